@@ -1,0 +1,54 @@
+package wheel
+
+import (
+	"math"
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// cacheLine is the distance at which two words no longer slow each other down:
+// a line, and the one that the processor fetches along with it.
+const cacheLine = 128
+
+// clock is what a touch reads of its wheel. It has a cache line of its own, so
+// that it stays in every processor's cache until the hand moves on.
+type clock struct {
+	_ [cacheLine]byte
+
+	// now is the tick that the hand has reached. Time itself may be a tick
+	// further, or more on a busy machine, but never behind.
+	now atomic.Uint64
+
+	tick    time.Duration
+	inverse uint64 // 2^64/tick, rounded down
+
+	_ [cacheLine - 24]byte
+}
+
+func (c *clock) setTick(tick time.Duration) {
+	c.tick = tick
+	c.inverse = math.MaxUint64 / uint64(tick)
+}
+
+// ticks returns how many ticks are at least as long as d; none where d is not
+// positive. A multiplication, which is four times as fast as a division here,
+// finds the quotient or one less.
+func (c *clock) ticks(d time.Duration) uint64 {
+	if d <= 0 {
+		return 0
+	}
+	n, _ := bits.Mul64(uint64(d), c.inverse)
+	for n*uint64(c.tick) < uint64(d) {
+		n++
+	}
+	return n
+}
+
+// span returns the length of n ticks, at most the longest Duration.
+func (c *clock) span(n uint64) time.Duration {
+	if n > uint64(math.MaxInt64/c.tick) {
+		return math.MaxInt64
+	}
+	return time.Duration(n) * c.tick
+}

@@ -1,0 +1,116 @@
+package wheel
+
+// levels are the slots in which timers are filed. A slot of the first level is
+// one tick; a slot of another is a block of as many ticks as a turn of the level
+// below has. The hand visits the slot of a block when the block begins, and what
+// is filed there goes down to the tick or block where it is due.
+//
+// A timer goes to the lowest level whose turn reaches it. In the top level a
+// slot also holds what is due some turns later; that stays there when the hand
+// comes by. So one level is a wheel with rounds, and what lies beyond several
+// levels is spread over the top one instead of waiting in a list of its own,
+// which would be looked through all at once.
+type levels[V any] struct {
+	level []level
+	slots [][]*TimerOf[V] // of all levels, the finest first
+	spare [][]*TimerOf[V] // emptied vectors, to be used again
+}
+
+type level struct {
+	first int    // in slots
+	size  uint64 // number of slots
+	unit  uint64 // ticks of a slot
+}
+
+const (
+	maxSpare = 8
+
+	// A vector that was filled to less than a quarter is not used again, so that
+	// a crowd that has gone does not keep its memory.
+	maxSlack = 4
+)
+
+func makeLevels[V any](sizes []int) levels[V] {
+	var l levels[V]
+	first, unit := 0, uint64(1)
+	for _, size := range sizes {
+		l.level = append(l.level, level{first: first, size: uint64(size), unit: unit})
+		first += size
+		unit *= uint64(size)
+	}
+	l.slots = make([][]*TimerOf[V], first)
+	return l
+}
+
+// place returns the slot for a timer that is due later than hand, and the tick
+// on which the hand visits that slot next.
+func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
+	top := len(l.level) - 1
+	for i := range l.level {
+		v := &l.level[i]
+		at, block := hand, due
+		if i > 0 {
+			at, block = hand/v.unit, due/v.unit
+		}
+		if block-at >= v.size {
+			if i < top {
+				continue
+			}
+			// Some turns later: the next time that the hand comes by.
+			block = at + (block-at)%v.size
+			if block == at {
+				block += v.size
+			}
+		}
+		return v.first + int(block%v.size), block * v.unit
+	}
+	panic("unreachable")
+}
+
+// take empties all slots that the hand visits on tick and adds what was in them
+// to turn. The caller gives the vectors back.
+func (l *levels[V]) take(tick uint64, turn *[][]*TimerOf[V]) {
+	for i := range l.level {
+		v := &l.level[i]
+		if tick%v.unit != 0 {
+			return
+		}
+		slot := v.first + int(tick/v.unit%v.size)
+		if s := l.slots[slot]; s != nil {
+			*turn = append(*turn, s)
+			l.slots[slot] = nil
+		}
+	}
+}
+
+// next returns the tick on which the hand, now on the given tick, visits a slot
+// next, and the number of ticks for which that slot stands.
+func (l *levels[V]) next(hand uint64, slot int) (visit, unit uint64) {
+	i := len(l.level) - 1
+	for l.level[i].first > slot {
+		i--
+	}
+	v := &l.level[i]
+	at := hand / v.unit
+	ahead := (uint64(slot-v.first) + v.size - at%v.size) % v.size
+	if ahead == 0 {
+		ahead = v.size
+	}
+	return (at + ahead) * v.unit, v.unit
+}
+
+func (l *levels[V]) put(slot int, t *TimerOf[V]) {
+	s := l.slots[slot]
+	if n := len(l.spare); s == nil && n > 0 {
+		s, l.spare = l.spare[n-1], l.spare[:n-1]
+	}
+	l.slots[slot] = append(s, t)
+}
+
+// giveBack keeps a vector, no longer needed, for another slot.
+func (l *levels[V]) giveBack(s []*TimerOf[V]) {
+	if len(l.spare) < maxSpare && cap(s) > 0 && cap(s) <= maxSlack*max(len(s), 16) {
+		clear(s)
+		l.spare = append(l.spare, s[:0])
+	}
+}

@@ -1,0 +1,418 @@
+package wheel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The model is what the wheel promises, in the simplest way to say it: a map of
+// timers that is searched on each advance. A rig does everything to a wheel and
+// to the model, and compares them after every operation.
+//
+// How late the hand left a tick is not modelled: TestLagLog does that.
+type model struct {
+	tick   time.Duration
+	now    uint64 // the hand's tick
+	lag    func(touched uint64) time.Duration
+	timers map[int]*modelTimer
+}
+
+type modelTimer struct {
+	id       int
+	delay    time.Duration // what Touch repeats
+	touched  uint64        // the hand's tick at the last touch
+	due      uint64
+	deadline time.Duration // the touch's own time and the delay
+	state    word
+}
+
+func (m *model) set(t *modelTimer, now, d time.Duration) {
+	n := uint64(0)
+	if d > 0 {
+		n = uint64((d + m.tick - 1) / m.tick)
+	}
+	t.touched, t.due, t.deadline, t.state = m.now, m.now+n+1, now+d, pending
+}
+
+// advance returns the timers that become due when the hand wakes at now.
+func (m *model) advance(now time.Duration) []int {
+	m.now = uint64(now / m.tick)
+	var ids []int
+	for id, t := range m.timers {
+		if t.state == pending && time.Duration(t.due)*m.tick+m.lag(t.touched) <= now {
+			t.state = due
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+type rig struct {
+	t      testing.TB
+	model  model
+	wheel  *WheelOf[int]
+	timers map[int]*TimerOf[int]
+	ended  map[int]*TimerOf[int]
+	now    time.Duration
+	id     int
+	fired  []int // handed over since the last check
+}
+
+func newRig(t testing.TB, tick time.Duration, levels []int) *rig {
+	r := &rig{
+		t:      t,
+		model:  model{tick: tick, timers: map[int]*modelTimer{}},
+		timers: map[int]*TimerOf[int]{},
+		ended:  map[int]*TimerOf[int]{},
+	}
+	w, err := newOf(Config{Tick: tick, Levels: levels, Stall: -1}, func(timer *TimerOf[int], id int) {
+		require.Same(t, r.timers[id], timer)
+		r.fired = append(r.fired, id)
+	})
+	require.NoError(t, err)
+	w.handle.workers = 0 // nobody but runHandedOver takes what is handed over
+	w.handle.onPanic = func(v any, stack []byte) { t.Errorf("%v\n%s", v, stack) }
+	w.since = func() time.Duration { return r.now }
+	r.wheel = w
+	r.model.lag = func(touched uint64) time.Duration { return w.lag.between(touched, touched) }
+	return r
+}
+
+// runHandedOver does the workers' work on this goroutine.
+func (r *rig) runHandedOver() {
+	for {
+		item, ok := r.wheel.handle.next()
+		if !ok {
+			r.wheel.handle.running = 0
+			return
+		}
+		r.wheel.handle.call(item)
+	}
+}
+
+func (r *rig) add(d time.Duration) int {
+	r.id++
+	timer, err := r.wheel.Add(r.id, d)
+	require.NoError(r.t, err)
+	r.timers[r.id] = timer
+	m := &modelTimer{id: r.id, delay: d}
+	r.model.set(m, r.now, d)
+	r.model.timers[r.id] = m
+	return r.id
+}
+
+func (r *rig) touch(id int) {
+	require.True(r.t, r.timers[id].Touch())
+	m := r.model.timers[id]
+	r.model.set(m, r.now, m.delay)
+}
+
+func (r *rig) move(id int, d time.Duration) {
+	require.True(r.t, r.timers[id].Move(d))
+	r.model.set(r.model.timers[id], r.now, d)
+}
+
+func (r *rig) setDelay(id int, d time.Duration) {
+	require.True(r.t, r.timers[id].SetDelay(d))
+	m := r.model.timers[id]
+	m.delay = d
+	r.model.set(m, r.now, d)
+}
+
+func (r *rig) reset(id int, d time.Duration) {
+	require.True(r.t, r.timers[id].reset(id, d))
+	m := r.model.timers[id]
+	m.delay = d
+	r.model.set(m, r.now, d)
+}
+
+func (r *rig) remove(id int) {
+	v, ok := r.timers[id].Take()
+	require.True(r.t, ok)
+	require.Equal(r.t, id, v)
+	r.end(id)
+}
+
+func (r *rig) expire(id int) {
+	m := r.model.timers[id]
+	v, ok := r.timers[id].Expire()
+	require.Equal(r.t, m.state == due, ok)
+	if ok {
+		require.Equal(r.t, id, v)
+		r.end(id)
+	}
+}
+
+func (r *rig) end(id int) {
+	r.ended[id] = r.timers[id]
+	delete(r.ended, id-20) // enough to look at
+	delete(r.timers, id)
+	delete(r.model.timers, id)
+}
+
+// restart starts a timer that has ended once more, in the same memory.
+func (r *rig) restart(id int, d time.Duration) {
+	timer := r.ended[id]
+	delete(r.ended, id)
+	r.id++
+	require.NoError(r.t, r.wheel.Start(timer, r.id, d))
+	r.timers[r.id] = timer
+	m := &modelTimer{id: r.id, delay: d}
+	r.model.set(m, r.now, d)
+	r.model.timers[r.id] = m
+}
+
+// advance lets time pass and wakes the hand.
+func (r *rig) advance(d time.Duration) {
+	r.now += d
+	wait := r.wheel.advance()
+	want := r.model.advance(r.now)
+	r.runHandedOver()
+	slices.Sort(r.fired)
+	require.Equal(r.t, want, r.fired, "at %v", r.now)
+	for _, id := range r.fired {
+		require.GreaterOrEqual(r.t, r.now, r.model.timers[id].deadline, "timer %d is early", id)
+	}
+	r.fired = nil
+	require.GreaterOrEqual(r.t, wait, time.Duration(0))
+	require.LessOrEqual(r.t, wait, r.model.tick, "the hand must wake once a tick")
+	if len(r.wheel.held) == 0 && r.model.tick > wait {
+		require.Zero(r.t, (r.now+wait)%r.model.tick, "and when a tick begins")
+	}
+}
+
+// check compares everything that can be seen, and the links that cannot.
+func (r *rig) check() {
+	t, w := r.t, r.wheel
+	require.Equal(t, len(r.timers), w.Len())
+	var all []int
+	for _, timer := range w.All() {
+		v, ok := timer.Value()
+		require.True(t, ok)
+		all = append(all, v)
+	}
+	slices.Sort(all)
+	var ids []int
+	for id, m := range r.model.timers {
+		ids = append(ids, id)
+		timer := r.timers[id]
+		if m.state == due {
+			require.Zero(t, timer.Left())
+			require.Same(t, timer, w.due[timer.filed])
+			continue
+		}
+		require.Equal(t, m.due, dueOf(timer.word.Load()), "timer %d", id)
+		require.Equal(t, time.Duration(m.due-min(m.due, r.model.now))*r.model.tick, timer.Left())
+		require.Equal(t, time.Duration(r.model.now-m.touched)*r.model.tick, timer.Idle())
+	}
+	slices.Sort(ids)
+	require.Equal(t, ids, all, "All must have each running timer once")
+
+	for id, timer := range r.ended {
+		require.False(t, timer.Touch(), "timer %d", id)
+		require.False(t, timer.Move(time.Hour))
+		require.False(t, timer.Remove())
+		v, running := timer.Value()
+		require.False(t, running)
+		require.Zero(t, v, "the value must be dropped")
+		require.Zero(t, timer.Left())
+		require.Zero(t, timer.Idle())
+	}
+	r.checkLinks()
+}
+
+func (r *rig) checkLinks() {
+	t, w := r.t, r.wheel
+	entries, valid := len(w.held), map[*TimerOf[int]]bool{}
+	for _, timer := range w.held {
+		if timer.filed == uint32(w.hand) && timer.word.Load()&stateMask == pending {
+			valid[timer] = true
+		}
+	}
+	for slot, s := range w.levels.slots {
+		entries += len(s)
+		visit, unit := w.levels.next(w.hand, slot)
+		require.Greater(t, visit, w.hand)
+		for _, timer := range s {
+			if timer.filed != uint32(visit) || timer.word.Load()&stateMask != pending {
+				continue
+			}
+			valid[timer] = true
+			require.LessOrEqual(t, visit, dueOf(timer.word.Load()), "visited too late")
+			require.Equal(t, visit, w.visitOf(timer))
+			require.Zero(t, visit%unit)
+		}
+	}
+	require.Equal(t, w.entries, entries)
+	require.Equal(t, w.Len(), len(valid)+len(w.due), "each timer must have a valid entry")
+	require.Empty(t, w.turn)
+	s := w.Stats()
+	require.Equal(t, entries-len(valid), s.Dead)
+	require.Equal(t, len(valid), s.Pending)
+	require.Equal(t, len(w.due), s.Due)
+}
+
+func (r *rig) checkAhead() {
+	var seen []int
+	bound := time.Duration(math.MaxInt64)
+	for idle, timers := range r.wheel.Ahead() {
+		bound = min(bound, idle)
+		for _, timer := range timers {
+			require.LessOrEqual(r.t, timer.Idle(), bound, "this one and all that come after")
+			v, _ := timer.Value()
+			seen = append(seen, v)
+		}
+	}
+	for _, timer := range r.wheel.held {
+		if v, running := timer.Value(); running && timer.filed == uint32(r.wheel.hand) {
+			seen = append(seen, v)
+		}
+	}
+	slices.Sort(seen)
+	seen = slices.Compact(seen)
+	var want []int
+	for id, m := range r.model.timers {
+		if m.state == pending {
+			want = append(want, id)
+		}
+	}
+	slices.Sort(want)
+	require.Equal(r.t, want, seen)
+}
+
+// step does one operation. pick gives numbers in [0, n).
+func (r *rig) step(pick func(n int) int) {
+	turn := 1
+	for _, l := range r.wheel.levels.level {
+		turn *= int(l.size)
+	}
+	anyID := func(from map[int]*TimerOf[int]) (int, bool) {
+		if len(from) == 0 {
+			return 0, false
+		}
+		ids := make([]int, 0, len(from))
+		for id := range from {
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		return ids[pick(len(ids))], true
+	}
+	delay := func() time.Duration {
+		ticks := 1 + pick(5)
+		switch pick(4) {
+		case 0:
+			ticks = 1 + pick(turn)
+		case 1:
+			ticks = 1 + pick(3*turn)
+		}
+		return time.Duration(ticks)*r.model.tick - time.Duration(pick(2)*pick(int(r.model.tick)))
+	}
+	switch op := pick(16); op {
+	case 0, 1, 2:
+		r.add(delay())
+	case 3, 4, 5:
+		if id, ok := anyID(r.timers); ok {
+			r.touch(id)
+		}
+	case 6, 7:
+		if id, ok := anyID(r.timers); ok {
+			r.move(id, delay())
+		}
+	case 8:
+		if id, ok := anyID(r.timers); ok {
+			r.setDelay(id, delay())
+		}
+	case 9:
+		if id, ok := anyID(r.timers); ok {
+			r.remove(id)
+		}
+	case 10:
+		if id, ok := anyID(r.timers); ok {
+			r.reset(id, delay())
+		}
+	case 11:
+		if id, ok := anyID(r.timers); ok {
+			r.expire(id)
+		}
+	case 12:
+		if id, ok := anyID(r.ended); ok && pick(2) == 0 {
+			r.restart(id, delay())
+		}
+	case 13:
+		r.checkAhead()
+	default:
+		d := time.Duration(pick(2 * int(r.model.tick)))
+		if pick(8) == 0 {
+			d = time.Duration(pick(2*turn)) * r.model.tick
+		}
+		r.advance(d)
+		// What is due is decided at once, later, or never.
+		for id, m := range r.model.timers {
+			if m.state == due && id%3 != 0 {
+				r.expire(id)
+			}
+		}
+	}
+	r.check()
+}
+
+var modelLevels = [][]int{
+	{1}, {2}, {5}, {16}, {60},
+	{4, 3}, {1, 4}, {3, 1, 2},
+	{3, 4, 5}, {60, 60},
+	{2, 3, 2, 3}, {4, 4, 4, 4},
+}
+
+func TestWheelAgreesWithModel(t *testing.T) {
+	for _, levels := range modelLevels {
+		t.Run(fmt.Sprintf("levels=%v", levels), func(t *testing.T) {
+			for seed := range uint64(10) {
+				rnd := rand.New(rand.NewPCG(seed, 1))
+				r := newRig(t, 10*time.Millisecond, levels)
+				for range 300 {
+					r.step(rnd.IntN)
+				}
+			}
+		})
+	}
+}
+
+// FuzzWheel lets the fuzzer choose the levels and the operations of the model
+// test.
+func FuzzWheel(f *testing.F) {
+	f.Add(uint8(3), []byte("adds, moves, advances and removes"))
+	f.Add(uint8(9), []byte{0, 1, 2, 255, 14, 3, 3, 15, 0, 0, 6, 1, 8, 8, 14, 200, 100, 50})
+	f.Fuzz(func(t *testing.T, levels uint8, script []byte) {
+		r := newRig(t, 10*time.Millisecond, modelLevels[int(levels)%len(modelLevels)])
+		more := func(n int) int {
+			if len(script) == 0 {
+				return 0
+			}
+			b := int(script[0])
+			script = script[1:]
+			if n > 256 && len(script) > 0 {
+				b = b<<8 | int(script[0])
+				script = script[1:]
+			}
+			return b % n
+		}
+		for range 300 {
+			if len(script) == 0 {
+				break
+			}
+			r.step(more)
+		}
+		// At the end everything expires, each once.
+		for range 4 {
+			r.advance(time.Duration(3*len(r.wheel.levels.slots)+20) * r.model.tick)
+		}
+		r.check()
+	})
+}

@@ -1,0 +1,52 @@
+package wheel
+
+import "time"
+
+// Stats is what a wheel has done and what it holds, at one moment.
+type Stats struct {
+	Pending int // timers that wait for their deadline
+	Due     int // timers that were handed over and are not decided
+	Backlog int // of those, how many no worker has taken up yet
+	Dead    int // leftovers of removed and of moved timers, still in a slot
+
+	Added   uint64 // timers started
+	Expired uint64 // timers that were decided to have expired
+	Saved   uint64 // timers that were moved when they were due already
+	Refiled uint64 // visits that found a timer moved, and filed it again
+	Swept   uint64 // leftovers dropped before their slot came up
+	Panics  uint64 // functions of the user that panicked
+
+	// How much later than the tick on which they were due timers were decided
+	// to have expired: the worst of all, and the mean. The time for which a
+	// timer waits for a worker is in it.
+	LateMax, LateMean time.Duration
+
+	Stalls  uint64        // gaps that were not counted, see Config.Stall
+	Stalled time.Duration // how long they were, together
+}
+
+// Stats returns the wheel's figures. It takes the lock for an instant.
+func (w *WheelOf[V]) Stats() Stats {
+	backlog, panics := w.handle.stats()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := Stats{
+		Due:     len(w.due),
+		Backlog: backlog,
+		Pending: w.Len() - len(w.due),
+		Added:   w.added,
+		Expired: w.expired,
+		Saved:   w.saved,
+		Refiled: w.refiled,
+		Swept:   w.swept,
+		Panics:  panics,
+		LateMax: w.latest,
+		Stalls:  w.pace.stalls,
+		Stalled: w.pace.stalled,
+	}
+	s.Dead = w.entries - s.Pending
+	if w.expired > 0 {
+		s.LateMean = w.late / time.Duration(w.expired)
+	}
+	return s
+}

@@ -1,0 +1,222 @@
+package wheel
+
+import (
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"time"
+)
+
+// TimingWheel is a wheel whose timers are found by a key. Its methods have the
+// names and the order of arguments of go-zero's TimingWheel, and where that one
+// is loose or wrong a stricter contract: nothing fires early, a move shorter
+// than the interval fires once, moving or removing a key that is not pending is
+// an error, a key that is set after Drain fires, and Stop may be called twice.
+//
+// Where a pointer can be kept, [Wheel] is five times as fast and smaller.
+//
+// All methods may be called by several goroutines at the same time, and from the
+// functions that the wheel calls.
+type TimingWheel[K comparable, V any] struct {
+	wheel   *WheelOf[pair[K, V]]
+	execute func(key K, value V)
+	seed    maphash.Seed
+	shards  [shardCount]shard[K, V]
+}
+
+type pair[K comparable, V any] struct {
+	key   K
+	value V
+}
+
+// shardCount is how many goroutines can look up keys without meeting at one
+// lock; a power of two.
+const shardCount = 64
+
+type shard[K comparable, V any] struct {
+	mu     sync.RWMutex
+	timers map[K]*TimerOf[pair[K, V]] // running ones; one that is ending may be among them
+
+	_ [cacheLine - 32]byte
+}
+
+// NewTimingWheel starts a wheel with a tick of interval and numSlots slots,
+// which calls execute with each key and value whose delay has passed. Delays may
+// be longer than a turn of the slots; where most are, [WithLevels] makes that
+// cheaper.
+//
+// It returns [ErrArgument], wrapped with the value and its limit, where interval
+// is shorter than 1ms, numSlots is not positive, execute is nil, or an option
+// asks for something impossible.
+func NewTimingWheel[K comparable, V any](interval time.Duration, numSlots int, execute func(key K, value V), opts ...Option) (*TimingWheel[K, V], error) {
+	if interval < minTick {
+		return nil, fmt.Errorf("%w: interval %v, must be at least %v", ErrArgument, interval, minTick)
+	}
+	if execute == nil {
+		return nil, fmt.Errorf("%w: execute is nil", ErrArgument)
+	}
+	cfg := Config{Tick: interval, Levels: []int{numSlots}}
+	for _, opt := range opts {
+		opt(&cfg)
+	}
+	tw := &TimingWheel[K, V]{execute: execute, seed: maphash.MakeSeed()}
+	for i := range tw.shards {
+		tw.shards[i].timers = make(map[K]*TimerOf[pair[K, V]])
+	}
+	w, err := NewOf(cfg, tw.due)
+	if err != nil {
+		return nil, err
+	}
+	tw.wheel = w
+	return tw, nil
+}
+
+// SetTimer makes key expire with value when delay has passed. If the key is
+// pending, its value and its deadline are replaced. It returns [ErrArgument]
+// where delay is not positive or the key is nil or not equal to itself, and
+// [ErrClosed] after Stop.
+func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error {
+	if err := tw.check(key, delay); err != nil {
+		return err
+	}
+	s := tw.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.timers[key]; t != nil && t.reset(pair[K, V]{key, value}, delay) {
+		return nil
+	}
+	t, err := tw.wheel.Add(pair[K, V]{key, value}, delay)
+	if err != nil {
+		return err
+	}
+	s.timers[key] = t
+	return nil
+}
+
+// MoveTimer sets the deadline of a pending key to delay from now. A nil error
+// means that the key will be pending until then. It returns [ErrNotFound] where
+// the key is not pending; otherwise it fails like SetTimer.
+func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
+	if err := tw.check(key, delay); err != nil {
+		return err
+	}
+	s := tw.shard(key)
+	s.mu.RLock()
+	t := s.timers[key]
+	s.mu.RUnlock()
+	if t == nil || !t.Move(delay) {
+		return tw.notFound()
+	}
+	return nil
+}
+
+// RemoveTimer makes a pending key never expire. It returns [ErrNotFound] where
+// the key is not pending, and [ErrClosed] after Stop.
+func (tw *TimingWheel[K, V]) RemoveTimer(key K) error {
+	if err := tw.check(key, 1); err != nil {
+		return err
+	}
+	s := tw.shard(key)
+	s.mu.Lock()
+	t := s.timers[key]
+	delete(s.timers, key)
+	s.mu.Unlock()
+	if t == nil || !t.Remove() {
+		return tw.notFound()
+	}
+	return nil
+}
+
+// Drain removes all timers that are pending when it is called and calls fn once
+// for each of them, on the caller's goroutine. It returns when the last call
+// has. Keys that are set meanwhile may or may not be among them.
+func (tw *TimingWheel[K, V]) Drain(fn func(key K, value V)) error {
+	if tw.closed() {
+		return ErrClosed
+	}
+	if fn == nil {
+		return fmt.Errorf("%w: fn is nil", ErrArgument)
+	}
+	for _, t := range tw.wheel.All() {
+		if p, ok := t.Take(); ok {
+			tw.forget(p.key, t)
+			fn(p.key, p.value)
+		}
+	}
+	return nil
+}
+
+// Len returns how many keys are pending.
+func (tw *TimingWheel[K, V]) Len() int { return tw.wheel.Len() }
+
+// Stats returns the wheel's figures.
+func (tw *TimingWheel[K, V]) Stats() Stats { return tw.wheel.Stats() }
+
+// Stop ends the wheel: pending timers never run, and every later call returns
+// [ErrClosed]. It waits for the hand, but not for functions that are running,
+// from which it may be called too. Calling it again does nothing.
+func (tw *TimingWheel[K, V]) Stop() {
+	tw.wheel.Stop()
+	for i := range tw.shards {
+		s := &tw.shards[i]
+		s.mu.Lock()
+		clear(s.timers)
+		s.mu.Unlock()
+	}
+}
+
+// due runs on a worker of the wheel's.
+func (tw *TimingWheel[K, V]) due(t *TimerOf[pair[K, V]], _ pair[K, V]) {
+	p, ok := t.Expire()
+	if !ok {
+		return
+	}
+	tw.forget(p.key, t)
+	tw.execute(p.key, p.value)
+}
+
+// forget takes a timer that has ended out of the map, unless the key has a new
+// one.
+func (tw *TimingWheel[K, V]) forget(key K, t *TimerOf[pair[K, V]]) {
+	s := tw.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timers[key] == t {
+		delete(s.timers, key)
+	}
+}
+
+func (tw *TimingWheel[K, V]) check(key K, delay time.Duration) error {
+	switch {
+	case tw.closed():
+		return ErrClosed
+	case delay <= 0:
+		return fmt.Errorf("%w: delay %v, must be positive", ErrArgument, delay)
+	case any(key) == nil:
+		return fmt.Errorf("%w: key is nil", ErrArgument)
+	case key != key: //nolint:gocritic,staticcheck // NaN, or something that holds one
+		return fmt.Errorf("%w: key %v is not equal to itself", ErrArgument, key)
+	}
+	return nil
+}
+
+func (tw *TimingWheel[K, V]) closed() bool {
+	select {
+	case <-tw.wheel.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+// notFound returns why a key is not there.
+func (tw *TimingWheel[K, V]) notFound() error {
+	if tw.closed() {
+		return ErrClosed
+	}
+	return ErrNotFound
+}
+
+func (tw *TimingWheel[K, V]) shard(key K) *shard[K, V] {
+	return &tw.shards[maphash.Comparable(tw.seed, key)%shardCount]
+}

@@ -1,0 +1,676 @@
+package wheel
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func newTestWheel(t testing.TB, cfg Config) *Wheel {
+	w, err := New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(w.Stop)
+	return w
+}
+
+func TestFiresNeverEarlyAndAtMostTwoTicksLate(t *testing.T) {
+	for _, tick := range []time.Duration{time.Millisecond, 10 * ms, 100 * ms, time.Second} {
+		for _, levels := range [][]int{nil, {1}, {10}, {4, 4}} {
+			t.Run(fmt.Sprintf("tick=%v/levels=%v", tick, levels), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newTestWheel(t, Config{Tick: tick, Levels: levels})
+					fired := make(chan time.Duration, 1)
+					for _, phase := range []time.Duration{0, 1, tick / 3, tick - 1} {
+						for _, d := range []time.Duration{1, tick - 1, tick, tick + 1, 7*tick - 1, 7 * tick, 100 * tick, 1000*tick + tick/2} {
+							time.Sleep(phase)
+							start := time.Now()
+							w.AfterFunc(d, func() { fired <- time.Since(start) })
+							after := <-fired
+							require.GreaterOrEqual(t, after, d)
+							require.LessOrEqual(t, after, d+2*tick)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestDelaysOfZeroOrLessFireOnTheNextTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{})
+		for _, d := range []time.Duration{0, -1, math.MinInt64} {
+			start := time.Now()
+			done := make(chan bool)
+			w.AfterFunc(d, func() { close(done) })
+			<-done
+			require.LessOrEqual(t, time.Since(start), 100*ms)
+		}
+		moved := w.AfterFunc(time.Hour, func() {})
+		require.True(t, moved.Move(-5))
+		time.Sleep(101 * ms)
+		synctest.Wait()
+		require.False(t, moved.Touch())
+	})
+}
+
+func TestTheLongestDelayNeverFires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{Levels: []int{16, 4}})
+		timer := w.AfterFunc(math.MaxInt64, func() { t.Error("fired") })
+		time.Sleep(time.Hour)
+		require.True(t, timer.Touch())
+		require.Greater(t, timer.Left(), 200*365*24*time.Hour)
+		require.True(t, timer.Remove())
+	})
+}
+
+func TestTouchedTimerLivesUntilItsDelayHasPassedOnceMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{Tick: 10 * ms})
+		var fired atomic.Bool
+		timer := w.AfterFunc(time.Second, func() { fired.Store(true) })
+		for range 100 {
+			time.Sleep(time.Second - 1)
+			synctest.Wait()
+			require.False(t, fired.Load())
+			require.True(t, timer.Touch())
+		}
+		time.Sleep(time.Second - 1)
+		synctest.Wait()
+		require.False(t, fired.Load())
+		time.Sleep(1 + 20*ms)
+		synctest.Wait()
+		require.True(t, fired.Load())
+		require.False(t, timer.Touch())
+		require.False(t, timer.Move(time.Second))
+		require.False(t, timer.SetDelay(time.Second))
+		require.False(t, timer.Remove())
+	})
+}
+
+func TestMoveIsForOnceAndSetDelayForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{Tick: 10 * ms})
+		timer := w.AfterFunc(time.Second, func() {})
+		require.True(t, timer.Move(time.Minute))
+		require.GreaterOrEqual(t, timer.Left(), time.Minute)
+		require.True(t, timer.Touch())
+		require.InDelta(t, time.Second, timer.Left(), float64(20*ms))
+		require.True(t, timer.SetDelay(time.Minute))
+		time.Sleep(59 * time.Second)
+		require.True(t, timer.Touch())
+		require.Greater(t, timer.Left(), 59*time.Second)
+		require.True(t, timer.SetDelay(100*ms))
+		time.Sleep(121 * ms)
+		synctest.Wait()
+		require.False(t, timer.Touch())
+	})
+}
+
+func TestLongDelaysAreRoundedUpByATouch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{Tick: time.Millisecond})
+		const year = 365 * 24 * time.Hour
+		timer := w.AfterFunc(year, func() {})
+		require.InDelta(t, year, timer.Left(), float64(2*ms))
+		require.True(t, timer.Touch())
+		require.GreaterOrEqual(t, timer.Left(), year)
+		require.Less(t, timer.Left(), year+year>>25)
+		require.True(t, timer.Touch())
+		require.Less(t, timer.Left(), year+year>>25, "rounding must not add up")
+	})
+}
+
+func TestDueTimerIsSavedUntilItsExpiryIsDecided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handed := make(chan *TimerOf[string], 1)
+		w, err := NewOf(Config{Tick: 10 * ms}, func(t *TimerOf[string], v string) {
+			if v == "peer" {
+				handed <- t
+			}
+		})
+		require.NoError(t, err)
+		defer w.Stop()
+		timer, err := w.Add("peer", time.Second)
+		require.NoError(t, err)
+
+		require.Same(t, timer, <-handed)
+		require.Equal(t, 1, w.Stats().Due)
+		require.Equal(t, 1, w.Len())
+		time.Sleep(time.Minute)
+		require.True(t, timer.Touch(), "undecided, so it can be saved")
+		_, ok := timer.Expire()
+		require.False(t, ok, "the touch has won")
+		require.EqualValues(t, 1, w.Stats().Saved)
+
+		require.Same(t, timer, <-handed)
+		v, ok := timer.Expire()
+		require.True(t, ok)
+		require.Equal(t, "peer", v)
+		require.False(t, timer.Touch(), "decided")
+		_, ok = timer.Expire()
+		require.False(t, ok, "once")
+		require.Zero(t, w.Len())
+		require.EqualValues(t, 1, w.Stats().Expired)
+	})
+}
+
+func TestPendingTimerCanNotBeExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{})
+		timer := w.AfterFunc(time.Second, func() {})
+		_, ok := timer.Expire()
+		require.False(t, ok)
+		require.True(t, timer.Touch())
+	})
+}
+
+// The hand does not wait, and a timer behind a callback that blocks can still be
+// moved and removed, with a true answer.
+func TestBlockingCallbackHoldsUpNobodyAndCancelsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{Workers: 1})
+		release := make(chan bool)
+		var order []string
+		w.AfterFunc(time.Second, func() { <-release; order = append(order, "a") })
+		b := w.AfterFunc(time.Second, func() { order = append(order, "b") })
+		c := w.AfterFunc(time.Second, func() { order = append(order, "c") })
+		later := w.AfterFunc(2*time.Second, func() { order = append(order, "later") })
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		require.Empty(t, order)
+		require.Equal(t, 3, w.Stats().Due, "the hand went on")
+		require.Equal(t, 3, w.Stats().Backlog)
+		require.True(t, b.Remove())
+		require.True(t, c.Move(10*time.Second))
+		close(release)
+		synctest.Wait()
+		require.Equal(t, []string{"a", "later"}, order)
+		require.False(t, later.Touch())
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"a", "later", "c"}, order)
+	})
+}
+
+func TestPanickingCallbackIsReportedAndLosesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reports []string
+		w := newTestWheel(t, Config{Workers: 1, OnPanic: func(v any, stack []byte) {
+			reports = append(reports, fmt.Sprint(v))
+			require.Contains(t, string(stack), "TestPanickingCallback")
+			panic("and the report too")
+		}})
+		fired := 0
+		for i := range 10 {
+			w.AfterFunc(time.Second, func() {
+				fired++
+				switch i {
+				case 3:
+					panic("three")
+				case 5:
+					runtime.Goexit()
+				}
+			})
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 10, fired)
+		require.Equal(t, []string{"three"}, reports)
+		require.EqualValues(t, 1, w.Stats().Panics)
+		w.AfterFunc(time.Second, func() { fired++ })
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 11, fired)
+	})
+}
+
+func TestCallbacksMayCallBackIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{})
+		var again, self *Timer
+		count := 0
+		other := w.AfterFunc(time.Hour, func() {})
+		self = w.AfterFunc(time.Second, func() {
+			require.False(t, self.Touch(), "its own expiry is decided")
+			require.False(t, self.Remove())
+			require.True(t, other.Move(2*time.Hour))
+			require.Equal(t, 1, w.Len())
+			_ = w.Stats()
+			again = w.AfterFunc(time.Second, func() { count++; w.Stop() })
+		})
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 1, count)
+		require.False(t, again.Touch())
+		require.False(t, other.Touch(), "stopped")
+	})
+}
+
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{})
+		timer := w.AfterFunc(time.Second, func() { t.Error("ran after Stop") })
+		w.Stop()
+		w.Stop()
+		require.Zero(t, w.Len())
+		require.False(t, timer.Touch())
+		require.False(t, timer.Move(time.Second))
+		require.False(t, timer.Remove())
+		late := w.AfterFunc(time.Second, func() { t.Error("ran after Stop") })
+		require.False(t, late.Touch())
+		require.False(t, late.Remove())
+		_, err := w.Add(func() {}, time.Second)
+		require.ErrorIs(t, err, ErrClosed)
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestStopDropsWhatWaitsForAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{Workers: 1})
+		release := make(chan bool)
+		w.AfterFunc(time.Second, func() { <-release })
+		for range 100 {
+			w.AfterFunc(time.Second, func() { t.Error("ran after Stop") })
+		}
+		time.Sleep(2 * time.Second)
+		w.Stop() // does not wait for the one that runs
+		close(release)
+		synctest.Wait()
+		require.Equal(t, Stats{Added: 101, Expired: 1, LateMax: w.Stats().LateMax, LateMean: w.Stats().LateMean}, w.Stats())
+	})
+}
+
+func TestZeroTimerDoesNotRun(t *testing.T) {
+	var timer Timer
+	require.False(t, timer.Touch())
+	require.False(t, timer.Move(time.Second))
+	require.False(t, timer.SetDelay(time.Second))
+	require.False(t, timer.Remove())
+	require.Zero(t, timer.Left())
+	require.Zero(t, timer.Idle())
+	_, running := timer.Value()
+	require.False(t, running)
+}
+
+func TestStartRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{})
+		w2 := newTestWheel(t, Config{})
+		var timer Timer
+		for _, d := range []time.Duration{0, -1} {
+			require.ErrorIs(t, w.Start(&timer, nil, d), ErrArgument)
+		}
+		require.NoError(t, w.Start(&timer, func() {}, time.Second))
+		require.ErrorIs(t, w.Start(&timer, func() {}, time.Second), ErrArgument)
+		require.True(t, timer.Remove())
+		require.ErrorIs(t, w2.Start(&timer, func() {}, time.Second), ErrArgument)
+		require.NoError(t, w.Start(&timer, func() {}, time.Second), "a timer may be used again")
+		require.PanicsWithValue(t, "wheel: AfterFunc with a nil function", func() { w.AfterFunc(1, nil) })
+	})
+}
+
+func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{Tick: -1}, "wheel: invalid argument: Tick -1ns, must be at least 1ms"},
+		{Config{Tick: 999 * time.Microsecond}, "wheel: invalid argument: Tick 999µs, must be at least 1ms"},
+		{Config{Levels: []int{}}, "wheel: invalid argument: Levels is empty, must have at least one level"},
+		{Config{Levels: []int{60, 0}}, "wheel: invalid argument: level 1 has 0 slots, must have at least 1"},
+		{Config{Levels: []int{-3}}, "wheel: invalid argument: level 0 has -3 slots, must have at least 1"},
+		{Config{Levels: []int{1 << 25}}, "wheel: invalid argument: levels [33554432] have more than 16777216 slots"},
+		{Config{Levels: []int{1 << 20, 1 << 20}}, "wheel: invalid argument: a turn of levels [1048576 1048576] is longer than 2147483648 ticks"},
+		{Config{Stall: 150 * ms}, "wheel: invalid argument: Stall 150ms, must be at least two ticks (Tick 100ms), or negative for never"},
+		{Config{Workers: -1}, "wheel: invalid argument: Workers -1, must not be negative"},
+	} {
+		_, err := New(c.cfg)
+		require.ErrorIs(t, err, ErrArgument)
+		require.EqualError(t, err, c.want)
+	}
+	_, err := NewOf[int](Config{}, nil)
+	require.ErrorIs(t, err, ErrArgument)
+}
+
+// jumpable is a clock that can jump, as after SIGSTOP or on a resumed machine.
+type jumpable struct {
+	start time.Time
+	jump  atomic.Int64
+}
+
+func (c *jumpable) since() time.Duration {
+	return time.Since(c.start) + time.Duration(c.jump.Load())
+}
+
+func newJumpingWheel(t *testing.T, cfg Config, due func(*TimerOf[int], int)) (*WheelOf[int], *jumpable) {
+	clock := &jumpable{start: time.Now()}
+	w, err := newOf(cfg, due)
+	require.NoError(t, err)
+	w.since = clock.since
+	go w.run()
+	t.Cleanup(w.Stop)
+	return w, clock
+}
+
+func TestStallKillsNobodyWhoTouchesAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var expired [1000]atomic.Int64 // when
+		var lost atomic.Int64
+		w, clock := newJumpingWheel(t,
+			Config{OnStall: func(d time.Duration) { lost.Add(int64(d)) }},
+			func(t *TimerOf[int], id int) {
+				if _, ok := t.Expire(); ok {
+					expired[id].Store(int64(time.Since(start)))
+				}
+			})
+		const timeout = 10 * time.Second
+		timers := make([]*TimerOf[int], 1000)
+		for i := range timers {
+			timers[i], _ = w.Add(i, timeout)
+			time.Sleep(5 * ms)
+		}
+		time.Sleep(4900 * ms) // the first has 100ms left
+		before := time.Since(start)
+		clock.jump.Add(int64(60 * time.Second))
+		// Their heartbeats were waiting; it takes half a second to read them.
+		for i := range timers {
+			if i%2 == 0 {
+				require.True(t, timers[i].Touch(), "timer %d", i)
+			}
+			time.Sleep(ms / 2)
+		}
+		for i := range expired {
+			require.Zero(t, expired[i].Load())
+		}
+		require.Equal(t, 60*time.Second, time.Duration(lost.Load()).Round(100*ms))
+		require.EqualValues(t, 1, w.Stats().Stalls)
+		require.EqualValues(t, lost.Load(), w.Stats().Stalled)
+
+		// The silent half has what it had left before, and a second.
+		time.Sleep(timeout / 2)
+		for i := range timers {
+			when := time.Duration(expired[i].Load())
+			if i%2 == 0 {
+				require.Zero(t, when, "timer %d", i)
+				continue
+			}
+			left := time.Duration(i)*5*ms + 100*ms
+			if left+1200*ms < timeout/2 {
+				require.GreaterOrEqual(t, when-before, left)
+				require.LessOrEqual(t, when-before, left+1400*ms)
+			}
+		}
+	})
+}
+
+func TestGapShorterThanAStallCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, clock := newJumpingWheel(t, Config{}, func(t *TimerOf[int], _ int) { t.Expire() })
+		timer, err := w.Add(0, time.Second)
+		require.NoError(t, err)
+		time.Sleep(150 * ms)
+		clock.jump.Add(int64(900 * ms))
+		time.Sleep(160 * ms)
+		synctest.Wait()
+		require.False(t, timer.Touch())
+		require.Zero(t, w.Stats().Stalls)
+	})
+}
+
+// A touch that reads a tick which the hand should have left long ago gets that
+// much more before it expires.
+func TestLateHandMakesNobodyExpireEarly(t *testing.T) {
+	r := newRig(t, 10*ms, nil)
+	r.advance(10 * ms)
+	early := r.add(100 * ms)
+	r.now += 73 * ms // the hand sleeps, and time goes on
+	late := r.add(100 * ms)
+	r.check()
+	for range 25 {
+		r.advance(5 * ms)
+		if m := r.model.timers[late]; m.state == due {
+			break
+		}
+	}
+	require.Equal(t, due, r.model.timers[early].state)
+	require.Equal(t, due, r.model.timers[late].state)
+	require.GreaterOrEqual(t, r.now, 183*ms)
+	require.LessOrEqual(t, r.now, 205*ms)
+	r.check()
+}
+
+func TestTimersThatAreHeldBackExpireWithinTheTick(t *testing.T) {
+	r := newRig(t, 10*ms, nil)
+	r.now = 14 * ms // the hand should have left tick 0 at 10
+	id := r.add(100 * ms)
+	r.advance(0)
+	for range 10 {
+		r.advance(10 * ms)
+	}
+	require.Equal(t, 114*ms, r.now)
+	require.Equal(t, due, r.model.timers[id].state)
+
+	r = newRig(t, 10*ms, nil)
+	r.now = 14 * ms
+	id = r.add(100 * ms)
+	r.now = 14 * ms
+	r.advance(0)
+	r.advance(6 * ms) // on time from now on
+	for range 9 {
+		r.advance(10 * ms)
+	}
+	require.Equal(t, 110*ms, r.now)
+	require.Equal(t, pending, r.model.timers[id].state)
+	require.Len(t, r.wheel.held, 1)
+	require.Equal(t, 4*ms, r.wheel.advance(), "the hand comes back for it")
+	r.remove(r.add(time.Second))
+	r.check()
+	r.advance(4 * ms)
+	require.Equal(t, due, r.model.timers[id].state)
+	r.check()
+}
+
+func TestAMillionInOneTick(t *testing.T) {
+	const n = 1_000_000
+	var fired atomic.Int64
+	w, err := NewOf(Config{Tick: 10 * ms, Workers: 4}, func(t *TimerOf[struct{}], _ struct{}) {
+		if _, ok := t.Expire(); ok {
+			fired.Add(1)
+		}
+	})
+	require.NoError(t, err)
+	defer w.Stop()
+	before := runtime.NumGoroutine()
+	timers := make([]TimerOf[struct{}], n)
+	for i := range timers {
+		require.NoError(t, w.Start(&timers[i], struct{}{}, time.Hour))
+	}
+	for i := range timers {
+		timers[i].Move(20 * ms)
+	}
+	require.Eventually(t, func() bool {
+		require.LessOrEqual(t, runtime.NumGoroutine(), before+4+2)
+		return fired.Load() == n
+	}, time.Minute, time.Millisecond)
+	require.Zero(t, w.Len())
+}
+
+func TestChurnKeepsLeftoversBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, live := range []int{0, 10_000} {
+			w := newTestWheel(t, Config{})
+			for range live {
+				w.AfterFunc(time.Hour, func() {})
+			}
+			most := 0
+			for i := range 1_000_000 {
+				require.True(t, w.AfterFunc(time.Hour+time.Duration(i%977)*time.Second, func() {}).Remove())
+				if i%1000 == 0 {
+					most = max(most, w.Stats().Dead)
+				}
+			}
+			require.LessOrEqual(t, most, 2*(live+sweepFloor))
+			require.Equal(t, live, w.Len())
+			w.Stop()
+		}
+	})
+}
+
+func TestRemovedTimersAreSweptByTheHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{})
+		timers := make([]*Timer, 100_000)
+		for i := range timers {
+			timers[i] = w.AfterFunc(time.Duration(1+i)*time.Hour, func() {})
+		}
+		for _, timer := range timers {
+			timer.Remove()
+		}
+		require.Equal(t, len(timers), w.Stats().Dead)
+		time.Sleep(time.Minute)
+		require.LessOrEqual(t, w.Stats().Dead, sweepFloor)
+	})
+}
+
+func TestRemovedTimerLetsGoOfItsValue(t *testing.T) {
+	w, err := NewOf(Config{}, func(*TimerOf[*[1 << 20]byte], *[1 << 20]byte) {})
+	require.NoError(t, err)
+	defer w.Stop()
+	var freed atomic.Int64
+	for range 10 {
+		v := new([1 << 20]byte)
+		runtime.AddCleanup(v, func(int) { freed.Add(1) }, 0)
+		timer, err := w.Add(v, time.Hour)
+		require.NoError(t, err)
+		timer.Remove()
+	}
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return freed.Load() == 10
+	}, 10*time.Second, time.Millisecond, "the leftover in the slot must not keep it")
+}
+
+func TestStatsOfLateness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{Workers: 1})
+		w.AfterFunc(time.Second, func() { time.Sleep(300 * ms) })
+		w.AfterFunc(time.Second, func() {})
+		time.Sleep(3 * time.Second)
+		s := w.Stats()
+		require.EqualValues(t, 2, s.Expired)
+		require.Equal(t, 300*ms, s.LateMax)
+		require.Equal(t, 150*ms, s.LateMean)
+	})
+}
+
+// What a touch says must hold, whatever the hand, other movers and removers do
+// at the same time.
+func TestMovesThatReturnTrueHold(t *testing.T) {
+	const (
+		timeout = 40 * ms
+		timers  = 400
+	)
+	type one struct {
+		timer    TimerOf[int]
+		promised atomic.Int64 // until then it must not expire, by the clock
+		expired  atomic.Int64 // when it did
+		count    atomic.Int64
+	}
+	all := make([]one, timers)
+	start := time.Now()
+	w, err := NewOf(Config{Tick: ms, Levels: []int{7, 5}}, func(t *TimerOf[int], id int) {
+		if _, ok := t.Expire(); ok {
+			all[id].expired.Store(int64(time.Since(start)))
+			all[id].count.Add(1)
+		}
+	})
+	require.NoError(t, err)
+	defer w.Stop()
+	for i := range all {
+		require.NoError(t, w.Start(&all[i].timer, i, timeout))
+	}
+	var removed atomic.Int64
+	var wg sync.WaitGroup
+	// Each timer has one mover, which owns its promise.
+	for m := range 4 {
+		wg.Go(func() {
+			alive := map[int]bool{}
+			for i := m; i < timers; i += 4 {
+				alive[i] = true
+			}
+			for len(alive) > 0 && time.Since(start) < 20*time.Second {
+				for i := range alive {
+					d := timeout
+					switch now := time.Since(start); {
+					case i%5 == 0:
+						d = 5 * timeout // and shorter the next time
+						if now/ms%2 == 0 {
+							d = timeout / 2
+						}
+					case i%7 == 0:
+						d = time.Duration(i) * ms / 3
+					}
+					before := time.Since(start)
+					if !all[i].timer.Move(d) {
+						delete(alive, i)
+						continue
+					}
+					all[i].promised.Store(int64(before + d))
+					if time.Since(start) > 2*time.Second || i%11 == 0 && before > 500*ms {
+						delete(alive, i) // falls silent
+					}
+					if i%97 == 0 && before > time.Second && all[i].timer.Remove() {
+						removed.Add(1)
+					}
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	stop := make(chan bool)
+	var watchers sync.WaitGroup
+	for range 2 {
+		watchers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				for i := 0; i < timers; i += 13 {
+					all[i].timer.Idle()
+					all[i].timer.Left()
+				}
+				_ = w.Stats()
+				for range w.Ahead() {
+					break
+				}
+				time.Sleep(ms)
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	watchers.Wait()
+	require.Eventually(t, func() bool { return w.Len() == 0 }, 20*time.Second, ms)
+	total := removed.Load()
+	for i := range all {
+		total += all[i].count.Load()
+		require.LessOrEqual(t, all[i].count.Load(), int64(1), "timer %d expired twice", i)
+		if all[i].count.Load() == 1 {
+			require.GreaterOrEqual(t, all[i].expired.Load(), all[i].promised.Load(), "timer %d", i)
+		}
+	}
+	require.EqualValues(t, timers, total, "each expires or is removed")
+}
