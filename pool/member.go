@@ -1,0 +1,65 @@
+package pool
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
+)
+
+// Member is one member of a [Pool], with its value and its deadline. [Pool.Add]
+// makes one; it can also be a field of the caller's own struct, see [Pool.Join].
+// The zero Member is in no pool. It must not be copied.
+//
+// A member that has left never comes back: nobody else ever gets the same
+// Member, so a reference that is kept for too long does no harm.
+//
+// All methods may be called by several goroutines at the same time.
+type Member[V any] wheel.TimerOf[V]
+
+func (m *Member[V]) timer() *wheel.TimerOf[V] { return (*wheel.TimerOf[V])(m) }
+
+// Touch says that the member lives: its deadline is its timeout from now. It
+// reports whether it will be in the pool until then; false means that it had
+// already left or expired. It costs some nanoseconds and takes no lock.
+func (m *Member[V]) Touch() bool { return m.timer().Touch() }
+
+// SetTimeout gives the member a timeout of its own, longer or shorter, which
+// begins now. It returns [ErrArgument] where d is not positive, and [ErrGone]
+// where the member has left or expired.
+func (m *Member[V]) SetTimeout(d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("%w: timeout %v, must be positive", ErrArgument, d)
+	}
+	if !m.timer().SetDelay(d) {
+		return ErrGone
+	}
+	return nil
+}
+
+// Postpone sets the deadline to d from now for this once; the next touch goes
+// back to the member's timeout. It reports like Touch.
+func (m *Member[V]) Postpone(d time.Duration) bool { return m.timer().Move(d) }
+
+// Remove takes the member out of the pool and returns its value. It reports
+// whether it was still there.
+func (m *Member[V]) Remove() (V, bool) { return m.timer().Take() }
+
+// Expire takes a member that is due out of the pool and returns its value. It
+// reports whether it was this call that did: false means that the member has
+// been touched since it became due, or has left.
+func (m *Member[V]) Expire() (V, bool) { return m.timer().Expire() }
+
+// Value returns the member's value, and whether it is in the pool.
+func (m *Member[V]) Value() (V, bool) { return m.timer().Value() }
+
+// Timeout returns how long the member stays without a touch, in whole ticks.
+func (m *Member[V]) Timeout() time.Duration { return m.timer().Delay() }
+
+// Idle returns how long ago the member was touched, in whole ticks, or 0 where
+// it is in no pool. Postpone counts as a touch here.
+func (m *Member[V]) Idle() time.Duration { return m.timer().Idle() }
+
+// Left returns how long it is until the member is due, or 0 where it is due or
+// in no pool.
+func (m *Member[V]) Left() time.Duration { return m.timer().Left() }

@@ -1,0 +1,192 @@
+package pool
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
+)
+
+var (
+	// ErrClosed says that the pool has been closed.
+	ErrClosed = errors.New("pool: closed")
+
+	// ErrFull says that the pool has as many members as it may have. The error
+	// that wraps it names that number.
+	ErrFull = errors.New("pool: full")
+
+	// ErrArgument says that an argument is outside of what is possible. The
+	// error that wraps it names the value and the limit.
+	ErrArgument = errors.New("pool: invalid argument")
+
+	// ErrGone says that a member has left the pool, or has expired.
+	ErrGone = errors.New("pool: member is gone")
+)
+
+// defaultTimeout is what a pool uses that was not told another.
+const defaultTimeout = time.Minute
+
+// Config is what a pool can be told. Due is required.
+type Config[V any] struct {
+	// Timeout is how long a member stays without a touch, unless it has a
+	// timeout of its own. Zero means a minute.
+	Timeout time.Duration
+
+	// Capacity is how many members the pool may have. Zero means any number.
+	Capacity int
+
+	// Due is told when a member has not been touched for its timeout, by one of
+	// the wheel's workers, with the member and its value. It decides about the
+	// member with Expire, Postpone or Remove, at once or later; until then the
+	// member is still in the pool, and a touch keeps it there.
+	Due func(m *Member[V], v V)
+
+	// Wheel is how the deadlines are kept. The zero value is useful.
+	Wheel wheel.Config
+}
+
+// Pool is a set of members with a deadline each. [New] makes one. All methods
+// may be called by several goroutines at the same time, and from Due.
+type Pool[V any] struct {
+	wheel    *wheel.WheelOf[V]
+	timeout  time.Duration
+	capacity int
+
+	// mu makes finding room and taking it one step. It is not used where there
+	// is no capacity.
+	mu sync.Mutex
+}
+
+// New makes a pool and starts its wheel. It returns [ErrArgument], wrapped with
+// the values and their limit, where the config asks for something impossible.
+func New[V any](cfg Config[V]) (*Pool[V], error) {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = defaultTimeout
+	}
+	if cfg.Timeout < 0 {
+		return nil, fmt.Errorf("%w: Timeout %v, must be positive", ErrArgument, cfg.Timeout)
+	}
+	if cfg.Capacity < 0 {
+		return nil, fmt.Errorf("%w: Capacity %d, must not be negative", ErrArgument, cfg.Capacity)
+	}
+	if cfg.Due == nil {
+		return nil, fmt.Errorf("%w: Due is nil", ErrArgument)
+	}
+	w, err := wheel.NewOf(cfg.Wheel, func(t *wheel.TimerOf[V], v V) {
+		cfg.Due((*Member[V])(t), v)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	return &Pool[V]{wheel: w, timeout: cfg.Timeout, capacity: cfg.Capacity}, nil
+}
+
+// Add takes a new member into the pool. It returns [ErrFull] where there is no
+// room, and [ErrClosed] after Close.
+func (p *Pool[V]) Add(v V) (*Member[V], error) {
+	m := new(Member[V])
+	if err := p.Join(m, v); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Join is Add for a member whose memory is the caller's: a field of its own
+// struct. It returns [ErrArgument] where m is a member already.
+func (p *Pool[V]) Join(m *Member[V], v V) error {
+	if p.capacity > 0 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.Len() >= p.capacity {
+			return fmt.Errorf("%w: has its %d members", ErrFull, p.capacity)
+		}
+	}
+	switch err := p.wheel.Start(m.timer(), v, p.timeout); {
+	case errors.Is(err, wheel.ErrClosed):
+		return ErrClosed
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	return nil
+}
+
+// Len returns the number of members.
+func (p *Pool[V]) Len() int { return p.wheel.Len() }
+
+// Capacity returns how many members the pool may have, or 0 for any number.
+func (p *Pool[V]) Capacity() int { return p.capacity }
+
+// Timeout returns the timeout of members that have none of their own.
+func (p *Pool[V]) Timeout() time.Duration { return p.timeout }
+
+// Tick returns how precise the pool is.
+func (p *Pool[V]) Tick() time.Duration { return p.wheel.Tick() }
+
+// Stats returns the figures of the pool's wheel.
+func (p *Pool[V]) Stats() wheel.Stats { return p.wheel.Stats() }
+
+// All returns an iterator over the members that there are when the iteration
+// begins, less those that have left when it reaches them, in no particular
+// order. Members may be removed meanwhile.
+func (p *Pool[V]) All() iter.Seq2[*Member[V], V] {
+	return func(yield func(*Member[V], V) bool) {
+		for _, t := range p.wheel.All() {
+			if v, ok := t.Value(); ok && !yield((*Member[V])(t), v) {
+				return
+			}
+		}
+	}
+}
+
+// Idlest returns the n members that have not been touched for longest, or all
+// members where there are fewer, the idlest first. Members that are due already
+// are not among them.
+//
+// It does not look at every member: where the timeouts are much the same, what
+// it costs follows n and the number of members touched since the last call. A
+// single member with a much longer timeout makes it look at all of them.
+func (p *Pool[V]) Idlest(n int) []*Member[V] {
+	if n <= 0 {
+		return nil
+	}
+	type idler struct {
+		m    *Member[V]
+		idle time.Duration
+	}
+	var found []idler
+	isFound := map[*Member[V]]bool{} // the wheel may show a member twice
+	for atMost, timers := range p.wheel.Ahead() {
+		if len(found) == n && found[n-1].idle >= atMost {
+			break
+		}
+		for _, t := range timers {
+			if m := (*Member[V])(t); !isFound[m] {
+				isFound[m] = true
+				found = append(found, idler{m, m.Idle()})
+			}
+		}
+		slices.SortStableFunc(found, func(a, b idler) int { return cmp.Compare(b.idle, a.idle) })
+		for len(found) > n {
+			delete(isFound, found[len(found)-1].m)
+			found = found[:len(found)-1]
+		}
+	}
+	idlest := make([]*Member[V], len(found))
+	for i, f := range found {
+		idlest[i] = f.m
+	}
+	return idlest
+}
+
+// Close removes all members, without Due being told, and stops the wheel. It
+// does not wait for a Due that is running, from which it may be called. Closing
+// again does nothing. It returns nil, always.
+func (p *Pool[V]) Close() error {
+	p.wheel.Stop()
+	return nil
+}

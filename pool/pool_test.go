@@ -1,0 +1,304 @@
+package pool
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
+)
+
+const ms = time.Millisecond
+
+func newTestPool[V any](t testing.TB, cfg Config[V]) *Pool[V] {
+	if cfg.Due == nil {
+		cfg.Due = func(m *Member[V], _ V) { m.Expire() }
+	}
+	p, err := New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+func TestMemberStaysWhileItIsTouched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var gone atomic.Value
+		p := newTestPool(t, Config[string]{Timeout: time.Second, Due: func(m *Member[string], v string) {
+			if _, ok := m.Expire(); ok {
+				gone.Store(v)
+			}
+		}})
+		m, err := p.Add("a")
+		require.NoError(t, err)
+		for range 50 {
+			time.Sleep(999 * ms)
+			require.True(t, m.Touch())
+		}
+		require.Equal(t, 1, p.Len())
+		v, ok := m.Value()
+		require.True(t, ok)
+		require.Equal(t, "a", v)
+		time.Sleep(time.Second - 1)
+		require.Nil(t, gone.Load())
+		time.Sleep(200*ms + 1)
+		synctest.Wait()
+		require.Equal(t, "a", gone.Load())
+		require.Zero(t, p.Len())
+		require.False(t, m.Touch())
+		require.ErrorIs(t, m.SetTimeout(time.Second), ErrGone)
+		require.False(t, m.Postpone(time.Second))
+		_, ok = m.Remove()
+		require.False(t, ok)
+		_, ok = m.Value()
+		require.False(t, ok)
+	})
+}
+
+func TestSetTimeoutIsOfOneMemberAndPostponeForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTestPool(t, Config[int]{Timeout: time.Second})
+		m, err := p.Add(1)
+		require.NoError(t, err)
+		other, err := p.Add(2)
+		require.NoError(t, err)
+		require.NoError(t, m.SetTimeout(10*time.Second))
+		require.Equal(t, 10*time.Second, m.Timeout())
+		require.Equal(t, time.Second, other.Timeout())
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		require.False(t, other.Touch())
+		require.True(t, m.Touch())
+		require.True(t, m.Postpone(time.Minute))
+		time.Sleep(59 * time.Second)
+		require.True(t, m.Touch())
+		require.NoError(t, m.SetTimeout(ms), "shorter too")
+		time.Sleep(201 * ms)
+		synctest.Wait()
+		require.False(t, m.Touch())
+		for _, d := range []time.Duration{0, -time.Second} {
+			require.ErrorIs(t, m.SetTimeout(d), ErrArgument)
+		}
+	})
+}
+
+func TestCapacity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTestPool(t, Config[int]{Timeout: time.Second, Capacity: 2})
+		require.Equal(t, 2, p.Capacity())
+		a, err := p.Add(1)
+		require.NoError(t, err)
+		_, err = p.Add(2)
+		require.NoError(t, err)
+		_, err = p.Add(3)
+		require.ErrorIs(t, err, ErrFull)
+		require.EqualError(t, err, "pool: full: has its 2 members")
+		_, ok := a.Remove()
+		require.True(t, ok)
+		_, err = p.Add(3)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Zero(t, p.Len())
+		_, err = p.Add(4)
+		require.NoError(t, err, "those that expired make room too")
+	})
+}
+
+func TestCapacityIsExactForManyAtOnce(t *testing.T) {
+	p := newTestPool(t, Config[int]{Timeout: time.Hour, Capacity: 100})
+	var added atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 1000 {
+				m, err := p.Add(1)
+				if err != nil {
+					continue
+				}
+				if n := added.Add(1); n > 100 {
+					t.Errorf("%d members", n)
+				}
+				added.Add(-1)
+				m.Remove()
+			}
+		})
+	}
+	wg.Wait()
+	require.Zero(t, p.Len())
+}
+
+func TestJoinUsesTheCallersMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type session struct {
+			name   string
+			member Member[*session]
+		}
+		var gone atomic.Pointer[session]
+		p := newTestPool(t, Config[*session]{Timeout: time.Second, Due: func(m *Member[*session], s *session) {
+			if _, ok := m.Expire(); ok {
+				gone.Store(s)
+			}
+		}})
+		s := &session{name: "s"}
+		require.False(t, s.member.Touch())
+		require.NoError(t, p.Join(&s.member, s))
+		require.ErrorIs(t, p.Join(&s.member, s), ErrArgument, "a member already")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Same(t, s, gone.Load())
+	})
+}
+
+func TestAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTestPool(t, Config[int]{Timeout: time.Minute})
+		members := map[int]*Member[int]{}
+		for i := range 100 {
+			m, err := p.Add(i)
+			require.NoError(t, err)
+			members[i] = m
+			time.Sleep(100 * ms)
+		}
+		var seen []int
+		for m, v := range p.All() {
+			require.Same(t, members[v], m)
+			seen = append(seen, v)
+			members[(v+1)%100].Remove() // it may change meanwhile
+		}
+		require.Less(t, len(seen), 100, "those that left are not shown")
+		require.GreaterOrEqual(t, len(seen), p.Len())
+		slices.Sort(seen)
+		require.Equal(t, seen, slices.Compact(slices.Clone(seen)), "each once")
+		for m := range p.All() {
+			m.Remove()
+		}
+		require.Zero(t, p.Len())
+		for range p.All() {
+			t.Error("nobody is left")
+		}
+	})
+}
+
+func TestIdlest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rnd := rand.New(rand.NewPCG(1, 1))
+		p := newTestPool(t, Config[int]{Timeout: 30 * time.Second, Wheel: wheel.Config{Levels: []int{16, 8, 4}}})
+		touched := map[int]time.Time{}
+		members := map[int]*Member[int]{}
+		for i := range 500 {
+			m, err := p.Add(i)
+			require.NoError(t, err)
+			members[i], touched[i] = m, time.Now()
+		}
+		check := func(n int) {
+			var want []time.Duration
+			for _, at := range touched {
+				want = append(want, time.Since(at))
+			}
+			slices.Sort(want)
+			slices.Reverse(want)
+			want = want[:min(n, len(want))]
+			got := p.Idlest(n)
+			require.Len(t, got, len(want))
+			for i, m := range got {
+				v, _ := m.Value()
+				idle := time.Since(touched[v])
+				require.Equal(t, idle, m.Idle())
+				require.Equal(t, want[i], idle, "number %d of %d", i, n)
+			}
+		}
+		require.Empty(t, p.Idlest(0))
+		require.Empty(t, p.Idlest(-1))
+		for round := range 200 {
+			time.Sleep(100 * ms)
+			synctest.Wait()
+			for range 20 {
+				i := rnd.IntN(500)
+				require.True(t, members[i].Touch())
+				touched[i] = time.Now()
+			}
+			// Those that would expire soon.
+			for i, at := range touched {
+				if time.Since(at) > 25*time.Second {
+					require.True(t, members[i].Touch())
+					touched[i] = time.Now()
+				}
+			}
+			if round == 100 { // different timeouts
+				for i := range 250 {
+					require.NoError(t, members[i].SetTimeout(time.Duration(40+i)*time.Second))
+					touched[i] = time.Now()
+				}
+			}
+			check(1 + rnd.IntN(20))
+		}
+		check(1000)
+	})
+}
+
+func TestIdlestCostsWhatWasTouched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTestPool(t, Config[int]{Timeout: 30 * time.Second})
+		members := make([]*Member[int], 20_000)
+		for i := range members {
+			members[i], _ = p.Add(i)
+			if i%100 == 99 {
+				time.Sleep(100 * ms)
+			}
+		}
+		for i := range members {
+			members[i].Touch()
+			if i%2000 == 1999 {
+				time.Sleep(100 * ms)
+			}
+		}
+		require.Len(t, p.Idlest(10), 10)
+		before := p.Stats().Refiled
+		require.Len(t, p.Idlest(10), 10)
+		require.Equal(t, before, p.Stats().Refiled, "nothing was touched")
+		for i := range 500 {
+			members[i].Touch()
+		}
+		time.Sleep(100 * ms)
+		require.Len(t, p.Idlest(10), 10)
+		require.LessOrEqual(t, p.Stats().Refiled-before, uint64(600))
+	})
+}
+
+func TestClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTestPool(t, Config[int]{Timeout: time.Second, Due: func(*Member[int], int) { t.Error("due after Close") }})
+		m, err := p.Add(1)
+		require.NoError(t, err)
+		require.NoError(t, p.Close())
+		require.NoError(t, p.Close())
+		require.False(t, m.Touch())
+		require.Zero(t, p.Len())
+		_, err = p.Add(2)
+		require.ErrorIs(t, err, ErrClosed)
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
+	due := func(*Member[int], int) {}
+	for _, c := range []struct {
+		cfg  Config[int]
+		want string
+	}{
+		{Config[int]{Due: due, Timeout: -1}, "pool: invalid argument: Timeout -1ns, must be positive"},
+		{Config[int]{Due: due, Capacity: -1}, "pool: invalid argument: Capacity -1, must not be negative"},
+		{Config[int]{}, "pool: invalid argument: Due is nil"},
+		{Config[int]{Due: due, Wheel: wheel.Config{Tick: 1}}, "pool: invalid argument: wheel: invalid argument: Tick 1ns, must be at least 1ms"},
+	} {
+		_, err := New(c.cfg)
+		require.ErrorIs(t, err, ErrArgument)
+		require.EqualError(t, err, c.want)
+	}
+}
