@@ -37,9 +37,10 @@ func (m *Member[V]) SetTimeout(d time.Duration) error {
 	return nil
 }
 
-// Postpone sets the deadline to d from now for this once; the next touch goes
-// back to the member's timeout. It reports like Touch.
-func (m *Member[V]) Postpone(d time.Duration) bool { return m.timer().Move(d) }
+// Postpone gives a member that is due d more from now, for this once. It does
+// nothing, and reports false, where the member has been touched since, or has
+// left.
+func (m *Member[V]) Postpone(d time.Duration) bool { return m.timer().Postpone(d) }
 
 // Remove takes the member out of the pool and returns its value. It reports
 // whether it was still there.
@@ -55,6 +56,10 @@ func (m *Member[V]) Value() (V, bool) { return m.timer().Value() }
 
 // Timeout returns how long the member stays without a touch, in whole ticks.
 func (m *Member[V]) Timeout() time.Duration { return m.timer().Delay() }
+
+// DueTick returns the number of the tick on which the member is or was due. It
+// tells whether the deadline has been moved between two looks.
+func (m *Member[V]) DueTick() uint64 { return m.timer().DueTick() }
 
 // Idle returns how long ago the member was touched, in whole ticks, or 0 where
 // it is in no pool. Postpone counts as a touch here.

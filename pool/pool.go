@@ -118,6 +118,9 @@ func (p *Pool[V]) Join(m *Member[V], v V) error {
 // Len returns the number of members.
 func (p *Pool[V]) Len() int { return p.wheel.Len() }
 
+// Has reports whether m is a member of this pool.
+func (p *Pool[V]) Has(m *Member[V]) bool { return p.wheel.Has(m.timer()) }
+
 // Capacity returns how many members the pool may have, or 0 for any number.
 func (p *Pool[V]) Capacity() int { return p.capacity }
 

@@ -60,7 +60,7 @@ func TestMemberStaysWhileItIsTouched(t *testing.T) {
 	})
 }
 
-func TestSetTimeoutIsOfOneMemberAndPostponeForOnce(t *testing.T) {
+func TestSetTimeoutIsOfOneMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTestPool(t, Config[int]{Timeout: time.Second})
 		m, err := p.Add(1)
@@ -74,9 +74,6 @@ func TestSetTimeoutIsOfOneMemberAndPostponeForOnce(t *testing.T) {
 		synctest.Wait()
 		require.False(t, other.Touch())
 		require.True(t, m.Touch())
-		require.True(t, m.Postpone(time.Minute))
-		time.Sleep(59 * time.Second)
-		require.True(t, m.Touch())
 		require.NoError(t, m.SetTimeout(ms), "shorter too")
 		time.Sleep(201 * ms)
 		synctest.Wait()
@@ -84,6 +81,36 @@ func TestSetTimeoutIsOfOneMemberAndPostponeForOnce(t *testing.T) {
 		for _, d := range []time.Duration{0, -time.Second} {
 			require.ErrorIs(t, m.SetTimeout(d), ErrArgument)
 		}
+	})
+}
+
+func TestPostponeIsForOnceAndOnlyForADueMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dues := make(chan *Member[int], 1)
+		p := newTestPool(t, Config[int]{Timeout: time.Second, Due: func(m *Member[int], _ int) { dues <- m }})
+		m, err := p.Add(1)
+		require.NoError(t, err)
+		require.False(t, m.Postpone(time.Minute), "not due")
+		require.Same(t, m, <-dues)
+		require.True(t, p.Has(m))
+		tick := m.DueTick()
+		require.True(t, m.Postpone(time.Minute))
+		require.NotEqual(t, tick, m.DueTick())
+		require.False(t, m.Postpone(time.Hour))
+		time.Sleep(59 * time.Second)
+		require.Empty(t, dues)
+		require.Same(t, m, <-dues)
+
+		require.True(t, m.Touch(), "saved")
+		require.False(t, m.Postpone(time.Millisecond), "must not shorten what a touch has promised")
+		start := time.Now()
+		require.Same(t, m, <-dues)
+		require.GreaterOrEqual(t, time.Since(start), time.Second)
+		_, ok := m.Expire()
+		require.True(t, ok)
+		require.False(t, p.Has(m))
+		require.False(t, p.Has(new(Member[int])))
+		require.False(t, m.Postpone(time.Second))
 	})
 }
 

@@ -102,6 +102,18 @@ func (t *TimerOf[V]) Move(d time.Duration) bool {
 	return t.move(n)
 }
 
+// Postpone is Move for a timer that is due: it does nothing, and reports false,
+// where somebody has touched or ended the timer meanwhile.
+func (t *TimerOf[V]) Postpone(d time.Duration) bool {
+	w := t.wheel
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return t.word.Load()&stateMask == due && t.moveLocked(w.clock.ticks(d))
+}
+
 // SetDelay changes the delay that Touch repeats to d, and moves the deadline to
 // d from now, be that later or earlier. It reports like Move.
 func (t *TimerOf[V]) SetDelay(d time.Duration) bool {
@@ -272,6 +284,10 @@ func (t *TimerOf[V]) Idle() time.Duration {
 	_, last := touchedBetween(old)
 	return t.wheel.clock.span(now - min(now, last))
 }
+
+// DueTick returns the number of the tick on which the timer is or was due. It
+// tells whether the deadline has been moved between two looks.
+func (t *TimerOf[V]) DueTick() uint64 { return dueOf(t.word.Load()) }
 
 // Value returns the timer's value, and whether the timer is running.
 func (t *TimerOf[V]) Value() (V, bool) {

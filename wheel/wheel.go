@@ -155,6 +155,11 @@ func (w *WheelOf[V]) start(t *TimerOf[V], v V, n uint64) error {
 // Len returns how many timers are running: pending, or due and not decided.
 func (w *WheelOf[V]) Len() int { return int(w.live.Load()) }
 
+// Has reports whether t is running on this wheel.
+func (w *WheelOf[V]) Has(t *TimerOf[V]) bool {
+	return isRunning(t.word.Load()) && t.wheel == w
+}
+
 // Tick returns the length of a tick.
 func (w *WheelOf[V]) Tick() time.Duration { return w.clock.tick }
 

@@ -1,0 +1,200 @@
+package keepalive
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Conn returns a connection that behaves like c and is guarded. Its methods are
+// those of c, as far as a net.Conn has them, with ReadFrom and WriteTo, by which
+// splice and sendfile still happen; CloseRead, CloseWrite and SyscallConn where c
+// has them; and NetConn, which returns c.
+//
+// Deadlines are the user's and never touched. After the Keeper has closed the
+// connection because it was idle, Read and Write return [ErrIdleTimeout], and
+// Close returns nil.
+//
+// A connection that the Keeper guards already is returned as it is, and so is
+// any connection after Close. Where there are too many connections, c is closed,
+// and using what is returned gives [ErrFull].
+func (k *Keeper) Conn(c net.Conn) net.Conn {
+	if g := guardOf(c); g != nil && k.pool.Has(&g.member) {
+		return c
+	}
+	guarded, err := k.guarded(c)
+	switch {
+	case errors.Is(err, ErrFull):
+		full := &conn{inner: c, keeper: k, guard: new(Guard)}
+		full.end(ReasonFull)
+		return full
+	case err != nil:
+		return c
+	}
+	return guarded
+}
+
+// guarded returns a connection that is guarded, with as many methods as inner
+// has.
+func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
+	var c interface {
+		net.Conn
+		Due
+		self() *conn
+	}
+	_, halves := inner.(interface{ CloseWrite() error })
+	_, socket := inner.(syscall.Conn)
+	switch {
+	case halves && socket:
+		c = new(socketHalfConn)
+	case halves:
+		c = new(halfConn)
+	case socket:
+		c = new(socketConn)
+	default:
+		c = new(conn)
+	}
+	self := c.self()
+	self.inner, self.keeper, self.guard = inner, k, new(Guard)
+	if err := k.Guard(self.guard, c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// conn is a guarded connection without a socket that can be asked, such as a
+// net.Pipe. The types below have what only some connections have.
+type conn struct {
+	inner  net.Conn
+	keeper *Keeper
+
+	// guard is an object of its own, since a slot of the wheel may keep it for a
+	// while after the connection is closed.
+	guard *Guard
+
+	ended     atomic.Uint32 // the Reason for which the Keeper has closed it, or 0
+	broken    atomic.Bool   // the peer has closed it, or it broke
+	transfers atomic.Int32  // ReadFrom and WriteTo that are running
+	moved     uint64        // bytes that transfers had moved when it was last due
+}
+
+func (c *conn) self() *conn { return c }
+
+// Guarded is how Touch finds the guard.
+func (c *conn) Guarded() *Guard { return c.guard }
+
+// NetConn returns the connection inside.
+func (c *conn) NetConn() net.Conn { return c.inner }
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.inner.Read(p)
+	if n > 0 && c.keeper.activity != ActivityManual {
+		c.guard.Touch()
+	}
+	if err != nil {
+		err = c.fail("read", err)
+	}
+	return n, err
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.inner.Write(p)
+	if n > 0 && c.keeper.activity == ActivityReadWrite {
+		c.guard.Touch()
+	}
+	if err != nil {
+		err = c.fail("write", err)
+	}
+	return n, err
+}
+
+// fail notes what an error says of the connection, and returns what the user
+// gets to see: why the Keeper closed it, if it did.
+func (c *conn) fail(op string, err error) error {
+	if reason := Reason(c.ended.Load()); reason != 0 {
+		return &net.OpError{
+			Op:     op,
+			Net:    c.LocalAddr().Network(),
+			Source: c.LocalAddr(),
+			Addr:   c.RemoteAddr(),
+			Err:    reason.err(),
+		}
+	}
+	var timeout net.Error
+	switch {
+	case errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
+	case errors.As(err, &timeout) && timeout.Timeout(): // a deadline of the user's
+	default:
+		c.broken.Store(true)
+	}
+	return err
+}
+
+func (c *conn) Close() error {
+	self, first := c.keeper.Release(c.guard)
+	err := c.inner.Close()
+	if first {
+		reason := ReasonLocal
+		if c.broken.Load() {
+			reason = ReasonPeer
+		}
+		c.keeper.Closed(self, reason)
+	}
+	if c.ended.Load() != 0 {
+		return nil // the Keeper has closed it
+	}
+	return err
+}
+
+// end closes the connection for a reason of the Keeper's.
+func (c *conn) end(reason Reason) {
+	c.ended.Store(uint32(reason))
+	_ = c.inner.Close()
+}
+
+// Due runs on a worker when the deadline has passed.
+func (c *conn) Due(self any) {
+	if c.keeper.Expire(c.guard, self, c.heard()) {
+		c.end(ReasonIdle)
+		c.keeper.Closed(self, ReasonIdle)
+	}
+}
+
+func (c *conn) LocalAddr() net.Addr                { return c.inner.LocalAddr() }
+func (c *conn) RemoteAddr() net.Addr               { return c.inner.RemoteAddr() }
+func (c *conn) SetDeadline(t time.Time) error      { return c.inner.SetDeadline(t) }
+func (c *conn) SetReadDeadline(t time.Time) error  { return c.inner.SetReadDeadline(t) }
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.inner.SetWriteDeadline(t) }
+
+// halfConn is a connection of which one direction can be closed.
+type halfConn struct{ conn }
+
+func (c *halfConn) CloseRead() error  { return c.closeRead() }
+func (c *halfConn) CloseWrite() error { return c.closeWrite() }
+
+// socketConn is a connection whose socket can be reached.
+type socketConn struct{ conn }
+
+func (c *socketConn) SyscallConn() (syscall.RawConn, error) {
+	return c.inner.(syscall.Conn).SyscallConn()
+}
+
+// socketHalfConn is both, such as one of TCP.
+type socketHalfConn struct{ socketConn }
+
+func (c *socketHalfConn) CloseRead() error  { return c.closeRead() }
+func (c *socketHalfConn) CloseWrite() error { return c.closeWrite() }
+
+func (c *conn) closeRead() error {
+	if half, ok := c.inner.(interface{ CloseRead() error }); ok {
+		return half.CloseRead()
+	}
+	return errors.ErrUnsupported // as with TLS
+}
+
+func (c *conn) closeWrite() error {
+	return c.inner.(interface{ CloseWrite() error }).CloseWrite()
+}

@@ -1,0 +1,79 @@
+package keepalive
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"time"
+)
+
+// evidence is what a socket says of its connection. A negative duration means
+// that it does not tell.
+type evidence struct {
+	unread   int           // bytes that have arrived and were not read
+	received time.Duration // since bytes last arrived
+	sent     time.Duration // since bytes were last sent
+	moved    uint64        // bytes that have arrived, and that the peer has acknowledged
+}
+
+var nothing = evidence{received: -1, sent: -1}
+
+// Ask asks a socket, after the deadline of its connection has passed, whether
+// the peer was heard after all: whether bytes wait to be read, and on Linux with
+// TCP when bytes last arrived, and were sent where that counts. It costs two
+// system calls. The descriptor must be open.
+func (k *Keeper) Ask(g *Guard, fd uintptr) Heard { return k.heard(g, ask(fd), false) }
+
+// heard judges the evidence. transfer says that bytes are being moved which Read
+// and Write don't see.
+func (k *Keeper) heard(g *Guard, e evidence, transfer bool) Heard {
+	timeout := g.member.Timeout()
+	since := e.received
+	if k.activity == ActivityReadWrite && e.sent >= 0 {
+		since = min(since, e.sent)
+	}
+	switch {
+	case e.unread > 0:
+		// We are slow. The peer's time runs from when it sent them.
+		return Heard{More: max(timeout-max(e.received, 0), 2*k.pool.Tick()), Unread: true}
+	case k.activity == ActivityManual:
+		return Heard{}
+	case since >= 0 && since < timeout:
+		return Heard{More: timeout - since} // read past us: by a transfer, or from the socket itself
+	case transfer:
+		return Heard{More: timeout}
+	}
+	return Heard{}
+}
+
+// heard asks the socket of a connection of net.
+func (c *conn) heard() Heard {
+	raw, err := socketOf(c.inner)
+	if err != nil {
+		return Heard{}
+	}
+	e := nothing
+	if raw.Control(func(fd uintptr) { e = ask(fd) }) != nil {
+		return Heard{} // closed
+	}
+	transfer := c.transfers.Load() > 0 && e.moved != c.moved
+	c.moved = e.moved
+	return c.keeper.heard(c.guard, e, transfer)
+}
+
+// socketOf returns the socket of a connection, or of the one inside it.
+func socketOf(c net.Conn) (syscall.RawConn, error) {
+	for range maxLayers {
+		switch inner := c.(type) {
+		case syscall.Conn:
+			return inner.SyscallConn()
+		case interface{ NetConn() net.Conn }:
+			c = inner.NetConn()
+		default:
+			return nil, errNoSocket
+		}
+	}
+	return nil, errNoSocket
+}
+
+var errNoSocket = errors.New("keepalive: no socket")

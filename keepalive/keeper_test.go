@@ -1,0 +1,592 @@
+package keepalive
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const ms = time.Millisecond
+
+func newKeeper(t testing.TB, cfg Config) *Keeper {
+	k, err := New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, k.Close()) })
+	return k
+}
+
+// closings is what OnClose was told.
+type closings struct {
+	mu   sync.Mutex
+	told []closing
+}
+
+type closing struct {
+	conn   any
+	reason Reason
+}
+
+func (c *closings) add(conn any, reason Reason) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = append(c.told, closing{conn, reason})
+}
+
+func (c *closings) list() []closing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.told)
+}
+
+// pipe returns a guarded connection and its peer.
+func pipe(k *Keeper) (guarded, peer net.Conn) {
+	a, b := net.Pipe()
+	return k.Conn(a), b
+}
+
+func requireIdleTimeout(t testing.TB, err error) {
+	t.Helper()
+	require.ErrorIs(t, err, ErrIdleTimeout)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.ErrorIs(t, err, net.ErrClosed)
+	var ne net.Error
+	require.ErrorAs(t, err, &ne)
+	require.True(t, ne.Timeout())
+	require.False(t, ne.Temporary()) //nolint:staticcheck // it is part of net.Error
+	require.Contains(t, err.Error(), "keepalive: idle timeout")
+}
+
+func TestSilentConnectionIsClosedOnTime(t *testing.T) {
+	for _, timeout := range []time.Duration{10 * ms, time.Second, 30 * time.Second, time.Hour} {
+		t.Run(timeout.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var c closings
+				k := newKeeper(t, Config{Timeout: timeout, OnClose: c.add})
+				start := time.Now()
+				conn, peer := pipe(k)
+				require.Equal(t, 1, k.Len())
+				_, err := conn.Read(make([]byte, 10))
+				after := time.Since(start)
+				requireIdleTimeout(t, err)
+				require.GreaterOrEqual(t, after, timeout)
+				require.LessOrEqual(t, after, timeout+2*k.pool.Tick())
+
+				_, err = conn.Write([]byte("x"))
+				requireIdleTimeout(t, err)
+				_, err = peer.Read(make([]byte, 10))
+				require.ErrorIs(t, err, io.EOF, "the peer sees a close")
+				require.False(t, k.Touch(conn))
+				require.False(t, Touch(conn))
+				require.NoError(t, conn.Close())
+				require.NoError(t, conn.Close())
+				synctest.Wait()
+				require.Equal(t, []closing{{conn, ReasonIdle}}, c.list())
+				require.Zero(t, k.Len())
+				require.EqualValues(t, 1, k.Stats().Idle)
+			})
+		})
+	}
+}
+
+func TestWhatIsReadKeepsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Second})
+		conn, peer := pipe(k)
+		go func() {
+			for range 20 {
+				time.Sleep(time.Second - 1)
+				_, _ = peer.Write([]byte("x"))
+			}
+		}()
+		n, err := io.Copy(io.Discard, conn)
+		requireIdleTimeout(t, err)
+		require.EqualValues(t, 20, n)
+	})
+}
+
+func TestActivity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			activity                   Activity
+			byRead, byWrite, byMessage bool
+		}{
+			{ActivityRead, true, false, true},
+			{ActivityReadWrite, true, true, true},
+			{ActivityManual, false, false, true},
+		} {
+			k := newKeeper(t, Config{Timeout: time.Second, Activity: c.activity})
+			require.Equal(t, c.activity, k.Activity())
+			for what, lives := range map[string]bool{"read": c.byRead, "write": c.byWrite, "touch": c.byMessage} {
+				conn, peer := pipe(k)
+				for i := range 4 {
+					time.Sleep(600 * ms)
+					synctest.Wait()
+					if i > 1 && !lives {
+						break
+					}
+					switch what {
+					case "read":
+						go func() { _, _ = peer.Write([]byte("x")) }()
+						_, _ = conn.Read(make([]byte, 1))
+					case "write":
+						go func() { _, _ = peer.Read(make([]byte, 1)) }()
+						_, _ = conn.Write([]byte("x"))
+					case "touch":
+						k.Touch(conn)
+					}
+				}
+				require.Equal(t, lives, k.Touch(conn), "%v, %s", c.activity, what)
+				conn.Close()
+				peer.Close()
+			}
+		}
+	})
+}
+
+func TestTouchFindsTheGuardThroughLayers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Second, Activity: ActivityManual})
+		other := newKeeper(t, Config{})
+		conn, peer := pipe(k)
+		defer peer.Close()
+		defer conn.Close()
+		overTLS := tls.Server(conn, &tls.Config{MinVersion: tls.VersionTLS12})
+		inLoop := &fakeLoopConn{ctx: conn}
+		for range 5 {
+			time.Sleep(900 * ms)
+			require.True(t, Touch(overTLS))
+			time.Sleep(900 * ms)
+			require.True(t, k.Touch(inLoop))
+			require.True(t, Touch(tls.Client(overTLS, &tls.Config{MinVersion: tls.VersionTLS12})))
+			require.False(t, other.Touch(conn), "of another keeper")
+		}
+		self := &selfConn{}
+		self.Conn = self
+		for _, stranger := range []any{nil, 5, "conn", peer, &fakeLoopConn{}, (*fakeLoopConn)(nil), self} {
+			require.False(t, Touch(stranger))
+			require.False(t, k.Touch(stranger))
+		}
+	})
+}
+
+// fakeLoopConn has what a gnet.Conn has for Touch.
+type fakeLoopConn struct{ ctx any }
+
+func (c *fakeLoopConn) SafeContext() any {
+	if c == nil {
+		return nil
+	}
+	return c.ctx
+}
+
+// selfConn says that it is inside itself.
+type selfConn struct{ net.Conn }
+
+func (c *selfConn) NetConn() net.Conn { return c.Conn }
+
+func TestDeadlinesAreTheUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := net.Pipe()
+		defer b.Close()
+		inner := &deadlineSpy{Conn: a}
+		k := newKeeper(t, Config{Timeout: time.Second})
+		conn := k.Conn(inner)
+		go func() { _, _ = b.Write([]byte("x")) }()
+		_, err := conn.Read(make([]byte, 1))
+		require.NoError(t, err)
+		k.Touch(conn)
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(300*ms)))
+		_, err = conn.Read(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.NotErrorIs(t, err, ErrIdleTimeout, "that was the user's own")
+		require.NoError(t, conn.SetWriteDeadline(time.Time{}))
+		require.NoError(t, conn.SetDeadline(time.Time{}))
+		_, err = conn.Read(make([]byte, 1))
+		requireIdleTimeout(t, err)
+		require.Equal(t, "read write both ", inner.calls, "none but the user's")
+	})
+}
+
+type deadlineSpy struct {
+	net.Conn
+	calls string
+}
+
+func (c *deadlineSpy) SetReadDeadline(t time.Time) error {
+	c.calls += "read "
+	return c.Conn.SetReadDeadline(t)
+}
+
+func (c *deadlineSpy) SetWriteDeadline(t time.Time) error {
+	c.calls += "write "
+	return c.Conn.SetWriteDeadline(t)
+}
+
+func (c *deadlineSpy) SetDeadline(t time.Time) error {
+	c.calls += "both "
+	return c.Conn.SetDeadline(t)
+}
+
+func TestReasons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c closings
+		k := newKeeper(t, Config{Timeout: time.Second, OnClose: c.add})
+		local, peer := pipe(k)
+		defer peer.Close()
+		require.NoError(t, local.Close())
+		_, err := local.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.ErrClosedPipe)
+		require.NotErrorIs(t, err, ErrIdleTimeout)
+		_ = local.Close()
+
+		left, peer := pipe(k)
+		peer.Close()
+		_, err = left.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		require.NoError(t, left.Close())
+		require.Equal(t, []closing{{local, ReasonLocal}, {left, ReasonPeer}}, c.list())
+		require.Zero(t, k.Len())
+		s := k.Stats()
+		require.EqualValues(t, 1, s.Local)
+		require.EqualValues(t, 1, s.Peer)
+		require.Equal(t, "local peer idle full Reason(0) Reason(9)",
+			ReasonLocal.String()+" "+ReasonPeer.String()+" "+ReasonIdle.String()+" "+ReasonFull.String()+" "+Reason(0).String()+" "+Reason(9).String())
+	})
+}
+
+func TestOnIdleMayExtend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		k := newKeeper(t, Config{Timeout: time.Second, OnIdle: func(conn any) Verdict {
+			if _, ok := conn.(net.Conn); !ok {
+				t.Errorf("%T", conn)
+			}
+			if asked.Add(1) == 1 {
+				return Extend(time.Minute)
+			}
+			return Extend(-5) // as good as Close
+		}})
+		start := time.Now()
+		conn, peer := pipe(k)
+		defer peer.Close()
+		_, err := conn.Read(make([]byte, 1))
+		requireIdleTimeout(t, err)
+		require.EqualValues(t, 2, asked.Load())
+		require.GreaterOrEqual(t, time.Since(start), 61*time.Second)
+		require.LessOrEqual(t, time.Since(start), 61*time.Second+500*ms)
+	})
+}
+
+func TestTouchWhileOnIdleIsAskedSavesTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k *Keeper
+		var asked atomic.Int64
+		k = newKeeper(t, Config{Timeout: time.Second, OnIdle: func(conn any) Verdict {
+			if asked.Add(1) < 10 {
+				require.True(t, k.Touch(conn))
+			}
+			return Close
+		}})
+		start := time.Now()
+		conn, peer := pipe(k)
+		defer peer.Close()
+		_, err := conn.Read(make([]byte, 1))
+		requireIdleTimeout(t, err)
+		require.GreaterOrEqual(t, time.Since(start), 10*time.Second)
+	})
+}
+
+func TestPanicsInCallbacksHarmNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var log bytes.Buffer
+		k := newKeeper(t, Config{
+			Timeout: time.Second,
+			OnIdle:  func(any) Verdict { panic("idle") },
+			OnClose: func(any, Reason) { panic("close") },
+			Logger: slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return log.Write(p)
+			}), &slog.HandlerOptions{Level: slog.LevelDebug})),
+		})
+		for range 3 {
+			conn, peer := pipe(k)
+			_, err := conn.Read(make([]byte, 1))
+			requireIdleTimeout(t, err)
+			peer.Close()
+		}
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, 3, strings.Count(log.String(), `panic="OnIdle: idle"`), log.String())
+		require.Equal(t, 3, strings.Count(log.String(), `panic="OnClose: close"`))
+		require.Contains(t, log.String(), "keeper_test.go")
+		require.EqualValues(t, 6, k.Stats().Panics)
+	})
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestCloseLeavesConnectionsOpenAndUnguarded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Second,
+			OnIdle:  func(any) Verdict { t.Error("OnIdle"); return Close },
+			OnClose: func(any, Reason) { t.Error("OnClose") }})
+		conn, peer := pipe(k)
+		defer peer.Close()
+		require.NoError(t, k.Close())
+		require.NoError(t, k.Close())
+		time.Sleep(time.Minute)
+		require.False(t, k.Touch(conn))
+		require.Zero(t, k.Len())
+		go func() { _, _ = peer.Write([]byte("x")) }()
+		n, err := conn.Read(make([]byte, 1))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.NoError(t, conn.Close())
+
+		bare, peer2 := net.Pipe()
+		defer peer2.Close()
+		require.Same(t, bare, k.Conn(bare))
+		ln := k.Listener(&pipeListener{conns: make(chan net.Conn, 1)})
+		ln.(*listener).inner.(*pipeListener).conns <- bare
+		got, err := ln.Accept()
+		require.NoError(t, err)
+		require.Same(t, bare, got)
+		require.NoError(t, bare.Close())
+	})
+}
+
+// pipeListener gives connections to Accept without a network.
+type pipeListener struct {
+	conns chan net.Conn
+	errs  chan error
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c, ok := <-l.conns:
+		if !ok {
+			return nil, net.ErrClosed
+		}
+		return c, nil
+	case err := <-l.errs:
+		return nil, err
+	}
+}
+
+func (l *pipeListener) Close() error   { close(l.conns); return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+func TestListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Second})
+		inner := &pipeListener{conns: make(chan net.Conn, 10), errs: make(chan error, 10)}
+		ln := k.Listener(inner)
+		require.Equal(t, "pipe", ln.Addr().String())
+		require.Same(t, inner, ln.(interface{ NetListener() net.Listener }).NetListener())
+
+		temporary := &net.OpError{Op: "accept", Err: errors.New("too many open files")}
+		inner.errs <- temporary
+		_, err := ln.Accept()
+		require.Same(t, temporary, err, "as it is")
+
+		a, peer := net.Pipe()
+		inner.conns <- a
+		conn, err := ln.Accept()
+		require.NoError(t, err)
+		require.Equal(t, 1, k.Len(), "guarded before anybody has said a word")
+		require.Same(t, a, conn.(interface{ NetConn() net.Conn }).NetConn())
+
+		go func() {
+			time.Sleep(300 * ms)
+			ln.Close()
+		}()
+		_, err = ln.Accept()
+		require.ErrorIs(t, err, net.ErrClosed, "Close wakes Accept")
+		require.True(t, k.Touch(conn), "and closes no connection")
+		go func() { _, _ = peer.Write([]byte("x")) }()
+		_, err = conn.Read(make([]byte, 1))
+		require.NoError(t, err)
+		conn.Close()
+		peer.Close()
+	})
+}
+
+func TestMaxConns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c closings
+		k := newKeeper(t, Config{Timeout: time.Second, MaxConns: 1, OnClose: c.add})
+		inner := &pipeListener{conns: make(chan net.Conn, 10)}
+		ln := k.Listener(inner)
+		a, peerA := net.Pipe()
+		b, peerB := net.Pipe()
+		d, peerD := net.Pipe()
+		inner.conns <- a
+		first, err := ln.Accept()
+		require.NoError(t, err)
+
+		full := k.Conn(b)
+		_, err = full.Read(make([]byte, 1))
+		require.ErrorIs(t, err, ErrFull)
+		_, err = full.Write([]byte("x"))
+		require.ErrorIs(t, err, ErrFull)
+		require.False(t, k.Touch(full))
+		require.NoError(t, full.Close())
+		_, err = peerB.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+
+		inner.conns <- d
+		go func() {
+			_, err := peerD.Read(make([]byte, 1))
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("one too many: %v", err)
+			}
+			first.Close()
+			e, peerE := net.Pipe()
+			peerE.Close()
+			inner.conns <- e
+		}()
+		next, err := ln.Accept() // closes d and waits for e
+		require.NoError(t, err)
+		require.Equal(t, 1, k.Len())
+		require.EqualValues(t, 2, k.Stats().Rejected)
+		next.Close()
+		peerA.Close()
+		require.Equal(t, []closing{{first, ReasonLocal}, {next, ReasonLocal}}, c.list())
+	})
+}
+
+func TestConnIsNotGuardedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{})
+		conn, peer := pipe(k)
+		defer peer.Close()
+		require.Same(t, conn, k.Conn(conn))
+		other := newKeeper(t, Config{Timeout: time.Second})
+		both := other.Conn(conn)
+		require.NotSame(t, conn, both)
+		_, err := both.Read(make([]byte, 1))
+		requireIdleTimeout(t, err)
+		require.Zero(t, k.Len(), "the outer closes the inner")
+	})
+}
+
+func TestConnsAndIdlest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute})
+		var conns []any
+		for range 10 {
+			conn, peer := pipe(k)
+			conns = append(conns, conn)
+			defer peer.Close()
+			defer conn.Close()
+			time.Sleep(time.Second)
+		}
+		k.Touch(conns[0])
+		require.ElementsMatch(t, conns, slices.Collect(k.Conns()))
+		for range k.Conns() {
+			break
+		}
+		require.Equal(t, conns[1:4], k.Idlest(3))
+		require.Len(t, k.Idlest(100), 10)
+	})
+}
+
+func TestLostGuardIsNotClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Second})
+		g := new(Guard)
+		conn := &fakeLoopConn{ctx: "something of the user's, where the guard was"}
+		require.NoError(t, k.Guard(g, conn))
+		require.ErrorIs(t, k.Guard(g, conn), ErrArgument, "twice")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Zero(t, k.Len())
+		require.Zero(t, k.Stats().Idle)
+	})
+}
+
+func TestConfigErrorsNameTheValuesAndTheLimit(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{Timeout: -1}, "keepalive: invalid argument: Timeout -1ns, must be at least 1ms"},
+		{Config{Timeout: 999}, "keepalive: invalid argument: Timeout 999ns, must be at least 1ms"},
+		{Config{Tick: -1}, "keepalive: invalid argument: Tick -1ns, must be at least 1ms"},
+		{Config{Timeout: time.Second, Tick: 2 * time.Second}, "keepalive: invalid argument: Tick 2s is longer than Timeout 1s"},
+		{Config{Activity: 3}, "keepalive: invalid argument: Activity 3, must be 0 to 2"},
+		{Config{Activity: -1}, "keepalive: invalid argument: Activity -1, must be 0 to 2"},
+		{Config{MaxConns: -1}, "keepalive: invalid argument: MaxConns -1, must not be negative"},
+	} {
+		_, err := New(c.cfg)
+		require.ErrorIs(t, err, ErrArgument)
+		require.EqualError(t, err, c.want)
+	}
+	require.Equal(t, "read readwrite manual Activity(7)", ActivityRead.String()+" "+ActivityReadWrite.String()+" "+ActivityManual.String()+" "+Activity(7).String())
+}
+
+func TestDefaults(t *testing.T) {
+	for _, c := range []struct{ timeout, wantTimeout, wantTick time.Duration }{
+		{0, time.Minute, 100 * ms},
+		{time.Second, time.Second, 100 * ms},
+		{500 * ms, 500 * ms, 50 * ms},
+		{5 * ms, 5 * ms, ms},
+		{ms, ms, ms},
+	} {
+		k := newKeeper(t, Config{Timeout: c.timeout})
+		require.Equal(t, c.wantTimeout, k.Timeout())
+		require.Equal(t, c.wantTick, k.pool.Tick())
+	}
+}
+
+func TestSilentLoggerStaysSilentButPanicsAreHeard(t *testing.T) {
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	var log bytes.Buffer
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	k := newKeeper(t, Config{})
+	require.False(t, k.log.Enabled(context.Background(), slog.LevelError))
+	k.call("OnClose", func() { panic("x") })
+	require.Contains(t, log.String(), "OnClose: x")
+}
+
+func TestRounds(t *testing.T) {
+	var r rounds
+	n, ok := r.next(500)
+	require.True(t, ok)
+	require.EqualValues(t, 1, n)
+	r = n.until(700)
+	for want := rounds(2); want <= maxRounds; want++ {
+		n, ok = r.next(700)
+		require.True(t, ok)
+		require.Equal(t, want, n)
+		r = n.until(700)
+	}
+	_, ok = r.next(700)
+	require.False(t, ok, "too many in a row")
+	n, ok = r.next(701)
+	require.True(t, ok, "touched since")
+	require.EqualValues(t, 1, n)
+	r = n.until(1<<24 + 5)
+	n, _ = r.next(1<<24 + 5)
+	require.EqualValues(t, 2, n)
+}

@@ -1,0 +1,86 @@
+package keepalive
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The socket is read past the connection, by its descriptor.
+func TestBytesReadPastTheConnectionAreLife(t *testing.T) {
+	t.Parallel()
+	k := newNetKeeper(t, Config{})
+	client, server := connect(t, "tcp")
+	conn := k.Conn(server)
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	require.NoError(t, err)
+	go trickle(client, 24) // three timeouts
+	got := 0
+	for got < 24 {
+		require.NoError(t, raw.Read(func(fd uintptr) bool {
+			n, err := syscall.Read(int(fd), make([]byte, 8))
+			if err == nil {
+				got += n
+			}
+			return !errors.Is(err, syscall.EAGAIN)
+		}))
+	}
+	require.True(t, k.Touch(conn))
+}
+
+// Splice and sendfile must still happen: the bytes must not pass through Read
+// and Write of ours.
+func TestTransfersBypassReadAndWrite(t *testing.T) {
+	k := newNetKeeper(t, Config{})
+	const size = 4 << 20
+	client, in := connect(t, "tcp")
+	out, backend := connect(t, "tcp")
+	src, dst := k.Conn(in), k.Conn(out)
+	before := bytesRead(t)
+	go func() {
+		_, _ = client.Write(make([]byte, size))
+		client.(*net.TCPConn).CloseWrite()
+	}()
+	go func() {
+		_, _ = io.Copy(dst, src)
+		dst.(interface{ CloseWrite() error }).CloseWrite()
+	}()
+	n, err := io.Copy(io.Discard, backend)
+	require.NoError(t, err)
+	require.EqualValues(t, size, n)
+	read := bytesRead(t) - before
+	require.Less(t, read, int64(size*3/2), "only the backend has read them")
+
+	// And a file to a guarded connection, by sendfile: write is not called.
+	file, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	require.NoError(t, err)
+	defer file.Close()
+	require.NoError(t, file.Truncate(size))
+	browser, in := connect(t, "tcp")
+	download := k.Conn(in)
+	go func() {
+		_, _ = io.Copy(download, file)
+		download.Close()
+	}()
+	n, err = io.Copy(io.Discard, browser)
+	require.NoError(t, err)
+	require.EqualValues(t, size, n)
+}
+
+// bytesRead returns how many bytes this process has read; what it spliced is not
+// among them.
+func bytesRead(t *testing.T) int64 {
+	b, err := os.ReadFile("/proc/self/io")
+	require.NoError(t, err)
+	var rchar int64
+	_, err = fmt.Sscanf(string(b), "rchar: %d", &rchar)
+	require.NoError(t, err)
+	return rchar
+}

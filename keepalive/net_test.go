@@ -1,0 +1,518 @@
+package keepalive
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// These tests use real sockets, so real time. A timeout is 400ms in them, and a
+// live peer says something eight times as often.
+const (
+	timeout = 400 * ms
+	beat    = timeout / 8
+	eternal = 20 * time.Second // how long a test waits for what must come
+)
+
+func newNetKeeper(t testing.TB, cfg Config) *Keeper {
+	cfg.Timeout, cfg.Tick = timeout, 10*ms
+	return newKeeper(t, cfg)
+}
+
+func listen(t testing.TB, network string) net.Listener {
+	address := "127.0.0.1:0"
+	if network == "unix" {
+		address = filepath.Join(t.TempDir(), "s")
+	}
+	ln, err := net.Listen(network, address)
+	require.NoError(t, err)
+	t.Cleanup(func() { ln.Close() })
+	return ln
+}
+
+// connect returns two ends of a connection over the network, neither guarded.
+func connect(t testing.TB, network string) (a, b net.Conn) {
+	ln := listen(t, network)
+	a, err := net.Dial(network, ln.Addr().String())
+	require.NoError(t, err)
+	b, err = ln.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { a.Close(); b.Close() })
+	return a, b
+}
+
+// trickle writes a byte now and then, count times.
+func trickle(w io.Writer, count int) {
+	for range count {
+		time.Sleep(beat)
+		if _, err := w.Write([]byte("x")); err != nil {
+			return
+		}
+	}
+}
+
+func TestSilentSocketsAreClosedOnTimeAndNeverEarly(t *testing.T) {
+	t.Parallel()
+	for _, network := range []string{"tcp", "unix"} {
+		k := newNetKeeper(t, Config{})
+		ln := k.Listener(listen(t, network))
+		for range 3 {
+			client, err := net.Dial(network, ln.Addr().String())
+			require.NoError(t, err)
+			conn, err := ln.Accept()
+			require.NoError(t, err)
+			last := time.Now()
+			_, err = client.Write([]byte("x"))
+			require.NoError(t, err)
+			n, err := conn.Read(make([]byte, 8))
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			_, err = conn.Read(make([]byte, 8))
+			after := time.Since(last)
+			requireIdleTimeout(t, err)
+			require.GreaterOrEqual(t, after, timeout)
+			_, err = client.Read(make([]byte, 8))
+			require.ErrorIs(t, err, io.EOF)
+			client.Close()
+		}
+	}
+}
+
+func TestUnreadBytesAreNotSilence(t *testing.T) {
+	t.Parallel()
+	for _, network := range []string{"tcp", "unix"} {
+		for _, activity := range []Activity{ActivityRead, ActivityManual} {
+			k := newNetKeeper(t, Config{Activity: activity})
+			client, server := connect(t, network)
+			conn := k.Conn(server)
+			time.Sleep(timeout / 2)
+			_, err := client.Write([]byte("beat"))
+			require.NoError(t, err)
+			time.Sleep(timeout * 3 / 4) // beyond the deadline, and nobody has read it
+			require.Eventually(t, func() bool { return k.Stats().Spared > 0 }, eternal, ms)
+			n, err := conn.Read(make([]byte, 10))
+			require.NoError(t, err, "%s, %v", network, activity)
+			require.Equal(t, 4, n)
+			require.True(t, k.Touch(conn))
+		}
+	}
+}
+
+func TestProgramThatHangsDoesNotKeepItsConnections(t *testing.T) {
+	t.Parallel()
+	for _, network := range []string{"tcp", "unix"} {
+		k := newNetKeeper(t, Config{})
+		client, server := connect(t, network)
+		conn := k.Conn(server)
+		start := time.Now()
+		stop := make(chan bool)
+		var wg sync.WaitGroup
+		wg.Go(func() { // the peer is full of life, and nobody listens
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(beat):
+					_, _ = client.Write([]byte("x"))
+				}
+			}
+		})
+		require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
+		require.GreaterOrEqual(t, time.Since(start), timeout)
+		require.EqualValues(t, maxRounds, k.Stats().Spared)
+		require.False(t, k.Touch(conn))
+		close(stop)
+		wg.Wait()
+	}
+}
+
+// A proxy between guarded connections, in all combinations: bytes that the
+// kernel moves are life, in both directions, and silence is still silence.
+func TestCopiedBytesAreLife(t *testing.T) {
+	t.Parallel()
+	k := newNetKeeper(t, Config{})
+	guard := func(c net.Conn) net.Conn { return k.Conn(c) }
+	bare := func(c net.Conn) net.Conn { return c }
+	limited := func(r io.Reader) io.Reader { return &io.LimitedReader{R: r, N: 1 << 40} }
+	full := func(r io.Reader) io.Reader { return r }
+	var wg sync.WaitGroup
+	for _, network := range []string{"tcp", "unix"} {
+		for name, wrap := range map[string][2]func(net.Conn) net.Conn{
+			"source": {guard, bare}, "destination": {bare, guard}, "both": {guard, guard},
+		} {
+			for how, reader := range map[string]func(io.Reader) io.Reader{"whole": full, "limited": limited} {
+				client, in := connect(t, network)
+				out, backend := connect(t, network)
+				src, dst := wrap[0](in), wrap[1](out)
+				wg.Go(func() {
+					name := network + " " + name + " " + how
+					start := time.Now()
+					done := make(chan error, 1)
+					go func() {
+						_, err := io.Copy(dst, reader(src))
+						done <- err
+					}()
+					go trickle(client, 20) // 2.5 timeouts
+					buf := make([]byte, 20)
+					if _, err := io.ReadFull(backend, buf); err != nil {
+						t.Errorf("%s: after %v: %v", name, time.Since(start), err)
+						return
+					}
+					last := time.Now()
+					if _, ok := src.(Guarded); !ok {
+						client.Close() // nobody watches the source
+						<-done
+						return
+					}
+					err := <-done
+					if !errors.Is(err, ErrIdleTimeout) {
+						t.Errorf("%s: %v", name, err)
+					}
+					// The last byte was sent up to a beat before it was seen.
+					if silent := time.Since(last); silent < timeout-beat {
+						t.Errorf("%s: closed after %v of silence", name, silent)
+					}
+				})
+			}
+		}
+	}
+	wg.Wait()
+}
+
+func TestMethodsOfTheConnectionInside(t *testing.T) {
+	k := newNetKeeper(t, Config{})
+	tcp, _ := connect(t, "tcp")
+	unix, _ := connect(t, "unix")
+	pipeEnd, _ := net.Pipe()
+	udp, err := net.Dial("udp", "127.0.0.1:9")
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		conn          net.Conn
+		halves, socks bool
+	}{
+		"tcp":  {tcp, true, true},
+		"unix": {unix, true, true},
+		"udp":  {udp, false, true},
+		"pipe": {pipeEnd, false, false},
+		"tls":  {tls.Client(tcp, &tls.Config{MinVersion: tls.VersionTLS12}), true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := k.Conn(c.conn)
+			defer conn.Close()
+			_, halves := conn.(interface {
+				CloseWrite() error
+				CloseRead() error
+			})
+			_, socks := conn.(syscall.Conn)
+			require.Equal(t, c.halves, halves)
+			require.Equal(t, c.socks, socks)
+			require.Equal(t, c.conn.LocalAddr(), conn.LocalAddr())
+			require.Equal(t, c.conn.RemoteAddr(), conn.RemoteAddr())
+			require.Equal(t, c.conn, conn.(interface{ NetConn() net.Conn }).NetConn())
+			require.Implements(t, (*io.ReaderFrom)(nil), conn)
+			require.Implements(t, (*io.WriterTo)(nil), conn)
+		})
+	}
+	overTLS := k.Conn(tls.Client(tcp, &tls.Config{MinVersion: tls.VersionTLS12}))
+	require.ErrorIs(t, overTLS.(interface{ CloseRead() error }).CloseRead(), errors.ErrUnsupported)
+}
+
+func TestHalfClosedConnection(t *testing.T) {
+	t.Parallel()
+	k := newNetKeeper(t, Config{})
+	client, server := connect(t, "tcp")
+	conn := k.Conn(server)
+	require.NoError(t, client.(*net.TCPConn).CloseWrite())
+	_, err := conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	_, err = conn.Write([]byte("still writing"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms, "a half-closed peer is silent")
+	_, err = conn.Write([]byte("x"))
+	requireIdleTimeout(t, err)
+
+	a, b := connect(t, "tcp")
+	half := k.Conn(b)
+	require.NoError(t, half.(interface{ CloseWrite() error }).CloseWrite())
+	_, err = a.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	_, err = a.Write([]byte("y"))
+	require.NoError(t, err)
+	n, err := half.Read(make([]byte, 1))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, half.(interface{ CloseRead() error }).CloseRead())
+}
+
+// certificate for 127.0.0.1, of its own authority.
+func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "heartwheel test"},
+		NotAfter:              time.Now().Add(time.Hour),
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	roots.AddCert(cert)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
+}
+
+// serve runs an HTTP server on a guarded listener.
+func serve(t *testing.T, k *Keeper, handler http.Handler, config *tls.Config) (addr string) {
+	ln := k.Listener(listen(t, "tcp"))
+	server := &http.Server{Handler: handler, TLSConfig: config, ReadHeaderTimeout: eternal}
+	done := make(chan error, 1)
+	go func() {
+		if config != nil {
+			done <- server.ServeTLS(ln, "", "")
+		} else {
+			done <- server.Serve(ln)
+		}
+	}()
+	t.Cleanup(func() {
+		require.NoError(t, server.Close())
+		require.ErrorIs(t, <-done, http.ErrServerClosed)
+	})
+	return ln.Addr().String()
+}
+
+func TestHTTP(t *testing.T) {
+	t.Parallel()
+	var c closings
+	k := newNetKeeper(t, Config{OnClose: c.add})
+	cert, roots := certificate(t)
+	for name, config := range map[string]*tls.Config{
+		"http/1.1": nil,
+		"h2":       {Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+	} {
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if (r.TLS != nil) != (config != nil) {
+				t.Errorf("%s: Request.TLS is %v", name, r.TLS)
+			}
+			fmt.Fprintf(w, "%s", r.Proto)
+		})
+		addr := serve(t, k, handler, config)
+		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+		client := &http.Client{Transport: transport, Timeout: eternal}
+		url, want := "http://"+addr, "HTTP/1.1"
+		if config != nil {
+			url, want = "https://"+addr, "HTTP/2.0"
+		}
+		for range 20 { // 2.5 timeouts, on one connection
+			resp, err := client.Get(url)
+			require.NoError(t, err)
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			resp.Body.Close()
+			require.Equal(t, want, string(body))
+			require.Equal(t, 1, k.Len(), name)
+			time.Sleep(beat)
+		}
+		require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
+		require.Eventually(t, func() bool { // the client finds out and dials again
+			resp, err := client.Get(url)
+			if err == nil {
+				resp.Body.Close()
+			}
+			return err == nil
+		}, eternal, ms)
+		transport.CloseIdleConnections()
+		require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
+	}
+	require.Eventually(t, func() bool { return len(c.list()) == 4 }, eternal, ms)
+}
+
+func TestHTTPHijack(t *testing.T) {
+	t.Parallel()
+	k := newNetKeeper(t, Config{})
+	result := make(chan error, 1)
+	addr := serve(t, k, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		start := time.Now()
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			result <- err
+			return
+		}
+		defer conn.Close()
+		if took := time.Since(start); took > timeout/2 {
+			t.Errorf("Hijack took %v", took)
+		}
+		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\n\r\n")
+		_ = rw.Flush()
+		_, err = io.Copy(rw, rw) // echo
+		_ = rw.Flush()
+		result <- err
+	}), nil)
+	client, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	defer client.Close()
+	_, err = client.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+	require.NoError(t, err)
+	r := bufio.NewReader(client)
+	line, err := r.ReadString('\n')
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(line, "HTTP/1.1 101"), line)
+	trickle(client, 20)
+	last := time.Now()
+	requireIdleTimeout(t, <-result)
+	require.GreaterOrEqual(t, time.Since(last)+beat, timeout)
+}
+
+// A handler that takes longer than the timeout says that it is busy, and its
+// request is not cancelled.
+func TestHTTPSlowHandler(t *testing.T) {
+	t.Parallel()
+	k := newNetKeeper(t, Config{Activity: ActivityManual})
+	addr := serve(t, k, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for range 20 {
+			time.Sleep(beat)
+			for c := range k.Conns() {
+				k.Touch(c)
+			}
+			if r.Context().Err() != nil {
+				t.Error("cancelled")
+			}
+		}
+		fmt.Fprint(w, "done")
+	}), nil)
+	resp, err := http.Get("http://" + addr)
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	resp.Body.Close()
+	require.Equal(t, "done", string(body))
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// Connections come and go while stale references to earlier ones are touched and
+// closed. Descriptors are used again, so a reference that did harm would do it to
+// a stranger.
+func TestStaleReferencesHarmNobody(t *testing.T) {
+	t.Parallel()
+	k := newNetKeeper(t, Config{})
+	ln := k.Listener(listen(t, "tcp"))
+	var mu sync.Mutex
+	var stale []net.Conn
+	var echo sync.WaitGroup
+	echo.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			echo.Go(func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, conn)
+				mu.Lock()
+				stale = append(stale, conn)
+				mu.Unlock()
+			})
+		}
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	var sessions, pokes atomic.Int64
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				mu.Lock()
+				old := stale
+				if len(old) > 200 {
+					old = old[len(old)-200:]
+				}
+				mu.Unlock()
+				for _, c := range old {
+					pokes.Add(1)
+					if c.(Guarded).Guarded().Touch() && k.Touch(c) {
+						continue // its Close has not come yet
+					}
+					_, _ = c.Write([]byte("POISON"))
+					_ = c.Close()
+				}
+			}
+		})
+	}
+	for id := range 4 {
+		wg.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				c, err := net.Dial("tcp", ln.Addr().String())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				word := fmt.Sprintf("client %d session %d", id, n)
+				_, _ = c.Write([]byte(word))
+				buf := make([]byte, len(word))
+				if _, err := io.ReadFull(c, buf); err != nil || string(buf) != word {
+					t.Errorf("%q: %q, %v", word, buf, err)
+				}
+				if n%2 == 0 {
+					_ = c.(*net.TCPConn).SetLinger(0)
+				}
+				c.Close()
+				sessions.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	ln.Close()
+	echo.Wait()
+	require.Zero(t, k.Len())
+	require.Greater(t, sessions.Load(), int64(20))
+	require.Zero(t, k.Stats().Idle)
+	t.Logf("%d sessions, %d pokes at closed ones", sessions.Load(), pokes.Load())
+}
+
+// Closing from both sides at the same time: OnClose once for each, and the
+// number of connections comes back to none.
+func TestCloseRacesExpiry(t *testing.T) {
+	t.Parallel()
+	var told atomic.Int64
+	k := newKeeper(t, Config{Timeout: 20 * ms, Tick: ms, OnClose: func(any, Reason) { told.Add(1) }})
+	const n = 500
+	var wg sync.WaitGroup
+	for i := range n {
+		conn, peer := pipe(k)
+		wg.Go(func() {
+			time.Sleep(20*ms + time.Duration(i%30)*100*time.Microsecond)
+			if err := conn.Close(); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+				t.Error(err)
+			}
+			peer.Close()
+		})
+	}
+	wg.Wait()
+	require.Eventually(t, func() bool { return told.Load() == n }, eternal, ms)
+	require.Zero(t, k.Len())
+	s := k.Stats()
+	require.EqualValues(t, n, s.Idle+s.Local+s.Peer)
+}

@@ -1,0 +1,93 @@
+package keepalive
+
+import "io"
+
+// ReadFrom and WriteTo hand a transfer over to the connection inside where that
+// can do it in the kernel: io.Copy between two connections of TCP becomes splice,
+// and from a file sendfile. Then bytes pass that no Read and Write sees. So while
+// a transfer runs, it is the socket that is asked whether they do (see heard),
+// and where sockets can't tell, the bytes go through Read and Write.
+//
+// In both directions they are life, unless only Touch is: a long download must
+// not end because its client has nothing to say.
+
+// ReadFrom writes what r gives, until it ends.
+func (c *conn) ReadFrom(r io.Reader) (int64, error) {
+	into, ok := c.inner.(io.ReaderFrom)
+	if !ok || !socketsTell {
+		return io.Copy(transferWriter{c}, r)
+	}
+	c.transfers.Add(1)
+	defer c.transfers.Add(-1)
+	bare, done := bareReader(r)
+	n, err := into.ReadFrom(bare)
+	err = done(n, err)
+	if n > 0 && c.keeper.activity != ActivityManual {
+		c.guard.Touch()
+	}
+	if err != nil {
+		err = c.fail("write", err)
+	}
+	return n, err
+}
+
+// WriteTo reads until the end and gives it to w.
+func (c *conn) WriteTo(w io.Writer) (int64, error) {
+	from, ok := c.inner.(io.WriterTo)
+	if !ok || !socketsTell {
+		return io.Copy(w, readOnly{c})
+	}
+	done := c.reading()
+	n, err := from.WriteTo(w)
+	return n, done(n, err)
+}
+
+// reading begins a transfer out of this connection. What it returns ends it.
+func (c *conn) reading() func(n int64, err error) error {
+	c.transfers.Add(1)
+	return func(n int64, err error) error {
+		c.transfers.Add(-1)
+		if n > 0 && c.keeper.activity != ActivityManual {
+			c.guard.Touch()
+		}
+		if err != nil && c.ended.Load() != 0 {
+			err = c.fail("read", err)
+		}
+		return err
+	}
+}
+
+// bareReader returns the reader inside a guarded connection, or inside an
+// io.LimitedReader over one, since only that can be spliced. The function that
+// it returns is to be told what has been read.
+func bareReader(r io.Reader) (bare io.Reader, done func(n int64, err error) error) {
+	switch r := r.(type) {
+	case interface{ self() *conn }:
+		return r.self().inner, r.self().reading()
+	case *io.LimitedReader:
+		if src, ok := r.R.(interface{ self() *conn }); ok {
+			limited := &io.LimitedReader{R: src.self().inner, N: r.N}
+			end := src.self().reading()
+			return limited, func(n int64, err error) error {
+				r.N = limited.N
+				return end(n, err)
+			}
+		}
+	}
+	return r, func(_ int64, err error) error { return err }
+}
+
+// readOnly and transferWriter hide ReadFrom and WriteTo from io.Copy, which would
+// call them again.
+type (
+	readOnly       struct{ io.Reader }
+	transferWriter struct{ c *conn }
+)
+
+func (w transferWriter) Write(p []byte) (int, error) {
+	n, err := w.c.Write(p)
+	if n > 0 && w.c.keeper.activity != ActivityManual {
+		w.c.guard.Touch()
+	}
+	return n, err
+}
