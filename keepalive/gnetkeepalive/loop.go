@@ -1,0 +1,162 @@
+package gnetkeepalive
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+const (
+	// batchSize is how many connections an event loop decides about before it
+	// goes back to its sockets: about a millisecond, most of which the kernel
+	// takes for closing them. gnet runs all tasks that it finds, and those that
+	// come meanwhile, before it looks at sockets again; so the next batch is
+	// sent only when the one before has run.
+	batchSize = 64
+
+	// lostAfter is when to ask whether a loop is still there that has not run
+	// its batch: one that goes down drops its tasks.
+	lostAfter = 100 * time.Millisecond
+)
+
+// loops are the event loops that have guarded connections.
+type loops struct {
+	keeper *keepalive.Keeper
+	mu     sync.Mutex
+	of     map[gnet.EventLoop]*loop
+}
+
+// loop decides about the connections of one event loop whose deadlines have
+// passed.
+type loop struct {
+	keeper *keepalive.Keeper
+	events gnet.EventLoop
+	conns  int // guarded by loops.mu
+
+	mu       sync.Mutex
+	waiting  []silent
+	draining bool // a goroutine is at it
+}
+
+// silent is a connection whose deadline has passed.
+type silent struct {
+	guard *guard
+	conn  gnet.Conn
+}
+
+func (l *loops) enter(events gnet.EventLoop) *loop {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = make(map[gnet.EventLoop]*loop)
+	}
+	found := l.of[events]
+	if found == nil {
+		found = &loop{keeper: l.keeper, events: events}
+		l.of[events] = found
+	}
+	found.conns++
+	return found
+}
+
+func (l *loops) leave(left *loop) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if left.conns--; left.conns == 0 {
+		delete(l.of, left.events)
+	}
+}
+
+// decideLater queues a connection. There is a goroutine only while the queue is
+// not empty.
+func (l *loop) decideLater(g *guard, c gnet.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, silent{g, c})
+	if !l.draining {
+		l.draining = true
+		go l.drain()
+	}
+}
+
+// drain sends batches to the event loop, one after the other has run.
+func (l *loop) drain() {
+	for {
+		batch := l.nextBatch()
+		if batch == nil {
+			return
+		}
+		done := make(chan struct{})
+		err := l.events.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
+			defer close(done)
+			return l.decide(batch)
+		}))
+		if err != nil || !l.wait(done) {
+			l.giveUp()
+			return
+		}
+	}
+}
+
+func (l *loop) nextBatch() []silent {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == 0 {
+		l.waiting, l.draining = nil, false
+		return nil
+	}
+	n := min(batchSize, len(l.waiting))
+	batch := l.waiting[:n:n]
+	l.waiting = l.waiting[n:]
+	return batch
+}
+
+// wait waits until a batch has run. It reports false where it never will.
+func (l *loop) wait(done <-chan struct{}) bool {
+	for {
+		select {
+		case <-done:
+			return true
+		case <-time.After(lostAfter):
+			alive := gnet.RunnableFunc(func(context.Context) error { return nil })
+			if l.events.Execute(context.Background(), alive) != nil {
+				return false
+			}
+		}
+	}
+}
+
+// giveUp is for a loop that has gone down. gnet has closed its connections, or
+// is about to.
+func (l *loop) giveUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting, l.draining = nil, false
+}
+
+// decide runs in the event loop. It returns an error where the handler wants the
+// engine to shut down.
+func (l *loop) decide(batch []silent) error {
+	for _, s := range batch {
+		if s.conn.SafeContext() != any(s.guard) {
+			// Closed meanwhile, and its descriptor may be somebody else's; or the
+			// guard was overwritten, and nobody can have touched it.
+			l.keeper.Release(&s.guard.Guard)
+			continue
+		}
+		if !l.keeper.Expire(&s.guard.Guard, s.conn, l.keeper.Ask(&s.guard.Guard, uintptr(s.conn.Fd()))) {
+			continue
+		}
+		s.guard.expired = true
+		if err := l.events.Close(s.conn); errors.Is(err, gneterrors.ErrEngineShutdown) {
+			return err
+		}
+	}
+	return nil
+}
