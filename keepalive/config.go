@@ -75,6 +75,12 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Validate returns the error that [New] would return for this config.
+func (cfg Config) Validate() error {
+	_, err := cfg.withDefaults()
+	return err
+}
+
 func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout

@@ -540,6 +540,7 @@ func TestConfigErrorsNameTheValuesAndTheLimit(t *testing.T) {
 		_, err := New(c.cfg)
 		require.ErrorIs(t, err, ErrArgument)
 		require.EqualError(t, err, c.want)
+		require.Equal(t, err, c.cfg.Validate())
 	}
 	require.Equal(t, "read readwrite manual Activity(7)", ActivityRead.String()+" "+ActivityReadWrite.String()+" "+ActivityManual.String()+" "+Activity(7).String())
 }

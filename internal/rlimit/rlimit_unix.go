@@ -1,0 +1,52 @@
+//go:build unix
+
+// Package rlimit reads and raises the number of descriptors that this process
+// may have.
+package rlimit
+
+import (
+	"fmt"
+	"math"
+	"syscall"
+)
+
+// Files returns how many descriptors this process may have, or ok false where
+// there is no such limit.
+func Files() (limit int, ok bool) {
+	var r syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
+		return 0, false
+	}
+	return toInt(uint64(r.Cur)), true //nolint:unconvert // signed on some systems
+}
+
+// Raise raises the limit to at least want descriptors if it is lower, the hard
+// one too where the system lets it, and returns the limit that is in force
+// then. The error names both numbers where that is less than want.
+func Raise(want int) (limit int, err error) {
+	var r syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
+		return 0, fmt.Errorf("reading the descriptor limit: %w", err)
+	}
+	if have := toInt(uint64(r.Cur)); have >= want { //nolint:unconvert // signed on some systems
+		return have, nil
+	}
+	raised := r
+	raised.Cur = limitType(want)
+	raised.Max = max(r.Max, raised.Cur)
+	if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &raised) == nil {
+		return want, nil
+	}
+	// As far as it goes without a privilege.
+	raised.Cur, raised.Max = r.Max, r.Max
+	if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &raised) != nil {
+		raised = r
+	}
+	have := toInt(uint64(raised.Cur)) //nolint:unconvert // signed on some systems
+	if have >= want {
+		return have, nil
+	}
+	return have, fmt.Errorf("%d descriptors are needed, and this process may have %d (see ulimit -n)", want, have)
+}
+
+func toInt(n uint64) int { return int(min(n, math.MaxInt)) }

@@ -1,0 +1,5 @@
+//go:build freebsd || dragonfly
+
+package rlimit
+
+type limitType = int64

@@ -1,0 +1,5 @@
+//go:build unix && !freebsd && !dragonfly
+
+package rlimit
+
+type limitType = uint64

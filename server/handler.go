@@ -1,0 +1,159 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+// handler is gnet's side of a Server. What it does with a connection runs in the
+// connection's event loop.
+type handler struct {
+	gnet.BuiltinEventEngine
+	*Server
+	answers sync.Pool // of *[]byte
+}
+
+// session is the Context of a connection that has something to remember: most
+// have not.
+type session struct {
+	lines
+	lingering bool // the last word is said, and what still comes is dropped
+	dropped   int  // bytes
+}
+
+// maxLinger is how many bytes a connection may send after the last word.
+const maxLinger = 4 << 20
+
+// OnBoot publishes the address. gnet's sockets listen by then.
+func (h *handler) OnBoot(eng gnet.Engine) gnet.Action {
+	addr, err := gnetaddr.Of(eng)
+	if err != nil {
+		h.log.Error("server: no address", "error", err)
+		return gnet.Shutdown
+	}
+	h.engine, h.addr = eng, addr
+	h.log.Info("server: listening", "addr", addr.String(), "timeout", h.cfg.Timeout, "max_conns", h.cfg.MaxConns)
+	close(h.ready)
+	return gnet.None
+}
+
+// OnOpen refuses connections while the server shuts down.
+func (h *handler) OnOpen(gnet.Conn) (out []byte, action gnet.Action) {
+	if h.draining.Load() {
+		return []byte("ERR server shutting down\n"), gnet.Close
+	}
+	return nil, gnet.None
+}
+
+// OnFull is what gnetkeepalive asks for the last words to one too many.
+func (h *handler) OnFull(gnet.Conn) []byte { return []byte("ERR too many connections\n") }
+
+// OnTraffic answers lines.
+func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
+	// All that there is, so that gnet never has anything to keep.
+	buf, _ := c.Next(-1)
+	s, _ := c.Context().(*session)
+	if s != nil && s.lingering {
+		return h.linger(s, len(buf))
+	}
+	var stream lines
+	if s != nil {
+		stream = s.lines
+	}
+	pooled := h.buffer()
+	defer h.answers.Put(pooled)
+	out, action, tooLong := h.answerAll(c, &stream, buf, (*pooled)[:0])
+	*pooled = out[:0]
+
+	if len(out) > 0 {
+		if _, err := c.Write(out); err != nil {
+			return gnet.None // closed by Write
+		}
+		if c.OutboundBuffered() > h.cfg.MaxOutbound {
+			h.slowReaders.Add(1)
+			h.log.Debug("server: closing a peer that does not read", "peer", c.RemoteAddr(), "unread", c.OutboundBuffered())
+			return gnet.Close
+		}
+	}
+	if s == nil && (tooLong || len(stream.partial) > 0) {
+		s = new(session)
+		c.SetContext(s)
+	}
+	if s != nil {
+		s.lines = stream
+	}
+	if tooLong {
+		return h.beginLinger(c, s)
+	}
+	return action
+}
+
+// answerAll answers each whole line in buf. A whole line is a heartbeat.
+func (h *handler) answerAll(c gnet.Conn, stream *lines, buf, out []byte) (_ []byte, action gnet.Action, tooLong bool) {
+	heartbeat := false
+	for len(buf) > 0 && action == gnet.None && !tooLong {
+		var line, ending []byte
+		line, ending, buf, tooLong = stream.next(buf, h.cfg.MaxLine)
+		switch {
+		case tooLong:
+			out = append(out, "ERR line too long\n"...)
+		case ending != nil:
+			heartbeat = true
+			var last bool
+			if out, last = answer(out, line, ending); last {
+				action = gnet.Close
+			}
+		}
+	}
+	if heartbeat {
+		keepalive.Touch(c)
+	}
+	return out, action, tooLong
+}
+
+// beginLinger ends our side of a connection whose peer may still be sending.
+// Closing it right away would make the kernel send a reset, which can take our
+// last word away before the peer has read it.
+func (h *handler) beginLinger(c gnet.Conn, s *session) gnet.Action {
+	h.longLines.Add(1)
+	s.lingering, s.partial = true, nil
+	if c.OutboundBuffered() > 0 || closeWrite(c) != nil {
+		return gnet.Close
+	}
+	return gnet.None
+}
+
+// linger drops what still comes. The peer closes when it has read our last word;
+// if not, the connection is closed when it is idle.
+func (h *handler) linger(s *session, n int) gnet.Action {
+	if s.dropped += n; s.dropped > maxLinger {
+		return gnet.Close
+	}
+	return gnet.None
+}
+
+// OnClose says why to a peer that was idle: gnet closes the socket only after
+// that.
+func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {
+	s, _ := c.Context().(*session)
+	if errors.Is(err, keepalive.ErrIdleTimeout) && (s == nil || !s.lingering) {
+		_, _ = c.Write(fmt.Appendf(nil, "BYE idle timeout %v\n", h.cfg.Timeout))
+	}
+	return gnet.None
+}
+
+// maxPooled is the largest buffer that is kept for the next answers.
+const maxPooled = 1 << 20
+
+func (h *handler) buffer() *[]byte {
+	if b, ok := h.answers.Get().(*[]byte); ok && cap(*b) <= maxPooled {
+		return b
+	}
+	return new([]byte)
+}

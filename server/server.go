@@ -1,0 +1,286 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
+)
+
+var (
+	// ErrClosed is what Run returns where the server has been shut down before.
+	ErrClosed = errors.New("server: closed")
+
+	// ErrStopped is what Run returns where gnet has stopped without having been
+	// told to, as it does when it runs out of descriptors.
+	ErrStopped = errors.New("server: gnet has stopped by itself")
+)
+
+// Server is a TCP server with heartbeats. [New] makes one, Run runs it, once. All
+// methods may be called by several goroutines at the same time.
+type Server struct {
+	cfg Config
+	log *slog.Logger
+
+	ready    chan struct{} // closed when the server listens
+	done     chan struct{} // closed when Run has returned, or will never run
+	draining atomic.Bool
+
+	// Set before ready is closed.
+	keeper *keepalive.Keeper
+	engine gnet.Engine
+	addr   net.Addr
+
+	mu      sync.Mutex
+	started bool
+	ended   bool
+
+	slowReaders, longLines atomic.Uint64
+}
+
+// New makes a server. It does not listen yet. It returns [ErrArgument], wrapped
+// with the values and their limit, where the config asks for something
+// impossible.
+func New(cfg Config) (*Server, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		cfg:   cfg,
+		log:   cfg.Logger,
+		ready: make(chan struct{}),
+		done:  make(chan struct{}),
+	}, nil
+}
+
+// Run listens and serves until ctx is done, and then shuts down like Shutdown,
+// within Config.ShutdownTimeout. It returns nil after a graceful shutdown, an
+// error that wraps context.DeadlineExceeded where some connections had to be
+// closed without a farewell, and otherwise why it could not listen or had to
+// stop.
+func (s *Server) Run(ctx context.Context) (err error) {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer close(s.done)
+
+	addr, err := claim(s.cfg.Addr)
+	if err != nil {
+		return err
+	}
+	s.keeper, err = keepalive.New(s.cfg.keeper())
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	defer s.keeper.Close()
+
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.serve(addr) }()
+	select {
+	case err = <-stopped:
+	case <-ctx.Done():
+		err = s.drain(stopped)
+	}
+	if err == nil && !s.draining.Load() {
+		err = ErrStopped
+	}
+	return err
+}
+
+// drain shuts down because the context of Run is done.
+func (s *Server) drain(stopped <-chan error) error {
+	select {
+	case <-s.ready:
+	case err := <-stopped: // it never listened
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.ShutdownTimeout)
+	defer cancel()
+	err := s.farewell(ctx)
+	return errors.Join(err, <-stopped)
+}
+
+func (s *Server) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return ErrClosed
+	}
+	if s.started {
+		return errors.New("server: Run has been called before")
+	}
+	s.started = true
+	return nil
+}
+
+// claim returns the address with a port that is free. With SO_REUSEPORT, which
+// is how each loop gets a listener of its own, a taken port would be no error,
+// and port 0 another one for each loop.
+func claim(addr string) (string, error) {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", fmt.Errorf("server: %w", err)
+	}
+	host, _, _ := net.SplitHostPort(addr) // checked by New
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	return net.JoinHostPort(host, port), ln.Close()
+}
+
+// serve runs gnet until it stops.
+func (s *Server) serve(addr string) error {
+	// A listener for each loop: what one loop accepts it also opens, before it
+	// accepts the next. So the number of connections never gets far over
+	// MaxConns, and no accepted one is lost when gnet stops.
+	reusePort := runtime.GOOS == "linux"
+	err := gnet.Run(gnetkeepalive.Wrap(&handler{Server: s}, s.keeper), "tcp://"+addr,
+		gnet.WithNumEventLoop(s.cfg.Loops),
+		gnet.WithReusePort(reusePort),
+		gnet.WithReuseAddr(true),
+		gnet.WithLogger(logger{s.log}),
+	)
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	return nil
+}
+
+// Ready returns a channel that is closed when the server listens.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Addr returns the address on which the server listens, or nil before Ready.
+func (s *Server) Addr() net.Addr {
+	select {
+	case <-s.ready:
+		return s.addr
+	default:
+		return nil
+	}
+}
+
+// MaxConns returns how many connections are served at a time.
+func (s *Server) MaxConns() int { return s.cfg.MaxConns }
+
+// Shutdown ends the server gracefully: new connections are refused, and each
+// open one gets a farewell and is closed, a few at a time. It returns when Run is
+// about to, with ctx.Err() where ctx was done first; then the remaining
+// connections are closed without a farewell. A Run that comes after it returns
+// ErrClosed.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	running := s.started
+	if !running && !s.ended {
+		close(s.done)
+	}
+	s.ended = true
+	s.mu.Unlock()
+	if !running {
+		return nil
+	}
+	select {
+	case <-s.ready:
+	case <-s.done:
+		return nil
+	}
+	err := s.farewell(ctx)
+	<-s.done
+	return err
+}
+
+const (
+	// farewellBatch is how many connections are closed before their number is
+	// looked at again.
+	farewellBatch = 256
+
+	farewellPoll = 2 * time.Millisecond
+)
+
+// farewell says goodbye to all connections, waits until they are gone or ctx is
+// done, and stops gnet.
+func (s *Server) farewell(ctx context.Context) error {
+	s.draining.Store(true)
+	defer s.stop()
+	s.log.Info("server: shutting down", "conns", s.keeper.Len())
+	for s.keeper.Len() > 0 { // more than once for those that were just being opened
+		left := s.keeper.Len()
+		for conn := range s.keeper.Conns() {
+			c := conn.(gnet.Conn)
+			_ = c.AsyncWrite([]byte("BYE server shutting down\n"), nil)
+			_ = c.Close() // behind it
+			if left--; left%farewellBatch == 0 && !s.wait(ctx, max(left, 0)) {
+				return ctx.Err()
+			}
+		}
+		if !s.wait(ctx, 0) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// wait waits until at most n connections are left. It reports false where ctx
+// was done first.
+func (s *Server) wait(ctx context.Context, n int) bool {
+	ticker := time.NewTicker(farewellPoll)
+	defer ticker.Stop()
+	for s.keeper.Len() > n {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+	}
+	return true
+}
+
+// stop stops gnet, which closes what is left. gnet's Stop looks only twice a
+// second whether it is done; Run knows at once.
+func (s *Server) stop() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.engine.Stop(ctx)
+}
+
+// Stats is what a server has done, at one moment.
+type Stats struct {
+	SlowReaders uint64 // closed because they did not read their answers
+	LongLines   uint64 // closed because of a line that was too long
+	keepalive.Stats
+}
+
+// Stats returns the server's figures, which are zero before Ready.
+func (s *Server) Stats() Stats {
+	stats := Stats{SlowReaders: s.slowReaders.Load(), LongLines: s.longLines.Load()}
+	select {
+	case <-s.ready:
+		stats.Stats = s.keeper.Stats()
+	default:
+	}
+	return stats
+}
+
+// logger lets gnet log. What it says at Info is of no use to an operator.
+type logger struct{ log *slog.Logger }
+
+func (l logger) Debugf(format string, args ...any) {}
+func (l logger) Infof(format string, args ...any)  { l.write(slog.LevelDebug, format, args) }
+func (l logger) Warnf(format string, args ...any)  { l.write(slog.LevelWarn, format, args) }
+func (l logger) Errorf(format string, args ...any) { l.write(slog.LevelError, format, args) }
+func (l logger) Fatalf(format string, args ...any) { l.write(slog.LevelError, format, args) }
+
+func (l logger) write(level slog.Level, format string, args []any) {
+	if l.log.Enabled(context.Background(), level) {
+		l.log.Log(context.Background(), level, "gnet: "+strings.TrimSpace(fmt.Sprintf(format, args...)))
+	}
+}

@@ -1,0 +1,385 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/rlimit"
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+// These tests use real sockets, so real time.
+const (
+	ms      = time.Millisecond
+	timeout = 400 * ms
+	beat    = timeout / 8
+	eternal = 20 * time.Second // how long a test waits for what must come
+)
+
+// running is a server that runs until the test ends.
+type running struct {
+	*Server
+	cancel context.CancelFunc
+	result chan error
+}
+
+func start(t testing.TB, cfg Config) *running {
+	if cfg.Addr == "" {
+		cfg.Addr = "127.0.0.1:0"
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout, cfg.Tick = time.Minute, 0
+	}
+	s, err := New(cfg)
+	require.NoError(t, err)
+	require.Nil(t, s.Addr())
+	require.Zero(t, s.Stats())
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{Server: s, cancel: cancel, result: make(chan error, 1)}
+	go func() { r.result <- s.Run(ctx); close(r.result) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case <-r.result:
+		case <-time.After(eternal):
+			t.Error("the server does not stop")
+		}
+	})
+	select {
+	case <-s.Ready():
+	case err := <-r.result:
+		require.NoError(t, err)
+	}
+	return r
+}
+
+func (r *running) dial(t testing.TB) net.Conn {
+	c, err := net.Dial("tcp", r.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	require.NoError(t, c.SetDeadline(time.Now().Add(eternal)))
+	return c
+}
+
+// ask sends a line and returns the next one.
+func ask(t testing.TB, c net.Conn, line string) string {
+	t.Helper()
+	_, err := io.WriteString(c, line)
+	require.NoError(t, err)
+	return readLine(t, c)
+}
+
+func readLine(t testing.TB, c net.Conn) string {
+	t.Helper()
+	var line []byte
+	b := make([]byte, 1)
+	for len(line) == 0 || line[len(line)-1] != '\n' {
+		_, err := io.ReadFull(c, b)
+		require.NoError(t, err, "after %q", line)
+		line = append(line, b[0])
+	}
+	return string(line)
+}
+
+// rest returns what comes until the server closes, which must be cleanly.
+func rest(t testing.TB, c net.Conn) string {
+	t.Helper()
+	b, err := io.ReadAll(c)
+	require.NoError(t, err)
+	return string(b)
+}
+
+func TestConversation(t *testing.T) {
+	r := start(t, Config{Loops: 3})
+	for range 20 { // each may come to another loop
+		c := r.dial(t)
+		require.Equal(t, "hello\n", ask(t, c, "hello\n"))
+		require.Equal(t, "PONG\r\n", ask(t, c, "PING\r\n"))
+		require.Equal(t, "PONG 5\n", ask(t, c, "PING 5\n"))
+		for _, b := range "slow\n" {
+			_, err := fmt.Fprintf(c, "%c", b)
+			require.NoError(t, err)
+		}
+		require.Equal(t, "slow\n", readLine(t, c))
+		_, err := io.WriteString(c, "a\nb\nQUIT\nc\n")
+		require.NoError(t, err)
+		require.Equal(t, "a\nb\nBYE\n", rest(t, c))
+	}
+	require.Eventually(t, func() bool { return r.Stats().Conns == 0 }, eternal, ms)
+	require.EqualValues(t, 20, r.Stats().Local)
+}
+
+func TestIdleConnectionIsToldAndClosed(t *testing.T) {
+	r := start(t, Config{Timeout: timeout, Tick: 10 * ms})
+	silent, trickling, alive := r.dial(t), r.dial(t), r.dial(t)
+	begin := time.Now()
+	var wg sync.WaitGroup
+	wg.Go(func() { // bytes without a line are no heartbeat
+		for {
+			time.Sleep(beat)
+			if _, err := trickling.Write([]byte("x")); err != nil {
+				return
+			}
+		}
+	})
+	wg.Go(func() {
+		if got, err := io.ReadAll(silent); err != nil || string(got) != "BYE idle timeout 400ms\n" {
+			t.Errorf("silent: %q, %v", got, err)
+		}
+		if after := time.Since(begin); after < timeout {
+			t.Errorf("early, after %v", after)
+		}
+	})
+	wg.Go(func() {
+		got, _ := io.ReadAll(trickling) // perhaps ended by a reset, since it sends
+		if string(got) != "BYE idle timeout 400ms\n" {
+			t.Errorf("trickling: %q", got)
+		}
+	})
+	for i := range 24 {
+		require.Equal(t, fmt.Sprintf("PONG %d\n", i), ask(t, alive, fmt.Sprintf("PING %d\n", i)))
+		time.Sleep(beat)
+	}
+	wg.Wait()
+	require.Equal(t, "PONG\n", ask(t, alive, "PING\n"))
+	require.EqualValues(t, 2, r.Stats().Idle)
+}
+
+// The peer must be able to read why, however much it is still sending.
+func TestLineTooLong(t *testing.T) {
+	r := start(t, Config{})
+	for _, size := range []int{64<<10 + 1, 300 << 10, 2 << 20} {
+		c := r.dial(t)
+		require.Equal(t, "first\n", ask(t, c, "first\n"))
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, _ = c.Write([]byte(strings.Repeat("x", size)))
+			_, _ = c.Write([]byte("\nmore\n"))
+		})
+		require.Equal(t, "ERR line too long\n", rest(t, c), "%d bytes", size)
+		wg.Wait()
+		c.Close()
+	}
+	c := r.dial(t)
+	line := strings.Repeat("y", 64<<10) + "\r\n"
+	require.Equal(t, line, ask(t, c, line), "just as long as it may be")
+	require.EqualValues(t, 3, r.Stats().LongLines)
+	require.Eventually(t, func() bool { return r.Stats().Conns == 1 }, eternal, ms)
+}
+
+// A peer that goes on sending after the last word does not stay for ever.
+func TestLineTooLongForEver(t *testing.T) {
+	r := start(t, Config{})
+	c := r.dial(t)
+	var err error
+	for err == nil {
+		_, err = c.Write(make([]byte, 64<<10))
+	}
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+	require.Eventually(t, func() bool { return r.Stats().Conns == 0 }, eternal, ms)
+}
+
+func TestSlowReaderIsClosed(t *testing.T) {
+	r := start(t, Config{MaxOutbound: 256 << 10})
+	c := r.dial(t)
+	line := []byte(strings.Repeat("z", 10_000) + "\n")
+	var err error
+	for err == nil {
+		_, err = c.Write(line) // and never reads
+	}
+	var ne net.Error
+	require.False(t, errors.As(err, &ne) && ne.Timeout(), "%v", err)
+	require.Eventually(t, func() bool { return r.Stats().SlowReaders == 1 && r.Stats().Conns == 0 }, eternal, ms)
+	require.Equal(t, "PONG\n", ask(t, r.dial(t), "PING\n"), "and nobody else was harmed")
+}
+
+func TestTooManyConnections(t *testing.T) {
+	r := start(t, Config{MaxConns: 3})
+	require.Equal(t, 3, r.MaxConns())
+	var conns []net.Conn
+	for range 3 {
+		c := r.dial(t)
+		require.Equal(t, "PONG\n", ask(t, c, "PING\n"))
+		conns = append(conns, c)
+	}
+	for range 5 {
+		require.Equal(t, "ERR too many connections\n", rest(t, r.dial(t)))
+	}
+	conns[0].Close()
+	require.Eventually(t, func() bool { return r.Stats().Conns == 2 }, eternal, ms)
+	require.Equal(t, "PONG\n", ask(t, r.dial(t), "PING\n"))
+}
+
+func TestGracefulShutdown(t *testing.T) {
+	for name, end := range map[string]func(r *running) error{
+		"context":  func(r *running) error { r.cancel(); return <-r.result },
+		"shutdown": func(r *running) error { return errors.Join(r.Shutdown(context.Background()), <-r.result) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, Config{Loops: 2})
+			conns := make([]net.Conn, 700)
+			for i := range conns {
+				conns[i] = r.dial(t)
+				require.Equal(t, "PONG\n", ask(t, conns[i], "PING\n"))
+			}
+			require.NoError(t, end(r))
+			for _, c := range conns {
+				require.Equal(t, "BYE server shutting down\n", rest(t, c))
+			}
+			_, err := net.Dial("tcp", r.Addr().String())
+			require.Error(t, err)
+			require.NoError(t, r.Shutdown(context.Background()), "again")
+			require.Error(t, r.Run(context.Background()), "once only")
+		})
+	}
+}
+
+func TestShutdownIsBounded(t *testing.T) {
+	r := start(t, Config{})
+	c := r.dial(t)
+	require.Equal(t, "PONG\n", ask(t, c, "PING\n"))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := r.Shutdown(ctx)
+	if err != nil { // or the one connection was gone in no time
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	require.NoError(t, <-r.result)
+	_ = rest(t, c)
+}
+
+func TestShutdownBeforeRun(t *testing.T) {
+	s, err := New(Config{Addr: "127.0.0.1:0"})
+	require.NoError(t, err)
+	require.NoError(t, s.Shutdown(context.Background()))
+	require.NoError(t, s.Shutdown(context.Background()))
+	require.ErrorIs(t, s.Run(context.Background()), ErrClosed)
+}
+
+func TestContextThatIsDoneAlready(t *testing.T) {
+	s, err := New(Config{Addr: "127.0.0.1:0"})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.NoError(t, s.Run(ctx))
+}
+
+func TestTakenAddress(t *testing.T) {
+	r := start(t, Config{})
+	s, err := New(Config{Addr: r.Addr().String()})
+	require.NoError(t, err)
+	err = s.Run(context.Background())
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+	require.Contains(t, err.Error(), r.Addr().String())
+	require.Equal(t, "PONG\n", ask(t, r.dial(t), "PING\n"), "the first one is not disturbed")
+}
+
+// gnet stops when it runs out of descriptors, and says nothing. The server does.
+func TestRunningOutOfDescriptorsIsAnError(t *testing.T) {
+	r := start(t, Config{Loops: 1})
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
+	defer func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)) }()
+	lowered := before
+	lowered.Cur = 200
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lowered))
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			require.ErrorIs(t, err, syscall.EMFILE)
+			break
+		}
+		files = append(files, f)
+	}
+	files[0].Close() // one for the client, and none for the server
+	if client, err := net.Dial("tcp", r.Addr().String()); err == nil {
+		defer client.Close() // if gnet has not closed it already
+	}
+	select {
+	case err := <-r.result:
+		require.ErrorIs(t, err, ErrStopped)
+	case <-time.After(eternal):
+		t.Fatal("still running")
+	}
+}
+
+func TestMaxConnsFitsIntoTheDescriptorLimit(t *testing.T) {
+	limit, ok := rlimit.Files()
+	require.True(t, ok)
+	s, err := New(Config{})
+	require.NoError(t, err)
+	require.Less(t, s.MaxConns(), limit-minSpare+1)
+	require.Greater(t, s.MaxConns(), limit*9/10)
+	_, err = New(Config{MaxConns: limit})
+	require.ErrorIs(t, err, ErrArgument)
+	require.Contains(t, err.Error(), fmt.Sprintf("MaxConns %d: the process may have %d descriptors", limit, limit))
+}
+
+func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{Addr: "nonsense"}, `server: invalid argument: Addr "nonsense": address nonsense: missing port in address`},
+		{Config{Timeout: -1}, "server: invalid argument: keepalive: invalid argument: Timeout -1ns, must be at least 1ms"},
+		{Config{Timeout: time.Second, Tick: time.Minute}, "server: invalid argument: keepalive: invalid argument: Tick 1m0s is longer than Timeout 1s"},
+		{Config{MaxConns: -1}, "server: invalid argument: MaxConns -1, must not be negative"},
+		{Config{MaxLine: -1}, "server: invalid argument: MaxLine -1, must not be negative"},
+		{Config{MaxOutbound: -1}, "server: invalid argument: MaxOutbound -1, must not be negative"},
+		{Config{Loops: -1}, "server: invalid argument: Loops -1, must not be negative"},
+		{Config{Loops: 257}, "server: invalid argument: Loops 257, must be at most 256"},
+		{Config{ShutdownTimeout: -1}, "server: invalid argument: ShutdownTimeout -1ns, must not be negative"},
+	} {
+		_, err := New(c.cfg)
+		require.ErrorIs(t, err, ErrArgument)
+		require.EqualError(t, err, c.want)
+	}
+	_, err := New(Config{Timeout: -1})
+	require.ErrorIs(t, err, keepalive.ErrArgument)
+}
+
+// Lines of all lengths, from many at once, come back whole and in order.
+func TestManyClientsPipelining(t *testing.T) {
+	r := start(t, Config{Loops: 2})
+	var wg sync.WaitGroup
+	for id := range 20 {
+		c := r.dial(t)
+		wg.Go(func() {
+			defer c.Close()
+			go func() {
+				w := bufio.NewWriterSize(c, 1000+id*97)
+				for i := range 500 {
+					fmt.Fprintf(w, "%d %d %s\n", id, i, strings.Repeat("q", i*i%3000))
+				}
+				_ = w.Flush()
+			}()
+			scanner := bufio.NewScanner(c)
+			for i := range 500 {
+				want := fmt.Sprintf("%d %d %s", id, i, strings.Repeat("q", i*i%3000))
+				if !scanner.Scan() || scanner.Text() != want {
+					t.Errorf("client %d line %d: %v", id, i, scanner.Err())
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
