@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// load runs the program and returns its exit code and what it printed.
+func load(t *testing.T, args ...string) (exit int, stdout, stderr string) {
+	var out, errs strings.Builder
+	exit = run(context.Background(), args, &out, &errs)
+	return exit, out.String(), errs.String()
+}
+
+func TestBadFlagsExitWithOneClearLine(t *testing.T) {
+	for args, want := range map[string]string{
+		"-nonsense":                    "loadtest: flag provided but not defined: -nonsense",
+		"-conns 0":                     "loadtest: -conns 0: must be at least 1",
+		"-silent 1.5":                  "loadtest: -silent 1.5: must be 0 to 1",
+		"-silent NaN":                  "loadtest: -silent NaN: must be 0 to 1",
+		"-ramp 0":                      "loadtest: -ramp 0: must be at least 1",
+		"-interval 0s":                 "loadtest: -interval 0s: must be at least 1ms",
+		"-interval 7s":                 "loadtest: -timeout 6s: must be longer than -interval 7s, or live connections are closed",
+		"-tick 10s":                    "loadtest: -tick 10s: must be 1ms to -timeout 6s",
+		"-duration 7s":                 "loadtest: -duration 7s: must be at least -timeout 6s and -interval 2s, so that connections can fall silent and be closed",
+		"more":                         `loadtest: unexpected argument "more": there are only flags`,
+		"-conns 5 -timeout fortnight":  `loadtest: invalid value "fortnight" for flag -timeout: parse error`,
+		"-timeout 30s -duration 31.9s": "loadtest: -duration 31.9s: must be at least -timeout 30s and -interval 2s, so that connections can fall silent and be closed",
+	} {
+		exit, stdout, stderr := load(t, strings.Fields(args)...)
+		require.Equal(t, exitUsage, exit, args)
+		require.Empty(t, stdout)
+		require.Equal(t, want+"\n", stderr)
+	}
+	exit, _, stderr := load(t, "-h")
+	require.Zero(t, exit)
+	for _, name := range []string{"-addr", "-conns", "-silent", "-interval", "-timeout", "-tick", "-ramp", "-duration", "-json"} {
+		require.Contains(t, stderr, name)
+	}
+}
+
+func TestScheduleVisitsEachConnectionOncePerInterval(t *testing.T) {
+	s := newSchedule(500, time.Second, rand.New(rand.NewPCG(1, 2)))
+	last := time.Duration(-1)
+	for cycle := range uint64(4) {
+		seen := map[int32]bool{}
+		for range 500 {
+			at := s.peek()
+			require.GreaterOrEqual(t, at, last)
+			last = at
+			conn, c := s.pop()
+			require.Equal(t, cycle, c)
+			require.Equal(t, at, s.due(conn, c))
+			require.False(t, seen[conn])
+			seen[conn] = true
+		}
+	}
+	require.False(t, slices.IsSorted(s.order), "the phases have nothing to do with the order of opening")
+}
+
+func TestPickSilent(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct {
+		conns int
+		share float64
+		want  int
+	}{{10, 0, 0}, {10, 1, 10}, {10, 0.1, 1}, {3, 0.5, 2}, {10_000, 0.1, 1000}} {
+		got := pickSilent(c.conns, c.share, rnd)
+		slices.Sort(got)
+		require.Len(t, got, c.want)
+		require.Equal(t, got, slices.Compact(slices.Clone(got)))
+	}
+}
+
+func TestReportIsOnePageAndJSON(t *testing.T) {
+	r := &report{Verdict: pass, Reasons: []string{}, Server: &serverReport{RSSBytes: 12_300_000, CPUSeconds: 1.5}}
+	r.Conns.Requested, r.Silent.Closed, r.Live.Heartbeats = 10, 1, 7
+	var out strings.Builder
+	r.writeTable(&out)
+	require.Contains(t, out.String(), "peak RSS 12.3 MB")
+	require.True(t, strings.HasSuffix(out.String(), "\nverdict pass\n"), out.String())
+
+	r.fail("%d of them", 3)
+	out.Reset()
+	r.writeTable(&out)
+	require.True(t, strings.HasSuffix(out.String(), "\nreason: 3 of them\nverdict fail\n"), out.String())
+
+	file := filepath.Join(t.TempDir(), "r.json")
+	require.NoError(t, r.writeJSON(file))
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal(b, &fields))
+	require.Equal(t, map[string]any{
+		"conns": map[string]any{"requested": 10.0, "established": 0.0, "failed": 0.0},
+		"silent": map[string]any{"count": 0.0, "closed": 1.0, "early": 0.0, "unclosed": 0.0,
+			"late_ms": map[string]any{"p50": 0.0, "p99": 0.0, "max": 0.0}},
+		"live": map[string]any{"count": 0.0, "wrongly_closed": 0.0, "heartbeats": 7.0,
+			"rtt_ms": map[string]any{"p50": 0.0, "p99": 0.0, "max": 0.0}},
+		"server":             map[string]any{"rss_bytes": 12_300_000.0, "cpu_seconds": 1.5},
+		"connect_per_second": 0.0,
+		"verdict":            "fail",
+		"reasons":            []any{"3 of them"},
+	}, fields)
+	require.Error(t, r.writeJSON(filepath.Join(file, "no such folder", "r.json")))
+}
+
+func TestProgressLine(t *testing.T) {
+	var c counters
+	c.established.Store(5)
+	var out strings.Builder
+	stop := showProgress(&out, &c)
+	stop()
+	require.Empty(t, out.String(), "nothing to tell yet, and no terminal to clean")
+}

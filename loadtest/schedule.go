@@ -1,0 +1,50 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// schedule says when each connection is to send its heartbeats: once per
+// interval, at a phase that has nothing to do with the order in which the
+// connections are opened.
+type schedule struct {
+	interval time.Duration
+	phase    []time.Duration // of each connection
+	order    []int32         // the connections by their phase
+	cycle    uint64
+	next     int // in order
+}
+
+func newSchedule(conns int, interval time.Duration, rnd *rand.Rand) *schedule {
+	s := &schedule{interval: interval, phase: make([]time.Duration, conns), order: make([]int32, conns)}
+	for i := range s.phase {
+		s.phase[i] = time.Duration(rnd.Int64N(int64(interval)))
+		s.order[i] = int32(i)
+	}
+	slices.SortFunc(s.order, func(a, b int32) int { return int(s.phase[a] - s.phase[b]) })
+	return s
+}
+
+// due returns when a connection was to send its heartbeat of a cycle.
+func (s *schedule) due(conn int32, cycle uint64) time.Duration {
+	return time.Duration(cycle)*s.interval + s.phase[conn]
+}
+
+// peek returns when the next heartbeat is due.
+func (s *schedule) peek() time.Duration { return s.due(s.order[s.next], s.cycle) }
+
+// pop returns the connection and the cycle of the next heartbeat and goes on.
+func (s *schedule) pop() (conn int32, cycle uint64) {
+	conn, cycle = s.order[s.next], s.cycle
+	if s.next++; s.next == len(s.order) {
+		s.next, s.cycle = 0, s.cycle+1
+	}
+	return conn, cycle
+}
+
+// pickSilent chooses which connections fall silent.
+func pickSilent(conns int, share float64, rnd *rand.Rand) []int {
+	return rnd.Perm(conns)[:int(share*float64(conns)+0.5)]
+}
