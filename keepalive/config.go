@@ -16,17 +16,17 @@ const (
 type Activity int
 
 const (
-	// ActivityRead: whatever is read from the connection is life. So is what
+	// ActivityRead says that whatever is read from the connection is life. So is what
 	// ReadFrom and WriteTo move, in either direction: a long download does not
 	// end because its client has nothing to say.
 	ActivityRead Activity = iota
 
-	// ActivityReadWrite: what is written to it is life too. A peer that only
+	// ActivityReadWrite says that what is written to it is life too. A peer that only
 	// listens is alive to this, but so is one that has vanished, for as long as
 	// somebody writes to it and the socket takes it.
 	ActivityReadWrite
 
-	// ActivityManual: only Touch is life.
+	// ActivityManual says that only Touch is life.
 	ActivityManual
 )
 

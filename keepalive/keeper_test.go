@@ -346,9 +346,11 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestCloseLeavesConnectionsOpenAndUnguarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Second,
+		k := newKeeper(t, Config{
+			Timeout: time.Second,
 			OnIdle:  func(any) Verdict { t.Error("OnIdle"); return Close },
-			OnClose: func(any, Reason) { t.Error("OnClose") }})
+			OnClose: func(any, Reason) { t.Error("OnClose") },
+		})
 		conn, peer := pipe(k)
 		defer peer.Close()
 		require.NoError(t, k.Close())

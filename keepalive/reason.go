@@ -43,13 +43,13 @@ func (idleTimeout) Is(target error) bool {
 type Reason uint8
 
 const (
-	// ReasonPeer: the peer closed it, or it broke.
+	// ReasonPeer is that the peer closed it, or that it broke.
 	ReasonPeer Reason = iota + 1
-	// ReasonLocal: this program closed it.
+	// ReasonLocal is that this program closed it.
 	ReasonLocal
-	// ReasonIdle: the peer was silent for too long.
+	// ReasonIdle is that the peer was silent for too long.
 	ReasonIdle
-	// ReasonFull: there were too many connections when it came.
+	// ReasonFull is that there were too many connections when it came.
 	ReasonFull
 )
 

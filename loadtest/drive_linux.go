@@ -87,7 +87,7 @@ type driver struct {
 	buf          []byte
 	line         []byte
 
-	result
+	result   result
 	counters counters
 }
 

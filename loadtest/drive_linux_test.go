@@ -20,7 +20,7 @@ import (
 // The main job, small: a real server in its own process, and 200 connections.
 func TestRunWithAServerOfItsOwn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.json")
-	exit, stdout, stderr := load(t, "-conns", "200", "-silent", "0.25", "-interval", "200ms",
+	exit, stdout, stderr := load("-conns", "200", "-silent", "0.25", "-interval", "200ms",
 		"-timeout", "1s", "-tick", "20ms", "-ramp", "1000", "-duration", "3s", "-json", file)
 	require.Zero(t, exit, "%s%s", stdout, stderr)
 	require.True(t, strings.HasSuffix(stdout, "verdict pass\n"), stdout)
@@ -63,7 +63,9 @@ func misbehave(t *testing.T, b behaviour) (addr string) {
 			wg.Go(func() {
 				defer c.Close()
 				scanner := bufio.NewScanner(c)
-				for n := 0; scanner.Scan() && b(c, scanner.Text(), n); n++ {
+				n := 0
+				for scanner.Scan() && b(c, scanner.Text(), n) {
+					n++
 				}
 			})
 		}
@@ -145,7 +147,7 @@ func TestVerdicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			exit, stdout, stderr := load(t, "-addr", misbehave(t, test.server), "-conns", "40", "-silent", test.silent,
+			exit, stdout, stderr := load("-addr", misbehave(t, test.server), "-conns", "40", "-silent", test.silent,
 				"-interval", "100ms", "-timeout", timeout.String(), "-duration", "1.5s")
 			if test.reason == "" {
 				require.Zero(t, exit, "%s%s", stdout, stderr)
@@ -162,26 +164,26 @@ func TestNobodyListens(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ln.Close()
-	exit, stdout, _ := load(t, "-addr", ln.Addr().String(), "-conns", "10", "-timeout", "500ms", "-interval", "100ms", "-tick", "10ms", "-duration", "700ms")
+	exit, stdout, _ := load("-addr", ln.Addr().String(), "-conns", "10", "-timeout", "500ms", "-interval", "100ms", "-tick", "10ms", "-duration", "700ms")
 	require.Equal(t, exitFailure, exit)
 	require.Contains(t, stdout, "10 of 10 connections failed, the first with: connect: connection refused")
 }
 
 func TestTooManyConnectionsForThisProcess(t *testing.T) {
-	exit, _, stderr := load(t, "-conns", "100000000")
+	exit, _, stderr := load("-conns", "100000000")
 	require.Equal(t, exitFailure, exit)
 	require.Contains(t, stderr, "loadtest: 100000000 connections don't fit into this process, which may have ")
 	require.Contains(t, stderr, "see ulimit -n")
 }
 
 func TestServerThatDoesNotStart(t *testing.T) {
-	exit, _, stderr := load(t, "-conns", "1", "-server", "/no/such/file")
+	exit, _, stderr := load("-conns", "1", "-server", "/no/such/file")
 	require.Equal(t, exitFailure, exit)
 	require.Contains(t, stderr, "loadtest: starting the server: fork/exec /no/such/file: no such file or directory")
 
 	script := filepath.Join(t.TempDir(), "server")
 	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho 'it hurts' >&2\nexit 3\n"), 0o755))
-	exit, _, stderr = load(t, "-conns", "1", "-server", script)
+	exit, _, stderr = load("-conns", "1", "-server", script)
 	require.Equal(t, exitFailure, exit)
 	require.Equal(t, "loadtest: the server ended at once: it hurts\n", stderr)
 }
@@ -207,7 +209,7 @@ func TestIPv6(t *testing.T) {
 		return
 	}
 	ln.Close()
-	exit, stdout, _ := load(t, "-addr", ln.Addr().String(), "-conns", "1", "-timeout", "500ms", "-interval", "100ms", "-tick", "10ms", "-duration", "700ms")
+	exit, stdout, _ := load("-addr", ln.Addr().String(), "-conns", "1", "-timeout", "500ms", "-interval", "100ms", "-tick", "10ms", "-duration", "700ms")
 	require.Equal(t, exitFailure, exit)
 	require.Contains(t, stdout, "connection refused")
 }
@@ -221,6 +223,6 @@ func TestAnswersInPieces(t *testing.T) {
 		}
 		return true
 	})
-	exit, stdout, stderr := load(t, "-addr", addr, "-conns", "5", "-silent", "0", "-interval", "100ms", "-timeout", "500ms", "-duration", "700ms")
+	exit, stdout, stderr := load("-addr", addr, "-conns", "5", "-silent", "0", "-interval", "100ms", "-timeout", "500ms", "-duration", "700ms")
 	require.Zero(t, exit, "%s%s", stdout, stderr)
 }

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // load runs the program and returns its exit code and what it printed.
-func load(t *testing.T, args ...string) (exit int, stdout, stderr string) {
+func load(args ...string) (exit int, stdout, stderr string) {
 	var out, errs strings.Builder
 	exit = run(context.Background(), args, &out, &errs)
 	return exit, out.String(), errs.String()
@@ -40,12 +40,12 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 		"-conns 5 -timeout fortnight":  `loadtest: invalid value "fortnight" for flag -timeout: parse error`,
 		"-timeout 30s -duration 31.9s": "loadtest: -duration 31.9s: must be at least -timeout 30s and -interval 2s, so that connections can fall silent and be closed",
 	} {
-		exit, stdout, stderr := load(t, strings.Fields(args)...)
+		exit, stdout, stderr := load(strings.Fields(args)...)
 		require.Equal(t, exitUsage, exit, args)
 		require.Empty(t, stdout)
 		require.Equal(t, want+"\n", stderr)
 	}
-	exit, _, stderr := load(t, "-h")
+	exit, _, stderr := load("-h")
 	require.Zero(t, exit)
 	for _, name := range []string{"-addr", "-conns", "-silent", "-interval", "-timeout", "-tick", "-ramp", "-duration", "-json"} {
 		require.Contains(t, stderr, name)
@@ -106,10 +106,14 @@ func TestReportIsOnePageAndJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal(b, &fields))
 	require.Equal(t, map[string]any{
 		"conns": map[string]any{"requested": 10.0, "established": 0.0, "failed": 0.0},
-		"silent": map[string]any{"count": 0.0, "closed": 1.0, "early": 0.0, "unclosed": 0.0,
-			"late_ms": map[string]any{"p50": 0.0, "p99": 0.0, "max": 0.0}},
-		"live": map[string]any{"count": 0.0, "wrongly_closed": 0.0, "heartbeats": 7.0,
-			"rtt_ms": map[string]any{"p50": 0.0, "p99": 0.0, "max": 0.0}},
+		"silent": map[string]any{
+			"count": 0.0, "closed": 1.0, "early": 0.0, "unclosed": 0.0,
+			"late_ms": map[string]any{"p50": 0.0, "p99": 0.0, "max": 0.0},
+		},
+		"live": map[string]any{
+			"count": 0.0, "wrongly_closed": 0.0, "heartbeats": 7.0,
+			"rtt_ms": map[string]any{"p50": 0.0, "p99": 0.0, "max": 0.0},
+		},
 		"server":             map[string]any{"rss_bytes": 12_300_000.0, "cpu_seconds": 1.5},
 		"connect_per_second": 0.0,
 		"verdict":            "fail",

@@ -273,7 +273,7 @@ func (s *Server) Stats() Stats {
 // logger lets gnet log. What it says at Info is of no use to an operator.
 type logger struct{ log *slog.Logger }
 
-func (l logger) Debugf(format string, args ...any) {}
+func (l logger) Debugf(string, ...any)             {}
 func (l logger) Infof(format string, args ...any)  { l.write(slog.LevelDebug, format, args) }
 func (l logger) Warnf(format string, args ...any)  { l.write(slog.LevelWarn, format, args) }
 func (l logger) Errorf(format string, args ...any) { l.write(slog.LevelError, format, args) }

@@ -26,7 +26,8 @@ func TestTicksIsTheCeilingOfTheQuotient(t *testing.T) {
 		delays := []time.Duration{math.MinInt64, -1, 0, 1, 2, tick - 1, tick, math.MaxInt64 - 1, math.MaxInt64}
 		for i := range 2000 {
 			d := time.Duration(rand.Uint64() >> (1 + i%63))
-			delays = append(delays, d, d/tick*tick, d/tick*tick-1, d/tick*tick+1)
+			whole := d - d%tick
+			delays = append(delays, d, whole, whole-1, whole+1)
 		}
 		for _, d := range delays {
 			require.Equal(t, ceil(d, tick), c.ticks(d), "ticks(%d) at %d", d, tick)

@@ -194,7 +194,7 @@ func (tw *TimingWheel[K, V]) check(key K, delay time.Duration) error {
 		return fmt.Errorf("%w: delay %v, must be positive", ErrArgument, delay)
 	case any(key) == nil:
 		return fmt.Errorf("%w: key is nil", ErrArgument)
-	case key != key: //nolint:gocritic,staticcheck // NaN, or something that holds one
+	case key != key: //nolint:gocritic // NaN, or something that holds one
 		return fmt.Errorf("%w: key %v is not equal to itself", ErrArgument, key)
 	}
 	return nil

@@ -236,21 +236,21 @@ func TestPanickingCallbackIsReportedAndLosesNobody(t *testing.T) {
 func TestCallbacksMayCallBackIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWheel(t, Config{})
-		var again, self *Timer
-		count := 0
+		var self, again atomic.Pointer[Timer]
+		var count atomic.Int64
 		other := w.AfterFunc(time.Hour, func() {})
-		self = w.AfterFunc(time.Second, func() {
-			require.False(t, self.Touch(), "its own expiry is decided")
-			require.False(t, self.Remove())
+		self.Store(w.AfterFunc(time.Second, func() {
+			require.False(t, self.Load().Touch(), "its own expiry is decided")
+			require.False(t, self.Load().Remove())
 			require.True(t, other.Move(2*time.Hour))
 			require.Equal(t, 1, w.Len())
 			_ = w.Stats()
-			again = w.AfterFunc(time.Second, func() { count++; w.Stop() })
-		})
+			again.Store(w.AfterFunc(time.Second, func() { count.Add(1); w.Stop() }))
+		}))
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		require.Equal(t, 1, count)
-		require.False(t, again.Touch())
+		require.EqualValues(t, 1, count.Load())
+		require.False(t, again.Load().Touch())
 		require.False(t, other.Touch(), "stopped")
 	})
 }

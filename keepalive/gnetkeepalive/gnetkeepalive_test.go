@@ -268,7 +268,7 @@ func TestWakeIsNoLife(t *testing.T) {
 			conns := make(chan gnet.Conn, 1)
 			e := start(t, &app{
 				onOpen: func(c gnet.Conn) ([]byte, gnet.Action) { conns <- c; return nil, gnet.None },
-				onTraffic: func(c gnet.Conn) gnet.Action {
+				onTraffic: func(gnet.Conn) gnet.Action {
 					woken.Add(1)
 					return gnet.None // consumes nothing
 				},
@@ -402,7 +402,7 @@ func TestOverwrittenSafeContextIsNotClosed(t *testing.T) {
 
 func TestTooManyConnections(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{Timeout: time.Minute, MaxConns: 2})
-	a := &app{onFull: func(c gnet.Conn) []byte { return []byte("full\n") }}
+	a := &app{onFull: func(gnet.Conn) []byte { return []byte("full\n") }}
 	e := start(t, a, k)
 	first, second := e.dial(t), e.dial(t)
 	say(t, first, "one")
@@ -507,13 +507,14 @@ func TestMassExpiry(t *testing.T) {
 func TestStopWhileConnectionsAreDue(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{Timeout: 50 * ms, Tick: 10 * ms})
 	var blocked atomic.Bool
-	a := &app{onOpen: func(gnet.Conn) ([]byte, gnet.Action) { return nil, gnet.None },
+	a := &app{
 		onTraffic: func(c gnet.Conn) gnet.Action {
 			if blocked.CompareAndSwap(false, true) {
 				time.Sleep(200 * ms)
 			}
 			return echo(c)
-		}}
+		},
+	}
 	e := start(t, a, k, gnet.WithNumEventLoop(1))
 	for range 200 {
 		e.dial(t)

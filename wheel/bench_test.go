@@ -1,0 +1,218 @@
+package wheel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// onOwnLine is a word that shares its cache line with nobody.
+type onOwnLine struct {
+	atomic.Uint64
+	_ [cacheLine - 8]byte
+}
+
+// toucher is something whose deadlines can be pushed forward: by the number of
+// the connection.
+type toucher struct {
+	impl  string
+	make  func(n int) (touch func(i int), newTick func(), close func())
+	ticks bool // has a tick, within which a second touch may cost less
+}
+
+var touchers = []toucher{
+	{impl: "limit", make: func(n int) (func(int), func(), func()) {
+		// One atomic load and one atomic store: less is not possible.
+		words := make([]onOwnLine, n)
+		var clock onOwnLine
+		return func(i int) { words[i].Store(clock.Load()) }, func() {}, func() {}
+	}},
+	{impl: "heartwheel", ticks: true, make: func(n int) (func(int), func(), func()) {
+		w, err := newOf(Config{}, func(*TimerOf[int], int) {})
+		if err != nil {
+			panic(err)
+		}
+		timers := make([]*TimerOf[int], n)
+		for i := range timers {
+			timers[i], _ = w.Add(i, 30*time.Second)
+		}
+		return func(i int) { timers[i].Touch() }, func() { w.clock.now.Add(1) }, func() {}
+	}},
+	{impl: "time.Timer.Reset", make: func(n int) (func(int), func(), func()) {
+		timers := make([]*time.Timer, n)
+		for i := range timers {
+			timers[i] = time.AfterFunc(time.Hour, func() {})
+		}
+		return func(i int) { timers[i].Reset(time.Hour) }, func() {}, func() {
+			for _, t := range timers {
+				t.Stop()
+			}
+		}
+	}},
+}
+
+// BenchmarkTouch pushes deadlines forward in random order. With tick=new, each
+// touch of a timer falls into another tick.
+func BenchmarkTouch(b *testing.B) {
+	for _, conns := range []int{10_000, 1_000_000} {
+		order := make([]uint32, conns)
+		for i, v := range rand.Perm(conns) {
+			order[i] = uint32(v)
+		}
+		for _, impl := range touchers {
+			ticks := []string{"same", "new"}
+			if !impl.ticks {
+				ticks = ticks[1:]
+			}
+			touch, newTick, done := impl.make(conns)
+			for _, tick := range ticks {
+				b.Run(fmt.Sprintf("impl=%s/conns=%d/tick=%s", impl.impl, conns, tick), func(b *testing.B) {
+					b.ReportAllocs()
+					i := 0
+					for b.Loop() {
+						touch(int(order[i]))
+						if i++; i == conns {
+							i = 0
+							if tick == "new" {
+								newTick()
+							}
+						}
+					}
+				})
+			}
+			done()
+		}
+	}
+}
+
+// BenchmarkAddRemove is a connection that comes and goes among others.
+func BenchmarkAddRemove(b *testing.B) {
+	for _, conns := range []int{0, 100_000} {
+		b.Run(fmt.Sprintf("conns=%d", conns), func(b *testing.B) {
+			w, err := newOf(Config{}, func(*TimerOf[int], int) {})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for i := range conns {
+				_, _ = w.Add(i, time.Duration(1+i%300)*100*time.Millisecond)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				t, _ := w.Add(0, 30*time.Second)
+				t.Remove()
+			}
+		})
+	}
+}
+
+// BenchmarkKeyed is the keyed face.
+func BenchmarkKeyed(b *testing.B) {
+	const keys = 10_000
+	tw, err := NewTimingWheel(100*time.Millisecond, 600, func(int, int) {})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer tw.Stop()
+	for i := range keys {
+		_ = tw.SetTimer(i, i, 30*time.Second)
+	}
+	order := rand.Perm(keys)
+	for name, op := range map[string]func(key int){
+		"MoveTimer": func(key int) { _ = tw.MoveTimer(key, 30*time.Second) },
+		"SetTimer":  func(key int) { _ = tw.SetTimer(key, key, 30*time.Second) },
+	} {
+		b.Run("op="+name, func(b *testing.B) {
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				op(order[i])
+				if i++; i == keys {
+					i = 0
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkMemory reports what a timer takes, everything included but the
+// caller's reference to it.
+func BenchmarkMemory(b *testing.B) {
+	const n = 1_000_000
+	heap := func() (bytes, objects int64) {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc), int64(m.HeapObjects)
+	}
+	for b.Loop() {
+		w, err := New(Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		timers := make([]*Timer, n)
+		f := func() {}
+		bytes, objects := heap()
+		for i := range timers {
+			timers[i] = w.AfterFunc(time.Duration(1+i%300)*100*time.Millisecond+time.Minute, f)
+		}
+		moreBytes, moreObjects := heap()
+		b.ReportMetric(float64(moreBytes-bytes)/n, "B/timer")
+		b.ReportMetric(float64(moreObjects-objects)/n, "objects/timer")
+		w.Stop()
+		runtime.KeepAlive(timers)
+	}
+}
+
+// BenchmarkTick reports what the hand does: nothing to do, and filing again what
+// was moved.
+func BenchmarkTick(b *testing.B) {
+	for _, conns := range []int{0, 1_000_000} {
+		b.Run(fmt.Sprintf("idle/conns=%d", conns), func(b *testing.B) {
+			w, now := newStandingWheel(b)
+			for i := range conns {
+				_, _ = w.Add(i, 24*365*time.Hour)
+			}
+			for b.Loop() {
+				*now += w.clock.tick
+				w.advance()
+			}
+		})
+	}
+	b.Run("refile/conns=1000000", func(b *testing.B) {
+		const conns = 1_000_000
+		w, now := newStandingWheel(b)
+		timers := make([]*TimerOf[int], conns)
+		for _, i := range rand.Perm(conns) {
+			timers[i], _ = w.Add(i, time.Duration(1+i%300)*100*time.Millisecond)
+		}
+		begin := w.Stats().Refiled
+		var spent time.Duration
+		for b.Loop() {
+			for _, t := range timers {
+				t.Move(30 * time.Second)
+			}
+			start := time.Now()
+			for range 300 {
+				*now += w.clock.tick
+				w.advance()
+			}
+			spent += time.Since(start)
+		}
+		b.ReportMetric(float64(spent.Nanoseconds())/float64(w.Stats().Refiled-begin), "ns/refiled")
+	})
+}
+
+// newStandingWheel returns a wheel whose time is the caller's.
+func newStandingWheel(b *testing.B) (*WheelOf[int], *time.Duration) {
+	w, err := newOf(Config{Stall: -1}, func(*TimerOf[int], int) {})
+	if err != nil {
+		b.Fatal(err)
+	}
+	now := new(time.Duration)
+	w.since = func() time.Duration { return *now }
+	return w, now
+}
