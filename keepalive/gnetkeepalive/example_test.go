@@ -1,0 +1,42 @@
+package gnetkeepalive_test
+
+import (
+	"errors"
+	"log"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
+)
+
+type echo struct {
+	gnet.BuiltinEventEngine
+}
+
+func (*echo) OnTraffic(c gnet.Conn) gnet.Action {
+	buf, _ := c.Next(-1)
+	_, _ = c.Write(buf)
+	return gnet.None
+}
+
+func (*echo) OnClose(_ gnet.Conn, err error) gnet.Action {
+	if errors.Is(err, keepalive.ErrIdleTimeout) {
+		log.Println("it was silent for 30s")
+	}
+	return gnet.None
+}
+
+func Example() {
+	k, err := keepalive.New(keepalive.Config{Timeout: 30 * time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer k.Close()
+
+	err = gnet.Run(gnetkeepalive.Wrap(&echo{}, k), "tcp://:9000", gnet.WithMulticore(true))
+	if err != nil {
+		log.Fatal(err)
+	}
+}
