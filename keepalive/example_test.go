@@ -46,7 +46,7 @@ func ExampleKeeper_Conn() {
 	_, err = conn.Read(make([]byte, 1))
 	fmt.Println(errors.Is(err, keepalive.ErrIdleTimeout))
 	_, err = there.Read(make([]byte, 1))
-	fmt.Println(err == io.EOF)
+	fmt.Println(errors.Is(err, io.EOF))
 	// Output:
 	// true
 	// true

@@ -19,7 +19,7 @@ type onOwnLine struct {
 // the connection.
 type toucher struct {
 	impl  string
-	make  func(n int) (touch func(i int), newTick func(), close func())
+	make  func(n int) (touch func(i int), newTick, done func())
 	ticks bool // has a tick, within which a second touch may cost less
 }
 
@@ -108,27 +108,32 @@ func BenchmarkAddRemove(b *testing.B) {
 	}
 }
 
-// BenchmarkKeyed is the keyed face.
+// BenchmarkKeyed is the keyed face, with keys of type string.
 func BenchmarkKeyed(b *testing.B) {
 	const keys = 10_000
-	tw, err := NewTimingWheel(100*time.Millisecond, 600, func(int, int) {})
+	tw, err := NewTimingWheel(100*time.Millisecond, 600, func(string, int) {})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer tw.Stop()
-	for i := range keys {
-		_ = tw.SetTimer(i, i, 30*time.Second)
+	name := make([]string, keys)
+	for i := range name {
+		name[i] = fmt.Sprintf("session-%d", i)
+		_ = tw.SetTimer(name[i], i, 30*time.Second)
 	}
-	order := rand.Perm(keys)
-	for name, op := range map[string]func(key int){
-		"MoveTimer": func(key int) { _ = tw.MoveTimer(key, 30*time.Second) },
-		"SetTimer":  func(key int) { _ = tw.SetTimer(key, key, 30*time.Second) },
+	rand.Shuffle(keys, func(i, j int) { name[i], name[j] = name[j], name[i] })
+	for _, c := range []struct {
+		op string
+		do func(key string)
+	}{
+		{"MoveTimer", func(key string) { _ = tw.MoveTimer(key, 30*time.Second) }},
+		{"SetTimer", func(key string) { _ = tw.SetTimer(key, 0, 30*time.Second) }},
 	} {
-		b.Run("op="+name, func(b *testing.B) {
+		b.Run("op="+c.op, func(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				op(order[i])
+				c.do(name[i])
 				if i++; i == keys {
 					i = 0
 				}

@@ -113,7 +113,7 @@ func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 // RemoveTimer makes a pending key never expire. It returns [ErrNotFound] where
 // the key is not pending, and [ErrClosed] after Stop.
 func (tw *TimingWheel[K, V]) RemoveTimer(key K) error {
-	if err := tw.check(key, 1); err != nil {
+	if err := tw.checkKey(key); err != nil {
 		return err
 	}
 	s := tw.shard(key)
@@ -187,11 +187,19 @@ func (tw *TimingWheel[K, V]) forget(key K, t *TimerOf[pair[K, V]]) {
 }
 
 func (tw *TimingWheel[K, V]) check(key K, delay time.Duration) error {
+	if err := tw.checkKey(key); err != nil {
+		return err
+	}
+	if delay <= 0 {
+		return fmt.Errorf("%w: delay %v, must be positive", ErrArgument, delay)
+	}
+	return nil
+}
+
+func (tw *TimingWheel[K, V]) checkKey(key K) error {
 	switch {
 	case tw.closed():
 		return ErrClosed
-	case delay <= 0:
-		return fmt.Errorf("%w: delay %v, must be positive", ErrArgument, delay)
 	case any(key) == nil:
 		return fmt.Errorf("%w: key is nil", ErrArgument)
 	case key != key: //nolint:gocritic // NaN, or something that holds one
