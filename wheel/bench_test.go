@@ -145,7 +145,41 @@ func BenchmarkKeyed(b *testing.B) {
 // BenchmarkMemory reports what a timer takes, everything included but the
 // caller's reference to it.
 func BenchmarkMemory(b *testing.B) {
-	const n = 1_000_000
+	f := func() {}
+	b.Run("impl=heartwheel", func(b *testing.B) {
+		reportMemory(b, func(delays []time.Duration) (timers []*Timer, done func()) {
+			w, err := New(Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			timers = make([]*Timer, len(delays))
+			for i, d := range delays {
+				timers[i] = w.AfterFunc(d, f)
+			}
+			return timers, w.Stop
+		})
+	})
+	b.Run("impl=time.AfterFunc", func(b *testing.B) {
+		reportMemory(b, func(delays []time.Duration) (timers []*time.Timer, done func()) {
+			timers = make([]*time.Timer, len(delays))
+			for i, d := range delays {
+				timers[i] = time.AfterFunc(d, f)
+			}
+			return timers, func() {
+				for _, t := range timers {
+					t.Stop()
+				}
+			}
+		})
+	})
+}
+
+func reportMemory[T any](b *testing.B, start func(delays []time.Duration) (timers []*T, done func())) {
+	const reference = 8
+	delays := make([]time.Duration, 1_000_000)
+	for i := range delays {
+		delays[i] = time.Minute + time.Duration(1+i%300)*100*time.Millisecond
+	}
 	heap := func() (bytes, objects int64) {
 		runtime.GC()
 		runtime.GC()
@@ -153,23 +187,15 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc), int64(m.HeapObjects)
 	}
-	for b.Loop() {
-		w, err := New(Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		timers := make([]*Timer, n)
-		f := func() {}
-		bytes, objects := heap()
-		for i := range timers {
-			timers[i] = w.AfterFunc(time.Duration(1+i%300)*100*time.Millisecond+time.Minute, f)
-		}
-		moreBytes, moreObjects := heap()
-		b.ReportMetric(float64(moreBytes-bytes)/n, "B/timer")
-		b.ReportMetric(float64(moreObjects-objects)/n, "objects/timer")
-		w.Stop()
-		runtime.KeepAlive(timers)
-	}
+	bytes, objects := heap()
+	timers, done := start(delays)
+	moreBytes, moreObjects := heap()
+	b.ReportMetric(float64(moreBytes-bytes)/float64(len(delays))-reference, "B/timer")
+	b.ReportMetric(float64(moreObjects-objects)/float64(len(delays)), "objects/timer")
+	b.ReportMetric(0, "ns/op")
+	runtime.KeepAlive(delays)
+	runtime.KeepAlive(timers)
+	done()
 }
 
 // BenchmarkTick reports what the hand does: nothing to do, and filing again what
