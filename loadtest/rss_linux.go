@@ -10,7 +10,7 @@ import (
 func peakRSS(state *os.ProcessState) int64 {
 	const kilobyte = 1024
 	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
-		return usage.Maxrss * kilobyte
+		return int64(usage.Maxrss) * kilobyte //nolint:unconvert // 32 bits on some systems
 	}
 	return 0
 }

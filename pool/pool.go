@@ -41,9 +41,10 @@ type Config[V any] struct {
 	Capacity int
 
 	// Due is told when a member has not been touched for its timeout, by one of
-	// the wheel's workers, with the member and its value. It decides about the
-	// member with Expire, Postpone or Remove, at once or later; until then the
-	// member is still in the pool, and a touch keeps it there.
+	// the wheel's workers, with the member and its value. It ends the membership
+	// with Expire, or gives the member more time with Postpone, at once or later;
+	// until then the member is still in the pool, and a touch keeps it there. One
+	// that was kept may be due again while the call before is still running.
 	Due func(m *Member[V], v V)
 
 	// Wheel is how the deadlines are kept. The zero value is useful.
@@ -97,7 +98,7 @@ func (p *Pool[V]) Add(v V) (*Member[V], error) {
 }
 
 // Join is Add for a member whose memory is the caller's: a field of its own
-// struct. It returns [ErrArgument] where m is a member already.
+// struct. It returns [ErrArgument] where m is a member, or has been one.
 func (p *Pool[V]) Join(m *Member[V], v V) error {
 	if p.capacity > 0 {
 		p.mu.Lock()
@@ -152,7 +153,8 @@ func (p *Pool[V]) All() iter.Seq2[*Member[V], V] {
 //
 // It does not look at every member: where the timeouts are much the same, what
 // it costs follows n and the number of members touched since the last call. A
-// single member with a much longer timeout makes it look at all of them.
+// single member that has or had a much longer timeout makes it look at all of
+// them.
 func (p *Pool[V]) Idlest(n int) []*Member[V] {
 	if n <= 0 {
 		return nil

@@ -138,7 +138,7 @@ func TestCapacity(t *testing.T) {
 }
 
 func TestCapacityIsExactForManyAtOnce(t *testing.T) {
-	p := newTestPool(t, Config[int]{Timeout: time.Hour, Capacity: 100})
+	p := newTestPool(t, Config[int]{Timeout: time.Hour, Capacity: 4})
 	var added atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
@@ -148,7 +148,7 @@ func TestCapacityIsExactForManyAtOnce(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				if n := added.Add(1); n > 100 {
+				if n := added.Add(1); n > 4 {
 					t.Errorf("%d members", n)
 				}
 				added.Add(-1)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"time"
 )
@@ -23,7 +22,8 @@ var (
 )
 
 const (
-	defaultTick = 100 * time.Millisecond
+	defaultTick    = 100 * time.Millisecond
+	defaultWorkers = 64
 
 	// minTick is where a tick no longer is long compared with the 60 to 500 µs
 	// by which an operating system wakes a sleeper late.
@@ -31,7 +31,7 @@ const (
 
 	// maxRevolution bounds the ticks of one turn of the top level, so that the
 	// place of a timer can be told by 32 bits (see TimerOf.filed).
-	maxRevolution = 1 << 31
+	maxRevolution = 1<<31 - 1
 
 	// maxSlots bounds the memory that a typing error in Levels can ask for.
 	maxSlots = 1 << 24
@@ -61,9 +61,9 @@ type Config struct {
 	// ticks, whichever is longer; negative means that all time counts.
 	Stall time.Duration
 
-	// Workers is how many expired timers are run at the same time. The
-	// goroutines exist only while there is something to run. Zero means
-	// runtime.GOMAXPROCS, but at least 2.
+	// Workers is how many expired timers may be run at the same time. There are
+	// at first as many as can, and more only while those are blocked. The
+	// goroutines exist only while there is something to run. Zero means 64.
 	Workers int
 
 	// OnPanic is told when a function of the user has panicked, with the value
@@ -71,8 +71,8 @@ type Config struct {
 	// Nil means one line at level Error on slog's default logger.
 	OnPanic func(value any, stack []byte)
 
-	// OnStall is told the time that was not counted, when a stall is over. It is
-	// called on the hand's goroutine and must not block. Nil means nobody.
+	// OnStall is told how long a stall was, when it is over. It is called on a
+	// goroutine of its own. Nil means nobody.
 	OnStall func(lost time.Duration)
 }
 
@@ -103,7 +103,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		return cfg, fmt.Errorf("%w: Workers %d, must not be negative", ErrArgument, cfg.Workers)
 	}
 	if cfg.Workers == 0 {
-		cfg.Workers = max(2, runtime.GOMAXPROCS(0))
+		cfg.Workers = defaultWorkers
 	}
 	if cfg.OnPanic == nil {
 		cfg.OnPanic = logPanic

@@ -12,23 +12,15 @@ package wheel
 // which would be looked through all at once.
 type levels[V any] struct {
 	level []level
-	slots [][]*TimerOf[V] // of all levels, the finest first
-	spare [][]*TimerOf[V] // emptied vectors, to be used again
+	slot  []slot[V] // of all levels, the finest first
+	slots slots[V]
 }
 
 type level struct {
-	first int    // in slots
+	first int    // in slot
 	size  uint64 // number of slots
 	unit  uint64 // ticks of a slot
 }
-
-const (
-	maxSpare = 8
-
-	// A vector that was filled to less than a quarter is not used again, so that
-	// a crowd that has gone does not keep its memory.
-	maxSlack = 4
-)
 
 func makeLevels[V any](sizes []int) levels[V] {
 	var l levels[V]
@@ -38,7 +30,7 @@ func makeLevels[V any](sizes []int) levels[V] {
 		first += size
 		unit *= uint64(size)
 	}
-	l.slots = make([][]*TimerOf[V], first)
+	l.slot = make([]slot[V], first)
 	return l
 }
 
@@ -67,20 +59,27 @@ func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 	panic("unreachable")
 }
 
+// file makes the entry of a timer that is due later than hand, and returns its
+// slot.
+func (l *levels[V]) file(t *TimerOf[V], hand, due uint64) (slot int) {
+	slot, visit := l.place(hand, due)
+	l.slots.put(&l.slot[slot], visit, t)
+	return slot
+}
+
 // take empties all slots that the hand visits on tick and adds what was in them
-// to turn. The caller gives the vectors back.
-func (l *levels[V]) take(tick uint64, turn *[][]*TimerOf[V]) {
+// to turn. The caller gives the chunks back.
+func (l *levels[V]) take(tick uint64, turn []*chunk[V]) []*chunk[V] {
 	for i := range l.level {
 		v := &l.level[i]
 		if tick%v.unit != 0 {
-			return
+			break
 		}
-		slot := v.first + int(tick/v.unit%v.size)
-		if s := l.slots[slot]; s != nil {
-			*turn = append(*turn, s)
-			l.slots[slot] = nil
+		if c := l.slot[v.first+int(tick/v.unit%v.size)].empty(); c != nil {
+			turn = append(turn, c)
 		}
 	}
+	return turn
 }
 
 // next returns the tick on which the hand, now on the given tick, visits a slot
@@ -97,20 +96,4 @@ func (l *levels[V]) next(hand uint64, slot int) (visit, unit uint64) {
 		ahead = v.size
 	}
 	return (at + ahead) * v.unit, v.unit
-}
-
-func (l *levels[V]) put(slot int, t *TimerOf[V]) {
-	s := l.slots[slot]
-	if n := len(l.spare); s == nil && n > 0 {
-		s, l.spare = l.spare[n-1], l.spare[:n-1]
-	}
-	l.slots[slot] = append(s, t)
-}
-
-// giveBack keeps a vector, no longer needed, for another slot.
-func (l *levels[V]) giveBack(s []*TimerOf[V]) {
-	if len(l.spare) < maxSpare && cap(s) > 0 && cap(s) <= maxSlack*max(len(s), 16) {
-		clear(s)
-		l.spare = append(l.spare, s[:0])
-	}
 }

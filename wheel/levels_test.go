@@ -32,10 +32,12 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 				}
 
 				timer := new(TimerOf[int])
-				l.put(slot, timer)
-				var turn [][]*TimerOf[int]
-				l.take(visit, &turn)
-				require.Equal(t, [][]*TimerOf[int]{{timer}}, turn)
+				require.Equal(t, slot, l.file(timer, hand, due))
+				require.Equal(t, visit, l.slots.visitOf(timer))
+				turn := l.take(visit, nil)
+				require.Len(t, turn, 1)
+				require.Equal(t, []*TimerOf[int]{timer}, turn[0].timers(nil))
+				l.slots.giveBack(turn[0])
 			}
 		})
 	}
@@ -43,29 +45,9 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 
 func TestAWeekTakes151Slots(t *testing.T) {
 	l := makeLevels[int]([]int{60, 60, 24, 7})
-	require.Len(t, l.slots, 151)
+	require.Len(t, l.slot, 151)
 	const week = 7 * 24 * 60 * 60
 	slot, visit := l.place(0, week-1)
 	require.EqualValues(t, 6*24*60*60, visit)
 	require.Equal(t, 150, slot)
-}
-
-func TestEmptiedVectorsAreUsedAgainUnlessTheyAreTooLarge(t *testing.T) {
-	l := makeLevels[int]([]int{10})
-	full := make([]*TimerOf[int], 100, 128)
-	for i := range full {
-		full[i] = new(TimerOf[int])
-	}
-	l.giveBack(full)
-	require.Nil(t, full[0], "must not keep timers alive")
-	l.put(3, new(TimerOf[int]))
-	require.Equal(t, 128, cap(l.slots[3]))
-	require.Empty(t, l.spare)
-
-	l.giveBack(make([]*TimerOf[int], 100, 1000))
-	require.Empty(t, l.spare, "a vector that was mostly empty is dropped")
-	for range 2 * maxSpare {
-		l.giveBack(make([]*TimerOf[int], 100))
-	}
-	require.Len(t, l.spare, maxSpare)
 }

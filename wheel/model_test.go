@@ -77,24 +77,12 @@ func newRig(t testing.TB, tick time.Duration, levels []int) *rig {
 		r.fired = append(r.fired, id)
 	})
 	require.NoError(t, err)
-	w.handle.workers = 0 // nobody but runHandedOver takes what is handed over
-	w.handle.onPanic = func(v any, stack []byte) { t.Errorf("%v\n%s", v, stack) }
+	w.workers.most = 0 // nobody but takeUpAll takes up what is due
+	w.onPanic = func(v any, stack []byte) { t.Errorf("%v\n%s", v, stack) }
 	w.since = func() time.Duration { return r.now }
 	r.wheel = w
 	r.model.lag = func(touched uint64) time.Duration { return w.lag.between(touched, touched) }
 	return r
-}
-
-// runHandedOver does the workers' work on this goroutine.
-func (r *rig) runHandedOver() {
-	for {
-		item, ok := r.wheel.handle.next()
-		if !ok {
-			r.wheel.handle.running = 0
-			return
-		}
-		r.wheel.handle.call(item)
-	}
 }
 
 func (r *rig) add(d time.Duration) int {
@@ -157,24 +145,12 @@ func (r *rig) end(id int) {
 	delete(r.model.timers, id)
 }
 
-// restart starts a timer that has ended once more, in the same memory.
-func (r *rig) restart(id int, d time.Duration) {
-	timer := r.ended[id]
-	delete(r.ended, id)
-	r.id++
-	require.NoError(r.t, r.wheel.Start(timer, r.id, d))
-	r.timers[r.id] = timer
-	m := &modelTimer{id: r.id, delay: d}
-	r.model.set(m, r.now, d)
-	r.model.timers[r.id] = m
-}
-
 // advance lets time pass and wakes the hand.
 func (r *rig) advance(d time.Duration) {
 	r.now += d
 	wait := r.wheel.advance()
 	want := r.model.advance(r.now)
-	r.runHandedOver()
+	takeUpAll(r.wheel)
 	slices.Sort(r.fired)
 	require.Equal(r.t, want, r.fired, "at %v", r.now)
 	for _, id := range r.fired {
@@ -183,7 +159,7 @@ func (r *rig) advance(d time.Duration) {
 	r.fired = nil
 	require.GreaterOrEqual(r.t, wait, time.Duration(0))
 	require.LessOrEqual(r.t, wait, r.model.tick, "the hand must wake once a tick")
-	if len(r.wheel.held) == 0 && r.model.tick > wait {
+	if r.wheel.held.first == nil && r.model.tick > wait {
 		require.Zero(r.t, (r.now+wait)%r.model.tick, "and when a tick begins")
 	}
 }
@@ -205,7 +181,7 @@ func (r *rig) check() {
 		timer := r.timers[id]
 		if m.state == due {
 			require.Zero(t, timer.Left())
-			require.Same(t, timer, w.due[timer.filed])
+			require.NotEqual(t, w.backlog.has(timer), slices.Contains(w.undecided, timer))
 			continue
 		}
 		require.Equal(t, m.due, dueOf(timer.word.Load()), "timer %d", id)
@@ -230,33 +206,43 @@ func (r *rig) check() {
 
 func (r *rig) checkLinks() {
 	t, w := r.t, r.wheel
-	entries, valid := len(w.held), map[*TimerOf[int]]bool{}
-	for _, timer := range w.held {
-		if timer.filed == uint32(w.hand) && timer.word.Load()&stateMask == pending {
-			valid[timer] = true
-		}
-	}
-	for slot, s := range w.levels.slots {
-		entries += len(s)
-		visit, unit := w.levels.next(w.hand, slot)
-		require.Greater(t, visit, w.hand)
-		for _, timer := range s {
-			if timer.filed != uint32(visit) || timer.word.Load()&stateMask != pending {
-				continue
+	pendings := 0
+	check := func(to *slot[int], visit uint64) {
+		for c := to.first; c != nil; c = c.next {
+			require.Same(t, c, w.levels.slots.chunks[c.id])
+			require.Same(t, to, c.slot)
+			require.Equal(t, visit, c.visit)
+			require.Positive(t, c.n)
+			require.True(t, c == to.last || c.n == chunkSize, "full but for the last")
+			for i, timer := range c.entry[:c.n] {
+				if to == &w.held && timer == nil {
+					continue // removed
+				}
+				pendings++
+				require.Equal(t, c.id<<chunkBits|uint32(i), timer.filed)
+				require.Equal(t, pending, timer.word.Load()&stateMask)
+				require.LessOrEqual(t, visit, dueOf(timer.word.Load()), "visited too late")
 			}
-			valid[timer] = true
-			require.LessOrEqual(t, visit, dueOf(timer.word.Load()), "visited too late")
-			require.Equal(t, visit, w.visitOf(timer))
-			require.Zero(t, visit%unit)
+			for _, timer := range c.entry[c.n:] {
+				require.Nil(t, timer, "must not keep timers alive")
+			}
 		}
 	}
-	require.Equal(t, w.entries, entries)
-	require.Equal(t, w.Len(), len(valid)+len(w.due), "each timer must have a valid entry")
+	for i := range w.levels.slot {
+		visit, unit := w.levels.next(w.hand, i)
+		require.Greater(t, visit, w.hand)
+		require.Zero(t, visit%unit)
+		check(&w.levels.slot[i], visit)
+	}
+	check(&w.held, 0)
 	require.Empty(t, w.turn)
+	for i, timer := range w.undecided {
+		require.EqualValues(t, i, timer.filed)
+	}
 	s := w.Stats()
-	require.Equal(t, entries-len(valid), s.Dead)
-	require.Equal(t, len(valid), s.Pending)
-	require.Equal(t, len(w.due), s.Due)
+	require.Equal(t, pendings, s.Pending)
+	require.Equal(t, w.Len(), s.Pending+s.Due)
+	require.Equal(t, w.backlog.len(), s.Backlog)
 }
 
 func (r *rig) checkAhead() {
@@ -270,13 +256,11 @@ func (r *rig) checkAhead() {
 			seen = append(seen, v)
 		}
 	}
-	for _, timer := range r.wheel.held {
-		if v, running := timer.Value(); running && timer.filed == uint32(r.wheel.hand) {
-			seen = append(seen, v)
-		}
+	for _, timer := range r.wheel.held.first.timers(nil) {
+		v, _ := timer.Value()
+		seen = append(seen, v)
 	}
 	slices.Sort(seen)
-	seen = slices.Compact(seen)
 	var want []int
 	for id, m := range r.model.timers {
 		if m.state == pending {
@@ -342,8 +326,8 @@ func (r *rig) step(pick func(n int) int) {
 			r.expire(id)
 		}
 	case 12:
-		if id, ok := anyID(r.ended); ok && pick(2) == 0 {
-			r.restart(id, delay())
+		if id, ok := anyID(r.ended); ok {
+			require.ErrorIs(r.t, r.wheel.Start(r.ended[id], id, delay()), ErrArgument)
 		}
 	case 13:
 		r.checkAhead()
@@ -419,7 +403,7 @@ func FuzzWheel(f *testing.F) {
 		}
 		// At the end everything expires, each once.
 		for range 4 {
-			r.advance(time.Duration(3*len(r.wheel.levels.slots)+20) * r.model.tick)
+			r.advance(time.Duration(3*len(r.wheel.levels.slot)+20) * r.model.tick)
 		}
 		r.check()
 	})

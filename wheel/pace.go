@@ -4,51 +4,51 @@ import "time"
 
 // pace turns the time since the start into the wheel's time, which is the same
 // less all stalls. A stall is a gap between two looks at the clock in which
-// nobody in this process could hear a heartbeat: it counts as one tick. For a
-// while after it, the grace, the wheel's time stands still, so that what has
-// arrived meanwhile is read before anything expires.
-//
-// A machine on which every gap is a stall still gets on by a tick each.
+// nobody in this process could hear a heartbeat. It doesn't count, and neither
+// does the grace after it, in which the process has run for as long as a stall
+// has to be: so what has arrived meanwhile is read before anything expires.
 type pace struct {
 	tick  time.Duration
 	stall time.Duration // a longer gap is a stall; negative: no gap is
 
 	looked time.Duration // the last look
-	resume time.Duration // when the grace ends
+	grace  time.Duration // what is left of it
+	row    int           // stalls without a whole grace between them
 	lost   time.Duration // all that was left out so far
 
 	stalls  uint64
 	stalled time.Duration // left out because of stalls, without graces
 }
 
+// maxRow is how many stalls in a row don't count at all. A machine on which every
+// gap is a stall gets on, after them, by a tick for each.
+const maxRow = 10
+
 // look returns the wheel's time when the given time has passed since the start,
-// and the length of the stall that this look has found, or 0.
+// and the length of the stall that this look has found, or 0. The process must
+// look at least once per tick also in a grace, or takes it for a stall.
 func (p *pace) look(elapsed time.Duration) (t, stalled time.Duration) {
 	gap := elapsed - p.looked
+	p.looked = elapsed
 	switch {
 	case p.stall > 0 && gap > p.stall:
-		stalled = gap - p.tick
-		p.lost += stalled
+		stalled = gap - p.tick // which the hand meant to sleep
 		p.stalls++
 		p.stalled += stalled
-		if p.resume <= p.looked { // no grace after a stall within a grace
-			p.resume = elapsed + p.stall
+		p.lost += gap
+		p.grace = p.stall
+		if p.row++; p.row > maxRow {
+			p.lost -= p.tick
 		}
-	case p.looked < p.resume:
-		p.lost += min(elapsed, p.resume) - p.looked
+	case p.grace > 0:
+		p.lost += min(gap, p.grace)
+		p.grace -= min(gap, p.grace)
+		if p.grace == 0 {
+			p.row = 0
+		}
 	}
-	p.looked = elapsed
 	return elapsed - p.lost, stalled
 }
 
 // at returns the wheel's time without looking for stalls.
 func (p *pace) at(elapsed time.Duration) time.Duration { return elapsed - p.lost }
-
-// until returns how long it is from elapsed until the wheel's time is t.
-func (p *pace) until(t, elapsed time.Duration) time.Duration {
-	d := t - p.at(elapsed)
-	if p.looked < p.resume {
-		d += p.resume - p.looked
-	}
-	return d
-}

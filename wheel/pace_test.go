@@ -19,25 +19,28 @@ func TestPace(t *testing.T) {
 			{at: 200 * ms, want: 200 * ms},
 			{at: 1200 * ms, want: 1200 * ms}, // a second is still slowness
 		},
-		"a stall counts as a tick, and then time stands still for a second": {
+		"a stall does not count, nor the second after it": {
 			{at: 100 * ms, want: 100 * ms},
-			{at: 60100 * ms, want: 200 * ms, stalled: 59900 * ms},
-			{at: 60200 * ms, want: 200 * ms},
-			{at: 61000 * ms, want: 200 * ms},
-			{at: 61100 * ms, want: 200 * ms},
-			{at: 61200 * ms, want: 300 * ms},
-			{at: 61300 * ms, want: 400 * ms},
+			{at: 60150 * ms, want: 100 * ms, stalled: 59950 * ms},
+			{at: 60250 * ms, want: 100 * ms},
+			{at: 61050 * ms, want: 100 * ms},
+			{at: 61150 * ms, want: 100 * ms},
+			{at: 61250 * ms, want: 200 * ms},
+			{at: 61350 * ms, want: 300 * ms},
 		},
 		"a look that misses the end of the grace": {
-			{at: 2000 * ms, want: 100 * ms, stalled: 1900 * ms},
-			{at: 2900 * ms, want: 100 * ms},
-			{at: 3150 * ms, want: 250 * ms},
+			{at: 2000 * ms, want: 0, stalled: 1900 * ms},
+			{at: 2900 * ms, want: 0},
+			{at: 3150 * ms, want: 150 * ms},
 		},
-		"a machine on which every gap is a stall gets on": {
-			{at: 2000 * ms, want: 100 * ms, stalled: 1900 * ms},
-			{at: 4000 * ms, want: 200 * ms, stalled: 1900 * ms},
-			{at: 6000 * ms, want: 300 * ms, stalled: 1900 * ms},
-			{at: 8000 * ms, want: 400 * ms, stalled: 1900 * ms},
+		"a stall in a grace has a grace of its own": {
+			{at: 100 * ms, want: 100 * ms},
+			{at: 60100 * ms, want: 100 * ms, stalled: 59900 * ms},
+			{at: 60400 * ms, want: 100 * ms},
+			{at: 99900 * ms, want: 100 * ms, stalled: 39400 * ms},
+			{at: 100800 * ms, want: 100 * ms},
+			{at: 100900 * ms, want: 100 * ms},
+			{at: 101000 * ms, want: 200 * ms},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,17 +55,17 @@ func TestPace(t *testing.T) {
 	}
 }
 
-func TestPaceUntilCountsTheGrace(t *testing.T) {
+func TestPaceOfAMachineOnWhichEveryGapIsAStallGetsOn(t *testing.T) {
 	p := pace{tick: 100 * ms, stall: time.Second}
-	p.look(100 * ms)
-	require.Equal(t, 100*ms, p.until(200*ms, 100*ms))
-	require.Equal(t, 60*ms, p.until(200*ms, 140*ms))
-	p.look(60 * time.Second)
-	require.Equal(t, 1100*ms, p.until(300*ms, 60*time.Second))
-	p.look(60500 * ms)
-	require.Equal(t, 600*ms, p.until(300*ms, 60500*ms))
-	p.look(61500 * ms)
-	require.Negative(t, p.until(300*ms, 61500*ms))
+	for i := 1; i <= 100; i++ {
+		got, stalled := p.look(time.Duration(i) * 2 * time.Second)
+		require.Equal(t, 1900*ms, stalled)
+		require.Equal(t, time.Duration(max(0, i-maxRow))*100*ms, got)
+	}
+	// Until there is a whole grace.
+	p.look(201 * time.Second)
+	got, _ := p.look(203 * time.Second)
+	require.Equal(t, 9*time.Second, got)
 }
 
 func TestPaceWithoutStalls(t *testing.T) {

@@ -7,13 +7,11 @@ type Stats struct {
 	Pending int // timers that wait for their deadline
 	Due     int // timers that were handed over and are not decided
 	Backlog int // of those, how many no worker has taken up yet
-	Dead    int // leftovers of removed and of moved timers, still in a slot
 
 	Added   uint64 // timers started
 	Expired uint64 // timers that were decided to have expired
 	Saved   uint64 // timers that were moved when they were due already
 	Refiled uint64 // visits that found a timer moved, and filed it again
-	Swept   uint64 // leftovers dropped before their slot came up
 	Panics  uint64 // functions of the user that panicked
 
 	// How much later than the tick on which they were due timers were decided
@@ -27,24 +25,21 @@ type Stats struct {
 
 // Stats returns the wheel's figures. It takes the lock for an instant.
 func (w *WheelOf[V]) Stats() Stats {
-	backlog, panics := w.handle.stats()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := Stats{
-		Due:     len(w.due),
-		Backlog: backlog,
-		Pending: w.Len() - len(w.due),
+		Due:     w.dueLen(),
+		Backlog: w.backlog.len(),
+		Pending: w.Len() - w.dueLen(),
 		Added:   w.added,
 		Expired: w.expired,
 		Saved:   w.saved,
 		Refiled: w.refiled,
-		Swept:   w.swept,
-		Panics:  panics,
+		Panics:  w.panics.Load(),
 		LateMax: w.latest,
 		Stalls:  w.pace.stalls,
 		Stalled: w.pace.stalled,
 	}
-	s.Dead = w.entries - s.Pending
 	if w.expired > 0 {
 		s.LateMean = w.late / time.Duration(w.expired)
 	}

@@ -118,9 +118,9 @@ func (tw *TimingWheel[K, V]) RemoveTimer(key K) error {
 	}
 	s := tw.shard(key)
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	t := s.timers[key]
 	delete(s.timers, key)
-	s.mu.Unlock()
 	if t == nil || !t.Remove() {
 		return tw.notFound()
 	}

@@ -307,6 +307,21 @@ func TestKeyedAfterStop(t *testing.T) {
 	})
 }
 
+// A timer that has ended is forgotten a moment later. If its key has been set
+// again meanwhile, that one stays.
+func TestForgetKeepsTheNewTimerOfAKey(t *testing.T) {
+	tw, err := NewTimingWheel(10*ms, 10, func(string, int) {})
+	require.NoError(t, err)
+	defer tw.Stop()
+	require.NoError(t, tw.SetTimer("k", 1, time.Hour))
+	old := tw.shard("k").timers["k"]
+	old.Remove()
+	require.NoError(t, tw.SetTimer("k", 2, time.Hour))
+	tw.forget("k", old)
+	require.NoError(t, tw.MoveTimer("k", time.Hour))
+	require.False(t, old.reset(pair[string, int]{}, time.Hour))
+}
+
 func TestKeyedOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var panics, stalls atomic.Int32
@@ -317,7 +332,7 @@ func TestKeyedOptions(t *testing.T) {
 			WithPanicHandler(func(any, []byte) { panics.Add(1) }))
 		require.NoError(t, err)
 		defer tw.Stop()
-		require.Len(t, tw.wheel.levels.slots, 151)
+		require.Len(t, tw.wheel.levels.slot, 151)
 		const day = 24 * time.Hour
 		require.NoError(t, tw.SetTimer(1, 1, 6*day))
 		require.NoError(t, tw.SetTimer(2, 2, 8*day)) // beyond the top

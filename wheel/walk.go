@@ -8,57 +8,20 @@ import (
 )
 
 // All returns the timers that are running at the moment of the call, in no
-// particular order. It looks at each entry, under the wheel's lock: some
+// particular order. It looks at each of them, under the wheel's lock: some
 // milliseconds for 100,000 timers, in which touches go on.
 func (w *WheelOf[V]) All() []*TimerOf[V] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := make([]*TimerOf[V], 0, w.live.Load())
-	type group struct {
-		end   int // in all
-		visit uint64
+	for i := range w.levels.slot {
+		all = w.levels.slot[i].first.timers(all)
 	}
-	var groups []group
-	add := func(entries []*TimerOf[V], visit uint64) {
-		all = appendValid(all, entries, visit)
-		groups = append(groups, group{len(all), visit})
+	for _, c := range w.turn {
+		all = c.timers(all)
 	}
-	for slot, entries := range w.levels.slots {
-		if len(entries) > 0 {
-			visit, _ := w.levels.next(w.hand, slot)
-			add(entries, visit)
-		}
-	}
-	for i, entries := range w.turn[w.turnAt.vector:] {
-		if i == 0 {
-			entries = entries[w.turnAt.entry:]
-		}
-		add(entries, w.hand)
-	}
-	add(w.held, w.clock.now.Load())
-
-	begin := 0
-	for _, g := range groups {
-		for _, t := range all[begin:g.end] {
-			t.filed = uint32(g.visit)
-		}
-		begin = g.end
-	}
-	return append(all, w.due...)
-}
-
-// appendValid appends the timers to all whose valid entries are among those of a
-// slot, which is visited on the given tick. A leftover of a timer that was moved
-// away and came back looks like its entry. So that the timer is there only once,
-// appendValid invalidates filed; the caller must set it. w.mu must be held.
-func appendValid[V any](all, entries []*TimerOf[V], visit uint64) []*TimerOf[V] {
-	for _, t := range entries {
-		if t.filed == uint32(visit) && t.word.Load()&stateMask == pending {
-			t.filed = ^t.filed
-			all = append(all, t)
-		}
-	}
-	return all
+	all = w.held.first.timers(all)
+	return append(w.backlog.all(all), w.undecided...)
 }
 
 // Ahead goes through the pending timers in the order in which they are due, slot
@@ -71,8 +34,7 @@ func appendValid[V any](all, entries []*TimerOf[V], visit uint64) []*TimerOf[V] 
 // is work that the hand then no longer has. So asking for the first few costs
 // what has been touched since the last time, not a look at every timer. The
 // order is that of the moment at which each slot is reached. A timer that is
-// touched or added meanwhile may be missed or come twice, and one that had been
-// moved to an earlier deadline and back may come twice too.
+// touched or added meanwhile may be missed or come twice.
 func (w *WheelOf[V]) Ahead() iter.Seq2[time.Duration, []*TimerOf[V]] {
 	return func(yield func(time.Duration, []*TimerOf[V]) bool) {
 		var later []*TimerOf[V] // due after a turn of the top level
@@ -111,7 +73,7 @@ type slotAhead struct {
 func (w *WheelOf[V]) slotsAhead() (ahead []slotAhead, end uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for slot := range w.levels.slots {
+	for slot := range w.levels.slot {
 		visit, unit := w.levels.next(w.hand, slot)
 		ahead = append(ahead, slotAhead{slot, visit, unit})
 		end = max(end, visit+unit)
@@ -129,27 +91,27 @@ func (w *WheelOf[V]) slotsAhead() (ahead []slotAhead, end uint64) {
 func (w *WheelOf[V]) settleAhead(s slotAhead, end uint64, later *[]*TimerOf[V]) (idle time.Duration, timers []*TimerOf[V]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	visit, _ := w.levels.next(w.hand, s.slot)
-	entries := w.levels.slots[s.slot]
-	if visit != s.visit || len(entries) == 0 {
+	if visit, _ := w.levels.next(w.hand, s.slot); visit != s.visit {
 		return 0, nil
 	}
-	w.levels.slots[s.slot] = nil
-	w.entries -= len(entries)
-	for _, t := range appendValid(nil, entries, visit) {
-		at := t.word.Load()
-		due, slot := dueOf(at), w.file(t, at)
-		if slot != s.slot {
-			w.refiled++
+	for c := w.levels.slot[s.slot].empty(); c != nil; {
+		for _, t := range c.entry[:c.n] {
+			at := t.word.Load()
+			due, slot := dueOf(at), w.file(t, at)
+			if slot != s.slot {
+				w.refiled++
+			}
+			switch visit, unit := w.levels.next(w.hand, slot); {
+			case visit > s.visit, visit == s.visit && unit < s.unit: // that one comes yet
+			case due < end:
+				timers = append(timers, t)
+			default:
+				*later = append(*later, t)
+			}
 		}
-		switch visit, unit := w.levels.next(w.hand, slot); {
-		case visit > s.visit, visit == s.visit && unit < s.unit: // that one comes yet
-		case due < end:
-			timers = append(timers, t)
-		default:
-			*later = append(*later, t)
-		}
+		emptied := c
+		c = c.next
+		w.levels.slots.giveBack(emptied)
 	}
-	w.levels.giveBack(entries)
 	return w.idleAtMost(s.visit), timers
 }

@@ -21,16 +21,18 @@ type WheelOf[V any] struct {
 	clock clock // what touches read
 
 	since   func() time.Duration // time since the start
-	handle  executor[handed[V]]
+	handle  func(t *TimerOf[V], v V)
 	onStall func(lost time.Duration)
+	onPanic func(value any, stack []byte)
 	stop    sync.Once
 	quit    chan struct{} // closed to stop the hand
 	done    chan struct{} // closed when the hand has gone
 	live    atomic.Int64  // pending and due timers
+	panics  atomic.Uint64
 
 	// mu guards what follows, and in each timer filed, value, and every change
 	// of the word but the move to a later tick. It is never held while a
-	// function of the user runs, and for at most chunk visits by the hand.
+	// function of the user runs, and for at most breath chunks by the hand.
 	mu     sync.Mutex
 	closed bool
 
@@ -39,40 +41,40 @@ type WheelOf[V any] struct {
 	hand   uint64 // the tick whose slots were taken last; at most clock.now
 	levels levels[V]
 
-	// turn is what has been taken out of the slots of the hand's tick. The
-	// entries from turnAt on wait to be visited.
-	turn   [][]*TimerOf[V]
-	turnAt struct{ vector, entry int }
+	// turn is what has been taken out of the slots of the hand's tick, and waits
+	// to be visited.
+	turn []*chunk[V]
 
 	// held are timers that are due by the tick, but were perhaps touched a
-	// fraction of a tick later than the tick says. Their filed is the tick of the
-	// pass that held them back.
-	held []*TimerOf[V]
+	// fraction of a tick later than the tick says. The next pass visits them.
+	held slot[V]
 
-	due     []*TimerOf[V] // handed over, not decided yet
-	entries int           // in slots, turn and held, leftovers included
-	longest uint64        // ticks that any timer had to wait when it was filed
-	broom   broom
+	backlog   backlog[V]
+	undecided undecided[V]
+	workers   workers
 
-	added, expired, saved, refiled, swept uint64
+	longest uint64 // ticks that any timer had to wait when it was filed
+
+	added, expired, saved, refiled uint64
 
 	latest, late time.Duration // of expiries: the worst, and the sum
 }
 
-// handed is a timer that is due, with the value that it had then.
-type handed[V any] struct {
-	timer *TimerOf[V]
-	value V
-}
+const (
+	// breath is how many chunks the hand visits before it lets others have the
+	// lock: some ten microseconds.
+	breath = 8
 
-// chunk is how many timers the hand visits before it lets others have the lock:
-// some ten microseconds.
-const chunk = 512
+	// stride is the same for ticks on which there is nothing to visit.
+	stride = 4096
+)
 
 // NewOf starts a wheel. due is called, by the wheel's workers, with each timer
-// whose deadline has passed and the timer's value; it decides about the timer
-// with [TimerOf.Expire], [TimerOf.Move] or [TimerOf.Remove], at once or later.
-// Until then the timer is neither pending nor expired, and a Touch saves it.
+// whose deadline has passed and the timer's value. It ends the timer with
+// [TimerOf.Expire], or gives it more time with [TimerOf.Postpone], at once or
+// later. Until then the timer is neither pending nor expired, and a Touch saves
+// it. A timer that was saved may become due again, and due be called with it
+// again, while the call before is still running.
 func NewOf[V any](cfg Config, due func(t *TimerOf[V], v V)) (*WheelOf[V], error) {
 	w, err := newOf(cfg, due)
 	if err != nil {
@@ -94,18 +96,16 @@ func newOf[V any](cfg Config, due func(t *TimerOf[V], v V)) (*WheelOf[V], error)
 		return nil, fmt.Errorf("%w: the function for expired timers is nil", ErrArgument)
 	}
 	w := &WheelOf[V]{
+		handle:  due,
 		onStall: cfg.OnStall,
+		onPanic: cfg.OnPanic,
+		workers: workers{most: cfg.Workers},
 		quit:    make(chan struct{}),
 		done:    make(chan struct{}),
 		pace:    pace{tick: cfg.Tick, stall: cfg.Stall},
 		levels:  makeLevels[V](cfg.Levels),
 	}
 	w.clock.setTick(cfg.Tick)
-	w.handle = executor[handed[V]]{
-		run:     func(h handed[V]) { due(h.timer, h.value) },
-		workers: cfg.Workers,
-		onPanic: cfg.OnPanic,
-	}
 	return w, nil
 }
 
@@ -120,7 +120,8 @@ func (w *WheelOf[V]) Add(v V, d time.Duration) (*TimerOf[V], error) {
 }
 
 // Start is Add for a timer whose memory is the caller's. It returns
-// [ErrArgument] where t is running or has run on another wheel.
+// [ErrArgument] where t has been started before: a timer that has ended stays
+// so, and a reference that somebody has kept of it can do no harm.
 func (w *WheelOf[V]) Start(t *TimerOf[V], v V, d time.Duration) error {
 	if d <= 0 {
 		return fmt.Errorf("%w: delay %v, must be positive", ErrArgument, d)
@@ -134,11 +135,8 @@ func (w *WheelOf[V]) start(t *TimerOf[V], v V, n uint64) error {
 	if w.closed {
 		return ErrClosed
 	}
-	if t.wheel != nil && t.wheel != w {
-		return fmt.Errorf("%w: timer has been started on another wheel", ErrArgument)
-	}
-	if isRunning(t.word.Load()) {
-		return fmt.Errorf("%w: timer is running", ErrArgument)
+	if !t.word.CompareAndSwap(0, claimed) {
+		return fmt.Errorf("%w: timer has been started before", ErrArgument)
 	}
 	t.wheel = w
 	t.value = v
@@ -148,7 +146,6 @@ func (w *WheelOf[V]) start(t *TimerOf[V], v V, n uint64) error {
 	w.file(t, next)
 	w.live.Add(1)
 	w.added++
-	w.sweep(sweepPerAdd)
 	return nil
 }
 
@@ -173,7 +170,6 @@ func (w *WheelOf[V]) Stop() {
 		w.mu.Unlock()
 		close(w.quit)
 		<-w.done
-		w.handle.stop()
 		for _, t := range w.All() {
 			t.Remove()
 		}
@@ -198,24 +194,26 @@ func (w *WheelOf[V]) run() {
 // advance brings the wheel up to the clock and returns how long it may sleep.
 func (w *WheelOf[V]) advance() time.Duration {
 	w.mu.Lock()
+	w.help()
 	t, stalled := w.pace.look(w.since())
 	tick := uint64(t / w.clock.tick)
 	if last := w.clock.now.Load(); tick > last {
 		// A touch that still took last for the time came before this store, so
 		// before the clock is read again.
 		w.clock.now.Store(tick)
-		w.lag.left(tick, w.pace.at(w.since())-w.clock.span(last+1))
+		left, more := w.pace.look(w.since())
+		w.lag.left(tick, left-w.clock.span(last+1))
+		stalled += more
 	}
 	wake := w.clock.span(tick + 1)
 	if at, ok := w.settle(tick, t); ok {
 		wake = min(wake, at)
 	}
-	w.sweep(sweepPerTick)
-	wait := w.pace.until(wake, w.since())
+	wait := wake - w.pace.at(w.since())
 	w.mu.Unlock()
 
 	if stalled > 0 && w.onStall != nil {
-		w.onStall(stalled)
+		go w.call(func() { w.onStall(stalled) })
 	}
 	return max(wait, 0)
 }
@@ -225,8 +223,7 @@ func (w *WheelOf[V]) advance() time.Duration {
 // be held; it is let go in between.
 func (w *WheelOf[V]) settle(tick uint64, now time.Duration) (wake time.Duration, ok bool) {
 	p := pass[V]{WheelOf: w, tick: tick, now: now}
-	if held := w.held; held != nil {
-		w.held = nil
+	if held := w.held.empty(); held != nil {
 		w.turn = append(w.turn, held)
 		p.visitTurn()
 	}
@@ -234,54 +231,58 @@ func (w *WheelOf[V]) settle(tick uint64, now time.Duration) (wake time.Duration,
 		w.hand++
 		// All at once: a slot that waits while the lock is free could get entries
 		// for the hand's next visit.
-		w.levels.take(w.hand, &w.turn)
+		w.turn = w.levels.take(w.hand, w.turn)
 		p.visitTurn()
+		if w.hand%stride == 0 {
+			w.letOthers()
+		}
 	}
-	return p.wake, len(w.held) > 0
+	return p.wake, w.held.first != nil
+}
+
+// letOthers lets those have the lock who wait for it. w.mu must be held.
+func (w *WheelOf[V]) letOthers() {
+	w.mu.Unlock()
+	w.mu.Lock() //nolint:staticcheck // not an empty critical section
 }
 
 // pass is one settling of the wheel.
 type pass[V any] struct {
 	*WheelOf[V]
-	tick  uint64        // what is due by then
-	now   time.Duration // the wheel's time
-	wake  time.Duration // the first time at which a timer in held may expire
-	batch []handed[V]
+	tick uint64        // what is due by then
+	now  time.Duration // the wheel's time
+	wake time.Duration // the first time at which a timer in held may expire
 }
 
 // visitTurn visits what has been taken. mu must be held; it is let go after each
-// chunk.
+// few chunks.
 func (p *pass[V]) visitTurn() {
-	at := &p.turnAt
-	for at.vector < len(p.turn) {
-		entries := p.turn[at.vector]
-		for end := min(at.entry+chunk, len(entries)); at.entry < end; at.entry++ {
-			p.entries--
-			if t := entries[at.entry]; t.filed == uint32(p.hand) {
+	for visited := 0; len(p.turn) > 0; visited++ {
+		if visited == breath {
+			visited = 0
+			p.employ()
+			p.letOthers()
+		}
+		last := len(p.turn) - 1
+		c := p.turn[last]
+		if p.turn[last] = c.next; c.next == nil {
+			p.turn = p.turn[:last]
+		}
+		for _, t := range c.entry[:c.n] {
+			if t != nil {
 				p.visit(t)
 			}
 		}
-		if at.entry == len(entries) {
-			p.turn[at.vector] = nil
-			at.vector, at.entry = at.vector+1, 0
-			p.levels.giveBack(entries)
-		}
-		p.mu.Unlock()
-		p.handle.submit(p.batch)
-		p.batch = nil
-		p.mu.Lock()
+		p.levels.slots.giveBack(c)
 	}
-	p.turn, at.vector = p.turn[:0], 0
+	p.employ()
 }
 
-// visit decides what to do with a timer whose entry has just been taken out:
-// drop it, file it again, hold it back for less than a tick, or hand it over.
+// visit decides what to do with a pending timer whose entry has just been taken
+// out: file it again, hold it back for less than a tick, or hand it over.
 func (p *pass[V]) visit(t *TimerOf[V]) {
 	for {
 		old := t.word.Load()
-		if old&stateMask != pending {
-			return
-		}
 		if dueOf(old) > p.tick {
 			p.refiled++
 			p.file(t, old)
@@ -292,9 +293,7 @@ func (p *pass[V]) visit(t *TimerOf[V]) {
 			return
 		}
 		if t.word.CompareAndSwap(old, old&^stateMask|due) {
-			t.filed = uint32(len(p.due))
-			p.due = append(p.due, t)
-			p.batch = append(p.batch, handed[V]{t, t.value})
+			p.backlog.add(t)
 			return
 		}
 	}
@@ -302,42 +301,31 @@ func (p *pass[V]) visit(t *TimerOf[V]) {
 
 // hold keeps a timer for the next pass, which is wanted at the given time.
 func (p *pass[V]) hold(t *TimerOf[V], at time.Duration) {
-	if len(p.held) == 0 || at < p.wake {
+	if p.held.first == nil || at < p.wake {
 		p.wake = at
 	}
-	t.filed = uint32(p.tick)
-	p.held = append(p.held, t)
-	p.entries++
+	p.levels.slots.put(&p.held, 0, t)
 }
 
-// file makes an entry for a pending timer whose word is at, and which is due
-// later than w.hand, and returns its slot. An older entry becomes a leftover.
-// w.mu must be held.
+// file makes the entry of a pending timer whose word is at, and which is due
+// later than w.hand, and returns its slot. w.mu must be held.
 func (w *WheelOf[V]) file(t *TimerOf[V], at word) (slot int) {
-	slot, visit := w.levels.place(w.hand, dueOf(at))
-	t.filed = uint32(visit)
-	w.levels.put(slot, t)
-	w.entries++
 	first, _ := touchedBetween(at)
 	w.longest = max(w.longest, dueOf(at)-first)
-	return slot
+	return w.levels.file(t, w.hand, dueOf(at))
 }
 
-// visitOf returns the tick on which the entry of a pending timer is visited.
-// w.mu must be held.
-func (w *WheelOf[V]) visitOf(t *TimerOf[V]) uint64 {
-	return w.hand + uint64(t.filed-uint32(w.hand))
-}
-
-// dropDue takes t out of w.due. w.mu must be held.
+// dropDue takes t out of where due timers are. w.mu must be held.
 func (w *WheelOf[V]) dropDue(t *TimerOf[V]) {
-	last := len(w.due) - 1
-	moved := w.due[last]
-	w.due[t.filed] = moved
-	moved.filed = t.filed
-	w.due[last] = nil
-	w.due = w.due[:last]
+	if w.backlog.has(t) {
+		w.backlog.remove(t)
+	} else {
+		w.undecided.remove(t)
+	}
 }
+
+// dueLen returns how many timers are due. w.mu must be held.
+func (w *WheelOf[V]) dueLen() int { return w.backlog.len() + len(w.undecided) }
 
 // countExpired records an expiry of a timer that was due on the given tick. w.mu
 // must be held.

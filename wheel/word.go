@@ -26,7 +26,7 @@ import "math/bits"
 type word = uint64
 
 const (
-	removed word = iota // also a timer that was never started
+	removed word = iota // also a timer that is not started yet
 	pending
 	due
 	expired
@@ -44,6 +44,10 @@ const (
 	// of 1ms. A timer that is due then is as good as one that never expires.
 	maxDue = 1<<(64-dueShift) - 1
 
+	// claimed is the word of a timer that is being started. That of one that was
+	// never started is 0.
+	claimed = 1<<dueShift | removed
+
 	// exactSpan is the first span that its packed form no longer equals.
 	exactSpan = 1 << spanMantissa
 )
@@ -52,7 +56,9 @@ const (
 // was now and has to wait for n ticks. The touch came before the hand left
 // now, which is at the earliest at now+1: hence the one more.
 func pendingAt(now, n uint64) word {
-	return min(now+n+1, maxDue)<<dueShift | pack(n, spanMantissa)<<spanShift | pending
+	now = min(now, maxDue-1)
+	n = min(n, maxDue-1-now)
+	return (now+n+1)<<dueShift | pack(n, spanMantissa)<<spanShift | pending
 }
 
 // isRunning reports whether a timer is pending, or due and not decided.

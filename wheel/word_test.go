@@ -57,7 +57,7 @@ func TestPendingAt(t *testing.T) {
 
 func TestPendingAtTheEndOfTime(t *testing.T) {
 	for _, w := range []word{pendingAt(5, 1<<43), pendingAt(maxDue, 0), pendingAt(maxDue-1, 1<<20)} {
-		require.EqualValues(t, maxDue, dueOf(w))
+		require.Equal(t, uint64(maxDue), dueOf(w))
 		require.EqualValues(t, pending, w&stateMask)
 	}
 }

@@ -1,0 +1,42 @@
+package wheel
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBacklogIsFirstInFirstOutWithoutThoseThatLeft(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	b := backlog[int]{first: 1<<32 - 500} // the numbers begin anew
+	var want []*TimerOf[int]
+	for step := range 20_000 {
+		switch r := rnd.IntN(10); {
+		case r < 4+step/5000%2:
+			timer := new(TimerOf[int])
+			b.add(timer)
+			want = append(want, timer)
+		case r < 6:
+			if got := b.pop(); len(want) == 0 {
+				require.Nil(t, got)
+			} else {
+				require.Same(t, want[0], got)
+				require.False(t, b.has(got))
+				want = want[1:]
+			}
+		case len(want) > 0:
+			i := rnd.IntN(len(want))
+			require.True(t, b.has(want[i]))
+			b.remove(want[i])
+			require.False(t, b.has(want[i]))
+			want = slices.Delete(want, i, i+1)
+		}
+		require.Equal(t, len(want), b.len())
+		require.LessOrEqual(t, len(b.timers), 2*len(want)+129, "gaps must not pile up")
+		if step%100 == 0 {
+			require.True(t, slices.Equal(want, b.all(nil)))
+		}
+	}
+}

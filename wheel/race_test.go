@@ -1,0 +1,177 @@
+package wheel
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A touch at any moment of the hand's waking: before the clock is read for the
+// tick, between that and the read for the lag, and after it.
+func TestTouchWhileTheHandWakesIsNotEarly(t *testing.T) {
+	for read := 1; read <= 3; read++ {
+		var now, touched time.Duration
+		reads := 0
+		var timer *TimerOf[int]
+		w, err := newOf(Config{Tick: 10 * ms, Stall: -1}, func(*TimerOf[int], int) {})
+		require.NoError(t, err)
+		w.workers.most = 0
+		w.since = func() time.Duration {
+			reads++
+			at := now
+			if reads == read { // time goes on behind the reading, and somebody touches
+				now += 7 * ms
+				touched = now
+				require.True(t, timer.Touch())
+			}
+			return at
+		}
+		timer, err = w.Add(1, 100*ms)
+		require.NoError(t, err)
+		now = 10 * ms
+		w.advance()
+		for w.Stats().Due == 0 {
+			now = now/ms*ms + ms
+			w.advance()
+		}
+		require.GreaterOrEqual(t, now, touched+100*ms, "touch in read %d", read)
+	}
+}
+
+// takeUpAll does the workers' work on this goroutine.
+func takeUpAll[V any](w *WheelOf[V]) {
+	for {
+		timer, v, ok := w.takeUp()
+		if !ok {
+			w.mu.Lock()
+			w.workers.running = 0
+			w.mu.Unlock()
+			return
+		}
+		w.call(func() { w.handle(timer, v) })
+	}
+}
+
+// Touches and the hand, as close together as can be: no clock, and a tick each
+// time that the hand wakes. Each touch that was true must have held.
+func TestTouchAgainstTheHand(t *testing.T) {
+	w, err := newOf(Config{Tick: ms, Levels: []int{4, 4}, Stall: -1}, func(timer *TimerOf[*atomic.Uint64], at *atomic.Uint64) {
+		at.Store(timer.wheel.clock.now.Load())
+		timer.Expire()
+	})
+	require.NoError(t, err)
+	w.workers.most = 0
+	var now time.Duration
+	w.since = func() time.Duration { return now }
+	var stop atomic.Bool
+	var hand, touchers sync.WaitGroup
+	hand.Go(func() {
+		for !stop.Load() {
+			now += ms
+			w.advance()
+			takeUpAll(w)
+		}
+	})
+	for range 2 {
+		touchers.Go(func() {
+			for end := time.Now().Add(time.Second); time.Now().Before(end); {
+				expired := new(atomic.Uint64)
+				timer, err := w.Add(expired, ms)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				promise := uint64(0)
+				for {
+					now := w.clock.now.Load()
+					if !timer.Touch() {
+						break
+					}
+					promise = now + 2
+				}
+				if at := expired.Load(); at < promise {
+					t.Errorf("expired at tick %d, promised until %d", at, promise)
+					return
+				}
+			}
+		})
+	}
+	touchers.Wait()
+	stop.Store(true)
+	hand.Wait()
+}
+
+// A touch beside a change of the delay, whichever comes last: the deadline must
+// be that of the last delay.
+func TestTouchAgainstSetDelay(t *testing.T) {
+	w, err := newOf(Config{Tick: ms}, func(*TimerOf[int], int) {})
+	require.NoError(t, err)
+	timer, err := w.Add(1, time.Second)
+	require.NoError(t, err)
+	var stop atomic.Bool
+	var toucher sync.WaitGroup
+	var round, seen atomic.Int64
+	toucher.Go(func() {
+		for !stop.Load() {
+			timer.Touch()
+			seen.Store(round.Load())
+		}
+	})
+	wrong := 0
+	for i := int64(1); i < 100_000; i++ {
+		w.clock.now.Add(1)
+		d := time.Duration(1000+i%7*100) * ms
+		if i%1000 > 500 {
+			d += time.Hour // longer than what fits into the word
+		}
+		timer.SetDelay(d)
+		round.Store(i)
+		for seen.Load() != i { // until touches that began before have ended
+		}
+		if timer.Left() != d+ms {
+			wrong++
+		}
+	}
+	stop.Store(true)
+	toucher.Wait()
+	require.Zero(t, wrong, "deadlines of an earlier delay")
+}
+
+// The first Start publishes the timer to whoever holds it already.
+func TestStartAgainstEverythingElse(t *testing.T) {
+	w, err := NewOf(Config{}, func(timer *TimerOf[int], _ int) { timer.Expire() })
+	require.NoError(t, err)
+	defer w.Stop()
+	w2, err := NewOf(Config{}, func(timer *TimerOf[int], _ int) { timer.Expire() })
+	require.NoError(t, err)
+	defer w2.Stop()
+	for range 1000 {
+		var timer TimerOf[int]
+		var started atomic.Int64
+		var all sync.WaitGroup
+		for _, on := range []*WheelOf[int]{w, w2, w, w2} {
+			all.Go(func() {
+				if on.Start(&timer, 1, time.Hour) == nil {
+					started.Add(1)
+				}
+			})
+		}
+		for _, do := range []func(){
+			func() { timer.Touch() },
+			func() { timer.Expire() },
+			func() { timer.Postpone(time.Hour) },
+			func() { timer.Value() },
+			func() { timer.Idle() },
+			func() { w.Has(&timer) },
+		} {
+			all.Go(do)
+		}
+		all.Wait()
+		require.EqualValues(t, 1, started.Load())
+		require.NotEqual(t, w.Has(&timer), w2.Has(&timer), "it is on one of them")
+		require.True(t, timer.Remove())
+	}
+}

@@ -1,0 +1,134 @@
+package wheel
+
+// A slot holds its timers in chunks. Each entry in them is a timer, and a timer's filed
+// is the place of its entry, so that it can be taken out at once: what is removed
+// or moved to an earlier tick leaves nothing behind.
+//
+// Chunks rather than vectors, because those are copied when they grow; and rather
+// than links from timer to timer, because the hand can then only look at one
+// timer after the memory of the one before has come.
+type chunk[V any] struct {
+	next, prev *chunk[V]
+	slot       *slot[V]
+	visit      uint64 // the tick on which the hand takes the slot
+	id         uint32 // its place in slots.chunks
+	n          uint32 // entries
+	entry      [chunkSize]*TimerOf[V]
+}
+
+const (
+	// A chunk has 512 bytes.
+	chunkBits = 6
+	chunkSize = 1<<chunkBits - 5
+
+	// minSpare chunks, or a quarter of those in use, are kept to be used again.
+	// The others are given back, so that a crowd that has gone does not keep its
+	// memory.
+	minSpare = 64
+)
+
+// slot is a list of chunks, each full but the last.
+type slot[V any] struct{ first, last *chunk[V] }
+
+// slots has the memory of all slots.
+type slots[V any] struct {
+	chunks []*chunk[V] // by id
+	free   []uint32    // ids that are not used
+	spare  *chunk[V]
+	spares int
+}
+
+// put adds t to a slot that the hand takes on the given tick.
+func (s *slots[V]) put(to *slot[V], visit uint64, t *TimerOf[V]) {
+	c := to.last
+	if c == nil || c.n == chunkSize {
+		c = s.get()
+		c.prev, c.slot, c.visit = to.last, to, visit
+		if to.last == nil {
+			to.first = c
+		} else {
+			to.last.next = c
+		}
+		to.last = c
+	}
+	c.entry[c.n] = t
+	t.filed = c.id<<chunkBits | c.n
+	c.n++
+}
+
+// visitOf returns the tick on which the hand takes the slot of t.
+func (s *slots[V]) visitOf(t *TimerOf[V]) uint64 { return s.chunks[t.filed>>chunkBits].visit }
+
+// remove takes t out. hand is the tick whose slots were taken last.
+func (s *slots[V]) remove(t *TimerOf[V], hand uint64) {
+	c, i := s.chunks[t.filed>>chunkBits], t.filed&(1<<chunkBits-1)
+	if c.visit <= hand { // taken, and being visited
+		c.entry[i] = nil
+		return
+	}
+	last := c.slot.last
+	last.n--
+	moved := last.entry[last.n]
+	last.entry[last.n] = nil
+	if moved != t {
+		c.entry[i], moved.filed = moved, t.filed
+	}
+	if last.n > 0 {
+		return
+	}
+	if last.slot.last = last.prev; last.prev == nil {
+		last.slot.first = nil
+	} else {
+		last.prev.next = nil
+	}
+	s.giveBack(last)
+}
+
+// empty takes all chunks out of a slot.
+func (to *slot[V]) empty() *chunk[V] {
+	c := to.first
+	to.first, to.last = nil, nil
+	return c
+}
+
+func (s *slots[V]) get() *chunk[V] {
+	if c := s.spare; c != nil {
+		s.spare, c.next = c.next, nil
+		s.spares--
+		return c
+	}
+	c := new(chunk[V])
+	if n := len(s.free); n > 0 {
+		c.id, s.free = s.free[n-1], s.free[:n-1]
+		s.chunks[c.id] = c
+	} else {
+		c.id = uint32(len(s.chunks))
+		s.chunks = append(s.chunks, c)
+	}
+	return c
+}
+
+// giveBack takes a chunk that is no longer in a slot.
+func (s *slots[V]) giveBack(c *chunk[V]) {
+	if inUse := len(s.chunks) - len(s.free) - s.spares; s.spares >= max(minSpare, inUse/4) {
+		s.chunks[c.id] = nil
+		s.free = append(s.free, c.id)
+		return
+	}
+	clear(c.entry[:c.n])
+	c.n, c.slot, c.prev, c.next = 0, nil, nil, s.spare
+	s.spare = c
+	s.spares++
+}
+
+// timers appends the timers of a list of chunks to those given.
+func (c *chunk[V]) timers(to []*TimerOf[V]) []*TimerOf[V] {
+	for ; c != nil; c = c.next {
+		for _, t := range c.entry[:c.n] {
+			if t != nil {
+				to = append(to, t)
+			}
+		}
+	}
+	return to
+}

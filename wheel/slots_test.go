@@ -1,0 +1,84 @@
+package wheel
+
+import (
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestChunkHas512Bytes(t *testing.T) {
+	require.EqualValues(t, 512, unsafe.Sizeof(chunk[int]{}))
+}
+
+// Random timers are put in and taken out; each must always be found where its
+// filed says.
+func TestSlotsAgainstASet(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	var s slots[int]
+	to := make([]slot[int], 3)
+	in := make([][]*TimerOf[int], len(to))
+	for step := range 30_000 {
+		i := rnd.IntN(len(to))
+		grow := step/5000%2 == 0
+		if n := len(in[i]); n > 0 && rnd.IntN(10) < 3 == grow {
+			k := rnd.IntN(n)
+			s.remove(in[i][k], 0)
+			in[i][k] = in[i][n-1]
+			in[i] = in[i][:n-1]
+		} else {
+			timer := new(TimerOf[int])
+			s.put(&to[i], uint64(i+1), timer)
+			in[i] = append(in[i], timer)
+			require.EqualValues(t, i+1, s.visitOf(timer))
+		}
+		if step%100 == 0 {
+			for i := range to {
+				require.ElementsMatch(t, in[i], to[i].first.timers(nil))
+			}
+		}
+	}
+}
+
+func TestRemovingFromATakenSlotLeavesAGap(t *testing.T) {
+	var s slots[int]
+	var to slot[int]
+	timers := make([]*TimerOf[int], 2*chunkSize)
+	for i := range timers {
+		timers[i] = new(TimerOf[int])
+		s.put(&to, 7, timers[i])
+	}
+	taken := to.empty()
+	s.remove(timers[3], 7)
+	s.remove(timers[2*chunkSize-1], 7)
+	all := taken.timers(nil)
+	require.Same(t, timers[0], all[0], "first in, first out")
+	require.Len(t, all, 2*chunkSize-2)
+	require.NotContains(t, all, timers[3])
+}
+
+func TestACrowdThatHasGoneDoesNotKeepItsMemory(t *testing.T) {
+	var s slots[int]
+	var to slot[int]
+	timers := make([]*TimerOf[int], 1000*chunkSize)
+	for range 3 {
+		for i := range timers {
+			timers[i] = new(TimerOf[int])
+			s.put(&to, 1, timers[i])
+		}
+		for _, timer := range timers {
+			s.remove(timer, 0)
+		}
+		require.Nil(t, to.first)
+		require.LessOrEqual(t, s.spares, 1000/4)
+		require.LessOrEqual(t, len(s.chunks), 1000+minSpare, "ids are used again")
+		inUse := 0
+		for _, c := range s.chunks {
+			if c != nil {
+				inUse++
+			}
+		}
+		require.Equal(t, s.spares, inUse)
+	}
+}

@@ -1,0 +1,192 @@
+package wheel
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// jumpable is a clock that can jump, as after SIGSTOP or on a resumed machine.
+type jumpable struct {
+	start time.Time
+	jump  atomic.Int64
+}
+
+func (c *jumpable) since() time.Duration {
+	return time.Since(c.start) + time.Duration(c.jump.Load())
+}
+
+func newJumpingWheel(t *testing.T, cfg Config, due func(*TimerOf[int], int)) (*WheelOf[int], *jumpable) {
+	clock := &jumpable{start: time.Now()}
+	w, err := newOf(cfg, due)
+	require.NoError(t, err)
+	w.since = clock.since
+	go w.run()
+	t.Cleanup(w.Stop)
+	return w, clock
+}
+
+func TestStallKillsNobodyWhoTouchesAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var expired [1000]atomic.Int64 // when
+		var lost atomic.Int64
+		w, clock := newJumpingWheel(t,
+			Config{OnStall: func(d time.Duration) { lost.Add(int64(d)) }},
+			func(t *TimerOf[int], id int) {
+				if _, ok := t.Expire(); ok {
+					expired[id].Store(int64(time.Since(start)))
+				}
+			})
+		const timeout = 10 * time.Second
+		timers := make([]*TimerOf[int], 1000)
+		for i := range timers {
+			timers[i], _ = w.Add(i, timeout)
+			time.Sleep(5 * ms)
+		}
+		time.Sleep(4900 * ms) // the first has 100ms left
+		before := time.Since(start)
+		clock.jump.Add(int64(60 * time.Second))
+		// Their heartbeats were waiting; it takes half a second to read them.
+		for i := range timers {
+			if i%2 == 0 {
+				require.True(t, timers[i].Touch(), "timer %d", i)
+			}
+			time.Sleep(ms / 2)
+		}
+		for i := range expired {
+			require.Zero(t, expired[i].Load())
+		}
+		require.Equal(t, 60*time.Second, time.Duration(lost.Load()))
+		require.EqualValues(t, 1, w.Stats().Stalls)
+		require.EqualValues(t, lost.Load(), w.Stats().Stalled)
+
+		// The silent half has what it had left before, and a second.
+		time.Sleep(timeout / 2)
+		for i := range timers {
+			when := time.Duration(expired[i].Load())
+			if i%2 == 0 {
+				require.Zero(t, when, "timer %d", i)
+				continue
+			}
+			left := time.Duration(i)*5*ms + 100*ms
+			if left+1200*ms < timeout/2 {
+				require.GreaterOrEqual(t, when-before, left)
+				require.LessOrEqual(t, when-before, left+1400*ms)
+			}
+		}
+	})
+}
+
+func TestGapShorterThanAStallCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, clock := newJumpingWheel(t, Config{}, func(t *TimerOf[int], _ int) { t.Expire() })
+		timer, err := w.Add(0, time.Second)
+		require.NoError(t, err)
+		time.Sleep(150 * ms)
+		clock.jump.Add(int64(900 * ms))
+		time.Sleep(160 * ms)
+		synctest.Wait()
+		require.False(t, timer.Touch())
+		require.Zero(t, w.Stats().Stalls)
+	})
+}
+
+// However little was left before the stall, there is a second to read what has
+// arrived meanwhile.
+func TestNothingExpiresInTheGrace(t *testing.T) {
+	for _, left := range []time.Duration{0, 50 * ms, 90 * ms, 110 * ms, 190 * ms} {
+		synctest.Test(t, func(t *testing.T) {
+			var expired atomic.Bool
+			w, clock := newJumpingWheel(t, Config{}, func(t *TimerOf[int], _ int) {
+				t.Expire()
+				expired.Store(true)
+			})
+			time.Sleep(ms)
+			_, err := w.Add(1, 10*time.Second)
+			require.NoError(t, err)
+			time.Sleep(10*time.Second - left)
+			clock.jump.Add(int64(time.Minute))
+			time.Sleep(time.Second)
+			require.False(t, expired.Load(), "left %v", left)
+			time.Sleep(300*ms + left)
+			require.True(t, expired.Load(), "left %v", left)
+		})
+	}
+}
+
+func TestASecondStallHasAGraceOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var expired atomic.Bool
+		var reported sync.Map // by the order of calls
+		var calls atomic.Int64
+		w, clock := newJumpingWheel(t,
+			Config{OnStall: func(d time.Duration) { reported.Store(calls.Add(1), d) }},
+			func(t *TimerOf[int], _ int) { t.Expire(); expired.Store(true) })
+		_, err := w.Add(1, 10*time.Second)
+		require.NoError(t, err)
+		time.Sleep(9950 * ms)
+		clock.jump.Add(int64(time.Minute))
+		time.Sleep(400 * ms)
+		clock.jump.Add(int64(time.Minute))
+		time.Sleep(time.Second)
+		require.False(t, expired.Load())
+		time.Sleep(5 * time.Second)
+		require.True(t, expired.Load())
+		require.EqualValues(t, 2, calls.Load(), "each is counted once")
+		for i := range calls.Load() {
+			d, _ := reported.Load(i + 1)
+			require.Equal(t, time.Minute, d)
+		}
+		require.EqualValues(t, 2, w.Stats().Stalls)
+		require.Equal(t, 2*time.Minute, w.Stats().Stalled)
+	})
+}
+
+// The process is stopped after the hand has read the clock for the tick, and
+// before it reads it again for the lag.
+func TestStallWithinTheHandsWaking(t *testing.T) {
+	now := time.Duration(0)
+	reads, expired := 0, false
+	w, err := newOf(Config{}, func(t *TimerOf[int], _ int) { t.Expire(); expired = true })
+	require.NoError(t, err)
+	w.workers.most = 0
+	w.since = func() time.Duration {
+		at := now
+		if reads++; reads == 1 {
+			now += time.Hour
+		}
+		return at
+	}
+	now = 100 * ms
+	_, err = w.Add(1, 10*time.Second)
+	require.NoError(t, err)
+	w.advance()
+	require.EqualValues(t, 1, w.Stats().Stalls)
+	for range 130 {
+		now += 100 * ms
+		w.advance()
+		takeUpAll(w)
+	}
+	require.True(t, expired, "the hour is not in its lag")
+}
+
+func TestOnStallMayStopTheWheelAndPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w *WheelOf[int]
+		var panicked atomic.Value
+		w, clock := newJumpingWheel(t, Config{
+			OnStall: func(time.Duration) { w.Stop(); panic("oh") },
+			OnPanic: func(v any, _ []byte) { panicked.Store(v) },
+		}, func(*TimerOf[int], int) {})
+		clock.jump.Add(int64(time.Minute))
+		time.Sleep(time.Second)
+		require.Equal(t, "oh", panicked.Load())
+		_, err := w.Add(1, time.Second)
+		require.ErrorIs(t, err, ErrClosed)
+	})
+}

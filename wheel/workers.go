@@ -1,0 +1,90 @@
+package wheel
+
+import (
+	"runtime"
+	"runtime/debug"
+)
+
+// The workers run the user's function on timers that are due. They are bounded
+// in number, exist only while there is something to run, and take one timer at a
+// time: one that blocks holds up nobody else as long as there is another worker.
+//
+// There are as many as can run at the same time. Where all of them block, which
+// is seen by a tick in which none has taken a timer, there become more, twice as
+// many each tick. To start with all that are allowed would make a mass expiry
+// slow: they would queue for the lock.
+type workers struct {
+	most    int
+	running int
+	taken   uint64 // timers taken up so far
+	seen    uint64 // taken, when help looked last
+}
+
+// employ starts workers for what is in the backlog. w.mu must be held.
+func (w *WheelOf[V]) employ() {
+	w.employAtMost(min(w.workers.most, max(2, runtime.GOMAXPROCS(0))))
+}
+
+// help starts more workers where the others are stuck. The hand calls it once
+// per tick. w.mu must be held.
+func (w *WheelOf[V]) help() {
+	if w.backlog.len() > 0 && w.workers.taken == w.workers.seen {
+		w.employAtMost(min(w.workers.most, 2*w.workers.running))
+	}
+	w.workers.seen = w.workers.taken
+}
+
+func (w *WheelOf[V]) employAtMost(most int) {
+	for n := min(most-w.workers.running, w.backlog.len()); n > 0; n-- {
+		w.workers.running++
+		go w.work()
+	}
+}
+
+func (w *WheelOf[V]) work() {
+	finished := false
+	defer func() {
+		if !finished { // the user's function called runtime.Goexit
+			go w.work()
+		}
+	}()
+	for {
+		t, v, ok := w.takeUp()
+		if !ok {
+			finished = true
+			return
+		}
+		w.call(func() { w.handle(t, v) })
+	}
+}
+
+// takeUp takes the timer that has been due for longest out of the backlog. Where
+// there is none it takes the calling worker off the count.
+func (w *WheelOf[V]) takeUp() (t *TimerOf[V], v V, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed || w.backlog.len() == 0 {
+		w.workers.running--
+		return nil, v, false
+	}
+	t = w.backlog.pop()
+	w.workers.taken++
+	w.undecided.add(t)
+	return t, t.value, true
+}
+
+// call runs a function of the user. If it panics, that is reported.
+func (w *WheelOf[V]) call(f func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.reportPanic(v)
+		}
+	}()
+	f()
+}
+
+func (w *WheelOf[V]) reportPanic(value any) {
+	w.panics.Add(1)
+	defer func() { _ = recover() }() // a report that panics too has been counted
+	w.onPanic(value, debug.Stack())
+}
