@@ -81,6 +81,9 @@ type Heard struct {
 //
 // It must not be called for the same guard by two goroutines at the same time.
 func (k *Keeper) Expire(g *Guard, conn any, heard Heard) bool {
+	if !g.member.IsDue() {
+		return false
+	}
 	if heard.More > 0 && k.spare(g, heard) {
 		return false
 	}

@@ -59,6 +59,7 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	}
 	self := c.self()
 	self.inner, self.keeper, self.guard = inner, k, new(Guard)
+	self.tells = tells(inner)
 	if err := k.Guard(self.guard, c); err != nil {
 		return nil, err
 	}
@@ -75,10 +76,14 @@ type conn struct {
 	// while after the connection is closed.
 	guard *Guard
 
-	ended     atomic.Uint32 // the Reason for which the Keeper has closed it, or 0
+	tells     bool          // its socket knows when bytes last arrived
 	broken    atomic.Bool   // the peer has closed it, or it broke
+	deciding  atomic.Bool   // a worker is in Due
+	ended     atomic.Uint32 // the Reason for which the Keeper has closed it, or 0
 	transfers atomic.Int32  // ReadFrom and WriteTo that are running
-	moved     uint64        // bytes that transfers had moved when it was last due
+
+	// moved is how many bytes had passed when it was last due. Only Due uses it.
+	moved uint64
 }
 
 func (c *conn) self() *conn { return c }
@@ -115,13 +120,11 @@ func (c *conn) Write(p []byte) (int, error) {
 // gets to see: why the Keeper closed it, if it did.
 func (c *conn) fail(op string, err error) error {
 	if reason := Reason(c.ended.Load()); reason != 0 {
-		return &net.OpError{
-			Op:     op,
-			Net:    c.LocalAddr().Network(),
-			Source: c.LocalAddr(),
-			Addr:   c.RemoteAddr(),
-			Err:    reason.err(),
+		e := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: reason.err()}
+		if e.Source != nil { // some have none after Close
+			e.Net = e.Source.Network()
 		}
+		return e
 	}
 	var timeout net.Error
 	switch {
@@ -157,7 +160,14 @@ func (c *conn) end(reason Reason) {
 
 // Due runs on a worker when the deadline has passed.
 func (c *conn) Due(self any) {
-	if c.keeper.Expire(c.guard, self, c.heard()) {
+	if !c.deciding.CompareAndSwap(false, true) {
+		// OnIdle is still being asked about a silence before this one.
+		c.guard.member.Postpone(c.keeper.pool.Tick())
+		return
+	}
+	expired := c.keeper.Expire(c.guard, self, c.heard())
+	c.deciding.Store(false)
+	if expired {
 		c.end(ReasonIdle)
 		c.keeper.Closed(self, ReasonIdle)
 	}

@@ -13,7 +13,7 @@ type evidence struct {
 	unread   int           // bytes that have arrived and were not read
 	received time.Duration // since bytes last arrived
 	sent     time.Duration // since bytes were last sent
-	moved    uint64        // bytes that have arrived, and that the peer has acknowledged
+	moved    uint64        // bytes that have arrived and were read, and that the peer has acknowledged
 }
 
 var nothing = evidence{received: -1, sent: -1}
@@ -24,15 +24,18 @@ var nothing = evidence{received: -1, sent: -1}
 // system calls. The descriptor must be open.
 func (k *Keeper) Ask(g *Guard, fd uintptr) Heard { return k.heard(g, ask(fd), false) }
 
-// heard judges the evidence. transfer says that bytes are being moved which Read
-// and Write don't see.
-func (k *Keeper) heard(g *Guard, e evidence, transfer bool) Heard {
+// heard judges the evidence. moving says that bytes are passing which Read and
+// Write don't see.
+func (k *Keeper) heard(g *Guard, e evidence, moving bool) Heard {
+	moving = moving && k.activity != ActivityManual
 	timeout := g.member.Timeout()
 	since := e.received
 	if k.activity == ActivityReadWrite && e.sent >= 0 {
 		since = min(since, e.sent)
 	}
 	switch {
+	case moving && e.unread > 0:
+		return Heard{More: timeout} // whoever takes them is slower than the peer
 	case e.unread > 0:
 		// We are slow. The peer's time runs from when it sent them.
 		return Heard{More: max(timeout-max(e.received, 0), 2*k.pool.Tick()), Unread: true}
@@ -40,7 +43,7 @@ func (k *Keeper) heard(g *Guard, e evidence, transfer bool) Heard {
 		return Heard{}
 	case since >= 0 && since < timeout:
 		return Heard{More: timeout - since} // read past us: by a transfer, or from the socket itself
-	case transfer:
+	case moving:
 		return Heard{More: timeout}
 	}
 	return Heard{}
@@ -56,9 +59,24 @@ func (c *conn) heard() Heard {
 	if raw.Control(func(fd uintptr) { e = ask(fd) }) != nil {
 		return Heard{} // closed
 	}
-	transfer := c.transfers.Load() > 0 && e.moved != c.moved
+	moving := c.transfers.Load() > 0 && e.moved != c.moved
 	c.moved = e.moved
-	return c.keeper.heard(c.guard, e, transfer)
+	return c.keeper.heard(c.guard, e, moving)
+}
+
+// tells reports whether the socket of a connection knows when bytes last arrived,
+// so that it is not necessary to see them all.
+func tells(c net.Conn) bool {
+	if _, ok := c.(*net.TCPConn); ok {
+		return socketsTell
+	}
+	raw, err := socketOf(c)
+	if err != nil {
+		return false
+	}
+	e := nothing
+	_ = raw.Control(func(fd uintptr) { e = ask(fd) })
+	return e.received >= 0
 }
 
 // socketOf returns the socket of a connection, or of the one inside it.

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketsTell says that a socket knows when bytes last arrived, so that it is
-// not necessary to see them all.
+// socketsTell says that a socket of TCP knows when bytes last arrived.
 const socketsTell = true
 
 // ask asks a socket. When bytes last came and went is known of TCP only. TCP
@@ -20,7 +19,12 @@ func ask(fd uintptr) evidence {
 	if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 		e.received = time.Duration(info.Last_data_recv) * time.Millisecond
 		e.sent = time.Duration(info.Last_data_sent) * time.Millisecond
-		e.moved = info.Bytes_received + info.Bytes_acked
+		if info.Retransmits > 0 {
+			// What the kernel sends again is no news. What the peer has
+			// acknowledged is.
+			e.sent = max(e.sent, time.Duration(info.Last_ack_recv)*time.Millisecond)
+		}
+		e.moved = info.Bytes_received - uint64(e.unread) + info.Bytes_acked
 	}
 	return e
 }

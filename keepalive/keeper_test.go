@@ -310,6 +310,83 @@ func TestTouchWhileOnIdleIsAskedSavesTheConnection(t *testing.T) {
 	})
 }
 
+// OnIdle takes longer than a timeout, and meanwhile the peer speaks, and falls
+// silent again.
+func TestOnIdleIsAskedOnceAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked, atOnce atomic.Int64
+		k := newKeeper(t, Config{Timeout: time.Second, OnIdle: func(any) Verdict {
+			asked.Add(1)
+			require.EqualValues(t, 1, atOnce.Add(1))
+			defer atOnce.Add(-1)
+			time.Sleep(5 * time.Second)
+			return Close
+		}})
+		conn, peer := pipe(k)
+		defer peer.Close()
+		time.Sleep(2 * time.Second)
+		require.EqualValues(t, 1, asked.Load())
+		require.True(t, Touch(conn))
+		time.Sleep(4500 * ms) // silent since, and its first OnIdle has said Close
+		require.EqualValues(t, 2, asked.Load())
+		require.Equal(t, 1, k.Len(), "that verdict was about another silence")
+		time.Sleep(5 * time.Second)
+		require.Zero(t, k.Len())
+	})
+}
+
+// slowToClose is a connection whose Close blocks, as with SO_LINGER or in TLS with
+// a peer that is gone.
+type slowToClose struct{ net.Conn }
+
+func (c slowToClose) Close() error {
+	time.Sleep(3 * time.Second)
+	return c.Conn.Close()
+}
+
+func TestSlowClosesHoldUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var closed closings
+		k := newKeeper(t, Config{Timeout: time.Second, OnClose: closed.add})
+		for range 64 {
+			a, b := net.Pipe()
+			defer b.Close()
+			k.Conn(slowToClose{a})
+		}
+		time.Sleep(6 * time.Second)
+		require.Len(t, closed.list(), 64)
+	})
+}
+
+// homeless is a connection that has no addresses after Close.
+type homeless struct {
+	net.Conn
+	closed atomic.Bool
+}
+
+func (c *homeless) Close() error { c.closed.Store(true); return c.Conn.Close() }
+
+func (c *homeless) LocalAddr() net.Addr {
+	if c.closed.Load() {
+		return nil
+	}
+	return c.Conn.LocalAddr()
+}
+
+func (c *homeless) RemoteAddr() net.Addr { return c.LocalAddr() }
+
+func TestConnectionWithoutAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Second})
+		a, b := net.Pipe()
+		defer b.Close()
+		conn := k.Conn(&homeless{Conn: a})
+		_, err := conn.Read(make([]byte, 1))
+		requireIdleTimeout(t, err)
+		require.NoError(t, conn.Close(), "closed already")
+	})
+}
+
 func TestPanicsInCallbacksHarmNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

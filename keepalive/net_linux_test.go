@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // The socket is read past the connection, by its descriptor.
@@ -33,6 +35,31 @@ func TestBytesReadPastTheConnectionAreLife(t *testing.T) {
 		}))
 	}
 	require.True(t, k.Touch(conn))
+}
+
+// The peer's machine vanishes, and the kernel sends again and again what we have
+// written: that is no life. It is a socket that drops all that comes.
+func TestBytesThatAreSentAgainAreNoLife(t *testing.T) {
+	t.Parallel()
+	for _, activity := range []Activity{ActivityRead, ActivityReadWrite} {
+		k := newNetKeeper(t, Config{Activity: activity})
+		client, server := connect(t, "tcp")
+		raw, err := client.(*net.TCPConn).SyscallConn()
+		require.NoError(t, err)
+		drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0}
+		require.NoError(t, raw.Control(func(fd uintptr) {
+			err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop})
+		}))
+		require.NoError(t, err)
+		conn := k.Conn(server)
+		start := time.Now()
+		_, err = conn.Write([]byte("are you there?"))
+		require.NoError(t, err)
+		_, err = conn.Read(make([]byte, 1))
+		requireIdleTimeout(t, err)
+		require.GreaterOrEqual(t, time.Since(start), timeout)
+		require.Zero(t, k.Stats().Spared, "%v", activity)
+	}
 }
 
 // Splice and sendfile must still happen: the bytes must not pass through Read

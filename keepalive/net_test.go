@@ -156,16 +156,16 @@ func TestCopiedBytesAreLife(t *testing.T) {
 	limited := func(r io.Reader) io.Reader { return &io.LimitedReader{R: r, N: 1 << 40} }
 	full := func(r io.Reader) io.Reader { return r }
 	var wg sync.WaitGroup
-	for _, network := range []string{"tcp", "unix"} {
+	for _, network := range [][2]string{{"tcp", "tcp"}, {"unix", "unix"}, {"unix", "tcp"}, {"tcp", "unix"}} {
 		for name, wrap := range map[string][2]func(net.Conn) net.Conn{
 			"source": {guard, bare}, "destination": {bare, guard}, "both": {guard, guard},
 		} {
 			for how, reader := range map[string]func(io.Reader) io.Reader{"whole": full, "limited": limited} {
-				client, in := connect(t, network)
-				out, backend := connect(t, network)
+				client, in := connect(t, network[0])
+				out, backend := connect(t, network[1])
 				src, dst := wrap[0](in), wrap[1](out)
 				wg.Go(func() {
-					name := network + " " + name + " " + how
+					name := network[0] + " to " + network[1] + ", " + name + ", " + how
 					start := time.Now()
 					done := make(chan error, 1)
 					go func() {

@@ -1,12 +1,17 @@
 package keepalive
 
-import "io"
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+)
 
 // ReadFrom and WriteTo hand a transfer over to the connection inside where that
 // can do it in the kernel: io.Copy between two connections of TCP becomes splice,
 // and from a file sendfile. Then bytes pass that no Read and Write sees. So while
 // a transfer runs, it is the socket that is asked whether they do (see heard),
-// and where sockets can't tell, the bytes go through Read and Write.
+// and where the socket can't tell, the bytes go through Read and Write.
 //
 // In both directions they are life, unless only Touch is: a long download must
 // not end because its client has nothing to say.
@@ -14,7 +19,7 @@ import "io"
 // ReadFrom writes what r gives, until it ends.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	into, ok := c.inner.(io.ReaderFrom)
-	if !ok || !socketsTell {
+	if !ok || !c.tells {
 		return io.Copy(transferWriter{c}, r)
 	}
 	c.transfers.Add(1)
@@ -25,20 +30,36 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	if n > 0 && c.keeper.activity != ActivityManual {
 		c.guard.Touch()
 	}
-	if err != nil {
+	if err != nil && (c.ended.Load() != 0 || failedToWrite(err)) {
 		err = c.fail("write", err)
 	}
 	return n, err
 }
 
+// failedToWrite reports whether it was writing that ended a transfer, not reading
+// what was to be written.
+func failedToWrite(err error) bool {
+	var op *net.OpError
+	for errors.As(err, &op) {
+		if op.Op == "write" {
+			return true
+		}
+		err = op.Err
+	}
+	return errors.Is(err, syscall.EPIPE)
+}
+
 // WriteTo reads until the end and gives it to w.
 func (c *conn) WriteTo(w io.Writer) (int64, error) {
 	from, ok := c.inner.(io.WriterTo)
-	if !ok || !socketsTell {
+	if !ok || !c.tells {
 		return io.Copy(w, readOnly{c})
 	}
 	done := c.reading()
 	n, err := from.WriteTo(w)
+	if err == nil {
+		c.broken.Store(true) // the peer has ended it
+	}
 	return n, done(n, err)
 }
 
@@ -63,9 +84,11 @@ func (c *conn) reading() func(n int64, err error) error {
 func bareReader(r io.Reader) (bare io.Reader, done func(n int64, err error) error) {
 	switch r := r.(type) {
 	case interface{ self() *conn }:
-		return r.self().inner, r.self().reading()
+		if r.self().tells {
+			return r.self().inner, r.self().reading()
+		}
 	case *io.LimitedReader:
-		if src, ok := r.R.(interface{ self() *conn }); ok {
+		if src, ok := r.R.(interface{ self() *conn }); ok && src.self().tells {
 			limited := &io.LimitedReader{R: src.self().inner, N: r.N}
 			end := src.self().reading()
 			return limited, func(n int64, err error) error {

@@ -57,6 +57,9 @@ func (m *Member[V]) Value() (V, bool) { return m.timer().Value() }
 // Timeout returns how long the member stays without a touch, in whole ticks.
 func (m *Member[V]) Timeout() time.Duration { return m.timer().Delay() }
 
+// IsDue reports whether the member is due and not decided yet.
+func (m *Member[V]) IsDue() bool { return m.timer().IsDue() }
+
 // DueTick returns the number of the tick on which the member is or was due. It
 // tells whether the deadline has been moved between two looks.
 func (m *Member[V]) DueTick() uint64 { return m.timer().DueTick() }

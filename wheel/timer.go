@@ -273,6 +273,9 @@ func (t *TimerOf[V]) Left() time.Duration {
 	return t.wheel.clock.span(dueOf(old) - min(now, dueOf(old)))
 }
 
+// IsDue reports whether the deadline has passed and the timer is not decided yet.
+func (t *TimerOf[V]) IsDue() bool { return t.word.Load()&stateMask == due }
+
 // Idle returns how long ago the deadline was moved or set, in whole ticks, or 0
 // for a timer that does not run. Where the delay is longer than 2^17 ticks, 3.6
 // hours at a tick of 100ms, it can be too little by a 65 thousandth part of the

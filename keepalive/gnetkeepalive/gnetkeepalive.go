@@ -21,7 +21,9 @@
 // # What counts as life
 //
 // With ActivityRead, bytes that have arrived; OnTraffic that comes from Wake, with
-// no new bytes, is no life. With ActivityReadWrite also bytes that were sent,
+// no new bytes, is no life. (Where the socket can't tell, which is with Unix sockets
+// and on systems other than Linux, Wake is life while there are bytes that the
+// handler has not consumed.) With ActivityReadWrite also bytes that were sent,
 // which is known on Linux with TCP only. With ActivityManual only
 // [keepalive.Touch], which takes any goroutine and a gnet.Conn.
 //
@@ -36,6 +38,7 @@ package gnetkeepalive
 import (
 	"errors"
 	"net"
+	"runtime"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -76,6 +79,7 @@ type guard struct {
 	// What follows is used in the event loop only.
 	leftover int32 // bytes that the handler had not consumed after OnTraffic
 	expired  bool  // to be closed for its silence
+	tells    bool  // the socket knows when bytes last arrived
 }
 
 // Guarded is how keepalive.Touch finds the guard.
@@ -93,7 +97,8 @@ func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	}
 	// Before the handler runs, which may already touch the connection, or close
 	// it. SafeContext comes first, since it is where Due looks for the guard.
-	g := &guard{loop: h.loops.enter(c.EventLoop())}
+	_, tcp := c.LocalAddr().(*net.TCPAddr)
+	g := &guard{loop: h.loops.enter(c.EventLoop()), tells: tcp && runtime.GOOS == "linux"}
 	c.SetSafeContext(g)
 	if err := h.keeper.Guard(&g.Guard, c); err != nil {
 		h.loops.leave(g.loop)
@@ -120,8 +125,9 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	}
 	// More than was left over last time is something new. Where the handler
 	// consumes bytes outside of OnTraffic this can miss some, which the socket
-	// knows when it is asked.
-	if c.InboundBuffered() > int(g.leftover) {
+	// knows when it is asked. If it can't tell, it is better to take what was
+	// left over for something new than to miss something.
+	if n := int32(c.InboundBuffered()); n > g.leftover || n > 0 && !g.tells {
 		g.Touch()
 	}
 	action := h.EventHandler.OnTraffic(c)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -107,14 +108,18 @@ type engine struct {
 var quiet = gnet.WithLogger(logging.Logger(zap.NewNop().Sugar()))
 
 func start(t testing.TB, a *app, k *keepalive.Keeper, opts ...gnet.Option) *engine {
-	a.booted = make(chan booted, 1)
-	return run(t, a, Wrap(a, k), opts...)
+	return startOn(t, "tcp://127.0.0.1:0", a, k, opts...)
 }
 
-func run(t testing.TB, a *app, handler gnet.EventHandler, opts ...gnet.Option) *engine {
+func startOn(t testing.TB, addr string, a *app, k *keepalive.Keeper, opts ...gnet.Option) *engine {
+	a.booted = make(chan booted, 1)
+	return run(t, addr, a, Wrap(a, k), opts...)
+}
+
+func run(t testing.TB, addr string, a *app, handler gnet.EventHandler, opts ...gnet.Option) *engine {
 	e := &engine{done: make(chan error, 1)}
 	go func() {
-		e.done <- gnet.Run(handler, "tcp://127.0.0.1:0", append([]gnet.Option{quiet}, opts...)...)
+		e.done <- gnet.Run(handler, addr, append([]gnet.Option{quiet}, opts...)...)
 	}()
 	e.booted = <-a.booted
 	require.NoError(t, e.err)
@@ -139,7 +144,7 @@ func (e *engine) stop(t testing.TB) {
 }
 
 func (e *engine) dial(t testing.TB) net.Conn {
-	c, err := net.Dial("tcp", e.addr.String())
+	c, err := net.Dial(e.addr.Network(), e.addr.String())
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	require.NoError(t, c.SetDeadline(time.Now().Add(eternal)))
@@ -303,18 +308,22 @@ func TestWakeIsNoLife(t *testing.T) {
 // A handler that hands its reading to a task of the loop leaves bytes over after
 // OnTraffic, of which the next ones may be just as many.
 func TestBytesConsumedOutsideOfOnTrafficAreLife(t *testing.T) {
-	k := newKeeper(t, keepalive.Config{})
-	e := start(t, &app{onTraffic: func(c gnet.Conn) gnet.Action {
-		_ = c.EventLoop().Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
-			echo(c)
-			return nil
-		}))
-		return gnet.None
-	}}, k)
-	c := e.dial(t)
-	for range 24 {
-		time.Sleep(beat)
-		say(t, c, "8 bytes!")
+	for _, addr := range []string{"tcp://127.0.0.1:0", "unix://" + filepath.Join(t.TempDir(), "s")} {
+		k := newKeeper(t, keepalive.Config{})
+		e := startOn(t, addr, &app{onTraffic: func(c gnet.Conn) gnet.Action {
+			_ = c.EventLoop().Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
+				echo(c)
+				return nil
+			}))
+			return gnet.None
+		}}, k)
+		c := e.dial(t)
+		for range 24 {
+			time.Sleep(beat)
+			say(t, c, "8 bytes!")
+		}
+		requireClosed(t, c)
+		require.EqualValues(t, 1, k.Stats().Idle)
 	}
 }
 
@@ -386,6 +395,34 @@ func TestOnIdleRunsInTheLoopAndMayExtend(t *testing.T) {
 
 // The handler overwrites what belongs to the guard: nobody can touch the
 // connection any more, so it must not be closed for that.
+// The guard is overwritten while the connection waits for its verdict.
+func TestSafeContextOverwrittenLate(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{})
+	due, overwritten := make(chan bool), make(chan bool)
+	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
+		if buf, _ := c.Peek(-1); string(buf) == "wait" {
+			<-due
+			c.SetSafeContext("mine")
+			close(overwritten)
+		}
+		return echo(c)
+	}}
+	e := start(t, a, k, gnet.WithNumEventLoop(1))
+	c := e.dial(t)
+	say(t, c, "hello")
+	_, err := c.Write([]byte("wait"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return k.Stats().Wheel.Due == 1 && k.Stats().Wheel.Backlog == 0 }, eternal, ms)
+	time.Sleep(10 * ms) // the loop has it in its queue
+	close(due)
+	<-overwritten
+	require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
+	_, err = io.ReadFull(c, make([]byte, 4))
+	require.NoError(t, err)
+	say(t, c, "still here")
+	require.Zero(t, k.Stats().Idle)
+}
+
 func TestOverwrittenSafeContextIsNotClosed(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{})
 	e := start(t, &app{onOpen: func(c gnet.Conn) ([]byte, gnet.Action) {
@@ -423,13 +460,20 @@ func TestTooManyConnections(t *testing.T) {
 
 func TestClosedKeeperLeavesConnectionsAlone(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{})
-	a := &app{}
+	safeContext := make(chan any, 2)
+	a := &app{onOpen: func(c gnet.Conn) ([]byte, gnet.Action) {
+		if k.Stats().Conns == 0 {
+			safeContext <- c.SafeContext()
+		}
+		return nil, gnet.None
+	}}
 	e := start(t, a, k)
 	before := e.dial(t)
 	say(t, before, "guarded")
 	require.NoError(t, k.Close())
 	after := e.dial(t)
 	say(t, after, "unguarded")
+	require.Nil(t, <-safeContext, "nothing of ours is left in there")
 	time.Sleep(2 * timeout)
 	say(t, before, "unguarded too")
 	say(t, after, "still")
@@ -502,6 +546,40 @@ func TestMassExpiry(t *testing.T) {
 	})
 }
 
+// However many are due, the loop looks at its sockets between a few of them.
+func TestMassExpiryIsPaced(t *testing.T) {
+	var inARow, longest int // in the loop
+	probed := make(chan bool)
+	k := newKeeper(t, keepalive.Config{Timeout: time.Second, Tick: 100 * ms, OnIdle: func(any) keepalive.Verdict {
+		inARow++
+		longest = max(longest, inARow)
+		time.Sleep(100 * time.Microsecond)
+		return keepalive.Close
+	}})
+	e := start(t, &app{onTraffic: func(c gnet.Conn) gnet.Action {
+		inARow = 0
+		return echo(c)
+	}}, k, gnet.WithNumEventLoop(1))
+	const conns = 1000
+	for range conns {
+		e.dial(t)
+	}
+	probe := e.dial(t)
+	go func() { // there are always bytes to be read
+		defer close(probed)
+		for k.Stats().Idle < conns {
+			if _, err := probe.Write([]byte("probe")); err != nil {
+				return
+			}
+		}
+	}()
+	go io.Copy(io.Discard, probe)
+	<-probed
+	e.stop(t)
+	require.EqualValues(t, conns, k.Stats().Idle)
+	require.LessOrEqual(t, longest, 128, "two batches")
+}
+
 // The engine stops while connections wait for their verdict: everybody goes
 // home.
 func TestStopWhileConnectionsAreDue(t *testing.T) {
@@ -558,14 +636,14 @@ func TestOneHandlerForSeveralEngines(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{})
 	a := &app{booted: make(chan booted, 1)}
 	wrapped := Wrap(a, k)
-	one := run(t, a, wrapped)
-	two := run(t, a, wrapped)
+	one := run(t, "tcp://127.0.0.1:0", a, wrapped)
+	two := run(t, "tcp://127.0.0.1:0", a, wrapped)
 	c1, c2 := one.dial(t), two.dial(t)
 	say(t, c1, "one")
 	say(t, c2, "two")
 	one.stop(t)
 	requireClosed(t, c2)
-	three := run(t, a, wrapped)
+	three := run(t, "tcp://127.0.0.1:0", a, wrapped)
 	c3 := three.dial(t)
 	say(t, c3, "three")
 	requireClosed(t, c3)
