@@ -49,9 +49,12 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	return cfg, cfg.check()
 }
 
-// margin is what a server may take, after the timeout, until all silent
-// connections are closed.
-const margin = 2 * time.Second
+// margin is what a server may take, after the timeout, until a silent connection
+// is closed, and for an answer.
+func (cfg config) margin() time.Duration { return 2*time.Second + 2*cfg.tick }
+
+// longest bounds all durations.
+const longest = 1000 * time.Hour
 
 func (cfg config) check() error {
 	const ms = time.Millisecond
@@ -64,6 +67,8 @@ func (cfg config) check() error {
 		return fmt.Errorf("-ramp %d: must be at least 1", cfg.ramp)
 	case cfg.interval < ms:
 		return fmt.Errorf("-interval %v: must be at least 1ms", cfg.interval)
+	case cfg.duration > longest: // which the others are shorter than
+		return fmt.Errorf("-duration %v: must be at most %v", cfg.duration, longest)
 	case cfg.tick < ms || cfg.tick > cfg.timeout:
 		return fmt.Errorf("-tick %v: must be 1ms to -timeout %v", cfg.tick, cfg.timeout)
 	case cfg.timeout <= cfg.interval:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -91,9 +92,10 @@ func TestVerdicts(t *testing.T) {
 	const timeout = time.Second
 	closeIdle := func(c net.Conn, after time.Duration) { _ = c.SetReadDeadline(time.Now().Add(after)) }
 	for name, test := range map[string]struct {
-		server behaviour
-		silent string
-		reason string
+		server   behaviour
+		silent   string
+		duration time.Duration
+		reason   string
 	}{
 		"good": {
 			server: func(c net.Conn, line string, _ int) bool {
@@ -115,7 +117,7 @@ func TestVerdicts(t *testing.T) {
 		"never closes": {
 			server: func(c net.Conn, line string, _ int) bool { pong(c, line); return true },
 			silent: "0.5",
-			reason: "20 of 20 silent connections were not closed within 2s after their timeout",
+			reason: "20 of 20 silent connections were not closed within 2.2s after their timeout",
 		},
 		"closes live ones": {
 			server: func(c net.Conn, line string, n int) bool { pong(c, line); return n < 3 },
@@ -135,6 +137,38 @@ func TestVerdicts(t *testing.T) {
 			silent: "0",
 			reason: "40 of 40 connections failed, the first with: closed before the first answer",
 		},
+		"closes silent ones late": {
+			server: func(c net.Conn, line string, _ int) bool {
+				pong(c, line)
+				closeIdle(c, timeout+2500*time.Millisecond)
+				return true
+			},
+			silent:   "0.5",
+			duration: 4 * time.Second,
+			reason:   "silent connections were closed more than 2.2s after their timeout",
+		},
+		"answers only at first": {
+			server: func(c net.Conn, line string, n int) bool {
+				if n < 3 {
+					pong(c, line)
+				}
+				return true
+			},
+			silent:   "0",
+			duration: 4 * time.Second,
+			reason:   "heartbeats had no answer for more than 2.2s",
+		},
+		"answers what nobody has asked": {
+			server: func(c net.Conn, line string, n int) bool {
+				pong(c, line)
+				if n == 3 {
+					pong(c, "PING 1000000")
+				}
+				return true
+			},
+			silent: "0",
+			reason: "40 answers that nobody expects",
+		},
 		"talks nonsense": {
 			server: func(c net.Conn, line string, _ int) bool {
 				pong(c, line)
@@ -147,8 +181,11 @@ func TestVerdicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if test.duration == 0 {
+				test.duration = 1500 * time.Millisecond
+			}
 			exit, stdout, stderr := load("-addr", misbehave(t, test.server), "-conns", "40", "-silent", test.silent,
-				"-interval", "100ms", "-timeout", timeout.String(), "-duration", "1.5s")
+				"-interval", "100ms", "-timeout", timeout.String(), "-duration", test.duration.String())
 			if test.reason == "" {
 				require.Zero(t, exit, "%s%s", stdout, stderr)
 				return
@@ -225,4 +262,20 @@ func TestAnswersInPieces(t *testing.T) {
 	})
 	exit, stdout, stderr := load("-addr", addr, "-conns", "5", "-silent", "0", "-interval", "100ms", "-timeout", "500ms", "-duration", "700ms")
 	require.Zero(t, exit, "%s%s", stdout, stderr)
+}
+
+// A heartbeat that this program got around to sending late has waited since it
+// was due.
+func TestRoundTripsCountFromWhenAHeartbeatWasDue(t *testing.T) {
+	d := &driver{
+		schedule: newSchedule(1, time.Second, rand.New(rand.NewPCG(1, 2))),
+		result:   result{rtt: newHistogram()},
+	}
+	due := d.schedule.due(0, 7)
+	c := &conn{state: live, sent: due + 400*time.Millisecond, unanswered: 7, next: 9}
+	d.answers(0, c, []byte("PONG 7\n"), due+500*time.Millisecond)
+	require.InDelta(t, 500, latencyOf(d.result.rtt).Max, 1)
+	d.giveUpWaiting(0, c, due+4*time.Second)
+	require.InDelta(t, 3000, latencyOf(d.result.rtt).Max, 5, "the second was due a second later")
+	require.EqualValues(t, 1, d.result.unanswered)
 }

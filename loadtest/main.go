@@ -49,14 +49,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 		return exitUsage
 	}
 	report, err := measure(ctx, cfg, stderr)
-	if err == nil && cfg.json != "" {
-		err = report.writeJSON(cfg.json)
-	}
 	if err != nil {
 		fmt.Fprintf(stderr, "loadtest: %v\n", err)
 		return exitFailure
 	}
 	report.writeTable(stdout)
+	if cfg.json != "" {
+		if err := report.writeJSON(cfg.json); err != nil {
+			fmt.Fprintf(stderr, "loadtest: %v\n", err)
+			return exitFailure
+		}
+	}
 	if report.Verdict != pass {
 		return exitFailure
 	}
@@ -68,6 +71,13 @@ const spareFiles = 64
 
 // measure does the whole run, with a server of its own if need be.
 func measure(ctx context.Context, cfg config, progress io.Writer) (*report, error) {
+	if cfg.json != "" { // now rather than at the end
+		f, err := os.OpenFile(cfg.json, os.O_WRONLY|os.O_CREATE, 0o644)
+		if err != nil {
+			return nil, fmt.Errorf("-json: %w", err)
+		}
+		_ = f.Close()
+	}
 	if limit, err := rlimit.Raise(cfg.conns + spareFiles); err != nil {
 		return nil, fmt.Errorf("%d connections don't fit into this process, which may have %d descriptors and can't raise that (see ulimit -n): at most %d do",
 			cfg.conns, limit, max(0, limit-spareFiles))

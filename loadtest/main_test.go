@@ -77,7 +77,7 @@ func TestPickSilent(t *testing.T) {
 		conns int
 		share float64
 		want  int
-	}{{10, 0, 0}, {10, 1, 10}, {10, 0.1, 1}, {3, 0.5, 2}, {10_000, 0.1, 1000}} {
+	}{{10, 0, 0}, {10, 1, 10}, {10, 0.1, 1}, {3, 0.5, 2}, {10_000, 0.1, 1000}, {1, 0.01, 1}} {
 		got := pickSilent(c.conns, c.share, rnd)
 		slices.Sort(got)
 		require.Len(t, got, c.want)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -44,7 +45,8 @@ func (s *schedule) pop() (conn int32, cycle uint64) {
 	return conn, cycle
 }
 
-// pickSilent chooses which connections fall silent.
+// pickSilent chooses which connections fall silent: at least one, unless the share
+// is 0.
 func pickSilent(conns int, share float64, rnd *rand.Rand) []int {
-	return rnd.Perm(conns)[:int(share*float64(conns)+0.5)]
+	return rnd.Perm(conns)[:int(math.Ceil(share*float64(conns)))]
 }

@@ -24,10 +24,14 @@ const (
 	defaultShutdownTimeout = 10 * time.Second
 
 	// minSpare descriptors, or a 32nd of all where that is more, are kept free of
-	// connections. gnet shuts itself down when an accept finds no descriptor, and
-	// one over the limit is accepted before it is refused.
+	// connections, besides those that are open already and those of the loops.
+	// gnet shuts itself down when an accept finds no descriptor, and one over the
+	// limit is accepted before it is refused.
 	minSpare   = 64
 	spareShare = 32
+
+	// perLoop is a listener, an epoll and an eventfd.
+	perLoop = 3
 )
 
 // Config is what a [Server] can be told. The zero value is useful.
@@ -44,8 +48,8 @@ type Config struct {
 	Tick time.Duration
 
 	// MaxConns is how many connections are served at a time. Zero means as many
-	// as the limit of descriptors of this process (RLIMIT_NOFILE) has room for,
-	// with some to spare; more than that is an error.
+	// as the limit of descriptors of this process (RLIMIT_NOFILE) has room for
+	// when New is called, with some to spare; more than that is an error.
 	MaxConns int
 
 	// MaxLine is the longest line in bytes, without its ending. Zero means 64 KiB.
@@ -94,11 +98,11 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.ShutdownTimeout < 0 {
 		return cfg, fmt.Errorf("%w: ShutdownTimeout %v, must not be negative", ErrArgument, cfg.ShutdownTimeout)
 	}
-	if _, _, err := net.SplitHostPort(cfg.Addr); err != nil {
+	if err := checkAddr(cfg.Addr); err != nil {
 		return cfg, fmt.Errorf("%w: Addr %q: %w", ErrArgument, cfg.Addr, err)
 	}
 	var err error
-	if cfg.MaxConns, err = maxConns(cfg.MaxConns); err != nil {
+	if cfg.MaxConns, err = maxConns(cfg.MaxConns, cfg.Loops); err != nil {
 		return cfg, err
 	}
 	if err := cfg.keeper().Validate(); err != nil {
@@ -129,16 +133,24 @@ func (cfg Config) keeper() keepalive.Config {
 	}
 }
 
+func checkAddr(addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	return err
+}
+
 // maxConns returns how many connections to serve where the config wants want.
-func maxConns(want int) (int, error) {
+func maxConns(want, loops int) (int, error) {
 	limit, ok := rlimit.Files()
 	if !ok {
 		return want, nil
 	}
-	spare := max(minSpare, limit/spareShare)
+	spare := max(minSpare, limit/spareShare) + perLoop*loops + rlimit.Open()
 	room := limit - spare
 	if room < 1 || want > room {
-		return 0, fmt.Errorf("%w: MaxConns %d: the process may have %d descriptors, of which %d are kept free, so there is room for %d",
+		return 0, fmt.Errorf("%w: MaxConns %d: the process may have %d descriptors, of which %d are not for connections, so there is room for %d",
 			ErrArgument, want, limit, spare, max(room, 0))
 	}
 	if want == 0 {

@@ -39,6 +39,7 @@ func (h *handler) OnBoot(eng gnet.Engine) gnet.Action {
 	}
 	h.engine, h.addr = eng, addr
 	h.log.Info("server: listening", "addr", addr.String(), "timeout", h.cfg.Timeout, "max_conns", h.cfg.MaxConns)
+	_ = h.claim.Close()
 	close(h.ready)
 	return gnet.None
 }

@@ -24,7 +24,7 @@ func (l *lines) next(buf []byte, limit int) (line, ending, rest []byte, tooLong 
 	}
 	// One more byte for a \r whose \n has not come. What is too long anyway is
 	// not copied.
-	if len(l.partial)+len(line) > limit+len("\r\n") {
+	if len(l.partial)+len(line)-len("\r\n") > limit {
 		return nil, nil, nil, true
 	}
 	if len(l.partial) > 0 || !whole {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 
@@ -63,6 +64,13 @@ func TestLines(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestNoLimit(t *testing.T) {
+	var l lines
+	got, tooLong := feed(&l, math.MaxInt, []byte("PI"), []byte("NG\r\n"))
+	require.False(t, tooLong)
+	require.Equal(t, []string{"PING|\r\n"}, got)
 }
 
 func TestLargeBuffersAreNotKept(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,6 +33,7 @@ type Server struct {
 	log *slog.Logger
 
 	ready    chan struct{} // closed when the server listens
+	gone     chan struct{} // closed when gnet has stopped
 	done     chan struct{} // closed when Run has returned, or will never run
 	draining atomic.Bool
 
@@ -41,6 +41,7 @@ type Server struct {
 	keeper *keepalive.Keeper
 	engine gnet.Engine
 	addr   net.Addr
+	claim  net.Listener // holds the port until gnet has it
 
 	mu      sync.Mutex
 	started bool
@@ -61,6 +62,7 @@ func New(cfg Config) (*Server, error) {
 		cfg:   cfg,
 		log:   cfg.Logger,
 		ready: make(chan struct{}),
+		gone:  make(chan struct{}),
 		done:  make(chan struct{}),
 	}, nil
 }
@@ -76,10 +78,11 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	defer close(s.done)
 
-	addr, err := claim(s.cfg.Addr)
+	addr, err := s.claimPort()
 	if err != nil {
 		return err
 	}
+	defer s.claim.Close()
 	s.keeper, err = keepalive.New(s.cfg.keeper())
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
@@ -87,7 +90,11 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	defer s.keeper.Close()
 
 	stopped := make(chan error, 1)
-	go func() { stopped <- s.serve(addr) }()
+	go func() {
+		err := s.serve(addr)
+		close(s.gone)
+		stopped <- err
+	}()
 	select {
 	case err = <-stopped:
 	case <-ctx.Done():
@@ -125,17 +132,24 @@ func (s *Server) begin() error {
 	return nil
 }
 
-// claim returns the address with a port that is free. With SO_REUSEPORT, which
-// is how each loop gets a listener of its own, a taken port would be no error,
-// and port 0 another one for each loop.
-func claim(addr string) (string, error) {
-	ln, err := net.Listen("tcp", addr)
+// claimPort takes the port for this server alone, and returns the address with
+// it. With SO_REUSEPORT, which is how each loop gets a listener of its own, a
+// taken port would be no error, and port 0 another one for each loop. The claim is
+// a listener like any other until it has the port; then it shares it with gnet,
+// and is closed when gnet listens.
+func (s *Server) claimPort() (addr string, err error) {
+	s.claim, err = net.Listen("tcp", s.cfg.Addr)
+	if err == nil {
+		if err = sharePort(s.claim); err != nil {
+			s.claim.Close()
+		}
+	}
 	if err != nil {
 		return "", fmt.Errorf("server: %w", err)
 	}
-	host, _, _ := net.SplitHostPort(addr) // checked by New
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	return net.JoinHostPort(host, port), ln.Close()
+	host, _, _ := net.SplitHostPort(s.cfg.Addr) // checked by New
+	_, port, _ := net.SplitHostPort(s.claim.Addr().String())
+	return net.JoinHostPort(host, port), nil
 }
 
 // serve runs gnet until it stops.
@@ -143,10 +157,9 @@ func (s *Server) serve(addr string) error {
 	// A listener for each loop: what one loop accepts it also opens, before it
 	// accepts the next. So the number of connections never gets far over
 	// MaxConns, and no accepted one is lost when gnet stops.
-	reusePort := runtime.GOOS == "linux"
 	err := gnet.Run(gnetkeepalive.Wrap(&handler{Server: s}, s.keeper), "tcp://"+addr,
 		gnet.WithNumEventLoop(s.cfg.Loops),
-		gnet.WithReusePort(reusePort),
+		gnet.WithReusePort(sharesPorts),
 		gnet.WithReuseAddr(true),
 		gnet.WithLogger(logger{s.log}),
 	)
@@ -209,8 +222,15 @@ const (
 // farewell says goodbye to all connections, waits until they are gone or ctx is
 // done, and stops gnet.
 func (s *Server) farewell(ctx context.Context) error {
-	s.draining.Store(true)
 	defer s.stop()
+	if s.draining.Swap(true) { // somebody else is at it
+		select {
+		case <-s.gone:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	s.log.Info("server: shutting down", "conns", s.keeper.Len())
 	for s.keeper.Len() > 0 { // more than once for those that were just being opened
 		left := s.keeper.Len()

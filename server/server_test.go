@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -285,12 +286,82 @@ func TestTakenAddress(t *testing.T) {
 	require.Equal(t, "PONG\n", ask(t, r.dial(t), "PING\n"), "the first one is not disturbed")
 }
 
+// However close together they start, one of two has the port.
+func TestTwoServersThatStartTogether(t *testing.T) {
+	for range 30 {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		addr := ln.Addr().String()
+		ln.Close()
+		ctx, cancel := context.WithCancel(context.Background())
+		type outcome struct {
+			s   *Server
+			err error
+		}
+		outcomes := make(chan outcome, 2)
+		var both sync.WaitGroup
+		for range 2 {
+			s, err := New(Config{Addr: addr, Loops: 2})
+			require.NoError(t, err)
+			result := make(chan error, 1)
+			both.Go(func() { result <- s.Run(ctx) })
+			go func() {
+				select {
+				case <-s.Ready():
+					outcomes <- outcome{s: s}
+				case err := <-result:
+					outcomes <- outcome{err: err}
+				}
+			}()
+		}
+		one, two := <-outcomes, <-outcomes
+		if one.s == nil {
+			one, two = two, one
+		}
+		require.NotNil(t, one.s)
+		require.ErrorIs(t, two.err, syscall.EADDRINUSE)
+		c, err := net.Dial("tcp", addr)
+		require.NoError(t, err)
+		require.Equal(t, "PONG\n", ask(t, c, "PING\n"))
+		c.Close()
+		cancel()
+		both.Wait()
+	}
+}
+
+// Several that shut the server down at once say one goodbye.
+func TestShutdownsAtOnce(t *testing.T) {
+	r := start(t, Config{Loops: 2})
+	conns := make([]net.Conn, 200)
+	for i := range conns {
+		conns[i] = r.dial(t)
+		require.Equal(t, "PONG\n", ask(t, conns[i], "PING\n"))
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() { _ = r.Shutdown(context.Background()) })
+	}
+	r.cancel()
+	all.Wait()
+	require.NoError(t, <-r.result)
+	for _, c := range conns {
+		require.Equal(t, "BYE server shutting down\n", rest(t, c))
+	}
+}
+
+func TestConnectionThatComesDuringShutdownIsRefused(t *testing.T) {
+	r := start(t, Config{})
+	r.draining.Store(true)
+	defer r.draining.Store(false) // so that the shutdown at the end is one
+	require.Equal(t, "ERR server shutting down\n", rest(t, r.dial(t)))
+}
+
 func TestMaxConnsFitsIntoTheDescriptorLimit(t *testing.T) {
 	limit, ok := rlimit.Files()
 	require.True(t, ok)
 	s, err := New(Config{})
 	require.NoError(t, err)
-	require.Less(t, s.MaxConns(), limit-minSpare+1)
+	require.LessOrEqual(t, s.MaxConns(), limit-minSpare-perLoop*runtime.GOMAXPROCS(0)-rlimit.Open())
 	require.Greater(t, s.MaxConns(), limit*9/10)
 	_, err = New(Config{MaxConns: limit})
 	require.ErrorIs(t, err, ErrArgument)
@@ -303,6 +374,8 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 		want string
 	}{
 		{Config{Addr: "nonsense"}, `server: invalid argument: Addr "nonsense": address nonsense: missing port in address`},
+		{Config{Addr: "localhost:99999"}, `server: invalid argument: Addr "localhost:99999": address 99999: invalid port`},
+		{Config{Addr: ":nosuchport"}, `server: invalid argument: Addr ":nosuchport": lookup tcp/nosuchport: unknown port`},
 		{Config{Timeout: -1}, "server: invalid argument: keepalive: invalid argument: Timeout -1ns, must be at least 1ms"},
 		{Config{Timeout: time.Second, Tick: time.Minute}, "server: invalid argument: keepalive: invalid argument: Tick 1m0s is longer than Timeout 1s"},
 		{Config{MaxConns: -1}, "server: invalid argument: MaxConns -1, must not be negative"},

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"net"
 	"os"
 	"syscall"
@@ -10,7 +11,37 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 )
+
+// The loops themselves take descriptors, and so does the rest of the program.
+func TestServerFitsIntoALowDescriptorLimit(t *testing.T) {
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
+	defer func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)) }()
+	files := make([]*os.File, 100)
+	for i := range files {
+		f, err := os.Open(os.DevNull)
+		require.NoError(t, err)
+		defer f.Close()
+		files[i] = f
+	}
+	lowered := before
+	lowered.Cur = 500
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lowered))
+	s, err := New(Config{Addr: "127.0.0.1:0", Loops: 32})
+	require.NoError(t, err)
+	require.Less(t, s.MaxConns(), 500-100-3*32-minSpare)
+	result := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { result <- s.Run(ctx) }()
+	<-s.Ready()
+	room := s.MaxConns() + rlimit.Open()
+	require.Less(t, room+minSpare/2, 500, "with all connections and the loops' own there is some to spare")
+	cancel()
+	require.NoError(t, <-result)
+}
 
 // gnet stops when it runs out of descriptors, and says nothing. The server does.
 func TestRunningOutOfDescriptorsIsAnError(t *testing.T) {

@@ -79,6 +79,9 @@ func parse(args []string, stderr io.Writer) (cfg server.Config, err error) {
 	case flags.NArg() > 0:
 		return cfg, fmt.Errorf("unexpected argument %q: there are only flags", flags.Arg(0))
 	}
+	if cfg.Addr == "" {
+		return cfg, errors.New(`invalid value "" for flag -addr: must be host:port`)
+	}
 	if cfg.Timeout == 0 {
 		return cfg, errors.New("invalid value 0s for flag -timeout: must be at least 1ms")
 	}
@@ -94,8 +97,8 @@ func parse(args []string, stderr io.Writer) (cfg server.Config, err error) {
 }
 
 // spare is how many descriptors more than connections to ask for: what the
-// server keeps free, and a little.
-func spare(conns int) int { return 128 + conns/16 }
+// server keeps free, and more than a little, since most come from the loops.
+func spare(conns int) int { return 1024 + conns/16 }
 
 // raiseLimit raises the descriptor limit as far as it goes, or as far as is
 // needed. Where that is not far enough, server.New says so.

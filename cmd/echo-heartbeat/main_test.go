@@ -34,6 +34,8 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 		"-timeout 1s -tick 1m":    "echo-heartbeat: server: invalid argument: keepalive: invalid argument: Tick 1m0s is longer than Timeout 1s",
 		"-max-conns -1":           "echo-heartbeat: server: invalid argument: MaxConns -1, must not be negative",
 		"-addr nowhere":           `echo-heartbeat: server: invalid argument: Addr "nowhere": address nowhere: missing port in address`,
+		"-addr localhost:99999":   `echo-heartbeat: server: invalid argument: Addr "localhost:99999": address 99999: invalid port`,
+		"-addr=":                  `echo-heartbeat: invalid value "" for flag -addr: must be host:port`,
 		"-log-format xml":         `echo-heartbeat: invalid value "xml" for flag -log-format: must be text or json`,
 		"now":                     `echo-heartbeat: unexpected argument "now": there are only flags`,
 		"-max-conns 999999999999": "echo-heartbeat: server: invalid argument: MaxConns 999999999999: the process may have",

@@ -5,11 +5,21 @@ package rlimit
 import (
 	"fmt"
 	"math"
+	"os"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+func TestOpen(t *testing.T) {
+	before := Open()
+	require.Positive(t, before)
+	f, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer f.Close()
+	require.Equal(t, before+1, Open())
+}
 
 func TestRaise(t *testing.T) {
 	var before syscall.Rlimit

@@ -7,6 +7,7 @@ package rlimit
 import (
 	"fmt"
 	"math"
+	"os"
 	"syscall"
 )
 
@@ -18,6 +19,20 @@ func Files() (limit int, ok bool) {
 		return 0, false
 	}
 	return toInt(uint64(r.Cur)), true //nolint:unconvert // signed on some systems
+}
+
+// Open returns how many descriptors are open, or 0 where that can't be told.
+func Open() int {
+	dir, err := os.Open("/dev/fd")
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return 0
+	}
+	return len(names) - 1 // that of the directory
 }
 
 // Raise raises the limit to at least want descriptors if it is lower, the hard
