@@ -1,6 +1,7 @@
 package wheel
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,7 +35,7 @@ func TestTouchWhileTheHandWakesIsNotEarly(t *testing.T) {
 		now = 10 * ms
 		w.advance()
 		for w.Stats().Due == 0 {
-			now = now/ms*ms + ms
+			now = now.Truncate(ms) + ms
 			w.advance()
 		}
 		require.GreaterOrEqual(t, now, touched+100*ms, "touch in read %d", read)
@@ -130,6 +131,7 @@ func TestTouchAgainstSetDelay(t *testing.T) {
 		timer.SetDelay(d)
 		round.Store(i)
 		for seen.Load() != i { // until touches that began before have ended
+			runtime.Gosched()
 		}
 		if timer.Left() != d+ms {
 			wrong++

@@ -243,7 +243,7 @@ func (w *WheelOf[V]) settle(tick uint64, now time.Duration) (wake time.Duration,
 // letOthers lets those have the lock who wait for it. w.mu must be held.
 func (w *WheelOf[V]) letOthers() {
 	w.mu.Unlock()
-	w.mu.Lock() //nolint:staticcheck // not an empty critical section
+	w.mu.Lock()
 }
 
 // pass is one settling of the wheel.

@@ -44,9 +44,9 @@ const (
 	// of 1ms. A timer that is due then is as good as one that never expires.
 	maxDue = 1<<(64-dueShift) - 1
 
-	// claimed is the word of a timer that is being started. That of one that was
-	// never started is 0.
-	claimed = 1<<dueShift | removed
+	// claimed is the word of a timer that is being started: removed, and not 0,
+	// which is the word of one that was never started.
+	claimed = 1 << dueShift
 
 	// exactSpan is the first span that its packed form no longer equals.
 	exactSpan = 1 << spanMantissa
