@@ -87,7 +87,12 @@ func (k *Keeper) Expire(g *Guard, conn any, heard Heard) bool {
 	if heard.More > 0 && k.spare(g, heard) {
 		return false
 	}
-	if verdict := k.askOnIdle(conn); verdict > 0 {
+	silence := g.member.DueTick()
+	verdict := k.askOnIdle(conn)
+	if g.member.DueTick() != silence {
+		return false // it was about a silence that has ended
+	}
+	if verdict > 0 {
 		g.member.Postpone(time.Duration(verdict))
 		return false
 	}
