@@ -2,9 +2,9 @@
 
 GO       ?= go
 FUZZTIME ?= 30s
-LINT     := $(GO) tool -modfile=tools/go.mod golangci-lint
+LINT     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: run test race lint fmt fuzz bench interop help
+.PHONY: run test race lint fmt fuzz bench bench-quick interop help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -18,18 +18,23 @@ race: ## all tests with the race detector
 lint: ## what CI complains about
 	$(LINT) run ./...
 	$(LINT) run --build-tags interop ./server ./keepalive
+	cd bench && $(LINT) run ./...
 	GOOS=darwin $(GO) vet ./...
 	GOOS=windows $(GO) vet ./wheel ./pool ./keepalive/... ./server
 	GOARCH=386 $(GO) vet ./...
 
 fmt: ## format the code
 	$(LINT) fmt ./...
+	cd bench && $(LINT) fmt ./...
 
 fuzz: ## each fuzz test for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)
 
-bench: ## the benchmarks that lie beside the code
-	$(GO) test -run '^$$' -bench . ./wheel ./keepalive/... ./server
+bench: ## all benchmarks, with all peers: ten minutes, into bench/RESULTS.md
+	cd bench && $(GO) run ./report -out RESULTS.md
+
+bench-quick: ## touch, memory and accuracy beside a few peers: a minute
+	@cd bench && $(GO) run ./report -quick
 
 interop: ## tests with clients that nobody here wrote: nc and curl
 	$(GO) test -tags interop -run 'Netcat|Curl' ./server ./keepalive

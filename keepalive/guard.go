@@ -45,6 +45,11 @@ func Touch(conn any) bool {
 	if c, ok := conn.(*socketHalfConn); ok { // of TCP: without a detour
 		return c.guard.Touch()
 	}
+	if c, ok := conn.(interface{ SafeContext() any }); ok { // of gnet
+		if g, ok := c.SafeContext().(Guarded); ok {
+			return g.Guarded().Touch()
+		}
+	}
 	g := guardOf(conn)
 	return g != nil && g.Touch()
 }

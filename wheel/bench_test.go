@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -213,33 +216,87 @@ func BenchmarkTick(b *testing.B) {
 			}
 		})
 	}
-	b.Run("refile/conns=1000000", func(b *testing.B) {
-		const conns = 1_000_000
-		w, now := newStandingWheel(b)
-		timers := make([]*TimerOf[int], conns)
-		for _, i := range rand.Perm(conns) {
-			timers[i], _ = w.Add(i, time.Duration(1+i%300)*100*time.Millisecond)
-		}
-		begin := w.Stats().Refiled
-		var spent time.Duration
-		for b.Loop() {
-			for _, t := range timers {
-				t.Move(30 * time.Second)
+	for _, order := range []string{"random", "age"} {
+		b.Run("refile/order="+order+"/conns=1000000", func(b *testing.B) {
+			const conns = 1_000_000
+			w, now := newStandingWheel(b)
+			added := rand.Perm(conns)
+			if order == "age" {
+				slices.Sort(added)
 			}
-			start := time.Now()
-			for range 300 {
-				*now += w.clock.tick
-				w.advance()
+			timers := make([]*TimerOf[int], conns)
+			for _, i := range added {
+				timers[i], _ = w.Add(i, time.Duration(1+i*300/conns)*100*time.Millisecond)
 			}
-			spent += time.Since(start)
+			begin := w.Stats().Refiled
+			var spent time.Duration
+			for b.Loop() {
+				for _, t := range timers {
+					t.Move(30 * time.Second)
+				}
+				start := time.Now()
+				for range 300 {
+					*now += w.clock.tick
+					w.advance()
+				}
+				spent += time.Since(start)
+			}
+			b.ReportMetric(float64(spent.Nanoseconds())/float64(w.Stats().Refiled-begin), "ns/refiled")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+	// Half a million timers of 30 s that are touched, alone or among as many of
+	// seven days.
+	for _, levels := range []string{"512,64,64", "600"} {
+		for _, conns := range []int{500_000, 1_000_000} {
+			b.Run(fmt.Sprintf("long/levels=%s/conns=%d", levels, conns), func(b *testing.B) {
+				cfg := Config{Stall: -1}
+				for _, n := range strings.Split(levels, ",") {
+					size, err := strconv.Atoi(n)
+					if err != nil {
+						b.Fatal(err)
+					}
+					cfg.Levels = append(cfg.Levels, size)
+				}
+				w, now := newStandingWheelOf(b, cfg)
+				timers := make([]*TimerOf[int], 500_000)
+				for i := range conns {
+					delay := time.Duration(1+i%300) * 100 * time.Millisecond
+					if i >= len(timers) {
+						delay += 7 * 24 * time.Hour
+					}
+					t, _ := w.Add(i, delay)
+					if i < len(timers) {
+						timers[i] = t
+					}
+				}
+				var spent time.Duration
+				ticks := 0
+				for b.Loop() {
+					for _, t := range timers {
+						t.Move(30 * time.Second)
+					}
+					start := time.Now()
+					for range 300 {
+						*now += w.clock.tick
+						w.advance()
+					}
+					ticks += 300
+					spent += time.Since(start)
+				}
+				b.ReportMetric(float64(spent.Nanoseconds())/float64(ticks), "ns/op")
+			})
 		}
-		b.ReportMetric(float64(spent.Nanoseconds())/float64(w.Stats().Refiled-begin), "ns/refiled")
-	})
+	}
 }
 
 // newStandingWheel returns a wheel whose time is the caller's.
 func newStandingWheel(b *testing.B) (*WheelOf[int], *time.Duration) {
-	w, err := newOf(Config{Stall: -1}, func(*TimerOf[int], int) {})
+	return newStandingWheelOf(b, Config{Stall: -1})
+}
+
+func newStandingWheelOf(b *testing.B, cfg Config) (*WheelOf[int], *time.Duration) {
+	w, err := newOf(cfg, func(*TimerOf[int], int) {})
 	if err != nil {
 		b.Fatal(err)
 	}

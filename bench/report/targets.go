@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// target is a figure that is to be reached, and what came of it.
+type target struct {
+	what     string
+	limit    string
+	measured float64
+	unit     string
+	met      bool
+	missing  bool
+}
+
+// targets writes which targets are met.
+func (p *page) targets(b *strings.Builder) {
+	fmt.Fprint(b, "\n## Targets\n\n| what | target | measured | |\n|---|---|---:|---|\n")
+	for _, t := range p.results.targets() {
+		verdict := "met"
+		if !t.met {
+			verdict = "**not met**"
+		}
+		measured := figure(t.measured) + t.unit
+		if t.missing {
+			measured, verdict = "-", "**not measured**"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", t.what, t.limit, measured, verdict)
+	}
+}
+
+func (r *results) targets() []target {
+	const ns = "ns/op"
+	var all []target
+	missing := false
+	get := func(name, impl, config, unit string) float64 {
+		v, ok := r.get(name, impl, config, unit)
+		if !ok {
+			missing = true
+			return math.NaN()
+		}
+		return v
+	}
+	atMost := func(what string, limit float64, unit string, measured float64) {
+		all = append(all, target{what, "at most " + figure(limit) + unit, measured, unit, measured <= limit, missing})
+		missing = false
+	}
+	atLeast := func(what string, limit float64, unit string, measured float64) {
+		all = append(all, target{what, "at least " + figure(limit) + unit, measured, unit, measured >= limit, missing})
+		missing = false
+	}
+	// best returns the smallest of the peers' figures; baselines are none.
+	best := func(name, config, unit string, peers ...string) float64 {
+		least := math.Inf(1)
+		for _, peer := range peers {
+			if v, ok := r.get(name, peer, config, unit); ok {
+				least = min(least, v)
+			}
+		}
+		return least
+	}
+	touch := func(impl, conns string) float64 { return get("Touch", impl, "conns="+conns+" order=random", ns) }
+	newTick := func(impl, conns string) float64 {
+		return get("TouchNewTick", impl, "conns="+conns+" order=random", ns)
+	}
+
+	for _, conns := range []string{"10000", "100000", "1000000"} {
+		atMost("touch again in the same tick, "+conns+" connections, beside the limit", 1.0, "x", touch("heartwheel", conns)/touch("limit", conns))
+	}
+	atMost("touch in a new tick, 10000 connections, beside the limit", 1.6, "x", newTick("heartwheel", "10000")/newTick("limit", "10000"))
+	atMost("touch in a new tick, a million connections, cold memory", 25, " ns", newTick("heartwheel", "1000000"))
+	atLeast("touch beside go-zero's MoveTimer", 100, "x", get("Move", "go-zero", "conns=10000 order=random", ns)/touch("heartwheel", "10000"))
+	atLeast("touch beside time.Timer.Reset", 7, "x", touch("time.Timer", "10000")/touch("heartwheel", "10000"))
+	atLeast("touch beside SetReadDeadline", 25, "x", touch("SetReadDeadline", "9000")/touch("heartwheel", "10000"))
+	atMost("allocations of a touch", 0, "", get("Touch", "heartwheel", "conns=10000 order=random", "allocs/op"))
+	atLeast("two goroutines beside one", 1.8, "x", touch("heartwheel", "10000")/get("TouchParallel", "heartwheel", "conns=10000 order=random", ns))
+	kl := get("keepalive.Touch", "limit", "", ns)
+	atMost("keepalive.Touch of a net.Conn beside the limit", 3, "x", get("keepalive.Touch", "net", "", ns)/kl)
+	atMost("keepalive.Touch of a gnet.Conn beside the limit", 3, "x", get("keepalive-gnetkeepalive.Touch", "heartwheel", "", ns)/kl)
+	atLeast("MoveTimer beside go-zero's", 8, "x", get("Move", "go-zero", "conns=10000 order=random", ns)/get("Move", "heartwheel-keyed", "conns=10000 order=random", ns))
+	atLeast("SetTimer beside go-zero's", 8, "x", get("Set", "go-zero", "conns=10000", ns)/get("Set", "heartwheel-keyed", "conns=10000", ns))
+	atMost("add and remove beside the best peer", 1, "x", get("Churn", "heartwheel", "conns=100000", ns)/
+		best("Churn", "conns=100000", ns, "time.Timer", "russellluo", "antlabs", "rfyiamcool", "go-zero"))
+
+	const million = "conns=1000000"
+	const value = 8
+	atMost("heap per timer beyond the value", 32, " B", get("Memory", "heartwheel", million, "B/timer")-value)
+	atMost("objects per timer", 1.02, "", get("Memory", "heartwheel", million, "objects/timer"))
+	atMost("time added to a garbage collection beside the best peer", 0.5, "x", get("Memory", "heartwheel", million, "GC-ms")/
+		best("Memory", million, "GC-ms", "time.Timer", "stdlazy", "russellluo", "antlabs", "rfyiamcool", "go-zero"))
+	cpu := func(impl string) float64 {
+		return get("CPU", impl, million, "CPU-ms/s") - get("CPU", "none", million, "CPU-ms/s")
+	}
+	atLeast("processor time at a million connections beside go-zero", 12, "x", cpu("go-zero")/cpu("heartwheel"))
+	atLeast("... beside time.Timer.Reset", 4, "x", cpu("time.Timer")/cpu("heartwheel"))
+	atLeast("... beside std lazy", 3, "x", cpu("stdlazy")/cpu("heartwheel"))
+	atLeast("3 s with all processors busy", 3, " s", get("Drift", "heartwheel", "tick=10ms delay=3s", "fired-after-s"))
+	atMost("3 s with all processors busy", 3.05, " s", get("Drift", "heartwheel", "tick=10ms delay=3s", "fired-after-s"))
+	atMost("a tick with nothing due, a million timers", 1000, " ns", get("wheel.Tick", "heartwheel", "idle conns=1000000", ns))
+	atMost("filing again, random order", 60, " ns", get("wheel.Tick", "heartwheel", "refile order=random conns=1000000", "ns/refiled"))
+	atMost("filing again, order of age", 15, " ns", get("wheel.Tick", "heartwheel", "refile order=age conns=1000000", "ns/refiled"))
+	atMost("a tick among 7-day deadlines beside one without, levels", 2, "x",
+		get("wheel.Tick", "heartwheel", "long levels=512,64,64 conns=1000000", ns)/get("wheel.Tick", "heartwheel", "long levels=512,64,64 conns=500000", ns))
+	atMost("a million due at once: from the first to the last", 200, " ms", get("MassExpiry", "heartwheel", million, "first-to-last-ms"))
+	atMost("... and the deadline after it is late by", 200, " ms", get("MassExpiry", "heartwheel", million, "probe-late-ms"))
+	for _, config := range []string{"tick=100ms load=idle", "tick=10ms load=idle", "tick=10ms load=busy"} {
+		atMost("fired early, "+config, 0, " %", get("Accuracy", "heartwheel", config, "early-%"))
+	}
+	atMost("live ones expired after a stop of 2 s", 0, "", get("Stop", "heartwheel", "", "live-expired"))
+	return all
+}
