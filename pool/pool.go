@@ -151,10 +151,13 @@ func (p *Pool[V]) All() iter.Seq2[*Member[V], V] {
 // members where there are fewer, the idlest first. Members that are due already
 // are not among them.
 //
-// It does not look at every member: where the timeouts are much the same, what
-// it costs follows n and the number of members touched since the last call. A
-// single member that has or had a much longer timeout makes it look at all of
-// them.
+// It does not look at every member: it goes through the slots of the wheel in the
+// order in which their members are due, until no later one can have an idler
+// member. Where the timeouts are much the same, that is what was touched since the
+// last call, and whole slots: a tick's worth of members where the timeout is within
+// the first of the wheel's levels, and many more where it is beyond. A single member
+// that has or had a much longer timeout makes it look at all of them. It holds the
+// wheel's lock for one slot at a time.
 func (p *Pool[V]) Idlest(n int) []*Member[V] {
 	if n <= 0 {
 		return nil

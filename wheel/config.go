@@ -29,8 +29,7 @@ const (
 	// by which an operating system wakes a sleeper late.
 	minTick = time.Millisecond
 
-	// maxRevolution bounds the ticks of one turn of the top level, so that the
-	// place of a timer can be told by 32 bits (see TimerOf.filed).
+	// maxRevolution bounds the ticks of one turn of the top level.
 	maxRevolution = 1<<31 - 1
 
 	// maxSlots bounds the memory that a typing error in Levels can ask for.
@@ -62,8 +61,9 @@ type Config struct {
 	Stall time.Duration
 
 	// Workers is how many expired timers may be run at the same time. There are
-	// at first as many as can, and more only while those are blocked. The
-	// goroutines exist only while there is something to run. Zero means 64.
+	// at first as many as there are processors, and twice as many each tick while
+	// those block. The goroutines exist only while there is something to run. Zero
+	// means 64.
 	Workers int
 
 	// OnPanic is told when a function of the user has panicked, with the value

@@ -30,12 +30,20 @@ func (b *backlog[V]) has(t *TimerOf[V]) bool {
 func (b *backlog[V]) remove(t *TimerOf[V]) {
 	b.timers[t.filed-b.first] = nil
 	b.left++
-	if b.left > 64 && b.left > len(b.timers)/2 {
+	b.shrink()
+}
+
+// shrink gives the memory of a crowd back, and closes the gaps where they are more
+// than what is left.
+func (b *backlog[V]) shrink() {
+	switch {
+	case b.left == len(b.timers):
+		b.timers, b.left = nil, 0
+	case b.left > 64 && b.left > len(b.timers)/2:
 		b.compact()
 	}
 }
 
-// compact closes the gaps.
 func (b *backlog[V]) compact() {
 	timers := b.timers
 	b.timers, b.left = timers[:0], 0
@@ -55,11 +63,11 @@ func (b *backlog[V]) pop() *TimerOf[V] {
 		b.timers = b.timers[1:]
 		b.first++
 		if t != nil {
+			b.shrink()
 			return t
 		}
 		b.left--
 	}
-	b.timers = nil // gives the memory of a crowd back
 	return nil
 }
 

@@ -35,6 +35,9 @@ func TestBacklogIsFirstInFirstOutWithoutThoseThatLeft(t *testing.T) {
 		}
 		require.Equal(t, len(want), b.len())
 		require.LessOrEqual(t, len(b.timers), 2*len(want)+129, "gaps must not pile up")
+		if len(want) == 0 {
+			require.Nil(t, b.timers, "gives the memory of a crowd back")
+		}
 		if step%100 == 0 {
 			require.True(t, slices.Equal(want, b.all(nil)))
 		}

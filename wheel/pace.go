@@ -13,15 +13,16 @@ type pace struct {
 
 	looked time.Duration // the last look
 	grace  time.Duration // what is left of it
-	row    int           // stalls without a whole grace between them
+	row    int           // stalls with no time between them that counts
 	lost   time.Duration // all that was left out so far
 
 	stalls  uint64
 	stalled time.Duration // left out because of stalls, without graces
 }
 
-// maxRow is how many stalls in a row don't count at all. A machine on which every
-// gap is a stall gets on, after them, by a tick for each.
+// maxRow is how many stalls may come one after the other, with no time between them
+// that counts. After that each counts as a tick, so that a machine on which every
+// gap is a stall gets on.
 const maxRow = 10
 
 // look returns the wheel's time when the given time has passed since the start,
@@ -43,12 +44,17 @@ func (p *pace) look(elapsed time.Duration) (t, stalled time.Duration) {
 	case p.grace > 0:
 		p.lost += min(gap, p.grace)
 		p.grace -= min(gap, p.grace)
-		if p.grace == 0 {
-			p.row = 0
-		}
+	default: // this one counts
+		p.row = 0
 	}
 	return elapsed - p.lost, stalled
 }
 
-// at returns the wheel's time without looking for stalls.
-func (p *pace) at(elapsed time.Duration) time.Duration { return elapsed - p.lost }
+// at returns what look would return for the wheel's time, without a look.
+func (p *pace) at(elapsed time.Duration) time.Duration {
+	gap := elapsed - p.looked
+	if p.stall > 0 && gap > p.stall {
+		gap = 0
+	}
+	return p.looked - p.lost + max(0, gap-p.grace)
+}

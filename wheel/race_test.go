@@ -177,3 +177,20 @@ func TestStartAgainstEverythingElse(t *testing.T) {
 		require.True(t, timer.Remove())
 	}
 }
+
+// Two that change the delay at the same time: the deadline is that of the delay
+// that is left.
+func TestSetDelayAgainstSetDelay(t *testing.T) {
+	w, err := newOf(Config{Tick: ms}, func(*TimerOf[int], int) {})
+	require.NoError(t, err)
+	timer, err := w.Add(1, time.Second)
+	require.NoError(t, err)
+	for range 20_000 {
+		var both sync.WaitGroup
+		for _, d := range []time.Duration{time.Second, 2 * time.Second} {
+			both.Go(func() { timer.SetDelay(d) })
+		}
+		both.Wait()
+		require.Equal(t, timer.Delay()+ms, timer.Left())
+	}
+}

@@ -190,3 +190,72 @@ func TestOnStallMayStopTheWheelAndPanic(t *testing.T) {
 		require.ErrorIs(t, err, ErrClosed)
 	})
 }
+
+// Frozen and running by turns, with never enough time for a whole grace and a tick:
+// the wheel gets on all the same.
+func TestTimeNeverStandsStillForEver(t *testing.T) {
+	for _, runs := range []time.Duration{500 * ms, 1000 * ms, 1050 * ms, 1100 * ms, 1500 * ms} {
+		now := time.Duration(0)
+		w, err := newOf(Config{}, func(*TimerOf[int], int) {})
+		require.NoError(t, err)
+		w.since = func() time.Duration { return now }
+		const times = 1000
+		for range times {
+			now += 1100 * ms
+			wait := w.advance()
+			for left := runs; left > 0; wait = w.advance() {
+				d := min(max(wait, 1), left)
+				now += d
+				left -= d
+			}
+		}
+		require.GreaterOrEqual(t, w.clock.span(w.clock.now.Load()), 40*time.Second, "runs %v", runs)
+	}
+}
+
+// The stall hits shortly before a timer that is held back may expire.
+func TestTheHandDoesNotSpinInTheGrace(t *testing.T) {
+	now := time.Duration(0)
+	w, err := newOf(Config{}, func(*TimerOf[int], int) {})
+	require.NoError(t, err)
+	w.workers.most = 0
+	w.since = func() time.Duration { return now }
+	now = 100 * ms
+	w.advance()
+	_, err = w.Add(1, 500*ms)
+	require.NoError(t, err)
+	now = 221 * ms // leaves the tick of the touch late by 21ms
+	for now < 700*ms {
+		now += max(w.advance(), time.Microsecond)
+	}
+	w.advance()
+	require.NotNil(t, w.held.first)
+	now += 21*ms - time.Microsecond
+	w.advance()
+	now += time.Minute
+	wakings := 0
+	for end := now + time.Second; now < end; wakings++ {
+		now += max(w.advance(), time.Microsecond)
+	}
+	require.Less(t, wakings, 20)
+	require.EqualValues(t, 1, w.Stats().Stalls)
+}
+
+// A timer that ends before the hand has looked after a stall is not late by it.
+func TestStallIsNoLateness(t *testing.T) {
+	now := time.Duration(0)
+	w, err := newOf(Config{}, func(*TimerOf[int], int) {})
+	require.NoError(t, err)
+	w.workers.most = 0
+	w.since = func() time.Duration { return now }
+	timer, err := w.Add(1, 500*ms)
+	require.NoError(t, err)
+	for now < 700*ms {
+		now += max(w.advance(), time.Microsecond)
+	}
+	require.True(t, timer.IsDue())
+	now += time.Hour
+	_, ok := timer.Expire()
+	require.True(t, ok)
+	require.Less(t, w.Stats().LateMax, time.Second)
+}

@@ -120,7 +120,7 @@ func (t *TimerOf[V]) SetDelay(d time.Duration) bool {
 	}
 	n := t.wheel.clock.ticks(d)
 	t.span.Store(uint32(pack(n, spanFloat)))
-	return t.move(n)
+	return t.touch() // with this delay, or with that of somebody who came after
 }
 
 // move moves the deadline to n ticks from now.
@@ -191,10 +191,10 @@ func (t *TimerOf[V]) reset(v V, d time.Duration) bool {
 	t.wheel.mu.Lock()
 	defer t.wheel.mu.Unlock()
 	n := t.wheel.clock.ticks(d)
+	t.span.Store(uint32(pack(n, spanFloat))) // before the move, see Touch
 	if !t.moveLocked(n) {
 		return false
 	}
-	t.span.Store(uint32(pack(n, spanFloat)))
 	t.value = v
 	return true
 }

@@ -34,7 +34,7 @@ func (w *WheelOf[V]) All() []*TimerOf[V] {
 // is work that the hand then no longer has. So asking for the first few costs
 // what has been touched since the last time, not a look at every timer. The
 // order is that of the moment at which each slot is reached. A timer that is
-// touched or added meanwhile may be missed or come twice.
+// touched, added, or filed again by the hand meanwhile may be missed or come twice.
 func (w *WheelOf[V]) Ahead() iter.Seq2[time.Duration, []*TimerOf[V]] {
 	return func(yield func(time.Duration, []*TimerOf[V]) bool) {
 		var later []*TimerOf[V] // due after a turn of the top level

@@ -209,13 +209,16 @@ func (w *WheelOf[V]) advance() time.Duration {
 	if at, ok := w.settle(tick, t); ok {
 		wake = min(wake, at)
 	}
-	wait := wake - w.pace.at(w.since())
+	wait := max(0, wake-w.pace.at(w.since()))
+	if w.pace.grace > 0 { // time stands still, and has to be looked at all the same
+		wait = min(w.pace.grace+wait, w.clock.tick)
+	}
 	w.mu.Unlock()
 
 	if stalled > 0 && w.onStall != nil {
 		go w.call(func() { w.onStall(stalled) })
 	}
-	return max(wait, 0)
+	return wait
 }
 
 // settle visits all slots up to tick, at the wheel's time now. It returns the

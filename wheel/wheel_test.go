@@ -347,6 +347,21 @@ func TestBlockedWorkersGetHelp(t *testing.T) {
 	})
 }
 
+// Functions that block for less than a tick get help too.
+func TestSlowCallbacksGetHelp(t *testing.T) {
+	for _, block := range []time.Duration{10 * ms, 90 * ms, 150 * ms} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTestWheel(t, Config{})
+			for range 1000 {
+				w.AfterFunc(time.Second, func() { time.Sleep(block) })
+			}
+			time.Sleep(10 * time.Second)
+			require.Zero(t, w.Len())
+			require.Less(t, w.Stats().LateMax, time.Second+20*block)
+		})
+	}
+}
+
 // A timer that is due, saved, and due again many times while nobody can take it
 // up is there once, and not at all after its removal.
 func TestBacklogHasEachTimerOnce(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 // in number, exist only while there is something to run, and take one timer at a
 // time: one that blocks holds up nobody else as long as there is another worker.
 //
-// There are as many as can run at the same time. Where all of them block, which
-// is seen by a tick in which none has taken a timer, there become more, twice as
-// many each tick. To start with all that are allowed would make a mass expiry
-// slow: they would queue for the lock.
+// There are as many as can run at the same time. Where those are not enough
+// because they block, which is seen by how few timers they have taken in a tick,
+// there become twice as many with each tick. To start with all that are allowed
+// would make a mass expiry slow: they would queue for the lock.
 type workers struct {
 	most    int
 	running int
@@ -25,10 +25,14 @@ func (w *WheelOf[V]) employ() {
 	w.employAtMost(min(w.workers.most, max(2, runtime.GOMAXPROCS(0))))
 }
 
+// busyWorker is how many timers a worker takes in a tick at least unless it
+// blocks. Those that don't block take thousands.
+const busyWorker = 64
+
 // help starts more workers where the others are stuck. The hand calls it once
 // per tick. w.mu must be held.
 func (w *WheelOf[V]) help() {
-	if w.backlog.len() > 0 && w.workers.taken == w.workers.seen {
+	if w.backlog.len() > 0 && w.workers.taken-w.workers.seen < busyWorker*uint64(w.workers.running) {
 		w.employAtMost(min(w.workers.most, 2*w.workers.running))
 	}
 	w.workers.seen = w.workers.taken
