@@ -241,8 +241,7 @@ func BenchmarkTick(b *testing.B) {
 				}
 				spent += time.Since(start)
 			}
-			b.ReportMetric(float64(spent.Nanoseconds())/float64(w.Stats().Refiled-begin), "ns/refiled")
-			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(spent.Nanoseconds())/float64(w.Stats().Refiled-begin), "ns/op")
 		})
 	}
 	// Half a million timers of 30 s that are touched, alone or among as many of

@@ -121,6 +121,16 @@ func (s *slots[V]) giveBack(c *chunk[V]) {
 	s.spares++
 }
 
+// fetch looks at all timers, which brings their memory into the cache in parallel.
+// A visit does more than a look, so that one after the other would be fetched.
+func (c *chunk[V]) fetch() {
+	for _, t := range c.entry[:c.n] {
+		if t != nil {
+			t.word.Load()
+		}
+	}
+}
+
 // timers appends the timers of a list of chunks to those given.
 func (c *chunk[V]) timers(to []*TimerOf[V]) []*TimerOf[V] {
 	for ; c != nil; c = c.next {

@@ -193,18 +193,27 @@ func (w *WheelOf[V]) run() {
 
 // advance brings the wheel up to the clock and returns how long it may sleep.
 func (w *WheelOf[V]) advance() time.Duration {
-	w.mu.Lock()
-	w.help()
-	t, stalled := w.pace.look(w.since())
-	tick := uint64(t / w.clock.tick)
-	if last := w.clock.now.Load(); tick > last {
+	// The tick is published before there is a wait for the lock, which would make
+	// it late. Nobody but the hand changes the pace, but others read it.
+	pace := w.pace
+	t, stalled := pace.look(w.since())
+	tick, last := uint64(t/w.clock.tick), w.clock.now.Load()
+	var lag time.Duration
+	if tick > last {
 		// A touch that still took last for the time came before this store, so
 		// before the clock is read again.
 		w.clock.now.Store(tick)
-		left, more := w.pace.look(w.since())
-		w.lag.left(tick, left-w.clock.span(last+1))
+		left, more := pace.look(w.since())
+		lag = left - w.clock.span(last+1)
 		stalled += more
 	}
+
+	w.mu.Lock()
+	w.pace = pace
+	if tick > last {
+		w.lag.left(tick, lag)
+	}
+	w.help()
 	wake := w.clock.span(tick + 1)
 	if at, ok := w.settle(tick, t); ok {
 		wake = min(wake, at)
@@ -271,6 +280,7 @@ func (p *pass[V]) visitTurn() {
 		if p.turn[last] = c.next; c.next == nil {
 			p.turn = p.turn[:last]
 		}
+		c.fetch()
 		for _, t := range c.entry[:c.n] {
 			if t != nil {
 				p.visit(t)

@@ -127,7 +127,11 @@ func (j job) run(dir string, r *results) error {
 	name := strings.ReplaceAll(strings.TrimPrefix(j.pkg, module+"/"), "/", "-")
 	binary := filepath.Join(dir, name+".test")
 	if _, err := os.Stat(binary); err != nil {
-		if out, err := exec.Command("go", "test", "-c", "-o", binary, j.pkg).CombinedOutput(); err != nil {
+		build := exec.Command("go", "test", "-c", "-o", binary, j.pkg)
+		if j.pkg != here {
+			build.Dir = ".." // in the module whose tests they are
+		}
+		if out, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("building the benchmarks of %s: %w\n%s", j.pkg, err, out)
 		}
 	}

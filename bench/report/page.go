@@ -27,7 +27,7 @@ var about = map[string]string{
 	"bench.Churn":                   "A connection goes and another comes, among 100,000: ns for both.",
 	"keepalive.Touch":               "keepalive.Touch(conn) of a net.Conn, everything included; keeper is the method of Keeper.",
 	"keepalive-gnetkeepalive.Touch": "keepalive.Touch(conn) of a gnet.Conn, everything included.",
-	"wheel.Tick":                    "What the hand does. idle: a tick with nothing due, ns/op; refile: filing again what was moved, ns per timer; long: a tick among a million deadlines, half of 30 s and half of seven days.",
+	"wheel.Tick":                    "What the hand does. idle: a tick with nothing due, ns/op; refile: filing again what was moved, ns for each; long: a tick among a million deadlines, half of 30 s and half of seven days.",
 	"bench.Memory":                  "Heap bytes and objects per live deadline, of a million, and milliseconds that they add to a garbage collection. The value that is handed over, 8 bytes, is in it; the caller's handle or key is not.",
 	"bench.MassExpiry":              "A million deadlines in the same moment: milliseconds from it to the last that was handed over, from the first to the last, goroutines at the most, and how late a deadline was that was due 300 ms later. Negative is early.",
 	"bench.Blocked":                 "Ten deadlines at once whose functions block for 300 ms: how late the last of them began, and one that was due 200 ms later.",
@@ -66,7 +66,7 @@ func versions(b *strings.Builder) {
 	}
 	fmt.Fprint(b, "\nPeers:\n\n")
 	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
-		if line != "" && !strings.HasPrefix(line, "golang.org/x/perf") {
+		if line != "" && !strings.HasPrefix(line, "golang.org/x/perf") && !strings.Contains(line, "testify") {
 			fmt.Fprintf(b, "- %s\n", line)
 		}
 	}
