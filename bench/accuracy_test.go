@@ -150,7 +150,7 @@ func BenchmarkMassExpiry(b *testing.B) {
 			d := im.make(s)
 			defer d.close()
 			runtime.GC()
-			at := time.Since(f.start) + 5*time.Second
+			at := time.Since(f.start) + 3*time.Second
 			for i := range conns {
 				f.due[i] = at
 				d.add(i, at-time.Since(f.start))
