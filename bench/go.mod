@@ -1,6 +1,6 @@
 module github.com/heartwheel-go/heartwheel/bench
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/RussellLuo/timingwheel v0.0.0-20220218152713-54845bda3108
@@ -11,7 +11,7 @@ require (
 	github.com/rfyiamcool/go-timewheel v1.1.0
 	github.com/stretchr/testify v1.12.1
 	github.com/zeromicro/go-zero v1.10.3
-	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
+	golang.org/x/perf v0.0.0-20250909190841-7e13e04d9366
 )
 
 require (
@@ -26,7 +26,7 @@ require (
 	go.opentelemetry.io/otel/trace v1.40.0 // indirect
 	go.uber.org/automaxprocs v1.6.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
 )
 
 replace github.com/heartwheel-go/heartwheel => ../

@@ -20,6 +20,7 @@ type target struct {
 var reasons = map[string]string{
 	"touch again in the same tick, 1000000":   "At a million, a round takes a third of a tick, so that a third of the touches has something to store, and all of them wait for memory. A locked store is fetched ahead by the processor, a load before a compare-and-swap is not.",
 	"touch in a new tick, a million":          "The timer's line has to be loaded before its word can be compared, for an answer that is exact. The limit stores blindly, and takes 18 to 27 ns itself.",
+	"two goroutines beside one":               "Other work on the machine takes from two goroutines what it does not take from one. The limit, in TouchParallel, lost as much.",
 	"keepalive.Touch of a gnet.Conn":          "Two assertions to interfaces, 1.5 ns each, on the way from a gnet.Conn to its guard.",
 	"heap per timer beyond the value":         "24 bytes, and 8 for the entry; the rest is the headers of the chunks in which the entries are, 40 bytes for 59.",
 	"time added to a garbage collection":      "About 10 to 15 ms here and 18 to 30 ms for the best peer; both differ by half from run to run.",
