@@ -15,10 +15,12 @@ import "math/bits"
 // of the touch; a long one is rounded (see pack). The states and who changes
 // them:
 //
-//	removed --Start--> pending --hand--> due --Expire--> expired
-//	                    |  ^              | |
-//	                    |  +----Move------+ +--Remove--> removed
-//	                    +--Remove--> removed
+//	0 --Start--> pending --hand--> due --Expire--> expired
+//	              |  ^              | |
+//	              |  +----Move------+ +--Remove--> removed
+//	              +--Remove--> removed
+//
+// No timer is started twice: the word is never 0 again.
 //
 // Only pending to pending, a move to a later tick, is done without the wheel's
 // lock. Every other change holds it, but has to be a compare-and-swap where it
