@@ -37,9 +37,9 @@ func (h *handler) OnBoot(eng gnet.Engine) gnet.Action {
 		h.log.Error("server: no address", "error", err)
 		return gnet.Shutdown
 	}
+	_ = h.claim.Close() // before anybody hears of the address: it must not get connections
 	h.engine, h.addr = eng, addr
 	h.log.Info("server: listening", "addr", addr.String(), "timeout", h.cfg.Timeout, "max_conns", h.cfg.MaxConns)
-	_ = h.claim.Close()
 	close(h.ready)
 	return gnet.None
 }
