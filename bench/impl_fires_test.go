@@ -16,6 +16,7 @@ func TestEachImplementationFires(t *testing.T) {
 		t.Run(im.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFiring(conns)
+			f.left.Add(-1) // for the one that is removed
 			d := im.make(setting{conns: conns, tick: tick, timeout: timeout, expired: f.expired})
 			for i := range conns {
 				d.add(i, timeout)
@@ -26,10 +27,10 @@ func TestEachImplementationFires(t *testing.T) {
 				d.touch(i)
 			}
 			d.remove(0)
-			f.wait(3 * timeout)
+			f.wait(time.Minute) // some are slow on a busy machine
 			d.close()
 			late := f.late()
-			if len(late) != conns-1 {
+			if len(late) != conns-1 || f.fired[0].Load() != 0 {
 				t.Fatalf("%d fired, of %d that were not removed", len(late), conns-1)
 			}
 			if late[0] < -3*tick {
