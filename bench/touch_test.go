@@ -119,6 +119,7 @@ func BenchmarkTouchParallel(b *testing.B) {
 						}
 					}
 				})
+				b.StopTimer() // before all is closed
 			})
 		}
 	}

@@ -21,7 +21,7 @@ type page struct {
 var about = map[string]string{
 	"bench.Touch":                   "Moving a deadline forward through a handle, ns per touch. A connection is touched more than once within a tick. With order=random, connections speak in another order than they were opened in, so that at a million their memory is cold.",
 	"bench.TouchNewTick":            "The same where no connection is touched twice within a tick.",
-	"bench.TouchParallel":           "The same by as many goroutines as there are processors, ns per touch of all together: half of it where two do twice the work. time.Timer and stdlazy at a million: a pause of 0.1 s, longer than the measurement.",
+	"bench.TouchParallel":           "The same by as many goroutines as there are processors, ns per touch of all together: half of it where two do twice the work.",
 	"bench.Move":                    "Moving a deadline forward by its key, ns.",
 	"bench.Set":                     "Replacing the deadline of a key, ns.",
 	"bench.Churn":                   "A connection goes and another comes, among 100,000: ns for both.",
