@@ -54,25 +54,19 @@ func (none) close()                 {}
 type beater struct {
 	every time.Duration
 	conns int
-	round int
-	sent  int // in this round
+	sent  int // so far
 }
 
 func (g *beater) run(d time.Duration, beat func(i int)) {
 	start, first := time.Now(), g.sent
-	for elapsed := time.Duration(0); elapsed < d; elapsed = time.Since(start) {
-		for until := first + int(int64(g.conns)*int64(elapsed)/int64(g.every)); g.sent < until; g.sent++ {
-			if g.sent == g.conns {
-				g.sent, first, until = 0, first-g.conns, until-g.conns
-				g.round++
-			}
-			// The factor has none of the divisors of a million.
-			beat(int(uint64(g.sent) * uint64(10*(7919+g.round)+1) % uint64(g.conns)))
-		}
+	for elapsed := time.Duration(0); elapsed < d; {
 		time.Sleep(10 * time.Millisecond)
-	}
-	for ; g.sent < first+int(int64(g.conns)*int64(d)/int64(g.every)); g.sent++ {
-		beat(int(uint64(g.sent) * uint64(10*(7919+g.round)+1) % uint64(g.conns)))
+		elapsed = min(d, time.Since(start))
+		for until := first + int(int64(g.conns)*int64(elapsed)/int64(g.every)); g.sent < until; g.sent++ {
+			round, i := g.sent/g.conns, g.sent%g.conns
+			// The factor has none of the divisors of a million.
+			beat(int(uint64(i) * uint64(10*(7919+round)+1) % uint64(g.conns)))
+		}
 	}
 }
 
@@ -99,10 +93,8 @@ func busy() (stop func()) {
 					return
 				default:
 				}
-				for n := range 1000 {
-					if n == 0 {
-						kept = kept[:0]
-					}
+				kept = kept[:0]
+				for range 1000 {
 					kept = append(kept, make([]byte, 1024))
 				}
 			}

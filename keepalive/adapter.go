@@ -3,6 +3,7 @@ package keepalive
 import (
 	"errors"
 	"fmt"
+	"net"
 	"runtime/debug"
 	"time"
 
@@ -121,6 +122,13 @@ func (k *Keeper) askOnIdle(conn any) Verdict {
 		k.call("OnIdle", func() { verdict = k.onIdle(conn) })
 	}
 	return verdict
+}
+
+// SocketTells reports whether sockets of the network of an address know when bytes
+// last arrived, so that an adapter may miss some: Ask says so.
+func SocketTells(addr net.Addr) bool {
+	_, tcp := addr.(*net.TCPAddr)
+	return tcp && socketsTell
 }
 
 // Release ends the guarding of a connection that is being closed for another

@@ -51,13 +51,9 @@ func (k *Keeper) heard(g *Guard, e evidence, moving bool) Heard {
 
 // heard asks the socket of a connection of net.
 func (c *conn) heard() Heard {
-	raw, err := socketOf(c.inner)
+	e, err := askConn(c.inner)
 	if err != nil {
-		return Heard{}
-	}
-	e := nothing
-	if raw.Control(func(fd uintptr) { e = ask(fd) }) != nil {
-		return Heard{} // closed
+		return Heard{} // closed, or without a socket
 	}
 	moving := c.transfers.Load() > 0 && e.moved != c.moved
 	c.moved = e.moved
@@ -70,13 +66,18 @@ func tells(c net.Conn) bool {
 	if _, ok := c.(*net.TCPConn); ok {
 		return socketsTell
 	}
-	raw, err := socketOf(c)
-	if err != nil {
-		return false
-	}
+	e, err := askConn(c)
+	return err == nil && e.received >= 0
+}
+
+// askConn asks the socket of a connection.
+func askConn(c net.Conn) (evidence, error) {
 	e := nothing
-	_ = raw.Control(func(fd uintptr) { e = ask(fd) })
-	return e.received >= 0
+	raw, err := socketOf(c)
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { e = ask(fd) })
+	}
+	return e, err
 }
 
 // socketOf returns the socket of a connection, or of the one inside it.

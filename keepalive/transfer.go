@@ -27,9 +27,7 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	bare, done := bareReader(r)
 	n, err := into.ReadFrom(bare)
 	err = done(n, err)
-	if n > 0 && c.keeper.activity != ActivityManual {
-		c.guard.Touch()
-	}
+	c.passed(n)
 	if err != nil && (c.ended.Load() != 0 || failedToWrite(err)) {
 		err = c.fail("write", err)
 	}
@@ -63,14 +61,19 @@ func (c *conn) WriteTo(w io.Writer) (int64, error) {
 	return n, done(n, err)
 }
 
+// passed says that a transfer has moved n bytes.
+func (c *conn) passed(n int64) {
+	if n > 0 && c.keeper.activity != ActivityManual {
+		c.guard.Touch()
+	}
+}
+
 // reading begins a transfer out of this connection. What it returns ends it.
 func (c *conn) reading() func(n int64, err error) error {
 	c.transfers.Add(1)
 	return func(n int64, err error) error {
 		c.transfers.Add(-1)
-		if n > 0 && c.keeper.activity != ActivityManual {
-			c.guard.Touch()
-		}
+		c.passed(n)
 		if err != nil && c.ended.Load() != 0 {
 			err = c.fail("read", err)
 		}
@@ -109,8 +112,6 @@ type (
 
 func (w transferWriter) Write(p []byte) (int, error) {
 	n, err := w.c.Write(p)
-	if n > 0 && w.c.keeper.activity != ActivityManual {
-		w.c.guard.Touch()
-	}
+	w.c.passed(int64(n))
 	return n, err
 }

@@ -1,8 +1,8 @@
 package wheel
 
-// A slot holds its timers in chunks. Each entry in them is a timer, and a timer's filed
-// is the place of its entry, so that it can be taken out at once: what is removed
-// or moved to an earlier tick leaves nothing behind.
+// A slot holds its timers in chunks. Each entry in them is a timer, and a timer's
+// filed is the place of its entry, so that it can be taken out at once: what is
+// removed or moved to an earlier tick leaves nothing behind.
 //
 // Chunks rather than vectors, because those are copied when they grow; and rather
 // than links from timer to timer, because the hand can then only look at one

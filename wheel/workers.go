@@ -22,7 +22,9 @@ type workers struct {
 
 // employ starts workers for what is in the backlog. w.mu must be held.
 func (w *WheelOf[V]) employ() {
-	w.employAtMost(min(w.workers.most, max(2, runtime.GOMAXPROCS(0))))
+	if w.backlog.len() > 0 {
+		w.employAtMost(min(w.workers.most, max(2, runtime.GOMAXPROCS(0))))
+	}
 }
 
 // busyWorker is how many timers a worker takes in a tick at least unless it

@@ -38,7 +38,6 @@ package gnetkeepalive
 import (
 	"errors"
 	"net"
-	"runtime"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -97,8 +96,7 @@ func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	}
 	// Before the handler runs, which may already touch the connection, or close
 	// it. SafeContext comes first, since it is where Due looks for the guard.
-	_, tcp := c.LocalAddr().(*net.TCPAddr)
-	g := &guard{loop: h.loops.enter(c.EventLoop()), tells: tcp && runtime.GOOS == "linux"}
+	g := &guard{loop: h.loops.enter(c.EventLoop()), tells: keepalive.SocketTells(c.LocalAddr())}
 	c.SetSafeContext(g)
 	if err := h.keeper.Guard(&g.Guard, c); err != nil {
 		h.loops.leave(g.loop)
