@@ -4,7 +4,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 LINT     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: run test race lint fmt fuzz bench bench-quick interop help
+.PHONY: run test race lint fmt fuzz bench bench-quick load interop help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -36,8 +36,11 @@ bench: ## all benchmarks, with all peers: ten minutes, into bench/RESULTS.md
 bench-quick: ## touch, memory and accuracy beside a few peers: a minute
 	@cd bench && $(GO) run ./report -quick
 
+load: ## 10,000 to 100,000 real connections beside other servers, half an hour, into loadtest/RESULTS.md; or CONNS=1000000 INTERVAL=20s TIMEOUT=60s
+	CONNS=$(CONNS) INTERVAL=$(INTERVAL) TIMEOUT=$(TIMEOUT) RAMP=$(RAMP) ROUNDS=$(ROUNDS) FLAGS="$(FLAGS)" ./scripts/load
+
 interop: ## tests with clients that nobody here wrote: nc and curl
 	$(GO) test -tags interop -run 'Netcat|Curl' ./server ./keepalive
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1: /p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST)

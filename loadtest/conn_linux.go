@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -33,28 +34,30 @@ type conn struct {
 	unanswered, next uint64
 }
 
-func (d *driver) connect(c *conn, i int) error {
-	fd, err := unix.Socket(d.family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+func (w *worker) connect(c *conn, i int) error {
+	server := w.server(w.first + i)
+	family, target := socketAddr(server)
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("socket: %w", err)
 	}
 	c.fd = int32(fd)
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-	if d.loopback {
+	if family == unix.AF_INET && server.Addr().IsLoopback() { // as many source addresses as wanted
 		// The port is chosen by connect, when the whole address is known.
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
-		if err := unix.Bind(fd, sourceAddr(i)); err != nil {
+		if err := unix.Bind(fd, sourceAddr(w.first+i)); err != nil {
 			_ = unix.Close(fd)
 			return fmt.Errorf("bind: %w", err)
 		}
 	}
-	if err := unix.Connect(fd, d.target); err != nil && !errors.Is(err, unix.EINPROGRESS) {
+	if err := unix.Connect(fd, target); err != nil && !errors.Is(err, unix.EINPROGRESS) {
 		_ = unix.Close(fd)
 		return fmt.Errorf("connect: %w", err)
 	}
 	// Edge-triggered, so that this one call is enough.
-	err = unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{
-		Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET&(1<<32-1),
+	err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{
+		Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | edge,
 		Fd:     int32(i),
 	})
 	if err != nil {
@@ -62,6 +65,13 @@ func (d *driver) connect(c *conn, i int) error {
 		return fmt.Errorf("epoll: %w", err)
 	}
 	return nil
+}
+
+func socketAddr(addr netip.AddrPort) (family int, sa unix.Sockaddr) {
+	if addr.Addr().Is4() {
+		return unix.AF_INET, &unix.SockaddrInet4{Port: int(addr.Port()), Addr: addr.Addr().As4()}
+	}
+	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(addr.Port()), Addr: addr.Addr().As16()}
 }
 
 // perSource is how many connections share a source address. Beyond 14,000 the
@@ -75,60 +85,63 @@ func sourceAddr(i int) unix.Sockaddr {
 }
 
 // failed is for a connection that never came to be.
-func (d *driver) failed(c *conn, err error) {
+func (w *worker) failed(c *conn, err error) {
 	if c.state == connecting {
-		d.waiting--
+		w.waiting--
 		_ = unix.Close(int(c.fd))
 	}
 	c.state = gone
-	d.result.failed++
-	if d.result.firstFailure == nil {
-		d.result.firstFailure = err
+	if c.goSilent > 0 {
+		w.toClose--
+	}
+	w.result.failed++
+	if w.result.firstFailure == nil {
+		w.result.firstFailure = err
 	}
 }
 
-func (d *driver) send(c *conn, line []byte) {
-	c.sent = d.now()
+func (w *worker) send(c *conn, line []byte) {
+	c.sent = w.now()
 	// A line is short and the socket's buffer empty, so it goes out whole, or the
 	// connection is broken, which reading will show.
 	if n, err := unix.Write(int(c.fd), line); err != nil || n < len(line) {
-		d.result.unsent++
+		w.result.unsent++
 	}
 }
 
 // handle is told that something has happened to a connection.
-func (d *driver) handle(i int32, events uint32) {
-	c := &d.conns[i]
+func (w *worker) handle(i int32, events uint32) {
+	c := &w.conns[i]
 	if c.state == gone {
 		return
 	}
 	if c.state == connecting && c.sent == 0 && events&unix.EPOLLOUT != 0 {
 		if code, err := unix.GetsockoptInt(int(c.fd), unix.SOL_SOCKET, unix.SO_ERROR); err != nil || code != 0 {
-			d.failed(c, fmt.Errorf("connect: %w", unix.Errno(code)))
+			w.failed(c, fmt.Errorf("connect: %w", unix.Errno(code)))
 			return
 		}
-		d.send(c, []byte("PING\n")) // its answer says that we are served
+		w.send(c, []byte("PING\n")) // its answer says that we are served
 	}
 	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		d.read(i, c, events&^unix.EPOLLIN&^unix.EPOLLOUT != 0)
+		w.read(i, c, events&^unix.EPOLLIN&^unix.EPOLLOUT != 0)
 	}
 }
 
 // read reads what has come. end says that the end of the stream has, too.
-func (d *driver) read(i int32, c *conn, end bool) {
+func (w *worker) read(i int32, c *conn, end bool) {
 	for c.state != gone {
-		n, err := unix.Read(int(c.fd), d.buf)
-		now := d.now()
+		n, err := unix.Read(int(c.fd), w.buf)
+		now := w.now()
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.EAGAIN):
 			return
 		case err != nil || n == 0:
-			d.closed(i, c, now, err)
+			w.closed(i, c, now, err)
 			return
 		default:
-			d.answers(i, c, d.buf[:n], now)
-			if n < len(d.buf) && !end {
+			w.answers(i, c, w.buf[:n], now)
+			if n < len(w.buf) && !end {
 				return // what comes later is another event
 			}
 		}
@@ -136,7 +149,7 @@ func (d *driver) read(i int32, c *conn, end bool) {
 }
 
 // answers takes in what the server has said.
-func (d *driver) answers(i int32, c *conn, b []byte, now time.Duration) {
+func (w *worker) answers(i int32, c *conn, b []byte, now time.Duration) {
 	if len(c.partial) > 0 {
 		b = append(c.partial, b...)
 		c.partial = nil
@@ -149,21 +162,21 @@ func (d *driver) answers(i int32, c *conn, b []byte, now time.Duration) {
 		b = rest
 		switch {
 		case bytes.Equal(line, []byte("PONG")):
-			d.welcome(c)
+			w.welcome(c)
 		case bytes.HasPrefix(line, []byte("PONG ")):
 			cycle, err := strconv.ParseUint(string(line[len("PONG "):]), 10, 64)
 			if err != nil || cycle != c.unanswered || cycle == c.next {
-				d.result.stray++
+				w.result.stray++
 				continue
 			}
 			c.unanswered++
-			record(d.result.rtt, now-d.schedule.due(i, cycle))
+			w.answered(i, cycle, now)
 		case bytes.HasPrefix(line, []byte("BYE ")): // the close follows
 		case bytes.HasPrefix(line, []byte("ERR ")) && c.state == connecting:
-			d.failed(c, fmt.Errorf("the server said %q", line))
+			w.failed(c, fmt.Errorf("the server said %q", line))
 			return
 		default:
-			d.result.stray++
+			w.result.stray++
 		}
 	}
 	if len(b) > 0 {
@@ -171,60 +184,75 @@ func (d *driver) answers(i int32, c *conn, b []byte, now time.Duration) {
 	}
 }
 
+// answered counts how long a heartbeat has waited for its answer, and returns
+// that.
+func (w *worker) answered(i int32, cycle uint64, now time.Duration) time.Duration {
+	due := w.beats.due(i, cycle)
+	rtt := &w.result.rtt
+	if w.probes {
+		rtt = &w.result.probing
+	}
+	rtt[w.line.at(due)].record(now - due)
+	return now - due
+}
+
 // giveUpWaiting is for the heartbeats of a connection to which no answer will be
 // seen any more. How long they have waited counts: to leave them out would hide
 // the longest of all.
-func (d *driver) giveUpWaiting(i int32, c *conn, now time.Duration) {
+func (w *worker) giveUpWaiting(i int32, c *conn, now time.Duration) {
 	for ; c.unanswered < c.next; c.unanswered++ {
-		waited := now - d.schedule.due(i, c.unanswered)
-		record(d.result.rtt, waited)
-		if waited > d.cfg.margin() {
-			d.result.unanswered++
+		if w.answered(i, c.unanswered, now) > w.cfg.margin() {
+			w.result.unanswered++
 		}
 	}
 }
 
 // welcome is for a connection that has had its first answer.
-func (d *driver) welcome(c *conn) {
+func (w *worker) welcome(c *conn) {
 	if c.state != connecting {
-		d.result.stray++
+		w.result.stray++
 		return
 	}
 	c.state = live
-	d.waiting--
-	d.result.established++
-	d.counters.established.Add(1)
+	w.waiting--
+	w.result.established++
+	w.counters.established.Add(1)
 }
 
 // closed judges a connection that the server has closed.
-func (d *driver) closed(i int32, c *conn, now time.Duration, err error) {
+func (w *worker) closed(i int32, c *conn, now time.Duration, err error) {
 	if c.state == connecting {
 		if err == nil {
 			err = errors.New("closed before the first answer")
 		}
-		d.failed(c, err)
+		w.failed(c, err)
 		return
 	}
 	_ = unix.Close(int(c.fd))
-	d.counters.closed.Add(1)
-	d.giveUpWaiting(i, c, now)
-	late := now - c.sent - d.cfg.timeout
+	w.counters.closed.Add(1)
+	w.giveUpWaiting(i, c, now)
+	late := now - c.sent - w.cfg.timeout
 	switch {
 	case c.goSilent > 0:
 		// Silent since its last heartbeat, even if the next was not due yet.
-		d.result.closed++
-		if late < 0 {
-			d.result.early++
-		} else {
-			record(d.result.late, late)
+		w.result.closed++
+		w.toClose--
+		w.result.lastClose = now
+		if w.result.firstClose == 0 {
+			w.result.firstClose = now
 		}
-		if late > d.cfg.margin() {
-			d.result.tardy++
+		if late < 0 {
+			w.result.early++
+		} else {
+			w.result.late.record(late)
+		}
+		if late > w.cfg.margin() {
+			w.result.tardy++
 		}
 	case late >= 0:
-		d.result.starved++
+		w.result.starved++
 	default:
-		d.result.wronglyClosed++
+		w.result.wronglyClosed++
 	}
 	c.state = gone
 }

@@ -1,8 +1,10 @@
-// Command loadtest opens many connections to an echo-heartbeat server, lets some
-// of them fall silent, and reports what the server did to each.
+// Command loadtest opens many connections to echo-heartbeat servers, lets some of
+// them fall silent, and reports what the servers did to each.
 //
 //	go run ./loadtest                            # 10,000 connections, a server of its own
-//	go run ./loadtest -addr 127.0.0.1:9000 -timeout 30s -interval 10s -duration 60s
+//	go run ./loadtest -conns 100000 -interval 10s -timeout 30s
+//	go run ./loadtest -conns 100000 -interval 10s -timeout 30s -storm
+//	go run ./loadtest -addr 127.0.0.1:9000 -timeout 30s -interval 10s
 //
 // Each connection sends PING lines at an interval, at a phase of its own. A share
 // of them falls silent at a random moment, and must be closed by the server when
@@ -12,6 +14,10 @@
 //
 // Round trips are counted from the moment at which a heartbeat was due, not from
 // when this program got around to sending it.
+//
+// Where a process may not have as many descriptors as there are connections, the
+// servers are several processes, and the threads of this one have descriptors of
+// their own.
 package main
 
 import (
@@ -22,9 +28,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"strings"
 	"syscall"
-
-	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 )
 
 const (
@@ -48,28 +54,42 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 		fmt.Fprintf(stderr, "loadtest: %v\n", err)
 		return exitUsage
 	}
+	exit, err = runConfig(ctx, cfg, args, stdout, stderr)
+	if err != nil {
+		for line := range strings.Lines(err.Error()) {
+			fmt.Fprintf(stderr, "loadtest: %s\n", strings.TrimSuffix(line, "\n"))
+		}
+		return exitFailure
+	}
+	return exit
+}
+
+func runConfig(ctx context.Context, cfg config, args []string, stdout, stderr io.Writer) (exit int, err error) {
+	if cfg.netns {
+		if os.Getenv(inside) == "" {
+			return runInNetns(ctx, cfg, args, stdout, stderr)
+		}
+		if err := enterNetns(); err != nil {
+			return 0, err
+		}
+	}
 	report, err := measure(ctx, cfg, stderr)
 	if err != nil {
-		fmt.Fprintf(stderr, "loadtest: %v\n", err)
-		return exitFailure
+		return 0, err
 	}
 	report.writeTable(stdout)
 	if cfg.json != "" {
 		if err := report.writeJSON(cfg.json); err != nil {
-			fmt.Fprintf(stderr, "loadtest: %v\n", err)
-			return exitFailure
+			return 0, err
 		}
 	}
 	if report.Verdict != pass {
-		return exitFailure
+		return exitFailure, nil
 	}
-	return 0
+	return 0, nil
 }
 
-// spareFiles is how many descriptors this program needs besides its connections.
-const spareFiles = 64
-
-// measure does the whole run, with a server of its own if need be.
+// measure does the whole run, with servers of its own if need be.
 func measure(ctx context.Context, cfg config, progress io.Writer) (*report, error) {
 	if cfg.json != "" { // now rather than at the end
 		f, err := os.OpenFile(cfg.json, os.O_WRONLY|os.O_CREATE, 0o644)
@@ -78,27 +98,43 @@ func measure(ctx context.Context, cfg config, progress io.Writer) (*report, erro
 		}
 		_ = f.Close()
 	}
-	if limit, err := rlimit.Raise(cfg.conns + spareFiles); err != nil {
-		return nil, fmt.Errorf("%d connections don't fit into this process, which may have %d descriptors and can't raise that (see ulimit -n): at most %d do",
-			cfg.conns, limit, max(0, limit-spareFiles))
-	}
-	var child *child
-	if cfg.addr == "" {
-		var err error
-		if child, err = startServer(ctx, cfg); err != nil {
-			return nil, err
-		}
-		defer child.kill()
-		cfg.addr = child.addr
-	}
-	result, err := drive(ctx, cfg, progress)
+	p, err := newPlan(cfg)
 	if err != nil {
 		return nil, err
 	}
-	report := result.report(cfg)
-	if child != nil {
-		if report.Server, err = child.stop(); err != nil {
-			report.fail("the server did not end well: %v", err)
+	if err := checkMachine(cfg, p); err != nil {
+		return nil, err
+	}
+	p.explain(progress)
+	meter := newMeter()
+	crew, err := newCrew(cfg, p)
+	if err != nil {
+		return nil, err
+	}
+	defer crew.dismiss()
+
+	// The servers end with this thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	own, addrs := new(servers), []string{cfg.addr}
+	if cfg.addr == "" {
+		if own, err = startServers(ctx, cfg, p); err != nil {
+			return nil, err
+		}
+		defer own.kill()
+		addrs = own.addrs()
+	}
+	meter.watch(own.pids())
+	stop := showProgress(progress, &crew.counters)
+	result, err := crew.drive(ctx, addrs, meter)
+	stop()
+	if err != nil {
+		return nil, err
+	}
+	report := newReport(cfg, p, result, meter)
+	if cfg.addr == "" {
+		if err := own.stop(report.Server); err != nil {
+			report.fail("the servers did not end well: %v", err)
 		}
 	}
 	return report, nil

@@ -27,18 +27,32 @@ func load(args ...string) (exit int, stdout, stderr string) {
 
 func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 	for args, want := range map[string]string{
-		"-nonsense":                    "loadtest: flag provided but not defined: -nonsense",
-		"-conns 0":                     "loadtest: -conns 0: must be at least 1",
-		"-silent 1.5":                  "loadtest: -silent 1.5: must be 0 to 1",
-		"-silent NaN":                  "loadtest: -silent NaN: must be 0 to 1",
-		"-ramp 0":                      "loadtest: -ramp 0: must be at least 1",
-		"-interval 0s":                 "loadtest: -interval 0s: must be at least 1ms",
-		"-interval 7s":                 "loadtest: -timeout 6s: must be longer than -interval 7s, or live connections are closed",
-		"-tick 10s":                    "loadtest: -tick 10s: must be 1ms to -timeout 6s",
-		"-duration 7s":                 "loadtest: -duration 7s: must be at least -timeout 6s and -interval 2s, so that connections can fall silent and be closed",
-		"more":                         `loadtest: unexpected argument "more": there are only flags`,
-		"-conns 5 -timeout fortnight":  `loadtest: invalid value "fortnight" for flag -timeout: parse error`,
-		"-timeout 30s -duration 31.9s": "loadtest: -duration 31.9s: must be at least -timeout 30s and -interval 2s, so that connections can fall silent and be closed",
+		"-nonsense":                             "loadtest: flag provided but not defined: -nonsense",
+		"-conns 0":                              "loadtest: -conns 0: must be 1 to 10000000",
+		"-conns 10000001":                       "loadtest: -conns 10000001: must be 1 to 10000000",
+		"-procs 0":                              "loadtest: -procs 0: must be auto or at least 1",
+		"-procs many":                           "loadtest: -procs many: must be auto or at least 1",
+		"-procs 5 -conns 4":                     "loadtest: -procs 5: must be at most -conns 4",
+		"-probes -1":                            "loadtest: -probes -1: must be 0 to 10000",
+		"-probes 1 -timeout 1s -interval 500ms": "loadtest: -timeout 1s: must be longer than the 1s between the heartbeats of the probes",
+		"-quantum 2s":                           "loadtest: -quantum 2s: must be 0 to half of -interval 2s",
+		"-quantum -1ms":                         "loadtest: -quantum -1ms: must be 0 to half of -interval 2s",
+		"-baseline x":                           `loadtest: -baseline "x": must be gnet or net`,
+		"-baseline gnet -storm":                 "loadtest: -storm: the server of -baseline gnet closes nobody",
+		"-addr 127.0.0.1:1 -procs 2":            "loadtest: -addr 127.0.0.1:1: -server, -baseline and -procs are about servers of its own",
+		"-addr 127.0.0.1:1 -netns":              "loadtest: -addr 127.0.0.1:1: can't be reached from the network namespace of -netns",
+		"-storm -silent 0.5":                    "loadtest: -silent 0.5: with -storm all fall silent",
+		"-storm -duration 8s":                   "loadtest: -duration 8s: must be at least 9s, which are -timeout 6s, -interval 2s, and 1s in which all fall silent",
+		"-silent 1.5":                           "loadtest: -silent 1.5: must be 0 to 1",
+		"-silent NaN":                           "loadtest: -silent NaN: must be 0 to 1",
+		"-ramp 0":                               "loadtest: -ramp 0: must be at least 1",
+		"-interval 0s":                          "loadtest: -interval 0s: must be at least 1ms",
+		"-interval 7s":                          "loadtest: -timeout 6s: must be longer than -interval 7s, or live connections are closed",
+		"-tick 10s":                             "loadtest: -tick 10s: must be 1ms to -timeout 6s",
+		"-duration 7s":                          "loadtest: -duration 7s: must be at least 8s, which are -timeout 6s and -interval 2s",
+		"more":                                  `loadtest: unexpected argument "more": there are only flags`,
+		"-conns 5 -timeout fortnight":           `loadtest: invalid value "fortnight" for flag -timeout: parse error`,
+		"-timeout 30s -duration 31.9s":          "loadtest: -duration 31.9s: must be at least 32s, which are -timeout 30s and -interval 2s",
 	} {
 		exit, stdout, stderr := load(strings.Fields(args)...)
 		require.Equal(t, exitUsage, exit, args)
@@ -47,13 +61,13 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 	}
 	exit, _, stderr := load("-h")
 	require.Zero(t, exit)
-	for _, name := range []string{"-addr", "-conns", "-silent", "-interval", "-timeout", "-tick", "-ramp", "-duration", "-json"} {
+	for _, name := range []string{"-addr", "-conns", "-silent", "-interval", "-timeout", "-tick", "-ramp", "-duration", "-json", "-procs", "-baseline", "-reply", "-probes", "-quantum", "-storm", "-netns"} {
 		require.Contains(t, stderr, name)
 	}
 }
 
 func TestScheduleVisitsEachConnectionOncePerInterval(t *testing.T) {
-	s := newSchedule(500, time.Second, rand.New(rand.NewPCG(1, 2)))
+	s := newSchedule(500, 0, time.Second, rand.New(rand.NewPCG(1, 2)))
 	last := time.Duration(-1)
 	for cycle := range uint64(4) {
 		seen := map[int32]bool{}
@@ -104,21 +118,26 @@ func TestReportIsOnePageAndJSON(t *testing.T) {
 	require.NoError(t, err)
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal(b, &fields))
-	require.Equal(t, map[string]any{
+	none := map[string]any{"p50": 0.0, "p99": 0.0, "max": 0.0}
+	for name, want := range map[string]any{
 		"conns": map[string]any{"requested": 10.0, "established": 0.0, "failed": 0.0},
 		"silent": map[string]any{
-			"count": 0.0, "closed": 1.0, "early": 0.0, "unclosed": 0.0,
-			"late_ms": map[string]any{"p50": 0.0, "p99": 0.0, "max": 0.0},
+			"count": 0.0, "closed": 1.0, "early": 0.0, "unclosed": 0.0, "late_ms": none, "first_to_last_s": 0.0,
 		},
-		"live": map[string]any{
-			"count": 0.0, "wrongly_closed": 0.0, "heartbeats": 7.0,
-			"rtt_ms": map[string]any{"p50": 0.0, "p99": 0.0, "max": 0.0},
+		"live": map[string]any{"count": 0.0, "wrongly_closed": 0.0, "heartbeats": 7.0, "rtt_ms": none},
+		"server": map[string]any{
+			"processes": 0.0, "rss_bytes": 12_300_000.0, "steady_rss_bytes": 0.0, "bytes_per_conn": 0.0,
+			"steady_cores": 0.0, "cpu_seconds": 1.5,
 		},
-		"server":             map[string]any{"rss_bytes": 12_300_000.0, "cpu_seconds": 1.5},
+		"client": map[string]any{
+			"rss_bytes": 0.0, "bytes_per_conn": 0.0, "steady_cores": 0.0, "lag_ms": none, "other_cores": 0.0,
+		},
 		"connect_per_second": 0.0,
 		"verdict":            "fail",
 		"reasons":            []any{"3 of them"},
-	}, fields)
+	} {
+		require.Equal(t, want, fields[name], name)
+	}
 	require.Error(t, r.writeJSON(filepath.Join(file, "no such folder", "r.json")))
 }
 

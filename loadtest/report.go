@@ -7,8 +7,6 @@ import (
 	"os"
 	"text/tabwriter"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 const (
@@ -18,58 +16,165 @@ const (
 
 // report is what a run has found. Its JSON form is for other programs.
 type report struct {
-	Conns struct {
+	Date    string      `json:"date"`
+	Command string      `json:"command"`
+	Machine machine     `json:"machine"`
+	Run     runSettings `json:"run"`
+	Conns   struct {
 		Requested   int `json:"requested"`
 		Established int `json:"established"`
 		Failed      int `json:"failed"`
 	} `json:"conns"`
 	Silent struct {
-		Count    int     `json:"count"`
-		Closed   int     `json:"closed"`
-		Early    int     `json:"early"`
-		Unclosed int     `json:"unclosed"`
-		LateMs   latency `json:"late_ms"` // after the timeout
+		Count        int     `json:"count"`
+		Closed       int     `json:"closed"`
+		Early        int     `json:"early"`
+		Unclosed     int     `json:"unclosed"`
+		LateMs       latency `json:"late_ms"` // after the timeout
+		FirstToLastS float64 `json:"first_to_last_s"`
 	} `json:"silent"`
 	Live struct {
 		Count         int     `json:"count"`
 		WronglyClosed int     `json:"wrongly_closed"`
 		Heartbeats    int64   `json:"heartbeats"`
-		RTTMs         latency `json:"rtt_ms"` // from when a heartbeat was due to its answer
+		RTTMs         latency `json:"rtt_ms"` // from when a heartbeat was due to its answer, since all are open
 	} `json:"live"`
+	Phases           []phaseReport `json:"phases"`
 	Server           *serverReport `json:"server"` // null for a server that is not our own
+	Client           clientReport  `json:"client"`
 	ConnectPerSecond float64       `json:"connect_per_second"`
 	Verdict          string        `json:"verdict"`
 	Reasons          []string      `json:"reasons"`
 }
 
-// serverReport is what a server of our own has used, until its end.
+// runSettings says what was run, as it was after defaults.
+type runSettings struct {
+	Server    string  `json:"server"` // heartwheel, a baseline, or an address
+	Procs     int     `json:"procs"`
+	Workers   int     `json:"workers"`
+	IntervalS float64 `json:"interval_s"`
+	TimeoutS  float64 `json:"timeout_s"`
+	TickMs    float64 `json:"tick_ms"`
+	QuantumMs float64 `json:"quantum_ms"`
+	Reply     bool    `json:"reply"`
+	Probes    int     `json:"probes"`
+	Storm     bool    `json:"storm"`
+}
+
+// phaseReport is a part of the run: how long the answers took, and for the probes
+// apart.
+type phaseReport struct {
+	Phase    string  `json:"phase"`
+	RTTMs    latency `json:"rtt_ms"`
+	ProbesMs latency `json:"probes_ms"`
+}
+
+// serverReport is what servers of our own have used: all of them together.
 type serverReport struct {
-	RSSBytes   int64   `json:"rss_bytes"` // at its peak
-	CPUSeconds float64 `json:"cpu_seconds"`
+	Processes    int     `json:"processes"`
+	RSSBytes     int64   `json:"rss_bytes"`        // at the peak of each
+	SteadyRSS    int64   `json:"steady_rss_bytes"` // with all connections
+	BytesPerConn float64 `json:"bytes_per_conn"`   // that, less what they had without any
+	SteadyCores  float64 `json:"steady_cores"`     // processors kept busy while nobody is closed
+	CPUSeconds   float64 `json:"cpu_seconds"`      // until their end
 }
 
-// latency is a distribution in milliseconds.
-type latency struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
+// clientReport is what this program has used.
+type clientReport struct {
+	RSSBytes     int64   `json:"rss_bytes"`
+	BytesPerConn float64 `json:"bytes_per_conn"`
+	SteadyCores  float64 `json:"steady_cores"`
+	LagMs        latency `json:"lag_ms"` // from when a heartbeat was due until it was sent
+	OtherCores   float64 `json:"other_cores"`
 }
 
-// histograms hold microseconds, up to ten minutes.
-func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(1, (10 * time.Minute).Microseconds(), 3)
+// newReport judges a whole run.
+func newReport(cfg config, p plan, res *result, m *meter) *report {
+	r := &report{
+		Date:    time.Now().Format(time.DateOnly),
+		Command: "go run ./loadtest" + cfg.given,
+		Machine: thisMachine(p.limit),
+		Run:     cfg.settings(p),
+		Verdict: pass,
+		Reasons: []string{},
+	}
+	r.Conns.Requested, r.Conns.Established, r.Conns.Failed = cfg.conns+cfg.probes, res.established, res.failed
+	r.Silent.Count, r.Silent.Closed, r.Silent.Early, r.Silent.Unclosed = res.silent, res.closed, res.early, res.unclosed
+	r.Silent.LateMs = res.late.latency()
+	r.Silent.FirstToLastS = (res.lastClose - res.firstClose).Seconds()
+	r.Live.Count, r.Live.WronglyClosed, r.Live.Heartbeats = res.live, res.wronglyClosed+res.starved, res.heartbeats
+	r.Live.RTTMs = res.sinceOpen().latency()
+	for i := range phases {
+		r.Phases = append(r.Phases, phaseReport{phaseNames[i], res.rtt[i].latency(), res.probing[i].latency()})
+	}
+	r.ConnectPerSecond = float64(res.established) / res.ramp.Seconds()
+
+	servers, self, others := m.cores()
+	total := float64(max(res.established, 1))
+	r.Client = clientReport{
+		RSSBytes:     m.selfRSS,
+		BytesPerConn: float64(m.selfRSS-m.selfIdleRSS) / total,
+		SteadyCores:  self,
+		LagMs:        res.lag.latency(),
+		OtherCores:   others,
+	}
+	if p.procs > 0 {
+		r.Server = &serverReport{Processes: p.procs, SteadyRSS: m.rss, BytesPerConn: float64(m.rss-m.idleRSS) / total, SteadyCores: servers}
+	}
+	r.judge(cfg, res)
+	return r
 }
 
-func record(h *hdrhistogram.Histogram, d time.Duration) {
-	_ = h.RecordValue(min(max(d.Microseconds(), 1), h.HighestTrackableValue()))
+func (cfg config) settings(p plan) runSettings {
+	s := runSettings{
+		Server:    "heartwheel",
+		Procs:     p.procs,
+		Workers:   p.workers,
+		IntervalS: cfg.interval.Seconds(),
+		TimeoutS:  cfg.timeout.Seconds(),
+		TickMs:    cfg.tick.Seconds() * 1000,
+		QuantumMs: cfg.quantum.Seconds() * 1000,
+		Reply:     cfg.reply,
+		Probes:    cfg.probes,
+		Storm:     cfg.storm,
+	}
+	switch {
+	case cfg.addr != "":
+		s.Server = cfg.addr
+	case cfg.baseline != "":
+		s.Server = cfg.baseline
+	}
+	return s
 }
 
-func latencyOf(h *hdrhistogram.Histogram) latency {
-	const usPerMs = 1000.0
-	return latency{
-		P50: float64(h.ValueAtQuantile(50)) / usPerMs,
-		P99: float64(h.ValueAtQuantile(99)) / usPerMs,
-		Max: float64(h.Max()) / usPerMs,
+// judge says why the run has not passed, if it has not.
+func (r *report) judge(cfg config, res *result) {
+	if res.failed > 0 {
+		r.fail("%d of %d connections failed, the first with: %v", res.failed, r.Conns.Requested, res.firstFailure)
+	}
+	if res.early > 0 {
+		r.fail("%d silent connections were closed before the timeout of %v", res.early, cfg.timeout)
+	}
+	if res.unclosed > 0 {
+		r.fail("%d of %d silent connections were not closed within %v after their timeout", res.unclosed, res.silent, cfg.margin())
+	}
+	if res.tardy > 0 {
+		r.fail("%d of %d silent connections were closed more than %v after their timeout", res.tardy, res.silent, cfg.margin())
+	}
+	if res.wronglyClosed > 0 {
+		r.fail("%d live connections were closed", res.wronglyClosed)
+	}
+	if res.starved > 0 {
+		r.fail("%d live connections were closed because this program sent their heartbeats too late: the machine is overloaded", res.starved)
+	}
+	if res.unsent > 0 {
+		r.fail("%d heartbeats could not be sent", res.unsent)
+	}
+	if res.unanswered > 0 {
+		r.fail("%d heartbeats had no answer for more than %v", res.unanswered, cfg.margin())
+	}
+	if res.stray > 0 {
+		r.fail("%d answers that nobody expects", res.stray)
 	}
 }
 
@@ -96,15 +201,23 @@ func (r *report) writeTable(out io.Writer) {
 	row("connections\trequested %d\testablished %d\tfailed %d\t%.0f/s", r.Conns.Requested, r.Conns.Established, r.Conns.Failed, r.ConnectPerSecond)
 	row("silent\tcount %d\tclosed %d\tearly %d\tunclosed %d", r.Silent.Count, r.Silent.Closed, r.Silent.Early, r.Silent.Unclosed)
 	if r.Silent.Closed > 0 {
-		row("  late\tp50 %.1f ms\tp99 %.1f ms\tmax %.1f ms\t", r.Silent.LateMs.P50, r.Silent.LateMs.P99, r.Silent.LateMs.Max)
+		row("  late\tp50 %.1f ms\tp99 %.1f ms\tmax %.1f ms\tfirst to last %.2f s", r.Silent.LateMs.P50, r.Silent.LateMs.P99, r.Silent.LateMs.Max, r.Silent.FirstToLastS)
 	}
 	row("live\tcount %d\twrongly closed %d\theartbeats %d\t", r.Live.Count, r.Live.WronglyClosed, r.Live.Heartbeats)
-	if r.Live.Heartbeats > 0 {
-		row("  round trip\tp50 %.2f ms\tp99 %.2f ms\tmax %.2f ms\t", r.Live.RTTMs.P50, r.Live.RTTMs.P99, r.Live.RTTMs.Max)
+	latencyRow := func(name string, l latency) {
+		if l != (latency{}) {
+			row("  %s\tp50 %.2f ms\tp99 %.2f ms\tmax %.2f ms\t", name, l.P50, l.P99, l.Max)
+		}
 	}
-	if r.Server != nil {
-		row("server\tpeak RSS %.1f MB\tCPU %.2f s\t\t", float64(r.Server.RSSBytes)/1e6, r.Server.CPUSeconds)
+	latencyRow("round trip", r.Live.RTTMs)
+	for _, p := range r.Phases {
+		latencyRow("probes, "+p.Phase, p.ProbesMs)
 	}
+	if s := r.Server; s != nil {
+		row("server\t%d processes\tpeak RSS %.1f MB\tCPU %.2f s\t", s.Processes, float64(s.RSSBytes)/1e6, s.CPUSeconds)
+		row("  steady\t%.3f cores\t%.0f bytes per connection\t\t", s.SteadyCores, s.BytesPerConn)
+	}
+	row("this program\t%.3f cores\t%.0f bytes per connection\tsent late p99 %.2f ms\tothers %.2f cores", r.Client.SteadyCores, r.Client.BytesPerConn, r.Client.LagMs.P99, r.Client.OtherCores)
 	_ = w.Flush()
 	for _, reason := range r.Reasons {
 		fmt.Fprintf(out, "reason: %s\n", reason)

@@ -6,7 +6,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// result is what has happened to the connections.
+// result is what has happened to the connections of one worker, or of all.
 type result struct {
 	established, failed          int
 	silent, closed, early        int
@@ -17,45 +17,92 @@ type result struct {
 	unanswered                   int64 // for more than margin
 	ramp                         time.Duration
 	firstFailure                 error
-	late, rtt                    *hdrhistogram.Histogram
+	firstClose, lastClose        time.Duration // of silent ones
+
+	late    histogram         // after the timeout
+	lag     histogram         // from when a heartbeat was due until it was sent
+	rtt     [phases]histogram // from when a heartbeat was due to its answer
+	probing [phases]histogram // the same of the probes
 }
 
-// report judges the whole run.
-func (res *result) report(cfg config) *report {
-	r := &report{Verdict: pass, Reasons: []string{}}
-	r.Conns.Requested, r.Conns.Established, r.Conns.Failed = cfg.conns, res.established, res.failed
-	r.Silent.Count, r.Silent.Closed, r.Silent.Early, r.Silent.Unclosed = res.silent, res.closed, res.early, res.unclosed
-	r.Silent.LateMs = latencyOf(res.late)
-	r.Live.Count, r.Live.WronglyClosed, r.Live.Heartbeats = res.live, res.wronglyClosed+res.starved, res.heartbeats
-	r.Live.RTTMs = latencyOf(res.rtt)
-	r.ConnectPerSecond = float64(res.established) / res.ramp.Seconds()
+// add adds what another worker has seen.
+func (res *result) add(other *result) {
+	res.established += other.established
+	res.failed += other.failed
+	res.silent += other.silent
+	res.closed += other.closed
+	res.early += other.early
+	res.unclosed += other.unclosed
+	res.live += other.live
+	res.wronglyClosed += other.wronglyClosed
+	res.starved += other.starved
+	res.tardy += other.tardy
+	res.heartbeats += other.heartbeats
+	res.unsent += other.unsent
+	res.stray += other.stray
+	res.unanswered += other.unanswered
+	if res.firstFailure == nil {
+		res.firstFailure = other.firstFailure
+	}
+	if other.firstClose > 0 && (res.firstClose == 0 || other.firstClose < res.firstClose) {
+		res.firstClose = other.firstClose
+	}
+	res.lastClose = max(res.lastClose, other.lastClose)
+	res.late.add(other.late)
+	res.lag.add(other.lag)
+	for p := range phases {
+		res.rtt[p].add(other.rtt[p])
+		res.probing[p].add(other.probing[p])
+	}
+}
 
-	if res.failed > 0 {
-		r.fail("%d of %d connections failed, the first with: %v", res.failed, cfg.conns, res.firstFailure)
+// sinceOpen returns the round trips of all phases after the ramp.
+func (res *result) sinceOpen() *histogram {
+	all := new(histogram)
+	for p := ramping + 1; p < phases; p++ {
+		all.add(res.rtt[p])
 	}
-	if res.early > 0 {
-		r.fail("%d silent connections were closed before the timeout of %v", res.early, cfg.timeout)
+	return all
+}
+
+// histogram holds microseconds, up to ten minutes, with an error of a hundredth.
+// It takes no memory before it is used.
+type histogram struct{ h *hdrhistogram.Histogram }
+
+func (h *histogram) make() {
+	const digits = 2
+	if h.h == nil {
+		h.h = hdrhistogram.New(1, (10 * time.Minute).Microseconds(), digits)
 	}
-	if res.unclosed > 0 {
-		r.fail("%d of %d silent connections were not closed within %v after their timeout", res.unclosed, res.silent, cfg.margin())
+}
+
+func (h *histogram) record(d time.Duration) {
+	h.make()
+	_ = h.h.RecordValue(min(max(d.Microseconds(), 1), h.h.HighestTrackableValue()))
+}
+
+func (h *histogram) add(other histogram) {
+	if other.h != nil {
+		h.make()
+		h.h.Merge(other.h)
 	}
-	if res.tardy > 0 {
-		r.fail("%d of %d silent connections were closed more than %v after their timeout", res.tardy, res.silent, cfg.margin())
+}
+
+func (h *histogram) latency() latency {
+	if h.h == nil {
+		return latency{}
 	}
-	if res.wronglyClosed > 0 {
-		r.fail("%d live connections were closed", res.wronglyClosed)
+	const usPerMs = 1000.0
+	return latency{
+		P50: float64(h.h.ValueAtQuantile(50)) / usPerMs,
+		P99: float64(h.h.ValueAtQuantile(99)) / usPerMs,
+		Max: float64(h.h.Max()) / usPerMs,
 	}
-	if res.starved > 0 {
-		r.fail("%d live connections were closed because this program sent their heartbeats too late: the machine is overloaded", res.starved)
-	}
-	if res.unsent > 0 {
-		r.fail("%d heartbeats could not be sent", res.unsent)
-	}
-	if res.unanswered > 0 {
-		r.fail("%d heartbeats had no answer for more than %v", res.unanswered, cfg.margin())
-	}
-	if res.stray > 0 {
-		r.fail("%d answers that nobody expects", res.stray)
-	}
-	return r
+}
+
+// latency is a distribution in milliseconds.
+type latency struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
 }

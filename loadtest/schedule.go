@@ -11,6 +11,7 @@ import (
 // interval, at a phase that has nothing to do with the order in which the
 // connections are opened.
 type schedule struct {
+	start    time.Duration
 	interval time.Duration
 	phase    []time.Duration // of each connection
 	order    []int32         // the connections by their phase
@@ -18,8 +19,8 @@ type schedule struct {
 	next     int // in order
 }
 
-func newSchedule(conns int, interval time.Duration, rnd *rand.Rand) *schedule {
-	s := &schedule{interval: interval, phase: make([]time.Duration, conns), order: make([]int32, conns)}
+func newSchedule(conns int, start, interval time.Duration, rnd *rand.Rand) *schedule {
+	s := &schedule{start: start, interval: interval, phase: make([]time.Duration, conns), order: make([]int32, conns)}
 	for i := range s.phase {
 		s.phase[i] = time.Duration(rnd.Int64N(int64(interval)))
 		s.order[i] = int32(i)
@@ -30,7 +31,7 @@ func newSchedule(conns int, interval time.Duration, rnd *rand.Rand) *schedule {
 
 // due returns when a connection was to send its heartbeat of a cycle.
 func (s *schedule) due(conn int32, cycle uint64) time.Duration {
-	return time.Duration(cycle)*s.interval + s.phase[conn]
+	return s.start + time.Duration(cycle)*s.interval + s.phase[conn]
 }
 
 // peek returns when the next heartbeat is due.

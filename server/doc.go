@@ -13,6 +13,8 @@
 //	any line   the same line
 //	PING       PONG
 //	PING x     PONG x
+//	BEAT       nothing: a heartbeat for peers that need no answer
+//	BEAT x     nothing
 //	QUIT       BYE, and the connection is closed
 //
 // Only a whole line is a heartbeat. What the server says unasked, before it closes

@@ -8,6 +8,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 
 	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
+	"github.com/heartwheel-go/heartwheel/internal/protocol"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
@@ -22,7 +23,7 @@ type handler struct {
 // session is the Context of a connection that has something to remember: most
 // have not.
 type session struct {
-	lines
+	protocol.Lines
 	lingering bool // the last word is said, and what still comes is dropped
 	dropped   int  // bytes
 }
@@ -63,9 +64,9 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	if s != nil && s.lingering {
 		return h.linger(s, len(buf))
 	}
-	var stream lines
+	var stream protocol.Lines
 	if s != nil {
-		stream = s.lines
+		stream = s.Lines
 	}
 	pooled := h.buffer()
 	defer h.answers.Put(pooled)
@@ -82,12 +83,12 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 			return gnet.Close
 		}
 	}
-	if s == nil && (tooLong || len(stream.partial) > 0) {
+	if s == nil && (tooLong || stream.Partial()) {
 		s = new(session)
 		c.SetContext(s)
 	}
 	if s != nil {
-		s.lines = stream
+		s.Lines = stream
 	}
 	if tooLong {
 		return h.beginLinger(c, s)
@@ -96,18 +97,18 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 }
 
 // answerAll answers each whole line in buf. A whole line is a heartbeat.
-func (h *handler) answerAll(c gnet.Conn, stream *lines, buf, out []byte) (_ []byte, action gnet.Action, tooLong bool) {
+func (h *handler) answerAll(c gnet.Conn, stream *protocol.Lines, buf, out []byte) (_ []byte, action gnet.Action, tooLong bool) {
 	heartbeat := false
 	for len(buf) > 0 && action == gnet.None && !tooLong {
 		var line, ending []byte
-		line, ending, buf, tooLong = stream.next(buf, h.cfg.MaxLine)
+		line, ending, buf, tooLong = stream.Next(buf, h.cfg.MaxLine)
 		switch {
 		case tooLong:
 			out = append(out, "ERR line too long\n"...)
 		case ending != nil:
 			heartbeat = true
 			var last bool
-			if out, last = answer(out, line, ending); last {
+			if out, last = protocol.Answer(out, line, ending); last {
 				action = gnet.Close
 			}
 		}
@@ -123,7 +124,7 @@ func (h *handler) answerAll(c gnet.Conn, stream *lines, buf, out []byte) (_ []by
 // last word away before the peer has read it.
 func (h *handler) beginLinger(c gnet.Conn, s *session) gnet.Action {
 	h.longLines.Add(1)
-	s.lingering, s.partial = true, nil
+	s.lingering, s.Lines = true, protocol.Lines{}
 	if c.OutboundBuffered() > 0 || closeWrite(c) != nil {
 		return gnet.Close
 	}

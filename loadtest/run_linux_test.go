@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 )
 
 // The main job, small: a real server in its own process, and 200 connections.
@@ -25,10 +27,7 @@ func TestRunWithAServerOfItsOwn(t *testing.T) {
 		"-timeout", "1s", "-tick", "20ms", "-ramp", "1000", "-duration", "3s", "-json", file)
 	require.Zero(t, exit, "%s%s", stdout, stderr)
 	require.True(t, strings.HasSuffix(stdout, "verdict pass\n"), stdout)
-	var r report
-	b, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(b, &r))
+	r := readReport(t, file)
 	require.Equal(t, 200, r.Conns.Established)
 	require.Equal(t, 50, r.Silent.Closed)
 	require.Zero(t, r.Silent.Early)
@@ -39,6 +38,13 @@ func TestRunWithAServerOfItsOwn(t *testing.T) {
 	require.Positive(t, r.Server.RSSBytes)
 	require.Positive(t, r.Server.CPUSeconds)
 	require.Empty(t, r.Reasons)
+}
+
+func readReport(t *testing.T, file string) (r report) {
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &r))
+	return r
 }
 
 // behaviour is a server that does something wrong. It gets each line and what
@@ -206,11 +212,10 @@ func TestNobodyListens(t *testing.T) {
 	require.Contains(t, stdout, "10 of 10 connections failed, the first with: connect: connection refused")
 }
 
-func TestTooManyConnectionsForThisProcess(t *testing.T) {
-	exit, _, stderr := load("-conns", "100000000")
+func TestMachineThatIsTooSmall(t *testing.T) {
+	exit, _, stderr := load("-conns", "10000000")
 	require.Equal(t, exitFailure, exit)
-	require.Contains(t, stderr, "loadtest: 100000000 connections don't fit into this process, which may have ")
-	require.Contains(t, stderr, "see ulimit -n")
+	require.Regexp(t, `(?m)^loadtest: [0-9.]+ GB of memory are available, and this run needs 1[0-9]{2}\.[0-9] GB$`, stderr)
 }
 
 func TestServerThatDoesNotStart(t *testing.T) {
@@ -267,15 +272,102 @@ func TestAnswersInPieces(t *testing.T) {
 // A heartbeat that this program got around to sending late has waited since it
 // was due.
 func TestRoundTripsCountFromWhenAHeartbeatWasDue(t *testing.T) {
-	d := &driver{
-		schedule: newSchedule(1, time.Second, rand.New(rand.NewPCG(1, 2))),
-		result:   result{rtt: newHistogram()},
-	}
-	due := d.schedule.due(0, 7)
+	w := new(shared).newWorker(role{conns: 1, interval: time.Second}, rand.New(rand.NewPCG(1, 2)))
+	due := w.beats.due(0, 7)
+	w.line = &timeline{steady: 1, closing: time.Hour}
 	c := &conn{state: live, sent: due + 400*time.Millisecond, unanswered: 7, next: 9}
-	d.answers(0, c, []byte("PONG 7\n"), due+500*time.Millisecond)
-	require.InDelta(t, 500, latencyOf(d.result.rtt).Max, 1)
-	d.giveUpWaiting(0, c, due+4*time.Second)
-	require.InDelta(t, 3000, latencyOf(d.result.rtt).Max, 5, "the second was due a second later")
-	require.EqualValues(t, 1, d.result.unanswered)
+	w.answers(0, c, []byte("PONG 7\n"), due+500*time.Millisecond)
+	require.InEpsilon(t, 500, w.result.rtt[steady].latency().Max, 0.01)
+	w.giveUpWaiting(0, c, due+4*time.Second)
+	require.InEpsilon(t, 3000, w.result.rtt[steady].latency().Max, 0.01, "the second was due a second later")
+	require.EqualValues(t, 1, w.result.unanswered)
+}
+
+// Each thread has descriptors of its own, and each server its share of the
+// connections.
+func TestSeveralProcesses(t *testing.T) {
+	limit, ok := rlimit.Files()
+	require.True(t, ok)
+	file := filepath.Join(t.TempDir(), "report.json")
+	exit, stdout, stderr := load("-conns", "600", "-procs", "3", "-interval", "200ms", "-timeout", "1500ms",
+		"-tick", "20ms", "-ramp", "2000", "-duration", "3s", "-probes", "10", "-json", file)
+	require.Zero(t, exit, "%s%s", stdout, stderr)
+	r := readReport(t, file)
+	require.Equal(t, 610, r.Conns.Established)
+	require.Equal(t, 60, r.Silent.Closed)
+	require.Equal(t, 550, r.Live.Count)
+	require.Equal(t, 3, r.Server.Processes)
+	require.Equal(t, 3, r.Run.Workers)
+	require.Equal(t, limit, r.Machine.Files)
+	require.Positive(t, r.Server.BytesPerConn)
+	require.Positive(t, r.Server.SteadyCores)
+	require.Len(t, r.Phases, int(phases))
+	for _, p := range r.Phases[steady:] {
+		require.Positive(t, p.RTTMs.P50, p.Phase)
+		require.Positive(t, p.ProbesMs.P50, p.Phase)
+	}
+}
+
+// With descriptors of their own, all threads together have more than one process
+// may have.
+func TestThreadsWithDescriptorsOfTheirOwn(t *testing.T) {
+	cfg, err := parse([]string{"-conns", "4", "-interval", "100ms", "-timeout", "500ms", "-duration", "700ms"}, io.Discard)
+	require.NoError(t, err)
+	addr := misbehave(t, func(c net.Conn, line string, _ int) bool { pong(c, line); return true })
+	c, err := newCrew(cfg, plan{workers: 2, ownFiles: true})
+	require.NoError(t, err)
+	before := rlimit.Open()
+	res, err := c.drive(t.Context(), []string{addr}, newMeter())
+	require.NoError(t, err)
+	require.Equal(t, 4, res.established)
+	require.LessOrEqual(t, rlimit.Open(), before+4, "the descriptors of the servers' ends, but not of the threads'")
+	c.dismiss()
+	require.Eventually(t, func() bool { return rlimit.Open() <= before }, 5*time.Second, 10*time.Millisecond,
+		"what a thread had open is closed, so the servers' ends are closed too")
+}
+
+func TestStorm(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.json")
+	exit, stdout, stderr := load("-storm", "-conns", "500", "-probes", "20", "-interval", "500ms", "-timeout", "2s",
+		"-tick", "20ms", "-ramp", "5000", "-duration", "4s", "-json", file)
+	require.Zero(t, exit, "%s%s", stdout, stderr)
+	r := readReport(t, file)
+	require.Equal(t, 500, r.Silent.Closed)
+	require.Equal(t, 20, r.Live.Count)
+	require.Less(t, r.Silent.FirstToLastS, stormTime.Seconds()+2.2, "all deadlines are within a second")
+	require.Greater(t, r.Silent.FirstToLastS, 0.5)
+	require.Positive(t, r.Phases[closing].ProbesMs.P50)
+}
+
+func TestHeartbeatsWithoutAnAnswer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.json")
+	exit, stdout, stderr := load("-reply=false", "-quantum", "20ms", "-conns", "200", "-probes", "10", "-interval", "300ms", "-timeout", "1500ms",
+		"-tick", "20ms", "-ramp", "2000", "-duration", "3s", "-json", file)
+	require.Zero(t, exit, "%s%s", stdout, stderr)
+	r := readReport(t, file)
+	require.Equal(t, 20, r.Silent.Closed)
+	require.Zero(t, r.Live.RTTMs, "nobody answers")
+	require.Positive(t, r.Phases[steady].ProbesMs.P50)
+	require.LessOrEqual(t, r.Client.LagMs.P50, 20.2)
+	require.Greater(t, r.Live.Heartbeats, int64(190*8))
+}
+
+func TestBaselines(t *testing.T) {
+	for _, kind := range []string{"gnet", "net"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "report.json")
+			exit, stdout, stderr := load("-baseline", kind, "-conns", "100", "-interval", "200ms", "-timeout", "1s",
+				"-ramp", "1000", "-duration", "3s", "-json", file)
+			require.Zero(t, exit, "%s%s", stdout, stderr)
+			r := readReport(t, file)
+			require.Equal(t, kind, r.Run.Server)
+			require.Greater(t, r.Live.Heartbeats, int64(90*10))
+			want := 0 // nobody
+			if kind == "net" {
+				want = 10
+			}
+			require.Equal(t, want, r.Silent.Closed)
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package server
+package protocol
 
 import (
 	"bytes"
@@ -10,11 +10,11 @@ import (
 )
 
 // feed gives chunks to lines and returns the lines with their endings.
-func feed(l *lines, limit int, chunks ...[]byte) (got []string, tooLong bool) {
+func feed(l *Lines, limit int, chunks ...[]byte) (got []string, tooLong bool) {
 	for _, buf := range chunks {
 		for len(buf) > 0 {
 			var line, ending []byte
-			line, ending, buf, tooLong = l.next(buf, limit)
+			line, ending, buf, tooLong = l.Next(buf, limit)
 			if tooLong {
 				return got, true
 			}
@@ -54,7 +54,7 @@ func TestLines(t *testing.T) {
 	} {
 		for i := 0; i <= len(c.stream); i++ {
 			for j := i; j <= len(c.stream); j++ {
-				var l lines
+				var l Lines
 				got, tooLong := feed(&l, 8, []byte(c.stream[:i]), []byte(c.stream[i:j]), []byte(c.stream[j:]))
 				require.Equal(t, c.want, got, "%q split at %d and %d", c.stream, i, j)
 				require.Equal(t, c.tooLong, tooLong, "%q split at %d and %d", c.stream, i, j)
@@ -67,21 +67,21 @@ func TestLines(t *testing.T) {
 }
 
 func TestNoLimit(t *testing.T) {
-	var l lines
+	var l Lines
 	got, tooLong := feed(&l, math.MaxInt, []byte("PI"), []byte("NG\r\n"))
 	require.False(t, tooLong)
 	require.Equal(t, []string{"PING|\r\n"}, got)
 }
 
 func TestLargeBuffersAreNotKept(t *testing.T) {
-	var l lines
-	_, _, _, tooLong := l.next(bytes.Repeat([]byte("x"), 10*maxKept), 1<<20)
+	var l Lines
+	_, _, _, tooLong := l.Next(bytes.Repeat([]byte("x"), 10*maxKept), 1<<20)
 	require.False(t, tooLong)
-	line, _, _, _ := l.next([]byte("\n"), 1<<20)
+	line, _, _, _ := l.Next([]byte("\n"), 1<<20)
 	require.Len(t, line, 10*maxKept)
 	require.Nil(t, l.partial)
-	_, _, _, _ = l.next([]byte("xy"), 1<<20)
-	_, _, _, _ = l.next([]byte("z\n"), 1<<20)
+	_, _, _, _ = l.Next([]byte("xy"), 1<<20)
+	_, _, _, _ = l.Next([]byte("z\n"), 1<<20)
 	require.NotNil(t, l.partial)
 	require.Empty(t, l.partial)
 }
@@ -110,31 +110,10 @@ func FuzzLines(f *testing.F) {
 			chunks = append(chunks, rest[:n])
 			rest = rest[n:]
 		}
-		var l lines
+		var l Lines
 		got, tooLong := feed(&l, int(limit), chunks...)
 		require.Equal(t, want, got)
 		require.Equal(t, wantTooLong, tooLong)
 		require.LessOrEqual(t, len(l.partial), int(limit)+2)
 	})
-}
-
-func TestAnswer(t *testing.T) {
-	for _, c := range []struct {
-		line, want string
-		last       bool
-	}{
-		{"", "\n", false},
-		{"hello", "hello\n", false},
-		{"PING", "PONG\n", false},
-		{"PING 17", "PONG 17\n", false},
-		{"PING  two spaces ", "PONG  two spaces \n", false},
-		{"PINGX", "PINGX\n", false},
-		{"ping", "ping\n", false},
-		{"QUIT", "BYE\n", true},
-		{"QUIT now", "QUIT now\n", false},
-	} {
-		out, last := answer([]byte("before "), []byte(c.line), []byte("\n"))
-		require.Equal(t, "before "+c.want, string(out))
-		require.Equal(t, c.last, last)
-	}
 }

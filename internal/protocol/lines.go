@@ -1,20 +1,25 @@
-package server
+// Package protocol is the protocol of package server, where it is described:
+// lines, and what is answered to them.
+package protocol
 
 import "bytes"
 
-// lines cuts a stream of bytes into lines, however it arrives.
-type lines struct {
+// Lines cuts a stream of bytes into lines, however it arrives.
+type Lines struct {
 	partial []byte // the beginning of a line whose end has not come
 }
+
+// Partial reports whether the beginning of a line waits for its end.
+func (l *Lines) Partial() bool { return len(l.partial) > 0 }
 
 // maxKept is the largest buffer that a connection keeps for its next line.
 const maxKept = 1 << 10
 
-// next takes the first line off buf. A line comes without its ending, \n or \r\n,
+// Next takes the first line off buf. A line comes without its ending, \n or \r\n,
 // which is returned too; both are valid until the next call. Where no line is
 // complete, line is nil, rest is empty, and what there is of it is kept. tooLong
 // says that the line is longer than limit, whether or not its end is there.
-func (l *lines) next(buf []byte, limit int) (line, ending, rest []byte, tooLong bool) {
+func (l *Lines) Next(buf []byte, limit int) (line, ending, rest []byte, tooLong bool) {
 	end := bytes.IndexByte(buf, '\n')
 	whole := end >= 0
 	if whole {
@@ -55,22 +60,4 @@ func cutEnding(line []byte, whole bool) (text, ending []byte) {
 	}
 	text = bytes.TrimSuffix(text, []byte("\r"))
 	return text, line[len(text):]
-}
-
-var (
-	ping = []byte("PING")
-	quit = []byte("QUIT")
-)
-
-// answer appends the answer to a line. last says that it is the last one.
-func answer(out, line, ending []byte) (_ []byte, last bool) {
-	switch rest, isPing := bytes.CutPrefix(line, ping); {
-	case bytes.Equal(line, quit):
-		out, last = append(out, "BYE"...), true
-	case isPing && (len(rest) == 0 || rest[0] == ' '):
-		out = append(append(out, "PONG"...), rest...)
-	default:
-		out = append(out, line...)
-	}
-	return append(out, ending...), last
 }

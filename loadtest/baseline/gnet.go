@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net"
+	"runtime"
+	"sync"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
+	"github.com/heartwheel-go/heartwheel/internal/protocol"
+)
+
+// serveGnet is package server without keepalive and what builds on it. It does
+// the same for each line, with as many loops.
+func serveGnet(ctx context.Context, addr string, listening func(net.Addr)) error {
+	// Port 0 is another port for each loop.
+	claim, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	addr = claim.Addr().String()
+	_ = claim.Close()
+	return gnet.Run(&bare{ctx: ctx, listening: listening}, "tcp://"+addr,
+		gnet.WithNumEventLoop(runtime.GOMAXPROCS(0)),
+		gnet.WithReusePort(true),
+		gnet.WithReuseAddr(true),
+		gnet.WithLogger(silence{}),
+	)
+}
+
+type bare struct {
+	gnet.BuiltinEventEngine
+	ctx       context.Context
+	listening func(net.Addr)
+	answers   sync.Pool // of *[]byte
+}
+
+func (b *bare) OnBoot(eng gnet.Engine) gnet.Action {
+	addr, err := gnetaddr.Of(eng)
+	if err != nil {
+		slog.Error("no address", "error", err)
+		return gnet.Shutdown
+	}
+	context.AfterFunc(b.ctx, func() { _ = eng.Stop(b.ctx) })
+	b.listening(addr)
+	return gnet.None
+}
+
+func (b *bare) OnTraffic(c gnet.Conn) (action gnet.Action) {
+	buf, _ := c.Next(-1)
+	kept, _ := c.Context().(*protocol.Lines)
+	var stream protocol.Lines
+	if kept != nil {
+		stream = *kept
+	}
+	pooled, ok := b.answers.Get().(*[]byte)
+	if !ok {
+		pooled = new([]byte)
+	}
+	defer b.answers.Put(pooled)
+	out := (*pooled)[:0]
+	for len(buf) > 0 && action == gnet.None {
+		var line, ending []byte
+		line, ending, buf, _ = stream.Next(buf, math.MaxInt)
+		if ending == nil {
+			break
+		}
+		var last bool
+		if out, last = protocol.Answer(out, line, ending); last {
+			action = gnet.Close
+		}
+	}
+	*pooled = out[:0]
+	if len(out) > 0 {
+		if _, err := c.Write(out); err != nil {
+			return gnet.None
+		}
+	}
+	if kept == nil && stream.Partial() {
+		kept = new(protocol.Lines)
+		c.SetContext(kept)
+	}
+	if kept != nil {
+		*kept = stream
+	}
+	return action
+}
+
+// silence lets gnet log nothing.
+type silence struct{}
+
+func (silence) Debugf(string, ...any) {}
+func (silence) Infof(string, ...any)  {}
+func (silence) Warnf(string, ...any)  {}
+func (silence) Errorf(string, ...any) {}
+func (silence) Fatalf(string, ...any) {}

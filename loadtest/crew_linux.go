@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// crew is the workers of a run, each on a thread of its own.
+type crew struct {
+	shared
+	workers []*worker
+	begin   chan struct{} // closed when there are servers
+	quit    chan struct{} // closed when the crew is dismissed
+	settled chan struct{} // closed when all workers have come to the end of the run
+	threads sync.WaitGroup
+	errs    chan error // of workers that could not go on
+	procs   int        // GOMAXPROCS before
+}
+
+// shared is what the workers have in common.
+type shared struct {
+	cfg      config
+	servers  []netip.AddrPort
+	start    time.Time
+	counters counters
+	ramping  atomic.Int32 // workers whose connections are not all open
+	driving  atomic.Int32 // workers that have not come to the end of the run
+	timeline atomic.Pointer[timeline]
+}
+
+func (s *shared) now() time.Duration { return time.Since(s.start) }
+
+// total is how many connections there are to be.
+func (s *shared) total() int { return s.cfg.conns + s.cfg.probes }
+
+// server returns the address of the server of a connection: neighbours have the
+// same one, so that with as many servers as workers each worker has its own.
+func (s *shared) server(number int) netip.AddrPort {
+	if number < s.cfg.conns {
+		return s.servers[number*len(s.servers)/s.cfg.conns]
+	}
+	return s.servers[number%len(s.servers)] // a probe
+}
+
+// newCrew starts the threads, with descriptors of their own where the plan wants
+// that. The crew must be dismissed.
+func newCrew(cfg config, p plan) (*crew, error) {
+	c := &crew{begin: make(chan struct{}), quit: make(chan struct{}), settled: make(chan struct{})}
+	c.cfg = cfg
+	rnd := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	for i := range p.workers {
+		first, next := i*cfg.conns/p.workers, (i+1)*cfg.conns/p.workers
+		c.workers = append(c.workers, c.newWorker(role{
+			first: first, conns: next - first,
+			silent: cfg.silent, interval: cfg.interval, reply: cfg.reply, quantum: cfg.quantum,
+		}, rnd))
+	}
+	if cfg.probes > 0 {
+		c.workers = append(c.workers, c.newWorker(role{
+			first: cfg.conns, conns: cfg.probes, interval: probeInterval, reply: true, probes: true,
+		}, rnd))
+	}
+	c.ramping.Store(int32(len(c.workers)))
+	c.driving.Store(int32(len(c.workers)))
+	c.errs = make(chan error, len(c.workers))
+
+	// With fewer, a thread that comes out of the kernel waits for its turn.
+	c.procs = runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(c.workers)+2))
+
+	ready := make(chan error, len(c.workers))
+	for _, w := range c.workers {
+		c.threads.Go(func() { c.thread(w, p.ownFiles, ready) })
+	}
+	var errs error
+	for range c.workers {
+		if err := <-ready; errs == nil {
+			errs = err
+		}
+	}
+	if errs != nil {
+		c.dismiss()
+		return nil, errs
+	}
+	return c, nil
+}
+
+// thread is the life of a worker.
+func (c *crew) thread(w *worker, ownFiles bool, ready chan<- error) {
+	runtime.LockOSThread()
+	if ownFiles {
+		// Never unlocked: the thread ends with this function, and with it the
+		// descriptors. What this process had open until now stays open in it.
+		if err := unix.Unshare(unix.CLONE_FILES); err != nil {
+			ready <- fmt.Errorf("a thread can't have descriptors of its own here: unshare: %w", err)
+			return
+		}
+	} else {
+		defer runtime.UnlockOSThread()
+	}
+	defer w.closeFiles()
+	err := w.openFiles()
+	ready <- err
+	if err != nil {
+		return
+	}
+	select {
+	case <-c.begin:
+	case <-c.quit:
+		return
+	}
+	if err := w.run(c.quit); err != nil {
+		c.errs <- err
+	}
+	if c.driving.Add(-1) == 0 {
+		close(c.settled)
+	}
+	<-c.quit // or what this one closes would disturb the others
+}
+
+// dismiss ends the threads and closes what they have opened.
+func (c *crew) dismiss() {
+	close(c.quit)
+	c.threads.Wait()
+	runtime.GOMAXPROCS(c.procs)
+}
+
+// drive opens the connections, sends their heartbeats, watches what the servers
+// do, and returns that. m is told when the load is even.
+func (c *crew) drive(ctx context.Context, addrs []string, m *meter) (*result, error) {
+	if err := c.resolve(addrs); err != nil {
+		return nil, err
+	}
+	c.start = time.Now()
+	close(c.begin)
+	line, err := c.awaitRamp(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.begin()
+	if err := c.await(ctx, c.start.Add(line.calmEnd)); err != nil {
+		return nil, err
+	}
+	m.end()
+	if err := c.await(ctx, c.start.Add(line.end+hangs)); err != nil {
+		return nil, err
+	}
+	if c.driving.Load() > 0 {
+		return nil, fmt.Errorf("a worker does not come to an end, %v after the last deadline", hangs+c.cfg.margin())
+	}
+	res := &result{ramp: line.steady}
+	for _, w := range c.workers {
+		res.add(&w.result)
+	}
+	return res, nil
+}
+
+const (
+	rampPoll = 2 * time.Millisecond
+
+	// hangs is how much later than at the end of the run a worker may come to
+	// its end.
+	hangs = time.Minute
+)
+
+// awaitRamp waits until all connections are open, or it has taken too long, and
+// sets what comes when.
+func (c *crew) awaitRamp(ctx context.Context) (*timeline, error) {
+	limit := c.start.Add(time.Duration(float64(c.total())/float64(c.cfg.ramp)*float64(time.Second)) + openLimit)
+	for c.ramping.Load() > 0 && time.Now().Before(limit) {
+		if err := c.await(ctx, time.Now().Add(rampPoll)); err != nil {
+			return nil, err
+		}
+	}
+	line := c.cfg.timeline(c.now())
+	if c.counters.established.Load() == 0 { // nobody to wait for
+		line = &timeline{steady: line.steady}
+	}
+	c.timeline.Store(line)
+	return line, nil
+}
+
+// await waits until a time, or until all workers have come to the end.
+func (c *crew) await(ctx context.Context, until time.Time) error {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.settled:
+	case err := <-c.errs:
+		return err
+	case <-ctx.Done():
+		return errors.New("interrupted")
+	}
+	return nil
+}
+
+// resolve finds out where the servers are.
+func (c *crew) resolve(addrs []string) error {
+	for _, a := range addrs {
+		addr, err := net.ResolveTCPAddr("tcp", a)
+		if err != nil {
+			return fmt.Errorf("-addr %s: %w", a, err)
+		}
+		ip, ok := netip.AddrFromSlice(addr.IP)
+		if !ok { // none given
+			ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		}
+		c.servers = append(c.servers, netip.AddrPortFrom(ip.Unmap(), uint16(addr.Port)))
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// page returns the whole page.
+func page(runs []rounds) string {
+	var b strings.Builder
+	m := runs[0][0].Machine
+	fmt.Fprintf(&b, "# Results\n\n%s, %d cores, %s, Go %s, at most %d descriptors per process; both ends on it, over the loopback interface. Written by `loadtest/results`.\n\n",
+		m.CPU, m.Cores, m.Kernel, m.Go, m.Files)
+	b.WriteString("`make load` makes all rows but those whose command is below the table. " + about)
+	writeTargets(&b, runs)
+	writeRuns(&b, runs)
+	writeCosts(&b, runs)
+	writeStorms(&b, runs)
+	writeReasons(&b, runs)
+	return b.String()
+}
+
+const about = `A figure is the median of the rounds, late max is that of all, and early, wrong and lost are counted in all of them.
+
+- heartwheel is ` + "`echo-heartbeat`" + `, gnet the same server without Heartwheel, which closes nobody, and net one with a goroutine, a buffered reader and a read deadline per connection.
+- Late is from the deadline, which is the last heartbeat as it was sent and the timeout, to the close as the client sees it. Early is one before the deadline, wrong a live connection that was closed, lost a silent one that was not, within 2.2 s.
+- The round trip counts from when a heartbeat was due. With a quantum it is that of the probes, 1000 connections besides that speak once a second from a thread of their own.
+- Bytes per connection are the resident memory of all server processes with all connections, less what they had without any. Cores are processors kept busy while all are open and nobody is closed; others are the cores that everything but the servers and the client used.
+`
+
+func ms(v float64) string {
+	switch {
+	case v == 0:
+		return "-"
+	case v < 10:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+}
+
+func thousands(n int) string {
+	if n >= 1000 {
+		return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+	}
+	return strconv.Itoa(n)
+}
+
+func (s settings) name() string {
+	name := s.Server
+	if !s.Reply {
+		name += ", no replies"
+	}
+	return name
+}
+
+// settled are the round trips to show: those of the probes where heartbeats were
+// sent in quanta or had no answer.
+func settled(r report) latency {
+	if r.Run.QuantumMs > 0 || !r.Run.Reply {
+		return r.probes("steady")
+	}
+	return r.Live.RTTMs
+}
+
+func writeRuns(b *strings.Builder, runs []rounds) {
+	b.WriteString("\n## Heartbeats\n\n| connections | server | heartbeat, timeout, quantum | processes | connect/s | round trip p50, p99 ms | late p50, p99, max ms | early | wrong | lost | cores: server, client, others | rounds |\n|---:|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+	for _, rs := range runs {
+		s := rs[0].Run
+		if s.Storm {
+			continue
+		}
+		late := "-"
+		if rs[0].Silent.Closed > 0 {
+			late = fmt.Sprintf("%s, %s, %s", ms(rs.median(lateP50)), ms(rs.median(lateP99)), ms(rs.largest(lateMax)))
+		}
+		lost := "-"
+		if s.Server != "gnet" {
+			lost = strconv.Itoa(rs.sum(func(r report) int { return r.Silent.Unclosed }))
+		}
+		quantum := "none"
+		if s.QuantumMs > 0 {
+			quantum = fmt.Sprintf("%g ms", s.QuantumMs)
+		}
+		fmt.Fprintf(b, "| %s | %s | %g s, %g s, %s | %d | %s | %s, %s | %s | %d | %d | %s | %.2f, %.2f, %.2f | %d |\n",
+			thousands(s.Conns), s.name(), s.IntervalS, s.TimeoutS, quantum, s.Procs,
+			thousands(int(rs.median(func(r report) float64 { return r.ConnectPerSecond }))),
+			ms(rs.median(func(r report) float64 { return settled(r).P50 })), ms(rs.median(func(r report) float64 { return settled(r).P99 })),
+			late, rs.sum(early), rs.sum(wrong), lost,
+			rs.median(cores), rs.median(func(r report) float64 { return r.Client.SteadyCores }), rs.median(others), len(rs))
+	}
+}
+
+func lateP50(r report) float64 { return r.Silent.LateMs.P50 }
+func lateP99(r report) float64 { return r.Silent.LateMs.P99 }
+func lateMax(r report) float64 { return r.Silent.LateMs.Max }
+func cores(r report) float64   { return r.Server.SteadyCores }
+func others(r report) float64  { return r.Client.OtherCores }
+func perConn(r report) float64 { return r.Server.BytesPerConn }
+func early(r report) int       { return r.Silent.Early }
+func wrong(r report) int       { return r.Live.WronglyClosed }
+
+// writeCosts compares servers at the same load.
+func writeCosts(b *strings.Builder, runs []rounds) {
+	b.WriteString("\n## What it costs\n\n| connections | server | memory, MB | bytes per connection | cores | client's bytes per connection |\n|---:|---|---:|---:|---:|---:|\n")
+	for _, rs := range runs {
+		s := rs[0].Run
+		if s.Storm {
+			continue
+		}
+		fmt.Fprintf(b, "| %s | %s | %.0f | %.0f | %.4f | %.0f |\n", thousands(s.Conns), s.name(),
+			rs.median(func(r report) float64 { return r.Server.SteadyRSS })/1e6, rs.median(perConn), rs.median(cores),
+			rs.median(func(r report) float64 { return r.Client.BytesPerConn }))
+	}
+}
+
+func writeStorms(b *strings.Builder, runs []rounds) {
+	head := "\n## All fall silent in the same second\n\nAll but the probes send their last heartbeat within one second. The round trip is that of the probes from the first deadline on.\n\n| connections | from the first close to the last, s | late p50, p99, max ms | early | lost | probes: round trip p50, p99, max ms | probes lost | rounds |\n|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+	for _, rs := range runs {
+		s := rs[0].Run
+		if !s.Storm {
+			continue
+		}
+		b.WriteString(head)
+		head = ""
+		closing := func(figure func(latency) float64) float64 {
+			return rs.median(func(r report) float64 { return figure(r.probes("closing")) })
+		}
+		fmt.Fprintf(b, "| %s | %.2f | %s, %s, %s | %d | %d | %s, %s, %s | %d | %d |\n",
+			thousands(s.Conns), rs.median(func(r report) float64 { return r.Silent.FirstToLastS }),
+			ms(rs.median(lateP50)), ms(rs.median(lateP99)), ms(rs.largest(lateMax)), rs.sum(early),
+			rs.sum(func(r report) int { return r.Silent.Unclosed }),
+			ms(closing(func(l latency) float64 { return l.P50 })), ms(closing(func(l latency) float64 { return l.P99 })),
+			ms(rs.largest(func(r report) float64 { return r.probes("closing").Max })), rs.sum(wrong), len(rs))
+	}
+}
+
+// writeReasons lists the commands, and why runs have failed that have.
+func writeReasons(b *strings.Builder, runs []rounds) {
+	b.WriteString("\n## Commands\n\n")
+	for _, rs := range runs {
+		r := rs[len(rs)-1]
+		passed := len(rs) - rs.sum(func(r report) int { return boolean(r.Verdict != "pass") })
+		fmt.Fprintf(b, "- %s, %s, %s: `%s`, %d of %d passed\n", thousands(r.Run.Conns), r.Run.name(), r.Date, r.Command, passed, len(rs))
+		for _, r := range rs {
+			for _, reason := range r.Reasons {
+				fmt.Fprintf(b, "    - %s\n", reason)
+			}
+		}
+	}
+}

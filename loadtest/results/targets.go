@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// target is a figure that is to be reached.
+type target struct {
+	what     string
+	most     float64
+	unit     string
+	measured float64
+}
+
+func writeTargets(b *strings.Builder, runs []rounds) {
+	b.WriteString("\n## Targets\n\n| what | at most | measured | |\n|---|---:|---:|---|\n")
+	for _, t := range targets(runs) {
+		verdict := "met"
+		if !(t.measured <= t.most) {
+			verdict = "**not met**"
+		}
+		fmt.Fprintf(b, "| %s | %g%s | %.4g%s | %s |\n", t.what, t.most, t.unit, t.measured, t.unit, verdict)
+	}
+}
+
+func targets(runs []rounds) (all []target) {
+	atMost := func(what string, most float64, unit string, measured float64) {
+		all = append(all, target{what, most, unit, measured})
+	}
+	for _, rs := range runs {
+		s := rs[0].Run
+		if s.Server != "heartwheel" {
+			continue
+		}
+		name := thousands(s.Conns) + " connections"
+		if !s.Reply {
+			name += ", no replies"
+		}
+		if s.Storm {
+			name += ", all silent at once"
+			atMost(name+": closed after the deadline, the last", 2000, " ms", rs.largest(lateMax))
+			atMost(name+": round trip p99 of the live ones meanwhile", 50, " ms", rs.median(func(r report) float64 { return r.probes("closing").P99 }))
+		}
+		atMost(name+": closed early, closed wrongly or lost", 0, "", float64(rs.sum(early)+rs.sum(wrong)+rs.sum(func(r report) int { return r.Silent.Unclosed })))
+		if s.Storm {
+			continue
+		}
+		ticks := 2.0
+		if s.Conns >= 500_000 {
+			ticks = 5
+		}
+		atMost(name+": late p99", ticks*s.TickMs, " ms", rs.median(lateP99))
+		atMost(name+": bytes per connection of the client", 200, " B", rs.median(func(r report) float64 { return r.Client.BytesPerConn }))
+		if bare := find(runs, s, "gnet"); bare != nil {
+			atMost(name+": memory per connection more than bare gnet", 96, " B", rs.median(perConn)-bare.median(perConn))
+			atMost(name+": processor time more than bare gnet", 2, " %", 100*(rs.median(cores)/bare.median(cores)-1))
+		}
+		if goroutines := find(runs, s, "net"); goroutines != nil {
+			atMost(name+": memory per connection, of that with a goroutine each", 20, " %", 100*rs.median(perConn)/goroutines.median(perConn))
+		}
+	}
+	return all
+}
+
+// find returns the runs of another server with the same load.
+func find(runs []rounds, s settings, server string) rounds {
+	s.Server = server
+	for _, rs := range runs {
+		if rs[0].Run == s {
+			return rs
+		}
+	}
+	return nil
+}

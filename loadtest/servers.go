@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// servers are processes of our own: echo-heartbeat servers, or a baseline.
+type servers struct {
+	dir      string // of the binary, if it was built
+	children []*child
+}
+
+const (
+	module     = "github.com/heartwheel-go/heartwheel"
+	startLimit = 20 * time.Second
+	stopLimit  = 30 * time.Second
+	logLines   = 20
+)
+
+// startServers builds the server, starts as many processes as the plan says, and
+// waits until they listen. It must be called on a locked thread that stays until
+// they are stopped.
+func startServers(ctx context.Context, cfg config, p plan) (_ *servers, err error) {
+	s := new(servers)
+	defer func() {
+		if err != nil {
+			s.kill()
+		}
+	}()
+	binary := cfg.server
+	if binary == "" {
+		if binary, err = s.build(ctx, cfg.serverPackage()); err != nil {
+			return nil, err
+		}
+	}
+	for range p.procs {
+		c, err := startChild(binary, cfg.serverArgs(p))
+		if err != nil {
+			return nil, err
+		}
+		s.children = append(s.children, c)
+	}
+	for _, c := range s.children {
+		if err := c.listens(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (cfg config) serverPackage() string {
+	if cfg.baseline != "" {
+		return module + "/loadtest/baseline"
+	}
+	return module + "/cmd/echo-heartbeat"
+}
+
+func (cfg config) serverArgs(p plan) []string {
+	args := []string{"-addr", "127.0.0.1:0", "-timeout", cfg.timeout.String()}
+	if cfg.baseline != "" {
+		return append(args, "-kind", cfg.baseline)
+	}
+	return append(args,
+		"-tick", cfg.tick.String(),
+		"-max-conns", strconv.Itoa(divideUp(cfg.conns, p.procs)+divideUp(cfg.probes, p.procs)),
+		"-log-format", "json")
+}
+
+func (s *servers) build(ctx context.Context, pkg string) (binary string, err error) {
+	if s.dir, err = os.MkdirTemp("", "loadtest"); err != nil {
+		return "", fmt.Errorf("building the server: %w", err)
+	}
+	binary = filepath.Join(s.dir, "server")
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, pkg).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("building the server: %w: %s (use -server or -addr outside of Heartwheel's own folder)", err, strings.TrimSpace(string(out)))
+	}
+	return binary, nil
+}
+
+func (s *servers) addrs() (addrs []string) {
+	for _, c := range s.children {
+		addrs = append(addrs, c.addr)
+	}
+	return addrs
+}
+
+func (s *servers) pids() (pids []int) {
+	for _, c := range s.children {
+		pids = append(pids, c.cmd.Process.Pid)
+	}
+	return pids
+}
+
+// stop ends the servers gracefully and reports what they have used until then.
+func (s *servers) stop(r *serverReport) error {
+	var errs []error
+	for _, c := range s.children {
+		if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			errs = append(errs, err)
+		}
+	}
+	deadline := time.Now().Add(stopLimit)
+	for _, c := range s.children {
+		if err := c.ended(deadline); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		state := c.cmd.ProcessState
+		r.RSSBytes += peakRSS(state)
+		r.CPUSeconds += (state.UserTime() + state.SystemTime()).Seconds()
+	}
+	return errors.Join(errs...)
+}
+
+// kill ends the servers in any case, and removes what was built.
+func (s *servers) kill() {
+	for _, c := range s.children {
+		c.kill()
+	}
+	if s.dir != "" {
+		_ = os.RemoveAll(s.dir)
+	}
+}
+
+// child is one server.
+type child struct {
+	cmd       *exec.Cmd
+	addr      string
+	listening chan string
+	logged    chan struct{} // closed when it says nothing more
+	exited    chan error
+
+	mu  sync.Mutex
+	log []string // its last lines
+}
+
+func startChild(binary string, args []string) (*child, error) {
+	c := &child{
+		cmd:       exec.Command(binary, args...),
+		listening: make(chan string, 1),
+		logged:    make(chan struct{}),
+		exited:    make(chan error, 1),
+	}
+	c.cmd.SysProcAttr = dieWithParent()
+	stderr, err := c.cmd.StderrPipe()
+	if err != nil {
+		return nil, fmt.Errorf("starting the server: %w", err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the server: %w", err)
+	}
+	go c.readLog(bufio.NewScanner(stderr))
+	go func() {
+		<-c.logged // Wait closes the pipe
+		c.exited <- c.cmd.Wait()
+	}()
+	return c, nil
+}
+
+// listens waits until the server does.
+func (c *child) listens(ctx context.Context) error {
+	select {
+	case c.addr = <-c.listening:
+		return nil
+	case err := <-c.exited:
+		c.exited <- err
+		return fmt.Errorf("the server ended at once: %s", c.lastWords())
+	case <-time.After(startLimit):
+		return fmt.Errorf("the server does not listen after %v: %s", startLimit, c.lastWords())
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// readLog keeps the last lines of the server's log and looks for its address.
+func (c *child) readLog(scanner *bufio.Scanner) {
+	defer close(c.logged)
+	for scanner.Scan() {
+		c.mu.Lock()
+		c.log = append(c.log, scanner.Text())
+		if len(c.log) > logLines {
+			c.log = c.log[1:]
+		}
+		c.mu.Unlock()
+		var line struct{ Msg, Addr string }
+		if json.Unmarshal(scanner.Bytes(), &line) == nil && line.Msg == "server: listening" {
+			select {
+			case c.listening <- line.Addr:
+			default: // said twice
+			}
+		}
+	}
+}
+
+func (c *child) lastWords() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.log) == 0 {
+		return "it said nothing"
+	}
+	return strings.Join(c.log, "; ")
+}
+
+// ended waits until the server has ended, and returns what was wrong with that.
+func (c *child) ended(deadline time.Time) error {
+	select {
+	case err := <-c.exited:
+		c.exited <- err
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, c.lastWords())
+		}
+		return nil
+	case <-time.After(time.Until(deadline)):
+		return fmt.Errorf("it still runs %v after SIGTERM: %s", stopLimit, c.lastWords())
+	}
+}
+
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	c.exited <- <-c.exited
+}
