@@ -62,7 +62,8 @@ func newCrew(cfg config, p plan) (*crew, error) {
 		first, next := i*cfg.conns/p.workers, (i+1)*cfg.conns/p.workers
 		c.workers = append(c.workers, c.newWorker(role{
 			first: first, conns: next - first,
-			silent: cfg.silent, interval: cfg.interval, reply: cfg.reply, quantum: cfg.quantum,
+			silent: cfg.silent, interval: cfg.interval, reply: cfg.reply,
+			quantum: cfg.quantum, offset: time.Duration(i) * cfg.quantum / time.Duration(p.workers),
 		}, rnd))
 	}
 	if cfg.probes > 0 {

@@ -63,6 +63,7 @@ type role struct {
 	interval     time.Duration
 	reply        bool
 	quantum      time.Duration
+	offset       time.Duration // so that not all workers wake at the same time
 	probes       bool
 }
 
@@ -218,7 +219,7 @@ func (w *worker) sendDue(now time.Duration) {
 		case c.state != live:
 		case w.current != w.beats: // the last one
 			c.state, c.goSilent = silent, w.line.storm
-			w.sendBeat(c, w.line.storm)
+			w.sendBeat(c, w.current.due(i, cycle))
 		case !storm && w.line != nil && c.goSilent > 0 && w.beats.due(i, cycle) >= c.goSilent:
 			c.state = silent
 		case w.reply:
@@ -279,8 +280,7 @@ func (w *worker) nextTask() time.Duration {
 func (w *worker) wait() error {
 	timeout := int(time.Second / time.Millisecond)
 	if w.quantum > 0 {
-		now := w.now()
-		pause := unix.NsecToTimespec(int64(w.quantum - now%w.quantum))
+		pause := unix.NsecToTimespec(int64(w.quantum - (w.now()+w.offset)%w.quantum))
 		_ = unix.Nanosleep(&pause, nil)
 		timeout = 0
 	} else {

@@ -17,7 +17,12 @@ import (
 type handler struct {
 	gnet.BuiltinEventEngine
 	*Server
+	idle    []byte    // the last words to a peer that was idle
 	answers sync.Pool // of *[]byte
+}
+
+func newHandler(s *Server) *handler {
+	return &handler{Server: s, idle: fmt.Appendf(nil, "BYE idle timeout %v\n", s.cfg.Timeout)}
 }
 
 // session is the Context of a connection that has something to remember: most
@@ -145,7 +150,7 @@ func (h *handler) linger(s *session, n int) gnet.Action {
 func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {
 	s, _ := c.Context().(*session)
 	if errors.Is(err, keepalive.ErrIdleTimeout) && (s == nil || !s.lingering) {
-		_, _ = c.Write(fmt.Appendf(nil, "BYE idle timeout %v\n", h.cfg.Timeout))
+		writeLast(c, h.idle)
 	}
 	return gnet.None
 }

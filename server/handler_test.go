@@ -35,10 +35,10 @@ func (c *fakeConn) OutboundBuffered() int { return c.unsent }
 func (c *fakeConn) RemoteAddr() net.Addr  { return &net.TCPAddr{} }
 func (c *fakeConn) Fd() int               { return -1 }
 
-func newHandler(t testing.TB, cfg Config) *handler {
+func handlerOf(t testing.TB, cfg Config) *handler {
 	s, err := New(cfg)
 	require.NoError(t, err)
-	return &handler{Server: s}
+	return newHandler(s)
 }
 
 // say gives chunks to the handler as if each had been one read, and returns what
@@ -56,7 +56,7 @@ func say(h *handler, chunks ...string) (string, gnet.Action) {
 
 // Every row of the protocol, split at every byte.
 func TestProtocol(t *testing.T) {
-	h := newHandler(t, Config{MaxLine: 20})
+	h := handlerOf(t, Config{MaxLine: 20})
 	long := strings.Repeat("x", 21)
 	for _, c := range []struct {
 		in, out string
@@ -90,7 +90,7 @@ func TestProtocol(t *testing.T) {
 }
 
 func TestConnectionsWithoutAPartialLineRememberNothing(t *testing.T) {
-	h := newHandler(t, Config{})
+	h := handlerOf(t, Config{})
 	c := &fakeConn{in: []byte("hello\nPING\n")}
 	require.Equal(t, gnet.None, h.OnTraffic(c))
 	require.Nil(t, c.ctx)
@@ -100,14 +100,14 @@ func TestConnectionsWithoutAPartialLineRememberNothing(t *testing.T) {
 }
 
 func TestFailedWriteEndsTheConnection(t *testing.T) {
-	h := newHandler(t, Config{})
+	h := handlerOf(t, Config{})
 	c := &fakeConn{in: []byte("hello\nno end"), writeErr: errors.New("broken pipe")}
 	require.Equal(t, gnet.None, h.OnTraffic(c), "gnet has closed it already")
 	require.Nil(t, c.ctx)
 }
 
 func TestPeerThatDoesNotReadIsClosed(t *testing.T) {
-	h := newHandler(t, Config{MaxOutbound: 1000})
+	h := handlerOf(t, Config{MaxOutbound: 1000})
 	c := &fakeConn{in: []byte("hello\n"), unsent: 1000}
 	require.Equal(t, gnet.None, h.OnTraffic(c))
 	c.in, c.unsent = []byte("hello\n"), 1001
@@ -120,7 +120,7 @@ func FuzzProtocol(f *testing.F) {
 	f.Add([]byte("PING 1\nhello\r\nQUIT\nnever\n"), uint8(3))
 	f.Add([]byte("0123456789012345678901\n"), uint8(7))
 	f.Fuzz(func(t *testing.T, stream []byte, step uint8) {
-		h := newHandler(t, Config{MaxLine: 20, MaxConns: 1})
+		h := handlerOf(t, Config{MaxLine: 20, MaxConns: 1})
 		want, wantAction := say(h, string(stream))
 		var chunks []string
 		for rest := string(stream); len(rest) > 0; {
@@ -137,7 +137,7 @@ func FuzzProtocol(f *testing.F) {
 func BenchmarkOnTraffic(b *testing.B) {
 	for _, lines := range []int{1, 16} {
 		b.Run(fmt.Sprintf("lines=%d", lines), func(b *testing.B) {
-			h := newHandler(b, Config{})
+			h := handlerOf(b, Config{})
 			in := []byte(strings.Repeat("PING 123456\n", lines))
 			c := &fakeConn{}
 			b.ReportAllocs()

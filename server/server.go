@@ -157,7 +157,7 @@ func (s *Server) serve(addr string) error {
 	// A listener for each loop: what one loop accepts it also opens, before it
 	// accepts the next. So the number of connections never gets far over
 	// MaxConns, and no accepted one is lost when gnet stops.
-	err := gnet.Run(gnetkeepalive.Wrap(&handler{Server: s}, s.keeper), "tcp://"+addr,
+	err := gnet.Run(gnetkeepalive.Wrap(newHandler(s), s.keeper), "tcp://"+addr,
 		gnet.WithNumEventLoop(s.cfg.Loops),
 		gnet.WithReusePort(sharesPorts),
 		gnet.WithReuseAddr(true),
