@@ -16,14 +16,34 @@ const maxSockets = 9000
 // returns.
 func dial(addr string, n int, accept func() net.Conn) (theirs, ours []net.Conn) {
 	for range n {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			panic(err)
-		}
-		theirs = append(theirs, c)
+		theirs = append(theirs, connect(addr))
 		ours = append(ours, accept())
 	}
 	return theirs, ours
+}
+
+func connect(addr string) net.Conn {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func listen() net.Listener {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	return ln
+}
+
+func accept(ln net.Listener) net.Conn {
+	c, err := ln.Accept()
+	if err != nil {
+		panic(err)
+	}
+	return c
 }
 
 func closeAll(conns []net.Conn) {
@@ -39,19 +59,10 @@ type readDeadlines struct {
 }
 
 func newReadDeadlines(s setting) deadlines {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
+	ln := listen()
 	defer ln.Close()
 	r := &readDeadlines{setting: s}
-	r.theirs, r.ours = dial(ln.Addr().String(), s.conns, func() net.Conn {
-		c, err := ln.Accept()
-		if err != nil {
-			panic(err)
-		}
-		return c
-	})
+	r.theirs, r.ours = dial(ln.Addr().String(), s.conns, func() net.Conn { return accept(ln) })
 	return r
 }
 
