@@ -87,6 +87,7 @@ var full = plan{
 	once: []job{
 		{here, "^BenchmarkMemory$", "1x"}, // in a process that has nothing else on its heap
 		{here, "^Benchmark(MassExpiry|Blocked|Drift|Stop|Accuracy|CPU)$", "1x"},
+		{here, "^BenchmarkEcho$", "1x"},
 	},
 }
 

@@ -132,6 +132,10 @@ func (r *results) targets() []target {
 	for _, config := range []string{"tick=100ms load=idle", "tick=10ms load=idle", "tick=10ms load=busy"} {
 		atMost("fired early, "+config, 0, " %", get("Accuracy", "heartwheel", config, "early-%"))
 	}
+	for _, config := range []string{"pipeline=1", "pipeline=16"} {
+		atMost("echo on k.Listener beside bare, "+config, 1.02, "x", get("Echo", "heartwheel", config, "time-x-bare"))
+		atMost("... processor time, "+config, 1.02, "x", get("Echo", "heartwheel", config, "CPU-x-bare"))
+	}
 	atMost("live ones expired after a stop of 2 s", 0, "", get("Stop", "heartwheel", "", "live-expired"))
 	return all
 }

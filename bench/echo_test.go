@@ -1,0 +1,137 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+const (
+	echoConns   = 16  // of each server
+	echoMessage = 64  // bytes
+	echoTurn    = 32  // messages of a connection in a turn, which takes some ms
+	echoTurns   = 600 // of each server: most runs agree within 1 %, and with 250 within 2 %
+	echoTimeout = 30 * time.Second
+)
+
+// echoServers are one server in three ways. The others are compared with bare.
+var echoServers = [...]struct {
+	name      string
+	guarded   bool // accepts from k.Listener(ln)
+	deadlines bool // sets a deadline before every read
+}{
+	{name: "bare"},
+	{name: "heartwheel", guarded: true},
+	{name: "SetReadDeadline", deadlines: true},
+}
+
+// BenchmarkEcho reports what a message takes of the clock, and of the processor
+// time of a server whose client is a process of its own.
+//
+// What is looked for is less than what a machine does by itself from one second
+// to the next. So the servers take turns, in another order in each round. A time
+// is the median of a server's turns, a ratio to bare the median of the ratios
+// within a round.
+func BenchmarkEcho(b *testing.B) {
+	if addrs := os.Getenv(echoEnv); addrs != "" {
+		beEchoClient(strings.Fields(addrs))
+		return
+	}
+	client := serveEchoes(b)
+	for _, pipeline := range []int{1, 16} {
+		measureEchoes(b, pipeline, func(server int) {
+			if err := client.exchange(server, pipeline); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
+
+// serveEchoes starts the servers, and a client that is connected to them.
+func serveEchoes(b *testing.B) *echoClient {
+	k, err := keepalive.New(keepalive.Config{Timeout: echoTimeout})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = k.Close() })
+	var listeners []net.Listener
+	for _, s := range echoServers {
+		ln := listen()
+		defer ln.Close()
+		if s.guarded {
+			ln = k.Listener(ln)
+		}
+		listeners = append(listeners, ln)
+	}
+	client := startEchoClient(b, listeners)
+	for i, ln := range listeners {
+		for range echoConns {
+			go echo(accept(ln), echoServers[i].deadlines)
+		}
+	}
+	if k.Len() != echoConns {
+		b.Fatalf("%d connections are guarded, of %d", k.Len(), echoConns)
+	}
+	return client
+}
+
+// echo serves one connection. Each message is a read and a write.
+func echo(c net.Conn, deadlines bool) {
+	defer c.Close()
+	message := make([]byte, echoMessage)
+	for {
+		if deadlines {
+			_ = c.SetReadDeadline(time.Now().Add(echoTimeout))
+		}
+		if _, err := io.ReadFull(c, message); err != nil {
+			return
+		}
+		if _, err := c.Write(message); err != nil {
+			return
+		}
+	}
+}
+
+func measureEchoes(b *testing.B, pipeline int, turn func(server int)) {
+	const messages = echoConns * echoTurn
+	var times, cpu [len(echoServers)][]float64
+	for range echoTurns {
+		for _, server := range rand.Perm(len(echoServers)) {
+			start, before := time.Now(), cpuTime()
+			turn(server)
+			times[server] = append(times[server], float64(time.Since(start))/messages)
+			cpu[server] = append(cpu[server], float64(cpuTime()-before)/messages)
+		}
+	}
+	for i, s := range echoServers {
+		b.Run(fmt.Sprintf("impl=%s/pipeline=%d", s.name, pipeline), func(b *testing.B) {
+			b.ReportMetric(median(times[i]), "ns/msg")
+			b.ReportMetric(median(cpu[i]), "CPU-ns/msg")
+			b.ReportMetric(median(ratios(times[i], times[0])), "time-x-bare")
+			b.ReportMetric(median(ratios(cpu[i], cpu[0])), "CPU-x-bare")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// ratios returns v by what bare took in the same rounds.
+func ratios(v, bare []float64) []float64 {
+	r := make([]float64, len(v))
+	for i := range v {
+		r[i] = v[i] / bare[i]
+	}
+	return r
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return (v[len(v)/2] + v[(len(v)-1)/2]) / 2
+}
