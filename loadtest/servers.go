@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,7 +47,7 @@ func startServers(ctx context.Context, cfg config, p plan) (_ *servers, err erro
 		}
 	}
 	for range p.procs {
-		c, err := startChild(binary, cfg.serverArgs(p))
+		c, err := startChild(binary, cfg.serverArgs(p), p.serverEnv())
 		if err != nil {
 			return nil, err
 		}
@@ -76,6 +77,16 @@ func (cfg config) serverArgs(p plan) []string {
 		"-tick", cfg.tick.String(),
 		"-max-conns", strconv.Itoa(divideUp(cfg.conns, p.procs)+divideUp(cfg.probes, p.procs)),
 		"-log-format", "json")
+}
+
+// serverEnv shares the processors out: more event loops than processors would
+// only take turns, which was seen to cost a quarter more processor time.
+func (p plan) serverEnv() []string {
+	procs := max(1, runtime.NumCPU()/p.procs)
+	if p.procs == 1 || os.Getenv("GOMAXPROCS") != "" {
+		return nil // this program's
+	}
+	return append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(procs))
 }
 
 func (s *servers) build(ctx context.Context, pkg string) (binary string, err error) {
@@ -122,6 +133,9 @@ func (s *servers) stop(r *serverReport) error {
 		r.RSSBytes += peakRSS(state)
 		r.CPUSeconds += (state.UserTime() + state.SystemTime()).Seconds()
 	}
+	if len(errs) > 1 {
+		return fmt.Errorf("%d of %d, the first with: %w", len(errs), len(s.children), errs[0])
+	}
 	return errors.Join(errs...)
 }
 
@@ -147,13 +161,14 @@ type child struct {
 	log []string // its last lines
 }
 
-func startChild(binary string, args []string) (*child, error) {
+func startChild(binary string, args, env []string) (*child, error) {
 	c := &child{
 		cmd:       exec.Command(binary, args...),
 		listening: make(chan string, 1),
 		logged:    make(chan struct{}),
 		exited:    make(chan error, 1),
 	}
+	c.cmd.Env = env
 	c.cmd.SysProcAttr = dieWithParent()
 	stderr, err := c.cmd.StderrPipe()
 	if err != nil {
