@@ -39,7 +39,7 @@ func (m *Member[V]) SetTimeout(d time.Duration) error {
 
 // Postpone gives a member that is due d more from now, for this once. It does
 // nothing, and reports false, where the member has been touched since, or has
-// left.
+// left. It is due again at most one tick after d.
 func (m *Member[V]) Postpone(d time.Duration) bool { return m.timer().Postpone(d) }
 
 // Remove takes the member out of the pool and returns its value. It reports

@@ -131,6 +131,10 @@ func (p *Pool[V]) Timeout() time.Duration { return p.timeout }
 // Tick returns how precise the pool is.
 func (p *Pool[V]) Tick() time.Duration { return p.wheel.Tick() }
 
+// Counted returns how much of the last d counts in the timeouts of members: d less
+// the time in which the process was stopped.
+func (p *Pool[V]) Counted(d time.Duration) time.Duration { return p.wheel.Counted(d) }
+
 // Stats returns the figures of the pool's wheel.
 func (p *Pool[V]) Stats() wheel.Stats { return p.wheel.Stats() }
 

@@ -95,6 +95,8 @@ func TestPostponeIsForOnceAndOnlyForADueMember(t *testing.T) {
 		require.True(t, p.Has(m))
 		tick := m.DueTick()
 		require.True(t, m.Postpone(time.Minute))
+		require.LessOrEqual(t, m.Left(), time.Minute+p.Tick(), "not two ticks")
+		require.Equal(t, time.Second, p.Counted(time.Second))
 		require.NotEqual(t, tick, m.DueTick())
 		require.False(t, m.Postpone(time.Hour))
 		time.Sleep(59 * time.Second)

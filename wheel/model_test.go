@@ -107,6 +107,16 @@ func (r *rig) move(id int, d time.Duration) {
 	r.model.set(r.model.timers[id], r.now, d)
 }
 
+// postpone is a move of what is due, to the first tick on which d has passed.
+func (r *rig) postpone(id int, d time.Duration) {
+	m := r.model.timers[id]
+	require.Equal(r.t, m.state == due, r.timers[id].Postpone(d))
+	if m.state == due {
+		r.model.set(m, r.now, d)
+		m.due = max(r.model.now+1, uint64((m.deadline+r.model.tick-1)/r.model.tick))
+	}
+}
+
 func (r *rig) setDelay(id int, d time.Duration) {
 	require.True(r.t, r.timers[id].SetDelay(d))
 	m := r.model.timers[id]
@@ -298,7 +308,7 @@ func (r *rig) step(pick func(n int) int) {
 		}
 		return time.Duration(ticks)*r.model.tick - time.Duration(pick(2)*pick(int(r.model.tick)))
 	}
-	switch op := pick(16); op {
+	switch op := pick(17); op {
 	case 0, 1, 2:
 		r.add(delay())
 	case 3, 4, 5:
@@ -331,6 +341,10 @@ func (r *rig) step(pick func(n int) int) {
 		}
 	case 13:
 		r.checkAhead()
+	case 14:
+		if id, ok := anyID(r.timers); ok {
+			r.postpone(id, delay())
+		}
 	default:
 		d := time.Duration(pick(2 * int(r.model.tick)))
 		if pick(8) == 0 {

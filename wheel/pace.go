@@ -18,6 +18,16 @@ type pace struct {
 
 	stalls  uint64
 	stalled time.Duration // left out because of stalls, without graces
+
+	// last are the last few stalls, the oldest first; more than that are not
+	// within one delay.
+	last [8]stall
+}
+
+// stall is where time was left out.
+type stall struct {
+	begin time.Duration // the time since the start
+	lost  time.Duration // what had been left out before
 }
 
 // maxRow is how many stalls may come one after the other, with no time between them
@@ -34,6 +44,8 @@ func (p *pace) look(elapsed time.Duration) (t, stalled time.Duration) {
 	switch {
 	case p.stall > 0 && gap > p.stall:
 		stalled = gap - p.tick // which the hand meant to sleep
+		copy(p.last[:], p.last[1:])
+		p.last[len(p.last)-1] = stall{elapsed - gap, p.lost}
 		p.stalls++
 		p.stalled += stalled
 		p.lost += gap
@@ -57,4 +69,22 @@ func (p *pace) at(elapsed time.Duration) time.Duration {
 		gap = 0
 	}
 	return p.looked - p.lost + max(0, gap-p.grace)
+}
+
+// counted returns how much of the last d was the wheel's time. Where there were more
+// stalls than are known it can be too little.
+func (p *pace) counted(elapsed, d time.Duration) time.Duration {
+	now, then := p.at(elapsed), elapsed-d
+	if then >= p.looked {
+		return max(0, now-p.at(then))
+	}
+	lost := p.lost // at that time, if no stall came after it
+	for i := range min(p.stalls, uint64(len(p.last))) {
+		s := p.last[len(p.last)-1-int(i)]
+		if then >= s.begin {
+			return now - max(then-lost, s.begin-s.lost)
+		}
+		lost = s.lost
+	}
+	return max(0, now-then)
 }

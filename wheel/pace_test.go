@@ -1,6 +1,8 @@
 package wheel
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -73,4 +75,70 @@ func TestPaceWithoutStalls(t *testing.T) {
 	got, stalled := p.look(time.Hour)
 	require.Equal(t, time.Hour, got)
 	require.Zero(t, stalled)
+}
+
+// At any moment, of any time that has passed: what counts is the difference of what
+// look has returned.
+func TestPaceKnowsHowMuchOfThePastCounts(t *testing.T) {
+	p := pace{tick: 100 * ms, stall: time.Second}
+	rnd := rand.New(rand.NewPCG(1, 1))
+	type look struct{ at, wheel time.Duration }
+	looks := []look{{}}
+	now := time.Duration(0)
+	for range 3000 {
+		gap := time.Duration(rnd.IntN(100)) * ms
+		if rnd.IntN(100) == 0 {
+			gap = time.Duration(1001+rnd.IntN(5000)) * ms
+		}
+		now += gap
+		wheel, _ := p.look(now)
+		looks = append(looks, look{now, wheel})
+		known := time.Duration(0)
+		if p.stalls > uint64(len(p.last)) {
+			known = p.last[0].begin
+		}
+		unseen := now + time.Duration(rnd.IntN(3))*700*ms // also before the next look
+		for range 5 {
+			past := looks[rnd.IntN(len(looks))]
+			got, want := p.counted(unseen, unseen-past.at), p.at(unseen)-past.wheel
+			if past.at >= known {
+				require.Equal(t, want, got, "of the time since %v, at %v", past.at, unseen)
+			}
+			require.LessOrEqual(t, got, want)
+			require.GreaterOrEqual(t, got, time.Duration(0))
+		}
+	}
+	require.Greater(t, p.stalls, uint64(len(p.last)))
+	require.Zero(t, p.counted(now+time.Hour, time.Minute), "in a stall that is not over")
+}
+
+// The hand has slept through some ticks when a timer is postponed.
+func TestPostponeWhileTheHandIsLate(t *testing.T) {
+	for _, late := range []time.Duration{0, 99 * ms, 100 * ms, 250 * ms, 300 * ms} {
+		now := time.Duration(0)
+		w, err := newOf(Config{}, func(*TimerOf[int], int) {})
+		require.NoError(t, err)
+		w.workers.most = 0
+		w.since = func() time.Duration { return now }
+		timer, err := w.Add(1, 100*ms)
+		require.NoError(t, err)
+		now = 200 * ms
+		w.advance()
+		require.True(t, timer.IsDue())
+		now += late
+		require.True(t, timer.Postpone(math.MaxInt64))
+		require.False(t, timer.Postpone(time.Second))
+		require.True(t, timer.Move(0))
+		now = 700 * ms
+		w.advance()
+		require.True(t, timer.IsDue())
+		now += late
+		require.True(t, timer.Postpone(420*ms))
+		due := w.clock.span(timer.DueTick())
+		require.GreaterOrEqual(t, due, now+420*ms)
+		require.LessOrEqual(t, due, now+620*ms)
+		if late < 100*ms {
+			require.Less(t, due, now+520*ms)
+		}
+	}
 }

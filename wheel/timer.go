@@ -101,7 +101,8 @@ func (t *TimerOf[V]) Move(d time.Duration) bool {
 }
 
 // Postpone is Move for a timer that is due: it does nothing, and reports false,
-// where somebody has touched or ended the timer meanwhile.
+// where somebody has touched or ended the timer meanwhile. It asks the clock, so
+// that the timer is due again at most one tick after d, not two.
 func (t *TimerOf[V]) Postpone(d time.Duration) bool {
 	if !isRunning(t.word.Load()) {
 		return false
@@ -109,7 +110,18 @@ func (t *TimerOf[V]) Postpone(d time.Duration) bool {
 	w := t.wheel
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return t.word.Load()&stateMask == due && t.moveLocked(w.clock.ticks(d))
+	return t.word.Load()&stateMask == due && t.moveLocked(w.ticksFromNow(d))
+}
+
+// ticksFromNow returns the delay in ticks of a timer that is to be due d after this
+// very moment. One tick comes on top of it (see pendingAt), of which it takes the
+// part that is left. w.mu must be held.
+func (w *WheelOf[V]) ticksFromNow(d time.Duration) uint64 {
+	left := w.clock.span(w.clock.now.Load()+1) - w.pace.at(w.since())
+	if left < 0 { // the hand is late
+		return w.clock.ticks(d) + w.clock.ticks(-left)
+	}
+	return w.clock.ticks(d - left)
 }
 
 // SetDelay changes the delay that Touch repeats to d, and moves the deadline to

@@ -160,6 +160,14 @@ func (w *WheelOf[V]) Has(t *TimerOf[V]) bool {
 // Tick returns the length of a tick.
 func (w *WheelOf[V]) Tick() time.Duration { return w.clock.tick }
 
+// Counted returns how much of the last d counts in the delays of timers: d less the
+// stalls in it, and the graces after them, see [Config.Stall].
+func (w *WheelOf[V]) Counted(d time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pace.counted(w.since(), d)
+}
+
 // Stop ends all timers without running them and waits until the hand has gone.
 // Functions that are running then are not waited for. It may be called more than
 // once, and from such a function.
