@@ -189,8 +189,16 @@ func (c *halfConn) CloseWrite() error { return c.closeWrite() }
 type socketConn struct{ conn }
 
 func (c *socketConn) SyscallConn() (syscall.RawConn, error) {
-	return c.inner.(syscall.Conn).SyscallConn()
+	raw, err := c.inner.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return rawConn{raw}, nil
 }
+
+// rawConn hides what package os knows of a net.Conn's socket. It would send a file
+// past ReadFrom, so that nobody knew of the transfer.
+type rawConn struct{ syscall.RawConn }
 
 // socketHalfConn is both, such as one of TCP.
 type socketHalfConn struct{ socketConn }
