@@ -115,30 +115,31 @@ func TestPaceKnowsHowMuchOfThePastCounts(t *testing.T) {
 // The hand has slept through some ticks when a timer is postponed.
 func TestPostponeWhileTheHandIsLate(t *testing.T) {
 	for _, late := range []time.Duration{0, 99 * ms, 100 * ms, 250 * ms, 300 * ms} {
-		now := time.Duration(0)
-		w, err := newOf(Config{}, func(*TimerOf[int], int) {})
-		require.NoError(t, err)
-		w.workers.most = 0
-		w.since = func() time.Duration { return now }
-		timer, err := w.Add(1, 100*ms)
-		require.NoError(t, err)
-		now = 200 * ms
-		w.advance()
-		require.True(t, timer.IsDue())
-		now += late
-		require.True(t, timer.Postpone(math.MaxInt64))
-		require.False(t, timer.Postpone(time.Second))
-		require.True(t, timer.Move(0))
-		now = 700 * ms
-		w.advance()
-		require.True(t, timer.IsDue())
-		now += late
-		require.True(t, timer.Postpone(420*ms))
-		due := w.clock.span(timer.DueTick())
-		require.GreaterOrEqual(t, due, now+420*ms)
-		require.LessOrEqual(t, due, now+620*ms)
-		if late < 100*ms {
-			require.Less(t, due, now+520*ms)
+		for _, d := range []time.Duration{0, 1, 100 * ms, 420 * ms, math.MaxInt64} {
+			now := time.Duration(0)
+			w, err := newOf(Config{}, func(*TimerOf[int], int) {})
+			require.NoError(t, err)
+			w.workers.most = 0
+			w.since = func() time.Duration { return now }
+			timer, err := w.Add(1, 100*ms)
+			require.NoError(t, err)
+			for range 2 {
+				now += 100 * ms
+				w.advance()
+			}
+			require.True(t, timer.IsDue())
+			now += late
+			require.True(t, timer.Postpone(d))
+			wait := w.clock.span(timer.DueTick()) - now
+			if d == math.MaxInt64 {
+				require.Greater(t, wait, 1000*time.Hour)
+				continue
+			}
+			require.GreaterOrEqual(t, wait, d)
+			require.LessOrEqual(t, wait, d+200*ms)
+			if late < 100*ms {
+				require.LessOrEqual(t, wait, d+100*ms)
+			}
 		}
 	}
 }
