@@ -3,7 +3,6 @@ package keepalive
 import (
 	"errors"
 	"fmt"
-	"net"
 	"runtime/debug"
 	"time"
 
@@ -14,10 +13,11 @@ import (
 // of net (in this package) and of gnet (in gnetkeepalive). An adapter
 //
 //   - keeps a Guard for each connection and begins with Keeper.Guard,
-//   - touches the Guard when the connection shows life,
-//   - when it is told that the deadline has passed (Due), asks the socket and
-//     lets Keeper.Expire decide; if that says so, it closes the connection and
-//     says Keeper.Closed,
+//   - touches the Guard when the connection shows life, as far as that counts
+//     (Keeper.Reads),
+//   - when it is told that the deadline has passed (Due), lets Keeper.Expire
+//     decide, which asks the socket; if that says so, it closes the connection
+//     and says Keeper.Closed,
 //   - says Keeper.Release and Keeper.Closed when the connection is closed for
 //     another reason.
 
@@ -73,19 +73,20 @@ type Heard struct {
 	// Unread says that this is because of bytes that wait to be read. A few times
 	// in a row that is a slow program, and then one that hangs.
 	Unread bool
+
+	taken bool // some of those that waited were read: it does not hang
+	fresh bool // bytes have arrived within the timeout
 }
 
 // Expire decides about a connection whose deadline has passed. It reports
 // whether it is to be closed: the adapter does that at once, and then calls
 // Closed. False means that it lives: somebody has touched or closed it
-// meanwhile, its socket has heard of the peer, or OnIdle wants it to.
+// meanwhile, its socket has heard of the peer, or OnIdle wants it to. ask asks
+// the socket, see Ask.
 //
 // It must not be called for the same guard by two goroutines at the same time.
-func (k *Keeper) Expire(g *Guard, conn any, heard Heard) bool {
-	if !g.member.IsDue() {
-		return false
-	}
-	if heard.More > 0 && k.spare(g, heard) {
+func (k *Keeper) Expire(g *Guard, conn any, ask func() Heard) bool {
+	if !g.member.IsDue() || k.spare(g, ask()) {
 		return false
 	}
 	silence := g.member.DueTick()
@@ -97,13 +98,23 @@ func (k *Keeper) Expire(g *Guard, conn any, heard Heard) bool {
 		g.member.Postpone(time.Duration(verdict))
 		return false
 	}
+	if k.onIdle != nil && k.activity == ActivityKernel && k.spare(g, ask()) {
+		return false // what came meanwhile has touched nothing
+	}
 	_, ok := g.member.Expire()
 	return ok
 }
 
-// spare gives a connection more time, unless it has had too much of that.
+// spare gives a connection more time where its peer was heard, unless it has had
+// too much of that.
 func (k *Keeper) spare(g *Guard, heard Heard) bool {
+	if heard.More <= 0 {
+		return false
+	}
 	rounds, ok := g.granted.next(g.member.DueTick())
+	if heard.taken {
+		rounds, ok = 0, true
+	}
 	if heard.Unread && !ok {
 		return false
 	}
@@ -124,11 +135,20 @@ func (k *Keeper) askOnIdle(conn any) Verdict {
 	return verdict
 }
 
-// SocketTells reports whether sockets of the network of an address know when bytes
-// last arrived, so that an adapter may miss some: Ask says so.
-func SocketTells(addr net.Addr) bool {
-	_, tcp := addr.(*net.TCPAddr)
-	return tcp && socketsTell
+// Reads reports whether an adapter touches the guard of a connection for what is
+// read: not with ActivityManual, and with ActivityKernel only where the socket does
+// not know when bytes last arrived (see SocketTells), which is logged once.
+func (k *Keeper) Reads(conn any, tells bool) bool {
+	if k.activity != ActivityKernel {
+		return k.activity != ActivityManual
+	}
+	if !tells {
+		k.cannotTell.Do(func() {
+			k.log.Warn("keepalive: a socket does not know when bytes last arrived; such connections are kept as with ActivityRead",
+				"conn", fmt.Sprintf("%T", conn))
+		})
+	}
+	return !tells
 }
 
 // Release ends the guarding of a connection that is being closed for another

@@ -1,9 +1,13 @@
 package keepalive
 
 import (
+	"io"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // BenchmarkTouch is the whole way from a connection to its deadline, beside one
@@ -29,5 +33,73 @@ func BenchmarkTouch(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// activities are all that there are, each with what it makes of a connection, and
+// the bare connection.
+func activities(b *testing.B, run func(b *testing.B, guard func(net.Conn) net.Conn)) {
+	b.Run("activity=none", func(b *testing.B) { run(b, func(c net.Conn) net.Conn { return c }) })
+	for a := range Activity(len(activityNames)) {
+		b.Run("activity="+a.String(), func(b *testing.B) {
+			if err := a.check(socketsTell); err != nil {
+				b.Skip(err)
+			}
+			run(b, newKeeper(b, Config{Timeout: 30 * time.Second, Activity: a}).Conn)
+		})
+	}
+}
+
+// BenchmarkRead reads a byte that waits in the socket of a connection of TCP.
+func BenchmarkRead(b *testing.B) {
+	activities(b, func(b *testing.B, guard func(net.Conn) net.Conn) {
+		client, server := connect(b, "tcp")
+		conn, buf := guard(server), make([]byte, 1)
+		const waiting = 32 << 10
+		refill := make([]byte, waiting)
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if i%waiting == 0 {
+				b.StopTimer()
+				_, err := client.Write(refill)
+				require.NoError(b, err)
+				b.StartTimer()
+			}
+			if _, err := conn.Read(buf); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// reader is a connection whose Read takes no time.
+type reader struct{ *net.TCPConn }
+
+func (reader) Read(p []byte) (int, error) { return len(p), nil }
+
+// BenchmarkReadAdds is what a guard adds to Read, without the system call.
+func BenchmarkReadAdds(b *testing.B) {
+	activities(b, func(b *testing.B, guard func(net.Conn) net.Conn) {
+		_, server := connect(b, "tcp")
+		conn, buf := io.Reader(guard(reader{server.(*net.TCPConn)})), make([]byte, 1)
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := conn.Read(buf); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkAsk asks a socket once, and judges what it says.
+func BenchmarkAsk(b *testing.B) {
+	k := newKeeper(b, Config{Timeout: 30 * time.Second})
+	_, server := connect(b, "tcp")
+	c := k.Conn(server).(interface{ self() *conn }).self()
+	b.ReportAllocs()
+	for b.Loop() {
+		if c.heard().More == 0 && socketsTell {
+			b.Fatal("silent")
+		}
 	}
 }

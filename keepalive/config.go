@@ -3,6 +3,7 @@ package keepalive
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
 	"time"
 )
 
@@ -28,9 +29,17 @@ const (
 
 	// ActivityManual says that only Touch is life.
 	ActivityManual
+
+	// ActivityKernel is ActivityRead without any work per read: the kernel knows
+	// when bytes last arrived, and is asked when the deadline has passed. Bytes
+	// are life when they arrive, whether or not they are read, so one now and
+	// then keeps a connection. It is for TCP on Linux; elsewhere New returns
+	// ErrArgument. Connections whose socket can't tell (Unix sockets, MPTCP, a
+	// net.Pipe) are kept as with ActivityRead, and the first is logged.
+	ActivityKernel
 )
 
-var activityNames = [...]string{"read", "readwrite", "manual"}
+var activityNames = [...]string{"read", "readwrite", "manual", "kernel"}
 
 func (a Activity) String() string {
 	if a < 0 || int(a) >= len(activityNames) {
@@ -69,8 +78,8 @@ type Config struct {
 	OnClose func(conn any, reason Reason)
 
 	// Logger gets a line per idle connection at Debug, a warning when the
-	// process was stopped for a while, and an error for each function of the
-	// user that panicked. Nil means silence, but panics go to slog's default
+	// process was stopped for a while or ActivityKernel does not work for a
+	// connection, and an error for each function of the user that panicked. Nil means silence, but panics go to slog's default
 	// logger then.
 	Logger *slog.Logger
 }
@@ -97,11 +106,24 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Tick > cfg.Timeout {
 		return cfg, fmt.Errorf("%w: Tick %v is longer than Timeout %v", ErrArgument, cfg.Tick, cfg.Timeout)
 	}
-	if cfg.Activity < ActivityRead || cfg.Activity > ActivityManual {
-		return cfg, fmt.Errorf("%w: Activity %d, must be %d to %d", ErrArgument, cfg.Activity, ActivityRead, ActivityManual)
+	if err := cfg.Activity.check(socketsTell); err != nil {
+		return cfg, err
 	}
 	if cfg.MaxConns < 0 {
 		return cfg, fmt.Errorf("%w: MaxConns %d, must not be negative", ErrArgument, cfg.MaxConns)
 	}
 	return cfg, nil
+}
+
+// check returns an error for an Activity that there is not, or not where sockets
+// don't tell when bytes last arrived.
+func (a Activity) check(socketsTell bool) error {
+	if a < ActivityRead || a > ActivityKernel {
+		return fmt.Errorf("%w: Activity %d, must be %d to %d", ErrArgument, a, ActivityRead, ActivityKernel)
+	}
+	if a == ActivityKernel && !socketsTell {
+		return fmt.Errorf("%w: Activity %v, must be another on %s, whose sockets don't tell when bytes last arrived",
+			ErrArgument, a, runtime.GOOS)
+	}
+	return nil
 }

@@ -18,6 +18,9 @@ import (
 // connection because it was idle, Read and Write return [ErrIdleTimeout], and
 // Close returns nil.
 //
+// With ActivityKernel, Read and Write only add a call, if the socket of c, or of the
+// connection inside it that NetConn returns, is one of TCP. If not, Read touches.
+//
 // A connection that the Keeper guards already is returned as it is, and so is
 // any connection after Close. Where there are too many connections, c is closed,
 // and using what is returned gives [ErrFull].
@@ -60,6 +63,7 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	self := c.self()
 	self.inner, self.keeper, self.guard = inner, k, new(Guard)
 	self.tells = tells(inner)
+	self.reads = k.Reads(inner, self.tells)
 	if err := k.Guard(self.guard, c); err != nil {
 		return nil, err
 	}
@@ -77,12 +81,14 @@ type conn struct {
 	guard *Guard
 
 	tells     bool          // its socket knows when bytes last arrived
+	reads     bool          // what is read touches it, see Keeper.Reads
 	broken    atomic.Bool   // the peer has closed it, or it broke
 	deciding  atomic.Bool   // a worker is in Due
 	ended     atomic.Uint32 // the Reason for which the Keeper has closed it, or 0
 	transfers atomic.Int32  // ReadFrom and WriteTo that are running
 
-	// moved is how many bytes had passed when it was last due. Only Due uses it.
+	// moved is how many bytes had been read when it was last due and nothing had
+	// arrived within the timeout, and in a transfer also sent. Only Due uses it.
 	moved uint64
 }
 
@@ -96,7 +102,7 @@ func (c *conn) NetConn() net.Conn { return c.inner }
 
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.inner.Read(p)
-	if n > 0 && c.keeper.activity != ActivityManual {
+	if n > 0 && c.reads {
 		c.guard.Touch()
 	}
 	if err != nil {
@@ -165,7 +171,7 @@ func (c *conn) Due(self any) {
 		c.guard.member.Postpone(c.keeper.pool.Tick())
 		return
 	}
-	expired := c.keeper.Expire(c.guard, self, c.heard())
+	expired := c.keeper.Expire(c.guard, self, c.heard)
 	c.deciding.Store(false)
 	if expired {
 		c.end(ReasonIdle)

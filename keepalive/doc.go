@@ -16,9 +16,10 @@
 //
 // # What counts as life
 //
-// See [Activity]: bytes that are read, bytes that are read or written, or only
-// what the program says with [Touch], for which it takes a whole message: then a
-// peer that sends a byte now and then does not stay for ever.
+// See [Activity]: bytes that are read, bytes that are read or written, bytes that
+// have arrived, of which only the kernel knows, or only what the program says with
+// [Touch], for which it takes a whole message: then a peer that sends a byte now and
+// then does not stay for ever.
 //
 // # Not to be confused
 //

@@ -13,7 +13,8 @@ type evidence struct {
 	unread   int           // bytes that have arrived and were not read
 	received time.Duration // since bytes last arrived
 	sent     time.Duration // since bytes were last sent
-	moved    uint64        // bytes that have arrived and were read, and that the peer has acknowledged
+	taken    uint64        // bytes that have arrived and were read
+	acked    uint64        // bytes that the peer has acknowledged
 }
 
 var nothing = evidence{received: -1, sent: -1}
@@ -25,25 +26,44 @@ var nothing = evidence{received: -1, sent: -1}
 func (k *Keeper) Ask(g *Guard, fd uintptr) Heard { return k.heard(g, ask(fd), false) }
 
 // heard judges the evidence. moving says that bytes are passing which Read and
-// Write don't see.
+// Write don't see. With ActivityKernel:
+//
+//	bytes last arrived   unread                   the connection may stay
+//	------------------   ----------------------   --------------------------------
+//	within the timeout   any                      until they are a timeout old
+//	before               none                     no longer, but while a transfer
+//	                                              moves bytes a timeout from now
+//	before               none since the last      a timeout from now: this program
+//	                     look, some until then    was slow
+//	before               some, less what was      a timeout from now: it is slow, or
+//	                     taken since              a transfer has a slow sink
+//	before               some, and nobody takes   two ticks, maxRounds times: it
+//	                     them                     hangs, or the peer can't send
 func (k *Keeper) heard(g *Guard, e evidence, moving bool) Heard {
 	moving = moving && k.activity != ActivityManual
 	timeout := g.member.Timeout()
+	if e.received >= 0 {
+		e.received = k.pool.Counted(e.received)
+	}
 	since := e.received
 	if k.activity == ActivityReadWrite && e.sent >= 0 {
-		since = min(since, e.sent)
+		since = min(since, k.pool.Counted(e.sent))
 	}
+	fresh := since >= 0 && since < timeout
 	switch {
+	case fresh && k.activity == ActivityKernel:
+		return Heard{More: timeout - since, fresh: true}
 	case moving && e.unread > 0:
-		return Heard{More: timeout} // whoever takes them is slower than the peer
+		return Heard{More: timeout, Unread: true, taken: true} // by somebody who is slower than the peer
 	case e.unread > 0:
 		// We are slow. The peer's time runs from when it sent them.
 		return Heard{More: max(timeout-max(e.received, 0), 2*k.pool.Tick()), Unread: true}
 	case k.activity == ActivityManual:
 		return Heard{}
-	case since >= 0 && since < timeout:
-		return Heard{More: timeout - since} // read past us: by a transfer, or from the socket itself
-	case moving:
+	case fresh:
+		// Read past us: by a transfer, or from the socket itself.
+		return Heard{More: timeout - since, fresh: true}
+	case moving, k.activity == ActivityKernel && g.granted.endsOn(g.member.DueTick()):
 		return Heard{More: timeout}
 	}
 	return Heard{}
@@ -55,19 +75,26 @@ func (c *conn) heard() Heard {
 	if err != nil {
 		return Heard{} // closed, or without a socket
 	}
-	moving := c.transfers.Load() > 0 && e.moved != c.moved
-	c.moved = e.moved
-	return c.keeper.heard(c.guard, e, moving)
+	moved, transfer := e.taken, c.transfers.Load() > 0
+	if transfer {
+		moved += e.acked
+	}
+	moving := moved != c.moved && (transfer || !c.reads && e.unread > 0)
+	h := c.keeper.heard(c.guard, e, moving)
+	if !h.fresh { // or the next look may come too soon for anything to have moved
+		c.moved = moved
+	}
+	return h
 }
 
 // tells reports whether the socket of a connection knows when bytes last arrived,
 // so that it is not necessary to see them all.
-func tells(c net.Conn) bool {
-	if _, ok := c.(*net.TCPConn); ok {
-		return socketsTell
+func tells(c net.Conn) (yes bool) {
+	if !socketsTell {
+		return false
 	}
-	e, err := askConn(c)
-	return err == nil && e.received >= 0
+	raw, err := socketOf(c)
+	return err == nil && raw.Control(func(fd uintptr) { yes = SocketTells(fd) }) == nil && yes
 }
 
 // askConn asks the socket of a connection.

@@ -8,6 +8,10 @@ import "golang.org/x/sys/unix"
 // knows how many wait to be read.
 const socketsTell = false
 
+// SocketTells reports whether a socket knows when bytes last arrived, so that an
+// adapter may miss some: Ask says so.
+func SocketTells(uintptr) bool { return socketsTell }
+
 // fionread is FIONREAD of sys/filio.h, _IOR('f', 127, int), which x/sys/unix does
 // not have.
 const fionread = 0x4004667f

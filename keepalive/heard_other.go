@@ -6,4 +6,8 @@ package keepalive
 // asked.
 const socketsTell = false
 
+// SocketTells reports whether a socket knows when bytes last arrived, so that an
+// adapter may miss some: Ask says so.
+func SocketTells(uintptr) bool { return socketsTell }
+
 func ask(uintptr) evidence { return nothing }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,8 @@ type Keeper struct {
 	onClose  func(conn any, reason Reason)
 	log      *slog.Logger
 	panicLog *slog.Logger
+
+	cannotTell sync.Once // warned that ActivityKernel does not work for a connection
 
 	rejected, spared atomic.Uint64
 	closed           [len(reasonNames)]atomic.Uint64
@@ -96,7 +99,8 @@ func (k *Keeper) Conns() iter.Seq[any] {
 }
 
 // Idlest returns the n connections that have been silent for longest, or all
-// where there are fewer; see [pool.Pool.Idlest] for what that costs.
+// where there are fewer; see [pool.Pool.Idlest] for what that costs. With
+// ActivityKernel it is those whose sockets have not been asked for longest.
 func (k *Keeper) Idlest(n int) []any {
 	var conns []any
 	for _, m := range k.pool.Idlest(n) {
@@ -119,7 +123,7 @@ type Stats struct {
 	Peer     uint64 // closed because the peer had closed, or the connection broke
 	Local    uint64 // closed by this program
 	Rejected uint64 // closed because there were too many
-	Spared   uint64 // not closed because the socket had heard of the peer
+	Spared   uint64 // not closed because the socket had heard of the peer: with ActivityKernel, lived
 	Panics   uint64 // functions of the user that panicked
 	Wheel    wheel.Stats
 }

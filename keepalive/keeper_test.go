@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -127,7 +129,11 @@ func TestActivity(t *testing.T) {
 			{ActivityRead, true, false, true},
 			{ActivityReadWrite, true, true, true},
 			{ActivityManual, false, false, true},
+			{ActivityKernel, true, false, true}, // of a pipe
 		} {
+			if c.activity.check(socketsTell) != nil {
+				continue
+			}
 			k := newKeeper(t, Config{Timeout: time.Second, Activity: c.activity})
 			require.Equal(t, c.activity, k.Activity())
 			for what, lives := range map[string]bool{"read": c.byRead, "write": c.byWrite, "touch": c.byMessage} {
@@ -612,8 +618,8 @@ func TestConfigErrorsNameTheValuesAndTheLimit(t *testing.T) {
 		{Config{Timeout: 999}, "keepalive: invalid argument: Timeout 999ns, must be at least 1ms"},
 		{Config{Tick: -1}, "keepalive: invalid argument: Tick -1ns, must be at least 1ms"},
 		{Config{Timeout: time.Second, Tick: 2 * time.Second}, "keepalive: invalid argument: Tick 2s is longer than Timeout 1s"},
-		{Config{Activity: 3}, "keepalive: invalid argument: Activity 3, must be 0 to 2"},
-		{Config{Activity: -1}, "keepalive: invalid argument: Activity -1, must be 0 to 2"},
+		{Config{Activity: 4}, "keepalive: invalid argument: Activity 4, must be 0 to 3"},
+		{Config{Activity: -1}, "keepalive: invalid argument: Activity -1, must be 0 to 3"},
 		{Config{MaxConns: -1}, "keepalive: invalid argument: MaxConns -1, must not be negative"},
 	} {
 		_, err := New(c.cfg)
@@ -621,7 +627,34 @@ func TestConfigErrorsNameTheValuesAndTheLimit(t *testing.T) {
 		require.EqualError(t, err, c.want)
 		require.Equal(t, err, c.cfg.Validate())
 	}
-	require.Equal(t, "read readwrite manual Activity(7)", ActivityRead.String()+" "+ActivityReadWrite.String()+" "+ActivityManual.String()+" "+Activity(7).String())
+	require.Equal(t, "read readwrite manual kernel Activity(7)",
+		fmt.Sprint(ActivityRead, ActivityReadWrite, ActivityManual, ActivityKernel, Activity(7)))
+}
+
+func TestActivityKernelNeedsSocketsThatTell(t *testing.T) {
+	err := ActivityKernel.check(false)
+	require.ErrorIs(t, err, ErrArgument)
+	require.EqualError(t, err, "keepalive: invalid argument: Activity kernel, must be another on "+runtime.GOOS+
+		", whose sockets don't tell when bytes last arrived")
+	require.Equal(t, ActivityKernel.check(socketsTell), Config{Activity: ActivityKernel}.Validate())
+	for a := range ActivityKernel {
+		require.NoError(t, a.check(false))
+	}
+}
+
+// activitiesHere are those that there are on this system.
+func activitiesHere() (all []Activity) {
+	for a := range Activity(len(activityNames)) {
+		if a.check(socketsTell) == nil {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// readingActivities are those of them to which what arrives is life.
+func readingActivities() []Activity {
+	return slices.DeleteFunc(activitiesHere(), func(a Activity) bool { return a == ActivityManual })
 }
 
 func TestDefaults(t *testing.T) {

@@ -73,35 +73,45 @@ func trickle(w io.Writer, count int) {
 
 func TestSilentSocketsAreClosedOnTimeAndNeverEarly(t *testing.T) {
 	t.Parallel()
-	for _, network := range []string{"tcp", "unix"} {
-		k := newNetKeeper(t, Config{})
-		ln := k.Listener(listen(t, network))
-		for range 3 {
-			client, err := net.Dial(network, ln.Addr().String())
-			require.NoError(t, err)
-			conn, err := ln.Accept()
-			require.NoError(t, err)
-			last := time.Now()
-			_, err = client.Write([]byte("x"))
-			require.NoError(t, err)
-			n, err := conn.Read(make([]byte, 8))
-			require.NoError(t, err)
-			require.Equal(t, 1, n)
-			_, err = conn.Read(make([]byte, 8))
-			after := time.Since(last)
-			requireIdleTimeout(t, err)
-			require.GreaterOrEqual(t, after, timeout)
-			_, err = client.Read(make([]byte, 8))
-			require.ErrorIs(t, err, io.EOF)
-			client.Close()
+	for _, activity := range activitiesHere() {
+		for _, network := range []string{"tcp", "unix"} {
+			t.Run(fmt.Sprintf("activity=%v/network=%s", activity, network), func(t *testing.T) {
+				t.Parallel()
+				testSilentSockets(t, activity, network)
+			})
 		}
+	}
+}
+
+func testSilentSockets(t *testing.T, activity Activity, network string) {
+	k := newNetKeeper(t, Config{Activity: activity})
+	ln := k.Listener(listen(t, network))
+	for range 3 {
+		client, err := net.Dial(network, ln.Addr().String())
+		require.NoError(t, err)
+		conn, err := ln.Accept()
+		require.NoError(t, err)
+		last := time.Now()
+		_, err = client.Write([]byte("x"))
+		require.NoError(t, err)
+		n, err := conn.Read(make([]byte, 8))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		Touch(conn) // which ActivityManual needs
+		_, err = conn.Read(make([]byte, 8))
+		after := time.Since(last)
+		requireIdleTimeout(t, err)
+		require.GreaterOrEqual(t, after, timeout)
+		_, err = client.Read(make([]byte, 8))
+		require.ErrorIs(t, err, io.EOF)
+		client.Close()
 	}
 }
 
 func TestUnreadBytesAreNotSilence(t *testing.T) {
 	t.Parallel()
 	for _, network := range []string{"tcp", "unix"} {
-		for _, activity := range []Activity{ActivityRead, ActivityManual} {
+		for _, activity := range activitiesHere() {
 			k := newNetKeeper(t, Config{Activity: activity})
 			client, server := connect(t, network)
 			conn := k.Conn(server)
@@ -149,8 +159,16 @@ func TestProgramThatHangsDoesNotKeepItsConnections(t *testing.T) {
 // A proxy between guarded connections, in all combinations: bytes that the
 // kernel moves are life, in both directions, and silence is still silence.
 func TestCopiedBytesAreLife(t *testing.T) {
-	t.Parallel()
-	k := newNetKeeper(t, Config{})
+	for _, activity := range readingActivities() {
+		t.Run("activity="+activity.String(), func(t *testing.T) {
+			t.Parallel()
+			testCopiedBytes(t, activity)
+		})
+	}
+}
+
+func testCopiedBytes(t *testing.T, activity Activity) {
+	k := newNetKeeper(t, Config{Activity: activity})
 	guard := func(c net.Conn) net.Conn { return k.Conn(c) }
 	bare := func(c net.Conn) net.Conn { return c }
 	limited := func(r io.Reader) io.Reader { return &io.LimitedReader{R: r, N: 1 << 40} }
@@ -238,8 +256,16 @@ func TestMethodsOfTheConnectionInside(t *testing.T) {
 }
 
 func TestHalfClosedConnection(t *testing.T) {
-	t.Parallel()
-	k := newNetKeeper(t, Config{})
+	for _, activity := range activitiesHere() {
+		t.Run("activity="+activity.String(), func(t *testing.T) {
+			t.Parallel()
+			testHalfClosed(t, activity)
+		})
+	}
+}
+
+func testHalfClosed(t *testing.T, activity Activity) {
+	k := newNetKeeper(t, Config{Activity: activity})
 	client, server := connect(t, "tcp")
 	conn := k.Conn(server)
 	require.NoError(t, client.(*net.TCPConn).CloseWrite())

@@ -15,10 +15,15 @@ type rounds uint32
 // dueTick, and whether that is not too many.
 func (r rounds) next(dueTick uint64) (n rounds, ok bool) {
 	n = 1
-	if r>>8 == rounds(dueTick)&0xffffff {
+	if r.endsOn(dueTick) {
 		n += r & 0xff
 	}
 	return n, n <= maxRounds
+}
+
+// endsOn reports whether it was for unread bytes that the deadline is on dueTick.
+func (r rounds) endsOn(dueTick uint64) bool {
+	return r != 0 && r>>8 == rounds(dueTick)&0xffffff
 }
 
 // until returns the count with the tick on which the time given ends.

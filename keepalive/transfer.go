@@ -73,7 +73,9 @@ func (c *conn) reading() func(n int64, err error) error {
 	c.transfers.Add(1)
 	return func(n int64, err error) error {
 		c.transfers.Add(-1)
-		c.passed(n)
+		if n > 0 && c.reads {
+			c.guard.Touch()
+		}
 		if err != nil && c.ended.Load() != 0 {
 			err = c.fail("read", err)
 		}

@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
@@ -14,7 +15,15 @@ import (
 // A transfer whose sink is slower than its source always has unread bytes. It
 // lives while they move, and not when the sink hangs.
 func TestTransferIntoASlowSink(t *testing.T) {
-	t.Parallel()
+	for _, activity := range readingActivities() {
+		t.Run("activity="+activity.String(), func(t *testing.T) {
+			t.Parallel()
+			testSlowSink(t, activity)
+		})
+	}
+}
+
+func testSlowSink(t *testing.T, activity Activity) {
 	for name, start := range map[string]func(dst, src net.Conn) (int64, error){
 		"splice":  func(dst, src net.Conn) (int64, error) { return io.Copy(dst, src) },
 		"limited": func(dst, src net.Conn) (int64, error) { return io.CopyN(dst, src, 1<<40) },
@@ -25,7 +34,7 @@ func TestTransferIntoASlowSink(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newNetKeeper(t, Config{})
+			k := newNetKeeper(t, Config{Activity: activity})
 			source, in := connect(t, "tcp")
 			out, sink := connect(t, "tcp")
 			require.NoError(t, out.(*net.TCPConn).SetWriteBuffer(64<<10))
@@ -89,29 +98,37 @@ func (b *beats) Read(p []byte) (int, error) {
 }
 
 func TestTransfersOfConnectionsWithoutASocket(t *testing.T) {
-	t.Parallel()
-	for _, into := range []bool{true, false} {
-		k := newNetKeeper(t, Config{})
-		a, b := connect(t, "tcp")
-		conn := k.Conn(socketless{Conn: b})
-		go trickle(a, 24)
-		done := make(chan error, 1)
-		go func() { // three timeouts
-			if into {
-				go io.Copy(io.Discard, a)
-				_, err := io.Copy(conn, &beats{24})
-				done <- err
-				return
-			}
-			_, err := io.Copy(&closeAfter{conn, 24}, conn)
-			done <- err
-		}()
-		err := <-done
-		if into {
-			require.NoError(t, err)
-		} else {
-			require.ErrorIs(t, err, errEnough)
+	for _, activity := range readingActivities() {
+		for _, into := range []bool{true, false} {
+			t.Run(fmt.Sprintf("activity=%v/into=%v", activity, into), func(t *testing.T) {
+				t.Parallel()
+				testSocketless(t, activity, into)
+			})
 		}
+	}
+}
+
+func testSocketless(t *testing.T, activity Activity, into bool) {
+	k := newNetKeeper(t, Config{Activity: activity})
+	a, b := connect(t, "tcp")
+	conn := k.Conn(socketless{Conn: b})
+	go trickle(a, 24)
+	done := make(chan error, 1)
+	go func() { // three timeouts
+		if into {
+			go io.Copy(io.Discard, a)
+			_, err := io.Copy(conn, &beats{24})
+			done <- err
+			return
+		}
+		_, err := io.Copy(&closeAfter{conn, 24}, conn)
+		done <- err
+	}()
+	err := <-done
+	if into {
+		require.NoError(t, err)
+	} else {
+		require.ErrorIs(t, err, errEnough)
 	}
 }
 

@@ -25,7 +25,9 @@
 // and on systems other than Linux, Wake is life while there are bytes that the
 // handler has not consumed.) With ActivityReadWrite also bytes that were sent,
 // which is known on Linux with TCP only. With ActivityManual only
-// [keepalive.Touch], which takes any goroutine and a gnet.Conn.
+// [keepalive.Touch], which takes any goroutine and a gnet.Conn. With ActivityKernel,
+// bytes that have arrived, and OnTraffic is passed straight through; Unix sockets are
+// kept as with ActivityRead.
 //
 // # Where things run
 //
@@ -38,6 +40,7 @@ package gnetkeepalive
 import (
 	"errors"
 	"net"
+	"sync/atomic"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -68,6 +71,11 @@ type handler struct {
 	gnet.EventHandler
 	keeper *keepalive.Keeper
 	loops  loops
+
+	// looks says that OnTraffic has to look for life: that there was a connection
+	// that is touched for what is read. With ActivityManual there is none, and with
+	// ActivityKernel only where a socket can't tell.
+	looks atomic.Bool
 }
 
 // guard is what a connection's SafeContext holds: 64 bytes.
@@ -79,6 +87,7 @@ type guard struct {
 	leftover int32 // bytes that the handler had not consumed after OnTraffic
 	expired  bool  // to be closed for its silence
 	tells    bool  // the socket knows when bytes last arrived
+	reads    bool  // what is read touches it, see Keeper.Reads
 }
 
 // Guarded is how keepalive.Touch finds the guard.
@@ -96,7 +105,10 @@ func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	}
 	// Before the handler runs, which may already touch the connection, or close
 	// it. SafeContext comes first, since it is where Due looks for the guard.
-	g := &guard{loop: h.loops.enter(c.EventLoop()), tells: keepalive.SocketTells(c.LocalAddr())}
+	g := &guard{loop: h.loops.enter(c.EventLoop()), tells: keepalive.SocketTells(uintptr(c.Fd()))}
+	if g.reads = h.keeper.Reads(c, g.tells); g.reads && !h.looks.Load() {
+		h.looks.Store(true)
+	}
 	c.SetSafeContext(g)
 	if err := h.keeper.Guard(&g.Guard, c); err != nil {
 		h.loops.leave(g.loop)
@@ -117,8 +129,11 @@ func (h *handler) reject(c gnet.Conn) (out []byte, action gnet.Action) {
 }
 
 func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
+	if !h.looks.Load() {
+		return h.EventHandler.OnTraffic(c)
+	}
 	g, ok := c.SafeContext().(*guard)
-	if !ok || h.keeper.Activity() == keepalive.ActivityManual {
+	if !ok || !g.reads {
 		return h.EventHandler.OnTraffic(c)
 	}
 	// More than was left over last time is something new. Where the handler

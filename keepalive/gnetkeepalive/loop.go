@@ -23,6 +23,9 @@ const (
 	// lostAfter is when to ask whether a loop is still there that has not run
 	// its batch: one that goes down drops its tasks.
 	lostAfter = 100 * time.Millisecond
+
+	// busyFor is how long a batch waits at most for a loop that nobody blocks.
+	busyFor = 50 * time.Millisecond
 )
 
 // loops are the event loops that have guarded connections.
@@ -42,12 +45,17 @@ type loop struct {
 	mu       sync.Mutex
 	waiting  []silent
 	draining bool // a goroutine is at it
+
+	// busy is when the loop last came back to its batches after more than busyFor.
+	// Only the loop uses it.
+	busy time.Time
 }
 
 // silent is a connection whose deadline has passed.
 type silent struct {
 	guard *guard
 	conn  gnet.Conn
+	since time.Time
 }
 
 func (l *loops) enter(events gnet.EventLoop) *loop {
@@ -78,7 +86,7 @@ func (l *loops) leave(left *loop) {
 func (l *loop) decideLater(g *guard, c gnet.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting = append(l.waiting, silent{g, c})
+	l.waiting = append(l.waiting, silent{g, c, time.Now()})
 	if !l.draining {
 		l.draining = true
 		go l.drain()
@@ -92,9 +100,12 @@ func (l *loop) drain() {
 		if batch == nil {
 			return
 		}
-		done := make(chan struct{})
+		done, sent := make(chan struct{}), time.Now()
 		err := l.events.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
 			defer close(done)
+			if time.Since(sent) > busyFor {
+				l.busy = time.Now()
+			}
 			return l.decide(batch)
 		}))
 		if err != nil || !l.wait(done) {
@@ -150,7 +161,7 @@ func (l *loop) decide(batch []silent) error {
 			l.keeper.Release(&s.guard.Guard)
 			continue
 		}
-		if !l.keeper.Expire(&s.guard.Guard, s.conn, l.keeper.Ask(&s.guard.Guard, uintptr(s.conn.Fd()))) {
+		if !l.keeper.Expire(&s.guard.Guard, s.conn, func() keepalive.Heard { return l.ask(s) }) {
 			continue
 		}
 		s.guard.expired = true
@@ -159,4 +170,15 @@ func (l *loop) decide(batch []silent) error {
 		}
 	}
 	return nil
+}
+
+// ask asks the socket of a connection. What waited in it while the loop was busy has
+// been read by now, which with ActivityKernel nobody has noticed: so the connection
+// may have been heard then, and gets a timeout for that.
+func (l *loop) ask(s silent) keepalive.Heard {
+	heard := l.keeper.Ask(&s.guard.Guard, uintptr(s.conn.Fd()))
+	if heard.More <= 0 && l.keeper.Activity() == keepalive.ActivityKernel && s.since.Before(l.busy) {
+		return keepalive.Heard{More: l.keeper.Timeout()}
+	}
+	return heard
 }

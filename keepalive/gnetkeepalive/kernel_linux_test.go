@@ -1,0 +1,114 @@
+package gnetkeepalive
+
+import (
+	"bytes"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+func newKernelKeeper(t testing.TB, cfg keepalive.Config) *keepalive.Keeper {
+	cfg.Activity = keepalive.ActivityKernel
+	return newKeeper(t, cfg)
+}
+
+func TestKernelKnowsWithoutOnTraffic(t *testing.T) {
+	modes(t, func(t *testing.T, opts ...gnet.Option) {
+		k := newKernelKeeper(t, keepalive.Config{})
+		a := &app{}
+		a.booted = make(chan booted, 1)
+		h := Wrap(a, k)
+		e := run(t, "tcp://127.0.0.1:0", a, h, opts...)
+		live, silent := e.dial(t), e.dial(t)
+		begin := time.Now()
+		say(t, silent, "hello")
+		var last time.Time
+		for range 24 { // three timeouts
+			time.Sleep(beat)
+			last = time.Now()
+			say(t, live, "beat")
+		}
+		require.GreaterOrEqual(t, requireClosed(t, silent).Sub(begin), timeout)
+		require.EqualValues(t, 1, k.Stats().Idle)
+		require.GreaterOrEqual(t, requireClosed(t, live).Sub(last), timeout)
+		require.False(t, h.(*handler).looks.Load(), "OnTraffic is passed straight through")
+	})
+}
+
+func TestKernelUnixSocketsAreKeptByReading(t *testing.T) {
+	var mu sync.Mutex
+	var log bytes.Buffer
+	k := newKernelKeeper(t, keepalive.Config{Logger: slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return log.Write(p)
+	}), nil))})
+	a := &app{}
+	unix := startOn(t, "unix://"+filepath.Join(t.TempDir(), "s"), a, k)
+	for range 2 {
+		c := unix.dial(t)
+		var last time.Time
+		for range 16 {
+			time.Sleep(beat)
+			last = time.Now()
+			say(t, c, "beat")
+		}
+		require.GreaterOrEqual(t, requireClosed(t, c).Sub(last), timeout)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, 1, strings.Count(log.String(), "as with ActivityRead"), log.String())
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestKernelTouchByHand(t *testing.T) {
+	k := newKernelKeeper(t, keepalive.Config{})
+	conns := make(chan gnet.Conn, 1)
+	e := start(t, &app{onOpen: func(c gnet.Conn) ([]byte, gnet.Action) { conns <- c; return nil, gnet.None }}, k)
+	c := e.dial(t)
+	conn := <-conns
+	var last time.Time
+	for range 20 {
+		time.Sleep(beat)
+		last = time.Now()
+		require.True(t, keepalive.Touch(conn))
+	}
+	require.GreaterOrEqual(t, requireClosed(t, c).Sub(last), timeout)
+	require.False(t, keepalive.Touch(conn))
+}
+
+// The loop is busy for longer than the timeout. The peer has waited for its answer,
+// and has a timeout for what it says next.
+func TestKernelBusyLoopKillsNobody(t *testing.T) {
+	k := newKernelKeeper(t, keepalive.Config{Timeout: timeout, Tick: timeout / 4})
+	release, busy := make(chan bool), make(chan bool)
+	e := start(t, &app{onTraffic: func(c gnet.Conn) gnet.Action {
+		if buf, _ := c.Peek(-1); string(buf) == "block" {
+			close(busy)
+			<-release
+		}
+		return echo(c)
+	}}, k, gnet.WithNumEventLoop(1))
+	c, blocker := e.dial(t), e.dial(t)
+	say(t, c, "hello")
+	_, err := blocker.Write([]byte("block"))
+	require.NoError(t, err)
+	<-busy
+	_, err = c.Write([]byte("a request"))
+	require.NoError(t, err)
+	time.Sleep(3 * timeout)
+	close(release)
+	last := time.Now()
+	require.GreaterOrEqual(t, requireClosed(t, c).Sub(last), timeout)
+}
