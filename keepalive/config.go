@@ -33,9 +33,11 @@ const (
 	// ActivityKernel is ActivityRead without any work per read: the kernel knows
 	// when bytes last arrived, and is asked when the deadline has passed. Bytes
 	// are life when they arrive, whether or not they are read, so one now and
-	// then keeps a connection. It is for TCP on Linux; elsewhere New returns
-	// ErrArgument. Connections whose socket can't tell (Unix sockets, MPTCP, a
-	// net.Pipe) are kept as with ActivityRead, and the first is logged.
+	// then keeps a connection. A silent one is closed up to seven jiffies later
+	// (7 to 70 ms), since the kernel is no more precise. It is for TCP on Linux;
+	// elsewhere New returns ErrArgument. Connections whose socket can't tell (Unix
+	// sockets, MPTCP, a net.Pipe) are kept as with ActivityRead, and the first is
+	// logged.
 	ActivityKernel
 )
 

@@ -49,6 +49,9 @@ func (k *Keeper) heard(g *Guard, e evidence, moving bool) Heard {
 	if k.activity == ActivityReadWrite && e.sent >= 0 {
 		since = min(since, k.pool.Counted(e.sent))
 	}
+	if k.activity == ActivityKernel && since >= 0 {
+		since = max(since-behind, 0) // nothing else says that it lives
+	}
 	fresh := since >= 0 && since < timeout
 	switch {
 	case fresh && k.activity == ActivityKernel:

@@ -8,6 +8,9 @@ import "golang.org/x/sys/unix"
 // knows how many wait to be read.
 const socketsTell = false
 
+// behind is how far the clock of those that know can be behind.
+const behind = 0
+
 // SocketTells reports whether a socket knows when bytes last arrived, so that an
 // adapter may miss some: Ask says so.
 func SocketTells(uintptr) bool { return socketsTell }

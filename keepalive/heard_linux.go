@@ -47,6 +47,11 @@ func atLeast(ago uint32) time.Duration {
 // tooOld is how much older than it is the kernel can say that something is.
 var tooOld = roundedUp(jiffy())
 
+// behind is how far the kernel's clock can be behind, on a machine on which the
+// processor that counts the jiffies is not run: after five (MAX_STALLED_JIFFIES) another
+// one counts them. What arrives meanwhile is stamped too early by that.
+var behind = 5 * jiffy()
+
 // roundedUp returns how much too long a time can be that was taken from a counter
 // which goes up once per jiffy, and was rounded up to milliseconds.
 func roundedUp(jiffy time.Duration) time.Duration {

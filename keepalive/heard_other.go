@@ -6,6 +6,9 @@ package keepalive
 // asked.
 const socketsTell = false
 
+// behind is how far the clock of those that know can be behind.
+const behind = 0
+
 // SocketTells reports whether a socket knows when bytes last arrived, so that an
 // adapter may miss some: Ask says so.
 func SocketTells(uintptr) bool { return socketsTell }

@@ -109,7 +109,7 @@ func TestKernelIsNeverEarly(t *testing.T) {
 				begin := time.Now()
 				conn := k.Conn(server)
 				all.Go(func() {
-					last, sent := begin, int64(0)
+					last, silence, sent := begin, time.Duration(0), int64(0)
 					var sender sync.WaitGroup
 					sender.Go(func() {
 						for end := begin.Add(6*timeout + rand.N(timeout)); time.Now().Before(end); {
@@ -118,6 +118,7 @@ func TestKernelIsNeverEarly(t *testing.T) {
 							if _, err := client.Write([]byte("x")); err != nil {
 								return
 							}
+							silence = time.Since(last) // at most, before this byte
 							last, sent = before, sent+1
 						}
 					})
@@ -127,7 +128,7 @@ func TestKernelIsNeverEarly(t *testing.T) {
 						t.Errorf("closed with %v", err)
 					}
 					sender.Wait()
-					if sent != read { // the machine was busy, and they met half-way
+					if sent != read || silence >= timeout { // a busy machine: they met half-way
 						crossed.Add(1)
 						return
 					}
@@ -141,8 +142,8 @@ func TestKernelIsNeverEarly(t *testing.T) {
 				sum += l
 			}
 			t.Logf("late: at most %v, %v in the mean; %d crossed", slices.Max(late[:]), sum/conns, crossed.Load())
-			require.Less(t, crossed.Load(), int64(conns/2))
-			require.Less(t, slices.Max(late[:]), 2*tick+2*tooOld+eternal/100, "and what a busy machine takes")
+			require.Less(t, crossed.Load(), int64(conns*9/10))
+			require.Less(t, slices.Max(late[:]), 2*tick+2*tooOld+behind+eternal/10, "and what a busy machine takes")
 		})
 	}
 }
@@ -378,7 +379,7 @@ func TestKernelTimeInWhichTheProcessWasStoppedDoesNotCount(t *testing.T) {
 		fmt.Println(ln.Addr())
 		conn, err := ln.Accept()
 		require.NoError(t, err)
-		_, err = io.Copy(conn, conn)
+		_, err = io.Copy(struct{ io.Writer }{conn}, struct{ io.Reader }{conn}) // no transfer
 		requireIdleTimeout(t, err)
 		return
 	}
