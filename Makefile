@@ -36,7 +36,7 @@ bench: ## all benchmarks, with all peers: ten minutes, into bench/RESULTS.md
 bench-quick: ## touch, memory and accuracy beside a few peers: a minute
 	@cd bench && $(GO) run ./report -quick
 
-load: ## 10,000 to 100,000 real connections beside other servers, half an hour, into loadtest/RESULTS.md; or CONNS=1000000 INTERVAL=20s TIMEOUT=60s
+load: ## 10,000 to 100,000 real connections beside other servers, 20 minutes, into loadtest/RESULTS.md; or CONNS=1000000 INTERVAL=20s TIMEOUT=60s
 	CONNS=$(CONNS) INTERVAL=$(INTERVAL) TIMEOUT=$(TIMEOUT) RAMP=$(RAMP) ROUNDS=$(ROUNDS) FLAGS="$(FLAGS)" ./scripts/load
 
 interop: ## tests with clients that nobody here wrote: nc and curl

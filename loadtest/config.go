@@ -34,8 +34,8 @@ type config struct {
 const (
 	// manyConns is from where on heartbeats are sent in quanta unless told
 	// otherwise: one wakeup for many of them instead of one for each.
-	manyConns   = 250_000
-	manyQuantum = 20 * time.Millisecond
+	manyConns    = 250_000
+	connsPerStep = 10_000 // a millisecond for each so many
 
 	someProbes    = 1000
 	probeInterval = time.Second
@@ -63,7 +63,7 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	flags.DurationVar(&cfg.duration, "duration", 0, "how long to go on after all connections are open (default 20s, or -timeout and -interval together where that is longer)")
 	flags.BoolVar(&cfg.reply, "reply", true, "whether heartbeats are answered; those of the probes are")
 	flags.IntVar(&cfg.probes, "probes", 0, "number of connections besides, which speak once a second from a thread of their own and whose round trips count apart (default 0, or 1000 with -reply=false, -storm or -quantum)")
-	flags.DurationVar(&cfg.quantum, "quantum", 0, "heartbeats are sent together that are due within this time of each other (default 0, or 20ms with 250,000 connections or more)")
+	flags.DurationVar(&cfg.quantum, "quantum", 0, "heartbeats are sent together that are due within this time of each other (default 0, and from 250,000 connections on 1ms for each 10,000)")
 	flags.BoolVar(&cfg.storm, "storm", false, "all connections but the probes fall silent within the same second")
 	flags.BoolVar(&cfg.netns, "netns", false, "run in a network namespace of its own, with a large table of sockets; for root")
 	flags.StringVar(&cfg.json, "json", "", "`file` to write the report to")
@@ -99,7 +99,7 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 
 func (cfg *config) setDefaults(given map[string]bool) {
 	if !given["quantum"] && cfg.conns >= manyConns {
-		cfg.quantum = manyQuantum
+		cfg.quantum = time.Duration(cfg.conns/connsPerStep) * time.Millisecond
 	}
 	if !given["probes"] && (!cfg.reply || cfg.storm || cfg.quantum > 0) {
 		cfg.probes = someProbes

@@ -20,11 +20,13 @@ type crew struct {
 	shared
 	workers []*worker
 	begin   chan struct{} // closed when there are servers
-	quit    chan struct{} // closed when the crew is dismissed
+	quit    chan struct{} // closed, by quitOnce, when the crew is dismissed
 	settled chan struct{} // closed when all workers have come to the end of the run
 	threads sync.WaitGroup
-	errs    chan error // of workers that could not go on
-	procs   int        // GOMAXPROCS before
+
+	quitOnce sync.Once
+	errs     chan error // of workers that could not go on
+	procs    int        // GOMAXPROCS before
 }
 
 // shared is what the workers have in common.
@@ -108,6 +110,9 @@ func (c *crew) thread(w *worker, ownFiles bool, ready chan<- error) {
 	} else {
 		defer runtime.UnlockOSThread()
 	}
+	if w.quantum > 0 {
+		defer workInBatches()()
+	}
 	defer w.closeFiles()
 	err := w.openFiles()
 	ready <- err
@@ -128,9 +133,10 @@ func (c *crew) thread(w *worker, ownFiles bool, ready chan<- error) {
 	<-c.quit // or what this one closes would disturb the others
 }
 
-// dismiss ends the threads and closes what they have opened.
+// dismiss ends the threads and closes what they have opened. To do so again does
+// nothing.
 func (c *crew) dismiss() {
-	close(c.quit)
+	c.quitOnce.Do(func() { close(c.quit) })
 	c.threads.Wait()
 	runtime.GOMAXPROCS(c.procs)
 }
@@ -168,18 +174,24 @@ func (c *crew) drive(ctx context.Context, addrs []string, m *meter) (*result, er
 const (
 	rampPoll = 2 * time.Millisecond
 
+	// rampPatience is for how long no connection may have been opened.
+	rampPatience = 20 * time.Second
+
 	// hangs is how much later than at the end of the run a worker may come to
 	// its end.
 	hangs = time.Minute
 )
 
-// awaitRamp waits until all connections are open, or it has taken too long, and
+// awaitRamp waits until all connections are open, or nothing more comes of it, and
 // sets what comes when.
 func (c *crew) awaitRamp(ctx context.Context) (*timeline, error) {
-	limit := c.start.Add(time.Duration(float64(c.total())/float64(c.cfg.ramp)*float64(time.Second)) + openLimit)
-	for c.ramping.Load() > 0 && time.Now().Before(limit) {
+	open, since := int64(0), c.start
+	for c.ramping.Load() > 0 && time.Since(since) < rampPatience {
 		if err := c.await(ctx, time.Now().Add(rampPoll)); err != nil {
 			return nil, err
+		}
+		if n := c.counters.established.Load(); n > open {
+			open, since = n, time.Now()
 		}
 	}
 	line := c.cfg.timeline(c.now())

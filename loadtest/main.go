@@ -132,6 +132,7 @@ func measure(ctx context.Context, cfg config, progress io.Writer) (*report, erro
 		return nil, err
 	}
 	report := newReport(cfg, p, result, meter)
+	crew.dismiss() // so that the servers have nobody left to say goodbye to
 	if cfg.addr == "" {
 		if err := own.stop(report.Server); err != nil {
 			report.fail("the servers did not end well: %v", err)

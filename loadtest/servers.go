@@ -28,6 +28,10 @@ const (
 	startLimit = 20 * time.Second
 	stopLimit  = 30 * time.Second
 	logLines   = 20
+
+	emptyLimit = time.Minute
+	emptyFiles = 64 // of a server that has few connections
+	emptyPoll  = 10 * time.Millisecond
 )
 
 // startServers builds the server, starts as many processes as the plan says, and
@@ -45,6 +49,9 @@ func startServers(ctx context.Context, cfg config, p plan) (_ *servers, err erro
 		if binary, err = s.build(ctx, cfg.serverPackage()); err != nil {
 			return nil, err
 		}
+	}
+	if cfg.quantum > 0 {
+		defer workInBatches()() // which the servers inherit
 	}
 	for range p.procs {
 		c, err := startChild(binary, cfg.serverArgs(p), p.serverEnv())
@@ -115,9 +122,14 @@ func (s *servers) pids() (pids []int) {
 	return pids
 }
 
-// stop ends the servers gracefully and reports what they have used until then.
+// stop ends the servers gracefully, when their peers have closed all connections,
+// and reports what they have used until then.
 func (s *servers) stop(r *serverReport) error {
 	var errs []error
+	s.awaitEmpty()
+	for _, pid := range s.pids() {
+		r.RSSBytes += peakBytes(pid)
+	}
 	for _, c := range s.children {
 		if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			errs = append(errs, err)
@@ -130,13 +142,23 @@ func (s *servers) stop(r *serverReport) error {
 			continue
 		}
 		state := c.cmd.ProcessState
-		r.RSSBytes += peakRSS(state)
 		r.CPUSeconds += (state.UserTime() + state.SystemTime()).Seconds()
 	}
 	if len(errs) > 1 {
 		return fmt.Errorf("%d of %d, the first with: %w", len(errs), len(s.children), errs[0])
 	}
 	return errors.Join(errs...)
+}
+
+// awaitEmpty waits until the servers have taken note that their connections are
+// closed, but not for ever.
+func (s *servers) awaitEmpty() {
+	deadline := time.Now().Add(emptyLimit)
+	for _, c := range s.children {
+		for openFiles(c.cmd.Process.Pid) > emptyFiles && time.Now().Before(deadline) {
+			time.Sleep(emptyPoll)
+		}
+	}
 }
 
 // kill ends the servers in any case, and removes what was built.

@@ -43,8 +43,8 @@ const (
 	// minWaiting is what each worker may have in any case.
 	minWaiting = 8
 
-	// openLimit is how long opening may take, on top of what -ramp says.
-	openLimit = 60 * time.Second
+	// rampQuantum bounds the quantum during the ramp.
+	rampQuantum = 20 * time.Millisecond
 
 	// patience bounds how long a worker sleeps during the ramp, of which it does
 	// not hear the end.
@@ -280,7 +280,11 @@ func (w *worker) nextTask() time.Duration {
 func (w *worker) wait() error {
 	timeout := int(time.Second / time.Millisecond)
 	if w.quantum > 0 {
-		pause := unix.NsecToTimespec(int64(w.quantum - (w.now()+w.offset)%w.quantum))
+		quantum := w.quantum
+		if w.line == nil {
+			quantum = min(quantum, rampQuantum) // or opening takes as many as there are answers to wait for
+		}
+		pause := unix.NsecToTimespec(int64(quantum - (w.now()+w.offset)%quantum))
 		_ = unix.Nanosleep(&pause, nil)
 		timeout = 0
 	} else {

@@ -27,6 +27,7 @@ const about = `A figure is the median of the rounds, late max is that of all, an
 - Late is from the deadline, which is the last heartbeat as it was sent and the timeout, to the close as the client sees it. Early is one before the deadline, wrong a live connection that was closed, lost a silent one that was not, within 2.2 s.
 - The round trip counts from when a heartbeat was due. With a quantum it is that of the probes, 1000 connections besides that speak once a second from a thread of their own.
 - Bytes per connection are the resident memory of all server processes with all connections, less what they had without any. Cores are processors kept busy while all are open and nobody is closed; others are the cores that everything but the servers and the client used.
+- Where there are more servers than processors, each has one event loop. With a quantum, servers and client have the scheduler's policy for batch jobs, so that they don't interrupt each other for each heartbeat.
 `
 
 func ms(v float64) string {
