@@ -80,14 +80,15 @@ var full = plan{
 	rounds: 5,
 	each: []job{
 		{here, "^Benchmark(Touch|TouchNewTick|TouchParallel|Move|Set|Churn)$", "50ms"},
-		{module + "/keepalive", "^BenchmarkTouch$", "100ms"},
-		{module + "/keepalive/gnetkeepalive", "^BenchmarkTouch$", "100ms"},
+		{module + "/keepalive", "^Benchmark(Touch|Read|ReadAdds|Ask)$", "100ms"},
+		{module + "/keepalive/gnetkeepalive", "^Benchmark(Touch|OnTraffic)$", "100ms"},
 		{module + "/wheel", "^BenchmarkTick$", "100ms"},
 	},
 	once: []job{
 		{here, "^BenchmarkMemory$", "1x"}, // in a process that has nothing else on its heap
 		{here, "^Benchmark(MassExpiry|Blocked|Drift|Stop|Accuracy|CPU)$", "1x"},
 		{here, "^BenchmarkEcho$", "1x"},
+		{here, "^BenchmarkEchoGnet$", "1x"},
 	},
 }
 

@@ -129,6 +129,8 @@ func (r *results) targets() []target {
 		get("wheel.Tick", "heartwheel", "long levels=512,64,64 conns=1000000", ns)/get("wheel.Tick", "heartwheel", "long levels=512,64,64 conns=500000", ns))
 	atMost("a million due at once: from the first to the last", 200, " ms", get("MassExpiry", "heartwheel", million, "first-to-last-ms"))
 	atMost("... and the deadline after it is late by", 200, " ms", get("MassExpiry", "heartwheel", million, "probe-late-ms"))
+	atMost("echo on gnet, 4000 connections, processor time beside bare gnet", 1.02, "x", get("EchoGnet", "heartwheel", "pipeline=1", "CPU-x-bare"))
+	atMost("... touched for each message", 1.02, "x", get("EchoGnet", "heartwheel-manual", "pipeline=1", "CPU-x-bare"))
 	for _, config := range []string{"tick=100ms load=idle", "tick=10ms load=idle", "tick=10ms load=busy"} {
 		atMost("fired early, "+config, 0, " %", get("Accuracy", "heartwheel", config, "early-%"))
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"path/filepath"
 	"sync"
@@ -581,6 +582,43 @@ func TestMassExpiryIsPaced(t *testing.T) {
 	e.stop(t)
 	require.EqualValues(t, conns, k.Stats().Idle)
 	require.LessOrEqual(t, longest, 128, "two batches")
+}
+
+// Very many are due, and while they wait for their verdict, some are heard of.
+func TestHeartbeatSavesAConnectionThatWaitsForItsVerdict(t *testing.T) {
+	const conns, silent = 400, 100
+	var mu sync.Mutex // for what follows
+	waiting := map[string]net.Conn{}
+	k := newKeeper(t, keepalive.Config{Timeout: time.Second, Tick: 50 * ms, OnIdle: func(conn any) keepalive.Verdict {
+		mu.Lock()
+		defer mu.Unlock()
+		delete(waiting, conn.(gnet.Conn).RemoteAddr().String())
+		if len(waiting) == conns-silent {
+			for _, c := range waiting {
+				_, _ = c.Write([]byte("alive"))
+			}
+		}
+		return keepalive.Close
+	}})
+	e := start(t, &app{onTraffic: echo}, k, gnet.WithNumEventLoop(1))
+	mu.Lock()
+	for range conns {
+		c := e.dial(t)
+		waiting[c.LocalAddr().String()] = c
+	}
+	mu.Unlock()
+	require.Eventually(t, func() bool { return k.Stats().Idle >= silent }, eternal, ms)
+	mu.Lock()
+	saved := maps.Clone(waiting)
+	mu.Unlock()
+	require.Len(t, saved, conns-silent)
+	for _, c := range saved {
+		buf := make([]byte, len("alive"))
+		_, err := io.ReadFull(c, buf)
+		require.NoError(t, err)
+	}
+	e.stop(t)
+	require.EqualValues(t, silent, k.Stats().Idle)
 }
 
 // The engine stops while connections wait for their verdict: everybody goes
