@@ -74,6 +74,10 @@ type Heard struct {
 	// in a row that is a slow program, and then one that hangs.
 	Unread bool
 
+	// Read is how many bytes of the connection this program has read so far, where
+	// the socket knows, as far as the answer is that of Ask.
+	Read uint64
+
 	taken bool // some of those that waited were read: it does not hang
 	fresh bool // bytes have arrived within the timeout
 }

@@ -23,7 +23,12 @@ var nothing = evidence{received: -1, sent: -1}
 // the peer was heard after all: whether bytes wait to be read, and on Linux with
 // TCP when bytes last arrived, and were sent where that counts. It costs two
 // system calls. The descriptor must be open.
-func (k *Keeper) Ask(g *Guard, fd uintptr) Heard { return k.heard(g, ask(fd), false) }
+func (k *Keeper) Ask(g *Guard, fd uintptr) Heard {
+	e := ask(fd)
+	h := k.heard(g, e, false)
+	h.Read = e.taken
+	return h
+}
 
 // heard judges the evidence. moving says that bytes are passing which Read and
 // Write don't see. With ActivityKernel:

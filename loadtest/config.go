@@ -179,6 +179,8 @@ func (cfg config) checkServer() error {
 		return fmt.Errorf("-addr %s: -server, -baseline and -procs are about servers of its own", cfg.addr)
 	case cfg.addr != "" && cfg.netns:
 		return fmt.Errorf("-addr %s: can't be reached from the network namespace of -netns", cfg.addr)
+	case cfg.storm && cfg.timeout <= cfg.interval+stormTime:
+		return fmt.Errorf("-timeout %v: must be longer than -interval %v and the %v in which all fall silent", cfg.timeout, cfg.interval, stormTime)
 	case cfg.storm && !cfg.closes():
 		return fmt.Errorf("-storm: the server of -baseline %s closes nobody", cfg.baseline)
 	}

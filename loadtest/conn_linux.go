@@ -92,7 +92,7 @@ func (w *worker) failed(c *conn, err error) {
 	}
 	c.state = gone
 	if c.goSilent > 0 {
-		w.toClose--
+		w.isClosed()
 	}
 	w.result.failed++
 	if w.result.firstFailure == nil {
@@ -187,6 +187,7 @@ func (w *worker) answers(i int32, c *conn, b []byte, now time.Duration) {
 // answered counts how long a heartbeat has waited for its answer, and returns
 // that.
 func (w *worker) answered(i int32, cycle uint64, now time.Duration) time.Duration {
+	w.pending--
 	due := w.beats.due(i, cycle)
 	rtt := &w.result.rtt
 	if w.probes {
@@ -232,11 +233,13 @@ func (w *worker) closed(i int32, c *conn, now time.Duration, err error) {
 	w.counters.closed.Add(1)
 	w.giveUpWaiting(i, c, now)
 	late := now - c.sent - w.cfg.timeout
+	if c.goSilent > 0 {
+		w.isClosed()
+	}
 	switch {
-	case c.goSilent > 0:
+	case c.goSilent > 0 && (!w.cfg.storm || c.state == silent):
 		// Silent since its last heartbeat, even if the next was not due yet.
 		w.result.closed++
-		w.toClose--
 		w.result.lastClose = now
 		if w.result.firstClose == 0 {
 			w.result.firstClose = now
@@ -249,6 +252,7 @@ func (w *worker) closed(i int32, c *conn, now time.Duration, err error) {
 		if late > w.cfg.margin() {
 			w.result.tardy++
 		}
+	case late >= 0 && w.last > 0: // at the end of the run nobody speaks any more
 	case late >= 0:
 		w.result.starved++
 	default:

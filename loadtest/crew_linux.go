@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,7 @@ type shared struct {
 	counters counters
 	ramping  atomic.Int32 // workers whose connections are not all open
 	driving  atomic.Int32 // workers that have not come to the end of the run
+	unclosed atomic.Int64 // silent connections of all workers that are still to be closed
 	timeline atomic.Pointer[timeline]
 }
 
@@ -94,6 +96,7 @@ func newCrew(cfg config, p plan) (*crew, error) {
 		c.dismiss()
 		return nil, errs
 	}
+	debug.FreeOSMemory() // what it took to make the schedules
 	return c, nil
 }
 
@@ -158,8 +161,13 @@ func (c *crew) drive(ctx context.Context, addrs []string, m *meter) (*result, er
 		return nil, err
 	}
 	m.end()
-	if err := c.await(ctx, c.start.Add(line.end+hangs)); err != nil {
+	if err := c.await(ctx, c.start.Add(line.end+c.cfg.margin()+hangs)); err != nil {
 		return nil, err
+	}
+	select {
+	case err := <-c.errs: // of the last one
+		return nil, err
+	default:
 	}
 	if c.driving.Load() > 0 {
 		return nil, fmt.Errorf("a worker does not come to an end, %v after the last deadline", hangs+c.cfg.margin())

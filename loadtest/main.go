@@ -38,8 +38,13 @@ const (
 	exitUsage   = 2
 )
 
+// The main goroutine keeps the main thread, which Go never ends: no worker is to get
+// it.
+func init() { runtime.LockOSThread() }
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	exit := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(exit)
@@ -73,8 +78,18 @@ func runConfig(ctx context.Context, cfg config, args []string, stdout, stderr io
 			return 0, err
 		}
 	}
+	if cfg.json != "" { // now rather than at the end
+		f, err := os.Create(cfg.json)
+		if err != nil {
+			return 0, fmt.Errorf("-json: %w", err)
+		}
+		_ = f.Close()
+	}
 	report, err := measure(ctx, cfg, stderr)
 	if err != nil {
+		if cfg.json != "" {
+			_ = os.Remove(cfg.json) // rather no report than an empty one
+		}
 		return 0, err
 	}
 	report.writeTable(stdout)
@@ -91,13 +106,6 @@ func runConfig(ctx context.Context, cfg config, args []string, stdout, stderr io
 
 // measure does the whole run, with servers of its own if need be.
 func measure(ctx context.Context, cfg config, progress io.Writer) (*report, error) {
-	if cfg.json != "" { // now rather than at the end
-		f, err := os.OpenFile(cfg.json, os.O_WRONLY|os.O_CREATE, 0o644)
-		if err != nil {
-			return nil, fmt.Errorf("-json: %w", err)
-		}
-		_ = f.Close()
-	}
 	p, err := newPlan(cfg)
 	if err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 		"-baseline gnet -storm":                 "loadtest: -storm: the server of -baseline gnet closes nobody",
 		"-addr 127.0.0.1:1 -procs 2":            "loadtest: -addr 127.0.0.1:1: -server, -baseline and -procs are about servers of its own",
 		"-addr 127.0.0.1:1 -netns":              "loadtest: -addr 127.0.0.1:1: can't be reached from the network namespace of -netns",
+		"-storm -timeout 2s -interval 1s":       "loadtest: -timeout 2s: must be longer than -interval 1s and the 1s in which all fall silent",
 		"-storm -silent 0.5":                    "loadtest: -silent 0.5: with -storm all fall silent",
 		"-storm -duration 8s":                   "loadtest: -duration 8s: must be at least 9s, which are -timeout 6s, -interval 2s, and 1s in which all fall silent",
 		"-silent 1.5":                           "loadtest: -silent 1.5: must be 0 to 1",

@@ -20,6 +20,7 @@ const (
 
 	// socketTable is how a new namespace gets a table of sockets of its own.
 	socketTable = "net.ipv4.tcp_child_ehash_entries"
+	maxTable    = 16 << 20 // the kernel takes no more
 )
 
 // runInNetns runs this program once more, in a network namespace of its own with
@@ -54,14 +55,19 @@ func runInNetns(ctx context.Context, cfg config, args []string, stdout, stderr i
 func startWithTable(cmd *exec.Cmd, size int) error {
 	if before, err := setting(socketTable); err == nil { // since Linux 6.2
 		table := 1
-		for table < size {
+		for table < min(size, maxTable) {
 			table *= 2
 		}
 		file := settingFile(socketTable)
 		if err := os.WriteFile(file, []byte(strconv.Itoa(table)), 0); err != nil {
 			return err
 		}
-		defer os.WriteFile(file, []byte(strconv.Itoa(before[0])), 0) //nolint:errcheck // it was writable just now
+		defer func() {
+			// Unless somebody else has set it meanwhile.
+			if now, err := setting(socketTable); err == nil && now[0] == table {
+				_ = os.WriteFile(file, []byte(strconv.Itoa(before[0])), 0)
+			}
+		}()
 	}
 	return cmd.Start()
 }

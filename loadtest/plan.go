@@ -48,7 +48,11 @@ func newPlan(cfg config) (plan, error) {
 	if cfg.addr != "" {
 		p.procs = 0
 	}
+	if cfg.probes > perThread {
+		return p, fmt.Errorf("-probes %d: a thread may have %d descriptors (see ulimit -n), so at most %d", cfg.probes, limit, max(0, perThread))
+	}
 	p.workers = max(p.procs, divideUp(cfg.conns, perThread), min(runtime.NumCPU(), divideUp(cfg.conns, perWorker)))
+	p.workers = min(p.workers, cfg.conns)
 	return p, nil
 }
 

@@ -30,7 +30,7 @@ const (
 	logLines   = 20
 
 	emptyLimit = time.Minute
-	emptyFiles = 64 // of a server that has few connections
+	emptyFiles = 8 // more than before the first connection
 	emptyPoll  = 10 * time.Millisecond
 )
 
@@ -155,7 +155,7 @@ func (s *servers) stop(r *serverReport) error {
 func (s *servers) awaitEmpty() {
 	deadline := time.Now().Add(emptyLimit)
 	for _, c := range s.children {
-		for openFiles(c.cmd.Process.Pid) > emptyFiles && time.Now().Before(deadline) {
+		for openFiles(c.cmd.Process.Pid) > c.idleFiles+emptyFiles && time.Now().Before(deadline) {
 			time.Sleep(emptyPoll)
 		}
 	}
@@ -175,6 +175,7 @@ func (s *servers) kill() {
 type child struct {
 	cmd       *exec.Cmd
 	addr      string
+	idleFiles int // descriptors before the first connection
 	listening chan string
 	logged    chan struct{} // closed when it says nothing more
 	exited    chan error
@@ -211,6 +212,7 @@ func startChild(binary string, args, env []string) (*child, error) {
 func (c *child) listens(ctx context.Context) error {
 	select {
 	case c.addr = <-c.listening:
+		c.idleFiles = openFiles(c.cmd.Process.Pid)
 		return nil
 	case err := <-c.exited:
 		c.exited <- err

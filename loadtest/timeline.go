@@ -16,7 +16,7 @@ type timeline struct {
 func (cfg config) timeline(steady time.Duration) *timeline {
 	t := &timeline{
 		steady:   steady,
-		closing:  steady + cfg.timeout,
+		closing:  steady + cfg.timeout - cfg.interval, // the last heartbeat was an interval ago
 		settling: steady + cfg.duration,
 		end:      steady + cfg.duration + cfg.margin(),
 	}

@@ -19,8 +19,10 @@ type worker struct {
 	opened  int // conns that were begun to open
 	waiting int // of those, how many have not had their first answer
 	ramped  bool
-	line    *timeline // nil during the ramp
-	toClose int       // silent ones that are still to be closed
+	line    *timeline     // nil during the ramp
+	toClose int           // silent ones that are still to be closed
+	pending int           // heartbeats that have no answer yet
+	last    time.Duration // from here nothing is sent any more, or 0
 
 	beats   *schedule // of regular heartbeats
 	current *schedule // the same, or that of the last ones in a storm
@@ -88,6 +90,7 @@ func (s *shared) newWorker(r role, rnd *rand.Rand) *worker {
 	w.result.live = r.conns - w.result.silent
 	if s.cfg.closes() {
 		w.toClose = w.result.silent
+		s.unclosed.Add(int64(w.toClose))
 	}
 	return w
 }
@@ -158,7 +161,16 @@ func (w *worker) over(now time.Duration) bool {
 		}
 		return false
 	}
-	return now >= w.line.end || now >= w.line.settling && w.toClose <= 0
+	if w.last == 0 && (now >= w.line.end || now >= w.line.settling && w.unclosed.Load() <= 0) {
+		w.last = now
+	}
+	return w.last > 0 && (w.pending == 0 || now > w.last+w.cfg.margin())
+}
+
+// isClosed counts a connection that was to fall silent and is closed now.
+func (w *worker) isClosed() {
+	w.toClose--
+	w.unclosed.Add(-1)
 }
 
 // endRamp gives up on what is not open by now and sets when the others fall
@@ -207,7 +219,7 @@ func (w *worker) open(now time.Duration) {
 
 // sendDue sends the heartbeats that are due.
 func (w *worker) sendDue(now time.Duration) {
-	for w.current.peek() <= now {
+	for w.last == 0 && w.current.peek() <= now {
 		storm := w.line != nil && w.line.storm > 0 && !w.probes
 		if storm && w.current == w.beats && w.beats.peek() >= w.line.storm {
 			w.current = newSchedule(len(w.conns), w.line.storm, stormTime, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
@@ -236,6 +248,7 @@ func (w *worker) sendPing(i int32, c *conn, cycle uint64) {
 		c.unanswered = cycle
 	}
 	c.next = cycle + 1
+	w.pending++
 	w.out = strconv.AppendUint(append(w.out[:0], "PING "...), cycle, 10)
 	w.out = append(w.out, '\n')
 	w.heartbeat(c, w.out, w.beats.due(i, cycle))

@@ -86,5 +86,8 @@ func (p *pace) counted(elapsed, d time.Duration) time.Duration {
 		}
 		lost = s.lost
 	}
+	if oldest := p.last[0]; p.stalls > uint64(len(p.last)) {
+		then = min(then, oldest.begin-oldest.lost)
+	}
 	return max(0, now-then)
 }

@@ -84,10 +84,14 @@ type guard struct {
 	loop *loop
 
 	// What follows is used in the event loop only.
-	leftover int32 // bytes that the handler had not consumed after OnTraffic
-	expired  bool  // to be closed for its silence
-	tells    bool  // the socket knows when bytes last arrived
-	reads    bool  // what is read touches it, see Keeper.Reads
+	expired bool // to be closed for its silence
+	tells   bool // the socket knows when bytes last arrived
+	reads   bool // what is read touches it, see Keeper.Reads
+
+	// seen is a number of bytes: with reads, those that the handler had not consumed
+	// after OnTraffic; without, those that had been read when the socket was last
+	// asked, modulo 1<<32.
+	seen uint32
 }
 
 // Guarded is how keepalive.Touch finds the guard.
@@ -140,11 +144,11 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	// consumes bytes outside of OnTraffic this can miss some, which the socket
 	// knows when it is asked. If it can't tell, it is better to take what was
 	// left over for something new than to miss something.
-	if n := int32(c.InboundBuffered()); n > g.leftover || n > 0 && !g.tells {
+	if n := uint32(c.InboundBuffered()); n > g.seen || n > 0 && !g.tells {
 		g.Touch()
 	}
 	action := h.EventHandler.OnTraffic(c)
-	g.leftover = int32(c.InboundBuffered())
+	g.seen = uint32(c.InboundBuffered())
 	return action
 }
 

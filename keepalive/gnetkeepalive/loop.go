@@ -173,11 +173,16 @@ func (l *loop) decide(batch []silent) error {
 }
 
 // ask asks the socket of a connection. What waited in it while the loop was busy has
-// been read by now, which with ActivityKernel nobody has noticed: so the connection
-// may have been heard then, and gets a timeout for that.
+// been read by now, which with ActivityKernel nobody has noticed: so a connection of
+// which anything was read since the last time gets a timeout for that.
 func (l *loop) ask(s silent) keepalive.Heard {
 	heard := l.keeper.Ask(&s.guard.Guard, uintptr(s.conn.Fd()))
-	if heard.More <= 0 && l.keeper.Activity() == keepalive.ActivityKernel && s.since.Before(l.busy) {
+	if s.guard.reads || l.keeper.Activity() != keepalive.ActivityKernel {
+		return heard
+	}
+	read := uint32(heard.Read) != s.guard.seen
+	s.guard.seen = uint32(heard.Read)
+	if heard.More <= 0 && read && s.since.Before(l.busy) {
 		return keepalive.Heard{More: l.keeper.Timeout()}
 	}
 	return heard

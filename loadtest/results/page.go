@@ -24,9 +24,9 @@ func page(runs []rounds) string {
 const about = `A figure is the median of the rounds, late max is that of all, and early, wrong and lost are counted in all of them.
 
 - heartwheel is ` + "`echo-heartbeat`" + `, gnet the same server without Heartwheel, which closes nobody, and net one with a goroutine, a buffered reader and a read deadline per connection.
-- Late is from the deadline, which is the last heartbeat as it was sent and the timeout, to the close as the client sees it. Early is one before the deadline, wrong a live connection that was closed, lost a silent one that was not, within 2.2 s.
+- Late is from the deadline, which is the last heartbeat as it was sent and the timeout, to the close as the client sees it. Early is one before the deadline, wrong a live connection that was closed, lost a silent one that was not, within 2 s and two ticks. With a quantum the client sees a close up to a quantum after it has come, so that one that was early by less than that goes unnoticed.
 - The round trip counts from when a heartbeat was due. With a quantum it is that of the probes, 1000 connections besides that speak once a second from a thread of their own.
-- Bytes per connection are the resident memory of all server processes with all connections, less what they had without any. Cores are processors kept busy while all are open and nobody is closed; others are the cores that everything but the servers and the client used.
+- Bytes per connection are the resident memory of all server processes with all connections, less what they had without any. Cores are processors kept busy while all are open and nobody is closed, and differ by a fifth from run to run: what keepalive adds to gnet's processor time is in bench/RESULTS.md (EchoGnet), measured in turns. Others are the cores that everything but the servers and the client used.
 - Where there are more servers than processors, each has one event loop. With a quantum, servers and client have the scheduler's policy for batch jobs, so that they don't interrupt each other for each heartbeat.
 `
 
