@@ -81,8 +81,8 @@ type Config struct {
 
 	// Logger gets a line per idle connection at Debug, a warning when the
 	// process was stopped for a while or ActivityKernel does not work for a
-	// connection, and an error for each function of the user that panicked. Nil means silence, but panics go to slog's default
-	// logger then.
+	// connection, and an error for each function of the user that panicked. Nil
+	// means silence, but panics go to slog's default logger then.
 	Logger *slog.Logger
 }
 

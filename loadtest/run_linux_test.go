@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -369,4 +370,60 @@ func TestBaselines(t *testing.T) {
 			require.Equal(t, want, r.Silent.Closed)
 		})
 	}
+}
+
+// From the first deadline on, an answer takes a second, and so does a close: the
+// probes see both, until the last is closed.
+func TestProbesSeeAWholeStorm(t *testing.T) {
+	var storm atomic.Int64 // when it began
+	start := time.Now()
+	addr := misbehave(t, func(c net.Conn, line string, _ int) bool {
+		if line == "BEAT" {
+			storm.CompareAndSwap(0, int64(time.Since(start)))
+			_ = c.SetReadDeadline(time.Now().Add(3 * time.Second))
+			return true
+		}
+		if began := storm.Load(); began > 0 && time.Since(start) > time.Duration(began)+2*time.Second {
+			time.Sleep(time.Second)
+		}
+		pong(c, line)
+		return true
+	})
+	file := filepath.Join(t.TempDir(), "report.json")
+	exit, stdout, stderr := load("-addr", addr, "-storm", "-conns", "100", "-probes", "100", "-interval", "500ms",
+		"-timeout", "2s", "-duration", "4s", "-json", file)
+	require.Zero(t, exit, "%s%s", stdout, stderr)
+	require.Greater(t, readReport(t, file).Phases[closing].ProbesMs.P50, 950.0)
+}
+
+// Until the end of the calm nobody's last heartbeat is a timeout ago.
+func TestNobodyIsClosedInTheCalm(t *testing.T) {
+	for _, args := range []string{"-interval 10s -timeout 30s", "-interval 20s -timeout 60s", "-interval 10s -timeout 30s -storm"} {
+		cfg, err := parse(append(strings.Fields(args), "-conns", "5000"), io.Discard)
+		require.NoError(t, err)
+		s := &shared{cfg: cfg}
+		w := s.newWorker(role{conns: cfg.conns, silent: cfg.silent, interval: cfg.interval}, rand.New(rand.NewPCG(1, 2)))
+		line := cfg.timeline(100 * time.Second)
+		for i := range w.conns {
+			from := w.conns[i].goSilent + line.steady
+			if cfg.storm {
+				from = line.storm
+			}
+			last := time.Duration(0)
+			for cycle := uint64(0); w.beats.due(int32(i), cycle) < from; cycle++ {
+				last = w.beats.due(int32(i), cycle)
+			}
+			require.GreaterOrEqual(t, last+cfg.timeout, line.calmEnd, args)
+		}
+	}
+}
+
+// A run that comes to nothing leaves no report, neither an empty one nor that of a
+// run before.
+func TestNoReportOfARunThatFailed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"verdict": "pass"}`), 0o600))
+	exit, _, _ := load("-conns", "10", "-server", "/no/such/file", "-json", file)
+	require.Equal(t, exitFailure, exit)
+	require.NoFileExists(t, file)
 }

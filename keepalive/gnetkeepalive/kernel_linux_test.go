@@ -112,3 +112,29 @@ func TestKernelBusyLoopKillsNobody(t *testing.T) {
 	last := time.Now()
 	require.GreaterOrEqual(t, requireClosed(t, c).Sub(last), timeout)
 }
+
+// A loop that is always busy does not keep its dead.
+func TestKernelBusyLoopKeepsNobody(t *testing.T) {
+	k := newKernelKeeper(t, keepalive.Config{Timeout: timeout, Tick: timeout / 8})
+	e := start(t, &app{onTraffic: func(c gnet.Conn) gnet.Action {
+		time.Sleep(10 * ms)
+		return echo(c)
+	}}, k, gnet.WithNumEventLoop(1))
+	dead := e.dial(t)
+	say(t, dead, "hello")
+	for range 30 { // each round of the loop takes 300ms
+		c := e.dial(t)
+		go func() {
+			for buf := make([]byte, 100); ; {
+				if _, err := c.Write([]byte("x")); err != nil {
+					return
+				}
+				if _, err := c.Read(buf); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	requireClosed(t, dead)
+	require.Positive(t, k.Stats().Idle)
+}
