@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -372,28 +371,31 @@ func TestBaselines(t *testing.T) {
 	}
 }
 
-// From the first deadline on, an answer takes a second, and so does a close: the
-// probes see both, until the last is closed.
+// The probes speak until the last silent connection of all workers is closed, or is
+// not closed in time, and until their own heartbeats are answered.
 func TestProbesSeeAWholeStorm(t *testing.T) {
-	var storm atomic.Int64 // when it began
-	start := time.Now()
-	addr := misbehave(t, func(c net.Conn, line string, _ int) bool {
-		if line == "BEAT" {
-			storm.CompareAndSwap(0, int64(time.Since(start)))
-			_ = c.SetReadDeadline(time.Now().Add(3 * time.Second))
-			return true
-		}
-		if began := storm.Load(); began > 0 && time.Since(start) > time.Duration(began)+2*time.Second {
-			time.Sleep(time.Second)
-		}
-		pong(c, line)
-		return true
-	})
-	file := filepath.Join(t.TempDir(), "report.json")
-	exit, stdout, stderr := load("-addr", addr, "-storm", "-conns", "100", "-probes", "100", "-interval", "500ms",
-		"-timeout", "2s", "-duration", "4s", "-json", file)
-	require.Zero(t, exit, "%s%s", stdout, stderr)
-	require.Greater(t, readReport(t, file).Phases[closing].ProbesMs.P50, 950.0)
+	cfg, err := parse([]string{"-storm"}, io.Discard)
+	require.NoError(t, err)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	s := &shared{cfg: cfg}
+	bulk := s.newWorker(role{conns: 2, silent: 1, interval: cfg.interval}, rnd)
+	probes := s.newWorker(role{conns: 1, interval: probeInterval, reply: true, probes: true}, rnd)
+	line := cfg.timeline(1)
+	bulk.line, probes.line = line, line
+
+	require.False(t, probes.over(line.settling))
+	bulk.isClosed()
+	require.False(t, probes.over(line.settling+1))
+	bulk.isClosed()
+	probes.pending = 1
+	require.False(t, probes.over(line.settling+2), "an answer is outstanding")
+	require.True(t, bulk.over(line.settling+2))
+	require.True(t, probes.over(line.settling+3+cfg.margin()), "for too long")
+
+	again := s.newWorker(role{conns: 1, silent: 1, interval: cfg.interval}, rnd)
+	again.line = line
+	require.False(t, again.over(line.end-1))
+	require.True(t, again.over(line.end), "not closed in time")
 }
 
 // Until the end of the calm nobody's last heartbeat is a timeout ago.
