@@ -13,6 +13,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/heartwheel-go/heartwheel/internal/port"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 )
@@ -78,10 +79,11 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	defer close(s.done)
 
-	addr, err := s.claimPort()
+	claim, addr, err := port.Claim(s.cfg.Addr)
 	if err != nil {
-		return err
+		return fmt.Errorf("server: %w", err)
 	}
+	s.claim = claim
 	defer s.claim.Close()
 	s.keeper, err = keepalive.New(s.cfg.keeper())
 	if err != nil {
@@ -132,26 +134,6 @@ func (s *Server) begin() error {
 	return nil
 }
 
-// claimPort takes the port for this server alone, and returns the address with
-// it. With SO_REUSEPORT, which is how each loop gets a listener of its own, a
-// taken port would be no error, and port 0 another one for each loop. The claim is
-// a listener like any other until it has the port; then it shares it with gnet,
-// and is closed when gnet listens.
-func (s *Server) claimPort() (addr string, err error) {
-	s.claim, err = net.Listen("tcp", s.cfg.Addr)
-	if err == nil {
-		if err = sharePort(s.claim); err != nil {
-			s.claim.Close()
-		}
-	}
-	if err != nil {
-		return "", fmt.Errorf("server: %w", err)
-	}
-	host, _, _ := net.SplitHostPort(s.cfg.Addr) // checked by New
-	_, port, _ := net.SplitHostPort(s.claim.Addr().String())
-	return net.JoinHostPort(host, port), nil
-}
-
 // serve runs gnet until it stops.
 func (s *Server) serve(addr string) error {
 	// A listener for each loop: what one loop accepts it also opens, before it
@@ -159,7 +141,7 @@ func (s *Server) serve(addr string) error {
 	// MaxConns, and no accepted one is lost when gnet stops.
 	err := gnet.Run(gnetkeepalive.Wrap(newHandler(s), s.keeper), "tcp://"+addr,
 		gnet.WithNumEventLoop(s.cfg.Loops),
-		gnet.WithReusePort(sharesPorts),
+		gnet.WithReusePort(port.Shared),
 		gnet.WithReuseAddr(true),
 		gnet.WithLogger(logger{s.log}),
 	)

@@ -9,32 +9,33 @@ import (
 	"sync"
 
 	"github.com/panjf2000/gnet/v2"
+	"go.uber.org/zap"
 
 	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
+	"github.com/heartwheel-go/heartwheel/internal/port"
 	"github.com/heartwheel-go/heartwheel/internal/protocol"
 )
 
 // serveGnet is package server without keepalive and what builds on it. It does
 // the same for each line, with as many loops.
 func serveGnet(ctx context.Context, addr string, listening func(net.Addr)) error {
-	// Port 0 is another port for each loop.
-	claim, err := net.Listen("tcp", addr)
+	claim, addr, err := port.Claim(addr)
 	if err != nil {
 		return err
 	}
-	addr = claim.Addr().String()
-	_ = claim.Close()
-	return gnet.Run(&bare{ctx: ctx, listening: listening}, "tcp://"+addr,
+	defer claim.Close()
+	return gnet.Run(&bare{ctx: ctx, claim: claim, listening: listening}, "tcp://"+addr,
 		gnet.WithNumEventLoop(runtime.GOMAXPROCS(0)),
-		gnet.WithReusePort(true),
+		gnet.WithReusePort(port.Shared),
 		gnet.WithReuseAddr(true),
-		gnet.WithLogger(silence{}),
+		gnet.WithLogger(zap.NewNop().Sugar()),
 	)
 }
 
 type bare struct {
 	gnet.BuiltinEventEngine
 	ctx       context.Context
+	claim     net.Listener // to be closed before it gets connections
 	listening func(net.Addr)
 	answers   sync.Pool // of *[]byte
 }
@@ -45,6 +46,7 @@ func (b *bare) OnBoot(eng gnet.Engine) gnet.Action {
 		slog.Error("no address", "error", err)
 		return gnet.Shutdown
 	}
+	_ = b.claim.Close()
 	context.AfterFunc(b.ctx, func() { _ = eng.Stop(b.ctx) })
 	b.listening(addr)
 	return gnet.None
@@ -89,12 +91,3 @@ func (b *bare) OnTraffic(c gnet.Conn) (action gnet.Action) {
 	}
 	return action
 }
-
-// silence lets gnet log nothing.
-type silence struct{}
-
-func (silence) Debugf(string, ...any) {}
-func (silence) Infof(string, ...any)  {}
-func (silence) Warnf(string, ...any)  {}
-func (silence) Errorf(string, ...any) {}
-func (silence) Fatalf(string, ...any) {}

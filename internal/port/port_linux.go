@@ -1,4 +1,4 @@
-package server
+package port
 
 import (
 	"net"
@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharesPorts says that each loop has a listener of its own for the same port.
-const sharesPorts = true
+// Shared says that each loop has a listener of its own for the same port.
+const Shared = true
 
-// sharePort lets other listeners of this user have the port of ln too.
-func sharePort(ln net.Listener) error {
+// share lets other listeners of this user have the port of ln too.
+func share(ln net.Listener) error {
 	raw, err := ln.(*net.TCPListener).SyscallConn()
 	if err != nil {
 		return err

@@ -1,0 +1,26 @@
+// Package port takes a port for one server on gnet, whose event loops may each have a
+// listener of their own.
+package port
+
+import "net"
+
+// Claim takes the port of an address, host:port, for the caller alone, and returns
+// the address with it; port 0 is any free one. With SO_REUSEPORT, which is how each
+// loop gets a listener of its own, a taken port would be no error, and port 0 another
+// one for each loop. The claim is a listener like any other until it has the port;
+// then it shares it with gnet, and is to be closed when gnet listens.
+func Claim(addr string) (claim net.Listener, claimed string, err error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, "", err
+	}
+	if claim, err = net.Listen("tcp", addr); err != nil {
+		return nil, "", err
+	}
+	_, port, _ := net.SplitHostPort(claim.Addr().String()) // net made it
+	if err := share(claim); err != nil {
+		_ = claim.Close()
+		return nil, "", err
+	}
+	return claim, net.JoinHostPort(host, port), nil
+}
