@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/panjf2000/gnet/v2"
+	"go.uber.org/zap"
 
 	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
 	"github.com/heartwheel-go/heartwheel/keepalive"
@@ -76,7 +77,7 @@ func serveGnet(b *testing.B, echo *gnetEcho, wrap func(gnet.EventHandler) gnet.E
 	echo.booted = make(chan net.Addr, 1)
 	stopped := make(chan error, 1)
 	go func() {
-		stopped <- gnet.Run(wrap(echo), "tcp://127.0.0.1:0", gnet.WithNumEventLoop(1), gnet.WithLogger(silence{}))
+		stopped <- gnet.Run(wrap(echo), "tcp://127.0.0.1:0", gnet.WithNumEventLoop(1), gnet.WithLogger(zap.NewNop().Sugar()))
 	}()
 	b.Cleanup(func() {
 		_ = echo.engine.Stop(context.Background())
@@ -92,12 +93,3 @@ func serveGnet(b *testing.B, echo *gnetEcho, wrap func(gnet.EventHandler) gnet.E
 		return nil
 	}
 }
-
-// silence lets gnet log nothing.
-type silence struct{}
-
-func (silence) Debugf(string, ...any) {}
-func (silence) Infof(string, ...any)  {}
-func (silence) Warnf(string, ...any)  {}
-func (silence) Errorf(string, ...any) {}
-func (silence) Fatalf(string, ...any) {}

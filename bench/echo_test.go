@@ -6,11 +6,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/stats"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
@@ -118,10 +118,10 @@ func measureEchoes(b *testing.B, client *echoClient, names []string, pipeline in
 	}
 	for i, name := range names {
 		b.Run(fmt.Sprintf("impl=%s/pipeline=%d", name, pipeline), func(b *testing.B) {
-			b.ReportMetric(median(times[i]), "ns/msg")
-			b.ReportMetric(median(cpu[i]), "CPU-ns/msg")
-			b.ReportMetric(median(ratios(times[i], times[0])), "time-x-bare")
-			b.ReportMetric(median(ratios(cpu[i], cpu[0])), "CPU-x-bare")
+			b.ReportMetric(stats.Median(times[i]), "ns/msg")
+			b.ReportMetric(stats.Median(cpu[i]), "CPU-ns/msg")
+			b.ReportMetric(stats.Median(ratios(times[i], times[0])), "time-x-bare")
+			b.ReportMetric(stats.Median(ratios(cpu[i], cpu[0])), "CPU-x-bare")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
@@ -134,9 +134,4 @@ func ratios(v, bare []float64) []float64 {
 		r[i] = v[i] / bare[i]
 	}
 	return r
-}
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return (v[len(v)/2] + v[(len(v)-1)/2]) / 2
 }

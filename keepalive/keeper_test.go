@@ -652,6 +652,16 @@ func activitiesHere() (all []Activity) {
 	return all
 }
 
+// eachActivity runs a test for each of them, at the same time.
+func eachActivity(t *testing.T, all []Activity, test func(t *testing.T, a Activity)) {
+	for _, a := range all {
+		t.Run("activity="+a.String(), func(t *testing.T) {
+			t.Parallel()
+			test(t, a)
+		})
+	}
+}
+
 // readingActivities are those of them to which what arrives is life.
 func readingActivities() []Activity {
 	return slices.DeleteFunc(activitiesHere(), func(a Activity) bool { return a == ActivityManual })

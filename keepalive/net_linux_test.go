@@ -17,12 +17,7 @@ import (
 
 // The socket is read past the connection, by its descriptor.
 func TestBytesReadPastTheConnectionAreLife(t *testing.T) {
-	for _, activity := range readingActivities() {
-		t.Run("activity="+activity.String(), func(t *testing.T) {
-			t.Parallel()
-			testBytesReadPast(t, activity)
-		})
-	}
+	eachActivity(t, readingActivities(), testBytesReadPast)
 }
 
 func testBytesReadPast(t *testing.T, activity Activity) {

@@ -159,12 +159,7 @@ func TestProgramThatHangsDoesNotKeepItsConnections(t *testing.T) {
 // A proxy between guarded connections, in all combinations: bytes that the
 // kernel moves are life, in both directions, and silence is still silence.
 func TestCopiedBytesAreLife(t *testing.T) {
-	for _, activity := range readingActivities() {
-		t.Run("activity="+activity.String(), func(t *testing.T) {
-			t.Parallel()
-			testCopiedBytes(t, activity)
-		})
-	}
+	eachActivity(t, readingActivities(), testCopiedBytes)
 }
 
 func testCopiedBytes(t *testing.T, activity Activity) {
@@ -256,12 +251,7 @@ func TestMethodsOfTheConnectionInside(t *testing.T) {
 }
 
 func TestHalfClosedConnection(t *testing.T) {
-	for _, activity := range activitiesHere() {
-		t.Run("activity="+activity.String(), func(t *testing.T) {
-			t.Parallel()
-			testHalfClosed(t, activity)
-		})
-	}
+	eachActivity(t, activitiesHere(), testHalfClosed)
 }
 
 func testHalfClosed(t *testing.T, activity Activity) {

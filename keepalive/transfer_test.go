@@ -15,12 +15,7 @@ import (
 // A transfer whose sink is slower than its source always has unread bytes. It
 // lives while they move, and not when the sink hangs.
 func TestTransferIntoASlowSink(t *testing.T) {
-	for _, activity := range readingActivities() {
-		t.Run("activity="+activity.String(), func(t *testing.T) {
-			t.Parallel()
-			testSlowSink(t, activity)
-		})
-	}
+	eachActivity(t, readingActivities(), testSlowSink)
 }
 
 func testSlowSink(t *testing.T, activity Activity) {

@@ -86,15 +86,8 @@ func checkMemory(conns, procs int, baseline string) error {
 		each += perGoroutineBytes
 	}
 	need := int64(conns)*int64(each) + int64(procs)*perServerBytes
-	b, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(b)) {
-		var kilobytes int64
-		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kilobytes); err == nil && kilobytes<<10 < need {
-			return fmt.Errorf("%.1f GB of memory are available, and this run needs %.1f GB", float64(kilobytes<<10)/1e9, float64(need)/1e9)
-		}
+	if have, ok := bytesIn("/proc/meminfo", "MemAvailable"); ok && have < need {
+		return fmt.Errorf("%.1f GB of memory are available, and this run needs %.1f GB", float64(have)/1e9, float64(need)/1e9)
 	}
 	return nil
 }

@@ -16,17 +16,22 @@ import (
 // kernel says of it after its end (ru_maxrss) would not do: that begins with the
 // size of the process by which it was started.
 func peakBytes(pid int) int64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	peak, _ := bytesIn(fmt.Sprintf("/proc/%d/status", pid), "VmHWM")
+	return peak
+}
+
+// bytesIn returns what a file of the kernel says in kilobytes of a name.
+func bytesIn(file, name string) (n int64, ok bool) {
+	b, err := os.ReadFile(file)
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	for line := range strings.Lines(string(b)) {
-		var kilobytes int64
-		if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &kilobytes); err == nil {
-			return kilobytes << 10
+		if _, err := fmt.Sscanf(line, name+": %d kB", &n); err == nil {
+			return n << 10, true
 		}
 	}
-	return 0
+	return 0, false
 }
 
 // residentBytes returns the resident size of a process.

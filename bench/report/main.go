@@ -10,7 +10,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,17 +43,12 @@ func run(quick bool, out string) error {
 	if err := p.run(dir, r); err != nil {
 		return err
 	}
-	w := io.Writer(os.Stdout)
-	if out != "" {
-		f, err := os.Create(out)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		w = f
-	}
 	page := page{results: r, quick: quick, took: time.Since(start)}
-	return page.write(w)
+	if out == "" {
+		_, err = os.Stdout.WriteString(page.text())
+		return err
+	}
+	return os.WriteFile(out, []byte(page.text()), 0o644)
 }
 
 // plan is which benchmarks are run how often.

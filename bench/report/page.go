@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -43,7 +42,7 @@ var about = map[string]string{
 	"bench.CPU":                         "A million connections, a heartbeat each every 10 s, timeout 30 s: milliseconds of processor time per second. impl=none is the loop that sends the heartbeats, and is in all of them.",
 }
 
-func (p *page) write(w io.Writer) error {
+func (p *page) text() string {
 	var b strings.Builder
 	command := "make bench"
 	if p.quick {
@@ -60,8 +59,7 @@ func (p *page) write(w io.Writer) error {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", strings.TrimPrefix(name, "bench."), about[name])
 		p.results.benches[name].tables(&b)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }
 
 // versions lists the peers.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/perf/benchfmt"
+
+	"github.com/heartwheel-go/heartwheel/internal/stats"
 )
 
 // results are the measurements, by benchmark, implementation, configuration and
@@ -87,11 +89,11 @@ func (b *bench) median(c cell) (float64, bool) {
 	if b == nil {
 		return 0, false
 	}
-	v := slices.Sorted(slices.Values(b.values[c]))
+	v := b.values[c]
 	if len(v) == 0 {
 		return 0, false
 	}
-	return (v[len(v)/2] + v[(len(v)-1)/2]) / 2, true
+	return stats.Median(v), true
 }
 
 // get returns the median of a cell of a benchmark of package bench.

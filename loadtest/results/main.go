@@ -11,9 +11,10 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"slices"
+
+	"github.com/heartwheel-go/heartwheel/internal/stats"
 )
 
 func main() {
@@ -30,17 +31,11 @@ func run(out string, files []string) error {
 	if err != nil {
 		return err
 	}
-	w := io.Writer(os.Stdout)
-	if out != "" {
-		f, err := os.Create(out)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		w = f
+	if out == "" {
+		_, err = os.Stdout.WriteString(page(runs))
+		return err
 	}
-	_, err = io.WriteString(w, page(runs))
-	return err
+	return os.WriteFile(out, []byte(page(runs)), 0o644)
 }
 
 // rounds are reports of the same run.
@@ -152,11 +147,7 @@ func (rs rounds) median(figure func(report) float64) float64 {
 	for _, r := range rs {
 		all = append(all, figure(r))
 	}
-	slices.Sort(all)
-	if n := len(all); n%2 == 0 {
-		return (all[n/2-1] + all[n/2]) / 2
-	}
-	return all[len(all)/2]
+	return stats.Median(all)
 }
 
 func (rs rounds) largest(figure func(report) float64) float64 {
