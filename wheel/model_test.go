@@ -27,8 +27,11 @@ type modelTimer struct {
 	id       int
 	delay    time.Duration // what Touch repeats
 	touched  uint64        // the hand's tick at the last touch
+	at       time.Duration // the time of the last touch
 	due      uint64
 	deadline time.Duration // the touch's own time and the delay
+	limit    uint64        // or 0
+	visit    uint64        // the tick before which the hand does not come by
 	state    word
 }
 
@@ -37,7 +40,15 @@ func (m *model) set(t *modelTimer, now, d time.Duration) {
 	if d > 0 {
 		n = uint64((d + m.tick - 1) / m.tick)
 	}
-	t.touched, t.due, t.deadline, t.state = m.now, m.now+n+1, now+d, pending
+	if t.state == due {
+		t.visit = m.now + 1
+	}
+	t.touched, t.at, t.due, t.deadline, t.state = m.now, now, m.now+n+1, now+d, pending
+}
+
+// hasPassed reports whether a timer is due for certain.
+func (m *model) hasPassed(t *modelTimer, now time.Duration) bool {
+	return time.Duration(t.due)*m.tick+m.lag(t.touched) <= now
 }
 
 // advance returns the timers that become due when the hand wakes at now.
@@ -45,7 +56,7 @@ func (m *model) advance(now time.Duration) []int {
 	m.now = uint64(now / m.tick)
 	var ids []int
 	for id, t := range m.timers {
-		if t.state == pending && time.Duration(t.due)*m.tick+m.lag(t.touched) <= now {
+		if t.state == pending && m.now >= t.visit && (m.hasPassed(t, now) || t.limit > 0 && t.limit <= m.now) {
 			t.state = due
 			ids = append(ids, id)
 		}
@@ -80,6 +91,12 @@ func newRig(t testing.TB, tick time.Duration, levels []int) *rig {
 	w.workers.most = 0 // nobody but takeUpAll takes up what is due
 	w.onPanic = func(v any, stack []byte) { t.Errorf("%v\n%s", v, stack) }
 	w.since = func() time.Duration { return r.now }
+	w.SetLimit(func(id int) uint64 {
+		if m := r.model.timers[id]; m != nil && m.limit > 0 {
+			return m.limit
+		}
+		return math.MaxUint64
+	})
 	r.wheel = w
 	r.model.lag = func(touched uint64) time.Duration { return w.lag.between(touched, touched) }
 	return r
@@ -107,14 +124,58 @@ func (r *rig) move(id int, d time.Duration) {
 	r.model.set(r.model.timers[id], r.now, d)
 }
 
-// postpone is a move of what is due, to the first tick on which d has passed.
+// postpone moves what is due to the first tick on which d has passed.
 func (r *rig) postpone(id int, d time.Duration) {
 	m := r.model.timers[id]
 	require.Equal(r.t, m.state == due, r.timers[id].Postpone(d))
 	if m.state == due {
-		r.model.set(m, r.now, d)
+		m.deadline, m.state = r.now+d, pending
 		m.due = max(r.model.now+1, uint64((m.deadline+r.model.tick-1)/r.model.tick))
 	}
+}
+
+// await moves what is due to d after its last touch.
+func (r *rig) await(id int, d time.Duration) {
+	m := r.model.timers[id]
+	awaited := *m
+	awaited.due = m.touched + uint64((d+r.model.tick-1)/r.model.tick) + 1
+	passed := r.model.hasPassed(&awaited, r.now)
+	require.Equal(r.t, m.state == pending || !passed, r.timers[id].Await(d))
+	if m.state == due && !passed {
+		m.due, m.deadline, m.state, m.visit = awaited.due, m.at+d, pending, r.model.now+1
+	}
+}
+
+// renew is a touch of what is due that was so long ago.
+func (r *rig) renew(id int, ago time.Duration) {
+	m := r.model.timers[id]
+	require.Equal(r.t, m.state == due, r.timers[id].Renew(ago))
+	if m.state == due {
+		m.at = max(m.at, r.now-ago)
+		m.touched = max(m.touched, uint64(max(0, r.now-ago)/r.model.tick))
+		m.due = m.touched + uint64((m.delay+r.model.tick-1)/r.model.tick) + 1
+		m.deadline, m.state, m.visit = m.at+m.delay, pending, r.model.now+1
+	}
+}
+
+// handOver makes what is pending due at once.
+func (r *rig) handOver(id int) {
+	m := r.model.timers[id]
+	require.Equal(r.t, m.state == pending, r.timers[id].HandOver())
+	m.state = due
+	takeUpAll(r.wheel)
+	r.fired = nil
+}
+
+func (r *rig) retime(id int, d time.Duration) {
+	r.timers[id].Retime(d)
+	r.model.timers[id].delay = d
+}
+
+func (r *rig) setLimit(id int, ticks int) {
+	m := r.model.timers[id]
+	m.limit = r.model.now + 1 + uint64(ticks)
+	r.timers[id].Retime(m.delay) // has the entry moved
 }
 
 func (r *rig) setDelay(id int, d time.Duration) {
@@ -164,7 +225,11 @@ func (r *rig) advance(d time.Duration) {
 	slices.Sort(r.fired)
 	require.Equal(r.t, want, r.fired, "at %v", r.now)
 	for _, id := range r.fired {
-		require.GreaterOrEqual(r.t, r.now, r.model.timers[id].deadline, "timer %d is early", id)
+		m := r.model.timers[id]
+		if m.limit == 0 || m.limit > r.model.now {
+			require.GreaterOrEqual(r.t, r.now, m.deadline, "timer %d is early", id)
+		}
+		m.limit = 0
 	}
 	r.fired = nil
 	require.GreaterOrEqual(r.t, wait, time.Duration(0))
@@ -231,7 +296,8 @@ func (r *rig) checkLinks() {
 				pendings++
 				require.Equal(t, c.id<<chunkBits|uint32(i), timer.filed)
 				require.Equal(t, pending, timer.word.Load()&stateMask)
-				require.LessOrEqual(t, visit, dueOf(timer.word.Load()), "visited too late")
+				require.LessOrEqual(t, visit, max(w.hand+1, dueOf(timer.word.Load())), "visited too late")
+				require.LessOrEqual(t, visit, dueOf(timer.touchedNow()), "a touch would have to move the entry")
 			}
 			for _, timer := range c.entry[c.n:] {
 				require.Nil(t, timer, "must not keep timers alive")
@@ -253,6 +319,12 @@ func (r *rig) checkLinks() {
 	require.Equal(t, pendings, s.Pending)
 	require.Equal(t, w.Len(), s.Pending+s.Due)
 	require.Equal(t, w.backlog.len(), s.Backlog)
+}
+
+// touchedNow returns what the word would be after a touch.
+func (t *TimerOf[V]) touchedNow() word {
+	_, n := unpack(uint64(t.span.Load()), spanFloat)
+	return pendingAt(t.wheel.clock.now.Load(), n)
 }
 
 func (r *rig) checkAhead() {
@@ -308,7 +380,7 @@ func (r *rig) step(pick func(n int) int) {
 		}
 		return time.Duration(ticks)*r.model.tick - time.Duration(pick(2)*pick(int(r.model.tick)))
 	}
-	switch op := pick(17); op {
+	switch op := pick(23); op {
 	case 0, 1, 2:
 		r.add(delay())
 	case 3, 4, 5:
@@ -344,6 +416,26 @@ func (r *rig) step(pick func(n int) int) {
 	case 14:
 		if id, ok := anyID(r.timers); ok {
 			r.postpone(id, delay())
+		}
+	case 15, 16:
+		if id, ok := anyID(r.timers); ok {
+			r.await(id, delay())
+		}
+	case 17:
+		if id, ok := anyID(r.timers); ok {
+			r.renew(id, delay())
+		}
+	case 18:
+		if id, ok := anyID(r.timers); ok {
+			r.handOver(id)
+		}
+	case 19:
+		if id, ok := anyID(r.timers); ok {
+			r.retime(id, delay())
+		}
+	case 20:
+		if id, ok := anyID(r.timers); ok {
+			r.setLimit(id, pick(2*turn))
 		}
 	default:
 		d := time.Duration(pick(2 * int(r.model.tick)))

@@ -57,7 +57,9 @@ func (t *TimerOf[V]) Touch() bool {
 		if old == next {
 			return true
 		}
-		if old < next && t.word.CompareAndSwap(old, next) && t.span.Load() == packed {
+		// Perhaps to an earlier tick than that of a Move: the hand comes by within
+		// the timer's own delay at any time, see visitBy.
+		if t.word.CompareAndSwap(old, next) && t.span.Load() == packed {
 			return true
 		}
 	}
@@ -100,39 +102,22 @@ func (t *TimerOf[V]) Move(d time.Duration) bool {
 	return t.move(n)
 }
 
-// Postpone is Move for a timer that is due: it does nothing, and reports false,
-// where somebody has touched or ended the timer meanwhile. It asks the clock, so
-// that the timer is due again at most one tick after d, not two.
-func (t *TimerOf[V]) Postpone(d time.Duration) bool {
-	if !isRunning(t.word.Load()) {
-		return false
-	}
-	w := t.wheel
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return t.word.Load()&stateMask == due && t.moveLocked(w.ticksFromNow(d))
-}
-
-// ticksFromNow returns the delay in ticks of a timer that is to be due d after this
-// very moment. One tick comes on top of it (see pendingAt), of which it takes the
-// part that is left. w.mu must be held.
-func (w *WheelOf[V]) ticksFromNow(d time.Duration) uint64 {
-	left := w.clock.span(w.clock.now.Load()+1) - w.pace.at(w.since())
-	if left < 0 { // the hand is late
-		return w.clock.ticks(d) + w.clock.ticks(-left)
-	}
-	return w.clock.ticks(d - left)
-}
-
 // SetDelay changes the delay that Touch repeats to d, and moves the deadline to
 // d from now, be that later or earlier. It reports like Move.
 func (t *TimerOf[V]) SetDelay(d time.Duration) bool {
 	if t.word.Load()&stateMask == removed {
 		return false
 	}
-	n := t.wheel.clock.ticks(d)
-	t.span.Store(uint32(pack(n, spanFloat)))
-	return t.touch() // with this delay, or with that of somebody who came after
+	w := t.wheel
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return t.setDelayLocked(w.clock.ticks(d))
+}
+
+// setDelayLocked is SetDelay for a delay of n ticks. wheel.mu must be held.
+func (t *TimerOf[V]) setDelayLocked(n uint64) bool {
+	t.span.Store(uint32(pack(n, spanFloat))) // before the move, see Touch
+	return t.moveLocked(n)
 }
 
 // move moves the deadline to n ticks from now.
@@ -183,16 +168,10 @@ func (t *TimerOf[V]) moveLocked(n uint64) bool {
 			if !t.word.CompareAndSwap(old, next) {
 				continue // touched meanwhile
 			}
-			if s := &w.levels.slots; dueOf(next) < s.visitOf(t) {
-				s.remove(t, w.hand)
-				w.file(t, next)
-			}
+			w.bringForward(t, next)
 			return true
 		case due:
-			w.dropDue(t)
-			t.word.Store(next)
-			w.file(t, next)
-			w.saved++
+			w.keep(t, next)
 			return true
 		}
 	}
@@ -202,9 +181,7 @@ func (t *TimerOf[V]) moveLocked(n uint64) bool {
 func (t *TimerOf[V]) reset(v V, d time.Duration) bool {
 	t.wheel.mu.Lock()
 	defer t.wheel.mu.Unlock()
-	n := t.wheel.clock.ticks(d)
-	t.span.Store(uint32(pack(n, spanFloat))) // before the move, see Touch
-	if !t.moveLocked(n) {
+	if !t.setDelayLocked(t.wheel.clock.ticks(d)) {
 		return false
 	}
 	t.value = v
@@ -288,8 +265,8 @@ func (t *TimerOf[V]) Left() time.Duration {
 // IsDue reports whether the deadline has passed and the timer is not decided yet.
 func (t *TimerOf[V]) IsDue() bool { return t.word.Load()&stateMask == due }
 
-// Idle returns how long ago the deadline was moved or set, in whole ticks, or 0
-// for a timer that does not run. Where the delay is longer than 2^17 ticks, 3.6
+// Idle returns how long ago the timer was touched, moved or started, in whole ticks,
+// or 0 for one that does not run. Where the delay is longer than 2^17 ticks, 3.6
 // hours at a tick of 100ms, it can be too little by a 65 thousandth part of the
 // delay.
 func (t *TimerOf[V]) Idle() time.Duration {

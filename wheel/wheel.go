@@ -53,7 +53,9 @@ type WheelOf[V any] struct {
 	undecided undecided[V]
 	workers   workers
 
-	longest uint64 // ticks that any timer had to wait when it was filed
+	longest uint64 // ticks that any timer had to wait since its touch when it was filed
+
+	limit func(v V) (tick uint64) // nil, or see SetLimit
 
 	added, expired, saved, refiled uint64
 
@@ -167,6 +169,23 @@ func (w *WheelOf[V]) Counted(d time.Duration) time.Duration {
 	defer w.mu.Unlock()
 	return w.pace.counted(w.since(), d)
 }
+
+// SetLimit gives each timer a limit besides its deadline, which no touch moves: a
+// timer whose value is v is handed over on the tick that limit(v) returns, even if
+// it is not due, and again on each tick until the limit is a later one. The number
+// of the present tick is that of [WheelOf.Now].
+//
+// limit is called while the wheel is locked: it must be quick and must not call
+// the wheel. A limit that has become earlier is noticed when the hand comes by,
+// which it does within the timer's delay, or with [TimerOf.HandOver].
+func (w *WheelOf[V]) SetLimit(limit func(v V) (tick uint64)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.limit = limit
+}
+
+// Now returns the number of the tick that the hand has reached.
+func (w *WheelOf[V]) Now() uint64 { return w.clock.now.Load() }
 
 // Stop ends all timers without running them and waits until the hand has gone.
 // Functions that are running then are not waited for. It may be called more than
@@ -304,14 +323,16 @@ func (p *pass[V]) visitTurn() {
 func (p *pass[V]) visit(t *TimerOf[V]) {
 	for {
 		old := t.word.Load()
-		if dueOf(old) > p.tick {
-			p.refiled++
-			p.file(t, old)
-			return
-		}
-		if at := p.clock.span(dueOf(old)) + p.lag.between(touchedBetween(old)); at > p.now {
-			p.hold(t, at)
-			return
+		if p.limit == nil || p.limit(t.value) > p.tick {
+			if dueOf(old) > p.tick {
+				p.refiled++
+				p.file(t, old)
+				return
+			}
+			if at := p.expiresAt(old); at > p.now {
+				p.hold(t, at)
+				return
+			}
 		}
 		if t.word.CompareAndSwap(old, old&^stateMask|due) {
 			p.backlog.add(t)
@@ -328,12 +349,36 @@ func (p *pass[V]) hold(t *TimerOf[V], at time.Duration) {
 	p.levels.slots.put(&p.held, 0, t)
 }
 
-// file makes the entry of a pending timer whose word is at, and which is due
-// later than w.hand, and returns its slot. w.mu must be held.
+// file makes the entry of a pending timer whose word is at, and returns its slot.
+// w.mu must be held.
 func (w *WheelOf[V]) file(t *TimerOf[V], at word) (slot int) {
 	first, _ := touchedBetween(at)
 	w.longest = max(w.longest, dueOf(at)-first)
-	return w.levels.file(t, w.hand, dueOf(at))
+	return w.levels.file(t, w.hand, w.visitBy(t, at))
+}
+
+// visitBy returns the tick on which the hand has to come to a timer whose word is at,
+// which is later than w.hand:
+//
+//   - on its due tick, or its limit,
+//   - and within its own delay in any case, so that a touch, which makes it due its
+//     own delay from now, never has to move the entry. w.mu must be held.
+func (w *WheelOf[V]) visitBy(t *TimerOf[V], at word) uint64 {
+	_, n := unpack(uint64(t.span.Load()), spanFloat)
+	by := min(dueOf(at), dueOf(pendingAt(w.clock.now.Load(), n)))
+	if w.limit != nil {
+		by = min(by, w.limit(t.value))
+	}
+	return max(by, w.hand+1)
+}
+
+// bringForward moves the entry of a pending timer whose word is at where it would
+// be visited too late. w.mu must be held.
+func (w *WheelOf[V]) bringForward(t *TimerOf[V], at word) {
+	if s := &w.levels.slots; w.visitBy(t, at) < s.visitOf(t) {
+		s.remove(t, w.hand)
+		w.file(t, at)
+	}
 }
 
 // dropDue takes t out of where due timers are. w.mu must be held.

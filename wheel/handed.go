@@ -1,0 +1,149 @@
+package wheel
+
+import "time"
+
+// What follows is for the function that a timer was handed over to, besides
+// [TimerOf.Expire]: it gives the timer more time without forgetting when it was
+// last touched. So one timer can have several deadlines, one after the other.
+
+// Await gives a timer that was handed over until d after its last touch, for this
+// once. It reports false, and changes nothing, where that has passed already. Where
+// the timer was touched meanwhile, or has ended, there is nothing to wait for, and it
+// reports true.
+func (t *TimerOf[V]) Await(d time.Duration) bool {
+	w := t.wheel
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old := t.word.Load()
+	switch old & stateMask {
+	case pending:
+		w.bringForward(t, old)
+		return true
+	case due:
+		_, touched := touchedBetween(old)
+		next := pendingAt(touched, w.clock.ticks(d))
+		if w.expiresAt(next) <= w.pace.at(w.since()) {
+			return false
+		}
+		w.keep(t, next)
+	}
+	return true
+}
+
+// Postpone gives a timer that was handed over d more from now, for this once. When
+// it was touched does not change. It does nothing, and reports false, where somebody
+// has touched or ended the timer meanwhile. It asks the clock, so that the timer is
+// due again at most one tick after d, not two.
+func (t *TimerOf[V]) Postpone(d time.Duration) bool {
+	w, ok := t.handed()
+	if !ok {
+		return false
+	}
+	defer w.mu.Unlock()
+	_, touched := touchedBetween(t.word.Load())
+	dueTick := w.clock.now.Load() + w.ticksFromNow(d) + 1
+	w.keep(t, pendingAt(touched, dueTick-touched-1))
+	return true
+}
+
+// Renew says that a timer that was handed over had been touched, so long ago as the
+// argument says. It is due its own delay after that, but at the earliest on the
+// next tick. It does nothing, and reports false, where somebody has touched or
+// ended the timer meanwhile.
+func (t *TimerOf[V]) Renew(ago time.Duration) bool {
+	w, ok := t.handed()
+	if !ok {
+		return false
+	}
+	defer w.mu.Unlock()
+	_, n := unpack(uint64(t.span.Load()), spanFloat)
+	_, touched := touchedBetween(t.word.Load())
+	at := max(0, w.pace.at(w.since())-ago)
+	w.keep(t, pendingAt(max(touched, uint64(at/w.clock.tick)), n))
+	return true
+}
+
+// HandOver hands a pending timer over before it is due, so that the wheel's function
+// has a look at it. It reports false where the timer has ended, or was handed over
+// already.
+func (t *TimerOf[V]) HandOver() bool {
+	if !isRunning(t.word.Load()) {
+		return false
+	}
+	w := t.wheel
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		old := t.word.Load()
+		if old&stateMask != pending || w.closed {
+			return false
+		}
+		if t.word.CompareAndSwap(old, old&^stateMask|due) {
+			w.levels.slots.remove(t, w.hand)
+			w.backlog.add(t)
+			w.employ()
+			return true
+		}
+	}
+}
+
+// Retime changes the delay that Touch repeats to d. The deadline stays where it is
+// until the next touch.
+func (t *TimerOf[V]) Retime(d time.Duration) {
+	if t.word.Load()&stateMask == removed {
+		return
+	}
+	w := t.wheel
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.span.Store(uint32(pack(w.clock.ticks(d), spanFloat)))
+	if at := t.word.Load(); at&stateMask == pending {
+		w.bringForward(t, at)
+	}
+}
+
+// Stamp returns a number that is another one after the deadline was moved. So two
+// looks at it tell whether the timer was touched in between, unless that was in the
+// same tick as the move before.
+func (t *TimerOf[V]) Stamp() uint64 { return t.word.Load() &^ stateMask }
+
+// handed locks the wheel of a timer that was handed over, or reports false. The
+// caller unlocks it.
+func (t *TimerOf[V]) handed() (w *WheelOf[V], ok bool) {
+	if t.word.Load()&stateMask != due {
+		return nil, false
+	}
+	w = t.wheel
+	w.mu.Lock()
+	if t.word.Load()&stateMask != due {
+		w.mu.Unlock()
+		return nil, false
+	}
+	return w, true
+}
+
+// keep files a timer that was handed over again, with a new word. w.mu must be held.
+func (w *WheelOf[V]) keep(t *TimerOf[V], next word) {
+	w.dropDue(t)
+	t.word.Store(next)
+	w.file(t, next)
+	w.saved++
+}
+
+// expiresAt returns the time from which a timer whose word is at is due for certain:
+// the touch may have been later than its tick says, by as much as the hand was late.
+// w.mu must be held.
+func (w *WheelOf[V]) expiresAt(at word) time.Duration {
+	return w.clock.span(dueOf(at)) + w.lag.between(touchedBetween(at))
+}
+
+// ticksFromNow returns the delay in ticks of a timer that is to be due d after this
+// very moment. One tick comes on top of it (see pendingAt), of which it takes the
+// part that is over. w.mu must be held.
+func (w *WheelOf[V]) ticksFromNow(d time.Duration) uint64 {
+	left := w.clock.span(w.clock.now.Load()+1) - w.pace.at(w.since())
+	if left < 0 { // the hand is late
+		return w.clock.ticks(d) + w.clock.ticks(-left)
+	}
+	return w.clock.ticks(d - left)
+}
