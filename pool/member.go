@@ -37,10 +37,31 @@ func (m *Member[V]) SetTimeout(d time.Duration) error {
 	return nil
 }
 
-// Postpone gives a member that is due d more from now, for this once. It does
-// nothing, and reports false, where the member has been touched since, or has
-// left. It is due again at most one tick after d.
-func (m *Member[V]) Postpone(d time.Duration) bool { return m.timer().Postpone(d) }
+// Await gives a member that is due until d after its last touch, for this once, and
+// returns its Stamp. It reports false where that has passed already, so that the
+// member is due for good. Where it was touched meanwhile, or has left, the stamp is 0.
+func (m *Member[V]) Await(d time.Duration) (stamp uint64, ok bool) { return m.timer().Await(d) }
+
+// Resume is Await for the deadline that the member has, after a hand-over that came
+// before it.
+func (m *Member[V]) Resume() (stamp uint64, ok bool) { return m.timer().Resume() }
+
+// Postpone gives a member that is due d more from now, for this once, and returns its
+// Stamp. When it was touched does not change. It does nothing, and reports false,
+// where the member has been touched since, or has left. It is due again at most one
+// tick after d.
+func (m *Member[V]) Postpone(d time.Duration) (stamp uint64, ok bool) { return m.timer().Postpone(d) }
+
+// Renew says that a member that is due had been touched, so long ago. It does
+// nothing, and reports false, where the member has been touched since, or has left.
+func (m *Member[V]) Renew(ago time.Duration) bool { return m.timer().Renew(ago) }
+
+// HandOver has the pool's Due called with the member before it is due. It reports
+// false where the member is due already, or has left.
+func (m *Member[V]) HandOver() bool { return m.timer().HandOver() }
+
+// Retime changes the timeout that a touch gives to d, without a touch.
+func (m *Member[V]) Retime(d time.Duration) { m.timer().Retime(d) }
 
 // Remove takes the member out of the pool and returns its value. It reports
 // whether it was still there.
@@ -60,12 +81,15 @@ func (m *Member[V]) Timeout() time.Duration { return m.timer().Delay() }
 // IsDue reports whether the member is due and not decided yet.
 func (m *Member[V]) IsDue() bool { return m.timer().IsDue() }
 
-// DueTick returns the number of the tick on which the member is or was due. It
-// tells whether the deadline has been moved between two looks.
+// DueTick returns the number of the tick on which the member is or was due.
 func (m *Member[V]) DueTick() uint64 { return m.timer().DueTick() }
 
+// Stamp returns a number that is another one after the deadline was moved: it tells
+// whether the member was touched between two looks.
+func (m *Member[V]) Stamp() uint64 { return m.timer().Stamp() }
+
 // Idle returns how long ago the member was touched, in whole ticks, or 0 where
-// it is in no pool. Postpone counts as a touch here.
+// it is in no pool.
 func (m *Member[V]) Idle() time.Duration { return m.timer().Idle() }
 
 // Left returns how long it is until the member is due, or 0 where it is due or

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/wheel"
@@ -40,12 +42,26 @@ type Config[V any] struct {
 	// Capacity is how many members the pool may have. Zero means any number.
 	Capacity int
 
+	// Full says what happens to one more. The zero value is Reject.
+	Full Full
+
+	// MinIdle is for how long a member must not have been touched to be evicted
+	// where Full is EvictIdlest. Zero means ten ticks.
+	MinIdle time.Duration
+
+	// Evict is Due for a member that is to make room where Full is EvictIdlest.
+	Evict func(m *Member[V], v V)
+
 	// Due is told when a member has not been touched for its timeout, by one of
 	// the wheel's workers, with the member and its value. It ends the membership
 	// with Expire, or gives the member more time with Postpone, at once or later;
 	// until then the member is still in the pool, and a touch keeps it there. One
 	// that was kept may be due again while the call before is still running.
 	Due func(m *Member[V], v V)
+
+	// Limit, if not nil, gives each member a limit that no touch moves, see
+	// [wheel.WheelOf.SetLimit].
+	Limit func(v V) (tick uint64)
 
 	// Wheel is how the deadlines are kept. The zero value is useful.
 	Wheel wheel.Config
@@ -56,11 +72,16 @@ type Config[V any] struct {
 type Pool[V any] struct {
 	wheel    *wheel.WheelOf[V]
 	timeout  time.Duration
-	capacity int
+	capacity atomic.Int64
+	full     Full
+	left     chan struct{} // has something in it after a member has left
+	closed   chan struct{}
+	close    sync.Once
 
 	// mu makes finding room and taking it one step. It is not used where there
 	// is no capacity.
-	mu sync.Mutex
+	mu       sync.Mutex
+	eviction eviction[V]
 }
 
 // New makes a pool and starts its wheel. It returns [ErrArgument], wrapped with
@@ -78,13 +99,35 @@ func New[V any](cfg Config[V]) (*Pool[V], error) {
 	if cfg.Due == nil {
 		return nil, fmt.Errorf("%w: Due is nil", ErrArgument)
 	}
+	if err := cfg.Full.check(cfg.MinIdle, cfg.Evict != nil); err != nil {
+		return nil, err
+	}
+	p := &Pool[V]{
+		timeout: cfg.Timeout,
+		full:    cfg.Full,
+		left:    make(chan struct{}, 1),
+		closed:  make(chan struct{}),
+	}
 	w, err := wheel.NewOf(cfg.Wheel, func(t *wheel.TimerOf[V], v V) {
-		cfg.Due((*Member[V])(t), v)
+		if m := (*Member[V])(t); cfg.Full == EvictIdlest && p.isEvicted(m) {
+			cfg.Evict(m, v)
+		} else {
+			cfg.Due(m, v)
+		}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
-	return &Pool[V]{wheel: w, timeout: cfg.Timeout, capacity: cfg.Capacity}, nil
+	p.wheel = w
+	p.capacity.Store(int64(cfg.Capacity))
+	p.eviction.minIdle = cmp.Or(cfg.MinIdle, 10*w.Tick())
+	if cfg.Limit != nil {
+		w.SetLimit(cfg.Limit)
+	}
+	if cfg.Full == Wait {
+		w.OnEnd(p.wake)
+	}
+	return p, nil
 }
 
 // Add takes a new member into the pool. It returns [ErrFull] where there is no
@@ -100,11 +143,11 @@ func (p *Pool[V]) Add(v V) (*Member[V], error) {
 // Join is Add for a member whose memory is the caller's: a field of its own
 // struct. It returns [ErrArgument] where m is a member, or has been one.
 func (p *Pool[V]) Join(m *Member[V], v V) error {
-	if p.capacity > 0 {
+	if capacity := p.Capacity(); capacity > 0 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.Len() >= p.capacity {
-			return fmt.Errorf("%w: has its %d members", ErrFull, p.capacity)
+		if !p.makeRoom(capacity) {
+			return fmt.Errorf("%w: has its %d members", ErrFull, capacity)
 		}
 	}
 	switch err := p.wheel.Start(m.timer(), v, p.timeout); {
@@ -123,7 +166,14 @@ func (p *Pool[V]) Len() int { return p.wheel.Len() }
 func (p *Pool[V]) Has(m *Member[V]) bool { return p.wheel.Has(m.timer()) }
 
 // Capacity returns how many members the pool may have, or 0 for any number.
-func (p *Pool[V]) Capacity() int { return p.capacity }
+func (p *Pool[V]) Capacity() int { return int(p.capacity.Load()) }
+
+// SetCapacity changes how many members the pool may have; 0 means any number, and
+// so does less. Members that are too many by then stay.
+func (p *Pool[V]) SetCapacity(n int) {
+	p.capacity.Store(int64(max(n, 0)))
+	p.wake()
+}
 
 // Timeout returns the timeout of members that have none of their own.
 func (p *Pool[V]) Timeout() time.Duration { return p.timeout }
@@ -134,6 +184,9 @@ func (p *Pool[V]) Tick() time.Duration { return p.wheel.Tick() }
 // Counted returns how much of the last d counts in the timeouts of members: d less
 // the time in which the process was stopped.
 func (p *Pool[V]) Counted(d time.Duration) time.Duration { return p.wheel.Counted(d) }
+
+// Now returns the number of the tick that the pool has reached, for Config.Limit.
+func (p *Pool[V]) Now() uint64 { return p.wheel.Now() }
 
 // Stats returns the figures of the pool's wheel.
 func (p *Pool[V]) Stats() wheel.Stats { return p.wheel.Stats() }
@@ -166,6 +219,11 @@ func (p *Pool[V]) Idlest(n int) []*Member[V] {
 	if n <= 0 {
 		return nil
 	}
+	return p.idlest(n, math.MaxInt)
+}
+
+// idlest is Idlest among the first members that are due, so many or few more.
+func (p *Pool[V]) idlest(n, among int) []*Member[V] {
 	type idler struct {
 		m    *Member[V]
 		idle time.Duration
@@ -173,9 +231,10 @@ func (p *Pool[V]) Idlest(n int) []*Member[V] {
 	var found []idler
 	isFound := map[*Member[V]]bool{} // the wheel may show a member twice
 	for atMost, timers := range p.wheel.Ahead() {
-		if len(found) == n && found[n-1].idle >= atMost {
+		if among <= 0 || len(found) == n && found[n-1].idle >= atMost {
 			break
 		}
+		among -= len(timers)
 		for _, t := range timers {
 			if m := (*Member[V])(t); !isFound[m] {
 				isFound[m] = true
@@ -199,6 +258,7 @@ func (p *Pool[V]) Idlest(n int) []*Member[V] {
 // does not wait for a Due that is running, from which it may be called. Closing
 // again does nothing. It returns nil, always.
 func (p *Pool[V]) Close() error {
+	p.close.Do(func() { close(p.closed) })
 	p.wheel.Stop()
 	return nil
 }

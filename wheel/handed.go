@@ -7,10 +7,23 @@ import "time"
 // last touched. So one timer can have several deadlines, one after the other.
 
 // Await gives a timer that was handed over until d after its last touch, for this
-// once. It reports false, and changes nothing, where that has passed already. Where
-// the timer was touched meanwhile, or has ended, there is nothing to wait for, and it
-// reports true.
-func (t *TimerOf[V]) Await(d time.Duration) bool {
+// once, and returns its [TimerOf.Stamp]. It reports false, and changes nothing, where
+// that has passed already. Where the timer was touched meanwhile, or has ended, there
+// is nothing to wait for: it reports true, with a stamp of 0.
+func (t *TimerOf[V]) Await(d time.Duration) (stamp uint64, ok bool) {
+	return t.await(func(old word) word {
+		_, touched := touchedBetween(old)
+		return pendingAt(touched, t.wheel.clock.ticks(d))
+	})
+}
+
+// Resume is Await for the deadline that the timer has: for one that was handed over
+// before it was due.
+func (t *TimerOf[V]) Resume() (stamp uint64, ok bool) {
+	return t.await(func(old word) word { return old&^stateMask | pending })
+}
+
+func (t *TimerOf[V]) await(deadline func(old word) word) (stamp uint64, ok bool) {
 	w := t.wheel
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -18,32 +31,32 @@ func (t *TimerOf[V]) Await(d time.Duration) bool {
 	switch old & stateMask {
 	case pending:
 		w.bringForward(t, old)
-		return true
 	case due:
-		_, touched := touchedBetween(old)
-		next := pendingAt(touched, w.clock.ticks(d))
+		next := deadline(old)
 		if w.expiresAt(next) <= w.pace.at(w.since()) {
-			return false
+			return 0, false
 		}
 		w.keep(t, next)
+		return next &^ stateMask, true
 	}
-	return true
+	return 0, true
 }
 
-// Postpone gives a timer that was handed over d more from now, for this once. When
-// it was touched does not change. It does nothing, and reports false, where somebody
-// has touched or ended the timer meanwhile. It asks the clock, so that the timer is
-// due again at most one tick after d, not two.
-func (t *TimerOf[V]) Postpone(d time.Duration) bool {
+// Postpone gives a timer that was handed over d more from now, for this once, and
+// returns its [TimerOf.Stamp]. When it was touched does not change. It does nothing,
+// and reports false, where somebody has touched or ended the timer meanwhile. It asks
+// the clock, so that the timer is due again at most one tick after d, not two.
+func (t *TimerOf[V]) Postpone(d time.Duration) (stamp uint64, ok bool) {
 	w, ok := t.handed()
 	if !ok {
-		return false
+		return 0, false
 	}
 	defer w.mu.Unlock()
 	_, touched := touchedBetween(t.word.Load())
 	dueTick := w.clock.now.Load() + w.ticksFromNow(d) + 1
-	w.keep(t, pendingAt(touched, dueTick-touched-1))
-	return true
+	next := pendingAt(touched, dueTick-touched-1)
+	w.keep(t, next)
+	return next &^ stateMask, true
 }
 
 // Renew says that a timer that was handed over had been touched, so long ago as the
@@ -102,9 +115,8 @@ func (t *TimerOf[V]) Retime(d time.Duration) {
 	}
 }
 
-// Stamp returns a number that is another one after the deadline was moved. So two
-// looks at it tell whether the timer was touched in between, unless that was in the
-// same tick as the move before.
+// Stamp returns a number that is another one after the deadline was moved. So one
+// that Await or Postpone has returned tells whether the timer was touched since.
 func (t *TimerOf[V]) Stamp() uint64 { return t.word.Load() &^ stateMask }
 
 // handed locks the wheel of a timer that was handed over, or reports false. The

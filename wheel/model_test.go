@@ -127,8 +127,10 @@ func (r *rig) move(id int, d time.Duration) {
 // postpone moves what is due to the first tick on which d has passed.
 func (r *rig) postpone(id int, d time.Duration) {
 	m := r.model.timers[id]
-	require.Equal(r.t, m.state == due, r.timers[id].Postpone(d))
+	stamp, ok := r.timers[id].Postpone(d)
+	require.Equal(r.t, m.state == due, ok)
 	if m.state == due {
+		require.Equal(r.t, r.timers[id].Stamp(), stamp)
 		m.deadline, m.state = r.now+d, pending
 		m.due = max(r.model.now+1, uint64((m.deadline+r.model.tick-1)/r.model.tick))
 	}
@@ -140,9 +142,24 @@ func (r *rig) await(id int, d time.Duration) {
 	awaited := *m
 	awaited.due = m.touched + uint64((d+r.model.tick-1)/r.model.tick) + 1
 	passed := r.model.hasPassed(&awaited, r.now)
-	require.Equal(r.t, m.state == pending || !passed, r.timers[id].Await(d))
+	stamp, ok := r.timers[id].Await(d)
+	require.Equal(r.t, m.state == pending || !passed, ok)
 	if m.state == due && !passed {
+		require.Equal(r.t, r.timers[id].Stamp(), stamp)
 		m.due, m.deadline, m.state, m.visit = awaited.due, m.at+d, pending, r.model.now+1
+	}
+}
+
+// resume goes on waiting after a hand-over that came before the deadline.
+func (r *rig) resume(id int) {
+	m := r.model.timers[id]
+	passed := r.model.hasPassed(m, r.now)
+	stamp := r.timers[id].Stamp()
+	_, ok := r.timers[id].Resume()
+	require.Equal(r.t, m.state == pending || !passed, ok)
+	require.Equal(r.t, stamp, r.timers[id].Stamp())
+	if m.state == due && !passed {
+		m.state, m.visit = pending, r.model.now+1
 	}
 }
 
@@ -380,7 +397,7 @@ func (r *rig) step(pick func(n int) int) {
 		}
 		return time.Duration(ticks)*r.model.tick - time.Duration(pick(2)*pick(int(r.model.tick)))
 	}
-	switch op := pick(23); op {
+	switch op := pick(24); op {
 	case 0, 1, 2:
 		r.add(delay())
 	case 3, 4, 5:
@@ -424,6 +441,10 @@ func (r *rig) step(pick func(n int) int) {
 	case 17:
 		if id, ok := anyID(r.timers); ok {
 			r.renew(id, delay())
+		}
+	case 21:
+		if id, ok := anyID(r.timers); ok {
+			r.resume(id)
 		}
 	case 18:
 		if id, ok := anyID(r.timers); ok {

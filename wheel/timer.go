@@ -238,6 +238,9 @@ func (t *TimerOf[V]) end(state word) (V, bool) {
 		v := t.value
 		t.value = zero
 		w.live.Add(-1)
+		if w.ended != nil {
+			w.ended()
+		}
 		return v, true
 	}
 }

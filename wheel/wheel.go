@@ -56,6 +56,7 @@ type WheelOf[V any] struct {
 	longest uint64 // ticks that any timer had to wait since its touch when it was filed
 
 	limit func(v V) (tick uint64) // nil, or see SetLimit
+	ended func()                  // nil, or see OnEnd
 
 	added, expired, saved, refiled uint64
 
@@ -182,6 +183,14 @@ func (w *WheelOf[V]) SetLimit(limit func(v V) (tick uint64)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.limit = limit
+}
+
+// OnEnd has f called each time that a timer has expired or been removed. f is called
+// while the wheel is locked: it must be quick and must not call the wheel.
+func (w *WheelOf[V]) OnEnd(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = f
 }
 
 // Now returns the number of the tick that the hand has reached.
