@@ -3,6 +3,7 @@ package keepalive
 import (
 	"errors"
 	"fmt"
+	"net"
 	"runtime/debug"
 	"time"
 
@@ -14,54 +15,135 @@ import (
 //
 //   - keeps a Guard for each connection and begins with Keeper.Guard,
 //   - touches the Guard when the connection shows life, as far as that counts
-//     (Keeper.Reads),
-//   - when it is told that the deadline has passed (Due), lets Keeper.Expire
+//     (Guard.Reads),
+//   - when it is told that something is to be decided (Due), lets Keeper.Expire
 //     decide, which asks the socket; if that says so, it closes the connection
-//     and says Keeper.Closed,
+//     for the Guard's Reason and says Keeper.Closed,
 //   - says Keeper.Release and Keeper.Closed when the connection is closed for
 //     another reason.
 
-// Due is how a Keeper tells an adapter that the deadline of a connection has
-// passed. What a connection's guard is found by (see [Guarded]) must be one.
+// Due is how a Keeper tells an adapter that there is something to be decided about a
+// connection: most often that its deadline has passed. What a connection's guard is found by (see [Guarded]) must be one.
 type Due interface {
 	Guarded
 
-	// Due is called by a worker, once for each time that the deadline passes. It
-	// must not block for long. Now or later the adapter calls [Keeper.Expire];
+	// Due is called by a worker. It must not block for long. Now or later the adapter calls [Keeper.Expire];
 	// until then a touch saves the connection.
-	Due(conn any)
+	Due(k *Keeper, conn any)
 }
 
 // Guard begins to guard a connection: g is the adapter's, and conn is what users
-// know, which OnIdle, OnClose and Conns show them. It returns [ErrFull] where
-// there are too many connections, after which the adapter closes conn, and
-// [ErrClosed] after Close, after which conn just stays unguarded.
-func (k *Keeper) Guard(g *Guard, conn any) error {
-	switch err := k.pool.Join(&g.member, conn); {
+// know, which OnIdle, OnClose and Conns show them. It returns [ErrFull] where there are
+// too many connections, in all or of this peer, and [ErrDraining] while they are being
+// closed, after which the adapter closes conn; and [ErrClosed] after Close, after which
+// conn just stays unguarded.
+func (k *Keeper) Guard(g *Guard, conn any, from Origin) error {
+	p := k.policy.Load()
+	if k.draining.Load() {
+		k.closed[ReasonDrain].Add(1)
+		return ErrDraining
+	}
+	g.conn = conn
+	g.marks.Store(k.kindOf(p, conn, from.SocketTells))
+	if p.detailed {
+		k.detailsOf(g)
+	}
+	if from.Remote != nil && !k.Identify(g, from.Remote) {
+		k.closed[ReasonFull].Add(1)
+		return ErrFull
+	}
+	err := k.join(p, g)
+	if err != nil {
+		k.forget(g, err)
+	}
+	return err
+}
+
+// Origin is what a Keeper has to know of a new connection.
+type Origin struct {
+	// Remote is the address of the peer, or nil where it is not known yet; then
+	// Identify is to be called when it is.
+	Remote net.Addr
+
+	// SocketTells is what the function of that name says of its socket.
+	SocketTells bool
+}
+
+// Identify says where the peer of a connection is. It reports false where there are
+// too many connections of the same peer already (Config.MaxPerKey).
+func (k *Keeper) Identify(g *Guard, remote net.Addr) bool {
+	p := k.policy.Load()
+	if p.MaxPerKey == 0 {
+		return true
+	}
+	key := ""
+	k.call("Key", func() { key = p.Key(remote) })
+	share, ok := k.shares.Take(key, p.MaxPerKey)
+	if !ok {
+		return false
+	}
+	if share != nil && !k.detailsOf(g).keep(share) {
+		k.shares.GiveBack(share)
+	}
+	return true
+}
+
+// keep keeps a share until the connection is forgotten. It reports false where it has
+// been already.
+func (d *details) keep(share *pool.Share) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.forgotten {
+		d.share = share
+	}
+	return !d.forgotten
+}
+
+// join puts a connection into the pool.
+func (k *Keeper) join(p *policy, g *Guard) error {
+	switch err := k.pool.JoinFor(&g.member, g, p.hop(g, p.Timeout)); {
 	case errors.Is(err, pool.ErrFull):
-		k.rejected.Add(1)
+		k.closed[ReasonFull].Add(1)
 		return ErrFull
 	case errors.Is(err, pool.ErrClosed):
 		return ErrClosed
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrArgument, err)
 	}
+	if p.FirstMessage > 0 {
+		g.member.Move(p.FirstMessage)
+		g.markFirst(g.member.DueTick())
+	}
 	return nil
 }
 
-// due runs on a worker of the wheel's.
-func (k *Keeper) due(m *pool.Member[any], conn any) {
-	d, ok := find(conn).(Due)
-	if ok && &d.Guarded().member == m {
-		d.Due(conn)
-		return
+// kindOf returns what kind of connection this is.
+func (k *Keeper) kindOf(p *policy, conn any, socketTells bool) (is uint32) {
+	if socketTells {
+		is |= markTells
 	}
-	// What Touch looks for is not there any more, so nobody can have touched it:
-	// it must not be closed for that.
-	if _, ok := m.Expire(); ok {
-		k.log.Error("keepalive: a connection has lost its guard; it stays open, unguarded",
-			"conn", fmt.Sprintf("%T", conn))
+	if k.activity == ActivityRead || k.activity == ActivityReadWrite {
+		is |= markReads
 	}
+	if k.activity == ActivityKernel && !socketTells {
+		is |= markReads
+		k.cannotTell.Do(func() {
+			k.log.Warn("keepalive: a socket does not know when bytes last arrived; such connections are kept as with ActivityRead",
+				"conn", fmt.Sprintf("%T", inside(conn)))
+		})
+	}
+	if p.MinBeat > 0 {
+		is |= markCounts
+	}
+	return is
+}
+
+// inside returns the connection inside of one that came from [Keeper.Conn].
+func inside(c any) any {
+	if own, ok := c.(interface{ self() *conn }); ok {
+		return own.self().inner
+	}
+	return c
 }
 
 // Heard is what the socket of a connection says after its deadline has passed.
@@ -78,97 +160,35 @@ type Heard struct {
 	// the socket knows, as far as the answer is that of Ask.
 	Read uint64
 
-	taken bool // some of those that waited were read: it does not hang
-	fresh bool // bytes have arrived within the timeout
+	ago            time.Duration // how long ago that was, unless Unread
+	taken          bool          // some of those that waited were read: it does not hang
+	fresh          bool          // bytes have arrived in time
+	bytes          uint64        // that have ever arrived
+	received, sent time.Duration // ages of the last bytes, or less than 0
 }
 
-// Expire decides about a connection whose deadline has passed. It reports
-// whether it is to be closed: the adapter does that at once, and then calls
-// Closed. False means that it lives: somebody has touched or closed it
-// meanwhile, its socket has heard of the peer, or OnIdle wants it to. ask asks
-// the socket, see Ask.
-//
-// It must not be called for the same guard by two goroutines at the same time.
-func (k *Keeper) Expire(g *Guard, conn any, ask func() Heard) bool {
-	if !g.member.IsDue() || k.spare(g, ask()) {
-		return false
-	}
-	silence := g.member.DueTick()
-	verdict := k.askOnIdle(conn)
-	if g.member.DueTick() != silence {
-		return false // it was about a silence that has ended
-	}
-	if verdict > 0 {
-		g.member.Postpone(time.Duration(verdict))
-		return false
-	}
-	if k.onIdle != nil && k.activity == ActivityKernel && k.spare(g, ask()) {
-		return false // what came meanwhile has touched nothing
-	}
-	_, ok := g.member.Expire()
-	return ok
-}
-
-// spare gives a connection more time where its peer was heard, unless it has had
-// too much of that.
-func (k *Keeper) spare(g *Guard, heard Heard) bool {
-	if heard.More <= 0 {
-		return false
-	}
-	rounds, ok := g.granted.next(g.member.DueTick())
-	if heard.taken {
-		rounds, ok = 0, true
-	}
-	if heard.Unread && !ok {
-		return false
-	}
-	if g.member.Postpone(heard.More) {
-		k.spared.Add(1)
-		if heard.Unread {
-			g.granted = rounds.until(g.member.DueTick())
-		}
-	}
-	return true
-}
-
-func (k *Keeper) askOnIdle(conn any) Verdict {
-	verdict := Close
-	if k.onIdle != nil {
-		k.call("OnIdle", func() { verdict = k.onIdle(conn) })
-	}
-	return verdict
-}
-
-// Reads reports whether an adapter touches the guard of a connection for what is
-// read: not with ActivityManual, and with ActivityKernel only where the socket does
-// not know when bytes last arrived (see SocketTells), which is logged once.
-func (k *Keeper) Reads(conn any, tells bool) bool {
-	if k.activity != ActivityKernel {
-		return k.activity != ActivityManual
-	}
-	if !tells {
-		k.cannotTell.Do(func() {
-			k.log.Warn("keepalive: a socket does not know when bytes last arrived; such connections are kept as with ActivityRead",
-				"conn", fmt.Sprintf("%T", conn))
-		})
-	}
-	return !tells
+// Now returns what a socket says whose peer was heard just now.
+func (h Heard) Now(k *Keeper) Heard {
+	h.More, h.Unread, h.ago = k.Timeout(), false, 0
+	return h
 }
 
 // Release ends the guarding of a connection that is being closed for another
-// reason than its silence, and returns the connection. It reports false where the
-// guarding has ended before: by Release, by Expire, or with the Keeper.
-func (k *Keeper) Release(g *Guard) (conn any, ok bool) { return g.member.Remove() }
+// reason than the Keeper's. It reports false where the guarding has ended before: by
+// Release, by Expire, or with the Keeper.
+func (k *Keeper) Release(g *Guard) bool {
+	_, ok := g.member.Remove()
+	return ok
+}
 
 // Closed counts a connection that has been closed and tells OnClose. Adapters
 // call it once, after Expire or Release said true.
-func (k *Keeper) Closed(conn any, reason Reason) {
+func (k *Keeper) Closed(g *Guard, reason Reason) {
 	k.closed[reason].Add(1)
-	if reason == ReasonIdle {
-		k.log.Debug("keepalive: closed an idle connection", "timeout", k.timeout)
-	}
-	if k.onClose != nil {
-		k.call("OnClose", func() { k.onClose(conn, reason) })
+	k.forget(g, reason)
+	k.log.Debug("keepalive: closed a connection", "reason", reason.String())
+	if onClose := k.policy.Load().OnClose; onClose != nil {
+		k.call("OnClose", func() { onClose(g.conn, reason) })
 	}
 }
 

@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -22,18 +23,22 @@ import (
 // connection inside it that NetConn returns, is one of TCP. If not, Read touches.
 //
 // A connection that the Keeper guards already is returned as it is, and so is
-// any connection after Close. Where there are too many connections, c is closed,
-// and using what is returned gives [ErrFull].
+// any connection after Close. Where there are too many connections, or the Keeper is
+// being drained, c is closed, and using what is returned gives [ReasonFull] or
+// [ReasonDrain].
 func (k *Keeper) Conn(c net.Conn) net.Conn {
 	if g := guardOf(c); g != nil && k.pool.Has(&g.member) {
 		return c
 	}
 	guarded, err := k.guarded(c)
 	switch {
-	case errors.Is(err, ErrFull):
-		full := &conn{inner: c, keeper: k, guard: new(Guard)}
-		full.end(ReasonFull)
-		return full
+	case errors.Is(err, ErrFull), errors.Is(err, ErrDraining):
+		refused := &conn{inner: c, keeper: k, guard: new(Guard)}
+		refused.refuse(ReasonFull)
+		if errors.Is(err, ErrDraining) {
+			refused.refuse(ReasonDrain)
+		}
+		return refused
 	case err != nil:
 		return c
 	}
@@ -62,9 +67,14 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	}
 	self := c.self()
 	self.inner, self.keeper, self.guard = inner, k, new(Guard)
-	self.tells = tells(inner)
-	self.reads = k.Reads(inner, self.tells)
-	if err := k.Guard(self.guard, c); err != nil {
+	from := Origin{Remote: identity(inner), SocketTells: tells(inner)}
+	if !from.SocketTells {
+		self.noted = new(noted)
+		self.noted.read.Store(k.pool.Now())
+		self.noted.wrote.Store(k.pool.Now())
+	}
+	self.unknown.Store(from.Remote == nil)
+	if err := k.Guard(self.guard, c, from); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -80,8 +90,8 @@ type conn struct {
 	// while after the connection is closed.
 	guard *Guard
 
-	tells     bool          // its socket knows when bytes last arrived
-	reads     bool          // what is read touches it, see Keeper.Reads
+	noted     *noted        // nil where the socket knows
+	unknown   atomic.Bool   // the peer's address is
 	broken    atomic.Bool   // the peer has closed it, or it broke
 	deciding  atomic.Bool   // a worker is in Due
 	ended     atomic.Uint32 // the Reason for which the Keeper has closed it, or 0
@@ -94,6 +104,41 @@ type conn struct {
 
 func (c *conn) self() *conn { return c }
 
+// identity returns the address of a peer, or nil where asking for it may have to wait:
+// a connection that speaks the PROXY protocol has to read first.
+func identity(c net.Conn) net.Addr {
+	for range maxLayers {
+		switch inner := c.(type) {
+		case *net.TCPConn, *net.UnixConn:
+			return inner.RemoteAddr()
+		case *tls.Conn:
+			c = inner.NetConn()
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// identify is for a connection of which identity knew nothing, after it has been read
+// from. It closes one that is too many of its peer.
+func (c *conn) identify() error {
+	if !c.unknown.CompareAndSwap(true, false) || c.keeper.Identify(c.guard, c.inner.RemoteAddr()) {
+		return nil
+	}
+	if c.keeper.Release(c.guard) {
+		c.refuse(ReasonFull)
+		c.keeper.Closed(c.guard, ReasonFull)
+	}
+	return c.fail("read", ReasonFull)
+}
+
+// noted is what Read and Write note where the socket can't tell.
+type noted struct {
+	read, wrote atomic.Uint64 // the ticks of the last bytes
+	bytes       atomic.Uint64 // read
+}
+
 // Guarded is how Touch finds the guard.
 func (c *conn) Guarded() *Guard { return c.guard }
 
@@ -102,8 +147,19 @@ func (c *conn) NetConn() net.Conn { return c.inner }
 
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.inner.Read(p)
-	if n > 0 && c.reads {
-		c.guard.Touch()
+	if n > 0 {
+		if c.unknown.Load() {
+			if err := c.identify(); err != nil {
+				return 0, err
+			}
+		}
+		if c.guard.Reads() {
+			c.guard.Heard()
+		}
+		if c.noted != nil {
+			c.noted.read.Store(c.keeper.pool.Now())
+			c.noted.bytes.Add(uint64(n))
+		}
 	}
 	if err != nil {
 		err = c.fail("read", err)
@@ -113,8 +169,13 @@ func (c *conn) Read(p []byte) (int, error) {
 
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.inner.Write(p)
-	if n > 0 && c.keeper.activity == ActivityReadWrite {
-		c.guard.Touch()
+	if n > 0 {
+		if c.keeper.activity == ActivityReadWrite {
+			c.guard.Heard()
+		}
+		if c.noted != nil {
+			c.noted.wrote.Store(c.keeper.pool.Now())
+		}
 	}
 	if err != nil {
 		err = c.fail("write", err)
@@ -126,7 +187,7 @@ func (c *conn) Write(p []byte) (int, error) {
 // gets to see: why the Keeper closed it, if it did.
 func (c *conn) fail(op string, err error) error {
 	if reason := Reason(c.ended.Load()); reason != 0 {
-		e := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: reason.err()}
+		e := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: reason}
 		if e.Source != nil { // some have none after Close
 			e.Net = e.Source.Network()
 		}
@@ -143,14 +204,14 @@ func (c *conn) fail(op string, err error) error {
 }
 
 func (c *conn) Close() error {
-	self, first := c.keeper.Release(c.guard)
+	first := c.keeper.Release(c.guard)
 	err := c.inner.Close()
 	if first {
 		reason := ReasonLocal
 		if c.broken.Load() {
 			reason = ReasonPeer
 		}
-		c.keeper.Closed(self, reason)
+		c.keeper.Closed(c.guard, reason)
 	}
 	if c.ended.Load() != 0 {
 		return nil // the Keeper has closed it
@@ -158,24 +219,23 @@ func (c *conn) Close() error {
 	return err
 }
 
-// end closes the connection for a reason of the Keeper's.
-func (c *conn) end(reason Reason) {
+// refuse closes a connection that may not stay.
+func (c *conn) refuse(reason Reason) {
 	c.ended.Store(uint32(reason))
 	_ = c.inner.Close()
 }
 
-// Due runs on a worker when the deadline has passed.
-func (c *conn) Due(self any) {
+// Due runs on a worker when there is something to be decided.
+func (c *conn) Due(*Keeper, any) {
 	if !c.deciding.CompareAndSwap(false, true) {
 		// OnIdle is still being asked about a silence before this one.
 		c.guard.member.Postpone(c.keeper.pool.Tick())
 		return
 	}
-	expired := c.keeper.Expire(c.guard, self, c.heard)
+	expired := c.keeper.Expire(c.guard, c.heard)
 	c.deciding.Store(false)
 	if expired {
-		c.end(ReasonIdle)
-		c.keeper.Closed(self, ReasonIdle)
+		c.end(c.guard.Reason())
 	}
 }
 

@@ -58,7 +58,7 @@ func ExampleTouch() {
 		Timeout:  30 * time.Second,
 		Activity: keepalive.ActivityManual,
 		OnClose: func(_ any, reason keepalive.Reason) {
-			fmt.Println("closed:", reason)
+			fmt.Println("closed:", reason.String())
 		},
 	})
 	if err != nil {

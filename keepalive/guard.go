@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"net"
+	"sync/atomic"
 
 	"github.com/heartwheel-go/heartwheel/pool"
 )
@@ -9,18 +10,37 @@ import (
 // Guard is the deadline of one connection. Programs don't need to see it: they
 // say [Touch] with the connection. Adapters for frameworks other than net make
 // it a part of what they keep for a connection, and return it from their Guarded
-// method.
+// method. It takes 64 bytes.
 //
 // The zero Guard guards nothing. It must not be copied. Touch may be called by
 // several goroutines at the same time.
 type Guard struct {
-	member pool.Member[any]
+	member pool.Member[*Guard] // its value is this guard
+	conn   any                 // as users know it; set before the member joins
 
-	// granted is how often in a row the connection was given more time because
-	// of bytes that nobody had read, and on which tick that ends. Only expire
-	// uses it.
-	granted rounds
+	// details is what only some connections have. It never goes back to nil.
+	details atomic.Pointer[details]
+
+	// Seen is the adapter's: bytes that it has seen, of whatever kind.
+	Seen uint32
+
+	marks atomic.Uint32
 }
+
+// marks of a Guard are, from the lowest bit:
+const (
+	markTells  = 1 << iota // its socket knows when bytes last arrived
+	markReads              // what is read touches it
+	markCounts             // touches are counted
+
+	// Eight bits: the Reason for which the Keeper closes it. Expire sets it.
+	reasonShift = 8
+
+	// Sixteen bits: 0 where the peer has been heard, and otherwise derived from the
+	// tick on which the connection is due if it has not.
+	firstShift = 16
+	firstMask  = 0xffff << firstShift
+)
 
 // Guarded is a connection, or what stands for it, that has a Guard.
 type Guarded interface {
@@ -30,10 +50,29 @@ type Guarded interface {
 // Touch moves the deadline to the timeout from now. It reports whether the
 // connection will live until then; false means that it had been closed, or its
 // expiry been decided, or that nobody guards it.
-func (g *Guard) Touch() bool { return g.member.Touch() }
+func (g *Guard) Touch() bool {
+	if g.marks.Load()&markCounts != 0 {
+		g.details.Load().beats.Add(1)
+	}
+	return g.member.Touch()
+}
 
-// Touch says that the peer of a connection lives: its deadline is the Keeper's
-// timeout from now. conn is a connection that came from [Keeper.Listener] or
+// Heard is Touch for bytes, which are life but no heartbeat: see Config.MinBeat.
+func (g *Guard) Heard() { g.member.Touch() }
+
+// Tells reports whether the socket knows when bytes last arrived.
+func (g *Guard) Tells() bool { return g.marks.Load()&markTells != 0 }
+
+// Reads reports whether the adapter touches the guard for what is read.
+func (g *Guard) Reads() bool { return g.marks.Load()&markReads != 0 }
+
+// Reason is why the Keeper closes the connection, after Expire has said so.
+func (g *Guard) Reason() Reason { return Reason(g.marks.Load() >> reasonShift & 0xff) }
+
+func (g *Guard) setReason(r Reason) { g.marks.Or(uint32(r) << reasonShift) }
+
+// Touch says that the peer of a connection lives: its deadline is its timeout
+// from now. conn is a connection that came from [Keeper.Listener] or
 // [Keeper.Conn], or a *tls.Conn over one, or a gnet.Conn whose event handler was
 // wrapped by gnetkeepalive.
 //
@@ -81,3 +120,33 @@ func guardOf(conn any) *Guard {
 	}
 	return nil
 }
+
+// guardOf returns the guard of a connection of this Keeper, or nil.
+func (k *Keeper) guardOf(conn any) *Guard {
+	if g := guardOf(conn); g != nil && k.pool.Has(&g.member) {
+		return g
+	}
+	return nil
+}
+
+// markFirst notes that the peer has not been heard yet, with a deadline on dueTick.
+func (g *Guard) markFirst(dueTick uint64) { g.marks.Or(firstMark(dueTick)) }
+
+// isFirst reports whether the peer has not been heard yet.
+func (g *Guard) isFirst() bool {
+	first := g.marks.Load() & firstMask
+	if first == 0 {
+		return false
+	}
+	if first != firstMark(g.member.DueTick()) {
+		g.notFirst()
+		return false
+	}
+	return true
+}
+
+// notFirst notes that the peer has been heard.
+func (g *Guard) notFirst() { g.marks.And(^uint32(firstMask)) }
+
+// firstMark is not 0.
+func firstMark(dueTick uint64) uint32 { return uint32(dueTick%0xffff+1) << firstShift }

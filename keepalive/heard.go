@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"syscall"
@@ -19,15 +20,15 @@ type evidence struct {
 
 var nothing = evidence{received: -1, sent: -1}
 
+// bytes returns how many bytes have ever arrived, where the socket tells.
+func (e evidence) bytes() uint64 { return e.taken + uint64(e.unread) }
+
 // Ask asks a socket, after the deadline of its connection has passed, whether
 // the peer was heard after all: whether bytes wait to be read, and on Linux with
 // TCP when bytes last arrived, and were sent where that counts. It costs two
 // system calls. The descriptor must be open.
 func (k *Keeper) Ask(g *Guard, fd uintptr) Heard {
-	e := ask(fd)
-	h := k.heard(g, e, false)
-	h.Read = e.taken
-	return h
+	return k.heard(g, ask(fd), false)
 }
 
 // heard judges the evidence. moving says that bytes are passing which Read and
@@ -35,63 +36,94 @@ func (k *Keeper) Ask(g *Guard, fd uintptr) Heard {
 //
 //	bytes last arrived   unread                   the connection may stay
 //	------------------   ----------------------   --------------------------------
-//	within the timeout   any                      until they are a timeout old
+//	within its time      any                      until they are that old
 //	before               none                     no longer, but while a transfer
-//	                                              moves bytes a timeout from now
-//	before               none since the last      a timeout from now: this program
+//	                                              moves bytes its time from now
+//	before               none since the last      its time from now: this program
 //	                     look, some until then    was slow
-//	before               some, less what was      a timeout from now: it is slow, or
+//	before               some, less what was      its time from now: it is slow, or
 //	                     taken since              a transfer has a slow sink
 //	before               some, and nobody takes   two ticks, maxRounds times: it
 //	                     them                     hangs, or the peer can't send
+//
+// Its time is the timeout, or what comes before that: the time for a first message,
+// or until a probe. Where that is over and it waits for something else, what came
+// since it was last heard is life.
 func (k *Keeper) heard(g *Guard, e evidence, moving bool) Heard {
-	moving = moving && k.activity != ActivityManual
-	timeout := g.member.Timeout()
-	if e.received >= 0 {
-		e.received = k.pool.Counted(e.received)
+	p, d := k.policy.Load(), g.details.Load()
+	patience, _ := k.patience(p, g, d)
+	waits, _, _ := d.at(g.member.Stamp())
+	within := patience
+	switch {
+	case d.isEvicted():
+		within = cmp.Or(p.EvictMinIdle, 10*k.pool.Tick())
+	case waits != listening:
+		within = g.member.Idle() - 2*k.pool.Tick()
+	case g.isFirst() && e.received >= 0 && e.bytes() == 0:
+		within = 0 // the kernel calls the beginning of a connection an arrival
 	}
-	since := e.received
-	if k.activity == ActivityReadWrite && e.sent >= 0 {
-		since = min(since, k.pool.Counted(e.sent))
+	h := Heard{Read: e.taken, bytes: e.bytes(), received: k.counted(e.received), sent: k.counted(e.sent)}
+	since := h.received
+	if k.activity == ActivityReadWrite && h.sent >= 0 {
+		since = min(since, h.sent)
 	}
 	if k.activity == ActivityKernel && since >= 0 {
 		since = max(since-behind, 0) // nothing else says that it lives
 	}
-	fresh := since >= 0 && since < timeout
+	h.fresh = since >= 0 && since < within && k.activity != ActivityManual
+	moving = moving && k.activity != ActivityManual
 	switch {
-	case fresh && k.activity == ActivityKernel:
-		return Heard{More: timeout - since, fresh: true}
+	case h.fresh && (k.activity == ActivityKernel || e.unread == 0):
+		// With another activity it was read past us: by a transfer, or from the
+		// socket itself.
+		h.More, h.ago = within-since, since
 	case moving && e.unread > 0:
-		return Heard{More: timeout, Unread: true, taken: true} // by somebody who is slower than the peer
+		h.More, h.Unread, h.taken, h.fresh = patience, true, true, false // by somebody who is slower than the peer
 	case e.unread > 0:
 		// We are slow. The peer's time runs from when it sent them.
-		return Heard{More: max(timeout-max(e.received, 0), 2*k.pool.Tick()), Unread: true}
-	case k.activity == ActivityManual:
-		return Heard{}
-	case fresh:
-		// Read past us: by a transfer, or from the socket itself.
-		return Heard{More: timeout - since, fresh: true}
-	case moving, k.activity == ActivityKernel && g.granted.endsOn(g.member.DueTick()):
-		return Heard{More: timeout}
+		h.More, h.Unread, h.fresh = max(patience-max(h.received, 0), 2*k.pool.Tick()), true, false
+	case moving, k.activity == ActivityKernel && waits == unread:
+		h.More = patience
 	}
-	return Heard{}
+	return h
+}
+
+// counted is how much of an age counts, or less than 0 where it is not known.
+func (k *Keeper) counted(age time.Duration) time.Duration {
+	if age < 0 {
+		return age
+	}
+	return k.pool.Counted(age)
 }
 
 // heard asks the socket of a connection of net.
 func (c *conn) heard() Heard {
 	e, err := askConn(c.inner)
 	if err != nil {
-		return Heard{} // closed, or without a socket
+		return c.told(Heard{received: -1, sent: -1}) // closed, or without a socket
 	}
 	moved, transfer := e.taken, c.transfers.Load() > 0
 	if transfer {
 		moved += e.acked
 	}
-	moving := moved != c.moved && (transfer || !c.reads && e.unread > 0)
+	moving := moved != c.moved && (transfer || !c.guard.Reads() && e.unread > 0)
 	h := c.keeper.heard(c.guard, e, moving)
 	if !h.fresh { // or the next look may come too soon for anything to have moved
 		c.moved = moved
 	}
+	return c.told(h)
+}
+
+// told adds to what the socket of a connection says what Read and Write have noted,
+// where they have to.
+func (c *conn) told(h Heard) Heard {
+	if c.noted == nil {
+		return h
+	}
+	now, tick := c.keeper.pool.Now(), c.keeper.pool.Tick()
+	h.received = time.Duration(now-c.noted.read.Load()) * tick
+	h.sent = time.Duration(now-c.noted.wrote.Load()) * tick
+	h.bytes = c.noted.bytes.Load()
 	return h
 }
 

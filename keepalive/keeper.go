@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"fmt"
+	"hash/maphash"
 	"iter"
 	"log/slog"
 	"sync"
@@ -19,19 +20,26 @@ import (
 // All methods may be called by several goroutines at the same time, and from
 // OnIdle and OnClose.
 type Keeper struct {
-	pool     *pool.Pool[any] // of connections, as Touch would be given them
-	timeout  time.Duration
+	// Shelf is where adapters keep what belongs to a Keeper, by keys of their own types.
+	Shelf sync.Map
+
+	pool     *pool.Pool[*Guard]
+	policy   atomic.Pointer[policy]
+	updating sync.Mutex // held while the policy is replaced
 	activity Activity
-	onIdle   func(conn any) Verdict
-	onClose  func(conn any, reason Reason)
 	log      *slog.Logger
 	panicLog *slog.Logger
 
+	shares   pool.Shares
+	turns    turns
+	pressure pressure
+	draining atomic.Bool
+
 	cannotTell sync.Once // warned that ActivityKernel does not work for a connection
 
-	rejected, spared atomic.Uint64
-	closed           [len(reasonNames)]atomic.Uint64
-	panics           atomic.Uint64
+	spared, probes, panics atomic.Uint64
+	closed, dry            [reasons]atomic.Uint64
+	trips                  trips
 }
 
 // New makes a Keeper and starts its wheel. It returns [ErrArgument], wrapped
@@ -43,20 +51,22 @@ func New(cfg Config) (*Keeper, error) {
 		return nil, err
 	}
 	k := &Keeper{
-		timeout:  cfg.Timeout,
 		activity: cfg.Activity,
-		onIdle:   cfg.OnIdle,
-		onClose:  cfg.OnClose,
 		log:      cfg.Logger,
 		panicLog: cfg.Logger,
 	}
 	if k.log == nil {
 		k.log, k.panicLog = slog.New(slog.DiscardHandler), slog.Default()
 	}
-	k.pool, err = pool.New(pool.Config[any]{
+	k.policy.Store(newPolicy(cfg, 1, maphash.MakeSeed()))
+	k.pool, err = pool.New(pool.Config[*Guard]{
 		Timeout:  cfg.Timeout,
 		Capacity: cfg.MaxConns,
+		Full:     cfg.Full,
+		MinIdle:  cfg.EvictMinIdle,
 		Due:      k.due,
+		Evict:    k.evict,
+		Limit:    k.limit,
 		Wheel: wheel.Config{
 			Tick:    cfg.Tick,
 			OnPanic: k.reportPanic,
@@ -72,15 +82,18 @@ func New(cfg Config) (*Keeper, error) {
 // Touch is the package function [Touch] for a connection of this Keeper. It
 // reports false for those of others.
 func (k *Keeper) Touch(conn any) bool {
-	g := guardOf(conn)
-	return g != nil && k.pool.Has(&g.member) && g.Touch()
+	g := k.guardOf(conn)
+	return g != nil && g.Touch()
 }
 
 // Len returns how many connections are guarded.
 func (k *Keeper) Len() int { return k.pool.Len() }
 
-// Timeout returns how long a connection may be silent.
-func (k *Keeper) Timeout() time.Duration { return k.timeout }
+// Config returns the config that is in force, with its defaults.
+func (k *Keeper) Config() Config { return k.policy.Load().Config }
+
+// Timeout returns how long a connection may be silent that has no timeout of its own.
+func (k *Keeper) Timeout() time.Duration { return k.policy.Load().Timeout }
 
 // Activity returns what counts as life.
 func (k *Keeper) Activity() Activity { return k.activity }
@@ -90,8 +103,8 @@ func (k *Keeper) Activity() Activity { return k.activity }
 // particular order.
 func (k *Keeper) Conns() iter.Seq[any] {
 	return func(yield func(any) bool) {
-		for _, conn := range k.pool.All() {
-			if !yield(conn) {
+		for _, g := range k.pool.All() {
+			if !yield(g.conn) {
 				return
 			}
 		}
@@ -104,8 +117,8 @@ func (k *Keeper) Conns() iter.Seq[any] {
 func (k *Keeper) Idlest(n int) []any {
 	var conns []any
 	for _, m := range k.pool.Idlest(n) {
-		if conn, ok := m.Value(); ok {
-			conns = append(conns, conn)
+		if g, ok := m.Value(); ok {
+			conns = append(conns, g.conn)
 		}
 	}
 	return conns
@@ -118,28 +131,43 @@ func (k *Keeper) Close() error { return k.pool.Close() }
 
 // Stats is what a Keeper has done, at one moment.
 type Stats struct {
-	Conns    int    // connections that are guarded
-	Idle     uint64 // closed because the peer was silent
-	Peer     uint64 // closed because the peer had closed, or the connection broke
-	Local    uint64 // closed by this program
-	Rejected uint64 // closed because there were too many
-	Spared   uint64 // not closed because the socket had heard of the peer: with ActivityKernel, lived
-	Panics   uint64 // functions of the user that panicked
-	Wheel    wheel.Stats
+	Conns      int     // connections that are guarded
+	Reduction  float64 // how much timeouts are shortened by pressure: 0 not, 1 as much as can be
+	Draining   bool    // new connections are refused
+	Closed     Counts  // by reason
+	WouldClose Counts  // by reason, with Config.DryRun
+	Spared     uint64  // not closed because the socket had heard of the peer: with ActivityKernel, lived
+	Probes     uint64  // sent
+	RoundTrips RoundTrips
+	Panics     uint64 // functions of the user that panicked
+	Wheel      wheel.Stats
 }
+
+// Counts is how many connections were closed, by [Reason].
+type Counts [reasons]uint64
 
 // Stats returns the Keeper's figures.
 func (k *Keeper) Stats() Stats {
-	return Stats{
-		Conns:    k.Len(),
-		Idle:     k.closed[ReasonIdle].Load(),
-		Peer:     k.closed[ReasonPeer].Load(),
-		Local:    k.closed[ReasonLocal].Load(),
-		Rejected: k.rejected.Load(),
-		Spared:   k.spared.Load(),
-		Panics:   k.panics.Load(),
-		Wheel:    k.pool.Stats(),
+	s := Stats{
+		Conns:      k.Len(),
+		Reduction:  k.pressure.now(),
+		Draining:   k.draining.Load(),
+		Spared:     k.spared.Load(),
+		Probes:     k.probes.Load(),
+		RoundTrips: k.trips.get(),
+		Panics:     k.panics.Load(),
+		Wheel:      k.pool.Stats(),
 	}
+	for r := range reasons {
+		s.Closed[r], s.WouldClose[r] = k.closed[r].Load(), k.dry[r].Load()
+	}
+	return s
+}
+
+// wouldClose counts a connection that is not closed because of DryRun.
+func (k *Keeper) wouldClose(why Reason) {
+	k.dry[why].Add(1)
+	k.log.Debug("keepalive: would close a connection", "reason", why.String())
 }
 
 func (k *Keeper) reportStall(lost time.Duration) {

@@ -98,7 +98,7 @@ func TestSilentConnectionIsClosedOnTime(t *testing.T) {
 				synctest.Wait()
 				require.Equal(t, []closing{{conn, ReasonIdle}}, c.list())
 				require.Zero(t, k.Len())
-				require.EqualValues(t, 1, k.Stats().Idle)
+				require.EqualValues(t, 1, k.Stats().Closed[ReasonIdle])
 			})
 		})
 	}
@@ -267,17 +267,17 @@ func TestReasons(t *testing.T) {
 		require.Equal(t, []closing{{local, ReasonLocal}, {left, ReasonPeer}}, c.list())
 		require.Zero(t, k.Len())
 		s := k.Stats()
-		require.EqualValues(t, 1, s.Local)
-		require.EqualValues(t, 1, s.Peer)
-		require.Equal(t, "local peer idle full Reason(0) Reason(9)",
-			ReasonLocal.String()+" "+ReasonPeer.String()+" "+ReasonIdle.String()+" "+ReasonFull.String()+" "+Reason(0).String()+" "+Reason(9).String())
+		require.EqualValues(t, 1, s.Closed[ReasonLocal])
+		require.EqualValues(t, 1, s.Closed[ReasonPeer])
+		require.Equal(t, "local peer idle full Reason(0) Reason(99)",
+			ReasonLocal.String()+" "+ReasonPeer.String()+" "+ReasonIdle.String()+" "+ReasonFull.String()+" "+Reason(0).String()+" "+Reason(99).String())
 	})
 }
 
 func TestOnIdleMayExtend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
-		k := newKeeper(t, Config{Timeout: time.Second, OnIdle: func(conn any) Verdict {
+		k := newKeeper(t, Config{Timeout: time.Second, OnIdle: func(conn any, _ Reason) Verdict {
 			if _, ok := conn.(net.Conn); !ok {
 				t.Errorf("%T", conn)
 			}
@@ -301,7 +301,7 @@ func TestTouchWhileOnIdleIsAskedSavesTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k *Keeper
 		var asked atomic.Int64
-		k = newKeeper(t, Config{Timeout: time.Second, OnIdle: func(conn any) Verdict {
+		k = newKeeper(t, Config{Timeout: time.Second, OnIdle: func(conn any, _ Reason) Verdict {
 			if asked.Add(1) < 10 {
 				require.True(t, k.Touch(conn))
 			}
@@ -321,7 +321,7 @@ func TestTouchWhileOnIdleIsAskedSavesTheConnection(t *testing.T) {
 func TestOnIdleIsAskedOnceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked, atOnce atomic.Int64
-		k := newKeeper(t, Config{Timeout: time.Second, OnIdle: func(any) Verdict {
+		k := newKeeper(t, Config{Timeout: time.Second, OnIdle: func(any, Reason) Verdict {
 			asked.Add(1)
 			require.EqualValues(t, 1, atOnce.Add(1))
 			defer atOnce.Add(-1)
@@ -399,7 +399,7 @@ func TestPanicsInCallbacksHarmNobody(t *testing.T) {
 		var log bytes.Buffer
 		k := newKeeper(t, Config{
 			Timeout: time.Second,
-			OnIdle:  func(any) Verdict { panic("idle") },
+			OnIdle:  func(any, Reason) Verdict { panic("idle") },
 			OnClose: func(any, Reason) { panic("close") },
 			Logger: slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
 				mu.Lock()
@@ -431,7 +431,7 @@ func TestCloseLeavesConnectionsOpenAndUnguarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{
 			Timeout: time.Second,
-			OnIdle:  func(any) Verdict { t.Error("OnIdle"); return Close },
+			OnIdle:  func(any, Reason) Verdict { t.Error("OnIdle"); return Close },
 			OnClose: func(any, Reason) { t.Error("OnClose") },
 		})
 		conn, peer := pipe(k)
@@ -552,7 +552,7 @@ func TestMaxConns(t *testing.T) {
 		next, err := ln.Accept() // closes d and waits for e
 		require.NoError(t, err)
 		require.Equal(t, 1, k.Len())
-		require.EqualValues(t, 2, k.Stats().Rejected)
+		require.EqualValues(t, 2, k.Stats().Closed[ReasonFull])
 		next.Close()
 		peerA.Close()
 		require.Equal(t, []closing{{first, ReasonLocal}, {next, ReasonLocal}}, c.list())
@@ -600,12 +600,12 @@ func TestLostGuardIsNotClosed(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Second})
 		g := new(Guard)
 		conn := &fakeLoopConn{ctx: "something of the user's, where the guard was"}
-		require.NoError(t, k.Guard(g, conn))
-		require.ErrorIs(t, k.Guard(g, conn), ErrArgument, "twice")
+		require.NoError(t, k.Guard(g, conn, Origin{}))
+		require.ErrorIs(t, k.Guard(g, conn, Origin{}), ErrArgument, "twice")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		require.Zero(t, k.Len())
-		require.Zero(t, k.Stats().Idle)
+		require.Zero(t, k.Stats().Closed[ReasonIdle])
 	})
 }
 
@@ -690,26 +690,4 @@ func TestSilentLoggerStaysSilentButPanicsAreHeard(t *testing.T) {
 	require.False(t, k.log.Enabled(context.Background(), slog.LevelError))
 	k.call("OnClose", func() { panic("x") })
 	require.Contains(t, log.String(), "OnClose: x")
-}
-
-func TestRounds(t *testing.T) {
-	var r rounds
-	n, ok := r.next(500)
-	require.True(t, ok)
-	require.EqualValues(t, 1, n)
-	r = n.until(700)
-	for want := rounds(2); want <= maxRounds; want++ {
-		n, ok = r.next(700)
-		require.True(t, ok)
-		require.Equal(t, want, n)
-		r = n.until(700)
-	}
-	_, ok = r.next(700)
-	require.False(t, ok, "too many in a row")
-	n, ok = r.next(701)
-	require.True(t, ok, "touched since")
-	require.EqualValues(t, 1, n)
-	r = n.until(1<<24 + 5)
-	n, _ = r.next(1<<24 + 5)
-	require.EqualValues(t, 2, n)
 }

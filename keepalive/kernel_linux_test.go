@@ -35,7 +35,7 @@ func newKernelKeeper(t testing.TB, cfg Config) *Keeper {
 // last, within the bounds and what a busy machine takes.
 func requireSilent(t testing.TB, k *Keeper, last time.Time) {
 	t.Helper()
-	require.Eventually(t, func() bool { return k.Stats().Idle > 0 }, eternal, ms)
+	require.Eventually(t, func() bool { return k.Stats().Closed[ReasonIdle] > 0 }, eternal, ms)
 	require.GreaterOrEqual(t, time.Since(last), timeout)
 	require.Less(t, time.Since(last), 2*timeout)
 }
@@ -276,7 +276,7 @@ func TestKernelTouchByHandAndOnIdle(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	var client net.Conn
-	k := newKernelKeeper(t, Config{OnIdle: func(conn any) Verdict {
+	k := newKernelKeeper(t, Config{OnIdle: func(conn any, _ Reason) Verdict {
 		switch asked.Add(1) {
 		case 1:
 			return Extend(timeout)

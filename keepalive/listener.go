@@ -1,10 +1,13 @@
 package keepalive
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
+
+	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // Listener returns a listener whose connections are guarded from the moment on
@@ -17,17 +20,23 @@ import (
 // connections works too, but net/http does not recognize what comes out of it as
 // TLS.
 func (k *Keeper) Listener(ln net.Listener) net.Listener {
-	return &listener{inner: ln, keeper: k}
+	closing, close := context.WithCancel(context.Background())
+	return &listener{inner: ln, keeper: k, closing: closing, close: close}
 }
 
 type listener struct {
 	inner   net.Listener
 	keeper  *Keeper
+	closing context.Context // done when it is closed
+	close   context.CancelFunc
 	warning sync.Once
 }
 
 func (l *listener) Accept() (net.Conn, error) {
 	for {
+		if err := l.waitForRoom(); err != nil {
+			return nil, err
+		}
 		inner, err := l.inner.Accept()
 		if err != nil {
 			return nil, err
@@ -35,7 +44,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		l.warnOfTLS(inner)
 		c, err := l.keeper.guarded(inner)
 		switch {
-		case errors.Is(err, ErrFull):
+		case errors.Is(err, ErrFull), errors.Is(err, ErrDraining):
 			_ = inner.Close()
 		case err != nil:
 			return inner, nil // the Keeper has been closed
@@ -53,7 +62,22 @@ func (l *listener) warnOfTLS(c net.Conn) {
 	}
 }
 
-func (l *listener) Close() error   { return l.inner.Close() }
+// waitForRoom waits, where that is the policy, until one more connection may come.
+func (l *listener) waitForRoom() error {
+	if l.keeper.policy.Load().Full != pool.Wait {
+		return nil
+	}
+	if err := l.keeper.pool.Wait(l.closing); err != nil && l.closing.Err() != nil {
+		return &net.OpError{Op: "accept", Net: l.Addr().Network(), Addr: l.Addr(), Err: net.ErrClosed}
+	}
+	return nil
+}
+
+func (l *listener) Close() error {
+	l.close()
+	return l.inner.Close()
+}
+
 func (l *listener) Addr() net.Addr { return l.inner.Addr() }
 
 // NetListener returns the listener inside, for whoever needs its socket.

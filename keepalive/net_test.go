@@ -504,7 +504,7 @@ func TestStaleReferencesHarmNobody(t *testing.T) {
 	echo.Wait()
 	require.Zero(t, k.Len())
 	require.Greater(t, sessions.Load(), int64(20))
-	require.Zero(t, k.Stats().Idle)
+	require.Zero(t, k.Stats().Closed[ReasonIdle])
 	t.Logf("%d sessions, %d pokes at closed ones", sessions.Load(), pokes.Load())
 }
 
@@ -530,5 +530,5 @@ func TestCloseRacesExpiry(t *testing.T) {
 	require.Eventually(t, func() bool { return told.Load() == n }, eternal, ms)
 	require.Zero(t, k.Len())
 	s := k.Stats()
-	require.EqualValues(t, n, s.Idle+s.Local+s.Peer)
+	require.EqualValues(t, n, s.Closed[ReasonIdle]+s.Closed[ReasonLocal]+s.Closed[ReasonPeer])
 }

@@ -24,6 +24,10 @@ func (m *Member[V]) timer() *wheel.TimerOf[V] { return (*wheel.TimerOf[V])(m) }
 // already left or expired. It costs some nanoseconds and takes no lock.
 func (m *Member[V]) Touch() bool { return m.timer().Touch() }
 
+// Move moves the deadline to d from now, once: a touch goes back to the member's own
+// timeout. It reports like Touch.
+func (m *Member[V]) Move(d time.Duration) bool { return m.timer().Move(d) }
+
 // SetTimeout gives the member a timeout of its own, longer or shorter, which
 // begins now. It returns [ErrArgument] where d is not positive, and [ErrGone]
 // where the member has left or expired.

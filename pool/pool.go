@@ -142,7 +142,10 @@ func (p *Pool[V]) Add(v V) (*Member[V], error) {
 
 // Join is Add for a member whose memory is the caller's: a field of its own
 // struct. It returns [ErrArgument] where m is a member, or has been one.
-func (p *Pool[V]) Join(m *Member[V], v V) error {
+func (p *Pool[V]) Join(m *Member[V], v V) error { return p.JoinFor(m, v, p.timeout) }
+
+// JoinFor is Join with a timeout of the member's own.
+func (p *Pool[V]) JoinFor(m *Member[V], v V, timeout time.Duration) error {
 	if capacity := p.Capacity(); capacity > 0 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -150,7 +153,7 @@ func (p *Pool[V]) Join(m *Member[V], v V) error {
 			return fmt.Errorf("%w: has its %d members", ErrFull, capacity)
 		}
 	}
-	switch err := p.wheel.Start(m.timer(), v, p.timeout); {
+	switch err := p.wheel.Start(m.timer(), v, timeout); {
 	case errors.Is(err, wheel.ErrClosed):
 		return ErrClosed
 	case err != nil:

@@ -48,6 +48,13 @@ func (p Pressure) Reduction(used float64) float64 {
 	return 0
 }
 
+// Validate returns [ErrArgument], wrapped with both bounds, where they are not
+// 0 < Low < High <= 1.
+func (p Pressure) Validate() error {
+	_, err := p.withDefaults()
+	return err
+}
+
 // withDefaults returns p with its defaults filled in, or [ErrArgument], wrapped with
 // both bounds, where they are not 0 < Low < High <= 1.
 func (p Pressure) withDefaults() (Pressure, error) {

@@ -1,13 +1,13 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/panjf2000/gnet/v2"
 
 	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
+	"github.com/heartwheel-go/heartwheel/internal/lastword"
 	"github.com/heartwheel-go/heartwheel/internal/protocol"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
@@ -50,16 +50,13 @@ func (h *handler) OnBoot(eng gnet.Engine) gnet.Action {
 	return gnet.None
 }
 
-// OnOpen refuses connections while the server shuts down.
-func (h *handler) OnOpen(gnet.Conn) (out []byte, action gnet.Action) {
-	if h.draining.Load() {
-		return []byte("ERR server shutting down\n"), gnet.Close
+// OnRefuse is what gnetkeepalive asks for the last words to one that may not stay.
+func (h *handler) OnRefuse(_ gnet.Conn, reason keepalive.Reason) []byte {
+	if reason == keepalive.ReasonDrain {
+		return []byte("ERR server shutting down\n")
 	}
-	return nil, gnet.None
+	return []byte("ERR too many connections\n")
 }
-
-// OnFull is what gnetkeepalive asks for the last words to one too many.
-func (h *handler) OnFull(gnet.Conn) []byte { return []byte("ERR too many connections\n") }
 
 // OnTraffic answers lines.
 func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
@@ -130,7 +127,7 @@ func (h *handler) answerAll(c gnet.Conn, stream *protocol.Lines, buf, out []byte
 func (h *handler) beginLinger(c gnet.Conn, s *session) gnet.Action {
 	h.longLines.Add(1)
 	s.lingering, s.Lines = true, protocol.Lines{}
-	if c.OutboundBuffered() > 0 || closeWrite(c) != nil {
+	if c.OutboundBuffered() > 0 || lastword.CloseWrite(c) != nil {
 		return gnet.Close
 	}
 	return gnet.None
@@ -145,14 +142,18 @@ func (h *handler) linger(s *session, n int) gnet.Action {
 	return gnet.None
 }
 
-// OnClose says why to a peer that was idle: gnet closes the socket only after
-// that.
-func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {
-	s, _ := c.Context().(*session)
-	if errors.Is(err, keepalive.ErrIdleTimeout) && (s == nil || !s.lingering) {
-		writeLast(c, h.idle)
+// farewell is what a peer hears that the Keeper closes.
+func (h *handler) farewell(conn any, reason keepalive.Reason) []byte {
+	switch s, _ := conn.(gnet.Conn).Context().(*session); {
+	case s != nil && s.lingering: // it has heard its last word
+		return nil
+	case reason == keepalive.ReasonIdle:
+		return h.idle
+	case reason == keepalive.ReasonDrain:
+		return []byte("BYE server shutting down\n")
+	default:
+		return fmt.Appendf(nil, "BYE %s\n", reason)
 	}
-	return gnet.None
 }
 
 // maxPooled is the largest buffer that is kept for the next answers.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -85,7 +84,10 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	s.claim = claim
 	defer s.claim.Close()
-	s.keeper, err = keepalive.New(s.cfg.keeper())
+	h := newHandler(s)
+	cfg := s.cfg.keeper()
+	cfg.Farewell = h.farewell
+	s.keeper, err = keepalive.New(cfg)
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
@@ -93,7 +95,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 
 	stopped := make(chan error, 1)
 	go func() {
-		err := s.serve(addr)
+		err := s.serve(addr, h)
 		close(s.gone)
 		stopped <- err
 	}()
@@ -135,11 +137,11 @@ func (s *Server) begin() error {
 }
 
 // serve runs gnet until it stops.
-func (s *Server) serve(addr string) error {
+func (s *Server) serve(addr string, h *handler) error {
 	// A listener for each loop: what one loop accepts it also opens, before it
 	// accepts the next. So the number of connections never gets far over
 	// MaxConns, and no accepted one is lost when gnet stops.
-	err := gnet.Run(gnetkeepalive.Wrap(newHandler(s), s.keeper), "tcp://"+addr,
+	err := gnet.Run(gnetkeepalive.Wrap(h, s.keeper), "tcp://"+addr,
 		gnet.WithNumEventLoop(s.cfg.Loops),
 		gnet.WithReusePort(port.Shared),
 		gnet.WithReuseAddr(true),
@@ -193,14 +195,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-const (
-	// farewellBatch is how many connections are closed before their number is
-	// looked at again.
-	farewellBatch = 256
-
-	farewellPoll = 2 * time.Millisecond
-)
-
 // farewell says goodbye to all connections, waits until they are gone or ctx is
 // done, and stops gnet.
 func (s *Server) farewell(ctx context.Context) error {
@@ -214,36 +208,7 @@ func (s *Server) farewell(ctx context.Context) error {
 		}
 	}
 	s.log.Info("server: shutting down", "conns", s.keeper.Len())
-	for s.keeper.Len() > 0 { // more than once for those that were just being opened
-		left := s.keeper.Len()
-		for conn := range s.keeper.Conns() {
-			c := conn.(gnet.Conn)
-			_ = c.AsyncWrite([]byte("BYE server shutting down\n"), nil)
-			_ = c.Close() // behind it
-			if left--; left%farewellBatch == 0 && !s.wait(ctx, max(left, 0)) {
-				return ctx.Err()
-			}
-		}
-		if !s.wait(ctx, 0) {
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-// wait waits until at most n connections are left. It reports false where ctx
-// was done first.
-func (s *Server) wait(ctx context.Context, n int) bool {
-	ticker := time.NewTicker(farewellPoll)
-	defer ticker.Stop()
-	for s.keeper.Len() > n {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-ticker.C:
-		}
-	}
-	return true
+	return s.keeper.Drain(ctx, 0)
 }
 
 // stop stops gnet, which closes what is left. gnet's Stop looks only twice a

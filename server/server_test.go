@@ -118,7 +118,7 @@ func TestConversation(t *testing.T) {
 		require.Equal(t, "a\nb\nBYE\n", rest(t, c))
 	}
 	require.Eventually(t, func() bool { return r.Stats().Conns == 0 }, eternal, ms)
-	require.EqualValues(t, 20, r.Stats().Local)
+	require.EqualValues(t, 20, r.Stats().Closed[keepalive.ReasonLocal])
 }
 
 func TestIdleConnectionIsToldAndClosed(t *testing.T) {
@@ -154,7 +154,7 @@ func TestIdleConnectionIsToldAndClosed(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, "PONG\n", ask(t, alive, "PING\n"))
-	require.EqualValues(t, 2, r.Stats().Idle)
+	require.EqualValues(t, 2, r.Stats().Closed[keepalive.ReasonIdle])
 }
 
 // The peer must be able to read why, however much it is still sending.
@@ -351,8 +351,7 @@ func TestShutdownsAtOnce(t *testing.T) {
 
 func TestConnectionThatComesDuringShutdownIsRefused(t *testing.T) {
 	r := start(t, Config{})
-	r.draining.Store(true)
-	defer r.draining.Store(false) // so that the shutdown at the end is one
+	require.NoError(t, r.keeper.Drain(context.Background(), 0))
 	require.Equal(t, "ERR server shutting down\n", rest(t, r.dial(t)))
 }
 

@@ -47,11 +47,12 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// FullHandler is what an event handler may be besides: where there are as many
-// connections as [keepalive.Config] allows, OnFull is asked for the last words to
-// one more, which is then closed. The handler hears nothing else of it.
-type FullHandler interface {
-	OnFull(c gnet.Conn) (out []byte)
+// RefusingHandler is what an event handler may be besides: where a connection may not
+// stay, because there are too many (keepalive.ReasonFull) or the server is going down
+// (keepalive.ReasonDrain), OnRefuse is asked for the last words to it. The handler
+// hears nothing else of it.
+type RefusingHandler interface {
+	OnRefuse(c gnet.Conn, reason keepalive.Reason) (out []byte)
 }
 
 // Wrap returns an event handler for gnet.Run and gnet.NewClient that guards each
@@ -62,7 +63,7 @@ func Wrap(inner gnet.EventHandler, k *keepalive.Keeper) gnet.EventHandler {
 	if inner == nil || k == nil {
 		panic("gnetkeepalive: Wrap needs a handler and a Keeper")
 	}
-	return &handler{EventHandler: inner, keeper: k, loops: loops{keeper: k}}
+	return &handler{EventHandler: inner, keeper: k, loops: loopsOf(k)}
 }
 
 // handler passes OnBoot, OnShutdown and OnTick through. It starts nothing before
@@ -70,38 +71,31 @@ func Wrap(inner gnet.EventHandler, k *keepalive.Keeper) gnet.EventHandler {
 type handler struct {
 	gnet.EventHandler
 	keeper *keepalive.Keeper
-	loops  loops
+	loops  *loops
 
-	// looks says that OnTraffic has to look for life: that there was a connection
-	// that is touched for what is read. With ActivityManual there is none, and with
-	// ActivityKernel only where a socket can't tell.
+	// looks says that OnTraffic has to look for something: that there was a connection
+	// that is touched for what is read, or that may be lingering when it is closed.
+	// With ActivityManual there is none of the first, and with ActivityKernel only
+	// where a socket can't tell.
 	looks atomic.Bool
 }
 
-// guard is what a connection's SafeContext holds: 64 bytes.
-type guard struct {
-	keepalive.Guard
-	loop *loop
-
-	// What follows is used in the event loop only.
-	expired bool // to be closed for its silence
-	tells   bool // the socket knows when bytes last arrived
-	reads   bool // what is read touches it, see Keeper.Reads
-
-	// seen is a number of bytes: with reads, those that the handler had not consumed
-	// after OnTraffic; without, those that had been read when the socket was last
-	// asked, modulo 1<<32.
-	seen uint32
-}
+// guard is what a connection's SafeContext holds: 64 bytes. Its Seen, which only the
+// event loop uses, is for a connection with Reads the number of bytes that the handler
+// had not consumed after OnTraffic; for another what had been read when the socket was
+// last asked, modulo 1<<32; and for one that is being closed what it has sent since.
+type guard struct{ keepalive.Guard }
 
 // Guarded is how keepalive.Touch finds the guard.
 func (g *guard) Guarded() *keepalive.Guard { return &g.Guard }
 
 // Due runs on a worker of the Keeper's.
-func (g *guard) Due(conn any) { g.loop.decideLater(g, conn.(gnet.Conn)) }
+func (g *guard) Due(k *keepalive.Keeper, conn any) {
+	loopsOf(k).decideLater(g, conn.(gnet.Conn))
+}
 
-// rejected is in the SafeContext of a connection that was one too many.
-type rejected struct{}
+// refused is in the SafeContext of a connection that may not stay.
+type refused struct{}
 
 func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	if _, ok := c.LocalAddr().(*net.UDPAddr); ok {
@@ -109,25 +103,34 @@ func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	}
 	// Before the handler runs, which may already touch the connection, or close
 	// it. SafeContext comes first, since it is where Due looks for the guard.
-	g := &guard{loop: h.loops.enter(c.EventLoop()), tells: keepalive.SocketTells(uintptr(c.Fd()))}
-	if g.reads = h.keeper.Reads(c, g.tells); g.reads && !h.looks.Load() {
-		h.looks.Store(true)
-	}
+	g := new(guard)
+	h.loops.enter(c.EventLoop())
 	c.SetSafeContext(g)
-	if err := h.keeper.Guard(&g.Guard, c); err != nil {
-		h.loops.leave(g.loop)
-		if errors.Is(err, keepalive.ErrFull) {
-			return h.reject(c)
+	err := h.keeper.Guard(&g.Guard, c, keepalive.Origin{
+		Remote:      c.RemoteAddr(),
+		SocketTells: keepalive.SocketTells(uintptr(c.Fd())),
+	})
+	switch {
+	case err == nil:
+		if (g.Reads() || h.keeper.Config().CloseMode == keepalive.CloseHalf) && !h.looks.Load() {
+			h.looks.Store(true)
 		}
-		c.SetSafeContext(nil) // the Keeper has been closed
+	case errors.Is(err, keepalive.ErrFull):
+		return h.refuse(c, keepalive.ReasonFull)
+	case errors.Is(err, keepalive.ErrDraining):
+		return h.refuse(c, keepalive.ReasonDrain)
+	default: // the Keeper has been closed
+		h.loops.leave(c.EventLoop())
+		c.SetSafeContext(nil)
 	}
 	return h.EventHandler.OnOpen(c)
 }
 
-func (h *handler) reject(c gnet.Conn) (out []byte, action gnet.Action) {
-	c.SetSafeContext(rejected{})
-	if full, ok := h.EventHandler.(FullHandler); ok {
-		out = full.OnFull(c)
+func (h *handler) refuse(c gnet.Conn, reason keepalive.Reason) (out []byte, action gnet.Action) {
+	h.loops.leave(c.EventLoop())
+	c.SetSafeContext(refused{})
+	if inner, ok := h.EventHandler.(RefusingHandler); ok {
+		out = inner.OnRefuse(c, reason)
 	}
 	return out, gnet.Close
 }
@@ -137,18 +140,21 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 		return h.EventHandler.OnTraffic(c)
 	}
 	g, ok := c.SafeContext().(*guard)
-	if !ok || !g.reads {
+	if ok && g.Reason() != 0 {
+		return linger(c, g)
+	}
+	if !ok || !g.Reads() {
 		return h.EventHandler.OnTraffic(c)
 	}
 	// More than was left over last time is something new. Where the handler
 	// consumes bytes outside of OnTraffic this can miss some, which the socket
 	// knows when it is asked. If it can't tell, it is better to take what was
 	// left over for something new than to miss something.
-	if n := uint32(c.InboundBuffered()); n > g.seen || n > 0 && !g.tells {
-		g.Touch()
+	if n := uint32(c.InboundBuffered()); n > g.Seen || n > 0 && !g.Tells() {
+		g.Heard()
 	}
 	action := h.EventHandler.OnTraffic(c)
-	g.seen = uint32(c.InboundBuffered())
+	g.Seen = uint32(c.InboundBuffered())
 	return action
 }
 
@@ -156,7 +162,7 @@ func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {
 	switch g := c.SafeContext().(type) {
 	case *guard:
 		return h.close(c, g, err)
-	case rejected:
+	case refused:
 		return gnet.None
 	default:
 		return h.EventHandler.OnClose(c, err)
@@ -164,18 +170,18 @@ func (h *handler) OnClose(c gnet.Conn, err error) gnet.Action {
 }
 
 func (h *handler) close(c gnet.Conn, g *guard, err error) gnet.Action {
-	_, released := h.keeper.Release(&g.Guard)
+	released := h.keeper.Release(&g.Guard)
 	reason := keepalive.ReasonPeer
 	switch {
-	case g.expired:
-		err, reason = keepalive.ErrIdleTimeout, keepalive.ReasonIdle
+	case g.Reason() != 0:
+		reason, err = g.Reason(), g.Reason()
 	case err == nil:
 		reason = keepalive.ReasonLocal
 	}
-	h.loops.leave(g.loop)
+	h.loops.leave(c.EventLoop())
 	action := h.EventHandler.OnClose(c, err)
-	if released || g.expired {
-		h.keeper.Closed(c, reason)
+	if released || g.Reason() != 0 {
+		h.keeper.Closed(&g.Guard, reason)
 	}
 	return action
 }

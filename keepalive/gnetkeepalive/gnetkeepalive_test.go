@@ -87,7 +87,7 @@ func (a *app) OnClose(c gnet.Conn, err error) gnet.Action {
 	return gnet.None
 }
 
-func (a *app) OnFull(c gnet.Conn) []byte {
+func (a *app) OnRefuse(c gnet.Conn, _ keepalive.Reason) []byte {
 	if a.onFull != nil {
 		return a.onFull(c)
 	}
@@ -227,7 +227,7 @@ func TestSilentOnesAreClosedAndLiveOnesNever(t *testing.T) {
 		closed := requireClosed(t, c)
 		require.GreaterOrEqual(t, closed.Sub(last), timeout)
 		require.Equal(t, keepalive.ErrIdleTimeout, <-errs)
-		require.Eventually(t, func() bool { return k.Stats().Idle == 1 }, eternal, ms)
+		require.Eventually(t, func() bool { return k.Stats().Closed[keepalive.ReasonIdle] == 1 }, eternal, ms)
 		reasons.Range(func(_, r any) bool {
 			require.Equal(t, keepalive.ReasonIdle, r)
 			return true
@@ -260,7 +260,7 @@ func TestErrorsOfOtherEnds(t *testing.T) {
 	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(reasons) == 2 }, eternal, ms)
 	require.Equal(t, []keepalive.Reason{keepalive.ReasonLocal, keepalive.ReasonPeer}, reasons)
 	require.Zero(t, k.Len())
-	require.Zero(t, k.Stats().Idle)
+	require.Zero(t, k.Stats().Closed[keepalive.ReasonIdle])
 }
 
 // Wake calls OnTraffic without new bytes: that is the server's own doing. So it
@@ -324,7 +324,7 @@ func TestBytesConsumedOutsideOfOnTrafficAreLife(t *testing.T) {
 			say(t, c, "8 bytes!")
 		}
 		requireClosed(t, c)
-		require.EqualValues(t, 1, k.Stats().Idle)
+		require.EqualValues(t, 1, k.Stats().Closed[keepalive.ReasonIdle])
 	}
 }
 
@@ -356,7 +356,7 @@ func TestManualActivity(t *testing.T) {
 	}
 	wg.Wait()
 	say(t, touched, "still here")
-	require.EqualValues(t, 1, k.Stats().Idle)
+	require.EqualValues(t, 1, k.Stats().Closed[keepalive.ReasonIdle])
 }
 
 func TestWritesAreLifeWhereTheyCount(t *testing.T) {
@@ -381,7 +381,7 @@ func TestWritesAreLifeWhereTheyCount(t *testing.T) {
 
 func TestOnIdleRunsInTheLoopAndMayExtend(t *testing.T) {
 	var asked atomic.Int64
-	k := newKeeper(t, keepalive.Config{OnIdle: func(conn any) keepalive.Verdict {
+	k := newKeeper(t, keepalive.Config{OnIdle: func(conn any, _ keepalive.Reason) keepalive.Verdict {
 		_, _ = conn.(gnet.Conn).Write([]byte("?")) // not safe anywhere else
 		if asked.Add(1) < 3 {
 			return keepalive.Extend(timeout / 2)
@@ -397,8 +397,6 @@ func TestOnIdleRunsInTheLoopAndMayExtend(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 2*timeout-beat)
 }
 
-// The handler overwrites what belongs to the guard: nobody can touch the
-// connection any more, so it must not be closed for that.
 // The guard is overwritten while the connection waits for its verdict.
 func TestSafeContextOverwrittenLate(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{})
@@ -424,9 +422,11 @@ func TestSafeContextOverwrittenLate(t *testing.T) {
 	_, err = io.ReadFull(c, make([]byte, 4))
 	require.NoError(t, err)
 	say(t, c, "still here")
-	require.Zero(t, k.Stats().Idle)
+	require.Zero(t, k.Stats().Closed[keepalive.ReasonIdle])
 }
 
+// The handler overwrites what belongs to the guard: nobody can touch the
+// connection any more, so it must not be closed for that.
 func TestOverwrittenSafeContextIsNotClosed(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{})
 	e := start(t, &app{onOpen: func(c gnet.Conn) ([]byte, gnet.Action) {
@@ -434,11 +434,10 @@ func TestOverwrittenSafeContextIsNotClosed(t *testing.T) {
 		return nil, gnet.None
 	}}, k)
 	c := e.dial(t)
-	require.Eventually(t, func() bool { return k.Stats().Wheel.Expired == 1 }, eternal, ms)
+	require.Eventually(t, func() bool { return k.Stats().Wheel.Added == 1 && k.Len() == 0 }, eternal, ms)
 	time.Sleep(timeout / 2)
 	say(t, c, "still here")
-	require.Zero(t, k.Len())
-	require.Zero(t, k.Stats().Idle)
+	require.Zero(t, k.Stats().Closed[keepalive.ReasonIdle])
 }
 
 func TestTooManyConnections(t *testing.T) {
@@ -456,7 +455,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 	require.EqualValues(t, 2, a.opened.Load(), "the handler hears nothing of them")
 	require.Zero(t, a.closed.Load())
-	require.EqualValues(t, 5, k.Stats().Rejected)
+	require.EqualValues(t, 5, k.Stats().Closed[keepalive.ReasonFull])
 	first.Close()
 	require.Eventually(t, func() bool { return k.Len() == 1 }, eternal, ms)
 	say(t, e.dial(t), "three")
@@ -519,7 +518,7 @@ func TestBusyLoopKillsNobody(t *testing.T) {
 		_, err := io.ReadFull(c, buf)
 		require.NoError(t, err)
 	}
-	require.Zero(t, k.Stats().Idle)
+	require.Zero(t, k.Stats().Closed[keepalive.ReasonIdle])
 }
 
 // All fall silent at the same time: all are closed, and a live one is served
@@ -537,7 +536,7 @@ func TestMassExpiry(t *testing.T) {
 		for _, c := range conns {
 			say(t, c, "last words")
 		}
-		for k.Stats().Idle < uint64(len(conns)) {
+		for k.Stats().Closed[keepalive.ReasonIdle] < uint64(len(conns)) {
 			say(t, probe, "probe")
 			time.Sleep(ms)
 		}
@@ -554,7 +553,7 @@ func TestMassExpiry(t *testing.T) {
 func TestMassExpiryIsPaced(t *testing.T) {
 	var inARow, longest int // in the loop
 	probed := make(chan bool)
-	k := newKeeper(t, keepalive.Config{Timeout: time.Second, Tick: 100 * ms, OnIdle: func(any) keepalive.Verdict {
+	k := newKeeper(t, keepalive.Config{Timeout: time.Second, Tick: 100 * ms, OnIdle: func(any, keepalive.Reason) keepalive.Verdict {
 		inARow++
 		longest = max(longest, inARow)
 		time.Sleep(100 * time.Microsecond)
@@ -571,7 +570,7 @@ func TestMassExpiryIsPaced(t *testing.T) {
 	probe := e.dial(t)
 	go func() { // there are always bytes to be read
 		defer close(probed)
-		for k.Stats().Idle < conns {
+		for k.Stats().Closed[keepalive.ReasonIdle] < conns {
 			if _, err := probe.Write([]byte("probe")); err != nil {
 				return
 			}
@@ -580,7 +579,7 @@ func TestMassExpiryIsPaced(t *testing.T) {
 	go io.Copy(io.Discard, probe)
 	<-probed
 	e.stop(t)
-	require.EqualValues(t, conns, k.Stats().Idle)
+	require.EqualValues(t, conns, k.Stats().Closed[keepalive.ReasonIdle])
 	require.LessOrEqual(t, longest, 128, "two batches")
 }
 
@@ -589,7 +588,7 @@ func TestHeartbeatSavesAConnectionThatWaitsForItsVerdict(t *testing.T) {
 	const conns, silent = 400, 100
 	var mu sync.Mutex // for what follows
 	waiting := map[string]net.Conn{}
-	k := newKeeper(t, keepalive.Config{Timeout: time.Second, Tick: 50 * ms, OnIdle: func(conn any) keepalive.Verdict {
+	k := newKeeper(t, keepalive.Config{Timeout: time.Second, Tick: 50 * ms, OnIdle: func(conn any, _ keepalive.Reason) keepalive.Verdict {
 		mu.Lock()
 		defer mu.Unlock()
 		delete(waiting, conn.(gnet.Conn).RemoteAddr().String())
@@ -607,7 +606,7 @@ func TestHeartbeatSavesAConnectionThatWaitsForItsVerdict(t *testing.T) {
 		waiting[c.LocalAddr().String()] = c
 	}
 	mu.Unlock()
-	require.Eventually(t, func() bool { return k.Stats().Idle >= silent }, eternal, ms)
+	require.Eventually(t, func() bool { return k.Stats().Closed[keepalive.ReasonIdle] >= silent }, eternal, ms)
 	mu.Lock()
 	saved := maps.Clone(waiting)
 	mu.Unlock()
@@ -618,7 +617,7 @@ func TestHeartbeatSavesAConnectionThatWaitsForItsVerdict(t *testing.T) {
 		require.NoError(t, err)
 	}
 	e.stop(t)
-	require.EqualValues(t, silent, k.Stats().Idle)
+	require.EqualValues(t, silent, k.Stats().Closed[keepalive.ReasonIdle])
 }
 
 // The engine stops while connections wait for their verdict: everybody goes
@@ -688,9 +687,9 @@ func TestOneHandlerForSeveralEngines(t *testing.T) {
 	c3 := three.dial(t)
 	say(t, c3, "three")
 	requireClosed(t, c3)
-	require.EqualValues(t, 2, k.Stats().Idle)
+	require.EqualValues(t, 2, k.Stats().Closed[keepalive.ReasonIdle])
 	require.Eventually(t, func() bool {
-		loops := &wrapped.(*handler).loops
+		loops := wrapped.(*handler).loops
 		loops.mu.Lock()
 		defer loops.mu.Unlock()
 		return len(loops.of) == 0
@@ -820,7 +819,7 @@ func TestStaleReferencesHarmNobody(t *testing.T) {
 		}
 		wg.Wait()
 		require.Greater(t, sessions.Load(), int64(20))
-		require.Zero(t, k.Stats().Idle)
+		require.Zero(t, k.Stats().Closed[keepalive.ReasonIdle])
 		require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
 	})
 }

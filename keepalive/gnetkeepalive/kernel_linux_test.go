@@ -37,7 +37,7 @@ func TestKernelKnowsWithoutOnTraffic(t *testing.T) {
 			say(t, live, "beat")
 		}
 		require.GreaterOrEqual(t, requireClosed(t, silent).Sub(begin), timeout)
-		require.EqualValues(t, 1, k.Stats().Idle)
+		require.EqualValues(t, 1, k.Stats().Closed[keepalive.ReasonIdle])
 		require.GreaterOrEqual(t, requireClosed(t, live).Sub(last), timeout)
 		require.False(t, h.(*handler).looks.Load(), "OnTraffic is passed straight through")
 	})
@@ -136,5 +136,5 @@ func TestKernelBusyLoopKeepsNobody(t *testing.T) {
 		}()
 	}
 	requireClosed(t, dead)
-	require.Positive(t, k.Stats().Idle)
+	require.Positive(t, k.Stats().Closed[keepalive.ReasonIdle])
 }

@@ -28,7 +28,7 @@ const (
 	busyFor = 50 * time.Millisecond
 )
 
-// loops are the event loops that have guarded connections.
+// loops are the event loops that have connections which a Keeper guards.
 type loops struct {
 	keeper *keepalive.Keeper
 	mu     sync.Mutex
@@ -58,7 +58,19 @@ type silent struct {
 	since time.Time
 }
 
-func (l *loops) enter(events gnet.EventLoop) *loop {
+// loopsOf returns the loops of a Keeper.
+func loopsOf(k *keepalive.Keeper) *loops {
+	l, ok := k.Shelf.Load(shelf{})
+	if !ok {
+		l, _ = k.Shelf.LoadOrStore(shelf{}, &loops{keeper: k})
+	}
+	return l.(*loops)
+}
+
+// shelf is the key by which a Keeper keeps its loops.
+type shelf struct{}
+
+func (l *loops) enter(events gnet.EventLoop) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil {
@@ -70,14 +82,25 @@ func (l *loops) enter(events gnet.EventLoop) *loop {
 		l.of[events] = found
 	}
 	found.conns++
-	return found
 }
 
-func (l *loops) leave(left *loop) {
+func (l *loops) leave(events gnet.EventLoop) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	left := l.of[events]
 	if left.conns--; left.conns == 0 {
-		delete(l.of, left.events)
+		delete(l.of, events)
+	}
+}
+
+// decideLater has the event loop of a connection decide about it, unless that
+// connection has been closed.
+func (l *loops) decideLater(g *guard, c gnet.Conn) {
+	l.mu.Lock()
+	found := l.of[c.EventLoop()]
+	l.mu.Unlock()
+	if found != nil {
+		found.decideLater(g, c)
 	}
 }
 
@@ -161,11 +184,10 @@ func (l *loop) decide(batch []silent) error {
 			l.keeper.Release(&s.guard.Guard)
 			continue
 		}
-		if !l.keeper.Expire(&s.guard.Guard, s.conn, func() keepalive.Heard { return l.ask(s) }) {
+		if !l.keeper.Expire(&s.guard.Guard, func() keepalive.Heard { return l.ask(s) }) {
 			continue
 		}
-		s.guard.expired = true
-		if err := l.events.Close(s.conn); errors.Is(err, gneterrors.ErrEngineShutdown) {
+		if err := l.end(s); errors.Is(err, gneterrors.ErrEngineShutdown) {
 			return err
 		}
 	}
@@ -177,13 +199,13 @@ func (l *loop) decide(batch []silent) error {
 // which anything was read since the last time gets a timeout for that.
 func (l *loop) ask(s silent) keepalive.Heard {
 	heard := l.keeper.Ask(&s.guard.Guard, uintptr(s.conn.Fd()))
-	if s.guard.reads || l.keeper.Activity() != keepalive.ActivityKernel {
+	if s.guard.Reads() || l.keeper.Activity() != keepalive.ActivityKernel {
 		return heard
 	}
-	read := uint32(heard.Read) != s.guard.seen
-	s.guard.seen = uint32(heard.Read)
+	read := uint32(heard.Read) != s.guard.Seen
+	s.guard.Seen = uint32(heard.Read)
 	if heard.More <= 0 && read && s.since.Before(l.busy) {
-		return keepalive.Heard{More: l.keeper.Timeout()}
+		return heard.Now(l.keeper)
 	}
 	return heard
 }

@@ -1,0 +1,306 @@
+package keepalive
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/pool"
+)
+
+// A connection has one entry in the wheel, and all that a policy may want of it is
+// decided when the wheel comes to it; a touch only moves the deadline. It happens
+// in two steps:
+//
+//	look    on a worker of the wheel's: is there anything to be decided? Most
+//	        often there is not, since the deadline that a touch gives is a short one
+//	        (policy.hop), or some limit that touches don't move has not come yet.
+//	Expire  where the adapter decides, on gnet in the event loop: asks the socket
+//	        and the user, and closes the connection or gives it more time.
+//
+// The deadline of a connection that is not touched goes from one stage to the next,
+// see stage; it always remembers the last touch, so each stage is measured from that,
+// or from the moment at which the stage before was over.
+
+// due runs on a worker of the wheel's.
+func (k *Keeper) due(_ *pool.Member[*Guard], g *Guard) {
+	if k.look(g) {
+		return
+	}
+	k.hand(g)
+}
+
+// evict is due for a connection that is to make room.
+func (k *Keeper) evict(_ *pool.Member[*Guard], g *Guard) {
+	d := k.detailsOf(g)
+	d.mu.Lock()
+	d.evicts = true
+	d.mu.Unlock()
+	k.hand(g)
+}
+
+// hand has the adapter of a connection call Expire.
+func (k *Keeper) hand(g *Guard) {
+	if d, ok := find(g.conn).(Due); ok && d.Guarded() == g {
+		d.Due(k, g.conn)
+		return
+	}
+	// What Touch looks for is not there any more, so nobody can have touched it:
+	// it must not be closed for that.
+	if _, ok := g.member.Remove(); ok {
+		k.forget(g, ErrNotGuarded)
+		k.log.Error("keepalive: a connection has lost its guard; it stays open, unguarded",
+			"conn", fmt.Sprintf("%T", g.conn))
+	}
+}
+
+// limit returns the tick by which a connection is looked at however often it is
+// touched: at once where it does not know of the present policy. It is called by the
+// wheel, under its lock.
+func (k *Keeper) limit(g *Guard) uint64 {
+	p, d := k.policy.Load(), g.details.Load()
+	if d != nil && d.generation.Load() == p.generation {
+		return d.lookBy.Load()
+	}
+	if d == nil && !p.detailed && g.member.Timeout() == p.hop(g, p.Timeout) {
+		return never
+	}
+	return 0
+}
+
+// look reports whether there is nothing to be decided about a connection that the
+// wheel has come to, and in that case has it come again when there may be.
+func (k *Keeper) look(g *Guard) bool {
+	p := k.policy.Load()
+	k.measurePressure(p)
+	d := k.prepared(p, g)
+	if now := k.pool.Now(); d != nil && (d.lookBy.Load() <= now || d.isDoomed(now)) {
+		return false
+	}
+	return k.await(p, g, d)
+}
+
+// prepared returns the details of a connection, or nil where it has and needs none,
+// after it has been made to fit the policy.
+func (k *Keeper) prepared(p *policy, g *Guard) *details {
+	d := g.details.Load()
+	if d == nil && p.detailed {
+		d = k.detailsOf(g)
+	}
+	if hop := p.hop(g, k.timeoutOf(p, d)); hop != g.member.Timeout() {
+		g.isFirst() // before the deadline can move
+		g.member.Retime(hop)
+	}
+	if d != nil && d.generation.Load() != p.generation {
+		d.prepare(k, p, g)
+	}
+	return d
+}
+
+// timeoutOf returns how long a connection may be silent when there is no pressure.
+func (k *Keeper) timeoutOf(p *policy, d *details) time.Duration {
+	if d != nil {
+		if own := d.timeout.Load(); own > 0 {
+			return time.Duration(own)
+		}
+	}
+	return p.Timeout
+}
+
+// patience returns how long after its last touch a connection that has come to no
+// further stage is to be decided about, and for what reason.
+func (k *Keeper) patience(p *policy, g *Guard, d *details) (time.Duration, Reason) {
+	if p.FirstMessage > 0 && g.isFirst() {
+		return p.FirstMessage, ReasonFirstMessage
+	}
+	full := k.timeoutOf(p, d)
+	timeout := p.reduced(full, k.pressure.now())
+	if p.Probe != nil {
+		if after := p.probeAfter(g, full); after < timeout {
+			return after, ReasonNoAnswer
+		}
+	}
+	return timeout, ReasonIdle
+}
+
+// await reports whether a connection is not to be decided about yet, and has the
+// wheel come to it again when it may be.
+func (k *Keeper) await(p *policy, g *Guard, d *details) bool {
+	switch s, _, why := d.at(g.member.Stamp()); {
+	case s == ignored && p.advisor != nil:
+		k.ignore(p, g, why)
+		return true
+	case s != listening:
+		_, ok := g.member.Resume()
+		return ok
+	}
+	patience, reason := k.patience(p, g, d)
+	switch {
+	case reason == ReasonFirstMessage:
+		_, ok := g.member.Resume()
+		return ok
+	case p.advisor != nil:
+		_, ok := k.awaitEdges(p, g, d, patience)
+		return ok
+	}
+	_, ok := g.member.Await(patience)
+	return ok
+}
+
+// Expire decides about a connection that the wheel has come to. It reports whether
+// it is to be closed: the adapter does that at once, for the guard's Reason, and then
+// calls Closed. False means that it lives: somebody has touched or closed it
+// meanwhile, its socket has heard of the peer, or a policy wants it to. ask asks
+// the socket, see Ask.
+//
+// It must not be called for the same guard by two goroutines at the same time.
+func (k *Keeper) Expire(g *Guard, ask func() Heard) bool {
+	p := k.policy.Load()
+	d := k.prepared(p, g)
+	if d != nil {
+		if reason := k.overdue(p, g, d, ask); reason != 0 {
+			if _, ok := g.member.Remove(); ok {
+				g.setReason(reason)
+				return true
+			}
+			return false
+		}
+		if evicted, ok := k.evicted(g, d, ask); ok {
+			return evicted
+		}
+	}
+	if k.await(p, g, d) || !g.member.IsDue() {
+		return false
+	}
+	reason := k.silent(p, g, d, ask)
+	if reason == 0 {
+		return false
+	}
+	_, ok := g.member.Expire()
+	if ok {
+		g.setReason(reason)
+	}
+	return ok
+}
+
+// silent decides about a connection that has been silent for as long as it was
+// waited for. It returns why it is to be closed, or 0 where it is not, yet.
+func (k *Keeper) silent(p *policy, g *Guard, d *details, ask func() Heard) Reason {
+	if d != nil && d.holds.Load() > 0 {
+		k.postpone(g, held, 0, 0, g.member.Timeout())
+		return 0
+	}
+	s, count, why := d.at(g.member.Stamp())
+	if k.spare(g, ask()) {
+		return 0
+	}
+	switch s {
+	case probing:
+		if int(count) < p.ProbeCount {
+			return k.probe(p, g, int(count)+1)
+		}
+		why = ReasonNoAnswer
+	case extended, queued:
+	default:
+		if _, why = k.patience(p, g, d); why == ReasonNoAnswer {
+			return k.probe(p, g, 1)
+		}
+	}
+	if s != queued && !k.condemns(p, g, why) {
+		return 0
+	}
+	if p.OnIdle != nil && p.Activity == ActivityKernel && k.spare(g, ask()) {
+		return 0 // what came meanwhile has touched nothing
+	}
+	if p.DryRun {
+		k.wouldClose(why)
+		k.ignore(p, g, why)
+		return 0
+	}
+	if wait := k.turn(p, s == queued); wait > 0 {
+		k.postpone(g, queued, 0, why, wait)
+		return 0
+	}
+	return why
+}
+
+// condemns asks OnIdle, and reports whether the connection is to be closed.
+func (k *Keeper) condemns(p *policy, g *Guard, why Reason) bool {
+	silence := g.member.Stamp()
+	verdict := k.verdict(p, g, why)
+	switch {
+	case g.member.Stamp() != silence:
+		return false // it was about a silence that has ended
+	case verdict == Ignore:
+		k.ignore(p, g, why)
+	case verdict == Probe:
+		return k.probe(p, g, p.ProbeCount) != 0
+	case verdict > 0:
+		k.postpone(g, extended, 0, why, time.Duration(verdict))
+	default:
+		return true
+	}
+	return false
+}
+
+// verdict asks OnIdle. Where that can't be done, it is Close.
+func (k *Keeper) verdict(p *policy, g *Guard, why Reason) Verdict {
+	verdict := Close
+	if p.OnIdle != nil {
+		k.call("OnIdle", func() { verdict = p.OnIdle(g.conn, why) })
+	}
+	if verdict < Ignore || verdict == Probe && p.Probe == nil {
+		return Close
+	}
+	return verdict
+}
+
+// spare gives a connection more time where its peer was heard by the socket, unless
+// it has had too much of that.
+func (k *Keeper) spare(g *Guard, heard Heard) bool {
+	if heard.More <= 0 {
+		return false
+	}
+	rounds := uint8(0)
+	if heard.Unread && !heard.taken {
+		if s, count, _ := g.details.Load().at(g.member.Stamp()); s == unread {
+			rounds = count
+		}
+		if rounds++; rounds > maxRounds {
+			return false
+		}
+	}
+	spared := false
+	if heard.Unread && !heard.fresh {
+		spared = k.postpone(g, unread, rounds, 0, heard.More)
+	} else if spared = g.member.Renew(heard.ago); spared {
+		g.notFirst()
+	}
+	if spared {
+		k.spared.Add(1)
+	}
+	return true
+}
+
+// maxRounds is how often in a row a connection is given more time because bytes
+// wait in its socket that this program has not read. A program that is slow
+// reads them meanwhile. One that hangs must not keep its dead connections.
+const maxRounds = 3
+
+// evicted decides about a connection that is to make room, if it is (ok). It reports
+// whether it is to be closed.
+func (k *Keeper) evicted(g *Guard, d *details, ask func() Heard) (closes, ok bool) {
+	if !d.isEvicted() {
+		return false, false
+	}
+	busy := !g.member.IsDue() || d.holds.Load() > 0 || k.spare(g, ask())
+	d.mu.Lock()
+	d.evicts = false
+	d.mu.Unlock()
+	if busy {
+		return false, false
+	}
+	if _, closes = g.member.Expire(); closes {
+		g.setReason(ReasonEvicted)
+	}
+	return closes, true
+}

@@ -1,0 +1,105 @@
+package keepalive
+
+import (
+	"fmt"
+	"time"
+)
+
+// SetTimeout gives a connection a timeout of its own, longer or shorter than that of
+// the config, which begins now. What the config says in shares of its Timeout, such as
+// ProbeAfter, is stretched with it. It returns the timeout that is in force, which
+// Config.MinTimeout and MaxTimeout bound; [ErrArgument] where d is not positive, and
+// [ErrNotGuarded] where the connection is not guarded, or not any more.
+func (k *Keeper) SetTimeout(conn any, d time.Duration) (time.Duration, error) {
+	if d <= 0 {
+		return 0, fmt.Errorf("%w: timeout %v, must be positive", ErrArgument, d)
+	}
+	g := k.guardOf(conn)
+	if g == nil {
+		return 0, ErrNotGuarded
+	}
+	p := k.policy.Load()
+	d = p.clamped(d)
+	k.detailsOf(g).timeout.Store(int64(d))
+	if g.member.SetTimeout(p.hop(g, d)) != nil {
+		return 0, ErrNotGuarded
+	}
+	return d, nil
+}
+
+// SetInterval is SetTimeout for a peer that has said how often it will send a
+// heartbeat: its timeout is Config.Multiplier times that. With MQTT that is the
+// keepalive of its CONNECT. Zero or less means that it will send none, and that its
+// timeout is that of the config again.
+func (k *Keeper) SetInterval(conn any, beat time.Duration) (time.Duration, error) {
+	p := k.policy.Load()
+	if beat > 0 {
+		return k.SetTimeout(conn, max(1, saturated(float64(beat)*p.Multiplier)))
+	}
+	g := k.guardOf(conn)
+	if g == nil {
+		return 0, ErrNotGuarded
+	}
+	if d := g.details.Load(); d != nil {
+		d.timeout.Store(0)
+	}
+	if g.member.SetTimeout(p.hop(g, p.Timeout)) != nil {
+		return 0, ErrNotGuarded
+	}
+	return p.Timeout, nil
+}
+
+// Deadline returns when a connection will be closed at the earliest, if nothing more
+// is heard of its peer, and for what reason. It is what is known at the moment: a
+// verdict of OnIdle, bytes that wait in the socket, pressure or [Keeper.Update] can
+// change it. It reports false for a connection that is not guarded.
+func (k *Keeper) Deadline(conn any) (at time.Time, reason Reason, ok bool) {
+	g := k.guardOf(conn)
+	if g == nil {
+		return time.Time{}, 0, false
+	}
+	p, d := k.policy.Load(), g.details.Load()
+	left, reason := k.silenceLeft(p, g, d)
+	if d != nil {
+		if age, why := d.ageLeft(k, p); age < left {
+			left, reason = age, why
+		}
+	}
+	return time.Now().Add(max(left, 0)), reason, true
+}
+
+// silenceLeft returns how long a connection may still be silent.
+func (k *Keeper) silenceLeft(p *policy, g *Guard, d *details) (time.Duration, Reason) {
+	tick := k.pool.Tick()
+	switch s, count, why := d.at(g.member.Stamp()); s {
+	case probing:
+		more := p.scaled(p.ProbeTimeout, k.timeoutOf(p, d))
+		return g.member.Left() + time.Duration(max(0, p.ProbeCount-int(count)))*more, why
+	case extended, queued, ignored:
+		return g.member.Left(), why
+	}
+	patience, why := k.patience(p, g, d)
+	if why == ReasonNoAnswer {
+		patience += time.Duration(p.ProbeCount) * p.scaled(p.ProbeTimeout, k.timeoutOf(p, d))
+	}
+	return patience + tick - g.member.Idle(), why
+}
+
+// ageLeft returns how much older the connection may become, or until when it has
+// been condemned.
+func (d *details) ageLeft(k *Keeper, p *policy) (time.Duration, Reason) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	until, why := d.ages, ReasonMaxAge
+	if d.dooms < until {
+		until, why = d.dooms, d.doom
+	}
+	if until == never {
+		return never >> 1, why
+	}
+	left := time.Duration(until-min(until, k.pool.Now())) * k.pool.Tick()
+	if why == ReasonMaxAge && !d.aged {
+		left += p.MaxAgeGrace
+	}
+	return left, why
+}

@@ -1,0 +1,35 @@
+package keepalive
+
+import "fmt"
+
+// Update changes what the Keeper does, also with the connections that there are: each
+// is looked at by the new config within the timeout that it had, and within a minute
+// at most; there is no walk over all of them. Tick, Activity, Full, EvictMinIdle and
+// Logger can't be changed, and MinBeat can't begin for connections that are open: those
+// errors, and all that New would return, are [ErrArgument], and then nothing changes.
+func (k *Keeper) Update(cfg Config) error {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return err
+	}
+	k.updating.Lock()
+	defer k.updating.Unlock()
+	old := k.policy.Load()
+	switch {
+	case cfg.Tick != old.Tick:
+		return fmt.Errorf("%w: Tick %v, can't be changed from %v", ErrArgument, cfg.Tick, old.Tick)
+	case cfg.Activity != old.Activity:
+		return fmt.Errorf("%w: Activity %v, can't be changed from %v", ErrArgument, cfg.Activity, old.Activity)
+	case cfg.Full != old.Full:
+		return fmt.Errorf("%w: Full %v, can't be changed from %v", ErrArgument, cfg.Full, old.Full)
+	case cfg.EvictMinIdle != old.EvictMinIdle:
+		return fmt.Errorf("%w: EvictMinIdle %v, can't be changed from %v", ErrArgument, cfg.EvictMinIdle, old.EvictMinIdle)
+	}
+	p := newPolicy(cfg, old.generation+1, old.seed)
+	if cfg.Advise && old.Advise && cfg.Timeout == old.Timeout {
+		p.advisor = old.advisor
+	}
+	k.policy.Store(p)
+	k.pool.SetCapacity(cfg.MaxConns)
+	return nil
+}
