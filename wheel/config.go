@@ -56,8 +56,11 @@ type Config struct {
 	// Stall is the length from which a gap between two wakings of the hand is no
 	// slowness but a stall: a suspended machine, a stopped process. A stall is
 	// not counted in anybody's delay, and for as long again nothing expires, so
-	// that what has arrived meanwhile can be read. Zero means a second or ten
-	// ticks, whichever is longer; negative means that all time counts.
+	// that what has arrived meanwhile can be read. Where the clock of package time
+	// stands still while the machine is suspended, that is noticed on Linux; on
+	// other systems it counts in no delay, but there is neither time to read nor a
+	// report. Zero means a second or ten ticks, whichever is longer; negative means
+	// that all time counts that the clock knows of.
 	Stall time.Duration
 
 	// Workers is how many expired timers may be run at the same time. There are

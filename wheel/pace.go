@@ -7,17 +7,22 @@ import "time"
 // nobody in this process could hear a heartbeat. It doesn't count, and neither
 // does the grace after it, in which the process has run for as long as a stall
 // has to be: so what has arrived meanwhile is read before anything expires.
+//
+// A suspended machine is a gap that the clock may not show, because it stands still
+// meanwhile. Then there is no time to leave out, but the grace is needed all the
+// same.
 type pace struct {
 	tick  time.Duration
 	stall time.Duration // a longer gap is a stall; negative: no gap is
 
 	looked time.Duration // the last look
+	asleep time.Duration // how long the machine was suspended by then, since whenever
 	grace  time.Duration // what is left of it
 	row    int           // stalls with no time between them that counts
 	lost   time.Duration // all that was left out so far
 
 	stalls  uint64
-	stalled time.Duration // left out because of stalls, without graces
+	stalled time.Duration // how long they were, without graces
 
 	// last are the last few stalls, the oldest first; more than that are not
 	// within one delay.
@@ -36,14 +41,17 @@ type stall struct {
 const maxRow = 10
 
 // look returns the wheel's time when the given time has passed since the start,
-// and the length of the stall that this look has found, or 0. The process must
-// look at least once per tick also in a grace, or takes it for a stall.
-func (p *pace) look(elapsed time.Duration) (t, stalled time.Duration) {
+// and the length of the stall that this look has found, or 0. asleep is how long the
+// machine has been suspended without being in elapsed. The process must look at
+// least once per tick also in a grace, or takes it for a stall.
+func (p *pace) look(elapsed, asleep time.Duration) (t, stalled time.Duration) {
 	gap := elapsed - p.looked
 	p.looked = elapsed
+	nap := max(0, asleep-p.asleep) // less than before was a bad reading
+	p.asleep += nap
 	switch {
-	case p.stall > 0 && gap > p.stall:
-		stalled = gap - p.tick // which the hand meant to sleep
+	case p.stall > 0 && gap+nap > p.stall:
+		stalled = max(0, gap-p.tick) + nap // the hand meant to sleep a tick
 		copy(p.last[:], p.last[1:])
 		p.last[len(p.last)-1] = stall{elapsed - gap, p.lost}
 		p.stalls++
@@ -51,7 +59,7 @@ func (p *pace) look(elapsed time.Duration) (t, stalled time.Duration) {
 		p.lost += gap
 		p.grace = p.stall
 		if p.row++; p.row > maxRow {
-			p.lost -= p.tick
+			p.lost -= min(gap, p.tick)
 		}
 	case p.grace > 0:
 		p.lost += min(gap, p.grace)
@@ -62,7 +70,8 @@ func (p *pace) look(elapsed time.Duration) (t, stalled time.Duration) {
 	return elapsed - p.lost, stalled
 }
 
-// at returns what look would return for the wheel's time, without a look.
+// at returns what look would return for the wheel's time, without a look. Of a machine
+// that was suspended since the last one it doesn't know; then it is up to a gap more.
 func (p *pace) at(elapsed time.Duration) time.Duration {
 	gap := elapsed - p.looked
 	if p.stall > 0 && gap > p.stall {

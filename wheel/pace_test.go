@@ -13,7 +13,7 @@ const ms = time.Millisecond
 
 func TestPace(t *testing.T) {
 	type look struct {
-		at, want, stalled time.Duration
+		at, asleep, want, stalled time.Duration
 	}
 	for name, looks := range map[string][]look{
 		"no stall": {
@@ -44,11 +44,53 @@ func TestPace(t *testing.T) {
 			{at: 100900 * ms, want: 100 * ms},
 			{at: 101000 * ms, want: 200 * ms},
 		},
+		"a suspended machine: the clock stands still, and has a grace": {
+			{at: 100 * ms, want: 100 * ms},
+			{at: 200 * ms, asleep: time.Hour, want: 100 * ms, stalled: time.Hour},
+			{at: 300 * ms, asleep: time.Hour, want: 100 * ms},
+			{at: 1100 * ms, asleep: time.Hour, want: 100 * ms},
+			{at: 1200 * ms, asleep: time.Hour, want: 100 * ms},
+			{at: 1300 * ms, asleep: time.Hour, want: 200 * ms},
+		},
+		"suspended for no longer than slowness": {
+			{at: 100 * ms, asleep: 900 * ms, want: 100 * ms},
+			{at: 200 * ms, asleep: 1800 * ms, want: 200 * ms},
+			{at: 300 * ms, asleep: 2701 * ms, want: 200 * ms, stalled: 901 * ms},
+		},
+		"suspended and slow, each too short to be a stall": {
+			{at: 100 * ms, want: 100 * ms},
+			{at: 700 * ms, asleep: 600 * ms, want: 100 * ms, stalled: 1100 * ms},
+			{at: 1800 * ms, asleep: 600 * ms, want: 100 * ms, stalled: 1000 * ms},
+		},
+		"suspended and stopped": {
+			{at: 2000 * ms, asleep: time.Hour, want: 0, stalled: time.Hour + 1900*ms},
+			{at: 3100 * ms, asleep: time.Hour, want: 0, stalled: 1000 * ms},
+		},
+		"suspended before a look that follows at once": {
+			{at: 100 * ms, want: 100 * ms},
+			{at: 100*ms + 1, asleep: time.Hour, want: 100 * ms, stalled: time.Hour},
+		},
+		"suspended again in the grace": {
+			{at: 100 * ms, asleep: time.Hour, want: 0, stalled: time.Hour},
+			{at: 1000 * ms, asleep: time.Hour, want: 0},
+			{at: 1100 * ms, asleep: 2 * time.Hour, want: 0, stalled: time.Hour},
+			{at: 2000 * ms, asleep: 2 * time.Hour, want: 0},
+			{at: 2200 * ms, asleep: 2 * time.Hour, want: 100 * ms},
+		},
+		"the two clocks are read one after the other": {
+			{at: 100 * ms, asleep: 5 * time.Microsecond, want: 100 * ms},
+			{at: 200 * ms, asleep: 2 * time.Microsecond, want: 200 * ms},
+			{at: 300 * ms, asleep: 6 * time.Microsecond, want: 300 * ms},
+		},
+		"stopped between the readings of the two": {
+			{at: 100 * ms, asleep: -time.Hour, want: 100 * ms},
+			{at: 200 * ms, asleep: 0, want: 200 * ms},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pace{tick: 100 * ms, stall: time.Second}
 			for _, l := range looks {
-				got, stalled := p.look(l.at)
+				got, stalled := p.look(l.at, l.asleep)
 				require.Equal(t, l.want, got, "at %v", l.at)
 				require.Equal(t, l.stalled, stalled, "at %v", l.at)
 				require.Equal(t, l.want, p.at(l.at))
@@ -60,19 +102,30 @@ func TestPace(t *testing.T) {
 func TestPaceOfAMachineOnWhichEveryGapIsAStallGetsOn(t *testing.T) {
 	p := pace{tick: 100 * ms, stall: time.Second}
 	for i := 1; i <= 100; i++ {
-		got, stalled := p.look(time.Duration(i) * 2 * time.Second)
+		got, stalled := p.look(time.Duration(i)*2*time.Second, 0)
 		require.Equal(t, 1900*ms, stalled)
 		require.Equal(t, time.Duration(max(0, i-maxRow))*100*ms, got)
 	}
 	// Until there is a whole grace.
-	p.look(201 * time.Second)
-	got, _ := p.look(203 * time.Second)
+	p.look(201*time.Second, 0)
+	got, _ := p.look(203*time.Second, 0)
 	require.Equal(t, 9100*ms, got)
+}
+
+// One that sleeps whenever it can gets on too, and never faster than its clock.
+func TestPaceOfAMachineThatIsSuspendedInEveryGapGetsOn(t *testing.T) {
+	for _, gap := range []time.Duration{ms, 100 * ms, 150 * ms} {
+		p := pace{tick: 100 * ms, stall: time.Second}
+		for i := 1; i <= 100; i++ {
+			got, _ := p.look(time.Duration(i)*gap, time.Duration(i)*time.Minute)
+			require.Equal(t, time.Duration(max(0, i-maxRow))*min(gap, p.tick), got)
+		}
+	}
 }
 
 func TestPaceWithoutStalls(t *testing.T) {
 	p := pace{tick: 100 * ms, stall: -1}
-	got, stalled := p.look(time.Hour)
+	got, stalled := p.look(time.Hour, time.Hour)
 	require.Equal(t, time.Hour, got)
 	require.Zero(t, stalled)
 }
@@ -84,14 +137,17 @@ func TestPaceKnowsHowMuchOfThePastCounts(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	type look struct{ at, wheel time.Duration }
 	looks := []look{{}}
-	now := time.Duration(0)
+	now, asleep := time.Duration(0), time.Duration(0)
 	for range 3000 {
 		gap := time.Duration(rnd.IntN(100)) * ms
 		if rnd.IntN(100) == 0 {
 			gap = time.Duration(1001+rnd.IntN(5000)) * ms
 		}
+		if rnd.IntN(100) == 0 {
+			asleep += time.Duration(rnd.IntN(5000)) * ms
+		}
 		now += gap
-		wheel, _ := p.look(now)
+		wheel, _ := p.look(now, asleep)
 		looks = append(looks, look{now, wheel})
 		known := time.Duration(0)
 		if p.stalls > uint64(len(p.last)) {

@@ -1,6 +1,7 @@
 package wheel
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,22 +11,28 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// jumpable is a clock that can jump, as after SIGSTOP or on a resumed machine.
+// jumpable is a clock that can jump, as after SIGSTOP or on a resumed machine, and
+// one that is ahead of it by what the machine has slept.
 type jumpable struct {
 	start time.Time
 	jump  atomic.Int64
+	nap   atomic.Int64
 }
 
 func (c *jumpable) since() time.Duration {
 	return time.Since(c.start) + time.Duration(c.jump.Load())
 }
 
+func (c *jumpable) boottime() time.Duration { return c.since() + time.Duration(c.nap.Load()) }
+
+func (c *jumpable) asleep() time.Duration { return c.boottime() - c.since() }
+
 func newJumpingWheel(t *testing.T, cfg Config, due func(*TimerOf[int], int)) (*WheelOf[int], *jumpable) {
 	clock := &jumpable{start: time.Now()}
+	clock.nap.Store(int64(time.Hour)) // before the wheel was made
 	w, err := newOf(cfg, due)
 	require.NoError(t, err)
-	w.since = clock.since
-	go w.run()
+	w.begin(clock.since, clock.asleep)
 	t.Cleanup(w.Stop)
 	return w, clock
 }
@@ -117,6 +124,60 @@ func TestNothingExpiresInTheGrace(t *testing.T) {
 			require.True(t, expired.Load(), "left %v", left)
 		})
 	}
+}
+
+// The clock stands still while the machine is suspended. What its peers have said
+// meanwhile is read after that, as after any other stall.
+func TestSuspendKillsNobodyWhoTouchesAfterIt(t *testing.T) {
+	for _, tt := range []struct {
+		stall   time.Duration
+		credits bool
+	}{{0, true}, {-1, false}} {
+		t.Run(fmt.Sprintf("stall=%d", tt.stall), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var expired atomic.Bool
+				var lost atomic.Int64
+				w, clock := newJumpingWheel(t,
+					Config{Stall: tt.stall, OnStall: func(d time.Duration) { lost.Add(int64(d)) }},
+					func(t *TimerOf[int], _ int) { t.Expire(); expired.Store(true) })
+				timer, err := w.Add(1, 10*time.Second)
+				require.NoError(t, err)
+				time.Sleep(9950 * ms)
+				require.Zero(t, w.Stats().Stalls, "what it slept before the start")
+
+				clock.nap.Add(int64(time.Minute))
+				time.Sleep(time.Second)
+				require.Equal(t, tt.credits, timer.Touch())
+				if !tt.credits {
+					require.Zero(t, w.Stats().Stalls)
+					return
+				}
+				require.Equal(t, time.Minute, time.Duration(lost.Load()))
+				require.EqualValues(t, 1, w.Stats().Stalls)
+				require.Equal(t, time.Minute, w.Stats().Stalled)
+
+				time.Sleep(10 * time.Second)
+				require.False(t, expired.Load())
+				time.Sleep(300 * ms)
+				require.True(t, expired.Load())
+				require.EqualValues(t, 1, w.Stats().Stalls)
+			})
+		})
+	}
+}
+
+// How long ago something was is said by a clock that stood still too.
+func TestWhatTheMachineSleptIsInNoAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, clock := newJumpingWheel(t, Config{}, func(*TimerOf[int], int) {})
+		time.Sleep(10*time.Second + 50*ms)
+		clock.nap.Add(int64(time.Minute))
+		time.Sleep(5 * time.Second)
+		const left = 100*ms + time.Second // the tick and the grace
+		require.Equal(t, 2*time.Second, w.Counted(2*time.Second))
+		require.Equal(t, 14*time.Second-left, w.Counted(14*time.Second))
+		require.Equal(t, 15050*ms-left, w.Counted(15050*ms))
+	})
 }
 
 func TestASecondStallHasAGraceOfItsOwn(t *testing.T) {

@@ -20,7 +20,7 @@ type Stats struct {
 	LateMax, LateMean time.Duration
 
 	Stalls  uint64        // gaps that were not counted, see Config.Stall
-	Stalled time.Duration // how long they were, together
+	Stalled time.Duration // how long they were, together, suspended machine included
 }
 
 // Stats returns the wheel's figures. It takes the lock for an instant.

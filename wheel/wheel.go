@@ -21,6 +21,7 @@ type WheelOf[V any] struct {
 	clock clock // what touches read
 
 	since   func() time.Duration // time since the start
+	asleep  func() time.Duration // suspended without being in since, from whenever on
 	handle  func(t *TimerOf[V], v V)
 	onStall func(lost time.Duration)
 	onPanic func(value any, stack []byte)
@@ -84,12 +85,18 @@ func NewOf[V any](cfg Config, due func(t *TimerOf[V], v V)) (*WheelOf[V], error)
 		return nil, err
 	}
 	start := time.Now()
-	w.since = func() time.Duration { return time.Since(start) }
-	go w.run()
+	w.begin(func() time.Duration { return time.Since(start) }, asleep)
 	return w, nil
 }
 
-// newOf makes a wheel whose hand does not move.
+// begin sets the clocks and starts the hand.
+func (w *WheelOf[V]) begin(since, asleep func() time.Duration) {
+	w.since, w.asleep = since, asleep
+	w.pace.asleep = asleep() // before the start, which is nobody's stall
+	go w.run()
+}
+
+// newOf makes a wheel whose hand does not move, on a machine that never sleeps.
 func newOf[V any](cfg Config, due func(t *TimerOf[V], v V)) (*WheelOf[V], error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -99,6 +106,7 @@ func newOf[V any](cfg Config, due func(t *TimerOf[V], v V)) (*WheelOf[V], error)
 		return nil, fmt.Errorf("%w: the function for expired timers is nil", ErrArgument)
 	}
 	w := &WheelOf[V]{
+		asleep:  func() time.Duration { return 0 },
 		handle:  due,
 		onStall: cfg.OnStall,
 		onPanic: cfg.OnPanic,
@@ -232,14 +240,14 @@ func (w *WheelOf[V]) advance() time.Duration {
 	// The tick is published before there is a wait for the lock, which would make
 	// it late. Nobody but the hand changes the pace, but others read it.
 	pace := w.pace
-	t, stalled := pace.look(w.since())
+	t, stalled := pace.look(w.since(), w.asleep())
 	tick, last := uint64(t/w.clock.tick), w.clock.now.Load()
 	var lag time.Duration
 	if tick > last {
 		// A touch that still took last for the time came before this store, so
 		// before the clock is read again.
 		w.clock.now.Store(tick)
-		left, more := pace.look(w.since())
+		left, more := pace.look(w.since(), pace.asleep) // asked once per waking
 		lag = left - w.clock.span(last+1)
 		stalled += more
 	}
