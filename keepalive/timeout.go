@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -70,19 +71,31 @@ func (k *Keeper) Deadline(conn any) (at time.Time, reason Reason, ok bool) {
 
 // silenceLeft returns how long a connection may still be silent.
 func (k *Keeper) silenceLeft(p *policy, g *Guard, d *details) (time.Duration, Reason) {
-	tick := k.pool.Tick()
 	switch s, count, why := d.at(g.member.Stamp()); s {
 	case probing:
-		more := p.scaled(p.ProbeTimeout, k.timeoutOf(p, d))
-		return g.member.Left() + time.Duration(max(0, p.ProbeCount-int(count)))*more, why
+		return sum(g.member.Left(), k.probing(p, d, p.ProbeCount-int(count))), why
 	case extended, queued, ignored:
 		return g.member.Left(), why
 	}
 	patience, why := k.patience(p, g, d)
 	if why == ReasonNoAnswer {
-		patience += time.Duration(p.ProbeCount) * p.scaled(p.ProbeTimeout, k.timeoutOf(p, d))
+		patience = sum(patience, k.probing(p, d, p.ProbeCount))
 	}
-	return patience + tick - g.member.Idle(), why
+	return sum(patience-g.member.Idle(), k.pool.Tick()), why
+}
+
+// probing returns how long it takes until so many probes have not been answered.
+func (k *Keeper) probing(p *policy, d *details, probes int) time.Duration {
+	return saturated(float64(max(probes, 0)) * float64(p.scaled(p.ProbeTimeout, k.timeoutOf(p, d))))
+}
+
+// sum returns the sum of two durations of which the second is not negative, or the
+// longest that there is.
+func sum(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 // ageLeft returns how much older the connection may become, or until when it has
@@ -95,11 +108,11 @@ func (d *details) ageLeft(k *Keeper, p *policy) (time.Duration, Reason) {
 		until, why = d.dooms, d.doom
 	}
 	if until == never {
-		return never >> 1, why
+		return math.MaxInt64, why
 	}
-	left := time.Duration(until-min(until, k.pool.Now())) * k.pool.Tick()
+	left := saturated(float64(until-min(until, k.pool.Now())) * float64(k.pool.Tick()))
 	if why == ReasonMaxAge && !d.aged {
-		left += p.MaxAgeGrace
+		left = sum(left, p.MaxAgeGrace)
 	}
 	return left, why
 }

@@ -1,6 +1,9 @@
 package wheel
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // What follows is for the function that a timer was handed over to, besides
 // [TimerOf.Expire]: it gives the timer more time without forgetting when it was
@@ -146,7 +149,8 @@ func (w *WheelOf[V]) keep(t *TimerOf[V], next word) {
 // the touch may have been later than its tick says, by as much as the hand was late.
 // w.mu must be held.
 func (w *WheelOf[V]) expiresAt(at word) time.Duration {
-	return w.clock.span(dueOf(at)) + w.lag.between(touchedBetween(at))
+	lag := w.lag.between(touchedBetween(at))
+	return min(w.clock.span(dueOf(at)), math.MaxInt64-lag) + lag
 }
 
 // ticksFromNow returns the delay in ticks of a timer that is to be due d after this

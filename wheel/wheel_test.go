@@ -703,3 +703,26 @@ func TestMovesThatReturnTrueHold(t *testing.T) {
 	}
 	require.EqualValues(t, timers, total, "each expires or is removed")
 }
+
+// The deadline is so far away that the time of it can not be told.
+func TestAwaitForEver(t *testing.T) {
+	r := newRig(t, 10*ms, []int{16})
+	id := r.add(100 * ms)
+	r.now = 3 * ms
+	r.advance(28 * ms) // the hand is late
+	r.touch(id)
+	r.advance(25 * ms)
+	require.Positive(t, r.wheel.lag.most)
+	timer := r.timers[id]
+	for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1} {
+		require.True(t, timer.HandOver())
+		_, ok := timer.Await(d)
+		require.True(t, ok)
+		require.True(t, timer.HandOver())
+		_, ok = timer.Postpone(d)
+		require.True(t, ok)
+	}
+	r.now += 1000 * time.Hour
+	r.wheel.advance()
+	require.Zero(t, r.wheel.dueLen())
+}

@@ -1,0 +1,297 @@
+package keepalive
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// prober counts probes by connection, and when they came.
+type prober struct {
+	mu    sync.Mutex
+	times map[any][]time.Time
+}
+
+func (p *prober) probe(conn any) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.times == nil {
+		p.times = map[any][]time.Time{}
+	}
+	p.times[conn] = append(p.times[conn], time.Now())
+	return nil
+}
+
+func (p *prober) of(conn any) []time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.times[conn]
+}
+
+func TestSilentPeerIsProbedBeforeItIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p prober
+		k := newKeeper(t, Config{
+			Timeout: time.Minute, Probe: p.probe, ProbeAfter: 20 * time.Second, ProbeTimeout: 5 * time.Second, ProbeCount: 3,
+		})
+		begin := time.Now()
+		silent, _ := pipe(k)
+		busy, _ := pipe(k)
+		answers, _ := pipe(k)
+		beatEvery(t, k, busy, 14*time.Second)
+		go func() {
+			for k.Len() > 0 { // in the last moment
+				time.Sleep(100 * ms)
+				if n := len(p.of(answers)); n > 0 && n%3 == 0 && time.Since(p.of(answers)[n-1]) >= 4900*ms {
+					trip, ok := k.Pong(answers)
+					require.True(t, ok)
+					require.GreaterOrEqual(t, trip, 4900*ms)
+					require.Less(t, trip, 5100*ms)
+					require.Equal(t, trip, k.RoundTrip(answers))
+					trip, ok = k.Pong(answers)
+					require.True(t, ok)
+					require.Zero(t, trip, "answered already")
+					time.Sleep(200 * ms)
+				}
+			}
+		}()
+		_, why, ok := k.Deadline(silent)
+		require.True(t, ok)
+		require.Equal(t, ReasonNoAnswer, why)
+		_, err := io.Copy(io.Discard, silent)
+		require.ErrorIs(t, err, ReasonNoAnswer)
+		times := p.of(silent)
+		require.Len(t, times, 3)
+		require.GreaterOrEqual(t, times[0].Sub(begin), 15*time.Second)
+		require.LessOrEqual(t, times[0].Sub(begin), 20*time.Second+200*ms)
+		for i, gap := range []time.Duration{times[1].Sub(times[0]), times[2].Sub(times[1]), time.Since(times[2])} {
+			require.GreaterOrEqual(t, gap, 5*time.Second, "%d", i)
+			require.LessOrEqual(t, gap, 5*time.Second+200*ms, "%d", i)
+		}
+		time.Sleep(10 * time.Minute)
+		require.Empty(t, p.of(busy), "there is no need")
+		require.Equal(t, 2, k.Len())
+		require.Greater(t, len(p.of(answers)), 3*10)
+		s := k.Stats()
+		require.EqualValues(t, len(p.of(answers))+3, s.Probes)
+		require.EqualValues(t, len(p.of(answers))/3, s.RoundTrips.Count)
+		require.InDelta(t, 5*time.Second, s.RoundTrips.Mean, 1e8)
+		require.GreaterOrEqual(t, s.RoundTrips.Max, s.RoundTrips.Mean)
+		_, ok = k.Pong(silent)
+		require.False(t, ok)
+		require.Zero(t, k.RoundTrip(silent))
+		require.NoError(t, busy.Close())
+		require.NoError(t, answers.Close())
+	})
+}
+
+// Whatever is read answers a probe, and what is due in shares of the timeout is
+// stretched with one's own.
+func TestAnyLifeAnswersAProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p prober
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Probe: p.probe})
+		conn, peer := pipe(k)
+		_, err := k.SetTimeout(conn, 100*time.Second)
+		require.NoError(t, err)
+		go func() { _, _ = io.Copy(io.Discard, conn) }()
+		for range 10 {
+			before := len(p.of(conn))
+			time.Sleep(90 * time.Second)
+			require.Len(t, p.of(conn), before+1)
+			_, err := peer.Write([]byte("x"))
+			require.NoError(t, err)
+		}
+	})
+}
+
+func TestProbeThatFailsClosesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Probe: func(any) error { return errors.New("broken") }})
+		begin := time.Now()
+		conn, _ := pipe(k)
+		_, err := io.Copy(io.Discard, conn)
+		require.ErrorIs(t, err, ReasonNoAnswer)
+		require.LessOrEqual(t, time.Since(begin), 5*time.Second+200*ms)
+		require.Zero(t, k.Stats().Probes)
+	})
+}
+
+// Connections that fell silent in the same moment are not probed in the same moment.
+func TestProbesAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		perTick := map[int64]int{}
+		var mu sync.Mutex
+		begin := time.Now()
+		k := newKeeper(t, Config{Timeout: 60 * time.Second, ProbeAfter: 40 * time.Second, Probe: func(any) error {
+			mu.Lock()
+			defer mu.Unlock()
+			perTick[int64(time.Since(begin)/(100*ms))]++
+			return nil
+		}})
+		for range 10_000 {
+			pipe(k)
+		}
+		time.Sleep(41 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		most, all := 0, 0
+		for _, n := range perTick {
+			most = max(most, n)
+			all += n
+		}
+		require.Equal(t, 10_000, all)
+		require.InDelta(t, 100, len(perTick), 3, "a quarter of 40s, in ticks of 100ms")
+		require.Less(t, most, 150, "a hundred on average")
+	})
+}
+
+func TestVerdicts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p prober
+		var verdict atomic.Int64
+		var asked []Reason
+		var mu sync.Mutex
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, ProbeAfter: 10*time.Second - 100*ms, ProbeTimeout: 100 * ms, Probe: p.probe,
+			OnIdle: func(_ any, why Reason) Verdict {
+				mu.Lock()
+				defer mu.Unlock()
+				asked = append(asked, why)
+				return Verdict(verdict.Load())
+			}})
+		conn, _ := pipe(k)
+		verdict.Store(int64(Ignore))
+		time.Sleep(time.Hour)
+		require.Equal(t, []Reason{ReasonNoAnswer}, asked, "once for a silence")
+		require.True(t, k.Touch(conn))
+		time.Sleep(time.Hour)
+		require.Equal(t, []Reason{ReasonNoAnswer, ReasonNoAnswer}, asked)
+		require.True(t, k.Touch(conn))
+		asked = nil
+		verdict.Store(int64(Extend(time.Hour)))
+		time.Sleep(time.Hour + 5*time.Second)
+		require.Equal(t, []Reason{ReasonNoAnswer}, asked)
+		before := len(p.of(conn))
+		verdict.Store(int64(Probe))
+		time.Sleep(10 * time.Second)
+		require.Greater(t, len(p.of(conn)), before)
+		require.Equal(t, 1, k.Len())
+		verdict.Store(int64(Close))
+		_, err := io.Copy(io.Discard, conn)
+		require.ErrorIs(t, err, ReasonNoAnswer)
+
+		none := newKeeper(t, Config{Timeout: time.Second, OnIdle: func(any, Reason) Verdict { return Probe }})
+		conn, _ = pipe(none)
+		_, err = io.Copy(io.Discard, conn)
+		require.ErrorIs(t, err, ReasonIdle, "no Probe, so it means Close")
+	})
+}
+
+func TestPacedClosing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, MaxClosePerSecond: 10})
+		conns := make([]net.Conn, 300)
+		for i := range conns {
+			conns[i], _ = pipe(k)
+		}
+		begin := time.Now()
+		time.Sleep(10*time.Second + 100*ms)
+		for second := range 10 {
+			time.Sleep(time.Until(begin.Add(10*time.Second + time.Duration(second+1)*time.Second)))
+			require.InDelta(t, 10*(second+1), 300-k.Len(), 3, "after %ds", second+1)
+		}
+		// Those that are heard while they wait for their turn are rescued.
+		rescued := 0
+		for _, c := range conns {
+			if k.Touch(c) {
+				rescued++
+				beatEvery(t, k, c, time.Second)
+			}
+			if rescued == 100 {
+				break
+			}
+		}
+		require.Equal(t, 100, rescued)
+		time.Sleep(time.Minute)
+		require.Equal(t, 100, k.Len())
+		require.EqualValues(t, 200, k.Stats().Closed[ReasonIdle])
+		for c := range k.Conns() {
+			require.NoError(t, c.(net.Conn).Close())
+		}
+	})
+}
+
+func TestMaxAgeIsPacedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, MaxAge: 10 * time.Second, MaxAgeJitter: -1, MaxClosePerSecond: 5})
+		for range 50 {
+			c, _ := pipe(k)
+			beatEvery(t, k, c, time.Second)
+		}
+		time.Sleep(12*time.Second + 500*ms)
+		require.InDelta(t, 50-12, k.Len(), 4)
+		time.Sleep(10 * time.Second)
+		require.Zero(t, k.Len())
+		require.EqualValues(t, 50, k.Stats().Closed[ReasonMaxAge])
+	})
+}
+
+func TestContextEndsWithTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Second, OnClose: func(any, Reason) {}})
+		idle, peer := pipe(k)
+		local, _ := pipe(k)
+		ctx := k.Context(idle)
+		require.Equal(t, ctx, k.Context(idle), "the same each time")
+		localCtx := k.Context(local)
+		require.NoError(t, local.Close())
+		<-localCtx.Done()
+		require.Equal(t, ReasonLocal, context.Cause(localCtx))
+		require.NoError(t, ctx.Err())
+		<-ctx.Done()
+		require.ErrorIs(t, context.Cause(ctx), ErrIdleTimeout)
+		require.Equal(t, ErrNotGuarded, context.Cause(k.Context(idle)))
+		require.Equal(t, ErrNotGuarded, context.Cause(k.Context(peer)))
+	})
+}
+
+func TestDrainSpreadsTheGoodbyes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour})
+		for range 100 {
+			c, _ := pipe(k)
+			beatEvery(t, k, c, time.Second)
+		}
+		done := make(chan error)
+		go func() { done <- k.Drain(t.Context(), 10*time.Second) }()
+		for second := range 9 {
+			time.Sleep(time.Second)
+			require.InDelta(t, 100-10*(second+1), k.Len(), 3)
+			refused, peer := pipe(k)
+			_, err := peer.Read(make([]byte, 1))
+			require.ErrorIs(t, err, io.EOF)
+			_, err = refused.Read(make([]byte, 1))
+			require.ErrorIs(t, err, ReasonDrain)
+		}
+		require.NoError(t, <-done)
+		require.EqualValues(t, 109, k.Stats().Closed[ReasonDrain])
+		require.True(t, k.Draining())
+		k.Resume()
+		pipe(k)
+		require.Equal(t, 1, k.Len())
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		pipe(k)
+		err := k.Drain(ctx, time.Minute)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "with 1 connections left")
+	})
+}
