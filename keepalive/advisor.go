@@ -101,7 +101,7 @@ func (k *Keeper) awaitEdges(p *policy, g *Guard, d *details, patience time.Durat
 		if atEdge {
 			next = edgeOf(timeout, int(d.edge))
 		}
-		if stamp, waits = g.member.Await(next); waits {
+		if stamp, waits = g.member.Await(min(next, nextHop(g))); waits {
 			d.edgeStamp = stamp
 			return stamp, true
 		}

@@ -142,9 +142,13 @@ func (k *Keeper) await(p *policy, g *Guard, d *details) bool {
 		_, ok := k.awaitEdges(p, g, d, patience)
 		return ok
 	}
-	_, ok := g.member.Await(patience)
+	_, ok := g.member.Await(min(patience, nextHop(g)))
 	return ok
 }
+
+// nextHop returns how long after its last touch to look again in any case, since by
+// then the policy may be another one, or the pressure.
+func nextHop(g *Guard) time.Duration { return sum(g.member.Idle(), g.member.Timeout()) }
 
 // Expire decides about a connection that the wheel has come to. It reports whether
 // it is to be closed: the adapter does that at once, for the guard's Reason, and then

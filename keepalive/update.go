@@ -4,7 +4,8 @@ import "fmt"
 
 // Update changes what the Keeper does, also with the connections that there are: each
 // is looked at by the new config within the timeout that it had, and within a minute
-// at most; there is no walk over all of them. Tick, Activity, Full, EvictMinIdle and
+// at most; there is no walk over all of them. For connections that had no MaxAge, it
+// counts from then, and FirstMessage is for those that come. Tick, Activity, Full, EvictMinIdle and
 // Logger can't be changed, and MinBeat can't begin for connections that are open: those
 // errors, and all that New would return, are [ErrArgument], and then nothing changes.
 func (k *Keeper) Update(cfg Config) error {

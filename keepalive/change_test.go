@@ -1,0 +1,216 @@
+package keepalive
+
+import (
+	"io"
+	"math"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A change of the config reaches connections that are silent, that are touched all the
+// time, and that come after it, longer and shorter, within the timeout that was.
+func TestUpdateReachesLiveConnections(t *testing.T) {
+	for _, c := range []struct{ before, after time.Duration }{
+		{30 * time.Second, 10 * time.Second},
+		{10 * time.Second, 30 * time.Second},
+		{5 * time.Minute, 10 * time.Second}, // within a minute
+		{10 * time.Second, 5 * time.Minute},
+		{10 * time.Minute, 2 * time.Minute},
+	} {
+		t.Run(c.before.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKeeper(t, Config{Timeout: c.before, Tick: 100 * ms})
+				begin := time.Now()
+				silent, _ := pipe(k)
+				busy, _ := pipe(k)
+				until, stop := make(chan struct{}), atomic.Bool{}
+				go func() {
+					for !stop.Load() && k.Touch(busy) {
+						time.Sleep(time.Second)
+					}
+					close(until)
+				}()
+				time.Sleep(5 * time.Second)
+				require.NoError(t, k.Update(Config{Timeout: c.after, Tick: 100 * ms}))
+				require.Equal(t, c.after, k.Timeout())
+				updated := time.Now()
+				fresh, _ := pipe(k)
+				_, err := io.Copy(io.Discard, silent)
+				require.ErrorIs(t, err, ErrIdleTimeout)
+				require.GreaterOrEqual(t, time.Since(begin), c.after)
+				latest := max(c.after, min(c.before, maxHop))
+				require.LessOrEqual(t, time.Since(begin), latest+200*ms)
+				_, err = io.Copy(io.Discard, fresh)
+				require.ErrorIs(t, err, ErrIdleTimeout)
+				require.GreaterOrEqual(t, time.Since(updated), c.after)
+				require.LessOrEqual(t, time.Since(begin), latest+5*time.Second+200*ms)
+
+				time.Sleep(time.Until(updated.Add(min(c.before, maxHop) + time.Second)))
+				stop.Store(true)
+				<-until
+				require.True(t, k.Touch(busy))
+				stopped := time.Now()
+				requireClosed(t, k, busy, ReasonIdle, stopped, c.after)
+			})
+		})
+	}
+}
+
+func TestUpdateTurnsPoliciesOnAndOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 10 * time.Second})
+		conn, _ := pipe(k)
+		beatEvery(t, k, conn, time.Second)
+		time.Sleep(time.Minute)
+		require.NoError(t, k.Update(Config{Timeout: 10 * time.Second, MaxAge: 2 * time.Minute, MaxAgeJitter: -1}))
+		updated := time.Now()
+		_, err := io.Copy(io.Discard, conn)
+		require.ErrorIs(t, err, ReasonMaxAge)
+		require.GreaterOrEqual(t, time.Since(updated), 2*time.Minute)
+		require.LessOrEqual(t, time.Since(updated), 2*time.Minute+11*time.Second)
+
+		conn, _ = pipe(k)
+		beatEvery(t, k, conn, time.Second)
+		require.NoError(t, k.Update(Config{Timeout: 10 * time.Second, MaxConns: 1}))
+		time.Sleep(time.Hour)
+		require.Equal(t, 1, k.Len(), "it has no age any more")
+		refused, _ := pipe(k)
+		_, err = refused.Read(make([]byte, 1))
+		require.ErrorIs(t, err, ErrFull)
+		require.NoError(t, k.Update(Config{Timeout: 10 * time.Second}))
+		pipe(k)
+		require.Equal(t, 2, k.Len())
+
+		for want, cfg := range map[string]Config{
+			"Tick 1s, can't be changed from 100ms":            {Timeout: 10 * time.Second, Tick: time.Second},
+			"Activity manual, can't be changed from read":     {Activity: ActivityManual},
+			"Full evict, can't be changed from reject":        {Full: 2, MaxConns: 5},
+			"Timeout -1s, must be at least 1ms":               {Timeout: -time.Second},
+			"ProbeAfter 1s, ProbeTimeout 0s, ProbeCount 0, a": {ProbeAfter: time.Second},
+		} {
+			before := k.Config()
+			require.ErrorContains(t, k.Update(cfg), want)
+			require.ErrorIs(t, k.Update(cfg), ErrArgument)
+			require.Equal(t, before.Timeout, k.Timeout())
+		}
+	})
+}
+
+func TestPressureShortensTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var used atomic.Uint64
+		set := func(u float64) { used.Store(math.Float64bits(u)) }
+		k := newKeeper(t, Config{
+			Timeout: 60 * time.Second, PressureTimeout: 10 * time.Second,
+			Pressure: func() float64 { return math.Float64frombits(used.Load()) },
+		})
+		open := func() (net.Conn, time.Time) {
+			c, _ := pipe(k)
+			return c, time.Now()
+		}
+		c, begin := open()
+		requireClosed(t, k, c, ReasonIdle, begin, 60*time.Second)
+		require.Zero(t, k.Stats().Reduction)
+		set(0.90)
+		time.Sleep(5 * time.Second)
+		c, begin = open()
+		requireClosed(t, k, c, ReasonIdle, begin, 35*time.Second)
+		require.InDelta(t, 0.5, k.Stats().Reduction, 1e-9)
+		set(0.99)
+		c, begin = open()
+		requireClosed(t, k, c, ReasonIdle, begin, 10*time.Second)
+
+		// It reaches those that are silent already, and lets go again.
+		set(0)
+		c, begin = open()
+		other, _ := open()
+		_, err := k.SetTimeout(other, 120*time.Second)
+		require.NoError(t, err)
+		time.Sleep(25 * time.Second)
+		set(1)
+		_, err = io.Copy(io.Discard, c)
+		require.ErrorIs(t, err, ErrIdleTimeout)
+		require.LessOrEqual(t, time.Since(begin), 35*time.Second+200*ms, "at the next look")
+		_, err = io.Copy(io.Discard, other)
+		require.ErrorIs(t, err, ErrIdleTimeout)
+		require.GreaterOrEqual(t, time.Since(begin), 40*time.Second-200*ms, "looked at each 20s")
+		set(0)
+		c, _ = open()
+		time.Sleep(11 * time.Second)
+		require.True(t, k.Touch(c))
+		begin = time.Now()
+		requireClosed(t, k, c, ReasonIdle, begin, 60*time.Second)
+	})
+}
+
+func TestAdvisorCountsSilences(t *testing.T) {
+	for _, dry := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, Config{Timeout: 80 * time.Second, Advise: true, DryRun: dry})
+			conn, _ := pipe(k)
+			for _, silence := range []int{5, 15, 35, 55, 62, 68, 75} { // seconds, of eighty
+				time.Sleep(time.Duration(silence) * time.Second)
+				require.True(t, k.Touch(conn))
+			}
+			if dry {
+				for _, silence := range []int{90, 130, 1000} {
+					time.Sleep(time.Duration(silence) * time.Second)
+					require.True(t, k.Touch(conn))
+				}
+			} else {
+				begin := time.Now()
+				requireClosed(t, k, conn, ReasonIdle, begin, 80*time.Second)
+			}
+			time.Sleep(11 * time.Second)
+			a := k.Advice()
+			require.Equal(t, 80*time.Second, a.Timeout)
+			require.EqualValues(t, 2, a.NearMisses, "68 and 75, of which the limit is 64")
+			var counts []uint64
+			for _, s := range a.Silences {
+				counts = append(counts, s.Count)
+			}
+			if dry {
+				//                       10 20 30 40 50 60 64 70 80 100 120 140 160
+				require.Equal(t, []uint64{10, 8, 8, 7, 7, 6, 5, 4, 3, 2, 2, 1, 1}, counts)
+				require.EqualValues(t, 7, a.WouldClose(0.5))
+				require.EqualValues(t, 6, a.WouldClose(0.75))
+				require.EqualValues(t, 3, a.WouldClose(1))
+				require.EqualValues(t, 2, a.WouldClose(1.5))
+				require.EqualValues(t, 1, a.WouldClose(2))
+				require.EqualValues(t, 1, a.WouldClose(9))
+				require.Zero(t, a.WouldClose(0.1))
+				require.EqualValues(t, 3, k.Stats().WouldClose[ReasonIdle])
+				require.Equal(t, 1, k.Len())
+			} else {
+				require.Equal(t, []uint64{7, 6, 6, 5, 5, 4, 3, 2, 1, 0, 0, 0, 0}, counts)
+				require.EqualValues(t, 80*time.Second, a.Silences[8].Length)
+				require.InDelta(t, 1, a.Silences[8].Share, 0)
+			}
+			require.Empty(t, newKeeper(t, Config{}).Advice().Silences)
+		})
+	}
+}
+
+func TestDryRunClosesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, MaxAge: time.Minute, FirstMessage: 5 * time.Second, DryRun: true})
+		conn, _ := pipe(k)
+		time.Sleep(6 * time.Second)
+		require.EqualValues(t, 1, k.Stats().WouldClose[ReasonFirstMessage])
+		require.True(t, k.Touch(conn))
+		time.Sleep(20 * time.Second)
+		require.EqualValues(t, 1, k.Stats().WouldClose[ReasonIdle])
+		require.True(t, k.Touch(conn))
+		time.Sleep(time.Hour)
+		s := k.Stats()
+		require.EqualValues(t, 2, s.WouldClose[ReasonIdle])
+		require.EqualValues(t, 1, s.WouldClose[ReasonMaxAge])
+		require.Zero(t, s.Closed)
+		require.Equal(t, 1, k.Len())
+	})
+}
