@@ -49,6 +49,7 @@ type details struct {
 	edgeStamp uint64
 
 	probed    time.Time // when the last probe was sent that has not been answered
+	answerBy  uint64    // the tick by which it has to be
 	roundTrip time.Duration
 
 	context   context.Context

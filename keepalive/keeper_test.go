@@ -395,17 +395,12 @@ func TestConnectionWithoutAddresses(t *testing.T) {
 
 func TestPanicsInCallbacksHarmNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var log bytes.Buffer
+		var log lockedBuffer
 		k := newKeeper(t, Config{
 			Timeout: time.Second,
 			OnIdle:  func(any, Reason) Verdict { panic("idle") },
 			OnClose: func(any, Reason) { panic("close") },
-			Logger: slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				return log.Write(p)
-			}), &slog.HandlerOptions{Level: slog.LevelDebug})),
+			Logger:  log.logger(slog.LevelDebug),
 		})
 		for range 3 {
 			conn, peer := pipe(k)
@@ -414,8 +409,6 @@ func TestPanicsInCallbacksHarmNobody(t *testing.T) {
 			peer.Close()
 		}
 		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
 		require.Equal(t, 3, strings.Count(log.String(), `panic="OnIdle: idle"`), log.String())
 		require.Equal(t, 3, strings.Count(log.String(), `panic="OnClose: close"`))
 		require.Contains(t, log.String(), "keeper_test.go")
@@ -423,9 +416,27 @@ func TestPanicsInCallbacksHarmNobody(t *testing.T) {
 	})
 }
 
-type writerFunc func(p []byte) (int, error)
+// lockedBuffer is what was logged.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
 
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+func (b *lockedBuffer) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: level}))
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
 
 func TestCloseLeavesConnectionsOpenAndUnguarded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,6 @@ package keepalive
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -320,13 +319,8 @@ func TestKernelFallsBackToReadWhereTheSocketCannotTell(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var mu sync.Mutex
-			var log bytes.Buffer
-			k := newKernelKeeper(t, Config{Logger: slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				return log.Write(p)
-			}), &slog.HandlerOptions{Level: slog.LevelWarn}))})
+			var log lockedBuffer
+			k := newKernelKeeper(t, Config{Logger: log.logger(slog.LevelWarn)})
 			client, server := conns()
 			if c, ok := server.(*net.TCPConn); ok {
 				if yes, err := c.MultipathTCP(); err != nil || !yes {
@@ -352,8 +346,6 @@ func TestKernelFallsBackToReadWhereTheSocketCannotTell(t *testing.T) {
 			again, peer := pipe(k)
 			peer.Close()
 			again.Close()
-			mu.Lock()
-			defer mu.Unlock()
 			require.Equal(t, 1, strings.Count(log.String(), "as with ActivityRead"), log.String())
 			require.Contains(t, log.String(), fmt.Sprintf("%T", server))
 		})

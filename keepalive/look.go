@@ -199,6 +199,9 @@ func (k *Keeper) silent(p *policy, g *Guard, d *details, ask func() Heard) Reaso
 	}
 	switch s {
 	case probing:
+		if k.answerMayCome(p, g, d, count) {
+			return 0
+		}
 		if int(count) < p.ProbeCount {
 			return k.probe(p, g, int(count)+1)
 		}

@@ -23,8 +23,36 @@ func (k *Keeper) probe(p *policy, g *Guard, number int) Reason {
 	}
 	k.probes.Add(1)
 	wait := p.scaled(p.ProbeTimeout, k.timeoutOf(p, d))
-	k.postpone(g, probing, uint8(number), ReasonNoAnswer, wait)
+	d.mu.Lock()
+	d.answerBy = k.pool.Now() + k.ticks(wait)
+	d.mu.Unlock()
+	k.postpone(g, probing, uint8(number), ReasonNoAnswer, k.untilAsked(p, wait))
 	return 0
+}
+
+// untilAsked returns after what part of the time for an answer to look for it. An
+// answer is a touch, unless only the kernel knows of it: that is asked four times, so
+// that the next silence is measured from about the answer.
+func (k *Keeper) untilAsked(p *policy, wait time.Duration) time.Duration {
+	if k.activity == ActivityKernel {
+		return max(wait/4, p.Tick)
+	}
+	return wait
+}
+
+// answerMayCome reports whether the time for the answer to the last probe is not over
+// yet, and waits for it.
+func (k *Keeper) answerMayCome(p *policy, g *Guard, d *details, number uint8) bool {
+	d.mu.Lock()
+	by := d.answerBy
+	d.mu.Unlock()
+	now := k.pool.Now()
+	if k.activity != ActivityKernel || now >= by {
+		return false
+	}
+	wait := k.untilAsked(p, p.scaled(p.ProbeTimeout, k.timeoutOf(p, d)))
+	k.postpone(g, probing, number, ReasonNoAnswer, min(wait, time.Duration(by-now)*p.Tick))
+	return true
 }
 
 // Pong says that the peer of a connection has answered a probe: it lives, as with

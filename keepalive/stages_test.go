@@ -107,7 +107,7 @@ func TestAnyLifeAnswersAProbe(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, conn) }()
 		for range 10 {
 			before := len(p.of(conn))
-			time.Sleep(90 * time.Second)
+			time.Sleep(80 * time.Second)
 			require.Len(t, p.of(conn), before+1)
 			_, err := peer.Write([]byte("x"))
 			require.NoError(t, err)

@@ -1,0 +1,242 @@
+package keepalive
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/pool"
+)
+
+func TestIdlestIsEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c closings
+		k := newKeeper(t, Config{Timeout: time.Minute, MaxConns: 3, Full: pool.EvictIdlest, EvictMinIdle: 5 * time.Second, OnClose: c.add})
+		conns := make([]net.Conn, 3)
+		for i := range conns {
+			conns[i], _ = pipe(k)
+			time.Sleep(time.Second)
+		}
+		require.True(t, k.Touch(conns[0]), "so the second is the idlest, for two seconds")
+		refused, _ := pipe(k)
+		_, err := refused.Read(make([]byte, 1))
+		require.ErrorIs(t, err, ReasonFull)
+		release := k.Hold(conns[1])
+		time.Sleep(10 * time.Second)
+		one, _ := pipe(k)
+		synctest.Wait()
+		require.Empty(t, c.list(), "held, so for a moment there is one too many")
+		require.Equal(t, 4, k.Len())
+		release()
+		two, _ := pipe(k)
+		synctest.Wait()
+		require.Equal(t, []closing{{conns[2], ReasonEvicted}, {conns[0], ReasonEvicted}}, c.list())
+		_, err = conns[0].Read(make([]byte, 1))
+		require.ErrorIs(t, err, ReasonEvicted)
+		require.False(t, k.Touch(conns[0]))
+		require.True(t, k.Touch(conns[1]))
+		require.True(t, k.Touch(one))
+		require.True(t, k.Touch(two))
+		require.Equal(t, 3, k.Len())
+		require.True(t, ReasonEvicted.Retryable())
+	})
+}
+
+// Waiting is done before a connection is accepted, so that the others wait in the
+// kernel's queue.
+func TestListenerWaitsForRoom(t *testing.T) {
+	k := newKeeper(t, Config{Timeout: time.Minute, MaxConns: 2, Full: pool.Wait})
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ln := k.Listener(inner)
+	accepted, failed := make(chan net.Conn), make(chan error)
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				failed <- err
+				return
+			}
+			accepted <- c
+		}
+	}()
+	for range 5 {
+		c, err := net.Dial("tcp", inner.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	conns := []net.Conn{<-accepted, <-accepted}
+	for range 3 {
+		select {
+		case <-accepted:
+			require.Fail(t, "there is no room")
+		case <-time.After(50 * ms):
+		}
+		require.NoError(t, conns[0].Close())
+		conns = append(conns[1:], <-accepted)
+	}
+	require.NoError(t, ln.Close())
+	require.ErrorIs(t, <-failed, net.ErrClosed)
+	for _, c := range conns {
+		require.NoError(t, c.Close())
+	}
+}
+
+// addrConn is a connection from an address. Like one that speaks the PROXY protocol it
+// knows that only after it has been read from.
+type addrConn struct {
+	net.Conn
+	addr net.Addr
+	mu   sync.Mutex
+	read bool
+}
+
+func (c *addrConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read = true
+	return n, err
+}
+
+func (c *addrConn) RemoteAddr() net.Addr {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.read {
+		panic("would block")
+	}
+	return c.addr
+}
+
+func TestMaxPerKeyGoesByTheOuterAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c closings
+		k := newKeeper(t, Config{Timeout: time.Minute, MaxPerKey: 2, OnClose: c.add})
+		from := func(ip string) (net.Conn, error) {
+			a, b := net.Pipe()
+			conn := k.Conn(&addrConn{Conn: a, addr: &net.TCPAddr{IP: net.ParseIP(ip), Port: 5}})
+			go func() { _, _ = b.Write([]byte("x")) }()
+			_, err := conn.Read(make([]byte, 1))
+			return conn, err
+		}
+		var kept []net.Conn
+		for _, addr := range []struct {
+			ip string
+			ok bool
+		}{
+			{"192.0.2.1", true},
+			{"192.0.2.1", true},
+			{"192.0.2.1", false},
+			{"192.0.2.2", true},
+			{"2001:db8::1", true},
+			{"2001:db8::2", true},
+			{"2001:db8::3:4", false},
+			{"2001:db8:0:1::1", true},
+		} {
+			conn, err := from(addr.ip)
+			if addr.ok {
+				require.NoError(t, err, addr.ip)
+				kept = append(kept, conn)
+			} else {
+				require.ErrorIs(t, err, ErrFull, addr.ip)
+				_, err = conn.Write([]byte("x"))
+				require.ErrorIs(t, err, ReasonFull)
+				require.NoError(t, conn.Close())
+			}
+		}
+		require.Equal(t, 6, k.Len())
+		require.EqualValues(t, 2, k.Stats().Closed[ReasonFull])
+		require.Equal(t, 4, k.shares.Keys())
+		for _, conn := range kept {
+			require.NoError(t, conn.Close())
+		}
+		require.Zero(t, k.shares.Keys())
+		_, err := from("192.0.2.1")
+		require.NoError(t, err)
+		require.Len(t, c.list(), 8)
+		time.Sleep(2 * time.Minute)
+		require.Zero(t, k.shares.Keys())
+	})
+}
+
+func TestMaxPerKeyAtTheListener(t *testing.T) {
+	k := newKeeper(t, Config{Timeout: time.Minute, MaxPerKey: 3, Key: func(a net.Addr) string {
+		return a.(*net.TCPAddr).IP.String()
+	}})
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ln := k.Listener(inner)
+	t.Cleanup(func() { _ = ln.Close() })
+	accepted := make(chan net.Conn, 5)
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- c
+		}
+	}()
+	var peers []net.Conn
+	for range 5 {
+		c, err := net.Dial("tcp", inner.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		peers = append(peers, c)
+	}
+	for range 3 {
+		c := <-accepted
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	for _, c := range peers[3:] {
+		_, err := c.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+	}
+	require.Empty(t, accepted)
+	require.Equal(t, 3, k.Len())
+}
+
+// A function of the user's that panics harms nobody but its own connection.
+func TestPanicsOfAllCallbacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := errors.New("bad")
+		all := Config{Timeout: time.Minute, Tick: 100 * ms}
+		for name, cfg := range map[string]Config{
+			"OnIdle":   {OnIdle: func(any, Reason) Verdict { panic(bad) }},
+			"OnClose":  {OnClose: func(any, Reason) { panic(bad) }},
+			"Probe":    {Probe: func(any) error { panic(bad) }},
+			"Farewell": {Farewell: func(any, Reason) []byte { panic(bad) }},
+			"OnMaxAge": {MaxAge: 50 * time.Second, OnMaxAge: func(any) { panic(bad) }},
+			"Pressure": {Pressure: func() float64 { panic(bad) }},
+			"Key":      {MaxPerKey: 1, Key: func(net.Addr) string { panic(bad) }},
+		} {
+			var log lockedBuffer
+			cfg.Timeout, cfg.Tick, cfg.Logger = all.Timeout, all.Tick, log.logger(slog.LevelError)
+			k := newKeeper(t, cfg)
+			conns := make([]net.Conn, 3)
+			for i := range conns {
+				a, b := net.Pipe()
+				conns[i] = k.Conn(&addrConn{Conn: a, read: true})
+				go func() { _, _ = b.Write([]byte("x")) }()
+				_, err := conns[i].Read(make([]byte, 1))
+				require.NoError(t, err)
+			}
+			time.Sleep(3 * time.Minute)
+			for _, c := range conns {
+				_, err := c.Read(make([]byte, 1))
+				require.ErrorIs(t, err, net.ErrClosed, name)
+			}
+			require.Zero(t, k.Len(), name)
+			require.GreaterOrEqual(t, k.Stats().Panics, uint64(3), name)
+			require.Contains(t, log.String(), name+": bad")
+			require.Contains(t, log.String(), "room_test.go", "the stack")
+		}
+	})
+}
