@@ -84,7 +84,7 @@ func TestSilentPeerIsProbedBeforeItIsClosed(t *testing.T) {
 		require.Greater(t, len(p.of(answers)), 3*10)
 		s := k.Stats()
 		require.EqualValues(t, len(p.of(answers))+3, s.Probes)
-		require.EqualValues(t, len(p.of(answers))/3, s.RoundTrips.Count)
+		require.InDelta(t, len(p.of(answers))/3, s.RoundTrips.Count, 1)
 		require.InDelta(t, 5*time.Second, s.RoundTrips.Mean, 1e8)
 		require.GreaterOrEqual(t, s.RoundTrips.Max, s.RoundTrips.Mean)
 		_, ok = k.Pong(silent)

@@ -76,7 +76,7 @@ func (c *conn) reading() func(n int64, err error) error {
 		if n > 0 && c.guard.Reads() {
 			c.guard.Heard()
 		}
-		if err != nil && c.ended.Load() != 0 {
+		if c.ended.Load() != 0 { // also at the end of the stream, see CloseHalf
 			err = c.fail("read", err)
 		}
 		return err
