@@ -79,8 +79,14 @@ const (
 	maxEvicted = 64
 
 	// lookAmong is among how many of the members that are due next the idlest are
-	// looked for: where all have the same timeout, the idlest are the first of them.
+	// looked for, if so many of them are idle enough: where all have the same timeout,
+	// the idlest are the first of them.
 	lookAmong = 4096
+
+	// lookAgain is after how many ticks they are looked for again if there were none.
+	// Then all members have been looked at, and a storm of newcomers must not have
+	// that done for each.
+	lookAgain = 10
 )
 
 // eviction finds members to evict. Pool.mu guards it.
@@ -92,9 +98,7 @@ type eviction[V any] struct {
 	// for, and each is looked at again before it is taken.
 	idlest []*Member[V]
 
-	// foundNone is one more than the last tick on which there were none: so a storm of
-	// newcomers does not look again and again.
-	foundNone uint64
+	lookFrom uint64 // the first tick on which to look again
 }
 
 // makeRoom reports whether there is room for one more member, or will be. p.mu must
@@ -131,8 +135,12 @@ func (p *Pool[V]) evictOne() bool {
 			}
 			e.evicted = e.evicted[:len(e.evicted)-1]
 		}
-		if now := p.wheel.Now() + 1; e.foundNone == now || !p.look() {
-			e.foundNone = now
+		now := p.wheel.Now()
+		if now < e.lookFrom {
+			return false
+		}
+		if !p.look() {
+			e.lookFrom = now + lookAgain
 			return false
 		}
 	}
@@ -142,7 +150,7 @@ func (p *Pool[V]) evictOne() bool {
 // held.
 func (p *Pool[V]) look() bool {
 	e := &p.eviction
-	e.idlest = slices.DeleteFunc(p.idlest(maxEvicted, lookAmong), func(m *Member[V]) bool {
+	e.idlest = slices.DeleteFunc(p.idlest(maxEvicted, lookAmong, e.minIdle), func(m *Member[V]) bool {
 		return m.Idle() < e.minIdle
 	})
 	slices.Reverse(e.idlest)

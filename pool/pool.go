@@ -222,32 +222,38 @@ func (p *Pool[V]) Idlest(n int) []*Member[V] {
 	if n <= 0 {
 		return nil
 	}
-	return p.idlest(n, math.MaxInt)
+	return p.idlest(n, math.MaxInt, 0)
 }
 
-// idlest is Idlest among the first members that are due, so many or few more.
-func (p *Pool[V]) idlest(n, among int) []*Member[V] {
+// idlest is Idlest, but may be content with members that have been idle for at least
+// minIdle when it has looked at enough of them.
+func (p *Pool[V]) idlest(n, enough int, minIdle time.Duration) []*Member[V] {
 	type idler struct {
 		m    *Member[V]
 		idle time.Duration
 	}
 	var found []idler
 	isFound := map[*Member[V]]bool{} // the wheel may show a member twice
+	least := time.Duration(-1)       // the idle time that one must have had to be found
 	for atMost, timers := range p.wheel.Ahead() {
-		if among <= 0 || len(found) == n && found[n-1].idle >= atMost {
+		if least >= atMost || least >= minIdle && enough <= 0 {
 			break
 		}
-		among -= len(timers)
+		enough -= len(timers)
 		for _, t := range timers {
-			if m := (*Member[V])(t); !isFound[m] {
+			m := (*Member[V])(t)
+			if idle := m.Idle(); idle > least && !isFound[m] {
 				isFound[m] = true
-				found = append(found, idler{m, m.Idle()})
+				found = append(found, idler{m, idle})
 			}
 		}
 		slices.SortStableFunc(found, func(a, b idler) int { return cmp.Compare(b.idle, a.idle) })
 		for len(found) > n {
 			delete(isFound, found[len(found)-1].m)
 			found = found[:len(found)-1]
+		}
+		if len(found) == n {
+			least = found[n-1].idle
 		}
 	}
 	idlest := make([]*Member[V], len(found))

@@ -82,14 +82,30 @@ func (l *levels[V]) take(tick uint64, turn []*chunk[V]) []*chunk[V] {
 	return turn
 }
 
-// next returns the tick on which the hand, now on the given tick, visits a slot
-// next, and the number of ticks for which that slot stands.
-func (l *levels[V]) next(hand uint64, slot int) (visit, unit uint64) {
+// reach returns the first tick that is too far from hand for the levels below that of
+// a slot, so that what is filed there is visited on that tick or after it.
+func (l *levels[V]) reach(hand uint64, slot int) uint64 {
+	i := l.of(slot)
+	if i == 0 {
+		return 0
+	}
+	below := &l.level[i-1]
+	return (hand/below.unit + below.size) * below.unit
+}
+
+// of returns the level of a slot.
+func (l *levels[V]) of(slot int) int {
 	i := len(l.level) - 1
 	for l.level[i].first > slot {
 		i--
 	}
-	v := &l.level[i]
+	return i
+}
+
+// next returns the tick on which the hand, now on the given tick, visits a slot
+// next, and the number of ticks for which that slot stands.
+func (l *levels[V]) next(hand uint64, slot int) (visit, unit uint64) {
+	v := &l.level[l.of(slot)]
 	at := hand / v.unit
 	ahead := (uint64(slot-v.first) + v.size - at%v.size) % v.size
 	if ahead == 0 {

@@ -37,27 +37,51 @@ func (w *WheelOf[V]) All() []*TimerOf[V] {
 // touched, added, or filed again by the hand meanwhile may be missed or come twice.
 func (w *WheelOf[V]) Ahead() iter.Seq2[time.Duration, []*TimerOf[V]] {
 	return func(yield func(time.Duration, []*TimerOf[V]) bool) {
-		var later []*TimerOf[V] // due after a turn of the top level
+		// A wide slot is settled when its turn comes, since some of its timers may be
+		// due soon. The others are due after what narrower slots hold, and wait.
+		var waiting []dueAhead[V]
 		slots, end := w.slotsAhead()
 		for _, s := range slots {
-			idle, timers := w.settleAhead(s, end, &later)
-			if len(timers) > 0 && !yield(idle, timers) {
+			for len(waiting) > 0 && waiting[0].from <= s.visit {
+				if !yield(w.idleAtMost(waiting[0].from), waiting[0].timers) {
+					return
+				}
+				waiting = waiting[1:]
+			}
+			found, later := w.settleAhead(s, end)
+			if len(found.timers) > 0 && found.from <= s.visit {
+				if !yield(w.idleAtMost(found.from), found.timers) {
+					return
+				}
+			} else if len(found.timers) > 0 {
+				waiting = append(waiting, found)
+			}
+			if len(later) > 0 {
+				waiting = append(waiting, dueAhead[V]{end, later})
+			}
+			slices.SortStableFunc(waiting, func(a, b dueAhead[V]) int { return cmp.Compare(a.from, b.from) })
+		}
+		for _, d := range waiting {
+			if !yield(w.idleAtMost(d.from), d.timers) {
 				return
 			}
-		}
-		if len(later) > 0 {
-			w.mu.Lock()
-			idle := w.idleAtMost(end)
-			w.mu.Unlock()
-			yield(idle, later)
 		}
 	}
 }
 
+// dueAhead are timers whose entries are visited, and that are due, on the given tick
+// or after it.
+type dueAhead[V any] struct {
+	from   uint64
+	timers []*TimerOf[V]
+}
+
 // idleAtMost returns how long ago a timer can have been touched whose entry is
 // visited on the given tick. When it was filed it waited for w.longest at most,
-// and if it was touched since, it has been idle for less. w.mu must be held.
+// and if it was touched since, it has been idle for less.
 func (w *WheelOf[V]) idleAtMost(visit uint64) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	since := w.longest + 1 + w.clock.now.Load()
 	return w.clock.span(since - min(since, visit))
 }
@@ -86,14 +110,15 @@ func (w *WheelOf[V]) slotsAhead() (ahead []slotAhead, end uint64) {
 
 // settleAhead files the timers of a slot where they belong by now, and returns
 // those that no later slot will show: they are due in this slot's ticks, or in
-// those of a wider slot before it. Timers that are due at end or after are added
-// to later. It returns nothing if the hand has come by already.
-func (w *WheelOf[V]) settleAhead(s slotAhead, end uint64, later *[]*TimerOf[V]) (idle time.Duration, timers []*TimerOf[V]) {
+// those of a wider slot before it. Those that are due at end or after are apart. It
+// returns nothing if the hand has come by already.
+func (w *WheelOf[V]) settleAhead(s slotAhead, end uint64) (found dueAhead[V], later []*TimerOf[V]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if visit, _ := w.levels.next(w.hand, s.slot); visit != s.visit {
-		return 0, nil
+		return dueAhead[V]{}, nil
 	}
+	found.from = max(s.visit, w.levels.reach(w.hand, s.slot))
 	for c := w.levels.slot[s.slot].empty(); c != nil; {
 		for _, t := range c.entry[:c.n] {
 			at := t.word.Load()
@@ -104,14 +129,17 @@ func (w *WheelOf[V]) settleAhead(s slotAhead, end uint64, later *[]*TimerOf[V]) 
 			switch visit, unit := w.levels.next(w.hand, slot); {
 			case visit > s.visit, visit == s.visit && unit < s.unit: // that one comes yet
 			case due < end:
-				timers = append(timers, t)
+				if visit < s.visit { // a limit, or a delay that has become short
+					found.from = s.visit
+				}
+				found.timers = append(found.timers, t)
 			default:
-				*later = append(*later, t)
+				later = append(later, t)
 			}
 		}
 		emptied := c
 		c = c.next
 		w.levels.slots.giveBack(emptied)
 	}
-	return w.idleAtMost(s.visit), timers
+	return found, later
 }

@@ -1,0 +1,224 @@
+package pool
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWaitTellsWhenThereIsRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTestPool(t, Config[int]{Timeout: time.Hour, Capacity: 2, Full: Wait})
+		require.NoError(t, p.Wait(t.Context()))
+		a, err := p.Add(1)
+		require.NoError(t, err)
+		b, err := p.Add(2)
+		require.NoError(t, err)
+		_, err = p.Add(3)
+		require.ErrorIs(t, err, ErrFull)
+
+		var through atomic.Int64
+		var waiting sync.WaitGroup
+		for range 5 {
+			waiting.Go(func() {
+				for {
+					if err := p.Wait(t.Context()); err != nil {
+						require.ErrorIs(t, err, ErrClosed)
+						return
+					}
+					if _, err := p.Add(9); err == nil {
+						through.Add(1)
+						return
+					}
+				}
+			})
+		}
+		synctest.Wait()
+		require.Zero(t, through.Load())
+		a.Remove()
+		synctest.Wait()
+		require.EqualValues(t, 1, through.Load())
+		b.Remove()
+		synctest.Wait()
+		require.EqualValues(t, 2, through.Load())
+		p.SetCapacity(4)
+		synctest.Wait()
+		require.EqualValues(t, 4, through.Load())
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, p.Wait(ctx), context.DeadlineExceeded)
+		require.NoError(t, p.Close())
+		waiting.Wait()
+	})
+}
+
+func TestEvictsTheIdlestThatIsIdleEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		evicted := make(chan int, 10)
+		p := newTestPool(t, Config[int]{
+			Timeout: time.Hour, Capacity: 5, Full: EvictIdlest, MinIdle: 10 * time.Second,
+			Due: func(*Member[int], int) { t.Error("nobody is due") },
+			Evict: func(m *Member[int], v int) {
+				if _, ok := m.Expire(); ok {
+					evicted <- v
+				}
+			},
+		})
+		var members []*Member[int]
+		add := func(v int) error {
+			m, err := p.Add(v)
+			if err == nil {
+				members = append(members, m)
+			}
+			return err
+		}
+		for v := range 5 {
+			require.NoError(t, add(v))
+			time.Sleep(2 * time.Second)
+		}
+		require.True(t, members[0].Touch())
+		require.ErrorIs(t, add(5), ErrFull, "the second is idle for 8s")
+		time.Sleep(2 * time.Second) // longer than lookAgain
+		require.NoError(t, add(5))
+		require.Equal(t, 1, <-evicted)
+		require.ErrorIs(t, add(6), ErrFull, "the third is idle for 8s")
+		time.Sleep(time.Minute)
+		for i, want := range []int{2, 3, 4, 0, 5} {
+			require.NoError(t, add(6+i))
+			require.Equal(t, want, <-evicted)
+		}
+		require.Equal(t, 5, p.Len())
+	})
+}
+
+// A storm of newcomers finds the idlest each time, without a look at all members, and
+// never takes one that is touched.
+func TestEvictionUnderAStorm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const capacity = 20_000
+		var mu sync.Mutex
+		var evicted []int
+		p := newTestPool(t, Config[int]{
+			Timeout: time.Minute, Capacity: capacity, Full: EvictIdlest, MinIdle: time.Second,
+			Evict: func(m *Member[int], v int) {
+				if _, ok := m.Expire(); ok {
+					mu.Lock()
+					evicted = append(evicted, v)
+					mu.Unlock()
+				}
+			},
+		})
+		members := make([]*Member[int], capacity)
+		for v := range members {
+			m, err := p.Add(v)
+			require.NoError(t, err)
+			members[v] = m
+			if v%100 == 99 {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		touched := map[int]bool{}
+		for range capacity / 2 {
+			v := rand.IntN(capacity)
+			touched[v] = members[v].Touch()
+		}
+		for range capacity / 4 {
+			_, err := p.Add(-1)
+			require.NoError(t, err)
+			require.LessOrEqual(t, p.Len(), capacity+maxEvicted)
+			synctest.Wait()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		require.Len(t, evicted, capacity/4)
+		// The idlest are those that came first and were not touched.
+		want := 0
+		for _, v := range evicted {
+			for touched[want] {
+				want++
+			}
+			require.InDelta(t, want, v, 300, "a tick or two of a hundred each")
+			want++
+		}
+	})
+}
+
+func TestEvictedIsSavedByATouch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p *Pool[int]
+		p = newTestPool(t, Config[int]{
+			Timeout: time.Hour, Capacity: 1, Full: EvictIdlest,
+			Evict: func(m *Member[int], _ int) {
+				require.True(t, m.Touch())
+				_, ok := m.Expire()
+				require.False(t, ok)
+			},
+		})
+		_, err := p.Add(1)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		_, err = p.Add(2)
+		require.NoError(t, err, "there will be room")
+		synctest.Wait()
+		require.Equal(t, 2, p.Len(), "but there was none")
+		_, err = p.Add(3)
+		require.ErrorIs(t, err, ErrFull)
+		time.Sleep(time.Second - 1)
+		_, err = p.Add(3)
+		require.ErrorIs(t, err, ErrFull, "not idle enough by default: ten ticks")
+	})
+}
+
+func TestLimitHandsOverHoweverOftenAMemberIsTouched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var limit atomic.Uint64
+		limit.Store(50)
+		handed := make(chan time.Duration, 1)
+		begin := time.Now()
+		p := newTestPool(t, Config[int]{
+			Timeout: time.Second,
+			Limit:   func(int) uint64 { return limit.Load() },
+			Due: func(m *Member[int], _ int) {
+				limit.Add(1000)
+				m.Resume()
+				handed <- time.Since(begin)
+			},
+		})
+		m, err := p.Add(1)
+		require.NoError(t, err)
+		go func() {
+			for m.Touch() {
+				time.Sleep(70 * time.Millisecond)
+			}
+		}()
+		require.InDelta(t, 5*time.Second, <-handed, 2e8)
+		require.InDelta(t, 105*time.Second, <-handed, 2e8)
+		require.EqualValues(t, 0, p.Stats().Expired)
+		m.Remove()
+		time.Sleep(100 * ms)
+	})
+}
+
+func TestFullIsChecked(t *testing.T) {
+	due := func(*Member[int], int) {}
+	for want, cfg := range map[string]Config[int]{
+		"Full 3, must be 0 to 2":                     {Full: 3},
+		"Full -1, must be 0 to 2":                    {Full: -1},
+		"Full is evict, and Evict is nil":            {Full: EvictIdlest},
+		"MinIdle -1s, must not be negative":          {Full: EvictIdlest, Evict: due, MinIdle: -time.Second},
+		"MinIdle 1s is for Full evict, not for wait": {Full: Wait, MinIdle: time.Second},
+	} {
+		cfg.Due = due
+		_, err := New(cfg)
+		require.ErrorIs(t, err, ErrArgument)
+		require.ErrorContains(t, err, want)
+	}
+	require.Equal(t, "reject wait evict Full(7)", Reject.String()+" "+Wait.String()+" "+EvictIdlest.String()+" "+Full(7).String())
+}
