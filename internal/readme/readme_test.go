@@ -1,5 +1,5 @@
-// Package readme checks that what the README shows compiles: each of its blocks
-// of Go is a copy of lines of an example.
+// Package readme checks that what the README and docs show compiles: each of their
+// blocks of Go is a copy of lines of an example.
 package readme
 
 import (
@@ -13,8 +13,6 @@ import (
 )
 
 func TestSnippetsAreCopiesOfExamples(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
 	var examples strings.Builder
 	for _, pattern := range []string{"../../*/example_test.go", "../../*/*/example_test.go"} {
 		files, err := filepath.Glob(pattern)
@@ -25,9 +23,16 @@ func TestSnippetsAreCopiesOfExamples(t *testing.T) {
 			examples.Write(b)
 		}
 	}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	require.NotEmpty(t, blocks)
-	for _, block := range blocks {
-		require.Contains(t, examples.String(), block[1], "in no example")
+	pages, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	blocks := 0
+	for _, page := range append(pages, "../../README.md") {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+			require.Contains(t, examples.String(), block[1], "%s: in no example", page)
+			blocks++
+		}
 	}
+	require.Positive(t, blocks)
 }
