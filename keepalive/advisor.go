@@ -114,11 +114,14 @@ func (k *Keeper) awaitEdges(p *policy, g *Guard, d *details, patience time.Durat
 	}
 }
 
-// ignore leaves a connection alone until it is touched again. With an advisor it still
-// stops at the edges.
+// ignore leaves a connection alone until it is heard again. With an advisor it still
+// stops at the edges; and with ActivityKernel nobody would notice that it is heard, so
+// that is asked, once in a timeout.
 func (k *Keeper) ignore(p *policy, g *Guard, why Reason) {
 	d := k.detailsOf(g)
-	if p.advisor == nil {
+	if k.activity == ActivityKernel {
+		k.postpone(g, ignored, 0, why, k.timeoutOf(p, d))
+	} else if p.advisor == nil {
 		k.postpone(g, ignored, 0, why, math.MaxInt64)
 	} else if stamp, ok := k.awaitEdges(p, g, d, math.MaxInt64); ok {
 		d.enter(ignored, 0, why, stamp)

@@ -70,6 +70,8 @@ func (cfg Config) checkPolicies() error {
 		return fmt.Errorf("%w: MaxAgeGrace %v without a MaxAge", ErrArgument, cfg.MaxAgeGrace)
 	case cfg.MinBeat > 0 && cfg.Activity == ActivityKernel:
 		return fmt.Errorf("%w: MinBeat %v with Activity %v, which counts no touches", ErrArgument, cfg.MinBeat, cfg.Activity)
+	case cfg.Advise && cfg.Activity == ActivityKernel:
+		return fmt.Errorf("%w: Advise with Activity %v, whose silences nobody sees begin", ErrArgument, cfg.Activity)
 	case cfg.CloseMode < CloseGraceful || cfg.CloseMode > CloseReset:
 		return fmt.Errorf("%w: CloseMode %d, must be %d to %d", ErrArgument, cfg.CloseMode, CloseGraceful, CloseReset)
 	}

@@ -183,6 +183,20 @@ func TestKernelWithPolicies(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(begin), 4*timeout)
 		require.Eventually(t, func() bool { return k.Stats().Closed[ReasonIdle] == 1 }, eternal, ms)
 	})
+	t.Run("DryRun", func(t *testing.T) {
+		t.Parallel()
+		k := newKeeper(t, Config{Timeout: timeout, Tick: 10 * ms, Activity: ActivityKernel, DryRun: true})
+		client, server := connect(t, "tcp")
+		k.Conn(server)
+		would := func() uint64 { return k.Stats().WouldClose[ReasonIdle] }
+		require.Eventually(t, func() bool { return would() == 1 }, eternal, ms)
+		time.Sleep(3 * timeout)
+		require.EqualValues(t, 1, would(), "once for a silence")
+		_, err := client.Write([]byte("x"))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return would() == 2 }, eternal, ms, "and again for the next")
+		require.Equal(t, 1, k.Len())
+	})
 	t.Run("Probe", func(t *testing.T) {
 		t.Parallel()
 		k := newKeeper(t, Config{

@@ -85,7 +85,8 @@ type Config struct {
 	// ReadIdle and WriteIdle are how long nothing may be read from a connection, and
 	// nothing be written to it, apart from what Activity and Timeout say. What is
 	// written counts when the socket sends it, so a large write to a slow peer is
-	// no silence as long as it gets on. Zero means for ever.
+	// no silence as long as it gets on. On gnet they are for TCP on Linux. Zero means
+	// for ever.
 	ReadIdle, WriteIdle time.Duration
 
 	// Multiplier is how many of its own intervals a connection may be silent, see
@@ -195,8 +196,8 @@ type Config struct {
 
 	// OnClose is told that a connection is closed, once for each, and why. It is
 	// called where the connection was closed: on the goroutine that called
-	// Close, by a worker for one that the Keeper closes, and on gnet in the
-	// event loop.
+	// Close, by a worker for one that the Keeper closes, or on a goroutine of its own
+	// after a farewell, and on gnet in the event loop.
 	OnClose func(conn any, reason Reason)
 
 	// Farewell gives the last bytes for a connection that the Keeper closes. They
@@ -219,7 +220,8 @@ type Config struct {
 	MaxClosePerSecond int
 
 	// Advise counts how long silences are, see [Keeper.Advice]. It costs a look at a
-	// silent connection for each eighth of its timeout.
+	// silent connection for each eighth of its timeout. It does not work with
+	// ActivityKernel.
 	Advise bool
 
 	// DryRun closes nobody: whom the policies would have closed is counted, and left

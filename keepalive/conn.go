@@ -123,7 +123,8 @@ func identity(c net.Conn) net.Addr {
 // identify is for a connection of which identity knew nothing, after it has been read
 // from. It closes one that is too many of its peer.
 func (c *conn) identify() error {
-	if !c.unknown.CompareAndSwap(true, false) || c.keeper.Identify(c.guard, c.inner.RemoteAddr()) {
+	if !c.unknown.CompareAndSwap(true, false) || c.keeper.policy.Load().MaxPerKey == 0 ||
+		c.keeper.Identify(c.guard, c.inner.RemoteAddr()) {
 		return nil
 	}
 	if c.keeper.Release(c.guard) {

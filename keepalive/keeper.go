@@ -125,9 +125,19 @@ func (k *Keeper) Idlest(n int) []any {
 }
 
 // Close ends the Keeper: its connections stay open, unguarded, and so do those
-// that come later. OnIdle and OnClose are not called any more. Closing again
-// does nothing. It returns nil, always.
-func (k *Keeper) Close() error { return k.pool.Close() }
+// that come later. OnIdle and OnClose are not called any more, and contexts are done,
+// because of [ErrClosed]. Closing again does nothing. It returns nil, always.
+func (k *Keeper) Close() error {
+	var guards []*Guard
+	for _, g := range k.pool.All() {
+		guards = append(guards, g)
+	}
+	err := k.pool.Close()
+	for _, g := range guards {
+		k.forget(g, ErrClosed)
+	}
+	return err
+}
 
 // Stats is what a Keeper has done, at one moment.
 type Stats struct {

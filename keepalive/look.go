@@ -113,7 +113,10 @@ func (k *Keeper) patience(p *policy, g *Guard, d *details) (time.Duration, Reaso
 		return p.FirstMessage, ReasonFirstMessage
 	}
 	full := k.timeoutOf(p, d)
-	timeout := p.reduced(full, k.pressure.now())
+	timeout := full
+	if p.PressureTimeout > 0 {
+		timeout = p.reduced(full, k.pressure.now())
+	}
 	if p.Probe != nil {
 		if after := p.probeAfter(g, full); after < timeout {
 			return after, ReasonNoAnswer
@@ -206,7 +209,14 @@ func (k *Keeper) silent(p *policy, g *Guard, d *details, ask func() Heard) Reaso
 			return k.probe(p, g, int(count)+1)
 		}
 		why = ReasonNoAnswer
-	case extended, queued:
+	case ignored: // with ActivityKernel, where only asking tells
+		k.ignore(p, g, why)
+		return 0
+	case queued:
+		if _, ok := g.member.Await(k.queuedFor(p, g, d, why)); ok {
+			return 0 // the timeout has become longer meanwhile
+		}
+	case extended:
 	default:
 		if _, why = k.patience(p, g, d); why == ReasonNoAnswer {
 			return k.probe(p, g, 1)
@@ -228,6 +238,16 @@ func (k *Keeper) silent(p *policy, g *Guard, d *details, ask func() Heard) Reaso
 		return 0
 	}
 	return why
+}
+
+// queuedFor returns how long a connection must have been silent to be closed that has
+// waited for its turn.
+func (k *Keeper) queuedFor(p *policy, g *Guard, d *details, why Reason) time.Duration {
+	if why != ReasonIdle {
+		return 0
+	}
+	patience, _ := k.patience(p, g, d)
+	return patience
 }
 
 // condemns asks OnIdle, and reports whether the connection is to be closed.

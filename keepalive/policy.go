@@ -76,9 +76,6 @@ func (p *policy) draw(g *Guard) float64 {
 // reduced returns what a timeout becomes under pressure, of which 0 is none and 1 is
 // all.
 func (p *policy) reduced(timeout time.Duration, pressure float64) time.Duration {
-	if pressure == 0 {
-		return timeout
-	}
 	least := p.scaled(p.PressureTimeout, timeout)
 	return timeout - time.Duration(float64(timeout-least)*pressure)
 }

@@ -265,6 +265,10 @@ func TestContextEndsWithTheReason(t *testing.T) {
 		require.ErrorIs(t, context.Cause(ctx), ErrIdleTimeout)
 		require.Equal(t, ErrNotGuarded, context.Cause(k.Context(idle)))
 		require.Equal(t, ErrNotGuarded, context.Cause(k.Context(peer)))
+		left, _ := pipe(k)
+		ctx = k.Context(left)
+		require.NoError(t, k.Close())
+		require.Equal(t, ErrClosed, context.Cause(ctx))
 	})
 }
 

@@ -31,6 +31,7 @@ func (k *Keeper) Update(cfg Config) error {
 		p.advisor = old.advisor
 	}
 	k.policy.Store(p)
+	k.pressure.measured.Store(0) // by the new marks, at the next look
 	k.pool.SetCapacity(cfg.MaxConns)
 	return nil
 }
