@@ -6,16 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Say writes what is the last before c is closed. It waits for the close, so
-// that both are one packet: when very many are closed at once, packets are most of
-// the work.
-func Say(c gnet.Conn, b []byte) {
-	if len(b) == 0 {
-		return
+// Say writes what is the last before c is closed, and returns what the kernel has not
+// taken, which is for Write: all of it where other bytes wait before it. What was taken
+// waits for the close, so that both are one packet: when very many are closed at once,
+// packets are most of the work. It must run in the connection's event loop.
+func Say(c gnet.Conn, b []byte) (rest []byte) {
+	if len(b) == 0 || c.OutboundBuffered() > 0 {
+		return b
 	}
-	if c.OutboundBuffered() > 0 {
-		_, _ = c.Write(b) // behind what waits
-		return
-	}
-	_ = unix.Sendto(c.Fd(), b, unix.MSG_MORE|unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
+	n, _ := unix.SendmsgN(c.Fd(), b, nil, nil, unix.MSG_MORE|unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	return b[max(n, 0):]
 }

@@ -4,5 +4,5 @@ package lastword
 
 import "github.com/panjf2000/gnet/v2"
 
-// Say writes what is the last before c is closed.
-func Say(c gnet.Conn, b []byte) { _, _ = c.Write(b) }
+// Say returns what is to be written as the last before c is closed: all of it.
+func Say(_ gnet.Conn, b []byte) (rest []byte) { return b }

@@ -40,7 +40,6 @@ package gnetkeepalive
 import (
 	"errors"
 	"net"
-	"sync/atomic"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -72,12 +71,6 @@ type handler struct {
 	gnet.EventHandler
 	keeper *keepalive.Keeper
 	loops  *loops
-
-	// looks says that OnTraffic has to look for something: that there was a connection
-	// that is touched for what is read, or that may be lingering when it is closed.
-	// With ActivityManual there is none of the first, and with ActivityKernel only
-	// where a socket can't tell.
-	looks atomic.Bool
 }
 
 // guard is what a connection's SafeContext holds: 64 bytes. Its Seen, which only the
@@ -112,8 +105,8 @@ func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	})
 	switch {
 	case err == nil:
-		if (g.Reads() || h.keeper.Config().CloseMode == keepalive.CloseHalf) && !h.looks.Load() {
-			h.looks.Store(true)
+		if g.Reads() && !h.loops.looks.Load() {
+			h.loops.looks.Store(true)
 		}
 	case errors.Is(err, keepalive.ErrFull):
 		return h.refuse(c, keepalive.ReasonFull)
@@ -136,7 +129,7 @@ func (h *handler) refuse(c gnet.Conn, reason keepalive.Reason) (out []byte, acti
 }
 
 func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
-	if !h.looks.Load() {
+	if !h.loops.looks.Load() {
 		return h.EventHandler.OnTraffic(c)
 	}
 	g, ok := c.SafeContext().(*guard)

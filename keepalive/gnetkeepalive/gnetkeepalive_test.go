@@ -40,7 +40,8 @@ type app struct {
 	onOpen    func(c gnet.Conn) ([]byte, gnet.Action)
 	onTraffic func(c gnet.Conn) gnet.Action
 	onClose   func(c gnet.Conn, err error) gnet.Action
-	onFull    func(c gnet.Conn) []byte
+	onRefuse  func(c gnet.Conn, reason keepalive.Reason) []byte
+	keeper    *keepalive.Keeper // set before the engine runs
 
 	opened, closed atomic.Int64
 }
@@ -87,9 +88,9 @@ func (a *app) OnClose(c gnet.Conn, err error) gnet.Action {
 	return gnet.None
 }
 
-func (a *app) OnRefuse(c gnet.Conn, _ keepalive.Reason) []byte {
-	if a.onFull != nil {
-		return a.onFull(c)
+func (a *app) OnRefuse(c gnet.Conn, reason keepalive.Reason) []byte {
+	if a.onRefuse != nil {
+		return a.onRefuse(c, reason)
 	}
 	return nil
 }
@@ -113,7 +114,7 @@ func start(t testing.TB, a *app, k *keepalive.Keeper, opts ...gnet.Option) *engi
 }
 
 func startOn(t testing.TB, addr string, a *app, k *keepalive.Keeper, opts ...gnet.Option) *engine {
-	a.booted = make(chan booted, 1)
+	a.booted, a.keeper = make(chan booted, 1), k
 	return run(t, addr, a, Wrap(a, k), opts...)
 }
 
@@ -442,7 +443,7 @@ func TestOverwrittenSafeContextIsNotClosed(t *testing.T) {
 
 func TestTooManyConnections(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{Timeout: time.Minute, MaxConns: 2})
-	a := &app{onFull: func(gnet.Conn) []byte { return []byte("full\n") }}
+	a := &app{onRefuse: func(_ gnet.Conn, r keepalive.Reason) []byte { return []byte(r.String() + "\n") }}
 	e := start(t, a, k)
 	first, second := e.dial(t), e.dial(t)
 	say(t, first, "one")

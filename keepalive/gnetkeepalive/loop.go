@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
@@ -33,6 +34,12 @@ type loops struct {
 	keeper *keepalive.Keeper
 	mu     sync.Mutex
 	of     map[gnet.EventLoop]*loop
+
+	// looks says that OnTraffic has to look for something: that there was a connection
+	// that is touched for what is read, or that lingers before it is closed. With
+	// ActivityManual there is none of the first, and with ActivityKernel only where a
+	// socket can't tell.
+	looks atomic.Bool
 }
 
 // loop decides about the connections of one event loop whose deadlines have
@@ -178,7 +185,7 @@ func (l *loop) giveUp() {
 // engine to shut down.
 func (l *loop) decide(batch []silent) error {
 	for _, s := range batch {
-		if s.conn.SafeContext() != any(s.guard) {
+		if !s.isOpen() {
 			// Closed meanwhile, and its descriptor may be somebody else's; or the
 			// guard was overwritten, and nobody can have touched it.
 			l.keeper.Release(&s.guard.Guard)

@@ -1,0 +1,267 @@
+package gnetkeepalive
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+const bye = "bye"
+
+func sayBye(any, keepalive.Reason) []byte { return []byte(bye) }
+
+// networks are those on which a connection ends, a new address each time.
+func networks(t *testing.T) map[string]string {
+	return map[string]string{
+		"tcp":  "tcp://127.0.0.1:0",
+		"unix": "unix://" + filepath.Join(t.TempDir(), "s"),
+	}
+}
+
+func TestFarewellThenTheEnd(t *testing.T) {
+	for network, addr := range networks(t) {
+		for _, mode := range []keepalive.CloseMode{keepalive.CloseGraceful, keepalive.CloseHalf, keepalive.CloseReset} {
+			t.Run(network+"/"+mode.String(), func(t *testing.T) {
+				w := observeOn(t, addr, keepalive.Config{Farewell: sayBye, CloseMode: mode}, &app{})
+				c := w.dial(t)
+				last := time.Now()
+				say(t, c, "hello")
+				got, err := io.ReadAll(c)
+				require.GreaterOrEqual(t, time.Since(last), timeout)
+				require.Equal(t, bye, string(got))
+				if mode == keepalive.CloseReset && network == "tcp" {
+					require.ErrorIs(t, err, syscall.ECONNRESET)
+				} else {
+					require.NoError(t, err)
+				}
+				require.NoError(t, c.Close())
+				w.requireEnd(t, c, keepalive.ReasonIdle)
+			})
+		}
+	}
+}
+
+// The peer of a connection that is closed in both directions would lose the farewell
+// because of what it still sends.
+func TestHalfClosedPeerMayStillSend(t *testing.T) {
+	modes(t, func(t *testing.T, opts ...gnet.Option) {
+		for _, activity := range []keepalive.Activity{keepalive.ActivityRead, keepalive.ActivityManual} {
+			var heard atomic.Int64
+			w := observe(t, keepalive.Config{
+				Farewell: sayBye, CloseMode: keepalive.CloseHalf, FarewellTimeout: eternal, Activity: activity,
+			}, &app{onTraffic: func(c gnet.Conn) gnet.Action {
+				heard.Add(1)
+				return echo(c)
+			}}, opts...)
+			c := w.dial(t)
+			say(t, c, "hello")
+			got, err := io.ReadAll(c)
+			require.NoError(t, err)
+			require.Equal(t, bye, string(got))
+			require.Eventually(t, func() bool { return w.k.Len() == 0 }, eternal, ms)
+			for range 20 {
+				_, err := c.Write([]byte("and another thing"))
+				require.NoError(t, err)
+				time.Sleep(5 * ms)
+			}
+			require.Empty(t, w.endOf(c).errs, "it waits for the peer")
+			require.EqualValues(t, 1, heard.Load(), "the handler hears nothing of it any more")
+			closed := time.Now()
+			require.NoError(t, c.Close())
+			require.GreaterOrEqual(t, w.requireEnd(t, c, keepalive.ReasonIdle), closed)
+		}
+	})
+}
+
+func TestHalfClosedPeerHasNotForEver(t *testing.T) {
+	const patience = 300 * ms
+	var said atomic.Pointer[time.Time]
+	w := observe(t, keepalive.Config{
+		CloseMode: keepalive.CloseHalf, FarewellTimeout: patience,
+		Farewell: func(any, keepalive.Reason) []byte {
+			now := time.Now()
+			said.Store(&now)
+			return []byte(bye)
+		},
+	}, &app{})
+	c := w.dial(t)
+	got, err := io.ReadAll(c)
+	require.NoError(t, err)
+	require.Equal(t, bye, string(got))
+	end := w.requireEnd(t, c, keepalive.ReasonIdle)
+	require.GreaterOrEqual(t, end.Sub(*said.Load()), patience)
+	require.Eventually(t, func() bool {
+		_, err := c.Write([]byte("x"))
+		return err != nil
+	}, eternal, ms)
+}
+
+func TestHalfClosedPeerMayNotSendForEver(t *testing.T) {
+	modes(t, func(t *testing.T, opts ...gnet.Option) {
+		w := observe(t, keepalive.Config{CloseMode: keepalive.CloseHalf, FarewellTimeout: time.Minute}, &app{}, opts...)
+		c := w.dial(t)
+		requireClosed(t, c)
+		sent, err := io.Copy(c, zeros{})
+		require.Error(t, err)
+		require.Greater(t, sent, int64(maxLinger))
+		require.Less(t, sent, int64(64<<20), "apart from what the kernel has taken")
+		w.requireEnd(t, c, keepalive.ReasonIdle)
+	})
+}
+
+// zeros are bytes without end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// What gnet has in its buffer, since the peer is slow to read, comes before the
+// farewell, and both leave. A peer that has broken no rule gets it without a farewell.
+func TestWhatWasWrittenStillLeaves(t *testing.T) {
+	const size = 32 << 20 // more than sockets take
+	for name, cfg := range map[string]keepalive.Config{
+		"graceful": {Farewell: sayBye},
+		"half":     {Farewell: sayBye, CloseMode: keepalive.CloseHalf},
+		"age":      {MaxAge: timeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg.FarewellTimeout = eternal / 2
+			w := observe(t, cfg, &app{onTraffic: func(c gnet.Conn) gnet.Action {
+				_, _ = c.Discard(-1)
+				_, _ = c.Write(make([]byte, size))
+				return gnet.None
+			}})
+			c := w.dial(t)
+			_, err := c.Write([]byte("all of it, please"))
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return w.app.opened.Load() > 0 && w.k.Len() == 0 }, eternal, ms)
+			got, err := io.ReadAll(c)
+			require.NoError(t, err)
+			if cfg.Farewell != nil {
+				require.True(t, bytes.HasSuffix(got, []byte(bye)))
+				got = got[:len(got)-len(bye)]
+			}
+			require.Len(t, got, size)
+			c.Close()
+			require.Eventually(t, func() bool { return w.app.closed.Load() == 1 }, eternal, ms)
+		})
+	}
+}
+
+// A peer that reads nothing does not keep what was written for it.
+func TestFarewellDoesNotWaitForEver(t *testing.T) {
+	const patience = 300 * ms
+	for _, mode := range []keepalive.CloseMode{keepalive.CloseGraceful, keepalive.CloseHalf} {
+		t.Run(mode.String(), func(t *testing.T) {
+			w := observe(t, keepalive.Config{Farewell: sayBye, CloseMode: mode, FarewellTimeout: patience}, &app{
+				onOpen: func(c gnet.Conn) ([]byte, gnet.Action) { return make([]byte, 32<<20), gnet.None },
+			})
+			c := w.dial(t)
+			begin := time.Now()
+			end := w.requireEnd(t, c, keepalive.ReasonIdle)
+			require.GreaterOrEqual(t, end.Sub(begin), timeout)
+			require.Less(t, end.Sub(begin), eternal/2)
+		})
+	}
+}
+
+// Update can make half of a close of those that were opened when it was whole.
+func TestHalfCloseAfterUpdate(t *testing.T) {
+	var heard atomic.Int64
+	w := observe(t, keepalive.Config{Activity: keepalive.ActivityManual}, &app{
+		onTraffic: func(gnet.Conn) gnet.Action { heard.Add(1); return gnet.None },
+	})
+	c := w.dial(t)
+	require.Eventually(t, func() bool { return w.k.Len() == 1 }, eternal, ms)
+	cfg := w.k.Config()
+	cfg.CloseMode, cfg.FarewellTimeout = keepalive.CloseHalf, eternal
+	require.NoError(t, w.k.Update(cfg))
+	requireClosed(t, c)
+	_, err := c.Write([]byte("and another thing"))
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	w.requireEnd(t, c, keepalive.ReasonIdle)
+	require.Zero(t, heard.Load())
+}
+
+// A callback runs in the event loop, so it can close the connection that it is called
+// for.
+func TestCallbackMayCloseTheConnection(t *testing.T) {
+	closeIt := func(conn any) { c := conn.(gnet.Conn); _ = c.EventLoop().Close(c) }
+	for name, cfg := range map[string]keepalive.Config{
+		"OnIdle": {OnIdle: func(conn any, _ keepalive.Reason) keepalive.Verdict { closeIt(conn); return keepalive.Close }},
+		"OnIdle extends": {OnIdle: func(conn any, _ keepalive.Reason) keepalive.Verdict {
+			closeIt(conn)
+			return keepalive.Extend(time.Minute)
+		}},
+		"OnIdle/ReadIdle": {Timeout: time.Minute, Tick: 10 * ms, ReadIdle: timeout, OnIdle: func(conn any, _ keepalive.Reason) keepalive.Verdict {
+			closeIt(conn)
+			return keepalive.Close
+		}},
+		"Probe":          {Probe: func(conn any) error { closeIt(conn); return nil }},
+		"Probe fails":    {Probe: func(conn any) error { closeIt(conn); return io.ErrClosedPipe }},
+		"OnMaxAge":       {MaxAge: timeout, OnMaxAge: closeIt},
+		"OnMaxAge/grace": {MaxAge: timeout, MaxAgeGrace: timeout, OnMaxAge: closeIt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := observe(t, cfg, &app{})
+			c := w.dial(t)
+			requireClosed(t, c)
+			w.requireEnd(t, c, keepalive.ReasonLocal)
+		})
+	}
+}
+
+// The engine stops while connections wait for their peers' last words.
+func TestEngineStopsWhileConnectionsLinger(t *testing.T) {
+	modes(t, func(t *testing.T, opts ...gnet.Option) {
+		w := observe(t, keepalive.Config{CloseMode: keepalive.CloseHalf, FarewellTimeout: time.Minute, Farewell: sayBye}, &app{}, opts...)
+		conns := make([]net.Conn, 50)
+		for i := range conns {
+			conns[i] = w.dial(t)
+		}
+		for _, c := range conns {
+			got, err := io.ReadAll(c)
+			require.NoError(t, err)
+			require.Equal(t, bye, string(got))
+		}
+		require.Zero(t, w.app.closed.Load())
+		w.stop(t)
+		for _, c := range conns {
+			w.requireEnd(t, c, keepalive.ReasonIdle)
+		}
+	})
+}
+
+// The engine stops between the end of the connection and that of its time to linger.
+func TestLingerOutlivesTheEngine(t *testing.T) {
+	w := observe(t, keepalive.Config{CloseMode: keepalive.CloseHalf, FarewellTimeout: 200 * ms}, &app{})
+	c := w.dial(t)
+	requireClosed(t, c)
+	w.stop(t)
+	w.requireEnd(t, c, keepalive.ReasonIdle)
+	time.Sleep(300 * ms) // the timer fires for an engine that is gone
+}
+
+func TestFarewellKnowsTheReason(t *testing.T) {
+	var said atomic.Value
+	w := observe(t, keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, MaxAge: timeout, Farewell: func(_ any, r keepalive.Reason) []byte {
+		said.Store(r)
+		return []byte("bye: " + r.String())
+	}}, &app{})
+	c := w.dial(t)
+	got, err := io.ReadAll(c)
+	require.NoError(t, err)
+	require.Equal(t, "bye: max_age", string(got))
+	require.Equal(t, keepalive.ReasonMaxAge, said.Load())
+	w.requireEnd(t, c, keepalive.ReasonMaxAge)
+}

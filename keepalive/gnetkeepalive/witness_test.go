@@ -1,0 +1,150 @@
+package gnetkeepalive
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+// witness is an engine with a Keeper that notes how its connections end.
+type witness struct {
+	*engine
+	app *app
+	k   *keepalive.Keeper
+
+	mu   sync.Mutex
+	ends map[string]*ending // by the peer's address
+}
+
+// ending is how one connection has ended: what the handler got and what the config's
+// OnClose got, in all, since each must be told once.
+type ending struct {
+	errs    []error
+	reasons []keepalive.Reason
+	at      time.Time
+}
+
+// observe starts an engine on TCP with a Keeper, both of which tell the witness. When
+// the test is over, nothing must be left of its connections.
+func observe(t testing.TB, cfg keepalive.Config, a *app, opts ...gnet.Option) *witness {
+	return observeOn(t, "tcp://127.0.0.1:0", cfg, a, opts...)
+}
+
+func observeOn(t testing.TB, addr string, cfg keepalive.Config, a *app, opts ...gnet.Option) *witness {
+	w := &witness{app: a, ends: make(map[string]*ending)}
+	onClose, ended := cfg.OnClose, a.onClose
+	cfg.OnClose = func(conn any, r keepalive.Reason) {
+		w.note(conn.(gnet.Conn), func(e *ending) { e.reasons = append(e.reasons, r) })
+		if onClose != nil {
+			onClose(conn, r)
+		}
+	}
+	a.onClose = func(c gnet.Conn, err error) gnet.Action {
+		w.note(c, func(e *ending) { e.errs, e.at = append(e.errs, err), time.Now() })
+		if ended != nil {
+			return ended(c, err)
+		}
+		return gnet.None
+	}
+	w.k = newKeeper(t, cfg)
+	w.engine = startOn(t, addr, a, w.k, opts...)
+	t.Cleanup(func() { w.requireNothingLeft(t) })
+	return w
+}
+
+func (w *witness) note(c gnet.Conn, add func(*ending)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	peer := peerOf(c.RemoteAddr())
+	if w.ends[peer] == nil {
+		w.ends[peer] = new(ending)
+	}
+	add(w.ends[peer])
+}
+
+// endOf returns how the connection of a client has ended so far.
+func (w *witness) endOf(c net.Conn) ending {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e := w.ends[peerOf(c.LocalAddr())]; e != nil {
+		return *e
+	}
+	return ending{}
+}
+
+// peerOf names a client by its address. Those of Unix sockets have none, so a test has
+// only one.
+func peerOf(addr net.Addr) string {
+	if addr.Network() == "unix" {
+		return "unix"
+	}
+	return addr.String()
+}
+
+// requireEnd waits until the connection of a client has ended, requires that all who
+// are to know have been told once, and why, and returns when the handler was.
+func (w *witness) requireEnd(t testing.TB, c net.Conn, reason keepalive.Reason) time.Time {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(w.endOf(c).reasons) > 0 }, eternal, ms)
+	end := w.endOf(c)
+	require.Equal(t, []keepalive.Reason{reason}, end.reasons)
+	require.Len(t, end.errs, 1)
+	require.Positive(t, w.k.Stats().Closed[reason])
+	switch err := end.errs[0]; reason {
+	case keepalive.ReasonPeer:
+		require.Error(t, err)
+	case keepalive.ReasonLocal:
+		require.NoError(t, err)
+	default:
+		require.ErrorIs(t, err, reason)
+		require.ErrorIs(t, err, net.ErrClosed)
+		require.Equal(t, reason.Timeout(), errors.Is(err, os.ErrDeadlineExceeded))
+	}
+	return end.at
+}
+
+// requireNothingLeft waits until the last connection has gone, and its loop with it.
+func (w *witness) requireNothingLeft(t testing.TB) {
+	require.Eventually(t, func() bool { return w.k.Len() == 0 }, eternal, ms, "no connection is left")
+	require.Eventually(t, func() bool {
+		l := loopsOf(w.k)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.of) == 0
+	}, eternal, ms, "no loop is remembered")
+	require.Equal(t, w.app.opened.Load(), w.app.closed.Load(), "the handler hears of each end")
+}
+
+// keepSaying says a word for so long, eight times per timeout, and returns when it
+// began to say the last one.
+func keepSaying(t testing.TB, c net.Conn, d time.Duration) (last time.Time) {
+	t.Helper()
+	for begin := time.Now(); time.Since(begin) < d; {
+		time.Sleep(beat)
+		last = time.Now()
+		say(t, c, "beat")
+	}
+	return last
+}
+
+// where returns the server's side of connections, in the order in which they came.
+func where(a *app) <-chan gnet.Conn {
+	conns := make(chan gnet.Conn, 100)
+	inner := a.onOpen
+	a.onOpen = func(c gnet.Conn) ([]byte, gnet.Action) {
+		conns <- c
+		if inner != nil {
+			return inner(c)
+		}
+		return nil, gnet.None
+	}
+	return conns
+}
