@@ -1,0 +1,118 @@
+package gnetkeepalive
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+// Both reach a connection that is touched all the time within the old timeout.
+func TestUpdate(t *testing.T) {
+	for _, activity := range activities() {
+		for name, change := range map[string]struct{ from, to time.Duration }{
+			"shorter": {1600 * ms, timeout},
+			"longer":  {timeout, 1200 * ms},
+		} {
+			t.Run(name+"/"+activity.String(), func(t *testing.T) {
+				w := observe(t, keepalive.Config{Timeout: change.from, Tick: 10 * ms, Activity: activity}, &app{})
+				c := w.dial(t)
+				say(t, c, "hello")
+				cfg := w.k.Config()
+				cfg.Timeout = change.to
+				require.NoError(t, w.k.Update(cfg))
+				last := keepSaying(t, c, change.from+beat)
+				lived := requireClosed(t, c).Sub(last)
+				require.GreaterOrEqual(t, lived, change.to)
+				if change.to < change.from {
+					require.Less(t, lived, change.from)
+				}
+				w.requireEnd(t, c, keepalive.ReasonIdle)
+			})
+		}
+	}
+}
+
+// What was off before.
+func TestUpdateBringsMaxAge(t *testing.T) {
+	w := observe(t, keepalive.Config{}, &app{})
+	c := w.dial(t)
+	say(t, c, "hello")
+	cfg := w.k.Config()
+	cfg.MaxAge = 50 * ms
+	require.NoError(t, w.k.Update(cfg))
+	for err := error(nil); err == nil; {
+		_, err = c.Write([]byte("x"))
+		time.Sleep(ms)
+	}
+	w.requireEnd(t, c, keepalive.ReasonMaxAge)
+	require.Error(t, w.k.Update(keepalive.Config{Timeout: timeout, Tick: 20 * ms}))
+}
+
+// The context of a connection is done before the handler hears of the end.
+func TestContext(t *testing.T) {
+	a := &app{}
+	ctxs := make(chan context.Context, 1)
+	done := make(chan bool, 1)
+	a.onTraffic = func(c gnet.Conn) gnet.Action {
+		ctx := a.keeper.Context(c)
+		if ctx != a.keeper.Context(c) {
+			t.Error("not the same")
+		}
+		c.SetContext(ctx)
+		ctxs <- ctx
+		if buf, _ := c.Next(-1); string(buf) == "close" {
+			return gnet.Close
+		}
+		return gnet.None
+	}
+	a.onClose = func(c gnet.Conn, err error) gnet.Action {
+		ctx := c.Context().(context.Context)
+		if err != nil && !errors.Is(err, io.EOF) && context.Cause(ctx) != err {
+			t.Errorf("%v, and not %v", context.Cause(ctx), err)
+		}
+		done <- ctx.Err() != nil
+		return gnet.None
+	}
+	w := observe(t, keepalive.Config{}, a)
+	for reason, end := range map[keepalive.Reason]func(c net.Conn){
+		keepalive.ReasonIdle:  func(net.Conn) {},
+		keepalive.ReasonPeer:  func(c net.Conn) { require.NoError(t, c.(*net.TCPConn).CloseWrite()) },
+		keepalive.ReasonLocal: func(c net.Conn) { _, _ = c.Write([]byte("close")) },
+	} {
+		c := w.dial(t)
+		_, err := c.Write([]byte("hello"))
+		require.NoError(t, err)
+		ctx := <-ctxs
+		require.NoError(t, ctx.Err())
+		end(c)
+		<-ctx.Done()
+		require.Equal(t, reason, context.Cause(ctx))
+		w.requireEnd(t, c, reason)
+		require.Equal(t, reason == keepalive.ReasonIdle, <-done)
+		if reason == keepalive.ReasonLocal {
+			<-ctxs
+		}
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	w := observe(t, keepalive.Config{DryRun: true, Advise: true}, &app{})
+	c := w.dial(t)
+	for n := uint64(1); n <= 2; n++ {
+		say(t, c, "hello")
+		require.Eventually(t, func() bool { return w.k.Stats().WouldClose[keepalive.ReasonIdle] == n }, eternal, ms)
+		require.Eventually(t, func() bool { return w.k.Advice().WouldClose(1.5) == n }, eternal, ms)
+	}
+	say(t, c, "still here")
+	c.Close()
+	w.requireEnd(t, c, keepalive.ReasonPeer)
+	require.Zero(t, w.k.Stats().Closed[keepalive.ReasonIdle])
+}
