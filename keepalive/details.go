@@ -33,7 +33,7 @@ type details struct {
 	stamp uint64
 
 	// Ticks on which something is due whether it is touched or not, or never.
-	born   uint64
+	born   uint64 // by then it was
 	ages   uint64 // MaxAge, and then the end of the grace
 	rates  uint64 // the end of the window for MinBeat and MinRate
 	idles  uint64 // ReadIdle and WriteIdle
@@ -78,8 +78,7 @@ func (k *Keeper) detailsOf(g *Guard) *details {
 	if d := g.details.Load(); d != nil {
 		return d
 	}
-	now := k.pool.Now()
-	d := &details{born: now, ages: never, rates: never, idles: never, dooms: never}
+	d := &details{born: k.pool.TickIn(0), ages: never, rates: never, idles: never, dooms: never}
 	d.lookBy.Store(never)
 	d.prepare(k, k.policy.Load(), g)
 	if !g.details.CompareAndSwap(nil, d) {
@@ -92,7 +91,6 @@ func (k *Keeper) detailsOf(g *Guard) *details {
 func (d *details) prepare(k *Keeper, p *policy, g *Guard) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := k.pool.Now()
 	d.ages, d.rates, d.idles = never, never, never
 	if p.MaxAge > 0 {
 		d.ages = d.born + k.ticks(p.maxAge(g))
@@ -101,10 +99,10 @@ func (d *details) prepare(k *Keeper, p *policy, g *Guard) {
 		}
 	}
 	if p.MinBeat > 0 || p.MinRate > 0 {
-		d.openWindow(k, now)
+		d.openWindow(k, k.pool.Now())
 	}
 	if p.ReadIdle > 0 || p.WriteIdle > 0 {
-		d.idles = now + k.ticks(least(p.ReadIdle, p.WriteIdle))
+		d.idles = k.pool.TickIn(least(p.ReadIdle, p.WriteIdle))
 	}
 	d.generation.Store(p.generation)
 	d.plan()
@@ -172,14 +170,14 @@ func (k *Keeper) postpone(g *Guard, s stage, count uint8, why Reason, more time.
 	return ok
 }
 
-// ticks returns how many ticks from now on a time is over for certain.
+// ticks returns how many ticks are at least as long as d.
 func (k *Keeper) ticks(d time.Duration) uint64 {
 	tick := k.pool.Tick()
 	n := uint64(d / tick)
 	if d%tick > 0 {
 		n++
 	}
-	return n + 1
+	return n
 }
 
 // least returns the shorter of two durations that are not 0.

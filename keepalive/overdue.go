@@ -37,7 +37,7 @@ func (k *Keeper) overdue(p *policy, g *Guard, d *details, ask func() Heard) Reas
 	}
 	if reason != 0 {
 		if wait := k.turn(p, false); wait > 0 {
-			d.condemn(reason, now+k.ticks(wait))
+			d.condemn(reason, k.pool.TickIn(wait))
 			return 0
 		}
 		return reason
@@ -64,7 +64,7 @@ func (k *Keeper) aged(p *policy, g *Guard, d *details) Reason {
 	tell := !d.aged
 	d.aged = true
 	if d.ages = never; tell && p.MaxAgeGrace > 0 {
-		d.ages = k.pool.Now() + k.ticks(p.MaxAgeGrace)
+		d.ages = k.pool.TickIn(p.MaxAgeGrace)
 	}
 	grace := d.ages != never
 	d.mu.Unlock()
@@ -152,7 +152,7 @@ func (k *Keeper) judgeIdles(p *policy, g *Guard, d *details, heard Heard) Reason
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.idles = never; left > 0 {
-		d.idles = k.pool.Now() + k.ticks(left)
+		d.idles = k.pool.TickIn(left)
 	}
 	return 0
 }

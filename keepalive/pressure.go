@@ -23,7 +23,7 @@ func (k *Keeper) measurePressure(p *policy) {
 		return
 	}
 	now, last := k.pool.Now()+1, k.pressure.measured.Load()
-	if last != 0 && now < last+k.ticks(time.Second)-1 || !k.pressure.measured.CompareAndSwap(last, now) {
+	if last != 0 && now < last+k.ticks(time.Second) || !k.pressure.measured.CompareAndSwap(last, now) {
 		return
 	}
 	used := 0.0

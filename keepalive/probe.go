@@ -24,7 +24,7 @@ func (k *Keeper) probe(p *policy, g *Guard, number int) Reason {
 	k.probes.Add(1)
 	wait := p.scaled(p.ProbeTimeout, k.timeoutOf(p, d))
 	d.mu.Lock()
-	d.answerBy = k.pool.Now() + k.ticks(wait)
+	d.answerBy = k.pool.TickIn(wait)
 	d.mu.Unlock()
 	k.postpone(g, probing, uint8(number), ReasonNoAnswer, k.untilAsked(p, wait))
 	return 0

@@ -191,6 +191,10 @@ func (p *Pool[V]) Counted(d time.Duration) time.Duration { return p.wheel.Counte
 // Now returns the number of the tick that the pool has reached, for Config.Limit.
 func (p *Pool[V]) Now() uint64 { return p.wheel.Now() }
 
+// TickIn returns the number of a tick that begins when d has passed from now, the first
+// or the one after it.
+func (p *Pool[V]) TickIn(d time.Duration) uint64 { return p.wheel.TickIn(d) }
+
 // Stats returns the figures of the pool's wheel.
 func (p *Pool[V]) Stats() wheel.Stats { return p.wheel.Stats() }
 

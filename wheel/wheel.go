@@ -204,6 +204,15 @@ func (w *WheelOf[V]) OnEnd(f func()) {
 // Now returns the number of the tick that the hand has reached.
 func (w *WheelOf[V]) Now() uint64 { return w.clock.now.Load() }
 
+// TickIn returns the number of a tick that begins when d has passed from now, the first
+// or, while the hand is late, the one after it. It asks the clock: counted from Now it
+// could be too early by as much as the hand is late.
+func (w *WheelOf[V]) TickIn(d time.Duration) uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.clock.now.Load() + w.ticksFromNow(d) + 1
+}
+
 // Stop ends all timers without running them and waits until the hand has gone.
 // Functions that are running then are not waited for. It may be called more than
 // once, and from such a function.

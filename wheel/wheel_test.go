@@ -726,3 +726,24 @@ func TestAwaitForEver(t *testing.T) {
 	r.wheel.advance()
 	require.Zero(t, r.wheel.dueLen())
 }
+
+// However late the hand is.
+func TestTickIn(t *testing.T) {
+	r := newRig(t, 10*ms, []int{16})
+	for _, at := range []struct {
+		now, d time.Duration
+		tick   uint64
+	}{
+		{0, 0, 0 + 1},
+		{3 * ms, 7 * ms, 1},
+		{3 * ms, 7*ms + 1, 2},
+		{38 * ms, 0, 4},
+		{38 * ms, 2 * ms, 5},
+		{38 * ms, 3 * ms, 5},
+		{38 * ms, -time.Hour, 4},
+	} {
+		r.now = at.now
+		require.Equal(t, at.tick, r.wheel.TickIn(at.d), "%v after %v", at.d, at.now)
+	}
+	require.Zero(t, r.wheel.Now())
+}
