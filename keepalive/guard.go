@@ -51,11 +51,18 @@ type Guarded interface {
 // connection will live until then; false means that it had been closed, or its
 // expiry been decided, or that nobody guards it.
 func (g *Guard) Touch() bool {
-	if g.marks.Load()&markCounts != 0 {
-		g.details.Load().beats.Add(1)
-	}
+	g.count()
 	return g.member.Touch()
 }
+
+// count counts a touch where that is wanted. It is inlined, and so is not Touch.
+func (g *Guard) count() {
+	if g.marks.Load()&markCounts != 0 {
+		g.countBeat()
+	}
+}
+
+func (g *Guard) countBeat() { g.details.Load().beats.Add(1) }
 
 // Heard is Touch for bytes, which are life but no heartbeat: see Config.MinBeat.
 func (g *Guard) Heard() { g.member.Touch() }
@@ -82,11 +89,14 @@ func (g *Guard) setReason(r Reason) { g.marks.Or(uint32(r) << reasonShift) }
 // connections that are long closed, and takes some nanoseconds.
 func Touch(conn any) bool {
 	if c, ok := conn.(*socketHalfConn); ok { // of TCP: without a detour
-		return c.guard.Touch()
+		c.guard.count()
+		return c.guard.member.Touch()
 	}
 	if c, ok := conn.(interface{ SafeContext() any }); ok { // of gnet
-		if g, ok := c.SafeContext().(Guarded); ok {
-			return g.Guarded().Touch()
+		if found, ok := c.SafeContext().(Guarded); ok {
+			g := found.Guarded()
+			g.count()
+			return g.member.Touch()
 		}
 	}
 	g := guardOf(conn)

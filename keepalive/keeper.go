@@ -82,8 +82,12 @@ func New(cfg Config) (*Keeper, error) {
 // Touch is the package function [Touch] for a connection of this Keeper. It
 // reports false for those of others.
 func (k *Keeper) Touch(conn any) bool {
-	g := k.guardOf(conn)
-	return g != nil && g.Touch()
+	g := guardOf(conn)
+	if g == nil || !k.pool.Has(&g.member) {
+		return false
+	}
+	g.count()
+	return g.member.Touch()
 }
 
 // Len returns how many connections are guarded.
