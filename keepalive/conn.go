@@ -56,6 +56,8 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	_, halves := inner.(interface{ CloseWrite() error })
 	_, socket := inner.(syscall.Conn)
 	switch {
+	case halves && socket && k.policy.Load().MinBeat > 0:
+		c = new(countedConn)
 	case halves && socket:
 		c = new(socketHalfConn)
 	case halves:
@@ -269,6 +271,10 @@ type rawConn struct{ syscall.RawConn }
 
 // socketHalfConn is both, such as one of TCP.
 type socketHalfConn struct{ socketConn }
+
+// countedConn is one whose heartbeats are counted. It has a type of its own so that
+// Touch need not ask the others.
+type countedConn struct{ socketHalfConn }
 
 func (c *socketHalfConn) CloseRead() error  { return c.closeRead() }
 func (c *socketHalfConn) CloseWrite() error { return c.closeWrite() }

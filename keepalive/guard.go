@@ -88,8 +88,7 @@ func (g *Guard) setReason(r Reason) { g.marks.Or(uint32(r) << reasonShift) }
 // guards it. It may be called by several goroutines at the same time, also for
 // connections that are long closed, and takes some nanoseconds.
 func Touch(conn any) bool {
-	if c, ok := conn.(*socketHalfConn); ok { // of TCP: without a detour
-		c.guard.count()
+	if c, ok := conn.(*socketHalfConn); ok { // of TCP, and not counted: without a detour
 		return c.guard.member.Touch()
 	}
 	if c, ok := conn.(interface{ SafeContext() any }); ok { // of gnet
