@@ -44,9 +44,14 @@ func (k *Keeper) hand(g *Guard) {
 		d.Due(k, g.conn)
 		return
 	}
-	// What Touch looks for is not there any more, so nobody can have touched it:
-	// it must not be closed for that.
-	if _, ok := g.member.Remove(); ok {
+	k.Lose(g)
+}
+
+// Lose ends the guarding of a connection that has lost its guard: what Touch looks for
+// is not there any more, so nobody can have touched it, and it must not be closed for
+// that. Adapters call it where they find out.
+func (k *Keeper) Lose(g *Guard) {
+	if k.Release(g) {
 		k.forget(g, ErrNotGuarded)
 		k.log.Error("keepalive: a connection has lost its guard; it stays open, unguarded",
 			"conn", fmt.Sprintf("%T", g.conn))

@@ -17,6 +17,9 @@ func (k *Keeper) overdue(p *policy, g *Guard, d *details, ask func() Heard) Reas
 	}
 	d.mu.Unlock()
 	if reason != 0 {
+		if k.rescued(p, g, d, reason, ask) {
+			return 0
+		}
 		return reason
 	}
 	if due[0] {
@@ -48,13 +51,33 @@ func (k *Keeper) overdue(p *policy, g *Guard, d *details, ask func() Heard) Reas
 	return 0
 }
 
-// condemn has a connection closed on a tick, whatever its peer says until then.
+// condemn has a connection closed on a tick, whatever its peer says until then, apart
+// from what rescued says.
 func (d *details) condemn(reason Reason, tick uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.doom, d.dooms = reason, tick
 	d.ages, d.rates, d.idles = never, never, never
 	d.plan()
+}
+
+// rescued reports whether a connection that has waited for its turn to be closed has got
+// meanwhile what it was to be closed for the lack of.
+func (k *Keeper) rescued(p *policy, g *Guard, d *details, doom Reason, ask func() Heard) bool {
+	rescued := false
+	switch doom {
+	case ReasonReadIdle:
+		received := ask().received
+		rescued = received >= 0 && received < p.ReadIdle
+	case ReasonWriteIdle:
+		sent := ask().sent
+		rescued = sent >= 0 && sent < p.WriteIdle
+	}
+	if rescued {
+		d.condemn(0, never)
+		d.prepare(k, p, g)
+	}
+	return rescued
 }
 
 // aged tells a connection that is as old as it may become, and returns ReasonMaxAge

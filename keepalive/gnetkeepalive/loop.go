@@ -188,7 +188,7 @@ func (l *loop) decide(batch []silent) error {
 		if !s.isOpen() {
 			// Closed meanwhile, and its descriptor may be somebody else's; or the
 			// guard was overwritten, and nobody can have touched it.
-			l.keeper.Release(&s.guard.Guard)
+			l.keeper.Lose(&s.guard.Guard)
 			continue
 		}
 		if !l.keeper.Expire(&s.guard.Guard, func() keepalive.Heard { return l.ask(s) }) {

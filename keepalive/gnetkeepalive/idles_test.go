@@ -1,0 +1,181 @@
+package gnetkeepalive
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+// requireSocketsTell skips a test of what only sockets know: when bytes last came and
+// went.
+func requireSocketsTell(t *testing.T) {
+	if err := (keepalive.Config{Activity: keepalive.ActivityKernel}).Validate(); err != nil {
+		t.Skip(err)
+	}
+}
+
+// The server talks all the time, which counts, and hears nothing.
+func TestReadIdle(t *testing.T) {
+	requireSocketsTell(t)
+	a := &app{}
+	conns := where(a)
+	w := observe(t, keepalive.Config{
+		Timeout: time.Minute, Tick: 10 * ms, Activity: keepalive.ActivityReadWrite, ReadIdle: timeout,
+	}, a)
+	c := w.dial(t)
+	conn := <-conns
+	stop := make(chan bool)
+	var news sync.WaitGroup
+	news.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(beat):
+				_ = conn.AsyncWrite([]byte("news"), nil)
+			}
+		}
+	})
+	begin := time.Now()
+	for time.Since(begin) < 2*timeout {
+		time.Sleep(beat)
+		_, err := c.Write([]byte("x"))
+		require.NoError(t, err)
+	}
+	last := time.Now()
+	_, err := c.Write([]byte("x"))
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, c)
+	require.GreaterOrEqual(t, w.requireEnd(t, c, keepalive.ReasonReadIdle).Sub(last), timeout)
+	close(stop)
+	news.Wait()
+}
+
+// The peer talks all the time, and gets no answer any more.
+func TestWriteIdle(t *testing.T) {
+	requireSocketsTell(t)
+	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
+		if buf, _ := c.Next(-1); string(buf) == "ask" {
+			_, _ = c.Write([]byte("yes"))
+		}
+		return gnet.None
+	}}
+	w := observe(t, keepalive.Config{Tick: 10 * ms, Timeout: time.Minute, WriteIdle: timeout}, a)
+	c := w.dial(t)
+	var last time.Time
+	for range 16 {
+		time.Sleep(beat)
+		last = time.Now()
+		require.Equal(t, "yes", ask(t, c, "ask"))
+	}
+	for err := error(nil); err == nil; { // until the server closes it
+		_, err = c.Write([]byte("tell"))
+		time.Sleep(10 * ms)
+	}
+	require.GreaterOrEqual(t, w.requireEnd(t, c, keepalive.ReasonWriteIdle).Sub(last), timeout)
+}
+
+// A large answer to a slow peer is no silence of ours as long as it gets on. gnet has
+// it in its buffer, and nobody writes meanwhile.
+func TestSlowLargeWriteIsNoIdle(t *testing.T) {
+	requireSocketsTell(t)
+	const size, step = 16 << 20, 128 << 10
+	w := observe(t, keepalive.Config{Tick: 10 * ms, Timeout: time.Minute, WriteIdle: timeout}, &app{
+		onTraffic: func(c gnet.Conn) gnet.Action {
+			_, _ = c.Discard(-1)
+			_, _ = c.Write(make([]byte, size))
+			return gnet.None
+		},
+	}, gnet.WithSocketSendBuffer(64<<10))
+	c := w.dial(t)
+	require.NoError(t, c.(*net.TCPConn).SetReadBuffer(64<<10))
+	_, err := c.Write([]byte("all of it, please"))
+	require.NoError(t, err)
+	begin := time.Now()
+	for range size / step {
+		_, err := io.CopyN(io.Discard, c, step)
+		require.NoError(t, err)
+		time.Sleep(10 * ms)
+	}
+	require.Greater(t, time.Since(begin), 3*timeout)
+	requireClosed(t, c)
+	w.requireEnd(t, c, keepalive.ReasonWriteIdle)
+}
+
+// One that waits for its turn to be closed and is heard meanwhile stays.
+func TestTurnIsNoEndForThoseWhoAreHeard(t *testing.T) {
+	requireSocketsTell(t)
+	const conns, pace = 12, 10
+	for name, cfg := range map[string]keepalive.Config{
+		"idle":      {},
+		"read_idle": {Timeout: time.Minute, Tick: 10 * ms, ReadIdle: timeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg.MaxClosePerSecond = pace
+			w := observe(t, cfg, &app{})
+			for range conns {
+				say(t, w.dial(t), "hello")
+			}
+			late := w.dial(t)
+			say(t, late, "hello")
+			require.Eventually(t, func() bool { return w.app.closed.Load() >= conns/2 }, eternal, ms)
+			begin := time.Now()
+			for w.app.closed.Load() < conns-1 {
+				say(t, late, "still here")
+				time.Sleep(10 * ms)
+			}
+			require.Less(t, time.Since(begin), eternal/2)
+			last := keepSaying(t, late, timeout+10*beat)
+			requireClosed(t, late)
+			reason := keepalive.ReasonIdle
+			if cfg.ReadIdle > 0 {
+				reason = keepalive.ReasonReadIdle
+			}
+			require.GreaterOrEqual(t, w.requireEnd(t, late, reason).Sub(last), timeout)
+		})
+	}
+}
+
+// Rates are measured over ten seconds, so this is the slowest test.
+func TestRates(t *testing.T) {
+	requireSocketsTell(t)
+	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
+		if buf, _ := c.Next(-1); buf[0] == 'b' {
+			keepalive.Touch(c)
+		}
+		return gnet.None
+	}}
+	w := observe(t, keepalive.Config{
+		Timeout: time.Minute, Tick: 50 * ms, MinBeat: 100 * ms, MinRate: 1000, Strikes: 1,
+	}, a)
+	begin := time.Now()
+	var wg sync.WaitGroup
+	talk := func(every time.Duration, word []byte) net.Conn {
+		c := w.dial(t)
+		wg.Go(func() {
+			for time.Since(begin) < 12*time.Second {
+				if _, err := c.Write(word); err != nil {
+					return
+				}
+				time.Sleep(every)
+			}
+		})
+		return c
+	}
+	data := make([]byte, 10_000)
+	beat := append([]byte("b"), data[:1000]...)
+	good, often, slow, much, silent := talk(400*ms, beat), talk(20*ms, beat), talk(400*ms, data[:1]), talk(20*ms, data), w.dial(t)
+	wg.Wait()
+	require.GreaterOrEqual(t, w.requireEnd(t, often, keepalive.ReasonTooMany).Sub(begin), 10*time.Second)
+	require.GreaterOrEqual(t, w.requireEnd(t, slow, keepalive.ReasonTooSlow).Sub(begin), 10*time.Second)
+	for _, c := range []net.Conn{good, much, silent} {
+		require.Empty(t, w.endOf(c))
+	}
+}

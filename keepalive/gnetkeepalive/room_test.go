@@ -1,0 +1,246 @@
+package gnetkeepalive
+
+import (
+	"io"
+	"math"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/pool"
+)
+
+// evictable is how many members a pool may have on their way out.
+const evictable = 64
+
+// Each newcomer takes the place of the one that has been silent for longest. Those
+// that talk are never that one.
+func TestEvictionInAStorm(t *testing.T) {
+	const capacity, talkers, storm = 40, 8, 600
+	modes(t, func(t *testing.T, opts ...gnet.Option) {
+		for _, activity := range activities() {
+			var most atomic.Int64
+			a := &app{}
+			a.onOpen = func(gnet.Conn) ([]byte, gnet.Action) {
+				n := a.opened.Load() - a.closed.Load()
+				for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+				}
+				return []byte("welcome"), gnet.None
+			}
+			w := observe(t, keepalive.Config{
+				Timeout: time.Minute, Tick: 10 * ms, Activity: activity,
+				MaxConns: capacity, Full: pool.EvictIdlest, EvictMinIdle: timeout,
+			}, a, opts...)
+			var talking sync.WaitGroup
+			stop := make(chan bool)
+			for range talkers {
+				c := w.dial(t)
+				say2(t, c, "welcome", "hello")
+				talking.Go(func() {
+					buf := make([]byte, 4)
+					for {
+						select {
+						case <-stop:
+							return
+						case <-time.After(beat / 2):
+						}
+						_, err := c.Write([]byte("beat"))
+						if err == nil {
+							_, err = io.ReadFull(c, buf)
+						}
+						if err != nil {
+							t.Errorf("one that talks: %v", err)
+							return
+						}
+					}
+				})
+			}
+			for range capacity - talkers {
+				w.dial(t)
+			}
+			require.Eventually(t, func() bool { return w.k.Len() == capacity }, eternal, ms)
+			time.Sleep(timeout + 50*ms)
+			var coming sync.WaitGroup
+			for range 4 {
+				coming.Go(func() {
+					for range storm / 4 {
+						c, err := net.Dial("tcp", w.addr.String())
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						t.Cleanup(func() { c.Close() })
+						time.Sleep(ms)
+					}
+				})
+			}
+			coming.Wait()
+			closed := func() uint64 { return w.k.Stats().Closed[keepalive.ReasonEvicted] }
+			require.Eventually(t, func() bool {
+				return w.app.opened.Load()+int64(w.k.Stats().Closed[keepalive.ReasonFull]) == capacity+storm
+			}, eternal, ms)
+			close(stop)
+			talking.Wait()
+			require.GreaterOrEqual(t, closed(), uint64(capacity-talkers), "those that were silent")
+			require.LessOrEqual(t, most.Load(), int64(capacity+evictable))
+			require.Eventually(t, func() bool { return w.k.Len() <= capacity }, eternal, ms)
+		}
+	})
+}
+
+// It is the idlest, but its peer has said something that nobody has read yet.
+func TestUnreadBytesPreventEviction(t *testing.T) {
+	for _, activity := range activities() {
+		t.Run(activity.String(), func(t *testing.T) {
+			a := &app{}
+			first := make(chan net.Conn, 1)
+			opened := make(chan bool, 2)
+			a.onOpen = func(c gnet.Conn) ([]byte, gnet.Action) {
+				if a.opened.Load() == 2 { // and the first is on its way out
+					c1 := <-first
+					if _, err := c1.Write([]byte("wait!")); err != nil {
+						t.Error(err)
+					}
+					for deciding := false; !deciding; time.Sleep(ms) {
+						ls := loopsOf(a.keeper)
+						ls.mu.Lock()
+						l := ls.of[c.EventLoop()]
+						ls.mu.Unlock()
+						l.mu.Lock()
+						deciding = l.draining && len(l.waiting) == 0 // it is sent
+						l.mu.Unlock()
+					}
+					time.Sleep(10 * ms) // so it comes before that is read
+				}
+				opened <- true
+				return nil, gnet.None
+			}
+			w := observe(t, keepalive.Config{
+				Timeout: time.Minute, Tick: 10 * ms, Activity: activity,
+				MaxConns: 1, Full: pool.EvictIdlest, EvictMinIdle: timeout,
+			}, a, gnet.WithNumEventLoop(1))
+			silent := w.dial(t)
+			first <- silent
+			<-opened
+			time.Sleep(2 * timeout)
+			w.dial(t)
+			<-opened
+			buf := make([]byte, 5)
+			_, err := io.ReadFull(silent, buf)
+			require.NoError(t, err)
+			require.Equal(t, "wait!", string(buf))
+			say(t, silent, "still here")
+			require.Zero(t, w.k.Stats().Closed[keepalive.ReasonEvicted])
+			require.Equal(t, 2, w.k.Len())
+		})
+	}
+}
+
+func TestNobodyIsIdleEnoughToBeEvicted(t *testing.T) {
+	w := observe(t, keepalive.Config{
+		Timeout: time.Minute, Tick: 10 * ms, MaxConns: 1, Full: pool.EvictIdlest, EvictMinIdle: 20 * time.Second,
+	}, &app{onRefuse: func(_ gnet.Conn, r keepalive.Reason) []byte { return []byte(r.String()) }})
+	c := w.dial(t)
+	say(t, c, "hello")
+	got, err := io.ReadAll(w.dial(t))
+	require.NoError(t, err)
+	require.Equal(t, "full", string(got))
+	say(t, c, "still here")
+}
+
+func TestMaxPerKey(t *testing.T) {
+	w := observe(t, keepalive.Config{Timeout: time.Minute, MaxPerKey: 2}, &app{})
+	from := func(ip string) net.Conn {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
+		c, err := d.Dial("tcp", w.addr.String())
+		require.NoError(t, err)
+		t.Cleanup(func() { c.Close() })
+		require.NoError(t, c.SetDeadline(time.Now().Add(eternal)))
+		return c
+	}
+	first, second := from("127.0.0.1"), from("127.0.0.1")
+	say(t, first, "one")
+	say(t, second, "two")
+	for range 5 {
+		requireClosed(t, from("127.0.0.1"))
+	}
+	require.EqualValues(t, 5, w.k.Stats().Closed[keepalive.ReasonFull])
+	require.EqualValues(t, 2, w.app.opened.Load(), "the handler hears nothing of them")
+	if other, err := net.Listen("tcp", "127.0.0.2:0"); err == nil { // not on all systems
+		other.Close()
+		say(t, from("127.0.0.2"), "another")
+	}
+	for range 20 { // none is lost, whoever closes it
+		first.Close()
+		w.requireEnd(t, first, keepalive.ReasonPeer)
+		first = from("127.0.0.1")
+		say(t, first, "one")
+		requireClosed(t, from("127.0.0.1"))
+	}
+}
+
+// Those who lose their guard give their share back.
+func TestMaxPerKeyOfALostGuard(t *testing.T) {
+	due, overwritten := make(chan bool), make(chan bool)
+	cfg := keepalive.Config{MaxPerKey: 1}
+	k := newKeeper(t, cfg)
+	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
+		if buf, _ := c.Peek(-1); string(buf) == "wait" {
+			<-due
+			c.SetSafeContext("mine")
+			close(overwritten)
+		}
+		return echo(c)
+	}}
+	e := start(t, a, k, gnet.WithNumEventLoop(1))
+	c := e.dial(t)
+	say(t, c, "hello")
+	_, err := c.Write([]byte("wait"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return k.Stats().Wheel.Due == 1 && k.Stats().Wheel.Backlog == 0 }, eternal, ms)
+	time.Sleep(10 * ms) // the loop has it in its queue
+	close(due)
+	<-overwritten
+	require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
+	say(t, e.dial(t), "next")
+}
+
+// Nobody can tell who they are.
+func TestMaxPerKeyOfUnixSockets(t *testing.T) {
+	w := observeOn(t, "unix://"+filepath.Join(t.TempDir(), "s"), keepalive.Config{Timeout: time.Minute, MaxPerKey: 1}, &app{})
+	for range 3 {
+		say(t, w.dial(t), "hello")
+	}
+}
+
+func TestPressure(t *testing.T) {
+	var used atomic.Uint64
+	w := observe(t, keepalive.Config{
+		Timeout: 2 * time.Second, Tick: 10 * ms, PressureTimeout: timeout,
+		Pressure: func() float64 { return math.Float64frombits(used.Load()) },
+	}, &app{})
+	calm := w.dial(t)
+	begin := time.Now()
+	requireClosed(t, calm)
+	require.GreaterOrEqual(t, w.requireEnd(t, calm, keepalive.ReasonIdle).Sub(begin), 2*time.Second)
+
+	used.Store(math.Float64bits(0.99))
+	talking := w.dial(t)
+	keepSaying(t, talking, time.Second) // it is measured no more than once in that
+	hurried, last := w.dial(t), time.Now()
+	say(t, hurried, "x")
+	keepSaying(t, talking, 2*timeout)
+	requireClosed(t, hurried)
+	lived := w.requireEnd(t, hurried, keepalive.ReasonIdle).Sub(last)
+	require.GreaterOrEqual(t, lived, timeout)
+	require.Less(t, lived, 2*time.Second)
+	require.EqualValues(t, 1, w.k.Stats().Reduction)
+	say(t, talking, "still here")
+}
