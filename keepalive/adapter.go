@@ -112,7 +112,7 @@ func (k *Keeper) join(p *policy, g *Guard) error {
 	}
 	if p.FirstMessage > 0 {
 		g.member.Move(p.FirstMessage)
-		g.markFirst(g.member.DueTick())
+		g.markFirst(p.Tick)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package keepalive
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 )
@@ -101,7 +100,7 @@ func (k *Keeper) awaitEdges(p *policy, g *Guard, d *details, patience time.Durat
 		if atEdge {
 			next = edgeOf(timeout, int(d.edge))
 		}
-		if stamp, waits = g.member.Await(min(next, nextHop(g))); waits {
+		if stamp, waits = g.member.Await(next); waits {
 			d.edgeStamp = stamp
 			return stamp, true
 		}
@@ -114,16 +113,29 @@ func (k *Keeper) awaitEdges(p *policy, g *Guard, d *details, patience time.Durat
 	}
 }
 
+// reachEdges counts the edges that a silence has reached which has not been waited for
+// at each of them: while a probe is not answered, say.
+func (k *Keeper) reachEdges(p *policy, g *Guard, d *details) {
+	timeout, silence := k.timeoutOf(p, d), g.member.Idle()-2*p.Tick // at least
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.edgeStamp == g.member.Stamp() && int(d.edge) < len(edges) && edgeOf(timeout, int(d.edge)) <= silence {
+		p.advisor.reached[d.edge].Add(1)
+		d.edge++
+	}
+}
+
 // ignore leaves a connection alone until it is heard again. With an advisor it still
-// stops at the edges; and with ActivityKernel nobody would notice that it is heard, so
-// that is asked, once in a timeout.
+// stops at the edges. Otherwise it is asked once in a timeout: with ActivityKernel nobody
+// else would notice that it is heard.
 func (k *Keeper) ignore(p *policy, g *Guard, why Reason) {
 	d := k.detailsOf(g)
-	if k.activity == ActivityKernel {
-		k.postpone(g, ignored, 0, why, k.timeoutOf(p, d))
-	} else if p.advisor == nil {
-		k.postpone(g, ignored, 0, why, math.MaxInt64)
-	} else if stamp, ok := k.awaitEdges(p, g, d, math.MaxInt64); ok {
-		d.enter(ignored, 0, why, stamp)
+	if p.advisor != nil {
+		last := edgeOf(k.timeoutOf(p, d), len(edges)-1)
+		if stamp, ok := k.awaitEdges(p, g, d, last); ok {
+			d.enter(ignored, 0, why, stamp)
+			return
+		}
 	}
+	k.postpone(g, ignored, 0, why, k.timeoutOf(p, d))
 }

@@ -73,7 +73,8 @@ func (c *conn) shut(mode CloseMode) {
 
 // bid says the last words, and with CloseHalf waits for the peer's.
 func (c *conn) bid(farewell []byte, mode CloseMode, timeout time.Duration) {
-	_ = c.inner.SetDeadline(time.Now().Add(timeout))
+	end := time.AfterFunc(timeout, func() { _ = c.inner.Close() }) // deadlines are the user's
+	defer end.Stop()
 	if len(farewell) > 0 {
 		if _, err := c.inner.Write(farewell); err != nil {
 			return

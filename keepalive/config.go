@@ -262,7 +262,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	}
 	cfg.FarewellTimeout = cmp.Or(cfg.FarewellTimeout, defaultFarewell)
 	cfg.Multiplier = cmp.Or(cfg.Multiplier, defaultMultiplier)
-	cfg.MaxAgeJitter = max(0, cmp.Or(cfg.MaxAgeJitter, defaultJitter))
+	cfg.MaxAgeJitter = cmp.Or(cfg.MaxAgeJitter, defaultJitter)
 	cfg.Strikes = cmp.Or(cfg.Strikes, defaultStrikes)
 	if cfg.Key == nil {
 		cfg.Key = pool.KeyOf

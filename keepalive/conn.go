@@ -72,8 +72,8 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	from := Origin{Remote: identity(inner), SocketTells: tells(inner)}
 	if !from.SocketTells {
 		self.noted = new(noted)
-		self.noted.read.Store(k.pool.Now())
-		self.noted.wrote.Store(k.pool.Now())
+		self.noted.read.Store(int64(time.Since(k.start)))
+		self.noted.wrote.Store(int64(time.Since(k.start)))
 	}
 	self.unknown.Store(from.Remote == nil)
 	if err := k.Guard(self.guard, c, from); err != nil {
@@ -138,7 +138,7 @@ func (c *conn) identify() error {
 
 // noted is what Read and Write note where the socket can't tell.
 type noted struct {
-	read, wrote atomic.Uint64 // the ticks of the last bytes
+	read, wrote atomic.Int64  // when the last bytes were, since the start of the Keeper
 	bytes       atomic.Uint64 // read
 }
 
@@ -160,7 +160,7 @@ func (c *conn) Read(p []byte) (int, error) {
 			c.guard.Heard()
 		}
 		if c.noted != nil {
-			c.noted.read.Store(c.keeper.pool.Now())
+			c.noted.read.Store(int64(time.Since(c.keeper.start)))
 			c.noted.bytes.Add(uint64(n))
 		}
 	}
@@ -177,7 +177,7 @@ func (c *conn) Write(p []byte) (int, error) {
 			c.guard.Heard()
 		}
 		if c.noted != nil {
-			c.noted.wrote.Store(c.keeper.pool.Now())
+			c.noted.wrote.Store(int64(time.Since(c.keeper.start)))
 		}
 	}
 	if err != nil {
@@ -272,12 +272,12 @@ type rawConn struct{ syscall.RawConn }
 // socketHalfConn is both, such as one of TCP.
 type socketHalfConn struct{ socketConn }
 
+func (c *socketHalfConn) CloseRead() error  { return c.closeRead() }
+func (c *socketHalfConn) CloseWrite() error { return c.closeWrite() }
+
 // countedConn is one whose heartbeats are counted. It has a type of its own so that
 // Touch need not ask the others.
 type countedConn struct{ socketHalfConn }
-
-func (c *socketHalfConn) CloseRead() error  { return c.closeRead() }
-func (c *socketHalfConn) CloseWrite() error { return c.closeWrite() }
 
 func (c *conn) closeRead() error {
 	if half, ok := c.inner.(interface{ CloseRead() error }); ok {

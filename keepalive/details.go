@@ -40,7 +40,12 @@ type details struct {
 	dooms  uint64 // when it is closed because of doom
 	doom   Reason // 0, or why it is closed
 	aged   bool   // OnMaxAge was told
+	hadAge bool   // the policy before had a MaxAge
 	evicts bool   // it is to make room
+	turn   bool   // it has waited for its turn to be closed, which has come
+	spent  bool   // nothing more comes of its present read or write silence
+
+	released time.Time // when it was last held
 
 	bytes, windowBegan uint64 // received, and the tick, when the window began
 	tooOften, tooSlow  uint8  // strikes
@@ -91,18 +96,30 @@ func (k *Keeper) detailsOf(g *Guard) *details {
 func (d *details) prepare(k *Keeper, p *policy, g *Guard) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ages, d.rates, d.idles = never, never, never
+	fresh := d.generation.Load() == 0
+	d.ages, d.idles = never, never
 	if p.MaxAge > 0 {
+		if !d.hadAge && !fresh {
+			d.born = k.pool.TickIn(0)
+		}
 		d.ages = d.born + k.ticks(p.maxAge(g))
 		if d.aged {
 			d.ages += k.ticks(p.MaxAgeGrace)
 		}
 	}
-	if p.MinBeat > 0 || p.MinRate > 0 {
+	d.hadAge = p.MaxAge > 0
+	if p.MinBeat == 0 && p.MinRate == 0 {
+		d.rates = never
+	} else if d.rates == never {
 		d.openWindow(k, k.pool.Now())
 	}
-	if p.ReadIdle > 0 || p.WriteIdle > 0 {
+	if (p.ReadIdle > 0 || p.WriteIdle > 0) && fresh {
 		d.idles = k.pool.TickIn(least(p.ReadIdle, p.WriteIdle))
+	} else if p.ReadIdle > 0 || p.WriteIdle > 0 {
+		d.idles = 0 // at once, since it has an age already
+	}
+	if d.stage == ignored {
+		d.stage = listening // what was ignored by the policy before
 	}
 	d.generation.Store(p.generation)
 	d.plan()
@@ -129,7 +146,7 @@ func (d *details) at(stamp uint64) (s stage, count uint8, why Reason) {
 func (d *details) isDoomed(now uint64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.dooms <= now || d.evicts
+	return d.dooms <= now || d.evicts || d.turn && d.stage == queued
 }
 
 // isEvicted reports whether the connection is to make room. A nil d is not.
@@ -156,18 +173,29 @@ func (d *details) tell(why error) {
 func (d *details) enter(s stage, count uint8, why Reason, stamp uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.stage, d.count, d.why, d.stamp = s, count, why, stamp
+	d.stage, d.count, d.why, d.stamp, d.turn = s, count, why, stamp, false
 }
 
 // postpone gives a connection that is due some more time, in which it waits for
 // something.
 func (k *Keeper) postpone(g *Guard, s stage, count uint8, why Reason, more time.Duration) bool {
 	d := k.detailsOf(g)
+	before := g.member.Stamp()
 	stamp, ok := g.member.Postpone(more)
 	if ok {
 		d.enter(s, count, why, stamp)
+		d.sameSilence(before, stamp)
 	}
 	return ok
+}
+
+// sameSilence notes, for the advisor, that a silence goes on with another deadline.
+func (d *details) sameSilence(before, stamp uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.edgeStamp == before {
+		d.edgeStamp = stamp
+	}
 }
 
 // ticks returns how many ticks are at least as long as d.

@@ -12,18 +12,22 @@ const drainLog = time.Second
 // Drain closes all connections with [ReasonDrain], evenly spread over a time, so that
 // their clients don't all come back at once, and refuses new ones from now on. It
 // returns when the last one has gone: nil, or, where ctx is done before, an error
-// that wraps ctx.Err and says how many are left. Spread of 0 or less closes them as
+// that wraps ctx.Err and says how many are left; and after Resume, which is an end, too.
+// Spread of 0 or less closes them as
 // fast as can be. How far it is can be seen in Stats and, once a second, in the log.
 // [Keeper.Resume] ends the refusal.
 func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 	k.draining.Store(true)
 	begin, next := time.Now(), time.Now().Add(drainLog)
-	for k.Len() > 0 { // more than once for those that were just coming
+	for k.Len() > 0 && k.Draining() { // more than once for those that were just coming
 		left, all := k.Len(), k.Len()
 		for m := range k.pool.All() {
 			g, ok := m.Value()
 			if !ok {
 				continue
+			}
+			if !k.Draining() {
+				break
 			}
 			share := 1 - float64(left)/float64(max(all, 1))
 			at := begin.Add(time.Duration(float64(max(spread, 0)) * max(share, 0)))
@@ -41,6 +45,9 @@ func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 		if !sleep(ctx, k.pool.Tick()/10) {
 			return k.notDrained(ctx)
 		}
+	}
+	if !k.Draining() {
+		return fmt.Errorf("keepalive: drain with %d connections left: resumed", k.Len())
 	}
 	return nil
 }

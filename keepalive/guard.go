@@ -3,6 +3,7 @@ package keepalive
 import (
 	"net"
 	"sync/atomic"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/pool"
 )
@@ -36,8 +37,8 @@ const (
 	// Eight bits: the Reason for which the Keeper closes it. Expire sets it.
 	reasonShift = 8
 
-	// Sixteen bits: 0 where the peer has been heard, and otherwise derived from the
-	// tick on which the connection is due if it has not.
+	// Sixteen bits: 0 where the peer has been heard, and otherwise derived from how
+	// long it may take to be.
 	firstShift = 16
 	firstMask  = 0xffff << firstShift
 )
@@ -138,24 +139,25 @@ func (k *Keeper) guardOf(conn any) *Guard {
 	return nil
 }
 
-// markFirst notes that the peer has not been heard yet, with a deadline on dueTick.
-func (g *Guard) markFirst(dueTick uint64) { g.marks.Or(firstMark(dueTick)) }
+// markFirst notes that the peer has not been heard yet. The deadline is another one
+// than that of a touch, see policy.hop: so it tells.
+func (g *Guard) markFirst(tick time.Duration) { g.marks.Or(firstMark(g.member.Waits(), tick)) }
 
 // isFirst reports whether the peer has not been heard yet.
-func (g *Guard) isFirst() bool {
+func (g *Guard) isFirst(tick time.Duration) bool {
 	first := g.marks.Load() & firstMask
-	if first == 0 {
-		return false
-	}
-	if first != firstMark(g.member.DueTick()) {
+	if first != 0 && first != firstMark(g.member.Waits(), tick) {
 		g.notFirst()
 		return false
 	}
-	return true
+	return first != 0
 }
 
 // notFirst notes that the peer has been heard.
 func (g *Guard) notFirst() { g.marks.And(^uint32(firstMask)) }
 
-// firstMark is not 0.
-func firstMark(dueTick uint64) uint32 { return uint32(dueTick%0xffff+1) << firstShift }
+// firstMark tells how long a connection waits for its first message from what it waits
+// for after a touch. It is not 0.
+func firstMark(waits, tick time.Duration) uint32 {
+	return uint32(waits/tick%0xffff+1) << firstShift
+}

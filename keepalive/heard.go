@@ -59,7 +59,7 @@ func (k *Keeper) heard(g *Guard, e evidence, moving bool) Heard {
 		within = cmp.Or(p.EvictMinIdle, 10*k.pool.Tick())
 	case waits != listening:
 		within = g.member.Idle() - 2*k.pool.Tick()
-	case g.isFirst() && e.received >= 0 && e.bytes() == 0:
+	case g.isFirst(p.Tick) && e.received >= 0 && e.bytes() == 0:
 		within = 0 // the kernel calls the beginning of a connection an arrival
 	}
 	h := Heard{Read: e.taken, bytes: e.bytes(), received: k.counted(e.received), sent: k.counted(e.sent)}
@@ -120,9 +120,9 @@ func (c *conn) told(h Heard) Heard {
 	if c.noted == nil {
 		return h
 	}
-	now, tick := c.keeper.pool.Now(), c.keeper.pool.Tick()
-	h.received = time.Duration(now-c.noted.read.Load()) * tick
-	h.sent = time.Duration(now-c.noted.wrote.Load()) * tick
+	now := time.Since(c.keeper.start)
+	h.received = c.keeper.counted(max(0, now-time.Duration(c.noted.read.Load())))
+	h.sent = c.keeper.counted(max(0, now-time.Duration(c.noted.wrote.Load())))
 	h.bytes = c.noted.bytes.Load()
 	return h
 }

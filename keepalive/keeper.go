@@ -34,6 +34,9 @@ type Keeper struct {
 	turns    turns
 	pressure pressure
 	draining atomic.Bool
+	start    time.Time
+	closing  chan struct{} // closed by Close
+	close    sync.Once
 
 	cannotTell sync.Once // warned that ActivityKernel does not work for a connection
 
@@ -51,6 +54,8 @@ func New(cfg Config) (*Keeper, error) {
 		return nil, err
 	}
 	k := &Keeper{
+		start:    time.Now(),
+		closing:  make(chan struct{}),
 		activity: cfg.Activity,
 		log:      cfg.Logger,
 		panicLog: cfg.Logger,
@@ -132,6 +137,7 @@ func (k *Keeper) Idlest(n int) []any {
 // that come later. OnIdle and OnClose are not called any more, and contexts are done,
 // because of [ErrClosed]. Closing again does nothing. It returns nil, always.
 func (k *Keeper) Close() error {
+	k.close.Do(func() { close(k.closing) })
 	var guards []*Guard
 	for _, g := range k.pool.All() {
 		guards = append(guards, g)

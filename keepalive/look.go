@@ -63,13 +63,15 @@ func (k *Keeper) Lose(g *Guard) {
 // wheel, under its lock.
 func (k *Keeper) limit(g *Guard) uint64 {
 	p, d := k.policy.Load(), g.details.Load()
-	if d != nil && d.generation.Load() == p.generation {
+	switch {
+	case g.member.Timeout() != p.hop(g, k.timeoutOf(p, d)):
+		return 0
+	case d == nil && p.detailed, d != nil && d.generation.Load() != p.generation:
+		return 0
+	case d != nil:
 		return d.lookBy.Load()
 	}
-	if d == nil && !p.detailed && g.member.Timeout() == p.hop(g, p.Timeout) {
-		return never
-	}
-	return 0
+	return never
 }
 
 // look reports whether there is nothing to be decided about a connection that the
@@ -92,7 +94,7 @@ func (k *Keeper) prepared(p *policy, g *Guard) *details {
 		d = k.detailsOf(g)
 	}
 	if hop := p.hop(g, k.timeoutOf(p, d)); hop != g.member.Timeout() {
-		g.isFirst() // before the deadline can move
+		g.isFirst(p.Tick) // before the deadline can move
 		g.member.Retime(hop)
 	}
 	if d != nil && d.generation.Load() != p.generation {
@@ -114,7 +116,7 @@ func (k *Keeper) timeoutOf(p *policy, d *details) time.Duration {
 // patience returns how long after its last touch a connection that has come to no
 // further stage is to be decided about, and for what reason.
 func (k *Keeper) patience(p *policy, g *Guard, d *details) (time.Duration, Reason) {
-	if p.FirstMessage > 0 && g.isFirst() {
+	if p.FirstMessage > 0 && g.isFirst(p.Tick) {
 		return p.FirstMessage, ReasonFirstMessage
 	}
 	full := k.timeoutOf(p, d)
@@ -133,10 +135,9 @@ func (k *Keeper) patience(p *policy, g *Guard, d *details) (time.Duration, Reaso
 // await reports whether a connection is not to be decided about yet, and has the
 // wheel come to it again when it may be.
 func (k *Keeper) await(p *policy, g *Guard, d *details) bool {
-	switch s, _, why := d.at(g.member.Stamp()); {
-	case s == ignored && p.advisor != nil:
-		k.ignore(p, g, why)
-		return true
+	switch s, _, _ := d.at(g.member.Stamp()); {
+	case s == queued && d.hasTurn():
+		return false
 	case s != listening:
 		_, ok := g.member.Resume()
 		return ok
@@ -150,13 +151,9 @@ func (k *Keeper) await(p *policy, g *Guard, d *details) bool {
 		_, ok := k.awaitEdges(p, g, d, patience)
 		return ok
 	}
-	_, ok := g.member.Await(min(patience, nextHop(g)))
+	_, ok := g.member.Await(patience)
 	return ok
 }
-
-// nextHop returns how long after its last touch to look again in any case, since by
-// then the policy may be another one, or the pressure.
-func nextHop(g *Guard) time.Duration { return sum(g.member.Idle(), g.member.Timeout()) }
 
 // Expire decides about a connection that the wheel has come to. It reports whether
 // it is to be closed: the adapter does that at once, for the guard's Reason, and then
@@ -176,7 +173,7 @@ func (k *Keeper) Expire(g *Guard, ask func() Heard) bool {
 			}
 			return false
 		}
-		if evicted, ok := k.evicted(g, d, ask); ok {
+		if evicted, ok := k.evicted(p, g, d, ask); ok {
 			return evicted
 		}
 	}
@@ -205,29 +202,43 @@ func (k *Keeper) silent(p *policy, g *Guard, d *details, ask func() Heard) Reaso
 	if k.spare(g, ask()) {
 		return 0
 	}
+	if p.advisor != nil {
+		k.reachEdges(p, g, d)
+	}
+	next := 0 // the number of the probe that is to be sent now
 	switch s {
 	case probing:
 		if k.answerMayCome(p, g, d, count) {
 			return 0
 		}
 		if int(count) < p.ProbeCount {
-			return k.probe(p, g, int(count)+1)
+			next = int(count) + 1
 		}
-		why = ReasonNoAnswer
-	case ignored: // with ActivityKernel, where only asking tells
+	case ignored:
 		k.ignore(p, g, why)
 		return 0
 	case queued:
+		if !d.hasTurn() {
+			k.enqueue(g, why) // once more
+			return 0
+		}
 		if _, ok := g.member.Await(k.queuedFor(p, g, d, why)); ok {
 			return 0 // the timeout has become longer meanwhile
 		}
 	case extended:
 	default:
 		if _, why = k.patience(p, g, d); why == ReasonNoAnswer {
-			return k.probe(p, g, 1)
+			next = 1
 		}
 	}
-	if s != queued && !k.condemns(p, g, why) {
+	switch {
+	case next > 0:
+		if k.probe(p, g, next) {
+			return 0
+		}
+		why = ReasonNoAnswer
+	case s == queued, s == probing && count == lastProbe: // OnIdle has had its say
+	case !k.condemns(p, g, why):
 		return 0
 	}
 	if p.OnIdle != nil && p.Activity == ActivityKernel && k.spare(g, ask()) {
@@ -238,8 +249,7 @@ func (k *Keeper) silent(p *policy, g *Guard, d *details, ask func() Heard) Reaso
 		k.ignore(p, g, why)
 		return 0
 	}
-	if wait := k.turn(p, s == queued); wait > 0 {
-		k.postpone(g, queued, 0, why, wait)
+	if s != queued && k.queues(p, g, why) {
 		return 0
 	}
 	return why
@@ -265,7 +275,7 @@ func (k *Keeper) condemns(p *policy, g *Guard, why Reason) bool {
 	case verdict == Ignore:
 		k.ignore(p, g, why)
 	case verdict == Probe:
-		return k.probe(p, g, p.ProbeCount) != 0
+		return !k.probe(p, g, lastProbe)
 	case verdict > 0:
 		k.postpone(g, extended, 0, why, time.Duration(verdict))
 	default:
@@ -320,15 +330,23 @@ const maxRounds = 3
 
 // evicted decides about a connection that is to make room, if it is (ok). It reports
 // whether it is to be closed.
-func (k *Keeper) evicted(g *Guard, d *details, ask func() Heard) (closes, ok bool) {
+func (k *Keeper) evicted(p *policy, g *Guard, d *details, ask func() Heard) (closes, ok bool) {
 	if !d.isEvicted() {
 		return false, false
 	}
-	busy := !g.member.IsDue() || d.holds.Load() > 0 || k.spare(g, ask())
+	busy := !g.member.IsDue() || k.spare(g, ask())
+	if !busy && d.holds.Load() > 0 {
+		g.member.Renew(0) // or it would be the idlest again
+		busy = true
+	}
 	d.mu.Lock()
 	d.evicts = false
 	d.mu.Unlock()
 	if busy {
+		return false, false
+	}
+	if p.DryRun {
+		k.wouldClose(ReasonEvicted)
 		return false, false
 	}
 	if _, closes = g.member.Expire(); closes {

@@ -25,24 +25,17 @@ func (k *Keeper) overdue(p *policy, g *Guard, d *details, ask func() Heard) Reas
 	if due[0] {
 		reason = k.aged(p, g, d)
 	}
-	if reason == 0 && (due[1] || due[2]) {
-		heard := ask()
-		if due[1] {
-			reason = k.judgeRates(p, d, heard)
-		}
-		if reason == 0 && due[2] {
-			reason = k.judgeIdles(p, g, d, heard)
-		}
+	if reason == 0 && due[1] {
+		reason = k.judgeRates(p, d, ask())
+	}
+	if reason == 0 && due[2] {
+		reason = k.judgeIdles(p, g, d, ask)
 	}
 	if reason != 0 && p.DryRun {
 		k.wouldClose(reason)
 		reason = 0
 	}
-	if reason != 0 {
-		if wait := k.turn(p, false); wait > 0 {
-			d.condemn(reason, k.pool.TickIn(wait))
-			return 0
-		}
+	if reason != 0 && !k.queuesAnyway(p, g, d, reason) {
 		return reason
 	}
 	d.mu.Lock()
@@ -64,20 +57,15 @@ func (d *details) condemn(reason Reason, tick uint64) {
 // rescued reports whether a connection that has waited for its turn to be closed has got
 // meanwhile what it was to be closed for the lack of.
 func (k *Keeper) rescued(p *policy, g *Guard, d *details, doom Reason, ask func() Heard) bool {
-	rescued := false
-	switch doom {
-	case ReasonReadIdle:
-		received := ask().received
-		rescued = received >= 0 && received < p.ReadIdle
-	case ReasonWriteIdle:
-		sent := ask().sent
-		rescued = sent >= 0 && sent < p.WriteIdle
+	if doom != ReasonReadIdle && doom != ReasonWriteIdle {
+		return false
 	}
-	if rescued {
-		d.condemn(0, never)
-		d.prepare(k, p, g)
+	if why, _ := k.idleFor(p, d, ask()); why == doom {
+		return false
 	}
-	return rescued
+	d.condemn(0, never)
+	d.prepare(k, p, g)
+	return true
 }
 
 // aged tells a connection that is as old as it may become, and returns ReasonMaxAge
@@ -136,46 +124,83 @@ func strike(n *uint8, so bool) {
 }
 
 // judgeIdles looks at when something was last read and written.
-func (k *Keeper) judgeIdles(p *policy, g *Guard, d *details, heard Heard) Reason {
-	why, left := Reason(0), time.Duration(0)
-	if d.holds.Load() > 0 {
-		left = least(p.ReadIdle, p.WriteIdle)
-	} else {
-		for _, idle := range [...]struct {
-			limit, age time.Duration
-			reason     Reason
-		}{
-			{p.ReadIdle, heard.received, ReasonReadIdle},
-			{p.WriteIdle, heard.sent, ReasonWriteIdle},
-		} {
-			if idle.limit == 0 || idle.age < 0 {
-				continue
-			}
-			if idle.age >= idle.limit && why == 0 {
-				why = idle.reason
-			}
-			left = least(left, max(idle.limit-idle.age, k.pool.Tick()))
+func (k *Keeper) judgeIdles(p *policy, g *Guard, d *details, ask func() Heard) Reason {
+	why, left := k.idleFor(p, d, ask())
+	verdict := Close
+	if why != 0 && !d.spends(why) {
+		return k.lookAgain(d, 0, left)
+	}
+	if why != 0 && p.OnIdle != nil {
+		verdict = k.verdict(p, g, why)
+		if again, _ := k.idleFor(p, d, ask()); again != why {
+			return k.lookAgain(d, 0, left) // it was about a silence that has ended
 		}
 	}
-	if why != 0 {
-		switch verdict := k.verdict(p, g, why); {
-		case verdict == Close:
-			return why
-		case verdict == Probe:
-			if failed := k.probe(p, g, p.ProbeCount); failed != 0 {
-				return failed
-			}
-			left = least(p.ReadIdle, p.WriteIdle)
-		case verdict == Ignore:
-			left = least(p.ReadIdle, p.WriteIdle)
-		default:
-			left = time.Duration(verdict)
+	switch {
+	case why == 0:
+		d.spends(0)
+	case verdict > 0:
+		d.spends(0)
+		why, left = 0, time.Duration(verdict)
+	case verdict == Ignore:
+		why = 0
+	case verdict == Probe:
+		d.spends(0)
+		if why = 0; !k.probe(p, g, lastProbe) {
+			why = ReasonNoAnswer
 		}
 	}
+	return k.lookAgain(d, why, left)
+}
+
+// spends notes that a read or write silence has come to its end (or, with 0, that there
+// is none, or a new one), and reports whether that is new.
+func (d *details) spends(why Reason) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.idles = never; left > 0 {
-		d.idles = k.pool.TickIn(left)
+	before := d.spent
+	d.spent = why != 0
+	return !before
+}
+
+// lookAgain has the read and write silences of a connection judged again after a time.
+func (k *Keeper) lookAgain(d *details, why Reason, after time.Duration) Reason {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.idles = never; after > 0 {
+		d.idles = k.pool.TickIn(after)
 	}
-	return 0
+	return why
+}
+
+// idleFor returns why a connection is idle by ReadIdle or WriteIdle, if it is, and when
+// to look again.
+func (k *Keeper) idleFor(p *policy, d *details, heard Heard) (why Reason, left time.Duration) {
+	period := least(p.ReadIdle, p.WriteIdle)
+	if d.holds.Load() > 0 {
+		return 0, period
+	}
+	d.mu.Lock()
+	released := d.released
+	d.mu.Unlock()
+	for _, idle := range [...]struct {
+		limit, age time.Duration
+		reason     Reason
+	}{
+		{p.ReadIdle, heard.received, ReasonReadIdle},
+		{p.WriteIdle, heard.sent, ReasonWriteIdle},
+	} {
+		if idle.limit == 0 || idle.age < 0 {
+			continue
+		}
+		if !released.IsZero() {
+			idle.age = min(idle.age, k.counted(time.Since(released)))
+		}
+		if idle.age < idle.limit {
+			left = least(left, idle.limit-idle.age)
+		} else if left = least(left, period); why == 0 {
+			why = idle.reason
+		}
+	}
+	return why, left
 }

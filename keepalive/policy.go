@@ -43,7 +43,20 @@ func (p *policy) hop(g *Guard, timeout time.Duration) time.Duration {
 	if p.Advise {
 		hop = min(hop, timeout/8)
 	}
-	return (max(hop, 1) + p.Tick - 1) / p.Tick * p.Tick
+	hop = (max(hop, 1) + p.Tick - 1) / p.Tick * p.Tick
+	if p.FirstMessage > 0 && hop > p.Tick && firstMark(hop, p.Tick) == firstMark(p.firstMessage(), p.Tick) {
+		hop -= p.Tick // so that a touch can be told from none
+	}
+	return hop
+}
+
+// firstMessage returns FirstMessage in whole ticks.
+func (p *policy) firstMessage() time.Duration {
+	ticks := p.FirstMessage / p.Tick
+	if p.FirstMessage%p.Tick > 0 {
+		ticks++
+	}
+	return ticks * p.Tick
 }
 
 // scaled returns what a duration of the policy is for a connection that has another
@@ -64,7 +77,7 @@ func (p *policy) probeAfter(g *Guard, timeout time.Duration) time.Duration {
 
 // maxAge returns how old a connection may become.
 func (p *policy) maxAge(g *Guard) time.Duration {
-	return p.MaxAge - time.Duration(float64(p.MaxAge)*p.MaxAgeJitter*p.draw(g))
+	return p.MaxAge - min(p.MaxAge, saturated(float64(p.MaxAge)*max(p.MaxAgeJitter, 0)*p.draw(g)))
 }
 
 // draw returns a number from 0 to 1 that is drawn once per connection: the same
@@ -77,7 +90,7 @@ func (p *policy) draw(g *Guard) float64 {
 // all.
 func (p *policy) reduced(timeout time.Duration, pressure float64) time.Duration {
 	least := p.scaled(p.PressureTimeout, timeout)
-	return timeout - time.Duration(float64(timeout-least)*pressure)
+	return timeout - min(timeout, saturated(float64(timeout-least)*pressure))
 }
 
 // clamped returns a timeout of a connection's own within the bounds of the policy.

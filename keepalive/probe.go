@@ -5,9 +5,13 @@ import (
 	"time"
 )
 
-// probe sends the probe with that number. It returns why the connection is to be
-// closed at once: because that failed.
-func (k *Keeper) probe(p *policy, g *Guard, number int) Reason {
+// lastProbe is the number of a probe that OnIdle has asked for: after it there is none,
+// and no more question.
+const lastProbe = 255
+
+// probe sends the probe with that number and waits for the answer. It reports false
+// where that failed.
+func (k *Keeper) probe(p *policy, g *Guard, number int) bool {
 	d := k.detailsOf(g)
 	d.mu.Lock()
 	d.probed = time.Now()
@@ -19,7 +23,7 @@ func (k *Keeper) probe(p *policy, g *Guard, number int) Reason {
 	})
 	if err != nil {
 		k.log.Debug("keepalive: a probe could not be sent", "error", err)
-		return ReasonNoAnswer
+		return false
 	}
 	k.probes.Add(1)
 	wait := p.scaled(p.ProbeTimeout, k.timeoutOf(p, d))
@@ -27,7 +31,7 @@ func (k *Keeper) probe(p *policy, g *Guard, number int) Reason {
 	d.answerBy = k.pool.TickIn(wait)
 	d.mu.Unlock()
 	k.postpone(g, probing, uint8(number), ReasonNoAnswer, k.untilAsked(p, wait))
-	return 0
+	return true
 }
 
 // untilAsked returns after what part of the time for an answer to look for it. An

@@ -7,7 +7,7 @@ import (
 )
 
 // SetTimeout gives a connection a timeout of its own, longer or shorter than that of
-// the config, which begins now. What the config says in shares of its Timeout, such as
+// the config, which begins now, or with the first message where that is waited for. What the config says in shares of its Timeout, such as
 // ProbeAfter, is stretched with it. It returns the timeout that is in force, which
 // Config.MinTimeout and MaxTimeout bound; [ErrArgument] where d is not positive, and
 // [ErrNotGuarded] where the connection is not guarded, or not any more.
@@ -22,10 +22,20 @@ func (k *Keeper) SetTimeout(conn any, d time.Duration) (time.Duration, error) {
 	p := k.policy.Load()
 	d = p.clamped(d)
 	k.detailsOf(g).timeout.Store(int64(d))
-	if g.member.SetTimeout(p.hop(g, d)) != nil {
-		return 0, ErrNotGuarded
+	return d, k.begin(p, g, d)
+}
+
+// begin begins a timeout now, unless it is the first message that is waited for.
+func (k *Keeper) begin(p *policy, g *Guard, timeout time.Duration) error {
+	hop := p.hop(g, timeout)
+	if g.isFirst(p.Tick) {
+		g.member.Retime(hop)
+		return nil
 	}
-	return d, nil
+	if g.member.SetTimeout(hop) != nil {
+		return ErrNotGuarded
+	}
+	return nil
 }
 
 // SetInterval is SetTimeout for a peer that has said how often it will send a
@@ -44,10 +54,7 @@ func (k *Keeper) SetInterval(conn any, beat time.Duration) (time.Duration, error
 	if d := g.details.Load(); d != nil {
 		d.timeout.Store(0)
 	}
-	if g.member.SetTimeout(p.hop(g, p.Timeout)) != nil {
-		return 0, ErrNotGuarded
-	}
-	return p.Timeout, nil
+	return p.Timeout, k.begin(p, g, p.Timeout)
 }
 
 // Deadline returns when a connection will be closed at the earliest, if nothing more

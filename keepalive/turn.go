@@ -5,35 +5,151 @@ import (
 	"time"
 )
 
-// turns gives out turns, so many per second: what is known as the generic cell rate
-// algorithm, or a leaky bucket. There is no queue: who has to wait goes back into the
-// wheel until its turn, and when that comes, it is looked at again.
+// turns bounds how many connections are closed in a second, as a leaky bucket does (the
+// generic cell rate algorithm). Who is one too many waits in a queue, first in, first
+// out. Who is heard meanwhile is passed over and takes nobody's turn.
 type turns struct {
-	mu   sync.Mutex
-	next time.Time
+	mu      sync.Mutex
+	next    time.Time // when the next one may be closed
+	waiting []waiting
+	serving bool // a goroutine is at it, only while somebody waits
 }
 
-// turn returns how long to wait, or 0 where one may go on at once.
-func (t *turns) turn(perSecond int, slack time.Duration) time.Duration {
+// waiting is a connection that is to be closed, as long as its deadline has that stamp;
+// or whatever it has, where that is 0.
+type waiting struct {
+	guard *Guard
+	stamp uint64
+}
+
+// take takes a turn, if there is one now. A tick's worth is given out at once.
+func (t *turns) take(perSecond int, tick time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := time.Now()
+	return len(t.waiting) == 0 && t.takeAt(time.Now(), perSecond, tick)
+}
+
+// takeAt is take. t.mu must be held.
+func (t *turns) takeAt(now time.Time, perSecond int, tick time.Duration) bool {
+	if perSecond == 0 {
+		return true
+	}
 	if t.next.Before(now) {
 		t.next = now
 	}
-	wait := t.next.Sub(now)
-	t.next = t.next.Add(time.Second / time.Duration(perSecond))
-	if wait < slack {
-		return 0
+	if t.next.Sub(now) >= tick {
+		return false
 	}
-	return wait
+	t.next = t.next.Add(time.Second / time.Duration(perSecond))
+	return true
 }
 
-// turn returns how long a connection has to wait until it may be closed, or 0. One
-// that has waited has its turn.
-func (k *Keeper) turn(p *policy, waited bool) time.Duration {
-	if p.MaxClosePerSecond == 0 || waited {
-		return 0
+// queues reports whether a connection that has been silent has to wait for its turn to
+// be closed.
+func (k *Keeper) queues(p *policy, g *Guard, why Reason) bool {
+	if k.turns.take(p.MaxClosePerSecond, p.Tick) {
+		return false
 	}
-	return k.turns.turn(p.MaxClosePerSecond, k.pool.Tick())
+	k.enqueue(g, why)
+	return true
+}
+
+// maxQueued is how long a connection is left alone that waits for its turn. After that it
+// is looked at, and goes to the end of the queue.
+const maxQueued = time.Hour
+
+// enqueue has a connection that has been silent wait for its turn.
+func (k *Keeper) enqueue(g *Guard, why Reason) {
+	if k.postpone(g, queued, 0, why, maxQueued) {
+		k.wait(waiting{g, g.details.Load().stampOf()})
+	}
+}
+
+// queuesAnyway is queues for a connection that is to be closed although it was heard.
+func (k *Keeper) queuesAnyway(p *policy, g *Guard, d *details, why Reason) bool {
+	if k.turns.take(p.MaxClosePerSecond, p.Tick) {
+		return false
+	}
+	d.condemn(why, never)
+	k.wait(waiting{g, 0})
+	return true
+}
+
+func (k *Keeper) wait(w waiting) {
+	t := &k.turns
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting = append(t.waiting, w)
+	if !t.serving {
+		t.serving = true
+		go k.serveTurns()
+	}
+}
+
+// serveTurns hands those over whose turn has come, until nobody waits.
+func (k *Keeper) serveTurns() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-k.closing:
+			return
+		case <-timer.C:
+		}
+		p := k.policy.Load()
+		turns, more := k.turns.serve(time.Now(), p.MaxClosePerSecond, p.Tick)
+		for _, w := range turns {
+			w.guard.details.Load().giveTurn()
+			w.guard.member.HandOver()
+		}
+		if !more {
+			return
+		}
+		timer.Reset(p.Tick)
+	}
+}
+
+// serve takes those out of the queue whose turn it is, and reports whether there are
+// more.
+func (t *turns) serve(now time.Time, perSecond int, tick time.Duration) (served []waiting, more bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.waiting) > 0 {
+		w := t.waiting[0]
+		if w.stamp == 0 || w.stamp == w.guard.member.Stamp() {
+			if !t.takeAt(now, perSecond, tick) {
+				return served, true
+			}
+			served = append(served, w)
+		}
+		t.waiting[0] = waiting{}
+		t.waiting = t.waiting[1:]
+	}
+	t.waiting, t.serving = nil, false
+	return served, false
+}
+
+// stampOf returns the stamp of the stage that a connection has entered last.
+func (d *details) stampOf() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stamp
+}
+
+// giveTurn has a connection closed that has waited for its turn.
+func (d *details) giveTurn() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.turn = true
+	if d.doom != 0 {
+		d.dooms = 0
+		d.plan()
+	}
+}
+
+// hasTurn reports whether it is the turn of a connection that waits for it.
+func (d *details) hasTurn() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.turn
 }

@@ -1,21 +1,25 @@
 package keepalive
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Update changes what the Keeper does, also with the connections that there are: each
 // is looked at by the new config within the timeout that it had, and within a minute
 // at most; there is no walk over all of them. For connections that had no MaxAge, it
-// counts from then, and FirstMessage is for those that come. Tick, Activity, Full, EvictMinIdle and
-// Logger can't be changed, and MinBeat can't begin for connections that are open: those
+// counts from then, and FirstMessage is for those that come. Tick (zero means
+// that of before), Activity, Full, EvictMinIdle and Logger can't be changed, and MinBeat can't begin for connections that are open: those
 // errors, and all that New would return, are [ErrArgument], and then nothing changes.
 func (k *Keeper) Update(cfg Config) error {
+	k.updating.Lock()
+	defer k.updating.Unlock()
+	old := k.policy.Load()
+	cfg.Tick = cmp.Or(cfg.Tick, old.Tick)
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return err
 	}
-	k.updating.Lock()
-	defer k.updating.Unlock()
-	old := k.policy.Load()
 	switch {
 	case cfg.Tick != old.Tick:
 		return fmt.Errorf("%w: Tick %v, can't be changed from %v", ErrArgument, cfg.Tick, old.Tick)

@@ -92,6 +92,9 @@ func (m *Member[V]) DueTick() uint64 { return m.timer().DueTick() }
 // whether the member was touched between two looks.
 func (m *Member[V]) Stamp() uint64 { return m.timer().Stamp() }
 
+// Waits returns how long after its last touch the member is due.
+func (m *Member[V]) Waits() time.Duration { return m.timer().Waits() }
+
 // Idle returns how long ago the member was touched, in whole ticks, or 0 where
 // it is in no pool.
 func (m *Member[V]) Idle() time.Duration { return m.timer().Idle() }

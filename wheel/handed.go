@@ -15,8 +15,12 @@ import (
 // is nothing to wait for: it reports true, with a stamp of 0.
 func (t *TimerOf[V]) Await(d time.Duration) (stamp uint64, ok bool) {
 	return t.await(func(old word) word {
+		n := t.wheel.clock.ticks(d)
+		if least, most := unpack(old>>spanShift&spanMask, spanMantissa); least <= n && n <= most {
+			return old&^stateMask | pending // what it waits for; to compute it again would add up errors
+		}
 		_, touched := touchedBetween(old)
-		return pendingAt(touched, t.wheel.clock.ticks(d))
+		return pendingAt(touched, n)
 	})
 }
 
@@ -116,6 +120,18 @@ func (t *TimerOf[V]) Retime(d time.Duration) {
 	if at := t.word.Load(); at&stateMask == pending {
 		w.bringForward(t, at)
 	}
+}
+
+// Waits returns how long after its last touch a timer is due: its own delay, unless Move,
+// Await or Postpone have said otherwise. Where that is longer than 2^17 ticks it can be
+// too little by a 65 thousandth part.
+func (t *TimerOf[V]) Waits() time.Duration {
+	old := t.word.Load()
+	if old&stateMask == removed {
+		return 0
+	}
+	least, _ := unpack(old>>spanShift&spanMask, spanMantissa)
+	return t.wheel.clock.span(least)
 }
 
 // Stamp returns a number that is another one after the deadline was moved. So one

@@ -182,7 +182,10 @@ func (w *WheelOf[V]) Counted(d time.Duration) time.Duration {
 // SetLimit gives each timer a limit besides its deadline, which no touch moves: a
 // timer whose value is v is handed over on the tick that limit(v) returns, even if
 // it is not due, and again on each tick until the limit is a later one. The number
-// of the present tick is that of [WheelOf.Now].
+// of the present tick is that of [WheelOf.Now]. On a wheel with limits, a timer that
+// waits for longer than its own delay, because of Await, Postpone or Move, is also handed
+// over once in each such delay: the one to whom it is handed over can then change its
+// mind, or say [TimerOf.Resume].
 //
 // limit is called while the wheel is locked: it must be quick and must not call
 // the wheel. A limit that has become earlier is noticed when the hand comes by,
@@ -349,7 +352,7 @@ func (p *pass[V]) visitTurn() {
 func (p *pass[V]) visit(t *TimerOf[V]) {
 	for {
 		old := t.word.Load()
-		if p.limit == nil || p.limit(t.value) > p.tick {
+		if p.limit == nil || p.limit(t.value) > p.tick && !waitsLonger(t, old) {
 			if dueOf(old) > p.tick {
 				p.refiled++
 				p.file(t, old)
@@ -367,6 +370,14 @@ func (p *pass[V]) visit(t *TimerOf[V]) {
 	}
 }
 
+// waitsLonger reports whether a timer whose word is at waits for longer than its own
+// delay.
+func waitsLonger[V any](t *TimerOf[V], at word) bool {
+	_, own := unpack(uint64(t.span.Load()), spanFloat)
+	least, _ := unpack(at>>spanShift&spanMask, spanMantissa)
+	return least > own
+}
+
 // hold keeps a timer for the next pass, which is wanted at the given time.
 func (p *pass[V]) hold(t *TimerOf[V], at time.Duration) {
 	if p.held.first == nil || at < p.wake {
@@ -379,8 +390,9 @@ func (p *pass[V]) hold(t *TimerOf[V], at time.Duration) {
 // w.mu must be held.
 func (w *WheelOf[V]) file(t *TimerOf[V], at word) (slot int) {
 	first, _ := touchedBetween(at)
-	w.longest = max(w.longest, dueOf(at)-first)
-	return w.levels.file(t, w.hand, w.visitBy(t, at))
+	visit := w.visitBy(t, at) // which may be after due, if that is in the past
+	w.longest = max(w.longest, max(dueOf(at), visit)-first)
+	return w.levels.file(t, w.hand, visit)
 }
 
 // visitBy returns the tick on which the hand has to come to a timer whose word is at,

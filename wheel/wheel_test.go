@@ -722,6 +722,7 @@ func TestAwaitForEver(t *testing.T) {
 		_, ok = timer.Postpone(d)
 		require.True(t, ok)
 	}
+	r.wheel.SetLimit(nil)
 	r.now += 1000 * time.Hour
 	r.wheel.advance()
 	require.Zero(t, r.wheel.dueLen())

@@ -1,0 +1,471 @@
+package keepalive
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/pool"
+)
+
+func drained(t *testing.T, c net.Conn) {
+	go func() { _, _ = io.Copy(io.Discard, c) }()
+	t.Cleanup(func() { _ = c.Close() })
+}
+
+// R1. Update that switches pressure off while there is pressure.
+func TestReviewPressureSwitchedOffKillsEverybody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Timeout: time.Hour, Pressure: func() float64 { return 1 }, PressureTimeout: 30 * time.Minute}
+		k := newKeeper(t, cfg)
+		conn, _ := pipe(k)
+		time.Sleep(2 * time.Minute)
+		require.EqualValues(t, 1, k.Stats().Reduction)
+		require.True(t, k.Touch(conn))
+		cfg.Pressure, cfg.PressureTimeout = nil, 0
+		require.NoError(t, k.Update(cfg))
+		for range 30 { // a beat every 90 seconds, with a timeout of an hour
+			time.Sleep(90 * time.Second)
+			require.True(t, k.Touch(conn), "closed although it was touched 90 s ago: %v", k.Stats().Closed)
+		}
+	})
+}
+
+// R2. The first message comes within the tick of the accept, and FirstMessage is the hop.
+func TestReviewFirstMessageInTheFirstTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 5 * time.Minute, FirstMessage: time.Minute})
+		conn, _ := pipe(k)
+		require.True(t, k.Touch(conn)) // at once
+		time.Sleep(2 * time.Minute)
+		require.EqualValues(t, 1, k.Len(), "closed before its timeout of 5m: %v", k.Stats().Closed)
+	})
+}
+
+// R2b. The same for a touch FirstMessage-hop after the accept.
+func TestReviewFirstMessageCollidesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 5 * time.Minute, FirstMessage: 90 * time.Second})
+		conn, _ := pipe(k)
+		time.Sleep(30*time.Second + 50*ms)
+		require.True(t, k.Touch(conn))
+		time.Sleep(2 * time.Minute)
+		require.EqualValues(t, 1, k.Len(), "closed before its timeout of 5m: %v", k.Stats().Closed)
+	})
+}
+
+// R3. ReadIdle is early by up to a tick where the socket can't tell.
+func TestReviewReadIdleEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour, Tick: time.Second, ReadIdle: 2 * time.Second})
+		conn, peer := pipe(k)
+		time.Sleep(1990 * ms)
+		go func() { _, _ = peer.Write([]byte("x")) }()
+		_, err := conn.Read(make([]byte, 1))
+		require.NoError(t, err)
+		read := time.Now()
+		_, err = conn.Read(make([]byte, 1))
+		require.ErrorIs(t, err, ReasonReadIdle)
+		require.GreaterOrEqual(t, time.Since(read), 2*time.Second)
+	})
+}
+
+// R4. What Hold covers counts in ReadIdle after the release.
+func TestReviewHoldAndReadIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second})
+		conn, _ := pipe(k)
+		release := k.Hold(conn)
+		time.Sleep(39 * time.Second)
+		release()
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 1, k.Len(), "closed %v after the release, ReadIdle is 10s: %v", 5*time.Second, k.Stats().Closed)
+	})
+}
+
+// R5. Bytes that are read while OnIdle is being asked about ReadIdle.
+func TestReviewReadWhileOnIdleIsAskedAboutReadIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, OnIdle: func(any, Reason) Verdict {
+			time.Sleep(time.Second)
+			return Close
+		}})
+		conn, peer := pipe(k)
+		drained(t, conn)
+		time.Sleep(10500 * ms) // OnIdle is running
+		_, err := peer.Write([]byte("x"))
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 1, k.Len(), "read 5s ago, ReadIdle is 10s: %v", k.Stats().Closed)
+	})
+}
+
+// R6. Who waits for a turn because of ReadIdle is closed whatever is read meanwhile.
+func TestReviewReadIdleQueuedIsNotSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, MaxClosePerSecond: 1})
+		var peers []net.Conn
+		for range 10 {
+			conn, peer := pipe(k)
+			drained(t, conn)
+			peers = append(peers, peer)
+		}
+		time.Sleep(11 * time.Second)
+		before := k.Len()
+		require.Greater(t, before, 5)
+		for range 20 {
+			for _, p := range peers {
+				_ = p.SetWriteDeadline(time.Now().Add(time.Millisecond))
+				_, _ = p.Write([]byte("x"))
+			}
+			time.Sleep(time.Second)
+		}
+		require.GreaterOrEqual(t, k.Len(), before-1, "they were heard meanwhile")
+	})
+}
+
+// R7. DryRun with ReadIdle counts each tick.
+func TestReviewDryRunReadIdleCountsEachTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, DryRun: true})
+		_, _ = pipe(k)
+		time.Sleep(time.Minute)
+		require.LessOrEqual(t, k.Stats().WouldClose[ReasonReadIdle], uint64(6))
+	})
+}
+
+// R8. DryRun closes where Probe fails.
+func TestReviewDryRunProbeFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, DryRun: true, Probe: func(any) error { return errors.New("no") }})
+		_, _ = pipe(k)
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, 1, k.Len(), "%v", k.Stats().Closed)
+	})
+}
+
+// R9. Dry run is over: those that were silent by then stay for ever.
+func TestReviewAfterDryRunTheDeadStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, DryRun: true})
+		_, _ = pipe(k)
+		time.Sleep(5 * time.Minute)
+		require.NoError(t, k.Update(Config{Timeout: time.Minute}))
+		time.Sleep(24 * time.Hour)
+		require.Zero(t, k.Len())
+	})
+}
+
+// R10. A timeout of a day is off by minutes.
+func TestReviewLongTimeoutIsLate(t *testing.T) {
+	for _, timeout := range []time.Duration{6 * time.Hour, 24 * time.Hour, 72 * time.Hour} {
+		t.Run(timeout.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKeeper(t, Config{Timeout: timeout})
+				conn, _ := pipe(k)
+				begin := time.Now()
+				_, _ = conn.Read(make([]byte, 1))
+				t.Logf("%v: late by %v", timeout, time.Since(begin)-timeout)
+				if late := time.Since(begin) - timeout; late > 2*time.Second {
+					t.Errorf("%v: late by %v", timeout, late)
+				}
+			})
+		})
+	}
+}
+
+// R11. Rescued connections leave their turns behind.
+func TestReviewRescuedTurnsDelayTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, MaxClosePerSecond: 10})
+		var conns []net.Conn
+		for range 1000 {
+			c, _ := pipe(k)
+			conns = append(conns, c)
+		}
+		time.Sleep(10300 * ms) // all are queued
+		lived := 0
+		for _, c := range conns {
+			if k.Touch(c) { // and rescued
+				lived++
+				beatEvery(t, k, c, 5*time.Second)
+			}
+		}
+		require.Greater(t, lived, 950)
+		dead, _ := pipe(k)
+		begin := time.Now()
+		_, err := dead.Read(make([]byte, 1))
+		require.ErrorIs(t, err, ErrIdleTimeout)
+		require.Less(t, time.Since(begin), 12*time.Second, "nobody else is being closed")
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	})
+}
+
+// R12. Update puts ReadIdle off.
+func TestReviewUpdatesPutReadIdleOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Timeout: time.Minute, ReadIdle: 20 * time.Second, Activity: ActivityManual}
+		k := newKeeper(t, cfg)
+		conn, _ := pipe(k)
+		beatEvery(t, k, conn, time.Second)
+		for range 30 {
+			time.Sleep(15 * time.Second)
+			require.NoError(t, k.Update(cfg))
+		}
+		require.Zero(t, k.Len(), "nothing was read for 450s, ReadIdle is 20s")
+	})
+}
+
+// R13. Details that are made after Update and before the look claim to be up to date.
+func TestReviewHoldAfterUpdateLosesTheUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour, Activity: ActivityManual})
+		plain, _ := pipe(k)
+		asked, _ := pipe(k)
+		beatEvery(t, k, plain, 20*time.Second)
+		beatEvery(t, k, asked, 20*time.Second)
+		time.Sleep(time.Second)
+		require.NoError(t, k.Update(Config{Timeout: 5 * time.Second, Tick: 100 * ms, Activity: ActivityManual}))
+		k.Context(asked)
+		time.Sleep(10 * time.Minute)
+		require.False(t, k.Touch(plain))
+		require.False(t, k.Touch(asked), "a beat each 20s, a timeout of 5s since 10 minutes")
+	})
+}
+
+// R14. Update adds MaxAge: those with details are as old as those.
+func TestReviewMaxAgeByUpdateClosesThoseWithDetailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Timeout: time.Minute}
+		k := newKeeper(t, cfg)
+		plain, _ := pipe(k)
+		mqtt, _ := pipe(k)
+		_, err := k.SetInterval(mqtt, 30*time.Second)
+		require.NoError(t, err)
+		beatEvery(t, k, plain, 10*time.Second)
+		beatEvery(t, k, mqtt, 10*time.Second)
+		time.Sleep(5 * time.Hour)
+		cfg.MaxAge = time.Hour
+		require.NoError(t, k.Update(cfg))
+		time.Sleep(2 * time.Minute)
+		require.True(t, k.Touch(plain))
+		require.True(t, k.Touch(mqtt), "for connections that had no MaxAge, it counts from then")
+		_ = plain.Close()
+		_ = mqtt.Close()
+	})
+}
+
+// R15. Overflow under full pressure.
+func TestReviewPressureOverflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: math.MaxInt64, Pressure: func() float64 { return 1 }, PressureTimeout: 10 * time.Minute})
+		_, _ = pipe(k)
+		time.Sleep(9 * time.Minute)
+		require.Equal(t, 1, k.Len(), "%v", k.Stats().Closed)
+	})
+}
+
+// R16. Advisor with Probe.
+func TestReviewAdvisorWithProbeCountsTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, Advise: true, DryRun: true, Probe: func(any) error { return nil }})
+		_, _ = pipe(k)
+		time.Sleep(10 * time.Minute)
+		a := k.Advice()
+		require.EqualValues(t, 0, a.NearMisses)
+		require.EqualValues(t, 1, a.WouldClose(0.25), "%+v", a.Silences)
+	})
+}
+
+// R16b: extended.
+func TestReviewAdvisorWithoutDryRunSeesNothingAfterProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, Advise: true, Probe: func(any) error { return nil }})
+		_, _ = pipe(k)
+		time.Sleep(10 * time.Minute)
+		require.Zero(t, k.Len())
+		a := k.Advice()
+		require.EqualValues(t, 1, a.WouldClose(0.75), "%+v", a.Silences)
+	})
+}
+
+// R17. SetTimeout at accept ends FirstMessage.
+func TestReviewSetTimeoutEndsFirstMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, FirstMessage: 3 * time.Second})
+		conn, _ := pipe(k)
+		_, err := k.SetTimeout(conn, time.Hour)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.Zero(t, k.Len(), "its peer has not been heard for a minute")
+	})
+}
+
+// R18. Config and Update.
+func TestReviewConfigUpdateRoundTrip(t *testing.T) {
+	k := newKeeper(t, Config{MaxAge: time.Hour, MaxAgeJitter: -1})
+	require.NoError(t, k.Update(k.Config()))
+	require.Negative(t, k.Config().MaxAgeJitter)
+}
+
+func TestReviewUpdateToAShortTimeout(t *testing.T) {
+	k := newKeeper(t, Config{})
+	require.NoError(t, k.Update(Config{Timeout: 500 * ms}))
+}
+
+// R19. Resume while Drain runs.
+func TestReviewResumeWhileDraining(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute})
+		for range 10 {
+			_, _ = pipe(k)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error)
+		go func() { done <- k.Drain(ctx, 10*time.Second) }()
+		time.Sleep(5500 * ms)
+		k.Resume()
+		conn, _ := pipe(k)
+		require.True(t, k.Touch(conn))
+		time.Sleep(10 * time.Second)
+		alive := k.Touch(conn)
+		cancel()
+		<-done
+		require.True(t, alive, "new connections are taken again: %v", k.Stats().Closed)
+	})
+}
+
+// R20. Eviction of what is held.
+func TestReviewHeldConnectionsStopEviction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour, MaxConns: 100, Full: pool.EvictIdlest})
+		for range 70 {
+			c, _ := pipe(k)
+			defer k.Hold(c)()
+		}
+		for range 30 {
+			_, _ = pipe(k)
+			time.Sleep(200 * ms)
+		}
+		time.Sleep(time.Minute)
+		for range 100 {
+			_, _ = pipe(k)
+			time.Sleep(10 * time.Second)
+			require.LessOrEqual(t, k.Len(), 120, "%v", k.Stats().Closed)
+		}
+		require.Zero(t, k.Stats().Closed[ReasonFull])
+	})
+}
+
+// R21. A user who sets deadlines takes away that of CloseHalf.
+type deadConn struct {
+	net.Conn
+}
+
+func (deadConn) CloseWrite() error { return nil }
+
+func TestReviewUsersDeadlineOutlivesFarewell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c closings
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, CloseMode: CloseHalf, OnClose: c.add})
+		a, b := net.Pipe()
+		defer b.Close()
+		conn := k.Conn(deadConn{a})
+		stop := make(chan struct{})
+		go func() { // a handler that sets the deadline before each of its reads
+			defer close(stop)
+			time.Sleep(10500 * ms) // busy with the message before
+			_ = conn.SetReadDeadline(time.Now().Add(time.Hour))
+			_, _ = conn.Read(make([]byte, 1))
+		}()
+		time.Sleep(time.Minute)
+		n := len(c.list())
+		_ = conn.Close()
+		<-stop
+		synctest.Wait()
+		require.Equal(t, 1, n, "not closed a minute after FarewellTimeout")
+	})
+}
+
+// R22. Contexts after Keeper.Close.
+func TestReviewContextAfterKeeperClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{})
+		conn, _ := pipe(k)
+		ctx := k.Context(conn)
+		require.NoError(t, k.Close())
+		_ = conn.Close()
+		synctest.Wait()
+		require.Error(t, ctx.Err(), "the connection is closed")
+	})
+}
+
+// R23. Verdict Probe for ever, and Ignore with ReadIdle.
+func TestReviewVerdictProbeForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, ProbeAfter: 10 * time.Second, ProbeTimeout: 10 * time.Second,
+			Probe: func(any) error { return nil }, OnIdle: func(any, Reason) Verdict { return Probe }})
+		_, _ = pipe(k)
+		time.Sleep(time.Hour)
+		require.Zero(t, k.Len(), "closed with ReasonNoAnswer unless there is life within ProbeTimeout; probes %d", k.Stats().Probes)
+	})
+}
+
+func TestReviewIgnoreReadIdleIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, OnIdle: func(any, Reason) Verdict {
+			asked.Add(1)
+			return Ignore
+		}})
+		_, _ = pipe(k)
+		time.Sleep(10 * time.Minute)
+		require.EqualValues(t, 1, asked.Load(), "OnIdle is not asked again before the peer has been heard")
+	})
+}
+
+// R24. The tick of the last read is ahead of what told has taken for now.
+func TestReviewToldUnderflow(t *testing.T) {
+	k := newKeeper(t, Config{ReadIdle: time.Minute})
+	g, _ := pipe(k)
+	c := g.(*conn)
+	c.noted.read.Store(int64(time.Hour)) // Read came between told's two loads
+	h := c.told(Heard{})
+	require.GreaterOrEqual(t, h.received, time.Duration(0))
+}
+
+// R25. ignored connections: idle.
+func TestReviewIdleOfIgnored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, OnIdle: func(any, Reason) Verdict { return Ignore }})
+		old, _ := pipe(k)
+		time.Sleep(time.Hour)
+		young, _ := pipe(k)
+		time.Sleep(time.Second)
+		_ = young
+		require.Equal(t, []any{old}, k.Idlest(1))
+		require.GreaterOrEqual(t, guardOf(old).member.Idle(), 59*time.Minute)
+	})
+}
+
+// R26. DryRun and eviction
+func TestReviewDryRunEvicts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour, MaxConns: 1, Full: pool.EvictIdlest, DryRun: true})
+		_, _ = pipe(k)
+		time.Sleep(time.Minute)
+		_, _ = pipe(k)
+		time.Sleep(time.Second)
+		require.Zero(t, k.Stats().Closed[ReasonEvicted])
+	})
+}
