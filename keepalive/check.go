@@ -86,6 +86,9 @@ func (cfg Config) checkProbes() error {
 		}
 		return nil
 	}
+	if cfg.Activity == ActivityReadWrite {
+		return fmt.Errorf("%w: Probe with Activity %v, for which the probe itself would be life", ErrArgument, cfg.Activity)
+	}
 	if cfg.ProbeAfter < cfg.Tick || cfg.ProbeTimeout < cfg.Tick {
 		return fmt.Errorf("%w: ProbeAfter %v and ProbeTimeout %v, must be at least Tick %v",
 			ErrArgument, cfg.ProbeAfter, cfg.ProbeTimeout, cfg.Tick)

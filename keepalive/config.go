@@ -16,6 +16,7 @@ const (
 	defaultTimeout = time.Minute
 	defaultTick    = 100 * time.Millisecond
 	minTick        = time.Millisecond
+	maxTick        = time.Hour
 
 	defaultMultiplier = 1.5
 	defaultJitter     = 0.1
@@ -72,14 +73,15 @@ type Config struct {
 
 	// Tick is how precise that is. Zero means 100ms, or a tenth of a Timeout
 	// that is shorter than a second. It must not be shorter than 1ms or longer
-	// than Timeout.
+	// than Timeout, or than an hour.
 	Tick time.Duration
 
 	// Activity is what counts as life. The zero value is ActivityRead.
 	Activity Activity
 
 	// FirstMessage is how long a new connection may take until its peer is heard for
-	// the first time. Zero means Timeout.
+	// the first time. With ActivityReadWrite a greeting of ours is life, too. Zero
+	// means Timeout.
 	FirstMessage time.Duration
 
 	// ReadIdle and WriteIdle are how long nothing may be read from a connection, and
@@ -102,7 +104,8 @@ type Config struct {
 	// is called after about ProbeAfter of silence, up to ProbeCount times with
 	// ProbeTimeout between them and after the last; whatever counts as life ends
 	// that, and if nothing comes, the connection is closed with ReasonNoAnswer. An
-	// error of Probe closes it at once. It is called by a worker, and on gnet in
+	// error of Probe closes it at once. It does not work with ActivityReadWrite, where
+	// the probe itself would be life. It is called by a worker, and on gnet in
 	// the connection's event loop.
 	//
 	// So that connections which fell silent together are not all probed together,
@@ -253,6 +256,9 @@ func (cfg Config) withDefaults() (Config, error) {
 	}
 	if cfg.Tick < minTick {
 		return cfg, fmt.Errorf("%w: Tick %v, must be at least %v", ErrArgument, cfg.Tick, minTick)
+	}
+	if cfg.Tick > maxTick {
+		return cfg, fmt.Errorf("%w: Tick %v, must be at most %v", ErrArgument, cfg.Tick, maxTick)
 	}
 	if cfg.Tick > cfg.Timeout {
 		return cfg, fmt.Errorf("%w: Tick %v is longer than Timeout %v", ErrArgument, cfg.Tick, cfg.Timeout)

@@ -151,6 +151,9 @@ func (c *conn) NetConn() net.Conn { return c.inner }
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.inner.Read(p)
 	if n > 0 {
+		if c.ended.Load() != 0 {
+			return 0, c.fail("read", err) // what it still sends is not for the user, see CloseHalf
+		}
 		if c.unknown.Load() {
 			if err := c.identify(); err != nil {
 				return 0, err

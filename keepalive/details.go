@@ -103,7 +103,7 @@ func (d *details) prepare(k *Keeper, p *policy, g *Guard) {
 			d.born = k.pool.TickIn(0)
 		}
 		d.ages = d.born + k.ticks(p.maxAge(g))
-		if d.aged {
+		if d.aged = d.aged && d.ages <= k.pool.Now(); d.aged {
 			d.ages += k.ticks(p.MaxAgeGrace)
 		}
 	}

@@ -51,6 +51,9 @@ func (k *Keeper) Ask(g *Guard, fd uintptr) Heard {
 // since it was last heard is life.
 func (k *Keeper) heard(g *Guard, e evidence, moving bool) Heard {
 	p, d := k.policy.Load(), g.details.Load()
+	if k.activity == ActivityKernel && e.bytes() > 0 {
+		g.notFirst() // nothing else says so
+	}
 	patience, _ := k.patience(p, g, d)
 	waits, _, _ := d.at(g.member.Stamp())
 	within := patience

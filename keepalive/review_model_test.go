@@ -1,0 +1,177 @@
+package keepalive
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Random touches, timeouts, updates, holds: nobody is closed before the shortest time
+// that was in force since its last touch, nor much later than the longest.
+func TestReviewModel(t *testing.T) {
+	for seed := range uint64(300) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { model(t, seed) })
+		})
+	}
+}
+
+type modelConn struct {
+	net.Conn
+	touched  time.Time
+	own      time.Duration
+	held     []func()
+	min, max time.Duration // in force since the touch
+	gone     bool
+}
+
+func model(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 7))
+	timeouts := []time.Duration{time.Second, 5 * time.Second, 59 * time.Second, 61 * time.Second, 5 * time.Minute, 20 * time.Minute}
+	config := func() Config {
+		cfg := Config{Timeout: timeouts[r.IntN(len(timeouts))], Tick: 100 * ms, Activity: ActivityManual}
+		if r.IntN(3) == 0 {
+			cfg.Advise = true
+		}
+		if r.IntN(3) == 0 {
+			cfg.MinBeat = 1
+		}
+		if r.IntN(3) == 0 {
+			cfg.PressureTimeout = max(cfg.Tick, cfg.Timeout/3)
+			cfg.Pressure = func() float64 { return 0 }
+		}
+		if r.IntN(3) == 0 {
+			cfg.MaxClosePerSecond = 1e6
+		}
+		return cfg
+	}
+	var conns []*modelConn
+	var updated time.Time
+	detailed := seed%2 == 0
+	byConn := map[any]*modelConn{}
+	var k *Keeper
+	tick := 100 * ms
+	cfg := config()
+	onClose := func(c any, why Reason) {
+		m := byConn[c]
+		if m == nil || m.gone {
+			t.Errorf("closed twice or unknown: %v", why)
+			return
+		}
+		m.gone = true
+		idle := time.Since(m.touched)
+		if idle < m.min || len(m.held) > 0 {
+			t.Errorf("seed %d: closed for %v after %v, in force at least %v, held %d", seed, why, idle, m.min, len(m.held))
+		}
+		late := time.Since(m.touched.Add(m.max))
+		late = min(late, time.Since(updated.Add(time.Minute))) // see Update
+		if late > 3*tick {
+			t.Errorf("seed %d: closed %v late, after %v, in force at most %v, own %v", seed, late, idle, m.max, m.own)
+		}
+	}
+	cfg.OnClose = onClose
+	var err error
+	k, err = New(cfg)
+	require.NoError(t, err)
+	force := func(m *modelConn) time.Duration {
+		if m.own > 0 {
+			return m.own
+		}
+		return cfg.Timeout
+	}
+	touch := func(m *modelConn) {
+		m.touched = time.Now()
+		m.min, m.max = force(m), force(m)
+	}
+	for range 400 {
+		switch n := r.IntN(20); {
+		case n < 3 && len(conns) < 30:
+			m := new(modelConn)
+			a, _ := net.Pipe()
+			m.touched = time.Now()
+			touch(m)
+			c := k.Conn(a)
+			m.Conn = c
+			byConn[c] = m
+			if detailed { // see TestReviewHoldAfterUpdateLosesTheUpdate
+				k.Context(c)
+			}
+			conns = append(conns, m)
+		case n < 12 && len(conns) > 0:
+			m := conns[r.IntN(len(conns))]
+			if k.Touch(m.Conn) {
+				touch(m)
+			} else if !m.gone {
+				synctest.Wait()
+				require.True(t, m.gone)
+			}
+		case n == 12 && len(conns) > 0:
+			m := conns[r.IntN(len(conns))]
+			d := timeouts[r.IntN(len(timeouts))]
+			if r.IntN(3) == 0 {
+				if _, err := k.SetInterval(m.Conn, 0); err == nil {
+					m.own = 0
+					touch(m)
+				}
+			} else if _, err := k.SetTimeout(m.Conn, d); err == nil {
+				m.own = d
+				touch(m)
+			}
+		case n == 13 && r.IntN(3) == 0:
+			next := config()
+			next.MinBeat = 0
+			next.OnClose = onClose
+			require.NoError(t, k.Update(next))
+			cfg = next
+			for _, m := range conns {
+				m.min, m.max = min(m.min, force(m)), max(m.max, force(m))
+			}
+			updated = time.Now()
+		case n == 14 && len(conns) > 0:
+			m := conns[r.IntN(len(conns))]
+			if !m.gone && detailed {
+				m.held = append(m.held, k.Hold(m.Conn))
+			}
+		case n < 17 && len(conns) > 0:
+			m := conns[r.IntN(len(conns))]
+			if h := len(m.held); h > 0 && !m.gone {
+				release := m.held[h-1]
+				m.held = m.held[:h-1]
+				release()
+				touch(m)
+			}
+		case n == 17 && len(conns) > 0:
+			m := conns[r.IntN(len(conns))]
+			guardOf(m.Conn).member.HandOver()
+		case n == 18:
+			time.Sleep(timeouts[r.IntN(len(timeouts))])
+		default:
+			time.Sleep(time.Duration(r.Int64N(int64(30 * time.Second))))
+		}
+		synctest.Wait()
+		if t.Failed() {
+			break
+		}
+	}
+	for _, m := range conns {
+		for _, release := range m.held {
+			m.held = m.held[:0]
+			release()
+			touch(m)
+		}
+	}
+	time.Sleep(25 * time.Minute)
+	synctest.Wait()
+	if k.Len() > 0 && !t.Failed() {
+		t.Errorf("seed %d: %d left", seed, k.Len())
+	}
+	for _, m := range conns {
+		_ = m.Conn.Close()
+	}
+	require.NoError(t, k.Close())
+}
