@@ -190,6 +190,9 @@ func (k *Keeper) Closed(g *Guard, reason Reason) {
 	if onClose := k.policy.Load().OnClose; onClose != nil {
 		k.call("OnClose", func() { onClose(g.conn, reason) })
 	}
+	if g.Reason() != 0 {
+		k.leaving.Add(-1)
+	}
 }
 
 // call runs a function of the user. If it panics, that harms nobody else.

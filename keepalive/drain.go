@@ -19,7 +19,7 @@ const drainLog = time.Second
 func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 	k.draining.Store(true)
 	begin, next := time.Now(), time.Now().Add(drainLog)
-	for k.Len() > 0 && k.Draining() { // more than once for those that were just coming
+	for k.left() > 0 && k.Draining() { // more than once for those that were just coming
 		left, all := k.Len(), k.Len()
 		for m := range k.pool.All() {
 			g, ok := m.Value()
@@ -62,12 +62,16 @@ func (k *Keeper) logDrain(next time.Time) time.Time {
 	if time.Now().Before(next) {
 		return next
 	}
-	k.log.Info("keepalive: draining", "conns", k.Len())
+	k.log.Info("keepalive: draining", "conns", k.left())
 	return time.Now().Add(drainLog)
 }
 
+// left returns how many connections have not gone: those that are guarded, and those to
+// which the last words are being said.
+func (k *Keeper) left() int { return k.Len() + int(k.leaving.Load()) }
+
 func (k *Keeper) notDrained(ctx context.Context) error {
-	if n := k.Len(); n > 0 {
+	if n := k.left(); n > 0 {
 		return fmt.Errorf("keepalive: drain with %d connections left: %w", n, ctx.Err())
 	}
 	return nil

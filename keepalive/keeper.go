@@ -37,6 +37,7 @@ type Keeper struct {
 	start    time.Time
 	closing  chan struct{} // closed by Close
 	close    sync.Once
+	leaving  atomic.Int64 // connections that are given up and not closed yet
 
 	cannotTell sync.Once // warned that ActivityKernel does not work for a connection
 

@@ -167,11 +167,7 @@ func (k *Keeper) Expire(g *Guard, ask func() Heard) bool {
 	d := k.prepared(p, g)
 	if d != nil {
 		if reason := k.overdue(p, g, d, ask); reason != 0 {
-			if _, ok := g.member.Remove(); ok {
-				g.setReason(reason)
-				return true
-			}
-			return false
+			return k.giveUp(g, reason, g.member.Remove)
 		}
 		if evicted, ok := k.evicted(p, g, d, ask); ok {
 			return evicted
@@ -184,11 +180,19 @@ func (k *Keeper) Expire(g *Guard, ask func() Heard) bool {
 	if reason == 0 {
 		return false
 	}
-	_, ok := g.member.Expire()
-	if ok {
-		g.setReason(reason)
+	return k.giveUp(g, reason, g.member.Expire)
+}
+
+// giveUp ends the guarding of a connection that is to be closed, in the way that is
+// given. It reports false where somebody else has ended it, or saved the connection.
+func (k *Keeper) giveUp(g *Guard, why Reason, end func() (*Guard, bool)) bool {
+	k.leaving.Add(1) // first, or there would be a moment in which nobody knows of it
+	if _, ok := end(); !ok {
+		k.leaving.Add(-1)
+		return false
 	}
-	return ok
+	g.setReason(why)
+	return true
 }
 
 // silent decides about a connection that has been silent for as long as it was
@@ -349,8 +353,5 @@ func (k *Keeper) evicted(p *policy, g *Guard, d *details, ask func() Heard) (clo
 		k.wouldClose(ReasonEvicted)
 		return false, false
 	}
-	if _, closes = g.member.Expire(); closes {
-		g.setReason(ReasonEvicted)
-	}
-	return closes, true
+	return k.giveUp(g, ReasonEvicted, g.member.Expire), true
 }
