@@ -1,0 +1,117 @@
+package gnetkeepalive
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+// Each function of the user panics for one connection, and another one, in the same
+// event loop, has what it would have without.
+func TestPanicsHarmOnlyTheirOwnConnection(t *testing.T) {
+	panicFor := func(conn any) {
+		if conn.(gnet.Conn).Context() == any("bad") {
+			panic("at the user")
+		}
+	}
+	const soon = timeout / 2
+	for name, test := range map[string]struct {
+		cfg          keepalive.Config
+		good, bad    keepalive.Reason
+		says, spoils string // what the good one and the bad one read
+	}{
+		"OnIdle": {
+			keepalive.Config{OnIdle: func(conn any, _ keepalive.Reason) keepalive.Verdict {
+				_, _ = conn.(gnet.Conn).Write([]byte("idle"))
+				panicFor(conn)
+				return keepalive.Close
+			}},
+			keepalive.ReasonIdle, keepalive.ReasonIdle, "idle", "idle",
+		},
+		"OnIdle/ReadIdle": {
+			keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, ReadIdle: timeout, OnIdle: func(conn any, _ keepalive.Reason) keepalive.Verdict {
+				panicFor(conn)
+				return keepalive.Close
+			}},
+			keepalive.ReasonReadIdle, keepalive.ReasonReadIdle, "", "",
+		},
+		"Probe": {
+			keepalive.Config{Timeout: timeout, Tick: 10 * ms, ProbeAfter: soon, Probe: func(conn any) error {
+				panicFor(conn)
+				_, err := conn.(gnet.Conn).Write([]byte("?"))
+				return err
+			}},
+			keepalive.ReasonNoAnswer, keepalive.ReasonNoAnswer, "?", "",
+		},
+		"Farewell": {
+			keepalive.Config{Farewell: func(conn any, _ keepalive.Reason) []byte {
+				panicFor(conn)
+				return []byte(bye)
+			}},
+			keepalive.ReasonIdle, keepalive.ReasonIdle, bye, "",
+		},
+		"OnMaxAge": {
+			keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, MaxAge: soon, MaxAgeGrace: soon, OnMaxAge: func(conn any) {
+				panicFor(conn)
+				_, _ = conn.(gnet.Conn).Write([]byte("old"))
+			}},
+			keepalive.ReasonMaxAge, keepalive.ReasonMaxAge, "old", "",
+		},
+		"OnClose": {
+			keepalive.Config{OnClose: func(conn any, _ keepalive.Reason) { panicFor(conn) }},
+			keepalive.ReasonIdle, keepalive.ReasonIdle, "", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.cfg.Logger = slog.New(slog.DiscardHandler)
+			w := observe(t, test.cfg, &app{onTraffic: func(c gnet.Conn) gnet.Action {
+				buf, _ := c.Peek(-1)
+				c.SetContext(string(buf))
+				return echo(c)
+			}}, gnet.WithNumEventLoop(1))
+			good, bad := w.dial(t), w.dial(t)
+			say(t, bad, "bad")
+			say(t, good, "good")
+			for c, end := range map[net.Conn]struct {
+				reason keepalive.Reason
+				says   string
+			}{good: {test.good, test.says}, bad: {test.bad, test.spoils}} {
+				got, err := io.ReadAll(c)
+				require.NoError(t, err)
+				require.Equal(t, end.says, string(got))
+				w.requireEnd(t, c, end.reason)
+			}
+			require.Eventually(t, func() bool { return w.k.Stats().Panics == 1 }, eternal, ms)
+			next := w.dial(t)
+			say(t, next, "good") // the loop goes on
+		})
+	}
+}
+
+func TestPanicsOfKeyAndPressure(t *testing.T) {
+	var log lockedLog
+	w := observe(t, keepalive.Config{
+		Timeout: timeout, Tick: 10 * ms, MaxPerKey: 1,
+		Key: func(net.Addr) string { panic("whose?") }, Pressure: func() float64 { panic("how much?") },
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	}, &app{})
+	first, second := w.dial(t), w.dial(t)
+	say(t, first, "who can't be told from others")
+	last := time.Now()
+	say(t, second, "is not limited")
+	requireClosed(t, second)
+	require.GreaterOrEqual(t, w.requireEnd(t, second, keepalive.ReasonIdle).Sub(last), timeout, "and there is no pressure")
+	w.requireEnd(t, first, keepalive.ReasonIdle)
+	require.GreaterOrEqual(t, w.k.Stats().Panics, uint64(3))
+	for _, word := range []string{"Key: whose?", "Pressure: how much?", "panic_test.go"} {
+		require.True(t, strings.Contains(log.String(), word), word)
+	}
+}
