@@ -159,23 +159,21 @@ func TestDrainSparesNobody(t *testing.T) {
 // All fall silent at once, and have to queue.
 func TestTurns(t *testing.T) {
 	const conns, pace = 30, 20
-	modes(t, func(t *testing.T, opts ...gnet.Option) {
-		w := observe(t, keepalive.Config{MaxClosePerSecond: pace}, &app{}, opts...)
-		clients := make([]net.Conn, conns)
-		begin := time.Now()
-		for i := range clients {
-			clients[i] = w.dial(t)
-		}
-		ends := make([]time.Duration, conns)
-		for i, c := range clients {
-			ends[i] = w.requireEnd(t, c, keepalive.ReasonIdle).Sub(begin)
-		}
-		slices.Sort(ends)
-		require.GreaterOrEqual(t, ends[0], timeout)
-		for i, end := range ends { // the turns begin with the first, and may be a tick early
-			require.GreaterOrEqual(t, end, timeout+time.Duration(i)*time.Second/pace-20*ms, "%d", i)
-		}
-	})
+	w := observe(t, keepalive.Config{MaxClosePerSecond: pace}, &app{}, gnet.WithNumEventLoop(2))
+	clients := make([]net.Conn, conns)
+	begin := time.Now()
+	for i := range clients {
+		clients[i] = w.dial(t)
+	}
+	ends := make([]time.Duration, conns)
+	for i, c := range clients {
+		ends[i] = w.requireEnd(t, c, keepalive.ReasonIdle).Sub(begin)
+	}
+	slices.Sort(ends)
+	require.GreaterOrEqual(t, ends[0], timeout)
+	for i, end := range ends { // the turns begin with the first, and may be a tick early
+		require.GreaterOrEqual(t, end, timeout+time.Duration(i)*time.Second/pace-20*ms, "%d", i)
+	}
 }
 
 // The engine stops while connections wait for their turn to be closed.

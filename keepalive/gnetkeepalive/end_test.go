@@ -20,19 +20,20 @@ const bye = "bye"
 
 func sayBye(any, keepalive.Reason) []byte { return []byte(bye) }
 
-// networks are those on which a connection ends, a new address each time.
-func networks(t *testing.T) map[string]string {
-	return map[string]string{
-		"tcp":  "tcp://127.0.0.1:0",
-		"unix": "unix://" + filepath.Join(t.TempDir(), "s"),
+// addrOn returns an address for a server on TCP or on Unix sockets.
+func addrOn(t testing.TB, network string) string {
+	if network == "unix" {
+		return "unix://" + filepath.Join(t.TempDir(), "s")
 	}
+	return "tcp://127.0.0.1:0"
 }
 
 func TestFarewellThenTheEnd(t *testing.T) {
-	for network, addr := range networks(t) {
+	for _, network := range []string{"tcp", "unix"} {
 		for _, mode := range []keepalive.CloseMode{keepalive.CloseGraceful, keepalive.CloseHalf, keepalive.CloseReset} {
 			t.Run(network+"/"+mode.String(), func(t *testing.T) {
-				w := observeOn(t, addr, keepalive.Config{Farewell: sayBye, CloseMode: mode}, &app{})
+				t.Parallel()
+				w := observeOn(t, addrOn(t, network), keepalive.Config{Farewell: sayBye, CloseMode: mode}, &app{})
 				c := w.dial(t)
 				last := time.Now()
 				say(t, c, "hello")
@@ -54,8 +55,9 @@ func TestFarewellThenTheEnd(t *testing.T) {
 // The peer of a connection that is closed in both directions would lose the farewell
 // because of what it still sends.
 func TestHalfClosedPeerMayStillSend(t *testing.T) {
-	modes(t, func(t *testing.T, opts ...gnet.Option) {
-		for _, activity := range []keepalive.Activity{keepalive.ActivityRead, keepalive.ActivityManual} {
+	for _, activity := range []keepalive.Activity{keepalive.ActivityRead, keepalive.ActivityManual} {
+		modes(t, func(t *testing.T, opts ...gnet.Option) {
+			t.Parallel()
 			var heard atomic.Int64
 			w := observe(t, keepalive.Config{
 				Farewell: sayBye, CloseMode: keepalive.CloseHalf, FarewellTimeout: eternal, Activity: activity,
@@ -79,8 +81,8 @@ func TestHalfClosedPeerMayStillSend(t *testing.T) {
 			closed := time.Now()
 			require.NoError(t, c.Close())
 			require.GreaterOrEqual(t, w.requireEnd(t, c, keepalive.ReasonIdle), closed)
-		}
-	})
+		})
+	}
 }
 
 func TestHalfClosedPeerHasNotForEver(t *testing.T) {
@@ -134,7 +136,8 @@ func TestWhatWasWrittenStillLeaves(t *testing.T) {
 		"age":      {MaxAge: timeout},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg.FarewellTimeout = eternal / 2
+			t.Parallel()
+			cfg.FarewellTimeout = eternal / 4
 			w := observe(t, cfg, &app{onTraffic: func(c gnet.Conn) gnet.Action {
 				_, _ = c.Discard(-1)
 				_, _ = c.Write(make([]byte, size))
@@ -162,6 +165,7 @@ func TestFarewellDoesNotWaitForEver(t *testing.T) {
 	const patience = 300 * ms
 	for _, mode := range []keepalive.CloseMode{keepalive.CloseGraceful, keepalive.CloseHalf} {
 		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
 			w := observe(t, keepalive.Config{Farewell: sayBye, CloseMode: mode, FarewellTimeout: patience}, &app{
 				onOpen: func(c gnet.Conn) ([]byte, gnet.Action) { return make([]byte, 32<<20), gnet.None },
 			})
@@ -213,6 +217,7 @@ func TestCallbackMayCloseTheConnection(t *testing.T) {
 		"OnMaxAge/grace": {MaxAge: timeout, MaxAgeGrace: timeout, OnMaxAge: closeIt},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := observe(t, cfg, &app{})
 			c := w.dial(t)
 			requireClosed(t, c)

@@ -112,12 +112,13 @@ func TestSlowLargeWriteIsNoIdle(t *testing.T) {
 // One that waits for its turn to be closed and is heard meanwhile stays.
 func TestTurnIsNoEndForThoseWhoAreHeard(t *testing.T) {
 	requireSocketsTell(t)
-	const conns, pace = 12, 10
+	const conns, pace = 12, 20
 	for name, cfg := range map[string]keepalive.Config{
 		"idle":      {},
 		"read_idle": {Timeout: time.Minute, Tick: 10 * ms, ReadIdle: timeout},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cfg.MaxClosePerSecond = pace
 			w := observe(t, cfg, &app{})
 			for range conns {
@@ -157,24 +158,31 @@ func TestRates(t *testing.T) {
 	}, a)
 	begin := time.Now()
 	var wg sync.WaitGroup
+	stop := make(chan bool)
 	talk := func(every time.Duration, word []byte) net.Conn {
 		c := w.dial(t)
 		wg.Go(func() {
-			for time.Since(begin) < 12*time.Second {
+			for {
 				if _, err := c.Write(word); err != nil {
 					return
 				}
-				time.Sleep(every)
+				select {
+				case <-stop:
+					return
+				case <-time.After(every):
+				}
 			}
 		})
 		return c
 	}
 	data := make([]byte, 10_000)
-	beat := append([]byte("b"), data[:1000]...)
-	good, often, slow, much, silent := talk(400*ms, beat), talk(20*ms, beat), talk(400*ms, data[:1]), talk(20*ms, data), w.dial(t)
-	wg.Wait()
+	touch := append([]byte("b"), data[:1000]...)
+	good, often, slow, much, silent := talk(400*ms, touch), talk(20*ms, touch), talk(400*ms, data[:1]), talk(20*ms, data), w.dial(t)
 	require.GreaterOrEqual(t, w.requireEnd(t, often, keepalive.ReasonTooMany).Sub(begin), 10*time.Second)
 	require.GreaterOrEqual(t, w.requireEnd(t, slow, keepalive.ReasonTooSlow).Sub(begin), 10*time.Second)
+	time.Sleep(10 * beat) // all began at about the same time
+	close(stop)
+	wg.Wait()
 	for _, c := range []net.Conn{good, much, silent} {
 		require.Empty(t, w.endOf(c))
 	}

@@ -71,6 +71,7 @@ func TestPanicsHarmOnlyTheirOwnConnection(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			test.cfg.Logger = slog.New(slog.DiscardHandler)
 			w := observe(t, test.cfg, &app{onTraffic: func(c gnet.Conn) gnet.Action {
 				buf, _ := c.Peek(-1)

@@ -16,10 +16,11 @@ import (
 )
 
 func TestFirstMessage(t *testing.T) {
-	for network, addr := range networks(t) {
+	for _, network := range []string{"tcp", "unix"} {
 		for _, activity := range activities() {
 			t.Run(network+"/"+activity.String(), func(t *testing.T) {
-				w := observeOn(t, addr, keepalive.Config{
+				t.Parallel()
+				w := observeOn(t, addrOn(t, network), keepalive.Config{
 					Timeout: time.Minute, Tick: 10 * ms, FirstMessage: timeout, Activity: activity,
 				}, &app{onOpen: func(gnet.Conn) ([]byte, gnet.Action) { return []byte("welcome"), gnet.None }})
 				talks := w.dial(t)
@@ -102,55 +103,54 @@ func ask(t testing.TB, c net.Conn, command string) string {
 }
 
 func TestTimeoutsOfTheirOwn(t *testing.T) {
-	modes(t, func(t *testing.T, opts ...gnet.Option) {
-		w := observe(t, keepalive.Config{
-			Timeout: 800 * ms, Tick: 10 * ms, MinTimeout: 200 * ms, MaxTimeout: time.Minute,
-		}, commands(&app{}), opts...)
-		longer, shorter, interval, none := w.dial(t), w.dial(t), w.dial(t), w.dial(t)
-		require.Equal(t, "1.2s", ask(t, longer, "timeout 1200ms"))
-		require.Equal(t, "200ms", ask(t, shorter, "timeout 1ms"), "clamped")
-		require.Equal(t, "300ms", ask(t, interval, "interval 200ms"), "1.5 times that")
-		require.Equal(t, "1m0s", ask(t, none, "interval 2540400h"), "no overflow")
-		require.Equal(t, "800ms", ask(t, none, "interval 0s"))
-		require.Equal(t, "keepalive: invalid argument: timeout 0s, must be positive", ask(t, none, "timeout 0s"))
-		require.Equal(t, "idle 800ms", ask(t, none, "deadline"))
+	w := observe(t, keepalive.Config{
+		Timeout: 800 * ms, Tick: 10 * ms, MinTimeout: 200 * ms, MaxTimeout: time.Minute,
+	}, commands(&app{}), gnet.WithNumEventLoop(2))
+	longer, shorter, interval, none := w.dial(t), w.dial(t), w.dial(t), w.dial(t)
+	require.Equal(t, "1.2s", ask(t, longer, "timeout 1200ms"))
+	require.Equal(t, "200ms", ask(t, shorter, "timeout 1ms"), "clamped")
+	require.Equal(t, "300ms", ask(t, interval, "interval 200ms"), "1.5 times that")
+	require.Equal(t, "1m0s", ask(t, none, "interval 2540400h"), "no overflow")
+	require.Equal(t, "800ms", ask(t, none, "interval 0s"))
+	require.Equal(t, "keepalive: invalid argument: timeout 0s, must be positive", ask(t, none, "timeout 0s"))
+	require.Equal(t, "idle 800ms", ask(t, none, "deadline"))
 
-		var wg sync.WaitGroup
-		for c, d := range map[net.Conn]time.Duration{
-			longer: 1200 * ms, shorter: 200 * ms, interval: 300 * ms, none: 800 * ms,
-		} {
-			wg.Go(func() {
-				last := time.Now()
-				_, err := c.Write([]byte("x"))
-				if _, err2 := io.Copy(io.Discard, c); errors.Join(err, err2) != nil {
-					t.Error(err, err2)
-				}
-				if lived := time.Since(last); lived < d || lived > d+eternal/4 {
-					t.Errorf("%v: %v", d, lived)
-				}
-			})
-		}
-		wg.Wait()
-		order := []time.Time{}
-		for _, c := range []net.Conn{shorter, interval, none, longer} {
-			order = append(order, w.requireEnd(t, c, keepalive.ReasonIdle))
-		}
-		for i := range order[1:] {
-			require.Less(t, order[i], order[i+1])
-		}
-	})
+	var wg sync.WaitGroup
+	for c, d := range map[net.Conn]time.Duration{
+		longer: 1200 * ms, shorter: 200 * ms, interval: 300 * ms, none: 800 * ms,
+	} {
+		wg.Go(func() {
+			last := time.Now()
+			_, err := c.Write([]byte("x"))
+			if _, err2 := io.Copy(io.Discard, c); errors.Join(err, err2) != nil {
+				t.Error(err, err2)
+			}
+			if lived := time.Since(last); lived < d || lived > d+eternal/4 {
+				t.Errorf("%v: %v", d, lived)
+			}
+		})
+	}
+	wg.Wait()
+	order := []time.Time{}
+	for _, c := range []net.Conn{shorter, interval, none, longer} {
+		order = append(order, w.requireEnd(t, c, keepalive.ReasonIdle))
+	}
+	for i := range order[1:] {
+		require.Less(t, order[i], order[i+1])
+	}
 }
 
 // The server is busy with a request for longer than the timeout. The peer waits.
 func TestHeldWhileTheServerWorks(t *testing.T) {
 	for _, activity := range activities() {
 		t.Run(activity.String(), func(t *testing.T) {
+			t.Parallel()
 			a, released := &app{}, make(chan time.Time, 1)
 			a.onTraffic = func(c gnet.Conn) gnet.Action {
 				_, _ = c.Discard(-1)
 				release := a.keeper.Hold(c)
 				go func() {
-					time.Sleep(3 * timeout)
+					time.Sleep(2 * timeout)
 					_ = c.AsyncWrite([]byte("done"), nil)
 					released <- time.Now()
 					release()
@@ -172,50 +172,48 @@ func TestHeldWhileTheServerWorks(t *testing.T) {
 
 // However often it is touched.
 func TestMaxAge(t *testing.T) {
-	modes(t, func(t *testing.T, opts ...gnet.Option) {
-		for _, activity := range append(activities(), keepalive.ActivityManual) {
-			const age, grace = timeout, 100 * ms
-			a := &app{}
-			a.onTraffic = func(c gnet.Conn) gnet.Action {
-				a.keeper.Touch(c)
-				_, _ = c.Discard(-1)
-				return gnet.None
-			}
-			w := observe(t, keepalive.Config{
-				Timeout: 200 * ms, Tick: 10 * ms, Activity: activity, MaxAge: age, MaxAgeJitter: -1, MaxAgeGrace: grace,
-				OnMaxAge: func(conn any) { _, _ = conn.(gnet.Conn).Write([]byte("soon")) },
-				Farewell: sayBye, CloseMode: keepalive.CloseHalf,
-			}, a, opts...)
-			begin := time.Now()
-			c := w.dial(t)
-			stop := make(chan bool)
-			var talker sync.WaitGroup
-			talker.Go(func() {
-				for {
-					_, _ = c.Write([]byte("beat"))
-					select {
-					case <-stop:
-						return
-					case <-time.After(10 * ms):
-					}
-				}
-			})
-			buf := make([]byte, 4)
-			_, err := io.ReadFull(c, buf)
-			require.NoError(t, err)
-			require.Equal(t, "soon", string(buf))
-			require.GreaterOrEqual(t, time.Since(begin), age)
-			got, err := io.ReadAll(c)
-			require.NoError(t, err)
-			require.Equal(t, bye, string(got), "although it is still sending")
-			require.GreaterOrEqual(t, time.Since(begin), age+grace)
-			require.Less(t, time.Since(begin), eternal/4)
-			close(stop)
-			talker.Wait()
-			c.Close()
-			w.requireEnd(t, c, keepalive.ReasonMaxAge)
+	for _, activity := range append(activities(), keepalive.ActivityManual) {
+		const age, grace = timeout, 100 * ms
+		a := &app{}
+		a.onTraffic = func(c gnet.Conn) gnet.Action {
+			a.keeper.Touch(c)
+			_, _ = c.Discard(-1)
+			return gnet.None
 		}
-	})
+		w := observe(t, keepalive.Config{
+			Timeout: 200 * ms, Tick: 10 * ms, Activity: activity, MaxAge: age, MaxAgeJitter: -1, MaxAgeGrace: grace,
+			OnMaxAge: func(conn any) { _, _ = conn.(gnet.Conn).Write([]byte("soon")) },
+			Farewell: sayBye, CloseMode: keepalive.CloseHalf,
+		}, a, gnet.WithNumEventLoop(2))
+		begin := time.Now()
+		c := w.dial(t)
+		stop := make(chan bool)
+		var talker sync.WaitGroup
+		talker.Go(func() {
+			for {
+				_, _ = c.Write([]byte("beat"))
+				select {
+				case <-stop:
+					return
+				case <-time.After(10 * ms):
+				}
+			}
+		})
+		buf := make([]byte, 4)
+		_, err := io.ReadFull(c, buf)
+		require.NoError(t, err)
+		require.Equal(t, "soon", string(buf))
+		require.GreaterOrEqual(t, time.Since(begin), age)
+		got, err := io.ReadAll(c)
+		require.NoError(t, err)
+		require.Equal(t, bye, string(got), "although it is still sending")
+		require.GreaterOrEqual(t, time.Since(begin), age+grace)
+		require.Less(t, time.Since(begin), eternal/4)
+		close(stop)
+		talker.Wait()
+		c.Close()
+		w.requireEnd(t, c, keepalive.ReasonMaxAge)
+	}
 }
 
 func TestAgesDiffer(t *testing.T) {

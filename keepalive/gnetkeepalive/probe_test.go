@@ -16,6 +16,7 @@ import (
 func TestProbes(t *testing.T) {
 	for _, activity := range activities() {
 		t.Run(activity.String(), func(t *testing.T) {
+			t.Parallel()
 			w := observe(t, keepalive.Config{
 				Timeout: 900 * ms, Tick: 10 * ms, Activity: activity,
 				ProbeAfter: 300 * ms, ProbeTimeout: 200 * ms, ProbeCount: 2,

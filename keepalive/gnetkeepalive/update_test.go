@@ -18,10 +18,11 @@ import (
 func TestUpdate(t *testing.T) {
 	for _, activity := range activities() {
 		for name, change := range map[string]struct{ from, to time.Duration }{
-			"shorter": {1600 * ms, timeout},
-			"longer":  {timeout, 1200 * ms},
+			"shorter": {3 * timeout, timeout},
+			"longer":  {timeout, 2 * timeout},
 		} {
 			t.Run(name+"/"+activity.String(), func(t *testing.T) {
+				t.Parallel()
 				w := observe(t, keepalive.Config{Timeout: change.from, Tick: 10 * ms, Activity: activity}, &app{})
 				c := w.dial(t)
 				say(t, c, "hello")
