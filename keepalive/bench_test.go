@@ -103,3 +103,25 @@ func BenchmarkAsk(b *testing.B) {
 		}
 	}
 }
+
+// What the wheel asks for each connection that it comes to, under its lock.
+func BenchmarkLimit(b *testing.B) {
+	for name, cfg := range map[string]Config{
+		"default":  {},
+		"probe":    {Probe: func(any) error { return nil }},
+		"pressure": {PressureTimeout: time.Second},
+		"maxage":   {MaxAge: time.Hour},
+	} {
+		b.Run(name, func(b *testing.B) {
+			k, err := New(cfg)
+			require.NoError(b, err)
+			defer k.Close()
+			c, _ := pipe(k)
+			g := guardOf(c)
+			b.ReportAllocs()
+			for b.Loop() {
+				k.limit(g)
+			}
+		})
+	}
+}

@@ -168,11 +168,13 @@ func TestVerdicts(t *testing.T) {
 			}
 			return reasons
 		}
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, ProbeAfter: 10*time.Second - 100*ms, ProbeTimeout: 100 * ms, Probe: p.probe,
+		k := newKeeper(t, Config{
+			Timeout: 10 * time.Second, ProbeAfter: 10*time.Second - 100*ms, ProbeTimeout: 100 * ms, Probe: p.probe,
 			OnIdle: func(conn any, why Reason) Verdict {
 				c.add(conn, why)
 				return Verdict(verdict.Load())
-			}})
+			},
+		})
 		conn, _ := pipe(k)
 		verdict.Store(int64(Ignore))
 		time.Sleep(time.Hour)

@@ -21,8 +21,12 @@ func (k *Keeper) SetTimeout(conn any, d time.Duration) (time.Duration, error) {
 	}
 	p := k.policy.Load()
 	d = p.clamped(d)
-	k.detailsOf(g).timeout.Store(int64(d))
-	return d, k.begin(p, g, d)
+	err := k.begin(p, g, d)
+	k.detailsOf(g).timeout.Store(int64(d)) // after the touch, or a look between them would apply it to the silence before
+	if err != nil {
+		return 0, err
+	}
+	return d, nil
 }
 
 // begin begins a timeout now, unless it is the first message that is waited for.
@@ -51,10 +55,14 @@ func (k *Keeper) SetInterval(conn any, beat time.Duration) (time.Duration, error
 	if g == nil {
 		return 0, ErrNotGuarded
 	}
+	err := k.begin(p, g, p.Timeout)
 	if d := g.details.Load(); d != nil {
 		d.timeout.Store(0)
 	}
-	return p.Timeout, k.begin(p, g, p.Timeout)
+	if err != nil {
+		return 0, err
+	}
+	return p.Timeout, nil
 }
 
 // Deadline returns when a connection will be closed at the earliest, if nothing more

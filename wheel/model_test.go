@@ -189,7 +189,7 @@ func (r *rig) retime(id int, d time.Duration) {
 	r.model.timers[id].delay = d
 }
 
-func (r *rig) setLimit(id int, ticks int) {
+func (r *rig) setLimit(id, ticks int) {
 	m := r.model.timers[id]
 	m.limit = r.model.now + 1 + uint64(ticks)
 	r.timers[id].Retime(m.delay) // has the entry moved

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// K1. ActivityKernel: a peer that has said its first message at once, and FirstMessage.
-func TestReviewKernelFirstMessageAtOnce(t *testing.T) {
+// ActivityKernel: a peer that has said its first message at once, and FirstMessage.
+func TestKernelFirstMessageAtOnce(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, Config{Timeout: 30 * time.Second, FirstMessage: time.Second, Activity: ActivityKernel})
 	client, server := connect(t, "tcp")
@@ -21,8 +21,8 @@ func TestReviewKernelFirstMessageAtOnce(t *testing.T) {
 	require.Equal(t, 1, k.Len(), "its timeout is 30s: %v", k.Stats().Closed)
 }
 
-// K2. ActivityKernel: a silence that was ignored is followed by life and another silence.
-func TestReviewKernelIgnoreIsForEver(t *testing.T) {
+// ActivityKernel: a silence that was ignored is followed by life and another silence.
+func TestKernelIgnoreIsForEver(t *testing.T) {
 	t.Parallel()
 	asked := make(chan time.Time, 100)
 	k := newKeeper(t, Config{Timeout: 500 * ms, Activity: ActivityKernel, Tick: 10 * ms, OnIdle: func(any, Reason) Verdict {
@@ -43,35 +43,14 @@ func TestReviewKernelIgnoreIsForEver(t *testing.T) {
 	}
 }
 
-func BenchmarkReviewLimit(b *testing.B) {
-	for name, cfg := range map[string]Config{
-		"default":  {},
-		"probe":    {Probe: func(any) error { return nil }},
-		"pressure": {PressureTimeout: time.Second},
-		"maxage":   {MaxAge: time.Hour},
-	} {
-		b.Run(name, func(b *testing.B) {
-			k, err := New(cfg)
-			require.NoError(b, err)
-			defer k.Close()
-			c, _ := pipe2(k)
-			g := guardOf(c)
-			b.ReportAllocs()
-			for b.Loop() {
-				k.limit(g)
-			}
-		})
-	}
-}
-
-// K5. Hops that are shorter than the timeout. (Passes.)
-func TestReviewKernelHops(t *testing.T) {
+// Hops that are shorter than the timeout.
+func TestKernelHops(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, Config{Timeout: 1500 * ms, Activity: ActivityKernel, Tick: 10 * ms, PressureTimeout: 50 * ms, Pressure: func() float64 { return 0 }})
 	client, server := connect(t, "tcp")
 	conn := k.Conn(server)
 	var last time.Time
-	for range 6 {
+	for range 2 {
 		time.Sleep(1400 * ms)
 		last = time.Now()
 		_, err := client.Write([]byte("x"))

@@ -13,8 +13,8 @@ import (
 
 // Random touches, timeouts, updates, holds: nobody is closed before the shortest time
 // that was in force since its last touch, nor much later than the longest.
-func TestReviewModel(t *testing.T) {
-	for seed := range uint64(300) {
+func TestPoliciesAgreeWithModel(t *testing.T) {
+	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { model(t, seed) })
 		})
@@ -98,7 +98,7 @@ func model(t *testing.T, seed uint64) {
 			c := k.Conn(a)
 			m.Conn = c
 			byConn[c] = m
-			if detailed { // see TestReviewHoldAfterUpdateLosesTheUpdate
+			if detailed {
 				k.Context(c)
 			}
 			conns = append(conns, m)
