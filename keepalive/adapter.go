@@ -53,6 +53,10 @@ func (k *Keeper) Guard(g *Guard, conn any, from Origin) error {
 		return ErrFull
 	}
 	err := k.join(p, g)
+	if err == nil && k.draining.Load() && k.Release(g) { // Drain may not have seen it
+		k.closed[ReasonDrain].Add(1)
+		err = ErrDraining
+	}
 	if err != nil {
 		k.forget(g, err)
 	}

@@ -228,7 +228,8 @@ type Config struct {
 	Advise bool
 
 	// DryRun closes nobody: whom the policies would have closed is counted, and left
-	// alone until it is heard again. See Stats.Spared and [Keeper.Advice].
+	// alone until it is heard again. That includes who would be evicted, so there may
+	// be 64 more than MaxConns. See Stats.WouldClose and [Keeper.Advice].
 	DryRun bool
 
 	// Logger gets a line per closed connection at Debug, a warning when the

@@ -174,6 +174,9 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) Write(p []byte) (int, error) {
+	if c.ended.Load() != 0 {
+		return 0, c.fail("write", net.ErrClosed) // it would come after the farewell
+	}
 	n, err := c.inner.Write(p)
 	if n > 0 {
 		if c.keeper.activity == ActivityReadWrite {

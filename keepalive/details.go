@@ -41,7 +41,7 @@ type details struct {
 	doom   Reason // 0, or why it is closed
 	aged   bool   // OnMaxAge was told
 	hadAge bool   // the policy before had a MaxAge
-	evicts bool   // it is to make room
+	evicts uint64 // the stamp with which it is to make room, or 0
 	turn   bool   // it has waited for its turn to be closed, which has come
 	spent  bool   // nothing more comes of its present read or write silence
 
@@ -118,8 +118,12 @@ func (d *details) prepare(k *Keeper, p *policy, g *Guard) {
 	} else if p.ReadIdle > 0 || p.WriteIdle > 0 {
 		d.idles = 0 // at once, since it has an age already
 	}
+	d.spent = false
 	if d.stage == ignored {
 		d.stage = listening // what was ignored by the policy before
+	}
+	if d.doom != 0 {
+		d.ages, d.rates, d.idles = never, never, never // it is to be closed, whatever the policy
 	}
 	d.generation.Store(p.generation)
 	d.plan()
@@ -142,21 +146,22 @@ func (d *details) at(stamp uint64) (s stage, count uint8, why Reason) {
 	return d.stage, d.count, d.why
 }
 
-// isDoomed reports whether the connection is to be closed by now, or to make room.
+// isDoomed reports whether the connection is to be closed by now.
 func (d *details) isDoomed(now uint64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.dooms <= now || d.evicts || d.turn && d.stage == queued
+	return d.dooms <= now || d.turn && d.stage == queued
 }
 
-// isEvicted reports whether the connection is to make room. A nil d is not.
-func (d *details) isEvicted() bool {
+// isEvicted reports whether a connection whose deadline has that stamp is to make room.
+// A nil d is not.
+func (d *details) isEvicted(stamp uint64) bool {
 	if d == nil {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.evicts
+	return d.evicts != 0 && d.evicts == stamp
 }
 
 // tell ends the context of a connection that is about to be closed.

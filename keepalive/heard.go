@@ -58,7 +58,7 @@ func (k *Keeper) heard(g *Guard, e evidence, moving bool) Heard {
 	waits, _, _ := d.at(g.member.Stamp())
 	within := patience
 	switch {
-	case d.isEvicted():
+	case d.isEvicted(g.member.Stamp()):
 		within = cmp.Or(p.EvictMinIdle, 10*k.pool.Tick())
 	case waits != listening:
 		within = g.member.Idle() - 2*k.pool.Tick()

@@ -57,6 +57,7 @@ func New(cfg Config) (*Keeper, error) {
 	k := &Keeper{
 		start:    time.Now(),
 		closing:  make(chan struct{}),
+		turns:    turns{back: make(chan struct{}, 1)},
 		activity: cfg.Activity,
 		log:      cfg.Logger,
 		panicLog: cfg.Logger,
@@ -99,7 +100,9 @@ func (k *Keeper) Touch(conn any) bool {
 // Len returns how many connections are guarded.
 func (k *Keeper) Len() int { return k.pool.Len() }
 
-// Config returns the config that is in force, with its defaults.
+// Config returns the config that is in force, with its defaults: so what follows from
+// another field, such as ProbeAfter from Timeout, is set there, and stays when that one
+// is changed.
 func (k *Keeper) Config() Config { return k.policy.Load().Config }
 
 // Timeout returns how long a connection may be silent that has no timeout of its own.

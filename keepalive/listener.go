@@ -20,8 +20,8 @@ import (
 // connections works too, but net/http does not recognize what comes out of it as
 // TLS.
 func (k *Keeper) Listener(ln net.Listener) net.Listener {
-	closing, close := context.WithCancel(context.Background())
-	return &listener{inner: ln, keeper: k, closing: closing, close: close}
+	closing, cancel := context.WithCancel(context.Background())
+	return &listener{inner: ln, keeper: k, closing: closing, close: cancel}
 }
 
 type listener struct {

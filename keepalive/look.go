@@ -33,7 +33,7 @@ func (k *Keeper) due(_ *pool.Member[*Guard], g *Guard) {
 func (k *Keeper) evict(_ *pool.Member[*Guard], g *Guard) {
 	d := k.detailsOf(g)
 	d.mu.Lock()
-	d.evicts = true
+	d.evicts = g.member.Stamp()
 	d.mu.Unlock()
 	k.hand(g)
 }
@@ -335,7 +335,7 @@ const maxRounds = 3
 // evicted decides about a connection that is to make room, if it is (ok). It reports
 // whether it is to be closed.
 func (k *Keeper) evicted(p *policy, g *Guard, d *details, ask func() Heard) (closes, ok bool) {
-	if !d.isEvicted() {
+	if !d.isEvicted(g.member.Stamp()) {
 		return false, false
 	}
 	busy := !g.member.IsDue() || k.spare(g, ask())
@@ -344,7 +344,7 @@ func (k *Keeper) evicted(p *policy, g *Guard, d *details, ask func() Heard) (clo
 		busy = true
 	}
 	d.mu.Lock()
-	d.evicts = false
+	d.evicts = 0
 	d.mu.Unlock()
 	if busy {
 		return false, false

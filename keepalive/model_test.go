@@ -171,7 +171,7 @@ func model(t *testing.T, seed uint64) {
 		t.Errorf("seed %d: %d left", seed, k.Len())
 	}
 	for _, m := range conns {
-		_ = m.Conn.Close()
+		_ = m.Close()
 	}
 	require.NoError(t, k.Close())
 }

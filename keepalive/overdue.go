@@ -26,7 +26,11 @@ func (k *Keeper) overdue(p *policy, g *Guard, d *details, ask func() Heard) Reas
 		reason = k.aged(p, g, d)
 	}
 	if reason == 0 && due[1] {
-		reason = k.judgeRates(p, d, ask())
+		heard := Heard{}
+		if p.MinRate > 0 {
+			heard = ask()
+		}
+		reason = k.judgeRates(p, d, heard)
 	}
 	if reason == 0 && due[2] {
 		reason = k.judgeIdles(p, g, d, ask)
@@ -65,6 +69,7 @@ func (k *Keeper) rescued(p *policy, g *Guard, d *details, doom Reason, ask func(
 	}
 	d.condemn(0, never)
 	d.prepare(k, p, g)
+	k.turns.giveBack(p.MaxClosePerSecond)
 	return true
 }
 

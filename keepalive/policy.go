@@ -43,20 +43,20 @@ func (p *policy) hop(g *Guard, timeout time.Duration) time.Duration {
 	if p.Advise {
 		hop = min(hop, timeout/8)
 	}
-	hop = (max(hop, 1) + p.Tick - 1) / p.Tick * p.Tick
-	if p.FirstMessage > 0 && hop > p.Tick && firstMark(hop, p.Tick) == firstMark(p.firstMessage(), p.Tick) {
+	hop = p.wholeTicks(hop)
+	if p.FirstMessage > 0 && hop > p.Tick && firstMark(hop, p.Tick) == firstMark(p.wholeTicks(p.FirstMessage), p.Tick) {
 		hop -= p.Tick // so that a touch can be told from none
 	}
 	return hop
 }
 
-// firstMessage returns FirstMessage in whole ticks.
-func (p *policy) firstMessage() time.Duration {
-	ticks := p.FirstMessage / p.Tick
-	if p.FirstMessage%p.Tick > 0 {
-		ticks++
+// wholeTicks returns a duration rounded up to ticks, at least one.
+func (p *policy) wholeTicks(d time.Duration) time.Duration {
+	over := d % p.Tick
+	if d <= 0 || over > 0 {
+		d = sum(d-over, p.Tick)
 	}
-	return ticks * p.Tick
+	return d
 }
 
 // scaled returns what a duration of the policy is for a connection that has another

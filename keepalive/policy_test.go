@@ -29,7 +29,10 @@ func requireClosed(t *testing.T, k *Keeper, conn net.Conn, reason Reason, begin 
 // beatEvery touches a connection every d, for as long as it lives.
 func beatEvery(t *testing.T, k *Keeper, conn any, d time.Duration) {
 	go func() {
-		for k.Touch(conn) && sleep(t.Context(), d) {
+		for k.Touch(conn) {
+			if !sleep(t.Context(), d) {
+				return
+			}
 		}
 	}()
 }

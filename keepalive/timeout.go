@@ -89,7 +89,9 @@ func (k *Keeper) silenceLeft(p *policy, g *Guard, d *details) (time.Duration, Re
 	switch s, count, why := d.at(g.member.Stamp()); s {
 	case probing:
 		return sum(g.member.Left(), k.probing(p, d, p.ProbeCount-int(count))), why
-	case extended, queued, ignored:
+	case queued:
+		return 0, why
+	case extended, ignored:
 		return g.member.Left(), why
 	}
 	patience, why := k.patience(p, g, d)
@@ -118,15 +120,15 @@ func sum(a, b time.Duration) time.Duration {
 func (d *details) ageLeft(k *Keeper, p *policy) (time.Duration, Reason) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	until, why := d.ages, ReasonMaxAge
-	if d.dooms < until {
-		until, why = d.dooms, d.doom
+	if d.doom != 0 {
+		return 0, d.doom
 	}
+	until, why := d.ages, ReasonMaxAge
 	if until == never {
 		return math.MaxInt64, why
 	}
 	left := saturated(float64(until-min(until, k.pool.Now())) * float64(k.pool.Tick()))
-	if why == ReasonMaxAge && !d.aged {
+	if !d.aged {
 		left = sum(left, p.MaxAgeGrace)
 	}
 	return left, why

@@ -13,6 +13,9 @@ type turns struct {
 	next    time.Time // when the next one may be closed
 	waiting []waiting
 	serving bool // a goroutine is at it, only while somebody waits
+
+	// back has something in it after a turn was given back.
+	back chan struct{}
 }
 
 // waiting is a connection that is to be closed, as long as its deadline has that stamp;
@@ -94,11 +97,12 @@ func (k *Keeper) serveTurns() {
 		select {
 		case <-k.closing:
 			return
+		case <-k.turns.back:
 		case <-timer.C:
 		}
 		p := k.policy.Load()
-		turns, more := k.turns.serve(time.Now(), p.MaxClosePerSecond, p.Tick)
-		for _, w := range turns {
+		served, more := k.turns.serve(time.Now(), p.MaxClosePerSecond, p.Tick)
+		for _, w := range served {
 			w.guard.details.Load().giveTurn()
 			w.guard.member.HandOver()
 		}
@@ -109,6 +113,29 @@ func (k *Keeper) serveTurns() {
 	}
 }
 
+// giveBack gives a turn back that a connection has had which lives.
+func (t *turns) giveBack(perSecond int) {
+	if perSecond == 0 {
+		return
+	}
+	t.mu.Lock()
+	t.next = t.next.Add(-time.Second / time.Duration(perSecond))
+	t.mu.Unlock()
+	select {
+	case t.back <- struct{}{}:
+	default:
+	}
+}
+
+// isIn reports whether a connection still waits.
+func (w waiting) isIn() bool {
+	if w.stamp != 0 {
+		return w.stamp == w.guard.member.Stamp()
+	}
+	_, ok := w.guard.member.Value()
+	return ok && w.guard.details.Load().isCondemned()
+}
+
 // serve takes those out of the queue whose turn it is, and reports whether there are
 // more.
 func (t *turns) serve(now time.Time, perSecond int, tick time.Duration) (served []waiting, more bool) {
@@ -116,7 +143,7 @@ func (t *turns) serve(now time.Time, perSecond int, tick time.Duration) (served 
 	defer t.mu.Unlock()
 	for len(t.waiting) > 0 {
 		w := t.waiting[0]
-		if w.stamp == 0 || w.stamp == w.guard.member.Stamp() {
+		if w.isIn() {
 			if !t.takeAt(now, perSecond, tick) {
 				return served, true
 			}
@@ -145,6 +172,13 @@ func (d *details) giveTurn() {
 		d.dooms = 0
 		d.plan()
 	}
+}
+
+// isCondemned reports whether the connection is to be closed, now or later.
+func (d *details) isCondemned() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.doom != 0
 }
 
 // hasTurn reports whether it is the turn of a connection that waits for it.

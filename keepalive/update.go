@@ -9,8 +9,9 @@ import (
 // is looked at by the new config within the timeout that it had, and within a minute
 // at most; there is no walk over all of them. For connections that had no MaxAge, it
 // counts from then, and FirstMessage is for those that come. Tick (zero means
-// that of before), Activity, Full, EvictMinIdle and Logger can't be changed, and MinBeat can't begin for connections that are open: those
-// errors, and all that New would return, are [ErrArgument], and then nothing changes.
+// that of before), Activity, Full, EvictMinIdle and Logger can't be changed, and MinBeat can't begin for connections that are open: it
+// returns [ErrArgument] for the first four, and for all that New would return it for, and
+// then nothing changes.
 func (k *Keeper) Update(cfg Config) error {
 	k.updating.Lock()
 	defer k.updating.Unlock()

@@ -92,6 +92,7 @@ const (
 // eviction finds members to evict. Pool.mu guards it.
 type eviction[V any] struct {
 	minIdle time.Duration
+	tick    time.Duration
 	evicted []*Member[V] // handed over to Evict, which may not have decided yet
 
 	// idlest are the next ones, the idlest last. They were when they were looked
@@ -109,6 +110,9 @@ func (p *Pool[V]) makeRoom(capacity int) bool {
 		return over <= 0
 	}
 	e := &p.eviction
+	if over > maxEvicted {
+		return false // the capacity has become a much smaller one
+	}
 	e.evicted = slices.DeleteFunc(e.evicted, func(m *Member[V]) bool { return !m.IsDue() })
 	for len(e.evicted) < over {
 		if len(e.evicted) == maxEvicted || !p.evictOne() {
@@ -126,7 +130,7 @@ func (p *Pool[V]) evictOne() bool {
 		for len(e.idlest) > 0 {
 			m := e.idlest[len(e.idlest)-1]
 			e.idlest = e.idlest[:len(e.idlest)-1]
-			if m.Idle() < e.minIdle {
+			if !e.isIdle(m) {
 				continue // touched since
 			}
 			e.evicted = append(e.evicted, m) // before it is handed over
@@ -151,11 +155,15 @@ func (p *Pool[V]) evictOne() bool {
 func (p *Pool[V]) look() bool {
 	e := &p.eviction
 	e.idlest = slices.DeleteFunc(p.idlest(maxEvicted, lookAmong, e.minIdle), func(m *Member[V]) bool {
-		return m.Idle() < e.minIdle
+		return !e.isIdle(m)
 	})
 	slices.Reverse(e.idlest)
 	return len(e.idlest) > 0
 }
+
+// isIdle reports whether a member may be evicted. The tick of its touch may have been
+// nearly over.
+func (e *eviction[V]) isIdle(m *Member[V]) bool { return m.Idle() >= e.minIdle+e.tick }
 
 // isEvicted reports whether a member that was handed over is to be evicted.
 func (p *Pool[V]) isEvicted(m *Member[V]) bool {

@@ -85,7 +85,7 @@ func TestEvictsTheIdlestThatIsIdleEnough(t *testing.T) {
 		}
 		require.True(t, members[0].Touch())
 		require.ErrorIs(t, add(5), ErrFull, "the second is idle for 8s")
-		time.Sleep(2 * time.Second) // longer than lookAgain
+		time.Sleep(2*time.Second + 200*ms) // longer than lookAgain
 		require.NoError(t, add(5))
 		require.Equal(t, 1, <-evicted)
 		require.ErrorIs(t, add(6), ErrFull, "the third is idle for 8s")
@@ -152,8 +152,7 @@ func TestEvictionUnderAStorm(t *testing.T) {
 
 func TestEvictedIsSavedByATouch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p *Pool[int]
-		p = newTestPool(t, Config[int]{
+		p := newTestPool(t, Config[int]{
 			Timeout: time.Hour, Capacity: 1, Full: EvictIdlest,
 			Evict: func(m *Member[int], _ int) {
 				require.True(t, m.Touch())
@@ -221,4 +220,67 @@ func TestFullIsChecked(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	require.Equal(t, "reject wait evict Full(7)", Reject.String()+" "+Wait.String()+" "+EvictIdlest.String()+" "+Full(7).String())
+}
+
+// The zero Member.
+func TestZeroMember(t *testing.T) {
+	var m Member[int]
+	m.Postpone(1)
+	m.Renew(1)
+	m.HandOver()
+	m.Retime(1)
+	require.NotPanics(t, func() { m.Await(time.Second) })
+}
+
+// Wait, where Full is not Wait.
+func TestWaitWithReject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := New(Config[int]{Capacity: 1, Due: func(*Member[int], int) {}})
+		require.NoError(t, err)
+		defer p.Close()
+		m, err := p.Add(1)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		go func() { time.Sleep(time.Second); m.Remove() }()
+		require.NoError(t, p.Wait(ctx))
+	})
+}
+
+// Capacity far below the number of members: each newcomer evicts 64 and is refused.
+func TestShrunkCapacityEvictsAndRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := New(Config[int]{Capacity: 1000, Timeout: time.Hour, Full: EvictIdlest, Due: func(*Member[int], int) {}, Evict: func(m *Member[int], _ int) { m.Expire() }})
+		require.NoError(t, err)
+		defer p.Close()
+		for range 1000 {
+			_, err := p.Add(1)
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Minute)
+		p.SetCapacity(100)
+		_, err = p.Add(1)
+		synctest.Wait()
+		t.Logf("%v; %d members", err, p.Len())
+		require.False(t, err != nil && p.Len() < 1000, "refused, and members evicted for it")
+	})
+}
+
+// MinIdle counts whole ticks, and the tick of the touch may have been nearly over.
+func TestMinIdleIsEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := New(Config[int]{
+			Capacity: 1, Timeout: time.Hour, Full: EvictIdlest, MinIdle: 200 * time.Millisecond,
+			Due: func(*Member[int], int) {}, Evict: func(m *Member[int], _ int) { m.Expire() },
+		})
+		require.NoError(t, err)
+		defer p.Close()
+		m, err := p.Add(1)
+		require.NoError(t, err)
+		time.Sleep(199 * time.Millisecond)
+		require.True(t, m.Touch())
+		time.Sleep(102 * time.Millisecond)
+		_, err = p.Add(2)
+		require.ErrorIs(t, err, ErrFull, "touched 102ms ago, MinIdle is 200ms")
+	})
 }

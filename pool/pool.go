@@ -120,13 +120,11 @@ func New[V any](cfg Config[V]) (*Pool[V], error) {
 	}
 	p.wheel = w
 	p.capacity.Store(int64(cfg.Capacity))
-	p.eviction.minIdle = cmp.Or(cfg.MinIdle, 10*w.Tick())
+	p.eviction.minIdle, p.eviction.tick = cmp.Or(cfg.MinIdle, 10*w.Tick()), w.Tick()
 	if cfg.Limit != nil {
 		w.SetLimit(cfg.Limit)
 	}
-	if cfg.Full == Wait {
-		w.OnEnd(p.wake)
-	}
+	w.OnEnd(p.wake)
 	return p, nil
 }
 

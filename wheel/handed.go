@@ -31,6 +31,9 @@ func (t *TimerOf[V]) Resume() (stamp uint64, ok bool) {
 }
 
 func (t *TimerOf[V]) await(deadline func(old word) word) (stamp uint64, ok bool) {
+	if !isRunning(t.word.Load()) { // perhaps never started
+		return 0, true
+	}
 	w := t.wheel
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,6 +83,7 @@ func (t *TimerOf[V]) Renew(ago time.Duration) bool {
 	_, touched := touchedBetween(t.word.Load())
 	at := max(0, w.pace.at(w.since())-ago)
 	w.keep(t, pendingAt(max(touched, uint64(at/w.clock.tick)), n))
+	w.saved++
 	return true
 }
 
@@ -158,7 +162,6 @@ func (w *WheelOf[V]) keep(t *TimerOf[V], next word) {
 	w.dropDue(t)
 	t.word.Store(next)
 	w.file(t, next)
-	w.saved++
 }
 
 // expiresAt returns the time from which a timer whose word is at is due for certain:

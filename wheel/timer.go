@@ -172,6 +172,7 @@ func (t *TimerOf[V]) moveLocked(n uint64) bool {
 			return true
 		case due:
 			w.keep(t, next)
+			w.saved++
 			return true
 		}
 	}

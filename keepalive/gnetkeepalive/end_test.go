@@ -167,7 +167,7 @@ func TestFarewellDoesNotWaitForEver(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			w := observe(t, keepalive.Config{Farewell: sayBye, CloseMode: mode, FarewellTimeout: patience}, &app{
-				onOpen: func(c gnet.Conn) ([]byte, gnet.Action) { return make([]byte, 32<<20), gnet.None },
+				onOpen: func(gnet.Conn) ([]byte, gnet.Action) { return make([]byte, 32<<20), gnet.None },
 			})
 			c := w.dial(t)
 			begin := time.Now()

@@ -80,7 +80,7 @@ func TestVerdicts(t *testing.T) {
 		// The probe of a verdict: on its own there is none before that.
 		Probe:      func(conn any) error { _, err := conn.(gnet.Conn).Write([]byte("?")); return err },
 		ProbeAfter: timeout, ProbeTimeout: timeout / 2, Timeout: 2 * timeout, Tick: 10 * ms,
-		OnIdle: func(conn any, r keepalive.Reason) keepalive.Verdict {
+		OnIdle: func(conn any, _ keepalive.Reason) keepalive.Verdict {
 			who, _ := conn.(gnet.Conn).Context().(string)
 			mu.Lock()
 			defer mu.Unlock()

@@ -28,7 +28,10 @@ func TestEvictionInAStorm(t *testing.T) {
 		a := &app{}
 		a.onOpen = func(gnet.Conn) ([]byte, gnet.Action) {
 			n := a.opened.Load() - a.closed.Load()
-			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+			for {
+				if old := most.Load(); n <= old || most.CompareAndSwap(old, n) {
+					break
+				}
 			}
 			return []byte("welcome"), gnet.None
 		}

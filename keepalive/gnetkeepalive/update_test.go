@@ -76,7 +76,7 @@ func TestContext(t *testing.T) {
 	}
 	a.onClose = func(c gnet.Conn, err error) gnet.Action {
 		ctx := c.Context().(context.Context)
-		if err != nil && !errors.Is(err, io.EOF) && context.Cause(ctx) != err {
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(context.Cause(ctx), err) {
 			t.Errorf("%v, and not %v", context.Cause(ctx), err)
 		}
 		done <- ctx.Err() != nil

@@ -1,0 +1,182 @@
+package keepalive
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Those who have gone meanwhile take turns of those who wait.
+func TestGoneConnectionsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, MaxAge: time.Hour, MaxAgeJitter: -1, MaxClosePerSecond: 10})
+		var cs []net.Conn
+		for range 1000 {
+			c, _ := pipe(k)
+			cs = append(cs, c)
+			beatEvery(t, k, c, 10*time.Second)
+		}
+		time.Sleep(time.Hour + 400*ms) // all are condemned
+		for _, c := range cs[:990] {
+			_ = c.Close()
+		}
+		begin := time.Now()
+		for k.Len() > 0 {
+			time.Sleep(100 * ms)
+		}
+		require.Less(t, time.Since(begin), 5*time.Second, "ten are left, of which ten per second may be closed")
+	})
+}
+
+// After a dry run, a read silence that was counted then.
+func TestReadIdleAfterDryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Timeout: time.Minute, ReadIdle: 20 * time.Second, Activity: ActivityManual, DryRun: true}
+		k := newKeeper(t, cfg)
+		c, _ := pipe(k)
+		beatEvery(t, k, c, 5*time.Second)
+		time.Sleep(2 * time.Minute)
+		require.EqualValues(t, 1, k.Stats().WouldClose[ReasonReadIdle])
+		cfg.DryRun = false
+		require.NoError(t, k.Update(cfg))
+		time.Sleep(10 * time.Minute)
+		n := k.Len()
+		_ = c.Close()
+		require.Zero(t, n, "nothing was read for 12 minutes")
+	})
+}
+
+// Updates while many wait for their turn.
+func TestUpdatesWhileCondemned(t *testing.T) {
+	for _, updates := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := Config{Timeout: time.Minute, MaxAge: time.Hour, MaxAgeJitter: -1, MaxClosePerSecond: 1}
+			k := newKeeper(t, cfg)
+			for range 100 {
+				c, _ := pipe(k)
+				beatEvery(t, k, c, time.Second)
+			}
+			time.Sleep(time.Hour + time.Second)
+			begin := time.Now()
+			for k.Len() > 0 {
+				time.Sleep(2 * time.Second)
+				if updates {
+					require.NoError(t, k.Update(cfg))
+				}
+			}
+			took := time.Since(begin)
+			k.turns.mu.Lock()
+			left := len(k.turns.waiting)
+			k.turns.mu.Unlock()
+			t.Logf("updates %v: took %v for 100 at one per second, left in the queue %d", updates, took, left)
+			if took > 120*time.Second || left > 0 {
+				t.Errorf("updates %v: took %v, %d left in the queue", updates, took, left)
+			}
+		})
+	}
+}
+
+// Deadline of one that waits for its turn.
+func TestDeadlineOfQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, MaxClosePerSecond: 1})
+		var cs []net.Conn
+		for range 5 {
+			c, _ := pipe(k)
+			cs = append(cs, c)
+		}
+		time.Sleep(10300 * ms)
+		for _, c := range cs {
+			if at, why, ok := k.Deadline(c); ok {
+				if time.Until(at) > 10*time.Second {
+					t.Errorf("will be closed in %v at the earliest, says Deadline, for %v", time.Until(at), why)
+				}
+			}
+		}
+		time.Sleep(10 * time.Second)
+		require.Zero(t, k.Len())
+	})
+}
+
+// Condemned by read idle, and then held.
+func TestHeldWhileCondemned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, MaxClosePerSecond: 1})
+		var cs []net.Conn
+		for range 10 {
+			c, _ := pipe(k)
+			cs = append(cs, c)
+		}
+		time.Sleep(10500 * ms)
+		n := k.Len()
+		for _, c := range cs {
+			k.Hold(c)
+		}
+		time.Sleep(time.Minute)
+		require.GreaterOrEqual(t, k.Len(), n-1)
+		for _, c := range cs {
+			_ = c.Close()
+		}
+	})
+}
+
+// Two drains at the same time.
+func TestDrainTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, MaxClosePerSecond: 1})
+		for range 50 {
+			c, _ := pipe(k)
+			beatEvery(t, k, c, time.Second)
+		}
+		go func() { _ = k.Drain(context.Background(), 30*time.Second) }()
+		begin := time.Now()
+		require.NoError(t, k.Drain(context.Background(), 10*time.Second))
+		require.LessOrEqual(t, time.Since(begin), 11*time.Second)
+		time.Sleep(time.Minute)
+	})
+}
+
+// A ReadIdle that is rescued takes the turn of others.
+func TestRescuedReadIdleTakesTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, MaxClosePerSecond: 10})
+		var peers, cs []net.Conn
+		for range 1000 {
+			c, peer := pipe(k)
+			drained(t, c)
+			peers, cs = append(peers, peer), append(cs, c)
+		}
+		time.Sleep(10400 * ms) // all wait for their turn
+		stop := make(chan struct{})
+		for _, p := range peers {
+			go func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(5 * time.Second):
+					}
+					if _, err := p.Write([]byte("x")); err != nil {
+						return
+					}
+				}
+			}()
+		}
+		time.Sleep(6 * time.Second)
+		dead, _ := pipe(k)
+		begin := time.Now()
+		_, err := dead.Read(make([]byte, 1))
+		took := time.Since(begin)
+		close(stop)
+		for i := range cs {
+			_ = cs[i].Close()
+			_ = peers[i].Close()
+		}
+		require.ErrorIs(t, err, ReasonReadIdle)
+		require.Less(t, took, 12*time.Second, "nobody else is being closed")
+	})
+}
