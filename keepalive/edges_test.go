@@ -558,7 +558,7 @@ func TestExtremes(t *testing.T) {
 		_, _, _ = k.Deadline(c)
 		d, err := k.SetInterval(c, time.Second)
 		require.NoError(t, err)
-		require.EqualValues(t, math.MaxInt64, d)
+		require.EqualValues(t, int64(math.MaxInt64), d)
 		at, why, ok := k.Deadline(c)
 		t.Log(at, why, ok)
 		require.True(t, at.After(time.Now().Add(200*365*24*time.Hour)))
