@@ -3,6 +3,7 @@ package keepalive
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 )
 
@@ -13,43 +14,55 @@ const drainLog = time.Second
 // their clients don't all come back at once, and refuses new ones from now on. It
 // returns when the last one has gone: nil, or, where ctx is done before, an error
 // that wraps ctx.Err and says how many are left; and after Resume, which is an end, too.
-// Spread of 0 or less closes them as
-// fast as can be. How far it is can be seen in Stats and, once a second, in the log.
-// [Keeper.Resume] ends the refusal.
+// A spread of 0 or less closes them as fast as can be. How far it is can be seen in
+// Stats and, once a second, in the log. [Keeper.Resume] ends the refusal.
 func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 	k.draining.Store(true)
-	begin, next := time.Now(), time.Now().Add(drainLog)
+	until := time.Now().Add(max(spread, 0))
+	logged := time.Now()
 	for k.left() > 0 && k.Draining() { // more than once for those that were just coming
-		left, all := k.Len(), k.Len()
-		for m := range k.pool.All() {
-			g, ok := m.Value()
-			if !ok {
-				continue
+		for g, wait := range k.goodbyes(until) {
+			for ; wait > 0 && k.Draining(); wait -= drainLog {
+				if !sleep(ctx, min(wait, drainLog)) {
+					return k.notDrained(ctx)
+				}
+				logged = k.logDrain(logged)
 			}
 			if !k.Draining() {
 				break
 			}
-			share := 1 - float64(left)/float64(max(all, 1))
-			at := begin.Add(time.Duration(float64(max(spread, 0)) * max(share, 0)))
-			left--
-			for wait := time.Until(at); wait > 0; wait = time.Until(at) {
-				if !sleep(ctx, min(wait, time.Until(next))) {
-					return k.notDrained(ctx)
-				}
-				next = k.logDrain(next)
-			}
 			k.detailsOf(g).condemn(ReasonDrain, 0)
 			g.member.HandOver()
-			next = k.logDrain(next)
 		}
-		if !sleep(ctx, k.pool.Tick()/10) {
-			return k.notDrained(ctx)
+		for again := time.Now().Add(drainLog); k.left() > 0 && k.Draining() && time.Now().Before(again); {
+			if !sleep(ctx, k.pool.Tick()/10) {
+				return k.notDrained(ctx)
+			}
 		}
+		logged = k.logDrain(logged)
 	}
 	if !k.Draining() {
-		return fmt.Errorf("keepalive: drain with %d connections left: resumed", k.Len())
+		return fmt.Errorf("keepalive: drain with %d connections left: resumed", k.left())
 	}
 	return nil
+}
+
+// goodbyes goes through the connections, with how long to wait before each but the first
+// so that they are evenly spread until the given time.
+func (k *Keeper) goodbyes(until time.Time) iter.Seq2[*Guard, time.Duration] {
+	return func(yield func(*Guard, time.Duration) bool) {
+		all, left := k.Len(), k.Len()
+		for _, g := range k.pool.All() {
+			wait := time.Duration(0)
+			if left < all {
+				wait = time.Until(until) / time.Duration(max(left, 0)+1)
+			}
+			left--
+			if !yield(g, wait) {
+				return
+			}
+		}
+	}
 }
 
 // Resume ends what Drain has begun: new connections are taken again.
@@ -58,12 +71,13 @@ func (k *Keeper) Resume() { k.draining.Store(false) }
 // Draining reports whether new connections are refused because of Drain.
 func (k *Keeper) Draining() bool { return k.draining.Load() }
 
-func (k *Keeper) logDrain(next time.Time) time.Time {
-	if time.Now().Before(next) {
-		return next
+// logDrain logs how far it is, once in drainLog, and returns when that was last.
+func (k *Keeper) logDrain(last time.Time) time.Time {
+	if time.Since(last) < drainLog {
+		return last
 	}
 	k.log.Info("keepalive: draining", "conns", k.left())
-	return time.Now().Add(drainLog)
+	return time.Now()
 }
 
 // left returns how many connections have not gone: those that are guarded, and those to

@@ -170,8 +170,8 @@ func (d *details) giveTurn() {
 	d.turn = true
 	if d.doom != 0 {
 		d.dooms = 0
-		d.plan()
 	}
+	d.lookBy.Store(0) // also where it is being looked at in this moment, and goes back
 }
 
 // isCondemned reports whether the connection is to be closed, now or later.
