@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,7 +58,10 @@ func model(t *testing.T, seed uint64) {
 	var k *Keeper
 	tick := 100 * ms
 	cfg := config()
+	var mu sync.Mutex // held but while time passes, for the sake of the race detector
 	onClose := func(c any, why Reason) {
+		mu.Lock()
+		defer mu.Unlock()
 		m := byConn[c]
 		if m == nil || m.gone {
 			t.Errorf("closed twice or unknown: %v", why)
@@ -88,6 +92,13 @@ func model(t *testing.T, seed uint64) {
 		m.touched = time.Now()
 		m.min, m.max = force(m), force(m)
 	}
+	pass := func(d time.Duration) {
+		mu.Unlock()
+		time.Sleep(d)
+		synctest.Wait()
+		mu.Lock()
+	}
+	mu.Lock()
 	for range 400 {
 		switch n := r.IntN(20); {
 		case n < 3 && len(conns) < 30:
@@ -107,7 +118,7 @@ func model(t *testing.T, seed uint64) {
 			if k.Touch(m.Conn) {
 				touch(m)
 			} else if !m.gone {
-				synctest.Wait()
+				pass(0)
 				require.True(t, m.gone)
 			}
 		case n == 12 && len(conns) > 0:
@@ -149,11 +160,11 @@ func model(t *testing.T, seed uint64) {
 			m := conns[r.IntN(len(conns))]
 			guardOf(m.Conn).member.HandOver()
 		case n == 18:
-			time.Sleep(timeouts[r.IntN(len(timeouts))])
+			pass(timeouts[r.IntN(len(timeouts))])
 		default:
-			time.Sleep(time.Duration(r.Int64N(int64(30 * time.Second))))
+			pass(time.Duration(r.Int64N(int64(30 * time.Second))))
 		}
-		synctest.Wait()
+		pass(0)
 		if t.Failed() {
 			break
 		}
@@ -165,8 +176,8 @@ func model(t *testing.T, seed uint64) {
 			touch(m)
 		}
 	}
-	time.Sleep(25 * time.Minute)
-	synctest.Wait()
+	pass(25 * time.Minute)
+	mu.Unlock()
 	if k.Len() > 0 && !t.Failed() {
 		t.Errorf("seed %d: %d left", seed, k.Len())
 	}
