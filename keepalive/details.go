@@ -47,6 +47,8 @@ type details struct {
 
 	released time.Time // when it was last held
 
+	seen uint64 // bytes that had arrived when its silence was last judged
+
 	bytes, windowBegan uint64 // received, and the tick, when the window began
 	tooOften, tooSlow  uint8  // strikes
 
@@ -162,6 +164,24 @@ func (d *details) isEvicted(stamp uint64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.evicts != 0 && d.evicts == stamp
+}
+
+// seeBytes notes how many bytes had arrived when a silence was judged, so that it can be
+// told at its next stage whether there were more. A nil d needs no note: there will be
+// none.
+func (d *details) seeBytes(n uint64) {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen = n
+}
+
+func (d *details) bytesSeen() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.seen
 }
 
 // tell ends the context of a connection that is about to be closed.

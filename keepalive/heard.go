@@ -56,12 +56,17 @@ func (k *Keeper) heard(g *Guard, e evidence, moving bool) Heard {
 	}
 	patience, _ := k.patience(p, g, d)
 	waits, _, _ := d.at(g.member.Stamp())
-	within := patience
+	within, news := patience, true
 	switch {
 	case d.isEvicted(g.member.Stamp()):
 		within = cmp.Or(p.EvictMinIdle, 10*k.pool.Tick())
 	case waits != listening:
-		within = g.member.Idle() - 2*k.pool.Tick()
+		within = g.member.Idle()
+		if k.activity == ActivityReadWrite {
+			within -= 2 * k.pool.Tick() // what was sent is not counted
+		} else {
+			news = e.bytes() != d.bytesSeen() // exact, where Idle is not on a busy machine
+		}
 	case g.isFirst(p.Tick) && e.received >= 0 && e.bytes() == 0:
 		within = 0 // the kernel calls the beginning of a connection an arrival
 	}
@@ -73,7 +78,7 @@ func (k *Keeper) heard(g *Guard, e evidence, moving bool) Heard {
 	if k.activity == ActivityKernel && since >= 0 {
 		since = max(since-behind, 0) // nothing else says that it lives
 	}
-	h.fresh = since >= 0 && since < within && k.activity != ActivityManual
+	h.fresh = since >= 0 && since < within && news && k.activity != ActivityManual
 	moving = moving && k.activity != ActivityManual
 	switch {
 	case h.fresh && (k.activity == ActivityKernel || e.unread == 0):

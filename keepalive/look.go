@@ -203,7 +203,9 @@ func (k *Keeper) silent(p *policy, g *Guard, d *details, ask func() Heard) Reaso
 		return 0
 	}
 	s, count, why := d.at(g.member.Stamp())
-	if k.spare(g, ask()) {
+	heard := ask()
+	defer func() { g.details.Load().seeBytes(heard.bytes) }()
+	if k.spare(g, heard) {
 		return 0
 	}
 	if p.advisor != nil {
