@@ -21,6 +21,12 @@
 // [Touch], for which it takes a whole message: then a peer that sends a byte now and
 // then does not stay for ever.
 //
+// # Policies
+//
+// [Config] has what else may end a connection, or save it: a time for the first
+// message, probes, an age, rates, room, pressure; all off unless set. None of it
+// changes what a touch costs. docs/policies.md goes through them.
+//
 // # Not to be confused
 //
 // This is not TCP keepalive. That finds out whether the other machine answers,
