@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -278,7 +280,8 @@ func TestContextEndsWithTheReason(t *testing.T) {
 
 func TestDrainSpreadsTheGoodbyes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Hour})
+		var log lockedBuffer
+		k := newKeeper(t, Config{Timeout: time.Hour, Logger: log.logger(slog.LevelInfo)})
 		for range 100 {
 			c, _ := pipe(k)
 			beatEvery(t, k, c, time.Second)
@@ -297,6 +300,8 @@ func TestDrainSpreadsTheGoodbyes(t *testing.T) {
 		require.NoError(t, <-done)
 		require.EqualValues(t, 109, k.Stats().Closed[ReasonDrain])
 		require.True(t, k.Draining())
+		require.True(t, k.Stats().Draining)
+		require.InDelta(t, 9, strings.Count(log.String(), "keepalive: draining"), 2, "progress, once a second")
 		k.Resume()
 		pipe(k)
 		require.Equal(t, 1, k.Len())
