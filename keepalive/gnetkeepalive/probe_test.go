@@ -121,3 +121,23 @@ func TestVerdicts(t *testing.T) {
 	require.Eventually(t, func() bool { return count() == 2 }, eternal, ms)
 	say2(t, ignored, "?", "ignored")
 }
+
+// Where nothing else is.
+func TestPongIsLife(t *testing.T) {
+	w := observe(t, keepalive.Config{
+		Timeout: timeout, Tick: 10 * ms, Activity: keepalive.ActivityManual, ProbeAfter: timeout / 2,
+		Probe: func(conn any) error { _, err := conn.(gnet.Conn).Write([]byte("?")); return err },
+	}, commands(&app{}))
+	c := w.dial(t)
+	var last time.Time
+	for range 4 {
+		_, err := io.ReadFull(c, make([]byte, 1))
+		require.NoError(t, err)
+		last = time.Now()
+		require.Equal(t, "pong", ask(t, c, "pong"))
+	}
+	got, err := io.ReadAll(c)
+	require.NoError(t, err)
+	require.Equal(t, "?", string(got))
+	require.GreaterOrEqual(t, w.requireEnd(t, c, keepalive.ReasonNoAnswer).Sub(last), timeout/2*3/4+timeout/2)
+}
