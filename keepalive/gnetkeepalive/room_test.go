@@ -95,6 +95,46 @@ func TestEvictionInAStorm(t *testing.T) {
 	}
 }
 
+// Those who are to go are decided about in their event loop. While it is blocked they
+// stay, and newcomers to the other one are too many after a while.
+func TestEvictionWaitsForTheLoop(t *testing.T) {
+	const capacity = 300
+	blocked, released := make(chan bool), make(chan bool)
+	release := sync.OnceFunc(func() { close(released) })
+	defer release()
+	w := observe(t, keepalive.Config{
+		Timeout: time.Minute, Tick: 10 * ms, MaxConns: capacity, Full: pool.EvictIdlest, EvictMinIdle: timeout / 2,
+	}, &app{onTraffic: func(c gnet.Conn) gnet.Action {
+		close(blocked)
+		<-released
+		return echo(c)
+	}}, gnet.WithNumEventLoop(2))
+	for range capacity {
+		w.dial(t)
+	}
+	require.Eventually(t, func() bool { return w.k.Len() == capacity }, eternal, ms)
+	time.Sleep(timeout)
+	blocker := w.dial(t)
+	_, err := blocker.Write([]byte("block"))
+	require.NoError(t, err)
+	<-blocked
+	for n := 0; w.k.Len() < capacity+evictable; n++ {
+		require.Less(t, n, 10*capacity)
+		w.dial(t)
+		time.Sleep(ms)
+	}
+	for range capacity {
+		w.dial(t)
+		require.LessOrEqual(t, w.k.Len(), capacity+evictable)
+	}
+	require.Eventually(t, func() bool { return w.k.Stats().Closed[keepalive.ReasonFull] > 0 }, eternal, ms)
+	release()
+	require.Eventually(t, func() bool { return w.k.Len() <= capacity }, eternal, ms)
+	buf := make([]byte, 5)
+	_, err = io.ReadFull(blocker, buf)
+	require.NoError(t, err, "it has talked")
+}
+
 // It is the idlest, but its peer has said something that nobody has read yet.
 func TestUnreadBytesPreventEviction(t *testing.T) {
 	for _, activity := range activities() {
