@@ -10,7 +10,9 @@ import (
 type CloseMode int
 
 const (
-	// CloseGraceful closes it as Close does: what has been written still leaves.
+	// CloseGraceful closes it as Close does: what has been written still leaves. On
+	// gnet, what waits for a slow peer is dropped where that has been silent for too
+	// long and gets no farewell.
 	CloseGraceful CloseMode = iota
 
 	// CloseHalf ends our side, and waits until the peer has ended its own, but no

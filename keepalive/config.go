@@ -209,8 +209,9 @@ type Config struct {
 	Farewell func(conn any, reason Reason) []byte
 
 	// FarewellTimeout bounds the farewell: how long its bytes may take to leave, and
-	// with CloseHalf also how long the peer has to close its side. Zero means a
-	// second.
+	// with CloseHalf also how long the peer has to close its side. On gnet, which
+	// keeps what a slow peer does not take, that has to leave before it. Zero means
+	// a second.
 	FarewellTimeout time.Duration
 
 	// CloseMode is how the Keeper closes a connection. The zero value is
