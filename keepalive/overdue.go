@@ -95,7 +95,7 @@ func (k *Keeper) aged(p *policy, g *Guard, d *details) Reason {
 
 // openWindow begins to count for MinBeat and MinRate. d.mu must be held.
 func (d *details) openWindow(k *Keeper, now uint64) {
-	d.windowBegan, d.rates = now, now+k.ticks(rateWindow)
+	d.windowBegan, d.rates = now, k.pool.TickIn(rateWindow)
 	d.beats.Store(0)
 }
 
