@@ -23,12 +23,13 @@ import (
 //     another reason.
 
 // Due is how a Keeper tells an adapter that there is something to be decided about a
-// connection: most often that its deadline has passed. What a connection's guard is found by (see [Guarded]) must be one.
+// connection: most often that its deadline has passed. What a connection's guard is
+// found by (see [Guarded]) must be one.
 type Due interface {
 	Guarded
 
-	// Due is called by a worker. It must not block for long. Now or later the adapter calls [Keeper.Expire];
-	// until then a touch saves the connection.
+	// Due is called by a worker. It must not block for long. Now or later the adapter
+	// calls [Keeper.Expire]; until then a touch saves the connection.
 	Due(k *Keeper, conn any)
 }
 

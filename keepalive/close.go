@@ -25,6 +25,9 @@ const (
 	CloseReset
 )
 
+// MaxLinger is how many bytes a peer may still send after our side was closed.
+const MaxLinger = 4 << 20
+
 var closeModeNames = [...]string{"graceful", "half", "reset"}
 
 func (m CloseMode) String() string {
@@ -84,9 +87,6 @@ func (c *conn) bid(farewell []byte, mode CloseMode, timeout time.Duration) {
 	}
 	half, ok := c.inner.(interface{ CloseWrite() error })
 	if ok && mode == CloseHalf && half.CloseWrite() == nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(c.inner, maxLinger))
+		_, _ = io.Copy(io.Discard, io.LimitReader(c.inner, MaxLinger))
 	}
 }
-
-// maxLinger is how many bytes a peer may send after the farewell.
-const maxLinger = 4 << 20

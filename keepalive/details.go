@@ -37,8 +37,8 @@ type details struct {
 	ages   uint64 // MaxAge, and then the end of the grace
 	rates  uint64 // the end of the window for MinBeat and MinRate
 	idles  uint64 // ReadIdle and WriteIdle
-	dooms  uint64 // when it is closed because of doom
-	doom   Reason // 0, or why it is closed
+	doom   Reason // 0, or why it is closed, whatever its peer says
+	doomed bool   // now, and not when it is its turn
 	aged   bool   // OnMaxAge was told
 	hadAge bool   // the policy before had a MaxAge
 	evicts uint64 // the stamp with which it is to make room, or 0
@@ -85,7 +85,7 @@ func (k *Keeper) detailsOf(g *Guard) *details {
 	if d := g.details.Load(); d != nil {
 		return d
 	}
-	d := &details{born: k.pool.TickIn(0), ages: never, rates: never, idles: never, dooms: never}
+	d := &details{born: k.pool.TickIn(0), ages: never, rates: never, idles: never}
 	d.lookBy.Store(never)
 	d.prepare(k, k.policy.Load(), g)
 	if !g.details.CompareAndSwap(nil, d) {
@@ -132,7 +132,13 @@ func (d *details) prepare(k *Keeper, p *policy, g *Guard) {
 }
 
 // plan sets by when to look. d.mu must be held.
-func (d *details) plan() { d.lookBy.Store(min(d.ages, d.rates, d.idles, d.dooms)) }
+func (d *details) plan() {
+	if d.doomed {
+		d.lookBy.Store(0)
+		return
+	}
+	d.lookBy.Store(min(d.ages, d.rates, d.idles))
+}
 
 // at returns how far the present silence of a connection has led, whose deadline has
 // that stamp. A nil d has led nowhere.
@@ -146,13 +152,6 @@ func (d *details) at(stamp uint64) (s stage, count uint8, why Reason) {
 		return listening, 0, 0
 	}
 	return d.stage, d.count, d.why
-}
-
-// isDoomed reports whether the connection is to be closed by now.
-func (d *details) isDoomed(now uint64) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.dooms <= now || d.turn && d.stage == queued
 }
 
 // isEvicted reports whether a connection whose deadline has that stamp is to make room.

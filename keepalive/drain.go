@@ -31,7 +31,7 @@ func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 			if !k.Draining() {
 				break
 			}
-			k.detailsOf(g).condemn(ReasonDrain, 0)
+			k.detailsOf(g).condemn(ReasonDrain, true)
 			g.member.HandOver()
 		}
 		for again := time.Now().Add(drainLog); k.left() > 0 && k.Draining() && time.Now().Before(again); {

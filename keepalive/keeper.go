@@ -89,7 +89,7 @@ func New(cfg Config) (*Keeper, error) {
 // Touch is the package function [Touch] for a connection of this Keeper. It
 // reports false for those of others.
 func (k *Keeper) Touch(conn any) bool {
-	g := guardOf(conn)
+	g := guardOf(conn) // not k.guardOf, nor g.Touch below: they would not be inlined
 	if g == nil || !k.pool.Has(&g.member) {
 		return false
 	}

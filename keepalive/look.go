@@ -80,7 +80,7 @@ func (k *Keeper) look(g *Guard) bool {
 	p := k.policy.Load()
 	k.measurePressure(p)
 	d := k.prepared(p, g)
-	if now := k.pool.Now(); d != nil && (d.lookBy.Load() <= now || d.isDoomed(now)) {
+	if d != nil && (d.lookBy.Load() <= k.pool.Now() || d.hasTurn()) {
 		return false
 	}
 	return k.await(p, g, d)
@@ -318,7 +318,7 @@ func (k *Keeper) spare(g *Guard, heard Heard) bool {
 		}
 	}
 	spared := false
-	if heard.Unread && !heard.fresh {
+	if heard.Unread {
 		spared = k.postpone(g, unread, rounds, 0, heard.More)
 	} else if spared = g.member.Renew(heard.ago); spared {
 		g.notFirst()

@@ -11,17 +11,15 @@ func (k *Keeper) overdue(p *policy, g *Guard, d *details, ask func() Heard) Reas
 	now := k.pool.Now()
 	d.mu.Lock()
 	due := [...]bool{d.ages <= now, d.rates <= now, d.idles <= now}
-	reason := d.doom
-	if reason != 0 && d.dooms > now {
-		reason = 0
-	}
+	doom, doomed := d.doom, d.doomed
 	d.mu.Unlock()
-	if reason != 0 {
-		if k.rescued(p, g, d, reason, ask) {
+	if doomed {
+		if k.rescued(p, g, d, doom, ask) {
 			return 0
 		}
-		return reason
+		return doom
 	}
+	reason := Reason(0)
 	if due[0] {
 		reason = k.aged(p, g, d)
 	}
@@ -48,12 +46,12 @@ func (k *Keeper) overdue(p *policy, g *Guard, d *details, ask func() Heard) Reas
 	return 0
 }
 
-// condemn has a connection closed on a tick, whatever its peer says until then, apart
-// from what rescued says.
-func (d *details) condemn(reason Reason, tick uint64) {
+// condemn has a connection closed, now or when it is its turn, whatever its peer says
+// until then, apart from what rescued says.
+func (d *details) condemn(reason Reason, now bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.doom, d.dooms = reason, tick
+	d.doom, d.doomed = reason, now
 	d.ages, d.rates, d.idles = never, never, never
 	d.plan()
 }
@@ -67,7 +65,7 @@ func (k *Keeper) rescued(p *policy, g *Guard, d *details, doom Reason, ask func(
 	if why, _ := k.idleFor(p, d, ask()); why == doom {
 		return false
 	}
-	d.condemn(0, never)
+	d.condemn(0, false)
 	d.prepare(k, p, g)
 	k.turns.giveBack(p.MaxClosePerSecond)
 	return true

@@ -73,7 +73,7 @@ func (k *Keeper) queuesAnyway(p *policy, g *Guard, d *details, why Reason) bool 
 	if k.turns.take(p.MaxClosePerSecond, p.Tick) {
 		return false
 	}
-	d.condemn(why, never)
+	d.condemn(why, false)
 	k.wait(waiting{g, 0})
 	return true
 }
@@ -167,10 +167,7 @@ func (d *details) stampOf() uint64 {
 func (d *details) giveTurn() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.turn = true
-	if d.doom != 0 {
-		d.dooms = 0
-	}
+	d.turn, d.doomed = true, d.doom != 0
 	d.lookBy.Store(0) // also where it is being looked at in this moment, and goes back
 }
 
@@ -181,9 +178,10 @@ func (d *details) isCondemned() bool {
 	return d.doom != 0
 }
 
-// hasTurn reports whether it is the turn of a connection that waits for it.
+// hasTurn reports whether it is the turn of a connection that has been silent, and
+// waits for it.
 func (d *details) hasTurn() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.turn
+	return d.turn && d.stage == queued
 }

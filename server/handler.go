@@ -33,9 +33,6 @@ type session struct {
 	dropped   int  // bytes
 }
 
-// maxLinger is how many bytes a connection may send after the last word.
-const maxLinger = 4 << 20
-
 // OnBoot publishes the address. gnet's sockets listen by then.
 func (h *handler) OnBoot(eng gnet.Engine) gnet.Action {
 	addr, err := gnetaddr.Of(eng)
@@ -136,7 +133,7 @@ func (h *handler) beginLinger(c gnet.Conn, s *session) gnet.Action {
 // linger drops what still comes. The peer closes when it has read our last word;
 // if not, the connection is closed when it is idle.
 func (h *handler) linger(s *session, n int) gnet.Action {
-	if s.dropped += n; s.dropped > maxLinger {
+	if s.dropped += n; s.dropped > keepalive.MaxLinger {
 		return gnet.Close
 	}
 	return gnet.None

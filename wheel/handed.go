@@ -63,8 +63,7 @@ func (t *TimerOf[V]) Postpone(d time.Duration) (stamp uint64, ok bool) {
 	}
 	defer w.mu.Unlock()
 	_, touched := touchedBetween(t.word.Load())
-	dueTick := w.clock.now.Load() + w.ticksFromNow(d) + 1
-	next := pendingAt(touched, dueTick-touched-1)
+	next := pendingAt(touched, w.tickIn(d)-touched-1)
 	w.keep(t, next)
 	return next &^ stateMask, true
 }
@@ -172,13 +171,13 @@ func (w *WheelOf[V]) expiresAt(at word) time.Duration {
 	return min(w.clock.span(dueOf(at)), math.MaxInt64-lag) + lag
 }
 
-// ticksFromNow returns the delay in ticks of a timer that is to be due d after this
-// very moment. One tick comes on top of it (see pendingAt), of which it takes the
-// part that is over. w.mu must be held.
-func (w *WheelOf[V]) ticksFromNow(d time.Duration) uint64 {
-	left := w.clock.span(w.clock.now.Load()+1) - w.pace.at(w.since())
+// tickIn returns the number of the first tick that begins when d has passed from this
+// very moment; or, while the hand is late, of the one after it. w.mu must be held.
+func (w *WheelOf[V]) tickIn(d time.Duration) uint64 {
+	next := w.clock.now.Load() + 1
+	left := w.clock.span(next) - w.pace.at(w.since())
 	if left < 0 { // the hand is late
-		return w.clock.ticks(d) + w.clock.ticks(-left)
+		return next + w.clock.ticks(d) + w.clock.ticks(-left)
 	}
-	return w.clock.ticks(d - left)
+	return next + w.clock.ticks(d-left)
 }

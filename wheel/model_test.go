@@ -406,33 +406,26 @@ func (r *rig) step(pick func(n int) int) {
 		}
 		return time.Duration(ticks)*r.model.tick - time.Duration(pick(2)*pick(int(r.model.tick)))
 	}
+	one := func(do func(id int)) {
+		if id, ok := anyID(r.timers); ok {
+			do(id)
+		}
+	}
 	switch op := pick(24); op {
 	case 0, 1, 2:
 		r.add(delay())
 	case 3, 4, 5:
-		if id, ok := anyID(r.timers); ok {
-			r.touch(id)
-		}
+		one(func(id int) { r.touch(id) })
 	case 6, 7:
-		if id, ok := anyID(r.timers); ok {
-			r.move(id, delay())
-		}
+		one(func(id int) { r.move(id, delay()) })
 	case 8:
-		if id, ok := anyID(r.timers); ok {
-			r.setDelay(id, delay())
-		}
+		one(func(id int) { r.setDelay(id, delay()) })
 	case 9:
-		if id, ok := anyID(r.timers); ok {
-			r.remove(id)
-		}
+		one(func(id int) { r.remove(id) })
 	case 10:
-		if id, ok := anyID(r.timers); ok {
-			r.reset(id, delay())
-		}
+		one(func(id int) { r.reset(id, delay()) })
 	case 11:
-		if id, ok := anyID(r.timers); ok {
-			r.expire(id)
-		}
+		one(func(id int) { r.expire(id) })
 	case 12:
 		if id, ok := anyID(r.ended); ok {
 			require.ErrorIs(r.t, r.wheel.Start(r.ended[id], id, delay()), ErrArgument)
@@ -440,33 +433,19 @@ func (r *rig) step(pick func(n int) int) {
 	case 13:
 		r.checkAhead()
 	case 14:
-		if id, ok := anyID(r.timers); ok {
-			r.postpone(id, delay())
-		}
+		one(func(id int) { r.postpone(id, delay()) })
 	case 15, 16:
-		if id, ok := anyID(r.timers); ok {
-			r.await(id, delay())
-		}
+		one(func(id int) { r.await(id, delay()) })
 	case 17:
-		if id, ok := anyID(r.timers); ok {
-			r.renew(id, delay())
-		}
+		one(func(id int) { r.renew(id, delay()) })
 	case 21:
-		if id, ok := anyID(r.timers); ok {
-			r.resume(id)
-		}
+		one(func(id int) { r.resume(id) })
 	case 18:
-		if id, ok := anyID(r.timers); ok {
-			r.handOver(id)
-		}
+		one(func(id int) { r.handOver(id) })
 	case 19:
-		if id, ok := anyID(r.timers); ok {
-			r.retime(id, delay())
-		}
+		one(func(id int) { r.retime(id, delay()) })
 	case 20:
-		if id, ok := anyID(r.timers); ok {
-			r.setLimit(id, pick(2*turn))
-		}
+		one(func(id int) { r.setLimit(id, pick(2*turn)) })
 	default:
 		d := time.Duration(pick(2 * int(r.model.tick)))
 		if pick(8) == 0 {

@@ -213,7 +213,7 @@ func (w *WheelOf[V]) Now() uint64 { return w.clock.now.Load() }
 func (w *WheelOf[V]) TickIn(d time.Duration) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.clock.now.Load() + w.ticksFromNow(d) + 1
+	return w.tickIn(d)
 }
 
 // Stop ends all timers without running them and waits until the hand has gone.

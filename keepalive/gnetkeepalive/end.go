@@ -11,9 +11,6 @@ import (
 )
 
 const (
-	// maxLinger is how many bytes a peer may send after our side was closed.
-	maxLinger = 4 << 20
-
 	// peeks is how often within its time to see whether what waits for a slow peer has
 	// left, of which gnet tells nobody; but not more often than each minPeek.
 	peeks   = 16
@@ -86,7 +83,7 @@ func (s silent) isOpen() bool { return s.conn.SafeContext() == any(s.guard) }
 // linger drops what a peer still sends after our side was closed.
 func linger(c gnet.Conn, g *guard) gnet.Action {
 	n, _ := c.Discard(-1)
-	if g.Seen += uint32(n); g.Seen > maxLinger {
+	if g.Seen += uint32(n); g.Seen > keepalive.MaxLinger {
 		return gnet.Close
 	}
 	return gnet.None

@@ -115,7 +115,7 @@ func TestHalfClosedPeerMayNotSendForEver(t *testing.T) {
 		requireClosed(t, c)
 		sent, err := io.Copy(c, zeros{})
 		require.Error(t, err)
-		require.Greater(t, sent, int64(maxLinger))
+		require.Greater(t, sent, int64(keepalive.MaxLinger))
 		require.Less(t, sent, int64(64<<20), "apart from what the kernel has taken")
 		w.requireEnd(t, c, keepalive.ReasonIdle)
 	})

@@ -398,9 +398,9 @@ func TestOnIdleRunsInTheLoopAndMayExtend(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 2*timeout-beat)
 }
 
-// The guard is overwritten while the connection waits for its verdict.
-func TestSafeContextOverwrittenLate(t *testing.T) {
-	k := newKeeper(t, keepalive.Config{})
+// overwriteLate has the guard of a connection overwritten while it waits for its verdict,
+// and waits until that is noticed.
+func overwriteLate(t *testing.T, k *keepalive.Keeper) (*engine, net.Conn) {
 	due, overwritten := make(chan bool), make(chan bool)
 	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
 		if buf, _ := c.Peek(-1); string(buf) == "wait" {
@@ -420,7 +420,13 @@ func TestSafeContextOverwrittenLate(t *testing.T) {
 	close(due)
 	<-overwritten
 	require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
-	_, err = io.ReadFull(c, make([]byte, 4))
+	return e, c
+}
+
+func TestSafeContextOverwrittenLate(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{})
+	_, c := overwriteLate(t, k)
+	_, err := io.ReadFull(c, make([]byte, 4))
 	require.NoError(t, err)
 	say(t, c, "still here")
 	require.Zero(t, k.Stats().Closed[keepalive.ReasonIdle])

@@ -229,27 +229,7 @@ func TestMaxPerKey(t *testing.T) {
 
 // Those who lose their guard give their share back.
 func TestMaxPerKeyOfALostGuard(t *testing.T) {
-	due, overwritten := make(chan bool), make(chan bool)
-	cfg := keepalive.Config{MaxPerKey: 1}
-	k := newKeeper(t, cfg)
-	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
-		if buf, _ := c.Peek(-1); string(buf) == "wait" {
-			<-due
-			c.SetSafeContext("mine")
-			close(overwritten)
-		}
-		return echo(c)
-	}}
-	e := start(t, a, k, gnet.WithNumEventLoop(1))
-	c := e.dial(t)
-	say(t, c, "hello")
-	_, err := c.Write([]byte("wait"))
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return k.Stats().Wheel.Due == 1 && k.Stats().Wheel.Backlog == 0 }, eternal, ms)
-	time.Sleep(10 * ms) // the loop has it in its queue
-	close(due)
-	<-overwritten
-	require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
+	e, _ := overwriteLate(t, newKeeper(t, keepalive.Config{MaxPerKey: 1}))
 	say(t, e.dial(t), "next")
 }
 
