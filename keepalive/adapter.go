@@ -41,27 +41,30 @@ type Due interface {
 func (k *Keeper) Guard(g *Guard, conn any, from Origin) error {
 	p := k.policy.Load()
 	if k.draining.Load() {
-		k.closed[ReasonDrain].Add(1)
+		k.refused.draining.Add(1)
 		return ErrDraining
 	}
-	g.conn = conn
+	g.conn, g.born = conn, time.Since(k.start)
 	g.marks.Store(k.kindOf(p, conn, from.SocketTells))
 	if p.detailed {
 		k.detailsOf(g)
 	}
 	if from.Remote != nil && !k.Identify(g, from.Remote) {
-		k.closed[ReasonFull].Add(1)
+		k.refused.perKey.Add(1)
+		k.bursts.note(k, func() { k.bursts.refused.PerKey++ })
 		return ErrFull
 	}
 	err := k.join(p, g)
 	if err == nil && k.draining.Load() && k.Release(g) { // Drain may not have seen it
-		k.closed[ReasonDrain].Add(1)
+		k.refused.draining.Add(1)
 		err = ErrDraining
 	}
 	if err != nil {
 		k.forget(g, err)
+		return err
 	}
-	return err
+	k.opened.Add(1)
+	return nil
 }
 
 // Origin is what a Keeper has to know of a new connection.
@@ -106,9 +109,10 @@ func (d *details) keep(share *pool.Share) bool {
 
 // join puts a connection into the pool.
 func (k *Keeper) join(p *policy, g *Guard) error {
-	switch err := k.pool.JoinFor(&g.member, g, p.hop(g, p.Timeout)); {
+	switch err := k.pool.JoinFor(&g.member, struct{}{}, p.hop(g, p.Timeout)); {
 	case errors.Is(err, pool.ErrFull):
-		k.closed[ReasonFull].Add(1)
+		k.refused.full.Add(1)
+		k.bursts.note(k, func() { k.bursts.refused.Full++ })
 		return ErrFull
 	case errors.Is(err, pool.ErrClosed):
 		return ErrClosed
@@ -190,8 +194,14 @@ func (k *Keeper) Release(g *Guard) bool {
 // call it once, after Expire or Release said true.
 func (k *Keeper) Closed(g *Guard, reason Reason) {
 	k.closed[reason].Add(1)
+	age := time.Since(k.start) - g.born
+	k.ages.observe(age)
 	k.forget(g, reason)
 	k.log.Debug("keepalive: closed a connection", "reason", reason.String())
+	if g.Reason() != 0 {
+		k.bursts.closed(k, reason)
+	}
+	k.tellWatchers(g, reason, age)
 	if onClose := k.policy.Load().OnClose; onClose != nil {
 		k.call("OnClose", func() { onClose(g.conn, reason) })
 	}

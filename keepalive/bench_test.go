@@ -120,7 +120,7 @@ func BenchmarkLimit(b *testing.B) {
 			g := guardOf(c)
 			b.ReportAllocs()
 			for b.Loop() {
-				k.limit(g)
+				k.limit(&g.member, struct{}{})
 			}
 		})
 	}

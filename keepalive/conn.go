@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -144,6 +145,17 @@ type noted struct {
 
 // Guarded is how Touch finds the guard.
 func (c *conn) Guarded() *Guard { return c.guard }
+
+// Remote is [Located].
+func (c *conn) Remote(context.Context, any) net.Addr { return c.remote() }
+
+// remote returns the address of the peer, or nil where asking for it may have to wait.
+func (c *conn) remote() net.Addr {
+	if c.unknown.Load() {
+		return identity(c.inner)
+	}
+	return c.inner.RemoteAddr()
+}
 
 // NetConn returns the connection inside.
 func (c *conn) NetConn() net.Conn { return c.inner }

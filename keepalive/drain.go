@@ -52,13 +52,13 @@ func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 func (k *Keeper) goodbyes(until time.Time) iter.Seq2[*Guard, time.Duration] {
 	return func(yield func(*Guard, time.Duration) bool) {
 		all, left := k.Len(), k.Len()
-		for _, g := range k.pool.All() {
+		for m := range k.pool.All() {
 			wait := time.Duration(0)
 			if left < all {
 				wait = time.Until(until) / time.Duration(max(left, 0)+1)
 			}
 			left--
-			if !yield(g, wait) {
+			if !yield(guardAt(m), wait) {
 				return
 			}
 		}

@@ -363,7 +363,7 @@ func TestHeldConnectionsStopEviction(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			require.LessOrEqual(t, k.Len(), 120, "%v", k.Stats().Closed)
 		}
-		require.Zero(t, k.Stats().Closed[ReasonFull])
+		require.Zero(t, k.Stats().Refused)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/heartwheel-go/heartwheel/pool"
 )
@@ -16,8 +17,9 @@ import (
 // The zero Guard guards nothing. It must not be copied. Touch may be called by
 // several goroutines at the same time.
 type Guard struct {
-	member pool.Member[*Guard] // its value is this guard
-	conn   any                 // as users know it; set before the member joins
+	member member        // comes first, see guardAt
+	conn   any           // as users know it; set before the member joins
+	born   time.Duration // since the Keeper's start; set before the member joins
 
 	// details is what only some connections have. It never goes back to nil.
 	details atomic.Pointer[details]
@@ -27,6 +29,13 @@ type Guard struct {
 
 	marks atomic.Uint32
 }
+
+// member is a Guard's place in the pool. A value that says whose it is would take 8
+// bytes of each connection.
+type member = pool.Member[struct{}]
+
+// guardAt returns the Guard that a member of a Keeper's pool is the beginning of.
+func guardAt(m *member) *Guard { return (*Guard)(unsafe.Pointer(m)) }
 
 // marks of a Guard are, from the lowest bit:
 const (

@@ -23,7 +23,7 @@ type Keeper struct {
 	// Shelf is where adapters keep what belongs to a Keeper, by keys of their own types.
 	Shelf sync.Map
 
-	pool     *pool.Pool[*Guard]
+	pool     *pool.Pool[struct{}]
 	policy   atomic.Pointer[policy]
 	updating sync.Mutex // held while the policy is replaced
 	activity Activity
@@ -41,9 +41,12 @@ type Keeper struct {
 
 	cannotTell sync.Once // warned that ActivityKernel does not work for a connection
 
-	spared, probes, panics atomic.Uint64
-	closed, dry            [reasons]atomic.Uint64
-	trips                  trips
+	opened, spared, probes, panics atomic.Uint64
+	closed, dry                    [reasons]atomic.Uint64
+	refused                        refused
+	ages, trips                    histogram
+	bursts                         bursts
+	watchers                       watchers
 }
 
 // New makes a Keeper and starts its wheel. It returns [ErrArgument], wrapped
@@ -66,7 +69,7 @@ func New(cfg Config) (*Keeper, error) {
 		k.log, k.panicLog = slog.New(slog.DiscardHandler), slog.Default()
 	}
 	k.policy.Store(newPolicy(cfg, 1, maphash.MakeSeed()))
-	k.pool, err = pool.New(pool.Config[*Guard]{
+	k.pool, err = pool.New(pool.Config[struct{}]{
 		Timeout:  cfg.Timeout,
 		Capacity: cfg.MaxConns,
 		Full:     cfg.Full,
@@ -116,7 +119,8 @@ func (k *Keeper) Activity() Activity { return k.activity }
 // particular order.
 func (k *Keeper) Conns() iter.Seq[any] {
 	return func(yield func(any) bool) {
-		for _, g := range k.pool.All() {
+		for m := range k.pool.All() {
+			g := guardAt(m)
 			if !yield(g.conn) {
 				return
 			}
@@ -130,12 +134,13 @@ func (k *Keeper) Conns() iter.Seq[any] {
 func (k *Keeper) Idlest(n int) []any {
 	var conns []any
 	for _, m := range k.pool.Idlest(n) {
-		if g, ok := m.Value(); ok {
-			conns = append(conns, g.conn)
-		}
+		conns = append(conns, guardAt(m).conn)
 	}
 	return conns
 }
+
+// Fill returns how full the slots of the Keeper's wheel are, for pages that show it.
+func (k *Keeper) Fill() []wheel.Level { return k.pool.Fill() }
 
 // Close ends the Keeper: its connections stay open, unguarded, and so do those
 // that come later. OnIdle and OnClose are not called any more, and contexts are done,
@@ -143,49 +148,15 @@ func (k *Keeper) Idlest(n int) []any {
 func (k *Keeper) Close() error {
 	k.close.Do(func() { close(k.closing) })
 	var guards []*Guard
-	for _, g := range k.pool.All() {
-		guards = append(guards, g)
+	for m := range k.pool.All() {
+		guards = append(guards, guardAt(m))
 	}
 	err := k.pool.Close()
+	k.bursts.end(k)
 	for _, g := range guards {
 		k.forget(g, ErrClosed)
 	}
 	return err
-}
-
-// Stats is what a Keeper has done, at one moment.
-type Stats struct {
-	Conns      int     // connections that are guarded
-	Reduction  float64 // how much timeouts are shortened by pressure: 0 not, 1 as much as can be
-	Draining   bool    // new connections are refused
-	Closed     Counts  // by reason
-	WouldClose Counts  // by reason, with Config.DryRun
-	Spared     uint64  // not closed because the socket had heard of the peer: with ActivityKernel, lived
-	Probes     uint64  // sent
-	RoundTrips RoundTrips
-	Panics     uint64 // functions of the user that panicked
-	Wheel      wheel.Stats
-}
-
-// Counts is how many connections were closed, by [Reason].
-type Counts [reasons]uint64
-
-// Stats returns the Keeper's figures.
-func (k *Keeper) Stats() Stats {
-	s := Stats{
-		Conns:      k.Len(),
-		Reduction:  k.pressure.now(),
-		Draining:   k.draining.Load(),
-		Spared:     k.spared.Load(),
-		Probes:     k.probes.Load(),
-		RoundTrips: k.trips.get(),
-		Panics:     k.panics.Load(),
-		Wheel:      k.pool.Stats(),
-	}
-	for r := range reasons {
-		s.Closed[r], s.WouldClose[r] = k.closed[r].Load(), k.dry[r].Load()
-	}
-	return s
 }
 
 // wouldClose counts a connection that is not closed because of DryRun.

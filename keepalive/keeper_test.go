@@ -563,7 +563,7 @@ func TestMaxConns(t *testing.T) {
 		next, err := ln.Accept() // closes d and waits for e
 		require.NoError(t, err)
 		require.Equal(t, 1, k.Len())
-		require.EqualValues(t, 2, k.Stats().Closed[ReasonFull])
+		require.EqualValues(t, 2, k.Stats().Refused.Full)
 		next.Close()
 		peerA.Close()
 		require.Equal(t, []closing{{first, ReasonLocal}, {next, ReasonLocal}}, c.list())

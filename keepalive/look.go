@@ -3,8 +3,6 @@ package keepalive
 import (
 	"fmt"
 	"time"
-
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // A connection has one entry in the wheel, and all that a policy may want of it is
@@ -22,7 +20,8 @@ import (
 // or from the moment at which the stage before was over.
 
 // due runs on a worker of the wheel's.
-func (k *Keeper) due(_ *pool.Member[*Guard], g *Guard) {
+func (k *Keeper) due(m *member, _ struct{}) {
+	g := guardAt(m)
 	if k.look(g) {
 		return
 	}
@@ -30,7 +29,8 @@ func (k *Keeper) due(_ *pool.Member[*Guard], g *Guard) {
 }
 
 // evict is due for a connection that is to make room.
-func (k *Keeper) evict(_ *pool.Member[*Guard], g *Guard) {
+func (k *Keeper) evict(m *member, _ struct{}) {
+	g := guardAt(m)
 	d := k.detailsOf(g)
 	d.mu.Lock()
 	d.evicts = g.member.Stamp()
@@ -61,7 +61,8 @@ func (k *Keeper) Lose(g *Guard) {
 // limit returns the tick by which a connection is looked at however often it is
 // touched: at once where it does not know of the present policy. It is called by the
 // wheel, under its lock.
-func (k *Keeper) limit(g *Guard) uint64 {
+func (k *Keeper) limit(m *member, _ struct{}) uint64 {
+	g := guardAt(m)
 	p, d := k.policy.Load(), g.details.Load()
 	switch {
 	case g.member.Timeout() != p.hop(g, k.timeoutOf(p, d)):
@@ -185,7 +186,7 @@ func (k *Keeper) Expire(g *Guard, ask func() Heard) bool {
 
 // giveUp ends the guarding of a connection that is to be closed, in the way that is
 // given. It reports false where somebody else has ended it, or saved the connection.
-func (k *Keeper) giveUp(g *Guard, why Reason, end func() (*Guard, bool)) bool {
+func (k *Keeper) giveUp(g *Guard, why Reason, end func() (struct{}, bool)) bool {
 	k.leaving.Add(1) // first, or there would be a moment in which nobody knows of it
 	if _, ok := end(); !ok {
 		k.leaving.Add(-1)

@@ -76,7 +76,7 @@ func (k *Keeper) Pong(conn any) (roundTrip time.Duration, ok bool) {
 		d.mu.Unlock()
 	}
 	if roundTrip > 0 {
-		k.trips.add(roundTrip)
+		k.trips.observe(roundTrip)
 	}
 	return roundTrip, g.Touch()
 }

@@ -183,7 +183,7 @@ func TestLimitHandsOverHoweverOftenAMemberIsTouched(t *testing.T) {
 		begin := time.Now()
 		p := newTestPool(t, Config[int]{
 			Timeout: time.Second,
-			Limit:   func(int) uint64 { return limit.Load() },
+			Limit:   func(*Member[int], int) uint64 { return limit.Load() },
 			Due: func(m *Member[int], _ int) {
 				limit.Add(1000)
 				m.Resume()

@@ -61,7 +61,7 @@ type Config[V any] struct {
 
 	// Limit, if not nil, gives each member a limit that no touch moves, see
 	// [wheel.WheelOf.SetLimit].
-	Limit func(v V) (tick uint64)
+	Limit func(m *Member[V], v V) (tick uint64)
 
 	// Wheel is how the deadlines are kept. The zero value is useful.
 	Wheel wheel.Config
@@ -122,7 +122,7 @@ func New[V any](cfg Config[V]) (*Pool[V], error) {
 	p.capacity.Store(int64(cfg.Capacity))
 	p.eviction.minIdle, p.eviction.tick = cmp.Or(cfg.MinIdle, 10*w.Tick()), w.Tick()
 	if cfg.Limit != nil {
-		w.SetLimit(cfg.Limit)
+		w.SetLimit(func(t *wheel.TimerOf[V], v V) uint64 { return cfg.Limit((*Member[V])(t), v) })
 	}
 	w.OnEnd(p.wake)
 	return p, nil
@@ -195,6 +195,9 @@ func (p *Pool[V]) TickIn(d time.Duration) uint64 { return p.wheel.TickIn(d) }
 
 // Stats returns the figures of the pool's wheel.
 func (p *Pool[V]) Stats() wheel.Stats { return p.wheel.Stats() }
+
+// Fill returns how full the slots of the pool's wheel are.
+func (p *Pool[V]) Fill() []wheel.Level { return p.wheel.Fill() }
 
 // All returns an iterator over the members that there are when the iteration
 // begins, less those that have left when it reaches them, in no particular

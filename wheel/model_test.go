@@ -91,7 +91,7 @@ func newRig(t testing.TB, tick time.Duration, levels []int) *rig {
 	w.workers.most = 0 // nobody but takeUpAll takes up what is due
 	w.onPanic = func(v any, stack []byte) { t.Errorf("%v\n%s", v, stack) }
 	w.since = func() time.Duration { return r.now }
-	w.SetLimit(func(id int) uint64 {
+	w.SetLimit(func(_ *TimerOf[int], id int) uint64 {
 		if m := r.model.timers[id]; m != nil && m.limit > 0 {
 			return m.limit
 		}

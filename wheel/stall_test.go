@@ -318,5 +318,5 @@ func TestStallIsNoLateness(t *testing.T) {
 	now += time.Hour
 	_, ok := timer.Expire()
 	require.True(t, ok)
-	require.Less(t, w.Stats().LateMax, time.Second)
+	require.Less(t, w.Stats().Late.Max, time.Second)
 }

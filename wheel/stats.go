@@ -14,10 +14,14 @@ type Stats struct {
 	Refiled uint64 // visits that found a timer moved, and filed it again
 	Panics  uint64 // functions of the user that panicked
 
-	// How much later than the tick on which they were due timers were decided
-	// to have expired: the worst of all, and the mean. The time for which a
-	// timer waits for a worker is in it.
-	LateMax, LateMean time.Duration
+	// Late is how much later than the tick on which they were due timers were
+	// decided to have expired. The time for which a timer waits for a worker is in
+	// it.
+	Late Histogram
+
+	// Passes is how long the hand took each time that it woke up: to visit the slots
+	// of a tick, most often. Functions of the user are not in it.
+	Passes Histogram
 
 	Stalls  uint64        // gaps that were not counted, see Config.Stall
 	Stalled time.Duration // how long they were, together, suspended machine included
@@ -27,7 +31,7 @@ type Stats struct {
 func (w *WheelOf[V]) Stats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := Stats{
+	return Stats{
 		Due:     w.dueLen(),
 		Backlog: w.backlog.len(),
 		Pending: w.Len() - w.dueLen(),
@@ -36,12 +40,9 @@ func (w *WheelOf[V]) Stats() Stats {
 		Saved:   w.saved,
 		Refiled: w.refiled,
 		Panics:  w.panics.Load(),
-		LateMax: w.latest,
+		Late:    w.late,
+		Passes:  w.passes,
 		Stalls:  w.pace.stalls,
 		Stalled: w.pace.stalled,
 	}
-	if w.expired > 0 {
-		s.LateMean = w.late / time.Duration(w.expired)
-	}
-	return s
 }

@@ -24,6 +24,10 @@ type TimerOf[V any] struct {
 	word  atomic.Uint64
 	wheel *WheelOf[V] // set by Start, before the word says that the timer runs
 
+	// value is the zero value unless the timer is pending or due. wheel.mu guards it.
+	// At the end of the struct it would take 8 bytes where V takes none.
+	value V
+
 	// span is the delay in ticks that Touch repeats, packed to 32 bits.
 	span atomic.Uint32
 
@@ -31,10 +35,6 @@ type TimerOf[V any] struct {
 	// pending, and its place in the backlog or among the undecided while it is
 	// due. wheel.mu guards it.
 	filed uint32
-
-	// value is the zero value unless the timer is pending or due. wheel.mu
-	// guards it.
-	value V
 }
 
 // spanFloat is how many bits of TimerOf.span are exact: longer delays than

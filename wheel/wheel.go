@@ -56,12 +56,13 @@ type WheelOf[V any] struct {
 
 	longest uint64 // ticks that any timer had to wait since its touch when it was filed
 
-	limit func(v V) (tick uint64) // nil, or see SetLimit
-	ended func()                  // nil, or see OnEnd
+	limit func(t *TimerOf[V], v V) (tick uint64) // nil, or see SetLimit
+	ended func()                                 // nil, or see OnEnd
 
 	added, expired, saved, refiled uint64
 
-	latest, late time.Duration // of expiries: the worst, and the sum
+	late   Histogram // of expiries
+	passes Histogram // how long the hand took
 }
 
 const (
@@ -180,7 +181,7 @@ func (w *WheelOf[V]) Counted(d time.Duration) time.Duration {
 }
 
 // SetLimit gives each timer a limit besides its deadline, which no touch moves: a
-// timer whose value is v is handed over on the tick that limit(v) returns, even if
+// timer t with the value v is handed over on the tick that limit(t, v) returns, even if
 // it is not due, and again on each tick until the limit is a later one. The number
 // of the present tick is that of [WheelOf.Now]. On a wheel with limits, a timer that
 // waits for longer than its own delay, because of Await, Postpone or Move, is also handed
@@ -190,7 +191,7 @@ func (w *WheelOf[V]) Counted(d time.Duration) time.Duration {
 // limit is called while the wheel is locked: it must be quick and must not call
 // the wheel. A limit that has become earlier is noticed when the hand comes by,
 // which it does within the timer's delay, or with [TimerOf.HandOver].
-func (w *WheelOf[V]) SetLimit(limit func(v V) (tick uint64)) {
+func (w *WheelOf[V]) SetLimit(limit func(t *TimerOf[V], v V) (tick uint64)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.limit = limit
@@ -252,7 +253,8 @@ func (w *WheelOf[V]) advance() time.Duration {
 	// The tick is published before there is a wait for the lock, which would make
 	// it late. Nobody but the hand changes the pace, but others read it.
 	pace := w.pace
-	t, stalled := pace.look(w.since(), w.asleep())
+	woken := w.since()
+	t, stalled := pace.look(woken, w.asleep())
 	tick, last := uint64(t/w.clock.tick), w.clock.now.Load()
 	var lag time.Duration
 	if tick > last {
@@ -274,7 +276,11 @@ func (w *WheelOf[V]) advance() time.Duration {
 	if at, ok := w.settle(tick, t); ok {
 		wake = min(wake, at)
 	}
-	wait := max(0, wake-w.pace.at(w.since()))
+	done := w.since()
+	if tick > last {
+		w.passes.Observe(done - woken)
+	}
+	wait := max(0, wake-w.pace.at(done))
 	if w.pace.grace > 0 { // time stands still, and has to be looked at all the same
 		wait = min(w.pace.grace+wait, w.clock.tick)
 	}
@@ -352,7 +358,7 @@ func (p *pass[V]) visitTurn() {
 func (p *pass[V]) visit(t *TimerOf[V]) {
 	for {
 		old := t.word.Load()
-		if p.limit == nil || p.limit(t.value) > p.tick && !waitsLonger(t, old) {
+		if p.limit == nil || p.limit(t, t.value) > p.tick && !waitsLonger(t, old) {
 			if dueOf(old) > p.tick {
 				p.refiled++
 				p.file(t, old)
@@ -405,7 +411,7 @@ func (w *WheelOf[V]) visitBy(t *TimerOf[V], at word) uint64 {
 	_, n := unpack(uint64(t.span.Load()), spanFloat)
 	by := min(dueOf(at), dueOf(pendingAt(w.clock.now.Load(), n)))
 	if w.limit != nil {
-		by = min(by, w.limit(t.value))
+		by = min(by, w.limit(t, t.value))
 	}
 	return max(by, w.hand+1)
 }
@@ -436,6 +442,5 @@ func (w *WheelOf[V]) dueLen() int { return w.backlog.len() + len(w.undecided) }
 func (w *WheelOf[V]) countExpired(due uint64) {
 	w.expired++
 	late := max(0, w.pace.at(w.since())-w.clock.span(due))
-	w.late += late
-	w.latest = max(w.latest, late)
+	w.late.Observe(late)
 }

@@ -305,7 +305,7 @@ func TestStopDropsWhatWaitsForAWorker(t *testing.T) {
 		w.Stop() // does not wait for the one that runs
 		close(release)
 		synctest.Wait()
-		require.Equal(t, Stats{Added: 101, Expired: 1, LateMax: w.Stats().LateMax, LateMean: w.Stats().LateMean}, w.Stats())
+		require.Equal(t, Stats{Added: 101, Expired: 1, Late: w.Stats().Late, Passes: w.Stats().Passes}, w.Stats())
 	})
 }
 
@@ -357,7 +357,7 @@ func TestSlowCallbacksGetHelp(t *testing.T) {
 			}
 			time.Sleep(10 * time.Second)
 			require.Zero(t, w.Len())
-			require.Less(t, w.Stats().LateMax, time.Second+20*block)
+			require.Less(t, w.Stats().Late.Max, time.Second+20*block)
 		})
 	}
 }
@@ -598,8 +598,8 @@ func TestStatsOfLateness(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		s := w.Stats()
 		require.EqualValues(t, 2, s.Expired)
-		require.Equal(t, 300*ms, s.LateMax)
-		require.Equal(t, 150*ms, s.LateMean)
+		require.Equal(t, 300*ms, s.Late.Max)
+		require.Equal(t, 150*ms, s.Late.Mean())
 	})
 }
 

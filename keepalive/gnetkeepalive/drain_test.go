@@ -55,7 +55,8 @@ func TestDrainSpreadsGoodbyes(t *testing.T) {
 	require.True(t, w.k.Draining())
 	wg.Wait()
 	require.Equal(t, "drain", <-refused)
-	require.EqualValues(t, conns+1, w.k.Stats().Closed[keepalive.ReasonDrain])
+	require.EqualValues(t, conns, w.k.Stats().Closed[keepalive.ReasonDrain])
+	require.EqualValues(t, 1, w.k.Stats().Refused.Draining)
 	for _, c := range clients {
 		w.requireEnd(t, c, keepalive.ReasonDrain)
 	}

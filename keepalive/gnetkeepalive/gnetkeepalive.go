@@ -38,6 +38,7 @@
 package gnetkeepalive
 
 import (
+	"context"
 	"errors"
 	"net"
 
@@ -85,6 +86,29 @@ func (g *guard) Guarded() *keepalive.Guard { return &g.Guard }
 // Due runs on a worker of the Keeper's.
 func (g *guard) Due(k *keepalive.Keeper, conn any) {
 	loopsOf(k).decideLater(g, conn.(gnet.Conn))
+}
+
+// Remote is keepalive.Located: only the event loop may ask for the address.
+func (g *guard) Remote(ctx context.Context, conn any) net.Addr {
+	c := conn.(gnet.Conn)
+	found := make(chan net.Addr, 1)
+	err := c.EventLoop().Execute(ctx, gnet.RunnableFunc(func(context.Context) error {
+		var addr net.Addr
+		if (silent{guard: g, conn: c}).isOpen() {
+			addr = c.RemoteAddr()
+		}
+		found <- addr
+		return nil
+	}))
+	if err != nil {
+		return nil
+	}
+	select {
+	case addr := <-found:
+		return addr
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // refused is in the SafeContext of a connection that may not stay.

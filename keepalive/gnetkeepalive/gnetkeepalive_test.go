@@ -462,7 +462,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 	require.EqualValues(t, 2, a.opened.Load(), "the handler hears nothing of them")
 	require.Zero(t, a.closed.Load())
-	require.EqualValues(t, 5, k.Stats().Closed[keepalive.ReasonFull])
+	require.EqualValues(t, 5, k.Stats().Refused.Full)
 	first.Close()
 	require.Eventually(t, func() bool { return k.Len() == 1 }, eternal, ms)
 	say(t, e.dial(t), "three")

@@ -50,7 +50,7 @@ func TestProbes(t *testing.T) {
 			answerer.Wait()
 			trips := w.k.Stats().RoundTrips
 			require.EqualValues(t, 5, trips.Count)
-			require.Positive(t, trips.Mean)
+			require.Positive(t, trips.Mean())
 			require.Less(t, trips.Max, 900*ms)
 
 			keepSaying(t, alive, 900*ms)

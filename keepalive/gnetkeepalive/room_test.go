@@ -85,7 +85,7 @@ func TestEvictionInAStorm(t *testing.T) {
 		coming.Wait()
 		closed := func() uint64 { return w.k.Stats().Closed[keepalive.ReasonEvicted] }
 		require.Eventually(t, func() bool {
-			return w.app.opened.Load()+int64(w.k.Stats().Closed[keepalive.ReasonFull]) == capacity+storm
+			return w.app.opened.Load()+int64(w.k.Stats().Refused.Full) == capacity+storm
 		}, eternal, ms)
 		close(stop)
 		talking.Wait()
@@ -127,7 +127,7 @@ func TestEvictionWaitsForTheLoop(t *testing.T) {
 		w.dial(t)
 		require.LessOrEqual(t, w.k.Len(), capacity+evictable)
 	}
-	require.Eventually(t, func() bool { return w.k.Stats().Closed[keepalive.ReasonFull] > 0 }, eternal, ms)
+	require.Eventually(t, func() bool { return w.k.Stats().Refused.Full > 0 }, eternal, ms)
 	release()
 	require.Eventually(t, func() bool { return w.k.Len() <= capacity }, eternal, ms)
 	buf := make([]byte, 5)
@@ -212,7 +212,7 @@ func TestMaxPerKey(t *testing.T) {
 	for range 5 {
 		requireClosed(t, from("127.0.0.1"))
 	}
-	require.EqualValues(t, 5, w.k.Stats().Closed[keepalive.ReasonFull])
+	require.EqualValues(t, 5, w.k.Stats().Refused.PerKey)
 	require.EqualValues(t, 2, w.app.opened.Load(), "the handler hears nothing of them")
 	if other, err := net.Listen("tcp", "127.0.0.2:0"); err == nil { // not on all systems
 		other.Close()

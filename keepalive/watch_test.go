@@ -1,0 +1,229 @@
+package keepalive
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestStatsCountWhoCameAndHowOldTheyBecame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, MaxConns: 3})
+		silent, _ := pipe(k)
+		local, _ := pipe(k)
+		talker, _ := pipe(k)
+		_, _ = pipe(k) // one too many
+		beatEvery(t, k, talker, time.Second)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, local.Close())
+		time.Sleep(10 * time.Second)
+
+		s := k.Stats()
+		require.EqualValues(t, 3, s.Opened)
+		require.Equal(t, Refusals{Full: 1}, s.Refused)
+		require.Equal(t, 1, s.Conns)
+		require.Zero(t, s.Leaving)
+		require.Equal(t, Counts{ReasonIdle: 1, ReasonLocal: 1}, s.Closed)
+		require.EqualValues(t, 2, s.Ages.Count)
+		require.InDelta(t, 10*time.Second, s.Ages.Max, float64(200*ms))
+		require.InDelta(t, 12*time.Second, s.Ages.Sum, float64(200*ms))
+		require.EqualValues(t, 1, s.Wheel.Late.Count)
+		require.Less(t, s.Wheel.Late.Max, 200*ms)
+		require.Positive(t, s.Wheel.Passes.Count)
+		_ = silent
+	})
+}
+
+func TestInfoSaysWhatThereIsToKnowOfAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute})
+		c, _ := pipe(k)
+		time.Sleep(10 * time.Second)
+		require.True(t, k.Touch(c))
+		time.Sleep(5 * time.Second)
+		info, ok := k.Info(c)
+		require.True(t, ok)
+		require.Equal(t, 15*time.Second, info.Age)
+		require.InDelta(t, 5*time.Second, info.Idle, float64(200*ms))
+		require.Equal(t, time.Minute, info.Timeout)
+		require.False(t, info.Held)
+		release := k.Hold(c)
+		_, err := k.SetTimeout(c, 20*time.Second)
+		require.NoError(t, err)
+		info, _ = k.Info(c)
+		require.True(t, info.Held)
+		require.Equal(t, 20*time.Second, info.Timeout)
+		release()
+
+		require.NoError(t, c.Close())
+		_, ok = k.Info(c)
+		require.False(t, ok)
+		require.Nil(t, k.RemoteAddr(t.Context(), c))
+		_, ok = k.Info(42)
+		require.False(t, ok)
+	})
+}
+
+func TestWatchersSeeEachEndOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+		var mu sync.Mutex
+		var first, second []End
+		see := func(to *[]End) func(End) {
+			return func(e End) {
+				mu.Lock()
+				defer mu.Unlock()
+				*to = append(*to, e)
+			}
+		}
+		stopFirst := k.Watch(see(&first))
+		stopSecond := k.Watch(see(&second))
+		k.Watch(func(End) { panic("harms nobody") })
+		_, _ = pipe(k)
+		local, _ := pipe(k)
+		require.NoError(t, local.Close())
+		stopFirst()
+		stopFirst()
+		begin := time.Now()
+		time.Sleep(11 * time.Second)
+		stopSecond()
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, []End{{At: begin, Reason: ReasonLocal}}, first)
+		require.Len(t, second, 2)
+		require.Equal(t, ReasonIdle, second[1].Reason)
+		require.InDelta(t, 10*time.Second, second[1].Age, float64(200*ms))
+		require.EqualValues(t, 2, k.Stats().Panics)
+	})
+}
+
+// Somebody who watches must not wait for a PROXY header.
+func TestTheAddressOfAnEndIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{})
+		var mu sync.Mutex
+		var ends []End
+		k.Watch(func(e End) {
+			mu.Lock()
+			defer mu.Unlock()
+			ends = append(ends, e)
+		})
+		a, _ := net.Pipe()
+		addr := &net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 5}
+		c := k.Conn(&addrConn{Conn: a, addr: addr})
+		require.Nil(t, k.RemoteAddr(t.Context(), c))
+		require.NoError(t, c.Close())
+
+		a, b := net.Pipe()
+		c = k.Conn(&addrConn{Conn: a, addr: addr})
+		go func() { _, _ = b.Write([]byte("x")) }()
+		_, err := c.Read(make([]byte, 1))
+		require.NoError(t, err)
+		require.Equal(t, addr, k.RemoteAddr(t.Context(), c))
+		require.NoError(t, c.Close())
+		mu.Lock()
+		defer mu.Unlock()
+		require.Len(t, ends, 2)
+		require.Nil(t, ends[0].Remote)
+		require.Equal(t, addr, ends[1].Remote)
+	})
+}
+
+func TestFillShowsWhereTheTimersAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 10 * time.Second})
+		for range 100 {
+			pipe(k)
+		}
+		time.Sleep(time.Second)
+		filed := 0
+		for _, level := range k.Fill() {
+			require.Less(t, level.Hand, len(level.Slots))
+			for _, n := range level.Slots {
+				filed += n
+			}
+		}
+		require.Equal(t, 100, filed)
+	})
+}
+
+// lines is a log that several goroutines write to.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) of(what string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.buf.String()) {
+		if strings.Contains(line, what) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func (l *lines) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
+}
+
+func TestABurstIsOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Logger: log.logger(slog.LevelInfo)})
+		for range 99 {
+			pipe(k)
+		}
+		time.Sleep(12 * time.Second)
+		require.Empty(t, log.of("keepalive"), "as many as on any day")
+		for range 1000 {
+			pipe(k)
+		}
+		time.Sleep(12 * time.Second)
+		require.Len(t, log.of("keepalive"), 1)
+		require.Contains(t, log.of("level=WARN")[0], "within=1s conns=0 idle=1000")
+	})
+}
+
+// A day of a full server is not a line per second.
+func TestALongBurstIsAFewLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		k := newKeeper(t, Config{Timeout: time.Hour, MaxConns: 1, MaxPerKey: 1, Logger: log.logger(slog.LevelInfo)})
+		pipe(k)
+		refused := 0
+		for range 10 * 60 {
+			pipe(k)
+			refused++
+			time.Sleep(time.Second)
+		}
+		require.InDelta(t, 6+9, len(log.of("keepalive")), 2, "after 1, 2, 4 and so on up to 60 seconds")
+		time.Sleep(10 * time.Minute)
+		quiet := len(log.of("keepalive"))
+		pipe(k)
+		time.Sleep(1100 * ms)
+		require.Len(t, log.of("keepalive"), quiet+1, "soon, after it was quiet")
+		require.Contains(t, log.of("keepalive")[quiet], "within=1s conns=1 refused=1")
+
+		pipe(k)
+		require.NoError(t, k.Close())
+		require.Len(t, log.of("keepalive"), quiet+2, "at the end what there is to tell")
+		pipe(k)
+		time.Sleep(time.Hour)
+		require.Len(t, log.of("keepalive"), quiet+2)
+	})
+}
