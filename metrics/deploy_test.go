@@ -1,0 +1,116 @@
+package metrics
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+const (
+	dashboard = "../deploy/grafana/heartwheel.json"
+	rules     = "../deploy/prometheus/heartwheel.rules.yml"
+)
+
+// names returns the names of all metrics, as queries know them.
+func names(t *testing.T) map[string]bool {
+	reg := prometheus.NewPedanticRegistry()
+	_, err := Register(reg, newKeeper(t, keepalive.Config{Advise: true}))
+	require.NoError(t, err)
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for _, f := range families {
+		if f.GetMetric()[0].GetHistogram() == nil {
+			names[f.GetName()] = true
+			continue
+		}
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			names[f.GetName()+suffix] = true
+		}
+	}
+	return names
+}
+
+// expressions returns the queries of the dashboard.
+func expressions(t *testing.T) (found []string) {
+	b, err := os.ReadFile(dashboard)
+	require.NoError(t, err)
+	var d struct {
+		Panels []struct {
+			Title   string
+			Type    string
+			Targets []struct{ Expr string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(b, &d))
+	for _, p := range d.Panels {
+		require.NotEmpty(t, p.Title)
+		require.True(t, p.Type == "row" || len(p.Targets) > 0, "panel %q asks for nothing", p.Title)
+		for _, target := range p.Targets {
+			found = append(found, target.Expr)
+		}
+	}
+	require.Greater(t, len(found), 30)
+	return found
+}
+
+var metricName = regexp.MustCompile(`heartwheel_[a-z_]+`)
+
+func TestDashboardAsksOnlyForWhatThereIs(t *testing.T) {
+	have := names(t)
+	for _, expr := range expressions(t) {
+		for _, name := range metricName.FindAllString(expr, -1) {
+			require.True(t, have[name], "%s in %s", name, expr)
+		}
+	}
+}
+
+func TestDashboardShowsAll(t *testing.T) {
+	asked := strings.Join(expressions(t), "\n")
+	families, err := register(t, newKeeper(t, keepalive.Config{Advise: true})).Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		require.Contains(t, asked, f.GetName())
+	}
+}
+
+func TestAlertsAskOnlyForWhatThereIs(t *testing.T) {
+	have := names(t)
+	files, err := filepath.Glob("../deploy/prometheus/*.yml")
+	require.NoError(t, err)
+	require.Contains(t, files, rules)
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		found := metricName.FindAllString(string(b), -1)
+		for _, name := range found {
+			require.True(t, have[name], "%s in %s", name, file)
+		}
+	}
+}
+
+// Each label value of an alert is one that there is.
+func TestAlertsNameReasonsThatThereAre(t *testing.T) {
+	reasons := map[string]bool{"full": true, "per_key": true, "drain": true}
+	for _, r := range keepalive.Reasons() {
+		reasons[r.String()] = true
+	}
+	b, err := os.ReadFile(rules)
+	require.NoError(t, err)
+	text := string(b) + strings.Join(expressions(t), "\n")
+	selectors := regexp.MustCompile(`reason=~?"([^"]*)"`).FindAllStringSubmatch(text, -1)
+	require.NotEmpty(t, selectors)
+	for _, s := range selectors {
+		for _, reason := range strings.Split(s[1], "|") {
+			require.True(t, reasons[reason], reason)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+//go:build interop
+
+package metrics
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+// promtool comes with Debian's package prometheus.
+func promtool(t *testing.T, stdin []byte, args ...string) {
+	cmd := exec.CommandContext(t.Context(), "promtool", args...)
+	cmd.Stdin = bytes.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "promtool %v: %s", args, out)
+}
+
+func TestPromtoolTakesTheAlerts(t *testing.T) {
+	promtool(t, nil, "check", "rules", "--lint=all", "--lint-fatal", rules)
+	promtool(t, nil, "test", "rules", "../deploy/prometheus/heartwheel.test.yml")
+}
+
+func TestPromtoolTakesTheDashboard(t *testing.T) {
+	var groups strings.Builder
+	groups.WriteString("groups: [{name: dashboard, rules: [")
+	for i, expr := range expressions(t) {
+		for variable, value := range map[string]string{"$__rate_interval": "5m", "$job": ".*", "$instance": ".*"} {
+			expr = strings.ReplaceAll(expr, variable, value)
+		}
+		groups.WriteString("{record: panel:" + strconv.Itoa(i) + ", expr: " + strconv.Quote(expr) + "},\n")
+	}
+	groups.WriteString("]}]")
+	file := filepath.Join(t.TempDir(), "dashboard.yml")
+	require.NoError(t, os.WriteFile(file, []byte(groups.String()), 0o600))
+	promtool(t, nil, "check", "rules", file)
+}
+
+func TestPromtoolTakesAScrape(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{Timeout: time.Second, Advise: true})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ln = k.Listener(ln)
+	defer ln.Close()
+	c, err := net.Dial("tcp", ln.Addr().String())
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = ln.Accept()
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return k.Len() == 0 }, time.Minute, time.Millisecond)
+
+	s := httptest.NewServer(promhttp.HandlerFor(register(t, k), promhttp.HandlerOpts{}))
+	defer s.Close()
+	res, err := http.Get(s.URL)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	var page bytes.Buffer
+	_, err = page.ReadFrom(res.Body)
+	require.NoError(t, err)
+	require.Contains(t, page.String(), `heartwheel_connections_closed_total{reason="idle"} 1`)
+	promtool(t, page.Bytes(), "check", "metrics")
+}

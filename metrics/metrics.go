@@ -1,0 +1,130 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/wheel"
+)
+
+// Register registers the figures of a Keeper. It returns the error of the registry,
+// such as prometheus.AlreadyRegisteredError where there is a Keeper already that has the
+// same labels. unregister takes them out again, after which the registry does not keep
+// the Keeper in memory; calling it again does nothing. The Keeper may be closed before
+// that: its counters stay what they are.
+func Register(reg prometheus.Registerer, k *keepalive.Keeper) (unregister func(), err error) {
+	if reg == nil || k == nil {
+		return nil, errors.New("metrics: Register needs a Registerer and a Keeper, and one of them is nil")
+	}
+	c := collector{k}
+	if err := reg.Register(c); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return func() { reg.Unregister(c) }, nil
+}
+
+// collector reads the figures when they are scraped.
+type collector struct{ keeper *keepalive.Keeper }
+
+// Describe is prometheus.Collector.
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range all {
+		ch <- d
+	}
+}
+
+// Collect is prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	to := sink(ch)
+	s, cfg := c.keeper.Stats(), c.keeper.Config()
+	collectConns(to, s, cfg)
+	collectPolicies(to, s, cfg)
+	collectAdvice(to, c.keeper.Advice())
+	collectWheel(to, s.Wheel, cfg)
+}
+
+func collectConns(to sink, s keepalive.Stats, cfg keepalive.Config) {
+	to.gauge(conns, float64(s.Conns))
+	to.gauge(leaving, float64(s.Leaving))
+	to.gauge(maxConns, float64(cfg.MaxConns))
+	to.counter(opened, s.Opened)
+	to.counter(refused, s.Refused.Full, "full")
+	to.counter(refused, s.Refused.PerKey, "per_key")
+	to.counter(refused, s.Refused.Draining, "drain")
+	for _, r := range keepalive.Reasons() {
+		to.counter(closed, s.Closed[r], r.String())
+		to.counter(wouldClose, s.WouldClose[r], r.String())
+	}
+	to.counter(evictions, s.Closed[keepalive.ReasonEvicted])
+	to.histogram(ages, s.Ages, time.Second, 5_000_000*time.Second)
+}
+
+func collectPolicies(to sink, s keepalive.Stats, cfg keepalive.Config) {
+	to.counter(spared, s.Spared)
+	to.counter(probes, s.Probes)
+	to.histogram(roundTrips, s.RoundTrips, 100*time.Microsecond, 50*time.Second)
+	to.counter(panics, s.Panics)
+	to.gauge(draining, float64FromBool(s.Draining))
+	to.gauge(timeout, cfg.Timeout.Seconds())
+	to.gauge(scale, 1-s.Reduction*(1-float64(cfg.PressureTimeout)/float64(cfg.Timeout)))
+}
+
+// collectAdvice has what is zero without Config.Advise.
+func collectAdvice(to sink, a keepalive.Advice) {
+	to.counter(nearMisses, a.NearMisses)
+	for _, s := range a.Silences {
+		to.counter(gaps, s.Count, strconv.FormatFloat(s.Share, 'g', -1, 64))
+	}
+}
+
+func collectWheel(to sink, s wheel.Stats, cfg keepalive.Config) {
+	to.gauge(tick, cfg.Tick.Seconds())
+	to.histogram(passes, s.Passes, 10*time.Microsecond, time.Second)
+	to.histogram(lateness, s.Late, time.Millisecond, 50*time.Second)
+	to.gauge(due, float64(s.Due))
+	to.gauge(backlog, float64(s.Backlog))
+	to.counter(refiled, s.Refiled)
+	to.counter(saved, s.Saved)
+	to.counter(stalls, s.Stalls)
+	to.seconds(stalled, s.Stalled)
+}
+
+func float64FromBool(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// sink is where figures go.
+type sink chan<- prometheus.Metric
+
+func (to sink) gauge(d *prometheus.Desc, v float64) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+}
+
+func (to sink) counter(d *prometheus.Desc, n uint64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+func (to sink) seconds(d *prometheus.Desc, v time.Duration) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v.Seconds())
+}
+
+// histogram shows the buckets from one limit to another: what is below is in the first of
+// them.
+func (to sink) histogram(d *prometheus.Desc, h wheel.Histogram, from, most time.Duration) {
+	buckets, seen := map[float64]uint64{}, uint64(0)
+	for i, n := range h.Buckets {
+		seen += n
+		if bound := h.Bound(i); from <= bound && bound <= most {
+			buckets[bound.Seconds()] = seen
+		}
+	}
+	to <- prometheus.MustNewConstHistogram(d, h.Count, h.Sum.Seconds(), buckets)
+}

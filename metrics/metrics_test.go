@@ -1,0 +1,211 @@
+package metrics
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+func newKeeper(t *testing.T, cfg keepalive.Config) *keepalive.Keeper {
+	k, err := keepalive.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, k.Close()) })
+	return k
+}
+
+func register(t *testing.T, k *keepalive.Keeper) *prometheus.Registry {
+	reg := prometheus.NewPedanticRegistry()
+	_, err := Register(reg, k)
+	require.NoError(t, err)
+	return reg
+}
+
+// value returns the value of a metric, and of a histogram its count.
+func value(t *testing.T, reg prometheus.Gatherer, name string, labels ...string) float64 {
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			var have []string
+			for _, l := range m.GetLabel() {
+				have = append(have, l.GetName()+"="+l.GetValue())
+			}
+			if strings.Join(have, ",") == strings.Join(labels, ",") {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	require.Fail(t, "no such metric", "%s %v", name, labels)
+	return 0
+}
+
+func TestEveryLabelIsThereFromTheStart(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{Advise: true})
+	reg := register(t, k)
+	for _, r := range keepalive.Reasons() {
+		require.Zero(t, value(t, reg, "heartwheel_connections_closed_total", "reason="+r.String()))
+		require.Zero(t, value(t, reg, "heartwheel_connections_would_close_total", "reason="+r.String()))
+	}
+	for _, reason := range []string{"full", "per_key", "drain"} {
+		require.Zero(t, value(t, reg, "heartwheel_connections_refused_total", "reason="+reason))
+	}
+	for _, s := range k.Advice().Silences {
+		require.Zero(t, s.Count)
+	}
+	require.Zero(t, value(t, reg, "heartwheel_idle_gaps_total", "at_least=0.125"))
+	require.Zero(t, value(t, reg, "heartwheel_idle_gaps_total", "at_least=2"))
+	require.Zero(t, value(t, reg, "heartwheel_expiry_lateness_seconds"))
+
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	require.Len(t, families, len(all), "each has a value")
+}
+
+func TestNamesAreAsPrometheusWantsThem(t *testing.T) {
+	problems, err := testutil.GatherAndLint(register(t, newKeeper(t, keepalive.Config{Advise: true})))
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestFiguresAreTheKeepers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, keepalive.Config{
+			Timeout:         10 * time.Second,
+			MaxConns:        3,
+			Pressure:        func() float64 { return 0.9 },
+			PressureTimeout: 5 * time.Second,
+		})
+		reg := register(t, k)
+		var peers []net.Conn
+		conn := func() net.Conn {
+			a, b := net.Pipe()
+			peers = append(peers, b)
+			return k.Conn(a)
+		}
+		first, _, _ := conn(), conn(), conn()
+		conn() // one too many
+		require.NoError(t, first.Close())
+		time.Sleep(20 * time.Second)
+
+		require.EqualValues(t, 3, value(t, reg, "heartwheel_connections_opened_total"))
+		require.EqualValues(t, 0, value(t, reg, "heartwheel_connections"))
+		require.EqualValues(t, 3, value(t, reg, "heartwheel_connections_limit"))
+		require.EqualValues(t, 1, value(t, reg, "heartwheel_connections_refused_total", "reason=full"))
+		require.EqualValues(t, 1, value(t, reg, "heartwheel_connections_closed_total", "reason=local"))
+		require.EqualValues(t, 2, value(t, reg, "heartwheel_connections_closed_total", "reason=idle"))
+		require.EqualValues(t, 3, value(t, reg, "heartwheel_connection_age_seconds"))
+		require.EqualValues(t, 2, value(t, reg, "heartwheel_expiry_lateness_seconds"))
+		require.Positive(t, value(t, reg, "heartwheel_tick_duration_seconds"))
+		require.InDelta(t, 0.1, value(t, reg, "heartwheel_tick_seconds"), 1e-9)
+		require.InDelta(t, 10, value(t, reg, "heartwheel_timeout_seconds"), 1e-9)
+		require.InDelta(t, 0.75, value(t, reg, "heartwheel_timeout_scale_ratio"), 1e-9, "half of the pressure leaves a half of what it may take")
+		require.Zero(t, value(t, reg, "heartwheel_draining"))
+		require.NoError(t, k.Drain(t.Context(), 0))
+		require.EqualValues(t, 1, value(t, reg, "heartwheel_draining"))
+		conn()
+		require.EqualValues(t, 1, value(t, reg, "heartwheel_connections_refused_total", "reason=drain"))
+		for _, peer := range peers {
+			require.NoError(t, peer.Close())
+		}
+	})
+}
+
+// What is below the first bucket that is shown is in it, and nothing is lost.
+func TestHistogramsAreCumulative(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, keepalive.Config{Timeout: time.Hour})
+		reg := register(t, k)
+		ages := []time.Duration{0, time.Millisecond, time.Second, 1500 * time.Millisecond, time.Minute}
+		for _, age := range ages {
+			a, b := net.Pipe()
+			c := k.Conn(a)
+			time.Sleep(age)
+			require.NoError(t, c.Close())
+			require.NoError(t, b.Close())
+		}
+		families, err := reg.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			if f.GetName() != "heartwheel_connection_age_seconds" {
+				continue
+			}
+			h := f.GetMetric()[0].GetHistogram()
+			require.InDelta(t, 62.501, h.GetSampleSum(), 1e-9)
+			at := map[float64]uint64{}
+			for _, b := range h.GetBucket() {
+				at[b.GetUpperBound()] = b.GetCumulativeCount()
+			}
+			require.Len(t, at, 21, "1, 2, 5 and so on up to 5 million seconds")
+			require.EqualValues(t, 3, at[1])
+			require.EqualValues(t, 4, at[2])
+			require.EqualValues(t, 4, at[50])
+			require.EqualValues(t, 5, at[100])
+			require.EqualValues(t, 5, at[5e6])
+			return
+		}
+		require.Fail(t, "no ages")
+	})
+}
+
+func TestSeveralKeepersHaveLabels(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	one, two := newKeeper(t, keepalive.Config{}), newKeeper(t, keepalive.Config{MaxConns: 7})
+	labelled := func(name string) prometheus.Registerer {
+		return prometheus.WrapRegistererWith(prometheus.Labels{"listener": name}, reg)
+	}
+	_, err := Register(labelled("one"), one)
+	require.NoError(t, err)
+	unregister, err := Register(labelled("two"), two)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, value(t, reg, "heartwheel_connections_limit", "listener=two"))
+
+	_, err = Register(labelled("two"), one)
+	var already prometheus.AlreadyRegisteredError
+	require.True(t, errors.As(err, &already), "%v", err)
+	unregister()
+	unregister()
+	_, err = Register(labelled("two"), one)
+	require.NoError(t, err)
+	require.Zero(t, value(t, reg, "heartwheel_connections_limit", "listener=two"))
+}
+
+func TestRegisterNeedsBoth(t *testing.T) {
+	_, err := Register(nil, newKeeper(t, keepalive.Config{}))
+	require.Error(t, err)
+	_, err = Register(prometheus.NewRegistry(), nil)
+	require.Error(t, err)
+}
+
+// Scrapes beside connections that come and go.
+func TestScrapesMayCoincide(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{Timeout: 10 * time.Millisecond, Tick: time.Millisecond})
+	reg := register(t, k)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 50 {
+				a, b := net.Pipe()
+				c := k.Conn(a)
+				_, err := reg.Gather()
+				require.NoError(t, err)
+				c.Close()
+				b.Close()
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 200, value(t, reg, "heartwheel_connections_opened_total"))
+}
