@@ -1,0 +1,150 @@
+// Package docs_test has what the pages of docs/ show and no package's examples have.
+package docs_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/wheel"
+)
+
+func Example_quickStart() {
+	k, err := keepalive.New(keepalive.Config{Timeout: 2 * time.Second})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer k.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ln.Close()
+	_ = serve(k, ln)
+}
+
+func serve(k *keepalive.Keeper, ln net.Listener) error {
+	ln = k.Listener(ln)
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer conn.Close()
+			_, err := io.Copy(conn, conn) // echo
+			fmt.Println(err)
+		}()
+	}
+}
+
+func Example_orderOfTLS() {
+	k, err := keepalive.New(keepalive.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer k.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	certs := &tls.Config{}
+	ln = k.Listener(ln)             // knows the socket
+	ln = tls.NewListener(ln, certs) // net/http and HTTP/2 see a *tls.Conn
+	ln.Close()
+}
+
+func Example_timingWheel() {
+	expire := func(key string, value int) { fmt.Println(key, value) }
+	tw, err := wheel.NewTimingWheel(time.Second, 300, func(key string, value int) {
+		expire(key, value)
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	tw.Stop()
+}
+
+func handle(line string) { fmt.Println(line) }
+
+// With a deadline before each read.
+func before(conn net.Conn) error {
+	reader := bufio.NewReader(conn)
+	for {
+		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		line, err := reader.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		handle(line)
+	}
+}
+
+// With a listener that is wrapped.
+func after(conn net.Conn) error {
+	reader := bufio.NewReader(conn)
+	for {
+		line, err := reader.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		keepalive.Touch(conn) // with ActivityManual: whole lines
+		handle(line)
+	}
+}
+
+func beforeWithATimer(conn net.Conn, timeout time.Duration) {
+	scanner := bufio.NewScanner(conn)
+	timer := time.AfterFunc(timeout, func() { conn.Close() })
+	defer timer.Stop()
+	for scanner.Scan() {
+		timer.Reset(timeout)
+		handle(scanner.Text())
+	}
+}
+
+func afterWithATimer(conn net.Conn) {
+	scanner := bufio.NewScanner(conn)
+	for scanner.Scan() {
+		keepalive.Touch(conn)
+		handle(scanner.Text())
+	}
+}
+
+func Example_migrating() {
+	k, err := keepalive.New(keepalive.Config{Activity: keepalive.ActivityManual})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer k.Close()
+	for _, serve := range []func(net.Conn){
+		func(c net.Conn) { _ = before(c) },
+		func(c net.Conn) { _ = after(k.Conn(c)) },
+		func(c net.Conn) { beforeWithATimer(c, 30*time.Second) },
+		func(c net.Conn) { afterWithATimer(k.Conn(c)) },
+	} {
+		here, there := net.Pipe()
+		go func() {
+			fmt.Fprintln(there, "hello")
+			there.Close()
+		}()
+		serve(here)
+	}
+	// Output:
+	// hello
+	//
+	// hello
+	//
+	// hello
+	// hello
+}
