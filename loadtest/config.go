@@ -27,6 +27,7 @@ type config struct {
 	storm    bool
 	netns    bool
 	json     string
+	html     string
 
 	given string // the flags, as they were given, less those that are files
 }
@@ -67,6 +68,7 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	flags.BoolVar(&cfg.storm, "storm", false, "all connections but the probes fall silent within the same second")
 	flags.BoolVar(&cfg.netns, "netns", false, "run in a network namespace of its own, with a large table of sockets; for root")
 	flags.StringVar(&cfg.json, "json", "", "`file` to write the report to")
+	flags.StringVar(&cfg.html, "html", "", "`file` to write a page with plots over time to, for a browser")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		flags.SetOutput(stderr)
@@ -86,7 +88,7 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	given := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) {
 		given[f.Name] = true
-		if f.Name != "server" && f.Name != "json" {
+		if f.Name != "server" && f.Name != "json" && f.Name != "html" {
 			cfg.given += fmt.Sprintf(" -%s=%v", f.Name, f.Value)
 		}
 	})

@@ -95,6 +95,7 @@ func (w *worker) failed(c *conn, err error) {
 		w.isClosed()
 	}
 	w.result.failed++
+	w.series.count(notOpened, w.now())
 	if w.result.firstFailure == nil {
 		w.result.firstFailure = err
 	}
@@ -162,7 +163,7 @@ func (w *worker) answers(i int32, c *conn, b []byte, now time.Duration) {
 		b = rest
 		switch {
 		case bytes.Equal(line, []byte("PONG")):
-			w.welcome(c)
+			w.welcome(c, now)
 		case bytes.HasPrefix(line, []byte("PONG ")):
 			cycle, err := strconv.ParseUint(string(line[len("PONG "):]), 10, 64)
 			if err != nil || cycle != c.unanswered || cycle == c.next {
@@ -170,6 +171,7 @@ func (w *worker) answers(i int32, c *conn, b []byte, now time.Duration) {
 				continue
 			}
 			c.unanswered++
+			w.series.count(answered, now)
 			w.answered(i, cycle, now)
 		case bytes.HasPrefix(line, []byte("BYE ")): // the close follows
 		case bytes.HasPrefix(line, []byte("ERR ")) && c.state == connecting:
@@ -189,11 +191,12 @@ func (w *worker) answers(i int32, c *conn, b []byte, now time.Duration) {
 func (w *worker) answered(i int32, cycle uint64, now time.Duration) time.Duration {
 	w.pending--
 	due := w.beats.due(i, cycle)
-	rtt := &w.result.rtt
+	rtt, wait := &w.result.rtt, roundTrip
 	if w.probes {
-		rtt = &w.result.probing
+		rtt, wait = &w.result.probing, probeRoundTrip
 	}
 	rtt[w.line.at(due)].record(now - due)
+	w.series.record(wait, due, now-due)
 	return now - due
 }
 
@@ -209,7 +212,7 @@ func (w *worker) giveUpWaiting(i int32, c *conn, now time.Duration) {
 }
 
 // welcome is for a connection that has had its first answer.
-func (w *worker) welcome(c *conn) {
+func (w *worker) welcome(c *conn, now time.Duration) {
 	if c.state != connecting {
 		w.result.stray++
 		return
@@ -218,6 +221,7 @@ func (w *worker) welcome(c *conn) {
 	w.waiting--
 	w.result.established++
 	w.counters.established.Add(1)
+	w.series.count(opened, now)
 }
 
 // closed judges a connection that the server has closed.
@@ -236,6 +240,9 @@ func (w *worker) closed(i int32, c *conn, now time.Duration, err error) {
 	if c.goSilent > 0 {
 		w.isClosed()
 	}
+	if c.state == silent {
+		w.series.count(silentGone, now)
+	}
 	switch {
 	case c.goSilent > 0 && (!w.cfg.storm || c.state == silent):
 		// Silent since its last heartbeat, even if the next was not due yet.
@@ -246,17 +253,24 @@ func (w *worker) closed(i int32, c *conn, now time.Duration, err error) {
 		}
 		if late < 0 {
 			w.result.early++
+			w.result.ahead.record(-late)
+			w.series.count(closedEarly, now)
 		} else {
 			w.result.late.record(late)
+			w.series.count(closedDue, now)
+			w.series.record(lateness, now, late)
 		}
 		if late > w.cfg.margin() {
 			w.result.tardy++
 		}
 	case late >= 0 && w.last > 0: // at the end of the run nobody speaks any more
+		w.series.count(closedAfter, now)
 	case late >= 0:
 		w.result.starved++
+		w.series.count(closedLive, now)
 	default:
 		w.result.wronglyClosed++
+		w.series.count(closedLive, now)
 	}
 	c.state = gone
 }

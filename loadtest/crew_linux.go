@@ -40,6 +40,7 @@ type shared struct {
 	driving  atomic.Int32 // workers that have not come to the end of the run
 	unclosed atomic.Int64 // silent connections of all workers that are still to be closed
 	timeline atomic.Pointer[timeline]
+	series   *series // nil if nobody wants it
 }
 
 func (s *shared) now() time.Duration { return time.Since(s.start) }
@@ -61,6 +62,9 @@ func (s *shared) server(number int) netip.AddrPort {
 func newCrew(cfg config, p plan) (*crew, error) {
 	c := &crew{begin: make(chan struct{}), quit: make(chan struct{}), settled: make(chan struct{})}
 	c.cfg = cfg
+	if cfg.html != "" {
+		c.series = newSeries(cfg.expected())
+	}
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	for i := range p.workers {
 		first, next := i*cfg.conns/p.workers, (i+1)*cfg.conns/p.workers
@@ -145,38 +149,71 @@ func (c *crew) dismiss() {
 }
 
 // drive opens the connections, sends their heartbeats, watches what the servers
-// do, and returns that. m is told when the load is even.
+// do, and returns that: with an error, what it was until then, or nil if nothing was
+// begun. m is told when the load is even.
 func (c *crew) drive(ctx context.Context, addrs []string, m *meter) (*result, error) {
 	if err := c.resolve(addrs); err != nil {
 		return nil, err
 	}
 	c.start = time.Now()
 	close(c.begin)
+	stop := c.sample(m)
+	err := c.phases(ctx, m)
+	end, samples := c.now(), stop()
+	if err != nil {
+		c.dismiss() // who counts no more
+	}
+	return c.result(end, samples), err
+}
+
+// phases returns at the end of the run.
+func (c *crew) phases(ctx context.Context, m *meter) error {
 	line, err := c.awaitRamp(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	m.begin()
 	if err := c.await(ctx, c.start.Add(line.calmEnd)); err != nil {
-		return nil, err
+		return err
 	}
 	m.end()
 	if err := c.await(ctx, c.start.Add(line.end+c.cfg.margin()+hangs)); err != nil {
-		return nil, err
+		return err
 	}
 	select {
 	case err := <-c.errs: // of the last one
-		return nil, err
+		return err
 	default:
 	}
 	if c.driving.Load() > 0 {
-		return nil, fmt.Errorf("a worker does not come to an end, %v after the last deadline", hangs+c.cfg.margin())
+		return fmt.Errorf("a worker does not come to an end, %v after the last deadline", hangs+c.cfg.margin())
 	}
-	res := &result{ramp: line.steady}
+	return nil
+}
+
+// sample takes samples for the page, if there is to be one. What it returns ends
+// that.
+func (c *crew) sample(m *meter) (stop func() []sample) {
+	if c.series == nil {
+		return func() []sample { return nil }
+	}
+	return m.sampleEvery(c.series.width, c.start)
+}
+
+// result adds up what the workers have seen, when they count no more.
+func (c *crew) result(end time.Duration, samples []sample) *result {
+	line := c.timeline.Load()
+	res := &result{ramp: end, end: end}
+	if line != nil {
+		res.ramp = line.steady
+	}
 	for _, w := range c.workers {
 		res.add(&w.result)
 	}
-	return res, nil
+	if c.series != nil {
+		res.history = &history{series: c.series, samples: samples, line: line, end: end}
+	}
+	return res
 }
 
 const (

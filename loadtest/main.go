@@ -4,13 +4,15 @@
 //	go run ./loadtest                            # 10,000 connections, a server of its own
 //	go run ./loadtest -conns 100000 -interval 10s -timeout 30s
 //	go run ./loadtest -conns 100000 -interval 10s -timeout 30s -storm
+//	go run ./loadtest -html page.html            # with plots over time
 //	go run ./loadtest -addr 127.0.0.1:9000 -timeout 30s -interval 10s
 //
 // Each connection sends PING lines at an interval, at a phase of its own. A share
 // of them falls silent at a random moment, and must be closed by the server when
 // its timeout has passed: not before, and not much later. The others must never
 // be. It exits with code 0 and "verdict pass" if that was so, with 1 and the
-// reasons if not, and with 2 for flags that make no sense.
+// reasons if not, and with 2 for flags that make no sense or
+// name a file that can not be written.
 //
 // Round trips are counted from the moment at which a heartbeat was due, not from
 // when this program got around to sending it.
@@ -78,25 +80,21 @@ func runConfig(ctx context.Context, cfg config, args []string, stdout, stderr io
 			return 0, err
 		}
 	}
-	if cfg.json != "" { // now rather than at the end
-		f, err := os.Create(cfg.json)
-		if err != nil {
-			return 0, fmt.Errorf("-json: %w", err)
-		}
-		_ = f.Close()
+	if err := cfg.createOutputs(); err != nil {
+		fmt.Fprintf(stderr, "loadtest: %v\n", err)
+		return exitUsage, nil
 	}
 	report, err := measure(ctx, cfg, stderr)
 	if err != nil {
-		if cfg.json != "" {
-			_ = os.Remove(cfg.json) // rather no report than an empty one
+		removeOutputs(cfg.outputs()) // rather no report than an empty one
+		if report != nil && cfg.html != "" {
+			err = errors.Join(err, report.writeHTML(cfg.html, cfg))
 		}
 		return 0, err
 	}
 	report.writeTable(stdout)
-	if cfg.json != "" {
-		if err := report.writeJSON(cfg.json); err != nil {
-			return 0, err
-		}
+	if err := report.write(cfg); err != nil {
+		return 0, err
 	}
 	if report.Verdict != pass {
 		return exitFailure, nil
@@ -104,7 +102,8 @@ func runConfig(ctx context.Context, cfg config, args []string, stdout, stderr io
 	return 0, nil
 }
 
-// measure does the whole run, with servers of its own if need be.
+// measure does the whole run, with servers of its own if need be. A run that has
+// begun and did not come to its end has an error and a report, too.
 func measure(ctx context.Context, cfg config, progress io.Writer) (*report, error) {
 	p, err := newPlan(cfg)
 	if err != nil {
@@ -136,10 +135,14 @@ func measure(ctx context.Context, cfg config, progress io.Writer) (*report, erro
 	stop := showProgress(progress, &crew.counters)
 	result, err := crew.drive(ctx, addrs, meter)
 	stop()
-	if err != nil {
+	if err != nil && result == nil {
 		return nil, err
 	}
 	report := newReport(cfg, p, result, meter)
+	if err != nil {
+		report.abort(err)
+		return report, err
+	}
 	crew.dismiss() // so that the servers have nobody left to say goodbye to
 	if cfg.addr == "" {
 		if err := own.stop(report.Server); err != nil {

@@ -62,7 +62,7 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 	}
 	exit, _, stderr := load("-h")
 	require.Zero(t, exit)
-	for _, name := range []string{"-addr", "-conns", "-silent", "-interval", "-timeout", "-tick", "-ramp", "-duration", "-json", "-procs", "-baseline", "-reply", "-probes", "-quantum", "-storm", "-netns"} {
+	for _, name := range []string{"-addr", "-conns", "-silent", "-interval", "-timeout", "-tick", "-ramp", "-duration", "-json", "-procs", "-baseline", "-reply", "-probes", "-quantum", "-storm", "-netns", "-html"} {
 		require.Contains(t, stderr, name)
 	}
 }

@@ -55,12 +55,15 @@ func (m *meter) read() reading {
 
 // cores returns how many processors were kept busy by the servers, by this
 // process, and by everything else on the machine.
-func (m *meter) cores() (servers, self, others float64) {
-	passed := m.to.at.Sub(m.from.at).Seconds()
+func (m *meter) cores() (servers, self, others float64) { return m.from.cores(m.to) }
+
+// cores is between two readings.
+func (r reading) cores(later reading) (servers, self, others float64) {
+	passed := later.at.Sub(r.at).Seconds()
 	if passed <= 0 {
 		return 0, 0, 0
 	}
-	servers = (m.to.servers - m.from.servers).Seconds() / passed
-	self = (m.to.self - m.from.self).Seconds() / passed
-	return servers, self, max(0, (m.to.busy-m.from.busy).Seconds()/passed-servers-self)
+	servers = (later.servers - r.servers).Seconds() / passed
+	self = (later.self - r.self).Seconds() / passed
+	return servers, self, max(0, (later.busy-r.busy).Seconds()/passed-servers-self)
 }

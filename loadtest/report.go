@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 )
@@ -12,6 +14,8 @@ import (
 const (
 	pass = "pass"
 	fail = "fail"
+
+	aborted = "aborted" // neither: not at the end
 )
 
 // report is what a run has found. Its JSON form is for other programs.
@@ -45,6 +49,8 @@ type report struct {
 	ConnectPerSecond float64       `json:"connect_per_second"`
 	Verdict          string        `json:"verdict"`
 	Reasons          []string      `json:"reasons"`
+
+	result *result
 }
 
 // runSettings says what was run, as it was after defaults.
@@ -97,6 +103,7 @@ func newReport(cfg config, p plan, res *result, m *meter) *report {
 		Run:     cfg.settings(p),
 		Verdict: pass,
 		Reasons: []string{},
+		result:  res,
 	}
 	r.Conns.Requested, r.Conns.Established, r.Conns.Failed = cfg.conns+cfg.probes, res.established, res.failed
 	r.Silent.Count, r.Silent.Closed, r.Silent.Early, r.Silent.Unclosed = res.silent, res.closed, res.early, res.unclosed
@@ -182,6 +189,24 @@ func (r *report) judge(cfg config, res *result) {
 func (r *report) fail(format string, args ...any) {
 	r.Verdict = fail
 	r.Reasons = append(r.Reasons, fmt.Sprintf(format, args...))
+}
+
+// abort says that the run has not come to its end, and why.
+func (r *report) abort(err error) {
+	r.Verdict = aborted
+	r.Reasons = slices.Insert(r.Reasons, 0, fmt.Sprintf("after %v: %v", r.result.end.Round(time.Millisecond), err))
+}
+
+// write writes the files that are wanted.
+func (r *report) write(cfg config) error {
+	var errs []error
+	if cfg.json != "" {
+		errs = append(errs, r.writeJSON(cfg.json))
+	}
+	if cfg.html != "" {
+		errs = append(errs, r.writeHTML(cfg.html, cfg))
+	}
+	return errors.Join(errs...)
 }
 
 func (r *report) writeJSON(file string) error {

@@ -14,12 +14,14 @@ type result struct {
 	live, wronglyClosed, starved int
 	tardy                        int // silent ones that were closed more than margin late
 	heartbeats, unsent, stray    int64
-	unanswered                   int64 // for more than margin
-	ramp                         time.Duration
+	unanswered                   int64         // for more than margin
+	ramp, end                    time.Duration // since the start
 	firstFailure                 error
 	firstClose, lastClose        time.Duration // of silent ones
+	history                      *history      // of the whole run; nil if nobody wants it
 
 	late    histogram         // after the timeout
+	ahead   histogram         // of it, those that were early
 	lag     histogram         // from when a heartbeat was due until it was sent
 	rtt     [phases]histogram // from when a heartbeat was due to its answer
 	probing [phases]histogram // the same of the probes
@@ -49,6 +51,7 @@ func (res *result) add(other *result) {
 	}
 	res.lastClose = max(res.lastClose, other.lastClose)
 	res.late.add(other.late)
+	res.ahead.add(other.ahead)
 	res.lag.add(other.lag)
 	for p := range phases {
 		res.rtt[p].add(other.rtt[p])
@@ -97,6 +100,19 @@ func (h *histogram) latency() latency {
 		P50: float64(h.h.ValueAtQuantile(50)) / usPerMs,
 		P99: float64(h.h.ValueAtQuantile(99)) / usPerMs,
 		Max: float64(h.h.Max()) / usPerMs,
+	}
+}
+
+// each calls f with the values, in milliseconds, and how many there are of each.
+func (h *histogram) each(f func(ms float64, n int64)) {
+	if h.h == nil {
+		return
+	}
+	const usPerMs = 1000.0
+	for _, b := range h.h.Distribution() {
+		if b.Count > 0 {
+			f(float64(b.From+b.To)/2/usPerMs, b.Count)
+		}
 	}
 }
 

@@ -328,7 +328,7 @@ func TestThreadsWithDescriptorsOfTheirOwn(t *testing.T) {
 func TestStorm(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.json")
 	exit, stdout, stderr := load("-storm", "-conns", "500", "-probes", "20", "-interval", "500ms", "-timeout", "2s",
-		"-tick", "20ms", "-ramp", "5000", "-duration", "4s", "-json", file)
+		"-tick", "20ms", "-ramp", "5000", "-duration", "4s", "-json", file, "-html", file+".html")
 	require.Zero(t, exit, "%s%s", stdout, stderr)
 	r := readReport(t, file)
 	require.Equal(t, 500, r.Silent.Closed)
@@ -336,6 +336,9 @@ func TestStorm(t *testing.T) {
 	require.Less(t, r.Silent.FirstToLastS, stormTime.Seconds()+2.2, "all deadlines are within a second")
 	require.Greater(t, r.Silent.FirstToLastS, 0.5)
 	require.Positive(t, r.Phases[closing].ProbesMs.P50)
+	root := readPage(t, file+".html")
+	require.Equal(t, "all fall silent", root.chart("Connections").all("span", "mark-name")[0].text)
+	require.NotNil(t, root.chart("Round trip of the probes"))
 }
 
 func TestHeartbeatsWithoutAnAnswer(t *testing.T) {

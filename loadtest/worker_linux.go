@@ -232,8 +232,10 @@ func (w *worker) sendDue(now time.Duration) {
 		case w.current != w.beats: // the last one
 			c.state, c.goSilent = silent, w.line.storm
 			w.sendBeat(c, w.current.due(i, cycle))
+			w.series.count(fellSilent, c.sent)
 		case !storm && w.line != nil && c.goSilent > 0 && w.beats.due(i, cycle) >= c.goSilent:
 			c.state = silent
+			w.series.count(fellSilent, c.sent)
 		case w.reply:
 			w.sendPing(i, c, cycle)
 		default:
@@ -264,6 +266,8 @@ func (w *worker) heartbeat(c *conn, line []byte, due time.Duration) {
 	if w.line != nil {
 		w.result.lag.record(c.sent - due)
 	}
+	w.series.count(sent, c.sent)
+	w.series.record(lag, c.sent, c.sent-due)
 	w.result.heartbeats++
 	w.counters.heartbeats.Add(1)
 }

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/plot"
+)
+
+// tile is a figure of the page in large letters.
+type tile struct {
+	Name, Value, More string
+	Bad               bool // not as it must be
+}
+
+// row is a name and what is to be said of it.
+type row struct{ Name, Value string }
+
+// phaseRow is a phase: when it was, and how long the answers took.
+type phaseRow struct {
+	Name, From, To string
+	RTT, Probes    *latencyRow // nil where there was none
+}
+
+// latencyRow is a latency in words.
+type latencyRow struct{ P50, P99, Max string }
+
+func (l latency) row() *latencyRow {
+	if l == (latency{}) {
+		return nil
+	}
+	ms := plot.Milliseconds.Write
+	return &latencyRow{ms(l.P50), ms(l.P99), ms(l.Max)}
+}
+
+// about says what was done.
+func (r *report) about(cfg config) (sentences []string) {
+	say := func(format string, args ...any) { sentences = append(sentences, fmt.Sprintf(format, args...)) }
+	answers := "which is answered"
+	if !cfg.reply {
+		answers = "which is not answered"
+	}
+	say("%s to %s, each with a heartbeat every %v, %s.", plural(cfg.conns, "connection"), r.serverName(cfg), cfg.interval, answers)
+	switch {
+	case cfg.storm:
+		say("All of them were to fall silent within %v.", stormTime)
+	case cfg.silent == 0:
+		say("None of them was to fall silent, so none was to be closed.")
+	default:
+		say("%s of them were to fall silent, each at a random moment, and the other %s were not.", thousands(r.Silent.Count), thousands(cfg.conns-r.Silent.Count))
+	}
+	switch {
+	case !cfg.closes():
+		say("This server closes nobody.")
+	case r.Silent.Count > 0:
+		say("Who falls silent must be closed when %v have passed since its last heartbeat: not before, and not much later. The others must not be.", cfg.timeout)
+	}
+	if cfg.probes > 0 {
+		say("%s besides spoke every %v until the end; their round trips count apart.", plural(cfg.probes, "probe"), probeInterval)
+	}
+	return sentences
+}
+
+func (r *report) serverName(cfg config) string {
+	switch {
+	case cfg.addr != "":
+		return "the server at " + cfg.addr
+	case cfg.baseline != "":
+		return "a server without Heartwheel (" + cfg.baseline + ")"
+	case r.Run.Procs > 1:
+		return fmt.Sprintf("%d echo-heartbeat servers", r.Run.Procs)
+	default:
+		return "an echo-heartbeat server"
+	}
+}
+
+func (r *report) tiles() (tiles []tile) {
+	ms := plot.Milliseconds.Write
+	add := func(t tile) { tiles = append(tiles, t) }
+	add(tile{
+		Name: "connections opened", Value: thousands(r.Conns.Established), Bad: r.Conns.Failed > 0,
+		More: fmt.Sprintf("%s failed; %s per second", thousands(r.Conns.Failed), thousands(int(r.ConnectPerSecond))),
+	})
+	if r.Silent.Count > 0 {
+		add(tile{
+			Name: "silent ones closed", Value: thousands(r.Silent.Closed), Bad: r.Silent.Early+r.Silent.Unclosed > 0,
+			More: fmt.Sprintf("of %s; %s too early, %s never", thousands(r.Silent.Count), thousands(r.Silent.Early), thousands(r.Silent.Unclosed)),
+		})
+	}
+	if r.Live.Count > 0 {
+		add(tile{
+			Name: "live ones closed", Value: thousands(r.Live.WronglyClosed), Bad: r.Live.WronglyClosed > 0,
+			More: fmt.Sprintf("of %s, in %s heartbeats", thousands(r.Live.Count), thousands(int(r.Live.Heartbeats))),
+		})
+	}
+	if l := r.Silent.LateMs; l != (latency{}) {
+		add(tile{Name: "closed late, p99", Value: ms(l.P99), More: fmt.Sprintf("p50 %s, max %s", ms(l.P50), ms(l.Max))})
+	}
+	if l := r.Live.RTTMs; l != (latency{}) {
+		add(tile{Name: "round trip, p99", Value: ms(l.P99), More: fmt.Sprintf("p50 %s, max %s", ms(l.P50), ms(l.Max))})
+	}
+	if s := r.Server; s != nil && s.SteadyRSS > 0 {
+		bytes := plot.Bytes.Write
+		add(tile{
+			Name: "server memory per connection", Value: bytes(s.BytesPerConn),
+			More: fmt.Sprintf("%s with all of them", bytes(float64(s.SteadyRSS))),
+		})
+		add(tile{
+			Name: "server cores, steady", Value: fmt.Sprintf("%.2f", s.SteadyCores),
+			More: fmt.Sprintf("this program %.2f, all else %.2f", r.Client.SteadyCores, r.Client.OtherCores),
+		})
+	}
+	return tiles
+}
+
+func (r *report) phaseRows(h *history) (rows []phaseRow) {
+	v := view{history: h}
+	for _, b := range v.bands() {
+		row := phaseRow{Name: b.Name, From: plot.Elapsed.Write(b.From), To: plot.Elapsed.Write(b.To)}
+		for _, p := range r.Phases {
+			if p.Phase == b.Name {
+				row.RTT, row.Probes = p.RTTMs.row(), p.ProbesMs.row()
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func (r *report) settingRows(cfg config) []row {
+	yes := map[bool]string{true: "yes", false: "no"}
+	rows := []row{
+		{"server", r.Run.Server},
+		{"server processes", strconv.Itoa(r.Run.Procs)},
+		{"threads of this program", strconv.Itoa(r.Run.Workers)},
+		{"connections", thousands(cfg.conns)},
+		{"probes", thousands(cfg.probes)},
+		{"share that falls silent", strconv.FormatFloat(100*cfg.silent, 'g', -1, 64) + " %"},
+		{"all at once", yes[cfg.storm]},
+		{"time between heartbeats", cfg.interval.String()},
+		{"heartbeats are answered", yes[cfg.reply]},
+		{"sent together within", orNone(cfg.quantum)},
+		{"timeout", cfg.timeout.String()},
+		{"tick", cfg.tick.String()},
+		{"opened per second, at most", thousands(cfg.ramp)},
+		{"duration after that", cfg.duration.String()},
+		{"an answer or a close fails when later than", cfg.margin().String()},
+	}
+	if cfg.addr != "" {
+		rows = append(rows[:1], rows[2:]...) // it may have as many as it likes
+	}
+	m := r.Machine
+	return append(rows,
+		row{"processor", fmt.Sprintf("%s, %s", m.CPU, plural(m.Cores, "core"))},
+		row{"kernel", m.Kernel},
+		row{"Go", m.Go},
+		row{"descriptors per process", thousands(m.Files)},
+	)
+}
+
+func orNone(d time.Duration) string {
+	if d == 0 {
+		return "none"
+	}
+	return d.String()
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return thousands(n) + " " + what + "s"
+}
+
+func thousands(n int) string {
+	if n >= 1000 {
+		return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+	}
+	return strconv.Itoa(n)
+}
