@@ -103,6 +103,10 @@ func (k *Keeper) Touch(conn any) bool {
 // Len returns how many connections are guarded.
 func (k *Keeper) Len() int { return k.pool.Len() }
 
+// Now returns the number of the tick that the hand of the wheel has reached: for whoever
+// wants to know whether it moves.
+func (k *Keeper) Now() uint64 { return k.pool.Now() }
+
 // Config returns the config that is in force, with its defaults: so what follows from
 // another field, such as ProbeAfter from Timeout, is set there, and stays when that one
 // is changed.
