@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"runtime"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // ErrArgument says that a field of the config is outside of what is possible. The
@@ -23,22 +24,24 @@ const (
 	defaultMaxOutbound     = 1 << 20
 	defaultShutdownTimeout = 10 * time.Second
 
-	// minSpare descriptors, or a 32nd of all where that is more, are kept free of
-	// connections, besides those that are open already and those of the loops.
-	// gnet shuts itself down when an accept finds no descriptor, and one over the
-	// limit is accepted before it is refused.
-	minSpare   = 64
-	spareShare = 32
-
-	// perLoop is a listener, an epoll and an eventfd.
-	perLoop = 3
+	// maxLoops is gnet's limit.
+	maxLoops = 256
 )
 
-// Config is what a [Server] can be told. The zero value is useful.
+// Config is what a [Server] can be told. The zero value is useful. What can be changed
+// while the server runs is said at [Server.Update].
 type Config struct {
 	// Addr is where to listen, host:port. Port 0 is any free port, see
 	// Server.Addr. Empty means 127.0.0.1:9000.
 	Addr string
+
+	// Listener, if not nil, is where connections come from instead of Addr: a socket
+	// that somebody else has opened, such as systemd. It must be a *net.TCPListener or
+	// a *net.UnixListener, since gnet needs the sockets themselves. Run and Shutdown
+	// close it. Accepting takes a little longer than with Addr, but does not end where
+	// there are no descriptors, and stops when the goodbyes begin: those that come then
+	// wait for whoever else has the socket.
+	Listener net.Listener
 
 	// Timeout is how long a connection may be without a whole line. Zero means
 	// 30s.
@@ -49,7 +52,7 @@ type Config struct {
 
 	// MaxConns is how many connections are served at a time. Zero means as many
 	// as the limit of descriptors of this process (RLIMIT_NOFILE) has room for
-	// when New is called, with some to spare; more than that is an error.
+	// when New or Update is called, with some to spare; more than that is an error.
 	MaxConns int
 
 	// MaxLine is the longest line in bytes, without its ending. Zero means 64 KiB.
@@ -62,8 +65,26 @@ type Config struct {
 	// Loops is the number of event loops. Zero means one per processor.
 	Loops int
 
-	// ShutdownTimeout bounds the graceful shutdown after the context of Run is
-	// done. Zero means 10s.
+	// Keepalive has the policies: FirstMessage, MaxAge, MaxPerKey and so on. Timeout,
+	// Tick, MaxConns, Logger, Activity and Farewell are the server's own and must be
+	// left alone there, and so must Full be pool.Reject or pool.EvictIdlest, since gnet
+	// accepts whoever comes. Functions get the gnet.Conn, in its event loop.
+	//
+	// Where ProbeAfter, ProbeTimeout or ProbeCount is set and Probe is nil, the probe is
+	// a line, PING, to which any line is an answer. Where MaxAgeGrace is set and OnMaxAge
+	// is nil, the peer is told with a line, GOAWAY.
+	Keepalive keepalive.Config
+
+	// DrainDelay is how long the server goes on as ever after it was told to end, and
+	// only says so by Draining: time for load balancers to notice. Zero means none.
+	DrainDelay time.Duration
+
+	// Drain is over how long the goodbyes are spread after that, so that clients don't
+	// all come back at once. Zero means as fast as can be.
+	Drain time.Duration
+
+	// ShutdownTimeout bounds both, after the context of Run is done. It must not be less
+	// than their sum. Zero means 10s more than that.
 	ShutdownTimeout time.Duration
 
 	// Logger gets what is worth telling an operator at Info and above, and a line
@@ -71,14 +92,49 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-func (cfg Config) withDefaults() (Config, error) {
-	setDefault(&cfg.Addr, defaultAddr)
+// Validate returns the error that [New] would return for this config.
+func (cfg Config) Validate() error {
+	_, err := cfg.withDefaults(openNow())
+	return err
+}
+
+// withDefaults returns the config with what its zeros mean. open is how many descriptors
+// are open that are no connections.
+func (cfg Config) withDefaults(open int) (Config, error) {
+	if cfg.Listener == nil {
+		setDefault(&cfg.Addr, defaultAddr)
+	}
 	setDefault(&cfg.Timeout, defaultTimeout)
 	setDefault(&cfg.MaxLine, defaultMaxLine)
 	setDefault(&cfg.MaxOutbound, defaultMaxOutbound)
 	setDefault(&cfg.Loops, runtime.GOMAXPROCS(0))
-	setDefault(&cfg.ShutdownTimeout, defaultShutdownTimeout)
 	setDefault(&cfg.Logger, slog.New(slog.DiscardHandler))
+	if err := cfg.checkSigns(); err != nil {
+		return cfg, err
+	}
+	if cfg.Loops > maxLoops {
+		return cfg, fmt.Errorf("%w: Loops %d, must be at most %d", ErrArgument, cfg.Loops, maxLoops)
+	}
+	if err := cfg.setShutdownTimeout(); err != nil {
+		return cfg, err
+	}
+	if err := cfg.checkListener(); err != nil {
+		return cfg, err
+	}
+	if err := cfg.checkKeepalive(); err != nil {
+		return cfg, err
+	}
+	var err error
+	if cfg.MaxConns, err = maxConns(cfg.MaxConns, cfg.Loops, open); err != nil {
+		return cfg, err
+	}
+	if err := cfg.keeper().Validate(); err != nil {
+		return cfg, fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	return cfg, nil
+}
+
+func (cfg Config) checkSigns() error {
 	for _, field := range []struct {
 		name  string
 		value int
@@ -89,48 +145,52 @@ func (cfg Config) withDefaults() (Config, error) {
 		{"Loops", cfg.Loops},
 	} {
 		if field.value < 0 {
-			return cfg, fmt.Errorf("%w: %s %d, must not be negative", ErrArgument, field.name, field.value)
+			return fmt.Errorf("%w: %s %d, must not be negative", ErrArgument, field.name, field.value)
 		}
 	}
-	if cfg.Loops > maxLoops {
-		return cfg, fmt.Errorf("%w: Loops %d, must be at most %d", ErrArgument, cfg.Loops, maxLoops)
+	for _, field := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"DrainDelay", cfg.DrainDelay},
+		{"Drain", cfg.Drain},
+		{"ShutdownTimeout", cfg.ShutdownTimeout},
+	} {
+		if field.value < 0 {
+			return fmt.Errorf("%w: %s %v, must not be negative", ErrArgument, field.name, field.value)
+		}
 	}
-	if cfg.ShutdownTimeout < 0 {
-		return cfg, fmt.Errorf("%w: ShutdownTimeout %v, must not be negative", ErrArgument, cfg.ShutdownTimeout)
-	}
-	if err := checkAddr(cfg.Addr); err != nil {
-		return cfg, fmt.Errorf("%w: Addr %q: %w", ErrArgument, cfg.Addr, err)
-	}
-	var err error
-	if cfg.MaxConns, err = maxConns(cfg.MaxConns, cfg.Loops); err != nil {
-		return cfg, err
-	}
-	if err := cfg.keeper().Validate(); err != nil {
-		return cfg, fmt.Errorf("%w: %w", ErrArgument, err)
-	}
-	return cfg, nil
+	return nil
 }
 
-// maxLoops is gnet's limit.
-const maxLoops = 256
-
-// setDefault replaces a zero value by what it means.
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
+// setShutdownTimeout sees to it that there is time for what is wanted.
+func (cfg *Config) setShutdownTimeout() error {
+	wanted := cfg.DrainDelay + min(cfg.Drain, math.MaxInt64-cfg.DrainDelay)
+	if cfg.ShutdownTimeout == 0 {
+		cfg.ShutdownTimeout = wanted + min(defaultShutdownTimeout, math.MaxInt64-wanted)
 	}
+	if cfg.ShutdownTimeout < wanted {
+		return fmt.Errorf("%w: ShutdownTimeout %v, must not be less than DrainDelay %v and Drain %v together",
+			ErrArgument, cfg.ShutdownTimeout, cfg.DrainDelay, cfg.Drain)
+	}
+	return nil
 }
 
-// keeper is the config of the Keeper, less what only a server knows.
-func (cfg Config) keeper() keepalive.Config {
-	return keepalive.Config{
-		Timeout:  cfg.Timeout,
-		Tick:     cfg.Tick,
-		Activity: keepalive.ActivityManual,
-		MaxConns: cfg.MaxConns,
-		Logger:   cfg.Logger,
+// checkListener checks where connections come from.
+func (cfg Config) checkListener() error {
+	switch cfg.Listener.(type) {
+	case nil:
+		if err := checkAddr(cfg.Addr); err != nil {
+			return fmt.Errorf("%w: Addr %q: %w", ErrArgument, cfg.Addr, err)
+		}
+	case *net.TCPListener, *net.UnixListener:
+		if cfg.Addr != "" {
+			return fmt.Errorf("%w: Addr %q and a Listener, must be one of them", ErrArgument, cfg.Addr)
+		}
+	default:
+		return fmt.Errorf("%w: Listener %T, must be a *net.TCPListener or a *net.UnixListener", ErrArgument, cfg.Listener)
 	}
+	return nil
 }
 
 func checkAddr(addr string) error {
@@ -141,20 +201,50 @@ func checkAddr(addr string) error {
 	return err
 }
 
-// maxConns returns how many connections to serve where the config wants want.
-func maxConns(want, loops int) (int, error) {
-	limit, ok := rlimit.Files()
-	if !ok {
-		return want, nil
+// checkKeepalive refuses what is the server's own, which would be lost.
+func (cfg Config) checkKeepalive() error {
+	k := cfg.Keepalive
+	switch {
+	case k.Timeout != 0:
+		return fmt.Errorf("%w: Keepalive.Timeout %v, must be 0: Timeout says it", ErrArgument, k.Timeout)
+	case k.Tick != 0:
+		return fmt.Errorf("%w: Keepalive.Tick %v, must be 0: Tick says it", ErrArgument, k.Tick)
+	case k.MaxConns != 0:
+		return fmt.Errorf("%w: Keepalive.MaxConns %d, must be 0: MaxConns says it", ErrArgument, k.MaxConns)
+	case k.Logger != nil:
+		return fmt.Errorf("%w: Keepalive.Logger, must be nil: Logger says it", ErrArgument)
+	case k.Activity != 0 && k.Activity != keepalive.ActivityManual:
+		return fmt.Errorf("%w: Keepalive.Activity %v, must be %v: a whole line is life, and nothing else",
+			ErrArgument, k.Activity, keepalive.ActivityManual)
+	case k.Farewell != nil:
+		return fmt.Errorf("%w: Keepalive.Farewell, must be nil: the protocol has its own", ErrArgument)
+	case k.Full == pool.Wait:
+		return fmt.Errorf("%w: Keepalive.Full %v, must be %v or %v: gnet accepts whoever comes",
+			ErrArgument, k.Full, pool.Reject, pool.EvictIdlest)
 	}
-	spare := max(minSpare, limit/spareShare) + perLoop*loops + rlimit.Open()
-	room := limit - spare
-	if room < 1 || want > room {
-		return 0, fmt.Errorf("%w: MaxConns %d: the process may have %d descriptors, of which %d are not for connections, so there is room for %d",
-			ErrArgument, want, limit, spare, max(room, 0))
+	return nil
+}
+
+// setDefault replaces a zero value by what it means.
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
 	}
-	if want == 0 {
-		return room, nil
+}
+
+// keeper is the config of the Keeper. Its functions that are nil and the server's are
+// there for a handler to fill.
+func (cfg Config) keeper() keepalive.Config {
+	k := cfg.Keepalive
+	k.Timeout, k.Tick, k.MaxConns = cfg.Timeout, cfg.Tick, cfg.MaxConns
+	k.Activity, k.Logger = keepalive.ActivityManual, cfg.Logger
+	if k.Probe == nil && (k.ProbeAfter > 0 || k.ProbeTimeout > 0 || k.ProbeCount > 0) {
+		k.Probe = probe
 	}
-	return want, nil
+	if k.OnMaxAge == nil && k.MaxAgeGrace > 0 {
+		k.OnMaxAge = goAway(k.MaxAgeGrace)
+	}
+	k.Farewell = newFarewells(cfg).say
+	return k
 }

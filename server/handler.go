@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/panjf2000/gnet/v2"
@@ -17,13 +16,10 @@ import (
 type handler struct {
 	gnet.BuiltinEventEngine
 	*Server
-	idle    []byte    // the last words to a peer that was idle
 	answers sync.Pool // of *[]byte
 }
 
-func newHandler(s *Server) *handler {
-	return &handler{Server: s, idle: fmt.Appendf(nil, "BYE idle timeout %v\n", s.cfg.Timeout)}
-}
+func newHandler(s *Server) *handler { return &handler{Server: s} }
 
 // session is the Context of a connection that has something to remember: most
 // have not.
@@ -35,24 +31,35 @@ type session struct {
 
 // OnBoot publishes the address. gnet's sockets listen by then.
 func (h *handler) OnBoot(eng gnet.Engine) gnet.Action {
+	if h.listener != nil {
+		return gnet.None // its address is known
+	}
 	addr, err := gnetaddr.Of(eng)
 	if err != nil {
 		h.log.Error("server: no address", "error", err)
 		return gnet.Shutdown
 	}
 	_ = h.claim.Close() // before anybody hears of the address: it must not get connections
-	h.engine, h.addr = eng, addr
-	h.log.Info("server: listening", "addr", addr.String(), "timeout", h.cfg.Timeout, "max_conns", h.cfg.MaxConns)
-	close(h.ready)
+	h.engine = eng
+	h.listening(addr)
 	return gnet.None
+}
+
+// OnOpen remembers the loops that have connections, for Health.
+func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
+	loop := c.EventLoop()
+	if _, ok := h.loops.Load(loop); !ok {
+		h.loops.Store(loop, nil)
+	}
+	return nil, gnet.None
 }
 
 // OnRefuse is what gnetkeepalive asks for the last words to one that may not stay.
 func (h *handler) OnRefuse(_ gnet.Conn, reason keepalive.Reason) []byte {
 	if reason == keepalive.ReasonDrain {
-		return []byte("ERR server shutting down\n")
+		return []byte(refusedDrain)
 	}
-	return []byte("ERR too many connections\n")
+	return []byte(refusedFull)
 }
 
 // OnTraffic answers lines.
@@ -69,14 +76,15 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	}
 	pooled := h.buffer()
 	defer h.answers.Put(pooled)
-	out, action, tooLong := h.answerAll(c, &stream, buf, (*pooled)[:0])
+	cfg := h.cfg.Load()
+	out, action, tooLong := answerAll(c, &stream, cfg.MaxLine, buf, (*pooled)[:0])
 	*pooled = out[:0]
 
 	if len(out) > 0 {
 		if _, err := c.Write(out); err != nil {
 			return gnet.None // closed by Write
 		}
-		if c.OutboundBuffered() > h.cfg.MaxOutbound {
+		if c.OutboundBuffered() > cfg.MaxOutbound {
 			h.slowReaders.Add(1)
 			h.log.Debug("server: closing a peer that does not read", "peer", c.RemoteAddr(), "unread", c.OutboundBuffered())
 			return gnet.Close
@@ -96,11 +104,11 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 }
 
 // answerAll answers each whole line in buf. A whole line is a heartbeat.
-func (h *handler) answerAll(c gnet.Conn, stream *protocol.Lines, buf, out []byte) (_ []byte, action gnet.Action, tooLong bool) {
+func answerAll(c gnet.Conn, stream *protocol.Lines, maxLine int, buf, out []byte) (_ []byte, action gnet.Action, tooLong bool) {
 	heartbeat := false
 	for len(buf) > 0 && action == gnet.None && !tooLong {
 		var line, ending []byte
-		line, ending, buf, tooLong = stream.Next(buf, h.cfg.MaxLine)
+		line, ending, buf, tooLong = stream.Next(buf, maxLine)
 		switch {
 		case tooLong:
 			out = append(out, "ERR line too long\n"...)
@@ -137,20 +145,6 @@ func (h *handler) linger(s *session, n int) gnet.Action {
 		return gnet.Close
 	}
 	return gnet.None
-}
-
-// farewell is what a peer hears that the Keeper closes.
-func (h *handler) farewell(conn any, reason keepalive.Reason) []byte {
-	switch s, _ := conn.(gnet.Conn).Context().(*session); {
-	case s != nil && s.lingering: // it has heard its last word
-		return nil
-	case reason == keepalive.ReasonIdle:
-		return h.idle
-	case reason == keepalive.ReasonDrain:
-		return []byte("BYE server shutting down\n")
-	default:
-		return fmt.Appendf(nil, "BYE %s\n", reason)
-	}
 }
 
 // maxPooled is the largest buffer that is kept for the next answers.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -38,6 +39,7 @@ func (c *fakeConn) Fd() int               { return -1 }
 func handlerOf(t testing.TB, cfg Config) *handler {
 	s, err := New(cfg)
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Shutdown(context.Background())) })
 	return newHandler(s)
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -29,8 +30,13 @@ var (
 // Server is a TCP server with heartbeats. [New] makes one, Run runs it, once. All
 // methods may be called by several goroutines at the same time.
 type Server struct {
-	cfg Config
-	log *slog.Logger
+	keeper   *keepalive.Keeper
+	listener net.Listener // that connections come from, if not from gnet's own
+	log      *slog.Logger
+	open     int // descriptors that were open when it was made
+
+	cfg      atomic.Pointer[Config] // in force
+	updating sync.Mutex             // held while it is replaced
 
 	ready    chan struct{} // closed when the server listens
 	gone     chan struct{} // closed when gnet has stopped
@@ -38,33 +44,51 @@ type Server struct {
 	draining atomic.Bool
 
 	// Set before ready is closed.
-	keeper *keepalive.Keeper
-	engine gnet.Engine
-	addr   net.Addr
-	claim  net.Listener // holds the port until gnet has it
+	engine   engine
+	addr     net.Addr
+	claim    net.Listener // holds the port until gnet has it
+	acceptor *acceptor    // where there is a listener
 
 	mu      sync.Mutex
 	started bool
 	ended   bool
 
+	loops sync.Map // the event loops that have had connections
+	hand  hand
+
 	slowReaders, longLines atomic.Uint64
 }
 
-// New makes a server. It does not listen yet. It returns [ErrArgument], wrapped
+// engine is what gnet runs.
+type engine interface {
+	Stop(ctx context.Context) error
+}
+
+// New makes a server, whose Keeper runs from then on. It does not listen yet: what
+// ends it, if it is never run, is Shutdown. It returns [ErrArgument], wrapped
 // with the values and their limit, where the config asks for something
 // impossible.
 func New(cfg Config) (*Server, error) {
-	cfg, err := cfg.withDefaults()
+	open := openNow()
+	cfg, err := cfg.withDefaults(open)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{
-		cfg:   cfg,
-		log:   cfg.Logger,
-		ready: make(chan struct{}),
-		gone:  make(chan struct{}),
-		done:  make(chan struct{}),
-	}, nil
+	keeper, err := keepalive.New(cfg.keeper())
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	s := &Server{
+		keeper:   keeper,
+		listener: cfg.Listener,
+		log:      cfg.Logger,
+		open:     open,
+		ready:    make(chan struct{}),
+		gone:     make(chan struct{}),
+		done:     make(chan struct{}),
+	}
+	s.cfg.Store(&cfg)
+	return s, nil
 }
 
 // Run listens and serves until ctx is done, and then shuts down like Shutdown,
@@ -77,25 +101,15 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer close(s.done)
-
-	claim, addr, err := port.Claim(s.cfg.Addr)
-	if err != nil {
-		return fmt.Errorf("server: %w", err)
-	}
-	s.claim = claim
-	defer s.claim.Close()
-	h := newHandler(s)
-	cfg := s.cfg.keeper()
-	cfg.Farewell = h.farewell
-	s.keeper, err = keepalive.New(cfg)
-	if err != nil {
-		return fmt.Errorf("server: %w", err)
-	}
 	defer s.keeper.Close()
 
+	serve, err := s.listen(newHandler(s))
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
 	stopped := make(chan error, 1)
 	go func() {
-		err := s.serve(addr, h)
+		err := serve()
 		close(s.gone)
 		stopped <- err
 	}()
@@ -117,7 +131,7 @@ func (s *Server) drain(stopped <-chan error) error {
 	case err := <-stopped: // it never listened
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.ShutdownTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Load().ShutdownTimeout)
 	defer cancel()
 	err := s.farewell(ctx)
 	return errors.Join(err, <-stopped)
@@ -136,13 +150,28 @@ func (s *Server) begin() error {
 	return nil
 }
 
-// serve runs gnet until it stops.
-func (s *Server) serve(addr string, h *handler) error {
+// listen sees to it that there is a place where connections come from, and returns what
+// takes them until gnet stops.
+func (s *Server) listen(h *handler) (serve func() error, err error) {
+	if s.listener != nil {
+		return func() error { return s.serveListener(h) }, nil
+	}
+	claim, addr, err := port.Claim(s.cfg.Load().Addr)
+	if err != nil {
+		return nil, err
+	}
+	s.claim = claim
+	return func() error { return s.serveAddr(addr, h) }, nil
+}
+
+// serveAddr runs gnet on an address until it stops.
+func (s *Server) serveAddr(addr string, h *handler) error {
+	defer s.claim.Close()
 	// A listener for each loop: what one loop accepts it also opens, before it
 	// accepts the next. So the number of connections never gets far over
 	// MaxConns, and no accepted one is lost when gnet stops.
 	err := gnet.Run(gnetkeepalive.Wrap(h, s.keeper), "tcp://"+addr,
-		gnet.WithNumEventLoop(s.cfg.Loops),
+		gnet.WithNumEventLoop(s.cfg.Load().Loops),
 		gnet.WithReusePort(port.Shared),
 		gnet.WithReuseAddr(true),
 		gnet.WithLogger(logger{s.log}),
@@ -151,6 +180,14 @@ func (s *Server) serve(addr string, h *handler) error {
 		return fmt.Errorf("server: %w", err)
 	}
 	return nil
+}
+
+// listening says that the server does.
+func (s *Server) listening(addr net.Addr) {
+	s.addr = addr
+	cfg := s.cfg.Load()
+	s.log.Info("server: listening", "addr", addr.String(), "timeout", cfg.Timeout, "max_conns", cfg.MaxConns)
+	close(s.ready)
 }
 
 // Ready returns a channel that is closed when the server listens.
@@ -166,19 +203,31 @@ func (s *Server) Addr() net.Addr {
 	}
 }
 
-// MaxConns returns how many connections are served at a time.
-func (s *Server) MaxConns() int { return s.cfg.MaxConns }
+// Keeper returns what guards the connections, whose conns are gnet.Conns: for metrics,
+// and for timeouts of their own. To change its config there is Update.
+func (s *Server) Keeper() *keepalive.Keeper { return s.keeper }
 
-// Shutdown ends the server gracefully: new connections are refused, and each
-// open one gets a farewell and is closed, a few at a time. It returns when Run is
-// about to, with ctx.Err() where ctx was done first; then the remaining
-// connections are closed without a farewell. A Run that comes after it returns
-// ErrClosed.
+// Config returns the config that is in force, with its defaults.
+func (s *Server) Config() Config { return *s.cfg.Load() }
+
+// MaxConns returns how many connections are served at a time.
+func (s *Server) MaxConns() int { return s.cfg.Load().MaxConns }
+
+// Draining reports whether the server is on its way down: from the moment on when the
+// context of Run is done or Shutdown is called, also while it takes new connections
+// because of Config.DrainDelay.
+func (s *Server) Draining() bool { return s.draining.Load() }
+
+// Shutdown ends the server gracefully: after Config.DrainDelay new connections are
+// refused, and each open one gets a farewell and is closed, spread over Config.Drain. It
+// returns when Run is about to, with an error that wraps ctx.Err() where ctx was done
+// first; then the remaining connections are closed without a farewell. A Run that comes
+// after it returns ErrClosed.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	running := s.started
 	if !running && !s.ended {
-		close(s.done)
+		s.abandon()
 	}
 	s.ended = true
 	s.mu.Unlock()
@@ -195,6 +244,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
+// abandon ends a server that has never run.
+func (s *Server) abandon() {
+	s.draining.Store(true)
+	_ = s.keeper.Close()
+	if s.listener != nil {
+		_ = s.listener.Close()
+	}
+	close(s.done)
+}
+
 // farewell says goodbye to all connections, waits until they are gone or ctx is
 // done, and stops gnet.
 func (s *Server) farewell(ctx context.Context) error {
@@ -207,8 +266,25 @@ func (s *Server) farewell(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	cfg := s.cfg.Load()
+	if cfg.DrainDelay > 0 {
+		s.log.Info("server: shutting down soon", "delay", cfg.DrainDelay, "conns", s.keeper.Len())
+		s.linger(ctx, cfg.DrainDelay)
+	}
 	s.log.Info("server: shutting down", "conns", s.keeper.Len())
-	return s.keeper.Drain(ctx, 0)
+	if s.acceptor != nil {
+		s.acceptor.stop()
+	}
+	return s.keeper.Drain(ctx, cfg.Drain)
+}
+
+// linger goes on as ever for a while, unless ctx is done or gnet stops before.
+func (s *Server) linger(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	case <-s.gone:
+	}
 }
 
 // stop stops gnet, which closes what is left. gnet's Stop looks only twice a
@@ -226,15 +302,9 @@ type Stats struct {
 	keepalive.Stats
 }
 
-// Stats returns the server's figures, which are zero before Ready.
+// Stats returns the server's figures.
 func (s *Server) Stats() Stats {
-	stats := Stats{SlowReaders: s.slowReaders.Load(), LongLines: s.longLines.Load()}
-	select {
-	case <-s.ready:
-		stats.Stats = s.keeper.Stats()
-	default:
-	}
-	return stats
+	return Stats{SlowReaders: s.slowReaders.Load(), LongLines: s.longLines.Load(), Stats: s.keeper.Stats()}
 }
 
 // logger lets gnet log. What it says at Info is of no use to an operator.

@@ -3,9 +3,12 @@ package server
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"math"
 	"net"
 	"runtime"
 	"strings"
@@ -18,6 +21,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // These tests use real sockets, so real time.
@@ -36,7 +40,7 @@ type running struct {
 }
 
 func start(t testing.TB, cfg Config) *running {
-	if cfg.Addr == "" {
+	if cfg.Addr == "" && cfg.Listener == nil {
 		cfg.Addr = "127.0.0.1:0"
 	}
 	if cfg.Timeout == 0 {
@@ -355,17 +359,26 @@ func TestConnectionThatComesDuringShutdownIsRefused(t *testing.T) {
 	require.Equal(t, "ERR server shutting down\n", rest(t, r.dial(t)))
 }
 
+// idle is a server that never runs.
+func idle(t testing.TB, cfg Config) *Server {
+	s, err := New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Shutdown(context.Background())) })
+	return s
+}
+
 func TestMaxConnsFitsIntoTheDescriptorLimit(t *testing.T) {
 	limit, ok := rlimit.Files()
 	require.True(t, ok)
-	s, err := New(Config{})
-	require.NoError(t, err)
+	s := idle(t, Config{})
 	require.LessOrEqual(t, s.MaxConns(), limit-minSpare-perLoop*runtime.GOMAXPROCS(0)-rlimit.Open())
 	require.Greater(t, s.MaxConns(), limit*9/10)
-	_, err = New(Config{MaxConns: limit})
+	_, err := New(Config{MaxConns: limit})
 	require.ErrorIs(t, err, ErrArgument)
 	require.Contains(t, err.Error(), fmt.Sprintf("MaxConns %d: the process may have %d descriptors", limit, limit))
 }
+
+func keep(k keepalive.Config) Config { return Config{Keepalive: k} }
 
 func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 	for _, c := range []struct {
@@ -383,10 +396,33 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 		{Config{Loops: -1}, "server: invalid argument: Loops -1, must not be negative"},
 		{Config{Loops: 257}, "server: invalid argument: Loops 257, must be at most 256"},
 		{Config{ShutdownTimeout: -1}, "server: invalid argument: ShutdownTimeout -1ns, must not be negative"},
+		{Config{DrainDelay: -1}, "server: invalid argument: DrainDelay -1ns, must not be negative"},
+		{Config{Drain: -1}, "server: invalid argument: Drain -1ns, must not be negative"},
+		{
+			Config{DrainDelay: 3 * time.Second, Drain: 8 * time.Second, ShutdownTimeout: 10 * time.Second},
+			"server: invalid argument: ShutdownTimeout 10s, must not be less than DrainDelay 3s and Drain 8s together",
+		},
+		{
+			Config{DrainDelay: math.MaxInt64, Drain: math.MaxInt64, ShutdownTimeout: time.Hour},
+			"server: invalid argument: ShutdownTimeout 1h0m0s, must not be less than DrainDelay 2562047h47m16.854775807s and Drain 2562047h47m16.854775807s together",
+		},
+		{keep(keepalive.Config{Timeout: time.Hour}), "server: invalid argument: Keepalive.Timeout 1h0m0s, must be 0: Timeout says it"},
+		{keep(keepalive.Config{Tick: time.Hour}), "server: invalid argument: Keepalive.Tick 1h0m0s, must be 0: Tick says it"},
+		{keep(keepalive.Config{MaxConns: 7}), "server: invalid argument: Keepalive.MaxConns 7, must be 0: MaxConns says it"},
+		{keep(keepalive.Config{Logger: slog.Default()}), "server: invalid argument: Keepalive.Logger, must be nil: Logger says it"},
+		{keep(keepalive.Config{Activity: keepalive.ActivityKernel}), "server: invalid argument: Keepalive.Activity kernel, must be manual: a whole line is life, and nothing else"},
+		{keep(keepalive.Config{Farewell: func(any, keepalive.Reason) []byte { return nil }}), "server: invalid argument: Keepalive.Farewell, must be nil: the protocol has its own"},
+		{keep(keepalive.Config{Full: pool.Wait}), "server: invalid argument: Keepalive.Full wait, must be reject or evict: gnet accepts whoever comes"},
+		{keep(keepalive.Config{Full: 7}), "server: invalid argument: keepalive: invalid argument: Full 7, must be 0 to 2"},
+		{keep(keepalive.Config{MaxAge: -1}), "server: invalid argument: keepalive: invalid argument: MaxAge -1ns, must not be negative"},
+		{keep(keepalive.Config{ProbeCount: 101}), "server: invalid argument: keepalive: invalid argument: ProbeCount 101, must be at most 100"},
+		{Config{Listener: tls.NewListener(nil, nil)}, "server: invalid argument: Listener *tls.listener, must be a *net.TCPListener or a *net.UnixListener"},
+		{Config{Listener: &net.TCPListener{}, Addr: ":1"}, `server: invalid argument: Addr ":1" and a Listener, must be one of them`},
 	} {
 		_, err := New(c.cfg)
 		require.ErrorIs(t, err, ErrArgument)
 		require.EqualError(t, err, c.want)
+		require.EqualError(t, c.cfg.Validate(), c.want)
 	}
 	_, err := New(Config{Timeout: -1})
 	require.ErrorIs(t, err, keepalive.ErrArgument)

@@ -46,26 +46,7 @@ func TestServerFitsIntoALowDescriptorLimit(t *testing.T) {
 // gnet stops when it runs out of descriptors, and says nothing. The server does.
 func TestRunningOutOfDescriptorsIsAnError(t *testing.T) {
 	r := start(t, Config{Loops: 1})
-	var before syscall.Rlimit
-	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
-	defer func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)) }()
-	lowered := before
-	lowered.Cur = 200
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lowered))
-	var files []*os.File
-	defer func() {
-		for _, f := range files {
-			f.Close()
-		}
-	}()
-	for {
-		f, err := os.Open(os.DevNull)
-		if err != nil {
-			require.ErrorIs(t, err, syscall.EMFILE)
-			break
-		}
-		files = append(files, f)
-	}
+	files := takeAllDescriptors(t)
 	files[0].Close() // one for the client, and none for the server
 	if client, err := net.Dial("tcp", r.Addr().String()); err == nil {
 		defer client.Close() // if gnet has not closed it already
@@ -75,5 +56,47 @@ func TestRunningOutOfDescriptorsIsAnError(t *testing.T) {
 		require.ErrorIs(t, err, ErrStopped)
 	case <-time.After(eternal):
 		t.Fatal("still running")
+	}
+}
+
+// With a Listener it is only a pause.
+func TestListenerOutlivesALackOfDescriptors(t *testing.T) {
+	r := startOn(t, listen(t), Config{Loops: 1})
+	alive := r.dial(t)
+	require.Equal(t, "PONG\n", ask(t, alive, "PING\n"))
+	files := takeAllDescriptors(t)
+	files[0].Close() // one for the client, and none for the server
+	c := r.dial(t)
+	time.Sleep(50 * time.Millisecond) // for the accept to fail, once or more often
+	require.Equal(t, "PONG\n", ask(t, alive, "PING\n"))
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	limit.Cur += 10
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
+	require.Equal(t, "PONG\n", ask(t, c, "PING\n"))
+	require.Equal(t, "PONG\n", ask(t, alive, "PING\n"))
+}
+
+// takeAllDescriptors opens files until there are no descriptors left, for as long as the
+// test runs.
+func takeAllDescriptors(t *testing.T) (files []*os.File) {
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
+	lowered := before
+	lowered.Cur = 200
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &lowered))
+	t.Cleanup(func() {
+		for _, f := range files {
+			f.Close()
+		}
+		require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
+	})
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			require.ErrorIs(t, err, syscall.EMFILE)
+			return files
+		}
+		files = append(files, f)
 	}
 }

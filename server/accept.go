@@ -1,0 +1,140 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
+)
+
+const (
+	// How long to wait after an accept that failed because something has run out, most
+	// often descriptors: from the first to the last, twice as long each time.
+	minPause = 5 * time.Millisecond
+	maxPause = time.Second
+)
+
+// serveListener runs gnet on the connections of Config.Listener until it stops. gnet
+// has no server for a socket that it has not opened. But what it calls a client has
+// the same event loops, and takes any connection.
+func (s *Server) serveListener(h *handler) error {
+	defer s.listener.Close()
+	cfg := s.cfg.Load()
+	client, err := gnet.NewClient(gnetkeepalive.Wrap(h, s.keeper),
+		gnet.WithNumEventLoop(cfg.Loops),
+		gnet.WithLogger(logger{s.log}),
+	)
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	if err := client.Start(); err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	s.acceptor = newAcceptor(s, client, cfg.Loops)
+	s.engine = s.acceptor
+	s.listening(s.listener.Addr())
+	<-s.acceptor.end
+	return s.acceptor.err
+}
+
+// acceptor hands the connections of a listener to gnet.
+type acceptor struct {
+	*Server
+	client  *gnet.Client
+	running sync.WaitGroup
+	stopped chan struct{} // closed by stop
+	once    sync.Once
+
+	end     chan struct{} // closed by Stop, when gnet has stopped
+	endOnce sync.Once
+	err     error // set before end is closed
+}
+
+// newAcceptor starts as many goroutines as there are loops: each waits for the loop
+// that gets its connection, so all loops can be busy at the same time.
+func newAcceptor(s *Server, client *gnet.Client, loops int) *acceptor {
+	a := &acceptor{Server: s, client: client, stopped: make(chan struct{}), end: make(chan struct{})}
+	for range loops {
+		a.running.Go(a.run)
+	}
+	return a
+}
+
+// run accepts until the listener is closed.
+func (a *acceptor) run() {
+	pause := minPause
+	for {
+		c, err := a.listener.Accept()
+		switch {
+		case err == nil:
+			pause = minPause
+			a.enroll(c)
+		case a.isStopped():
+			return
+		case errors.Is(err, net.ErrClosed): // by somebody else
+			go a.fail(fmt.Errorf("server: %w", err)) // it waits for this goroutine
+			return
+		default:
+			a.log.Warn("server: accepting", "error", err, "pause", pause)
+			a.wait(pause)
+			pause = min(2*pause, maxPause)
+		}
+	}
+}
+
+// enroll gives a connection to an event loop, and waits until that has it: so none is
+// lost when gnet stops.
+func (a *acceptor) enroll(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetKeepAlive(false) // as with Addr: the wheel asks for more
+	}
+	if _, err := a.client.Enroll(c); err != nil {
+		a.log.Warn("server: a connection is lost", "error", err)
+	}
+}
+
+func (a *acceptor) wait(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-a.stopped:
+	}
+}
+
+func (a *acceptor) isStopped() bool {
+	select {
+	case <-a.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop ends the accepting, and waits until what was accepted is known to gnet.
+func (a *acceptor) stop() {
+	a.once.Do(func() {
+		close(a.stopped)
+		_ = a.listener.Close()
+	})
+	a.running.Wait()
+}
+
+// Stop stops gnet. It may be called more than once.
+func (a *acceptor) Stop(context.Context) error {
+	a.fail(nil)
+	return nil
+}
+
+// fail stops gnet because of an error, or because that is wanted.
+func (a *acceptor) fail(err error) {
+	a.stop()
+	a.endOnce.Do(func() {
+		a.err = errors.Join(err, a.client.Stop())
+		close(a.end)
+	})
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+const (
+	refusedFull  = "ERR too many connections\n"
+	refusedDrain = "ERR server shutting down\n"
+)
+
+// farewells are the last words to a peer that the Keeper closes, by reason. BYE is for
+// one that has done nothing wrong, and ERR for one that has.
+type farewells map[keepalive.Reason][]byte
+
+func newFarewells(cfg Config) farewells {
+	k := cfg.Keepalive
+	return farewells{
+		keepalive.ReasonIdle:         fmt.Appendf(nil, "BYE idle timeout %v\n", cfg.Timeout),
+		keepalive.ReasonFirstMessage: fmt.Appendf(nil, "BYE first message timeout %v\n", k.FirstMessage),
+		keepalive.ReasonReadIdle:     fmt.Appendf(nil, "BYE read timeout %v\n", k.ReadIdle),
+		keepalive.ReasonWriteIdle:    fmt.Appendf(nil, "BYE write timeout %v\n", k.WriteIdle),
+		keepalive.ReasonNoAnswer:     []byte("BYE no answer to PING\n"),
+		keepalive.ReasonMaxAge:       fmt.Appendf(nil, "BYE maximum age %v\n", k.MaxAge),
+		keepalive.ReasonTooMany:      fmt.Appendf(nil, "ERR more than a heartbeat per %v\n", k.MinBeat),
+		keepalive.ReasonTooSlow:      fmt.Appendf(nil, "ERR less than %d bytes per second\n", k.MinRate),
+		keepalive.ReasonEvicted:      []byte("BYE closed to make room\n"),
+		keepalive.ReasonDrain:        []byte("BYE server shutting down\n"),
+	}
+}
+
+// say is what the Keeper asks for the last words.
+func (f farewells) say(conn any, reason keepalive.Reason) []byte {
+	if isLingering(conn) { // it has heard its last word
+		return nil
+	}
+	if text, ok := f[reason]; ok {
+		return text
+	}
+	return fmt.Appendf(nil, "BYE %s\n", reason)
+}
+
+// isLingering reports whether the last word to a peer has been said.
+func isLingering(conn any) bool {
+	s, _ := conn.(gnet.Conn).Context().(*session)
+	return s != nil && s.lingering
+}
+
+// probe asks a silent peer for a line. It runs in the event loop of the connection.
+func probe(conn any) error {
+	if isLingering(conn) {
+		return nil
+	}
+	_, err := conn.(gnet.Conn).Write([]byte("PING\n"))
+	return err
+}
+
+// goAway returns what tells a peer that it is as old as it may become, and how long it
+// has left. It runs in the event loop of the connection.
+func goAway(grace time.Duration) func(conn any) {
+	text := fmt.Appendf(nil, "GOAWAY %v\n", grace)
+	return func(conn any) {
+		if !isLingering(conn) {
+			_, _ = conn.(gnet.Conn).Write(text) // where that fails, gnet closes it
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/pool"
+)
+
+// Each reason has words of its own, which a client can tell apart.
+func TestFarewellsSayWhy(t *testing.T) {
+	const day = 24 * time.Hour
+	for want, c := range map[string]struct {
+		policy keepalive.Config
+		speak  bool
+		first  string // before the farewell
+	}{
+		"BYE first message timeout 50ms\n": {policy: keepalive.Config{FirstMessage: 50 * ms}},
+		"BYE maximum age 60ms\n":           {policy: keepalive.Config{MaxAge: 60 * ms}, speak: true},
+		"BYE maximum age 61ms\n": {
+			policy: keepalive.Config{MaxAge: 61 * ms, MaxAgeGrace: 50 * ms}, speak: true,
+			first: "GOAWAY 50ms\n",
+		},
+		"BYE no answer to PING\n": {
+			policy: keepalive.Config{ProbeAfter: 60 * ms, ProbeTimeout: 20 * ms, ProbeCount: 2}, speak: true,
+			first: "PING\nPING\n",
+		},
+	} {
+		t.Run(strings.TrimSpace(want), func(t *testing.T) {
+			r := start(t, Config{Timeout: day, Tick: 10 * ms, Keepalive: c.policy})
+			conn := r.dial(t)
+			if c.speak {
+				require.Equal(t, "hello\n", ask(t, conn, "hello\n"))
+			}
+			require.Equal(t, c.first+want, rest(t, conn))
+		})
+	}
+}
+
+func TestFarewellOfOneThatIsEvicted(t *testing.T) {
+	r := start(t, Config{MaxConns: 2, Tick: 10 * ms, Timeout: time.Minute, Keepalive: keepalive.Config{
+		Full: pool.EvictIdlest, EvictMinIdle: 50 * ms,
+	}})
+	idlest, other := r.dial(t), r.dial(t)
+	require.Equal(t, "PONG\n", ask(t, idlest, "PING\n"))
+	time.Sleep(100 * ms)
+	require.Equal(t, "PONG\n", ask(t, other, "PING\n"))
+	require.Equal(t, "PONG\n", ask(t, r.dial(t), "PING\n"))
+	require.Equal(t, "BYE closed to make room\n", rest(t, idlest))
+	require.Equal(t, "PONG\n", ask(t, other, "PING\n"))
+}
+
+// Any line is an answer, and BEAT one that needs none.
+func TestAnswerToAProbeSavesTheConnection(t *testing.T) {
+	r := start(t, Config{Timeout: 10 * time.Second, Tick: 10 * ms, Keepalive: keepalive.Config{
+		ProbeAfter: 100 * ms, ProbeTimeout: 2 * time.Second,
+	}})
+	c := r.dial(t)
+	for range 3 {
+		require.Equal(t, "PING\n", readLine(t, c))
+		_, err := c.Write([]byte("BEAT\n"))
+		require.NoError(t, err)
+	}
+	require.Equal(t, "still here\n", ask(t, c, "still here\n"))
+	require.Zero(t, r.Stats().Closed[keepalive.ReasonNoAnswer])
+}
+
+// A person who embeds the server gets what the Keeper has to say.
+func TestFunctionsOfTheUserAreCalled(t *testing.T) {
+	var closed, asked, probed atomic.Int32
+	r := start(t, Config{Timeout: 200 * ms, Tick: 10 * ms, Keepalive: keepalive.Config{
+		OnClose: func(any, keepalive.Reason) { closed.Add(1) },
+		OnIdle:  func(any, keepalive.Reason) keepalive.Verdict { asked.Add(1); return keepalive.Close },
+		Probe:   func(any) error { probed.Add(1); return nil },
+	}})
+	require.Equal(t, "BYE no answer to PING\n", rest(t, r.dial(t)))
+	require.Eventually(t, func() bool { return closed.Load() == 1 }, eternal, ms)
+	require.EqualValues(t, 1, asked.Load())
+	require.EqualValues(t, 1, probed.Load())
+}
+
+// For a while nothing changes but what Draining says.
+func TestDrainHasTwoStages(t *testing.T) {
+	r := start(t, Config{DrainDelay: 400 * ms, Drain: 200 * ms})
+	require.False(t, r.Draining())
+	c := r.dial(t)
+	require.Equal(t, "PONG\n", ask(t, c, "PING\n"))
+	begin := time.Now()
+	r.cancel()
+	require.Eventually(t, r.Draining, eternal, ms)
+	require.False(t, r.Keeper().Draining())
+	late := r.dial(t)
+	require.Equal(t, "PONG\n", ask(t, late, "PING\n"), "new ones are still served")
+	require.Equal(t, "PONG\n", ask(t, c, "PING\n"))
+	require.Equal(t, "BYE server shutting down\n", rest(t, c))
+	require.Equal(t, "BYE server shutting down\n", rest(t, late))
+	require.NoError(t, <-r.result)
+	require.GreaterOrEqual(t, time.Since(begin), 400*ms)
+	require.True(t, r.Draining())
+}
+
+func TestDrainIsSpread(t *testing.T) {
+	r := start(t, Config{Tick: 10 * ms, Timeout: time.Minute, Drain: time.Second})
+	conns := make([]net.Conn, 20)
+	for i := range conns {
+		conns[i] = r.dial(t)
+		require.Equal(t, "PONG\n", ask(t, conns[i], "PING\n"))
+	}
+	begin := time.Now()
+	r.cancel()
+	require.NoError(t, <-r.result)
+	require.GreaterOrEqual(t, time.Since(begin), 700*ms)
+	for _, c := range conns {
+		require.Equal(t, "BYE server shutting down\n", rest(t, c))
+	}
+}
+
+func TestShutdownBoundsTheDelay(t *testing.T) {
+	r := start(t, Config{DrainDelay: time.Hour})
+	c := r.dial(t)
+	require.Equal(t, "PONG\n", ask(t, c, "PING\n"))
+	ctx, cancel := context.WithTimeout(context.Background(), 100*ms)
+	defer cancel()
+	err := r.Shutdown(ctx)
+	if err != nil { // or the one connection was gone in no time
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	require.NoError(t, <-r.result)
+}
+
+func TestShutdownTimeoutFollowsTheDrain(t *testing.T) {
+	s := idle(t, Config{DrainDelay: time.Second, Drain: time.Minute})
+	require.Equal(t, 71*time.Second, s.Config().ShutdownTimeout)
+	require.NoError(t, s.Update(Config{}))
+	require.Equal(t, 10*time.Second, s.Config().ShutdownTimeout)
+}
+
+func TestHealth(t *testing.T) {
+	s := idle(t, Config{})
+	require.ErrorIs(t, s.Health(context.Background()), ErrNotRunning)
+
+	r := start(t, Config{Loops: 2})
+	require.NoError(t, r.Health(context.Background()))
+	stop := make(chan struct{})
+	for range 20 {
+		require.Equal(t, "PONG\n", ask(t, r.dial(t), "PING\n"))
+	}
+	require.NoError(t, r.Health(context.Background()))
+	loops := 0
+	for range r.loops.Range {
+		loops++
+	}
+	require.LessOrEqual(t, loops, 2)
+
+	// A function of the user that blocks a loop.
+	cfg := r.Config()
+	cfg.Timeout = 100 * ms
+	cfg.Keepalive.OnIdle = func(any, keepalive.Reason) keepalive.Verdict { <-stop; return keepalive.Close }
+	require.NoError(t, r.Update(cfg))
+	r.dial(t)
+	require.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 200*ms)
+		defer cancel()
+		err := r.Health(ctx)
+		return err != nil && strings.Contains(err.Error(), fmt.Sprintf(" of %d event loops did not answer", loops)) &&
+			errors.Is(err, context.DeadlineExceeded)
+	}, eternal, 10*ms)
+	close(stop)
+	require.Eventually(t, func() bool { return r.Health(context.Background()) == nil }, eternal, 10*ms)
+	r.cancel()
+	require.NoError(t, <-r.result)
+	require.ErrorIs(t, r.Health(context.Background()), ErrNotRunning)
+}
+
+func TestHealthSeesAHandThatStands(t *testing.T) {
+	var h hand
+	var at atomic.Uint64
+	require.NoError(t, h.check(context.Background(), at.Load, time.Millisecond), "it is seen for the first time")
+	h.since = time.Now().Add(-time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*ms)
+	defer cancel()
+	require.ErrorContains(t, h.check(ctx, at.Load, time.Millisecond), "server: the hand of the wheel has not moved for 1m0")
+	at.Add(1)
+	require.NoError(t, h.check(context.Background(), at.Load, time.Millisecond))
+
+	// The whole program stood still: the hand gets a moment.
+	h.since = time.Now().Add(-time.Minute)
+	time.AfterFunc(20*ms, func() { at.Add(1) })
+	require.NoError(t, h.check(context.Background(), at.Load, time.Millisecond))
+}

@@ -1,0 +1,46 @@
+package server
+
+import (
+	"fmt"
+)
+
+// Update changes what the server does, also for the connections that there are: see
+// [keepalive.Keeper.Update] for how soon. Addr, Listener, Loops, Tick and Logger, and of
+// Keepalive also Full and EvictMinIdle, can't be changed. Zero means as before for the
+// first five; for all else it means what it means to New, so begin with what Config
+// returns. It returns [ErrArgument], wrapped with what can't be changed or is impossible,
+// and [ErrClosed] where the server has ended; then nothing changes.
+func (s *Server) Update(cfg Config) error {
+	s.updating.Lock()
+	defer s.updating.Unlock()
+	select {
+	case <-s.done:
+		return ErrClosed
+	default:
+	}
+	old := s.cfg.Load()
+	setDefault(&cfg.Addr, old.Addr)
+	setDefault(&cfg.Listener, old.Listener)
+	setDefault(&cfg.Loops, old.Loops)
+	setDefault(&cfg.Tick, s.keeper.Config().Tick)
+	setDefault(&cfg.Logger, old.Logger)
+	cfg, err := cfg.withDefaults(s.open)
+	if err != nil {
+		return err
+	}
+	switch {
+	case cfg.Addr != old.Addr:
+		return fmt.Errorf("%w: Addr %q, can't be changed from %q", ErrArgument, cfg.Addr, old.Addr)
+	case cfg.Listener != old.Listener:
+		return fmt.Errorf("%w: Listener, can't be changed", ErrArgument)
+	case cfg.Loops != old.Loops:
+		return fmt.Errorf("%w: Loops %d, can't be changed from %d", ErrArgument, cfg.Loops, old.Loops)
+	case cfg.Logger != old.Logger:
+		return fmt.Errorf("%w: Logger, can't be changed", ErrArgument)
+	}
+	if err := s.keeper.Update(cfg.keeper()); err != nil {
+		return fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	s.cfg.Store(&cfg)
+	return nil
+}
