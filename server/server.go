@@ -237,11 +237,22 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	select {
 	case <-s.ready:
 	case <-s.done:
+	}
+	if s.isDone() {
 		return nil
 	}
 	err := s.farewell(ctx)
 	<-s.done
 	return err
+}
+
+func (s *Server) isDone() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // abandon ends a server that has never run.

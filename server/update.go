@@ -1,8 +1,6 @@
 package server
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Update changes what the server does, also for the connections that there are: see
 // [keepalive.Keeper.Update] for how soon. Addr, Listener, Loops, Tick and Logger, and of
@@ -13,10 +11,8 @@ import (
 func (s *Server) Update(cfg Config) error {
 	s.updating.Lock()
 	defer s.updating.Unlock()
-	select {
-	case <-s.done:
+	if s.isDone() {
 		return ErrClosed
-	default:
 	}
 	old := s.cfg.Load()
 	setDefault(&cfg.Addr, old.Addr)

@@ -27,24 +27,47 @@ const eternal = 20 * time.Second // how long a test waits for what must come
 
 func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 	for args, want := range map[string]string{
-		"-nonsense":               "echo-heartbeat: flag provided but not defined: -nonsense",
-		"-timeout x":              `echo-heartbeat: invalid value "x" for flag -timeout: parse error`,
-		"-timeout 0s":             "echo-heartbeat: invalid value 0s for flag -timeout: must be at least 1ms",
-		"-timeout -5s":            "echo-heartbeat: server: invalid argument: keepalive: invalid argument: Timeout -5s, must be at least 1ms",
-		"-timeout 1s -tick 1m":    "echo-heartbeat: server: invalid argument: keepalive: invalid argument: Tick 1m0s is longer than Timeout 1s",
-		"-max-conns -1":           "echo-heartbeat: server: invalid argument: MaxConns -1, must not be negative",
-		"-addr nowhere":           `echo-heartbeat: server: invalid argument: Addr "nowhere": address nowhere: missing port in address`,
-		"-addr localhost:99999":   `echo-heartbeat: server: invalid argument: Addr "localhost:99999": address 99999: invalid port`,
-		"-addr=":                  `echo-heartbeat: invalid value "" for flag -addr: must be host:port`,
-		"-log-format xml":         `echo-heartbeat: invalid value "xml" for flag -log-format: must be text or json`,
-		"now":                     `echo-heartbeat: unexpected argument "now": there are only flags`,
-		"-max-conns 999999999999": "echo-heartbeat: server: invalid argument: MaxConns 999999999999: the process may have",
+		"-nonsense":                       "echo-heartbeat: flag provided but not defined: -nonsense",
+		"-timeout":                        "echo-heartbeat: flag needs an argument: -timeout",
+		"-timeout x":                      `echo-heartbeat: invalid value "x" for flag -timeout: must be a duration such as 1m30s`,
+		"-timeout 5":                      `echo-heartbeat: invalid value "5" for flag -timeout: must be a duration such as 1m30s`,
+		"-timeout 0s":                     `echo-heartbeat: invalid value "0s" for flag -timeout: must be at least 1ms`,
+		"-timeout -5s":                    `echo-heartbeat: invalid value "-5s" for flag -timeout: must be at least 1ms`,
+		"-timeout 1s -tick 1m":            "echo-heartbeat: server: invalid argument: keepalive: invalid argument: Tick 1m0s is longer than Timeout 1s",
+		"-max-age -5s":                    `echo-heartbeat: invalid value "-5s" for flag -max-age: must not be negative`,
+		"-max-age-jitter 1":               "echo-heartbeat: server: invalid argument: keepalive: invalid argument: MaxAgeJitter 1, must be less than 1",
+		"-max-age-jitter NaN":             `echo-heartbeat: invalid value "NaN" for flag -max-age-jitter: must be a share such as 0.1`,
+		"-max-age-grace 5s":               "echo-heartbeat: server: invalid argument: keepalive: invalid argument: MaxAgeGrace 5s without a MaxAge",
+		"-max-conns -1":                   `echo-heartbeat: invalid value "-1" for flag -max-conns: must not be negative`,
+		"-max-conns 1e3":                  `echo-heartbeat: invalid value "1e3" for flag -max-conns: must be a whole number`,
+		"-max-conns 999999999999":         "echo-heartbeat: server: invalid argument: MaxConns 999999999999: the process may have",
+		"-max-conns 99999999999999999999": `echo-heartbeat: invalid value "99999999999999999999" for flag -max-conns: must be a number up to 9223372036854775807`,
+		"-probe-count 101":                "echo-heartbeat: server: invalid argument: keepalive: invalid argument: ProbeCount 101, must be at most 100",
+		"-full sometimes":                 `echo-heartbeat: invalid value "sometimes" for flag -full: must be reject, wait or evict`,
+		"-full wait":                      "echo-heartbeat: server: invalid argument: Keepalive.Full wait, must be reject or evict: gnet accepts whoever comes",
+		"-evict-min-idle 1s":              "echo-heartbeat: server: invalid argument: keepalive: invalid argument: EvictMinIdle 1s is for Full evict, not for reject",
+		"-drain 1m -shutdown-timeout 5s":  "echo-heartbeat: server: invalid argument: ShutdownTimeout 5s, must not be less than DrainDelay 0s and Drain 1m0s together",
+		"-addr nowhere":                   `echo-heartbeat: invalid value "nowhere" for flag -addr: must be host:port: address nowhere: missing port in address`,
+		"-addr localhost:99999":           `echo-heartbeat: invalid value "localhost:99999" for flag -addr: must be host:port: address 99999: invalid port`,
+		"-addr=":                          `echo-heartbeat: invalid value "" for flag -addr: must be host:port: missing port in address`,
+		"-admin nowhere":                  `echo-heartbeat: invalid value "nowhere" for flag -admin: must be host:port: address nowhere: missing port in address`,
+		"-log-format xml":                 `echo-heartbeat: invalid value "xml" for flag -log-format: must be text or json`,
+		"-log-level loud":                 `echo-heartbeat: invalid value "loud" for flag -log-level: must be debug, info, warn or error`,
+		"-dry-run=perhaps":                `echo-heartbeat: invalid boolean value "perhaps" for -dry-run: must be true or false`,
+		"-config /no/such/file":           "echo-heartbeat: config: stat /no/such/file: no such file or directory",
+		"-config /dev/zero":               "echo-heartbeat: config: /dev/zero is no regular file",
+		"-config .":                       "echo-heartbeat: config: . is no regular file",
+		"now":                             `echo-heartbeat: unexpected argument "now": there are only flags`,
 	} {
 		t.Run(args, func(t *testing.T) {
 			var out strings.Builder
 			require.Equal(t, exitUsage, run(context.Background(), strings.Fields(args), &out))
 			require.True(t, strings.HasPrefix(out.String(), want), out.String())
 			require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
+
+			out.Reset()
+			require.Equal(t, exitUsage, run(context.Background(), append(strings.Fields(args), "-check"), &out), "also where it is only checked")
+			require.Contains(t, out.String(), "echo-heartbeat: ")
 		})
 	}
 }
@@ -52,9 +75,13 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 func TestHelpIsNoError(t *testing.T) {
 	var out strings.Builder
 	require.Zero(t, run(context.Background(), []string{"-h"}, &out))
-	for _, flag := range []string{"-addr", "-timeout", "-tick", "-max-conns", "-log-format"} {
-		require.Contains(t, out.String(), flag)
+	names := 0
+	for s := range newOptions().all {
+		require.Contains(t, out.String(), "\n  "+strings.TrimSpace("-"+s.name+" "+s.arg)+"\n        "+s.help)
+		names++
 	}
+	require.Greater(t, names, 30)
+	require.Contains(t, out.String(), "without a whole line (default 30s)")
 }
 
 func TestTakenAddressExitsWithFailure(t *testing.T) {

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/pool"
+	"github.com/heartwheel-go/heartwheel/server"
+)
+
+const (
+	// A page is small and its readers are near.
+	adminTimeout = 30 * time.Second
+
+	// adminConns leaves the descriptors to the connections.
+	adminConns = 16
+
+	// healthTimeout is how long event loops may take to answer /healthz.
+	healthTimeout = 3 * time.Second
+
+	// adminGrace is how long requests may take that run at the end.
+	adminGrace = time.Second
+)
+
+// pages are what there is, by path. / lists them.
+func pages(s *server.Server) map[string]http.Handler {
+	return map[string]http.Handler{
+		"/healthz": check(func(ctx context.Context) error {
+			err := s.Health(ctx)
+			if errors.Is(err, server.ErrNotRunning) { // not yet, or not any more: no reason to be killed
+				return nil
+			}
+			return err
+		}),
+		"/readyz": check(func(context.Context) error { return readiness(s) }),
+	}
+}
+
+// readiness returns why the server is not to get new connections.
+func readiness(s *server.Server) error {
+	switch {
+	case s.Draining():
+		return errors.New("draining")
+	case s.Addr() == nil:
+		return errors.New("starting")
+	default:
+		return nil
+	}
+}
+
+// check is a page that says ok, or 503 and why not.
+func check(f func(ctx context.Context) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
+		defer cancel()
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store")
+		if err := f(ctx); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintln(w, err)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+}
+
+// index lists the pages.
+func index(paths []string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprintln(w, "<!doctype html><title>echo-heartbeat</title><ul>")
+		for _, path := range paths {
+			fmt.Fprintf(w, "<li><a href=%q>%s</a>\n", path, path)
+		}
+		fmt.Fprintln(w, "</ul>")
+	})
+}
+
+// admin serves the pages.
+type admin struct {
+	http   *http.Server
+	ln     net.Listener
+	keeper *keepalive.Keeper // so that readers that stay don't keep others out
+	log    *slog.Logger
+}
+
+// newAdmin makes what serves the pages on ln, and takes it over.
+func newAdmin(ln net.Listener, s *server.Server, log *slog.Logger) (*admin, error) {
+	keeper, err := keepalive.New(keepalive.Config{Timeout: adminTimeout, MaxConns: adminConns, Full: pool.EvictIdlest})
+	if err != nil {
+		_ = ln.Close()
+		return nil, err
+	}
+	mux, all := http.NewServeMux(), pages(s)
+	for path, page := range all {
+		mux.Handle("GET "+path, page)
+	}
+	mux.Handle("GET /{$}", index(slices.Sorted(maps.Keys(all))))
+	log.Info("admin: listening", "addr", ln.Addr().String())
+	return &admin{
+		http: &http.Server{
+			Handler:           mux,
+			ReadHeaderTimeout: adminTimeout / 3,
+			ReadTimeout:       adminTimeout / 3,
+			WriteTimeout:      adminTimeout,
+			IdleTimeout:       adminTimeout,
+			MaxHeaderBytes:    16 << 10,
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		},
+		ln:     keeper.Listener(ln),
+		keeper: keeper,
+		log:    log,
+	}, nil
+}
+
+// serve serves until close.
+func (a *admin) serve() {
+	if err := a.http.Serve(a.ln); !errors.Is(err, http.ErrServerClosed) {
+		a.log.Error("admin: stopped", "error", err)
+	}
+}
+
+// close ends it. Requests that run get a moment.
+func (a *admin) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), adminGrace)
+	defer cancel()
+	if a.http.Shutdown(ctx) != nil {
+		_ = a.http.Close()
+	}
+	_ = a.ln.Close() // where it was not served yet
+	_ = a.keeper.Close()
+}

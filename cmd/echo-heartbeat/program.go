@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/internal/rlimit"
+	"github.com/heartwheel-go/heartwheel/server"
+)
+
+// program is what runs.
+type program struct {
+	args    []string
+	options *options // in force; changed by reload only
+	log     *slog.Logger
+	level   *slog.LevelVar
+	server  *server.Server
+	systemd systemd
+}
+
+func newProgram(args []string, o *options, stderr io.Writer) *program {
+	p := &program{args: args, options: o, level: new(slog.LevelVar)}
+	p.setLevel(o)
+	handler := &slog.HandlerOptions{Level: p.level}
+	if o.logFormat == "json" {
+		p.log = slog.New(slog.NewJSONHandler(stderr, handler))
+	} else {
+		p.log = slog.New(slog.NewTextHandler(stderr, handler))
+	}
+	p.systemd.log = p.log
+	return p
+}
+
+func (p *program) setLevel(o *options) {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(o.logLevel)) // there are no other names
+	p.level.Set(level)
+}
+
+// run serves until ctx is done. What is started here has ended when it returns, the admin
+// pages last.
+func (p *program) run(ctx context.Context) (err error) {
+	sockets, err := inherited()
+	if err != nil {
+		return err
+	}
+	defer sockets.close()
+	if p.server, err = p.newServer(sockets); err != nil {
+		return usageError{p.options.explain(err)}
+	}
+	defer p.server.Shutdown(context.Background()) //nolint:errcheck // for where it has not run
+
+	admin, err := p.listenAdmin(sockets)
+	if err != nil {
+		return err
+	}
+	var background sync.WaitGroup
+	defer background.Wait()
+	if admin != nil {
+		pages, err := newAdmin(admin, p.server, p.log)
+		if err != nil {
+			return err
+		}
+		background.Go(pages.serve)
+		defer pages.close()
+	}
+
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	if p.options.config != "" { // otherwise SIGHUP ends the program, as a terminal that goes wants
+		hup := make(chan os.Signal, 1)
+		signal.Notify(hup, syscall.SIGHUP)
+		defer signal.Stop(hup)
+		background.Go(func() { p.reloadOn(running, hup) })
+	}
+	background.Go(func() { p.systemd.tellReady(running, p.server) })
+	background.Go(func() { p.systemd.feedWatchdog(running, p.server) })
+	background.Go(func() { p.systemd.tellStopping(ctx, running, p.server) })
+
+	err = p.server.Run(ctx)
+	p.logAdvice()
+	return err
+}
+
+// newServer makes the server that the options want, on the socket that was passed.
+func (p *program) newServer(sockets *sockets) (*server.Server, error) {
+	cfg := p.options.server
+	cfg.Logger = p.log
+	if sockets.main != nil {
+		cfg.Addr, cfg.Listener = "", sockets.main
+		sockets.main = nil // the server closes it
+	}
+	p.raiseLimit(cfg)
+	s, err := server.New(cfg)
+	if err != nil && cfg.Listener != nil {
+		_ = cfg.Listener.Close()
+	}
+	return s, err
+}
+
+// listenAdmin returns the socket of the admin pages, or nil where there are to be none.
+func (p *program) listenAdmin(sockets *sockets) (net.Listener, error) {
+	if ln := sockets.admin; ln != nil {
+		sockets.admin = nil // who serves it closes it
+		return ln, nil
+	}
+	if p.options.admin == "" {
+		return nil, nil
+	}
+	return net.Listen("tcp", p.options.admin)
+}
+
+// raiseLimit raises the descriptor limit for a config.
+func (p *program) raiseLimit(cfg server.Config) {
+	if have, err := raiseLimit(cfg.MaxConns); err != nil {
+		p.log.Debug("descriptor limit", "limit", have, "error", err)
+	}
+}
+
+// raiseLimit raises the descriptor limit as far as it goes, or as far as is
+// needed. Where that is not far enough, server.New says so.
+func raiseLimit(conns int) (limit int, err error) {
+	const enough = 1 << 20
+	want := enough
+	if conns > 0 {
+		want = conns + spare(conns)
+	}
+	return rlimit.Raise(want)
+}
+
+// spare is how many descriptors more than connections to ask for: what the
+// server keeps free, and more than a little, since most come from the loops.
+func spare(conns int) int { return 1024 + conns/16 }
+
+// logAdvice logs what -advise has found.
+func (p *program) logAdvice() {
+	if !p.server.Config().Keepalive.Advise {
+		return
+	}
+	advice := p.server.Keeper().Advice()
+	attrs := []any{"timeout", advice.Timeout, "near_misses", advice.NearMisses}
+	for _, share := range []float64{0.25, 0.5, 0.75, 1, 1.5, 2} {
+		at := time.Duration(share * float64(advice.Timeout))
+		attrs = append(attrs, "would_close_at_"+at.String(), advice.WouldClose(share))
+	}
+	p.log.Info("advice", attrs...)
+}
+
+var errNotNow = errors.New("the program is going down")

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"os"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/heartwheel-go/heartwheel/server"
+)
+
+// adminName is the FileDescriptorName of a socket for the admin pages.
+const adminName = "admin"
+
+// sockets are what systemd has passed. Who takes one sets it to nil.
+type sockets struct{ main, admin net.Listener }
+
+// inherited returns the sockets that systemd has passed, if any.
+func inherited() (*sockets, error) {
+	s := new(sockets)
+	var errs []error
+	for _, file := range activation.Files(true) {
+		errs = append(errs, s.take(file))
+		_ = file.Close() // it was duplicated
+	}
+	err := errors.Join(errs...)
+	if err != nil {
+		s.close()
+	}
+	return s, err
+}
+
+func (s *sockets) take(file *os.File) error {
+	place := &s.main
+	if file.Name() == adminName {
+		place = &s.admin
+	}
+	if *place != nil {
+		return fmt.Errorf("a second socket was passed, %q, must be one, and one of the name %q", file.Name(), adminName)
+	}
+	ln, err := net.FileListener(file)
+	if err != nil {
+		return fmt.Errorf("the socket %q, which was passed, must be a listening one: %w", file.Name(), err)
+	}
+	*place = ln
+	return nil
+}
+
+func (s *sockets) close() {
+	for _, ln := range []net.Listener{s.main, s.admin} {
+		if ln != nil {
+			_ = ln.Close()
+		}
+	}
+}
+
+// systemd is told how the program is. Where nobody listens, nothing happens.
+type systemd struct{ log *slog.Logger }
+
+func (n systemd) tell(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		n.log.Warn("systemd: not told", "state", state, "error", err)
+	}
+}
+
+// tellReady waits until the server listens.
+func (n systemd) tellReady(running context.Context, s *server.Server) {
+	select {
+	case <-s.Ready():
+		n.ready(s)
+	case <-running.Done():
+	}
+}
+
+// ready says that the program does what it is to do, also after a reload; but not when
+// it is on its way down.
+func (n systemd) ready(s *server.Server) {
+	if !s.Draining() {
+		n.tell(daemon.SdNotifyReady + "\nSTATUS=listening on " + s.Addr().String())
+	}
+}
+
+func (n systemd) reloading() {
+	n.tell(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+}
+
+// tellStopping waits until the program is told to end. It also says how long that may
+// take, so that TimeoutStopSec is never too short.
+func (n systemd) tellStopping(ctx, running context.Context, s *server.Server) {
+	select {
+	case <-ctx.Done():
+	case <-running.Done():
+	}
+	const more = 5 * time.Second
+	most := min(s.Config().ShutdownTimeout, math.MaxInt64-more) + more
+	n.tell(fmt.Sprintf("%s\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=%d", daemon.SdNotifyStopping, most.Microseconds()))
+}
+
+// feedWatchdog tells the watchdog, where there is one, that the server is healthy,
+// three times in the time after which it ends the program.
+func (n systemd) feedWatchdog(running context.Context, s *server.Server) {
+	within, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		n.log.Warn("systemd: watchdog", "error", err)
+	}
+	if within <= 0 {
+		return
+	}
+	for again := time.Tick(max(within/3, time.Millisecond)); ; {
+		select {
+		case <-again:
+			n.feed(running, s, within/3)
+		case <-running.Done():
+			return
+		}
+	}
+}
+
+func (n systemd) feed(running context.Context, s *server.Server, within time.Duration) {
+	ctx, cancel := context.WithTimeout(running, within)
+	defer cancel()
+	switch err := s.Health(ctx); {
+	case err == nil, errors.Is(err, server.ErrNotRunning): // not yet, or not any more
+		n.tell(daemon.SdNotifyWatchdog)
+	case running.Err() == nil:
+		n.log.Error("systemd: nothing for the watchdog", "error", err)
+	}
+}
