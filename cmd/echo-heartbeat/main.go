@@ -31,8 +31,17 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		signal.Stop(signals) // a second one ends the process at once
+		if len(signals) > 0 {
+			os.Exit(exitFailure) // and so does one that came before that
+		}
+	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stderr))
 }
 

@@ -1,29 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
 )
-
-func TestMain(m *testing.M) { leaktest.Main(m) }
-
-const eternal = 20 * time.Second // how long a test waits for what must come
 
 func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 	for args, want := range map[string]string{
@@ -93,60 +82,74 @@ func TestTakenAddressExitsWithFailure(t *testing.T) {
 	require.Contains(t, out.String(), "address already in use")
 }
 
-// The program as its users run it: built, with a free port, and ended by signals.
+// The program as its users run it: with a free port, and ended by signals.
 func TestProgram(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "echo-heartbeat")
-	build, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput()
-	require.NoError(t, err, "%s", build)
 	for _, c := range []struct {
 		format string
 		signal os.Signal
-		addr   *regexp.Regexp
 	}{
-		{"text", os.Interrupt, regexp.MustCompile(`msg="server: listening" addr=(\S+)`)},
-		{"json", syscall.SIGTERM, regexp.MustCompile(`"msg":"server: listening","addr":"([^"]+)"`)},
+		{"text", os.Interrupt},
+		{"json", syscall.SIGTERM},
 	} {
 		t.Run(c.format, func(t *testing.T) {
-			cmd := exec.Command(binary, "-addr", "127.0.0.1:0", "-timeout", "700ms", "-tick", "10ms", "-log-format", c.format)
-			stderr, err := cmd.StderrPipe()
-			require.NoError(t, err)
-			require.NoError(t, cmd.Start())
-			defer func() { _ = cmd.Process.Kill() }()
-			log := bufio.NewReader(stderr)
-			var addr string
-			for addr == "" {
-				line, err := log.ReadString('\n')
-				require.NoError(t, err)
-				if c.format == "json" {
-					require.True(t, json.Valid([]byte(line)), line)
-				}
-				if m := c.addr.FindStringSubmatch(line); m != nil {
-					addr = m[1]
-				}
-			}
-			silent, err := net.Dial("tcp", addr)
-			require.NoError(t, err)
-			defer silent.Close()
-			require.NoError(t, silent.SetDeadline(time.Now().Add(eternal)))
-			got, err := io.ReadAll(silent)
-			require.NoError(t, err)
-			require.Equal(t, "BYE idle timeout 700ms\n", string(got))
+			p := start(t, process{args: []string{"-timeout", "700ms", "-tick", "10ms", "-log-format", c.format}})
+			require.Equal(t, "BYE idle timeout 700ms\n", p.dial(t).rest(t))
 
-			open, err := net.Dial("tcp", addr)
-			require.NoError(t, err)
-			defer open.Close()
-			require.NoError(t, open.SetDeadline(time.Now().Add(eternal)))
-			fmt.Fprintln(open, "PING")
-			r := bufio.NewReader(open)
-			line, err := r.ReadString('\n')
-			require.NoError(t, err)
-			require.Equal(t, "PONG\n", line)
-			require.NoError(t, cmd.Process.Signal(c.signal))
-			got, err = io.ReadAll(r)
-			require.NoError(t, err)
-			require.Equal(t, "BYE server shutting down\n", string(got))
-			_, _ = io.Copy(io.Discard, log)
-			require.NoError(t, cmd.Wait(), "exit code 0")
+			open := p.dial(t)
+			require.Equal(t, "PONG\n", open.ask(t, "PING\n"))
+			require.NoError(t, p.cmd.Process.Signal(c.signal))
+			require.Equal(t, "BYE server shutting down\n", open.rest(t))
+			require.NoError(t, p.wait(), "exit code 0")
+			for line := range strings.Lines(p.log.String()) {
+				require.Equal(t, c.format == "json", json.Valid([]byte(line)), line)
+			}
 		})
+	}
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	p := start(t, process{args: []string{"-drain-delay", "1h"}})
+	c := p.dial(t)
+	require.Equal(t, "PONG\n", c.ask(t, "PING\n"))
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	p.logged(t, "shutting down soon")
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	var exit *exec.ExitError
+	require.ErrorAs(t, p.wait(), &exit)
+}
+
+func TestAdviceIsLoggedAtTheEnd(t *testing.T) {
+	p := start(t, process{args: []string{"-advise", "-dry-run", "-timeout", "200ms", "-tick", "10ms"}})
+	c := p.dial(t)
+	require.Equal(t, "PONG\n", c.ask(t, "PING\n"))
+	time.Sleep(500 * time.Millisecond) // of silence, which a dry run lets live
+	require.Equal(t, "PONG\n", c.ask(t, "PING\n"))
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, p.wait())
+	p.logged(t, `msg=advice timeout=200ms near_misses=\d+ would_close_at_50ms=1 would_close_at_100ms=1 would_close_at_150ms=1 would_close_at_200ms=1`)
+}
+
+// Above Debug no connection has a line.
+func TestLogLevel(t *testing.T) {
+	for _, level := range []string{"debug", "info"} {
+		p := start(t, process{args: []string{"-log-level", level}})
+		require.Equal(t, "BYE\n", p.dial(t).ask(t, "QUIT\n"))
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+		require.NoError(t, p.wait())
+		require.Equal(t, level == "debug", strings.Contains(p.log.String(), "closed a connection"), p.log.String())
+	}
+	var out strings.Builder
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	require.Equal(t, exitFailure, run(context.Background(), []string{"-addr", ln.Addr().String(), "-log-level", "error"}, &out))
+	require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
+}
+
+func TestCheckOfGoodFlags(t *testing.T) {
+	for _, flag := range []string{"-check", "-t"} {
+		var out strings.Builder
+		require.Zero(t, run(context.Background(), []string{flag, "-max-age", "1h"}, &out))
+		require.Equal(t, "echo-heartbeat: this makes sense\n", out.String())
 	}
 }

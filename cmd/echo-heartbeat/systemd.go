@@ -88,7 +88,7 @@ func (n systemd) ready(s *server.Server) {
 }
 
 func (n systemd) reloading() {
-	n.tell(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	n.tell(daemon.SdNotifyMonotonicUsec() + daemon.SdNotifyReloading)
 }
 
 // tellStopping waits until the program is told to end. It also says how long that may

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAdminPages(t *testing.T) {
+	p := start(t, process{args: []string{"-admin", "127.0.0.1:0"}})
+	status, body := p.get(t, "/")
+	require.Equal(t, http.StatusOK, status)
+	for path := range pages(nil) {
+		require.Contains(t, body, fmt.Sprintf(`<a href=%q>`, path))
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		status, body := p.get(t, path)
+		require.Equal(t, http.StatusOK, status, body)
+		require.Equal(t, "ok\n", body)
+	}
+	status, _ = p.get(t, "/nothing")
+	require.Equal(t, http.StatusNotFound, status)
+	res, err := http.Post("http://"+p.addr(t, "admin")+"/readyz", "text/plain", strings.NewReader("x"))
+	require.NoError(t, err)
+	res.Body.Close()
+	require.Equal(t, http.StatusMethodNotAllowed, res.StatusCode)
+}
+
+// Not ready as soon as it is told to end, while it still serves; and the pages are there
+// until the last connection has gone.
+func TestReadinessOverADrain(t *testing.T) {
+	p := start(t, process{args: []string{"-admin", "127.0.0.1:0", "-drain-delay", "700ms", "-drain", "700ms", "-tick", "10ms"}})
+	var conns []client
+	for range 10 {
+		conns = append(conns, p.dial(t))
+		require.Equal(t, "PONG\n", conns[0].ask(t, "PING\n"))
+	}
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	p.logged(t, "shutting down soon")
+	status, body := p.get(t, "/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Equal(t, "draining\n", body)
+	status, body = p.get(t, "/healthz")
+	require.Equal(t, http.StatusOK, status, body)
+	require.Equal(t, "PONG\n", p.dial(t).ask(t, "PING\n"), "it serves")
+
+	p.logged(t, `"server: shutting down"`)
+	status, _ = p.get(t, "/readyz")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	for _, c := range conns {
+		require.Equal(t, "BYE server shutting down\n", c.rest(t))
+	}
+	require.NoError(t, p.wait())
+	_, err := net.Dial("tcp", p.addr(t, "admin"))
+	require.Error(t, err)
+}
+
+func TestTakenAdminAddressEndsTheStart(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	var out strings.Builder
+	require.Equal(t, exitFailure, run(t.Context(), []string{"-addr", "127.0.0.1:0", "-admin", ln.Addr().String()}, &out))
+	require.Contains(t, out.String(), "address already in use")
+	require.NotContains(t, out.String(), "server: listening")
+}
+
+// Readers that stay, or say nothing, don't keep others out, nor cost more than a few
+// descriptors.
+func TestAdminReadersThatStay(t *testing.T) {
+	p := start(t, process{args: []string{"-admin", "127.0.0.1:0"}})
+	var stay []net.Conn
+	for i := range adminConns {
+		c, err := net.Dial("tcp", p.addr(t, "admin"))
+		require.NoError(t, err)
+		defer c.Close()
+		require.NoError(t, c.SetDeadline(time.Now().Add(eternal)))
+		if i%2 == 0 {
+			fmt.Fprint(c, "GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+			line, err := bufio.NewReader(c).ReadString('\n')
+			require.NoError(t, err)
+			require.Contains(t, line, "200 OK")
+		}
+		stay = append(stay, c)
+	}
+	time.Sleep(1100 * time.Millisecond) // until the last of them can be evicted
+	status, _ := p.get(t, "/readyz")
+	require.Equal(t, http.StatusOK, status)
+	_, err := io.Copy(io.Discard, stay[0])
+	require.NoError(t, err, "the first of them has given way")
+}
+
+func TestEndWithARequestThatHangs(t *testing.T) {
+	p := start(t, process{args: []string{"-admin", "127.0.0.1:0"}})
+	c, err := net.Dial("tcp", p.addr(t, "admin"))
+	require.NoError(t, err)
+	defer c.Close()
+	fmt.Fprint(c, "GET /readyz HTTP/1.1\r\n") // and no more
+	time.Sleep(20 * time.Millisecond)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, p.wait())
+}

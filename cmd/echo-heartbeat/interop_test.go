@@ -1,0 +1,98 @@
+//go:build interop
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tool skips the test where a program of systemd's is not there.
+func tool(t *testing.T, name string) {
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skip(err)
+	}
+}
+
+// notifyReload is whether this systemd knows Type=notify-reload, which is as old as 253.
+func notifyReload(t *testing.T) bool {
+	out, err := exec.Command("systemd-analyze", "--version").Output()
+	require.NoError(t, err)
+	var version int
+	_, err = fmt.Sscanf(string(out), "systemd %d", &version)
+	require.NoError(t, err, "%s", out)
+	return version >= 253
+}
+
+// systemd's own check of the units, in which all else but the path of the program is as
+// it is shipped.
+func TestSystemdVerifiesTheUnits(t *testing.T) {
+	tool(t, "systemd-analyze")
+	dir := t.TempDir()
+	var units []string
+	for _, name := range []string{"echo-heartbeat.service", "echo-heartbeat.socket", "echo-heartbeat-admin.socket"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "systemd", name))
+		require.NoError(t, err)
+		unit := strings.ReplaceAll(string(text), "/usr/local/bin/echo-heartbeat", "/bin/true")
+		if !notifyReload(t) {
+			unit = strings.Replace(unit, "\nType=notify-reload\n", "\nType=notify\nExecReload=kill -HUP $MAINPID\n", 1)
+		}
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(unit), 0o600))
+		units = append(units, path)
+	}
+	for _, path := range units {
+		cmd := exec.Command("systemd-analyze", "verify", "--man=no", path)
+		cmd.Env = append(os.Environ(), "SYSTEMD_UNIT_PATH="+dir+":")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		for line := range strings.Lines(string(out)) { // others may have their faults
+			require.NotContains(t, line, "echo-heartbeat", "%s", out)
+		}
+	}
+	out, err := exec.Command("systemd-analyze", "security", "--offline=yes", "--threshold=20", units[0]).CombinedOutput()
+	require.NoError(t, err, "exposed more than 2.0 of 10:\n%s", out)
+}
+
+// systemd's own passing of sockets.
+func TestSystemdSocketActivate(t *testing.T) {
+	tool(t, "systemd-socket-activate")
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := free.Addr().String()
+	free.Close()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	log := new(buffer)
+	cmd := exec.Command("systemd-socket-activate", "-l", addr, "-E", isProgram+"=1", self, "-timeout", "700ms")
+	cmd.Stderr = log
+	require.NoError(t, cmd.Start())
+	defer func() { _ = cmd.Wait() }()
+	defer func() { _ = cmd.Process.Kill() }()
+	p := process{cmd: cmd, log: log}
+	p.logged(t, "Listening on")
+	c := dial(t, addr)
+	require.Equal(t, "PONG\n", c.ask(t, "PING\n"))
+	require.Equal(t, addr, p.addr(t, "server"))
+	require.Equal(t, "BYE idle timeout 700ms\n", c.rest(t))
+	open := dial(t, addr)
+	require.Equal(t, "PONG\n", open.ask(t, "PING\n"))
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.Equal(t, "BYE server shutting down\n", open.rest(t))
+}
+
+// The probe of many a script.
+func TestCurlAdminPages(t *testing.T) {
+	p := start(t, process{args: []string{"-admin", "127.0.0.1:0"}})
+	out, err := exec.Command("curl", "-sS", "--fail", "http://"+p.addr(t, "admin")+"/readyz").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, "ok\n", string(out))
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+)
+
+const (
+	eternal = 20 * time.Second // how long a test waits for what must come
+
+	// isProgram makes the test binary the program, with the race detector where the
+	// tests have it.
+	isProgram = "HEARTWHEEL_TEST_RUNS_MAIN"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(isProgram) != "" {
+		main()
+	}
+	leaktest.Main(m)
+}
+
+// process is the program as a process of its own.
+type process struct {
+	args  []string // besides -addr
+	env   []string
+	files []*os.File // that are passed as systemd passes sockets,
+	names string     // with these names
+
+	cmd   *exec.Cmd
+	log   *buffer
+	ended chan error
+}
+
+// start starts the program and waits until it listens.
+func start(t *testing.T, p process) *process {
+	p.launch(t, append([]string{"-addr", "127.0.0.1:0"}, p.args...))
+	p.logged(t, "server: listening")
+	return &p
+}
+
+// launch starts the program.
+func (p *process) launch(t *testing.T, args []string) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	p.cmd = exec.Command(self, args...)
+	if p.files != nil {
+		p.cmd = exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, self}, args...)...)
+		p.env = append(p.env, fmt.Sprintf("LISTEN_FDS=%d", len(p.files)), "LISTEN_FDNAMES="+p.names)
+		p.cmd.ExtraFiles = p.files
+	}
+	p.cmd.Env = append(os.Environ(), isProgram+"=1", "GORACE=atexit_sleep_ms=0") // not a second at each end
+	p.cmd.Env = append(p.cmd.Env, p.env...)
+	p.log = new(buffer)
+	p.cmd.Stderr = p.log
+	require.NoError(t, p.cmd.Start())
+	p.ended = make(chan error, 1)
+	go func() { p.ended <- p.cmd.Wait(); close(p.ended) }()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		if t.Failed() {
+			t.Logf("%q logged:\n%s", p.args, p.log)
+		}
+	})
+}
+
+// wait waits for its end.
+func (p *process) wait() error {
+	select {
+	case err := <-p.ended:
+		return err
+	case <-time.After(eternal):
+		return errors.New("it does not end")
+	}
+}
+
+// logged waits until something is in the log, and returns its first group.
+func (p *process) logged(t *testing.T, pattern string) (group string) {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	require.Eventually(t, func() bool {
+		m := re.FindStringSubmatch(p.log.String())
+		if len(m) > 1 {
+			group = m[1]
+		}
+		return m != nil
+	}, eternal, time.Millisecond, "%s is not in the log", pattern)
+	return group
+}
+
+// addr returns where something listens.
+func (p *process) addr(t *testing.T, what string) string {
+	t.Helper()
+	return p.logged(t, what+`: listening"(?:,"| )addr(?:=|":")([^" \n]+)`)
+}
+
+// get gets a page.
+func (p *process) get(t *testing.T, path string) (status int, body string) {
+	t.Helper()
+	client := http.Client{Timeout: eternal, Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get("http://" + p.addr(t, "admin") + path)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, string(b)
+}
+
+func (p *process) dial(t *testing.T) client {
+	t.Helper()
+	return dial(t, p.addr(t, "server"))
+}
+
+type client struct{ net.Conn }
+
+func dial(t *testing.T, addr string) client {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	require.NoError(t, c.SetDeadline(time.Now().Add(eternal)))
+	return client{c}
+}
+
+// ask sends a line and returns the next one.
+func (c client) ask(t *testing.T, line string) string {
+	t.Helper()
+	_, err := io.WriteString(c, line)
+	require.NoError(t, err)
+	return c.line(t)
+}
+
+func (c client) line(t *testing.T) string {
+	t.Helper()
+	var line []byte
+	for b := make([]byte, 1); !bytes.HasSuffix(line, []byte("\n")); line = append(line, b[0]) {
+		_, err := io.ReadFull(c, b)
+		require.NoError(t, err, "after %q", line)
+	}
+	return string(line)
+}
+
+// rest returns what comes until the server closes.
+func (c client) rest(t *testing.T) string {
+	t.Helper()
+	b, err := io.ReadAll(c)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// configFile writes a config file.
+func configFile(t *testing.T, text string) (path string) {
+	path = filepath.Join(t.TempDir(), "echo-heartbeat.conf")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// buffer is a log that is read while it is written.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
