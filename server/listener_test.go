@@ -63,7 +63,7 @@ func TestListener(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return r.Stats().Conns == 0 }, eternal, ms)
 	require.EqualValues(t, 20, r.Stats().Closed[keepalive.ReasonIdle])
-	require.EqualValues(t, 1, r.Stats().Closed[keepalive.ReasonFull])
+	require.EqualValues(t, 1, r.Stats().Refused.Full)
 }
 
 func TestUnixListener(t *testing.T) {
