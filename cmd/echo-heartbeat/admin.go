@@ -11,7 +11,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/metrics"
 	"github.com/heartwheel-go/heartwheel/pool"
 	"github.com/heartwheel-go/heartwheel/server"
 )
@@ -31,8 +36,14 @@ const (
 )
 
 // pages are what there is, by path. / lists them.
-func pages(s *server.Server) map[string]http.Handler {
+func pages(s *server.Server) (map[string]http.Handler, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if _, err := metrics.Register(registry, s.Keeper()); err != nil {
+		return nil, err
+	}
 	return map[string]http.Handler{
+		"/metrics": promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		"/healthz": check(func(ctx context.Context) error {
 			err := s.Health(ctx)
 			if errors.Is(err, server.ErrNotRunning) { // not yet, or not any more: no reason to be killed
@@ -41,7 +52,7 @@ func pages(s *server.Server) map[string]http.Handler {
 			return err
 		}),
 		"/readyz": check(func(context.Context) error { return readiness(s) }),
-	}
+	}, nil
 }
 
 // readiness returns why the server is not to get new connections.
@@ -94,12 +105,17 @@ type admin struct {
 
 // newAdmin makes what serves the pages on ln, and takes it over.
 func newAdmin(ln net.Listener, s *server.Server, log *slog.Logger) (*admin, error) {
+	all, err := pages(s)
+	if err != nil {
+		_ = ln.Close()
+		return nil, err
+	}
 	keeper, err := keepalive.New(keepalive.Config{Timeout: adminTimeout, MaxConns: adminConns, Full: pool.EvictIdlest})
 	if err != nil {
 		_ = ln.Close()
 		return nil, err
 	}
-	mux, all := http.NewServeMux(), pages(s)
+	mux := http.NewServeMux()
 	for path, page := range all {
 		mux.Handle("GET "+path, page)
 	}

@@ -18,13 +18,19 @@ func TestAdminPages(t *testing.T) {
 	p := start(t, process{args: []string{"-admin", "127.0.0.1:0"}})
 	status, body := p.get(t, "/")
 	require.Equal(t, http.StatusOK, status)
-	for path := range pages(nil) {
+	for _, path := range []string{"/healthz", "/metrics", "/readyz"} {
 		require.Contains(t, body, fmt.Sprintf(`<a href=%q>`, path))
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
 		status, body := p.get(t, path)
 		require.Equal(t, http.StatusOK, status, body)
 		require.Equal(t, "ok\n", body)
+	}
+	require.Equal(t, "PONG\n", p.dial(t).ask(t, "PING\n"))
+	status, body = p.get(t, "/metrics")
+	require.Equal(t, http.StatusOK, status)
+	for _, line := range []string{"heartwheel_connections 1\n", "heartwheel_timeout_seconds 30\n", "\ngo_goroutines ", "\nprocess_open_fds "} {
+		require.Contains(t, body, line)
 	}
 	status, _ = p.get(t, "/nothing")
 	require.Equal(t, http.StatusNotFound, status)
