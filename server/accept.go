@@ -70,11 +70,9 @@ func newAcceptor(s *Server, client *gnet.Client, loops int) *acceptor {
 func (a *acceptor) run() {
 	pause := minPause
 	for {
-		c, err := a.listener.Accept()
-		switch {
+		switch err := a.accept(); {
 		case err == nil:
 			pause = minPause
-			a.enroll(c)
 		case a.isStopped():
 			return
 		case errors.Is(err, net.ErrClosed): // by somebody else
@@ -88,15 +86,20 @@ func (a *acceptor) run() {
 	}
 }
 
-// enroll gives a connection to an event loop, and waits until that has it: so none is
-// lost when gnet stops.
-func (a *acceptor) enroll(c net.Conn) {
+// accept takes a connection, and waits until an event loop has it: so none is lost when
+// gnet stops.
+func (a *acceptor) accept() error {
+	c, err := a.listener.Accept()
+	if err != nil {
+		return err
+	}
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAlive(false) // as with Addr: the wheel asks for more
 	}
 	if _, err := a.client.Enroll(c); err != nil {
-		a.log.Warn("server: a connection is lost", "error", err)
+		return errors.New("a connection is lost: " + err.Error()) // whatever it is, not the listener's end
 	}
+	return nil
 }
 
 func (a *acceptor) wait(d time.Duration) {

@@ -38,9 +38,9 @@ type Config struct {
 	// Listener, if not nil, is where connections come from instead of Addr: a socket
 	// that somebody else has opened, such as systemd. It must be a *net.TCPListener or
 	// a *net.UnixListener, since gnet needs the sockets themselves. Run and Shutdown
-	// close it. Accepting takes a little longer than with Addr, but does not end where
-	// there are no descriptors, and stops when the goodbyes begin: those that come then
-	// wait for whoever else has the socket.
+	// close it. Each connection takes a few system calls more than with Addr. But where
+	// descriptors run out, accepting pauses and does not end, and it stops when the
+	// goodbyes begin: those that come then wait for whoever else has the socket.
 	Listener net.Listener
 
 	// Timeout is how long a connection may be without a whole line. Zero means

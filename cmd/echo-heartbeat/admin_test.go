@@ -43,6 +43,7 @@ func TestAdminPages(t *testing.T) {
 // Not ready as soon as it is told to end, while it still serves; and the pages are there
 // until the last connection has gone.
 func TestReadinessOverADrain(t *testing.T) {
+	t.Parallel() // it mostly waits
 	p := start(t, process{args: []string{"-admin", "127.0.0.1:0", "-drain-delay", "700ms", "-drain", "700ms", "-tick", "10ms"}})
 	var conns []client
 	for range 10 {
@@ -82,6 +83,7 @@ func TestTakenAdminAddressEndsTheStart(t *testing.T) {
 // Readers that stay, or say nothing, don't keep others out, nor cost more than a few
 // descriptors.
 func TestAdminReadersThatStay(t *testing.T) {
+	t.Parallel() // it mostly waits
 	p := start(t, process{args: []string{"-admin", "127.0.0.1:0"}})
 	var stay []net.Conn
 	for i := range adminConns {
@@ -105,6 +107,7 @@ func TestAdminReadersThatStay(t *testing.T) {
 }
 
 func TestEndWithARequestThatHangs(t *testing.T) {
+	t.Parallel() // it mostly waits
 	p := start(t, process{args: []string{"-admin", "127.0.0.1:0"}})
 	c, err := net.Dial("tcp", p.addr(t, "admin"))
 	require.NoError(t, err)

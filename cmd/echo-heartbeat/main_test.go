@@ -119,6 +119,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 }
 
 func TestAdviceIsLoggedAtTheEnd(t *testing.T) {
+	t.Parallel() // it mostly waits
 	p := start(t, process{args: []string{"-advise", "-dry-run", "-timeout", "200ms", "-tick", "10ms"}})
 	c := p.dial(t)
 	require.Equal(t, "PONG\n", c.ask(t, "PING\n"))

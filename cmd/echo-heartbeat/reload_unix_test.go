@@ -29,6 +29,7 @@ func (p *process) reload(t *testing.T, path, text string) {
 }
 
 func TestReloadChangesOpenConnections(t *testing.T) {
+	t.Parallel() // it mostly waits
 	path := configFile(t, "timeout 1s\nmax-conns 10\n")
 	p := start(t, process{args: []string{"-config", path, "-tick", "10ms", "-drain", "0s"}})
 	open := p.dial(t)
@@ -96,6 +97,7 @@ func TestHangUpWithoutAFile(t *testing.T) {
 
 // While it goes down, nothing is reloaded.
 func TestReloadWhileGoingDown(t *testing.T) {
+	t.Parallel() // it mostly waits
 	path := configFile(t, "drain-delay 1s")
 	p := start(t, process{args: []string{"-config", path}})
 	c := p.dial(t)

@@ -45,6 +45,7 @@ func (m *manager) told(t *testing.T) string {
 }
 
 func TestSystemdIsTold(t *testing.T) {
+	t.Parallel() // it mostly waits
 	m := newManager(t)
 	path := configFile(t, "timeout 1m\n")
 	p := start(t, process{
@@ -94,6 +95,7 @@ func listener(t *testing.T) (file *os.File, addr string) {
 }
 
 func TestSocketsFromSystemd(t *testing.T) {
+	t.Parallel() // it mostly waits
 	main, mainAddr := listener(t)
 	admin, adminAddr := listener(t)
 	early := dial(t, mainAddr) // before there is a program
@@ -126,6 +128,7 @@ func TestSocketsFromSystemd(t *testing.T) {
 
 // A reload finds the address that it has, although no flag says it.
 func TestReloadWithASocketFromSystemd(t *testing.T) {
+	t.Parallel() // it mostly waits
 	main, addr := listener(t)
 	path := configFile(t, "timeout 1m")
 	p := start(t, process{files: []*os.File{main}, args: []string{"-config", path}})
