@@ -145,6 +145,25 @@ func TestListenerEndsWhileConnectionsCome(t *testing.T) {
 	}
 }
 
+// A connection that was accepted before the goodbyes begin gets one, however long the
+// loop takes to have it.
+func TestListenerWaitsForWhatWasAccepted(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	r := startOn(t, listen(t), Config{Loops: 1, Keepalive: keepalive.Config{
+		MaxPerKey: 9,
+		Key:       func(net.Addr) string { close(entered); <-leave; return "" },
+	}})
+	c := r.dial(t)
+	<-entered
+	r.cancel()
+	require.Eventually(t, r.Draining, eternal, ms)
+	time.Sleep(20 * ms) // for what would go wrong
+	require.False(t, r.Keeper().Draining())
+	close(leave)
+	require.Equal(t, "BYE server shutting down\n", rest(t, c))
+	require.NoError(t, <-r.result)
+}
+
 func isTimeout(err error) bool {
 	var ne net.Error
 	return errors.As(err, &ne) && ne.Timeout()

@@ -31,7 +31,7 @@ func (p *process) reload(t *testing.T, path, text string) {
 func TestReloadChangesOpenConnections(t *testing.T) {
 	t.Parallel() // it mostly waits
 	path := configFile(t, "timeout 1s\nmax-conns 10\n")
-	p := start(t, process{args: []string{"-config", path, "-tick", "10ms", "-drain", "0s"}})
+	p := start(t, process{args: []string{"-config", path, "-tick", "10ms", "-drain", "0s", "-loops", "1"}})
 	open := p.dial(t)
 	require.Equal(t, "hello\n", open.ask(t, "hello\n"))
 	begin := time.Now()
@@ -39,6 +39,9 @@ func TestReloadChangesOpenConnections(t *testing.T) {
 	require.Equal(t, "BYE idle timeout 300ms\n", open.rest(t))
 	require.Less(t, time.Since(begin), eternal)
 	p.logged(t, `level=INFO msg=reloaded timeout="1s -> 300ms" first-message="0s -> 200ms" max-conns="10 -> 1" shutdown-timeout="0s -> 2h0m0s" log-level="info -> debug"\n`)
+
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
+	p.logged(t, `msg="reloaded, nothing has changed" config=`+path)
 
 	silent := p.dial(t)
 	require.Equal(t, "ERR too many connections\n", p.dial(t).rest(t))
