@@ -280,7 +280,7 @@ func (s *Server) farewell(ctx context.Context) error {
 	cfg := s.cfg.Load()
 	if cfg.DrainDelay > 0 {
 		s.log.Info("server: shutting down soon", "delay", cfg.DrainDelay, "conns", s.keeper.Len())
-		s.linger(ctx, cfg.DrainDelay)
+		s.goOn(ctx, cfg.DrainDelay)
 	}
 	s.log.Info("server: shutting down", "conns", s.keeper.Len())
 	if s.acceptor != nil {
@@ -289,8 +289,8 @@ func (s *Server) farewell(ctx context.Context) error {
 	return s.keeper.Drain(ctx, cfg.Drain)
 }
 
-// linger goes on as ever for a while, unless ctx is done or gnet stops before.
-func (s *Server) linger(ctx context.Context, d time.Duration) {
+// goOn waits while all goes on as ever, unless ctx is done or gnet stops before.
+func (s *Server) goOn(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():

@@ -39,6 +39,10 @@ const (
 func pages(s *server.Server) (map[string]http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(
+		counter("slow_readers_total", "Connections closed because they did not read their answers.", func() uint64 { return s.Stats().SlowReaders }),
+		counter("long_lines_total", "Connections closed because of a line that was too long.", func() uint64 { return s.Stats().LongLines }),
+	)
 	if _, err := metrics.Register(registry, s.Keeper()); err != nil {
 		return nil, err
 	}
@@ -53,6 +57,12 @@ func pages(s *server.Server) (map[string]http.Handler, error) {
 		}),
 		"/readyz": check(func(context.Context) error { return readiness(s) }),
 	}, nil
+}
+
+// counter is a figure of the server's own.
+func counter(name, help string, f func() uint64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "echo_heartbeat", Name: name, Help: help},
+		func() float64 { return float64(f()) })
 }
 
 // readiness returns why the server is not to get new connections.

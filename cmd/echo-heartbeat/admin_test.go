@@ -29,7 +29,7 @@ func TestAdminPages(t *testing.T) {
 	require.Equal(t, "PONG\n", p.dial(t).ask(t, "PING\n"))
 	status, body = p.get(t, "/metrics")
 	require.Equal(t, http.StatusOK, status)
-	for _, line := range []string{"heartwheel_connections 1\n", "heartwheel_timeout_seconds 30\n", "\ngo_goroutines ", "\nprocess_open_fds "} {
+	for _, line := range []string{"heartwheel_connections 1\n", "heartwheel_timeout_seconds 30\n", "\ngo_goroutines ", "\nprocess_open_fds ", "echo_heartbeat_slow_readers_total 0\n", "echo_heartbeat_long_lines_total 0\n"} {
 		require.Contains(t, body, line)
 	}
 	status, _ = p.get(t, "/nothing")
