@@ -1,0 +1,73 @@
+package heartbeat
+
+import "time"
+
+// Ack says that the server has answered a beat. It returns how long that took since
+// the first beat that had no answer, less the time in which this process did not run;
+// or 0 where there was no beat to answer. ok is false where there are no beats any
+// more, or not yet.
+//
+// Where Options.Answer is AnswerAck, it may also be called for anything else that
+// shows that the server lives.
+func (c *Conn) Ack() (roundTrip time.Duration, ok bool) {
+	x := c.beat.Load()
+	if x == nil {
+		return 0, false
+	}
+	if roundTrip, ok = x.ack(); roundTrip > 0 && x.opts.OnRoundTrip != nil {
+		_ = x.beater.call("OnRoundTrip", func() error { x.opts.OnRoundTrip(c, roundTrip); return nil })
+	}
+	return roundTrip, ok
+}
+
+// RoundTrip returns how long the last answer took, see [Conn.Ack], or 0 where there
+// was none.
+func (c *Conn) RoundTrip() time.Duration {
+	x := c.beat.Load()
+	if x == nil {
+		return 0
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.roundTrip
+}
+
+func (x *beat) ack() (roundTrip time.Duration, ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.why != nil {
+		return 0, false
+	}
+	if x.opts.Answer != AnswerNone {
+		x.live()
+	}
+	if x.sent.IsZero() {
+		return 0, true
+	}
+	x.roundTrip = max(1, x.beater.wheel.Counted(time.Since(x.sent)))
+	x.sent = time.Time{}
+	return x.roundTrip, true
+}
+
+// read is told that something was read.
+func (x *beat) read() {
+	if x.opts.Answer != AnswerRead {
+		return
+	}
+	if x.deadline.Load() == 0 { // no beat waits for it
+		if now := x.beater.wheel.Now(); x.heard.Load() != now {
+			x.heard.Store(now)
+		}
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.live()
+}
+
+// live notes that the server lives. mu must be held.
+func (x *beat) live() {
+	x.excuses = 0
+	x.heard.Store(x.beater.wheel.Now())
+	x.deadline.Store(0)
+}

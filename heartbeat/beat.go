@@ -1,0 +1,207 @@
+package heartbeat
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
+)
+
+// maxExcuses is how many times in a row an answer may be late because bytes of the
+// server's wait to be read: first that is a slow program, and then one that hangs.
+const maxExcuses = 3
+
+// beat is what keeps one connection alive. It has one entry in the wheel:
+//
+//   - The timer's deadline is the next beat. A write touches it.
+//   - Its limit, which no write moves, is the time by which the server must have
+//     answered, or by which it is to be asked since nothing was heard of it for long.
+//
+// Beats count real time, as the server does, and answers the wheel's time, in which
+// stalls are not counted.
+type beat struct {
+	conn   *Conn
+	beater *Beater
+	opts   Options
+	done   chan struct{} // closed when it has ended
+	ended  func()        // called after that
+
+	// timer is an object of its own, since a slot of the wheel may keep it for a
+	// while after the connection is closed.
+	timer *wheel.TimerOf[*beat]
+
+	// patience is after how many ticks a server that was not heard is asked, although
+	// beats are not needed because of what is written all the time.
+	patience uint64
+
+	heard    atomic.Uint64 // the tick on which the server was heard last
+	deadline atomic.Uint64 // the tick by which it must be heard; 0 while no beat is unanswered
+	behind   atomic.Int64  // what the server has counted of a stall, until due sees it
+
+	// mu guards what follows, and that deadline is set. It is not held while a
+	// function of the user runs. The wheel may be called with it.
+	mu        sync.Mutex
+	why       error         // it has ended for, or nil
+	delay     time.Duration // the interval
+	writing   chan struct{} // closed when the beat is written that is being written, or nil
+	sent      time.Time     // when the first unanswered beat was, or zero
+	roundTrip time.Duration // of the last answer
+	excuses   int           // since the server was heard
+}
+
+// limit returns the tick on which due is to be called at the latest. The wheel calls
+// it while it is locked.
+func (x *beat) limit() uint64 {
+	if by := x.deadline.Load(); by != 0 {
+		return by
+	}
+	if x.opts.Answer == AnswerNone {
+		return math.MaxUint64
+	}
+	return x.heard.Load() + x.patience
+}
+
+// due runs on a worker when something is to be decided.
+func (x *beat) due() {
+	send, err := x.decide()
+	if err != nil {
+		x.end(err, true)
+		return
+	}
+	if send {
+		x.send()
+	}
+}
+
+// decide reports whether a beat is to be sent now, or else files the timer again. It
+// returns an error where an answer is missing.
+func (x *beat) decide() (send bool, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := x.beater.wheel.Now()
+	switch late := now >= x.limit(); {
+	case x.why != nil:
+		x.timer.Remove()
+	case late && (x.deadline.Load() != 0 || x.writing != nil):
+		if !x.excused() {
+			return false, &noAnswer{after: x.opts.AckTimeout, written: x.writing == nil}
+		}
+		x.timer.Resume()
+	case x.writing != nil: // the server hears of us when it takes this one
+		x.timer.Touch()
+	case x.conn.writing.Load() > 0:
+		// The same, and a beat could only wait behind it, for as long as a slow peer
+		// takes: that is not the beat's fault.
+		x.heard.Store(now)
+		x.timer.Touch()
+	case late, !x.waits():
+		x.begin()
+		return true, nil
+	}
+	return false, nil
+}
+
+// waits reports whether the time of the next beat has not come yet, and has the timer
+// wait for it. mu must be held.
+func (x *beat) waits() bool {
+	if behind := time.Duration(x.behind.Swap(0)); behind > 0 {
+		_, ok := x.timer.Await(max(1, x.timer.Waits()-behind))
+		return ok
+	}
+	_, ok := x.timer.Resume()
+	return ok
+}
+
+// excused reports whether an answer may yet come, because bytes of the server's wait
+// that this program has not read. mu must be held.
+func (x *beat) excused() bool {
+	if x.excuses == maxExcuses || unread(innermost(x.conn.inner)) == 0 {
+		return false
+	}
+	x.excuses++
+	x.deadline.Store(x.beater.wheel.TickIn(x.opts.AckTimeout))
+	return true
+}
+
+// begin notes that a beat is being written, and files the timer for the next one.
+// mu must be held.
+func (x *beat) begin() {
+	x.writing = make(chan struct{})
+	if x.deadline.Load() == 0 {
+		x.sent = time.Now()
+		x.deadline.Store(x.beater.wheel.TickIn(x.opts.AckTimeout))
+	}
+	x.timer.Touch()
+}
+
+// send sends a beat. While it blocks, due may be called again.
+func (x *beat) send() {
+	err := errors.New("Beat has ended its goroutine")
+	defer func() { x.sentBeat(err) }()
+	err = x.beater.call("Beat", func() error { return x.opts.Beat(x.conn) })
+}
+
+// sentBeat is called when a beat was sent, or could not be.
+func (x *beat) sentBeat(err error) {
+	x.mu.Lock()
+	close(x.writing)
+	x.writing = nil
+	if x.opts.Answer == AnswerNone {
+		x.deadline.Store(0)
+	}
+	x.mu.Unlock()
+	if err != nil {
+		x.end(fmt.Errorf("heartbeat: sending a beat: %w", err), true)
+		return
+	}
+	x.beater.beats.Add(1)
+}
+
+// end ends the beats, and where they have failed also the connection. It reports
+// false where they have ended before.
+func (x *beat) end(why error, failed bool) bool {
+	x.mu.Lock()
+	if x.why != nil {
+		x.mu.Unlock()
+		return false
+	}
+	x.why = why
+	x.mu.Unlock()
+	x.timer.Remove()
+	if failed {
+		x.beater.report(why)
+		x.conn.shut(why)
+	}
+	close(x.done)
+	x.ended()
+	return true
+}
+
+// settle waits until a beat that was being written when the beats were ended has been,
+// and closes the connection where that takes longer than it would have been given.
+func (x *beat) settle() {
+	x.mu.Lock()
+	writing := x.writing
+	x.mu.Unlock()
+	if writing == nil {
+		return
+	}
+	late := time.NewTimer(x.opts.AckTimeout)
+	defer late.Stop()
+	select {
+	case <-writing:
+	case <-late.C:
+		x.conn.shut(&noAnswer{after: x.opts.AckTimeout})
+	}
+}
+
+// err returns why the beats have ended, or nil.
+func (x *beat) err() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.why
+}

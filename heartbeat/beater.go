@@ -1,0 +1,252 @@
+package heartbeat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
+)
+
+// maxBeats bounds the beats that are being written at the same time. It is as good as
+// no bound: one that blocks must not hold up others, and is ended by its own
+// connection's AckTimeout. The wheel only has as many workers as are needed.
+const maxBeats = 1 << 20
+
+const maxTick = time.Hour
+
+// Config is what a Beater can be told. The zero value is useful.
+type Config struct {
+	// Tick is how precise the times are: they are never shorter than they should be,
+	// and at most two ticks longer. Zero means 100ms; it must not be shorter than
+	// 1ms or longer than an hour.
+	Tick time.Duration
+
+	// Stall is the length from which a gap in which this process did not run is a
+	// stall, see wheel.Config. What a stall takes is not counted against the server,
+	// which had no chance to be heard, but it counts in Interval, since the server
+	// has been counting all the while. Zero means a second or ten ticks, whichever is
+	// longer; negative means that there are none.
+	Stall time.Duration
+
+	// Logger gets a line per panic at Error, per stall at Warn, and per connection
+	// whose beats have failed at Debug. Nil means silence.
+	Logger *slog.Logger
+}
+
+// Beater sends the beats of many connections. It has one timing wheel, and neither a
+// goroutine nor a timer per connection: a beat takes a goroutine for as long as it is
+// being written. [New] makes one. The package functions [Start] and [Run] share one
+// that is there as long as there are connections.
+//
+// All methods may be called by several goroutines at the same time, and from the
+// functions in Options.
+type Beater struct {
+	wheel *wheel.WheelOf[*beat]
+	grace time.Duration // time that stands still after a stall
+	log   *slog.Logger
+
+	mu     sync.Mutex // guards closed, and that nothing starts after it
+	closed bool
+
+	beats, unanswered, failed, panics atomic.Uint64
+}
+
+// Stats is what a Beater has done, at one moment.
+type Stats struct {
+	Conns      int    // connections that are kept alive
+	Beats      uint64 // sent
+	Unanswered uint64 // connections closed because of ErrNoAnswer
+	Failed     uint64 // connections closed because a beat could not be sent
+	Panics     uint64 // functions of the user that panicked
+	Wheel      wheel.Stats
+}
+
+// New makes a Beater and starts its wheel. It returns [ErrArgument], wrapped with the
+// value and its limit, where the config asks for something impossible.
+func New(cfg Config) (*Beater, error) {
+	if cfg.Tick > maxTick {
+		return nil, fmt.Errorf("%w: Tick %v, must be at most %v", ErrArgument, cfg.Tick, maxTick)
+	}
+	b := &Beater{log: cfg.Logger}
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	w, err := wheel.NewOf(wheel.Config{
+		Tick:    cfg.Tick,
+		Stall:   cfg.Stall,
+		Workers: maxBeats,
+		OnPanic: b.reportPanic,
+		OnStall: b.stalled,
+	}, func(_ *wheel.TimerOf[*beat], x *beat) { x.due() })
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	w.SetLimit(func(_ *wheel.TimerOf[*beat], x *beat) uint64 { return x.limit() })
+	b.wheel = w
+	if b.grace = cfg.Stall; b.grace == 0 {
+		b.grace = max(time.Second, 10*w.Tick())
+	}
+	return b, nil
+}
+
+// Start begins to send beats on a connection and returns it as a [Conn], which is to
+// be used from now on: what is written to it makes beats unnecessary, and what is
+// read from it can be the answer to one. A conn that is a *Conn already is that.
+//
+// The first beat comes after a random part of the interval, unless something is
+// written before, so that clients which connect together don't beat together.
+// The beats end with Conn.Stop and Conn.Close, with Close of the Beater, and where
+// they fail; see Conn.Done.
+//
+// It returns [ErrArgument], wrapped with the values and their limit, where the
+// options ask for something impossible, conn is nil, or its beats have begun already;
+// and [ErrClosed] after Close.
+func (b *Beater) Start(conn net.Conn, opts Options) (*Conn, error) {
+	return b.start(conn, opts, func() {})
+}
+
+// Run is Start and waits until the beats end. It returns ctx.Err() when ctx is done,
+// after which the connection is still open and no beat is being written to it; nil is
+// never returned. Otherwise it returns what [Conn.Err] does, and fails as Start does.
+//
+// Reading and writing go on elsewhere. Where they are to be noticed, conn must come
+// from [Wrap], and they must use what that has returned.
+func (b *Beater) Run(ctx context.Context, conn net.Conn, opts Options) error {
+	return run(ctx, conn, opts, b.Start)
+}
+
+func run(ctx context.Context, conn net.Conn, opts Options, start func(net.Conn, Options) (*Conn, error)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c, err := start(conn, opts)
+	if err != nil {
+		return err
+	}
+	x := c.beat.Load()
+	select {
+	case <-ctx.Done():
+		if x.end(ctx.Err(), false) {
+			x.settle()
+		}
+	case <-x.done:
+	}
+	<-x.done
+	return x.err()
+}
+
+// start is Start. ended is called once when the beats have ended, unless there is an
+// error.
+func (b *Beater) start(conn net.Conn, opts Options, ended func()) (*Conn, error) {
+	if conn == nil {
+		return nil, fmt.Errorf("%w: conn is nil", ErrArgument)
+	}
+	opts, delay, err := opts.withDefaults(b.wheel.Tick())
+	if err != nil {
+		return nil, err
+	}
+	c := Wrap(conn)
+	x := &beat{
+		conn:     c,
+		beater:   b,
+		opts:     opts,
+		timer:    new(wheel.TimerOf[*beat]),
+		done:     make(chan struct{}),
+		ended:    ended,
+		patience: uint64(opts.Timeout/b.wheel.Tick()) + 1,
+		delay:    delay,
+	}
+	x.heard.Store(b.wheel.Now())
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, ErrClosed
+	}
+	if before := c.beat.Load(); before != nil && before.err() == nil || !c.beat.CompareAndSwap(before, x) {
+		return nil, fmt.Errorf("%w: the beats of this connection have begun already", ErrArgument)
+	}
+	if err := b.wheel.Start(x.timer, x, 1+rand.N(delay)); err != nil {
+		c.beat.Store(nil)
+		return nil, fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	x.timer.Retime(delay)
+	return c, nil
+}
+
+// Stats returns the Beater's figures.
+func (b *Beater) Stats() Stats {
+	return Stats{
+		Conns:      b.wheel.Len(),
+		Beats:      b.beats.Load(),
+		Unanswered: b.unanswered.Load(),
+		Failed:     b.failed.Load(),
+		Panics:     b.panics.Load(),
+		Wheel:      b.wheel.Stats(),
+	}
+}
+
+// Close ends the beats of all connections, which stay open. Beats that are being
+// written then are not waited for. Closing again does nothing. It returns nil, always.
+func (b *Beater) Close() error {
+	b.mu.Lock()
+	first := !b.closed
+	b.closed = true
+	b.mu.Unlock()
+	if first {
+		for _, t := range b.wheel.All() {
+			if x, ok := t.Value(); ok {
+				x.end(ErrClosed, false)
+			}
+		}
+		b.wheel.Stop()
+	}
+	return nil
+}
+
+// stalled is told that this process did not run for a while. The wheel counts that in
+// nobody's time, nor the grace after it, but the servers do.
+func (b *Beater) stalled(lost time.Duration) {
+	b.log.Warn("heartbeat: this process did not run", "for", lost, "conns", b.wheel.Len())
+	for _, t := range b.wheel.All() {
+		if x, ok := t.Value(); ok {
+			x.behind.Store(int64(lost + b.grace))
+			t.HandOver()
+		}
+	}
+}
+
+// call runs a function of the user and returns what it returns. If it panics, or ends
+// its goroutine, that harms nobody else.
+func (b *Beater) call(name string, f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			b.reportPanic(fmt.Sprintf("%s: %v", name, v), debug.Stack())
+			err = fmt.Errorf("%s panicked: %v", name, v)
+		}
+	}()
+	return f()
+}
+
+func (b *Beater) reportPanic(value any, stack []byte) {
+	b.panics.Add(1)
+	b.log.Error("heartbeat: callback panicked", "panic", value, "stack", string(stack))
+}
+
+// report says in the log how the beats of a connection have failed, and counts it.
+func (b *Beater) report(err error) {
+	if errors.Is(err, ErrNoAnswer) {
+		b.unanswered.Add(1)
+	} else {
+		b.failed.Add(1)
+	}
+	b.log.Debug("heartbeat: closed a connection", "error", err)
+}

@@ -1,0 +1,238 @@
+package heartbeat
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Conn is a connection with beats. It behaves like the one inside; what is written to
+// it makes the next beat unnecessary, and where Options.Answer says so, what is read
+// from it is an answer. After the beats have failed, Read and Write return why, such
+// as ErrNoAnswer, and Close returns nil.
+//
+// It has no ReadFrom and WriteTo, so that what io.Copy moves is seen as it moves; so
+// there is no splice and no sendfile.
+//
+// [Start], [Beater.Start] and [Wrap] make one. All methods may be called by several
+// goroutines at the same time.
+type Conn struct {
+	inner   net.Conn
+	beat    atomic.Pointer[beat]  // the last one, or nil
+	writing atomic.Int32          // calls of Write that are running
+	broken  atomic.Pointer[error] // why the beats have closed it, or nil
+}
+
+var _ net.Conn = (*Conn)(nil)
+
+// Wrap returns a connection that behaves like conn, and can have beats later: what
+// [Run] needs in order to see what others read and write. A *Conn is returned as it
+// is. conn must not be nil.
+func Wrap(conn net.Conn) *Conn {
+	if c, ok := conn.(*Conn); ok {
+		return c
+	}
+	return &Conn{inner: conn}
+}
+
+// Done returns a channel that is closed when the beats have ended. It is nil before
+// they begin.
+func (c *Conn) Done() <-chan struct{} {
+	if x := c.beat.Load(); x != nil {
+		return x.done
+	}
+	return nil
+}
+
+// Err returns why the beats have ended: [ErrNoAnswer] or what Beat has returned, both
+// wrapped, after which the connection is closed; net.ErrClosed, wrapped, after Close;
+// [ErrStopped] after Stop; [ErrClosed] after Close of the Beater; or what Run has
+// returned. It is nil before that.
+func (c *Conn) Err() error {
+	if x := c.beat.Load(); x != nil {
+		return x.err()
+	}
+	return nil
+}
+
+// Interval returns the interval that is in force for this connection, or 0 before its
+// beats begin.
+func (c *Conn) Interval() time.Duration {
+	x := c.beat.Load()
+	if x == nil {
+		return 0
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.delay
+}
+
+// TooMany says that the server finds the beats too many: the interval is doubled, up
+// to three quarters of Options.Timeout. It returns the interval that is in force,
+// which is to be the Interval of the next connection, too: most servers that say so
+// close this one.
+func (c *Conn) TooMany() (interval time.Duration) {
+	x := c.beat.Load()
+	if x == nil {
+		return 0
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.delay = min(2*x.delay, x.opts.mostInterval())
+	x.timer.SetDelay(x.delay)
+	return x.delay
+}
+
+// Touch says that something was written to the server past this Conn.
+func (c *Conn) Touch() {
+	if x := c.beat.Load(); x != nil {
+		x.timer.Touch()
+	}
+}
+
+// Stop ends the beats. The connection stays open. A beat that is being written at the
+// moment is not waited for. Stopping again does nothing.
+func (c *Conn) Stop() {
+	if x := c.beat.Load(); x != nil {
+		x.end(ErrStopped, false)
+	}
+}
+
+// NetConn returns the connection inside.
+func (c *Conn) NetConn() net.Conn { return c.inner }
+
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.inner.Read(p)
+	if n > 0 {
+		if x := c.beat.Load(); x != nil {
+			x.read()
+		}
+	}
+	if err != nil {
+		err = c.fail("read", err)
+	}
+	return n, err
+}
+
+func (c *Conn) Write(p []byte) (int, error) {
+	n, err := c.write(p)
+	if n > 0 {
+		c.Touch()
+	}
+	if err != nil {
+		err = c.fail("write", err)
+	}
+	return n, err
+}
+
+func (c *Conn) write(p []byte) (int, error) {
+	c.writing.Add(1)
+	defer c.writing.Add(-1) // also where it panics
+	return c.inner.Write(p)
+}
+
+// fail returns what the user gets to see of an error.
+func (c *Conn) fail(op string, err error) error {
+	why := c.broken.Load()
+	if why == nil {
+		return err
+	}
+	e := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: *why}
+	if e.Source != nil { // some have none after Close
+		e.Net = e.Source.Network()
+	}
+	return e
+}
+
+// Close ends the beats and closes the connection.
+func (c *Conn) Close() error {
+	if x := c.beat.Load(); x != nil {
+		x.end(errConnClosed, false)
+	}
+	err := c.inner.Close()
+	if c.broken.Load() != nil {
+		return nil // it had been closed
+	}
+	return err
+}
+
+// shut closes the connection because its beats have failed. It passes layers such as
+// TLS, which would try to say goodbye.
+func (c *Conn) shut(why error) {
+	c.broken.CompareAndSwap(nil, &why)
+	_ = innermost(c.inner).Close()
+}
+
+// maxLayers bounds how many connections may be inside of each other.
+const maxLayers = 8
+
+// innermost returns the connection inside of all layers.
+func innermost(c net.Conn) net.Conn {
+	for range maxLayers {
+		layer, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		inner := layer.NetConn()
+		if inner == nil {
+			break
+		}
+		c = inner
+	}
+	return c
+}
+
+// LocalAddr returns that of the connection inside.
+func (c *Conn) LocalAddr() net.Addr { return c.inner.LocalAddr() }
+
+// RemoteAddr returns that of the connection inside.
+func (c *Conn) RemoteAddr() net.Addr { return c.inner.RemoteAddr() }
+
+// SetDeadline is that of the connection inside. What it says of writing holds for
+// beats, too.
+func (c *Conn) SetDeadline(t time.Time) error { return c.inner.SetDeadline(t) }
+
+// SetReadDeadline is that of the connection inside.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.inner.SetReadDeadline(t) }
+
+// SetWriteDeadline is that of the connection inside. It holds for beats, too: one that
+// is left behind from an earlier write makes the next beat fail.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.inner.SetWriteDeadline(t) }
+
+// CloseRead is that of the connection inside, or returns errors.ErrUnsupported.
+func (c *Conn) CloseRead() error {
+	if half, ok := c.inner.(interface{ CloseRead() error }); ok {
+		return half.CloseRead()
+	}
+	return errors.ErrUnsupported
+}
+
+// CloseWrite is that of the connection inside, or returns errors.ErrUnsupported. It
+// ends the beats, which could not be written any more.
+func (c *Conn) CloseWrite() error {
+	half, ok := c.inner.(interface{ CloseWrite() error })
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	c.Stop()
+	return half.CloseWrite()
+}
+
+// SyscallConn is that of the connection inside, or returns errors.ErrUnsupported.
+func (c *Conn) SyscallConn() (syscall.RawConn, error) {
+	socket, ok := c.inner.(syscall.Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	return rawConn{raw}, nil
+}
+
+// rawConn hides what package os knows of a net.Conn's socket. It would send a file
+// past Write.
+type rawConn struct{ syscall.RawConn }
