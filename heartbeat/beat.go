@@ -48,6 +48,7 @@ type beat struct {
 	why       error         // it has ended for, or nil
 	delay     time.Duration // the interval
 	writing   chan struct{} // closed when the beat is written that is being written, or nil
+	grace     bool          // that beat comes in the grace after a stall
 	sent      time.Time     // when the first unanswered beat was, or zero
 	roundTrip time.Duration // of the last answer
 	excuses   int           // since the server was heard
@@ -98,21 +99,25 @@ func (x *beat) decide() (send bool, err error) {
 		// takes: that is not the beat's fault.
 		x.heard.Store(now)
 		x.timer.Touch()
-	case late, !x.waits():
-		x.begin()
-		return true, nil
+	default:
+		behind := time.Duration(x.behind.Swap(0))
+		if late || !x.waits(behind) {
+			x.begin(behind > 0)
+			return true, nil
+		}
 	}
 	return false, nil
 }
 
 // waits reports whether the time of the next beat has not come yet, and has the timer
-// wait for it. mu must be held.
-func (x *beat) waits() bool {
-	if behind := time.Duration(x.behind.Swap(0)); behind > 0 {
-		_, ok := x.timer.Await(max(1, x.timer.Waits()-behind))
-		return ok
+// wait for it. behind is what the server has counted of a stall and the grace after it.
+// mu must be held.
+func (x *beat) waits(behind time.Duration) (ok bool) {
+	if behind > 0 {
+		_, ok = x.timer.Await(max(1, x.timer.Waits()-behind))
+	} else {
+		_, ok = x.timer.Resume()
 	}
-	_, ok := x.timer.Resume()
 	return ok
 }
 
@@ -127,15 +132,16 @@ func (x *beat) excused() bool {
 	return true
 }
 
-// begin notes that a beat is being written, and files the timer for the next one.
-// mu must be held.
-func (x *beat) begin() {
+// begin notes that a beat is being written, and files the timer for the next one. grace
+// says that this is because of a stall. mu must be held.
+func (x *beat) begin(grace bool) {
 	x.writing = make(chan struct{})
 	if x.deadline.Load() == 0 {
 		x.sent = time.Now()
 		x.deadline.Store(x.beater.wheel.TickIn(x.opts.AckTimeout))
 	}
 	x.timer.Touch()
+	x.grace = grace
 }
 
 // send sends a beat. While it blocks, due may be called again.
@@ -152,6 +158,9 @@ func (x *beat) sentBeat(err error) {
 	x.writing = nil
 	if x.opts.Answer == AnswerNone {
 		x.deadline.Store(0)
+	}
+	if x.grace { // the wheel's time stands still, but the server's doesn't
+		x.timer.Move(max(1, x.delay-x.beater.grace))
 	}
 	x.mu.Unlock()
 	if err != nil {

@@ -72,8 +72,9 @@ func pong(line string) string { return strings.Replace(line, "PING", "PONG", 1) 
 func pipe(t testing.TB, answer func(line string) string) (net.Conn, *server) {
 	a, b := net.Pipe()
 	s := &server{Conn: b, answer: answer}
-	go s.run()
-	t.Cleanup(func() { a.Close(); b.Close() })
+	ended := make(chan struct{})
+	go func() { s.run(); close(ended) }()
+	t.Cleanup(func() { a.Close(); b.Close(); <-ended })
 	return a, s
 }
 
