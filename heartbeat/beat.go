@@ -15,6 +15,8 @@ import (
 // server's wait to be read: first that is a slow program, and then one that hangs.
 const maxExcuses = 3
 
+var errGoexit = errors.New("the function Beat has ended its goroutine")
+
 // beat is what keeps one connection alive. It has one entry in the wheel:
 //
 //   - The timer's deadline is the next beat. A write touches it.
@@ -83,15 +85,19 @@ func (x *beat) due() {
 func (x *beat) decide() (send bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	now := x.beater.wheel.Now()
-	switch late := now >= x.limit(); {
-	case x.why != nil:
+	if x.why != nil {
 		x.timer.Remove()
-	case late && (x.deadline.Load() != 0 || x.writing != nil):
+		return false, nil
+	}
+	now := x.beater.wheel.Now()
+	late := now >= x.limit()
+	if late && (x.deadline.Load() != 0 || x.writing != nil) {
 		if !x.excused() {
 			return false, &noAnswer{after: x.opts.AckTimeout, written: x.writing == nil}
 		}
-		x.timer.Resume()
+		late = false
+	}
+	switch {
 	case x.writing != nil: // the server hears of us when it takes this one
 		x.timer.Touch()
 	case x.conn.writing.Load() > 0:
@@ -146,7 +152,7 @@ func (x *beat) begin(grace bool) {
 
 // send sends a beat. While it blocks, due may be called again.
 func (x *beat) send() {
-	err := errors.New("Beat has ended its goroutine")
+	err := errGoexit
 	defer func() { x.sentBeat(err) }()
 	err = x.beater.call("Beat", func() error { return x.opts.Beat(x.conn) })
 }
@@ -161,6 +167,9 @@ func (x *beat) sentBeat(err error) {
 	}
 	if x.grace { // the wheel's time stands still, but the server's doesn't
 		x.timer.Move(max(1, x.delay-x.beater.grace))
+	}
+	if x.behind.Load() > 0 { // the stall came while it was being written
+		x.timer.HandOver()
 	}
 	x.mu.Unlock()
 	if err != nil {

@@ -30,9 +30,9 @@ func newBeater(t testing.TB, cfg Config) *Beater {
 	return b
 }
 
-// server is the other end of a pipe: it notes when which line came, and answers what
+// peer is the other end of a pipe: it notes when which line came, and answers what
 // answer says, if that is not nil.
-type server struct {
+type peer struct {
 	net.Conn
 	answer func(line string) string
 
@@ -41,7 +41,7 @@ type server struct {
 	at    []time.Time
 }
 
-func (s *server) run() {
+func (s *peer) run() {
 	for lines := bufio.NewScanner(s.Conn); lines.Scan(); {
 		s.mu.Lock()
 		s.lines, s.at = append(s.lines, lines.Text()), append(s.at, time.Now())
@@ -55,7 +55,7 @@ func (s *server) run() {
 }
 
 // heard returns when a line came, each time.
-func (s *server) heard(line string) (at []time.Time) {
+func (s *peer) heard(line string) (at []time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, l := range s.lines {
@@ -68,10 +68,10 @@ func (s *server) heard(line string) (at []time.Time) {
 
 func pong(line string) string { return strings.Replace(line, "PING", "PONG", 1) + "\n" }
 
-// pipe returns the client's end of a pipe, and a server that reads the other end.
-func pipe(t testing.TB, answer func(line string) string) (net.Conn, *server) {
+// pipe returns the client's end of a pipe, and a peer that reads the other end.
+func pipe(t testing.TB, answer func(line string) string) (net.Conn, *peer) {
 	a, b := net.Pipe()
-	s := &server{Conn: b, answer: answer}
+	s := &peer{Conn: b, answer: answer}
 	ended := make(chan struct{})
 	go func() { s.run(); close(ended) }()
 	t.Cleanup(func() { a.Close(); b.Close(); <-ended })
@@ -79,7 +79,7 @@ func pipe(t testing.TB, answer func(line string) string) (net.Conn, *server) {
 }
 
 // start begins beats on a pipe.
-func start(t testing.TB, b *Beater, opts Options, answer func(line string) string) (*Conn, *server) {
+func start(t testing.TB, b *Beater, opts Options, answer func(line string) string) (*Conn, *peer) {
 	conn, s := pipe(t, answer)
 	if opts.Message == nil && opts.Beat == nil {
 		opts.Message = []byte("PING\n")
@@ -249,14 +249,15 @@ func TestTooManyDoublesTheInterval(t *testing.T) {
 		b := newBeater(t, Config{})
 		c, s := start(t, b, Options{Timeout: time.Minute, Interval: 10 * time.Second}, nil)
 		time.Sleep(time.Minute)
-		for _, want := range []time.Duration{20, 40, 45, 45} {
-			require.Equal(t, want*time.Second, c.TooMany())
-			require.Equal(t, want*time.Second, c.Interval())
+		for _, seconds := range []int{20, 40, 45, 45} {
+			want := time.Duration(seconds) * time.Second
+			require.Equal(t, want, c.TooMany())
+			require.Equal(t, want, c.Interval())
 			before, begin := len(s.heard("PING")), time.Now()
 			time.Sleep(10 * time.Minute)
 			for _, gap := range gaps(begin, s.heard("PING")[before:]) {
-				require.GreaterOrEqual(t, gap, want*time.Second)
-				require.LessOrEqual(t, gap, want*time.Second+2*tick, "the server closes after a minute")
+				require.GreaterOrEqual(t, gap, want)
+				require.LessOrEqual(t, gap, want+2*tick, "the server closes after a minute")
 			}
 		}
 
@@ -382,7 +383,7 @@ func TestCloseWhileABeatIsWritten(t *testing.T) {
 		b := newBeater(t, Config{})
 		here, there := net.Pipe()
 		defer there.Close()
-		c, err := b.Start(here, Options{Timeout: 30 * time.Second, Message: []byte("PING\n"), Answer: AnswerRead})
+		c, err := b.Start(here, Options{Timeout: 30 * time.Second, Message: []byte("PING\n")})
 		require.NoError(t, err)
 		time.Sleep(11 * time.Second) // it blocks
 		require.NoError(t, c.Close())

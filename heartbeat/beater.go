@@ -50,6 +50,7 @@ type Config struct {
 // functions in Options.
 type Beater struct {
 	wheel *wheel.WheelOf[*beat]
+	made  chan struct{} // closed when New is done; the wheel runs before that
 	grace time.Duration // time that stands still after a stall
 	log   *slog.Logger
 
@@ -75,7 +76,7 @@ func New(cfg Config) (*Beater, error) {
 	if cfg.Tick > maxTick {
 		return nil, fmt.Errorf("%w: Tick %v, must be at most %v", ErrArgument, cfg.Tick, maxTick)
 	}
-	b := &Beater{log: cfg.Logger}
+	b := &Beater{log: cfg.Logger, made: make(chan struct{})}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -94,6 +95,7 @@ func New(cfg Config) (*Beater, error) {
 	if b.grace = cfg.Stall; b.grace == 0 {
 		b.grace = max(time.Second, 10*w.Tick())
 	}
+	close(b.made)
 	return b, nil
 }
 
@@ -215,6 +217,7 @@ func (b *Beater) Close() error {
 // stalled is told that this process did not run for a while. The wheel counts that in
 // nobody's time, nor the grace after it, but the servers do.
 func (b *Beater) stalled(lost time.Duration) {
+	<-b.made
 	b.log.Warn("heartbeat: this process did not run", "for", lost, "conns", b.wheel.Len())
 	for _, t := range b.wheel.All() {
 		if x, ok := t.Value(); ok {
