@@ -507,6 +507,7 @@ type sink struct {
 }
 
 func (s *sink) Write(p []byte) (int, error) { s.writes.Add(1); return len(p), nil }
+func (s *sink) Read(p []byte) (int, error)  { return len(p), nil }
 func (s *sink) Close() error                { return nil }
 
 func TestTenThousandConnectionsNeedNoGoroutines(t *testing.T) {

@@ -73,7 +73,7 @@ func TestTheServerKeepsWhoBeats(t *testing.T) {
 		reader(c)
 		conns = append(conns, c)
 	}
-	time.Sleep(5 * timeout)
+	time.Sleep(4 * timeout)
 	for _, c := range conns {
 		require.NoError(t, c.Err())
 		if c.beat.Load().opts.Answer != AnswerNone {
@@ -205,7 +205,7 @@ func TestTLS(t *testing.T) {
 			below.Ack()
 		}
 	}()
-	time.Sleep(4 * timeout)
+	time.Sleep(3 * timeout)
 	require.NoError(t, above.Err())
 	require.NoError(t, below.Err())
 	require.Positive(t, above.RoundTrip())
