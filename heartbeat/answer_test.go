@@ -52,6 +52,26 @@ func TestNoAnswerClosesTheConnection(t *testing.T) {
 	}
 }
 
+// A write comes between the decision that a beat is due, and the beat.
+func TestAWriteDoesNotPutOffTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBeater(t, Config{})
+		c, _ := start(t, b, Options{Interval: 10 * time.Second, Answer: AnswerAck, AckTimeout: time.Second}, nil)
+		c.Touch()
+		time.Sleep(5 * time.Second)
+		x := c.beat.Load()
+		x.mu.Lock()
+		c.Touch()
+		x.begin(false)
+		x.mu.Unlock()
+		x.send()
+		begin := time.Now()
+		<-c.Done()
+		require.LessOrEqual(t, time.Since(begin), time.Second+2*tick)
+		require.ErrorIs(t, c.Err(), ErrNoAnswer)
+	})
+}
+
 func TestAnswersInTimeKeepTheConnection(t *testing.T) {
 	for _, answer := range []Answer{AnswerRead, AnswerAck} {
 		t.Run("answer="+answer.String(), func(t *testing.T) {

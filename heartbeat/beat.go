@@ -147,6 +147,7 @@ func (x *beat) begin(grace bool) {
 		x.deadline.Store(x.beater.wheel.TickIn(x.opts.AckTimeout))
 	}
 	x.timer.Touch()
+	x.timer.Resume() // where a write was first, the wheel has yet to see the deadline
 	x.grace = grace
 }
 
@@ -192,7 +193,7 @@ func (x *beat) end(why error, failed bool) bool {
 	x.timer.Remove()
 	if failed {
 		x.beater.report(why)
-		x.conn.shut(why)
+		_ = x.beater.call("Close", func() error { x.conn.shut(why); return nil })
 	}
 	close(x.done)
 	x.ended()

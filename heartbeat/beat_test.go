@@ -547,8 +547,8 @@ func TestImpossibleArguments(t *testing.T) {
 		{Options{Timeout: time.Minute}, "neither Message nor Beat"},
 		{Options{Timeout: time.Minute, Message: ping, Beat: func(net.Conn) error { return nil }}, `Message "PING\n" and Beat, must be one of them`},
 		{Options{Message: ping}, "Timeout 0s (Interval 0s), must be at least 10 ticks of 100ms"},
-		{Options{Message: ping, Timeout: -1}, "Timeout -1ns, must be 0 to 876000h0m0s"},
-		{Options{Message: ping, Timeout: 1 << 62}, "must be 0 to 876000h0m0s"},
+		{Options{Message: ping, Timeout: -1}, "Timeout -1ns, must be 0 to 87600h0m0s"},
+		{Options{Message: ping, Timeout: 1 << 62}, "must be 0 to 87600h0m0s"},
 		{Options{Message: ping, Interval: -1}, "Interval -1ns, must be 0 to"},
 		{Options{Message: ping, Interval: 1 << 62}, "Interval 1281023h53m38.427387904s, must be 0 to"},
 		{Options{Message: ping, Timeout: 999 * ms}, "Timeout 999ms (Interval 0s), must be at least 10 ticks of 100ms"},
@@ -570,6 +570,8 @@ func TestImpossibleArguments(t *testing.T) {
 	}
 	require.Nil(t, shared.beater)
 	_, err := b.Start(nil, Options{Timeout: time.Minute, Message: ping})
+	require.ErrorContains(t, err, "conn is nil")
+	_, err = b.Start(Wrap(nil), Options{Timeout: time.Minute, Message: ping})
 	require.ErrorContains(t, err, "conn is nil")
 	for want, cfg := range map[string]Config{
 		"Tick 999µs, must be at least 1ms":     {Tick: 999 * time.Microsecond},

@@ -148,7 +148,7 @@ func run(ctx context.Context, conn net.Conn, opts Options, start func(net.Conn, 
 // start is Start. ended is called once when the beats have ended, unless there is an
 // error.
 func (b *Beater) start(conn net.Conn, opts Options, ended func()) (*Conn, error) {
-	if conn == nil {
+	if conn == nil || Wrap(conn).inner == nil {
 		return nil, fmt.Errorf("%w: conn is nil", ErrArgument)
 	}
 	opts, delay, err := opts.withDefaults(b.wheel.Tick())

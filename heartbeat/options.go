@@ -9,7 +9,7 @@ import (
 )
 
 // longest bounds durations, so that sums and products of them can't overflow.
-const longest = 100 * 365 * 24 * time.Hour
+const longest = 10 * 365 * 24 * time.Hour
 
 // leastTicks is how many ticks a server's timeout must have at least: an interval is
 // up to two ticks longer than it says, and there must be room for a beat to arrive.
@@ -70,7 +70,8 @@ type Options struct {
 	Answer Answer
 
 	// AckTimeout is how long an answer may take, from the moment at which the beat is
-	// begun to be written. Then the connection is closed, see ErrNoAnswer. It must be
+	// begun to be written; so what you have written before, and the network still has
+	// to carry, is in it. Then the connection is closed, see ErrNoAnswer. It must be
 	// at least a tick and at most Interval. Zero means Interval. Without answers it
 	// must be zero, and a beat may take Timeout to be written.
 	AckTimeout time.Duration

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -42,8 +43,8 @@ type Backoff struct {
 // a session which is reading ends. The context that session gets ends with it.
 //
 // It gives up where trying again is pointless, and returns that error as it is: where
-// something in the chain of the error has a method Retryable() bool, such as
-// keepalive.Reason, that says so, or where it is wrapped by backoff.Permanent of
+// anything in its chain has a method Retryable() bool that says false, as some of
+// keepalive.Reason do, or where it is wrapped by backoff.Permanent of
 // github.com/cenkalti/backoff/v5. A backoff.RetryAfter lengthens the wait. When ctx is
 // done, it returns an error that wraps ctx.Err() and what dial or session has
 // returned last; and [ErrArgument], wrapped with the values and their limit, where the
@@ -103,14 +104,24 @@ func connect(ctx context.Context,
 	return time.Since(begin), err
 }
 
-// retryable reports whether another connection may help.
+// retryable reports whether another connection may help: not where anything in an error
+// says that it does not.
 func retryable(err error) bool {
-	var permanent *backoff.PermanentError
-	if errors.As(err, &permanent) {
+	switch e := err.(type) { //nolint:errorlint // this is the walk through the chain
+	case *backoff.PermanentError:
 		return false
+	case interface{ Retryable() bool }:
+		if !e.Retryable() {
+			return false
+		}
 	}
-	var knows interface{ Retryable() bool }
-	return !errors.As(err, &knows) || knows.Retryable()
+	switch e := err.(type) { //nolint:errorlint // the same
+	case interface{ Unwrap() error }:
+		return retryable(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !retryable(err) })
+	}
+	return true
 }
 
 // wait waits, unless ctx is done before.

@@ -136,6 +136,8 @@ func TestReconnectGivesUpWhereItIsPointless(t *testing.T) {
 		{fmt.Errorf("reading: %w", keepalive.ReasonTooSlow), false},
 		{&net.OpError{Op: "read", Err: keepalive.ReasonFirstMessage}, false},
 		{errors.Join(errOh, keepalive.ReasonTooMany), false},
+		{errors.Join(ErrNoAnswer, errOh), true},
+		{fmt.Errorf("%w, because of %w", ErrNoAnswer, keepalive.ReasonTooMany), false},
 		{backoff.Permanent(errOh), false},
 		{fmt.Errorf("dialing: %w", backoff.Permanent(errOh)), false},
 		{backoff.RetryAfter(10), true},
@@ -279,7 +281,7 @@ func TestImpossibleBackoffs(t *testing.T) {
 	var p pipes
 	session := func(context.Context, net.Conn) error { return nil }
 	for want, b := range map[string]Backoff{
-		"First -1ns, must be 0 to 876000h0m0s":    {First: -1},
+		"First -1ns, must be 0 to 87600h0m0s":     {First: -1},
 		"Max -1s, must be 0 to":                   {Max: -time.Second},
 		"Steady -1s, must be 0 to":                {Steady: -time.Second},
 		"Max 1281023h53m38.427387904s, must be 0": {Max: 1 << 62},
