@@ -8,7 +8,7 @@ import "time"
 // more, or not yet.
 //
 // Where Options.Answer is AnswerAck, it may also be called for anything else that
-// shows that the server lives.
+// shows that the server lives; what it returns is then how long that took to come.
 func (c *Conn) Ack() (roundTrip time.Duration, ok bool) {
 	x := c.beat.Load()
 	if x == nil {

@@ -2,12 +2,10 @@ package heartbeat
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,16 +56,6 @@ type Beater struct {
 	closed bool
 
 	beats, unanswered, failed, panics atomic.Uint64
-}
-
-// Stats is what a Beater has done, at one moment.
-type Stats struct {
-	Conns      int    // connections that are kept alive
-	Beats      uint64 // sent
-	Unanswered uint64 // connections closed because of ErrNoAnswer
-	Failed     uint64 // connections closed because a beat could not be sent
-	Panics     uint64 // functions of the user that panicked
-	Wheel      wheel.Stats
 }
 
 // New makes a Beater and starts its wheel. It returns [ErrArgument], wrapped with the
@@ -184,18 +172,6 @@ func (b *Beater) start(conn net.Conn, opts Options, ended func()) (*Conn, error)
 	return c, nil
 }
 
-// Stats returns the Beater's figures.
-func (b *Beater) Stats() Stats {
-	return Stats{
-		Conns:      b.wheel.Len(),
-		Beats:      b.beats.Load(),
-		Unanswered: b.unanswered.Load(),
-		Failed:     b.failed.Load(),
-		Panics:     b.panics.Load(),
-		Wheel:      b.wheel.Stats(),
-	}
-}
-
 // Close ends the beats of all connections, which stay open. Beats that are being
 // written then are not waited for. Closing again does nothing. It returns nil, always.
 func (b *Beater) Close() error {
@@ -225,31 +201,4 @@ func (b *Beater) stalled(lost time.Duration) {
 			t.HandOver()
 		}
 	}
-}
-
-// call runs a function of the user and returns what it returns. If it panics, or ends
-// its goroutine, that harms nobody else.
-func (b *Beater) call(name string, f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			b.reportPanic(fmt.Sprintf("%s: %v", name, v), debug.Stack())
-			err = fmt.Errorf("%s panicked: %v", name, v)
-		}
-	}()
-	return f()
-}
-
-func (b *Beater) reportPanic(value any, stack []byte) {
-	b.panics.Add(1)
-	b.log.Error("heartbeat: callback panicked", "panic", value, "stack", string(stack))
-}
-
-// report says in the log how the beats of a connection have failed, and counts it.
-func (b *Beater) report(err error) {
-	if errors.Is(err, ErrNoAnswer) {
-		b.unanswered.Add(1)
-	} else {
-		b.failed.Add(1)
-	}
-	b.log.Debug("heartbeat: closed a connection", "error", err)
 }

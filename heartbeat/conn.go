@@ -13,6 +13,9 @@ import (
 // from it is an answer. After the beats have failed, Read and Write return why, such
 // as ErrNoAnswer, and Close returns nil.
 //
+// While a Write is running no beat is begun, for as long as it takes: a beat could only
+// wait behind it. SetWriteDeadline bounds it.
+//
 // It has no ReadFrom and WriteTo, so that what io.Copy moves is seen as it moves; so
 // there is no splice and no sendfile.
 //

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -86,6 +87,52 @@ func TestTheServerKeepsWhoBeats(t *testing.T) {
 	for _, c := range conns {
 		require.NoError(t, c.Close())
 	}
+}
+
+// Servers come and go, and the client stays.
+func TestReconnectFollowsTheServer(t *testing.T) {
+	t.Parallel()
+	var present atomic.Pointer[server.Server]
+	var connected atomic.Int32
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Reconnect(ctx, Backoff{First: 10 * ms, Max: 100 * ms}, func(ctx context.Context) (net.Conn, error) {
+			s := present.Load()
+			if s == nil {
+				return nil, io.EOF
+			}
+			return new(net.Dialer).DialContext(ctx, "tcp", s.Addr().String())
+		}, func(_ context.Context, conn net.Conn) error {
+			c, err := Start(conn, Options{Timeout: time.Minute, Message: []byte("BEAT\n")})
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if _, err := c.Write([]byte("PING\n")); err != nil {
+				return err
+			}
+			for lines := bufio.NewScanner(c); lines.Scan(); {
+				if lines.Text() == "PONG" {
+					connected.Add(1)
+				}
+			}
+			return io.ErrUnexpectedEOF
+		})
+	}()
+	for n := range int32(3) {
+		s := echo(t)
+		present.Store(s)
+		require.Eventually(t, func() bool { return connected.Load() > n }, eternal, ms)
+		if n < 2 {
+			present.Store(nil)
+			require.NoError(t, s.Shutdown(context.Background()))
+		}
+	}
+	cancel()
+	err := <-ended
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
 // A server whose program hangs: its kernel takes the beats and says nothing.
