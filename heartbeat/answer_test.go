@@ -106,7 +106,7 @@ func TestReadingIsAnAnswer(t *testing.T) {
 		b := newBeater(t, Config{})
 		c, s := start(t, b, Options{Timeout: 30 * time.Second, Answer: AnswerRead, AckTimeout: 3 * time.Second}, nil)
 		ended := reader(c)
-		for range 1000 {
+		for range 200 {
 			_, err := s.Write([]byte("news\n"))
 			require.NoError(t, err)
 			time.Sleep(2500 * ms)
@@ -165,6 +165,10 @@ func TestRoundTrip(t *testing.T) {
 					require.Equal(t, d, c.RoundTrip())
 					require.EqualValues(t, d, told.Load())
 				}
+				c.Ack()
+				d, ok = c.Ack()
+				require.True(t, ok)
+				require.Zero(t, d, "the last beat has its answer")
 				require.NoError(t, c.Err())
 				require.NotZero(t, b.Stats().Panics)
 				c.Close()
@@ -286,6 +290,20 @@ func TestAfterAStallABeatIsDueAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The wheel runs, and may notice a stall, before New is done.
+func TestAStallWhileABeaterIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		whole := newBeater(t, Config{})
+		b := &Beater{made: make(chan struct{})}
+		done := make(chan struct{})
+		go func() { b.stalled(time.Second); close(done) }()
+		synctest.Wait()
+		b.wheel, b.log = whole.wheel, whole.log
+		close(b.made)
+		<-done
+	})
 }
 
 // Those that have just written need none.

@@ -100,7 +100,7 @@ func TestALongWriteIsNotTheBeatsFault(t *testing.T) {
 				here, there := net.Pipe()
 				c, err := b.Start(here, Options{Timeout: 30 * time.Second, Message: []byte("PING\n"), Answer: answer})
 				require.NoError(t, err)
-				const size = 3000
+				const size = 600
 				go func() { // a byte per second, and then the beat
 					buf := make([]byte, 1)
 					for n := 0; ; n++ {

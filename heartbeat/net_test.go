@@ -152,6 +152,7 @@ func TestAServerThatHangs(t *testing.T) {
 	var op *net.OpError
 	require.ErrorAs(t, err, &op)
 	require.Equal(t, "read", op.Op)
+	require.NoError(t, c.Close(), "it is closed already")
 	require.Equal(t, ln.Addr().String(), op.Addr.String())
 }
 
@@ -170,6 +171,27 @@ func TestAnswersThatWaitToBeRead(t *testing.T) {
 	<-slow.Done()
 	require.ErrorIs(t, slow.Err(), ErrNoAnswer)
 	require.GreaterOrEqual(t, time.Since(begin), (1+maxExcuses)*100*ms)
+}
+
+// A program that is always a little late, but reads, is excused each time.
+func TestAnswersThatAreReadLate(t *testing.T) {
+	t.Parallel()
+	if !socketsTell(t) {
+		t.Skip("sockets don't tell here")
+	}
+	s := echo(t)
+	b := newBeater(t, Config{Tick: 10 * ms})
+	c, err := b.Start(dial(t, s.Addr()), Options{Timeout: timeout, Interval: 250 * ms, Message: []byte("PING\n"), Answer: AnswerAck})
+	require.NoError(t, err)
+	lines := bufio.NewReader(c)
+	for range 2*maxExcuses + 2 {
+		time.Sleep(400 * ms) // AckTimeout is 250ms
+		_, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		_, ok := c.Ack()
+		require.True(t, ok)
+	}
+	require.NoError(t, c.Close())
 }
 
 func socketsTell(t *testing.T) bool {
