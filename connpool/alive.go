@@ -1,0 +1,77 @@
+package connpool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+)
+
+// ErrUnread says that bytes wait to be read on a connection of which nobody has asked
+// anything: the rest of an answer, or a farewell.
+var ErrUnread = errors.New("connpool: bytes wait to be read")
+
+// maxLayers is in how many connections another one may be wrapped.
+const maxLayers = 8
+
+// Alive asks the socket of an idle connection whether it is still of use. It is for
+// [Config.Check], and for CheckPut. It sends nothing and does not wait, and costs
+// about a microsecond. It returns an error that wraps [io.EOF] where the peer has
+// closed the connection, [ErrUnread] where bytes wait, the connection's own error
+// where it is broken or was closed here, and else nil.
+//
+// A connection inside another one, as in a [crypto/tls.Conn], is found by the method
+// NetConn. Bytes that wait there are no error, since TLS has messages of its own; nor
+// is a farewell of TLS, until the connection itself is closed. On systems other than
+// Linux that is not seen behind such a farewell. A connection without a socket is
+// alive as far as one can tell, and on systems other than Unix each is.
+//
+// A peer whose machine or network has gone says nothing. Against that there are
+// requests with deadlines, and a Check that asks the peer.
+func Alive(_ context.Context, c net.Conn) error {
+	raw, layered, err := socketOf(c)
+	if raw == nil || err != nil {
+		return err
+	}
+	var s state
+	if ctrl := raw.Control(func(fd uintptr) { s, err = look(fd) }); ctrl != nil {
+		return fmt.Errorf("connpool: connection is closed: %w", ctrl)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("connpool: connection is broken: %w", err)
+	case s == closedByPeer:
+		return fmt.Errorf("connpool: closed by the peer: %w", io.EOF)
+	case s == unread && !layered:
+		return ErrUnread
+	default:
+		return nil
+	}
+}
+
+// state is what a socket without an error says.
+type state int
+
+const (
+	quiet state = iota
+	unread
+	closedByPeer
+)
+
+// socketOf returns the socket of a connection, or of the one inside it, or nil.
+func socketOf(c net.Conn) (raw syscall.RawConn, layered bool, err error) {
+	for range maxLayers {
+		switch inner := c.(type) {
+		case syscall.Conn:
+			raw, err = inner.SyscallConn()
+			return raw, layered, err
+		case interface{ NetConn() net.Conn }:
+			c, layered = inner.NetConn(), true
+		default:
+			return nil, layered, nil
+		}
+	}
+	return nil, layered, nil
+}

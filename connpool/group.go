@@ -1,0 +1,124 @@
+package connpool
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
+)
+
+// Group is what several pools share: a wheel for the deadlines of their idle
+// connections, and the workers that close those. A program with a pool for each of a
+// thousand backends has one goroutine for all of them. [NewGroup] makes one. All
+// methods may be called by several goroutines at the same time.
+type Group struct {
+	wheel   *wheel.WheelOf[entry]
+	onPanic func(value any, stack []byte)
+
+	// lost is the time that the wheel has left out because the process or the machine
+	// was stopped. The servers have counted it.
+	lost atomic.Int64
+
+	mu     sync.Mutex
+	closed bool
+	pools  map[member]struct{}
+}
+
+// entry is what has a deadline in the wheel: an idle connection of any type, or a pool
+// that waits to dial again.
+type entry interface {
+	// due is called when the deadline has passed, by one of the wheel's workers.
+	due(t *timer)
+}
+
+type timer = wheel.TimerOf[entry]
+
+// member is a pool of any type.
+type member interface {
+	shut() // closes the pool, without waiting for what it has started
+	wait()
+}
+
+// NewGroup starts a wheel for pools; the zero config is useful. [wheel.Config].Workers
+// is how many connections are closed, and checked in the background, at the same
+// time. It returns [ErrArgument] where the config asks for something impossible.
+func NewGroup(cfg wheel.Config) (*Group, error) {
+	g := &Group{pools: map[member]struct{}{}}
+	if cfg.OnPanic == nil {
+		cfg.OnPanic = logPanic
+	}
+	g.onPanic = cfg.OnPanic
+	told := cfg.OnStall
+	cfg.OnStall = func(lost time.Duration) {
+		g.lost.Add(int64(lost))
+		if told != nil {
+			told(lost)
+		}
+	}
+	w, err := wheel.NewOf(cfg, func(t *timer, e entry) { e.due(t) })
+	if err != nil {
+		return nil, argumentError(err)
+	}
+	g.wheel = w
+	return g, nil
+}
+
+// Close closes all pools of the group, waits as their Close does, and stops the wheel.
+// Closing again does nothing. It returns nil, always.
+func (g *Group) Close() error {
+	g.mu.Lock()
+	g.closed = true
+	pools := slices.Collect(maps.Keys(g.pools))
+	g.mu.Unlock()
+	for _, p := range pools {
+		p.shut()
+	}
+	for _, p := range pools {
+		p.wait()
+		g.leave(p)
+	}
+	g.wheel.Stop()
+	return nil
+}
+
+// Len returns how many pools there are.
+func (g *Group) Len() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.pools)
+}
+
+// Stats returns the figures of the wheel. Its timers are the connections of all pools,
+// and the pools that wait to dial again.
+func (g *Group) Stats() wheel.Stats { return g.wheel.Stats() }
+
+// now is the time since the start, in whole ticks and with what the wheel has left out.
+// It costs two loads.
+func (g *Group) now() time.Duration {
+	return time.Duration(g.wheel.Now())*g.wheel.Tick() + time.Duration(g.lost.Load())
+}
+
+// join takes a pool in. It reports false where the group has been closed.
+func (g *Group) join(p member) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.pools[p] = struct{}{}
+	return true
+}
+
+func (g *Group) leave(p member) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.pools, p)
+}
+
+func logPanic(value any, stack []byte) {
+	slog.Default().Error("connpool: callback panicked", "panic", value, "stack", string(stack))
+}

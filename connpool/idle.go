@@ -1,0 +1,175 @@
+package connpool
+
+import "time"
+
+// conn is a connection of a pool, from the end of its dial until it is closed.
+// Pool.mu guards all of it but value, pool and gen, which don't change.
+type conn[T any] struct {
+	value T
+	pool  *Pool[T]
+	gen   uint64 // Pool.gen when its dial began
+
+	// turn goes up with each hand-over and with each return, so that a lease is
+	// valid for one turn. It is odd while the connection is in use.
+	turn uint64
+
+	// timer is due when the connection has been idle for MaxIdleTime, or is too old.
+	// It is touched by each return; one that is due while the connection is in use
+	// stays undecided until then.
+	timer timer
+
+	since time.Duration // by Group.now: idle since then
+	oldAt time.Duration // by Group.now: too old from then on, or never
+	aging bool          // the timer's deadline is oldAt
+
+	idle         bool // in Pool.idle
+	newer, older *conn[T]
+}
+
+// stack has the idle connections. What came last leaves first, so that those that
+// are too many idle out.
+type stack[T any] struct {
+	newest, oldest *conn[T]
+	n              int
+}
+
+func (s *stack[T]) push(c *conn[T]) {
+	c.idle, c.older, c.newer = true, s.newest, nil
+	if s.newest == nil {
+		s.oldest = c
+	} else {
+		s.newest.newer = c
+	}
+	s.newest = c
+	s.n++
+}
+
+// pushOldest puts c below all others.
+func (s *stack[T]) pushOldest(c *conn[T]) {
+	c.idle, c.newer, c.older = true, s.oldest, nil
+	if s.oldest == nil {
+		s.newest = c
+	} else {
+		s.oldest.older = c
+	}
+	s.oldest = c
+	s.n++
+}
+
+// pop takes out the newest, or returns nil.
+func (s *stack[T]) pop() *conn[T] {
+	c := s.newest
+	if c != nil {
+		s.remove(c)
+	}
+	return c
+}
+
+func (s *stack[T]) remove(c *conn[T]) {
+	if c.newer == nil {
+		s.newest = c.older
+	} else {
+		c.newer.older = c.older
+	}
+	if c.older == nil {
+		s.oldest = c.newer
+	} else {
+		c.older.newer = c.newer
+	}
+	c.idle, c.newer, c.older = false, nil, nil
+	s.n--
+}
+
+// start starts the timer of a new connection. p.mu must be held.
+func (p *Pool[T]) start(c *conn[T]) {
+	c.oldAt = never
+	age := p.drawAge()
+	if age != never {
+		c.oldAt = p.group.now() + age
+		c.aging = age <= p.cfg.MaxIdleTime
+	}
+	if d := min(age, p.cfg.MaxIdleTime); d != never {
+		// It fails only where the wheel has stopped, and then the pool is closed.
+		_ = p.group.wheel.Start(&c.timer, c, d)
+	}
+}
+
+// arm sets the deadline of a connection that becomes idle. p.mu must be held.
+func (p *Pool[T]) arm(c *conn[T], now time.Duration) {
+	c.since = now
+	switch left := c.oldAt - now; {
+	case left > p.cfg.MaxIdleTime || c.oldAt == never:
+		c.timer.Touch()
+	case !c.aging:
+		c.aging = true
+		c.timer.Move(left)
+	}
+}
+
+// due decides about a connection whose deadline has passed.
+func (c *conn[T]) due(t *timer) {
+	p := c.pool
+	p.mu.Lock()
+	if !c.idle || p.closed || !t.IsDue() {
+		if !c.idle {
+			c.aging = false // who puts it back sets another deadline
+		}
+		p.mu.Unlock()
+		return
+	}
+	p.idle.remove(c)
+	p.started.Add(1)
+	defer p.started.Done()
+	if p.idle.n < p.cfg.MinIdle && !c.aging {
+		p.kept++
+		p.mu.Unlock()
+		p.keep(c)
+		return
+	}
+	why := ReasonIdle
+	if c.aging {
+		why = ReasonMaxAge
+	}
+	t.Expire()
+	p.mu.Unlock()
+	p.end(c, why)
+}
+
+// keep checks a connection that stays for MinIdle, and makes it idle again: as the
+// idlest, since nobody has used it.
+func (p *Pool[T]) keep(c *conn[T]) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.report(v)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.kept--
+		p.dialMore()
+	}()
+	if p.cfg.Check != nil {
+		ctx, cancel := p.background()
+		defer cancel()
+		if !p.sound(ctx, c, p.cfg.Check) {
+			return
+		}
+	}
+	p.mu.Lock()
+	why := p.unfit(c)
+	if why == 0 && !p.serve(c) {
+		p.renew(c)
+	}
+	p.mu.Unlock()
+	if why != 0 {
+		p.end(c, why)
+	}
+}
+
+// renew makes a connection idle that was kept. p.mu must be held.
+func (p *Pool[T]) renew(c *conn[T]) {
+	c.since = p.group.now()
+	left := min(p.cfg.MaxIdleTime, c.oldAt-c.since)
+	c.aging = left < p.cfg.MaxIdleTime
+	c.timer.Postpone(left)
+	p.idle.pushOldest(c)
+}

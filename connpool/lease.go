@@ -1,0 +1,139 @@
+package connpool
+
+import "context"
+
+// A Lease is a connection that was handed out, for one use. It ends with
+// [Lease.Put], [Lease.Drop] or [Lease.Take], of which the first one counts; a lease
+// that has ended, and a copy of it, can do no harm to who has the connection next. So
+// it is fine to defer Put and to Drop before that.
+//
+// All methods may be called by several goroutines at the same time.
+type Lease[T any] struct {
+	// Conn is the connection. It must not be used after the lease has ended, and it
+	// need not be closed: Drop does that.
+	Conn T
+
+	conn *conn[T]
+	turn uint64
+}
+
+// Reused reports whether somebody had the connection before. If so, and the first
+// request on it fails, the server may have closed it at that moment, and another
+// connection may do better.
+func (l Lease[T]) Reused() bool { return l.turn > 1 }
+
+// Put puts the connection back, for whoever waits longest, or to be idle. If it is too
+// old, or CheckPut says so, it is closed instead. It returns [ErrReturned] where the
+// lease has ended before, and [ErrClosed] where the pool has been closed: then the
+// connection is closed, too.
+func (l Lease[T]) Put() error {
+	if l.conn == nil {
+		return ErrReturned
+	}
+	p := l.conn.pool
+	return p.giveBack(l, p.cfg.CheckPut)
+}
+
+// Drop closes the connection: it is broken, or in a state in which nobody else could use
+// it. It returns [ErrReturned] where the lease has ended before.
+func (l Lease[T]) Drop() error {
+	if l.conn == nil {
+		return ErrReturned
+	}
+	p := l.conn.pool
+	p.mu.Lock()
+	ok := l.finish()
+	p.mu.Unlock()
+	if !ok {
+		return ErrReturned
+	}
+	p.end(l.conn, ReasonDropped)
+	return nil
+}
+
+// Take takes the connection out of the pool, which forgets it and no longer counts
+// it: from now on it is the caller's to close. It returns [ErrReturned] where the
+// lease has ended before.
+func (l Lease[T]) Take() (T, error) {
+	var none T
+	if l.conn == nil {
+		return none, ErrReturned
+	}
+	p := l.conn.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !l.finish() {
+		return none, ErrReturned
+	}
+	l.conn.timer.Remove()
+	p.open--
+	p.taken++
+	p.dialMore()
+	return l.conn.value, nil
+}
+
+// finish ends the lease, and reports false where it has ended before. Pool.mu must be
+// held.
+func (l Lease[T]) finish() bool {
+	if l.conn.turn != l.turn {
+		return false
+	}
+	l.conn.turn++
+	return true
+}
+
+// lend hands a connection out. p.mu must be held.
+func (p *Pool[T]) lend(c *conn[T]) Lease[T] {
+	c.turn++
+	return Lease[T]{Conn: c.value, conn: c, turn: c.turn}
+}
+
+// giveBack is Put with a check, or none.
+func (p *Pool[T]) giveBack(l Lease[T], check func(context.Context, T) error) error {
+	c := l.conn
+	p.mu.Lock()
+	if !l.finish() {
+		p.mu.Unlock()
+		return ErrReturned
+	}
+	why := p.unfit(c)
+	if why == 0 && check != nil {
+		p.mu.Unlock()
+		if !p.sound(p.ctx, c, check) {
+			return nil
+		}
+		p.mu.Lock()
+		why = p.unfit(c)
+	}
+	var surplus *conn[T]
+	if why == 0 {
+		surplus = p.restore(c)
+	}
+	p.mu.Unlock()
+	if why != 0 {
+		p.end(c, why)
+	}
+	if surplus != nil {
+		p.end(surplus, ReasonMaxIdle)
+	}
+	if why == ReasonClosed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// restore gives a connection that nobody uses to who waits longest, or makes it idle,
+// and returns the one that there is no room for. p.mu must be held.
+func (p *Pool[T]) restore(c *conn[T]) (surplus *conn[T]) {
+	if p.serve(c) {
+		return nil
+	}
+	p.arm(c, p.group.now())
+	p.idle.push(c)
+	if p.idle.n <= p.cfg.MaxIdle {
+		return nil
+	}
+	surplus = p.idle.oldest
+	p.idle.remove(surplus)
+	return surplus
+}

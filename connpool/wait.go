@@ -1,0 +1,78 @@
+package connpool
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"time"
+)
+
+// waiter is a Get that waits. Pool.mu guards it until ready is closed.
+type waiter[T any] struct {
+	ready chan struct{} // closed when there is an answer
+	since time.Time
+	lease Lease[T]
+	err   error
+	done  bool // has its answer, and is no longer in the queue
+}
+
+// queue makes the caller wait: behind the others, or before them where it had
+// its turn already and got nothing. p.mu must be held.
+func (p *Pool[T]) queue(first bool) *list.Element {
+	w := &waiter[T]{ready: make(chan struct{}), since: time.Now()}
+	p.waits++
+	at := p.waiters.PushBack(w)
+	if first {
+		p.waiters.MoveToFront(at)
+	}
+	p.dialMore()
+	return at
+}
+
+// answer ends a wait. p.mu must be held.
+func (p *Pool[T]) answer(at *list.Element, lease Lease[T], err error) {
+	w := p.waiters.Remove(at).(*waiter[T])
+	w.lease, w.err, w.done = lease, err, true
+	close(w.ready)
+}
+
+// serve gives a connection to who waits longest, and reports whether there is
+// anybody. p.mu must be held.
+func (p *Pool[T]) serve(c *conn[T]) bool {
+	first := p.waiters.Front()
+	if first == nil {
+		return false
+	}
+	p.answer(first, p.lend(c), nil)
+	return true
+}
+
+// await waits for the answer. Where the context has ended, what was handed over at
+// that moment goes to the next.
+func (p *Pool[T]) await(ctx context.Context, at *list.Element) (Lease[T], error) {
+	w := at.Value.(*waiter[T])
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	waited := time.Since(w.since)
+	p.waitTime += waited
+	if !w.done {
+		p.waiters.Remove(at)
+	}
+	ended := ctx.Err() != nil && w.err == nil
+	if !ended && w.err == nil {
+		p.gets++
+	}
+	open, dialing := p.open, p.dialing
+	p.mu.Unlock()
+	if !ended {
+		return w.lease, w.err
+	}
+	if w.done {
+		_ = p.giveBack(w.lease, nil)
+	}
+	return Lease[T]{}, fmt.Errorf("connpool: no connection within %v, with %d open and %d being dialed: %w",
+		waited, open, dialing, ctx.Err())
+}
