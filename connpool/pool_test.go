@@ -192,14 +192,14 @@ func TestDialThatPanicsOrEndsItsGoroutineOrReturnsNothingIsAnError(t *testing.T)
 		require.EqualValues(t, 1, g.panics.Load())
 		require.Zero(t, p.Stats().Dialing)
 
-		any, err := New(Config[error]{
+		nothing, err := New(Config[error]{
 			Dial:  func(context.Context) (error, error) { return nil, nil },
 			Close: func(error, Reason) {},
 		})
 		require.NoError(t, err)
-		_, err = any.Get(bg)
+		_, err = nothing.Get(bg)
 		require.ErrorContains(t, err, "neither a connection nor an error")
-		require.NoError(t, any.Close())
+		require.NoError(t, nothing.Close())
 	})
 }
 
