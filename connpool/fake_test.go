@@ -117,12 +117,6 @@ func (s *fakeServer) openNow() int {
 	return s.open
 }
 
-func (s *fakeServer) checksNow() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.checks
-}
-
 func (s *fakeServer) triesNow() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

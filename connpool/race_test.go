@@ -1,0 +1,128 @@
+package connpool
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
+)
+
+// Many users who do all that can be done, while connections break, dials fail, idle
+// times and ages end and the pool is reset: a connection has one user at a time, there
+// are never more than there may be, each is closed once, and in the end all are.
+func TestNothingIsLostOrSharedUnderLoad(t *testing.T) {
+	g, err := NewGroup(wheel.Config{Tick: ms})
+	require.NoError(t, err)
+	s := &fakeServer{t: t, latency: 50 * time.Microsecond}
+	const most = 8
+	p := newPoolOf(t, s, Config[*fake]{
+		Group: g, MaxOpen: most, MaxIdle: 6, MinIdle: 2, MaxIdleTime: 3 * ms, MaxAge: 40 * ms,
+		Check: s.check, CheckAfter: ms, CheckPut: s.check, DialTimeout: time.Second,
+	})
+	var users sync.WaitGroup
+	for i := range uint64(24) {
+		users.Go(func() {
+			r := rand.New(rand.NewPCG(i, 1))
+			for range 300 {
+				hammer(t, r, s, p)
+			}
+		})
+	}
+	done := make(chan struct{})
+	var trouble sync.WaitGroup
+	trouble.Go(func() {
+		r := rand.New(rand.NewPCG(99, 1))
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Duration(r.IntN(3000)) * time.Microsecond):
+			}
+			s.set(func() { s.down = nil })
+			switch i % 4 {
+			case 0:
+				p.Reset()
+			case 1:
+				s.set(func() { s.down = errBroken })
+			default:
+				if st := p.Stats(); st.Open+st.Dialing > most || st.Idle > 6 || st.Idle > 0 && st.Waiting > 0 {
+					t.Errorf("%+v", st)
+				}
+			}
+		}
+	})
+	users.Wait()
+	close(done)
+	trouble.Wait()
+	s.set(func() {
+		s.down = nil
+		require.LessOrEqual(t, s.mostOpen, most)
+	})
+	getMany(t, p, 6)
+	require.Eventually(t, func() bool { return p.Stats().Closed[ReasonMaxAge] > 0 }, 45*time.Second, ms,
+		"those that stay for MinIdle, too, become too old")
+	require.Eventually(t, func() bool {
+		st := p.Stats()
+		return st.Waiting == 0 && st.Idle == 2 && st.InUse == 0 && st.Dialing == 0
+	}, 45*time.Second, ms, "MinIdle is all that is left: %+v", p.Stats())
+	require.NoError(t, g.Close())
+	require.Zero(t, s.openNow())
+	st := p.Stats()
+	closed := uint64(0)
+	for _, n := range st.Closed {
+		closed += n
+	}
+	require.EqualValues(t, len(s.conns), closed+st.Taken)
+	require.EqualValues(t, s.tries, st.Dials)
+	require.Zero(t, st.Open)
+	for _, why := range []Reason{ReasonIdle, ReasonMaxAge, ReasonCheck, ReasonDropped, ReasonReset, ReasonClosed} {
+		require.NotZero(t, st.Closed[why], why)
+	}
+	require.Zero(t, g.Stats().Pending+g.Stats().Due)
+}
+
+// hammer is one use of a connection.
+func hammer(t *testing.T, r *rand.Rand, s *fakeServer, p *Pool[*fake]) {
+	ctx, cancel := context.WithTimeout(bg, time.Duration(r.IntN(5000))*time.Microsecond)
+	defer cancel()
+	l, err := p.Get(ctx)
+	if err != nil {
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errBroken) {
+			t.Error(err)
+		}
+		return
+	}
+	leave := l.Conn.use()
+	if r.IntN(2) == 0 {
+		time.Sleep(time.Duration(r.IntN(400)) * time.Microsecond)
+	}
+	leave()
+	switch r.IntN(20) {
+	case 0:
+		_ = l.Drop()
+	case 1:
+		s.close(l.Conn, ReasonDropped) // before the pool may open another one
+		if _, err := l.Take(); err != nil {
+			t.Error(err)
+		}
+	case 2:
+		l.Conn.breakNow()
+		_ = l.Put()
+	case 3:
+		_ = l.Put()
+		l.Conn.breakNow() // while it is idle, or somebody else has it
+	default:
+		if err := l.Put(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := l.Put(); !errors.Is(err, ErrReturned) {
+		t.Errorf("put twice: %v", err)
+	}
+}
