@@ -6,6 +6,7 @@ require (
 	github.com/RussellLuo/timingwheel v0.0.0-20220218152713-54845bda3108
 	github.com/antlabs/timer v0.1.4
 	github.com/heartwheel-go/heartwheel v0.0.0
+	github.com/jackc/puddle/v2 v2.2.2
 	github.com/lesismal/nbio v1.6.8
 	github.com/ouqiang/timewheel v1.0.1
 	github.com/panjf2000/gnet/v2 v2.10.0
