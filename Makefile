@@ -17,10 +17,10 @@ race: ## all tests with the race detector
 
 lint: ## what CI complains about
 	$(LINT) run ./...
-	$(LINT) run --build-tags interop ./server ./keepalive ./metrics ./cmd/echo-heartbeat
+	$(LINT) run --build-tags interop ./server ./keepalive ./metrics ./cmd/echo-heartbeat ./connpool
 	cd bench && $(LINT) run ./...
 	GOOS=darwin $(GO) vet ./...
-	GOOS=windows $(GO) vet ./wheel ./pool ./keepalive/... ./server
+	GOOS=windows $(GO) vet ./wheel ./pool ./keepalive/... ./server ./connpool
 	GOARCH=386 $(GO) vet ./...
 
 fmt: ## format the code
@@ -39,8 +39,8 @@ bench-quick: ## touch, memory and accuracy beside a few peers: a minute
 load: ## 10,000 to 100,000 real connections beside other servers, 20 minutes, into loadtest/RESULTS.md; or CONNS=1000000 INTERVAL=20s TIMEOUT=60s
 	CONNS=$(CONNS) INTERVAL=$(INTERVAL) TIMEOUT=$(TIMEOUT) RAMP=$(RAMP) ROUNDS=$(ROUNDS) FLAGS="$(FLAGS)" ./scripts/load
 
-interop: ## tests with programs that nobody here wrote: nc, curl, promtool and systemd
-	$(GO) test -tags interop -run 'Netcat|Curl|Promtool|Systemd(Verifies|Socket)' ./server ./keepalive ./metrics ./cmd/echo-heartbeat
+interop: ## tests with programs that nobody here wrote: nc, curl, promtool, systemd and redis-server
+	$(GO) test -tags interop -run 'Netcat|Curl|Promtool|Systemd(Verifies|Socket)|Redis' ./server ./keepalive ./metrics ./cmd/echo-heartbeat ./connpool
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST)
