@@ -35,7 +35,7 @@ func TestPoolsOfAGroupShareOneGoroutine(t *testing.T) {
 	for range backends {
 		p, err := New(Config[net.Conn]{
 			Group:       g,
-			MaxIdleTime: 2 * time.Second,
+			MaxIdleTime: time.Second,
 			MaxAge:      time.Hour,
 			Dial: func(context.Context) (net.Conn, error) {
 				mu.Lock()
@@ -134,6 +134,11 @@ func TestWhatWasIdleWhileTheProcessWasStoppedIsNotHandedOut(t *testing.T) {
 		require.Equal(t, checked+3, s.checks)
 		require.Same(t, oldest, l.Conn, "the last one may be idle for long, but is checked")
 		require.EqualValues(t, idle-1, p.Stats().Closed[ReasonIdle])
+
+		old, _ := newTestPool(t, Config[*fake]{Group: g.Group, MaxAge: 30 * time.Minute, MaxIdleTime: -1})
+		getMany(t, old, 1)
+		g.lost.Add(int64(time.Hour))
+		require.False(t, get(t, old).Reused())
 		require.NoError(t, l.Put())
 	})
 }

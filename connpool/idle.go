@@ -110,10 +110,7 @@ func (p *Pool[T]) arm(c *conn[T], now time.Duration) {
 func (c *conn[T]) due(t *timer) {
 	p := c.pool
 	p.mu.Lock()
-	if !c.idle || p.closed || !t.IsDue() {
-		if !c.idle {
-			c.aging = false // who puts it back sets another deadline
-		}
+	if !c.idle || p.closed || !t.IsDue() { // in use: who puts it back sets another deadline
 		p.mu.Unlock()
 		return
 	}

@@ -39,6 +39,18 @@ func TestAnIdleConnectionIsClosedAfterMaxIdleTimeAndNotBefore(t *testing.T) {
 	})
 }
 
+// The wheel hands a connection over, and before that is looked at somebody has used it.
+func TestAConnectionThatWasUsedMeanwhileIsNotClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := newTestPool(t, Config[*fake]{})
+		l := get(t, p)
+		l.conn.due(&l.conn.timer)
+		require.NoError(t, l.Put())
+		l.conn.due(&l.conn.timer)
+		require.Same(t, l.Conn, get(t, p).Conn)
+	})
+}
+
 func TestTheSurplusOfAPeakIdlesOutWhileOneConnectionIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := newTestPool(t, Config[*fake]{MaxIdleTime: time.Second})
@@ -93,6 +105,36 @@ func TestMinIdleIsFilledAndStays(t *testing.T) {
 	})
 }
 
+func TestWhatGetTakesFromMinIdleIsReplacedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := newTestPool(t, Config[*fake]{MaxIdleTime: -1, MinIdle: 1})
+		synctest.Wait()
+		for i := range 5 {
+			get(t, p)
+			synctest.Wait()
+			require.Equal(t, 1, p.Stats().Idle)
+			require.Equal(t, i+2, s.tries)
+		}
+	})
+}
+
+// While it is checked it is still one of those that there have to be, and then it is
+// below those that were used since.
+func TestWhatStaysForMinIdleIsTheLastChoice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := newTestPool(t, Config[*fake]{MaxIdleTime: time.Second, MinIdle: 2, CheckAfter: time.Hour, Check: func(context.Context, *fake) error {
+			time.Sleep(tick)
+			return nil
+		}})
+		s.set(func() { s.latency = 500 * ms })
+		pass(1850 * ms) // one since 0.5s, the other since 1s
+		require.Equal(t, 2, p.Stats().Idle)
+		require.Equal(t, 1, get(t, p).Conn.id)
+		synctest.Wait()
+		require.Equal(t, 3, s.tries, "the third now")
+	})
+}
+
 func TestThoseThatStayForMinIdleAreCheckedAndReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{t: t}
@@ -135,6 +177,7 @@ func TestDialsForMinIdlePauseAfterAFailure(t *testing.T) {
 		require.Zero(t, time.Since(start))
 		synctest.Wait()
 		require.Equal(t, 2, p.Stats().Idle)
+		require.Equal(t, 3, p.group.Stats().Pending, "connections, and no pause")
 		require.NoError(t, l.Put())
 		s.set(func() { s.down = errBroken })
 		p.Reset()
@@ -146,10 +189,13 @@ func TestDialsForMinIdlePauseAfterAFailure(t *testing.T) {
 
 func TestCloseEndsAPauseAndABackgroundDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, s := newTestPool(t, Config[*fake]{MinIdle: 1})
+		g := newTestGroup(t, nil)
+		p, s := newTestPool(t, Config[*fake]{MinIdle: 1, Group: g.Group})
 		s.set(func() { s.down = errBroken })
 		pass(time.Minute)
+		require.Equal(t, 1, g.Stats().Pending)
 		require.NoError(t, p.Close())
+		require.Zero(t, g.Stats().Pending)
 		tries := s.triesNow()
 		pass(time.Hour)
 		require.Equal(t, tries, s.triesNow())

@@ -77,7 +77,7 @@ func ask(p *Pool[net.Conn], line string) (string, error) {
 // Redis closes idle clients after one second; nobody who asks notices.
 func TestRedisClosesIdleConnections(t *testing.T) {
 	addr := redis(t)
-	ping := func(ctx context.Context, c net.Conn) error {
+	ping := func(_ context.Context, c net.Conn) error {
 		answer, err := command(c, "PING")
 		if err == nil && answer != "+PONG" {
 			err = fmt.Errorf("%q", answer)

@@ -276,11 +276,23 @@ func TestTakeFreesTheSlotAndLeavesTheConnectionAlone(t *testing.T) {
 		require.NoError(t, err)
 		require.Same(t, l.Conn, c)
 		require.ErrorIs(t, l.Put(), ErrReturned)
+		require.Zero(t, p.group.Stats().Pending)
 		other := get(t, p)
+		waiting := make(chan Lease[*fake])
+		go func() {
+			l, _ := p.Get(bg)
+			waiting <- l
+		}()
+		synctest.Wait()
+		s.close(other.Conn, ReasonDropped)
+		_, err = other.Take()
+		require.NoError(t, err)
+		other = <-waiting
+		require.False(t, other.Reused())
 		require.NoError(t, other.Put())
 		require.NoError(t, p.Close())
 		require.Zero(t, c.why())
-		require.EqualValues(t, 1, p.Stats().Taken)
+		require.EqualValues(t, 2, p.Stats().Taken)
 		s.close(c, ReasonDropped)
 	})
 }

@@ -1,0 +1,67 @@
+//go:build unix
+
+package connpool
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// stopEnv is set for the process that is stopped.
+const stopEnv = "HEARTWHEEL_CONNPOOL_STOP"
+
+// A process that was really stopped for longer than MaxIdleTime: the wheel's time stood
+// still, the server's did not.
+func TestTheTimeInWhichTheProcessWasStoppedCounts(t *testing.T) {
+	if os.Getenv(stopEnv) != "" {
+		beStopped(t)
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), stopEnv+"=1")
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	next := func() string {
+		for lines.Scan() {
+			var word string
+			if n, _ := fmt.Sscanf(lines.Text(), "child: %s", &word); n == 1 {
+				return word
+			}
+		}
+		return "nothing"
+	}
+	require.Equal(t, "idle", next())
+	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
+	time.Sleep(2500 * ms)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
+	_, err = fmt.Fprintln(in, "go on")
+	require.NoError(t, err)
+	require.Equal(t, "dialed", next())
+	require.Equal(t, "nothing", next())
+	require.NoError(t, cmd.Wait())
+}
+
+func beStopped(t *testing.T) {
+	p, _ := newTestPool(t, Config[*fake]{MaxIdleTime: 2 * time.Second})
+	getMany(t, p, 1)
+	fmt.Println("child: idle")
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	require.Eventually(t, func() bool { return p.group.Stats().Stalls > 0 }, eternal, ms)
+	time.Sleep(50 * ms) // the wheel tells on a goroutine of its own
+	if get(t, p).Reused() {
+		fmt.Println("child: reused")
+	} else {
+		fmt.Println("child: dialed")
+	}
+}
