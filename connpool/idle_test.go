@@ -135,6 +135,28 @@ func TestWhatStaysForMinIdleIsTheLastChoice(t *testing.T) {
 	})
 }
 
+func TestWhatIsCheckedInTheBackgroundGoesToWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := newTestPool(t, Config[*fake]{MaxIdleTime: time.Second, MaxOpen: 2, MinIdle: 1, CheckAfter: time.Hour, Check: func(context.Context, *fake) error {
+			time.Sleep(time.Second)
+			return nil
+		}})
+		other := get(t, p)
+		synctest.Wait()
+		pass(1500 * ms)
+		require.Equal(t, Stats{Open: 2, InUse: 2}, Stats{Open: p.Stats().Open, InUse: p.Stats().InUse}, "it is being checked")
+		require.NoError(t, other.Drop())
+		synctest.Wait()
+		require.Equal(t, 2, s.tries, "there will be one idle, when it has been checked")
+		other = get(t, p)
+		start := time.Now()
+		l := get(t, p)
+		require.True(t, l.Conn.id < 2 && time.Since(start) < time.Second)
+		require.NoError(t, other.Put())
+		require.NoError(t, l.Put())
+	})
+}
+
 func TestThoseThatStayForMinIdleAreCheckedAndReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{t: t}
