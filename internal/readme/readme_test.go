@@ -25,6 +25,9 @@ func TestSnippetsAreCopiesOfExamples(t *testing.T) {
 	}
 	pages, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
+	ofPackages, err := filepath.Glob("../../*/README.md")
+	require.NoError(t, err)
+	pages = append(pages, ofPackages...)
 	blocks := 0
 	for _, page := range append(pages, "../../README.md") {
 		text, err := os.ReadFile(page)
