@@ -19,6 +19,7 @@ type conn[T any] struct {
 	timer timer
 
 	since time.Duration // by Group.now: idle since then
+	lost  int64         // Group.lost then
 	oldAt time.Duration // by Group.now: too old from then on, or never
 	aging bool          // the timer's deadline is oldAt
 
@@ -96,7 +97,7 @@ func (p *Pool[T]) start(c *conn[T]) {
 
 // arm sets the deadline of a connection that becomes idle. p.mu must be held.
 func (p *Pool[T]) arm(c *conn[T], now time.Duration) {
-	c.since = now
+	c.since, c.lost = now, p.group.lost.Load()
 	switch left := c.oldAt - now; {
 	case left > p.cfg.MaxIdleTime || c.oldAt == never:
 		c.timer.Touch()
@@ -164,7 +165,7 @@ func (p *Pool[T]) keep(c *conn[T]) {
 
 // renew makes a connection idle that was kept. p.mu must be held.
 func (p *Pool[T]) renew(c *conn[T]) {
-	c.since = p.group.now()
+	c.since, c.lost = p.group.now(), p.group.lost.Load()
 	left := min(p.cfg.MaxIdleTime, c.oldAt-c.since)
 	c.aging = left < p.cfg.MaxIdleTime
 	c.timer.Postpone(left)

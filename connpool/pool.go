@@ -132,17 +132,18 @@ func (p *Pool[T]) Get(ctx context.Context) (Lease[T], error) {
 }
 
 // judge says what is to be done with a connection that was idle: to close it, for a
-// reason, to check it, or nothing. The wheel closes most in time; what was idle while
-// the process or the machine was stopped is found here. p.mu must be held.
+// reason, to check it, or nothing. The wheel closes most in time, and exactly; what was
+// idle while the process or the machine was stopped is found here. p.mu must be held.
 func (p *Pool[T]) judge(c *conn[T]) (why Reason, check bool) {
 	if why = p.unfit(c); why != 0 {
 		return why, false
 	}
-	if p.cfg.MaxIdleTime == never && p.cfg.Check == nil {
+	stopped := c.lost != p.group.lost.Load()
+	if !stopped && p.cfg.Check == nil {
 		return 0, false
 	}
 	idle := p.group.now() - c.since
-	if idle-2*p.group.wheel.Tick() > p.cfg.MaxIdleTime && p.idle.n >= p.cfg.MinIdle {
+	if stopped && idle > p.cfg.MaxIdleTime && p.idle.n >= p.cfg.MinIdle {
 		return ReasonIdle, false
 	}
 	return 0, p.cfg.Check != nil && idle >= p.cfg.CheckAfter
