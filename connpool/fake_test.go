@@ -117,10 +117,18 @@ func (s *fakeServer) openNow() int {
 	return s.open
 }
 
-func (s *fakeServer) triesNow() int {
+// seen returns one of the server's figures.
+func (s *fakeServer) seen(n *int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tries
+	return *n
+}
+
+// conn returns the connection that was dialed as the given one, from 0.
+func (s *fakeServer) conn(id int) *fake {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conns[id]
 }
 
 func (c *fake) why() Reason {

@@ -124,14 +124,14 @@ func TestWhatWasIdleWhileTheProcessWasStoppedIsNotHandedOut(t *testing.T) {
 		idle := p.Stats().Idle
 		oldest := p.idle.oldest.value
 		g.lost.Add(int64(20 * time.Second))
-		checked := s.checks
+		checked := s.seen(&s.checks)
 		getMany(t, p, 2)
-		require.Equal(t, checked+2, s.checks, "although no time has passed")
+		require.Equal(t, checked+2, s.seen(&s.checks), "although no time has passed")
 		getMany(t, p, 2)
-		require.Equal(t, checked+2, s.checks)
+		require.Equal(t, checked+2, s.seen(&s.checks))
 		g.lost.Add(int64(time.Hour))
 		l := get(t, p)
-		require.Equal(t, checked+3, s.checks)
+		require.Equal(t, checked+3, s.seen(&s.checks))
 		require.Same(t, oldest, l.Conn, "the last one may be idle for long, but is checked")
 		require.EqualValues(t, idle-1, p.Stats().Closed[ReasonIdle])
 

@@ -60,7 +60,7 @@ func TestTheSurplusOfAPeakIdlesOutWhileOneConnectionIsUsed(t *testing.T) {
 			getMany(t, p, 1)
 		}
 		require.Equal(t, 1, s.openNow())
-		require.Equal(t, 10, s.tries)
+		require.Equal(t, 10, s.seen(&s.tries))
 	})
 }
 
@@ -79,10 +79,10 @@ func TestMinIdleIsFilledAndStays(t *testing.T) {
 		s.set(func() { s.latency = 10 * ms })
 		pass(35 * ms)
 		require.Equal(t, Stats{Open: 3, Idle: 3, Dials: 3}, p.Stats())
-		require.Equal(t, 1, s.mostDial, "one at a time")
+		require.Equal(t, 1, s.seen(&s.mostDial), "one at a time")
 		pass(time.Minute)
 		require.Equal(t, 3, p.Stats().Idle)
-		require.Equal(t, 3, s.tries, "the same ones")
+		require.Equal(t, 3, s.seen(&s.tries), "the same ones")
 
 		a, b := get(t, p), get(t, p)
 		pass(100 * ms)
@@ -113,7 +113,7 @@ func TestWhatGetTakesFromMinIdleIsReplacedAtOnce(t *testing.T) {
 			get(t, p)
 			synctest.Wait()
 			require.Equal(t, 1, p.Stats().Idle)
-			require.Equal(t, i+2, s.tries)
+			require.Equal(t, i+2, s.seen(&s.tries))
 		}
 	})
 }
@@ -131,7 +131,7 @@ func TestWhatStaysForMinIdleIsTheLastChoice(t *testing.T) {
 		require.Equal(t, 2, p.Stats().Idle)
 		require.Equal(t, 1, get(t, p).Conn.id)
 		synctest.Wait()
-		require.Equal(t, 3, s.tries, "the third now")
+		require.Equal(t, 3, s.seen(&s.tries), "the third now")
 	})
 }
 
@@ -147,7 +147,7 @@ func TestWhatIsCheckedInTheBackgroundGoesToWhoWaits(t *testing.T) {
 		require.Equal(t, Stats{Open: 2, InUse: 2}, Stats{Open: p.Stats().Open, InUse: p.Stats().InUse}, "it is being checked")
 		require.NoError(t, other.Drop())
 		synctest.Wait()
-		require.Equal(t, 2, s.tries, "there will be one idle, when it has been checked")
+		require.Equal(t, 2, s.seen(&s.tries), "there will be one idle, when it has been checked")
 		other = get(t, p)
 		start := time.Now()
 		l := get(t, p)
@@ -164,14 +164,14 @@ func TestThoseThatStayForMinIdleAreCheckedAndReplaced(t *testing.T) {
 		pass(ms)
 		for i := range 5 {
 			pass(time.Second + 2*tick)
-			require.GreaterOrEqual(t, s.checks, 2*(i+1))
+			require.GreaterOrEqual(t, s.seen(&s.checks), 2*(i+1))
 			require.Equal(t, 2, p.Stats().Idle)
 		}
-		s.conns[0].breakNow()
+		s.conn(0).breakNow()
 		pass(time.Second + 3*tick)
-		require.Equal(t, ReasonCheck, s.conns[0].why())
+		require.Equal(t, ReasonCheck, s.conn(0).why())
 		require.Equal(t, 2, p.Stats().Idle)
-		require.Equal(t, 3, s.tries)
+		require.Equal(t, 3, s.seen(&s.tries))
 	})
 }
 
@@ -203,9 +203,9 @@ func TestDialsForMinIdlePauseAfterAFailure(t *testing.T) {
 		require.NoError(t, l.Put())
 		s.set(func() { s.down = errBroken })
 		p.Reset()
-		tries := s.triesNow()
+		tries := s.seen(&s.tries)
 		pass(maxPause / 2)
-		require.Greater(t, s.triesNow(), tries+3, "the next pauses are short again")
+		require.Greater(t, s.seen(&s.tries), tries+3, "the next pauses are short again")
 	})
 }
 
@@ -218,9 +218,9 @@ func TestCloseEndsAPauseAndABackgroundDial(t *testing.T) {
 		require.Equal(t, 1, g.Stats().Pending)
 		require.NoError(t, p.Close())
 		require.Zero(t, g.Stats().Pending)
-		tries := s.triesNow()
+		tries := s.seen(&s.tries)
 		pass(time.Hour)
-		require.Equal(t, tries, s.triesNow())
+		require.Equal(t, tries, s.seen(&s.tries))
 
 		q, s := newTestPool(t, Config[*fake]{MinIdle: 1})
 		s.set(func() { s.latency = time.Hour })
@@ -282,8 +282,8 @@ func TestMaxAgeReplacesThoseThatStayForMinIdle(t *testing.T) {
 		pass(time.Minute)
 		require.Equal(t, 2, s.openNow())
 		require.Equal(t, 2, p.Stats().Idle)
-		require.GreaterOrEqual(t, s.tries, 12)
-		require.LessOrEqual(t, s.tries, 16)
+		require.GreaterOrEqual(t, s.seen(&s.tries), 12)
+		require.LessOrEqual(t, s.seen(&s.tries), 16)
 		require.Zero(t, p.Stats().Closed[ReasonIdle])
 	})
 }
@@ -295,15 +295,15 @@ func TestGetChecksWhatHasBeenIdleForCheckAfter(t *testing.T) {
 		getMany(t, p, 3)
 		pass(500 * ms)
 		getMany(t, p, 3)
-		require.Zero(t, s.checks)
+		require.Zero(t, s.seen(&s.checks))
 		pass(time.Second + 2*tick)
-		s.conns[0].breakNow()
-		s.conns[1].breakNow()
+		s.conn(0).breakNow()
+		s.conn(1).breakNow()
 		l := get(t, p)
 		require.Equal(t, 2, l.Conn.id, "the first one that is sound")
-		require.Equal(t, 3, s.checks)
-		require.Equal(t, ReasonCheck, s.conns[0].why())
-		require.Equal(t, ReasonCheck, s.conns[1].why())
+		require.Equal(t, 3, s.seen(&s.checks))
+		require.Equal(t, ReasonCheck, s.conn(0).why())
+		require.Equal(t, ReasonCheck, s.conn(1).why())
 		require.EqualValues(t, 7, p.Stats().Gets)
 		l.Conn.breakNow()
 		require.NoError(t, l.Put())
@@ -320,7 +320,7 @@ func TestAConnectionThatFailsItsCheckDoesNotCostTheTurn(t *testing.T) {
 			return s.check(ctx, c)
 		}})
 		getMany(t, p, 1)
-		s.conns[0].breakNow()
+		s.conn(0).breakNow()
 		slow = time.Second
 		var order []string
 		ask := func(name string) {
@@ -334,7 +334,7 @@ func TestAConnectionThatFailsItsCheckDoesNotCostTheTurn(t *testing.T) {
 		pass(ms)
 		pass(10 * time.Second)
 		require.Equal(t, []string{"first", "second"}, order)
-		require.Equal(t, 1, s.mostOpen)
+		require.Equal(t, 1, s.seen(&s.mostOpen))
 	})
 }
 
@@ -365,7 +365,7 @@ func TestACheckThatPanicsOrEndsItsGoroutineCostsNoSlot(t *testing.T) {
 		with(bad, nil)
 		require.PanicsWithValue(t, "check", func() { _, _ = p.Get(bg) })
 		synctest.Wait()
-		require.Equal(t, ReasonCheck, s.conns[0].why())
+		require.Equal(t, ReasonCheck, s.conn(0).why())
 		require.Equal(t, 1, p.Stats().Idle)
 
 		with(s.check, bad)

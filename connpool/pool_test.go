@@ -92,7 +92,7 @@ func TestGetWaitsAtMaxOpenAndWhoCameFirstIsServedFirst(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(time.Second)
-		require.Equal(t, 2, s.mostOpen)
+		require.Equal(t, 2, s.seen(&s.mostOpen))
 		require.Greater(t, p.Stats().WaitTime, 10*time.Second)
 	})
 }
@@ -144,7 +144,7 @@ func TestAGetWhoseContextEndsLosesNothing(t *testing.T) {
 			l = <-next
 			cancel()
 		}
-		require.Equal(t, 1, s.tries)
+		require.Equal(t, 1, s.seen(&s.tries))
 		require.NoError(t, l.Put())
 	})
 }
@@ -167,7 +167,7 @@ func TestDialsThatFailAnswerWhoWaitsAndCostNoSlot(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Equal(t, Stats{Waits: 50, Dials: 50, DialErrors: 50, WaitTime: p.Stats().WaitTime}, p.Stats())
-		require.Equal(t, 2, s.mostDial)
+		require.Equal(t, 2, s.seen(&s.mostDial))
 		s.set(func() { s.down = nil })
 		getMany(t, p, 2)
 		require.Equal(t, 2, p.Stats().Idle)
@@ -224,7 +224,7 @@ func TestDialsDoNotPileUpBehindCallersThatGiveUp(t *testing.T) {
 			g.Wait()
 		}
 		require.Equal(t, 3, p.Stats().Dialing)
-		require.Equal(t, 3, s.tries)
+		require.Equal(t, 3, s.seen(&s.tries))
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		require.Zero(t, p.Stats().Dialing, "a dial is bounded")
@@ -261,7 +261,7 @@ func TestPutClosesTheIdlestBeyondMaxIdle(t *testing.T) {
 		p, s := newTestPool(t, Config[*fake]{MaxIdle: 2})
 		getMany(t, p, 5)
 		for i, want := range []Reason{ReasonMaxIdle, ReasonMaxIdle, ReasonMaxIdle, 0, 0} {
-			require.Equal(t, want, s.conns[i].why(), i)
+			require.Equal(t, want, s.conn(i).why(), i)
 		}
 		require.Equal(t, 2, p.Stats().Open)
 		require.EqualValues(t, 3, p.Stats().Closed[ReasonMaxIdle])
@@ -358,6 +358,7 @@ func TestResetClosesWhatIsIdleAndTheOthersWhenTheyComeBack(t *testing.T) {
 		require.NoError(t, l.Put())
 		time.Sleep(5 * time.Second)
 		require.Zero(t, s.openNow())
+		synctest.Wait()
 		require.EqualValues(t, len(s.conns), p.Stats().Closed[ReasonReset])
 		fresh := get(t, p)
 		require.NoError(t, fresh.Put())
