@@ -1,0 +1,16 @@
+module github.com/heartwheel-go/heartwheel/examples
+
+go 1.25.0
+
+require (
+	github.com/heartwheel-go/heartwheel v0.0.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	go.uber.org/goleak v1.3.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+)
+
+replace github.com/heartwheel-go/heartwheel => ../

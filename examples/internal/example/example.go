@@ -1,0 +1,66 @@
+// Package example has what all examples have in common and none is about: flags, a
+// log, signals.
+package example
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+// Args is what an example is told.
+type Args struct {
+	Addr    string        // host:port to listen on; port 0 is any free one
+	Timeout time.Duration // how long a connection may be silent
+	Log     *slog.Logger
+}
+
+// Listening says where the example can be reached. Each calls it once.
+func (a Args) Listening(addr any) { a.Log.Info("listening", "addr", fmt.Sprint(addr)) }
+
+// Closed says why a connection has ended: because of its silence, or otherwise. err
+// may be nil.
+func (a Args) Closed(remote any, err error) {
+	if errors.Is(err, keepalive.ErrIdleTimeout) {
+		a.Log.Info("it was silent", "remote", fmt.Sprint(remote), "timeout", a.Timeout)
+		return
+	}
+	a.Log.Info("it has ended", "remote", fmt.Sprint(remote), "error", err)
+}
+
+// Main reads the flags and calls serve, until SIGINT or SIGTERM ends its context. Flags
+// of the example's own are to be defined before.
+func Main(addr string, serve func(context.Context, Args) error) {
+	args := Args{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	flag.StringVar(&args.Addr, "addr", addr, "address to listen on, `host:port`; port 0 is any free one")
+	flag.DurationVar(&args.Timeout, "timeout", 30*time.Second, "how long a connection may be silent")
+	flag.Parse()
+	if err := args.check(flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := serve(ctx, args); err != nil {
+		args.Log.Error("stopped", "error", err)
+		os.Exit(1)
+	}
+}
+
+func (a Args) check(rest []string) error {
+	if len(rest) > 0 {
+		return fmt.Errorf("unexpected argument %q: there are only flags", rest[0])
+	}
+	if a.Timeout < 10*time.Millisecond {
+		return fmt.Errorf("invalid value %v for flag -timeout: must be at least 10ms", a.Timeout)
+	}
+	return nil
+}

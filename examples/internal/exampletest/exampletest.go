@@ -1,0 +1,139 @@
+// Package exampletest starts examples for their tests, and has the two questions that
+// are asked of each: does who talks stay, and does who is silent go, and not early?
+package exampletest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/examples/internal/example"
+)
+
+const (
+	// Timeout is that of the examples under test: long enough for a busy machine to
+	// send a heartbeat in time.
+	Timeout = 600 * time.Millisecond
+
+	// Beat is how often a test talks that wants to stay.
+	Beat = Timeout / 12
+
+	// Late is how late all may be on a machine that is busy with other tests.
+	Late = 15 * time.Second
+)
+
+// Server is an example that runs.
+type Server struct {
+	Addr string
+
+	log   *log
+	ended chan error
+}
+
+// Start runs an example until the test ends, and requires that it then stops.
+func Start(t *testing.T, serve func(context.Context, example.Args) error) *Server {
+	s := &Server{log: new(log), ended: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		s.ended <- serve(ctx, example.Args{Addr: "127.0.0.1:0", Timeout: Timeout, Log: slog.New(slog.NewTextHandler(s.log, nil))})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-s.ended:
+			require.NoError(t, err)
+		case <-time.After(Late):
+			t.Errorf("the example does not stop; its log:\n%s", s.log)
+		}
+		if t.Failed() {
+			t.Logf("the example's log:\n%s", s.log)
+		}
+	})
+	s.Addr = s.address(t)
+	return s
+}
+
+// address waits until the example has said where it can be reached.
+func (s *Server) address(t *testing.T) string {
+	const before = `msg=listening addr=`
+	for end := time.Now().Add(Late); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if _, after, ok := strings.Cut(s.log.String(), before); ok {
+			addr, _, _ := strings.Cut(after, "\n")
+			return addr
+		}
+		if len(s.ended) > 0 {
+			break
+		}
+	}
+	require.FailNow(t, "the example does not listen", "its log:\n%s", s.log)
+	return ""
+}
+
+// Logs waits until the example has logged what contains a text.
+func (s *Server) Logs(t *testing.T, text string) {
+	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), text) },
+		Late, time.Millisecond, "not in the log: %s", text)
+}
+
+// Talk calls beat for several timeouts, and requires that it works each time. It returns
+// when the last one began.
+func Talk(t *testing.T, beat func() error) (last time.Time) {
+	longest := time.Duration(0)
+	last = time.Now()
+	for end := last.Add(3 * Timeout); time.Now().Before(end); time.Sleep(Beat) {
+		longest = max(longest, time.Since(last))
+		last = time.Now()
+		require.NoError(t, beat(), "this test was itself silent for up to %v", longest)
+	}
+	return last
+}
+
+// Gone requires that a connection is closed by the other side, but not before Timeout
+// has passed since an instant. ended waits for that: it returns nil when it has seen it,
+// or what it has seen else.
+func Gone(t *testing.T, since time.Time, ended func() error) {
+	seen := make(chan error, 1)
+	go func() { seen <- ended() }()
+	select {
+	case err := <-seen:
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, time.Since(since), Timeout, "early")
+	case <-time.After(Timeout + Late):
+		require.FailNow(t, "never closed")
+	}
+}
+
+// EOF is for Gone: it reads until the end, whatever comes before.
+func EOF(r io.Reader) func() error {
+	return func() error {
+		if _, err := io.Copy(io.Discard, r); err != nil {
+			return fmt.Errorf("not the end of the stream: %w", err)
+		}
+		return nil
+	}
+}
+
+// log is what the example has logged.
+type log struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
