@@ -3,6 +3,8 @@ module github.com/heartwheel-go/heartwheel/examples
 go 1.25.0
 
 require (
+	github.com/coder/websocket v1.8.14
+	github.com/gorilla/websocket v1.5.3
 	github.com/heartwheel-go/heartwheel v0.0.0
 	github.com/stretchr/testify v1.12.1
 )

@@ -82,7 +82,7 @@ func serveOn(srv *http.Server, ln net.Listener, overTLS bool) error {
 // stop lets requests finish, and then ends what has left HTTP, of which http.Server
 // knows nothing any more.
 func stop(srv *http.Server, k *keepalive.Keeper) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return errors.Join(srv.Shutdown(ctx), k.Drain(ctx, 0))
 }

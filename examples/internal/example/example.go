@@ -26,14 +26,19 @@ type Args struct {
 // Listening says where the example can be reached. Each calls it once.
 func (a Args) Listening(addr any) { a.Log.Info("listening", "addr", fmt.Sprint(addr)) }
 
-// Closed says why a connection has ended: because of its silence, or otherwise. err
-// may be nil.
+// Closed says why a connection has ended: because of its silence, for another reason of
+// the Keeper's, or because of its peer. err is that of the last Read or Write, or nil.
 func (a Args) Closed(remote any, err error) {
-	if errors.Is(err, keepalive.ErrIdleTimeout) {
-		a.Log.Info("it was silent", "remote", fmt.Sprint(remote), "timeout", a.Timeout)
-		return
+	log := a.Log.With("remote", fmt.Sprint(remote))
+	var reason keepalive.Reason
+	switch {
+	case errors.Is(err, keepalive.ErrIdleTimeout):
+		log.Info("it was silent", "timeout", a.Timeout)
+	case errors.As(err, &reason):
+		log.Info("it was closed", "reason", reason.String())
+	default:
+		log.Info("it has left", "error", err)
 	}
-	a.Log.Info("it has ended", "remote", fmt.Sprint(remote), "error", err)
 }
 
 // Main reads the flags and calls serve, until SIGINT or SIGTERM ends its context. Flags

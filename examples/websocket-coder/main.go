@@ -1,0 +1,154 @@
+// Command websocket-coder echoes messages over WebSocket, with coder/websocket.
+//
+// Whole messages, pings and pongs are life, so a trickle of bytes does not keep a
+// connection. A silent peer is pinged, and one that does not answer is told why before
+// it is closed: status 1001.
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/heartwheel-go/heartwheel/examples/internal/example"
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+const (
+	maxMessage   = 64 << 10 // bytes
+	writeTimeout = 10 * time.Second
+)
+
+func main() { example.Main("127.0.0.1:8082", serve) }
+
+// socket is what has become of a connection.
+type socket struct {
+	*websocket.Conn
+	writing atomic.Bool // a message, perhaps with several calls of Write
+}
+
+func serve(ctx context.Context, args example.Args) error {
+	var sockets sync.Map // net.Conn: *socket, for whom the Keeper asks about a connection
+	var pings sync.WaitGroup
+	defer pings.Wait()
+	k, err := keepalive.New(keepalive.Config{
+		Timeout:    args.Timeout,
+		Activity:   keepalive.ActivityManual,
+		ProbeAfter: args.Timeout / 2,
+		MaxPerKey:  1000,
+		Probe: func(conn any) error {
+			if s, ok := sockets.Load(conn); ok {
+				pings.Go(func() { ping(s.(*socket), args.Timeout) })
+			}
+			return nil
+		},
+		Farewell: func(conn any, reason keepalive.Reason) []byte {
+			if s, ok := sockets.Load(conn); ok && !s.(*socket).writing.Load() {
+				return goodbye(reason)
+			}
+			return nil // HTTP, or in the middle of a frame
+		},
+		Logger: args.Log,
+	})
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+
+	ln, err := net.Listen("tcp", args.Addr)
+	if err != nil {
+		return err
+	}
+	args.Listening(ln.Addr())
+	srv := &http.Server{
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       args.Timeout,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, c)
+		},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			conn := r.Context().Value(connKey{}).(net.Conn) // the guarded one
+			ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+				OnPingReceived: func(context.Context, []byte) bool { k.Touch(conn); return true },
+				OnPongReceived: func(context.Context, []byte) { k.Pong(conn) },
+			})
+			if err != nil {
+				return // Accept has answered
+			}
+			defer func() { _ = ws.CloseNow() }()
+			s := &socket{Conn: ws}
+			sockets.Store(conn, s)
+			defer sockets.Delete(conn)
+			args.Closed(conn.RemoteAddr(), echo(k, conn, s))
+		}),
+	}
+	stopped := make(chan error, 1)
+	context.AfterFunc(ctx, func() { stopped <- stop(srv, k) })
+	if err := srv.Serve(k.Listener(ln)); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-stopped
+}
+
+// connKey is where a request's context has its connection, which the library hides.
+type connKey struct{}
+
+// echo returns why the connection has ended.
+func echo(k *keepalive.Keeper, conn net.Conn, s *socket) error {
+	s.SetReadLimit(maxMessage)
+	k.Touch(conn) // the upgrade is its first message
+	for {
+		// The Keeper has a timeout for this, and ends what waits here.
+		kind, message, err := s.Read(context.Background())
+		if err != nil {
+			return err
+		}
+		release := k.Hold(conn) // while we work for it, and a touch at the end
+		err = s.send(kind, message)
+		release()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (s *socket) send(kind websocket.MessageType, message []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	s.writing.Store(true)
+	defer s.writing.Store(false)
+	return s.Write(ctx, kind, message)
+}
+
+// ping has a goroutine of its own, since the library's waits for the pong. It is only
+// there while a peer is silent.
+func ping(s *socket, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	_ = s.Ping(ctx) // the pong has been heard, or the Keeper knows what to do
+}
+
+// goodbye is a close frame. The library would wait for the answer. It is written past
+// all layers, so with TLS there must be none.
+func goodbye(reason keepalive.Reason) []byte {
+	const fin, opClose = 0x80, 0x8
+	text := reason.String()
+	frame := []byte{fin | opClose, byte(2 + len(text))}
+	frame = binary.BigEndian.AppendUint16(frame, uint16(websocket.StatusGoingAway))
+	return append(frame, text...)
+}
+
+// stop ends what is still HTTP, and then the sockets, of which http.Server knows
+// nothing any more.
+func stop(srv *http.Server, k *keepalive.Keeper) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(srv.Shutdown(ctx), k.Drain(ctx, 0))
+}
