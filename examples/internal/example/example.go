@@ -33,7 +33,7 @@ func (a Args) Closed(remote any, err error) {
 	var reason keepalive.Reason
 	switch {
 	case errors.Is(err, keepalive.ErrIdleTimeout):
-		log.Info("it was silent", "timeout", a.Timeout)
+		log.Info("it was silent")
 	case errors.As(err, &reason):
 		log.Info("it was closed", "reason", reason.String())
 	default:

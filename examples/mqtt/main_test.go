@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/eclipse/paho.golang/paho"
+	"github.com/eclipse/paho.golang/paho/log"
+	mqtt3 "github.com/eclipse/paho.mqtt.golang"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
+	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// client is paho's for MQTT 5.
+type client struct {
+	*paho.Client
+	granted *uint16   // the keep alive that the server has asked for
+	ended   chan byte // the reason of the server's DISCONNECT
+	broken  chan error
+}
+
+// mute sends no pings, as a program would that hangs.
+type mute struct{}
+
+func (mute) Run(ctx context.Context, _ net.Conn, _ uint16) error { <-ctx.Done(); return nil }
+func (mute) PacketSent()                                         {}
+func (mute) PacketReceived()                                     {}
+func (mute) PingResp()                                           {}
+func (mute) SetDebug(log.Logger)                                 {}
+
+func dial(t *testing.T, addr string, keepAlive uint16, pings paho.Pinger) *client {
+	conn, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	c := &client{ended: make(chan byte, 1), broken: make(chan error, 10)}
+	c.Client = paho.NewClient(paho.ClientConfig{
+		Conn:               conn,
+		PingHandler:        pings,
+		OnServerDisconnect: func(d *paho.Disconnect) { c.ended <- d.ReasonCode },
+		OnClientError:      func(err error) { c.broken <- err },
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), exampletest.Late)
+	defer cancel()
+	ack, err := c.Connect(ctx, &paho.Connect{ClientID: conn.LocalAddr().String(), KeepAlive: keepAlive, CleanStart: true})
+	require.NoError(t, err)
+	c.granted = ack.Properties.ServerKeepAlive
+	return c
+}
+
+// goodbye waits for the server's DISCONNECT.
+func (c *client) goodbye(want byte) func() error {
+	return func() error {
+		select {
+		case reason := <-c.ended:
+			if reason != want {
+				return fmt.Errorf("reason %#x", reason)
+			}
+			return nil
+		case err := <-c.broken:
+			return fmt.Errorf("closed without a word: %w", err)
+		}
+	}
+}
+
+func TestWhoPublishesStaysAndWhoIsSilentGoes(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Start(t, serve)
+	lost := make(chan error, 1)
+	c := mqtt3.NewClient(mqtt3.NewClientOptions().AddBroker("tcp://" + s.Addr).
+		SetProtocolVersion(4).SetKeepAlive(0).SetAutoReconnect(false).
+		SetConnectionLostHandler(func(_ mqtt3.Client, err error) { lost <- err }))
+	connected := c.Connect()
+	require.True(t, connected.WaitTimeout(exampletest.Late))
+	require.NoError(t, connected.Error())
+	defer c.Disconnect(0)
+
+	last := exampletest.Talk(t, func() error {
+		sent := c.Publish("hello", 1, false, "world")
+		require.True(t, sent.WaitTimeout(exampletest.Late))
+		return sent.Error()
+	})
+	exampletest.Gone(t, last, func() error { <-lost; return nil })
+	s.Logs(t, "it was silent")
+}
+
+func TestAClientHasTheTimeoutThatItAsksFor(t *testing.T) {
+	t.Parallel()
+	const keepAlive = 1 // seconds: 1.5 s, and not the timeout of those who ask for none
+	s := exampletest.Start(t, serve)
+	pinging := dial(t, s.Addr, keepAlive, nil)
+
+	last := time.Now()
+	silent := dial(t, s.Addr, keepAlive, mute{})
+	exampletest.Gone(t, last, silent.goodbye(0x8D)) // keep alive timeout
+	require.GreaterOrEqual(t, time.Since(last), 1500*time.Millisecond)
+	require.Nil(t, silent.granted)
+	s.Logs(t, "it was silent")
+
+	select {
+	case reason := <-pinging.ended:
+		require.FailNow(t, "closed", "although it pings: %#x", reason)
+	case err := <-pinging.broken:
+		require.FailNow(t, "closed", "although it pings: %v", err)
+	case <-time.After(2 * time.Second):
+	}
+	require.NoError(t, pinging.Disconnect(new(paho.Disconnect)))
+}
+
+func TestAClientIsToldWhatItCanHave(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Start(t, serve)
+	for asked, want := range map[uint16]uint16{
+		2400:  0, // what it has asked for
+		2401:  2400,
+		50000: 2400,
+		65535: 2400,
+	} {
+		c := dial(t, s.Addr, asked, nil)
+		if want == 0 {
+			require.Nil(t, c.granted)
+		} else {
+			require.Equal(t, &want, c.granted)
+		}
+		time.Sleep(2 * exampletest.Beat)
+		require.NoError(t, c.Disconnect(new(paho.Disconnect)))
+	}
+}
+
+func TestWhoNeverConnectsGoes(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Start(t, serve)
+	last := time.Now()
+	c, err := net.Dial("tcp", s.Addr)
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Write([]byte{0x10, 0x40}) // a CONNECT that does not come
+	require.NoError(t, err)
+	exampletest.Gone(t, last, exampletest.EOF(c))
+}
+
+func TestABrokerThatStopsSaysSo(t *testing.T) {
+	t.Parallel()
+	outer := t // whose connections are closed later
+	var c *client
+	var silent net.Conn
+	t.Run("broker", func(t *testing.T) {
+		s := exampletest.Start(t, serve)
+		var err error
+		silent, err = net.Dial("tcp", s.Addr)
+		require.NoError(t, err)
+		c = dial(outer, s.Addr, 100, nil)
+	})
+	defer silent.Close()
+	require.NoError(t, c.goodbye(0x8B)()) // server shutting down
+}
