@@ -1,0 +1,119 @@
+// Command redis speaks the protocol of Redis, with redcon: PING, ECHO, GET, SET,
+// SUBSCRIBE, PUBLISH, DEBUG SLEEP and QUIT.
+//
+// Whole commands are life. As with Redis itself, a silent client is closed without a
+// word: its library would take an error that nobody has asked for as the answer to its
+// next command, and finds out by itself that a connection of its pool is gone. And as
+// with Redis, who subscribes may be silent for ever.
+//
+// redcon has SetIdleClose, a read deadline before each command. A few hundred
+// connections need no more than that.
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"github.com/heartwheel-go/heartwheel/examples/internal/example"
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+func main() { example.Main("127.0.0.1:6380", serve) }
+
+func serve(ctx context.Context, args example.Args) error {
+	k, err := keepalive.New(keepalive.Config{
+		Timeout:   args.Timeout,
+		Activity:  keepalive.ActivityManual,
+		MaxConns:  10_000, // Redis has maxclients
+		MaxPerKey: 1000,
+		OnClose: func(conn any, reason keepalive.Reason) {
+			args.Closed(conn.(net.Conn).RemoteAddr(), reason)
+		},
+		Logger: args.Log,
+	})
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+
+	ln, err := net.Listen("tcp", args.Addr)
+	if err != nil {
+		return err
+	}
+	s := &store{keeper: k}
+	srv := redcon.NewServer(args.Addr, s.handle, nil, nil)
+	stop := context.AfterFunc(ctx, func() { ln.Close() })
+	defer stop()
+	args.Listening(ln.Addr())
+	err = srv.Serve(k.Listener(ln)) // closes all but subscribers, of which it knows nothing
+
+	patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, k.Drain(patience, 0))
+}
+
+type store struct {
+	keeper *keepalive.Keeper
+	values sync.Map
+	pubsub redcon.PubSub
+}
+
+// handle is called for whole commands only.
+func (s *store) handle(conn redcon.Conn, cmd redcon.Command) {
+	release := s.keeper.Hold(conn.NetConn()) // a slow command is no silence
+	defer release()                          // and a touch
+	name := strings.ToUpper(string(cmd.Args[0]))
+	if n, known := arity[name]; !known {
+		conn.WriteError("ERR unknown command '" + name + "'")
+		return
+	} else if len(cmd.Args) != n && (n > 0 || len(cmd.Args) < -n) {
+		conn.WriteError("ERR wrong number of arguments for '" + name + "' command")
+		return
+	}
+	switch name {
+	case "PING":
+		conn.WriteString("PONG")
+	case "ECHO":
+		conn.WriteBulk(cmd.Args[1])
+	case "SET":
+		s.values.Store(string(cmd.Args[1]), string(cmd.Args[2]))
+		conn.WriteString("OK")
+	case "GET":
+		value, _ := s.values.Load(string(cmd.Args[1]))
+		conn.WriteAny(value)
+	case "SUBSCRIBE":
+		s.keeper.Hold(conn.NetConn()) // for good: it listens
+		for _, channel := range cmd.Args[1:] {
+			s.pubsub.Subscribe(conn, string(channel))
+		}
+	case "PUBLISH":
+		conn.WriteInt(s.pubsub.Publish(string(cmd.Args[1]), string(cmd.Args[2])))
+	case "DEBUG":
+		sleep(conn, cmd)
+	case "QUIT":
+		conn.WriteString("OK")
+		_ = conn.Close()
+	}
+}
+
+// arity is how many words a command has, as Redis counts them: -2 means two or more.
+var arity = map[string]int{
+	"PING": 1, "ECHO": 2, "SET": 3, "GET": 2, "SUBSCRIBE": -2, "PUBLISH": 3, "DEBUG": 3, "QUIT": 1,
+}
+
+func sleep(conn redcon.Conn, cmd redcon.Command) {
+	seconds, err := strconv.ParseFloat(string(cmd.Args[2]), 64)
+	if err != nil || !strings.EqualFold(string(cmd.Args[1]), "SLEEP") || !(seconds >= 0 && seconds <= 60) {
+		conn.WriteError("ERR only DEBUG SLEEP, of 0 to 60 seconds")
+		return
+	}
+	time.Sleep(time.Duration(seconds * float64(time.Second)))
+	conn.WriteString("OK")
+}
