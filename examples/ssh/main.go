@@ -1,0 +1,151 @@
+// Command ssh is an SSH server whose shell echoes lines.
+//
+// What is read is life, but nothing is while a client has not logged in: that has a
+// deadline of its own, which the Keeper leaves alone. A silent client is asked with the
+// request that OpenSSH's ClientAliveInterval sends, so whoever just sits there stays,
+// and a machine or program that does not answer goes.
+//
+// There is no goodbye: it would have to be encrypted, and the library has none.
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/heartwheel-go/heartwheel/examples/internal/example"
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+const loginGrace = 10 * time.Second
+
+func main() { example.Main("127.0.0.1:2222", serve) }
+
+func serve(ctx context.Context, args example.Args) error {
+	login, err := newLogin()
+	if err != nil {
+		return err
+	}
+	var clients sync.Map // net.Conn: *ssh.ServerConn, for whom the Keeper asks about a connection
+	var running sync.WaitGroup
+	defer running.Wait()
+	k, err := keepalive.New(keepalive.Config{
+		Timeout:    args.Timeout,
+		ProbeAfter: args.Timeout / 2,
+		MaxPerKey:  20,
+		Probe: func(conn any) error {
+			if client, ok := clients.Load(conn); ok {
+				running.Go(func() { // it waits for the answer
+					_, _, _ = client.(*ssh.ServerConn).SendRequest("keepalive@openssh.com", true, nil)
+				})
+			}
+			return nil
+		},
+		Logger: args.Log,
+	})
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+
+	ln, err := net.Listen("tcp", args.Addr)
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, func() { ln.Close() })
+	args.Listening(ln.Addr())
+	ln = k.Listener(ln)
+	for {
+		conn, err := ln.Accept()
+		switch {
+		case err == nil:
+			running.Go(func() { args.Closed(conn.RemoteAddr(), converse(conn, login, &clients)) })
+		case ctx.Err() != nil:
+			patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			return k.Drain(patience, 0)
+		default:
+			args.Log.Warn("not accepted", "error", err) // no descriptor left, say
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+}
+
+// newLogin returns who may come in: everybody, to a key made for the occasion. This is an
+// example, on an address that only this machine reaches.
+func newLogin() (*ssh.ServerConfig, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := ssh.NewSignerFromKey(key)
+	if err != nil {
+		return nil, err
+	}
+	login := &ssh.ServerConfig{NoClientAuth: true}
+	login.AddHostKey(signer)
+	return login, nil
+}
+
+// converse returns why the connection has ended.
+func converse(conn net.Conn, login *ssh.ServerConfig, clients *sync.Map) error {
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(loginGrace))
+	client, channels, requests, err := ssh.NewServerConn(conn, login)
+	if err != nil {
+		return fmt.Errorf("logging in: %w", err)
+	}
+	_ = conn.SetDeadline(time.Time{})
+	clients.Store(conn, client)
+	defer clients.Delete(conn)
+
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { ssh.DiscardRequests(requests) }) // answers clients' own keepalives
+	for offered := range channels {
+		if offered.ChannelType() != "session" {
+			_ = offered.Reject(ssh.UnknownChannelType, "only sessions")
+			continue
+		}
+		channel, requests, err := offered.Accept()
+		if err != nil {
+			break
+		}
+		running.Go(func() { shell(channel, requests) })
+	}
+	return client.Wait()
+}
+
+// shell echoes lines once the client has asked for a shell, until "exit".
+func shell(channel ssh.Channel, requests <-chan *ssh.Request) {
+	var echoing sync.WaitGroup
+	defer echoing.Wait()
+	open := false
+	for request := range requests {
+		first := request.Type == "shell" && !open
+		_ = request.Reply(first || request.Type == "pty-req", nil)
+		if first {
+			open = true
+			echoing.Go(func() { _ = errors.Join(echo(channel), channel.Close()) })
+		}
+	}
+	_ = channel.Close()
+}
+
+func echo(channel ssh.Channel) error {
+	for in := bufio.NewScanner(channel); in.Scan() && in.Text() != "exit"; {
+		if _, err := fmt.Fprintf(channel, "%s\r\n", in.Text()); err != nil {
+			return err
+		}
+	}
+	_, err := channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{0}))
+	return err
+}

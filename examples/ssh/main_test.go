@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
+	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// login is what a client needs for a server whose key nobody knows.
+var login = &ssh.ClientConfig{User: "nobody", HostKeyCallback: ssh.InsecureIgnoreHostKey()}
+
+// terminal is a shell on the server, of the client in x/crypto.
+type terminal struct {
+	*ssh.Client
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func open(t *testing.T, client *ssh.Client) *terminal {
+	t.Cleanup(func() { client.Close() })
+	session, err := client.NewSession()
+	require.NoError(t, err)
+	in, err := session.StdinPipe()
+	require.NoError(t, err)
+	out, err := session.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, session.Shell())
+	return &terminal{client, in, bufio.NewReader(out)}
+}
+
+func (c *terminal) say(line string) error {
+	if _, err := fmt.Fprintln(c.in, line); err != nil {
+		return err
+	}
+	answer, err := c.out.ReadString('\n')
+	if err == nil && answer != line+"\r\n" {
+		err = fmt.Errorf("got %q", answer)
+	}
+	return err
+}
+
+func TestWhoAnswersStaysWithoutAWord(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Start(t, serve)
+	client, err := ssh.Dial("tcp", s.Addr, login)
+	require.NoError(t, err)
+	c := open(t, client)
+	exampletest.Talk(t, func() error { return c.say("hello") })
+	time.Sleep(3 * exampletest.Timeout) // the client answers for itself
+	require.NoError(t, c.say("still here"))
+}
+
+// A program that hangs takes the server's bytes, or its kernel does, and answers nothing.
+func TestWhoDoesNotAnswerGoes(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Start(t, serve)
+	raw, err := net.Dial("tcp", s.Addr)
+	require.NoError(t, err)
+	conn, channels, requests, err := ssh.NewClientConn(raw, s.Addr, login)
+	require.NoError(t, err)
+	unanswered := make(chan *ssh.Request, 100)
+	go func() {
+		defer close(unanswered)
+		for r := range requests {
+			unanswered <- r
+		}
+	}()
+	none := make(chan *ssh.Request)
+	close(none)
+	c := open(t, ssh.NewClient(conn, channels, none))
+	last := exampletest.Talk(t, func() error { return c.say("hello") })
+	exampletest.Gone(t, last, exampletest.EOF(c.out))
+	s.Logs(t, "reason=no_answer")
+	require.Equal(t, "keepalive@openssh.com", (<-unanswered).Type)
+	require.Error(t, c.Wait())
+	for range unanswered {
+	}
+}
+
+func TestWhoDoesNotLogInGoes(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Start(t, serve)
+	last := time.Now()
+	c, err := net.Dial("tcp", s.Addr)
+	require.NoError(t, err)
+	defer c.Close()
+	exampletest.Gone(t, last, exampletest.EOF(c))
+	s.Logs(t, "reason=no_answer")
+}
+
+func TestExitEndsTheSession(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Start(t, serve)
+	client, err := ssh.Dial("tcp", s.Addr, login)
+	require.NoError(t, err)
+	c := open(t, client)
+	require.NoError(t, c.say("hello"))
+	_, err = fmt.Fprintln(c.in, "exit")
+	require.NoError(t, err)
+	_, err = c.out.ReadString('\n')
+	require.ErrorIs(t, err, io.EOF)
+	require.NoError(t, c.Close())
+	s.Logs(t, "it has left")
+}
