@@ -1,0 +1,156 @@
+// Command gnet-frames echoes frames on gnet: four bytes of length, most significant
+// first, and as many bytes.
+//
+// Whole frames are life. An empty one is a heartbeat: a silent peer is asked with one,
+// and answers with another; whoever sends one unasked stays, too. The farewell is a
+// frame like any other.
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/heartwheel-go/heartwheel/examples/internal/example"
+	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
+)
+
+const maxPending = 1 << 20 // bytes that a peer has asked for and does not read
+
+func main() { example.Main("127.0.0.1:9001", serve) }
+
+func serve(ctx context.Context, args example.Args) error {
+	k, err := keepalive.New(keepalive.Config{
+		Timeout:    args.Timeout,
+		Activity:   keepalive.ActivityManual,
+		ProbeAfter: args.Timeout / 2,
+		Probe: func(conn any) error { // in the connection's event loop
+			_, err := conn.(gnet.Conn).Write(frame(nil))
+			return err
+		},
+		Farewell: func(_ any, reason keepalive.Reason) []byte {
+			return frame([]byte(reason.String()))
+		},
+		PressureTimeout: args.Timeout / 4, // while descriptors run out
+		MaxPerKey:       500,              // without descriptors, gnet stops: see also MaxConns
+		Logger:          args.Log,
+	})
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+
+	h := &frames{args: args, keeper: k, booted: make(chan gnet.Engine, 1)}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- gnet.Run(gnetkeepalive.Wrap(h, k), "tcp://"+args.Addr, gnet.WithMulticore(true))
+	}()
+	select {
+	case eng := <-h.booted:
+		stopped := make(chan struct{})
+		unused := context.AfterFunc(ctx, func() { stop(eng, k); close(stopped) })
+		if err = <-ended; !unused() {
+			<-stopped
+		}
+	case err = <-ended:
+	}
+	if err == nil && ctx.Err() == nil {
+		err = errors.New("gnet has stopped by itself") // which is no error to it
+	}
+	return err
+}
+
+// stop says goodbye, and then ends what still came.
+func stop(eng gnet.Engine, k *keepalive.Keeper) {
+	patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = k.Drain(patience, 0)
+	_ = eng.Stop(patience)
+}
+
+type frames struct {
+	gnet.BuiltinEventEngine
+	args   example.Args
+	keeper *keepalive.Keeper
+	booted chan gnet.Engine
+}
+
+func (h *frames) OnBoot(eng gnet.Engine) gnet.Action {
+	addr, err := gnetaddr.Of(eng) // gnet knows only what it was asked for, such as port 0
+	if err != nil {
+		h.args.Log.Error("no address", "error", err)
+		return gnet.Shutdown
+	}
+	h.args.Listening(addr)
+	h.booted <- eng
+	return gnet.None
+}
+
+func (h *frames) OnTraffic(c gnet.Conn) gnet.Action {
+	buf, err := c.Peek(-1)
+	if err != nil {
+		return gnet.Close
+	}
+	rest := buf
+	for {
+		payload, after, err := next(rest)
+		if err != nil {
+			h.args.Log.Info("not a frame", "remote", c.RemoteAddr(), "error", err)
+			return gnet.Close
+		}
+		if after == nil {
+			break
+		}
+		rest = after
+		h.keeper.Pong(c) // a touch, and a round trip where we have asked
+		if len(payload) > 0 {
+			if _, err := c.Write(frame(payload)); err != nil {
+				return gnet.Close
+			}
+		}
+	}
+	if done := len(buf) - len(rest); done > 0 {
+		_, _ = c.Discard(done) // not with 0, which would discard all
+	}
+	if c.OutboundBuffered() > maxPending {
+		return gnet.Close
+	}
+	return gnet.None
+}
+
+func (h *frames) OnClose(c gnet.Conn, err error) gnet.Action {
+	h.args.Closed(c.RemoteAddr(), err)
+	return gnet.None
+}
+
+const (
+	maxFrame = 16 << 10 // bytes
+	lenBytes = 4
+)
+
+// next returns the payload of the first frame of buf, and what comes after it, which is
+// nil where the frame is not complete yet.
+func next(buf []byte) (payload, after []byte, err error) {
+	if len(buf) < lenBytes {
+		return nil, nil, nil
+	}
+	n := binary.BigEndian.Uint32(buf)
+	if n > maxFrame {
+		return nil, nil, fmt.Errorf("a frame of %d bytes: must be at most %d", n, maxFrame)
+	}
+	end := lenBytes + int(n)
+	if len(buf) < end {
+		return nil, nil, nil
+	}
+	return buf[lenBytes:end], buf[end:], nil
+}
+
+func frame(payload []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(payload))), payload...)
+}

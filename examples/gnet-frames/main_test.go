@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/smallnest/goframe"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
+	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+func dial(t *testing.T, s *exampletest.Server) goframe.FrameConn {
+	c, err := net.Dial("tcp", s.Addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return goframe.NewLengthFieldBasedFrameConn(
+		goframe.EncoderConfig{ByteOrder: binary.BigEndian, LengthFieldLength: 4},
+		goframe.DecoderConfig{ByteOrder: binary.BigEndian, LengthFieldLength: 4, InitialBytesToStrip: 4},
+		c)
+}
+
+// say sends a frame and reads the answer. What the server asks meanwhile has no answer.
+func say(c goframe.FrameConn, payload []byte) error {
+	if err := c.WriteFrame(payload); err != nil {
+		return err
+	}
+	for {
+		answer, err := c.ReadFrame()
+		if err == nil && len(answer) == 0 {
+			continue
+		}
+		if err == nil && !bytes.Equal(answer, payload) {
+			err = fmt.Errorf("got %q", answer)
+		}
+		return err
+	}
+}
+
+// goodbye reads until the last frame, and wants to have been asked before.
+func goodbye(c goframe.FrameConn, want string) func() error {
+	return func() error {
+		asked := false
+		for {
+			frame, err := c.ReadFrame()
+			switch {
+			case err != nil:
+				return fmt.Errorf("without a word: %w", err)
+			case len(frame) == 0:
+				asked = true
+			case string(frame) != want || !asked:
+				return fmt.Errorf("asked %v, and then %q", asked, frame)
+			default:
+				if _, err = c.ReadFrame(); !errors.Is(err, io.EOF) {
+					return fmt.Errorf("not the end: %w", err)
+				}
+				return nil
+			}
+		}
+	}
+}
+
+func TestWhoTalksStaysAndWhoDoesNotAnswerGoes(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Start(t, serve)
+	c := dial(t, s)
+	last := exampletest.Talk(t, func() error { return say(c, []byte("hello")) })
+	exampletest.Gone(t, last, goodbye(c, "no_answer"))
+	s.Logs(t, "reason=no_answer")
+}
+
+func TestWhoAnswersStays(t *testing.T) {
+	t.Parallel()
+	c := dial(t, exampletest.Start(t, serve))
+	for range 6 { // three timeouts
+		asked, err := c.ReadFrame()
+		require.NoError(t, err)
+		require.Empty(t, asked)
+		require.NoError(t, c.WriteFrame(nil))
+	}
+	require.NoError(t, say(c, []byte("still here")))
+}
+
+func TestBytesOfAFrameAreNoLife(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Start(t, serve)
+	last := time.Now()
+	c, err := net.Dial("tcp", s.Addr)
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Write([]byte{0, 0, 0x40, 0})
+	require.NoError(t, err)
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for _, err := c.Write([]byte("x")); err == nil; _, err = c.Write([]byte("x")) {
+			select {
+			case <-time.After(exampletest.Beat):
+			case <-stop:
+				return
+			}
+		}
+	}()
+	exampletest.Gone(t, last, func() error {
+		_, _ = io.Copy(io.Discard, c) // the end, or a reset because of the trickle
+		return nil
+	})
+}
+
+func TestFramesOfAllSizes(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Start(t, serve)
+	c := dial(t, s)
+	for _, n := range []int{1, 255, 256, 1000, maxFrame} {
+		require.NoError(t, say(c, bytes.Repeat([]byte("x"), n)), "%d bytes", n)
+	}
+	require.NoError(t, c.WriteFrame(bytes.Repeat([]byte("x"), maxFrame+1)))
+	require.Error(t, func() error { _, err := c.ReadFrame(); return err }())
+	s.Logs(t, "a frame of 16385 bytes: must be at most 16384")
+}
+
+func TestAServerThatStopsSaysSo(t *testing.T) {
+	t.Parallel()
+	outer := t // whose connection is closed later
+	var c goframe.FrameConn
+	t.Run("server", func(t *testing.T) {
+		c = dial(outer, exampletest.Start(t, serve))
+		require.NoError(t, say(c, []byte("hello")))
+	})
+	last, err := c.ReadFrame()
+	require.NoError(t, err)
+	require.Equal(t, "drain", string(last))
+}
+
+// The same bytes read with io.ReadFull, as a program with a goroutine per connection
+// would.
+func FuzzNext(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0, 0, 0, 0})
+	f.Add([]byte{0, 0, 0, 2, 'h', 'i', 0, 0, 0, 1})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 'x'})
+	f.Add(append(frame(make([]byte, maxFrame)), frame(nil)...))
+	f.Fuzz(func(t *testing.T, buf []byte) {
+		r := bytes.NewReader(buf)
+		for rest := buf; ; {
+			payload, after, err := next(rest)
+			var n uint32
+			complete := binary.Read(r, binary.BigEndian, &n) == nil
+			require.Equal(t, complete && n > maxFrame, err != nil)
+			if err != nil {
+				return
+			}
+			want := make([]byte, n)
+			if complete {
+				_, err = io.ReadFull(r, want)
+				complete = err == nil
+			}
+			require.Equal(t, complete, after != nil)
+			if !complete {
+				return
+			}
+			require.Equal(t, want, append([]byte{}, payload...))
+			require.Equal(t, r.Len(), len(after))
+			rest = after
+		}
+	})
+}

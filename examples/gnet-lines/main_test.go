@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/textproto"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
+	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+func dial(t *testing.T, s *exampletest.Server) *textproto.Conn {
+	c, err := textproto.Dial("tcp", s.Addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func say(c *textproto.Conn, line string) error {
+	if err := c.PrintfLine("%s", line); err != nil {
+		return err
+	}
+	answer, err := c.ReadLine()
+	if err == nil && answer != line {
+		err = fmt.Errorf("got %q", answer)
+	}
+	return err
+}
+
+// rest waits for the end, and for what is said before it.
+func rest(c *textproto.Conn, want string) func() error {
+	return func() error {
+		b, err := io.ReadAll(c.R)
+		if err == nil && string(b) != want {
+			err = fmt.Errorf("got %q", b)
+		}
+		return err
+	}
+}
+
+func TestWhoTalksStaysAndWhoIsSilentGoes(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Start(t, serve)
+	c := dial(t, s)
+	last := exampletest.Talk(t, func() error { return say(c, "hello") })
+	exampletest.Gone(t, last, rest(c, "BYE idle\n"))
+	s.Logs(t, "it was silent")
+}
+
+func TestWhoNeverSpeaksGoes(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Start(t, serve)
+	last := time.Now()
+	exampletest.Gone(t, last, rest(dial(t, s), "BYE idle\n"))
+}
+
+func TestBytesOfALineAreNoLife(t *testing.T) {
+	t.Parallel()
+	s := exampletest.Start(t, serve)
+	last := time.Now()
+	c, err := net.Dial("tcp", s.Addr)
+	require.NoError(t, err)
+	defer c.Close()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for _, err := c.Write([]byte("x")); err == nil; _, err = c.Write([]byte("x")) {
+			select {
+			case <-time.After(exampletest.Beat):
+			case <-stop:
+				return
+			}
+		}
+	}()
+	exampletest.Gone(t, last, func() error {
+		_, _ = io.Copy(io.Discard, c) // the end, or a reset because of the trickle
+		return nil
+	})
+}
+
+func TestManyLinesAtOnceAndLinesThatAreTooLong(t *testing.T) {
+	t.Parallel()
+	c := dial(t, exampletest.Start(t, serve))
+	sent := make(chan error, 1)
+	go func() {
+		for i := range 10_000 {
+			if err := c.PrintfLine("%d", i); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	for i := range 10_000 {
+		line, err := c.ReadLine()
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint(i), line)
+	}
+	require.NoError(t, <-sent)
+	require.NoError(t, say(c, strings.Repeat("x", maxLine-2)))
+
+	_, err := c.W.WriteString(strings.Repeat("x", maxLine+1))
+	require.NoError(t, err)
+	require.NoError(t, c.W.Flush())
+	require.NoError(t, rest(c, "ERR line too long\n")())
+}
+
+func TestAServerThatStopsSaysSo(t *testing.T) {
+	t.Parallel()
+	outer := t // whose connection is closed later
+	var c *textproto.Conn
+	t.Run("server", func(t *testing.T) {
+		c = dial(outer, exampletest.Start(t, serve))
+		require.NoError(t, say(c, "hello"))
+	})
+	require.NoError(t, rest(c, "BYE drain\n")())
+}
