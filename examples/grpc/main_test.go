@@ -16,10 +16,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { exampletest.Main(m) }
 
 // client is grpc-go's, and counts its connections.
 type client struct {

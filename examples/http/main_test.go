@@ -17,10 +17,9 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { exampletest.Main(m) }
 
 func start(t *testing.T, overTLS bool) *exampletest.Server {
 	return exampletest.Start(t, func(ctx context.Context, args example.Args) error {

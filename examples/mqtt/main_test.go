@@ -13,10 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { exampletest.Main(m) }
 
 // client is paho's for MQTT 5.
 type client struct {
@@ -156,6 +155,8 @@ func TestABrokerThatStopsSaysSo(t *testing.T) {
 		silent, err = net.Dial("tcp", s.Addr)
 		require.NoError(t, err)
 		c = dial(outer, s.Addr, 100, nil)
+		_, err = c.Publish(t.Context(), &paho.Publish{Topic: "hello", QoS: 1}) // the session is established when this is answered
+		require.NoError(t, err)
 	})
 	defer silent.Close()
 	require.NoError(t, c.goodbye(0x8B)()) // server shutting down

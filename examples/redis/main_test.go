@@ -11,10 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { exampletest.Main(m) }
 
 // client is go-redis's with a pool of one connection, and counts how many there were.
 type client struct {

@@ -17,11 +17,10 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { exampletest.Main(m) }
 
 func start(t *testing.T, above bool) *exampletest.Server {
 	return exampletest.Start(t, func(ctx context.Context, args example.Args) error {

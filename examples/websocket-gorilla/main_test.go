@@ -14,10 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { exampletest.Main(m) }
 
 // dial connects with coder's client. conn is its connection.
 func dial(t *testing.T, s *exampletest.Server, opts *websocket.DialOptions) (c *websocket.Conn, conn net.Conn) {

@@ -4,6 +4,7 @@ package exampletest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
+	"github.com/heartwheel-go/heartwheel/internal/leaktest"
 )
 
 const (
@@ -28,6 +30,15 @@ const (
 	// Late is how late all may be on a machine that is busy with other tests.
 	Late = 15 * time.Second
 )
+
+// Main is for TestMain. It looks for goroutines that are left, and lets more tests run
+// at the same time than there are processors, since they mostly wait.
+func Main(m *testing.M) {
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	leaktest.Main(m)
+}
 
 // Server is an example that runs.
 type Server struct {
