@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -26,8 +27,14 @@ const (
 
 func main() { example.Main("127.0.0.1:8081", serve) }
 
+// socket is what has become of a connection.
+type socket struct {
+	*websocket.Conn
+	told atomic.Uint32 // the keepalive.Reason that its peer was told, or 0
+}
+
 func serve(ctx context.Context, args example.Args) error {
-	var sockets sync.Map // net.Conn: *websocket.Conn, for whom the Keeper asks about a connection
+	var sockets sync.Map // net.Conn: *socket, for whom the Keeper asks about a connection
 	k, err := keepalive.New(keepalive.Config{
 		Timeout:    args.Timeout,
 		Activity:   keepalive.ActivityManual,
@@ -61,9 +68,14 @@ func serve(ctx context.Context, args example.Args) error {
 				return // Upgrade has answered
 			}
 			defer ws.Close()
-			sockets.Store(ws.NetConn(), ws) // with TLS: ws.NetConn().(*tls.Conn).NetConn()
+			s := &socket{Conn: ws}
+			sockets.Store(ws.NetConn(), s) // with TLS: ws.NetConn().(*tls.Conn).NetConn()
 			defer sockets.Delete(ws.NetConn())
-			args.Closed(ws.RemoteAddr(), echo(k, ws))
+			err = echo(k, ws)
+			if told := s.told.Load(); told != 0 {
+				err = keepalive.Reason(told) // the peer's answer to that may have come first
+			}
+			args.Closed(ws.RemoteAddr(), err)
 		}),
 	}
 	stopped := make(chan error, 1)
@@ -100,15 +112,18 @@ func echo(k *keepalive.Keeper, ws *websocket.Conn) error {
 // control sends a control frame, from any goroutine, to a connection that is not HTTP any
 // more. It does not wait for a slow peer.
 func control(sockets *sync.Map, conn any, kind int, data []byte) error {
-	ws, ok := sockets.Load(conn)
+	s, ok := sockets.Load(conn)
 	if !ok {
 		return nil // not an error, which would close it: its time is not over
 	}
-	return ws.(*websocket.Conn).WriteControl(kind, data, time.Now().Add(100*time.Millisecond))
+	return s.(*socket).WriteControl(kind, data, time.Now().Add(100*time.Millisecond))
 }
 
-// goodbye sends a close frame.
+// goodbye sends a close frame. The peer may close the connection before we do, then.
 func goodbye(sockets *sync.Map, conn any, reason keepalive.Reason) {
+	if s, ok := sockets.Load(conn); ok {
+		s.(*socket).told.Store(uint32(reason))
+	}
 	why := websocket.FormatCloseMessage(websocket.CloseGoingAway, reason.String())
 	_ = control(sockets, conn, websocket.CloseMessage, why) // it is closed anyway
 }
