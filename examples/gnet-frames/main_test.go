@@ -96,23 +96,8 @@ func TestBytesOfAFrameAreNoLife(t *testing.T) {
 	c, err := net.Dial("tcp", s.Addr)
 	require.NoError(t, err)
 	defer c.Close()
-	_, err = c.Write([]byte{0, 0, 0x40, 0})
-	require.NoError(t, err)
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		for _, err := c.Write([]byte("x")); err == nil; _, err = c.Write([]byte("x")) {
-			select {
-			case <-time.After(exampletest.Beat):
-			case <-stop:
-				return
-			}
-		}
-	}()
-	exampletest.Gone(t, last, func() error {
-		_, _ = io.Copy(io.Discard, c) // the end, or a reset because of the trickle
-		return nil
-	})
+	exampletest.Trickle(t, c, "\x00\x00\x40\x00")
+	exampletest.Gone(t, last, exampletest.EndOrReset(c))
 }
 
 func TestFramesOfAllSizes(t *testing.T) {

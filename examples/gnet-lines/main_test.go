@@ -68,21 +68,8 @@ func TestBytesOfALineAreNoLife(t *testing.T) {
 	c, err := net.Dial("tcp", s.Addr)
 	require.NoError(t, err)
 	defer c.Close()
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		for _, err := c.Write([]byte("x")); err == nil; _, err = c.Write([]byte("x")) {
-			select {
-			case <-time.After(exampletest.Beat):
-			case <-stop:
-				return
-			}
-		}
-	}()
-	exampletest.Gone(t, last, func() error {
-		_, _ = io.Copy(io.Discard, c) // the end, or a reset because of the trickle
-		return nil
-	})
+	exampletest.Trickle(t, c, "")
+	exampletest.Gone(t, last, exampletest.EndOrReset(c))
 }
 
 func TestManyLinesAtOnceAndLinesThatAreTooLong(t *testing.T) {

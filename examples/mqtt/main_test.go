@@ -139,9 +139,8 @@ func TestWhoNeverConnectsGoes(t *testing.T) {
 	c, err := net.Dial("tcp", s.Addr)
 	require.NoError(t, err)
 	defer c.Close()
-	_, err = c.Write([]byte{0x10, 0x40}) // a CONNECT that does not come
-	require.NoError(t, err)
-	exampletest.Gone(t, last, exampletest.EOF(c))
+	exampletest.Trickle(t, c, "\x10\xff\x7f") // a CONNECT of 16 KiB
+	exampletest.Gone(t, last, exampletest.EndOrReset(c))
 }
 
 func TestABrokerThatStopsSaysSo(t *testing.T) {

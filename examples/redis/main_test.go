@@ -62,27 +62,11 @@ func TestWhoIsSilentGoesAndBytesOfACommandAreNoLife(t *testing.T) {
 			c, err := net.Dial("tcp", s.Addr)
 			require.NoError(t, err)
 			defer c.Close()
-			stop := make(chan struct{})
-			defer close(stop)
 			if name == "trickle" {
-				go trickle(c, stop)
+				exampletest.Trickle(t, c, "*1\r\n$100000\r\n")
 			}
-			exampletest.Gone(t, last, func() error {
-				_, _ = c.Read(make([]byte, 1)) // the end, or a reset because of the trickle
-				return nil
-			})
+			exampletest.Gone(t, last, exampletest.EndOrReset(c))
 		})
-	}
-}
-
-// trickle sends a command a byte at a time, which would take an hour.
-func trickle(c net.Conn, stop chan struct{}) {
-	for _, err := c.Write([]byte("*1\r\n$100000\r\n")); err == nil; _, err = c.Write([]byte("x")) {
-		select {
-		case <-time.After(exampletest.Beat):
-		case <-stop:
-			return
-		}
 	}
 }
 

@@ -74,21 +74,8 @@ func TestHandshakesAndRecordsAreNoLife(t *testing.T) {
 
 			last = time.Now()
 			c := dial(t, s.Addr)
-			stop := make(chan struct{})
-			defer close(stop)
-			go func() { // bytes, but never a line
-				for _, err := c.Write([]byte("x")); err == nil; _, err = c.Write([]byte("x")) {
-					select {
-					case <-time.After(exampletest.Beat):
-					case <-stop:
-						return
-					}
-				}
-			}()
-			exampletest.Gone(t, last, func() error {
-				_, _ = io.Copy(io.Discard, c) // the end, or a reset because of the trickle
-				return nil
-			})
+			exampletest.Trickle(t, c, "") // bytes, but never a line
+			exampletest.Gone(t, last, exampletest.EndOrReset(c))
 		})
 	}
 }

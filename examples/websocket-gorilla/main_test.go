@@ -104,26 +104,8 @@ func TestBytesOfAMessageAreNoLife(t *testing.T) {
 	c, conn := dial(t, s, &opts)
 	last := time.Now()
 	require.NoError(t, say(t, c, "hello"))
-	stop := trickle(conn)
-	defer stop()
+	exampletest.Trickle(t, conn, "\x81\xfe\xff\xff\x01\x02\x03\x04") // text, masked, of 64 KiB
 	exampletest.Gone(t, last, closed(t, c, "no_answer"))
-}
-
-// trickle sends a message a byte at a time, which would take minutes.
-func trickle(conn net.Conn) (stop func()) {
-	stopping, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		header := []byte{0x81, 0x80 | 126, 0xff, 0xff, 1, 2, 3, 4} // text, masked, of 64 KiB
-		for _, err := conn.Write(header); err == nil; _, err = conn.Write([]byte{'x'}) {
-			select {
-			case <-time.After(exampletest.Beat):
-			case <-stopping:
-				return
-			}
-		}
-	}()
-	return func() { close(stopping); <-stopped }
 }
 
 func TestAServerThatStopsSaysSo(t *testing.T) {

@@ -131,6 +131,32 @@ func EOF(r io.Reader) func() error {
 	}
 }
 
+// Trickle begins to send a message a byte at a time, first its head, until the
+// connection or the test ends. A byte is no message.
+func Trickle(t *testing.T, conn io.Writer, head string) {
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for _, err := io.WriteString(conn, head); err == nil; _, err = io.WriteString(conn, "x") {
+			select {
+			case <-time.After(Beat):
+			case <-stop:
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { close(stop); <-stopped })
+}
+
+// EndOrReset is for Gone, where the other side closes while we send: then a reset may
+// come before the end.
+func EndOrReset(r io.Reader) func() error {
+	return func() error {
+		_, _ = io.Copy(io.Discard, r)
+		return nil
+	}
+}
+
 // log is what the example has logged.
 type log struct {
 	mu sync.Mutex
