@@ -1,0 +1,65 @@
+package debughttp
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+// ErrArgument says that an argument is outside of what is possible. The error that
+// wraps it names the value and the limit.
+var ErrArgument = errors.New("debughttp: invalid argument")
+
+const (
+	defaultRecent = 64
+
+	// maxRecent bounds a snapshot, of which that is the longest part by far.
+	maxRecent = 1000
+
+	// maxIdlest is how many of the idlest connections are shown.
+	maxIdlest = 20
+)
+
+// Config is what a [Handler] can be told. The zero value is useful: it answers this
+// machine and nobody else.
+type Config struct {
+	// Name is the heading of the page: which server this is. Empty means the name of
+	// the program.
+	Name string
+
+	// AllowRemote answers everybody who can send a request. Without it, a request must
+	// come from a loopback address or a Unix socket, must not have been forwarded
+	// by a proxy, and its Host must be localhost or a loopback address, so that no
+	// web page can have its name resolved to this machine and read the answer. A
+	// tunnel, such as that of ssh -L, does without it.
+	AllowRemote bool
+
+	// HideAddrs shows, instead of the address of a peer, a name that stands for its
+	// host: the same for as long as the Handler lives, so that it can be followed, and
+	// another one in the next Handler. It is made with a random key.
+	HideAddrs bool
+
+	// Recent is how many ends of connections are kept, to be shown. Zero means 64,
+	// negative means none; at most 1000.
+	Recent int
+}
+
+func (cfg Config) withDefaults(k *keepalive.Keeper) (Config, error) {
+	switch {
+	case k == nil:
+		return cfg, fmt.Errorf("%w: Keeper is nil", ErrArgument)
+	case cfg.Recent > maxRecent:
+		return cfg, fmt.Errorf("%w: Recent %d, must be at most %d", ErrArgument, cfg.Recent, maxRecent)
+	}
+	if cfg.Name == "" {
+		cfg.Name = filepath.Base(os.Args[0])
+	}
+	if cfg.Recent == 0 {
+		cfg.Recent = defaultRecent
+	}
+	cfg.Recent = max(cfg.Recent, 0)
+	return cfg, nil
+}

@@ -1,0 +1,405 @@
+package debughttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+const ms = time.Millisecond
+
+func TestBadArgumentsAreErrorsThatNameThem(t *testing.T) {
+	_, err := New(nil, Config{})
+	require.ErrorIs(t, err, ErrArgument)
+	require.ErrorContains(t, err, "Keeper is nil")
+	_, err = New(newKeeper(t, keepalive.Config{}), Config{Recent: 1001})
+	require.ErrorIs(t, err, ErrArgument)
+	require.ErrorContains(t, err, "Recent 1001, must be at most 1000")
+}
+
+func TestTheZeroConfigHasTheNameOfTheProgram(t *testing.T) {
+	h := newHandler(t, newKeeper(t, keepalive.Config{}), Config{})
+	require.Equal(t, filepath.Base(os.Args[0]), see(t, h).Name)
+}
+
+func TestOnlyGetAndHeadAreAllowed(t *testing.T) {
+	h := newHandler(t, newKeeper(t, keepalive.Config{}), Config{})
+	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW"} {
+		r := from(local, "localhost")
+		r.Method = method
+		w := ask(h, r)
+		require.Equal(t, http.StatusMethodNotAllowed, w.Code, method)
+		require.Equal(t, "GET, HEAD", w.Header().Get("Allow"))
+		require.Contains(t, w.Body.String(), method)
+	}
+	for _, format := range []string{"html", "json"} {
+		r := from(local, "localhost")
+		r.Method, r.URL.RawQuery = http.MethodHead, "format="+format
+		w := ask(h, r)
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Empty(t, w.Body.String())
+		require.NotEqual(t, "0", w.Header().Get("Content-Length"))
+	}
+}
+
+func TestTheFormatIsWhatTheQuerySaysOrTheHeaderPrefers(t *testing.T) {
+	h := newHandler(t, newKeeper(t, keepalive.Config{}), Config{})
+	const html, json = "text/html; charset=utf-8", "application/json"
+	for _, test := range []struct{ query, accept, want string }{
+		{"", "", html},
+		{"", "*/*", html},
+		{"", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", html},
+		{"", "application/json", json},
+		{"", "Application/JSON; charset=utf-8", json},
+		{"", "text/html;q=0.5, application/json", json},
+		{"", "text/html, application/json;q=0.9", html},
+		{"", "application/json;q=0", html},
+		{"", "application/json;q=x, ;;;, /", json},
+		{"format=json", "text/html", json},
+		{"format=html", "application/json", html},
+		{"format=json&t=1", "", json},
+	} {
+		r := from(local, "localhost")
+		r.URL.RawQuery = test.query
+		r.Header.Set("Accept", test.accept)
+		require.Equal(t, test.want, ask(h, r).Header().Get("Content-Type"), test)
+	}
+	r := from(local, "localhost")
+	r.URL.RawQuery = "format=%3Cxml%3E"
+	w := ask(h, r)
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.Contains(t, w.Body.String(), `format "<xml>", must be json or html`)
+}
+
+func TestEveryAnswerIsShutAgainstOthers(t *testing.T) {
+	h := newHandler(t, newKeeper(t, keepalive.Config{}), Config{})
+	post := from(local, "localhost")
+	post.Method = http.MethodPost
+	page := from(local, "localhost")
+	page.URL.RawQuery = ""
+	for _, r := range []*http.Request{from(local, "localhost"), from("192.0.2.1:1", "x"), post, page} {
+		header := ask(h, r).Header()
+		require.Equal(t, "no-store", header.Get("Cache-Control"))
+		require.Equal(t, "nosniff", header.Get("X-Content-Type-Options"))
+		require.Equal(t, "no-referrer", header.Get("Referrer-Policy"))
+		require.Equal(t, "same-origin", header.Get("Cross-Origin-Resource-Policy"))
+		require.Equal(t, "DENY", header.Get("X-Frame-Options"))
+		require.Contains(t, header.Get("Content-Security-Policy"), "default-src 'none'")
+		require.Contains(t, header.Get("Content-Security-Policy"), "frame-ancestors 'none'")
+		require.Empty(t, header.Get("Set-Cookie"))
+		require.Empty(t, header.Get("Access-Control-Allow-Origin"))
+	}
+}
+
+func TestTheSnapshotSaysWhatHappened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, keepalive.Config{Timeout: 10 * time.Second, MaxConns: 4, Advise: true})
+		h := newHandler(t, k, Config{Name: "gateway"})
+		defer k.Close()
+		connect(t, k, addr("192.0.2.1:1"))
+		local, _ := connect(t, k, addr("192.0.2.2:2"))
+		slow, _ := connect(t, k, addr("192.0.2.3:3"))
+		held, _ := connect(t, k, addr("192.0.2.4:4"))
+		connect(t, k, addr("192.0.2.5:5")) // one too many
+		defer k.Hold(held)()
+		_, err := k.SetTimeout(slow, time.Hour)
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second)
+		require.NoError(t, local.Close())
+		time.Sleep(8 * time.Second)
+
+		s := see(t, h)
+		require.Equal(t, "gateway", s.Name)
+		require.InDelta(t, 11, s.Uptime, 0.001)
+		require.Equal(t, 2, s.Connections.Open)
+		require.EqualValues(t, 4, s.Connections.Opened)
+		require.Equal(t, Refused{Full: 1}, s.Connections.Refused)
+		require.EqualValues(t, 1, s.Connections.Closed["idle"])
+		require.EqualValues(t, 1, s.Connections.Closed["local"])
+		require.Len(t, s.Connections.Closed, len(keepalive.Reasons()))
+		require.Len(t, s.Connections.WouldClose, len(keepalive.Reasons()))
+		require.Equal(t, 0.1, s.Wheel.Tick)
+		require.EqualValues(t, 1, s.Wheel.Late.Count)
+		require.EqualValues(t, 2, s.Ages.Count)
+		require.Equal(t, 10.0, s.Settings.Timeout)
+		require.Equal(t, "reject", s.Settings.Full)
+		require.EqualValues(t, 2, s.Ended)
+
+		require.Len(t, s.Recent, 2)
+		require.Equal(t, "192.0.2.1:1", s.Recent[0].Addr)
+		require.Equal(t, "idle", s.Recent[0].Reason)
+		require.InDelta(t, 10, s.Recent[0].Age, 0.21)
+		require.EqualValues(t, 2, s.Recent[0].Number)
+		require.Equal(t, "local", s.Recent[1].Reason)
+		require.InDelta(t, 3, s.Recent[1].Age, 0.001)
+
+		require.Len(t, s.Idlest, 2)
+		for _, idle := range s.Idlest {
+			require.InDelta(t, 11, idle.Age, 0.001)
+			require.InDelta(t, 11, idle.Idle, 0.21)
+			switch idle.Addr {
+			case "192.0.2.3:3":
+				require.Equal(t, 3600.0, idle.Timeout)
+				require.InDelta(t, 3589, *idle.Left, 0.5)
+				require.Equal(t, "idle", idle.Ends)
+			case "192.0.2.4:4":
+				require.True(t, idle.Held)
+			default:
+				require.Fail(t, idle.Addr)
+			}
+		}
+		filed := 0
+		for _, level := range s.Wheel.Levels {
+			require.Less(t, level.Hand, len(level.Slots))
+			for _, n := range level.Slots {
+				filed += n
+			}
+		}
+		require.Equal(t, s.Wheel.Pending, filed)
+		require.InDelta(t, 0.1, s.Wheel.Levels[0].Span, 1e-9)
+		require.NotNil(t, s.Advice)
+		require.Len(t, s.Advice.Silences, 13)
+		require.EqualValues(t, 2, s.Advice.Silences[8].Count) // the one that was closed, and the one that is held
+		require.Len(t, s.Reasons, 13)
+	})
+}
+
+// What a program reads is what this package has written: no field is lost, or has
+// another name than the documentation says.
+func TestTheJSONHasStableNames(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{MaxAge: time.Hour, MaxAgeJitter: math.Inf(-1), Advise: true})
+	c, _ := connect(t, k, addr("192.0.2.1:1"))
+	connect(t, k, addr("192.0.2.2:1"))
+	h := newHandler(t, k, Config{})
+	require.NoError(t, c.Close())
+
+	body := ask(h, from(local, "localhost")).Body.Bytes()
+	strict := json.NewDecoder(bytes.NewReader(body))
+	strict.DisallowUnknownFields()
+	var s Snapshot
+	require.NoError(t, strict.Decode(&s))
+	again, err := json.Marshal(s)
+	require.NoError(t, err)
+	require.JSONEq(t, string(body), string(again))
+
+	doc, err := os.ReadFile("../docs/debug-page.md")
+	require.NoError(t, err)
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal(body, &fields))
+	eachName(fields, func(name string) {
+		require.Equal(t, strings.ToLower(name), name)
+		require.Contains(t, string(doc), "`"+name+"`", "not documented")
+	})
+}
+
+// eachName calls f with each name of a field, but for those of reasons.
+func eachName(v any, f func(name string)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			f(name)
+			if name != "closed" && name != "would_close" {
+				eachName(value, f)
+			}
+		}
+	case []any:
+		for _, value := range v {
+			eachName(value, f)
+		}
+	}
+}
+
+func TestRecentEndsAreTheLastOnes(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{})
+	few, none := newHandler(t, k, Config{Recent: 3}), newHandler(t, k, Config{Recent: -1})
+	for i := range 8 {
+		c, _ := connect(t, k, addr(fmt.Sprint("host", i)))
+		require.NoError(t, c.Close())
+	}
+	s := see(t, few)
+	require.EqualValues(t, 8, s.Ended)
+	var seen []string
+	for _, e := range s.Recent {
+		seen = append(seen, fmt.Sprint(e.Number, " ", e.Addr))
+	}
+	require.Equal(t, []string{"8 host7", "7 host6", "6 host5"}, seen)
+	require.Empty(t, see(t, none).Recent)
+	require.EqualValues(t, 8, see(t, none).Ended)
+}
+
+func TestASnapshotServesAllWhoAskInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, keepalive.Config{Timeout: time.Hour})
+		defer k.Close()
+		h := newHandler(t, k, Config{})
+		first := see(t, h)
+		connect(t, k, addr("x"))
+		time.Sleep(199 * ms)
+		require.Equal(t, first, see(t, h))
+		time.Sleep(2 * ms)
+		require.Equal(t, 1, see(t, h).Connections.Open)
+	})
+}
+
+func TestManyWhoAskAtOnceHaveOneSnapshotTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c cache
+		var taken atomic.Int32
+		var viewers sync.WaitGroup
+		for range 100 {
+			viewers.Go(func() {
+				body, err := c.get(t.Context(), func() ([]byte, time.Duration, error) {
+					taken.Add(1)
+					time.Sleep(time.Second)
+					return []byte("body"), time.Second, nil
+				})
+				require.NoError(t, err)
+				require.Equal(t, "body", string(body))
+			})
+		}
+		viewers.Wait()
+		require.EqualValues(t, 1, taken.Load())
+
+		// What was expensive serves for longer.
+		time.Sleep(19 * time.Second)
+		_, err := c.get(t.Context(), func() ([]byte, time.Duration, error) { panic("not yet") })
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.Panics(t, func() {
+			_, _ = c.get(t.Context(), func() ([]byte, time.Duration, error) { panic("now") })
+		})
+		_, err = c.get(t.Context(), nil)
+		require.ErrorContains(t, err, "panicked")
+	})
+}
+
+func TestClosePutsAnEndToWatchingAndAnswers(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{})
+	h := newHandler(t, k, Config{})
+	c, _ := connect(t, k, addr("before"))
+	require.NoError(t, c.Close())
+	require.EqualValues(t, 1, see(t, h).Ended)
+
+	require.NoError(t, h.Close())
+	require.NoError(t, h.Close())
+	c, _ = connect(t, k, addr("after"))
+	require.NoError(t, c.Close())
+	_, seen := h.recent.list()
+	require.EqualValues(t, 1, seen)
+	for _, format := range []string{"html", "json"} {
+		r := from(local, "localhost")
+		r.URL.RawQuery = "format=" + format
+		w := ask(h, r)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Contains(t, w.Body.String(), "debughttp: closed")
+	}
+}
+
+func TestAClosedKeeperIsStillShown(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{})
+	h := newHandler(t, k, Config{})
+	c, _ := connect(t, k, addr("x"))
+	require.NoError(t, c.Close())
+	connect(t, k, addr("y"))
+	require.NoError(t, k.Close())
+	s := see(t, h)
+	require.Zero(t, s.Connections.Open)
+	require.Empty(t, s.Idlest)
+	require.Len(t, s.Recent, 1)
+}
+
+// An adapter whose event loop hangs must not take the page with it, nor have more and
+// more goroutines wait for it.
+func TestAConnectionThatDoesNotAnswerHasNoAddress(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{})
+	h := newHandler(t, k, Config{})
+	s := &stuck{asked: make(chan struct{}, 1000), release: make(chan struct{})}
+	defer func() {
+		close(s.release)
+		require.Eventually(t, func() bool { return len(h.asking) == 0 }, 10*time.Second, ms)
+	}()
+	require.NoError(t, k.Guard(&s.Guard, s, keepalive.Origin{}))
+	for range 2 * maxIdlest {
+		body, _, err := h.encoded()
+		require.NoError(t, err)
+		require.Contains(t, string(body), `"idlest":[{"addr":""`)
+	}
+	require.Len(t, s.asked, maxIdlest)
+}
+
+// Viewers, connections that come and go, and Close, all at once and for real.
+func TestViewersAndChurnAtTheSameTime(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{Timeout: 100 * ms, Tick: 10 * ms, Advise: true})
+	h := newHandler(t, k, Config{HideAddrs: true})
+	s := httptest.NewServer(h)
+	defer s.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	guarded := k.Listener(ln)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := guarded.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				_, _ = io.Copy(io.Discard, c)
+				c.Close()
+			})
+		}
+	})
+	stop := time.Now().Add(time.Second)
+	for range 8 {
+		all.Go(func() {
+			for time.Now().Before(stop) {
+				c, err := net.Dial("tcp", ln.Addr().String())
+				if err != nil {
+					continue
+				}
+				fmt.Fprintln(c, "hello")
+				time.Sleep(5 * ms)
+				c.Close()
+			}
+		})
+		all.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			for time.Now().Before(stop) {
+				resp, err := client.Get(s.URL + "?format=json")
+				if err != nil {
+					continue
+				}
+				var s Snapshot
+				if json.NewDecoder(resp.Body).Decode(&s) == nil && s.Connections.Opened < s.Ended {
+					t.Errorf("%d opened, %d ended", s.Connections.Opened, s.Ended)
+				}
+				resp.Body.Close()
+			}
+		})
+	}
+	time.Sleep(900 * ms)
+	require.NoError(t, h.Close())
+	time.Sleep(time.Until(stop))
+	ln.Close()
+	all.Wait()
+	_, seen := h.recent.list()
+	require.Positive(t, seen)
+}

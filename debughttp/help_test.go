@@ -1,0 +1,97 @@
+package debughttp
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+const local = "127.0.0.1:4711"
+
+func newKeeper(t testing.TB, cfg keepalive.Config) *keepalive.Keeper {
+	k, err := keepalive.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { k.Close() })
+	return k
+}
+
+func newHandler(t testing.TB, k *keepalive.Keeper, cfg Config) *Handler {
+	h, err := New(k, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { h.Close() })
+	return h
+}
+
+// from returns a request for JSON.
+func from(remote, host string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/debug/wheel?format=json", nil)
+	r.RemoteAddr, r.Host = remote, host
+	return r
+}
+
+func ask(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// see returns what the JSON says now.
+func see(t testing.TB, h http.Handler) Snapshot {
+	w := ask(h, from(local, "localhost"))
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	var s Snapshot
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &s))
+	return s
+}
+
+// addr is an address that says whatever it likes.
+type addr string
+
+func (a addr) Network() string { return "test" }
+func (a addr) String() string {
+	if a == "panic" {
+		panic("an address that panics")
+	}
+	return string(a)
+}
+
+// peer is a connection whose peer says where it is.
+type peer struct {
+	net.Conn
+	from net.Addr
+}
+
+func (p *peer) RemoteAddr() net.Addr { return p.from }
+
+// connect returns a guarded connection from an address, and the other end of it, from
+// which a byte has come: before that nobody asks a peer of this type where it is.
+func connect(t testing.TB, k *keepalive.Keeper, from net.Addr) (here, there net.Conn) {
+	a, b := net.Pipe()
+	t.Cleanup(func() { a.Close(); b.Close() })
+	here = k.Conn(&peer{Conn: a, from: from})
+	go func() { _, _ = b.Write([]byte{0}) }()
+	_, _ = here.Read(make([]byte, 1))
+	return here, b
+}
+
+// stuck is an adapter's connection that does not answer in time.
+type stuck struct {
+	keepalive.Guard
+	asked   chan struct{}
+	release chan struct{}
+}
+
+func (s *stuck) Guarded() *keepalive.Guard         { return &s.Guard }
+func (s *stuck) Due(*keepalive.Keeper, any) {}
+func (s *stuck) Remote(context.Context, any) net.Addr {
+	s.asked <- struct{}{}
+	<-s.release
+	return nil
+}

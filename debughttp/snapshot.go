@@ -1,0 +1,137 @@
+package debughttp
+
+import "time"
+
+// Snapshot is what the page shows and the JSON says, at one moment. The names of its
+// fields in JSON stay as they are, and say the unit where there is one; there may be
+// more of them later. Counters count from when the Keeper was made.
+type Snapshot struct {
+	Name    string    `json:"name"`
+	At      time.Time `json:"at"`
+	Started time.Time `json:"started_at"`     // when the Handler was made
+	Uptime  float64   `json:"uptime_seconds"` // since then: what rates are computed with
+
+	AddrsHidden bool `json:"addrs_hidden"` // see Config.HideAddrs
+
+	Connections Connections `json:"connections"`
+	Draining    bool        `json:"draining"`           // new connections are refused
+	Reduction   float64     `json:"pressure_reduction"` // of timeouts, by pressure: 0 not, 1 as much as can be
+	Wheel       Wheel       `json:"wheel"`
+	Ages        Histogram   `json:"ages"`        // of connections, when they were closed
+	RoundTrips  Histogram   `json:"round_trips"` // from a probe to its answer
+	Advice      *Advice     `json:"advice"`      // null without keepalive's Config.Advise
+	Settings    Settings    `json:"settings"`
+
+	Idlest []Idle `json:"idlest"` // the idlest first, at most 20
+	Recent []End  `json:"recent"` // the last one first, see Config.Recent
+	Ended  uint64 `json:"ended"`  // how many connections have ended since the Handler was made
+
+	Reasons []Reason `json:"reasons"` // all that there are
+}
+
+// Connections is what happened to connections. The maps have each reason.
+type Connections struct {
+	Open       int               `json:"open"`
+	Leaving    int               `json:"leaving"` // are being closed: last words are said
+	Opened     uint64            `json:"opened"`
+	Refused    Refused           `json:"refused"`
+	Closed     map[string]uint64 `json:"closed"`
+	WouldClose map[string]uint64 `json:"would_close"` // with DryRun
+	Spared     uint64            `json:"spared"`      // not closed because the socket had heard of the peer
+	Probes     uint64            `json:"probes"`      // sent
+	Panics     uint64            `json:"panics"`      // functions of the program that panicked
+}
+
+// Refused is how many connections were closed as they came.
+type Refused struct {
+	Full     uint64 `json:"full"`
+	PerKey   uint64 `json:"per_key"`
+	Draining uint64 `json:"draining"`
+}
+
+// Wheel is the wheel and what it has done.
+type Wheel struct {
+	Tick    float64 `json:"tick_seconds"`
+	Levels  []Level `json:"levels"` // the finest first
+	Pending int     `json:"pending"`
+	Due     int     `json:"due"`
+	Backlog int     `json:"backlog"` // due, and no worker has taken them up
+	Added   uint64  `json:"added"`
+	Expired uint64  `json:"expired"`
+	Saved   uint64  `json:"saved"`   // touched when they were due already
+	Refiled uint64  `json:"refiled"` // found touched when the hand came, and filed again
+	Panics  uint64  `json:"panics"`
+
+	Late   Histogram `json:"late"`   // how much later than their tick timers expired
+	Passes Histogram `json:"passes"` // how long the hand took, each time
+
+	Stalls  uint64  `json:"stalls"` // times in which the process was stopped, which counted for nobody
+	Stalled float64 `json:"stalled_seconds"`
+}
+
+// Level is one level of the wheel.
+type Level struct {
+	Span  float64 `json:"span_seconds"` // of a slot
+	Hand  int     `json:"hand"`         // the slot that the hand has taken last
+	Slots []int   `json:"slots"`        // how many timers are filed in each
+}
+
+// Histogram counts durations. Buckets end with the last one that is not empty.
+type Histogram struct {
+	Count   uint64   `json:"count"`
+	Sum     float64  `json:"sum_seconds"`
+	Max     float64  `json:"max_seconds"`
+	P50     float64  `json:"p50_seconds"` // the limit of the bucket where the median is
+	P99     float64  `json:"p99_seconds"`
+	Buckets []Bucket `json:"buckets"`
+}
+
+// Bucket is how many durations were at most so long, and longer than the bucket before.
+// The last one that is possible has no limit, which is null.
+type Bucket struct {
+	Limit *float64 `json:"le_seconds"`
+	Count uint64   `json:"count"`
+}
+
+// Idle is a connection that has been silent for long.
+type Idle struct {
+	Addr      string   `json:"addr"` // "" where it is not known
+	Idle      float64  `json:"idle_seconds"`
+	Timeout   float64  `json:"timeout_seconds"`
+	Age       float64  `json:"age_seconds"`
+	Left      *float64 `json:"left_seconds"`       // until it is closed at the earliest; null is never
+	Ends      string   `json:"ends"`               // the reason for which that would be
+	RoundTrip float64  `json:"round_trip_seconds"` // of its last answer to a probe, or 0
+	Held      bool     `json:"held"`
+}
+
+// End is how a connection ended. Number counts them, from 1: a program that has seen
+// one knows by it which are new.
+type End struct {
+	Number uint64    `json:"number"`
+	At     time.Time `json:"at"`
+	Addr   string    `json:"addr"` // "" where it is not known
+	Reason string    `json:"reason"`
+	Age    float64   `json:"age_seconds"`
+}
+
+// Advice is what is known about the length of silences, see keepalive's Advice.
+type Advice struct {
+	Timeout    float64    `json:"timeout_seconds"`
+	Silences   []Silences `json:"silences"`
+	NearMisses uint64     `json:"near_misses"`
+}
+
+// Silences is how many silences were at least so long.
+type Silences struct {
+	Share  float64 `json:"share"` // of the timeout
+	Length float64 `json:"length_seconds"`
+	Count  uint64  `json:"count"`
+}
+
+// Reason is why connections are closed.
+type Reason struct {
+	Name      string `json:"name"`
+	Text      string `json:"text"`
+	Retryable bool   `json:"retryable"`
+}
