@@ -88,7 +88,7 @@ type stuck struct {
 	release chan struct{}
 }
 
-func (s *stuck) Guarded() *keepalive.Guard         { return &s.Guard }
+func (s *stuck) Guarded() *keepalive.Guard  { return &s.Guard }
 func (s *stuck) Due(*keepalive.Keeper, any) {}
 func (s *stuck) Remote(context.Context, any) net.Addr {
 	s.asked <- struct{}{}

@@ -1,0 +1,223 @@
+// Package browsertest looks at the page of package debughttp with a real browser, while
+// real connections come, speak, fall silent and go. It is a module of its own, so that
+// what drives the browser is no requirement of the library.
+package browsertest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/pool"
+)
+
+// What clients and server say to each other: a byte each.
+const (
+	beat  = '.'
+	quit  = 'q' // asks the server to end it
+	long  = 'l' // asks for a timeout of its own
+	probe = '?'
+	pong  = '!'
+)
+
+// Load is a server and clients of all kinds.
+type Load struct {
+	Keeper *keepalive.Keeper
+
+	ln      net.Listener
+	stop    context.CancelFunc
+	ctx     context.Context
+	running sync.WaitGroup
+}
+
+// Config returns the config of the Keeper: short times, so that much happens.
+func Config() keepalive.Config {
+	return keepalive.Config{
+		Timeout:      30 * time.Second,
+		FirstMessage: 4 * time.Second,
+		MaxAge:       time.Hour,
+		MaxAgeJitter: 0.98,
+	}
+}
+
+// Probing is Config with probes.
+func Probing() keepalive.Config {
+	cfg := Config()
+	cfg.Probe = func(conn any) error {
+		_, err := conn.(net.Conn).Write([]byte{probe})
+		return err
+	}
+	cfg.ProbeAfter, cfg.ProbeTimeout, cfg.ProbeCount = 16*time.Second, 3*time.Second, 2
+	return cfg
+}
+
+// Start starts a server with room for so many clients, and as many and some more of them.
+func Start(conns int) (*Load, error) {
+	cfg := Config()
+	cfg.MaxConns, cfg.Full = conns, pool.EvictIdlest
+	k, err := keepalive.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		k.Close()
+		return nil, err
+	}
+	l := &Load{Keeper: k, ln: k.Listener(ln)}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.running.Go(l.accept)
+	for i := range conns + conns/200 {
+		l.running.Go(func() { l.client(i, conns) })
+	}
+	return l, nil
+}
+
+// Close ends the clients and the server, and waits for all of them.
+func (l *Load) Close() {
+	l.stop()
+	l.ln.Close()
+	l.running.Wait()
+	l.Keeper.Close()
+}
+
+func (l *Load) accept() {
+	for {
+		conn, err := l.ln.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err == nil:
+			l.running.Go(func() { l.serve(conn) })
+		}
+	}
+}
+
+func (l *Load) serve(conn net.Conn) {
+	defer conn.Close()
+	end := context.AfterFunc(l.ctx, func() { conn.Close() })
+	defer end()
+	buf := make([]byte, 64)
+	for {
+		n, err := conn.Read(buf)
+		if err != nil {
+			return
+		}
+		for _, b := range buf[:n] {
+			switch b {
+			case quit:
+				return
+			case pong:
+				l.Keeper.Pong(conn)
+			case long:
+				d := time.Duration(rand.ExpFloat64() * float64(20*time.Minute))
+				_, _ = l.Keeper.SetTimeout(conn, time.Minute+d)
+				if rand.IntN(40) == 0 {
+					defer l.Keeper.Hold(conn)()
+				}
+			}
+		}
+	}
+}
+
+// client lives one life after the other. What kind of life that is goes by its number.
+func (l *Load) client(i, conns int) {
+	host := net.IPv4(127, byte(10+i/60000), byte(i/250), byte(1+i%250))
+	l.sleep(time.Duration(i) * 4 * time.Second / time.Duration(conns))
+	for l.ctx.Err() == nil {
+		_ = l.life(i, host)
+		l.sleep(time.Duration(1+rand.IntN(4)) * time.Second)
+	}
+}
+
+func (l *Load) life(i int, host net.IP) error {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: host}}
+	conn, err := dialer.DialContext(l.ctx, "tcp", l.ln.Addr().String())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	over := make(chan struct{})
+	mute := i%20 == 3
+	l.running.Go(func() {
+		defer close(over)
+		for buf := make([]byte, 1); ; {
+			if _, err := conn.Read(buf); err != nil {
+				return
+			}
+			if buf[0] == probe && !mute {
+				time.Sleep(time.Duration(rand.ExpFloat64() * float64(5*time.Millisecond)))
+				_, _ = conn.Write([]byte{pong})
+			}
+		}
+	})
+	defer func() { conn.Close(); <-over }()
+	return l.speak(i, conn, over)
+}
+
+// speak is what a client has to say until its connection ends.
+func (l *Load) speak(i int, conn net.Conn, over <-chan struct{}) error {
+	say := func(words ...byte) error { _, err := conn.Write(words); return err }
+	wait := func(d time.Duration) bool {
+		select {
+		case <-time.After(d):
+			return true
+		case <-over:
+			return false
+		case <-l.ctx.Done():
+			return false
+		}
+	}
+	between := func(least, most time.Duration) time.Duration { return least + rand.N(most-least) }
+	every := func(least, most time.Duration) error {
+		for wait(between(least, most)) {
+			if err := say(beat); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if i%100 == 7 { // connects and says nothing
+		wait(time.Hour)
+		return nil
+	}
+	if err := say(beat); err != nil {
+		return err
+	}
+	switch kind := i % 20; {
+	case kind == 3: // falls silent
+		if wait(between(time.Second, 20*time.Second)) {
+			wait(time.Hour)
+		}
+		return nil
+	case kind == 4: // comes and goes
+		wait(between(4*time.Second, 40*time.Second))
+		return nil
+	case kind == 5: // is told to go
+		wait(between(10*time.Second, 60*time.Second))
+		err := say(quit)
+		wait(time.Second)
+		return err
+	case kind < 3: // sleeps for long, as it has said
+		if err := say(long); err != nil {
+			return err
+		}
+		return every(30*time.Second, 60*time.Second)
+	case kind < 10:
+		return every(10*time.Second, 14*time.Second)
+	default:
+		return every(2*time.Second, 6*time.Second)
+	}
+}
+
+func (l *Load) sleep(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-l.ctx.Done():
+	}
+}
+
