@@ -50,7 +50,7 @@ function makeHistogram(host, { title, empty, least = 7, promise }) {
     if (promise) {
       const x = early + where(promised, from) * wide;
       parts.push(s("line", { class: "promise", x1: x, x2: x, y1: top - 8, y2: bottom }),
-        s("text", { class: "promised", x: x + 6, y: top }, "two ticks"));
+        s("text", { class: "promised", x: x > width - 60 ? x - 6 : x + 6, y: top, "text-anchor": x > width - 60 ? "end" : "start" }, "two ticks"));
     }
     svg.replaceChildren(...parts, base, ...head);
   }

@@ -21,7 +21,7 @@
     ],
   });
   const refiled = makeChart($("chart-refiled"), {
-    title: "Found touched by the hand, and filed again, per second", soft: true, unit: "/s",
+    title: "Found touched and refiled per second", soft: true, unit: "/s",
     series: () => [{ key: "refiled", label: "refiled", cls: "c-refiled", value: (p) => p.refiled }],
   });
   const late = makeHistogram($("late"), { title: "Late: from the deadline to the decision", promise: true, least: 9 });

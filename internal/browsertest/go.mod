@@ -4,6 +4,15 @@ go 1.25.0
 
 replace github.com/heartwheel-go/heartwheel => ../..
 
-require github.com/heartwheel-go/heartwheel v0.0.0
+require (
+	github.com/chromedp/cdproto v0.159.1
+	github.com/chromedp/chromedp v0.22.1
+	github.com/heartwheel-go/heartwheel v0.0.0
+	github.com/stretchr/testify v1.12.1
+)
 
-require golang.org/x/sys v0.47.0 // indirect
+require (
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+)

@@ -28,38 +28,42 @@ const (
 type Load struct {
 	Keeper *keepalive.Keeper
 
+	pace    float64
 	ln      net.Listener
 	stop    context.CancelFunc
 	ctx     context.Context
 	running sync.WaitGroup
 }
 
-// Config returns the config of the Keeper: short times, so that much happens.
-func Config() keepalive.Config {
+// Config returns the config of the Keeper, for so many connections. All times are
+// multiplied by pace: at 1, clients live as they might in the world.
+func Config(conns int, pace float64) keepalive.Config {
 	return keepalive.Config{
-		Timeout:      30 * time.Second,
-		FirstMessage: 4 * time.Second,
-		MaxAge:       time.Hour,
+		Timeout:      scaled(30*time.Second, pace),
+		FirstMessage: scaled(4*time.Second, pace),
+		MaxAge:       scaled(time.Hour, pace),
 		MaxAgeJitter: 0.98,
+		MaxConns:     conns,
+		Full:         pool.EvictIdlest,
 	}
 }
 
 // Probing is Config with probes.
-func Probing() keepalive.Config {
-	cfg := Config()
+func Probing(conns int, pace float64) keepalive.Config {
+	cfg := Config(conns, pace)
 	cfg.Probe = func(conn any) error {
 		_, err := conn.(net.Conn).Write([]byte{probe})
 		return err
 	}
-	cfg.ProbeAfter, cfg.ProbeTimeout, cfg.ProbeCount = 16*time.Second, 3*time.Second, 2
+	cfg.ProbeAfter, cfg.ProbeTimeout, cfg.ProbeCount = scaled(16*time.Second, pace), scaled(3*time.Second, pace), 2
 	return cfg
 }
 
+func scaled(d time.Duration, pace float64) time.Duration { return time.Duration(float64(d) * pace) }
+
 // Start starts a server with room for so many clients, and as many and some more of them.
-func Start(conns int) (*Load, error) {
-	cfg := Config()
-	cfg.MaxConns, cfg.Full = conns, pool.EvictIdlest
-	k, err := keepalive.New(cfg)
+func Start(conns int, pace float64) (*Load, error) {
+	k, err := keepalive.New(Config(conns, pace))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +72,7 @@ func Start(conns int) (*Load, error) {
 		k.Close()
 		return nil, err
 	}
-	l := &Load{Keeper: k, ln: k.Listener(ln)}
+	l := &Load{Keeper: k, pace: pace, ln: k.Listener(ln)}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.running.Go(l.accept)
 	for i := range conns + conns/200 {
@@ -115,7 +119,7 @@ func (l *Load) serve(conn net.Conn) {
 				l.Keeper.Pong(conn)
 			case long:
 				d := time.Duration(rand.ExpFloat64() * float64(20*time.Minute))
-				_, _ = l.Keeper.SetTimeout(conn, time.Minute+d)
+				_, _ = l.Keeper.SetTimeout(conn, scaled(time.Minute+d, l.pace))
 				if rand.IntN(40) == 0 {
 					defer l.Keeper.Hold(conn)()
 				}
@@ -172,7 +176,7 @@ func (l *Load) speak(i int, conn net.Conn, over <-chan struct{}) error {
 			return false
 		}
 	}
-	between := func(least, most time.Duration) time.Duration { return least + rand.N(most-least) }
+	between := func(least, most time.Duration) time.Duration { return scaled(least+rand.N(most-least), l.pace) }
 	every := func(least, most time.Duration) error {
 		for wait(between(least, most)) {
 			if err := say(beat); err != nil {
@@ -216,8 +220,7 @@ func (l *Load) speak(i int, conn net.Conn, over <-chan struct{}) error {
 
 func (l *Load) sleep(d time.Duration) {
 	select {
-	case <-time.After(d):
+	case <-time.After(scaled(d, l.pace)):
 	case <-l.ctx.Done():
 	}
 }
-

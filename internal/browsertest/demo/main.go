@@ -15,7 +15,6 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/debughttp"
 	"github.com/heartwheel-go/heartwheel/internal/browsertest"
-	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 func main() {
@@ -32,7 +31,7 @@ func main() {
 }
 
 func run(ctx context.Context, addr string, conns int, probes time.Duration) error {
-	load, err := browsertest.Start(conns)
+	load, err := browsertest.Start(conns, 1)
 	if err != nil {
 		return err
 	}
@@ -42,9 +41,11 @@ func run(ctx context.Context, addr string, conns int, probes time.Duration) erro
 		return err
 	}
 	defer page.Close()
-	probing := browsertest.Probing()
-	probing.MaxConns, probing.Full = conns, pool.EvictIdlest
-	defer time.AfterFunc(probes, func() { fmt.Println("probes:", load.Keeper.Update(probing)) }).Stop()
+	defer time.AfterFunc(probes, func() {
+		if err := load.Keeper.Update(browsertest.Probing(conns, 1)); err != nil {
+			fmt.Fprintln(os.Stderr, "demo:", err)
+		}
+	}).Stop()
 
 	s := &http.Server{Addr: addr, Handler: page, ReadHeaderTimeout: 5 * time.Second}
 	context.AfterFunc(ctx, func() { s.Close() })
