@@ -38,11 +38,24 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// What an end costs more that is watched.
-func BenchmarkRecent(b *testing.B) {
-	h := newHandler(b, newKeeper(b, keepalive.Config{}), Config{})
-	b.ReportAllocs()
-	for b.Loop() {
-		h.recent.add(keepalive.End{At: time.Now(), Reason: keepalive.ReasonIdle})
+// What a connection costs that comes and goes, and how much more where somebody watches.
+func BenchmarkLife(b *testing.B) {
+	for _, watched := range []bool{false, true} {
+		b.Run(fmt.Sprintf("watched=%v", watched), func(b *testing.B) {
+			k := newKeeper(b, keepalive.Config{})
+			if watched {
+				newHandler(b, k, Config{})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				var c silent
+				if err := k.Guard(&c.Guard, &c, keepalive.Origin{}); err != nil {
+					b.Fatal(err)
+				}
+				if k.Release(&c.Guard) {
+					k.Closed(&c.Guard, keepalive.ReasonPeer)
+				}
+			}
+		})
 	}
 }

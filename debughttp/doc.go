@@ -25,6 +25,7 @@
 // # What it does not show
 //
 // Touches per second: a touch takes a few nanoseconds because nobody counts it.
-// What there is instead is how many connections the hand found touched when it came
-// to them, as Wheel.Refiled.
+// What there is instead is how many connections were found touched when somebody came
+// to them, as Wheel.Refiled: the hand, or a look for the idlest, which files those
+// again that were touched. So a wheel that is looked at is tidier than one that is not.
 package debughttp

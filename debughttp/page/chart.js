@@ -62,7 +62,7 @@ function makeChart(host, { title, series, stacked, soft, unit = "", format = rat
     const values = all.map((one) => one.value(p) || 0);
     if (!said) return stacked ? values.reduce((a, b) => a + b, 0) : Math.max(0, ...values);
     if (stacked) return format(values.reduce((a, b) => a + b, 0)) + unit;
-    return all.map((one, i) => (all.length > 1 ? one.label + " " : "") + format(values[i]) + unit).join("   ");
+    return all.map((one, i) => (all.length > 1 ? one.label + " " : "") + format(values[i]) + unit).join(" · ");
   }
 
   const nearest = (seen, t) => seen.reduce((a, b) => (Math.abs(b.t - t) < Math.abs(a.t - t) ? b : a));

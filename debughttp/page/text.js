@@ -11,7 +11,7 @@ function short(n) {
   return trim(n);
 }
 
-const trim = (n) => (n >= 100 || Number.isInteger(n) ? Math.round(n).toString() : n >= 10 ? n.toFixed(1) : n.toFixed(n >= 1 ? 1 : 2)).replace(/\.0+$/, "");
+const trim = (n) => String(Number(n.toFixed(n >= 100 ? 0 : n >= 1 ? 1 : 2)));
 
 // rate is of something per second.
 const rate = (n) => (n >= 100 ? count(Math.round(n)) : n === 0 ? "0" : n.toFixed(1));

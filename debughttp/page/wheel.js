@@ -7,6 +7,7 @@ function makeWheel(svg, readout) {
   let rings = [];
   let cell, total, under, marks, timeoutMark;
   let phase = null; // how many slots of the finest ring the hand has gone, less the clock
+  let swept = 0; // up to which slot the drawn hand has emptied them
   let running = false;
   let picked = null; // the ring and slot that somebody points at
   let last = null;
@@ -117,10 +118,26 @@ function makeWheel(svg, readout) {
     text.setAttribute("y", y.toFixed(2));
   }
 
+  // sweep empties the slots that the drawn hand has passed since the last answer, as
+  // the real one has.
+  function sweep(slots) {
+    const ring = rings[0];
+    for (swept = Math.max(swept, Math.floor(slots) - 20); swept < Math.floor(slots); swept++) {
+      const slot = ((swept % ring.size) + ring.size) % ring.size;
+      if (!ring.drawn[slot]) continue;
+      ring.drawn[slot] = "";
+      ring.slots[slot].removeAttribute("d");
+    }
+  }
+
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   function frame(now) {
     if (!running) return;
-    if (!calm.matches) turnHands(phase + now / 1000 / rings[0].span);
+    if (!calm.matches) {
+      const slots = phase + now / 1000 / rings[0].span;
+      turnHands(slots);
+      sweep(slots);
+    }
     requestAnimationFrame(frame);
   }
 
@@ -131,6 +148,7 @@ function makeWheel(svg, readout) {
     const real = hand + 1 - gone; // it has taken the slot: it stands at its end
     const off = phase === null ? Infinity : ((((real - phase) % ring.size) + 1.5 * ring.size) % ring.size) - ring.size / 2;
     phase = Math.abs(off) > 0.3 / ring.span + 2 ? real : phase + off / 4;
+    swept = Math.floor(phase + gone);
     if (calm.matches || !running) turnHands(hand + 1);
   }
 

@@ -68,7 +68,7 @@ func TestThePageUnderLoad(t *testing.T) {
 		require.NoError(t, err)
 		require.InDelta(t, k.Len(), shown, conns/4)
 	})
-	run("the hand moves", func(t *testing.T) {
+	run("the hand moves", func(*testing.T) {
 		was := eval[string](b, hand)
 		taken := eval[string](b, `$("wheel").dataset.hand`)
 		b.until(hand + ` !== ` + strconv.Quote(was))
@@ -182,7 +182,7 @@ func TestThePageUnderLoad(t *testing.T) {
 		eval[bool](b, `document.activeElement.blur() || true`)
 		b.until(`$("tip").hidden`)
 	})
-	run("no text is cut off on a phone", func(t *testing.T) {
+	run("no text is cut off on a phone", func(*testing.T) {
 		b.do(chromedp.EmulateViewport(360, 740))
 		b.until(`document.documentElement.scrollWidth <= 360`)
 		b.do(chromedp.EmulateViewport(1440, 1000))
