@@ -2,6 +2,7 @@ package debughttp
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -16,25 +17,38 @@ type silent struct{ keepalive.Guard }
 func (s *silent) Guarded() *keepalive.Guard  { return &s.Guard }
 func (s *silent) Due(*keepalive.Keeper, any) {}
 
-// What a page costs that is looked at, at most once per 200 ms.
+// What a page costs that is looked at: a snapshot at most once per 200 ms, and a look for
+// the idlest at most a twentieth of the time. That is the worst case of it: the timeouts
+// are far shorter than the longest that there was.
 func BenchmarkSnapshot(b *testing.B) {
 	for _, conns := range []int{0, 10_000, 1_000_000} {
-		b.Run(fmt.Sprintf("conns=%d", conns), func(b *testing.B) {
-			k := newKeeper(b, keepalive.Config{Timeout: time.Hour})
-			h := newHandler(b, k, Config{})
-			all := make([]silent, conns)
-			for i := range all {
-				require.NoError(b, k.Guard(&all[i].Guard, &all[i], keepalive.Origin{}))
-			}
+		k := newKeeper(b, keepalive.Config{Timeout: time.Hour})
+		h := newHandler(b, k, Config{})
+		all := make([]silent, conns)
+		for i := range all {
+			c := &all[i]
+			require.NoError(b, k.Guard(&c.Guard, c, keepalive.Origin{}))
+			_, err := k.SetTimeout(c, time.Minute+rand.N(time.Minute))
+			require.NoError(b, err)
+		}
+		name := fmt.Sprintf("conns=%d", conns)
+		b.Run("part=snapshot/"+name, func(b *testing.B) {
+			h.look.fresh = time.Now().Add(time.Hour)
 			b.ReportAllocs()
 			for b.Loop() {
-				body, _, err := h.encoded()
-				if err != nil {
+				if _, _, err := h.encoded(); err != nil {
 					b.Fatal(err)
 				}
-				b.ReportMetric(float64(len(body)), "bytes")
 			}
 		})
+		b.Run("part=idlest/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				h.look.fresh = time.Time{}
+				h.look.refresh(h)
+			}
+		})
+		k.Close()
 	}
 }
 

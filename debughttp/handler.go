@@ -19,6 +19,7 @@ type Handler struct {
 	recent  recent
 	stop    func() // ends the watching
 	cache   cache
+	look    look
 
 	// asking has a token for each connection that is being asked for its address.
 	asking chan struct{}

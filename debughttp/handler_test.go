@@ -290,6 +290,30 @@ func TestManyWhoAskAtOnceHaveOneSnapshotTaken(t *testing.T) {
 	})
 }
 
+// A look for the idlest that takes long is not repeated with each snapshot.
+func TestTheIdlestAreLookedForAtAPaceOfTheirOwn(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{})
+	h := newHandler(t, k, Config{})
+	connect(t, k, addr("x"))
+	_, _, err := h.encoded()
+	require.NoError(t, err)
+	was := h.look.at
+	connect(t, k, addr("y"))
+	h.look.fresh = time.Now().Add(time.Hour) // it took three minutes
+	var s Snapshot
+	body, _, err := h.encoded()
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(body, &s))
+	require.Equal(t, 2, s.Connections.Open)
+	require.Len(t, s.Idlest, 1)
+	require.True(t, was.Equal(s.IdlestAt))
+
+	h.look.fresh = time.Time{}
+	_, _, err = h.encoded()
+	require.NoError(t, err)
+	require.Len(t, h.look.idlest, 2)
+}
+
 func TestClosePutsAnEndToWatchingAndAnswers(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{})
 	h := newHandler(t, k, Config{})
@@ -337,6 +361,7 @@ func TestAConnectionThatDoesNotAnswerHasNoAddress(t *testing.T) {
 	}()
 	require.NoError(t, k.Guard(&s.Guard, s, keepalive.Origin{}))
 	for range 2 * maxIdlest {
+		h.look.fresh = time.Time{}
 		body, _, err := h.encoded()
 		require.NoError(t, err)
 		require.Contains(t, string(body), `"idlest":[{"addr":""`)

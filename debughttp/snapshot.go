@@ -22,9 +22,10 @@ type Snapshot struct {
 	Advice      *Advice     `json:"advice"`      // null without keepalive's Config.Advise
 	Settings    Settings    `json:"settings"`
 
-	Idlest []Idle `json:"idlest"` // the idlest first, at most 20
-	Recent []End  `json:"recent"` // the last one first, see Config.Recent
-	Ended  uint64 `json:"ended"`  // how many connections have ended since the Handler was made
+	Idlest   []Idle    `json:"idlest"` // the idlest first, at most 20
+	IdlestAt time.Time `json:"idlest_at"`
+	Recent   []End     `json:"recent"` // the last one first, see Config.Recent
+	Ended    uint64    `json:"ended"`  // how many connections have ended since the Handler was made
 
 	Reasons []Reason `json:"reasons"` // all that there are
 }

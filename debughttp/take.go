@@ -1,36 +1,27 @@
 package debughttp
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// askTimeout is how long event loops may take to say where their connections come from.
-const askTimeout = 100 * time.Millisecond
-
-// never is from when on a deadline is none.
-const never = 100 * 365 * 24 * time.Hour
-
-// encoded takes a snapshot and returns its JSON, and how long that took, less the time
-// for which others were waited for.
+// encoded takes a snapshot and returns its JSON, and how long that took, less the look
+// for the idlest, which has a pace of its own.
 func (h *Handler) encoded() (body []byte, cost time.Duration, err error) {
 	begin := time.Now()
 	s := h.take()
-	conns := h.keeper.Idlest(maxIdlest)
-	asked := time.Now()
-	addrs := h.ask(conns)
-	waited := time.Since(asked)
-	s.Idlest = h.idlest(conns, addrs)
+	looking := time.Now()
+	h.look.refresh(h)
+	looked := time.Since(looking)
+	s.Idlest, s.IdlestAt = h.look.idlest, h.look.at
 	if body, err = json.Marshal(s); err != nil {
 		err = fmt.Errorf("debughttp: encoding a snapshot: %w", err)
 	}
-	return body, time.Since(begin) - waited, err
+	return body, time.Since(begin) - looked, err
 }
 
 // take takes all of a snapshot but the idlest.
@@ -69,74 +60,6 @@ func (h *Handler) take() Snapshot {
 	}
 	s.Ended = seen
 	return s
-}
-
-// ask asks connections for their addresses, all at once, and waits for askTimeout at
-// most. One that has not answered may be asked in vain for as long as it likes, but
-// then there are fewer who can be asked.
-func (h *Handler) ask(conns []any) []net.Addr {
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-	defer cancel()
-	type answer struct {
-		conn int
-		addr net.Addr
-	}
-	answers := make(chan answer, len(conns))
-	asked := 0
-	for i, conn := range conns {
-		select {
-		case h.asking <- struct{}{}:
-		default:
-			continue
-		}
-		asked++
-		go func() {
-			var addr net.Addr
-			defer func() {
-				_ = recover() // a panic of the connection is no address
-				<-h.asking
-				answers <- answer{i, addr}
-			}()
-			addr = h.keeper.RemoteAddr(ctx, conn)
-		}()
-	}
-	addrs := make([]net.Addr, len(conns))
-	for range asked {
-		select {
-		case a := <-answers:
-			addrs[a.conn] = a.addr
-		case <-ctx.Done():
-			return addrs
-		}
-	}
-	return addrs
-}
-
-// idlest returns what there is to show of connections, less those that have ended.
-func (h *Handler) idlest(conns []any, addrs []net.Addr) []Idle {
-	idlest := []Idle{}
-	for i, conn := range conns {
-		info, guarded := h.keeper.Info(conn)
-		at, reason, open := h.keeper.Deadline(conn)
-		if !guarded || !open {
-			continue
-		}
-		idle := Idle{
-			Addr:      h.names.of(addrs[i]),
-			Idle:      info.Idle.Seconds(),
-			Timeout:   info.Timeout.Seconds(),
-			Age:       info.Age.Seconds(),
-			Ends:      reason.String(),
-			RoundTrip: info.RoundTrip.Seconds(),
-			Held:      info.Held,
-		}
-		if left := time.Until(at); left < never {
-			seconds := max(left, 0).Seconds()
-			idle.Left = &seconds
-		}
-		idlest = append(idlest, idle)
-	}
-	return idlest
 }
 
 func connectionsOf(s keepalive.Stats) Connections {

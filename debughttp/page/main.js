@@ -98,7 +98,8 @@
     drawHead();
     drawNow();
     drawIdlest($("idlest").tBodies[0], latest.idlest);
-    setText($("idlest-note"), latest.addrs_hidden ? "addresses are hidden: a name is a host" : "");
+    const old = (new Date(latest.at) - new Date(latest.idlest_at)) / 1000;
+    setText($("idlest-note"), [old > 2 ? `as of ${time(Math.round(old))} ago` : "", latest.addrs_hidden ? "addresses are hidden: a name is a host" : ""].filter(Boolean).join("; "));
     drawReasons();
     drawSettings($("settings"), $("off"), latest.settings);
     notices();

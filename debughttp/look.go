@@ -1,0 +1,103 @@
+package debughttp
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// askTimeout is how long event loops may take to say where their connections come from.
+const askTimeout = 100 * time.Millisecond
+
+// never is from when on a deadline is none.
+const never = 100 * 365 * 24 * time.Hour
+
+// look is the last look for the idlest connections. Where there are a million of them,
+// that may take long, so it is not repeated before 20 times as long has passed. Only
+// who takes a snapshot uses it. It keeps no connection.
+type look struct {
+	idlest []Idle
+	at     time.Time
+	fresh  time.Time // until when there is no other look
+}
+
+// refresh looks again, unless the last look is fresh.
+func (l *look) refresh(h *Handler) {
+	begin := time.Now()
+	if begin.Before(l.fresh) {
+		return
+	}
+	conns := h.keeper.Idlest(maxIdlest)
+	cost := time.Since(begin)
+	addrs := h.ask(conns)
+	l.idlest, l.at = h.idlest(conns, addrs), time.Now()
+	l.fresh = l.at.Add(freshShare * cost)
+}
+
+// ask asks connections for their addresses, all at once, and waits for askTimeout at
+// most. One that has not answered may be asked in vain for as long as it likes, but
+// then there are fewer who can be asked.
+func (h *Handler) ask(conns []any) []net.Addr {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	type answer struct {
+		conn int
+		addr net.Addr
+	}
+	answers := make(chan answer, len(conns))
+	asked := 0
+	for i, conn := range conns {
+		select {
+		case h.asking <- struct{}{}:
+		default:
+			continue
+		}
+		asked++
+		go func() {
+			var addr net.Addr
+			defer func() {
+				_ = recover() // a panic of the connection is no address
+				<-h.asking
+				answers <- answer{i, addr}
+			}()
+			addr = h.keeper.RemoteAddr(ctx, conn)
+		}()
+	}
+	addrs := make([]net.Addr, len(conns))
+	for range asked {
+		select {
+		case a := <-answers:
+			addrs[a.conn] = a.addr
+		case <-ctx.Done():
+			return addrs
+		}
+	}
+	return addrs
+}
+
+// idlest returns what there is to show of connections, less those that have ended.
+func (h *Handler) idlest(conns []any, addrs []net.Addr) []Idle {
+	idlest := []Idle{}
+	for i, conn := range conns {
+		info, guarded := h.keeper.Info(conn)
+		at, reason, open := h.keeper.Deadline(conn)
+		if !guarded || !open {
+			continue
+		}
+		idle := Idle{
+			Addr:      h.names.of(addrs[i]),
+			Idle:      info.Idle.Seconds(),
+			Timeout:   info.Timeout.Seconds(),
+			Age:       info.Age.Seconds(),
+			Ends:      reason.String(),
+			RoundTrip: info.RoundTrip.Seconds(),
+			Held:      info.Held,
+		}
+		if left := time.Until(at); left < never {
+			seconds := max(left, 0).Seconds()
+			idle.Left = &seconds
+		}
+		idlest = append(idlest, idle)
+	}
+	return idlest
+}
