@@ -161,6 +161,7 @@ func TestTheSnapshotSaysWhatHappened(t *testing.T) {
 				require.Equal(t, "idle", idle.Ends)
 			case "192.0.2.4:4":
 				require.True(t, idle.Held)
+				require.Nil(t, idle.Left)
 			default:
 				require.Fail(t, idle.Addr)
 			}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 // askTimeout is how long event loops may take to say where their connections come from.
@@ -93,7 +95,8 @@ func (h *Handler) idlest(conns []any, addrs []net.Addr) []Idle {
 			RoundTrip: info.RoundTrip.Seconds(),
 			Held:      info.Held,
 		}
-		if left := time.Until(at); left < never {
+		// While it is held, silence is no end.
+		if left := time.Until(at); left < never && (!info.Held || reason == keepalive.ReasonMaxAge) {
 			seconds := max(left, 0).Seconds()
 			idle.Left = &seconds
 		}

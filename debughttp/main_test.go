@@ -3,7 +3,7 @@ package debughttp
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/heartwheel-go/heartwheel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

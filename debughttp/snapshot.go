@@ -100,7 +100,7 @@ type Idle struct {
 	Idle      float64  `json:"idle_seconds"`
 	Timeout   float64  `json:"timeout_seconds"`
 	Age       float64  `json:"age_seconds"`
-	Left      *float64 `json:"left_seconds"`       // until it is closed at the earliest; null is never
+	Left      *float64 `json:"left_seconds"`       // until it is closed at the earliest; null is never, or not while it is held
 	Ends      string   `json:"ends"`               // the reason for which that would be
 	RoundTrip float64  `json:"round_trip_seconds"` // of its last answer to a probe, or 0
 	Held      bool     `json:"held"`

@@ -161,28 +161,49 @@
     setText(live, failure ? "lost" : paused ? "paused" : latest ? "live" : "connecting");
   }
 
+  // address is where the page is, asked for JSON; what else is in the query stays.
+  function address() {
+    const url = new URL(location.href);
+    url.searchParams.set("format", "json");
+    url.hash = "";
+    return url;
+  }
+
+  // request returns a snapshot, or an error in words.
+  async function request() {
+    let answer;
+    try {
+      answer = await fetch(address(), { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+    } catch (e) {
+      throw new Error(e.name === "TimeoutError" ? "The server takes too long" : "The server can't be reached");
+    }
+    if (!answer.ok) throw new Error(`${answer.status}: ${(await answer.text()).slice(0, 300).trim()}`);
+    return answer.json();
+  }
+
   async function ask() {
     if (asking) return;
     asking = true;
     clearTimeout(timer);
     const begin = performance.now();
+    let snapshot = null;
     try {
-      const answer = await fetch(location.pathname + "?format=json", { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
-      if (!answer.ok) throw new Error(`${answer.status}: ${(await answer.text()).slice(0, 300).trim()}`);
-      const snapshot = await answer.json();
+      snapshot = await request();
       failure = "";
-      if (!paused) take(snapshot);
-      else missed = true;
     } catch (e) {
       missed = true;
-      const since = latest ? ` since ${clock(new Date(latest.at))}` : "";
-      failure = (e.name === "TimeoutError" ? "The server takes too long" : e instanceof TypeError ? "The server can't be reached" : e.message) + since + "; trying again.";
+      failure = `${e.message}${latest ? `, since ${clock(new Date(latest.at))}` : ""}; trying again.`;
       wheel.run(false);
     }
     asking = false;
-    notices();
-    state();
-    plan(Math.max(50, interval - (performance.now() - begin)));
+    try {
+      if (snapshot && paused) missed = true;
+      else if (snapshot) take(snapshot);
+    } finally { // what is wrong with the page itself is for the console
+      notices();
+      state();
+      plan(Math.max(50, interval - (performance.now() - begin)));
+    }
   }
 
   function plan(wait) {

@@ -36,7 +36,7 @@ function drawIdlest(body, idlest) {
       h("td", { class: "n" }, tenths(c.idle_seconds)),
       h("td", { class: "n faint" }, time(c.timeout_seconds)),
       h("td", {}, h("div", { class: "meter" + (share > 0.8 ? " near" : "") }, fillBar)),
-      h("td", { class: "n" }, tenths(c.left_seconds)),
+      h("td", { class: "n" }, c.left_seconds === null && c.held ? "–" : tenths(c.left_seconds)),
       h("td", {}, reasonDot(c.ends), words(c.ends)),
       h("td", { class: "n faint" }, time(Math.round(c.age_seconds))),
       h("td", { class: "n faint" }, c.round_trip_seconds ? time(c.round_trip_seconds) : "–"));
@@ -54,7 +54,7 @@ function drawRecent(body, note, snapshot, wanted, seen) {
     return;
   }
   body.replaceChildren(...some.map((e) => h("tr", { class: few && e.number > seen ? "new" : false, "data-reason": e.reason },
-    h("td", { class: "n faint" }, clock(new Date(e.at))),
+    h("td", { class: "faint" }, clock(new Date(e.at))),
     addrCell(e.addr),
     h("td", { title: snapshot.texts[e.reason] || false }, reasonDot(e.reason), words(e.reason)),
     h("td", { class: "n faint" }, tenths(e.age_seconds)))));
