@@ -4,7 +4,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 LINT     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: run test race lint fmt fuzz bench bench-quick load interop help
+.PHONY: run test race lint fmt fuzz bench bench-quick load interop browser help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -19,6 +19,7 @@ lint: ## what CI complains about
 	$(LINT) run ./...
 	$(LINT) run --build-tags interop ./server ./keepalive ./metrics ./cmd/echo-heartbeat ./connpool
 	cd bench && $(LINT) run ./...
+	cd internal/browsertest && $(LINT) run --build-tags browser ./...
 	GOOS=darwin $(GO) vet ./...
 	GOOS=windows $(GO) vet ./wheel ./pool ./keepalive/... ./server ./connpool
 	GOARCH=386 $(GO) vet ./...
@@ -26,6 +27,7 @@ lint: ## what CI complains about
 fmt: ## format the code
 	$(LINT) fmt ./...
 	cd bench && $(LINT) fmt ./...
+	cd internal/browsertest && $(LINT) fmt ./...
 
 fuzz: ## each fuzz test for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)
@@ -41,6 +43,9 @@ load: ## 10,000 to 100,000 real connections beside other servers, 20 minutes, in
 
 interop: ## tests with programs that nobody here wrote: nc, curl, promtool, systemd and redis-server
 	$(GO) test -tags interop -run 'Netcat|Curl|Promtool|Systemd(Verifies|Socket)|Redis' ./server ./keepalive ./metrics ./cmd/echo-heartbeat ./connpool
+
+browser: ## the debug page in a real browser (the package chromium), under load
+	cd internal/browsertest && $(GO) test -tags browser -count=1 .
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST)
