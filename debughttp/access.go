@@ -34,7 +34,7 @@ func (h *Handler) refusal(r *http.Request) string {
 // isLocal reports whether a request comes from this machine.
 func isLocal(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && from.Addr().Unmap().IsLoopback() || isUnix(r)
+	return err == nil && from.Addr().IsLoopback() || isUnix(r)
 }
 
 // isUnix reports whether a request came by a Unix socket: no browser does that for the
@@ -53,7 +53,7 @@ func isLoopbackHost(hostport string) bool {
 		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.Unmap().IsLoopback()
+		return addr.IsLoopback()
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")

@@ -299,6 +299,7 @@ func TestTheIdlestAreLookedForAtAPaceOfTheirOwn(t *testing.T) {
 	_, _, err := h.encoded()
 	require.NoError(t, err)
 	was := h.look.at
+	require.True(t, h.look.fresh.After(was))
 	connect(t, k, addr("y"))
 	h.look.fresh = time.Now().Add(time.Hour) // it took three minutes
 	var s Snapshot
@@ -368,6 +369,15 @@ func TestAConnectionThatDoesNotAnswerHasNoAddress(t *testing.T) {
 		require.Contains(t, string(body), `"idlest":[{"addr":""`)
 	}
 	require.Len(t, s.asked, maxIdlest)
+}
+
+func TestAConnectionThatPanicsHasNoAddress(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{})
+	h := newHandler(t, k, Config{})
+	s := &stuck{}
+	require.NoError(t, k.Guard(&s.Guard, s, keepalive.Origin{}))
+	require.Equal(t, "", see(t, h).Idlest[0].Addr)
+	require.Empty(t, h.asking)
 }
 
 // Viewers, connections that come and go, and Close, all at once and for real.

@@ -81,7 +81,7 @@ func connect(t testing.TB, k *keepalive.Keeper, from net.Addr) (here, there net.
 	return here, b
 }
 
-// stuck is an adapter's connection that does not answer in time.
+// stuck is an adapter's connection that does not answer in time. The zero one panics.
 type stuck struct {
 	keepalive.Guard
 	asked   chan struct{}
@@ -91,6 +91,9 @@ type stuck struct {
 func (s *stuck) Guarded() *keepalive.Guard  { return &s.Guard }
 func (s *stuck) Due(*keepalive.Keeper, any) {}
 func (s *stuck) Remote(context.Context, any) net.Addr {
+	if s.asked == nil {
+		panic("asked for its address")
+	}
 	s.asked <- struct{}{}
 	<-s.release
 	return nil
