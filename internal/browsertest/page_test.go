@@ -110,7 +110,7 @@ func TestThePageUnderLoad(t *testing.T) {
 		b.until(`$("live").textContent === "paused"`)
 		time.Sleep(300 * time.Millisecond) // an answer may have been on its way
 		was, drawn := eval[string](b, hand), eval[string](b, `document.body.dataset.drawn`)
-		time.Sleep(1500 * time.Millisecond)
+		require.Zero(t, asked(b, 2*time.Second))
 		require.Equal(t, was, eval[string](b, hand))
 		require.Equal(t, drawn, eval[string](b, `document.body.dataset.drawn`))
 		b.click("#pause")
@@ -122,17 +122,25 @@ func TestThePageUnderLoad(t *testing.T) {
 		b.do(chromedp.KeyEvent("p"))
 		b.until(`$("live").textContent === "live"`)
 	})
-	run("interval", func(t *testing.T) {
-		asked := func(d time.Duration) int {
-			before := len(b.noted(&b.requests))
-			time.Sleep(d)
-			return len(b.noted(&b.requests)) - before
+	run("a page that nobody sees asks for nothing", func(t *testing.T) {
+		see := func(seen bool) {
+			eval[bool](b, fmt.Sprintf(`Object.defineProperty(document, "hidden", {value: %v, configurable: true}) && document.dispatchEvent(new Event("visibilitychange"))`, !seen))
 		}
+		see(false)
+		time.Sleep(300 * time.Millisecond)
+		was := eval[string](b, hand)
+		require.Zero(t, asked(b, 2*time.Second))
+		require.Equal(t, was, eval[string](b, hand))
+		see(true)
+		b.until(hand + ` !== ` + strconv.Quote(was))
+		require.Positive(t, asked(b, 4*time.Second))
+	})
+	run("interval", func(t *testing.T) {
 		b.choose("#interval", "10000")
 		time.Sleep(300 * time.Millisecond)
-		require.LessOrEqual(t, asked(3*time.Second), 1)
+		require.LessOrEqual(t, asked(b, 3*time.Second), 1)
 		b.choose("#interval", "500")
-		require.GreaterOrEqual(t, asked(4*time.Second), 4)
+		require.GreaterOrEqual(t, asked(b, 4*time.Second), 4)
 	})
 	run("theme", func(t *testing.T) {
 		const background = `getComputedStyle(document.documentElement).backgroundColor`
@@ -234,6 +242,13 @@ func TestThePageUnderLoad(t *testing.T) {
 		require.Contains(t, m, "503")
 	}
 	b.requireOwnRequests(url)
+}
+
+// asked returns how often the page asks within a time.
+func asked(b *tab, d time.Duration) int {
+	before := len(b.noted(&b.requests))
+	time.Sleep(d)
+	return len(b.noted(&b.requests)) - before
 }
 
 // No text may become markup, whatever the script does.
