@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -233,4 +234,39 @@ func TestKernelWithPolicies(t *testing.T) {
 		_, err = busy.Read(make([]byte, 1))
 		require.Error(t, err, "it was never asked")
 	})
+}
+
+// A handler whose Read fails closes the connection, as every handler does. That must not
+// take the last words away.
+func TestTheHandlersCloseLeavesTheFarewell(t *testing.T) {
+	for _, mode := range []CloseMode{CloseGraceful, CloseHalf} {
+		t.Run(mode.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := newKeeper(t, Config{
+					Timeout:   time.Second,
+					Activity:  ActivityManual,
+					CloseMode: mode,
+					Farewell:  func(any, Reason) []byte { return []byte("BYE") },
+				})
+				conn, peer := pipe(k)
+				closed := make(chan error, 1)
+				go func() {
+					_, err := io.Copy(io.Discard, struct{ io.Reader }{conn})
+					_ = conn.Close()
+					closed <- err
+				}()
+				go func() { // a trickle, which is no life
+					for _, err := peer.Write([]byte("x")); err == nil; _, err = peer.Write([]byte("x")) {
+						sleep(t.Context(), 10*ms)
+					}
+				}()
+				require.ErrorIs(t, <-closed, ErrIdleTimeout)
+				time.Sleep(100 * ms) // it takes a while until the peer reads
+				said, err := io.ReadAll(peer)
+				require.NoError(t, err)
+				require.Equal(t, "BYE", string(said))
+				require.NoError(t, peer.Close())
+			})
+		})
+	}
 }

@@ -18,7 +18,7 @@ import (
 //
 // Deadlines are the user's and never touched. After the Keeper has closed the
 // connection because it was idle, Read and Write return [ErrIdleTimeout], and
-// Close returns nil.
+// Close returns nil and leaves the Keeper the time for a farewell.
 //
 // With ActivityKernel, Read and Write only add a call, if the socket of c, or of the
 // connection inside it that NetConn returns, is one of TCP. If not, Read touches.
@@ -225,6 +225,9 @@ func (c *conn) fail(op string, err error) error {
 }
 
 func (c *conn) Close() error {
+	if c.ended.Load() != 0 {
+		return nil // the Keeper closes it, after the last words
+	}
 	first := c.keeper.Release(c.guard)
 	err := c.inner.Close()
 	if first {
