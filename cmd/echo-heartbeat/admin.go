@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/heartwheel-go/heartwheel/debughttp"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/metrics"
 	"github.com/heartwheel-go/heartwheel/pool"
@@ -36,7 +37,7 @@ const (
 )
 
 // pages are what there is, by path. / lists them.
-func pages(s *server.Server) (map[string]http.Handler, error) {
+func pages(s *server.Server, page *debughttp.Handler) (map[string]http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registry.MustRegister(
@@ -47,7 +48,8 @@ func pages(s *server.Server) (map[string]http.Handler, error) {
 		return nil, err
 	}
 	return map[string]http.Handler{
-		"/metrics": promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		"/debug/wheel": page,
+		"/metrics":     promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		"/healthz": check(func(ctx context.Context) error {
 			err := s.Health(ctx)
 			if errors.Is(err, server.ErrNotRunning) { // not yet, or not any more: no reason to be killed
@@ -110,19 +112,28 @@ type admin struct {
 	http   *http.Server
 	ln     net.Listener
 	keeper *keepalive.Keeper // so that readers that stay don't keep others out
+	page   *debughttp.Handler
 	log    *slog.Logger
 }
 
 // newAdmin makes what serves the pages on ln, and takes it over.
-func newAdmin(ln net.Listener, s *server.Server, log *slog.Logger) (*admin, error) {
-	all, err := pages(s)
-	if err != nil {
-		_ = ln.Close()
+func newAdmin(ln net.Listener, s *server.Server, cfg debughttp.Config, log *slog.Logger) (a *admin, err error) {
+	a = &admin{ln: ln, log: log}
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	if a.page, err = debughttp.New(s.Keeper(), cfg); err != nil {
 		return nil, err
 	}
-	keeper, err := keepalive.New(keepalive.Config{Timeout: adminTimeout, MaxConns: adminConns, Full: pool.EvictIdlest})
+	a.keeper, err = keepalive.New(keepalive.Config{Timeout: adminTimeout, MaxConns: adminConns, Full: pool.EvictIdlest})
 	if err != nil {
-		_ = ln.Close()
+		return nil, err
+	}
+	a.ln = a.keeper.Listener(ln)
+	all, err := pages(s, a.page)
+	if err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
@@ -130,21 +141,17 @@ func newAdmin(ln net.Listener, s *server.Server, log *slog.Logger) (*admin, erro
 		mux.Handle("GET "+path, page)
 	}
 	mux.Handle("GET /{$}", index(slices.Sorted(maps.Keys(all))))
+	a.http = &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: adminTimeout / 3,
+		ReadTimeout:       adminTimeout / 3,
+		WriteTimeout:      adminTimeout,
+		IdleTimeout:       adminTimeout,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
 	log.Info("admin: listening", "addr", ln.Addr().String())
-	return &admin{
-		http: &http.Server{
-			Handler:           mux,
-			ReadHeaderTimeout: adminTimeout / 3,
-			ReadTimeout:       adminTimeout / 3,
-			WriteTimeout:      adminTimeout,
-			IdleTimeout:       adminTimeout,
-			MaxHeaderBytes:    16 << 10,
-			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		},
-		ln:     keeper.Listener(ln),
-		keeper: keeper,
-		log:    log,
-	}, nil
+	return a, nil
 }
 
 // serve serves until close.
@@ -158,9 +165,14 @@ func (a *admin) serve() {
 func (a *admin) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), adminGrace)
 	defer cancel()
-	if a.http.Shutdown(ctx) != nil {
+	if a.http != nil && a.http.Shutdown(ctx) != nil {
 		_ = a.http.Close()
 	}
 	_ = a.ln.Close() // where it was not served yet
-	_ = a.keeper.Close()
+	if a.keeper != nil {
+		_ = a.keeper.Close()
+	}
+	if a.page != nil {
+		_ = a.page.Close()
+	}
 }

@@ -18,7 +18,7 @@ func TestAdminPages(t *testing.T) {
 	p := start(t, process{args: []string{"-admin", "127.0.0.1:0"}})
 	status, body := p.get(t, "/")
 	require.Equal(t, http.StatusOK, status)
-	for _, path := range []string{"/healthz", "/metrics", "/readyz"} {
+	for _, path := range []string{"/debug/wheel", "/healthz", "/metrics", "/readyz"} {
 		require.Contains(t, body, fmt.Sprintf(`<a href=%q>`, path))
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
@@ -32,6 +32,12 @@ func TestAdminPages(t *testing.T) {
 	for _, line := range []string{"heartwheel_connections 1\n", "heartwheel_timeout_seconds 30\n", "\ngo_goroutines ", "\nprocess_open_fds ", "echo_heartbeat_slow_readers_total 0\n", "echo_heartbeat_long_lines_total 0\n"} {
 		require.Contains(t, body, line)
 	}
+	status, body = p.get(t, "/debug/wheel?format=json")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, `"127.0.0.1:`, "the address of a peer")
+	status, body = p.get(t, "/debug/wheel")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "<svg")
 	status, _ = p.get(t, "/nothing")
 	require.Equal(t, http.StatusNotFound, status)
 	res, err := http.Post("http://"+p.addr(t, "admin")+"/readyz", "text/plain", strings.NewReader("x"))
@@ -116,4 +122,29 @@ func TestEndWithARequestThatHangs(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, p.wait())
+}
+
+func TestDebugPageIsForThisMachine(t *testing.T) {
+	for _, tt := range []struct {
+		args   []string
+		status int
+		addrs  bool
+	}{
+		{nil, http.StatusForbidden, false},
+		{[]string{"-debug-allow-remote"}, http.StatusOK, true},
+		{[]string{"-debug-allow-remote", "-debug-hide-addrs"}, http.StatusOK, false},
+	} {
+		p := start(t, process{args: append(tt.args, "-admin", "127.0.0.1:0")})
+		require.Equal(t, "PONG\n", p.dial(t).ask(t, "PING\n"))
+		req, err := http.NewRequest(http.MethodGet, "http://"+p.addr(t, "admin")+"/debug/wheel?format=json", nil)
+		require.NoError(t, err)
+		req.Host = "gateway.example"
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		res.Body.Close()
+		require.Equal(t, tt.status, res.StatusCode)
+		require.Equal(t, tt.addrs, strings.Contains(string(body), `"127.0.0.1:`))
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/debughttp"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/pool"
 	"github.com/heartwheel-go/heartwheel/server"
@@ -16,6 +17,7 @@ import (
 type options struct {
 	server    server.Config
 	admin     string
+	debug     debughttp.Config
 	config    string
 	check     bool
 	logFormat string
@@ -93,7 +95,9 @@ func (o *options) settings() []group {
 			{name: "shutdown-timeout", value: duration{&s.ShutdownTimeout, 0}, arg: "duration", help: "how long both may take (0: 10s more than that)"},
 		}},
 		{"The program", []setting{
-			fix(setting{name: "admin", value: address{&o.admin, true}, arg: "host:port", help: "address of /healthz, /readyz and other pages (empty: none)"}),
+			fix(setting{name: "admin", value: address{&o.admin, true}, arg: "host:port", help: "address of /healthz, /readyz, /metrics and /debug/wheel (empty: none)"}),
+			fix(setting{name: "debug-allow-remote", value: toggle{&o.debug.AllowRemote}, help: "let /debug/wheel answer other machines, too"}),
+			fix(setting{name: "debug-hide-addrs", value: toggle{&o.debug.HideAddrs}, help: "show names there that stand for the peers' addresses"}),
 			{name: "config", value: text{&o.config}, arg: "file", help: "more settings: a name and a value per line, read again on SIGHUP; the environment (ECHO_HEARTBEAT_MAX_AGE and so on) wins over it, and flags over both", local: true},
 			{name: "check", value: toggle{&o.check}, help: "only say whether all of this makes sense", local: true},
 			{name: "t", value: toggle{&o.check}, help: "the same", local: true},

@@ -65,7 +65,7 @@ func (p *program) run(ctx context.Context) (err error) {
 	var background sync.WaitGroup
 	defer background.Wait()
 	if admin != nil {
-		pages, err := newAdmin(admin, p.server, p.log)
+		pages, err := newAdmin(admin, p.server, p.options.debug, p.log)
 		if err != nil {
 			return err
 		}

@@ -140,7 +140,7 @@ func TestErrorsOfTheEnvironmentNameTheVariable(t *testing.T) {
 func TestNamesFollowTheFields(t *testing.T) {
 	fields := func(s setting) []string {
 		switch s.name {
-		case "admin", "config", "check", "t", "log-format", "log-level":
+		case "admin", "debug-allow-remote", "debug-hide-addrs", "config", "check", "t", "log-format", "log-level":
 			return nil // the program's own
 		}
 		return []string{s.field()}
