@@ -47,7 +47,7 @@ type Connections struct {
 type Refused struct {
 	Full     uint64 `json:"full"`
 	PerKey   uint64 `json:"per_key"`
-	Draining uint64 `json:"draining"`
+	Draining uint64 `json:"drain"`
 }
 
 // Wheel is the wheel and what it has done.

@@ -7,7 +7,8 @@ import (
 
 // Hold says that this program is busy with a connection: its silence does not count
 // until the function that Hold returns is called, which is a touch. That may be called
-// more than once. MaxAge and its grace, and rates, go on. A connection that is not guarded can be held too, with no effect.
+// more than once. MaxAge and its grace, and rates, go on. A connection that is not
+// guarded can be held too, with no effect.
 func (k *Keeper) Hold(conn any) (release func()) {
 	g := k.guardOf(conn)
 	if g == nil {

@@ -68,18 +68,25 @@ func (k *Keeper) SetInterval(conn any, beat time.Duration) (time.Duration, error
 // Deadline returns when a connection will be closed at the earliest, if nothing more
 // is heard of its peer, and for what reason. It is what is known at the moment: a
 // verdict of OnIdle, bytes that wait in the socket, pressure or [Keeper.Update] can
-// change it. It reports false for a connection that is not guarded.
+// change it. The zero time and reason 0 mean that nothing ends it, as long as it is held
+// (see [Keeper.Hold]). It reports false for a connection that is not guarded.
 func (k *Keeper) Deadline(conn any) (at time.Time, reason Reason, ok bool) {
 	g := k.guardOf(conn)
 	if g == nil {
 		return time.Time{}, 0, false
 	}
 	p, d := k.policy.Load(), g.details.Load()
-	left, reason := k.silenceLeft(p, g, d)
+	left, reason := time.Duration(math.MaxInt64), Reason(0)
+	if d == nil || d.holds.Load() == 0 {
+		left, reason = k.silenceLeft(p, g, d)
+	}
 	if d != nil {
 		if age, why := d.ageLeft(k, p); age < left {
 			left, reason = age, why
 		}
+	}
+	if reason == 0 {
+		return time.Time{}, 0, true
 	}
 	return time.Now().Add(max(left, 0)), reason, true
 }

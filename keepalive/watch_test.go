@@ -104,6 +104,31 @@ func TestWatchersSeeEachEndOnce(t *testing.T) {
 	})
 }
 
+func TestNothingEndsWhatIsHeldButItsAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute})
+		c, _ := pipe(k)
+		release := k.Hold(c)
+		at, reason, ok := k.Deadline(c)
+		require.True(t, ok)
+		require.True(t, at.IsZero())
+		require.Zero(t, reason)
+		release()
+		at, reason, ok = k.Deadline(c)
+		require.True(t, ok)
+		require.InDelta(t, time.Minute, time.Until(at), float64(200*ms))
+		require.Equal(t, ReasonIdle, reason)
+
+		k = newKeeper(t, Config{Timeout: time.Minute, MaxAge: time.Hour, MaxAgeJitter: -1})
+		c, _ = pipe(k)
+		defer k.Hold(c)()
+		at, reason, ok = k.Deadline(c)
+		require.True(t, ok)
+		require.InDelta(t, time.Hour, time.Until(at), float64(time.Second))
+		require.Equal(t, ReasonMaxAge, reason)
+	})
+}
+
 // Somebody who watches must not wait for a PROXY header.
 func TestTheAddressOfAnEndIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
