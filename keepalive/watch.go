@@ -109,13 +109,15 @@ type Located interface {
 
 // RemoteAddr returns the address of a connection's peer, or nil where it is not known, or
 // the connection not guarded; also where an event loop that has to be asked is busy
-// until ctx is done.
+// until ctx is done. So it must not be called in an event loop of gnet: there the
+// RemoteAddr of the connection can be called.
 func (k *Keeper) RemoteAddr(ctx context.Context, conn any) net.Addr {
-	if k.guardOf(conn) == nil {
+	g := k.guardOf(conn)
+	if g == nil {
 		return nil
 	}
 	if l, ok := find(conn).(Located); ok {
-		return l.Remote(ctx, conn)
+		return l.Remote(ctx, g.conn) // which is not conn where that is TLS over it
 	}
 	if c, ok := conn.(interface{ RemoteAddr() net.Addr }); ok {
 		return c.RemoteAddr()

@@ -41,6 +41,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -100,15 +101,17 @@ func (g *guard) Remote(ctx context.Context, conn any) net.Addr {
 		found <- addr
 		return nil
 	}))
-	if err != nil {
-		return nil
+	for err == nil {
+		select {
+		case addr := <-found:
+			return addr
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lostAfter): // a loop that goes down drops its tasks
+			err = c.EventLoop().Execute(ctx, gnet.RunnableFunc(func(context.Context) error { return nil }))
+		}
 	}
-	select {
-	case addr := <-found:
-		return addr
-	case <-ctx.Done():
-		return nil
-	}
+	return nil
 }
 
 // refused is in the SafeContext of a connection that may not stay.

@@ -2,6 +2,8 @@ package gnetkeepalive
 
 import (
 	"context"
+	"crypto/tls"
+	"net"
 	"testing"
 	"time"
 
@@ -45,4 +47,49 @@ func TestRemoteAddrAsksTheEventLoop(t *testing.T) {
 	require.Equal(t, keepalive.ReasonPeer, end.Reason)
 	require.Positive(t, end.Age)
 	require.Nil(t, k.RemoteAddr(t.Context(), conn))
+}
+
+// What stands for a gnet connection elsewhere, such as TLS over it, has its address.
+func TestRemoteAddrOfWhatIsOverAConnection(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{})
+	e := start(t, &app{}, k, gnet.WithNumEventLoop(1))
+	c := e.dial(t)
+	say(t, c, "hello")
+	for conn := range k.Conns() {
+		over := tls.Server(conn.(net.Conn), nil)
+		require.Equal(t, c.LocalAddr().String(), k.RemoteAddr(t.Context(), over).String())
+	}
+}
+
+// An event loop that goes down drops what it was asked.
+func TestRemoteAddrDoesNotWaitForALoopThatIsGone(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{Timeout: time.Hour})
+	blocked, block := make(chan bool), make(chan bool)
+	a := &app{onTraffic: func(gnet.Conn) gnet.Action {
+		blocked <- true
+		<-block
+		return gnet.Shutdown
+	}}
+	e := start(t, a, k, gnet.WithNumEventLoop(1))
+	c := e.dial(t)
+	_, err := c.Write([]byte("x"))
+	require.NoError(t, err)
+	<-blocked
+	var conn any
+	for conn = range k.Conns() {
+		break
+	}
+	found := make(chan net.Addr)
+	for range 10 {
+		go func() { found <- k.RemoteAddr(context.Background(), conn) }()
+	}
+	time.Sleep(50 * ms) // so that most are asking
+	close(block)
+	for range 10 {
+		select {
+		case <-found:
+		case <-time.After(eternal):
+			require.Fail(t, "it waits for a loop that has gone")
+		}
+	}
 }
