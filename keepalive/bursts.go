@@ -24,6 +24,9 @@ type bursts struct {
 	mu      sync.Mutex
 	counts  Counts
 	refused Refusals
+	second  time.Time     // when the burstTime began in which
+	many    int           // so many were closed
+	burst   bool          // they have been burstSize
 	span    time.Duration // which the timer waits
 	timer   *time.Timer   // or nil
 	told    time.Time     // when there was a line last
@@ -33,8 +36,22 @@ type bursts struct {
 // closed notes a connection that the Keeper has closed.
 func (b *bursts) closed(k *Keeper, reason Reason) {
 	if reason != ReasonDrain { // somebody wants that, and it is logged
-		b.note(k, func() { b.counts[reason]++ })
+		b.note(k, func() {
+			b.counts[reason]++
+			b.seeBurst(time.Now())
+		})
 	}
+}
+
+// seeBurst notes that a connection was closed. However long a line covers, it takes as
+// many within burstTime to be worth it: or a burst would be followed by lines about what
+// is closed on any day. b.mu must be held.
+func (b *bursts) seeBurst(now time.Time) {
+	if now.Sub(b.second) >= burstTime {
+		b.second, b.many = now, 0
+	}
+	b.many++
+	b.burst = b.burst || b.many >= burstSize
 }
 
 // note notes something, and has a line written soon.
@@ -57,11 +74,8 @@ func (b *bursts) tell(k *Keeper) {
 	b.mu.Lock()
 	counts, refused, span := b.counts, b.refused, b.span
 	b.counts, b.refused, b.timer = Counts{}, Refusals{}, nil
-	total := uint64(0)
-	for _, n := range counts {
-		total += n
-	}
-	worth := total >= burstSize || counts[ReasonEvicted] > 0 || refused.Full+refused.PerKey > 0
+	worth := b.burst || counts[ReasonEvicted] > 0 || refused.Full+refused.PerKey > 0
+	b.burst = false
 	if worth {
 		b.told = time.Now()
 	}

@@ -132,6 +132,7 @@ func (c *conn) identify() error {
 	}
 	if c.keeper.Release(c.guard) {
 		c.refuse(ReasonFull)
+		c.keeper.bursts.note(c.keeper, func() { c.keeper.bursts.refused.PerKey++ })
 		c.keeper.Closed(c.guard, ReasonFull)
 	}
 	return c.fail("read", ReasonFull)

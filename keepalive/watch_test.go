@@ -224,6 +224,47 @@ func TestABurstIsOneLine(t *testing.T) {
 	})
 }
 
+// After a burst each line covers a longer time, in which as many as on any day are more
+// than a burst.
+func TestAfterABurstAUsualDayIsNoLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Logger: log.logger(slog.LevelInfo)})
+		for range 200 {
+			pipe(k)
+		}
+		for range 1200 { // twenty a second
+			pipe(k)
+			time.Sleep(50 * ms)
+		}
+		time.Sleep(5 * time.Minute)
+		require.Len(t, log.of("keepalive"), 1)
+		for range 200 {
+			pipe(k)
+		}
+		time.Sleep(12 * time.Second)
+		require.Len(t, log.of("keepalive"), 2)
+	})
+}
+
+// Behind a PROXY header it is known only after a while who is one too many.
+func TestWhoIsIdentifiedLateIsAmongTheRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		k := newKeeper(t, Config{MaxPerKey: 1, Logger: log.logger(slog.LevelInfo)})
+		addr := &net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 5}
+		for range 3 {
+			a, b := net.Pipe()
+			c := k.Conn(&addrConn{Conn: a, addr: addr})
+			go func() { _, _ = b.Write([]byte("x")) }()
+			_, _ = c.Read(make([]byte, 1))
+		}
+		time.Sleep(2 * time.Second)
+		require.Len(t, log.of("keepalive"), 1)
+		require.Contains(t, log.of("level=WARN")[0], "refused_per_key=2")
+	})
+}
+
 // A day of a full server is not a line per second.
 func TestALongBurstIsAFewLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
