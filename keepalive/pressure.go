@@ -9,13 +9,25 @@ import (
 )
 
 // pressure is how short of something the process is: 0 not at all, 1 as much as can
-// be. It is measured when the wheel comes to a connection, once a second at most.
+// be. It is measured when the wheel comes to a connection, or somebody asks for Stats,
+// once a second at most.
 type pressure struct {
 	measured atomic.Uint64 // one more than the tick of the last measurement
 	bits     atomic.Uint64
 }
 
 func (s *pressure) now() float64 { return math.Float64frombits(s.bits.Load()) }
+
+// reduction returns how much timeouts are shortened. It measures that itself, since the
+// wheel may have no connection to come to, and it would stay what it was.
+func (k *Keeper) reduction() float64 {
+	p := k.policy.Load()
+	if p.PressureTimeout == 0 {
+		return 0
+	}
+	k.measurePressure(p)
+	return k.pressure.now()
+}
 
 // measurePressure measures it where that is due.
 func (k *Keeper) measurePressure(p *policy) {

@@ -51,7 +51,7 @@ func (k *Keeper) Stats() Stats {
 		Spared:     k.spared.Load(),
 		Probes:     k.probes.Load(),
 		Panics:     k.panics.Load(),
-		Reduction:  k.pressure.now(),
+		Reduction:  k.reduction(),
 		Draining:   k.draining.Load(),
 		Ages:       k.ages.get(),
 		RoundTrips: k.trips.get(),
