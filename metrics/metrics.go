@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,7 +26,8 @@ func Register(reg prometheus.Registerer, k *keepalive.Keeper) (unregister func()
 	if err := reg.Register(c); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	return func() { reg.Unregister(c) }, nil
+	// Once, since a registry goes by names: it would take out whoever came after.
+	return sync.OnceFunc(func() { reg.Unregister(c) }), nil
 }
 
 // collector reads the figures when they are scraped.

@@ -180,6 +180,8 @@ func TestSeveralKeepersHaveLabels(t *testing.T) {
 	_, err = Register(labelled("two"), one)
 	require.NoError(t, err)
 	require.Zero(t, value(t, reg, "heartwheel_connections_limit", "listener=two"))
+	unregister()
+	require.Zero(t, value(t, reg, "heartwheel_connections_limit", "listener=two"), "that of another Keeper by now")
 }
 
 func TestRegisterNeedsBoth(t *testing.T) {
