@@ -233,10 +233,12 @@ type Config struct {
 	// be 64 more than MaxConns. See Stats.WouldClose and [Keeper.Advice].
 	DryRun bool
 
-	// Logger gets a line per closed connection at Debug, a warning when the
-	// process was stopped for a while or ActivityKernel does not work for a
-	// connection, and an error for each function of the user that panicked. Nil
-	// means silence, but panics go to slog's default logger then.
+	// Logger gets a line per closed connection at Debug; how far a drain is, at Info; a
+	// warning for a burst of closed connections, for those that were refused or
+	// evicted, when the process was stopped for a while, or when ActivityKernel does
+	// not work for a connection; and an error for each function of the user that
+	// panicked, and for a connection that has lost its guard. Nil means silence, but
+	// panics go to slog's default logger then.
 	Logger *slog.Logger
 }
 

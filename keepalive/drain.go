@@ -16,6 +16,9 @@ const drainLog = time.Second
 // that wraps ctx.Err and says how many are left; and after Resume, which is an end, too.
 // A spread of 0 or less closes them as fast as can be. How far it is can be seen in
 // Stats and, once a second, in the log. [Keeper.Resume] ends the refusal.
+//
+// It waits for OnIdle, OnClose and Farewell, too: called in one of them it would wait
+// for itself until ctx is done.
 func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 	k.draining.Store(true)
 	until := time.Now().Add(max(spread, 0))

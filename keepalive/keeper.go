@@ -18,7 +18,8 @@ import (
 // gnetkeepalive bring it connections, of any kind at the same time.
 //
 // All methods may be called by several goroutines at the same time, and from
-// OnIdle and OnClose.
+// OnIdle and OnClose, apart from two that may have to wait for these: Drain, and for a
+// connection of gnet RemoteAddr.
 type Keeper struct {
 	// Shelf is where adapters keep what belongs to a Keeper, by keys of their own types.
 	Shelf sync.Map

@@ -14,7 +14,7 @@ type Stats struct {
 	Leaving    int      // connections that are being closed: last words are said
 	Opened     uint64   // connections that have ever been guarded
 	Refused    Refusals // connections that were not, and were closed
-	Closed     Counts   // of those that were guarded, by reason
+	Closed     Counts   // of those that were guarded, by reason; what ends after Keeper.Close is not counted
 	WouldClose Counts   // by reason, with Config.DryRun
 	Spared     uint64   // not closed because the socket had heard of the peer: with ActivityKernel, lived
 	Probes     uint64   // sent
@@ -37,7 +37,7 @@ type Counts [reasons]uint64
 // Refusals is how many connections were closed as they came.
 type Refusals struct {
 	Full     uint64 // there were Config.MaxConns
-	PerKey   uint64 // there were Config.MaxPerKey of the same peer
+	PerKey   uint64 // there were Config.MaxPerKey of the same peer; one that was identified later is in Closed
 	Draining uint64 // see Keeper.Drain
 }
 
