@@ -136,10 +136,10 @@ func (k *Keeper) kindOf(p *policy, conn any, socketTells bool) (is uint32) {
 	}
 	if k.activity == ActivityKernel && !socketTells {
 		is |= markReads
-		k.cannotTell.Do(func() {
+		if k.cannotTell.CompareAndSwap(false, true) { // no sync.Once, in which others would wait for the log
 			k.log.Warn("keepalive: a socket does not know when bytes last arrived; such connections are kept as with ActivityRead",
 				"conn", fmt.Sprintf("%T", inside(conn)))
-		})
+		}
 	}
 	if p.MinBeat > 0 {
 		is |= markCounts

@@ -40,7 +40,7 @@ type Keeper struct {
 	close    sync.Once
 	leaving  atomic.Int64 // connections that are given up and not closed yet
 
-	cannotTell sync.Once // warned that ActivityKernel does not work for a connection
+	cannotTell atomic.Bool // warned that ActivityKernel does not work for a connection
 
 	opened, spared, probes, panics atomic.Uint64
 	closed, dry                    [reasons]atomic.Uint64
