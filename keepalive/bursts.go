@@ -58,8 +58,11 @@ func (b *bursts) seeBurst(now time.Time) {
 func (b *bursts) note(k *Keeper, count func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.ended {
+		return
+	}
 	count()
-	if b.timer != nil || b.ended {
+	if b.timer != nil {
 		return
 	}
 	b.span = min(2*b.span, maxBurstTime)
@@ -100,13 +103,14 @@ func (b *bursts) tell(k *Keeper) {
 	k.log.LogAttrs(context.Background(), slog.LevelWarn, "keepalive: closed or refused connections", attrs...)
 }
 
-// end writes what there is to tell, as the last line.
+// end writes what there is to tell, as the last line: also where the timer has just
+// fired, which then finds nothing.
 func (b *bursts) end(k *Keeper) {
 	b.mu.Lock()
-	pending := b.timer != nil && b.timer.Stop()
+	if b.timer != nil {
+		b.timer.Stop()
+	}
 	b.ended = true
 	b.mu.Unlock()
-	if pending {
-		b.tell(k)
-	}
+	b.tell(k)
 }

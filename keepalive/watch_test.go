@@ -265,6 +265,22 @@ func TestWhoIsIdentifiedLateIsAmongTheRefused(t *testing.T) {
 	})
 }
 
+// Close does not leave the line to a timer that has fired and not run yet.
+func TestTheLastLineIsThereWhenCloseReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		k := newKeeper(t, Config{MaxConns: 1, Logger: log.logger(slog.LevelInfo)})
+		pipe(k)
+		pipe(k)
+		k.bursts.timer.Stop() // as if it had fired
+		require.NoError(t, k.Close())
+		require.Len(t, log.of("refused=1"), 1)
+		k.bursts.tell(k)
+		require.NoError(t, k.Close())
+		require.Len(t, log.of("keepalive"), 1)
+	})
+}
+
 // A day of a full server is not a line per second.
 func TestALongBurstIsAFewLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
