@@ -42,9 +42,10 @@ type beat struct {
 
 	heard    atomic.Uint64 // the tick on which the server was heard last
 	deadline atomic.Uint64 // the tick by which it must be heard; 0 while no beat is unanswered
+	taken    atomic.Uint64 // the tick by which a beat must be written though the server is heard; 0 while none is being written
 	behind   atomic.Int64  // what the server has counted of a stall, until due sees it
 
-	// mu guards what follows, and that deadline is set. It is not held while a
+	// mu guards what follows, and that deadline and taken are set. It is not held while a
 	// function of the user runs. The wheel may be called with it.
 	mu        sync.Mutex
 	why       error         // it has ended for, or nil
@@ -60,6 +61,9 @@ type beat struct {
 // it while it is locked.
 func (x *beat) limit() uint64 {
 	if by := x.deadline.Load(); by != 0 {
+		return by
+	}
+	if by := x.taken.Load(); by != 0 { // the server was heard since
 		return by
 	}
 	if x.opts.Answer == AnswerNone {
@@ -92,6 +96,9 @@ func (x *beat) decide() (send bool, err error) {
 	now := x.beater.wheel.Now()
 	late := now >= x.limit()
 	if late && (x.deadline.Load() != 0 || x.writing != nil) {
+		if x.deadline.Load() == 0 { // heard, but that beat never ends, and there is no other
+			return false, &noAnswer{after: x.opts.Timeout}
+		}
 		if !x.excused() {
 			return false, &noAnswer{after: x.opts.AckTimeout, written: x.writing == nil}
 		}
@@ -142,6 +149,7 @@ func (x *beat) excused() bool {
 // says that this is because of a stall. mu must be held.
 func (x *beat) begin(grace bool) {
 	x.writing = make(chan struct{})
+	x.taken.Store(x.beater.wheel.TickIn(x.opts.Timeout))
 	if x.deadline.Load() == 0 {
 		x.sent = time.Now()
 		x.deadline.Store(x.beater.wheel.TickIn(x.opts.AckTimeout))
@@ -163,6 +171,7 @@ func (x *beat) sentBeat(err error) {
 	x.mu.Lock()
 	close(x.writing)
 	x.writing = nil
+	x.taken.Store(0)
 	if x.opts.Answer == AnswerNone {
 		x.deadline.Store(0)
 	}

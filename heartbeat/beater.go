@@ -136,7 +136,7 @@ func run(ctx context.Context, conn net.Conn, opts Options, start func(net.Conn, 
 // start is Start. ended is called once when the beats have ended, unless there is an
 // error.
 func (b *Beater) start(conn net.Conn, opts Options, ended func()) (*Conn, error) {
-	if conn == nil || Wrap(conn).inner == nil {
+	if conn == nil || Wrap(conn) == nil || Wrap(conn).inner == nil {
 		return nil, fmt.Errorf("%w: conn is nil", ErrArgument)
 	}
 	opts, delay, err := opts.withDefaults(b.wheel.Tick())
@@ -197,7 +197,7 @@ func (b *Beater) stalled(lost time.Duration) {
 	b.log.Warn("heartbeat: this process did not run", "for", lost, "conns", b.wheel.Len())
 	for _, t := range b.wheel.All() {
 		if x, ok := t.Value(); ok {
-			x.behind.Store(int64(lost + b.grace))
+			x.behind.Add(int64(lost + b.grace)) // due may not have seen an earlier one yet
 			t.HandOver()
 		}
 	}

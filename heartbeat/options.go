@@ -63,7 +63,7 @@ type Options struct {
 	// several writes, it must wait until that is complete, by a lock of yours. If it
 	// returns an error, or panics, the connection is closed. It may block: that
 	// holds up nobody else, and the connection is closed when it takes longer than
-	// AckTimeout.
+	// AckTimeout, or than Timeout where the server is heard meanwhile.
 	Beat func(conn net.Conn) error
 
 	// Answer is what counts as an answer. The zero value is AnswerNone.
