@@ -63,15 +63,17 @@ const (
 // socketOf returns the socket of a connection, or of the one inside it, or nil.
 func socketOf(c net.Conn) (raw syscall.RawConn, layered bool, err error) {
 	for range maxLayers {
-		switch inner := c.(type) {
-		case syscall.Conn:
-			raw, err = inner.SyscallConn()
-			return raw, layered, err
-		case interface{ NetConn() net.Conn }:
-			c, layered = inner.NetConn(), true
-		default:
+		if socket, ok := c.(syscall.Conn); ok {
+			raw, err = socket.SyscallConn()
+			if !errors.Is(err, errors.ErrUnsupported) { // a wrapper may have the method, and no socket
+				return raw, layered, err
+			}
+		}
+		layer, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
 			return nil, layered, nil
 		}
+		c, layered = layer.NetConn(), true
 	}
 	return nil, layered, nil
 }

@@ -1,0 +1,46 @@
+package connpool_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/connpool"
+	"github.com/heartwheel-go/heartwheel/heartbeat"
+)
+
+// layer has a socket further inside, as a tls.Conn does.
+type layer struct{ net.Conn }
+
+func (l layer) NetConn() net.Conn { return l.Conn }
+
+// A heartbeat.Conn has a method SyscallConn, whatever is inside.
+func TestAliveOfAConnectionThatHasNoSocketOfItsOwn(t *testing.T) {
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	ctx := context.Background()
+	require.NoError(t, connpool.Alive(ctx, heartbeat.Wrap(a)))
+
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	here, err := net.Dial("tcp", ln.Addr().String())
+	require.NoError(t, err)
+	defer here.Close()
+	there, err := ln.Accept()
+	require.NoError(t, err)
+	c := heartbeat.Wrap(layer{here})
+	require.NoError(t, connpool.Alive(ctx, c))
+	require.NoError(t, there.Close())
+	if runtime.GOOS == "windows" {
+		t.Skip("sockets can't be asked here")
+	}
+	require.Eventually(t, func() bool { return connpool.Alive(ctx, c) != nil }, 10*time.Second, time.Millisecond)
+	require.ErrorIs(t, connpool.Alive(ctx, c), io.EOF)
+}
