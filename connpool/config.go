@@ -40,7 +40,7 @@ const (
 // the connection was closed; one in any other is reported, see [wheel.Config].OnPanic.
 type Config[T any] struct {
 	// Dial opens a connection. Its context ends after DialTimeout, and when the pool
-	// is closed; it is not that of a Get, since another one may get the connection.
+	// is closed or reset; it is not that of a Get, since another one may get the connection.
 	// It is called on goroutines of the pool's, several at the same time.
 	Dial func(ctx context.Context) (T, error)
 

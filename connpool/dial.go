@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"runtime/debug"
 	"time"
 )
@@ -48,21 +49,21 @@ func (p *Pool[T]) dialMore() {
 		p.dialing++
 		p.dials++
 		p.started.Add(1)
-		go p.dial(p.gen)
+		go p.dial(p.dialCtx, p.gen)
 	}
 }
 
-func (p *Pool[T]) dial(gen uint64) {
+func (p *Pool[T]) dial(ctx context.Context, gen uint64) {
 	defer p.started.Done()
 	var value T
 	err := errNoConn
 	defer func() { p.dialed(value, err, gen) }()
-	value, err = p.callDial()
+	value, err = p.callDial(ctx)
 }
 
 // callDial makes an error of a panic, since there is somebody who waits for one.
-func (p *Pool[T]) callDial() (value T, err error) {
-	ctx, cancel := p.background()
+func (p *Pool[T]) callDial(ctx context.Context) (value T, err error) {
+	ctx, cancel := p.bounded(ctx)
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {
@@ -71,18 +72,24 @@ func (p *Pool[T]) callDial() (value T, err error) {
 		}
 	}()
 	value, err = p.cfg.Dial(ctx)
-	if err == nil && any(value) == nil {
+	if err == nil && isNil(value) {
 		err = errors.New("neither a connection nor an error")
 	}
 	return value, err
 }
 
-// background returns the context of what no Get waits for.
-func (p *Pool[T]) background() (context.Context, context.CancelFunc) {
+// isNil reports whether there is no connection: also where T is not an interface.
+func isNil[T any](value T) bool {
+	v := reflect.ValueOf(value)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// bounded returns the context of what the pool does by itself.
+func (p *Pool[T]) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if p.cfg.DialTimeout == never {
-		return context.WithCancel(p.ctx)
+		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(p.ctx, p.cfg.DialTimeout)
+	return context.WithTimeout(ctx, p.cfg.DialTimeout)
 }
 
 // dialed gives what a dial has brought to who waits longest.
@@ -90,7 +97,10 @@ func (p *Pool[T]) dialed(value T, err error, gen uint64) {
 	p.mu.Lock()
 	p.dialing--
 	if err != nil {
-		p.dialFailed(err)
+		p.dialErrors++
+		if gen == p.gen { // else it says nothing of the server that there is now
+			p.dialFailed(err)
+		}
 		p.dialMore()
 		p.mu.Unlock()
 		return
@@ -120,7 +130,6 @@ func (p *Pool[T]) dialed(value T, err error, gen uint64) {
 
 // dialFailed answers who waits longest, and begins a pause. p.mu must be held.
 func (p *Pool[T]) dialFailed(err error) {
-	p.dialErrors++
 	if first := p.waiters.Front(); first != nil {
 		p.answer(first, Lease[T]{}, fmt.Errorf("connpool: dial: %w", err))
 	}

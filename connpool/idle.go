@@ -86,7 +86,8 @@ func (p *Pool[T]) start(c *conn[T]) {
 	c.oldAt = never
 	age := p.drawAge()
 	if age != never {
-		c.oldAt = p.group.now() + age
+		now := p.group.now()
+		c.oldAt = now + min(age, never-now) // less than never is no overflow
 		c.aging = age <= p.cfg.MaxIdleTime
 	}
 	if d := min(age, p.cfg.MaxIdleTime); d != never {
@@ -146,7 +147,7 @@ func (p *Pool[T]) keep(c *conn[T]) {
 		p.dialMore()
 	}()
 	if p.cfg.Check != nil {
-		ctx, cancel := p.background()
+		ctx, cancel := p.bounded(p.ctx)
 		defer cancel()
 		if !p.sound(ctx, c, p.cfg.Check) {
 			return
@@ -154,7 +155,11 @@ func (p *Pool[T]) keep(c *conn[T]) {
 	}
 	p.mu.Lock()
 	why := p.unfit(c)
-	if why == 0 && !p.serve(c) {
+	switch {
+	case why != 0 || p.serve(c):
+	case p.idle.n >= p.cfg.MaxIdle: // others came back meanwhile, and this is the idlest
+		why = ReasonMaxIdle
+	default:
 		p.renew(c)
 	}
 	p.mu.Unlock()

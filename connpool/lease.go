@@ -17,9 +17,9 @@ type Lease[T any] struct {
 	turn uint64
 }
 
-// Reused reports whether somebody had the connection before. If so, and the first
-// request on it fails, the server may have closed it at that moment, and another
-// connection may do better.
+// Reused reports whether the connection was idle before, or somebody else's: it did not
+// come right from its dial. If so, and the first request on it fails, the server may have
+// closed it at that moment, and another connection may do better.
 func (l Lease[T]) Reused() bool { return l.turn > 1 }
 
 // Put puts the connection back, for whoever waits longest, or to be idle. If it is too
@@ -127,6 +127,9 @@ func (p *Pool[T]) giveBack(l Lease[T], check func(context.Context, T) error) err
 func (p *Pool[T]) restore(c *conn[T]) (surplus *conn[T]) {
 	if p.serve(c) {
 		return nil
+	}
+	if c.turn == 0 {
+		c.turn = 2 // as if somebody had had it: its next lease is Reused
 	}
 	p.arm(c, p.group.now())
 	p.idle.push(c)

@@ -36,6 +36,10 @@ type Pool[T any] struct {
 	closed bool
 	gen    uint64 // how often the pool was reset
 
+	// dialCtx is for the dials of this gen, and ends with it.
+	dialCtx    context.Context
+	dialCancel context.CancelFunc
+
 	// idle has somebody only while waiters has nobody.
 	idle    stack[T]
 	waiters list.List // of *waiter[T], who waits longest first
@@ -69,6 +73,7 @@ func New[T any](cfg Config[T]) (*Pool[T], error) {
 		}
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.dialCtx, p.dialCancel = context.WithCancel(p.ctx)
 	if !p.group.join(p) {
 		p.cancel()
 		return nil, ErrClosed
@@ -191,10 +196,13 @@ func (p *Pool[T]) end(c *conn[T], why Reason) {
 }
 
 // Reset closes all idle connections, and each of the others when it comes back: after
-// the server was moved, say. What is being dialed now is closed, too, and dialed again.
+// the server was moved, say. The contexts of dials that go on end, and who waits for
+// one gets another.
 func (p *Pool[T]) Reset() {
 	p.mu.Lock()
 	p.gen++
+	p.dialCancel()
+	p.dialCtx, p.dialCancel = context.WithCancel(p.ctx)
 	idle := p.takeIdle()
 	p.mu.Unlock()
 	for _, c := range idle {
