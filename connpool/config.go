@@ -36,8 +36,9 @@ const (
 //
 // The functions are called with no lock held and may call the pool, except for
 // Close of the pool and of its Group, which wait for those that the pool has called
-// itself. A panic in one that Get or Put has called goes on to their caller, after
-// the connection was closed; one in any other is reported, see [wheel.Config].OnPanic.
+// itself. A panic in Check or CheckPut that Get or Put has called goes on to their
+// caller, after the connection was closed; any other is reported, see
+// [wheel.Config].OnPanic.
 type Config[T any] struct {
 	// Dial opens a connection. Its context ends after DialTimeout, and when the pool
 	// is closed or reset; it is not that of a Get, since another one may get the connection.
@@ -58,8 +59,9 @@ type Config[T any] struct {
 
 	// MinIdle is how many are kept idle, ready for the next Get, however long nobody
 	// needs them. They are dialed in the background, one at a time, and after a
-	// failure with a pause: 0.25s at first, twice that each time, 30s at most.
-	// Zero means none.
+	// failure with a pause: 0.25s at first, twice that each time, 30s at most, or at
+	// random down to half of that. Without a Check nobody notices that the server has
+	// closed them. Zero means none.
 	MinIdle int
 
 	// MaxIdleTime is how long a connection may be idle. It is closed at most two ticks

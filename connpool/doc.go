@@ -13,10 +13,12 @@
 //	...
 //	lease, err := p.Get(ctx)
 //	...
-//	defer lease.Put() // does nothing where it was dropped before
+//	defer lease.Drop() // does nothing where it was put back before
 //	if _, err := lease.Conn.Write(request); err != nil {
-//		lease.Drop() // broken: nobody else gets it
+//		return err // broken: nobody else gets it
 //	}
+//	... // read the whole answer
+//	return lease.Put()
 //
 // # What it promises
 //

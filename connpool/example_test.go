@@ -60,18 +60,17 @@ func Example() {
 		if err != nil {
 			return "", err
 		}
-		defer lease.Put() // does nothing where it was dropped before
+		defer lease.Drop() // does nothing where it was put back before
 		deadline, _ := ctx.Deadline()
 		_ = lease.Conn.SetDeadline(deadline)
 		if _, err := fmt.Fprintln(lease.Conn, question); err != nil {
-			lease.Drop() // broken: nobody else gets it
-			return "", err
+			return "", err // broken: nobody else gets it
 		}
 		answer, err := bufio.NewReader(lease.Conn).ReadString('\n')
 		if err != nil {
-			lease.Drop()
+			return "", err
 		}
-		return answer, err
+		return answer, lease.Put() // at rest: the answer was all that there is to read
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

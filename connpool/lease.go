@@ -5,7 +5,8 @@ import "context"
 // A Lease is a connection that was handed out, for one use. It ends with
 // [Lease.Put], [Lease.Drop] or [Lease.Take], of which the first one counts; a lease
 // that has ended, and a copy of it, can do no harm to who has the connection next. So
-// it is fine to defer Put and to Drop before that.
+// defer Drop, and Put when all is well: what a panic or an error leaves half-read goes to
+// nobody else.
 //
 // All methods may be called by several goroutines at the same time.
 type Lease[T any] struct {

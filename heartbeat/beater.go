@@ -104,8 +104,9 @@ func (b *Beater) Start(conn net.Conn, opts Options) (*Conn, error) {
 }
 
 // Run is Start and waits until the beats end. It returns ctx.Err() when ctx is done,
-// after which the connection is still open and no beat is being written to it; nil is
-// never returned. Otherwise it returns what [Conn.Err] does, and fails as Start does.
+// after which the connection is still open and no beat is being written to it; one that
+// takes longer than AckTimeout after that has the connection closed. nil is never
+// returned. Otherwise it returns what [Conn.Err] does, and fails as Start does.
 //
 // Reading and writing go on elsewhere. Where they are to be noticed, conn must come
 // from [Wrap], and they must use what that has returned.

@@ -75,7 +75,7 @@ func (c *Conn) Interval() time.Duration {
 // TooMany says that the server finds the beats too many: the interval is doubled, up
 // to three quarters of Options.Timeout. It returns the interval that is in force,
 // which is to be the Interval of the next connection, too: most servers that say so
-// close this one.
+// close this one. Give Timeout as well then, or the bound grows with Interval.
 func (c *Conn) TooMany() (interval time.Duration) {
 	x := c.beat.Load()
 	if x == nil {
@@ -96,7 +96,8 @@ func (c *Conn) Touch() {
 }
 
 // Stop ends the beats. The connection stays open. A beat that is being written at the
-// moment is not waited for. Stopping again does nothing.
+// moment is not waited for, so beats that are started again can come beside it. Stopping
+// again does nothing.
 func (c *Conn) Stop() {
 	if x := c.beat.Load(); x != nil {
 		x.end(ErrStopped, false)
