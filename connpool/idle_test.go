@@ -75,8 +75,8 @@ func TestNegativeMaxIdleTimeIsForEver(t *testing.T) {
 
 func TestMinIdleIsFilledAndStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, s := newTestPool(t, Config[*fake]{MaxIdleTime: time.Second, MinIdle: 3, MaxOpen: 5})
-		s.set(func() { s.latency = 10 * ms })
+		s := &fakeServer{t: t, latency: 10 * ms}
+		p := newPoolOf(t, s, Config[*fake]{MaxIdleTime: time.Second, MinIdle: 3, MaxOpen: 5})
 		pass(35 * ms)
 		require.Equal(t, Stats{Open: 3, Idle: 3, Dials: 3}, p.Stats())
 		require.Equal(t, 1, s.seen(&s.mostDial), "one at a time")
@@ -122,11 +122,11 @@ func TestWhatGetTakesFromMinIdleIsReplacedAtOnce(t *testing.T) {
 // below those that were used since.
 func TestWhatStaysForMinIdleIsTheLastChoice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, s := newTestPool(t, Config[*fake]{MaxIdleTime: time.Second, MinIdle: 2, CheckAfter: time.Hour, Check: func(context.Context, *fake) error {
+		s := &fakeServer{t: t, latency: 500 * ms}
+		p := newPoolOf(t, s, Config[*fake]{MaxIdleTime: time.Second, MinIdle: 2, CheckAfter: time.Hour, Check: func(context.Context, *fake) error {
 			time.Sleep(tick)
 			return nil
 		}})
-		s.set(func() { s.latency = 500 * ms })
 		pass(1850 * ms) // one since 0.5s, the other since 1s
 		require.Equal(t, 2, p.Stats().Idle)
 		require.Equal(t, 1, get(t, p).Conn.id)
@@ -177,8 +177,8 @@ func TestThoseThatStayForMinIdleAreCheckedAndReplaced(t *testing.T) {
 
 func TestDialsForMinIdlePauseAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, s := newTestPool(t, Config[*fake]{MinIdle: 2})
-		s.set(func() { s.down = errBroken })
+		s := &fakeServer{t: t, down: errBroken}
+		p := newPoolOf(t, s, Config[*fake]{MinIdle: 2})
 		pass(10 * time.Minute)
 		at := s.triedAt
 		require.Greater(t, len(at), 20)
@@ -212,8 +212,8 @@ func TestDialsForMinIdlePauseAfterAFailure(t *testing.T) {
 func TestCloseEndsAPauseAndABackgroundDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGroup(t, nil)
-		p, s := newTestPool(t, Config[*fake]{MinIdle: 1, Group: g.Group})
-		s.set(func() { s.down = errBroken })
+		s := &fakeServer{t: t, down: errBroken}
+		p := newPoolOf(t, s, Config[*fake]{MinIdle: 1, Group: g.Group})
 		pass(time.Minute)
 		require.Equal(t, 1, g.Stats().Pending)
 		require.NoError(t, p.Close())
@@ -222,8 +222,8 @@ func TestCloseEndsAPauseAndABackgroundDial(t *testing.T) {
 		pass(time.Hour)
 		require.Equal(t, tries, s.seen(&s.tries))
 
-		q, s := newTestPool(t, Config[*fake]{MinIdle: 1})
-		s.set(func() { s.latency = time.Hour })
+		s = &fakeServer{t: t, latency: time.Hour}
+		q := newPoolOf(t, s, Config[*fake]{MinIdle: 1})
 		start := time.Now()
 		pass(ms)
 		require.NoError(t, q.Close())
