@@ -39,7 +39,52 @@ var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.*)$`)
 	block   = regexp.MustCompile("(?s)```.*?```")
+	code    = regexp.MustCompile("`[^`]*`")
+
+	// [text][label] and [label][] need a [label]: target. A [label] alone is a link if there
+	// is one, and text otherwise.
+	definition = regexp.MustCompile(`(?m)^ {0,3}\[([^]^][^]]*)\]:[ \t]*(\S*).*$`)
+	reference  = regexp.MustCompile(`\[([^][]*)\](?:\[([^]]*)\])?`)
 )
+
+// prose returns a page without its blocks of code, and without brackets in what is code
+// within a line.
+func prose(text string) string {
+	return code.ReplaceAllStringFunc(block.ReplaceAllString(text, ""), func(span string) string {
+		return strings.NewReplacer("[", "", "]", "").Replace(span)
+	})
+}
+
+// references returns where the labels of a page lead to, and what is wrong with them.
+func references(text string) (targets, wrong []string) {
+	text = prose(text)
+	used := map[string]bool{} // by label; false is not yet
+	for _, d := range definition.FindAllStringSubmatch(text, -1) {
+		label := strings.ToLower(d[1])
+		if _, twice := used[label]; twice {
+			wrong = append(wrong, "defined twice: "+label)
+		}
+		used[label] = false
+		targets = append(targets, d[2])
+	}
+	for _, r := range reference.FindAllStringSubmatch(definition.ReplaceAllString(text, ""), -1) {
+		label := strings.ToLower(r[2])
+		if label == "" {
+			label = strings.ToLower(r[1])
+		}
+		if _, defined := used[label]; defined {
+			used[label] = true
+		} else if r[0] != "["+r[1]+"]" {
+			wrong = append(wrong, "not defined: "+label)
+		}
+	}
+	for label, is := range used {
+		if !is {
+			wrong = append(wrong, "not used: "+label)
+		}
+	}
+	return targets, wrong
+}
 
 // anchors returns the names by which the headings of a page can be linked to, as GitHub
 // makes them.
@@ -63,27 +108,54 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	all := pages(t)
 	links := 0
 	for page, text := range all {
+		targets, wrong := references(text)
+		require.Empty(t, wrong, "%s", page)
 		for _, l := range link.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {
+			targets = append(targets, l[1])
+		}
+		for _, l := range targets {
 			links++
-			target, err := url.Parse(l[1])
-			require.NoError(t, err, "%s: %s", page, l[1])
+			target, err := url.Parse(l)
+			require.NoError(t, err, "%s: %s", page, l)
 			if target.Scheme != "" {
-				require.Equal(t, "https", target.Scheme, "%s: %s", page, l[1])
-				require.NotEmpty(t, target.Host, "%s: %s", page, l[1])
+				require.Equal(t, "https", target.Scheme, "%s: %s", page, l)
+				require.NotEmpty(t, target.Host, "%s: %s", page, l)
 				continue
 			}
+			require.NotEmpty(t, l, "%s: a label without a target", page)
 			file := page
 			if target.Path != "" {
 				file = filepath.Join(filepath.Dir(page), target.Path)
 			}
 			_, err = os.Stat(file)
-			require.NoError(t, err, "%s links to %s", page, l[1])
+			require.NoError(t, err, "%s links to %s", page, l)
 			if target.Fragment != "" {
-				require.True(t, anchors(all[file])[target.Fragment], "%s links to %s: no such heading", page, l[1])
+				require.True(t, anchors(all[file])[target.Fragment], "%s links to %s: no such heading", page, l)
 			}
 		}
 	}
 	require.Greater(t, links, 50)
+}
+
+func TestReferencesAndDefinitionsBelongTogether(t *testing.T) {
+	for text, want := range map[string][]string{
+		"[a][b]\n\n[b]: https://b.example":                   nil,
+		"[a][B], [b][], [b]\n\n[b]: https://b.example \"b\"": nil,
+		"[a][b]":                           {"not defined: b"},
+		"| [a][b] | [b][] |":               {"not defined: b", "not defined: b"},
+		"[b]: https://b.example":           {"not used: b"},
+		"[a](b)\n\n[b]: https://b.example": {"not used: b"},
+		"[b]\n\n[b]: https://b.example\n[b]: https://c.example": {"defined twice: b"},
+		"`x[i][j]` and [a box]":                                 nil,
+		"```\n[a][b]\n[c]: d\n```":                              nil,
+		"[`x`][b]\n\n[b]: other.md#b":                           nil,
+		"a note[^1]\n\n[^1]: of the foot":                       nil,
+	} {
+		_, wrong := references(text)
+		require.Equal(t, want, wrong, "%s", text)
+	}
+	targets, _ := references("[a][b]\n\n  [b]: other.md#b\n[c]:")
+	require.Equal(t, []string{"other.md#b", ""}, targets)
 }
 
 // What nobody links to, nobody finds.
