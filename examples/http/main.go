@@ -32,7 +32,8 @@ func main() {
 func serve(ctx context.Context, args example.Args, overTLS bool) error {
 	k, err := keepalive.New(keepalive.Config{
 		Timeout:   args.Timeout,
-		MaxPerKey: 1000, // connections of one address
+		Activity:  keepalive.ActivityReadWrite, // who takes long to read an answer is alive
+		MaxPerKey: 1000,                        // connections of one address
 		Logger:    args.Log,
 	})
 	if err != nil {
@@ -41,9 +42,9 @@ func serve(ctx context.Context, args example.Args, overTLS bool) error {
 	defer k.Close()
 
 	mux := http.NewServeMux()
-	mux.Handle("/", held(k, http.HandlerFunc(hello)))
-	mux.Handle("/slow", held(k, http.HandlerFunc(slow)))
-	mux.Handle("/lines", lines(args)) // not held: it lasts as long as the connection
+	mux.HandleFunc("/", hello)
+	mux.Handle("/slow", slow(k))
+	mux.Handle("/lines", lines(args))
 	srv := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -91,35 +92,32 @@ func stop(srv *http.Server, k *keepalive.Keeper) error {
 // one, if there is TLS, which the Keeper takes as well.
 type connKey struct{}
 
-// held says that a connection is not silent while a request of it is served. With
-// HTTP/2 there may be many at a time, and the last one that ends counts.
-func held(k *keepalive.Keeper, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer k.Hold(r.Context().Value(connKey{}))()
-		next.ServeHTTP(w, r)
-	})
-}
-
 func hello(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "hello over", r.Proto)
 }
 
-// slow takes longer than the timeout, if it is asked to: /slow?for=1m
-func slow(w http.ResponseWriter, r *http.Request) {
-	d, err := time.ParseDuration(r.FormValue("for"))
-	if err != nil || d < 0 || d > time.Hour {
-		http.Error(w, fmt.Sprintf("for=%q: must be a duration of up to 1h, such as 45s", r.FormValue("for")), http.StatusBadRequest)
-		return
-	}
-	select {
-	case <-time.After(d):
-		fmt.Fprintln(w, "done after", d)
-	case <-r.Context().Done():
-	}
+// slow takes longer than the timeout, if it is asked to: /slow?for=1m. Meanwhile its
+// connection is held. Not before the whole request has been read, or who stops in the
+// middle of one would stay for ever. With HTTP/2 there may be many requests at a time, and
+// the last one that ends counts.
+func slow(k *keepalive.Keeper) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, err := time.ParseDuration(r.FormValue("for")) // may read a body
+		if err != nil || d < 0 || d > time.Hour {
+			http.Error(w, fmt.Sprintf("for=%q: must be a duration of up to 1h, such as 45s", r.FormValue("for")), http.StatusBadRequest)
+			return
+		}
+		defer k.Hold(r.Context().Value(connKey{}))()
+		select {
+		case <-time.After(d):
+			fmt.Fprintln(w, "done after", d)
+		case <-r.Context().Done():
+		}
+	})
 }
 
 // lines leaves HTTP and echoes lines. Hijack has taken http.Server's deadlines away, and
-// what was read last is all that keeps the connection.
+// what is read and echoed is all that keeps the connection.
 func lines(args example.Args) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, rw, err := http.NewResponseController(w).Hijack()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"testing"
@@ -100,6 +101,38 @@ func TestARequestMayTakeLongerThanTheTimeout(t *testing.T) {
 			require.True(t, reused, "the silence begins when the request ends")
 		})
 	}
+}
+
+func TestWhoSendsSlowlyStays(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, "http://"+start(t, false).Addr)
+	r, w := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(w, "for=0s&rest=")
+		for end := time.Now().Add(3 * exampletest.Timeout); err == nil && time.Now().Before(end); time.Sleep(exampletest.Beat) {
+			_, err = io.WriteString(w, "x")
+		}
+		sent <- errors.Join(err, w.Close())
+	}()
+	res, err := c.Post(c.base+"/slow", "application/x-www-form-urlencoded", r)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	require.NoError(t, <-sent)
+}
+
+// The handler waits for the rest. It must not have said before that it works.
+func TestWhoStopsInTheMiddleOfARequestGoes(t *testing.T) {
+	t.Parallel()
+	conn, err := net.Dial("tcp", start(t, false).Addr)
+	require.NoError(t, err)
+	defer conn.Close()
+	last := time.Now()
+	_, err = io.WriteString(conn, "POST /slow HTTP/1.1\r\nHost: a\r\n"+
+		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100000\r\n\r\nfor=0s&rest=")
+	require.NoError(t, err)
+	exampletest.Gone(t, last, exampletest.EndOrReset(conn))
 }
 
 func TestAHijackedConnectionLivesAsLongAsItTalks(t *testing.T) {
