@@ -68,7 +68,8 @@ func (a Activity) String() string {
 // too short. Most can be changed later, see [Keeper.Update].
 type Config struct {
 	// Timeout is how long a connection may be silent. It is never closed before
-	// that has passed, and at most two ticks after. Zero means a minute.
+	// that has passed, and at most two ticks after. Zero means a minute. Where there is a
+	// Probe, who does not answer it in time is closed for that, which may be sooner.
 	Timeout time.Duration
 
 	// Tick is how precise that is. Zero means 100ms, or a tenth of a Timeout
