@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"time"
 
@@ -16,17 +17,15 @@ import (
 func Example_quickStart() {
 	k, err := keepalive.New(keepalive.Config{Timeout: 2 * time.Second})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	defer k.Close()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", "127.0.0.1:9000")
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
-	ln.Close()
-	_ = serve(k, ln)
+	err = serve(k, ln)
+	fmt.Println(err)
 }
 
 func serve(k *keepalive.Keeper, ln net.Listener) error {

@@ -1,7 +1,7 @@
 // Command ssh is an SSH server whose shell echoes lines.
 //
-// What is read is life, but nothing is while a client has not logged in: that has a
-// deadline of its own, which the Keeper leaves alone. A silent client is asked with the
+// What is read is life. Until a client has logged in there is a deadline as well, which
+// the Keeper leaves alone. A silent client is asked with the
 // request that OpenSSH's ClientAliveInterval sends, so whoever just sits there stays,
 // and a machine or program that does not answer goes.
 //
