@@ -34,7 +34,7 @@ func (a Args) Closed(remote any, err error) {
 	switch {
 	case errors.Is(err, keepalive.ErrIdleTimeout):
 		log.Info("it was silent")
-	case errors.As(err, &reason):
+	case errors.As(err, &reason) && reason != keepalive.ReasonPeer:
 		log.Info("it was closed", "reason", reason.String())
 	default:
 		log.Info("it has left", "error", err)
