@@ -68,8 +68,8 @@ func (a Activity) String() string {
 // too short. Most can be changed later, see [Keeper.Update].
 type Config struct {
 	// Timeout is how long a connection may be silent. It is never closed before
-	// that has passed, and at most two ticks after. Zero means a minute. Where there is a
-	// Probe, who does not answer it in time is closed for that, which may be sooner.
+	// that has passed, and at most two ticks after; but where there are probes whose
+	// times are set to less together, when these are over. Zero means a minute.
 	Timeout time.Duration
 
 	// Tick is how precise that is. Zero means 100ms, or a tenth of a Timeout
@@ -110,7 +110,8 @@ type Config struct {
 	// the connection's event loop.
 	//
 	// So that connections which fell silent together are not all probed together,
-	// each has a moment of its own in the last quarter of ProbeAfter.
+	// each has a moment of its own in the last quarter of ProbeAfter; for as much longer
+	// the last answer is waited for.
 	Probe func(conn any) error
 
 	// ProbeAfter is by when a silent peer is probed first. Zero means half of Timeout.

@@ -71,8 +71,13 @@ func (p *policy) scaled(d, timeout time.Duration) time.Duration {
 // probeAfter returns when a connection is probed: it has a moment of its own in the
 // last quarter of ProbeAfter.
 func (p *policy) probeAfter(g *Guard, timeout time.Duration) time.Duration {
-	after := p.scaled(p.ProbeAfter, timeout)
-	return after - time.Duration(float64(after/4)*p.draw(g))
+	return p.scaled(p.ProbeAfter, timeout) - p.probedEarly(g, timeout)
+}
+
+// probedEarly returns how much sooner than ProbeAfter that is. By so much longer the last
+// answer is waited for: nobody is closed sooner for it.
+func (p *policy) probedEarly(g *Guard, timeout time.Duration) time.Duration {
+	return time.Duration(float64(p.scaled(p.ProbeAfter, timeout)/4) * p.draw(g))
 }
 
 // maxAge returns how old a connection may become.

@@ -26,7 +26,11 @@ func (k *Keeper) probe(p *policy, g *Guard, number int) bool {
 		return false
 	}
 	k.probes.Add(1)
-	wait := p.scaled(p.ProbeTimeout, k.timeoutOf(p, d))
+	timeout := k.timeoutOf(p, d)
+	wait := p.scaled(p.ProbeTimeout, timeout)
+	if number == p.ProbeCount {
+		wait = sum(wait, p.probedEarly(g, timeout))
+	}
 	d.mu.Lock()
 	d.answerBy = k.pool.TickIn(wait)
 	d.mu.Unlock()

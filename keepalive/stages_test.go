@@ -76,7 +76,9 @@ func TestSilentPeerIsProbedBeforeItIsClosed(t *testing.T) {
 		require.Len(t, times, 3)
 		require.GreaterOrEqual(t, times[0].Sub(begin), 15*time.Second)
 		require.LessOrEqual(t, times[0].Sub(begin), 20*time.Second+200*ms)
-		for i, gap := range []time.Duration{times[1].Sub(times[0]), times[2].Sub(times[1]), time.Since(times[2])} {
+		require.GreaterOrEqual(t, time.Since(begin), 35*time.Second)
+		require.LessOrEqual(t, time.Since(begin), 36*time.Second)
+		for i, gap := range []time.Duration{times[1].Sub(times[0]), times[2].Sub(times[1])} {
 			require.GreaterOrEqual(t, gap, 5*time.Second, "%d", i)
 			require.LessOrEqual(t, gap, 5*time.Second+200*ms, "%d", i)
 		}
@@ -313,4 +315,51 @@ func TestDrainSpreadsTheGoodbyes(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "with 1 connections left")
 	})
+}
+
+// A probe that comes early, so that they are spread, takes nothing from the timeout.
+func TestProbesCloseNobodyBeforeTheirTime(t *testing.T) {
+	for _, tt := range []struct {
+		cfg  Config
+		from time.Duration
+	}{
+		{Config{Timeout: time.Minute}, time.Minute},
+		{Config{Timeout: time.Minute, ProbeCount: 7}, time.Minute},
+		{Config{Timeout: time.Minute, ProbeAfter: 20 * time.Second, ProbeTimeout: 5 * time.Second, ProbeCount: 3}, 35 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tt.cfg.Probe = func(any) error { return nil }
+			var mu sync.Mutex
+			var ages []time.Duration
+			k := newKeeper(t, tt.cfg)
+			k.Watch(func(e End) {
+				mu.Lock()
+				defer mu.Unlock()
+				ages = append(ages, e.Age)
+				require.Equal(t, ReasonNoAnswer, e.Reason)
+			})
+			var conns []net.Conn
+			for range 100 {
+				c, _ := pipe(k)
+				conns = append(conns, c)
+			}
+			for _, at := range []time.Duration{0, tt.from * 3 / 4, tt.from * 9 / 10} {
+				time.Sleep(at - time.Since(k.start))
+				for _, c := range conns {
+					due, reason, ok := k.Deadline(c)
+					require.True(t, ok)
+					require.Equal(t, ReasonNoAnswer, reason)
+					require.InDelta(t, tt.from, due.Sub(k.start), float64(time.Second), "at %v", at)
+				}
+			}
+			time.Sleep(2 * time.Minute)
+			mu.Lock()
+			defer mu.Unlock()
+			require.Len(t, ages, 100)
+			for _, age := range ages {
+				require.GreaterOrEqual(t, age, tt.from-tt.from%time.Millisecond)
+				require.Less(t, age, tt.from+2*time.Second)
+			}
+		})
+	}
 }

@@ -95,7 +95,11 @@ func (k *Keeper) Deadline(conn any) (at time.Time, reason Reason, ok bool) {
 func (k *Keeper) silenceLeft(p *policy, g *Guard, d *details) (time.Duration, Reason) {
 	switch s, count, why := d.at(g.member.Stamp()); s {
 	case probing:
-		return sum(g.member.Left(), k.probing(p, d, p.ProbeCount-int(count))), why
+		left := g.member.Left()
+		if int(count) < p.ProbeCount {
+			left = sum(left, k.probing(p, g, d, p.ProbeCount-int(count)))
+		}
+		return left, why
 	case queued:
 		return 0, why
 	case extended, ignored:
@@ -103,14 +107,15 @@ func (k *Keeper) silenceLeft(p *policy, g *Guard, d *details) (time.Duration, Re
 	}
 	patience, why := k.patience(p, g, d)
 	if why == ReasonNoAnswer {
-		patience = sum(patience, k.probing(p, d, p.ProbeCount))
+		patience = sum(patience, k.probing(p, g, d, p.ProbeCount))
 	}
 	return sum(patience-g.member.Idle(), k.pool.Tick()), why
 }
 
-// probing returns how long it takes until so many probes have not been answered.
-func (k *Keeper) probing(p *policy, d *details, probes int) time.Duration {
-	return saturated(float64(max(probes, 0)) * float64(p.scaled(p.ProbeTimeout, k.timeoutOf(p, d))))
+// probing returns how long it takes until the last so many probes have not been answered.
+func (k *Keeper) probing(p *policy, g *Guard, d *details, probes int) time.Duration {
+	timeout := k.timeoutOf(p, d)
+	return sum(saturated(float64(probes)*float64(p.scaled(p.ProbeTimeout, timeout))), p.probedEarly(g, timeout))
 }
 
 // sum returns the sum of two durations of which the second is not negative, or the

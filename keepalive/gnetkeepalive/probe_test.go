@@ -45,7 +45,7 @@ func TestProbes(t *testing.T) {
 			got, err := io.ReadAll(dead)
 			require.NoError(t, err)
 			require.Equal(t, "??", string(got))
-			require.GreaterOrEqual(t, time.Since(begin), (300*3/4+2*200)*ms)
+			require.GreaterOrEqual(t, time.Since(begin), (300+2*200)*ms)
 			w.requireEnd(t, dead, keepalive.ReasonNoAnswer)
 			answerer.Wait()
 			trips := w.k.Stats().RoundTrips
@@ -139,5 +139,5 @@ func TestPongIsLife(t *testing.T) {
 	got, err := io.ReadAll(c)
 	require.NoError(t, err)
 	require.Equal(t, "?", string(got))
-	require.GreaterOrEqual(t, w.requireEnd(t, c, keepalive.ReasonNoAnswer).Sub(last), timeout/2*3/4+timeout/2)
+	require.GreaterOrEqual(t, w.requireEnd(t, c, keepalive.ReasonNoAnswer).Sub(last), timeout)
 }
