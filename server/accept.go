@@ -26,7 +26,7 @@ const (
 func (s *Server) serveListener(h *handler) error {
 	defer s.listener.Close()
 	cfg := s.cfg.Load()
-	client, err := gnet.NewClient(gnetkeepalive.Wrap(h, s.keeper),
+	client, err := gnet.NewClient(newGate(gnetkeepalive.Wrap(h, s.keeper), s),
 		gnet.WithNumEventLoop(cfg.Loops),
 		gnet.WithLogger(logger{s.log}),
 	)

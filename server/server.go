@@ -56,7 +56,9 @@ type Server struct {
 	loops sync.Map // the event loops that have had connections
 	hand  hand
 
-	slowReaders, longLines atomic.Uint64
+	most atomic.Int64 // connections that may have a descriptor
+
+	slowReaders, longLines, crowded atomic.Uint64
 }
 
 // engine is what gnet runs.
@@ -87,8 +89,13 @@ func New(cfg Config) (*Server, error) {
 		gone:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}
-	s.cfg.Store(&cfg)
+	s.putInForce(&cfg)
 	return s, nil
+}
+
+func (s *Server) putInForce(cfg *Config) {
+	s.cfg.Store(cfg)
+	s.most.Store(mostOpen(cfg.Loops, s.open))
 }
 
 // Run listens and serves until ctx is done, and then shuts down like Shutdown,
@@ -170,7 +177,7 @@ func (s *Server) serveAddr(addr string, h *handler) error {
 	// A listener for each loop: what one loop accepts it also opens, before it
 	// accepts the next. So the number of connections never gets far over
 	// MaxConns, and no accepted one is lost when gnet stops.
-	err := gnet.Run(gnetkeepalive.Wrap(h, s.keeper), "tcp://"+addr,
+	err := gnet.Run(newGate(gnetkeepalive.Wrap(h, s.keeper), s), "tcp://"+addr,
 		gnet.WithNumEventLoop(s.cfg.Load().Loops),
 		gnet.WithReusePort(port.Shared),
 		gnet.WithReuseAddr(true),
@@ -310,12 +317,18 @@ func (s *Server) stop() {
 type Stats struct {
 	SlowReaders uint64 // closed because they did not read their answers
 	LongLines   uint64 // closed because of a line that was too long
+	Crowded     uint64 // refused because too many that were being closed had their descriptors still
 	keepalive.Stats
 }
 
 // Stats returns the server's figures.
 func (s *Server) Stats() Stats {
-	return Stats{SlowReaders: s.slowReaders.Load(), LongLines: s.longLines.Load(), Stats: s.keeper.Stats()}
+	return Stats{
+		SlowReaders: s.slowReaders.Load(),
+		LongLines:   s.longLines.Load(),
+		Crowded:     s.crowded.Load(),
+		Stats:       s.keeper.Stats(),
+	}
 }
 
 // logger lets gnet log. What it says at Info is of no use to an operator.

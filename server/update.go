@@ -37,6 +37,6 @@ func (s *Server) Update(cfg Config) error {
 	if err := s.keeper.Update(cfg.keeper()); err != nil {
 		return fmt.Errorf("%w: %w", ErrArgument, err)
 	}
-	s.cfg.Store(&cfg)
+	s.putInForce(&cfg)
 	return nil
 }

@@ -43,6 +43,7 @@ func pages(s *server.Server, page *debughttp.Handler) (map[string]http.Handler, 
 	registry.MustRegister(
 		counter("slow_readers_total", "Connections closed because they did not read their answers.", func() uint64 { return s.Stats().SlowReaders }),
 		counter("long_lines_total", "Connections closed because of a line that was too long.", func() uint64 { return s.Stats().LongLines }),
+		counter("crowded_total", "Connections refused because too many that were being closed had their descriptors still.", func() uint64 { return s.Stats().Crowded }),
 	)
 	if _, err := metrics.Register(registry, s.Keeper()); err != nil {
 		return nil, err

@@ -41,6 +41,7 @@ type process struct {
 	env   []string
 	files []*os.File // that are passed as systemd passes sockets,
 	names string     // with these names
+	limit int        // of descriptors, if not the usual one
 
 	cmd   *exec.Cmd
 	log   *buffer
@@ -63,6 +64,9 @@ func (p *process) launch(t *testing.T, args []string) {
 		p.cmd = exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, self}, args...)...)
 		p.env = append(p.env, fmt.Sprintf("LISTEN_FDS=%d", len(p.files)), "LISTEN_FDNAMES="+p.names)
 		p.cmd.ExtraFiles = p.files
+	}
+	if p.limit > 0 {
+		p.cmd = exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, p.limit), self}, args...)...)
 	}
 	p.cmd.Env = append(os.Environ(), isProgram+"=1", "GORACE=atexit_sleep_ms=0") // not a second at each end
 	p.cmd.Env = append(p.cmd.Env, p.env...)

@@ -1,0 +1,53 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Peers that say nothing, don't close when they are told goodbye, and come back at once
+// use up no descriptor that is needed to accept: gnet would end.
+func TestPeersThatStayUseUpNoDescriptors(t *testing.T) {
+	t.Parallel() // it mostly waits
+	p := start(t, process{limit: 200, args: []string{
+		"-admin", "127.0.0.1:0", "-loops", "2", "-tick", "10ms",
+		"-first-message", "100ms", "-close-mode", "half", "-farewell-timeout", "2s",
+	}})
+	var peers sync.WaitGroup
+	for range 8 {
+		peers.Go(func() {
+			for range 80 {
+				if c, err := net.Dial("tcp", p.addr(t, "server")); err == nil {
+					defer c.Close() // but not before the end
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	peers.Wait()
+	p.logged(t, "being closed still have their descriptors")
+	status, body := p.get(t, "/metrics")
+	require.Equal(t, 200, status)
+	require.Regexp(t, `\necho_heartbeat_crowded_total [1-9]`, body)
+	require.Eventually(t, func() bool { // as soon as some have gone
+		c, err := net.Dial("tcp", p.addr(t, "server"))
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(eternal))
+		_, _ = io.WriteString(c, "QUIT\n")
+		b, _ := io.ReadAll(c)
+		return string(b) == "BYE\n"
+	}, eternal, 50*time.Millisecond)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, p.wait())
+}

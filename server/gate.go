@@ -1,0 +1,54 @@
+package server
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+)
+
+// gate counts descriptors. MaxConns bounds the connections that the Keeper guards, but one
+// that is being closed is none of those any more, and has its descriptor for as long as its
+// farewell takes. Peers who come back faster than that would use up what is spare, and
+// gnet's engine ends when an accept finds none.
+type gate struct {
+	gnet.EventHandler // of gnetkeepalive
+	server            *Server
+	open              atomic.Int64
+	warned            atomic.Int64 // when, in nanoseconds since 1970
+}
+
+// turnedAway is in the SafeContext of a connection of which nobody behind the gate hears.
+type turnedAway struct{}
+
+func newGate(inner gnet.EventHandler, s *Server) *gate {
+	return &gate{EventHandler: inner, server: s}
+}
+
+func (g *gate) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
+	if n := g.open.Add(1); n > g.server.most.Load() {
+		g.server.crowded.Add(1)
+		g.warn(n)
+		c.SetSafeContext(turnedAway{})
+		return []byte(refusedFull), gnet.Close
+	}
+	return g.EventHandler.OnOpen(c)
+}
+
+func (g *gate) OnClose(c gnet.Conn, err error) gnet.Action {
+	defer g.open.Add(-1)
+	if _, ok := c.SafeContext().(turnedAway); ok {
+		return gnet.None
+	}
+	return g.EventHandler.OnClose(c, err)
+}
+
+// warn logs one line a second at most.
+func (g *gate) warn(open int64) {
+	now := time.Now().UnixNano()
+	if last := g.warned.Load(); now-last < int64(time.Second) && now >= last || !g.warned.CompareAndSwap(last, now) {
+		return
+	}
+	g.server.log.Warn("server: refusing connections: those that are being closed still have their descriptors",
+		"open", open, "most", g.server.most.Load(), "refused", g.server.crowded.Load())
+}
