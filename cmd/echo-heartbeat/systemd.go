@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
@@ -16,14 +17,26 @@ import (
 	"github.com/heartwheel-go/heartwheel/server"
 )
 
-// adminName is the FileDescriptorName of a socket for the admin pages.
-const adminName = "admin"
+const (
+	// adminName is the FileDescriptorName of a socket for the admin pages.
+	adminName = "admin"
+
+	// maxSockets is how many can be passed: one, and one for the admin pages.
+	maxSockets = 2
+
+	// tellTimeout is how long systemd may take to take what it is told. It never takes
+	// long, but if it does the program goes on.
+	tellTimeout = time.Second
+)
 
 // sockets are what systemd has passed. Who takes one sets it to nil.
 type sockets struct{ main, admin net.Listener }
 
 // inherited returns the sockets that systemd has passed, if any.
 func inherited() (*sockets, error) {
+	if err := checkNumber(os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")); err != nil {
+		return nil, err
+	}
 	s := new(sockets)
 	var errs []error
 	for _, file := range activation.Files(true) {
@@ -37,6 +50,16 @@ func inherited() (*sockets, error) {
 	return s, err
 }
 
+// checkNumber refuses more than there can be: each would be taken from whoever has that
+// descriptor, and as many as a variable can say are more than there is memory for.
+func checkNumber(pid, number string) error {
+	n, err := strconv.Atoi(number)
+	if err != nil || pid != strconv.Itoa(os.Getpid()) || n <= maxSockets {
+		return nil
+	}
+	return fmt.Errorf("LISTEN_FDS is %d, must be at most %d: a socket, and one of the name %q", n, maxSockets, adminName)
+}
+
 func (s *sockets) take(file *os.File) error {
 	place := &s.main
 	if file.Name() == adminName {
@@ -45,7 +68,11 @@ func (s *sockets) take(file *os.File) error {
 	if *place != nil {
 		return fmt.Errorf("a second socket was passed, %q, must be one, and one of the name %q", file.Name(), adminName)
 	}
-	ln, err := net.FileListener(file)
+	err := checkListening(file)
+	var ln net.Listener
+	if err == nil {
+		ln, err = net.FileListener(file)
+	}
 	if err != nil {
 		return fmt.Errorf("the socket %q, which was passed, must be a listening one: %w", file.Name(), err)
 	}
@@ -65,9 +92,27 @@ func (s *sockets) close() {
 type systemd struct{ log *slog.Logger }
 
 func (n systemd) tell(state string) {
-	if _, err := daemon.SdNotify(false, state); err != nil {
+	if err := notify(os.Getenv("NOTIFY_SOCKET"), state); err != nil {
 		n.log.Warn("systemd: not told", "state", state, "error", err)
 	}
+}
+
+// notify does what daemon.SdNotify does, which may wait for ever where the socket is full:
+// then there would be no reload, and no end.
+func notify(path, state string) error {
+	if path == "" {
+		return nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetWriteDeadline(time.Now().Add(tellTimeout)); err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte(state))
+	return err
 }
 
 // tellReady waits until the server listens.

@@ -83,6 +83,34 @@ func TestSystemdThatDoesNotHear(t *testing.T) {
 	require.NoError(t, p.wait())
 }
 
+// Whoever does not read what it is told holds up neither a reload nor the end.
+func TestSystemdThatDoesNotRead(t *testing.T) {
+	t.Parallel() // it mostly waits
+	m := newManager(t)
+	fill(t, m.path)
+	path := configFile(t, "timeout 1m\n")
+	p := start(t, process{args: []string{"-config", path}, env: []string{"NOTIFY_SOCKET=" + m.path}})
+	p.logged(t, "systemd: not told.*READY=1.*i/o timeout")
+	p.reload(t, path, "timeout 2m\n")
+	p.logged(t, "msg=reloaded")
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, p.wait())
+}
+
+// fill sends to a socket until it takes no more.
+func fill(t *testing.T, path string) {
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	require.NoError(t, err)
+	defer conn.Close()
+	for {
+		require.NoError(t, conn.SetWriteDeadline(time.Now().Add(50*time.Millisecond)))
+		if _, err := conn.Write([]byte("X=1")); err != nil {
+			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			return
+		}
+	}
+}
+
 // listener returns a listening socket to pass, and its address.
 func listener(t *testing.T) (file *os.File, addr string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -149,7 +177,14 @@ func TestSocketsThatAreNone(t *testing.T) {
 	packets, err := udp.(*net.UDPConn).File()
 	require.NoError(t, err)
 	defer packets.Close()
+	bound, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Bind(bound, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	deaf := os.NewFile(uintptr(bound), "deaf")
+	defer deaf.Close()
 	for want, c := range map[string]process{
+		`the socket "d", which was passed, must be a listening one: it does not listen`:       {files: []*os.File{deaf}, names: "d"},
+		`LISTEN_FDS is 3, must be at most 2: a socket, and one of the name "admin"`:           {files: []*os.File{one, other, null}},
 		`the socket "a", which was passed, must be a listening one`:                           {files: []*os.File{null}, names: "a"},
 		`the socket "u", which was passed, must be a listening one`:                           {files: []*os.File{packets}, names: "u"},
 		`a second socket was passed, "b", must be one, and one of the name "admin"`:           {files: []*os.File{one, other}, names: "a:b"},
