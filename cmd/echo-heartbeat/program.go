@@ -48,6 +48,7 @@ func (p *program) setLevel(o *options) {
 // run serves until ctx is done. What is started here has ended when it returns, the admin
 // pages last.
 func (p *program) run(ctx context.Context) (err error) {
+	hup := p.hangups()
 	sockets, err := inherited()
 	if err != nil {
 		return err
@@ -75,10 +76,7 @@ func (p *program) run(ctx context.Context) (err error) {
 
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	if p.options.config != "" { // otherwise SIGHUP ends the program, as a terminal that goes wants
-		hup := make(chan os.Signal, 1)
-		signal.Notify(hup, syscall.SIGHUP)
-		defer signal.Stop(hup)
+	if hup != nil {
 		background.Go(func() { p.reloadOn(running, hup) })
 	}
 	background.Go(func() { p.systemd.tellReady(running, p.server) })
@@ -88,6 +86,18 @@ func (p *program) run(ctx context.Context) (err error) {
 	err = p.server.Run(ctx)
 	p.logAdvice()
 	return err
+}
+
+// hangups returns a channel for SIGHUP, or nil where there is no file to be read again: then
+// it ends the program, as a terminal that goes wants. Otherwise it never does, neither
+// before the program serves nor when it is about to end; so nothing stops the signal.
+func (p *program) hangups() <-chan os.Signal {
+	if p.options.config == "" {
+		return nil
+	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	return hup
 }
 
 // newServer makes the server that the options want, on the socket that was passed.

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,4 +127,23 @@ func TestReloadsBesideTraffic(t *testing.T) {
 	p.reload(t, path, "timeout 77s")
 	p.logged(t, `timeout="[^"]* -> 1m17s"`)
 	require.Equal(t, "PONG\n", c.ask(t, "PING\n"))
+}
+
+// A SIGHUP never ends the program, not even while it ends by itself.
+func TestHangupsWhileItEnds(t *testing.T) {
+	t.Parallel() // it mostly waits
+	p := start(t, process{args: []string{"-admin", "127.0.0.1:0", "-config", configFile(t, "timeout 1m")}})
+	c, err := net.Dial("tcp", p.addr(t, "admin")) // for whom the admin pages wait a moment
+	require.NoError(t, err)
+	defer c.Close()
+	fmt.Fprint(c, "GET /readyz HTTP/1.1\r\n") // and no more
+	time.Sleep(20 * time.Millisecond)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	for range 200 {
+		if p.cmd.Process.Signal(syscall.SIGHUP) != nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	require.NoError(t, p.wait())
 }
