@@ -128,7 +128,11 @@ func newAdmin(ln net.Listener, s *server.Server, cfg debughttp.Config, log *slog
 	if a.page, err = debughttp.New(s.Keeper(), cfg); err != nil {
 		return nil, err
 	}
-	a.keeper, err = keepalive.New(keepalive.Config{Timeout: adminTimeout, MaxConns: adminConns, Full: pool.EvictIdlest})
+	// Nothing is life, so the one that has been there for longest gives way: a trickle of
+	// bytes helps nobody to stay.
+	a.keeper, err = keepalive.New(keepalive.Config{
+		Timeout: adminTimeout, Activity: keepalive.ActivityManual, MaxConns: adminConns, Full: pool.EvictIdlest,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -147,10 +151,12 @@ func newAdmin(ln net.Listener, s *server.Server, cfg debughttp.Config, log *slog
 		ReadHeaderTimeout: adminTimeout / 3,
 		ReadTimeout:       adminTimeout / 3,
 		WriteTimeout:      adminTimeout,
-		IdleTimeout:       adminTimeout,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	// A connection for each request, so that as many as like can watch /debug/wheel and
+	// there is room for whoever asks /healthz.
+	a.http.SetKeepAlivesEnabled(false)
 	log.Info("admin: listening", "addr", ln.Addr().String())
 	return a, nil
 }
