@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -105,6 +106,12 @@ func (o *options) settings() []group {
 			{name: "log-level", value: choice[string]{&o.logLevel, []string{"debug", "info", "warn", "error"}}, arg: "debug|info|warn|error", help: "what is logged; debug has a line per connection"},
 		}},
 	}
+}
+
+// level is the least that is logged.
+func (o *options) level() (level slog.Level) {
+	_ = level.UnmarshalText([]byte(o.logLevel)) // there are no other names
+	return level
 }
 
 // all goes through the settings.

@@ -28,7 +28,7 @@ type program struct {
 
 func newProgram(args []string, o *options, stderr io.Writer) *program {
 	p := &program{args: args, options: o, level: new(slog.LevelVar)}
-	p.setLevel(o)
+	p.level.Set(o.level())
 	handler := &slog.HandlerOptions{Level: p.level}
 	if o.logFormat == "json" {
 		p.log = slog.New(slog.NewJSONHandler(stderr, handler))
@@ -37,12 +37,6 @@ func newProgram(args []string, o *options, stderr io.Writer) *program {
 	}
 	p.systemd.log = p.log
 	return p
-}
-
-func (p *program) setLevel(o *options) {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(o.logLevel)) // there are no other names
-	p.level.Set(level)
 }
 
 // run serves until ctx is done. What is started here has ended when it returns, the admin

@@ -14,6 +14,10 @@ import (
 // maxFile is the most bytes of a config file: far more than there are settings.
 const maxFile = 1 << 20
 
+// maxShown is how much of a line is shown that makes no sense: it may be the whole of a
+// file that is none of text.
+const maxShown = 80
+
 // read returns what the program is told: by the config file, the environment, which wins
 // over it, and the flags, which win over both. Its error is one line and names where the
 // value comes from.
@@ -128,7 +132,7 @@ func (o *options) setLine(line string) (name string, err error) {
 	s, ok := o.find(name)
 	switch {
 	case !ok:
-		return name, fmt.Errorf("unknown name %q, must be that of a flag, with its value after a space", name)
+		return name, fmt.Errorf("unknown name %.*q, must be that of a flag, with its value after a space", maxShown, name)
 	case s.local:
 		return name, fmt.Errorf("%s is for the command line only", name)
 	}
@@ -136,7 +140,7 @@ func (o *options) setLine(line string) (name string, err error) {
 		value = "true"
 	}
 	if err := s.value.Set(value); err != nil {
-		return name, fmt.Errorf("invalid value %q for %s: %w", value, name, err)
+		return name, fmt.Errorf("invalid value %.*q for %s: %w", maxShown, value, name, err)
 	}
 	return name, nil
 }

@@ -185,3 +185,12 @@ func hasField[T any](name string) bool {
 	_, ok := reflect.TypeFor[T]().FieldByName(name)
 	return ok
 }
+
+// A file that is no text at all is not written into the log.
+func TestWhatMakesNoSenseIsCutShort(t *testing.T) {
+	for _, text := range []string{strings.Repeat("\x00\xff", 1<<18), "timeout " + strings.Repeat("9", 1<<18)} {
+		_, err := read([]string{"-config", configFile(t, text)}, environment(nil))
+		require.Error(t, err)
+		require.Less(t, len(err.Error()), 1000)
+	}
+}

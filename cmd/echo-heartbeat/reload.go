@@ -33,6 +33,9 @@ func (p *program) reload() {
 	p.systemd.reloading()
 	defer p.systemd.ready(p.server)
 	changes, err := p.apply()
+	// What has changed is said where the level from before or the new one lets it.
+	p.level.Set(min(p.level.Level(), p.options.level()))
+	defer func() { p.level.Set(p.options.level()) }()
 	switch {
 	case err != nil:
 		p.log.Error("not reloaded, nothing has changed", "error", err)
@@ -69,7 +72,6 @@ func (p *program) apply() (changes []slog.Attr, err error) {
 	if err := p.server.Update(cfg); err != nil {
 		return nil, next.explain(err)
 	}
-	p.setLevel(next)
 	p.options = next
 	return changes, nil
 }

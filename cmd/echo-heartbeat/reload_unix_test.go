@@ -147,3 +147,16 @@ func TestHangupsWhileItEnds(t *testing.T) {
 	}
 	require.NoError(t, p.wait())
 }
+
+// The line that says so is there, whether less is logged from then on or more.
+func TestReloadOfTheLogLevelIsLogged(t *testing.T) {
+	path := configFile(t, "timeout 1m")
+	p := start(t, process{args: []string{"-config", path}})
+	p.reload(t, path, "log-level warn")
+	p.logged(t, `msg=reloaded timeout="1m0s -> 30s" log-level="info -> warn"`)
+	p.reload(t, path, "log-level error")
+	p.reload(t, path, "nonsense")
+	p.logged(t, `not reloaded`)
+	p.reload(t, path, "log-level info")
+	p.logged(t, `msg=reloaded log-level="(?:warn|error) -> info"`)
+}
