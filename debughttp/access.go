@@ -9,7 +9,7 @@ import (
 )
 
 // forwarding are the headers by which proxies say that a request is not their own.
-var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"}
+var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}
 
 // refusal returns why a request gets no answer, or "" where it gets one.
 func (h *Handler) refusal(r *http.Request) string {
@@ -21,7 +21,9 @@ func (h *Handler) refusal(r *http.Request) string {
 		return fmt.Sprintf("debughttp: this page is for the machine that it runs on, and the request comes from %q. %s", r.RemoteAddr, advice)
 	}
 	for _, name := range forwarding {
-		if r.Header.Get(name) != "" {
+		// Whatever it says: a client may send an empty one, which some proxies leave, and
+		// add a line of their own.
+		if _, ok := r.Header[name]; ok {
 			return fmt.Sprintf("debughttp: this page is for the machine that it runs on, and the request was forwarded (header %s). %s", name, advice)
 		}
 	}

@@ -69,12 +69,16 @@ func TestARefusalSaysWhatWasWrong(t *testing.T) {
 // To a server behind a proxy of the same machine all requests come from loopback.
 func TestAForwardedRequestIsNotLocal(t *testing.T) {
 	h := newHandler(t, newKeeper(t, keepalive.Config{}), Config{})
-	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Real-IP", "Via"} {
+	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via"} {
 		r := from(local, "localhost")
 		r.Header.Set(header, "127.0.0.1")
 		w := ask(h, r)
 		require.Equal(t, http.StatusForbidden, w.Code, header)
 		require.Contains(t, w.Body.String(), "was forwarded (header "+http.CanonicalHeaderKey(header)+")")
+
+		// An empty line from the client, and then that of the proxy.
+		r.Header[http.CanonicalHeaderKey(header)] = []string{"", "192.0.2.1"}
+		require.Equal(t, http.StatusForbidden, ask(h, r).Code, header)
 	}
 }
 
