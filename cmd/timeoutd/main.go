@@ -1,0 +1,4 @@
+// Command timeoutd serves a timeout centre.
+package main
+
+func main() {}

@@ -1,0 +1,110 @@
+package timeout_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+func TestTokensSurviveTheirText(t *testing.T) {
+	for _, token := range []timeout.Token{
+		{Key: timeout.Key{Topic: "orders", ID: "4711"}, Lease: 7, Part: "0"},
+		{Key: timeout.Key{Topic: "a.b:c", ID: "{user 7}/ü/\" "}, Lease: 1<<63 - 1},
+	} {
+		back, err := timeout.ParseToken(token.String())
+		require.NoError(t, err)
+		require.Equal(t, token, back)
+	}
+}
+
+func FuzzParseToken(f *testing.F) {
+	f.Add(timeout.Token{Key: timeout.Key{Topic: "t", ID: "id"}, Lease: 1, Part: "p"}.String())
+	f.Add("////")
+	f.Fuzz(func(t *testing.T, text string) {
+		token, err := timeout.ParseToken(text)
+		if err != nil {
+			require.ErrorIs(t, err, timeout.ErrArgument)
+			return
+		}
+		back, err := timeout.ParseToken(token.String())
+		require.NoError(t, err)
+		require.Equal(t, token, back)
+	})
+}
+
+func TestTheSlotIsTheHashOfTheIDOrOfWhatStandsInBraces(t *testing.T) {
+	require.Equal(t, uint32(0xcbf43926), timeout.Hash("123456789"), "the check value of CRC-32")
+	require.Equal(t, timeout.Hash("user-7"), timeout.Hash("{user-7}/reminder"))
+	require.Equal(t, timeout.Hash("user-7"), timeout.Hash("a{user-7}{b}"))
+	require.NotEqual(t, timeout.Hash(""), timeout.Hash("{}x"))
+	seen := map[int]bool{}
+	for i := range 1000 {
+		seen[timeout.Slot(fmt.Sprint("task-", i), 8)] = true
+	}
+	require.Len(t, seen, 8)
+	require.Zero(t, timeout.Slot("anything", 1))
+}
+
+func TestNothingIsDueBeforeItsTimeForTheRounding(t *testing.T) {
+	due := time.UnixMilli(1000).Add(time.Nanosecond)
+	require.EqualValues(t, 1001, timeout.Millis(due))
+	require.EqualValues(t, 1000, timeout.Millis(time.UnixMilli(1000)))
+	require.EqualValues(t, 1001, timeout.Task{Due: due}.DueAt(5))
+	require.EqualValues(t, 6, timeout.Task{After: time.Microsecond}.DueAt(5))
+	require.EqualValues(t, 5, timeout.Task{}.DueAt(5))
+	require.EqualValues(t, 253402300799999, timeout.Task{After: 1<<63 - 1}.DueAt(253402300799990))
+}
+
+func TestWhatNoEngineCouldKeepIsRefused(t *testing.T) {
+	good := timeout.Task{Topic: "orders", ID: "1"}
+	require.NoError(t, good.Check())
+	for _, change := range []func(*timeout.Task){
+		func(t *timeout.Task) { t.Topic = "" },
+		func(t *timeout.Task) { t.Topic = "a{b}" },
+		func(t *timeout.Task) { t.Topic = ".a" },
+		func(t *timeout.Task) { t.Topic = strings.Repeat("a", 101) },
+		func(t *timeout.Task) { t.ID = "" },
+		func(t *timeout.Task) { t.ID = "a\nb" },
+		func(t *timeout.Task) { t.ID = "\xff" },
+		func(t *timeout.Task) { t.ID = strings.Repeat("a", 256) },
+		func(t *timeout.Task) { t.Payload = make([]byte, 1<<20+1) },
+		func(t *timeout.Task) { t.After = -1 },
+		func(t *timeout.Task) { t.Due = time.Unix(-1, 0) },
+		func(t *timeout.Task) { t.Due = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		func(t *timeout.Task) { t.Due = time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC) },
+		func(t *timeout.Task) { t.Callback = &timeout.Callback{Kind: "http"} },
+	} {
+		bad := good
+		change(&bad)
+		require.ErrorIs(t, bad.Check(), timeout.ErrArgument, "%+v", bad.Key())
+	}
+}
+
+func TestSlotsAreDealtEvenlyAndFewChangeHands(t *testing.T) {
+	view := timeout.View{Nodes: []string{"a", "b", "c", "d"}}
+	require.Equal(t, "a", view.Leader())
+	before := map[int]string{}
+	for _, node := range view.Nodes {
+		mine := view.Slots("orders", node, 64)
+		require.Len(t, mine, 16)
+		for _, slot := range mine {
+			require.Empty(t, before[slot])
+			before[slot] = node
+			require.Equal(t, node, view.Owner("orders", slot, 64))
+		}
+	}
+	moved := 0
+	for slot, owner := range before {
+		if owner != "d" && (timeout.View{Nodes: []string{"a", "b", "c"}}).Owner("orders", slot, 64) != owner {
+			moved++
+		}
+	}
+	require.Less(t, moved, 16)
+	require.Empty(t, view.Slots("orders", "nobody", 64))
+	require.Empty(t, timeout.View{}.Owner("orders", 0, 8))
+}

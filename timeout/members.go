@@ -1,0 +1,103 @@
+package timeout
+
+import (
+	"cmp"
+	"context"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Members knows which nodes there are. Nothing depends on it but who does what: a task is
+// safe whoever leases it. Engines are Members themselves; packages etcd and zookeeper in
+// timeout/members are others.
+type Members interface {
+	// Beat says that node lives, and for ttl from now on, and returns who does. It is called
+	// about every third of ttl. Where it fails, the last view goes on being used.
+	Beat(ctx context.Context, node string, ttl time.Duration) (View, error)
+
+	// Leave says that node is going away.
+	Leave(ctx context.Context, node string) error
+}
+
+// Watcher is what Members have besides that notice by themselves when a node comes or goes.
+type Watcher interface {
+	// Watch calls changed when the next Beat will return another view. It returns when ctx
+	// ends.
+	Watch(ctx context.Context, changed func()) error
+}
+
+// View is which nodes there are.
+type View struct {
+	// Term is higher for each later view.
+	Term int64 `json:"term"`
+
+	// Nodes are the nodes, in the order in which they came. The first is the leader, which
+	// does what one is enough for.
+	Nodes []string `json:"nodes"`
+}
+
+// Leader returns the first node, or an empty string.
+func (v View) Leader() string {
+	if len(v.Nodes) == 0 {
+		return ""
+	}
+	return v.Nodes[0]
+}
+
+// Owner returns the node that a slot belongs to. No node has more than its share, rounded
+// up, and when one comes or goes few slots but its own change hands.
+func (v View) Owner(topic string, slot, slots int) string {
+	if len(v.Nodes) == 0 {
+		return ""
+	}
+	return v.owners(topic, slots)[slot]
+}
+
+// Slots returns the slots of a topic that belong to node, in order. A node that is not in
+// the view has none.
+func (v View) Slots(topic, node string, slots int) []int {
+	var mine []int
+	for slot, owner := range v.owners(topic, slots) {
+		if owner == node {
+			mine = append(mine, slot)
+		}
+	}
+	return mine
+}
+
+// owners deals the slots out by rendezvous hashing (Thaler and Ravishankar, 1996): each slot
+// goes to the node with the highest hash of both that has not got its share yet.
+func (v View) owners(topic string, slots int) []string {
+	owners := make([]string, slots)
+	if len(v.Nodes) == 0 {
+		return owners
+	}
+	share := (slots + len(v.Nodes) - 1) / len(v.Nodes)
+	has := make(map[string]int, len(v.Nodes))
+	nodes := slices.Clone(v.Nodes)
+	for slot := range owners {
+		slices.SortFunc(nodes, func(a, b string) int {
+			return cmp.Or(cmp.Compare(weight(b, topic, slot), weight(a, topic, slot)), cmp.Compare(a, b))
+		})
+		for _, node := range nodes {
+			if has[node] < share {
+				owners[slot] = node
+				has[node]++
+				break
+			}
+		}
+	}
+	return owners
+}
+
+func weight(node, topic string, slot int) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(node + "\x00" + topic + "\x00" + strconv.Itoa(slot)))
+	// FNV's high bits hardly depend on the last bytes; the finalizer of SplitMix64 mixes them.
+	x := h.Sum64()
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,23 @@
+package timeout
+
+import (
+	"hash/crc32"
+	"strings"
+)
+
+// MaxSlots is how many slots a topic can have.
+const MaxSlots = 1024
+
+// Hash returns the CRC-32 (IEEE) of an id, or of the first part of it that stands in braces:
+// its lowest bits are the slot. Tasks with the same text in braces are in the same slot.
+func Hash(id string) uint32 {
+	if _, rest, found := strings.Cut(id, "{"); found {
+		if basis, _, closed := strings.Cut(rest, "}"); closed && basis != "" {
+			id = basis
+		}
+	}
+	return crc32.ChecksumIEEE([]byte(id))
+}
+
+// Slot returns the slot of an id in a topic of so many slots, which must be a power of two.
+func Slot(id string, slots int) int { return int(Hash(id) & uint32(slots-1)) }

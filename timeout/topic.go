@@ -1,0 +1,147 @@
+package timeout
+
+import (
+	"fmt"
+	"time"
+)
+
+// Topic is what an engine keeps about the tasks of one name, for all nodes. The zero value
+// of each field but Name means the default.
+type Topic struct {
+	Name string `json:"name"`
+
+	// Slots is in how many parts the topic's tasks are split: a power of two, at most
+	// MaxSlots. Different slots are served by different nodes, and in Redis Cluster by
+	// different servers. It can grow while everything runs, and not shrink. Zero means
+	// what the topic has, and 8 for a new one.
+	Slots int `json:"slots"`
+
+	// Retries is how many times a task is tried again after the first attempt before it is
+	// dead. Zero means 16; negative means never.
+	Retries int `json:"retries,omitempty"`
+
+	// Backoff and BackoffMax are the waits before the first retry and before any: each is
+	// twice the one before, and then shortened by a random part of up to a half. Zero means
+	// 1s and 10m.
+	Backoff    time.Duration `json:"backoff,omitempty"`
+	BackoffMax time.Duration `json:"backoff_max,omitempty"`
+
+	// Lease is for how long a task belongs to a node before another one may run it. The
+	// centre extends it as long as the handler runs and the node lives. Zero means 30s;
+	// less than 100ms is an error.
+	Lease time.Duration `json:"lease,omitempty"`
+
+	// Timeout is how long a handler may take; then its context ends, and with an error the
+	// attempt has failed. Zero means that it may take for ever.
+	Timeout time.Duration `json:"timeout,omitempty"`
+
+	// Concurrency is how many tasks of the topic a node runs at the same time. Zero means
+	// 64.
+	Concurrency int `json:"concurrency,omitempty"`
+
+	// Rate is how many tasks of the topic a node begins in a second. Zero means any number.
+	Rate float64 `json:"rate,omitempty"`
+
+	// Retain is for how long tasks that are done or removed are kept, to be looked at. Zero
+	// means not at all.
+	Retain time.Duration `json:"retain,omitempty"`
+
+	// Callback is called for tasks without one of their own, where no handler is registered
+	// on the node. It lets a topic be served without a restart.
+	Callback *Callback `json:"callback,omitempty"`
+
+	// Paused topics accept tasks and run none.
+	Paused bool `json:"paused,omitempty"`
+}
+
+// The defaults of a Topic.
+const (
+	DefaultSlots       = 8
+	DefaultRetries     = 16
+	DefaultBackoff     = time.Second
+	DefaultBackoffMax  = 10 * time.Minute
+	DefaultLease       = 30 * time.Second
+	DefaultConcurrency = 64
+
+	minLease = 100 * time.Millisecond
+)
+
+// WithDefaults returns the topic with all that is zero filled in, other than what zero is a
+// meaning of: Timeout, Rate, Retain, Callback and Paused.
+func (t Topic) WithDefaults() Topic {
+	t.Slots = or(t.Slots, DefaultSlots)
+	t.Retries = or(t.Retries, DefaultRetries)
+	t.Backoff = or(t.Backoff, DefaultBackoff)
+	t.BackoffMax = or(t.BackoffMax, max(DefaultBackoffMax, t.Backoff))
+	t.Lease = or(t.Lease, DefaultLease)
+	t.Concurrency = or(t.Concurrency, DefaultConcurrency)
+	return t
+}
+
+func or[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}
+
+// Attempts returns how many attempts a task has before it is dead.
+func (t Topic) Attempts() int {
+	if t.Retries < 0 {
+		return 1
+	}
+	return or(t.Retries, DefaultRetries) + 1
+}
+
+// Check returns an error, which wraps ErrArgument, where there can be no such topic.
+func (t Topic) Check() error {
+	if err := CheckTopic(t.Name); err != nil {
+		return err
+	}
+	if t.Slots < 0 || t.Slots > MaxSlots || t.Slots&(t.Slots-1) != 0 {
+		return fmt.Errorf("%w: Slots %d of topic %s, must be a power of two of at most %d", ErrArgument, t.Slots, t.Name, MaxSlots)
+	}
+	if t.Lease != 0 && t.Lease < minLease {
+		return fmt.Errorf("%w: Lease %v of topic %s, must be at least %v", ErrArgument, t.Lease, t.Name, minLease)
+	}
+	if !(t.Rate >= 0) || t.Concurrency < 0 { // a NaN is refused, too
+		return fmt.Errorf("%w: Rate %v and Concurrency %d of topic %s, must not be negative", ErrArgument, t.Rate, t.Concurrency, t.Name)
+	}
+	if err := t.checkDurations(); err != nil {
+		return err
+	}
+	if t.Callback != nil {
+		return t.Callback.Check()
+	}
+	return nil
+}
+
+func (t Topic) checkDurations() error {
+	for _, field := range []struct {
+		name  string
+		value time.Duration
+	}{{"Backoff", t.Backoff}, {"BackoffMax", t.BackoffMax}, {"Timeout", t.Timeout}, {"Retain", t.Retain}} {
+		if field.value < 0 {
+			return fmt.Errorf("%w: %s %v of topic %s, must not be negative", ErrArgument, field.name, field.value, t.Name)
+		}
+	}
+	if d := t.WithDefaults(); d.Backoff > d.BackoffMax {
+		return fmt.Errorf("%w: Backoff %v of topic %s, must be at most BackoffMax %v", ErrArgument, d.Backoff, t.Name, d.BackoffMax)
+	}
+	return nil
+}
+
+// Counts are how many tasks of a topic there are in each state, at one moment.
+type Counts struct {
+	Pending int64 `json:"pending"`
+	Running int64 `json:"running"`
+	Done    int64 `json:"done"`
+	Dead    int64 `json:"dead"`
+	Removed int64 `json:"removed"`
+
+	// Due are those of Pending whose time has passed, and Lag is for how long it has, for
+	// the one that waits longest.
+	Due int64         `json:"due"`
+	Lag time.Duration `json:"lag"`
+}
