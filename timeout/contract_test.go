@@ -86,25 +86,37 @@ func TestWhatNoEngineCouldKeepIsRefused(t *testing.T) {
 }
 
 func TestSlotsAreDealtEvenlyAndFewChangeHands(t *testing.T) {
-	view := timeout.View{Nodes: []string{"a", "b", "c", "d"}}
-	require.Equal(t, "a", view.Leader())
-	before := map[int]string{}
-	for _, node := range view.Nodes {
-		mine := view.Slots("orders", node, 64)
+	view := func(names ...string) (v timeout.View) {
+		for _, name := range names {
+			v.Nodes = append(v.Nodes, timeout.Node{Name: name})
+		}
+		return v
+	}
+	four := view("a", "b", "c", "d")
+	require.Equal(t, "a", four.Leader())
+	before := four.Owners("orders", 64)
+	for _, node := range four.Nodes {
+		mine := four.Slots("orders", node.Name, 64)
 		require.Len(t, mine, 16)
 		for _, slot := range mine {
-			require.Empty(t, before[slot])
-			before[slot] = node
-			require.Equal(t, node, view.Owner("orders", slot, 64))
+			require.Equal(t, node.Name, before[slot])
 		}
 	}
 	moved := 0
-	for slot, owner := range before {
-		if owner != "d" && (timeout.View{Nodes: []string{"a", "b", "c"}}).Owner("orders", slot, 64) != owner {
+	for slot, owner := range view("a", "b", "c").Owners("orders", 64) {
+		if before[slot] != "d" && before[slot] != owner {
 			moved++
 		}
 	}
 	require.Less(t, moved, 16)
-	require.Empty(t, view.Slots("orders", "nobody", 64))
-	require.Empty(t, timeout.View{}.Owner("orders", 0, 8))
+	require.Empty(t, four.Slots("orders", "nobody", 64))
+	require.Empty(t, timeout.View{}.Owners("orders", 8)[0])
+	require.Empty(t, timeout.View{}.Leader())
+}
+
+func TestSlotsBelongToNodesThatServeTheTopic(t *testing.T) {
+	view := timeout.View{Nodes: []timeout.Node{{Name: "a", Topics: []string{"mails"}}, {Name: "b", Topics: []string{}}, {Name: "c"}}}
+	require.Len(t, view.Slots("orders", "c", 8), 8)
+	require.Len(t, view.Slots("mails", "a", 8), 4)
+	require.Empty(t, view.Slots("mails", "b", 8))
 }

@@ -15,10 +15,24 @@ import (
 type Members interface {
 	// Beat says that node lives, and for ttl from now on, and returns who does. It is called
 	// about every third of ttl. Where it fails, the last view goes on being used.
-	Beat(ctx context.Context, node string, ttl time.Duration) (View, error)
+	Beat(ctx context.Context, node Node, ttl time.Duration) (View, error)
 
-	// Leave says that node is going away.
-	Leave(ctx context.Context, node string) error
+	// Leave says that the node of that name is going away.
+	Leave(ctx context.Context, name string) error
+}
+
+// Node is a centre that runs.
+type Node struct {
+	// Name is another one for each that runs.
+	Name string `json:"name"`
+
+	// Topics are those that the node serves, in order. Nil means all.
+	Topics []string `json:"topics,omitempty"`
+}
+
+// Serves reports whether the node runs the tasks of a topic.
+func (n Node) Serves(topic string) bool {
+	return n.Topics == nil || slices.Contains(n.Topics, topic)
 }
 
 // Watcher is what Members have besides that notice by themselves when a node comes or goes.
@@ -34,62 +48,62 @@ type View struct {
 	Term int64 `json:"term"`
 
 	// Nodes are the nodes, in the order in which they came. The first is the leader, which
-	// does what one is enough for.
-	Nodes []string `json:"nodes"`
+	// does what one is enough for. A node whose topics have changed keeps its place.
+	Nodes []Node `json:"nodes"`
 }
 
-// Leader returns the first node, or an empty string.
+// Leader returns the name of the first node, or an empty string.
 func (v View) Leader() string {
 	if len(v.Nodes) == 0 {
 		return ""
 	}
-	return v.Nodes[0]
+	return v.Nodes[0].Name
 }
 
-// Owner returns the node that a slot belongs to. No node has more than its share, rounded
-// up, and when one comes or goes few slots but its own change hands.
-func (v View) Owner(topic string, slot, slots int) string {
-	if len(v.Nodes) == 0 {
-		return ""
-	}
-	return v.owners(topic, slots)[slot]
-}
-
-// Slots returns the slots of a topic that belong to node, in order. A node that is not in
-// the view has none.
-func (v View) Slots(topic, node string, slots int) []int {
-	var mine []int
-	for slot, owner := range v.owners(topic, slots) {
-		if owner == node {
-			mine = append(mine, slot)
+// Owners returns for each slot of a topic the name of the node that it belongs to, which is
+// empty where no node serves the topic. No node has more than its share, rounded up, and
+// when one comes or goes few slots but its own change hands.
+//
+// It is rendezvous hashing (Thaler and Ravishankar, 1996): each slot goes to the node with
+// the highest hash of both that has not got its share yet.
+func (v View) Owners(topic string, slots int) []string {
+	owners := make([]string, slots)
+	var names []string
+	for _, node := range v.Nodes {
+		if node.Serves(topic) {
+			names = append(names, node.Name)
 		}
 	}
-	return mine
-}
-
-// owners deals the slots out by rendezvous hashing (Thaler and Ravishankar, 1996): each slot
-// goes to the node with the highest hash of both that has not got its share yet.
-func (v View) owners(topic string, slots int) []string {
-	owners := make([]string, slots)
-	if len(v.Nodes) == 0 {
+	if len(names) == 0 {
 		return owners
 	}
-	share := (slots + len(v.Nodes) - 1) / len(v.Nodes)
-	has := make(map[string]int, len(v.Nodes))
-	nodes := slices.Clone(v.Nodes)
+	share := (slots + len(names) - 1) / len(names)
+	has := make(map[string]int, len(names))
 	for slot := range owners {
-		slices.SortFunc(nodes, func(a, b string) int {
+		slices.SortFunc(names, func(a, b string) int {
 			return cmp.Or(cmp.Compare(weight(b, topic, slot), weight(a, topic, slot)), cmp.Compare(a, b))
 		})
-		for _, node := range nodes {
-			if has[node] < share {
-				owners[slot] = node
-				has[node]++
+		for _, name := range names {
+			if has[name] < share {
+				owners[slot] = name
+				has[name]++
 				break
 			}
 		}
 	}
 	return owners
+}
+
+// Slots returns the slots of a topic that belong to the node of that name, in order. A node
+// that is not in the view has none.
+func (v View) Slots(topic, name string, slots int) []int {
+	var mine []int
+	for slot, owner := range v.Owners(topic, slots) {
+		if owner == name {
+			mine = append(mine, slot)
+		}
+	}
+	return mine
 }
 
 func weight(node, topic string, slot int) uint64 {
