@@ -20,8 +20,8 @@ type Engine interface {
 	// SetTopic makes a topic, or changes the one of that name to what is given, all fields
 	// of it; but a Slots of zero leaves that number as it is. It returns what is kept then,
 	// with the defaults filled in. A number of slots that is less than what is there is
-	// ErrConflict.
-	SetTopic(ctx context.Context, topic Topic) (Topic, error)
+	// ErrConflict. With onlyNew a topic that is there stays as it is, and is returned.
+	SetTopic(ctx context.Context, topic Topic, onlyNew bool) (Topic, error)
 
 	// Topics returns all topics, by name.
 	Topics(ctx context.Context) ([]Topic, error)

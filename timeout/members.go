@@ -26,8 +26,8 @@ type Node struct {
 	// Name is another one for each that runs.
 	Name string `json:"name"`
 
-	// Topics are those that the node serves, in order. Nil means all.
-	Topics []string `json:"topics,omitempty"`
+	// Topics are those that the node serves, in order. Nil means all, and empty means none.
+	Topics []string `json:"topics"`
 }
 
 // Serves reports whether the node runs the tasks of a topic.
