@@ -1,0 +1,88 @@
+package timeout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+func TestMarksOfAnErrorAreSeenThroughWrapsAndJoins(t *testing.T) {
+	cause := &fs.PathError{Op: "open", Path: "x", Err: io.ErrUnexpectedEOF}
+	for _, wrap := range []func(error) error{
+		func(err error) error { return err },
+		func(err error) error { return fmt.Errorf("outer: %w", err) },
+		func(err error) error { return errors.Join(io.EOF, err) },
+		func(err error) error { return fmt.Errorf("two: %w, %w", io.EOF, err) },
+		func(err error) error { return timeout.RetryAfter(err, time.Second) },
+		timeout.Permanent,
+	} {
+		permanent := wrap(timeout.Permanent(cause))
+		require.True(t, timeout.IsPermanent(permanent))
+		require.ErrorIs(t, permanent, io.ErrUnexpectedEOF)
+		var path *fs.PathError
+		require.ErrorAs(t, permanent, &path)
+		require.Equal(t, cause.Error(), timeout.Permanent(cause).Error())
+
+		accepted := wrap(timeout.ErrAccepted)
+		require.ErrorIs(t, accepted, timeout.ErrAccepted)
+
+		// The outermost delay is that of the wrap where it has one.
+		want := 3 * time.Second
+		if d, has := timeout.RetryDelay(wrap(cause)); has {
+			want = d
+		}
+		retry := wrap(timeout.RetryAfter(cause, 3*time.Second))
+		d, has := timeout.RetryDelay(retry)
+		require.True(t, has)
+		require.Equal(t, want, d)
+		require.ErrorIs(t, retry, io.ErrUnexpectedEOF)
+		require.Equal(t, cause.Error(), timeout.RetryAfter(cause, 1).Error())
+	}
+}
+
+func TestWhatIsNotMarkedIsAnOrdinaryFailure(t *testing.T) {
+	for _, err := range []error{nil, io.EOF, errors.Join(io.EOF, io.ErrClosedPipe), timeout.ErrAccepted} {
+		require.False(t, timeout.IsPermanent(err))
+		_, has := timeout.RetryDelay(err)
+		require.False(t, has)
+	}
+	_, has := timeout.RetryDelay(timeout.Permanent(io.EOF))
+	require.False(t, has)
+	require.False(t, timeout.IsPermanent(timeout.RetryAfter(io.EOF, time.Second)))
+}
+
+func TestASuccessStaysOneWhateverItIsMarkedWith(t *testing.T) {
+	require.NoError(t, timeout.Permanent(nil))
+	require.NoError(t, timeout.RetryAfter(nil, time.Second))
+}
+
+func TestOfJoinedDelaysTheFirstCountsAndNoneIsNegative(t *testing.T) {
+	d, has := timeout.RetryDelay(errors.Join(timeout.RetryAfter(io.EOF, time.Second), timeout.RetryAfter(io.EOF, time.Hour)))
+	require.True(t, has)
+	require.Equal(t, time.Second, d)
+	d, has = timeout.RetryDelay(timeout.RetryAfter(io.EOF, -time.Second))
+	require.True(t, has)
+	require.Zero(t, d)
+}
+
+func TestAContextCarriesTheTokenOfItsLease(t *testing.T) {
+	_, has := timeout.TokenOf(context.Background())
+	require.False(t, has)
+	outer := timeout.Token{Key: timeout.Key{Topic: "orders", ID: "1"}, Lease: 1, Part: "0"}
+	inner := timeout.Token{Key: timeout.Key{Topic: "orders", ID: "2"}, Lease: 2}
+	ctx, cancel := context.WithCancel(timeout.WithToken(t.Context(), outer))
+	defer cancel()
+	token, has := timeout.TokenOf(ctx)
+	require.True(t, has)
+	require.Equal(t, outer, token)
+	token, _ = timeout.TokenOf(timeout.WithToken(ctx, inner))
+	require.Equal(t, inner, token, "the innermost lease is the one that runs")
+}
