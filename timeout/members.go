@@ -95,9 +95,9 @@ func (v View) Owners(topic string, slots int) []string {
 }
 
 // Slots returns the slots of a topic that belong to the node of that name, in order. A node
-// that is not in the view has none.
+// that is not in the view has none. It is never nil, which an Ask would take for all.
 func (v View) Slots(topic, name string, slots int) []int {
-	var mine []int
+	mine := []int{}
 	for slot, owner := range v.Owners(topic, slots) {
 		if owner == name {
 			mine = append(mine, slot)

@@ -1,0 +1,132 @@
+package timeout
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// circuits keep dead targets from holding up the others: a call to a target that has failed
+// too often in a row is not made for a while, and one that is stuck gets no more than half
+// of what a topic may run at the same time.
+type circuits struct {
+	failures int
+	wait     time.Duration
+
+	mu  sync.Mutex
+	all map[string]*circuit
+}
+
+// circuit is what fails together, such as a host.
+type circuit struct {
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+
+	mu    sync.Mutex
+	calls int       // that are under way
+	ended time.Time // when the last one ended, or the first one began
+}
+
+const (
+	// circuitStuck is how long no call must have ended for a target to be stuck.
+	circuitStuck = time.Second
+
+	// circuitsKept is how many targets are remembered before those without a call are
+	// forgotten, and with them how often they failed.
+	circuitsKept = 10_000
+)
+
+func (cs *circuits) init(cfg Config) {
+	cs.failures, cs.wait = cfg.Circuit, cfg.CircuitWait
+	cs.all = make(map[string]*circuit)
+}
+
+func (cs *circuits) of(name string) *circuit {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c := cs.all[name]; c != nil {
+		return c
+	}
+	if len(cs.all) >= circuitsKept {
+		cs.shed()
+	}
+	c := &circuit{ended: time.Now()}
+	if cs.failures > 0 {
+		c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+			Name:        name,
+			MaxRequests: 1,
+			Timeout:     cs.wait,
+			ReadyToTrip: func(counts gobreaker.Counts) bool {
+				return counts.ConsecutiveFailures >= uint32(cs.failures)
+			},
+		})
+	}
+	cs.all[name] = c
+	return c
+}
+
+// shed forgets targets that have no call under way. cs.mu must be held.
+func (cs *circuits) shed() {
+	for name, c := range cs.all {
+		c.mu.Lock()
+		idle := c.calls == 0
+		c.mu.Unlock()
+		if idle {
+			delete(cs.all, name)
+		}
+	}
+}
+
+// several reports whether there is more than one target, so that one can hold up another.
+func (cs *circuits) several() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.all) > 1
+}
+
+// OpenCircuits returns the targets that fail, and to which this node makes no call now, by
+// name.
+func (c *Center) OpenCircuits() []string { return c.circuits.open() }
+
+func (cs *circuits) open() []string {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	var names []string
+	for name, c := range cs.all {
+		if c.breaker != nil && c.breaker.State() == gobreaker.StateOpen {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// enter asks whether a call can be made now, where at most so many of a stuck target may be
+// under way. Where it can, leave must be called with how it went.
+func (c *circuit) enter(limit int) (leave func(error), ok bool) {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls >= limit && now.Sub(c.ended) > circuitStuck {
+		return nil, false
+	}
+	done := func(error) {}
+	if c.breaker != nil {
+		var err error
+		if done, err = c.breaker.Allow(); err != nil {
+			return nil, false
+		}
+	}
+	if c.calls == 0 {
+		c.ended = now
+	}
+	c.calls++
+	return func(failure error) {
+		c.mu.Lock()
+		c.calls--
+		c.ended = time.Now()
+		c.mu.Unlock()
+		done(failure)
+	}, true
+}

@@ -1,0 +1,75 @@
+package timeout
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// conclude returns how a task's attempt ends whose handler returned failure.
+func conclude(topic Topic, token Token, attempts int, failure error) Outcome {
+	outcome := Outcome{Token: token, As: Done}
+	if failure == nil {
+		return outcome
+	}
+	outcome.Error = clip(failure.Error())
+	if IsPermanent(failure) || attempts >= topic.Attempts() {
+		outcome.As = Dead
+		return outcome
+	}
+	outcome.As = Pending
+	wait, asked := RetryDelay(failure)
+	if !asked {
+		wait = retryWait(topic, attempts)
+	}
+	outcome.After = wait
+	return outcome
+}
+
+// retryWait returns the wait after so many attempts: Topic.Backoff, twice that, and so on up
+// to BackoffMax, and a random half of it taken off, so that what failed together does not
+// come back together ("equal jitter").
+func retryWait(topic Topic, attempts int) time.Duration {
+	topic = topic.WithDefaults()
+	wait := topic.BackoffMax
+	if doublings := max(attempts, 1) - 1; doublings < 40 && topic.Backoff<<doublings>>doublings == topic.Backoff {
+		wait = min(wait, topic.Backoff<<doublings)
+	}
+	return wait - jitter(wait/2)
+}
+
+// jitter returns a random duration of less than d, or 0.
+func jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}
+
+// clip cuts a text to MaxError bytes, between characters, and makes it one that every engine
+// can keep.
+func clip(text string) string {
+	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
+	if len(text) <= MaxError {
+		return text
+	}
+	end := MaxError
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}
+
+// Causes with which the context of a handler ends.
+var (
+	// ErrLeaseLost is the cause where the task is no longer this handler's.
+	ErrLeaseLost = errors.New("timeout: lease lost")
+
+	// ErrStopping is the cause where Run ends and its grace is over.
+	ErrStopping = errors.New("timeout: centre stopping")
+
+	// ErrTimeout is the cause where Topic.Timeout has passed.
+	ErrTimeout = errors.New("timeout: handler took too long")
+)

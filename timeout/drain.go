@@ -1,0 +1,84 @@
+package timeout
+
+import "time"
+
+// cancelGrace is how long handlers have when their contexts have ended.
+const cancelGrace = time.Second
+
+// drain hands back what was not begun, waits for handlers, and ends the worker.
+func (w *worker) drain(grace time.Duration) {
+	quiet := w.retire()
+	if !within(quiet, max(grace, 0)) {
+		w.cancel()
+		if !within(quiet, cancelGrace) {
+			w.mu.Lock()
+			left := w.workers
+			w.mu.Unlock()
+			w.c.count(left)
+		}
+	}
+	close(w.ended)
+	w.gone.Wait()
+}
+
+// retire has nothing more be begun. What it returns is closed when no handler runs.
+func (w *worker) retire() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopping = true
+	for _, a := range w.queue {
+		if a.over {
+			continue
+		}
+		w.drop(a)
+		w.counts.Returned++
+		w.settle(Outcome{Token: a.Token, As: Pending, Refund: true})
+	}
+	w.queue = nil
+	quiet := make(chan struct{})
+	if w.workers == 0 {
+		close(quiet)
+	} else {
+		w.quiet = quiet
+	}
+	return quiet
+}
+
+// cancel has the contexts of all handlers end.
+func (w *worker) cancel() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for a := range w.held {
+		if a.cancel != nil {
+			a.cancel(ErrStopping)
+		}
+	}
+}
+
+// within reports whether a channel was closed in that time.
+func within(done <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// count adds handlers that still run to what Run returns.
+func (c *Center) count(left int) {
+	c.mu.Lock()
+	c.left += left
+	c.mu.Unlock()
+}
+
+// stats returns the counts.
+func (w *worker) stats() Stats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.counts
+	s.Topic, s.Slots, s.Queued = w.name, w.slots, len(w.queue)
+	return s
+}

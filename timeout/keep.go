@@ -1,0 +1,104 @@
+package timeout
+
+import (
+	"context"
+	"time"
+)
+
+// keep extends the leases of what is held when a third of them has passed, has the contexts
+// of those end that are lost, and gives up handlers that hang.
+func (w *worker) keep() {
+	for {
+		w.mu.Lock()
+		lease := w.topic.Lease
+		w.mu.Unlock()
+		select {
+		case <-time.After(min(lease/6, time.Second)):
+			w.extend(w.aging(time.Now()), lease)
+		case <-w.ended:
+			return
+		}
+	}
+}
+
+// aging returns the attempts whose leases are to be extended, and lets go of those that are
+// beyond that.
+func (w *worker) aging(now time.Time) []*attempt {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var aging []*attempt
+	for a := range w.held {
+		switch {
+		case !now.Before(a.until):
+			w.lose(a)
+		case w.hangs(a, now):
+			w.abandon(a)
+		case a.until.Sub(now) < w.topic.Lease*2/3:
+			aging = append(aging, a)
+		}
+	}
+	return aging
+}
+
+// lose gives up an attempt whose lease has ended. w.mu must be held.
+func (w *worker) lose(a *attempt) {
+	w.drop(a)
+	w.counts.Lost++
+	if a.cancel != nil {
+		a.cancel(ErrLeaseLost)
+	}
+}
+
+// hangs reports whether a handler has not returned for a lease after its context ended for
+// Topic.Timeout. w.mu must be held.
+func (w *worker) hangs(a *attempt, now time.Time) bool {
+	return w.topic.Timeout > 0 && !a.begun.IsZero() && now.Sub(a.begun) > w.topic.Timeout+w.topic.Lease
+}
+
+// abandon has an attempt fail while its handler hangs, and another goroutine take its place.
+// w.mu must be held.
+func (w *worker) abandon(a *attempt) {
+	w.drop(a)
+	a.left = true
+	a.cancel(ErrTimeout)
+	w.counts.Abandoned++
+	w.counts.Failed++
+	outcome := conclude(w.topic, a.Token, a.Attempts, ErrTimeout)
+	outcome.Started, outcome.Took = a.begun, time.Since(a.begun)
+	if outcome.As == Dead {
+		w.counts.Dead++
+	}
+	w.settle(outcome)
+	w.leave()
+	w.hire()
+}
+
+// extend extends leases. Where the engine does not answer they end as they would have.
+func (w *worker) extend(aging []*attempt, lease time.Duration) {
+	if len(aging) == 0 {
+		return
+	}
+	tokens := make([]Token, len(aging))
+	for i, a := range aging {
+		tokens[i] = a.Token
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), min(lease/3, engineTimeout))
+	defer cancel()
+	asked := time.Now()
+	held, err := w.c.engine.Extend(ctx, tokens, lease)
+	if err != nil {
+		w.c.cfg.Logger.Warn("timeout: leases are not extended", "topic", w.name, "leases", len(tokens), "err", err)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, a := range aging {
+		switch {
+		case a.over:
+		case held[i]:
+			a.until = asked.Add(lease)
+		default:
+			w.lose(a)
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package timeout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// leaveTimeout is how long the last calls of the engine may take when Run ends.
+const leaveTimeout = 3 * time.Second
+
+// Run serves topics until ctx ends: those with a handler or a callback, see Config.All. An
+// engine that can't be reached is asked again and again. When ctx ends, Run leases nothing
+// more, hands back what was not begun, waits for handlers for Config.Grace, cancels their
+// contexts then, and hands back what they leave. It returns nil, or an error that says how
+// many handlers still run; or ErrClosed after Close. It must not be called twice at the same
+// time.
+func (c *Center) Run(ctx context.Context) error {
+	if err := c.start(); err != nil {
+		return err
+	}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var helpers sync.WaitGroup
+	helpers.Go(func() { c.upkeep(background) })
+	helpers.Go(func() { c.listen(background) })
+	helpers.Go(func() { c.watch(background) })
+
+	beat := time.NewTicker(c.cfg.TTL / 3)
+	defer beat.Stop()
+	for ctx.Err() == nil {
+		c.refresh(ctx)
+		select {
+		case <-beat.C:
+		case <-c.changed:
+		case <-ctx.Done():
+		}
+	}
+	cancel()
+	helpers.Wait()
+	return c.stop()
+}
+
+func (c *Center) start() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return ErrClosed
+	case c.running:
+		return errors.New("timeout: Run is running already")
+	}
+	c.running = true
+	return nil
+}
+
+// refresh looks which topics and nodes there are, and has each topic that this node serves
+// have a worker with its slots.
+func (c *Center) refresh(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, max(c.cfg.TTL, time.Second))
+	defer cancel()
+	if err := c.refreshTopics(ctx); err != nil {
+		if ctx.Err() == nil {
+			c.cfg.Logger.Warn("timeout: topics can't be read", "err", err)
+		}
+		return
+	}
+	c.mu.Lock()
+	node := Node{Name: c.cfg.Node, Topics: make([]string, 0, len(c.workers))}
+	for name := range c.workers {
+		node.Topics = append(node.Topics, name)
+	}
+	c.mu.Unlock()
+	slices.Sort(node.Topics)
+	view, err := c.members.Beat(ctx, node, c.cfg.TTL)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.cfg.Logger.Warn("timeout: members can't be reached, and the last view is kept", "err", err)
+		}
+		c.manage()
+		return
+	}
+	c.adopt(view)
+}
+
+// manage gives the workers all slots where nothing is known of other nodes: what several do
+// is safe, and what nobody does is late.
+func (c *Center) manage() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.view.Nodes) > 0 {
+		return
+	}
+	for _, w := range c.workers {
+		w.assign(nil, 0)
+	}
+}
+
+// refreshTopics starts and ends workers.
+func (c *Center) refreshTopics(ctx context.Context) error {
+	topics, err := c.engine.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	known := make(map[string]Topic, len(topics))
+	for _, topic := range topics {
+		known[topic.Name] = topic
+	}
+	for _, name := range c.handled() {
+		if _, ok := known[name]; !ok {
+			c.forgetKnown(name)
+			if known[name], err = c.ensure(ctx, name); err != nil {
+				return err
+			}
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.topics = known
+	for name, topic := range known {
+		handler := c.handlers[name]
+		w := c.workers[name]
+		switch serves := handler != nil || len(c.cfg.Callers) > 0 && (c.cfg.All || topic.Callback != nil); {
+		case serves && w == nil:
+			c.workers[name] = newWorker(c, topic, handler)
+		case serves:
+			w.change(topic, handler)
+		case w != nil:
+			c.dismiss(name, w)
+		}
+	}
+	for name, w := range c.workers {
+		if _, ok := known[name]; !ok {
+			c.dismiss(name, w)
+		}
+	}
+	return nil
+}
+
+// handled returns the topics with a handler here.
+func (c *Center) handled() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := make([]string, 0, len(c.handlers))
+	for name := range c.handlers {
+		names = append(names, name)
+	}
+	return names
+}
+
+func (c *Center) forgetKnown(topic string) {
+	c.mu.Lock()
+	delete(c.topics, topic)
+	c.mu.Unlock()
+}
+
+// dismiss ends a worker whose topic is no longer served. c.mu must be held.
+func (c *Center) dismiss(name string, w *worker) {
+	delete(c.workers, name)
+	c.dismissed.Go(func() { w.drain(c.cfg.Grace) })
+}
+
+// adopt gives the workers the slots that a view says are this node's.
+func (c *Center) adopt(view View) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.view = view
+	for name, w := range c.workers {
+		w.assign(view.Slots(name, c.cfg.Node, c.topics[name].WithDefaults().Slots), view.Term)
+	}
+}
+
+// upkeep does the engine's upkeep while this node is the leader.
+func (c *Center) upkeep(ctx context.Context) {
+	for {
+		wait := c.cfg.TTL / 3
+		if view := c.View(); view.Leader() == c.cfg.Node {
+			more, err := c.engine.Upkeep(ctx, view.Term)
+			if err != nil && ctx.Err() == nil {
+				c.cfg.Logger.Warn("timeout: upkeep", "err", err)
+			}
+			if more && err == nil {
+				wait = 10 * time.Millisecond // so that others are served in between
+			}
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// listen has workers look when others have set something, where the engine tells.
+func (c *Center) listen(ctx context.Context) {
+	waker, ok := c.engine.(Waker)
+	for ok && ctx.Err() == nil {
+		err := waker.Wake(ctx, func(topic string) {
+			c.mu.Lock()
+			w := c.workers[topic]
+			c.mu.Unlock()
+			if w != nil {
+				w.mu.Lock()
+				w.lookNow()
+				w.mu.Unlock()
+			}
+		})
+		c.rest(ctx, "wake-ups", err)
+	}
+}
+
+// watch looks at the members when they say that they have changed.
+func (c *Center) watch(ctx context.Context) {
+	watcher, ok := c.members.(Watcher)
+	for ok && ctx.Err() == nil {
+		c.rest(ctx, "members", watcher.Watch(ctx, c.look))
+	}
+}
+
+// rest waits a while before something that has ended is begun again.
+func (c *Center) rest(ctx context.Context, what string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	c.cfg.Logger.Warn("timeout: news ended, and are asked for again", "of", what, "err", err)
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+}
+
+// stop ends all workers.
+func (c *Center) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	if err := c.members.Leave(ctx, c.cfg.Node); err != nil {
+		c.cfg.Logger.Warn("timeout: this node could not leave", "err", err)
+	}
+	c.mu.Lock()
+	for name, w := range c.workers {
+		c.dismiss(name, w)
+	}
+	c.mu.Unlock()
+	c.dismissed.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = false
+	c.view = View{}
+	left := c.left
+	c.left = 0
+	if left > 0 {
+		return fmt.Errorf("timeout: %d handlers still run, their tasks will run again", left)
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package timeout
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
+)
+
+// Stats is what a node has done for a topic since it began to serve it.
+type Stats struct {
+	Topic string `json:"topic"`
+	Slots []int  `json:"slots"` // that belong to this node
+
+	Queued  int `json:"queued"`  // leased and not begun
+	Running int `json:"running"` // handlers that run
+
+	Done      uint64 `json:"done"`      // tasks that are done
+	Failed    uint64 `json:"failed"`    // attempts with an error or a panic
+	Dead      uint64 `json:"dead"`      // tasks that are dead
+	Accepted  uint64 `json:"accepted"`  // attempts whose outcome will be fed back
+	Postponed uint64 `json:"postponed"` // tasks put off since their target fails: no attempt
+	Returned  uint64 `json:"returned"`  // tasks handed back when the centre stopped: no attempt
+
+	// Abandoned counts handlers that had not returned a lease after Topic.Timeout: their
+	// attempt has failed, and they no longer count as running.
+	Abandoned uint64 `json:"abandoned"`
+
+	// Again counts the tasks that were leased since an earlier lease was outlived, and Lost
+	// the leases that were lost here: what may have been run twice is in one of them.
+	Again uint64 `json:"again"`
+	Lost  uint64 `json:"lost"`
+
+	// Early counts the tasks that were handled before they were due, by the engine's clock.
+	// It is 0, or there is a fault in the engine.
+	Early uint64 `json:"early"`
+
+	// Late is how long after the action time first attempts began.
+	Late wheel.Histogram `json:"-"`
+
+	// Took is how long handlers took.
+	Took wheel.Histogram `json:"-"`
+}
+
+// Stats returns what this node has done for each topic that it serves, by name.
+func (c *Center) Stats() []Stats {
+	c.mu.Lock()
+	workers := make([]*worker, 0, len(c.workers))
+	for _, w := range c.workers {
+		workers = append(workers, w)
+	}
+	c.mu.Unlock()
+	all := make([]Stats, 0, len(workers))
+	for _, w := range workers {
+		all = append(all, w.stats())
+	}
+	slices.SortFunc(all, func(a, b Stats) int { return cmp.Compare(a.Topic, b.Topic) })
+	return all
+}

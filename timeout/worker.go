@@ -1,0 +1,512 @@
+package timeout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/time/rate"
+)
+
+const (
+	// settleSize is how many outcomes are settled by one call at most, and queueMax how many
+	// tasks are leased ahead.
+	settleSize = 1024
+	queueMax   = 1024
+
+	// queueFor is for how long tasks should wait for a handler, leased: so long that a call
+	// of the engine is worth its while, and so short that a node does not hoard what others
+	// could do.
+	queueFor = 100 * time.Millisecond
+
+	// engineTimeout is how long a call of the engine may take.
+	engineTimeout = 15 * time.Second
+)
+
+// worker serves one topic on this node. One goroutine asks the engine for what is due and
+// settles what is done (serve), one extends leases (keep), and as many as there is work for
+// run handlers (work).
+type worker struct {
+	c      *Center
+	name   string
+	nudges chan struct{} // has one element where serve shall look at once
+	ended  chan struct{} // closed when serve and keep shall end
+	gone   sync.WaitGroup
+
+	// mu guards what follows. It is not held while the engine or a handler is called.
+	mu       sync.Mutex
+	topic    Topic
+	handler  Handler
+	slots    []int // that are asked for; nil means all
+	term     int64
+	limiter  *rate.Limiter // nil without Topic.Rate
+	queue    []*attempt    // leased and not begun, the next first
+	limit    int           // how long the queue may get
+	outcomes []Outcome     // to be settled
+	held     map[*attempt]struct{}
+	workers  int           // goroutines in work
+	quiet    chan struct{} // closed when workers is 0, where somebody waits for it
+	stopping bool
+	look     time.Time     // when serve looks at the latest
+	ahead    time.Duration // how far the engine's clock is ahead of this one's, at least
+	counts   Stats
+}
+
+// attempt is a lease that this node has.
+type attempt struct {
+	Leased
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	until  time.Time // when the lease ends, by this node's clock
+	due    time.Time // the action time, by this node's clock, where it is a first attempt
+	queued time.Time
+	begun  time.Time // zero while it is queued
+	over   bool      // is settled, lost or given up: what the handler returns is not looked at
+	left   bool      // was given up with a handler that hangs, and its goroutine counted out
+}
+
+func newWorker(c *Center, topic Topic, handler Handler) *worker {
+	w := &worker{
+		c:      c,
+		name:   topic.Name,
+		nudges: make(chan struct{}, 1),
+		ended:  make(chan struct{}),
+		held:   make(map[*attempt]struct{}),
+		slots:  []int{}, // none before there is a view
+	}
+	w.change(topic, handler)
+	w.gone.Go(w.serve)
+	w.gone.Go(w.keep)
+	return w
+}
+
+// change gives the worker what the topic and its handler are now.
+func (w *worker) change(topic Topic, handler Handler) {
+	topic = topic.WithDefaults()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if topic.Rate != w.topic.Rate {
+		w.limiter = nil
+		if topic.Rate > 0 {
+			w.limiter = rate.NewLimiter(rate.Limit(topic.Rate), max(1, int(topic.Rate/10)))
+		}
+	}
+	if w.limit < topic.Concurrency || w.topic.Concurrency != topic.Concurrency {
+		w.limit = topic.Concurrency
+	}
+	if w.topic.Paused != topic.Paused {
+		w.lookNow()
+	}
+	w.topic, w.handler = topic, handler
+}
+
+// assign gives the worker the slots that are its own.
+func (w *worker) assign(slots []int, term int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slots, w.term = slots, term
+	w.lookNow()
+}
+
+// lookNow has serve look at once. w.mu must be held.
+func (w *worker) lookNow() {
+	w.look = time.Time{}
+	w.nudge()
+}
+
+func (w *worker) nudge() {
+	select {
+	case w.nudges <- struct{}{}:
+	default:
+	}
+}
+
+// expect has serve look when a task is due that was set here, by the engine's clock.
+func (w *worker) expect(due time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at := due.Add(-w.ahead); at.Before(w.look) {
+		w.look = at
+		w.nudge()
+	}
+}
+
+// serve asks the engine for what is due, and settles what is done, until the worker ends.
+func (w *worker) serve() {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = 20*time.Millisecond, 5*time.Second
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	failing := false
+	for {
+		ask, wait := w.plan(time.Now())
+		if wait == 0 {
+			switch err := w.ask(ask); {
+			case err == nil:
+				if failing {
+					w.c.cfg.Logger.Info("timeout: the engine answers again", "topic", w.name)
+				}
+				failing = false
+				pause.Reset()
+				continue
+			case errors.Is(err, ErrFenced):
+				w.c.look() // for a newer view
+				wait = w.c.cfg.Poll
+			default:
+				if !failing {
+					w.c.cfg.Logger.Warn("timeout: the engine fails, and is asked again", "topic", w.name, "err", err)
+				}
+				failing = true
+				wait = pause.NextBackOff()
+			}
+			timer.Reset(wait)
+			select {
+			case <-timer.C:
+			case <-w.ended:
+				return
+			}
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-w.nudges:
+		case <-w.ended:
+			if ask, wait := w.plan(time.Now()); wait == 0 && len(ask.Settle) > 0 {
+				continue // a last time, and until it has gone or drain gives up
+			}
+			return
+		}
+	}
+}
+
+// plan returns what to ask the engine now, or how long there is nothing to ask.
+func (w *worker) plan(now time.Time) (Ask, time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ask := Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.slots, Term: w.term}
+	ask.Max = w.room(now)
+	n := min(len(w.outcomes), settleSize)
+	ask.Settle = w.outcomes[:n:n]
+	if n > 0 {
+		w.outcomes = append([]Outcome(nil), w.outcomes[n:]...)
+		return ask, 0
+	}
+	if ask.Max > 0 {
+		return ask, min(max(w.look.Sub(now), 0), w.c.cfg.Poll)
+	}
+	if w.limiter != nil { // until some of a burst can begin
+		missing := max(1, float64(w.limiter.Burst())/2) - w.limiter.TokensAt(now)
+		return ask, min(max(time.Duration(missing/w.topic.Rate*float64(time.Second)), time.Millisecond), w.c.cfg.Poll)
+	}
+	return ask, w.c.cfg.Poll
+}
+
+// room returns how many tasks there is room for now. w.mu must be held.
+func (w *worker) room(now time.Time) int {
+	if w.stopping || w.topic.Paused || w.slots != nil && len(w.slots) == 0 || len(w.queue) > w.limit/2 {
+		return 0
+	}
+	room := w.limit - len(w.queue)
+	if w.limiter != nil {
+		room = min(room, int(w.limiter.TokensAt(now)))
+	}
+	return room
+}
+
+// ask calls the engine, and takes what it answers.
+func (w *worker) ask(ask Ask) error {
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	asked := time.Now()
+	batch, err := w.c.engine.Expire(ctx, ask)
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !errors.Is(err, ErrFenced) { // then they are settled
+			w.outcomes = append(ask.Settle, w.outcomes...)
+		}
+		return err
+	}
+	w.take(ask, batch, asked, time.Now())
+	return nil
+}
+
+// take queues what was leased.
+func (w *worker) take(ask Ask, batch Batch, asked, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts.Dead += uint64(len(batch.Died))
+	for i, settled := range batch.Settled {
+		if !settled && ask.Settle[i].As != Pending {
+			w.counts.Lost++
+		}
+	}
+	w.ahead = batch.Now.Sub(now)
+	w.tune(now)
+	for i := range batch.Leased {
+		a := &attempt{Leased: batch.Leased[i], queued: now, until: asked.Add(ask.Lease)}
+		if a.Attempts == 1 {
+			a.due = a.Due.Add(-w.ahead)
+		}
+		if a.Again {
+			w.counts.Again++
+		}
+		w.held[a] = struct{}{}
+		w.queue = append(w.queue, a)
+	}
+	if w.limiter != nil {
+		w.limiter.ReserveN(now, len(batch.Leased))
+	}
+	w.look = now.Add(w.c.cfg.Poll)
+	switch {
+	case len(batch.Leased) > 0 && len(batch.Leased) == ask.Max:
+		w.look = now
+	case !batch.Next.IsZero():
+		w.look = minTime(w.look, now.Add(batch.Next.Sub(batch.Now)))
+	}
+	w.hire()
+}
+
+func minTime(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// tune has the queue be as long as handlers can take in about queueFor. w.mu must be held.
+func (w *worker) tune(now time.Time) {
+	switch {
+	case len(w.queue) == 0:
+		w.limit = min(2*w.limit, max(queueMax, w.topic.Concurrency))
+	case now.Sub(w.queue[0].queued) > queueFor:
+		w.limit = max(w.limit/2, w.topic.Concurrency)
+	}
+}
+
+// hire starts goroutines for what is queued. w.mu must be held.
+func (w *worker) hire() {
+	for n := min(len(w.queue), w.topic.Concurrency-w.workers); n > 0; n-- {
+		w.workers++
+		go w.work()
+	}
+}
+
+// work runs what is queued until nothing is.
+func (w *worker) work() {
+	for {
+		a, topic, handler := w.begin()
+		if a == nil {
+			return
+		}
+		w.attempt(a, topic, handler)
+		w.mu.Lock()
+		left := a.left
+		w.mu.Unlock()
+		if left {
+			return
+		}
+	}
+}
+
+// begin takes an attempt off the queue; without one, the goroutine is over.
+func (w *worker) begin() (*attempt, Topic, Handler) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.queue) > 0 && w.workers <= w.topic.Concurrency {
+		a := w.queue[0]
+		w.queue[0] = nil
+		w.queue = w.queue[1:]
+		if len(w.queue) == w.limit/2 {
+			w.nudge()
+		}
+		if a.over {
+			continue
+		}
+		if !now.Before(a.until) {
+			w.drop(a)
+			w.counts.Lost++
+			continue
+		}
+		a.begun = now
+		a.ctx, a.cancel = context.WithCancelCause(WithToken(context.Background(), a.Token))
+		if !a.due.IsZero() {
+			if late := now.Sub(a.due); late < 0 {
+				w.counts.Early++
+			} else {
+				w.counts.Late.Observe(late)
+			}
+		}
+		w.counts.Running++
+		return a, w.topic, w.handler
+	}
+	w.leave()
+	return nil, Topic{}, nil
+}
+
+// leave counts a goroutine out. w.mu must be held.
+func (w *worker) leave() {
+	w.workers--
+	if w.workers == 0 && w.quiet != nil {
+		close(w.quiet)
+		w.quiet = nil
+	}
+}
+
+// drop takes an attempt out of what is held. w.mu must be held.
+func (w *worker) drop(a *attempt) {
+	a.over = true
+	delete(w.held, a)
+	if !a.begun.IsZero() {
+		w.counts.Running--
+	}
+}
+
+// attempt runs a task, by the callback of its own, the handler, or the topic's callback.
+func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
+	defer a.cancel(nil)
+	ctx := a.ctx
+	if topic.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, topic.Timeout, ErrTimeout)
+		defer cancel()
+	}
+	call := a.Callback
+	if call == nil && handler == nil {
+		call = topic.Callback
+	}
+	if call == nil {
+		if handler == nil {
+			w.postpone(a, w.c.cfg.CircuitWait) // for a node with a handler
+			return
+		}
+		w.end(a, topic, protect(func() error { return handler(ctx, a.Task) }))
+		return
+	}
+	w.call(ctx, a, topic, *call)
+}
+
+// call makes a callback, where its target can be expected to answer.
+func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callback) {
+	caller := w.c.cfg.Callers[call.Kind]
+	if caller == nil {
+		w.postpone(a, w.c.cfg.CircuitWait) // for a node with that caller
+		return
+	}
+	if err := caller.Check(call); err != nil {
+		w.end(a, topic, Permanent(err))
+		return
+	}
+	limit := topic.Concurrency
+	circuit := w.c.circuits.of(call.Kind + " " + caller.Circuit(call))
+	if w.c.circuits.several() {
+		limit = max(1, limit/2)
+	}
+	leave, ok := circuit.enter(limit)
+	if !ok {
+		w.postpone(a, w.c.cfg.CircuitWait)
+		return
+	}
+	if call.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, call.Timeout, ErrTimeout)
+		defer cancel()
+	}
+	err := protect(func() error { return caller.Call(ctx, a.Task, call) })
+	if errors.Is(err, ErrAccepted) || IsPermanent(err) {
+		leave(nil) // it answers
+	} else {
+		leave(err)
+	}
+	w.end(a, topic, err)
+}
+
+// protect turns a panic into an error.
+func protect(f func() error) (err error) {
+	returned := false
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("timeout: handler panicked: %v\n%s", p, debug.Stack())
+		} else if !returned {
+			err = errors.New("timeout: handler called runtime.Goexit")
+		}
+	}()
+	err = f()
+	returned = true
+	return err
+}
+
+// postpone gives an attempt back, for about that long.
+func (w *worker) postpone(a *attempt, wait time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.finish(a) {
+		w.counts.Postponed++
+		w.settle(Outcome{Token: a.Token, As: Pending, After: wait/2 + jitter(wait), Refund: true})
+	}
+}
+
+// end settles an attempt with what its handler returned.
+func (w *worker) end(a *attempt, topic Topic, err error) {
+	took := time.Since(a.begun)
+	accepted := errors.Is(err, ErrAccepted)
+	if accepted {
+		err = w.prolong(a, max(topic.Lease, topic.Timeout))
+	}
+	outcome := conclude(topic, a.Token, a.Attempts, err)
+	outcome.Started, outcome.Took = a.begun, took
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.finish(a) {
+		return
+	}
+	w.counts.Took.Observe(took)
+	switch {
+	case err != nil && w.stopping && errors.Is(context.Cause(a.ctx), ErrStopping):
+		w.counts.Returned++
+		outcome.As, outcome.After, outcome.Refund = Pending, 0, true
+	case err != nil:
+		w.counts.Failed++
+	case accepted:
+		w.counts.Accepted++
+		return // its lease goes on without the handler
+	default:
+		w.counts.Done++
+	}
+	if outcome.As == Dead {
+		w.counts.Dead++
+	}
+	w.settle(outcome)
+}
+
+// prolong extends a lease for whoever will feed the outcome back.
+func (w *worker) prolong(a *attempt, lease time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	_, err := w.c.engine.Extend(ctx, []Token{a.Token}, lease)
+	return err
+}
+
+// finish takes an attempt out of what is held. It reports false where it was over already.
+// w.mu must be held.
+func (w *worker) finish(a *attempt) bool {
+	if a.over {
+		return false
+	}
+	w.drop(a)
+	return true
+}
+
+// settle has an outcome be told to the engine. w.mu must be held.
+func (w *worker) settle(outcome Outcome) {
+	w.outcomes = append(w.outcomes, outcome)
+	if len(w.outcomes) == 1 {
+		w.nudge()
+	}
+}
