@@ -1,0 +1,148 @@
+package timeout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// targets is a Caller whose targets do what their names say.
+type targets struct {
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func (*targets) Check(call timeout.Callback) error {
+	if call.Target == "bad" {
+		return fmt.Errorf("%w: target %q", timeout.ErrArgument, call.Target)
+	}
+	return nil
+}
+
+func (*targets) Circuit(call timeout.Callback) string { return call.Target }
+
+func (c *targets) Call(ctx context.Context, _ timeout.Task, call timeout.Callback) error {
+	c.mu.Lock()
+	c.calls[call.Target]++
+	c.mu.Unlock()
+	switch call.Target {
+	case "dead":
+		return errors.New("connection refused")
+	case "stuck":
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (c *targets) count(target string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[target]
+}
+
+func withTargets(t *testing.T, topic timeout.Topic) (*rig, *targets) {
+	caller := &targets{calls: map[string]int{}}
+	return newRig(t, timeout.Config{All: true, Topic: topic, Callers: map[string]timeout.Caller{"fake": caller}}), caller
+}
+
+func (r *rig) call(id, target string) {
+	r.t.Helper()
+	_, err := r.Set(r.t.Context(), timeout.Task{
+		Topic: "orders", ID: id, Callback: &timeout.Callback{Kind: "fake", Target: target},
+	})
+	require.NoError(r.t, err)
+}
+
+func TestADeadTargetGetsFewCallsAndHoldsUpNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, caller := withTargets(t, timeout.Topic{Backoff: time.Second, BackoffMax: time.Second})
+		for i := range 200 {
+			r.call(fmt.Sprint("dead-", i), "dead")
+		}
+		time.Sleep(time.Second)
+		for i := range 200 {
+			r.call(fmt.Sprint("good-", i), "good")
+		}
+		time.Sleep(time.Second)
+		require.Equal(t, 200, caller.count("good"))
+		time.Sleep(time.Minute)
+		require.Less(t, caller.count("dead"), 100, "200 tasks, each of which may be tried each second")
+		require.Equal(t, []string{"fake dead"}, r.OpenCircuits())
+		require.NotZero(t, r.stats().Postponed)
+		task := r.state("dead-7")
+		require.Equal(t, timeout.Pending, task.State)
+		require.LessOrEqual(t, task.Attempts, 10, "what is put off is no attempt")
+	})
+}
+
+func TestAStuckTargetLeavesRoomForOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, caller := withTargets(t, timeout.Topic{Concurrency: 4, Timeout: time.Hour})
+		r.call("first", "good")
+		time.Sleep(time.Second)
+		r.call("s0", "stuck")
+		r.call("s1", "stuck")
+		time.Sleep(2 * time.Second)
+		for i := range 50 {
+			r.call(fmt.Sprint("stuck-", i), "stuck")
+		}
+		time.Sleep(2 * time.Second)
+		for i := range 50 {
+			r.call(fmt.Sprint("good-", i), "good")
+		}
+		time.Sleep(30 * time.Second)
+		require.Equal(t, 51, caller.count("good"))
+		require.LessOrEqual(t, caller.count("stuck"), 2)
+	})
+}
+
+func TestATopicHasACallbackForTasksWithoutOne(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, caller := withTargets(t, timeout.Topic{})
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Callback: &timeout.Callback{Kind: "fake", Target: "topic"}})
+		require.NoError(t, err)
+		r.set("1", time.Second)
+		r.call("2", "own")
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 1, caller.count("topic"))
+		require.Equal(t, 1, caller.count("own"))
+	})
+}
+
+func TestATaskThatThisNodeCanNotRunIsLeftToOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, _ := withTargets(t, timeout.Topic{})
+		r.set("1", 0)
+		time.Sleep(time.Minute)
+		require.Equal(t, timeout.Pending, r.state("1").State)
+		require.LessOrEqual(t, r.state("1").Attempts, 1)
+		require.NotZero(t, r.stats().Postponed)
+	})
+}
+
+func TestCallbacksThatCanNeverBeMadeAreRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, _ := withTargets(t, timeout.Topic{})
+		for _, call := range []timeout.Callback{
+			{Kind: "fake", Target: "bad"},
+			{Kind: "pigeon", Target: "home"},
+			{Kind: "fake"},
+			{Kind: "fake", Target: strings.Repeat("x", 9000)},
+			{Kind: "fake", Target: "x", Timeout: -1},
+		} {
+			_, err := r.Set(t.Context(), timeout.Task{Topic: "orders", ID: "1", Callback: &call})
+			require.ErrorIs(t, err, timeout.ErrArgument)
+			_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Callback: &call})
+			require.ErrorIs(t, err, timeout.ErrArgument)
+		}
+	})
+}

@@ -1,0 +1,471 @@
+package timeout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+)
+
+// bench is a centre that runs on an engine in memory, in a bubble with a clock of its own.
+type rig struct {
+	*timeout.Center
+	t      *testing.T
+	engine timeout.Engine
+	ctx    context.Context
+	stop   func() error
+}
+
+func inBubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+func newRig(t *testing.T, cfg timeout.Config) *rig {
+	t.Helper()
+	engine, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, engine.Close()) })
+	return rigOn(t, engine, cfg)
+}
+
+func rigOn(t *testing.T, engine timeout.Engine, cfg timeout.Config) *rig {
+	t.Helper()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	centre, err := timeout.New(engine, cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- centre.Run(ctx) }()
+	stop := sync.OnceValue(func() error {
+		cancel()
+		err := <-ran
+		require.NoError(t, centre.Close())
+		return err
+	})
+	t.Cleanup(func() { _ = stop() })
+	return &rig{centre, t, engine, ctx, stop}
+}
+
+func (r *rig) set(id string, after time.Duration) timeout.Answer {
+	r.t.Helper()
+	answer, err := r.Set(r.t.Context(), timeout.Task{Topic: "orders", ID: id, After: after})
+	require.NoError(r.t, err)
+	return answer
+}
+
+func (r *rig) state(id string) timeout.Task {
+	r.t.Helper()
+	tasks, err := r.engine.Get(r.t.Context(), []timeout.Key{{Topic: "orders", ID: id}})
+	require.NoError(r.t, err)
+	return tasks[0]
+}
+
+func (r *rig) stats() timeout.Stats {
+	for _, s := range r.Stats() {
+		if s.Topic == "orders" {
+			return s
+		}
+	}
+	return timeout.Stats{}
+}
+
+func key(id string) timeout.Key { return timeout.Key{Topic: "orders", ID: id} }
+
+func TestATaskRunsOnceAndNotBeforeItsTime(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		var ran []time.Time
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			require.Equal(t, "1", task.ID)
+			require.Equal(t, 1, task.Attempts)
+			ran = append(ran, time.Now())
+			return nil
+		}))
+		start := time.Now()
+		r.set("1", 15*time.Minute)
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		require.Len(t, ran, 1)
+		late := ran[0].Sub(start) - 15*time.Minute
+		require.GreaterOrEqual(t, late, time.Duration(0))
+		require.Less(t, late, 300*time.Millisecond)
+		require.Equal(t, timeout.None, r.state("1").State)
+		s := r.stats()
+		require.EqualValues(t, 1, s.Done)
+		require.Zero(t, s.Early)
+		require.EqualValues(t, 1, s.Late.Count)
+	})
+}
+
+func TestWhatIsMovedRunsThenAndWhatIsRemovedNever(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		var ran []string
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			ran = append(ran, task.ID)
+			return nil
+		}))
+		r.set("moved", time.Minute)
+		r.set("removed", time.Minute)
+		answer, err := r.MoveAfter(t.Context(), key("moved"), time.Hour)
+		require.NoError(t, err)
+		require.Equal(t, timeout.Pending, answer.Was)
+		answer, err = r.Remove(t.Context(), key("removed"))
+		require.NoError(t, err)
+		require.Equal(t, timeout.Pending, answer.Was)
+		time.Sleep(59 * time.Minute)
+		require.Empty(t, ran)
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, []string{"moved"}, ran)
+		answer, err = r.Move(t.Context(), key("moved"), time.Now())
+		require.NoError(t, err)
+		require.Equal(t, timeout.None, answer.Was)
+	})
+}
+
+func TestWhatFailsIsTriedAgainWithLongerWaitsAndIsDeadThen(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Retries: 3, Backoff: time.Second, BackoffMax: 3 * time.Second}})
+		var ran []time.Time
+		failing := true
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			ran = append(ran, time.Now())
+			require.Contains(t, []int{1, 2, 3, 4}, task.Attempts)
+			if failing {
+				return fmt.Errorf("attempt %d", task.Attempts)
+			}
+			return nil
+		}))
+		r.set("1", 0)
+		time.Sleep(time.Minute)
+		require.Len(t, ran, 4)
+		for i, want := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
+			wait := ran[i+1].Sub(ran[i])
+			require.GreaterOrEqual(t, wait, want/2)
+			require.Less(t, wait, want+300*time.Millisecond)
+		}
+		dead := r.state("1")
+		require.Equal(t, timeout.Dead, dead.State)
+		require.Equal(t, "attempt 4", dead.Error)
+		require.EqualValues(t, 4, r.stats().Failed)
+		require.EqualValues(t, 1, r.stats().Dead)
+
+		failing = false
+		answers, err := r.Replay(t.Context(), []timeout.Key{key("1")})
+		require.NoError(t, err)
+		require.Equal(t, timeout.Dead, answers[0].Was)
+		time.Sleep(time.Second)
+		require.Len(t, ran, 5)
+		require.Equal(t, timeout.None, r.state("1").State)
+	})
+}
+
+func TestAnErrorSaysWhatIsNext(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		attempts := map[string][]time.Time{}
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			attempts[task.ID] = append(attempts[task.ID], time.Now())
+			if task.Attempts > 1 {
+				return nil
+			}
+			switch task.ID {
+			case "permanent":
+				return timeout.Permanent(errors.New("gone"))
+			case "later":
+				return timeout.RetryAfter(errors.New("busy"), time.Hour)
+			case "panics":
+				panic("oh")
+			case "exits":
+				runtime.Goexit()
+			}
+			return nil
+		}, ))
+		for _, id := range []string{"permanent", "later", "panics"} {
+			r.set(id, 0)
+		}
+		time.Sleep(2 * time.Hour)
+		require.Len(t, attempts["permanent"], 1)
+		require.Equal(t, timeout.Dead, r.state("permanent").State)
+		require.Len(t, attempts["later"], 2)
+		require.GreaterOrEqual(t, attempts["later"][1].Sub(attempts["later"][0]), time.Hour)
+		require.Len(t, attempts["panics"], 2)
+	})
+}
+
+func TestSettingATaskThatRunsEndsItsContextAndRunsTheNewOne(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Lease: 3 * time.Second}})
+		var causes []error
+		var versions []int64
+		require.NoError(t, r.Handle("orders", func(ctx context.Context, task timeout.Task) error {
+			versions = append(versions, task.Version)
+			if len(versions) == 1 {
+				<-ctx.Done()
+				causes = append(causes, context.Cause(ctx))
+			}
+			return nil
+		}))
+		first := r.set("1", 0)
+		time.Sleep(time.Second)
+		second := r.set("1", 10*time.Second)
+		require.Equal(t, timeout.Running, second.Was)
+		require.Greater(t, second.Version, first.Version)
+		time.Sleep(4 * time.Second)
+		require.Equal(t, []error{timeout.ErrLeaseLost}, causes)
+		require.Equal(t, timeout.Pending, r.state("1").State, "what the first one returned is not looked at")
+		time.Sleep(10 * time.Second)
+		require.Equal(t, []int64{first.Version, second.Version}, versions)
+	})
+}
+
+func TestALongHandlerKeepsItsLease(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Lease: 3 * time.Second}})
+		runs := 0
+		require.NoError(t, r.Handle("orders", func(ctx context.Context, _ timeout.Task) error {
+			runs++
+			select {
+			case <-time.After(time.Minute):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}))
+		r.set("1", 0)
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, 1, runs)
+		require.EqualValues(t, 1, r.stats().Done)
+	})
+}
+
+func TestHandlersThatHangHoldUpNobodyForEver(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Concurrency: 2, Lease: time.Second, Timeout: 5 * time.Second, Retries: -1}})
+		release := make(chan struct{})
+		defer close(release)
+		var ran atomic.Int64
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			if task.ID < "c" {
+				<-release // whatever the context says
+			}
+			ran.Add(1)
+			return nil
+		}))
+		for _, id := range []string{"a", "b"} {
+			r.set(id, 0)
+		}
+		time.Sleep(100 * time.Millisecond)
+		for _, id := range []string{"c", "d", "e"} {
+			r.set(id, 0)
+		}
+		time.Sleep(time.Second)
+		require.Zero(t, ran.Load())
+		time.Sleep(10 * time.Second)
+		require.EqualValues(t, 3, ran.Load())
+		require.EqualValues(t, 2, r.stats().Abandoned)
+		require.Equal(t, timeout.Dead, r.state("a").State)
+		require.Contains(t, r.state("a").Error, "too long")
+	})
+}
+
+func TestStoppingHandsBackWhatWasNotBegun(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Concurrency: 1, Slots: 1}, Grace: 5 * time.Second})
+		var ran []string
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			ran = append(ran, task.ID)
+			time.Sleep(3 * time.Second)
+			return nil
+		}))
+		time.Sleep(time.Second)
+		var tasks []timeout.Task
+		for i := range 10 {
+			tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Duration(i) * time.Millisecond})
+		}
+		_, err := r.SetAll(t.Context(), tasks)
+		require.NoError(t, err)
+		time.Sleep(7 * time.Second) // the third runs
+		require.NoError(t, r.stop())
+		require.Len(t, ran, 3)
+		counts, err := r.engine.Count(t.Context(), "orders")
+		require.NoError(t, err)
+		require.EqualValues(t, 7, counts.Pending)
+		require.Zero(t, counts.Running)
+		for _, id := range []string{"3", "9"} {
+			require.Zero(t, r.state(id).Attempts, id)
+		}
+	})
+}
+
+func TestStoppingCancelsHandlersAfterItsGrace(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Grace: 2 * time.Second})
+		var cause error
+		require.NoError(t, r.Handle("orders", func(ctx context.Context, _ timeout.Task) error {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return cause
+		}))
+		r.set("1", 0)
+		time.Sleep(time.Second)
+		require.NoError(t, r.stop())
+		require.ErrorIs(t, cause, timeout.ErrStopping)
+		require.Equal(t, timeout.Pending, r.state("1").State)
+		require.Zero(t, r.state("1").Attempts, "it is nobody's fault")
+	})
+}
+
+func TestRunSaysHowManyHandlersOutliveIt(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Grace: -1})
+		release := make(chan struct{})
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			<-release
+			return nil
+		}))
+		r.set("1", 0)
+		time.Sleep(time.Second)
+		require.ErrorContains(t, r.stop(), "1 handlers still run")
+		close(release)
+	})
+}
+
+func TestAPausedTopicTakesTasksAndRunsNone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		runs := 0
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { runs++; return nil }))
+		time.Sleep(time.Second)
+		require.NoError(t, r.Pause(t.Context(), "orders"))
+		r.set("1", 0)
+		time.Sleep(time.Minute)
+		require.Zero(t, runs)
+		require.NoError(t, r.Resume(t.Context(), "orders"))
+		time.Sleep(time.Second)
+		require.Equal(t, 1, runs)
+		require.ErrorIs(t, r.Pause(t.Context(), "nothing"), timeout.ErrNotFound)
+	})
+}
+
+func TestNoMoreThanConcurrencyRunAndNoMoreThanRateBegin(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Concurrency: 3, Rate: 50}})
+		var running, most, runs int
+		var mu sync.Mutex
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			mu.Lock()
+			running++
+			runs++
+			most = max(most, running)
+			mu.Unlock()
+			time.Sleep(10 * time.Millisecond)
+			mu.Lock()
+			running--
+			mu.Unlock()
+			return nil
+		}))
+		var tasks []timeout.Task
+		for i := range 1000 {
+			tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
+		}
+		_, err := r.SetAll(t.Context(), tasks)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		require.LessOrEqual(t, most, 3)
+		require.InDelta(t, 500, runs, 25)
+	})
+}
+
+func TestSeveralNodesShareTheWorkAndTakeOverFromOneThatIsGone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		engine, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = engine.Close() })
+		var mu sync.Mutex
+		ran := map[string][]string{}
+		node := func(name string) *rig {
+			r := rigOn(t, engine, timeout.Config{Node: name})
+			require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+				mu.Lock()
+				defer mu.Unlock()
+				ran[name] = append(ran[name], task.ID)
+				return nil
+			}))
+			return r
+		}
+		a, b := node("a"), node("b")
+		time.Sleep(10 * time.Second)
+		require.Len(t, a.View().Nodes, 2)
+		require.Len(t, a.stats().Slots, 4)
+		require.Len(t, b.stats().Slots, 4)
+		for i := range 100 {
+			a.set(fmt.Sprint(i), time.Second)
+		}
+		time.Sleep(5 * time.Second)
+		require.Len(t, slices.Concat(ran["a"], ran["b"]), 100)
+		require.NotEmpty(t, ran["a"])
+		require.NotEmpty(t, ran["b"])
+
+		require.NoError(t, a.stop())
+		time.Sleep(10 * time.Second)
+		require.Len(t, b.stats().Slots, 8)
+		before := len(ran["b"])
+		for i := range 100 {
+			b.set(fmt.Sprint(i), time.Second)
+		}
+		time.Sleep(5 * time.Second)
+		require.Len(t, ran["b"], before+100)
+	})
+}
+
+func TestFeedbackSettlesWhatWasAccepted(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Lease: 2 * time.Second, Timeout: time.Minute, Backoff: time.Second}})
+		var tokens []timeout.Token
+		require.NoError(t, r.Handle("orders", func(ctx context.Context, _ timeout.Task) error {
+			token, ok := timeout.TokenOf(ctx)
+			require.True(t, ok)
+			tokens = append(tokens, token)
+			return timeout.ErrAccepted
+		}))
+		r.set("1", 0)
+		time.Sleep(30 * time.Second)
+		require.Len(t, tokens, 1, "the lease is as long as the timeout")
+		require.Equal(t, timeout.Running, r.state("1").State)
+
+		settled, err := r.Feedback(t.Context(), tokens[0], errors.New("not yet"))
+		require.NoError(t, err)
+		require.True(t, settled)
+		time.Sleep(5 * time.Second)
+		require.Len(t, tokens, 2)
+		settled, err = r.Feedback(t.Context(), tokens[0], nil)
+		require.NoError(t, err)
+		require.False(t, settled, "that was another lease")
+		settled, err = r.Feedback(t.Context(), tokens[1], nil)
+		require.NoError(t, err)
+		require.True(t, settled)
+		require.Equal(t, timeout.None, r.state("1").State)
+
+		r.set("2", 0)
+		time.Sleep(3 * time.Minute)
+		require.Greater(t, len(tokens), 3, "without feedback it runs again")
+	})
+}

@@ -1,0 +1,263 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Config is what New can be told. The zero value is useful.
+type Config struct {
+	// Window is how far ahead tasks are put into the index. Zero means 5s; less than Scan is
+	// an error.
+	Window time.Duration
+
+	// Scan is how often the truth is read for tasks that are due within Window and not in
+	// the index. It is how late a task can be that another node sets on short notice, where
+	// the index is one in memory. Zero means 1s; less than 10ms is an error.
+	Scan time.Duration
+
+	// Limit is how many tasks of a topic a scan reads at most: where there are more, the next
+	// scan comes when the first half of them is due. Zero means 100,000.
+	Limit int
+
+	// Logger gets a line where the index fails. Nil means slog's default.
+	Logger *slog.Logger
+}
+
+const minScan = 10 * time.Millisecond
+
+// Engine is a timeout.Engine made of two. It embeds the truth, which does what has nothing
+// to do with time.
+type Engine struct {
+	timeout.Truth
+	index timeout.Engine
+	cfg   Config
+
+	mu     sync.Mutex                      // guards what follows
+	leases map[timeout.Token]timeout.Token // of the truth's leases, those of the index
+	loads  map[string]*load                // by topic
+}
+
+// New returns an engine that keeps tasks in truth and finds them by index. Both are closed
+// with it. An index in memory belongs to this process alone; one in Redis can be shared by
+// all that have the same truth, and must have nothing else in it. The error wraps
+// timeout.ErrArgument.
+func New(truth timeout.Truth, index timeout.Engine, cfg Config) (*Engine, error) {
+	if cfg.Window == 0 {
+		cfg.Window = 5 * time.Second
+	}
+	if cfg.Scan == 0 {
+		cfg.Scan = time.Second
+	}
+	if cfg.Limit == 0 {
+		cfg.Limit = 100_000
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	switch {
+	case cfg.Scan < minScan:
+		return nil, fmt.Errorf("%w: Scan %v, must be at least %v", timeout.ErrArgument, cfg.Scan, minScan)
+	case cfg.Window < cfg.Scan:
+		return nil, fmt.Errorf("%w: Window %v, must be at least Scan %v", timeout.ErrArgument, cfg.Window, cfg.Scan)
+	case cfg.Limit < 1:
+		return nil, fmt.Errorf("%w: Limit %d, must be positive", timeout.ErrArgument, cfg.Limit)
+	}
+	return &Engine{
+		Truth:  truth,
+		index:  index,
+		cfg:    cfg,
+		leases: make(map[timeout.Token]timeout.Token),
+		loads:  make(map[string]*load),
+	}, nil
+}
+
+// Set is timeout.Engine's: what is due soon is in the index when it returns.
+func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+	answers, err := e.Truth.Set(ctx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	return answers, e.follow(ctx, answers, func(i int) (timeout.Key, bool) {
+		return tasks[i].Key(), answers[i].Err == nil && !(tasks[i].IfAbsent && lives(answers[i].Was))
+	})
+}
+
+func lives(was timeout.State) bool {
+	return was == timeout.Pending || was == timeout.Running || was == timeout.Dead
+}
+
+// Move is timeout.Engine's.
+func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
+	answers, err := e.Truth.Move(ctx, moves)
+	if err != nil {
+		return nil, err
+	}
+	return answers, e.follow(ctx, answers, func(i int) (timeout.Key, bool) {
+		return moves[i].Key, answers[i].Was == timeout.Pending
+	})
+}
+
+// Replay is timeout.Engine's.
+func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+	answers, err := e.Truth.Replay(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	return answers, e.follow(ctx, answers, func(i int) (timeout.Key, bool) {
+		return keys[i], answers[i].Was == timeout.Dead
+	})
+}
+
+// Remove is timeout.Engine's.
+func (e *Engine) Remove(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+	answers, err := e.Truth.Remove(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	e.drop(ctx, keys)
+	return answers, nil
+}
+
+// follow has the index know what the truth has answered: the times of what is due soon, and
+// nothing of what is due later. Where the index fails, a scan does it.
+func (e *Engine) follow(ctx context.Context, answers []timeout.Answer, changed func(int) (timeout.Key, bool)) error {
+	now, err := e.Now(ctx)
+	if err != nil {
+		return err
+	}
+	horizon := now.Add(e.cfg.Window)
+	var soon []timeout.Task
+	var later []timeout.Key
+	for i, answer := range answers {
+		key, ok := changed(i)
+		switch {
+		case !ok:
+		case answer.Due.After(horizon):
+			later = append(later, key)
+		default:
+			soon = append(soon, entry(key, answer.Version, answer.Due))
+		}
+	}
+	e.drop(ctx, later)
+	if _, err := e.put(ctx, soon); err != nil {
+		e.cfg.Logger.Warn("timeout/index: tasks are not in the index, and found by a scan", "tasks", len(soon), "err", err)
+	}
+	return nil
+}
+
+// entry is what the index has of a task: its version is the payload.
+func entry(key timeout.Key, version int64, due time.Time) timeout.Task {
+	return timeout.Task{
+		Topic:   key.Topic,
+		ID:      key.ID,
+		Payload: binary.BigEndian.AppendUint64(nil, uint64(version)),
+		Due:     due,
+	}
+}
+
+func versionOf(entry timeout.Task) int64 {
+	if len(entry.Payload) != 8 {
+		return 0 // is no version of anything
+	}
+	return int64(binary.BigEndian.Uint64(entry.Payload))
+}
+
+// put sets entries in the index, whose topics are made where they are not there.
+func (e *Engine) put(ctx context.Context, entries []timeout.Task) ([]timeout.Answer, error) {
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	answers, err := e.index.Set(ctx, entries)
+	if err == nil && slices.ContainsFunc(answers, func(a timeout.Answer) bool { return errors.Is(a.Err, timeout.ErrNotFound) }) {
+		if err := e.makeTopics(ctx); err != nil {
+			return nil, err
+		}
+		answers, err = e.index.Set(ctx, entries)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, answer := range answers {
+		if answer.Err != nil {
+			return nil, answer.Err
+		}
+	}
+	return answers, nil
+}
+
+// attempts is how many times an entry may be leased: the truth counts those that matter.
+const attempts = 1 << 30
+
+// makeTopics has the index have the truth's topics.
+func (e *Engine) makeTopics(ctx context.Context) error {
+	topics, err := e.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	for _, topic := range topics {
+		if _, err := e.index.SetTopic(ctx, shadow(topic), false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shadow is a topic as the index has it.
+func shadow(topic timeout.Topic) timeout.Topic {
+	return timeout.Topic{Name: topic.Name, Slots: topic.Slots, Retries: attempts, Paused: topic.Paused}
+}
+
+// drop removes entries from the index. Where that fails, the truth refuses them.
+func (e *Engine) drop(ctx context.Context, keys []timeout.Key) {
+	if len(keys) == 0 {
+		return
+	}
+	if _, err := e.index.Remove(ctx, keys); err != nil {
+		e.cfg.Logger.Warn("timeout/index: tasks stay in the index, and are refused when due", "tasks", len(keys), "err", err)
+	}
+}
+
+// SetTopic is timeout.Engine's.
+func (e *Engine) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+	kept, err := e.Truth.SetTopic(ctx, topic, onlyNew)
+	if err != nil {
+		return kept, err
+	}
+	if _, err := e.index.SetTopic(ctx, shadow(kept), false); err != nil {
+		return kept, fmt.Errorf("set topic in the index: %w", err)
+	}
+	return kept, nil
+}
+
+// DropTopic is timeout.Engine's.
+func (e *Engine) DropTopic(ctx context.Context, name string) error {
+	err := e.Truth.DropTopic(ctx, name)
+	if dropped := e.index.DropTopic(ctx, name); err == nil && !errors.Is(dropped, timeout.ErrNotFound) {
+		err = dropped
+	}
+	return err
+}
+
+// Upkeep is timeout.Engine's, of both.
+func (e *Engine) Upkeep(ctx context.Context, term int64) (bool, error) {
+	more, err := e.Truth.Upkeep(ctx, term)
+	if err != nil {
+		return more, err
+	}
+	also, err := e.index.Upkeep(ctx, term)
+	return more || also, err
+}
+
+// Close closes both. It is idempotent.
+func (e *Engine) Close() error {
+	return errors.Join(e.index.Close(), e.Truth.Close())
+}

@@ -1,0 +1,194 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// recheck is how soon an entry is looked at again whose task was not due by the truth's
+// clock, though it was by that of the index.
+const recheck = 20 * time.Millisecond
+
+// Expire is timeout.Engine's: the index says what could be due, and the truth decides.
+func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+	batch, err := e.Truth.Expire(ctx, timeout.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle})
+	if err != nil {
+		return batch, err
+	}
+	done := e.settled(ask.Settle)
+	if ask.Max <= 0 {
+		e.settle(ctx, ask, done)
+		return batch, nil
+	}
+	scan, err := e.load(ctx, ask.Topic, ask.Slots, batch.Now)
+	if err != nil {
+		return batch, err
+	}
+	found, err := e.index.Expire(ctx, timeout.Ask{
+		Topic: ask.Topic, Node: ask.Node, Settle: done, Max: ask.Max, Lease: ask.Lease, Slots: ask.Slots, Term: ask.Term,
+	})
+	if errors.Is(err, timeout.ErrNotFound) {
+		err = e.makeTopics(ctx)
+	}
+	if err != nil {
+		return batch, err
+	}
+	batch.Next = earlier(scan, shift(found.Next, batch.Now.Sub(found.Now)))
+	if len(found.Leased) == ask.Max {
+		batch.Next = batch.Now
+	}
+	batch.Leased, err = e.claim(ctx, ask, found)
+	return batch, err
+}
+
+// settled returns the outcomes of the index's leases that belong to those of the truth.
+func (e *Engine) settled(outcomes []timeout.Outcome) []timeout.Outcome {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var done []timeout.Outcome
+	for _, outcome := range outcomes {
+		token, ok := e.leases[outcome.Token]
+		if !ok {
+			continue
+		}
+		delete(e.leases, outcome.Token)
+		as := outcome.As
+		if as == timeout.Dead {
+			as = timeout.Done // the index has no use for it
+		}
+		done = append(done, timeout.Outcome{Token: token, As: as, After: outcome.After})
+	}
+	return done
+}
+
+// settle tells the index alone. What it does not hear is due again, and refused.
+func (e *Engine) settle(ctx context.Context, ask timeout.Ask, done []timeout.Outcome) {
+	if len(done) == 0 {
+		return
+	}
+	if _, err := e.index.Expire(ctx, timeout.Ask{Topic: ask.Topic, Node: ask.Node, Settle: done}); err != nil {
+		e.cfg.Logger.Warn("timeout/index: entries stay in the index, and are refused when due", "entries", len(done), "err", err)
+	}
+}
+
+// claim leases in the truth what the index has found, and settles at once what is not to be
+// had.
+func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch) ([]timeout.Leased, error) {
+	if len(found.Leased) == 0 {
+		return nil, nil
+	}
+	wanted := make([]timeout.Wanted, len(found.Leased))
+	for i, entry := range found.Leased {
+		wanted[i] = timeout.Wanted{ID: entry.ID, Version: versionOf(entry.Task), At: entry.Due}
+	}
+	claimed, err := e.Claim(ctx, ask.Topic, ask.Node, wanted, ask.Lease)
+	if err != nil {
+		e.settle(context.WithoutCancel(ctx), ask, refused(found.Leased, func(int) (time.Duration, bool) { return e.cfg.Scan, true }))
+		return nil, err
+	}
+	var leased []timeout.Leased
+	var gone []timeout.Key
+	e.mu.Lock()
+	for i, c := range claimed {
+		switch {
+		case c.OK:
+			e.leases[c.Leased.Token] = found.Leased[i].Token
+			leased = append(leased, c.Leased)
+		case c.At.IsZero():
+			gone = append(gone, found.Leased[i].Key())
+		}
+	}
+	e.mu.Unlock()
+	e.settle(ctx, ask, refused(found.Leased, func(i int) (time.Duration, bool) {
+		return max(claimed[i].At.Sub(found.Now), recheck), !claimed[i].OK && !claimed[i].At.IsZero()
+	}))
+	e.settle(ctx, ask, ended(found.Leased, claimed))
+	return leased, e.renew(ctx, gone)
+}
+
+// refused are the outcomes of entries that are to be looked at again.
+func refused(entries []timeout.Leased, when func(int) (time.Duration, bool)) []timeout.Outcome {
+	var outcomes []timeout.Outcome
+	for i, entry := range entries {
+		if after, ok := when(i); ok {
+			outcomes = append(outcomes, timeout.Outcome{Token: entry.Token, As: timeout.Pending, After: after, Refund: true})
+		}
+	}
+	return outcomes
+}
+
+// ended are the outcomes of entries whose version is not there any more.
+func ended(entries []timeout.Leased, claimed []timeout.Claimed) []timeout.Outcome {
+	var outcomes []timeout.Outcome
+	for i, c := range claimed {
+		if !c.OK && c.At.IsZero() {
+			outcomes = append(outcomes, timeout.Outcome{Token: entries[i].Token, As: timeout.Done})
+		}
+	}
+	return outcomes
+}
+
+// renew has the index know what has become of tasks that it knew an old version of: two that
+// set the same task at the same time can tell the index in the wrong order.
+func (e *Engine) renew(ctx context.Context, keys []timeout.Key) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	tasks, err := e.Get(ctx, keys)
+	if err != nil {
+		return err
+	}
+	var entries []timeout.Task
+	for _, task := range tasks {
+		if task.State == timeout.Pending || task.State == timeout.Running {
+			again := entry(task.Key(), task.Version, task.Until)
+			again.IfAbsent = true
+			entries = append(entries, again)
+		}
+	}
+	_, err = e.put(ctx, entries)
+	return err
+}
+
+// Extend is timeout.Engine's.
+func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+	held, err := e.Truth.Extend(ctx, tokens, lease)
+	if err != nil {
+		return nil, err
+	}
+	var own []timeout.Token
+	e.mu.Lock()
+	for i, token := range tokens {
+		if of, ok := e.leases[token]; ok && held[i] {
+			own = append(own, of)
+		} else if ok {
+			delete(e.leases, token)
+		}
+	}
+	e.mu.Unlock()
+	if len(own) > 0 {
+		if _, err := e.index.Extend(ctx, own, lease); err != nil {
+			e.cfg.Logger.Warn("timeout/index: leases are not extended in the index", "leases", len(own), "err", err)
+		}
+	}
+	return held, nil
+}
+
+// shift moves a time, other than the zero time.
+func shift(t time.Time, d time.Duration) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(d)
+}
+
+// earlier returns the earlier of two times, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,146 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// loadPage is how many keys are read at a time.
+const loadPage = 1000
+
+// load is how far a topic has been read.
+type load struct {
+	slots []int
+	next  time.Time // when it is read again
+}
+
+// load reads what is due soon where that is to be done again, and returns when it is next.
+func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.Time) (time.Time, error) {
+	e.mu.Lock()
+	l := e.loads[topic]
+	if l == nil {
+		l = new(load)
+		e.loads[topic] = l
+	}
+	if now.Before(l.next) && l.next.Sub(now) <= e.cfg.Scan && slices.Equal(l.slots, slots) && (l.slots == nil) == (slots == nil) {
+		next := l.next
+		e.mu.Unlock()
+		return next, nil
+	}
+	l.slots, l.next = slices.Clone(slots), now.Add(e.cfg.Scan)
+	e.mu.Unlock()
+
+	next, err := e.scan(ctx, topic, slots, now)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil {
+		l.next = time.Time{}
+		return time.Time{}, err
+	}
+	l.next = next
+	return next, nil
+}
+
+// scan adds what is due within the window and not in the index.
+func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.Time) (time.Time, error) {
+	next := now.Add(e.cfg.Scan)
+	cursor := ""
+	for read := 0; ; {
+		limit := min(loadPage, e.cfg.Limit-read)
+		page, err := e.Upcoming(ctx, topic, slots, now.Add(e.cfg.Window), cursor, limit)
+		if err != nil {
+			return next, err
+		}
+		entries := make([]timeout.Task, len(page.Wanted))
+		for i, wanted := range page.Wanted {
+			entries[i] = entry(timeout.Key{Topic: topic, ID: wanted.ID}, wanted.Version, wanted.At)
+			entries[i].IfAbsent = true
+		}
+		if err := e.add(ctx, entries); err != nil {
+			return next, err
+		}
+		read += len(entries)
+		if page.Next == "" {
+			return next, nil
+		}
+		if read >= e.cfg.Limit {
+			// There is more: read again when half of it is due, but not all the time.
+			half := page.Wanted[len(page.Wanted)-1].At.Sub(now) / 2
+			return now.Add(min(max(half, minScan), e.cfg.Scan)), nil
+		}
+		cursor = page.Next
+	}
+}
+
+// add puts entries into the index that are not there, or wait there for another time: that of
+// an older version, whose successor the index was not told of.
+func (e *Engine) add(ctx context.Context, entries []timeout.Task) error {
+	answers, err := e.put(ctx, entries)
+	if err != nil {
+		return err
+	}
+	var wrong []timeout.Task
+	for i, answer := range answers {
+		if answer.Was == timeout.Pending && answer.Due.UnixMilli() != entries[i].Due.UnixMilli() {
+			entries[i].IfAbsent = false
+			wrong = append(wrong, entries[i])
+		}
+	}
+	_, err = e.put(ctx, wrong)
+	return err
+}
+
+// reload has a topic be read at the next call.
+func (e *Engine) reload(topic string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l := e.loads[topic]; l != nil {
+		l.next = time.Time{}
+	}
+}
+
+// Wake is timeout.Waker's, where the index or the truth is one.
+func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
+	indexed, one := e.index.(timeout.Waker)
+	truth, other := e.Truth.(timeout.Waker)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 2)
+	running := 0
+	if one {
+		running++
+		go func() { ended <- indexed.Wake(ctx, wake) }()
+	}
+	if other {
+		running++
+		go func() {
+			ended <- truth.Wake(ctx, func(topic string) {
+				e.reload(topic)
+				wake(topic)
+			})
+		}()
+	}
+	if running == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	var failure error
+	for range running {
+		failure = errors.Join(failure, <-ended)
+		cancel()
+	}
+	return failure
+}
+
+// Executions is timeout.Log's, where the truth has one.
+func (e *Engine) Executions(ctx context.Context, key timeout.Key, limit int) ([]timeout.Execution, error) {
+	log, ok := e.Truth.(timeout.Log)
+	if !ok {
+		return nil, timeout.ErrUnsupported
+	}
+	return log.Executions(ctx, key, limit)
+}

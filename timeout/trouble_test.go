@@ -1,0 +1,216 @@
+package timeout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+)
+
+// shaky is an engine that can be out of reach, and counts its calls.
+type shaky struct {
+	timeout.Engine
+	down    atomic.Bool
+	deaf    atomic.Bool // does what it is asked, and the answer is lost
+	sets    atomic.Int64
+	largest atomic.Int64
+	slow    time.Duration
+}
+
+var errDown = errors.New("connection refused")
+
+func newShaky(t *testing.T) *shaky {
+	engine, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = engine.Close() })
+	return &shaky{Engine: engine}
+}
+
+func (s *shaky) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+	s.sets.Add(1)
+	s.largest.Store(max(s.largest.Load(), int64(len(tasks))))
+	time.Sleep(s.slow)
+	if s.down.Load() {
+		return nil, errDown
+	}
+	return s.Engine.Set(ctx, tasks)
+}
+
+func (s *shaky) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+	if s.down.Load() {
+		return timeout.Batch{}, errDown
+	}
+	batch, err := s.Engine.Expire(ctx, ask)
+	if s.deaf.Load() {
+		return timeout.Batch{}, errDown
+	}
+	return batch, err
+}
+
+func (s *shaky) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+	if s.down.Load() {
+		return nil, errDown
+	}
+	return s.Engine.Extend(ctx, tokens, lease)
+}
+
+func (s *shaky) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) (timeout.View, error) {
+	if s.down.Load() {
+		return timeout.View{}, errDown
+	}
+	return s.Engine.Beat(ctx, node, ttl)
+}
+
+func TestSingleCallsThatComeTogetherGoTogether(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		engine := newShaky(t)
+		engine.slow = 10 * time.Millisecond
+		r := rigOn(t, engine, timeout.Config{})
+		r.set("first", time.Hour)
+		engine.sets.Store(0)
+		var all sync.WaitGroup
+		for i := range 1000 {
+			all.Go(func() {
+				answer, err := r.Set(t.Context(), timeout.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Hour})
+				if err != nil || answer.Was != timeout.None || answer.Version == 0 {
+					panic(fmt.Sprint(answer, err))
+				}
+			})
+		}
+		all.Wait()
+		require.LessOrEqual(t, engine.sets.Load(), int64(5))
+		require.LessOrEqual(t, engine.largest.Load(), int64(512))
+
+		engine.down.Store(true)
+		_, err := r.Set(t.Context(), timeout.Task{Topic: "orders", ID: "1"})
+		require.ErrorIs(t, err, errDown)
+
+		engine.slow = time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = r.Set(ctx, timeout.Task{Topic: "orders", ID: "1"})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		engine.slow = 0
+	})
+}
+
+func TestNothingIsLostWhereTheEngineIsAwayAndNothingRunsTwiceWithoutACause(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		engine := newShaky(t)
+		r := rigOn(t, engine, timeout.Config{Topic: timeout.Topic{Lease: 3 * time.Second}})
+		var mu sync.Mutex
+		ran := map[string]int{}
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			mu.Lock()
+			defer mu.Unlock()
+			ran[task.ID]++
+			return nil
+		}))
+		time.Sleep(time.Second)
+		for i := range 100 {
+			r.set(fmt.Sprint(i), time.Duration(i)*100*time.Millisecond)
+		}
+		time.Sleep(3050 * time.Millisecond)
+		engine.down.Store(true)
+		time.Sleep(4 * time.Second)
+		engine.down.Store(false)
+		time.Sleep(10 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Len(t, ran, 100)
+		for id, n := range ran {
+			require.Equal(t, 1, n, id)
+		}
+	})
+}
+
+func TestAnAnswerThatIsLostCostsALeaseAndNoTask(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		engine := newShaky(t)
+		r := rigOn(t, engine, timeout.Config{Topic: timeout.Topic{Lease: 3 * time.Second}})
+		ran := 0
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { ran++; return nil }))
+		time.Sleep(time.Second)
+		engine.deaf.Store(true)
+		r.set("1", 0)
+		time.Sleep(time.Second)
+		engine.deaf.Store(false)
+		require.Equal(t, timeout.Running, r.state("1").State)
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 1, ran)
+		require.EqualValues(t, 1, r.stats().Again)
+	})
+}
+
+func TestTheContextEndsWithTheLeaseWhereTheEngineIsAway(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		engine := newShaky(t)
+		r := rigOn(t, engine, timeout.Config{Topic: timeout.Topic{Lease: 3 * time.Second}})
+		start, lost := time.Now(), make(chan time.Duration, 10)
+		require.NoError(t, r.Handle("orders", func(ctx context.Context, _ timeout.Task) error {
+			<-ctx.Done()
+			lost <- time.Since(start)
+			return context.Cause(ctx)
+		}))
+		r.set("1", 0)
+		time.Sleep(500 * time.Millisecond)
+		engine.down.Store(true)
+		time.Sleep(10 * time.Second)
+		require.Len(t, lost, 1)
+		require.InDelta(t, 3, (<-lost).Seconds(), 1)
+		require.EqualValues(t, 1, r.stats().Lost)
+		engine.down.Store(false)
+	})
+}
+
+func TestATopicThatWasDroppedIsMadeAgainByUse(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		r.set("1", time.Hour)
+		require.NoError(t, r.engine.DropTopic(t.Context(), "orders")) // by somebody else
+		answer := r.set("1", time.Hour)
+		require.Equal(t, timeout.None, answer.Was)
+		answers, err := r.SetAll(t.Context(), []timeout.Task{{Topic: "orders", ID: "1"}, {Topic: "mails", ID: "1"}})
+		require.NoError(t, err)
+		require.Equal(t, timeout.Pending, answers[0].Was)
+		require.NoError(t, r.DropTopic(t.Context(), "mails"))
+		require.ErrorIs(t, r.DropTopic(t.Context(), "mails"), timeout.ErrNotFound)
+	})
+}
+
+func TestAClosedCentreRefusesAllCalls(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		require.NoError(t, r.stop())
+		require.NoError(t, r.Close())
+		_, err := r.Set(t.Context(), timeout.Task{Topic: "orders", ID: "1"})
+		require.ErrorIs(t, err, timeout.ErrClosed)
+		require.ErrorIs(t, r.Run(t.Context()), timeout.ErrClosed)
+	})
+}
+
+func TestABadConfigurationIsRefusedWithItsLimit(t *testing.T) {
+	for _, cfg := range []timeout.Config{
+		{TTL: time.Millisecond},
+		{Poll: time.Microsecond},
+		{CircuitWait: -1},
+		{Node: string(make([]byte, 300))},
+		{Topic: timeout.Topic{Slots: 3}},
+		{Topic: timeout.Topic{Slots: 2048}},
+		{Topic: timeout.Topic{Lease: time.Millisecond}},
+		{Topic: timeout.Topic{Backoff: time.Hour, BackoffMax: time.Minute}},
+		{Topic: timeout.Topic{Retain: -1}},
+		{Topic: timeout.Topic{Rate: -1}},
+	} {
+		_, err := timeout.New(nil, cfg)
+		require.ErrorIs(t, err, timeout.ErrArgument, "%+v", cfg)
+	}
+}
