@@ -46,6 +46,7 @@ type worker struct {
 	limiter  *rate.Limiter // nil without Topic.Rate
 	queue    []*attempt    // leased and not begun, the next first
 	limit    int           // how long the queue may get
+	full     bool          // whether the last batch was as large as it could be
 	outcomes []Outcome     // to be settled
 	held     map[*attempt]struct{}
 	workers  int           // goroutines in work
@@ -143,42 +144,47 @@ func (w *worker) serve() {
 	defer timer.Stop()
 	failing := false
 	for {
+		nudges := w.nudges
 		ask, wait := w.plan(time.Now())
 		if wait == 0 {
-			switch err := w.ask(ask); {
-			case err == nil:
+			err := w.ask(ask)
+			if err == nil {
 				if failing {
 					w.c.cfg.Logger.Info("timeout: the engine answers again", "topic", w.name)
 				}
 				failing = false
 				pause.Reset()
 				continue
-			case errors.Is(err, ErrFenced):
-				w.c.look() // for a newer view
+			}
+			nudges = nil // not before it has had a pause
+			switch {
+			case errors.Is(err, ErrFenced), errors.Is(err, ErrNotFound):
+				w.c.look() // for a newer view, and whether there is such a topic
 				wait = w.c.cfg.Poll
-			default:
-				if !failing {
-					w.c.cfg.Logger.Warn("timeout: the engine fails, and is asked again", "topic", w.name, "err", err)
-				}
+			case !failing:
+				w.c.cfg.Logger.Warn("timeout: the engine fails, and is asked again", "topic", w.name, "err", err)
 				failing = true
+				fallthrough
+			default:
 				wait = pause.NextBackOff()
 			}
-			timer.Reset(wait)
-			select {
-			case <-timer.C:
-			case <-w.ended:
-				return
-			}
-			continue
 		}
 		timer.Reset(wait)
 		select {
 		case <-timer.C:
-		case <-w.nudges:
+		case <-nudges:
 		case <-w.ended:
-			if ask, wait := w.plan(time.Now()); wait == 0 && len(ask.Settle) > 0 {
-				continue // a last time, and until it has gone or drain gives up
-			}
+			w.settleRest()
+			return
+		}
+	}
+}
+
+// settleRest settles what is left, where the engine answers.
+func (w *worker) settleRest() {
+	for {
+		ask, _ := w.plan(time.Now())
+		if len(ask.Settle) == 0 || w.ask(ask) != nil {
 			return
 		}
 	}
@@ -247,7 +253,7 @@ func (w *worker) take(ask Ask, batch Batch, asked, now time.Time) {
 		}
 	}
 	w.ahead = batch.Now.Sub(now)
-	w.tune(now)
+	w.tune(now, len(batch.Leased) > 0 && len(batch.Leased) == ask.Max)
 	for i := range batch.Leased {
 		a := &attempt{Leased: batch.Leased[i], queued: now, until: asked.Add(ask.Lease)}
 		if a.Attempts == 1 {
@@ -264,7 +270,7 @@ func (w *worker) take(ask Ask, batch Batch, asked, now time.Time) {
 	}
 	w.look = now.Add(w.c.cfg.Poll)
 	switch {
-	case len(batch.Leased) > 0 && len(batch.Leased) == ask.Max:
+	case w.full:
 		w.look = now
 	case !batch.Next.IsZero():
 		w.look = minTime(w.look, now.Add(batch.Next.Sub(batch.Now)))
@@ -279,14 +285,16 @@ func minTime(a, b time.Time) time.Time {
 	return a
 }
 
-// tune has the queue be as long as handlers can take in about queueFor. w.mu must be held.
-func (w *worker) tune(now time.Time) {
+// tune has the queue be as long as handlers can take in about queueFor: longer where they
+// have emptied it before a full batch came again. w.mu must be held.
+func (w *worker) tune(now time.Time, full bool) {
 	switch {
-	case len(w.queue) == 0:
+	case len(w.queue) == 0 && full && w.full:
 		w.limit = min(2*w.limit, max(queueMax, w.topic.Concurrency))
-	case now.Sub(w.queue[0].queued) > queueFor:
+	case len(w.queue) > 0 && now.Sub(w.queue[0].queued) > queueFor:
 		w.limit = max(w.limit/2, w.topic.Concurrency)
 	}
+	w.full = full
 }
 
 // hire starts goroutines for what is queued. w.mu must be held.
@@ -323,7 +331,7 @@ func (w *worker) begin() (*attempt, Topic, Handler) {
 		a := w.queue[0]
 		w.queue[0] = nil
 		w.queue = w.queue[1:]
-		if len(w.queue) == w.limit/2 {
+		if len(w.queue) == w.limit/2 || len(w.queue) == 0 {
 			w.nudge()
 		}
 		if a.over {
