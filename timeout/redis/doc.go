@@ -1,0 +1,31 @@
+// Package redis keeps the tasks of a timeout centre in Redis 7.0 or newer, alone or as a
+// Cluster.
+//
+//	engine, err := redis.Open(ctx, "redis://localhost:6379/0", redis.Config{})
+//
+// What is promised is what Redis promises: with appendfsync always nothing is lost that was
+// answered; with everysec the last second can be lost with the server, and what a replica has
+// not heard with a failover. Where that is too little, put the engine in front of SQL.
+//
+// # How it is kept
+//
+// Each slot of a topic has keys of its own, with a hash tag, so all of them are on one server
+// and a script changes them at once: five sorted sets of ids by state, scored with the time
+// that matters there; a hash of bodies, one of attempts, for tasks that were leased, and one
+// of the slot's own fields. A script handles at most 256 tasks. Redis's own clock decides
+// what is due.
+//
+// Numbers of versions and leases come from a counter per slot. It starts from the server's
+// clock in microseconds when the slot is made, so that even a Redis that was flushed gives no
+// number twice.
+//
+// # How a topic grows
+//
+// The slots of a topic are one generation. Growing adds one: the old slots are sealed, from
+// when on they accept nothing; then the new ones are made, which number on from the highest
+// of the old; then tasks are moved. A task is copied to its new slot, which notes its id and
+// takes no id twice, and is deleted from the old one after that. Whoever wants to do something
+// to a task while there are two generations moves it first. The rest is moved batch by batch,
+// by Expire and by Upkeep, the earliest first. A process may stop between any two steps, or
+// stand still and go on later: what it has begun is finished by the next one.
+package redis

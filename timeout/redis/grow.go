@@ -1,0 +1,302 @@
+package redis
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+const (
+	// peekTasks is how many tasks are looked at, or taken over, by one script.
+	peekTasks = 64
+
+	// moveTasks is about how many tasks are moved on the side by one call.
+	moveTasks = 512
+)
+
+// startGrowth begins a new generation, with another number of slots or the same. It returns
+// nil where it is to be tried again.
+func (e *Engine) startGrowth(ctx context.Context, now *layout, topic timeout.Topic) (*layout, error) {
+	gen, err := e.number(ctx)
+	if err != nil {
+		return nil, err
+	}
+	to := now.kept
+	to.Topic, to.Phase, to.Rev, to.Gen = topic, sealing, gen, gen
+	to.Old = &generation{now.Gen, now.Topic.Slots}
+	next, err := e.change(ctx, now, to)
+	if err != nil || next == nil {
+		return nil, err
+	}
+	if err := e.grow(ctx, next); err != nil {
+		return nil, err
+	}
+	return e.reload(ctx, topic.Name)
+}
+
+// grow seals the old slots and makes the new ones: when it returns, somebody has done so.
+// From the first of its steps on, all others who use the topic do the same.
+func (e *Engine) grow(ctx context.Context, l *layout) error {
+	if err := e.step("seal"); err != nil {
+		return err
+	}
+	var highest int64
+	err := e.all(ctx, l.old, func(at *place) *invocation { return invoke(scriptSeal, at) }, func(c *invocation) error {
+		highest = max(highest, integer(c.answer[0]))
+		return e.step("sealed")
+	})
+	if err != nil {
+		return err
+	}
+	if err := e.makeSlots(ctx, l.places, highest+1, partOf(l.Old.Gen)); err != nil {
+		return err
+	}
+	if err := e.step("made"); err != nil {
+		return err
+	}
+	if err := e.tell(ctx, l.kept, l.places); err != nil {
+		return err
+	}
+	to := l.kept
+	to.Phase = moving
+	_, err = e.change(ctx, l, to)
+	return err
+}
+
+// stale says that a topic is not any more as this process knew it.
+type stale struct{}
+
+func (stale) Error() string { return "timeout/redis: topic has changed" }
+
+// bring moves tasks of the given ids, as far as they are in old slots, to where they belong
+// now. After that the new slots are right about them, for ever: a sealed slot gets no task.
+func (e *Engine) bring(ctx context.Context, l *layout, ids []string) error {
+	if l.old == nil {
+		return nil
+	}
+	bySlot := make(map[int][]any)
+	var calls []*invocation
+	flush := func(slot int) {
+		calls = append(calls, invoke(scriptPeek, l.old[slot], append([]any{0}, bySlot[slot]...)...))
+		delete(bySlot, slot)
+	}
+	for _, id := range ids {
+		slot := timeout.Slot(id, len(l.old))
+		if l.empty[slot].Load() {
+			continue
+		}
+		if bySlot[slot] = append(bySlot[slot], id); len(bySlot[slot]) == peekTasks {
+			flush(slot)
+		}
+	}
+	for slot := range bySlot {
+		flush(slot)
+	}
+	return e.transfer(ctx, l, calls)
+}
+
+// draw moves some of the tasks of old slots, and reports whether there are more. A nil slots
+// is all.
+func (e *Engine) draw(ctx context.Context, l *layout, slots []int) (more bool, err error) {
+	if l.old == nil {
+		return false, nil
+	}
+	var calls []*invocation
+	for slot := range l.old {
+		if !l.empty[slot].Load() && len(calls) < moveTasks/peekTasks && (slots == nil || l.feeds(slot, slots)) {
+			calls = append(calls, invoke(scriptPeek, l.old[slot], peekTasks))
+		}
+	}
+	if err := e.transfer(ctx, l, calls); err != nil {
+		return true, err
+	}
+	left := 0
+	for slot := range l.old {
+		if l.empty[slot].Load() {
+			left++
+		} else if slots == nil || l.feeds(slot, slots) {
+			more = true
+		}
+	}
+	if left == len(l.old) {
+		return false, e.retire(ctx, l)
+	}
+	return more, nil
+}
+
+// feeds reports whether tasks of an old slot can belong to one of some new ones.
+func (l *layout) feeds(old int, slots []int) bool {
+	for _, slot := range slots {
+		if slot >= 0 && slot&(len(l.old)-1) == old {
+			return true
+		}
+	}
+	return false
+}
+
+// moveAll moves all that is left. It returns when the topic is, or was, in one generation.
+func (e *Engine) moveAll(ctx context.Context, l *layout) error {
+	for {
+		more, err := e.draw(ctx, l, nil)
+		if err == (stale{}) || err == nil && !more { //nolint:errorlint // it is never wrapped
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// transfer looks into old slots, has new ones take over what is there, and deletes it from
+// the old ones then. It may be done by several at the same time, and be left and begun anew
+// anywhere: what a sealed slot says of a task stays true, a new slot takes no id twice, and
+// an old one only deletes what was taken over.
+func (e *Engine) transfer(ctx context.Context, l *layout, peeks []*invocation) error {
+	if len(peeks) == 0 {
+		return nil
+	}
+	if err := e.step("peek"); err != nil {
+		return err
+	}
+	if err := e.run(ctx, peeks); err != nil {
+		return err
+	}
+	var inserts, leaves []*invocation
+	for _, c := range peeks {
+		if c.status == statusOpen || c.status == statusGone {
+			return e.reseal(ctx, l, c.at)
+		}
+		if integer(c.answer[0]) == 0 {
+			l.empty[c.at.slot].Store(true)
+			continue
+		}
+		if tasks := list(c.answer[1]); len(tasks) > 0 {
+			more, leave := l.takeOver(c.at, tasks)
+			inserts, leaves = append(inserts, more...), append(leaves, leave)
+		}
+	}
+	if err := e.step("insert"); err != nil {
+		return err
+	}
+	if err := e.run(ctx, inserts); err != nil {
+		return err
+	}
+	for _, c := range inserts {
+		if c.status != "" {
+			return e.mend(ctx, l, c)
+		}
+	}
+	if err := e.step("leave"); err != nil {
+		return err
+	}
+	return e.run(ctx, leaves)
+}
+
+// takeOver returns the scripts that insert tasks of an old slot into new ones, and the one
+// that deletes them.
+func (l *layout) takeOver(from *place, tasks []any) (inserts []*invocation, leave *invocation) {
+	leave = invoke(scriptLeave, from)
+	bySlot := make(map[*place]*invocation)
+	for _, entry := range tasks {
+		task := list(entry)
+		at := l.slot(text(task[0]))
+		c := bySlot[at]
+		if c == nil {
+			c = invoke(scriptInsert, at, partOf(l.Old.Gen))
+			bySlot[at] = c
+			inserts = append(inserts, c)
+		}
+		c.args = append(c.args, task...)
+		c.size += len(text(task[3]))
+		leave.args = append(leave.args, task[0])
+	}
+	return inserts, leave
+}
+
+// reseal is for an old slot that is not as it should be: the topic has changed meanwhile, or
+// the slot's data was lost.
+func (e *Engine) reseal(ctx context.Context, l *layout, at *place) error {
+	if now, err := e.load1(ctx, l.Topic.Name); err != nil || now.raw != l.raw {
+		return stale{}
+	}
+	if err := e.runOne(ctx, invoke(scriptSeal, at)); err != nil {
+		return err
+	}
+	return stale{}
+}
+
+// mend is for a slot that has refused: the topic is to be read again. Where it is the same,
+// a server has lost data: a slot that is gone is made anew, and where one is sealed that
+// should not be, the change of the topic was lost, and is made again. It returns stale where
+// there is hope.
+func (e *Engine) mend(ctx context.Context, l *layout, c *invocation) error {
+	now, err := e.load1(ctx, l.Topic.Name)
+	if err != nil || now.raw != l.raw {
+		return stale{} // whoever reads the topic again finds what is wrong
+	}
+	if c.status == statusSealed {
+		if l.Phase == steady {
+			if _, err := e.startGrowth(ctx, l, l.Topic); err != nil {
+				return err
+			}
+		}
+		return stale{}
+	}
+	from := ""
+	if l.Old != nil {
+		from = partOf(l.Old.Gen)
+	}
+	if err := e.makeSlots(ctx, []*place{c.at}, 0, from); err != nil {
+		return err
+	}
+	if err := e.tell(ctx, l.kept, []*place{c.at}); err != nil {
+		return err
+	}
+	return stale{}
+}
+
+// retire ends a generation that has nothing any more.
+func (e *Engine) retire(ctx context.Context, l *layout) error {
+	if err := e.step("retire"); err != nil {
+		return err
+	}
+	from := partOf(l.Old.Gen)
+	err := e.all(ctx, l.places, func(at *place) *invocation { return invoke(scriptSettle, at, from) }, nil)
+	if err != nil {
+		return err
+	}
+	if err := e.step("retired"); err != nil {
+		return err
+	}
+	to := l.kept
+	to.Phase, to.Old = steady, nil
+	next, err := e.change(ctx, l, to)
+	if err != nil || next == nil {
+		return err
+	}
+	e.learn(next)
+	return e.dropSlots(ctx, l.old)
+}
+
+// integer, text and list read a script's answer.
+func integer(value any) int64 {
+	switch value := value.(type) {
+	case int64:
+		return value
+	case string:
+		n, _ := strconv.ParseInt(value, 10, 64) // the scripts write numbers
+		return n
+	}
+	return 0
+}
+
+func text(value any) string {
+	s, _ := value.(string) // nil is what is not there
+	return s
+}
+
+func list(value any) []any {
+	l, _ := value.([]any)
+	return l
+}

@@ -1,0 +1,158 @@
+package redis
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// hints are what this process knows of when the slots of a topic have something due. They
+// only save asking: a slot is asked every Config.PollInterval whatever they say.
+type hints struct {
+	mu    sync.Mutex
+	slots []hint
+}
+
+// hint is what is known of a slot. Times are the server's, in milliseconds.
+type hint struct {
+	next    int64 // the first time there, zero for none
+	backlog int64 // how many are due, as of the last answer
+	now     int64 // the server's clock in the last answer
+	asked   time.Time
+	sets    int // counts what was set, to see what an answer can't know
+}
+
+func (h *hints) init(slots int) { h.slots = make([]hint, slots) }
+
+// takeOver has h know what other knows of the same slots.
+func (h *hints) takeOver(other *hints) {
+	other.mu.Lock()
+	defer other.mu.Unlock()
+	copy(h.slots, other.slots)
+}
+
+// reset forgets all.
+func (h *hints) reset() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.slots {
+		h.slots[i] = hint{sets: h.slots[i].sets + 1}
+	}
+}
+
+// set notes that something in a slot is due at a time.
+func (h *hints) set(slot int, at int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if slot >= len(h.slots) {
+		return
+	}
+	s := &h.slots[slot]
+	s.sets++
+	if at = max(at, 1); s.next == 0 || at < s.next {
+		s.next = at
+	}
+}
+
+// visit is a slot to be asked, and for how many tasks.
+type visit struct {
+	slot, max int
+	asked     time.Time
+	sets      int
+}
+
+// visits returns which of the slots are to be asked, those with the earliest task first, and
+// shares room among them. There is always one, but for no slots.
+func (h *hints) visits(slots []int, poll time.Duration, room int) []visit {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	var visits []visit
+	oldest := -1
+	for _, slot := range slots {
+		s := &h.slots[slot]
+		since := now.Sub(s.asked)
+		if poll < 0 || s.asked.IsZero() || since >= poll || s.next > 0 && s.next <= s.now+since.Milliseconds()+1 {
+			visits = append(visits, visit{slot: slot, asked: now, sets: s.sets})
+		}
+		if oldest < 0 || s.asked.Before(h.slots[oldest].asked) {
+			oldest = slot
+		}
+	}
+	if len(visits) == 0 && oldest >= 0 {
+		visits = append(visits, visit{slot: oldest, asked: now, sets: h.slots[oldest].sets})
+	}
+	slices.SortStableFunc(visits, func(a, b visit) int { return cmp.Compare(h.slots[a.slot].next, h.slots[b.slot].next) })
+	h.share(visits, room)
+	return visits
+}
+
+// share gives the slots of which a backlog is known that much, the first ones first, since
+// few large portions cost less than many small ones; the others get equal shares.
+func (h *hints) share(visits []visit, room int) {
+	left := len(visits)
+	for i := range visits {
+		v := &visits[i]
+		v.max = min((room+left-1)/left, batchTasks)
+		if backlog := int(h.slots[v.slot].backlog); backlog > v.max {
+			v.max = min(backlog, batchTasks, room)
+		}
+		room -= v.max
+		left--
+	}
+}
+
+// answered notes what a slot has said.
+func (h *hints) answered(v visit, now, next, backlog int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if v.slot >= len(h.slots) {
+		return
+	}
+	s := &h.slots[v.slot]
+	if s.sets != v.sets && s.next > 0 && (next == 0 || s.next < next) {
+		next = s.next // set since it was asked, perhaps
+	}
+	s.next, s.backlog, s.now, s.asked = next, backlog, now, v.asked
+}
+
+// settled notes that something in a slot waits for another attempt, perhaps.
+func (h *hints) settled(slot int, next int64) {
+	if next > 0 {
+		h.set(slot, next)
+	}
+}
+
+// failed has a slot be left alone for a while.
+func (h *hints) failed(v visit) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := &h.slots[v.slot]
+	s.asked, s.backlog, s.next = v.asked, 0, 0
+}
+
+// due reports whether some of the slots have something that is due, as of their last answer.
+func (h *hints) due(slots []int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, slot := range slots {
+		if h.slots[slot].backlog > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// next returns the first time of some slots, or zero.
+func (h *hints) next(slots []int) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var first int64
+	for _, slot := range slots {
+		if at := h.slots[slot].next; at > 0 && (first == 0 || at < first) {
+			first = at
+		}
+	}
+	return first
+}

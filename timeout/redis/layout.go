@@ -1,0 +1,187 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// phase is where a topic is in what takes several steps.
+type phase string
+
+const (
+	steady   phase = ""
+	sealing  phase = "sealing"  // the old slots are sealed, then the new ones made
+	moving   phase = "moving"   // tasks are taken from the old slots to the new ones
+	dropping phase = "dropping" // all slots are deleted, then the topic
+)
+
+// kept is what Redis keeps of a topic. It is only changed as a whole, by who knows what it
+// was before; who finds it in a phase other than steady goes on with that.
+type kept struct {
+	Topic timeout.Topic `json:"topic"`
+	Phase phase         `json:"phase,omitempty"`
+
+	// Rev is higher after each change of what the slots know of the topic.
+	Rev int64 `json:"rev"`
+
+	// Gen is the generation that tasks are set in, with Topic.Slots slots; Born is the
+	// topic's first one: leases of older ones were of a topic that is gone. Old is the
+	// generation from which tasks are moved.
+	Gen  int64       `json:"gen"`
+	Born int64       `json:"born"`
+	Old  *generation `json:"old,omitempty"`
+}
+
+// layout is a topic as this process knows it. Nothing depends on its being up to date: slots
+// that are not in use any more refuse.
+type layout struct {
+	kept
+	raw    string
+	places []*place
+	old    []*place      // of the generation before, while tasks are moved
+	empty  []atomic.Bool // which of old have nothing any more: they stay so
+	hints  hints
+}
+
+func (e *Engine) newLayout(raw string) (*layout, error) {
+	l := &layout{raw: raw}
+	if err := json.Unmarshal([]byte(raw), &l.kept); err != nil {
+		return nil, fmt.Errorf("timeout/redis: reading a topic: %w", err)
+	}
+	name := l.Topic.Name
+	l.places = generation{l.Gen, l.Topic.Slots}.places(e.cfg.Prefix, name)
+	if l.Old != nil {
+		l.old = l.Old.places(e.cfg.Prefix, name)
+		l.empty = make([]atomic.Bool, len(l.old))
+	}
+	l.hints.init(len(l.places))
+	return l, nil
+}
+
+// slot returns the place of an id.
+func (l *layout) slot(id string) *place { return l.places[timeout.Slot(id, len(l.places))] }
+
+// layout returns a topic that can be used. One that has refused, stale, is read anew; nil
+// means that what is known will do. The error wraps ErrNotFound where there is none.
+func (e *Engine) layout(ctx context.Context, topic string, stale *layout) (*layout, error) {
+	if e.closed.Load() {
+		return nil, timeout.ErrClosed
+	}
+	e.mu.Lock()
+	known := e.layouts[topic]
+	e.mu.Unlock()
+	if known != nil && known != stale {
+		return known, nil
+	}
+	return e.reload(ctx, topic)
+}
+
+// reload reads a topic, and goes on with what somebody has begun, until it can be used.
+func (e *Engine) reload(ctx context.Context, topic string) (*layout, error) {
+	for {
+		l, err := e.load1(ctx, topic)
+		if err != nil {
+			if errors.Is(err, timeout.ErrNotFound) {
+				e.forget(topic)
+			}
+			return nil, err
+		}
+		if l.Phase == steady || l.Phase == moving {
+			return e.learn(l), nil
+		}
+		if err := e.finish(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// finish goes on with what somebody has begun, up to where the topic can be used or is gone.
+func (e *Engine) finish(ctx context.Context, l *layout) error {
+	switch l.Phase {
+	case sealing:
+		return e.grow(ctx, l)
+	case dropping:
+		return e.drop(ctx, l)
+	}
+	return nil
+}
+
+// load1 reads a topic.
+func (e *Engine) load1(ctx context.Context, topic string) (*layout, error) {
+	client, err := e.forKey(ctx, e.topicsKey)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := client.HGet(ctx, e.topicsKey, topic).Result()
+	if errors.Is(err, goredis.Nil) {
+		return nil, fmt.Errorf("%w: topic %q", timeout.ErrNotFound, topic)
+	}
+	if err != nil {
+		return nil, e.wrap(fmt.Errorf("timeout/redis: reading topic %q: %w", topic, err))
+	}
+	return e.newLayout(raw)
+}
+
+// learn keeps a layout for the next calls, and returns the one that is known where it is the
+// same: that knows more.
+func (e *Engine) learn(l *layout) *layout {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	known := e.layouts[l.Topic.Name]
+	switch {
+	case known != nil && known.raw == l.raw:
+		return known
+	case known != nil && known.Gen == l.Gen:
+		l.hints.takeOver(&known.hints)
+	}
+	e.layouts[l.Topic.Name] = l
+	return l
+}
+
+func (e *Engine) forget(topic string) {
+	e.mu.Lock()
+	delete(e.layouts, topic)
+	e.mu.Unlock()
+}
+
+// change replaces what is kept of a topic, if it still is what l says, or if there still is
+// none where l is nil. It returns nil if it is not.
+func (e *Engine) change(ctx context.Context, l *layout, to kept) (*layout, error) {
+	before, name := "", to.Topic.Name
+	if l != nil {
+		before = l.raw
+	}
+	raw, err := json.Marshal(to)
+	if err != nil {
+		return nil, fmt.Errorf("timeout/redis: writing topic %q: %w", name, err)
+	}
+	done, err := e.swap(ctx, name, before, string(raw))
+	if err != nil || !done {
+		return nil, err
+	}
+	return e.newLayout(string(raw))
+}
+
+func (e *Engine) swap(ctx context.Context, topic, before, after string) (bool, error) {
+	c := &invocation{script: scriptTopic, keys: []any{e.topicsKey}, args: []any{topic, before, after}}
+	if err := e.runOne(ctx, c); err != nil {
+		return false, err
+	}
+	return c.answer[0] == int64(1), nil
+}
+
+// number returns a number that no generation and no revision has had before.
+func (e *Engine) number(ctx context.Context) (int64, error) {
+	c := &invocation{script: scriptNumber, keys: []any{e.numberKey}}
+	if err := e.runOne(ctx, c); err != nil {
+		return 0, err
+	}
+	return integer(c.answer[0]), nil
+}

@@ -1,0 +1,189 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Count is timeout.Engine's. While a topic grows, tasks that are just being moved may be
+// counted twice.
+func (e *Engine) Count(ctx context.Context, topic string) (timeout.Counts, error) {
+	var counts timeout.Counts
+	err := e.using(ctx, topic, func(l *layout) error {
+		counts = timeout.Counts{}
+		return e.all(ctx, slices.Concat(l.places, l.old), func(at *place) *invocation { return invoke(scriptCount, at) },
+			func(c *invocation) error {
+				found := list(c.answer[1])
+				counts.Pending += integer(found[0])
+				counts.Running += integer(found[1])
+				counts.Done += integer(found[2])
+				counts.Dead += integer(found[3])
+				counts.Removed += integer(found[4])
+				counts.Due += integer(c.answer[2])
+				if first := text(c.answer[3]); first != "" {
+					late := time.Duration(integer(c.answer[0])-integer(first)) * time.Millisecond
+					counts.Lag = max(counts.Lag, late)
+				}
+				return nil
+			})
+	})
+	return counts, err
+}
+
+// cursor is where a list goes on. The list goes through the groups of slots that were one
+// slot when it began: so a task that is moved to another slot meanwhile stays where it is in
+// the list.
+type cursor struct {
+	slots int // how many there were
+	slot  int // the one of these that comes next
+	score string
+	id    string // after this one, if score is not empty
+}
+
+func (c cursor) String() string {
+	parts := []string{strconv.Itoa(c.slots), strconv.Itoa(c.slot), c.score, c.id}
+	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(parts, "\n")))
+}
+
+func parseCursor(given string) (c cursor, err error) {
+	bad := fmt.Errorf("%w: cursor %.300q, must be the Next of a page", timeout.ErrArgument, given)
+	raw, err := base64.RawURLEncoding.DecodeString(given)
+	if err != nil {
+		return c, bad
+	}
+	parts := strings.SplitN(string(raw), "\n", 4)
+	if len(parts) != 4 {
+		return c, bad
+	}
+	var err1, err2, err3 error
+	c.slots, err1 = strconv.Atoi(parts[0])
+	c.slot, err2 = strconv.Atoi(parts[1])
+	if parts[2] != "" {
+		_, err3 = strconv.ParseUint(parts[2], 10, 63)
+	}
+	if cmp.Or(err1, err2, err3) != nil || c.slots < 1 || c.slots > timeout.MaxSlots || c.slots&(c.slots-1) != 0 ||
+		c.slot < 0 || c.slot >= c.slots || (parts[2] == "") != (parts[3] == "") {
+		return c, bad
+	}
+	c.score, c.id = parts[2], parts[3]
+	return c, nil
+}
+
+// List is timeout.Engine's. A page also ends where its payloads have 4 MiB.
+func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
+	limit := cmp.Or(query.Limit, 100)
+	if limit < 0 || limit > timeout.MaxPage {
+		return timeout.Page{}, fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", timeout.ErrArgument, limit, timeout.MaxPage)
+	}
+	if query.State == timeout.None || query.State > timeout.Removed {
+		return timeout.Page{}, fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", timeout.ErrArgument, query.State)
+	}
+	var at cursor
+	if query.Cursor != "" {
+		var err error
+		if at, err = parseCursor(query.Cursor); err != nil {
+			return timeout.Page{}, err
+		}
+	}
+	var page timeout.Page
+	err := e.using(ctx, query.Topic, func(l *layout) error {
+		if at.slots == 0 {
+			at.slots = min(len(l.places), max(len(l.old), 1))
+			if l.old == nil {
+				at.slots = len(l.places)
+			}
+		}
+		if at.slots > len(l.places) {
+			return fmt.Errorf("%w: cursor of a list with %d slots, topic %s has %d", timeout.ErrArgument, at.slots, query.Topic, len(l.places))
+		}
+		for len(page.Tasks) < limit && at.slot < at.slots {
+			tasks, more, err := e.listGroup(ctx, l, query.State, at, limit-len(page.Tasks))
+			if err != nil {
+				return err
+			}
+			page.Tasks = append(page.Tasks, tasks...)
+			if more {
+				last := tasks[len(tasks)-1]
+				at.score, at.id = strconv.FormatInt(last.Until.UnixMilli(), 10), last.ID
+				break
+			}
+			at = cursor{slots: at.slots, slot: at.slot + 1}
+		}
+		return nil
+	})
+	if err == nil && at.slot < at.slots {
+		page.Next = at.String()
+	}
+	return page, err
+}
+
+// listGroup returns what comes after a cursor in the slots that were one when the list began,
+// and whether there is more in them.
+func (e *Engine) listGroup(ctx context.Context, l *layout, state timeout.State, at cursor, limit int) (tasks []timeout.Task, more bool, err error) {
+	var group []int
+	for slot := at.slot; slot < len(l.places); slot += at.slots {
+		group = append(group, slot)
+	}
+	for left := l.old != nil; left; { // first all of them must be where they belong
+		if left, err = e.draw(ctx, l, group); err != nil {
+			return nil, false, err
+		}
+	}
+	calls := make([]*invocation, len(group))
+	for i, slot := range group {
+		calls[i] = invoke(scriptList, l.places[slot], int(state), limit, at.score, at.id)
+	}
+	if err := e.run(ctx, calls); err != nil {
+		return nil, false, err
+	}
+	var ends []timeout.Task // behind which a slot has more
+	for _, c := range calls {
+		if c.err != nil {
+			return nil, false, c.err
+		}
+		if c.status != "" {
+			return nil, false, e.mend(ctx, l, c)
+		}
+		found, err := readList(l.Topic.Name, state, c.answer)
+		if err != nil {
+			return nil, false, err
+		}
+		if integer(c.answer[4]) == 1 || len(found) == limit {
+			ends = append(ends, found[len(found)-1])
+		}
+		tasks = append(tasks, found...)
+	}
+	slices.SortFunc(tasks, byTime)
+	for _, end := range ends { // what comes behind it is not known
+		at, _ := slices.BinarySearchFunc(tasks, end, byTime)
+		tasks, more = tasks[:min(at+1, len(tasks))], true
+	}
+	if len(tasks) > limit {
+		tasks, more = tasks[:limit], true
+	}
+	return tasks, more, nil
+}
+
+// byTime is the order of Redis's sorted sets.
+func byTime(a, b timeout.Task) int { return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.ID, b.ID)) }
+
+func readList(topic string, state timeout.State, answer []any) ([]timeout.Task, error) {
+	ids, scores, bodies, records := list(answer[0]), list(answer[1]), list(answer[2]), list(answer[3])
+	tasks := make([]timeout.Task, len(ids))
+	for i := range ids {
+		task := &tasks[i]
+		task.Topic, task.ID, task.State = topic, text(ids[i]), state
+		if err := fill(task, text(bodies[i]), text(records[i]), text(scores[i])); err != nil {
+			return nil, err
+		}
+	}
+	return tasks, nil
+}

@@ -1,0 +1,8 @@
+-- drop(ttl): all of the slot goes, but for the mark that says so to those who have not heard
+-- of it. That goes, too, after a time.
+call('UNLINK', s, p, f, d, r, b, a, t)
+local time = call('TIME')
+call('HSETNX', m, 'n', text(time[1] * 1000000 + time[2]))
+call('HSET', m, 'z', 1)
+call('PEXPIRE', m, ARGV[1])
+return {1}

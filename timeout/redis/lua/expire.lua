@@ -1,0 +1,162 @@
+-- expire(node, lease, max, term, count, then for each outcome: id, lease, as, after, error):
+-- settles leases, then leases what has outlived its lease and what is due. as is "d" done,
+-- "x" dead, "p" pending, "r" pending with the attempt given back. node is a record's, with
+-- its length.
+local meta = call('HMGET', m, 'n', 'z', 'attempts', 'retain', 'paused', 'term', 'termat', 'big')
+local refused = refusal(meta)
+if refused then return refused end
+local now, node, lease, max = clock(), ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local term, count = tonumber(ARGV[4]), tonumber(ARGV[5])
+local settled = {}
+
+if count > 0 then
+  local ids = {}
+  for i = 1, count do ids[i] = ARGV[5 * i + 1] end
+  local records = call('HMGET', a, unpack(ids))
+  local seen, left, forget = {}, {}, {}
+  local again, finished, dead, update = {}, {}, {}, {}
+  for i = 1, count do
+    local base, id, record = 5 * i, ids[i], records[i]
+    local own = record and not seen[id] and sub(record, 1, 7) == ARGV[base + 2]
+    settled[i] = own and '1' or '0'
+    if own then
+      seen[id] = true
+      left[#left + 1] = id
+      local as, failure = ARGV[base + 3], ARGV[base + 5]
+      if as == 'd' and meta[4] == '0' then
+        forget[#forget + 1] = id
+      else
+        local tries, stop = attempts(record), 22 + byte(record, 22)
+        if as == 'r' then tries = math.max(tries - 1, 0) end
+        if as == 'd' or (as == 'r' and failure == '') then failure = sub(record, stop + 1) end
+        update[#update + 1] = id
+        update[#update + 1] = noLease .. pack('>I4', tries) .. sub(record, 12, stop) .. failure
+        local to, at = again, now
+        if as == 'd' then to = finished elseif as == 'x' then to = dead
+        else at = asked(ARGV[base + 4], now) end
+        to[#to + 1], to[#to + 2] = at, id
+      end
+    end
+  end
+  if #left > 0 then call('ZREM', p, unpack(left)) end
+  if #forget > 0 then
+    call('HDEL', b, unpack(forget))
+    call('HDEL', a, unpack(forget))
+  end
+  if #update > 0 then call('HSET', a, unpack(update)) end
+  if #again > 0 then call('ZADD', s, unpack(again)) end
+  if #finished > 0 then call('ZADD', f, unpack(finished)) end
+  if #dead > 0 then call('ZADD', d, unpack(dead)) end
+end
+
+-- A term is remembered from time to time, which is enough: it is for half a minute. One that
+-- seems to have been seen in the future was seen before the clock was stepped back.
+local fenced = false
+if max > 0 and term > 0 then
+  local last, seen = tonumber(meta[6] or 0), tonumber(meta[7] or 0)
+  if term < last and now - seen < 30000 then
+    fenced = true
+    if seen > now then call('HSET', m, 'termat', now) end
+  elseif term ~= last or now - seen >= 1000 or seen > now then
+    call('HSET', m, 'term', ARGV[4], 'termat', now)
+  end
+end
+
+local paused = meta[5] == '1'
+local ids, bodies, records, number, late, died = {}, {}, {}, 0, 0, {}
+if max > 0 and not fenced and not paused then
+  -- A lease with more before it than it is long was given before the clock was stepped back.
+  local last = call('ZRANGE', p, 0, 0, 'REV', 'WITHSCORES')
+  if last[2] and tonumber(last[2]) > now + lease then
+    local far = call('ZRANGE', p, '(' .. text(now + lease), '+inf', 'BYSCORE', 'LIMIT', 0, 64, 'WITHSCORES')
+    for i = 1, #far, 2 do
+      local record = call('HGET', a, far[i])
+      local own = length(record)
+      if own < forever and tonumber(far[i + 1]) > now + own then call('ZADD', p, now + own, far[i]) end
+    end
+  end
+
+  local over = call('ZRANGE', p, '-inf', now, 'BYSCORE', 'LIMIT', 0, max)
+  local scores, size = {}, 0
+  if #over > 0 then
+    local found, limit, update = call('HMGET', a, unpack(over)), tonumber(meta[3]), {}
+    for i = 1, #over do
+      local record = found[i]
+      if attempts(record) >= limit then
+        died[#died + 1] = over[i]
+        update[#update + 1] = over[i]
+        update[#update + 1] = noLease .. sub(record, 8, 22 + byte(record, 22)) .. 'the lease of the last attempt has ended'
+      else
+        late = late + 1
+        ids[late], records[late], scores[late] = over[i], record, false
+      end
+    end
+    if #died > 0 then
+      local ended = {}
+      for i = 1, #died do ended[2 * i - 1], ended[2 * i] = now, died[i] end
+      call('ZREM', p, unpack(died))
+      call('ZADD', d, unpack(ended))
+      call('HSET', a, unpack(update))
+    end
+  end
+
+  local fresh = {}
+  if late < max then
+    fresh = call('ZRANGE', s, '-inf', now, 'BYSCORE', 'LIMIT', 0, max - late, 'WITHSCORES')
+  end
+  local total = late
+  for i = 1, #fresh, 2 do
+    total = total + 1
+    ids[total], scores[total] = fresh[i], fresh[i + 1]
+  end
+  if total > 1 and meta[8] then -- large bodies: not more than a MiB of them
+    local room = 1048576
+    for i = 1, total do
+      room = room - call('HSTRLEN', b, ids[i])
+      if room < 0 and i > 1 then
+        for j = i, total do ids[j], scores[j], records[j] = nil, nil, nil end
+        late, total = math.min(late, i - 1), i - 1
+        break
+      end
+    end
+  end
+  if total > 0 then
+    bodies = call('HMGET', b, unpack(ids))
+    if total > late then
+      local found = call('HMGET', a, unpack(ids, late + 1, total))
+      for i = late + 1, total do records[i] = found[i - late] end
+      call('ZREMRANGEBYRANK', s, 0, total - late - 1)
+    end
+    number = call('HINCRBY', m, 'n', total) - total
+    local running, update, tail = {}, {}, pack('>I4', lasting(lease)) .. node
+    local stop = now + lease
+    for i = 1, total do
+      local record, id = records[i], ids[i]
+      running[2 * i - 1], running[2 * i] = stop, id
+      update[2 * i - 1] = id
+      if record then
+        update[2 * i] = pack('>I7I4', number + i, attempts(record) + 1) .. sub(record, 12, 17) .. tail .. sub(record, 23 + byte(record, 22))
+      else
+        update[2 * i] = pack('>I7I4I6', number + i, 1, scores[i]) .. tail
+      end
+    end
+    call('ZADD', p, unpack(running))
+    call('HSET', a, unpack(update))
+  end
+  for i = 1, total do scores[i] = scores[i] or '' end
+  bodies = {ids, scores, bodies, records}
+end
+
+-- What is due next, and how much is due already.
+local after, backlog = 0, 0
+if not paused then
+  local first, ends = call('ZRANGE', s, 0, 0, 'WITHSCORES')[2], call('ZRANGE', p, 0, 0, 'WITHSCORES')[2]
+  after = tonumber(first or ends or 0)
+  if ends and tonumber(ends) < after then after = tonumber(ends) end
+  if after > 0 and after <= now then
+    backlog = call('ZCOUNT', s, '-inf', now) + call('ZCOUNT', p, '-inf', now)
+  elseif after <= 0 and (first or ends) then
+    after, backlog = 1, 1
+  end
+end
+return {now, after, backlog, fenced and 1 or 0, table.concat(settled), number, late, bodies, died}

@@ -1,0 +1,79 @@
+-- The keys of a slot, which all have its hash tag and so are on one server. s, p, f, d and r
+-- are the sets of ids by state, in the order of timeout.State, with what Task.Until is as the
+-- score; b holds the bodies, a what is known of attempts, m the slot's own fields, and t the
+-- ids that came from the slots of before the topic grew.
+local s, p, f, d, r, b, a, m, t = unpack(KEYS)
+local sets = {s, p, f, d, r}
+local call = redis.call
+local pack, byte, sub = struct.pack, string.byte, string.sub
+
+-- text writes a number in full: Lua's own way has 14 digits.
+local function text(number) return string.format('%.0f', number) end
+
+local function clock()
+  local time = call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- A slot that was never made, or has lost its data, answers "gone", and one that accepts
+-- nothing any more "sealed": the client looks at the topic again. Nothing has been done then.
+local function refusal(meta)
+  if not meta[1] then return 'gone' end
+  if meta[2] then return 'sealed' end
+end
+
+-- states returns for each id the number of its state and its score, or nothing where the
+-- task is not there.
+local function states(ids)
+  local state, score, left = {}, {}, #ids
+  for number = 1, 5 do
+    if left == 0 then break end
+    local found = call('ZMSCORE', sets[number], unpack(ids))
+    for i = 1, #ids do
+      if found[i] then
+        state[i], score[i], left = number, found[i], left - 1
+      end
+    end
+  end
+  return state, score
+end
+
+-- An attempt is kept as lease (7 bytes, zero where none), attempts (4), action time (6),
+-- length of the lease in ms (4), node (1 byte of length before it), error.
+local noLease = string.rep('\0', 7)
+
+local function attempts(record)
+  local w, x, y, z = byte(record, 8, 11)
+  return ((w * 256 + x) * 256 + y) * 256 + z
+end
+
+local function due(record)
+  local u, v, w, x, y, z = byte(record, 12, 17)
+  return ((((u * 256 + v) * 256 + w) * 256 + x) * 256 + y) * 256 + z
+end
+
+local function length(record)
+  local w, x, y, z = byte(record, 18, 21)
+  return ((w * 256 + x) * 256 + y) * 256 + z
+end
+
+-- lasting is the length of a lease as it is kept: the highest number stands for any above.
+local forever = 4294967295
+local function lasting(lease) return math.min(tonumber(lease), forever) end
+
+-- earlier tells those who listen when the first time of the slot will be an earlier one.
+local function earlier(channel, message, at)
+  if channel == '' or not at then return end
+  local head = call('ZRANGE', s, 0, 0, 'WITHSCORES')[2]
+  if not head or at < tonumber(head) then
+    call('PUBLISH', channel, message .. text(at))
+  end
+end
+
+-- asked returns an action time from what the client sends: a time, or for one relative to
+-- now, less than zero.
+local function asked(given, now)
+  local at = tonumber(given)
+  if at < 0 then at = math.min(now - at - 1, 253402300799999) end
+  return at
+end

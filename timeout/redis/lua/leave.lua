@@ -1,0 +1,7 @@
+-- leave(id ...): tasks that another slot has taken over go from a sealed one.
+local meta = call('HMGET', m, 'n', 'z')
+if not meta[2] then return 'open' end
+for _, set in ipairs(sets) do call('ZREM', set, unpack(ARGV)) end
+call('HDEL', b, unpack(ARGV))
+call('HDEL', a, unpack(ARGV))
+return {call('HLEN', b)}

@@ -1,0 +1,36 @@
+-- list(state, limit, score, id): what comes after (score, id) in a set; an empty score is the
+-- beginning.
+local refused = refusal(call('HMGET', m, 'n', 'z'))
+if refused then return refused end
+local set, limit, after = sets[tonumber(ARGV[1])], tonumber(ARGV[2]), ARGV[4]
+
+-- Redis orders equal scores by the bytes of the members. Lua's own comparison does as the
+-- server's locale says.
+local function above(id)
+  for i = 1, math.min(#id, #after) do
+    local x, y = byte(id, i), byte(after, i)
+    if x ~= y then return x > y end
+  end
+  return #id > #after
+end
+
+local first = 0
+if ARGV[3] ~= '' then
+  local stop = 0
+  first, stop = call('ZCOUNT', set, '-inf', '(' .. ARGV[3]), call('ZCOUNT', set, '-inf', ARGV[3])
+  while first < stop do -- the first of the same score that comes after
+    local middle = math.floor((first + stop) / 2)
+    if above(call('ZRANGE', set, middle, middle)[1]) then stop = middle else first = middle + 1 end
+  end
+end
+local found = call('ZRANGE', set, first, first + limit - 1, 'WITHSCORES')
+local ids, scores, bodies, records, room = {}, {}, {}, {}, 4194304
+for i = 1, #found, 2 do
+  local id = found[i]
+  local body = call('HGET', b, id)
+  room = room - #body
+  if room < 0 and #ids > 0 then break end -- the rest is on another page
+  ids[#ids + 1], scores[#scores + 1], bodies[#bodies + 1] = id, found[i + 1], body
+  records[#records + 1] = call('HGET', a, id)
+end
+return {ids, scores, bodies, records, #ids * 2 < #found and 1 or 0}

@@ -1,0 +1,26 @@
+-- replay(channel, message, id ...): only what is dead.
+local refused = refusal(call('HMGET', m, 'n', 'z'))
+if refused then return refused end
+local now, ids = clock(), {}
+for i = 3, #ARGV do ids[i - 2] = ARGV[i] end
+local state, score = states(ids)
+local bodies, records = call('HMGET', b, unpack(ids)), call('HMGET', a, unpack(ids))
+local scores, back, answers = {}, {}, {}
+for i = 1, #ids do
+  if state[i] == 4 then
+    scores[#scores + 1], scores[#scores + 2] = now, ids[i]
+    back[#back + 1] = ids[i]
+    answers[i] = {4, sub(bodies[i], 1, 7), text(now)}
+  elseif state[i] then
+    answers[i] = {state[i], sub(bodies[i], 1, 7), records[i] and text(due(records[i])) or score[i]}
+  else
+    answers[i] = {0}
+  end
+end
+if #back > 0 then
+  earlier(ARGV[1], ARGV[2], now)
+  call('ZREM', d, unpack(back))
+  call('HDEL', a, unpack(back))
+  call('ZADD', s, unpack(scores))
+end
+return {now, answers}

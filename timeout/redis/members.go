@@ -1,0 +1,56 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Beat is timeout.Members'.
+func (e *Engine) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) (timeout.View, error) {
+	topics, err := json.Marshal(node.Topics)
+	if err != nil {
+		return timeout.View{}, fmt.Errorf("timeout/redis: topics of node %s: %w", node.Name, err)
+	}
+	c := &invocation{script: scriptBeat, keys: e.memberKeys, args: []any{node.Name, timeout.CeilMillis(ttl), topics}}
+	if err := e.runOne(ctx, c); err != nil {
+		return timeout.View{}, err
+	}
+	return readView(c.answer)
+}
+
+// Leave is timeout.Members'.
+func (e *Engine) Leave(ctx context.Context, name string) error {
+	return e.runOne(ctx, &invocation{script: scriptBeat, keys: e.memberKeys, args: []any{name, "", ""}})
+}
+
+// readView reads the nodes, which are kept as number (8 bytes), ttl (8) and topics.
+func readView(answer []any) (timeout.View, error) {
+	type member struct {
+		number int64
+		node   timeout.Node
+	}
+	var members []member
+	for pair := range slices.Chunk(list(answer[1]), 2) {
+		name, record := text(pair[0]), text(pair[1])
+		if len(record) < 16 {
+			return timeout.View{}, fmt.Errorf("timeout/redis: node %s has %d bytes, must have at least 16", name, len(record))
+		}
+		m := member{number(record[:8]), timeout.Node{Name: name}}
+		if err := json.Unmarshal([]byte(record[16:]), &m.node.Topics); err != nil {
+			return timeout.View{}, fmt.Errorf("timeout/redis: topics of node %s: %w", name, err)
+		}
+		members = append(members, m)
+	}
+	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.number, b.number) })
+	view := timeout.View{Term: integer(answer[0])}
+	for _, m := range members {
+		view.Nodes = append(view.Nodes, m.node)
+	}
+	return view, nil
+}

@@ -1,0 +1,234 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// tombstone is for how long the mark of a slot that is out of use stays: a process that
+// stands still for longer than that, between reading a topic and using it, would not be told.
+const tombstone = 24 * time.Hour
+
+// SetTopic is timeout.Engine's. Growing waits for what an earlier growth has left to move.
+func (e *Engine) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+	for attempt := 0; ; attempt++ {
+		now, err := e.load1(ctx, topic.Name)
+		if err != nil && !errors.Is(err, timeout.ErrNotFound) {
+			return timeout.Topic{}, err
+		}
+		var next *layout
+		switch {
+		case now == nil:
+			next, err = e.makeTopic(ctx, topic.WithDefaults())
+		case now.Phase == sealing || now.Phase == dropping:
+			err = e.finish(ctx, now)
+		case onlyNew:
+			return e.learn(now).Topic, nil
+		default:
+			next, err = e.changeTopic(ctx, now, topic)
+		}
+		if err != nil {
+			return timeout.Topic{}, err
+		}
+		if next != nil {
+			return next.Topic, nil
+		}
+		if err := pause(ctx, attempt); err != nil { // somebody else was faster
+			return timeout.Topic{}, err
+		}
+	}
+}
+
+// makeTopic makes the slots, then the topic. It returns nil where somebody else has made it.
+func (e *Engine) makeTopic(ctx context.Context, topic timeout.Topic) (*layout, error) {
+	gen, err := e.number(ctx)
+	if err != nil {
+		return nil, err
+	}
+	places := generation{gen, topic.Slots}.places(e.cfg.Prefix, topic.Name)
+	if err := e.makeSlots(ctx, places, 0, ""); err != nil {
+		return nil, err
+	}
+	to := kept{Topic: topic, Rev: gen, Gen: gen, Born: gen}
+	if err := e.tell(ctx, to, places); err != nil {
+		return nil, err
+	}
+	if err := e.step("topic"); err != nil {
+		return nil, err
+	}
+	l, err := e.change(ctx, nil, to)
+	if err != nil {
+		return nil, err
+	}
+	if l == nil {
+		return nil, e.dropSlots(ctx, places)
+	}
+	return e.learn(l), nil
+}
+
+func (e *Engine) makeSlots(ctx context.Context, places []*place, number int64, from string) error {
+	return e.all(ctx, places, func(at *place) *invocation { return invoke(scriptMake, at, number, from) }, nil)
+}
+
+// all runs a script for many places, and gives the answers to take, if not nil.
+func (e *Engine) all(ctx context.Context, places []*place, call func(*place) *invocation, take func(*invocation) error) error {
+	for group := range slices.Chunk(places, 4*windowCalls) {
+		calls := make([]*invocation, len(group))
+		for i, at := range group {
+			calls[i] = call(at)
+		}
+		if err := e.run(ctx, calls); err != nil {
+			return err
+		}
+		for _, c := range calls {
+			if c.err != nil {
+				return c.err
+			}
+			if take != nil {
+				if err := take(c); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// tell has slots know what they need of a topic.
+func (e *Engine) tell(ctx context.Context, to kept, places []*place) error {
+	return e.all(ctx, places, func(at *place) *invocation { return to.keep(at, 0) }, nil)
+}
+
+// keep is the script that tells a slot about its topic, and deletes what was kept for its
+// time, at most limit of each kind.
+func (k kept) keep(at *place, limit int) *invocation {
+	paused := 0
+	if k.Topic.Paused {
+		paused = 1
+	}
+	return invoke(scriptKeep, at, k.Rev, k.Topic.Attempts(), timeout.CeilMillis(k.Topic.Retain), paused, limit)
+}
+
+// changeTopic returns nil where it is to be tried again.
+func (e *Engine) changeTopic(ctx context.Context, now *layout, topic timeout.Topic) (*layout, error) {
+	if topic.Slots == 0 {
+		topic.Slots = now.Topic.Slots
+	}
+	topic = topic.WithDefaults()
+	switch {
+	case topic.Slots < now.Topic.Slots:
+		return nil, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d, which it has", timeout.ErrConflict, topic.Slots, topic.Name, now.Topic.Slots)
+	case topic.Slots > now.Topic.Slots && now.Phase == moving:
+		return nil, e.moveAll(ctx, now)
+	case topic.Slots > now.Topic.Slots:
+		return e.startGrowth(ctx, now, topic)
+	}
+	rev, err := e.number(ctx)
+	if err != nil {
+		return nil, err
+	}
+	to := now.kept
+	to.Topic, to.Rev = topic, rev
+	next, err := e.change(ctx, now, to)
+	if err != nil || next == nil {
+		return nil, err
+	}
+	if err := e.step("tell"); err != nil {
+		return nil, err
+	}
+	next = e.learn(next)
+	next.hints.reset()
+	return next, e.tell(ctx, to, next.places)
+}
+
+// Topics is timeout.Engine's.
+func (e *Engine) Topics(ctx context.Context) ([]timeout.Topic, error) {
+	layouts, err := e.loadAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	topics := make([]timeout.Topic, 0, len(layouts))
+	for _, l := range layouts {
+		if l.Phase != dropping {
+			topics = append(topics, l.Topic)
+		}
+	}
+	return topics, nil
+}
+
+// loadAll reads all topics, by name.
+func (e *Engine) loadAll(ctx context.Context) ([]*layout, error) {
+	client, err := e.forKey(ctx, e.topicsKey)
+	if err != nil {
+		return nil, err
+	}
+	all, err := client.HVals(ctx, e.topicsKey).Result()
+	if err != nil {
+		return nil, e.wrap(fmt.Errorf("timeout/redis: reading the topics: %w", err))
+	}
+	layouts := make([]*layout, len(all))
+	for i, raw := range all {
+		if layouts[i], err = e.newLayout(raw); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(layouts, func(a, b *layout) int { return strings.Compare(a.Topic.Name, b.Topic.Name) })
+	return layouts, nil
+}
+
+// DropTopic is timeout.Engine's.
+func (e *Engine) DropTopic(ctx context.Context, name string) error {
+	for attempt := 0; ; attempt++ {
+		l, err := e.load1(ctx, name)
+		if err != nil {
+			return err
+		}
+		if l.Phase == sealing {
+			if err := e.grow(ctx, l); err != nil {
+				return err
+			}
+			continue
+		}
+		if l.Phase != dropping {
+			to := l.kept
+			to.Phase = dropping
+			if l, err = e.change(ctx, l, to); err != nil {
+				return err
+			}
+		}
+		if l != nil {
+			return e.drop(ctx, l)
+		}
+		if err := pause(ctx, attempt); err != nil {
+			return err
+		}
+	}
+}
+
+// drop deletes the slots of a topic that is being dropped, then the topic.
+func (e *Engine) drop(ctx context.Context, l *layout) error {
+	e.forget(l.Topic.Name)
+	if err := e.step("drop slots"); err != nil {
+		return err
+	}
+	if err := e.dropSlots(ctx, slices.Concat(l.old, l.places)); err != nil {
+		return err
+	}
+	if err := e.step("drop topic"); err != nil {
+		return err
+	}
+	_, err := e.swap(ctx, l.Topic.Name, l.raw, "")
+	return err
+}
+
+func (e *Engine) dropSlots(ctx context.Context, places []*place) error {
+	return e.all(ctx, places, func(at *place) *invocation {
+		return invoke(scriptDrop, at, tombstone.Milliseconds())
+	}, nil)
+}

@@ -1,0 +1,328 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+const (
+	// batchTasks is how many tasks a script handles: Redis does nothing else meanwhile.
+	batchTasks = 256
+
+	// batchBytes is about how much is sent to one.
+	batchBytes = 1 << 20
+)
+
+// Set is timeout.Engine's. Where Redis is out of memory, the Err of answers wraps ErrFull.
+func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+	answers := make([]timeout.Answer, len(tasks))
+	bodies := make([]string, len(tasks))
+	for i, task := range tasks {
+		var err error
+		if bodies[i], err = bodyOf(task); err != nil {
+			return nil, err
+		}
+	}
+	verb := verb{
+		count: len(tasks),
+		key:   func(i int) timeout.Key { return tasks[i].Key() },
+		size:  func(i int) int { return len(bodies[i]) },
+		begin: func(at *place) *invocation {
+			return &invocation{script: scriptSet, keys: at.keys, at: at, args: make([]any, 3, 3+3*batchTasks)}
+		},
+		add: func(c *invocation, i int) {
+			c.args = append(c.args, tasks[i].ID, ask(tasks[i].Due, tasks[i].After), bodies[i])
+		},
+		ready: func(c *invocation) {
+			absent := ""
+			for _, i := range c.tasks {
+				if tasks[i].IfAbsent {
+					absent = absentFlags(tasks, c.tasks)
+					break
+				}
+			}
+			c.args[0], c.args[1], c.args[2] = e.channel, wakePrefix(c.at), absent
+		},
+		take: func(l *layout, c *invocation) error { return e.takeSet(l, c, tasks, answers) },
+		fail: func(i int, err error) { answers[i].Err = err },
+	}
+	return answers, e.each(ctx, verb)
+}
+
+func absentFlags(tasks []timeout.Task, which []int) string {
+	flags := make([]byte, len(which))
+	for j, i := range which {
+		if tasks[i].IfAbsent {
+			flags[j] = 1
+		}
+	}
+	return string(flags)
+}
+
+func (e *Engine) takeSet(l *layout, c *invocation, tasks []timeout.Task, answers []timeout.Answer) error {
+	if len(c.answer) < 4 {
+		return fmt.Errorf("timeout/redis: set has answered with %d parts", len(c.answer))
+	}
+	now, version, was := integer(c.answer[0]), integer(c.answer[1]), text(c.answer[2])
+	first := int64(0)
+	for j, i := range c.tasks {
+		due := tasks[i].DueAt(now)
+		answers[i] = timeout.Answer{Version: version + int64(j) + 1, Due: time.UnixMilli(due)}
+		if j < len(was) {
+			answers[i].Was = timeout.State(was[j] - '0')
+		}
+		if j == 0 || due < first {
+			first = due
+		}
+	}
+	for _, entry := range list(c.answer[3]) {
+		kept := list(entry)
+		answer := &answers[c.tasks[integer(kept[0])]]
+		answer.Version, answer.Due = number7(text(kept[1])), time.UnixMilli(integer(kept[2]))
+	}
+	l.hints.set(c.at.slot, first)
+	return nil
+}
+
+// Move is timeout.Engine's.
+func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
+	answers := make([]timeout.Answer, len(moves))
+	return answers, e.change1(ctx, scriptMove, true, answers, func(i int) timeout.Key { return moves[i].Key }, func(c *invocation, i int) {
+		c.args = append(c.args, moves[i].ID, ask(moves[i].Due, moves[i].After))
+	})
+}
+
+// Remove is timeout.Engine's.
+func (e *Engine) Remove(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+	answers := make([]timeout.Answer, len(keys))
+	return answers, e.change1(ctx, scriptRemove, false, answers, func(i int) timeout.Key { return keys[i] }, func(c *invocation, i int) {
+		c.args = append(c.args, keys[i].ID)
+	})
+}
+
+// Replay is timeout.Engine's.
+func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+	answers := make([]timeout.Answer, len(keys))
+	return answers, e.change1(ctx, scriptReplay, true, answers, func(i int) timeout.Key { return keys[i] }, func(c *invocation, i int) {
+		c.args = append(c.args, keys[i].ID)
+	})
+}
+
+// change1 is what Move, Remove and Replay have in common. A topic that is not there has no
+// tasks.
+func (e *Engine) change1(ctx context.Context, s *script, wakes bool, answers []timeout.Answer,
+	key func(int) timeout.Key, add func(*invocation, int),
+) error {
+	return e.each(ctx, verb{
+		count: len(answers),
+		key:   key,
+		begin: func(at *place) *invocation {
+			if wakes {
+				return invoke(s, at, e.channel, wakePrefix(at))
+			}
+			return invoke(s, at)
+		},
+		add: add,
+		take: func(l *layout, c *invocation) error {
+			for j, i := range c.tasks {
+				found := list(list(c.answer[1])[j])
+				answers[i].Was = timeout.State(integer(found[0]))
+				if len(found) == 3 {
+					due := integer(found[2])
+					answers[i].Version, answers[i].Due = number7(text(found[1])), time.UnixMilli(due)
+					if wakes {
+						l.hints.set(c.at.slot, due)
+					}
+				}
+			}
+			return nil
+		},
+	})
+}
+
+// Get is timeout.Engine's.
+func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
+	tasks := make([]timeout.Task, len(keys))
+	for i, key := range keys {
+		tasks[i].Topic, tasks[i].ID = key.Topic, key.ID
+	}
+	return tasks, e.each(ctx, verb{
+		count: len(keys),
+		key:   func(i int) timeout.Key { return keys[i] },
+		size:  func(int) int { return batchBytes / 64 }, // nobody knows how large they are
+		begin: func(at *place) *invocation { return invoke(scriptGet, at) },
+		add:   func(c *invocation, i int) { c.args = append(c.args, keys[i].ID) },
+		take: func(_ *layout, c *invocation) error {
+			states, scores, bodies, records := list(c.answer[0]), list(c.answer[1]), list(c.answer[2]), list(c.answer[3])
+			for j, i := range c.tasks {
+				state := timeout.State(integer(states[j]))
+				if state == timeout.None {
+					continue
+				}
+				tasks[i].State = state
+				if err := fill(&tasks[i], text(bodies[j]), text(records[j]), text(scores[j])); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+}
+
+// verb is something that is done to tasks, slot by slot.
+type verb struct {
+	count int
+	key   func(i int) timeout.Key
+	size  func(i int) int                          // bytes, if not nil
+	begin func(at *place) *invocation              // of some tasks of a slot
+	add   func(c *invocation, i int)               // one more task
+	ready func(c *invocation)                      // that was the last one, if not nil
+	take  func(l *layout, c *invocation) error     // the answer
+	fail  func(i int, err error)                   // of one; nil where a full server is an error of all
+}
+
+// each does a verb. Where the same key is there several times, it is done one after the
+// other.
+func (e *Engine) each(ctx context.Context, v verb) error {
+	for _, round := range v.rounds() {
+		for topic, tasks := range round {
+			err := e.eachOf(ctx, topic, tasks, v)
+			if errors.Is(err, timeout.ErrNotFound) {
+				for _, i := range tasks {
+					if v.fail != nil {
+						v.fail(i, err)
+					}
+				}
+				continue
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rounds returns by topic what is done at the same time: no key twice.
+func (v verb) rounds() []map[string][]int {
+	seen := make(map[timeout.Key]int, v.count)
+	var rounds []map[string][]int
+	for i := range v.count {
+		key := v.key(i)
+		round := seen[key]
+		seen[key] = round + 1
+		if round == len(rounds) {
+			rounds = append(rounds, make(map[string][]int))
+		}
+		rounds[round][key.Topic] = append(rounds[round][key.Topic], i)
+	}
+	return rounds
+}
+
+// eachOf does a verb to tasks of one topic, and again to those whose slots have refused.
+func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb) error {
+	return e.using(ctx, topic, func(l *layout) error {
+		if l.old != nil {
+			ids := make([]string, len(tasks))
+			for j, i := range tasks {
+				ids[j] = v.key(i).ID
+			}
+			if err := e.bring(ctx, l, ids); err != nil {
+				return err
+			}
+			if err := e.step("verb"); err != nil {
+				return err
+			}
+		}
+		calls := v.calls(l, tasks)
+		if err := e.run(ctx, calls); err != nil {
+			return err
+		}
+		tasks = tasks[:0:0]
+		var refused *invocation
+		for _, c := range calls {
+			switch {
+			case c.err != nil && v.fail == nil:
+				return c.err
+			case c.err != nil:
+				for _, i := range c.tasks {
+					v.fail(i, c.err)
+				}
+			case c.status != "":
+				refused = c
+				tasks = append(tasks, c.tasks...)
+			default:
+				if err := v.take(l, c); err != nil {
+					return err
+				}
+			}
+		}
+		if refused != nil {
+			return e.mend(ctx, l, refused)
+		}
+		return nil
+	})
+}
+
+// calls returns the scripts for tasks, of bounded size.
+func (v verb) calls(l *layout, tasks []int) []*invocation {
+	open := make([]*invocation, len(l.places))
+	var calls []*invocation
+	for _, i := range tasks {
+		at := l.slot(v.key(i).ID)
+		size := 0
+		if v.size != nil {
+			size = v.size(i)
+		}
+		c := open[at.slot]
+		if c == nil || len(c.tasks) == batchTasks || c.size+size > batchBytes {
+			c = v.begin(at)
+			open[at.slot] = c
+			calls = append(calls, c)
+		}
+		c.tasks = append(c.tasks, i)
+		c.size += size
+		v.add(c, i)
+	}
+	if v.ready != nil {
+		for _, c := range calls {
+			v.ready(c)
+		}
+	}
+	return calls
+}
+
+// tries is how many times a topic is read again because a slot has refused.
+const tries = 50
+
+// using calls do with a topic, and again as long as that returns stale.
+func (e *Engine) using(ctx context.Context, topic string, do func(*layout) error) error {
+	var last *layout
+	for attempt := 0; ; attempt++ {
+		l, err := e.layout(ctx, topic, last)
+		if err != nil {
+			return err
+		}
+		err = do(l)
+		if err != (stale{}) { //nolint:errorlint // it is never wrapped
+			return err
+		}
+		if attempt == tries {
+			return fmt.Errorf("timeout/redis: topic %s has changed %d times during a call", topic, attempt)
+		}
+		last = l
+		if err := pause(ctx, attempt); err != nil {
+			return err
+		}
+	}
+}
+
+// wakePrefix is a message of the channel up to the time: see Wake.
+func wakePrefix(at *place) string {
+	return at.topic + "\n" + strconv.FormatInt(at.gen, 36) + "\n" + strconv.Itoa(at.slot) + "\n"
+}

@@ -1,0 +1,57 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Wake is timeout.Waker's. It listens to a channel, and connects again by itself when the
+// connection is lost.
+func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
+	if e.closed.Load() {
+		return timeout.ErrClosed
+	}
+	sub := e.client.Subscribe(ctx, e.channel)
+	defer sub.Close()
+	if _, err := sub.Receive(ctx); err != nil {
+		return e.wrap(fmt.Errorf("timeout/redis: subscribing to %s: %w", e.channel, err))
+	}
+	messages := sub.Channel()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case message, open := <-messages:
+			if !open {
+				return timeout.ErrClosed
+			}
+			if topic, ok := e.hear(message.Payload); ok {
+				wake(topic)
+			}
+		}
+	}
+}
+
+// hear notes what a message says: topic, generation, slot and time.
+func (e *Engine) hear(message string) (topic string, ok bool) {
+	parts := strings.Split(message, "\n")
+	if len(parts) != 4 {
+		return "", false
+	}
+	slot, err := strconv.Atoi(parts[2])
+	at, err2 := strconv.ParseInt(parts[3], 10, 64)
+	if err != nil || err2 != nil || slot < 0 {
+		return "", false
+	}
+	e.mu.Lock()
+	l := e.layouts[parts[0]]
+	e.mu.Unlock()
+	if l != nil && partOf(l.Gen) == parts[1] {
+		l.hints.set(slot, at)
+	}
+	return parts[0], true
+}
