@@ -68,13 +68,13 @@ func TestADeadTargetGetsFewCallsAndHoldsUpNobody(t *testing.T) {
 		for i := range 200 {
 			r.call(fmt.Sprint("dead-", i), "dead")
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		for i := range 200 {
 			r.call(fmt.Sprint("good-", i), "good")
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		require.Equal(t, 200, caller.count("good"))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		require.Less(t, caller.count("dead"), 100, "200 tasks, each of which may be tried each second")
 		require.Equal(t, []string{"fake dead"}, r.OpenCircuits())
 		require.NotZero(t, r.stats().Postponed)
@@ -88,18 +88,18 @@ func TestAStuckTargetLeavesRoomForOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r, caller := withTargets(t, timeout.Topic{Concurrency: 4, Timeout: time.Hour})
 		r.call("first", "good")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		r.call("s0", "stuck")
 		r.call("s1", "stuck")
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		for i := range 50 {
 			r.call(fmt.Sprint("stuck-", i), "stuck")
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		for i := range 50 {
 			r.call(fmt.Sprint("good-", i), "good")
 		}
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		require.Equal(t, 51, caller.count("good"))
 		require.LessOrEqual(t, caller.count("stuck"), 2)
 	})
@@ -112,7 +112,7 @@ func TestATopicHasACallbackForTasksWithoutOne(t *testing.T) {
 		require.NoError(t, err)
 		r.set("1", time.Second)
 		r.call("2", "own")
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		require.Equal(t, 1, caller.count("topic"))
 		require.Equal(t, 1, caller.count("own"))
 	})
@@ -122,7 +122,7 @@ func TestATaskThatThisNodeCanNotRunIsLeftToOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r, _ := withTargets(t, timeout.Topic{})
 		r.set("1", 0)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		require.Equal(t, timeout.Pending, r.state("1").State)
 		require.LessOrEqual(t, r.state("1").Attempts, 1)
 		require.NotZero(t, r.stats().Postponed)

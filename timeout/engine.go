@@ -136,7 +136,7 @@ type Page struct {
 // Token proves a lease. Its text form can be given to others: see Center.Feedback.
 type Token struct {
 	Key
-	Lease int64  // the lease's number: no other lease of the engine ever gets the same
+	Lease int64  // the lease's number: no other lease of a task of that key ever gets the same
 	Part  string // for the engine: where the task is
 }
 
@@ -211,7 +211,8 @@ type Batch struct {
 	Died []Key
 
 	// Next is when there is something due again in these slots, as far as this call has
-	// seen: not after Now where there is more at once, and zero where nothing waits.
+	// seen: not after Now where there is more at once, and zero where nothing waits. An
+	// engine that is a Waker may leave out what it will wake for.
 	Next time.Time
 }
 

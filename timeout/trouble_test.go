@@ -22,7 +22,7 @@ type shaky struct {
 	deaf    atomic.Bool // does what it is asked, and the answer is lost
 	sets    atomic.Int64
 	largest atomic.Int64
-	slow    time.Duration
+	slow    atomic.Int64
 }
 
 var errDown = errors.New("connection refused")
@@ -37,7 +37,7 @@ func newShaky(t *testing.T) *shaky {
 func (s *shaky) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
 	s.sets.Add(1)
 	s.largest.Store(max(s.largest.Load(), int64(len(tasks))))
-	time.Sleep(s.slow)
+	time.Sleep(time.Duration(s.slow.Load()))
 	if s.down.Load() {
 		return nil, errDown
 	}
@@ -72,7 +72,7 @@ func (s *shaky) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) 
 func TestSingleCallsThatComeTogetherGoTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		engine := newShaky(t)
-		engine.slow = 10 * time.Millisecond
+		engine.slow.Store(int64(10 * time.Millisecond))
 		r := rigOn(t, engine, timeout.Config{})
 		r.set("first", time.Hour)
 		engine.sets.Store(0)
@@ -93,12 +93,12 @@ func TestSingleCallsThatComeTogetherGoTogether(t *testing.T) {
 		_, err := r.Set(t.Context(), timeout.Task{Topic: "orders", ID: "1"})
 		require.ErrorIs(t, err, errDown)
 
-		engine.slow = time.Hour
+		engine.slow.Store(int64(time.Hour))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = r.Set(ctx, timeout.Task{Topic: "orders", ID: "1"})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		engine.slow = 0
+		engine.slow.Store(0)
 	})
 }
 
@@ -114,15 +114,15 @@ func TestNothingIsLostWhereTheEngineIsAwayAndNothingRunsTwiceWithoutACause(t *te
 			ran[task.ID]++
 			return nil
 		}))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		for i := range 100 {
 			r.set(fmt.Sprint(i), time.Duration(i)*100*time.Millisecond)
 		}
-		time.Sleep(3050 * time.Millisecond)
+		pass(3050 * time.Millisecond)
 		engine.down.Store(true)
-		time.Sleep(4 * time.Second)
+		pass(4 * time.Second)
 		engine.down.Store(false)
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		mu.Lock()
 		defer mu.Unlock()
 		require.Len(t, ran, 100)
@@ -138,13 +138,13 @@ func TestAnAnswerThatIsLostCostsALeaseAndNoTask(t *testing.T) {
 		r := rigOn(t, engine, timeout.Config{Topic: timeout.Topic{Lease: 3 * time.Second}})
 		ran := 0
 		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { ran++; return nil }))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		engine.deaf.Store(true)
 		r.set("1", 0)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		engine.deaf.Store(false)
 		require.Equal(t, timeout.Running, r.state("1").State)
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		require.Equal(t, 1, ran)
 		require.EqualValues(t, 1, r.stats().Again)
 	})
@@ -161,9 +161,9 @@ func TestTheContextEndsWithTheLeaseWhereTheEngineIsAway(t *testing.T) {
 			return context.Cause(ctx)
 		}))
 		r.set("1", 0)
-		time.Sleep(500 * time.Millisecond)
+		pass(500 * time.Millisecond)
 		engine.down.Store(true)
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		require.Len(t, lost, 1)
 		require.InDelta(t, 3, (<-lost).Seconds(), 1)
 		require.EqualValues(t, 1, r.stats().Lost)

@@ -253,7 +253,10 @@ func (w *worker) take(ask Ask, batch Batch, asked, now time.Time) {
 		}
 	}
 	w.ahead = batch.Now.Sub(now)
-	w.tune(now, len(batch.Leased) > 0 && len(batch.Leased) == ask.Max)
+	if ask.Max == 0 {
+		return // nothing was looked for
+	}
+	w.tune(now, len(batch.Leased) == ask.Max)
 	for i := range batch.Leased {
 		a := &attempt{Leased: batch.Leased[i], queued: now, until: asked.Add(ask.Lease)}
 		if a.Attempts == 1 {

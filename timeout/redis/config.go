@@ -84,7 +84,9 @@ func withoutSecret(err error) error {
 // New makes an engine of a client, which stays the caller's to close: a *redis.Client or a
 // *redis.ClusterClient of go-redis, made with MaxRetries -1, since a script whose answer was
 // lost may have been run. It asks the server for nothing.
-func New(client goredis.UniversalClient, cfg Config) (*Engine, error) { return open(client, cfg, false) }
+func New(client goredis.UniversalClient, cfg Config) (*Engine, error) {
+	return open(client, cfg, false)
+}
 
 func open(client goredis.UniversalClient, cfg Config, own bool) (*Engine, error) {
 	cfg = cfg.withDefaults()

@@ -178,12 +178,12 @@ func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, e
 type verb struct {
 	count int
 	key   func(i int) timeout.Key
-	size  func(i int) int                          // bytes, if not nil
-	begin func(at *place) *invocation              // of some tasks of a slot
-	add   func(c *invocation, i int)               // one more task
-	ready func(c *invocation)                      // that was the last one, if not nil
-	take  func(l *layout, c *invocation) error     // the answer
-	fail  func(i int, err error)                   // of one; nil where a full server is an error of all
+	size  func(i int) int                      // bytes, if not nil
+	begin func(at *place) *invocation          // of some tasks of a slot
+	add   func(c *invocation, i int)           // one more task
+	ready func(c *invocation)                  // that was the last one, if not nil
+	take  func(l *layout, c *invocation) error // the answer
+	fail  func(i int, err error)               // of one; nil where a full server is an error of all
 }
 
 // each does a verb. Where the same key is there several times, it is done one after the

@@ -1,0 +1,181 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Expire is timeout.Engine's.
+func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+	if err := e.enter(ctx); err != nil {
+		return timeout.Batch{}, err
+	}
+	defer e.mu.Unlock()
+	t := e.topics[ask.Topic]
+	if t == nil {
+		return timeout.Batch{}, fmt.Errorf("%w: topic %q", timeout.ErrNotFound, ask.Topic)
+	}
+	at := now()
+	batch := timeout.Batch{Now: time.UnixMilli(at), Settled: make([]bool, len(ask.Settle))}
+	for i, outcome := range ask.Settle {
+		batch.Settled[i] = e.settle(t, outcome)
+	}
+	if ask.Max <= 0 || t.Paused {
+		return batch, nil
+	}
+	slots := ask.Slots
+	if slots == nil {
+		slots = all(t.Slots)
+	}
+	if err := t.guard(slots, ask.Term, at); err != nil {
+		return batch, err
+	}
+	for len(batch.Leased) < ask.Max {
+		en := t.first(slots)
+		if en == nil {
+			break
+		}
+		e.lease(t, en, ask, at, &batch)
+	}
+	if t.first(slots) != nil {
+		batch.Next = batch.Now
+	}
+	return batch, nil
+}
+
+func all(slots int) []int {
+	numbers := make([]int, slots)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	return numbers
+}
+
+// guard refuses a node whose view is old, see timeout.Ask.
+func (t *topic) guard(slots []int, term, at int64) error {
+	if term == 0 {
+		return nil
+	}
+	for _, slot := range slots {
+		if f := t.fences[slot]; f.term > term && at-f.at < timeout.FenceFor.Milliseconds() {
+			return fmt.Errorf("%w: slot %d of topic %s was leased from with term %d, after %d", timeout.ErrFenced, slot, t.Name, f.term, term)
+		}
+	}
+	for _, slot := range slots {
+		t.fences[slot] = fence{term, at}
+	}
+	return nil
+}
+
+// first returns what is due first in the slots, or nil.
+func (t *topic) first(slots []int) *entry {
+	var first *entry
+	for _, slot := range slots {
+		if h := t.ready[slot]; len(h) > 0 && (first == nil || h[0].at < first.at) {
+			first = h[0]
+		}
+	}
+	return first
+}
+
+// lease leases what is due, or ends it where it has outlived its last attempt.
+func (e *Engine) lease(t *topic, en *entry, ask timeout.Ask, at int64, batch *timeout.Batch) {
+	again := en.State == timeout.Running
+	if again {
+		en.Error = fmt.Sprintf("timeout: the lease of %s ended in attempt %d", en.Node, en.Attempts)
+		e.remember(en, timeout.Outcome{As: timeout.Pending, Error: en.Error})
+		if en.Attempts >= t.Attempts() {
+			e.end(t, en, timeout.Dead)
+			batch.Died = append(batch.Died, en.Key())
+			return
+		}
+	}
+	e.number++
+	en.lease, en.Node = e.number, ask.Node
+	en.Attempts++
+	t.enter(en, timeout.Running)
+	en.at = at + timeout.CeilMillis(ask.Lease)
+	e.file(t, en)
+	batch.Leased = append(batch.Leased, timeout.Leased{
+		Task:  en.task(),
+		Token: timeout.Token{Key: en.Key(), Lease: en.lease},
+		Again: again,
+	})
+}
+
+// settle ends a lease, where it is the last one of its task.
+func (e *Engine) settle(t *topic, outcome timeout.Outcome) bool {
+	en := t.tasks[outcome.Token.ID]
+	if en == nil || en.State != timeout.Running || en.lease != outcome.Token.Lease {
+		return false
+	}
+	if !outcome.Refund {
+		e.remember(en, outcome)
+	}
+	if outcome.As != timeout.Done && !outcome.Refund {
+		en.Error = outcome.Error
+	}
+	if outcome.As != timeout.Pending {
+		e.end(t, en, outcome.As)
+		return true
+	}
+	if outcome.Refund {
+		en.Attempts--
+	}
+	en.lease, en.at = 0, now()+timeout.CeilMillis(outcome.After)
+	t.enter(en, timeout.Pending)
+	e.file(t, en)
+	return true
+}
+
+// remember adds an attempt to a task's log.
+func (e *Engine) remember(en *entry, outcome timeout.Outcome) {
+	if e.cfg.Executions < 0 {
+		return
+	}
+	if len(en.log) >= e.cfg.Executions {
+		en.log = slices.Delete(en.log, 0, len(en.log)-e.cfg.Executions+1)
+	}
+	en.log = append(en.log, timeout.Execution{
+		Version: en.Version, Attempt: en.Attempts, Node: en.Node,
+		Started: outcome.Started, Took: outcome.Took, As: outcome.As, Error: outcome.Error,
+	})
+}
+
+// Executions is timeout.Log's.
+func (e *Engine) Executions(ctx context.Context, key timeout.Key, limit int) ([]timeout.Execution, error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.mu.Unlock()
+	_, en := e.find(key)
+	if en == nil {
+		return nil, nil
+	}
+	log := slices.Clone(en.log)
+	slices.Reverse(log)
+	return log[:min(limit, len(log))], nil
+}
+
+// Extend is timeout.Engine's.
+func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.mu.Unlock()
+	held := make([]bool, len(tokens))
+	for i, token := range tokens {
+		t, en := e.find(token.Key)
+		if en == nil || en.State != timeout.Running || en.lease != token.Lease {
+			continue
+		}
+		held[i] = true
+		en.at = now() + timeout.CeilMillis(lease)
+		e.file(t, en)
+	}
+	return held, nil
+}
