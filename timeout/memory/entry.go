@@ -47,9 +47,13 @@ func (h *byTime) Pop() any {
 func (h *byTime) add(en *entry)    { heap.Push(h, en) }
 func (h *byTime) remove(en *entry) { heap.Remove(h, en.index-1) }
 
+// maxWait is for how long, in milliseconds, a timer is filed: a task that is due later is
+// filed again then. A duration can't have all times that a task can have.
+const maxWait = 30 * 24 * 3600 * 1000
+
 // file has an entry be due at its time. e.mu must be held.
 func (e *Engine) file(t *topic, en *entry) {
-	wait := time.Duration(en.at-now()) * time.Millisecond
+	wait := time.Duration(min(en.at-now(), maxWait)) * time.Millisecond
 	if wait > 0 {
 		if en.index > 0 {
 			t.heapOf(en).remove(en)
@@ -83,7 +87,7 @@ func (e *Engine) due(timer *wheel.TimerOf[*entry], en *entry) {
 		return
 	}
 	en.timer = nil
-	e.file(en.topic, en) // again, where the clock was stepped back
+	e.file(en.topic, en) // again, where it is due later: see maxWait, or the clock was stepped back
 }
 
 // wake calls those who want to know, without the lock that must be held.
