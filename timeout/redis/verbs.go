@@ -33,20 +33,14 @@ func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answe
 		key:   func(i int) timeout.Key { return tasks[i].Key() },
 		size:  func(i int) int { return len(bodies[i]) },
 		begin: func(at *place) *invocation {
-			return &invocation{script: scriptSet, keys: at.keys, at: at, args: make([]any, 3, 3+3*batchTasks)}
+			return &invocation{script: scriptSet, keys: at.keys, at: at, args: make([]any, 4, 4+3*batchTasks)}
 		},
 		add: func(c *invocation, i int) {
 			c.args = append(c.args, tasks[i].ID, ask(tasks[i].Due, tasks[i].After), bodies[i])
 		},
 		ready: func(c *invocation) {
-			absent := ""
-			for _, i := range c.tasks {
-				if tasks[i].IfAbsent {
-					absent = absentFlags(tasks, c.tasks)
-					break
-				}
-			}
-			c.args[0], c.args[1], c.args[2] = e.channel, wakePrefix(c.at), absent
+			c.args[0], c.args[1], c.args[2] = e.channel, wakePrefix(c.at), absentFlags(tasks, c.tasks)
+			c.args[3] = earliest(tasks, c.tasks)
 		},
 		take: func(l *layout, c *invocation) error { return e.takeSet(l, c, tasks, answers) },
 		fail: func(i int, err error) { answers[i].Err = err },
@@ -54,14 +48,33 @@ func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answe
 	return answers, e.each(ctx, verb)
 }
 
+// absentFlags has a byte 1 for each task with IfAbsent, and is empty where there is none.
 func absentFlags(tasks []timeout.Task, which []int) string {
-	flags := make([]byte, len(which))
+	var flags []byte
 	for j, i := range which {
 		if tasks[i].IfAbsent {
+			if flags == nil {
+				flags = make([]byte, len(which))
+			}
 			flags[j] = 1
 		}
 	}
 	return string(flags)
+}
+
+// earliest returns the first action time of some tasks. Times from now count as now: to wake
+// somebody too early does no harm.
+func earliest(tasks []timeout.Task, which []int) int64 {
+	first := int64(-1)
+	for _, i := range which {
+		if tasks[i].Due.IsZero() {
+			return -1
+		}
+		if due := timeout.Millis(tasks[i].Due); first < 0 || due < first {
+			first = due
+		}
+	}
+	return first
 }
 
 func (e *Engine) takeSet(l *layout, c *invocation, tasks []timeout.Task, answers []timeout.Answer) error {

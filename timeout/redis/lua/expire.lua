@@ -129,7 +129,7 @@ if max > 0 and not fenced and not paused then
     end
     number = call('HINCRBY', m, 'n', total) - total
     local running, update, tail = {}, {}, pack('>I4', lasting(lease)) .. node
-    local stop = now + lease
+    local stop = text(now + lease)
     for i = 1, total do
       local record, id = records[i], ids[i]
       running[2 * i - 1], running[2 * i] = stop, id
