@@ -17,7 +17,6 @@ type expiry struct {
 	batch  timeout.Batch
 	open   []int // of Ask.Settle, what is not settled yet
 	fenced bool
-	reread bool // the topic was read anew for a token of a later generation
 }
 
 // Expire is timeout.Engine's. A slot where nothing is due as far as this engine knows is only
@@ -116,7 +115,7 @@ func (x *expiry) migrate(ctx context.Context, l *layout, slots []int) (more bool
 
 // round settles what is open, and leases from the slots of visits.
 func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
-	settle, err := x.bySlot(l)
+	settle, err := x.bySlot(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -178,24 +177,37 @@ func tolerable(calls []*invocation) bool {
 
 // bySlot deals what is to be settled over the slots. Tokens that can't be of this topic, as
 // it is today, are not settled.
-func (x *expiry) bySlot(l *layout) (map[int][]int, error) {
+func (x *expiry) bySlot(ctx context.Context, l *layout) (map[int][]int, error) {
 	bySlot := make(map[int][]int)
 	for _, i := range x.open {
 		token := x.ask.Settle[i].Token
 		if token.Topic != x.ask.Topic {
 			return nil, fmt.Errorf("%w: token of topic %q to be settled with topic %q", timeout.ErrArgument, token.Topic, x.ask.Topic)
 		}
-		gen, ok := genOf(token)
-		if ok && gen > l.Gen && !x.reread {
-			x.reread = true
-			return nil, stale{} // the topic has grown, or this is a token of nothing
+		known, err := x.engine.knows(ctx, l, token)
+		if err != nil {
+			return nil, err
 		}
-		if ok && gen >= l.Born && gen <= l.Gen {
+		if known {
 			slot := l.slot(token.ID).slot
 			bySlot[slot] = append(bySlot[slot], i)
 		}
 	}
 	return bySlot, nil
+}
+
+// knows reports whether a token can be one of a topic, as it is today. It returns stale where
+// the topic has grown since this process has read it.
+func (e *Engine) knows(ctx context.Context, l *layout, token timeout.Token) (bool, error) {
+	gen, ok := genOf(token)
+	if !ok || gen <= l.Gen {
+		return ok && gen >= l.Born, nil
+	}
+	now, err := e.reload(ctx, l.Topic.Name)
+	if err == nil && now.Gen >= gen {
+		err = stale{}
+	}
+	return false, err
 }
 
 func nextChunk(bySlot map[int][]int, slot int) []int {
@@ -325,16 +337,14 @@ func (e *Engine) extend(ctx context.Context, topic string, tokens []timeout.Toke
 			return nil
 		},
 	}
-	reread := false
 	err := e.using(ctx, topic, func(l *layout) error {
 		var known []int
 		for _, i := range which {
-			gen, ok := genOf(tokens[i])
-			if ok && gen > l.Gen && !reread {
-				reread = true
-				return stale{} // the topic has grown, or this is a token of nothing
+			is, err := e.knows(ctx, l, tokens[i])
+			if err != nil {
+				return err
 			}
-			if ok && gen >= l.Born && gen <= l.Gen {
+			if is {
 				known = append(known, i)
 			}
 		}

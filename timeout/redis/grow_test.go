@@ -1,0 +1,254 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/redis"
+)
+
+var errCrash = errors.New("crash")
+
+// crashing has one of so many steps of an engine fail, as if the process had ended there, and
+// others stand still for a while.
+func crashing(engine *redis.Engine, one int) *redis.Engine {
+	engine.OnStep(func(string) error {
+		switch rand.IntN(one) {
+		case 0:
+			return errCrash
+		case 1:
+			time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
+		}
+		return nil
+	})
+	return engine
+}
+
+// persist does something until no crash comes between.
+func persist(t testing.TB, do func() error) {
+	t.Helper()
+	for {
+		err := do()
+		if errors.Is(err, errCrash) {
+			continue
+		}
+		require.NoError(t, err)
+		return
+	}
+}
+
+// owner does random things to ids of its own, and knows what must come of them.
+type owner struct {
+	t       *testing.T
+	engines []*redis.Engine
+	name    string
+	tasks   map[string]string // payloads of those that wait
+	seen    map[string]int64  // the last version of each
+}
+
+func (o *owner) engine() *redis.Engine { return o.engines[rand.IntN(len(o.engines))] }
+
+func (o *owner) act(i int) {
+	id := fmt.Sprintf("%s-%d", o.name, rand.IntN(300))
+	payload, there := o.tasks[id]
+	was := timeout.None
+	if there {
+		was = timeout.Pending
+	}
+	var answers []timeout.Answer
+	switch rand.IntN(4) {
+	case 0:
+		task := timeout.Task{Topic: "orders", ID: id, Payload: fmt.Append(nil, i), Due: time.Now().Add(time.Hour)}
+		persist(o.t, func() (err error) { answers, err = o.engine().Set(ctx, []timeout.Task{task}); return err })
+		o.tasks[id] = fmt.Sprint(i)
+	case 1:
+		persist(o.t, func() (err error) { answers, err = o.engine().Remove(ctx, []timeout.Key{key(id)}); return err })
+		delete(o.tasks, id)
+	case 2:
+		move := timeout.Move{Key: key(id), After: 2 * time.Hour}
+		persist(o.t, func() (err error) { answers, err = o.engine().Move(ctx, []timeout.Move{move}); return err })
+	case 3:
+		var tasks []timeout.Task
+		persist(o.t, func() (err error) { tasks, err = o.engine().Get(ctx, []timeout.Key{key(id)}); return err })
+		require.Equal(o.t, was, tasks[0].State, id)
+		require.Equal(o.t, payload, string(tasks[0].Payload), id)
+		return
+	}
+	require.Equal(o.t, was, answers[0].Was, id)
+	if version := answers[0].Version; version != 0 {
+		require.Greater(o.t, version, o.seen[id], id)
+		o.seen[id] = version
+	}
+}
+
+func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T) {
+	first := orders(t, timeout.Topic{Slots: 1})
+	engines := []*redis.Engine{crashing(orders2(t, first), 20), crashing(orders2(t, first), 20), crashing(orders2(t, first), 20)}
+	var all sync.WaitGroup
+	var stop atomic.Bool
+	owners := make([]*owner, 4)
+	for n := range owners {
+		o := &owner{t: t, engines: engines, name: fmt.Sprint("owner", n), tasks: map[string]string{}, seen: map[string]int64{}}
+		owners[n] = o
+		all.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				o.act(i)
+			}
+		})
+	}
+	fired := newTally()
+	for n := range 2 {
+		all.Go(func() { consume(t, engines, fmt.Sprint("node", n), fired, &stop) })
+	}
+	sets := 0
+	produced := make(chan struct{})
+	go func() {
+		defer close(produced)
+		for !stop.Load() {
+			var tasks []timeout.Task
+			for range 20 {
+				tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint("due-", sets)})
+				sets++
+			}
+			persist(t, func() error { _, err := engines[rand.IntN(3)].Set(ctx, tasks); return err })
+		}
+	}()
+	for slots := 2; slots <= 64; slots *= 2 {
+		time.Sleep(100 * time.Millisecond)
+		persist(t, func() error {
+			_, err := engines[rand.IntN(3)].SetTopic(ctx, timeout.Topic{Name: "orders", Slots: slots}, false)
+			return err
+		})
+	}
+	time.Sleep(100 * time.Millisecond)
+	stop.Store(true)
+	<-produced
+	all.Wait()
+
+	var last atomic.Bool
+	time.AfterFunc(500*time.Millisecond, func() { last.Store(true) })
+	consume(t, []*redis.Engine{first}, "last", fired, &last)
+	for more := true; more; {
+		var err error
+		more, err = first.Upkeep(ctx, 0)
+		require.NoError(t, err)
+	}
+	requireAll(t, first, owners)
+	require.Len(t, fired.times, sets)
+	for id, times := range fired.times {
+		require.Equal(t, 1, times, id)
+	}
+	requireOneGeneration(t, first)
+}
+
+// tally counts how many times tasks have fired.
+type tally struct {
+	mu    sync.Mutex
+	times map[string]int
+}
+
+func newTally() *tally { return &tally{times: make(map[string]int)} }
+
+func (f *tally) add(id string) {
+	f.mu.Lock()
+	f.times[id]++
+	f.mu.Unlock()
+}
+
+// consume leases what is due, has some of it fail once, extends some, and settles all.
+func consume(t *testing.T, engines []*redis.Engine, node string, fired *tally, stop *atomic.Bool) {
+	var settle []timeout.Outcome
+	for !stop.Load() || len(settle) > 0 {
+		var batch timeout.Batch
+		max := 50
+		if stop.Load() {
+			max = 0
+		}
+		tries := 0
+		persist(t, func() (err error) {
+			tries++
+			batch, err = engines[rand.IntN(len(engines))].Expire(ctx, timeout.Ask{Topic: "orders", Node: node, Settle: settle, Max: max, Lease: time.Minute})
+			return err
+		})
+		for i, ok := range batch.Settled {
+			require.True(t, ok || tries > 1, settle[i].Token.ID) // it may be settled, and the answer lost
+		}
+		settle = settle[:0]
+		var tokens []timeout.Token
+		for _, leased := range batch.Leased {
+			require.False(t, leased.Again)
+			tokens = append(tokens, leased.Token)
+			outcome := timeout.Outcome{Token: leased.Token, As: timeout.Done}
+			if leased.Attempts == 1 && rand.IntN(3) == 0 {
+				outcome.As, outcome.Error = timeout.Pending, "again"
+			} else {
+				require.Equal(t, leased.Attempts == 2, leased.Error != "")
+				fired.add(leased.ID)
+			}
+			settle = append(settle, outcome)
+		}
+		var good []bool
+		persist(t, func() (err error) {
+			good, err = engines[rand.IntN(len(engines))].Extend(ctx, tokens, time.Minute)
+			return err
+		})
+		require.NotContains(t, good, false)
+	}
+}
+
+// requireAll compares what is there with what the owners know.
+func requireAll(t *testing.T, engine timeout.Engine, owners []*owner) {
+	t.Helper()
+	want := map[string]string{}
+	for _, o := range owners {
+		for id, payload := range o.tasks {
+			want[id] = payload
+		}
+	}
+	got := map[string]string{}
+	query := timeout.Query{Topic: "orders", State: timeout.Pending, Limit: 1000}
+	for {
+		page, err := engine.List(ctx, query)
+		require.NoError(t, err)
+		for _, task := range page.Tasks {
+			require.NotContains(t, got, task.ID)
+			got[task.ID] = string(task.Payload)
+		}
+		if query.Cursor = page.Next; page.Next == "" {
+			break
+		}
+	}
+	require.Equal(t, want, got)
+	counts, err := engine.Count(ctx, "orders")
+	require.NoError(t, err)
+	require.Equal(t, timeout.Counts{Pending: int64(len(want))}, counts)
+}
+
+// requireOneGeneration looks for keys that should not be there any more.
+func requireOneGeneration(t *testing.T, engine *redis.Engine) {
+	t.Helper()
+	client := sharedServer(t).client(t)
+	keys, err := client.Keys(ctx, engine.Prefix()+":{orders:*").Result()
+	require.NoError(t, err)
+	for _, name := range keys {
+		if name[len(name)-2:] == ":m" {
+			sealed, err := client.HExists(ctx, name, "z").Result()
+			require.NoError(t, err)
+			ttl, err := client.TTL(ctx, name).Result()
+			require.NoError(t, err)
+			require.Equal(t, sealed, ttl > 0, name)
+			from, err := client.HExists(ctx, name, "from").Result()
+			require.NoError(t, err)
+			require.False(t, from)
+		}
+		require.NotEqual(t, ":t", name[len(name)-2:], name)
+	}
+}
