@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -108,17 +109,23 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 	for n := range 2 {
 		all.Go(func() { consume(t, engines, fmt.Sprint("node", n), fired, &stop) })
 	}
-	sets := 0
+	set := map[string]bool{} // whether it is known to be
 	produced := make(chan struct{})
 	go func() {
 		defer close(produced)
 		for !stop.Load() {
 			var tasks []timeout.Task
 			for range 20 {
-				tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint("due-", sets)})
-				sets++
+				tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint("due-", len(set))})
+				set[tasks[len(tasks)-1].ID] = false
 			}
-			persist(t, func() error { _, err := engines[rand.IntN(3)].Set(ctx, tasks); return err })
+			_, err := engines[rand.IntN(3)].Set(ctx, tasks)
+			for _, task := range tasks {
+				set[task.ID] = err == nil
+			}
+			if !errors.Is(err, errCrash) {
+				assert.NoError(t, err)
+			}
 		}
 	}()
 	for slots := 2; slots <= 64; slots *= 2 {
@@ -134,7 +141,7 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 	all.Wait()
 
 	var last atomic.Bool
-	time.AfterFunc(500*time.Millisecond, func() { last.Store(true) })
+	time.AfterFunc(crashLease+500*time.Millisecond, func() { last.Store(true) })
 	consume(t, []*redis.Engine{first}, "last", fired, &last)
 	for more := true; more; {
 		var err error
@@ -142,9 +149,10 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 		require.NoError(t, err)
 	}
 	requireAll(t, first, owners)
-	require.Len(t, fired.times, sets)
-	for id, times := range fired.times {
-		require.Equal(t, 1, times, id)
+	for id, known := range set {
+		if times := fired.times[id]; known || times > 0 {
+			assert.Equal(t, 1, times, id)
+		}
 	}
 	requireOneGeneration(t, first)
 }
@@ -163,9 +171,13 @@ func (f *tally) add(id string) {
 	f.mu.Unlock()
 }
 
+// crashLease is how long a batch stays leased whose node has crashed before it knew of it.
+const crashLease = 3 * time.Second
+
 // consume leases what is due, has some of it fail once, extends some, and settles all.
 func consume(t *testing.T, engines []*redis.Engine, node string, fired *tally, stop *atomic.Bool) {
 	var settle []timeout.Outcome
+	var leasedAt time.Time
 	for !stop.Load() || len(settle) > 0 {
 		var batch timeout.Batch
 		max := 50
@@ -175,29 +187,31 @@ func consume(t *testing.T, engines []*redis.Engine, node string, fired *tally, s
 		tries := 0
 		persist(t, func() (err error) {
 			tries++
-			batch, err = engines[rand.IntN(len(engines))].Expire(ctx, timeout.Ask{Topic: "orders", Node: node, Settle: settle, Max: max, Lease: time.Minute})
+			batch, err = engines[rand.IntN(len(engines))].Expire(ctx, timeout.Ask{Topic: "orders", Node: node, Settle: settle, Max: max, Lease: crashLease})
 			return err
 		})
 		for i, ok := range batch.Settled {
-			require.True(t, ok || tries > 1, settle[i].Token.ID) // it may be settled, and the answer lost
+			if !ok && tries == 1 { // otherwise it may be settled, and the answer lost
+				t.Errorf("%s: not settled after %v: %+v", node, time.Since(leasedAt), settle[i])
+			}
 		}
 		settle = settle[:0]
+		leasedAt = time.Now()
 		var tokens []timeout.Token
 		for _, leased := range batch.Leased {
-			require.False(t, leased.Again)
 			tokens = append(tokens, leased.Token)
 			outcome := timeout.Outcome{Token: leased.Token, As: timeout.Done}
 			if leased.Attempts == 1 && rand.IntN(3) == 0 {
 				outcome.As, outcome.Error = timeout.Pending, "again"
 			} else {
-				require.Equal(t, leased.Attempts == 2, leased.Error != "")
+				require.True(t, leased.Again || leased.Attempts > 1 == (leased.Error == "again"))
 				fired.add(leased.ID)
 			}
 			settle = append(settle, outcome)
 		}
 		var good []bool
 		persist(t, func() (err error) {
-			good, err = engines[rand.IntN(len(engines))].Extend(ctx, tokens, time.Minute)
+			good, err = engines[rand.IntN(len(engines))].Extend(ctx, tokens, crashLease)
 			return err
 		})
 		require.NotContains(t, good, false)
