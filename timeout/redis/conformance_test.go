@@ -1,0 +1,22 @@
+package redis_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
+	"github.com/heartwheel-go/heartwheel/timeout/redis"
+)
+
+func TestItDoesWhatEveryEngineMust(t *testing.T) {
+	server := startServer(t)
+	open := func(t *testing.T) timeout.Engine {
+		engine, err := redis.Open(t.Context(), server.url(), redis.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = engine.Close() })
+		return engine
+	}
+	enginetest.Run(t, open(t), enginetest.Options{Second: open})
+}
