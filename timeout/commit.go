@@ -10,10 +10,6 @@ const (
 	// commitSize is how many calls are made one batch at most.
 	commitSize = 512
 
-	// commitFlights is how many batches are under way at the same time: while the engine
-	// works on one, the next is filled.
-	commitFlights = 2
-
 	// commitTimeout is how long an engine may take for a batch. Whoever waits for it can have
 	// given up long before.
 	commitTimeout = 30 * time.Second
@@ -21,15 +17,16 @@ const (
 
 // committer makes batches of single calls, as databases do with commits (group commit,
 // DeWitt et al., 1984): a call that comes alone goes at once, and those that come while
-// others are under way go together.
+// others are under way go together. There is one batch under way at a time: with two, each is
+// half as large, and Redis did a fifth less on two processors.
 type committer[Q any] struct {
 	do func(context.Context, []Q) ([]Answer, error)
 
 	mu      sync.Mutex
 	waiting []*commit[Q]
-	flights int
+	flies   bool
 	closed  bool
-	idle    sync.WaitGroup // the flights
+	idle    sync.WaitGroup // for the one that flies
 }
 
 type commit[Q any] struct {
@@ -48,8 +45,8 @@ func (c *committer[Q]) call(ctx context.Context, ask Q) (Answer, error) {
 		return Answer{}, ErrClosed
 	}
 	c.waiting = append(c.waiting, own)
-	if c.flights < commitFlights {
-		c.flights++
+	if !c.flies {
+		c.flies = true
 		c.idle.Go(c.fly)
 	}
 	c.mu.Unlock()
@@ -68,7 +65,7 @@ func (c *committer[Q]) fly() {
 		batch := c.waiting[:min(len(c.waiting), commitSize)]
 		c.waiting = c.waiting[len(batch):]
 		if len(batch) == 0 {
-			c.flights--
+			c.flies = false
 			c.mu.Unlock()
 			return
 		}
