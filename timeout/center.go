@@ -46,6 +46,9 @@ type Center struct {
 // New returns a centre on an engine, which stays the caller's to close, after the centre. It
 // does not ask the engine for anything. The error wraps ErrArgument.
 func New(engine Engine, cfg Config) (*Center, error) {
+	if engine == nil {
+		return nil, fmt.Errorf("%w: engine nil, must be one", ErrArgument)
+	}
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err

@@ -198,6 +198,9 @@ func TestAClosedCentreRefusesAllCalls(t *testing.T) {
 }
 
 func TestABadConfigurationIsRefusedWithItsLimit(t *testing.T) {
+	_, err := timeout.New(nil, timeout.Config{})
+	require.ErrorIs(t, err, timeout.ErrArgument)
+	engine := newShaky(t)
 	for _, cfg := range []timeout.Config{
 		{TTL: time.Millisecond},
 		{Poll: time.Microsecond},
@@ -210,7 +213,7 @@ func TestABadConfigurationIsRefusedWithItsLimit(t *testing.T) {
 		{Topic: timeout.Topic{Retain: -1}},
 		{Topic: timeout.Topic{Rate: -1}},
 	} {
-		_, err := timeout.New(nil, cfg)
+		_, err := timeout.New(engine, cfg)
 		require.ErrorIs(t, err, timeout.ErrArgument, "%+v", cfg)
 	}
 }

@@ -1,0 +1,108 @@
+package timeout_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+)
+
+// An order is cancelled that has not been paid in time.
+func Example() {
+	engine, err := memory.New(memory.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+
+	centre, err := timeout.New(engine, timeout.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer centre.Close()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	err = centre.Handle("unpaid", func(ctx context.Context, task timeout.Task) error {
+		fmt.Println("cancel order", task.ID)
+		cancel()
+		return nil // done; an error would have it tried again
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for _, order := range []string{"4711", "4712"} {
+		if _, err := centre.Set(ctx, timeout.Task{Topic: "unpaid", ID: order, After: 50 * time.Millisecond}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	answer, err := centre.Remove(ctx, timeout.Key{Topic: "unpaid", ID: "4711"}) // it is paid
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("was", answer.Was)
+
+	if err := centre.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// was pending
+	// cancel order 4712
+}
+
+func ExampleRetryAfter() {
+	engine, err := memory.New(memory.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+	centre, err := timeout.New(engine, timeout.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = centre.Handle("mails", func(ctx context.Context, task timeout.Task) error {
+		switch err := send(ctx, task.Payload); {
+		case err == errBusy:
+			return timeout.RetryAfter(err, time.Minute)
+		case err == errNoSuchUser:
+			return timeout.Permanent(err) // dead at once: nobody needs to try again
+		default:
+			return err // nil is done, and anything else is tried again, later and later
+		}
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+var errBusy, errNoSuchUser = fmt.Errorf("busy"), fmt.Errorf("no such user")
+
+func send(context.Context, []byte) error { return nil }
+
+// Settings of a topic are kept in the engine, for all nodes.
+func ExampleCenter_SetTopic() {
+	engine, err := memory.New(memory.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+	centre, err := timeout.New(engine, timeout.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	topic, err := centre.SetTopic(context.Background(), timeout.Topic{
+		Name:        "mails",
+		Slots:       16,                 // parts, of which each node serves some; can grow
+		Concurrency: 8,                  // handlers at the same time, on each node
+		Rate:        100,                // begun in a second, on each node
+		Retries:     5,                  // then it is dead, and waits for a replay
+		Backoff:     2 * time.Second,    // then 4s, 8s …
+		Lease:       10 * time.Second,   // so long a node may be silent
+		Timeout:     time.Minute,        // so long a handler may take
+		Retain:      7 * 24 * time.Hour, // to look at what was done
+	})
+	fmt.Println(topic.Name, topic.Slots, err)
+	// Output: mails 16 <nil>
+}
