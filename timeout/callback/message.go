@@ -1,0 +1,139 @@
+package callback
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// The headers of a call, over HTTP and NATS. Those of the task begin with Prefix.
+const (
+	// HeaderKey is the header for Message.Key. It is the one of the IETF's draft
+	// draft-ietf-httpapi-idempotency-key-header.
+	HeaderKey = "Idempotency-Key"
+
+	Prefix        = "Heartwheel-"
+	HeaderTopic   = Prefix + "Topic"
+	HeaderID      = Prefix + "Id"      // escaped: see Escape
+	HeaderVersion = Prefix + "Version" // decimal
+	HeaderAttempt = Prefix + "Attempt" // decimal, 1 for the first
+	HeaderDue     = Prefix + "Due"     // milliseconds since the epoch
+	HeaderToken   = Prefix + "Token"   // as timeout.ParseToken reads it
+)
+
+// Message is what a call says about its task beside the payload.
+type Message struct {
+	// Key is the same for all attempts of what was set once, and for nothing else: whoever
+	// has done the work of a key need not do it again. See Key.
+	Key string
+
+	Topic   string
+	ID      string
+	Version int64
+	Attempt int
+	Due     time.Time // the action time, in milliseconds
+
+	// Token proves the lease. With it the result can be fed back. The zero Token means that
+	// there is none.
+	Token timeout.Token
+}
+
+// New returns the message of a task, with the token that ctx carries.
+func New(ctx context.Context, task timeout.Task) Message {
+	token, _ := timeout.TokenOf(ctx)
+	return Message{
+		Key:   Key(task),
+		Topic: task.Topic, ID: task.ID, Version: task.Version,
+		Attempt: task.Attempts, Due: task.Due, Token: token,
+	}
+}
+
+// Key returns the idempotency key of a task: its topic, a slash, its id, a colon and its
+// version, as in "orders/4711:12". Topic and id are escaped, see Escape.
+func Key(task timeout.Task) string {
+	return Escape(task.Topic) + "/" + Escape(task.ID) + ":" + strconv.FormatInt(task.Version, 10)
+}
+
+// Field is a name and a value.
+type Field struct{ Name, Value string }
+
+// Headers returns the message as headers, always in the same order and each name once.
+// Without a Token there is no header of it.
+func (m Message) Headers() []Field {
+	fields := []Field{
+		{HeaderKey, m.Key},
+		{HeaderTopic, m.Topic},
+		{HeaderID, Escape(m.ID)},
+		{HeaderVersion, strconv.FormatInt(m.Version, 10)},
+		{HeaderAttempt, strconv.Itoa(m.Attempt)},
+		{HeaderDue, strconv.FormatInt(timeout.Millis(m.Due), 10)},
+	}
+	if m.Token != (timeout.Token{}) {
+		fields = append(fields, Field{HeaderToken, m.Token.String()})
+	}
+	return fields
+}
+
+// Parse reads what Headers has written, from the method Get of an http.Header or a
+// nats.Header. The error wraps timeout.ErrArgument and names the header.
+func Parse(get func(name string) string) (Message, error) {
+	m := Message{Key: get(HeaderKey), Topic: get(HeaderTopic)}
+	var err error
+	if m.ID, err = Unescape(get(HeaderID)); err != nil {
+		return Message{}, fmt.Errorf("header %s: %w", HeaderID, err)
+	}
+	if err := (timeout.Key{Topic: m.Topic, ID: m.ID}).Check(); err != nil {
+		return Message{}, fmt.Errorf("headers %s and %s: %w", HeaderTopic, HeaderID, err)
+	}
+	attempt, due := int64(0), int64(0)
+	for _, number := range []struct {
+		name string
+		into *int64
+		bits int
+	}{{HeaderVersion, &m.Version, 64}, {HeaderAttempt, &attempt, 32}, {HeaderDue, &due, 64}} {
+		text := get(number.name)
+		if *number.into, err = strconv.ParseInt(text, 10, number.bits); err != nil {
+			return Message{}, fmt.Errorf("%w: header %s %.50q, must be a number", timeout.ErrArgument, number.name, text)
+		}
+	}
+	m.Attempt, m.Due = int(attempt), time.UnixMilli(due)
+	if text := get(HeaderToken); text != "" {
+		if m.Token, err = timeout.ParseToken(text); err != nil {
+			return Message{}, fmt.Errorf("header %s: %w", HeaderToken, err)
+		}
+	}
+	return m, nil
+}
+
+// plain are the bytes that Escape leaves as they are. A full stop is none of them: in what
+// is signed for HTTP it ends the key.
+const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~"
+
+// Escape writes each byte of an id that is not a letter, a digit or one of -_~ as a percent
+// sign and two hexadecimal digits, as URLs do: so it can stand in a header whatever it is,
+// between other texts, and anything that decodes the parts of a URL reads it.
+func Escape(id string) string {
+	var b strings.Builder
+	for i := range len(id) {
+		if strings.IndexByte(plain, id[i]) >= 0 {
+			b.WriteByte(id[i])
+		} else {
+			fmt.Fprintf(&b, "%%%02X", id[i])
+		}
+	}
+	return b.String()
+}
+
+// Unescape reads what Escape has written. The error wraps timeout.ErrArgument.
+func Unescape(text string) (string, error) {
+	id, err := url.PathUnescape(text)
+	if err != nil {
+		return "", fmt.Errorf("%w: %.50q: %w", timeout.ErrArgument, text, err)
+	}
+	return id, nil
+}

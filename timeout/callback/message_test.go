@@ -1,0 +1,102 @@
+package callback_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/callback"
+)
+
+func header(m callback.Message) http.Header {
+	h := http.Header{}
+	for _, field := range m.Headers() {
+		h.Add(field.Name, field.Value)
+	}
+	return h
+}
+
+func TestWhoIsCalledReadsWhatTheTaskIs(t *testing.T) {
+	for _, id := range []string{"4711", "{user 7}/ü", "a.b:c/d", "%41", " x ", `"\`, strings.Repeat("é", 127)} {
+		task := timeout.Task{Topic: "orders.unpaid", ID: id, Version: 12, Attempts: 3, Due: time.UnixMilli(1_700_000_000_123)}
+		token := timeout.Token{Key: task.Key(), Lease: 99, Part: "p"}
+		message := callback.New(timeout.WithToken(context.Background(), token), task)
+		h := header(message)
+		for name, values := range h {
+			require.Len(t, values, 1, name)
+			require.NotContains(t, values[0], " ")
+			require.NotContains(t, values[0], "\n")
+		}
+		back, err := callback.Parse(h.Get)
+		require.NoError(t, err)
+		require.Equal(t, message, back)
+		require.Equal(t, token, back.Token)
+		require.Equal(t, 3, back.Attempt)
+	}
+}
+
+func TestTheKeyOfOneSetIsThatOfAllItsAttemptsAndOfNothingElse(t *testing.T) {
+	task := timeout.Task{Topic: "orders", ID: "4711", Version: 12, Attempts: 1}
+	require.Equal(t, "orders/4711:12", callback.Key(task))
+	again := task
+	again.Attempts, again.Payload, again.Error = 2, []byte("x"), "boom"
+	require.Equal(t, callback.Key(task), callback.Key(again))
+	seen := map[string]timeout.Task{}
+	for _, other := range []timeout.Task{
+		{Topic: "orders", ID: "4711", Version: 13},
+		{Topic: "orders", ID: "4711:12", Version: 1},
+		{Topic: "orders", ID: "4711%3A12", Version: 1},
+		{Topic: "orders:4711", ID: "12", Version: 1},
+		{Topic: "orders", ID: "4711/12", Version: 1},
+		{Topic: "orders.x", ID: "1.2", Version: 1},
+		task,
+	} {
+		key := callback.Key(other)
+		require.NotContains(t, seen, key)
+		require.NotContains(t, key, ".", "what is signed ends there")
+		seen[key] = other
+	}
+}
+
+func TestWithoutALeaseThereIsNoToken(t *testing.T) {
+	h := header(callback.New(context.Background(), timeout.Task{Topic: "orders", ID: "1"}))
+	require.Empty(t, h.Values(callback.HeaderToken))
+	back, err := callback.Parse(h.Get)
+	require.NoError(t, err)
+	require.Zero(t, back.Token)
+}
+
+func TestHeadersThatNobodyHasWrittenAreRefusedByName(t *testing.T) {
+	good := header(callback.New(context.Background(), timeout.Task{Topic: "orders", ID: "1"}))
+	for name, value := range map[string]string{
+		callback.HeaderTopic:   "",
+		callback.HeaderID:      "%zz",
+		callback.HeaderVersion: "x",
+		callback.HeaderAttempt: "99999999999",
+		callback.HeaderDue:     "1e3",
+		callback.HeaderToken:   "!",
+	} {
+		bad := good.Clone()
+		bad.Set(name, value)
+		_, err := callback.Parse(bad.Get)
+		require.ErrorIs(t, err, timeout.ErrArgument)
+		require.ErrorContains(t, err, name)
+	}
+}
+
+func FuzzEscape(f *testing.F) {
+	f.Add("4711")
+	f.Add("a.b/c:\xff%41 ü\n")
+	f.Fuzz(func(t *testing.T, id string) {
+		text := callback.Escape(id)
+		require.False(t, strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("./:", r) }))
+		back, err := callback.Unescape(text)
+		require.NoError(t, err)
+		require.Equal(t, id, back)
+	})
+}
