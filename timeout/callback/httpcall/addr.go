@@ -1,0 +1,108 @@
+package httpcall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"syscall"
+)
+
+// ErrRefused says that a target is not one that this Caller may call. The error that wraps
+// it names the address or host, and what it is.
+var ErrRefused = errors.New("httpcall: target refused")
+
+// special is a part of the address space that is not for everybody.
+type special struct {
+	what     string
+	prefixes []netip.Prefix
+}
+
+// metadata are the addresses that clouds give to every machine for its credentials, beside
+// those that are link-local: of AWS in IPv6, Alibaba, Azure and Oracle.
+var metadata = special{"cloud metadata", prefixes("fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32")}
+
+// private are those that AllowPrivate allows. 100.64.0.0/10 is for carriers (RFC 6598), and
+// used like the others by some clouds.
+var private = special{"private", prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")}
+
+// specials are the others that the registries of IANA (RFC 6890) say are not globally
+// reachable, and the tunnels in whose addresses an IPv4 address is hidden.
+var specials = []special{
+	{"unspecified", prefixes("0.0.0.0/8", "::/128")},
+	{"loopback", prefixes("127.0.0.0/8", "::1/128")},
+	{"link-local", prefixes("169.254.0.0/16", "fe80::/10")},
+	{"multicast", prefixes("224.0.0.0/4", "ff00::/8")},
+	{"reserved", prefixes("240.0.0.0/4", "192.0.0.0/24", "198.18.0.0/15", "2001::/23", "64:ff9b:1::/48")},
+	{"for documentation", prefixes("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20")},
+	{"of a tunnel", prefixes("192.88.99.0/24", "2002::/16")},
+}
+
+// global is the part of IPv6 that is given to the world at all (RFC 4291).
+var global = netip.MustParsePrefix("2000::/3")
+
+// nat64 is where IPv6-only networks have the IPv4 addresses (RFC 6052).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+func prefixes(texts ...string) []netip.Prefix {
+	list := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		list[i] = netip.MustParsePrefix(text)
+	}
+	return list
+}
+
+func (s special) contains(ip netip.Addr) bool {
+	return slices.ContainsFunc(s.prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
+// guard decides which addresses may be dialed.
+type guard struct {
+	allow   []netip.Prefix
+	private bool
+}
+
+// control is for net.Dialer.ControlContext, which is called with each address that is dialed,
+// after names were resolved and before anything is sent.
+func (g guard) control(_ context.Context, _, address string, _ syscall.RawConn) error {
+	addr, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: address %.100q: %w", ErrRefused, address, err)
+	}
+	return g.check(addr.Addr())
+}
+
+// check returns an error, which wraps ErrRefused, for an address that may not be called.
+func (g guard) check(ip netip.Addr) error {
+	ip = ip.Unmap().WithZone("")
+	if slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+		return nil
+	}
+	if nat64.Contains(ip) {
+		raw := ip.As16()
+		return g.check(netip.AddrFrom4([4]byte(raw[12:])))
+	}
+	if metadata.contains(ip) {
+		return refused(ip, metadata.what)
+	}
+	if private.contains(ip) {
+		if g.private {
+			return nil
+		}
+		return fmt.Errorf("%w (or AllowPrivate)", refused(ip, private.what))
+	}
+	for _, s := range specials {
+		if s.contains(ip) {
+			return refused(ip, s.what)
+		}
+	}
+	if ip.Is6() && !global.Contains(ip) {
+		return refused(ip, "not global")
+	}
+	return nil
+}
+
+func refused(ip netip.Addr, what string) error {
+	return fmt.Errorf("%w: address %v is %s, must be public or in Allow", ErrRefused, ip, what)
+}

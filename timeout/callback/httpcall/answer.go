@@ -1,0 +1,108 @@
+package httpcall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+const (
+	// headBytes is how much of a body or a location is in an error.
+	headBytes = 200
+
+	// drainTime is how long the body of an answer is waited for. The answer is known by
+	// then; it is only about using the connection again.
+	drainTime = time.Second
+)
+
+// errOfAnswer returns what the answer means for the task. header is that of the request.
+func (c *Caller) errOfAnswer(resp *http.Response, head []byte, header http.Header) error {
+	status := resp.StatusCode
+	switch {
+	case status == http.StatusAccepted && prefersAsync(header):
+		return timeout.ErrAccepted
+	case status >= 200 && status < 300:
+		return nil
+	}
+	err := textOfAnswer(resp, head)
+	switch {
+	case status >= 300 && status < 400:
+		return timeout.Permanent(err)
+	case status >= 400 && status < 500 && !passing(status):
+		return timeout.Permanent(err)
+	}
+	if after, has := retryAfter(resp.Header, time.Now()); has {
+		return timeout.RetryAfter(err, min(after, c.cfg.MaxRetryAfter))
+	}
+	return err
+}
+
+// passing reports whether a status of the client's fault is one that passes.
+func passing(status int) bool {
+	return status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
+}
+
+func textOfAnswer(resp *http.Response, head []byte) error {
+	text := fmt.Sprintf("answer %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	if location := resp.Header.Get("Location"); location != "" {
+		text += fmt.Sprintf(" to %.*q", headBytes, location)
+	}
+	if len(head) > 0 {
+		text += fmt.Sprintf(": %q", head)
+	}
+	return errors.New(strings.TrimSpace(text))
+}
+
+// drain reads the body, as far as Config.MaxResponse and drainTime allow, and closes it. It
+// returns how the body begins. cancel ends the request.
+func (c *Caller) drain(resp *http.Response, cancel context.CancelFunc) []byte {
+	body := resp.Body
+	defer body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil // nobody has asked for it, and no context ends a read of what comes then
+	}
+	defer time.AfterFunc(drainTime, cancel).Stop()
+	head := make([]byte, min(headBytes, c.cfg.MaxResponse))
+	n, err := io.ReadFull(body, head)
+	if err == nil {
+		// One byte more, so that the end is seen where it is just there.
+		_, _ = io.CopyN(io.Discard, body, int64(c.cfg.MaxResponse-n)+1)
+	}
+	return head[:n]
+}
+
+// retryAfter returns what the header Retry-After asks for, if it is there and later than now:
+// seconds or a date (RFC 9110, section 10.2.3). A date is compared with that of the answer
+// where there is one, since the clocks of others may differ.
+func retryAfter(header http.Header, now time.Time) (time.Duration, bool) {
+	text := strings.TrimSpace(header.Get("Retry-After"))
+	if text != "" && strings.Trim(text, "0123456789") == "" {
+		return seconds(text)
+	}
+	until, err := http.ParseTime(text)
+	if err != nil {
+		return 0, false
+	}
+	if date, err := http.ParseTime(header.Get("Date")); err == nil {
+		now = date
+	}
+	after := until.Sub(now)
+	return after, after > 0
+}
+
+// seconds reads digits of any number.
+func seconds(digits string) (time.Duration, bool) {
+	const most = math.MaxInt64 / int64(time.Second)
+	n := int64(0)
+	for _, digit := range digits {
+		n = min(n*10+int64(digit-'0'), most/10) // which is 29 years, and more than anybody may ask for
+	}
+	return time.Duration(n) * time.Second, n > 0
+}

@@ -1,0 +1,219 @@
+package httpcall
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/callback"
+)
+
+// Kind is the kind of callbacks that a [Caller] makes.
+const Kind = "http"
+
+const (
+	dialTimeout = 10 * time.Second
+	idleTime    = 30 * time.Second // less than most servers keep an idle connection
+	maxIdle     = 1000
+	maxHeader   = 64 << 10 // bytes of an answer's head
+
+	// A connection of HTTP/2 is shared: where the other side has silently gone, all calls
+	// to it would wait in vain until somebody asks.
+	pingAfter   = 10 * time.Second
+	pingTimeout = 5 * time.Second
+)
+
+var _ timeout.Caller = (*Caller)(nil)
+
+// Caller makes callbacks over HTTP/1.1 and HTTP/2. Make one with [New]. Its methods may be
+// called by several goroutines at the same time.
+type Caller struct {
+	cfg       Config
+	guard     guard
+	dialer    net.Dialer
+	transport *http.Transport
+
+	closing context.Context // ends all calls and dials
+	close   context.CancelFunc
+
+	mu      sync.Mutex // guards closed, and that nothing is added to running after it
+	closed  bool
+	running sync.WaitGroup // calls and dials
+}
+
+// New returns a Caller. The error wraps timeout.ErrArgument and names the field and its
+// value. The Caller must be closed.
+func New(cfg Config) (*Caller, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Caller{cfg: cfg, guard: guard{allow: cfg.Allow, private: cfg.AllowPrivate}}
+	c.closing, c.close = context.WithCancel(context.Background())
+	c.dialer = net.Dialer{Timeout: dialTimeout, ControlContext: c.guard.control}
+	c.transport = &http.Transport{
+		Proxy:                  cfg.Proxy,
+		DialContext:            c.dial,
+		TLSClientConfig:        cfg.TLS.Clone(),
+		TLSHandshakeTimeout:    dialTimeout,
+		MaxConnsPerHost:        cfg.MaxPerHost,
+		MaxIdleConnsPerHost:    cfg.MaxPerHost,
+		MaxIdleConns:           maxIdle,
+		IdleConnTimeout:        idleTime,
+		MaxResponseHeaderBytes: maxHeader,
+		DisableCompression:     true, // few bytes are read, and they shall stay few
+		ForceAttemptHTTP2:      true,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+	}
+	return c, nil
+}
+
+// Call makes a call and returns what its answer means: see the package. What Check refuses is
+// permanent here, and so is a name that leads to an address that is refused. After Close the
+// error wraps timeout.ErrClosed. The error says how the body of the answer begins; it never
+// has the URL's path, query or password.
+func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callback) error {
+	target, err := c.check(call)
+	if err != nil {
+		return timeout.Permanent(err)
+	}
+	if !c.begin() {
+		return fmt.Errorf("httpcall: %w", timeout.ErrClosed)
+	}
+	defer c.running.Done()
+	limit := or(call.Timeout, c.cfg.Timeout)
+	inTime, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
+	defer cancel()
+	defer context.AfterFunc(c.closing, cancel)()
+
+	req := c.request(inTime, task, call, target)
+	resp, err := c.transport.RoundTrip(req)
+	if err == nil {
+		err = c.errOfAnswer(resp, c.drain(resp, cancel), req.Header)
+	} else {
+		err = c.errOfCall(ctx, inTime, err)
+	}
+	if err != nil {
+		return fmt.Errorf("httpcall: %s %s: %w", req.Method, circuitOf(target), err)
+	}
+	return nil
+}
+
+// errOfCall returns why there is no answer.
+func (c *Caller) errOfCall(ctx, inTime context.Context, err error) error {
+	switch {
+	case errors.Is(err, ErrRefused):
+		return timeout.Permanent(err)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case c.closing.Err() != nil:
+		return timeout.ErrClosed
+	case inTime.Err() != nil:
+		return context.Cause(inTime)
+	}
+	return err
+}
+
+// request returns the request of a task.
+func (c *Caller) request(ctx context.Context, task timeout.Task, call timeout.Callback, target *url.URL) *http.Request {
+	req := (&http.Request{
+		Method: or(call.Method, http.MethodPost),
+		URL:    target,
+		Host:   target.Host,
+		Header: c.header(ctx, task, call),
+	}).WithContext(ctx)
+	body := task.Payload
+	if req.Method == http.MethodGet || req.Method == http.MethodHead {
+		body = nil
+	}
+	if len(body) > 0 {
+		setBody(req, body)
+	} else if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		req.Body = http.NoBody // so that a Content-Length of 0 is sent
+	}
+	if user := target.User; user != nil && req.Header.Get("Authorization") == "" {
+		password, _ := user.Password()
+		req.SetBasicAuth(user.Username(), password)
+	}
+	sign(req.Header, callback.Key(task), time.Now(), body, c.cfg.Secrets)
+	return req
+}
+
+// header returns the headers of the callback and of the task.
+func (c *Caller) header(ctx context.Context, task timeout.Task, call timeout.Callback) http.Header {
+	header := http.Header{"User-Agent": {c.cfg.UserAgent}}
+	for name, value := range call.Header {
+		header.Set(name, value)
+	}
+	for _, field := range callback.New(ctx, task).Headers() {
+		header.Set(field.Name, field.Value)
+	}
+	// The key under its canonical name would have net/http send a POST again by itself, on
+	// another connection, when the first one broke: then one attempt would be two calls.
+	key := header[callback.HeaderKey]
+	header.Del(callback.HeaderKey)
+	header["idempotency-key"] = key
+	return header
+}
+
+func setBody(req *http.Request, body []byte) {
+	if req.Header.Get("Content-Type") == "" {
+		req.Header.Set("Content-Type", contentType(body))
+	}
+	req.ContentLength = int64(len(body))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	req.Body, _ = req.GetBody()
+}
+
+func contentType(body []byte) string {
+	if json.Valid(body) && utf8.Valid(body) {
+		return "application/json"
+	}
+	return "application/octet-stream"
+}
+
+// Close ends the calls that are running, waits for them and closes all connections. It is
+// idempotent and returns nil.
+func (c *Caller) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.close()
+	c.running.Wait()
+	c.transport.CloseIdleConnections()
+	return nil
+}
+
+// dial is the transport's. A dial can outlive the call that it was begun for: then its
+// connection is for the next one.
+func (c *Caller) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if !c.begin() {
+		return nil, timeout.ErrClosed
+	}
+	defer c.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.closing, cancel)()
+	return c.dialer.DialContext(ctx, network, address)
+}
+
+// begin reports whether something may begin; then running.Done must be called at its end.
+func (c *Caller) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.running.Add(1)
+	return true
+}

@@ -1,0 +1,375 @@
+package httpcall
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/callback"
+)
+
+// here allows what tests listen on.
+var here = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+var task = timeout.Task{
+	Topic: "orders", ID: "a.b/ü", Payload: []byte(`{"paid": false}`),
+	Due: time.UnixMilli(1_700_000_000_123), Version: 12, Attempts: 2,
+}
+
+var token = timeout.Token{Key: task.Key(), Lease: 99, Part: "p"}
+
+func open(t *testing.T, cfg Config) *Caller {
+	c, err := New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func to(url string) timeout.Callback { return timeout.Callback{Kind: Kind, Target: url} }
+
+func TestATargetGetsThePayloadAndAllThatIsPromised(t *testing.T) {
+	secret := []byte(strings.Repeat("s", 24))
+	type seen struct {
+		r    *http.Request
+		body []byte
+	}
+	got := make(chan seen, 1)
+	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- seen{r, body}
+	})
+	c := open(t, Config{Allow: here, Secrets: [][]byte{secret}})
+	call := to(strings.Replace(server.URL, "http://", "http://user:pass@", 1) + "/hook?x=1#fragment")
+	call.Header = map[string]string{"x-Shop": "7"}
+	require.NoError(t, c.Check(call))
+	require.NoError(t, c.Call(timeout.WithToken(t.Context(), token), task, call))
+
+	s := <-got
+	require.Equal(t, "POST", s.r.Method)
+	require.Equal(t, "/hook?x=1", s.r.RequestURI)
+	require.Equal(t, strings.TrimPrefix(server.URL, "http://"), s.r.Host)
+	require.Equal(t, task.Payload, s.body)
+	h := s.r.Header
+	for name, want := range map[string]string{
+		"Content-Type": "application/json", "Content-Length": "15", "User-Agent": "Heartwheel", "X-Shop": "7",
+		"Authorization": "Basic dXNlcjpwYXNz", "Idempotency-Key": "orders/a%2Eb%2F%C3%BC:12", "Webhook-Id": "orders/a%2Eb%2F%C3%BC:12",
+		"Heartwheel-Topic": "orders", "Heartwheel-Id": "a%2Eb%2F%C3%BC", "Heartwheel-Version": "12",
+		"Heartwheel-Attempt": "2", "Heartwheel-Due": "1700000000123", "Heartwheel-Token": token.String(),
+	} {
+		require.Equal(t, []string{want}, h.Values(name), name)
+	}
+	require.NoError(t, Verify(h, s.body, time.Now(), time.Minute, secret))
+	m, err := callback.Parse(h.Get)
+	require.NoError(t, err)
+	require.Equal(t, callback.Message{
+		Key: "orders/a%2Eb%2F%C3%BC:12", Topic: "orders", ID: "a.b/ü", Version: 12, Attempt: 2, Due: task.Due, Token: token,
+	}, m)
+}
+
+func TestTheBodyIsThatOfTheMethod(t *testing.T) {
+	type seen struct{ method, kind, body, length string }
+	got := make(chan seen, 1)
+	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- seen{r.Method, r.Header.Get("Content-Type"), string(body), r.Header.Get("Content-Length")}
+	})
+	c := open(t, Config{Allow: here})
+	for _, test := range []struct {
+		method, header, payload string
+		want                    seen
+	}{
+		{"", "", "{}", seen{"POST", "application/json", "{}", "2"}},
+		{"POST", "", "{", seen{"POST", "application/octet-stream", "{", "1"}},
+		{"POST", "", "\"\xff\"", seen{"POST", "application/octet-stream", "\"\xff\"", "3"}},
+		{"PUT", "text/plain", "{}", seen{"PUT", "text/plain", "{}", "2"}},
+		{"POST", "", "", seen{"POST", "", "", "0"}},
+		{"DELETE", "", "", seen{"DELETE", "", "", ""}},
+		{"GET", "", "{}", seen{"GET", "", "", ""}},
+		{"HEAD", "", "{}", seen{"HEAD", "", "", ""}},
+	} {
+		call := to(server.URL)
+		call.Method = test.method
+		if test.header != "" {
+			call.Header = map[string]string{"content-type": test.header}
+		}
+		require.NoError(t, c.Call(t.Context(), timeout.Task{Topic: "t", ID: "1", Payload: []byte(test.payload)}, call))
+		require.Equal(t, test.want, <-got)
+	}
+}
+
+func TestTheAnswerDecidesWhatBecomesOfTheTask(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var status int
+		fmt.Sscan(r.URL.Path[1:], &status)
+		for name, value := range r.URL.Query() {
+			w.Header().Set(name, value[0])
+		}
+		w.WriteHeader(status)
+		io.WriteString(w, "because\n"+strings.Repeat("x", 1000))
+	})
+	c := open(t, Config{Allow: here, MaxRetryAfter: time.Minute})
+	const never = time.Duration(-1)
+	for _, test := range []struct {
+		answer           string
+		permanent, fails bool
+		after            time.Duration
+	}{
+		{"200", false, false, never},
+		{"202", false, false, never}, // many say it and mean no more
+		{"204", false, false, never},
+		{"299", false, false, never},
+		{"300", true, true, never},
+		{"301?Location=http://169.254.169.254/", true, true, never},
+		{"302", true, true, never},
+		{"307?Location=%zz", true, true, never},
+		{"308?Retry-After=5", true, true, never},
+		{"400", true, true, never},
+		{"401", true, true, never},
+		{"404", true, true, never},
+		{"410", true, true, never},
+		{"422?Retry-After=5", true, true, never},
+		{"408", false, true, never},
+		{"425", false, true, never},
+		{"429", false, true, never},
+		{"429?Retry-After=5", false, true, 5 * time.Second},
+		{"503?Retry-After=3600", false, true, time.Minute},
+		{"503?Retry-After=99999999999999999999999", false, true, time.Minute},
+		{"503?Retry-After=0", false, true, never},
+		{"503?Retry-After=soon", false, true, never},
+		{"503?Retry-After=Wed,+21+Oct+2015+07:28:30+GMT&Date=Wed,+21+Oct+2015+07:28:00+GMT", false, true, 30 * time.Second},
+		{"500", false, true, never},
+		{"502", false, true, never},
+		{"504", false, true, never},
+		{"599", false, true, never},
+		{"799", false, true, never},
+	} {
+		t.Run(test.answer, func(t *testing.T) {
+			err := c.Call(t.Context(), task, to(server.URL+"/"+test.answer))
+			require.Equal(t, test.fails, err != nil, "%v", err)
+			require.Equal(t, test.permanent, timeout.IsPermanent(err))
+			after, has := timeout.RetryDelay(err)
+			require.Equal(t, test.after != never, has, "%v", err)
+			if has {
+				require.Equal(t, test.after, after)
+			}
+			if test.fails {
+				require.ErrorContains(t, err, "answer "+test.answer[:3])
+				require.Less(t, len(err.Error()), timeout.MaxError)
+				require.NotContains(t, err.Error(), "\n")
+				require.ErrorContains(t, err, `"because\nxxx`)
+			}
+		})
+	}
+	err := c.Call(t.Context(), task, to(server.URL+"/301?Location=http://169.254.169.254/"))
+	require.ErrorContains(t, err, "http://169.254.169.254/")
+}
+
+func TestAcceptedIsForThoseWhoAskForIt(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(map[string]int{"/202": 202, "/200": 200}[r.URL.Path])
+	})
+	c := open(t, Config{Allow: here})
+	for prefer, async := range map[string]bool{
+		"respond-async": true, "wait=10, Respond-Async": true, "respond-async; x=y, wait=1": true,
+		"": false, "wait=10": false, "no-respond-async": false,
+	} {
+		call := to(server.URL + "/202")
+		call.Header = map[string]string{"prefer": prefer}
+		err := c.Call(t.Context(), task, call)
+		require.Equal(t, async, errors.Is(err, timeout.ErrAccepted), "%q: %v", prefer, err)
+		require.Equal(t, async, err != nil)
+		call.Target = server.URL + "/200"
+		require.NoError(t, c.Call(t.Context(), task, call), "done already")
+	}
+}
+
+func TestARedirectToLoopbackLeadsNowhere(t *testing.T) {
+	var hits atomic.Int32
+	inside := serve(t, func(http.ResponseWriter, *http.Request) { hits.Add(1) })
+	outside := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, inside.URL, http.StatusTemporaryRedirect)
+	})
+	c := open(t, Config{Allow: here})
+	require.True(t, timeout.IsPermanent(c.Call(t.Context(), task, to(outside.URL))))
+	require.Zero(t, hits.Load())
+}
+
+func TestTLSIsCheckedAndHTTP2Used(t *testing.T) {
+	protocols := make(chan string, 100)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		protocols <- fmt.Sprint(r.Proto, " ", r.Header.Get(callback.HeaderKey))
+	}))
+	server.Config.ErrorLog = quiet
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	stranger := open(t, Config{Allow: here})
+	err := stranger.Call(t.Context(), task, to(server.URL))
+	var unknown x509.UnknownAuthorityError
+	require.ErrorAs(t, err, &unknown)
+	require.False(t, timeout.IsPermanent(err), "certificates are mended")
+	require.Empty(t, protocols)
+
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	c := open(t, Config{Allow: here, TLS: &tls.Config{RootCAs: roots}})
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() { require.NoError(t, c.Call(t.Context(), task, to(server.URL))) })
+	}
+	wg.Wait()
+	require.Equal(t, "HTTP/2.0 "+callback.Key(task), <-protocols)
+}
+
+func TestConnectionsAreUsedAgainAndBounded(t *testing.T) {
+	var opened, now, most atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if n := now.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		time.Sleep(time.Millisecond)
+		now.Add(-1)
+		w.Write(make([]byte, 1<<10))
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	c := open(t, Config{Allow: here, MaxPerHost: 3})
+	var wg sync.WaitGroup
+	for range 30 {
+		wg.Go(func() {
+			for range 10 {
+				require.NoError(t, c.Call(t.Context(), task, to(server.URL)))
+			}
+		})
+	}
+	wg.Wait()
+	require.LessOrEqual(t, opened.Load(), int32(3))
+	require.LessOrEqual(t, most.Load(), int32(3))
+}
+
+func TestAnAttemptIsOneCallEvenWhereTheConnectionBreaks(t *testing.T) {
+	var hits atomic.Int32
+	var broken atomic.Bool
+	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		hits.Add(1)
+		if broken.Load() {
+			panic(http.ErrAbortHandler)
+		}
+	})
+	c := open(t, Config{Allow: here})
+	for _, payload := range []string{"{}", ""} {
+		broken.Store(false)
+		hits.Store(0)
+		small := timeout.Task{Topic: "t", ID: "1", Payload: []byte(payload)}
+		var wg sync.WaitGroup
+		for range 5 { // several connections that are idle then
+			wg.Go(func() { require.NoError(t, c.Call(t.Context(), small, to(server.URL))) })
+		}
+		wg.Wait()
+		broken.Store(true)
+		hits.Store(0)
+		err := c.Call(t.Context(), small, to(server.URL))
+		require.Error(t, err)
+		require.False(t, timeout.IsPermanent(err))
+		require.EqualValues(t, 1, hits.Load())
+	}
+}
+
+func TestWhatHasGoneWrongIsSaidWithoutSecrets(t *testing.T) {
+	closed := serve(t, nil)
+	closed.Close()
+	c := open(t, Config{Allow: here})
+	err := c.Call(t.Context(), task, to(strings.Replace(closed.URL, "://", "://user:hunter2@", 1)+"/hunter2?key=hunter2"))
+	require.ErrorContains(t, err, "connection refused")
+	require.ErrorContains(t, err, "POST "+closed.URL)
+	require.False(t, timeout.IsPermanent(err))
+	for _, bad := range []string{"http://user:hunter2@127.0.0.1:x/", "http://user:hunter2@\x7f/", "ftp://user:hunter2@host/", "http://user:hunter2@/"} {
+		err = c.Call(t.Context(), task, to(bad))
+		require.True(t, timeout.IsPermanent(err))
+		require.ErrorIs(t, err, timeout.ErrArgument)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+}
+
+func TestCloseEndsTheCallsThatRunAndAllLater(t *testing.T) {
+	begun := make(chan struct{})
+	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		close(begun)
+		<-r.Context().Done()
+	})
+	c := open(t, Config{Allow: here})
+	done := make(chan error, 1)
+	go func() { done <- c.Call(t.Context(), task, to(server.URL)) }()
+	<-begun
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, <-done, timeout.ErrClosed)
+	require.ErrorIs(t, c.Call(t.Context(), task, to(server.URL)), timeout.ErrClosed)
+	require.NoError(t, c.Close())
+}
+
+func TestTheContextOfTheLeaseEndsTheCall(t *testing.T) {
+	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	})
+	c := open(t, Config{Allow: here})
+	lost := errors.New("lease lost")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(20*time.Millisecond, func() { cancel(lost) })
+	err := c.Call(ctx, task, to(server.URL))
+	require.ErrorIs(t, err, lost)
+
+	call := to(server.URL)
+	call.Timeout = 30 * time.Millisecond
+	err = c.Call(t.Context(), task, call)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "no answer within 30ms")
+	require.False(t, timeout.IsPermanent(err))
+}
+
+func TestAConfigThatMakesNoSenseIsRefusedByName(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"Secrets[1]":    {Secrets: [][]byte{make([]byte, 24), make([]byte, 23)}},
+		"Allow":         {Allow: []netip.Prefix{{}}},
+		"Allow ::ffff":  {Allow: []netip.Prefix{netip.MustParsePrefix("::ffff:127.0.0.0/104")}},
+		"Hosts":         {Hosts: []string{"http://x"}},
+		"Timeout":       {Timeout: -1},
+		"MaxRetryAfter": {MaxRetryAfter: -1},
+		"MaxResponse":   {MaxResponse: -1},
+		"MaxPerHost":    {MaxPerHost: -1},
+		"UserAgent":     {UserAgent: "a\r\nb: c"},
+	} {
+		_, err := New(cfg)
+		require.ErrorIs(t, err, timeout.ErrArgument)
+		require.ErrorContains(t, err, name)
+	}
+}

@@ -1,0 +1,63 @@
+package httpcall
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/callback"
+)
+
+// connection are the headers that are about the connection, not the request: with them a
+// caller could make one server see another request than the next one.
+var connection = []string{
+	"Connection", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate",
+	"Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+// ours are headers that only this package sets. Those that begin with callback.Prefix or
+// webhookPrefix are, too.
+var ours = []string{callback.HeaderKey, "X-Idempotency-Key"}
+
+// checkHeader returns an error, which wraps timeout.ErrArgument, for headers that a callback
+// can't have.
+func checkHeader(header map[string]string) error {
+	seen := make(map[string]bool, len(header))
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case !httpguts.ValidHeaderFieldName(name):
+			return fmt.Errorf("%w: header %.100q, must be a name of letters, digits and -", timeout.ErrArgument, name)
+		case !httpguts.ValidHeaderFieldValue(header[name]):
+			return fmt.Errorf("%w: header %.100s has the value %.100q, must have no control characters", timeout.ErrArgument, name, header[name])
+		case slices.Contains(connection, canonical):
+			return fmt.Errorf("%w: header %s, must not be one of %q", timeout.ErrArgument, name, connection)
+		case slices.Contains(ours, canonical) || hasPrefix(canonical, callback.Prefix) || hasPrefix(canonical, webhookPrefix):
+			return fmt.Errorf("%w: header %.100s, must not be one that every call has", timeout.ErrArgument, name)
+		case seen[canonical]:
+			return fmt.Errorf("%w: header %.100s, must be there once: case makes no difference", timeout.ErrArgument, name)
+		}
+		seen[canonical] = true
+	}
+	return nil
+}
+
+func hasPrefix(name, prefix string) bool {
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+}
+
+// prefersAsync reports whether a callback asks for an answer before the work is done.
+func prefersAsync(header http.Header) bool {
+	for preference := range strings.SplitSeq(header.Get("Prefer"), ",") {
+		name, _, _ := strings.Cut(preference, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "respond-async") {
+			return true
+		}
+	}
+	return false
+}
