@@ -1,0 +1,104 @@
+package natscall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/callback"
+)
+
+// Kind is the kind of callbacks that a [Caller] makes.
+const Kind = "nats"
+
+const defaultTimeout = 10 * time.Second
+
+// Config is what a [Caller] can be told.
+type Config struct {
+	// Timeout is how long a call may take that has no timeout of its own. Zero means 10s.
+	Timeout time.Duration
+
+	// Prefix is what each subject must begin with, such as "tasks.". What the connection
+	// may publish at all is for the permissions of its user to say. Empty means that there
+	// is no such limit.
+	Prefix string
+}
+
+var _ timeout.Caller = (*Caller)(nil)
+
+// Caller makes callbacks over NATS. Make one with [New]. Its methods may be called by several
+// goroutines at the same time.
+type Caller struct {
+	js  jetstream.JetStream
+	cfg Config
+}
+
+// New returns a Caller that publishes with js, whose connection stays the caller's to close.
+// The error wraps timeout.ErrArgument and names the field and its value.
+func New(js jetstream.JetStream, cfg Config) (*Caller, error) {
+	if js == nil {
+		return nil, fmt.Errorf("%w: js is nil", timeout.ErrArgument)
+	}
+	if cfg.Timeout < 0 {
+		return nil, fmt.Errorf("%w: Timeout %v, must not be negative", timeout.ErrArgument, cfg.Timeout)
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = defaultTimeout
+	}
+	return &Caller{js: js, cfg: cfg}, nil
+}
+
+// Call publishes the payload and waits for the stream to have it: see the package. What Check
+// refuses is permanent here. While the connection is down it fails at once: a message that
+// the client library kept until it is up again could come after the task was set anew.
+func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callback) error {
+	if err := c.Check(call); err != nil {
+		return timeout.Permanent(err)
+	}
+	if status := c.js.Conn().Status(); status != nats.CONNECTED {
+		return fmt.Errorf("natscall: connection is %v", status)
+	}
+	limit := call.Timeout
+	if limit == 0 {
+		limit = c.cfg.Timeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
+	defer cancel()
+	_, err := c.js.PublishMsg(ctx, message(ctx, task, call), jetstream.WithRetryAttempts(0)) // the centre tries again
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	err = fmt.Errorf("natscall: subject %.100s: %w", call.Target, err)
+	if lasting(err) {
+		return timeout.Permanent(err)
+	}
+	return err
+}
+
+func message(ctx context.Context, task timeout.Task, call timeout.Callback) *nats.Msg {
+	msg := nats.NewMsg(call.Target)
+	msg.Data = task.Payload
+	for name, value := range call.Header {
+		msg.Header.Set(name, value)
+	}
+	m := callback.New(ctx, task)
+	for _, field := range m.Headers() {
+		msg.Header.Set(field.Name, field.Value)
+	}
+	msg.Header.Set(jetstream.MsgIDHeader, m.Key)
+	return msg
+}
+
+// lasting reports whether the same message would be refused again.
+func lasting(err error) bool {
+	return errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) ||
+		errors.Is(err, nats.ErrBadHeaderMsg) || errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum)
+}
