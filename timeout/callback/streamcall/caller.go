@@ -1,0 +1,132 @@
+package streamcall
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/callback"
+)
+
+// Kind is the kind of callbacks that a [Caller] makes.
+const Kind = "redis"
+
+const defaultTimeout = 10 * time.Second
+
+// Config is what a [Caller] can be told.
+type Config struct {
+	// Timeout is how long a call may take that has no timeout of its own. The client's
+	// ReadTimeout bounds it, too, and alone if its ContextTimeoutEnabled is false. Zero
+	// means 10s.
+	Timeout time.Duration
+
+	// Prefix is what each key must begin with, such as "events:". Without one, who sets a
+	// task can add to any stream that the client can, and make keys of any name: there should
+	// be one where the server has other data, such as the tasks themselves. Empty means that
+	// there is no such limit.
+	Prefix string
+
+	// MaxLen is how many entries a stream keeps, roughly, where the callback does not say it
+	// with MAXLEN. Zero means all.
+	MaxLen int64
+}
+
+var _ timeout.Caller = (*Caller)(nil)
+
+// Caller makes callbacks into Redis streams. Make one with [New]. Its methods may be called
+// by several goroutines at the same time.
+type Caller struct {
+	client redis.UniversalClient
+	cfg    Config
+}
+
+// New returns a Caller that adds with client, which stays the caller's to close. The error
+// wraps timeout.ErrArgument and names the field and its value.
+func New(client redis.UniversalClient, cfg Config) (*Caller, error) {
+	switch {
+	case client == nil:
+		return nil, fmt.Errorf("%w: client is nil", timeout.ErrArgument)
+	case cfg.Timeout < 0:
+		return nil, fmt.Errorf("%w: Timeout %v, must not be negative", timeout.ErrArgument, cfg.Timeout)
+	case cfg.MaxLen < 0:
+		return nil, fmt.Errorf("%w: MaxLen %d, must not be negative", timeout.ErrArgument, cfg.MaxLen)
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = defaultTimeout
+	}
+	return &Caller{client: client, cfg: cfg}, nil
+}
+
+// Call adds the entry: see the package. What Check refuses is permanent here, and so is a key
+// that has something else than a stream.
+func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callback) error {
+	if err := c.Check(call); err != nil {
+		return timeout.Permanent(err)
+	}
+	limit := call.Timeout
+	if limit == 0 {
+		limit = c.cfg.Timeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
+	defer cancel()
+	err := c.client.Process(ctx, once{redis.NewStringCmd(ctx, c.command(ctx, task, call)...)})
+	if err == nil {
+		return nil
+	}
+	permanent := redis.HasErrorPrefix(err, "WRONGTYPE")
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	err = fmt.Errorf("streamcall: stream %.100q: %w", call.Target, err)
+	if permanent {
+		return timeout.Permanent(err)
+	}
+	return err
+}
+
+// once is a command that the client sends once: where an answer is lost it would add a
+// second entry otherwise.
+type once struct{ *redis.StringCmd }
+
+func (once) NoRetry() bool { return true }
+
+// command returns the XADD of a task.
+func (c *Caller) command(ctx context.Context, task timeout.Task, call timeout.Callback) []any {
+	args := []any{"xadd", call.Target}
+	if most := c.maxLen(call); most > 0 {
+		args = append(args, "maxlen", "~", most)
+	}
+	m := callback.New(ctx, task)
+	args = append(
+		args, "*", "key", m.Key, "topic", m.Topic, "id", m.ID, "version", m.Version,
+		"attempt", m.Attempt, "due", timeout.Millis(m.Due),
+	)
+	if m.Token != (timeout.Token{}) {
+		args = append(args, "token", m.Token.String())
+	}
+	args = append(args, "payload", task.Payload)
+	for _, name := range slices.Sorted(maps.Keys(call.Header)) {
+		if !strings.EqualFold(name, maxLenHeader) {
+			args = append(args, name, call.Header[name])
+		}
+	}
+	return args
+}
+
+// maxLen returns how many entries the stream keeps, or zero. Check has looked at the header.
+func (c *Caller) maxLen(call timeout.Callback) int64 {
+	for name, value := range call.Header {
+		if strings.EqualFold(name, maxLenHeader) {
+			most, _ := strconv.ParseInt(value, 10, 64)
+			return most
+		}
+	}
+	return c.cfg.MaxLen
+}
