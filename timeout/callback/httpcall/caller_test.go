@@ -330,7 +330,9 @@ func TestCloseEndsTheCallsThatRunAndAllLater(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- c.Call(t.Context(), task, to(server.URL)) }()
 	<-begun
+	closed := time.Now()
 	require.NoError(t, c.Close())
+	require.Less(t, time.Since(closed), defaultTimeout/2)
 	require.ErrorIs(t, <-done, timeout.ErrClosed)
 	require.ErrorIs(t, c.Call(t.Context(), task, to(server.URL)), timeout.ErrClosed)
 	require.NoError(t, c.Close())

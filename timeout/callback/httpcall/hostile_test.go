@@ -118,6 +118,8 @@ func TestTheTextOfAFailureIsWhatCameUntilTheTargetHung(t *testing.T) {
 		c.Read(make([]byte, 1))
 	})
 	c := open(t, Config{Allow: here})
+	begin := time.Now()
 	err := c.Call(t.Context(), task, to(url))
+	require.Less(t, time.Since(begin), defaultTimeout/2)
 	require.ErrorContains(t, err, `answer 500 Internal Server Error: "why\x1b[31m\x00"`)
 }

@@ -99,8 +99,10 @@ func TestTheAttemptsOfOneSetAreThereOnce(t *testing.T) {
 func TestASubjectWithoutAStreamIsTriedAgainUntilThereIsOne(t *testing.T) {
 	_, js := connect(t)
 	c := open(t, js, natscall.Config{})
+	before := js.Conn().Stats().OutMsgs
 	err := c.Call(t.Context(), task, to("orders.due"))
 	require.ErrorIs(t, err, jetstream.ErrNoStreamResponse)
+	require.Equal(t, before+1, js.Conn().Stats().OutMsgs, "the centre tries again, not the client")
 	require.ErrorContains(t, err, "orders.due")
 	require.False(t, timeout.IsPermanent(err))
 	st := stream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
