@@ -1,0 +1,193 @@
+package testserver
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Cluster is a Redis Cluster.
+type Cluster struct {
+	Nodes []*Server
+}
+
+// RedisCluster starts a Redis Cluster of so many masters, three or more, each with so many
+// replicas. A node that does not answer for a second is held to be dead. The args are for each
+// node, see Redis.
+func RedisCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
+	t.Helper()
+	if masters < 3 || replicas < 0 {
+		t.Fatalf("testserver: a Redis Cluster of %d masters with %d replicas, must be at least 3 and 0", masters, replicas)
+	}
+	args = append([]string{
+		"--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+		"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0",
+	}, args...)
+	c := &Cluster{}
+	for range masters * (1 + replicas) {
+		c.Nodes = append(c.Nodes, Redis(t, args...))
+	}
+	create := append([]string{"--cluster", "create"}, c.Addrs()...)
+	if _, err := redisCLI(append(create, "--cluster-replicas", strconv.Itoa(replicas), "--cluster-yes")...); err != nil {
+		t.Fatalf("testserver: %v", err)
+	}
+	c.Await(t)
+	return c
+}
+
+// Addrs returns the addresses of all nodes.
+func (c *Cluster) Addrs() []string {
+	addrs := make([]string, len(c.Nodes))
+	for i, node := range c.Nodes {
+		addrs[i] = node.Addr
+	}
+	return addrs
+}
+
+// Await waits until all nodes that run agree that the cluster is well, and all replicas are
+// in step with their masters.
+func (c *Cluster) Await(t testing.TB) {
+	t.Helper()
+	eventually(t, func() error {
+		for _, node := range c.Nodes {
+			if node.PID() == 0 {
+				continue
+			}
+			if err := well(node, len(c.Nodes)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// well returns an error where a node finds that its cluster is not well.
+func well(node *Server, nodes int) error {
+	info, err := node.ask("CLUSTER", "INFO")
+	switch {
+	case err != nil:
+		return err
+	case !strings.Contains(info, "cluster_state:ok"):
+		return fmt.Errorf("%s finds that the cluster is not well:\n%s", node.Addr, info)
+	case !strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", nodes)):
+		return fmt.Errorf("%s does not know all of %d nodes:\n%s", node.Addr, nodes, info)
+	}
+	info, err = node.ask("INFO", "replication")
+	if err == nil && strings.Contains(info, "role:slave") && !strings.Contains(info, "master_link_status:up") {
+		err = fmt.Errorf("%s is not in step with its master:\n%s", node.Addr, info)
+	}
+	return err
+}
+
+// Masters returns the nodes that are masters and run.
+func (c *Cluster) Masters(t testing.TB) []*Server {
+	t.Helper()
+	var masters []*Server
+	for _, node := range c.Nodes {
+		if node.PID() == 0 {
+			continue
+		}
+		role, err := node.ask("ROLE")
+		if err != nil {
+			t.Fatalf("testserver: %v", err)
+		}
+		if strings.HasPrefix(role, "master") {
+			masters = append(masters, node)
+		}
+	}
+	return masters
+}
+
+// Replicas returns the nodes that are replicas of a master and run.
+func (c *Cluster) Replicas(t testing.TB, master *Server) []*Server {
+	t.Helper()
+	var replicas []*Server
+	for _, node := range c.Nodes {
+		if node.PID() == 0 {
+			continue
+		}
+		// The answer of a replica is slave, host, port, state and offset, a line each.
+		role, err := node.ask("ROLE")
+		if err != nil {
+			t.Fatalf("testserver: %v", err)
+		}
+		if fields := strings.Fields(role); fields[0] == "slave" && fields[2] == strconv.Itoa(master.port) {
+			replicas = append(replicas, node)
+		}
+	}
+	return replicas
+}
+
+// Failover has a replica take over from its master in good order, without a write lost, and
+// returns it. For a failover in bad order, Kill a master, and wait with AwaitTakeover.
+func (c *Cluster) Failover(t testing.TB, master *Server) *Server {
+	t.Helper()
+	replicas := c.Replicas(t, master)
+	if len(replicas) == 0 {
+		t.Fatalf("testserver: no replica of %s is there to take over", master.Addr)
+	}
+	if _, err := replicas[0].ask("CLUSTER", "FAILOVER"); err != nil {
+		t.Fatalf("testserver: %v", err)
+	}
+	c.AwaitTakeover(t, replicas[:1])
+	return replicas[0]
+}
+
+// AwaitTakeover waits until one of the replicas is a master, and all nodes that run know, and
+// returns it.
+func (c *Cluster) AwaitTakeover(t testing.TB, replicas []*Server) *Server {
+	t.Helper()
+	var taken *Server
+	eventually(t, func() error {
+		for _, replica := range replicas {
+			role, err := replica.ask("ROLE")
+			if err != nil {
+				return err
+			}
+			if strings.HasPrefix(role, "master") {
+				taken = replica
+				return nil
+			}
+		}
+		return errors.New("no replica has taken over")
+	})
+	c.Await(t)
+	return taken
+}
+
+// ask returns what a Redis server answers.
+func (s *Server) ask(command ...string) (string, error) {
+	return redisCLI(append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(s.port)}, command...)...)
+}
+
+func redisCLI(args ...string) (string, error) {
+	name, err := find("redis-cli", "redis-tools")
+	if err != nil {
+		return "", err
+	}
+	said, err := exec.Command(name, append([]string{"-e"}, args...)...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("redis-cli %s: %w\n%s", strings.Join(args, " "), err, said)
+	}
+	return string(said), nil
+}
+
+// eventually waits until there is no error.
+func eventually(t testing.TB, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("testserver: not after %v: %v", patience, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,47 @@
+package testserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+)
+
+const (
+	// Ports are below those that the kernel gives to connections (32768 and up on Linux):
+	// one of those could take the port while the server is away, and a client that dials
+	// such a port again and again gets connected to itself in the end.
+	firstPort, lastPort = 10_000, 21_999
+
+	// busOffset is from the port of a node of a Redis Cluster to its port for other nodes.
+	busOffset = 10_000
+)
+
+// reserve returns a port on which nobody listens, and that other tests do not get until guard
+// is closed, even while nobody listens.
+func reserve() (port int, guard io.Closer, err error) {
+	for range 100 {
+		port = firstPort + rand.IntN(lastPort-firstPort+1)
+		// Nobody here speaks UDP, so the UDP port of that number says that it is taken.
+		guard, err = net.ListenPacket("udp4", address(port))
+		if err != nil {
+			continue
+		}
+		if err = errors.Join(unused(port), unused(port+busOffset)); err == nil {
+			return port, guard, nil
+		}
+		guard.Close()
+	}
+	return 0, nil, fmt.Errorf("testserver: no free port found: %w", err)
+}
+
+func unused(port int) error {
+	l, err := net.Listen("tcp4", address(port))
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+func address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

@@ -1,0 +1,192 @@
+package testserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// NoFsync is an argument for Postgres that has it not wait for the disk. What is committed
+// then survives a Kill, since the kernel has it, and not a machine that loses power.
+const NoFsync = "fsync=off"
+
+// Postgres starts a PostgreSQL server with the superuser postgres, who needs no password. The
+// settings come last on its command line, each as "name=value"; see NoFsync. It needs Main.
+func Postgres(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	return start(t, postgres(settings...))
+}
+
+// SharedPostgres returns the PostgreSQL server that the tests of this package share. It runs
+// with NoFsync. See Database.
+func SharedPostgres(t testing.TB) *Server {
+	t.Helper()
+	return sharedPostgres.get(t, postgres(NoFsync))
+}
+
+var (
+	sharedPostgres shared
+	databases      atomic.Int64
+)
+
+// Database returns the URL of a new database on the server that the tests of this package
+// share, which is dropped when the test ends.
+func Database(t testing.TB) string {
+	t.Helper()
+	s := SharedPostgres(t)
+	name := fmt.Sprintf("test%d", databases.Add(1))
+	do := func(statement string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		conn, err := pgx.Connect(ctx, s.URL)
+		if err != nil {
+			t.Fatalf("testserver: %v", err)
+		}
+		defer conn.Close(ctx)
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			t.Fatalf("testserver: %s: %v", statement, err)
+		}
+	}
+	do("CREATE DATABASE " + name)
+	t.Cleanup(func() { do("DROP DATABASE " + name + " WITH (FORCE)") })
+	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.Addr, name)
+}
+
+func postgres(settings ...string) program {
+	return program{
+		name:    "postgres",
+		scheme:  "postgres",
+		path:    "/postgres?user=postgres&sslmode=disable",
+		prepare: preparePostgres,
+		command: func(s *Server) (string, []string, error) {
+			name, err := postgresProgram("postgres")
+			args := []string{"-D", filepath.Join(s.Dir, "data"), "-p", strconv.Itoa(s.port)}
+			for _, setting := range append([]string{"listen_addresses=127.0.0.1", "unix_socket_directories="}, settings...) {
+				args = append(args, "-c", setting)
+			}
+			return name, args, err
+		},
+		ready: func(ctx context.Context, s *Server) error {
+			conn, err := pgx.Connect(ctx, s.URL)
+			if err != nil {
+				return err
+			}
+			return conn.Close(ctx)
+		},
+		stop: syscall.SIGINT,  // without waiting for clients
+		quit: syscall.SIGQUIT, // a kill would leave its shared memory
+	}
+}
+
+// postgresProgram finds the newest version where Debian puts several beside each other.
+func postgresProgram(name string) (string, error) {
+	return find(name, "postgresql", "/usr/lib/postgresql/*/bin/"+name)
+}
+
+// preparePostgres gives a server its data directory: a copy of one that is made once.
+func preparePostgres(s *Server) error {
+	template.once.Do(func() {
+		if template.err = atEnd.add(func() { _ = os.RemoveAll(template.dir) }); template.err == nil {
+			template.dir, template.err = initdb()
+		}
+	})
+	if template.err != nil {
+		return template.err
+	}
+	who, err := postgresUser()
+	if err != nil {
+		return err
+	}
+	s.who = who
+	data := filepath.Join(s.Dir, "data")
+	if err := os.CopyFS(data, os.DirFS(filepath.Join(template.dir, "data"))); err != nil {
+		return err
+	}
+	return give(data, who)
+}
+
+var template struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// initdb makes a data directory.
+func initdb() (dir string, err error) {
+	name, err := postgresProgram("initdb")
+	if err != nil {
+		return "", err
+	}
+	who, err := postgresUser()
+	if err != nil {
+		return "", err
+	}
+	if dir, err = tempDir("initdb"); err != nil {
+		return dir, err
+	}
+	data := filepath.Join(dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return dir, err
+	}
+	if err := give(data, who); err != nil {
+		return dir, err
+	}
+	cmd := exec.Command(name, "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "-D", data)
+	cmd.Dir, cmd.SysProcAttr = dir, attributes(who)
+	runtime.LockOSThread() // see launch
+	defer runtime.UnlockOSThread()
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("initdb: %w\n%s", err, said)
+	}
+	return dir, nil
+}
+
+// account is a user of this machine.
+type account struct{ uid, gid int }
+
+// postgresUser returns who runs PostgreSQL, which refuses to run as root: nil stands for who
+// runs the tests, if that is not root.
+func postgresUser() (*account, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	who, err := user.Lookup("postgres")
+	if err != nil {
+		if who, err = user.Lookup("nobody"); err != nil {
+			return nil, err
+		}
+	}
+	uid, err := strconv.Atoi(who.Uid)
+	gid, err2 := strconv.Atoi(who.Gid)
+	return &account{uid, gid}, errors.Join(err, err2)
+}
+
+// give makes all files in a directory somebody's, and nobody else's.
+func give(dir string, who *account) error {
+	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		mode := os.FileMode(0o600)
+		if d.IsDir() {
+			mode = 0o700
+		}
+		if err := os.Chmod(path, mode); err != nil || who == nil {
+			return err
+		}
+		return os.Chown(path, who.uid, who.gid)
+	})
+}

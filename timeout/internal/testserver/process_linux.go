@@ -1,0 +1,84 @@
+package testserver
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+const (
+	sigStop     = syscall.SIGSTOP
+	sigContinue = syscall.SIGCONT
+)
+
+// attributes are those of a process that is killed when the thread that started it ends, and
+// that a key pressed in the terminal does not reach. It runs as who, unless that is nil.
+func attributes(who *account) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if who != nil {
+		attr.Credential = &syscall.Credential{Uid: uint32(who.uid), Gid: uint32(who.gid)}
+	}
+	return attr
+}
+
+// descendants returns the ids of all processes that one has started, and these, and so on.
+// They are looked for in /proc: those of PostgreSQL are groups of their own.
+func descendants(pid int) []int {
+	children := make(map[int][]int)
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			continue
+		}
+		if _, parent, ok := stat(child); ok {
+			children[parent] = append(children[parent], child)
+		}
+	}
+	var all []int
+	for todo := []int{pid}; len(todo) > 0; todo = todo[1:] {
+		all = append(all, children[todo[0]]...)
+		todo = append(todo, children[todo[0]]...)
+	}
+	return all
+}
+
+// stat returns the state and the parent of a process.
+func stat(pid int) (state byte, parent int, ok bool) {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, 0, false
+	}
+	// The name, in parentheses, may have spaces and parentheses itself.
+	fields := bytes.Fields(line[bytes.LastIndexByte(line, ')')+1:])
+	if len(fields) < 2 {
+		return 0, 0, false
+	}
+	parent, err = strconv.Atoi(string(fields[1]))
+	return fields[0][0], parent, err == nil
+}
+
+// anyLives reports whether one of the processes has not ended. One that nobody has waited for
+// yet has.
+func anyLives(pids []int) bool {
+	for _, pid := range pids {
+		if state, _, ok := stat(pid); ok && state != 'Z' && state != 'X' {
+			return true
+		}
+	}
+	return false
+}
+
+// signalAll signals processes, but those that have ended.
+func signalAll(pids []int, sig syscall.Signal) error {
+	var errs []error
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); !errors.Is(err, syscall.ESRCH) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,69 @@
+package testserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Redis starts a Redis server that keeps nothing on disk, but where args say so: they come
+// last on its command line, such as "--appendonly", "yes".
+func Redis(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return start(t, redis(args...))
+}
+
+// SharedRedis returns the Redis server that the tests of this package share. What is in it is
+// theirs to tell apart.
+func SharedRedis(t testing.TB) *Server {
+	t.Helper()
+	return sharedRedis.get(t, redis())
+}
+
+var sharedRedis shared
+
+func redis(args ...string) program {
+	return program{
+		name:   "redis-server",
+		scheme: "redis",
+		command: func(s *Server) (string, []string, error) {
+			name, err := find("redis-server", "redis-server")
+			return name, append([]string{
+				"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.Dir,
+				"--save", "", "--appendonly", "no", "--daemonize", "no",
+			}, args...), err
+		},
+		ready: func(ctx context.Context, s *Server) error { return ping(ctx, s.Addr) },
+		stop:  syscall.SIGTERM,
+		quit:  syscall.SIGKILL,
+	}
+}
+
+// ping asks a Redis server whether it serves. One that wants a password does.
+func ping(ctx context.Context, addr string) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+		return err
+	}
+	answer := make([]byte, 64)
+	n, err := conn.Read(answer)
+	if err != nil {
+		return err
+	}
+	if said := string(answer[:n]); !strings.HasPrefix(said, "+PONG") && !strings.HasPrefix(said, "-NOAUTH") {
+		return fmt.Errorf("redis-server answers %q", said)
+	}
+	return nil
+}
