@@ -77,7 +77,8 @@ func parseCursor(given string) (c cursor, err error) {
 	return c, nil
 }
 
-// List is timeout.Engine's. A page also ends where its payloads have 4 MiB.
+// List is timeout.Engine's. A page also ends where its payloads have 4 MiB. A topic that is not
+// there has an empty one.
 func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
 	limit := cmp.Or(query.Limit, 100)
 	if limit < 0 || limit > timeout.MaxPage {
@@ -96,10 +97,7 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 	var page timeout.Page
 	err := e.using(ctx, query.Topic, func(l *layout) error {
 		if at.slots == 0 {
-			at.slots = min(len(l.places), max(len(l.old), 1))
-			if l.old == nil {
-				at.slots = len(l.places)
-			}
+			at.slots = len(l.places)
 		}
 		if at.slots > len(l.places) {
 			return fmt.Errorf("%w: cursor of a list with %d slots, topic %s has %d", timeout.ErrArgument, at.slots, query.Topic, len(l.places))
@@ -122,7 +120,7 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 	if err == nil && at.slot < at.slots {
 		page.Next = at.String()
 	}
-	return page, err
+	return page, absent(err)
 }
 
 // listGroup returns what comes after a cursor in the slots that were one when the list began,
