@@ -9,6 +9,7 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -53,29 +54,31 @@ func TestAClusterDoesWhatEveryEngineMust(t *testing.T) {
 func TestASlotOfAClusterIsMovedUnderLoad(t *testing.T) {
 	servers := startCluster(t, 3, 0)
 	engine := openEngine(t, servers[0], redis.Config{})
-	withTopic(t, engine, timeout.Topic{Slots: 4})
+	withTopic(t, engine, timeout.Topic{Slots: 1})
 	stop, done := make(chan struct{}), make(chan int)
 	go func() {
 		count := 0
+		defer func() { done <- count }()
 		for {
 			select {
 			case <-stop:
-				done <- count
 				return
 			default:
 			}
 			answers, err := engine.Set(ctx, []timeout.Task{{Topic: "orders", ID: fmt.Sprint(count)}, {Topic: "orders", ID: fmt.Sprint(count + 1)}})
-			if err == nil && answers[0].Err == nil {
-				count += 2
-			} else {
-				t.Errorf("set %d: %v %v", count, err, answers)
-				done <- count
+			if !assert.NoError(t, err) || !assert.NoError(t, answers[0].Err) {
 				return
 			}
+			for _, answer := range answers {
+				assert.Equal(t, timeout.None, answer.Was) // nothing was done twice
+			}
+			count += 2
 		}
 	}()
-	moveSlots(t, servers[0], servers[1], 2000)
-	moveSlots(t, servers[1], servers[2], 2000)
+	for range 3 {
+		time.Sleep(50 * time.Millisecond)
+		moveKeys(t, servers, engine.Prefix())
+	}
 	close(stop)
 	count := <-done
 	counts, err := engine.Count(ctx, "orders")
@@ -84,12 +87,35 @@ func TestASlotOfAClusterIsMovedUnderLoad(t *testing.T) {
 	require.Positive(t, count)
 }
 
-func moveSlots(t *testing.T, from, to *server, count int) {
+// moveKeys moves the slot of the Cluster that has the keys of a topic to another server, key
+// by key.
+func moveKeys(t *testing.T, servers []*server, prefix string) {
 	t.Helper()
-	id := func(s *server) string { return s.client(t).Do(ctx, "CLUSTER", "MYID").Val().(string) }
-	out, err := exec.Command("redis-cli", "--cluster", "reshard", from.addr(), "--cluster-from", id(from), "--cluster-to", id(to),
-		"--cluster-slots", fmt.Sprint(count), "--cluster-yes").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	for i, from := range servers {
+		keys := from.client(t).Keys(ctx, prefix+":{orders:*").Val()
+		if len(keys) == 0 {
+			continue
+		}
+		to := servers[(i+1)%len(servers)]
+		source, target := from.client(t), to.client(t)
+		slot := source.ClusterKeySlot(ctx, keys[0]).Val()
+		sourceID, targetID := source.Do(ctx, "CLUSTER", "MYID").Val(), target.Do(ctx, "CLUSTER", "MYID").Val()
+		require.NoError(t, target.Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", sourceID).Err())
+		require.NoError(t, source.Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", targetID).Err())
+		for moved := true; moved; {
+			keys, err := source.ClusterGetKeysInSlot(ctx, int(slot), 1).Result()
+			require.NoError(t, err)
+			if moved = len(keys) > 0; moved {
+				require.NoError(t, source.Migrate(ctx, "127.0.0.1", fmt.Sprint(to.port), keys[0], 0, 5*time.Second).Err())
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		for _, s := range servers {
+			require.NoError(t, s.client(t).Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", targetID).Err())
+		}
+		return
+	}
+	t.Fatal("no server has the topic")
 }
 
 func TestAServerOfAClusterFailsOver(t *testing.T) {
