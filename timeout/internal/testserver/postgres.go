@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -86,8 +87,23 @@ func postgres(settings ...string) program {
 			}
 			return conn.Close(ctx)
 		},
-		stop: syscall.SIGINT,  // without waiting for clients
-		quit: syscall.SIGQUIT, // a kill would leave its shared memory
+		stop:  syscall.SIGINT, // without waiting for clients
+		quit:  syscall.SIGQUIT,
+		sweep: removeSharedMemory,
+	}
+}
+
+// removeSharedMemory removes the segment of System V's shared memory by which PostgreSQL
+// knows that a data directory is in use. It is small, and there can be only so many.
+func removeSharedMemory(s *Server) {
+	said, err := os.ReadFile(filepath.Join(s.Dir, "data", "postmaster.pid"))
+	if err != nil {
+		return // it has done so itself
+	}
+	if lines := strings.Split(string(said), "\n"); len(lines) > 6 {
+		if fields := strings.Fields(lines[6]); len(fields) == 2 { // its key and its id
+			_ = exec.Command("ipcrm", "-m", fields[1]).Run()
+		}
 	}
 }
 

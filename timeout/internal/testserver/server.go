@@ -45,8 +45,9 @@ type program struct {
 	prepare func(s *Server) error
 	command func(s *Server) (program string, args []string, err error)
 	ready   func(ctx context.Context, s *Server) error
-	stop    syscall.Signal // that asks it to end well
-	quit    syscall.Signal // that ends it at once, and leaves nothing in the kernel
+	stop    syscall.Signal  // that asks it to end well
+	quit    syscall.Signal  // that ends it at once, and leaves nothing in the kernel
+	sweep   func(s *Server) // removes what it leaves there where it is killed
 }
 
 // start starts a server for a test.
@@ -234,6 +235,9 @@ func (s *Server) end() {
 	if s.process != nil {
 		_ = s.process.finish(s.program.quit)
 		s.process = nil
+	}
+	if s.program.sweep != nil {
+		s.program.sweep(s)
 	}
 	s.guard.Close()
 	if s.Dir != "" {

@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -174,7 +176,7 @@ func TestHold(t *testing.T) {
 	paused := Redis(t)
 	paused.Pause(t)
 	for _, s := range []*Server{paused, Redis(t), Postgres(t)} {
-		fmt.Println("pid", s.PID(), s.Dir)
+		fmt.Println("pid", s.PID())
 	}
 	fmt.Println("all")
 	time.Sleep(patience)
@@ -184,7 +186,10 @@ func TestServersDieWithTheTests(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, "-test.run=^TestHold$")
-	cmd.Env = append(os.Environ(), hold+"=1")
+	dir, err := tempDir("hold")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	cmd.Env = append(os.Environ(), hold+"=1", "TMPDIR="+dir)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -192,10 +197,8 @@ func TestServersDieWithTheTests(t *testing.T) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && lines.Text() != "all" {
 		var pid int
-		var dir string
-		if _, err := fmt.Sscanf(lines.Text(), "pid %d %s", &pid, &dir); err == nil {
+		if _, err := fmt.Sscanf(lines.Text(), "pid %d", &pid); err == nil {
 			pids = append(append(pids, pid), descendants(pid)...)
-			defer os.RemoveAll(dir)
 		}
 	}
 	require.Greater(t, len(pids), 3)
@@ -209,16 +212,33 @@ func TestServersDieWithTheTests(t *testing.T) {
 		}
 		return nil
 	})
+	data, err := filepath.Glob(filepath.Join(dir, "testserver-postgres-*"))
+	require.NoError(t, err)
+	require.Len(t, data, 1)
+	removeSharedMemory(&Server{Dir: data[0]})
 }
 
 func TestServersLeaveNothingBehind(t *testing.T) {
+	segments := func() string {
+		said, err := exec.Command("ipcs", "-m").Output()
+		require.NoError(t, err)
+		return string(said)
+	}
 	var dirs []string
+	var segment string
 	t.Run("servers", func(t *testing.T) {
-		for _, s := range []*Server{Redis(t), Postgres(t, NoFsync)} {
+		killed := Postgres(t, NoFsync)
+		for _, s := range []*Server{Redis(t), Postgres(t, NoFsync), killed} {
 			dirs = append(dirs, s.Dir)
 		}
+		said, err := os.ReadFile(filepath.Join(killed.Dir, "data", "postmaster.pid"))
+		require.NoError(t, err)
+		segment = strings.Fields(strings.Split(string(said), "\n")[6])[1]
+		killed.Kill(t)
+		require.Contains(t, segments(), " "+segment+" ")
 	})
 	for _, dir := range dirs {
 		require.NoDirExists(t, dir)
 	}
+	require.NotContains(t, segments(), " "+segment+" ")
 }
