@@ -54,6 +54,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: URL of Redis: %w", timeout.ErrArgument, withoutSecret(err))
 	}
+	opts.DialerRetries = 1
 	opts.MaxRetries = -1 // a script whose answer was lost may have been run
 	opts.ContextTimeoutEnabled = true
 	client := goredis.NewClient(opts)
@@ -69,7 +70,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Engine, error) {
 	return open(goredis.NewClusterClient(&goredis.ClusterOptions{
 		Addrs: []string{opts.Addr}, Username: opts.Username, Password: opts.Password, TLSConfig: opts.TLSConfig,
 		DialTimeout: opts.DialTimeout, ReadTimeout: opts.ReadTimeout, WriteTimeout: opts.WriteTimeout,
-		PoolSize: opts.PoolSize, ClientName: opts.ClientName, MaxRetries: -1, ContextTimeoutEnabled: true,
+		PoolSize: opts.PoolSize, ClientName: opts.ClientName, DialerRetries: 1, MaxRetries: -1, ContextTimeoutEnabled: true,
 	}), cfg, true)
 }
 
