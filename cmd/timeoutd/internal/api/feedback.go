@@ -1,0 +1,69 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Feedback is the outcome of a task that was accepted.
+type Feedback struct {
+	Token string `json:"token"`
+
+	// Error is how it has failed; without one it has succeeded. With Permanent there is no
+	// other attempt, and RetryAfter says when the next one is.
+	Error      string    `json:"error,omitempty"`
+	Permanent  bool      `json:"permanent,omitempty"`
+	RetryAfter *Duration `json:"retry_after,omitempty"`
+}
+
+// Settled says whether an outcome came in time.
+type Settled struct {
+	Settled bool `json:"settled"`
+}
+
+func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
+	var told Feedback
+	if err := h.decode(w, r, &told); err != nil {
+		return err
+	}
+	token, err := timeout.ParseToken(told.Token)
+	if err != nil {
+		return err
+	}
+	failure, err := told.failure()
+	if err != nil {
+		return err
+	}
+	settled, err := h.centre.Feedback(r.Context(), token, failure)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, Settled{settled})
+}
+
+// failure returns the error as a handler would return it.
+func (f Feedback) failure() (error, error) { //nolint:revive // both are errors: the first is the value
+	if f.Error == "" {
+		if f.Permanent || f.RetryAfter != nil {
+			return nil, fmt.Errorf("%w: permanent or retry_after without an error, must have one", timeout.ErrArgument)
+		}
+		return nil, nil
+	}
+	failure := errors.New(f.Error)
+	switch {
+	case f.Permanent && f.RetryAfter != nil:
+		return nil, fmt.Errorf("%w: permanent and retry_after, must be one of them", timeout.ErrArgument)
+	case f.Permanent:
+		failure = timeout.Permanent(failure)
+	case f.RetryAfter != nil:
+		if *f.RetryAfter < 0 {
+			return nil, fmt.Errorf("%w: retry_after %v, must not be negative", timeout.ErrArgument, time.Duration(*f.RetryAfter))
+		}
+		failure = timeout.RetryAfter(failure, time.Duration(*f.RetryAfter))
+	}
+	return failure, nil
+}

@@ -1,0 +1,221 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Config is what a Handler can be told. The zero value is useful.
+type Config struct {
+	// Tokens say who may do what. Without any everybody may do all, and only requests to a
+	// name of loopback are answered.
+	Tokens []Token
+
+	// AnyHost has requests to any name answered, without tokens too.
+	AnyHost bool
+
+	// MaxBody is how many bytes the body of a request may have. Zero means 8 MiB.
+	MaxBody int64
+
+	// MaxBatch is how many tasks one request may name. Zero means 1000.
+	MaxBatch int
+
+	// RequestTimeout is how long the engine may take for a request. Zero means 30s.
+	RequestTimeout time.Duration
+
+	// Engine is what the page calls the engine.
+	Engine string
+
+	// Page is what is served at /. Nil means nothing.
+	Page http.Handler
+
+	// Ready returns why the process is not to get requests, or nil. Nil means that it
+	// always is.
+	Ready func() error
+
+	// Metrics are more collectors of /metrics.
+	Metrics []prometheus.Collector
+
+	// Logger gets a line for what fails here. Nil means slog's default.
+	Logger *slog.Logger
+}
+
+const (
+	defaultMaxBody        = 8 << 20
+	defaultMaxBatch       = 1000
+	defaultRequestTimeout = 30 * time.Second
+)
+
+func (cfg Config) withDefaults() Config {
+	if cfg.MaxBody == 0 {
+		cfg.MaxBody = defaultMaxBody
+	}
+	if cfg.MaxBatch == 0 {
+		cfg.MaxBatch = defaultMaxBatch
+	}
+	if cfg.RequestTimeout == 0 {
+		cfg.RequestTimeout = defaultRequestTimeout
+	}
+	if cfg.Ready == nil {
+		cfg.Ready = func() error { return nil }
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return cfg
+}
+
+func (cfg Config) check() error {
+	if cfg.MaxBody < 0 || cfg.MaxBatch < 0 || cfg.RequestTimeout < 0 {
+		return fmt.Errorf("%w: MaxBody %d, MaxBatch %d and RequestTimeout %v, must not be negative", timeout.ErrArgument, cfg.MaxBody, cfg.MaxBatch, cfg.RequestTimeout)
+	}
+	return nil
+}
+
+// Handler answers requests. New makes one. It may be used by several goroutines at the same
+// time.
+type Handler struct {
+	cfg    Config
+	centre *timeout.Center
+	access access
+	mux    *http.ServeMux
+	stats  cache
+	since  time.Time
+}
+
+// New makes a Handler for a centre. The error wraps timeout.ErrArgument.
+func New(centre *timeout.Center, cfg Config) (*Handler, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	access, err := newAccess(cfg.Tokens, cfg.AnyHost)
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{cfg: cfg, centre: centre, access: access, mux: http.NewServeMux(), since: time.Now()}
+	routes, err := h.routes()
+	if err != nil {
+		return nil, err
+	}
+	for _, route := range routes {
+		h.mux.Handle(route.pattern, h.serve(route))
+	}
+	h.mux.Handle("/", h.serve(route{"/", Open, h.nowhere}))
+	return h, nil
+}
+
+// route is a method and a path, what is needed for them, and what they do.
+type route struct {
+	pattern string
+	scope   Scope
+	serve   func(w http.ResponseWriter, r *http.Request) error
+}
+
+func (h *Handler) routes() ([]route, error) {
+	metrics, err := h.metrics()
+	if err != nil {
+		return nil, err
+	}
+	routes := []route{
+		{"GET /v1/topics", Read, h.listTopics},
+		{"GET /v1/topics/{topic}", Read, h.getTopic},
+		{"PUT /v1/topics/{topic}", Admin, h.putTopic},
+		{"DELETE /v1/topics/{topic}", Admin, h.dropTopic},
+		{"POST /v1/topics/{topic}/pause", Admin, h.pauseTopic},
+		{"POST /v1/topics/{topic}/resume", Admin, h.resumeTopic},
+		{"POST /v1/topics/{topic}/dead/replay", Write, h.replayDead},
+		{"POST /v1/topics/{topic}/dead/drop", Admin, h.dropDead},
+
+		{"GET /v1/topics/{topic}/tasks", Read, h.listTasks},
+		{"GET /v1/topics/{topic}/tasks/{id}", Read, h.getTask},
+		{"PUT /v1/topics/{topic}/tasks/{id}", Write, h.setTask},
+		{"DELETE /v1/topics/{topic}/tasks/{id}", Write, h.removeTask},
+		{"POST /v1/topics/{topic}/tasks/{id}/move", Write, h.moveTask},
+		{"POST /v1/topics/{topic}/tasks/{id}/replay", Write, h.replayTask},
+		{"GET /v1/topics/{topic}/tasks/{id}/executions", Read, h.listExecutions},
+
+		{"POST /v1/tasks/get", Read, h.getTasks},
+		{"POST /v1/tasks/set", Write, h.setTasks},
+		{"POST /v1/tasks/move", Write, h.moveTasks},
+		{"POST /v1/tasks/remove", Write, h.removeTasks},
+		{"POST /v1/tasks/replay", Write, h.replayTasks},
+		{"POST /v1/feedback", Write, h.feedback},
+
+		{"GET /v1/stats", Read, h.getStats},
+		{"GET /v1/members", Read, h.getMembers},
+		{"GET /v1/openapi.yaml", Open, h.getOpenAPI},
+
+		{"GET /metrics", Read, metrics},
+		{"GET /healthz", Open, h.getHealth},
+		{"GET /readyz", Open, h.getReadiness},
+	}
+	if h.cfg.Page != nil {
+		routes = append(routes, route{"GET /{$}", Open, func(w http.ResponseWriter, r *http.Request) error {
+			h.cfg.Page.ServeHTTP(w, r)
+			return nil
+		}})
+	}
+	return routes, nil
+}
+
+// ServeHTTP answers a request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header())
+	h.mux.ServeHTTP(w, r)
+}
+
+// serve is a route with all that stands before it.
+func (h *Handler) serve(route route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), h.cfg.RequestTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+		err := h.access.check(r, route.scope)
+		if err == nil {
+			err = route.serve(w, r)
+		}
+		if err != nil {
+			h.refuse(w, r, err)
+		}
+	})
+}
+
+// nowhere answers where there is no such path, or no such method of it.
+func (h *Handler) nowhere(w http.ResponseWriter, r *http.Request) error {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := h.mux.Handler(other); pattern != "/" && strings.HasPrefix(pattern, method) {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		return problem(http.StatusNotFound, "there is nothing at %.200q", r.URL.Path)
+	}
+	if slices.Contains(allowed, http.MethodGet) {
+		allowed = append(allowed, http.MethodHead)
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return problem(http.StatusMethodNotAllowed, "method %.*q at %.200q, must be one of %q", maxShown, r.Method, r.URL.Path, allowed)
+}
+
+// secure sets what no answer is without.
+func secure(header http.Header) {
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("X-Frame-Options", "DENY")
+}

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"context"
+	_ "embed"
+	"net/http"
+	"time"
+)
+
+// readyTimeout is how long the engine may take for /readyz.
+const readyTimeout = 3 * time.Second
+
+//go:embed openapi.yaml
+var openAPI []byte
+
+func (h *Handler) getOpenAPI(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(openAPI)
+	return nil
+}
+
+// getHealth says that the process answers. That the engine can't be reached is no reason to
+// end it: see getReadiness.
+func (h *Handler) getHealth(w http.ResponseWriter, _ *http.Request) error {
+	return ok(w)
+}
+
+func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) error {
+	if err := h.cfg.Ready(); err != nil {
+		return problem(http.StatusServiceUnavailable, "%v", err)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	if _, err := h.centre.Topics(ctx); err != nil {
+		return problem(http.StatusServiceUnavailable, "the engine does not answer: %v", err)
+	}
+	return ok(w)
+}
+
+func ok(w http.ResponseWriter) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte("ok\n"))
+	return nil
+}

@@ -1,0 +1,188 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// maxAnswer is how many bytes of payloads one answer has at most.
+const maxAnswer = 16 << 20
+
+// Keys is a batch of names.
+type Keys struct {
+	Keys []timeout.Key `json:"keys"`
+}
+
+// Settings is a batch to be set.
+type Settings struct {
+	Tasks []KeyedSetting `json:"tasks"`
+}
+
+// Moves is a batch to be moved.
+type Moves struct {
+	Moves []KeyedMove `json:"moves"`
+}
+
+// KeyedMove is one of them.
+type KeyedMove struct {
+	timeout.Key
+	When
+}
+
+// Tasks is a page of a list, or what a batch has found.
+type Tasks struct {
+	Tasks []Task `json:"tasks"`
+	Next  string `json:"next,omitempty"`
+}
+
+func (h *Handler) checkBatch(n int) error {
+	if n > h.cfg.MaxBatch {
+		return fmt.Errorf("%w: %d tasks in a request, must be at most %d", timeout.ErrArgument, n, h.cfg.MaxBatch)
+	}
+	return nil
+}
+
+// keys reads a batch of names.
+func (h *Handler) keys(w http.ResponseWriter, r *http.Request) ([]timeout.Key, error) {
+	var batch Keys
+	if err := h.decode(w, r, &batch); err != nil {
+		return nil, err
+	}
+	if err := h.checkBatch(len(batch.Keys)); err != nil {
+		return nil, err
+	}
+	for i, key := range batch.Keys {
+		if err := key.Check(); err != nil {
+			return nil, fmt.Errorf("keys[%d]: %w", i, err)
+		}
+	}
+	return batch.Keys, nil
+}
+
+func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
+	keys, err := h.keys(w, r)
+	if err != nil {
+		return err
+	}
+	tasks, size := Tasks{Tasks: make([]Task, 0, len(keys))}, 0
+	for i, key := range keys {
+		task, err := h.get(r, key)
+		if err != nil {
+			return err
+		}
+		if size += len(task.Payload); size > maxAnswer && i > 0 {
+			return fmt.Errorf("%w: the payloads of the first %d tasks have %d bytes, must have at most %d: ask for fewer", timeout.ErrArgument, i+1, size, maxAnswer)
+		}
+		tasks.Tasks = append(tasks.Tasks, taskOf(task))
+	}
+	return answer(w, http.StatusOK, tasks)
+}
+
+// get returns a task, with State None where there is none.
+func (h *Handler) get(r *http.Request, key timeout.Key) (timeout.Task, error) {
+	task, err := h.centre.Get(r.Context(), key)
+	if err != nil && problemOf(err).Status == http.StatusNotFound {
+		return timeout.Task{Topic: key.Topic, ID: key.ID}, nil
+	}
+	return task, err
+}
+
+func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
+	var batch Settings
+	if err := h.decode(w, r, &batch); err != nil {
+		return err
+	}
+	if err := h.checkBatch(len(batch.Tasks)); err != nil {
+		return err
+	}
+	tasks := make([]timeout.Task, len(batch.Tasks))
+	for i, one := range batch.Tasks {
+		var err error
+		if tasks[i], err = one.task(one.Key, one.IfAbsent); err != nil {
+			return fmt.Errorf("tasks[%d]: %w", i, err)
+		}
+	}
+	found, err := h.centre.SetAll(r.Context(), tasks)
+	return tellAll(w, found, err, func(i int) effect { return setEffect(tasks[i].IfAbsent) })
+}
+
+func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
+	var batch Moves
+	if err := h.decode(w, r, &batch); err != nil {
+		return err
+	}
+	if err := h.checkBatch(len(batch.Moves)); err != nil {
+		return err
+	}
+	moves := make([]timeout.Move, len(batch.Moves))
+	for i, one := range batch.Moves {
+		var err error
+		if moves[i], err = one.move(one.Key); err == nil {
+			err = one.Check()
+		}
+		if err != nil {
+			return fmt.Errorf("moves[%d]: %w", i, err)
+		}
+	}
+	found, err := h.centre.MoveAll(r.Context(), moves)
+	return tellAll(w, found, err, func(int) effect { return movable })
+}
+
+func (h *Handler) removeTasks(w http.ResponseWriter, r *http.Request) error {
+	keys, err := h.keys(w, r)
+	if err != nil {
+		return err
+	}
+	found, err := h.centre.RemoveAll(r.Context(), keys)
+	return tellAll(w, found, err, func(int) effect { return removable })
+}
+
+func (h *Handler) replayTasks(w http.ResponseWriter, r *http.Request) error {
+	keys, err := h.keys(w, r)
+	if err != nil {
+		return err
+	}
+	found, err := h.centre.Replay(r.Context(), keys)
+	return tellAll(w, found, err, func(int) effect { return replayable })
+}
+
+// tellAll answers what a batch has found.
+func tellAll(w http.ResponseWriter, found []timeout.Answer, err error, has func(int) effect) error {
+	if err != nil {
+		return err
+	}
+	said := Answers{make([]Answer, len(found))}
+	for i, one := range found {
+		said.Answers[i] = answerOf(one, has(i))
+	}
+	return answer(w, http.StatusOK, said)
+}
+
+// listTasks answers without payloads: a page of them could be a gigabyte.
+func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request) error {
+	query, err := queryOf(r, "state", "limit", "cursor")
+	if err != nil {
+		return err
+	}
+	state := timeout.Pending
+	if name := query.Get("state"); name != "" {
+		if state, err = timeout.ParseState(name); err != nil {
+			return err
+		}
+	}
+	limit, err := limitOf(query.Get("limit"))
+	if err != nil {
+		return err
+	}
+	page, err := h.centre.List(r.Context(), timeout.Query{Topic: r.PathValue("topic"), State: state, Limit: limit, Cursor: query.Get("cursor")})
+	if err != nil {
+		return err
+	}
+	tasks := Tasks{Tasks: make([]Task, len(page.Tasks)), Next: page.Next}
+	for i, task := range page.Tasks {
+		tasks.Tasks[i] = briefOf(task)
+	}
+	return answer(w, http.StatusOK, tasks)
+}

@@ -1,0 +1,186 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// keyOf returns the task that a path names. Whatever an id has in it, it is one segment of
+// the path, with a slash written as %2F.
+func keyOf(r *http.Request) (timeout.Key, error) {
+	key := timeout.Key{Topic: r.PathValue("topic"), ID: r.PathValue("id")}
+	return key, key.Check()
+}
+
+// setTask is idempotent but for the version: who repeats it has set the task once.
+func (h *Handler) setTask(w http.ResponseWriter, r *http.Request) error {
+	key, err := keyOf(r)
+	if err != nil {
+		return err
+	}
+	ifAbsent, err := ifNoneMatch(r)
+	if err != nil {
+		return err
+	}
+	var setting Setting
+	if err := h.decode(w, r, &setting); err != nil {
+		return err
+	}
+	task, err := setting.task(key, ifAbsent)
+	if err != nil {
+		return err
+	}
+	found, err := h.centre.Set(r.Context(), task)
+	if err == nil {
+		err = found.Err
+	}
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if found.Was == timeout.None {
+		status = http.StatusCreated
+	}
+	said := answerOf(found, setEffect(ifAbsent))
+	if !said.Changed {
+		status = http.StatusPreconditionFailed
+	}
+	return answer(w, status, said)
+}
+
+// ifNoneMatch reports whether the header of that name lets a task stay that is there.
+func ifNoneMatch(r *http.Request) (bool, error) {
+	switch value := r.Header.Get("If-None-Match"); value {
+	case "":
+		return false, nil
+	case "*":
+		return true, nil
+	default:
+		return false, fmt.Errorf("%w: If-None-Match %.*q, must be *", timeout.ErrArgument, maxShown, value)
+	}
+}
+
+func (h *Handler) getTask(w http.ResponseWriter, r *http.Request) error {
+	key, err := keyOf(r)
+	if err != nil {
+		return err
+	}
+	task, err := h.centre.Get(r.Context(), key)
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, taskOf(task))
+}
+
+func (h *Handler) removeTask(w http.ResponseWriter, r *http.Request) error {
+	key, err := keyOf(r)
+	if err != nil {
+		return err
+	}
+	found, err := h.centre.Remove(r.Context(), key)
+	return tell(w, found, err, removable)
+}
+
+func (h *Handler) moveTask(w http.ResponseWriter, r *http.Request) error {
+	key, err := keyOf(r)
+	if err != nil {
+		return err
+	}
+	var when When
+	if err := h.decode(w, r, &when); err != nil {
+		return err
+	}
+	move, err := when.move(key)
+	if err != nil {
+		return err
+	}
+	var found timeout.Answer
+	if move.Due.IsZero() {
+		found, err = h.centre.MoveAfter(r.Context(), key, move.After)
+	} else {
+		found, err = h.centre.Move(r.Context(), key, move.Due)
+	}
+	return tell(w, found, err, movable)
+}
+
+// move returns a move, which has to say where to.
+func (w When) move(key timeout.Key) (timeout.Move, error) {
+	due, after, err := w.read()
+	switch {
+	case err != nil:
+		return timeout.Move{}, err
+	case w.Due == nil && w.After == nil:
+		return timeout.Move{}, fmt.Errorf("%w: a move of %v with neither due nor after, must have one", timeout.ErrArgument, key)
+	case after < 0:
+		return timeout.Move{}, fmt.Errorf("%w: after %v of %v, must not be negative", timeout.ErrArgument, after, key)
+	}
+	return timeout.Move{Key: key, Due: due, After: after}, nil
+}
+
+func (h *Handler) replayTask(w http.ResponseWriter, r *http.Request) error {
+	key, err := keyOf(r)
+	if err != nil {
+		return err
+	}
+	found, err := h.centre.Replay(r.Context(), []timeout.Key{key})
+	if err != nil {
+		return err
+	}
+	return tell(w, found[0], nil, replayable)
+}
+
+// tell answers what a call has found.
+func tell(w http.ResponseWriter, found timeout.Answer, err error, has effect) error {
+	if err == nil {
+		err = found.Err
+	}
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, answerOf(found, has))
+}
+
+// Executions are the attempts of a task that have ended, the latest first.
+type Executions struct {
+	Executions []Execution `json:"executions"`
+}
+
+// Execution is timeout.Execution.
+type Execution struct {
+	Version int64         `json:"version"`
+	Attempt int           `json:"attempt"`
+	Node    string        `json:"node"`
+	Started *Instant      `json:"started,omitempty"`
+	Took    Duration      `json:"took"`
+	As      timeout.State `json:"as"`
+	Error   string        `json:"error,omitempty"`
+}
+
+func (h *Handler) listExecutions(w http.ResponseWriter, r *http.Request) error {
+	key, err := keyOf(r)
+	if err != nil {
+		return err
+	}
+	query, err := queryOf(r, "limit")
+	if err != nil {
+		return err
+	}
+	limit, err := limitOf(query.Get("limit"))
+	if err != nil {
+		return err
+	}
+	if limit == 0 {
+		limit = 100
+	}
+	all, err := h.centre.Executions(r.Context(), key, limit)
+	if err != nil {
+		return err
+	}
+	page := Executions{make([]Execution, len(all))}
+	for i, e := range all {
+		page.Executions[i] = Execution{e.Version, e.Attempt, e.Node, instantOf(e.Started), Duration(e.Took), e.As, e.Error}
+	}
+	return answer(w, http.StatusOK, page)
+}

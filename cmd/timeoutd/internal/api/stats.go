@@ -1,0 +1,201 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/wheel"
+)
+
+const (
+	// countTimeout is how long the engine may take for the figures of all topics.
+	countTimeout = 5 * time.Second
+
+	// counters is how many topics are counted at the same time.
+	counters = 8
+)
+
+// Stats is what is going on. What is of this node alone is in Here of each topic.
+type Stats struct {
+	At       Instant      `json:"at"`
+	Since    Instant      `json:"since"`
+	Node     string       `json:"node"`
+	Engine   string       `json:"engine"`
+	Members  Members      `json:"members"`
+	Circuits []string     `json:"circuits"` // to which this node makes no calls now
+	Topics   []TopicStats `json:"topics"`
+
+	// Error is why figures of the engine are missing.
+	Error string `json:"error,omitempty"`
+}
+
+// Members is timeout.View.
+type Members struct {
+	Node   string         `json:"node"`
+	Term   int64          `json:"term"`
+	Leader string         `json:"leader"`
+	Nodes  []timeout.Node `json:"nodes"`
+}
+
+// TopicStats is a topic, and what is going on in it.
+type TopicStats struct {
+	Topic
+	Counts *Counts  `json:"counts"` // null where the engine did not say
+	Owners []string `json:"owners"` // of each slot; "" is nobody
+	Here   *Here    `json:"here"`   // null where this node does not serve it
+}
+
+// Here is timeout.Stats.
+type Here struct {
+	Slots     []int     `json:"slots"`
+	Queued    int       `json:"queued"`
+	Running   int       `json:"running"`
+	Done      uint64    `json:"done"`
+	Failed    uint64    `json:"failed"`
+	Dead      uint64    `json:"dead"`
+	Accepted  uint64    `json:"accepted"`
+	Postponed uint64    `json:"postponed"`
+	Returned  uint64    `json:"returned"`
+	Abandoned uint64    `json:"abandoned"`
+	Again     uint64    `json:"again"`
+	Lost      uint64    `json:"lost"`
+	Early     uint64    `json:"early"`
+	Late      Histogram `json:"late"`
+	Took      Histogram `json:"took"`
+}
+
+// Histogram counts durations. Buckets end with the last one that is not empty.
+type Histogram struct {
+	Count   uint64   `json:"count"`
+	Sum     float64  `json:"sum_seconds"`
+	Max     float64  `json:"max_seconds"`
+	P50     float64  `json:"p50_seconds"` // the limit of the bucket where the median is
+	P99     float64  `json:"p99_seconds"`
+	Buckets []Bucket `json:"buckets"`
+
+	whole wheel.Histogram // for /metrics
+}
+
+// Bucket is how many durations were at most so long, and longer than the bucket before.
+type Bucket struct {
+	Limit float64 `json:"le_seconds"`
+	Count uint64  `json:"count"`
+}
+
+func (h *Handler) getStats(w http.ResponseWriter, r *http.Request) error {
+	stats, err := h.look(r.Context())
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, stats)
+}
+
+func (h *Handler) getMembers(w http.ResponseWriter, _ *http.Request) error {
+	return answer(w, http.StatusOK, h.members())
+}
+
+func (h *Handler) members() Members {
+	view := h.centre.View()
+	nodes := view.Nodes
+	if nodes == nil {
+		nodes = []timeout.Node{}
+	}
+	return Members{Node: h.centre.Node(), Term: view.Term, Leader: view.Leader(), Nodes: nodes}
+}
+
+// look returns figures that are new enough.
+func (h *Handler) look(ctx context.Context) (Stats, error) {
+	return h.stats.get(ctx, func() Stats {
+		// It serves others, too, so it does not end with the one who was first.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
+		defer cancel()
+		return h.take(ctx)
+	})
+}
+
+// take asks the centre and the engine.
+func (h *Handler) take(ctx context.Context) Stats {
+	s := Stats{
+		At: Instant{time.Now()}, Since: Instant{h.since}, Node: h.centre.Node(), Engine: h.cfg.Engine,
+		Members: h.members(), Circuits: h.centre.OpenCircuits(), Topics: []TopicStats{},
+	}
+	if s.Circuits == nil {
+		s.Circuits = []string{}
+	}
+	here := make(map[string]*Here)
+	for _, stats := range h.centre.Stats() {
+		here[stats.Topic] = hereOf(stats)
+	}
+	topics, err := h.centre.Topics(ctx)
+	if err != nil {
+		s.Error = err.Error()
+		return s
+	}
+	view := h.centre.View()
+	for _, topic := range topics {
+		s.Topics = append(s.Topics, TopicStats{
+			Topic: topicOf(topic), Here: here[topic.Name], Owners: view.Owners(topic.Name, topic.WithDefaults().Slots),
+		})
+	}
+	if err := h.count(ctx, s.Topics); err != nil {
+		s.Error = err.Error()
+	}
+	return s
+}
+
+// count counts the tasks of all topics, and returns an error that it has met.
+func (h *Handler) count(ctx context.Context, topics []TopicStats) error {
+	var group sync.WaitGroup
+	next, failed := make(chan *TopicStats), make(chan error, counters)
+	for range min(counters, len(topics)) {
+		group.Go(func() {
+			var last error
+			for topic := range next {
+				counts, err := h.centre.Count(ctx, topic.Name)
+				if err != nil {
+					last = err
+					continue
+				}
+				said := countsOf(counts)
+				topic.Counts = &said
+			}
+			if last != nil {
+				failed <- last
+			}
+		})
+	}
+	for i := range topics {
+		next <- &topics[i]
+	}
+	close(next)
+	group.Wait()
+	close(failed)
+	return <-failed
+}
+
+func hereOf(s timeout.Stats) *Here {
+	return &Here{
+		Slots: s.Slots, Queued: s.Queued, Running: s.Running, Done: s.Done, Failed: s.Failed, Dead: s.Dead,
+		Accepted: s.Accepted, Postponed: s.Postponed, Returned: s.Returned, Abandoned: s.Abandoned,
+		Again: s.Again, Lost: s.Lost, Early: s.Early, Late: histogramOf(s.Late), Took: histogramOf(s.Took),
+	}
+}
+
+func histogramOf(h wheel.Histogram) Histogram {
+	said := Histogram{
+		Count: h.Count, Sum: h.Sum.Seconds(), Max: h.Max.Seconds(),
+		P50: h.Quantile(0.5).Seconds(), P99: h.Quantile(0.99).Seconds(), Buckets: []Bucket{}, whole: h,
+	}
+	seen := uint64(0)
+	for i, n := range h.Buckets {
+		if seen == h.Count {
+			break
+		}
+		seen += n
+		said.Buckets = append(said.Buckets, Bucket{h.Bound(i).Seconds(), n})
+	}
+	return said
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// maxShown is how much of a bad value an error shows.
+const maxShown = 60
+
+// maxMillis is the longest duration.
+const maxMillis = math.MaxInt64 / int64(time.Millisecond)
+
+// Instant is a time that is written as RFC 3339 in UTC with milliseconds, and is read from
+// that or from a number of milliseconds since the epoch.
+type Instant struct{ time.Time }
+
+// MarshalJSON writes the time.
+func (i Instant) MarshalJSON() ([]byte, error) {
+	return []byte(`"` + i.UTC().Format("2006-01-02T15:04:05.000Z") + `"`), nil
+}
+
+// UnmarshalJSON reads either form. The error wraps timeout.ErrArgument.
+func (i *Instant) UnmarshalJSON(text []byte) error {
+	if isNull(text) {
+		return nil
+	}
+	when, err := parseInstant(text)
+	if err != nil {
+		return err
+	}
+	if when.IsZero() { // which means none to a centre
+		return fmt.Errorf("%w: action time %v, must be in the years 1970 to 9999", timeout.ErrArgument, when)
+	}
+	i.Time = when
+	return timeout.CheckDue(when)
+}
+
+func parseInstant(text []byte) (time.Time, error) {
+	if text[0] != '"' {
+		ms, err := whole(text, "action time")
+		return time.UnixMilli(ms), err
+	}
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil {
+		return time.Time{}, err
+	}
+	when, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return when, fmt.Errorf("%w: action time %.*q, must be as 2026-01-02T15:04:05Z, or a number of milliseconds since 1970", timeout.ErrArgument, maxShown, s)
+	}
+	return when, nil
+}
+
+// Duration is written as in Go, and is read from that or from a number of milliseconds.
+type Duration time.Duration
+
+// MarshalJSON writes the duration.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return strconv.AppendQuote(nil, time.Duration(d).String()), nil
+}
+
+// UnmarshalJSON reads either form. The error wraps timeout.ErrArgument.
+func (d *Duration) UnmarshalJSON(text []byte) error {
+	if isNull(text) {
+		return nil
+	}
+	if text[0] != '"' {
+		ms, err := whole(text, "duration")
+		if err == nil && (ms > maxMillis || ms < -maxMillis) {
+			err = fmt.Errorf("%w: duration of %d ms, must be at most %d ms", timeout.ErrArgument, ms, maxMillis)
+		}
+		*d = Duration(ms * int64(time.Millisecond))
+		return err
+	}
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	parsed, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("%w: duration %.*q, must be as 1m30s, or a number of milliseconds", timeout.ErrArgument, maxShown, s)
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+func isNull(text []byte) bool { return bytes.Equal(text, []byte("null")) }
+
+// whole reads a whole number.
+func whole(text []byte, what string) (int64, error) {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("%w: %s %.*s, must be a number of milliseconds up to %d", timeout.ErrArgument, what, maxShown, text, int64(math.MaxInt64))
+	case err != nil:
+		return 0, fmt.Errorf("%w: %s %.*s, must be a string or a whole number of milliseconds", timeout.ErrArgument, what, maxShown, text)
+	}
+	return n, nil
+}
