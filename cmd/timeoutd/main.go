@@ -1,4 +1,82 @@
-// Command timeoutd serves a timeout centre.
+// Command timeoutd serves a timeout centre over HTTP, and talks to one that runs.
+//
+//	timeoutd
+//	timeoutd set orders 4711 -after 15m -callback http://127.0.0.1:9000/unpaid
+//	timeoutd watch
+//
+// Without a command it serves: tasks are kept in an SQLite file, or where REDIS_URL,
+// DATABASE_URL or the other settings say. What flags can say can be said in a file, too
+// (-config). The environment wins over the file, and flags over both. Tokens and URLs,
+// which can have passwords, are not for the command line.
+//
+// SIGINT and SIGTERM end it gracefully: for -drain-delay it is only not ready; then nothing
+// more is begun, what was not begun is handed back, and calls get -grace to end. A second
+// signal ends it at once, and loses nothing either. Flags that make no sense end it with exit
+// code 2 and one line, and what goes wrong later with exit code 1.
 package main
 
-func main() {}
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/cli"
+)
+
+func main() {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		signal.Stop(signals) // a second one ends the process at once
+		if len(signals) > 0 {
+			os.Exit(exitFailure) // and so does one that came before that
+		}
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int) {
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		return cli.Run(ctx, args, os.LookupEnv, stdout, stderr)
+	}
+	complain := func(err error) int {
+		fmt.Fprintf(stderr, "timeoutd: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return exitUsage
+	}
+	o, err := read(args, os.LookupEnv)
+	if errors.Is(err, flag.ErrHelp) {
+		usage(stdout)
+		return 0
+	}
+	if err == nil {
+		err = o.validate()
+	}
+	switch {
+	case err != nil:
+		return complain(err)
+	case o.check:
+		fmt.Fprintln(stderr, "timeoutd: this makes sense")
+		return 0
+	}
+	p := newProgram(o, stderr)
+	if err := p.run(ctx); err != nil {
+		p.log.Error("stopped", "error", err)
+		return exitFailure
+	}
+	p.log.Info("stopped")
+	return 0
+}

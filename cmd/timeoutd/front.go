@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/pool"
+)
+
+const (
+	headTimeout  = 10 * time.Second // for the head of a request
+	bodyTimeout  = 30 * time.Second // for all of it
+	totalTimeout = 75 * time.Second // for it and its answer: the engine has 30 s
+	idleTimeout  = 90 * time.Second // between two requests
+
+	// silence is how long a connection may do nothing: longer than any request may take.
+	silence = 2 * time.Minute
+
+	maxHeader = 32 << 10
+
+	// closeGrace is how long requests may take that run at the end.
+	closeGrace = 3 * time.Second
+)
+
+// front serves HTTP.
+type front struct {
+	http   *http.Server
+	ln     net.Listener
+	keeper *keepalive.Keeper // so that connections that stay don't keep others out
+}
+
+// newFront makes what serves handler on ln, and takes it over.
+func newFront(ln net.Listener, handler http.Handler, maxConns int, log *slog.Logger) (*front, error) {
+	keeper, err := keepalive.New(keepalive.Config{
+		Timeout: silence, Activity: keepalive.ActivityReadWrite, MaxConns: maxConns, Full: pool.EvictIdlest, Logger: log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &front{keeper: keeper, ln: keeper.Listener(ln), http: &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headTimeout,
+		ReadTimeout:       bodyTimeout,
+		WriteTimeout:      totalTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}}, nil
+}
+
+// serve serves until close.
+func (f *front) serve() error {
+	if err := f.http.Serve(f.ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// close ends it. Requests that run get a moment.
+func (f *front) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	if f.http.Shutdown(ctx) != nil {
+		_ = f.http.Close()
+	}
+	_ = f.keeper.Close()
+}

@@ -1,0 +1,151 @@
+// Package cli has the commands that talk to a timeoutd which runs, by its HTTP API.
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// The exit codes, besides 0.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// defaultURL is where a timeoutd listens that was told nothing else.
+const defaultURL = "http://127.0.0.1:8077"
+
+// command is one of them.
+type command struct {
+	name  string
+	args  string // what comes after the name, in the help
+	help  string
+	least int // how many words it needs
+	most  int // and may have; negative is any number
+	setup func(s *session, flags *flag.FlagSet) func(ctx context.Context, words []string) error
+}
+
+// commands are all that there are.
+func commands() []command {
+	return []command{
+		{"set", "TOPIC ID [-after 15m | -due TIME] [-payload JSON] [-callback URL]", "set a task, whatever it was before", 2, 2, setTask},
+		{"move", "TOPIC ID -after 15m | -due TIME", "change the action time of a task that waits", 2, 2, moveTask},
+		{"remove", "TOPIC ID...", "remove tasks that wait, run or are dead", 2, -1, removeTasks},
+		{"get", "TOPIC ID", "show a task and its payload", 2, 2, getTask},
+		{"list", "TOPIC [-state pending] [-limit 100] [-all]", "list the tasks in a state", 1, 1, listTasks},
+		{"executions", "TOPIC ID", "list the attempts of a task that have ended", 2, 2, listExecutions},
+		{"feedback", "TOKEN [-error TEXT] [-permanent | -retry-after 1m]", "tell the outcome of a call that was accepted", 1, 1, feedback},
+		{"dead", "TOPIC [-limit 100] [-all]", "list the tasks that are dead", 1, 1, listDead},
+		{"replay", "TOPIC ID... | -all", "have tasks that are dead run again", 1, -1, replayTasks},
+		{"drop", "TOPIC ID... | -all", "remove tasks that are dead", 1, -1, dropTasks},
+		{"topics", "", "list the topics", 0, 0, listTopics},
+		{"topic", "TOPIC [-slots 16] [-retries 3] ...", "show a topic, or change what is said and make it if need be", 1, 1, changeTopic},
+		{"pause", "TOPIC", "accept tasks of a topic and run none", 1, 1, pauseTopic("pause")},
+		{"resume", "TOPIC", "end a pause", 1, 1, pauseTopic("resume")},
+		{"drop-topic", "TOPIC", "end a topic and all that is in it", 1, 1, dropTopic},
+		{"stats", "", "show what is going on", 0, 0, showStats},
+		{"members", "", "list the nodes", 0, 0, listMembers},
+		{"watch", "[-every 1s]", "show what is going on until interrupted", 0, 0, watch},
+	}
+}
+
+// usageError is one of who has typed the command.
+type usageError struct{ error }
+
+func misused(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// session is one call of the program.
+type session struct {
+	client
+	out    io.Writer
+	asJSON bool
+	env    func(string) (string, bool)
+}
+
+// Run does what args say, and returns the exit code.
+func Run(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
+	err := dispatch(ctx, args, env, stdout)
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "timeoutd: %s\n", clean(err.Error()))
+		return exitUsage
+	default:
+		fmt.Fprintf(stderr, "timeoutd: %s\n", clean(err.Error()))
+		return exitFailure
+	}
+}
+
+func dispatch(ctx context.Context, args []string, env func(string) (string, bool), stdout io.Writer) error {
+	if args[0] == "help" {
+		help(stdout)
+		return nil
+	}
+	all := commands()
+	i := slices.IndexFunc(all, func(c command) bool { return c.name == args[0] })
+	if i < 0 {
+		return misused("unknown command %.50q: timeoutd help lists them", args[0])
+	}
+	c := all[i]
+	s := &session{out: stdout, env: env}
+	flags := flag.NewFlagSet("timeoutd "+c.name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // an error is reported once, by the caller
+	address := flags.String("url", "", "where the server is ($TIMEOUTD_URL; else "+defaultURL+")")
+	flags.BoolVar(&s.asJSON, "json", false, "print what the server has answered")
+	do := c.setup(s, flags)
+	words, err := parse(flags, args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		helpOn(stdout, c, flags)
+		return nil
+	case err != nil:
+		return usageError{fmt.Errorf("%s: %w", c.name, err)}
+	case len(words) < c.least || c.most >= 0 && len(words) > c.most:
+		return misused("%s with the words %q, must be: timeoutd %s", c.name, words, strings.TrimSpace(c.name+" "+c.args))
+	}
+	if s.client, err = newClient(*address, env); err != nil {
+		return usageError{err}
+	}
+	defer s.close()
+	return do(ctx, words)
+}
+
+// parse reads flags and words in any order: "--" ends the flags.
+func parse(flags *flag.FlagSet, args []string) (words []string, err error) {
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		left := flags.Args()
+		if len(left) == 0 {
+			return words, nil
+		}
+		if n := len(args) - len(left); n > 0 && args[n-1] == "--" {
+			return append(words, left...), nil
+		}
+		words, args = append(words, left[0]), left[1:]
+	}
+}
+
+func help(w io.Writer) {
+	fmt.Fprintln(w, "Usage: timeoutd COMMAND [flags]")
+	fmt.Fprintln(w, "\nThe server is at -url or $TIMEOUTD_URL, and $TIMEOUTD_TOKEN is the token for it.")
+	fmt.Fprintln(w, "timeoutd COMMAND -h says more; timeoutd -h is about the server.")
+	fmt.Fprintln(w)
+	for _, c := range commands() {
+		fmt.Fprintf(w, "  %s\n        %s\n", strings.TrimSpace(c.name+" "+c.args), c.help)
+	}
+}
+
+func helpOn(w io.Writer, c command, flags *flag.FlagSet) {
+	fmt.Fprintf(w, "Usage: timeoutd %s\n%s\n\n", strings.TrimSpace(c.name+" "+c.args), c.help)
+	flags.SetOutput(w)
+	flags.PrintDefaults()
+}

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+)
+
+const (
+	minEvery = 100 * time.Millisecond
+
+	// home goes to the first place of the terminal, and clear ends each line and what is
+	// below: a screen that is written over does not flicker.
+	home      = "\x1b[H"
+	clearLine = "\x1b[K"
+	clearRest = "\x1b[J"
+	hide      = "\x1b[?25l"
+	show      = "\x1b[?25h"
+)
+
+func showStats(s *session, _ *flag.FlagSet) func(context.Context, []string) error {
+	return func(ctx context.Context, _ []string) error {
+		var stats api.Stats
+		more, err := s.ask(ctx, http.MethodGet, "/v1/stats", nil, &stats)
+		if err != nil || !more {
+			return err
+		}
+		return draw(s.out, stats, nil)
+	}
+}
+
+func listMembers(s *session, _ *flag.FlagSet) func(context.Context, []string) error {
+	return func(ctx context.Context, _ []string) error {
+		var members api.Members
+		more, err := s.ask(ctx, http.MethodGet, "/v1/members", nil, &members)
+		if err != nil || !more {
+			return err
+		}
+		t := newTable(s.out, "NODE", "ROLE", "TOPICS")
+		for _, node := range members.Nodes {
+			topics := strings.Join(node.Topics, " ")
+			if node.Topics == nil {
+				topics = "all"
+			}
+			t.row(node.Name, role(members, node.Name), topics)
+		}
+		return t.Flush()
+	}
+}
+
+func role(m api.Members, name string) string {
+	var is []string
+	if name == m.Leader {
+		is = append(is, "leader")
+	}
+	if name == m.Node {
+		is = append(is, "answers")
+	}
+	return or(strings.Join(is, ", "), "-")
+}
+
+// watch draws on a terminal what there is, over what was before; elsewhere one after the
+// other.
+func watch(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
+	every := flags.Duration("every", time.Second, "how often")
+	return func(ctx context.Context, _ []string) error {
+		if *every < minEvery {
+			return misused("-every %v, must be at least %v", *every, minEvery)
+		}
+		terminal := isTerminal(s.out)
+		if terminal {
+			fmt.Fprint(s.out, hide)
+			defer fmt.Fprint(s.out, show)
+		}
+		var before *api.Stats
+		for again := time.Tick(*every); ; {
+			var stats api.Stats
+			text := new(bytes.Buffer)
+			more, err := s.ask(ctx, http.MethodGet, "/v1/stats", nil, &stats)
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err != nil && status(err)/100 == 4: // it will not get better
+				return err
+			case err != nil:
+				fmt.Fprintf(text, "%s: %s\n", time.Now().Format(time.TimeOnly), clean(err.Error()))
+			case more:
+				_ = draw(text, stats, before)
+				before = &stats
+			}
+			if err := put(s.out, text.String(), terminal); err != nil {
+				return err
+			}
+			select {
+			case <-again:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func put(w io.Writer, text string, terminal bool) error {
+	if terminal {
+		text = home + strings.ReplaceAll(text, "\n", clearLine+"\n") + clearRest
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// draw writes figures. With those of before, there are rates.
+func draw(w io.Writer, stats api.Stats, before *api.Stats) error {
+	m := stats.Members
+	fmt.Fprintf(w, "%s  %s  %s\n%d nodes, led by %s, term %d\n", stats.At.Local().Format(time.TimeOnly), clean(stats.Node), clean(stats.Engine),
+		len(m.Nodes), clean(or(m.Leader, "nobody")), m.Term)
+	if stats.Error != "" {
+		fmt.Fprintf(w, "the engine does not answer: %s\n", brief(stats.Error, 200))
+	}
+	for _, circuit := range stats.Circuits {
+		fmt.Fprintf(w, "no calls for a while to %s\n", brief(circuit, 100))
+	}
+	fmt.Fprintln(w)
+	t := newTable(w, "TOPIC", "PENDING", "DUE", "LAG", "RUNNING", "DEAD", "DONE", "FAILED", "AGAIN", "LOST", "EARLY", "LATE P99", "SLOTS", "")
+	for _, topic := range stats.Topics {
+		t.row(cells(topic, stats, before)...)
+	}
+	if len(stats.Topics) == 0 {
+		t.row("no topics yet")
+	}
+	return t.Flush()
+}
+
+func cells(topic api.TopicStats, stats api.Stats, before *api.Stats) []string {
+	row := []string{brief(topic.Name, 40), "?", "?", "?", "?", "?"}
+	if c := topic.Counts; c != nil {
+		row = []string{brief(topic.Name, 40), number(c.Pending), number(c.Due), seconds(c.Lag), number(c.Running), number(c.Dead)}
+	}
+	note := ""
+	if topic.Paused {
+		note = "paused"
+	}
+	here := topic.Here
+	if here == nil {
+		return append(row, "-", "-", "-", "-", "-", "-", number(len(topic.Owners)), note)
+	}
+	done := number(here.Done)
+	if was := find(before, topic.Name); was != nil && before.Since.Equal(stats.Since.Time) && here.Done >= was.Done {
+		if took := stats.At.Sub(before.At.Time).Seconds(); took > 0 {
+			done += fmt.Sprintf(" (%.0f/s)", float64(here.Done-was.Done)/took)
+		}
+	}
+	return append(row, done, number(here.Failed), number(here.Again), number(here.Lost), number(here.Early), seconds(here.Late.P99),
+		fmt.Sprintf("%d of %d", len(here.Slots), len(topic.Owners)), note)
+}
+
+func find(stats *api.Stats, name string) *api.Here {
+	if stats == nil {
+		return nil
+	}
+	for _, topic := range stats.Topics {
+		if topic.Name == name {
+			return topic.Here
+		}
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+// Asking for the figures, and what is remembered between two answers.
+
+(() => {
+  const LONGEST = 300;
+
+  const done = makeChart($("chart-done"), {
+    title: "Attempts per second, on this node", unit: "/s",
+    series: () => [
+      { key: "done", label: "done", cls: "c-done", value: (p) => p.done },
+      { key: "failed", label: "failed", cls: "c-failed", dashed: true, value: (p) => p.failed },
+    ],
+  });
+  const pending = makeChart($("chart-pending"), {
+    title: "Tasks that wait", soft: true, format: count,
+    series: () => [{ key: "pending", label: "pending", cls: "c-pending", value: (p) => p.pending }, { key: "due", label: "due", cls: "c-due", value: (p) => p.due }],
+  });
+  const lag = makeChart($("chart-lag"), { title: "Lag", format: time, series: () => [{ key: "lag", label: "lag", cls: "c-lag", value: (p) => p.lag }] });
+  const late = makeHistogram($("late"), { title: "Late: from the action time to the call", empty: "nothing was due yet", least: 9 });
+  const took = makeHistogram($("took"), { title: "A call", empty: "none yet", least: 9 });
+  const tasks = makeTasks(() => plan(0));
+
+  let latest = null, points = [], frozen = false, timer = 0, asking = false, again = false, missed = false, failure = "", interval = 1000, chosen = "";
+
+  const sum = (value) => latest.topics.reduce((n, t) => n + (value(t) || 0), 0);
+  const ofCounts = (name) => sum((t) => t.counts && t.counts[name]);
+  const ofHere = (name) => sum((t) => t.here && t.here[name]);
+
+  function take(stats) {
+    const before = latest, last = points[points.length - 1];
+    if (before && before.at === stats.at) return; // the same one once more
+    if (before && before.since !== stats.since) points = []; // another process
+    latest = stats;
+    const at = Date.parse(stats.at) / 1000, total = { done: ofHere("done"), failed: ofHere("failed") };
+    const gap = missed && points.length > 0, known = points.length > 0 && !gap && before && !before.error && !stats.error;
+    missed = false;
+    if (gap) points.push({ ...last, t: at - 0.001, gap: true });
+    const per = (name) => (known ? Math.max(0, total[name] - last.total[name]) / Math.max(0.001, at - last.t) : 0);
+    points.push({ t: at, wall: new Date(stats.at), total, done: per("done"), failed: per("failed"), pending: ofCounts("pending"), due: ofCounts("due"), lag: Math.max(0, ...stats.topics.map((t) => (t.counts ? t.counts.lag_seconds : 0))) });
+    while (points.length > 2 && points[1].t < at - LONGEST - 5) points.shift();
+    draw();
+  }
+
+  // merge adds up histograms, whose buckets have the same limits.
+  function merge(name) {
+    const all = { count: 0, max_seconds: 0, p50_seconds: 0, p99_seconds: 0, buckets: [] };
+    for (const { here } of latest.topics) {
+      if (!here) continue;
+      const one = here[name];
+      all.count += one.count;
+      all.max_seconds = Math.max(all.max_seconds, one.max_seconds);
+      one.buckets.forEach((b, i) => { all.buckets[i] ||= { le_seconds: b.le_seconds, count: 0 }; all.buckets[i].count += b.count; });
+    }
+    for (const [key, share] of [["p50_seconds", 0.5], ["p99_seconds", 0.99]]) {
+      let seen = 0;
+      const at = all.buckets.find((b) => (seen += b.count) >= all.count * share);
+      all[key] = at ? Math.min(at.le_seconds, all.max_seconds) : 0;
+    }
+    return all;
+  }
+
+  function draw() {
+    const lateNow = merge("late");
+    late.update(lateNow);
+    took.update(merge("took"));
+    drawNow(lateNow);
+    drawHead();
+    $("filter").hidden = latest.topics.length < 9;
+    setText($("topics-note"), latest.topics.length ? plural(latest.topics.length, "topic") : "");
+    drawTopics($("topics").tBodies[0], latest, chosen, $("filter").value, (name) => { location.hash = encodeURIComponent(name); }, pauseTopic);
+    drawNodes($("nodes").tBodies[0], $("nodes-note"), latest);
+    const span = Math.max(60, Math.min(LONGEST, Math.ceil((points[points.length - 1].t - points[0].t) / 30) * 30));
+    for (const chart of [done, pending, lag]) chart.update(points, span);
+    setText($("window"), "the last " + time(span));
+    drawTopic();
+    document.body.dataset.drawn = points.length;
+  }
+
+  function drawHead() {
+    setText($("subtitle"), `${latest.node} · ${latest.engine} · for ${time(Math.max(0, Math.floor((Date.parse(latest.at) - Date.parse(latest.since)) / 1000)))}`);
+    const dead = ofCounts("dead");
+    document.title = `Timeouts · ${count(ofCounts("pending"))} pending${dead ? ` · ${count(dead)} dead` : ""}`;
+  }
+
+  function drawNow(lateNow) {
+    const p = points[points.length - 1], dead = ofCounts("dead"), early = ofHere("early"), again = ofHere("again"), lost = ofHere("lost"), m = latest.members;
+    drawTiles($("tiles"), [
+      { id: "pending", what: "Pending", value: count(p.pending), more: plural(latest.topics.length, "topic") },
+      { id: "due", what: "Due now", value: count(p.due), more: p.due ? `for up to ${time(p.lag)}` : "nothing waits", warn: p.lag > 5 },
+      { id: "running", what: "Running", value: count(ofCounts("running")), more: `${count(ofHere("running"))} here, ${count(ofHere("queued"))} queued` },
+      { id: "done", what: "Done here", value: rate(lately("done")), unit: "/s", more: count(ofHere("done")) + " in all" },
+      { id: "failed", what: "Failed here", value: rate(lately("failed")), unit: "/s", more: `${count(ofHere("failed"))} in all, ${count(ofHere("postponed"))} put off`, warn: lately("failed") > 0 },
+      { id: "dead", what: "Dead", value: count(dead), more: dead ? "replay or drop them" : "none", warn: dead > 0 },
+      { id: "again", what: "Again, lost", value: `${count(again)}, ${count(lost)}`, more: "leases outlived, lost", warn: again + lost > 0, title: "Tasks that were leased since an earlier lease was outlived, and leases that were lost: what may have run twice is in one of them." },
+      { id: "early", what: "Early", value: count(early), more: "must be 0", bad: early > 0 },
+      { id: "late", what: "Late, p99", value: lateNow.count ? time(lateNow.p99_seconds) : "–", more: lateNow.count ? `max ${time(lateNow.max_seconds)}` : m.nodes.length ? plural(m.nodes.length, "node") : "no node yet" },
+    ]);
+  }
+
+  // lately is the mean of a rate over the last three seconds or so.
+  function lately(name) {
+    const end = points[points.length - 1].t;
+    let n = 0, all = 0;
+    for (let i = points.length - 1; i > 0 && (n === 0 || points[i - 1].t > end - 3.2); i--, n++) all += points[i][name];
+    return n ? all / n : 0;
+  }
+
+  function drawTopic() {
+    const topic = latest.topics.find((t) => t.name === chosen);
+    $("topic-card").hidden = !topic;
+    if (!topic) return;
+    setText($("topic-title"), topic.name);
+    setText($("topic-note"), `${plural(topic.owners.length, "slot")}${topic.paused ? ", paused" : ""}${topic.here ? "" : "; this node does not serve it"}`);
+    drawOwners($("owners"), $("strip"), latest, topic);
+    tasks.tabs(topic.counts);
+    drawFacts($("settings"), topicFacts(topic));
+  }
+
+  function notices() {
+    const all = [];
+    if (failure) all.push({ id: "lost", bad: true, head: "No answer.", text: failure });
+    if (latest) {
+      if (latest.error) all.push({ id: "engine", bad: true, head: "The engine does not answer.", text: latest.error });
+      const early = ofHere("early");
+      if (early > 0) all.push({ id: "early", bad: true, head: "Early.", text: `${plural(early, "task")} ran before the action time by the engine's clock, which must never be: there is a fault in the engine.` });
+      if (latest.circuits.length) all.push({ id: "circuits", head: plural(latest.circuits.length, "open circuit") + ".", text: `No calls are made for a while to what fails: ${latest.circuits.slice(0, 20).join(", ")}.` });
+      const orphans = latest.members.nodes.length ? latest.topics.filter((t) => t.owners.includes("")).map((t) => t.name) : [];
+      if (orphans.length) all.push({ id: "orphans", head: "Nobody serves", text: `${orphans.slice(0, 20).join(", ")}: there is no callback for it, and no node has a handler.` });
+    }
+    drawNotices($("notices"), all);
+  }
+
+  function state() {
+    const live = $("live");
+    live.className = "live" + (failure ? " lost" : frozen ? " paused" : "");
+    setText(live, failure ? "lost" : frozen ? "frozen" : latest ? "live" : "connecting");
+    $("forget").hidden = !token.get();
+  }
+
+  async function request() {
+    if (asking) { again = true; return; }
+    asking = true;
+    clearTimeout(timer);
+    const begin = performance.now();
+    let stats = null;
+    try {
+      stats = await askJSON("GET", "/v1/stats");
+      failure = "";
+    } catch (e) {
+      missed = true;
+      failure = `${e.message}${latest ? `, since ${clock(new Date(latest.at))}` : ""}; trying again.`;
+    }
+    asking = false;
+    try {
+      if (stats && frozen) missed = true;
+      else if (stats) take(stats);
+    } finally { // what is wrong with the page itself is for the console
+      notices();
+      state();
+      plan(again ? 0 : Math.max(50, interval - (performance.now() - begin)));
+      again = false;
+    }
+  }
+
+  function plan(wait) {
+    clearTimeout(timer);
+    if (!frozen && !document.hidden && !$("token-box").open) timer = setTimeout(request, wait);
+  }
+
+  async function pauseTopic(name, on) {
+    try {
+      await ask("POST", `${topicPath(name)}/${on ? "pause" : "resume"}`);
+    } catch (e) {
+      failure = e.message;
+      notices();
+    }
+    plan(0);
+  }
+
+  function freeze(on) {
+    frozen = on;
+    missed ||= on;
+    $("pause").setAttribute("aria-pressed", on);
+    setText($("pause"), on ? "Go on" : "Freeze");
+    state();
+    plan(0);
+  }
+
+  function choose() {
+    let name = "";
+    try { name = decodeURIComponent(location.hash.slice(1)); } catch { /* nobody here has written that */ }
+    if (name === "main" || name === chosen) return;
+    chosen = name;
+    if (name) tasks.choose(name);
+    if (latest) draw();
+    if (name) $("topic-card").scrollIntoView({ block: "nearest" });
+  }
+
+  function useToken() {
+    token.set($("token").value.trim());
+    $("token").value = "";
+    $("token-box").close();
+  }
+
+  $("pause").addEventListener("click", () => freeze(!frozen));
+  $("filter").addEventListener("input", () => latest && draw());
+  $("topic-close").addEventListener("click", () => { location.hash = ""; });
+  $("look-close").addEventListener("click", () => $("look").close());
+  $("token-go").addEventListener("click", useToken);
+  $("token").addEventListener("keydown", (e) => { if (e.key === "Enter") useToken(); });
+  $("token-box").addEventListener("close", () => { failure = ""; plan(0); });
+  $("forget").addEventListener("click", () => { token.set(""); latest = null; points = []; state(); plan(0); });
+  document.addEventListener("keydown", (e) => {
+    if (e.key === "p" && !e.ctrlKey && !e.metaKey && !e.altKey && !["SELECT", "INPUT"].includes(e.target.tagName)) freeze(!frozen);
+  });
+  document.addEventListener("visibilitychange", () => { if (document.hidden) missed = true; plan(0); });
+  addEventListener("hashchange", choose);
+  $("interval").addEventListener("change", (e) => { interval = Number(e.target.value); stored.set("interval", interval); plan(0); });
+  function dress(theme) {
+    if (theme) document.documentElement.dataset.theme = theme;
+    else delete document.documentElement.dataset.theme;
+  }
+  $("theme").addEventListener("change", (e) => { dress(e.target.value); stored.set("theme", e.target.value); });
+
+  const was = { theme: stored.get("theme"), interval: stored.get("interval") };
+  if (["light", "dark"].includes(was.theme)) { $("theme").value = was.theme; dress(was.theme); }
+  if ([...$("interval").options].some((o) => o.value === was.interval)) { $("interval").value = was.interval; interval = Number(was.interval); }
+  choose();
+  request();
+})();

@@ -1,0 +1,64 @@
+// One task, in a box of its own.
+
+// exact writes a payload as it is: numbers beyond 2^53 keep their digits where the browser
+// tells them.
+function exact(text) {
+  try {
+    const task = JSON.parse(text, (_, value, context) =>
+      (typeof value === "number" && context && context.source && JSON.rawJSON ? JSON.rawJSON(context.source) : value)).tasks[0];
+    return JSON.stringify(task.payload, null, 2);
+  } catch {
+    return JSON.stringify(JSON.parse(text).tasks[0].payload, null, 2);
+  }
+}
+
+const date = (text) => (text ? new Date(text).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" }) : "");
+
+// distance is how far a time is from now.
+function distance(text) {
+  if (!text) return "–";
+  const sec = (new Date(text) - Date.now()) / 1000;
+  return sec >= 0 ? "in " + tenths(sec) : tenths(-sec) + " ago";
+}
+
+const untilNames = { pending: "next", running: "lease ends", done: "done", dead: "dead since", removed: "removed" };
+
+async function look(key, act) {
+  const text = await ask("POST", "/v1/tasks/get", { keys: [key] }), task = JSON.parse(text).tasks[0];
+  setText($("look-title"), `${key.topic}/${key.id}`);
+  drawFacts($("look-facts"), [
+    ["state", task.state], ["due", date(task.due)], [untilNames[task.state], date(task.until)], ["attempts", task.attempts || 0],
+    ["version", task.version], ["node", task.node], ["callback", callbackText(task.callback)],
+  ]);
+  $("look-error").hidden = !task.error;
+  setText($("look-error"), task.error || "");
+  const encoded = task.payload_base64;
+  setText($("look-kind"), task.payload !== undefined ? "JSON" : encoded ? "Base64, since it is no JSON" : "");
+  setText($("look-payload"), task.payload !== undefined ? exact(text) : encoded || "(none)");
+  $("look-actions").replaceChildren(...taskActions({ ...task, ...key }, act));
+  if (!$("look").open) $("look").showModal();
+  $("look").dataset.state = task.state;
+  await drawAttempts(key);
+}
+
+async function drawAttempts(key) {
+  const body = $("look-attempts").tBodies[0], line = (text) => [h("tr", {}, h("td", { class: "empty" }, text))];
+  let rows;
+  try {
+    const all = (await askJSON("GET", `${topicPath(key.topic)}/tasks/${encodeURIComponent(key.id)}/executions?limit=50`)).executions;
+    rows = all.length ? all.map((e) => h("tr", {}, h("td", { class: "faint" }, date(e.started)), h("td", {}, `attempt ${e.attempt}`), h("td", {}, e.as),
+      h("td", { class: "n faint" }, e.took), h("td", { class: "faint" }, e.node), h("td", { class: "error", title: e.error || false }, e.error || ""))) : line("None has ended.");
+  } catch (e) {
+    rows = line(e.status === 501 ? "This engine keeps no log of attempts." : e.message);
+  }
+  body.replaceChildren(...rows);
+}
+
+// taskActions are the buttons for a task in its state.
+function taskActions(task, act) {
+  const key = { topic: task.topic, id: task.id }, buttons = [];
+  if (task.state === "pending") buttons.push(plain("Run now", () => act("move", key)));
+  if (task.state === "dead") buttons.push(plain("Replay", () => act("replay", key)), armed("Drop", "Really drop?", () => act("remove", key)));
+  if (task.state === "pending" || task.state === "running") buttons.push(armed("Remove", "Really remove?", () => act("remove", key)));
+  return buttons;
+}

@@ -1,0 +1,110 @@
+// The tasks of one topic, a page at a time.
+
+const STATES = ["pending", "running", "done", "dead", "removed"];
+
+function makeTasks(changed) {
+  let topic = "", state = "pending", cursor = "", next = "", number = 0;
+  const body = $("tasks").tBodies[0];
+
+  async function draw() {
+    if (!topic) return;
+    const mine = ++number, query = new URLSearchParams({ state, limit: "50" });
+    if (cursor) query.set("cursor", cursor);
+    let page;
+    try {
+      page = await askJSON("GET", `${topicPath(topic)}/tasks?${query}`);
+    } catch (e) {
+      if (mine === number) { body.replaceChildren(empty(e.message)); body.dataset.drawn = state; }
+      return;
+    }
+    if (mine !== number) return; // somebody has clicked meanwhile
+    next = page.next || "";
+    $("next").disabled = !next;
+    $("first").disabled = !cursor;
+    setText($("tasks-when"), untilNames[state]);
+    body.replaceChildren(...(page.tasks.length ? page.tasks.map(row) : [empty(cursor ? "No more." : `No task is ${state}.`)]));
+    body.dataset.drawn = state;
+    $("all-dead").replaceChildren(...(state === "dead" && page.tasks.length
+      ? [plain("Replay all", () => clear("replay")), armed("Drop all", "Really drop all?", () => clear("drop"))] : []));
+  }
+
+  const empty = (text) => h("tr", {}, h("td", { class: "empty", colspan: 7 }, text));
+
+  const row = (task) => h("tr", { "data-id": task.id },
+    h("td", { class: "id", title: task.id }, h("button", { type: "button", class: "link", onclick: () => show(task) }, task.id)),
+    h("td", { title: date(task.until) }, distance(task.until || task.due)),
+    h("td", { class: "n" }, String(task.attempts || 0)),
+    h("td", { class: "error wide-only", title: task.error || false }, task.error || ""),
+    h("td", { class: "error wide-only" }, task.node || ""),
+    h("td", { class: "n faint" }, task.payload_bytes ? count(task.payload_bytes) + " B" : "–"),
+    h("td", { class: "act" }, ...taskActions(task, act), plain("Look", () => show(task))));
+
+  const show = (task) => look({ topic: task.topic, id: task.id }, act).catch((e) => say(e.message, true));
+
+  function say(text, bad) {
+    setText($("said"), text);
+    $("said").classList.toggle("bad", !!bad);
+  }
+
+  // act does something with one task, and says what it has found.
+  async function act(verb, key) {
+    try {
+      const body = verb === "move" ? { moves: [{ ...key, after: 0 }] } : { keys: [key] };
+      const answer = (await askJSON("POST", "/v1/tasks/" + verb, body)).answers[0];
+      const done = { move: "runs now", replay: "runs again", remove: "is removed" }[verb];
+      say(answer.error ? answer.error.detail : answer.changed ? `${key.id} ${done}.` : `${key.id} was ${answer.was}: nothing has changed.`, answer.error || !answer.changed);
+      if ($("look").open) await look(key, act);
+    } catch (e) {
+      say(e.message, true);
+    }
+    changed();
+    await draw();
+  }
+
+  async function clear(verb) {
+    let total = 0, more = true;
+    try {
+      while (more) {
+        const answer = await askJSON("POST", `${topicPath(topic)}/dead/${verb}`);
+        total += answer.changed;
+        more = answer.more;
+        say(`${plural(total, "task")} ${verb === "replay" ? "run again" : "dropped"}${more ? " so far" : ""}.`);
+      }
+    } catch (e) {
+      say(e.message, true);
+    }
+    cursor = "";
+    changed();
+    await draw();
+  }
+
+  function choose(name, wanted) {
+    topic = name;
+    state = wanted || "pending";
+    cursor = next = "";
+    say("");
+    body.replaceChildren();
+    tabs(null);
+    draw();
+  }
+
+  // tabs has a button for each state, which it keeps.
+  function tabs(counts) {
+    const host = $("tabs");
+    if (!host.firstChild) {
+      host.append(...STATES.map((name) => h("button", { type: "button", "data-state": name, onclick: () => { state = name; cursor = ""; say(""); tabs(null); draw(); } }, name, h("b"))));
+    }
+    for (const b of host.children) {
+      b.setAttribute("aria-pressed", b.dataset.state === state);
+      if (counts) setText(b.lastChild, count(counts[b.dataset.state]));
+    }
+  }
+
+  $("next").addEventListener("click", () => { cursor = next; draw(); });
+  $("first").addEventListener("click", () => { cursor = ""; draw(); });
+  // The list is looked at again by itself where nobody is about to click in it.
+  setInterval(() => {
+    if (topic && !document.hidden && !cursor && !body.querySelector(".armed") && !body.contains(document.activeElement) && !body.matches(":hover")) draw();
+  }, 3000);
+  return { choose, tabs };
+}

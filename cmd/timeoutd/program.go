@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/page"
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// program is what runs.
+type program struct {
+	options  *options
+	log      *slog.Logger
+	centre   *timeout.Center
+	draining atomic.Bool
+}
+
+func newProgram(o *options, stderr io.Writer) *program {
+	handler := &slog.HandlerOptions{Level: o.level()}
+	p := &program{options: o, log: slog.New(slog.NewTextHandler(stderr, handler))}
+	if o.logFormat == "json" {
+		p.log = slog.New(slog.NewJSONHandler(stderr, handler))
+	}
+	return p
+}
+
+// run serves until ctx is done. What is started here has ended when it returns.
+func (p *program) run(ctx context.Context) (err error) {
+	engine, err := p.options.openEngine(ctx)
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	defer closing(&err, engine.Close)
+	p.log.Info("tasks are kept in "+engine.name, "engine", engine.name)
+
+	cfg, ends, err := p.configure(ctx)
+	defer closing(&err, ends.close)
+	if err != nil {
+		return err
+	}
+	if p.centre, err = timeout.New(engine, cfg); err != nil {
+		return err
+	}
+	defer closing(&err, p.centre.Close)
+
+	ln, err := net.Listen("tcp", p.options.addr)
+	if err != nil {
+		return err
+	}
+	front, err := p.newFront(ln, engine.name)
+	if err != nil {
+		return err
+	}
+	return p.serve(ctx, front)
+}
+
+// closing has what a function returns become part of the error.
+func closing(err *error, f func() error) { *err = errors.Join(*err, f()) }
+
+// newFront makes what serves HTTP on ln, and takes it over.
+func (p *program) newFront(ln net.Listener, engine string) (*front, error) {
+	handler, err := api.New(p.centre, api.Config{
+		Tokens: p.options.tokens(), AnyHost: p.options.insecure, MaxBody: int64(p.options.maxBody), MaxBatch: p.options.maxBatch,
+		Engine: engine, Page: page.Handler(), Ready: p.readiness, Logger: p.log,
+	})
+	var f *front
+	if err == nil {
+		f, err = newFront(ln, handler, p.options.maxConns, p.log)
+	}
+	if err != nil {
+		_ = ln.Close()
+	}
+	return f, err
+}
+
+// readiness returns why the program is not to get requests.
+func (p *program) readiness() error {
+	if p.draining.Load() {
+		return errors.New("draining")
+	}
+	return nil
+}
+
+// serve serves until ctx is done, or until something has failed. HTTP goes on while the
+// centre ends, since outcomes are told by it.
+func (p *program) serve(ctx context.Context, front *front) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	var all sync.WaitGroup
+	all.Go(func() { stop(front.serve()) })
+	var ranErr error
+	ran := make(chan struct{})
+	all.Go(func() {
+		defer close(ran)
+		if ranErr = p.centre.Run(running); running.Err() == nil {
+			stop(errors.Join(errors.New("the centre has stopped"), ranErr))
+		}
+	})
+	host := systemd{p.log}
+	p.log.Info("listening", "addr", front.ln.Addr().String(), "url", "http://"+front.ln.Addr().String(), "node", p.centre.Node(), "tokens", len(p.options.tokens()))
+	host.tell("READY=1\nSTATUS=listening on " + front.ln.Addr().String())
+
+	<-ctx.Done()
+	p.draining.Store(true)
+	host.stopping(p.options.drainDelay + p.options.grace)
+	cause := context.Cause(ctx)
+	if errors.Is(cause, context.Canceled) { // told to end
+		cause = nil
+		p.log.Info("going down", "drain_delay", p.options.drainDelay, "grace", p.options.grace)
+		p.pause(ran)
+	}
+	end()
+	<-ran
+	front.close()
+	all.Wait()
+	return errors.Join(cause, ranErr)
+}
+
+// pause waits for load balancers to notice.
+func (p *program) pause(ran <-chan struct{}) {
+	select {
+	case <-time.After(p.options.drainDelay):
+	case <-ran: // it has failed
+	}
+}
+
+// configure returns what the centre is told, and what is to be closed after it.
+func (p *program) configure(ctx context.Context) (timeout.Config, closers, error) {
+	var ends closers
+	cfg := timeout.Config{Node: p.options.node, TTL: p.options.ttl, Grace: grace(p.options.grace), All: true, Logger: p.log}
+	var err error
+	if cfg.Callers, err = p.options.openCallers(ctx, &ends); err != nil {
+		return cfg, ends, fmt.Errorf("callbacks: %w", err)
+	}
+	if cfg.Members, err = p.options.openMembers(ctx, &ends); err != nil {
+		return cfg, ends, fmt.Errorf("members: %w", err)
+	}
+	return cfg, ends, nil
+}
+
+// grace is zero for none, which a centre has as a negative one.
+func grace(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+// closers are closed in the order in which they were not opened.
+type closers []func() error
+
+func (c *closers) add(f func() error) { *c = append(*c, f) }
+
+func (c closers) close() error {
+	var errs []error
+	for i := range c {
+		errs = append(errs, c[len(c)-1-i]())
+	}
+	return errors.Join(errs...)
+}
+

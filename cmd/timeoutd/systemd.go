@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+)
+
+// tellTimeout is how long systemd may take to take what it is told. It never takes
+// long, but if it does the program goes on.
+const tellTimeout = time.Second
+
+// systemd is told how the program is. Where nobody listens, nothing happens.
+type systemd struct{ log *slog.Logger }
+
+func (n systemd) tell(state string) {
+	if err := notify(os.Getenv("NOTIFY_SOCKET"), state); err != nil {
+		n.log.Warn("systemd: not told", "state", state, "error", err)
+	}
+}
+
+// stopping also says how long that may take, so that TimeoutStopSec is never too short.
+func (n systemd) stopping(most time.Duration) {
+	const more = 15 * time.Second
+	n.tell(fmt.Sprintf("STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=%d", (most + more).Microseconds()))
+}
+
+func notify(path, state string) error {
+	if path == "" {
+		return nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetWriteDeadline(time.Now().Add(tellTimeout)); err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte(state))
+	return err
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+)
+
+// validate returns an error that names settings which contradict each other.
+func (o *options) validate() error {
+	return errors.Join(o.checkAddr(), o.checkTokens(), o.checkEngine(), o.checkMembers())
+}
+
+// checkAddr keeps what has no tokens from being reached by others.
+func (o *options) checkAddr() error {
+	if o.insecure || len(o.tokens()) > 0 || isLoopback(o.addr) {
+		return nil
+	}
+	return fmt.Errorf("addr %s can be reached from other machines and there are no tokens: set one ($TIMEOUTD_ADMIN_TOKEN, or admin-token in the config file), or -insecure where everybody may do all", o.addr)
+}
+
+func isLoopback(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	addr, parseErr := netip.ParseAddr(host)
+	return err == nil && (host == "localhost" || parseErr == nil && addr.IsLoopback())
+}
+
+// tokens are all that there are.
+func (o *options) tokens() (tokens []api.Token) {
+	for _, scope := range []struct {
+		secrets []string
+		is      api.Scope
+	}{{o.readToken, api.Read}, {o.writeTok, api.Write}, {o.adminTok, api.Admin}} {
+		for _, secret := range scope.secrets {
+			tokens = append(tokens, api.Token{Secret: secret, Scope: scope.is})
+		}
+	}
+	return tokens
+}
+
+func (o *options) checkTokens() error {
+	for _, token := range o.tokens() {
+		if len(token.Secret) < api.MinToken {
+			return fmt.Errorf("a %v-token has %d bytes, must have at least %d", token.Scope, len(token.Secret), api.MinToken)
+		}
+	}
+	return nil
+}
+
+func (o *options) checkEngine() error {
+	if others := o.sqlite != "" || o.database != "" || o.redis != ""; o.memory && others {
+		return errors.New("memory is there together with sqlite, database or redis, must be alone")
+	}
+	if o.sqlite != "" && (o.database != "" || o.redis != "") {
+		return fmt.Errorf("sqlite %s is there together with database or redis, must be alone", o.sqlite)
+	}
+	return errors.Join(
+		checkURL("database", o.database, "postgres", "postgresql"),
+		checkURL("redis", o.redis, "redis", "rediss", "unix"),
+		checkURL("streams", o.streams, "redis", "rediss", "unix"),
+		checkURL("nats", o.nats, "nats", "tls", "ws", "wss"),
+	)
+}
+
+// checkURL does not show a URL, which can have a password.
+func checkURL(name, text string, schemes ...string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return fmt.Errorf("%s is no URL", name)
+	}
+	if !slices.Contains(schemes, u.Scheme) {
+		return fmt.Errorf("%s is a URL of scheme %q, must be one of %q", name, u.Scheme, schemes)
+	}
+	return nil
+}
+
+func (o *options) checkMembers() error {
+	if len(o.etcd) > 0 && len(o.zookeeper) > 0 {
+		return fmt.Errorf("etcd %q and zookeeper %q, must be one of them", o.etcd, o.zookeeper)
+	}
+	return nil
+}
