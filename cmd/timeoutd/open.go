@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"github.com/heartwheel-go/heartwheel/timeout/redis"
+)
 
 func openMemory() (opened, error) { return opened{}, errNotThere }
 
@@ -16,8 +20,9 @@ func openPostgres(_ context.Context, url string) (opened, error) {
 	return opened{name: "PostgreSQL at " + where(url)}, errNotThere
 }
 
-func openRedis(_ context.Context, url string) (opened, error) {
-	return opened{name: "Redis at " + where(url)}, errNotThere
+func openRedis(ctx context.Context, url string) (opened, error) {
+	engine, err := redis.Open(ctx, url, redis.Config{})
+	return opened{engine, "Redis at " + where(url)}, err
 }
 
 // openIndexed has Redis in front of PostgreSQL.

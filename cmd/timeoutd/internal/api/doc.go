@@ -2,6 +2,6 @@
 // /readyz, and a page at /. openapi.yaml describes it, and a test holds both together.
 //
 // Each verb of the centre is there for one task, by its path, and for many, by their keys
-// in the body. An id of "." or ".." fits into no path, since clients take it for a
-// direction; the body takes any.
+// in the body. An id of ".", ".." or "/" fits into no path, since it is taken for a part of
+// the path's form, however it is written; the body takes any.
 package api

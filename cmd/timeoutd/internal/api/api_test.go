@@ -1,0 +1,450 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+func TestOneTaskOnItsWay(t *testing.T) {
+	s := start(t, Config{})
+	const path = "/v1/topics/orders/tasks/4711"
+	var first Answer
+	read(t, s.ask(http.StatusCreated, http.MethodPut, path, `{"after":"15m","payload":{"n":12345678901234567890}}`), &first)
+	require.Equal(t, timeout.None, first.Was)
+	require.True(t, first.Changed)
+	require.InDelta(t, time.Now().Add(15*time.Minute).Unix(), first.Due.Unix(), 60)
+
+	second := do[Answer](s, http.MethodPut, path, `{"due":"2099-01-02T03:04:05.6781Z","payload":{"n":12345678901234567890}}`)
+	require.Equal(t, timeout.Pending, second.Was)
+	require.Greater(t, second.Version, first.Version)
+	require.Equal(t, "2099-01-02T03:04:05.679Z", second.Due.UTC().Format(time.RFC3339Nano), "rounded up to milliseconds")
+
+	task := get[Task](s, path)
+	require.Equal(t, timeout.Pending, task.State)
+	require.Equal(t, second.Version, task.Version)
+	require.JSONEq(t, `{"n":12345678901234567890}`, string(task.Payload))
+	require.Contains(t, string(task.Payload), "12345678901234567890", "no digit is lost")
+
+	moved := do[Answer](s, http.MethodPost, path+"/move", `{"due":4000000000000}`)
+	require.True(t, moved.Changed)
+	require.Equal(t, int64(4000000000000), moved.Due.UnixMilli())
+
+	removed := do[Answer](s, http.MethodDelete, path, "")
+	require.Equal(t, Answer{Was: timeout.Pending, Changed: true}, removed)
+	repeated := do[Answer](s, http.MethodDelete, path, "")
+	require.Equal(t, timeout.Removed, repeated.Was, "it is kept for a while")
+	require.False(t, repeated.Changed)
+	require.False(t, do[Answer](s, http.MethodPost, path+"/move", `{"after":0}`).Changed)
+	s.ask(http.StatusNotFound, http.MethodGet, "/v1/topics/orders/tasks/nobody", "")
+	require.Equal(t, Answer{Was: timeout.None}, do[Answer](s, http.MethodDelete, "/v1/topics/orders/tasks/nobody", ""))
+}
+
+// Who repeats a call has done it once, and with If-None-Match only the first one counts.
+func TestCallsCanBeRepeated(t *testing.T) {
+	s := start(t, Config{})
+	const path = "/v1/topics/orders/tasks/1"
+	const body = `{"due":"2099-01-01T00:00:00Z","payload":"x"}`
+	s.ask(http.StatusCreated, http.MethodPut, path, body)
+	again := do[Answer](s, http.MethodPut, path, body)
+	require.Equal(t, timeout.Pending, again.Was)
+	require.Equal(t, int64(1), get[TopicCounts](s, "/v1/topics/orders").Counts.Pending)
+
+	var refused Answer
+	read(t, s.ask(http.StatusPreconditionFailed, http.MethodPut, path, `{"after":0}`, "If-None-Match", "*"), &refused)
+	require.Equal(t, Answer{Was: timeout.Pending, Version: again.Version, Due: again.Due}, refused)
+	s.ask(http.StatusCreated, http.MethodPut, path+"2", `{"after":"1h"}`, "If-None-Match", "*")
+	require.Equal(t, http.StatusBadRequest, s.raw(http.MethodPut, path, body, "If-None-Match", `"v1"`).status)
+}
+
+func TestBatches(t *testing.T) {
+	s := start(t, Config{})
+	set := do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[
+		{"topic":"a","id":"1","after":"1h","payload":[1]},
+		{"topic":"b","id":"x/y","due":4000000000000,"payload_base64":"/wA="},
+		{"topic":"a","id":"1","after":3600000,"if_absent":true},
+		{"topic":"a","id":"..","after":"2h"}]}`)
+	require.Len(t, set.Answers, 4)
+	require.True(t, set.Answers[0].Changed)
+	require.True(t, set.Answers[3].Changed)
+	require.False(t, set.Answers[2].Changed)
+	require.Equal(t, timeout.Pending, set.Answers[2].Was)
+
+	moved := do[Answers](s, http.MethodPost, "/v1/tasks/move", `{"moves":[{"topic":"a","id":"1","after":"5h"},{"topic":"a","id":"no","after":"5h"}]}`)
+	require.True(t, moved.Answers[0].Changed)
+	require.Equal(t, Answer{Was: timeout.None}, moved.Answers[1])
+
+	found := do[Tasks](s, http.MethodPost, "/v1/tasks/get", `{"keys":[{"topic":"b","id":"x/y"},{"topic":"b","id":"no"},{"topic":"a","id":".."}]}`)
+	require.Equal(t, []byte{0xff, 0}, found.Tasks[0].PayloadBase64)
+	require.Equal(t, timeout.None, found.Tasks[1].State)
+	require.Equal(t, timeout.Pending, found.Tasks[2].State, "an id that fits into no path")
+
+	gone := do[Answers](s, http.MethodPost, "/v1/tasks/remove", `{"keys":[{"topic":"a","id":".."},{"topic":"a","id":"no"}]}`)
+	require.Equal(t, []Answer{{Was: timeout.Pending, Changed: true}, {Was: timeout.None}}, gone.Answers)
+	require.Equal(t, Answers{[]Answer{}}, do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[]}`))
+}
+
+func TestPages(t *testing.T) {
+	s := start(t, Config{})
+	want := make(map[string]bool)
+	var tasks []string
+	for i := range 250 {
+		id := fmt.Sprintf("task %d", i)
+		want[id] = true
+		tasks = append(tasks, fmt.Sprintf(`{"topic":"t","id":%q,"after":"%dm","payload":"12345"}`, id, 100+i))
+	}
+	do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[`+strings.Join(tasks, ",")+`]}`)
+	path, pages := "/v1/topics/t/tasks?limit=60", 0
+	for cursor := ""; ; pages++ {
+		page := get[Tasks](s, path+"&cursor="+url.QueryEscape(cursor))
+		require.LessOrEqual(t, len(page.Tasks), 60)
+		for _, task := range page.Tasks {
+			require.True(t, want[task.ID], "%s is there once", task.ID)
+			require.Equal(t, 7, task.PayloadBytes)
+			require.Nil(t, task.Payload)
+			delete(want, task.ID)
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	require.Empty(t, want)
+	require.GreaterOrEqual(t, pages, 4)
+}
+
+func TestPayloadsComeBackAsTheyWere(t *testing.T) {
+	s := start(t, Config{})
+	for i, payload := range []string{`null`, `0`, `""`, `"ü\u0000\ud83d\ude00"`, `[1.10,1e400]`, `{"a":{"a":1},"b":false}`} {
+		path := fmt.Sprintf("/v1/topics/t/tasks/%d", i)
+		s.ask(http.StatusCreated, http.MethodPut, path, `{"after":"1h","payload":`+payload+`}`)
+		body := s.ask(http.StatusOK, http.MethodGet, path, "")
+		require.Contains(t, body, `"payload":`+payload, body)
+	}
+	for i, payload := range []string{"", "\xff\x00", "no json", `{"a":`} {
+		path := fmt.Sprintf("/v1/topics/t/tasks/b%d", i)
+		encoded := base64.StdEncoding.EncodeToString([]byte(payload))
+		s.ask(http.StatusCreated, http.MethodPut, path, `{"after":"1h","payload_base64":"`+encoded+`"}`)
+		task := get[Task](s, path)
+		require.Equal(t, payload, string(task.PayloadBase64))
+		require.Nil(t, task.Payload)
+	}
+}
+
+// What is in a path reaches the engine as it was meant, and nothing gets out of its segment.
+func TestIDsInPaths(t *testing.T) {
+	s := start(t, Config{})
+	for _, id := range []string{"a/b", "//", "a b", "ü😀", "%2F", "a?b#c", "{user-7}/reminder", "..a", "a+b", "~", "a;b=c", `"'<>&`, "move", strings.Repeat("ü", 127)} {
+		path := "/v1/topics/t/tasks/" + url.PathEscape(id)
+		s.ask(http.StatusCreated, http.MethodPut, path, `{"after":"1h"}`)
+		require.Equal(t, id, get[Task](s, path).ID)
+		require.Equal(t, id, do[Tasks](s, http.MethodPost, "/v1/tasks/get", fmt.Sprintf(`{"keys":[{"topic":"t","id":%s}]}`, quote(id))).Tasks[0].ID)
+		require.True(t, do[Answer](s, http.MethodPost, path+"/move", `{"after":"2h"}`).Changed)
+		require.True(t, do[Answer](s, http.MethodDelete, path, "").Changed)
+	}
+	for path, status := range map[string]int{
+		"/v1/topics/t/tasks/":                                  http.StatusNotFound,
+		"/v1/topics/t/tasks/%00":                               http.StatusBadRequest,
+		"/v1/topics/t/tasks/a%0Ab":                             http.StatusBadRequest,
+		"/v1/topics/t/tasks/%ff":                               http.StatusBadRequest,
+		"/v1/topics/t/tasks/" + strings.Repeat("a", 256):       http.StatusBadRequest,
+		"/v1/topics/-t/tasks/a":                                http.StatusBadRequest,
+		"/v1/topics/a%2Fb/tasks/a":                             http.StatusBadRequest,
+		"/v1/topics/" + strings.Repeat("t", 101) + "/tasks/a":  http.StatusBadRequest,
+		"/v1/topics/t/tasks/a/b":                               http.StatusNotFound,
+		"/v2/topics":                                           http.StatusNotFound,
+		"/etc/passwd":                                          http.StatusNotFound,
+		"/v1/topics/%2e%2e%2f%2e%2e%2fetc%2fpasswd/tasks/a":    http.StatusBadRequest,
+		"/v1/topics/t/tasks/%2e%2e%2f%2e%2e%2fetc%2fpasswd":    http.StatusNotFound,
+		"/v1/topics/t/tasks/%2e%2e%2f%2e%2e%2fetc%2fpasswd/no": http.StatusNotFound,
+	} {
+		require.Equal(t, status, s.raw(http.MethodGet, path, "").status, path)
+	}
+}
+
+func quote(s string) string { return strings.ReplaceAll(fmt.Sprintf("%q", s), `\x`, `\u00`) }
+
+func TestMethods(t *testing.T) {
+	s := start(t, Config{})
+	a := s.raw(http.MethodPatch, "/v1/topics/t/tasks/a", `{}`)
+	require.Equal(t, http.StatusMethodNotAllowed, a.status)
+	require.Equal(t, "GET, PUT, DELETE, HEAD", a.header.Get("Allow"))
+	require.Equal(t, http.StatusMethodNotAllowed, s.raw(http.MethodDelete, "/v1/stats", "").status)
+	require.Equal(t, http.StatusOK, s.raw(http.MethodHead, "/v1/stats", "").status)
+	a = s.raw(http.MethodGet, "/v1/tasks/set", "")
+	require.Equal(t, "POST", a.header.Get("Allow"))
+}
+
+// Each error names the value and the limit.
+func TestBadRequests(t *testing.T) {
+	s := start(t, Config{MaxBody: 4 << 10, MaxBatch: 2})
+	const one, set = "PUT /v1/topics/t/tasks/a", "POST /v1/tasks/set"
+	for _, c := range []struct {
+		where, body string
+		status      int
+		want        string
+	}{
+		{one, ``, 415, `must be application/json`},
+		{one, ` `, 400, `the body is empty, must be a JSON object`},
+		{one, `[]`, 400, `the body is a JSON array, must be an object`},
+		{one, `{"after":"1h"`, 400, `the JSON ends before it is complete`},
+		{one, `{"after":"1h"}}`, 400, `there is something after the JSON value`},
+		{one, `{"after":1h}`, 400, `no JSON at byte 11`},
+		{one, "{\"payload\":\"\xff\"}", 400, `not UTF-8`},
+		{one, `{"afer":"1h"}`, 400, `unknown field "afer"`},
+		{one, `{"after":"1 parsec"}`, 400, `duration "1 parsec", must be as 1m30s`},
+		{one, `{"after":"-1s"}`, 400, `After -1s of t/a, must not be negative`},
+		{one, `{"after":1.5}`, 400, `duration 1.5, must be a string or a whole number of milliseconds`},
+		{one, `{"after":9223372036854775807}`, 400, `duration of 9223372036854775807 ms, must be at most 9223372036854 ms`},
+		{one, `{"after":9223372036854775808}`, 400, `must be a number of milliseconds up to 9223372036854775807`},
+		{one, `{"after":true}`, 400, `duration true, must be a string or a whole number`},
+		{one, `{"due":"tomorrow"}`, 400, `action time "tomorrow", must be as 2026-01-02T15:04:05Z`},
+		{one, `{"due":"1969-12-31T23:59:59Z"}`, 400, `must be in the years 1970 to 9999`},
+		{one, `{"due":"0001-01-01T00:00:00Z"}`, 400, `must be in the years 1970 to 9999`},
+		{one, `{"due":253402300800000}`, 400, `must be in the years 1970 to 9999`},
+		{one, `{"due":-1}`, 400, `must be in the years 1970 to 9999`},
+		{one, `{"due":9e99}`, 400, `action time 9e99, must be a string or a whole number`},
+		{one, `{"due":99999999999999999999}`, 400, `action time 99999999999999999999, must be a number of milliseconds up to 9223372036854775807`},
+		{one, `{"due":0,"after":0}`, 400, `must be one of them`},
+		{one, `{"payload":1,"payload_base64":"AA=="}`, 400, `payload and payload_base64, must be one of them`},
+		{one, `{"payload_base64":"*"}`, 400, `base64`},
+		{one, `{"callback":{"kind":"http"}}`, 400, `callback with kind "http" and target "", must have both`},
+		{one, `{"callback":{"kind":"http","target":"http://x","timeout":"-1s"}}`, 400, `Timeout -1s of a callback`},
+		{one, `{"payload":"` + strings.Repeat("x", 5000) + `"}`, 413, `the body has more than 4096 bytes`},
+		{"POST /v1/topics/t/tasks/a/move", `{}`, 400, `a move of t/a with neither due nor after`},
+		{"POST /v1/topics/t/tasks/a/move", `{"after":-1}`, 400, `after -1ms of t/a, must not be negative`},
+		{set, `{"tasks":{}}`, 400, `field "tasks" is a JSON object`},
+		{set, `{"tasks":[{"topic":"t","id":"a"},{"topic":"t","id":""}]}`, 400, `tasks[1]: timeout: invalid argument: id has 0 bytes`},
+		{set, `{"tasks":[{"topic":"!","id":"a"}]}`, 400, `tasks[0]: timeout: invalid argument: topic "!"`},
+		{set, `{"tasks":[{},{},{}]}`, 400, `3 tasks in a request, must be at most 2`},
+		{"POST /v1/tasks/move", `{"moves":[{"topic":"t","id":"a"}]}`, 400, `moves[0]`},
+		{"POST /v1/tasks/remove", `{"keys":[{"topic":"t","id":"a\u0000"}]}`, 400, `keys[0]`},
+		{"POST /v1/tasks/get", `{"keys":[{},{},{}]}`, 400, `3 tasks in a request`},
+		{"POST /v1/feedback", `{"token":"!"}`, 400, `token "!"`},
+		{"POST /v1/feedback", `{"token":"","permanent":true}`, 400, `token ""`},
+		{"GET /v1/topics/t/tasks?limit=0", ``, 400, `limit "0", must be a number from 1 to 1000`},
+		{"GET /v1/topics/t/tasks?limit=1001", ``, 400, `limit "1001", must be a number from 1 to 1000`},
+		{"GET /v1/topics/t/tasks?limit=x", ``, 400, `limit "x", must be a number from 1 to 1000`},
+		{"GET /v1/topics/t/tasks?limit=1&limit=2", ``, 400, `parameter "limit" is there 2 times`},
+		{"GET /v1/topics/t/tasks?page=2", ``, 400, `parameter "page", must be one of ["state" "limit" "cursor"]`},
+		{"GET /v1/topics/t/tasks?state=lost", ``, 400, `state "lost"`},
+		{"GET /v1/topics/t/tasks?state=none", ``, 400, `state none of a list`},
+		{"GET /v1/topics/t/tasks?a;b", ``, 400, `semicolon`},
+		{"PUT /v1/topics/t", `{"slots":3}`, 400, `Slots 3 of topic t, must be a power of two`},
+		{"PUT /v1/topics/t", `{"name":"u"}`, 400, `name "u" in the body, must be that of the path, "t"`},
+		{"PUT /v1/topics/t", `{"lease":"1ms"}`, 400, `Lease 1ms of topic t, must be at least 100ms`},
+		{"GET /v1/topics/nobody", ``, 404, `topic "nobody"`},
+		{"DELETE /v1/topics/nobody", ``, 404, ``},
+		{"POST /v1/topics/nobody/pause", ``, 404, `topic "nobody"`},
+		{"POST /v1/topics/nobody/dead/replay", ``, 404, `topic "nobody"`},
+	} {
+		method, path, _ := strings.Cut(c.where, " ")
+		a := s.raw(method, path, c.body)
+		require.Equal(t, c.status, a.status, "%s %s: %s", c.where, c.body, a.body)
+		require.Contains(t, a.problem(t).Detail, c.want, c.where)
+	}
+	for _, header := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/json;;"} {
+		require.Equal(t, http.StatusUnsupportedMediaType, s.raw(http.MethodPut, "/v1/topics/t/tasks/a", `{}`, "Content-Type", header).status)
+	}
+	require.Empty(t, get[Topics](s, "/v1/topics").Topics, "nothing of that has made a topic")
+}
+
+func TestGarbageCursors(t *testing.T) {
+	s := start(t, Config{})
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/a", `{"after":"1h"}`)
+	for _, cursor := range []string{"x", "-1", "9999999999999999999999", "0:0:0:0", "\x00", "AAAA", strings.Repeat("9", 5000), `{"slot":99999}`, "1:" + strings.Repeat("a", 300)} {
+		a := s.raw(http.MethodGet, "/v1/topics/t/tasks?cursor="+url.QueryEscape(cursor), "")
+		require.Contains(t, []int{http.StatusOK, http.StatusBadRequest}, a.status, "%q: %s", cursor, a.body)
+	}
+}
+
+func TestTopics(t *testing.T) {
+	s := start(t, Config{})
+	require.Equal(t, Topics{[]Topic{}}, get[Topics](s, "/v1/topics"))
+	kept := do[Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":4,"lease":"1m","retries":-1,"callback":{"kind":"http","target":"http://example.com/","timeout":2500}}`)
+	require.Equal(t, "mail", kept.Name)
+	require.Equal(t, 4, kept.Slots)
+	require.Equal(t, Duration(time.Minute), kept.Lease)
+	require.Equal(t, Duration(time.Second), kept.Backoff, "the default")
+	require.Equal(t, Duration(2500*time.Millisecond), kept.Callback.Timeout)
+	require.Equal(t, 8, do[Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":8}`).Slots)
+	require.Equal(t, http.StatusConflict, s.raw(http.MethodPut, "/v1/topics/mail", `{"slots":4}`).status)
+
+	require.True(t, do[Topic](s, http.MethodPost, "/v1/topics/mail/pause", "").Paused)
+	require.True(t, get[TopicCounts](s, "/v1/topics/mail").Paused)
+	require.False(t, do[Topic](s, http.MethodPost, "/v1/topics/mail/resume", "").Paused)
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/mail/tasks/a", `{"after":"1h"}`)
+	require.Equal(t, int64(1), get[TopicCounts](s, "/v1/topics/mail").Counts.Pending)
+	s.ask(http.StatusNoContent, http.MethodDelete, "/v1/topics/mail", "")
+	s.ask(http.StatusNotFound, http.MethodGet, "/v1/topics/mail", "")
+	require.Empty(t, get[Topics](s, "/v1/topics").Topics)
+}
+
+func TestDeadLetters(t *testing.T) {
+	s := start(t, Config{})
+	broken := make(chan bool, 1)
+	broken <- true
+	s.run(map[string]timeout.Handler{"t": func(context.Context, timeout.Task) error {
+		b := <-broken
+		broken <- b
+		if b {
+			return errBroken
+		}
+		return nil
+	}})
+	for i := range 20 {
+		s.ask(http.StatusCreated, http.MethodPut, fmt.Sprintf("/v1/topics/t/tasks/%d", i), `{}`)
+	}
+	counts := func() Counts { return get[TopicCounts](s, "/v1/topics/t").Counts }
+	eventually(t, func() bool { return counts().Dead == 20 }, "all are dead")
+	dead := get[Tasks](s, "/v1/topics/t/tasks?state=dead&limit=3")
+	require.Len(t, dead.Tasks, 3)
+	require.Equal(t, "it is broken", dead.Tasks[0].Error)
+	require.NotEmpty(t, dead.Tasks[0].Node)
+
+	require.True(t, do[Answer](s, http.MethodPost, "/v1/topics/t/tasks/3/replay", "").Changed)
+	eventually(t, func() bool { return counts().Dead == 20 }, "it is dead again")
+	require.Equal(t, Answer{Was: timeout.None}, do[Answer](s, http.MethodPost, "/v1/topics/t/tasks/none/replay", ""))
+	<-broken
+	broken <- false
+	batch := do[Answers](s, http.MethodPost, "/v1/tasks/replay", `{"keys":[{"topic":"t","id":"1"},{"topic":"t","id":"none"}]}`)
+	require.True(t, batch.Answers[0].Changed)
+	require.False(t, batch.Answers[1].Changed)
+	eventually(t, func() bool { return counts().Done == 1 }, "it is done")
+	require.True(t, do[Answer](s, http.MethodDelete, "/v1/topics/t/tasks/2", "").Changed)
+	require.Equal(t, Cleared{18, false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay", ""))
+	eventually(t, func() bool { return counts().Done == 19 }, "all are done")
+	require.Equal(t, Cleared{0, false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay", ""))
+
+	<-broken
+	broken <- true
+	for i := range 1200 {
+		require.NoError(t, func() error {
+			_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: fmt.Sprint("d", i%600)})
+			return err
+		}())
+	}
+	eventually(t, func() bool { return counts().Dead == 600 }, "all are dead")
+	require.Equal(t, Cleared{600, false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/drop", ""))
+	require.Zero(t, counts().Dead)
+}
+
+func TestFeedback(t *testing.T) {
+	s := start(t, Config{})
+	tokens := make(chan string, 10)
+	s.run(map[string]timeout.Handler{"t": func(ctx context.Context, _ timeout.Task) error {
+		token, _ := timeout.TokenOf(ctx)
+		tokens <- token.String()
+		return timeout.ErrAccepted
+	}})
+	state := func(id string) timeout.State { return get[Task](s, "/v1/topics/t/tasks/"+id).State }
+
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/good", `{}`)
+	token := <-tokens
+	require.Equal(t, timeout.Running, state("good"))
+	require.True(t, do[Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+token+`"}`).Settled)
+	require.Equal(t, timeout.Done, state("good"))
+	require.False(t, do[Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+token+`"}`).Settled, "once")
+
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/bad", `{}`)
+	require.True(t, do[Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+<-tokens+`","error":"no such order","permanent":true}`).Settled)
+	require.Equal(t, timeout.Dead, state("bad"))
+
+	do[Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":5}`)
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/later", `{}`)
+	require.True(t, do[Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+<-tokens+`","error":"busy","retry_after":"1h"}`).Settled)
+	later := get[Task](s, "/v1/topics/t/tasks/later")
+	require.Equal(t, timeout.Pending, later.State)
+	require.Equal(t, "busy", later.Error)
+	require.InDelta(t, time.Now().Add(time.Hour).Unix(), later.Until.Unix(), 60)
+
+	for _, body := range []string{`"permanent":true`, `"retry_after":"1s"`, `"error":"x","permanent":true,"retry_after":"1s"`, `"error":"x","retry_after":"-1s"`} {
+		require.Equal(t, http.StatusBadRequest, s.raw(http.MethodPost, "/v1/feedback", `{"token":"`+token+`",`+body+`}`).status)
+	}
+}
+
+func TestStats(t *testing.T) {
+	s := start(t, Config{Engine: "an engine"})
+	s.run(map[string]timeout.Handler{"works": func(context.Context, timeout.Task) error { return nil }, "fails": func(context.Context, timeout.Task) error { return errBroken }})
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/nobody/tasks/1", `{}`)
+	for i := range 5 {
+		s.ask(http.StatusCreated, http.MethodPut, fmt.Sprintf("/v1/topics/works/tasks/%d", i), `{}`)
+		s.ask(http.StatusCreated, http.MethodPut, fmt.Sprintf("/v1/topics/fails/tasks/%d", i), `{}`)
+	}
+	eventually(t, func() bool {
+		stats := get[Stats](s, "/v1/stats")
+		if len(stats.Topics) != 3 {
+			return false
+		}
+		fails, nobody, works := stats.Topics[0], stats.Topics[1], stats.Topics[2]
+		return fails.Here != nil && fails.Here.Dead == 5 && works.Here != nil && works.Here.Done == 5 && works.Here.Early == 0 && works.Here.Late.Count == 5 &&
+			fails.Counts.Dead == 5 && works.Counts.Done == 5 && nobody.Counts.Due == 1 && nobody.Here == nil
+	}, "all is counted")
+	stats := get[Stats](s, "/v1/stats")
+	require.Equal(t, "an engine", stats.Engine)
+	require.Equal(t, s.centre.Node(), stats.Members.Leader)
+	for _, owner := range stats.Topics[2].Owners {
+		require.Equal(t, s.centre.Node(), owner)
+	}
+	require.Equal(t, []string{"", "", "", "", "", "", "", ""}, stats.Topics[1].Owners)
+	members := get[Members](s, "/v1/members")
+	require.Equal(t, s.centre.Node(), members.Nodes[0].Name)
+	require.Equal(t, []string{"fails", "works"}, members.Nodes[0].Topics)
+
+	metrics := s.ask(http.StatusOK, http.MethodGet, "/metrics", "")
+	for _, line := range []string{
+		`heartwheel_timeout_done_total{topic="works"} 5`, `heartwheel_timeout_dead_total{topic="fails"} 5`, `heartwheel_timeout_early_total{topic="works"} 0`,
+		`heartwheel_timeout_tasks{state="dead",topic="fails"} 5`, `heartwheel_timeout_lateness_seconds_count{topic="works"} 5`,
+		`heartwheel_timeout_due_tasks{topic="nobody"} 1`, `heartwheel_timeout_engine_up 1`, `heartwheel_timeout_nodes 1`, `heartwheel_timeout_leader 1`, "go_goroutines ",
+	} {
+		require.Contains(t, metrics, "\n"+line, metrics)
+	}
+	for _, d := range all {
+		name := strings.Split(d.String(), `"`)[1]
+		require.Contains(t, metrics, "# TYPE "+name+" ")
+	}
+}
+
+func TestHealth(t *testing.T) {
+	var why error
+	s := start(t, Config{Ready: func() error { return why }})
+	require.Equal(t, "ok\n", s.ask(http.StatusOK, http.MethodGet, "/healthz", ""))
+	require.Equal(t, "ok\n", s.ask(http.StatusOK, http.MethodGet, "/readyz", ""))
+	why = errBroken
+	require.Contains(t, s.ask(http.StatusServiceUnavailable, http.MethodGet, "/readyz", ""), "it is broken")
+	why = nil
+	require.NoError(t, s.centre.Close())
+	s.ask(http.StatusServiceUnavailable, http.MethodGet, "/readyz", "")
+	s.ask(http.StatusOK, http.MethodGet, "/healthz", "")
+	a := s.raw(http.MethodPut, "/v1/topics/t/tasks/a", `{}`)
+	require.Equal(t, http.StatusServiceUnavailable, a.status)
+	require.Equal(t, "1", a.header.Get("Retry-After"))
+	require.Contains(t, get[Stats](s, "/v1/stats").Error, "closed")
+	require.Contains(t, s.ask(http.StatusOK, http.MethodGet, "/metrics", ""), "heartwheel_timeout_engine_up 0")
+}
+
+func TestExecutions(t *testing.T) {
+	s := start(t, Config{})
+	s.run(map[string]timeout.Handler{"t": func(context.Context, timeout.Task) error { return errBroken }})
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/a", `{}`)
+	eventually(t, func() bool { return get[Task](s, "/v1/topics/t/tasks/a").State == timeout.Dead }, "it is dead")
+	a := s.raw(http.MethodGet, "/v1/topics/t/tasks/a/executions?limit=5", "")
+	s.validate(http.MethodGet, "/v1/topics/t/tasks/a/executions?limit=5", "", nil, a)
+	if a.status == http.StatusNotImplemented {
+		require.Contains(t, a.problem(t).Detail, "not supported by this engine")
+		return
+	}
+	var log Executions
+	read(t, a.body, &log)
+	require.Len(t, log.Executions, 1)
+	require.Equal(t, timeout.Dead, log.Executions[0].As)
+	require.Equal(t, "it is broken", log.Executions[0].Error)
+}
