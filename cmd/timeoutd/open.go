@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
-func openMemory() (opened, error) { return opened{}, errNotThere }
+func openMemory() (opened, error) {
+	engine, err := memory.New(memory.Config{})
+	return opened{engine, "memory, and are gone when this ends"}, err
+}
 
 func openSQLite(path string) (opened, error) {
 	_, err := sqlitePath(path)

@@ -1,17 +1,16 @@
 package api
 
 import (
-	"crypto/rand"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
-	"github.com/heartwheel-go/heartwheel/timeout/redis"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
 func newEngine(t *testing.T) timeout.Engine {
-	engine, err := redis.Open(t.Context(), "redis://127.0.0.1:17077", redis.Config{Prefix: rand.Text()})
+	engine, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, engine.Close()) })
 	return engine

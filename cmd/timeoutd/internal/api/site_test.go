@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -179,6 +180,10 @@ func (s *site) validate(method, path, body string, header []string, a answered) 
 	}
 	route, params, err := router.FindRoute(r)
 	require.NoError(s.t, err, "%s %s is not in openapi.yaml", method, path)
+	for name, value := range params { // the router leaves them as they are in the path
+		params[name], err = url.PathUnescape(value)
+		require.NoError(s.t, err)
+	}
 	in := &openapi3filter.RequestValidationInput{
 		Request: r, PathParams: params, Route: route,
 		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc},
