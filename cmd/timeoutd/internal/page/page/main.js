@@ -4,7 +4,7 @@
   const LONGEST = 300;
 
   const done = makeChart($("chart-done"), {
-    title: "Attempts per second, on this node", unit: "/s",
+    title: "Attempts per second here", unit: "/s",
     series: () => [
       { key: "done", label: "done", cls: "c-done", value: (p) => p.done },
       { key: "failed", label: "failed", cls: "c-failed", dashed: true, value: (p) => p.failed },
@@ -19,7 +19,7 @@
   const took = makeHistogram($("took"), { title: "A call", empty: "none yet", least: 9 });
   const tasks = makeTasks(() => plan(0));
 
-  let latest = null, points = [], frozen = false, timer = 0, asking = false, again = false, missed = false, failure = "", interval = 1000, chosen = "";
+  let latest = null, points = [], frozen = false, timer = 0, asking = false, again = false, missed = false, failure = "", refused = "", interval = 1000, chosen = "";
 
   const sum = (value) => latest.topics.reduce((n, t) => n + (value(t) || 0), 0);
   const ofCounts = (name) => sum((t) => t.counts && t.counts[name]);
@@ -118,6 +118,7 @@
   function notices() {
     const all = [];
     if (failure) all.push({ id: "lost", bad: true, head: "No answer.", text: failure });
+    if (refused) all.push({ id: "refused", bad: true, head: "Not done.", text: refused });
     if (latest) {
       if (latest.error) all.push({ id: "engine", bad: true, head: "The engine does not answer.", text: latest.error });
       const early = ofHere("early");
@@ -169,10 +170,12 @@
   async function pauseTopic(name, on) {
     try {
       await ask("POST", `${topicPath(name)}/${on ? "pause" : "resume"}`);
+      refused = "";
     } catch (e) {
-      failure = e.message;
-      notices();
+      refused = `${name}: ${e.message}`;
+      setTimeout((said) => { if (refused === said) { refused = ""; notices(); } }, 10000, refused);
     }
+    notices();
     plan(0);
   }
 

@@ -44,6 +44,10 @@ async function look(key, act) {
 async function drawAttempts(key) {
   const body = $("look-attempts").tBodies[0], line = (text) => [h("tr", {}, h("td", { class: "empty" }, text))];
   let rows;
+  if ([".", "..", "/"].includes(key.id)) { // which fit into no path
+    body.replaceChildren(...line("The attempts of a task of that id can't be asked for."));
+    return;
+  }
   try {
     const all = (await askJSON("GET", `${topicPath(key.topic)}/tasks/${encodeURIComponent(key.id)}/executions?limit=50`)).executions;
     rows = all.length ? all.map((e) => h("tr", {}, h("td", { class: "faint" }, date(e.started)), h("td", {}, `attempt ${e.attempt}`), h("td", {}, e.as),

@@ -1,0 +1,266 @@
+//go:build browser
+
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+)
+
+// evil is an id that would be an image with a script, if it became markup.
+const evil = `<img src=x onerror="document.title='evil'">`
+
+// serve serves the page of a centre that runs.
+func serve(t *testing.T, cfg api.Config) (*timeout.Center, string) {
+	engine, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { engine.Close() })
+	centre, err := timeout.New(engine, timeout.Config{Node: "node-1", Topic: timeout.Topic{Retries: -1, Retain: time.Hour}})
+	require.NoError(t, err)
+	t.Cleanup(func() { centre.Close() })
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- centre.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	cfg.Page, cfg.Engine = Handler(), "memory"
+	handler, err := api.New(centre, cfg)
+	require.NoError(t, err)
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return centre, server.URL
+}
+
+// traffic sets tasks in three topics: what works, what fails, and what is paused.
+func traffic(t *testing.T, centre *timeout.Center) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-ended })
+	require.NoError(t, centre.Handle("orders", func(context.Context, timeout.Task) error { time.Sleep(3 * time.Millisecond); return nil }))
+	require.NoError(t, centre.Handle("payments", func(_ context.Context, task timeout.Task) error {
+		if strings.HasSuffix(task.ID, "7") {
+			return errors.New("the bank says no: " + evil)
+		}
+		return nil
+	}))
+	require.NoError(t, centre.Handle("mail", func(context.Context, timeout.Task) error { return nil }))
+	_, err := centre.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 32, Retain: time.Minute})
+	require.NoError(t, err)
+	_, err = centre.SetTopic(ctx, timeout.Topic{Name: "payments", Retries: -1, Retain: time.Minute})
+	require.NoError(t, err)
+	_, err = centre.SetTopic(ctx, timeout.Topic{Name: "mail", Paused: true})
+	require.NoError(t, err)
+	_, err = centre.Set(ctx, timeout.Task{Topic: "mail", ID: evil, After: time.Hour, Payload: []byte(`{"to":"a@b","n":12345678901234567890}`)})
+	require.NoError(t, err)
+	_, err = centre.Set(ctx, timeout.Task{Topic: "mail", ID: "..", After: time.Hour, Payload: []byte{0xff}})
+	require.NoError(t, err)
+	go func() {
+		defer close(ended)
+		for i := 0; ctx.Err() == nil; i++ {
+			var tasks []timeout.Task
+			for k := range 5 {
+				tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprintf("order-%d", i*5+k), After: time.Duration(k) * time.Second})
+			}
+			tasks = append(tasks, timeout.Task{Topic: "payments", ID: fmt.Sprintf("payment-%d", i), After: 100 * time.Millisecond},
+				timeout.Task{Topic: "mail", ID: fmt.Sprintf("mail-%d", i%40)})
+			_, _ = centre.SetAll(ctx, tasks)
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+}
+
+func TestThePageWithTraffic(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	traffic(t, centre)
+	b := openTab(t, url+"/", 1440, 1000)
+	b.until(`document.body.dataset.drawn >= 4`)
+	run := func(name string, f func(t *testing.T)) {
+		t.Helper()
+		if !t.Run(name, func(t *testing.T) {
+			before := b.t
+			b.t = t
+			defer func() { b.t = before }()
+			f(t)
+		}) {
+			t.FailNow()
+		}
+	}
+	cell := func(topic string, n int) string {
+		return fmt.Sprintf(`document.querySelector("[data-topic=%s] td:nth-child(%d)").textContent`, topic, n)
+	}
+	run("topics have their figures", func(t *testing.T) {
+		require.Equal(t, 3, eval[int](b, `document.querySelectorAll("#topics [data-topic]").length`))
+		b.until(`Number(` + cell("orders", 6) + `.replaceAll(",", "")) > 20`)
+		b.until(`Number(` + cell("payments", 8) + `) > 0`)
+		require.Equal(t, "0", eval[string](b, cell("orders", 10)), "early")
+		require.Contains(t, eval[string](b, cell("mail", 1)), "paused")
+		b.until(`document.querySelector("#tile-early .value").textContent === "0"`)
+		b.until(`document.querySelector("#tile-done .value").textContent !== "0/s"`)
+		b.until(`document.querySelectorAll("#late .bar").length > 0`)
+		b.until(`document.querySelector("#chart-done .stroke.c-done")`)
+		require.Contains(t, eval[string](b, `$("nodes").textContent`), "node-1 this one")
+	})
+	b.keep("page.png", "light", 1440, 1000)
+	b.keep("page-dark.png", "dark", 1440, 1000)
+	b.keep("page-phone.png", "light", 390, 1180)
+	b.do(chromedp.EmulateViewport(1440, 1000))
+	run("what comes from outside is text", func(t *testing.T) {
+		b.press("#topics", "mail")
+		b.until(`[...document.querySelectorAll("#tasks tbody td.id")].some((td) => td.title === ` + "`" + evil + "`" + `)`)
+		require.Zero(t, eval[int](b, `document.querySelectorAll("img").length`))
+		require.NotEqual(t, "evil", eval[string](b, `document.title`))
+		require.Equal(t, 8, eval[int](b, `document.querySelectorAll("#strip i").length`))
+	})
+	b.keep("topic.png", "light", 1440, 1400)
+	run("a look at a task", func(t *testing.T) {
+		b.press(`#tasks [data-id="`+strings.ReplaceAll(evil, `"`, `\"`)+`"]`, "Look")
+		b.until(`$("look").open && $("look").dataset.state === "pending"`)
+		require.Contains(t, eval[string](b, `$("look-payload").textContent`), "12345678901234567890", "no digit is lost")
+		b.keep("look.png", "dark", 1440, 1000)
+		b.press("#look-actions", "Remove")
+		require.Equal(t, timeout.Pending, state(t, centre, "mail", evil), "one click only asks")
+		b.press("#look-actions", "Really remove?")
+		b.until(`$("look").dataset.state !== "pending"`)
+		b.click("#look-close")
+		b.press(`#tasks [data-id=".."]`, "Look")
+		b.until(`$("look-title").textContent === "mail/.." && $("look-kind").textContent.startsWith("Base64")`)
+		b.press("#look-actions", "Run now")
+		b.until(`$("said").textContent.includes("runs now")`)
+		b.click("#look-close")
+	})
+	run("pause and resume", func(t *testing.T) {
+		b.press(`[data-topic=mail]`, "Resume")
+		b.until(`!` + cell("mail", 1) + `.includes("paused")`)
+		b.until(`Number(` + cell("mail", 6) + `.replaceAll(",", "")) > 0`)
+		b.press(`[data-topic=orders]`, "Pause")
+		b.until(cell("orders", 1) + `.includes("paused")`)
+		topic, err := centre.Topic(t.Context(), "orders")
+		require.NoError(t, err)
+		require.True(t, topic.Paused)
+	})
+	run("what is dead", func(t *testing.T) {
+		b.press("#topics", "payments")
+		b.press("#tabs", eval[string](b, `document.querySelector("#tabs [data-state=dead]").textContent`))
+		b.until(`$("tasks").tBodies[0].dataset.drawn === "dead" && document.querySelectorAll("#tasks [data-id]").length > 0`)
+		id := eval[string](b, `document.querySelector("#tasks [data-id]").dataset.id`)
+		require.Equal(t, timeout.Dead, state(t, centre, "payments", id))
+		b.keep("dead.png", "light", 1440, 1400)
+		require.NoError(t, centre.Handle("payments", func(context.Context, timeout.Task) error { return nil }))
+		b.press(`#tasks [data-id="`+id+`"]`, "Replay")
+		require.Eventually(t, func() bool { return state(t, centre, "payments", id) == timeout.Done }, eternal, 10*time.Millisecond)
+		b.press("#all-dead", "Replay all")
+		b.until(`$("said").textContent.includes("run again")`)
+		require.Eventually(t, func() bool { return dead(t, centre) == 0 }, eternal, 10*time.Millisecond)
+		require.NoError(t, centre.Handle("payments", func(context.Context, timeout.Task) error { return errors.New("no") }))
+		require.Eventually(t, func() bool { return dead(t, centre) > 5 }, eternal, 10*time.Millisecond)
+		require.NoError(t, centre.Handle("payments", func(context.Context, timeout.Task) error { return nil }))
+		time.Sleep(300 * time.Millisecond)
+		b.until(`document.querySelector("#all-dead button:nth-child(2)")`)
+		b.press("#all-dead", "Drop all")
+		require.Positive(t, dead(t, centre), "one click only asks")
+		b.press("#all-dead", "Really drop all?")
+		require.Eventually(t, func() bool { return dead(t, centre) == 0 }, eternal, 10*time.Millisecond)
+	})
+	run("freeze", func(*testing.T) {
+		b.click("#pause")
+		b.until(`$("live").textContent === "frozen"`)
+		time.Sleep(300 * time.Millisecond)
+		drawn := eval[string](b, `document.body.dataset.drawn`)
+		time.Sleep(1500 * time.Millisecond)
+		require.Equal(b.t, drawn, eval[string](b, `document.body.dataset.drawn`))
+		b.click("#pause")
+		b.until(`document.body.dataset.drawn !== "` + drawn + `"`)
+	})
+	b.requireQuiet(url)
+}
+
+func state(t *testing.T, centre *timeout.Center, topic, id string) timeout.State {
+	task, err := centre.Get(t.Context(), timeout.Key{Topic: topic, ID: id})
+	require.NoError(t, err)
+	return task.State
+}
+
+func dead(t *testing.T, centre *timeout.Center) int64 {
+	counts, err := centre.Count(t.Context(), "payments")
+	require.NoError(t, err)
+	return counts.Dead
+}
+
+func TestThePageWithNothing(t *testing.T) {
+	_, url := serve(t, api.Config{})
+	b := openTab(t, url+"/#nobody", 1440, 1000)
+	b.until(`document.body.dataset.drawn >= 2`)
+	require.Contains(t, eval[string](b, `$("topics").textContent`), "No topics yet")
+	require.True(t, eval[bool](b, `$("topic-card").hidden`))
+	b.keep("empty.png", "light", 1440, 1000)
+	b.keep("empty-phone.png", "dark", 390, 900)
+	b.requireQuiet(url)
+}
+
+func TestThePageWithFiftyTopics(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	for i := range 50 {
+		name := fmt.Sprintf("%s-%02d", []string{"orders", "a-topic-with-a-rather-long-name:which-somebody.has_chosen", "mail"}[i%3], i)
+		_, err := centre.SetTopic(t.Context(), timeout.Topic{Name: name, Slots: 1 << (i % 11)})
+		require.NoError(t, err)
+		require.NoError(t, centre.Handle(name, func(context.Context, timeout.Task) error { return nil }))
+		for k := range i {
+			_, err := centre.Set(t.Context(), timeout.Task{Topic: name, ID: fmt.Sprint(k), After: time.Duration(k%3) * time.Hour})
+			require.NoError(t, err)
+		}
+	}
+	b := openTab(t, url+"/", 1440, 1000)
+	b.until(`document.querySelectorAll("#topics [data-topic]").length === 50`)
+	b.until(`document.body.dataset.drawn >= 3`)
+	b.keep("fifty.png", "dark", 1440, 1300)
+	b.keep("fifty-phone.png", "light", 390, 1180)
+	eval[bool](b, `(() => { $("filter").value = "MAIL-0"; $("filter").dispatchEvent(new Event("input")); return true; })()`)
+	b.until(`document.querySelectorAll("#topics [data-topic]").length === 3`)
+	require.LessOrEqual(t, eval[int](b, `document.documentElement.scrollWidth`), 1440)
+	b.requireQuiet(url)
+}
+
+// The page asks for a token, keeps it in the tab, and says what it may not do.
+func TestThePageWithTokens(t *testing.T) {
+	const reader, master = "reader-0123456789", "master-0123456789"
+	centre, url := serve(t, api.Config{Tokens: []api.Token{{Secret: reader, Scope: api.Read}, {Secret: master, Scope: api.Admin}}})
+	_, err := centre.SetTopic(t.Context(), timeout.Topic{Name: "mail"})
+	require.NoError(t, err)
+	b := openTab(t, url+"/", 1440, 1000)
+	b.until(`$("token-box").open && $("token-why").textContent.includes("wants a token")`)
+	b.keep("token.png", "light", 1440, 1000)
+	use := func(token string) {
+		b.until(`$("token-box").open`)
+		eval[bool](b, fmt.Sprintf(`(() => { $("token").value = %q; return true; })()`, token))
+		b.click("#token-go")
+	}
+	use("wrong-0123456789")
+	b.until(`$("token-box").open && $("token-why").textContent.includes("does not know")`)
+	use(reader)
+	b.until(`document.querySelector("[data-topic=mail]")`)
+	b.press("[data-topic=mail]", "Pause")
+	b.until(`$("notices").textContent.includes("the token has scope read, must have admin")`)
+	topic, err := centre.Topic(t.Context(), "mail")
+	require.NoError(t, err)
+	require.False(t, topic.Paused)
+
+	b.click("#forget")
+	use(master)
+	b.until(`$("live").textContent === "live" && document.querySelector("[data-topic=mail]")`)
+	b.press("[data-topic=mail]", "Pause")
+	b.until(`document.querySelector("[data-topic=mail]").textContent.includes("paused")`)
+	b.do(chromedp.Reload())
+	b.until(`document.querySelector("[data-topic=mail]")`)
+	require.NotContains(t, eval[string](b, `JSON.stringify(localStorage) + document.cookie`), master)
+}
