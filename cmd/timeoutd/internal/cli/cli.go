@@ -110,6 +110,9 @@ func dispatch(ctx context.Context, args []string, env func(string) (string, bool
 	case len(words) < c.least || c.most >= 0 && len(words) > c.most:
 		return misused("%s with the words %q, must be: timeoutd %s", c.name, words, strings.TrimSpace(c.name+" "+c.args))
 	}
+	if c.most == 2 && slices.Contains([]string{".", "..", "/"}, words[1]) { // the server is asked by a path
+		return misused("%s with the id %q, which fits into no path, must be another one", c.name, words[1])
+	}
 	if s.client, err = newClient(*address, env); err != nil {
 		return usageError{err}
 	}

@@ -131,6 +131,5 @@ func topicPath(topic string) string { return "/v1/topics/" + segment(topic) }
 
 func taskPath(topic, id string) string { return topicPath(topic) + "/tasks/" + segment(id) }
 
-// segment escapes a part of a path. Of "." and ".." nothing is left in a path, however they
-// are written: the server says then what is wrong.
+// segment escapes a part of a path.
 func segment(text string) string { return url.PathEscape(text) }

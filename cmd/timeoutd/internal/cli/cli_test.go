@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+const (
+	eternal = 20 * time.Second // how long a test waits for what must come
+	secret  = "secret-0123456789"
+)
+
+// shell is somebody who types commands to a server with a token.
+type shell struct {
+	t      *testing.T
+	centre *timeout.Center
+	env    map[string]string
+}
+
+func start(t *testing.T, handlers map[string]timeout.Handler) *shell {
+	engine, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, engine.Close()) })
+	centre, err := timeout.New(engine, timeout.Config{Node: "node-1", Topic: timeout.Topic{Retries: -1, Retain: time.Hour}, TTL: time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, centre.Close()) })
+	for topic, handler := range handlers {
+		require.NoError(t, centre.Handle(topic, handler))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- centre.Run(ctx) }()
+	t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
+	handler, err := api.New(centre, api.Config{Engine: "memory", Tokens: []api.Token{{Secret: secret, Scope: api.Admin}}})
+	require.NoError(t, err)
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return &shell{t, centre, map[string]string{"TIMEOUTD_URL": server.URL, "TIMEOUTD_TOKEN": secret}}
+}
+
+// run types a command.
+func (s *shell) run(args ...string) (exit int, stdout, stderr string) {
+	var out, errs strings.Builder
+	exit = Run(s.t.Context(), args, func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, &out, &errs)
+	return exit, out.String(), errs.String()
+}
+
+// ok types a command that succeeds.
+func (s *shell) ok(args ...string) string {
+	s.t.Helper()
+	exit, stdout, stderr := s.run(args...)
+	require.Zero(s.t, exit, stderr)
+	require.Empty(s.t, stderr)
+	return stdout
+}
+
+func TestATaskFromAShell(t *testing.T) {
+	s := start(t, nil)
+	require.Regexp(t, `^orders/4711 is set for 20\d\d-.*, version 1; it was none\n$`, s.ok("set", "orders", "4711", "-after", "15m", "-payload", `{"n":12345678901234567890}`))
+	require.Regexp(t, `it was pending`, s.ok("set", "-due", "4000000000000", "orders", "-payload", `{"n":12345678901234567890}`, "4711"), "flags may be anywhere")
+	require.Contains(t, s.ok("set", "orders", "4711", "-if-absent"), "stays as it is: it is pending")
+	shown := s.ok("get", "orders", "4711")
+	require.Contains(t, shown, `{"n":12345678901234567890}`)
+	require.Contains(t, shown, "orders/4711  pending")
+	require.Contains(t, s.ok("move", "orders", "4711", "-due", "2099-01-02T03:04:05Z"), "is due at 2099")
+	require.Contains(t, s.ok("list", "orders"), "4711")
+	require.Contains(t, s.ok("get", "orders", "4711", "-json"), `"due":"2099-01-02T03:04:05.000Z"`)
+	require.Equal(t, "orders/4711 is removed; it was pending\norders/none stays as it is: it is none\n", s.ok("remove", "orders", "4711", "none"))
+	require.Contains(t, s.ok("move", "orders", "4711", "-after", "1s"), "only what is pending can be moved")
+	require.NotContains(t, s.ok("list", "orders"), "4711")
+
+	file := filepath.Join(t.TempDir(), "payload")
+	require.NoError(t, os.WriteFile(file, []byte{0xff, 0}, 0o600))
+	s.ok("set", "orders", "-raw", "-payload", "@"+file, "--", "-a/b ü")
+	require.Contains(t, s.ok("get", "orders", "--", "-a/b ü"), `"\xff\x00"`)
+	s.ok("set", "orders", "called", "-after", "1h", "-callback", "nats:orders.unpaid", "-header", "A=b=c")
+	task, err := s.centre.Get(t.Context(), timeout.Key{Topic: "orders", ID: "called"})
+	require.NoError(t, err)
+	require.Equal(t, &timeout.Callback{Kind: "nats", Target: "orders.unpaid", Header: map[string]string{"A": "b=c"}}, task.Callback)
+	s.ok("set", "orders", "called", "-after", "1h", "-callback", "http://example.com/x", "-method", "PUT", "-call-timeout", "3s")
+	task, err = s.centre.Get(t.Context(), timeout.Key{Topic: "orders", ID: "called"})
+	require.NoError(t, err)
+	require.Equal(t, &timeout.Callback{Kind: "http", Target: "http://example.com/x", Method: "PUT", Timeout: 3 * time.Second}, task.Callback)
+}
+
+func TestTopicsFromAShell(t *testing.T) {
+	s := start(t, nil)
+	exit, _, stderr := s.run("topic", "mail")
+	require.Equal(t, exitFailure, exit)
+	require.Contains(t, stderr, `topic "mail"`)
+	require.Contains(t, s.ok("topic", "mail", "-slots", "16", "-lease", "1m", "-rate", "2.5", "-callback", "http://example.com/"), "http http://example.com/")
+	changed := s.ok("topic", "mail", "-retries", "3")
+	for _, kept := range []string{"slots        16", "lease        1m0s", "rate         2.5", "retries      3", "http://example.com/"} {
+		require.Contains(t, changed, kept, "what is not said stays")
+	}
+	require.Equal(t, "mail: paused\n", s.ok("pause", "mail"))
+	s.ok("topic", "mail", "-retries", "4")
+	require.Regexp(t, `mail +16 +4 .* paused`, s.ok("topics"), "a change is no end of a pause")
+	require.Equal(t, "mail: runs\n", s.ok("resume", "mail"))
+	require.Contains(t, s.ok("topic", "mail"), "pending      0")
+	exit, _, stderr = s.run("drop-topic", "mail")
+	require.Equal(t, exitUsage, exit)
+	require.Contains(t, stderr, "-yes")
+	require.Equal(t, "mail is gone\n", s.ok("drop-topic", "mail", "-yes"))
+}
+
+func TestDeadLettersFromAShell(t *testing.T) {
+	fails := make(chan bool, 1)
+	fails <- true
+	s := start(t, map[string]timeout.Handler{"t": func(context.Context, timeout.Task) error {
+		f := <-fails
+		fails <- f
+		if f {
+			return errors.New("no\x1b[2Jway")
+		}
+		return nil
+	}})
+	for i := range 5 {
+		s.ok("set", "t", fmt.Sprint(i))
+	}
+	s.ok("set", "t", "waits", "-after", "1h")
+	require.Eventually(t, func() bool { return strings.Count(s.ok("dead", "t"), "no\uFFFD[2Jway") == 5 }, eternal, 10*time.Millisecond, "and nobody steers the terminal")
+	require.NotContains(t, s.ok("get", "t", "1")+s.ok("executions", "t", "1"), "\x1b")
+	require.Contains(t, s.ok("executions", "t", "1"), "dead")
+	exit, _, stderr := s.run("drop", "t", "1", "waits")
+	require.Equal(t, exitFailure, exit)
+	require.Contains(t, stderr, "t/waits is not dead, and nothing was dropped")
+	require.Equal(t, "t/1 is dropped; it was dead\n", s.ok("drop", "t", "1"))
+	<-fails
+	fails <- false
+	require.Equal(t, "t/2 runs again; it was dead\nt/waits stays as it is: it is pending\n", s.ok("replay", "t", "2", "waits"))
+	require.Equal(t, "3 run again\n", s.ok("replay", "t", "-all"))
+	require.Eventually(t, func() bool { return strings.Contains(s.ok("topic", "t"), "done         4") }, eternal, 10*time.Millisecond)
+	require.Equal(t, "0 dropped\n", s.ok("drop", "t", "-all"))
+	require.Equal(t, "{\"changed\":0,\"more\":false}\n", s.ok("drop", "t", "-all", "-json"))
+	for _, bad := range [][]string{{"replay", "t"}, {"drop", "t"}, {"drop", "t", "1", "-all"}} {
+		exit, _, _ := s.run(bad...)
+		require.Equal(t, exitUsage, exit)
+	}
+}
+
+func TestFeedbackFromAShell(t *testing.T) {
+	tokens := make(chan string, 2)
+	s := start(t, map[string]timeout.Handler{"t": func(ctx context.Context, _ timeout.Task) error {
+		token, _ := timeout.TokenOf(ctx)
+		tokens <- token.String()
+		return timeout.ErrAccepted
+	}})
+	s.ok("set", "t", "1")
+	token := <-tokens
+	require.Equal(t, "settled\n", s.ok("feedback", token, "-error", "no", "-permanent"))
+	exit, _, stderr := s.run("feedback", token)
+	require.Equal(t, exitFailure, exit)
+	require.Contains(t, stderr, "too late")
+	require.Contains(t, s.ok("dead", "t"), "no")
+}
+
+func TestListsOfManyPages(t *testing.T) {
+	s := start(t, nil)
+	for i := range 250 {
+		_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: fmt.Sprint("task-", i), After: time.Hour})
+		require.NoError(t, err)
+	}
+	require.Contains(t, s.ok("list", "t", "-limit", "60"), "There are more")
+	require.Equal(t, 250, strings.Count(s.ok("list", "t", "-limit", "60", "-all"), "task-"))
+	exit, _, stderr := s.run("list", "t", "-limit", "0")
+	require.Equal(t, exitFailure, exit)
+	require.Contains(t, stderr, `limit "0", must be a number from 1 to 1000`)
+}
+
+func TestWatch(t *testing.T) {
+	s := start(t, map[string]timeout.Handler{"orders": func(context.Context, timeout.Task) error { return nil }})
+	s.ok("set", "orders", "1")
+	require.Eventually(t, func() bool { return strings.Contains(s.ok("members"), "orders") }, eternal, 10*time.Millisecond)
+	require.Regexp(t, `node-1 +leader, answers +orders`, s.ok("members"))
+	require.Eventually(t, func() bool { return strings.Contains(s.ok("stats"), "8 of 8") }, eternal, 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	var out, errs strings.Builder
+	exit := Run(ctx, []string{"watch", "-every", "100ms"}, func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, &out, &errs)
+	require.Zero(t, exit, errs.String())
+	require.Greater(t, strings.Count(out.String(), "led by node-1"), 1)
+	require.NotContains(t, out.String(), "\x1b", "it is no terminal")
+	s.env["TIMEOUTD_TOKEN"] = "wrong"
+	exit, _, stderr := s.run("watch")
+	require.Equal(t, exitFailure, exit)
+	require.Contains(t, stderr, "the token is not known")
+}
+
+func TestBadCommands(t *testing.T) {
+	s := start(t, nil)
+	for line, want := range map[string]string{
+		"nonsense":                         `unknown command "nonsense": timeoutd help lists them`,
+		"set":                              `set with the words [], must be: timeoutd set TOPIC ID`,
+		"set a b c":                        `set with the words ["a" "b" "c"]`,
+		"set a b -after":                   "set: flag needs an argument: -after",
+		"set a b -after tomorrow":          `must be a duration such as 1m30s`,
+		"set a b -after -1s":               `must be a duration such as 1m30s, and not negative`,
+		"set a b -due tomorrow":            `action time "tomorrow", must be as 2026-01-02T15:04:05Z`,
+		"set a b -payload {":               `the payload "{" is no JSON; with -raw it may be anything`,
+		"set a b -header x -callback http": `must be name=value`,
+		"move a b":                         "must have one",
+		"move a b -after 1s -due 0":        "must have one",
+		"get a ..":                         `get with the id "..", which fits into no path`,
+		"watch -every 1ms":                 "-every 1ms, must be at least 100ms",
+		"topics -url ftp://x":              `the server's URL "ftp://x", must be as http://127.0.0.1:8077`,
+		"topics -url http://u:p@x":         `the server's URL`,
+		"stats -nonsense":                  "stats: flag provided but not defined: -nonsense",
+	} {
+		exit, stdout, stderr := s.run(strings.Fields(line)...)
+		require.Equal(t, exitUsage, exit, "%s: %s", line, stderr)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, want)
+		require.Equal(t, 1, strings.Count(stderr, "\n"))
+	}
+	for line, want := range map[string]string{
+		"set !a b":                      `topic "!a", must be letters`,
+		"get a nobody":                  "not found: task a/nobody",
+		"set a b -after 1s -due 0":      "must be one of them",
+		"set a b -payload @/no/file":    "payload: open /no/file",
+		"topics -url http://127.0.0.1:1": "connection refused",
+	} {
+		exit, _, stderr := s.run(strings.Fields(line)...)
+		require.Equal(t, exitFailure, exit, line)
+		require.Contains(t, stderr, want, line)
+	}
+	require.Equal(t, exitFailure, func() int { e, _, _ := s.run("set", "a", "b", "-callback", ""); return e }())
+}
+
+func TestHelp(t *testing.T) {
+	s := start(t, nil)
+	text := s.ok("help")
+	for _, c := range commands() {
+		require.Contains(t, text, "\n  "+c.name)
+		require.Contains(t, s.ok(c.name, "-h"), "Usage: timeoutd "+c.name)
+	}
+}
+
+// The token goes to nobody else, and what is no timeoutd is said to be none.
+func TestOtherServers(t *testing.T) {
+	var asked int
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	defer other.Close()
+	away := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer away.Close()
+	s := start(t, nil)
+	exit, _, stderr := s.run("topics", "-url", away.URL)
+	require.Equal(t, exitFailure, exit)
+	require.Contains(t, stderr, "307 Temporary Redirect")
+	require.Zero(t, asked)
+	exit, _, stderr = s.run("topics", "-url", other.URL)
+	require.Equal(t, exitFailure, exit)
+	require.Contains(t, stderr, "the answer makes no sense")
+}
