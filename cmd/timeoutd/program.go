@@ -169,4 +169,3 @@ func (c closers) close() error {
 	}
 	return errors.Join(errs...)
 }
-

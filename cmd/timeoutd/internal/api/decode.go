@@ -65,9 +65,9 @@ func explain(err error) error {
 	case errors.As(err, &kind):
 		return fmt.Errorf("%w: field %.*q is a JSON %s, must be of type %s", timeout.ErrArgument, maxShown, kind.Field, kind.Value, kind.Type)
 	case errors.As(err, &syntax):
-		return fmt.Errorf("%w: no JSON at byte %d: %v", timeout.ErrArgument, syntax.Offset, syntax)
+		return fmt.Errorf("%w: no JSON at byte %d: %w", timeout.ErrArgument, syntax.Offset, syntax)
 	default:
-		return fmt.Errorf("%w: %.200v", timeout.ErrArgument, err)
+		return fmt.Errorf("%w: %.200s", timeout.ErrArgument, err.Error()) // a field's name can be long
 	}
 }
 
@@ -76,7 +76,7 @@ func explain(err error) error {
 func queryOf(r *http.Request, known ...string) (url.Values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, fmt.Errorf("%w: query: %v", timeout.ErrArgument, err)
+		return nil, fmt.Errorf("%w: query: %w", timeout.ErrArgument, err)
 	}
 	for name, values := range query {
 		if len(values) > 1 {

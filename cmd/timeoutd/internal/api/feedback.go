@@ -45,15 +45,15 @@ func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, Settled{settled})
 }
 
-// failure returns the error as a handler would return it.
-func (f Feedback) failure() (error, error) { //nolint:revive // both are errors: the first is the value
+// failure returns the error as a handler would return it, and whether that makes sense.
+func (f Feedback) failure() (failure, err error) {
 	if f.Error == "" {
 		if f.Permanent || f.RetryAfter != nil {
 			return nil, fmt.Errorf("%w: permanent or retry_after without an error, must have one", timeout.ErrArgument)
 		}
 		return nil, nil
 	}
-	failure := errors.New(f.Error)
+	failure = errors.New(f.Error)
 	switch {
 	case f.Permanent && f.RetryAfter != nil:
 		return nil, fmt.Errorf("%w: permanent and retry_after, must be one of them", timeout.ErrArgument)

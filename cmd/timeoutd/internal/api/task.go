@@ -160,8 +160,8 @@ func replayable(was timeout.State) bool { return was == timeout.Dead }
 func removable(was timeout.State) bool {
 	return was == timeout.Pending || was == timeout.Running || was == timeout.Dead
 }
-func always(timeout.State) bool         { return true }
-func vacant(was timeout.State) bool     { return !removable(was) }
+func always(timeout.State) bool     { return true }
+func vacant(was timeout.State) bool { return !removable(was) }
 func setEffect(ifAbsent bool) effect {
 	if ifAbsent {
 		return vacant

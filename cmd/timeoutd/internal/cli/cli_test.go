@@ -231,10 +231,10 @@ func TestBadCommands(t *testing.T) {
 		require.Equal(t, 1, strings.Count(stderr, "\n"))
 	}
 	for line, want := range map[string]string{
-		"set !a b":                      `topic "!a", must be letters`,
-		"get a nobody":                  "not found: task a/nobody",
-		"set a b -after 1s -due 0":      "must be one of them",
-		"set a b -payload @/no/file":    "payload: open /no/file",
+		"set !a b":                       `topic "!a", must be letters`,
+		"get a nobody":                   "not found: task a/nobody",
+		"set a b -after 1s -due 0":       "must be one of them",
+		"set a b -payload @/no/file":     "payload: open /no/file",
 		"topics -url http://127.0.0.1:1": "connection refused",
 	} {
 		exit, _, stderr := s.run(strings.Fields(line)...)

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBadFlagsExitWithOneClearLine(t *testing.T) {
+	for args, want := range map[string]string{
+		"-nonsense":                            "timeoutd: flag provided but not defined: -nonsense",
+		"-addr nowhere":                        `timeoutd: invalid value "nowhere" for flag -addr: must be host:port`,
+		"-addr :8077":                          "timeoutd: addr :8077 can be reached from other machines and there are no tokens",
+		"-addr 0.0.0.0:0":                      "timeoutd: addr 0.0.0.0:0 can be reached",
+		"-addr example.com:80":                 "timeoutd: addr example.com:80 can be reached",
+		"-admin-token 0123456789abcdef":        "timeoutd: flag provided but not defined: -admin-token",
+		"-redis redis://x":                     "timeoutd: flag provided but not defined: -redis",
+		"-memory -sqlite a":                    "timeoutd: memory is there together with sqlite, database or redis, must be alone",
+		"-ttl 1":                               `timeoutd: invalid value "1" for flag -ttl: must be a duration such as 1m30s`,
+		"-grace -1s":                           `timeoutd: invalid value "-1s" for flag -grace: must not be negative`,
+		"-max-conns -1":                        `timeoutd: invalid value "-1" for flag -max-conns: must not be negative`,
+		"-callback-allow 127.0.0.1":            `timeoutd: invalid value "127.0.0.1" for flag -callback-allow: must be networks such as 127.0.0.0/8`,
+		"-etcd a:1 -zookeeper b:2":             `timeoutd: etcd ["a:1"] and zookeeper ["b:2"], must be one of them`,
+		"-config /no/such/file":                "timeoutd: config: stat /no/such/file: no such file or directory",
+		"-config .":                            "timeoutd: config: . is no regular file",
+		"-memory now":                          `timeoutd: unexpected argument "now"`,
+		"-log-format xml":                      `timeoutd: invalid value "xml" for flag -log-format: must be text or json`,
+		"-memory -addr 127.0.0.1:0 -ttl 100ms": "",
+	} {
+		if want == "" {
+			continue
+		}
+		t.Run(args, func(t *testing.T) {
+			var out strings.Builder
+			require.Equal(t, exitUsage, run(context.Background(), strings.Fields(args), &out, &out))
+			require.True(t, strings.HasPrefix(out.String(), want), out.String())
+			require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
+		})
+	}
+}
+
+// The file, the environment and the flags: the later wins, and errors say where from.
+func TestSettingsComeFromThreePlaces(t *testing.T) {
+	env := func(pairs ...string) func(string) (string, bool) {
+		return func(name string) (string, bool) {
+			for i := 0; i < len(pairs); i += 2 {
+				if pairs[i] == name {
+					return pairs[i+1], true
+				}
+			}
+			return "", false
+		}
+	}
+	path := configFile(t, "# a comment\nttl 3s\ngrace 4s\nadmin-token  one-0123456789abc  two-0123456789abc\nmemory\ncallback-allow 127.0.0.0/8, 10.0.0.0/8\n")
+	o, err := read([]string{"-config", path, "-grace", "6s"}, env("TIMEOUTD_TTL", "5s", "TIMEOUTD_GRACE", "5s", "REDIS_URL", ""))
+	require.NoError(t, err)
+	require.Equal(t, "5s", o.ttl.String())
+	require.Equal(t, "6s", o.grace.String())
+	require.Equal(t, []string{"one-0123456789abc", "two-0123456789abc"}, o.adminTok)
+	require.Len(t, o.callAllow, 2)
+	require.True(t, o.memory)
+	require.NoError(t, o.validate())
+
+	o, err = read(nil, env("REDIS_URL", "redis://:secret@h/0", "DATABASE_URL", "postgres://u:secret@h/d", "ETCD_ENDPOINTS", "a:1,b:2", "TIMEOUTD_CONFIG", configFile(t, "ttl 7s")))
+	require.NoError(t, err)
+	require.Equal(t, "redis://:secret@h/0", o.redis)
+	require.Equal(t, []string{"a:1", "b:2"}, o.etcd)
+	require.Equal(t, "7s", o.ttl.String())
+	require.NoError(t, o.validate())
+
+	for text, want := range map[string]string{
+		"nonsense 1":               `:1: unknown name "nonsense"`,
+		"ttl 1s\nttl 2s":           ":2: ttl is in line 1 already",
+		"config x":                 ":1: config is for the command line only",
+		"ttl never":                `:1: invalid value "never" for ttl: must be a duration`,
+		"\nmemory perhaps":         `:2: invalid value "perhaps" for memory: must be true or false`,
+		strings.Repeat("#", 2<<20): "longer than 1048576 bytes",
+	} {
+		_, err := read([]string{"-config", configFile(t, text)}, env())
+		require.ErrorContains(t, err, want)
+	}
+	for name, value := range map[string]string{"DATABASE_URL": "mysql://u:secret@h/d", "REDIS_URL": "http://:secret@h", "NATS_URL": "\x7f://secret", "TIMEOUTD_READ_TOKEN": "secret"} {
+		o, err := read(nil, env(name, value))
+		require.NoError(t, err)
+		err = o.validate()
+		require.Error(t, err, name)
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
+func TestHelpIsNoError(t *testing.T) {
+	var out strings.Builder
+	require.Zero(t, run(context.Background(), []string{"-h"}, &out, &out))
+	names := 0
+	for s := range newOptions().all {
+		require.Contains(t, out.String(), s.help)
+		names++
+	}
+	require.Greater(t, names, 25)
+	require.Contains(t, out.String(), "$DATABASE_URL, or in the config file database url")
+}
+
+func TestCheckOfGoodFlags(t *testing.T) {
+	for _, flag := range []string{"-check", "-t"} {
+		var out strings.Builder
+		require.Zero(t, run(context.Background(), []string{flag, "-memory"}, &out, &out))
+		require.Equal(t, "timeoutd: this makes sense\n", out.String())
+	}
+}
+
+func TestTakenAddressExitsWithFailure(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	var out strings.Builder
+	require.Equal(t, exitFailure, run(context.Background(), []string{"-memory", "-addr", ln.Addr().String()}, &out, &out))
+	require.Contains(t, out.String(), "address already in use")
+	out.Reset()
+	require.Equal(t, exitFailure, run(context.Background(), []string{"-memory", "-ttl", "100ms"}, &out, &out))
+	require.Contains(t, out.String(), "TTL 100ms, must be at least 300ms")
+}

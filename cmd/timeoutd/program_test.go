@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// SIGTERM: not ready first, and then it ends with nothing lost.
+func TestGracefulEnd(t *testing.T) {
+	p := start(t, process{args: []string{"-memory", "-drain-delay", "600ms", "-grace", "1s"}})
+	status, body := p.ask(t, http.MethodGet, "/readyz", "")
+	require.Equal(t, http.StatusOK, status, body)
+	p.set(t, "t/tasks/1", `{"after":"1h"}`)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	p.logged(t, `msg="going down"`)
+	status, body = p.ask(t, http.MethodGet, "/readyz", "")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, body, "draining")
+	status, _ = p.ask(t, http.MethodGet, "/v1/topics/t/tasks/1", "")
+	require.Equal(t, http.StatusOK, status, "it serves")
+	require.NoError(t, p.wait())
+	p.logged(t, "msg=stopped")
+	_, err := net.Dial("tcp", p.addr(t))
+	require.Error(t, err)
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	p := start(t, process{args: []string{"-memory", "-drain-delay", "1h"}})
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	p.logged(t, "going down")
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.Error(t, p.wait())
+}
+
+func TestSystemdIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(eternal)))
+	told := func() string {
+		b := make([]byte, 1<<10)
+		n, err := conn.Read(b)
+		require.NoError(t, err)
+		return string(b[:n])
+	}
+	p := start(t, process{args: []string{"-memory"}, env: []string{"NOTIFY_SOCKET=" + path}})
+	require.Equal(t, "READY=1\nSTATUS=listening on "+p.addr(t), told())
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.Equal(t, "STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=25000000", told())
+	require.NoError(t, p.wait())
+}
+
+func TestTokensFromAFile(t *testing.T) {
+	path := configFile(t, "memory\nread-token reader-0123456789 other-0123456789\nadmin-token master-0123456789\n")
+	p := start(t, process{args: []string{"-config", path}})
+	for token, want := range map[string]int{"": 401, "reader-0123456789": 200, "other-0123456789": 200, "master-0123456789": 200, "memory-0123456789": 401} {
+		status, _ := p.ask(t, http.MethodGet, "/v1/topics", "", "Authorization", "Bearer "+token)
+		require.Equal(t, want, status, token)
+	}
+	status, _ := p.ask(t, http.MethodPut, "/v1/topics/t/tasks/1", "{}", "Authorization", "Bearer reader-0123456789")
+	require.Equal(t, http.StatusForbidden, status)
+	status, page := p.ask(t, http.MethodGet, "/", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, page, "<title>Timeouts")
+	require.NotContains(t, p.log.String(), "0123456789")
+}
+
+// The commands are the same program.
+func TestCommandsOfTheProgram(t *testing.T) {
+	p := start(t, process{args: []string{"-memory"}})
+	t.Setenv("TIMEOUTD_URL", "http://"+p.addr(t))
+	var out, errs strings.Builder
+	require.Zero(t, run(t.Context(), []string{"set", "orders", "4711", "-after", "15m", "-payload", "{}"}, &out, &errs), errs.String())
+	require.Zero(t, run(t.Context(), []string{"list", "orders"}, &out, &errs), errs.String())
+	require.Contains(t, out.String(), "4711")
+	require.Equal(t, exitUsage, run(t.Context(), []string{"sett"}, &out, &errs))
+}
+
+// Connections that say nothing, or never all of it, don't keep others out.
+func TestSlowClients(t *testing.T) {
+	p := start(t, process{args: []string{"-memory", "-max-conns", "20"}})
+	for i := range 40 {
+		c, err := net.Dial("tcp", p.addr(t))
+		require.NoError(t, err)
+		defer c.Close()
+		if i%2 == 0 {
+			fmt.Fprint(c, "PUT /v1/topics/t/tasks/1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\nContent-Type: application/json\r\n\r\n{")
+		} else {
+			fmt.Fprint(c, "GET /v1/topics HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
+		}
+	}
+	require.Eventually(t, func() bool {
+		client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+		res, err := client.Get("http://" + p.addr(t) + "/readyz")
+		if err != nil {
+			return false
+		}
+		res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	}, eternal, 50*time.Millisecond)
+}
+
+// Whatever bytes come, there is an answer or an end, and the program goes on.
+func TestHostileBytes(t *testing.T) {
+	p := start(t, process{args: []string{"-memory"}})
+	for _, text := range []string{
+		"\x00\x01\x02\r\n\r\n",
+		"GET /v1/topics HTTP/1.1\r\n\r\n",
+		"GET /v1/topics HTTP/1.1\r\nHost: a\r\nHost: localhost\r\n\r\n",
+		"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n",
+		"PUT /v1/topics/t/tasks/1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+		"PUT /v1/topics/t/tasks/1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: -5\r\n\r\n",
+		"PUT /v1/topics/t/tasks/1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\nConnection: close\r\n\r\n" + strings.Repeat("[", 9<<20),
+		"GET /v1/topics/../../etc/passwd HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+		"GET http://evil.example/v1/topics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+		"CONNECT evil.example:80 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+		"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+	} {
+		c, err := net.Dial("tcp", p.addr(t))
+		require.NoError(t, err)
+		require.NoError(t, c.SetDeadline(time.Now().Add(eternal)))
+		go func() { _, _ = io.WriteString(c, text) }()
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err == nil {
+			require.NotEqual(t, http.StatusOK, res.StatusCode*boolInt(!strings.HasPrefix(text, "OPTIONS")), "%.80q", text)
+			res.Body.Close()
+		}
+		c.Close()
+	}
+	status, body := p.ask(t, http.MethodGet, "/v1/topics", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "{\"topics\":[]}\n", body)
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// The file is where the first line of the log says.
+func TestWhereTheFileIs(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		set  map[string]string
+		want string
+	}{
+		{"xdg", map[string]string{"XDG_DATA_HOME": "/data", "STATE_DIRECTORY": ""}, "/data/heartwheel"},
+		{"home", map[string]string{"XDG_DATA_HOME": "relative", "HOME": "/home/a", "STATE_DIRECTORY": ""}, "/home/a/.local/share/heartwheel"},
+		{"systemd", map[string]string{"STATE_DIRECTORY": "/var/lib/timeoutd:/var/lib/other", "XDG_DATA_HOME": "/data"}, "/var/lib/timeoutd"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for name, value := range c.set {
+				t.Setenv(name, value)
+			}
+			dir, err := dataDir()
+			require.NoError(t, err)
+			require.Equal(t, c.want, dir)
+		})
+	}
+	path, err := sqlitePath(filepath.Join(t.TempDir(), "a", "b", "c.db"))
+	require.NoError(t, err)
+	info, err := os.Stat(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
