@@ -1,12 +1,80 @@
 package main
 
 import (
-	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
+	"github.com/heartwheel-go/heartwheel/timeout/callback/natscall"
+	"github.com/heartwheel-go/heartwheel/timeout/callback/streamcall"
 )
 
-// openCallers returns what makes the calls, by kind.
-func (o *options) openCallers(_ context.Context, _ *closers) (map[string]timeout.Caller, error) {
-	return nil, nil
+// openCallers returns what makes the calls, by kind. HTTP is always there; where the others
+// can't be reached at the start, their calls fail until they can.
+func (o *options) openCallers(ends *closers) (map[string]timeout.Caller, error) {
+	callers := make(map[string]timeout.Caller)
+	cfg, err := o.httpConfig()
+	if err != nil {
+		return nil, err
+	}
+	calls, err := httpcall.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ends.add(calls.Close)
+	callers[httpcall.Kind] = calls
+	if o.nats != "" {
+		if callers[natscall.Kind], err = o.openNATS(ends); err != nil {
+			return nil, err
+		}
+	}
+	if o.streams != "" {
+		if callers[streamcall.Kind], err = o.openStreams(ends); err != nil {
+			return nil, err
+		}
+	}
+	return callers, nil
+}
+
+func (o *options) httpConfig() (httpcall.Config, error) {
+	cfg := httpcall.Config{Allow: o.callAllow, AllowPrivate: o.callPrivate, Hosts: o.callHosts}
+	if len(o.callHosts) == 0 {
+		cfg.Hosts = nil // any
+	}
+	for _, text := range o.callSecrets {
+		secret, err := httpcall.ParseSecret(text)
+		if err != nil {
+			return cfg, fmt.Errorf("callback-secret: %w", err)
+		}
+		cfg.Secrets = append(cfg.Secrets, secret)
+	}
+	return cfg, nil
+}
+
+func (o *options) openNATS(ends *closers) (timeout.Caller, error) {
+	conn, err := nats.Connect(o.nats, nats.Name("timeoutd"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1))
+	if err != nil {
+		return nil, fmt.Errorf("nats: %w", err)
+	}
+	ends.add(func() error { conn.Close(); return nil })
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, fmt.Errorf("nats: %w", err)
+	}
+	return natscall.New(js, natscall.Config{Prefix: o.natsPrefix})
+}
+
+func (o *options) openStreams(ends *closers) (timeout.Caller, error) {
+	cfg, err := goredis.ParseURL(o.streams)
+	if err != nil {
+		return nil, fmt.Errorf("streams at %s: the URL makes no sense", where(o.streams)) // its error could have the password
+	}
+	cfg.ContextTimeoutEnabled = true
+	client := goredis.NewClient(cfg)
+	ends.add(client.Close)
+	return streamcall.New(client, streamcall.Config{Prefix: o.streamsPrefix})
 }

@@ -36,7 +36,10 @@ type options struct {
 	callHosts   []string
 	callSecrets []string
 	nats        string
+	natsPrefix  string
 	streams     string
+
+	streamsPrefix string
 
 	drainDelay time.Duration
 	grace      time.Duration
@@ -58,9 +61,12 @@ type group struct {
 
 func newOptions() *options {
 	o := &options{
-		addr:      "127.0.0.1:8077",
-		maxConns:  1024,
-		grace:     10 * time.Second,
+		addr:     "127.0.0.1:8077",
+		maxConns: 1024,
+		grace:    10 * time.Second,
+
+		streamsPrefix: "events:",
+
 		logFormat: "text",
 		logLevel:  "info",
 		from:      make(map[string]string),
@@ -102,7 +108,9 @@ func (o *options) settings() []group {
 			{name: "callback-hosts", value: list{&o.callHosts}, arg: "names", help: "the only hosts that may be called by HTTP; *.example.com is all below (empty: any)"},
 			{name: "callback-secret", value: list{&o.callSecrets}, arg: "secrets", help: "sign HTTP calls: whsec_ and base64 each", secret: true},
 			{name: "nats", value: text{&o.nats}, arg: "url", help: "for callbacks to NATS JetStream", variable: "NATS_URL", secret: true},
-			{name: "streams", value: text{&o.streams}, arg: "url", help: "for callbacks to Redis streams", secret: true},
+			{name: "nats-prefix", value: text{&o.natsPrefix}, arg: "text", help: "what each subject must begin with"},
+			{name: "streams", value: text{&o.streams}, arg: "url", help: "of the Redis for callbacks to its streams", secret: true},
+			{name: "streams-prefix", value: text{&o.streamsPrefix}, arg: "text", help: "what each stream's key must begin with, so that no other key can be written to"},
 		}},
 		{"Going down", []setting{
 			{name: "drain-delay", value: duration{&o.drainDelay, 0}, arg: "duration", help: "how long to go on after the signal, but not ready, for load balancers to notice"},

@@ -140,7 +140,7 @@ func (p *program) configure(ctx context.Context) (timeout.Config, closers, error
 	var ends closers
 	cfg := timeout.Config{Node: p.options.node, TTL: p.options.ttl, Grace: grace(p.options.grace), All: true, Logger: p.log}
 	var err error
-	if cfg.Callers, err = p.options.openCallers(ctx, &ends); err != nil {
+	if cfg.Callers, err = p.options.openCallers(&ends); err != nil {
 		return cfg, ends, fmt.Errorf("callbacks: %w", err)
 	}
 	if cfg.Members, err = p.options.openMembers(ctx, &ends); err != nil {

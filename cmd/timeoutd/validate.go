@@ -13,7 +13,7 @@ import (
 
 // validate returns an error that names settings which contradict each other.
 func (o *options) validate() error {
-	return errors.Join(o.checkAddr(), o.checkTokens(), o.checkEngine(), o.checkMembers())
+	return errors.Join(o.checkAddr(), o.checkTokens(), o.checkEngine(), o.checkMembers(), o.checkCallbacks())
 }
 
 // checkAddr keeps what has no tokens from being reached by others.
@@ -87,4 +87,9 @@ func (o *options) checkMembers() error {
 		return fmt.Errorf("etcd %q and zookeeper %q, must be one of them", o.etcd, o.zookeeper)
 	}
 	return nil
+}
+
+func (o *options) checkCallbacks() error {
+	_, err := o.httpConfig()
+	return err
 }

@@ -1,0 +1,49 @@
+//go:build interop
+
+package main
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The lines of the README's session, as curl understands them.
+func TestCurlSession(t *testing.T) {
+	called := make(chan string, 10)
+	target := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { called <- r.URL.Path }))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	target.Listener.Close()
+	target.Listener = ln
+	target.Start()
+	defer target.Close()
+	p := start(t, process{args: []string{"-memory", "-callback-allow", "127.0.0.0/8"}})
+
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(text), "```sh\n")
+	lines, _, _ := strings.Cut(rest, "```")
+	lines = strings.NewReplacer("127.0.0.1:8077", p.addr(t), "127.0.0.1:9000", ln.Addr().String()).Replace(lines)
+	var answers []string
+	for line := range strings.Lines(lines) {
+		out, err := exec.Command("sh", "-c", strings.TrimSpace(line)+" --fail-with-body").CombinedOutput()
+		require.NoError(t, err, "%s%s", line, out)
+		answers = append(answers, string(out))
+	}
+	require.Len(t, answers, 7)
+	require.Contains(t, answers[0], `"name":"orders"`)
+	require.Contains(t, answers[1], `"was":"none","changed":true`)
+	require.Contains(t, answers[2], `"payload":{"order":4711}`)
+	require.Contains(t, answers[3], `"was":"pending","changed":true`)
+	require.Equal(t, "{\"was\":\"pending\",\"changed\":true}\n", answers[4])
+	require.Contains(t, answers[5], `"due":"2099-01-02T03:04:05.000Z"`)
+	require.Contains(t, answers[6], `"id":"2"`)
+	require.Equal(t, "/unpaid", <-called)
+}
