@@ -22,7 +22,7 @@ var leases = []test{
 			due[tasks[i].ID] = answer.Due
 		}
 		seen := 0
-		require.Eventually(s, func() bool {
+		s.eventually(func() bool {
 			before, err := s.engine.Now(s.Context())
 			require.NoError(s, err)
 			batch := s.expire(s.ask())
@@ -33,7 +33,7 @@ var leases = []test{
 				seen++
 			}
 			return seen == 50
-		}, 20*time.Second, time.Millisecond)
+		})
 	}},
 	{"a task with a time that has passed is due at once", func(s *suite) {
 		s.setTask(timeout.Task{ID: "1", Due: time.UnixMilli(1)})
@@ -159,12 +159,12 @@ var leases = []test{
 		s.lease(1, shortLease)
 		require.Equal(s, 2, s.lease(1, shortLease)[0].Attempts)
 		var died []timeout.Key
-		require.Eventually(s, func() bool {
+		s.eventually(func() bool {
 			batch := s.expire(s.ask())
 			require.Empty(s, batch.Leased)
 			died = append(died, batch.Died...)
 			return len(died) > 0
-		}, 10*time.Second, 5*time.Millisecond)
+		})
 		require.Equal(s, []timeout.Key{s.key("1")}, died)
 		task := s.get("1")
 		require.Equal(s, timeout.Dead, task.State)
@@ -193,7 +193,7 @@ var leases = []test{
 		ask := s.ask()
 		ask.Max = 4
 		leased := 0
-		require.Eventually(s, func() bool {
+		s.eventually(func() bool {
 			batch := s.expire(ask)
 			leased += len(batch.Leased)
 			if len(batch.Leased) == 4 && leased < 10 {
@@ -201,7 +201,7 @@ var leases = []test{
 				require.False(s, batch.Next.After(batch.Now))
 			}
 			return leased == 10
-		}, 10*time.Second, 10*time.Millisecond)
+		})
 		s.none()
 	}},
 	{"a batch tells when there is more", func(s *suite) {
@@ -217,7 +217,7 @@ var leases = []test{
 		require.Greater(s, batch.Next.UnixMilli(), batch.Now.UnixMilli())
 		s.remove("1")
 		s.remove("2")
-		require.Eventually(s, func() bool { return s.expire(s.ask()).Next.IsZero() }, 10*time.Second, 20*time.Millisecond)
+		s.eventually(func() bool { return s.expire(s.ask()).Next.IsZero() })
 	}},
 	{"settling and leasing go together", func(s *suite) {
 		token := s.bring("1", timeout.Running)
@@ -268,7 +268,7 @@ var leases = []test{
 		ask := s.ask()
 		ask.Slots, ask.Max = []int{0}, 1
 		ask.Term = 7
-		require.Eventually(s, func() bool { return len(s.expire(ask).Leased) == 1 }, 10*time.Second, 10*time.Millisecond)
+		s.eventually(func() bool { return len(s.expire(ask).Leased) == 1 })
 		s.set("3", 0)
 		ask.Term = 6
 		ask.Settle = []timeout.Outcome{{Token: token, As: timeout.Done}}
@@ -277,9 +277,9 @@ var leases = []test{
 		require.Equal(s, timeout.None, s.get("1").State, "it is settled")
 		require.Equal(s, timeout.Pending, s.get("3").State)
 		ask.Term, ask.Settle = 8, nil
-		require.Eventually(s, func() bool { return len(s.expire(ask).Leased) == 1 }, 10*time.Second, 10*time.Millisecond)
+		s.eventually(func() bool { return len(s.expire(ask).Leased) == 1 })
 		s.set("4", 0)
 		ask.Term = 0
-		require.Eventually(s, func() bool { return len(s.expire(ask).Leased) == 1 }, 10*time.Second, 10*time.Millisecond, "no term, no fence")
+		s.eventually(func() bool { return len(s.expire(ask).Leased) == 1 }, "no term, no fence")
 	}},
 }

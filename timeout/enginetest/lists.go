@@ -67,16 +67,16 @@ var lists = []test{
 		s.set("1", time.Hour)
 		s.setTask(timeout.Task{ID: "2", Due: time.Now().Add(-time.Hour)})
 		s.setTask(timeout.Task{ID: "3", Due: time.Now().Add(-time.Minute)})
-		require.Eventually(s, func() bool {
+		s.eventually(func() bool {
 			counts := s.count()
 			return counts.Pending == 3 && counts.Due == 2
-		}, 5*time.Second, 50*time.Millisecond)
+		})
 		require.InDelta(s, 3600, s.count().Lag.Seconds(), 60)
 		s.lease(2, longLease)
-		require.Eventually(s, func() bool {
+		s.eventually(func() bool {
 			counts := s.count()
 			return counts.Pending == 1 && counts.Due == 0 && counts.Running == 2 && counts.Lag == 0
-		}, 5*time.Second, 50*time.Millisecond)
+		})
 	}},
 }
 

@@ -176,13 +176,24 @@ func (s *suite) expire(ask timeout.Ask) timeout.Batch {
 func (s *suite) lease(n int, lease time.Duration) []timeout.Leased {
 	s.Helper()
 	var leased []timeout.Leased
-	require.Eventually(s, func() bool {
+	s.eventually(func() bool {
 		ask := s.ask()
 		ask.Lease, ask.Max = lease, n-len(leased)
 		leased = append(leased, s.expire(ask).Leased...)
 		return len(leased) == n
-	}, 10*time.Second, 2*time.Millisecond, "%d tasks should be due", n)
+	}, "%d tasks should be due", n)
 	return leased
+}
+
+// eventually waits for up to ten seconds until ok reports true, on the test's own goroutine,
+// so that it may fail the test.
+func (s *suite) eventually(ok func() bool, message ...any) {
+	s.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			require.Fail(s, "this did not come true in ten seconds", message...)
+		}
+	}
 }
 
 // none says that nothing is due.

@@ -141,11 +141,11 @@ var verbs = []test{
 		s.bring("dead", timeout.Dead)
 		s.bring("pending", timeout.Pending)
 		require.EqualValues(s, timeout.Counts{Done: 1, Removed: 1, Dead: 1, Pending: 1}, s.count())
-		require.Eventually(s, func() bool {
+		s.eventually(func() bool {
 			_, err := s.engine.Upkeep(s.Context(), 0)
 			require.NoError(s, err)
 			return s.get("done").State == timeout.None && s.get("removed").State == timeout.None
-		}, 10*time.Second, 20*time.Millisecond)
+		})
 		require.EqualValues(s, timeout.Counts{Dead: 1, Pending: 1}, s.count())
 	}},
 	{"batches of none and of many", func(s *suite) {

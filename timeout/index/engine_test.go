@@ -1,0 +1,209 @@
+package index_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
+	"github.com/heartwheel-go/heartwheel/timeout/index"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+	"github.com/heartwheel-go/heartwheel/timeout/redis"
+	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
+)
+
+func TestMain(m *testing.M) { testserver.Main(m) }
+
+func table(t *testing.T, path string) timeout.Truth {
+	engine, err := sqlite.Open(path, sqlite.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = engine.Close() })
+	return engine
+}
+
+func inMemory(t *testing.T) timeout.Engine {
+	engine, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = engine.Close() })
+	return engine
+}
+
+func over(t *testing.T, truth timeout.Truth, in timeout.Engine, cfg index.Config) *index.Engine {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	engine, err := index.New(truth, in, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = engine.Close() })
+	return engine
+}
+
+func TestAWheelInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks.db")
+	cfg := index.Config{Scan: 100 * time.Millisecond}
+	enginetest.Run(t, over(t, table(t, path), inMemory(t), cfg), enginetest.Options{Second: func(t *testing.T) timeout.Engine {
+		return over(t, table(t, path), inMemory(t), cfg)
+	}})
+}
+
+func TestRedisInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks.db")
+	server := testserver.Redis(t)
+	open := func(t *testing.T) timeout.Engine {
+		in, err := redis.Open(t.Context(), server.URL, redis.Config{})
+		require.NoError(t, err)
+		return over(t, table(t, path), in, index.Config{Scan: 100 * time.Millisecond})
+	}
+	enginetest.Run(t, open(t), enginetest.Options{Second: open})
+}
+
+// broken is an index that can be out of order.
+type broken struct {
+	timeout.Engine
+	down atomic.Bool
+}
+
+var errDown = errors.New("connection refused")
+
+func (b *broken) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+	if b.down.Load() {
+		return nil, errDown
+	}
+	return b.Engine.Set(ctx, tasks)
+}
+
+func (b *broken) Remove(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+	if b.down.Load() {
+		return nil, errDown
+	}
+	return b.Engine.Remove(ctx, keys)
+}
+
+func (b *broken) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+	if b.down.Load() {
+		return timeout.Batch{}, errDown
+	}
+	return b.Engine.Expire(ctx, ask)
+}
+
+// rig is an engine with an index that can be broken, and a centre that runs on it.
+type rig struct {
+	*timeout.Center
+	truth timeout.Truth
+	index *broken
+	mu    sync.Mutex
+	ran   map[string]int
+}
+
+func newRig(t *testing.T, cfg index.Config) *rig {
+	r := &rig{truth: table(t, filepath.Join(t.TempDir(), "tasks.db")), index: &broken{Engine: inMemory(t)}, ran: map[string]int{}}
+	centre, err := timeout.New(over(t, r.truth, r.index, cfg), timeout.Config{Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	r.Center = centre
+	require.NoError(t, centre.Handle("orders", func(_ context.Context, task timeout.Task) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.ran[task.ID]++
+		return nil
+	}))
+	return r
+}
+
+func (r *rig) run(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- r.Run(ctx) }()
+	t.Cleanup(func() { cancel(); require.NoError(t, <-ran) })
+}
+
+func (r *rig) set(t *testing.T, id string, after time.Duration) {
+	_, err := r.Set(t.Context(), timeout.Task{Topic: "orders", ID: id, After: after})
+	require.NoError(t, err)
+}
+
+func (r *rig) times(id string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ran[id]
+}
+
+// F17: what is in the table and not in the index is found by a scan.
+func TestWhatTheIndexWasNotToldOfIsFound(t *testing.T) {
+	r := newRig(t, index.Config{Scan: 50 * time.Millisecond})
+	r.set(t, "before", 100*time.Millisecond)
+	r.index.down.Store(true)
+	r.set(t, "lost", 100*time.Millisecond)
+	r.set(t, "before", 300*time.Millisecond) // the index has the other version
+	_, err := r.Set(t.Context(), timeout.Task{Topic: "orders", ID: "removed"})
+	require.NoError(t, err)
+	_, err = r.Remove(t.Context(), timeout.Key{Topic: "orders", ID: "removed"})
+	require.NoError(t, err)
+	r.index.down.Store(false)
+	r.run(t)
+	require.Eventually(t, func() bool { return r.times("lost") == 1 && r.times("before") == 1 }, 10*time.Second, 10*time.Millisecond)
+	time.Sleep(200 * time.Millisecond)
+	require.Zero(t, r.times("removed"))
+	require.Equal(t, 1, r.times("before"))
+}
+
+func TestAnIndexThatIsEmptiedOrGoneForAWhileLosesNothing(t *testing.T) {
+	r := newRig(t, index.Config{Scan: 50 * time.Millisecond})
+	for i := range 50 {
+		r.set(t, fmt.Sprint(i), time.Duration(i)*20*time.Millisecond)
+	}
+	r.run(t)
+	time.Sleep(200 * time.Millisecond)
+	r.index.down.Store(true)
+	time.Sleep(200 * time.Millisecond)
+	require.NoError(t, r.index.DropTopic(t.Context(), "orders"))
+	r.index.down.Store(false)
+	require.Eventually(t, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.ran) == 50
+	}, 10*time.Second, 10*time.Millisecond)
+	for i := range 50 {
+		require.Equal(t, 1, r.times(fmt.Sprint(i)))
+	}
+}
+
+// The table is the overflow: D3 and D7, with F22 mended.
+func TestTheIndexHasOnlyWhatIsDueSoonAndNotTooMuchOfIt(t *testing.T) {
+	r := newRig(t, index.Config{Window: time.Second, Scan: 50 * time.Millisecond, Limit: 10})
+	var tasks []timeout.Task
+	for i := range 200 {
+		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint("later-", i), After: time.Hour})
+		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint("soon-", i), After: time.Duration(5*i) * time.Millisecond})
+	}
+	_, err := r.truth.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+	require.NoError(t, err)
+	_, err = r.truth.Set(t.Context(), tasks) // by somebody else
+	require.NoError(t, err)
+	r.run(t)
+	require.Eventually(t, func() bool {
+		counts, err := r.index.Count(t.Context(), "orders")
+		require.NoError(t, err)
+		require.Less(t, counts.Pending, int64(50))
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.ran) == 200
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
+func TestABadConfigurationIsRefused(t *testing.T) {
+	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
+	for _, cfg := range []index.Config{{Scan: 1}, {Window: time.Second, Scan: time.Minute}, {Limit: -1}} {
+		_, err := index.New(truth, inMemory(t), cfg)
+		require.ErrorIs(t, err, timeout.ErrArgument)
+	}
+}
