@@ -245,8 +245,10 @@ func (s *session) takeAll(t topic, ask timeout.Ask, picked []sqlkit.Entry, now i
 	return s.killAll(t, deaths, now)
 }
 
-const leaseMany = `UPDATE {tasks} SET state = 2, at = ?3, lease = ?4 + asked.key, attempts = attempts + 1, span = ?5, node = ?6
-	FROM json_each(?2) AS asked WHERE topic = ?1 AND id = asked.value`
+// leaseMany compares the topic with something that depends on what is asked for: otherwise
+// SQLite goes through all tasks of the topic, and looks for each in the list.
+const leaseMany = `UPDATE {tasks} AS t SET state = 2, at = ?3, lease = ?4 + asked.key, attempts = attempts + 1, span = ?5, node = ?6
+	FROM json_each(?2) AS asked WHERE t.topic = ?1 + 0 * asked.key AND t.id = asked.value`
 
 func (s *session) leaseAll(t topic, ask timeout.Ask, ids []string, now int64, leased []timeout.Leased) error {
 	if len(ids) == 0 {

@@ -102,6 +102,9 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (page timeout.Pa
 		page, err = s.page(query.Topic, t.id, entries, next)
 		return err
 	})
+	if errors.Is(err, timeout.ErrNotFound) { // a topic that is not there has no tasks
+		err = nil
+	}
 	return page, err
 }
 

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -97,21 +96,15 @@ const (
 var setOne, setMany = setText(1), setText(setRows)
 
 // setText writes the statement that sets so many tasks: much of the time of one is in calling
-// the database. What is not in it of what was there stays as it is: the log goes on.
+// the database. What was there and is not in it stays as it is: the log goes on. Parameters
+// without numbers are found faster.
 func setText(rows int) string {
-	var b strings.Builder
-	b.WriteString(`INSERT INTO {tasks} (topic, id, state, hash, slot, at, due, version, callback, payload) VALUES `)
-	for row := range rows {
-		if row > 0 {
-			b.WriteString(", ")
-		}
-		p := func(column int) string { return "?" + strconv.Itoa(setShared+1+row*setColumns+column) }
-		b.WriteString("(?1, " + p(0) + ", 1, " + p(1) + ", " + p(1) + " & ?2, " + p(2) + ", " + p(2) + ", " + p(3) + ", " + p(4) + ", " + p(5) + ")")
-	}
-	b.WriteString(` ON CONFLICT (topic, id) DO UPDATE SET state = 1, hash = excluded.hash, slot = excluded.slot,
+	values := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?), ", rows), ", ")
+	return `INSERT INTO {tasks} (topic, id, state, hash, slot, at, due, version, callback, payload)
+		SELECT ?, column1, 1, column2, column2 & ?, column3, column3, column4, column5, column6 FROM (VALUES ` + values + `) WHERE true
+		ON CONFLICT (topic, id) DO UPDATE SET state = 1, hash = excluded.hash, slot = excluded.slot,
 		at = excluded.at, due = excluded.due, version = excluded.version, lease = 0, attempts = 0, span = 0,
-		node = '', error = '', callback = excluded.callback, payload = excluded.payload`)
-	return b.String()
+		node = '', error = '', callback = excluded.callback, payload = excluded.payload`
 }
 
 // numbers takes numbers for versions or leases, and returns the one before the first.
