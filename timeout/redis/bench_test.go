@@ -70,17 +70,17 @@ func BenchmarkExpire(b *testing.B) {
 	}
 }
 
-func drain(t testing.TB, engine *redis.Engine, max int, done *atomic.Int64) {
+func drain(t testing.TB, engine *redis.Engine, batch int, done *atomic.Int64) {
 	t.Helper()
-	drainTopic(t, engine, "bench", max, done)
+	drainTopic(t, engine, "bench", batch, done)
 }
 
 // drainTopic leases and settles until nothing is due, and counts.
-func drainTopic(t testing.TB, engine *redis.Engine, topic string, max int, done *atomic.Int64) {
+func drainTopic(t testing.TB, engine *redis.Engine, topic string, most int, done *atomic.Int64) {
 	t.Helper()
 	var settle []timeout.Outcome
 	for {
-		batch, err := engine.Expire(context.Background(), timeout.Ask{Topic: topic, Node: "node-1", Settle: settle, Max: max, Lease: time.Minute})
+		batch, err := engine.Expire(context.Background(), timeout.Ask{Topic: topic, Node: "node-1", Settle: settle, Max: most, Lease: time.Minute})
 		require.NoError(t, err)
 		for _, ok := range batch.Settled {
 			if ok {

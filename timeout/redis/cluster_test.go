@@ -128,14 +128,19 @@ func TestAServerOfAClusterFailsOver(t *testing.T) {
 	}
 	_, err := engine.Set(ctx, tasks)
 	require.NoError(t, err)
-	time.Sleep(200 * time.Millisecond) // for the replicas
 	victim := master(t, servers)
+	require.Eventually(t, func() bool { // its replica has all
+		n, err := victim.client(t).Wait(ctx, 1, time.Second).Result()
+		return err == nil && n == 1
+	}, 20*time.Second, 10*time.Millisecond)
 	victim.kill()
 	fired := map[string]bool{}
 	var settle []timeout.Outcome
+	var last error
+	defer func() { t.Log(len(fired), last) }()
 	require.Eventually(t, func() bool {
 		batch, err := engine.Expire(ctx, timeout.Ask{Topic: "orders", Node: "n", Settle: settle, Max: 100, Lease: 3 * time.Second})
-		if err != nil {
+		if last = err; err != nil {
 			return false
 		}
 		settle = settle[:0]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,7 +110,7 @@ func TestATaskIsLeasedAndDone(t *testing.T) {
 
 func TestEveryVerbInEveryState(t *testing.T) {
 	states := []timeout.State{timeout.None, timeout.Pending, timeout.Running, timeout.Done, timeout.Dead, timeout.Removed}
-	has := func(state timeout.State, of ...timeout.State) bool { return strings.Contains(fmt.Sprint(of), state.String()) }
+	has := func(state timeout.State, of ...timeout.State) bool { return slices.Contains(of, state) }
 	for _, state := range states {
 		for _, verb := range []string{"set", "set if absent", "move", "remove", "replay"} {
 			t.Run(fmt.Sprintf("%s/%v", verb, state), func(t *testing.T) {

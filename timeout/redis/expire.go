@@ -205,7 +205,7 @@ func (e *Engine) knows(ctx context.Context, l *layout, token timeout.Token) (boo
 	}
 	now, err := e.reload(ctx, l.Topic.Name)
 	if err == nil && now.Gen >= gen {
-		err = stale{}
+		err = errStale
 	}
 	return false, err
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -64,10 +65,8 @@ func (e *Engine) grow(ctx context.Context, l *layout) error {
 	return err
 }
 
-// stale says that a topic is not any more as this process knew it.
-type stale struct{}
-
-func (stale) Error() string { return "timeout/redis: topic has changed" }
+// errStale says that a topic is not any more as this process knew it: see using.
+var errStale = errors.New("timeout/redis: topic has changed")
 
 // bring moves tasks of the given ids, as far as they are in old slots, to where they belong
 // now. After that the new slots are right about them, for ever: a sealed slot gets no task.
@@ -139,7 +138,7 @@ func (l *layout) feeds(old int, slots []int) bool {
 func (e *Engine) moveAll(ctx context.Context, l *layout) error {
 	for {
 		more, err := e.draw(ctx, l, nil)
-		if err == (stale{}) || err == nil && !more { //nolint:errorlint // it is never wrapped
+		if errors.Is(err, errStale) || err == nil && !more {
 			return nil
 		}
 		if err != nil {
@@ -218,12 +217,12 @@ func (l *layout) takeOver(from *place, tasks []any) (inserts []*invocation, leav
 // the slot's data was lost.
 func (e *Engine) reseal(ctx context.Context, l *layout, at *place) error {
 	if now, err := e.load1(ctx, l.Topic.Name); err != nil || now.raw != l.raw {
-		return stale{}
+		return errStale
 	}
 	if err := e.runOne(ctx, invoke(scriptSeal, at)); err != nil {
 		return err
 	}
-	return stale{}
+	return errStale
 }
 
 // mend is for a slot that has refused: the topic is to be read again. Where it is the same,
@@ -233,7 +232,7 @@ func (e *Engine) reseal(ctx context.Context, l *layout, at *place) error {
 func (e *Engine) mend(ctx context.Context, l *layout, c *invocation) error {
 	now, err := e.load1(ctx, l.Topic.Name)
 	if err != nil || now.raw != l.raw {
-		return stale{} // whoever reads the topic again finds what is wrong
+		return errStale // whoever reads the topic again finds what is wrong
 	}
 	if c.status == statusSealed {
 		if l.Phase == steady {
@@ -241,7 +240,7 @@ func (e *Engine) mend(ctx context.Context, l *layout, c *invocation) error {
 				return err
 			}
 		}
-		return stale{}
+		return errStale
 	}
 	from := ""
 	if l.Old != nil {
@@ -253,7 +252,7 @@ func (e *Engine) mend(ctx context.Context, l *layout, c *invocation) error {
 	if err := e.tell(ctx, l.kept, []*place{c.at}); err != nil {
 		return err
 	}
-	return stale{}
+	return errStale
 }
 
 // retire ends a generation that has nothing any more.

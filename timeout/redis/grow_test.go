@@ -180,14 +180,14 @@ func consume(t *testing.T, engines []*redis.Engine, node string, fired *tally, s
 	var leasedAt time.Time
 	for !stop.Load() || len(settle) > 0 {
 		var batch timeout.Batch
-		max := 50
+		most := 50
 		if stop.Load() {
-			max = 0
+			most = 0
 		}
 		tries := 0
 		persist(t, func() (err error) {
 			tries++
-			batch, err = engines[rand.IntN(len(engines))].Expire(ctx, timeout.Ask{Topic: "orders", Node: node, Settle: settle, Max: max, Lease: crashLease})
+			batch, err = engines[rand.IntN(len(engines))].Expire(ctx, timeout.Ask{Topic: "orders", Node: node, Settle: settle, Max: most, Lease: crashLease})
 			return err
 		})
 		for i, ok := range batch.Settled {

@@ -35,7 +35,7 @@ func (e *Engine) upkeepOf(ctx context.Context, topic string) (more bool, err err
 		return false, err
 	}
 	more, err = e.draw(ctx, l, nil)
-	if err == (stale{}) { //nolint:errorlint // it is never wrapped
+	if errors.Is(err, errStale) {
 		return true, nil
 	}
 	if err != nil {

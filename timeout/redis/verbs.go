@@ -322,7 +322,7 @@ func (e *Engine) using(ctx context.Context, topic string, do func(*layout) error
 			return err
 		}
 		err = do(l)
-		if err != (stale{}) { //nolint:errorlint // it is never wrapped
+		if !errors.Is(err, errStale) {
 			return err
 		}
 		if attempt == tries {
