@@ -27,7 +27,8 @@ func makeTasks(from, count int, due time.Time) []timeout.Task {
 func BenchmarkSet(b *testing.B) {
 	for _, batch := range []int{256, 2048} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
-			engine := openEngine(b, startServer(b), redis.Config{})
+			server := startServer(b)
+			engine := openEngine(b, server, redis.Config{})
 			_, err := engine.SetTopic(context.Background(), timeout.Topic{Name: "bench"}, false)
 			require.NoError(b, err)
 			due := time.Now().Add(time.Hour)
@@ -36,6 +37,7 @@ func BenchmarkSet(b *testing.B) {
 				batches = append(batches, makeTasks(from, min(batch, b.N-from), due))
 			}
 			b.ReportAllocs()
+			before := server.cpu()
 			b.ResetTimer()
 			var next atomic.Int64
 			inParallel(4, func() {
@@ -45,6 +47,7 @@ func BenchmarkSet(b *testing.B) {
 				}
 			})
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+			b.ReportMetric((server.cpu()-before)*1e6/float64(b.N), "redis-µs/task")
 		})
 	}
 }
@@ -53,7 +56,8 @@ func BenchmarkSet(b *testing.B) {
 func BenchmarkExpire(b *testing.B) {
 	for _, workers := range []int{1, 4} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-			engine := openEngine(b, startServer(b), redis.Config{})
+			server := startServer(b)
+			engine := openEngine(b, server, redis.Config{})
 			_, err := engine.SetTopic(context.Background(), timeout.Topic{Name: "bench"}, false)
 			require.NoError(b, err)
 			for from := 0; from < b.N; from += 10000 {
@@ -61,11 +65,13 @@ func BenchmarkExpire(b *testing.B) {
 				require.NoError(b, err)
 			}
 			b.ReportAllocs()
+			before := server.cpu()
 			b.ResetTimer()
 			var done atomic.Int64
 			inParallel(workers, func() { drain(b, engine, 256, &done) })
 			require.EqualValues(b, b.N, done.Load())
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+			b.ReportMetric((server.cpu()-before)*1e6/float64(b.N), "redis-µs/task")
 		})
 	}
 }
@@ -73,6 +79,21 @@ func BenchmarkExpire(b *testing.B) {
 func drain(t testing.TB, engine *redis.Engine, batch int, done *atomic.Int64) {
 	t.Helper()
 	drainTopic(t, engine, "bench", batch, done)
+}
+
+// BenchmarkMemory is about how much a server keeps for a task with an id of 17 bytes and a
+// payload of 64.
+func BenchmarkMemory(b *testing.B) {
+	server := startServer(b)
+	engine := openEngine(b, server, redis.Config{})
+	_, err := engine.SetTopic(context.Background(), timeout.Topic{Name: "bench"}, false)
+	require.NoError(b, err)
+	before := server.info(b, "memory", "used_memory")
+	for from := 0; from < b.N; from += 10000 {
+		_, err := engine.Set(context.Background(), makeTasks(from, min(10000, b.N-from), time.Now().Add(time.Hour)))
+		require.NoError(b, err)
+	}
+	b.ReportMetric((server.info(b, "memory", "used_memory")-before)/float64(b.N), "B/task")
 }
 
 // drainTopic leases and settles until nothing is due, and counts.

@@ -41,6 +41,7 @@ func startCluster(t testing.TB, masters, replicas int) []*server {
 }
 
 func TestAClusterDoesWhatEveryEngineMust(t *testing.T) {
+	t.Parallel()
 	servers := startCluster(t, 3, 0)
 	open := func(t *testing.T) timeout.Engine {
 		engine, err := redis.Open(t.Context(), servers[1].url(), redis.Config{})
@@ -52,6 +53,7 @@ func TestAClusterDoesWhatEveryEngineMust(t *testing.T) {
 }
 
 func TestASlotOfAClusterIsMovedUnderLoad(t *testing.T) {
+	t.Parallel()
 	servers := startCluster(t, 3, 0)
 	engine := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, engine, timeout.Topic{Slots: 1})
@@ -119,6 +121,7 @@ func moveKeys(t *testing.T, servers []*server, prefix string) {
 }
 
 func TestAServerOfAClusterFailsOver(t *testing.T) {
+	t.Parallel()
 	servers := startCluster(t, 3, 1)
 	engine := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, engine, timeout.Topic{Slots: 16})

@@ -11,6 +11,7 @@ import (
 )
 
 func TestItDoesWhatEveryEngineMust(t *testing.T) {
+	t.Parallel()
 	server := startServer(t)
 	open := func(t *testing.T) timeout.Engine {
 		engine, err := redis.Open(t.Context(), server.url(), redis.Config{})

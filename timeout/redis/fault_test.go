@@ -168,10 +168,11 @@ func TestAServerThatIsAwayIsAnErrorAndNotTriedAgain(t *testing.T) {
 }
 
 func TestNoScriptHoldsUpAServerWithManyTasks(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, "--slowlog-log-slower-than", "0", "--slowlog-max-len", "10000")
 	engine := openEngine(t, server, redis.Config{})
 	withTopic(t, engine, timeout.Topic{})
-	const count = 200_000
+	const count = 100_000
 	for from := 0; from < count; from += 10_000 {
 		var tasks []timeout.Task
 		for i := range 10_000 {

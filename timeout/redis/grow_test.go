@@ -91,6 +91,7 @@ func (o *owner) act(i int) {
 }
 
 func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T) {
+	t.Parallel()
 	first := orders(t, timeout.Topic{Slots: 1})
 	engines := []*redis.Engine{crashing(orders2(t, first), 20), crashing(orders2(t, first), 20), crashing(orders2(t, first), 20)}
 	var all sync.WaitGroup

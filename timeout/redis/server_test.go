@@ -59,6 +59,26 @@ func (s *server) start() {
 	require.Eventually(s.t, func() bool { return client.Ping(context.Background()).Err() == nil }, 20*time.Second, 5*time.Millisecond)
 }
 
+// info returns a number that the server knows of itself.
+func (s *server) info(t testing.TB, section, field string) float64 {
+	all, err := s.client(t).InfoMap(context.Background(), section).Result()
+	require.NoError(t, err)
+	for _, fields := range all {
+		if text, ok := fields[field]; ok {
+			number, err := strconv.ParseFloat(text, 64)
+			require.NoError(t, err)
+			return number
+		}
+	}
+	t.Fatalf("no %s", field)
+	return 0
+}
+
+// cpu returns how many seconds of a processor the server has used.
+func (s *server) cpu() float64 {
+	return s.info(s.t, "cpu", "used_cpu_user") + s.info(s.t, "cpu", "used_cpu_sys")
+}
+
 // kill is SIGKILL.
 func (s *server) kill() {
 	if s.cmd.Process != nil {
