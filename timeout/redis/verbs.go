@@ -85,7 +85,7 @@ func (e *Engine) takeSet(l *layout, c *invocation, tasks []timeout.Task, answers
 	first := int64(0)
 	for j, i := range c.tasks {
 		due := tasks[i].DueAt(now)
-		answers[i] = timeout.Answer{Version: version + int64(j) + 1, Due: time.UnixMilli(due)}
+		answers[i] = timeout.Answer{Version: version, Due: time.UnixMilli(due)}
 		if j < len(was) {
 			answers[i].Was = timeout.State(was[j] - '0')
 		}

@@ -123,8 +123,10 @@ if max > 0 and not fenced and not paused then
   if total > 0 then
     bodies = call('HMGET', b, unpack(ids))
     if total > late then
-      local found = call('HMGET', a, unpack(ids, late + 1, total))
-      for i = late + 1, total do records[i] = found[i - late] end
+      -- Those that never failed have no record; often none of those that wait has.
+      local others = call('ZCARD', p) + call('ZCARD', f) + call('ZCARD', d) + call('ZCARD', r)
+      local found = call('HLEN', a) > others and call('HMGET', a, unpack(ids, late + 1, total))
+      for i = late + 1, total do records[i] = found and found[i - late] end
       call('ZREMRANGEBYRANK', s, 0, total - late - 1)
     end
     number = call('HINCRBY', m, 'n', total) - total

@@ -4,14 +4,13 @@ if refused then return refused end
 local now, ids = clock(), {}
 for i = 1, (#ARGV - 2) / 2 do ids[i] = ARGV[2 * i + 1] end
 local state, score = states(ids)
-local version = call('HINCRBY', m, 'n', #ids) - #ids
+local number = pack('>I7', call('HINCRBY', m, 'n', 1)) -- of all: no task is here twice
 local bodies, records = call('HMGET', b, unpack(ids)), call('HMGET', a, unpack(ids))
 local scores, fields, update, answers, first = {}, {}, {}, {}, nil
 for i = 1, #ids do
   if state[i] == 1 then
     local at = asked(ARGV[2 * i + 2], now)
     if not first or at < first then first = at end
-    local number = pack('>I7', version + i)
     scores[#scores + 1], scores[#scores + 2] = at, ids[i]
     fields[#fields + 1], fields[#fields + 2] = ids[i], number .. sub(bodies[i], 8)
     if records[i] then

@@ -6,7 +6,8 @@ if refused then return refused end
 local now, channel, message, absent = clock(), ARGV[1], ARGV[2], ARGV[3]
 local count = (#ARGV - 4) / 3
 local was, kept, skip = {}, {}, {}
-local version = call('HINCRBY', m, 'n', count) - count
+local version = call('HINCRBY', m, 'n', 1) -- of all: no task is here twice
+local head = pack('>I7', version)
 local ids, scores, fields, size, big = {}, {}, {}, 0, 0
 
 -- replace has those of ids which are there leave their sets, but for those to be kept.
@@ -41,7 +42,7 @@ for i = 1, count do
     if byte(at) == 45 then at = text(asked(at, now)) end
     if #body > big then big = #body end
     scores[size + 1], scores[size + 2] = at, ids[i]
-    fields[size + 1], fields[size + 2] = ids[i], pack('>I7', version + i) .. body
+    fields[size + 1], fields[size + 2] = ids[i], head .. body
     size = size + 2
   end
 end
