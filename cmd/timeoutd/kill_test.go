@@ -1,0 +1,41 @@
+package main
+
+import (
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Killed at any moment, the next process has all that was set, and runs what was running.
+func TestKilledWithSQLite(t *testing.T) {
+	to := newTarget(t)
+	with := process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db"), "-callback-allow", "127.0.0.0/8", "-ttl", "1s"}}
+	p := start(t, with)
+	p.logged(t, `msg="tasks are kept in SQLite at /.*tasks\.db"`)
+	p.setTopic(t, to)
+	p.set(t, "t/tasks/far", `{"after":"1h","payload":[1,2]}`)
+	const n = 500
+	p.setMany(t, n)
+	kills := 0
+	for ; kills < 4; kills++ {
+		time.Sleep(250 * time.Millisecond)
+		require.NoError(t, p.cmd.Process.Kill())
+		require.Error(t, p.wait())
+		p = start(t, with)
+	}
+	require.Eventually(t, func() bool { tasks, _ := to.called(); return tasks == n }, eternal, 20*time.Millisecond)
+	_, calls := to.called()
+	require.LessOrEqual(t, calls, n+kills*64, "only what ran when it was killed runs again")
+	require.Eventually(t, func() bool {
+		_, topic := p.stats(t)
+		return topic.Counts != nil && topic.Counts.Pending == 1 && topic.Counts.Running == 0 && topic.Counts.Dead == 0
+	}, eternal, 20*time.Millisecond)
+	status, body := p.ask(t, http.MethodGet, "/v1/topics/t/tasks/far", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, `"payload":[1,2]`)
+	_, topic := p.stats(t)
+	require.Zero(t, topic.Here.Early)
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+)
+
+// target is what tasks call. It counts the calls by the id that is in the payload.
+type target struct {
+	*httptest.Server
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func newTarget(t *testing.T) *target {
+	to := &target{calls: make(map[string]int)}
+	to.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var id string
+		if json.NewDecoder(r.Body).Decode(&id) == nil {
+			to.mu.Lock()
+			to.calls[id]++
+			to.mu.Unlock()
+		}
+		time.Sleep(2 * time.Millisecond) // so that some are under way at any time
+	}))
+	t.Cleanup(to.Close)
+	return to
+}
+
+// called returns how many tasks have called, and how many calls there were.
+func (to *target) called() (tasks, calls int) {
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	for _, n := range to.calls {
+		calls += n
+	}
+	return len(to.calls), calls
+}
+
+// setMany sets n tasks in a batch, which are due within a second.
+func (p *process) setMany(t *testing.T, n int) {
+	t.Helper()
+	var batch api.Settings
+	for i := range n {
+		var one api.KeyedSetting
+		one.Topic, one.ID = "t", fmt.Sprint("task-", i)
+		after := api.Duration(time.Duration(i) * time.Second / time.Duration(n))
+		one.After, one.Payload = &after, []byte(fmt.Sprintf("%q", one.ID))
+		batch.Tasks = append(batch.Tasks, one)
+	}
+	body, err := json.Marshal(batch)
+	require.NoError(t, err)
+	status, answer := p.ask(t, http.MethodPost, "/v1/tasks/set", string(body))
+	require.Equal(t, http.StatusOK, status, answer)
+}
+
+// setTopic has tasks call a target.
+func (p *process) setTopic(t *testing.T, to *target) {
+	t.Helper()
+	status, answer := p.ask(t, http.MethodPut, "/v1/topics/t", `{"lease":"1s","callback":{"kind":"http","target":"`+to.URL+`"}}`)
+	require.Equal(t, http.StatusOK, status, answer)
+}
+
+// stats returns the figures of one topic.
+func (p *process) stats(t *testing.T) (api.Stats, api.TopicStats) {
+	t.Helper()
+	status, answer := p.ask(t, http.MethodGet, "/v1/stats", "")
+	require.Equal(t, http.StatusOK, status)
+	var stats api.Stats
+	require.NoError(t, json.Unmarshal([]byte(answer), &stats))
+	for _, topic := range stats.Topics {
+		if topic.Name == "t" {
+			return stats, topic
+		}
+	}
+	return stats, api.TopicStats{}
+}
