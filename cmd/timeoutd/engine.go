@@ -29,7 +29,7 @@ func (o *options) openEngine(ctx context.Context) (opened, error) {
 	case o.redis != "":
 		return openRedis(ctx, o.redis)
 	default:
-		return openSQLite(o.sqlite)
+		return openSQLite(o.sqlite, o.sync)
 	}
 }
 

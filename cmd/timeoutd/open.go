@@ -5,6 +5,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
+	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
 func openMemory() (opened, error) {
@@ -12,12 +13,14 @@ func openMemory() (opened, error) {
 	return opened{engine, "memory, and are gone when this ends"}, err
 }
 
-func openSQLite(path string) (opened, error) {
-	_, err := sqlitePath(path)
-	if err == nil {
-		err = errNotThere
+// openSQLite opens a file, or the one where programs keep what is theirs.
+func openSQLite(path string, sync bool) (opened, error) {
+	path, err := sqlitePath(path)
+	if err != nil {
+		return opened{}, err
 	}
-	return opened{}, err
+	engine, err := sqlite.Open(path, sqlite.Config{Sync: sync})
+	return opened{engine, "SQLite at " + path}, err
 }
 
 func openPostgres(_ context.Context, url string) (opened, error) {

@@ -22,6 +22,7 @@ type options struct {
 	adminTok  []string
 
 	sqlite   string
+	sync     bool
 	memory   bool
 	database string
 	redis    string
@@ -92,6 +93,7 @@ func (o *options) settings() []group {
 		}},
 		{"Where tasks are kept", []setting{
 			{name: "sqlite", value: text{&o.sqlite}, arg: "file", help: "in a file of this machine, if nothing else is said (empty: timeoutd.db in $STATE_DIRECTORY, or in heartwheel/ where programs keep their data)"},
+			{name: "sync", value: toggle{&o.sync}, help: "with sqlite, each change waits for the disk, so that it survives a failure of the power too"},
 			{name: "database", value: text{&o.database}, arg: "url", help: "in PostgreSQL: postgres://user:password@host/name", variable: "DATABASE_URL", secret: true},
 			{name: "redis", value: text{&o.redis}, arg: "url", help: "in Redis: redis://:password@host:6379/0; with a database, Redis is the index in front of it", variable: "REDIS_URL", secret: true},
 			{name: "memory", value: toggle{&o.memory}, help: "nowhere: they are gone when the program ends"},
