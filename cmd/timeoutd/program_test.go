@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -40,7 +41,8 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	p.logged(t, "going down")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	require.Error(t, p.wait())
+	var exit *exec.ExitError
+	require.ErrorAs(t, p.wait(), &exit)
 }
 
 func TestSystemdIsTold(t *testing.T) {
@@ -176,4 +178,20 @@ func TestWhereTheFileIs(t *testing.T) {
 	info, err := os.Stat(filepath.Dir(path))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
+
+// What can't be opened is said without its password.
+func TestPasswordsAreNotLogged(t *testing.T) {
+	for _, env := range []string{
+		"REDIS_URL=redis://:secret@127.0.0.1:1/0", "REDIS_URL=redis://:secret@127.0.0.1:x/0", "REDIS_URL=redis://:secret@127.0.0.1:1/x",
+		"DATABASE_URL=postgres://u:secret@127.0.0.1:1/d", "DATABASE_URL=postgres://u:secret@127.0.0.1:1/d?x=%zz",
+		"TIMEOUTD_STREAMS=redis://:secret@127.0.0.1:1/x", "NATS_URL=nats://u:secret@127.0.0.1:1/%zz",
+	} {
+		p := process{env: []string{env}}
+		p.launch(t)
+		var exit *exec.ExitError
+		require.ErrorAs(t, p.wait(), &exit, env)
+		require.NotEmpty(t, p.log.String())
+		require.NotContains(t, p.log.String(), "secret", env)
+	}
 }

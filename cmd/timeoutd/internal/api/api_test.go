@@ -422,6 +422,7 @@ func TestHealth(t *testing.T) {
 	require.Contains(t, s.ask(http.StatusServiceUnavailable, http.MethodGet, "/readyz", ""), "it is broken")
 	why = nil
 	require.NoError(t, s.centre.Close())
+	eventually(t, func() bool { return s.raw(http.MethodGet, "/readyz", "").status == http.StatusServiceUnavailable }, "it is not ready")
 	s.ask(http.StatusServiceUnavailable, http.MethodGet, "/readyz", "")
 	s.ask(http.StatusOK, http.MethodGet, "/healthz", "")
 	a := s.raw(http.MethodPut, "/v1/topics/t/tasks/a", `{}`)

@@ -31,8 +31,12 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
-	if _, err := h.centre.Topics(ctx); err != nil {
+	stats, err := h.look(ctx) // which everybody may ask for without the engine being asked each time
+	if err != nil {
 		return problem(http.StatusServiceUnavailable, "the engine does not answer: %v", err)
+	}
+	if stats.Error != "" {
+		return problem(http.StatusServiceUnavailable, "the engine does not answer")
 	}
 	return ok(w)
 }
