@@ -148,7 +148,7 @@
       failure = "";
     } catch (e) {
       missed = true;
-      failure = `${e.message}${latest ? `, since ${clock(new Date(latest.at))}` : ""}; trying again.`;
+      failure = e.status === 401 ? "It waits for a token." : `${e.message}${latest ? `, since ${clock(new Date(latest.at))}` : ""}; trying again.`;
     }
     asking = false;
     try {
