@@ -315,6 +315,14 @@ func (c *Center) Get(ctx context.Context, key Key) (Task, error) {
 	return tasks[0], nil
 }
 
+// GetAll is Get for many tasks. Those that are not there have State None.
+func (c *Center) GetAll(ctx context.Context, keys []Key) ([]Task, error) {
+	if err := c.checkKeys(keys); err != nil {
+		return nil, err
+	}
+	return c.engine.Get(ctx, keys)
+}
+
 // List returns a page of the tasks of a topic and a state.
 func (c *Center) List(ctx context.Context, query Query) (Page, error) {
 	if err := c.open(); err != nil {

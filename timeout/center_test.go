@@ -492,3 +492,17 @@ func TestFeedbackSettlesWhatWasAccepted(t *testing.T) {
 		require.Greater(t, len(tokens), 3, "without feedback it runs again")
 	})
 }
+
+func TestGetAllTellsWhatIsNotThere(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		_, err := r.Set(t.Context(), timeout.Task{Topic: "t", ID: "a", After: time.Hour})
+		require.NoError(t, err)
+		tasks, err := r.GetAll(t.Context(), []timeout.Key{{Topic: "t", ID: "b"}, {Topic: "t", ID: "a"}})
+		require.NoError(t, err)
+		require.Equal(t, timeout.None, tasks[0].State)
+		require.Equal(t, timeout.Pending, tasks[1].State)
+		_, err = r.GetAll(t.Context(), []timeout.Key{{Topic: "t", ID: "a"}, {Topic: "", ID: "a"}})
+		require.ErrorIs(t, err, timeout.ErrArgument)
+	})
+}
