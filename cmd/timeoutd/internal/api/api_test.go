@@ -449,3 +449,19 @@ func TestExecutions(t *testing.T) {
 	require.Equal(t, timeout.Dead, log.Executions[0].As)
 	require.Equal(t, "it is broken", log.Executions[0].Error)
 }
+
+// An answer is no gigabyte.
+func TestManyLargePayloads(t *testing.T) {
+	s := start(t, Config{})
+	var keys []string
+	for i := range 40 {
+		_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: fmt.Sprint(i), After: time.Hour, Payload: make([]byte, 1<<20)})
+		require.NoError(t, err)
+		keys = append(keys, fmt.Sprintf(`{"topic":"t","id":"%d"}`, i))
+	}
+	a := s.raw(http.MethodPost, "/v1/tasks/get", `{"keys":[`+strings.Join(keys, ",")+`]}`)
+	require.Equal(t, http.StatusBadRequest, a.status)
+	require.Contains(t, a.problem(t).Detail, "must have at most 16777216: ask for fewer")
+	require.Len(t, do[Tasks](s, http.MethodPost, "/v1/tasks/get", `{"keys":[`+strings.Join(keys[:16], ",")+`]}`).Tasks, 16)
+	require.Len(t, get[Tasks](s, "/v1/topics/t/tasks").Tasks, 40, "lists have no payloads")
+}

@@ -3,12 +3,18 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// maxAnswer is how many bytes of payloads one answer has at most.
-const maxAnswer = 16 << 20
+const (
+	// maxAnswer is how many bytes of payloads one answer has at most.
+	maxAnswer = 16 << 20
+
+	// getSize is how many tasks are got at a time: payloads of no more than maxAnswer.
+	getSize = maxAnswer / timeout.MaxPayload
+)
 
 // Keys is a batch of names.
 type Keys struct {
@@ -67,26 +73,21 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	tasks, size := Tasks{Tasks: make([]Task, 0, len(keys))}, 0
-	for i, key := range keys {
-		task, err := h.get(r, key)
+	for chunk := range slices.Chunk(keys, getSize) {
+		found, err := h.centre.GetAll(r.Context(), chunk)
 		if err != nil {
 			return err
 		}
-		if size += len(task.Payload); size > maxAnswer && i > 0 {
-			return fmt.Errorf("%w: the payloads of the first %d tasks have %d bytes, must have at most %d: ask for fewer", timeout.ErrArgument, i+1, size, maxAnswer)
+		for i, task := range found {
+			task.Topic, task.ID = chunk[i].Topic, chunk[i].ID // also of one that is not there
+			tasks.Tasks = append(tasks.Tasks, taskOf(task))
+			size += len(task.Payload)
 		}
-		tasks.Tasks = append(tasks.Tasks, taskOf(task))
+		if n := len(tasks.Tasks); size > maxAnswer && n > 1 {
+			return fmt.Errorf("%w: the payloads of the first %d tasks have %d bytes, must have at most %d: ask for fewer", timeout.ErrArgument, n, size, maxAnswer)
+		}
 	}
 	return answer(w, http.StatusOK, tasks)
-}
-
-// get returns a task, with State None where there is none.
-func (h *Handler) get(r *http.Request, key timeout.Key) (timeout.Task, error) {
-	task, err := h.centre.Get(r.Context(), key)
-	if err != nil && problemOf(err).Status == http.StatusNotFound {
-		return timeout.Task{Topic: key.Topic, ID: key.ID}, nil
-	}
-	return task, err
 }
 
 func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
