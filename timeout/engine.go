@@ -277,4 +277,8 @@ type Claimed struct {
 	// At is when the task is due, where it is there with that version and is not due yet,
 	// or belongs to somebody. Zero means that this version is not there any more.
 	At time.Time
+
+	// Died says that this claim has found that the task has outlived its last attempt, and
+	// has made it Dead.
+	Died bool
 }

@@ -1,7 +1,6 @@
 package enginetest
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -9,277 +8,231 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-var leases = []test{
-	{"nothing is leased before its time", func(s *suite) {
-		var tasks []timeout.Task
-		for i := range 50 {
-			tasks = append(tasks, timeout.Task{Topic: s.topic, ID: fmt.Sprint(i), After: time.Duration(i) * 10 * time.Millisecond})
+// testTokens has old tokens tried in every situation in which they could be taken for new.
+func testTokens(r *rig) {
+	r.make(timeout.Topic{Slots: 2, Retain: 0})
+	seen := map[int64]bool{}
+	fresh := func(leased timeout.Leased) timeout.Token {
+		require.False(r.t, seen[leased.Token.Lease], "lease %d is given twice", leased.Token.Lease)
+		seen[leased.Token.Lease] = true
+		parsed, err := timeout.ParseToken(leased.Token.String())
+		require.NoError(r.t, err)
+		require.Equal(r.t, leased.Token, parsed)
+		return leased.Token
+	}
+	void := func(token timeout.Token) {
+		before := r.get(token.ID)
+		require.Equal(r.t, []bool{false}, r.extend(short, token))
+		for _, as := range []timeout.State{timeout.Done, timeout.Dead, timeout.Pending} {
+			require.Equal(r.t, []bool{false}, r.settle(timeout.Outcome{Token: token, As: as, Error: "void"}))
 		}
-		answers, err := s.engine.Set(s.Context(), tasks)
-		require.NoError(s, err)
-		due := map[string]time.Time{}
-		for i, answer := range answers {
-			due[tasks[i].ID] = answer.Due
-		}
-		seen := 0
-		s.eventually(func() bool {
-			before, err := s.engine.Now(s.Context())
-			require.NoError(s, err)
-			batch := s.expire(s.ask())
-			require.GreaterOrEqual(s, batch.Now.UnixMilli(), before.UnixMilli())
-			for _, leased := range batch.Leased {
-				require.Equal(s, due[leased.ID].UnixMilli(), leased.Due.UnixMilli())
-				require.GreaterOrEqual(s, batch.Now.UnixMilli(), due[leased.ID].UnixMilli())
-				seen++
-			}
-			return seen == 50
-		})
-	}},
-	{"a task with a time that has passed is due at once", func(s *suite) {
-		s.setTask(timeout.Task{ID: "1", Due: time.UnixMilli(1)})
-		s.setTask(timeout.Task{ID: "2", Due: time.Now().Add(-24 * 365 * time.Hour)})
-		require.Len(s, s.lease(2, longLease), 2)
-	}},
-	{"a time that is far off is kept", func(s *suite) {
-		due := time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC)
-		s.setTask(timeout.Task{ID: "1", Due: due})
-		s.setTask(timeout.Task{ID: "2", After: 1<<63 - 1})
-		require.Equal(s, due.UnixMilli(), s.get("1").Due.UnixMilli())
-		require.Greater(s, s.get("2").Due.Year(), 2300)
-		s.none()
-	}},
-	{"a lease has all of the task", func(s *suite) {
-		answer := s.setTask(timeout.Task{ID: "1", Payload: []byte("p"), Callback: &timeout.Callback{Kind: "k", Target: "t"}})
-		leased := s.lease(1, longLease)[0]
-		require.Equal(s, "p", string(leased.Payload))
-		require.Equal(s, &timeout.Callback{Kind: "k", Target: "t"}, leased.Callback)
-		require.Equal(s, answer.Version, leased.Version)
-		require.Equal(s, 1, leased.Attempts)
-		require.Equal(s, "tester", leased.Node)
-		require.False(s, leased.Again)
-		now, err := s.engine.Now(s.Context())
-		require.NoError(s, err)
-		require.WithinDuration(s, now.Add(longLease), leased.Until, 5*time.Second)
-		require.Equal(s, timeout.Running, s.get("1").State)
-		s.none()
-	}},
-	{"what is done is gone and its token is void", func(s *suite) {
-		token := s.bring("1", timeout.Running)
-		require.True(s, s.settle(token, timeout.Done, nil))
-		require.False(s, s.settle(token, timeout.Done, nil))
-		require.False(s, s.settle(token, timeout.Pending, nil))
-		require.False(s, s.extend(token, longLease))
-		require.Equal(s, timeout.None, s.get("1").State)
-		s.none()
-	}},
-	{"what has failed waits and keeps why", func(s *suite) {
-		answer := s.set("1", 0)
-		token := s.lease(1, longLease)[0].Token
-		require.True(s, s.settle(token, timeout.Pending, func(o *timeout.Outcome) {
-			o.After, o.Error = 300*time.Millisecond, "busy\x01ü"
-		}))
-		task := s.get("1")
-		require.Equal(s, timeout.Pending, task.State)
-		require.Equal(s, "busy\x01ü", task.Error)
-		require.Equal(s, 1, task.Attempts)
-		require.Equal(s, answer.Version, task.Version)
-		require.Equal(s, answer.Due.UnixMilli(), task.Due.UnixMilli())
-		require.Greater(s, task.Until, task.Due)
-		s.none()
-		again := s.lease(1, longLease)[0]
-		require.Equal(s, 2, again.Attempts)
-		require.False(s, again.Again, "nothing was outlived")
-		require.NotEqual(s, token.Lease, again.Token.Lease)
-		require.False(s, s.settle(token, timeout.Done, nil))
-		require.True(s, s.settle(again.Token, timeout.Done, nil))
-	}},
-	{"a failure can be due at once and be moved", func(s *suite) {
-		token := s.bring("1", timeout.Running)
-		require.True(s, s.settle(token, timeout.Pending, func(o *timeout.Outcome) { o.After = time.Hour }))
-		require.Equal(s, timeout.Pending, s.move("1", 0).Was)
-		again := s.lease(1, longLease)[0]
-		require.Equal(s, 2, again.Attempts, "a move forgives nothing")
-		require.True(s, s.settle(again.Token, timeout.Pending, nil))
-		require.Equal(s, 3, s.lease(1, longLease)[0].Attempts)
-	}},
-	{"an attempt that was not begun is given back", func(s *suite) {
-		token := s.bring("1", timeout.Running)
-		require.True(s, s.settle(token, timeout.Pending, func(o *timeout.Outcome) { o.Refund = true }))
-		require.Zero(s, s.get("1").Attempts)
-		require.Equal(s, 1, s.lease(1, longLease)[0].Attempts)
-	}},
-	{"what is dead stays", func(s *suite) {
-		token := s.bring("1", timeout.Running)
-		require.True(s, s.settle(token, timeout.Dead, func(o *timeout.Outcome) { o.Error = "why" }))
-		task := s.get("1")
-		require.Equal(s, timeout.Dead, task.State)
-		require.Equal(s, "why", task.Error)
-		require.Equal(s, 1, task.Attempts)
-		s.none()
-		require.EqualValues(s, 1, s.count().Dead)
-	}},
-	{"an outlived lease is another's", func(s *suite) {
-		s.set("1", 0)
-		first := s.lease(1, shortLease)[0]
-		second := s.lease(1, longLease)[0]
-		require.True(s, second.Again)
-		require.Equal(s, 2, second.Attempts)
-		require.NotEqual(s, first.Token, second.Token)
-		require.False(s, s.extend(first.Token, longLease))
-		require.False(s, s.settle(first.Token, timeout.Done, nil))
-		require.False(s, s.settle(first.Token, timeout.Pending, nil))
-		require.Equal(s, timeout.Running, s.get("1").State)
-		require.True(s, s.settle(second.Token, timeout.Done, nil))
-	}},
-	{"an outlived lease that nobody else has got is still good", func(s *suite) {
-		s.set("1", 0)
-		first := s.lease(1, shortLease)[0]
-		time.Sleep(2 * shortLease)
-		require.True(s, s.settle(first.Token, timeout.Done, nil))
-		s.none()
-	}},
-	{"a lease that is extended is not outlived", func(s *suite) {
-		s.set("1", 0)
-		token := s.lease(1, 2*shortLease)[0].Token
-		for range 8 {
-			time.Sleep(shortLease / 2)
-			require.True(s, s.extend(token, 2*shortLease+time.Second))
-			s.none()
-		}
-		require.True(s, s.settle(token, timeout.Done, nil))
-	}},
-	{"leases can be made shorter", func(s *suite) {
-		token := s.bring("1", timeout.Running)
-		require.True(s, s.extend(token, shortLease))
-		require.True(s, s.lease(1, longLease)[0].Again)
-	}},
-	{"what outlives its last attempt is dead", func(s *suite) {
-		s.make(timeout.Topic{Retries: 1})
-		s.set("1", 0)
-		s.lease(1, shortLease)
-		require.Equal(s, 2, s.lease(1, shortLease)[0].Attempts)
-		var died []timeout.Key
-		s.eventually(func() bool {
-			batch := s.expire(s.ask())
-			require.Empty(s, batch.Leased)
-			died = append(died, batch.Died...)
-			return len(died) > 0
-		})
-		require.Equal(s, []timeout.Key{s.key("1")}, died)
-		task := s.get("1")
-		require.Equal(s, timeout.Dead, task.State)
-		require.NotEmpty(s, task.Error)
-		s.none()
-	}},
-	{"numbers of leases never come again", func(s *suite) {
-		seen := map[timeout.Token]bool{}
-		for i := range 30 {
-			s.set("1", 0)
-			token := s.lease(1, longLease)[0].Token
-			require.False(s, seen[token])
-			seen[token] = true
-			switch i % 3 {
-			case 0:
-				require.True(s, s.settle(token, timeout.Done, nil))
-			case 1:
-				require.Equal(s, timeout.Running, s.remove("1").Was)
-			}
-		}
-	}},
-	{"a batch is no larger than it may be and tells that there is more", func(s *suite) {
-		for i := range 10 {
-			s.set(fmt.Sprint(i), 0)
-		}
-		ask := s.ask()
-		ask.Max = 4
-		leased := 0
-		s.eventually(func() bool {
-			batch := s.expire(ask)
-			leased += len(batch.Leased)
-			if len(batch.Leased) == 4 && leased < 10 {
-				require.False(s, batch.Next.IsZero())
-				require.False(s, batch.Next.After(batch.Now))
-			}
-			return leased == 10
-		})
-		s.none()
-	}},
-	{"a batch tells when there is more", func(s *suite) {
-		_, wakes := s.engine.(timeout.Waker)
-		answer := s.set("1", 10*time.Second)
-		s.set("2", 20*time.Second)
-		batch := s.expire(s.ask())
-		require.Empty(s, batch.Leased)
-		if wakes && batch.Next.IsZero() {
-			return
-		}
-		require.LessOrEqual(s, batch.Next.UnixMilli(), answer.Due.UnixMilli())
-		require.Greater(s, batch.Next.UnixMilli(), batch.Now.UnixMilli())
-		s.remove("1")
-		s.remove("2")
-		s.eventually(func() bool { return s.expire(s.ask()).Next.IsZero() })
-	}},
-	{"settling and leasing go together", func(s *suite) {
-		token := s.bring("1", timeout.Running)
-		s.set("2", 0)
-		ask := s.ask()
-		ask.Settle = []timeout.Outcome{{Token: token, As: timeout.Done}, {Token: token, As: timeout.Done}}
-		batch := s.expire(ask)
-		require.Equal(s, []bool{true, false}, batch.Settled)
-		leased := batch.Leased
-		if len(leased) == 0 {
-			leased = s.lease(1, longLease)
-		}
-		require.Equal(s, "2", leased[0].ID)
-	}},
-	{"only the slots that are asked for are leased from", func(s *suite) {
-		kept := s.makeAnew(timeout.Topic{Slots: 4})
-		for i := range 80 {
-			s.set(fmt.Sprint(i), 0)
-		}
-		seen := map[string]bool{}
-		for _, slots := range [][]int{{0}, {1, 3}, {2}} {
-			ask := s.ask()
-			ask.Slots = slots
-			quiet := 0
-			for quiet < 3 {
-				batch := s.expire(ask)
-				if len(batch.Leased) == 0 {
-					quiet++
-					time.Sleep(20 * time.Millisecond)
-				}
-				for _, leased := range batch.Leased {
-					require.Contains(s, slots, timeout.Slot(leased.ID, kept.Slots))
-					require.False(s, seen[leased.ID])
-					seen[leased.ID] = true
-				}
-			}
-		}
-		require.Len(s, seen, 80)
-		ask := s.ask()
-		ask.Slots = []int{}
-		s.set("1", 0)
-		require.Empty(s, s.expire(ask).Leased)
-	}},
-	{"an older view gets nothing and may settle", func(s *suite) {
-		s.makeAnew(timeout.Topic{Slots: 1})
-		token := s.bring("1", timeout.Running)
-		s.set("2", 0)
-		ask := s.ask()
-		ask.Slots, ask.Max = []int{0}, 1
-		ask.Term = 7
-		s.eventually(func() bool { return len(s.expire(ask).Leased) == 1 })
-		s.set("3", 0)
-		ask.Term = 6
-		ask.Settle = []timeout.Outcome{{Token: token, As: timeout.Done}}
-		_, err := s.engine.Expire(s.Context(), ask)
-		require.ErrorIs(s, err, timeout.ErrFenced)
-		require.Equal(s, timeout.None, s.get("1").State, "it is settled")
-		require.Equal(s, timeout.Pending, s.get("3").State)
-		ask.Term, ask.Settle = 8, nil
-		s.eventually(func() bool { return len(s.expire(ask).Leased) == 1 })
-		s.set("4", 0)
-		ask.Term = 0
-		s.eventually(func() bool { return len(s.expire(ask).Leased) == 1 }, "no term, no fence")
-	}},
+		require.Equal(r.t, plain(before), plain(r.get(token.ID)), "a void token changes nothing")
+	}
+	var version int64
+	leaseAgain := func() timeout.Token {
+		leased := r.leased("1", long)
+		require.Greater(r.t, leased.Version, version, "a version is given twice")
+		version = leased.Version
+		require.Equal(r.t, 1, leased.Attempts)
+		return fresh(leased)
+	}
+
+	first := leaseAgain()
+	second := leaseAgain() // set over a running one
+	void(first)
+	require.Equal(r.t, timeout.Running, r.remove("1").Was)
+	void(second)
+	third := leaseAgain() // removed and set again
+	void(first)
+	void(second)
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: third, As: timeout.Done}))
+	void(third)
+	fourth := leaseAgain() // done and set again
+	void(third)
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: fourth, As: timeout.Pending}))
+	void(fourth)
+	fifth := fresh(r.lease(1, long)[0]) // tried again
+	void(fourth)
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: fifth, As: timeout.Dead}))
+	void(fifth)
+	require.Equal(r.t, timeout.Dead, r.replay("1").Was)
+	void(fifth)
+	sixth := fresh(r.lease(1, long)[0]) // replayed
+	void(fifth)
+
+	// What only looks like a token.
+	wrong := sixth
+	wrong.Lease += 1 << 20
+	void(wrong)
+	wrong.Lease = 0
+	void(wrong)
+	stranger := sixth
+	stranger.ID = "2"
+	require.Equal(r.t, []bool{false}, r.extend(long, stranger))
+	require.Equal(r.t, []bool{false}, r.settle(timeout.Outcome{Token: stranger, As: timeout.Done}))
+	require.Equal(r.t, timeout.None, r.get("2").State)
+	waits := stranger
+	r.set("2", r.later())
+	waits.Lease = 0
+	void(waits)
+
+	require.Equal(r.t, []bool{true, false, true}, r.extend(long, sixth, fifth, sixth))
+	require.Equal(r.t, []bool{false, true, false}, r.settle(
+		timeout.Outcome{Token: fifth, As: timeout.Done},
+		timeout.Outcome{Token: sixth, As: timeout.Pending, After: long},
+		timeout.Outcome{Token: sixth, As: timeout.Done},
+	), "the second of two outcomes of one lease has no effect")
+	require.Equal(r.t, timeout.Pending, r.get("1").State)
+}
+
+// testAttempts goes through the outcomes.
+func testAttempts(r *rig) {
+	r.make(timeout.Topic{Slots: 1, Retain: long, Retries: 5})
+	set := r.set("1", past)
+	first := r.expireOne("a", long)
+	require.Equal(r.t, set.Version, first.Version)
+	require.Equal(r.t, "payload of 1", string(first.Payload))
+	require.Equal(r.t, "a", first.Node)
+	require.False(r.t, first.Again)
+	sameTime(r.t, past, first.Due, "Due")
+	left := first.Until.Sub(r.now())
+	require.True(r.t, left <= long+time.Millisecond && left > long-time.Minute, "the lease has %v left", left)
+	require.Equal(r.t, plain(first.Task), plain(r.get("1")))
+
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: first.Token, As: timeout.Pending, After: long, Error: "first"}))
+	task := r.get("1")
+	require.Equal(r.t, timeout.Pending, task.State)
+	require.Equal(r.t, 1, task.Attempts)
+	require.Equal(r.t, "first", task.Error)
+	require.Equal(r.t, set.Version, task.Version)
+	sameTime(r.t, past, task.Due, "Due stays the action time")
+	wait := task.Until.Sub(r.now())
+	require.True(r.t, wait <= long+time.Millisecond && wait > long-time.Minute, "it waits %v", wait)
+	r.idle(20 * time.Millisecond)
+
+	require.Equal(r.t, timeout.Pending, r.move("1", past).Was)
+	second := r.expireOne("b", long)
+	require.Equal(r.t, 2, second.Attempts)
+	require.Equal(r.t, "first", second.Error)
+	require.Equal(r.t, "b", second.Node)
+	require.False(r.t, second.Again)
+
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: second.Token, As: timeout.Pending, Refund: true}))
+	task = r.get("1")
+	require.Equal(r.t, 1, task.Attempts, "the attempt is given back")
+	require.Equal(r.t, "first", task.Error, "what was not begun has not failed")
+	third := r.expireOne("a", long)
+	require.Equal(r.t, 2, third.Attempts)
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: third.Token, As: timeout.Done}))
+	task = r.get("1")
+	require.Equal(r.t, timeout.Done, task.State)
+	require.Equal(r.t, 2, task.Attempts)
+	require.Equal(r.t, "first", task.Error, "the error of an earlier attempt is kept")
+	r.recent(task.Until)
+
+	// The number of attempts is the caller's to count, other than for leases that end.
+	r.set("2", past)
+	for attempt := 1; attempt <= 9; attempt++ {
+		leased := r.expireOne("a", long)
+		require.Equal(r.t, attempt, leased.Attempts)
+		require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: leased.Token, As: timeout.Pending, Error: "again"}))
+	}
+	last := r.expireOne("a", long)
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: last.Token, As: timeout.Dead, Error: "for ever"}))
+	task = r.get("2")
+	require.Equal(r.t, timeout.Dead, task.State)
+	require.Equal(r.t, "for ever", task.Error)
+	require.Equal(r.t, 10, task.Attempts)
+	r.idle(20 * time.Millisecond)
+
+	r.set("3", past)
+	refunded := r.expireOne("a", long)
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: refunded.Token, As: timeout.Pending, After: long, Refund: true}))
+	require.Zero(r.t, r.get("3").Attempts)
+}
+
+// expireOne leases the one task that is due.
+func (r *rig) expireOne(node string, lease time.Duration) timeout.Leased {
+	r.t.Helper()
+	var batch timeout.Batch
+	r.eventually("a task is leased", func() bool {
+		batch = r.expire(timeout.Ask{Node: node, Max: 10, Lease: lease})
+		return len(batch.Leased) > 0 || len(batch.Died) > 0
+	})
+	require.Empty(r.t, batch.Died)
+	require.Len(r.t, batch.Leased, 1)
+	return batch.Leased[0]
+}
+
+// testLeases has leases run out.
+func testLeases(r *rig) {
+	r.make(timeout.Topic{Slots: 4, Retries: 1})
+	lost := r.leased("lost", short)
+	kept := r.leased("kept", short)
+	require.Equal(r.t, []bool{true}, r.extend(long, kept.Token))
+	left := r.get("kept").Until.Sub(r.now())
+	require.True(r.t, left <= long+time.Millisecond && left > long-time.Minute, "the extended lease has %v left", left)
+	cut := r.leased("cut", long)
+	require.Equal(r.t, []bool{true}, r.extend(short, cut.Token), "a lease can be made shorter")
+	settled := r.leased("settled", short)
+	extended := r.leased("extended", short)
+	time.Sleep(2 * short)
+
+	// A lease that is over is still the last one, until somebody has another.
+	require.Equal(r.t, []bool{true}, r.extend(long, extended.Token))
+	batch := r.expire(timeout.Ask{Node: "other", Settle: []timeout.Outcome{{Token: settled.Token, As: timeout.Done}}, Max: 10})
+	require.Equal(r.t, []bool{true}, batch.Settled)
+	again := batch.Leased
+	r.eventually("what was lost is leased again", func() bool {
+		again = append(again, r.expire(timeout.Ask{Node: "other", Max: 10}).Leased...)
+		return len(again) >= 2
+	})
+	require.Len(r.t, again, 2)
+	for _, leased := range again {
+		require.Contains(r.t, []string{"lost", "cut"}, leased.ID)
+		require.True(r.t, leased.Again)
+		require.Equal(r.t, 2, leased.Attempts)
+		require.Equal(r.t, "other", leased.Node)
+		require.NotEqual(r.t, lost.Token.Lease, leased.Token.Lease)
+		require.NotEqual(r.t, cut.Token.Lease, leased.Token.Lease)
+	}
+	require.Equal(r.t, timeout.None, r.get("settled").State)
+	require.Equal(r.t, "node", r.get("kept").Node)
+	require.Equal(r.t, "node", r.get("extended").Node)
+	require.Equal(r.t, []bool{false, false}, r.extend(long, lost.Token, cut.Token))
+	require.Equal(r.t, []bool{false, false}, r.settle(
+		timeout.Outcome{Token: lost.Token, As: timeout.Done}, timeout.Outcome{Token: cut.Token, As: timeout.Dead},
+	))
+	for _, leased := range again {
+		require.Equal(r.t, timeout.Running, r.get(leased.ID).State)
+		require.Equal(r.t, []bool{true}, r.extend(short, leased.Token))
+	}
+	r.died("lost", "cut")
+	for _, leased := range again {
+		require.Equal(r.t, []bool{false}, r.extend(long, leased.Token))
+		require.Equal(r.t, []bool{false}, r.settle(timeout.Outcome{Token: leased.Token, As: timeout.Done}))
+	}
+	require.Equal(r.t, timeout.Dead, r.replay("lost").Was)
+	leased := r.lease(1, long)[0]
+	require.Equal(r.t, 1, leased.Attempts)
+	require.False(r.t, leased.Again)
+}
+
+// died waits until those, and no others, have outlived their last attempt.
+func (r *rig) died(ids ...string) {
+	r.t.Helper()
+	var died []timeout.Key
+	r.eventually("what outlives its last attempt dies", func() bool {
+		batch := r.expire(timeout.Ask{Max: 10})
+		require.Empty(r.t, batch.Leased)
+		died = append(died, batch.Died...)
+		return len(died) >= len(ids)
+	})
+	require.ElementsMatch(r.t, r.keys(ids...), died)
+	for _, task := range r.getAll(ids...) {
+		require.Equal(r.t, timeout.Dead, task.State)
+		require.Contains(r.t, task.Error, "lease")
+		require.Equal(r.t, 2, task.Attempts)
+		r.recent(task.Until)
+	}
 }

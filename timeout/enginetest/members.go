@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,59 +11,88 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-var members = []test{
-	{"now goes on", func(s *suite) {
-		before, err := s.engine.Now(s.Context())
-		require.NoError(s, err)
-		require.WithinDuration(s, time.Now(), before, time.Minute)
+func testMembers(r *rig) { Members(r.t, r.engine, r.second) }
+
+// Members asks for what timeout.Members says: of one client, or of several of the same store.
+// Nobody else may be a member meanwhile.
+func Members(t *testing.T, clients ...timeout.Members) {
+	c := &club{t: t, clients: clients}
+	empty := c.leave("nobody") // who leaves without having come does no harm
+	require.NoError(t, empty)
+
+	first := c.beat("b", nil, time.Hour)
+	require.Equal(t, []string{"b"}, c.names(first))
+	require.Positive(t, first.Term)
+	same := c.beat("b", nil, time.Hour)
+	require.Equal(t, []string{"b"}, c.names(same))
+	require.Equal(t, first.Term, same.Term, "nothing has changed")
+	c.beat("c", []string{"x", "y"}, time.Hour)
+	three := c.beat("a", []string{}, time.Hour)
+	require.Equal(t, []string{"b", "c", "a"}, c.names(three), "in the order in which they came")
+	require.Greater(t, three.Term, same.Term)
+	require.Equal(t, []timeout.Node{{Name: "b"}, {Name: "c", Topics: []string{"x", "y"}}, {Name: "a", Topics: []string{}}}, three.Nodes)
+
+	other := c.beat("c", []string{"x"}, time.Hour)
+	require.Equal(t, []string{"b", "c", "a"}, c.names(other), "who serves other topics keeps its place")
+	require.Equal(t, []string{"x"}, other.Nodes[1].Topics)
+	require.Greater(t, other.Term, three.Term)
+
+	require.NoError(t, c.leave("b"))
+	left := c.beat("c", []string{"x"}, time.Hour)
+	require.Equal(t, []string{"c", "a"}, c.names(left))
+	require.Equal(t, "c", left.Leader(), "the next one leads")
+	require.NoError(t, c.leave("b"), "who has left can leave")
+	require.Greater(t, left.Term, other.Term)
+	back := c.beat("b", nil, time.Hour)
+	require.Equal(t, []string{"c", "a", "b"}, c.names(back), "who comes again comes last")
+	require.Greater(t, back.Term, left.Term)
+
+	// One that does not beat any more is gone after its time, and not before.
+	dies := c.beat("dies", nil, 2*time.Second)
+	require.Contains(t, c.names(dies), "dies")
+	start, view := time.Now(), dies
+	for slices.Contains(c.names(view), "dies") {
+		require.Less(t, time.Since(start), patient, "a node that is dead is still there")
 		time.Sleep(20 * time.Millisecond)
-		after, err := s.engine.Now(s.Context())
-		require.NoError(s, err)
-		require.Greater(s, after, before)
-	}},
-	{"members come and go", func(s *suite) { Members(s.T, s.engine) }},
+		view = c.beat("c", []string{"x"}, time.Hour)
+	}
+	require.GreaterOrEqual(t, time.Since(start), 1900*time.Millisecond, "a node is gone before its time")
+	require.Equal(t, []string{"c", "a", "b"}, c.names(view))
+	require.Greater(t, view.Term, dies.Term)
+
+	for _, name := range []string{"a", "b", "c"} {
+		require.NoError(t, c.leave(name))
+	}
+	last := c.beat("last", nil, time.Hour)
+	require.Equal(t, []string{"last"}, c.names(last))
+	require.Greater(t, last.Term, view.Term)
+	require.NoError(t, c.leave("last"))
 }
 
-// Members asks for what timeout.Members says. Nobody else may be a member meanwhile.
-func Members(t *testing.T, m timeout.Members) {
-	t.Helper()
-	ctx := t.Context()
-	const ttl, short = time.Minute, 500 * time.Millisecond
-	beat := func(node timeout.Node, ttl time.Duration) timeout.View {
-		t.Helper()
-		view, err := m.Beat(ctx, node, ttl)
-		require.NoError(t, err)
-		return view
+// club is a few nodes, each of which beats through one of the clients.
+type club struct {
+	t       *testing.T
+	clients []timeout.Members
+}
+
+func (c *club) beat(name string, topics []string, ttl time.Duration) timeout.View {
+	c.t.Helper()
+	view, err := c.client(name).Beat(c.t.Context(), timeout.Node{Name: name, Topics: topics}, ttl)
+	require.NoError(c.t, err)
+	return view
+}
+
+// client returns a node's: where a client keeps a session, a node has one.
+func (c *club) client(name string) timeout.Members {
+	return c.clients[int(name[0])%len(c.clients)]
+}
+
+func (c *club) leave(name string) error { return c.client(name).Leave(context.Background(), name) }
+
+func (c *club) names(view timeout.View) []string {
+	var names []string
+	for _, node := range view.Nodes {
+		names = append(names, node.Name)
 	}
-	a, b, c := timeout.Node{Name: "z-first"}, timeout.Node{Name: "a second", Topics: []string{"orders"}}, timeout.Node{Name: "third", Topics: []string{}}
-	first := beat(a, ttl)
-	require.Equal(t, []timeout.Node{a}, first.Nodes)
-	require.Equal(t, first, beat(a, ttl), "nothing has changed")
-	second := beat(b, short)
-	require.Equal(t, []timeout.Node{a, b}, second.Nodes, "in the order in which they came, with what they serve")
-	require.Greater(t, second.Term, first.Term)
-	third := beat(c, ttl)
-	require.Equal(t, []timeout.Node{a, b, c}, third.Nodes)
-	require.NotNil(t, third.Nodes[2].Topics, "no topics are not all topics")
-
-	a.Topics = []string{"mails"}
-	changed := beat(a, ttl)
-	require.Greater(t, changed.Term, third.Term)
-	require.Equal(t, []timeout.Node{a, b, c}, changed.Nodes, "it keeps its place")
-
-	require.Eventually(t, func() bool {
-		view := beat(a, ttl)
-		return len(view.Nodes) == 2 && view.Term > changed.Term
-	}, 20*time.Second, 50*time.Millisecond, "what is silent is gone")
-	back := beat(b, ttl)
-	require.Equal(t, []timeout.Node{a, c, b}, back.Nodes, "and comes back at the end")
-
-	require.NoError(t, m.Leave(ctx, a.Name))
-	require.NoError(t, m.Leave(ctx, a.Name))
-	left := beat(c, ttl)
-	require.Equal(t, []timeout.Node{c, b}, left.Nodes)
-	require.Equal(t, c.Name, left.Leader())
-	require.Greater(t, left.Term, back.Term)
-	require.NoError(t, m.Leave(ctx, b.Name))
-	require.NoError(t, m.Leave(ctx, c.Name))
+	return names
 }

@@ -2,6 +2,8 @@ package enginetest
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,111 +12,291 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-var topics = []test{
-	{"a topic has its defaults and is kept whole", func(s *suite) {
-		require.Equal(s, timeout.Topic{Name: s.topic}.WithDefaults(), s.make(timeout.Topic{}))
-		full := timeout.Topic{
-			Name: s.topic, Slots: 16, Retries: 3, Backoff: 2 * time.Second, BackoffMax: time.Minute, Lease: time.Second,
-			Timeout: time.Hour, Concurrency: 7, Rate: 2.5, Retain: time.Hour, Paused: true,
-			Callback: &timeout.Callback{Kind: "http", Target: "https://example.org/ü", Method: "PUT", Header: map[string]string{"A": "b"}, Timeout: time.Second},
-		}
-		require.Equal(s, full, s.make(full))
-		all, err := s.engine.Topics(s.Context())
-		require.NoError(s, err)
-		require.Contains(s, all, full)
-		for i := range all[1:] {
-			require.Less(s, all[i].Name, all[i+1].Name)
-		}
-	}},
-	{"a topic that is there stays where only a new one is wanted", func(s *suite) {
-		s.make(timeout.Topic{Retries: 3})
-		kept, err := s.engine.SetTopic(s.Context(), timeout.Topic{Name: s.topic, Retries: 5, Slots: 2}, true)
-		require.NoError(s, err)
-		require.Equal(s, 3, kept.Retries)
-		require.Equal(s, timeout.DefaultSlots, kept.Slots)
-	}},
-	{"slots can grow while tasks wait and run and not shrink", func(s *suite) {
-		s.makeAnew(timeout.Topic{Slots: 2})
-		for i := range 60 {
-			s.setTask(timeout.Task{ID: fmt.Sprint(i), After: map[bool]time.Duration{true: time.Hour}[i >= 40]})
-		}
-		running := s.lease(20, longLease)
-		require.Equal(s, 8, s.make(timeout.Topic{Slots: 8}).Slots)
-		require.Equal(s, 8, s.make(timeout.Topic{}).Slots)
-		_, err := s.engine.SetTopic(s.Context(), timeout.Topic{Name: s.topic, Slots: 4}, false)
-		require.ErrorIs(s, err, timeout.ErrConflict)
+// testTopics looks at what is kept of a topic.
+func testTopics(r *rig) {
+	made := r.make(timeout.Topic{})
+	require.Equal(r.t, timeout.Topic{Name: r.topic}.WithDefaults(), made)
+	require.Equal(r.t, made, r.find(r.topic))
 
-		for _, leased := range running[:10] {
-			require.True(s, s.settle(leased.Token, timeout.Done, nil))
+	full := timeout.Topic{
+		Slots: 16, Retries: 3, Backoff: 1500 * time.Millisecond, BackoffMax: time.Minute, Lease: 5 * time.Second,
+		Timeout: time.Second, Concurrency: 7, Rate: 2.5, Retain: 24 * time.Hour, Paused: true,
+		Callback: &timeout.Callback{Kind: "http", Target: "http://example.org/ü", Header: map[string]string{"A": "b"}, Timeout: time.Second},
+	}
+	full.Name = r.topic
+	require.Equal(r.t, full, r.make(full))
+	require.Equal(r.t, full, r.find(r.topic))
+
+	same, err := r.engine.SetTopic(r.ctx, timeout.Topic{Name: r.topic, Slots: 2, Retries: 9}, true)
+	require.NoError(r.t, err, "only where it is new")
+	require.Equal(r.t, full, same)
+	require.Equal(r.t, full, r.find(r.topic))
+
+	_, err = r.engine.SetTopic(r.ctx, timeout.Topic{Name: r.topic, Slots: 8, Retries: 9}, false)
+	require.ErrorIs(r.t, err, timeout.ErrConflict)
+	require.Contains(r.t, err.Error(), "16")
+	require.Contains(r.t, err.Error(), "8")
+	require.Equal(r.t, full, r.find(r.topic), "a conflict changes nothing")
+
+	bare := r.make(timeout.Topic{Retries: -1})
+	require.Equal(r.t, 16, bare.Slots, "no number leaves it as it is")
+	require.Equal(r.t, timeout.Topic{Name: r.topic, Slots: 16, Retries: -1}.WithDefaults(), bare, "all fields are changed")
+	require.Equal(r.t, bare, r.find(r.topic))
+
+	longest := "A.b_c:d-9" + strings.Repeat("x", timeout.MaxTopic-9)
+	defer func() { require.NoError(r.t, r.engine.DropTopic(r.ctx, longest)) }()
+	_, err = r.engine.SetTopic(r.ctx, timeout.Topic{Name: longest}, true)
+	require.NoError(r.t, err)
+	topics, err := r.engine.Topics(r.ctx)
+	require.NoError(r.t, err)
+	require.True(r.t, slices.IsSortedFunc(topics, func(a, b timeout.Topic) int { return strings.Compare(a.Name, b.Name) }), "by name")
+	require.Equal(r.t, longest, r.find(longest).Name)
+}
+
+func (r *rig) find(name string) timeout.Topic {
+	r.t.Helper()
+	topics, err := r.second.Topics(r.ctx)
+	require.NoError(r.t, err)
+	i := slices.IndexFunc(topics, func(t timeout.Topic) bool { return t.Name == name })
+	require.NotEqual(r.t, -1, i, "there is no topic %s", name)
+	return topics[i]
+}
+
+// testGrowing has the number of slots grow under tasks of all states.
+func testGrowing(r *rig) {
+	const each = 40
+	topic := r.make(timeout.Topic{Slots: 2, Retain: long})
+	var tokens []timeout.Token
+	versions := map[string]int64{}
+	for i := range each {
+		tokens = append(tokens, r.leased(fmt.Sprint("running", i), long).Token)
+	}
+	failing := r.leased("failing", long).Token
+	buried := r.leased("dead", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: buried, As: timeout.Dead, Error: "broken"}))
+	failed := r.leased("failed", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: failed, As: timeout.Pending, After: long, Error: "broken"}))
+	names := []string{"waiting", "due", "moved", "removed", "replaced"}
+	for _, name := range names {
+		for i := range each {
+			due := newDue
+			if name == "due" {
+				due = past
+			}
+			id := fmt.Sprint(name, i)
+			versions[id] = r.set(id, due).Version
 		}
-		for _, leased := range running[10:] {
-			require.True(s, s.extend(leased.Token, longLease))
+	}
+	deadBefore, failedBefore := r.get("dead"), r.get("failed")
+
+	for _, topic.Slots = range []int{8, 32} {
+		require.Equal(r.t, topic, r.make(topic))
+		require.Equal(r.t, topic, r.find(r.topic))
+	}
+	require.Equal(r.t, plain(deadBefore), plain(r.get("dead")))
+	require.Equal(r.t, plain(failedBefore), plain(r.get("failed")))
+	for i := range each {
+		id := fmt.Sprint("moved", i)
+		moved := r.move(id, past)
+		require.Equal(r.t, timeout.Pending, moved.Was)
+		require.Greater(r.t, moved.Version, versions[id])
+		versions[id] = moved.Version
+		require.Equal(r.t, timeout.Pending, r.remove(fmt.Sprint("removed", i)).Was)
+		require.Equal(r.t, timeout.Removed, r.remove(fmt.Sprint("removed", i)).Was)
+		id = fmt.Sprint("replaced", i)
+		replaced := r.set(id, past)
+		require.Equal(r.t, timeout.Pending, replaced.Was)
+		require.Greater(r.t, replaced.Version, versions[id])
+		versions[id] = replaced.Version
+	}
+	require.Equal(r.t, timeout.Dead, r.replay("dead").Was)
+	require.Equal(r.t, timeout.Running, r.set("running0", past).Was)
+	require.Equal(r.t, timeout.Running, r.remove("running1").Was)
+
+	// What is due comes once, be it in the old slots or in the new ones.
+	got := map[string]timeout.Leased{}
+	want := 3*each + 2
+	r.eventually("all that is due is leased", func() bool {
+		for _, leased := range r.expire(timeout.Ask{Max: 50, Slots: r.someSlots(topic.Slots)}).Leased {
+			require.NotContains(r.t, got, leased.ID, "is leased twice")
+			got[leased.ID] = leased
 		}
-		require.Len(s, s.lease(20, longLease), 20)
-		require.Equal(s, timeout.Pending, s.move("59", 0).Was)
-		require.Equal(s, timeout.Pending, s.remove("58").Was)
-		require.Equal(s, "59", s.lease(1, longLease)[0].ID)
-		require.EqualValues(s, 18, s.count().Pending)
-		require.EqualValues(s, 31, s.count().Running)
-	}},
-	{"a topic that is dropped is gone with its tasks", func(s *suite) {
-		s.set("1", 0)
-		token := s.lease(1, longLease)[0].Token
-		s.set("2", time.Hour)
-		require.NoError(s, s.engine.DropTopic(s.Context(), s.topic))
-		require.ErrorIs(s, s.engine.DropTopic(s.Context(), s.topic), timeout.ErrNotFound)
-		_, err := s.engine.Expire(s.Context(), s.ask())
-		require.ErrorIs(s, err, timeout.ErrNotFound)
-		answers, err := s.engine.Set(s.Context(), []timeout.Task{{Topic: s.topic, ID: "1"}})
-		require.NoError(s, err)
-		require.ErrorIs(s, answers[0].Err, timeout.ErrNotFound)
-		require.Equal(s, timeout.None, s.remove("2").Was)
-		s.make(timeout.Topic{})
-		require.Equal(s, timeout.Counts{}, s.count())
-		require.Equal(s, timeout.None, s.get("2").State)
-		s.set("1", 0)
-		require.False(s, s.settle(token, timeout.Done, nil), "the number of before is void")
-		require.False(s, s.extend(token, longLease))
-		again := s.lease(1, longLease)[0]
-		require.NotEqual(s, token, again.Token)
-		require.False(s, s.settle(token, timeout.Done, nil))
-	}},
-	{"a paused topic leases nothing and settles", func(s *suite) {
-		s.set("1", 0)
-		token := s.lease(1, longLease)[0].Token
-		s.set("2", 0)
-		s.make(timeout.Topic{Paused: true})
-		s.none()
-		require.True(s, s.extend(token, longLease))
-		require.True(s, s.settle(token, timeout.Done, nil))
-		s.make(timeout.Topic{})
-		require.Equal(s, "2", s.lease(1, longLease)[0].ID)
-	}},
-	{"what is asked of a topic that is not there is nothing", func(s *suite) {
-		nowhere := timeout.Key{Topic: "no-such-topic", ID: "1"}
-		for _, call := range []func() ([]timeout.Answer, error){
-			func() ([]timeout.Answer, error) {
-				return s.engine.Move(s.Context(), []timeout.Move{{Key: nowhere}})
-			},
-			func() ([]timeout.Answer, error) { return s.engine.Remove(s.Context(), []timeout.Key{nowhere}) },
-			func() ([]timeout.Answer, error) { return s.engine.Replay(s.Context(), []timeout.Key{nowhere}) },
-		} {
-			answers, err := call()
-			require.NoError(s, err)
-			require.Equal(s, []timeout.Answer{{}}, answers)
+		_, err := r.engine.Upkeep(r.ctx, 0)
+		require.NoError(r.t, err)
+		return len(got) == want
+	})
+	for _, name := range []string{"due", "moved", "replaced"} {
+		for i := range each {
+			id := fmt.Sprint(name, i)
+			require.Contains(r.t, got, id)
+			require.Equal(r.t, versions[id], got[id].Version)
+			require.Equal(r.t, "payload of "+id, string(got[id].Payload))
 		}
-		tasks, err := s.engine.Get(s.Context(), []timeout.Key{nowhere})
-		require.NoError(s, err)
-		require.Equal(s, timeout.None, tasks[0].State)
-		page, err := s.engine.List(s.Context(), timeout.Query{Topic: nowhere.Topic, State: timeout.Pending})
-		require.NoError(s, err)
-		require.Empty(s, page.Tasks)
-	}},
-	{"all names and ids that are allowed are kept apart", func(s *suite) {
-		for _, id := range []string{"a", "A", "a ", " a", "a/b", "a:b", "{a}", "{a}b", "ü", "u\u0308", "%", "_", "'", `"`, `\`, "*", strings.Repeat("é", 127)} {
-			require.Equal(s, timeout.None, s.setTask(timeout.Task{ID: id, After: time.Hour, Payload: []byte(id)}).Was, id)
-			require.Equal(s, id, string(s.get(id).Payload))
+	}
+	require.Contains(r.t, got, "dead")
+	require.NotEqual(r.t, buried.Lease, got["dead"].Token.Lease)
+	require.NotEqual(r.t, tokens[0].Lease, got["running0"].Token.Lease, "a lease has a number of its own for ever")
+
+	// Leases of before still count, but for those that are void.
+	want = each - 2
+	held := r.extend(long, tokens...)
+	require.Equal(r.t, append([]bool{false, false}, slices.Repeat([]bool{true}, want)...), held)
+	var outcomes []timeout.Outcome
+	for _, token := range tokens {
+		outcomes = append(outcomes, timeout.Outcome{Token: token, As: timeout.Done})
+	}
+	require.Equal(r.t, held, r.settle(outcomes...))
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: failing, As: timeout.Pending, Error: "late"}))
+	r.upkeep()
+	late := r.lease(1, long)[0]
+	require.Equal(r.t, "failing", late.ID)
+	require.Equal(r.t, 2, late.Attempts)
+	require.Equal(r.t, "late", late.Error)
+	r.upkeep()
+	r.idle(50 * time.Millisecond)
+	require.Equal(r.t, map[timeout.State]int{
+		timeout.Pending: each + 1, timeout.Running: 3*each + 3, timeout.Done: want, timeout.Removed: each + 1,
+	}, r.sizes())
+}
+
+// someSlots is all slots, and now and then those in two halves.
+func (r *rig) someSlots(slots int) []int {
+	var some []int
+	switch half := rand.IntN(3); half {
+	case 0, 1:
+		for slot := half; slot < slots; slot += 2 {
+			some = append(some, slot)
 		}
-		require.EqualValues(s, 17, s.count().Pending)
-	}},
+	}
+	return some
+}
+
+// sizes counts by listing.
+func (r *rig) sizes() map[timeout.State]int {
+	r.t.Helper()
+	sizes := map[timeout.State]int{}
+	for state := timeout.Pending; state <= timeout.Removed; state++ {
+		if listed := r.list(state, 100); len(listed) > 0 {
+			sizes[state] = len(listed)
+		}
+	}
+	return sizes
+}
+
+// testDropped has a topic end, and come again.
+func testDropped(r *rig) {
+	r.make(timeout.Topic{Slots: 8, Retain: long})
+	versions := map[string]int64{}
+	for i := range 20 {
+		id := fmt.Sprint(i)
+		versions[id] = r.set(id, r.later()).Version
+	}
+	kept := r.leased("kept", long)
+	gone := r.leased("gone", long)
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: gone.Token, As: timeout.Dead}))
+	require.NoError(r.t, r.engine.DropTopic(r.ctx, r.topic))
+	err := r.engine.DropTopic(r.ctx, r.topic)
+	require.ErrorIs(r.t, err, timeout.ErrNotFound)
+	require.Contains(r.t, err.Error(), r.topic)
+	answers, err := r.engine.Set(r.ctx, []timeout.Task{r.task("0", past)})
+	require.NoError(r.t, err)
+	require.ErrorIs(r.t, answers[0].Err, timeout.ErrNotFound)
+
+	r.make(timeout.Topic{Slots: 8})
+	r.upkeep()
+	require.Empty(r.t, r.sizes())
+	for _, task := range r.getAll("0", "kept", "gone") {
+		require.Equal(r.t, timeout.None, task.State)
+	}
+	for id, version := range versions {
+		require.Greater(r.t, r.set(id, r.later()).Version, version, "a version is given twice")
+	}
+	leased := r.leased("kept", long)
+	require.NotEqual(r.t, kept.Token.Lease, leased.Token.Lease, "a lease is given twice")
+	require.Equal(r.t, []bool{false, false}, r.extend(long, kept.Token, gone.Token))
+	require.Equal(r.t, []bool{false}, r.settle(timeout.Outcome{Token: kept.Token, As: timeout.Done}))
+	require.Equal(r.t, timeout.Running, r.get("kept").State)
+}
+
+// testSlots leases from some slots and from no others.
+func testSlots(r *rig) {
+	const slots = 4
+	r.make(timeout.Topic{Slots: slots})
+	var tasks []timeout.Task
+	want := make([]int, slots)
+	for i := range 60 {
+		id := fmt.Sprint(i)
+		if i%3 == 0 {
+			id = fmt.Sprintf("{%d}/%d", i%9, i)
+		}
+		tasks = append(tasks, r.task(id, past))
+		want[timeout.Slot(id, slots)]++
+	}
+	r.setAll(tasks...)
+	for _, own := range [][]int{{2}, {0, 3}, {1}} {
+		total := 0
+		for _, slot := range own {
+			total += want[slot]
+		}
+		got := 0
+		r.eventually("all tasks of the slots are leased", func() bool {
+			batch := r.expire(timeout.Ask{Max: 7, Slots: own})
+			for _, leased := range batch.Leased {
+				require.Contains(r.t, own, timeout.Slot(leased.ID, slots))
+			}
+			got += len(batch.Leased)
+			return got == total
+		})
+		require.Empty(r.t, r.expire(timeout.Ask{Max: 7, Slots: own}).Leased)
+	}
+}
+
+// testFence has nodes with older views ask.
+func testFence(r *rig) {
+	const slots = 4
+	r.make(timeout.Topic{Slots: slots})
+	n := 0
+	due := func(slot int) {
+		for {
+			n++
+			if id := fmt.Sprint(n); timeout.Slot(id, slots) == slot {
+				r.set(id, past)
+				return
+			}
+		}
+	}
+	// asked leases one task from a slot that has one.
+	asked := func(slot int, term int64) timeout.Leased {
+		r.t.Helper()
+		due(slot)
+		var leased []timeout.Leased
+		r.eventually("a task is leased", func() bool {
+			leased = r.expire(timeout.Ask{Max: 1, Slots: []int{slot}, Term: term}).Leased
+			return len(leased) == 1
+		})
+		return leased[0]
+	}
+	refused := func(term int64, settle []timeout.Outcome, slots ...int) {
+		r.t.Helper()
+		batch, err := r.engine.Expire(r.ctx, r.ask(timeout.Ask{Max: 1, Slots: slots, Term: term, Settle: settle}))
+		require.ErrorIs(r.t, err, timeout.ErrFenced)
+		require.Empty(r.t, batch.Leased)
+	}
+	asked(0, 3)
+	old := asked(0, 3)
+	asked(0, 5)
+	asked(0, 5)
+	asked(0, 0)
+	asked(1, 3)
+	due(0)
+	refused(4, nil, 0)
+	refused(1, []timeout.Outcome{{Token: old.Token, As: timeout.Dead, Error: "settled"}}, 0)
+	require.Equal(r.t, timeout.Dead, r.get(old.ID).State, "a token proves more than a term")
+	asked(1, 4)
+	due(1)
+	refused(4, nil, 1, 0)
+	batch := r.expire(timeout.Ask{Term: 1, Slots: []int{0}})
+	require.Empty(r.t, batch.Leased, "who leases nothing is not refused")
+	asked(0, 6)
+	refused(5, nil, 0)
 }

@@ -20,8 +20,9 @@ type Config struct {
 	Window time.Duration
 
 	// Scan is how often the truth is read for tasks that are due within Window and not in
-	// the index. It is how late a task can be that another node sets on short notice, where
-	// the index is one in memory. Zero means 1s; less than 10ms is an error.
+	// the index: at most that often, and at most as often as Expire is called (see Poll of
+	// timeout.Config). It is how late a task can be that another node sets on short notice,
+	// where the index is one in memory. Zero means 1s; less than 10ms is an error.
 	Scan time.Duration
 
 	// Limit is how many tasks of a topic a scan reads at most: where there are more, the next

@@ -49,11 +49,43 @@ func over(t *testing.T, truth timeout.Truth, in timeout.Engine, cfg index.Config
 }
 
 func TestAWheelInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
+	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
+	enginetest.Run(t, over(t, truth, inMemory(t), index.Config{Scan: 100 * time.Millisecond}), enginetest.Options{})
+}
+
+// Two wheels in front of one table know nothing of each other.
+func TestWhatTwoNodesSetIsRunOnceByOneOfThem(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.db")
-	cfg := index.Config{Scan: 100 * time.Millisecond}
-	enginetest.Run(t, over(t, table(t, path), inMemory(t), cfg), enginetest.Options{Second: func(t *testing.T) timeout.Engine {
-		return over(t, table(t, path), inMemory(t), cfg)
-	}})
+	var mu sync.Mutex
+	ran := map[string]int{}
+	var centres []*timeout.Center
+	for i := range 2 {
+		engine := over(t, table(t, path), inMemory(t), index.Config{Scan: 50 * time.Millisecond})
+		centre, err := timeout.New(engine, timeout.Config{Node: fmt.Sprint(i), Poll: 20 * time.Millisecond, TTL: time.Second})
+		require.NoError(t, err)
+		require.NoError(t, centre.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			mu.Lock()
+			defer mu.Unlock()
+			ran[task.ID]++
+			return nil
+		}))
+		runs(t, centre)
+		centres = append(centres, centre)
+	}
+	for i := range 200 {
+		_, err := centres[i%2].Set(t.Context(), timeout.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Duration(i%10) * 100 * time.Millisecond})
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(ran) == 200
+	}, 20*time.Second, 10*time.Millisecond)
+	mu.Lock()
+	defer mu.Unlock()
+	for id, times := range ran {
+		require.Equal(t, 1, times, id)
+	}
 }
 
 func TestRedisInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
@@ -119,10 +151,12 @@ func newRig(t *testing.T, cfg index.Config) *rig {
 	return r
 }
 
-func (r *rig) run(t *testing.T) {
+func (r *rig) run(t *testing.T) { runs(t, r.Center) }
+
+func runs(t *testing.T, centre *timeout.Center) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
-	go func() { ran <- r.Run(ctx) }()
+	go func() { ran <- centre.Run(ctx) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-ran) })
 }
 

@@ -18,13 +18,15 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	if err != nil {
 		return batch, err
 	}
-	done := e.settled(ask.Settle)
+	done, others := e.settled(ask.Settle, batch.Settled)
+	if err := e.refresh(ctx, others); err != nil {
+		return batch, err
+	}
 	if ask.Max <= 0 {
 		e.settle(ctx, ask, done)
 		return batch, nil
 	}
-	scan, err := e.load(ctx, ask.Topic, ask.Slots, batch.Now)
-	if err != nil {
+	if err := e.load(ctx, ask.Topic, ask.Slots, batch.Now); err != nil {
 		return batch, err
 	}
 	found, err := e.index.Expire(ctx, timeout.Ask{
@@ -36,22 +38,30 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	if err != nil {
 		return batch, err
 	}
-	batch.Next = earlier(scan, shift(found.Next, batch.Now.Sub(found.Now)))
+	batch.Next = shift(found.Next, batch.Now.Sub(found.Now))
 	if len(found.Leased) == ask.Max {
 		batch.Next = batch.Now
 	}
-	batch.Leased, err = e.claim(ctx, ask, found)
+	batch.Leased, batch.Died, err = e.claim(ctx, ask, found)
+	for _, leased := range batch.Leased {
+		if leased.Due.After(batch.Now) { // the truth has claimed it, so its clock was there
+			batch.Now = leased.Due
+		}
+	}
 	return batch, err
 }
 
-// settled returns the outcomes of the index's leases that belong to those of the truth.
-func (e *Engine) settled(outcomes []timeout.Outcome) []timeout.Outcome {
+// settled returns the outcomes of the index's leases that belong to those of the truth, and
+// the tasks whose leases another process has in the index.
+func (e *Engine) settled(outcomes []timeout.Outcome, settled []bool) (done []timeout.Outcome, others []timeout.Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var done []timeout.Outcome
-	for _, outcome := range outcomes {
+	for i, outcome := range outcomes {
 		token, ok := e.leases[outcome.Token]
 		if !ok {
+			if settled[i] {
+				others = append(others, outcome.Token.Key)
+			}
 			continue
 		}
 		delete(e.leases, outcome.Token)
@@ -61,7 +71,30 @@ func (e *Engine) settled(outcomes []timeout.Outcome) []timeout.Outcome {
 		}
 		done = append(done, timeout.Outcome{Token: token, As: as, After: outcome.After})
 	}
-	return done
+	return done, others
+}
+
+// refresh has the index know what has become of tasks, whatever it knew.
+func (e *Engine) refresh(ctx context.Context, keys []timeout.Key) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	tasks, err := e.Get(ctx, keys)
+	if err != nil {
+		return err
+	}
+	var waiting []timeout.Task
+	var ended []timeout.Key
+	for _, task := range tasks {
+		if task.State == timeout.Pending {
+			waiting = append(waiting, entry(task.Key(), task.Version, task.Until))
+		} else {
+			ended = append(ended, task.Key())
+		}
+	}
+	e.drop(ctx, ended)
+	_, err = e.put(ctx, waiting)
+	return err
 }
 
 // settle tells the index alone. What it does not hear is due again, and refused.
@@ -76,9 +109,9 @@ func (e *Engine) settle(ctx context.Context, ask timeout.Ask, done []timeout.Out
 
 // claim leases in the truth what the index has found, and settles at once what is not to be
 // had.
-func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch) ([]timeout.Leased, error) {
+func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch) ([]timeout.Leased, []timeout.Key, error) {
 	if len(found.Leased) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	wanted := make([]timeout.Wanted, len(found.Leased))
 	for i, entry := range found.Leased {
@@ -87,16 +120,18 @@ func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch
 	claimed, err := e.Claim(ctx, ask.Topic, ask.Node, wanted, ask.Lease)
 	if err != nil {
 		e.settle(context.WithoutCancel(ctx), ask, refused(found.Leased, func(int) (time.Duration, bool) { return e.cfg.Scan, true }))
-		return nil, err
+		return nil, nil, err
 	}
 	var leased []timeout.Leased
-	var gone []timeout.Key
+	var gone, died []timeout.Key
 	e.mu.Lock()
 	for i, c := range claimed {
 		switch {
 		case c.OK:
 			e.leases[c.Leased.Token] = found.Leased[i].Token
 			leased = append(leased, c.Leased)
+		case c.Died:
+			died = append(died, found.Leased[i].Key())
 		case c.At.IsZero():
 			gone = append(gone, found.Leased[i].Key())
 		}
@@ -106,7 +141,7 @@ func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch
 		return max(claimed[i].At.Sub(found.Now), recheck), !claimed[i].OK && !claimed[i].At.IsZero()
 	}))
 	e.settle(ctx, ask, ended(found.Leased, claimed))
-	return leased, e.renew(ctx, gone)
+	return leased, died, e.renew(ctx, gone)
 }
 
 // refused are the outcomes of entries that are to be looked at again.
@@ -183,12 +218,4 @@ func shift(t time.Time, d time.Duration) time.Time {
 		return t
 	}
 	return t.Add(d)
-}
-
-// earlier returns the earlier of two times, of which zero is none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -18,8 +18,8 @@ type load struct {
 	next  time.Time // when it is read again
 }
 
-// load reads what is due soon where that is to be done again, and returns when it is next.
-func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.Time) (time.Time, error) {
+// load reads what is due soon where that is to be done again.
+func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.Time) error {
 	e.mu.Lock()
 	l := e.loads[topic]
 	if l == nil {
@@ -27,9 +27,8 @@ func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.T
 		e.loads[topic] = l
 	}
 	if now.Before(l.next) && l.next.Sub(now) <= e.cfg.Scan && slices.Equal(l.slots, slots) && (l.slots == nil) == (slots == nil) {
-		next := l.next
 		e.mu.Unlock()
-		return next, nil
+		return nil
 	}
 	l.slots, l.next = slices.Clone(slots), now.Add(e.cfg.Scan)
 	e.mu.Unlock()
@@ -39,10 +38,10 @@ func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.T
 	defer e.mu.Unlock()
 	if err != nil {
 		l.next = time.Time{}
-		return time.Time{}, err
+		return err
 	}
 	l.next = next
-	return next, nil
+	return nil
 }
 
 // scan adds what is due within the window and not in the index.

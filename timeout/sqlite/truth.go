@@ -105,7 +105,7 @@ func (s *session) claim(ask timeout.Ask, group sqlkit.Group, key func(int) timeo
 		claimed[where[leased.ID]] = timeout.Claimed{OK: true, Leased: leased}
 	}
 	for _, died := range batch.Died {
-		claimed[where[died.ID]] = timeout.Claimed{}
+		claimed[where[died.ID]] = timeout.Claimed{Died: true}
 	}
 	return nil
 }

@@ -1,0 +1,246 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// testTimes looks at how action times are kept.
+func testTimes(r *rig) {
+	r.make(timeout.Topic{Slots: 2})
+	before := r.now()
+	require.WithinDuration(r.t, time.Now(), before, time.Minute)
+	time.Sleep(5 * time.Millisecond)
+	require.Greater(r.t, r.now(), before, "time goes on")
+	base := time.UnixMilli(4_102_444_800_123)
+	for i, due := range []time.Time{
+		base, base.Add(1), base.Add(999_999), base.Add(time.Millisecond),
+		time.UnixMilli(0), time.UnixMilli(1), time.Date(9999, 12, 31, 23, 59, 59, 999_000_000, time.UTC),
+		base.In(time.FixedZone("east", 5*3600)),
+	} {
+		id := fmt.Sprint(i)
+		answer := r.set(id, due)
+		sameTime(r.t, due, answer.Due, "Answer.Due")
+		task := r.get(id)
+		sameTime(r.t, due, task.Due, "Due")
+		sameTime(r.t, due, task.Until, "Until")
+		require.Zero(r.t, task.Due.Nanosecond()%int(time.Millisecond))
+		if due.Year() > 2000 {
+			moved := due.Add(-time.Hour)
+			sameTime(r.t, moved, r.move(id, moved).Due, "Answer.Due of a move")
+			sameTime(r.t, moved, r.get(id).Due, "Due after a move")
+		}
+	}
+
+	// After counts from the call, by the engine's clock.
+	for _, after := range []time.Duration{0, 1, time.Millisecond, 1500 * time.Microsecond, long, 1<<63 - 1} {
+		before := r.now()
+		task := r.task("after", time.Time{})
+		task.After = after
+		set := r.setAll(task)[0]
+		r.between(before, after, set.Due)
+		before = r.now()
+		answers, err := r.engine.Move(r.ctx, []timeout.Move{{Key: r.key("after"), After: after}})
+		r.between(before, after, r.one(answers, err).Due)
+	}
+}
+
+// between says that due is so long after a time between before and now.
+func (r *rig) between(before time.Time, after time.Duration, due time.Time) {
+	r.t.Helper()
+	ms := timeout.CeilMillis(after)
+	require.GreaterOrEqual(r.t, due.UnixMilli(), before.UnixMilli()+ms)
+	require.LessOrEqual(r.t, due.UnixMilli(), r.now().UnixMilli()+ms)
+}
+
+// testNeverEarly has tasks come due one after the other while several ask.
+func testNeverEarly(r *rig) {
+	const count = 200
+	r.make(timeout.Topic{Slots: 8})
+	tasks := make([]timeout.Task, count)
+	for i := range tasks {
+		tasks[i] = r.task(fmt.Sprint(i), time.Time{})
+		tasks[i].After = time.Duration(rand.Int64N(int64(800 * time.Millisecond)))
+	}
+	dues := map[string]int64{}
+	for i, answer := range r.setAll(tasks...) {
+		dues[tasks[i].ID] = answer.Due.UnixMilli()
+	}
+	var got atomic.Int64
+	var asking sync.WaitGroup
+	start := time.Now()
+	for i, engine := range []timeout.Engine{r.engine, r.second, r.engine} {
+		asking.Go(func() {
+			for got.Load() < count && time.Since(start) < patient {
+				batch, err := engine.Expire(r.ctx, r.ask(timeout.Ask{Node: fmt.Sprint(i), Max: 20}))
+				now, errNow := engine.Now(r.ctx)
+				if err != nil || errNow != nil {
+					r.t.Errorf("Expire: %v, Now: %v", err, errNow)
+					return
+				}
+				for _, leased := range batch.Leased {
+					due := dues[leased.ID]
+					if leased.Due.UnixMilli() != due || batch.Now.UnixMilli() < due || now.UnixMilli() < due {
+						r.t.Errorf("%s is due at %d, has %d and is leased at %d, before %d", leased.ID, due, leased.Due.UnixMilli(), batch.Now.UnixMilli(), now.UnixMilli())
+					}
+				}
+				got.Add(int64(len(batch.Leased)))
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	asking.Wait()
+	require.EqualValues(r.t, count, got.Load())
+}
+
+// testOrder has many tasks of one slot due at once.
+func testOrder(r *rig) {
+	const count = 60
+	r.make(timeout.Topic{Slots: 1})
+	tasks := make([]timeout.Task, count)
+	for i, place := range rand.Perm(count) {
+		tasks[i] = r.task(fmt.Sprint(place), past.Add(time.Duration(place)*time.Millisecond))
+	}
+	r.setAll(tasks...)
+	require.Equal(r.t, timeout.Pending, r.move("59", past.Add(-time.Hour)).Was)
+	require.Equal(r.t, timeout.Pending, r.remove("30").Was)
+	var got []string
+	for len(got) < count-1 {
+		for _, leased := range r.lease(min(7, count-1-len(got)), long) {
+			got = append(got, leased.ID)
+		}
+	}
+	want := []string{"59"}
+	for i := range 59 {
+		if i != 30 {
+			want = append(want, fmt.Sprint(i))
+		}
+	}
+	require.Equal(r.t, want, got, "the earliest first")
+}
+
+// testNext looks at when there is something due again.
+func testNext(r *rig) {
+	r.make(timeout.Topic{Slots: 4})
+	woken := r.woken()
+	r.set("far", r.later())
+	batch := r.expire(timeout.Ask{Max: 10})
+	require.Empty(r.t, batch.Leased)
+	if !batch.Next.IsZero() {
+		require.Greater(r.t, batch.Next.UnixMilli(), batch.Now.UnixMilli(), "asking at once is of no use")
+		require.LessOrEqual(r.t, batch.Next.UnixMilli(), r.get("far").Due.UnixMilli())
+	}
+
+	for i := range 10 {
+		r.set(fmt.Sprint(i), past)
+	}
+	leased := 0
+	r.eventually("ten tasks are leased", func() bool {
+		batch = r.expire(timeout.Ask{Max: 3})
+		leased += len(batch.Leased)
+		if leased < 10 && len(batch.Leased) > 0 {
+			require.False(r.t, batch.Next.IsZero())
+			require.LessOrEqual(r.t, batch.Next.UnixMilli(), batch.Now.UnixMilli(), "there is more at once")
+		}
+		return leased == 10
+	})
+
+	// Those that follow Next, and calls to wake, miss nothing.
+	set := r.setAll(timeout.Task{Topic: r.topic, ID: "soon", After: short})[0]
+	soon := r.follow(woken, set.Due, short)
+	require.Equal(r.t, "soon", soon.ID)
+	again := r.follow(woken, soon.Until, long)
+	require.Equal(r.t, "soon", again.ID, "the end of a lease counts, too")
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: again.Token, As: timeout.Pending, After: short}))
+	retried := r.follow(woken, r.get("soon").Until, long)
+	require.Equal(r.t, "soon", retried.ID)
+	answers, err := r.engine.Move(r.ctx, []timeout.Move{{Key: r.key("far"), After: short}})
+	moved := r.follow(woken, r.one(answers, err).Due, long)
+	require.Equal(r.t, "far", moved.ID)
+}
+
+// woken hears of this topic, where the engine can tell.
+func (r *rig) woken() <-chan struct{} {
+	waker, ok := r.engine.(timeout.Waker)
+	if !ok {
+		return nil
+	}
+	woken := make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(r.ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- waker.Wake(ctx, func(topic string) {
+			if topic == r.topic {
+				select {
+				case woken <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}()
+	r.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && ctx.Err() == nil {
+			r.t.Errorf("Wake: %v", err)
+		}
+	})
+	return woken
+}
+
+// follow asks only when the engine says so, until a task is leased that is due at that time.
+func (r *rig) follow(woken <-chan struct{}, due time.Time, lease time.Duration) timeout.Leased {
+	r.t.Helper()
+	for start := time.Now(); ; {
+		require.Less(r.t, time.Since(start), patient, "nobody says that there is something due")
+		batch := r.expire(timeout.Ask{Max: 10, Lease: lease})
+		if len(batch.Leased) > 0 {
+			require.Len(r.t, batch.Leased, 1)
+			return batch.Leased[0]
+		}
+		wait := patient
+		if !batch.Next.IsZero() {
+			require.LessOrEqual(r.t, batch.Next.UnixMilli(), max(due.UnixMilli(), batch.Now.UnixMilli()), "Next is later than what is due next")
+			wait = max(batch.Next.Sub(batch.Now), time.Millisecond)
+		} else {
+			require.NotNil(r.t, woken, "an engine that does not wake must tell when something is due")
+		}
+		select {
+		case <-woken:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// testPaused has a topic accept and settle, and lease nothing.
+func testPaused(r *rig) {
+	topic := r.make(timeout.Topic{Slots: 4, Retries: -1})
+	first := r.leased("first", long)
+	r.leased("lost", short)
+	topic.Paused = true
+	require.True(r.t, r.make(topic).Paused)
+	require.Equal(r.t, timeout.None, r.set("second", past).Was)
+	r.idle(2 * short)
+	require.Equal(r.t, timeout.Running, r.get("lost").State, "nothing dies in a topic that is paused")
+	require.Equal(r.t, []bool{true}, r.extend(long, first.Token))
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: first.Token, As: timeout.Done}))
+	require.Equal(r.t, timeout.None, r.get("first").State)
+	topic.Paused = false
+	require.False(r.t, r.make(topic).Paused)
+	var died []timeout.Key
+	var leased []timeout.Leased
+	r.eventually("what has waited goes on", func() bool {
+		batch := r.expire(timeout.Ask{Max: 10})
+		died, leased = append(died, batch.Died...), append(leased, batch.Leased...)
+		return len(died) == 1 && len(leased) == 1
+	})
+	require.Equal(r.t, r.key("lost"), died[0])
+	require.Equal(r.t, "second", leased[0].ID)
+}

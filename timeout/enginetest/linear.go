@@ -1,0 +1,282 @@
+package enginetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// call is what somebody has asked for one key, and effect what the answer said.
+type call struct {
+	verb  string // set, absent, move, remove, replay, get, leased, done, again, dead, extend
+	key   string
+	due   bool  // set and move: at once, or far away
+	lease int64 // of a token
+}
+
+type effect struct {
+	was      timeout.State
+	version  int64
+	attempts int
+	lease    int64
+	ok       bool
+}
+
+// life is the state of one key, by the contract.
+type life struct {
+	state    timeout.State
+	due      bool
+	version  int64 // the highest that there ever was
+	attempts int
+	lease    int64
+}
+
+// lives says which answers are right, one call after the other.
+var lives = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byKey := map[string][]porcupine.Operation{}
+		for _, op := range history {
+			key := op.Input.(call).key
+			byKey[key] = append(byKey[key], op)
+		}
+		var parts [][]porcupine.Operation
+		for _, part := range byKey {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() any { return life{} },
+	Step: func(state, input, output any) (bool, any) {
+		ok, next := state.(life).step(input.(call), output.(effect))
+		return ok, next
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
+	DescribeState:     func(state any) string { return fmt.Sprintf("%+v", state) },
+}
+
+// step tells whether an answer is right, and what is next.
+func (l life) step(c call, e effect) (bool, life) {
+	switch c.verb {
+	case "leased":
+		if l.state != timeout.Pending || !l.due || e.version != l.version || e.attempts != l.attempts+1 || e.lease == l.lease {
+			return false, l
+		}
+		l.state, l.attempts, l.lease = timeout.Running, e.attempts, e.lease
+		return true, l
+	case "done", "again", "dead", "extend":
+		return l.settled(c, e)
+	case "get":
+		if e.was != l.state {
+			return false, l
+		}
+		return l.state == timeout.None || (e.version == l.version && e.attempts == l.attempts), l
+	}
+	if e.was != l.state {
+		return false, l
+	}
+	return l.changed(c, e)
+}
+
+func (l life) settled(c call, e effect) (bool, life) {
+	held := l.state == timeout.Running && l.lease == c.lease
+	if e.ok != held || !held {
+		return e.ok == held, l
+	}
+	switch c.verb {
+	case "done":
+		l.state = timeout.None
+	case "again":
+		l.state = timeout.Pending
+	case "dead":
+		l.state = timeout.Dead
+	}
+	return true, l
+}
+
+func (l life) changed(c call, e effect) (bool, life) {
+	there := l.state != timeout.None
+	switch {
+	case c.verb == "set", c.verb == "absent" && !there, c.verb == "move" && l.state == timeout.Pending:
+		if e.version <= l.version {
+			return false, l
+		}
+		if c.verb != "move" {
+			l.attempts = 0
+		}
+		l.state, l.due, l.version = timeout.Pending, c.due, e.version
+		return true, l
+	case c.verb == "remove" && there:
+		l.state = timeout.None
+		return e.version == 0, l
+	case c.verb == "replay" && l.state == timeout.Dead:
+		l.state, l.due, l.attempts = timeout.Pending, true, 0
+		ok := e.version >= l.version
+		l.version = e.version
+		return ok, l
+	}
+	return !there || e.version == l.version, l // nothing was changed
+}
+
+// history is what several have seen.
+type history struct {
+	clock
+	mu  sync.Mutex
+	ops []porcupine.Operation
+}
+
+func (h *history) add(client int, start int64, input call, output effect) {
+	end := h.tick()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: input, Call: start, Output: output, Return: end})
+}
+
+// testLinearizable has several work on a few keys: there must be an order of all calls, each
+// between its begin and its end, in which all answers are right.
+func testLinearizable(r *rig) {
+	const rounds, clients, calls = 4, 4, 60
+	for range rounds {
+		round := *r
+		round.topic = r.topic + unique("")
+		round.make(timeout.Topic{Slots: 2})
+		h := &history{}
+		together(clients, func(i int) {
+			engine := []timeout.Engine{r.engine, r.second}[i%2]
+			c := &client{r: &round, engine: engine, h: h, number: i}
+			for range calls {
+				if err := c.step(); err != nil {
+					r.t.Errorf("client %d: %v", i, err)
+					return
+				}
+			}
+		})
+		result, info := porcupine.CheckOperationsVerbose(lives, h.ops, 5*time.Second)
+		if result == porcupine.Illegal {
+			path := r.t.ArtifactDir() + "/history.html"
+			_ = porcupine.VisualizePath(lives, info, path)
+			for _, op := range h.ops {
+				r.t.Logf("%d: [%d, %d] %+v -> %+v", op.ClientId, op.Call, op.Return, op.Input, op.Output)
+			}
+			require.Fail(r.t, "no order of the calls explains the answers", path)
+		}
+		_ = r.engine.DropTopic(r.ctx, round.topic)
+	}
+}
+
+// client makes random calls.
+type client struct {
+	r      *rig
+	engine timeout.Engine
+	h      *history
+	number int
+	tokens []timeout.Token
+}
+
+func (c *client) step() error {
+	id := fmt.Sprint(rand.IntN(3))
+	key, due := c.r.key(id), rand.IntN(3) > 0
+	at := newDue
+	if due {
+		at = past
+	}
+	var answers []timeout.Answer
+	var err error
+	in := call{key: id, due: due}
+	start := c.h.tick()
+	switch dice := rand.IntN(16); dice {
+	case 0, 1, 2, 3:
+		in.verb = "set"
+		task := c.r.task(id, at)
+		if task.IfAbsent = dice < 2; task.IfAbsent {
+			in.verb = "absent"
+		}
+		answers, err = c.engine.Set(c.r.ctx, []timeout.Task{task})
+	case 4, 5:
+		in.verb = "move"
+		answers, err = c.engine.Move(c.r.ctx, []timeout.Move{{Key: key, Due: at}})
+	case 6:
+		in.verb = "remove"
+		answers, err = c.engine.Remove(c.r.ctx, []timeout.Key{key})
+	case 7:
+		in.verb = "replay"
+		answers, err = c.engine.Replay(c.r.ctx, []timeout.Key{key})
+	case 8, 9:
+		return c.get(start, id)
+	case 10:
+		return c.extend(start)
+	default:
+		return c.expire(start)
+	}
+	if err != nil {
+		return err
+	}
+	c.h.add(c.number, start, in, effect{was: answers[0].Was, version: answers[0].Version})
+	return answers[0].Err
+}
+
+func (c *client) get(start int64, id string) error {
+	tasks, err := c.engine.Get(c.r.ctx, c.r.keys(id))
+	if err != nil {
+		return err
+	}
+	c.h.add(c.number, start, call{verb: "get", key: id}, effect{was: tasks[0].State, version: tasks[0].Version, attempts: tasks[0].Attempts})
+	return nil
+}
+
+// token is one of the last few that this client has got.
+func (c *client) token() (timeout.Token, bool) {
+	if len(c.tokens) == 0 {
+		return timeout.Token{}, false
+	}
+	return c.tokens[max(0, len(c.tokens)-1-rand.IntN(3))], true
+}
+
+func (c *client) extend(start int64) error {
+	token, any := c.token()
+	if !any {
+		return nil
+	}
+	held, err := c.engine.Extend(c.r.ctx, []timeout.Token{token}, long)
+	if err != nil {
+		return err
+	}
+	c.h.add(c.number, start, call{verb: "extend", key: token.ID, lease: token.Lease}, effect{ok: held[0]})
+	return nil
+}
+
+// expire settles one lease and asks for two.
+func (c *client) expire(start int64) error {
+	ask := c.r.ask(timeout.Ask{Node: fmt.Sprint(c.number), Max: rand.IntN(3)})
+	verb := ""
+	if token, any := c.token(); any && rand.IntN(4) > 0 {
+		outcome := timeout.Outcome{Token: token}
+		switch rand.IntN(4) {
+		case 0:
+			verb, outcome.As, outcome.Error = "dead", timeout.Dead, "broken"
+		case 1:
+			verb, outcome.As, outcome.Error = "again", timeout.Pending, "broken"
+		default:
+			verb, outcome.As = "done", timeout.Done
+		}
+		ask.Settle = []timeout.Outcome{outcome}
+	}
+	batch, err := c.engine.Expire(c.r.ctx, ask)
+	if err != nil {
+		return err
+	}
+	if verb != "" {
+		token := ask.Settle[0].Token
+		c.h.add(c.number, start, call{verb: verb, key: token.ID, lease: token.Lease}, effect{ok: batch.Settled[0]})
+	}
+	for _, leased := range batch.Leased {
+		c.tokens = append(c.tokens, leased.Token)
+		c.h.add(c.number, start, call{verb: "leased", key: leased.ID}, effect{version: leased.Version, attempts: leased.Attempts, lease: leased.Token.Lease})
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package enginetest
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// list returns all tasks of a state, page by page.
+func (r *rig) list(state timeout.State, limit int) []timeout.Task {
+	r.t.Helper()
+	var all []timeout.Task
+	query := timeout.Query{Topic: r.topic, State: state, Limit: limit}
+	for range 10_000 {
+		page, err := r.engine.List(r.ctx, query)
+		require.NoError(r.t, err)
+		require.LessOrEqual(r.t, len(page.Tasks), limit)
+		for _, task := range page.Tasks {
+			require.Equal(r.t, state, task.State)
+			require.Equal(r.t, r.topic, task.Topic)
+		}
+		all = append(all, page.Tasks...)
+		if page.Next == "" {
+			return all
+		}
+		query.Cursor = page.Next
+	}
+	require.Fail(r.t, "a list has no end")
+	return nil
+}
+
+func testList(r *rig) {
+	r.make(timeout.Topic{Slots: 4, Retain: long})
+	for state := timeout.Pending; state <= timeout.Removed; state++ {
+		require.Empty(r.t, r.list(state, 10))
+	}
+	const count = 107
+	want := map[string]timeout.Task{}
+	var tasks []timeout.Task
+	for i := range count {
+		due := newDue
+		if i%2 == 0 { // half are due at the same time
+			due = newDue.Add(time.Duration(rand.IntN(50)) * time.Millisecond)
+		}
+		tasks = append(tasks, r.task(fmt.Sprint(i), due))
+	}
+	r.setAll(tasks...)
+	for _, task := range tasks {
+		want[task.ID] = r.get(task.ID)
+	}
+	for _, limit := range []int{1, 7, 100, timeout.MaxPage} {
+		last := map[int]time.Time{}
+		seen := map[string]bool{}
+		for _, task := range r.list(timeout.Pending, limit) {
+			require.False(r.t, seen[task.ID], "%s is there twice", task.ID)
+			seen[task.ID] = true
+			require.Equal(r.t, plain(want[task.ID]), plain(task))
+			slot := timeout.Slot(task.ID, 4)
+			require.False(r.t, task.Until.Before(last[slot]), "in the order of Until")
+			last[slot] = task.Until
+		}
+		require.Len(r.t, seen, count, "limit %d", limit)
+	}
+	page, err := r.engine.List(r.ctx, timeout.Query{Topic: r.topic, State: timeout.Pending})
+	require.NoError(r.t, err)
+	require.Len(r.t, page.Tasks, 100)
+	require.NotEmpty(r.t, page.Next)
+
+	for _, b := range []before{failed, running, dead, done, removed} {
+		b.bring(r, b.name)
+	}
+	require.Equal(r.t, map[timeout.State]int{
+		timeout.Pending: count + 1, timeout.Running: 1, timeout.Done: 1, timeout.Dead: 1, timeout.Removed: 1,
+	}, r.sizes())
+	for _, b := range []before{running, dead, done, removed} {
+		listed := r.list(b.state, 10)
+		require.Equal(r.t, plain(r.get(b.name)), plain(listed[0]))
+	}
+
+	for _, cursor := range []string{
+		"garbage", "!!", "0", " ", "\x00", page.Next + "x", page.Next[:len(page.Next)/2], page.Next[1:],
+		base64.RawURLEncoding.EncodeToString([]byte("a")), base64.StdEncoding.EncodeToString([]byte("{}")), "é",
+	} {
+		got, err := r.engine.List(r.ctx, timeout.Query{Topic: r.topic, State: timeout.Pending, Cursor: cursor})
+		if err == nil { // a part of a cursor may happen to be one
+			require.Contains(r.t, page.Next+"x", cursor, "cursor %q has %d tasks", cursor, len(got.Tasks))
+			continue
+		}
+		require.ErrorIs(r.t, err, timeout.ErrArgument, "cursor %q", cursor)
+	}
+	got, err := r.engine.List(r.ctx, timeout.Query{Topic: unique("none"), State: timeout.Pending})
+	require.NoError(r.t, err)
+	require.Equal(r.t, timeout.Page{}, got)
+}
+
+// testListUnderChange pages through while others are set, moved and removed.
+func testListUnderChange(r *rig) {
+	r.make(timeout.Topic{Slots: 4})
+	const count = 120
+	var tasks []timeout.Task
+	for i := range count {
+		due := newDue.Add(time.Duration(rand.IntN(100)) * time.Millisecond)
+		tasks = append(tasks, r.task(fmt.Sprint("stays", i), due), r.task(fmt.Sprint("moves", i), due))
+	}
+	r.setAll(tasks...)
+	stop := make(chan struct{})
+	var changing sync.WaitGroup
+	changing.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			id, due := fmt.Sprint("moves", rand.IntN(count)), newDue.Add(time.Duration(rand.IntN(120)-10)*time.Millisecond)
+			var err error
+			switch rand.IntN(3) {
+			case 0:
+				_, err = r.second.Set(r.ctx, []timeout.Task{r.task(id, due)})
+			case 1:
+				_, err = r.second.Move(r.ctx, []timeout.Move{{Key: r.key(id), Due: due}})
+			default:
+				_, err = r.second.Remove(r.ctx, r.keys(id))
+			}
+			if err != nil {
+				r.t.Errorf("change: %v", err)
+				return
+			}
+		}
+	})
+	defer changing.Wait()
+	defer close(stop)
+	for _, limit := range []int{3, 7, 50} {
+		seen := map[string]int{}
+		for _, task := range r.list(timeout.Pending, limit) {
+			seen[task.ID]++
+		}
+		for i := range count {
+			require.Equal(r.t, 1, seen[fmt.Sprint("stays", i)], "what is there throughout is on exactly one page")
+		}
+	}
+}
+
+func testCount(r *rig) {
+	r.make(timeout.Topic{Slots: 4, Retain: long})
+	r.counts(timeout.Counts{})
+	set := time.Now()
+	for i, b := range []before{waiting, failed, running, running, dead, dead, dead, done, removed, removed} {
+		b.bring(r, fmt.Sprint(b.name, i))
+	}
+	r.counts(timeout.Counts{Pending: 2, Running: 2, Dead: 3, Done: 1, Removed: 2})
+	task := r.task("due", time.Time{})
+	task.Due = r.now().Add(-time.Minute)
+	r.setAll(task, r.task("later", r.now().Add(-time.Second)), r.task("future", newDue))
+	got := r.counts(timeout.Counts{Pending: 5, Running: 2, Dead: 3, Done: 1, Removed: 2, Due: 2})
+	require.GreaterOrEqual(r.t, got.Lag, time.Minute-time.Millisecond)
+	require.LessOrEqual(r.t, got.Lag, time.Minute+time.Since(set)+time.Second)
+	for range 2 {
+		r.lease(1, long)
+	}
+	r.counts(timeout.Counts{Pending: 3, Running: 4, Dead: 3, Done: 1, Removed: 2})
+
+	counts, err := r.engine.Count(r.ctx, unique("none"))
+	if err != nil { // that it is not there may be said or not
+		require.ErrorIs(r.t, err, timeout.ErrNotFound)
+	}
+	require.Equal(r.t, timeout.Counts{}, counts)
+}
+
+// counts waits for those counts, since an engine may keep them for a moment.
+func (r *rig) counts(want timeout.Counts) timeout.Counts {
+	r.t.Helper()
+	var got timeout.Counts
+	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		counts, err := r.engine.Count(r.ctx, r.topic)
+		require.NoError(r.t, err)
+		got = counts
+		counts.Lag = 0
+		if counts == want {
+			break
+		}
+		if time.Since(start) > 5*time.Second {
+			require.Equal(r.t, want, counts)
+		}
+	}
+	require.Equal(r.t, want.Due > 0, got.Lag > 0, "Lag is %v", got.Lag)
+	return got
+}
+
+// testUpkeep has what is kept be deleted after its time, and not before.
+func testUpkeep(r *rig) {
+	topic := r.make(timeout.Topic{Slots: 4, Retain: long})
+	for i := range 30 {
+		for _, b := range []before{waiting, dead, done, removed} {
+			b.bring(r, fmt.Sprint(b.name, i))
+		}
+	}
+	r.upkeep()
+	kept := map[timeout.State]int{timeout.Pending: 30, timeout.Dead: 30, timeout.Done: 30, timeout.Removed: 30}
+	require.Equal(r.t, kept, r.sizes(), "nothing is deleted before its time")
+	time.Sleep(short)
+	topic.Retain = short / 2
+	r.make(topic)
+	r.eventually("what was kept for its time is deleted", func() bool {
+		r.upkeep()
+		sizes := r.sizes()
+		require.Equal(r.t, 30, sizes[timeout.Dead], "what is dead stays")
+		require.Equal(r.t, 30, sizes[timeout.Pending])
+		return sizes[timeout.Done]+sizes[timeout.Removed] == 0
+	})
+	r.counts(timeout.Counts{Pending: 30, Dead: 30})
+	require.Equal(r.t, timeout.None, r.get("done1").State)
+	require.Equal(r.t, timeout.None, r.set("done1", newDue).Was)
+	require.Equal(r.t, timeout.None, r.remove("removed1").Was)
+}

@@ -1,0 +1,391 @@
+package enginetest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// model is an engine of one topic that is too simple to be wrong.
+type model struct {
+	*rig
+	tasks map[string]*modelTask
+	ended map[string]int64 // the versions of tasks that are not there
+	kept  bool             // whether the topic retains
+	slots int
+	old   []timeout.Token // tokens of leases that are not the last ones
+	log   []string
+	rng   *rand.Rand
+}
+
+// modelTask is a task, in which only the engine's numbers are not the model's own.
+type modelTask struct {
+	state    timeout.State
+	version  int64
+	due      time.Time
+	waits    bool // it is pending, and its time is far away
+	attempts int
+	failure  string
+	replayed bool // and has not failed since: an engine may forget how it had failed
+	payload  string
+	token    timeout.Token
+}
+
+// testModel has one engine, and the other, answer random calls as the model does.
+func testModel(r *rig) {
+	start := time.Now()
+	for round := 0; round < 6 && time.Since(start) < 4*time.Second; round++ {
+		seed := rand.Uint64()
+		inner := *r
+		inner.topic = r.topic + unique("")
+		m := &model{
+			rig: &inner, tasks: map[string]*modelTask{}, ended: map[string]int64{}, kept: round%2 == 0, slots: 2,
+			rng: rand.New(rand.NewPCG(seed, 0)),
+		}
+		m.run(seed)
+		_ = r.engine.DropTopic(r.ctx, inner.topic)
+	}
+}
+
+func (m *model) run(seed uint64) {
+	defer func() {
+		if m.t.Failed() {
+			m.t.Logf("seed %d, the last calls:\n%s", seed, strings.Join(m.log[max(0, len(m.log)-60):], "\n"))
+		}
+	}()
+	m.setTopic()
+	for step := range 250 {
+		switch dice := m.rng.IntN(20); {
+		case dice < 5:
+			m.set()
+		case dice < 7:
+			m.move()
+		case dice < 9:
+			m.removeSome()
+		case dice < 10:
+			m.replaySome()
+		case dice < 11:
+			m.extendSome()
+		case dice < 17:
+			m.expireSome()
+		default:
+			m.look()
+		}
+		if step == 80 || step == 160 {
+			m.slots *= 4
+			m.setTopic()
+		}
+		if step%50 == 49 {
+			m.compare()
+		}
+	}
+	m.drain()
+	m.compare()
+}
+
+func (m *model) say(format string, args ...any) {
+	m.log = append(m.log, fmt.Sprintf(format, args...))
+}
+
+func (m *model) setTopic() {
+	m.say("slots %d", m.slots)
+	topic := timeout.Topic{Slots: m.slots}
+	if m.kept {
+		topic.Retain = long
+	}
+	m.make(topic)
+}
+
+// one of the engines.
+func (m *model) any() timeout.Engine {
+	if m.rng.IntN(2) == 0 {
+		return m.engine
+	}
+	return m.second
+}
+
+// ids are a few, with the same one twice now and then.
+func (m *model) ids() []string {
+	ids := make([]string, 1+m.rng.IntN(4))
+	for i := range ids {
+		ids[i] = fmt.Sprintf("{%d}%d", m.rng.IntN(6), m.rng.IntN(3))
+	}
+	return ids
+}
+
+func (m *model) due() (time.Time, bool) {
+	if m.rng.IntN(2) == 0 {
+		return newDue.Add(time.Duration(m.rng.IntN(1000)) * time.Millisecond), true
+	}
+	return past.Add(time.Duration(m.rng.IntN(1000)) * time.Millisecond), false
+}
+
+func (m *model) was(id string) timeout.State {
+	if task := m.tasks[id]; task != nil {
+		return task.state
+	}
+	return timeout.None
+}
+
+// void ends the lease of a task that runs.
+func (m *model) void(task *modelTask) {
+	if task != nil && task.state == timeout.Running {
+		m.old = append(m.old, task.token)
+	}
+}
+
+func (m *model) set() {
+	ids := m.ids()
+	tasks := make([]timeout.Task, len(ids))
+	waits := make([]bool, len(ids))
+	absent := m.rng.IntN(3) == 0
+	for i, id := range ids {
+		tasks[i] = timeout.Task{Topic: m.topic, ID: id, Payload: fmt.Appendf(nil, "%d", m.rng.Uint64()), IfAbsent: absent}
+		tasks[i].Due, waits[i] = m.due()
+	}
+	answers, err := m.any().Set(m.ctx, tasks)
+	m.say("set %v absent=%v waits=%v: %v %v", ids, absent, waits, answers, err)
+	require.NoError(m.t, err)
+	for i, id := range ids {
+		require.NoError(m.t, answers[i].Err)
+		was, old := m.was(id), m.tasks[id]
+		require.Equal(m.t, was, answers[i].Was, "task %s", id)
+		if absent && (was == timeout.Pending || was == timeout.Running || was == timeout.Dead) {
+			require.Equal(m.t, old.version, answers[i].Version)
+			continue
+		}
+		require.Greater(m.t, answers[i].Version, m.ended[id], "task %s", id)
+		if old != nil {
+			require.Greater(m.t, answers[i].Version, old.version, "task %s", id)
+		}
+		m.void(old)
+		m.tasks[id] = &modelTask{state: timeout.Pending, version: answers[i].Version, due: tasks[i].Due, waits: waits[i], payload: string(tasks[i].Payload)}
+	}
+}
+
+func (m *model) move() {
+	ids := m.ids()
+	moves := make([]timeout.Move, len(ids))
+	waits := make([]bool, len(ids))
+	for i, id := range ids {
+		moves[i].Key = m.key(id)
+		moves[i].Due, waits[i] = m.due()
+	}
+	answers, err := m.any().Move(m.ctx, moves)
+	m.say("move %v waits=%v: %v %v", ids, waits, answers, err)
+	require.NoError(m.t, err)
+	for i, id := range ids {
+		require.Equal(m.t, m.was(id), answers[i].Was, "task %s", id)
+		if task := m.tasks[id]; m.was(id) == timeout.Pending {
+			require.Greater(m.t, answers[i].Version, task.version)
+			task.version, task.due, task.waits = answers[i].Version, moves[i].Due, waits[i]
+		}
+	}
+}
+
+func (m *model) removeSome() {
+	ids := m.ids()
+	answers, err := m.any().Remove(m.ctx, m.keys(ids...))
+	m.say("remove %v: %v %v", ids, answers, err)
+	require.NoError(m.t, err)
+	for i, id := range ids {
+		was, task := m.was(id), m.tasks[id]
+		require.Equal(m.t, was, answers[i].Was, "task %s", id)
+		if was == timeout.Pending || was == timeout.Running || was == timeout.Dead {
+			m.void(task)
+			m.end(id, timeout.Removed)
+		}
+	}
+}
+
+// end has a task be done or removed.
+func (m *model) end(id string, state timeout.State) {
+	task := m.tasks[id]
+	task.state, task.waits = state, false
+	if !m.kept {
+		m.ended[id] = task.version
+		delete(m.tasks, id)
+	}
+}
+
+func (m *model) replaySome() {
+	ids := m.ids()
+	answers, err := m.any().Replay(m.ctx, m.keys(ids...))
+	m.say("replay %v: %v %v", ids, answers, err)
+	require.NoError(m.t, err)
+	for i, id := range ids {
+		require.Equal(m.t, m.was(id), answers[i].Was, "task %s", id)
+		if task := m.tasks[id]; m.was(id) == timeout.Dead {
+			require.GreaterOrEqual(m.t, answers[i].Version, task.version)
+			task.state, task.version, task.due = timeout.Pending, answers[i].Version, answers[i].Due
+			task.attempts, task.waits, task.replayed = 0, false, true
+		}
+	}
+}
+
+// tokens are those of some tasks that run, and some that are over.
+func (m *model) tokens() (tokens []timeout.Token, held []bool) {
+	for _, id := range slices.Sorted(maps.Keys(m.tasks)) {
+		if task := m.tasks[id]; task.state == timeout.Running && m.rng.IntN(2) == 0 {
+			tokens, held = append(tokens, task.token), append(held, true)
+		}
+	}
+	for range m.rng.IntN(3) {
+		if len(m.old) > 0 {
+			tokens, held = append(tokens, m.old[m.rng.IntN(len(m.old))]), append(held, false)
+		}
+	}
+	m.rng.Shuffle(len(tokens), func(i, j int) {
+		tokens[i], tokens[j] = tokens[j], tokens[i]
+		held[i], held[j] = held[j], held[i]
+	})
+	return tokens, held
+}
+
+func (m *model) extendSome() {
+	tokens, want := m.tokens()
+	held, err := m.any().Extend(m.ctx, tokens, 2*long)
+	m.say("extend %v: %v %v", tokens, held, err)
+	require.NoError(m.t, err)
+	require.ElementsMatch(m.t, want, held)
+	for i := range want {
+		require.Equal(m.t, want[i], held[i], "token %v", tokens[i])
+	}
+}
+
+func (m *model) expireSome() {
+	tokens, want := m.tokens()
+	ask := timeout.Ask{Max: m.rng.IntN(6)}
+	for i, token := range tokens {
+		outcome := timeout.Outcome{Token: token, As: []timeout.State{timeout.Done, timeout.Dead, timeout.Pending}[m.rng.IntN(3)]}
+		if outcome.As != timeout.Done {
+			outcome.Error = fmt.Sprintf("failure %d", m.rng.Uint64())
+		}
+		if outcome.As == timeout.Pending && m.rng.IntN(2) == 0 {
+			outcome.After = long
+		}
+		if outcome.As == timeout.Pending && m.rng.IntN(3) == 0 {
+			outcome.Refund, outcome.Error = true, ""
+		}
+		ask.Settle = append(ask.Settle, outcome)
+		if want[i] {
+			m.settled(outcome)
+		}
+	}
+	m.expire(ask, want)
+}
+
+// settled applies an outcome that counts.
+func (m *model) settled(outcome timeout.Outcome) {
+	task := m.tasks[outcome.Token.ID]
+	m.old = append(m.old, task.token)
+	if outcome.As != timeout.Done && !outcome.Refund {
+		task.failure, task.replayed = outcome.Error, false
+	}
+	if outcome.Refund {
+		task.attempts--
+	}
+	task.state = outcome.As
+	task.waits = outcome.As == timeout.Pending && outcome.After > 0
+	if outcome.As == timeout.Done {
+		m.end(outcome.Token.ID, timeout.Done)
+	}
+}
+
+func (m *model) expire(ask timeout.Ask, want []bool) int {
+	batch, err := m.any().Expire(m.ctx, m.ask(ask))
+	m.say("expire %+v: settled %v", ask, batch.Settled)
+	for _, leased := range batch.Leased {
+		m.say("    leased %s version %d attempt %d lease %d", leased.ID, leased.Version, leased.Attempts, leased.Token.Lease)
+	}
+	require.NoError(m.t, err)
+	m.check(ask, batch)
+	require.Empty(m.t, batch.Died)
+	for i := range want {
+		require.Equal(m.t, want[i], batch.Settled[i], "token %v", ask.Settle[i].Token)
+	}
+	for _, leased := range batch.Leased {
+		task := m.tasks[leased.ID]
+		require.NotNil(m.t, task, "task %s is not there", leased.ID)
+		require.Equal(m.t, timeout.Pending, task.state, "task %s", leased.ID)
+		require.False(m.t, task.waits, "task %s is not due", leased.ID)
+		task.state, task.token = timeout.Running, leased.Token
+		task.attempts++
+		m.same(leased.Task, task)
+		require.False(m.t, leased.Again)
+		for _, old := range m.old {
+			require.False(m.t, old.ID == leased.ID && old.Lease == leased.Token.Lease, "lease %d of %s is given twice", old.Lease, old.ID)
+		}
+	}
+	return len(batch.Leased)
+}
+
+func (m *model) same(got timeout.Task, want *modelTask) {
+	m.t.Helper()
+	require.Equal(m.t, want.state, got.State, "task %s", got.ID)
+	require.Equal(m.t, want.version, got.Version, "task %s", got.ID)
+	require.Equal(m.t, want.attempts, got.Attempts, "task %s", got.ID)
+	require.Equal(m.t, want.payload, string(got.Payload), "task %s", got.ID)
+	sameTime(m.t, want.due, got.Due, "Due of "+got.ID)
+	if !want.replayed {
+		require.Equal(m.t, want.failure, got.Error, "task %s", got.ID)
+	}
+}
+
+func (m *model) look() {
+	ids := m.ids()
+	tasks, err := m.any().Get(m.ctx, m.keys(ids...))
+	m.say("get %v: %v", ids, err)
+	require.NoError(m.t, err)
+	for i, id := range ids {
+		if want := m.tasks[id]; want != nil {
+			m.same(tasks[i], want)
+		} else {
+			require.Equal(m.t, timeout.Task{Topic: m.topic, ID: id}, tasks[i])
+		}
+	}
+}
+
+// compare looks at all tasks.
+func (m *model) compare() {
+	m.say("compare")
+	want := map[timeout.State][]string{}
+	for id, task := range m.tasks {
+		want[task.state] = append(want[task.state], id)
+		m.same(m.get(id), task)
+	}
+	for state := timeout.Pending; state <= timeout.Removed; state++ {
+		var got []string
+		for _, task := range m.list(state, 1+m.rng.IntN(30)) {
+			got = append(got, task.ID)
+		}
+		require.ElementsMatch(m.t, want[state], got, "tasks that are %v", state)
+	}
+}
+
+// drain leases all that is due.
+func (m *model) drain() {
+	left := 0
+	for _, task := range m.tasks {
+		if task.state == timeout.Pending && !task.waits {
+			left++
+		}
+	}
+	for start := time.Now(); left > 0; {
+		require.Less(m.t, time.Since(start), patient, "%d tasks are not leased", left)
+		leased := m.expire(timeout.Ask{Max: 10}, nil)
+		if left -= leased; leased == 0 {
+			time.Sleep(5 * time.Millisecond)
+		}
+		_, err := m.engine.Upkeep(m.ctx, 0)
+		require.NoError(m.t, err)
+	}
+	m.idle(20 * time.Millisecond)
+}

@@ -1,0 +1,196 @@
+package enginetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// firings are what consumers have seen of each version.
+type firings struct {
+	mu    sync.Mutex
+	fired map[string][]int64 // versions, by id, in which order ever
+	held  map[firing]bool    // whether the outcome counted
+}
+
+type firing struct {
+	id      string
+	version int64
+}
+
+// testExactlyOnce has several set, move and remove while several consume: the answers tell
+// which versions were to fire, and each of those does so once.
+func testExactlyOnce(r *rig) {
+	const setters, each, consumers = 4, 150, 3
+	r.make(timeout.Topic{Slots: 4})
+	seen := &firings{fired: map[string][]int64{}, held: map[firing]bool{}}
+	stop := make(chan struct{})
+	var consuming, setting sync.WaitGroup
+	for i := range consumers {
+		engine := []timeout.Engine{r.engine, r.second}[i%2]
+		consuming.Go(func() { r.consume(engine, fmt.Sprint("consumer", i), seen, stop) })
+	}
+	want := make([]map[string]expectation, setters)
+	for i := range setters {
+		engine := []timeout.Engine{r.engine, r.second}[i%2]
+		setting.Go(func() { want[i] = r.plans(engine, i, each) })
+	}
+	setting.Wait()
+	ok := r.settled()
+	close(stop)
+	consuming.Wait()
+	require.True(r.t, ok, "tasks are left over")
+	for _, some := range want {
+		for id, e := range some {
+			require.ElementsMatch(r.t, e.fires, seen.fired[id], "versions of %s that fired, after %s", id, e.how)
+			for version, held := range e.held {
+				require.Equal(r.t, held, seen.held[firing{id, version}], "outcome of version %d of %s, after %s", version, id, e.how)
+			}
+		}
+	}
+}
+
+// expectation is what must have happened to an id, as the answers say.
+type expectation struct {
+	how   string
+	fires []int64
+	held  map[int64]bool
+}
+
+// settled waits until nothing is left.
+func (r *rig) settled() bool {
+	for start := time.Now(); time.Since(start) < patient; time.Sleep(20 * time.Millisecond) {
+		pending, err := r.engine.List(r.ctx, timeout.Query{Topic: r.topic, State: timeout.Pending, Limit: 1})
+		if err != nil || len(pending.Tasks) > 0 {
+			continue
+		}
+		running, err := r.engine.List(r.ctx, timeout.Query{Topic: r.topic, State: timeout.Running, Limit: 1})
+		if err == nil && len(running.Tasks) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// consume settles what it has leased with the call that leases more.
+func (r *rig) consume(engine timeout.Engine, node string, seen *firings, stop <-chan struct{}) {
+	var settle []timeout.Outcome
+	var firings []firing
+	for {
+		batch, err := engine.Expire(r.ctx, r.ask(timeout.Ask{Node: node, Max: 1 + rand.IntN(20), Settle: settle}))
+		if err != nil {
+			r.t.Errorf("Expire: %v", err)
+			return
+		}
+		seen.mu.Lock()
+		for i, held := range batch.Settled {
+			seen.held[firings[i]] = held
+		}
+		settle, firings = nil, nil
+		for _, leased := range batch.Leased {
+			seen.fired[leased.ID] = append(seen.fired[leased.ID], leased.Version)
+			settle = append(settle, timeout.Outcome{Token: leased.Token, As: timeout.Done})
+			firings = append(firings, firing{leased.ID, leased.Version})
+		}
+		seen.mu.Unlock()
+		if len(settle) > 0 {
+			continue
+		}
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// plans does one of four things with each of its ids, some at a time.
+func (r *rig) plans(engine timeout.Engine, setter, each int) map[string]expectation {
+	const batch = 10
+	want := map[string]expectation{}
+	for first := 0; first < each; first += batch {
+		plan := rand.IntN(4)
+		var tasks []timeout.Task
+		var keys []timeout.Key
+		var moves []timeout.Move
+		for i := range batch {
+			id := fmt.Sprintf("%d/%d", setter, first+i)
+			due := past
+			if plan == 1 {
+				due = newDue
+			}
+			tasks = append(tasks, r.task(id, due))
+			keys = append(keys, r.key(id))
+			moves = append(moves, timeout.Move{Key: r.key(id), Due: past})
+		}
+		set, err := engine.Set(r.ctx, tasks)
+		var then []timeout.Answer
+		switch {
+		case err != nil:
+		case plan == 1:
+			then, err = engine.Move(r.ctx, moves)
+		case plan == 2:
+			then, err = engine.Remove(r.ctx, keys)
+		case plan == 3:
+			then, err = engine.Set(r.ctx, tasks)
+		}
+		if err != nil || len(set) != batch || (plan > 0 && len(then) != batch) {
+			r.t.Errorf("plan %d: %v", plan, err)
+			return want
+		}
+		for i, key := range keys {
+			want[key.ID] = expected(plan, set[i], append(then, make([]timeout.Answer, batch)...)[i])
+		}
+	}
+	return want
+}
+
+func expected(plan int, set, then timeout.Answer) expectation {
+	e := expectation{how: fmt.Sprintf("plan %d, then %v", plan, then), held: map[int64]bool{}}
+	if set.Was != timeout.None {
+		e.how = fmt.Sprintf("a set that found %v", set.Was)
+		return e
+	}
+	fires := func(version int64, held bool) {
+		e.fires = append(e.fires, version)
+		e.held[version] = held
+	}
+	switch plan {
+	case 0:
+		fires(set.Version, true)
+	case 1: // it was far in the future
+		fires(then.Version, then.Was == timeout.Pending)
+	default:
+		switch then.Was {
+		case timeout.Pending: // it had not fired, and never will
+		case timeout.Running:
+			fires(set.Version, false)
+		case timeout.None:
+			fires(set.Version, true)
+		}
+		if plan == 3 {
+			fires(then.Version, true)
+		}
+	}
+	return e
+}
+
+// together runs f several times at once.
+func together(count int, f func(i int)) {
+	var running sync.WaitGroup
+	for i := range count {
+		running.Go(func() { f(i) })
+	}
+	running.Wait()
+}
+
+// clock gives times that are different and in order, for histories.
+type clock struct{ ticks atomic.Int64 }
+
+func (c *clock) tick() int64 { return c.ticks.Add(1) }

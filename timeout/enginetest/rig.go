@@ -1,0 +1,245 @@
+package enginetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+const (
+	long    = time.Hour        // later than any test ends
+	patient = 20 * time.Second // for what must happen, be the machine ever so busy
+	short   = 200 * time.Millisecond
+)
+
+// past is an action time that has passed.
+var past = time.UnixMilli(1_000_000_000_000)
+
+// rig is an engine with a topic of the test's own.
+type rig struct {
+	*suite
+	t     *testing.T
+	ctx   context.Context
+	topic string
+}
+
+func (s *suite) rig(t *testing.T) *rig {
+	r := &rig{suite: s, t: t, ctx: t.Context(), topic: unique("test")}
+	t.Cleanup(func() { _ = s.engine.DropTopic(context.Background(), r.topic) })
+	return r
+}
+
+// make makes the topic.
+func (r *rig) make(topic timeout.Topic) timeout.Topic {
+	r.t.Helper()
+	topic.Name = r.topic
+	made, err := r.engine.SetTopic(r.ctx, topic, false)
+	require.NoError(r.t, err)
+	return made
+}
+
+func (r *rig) key(id string) timeout.Key { return timeout.Key{Topic: r.topic, ID: id} }
+
+func (r *rig) keys(ids ...string) []timeout.Key {
+	keys := make([]timeout.Key, len(ids))
+	for i, id := range ids {
+		keys[i] = r.key(id)
+	}
+	return keys
+}
+
+func (r *rig) task(id string, due time.Time) timeout.Task {
+	return timeout.Task{Topic: r.topic, ID: id, Due: due, Payload: []byte("payload of " + id)}
+}
+
+func (r *rig) now() time.Time {
+	r.t.Helper()
+	now, err := r.engine.Now(r.ctx)
+	require.NoError(r.t, err)
+	return now
+}
+
+// later is an action time that comes after the test.
+func (r *rig) later() time.Time { return r.now().Add(long).Truncate(time.Millisecond) }
+
+func (r *rig) setAll(tasks ...timeout.Task) []timeout.Answer {
+	r.t.Helper()
+	answers, err := r.engine.Set(r.ctx, tasks)
+	require.NoError(r.t, err)
+	require.Len(r.t, answers, len(tasks))
+	for _, answer := range answers {
+		require.NoError(r.t, answer.Err)
+	}
+	return answers
+}
+
+func (r *rig) set(id string, due time.Time) timeout.Answer {
+	r.t.Helper()
+	return r.setAll(r.task(id, due))[0]
+}
+
+func (r *rig) move(id string, due time.Time) timeout.Answer {
+	r.t.Helper()
+	answers, err := r.engine.Move(r.ctx, []timeout.Move{{Key: r.key(id), Due: due}})
+	return r.one(answers, err)
+}
+
+func (r *rig) remove(id string) timeout.Answer {
+	r.t.Helper()
+	answers, err := r.engine.Remove(r.ctx, r.keys(id))
+	return r.one(answers, err)
+}
+
+func (r *rig) replay(id string) timeout.Answer {
+	r.t.Helper()
+	answers, err := r.engine.Replay(r.ctx, r.keys(id))
+	return r.one(answers, err)
+}
+
+func (r *rig) one(answers []timeout.Answer, err error) timeout.Answer {
+	r.t.Helper()
+	require.NoError(r.t, err)
+	require.Len(r.t, answers, 1)
+	require.NoError(r.t, answers[0].Err)
+	return answers[0]
+}
+
+func (r *rig) getAll(ids ...string) []timeout.Task {
+	r.t.Helper()
+	tasks, err := r.engine.Get(r.ctx, r.keys(ids...))
+	require.NoError(r.t, err)
+	require.Len(r.t, tasks, len(ids))
+	for i, task := range tasks {
+		require.Equal(r.t, r.key(ids[i]), task.Key())
+	}
+	return tasks
+}
+
+func (r *rig) get(id string) timeout.Task {
+	r.t.Helper()
+	return r.getAll(id)[0]
+}
+
+// expire asks with this rig's topic, a lease that lasts, and a node.
+func (r *rig) expire(ask timeout.Ask) timeout.Batch {
+	r.t.Helper()
+	batch, err := r.engine.Expire(r.ctx, r.ask(ask))
+	require.NoError(r.t, err)
+	r.check(ask, batch)
+	return batch
+}
+
+func (r *rig) ask(ask timeout.Ask) timeout.Ask {
+	ask.Topic = r.topic
+	if ask.Node == "" {
+		ask.Node = "node"
+	}
+	if ask.Lease == 0 {
+		ask.Lease = long
+	}
+	return ask
+}
+
+// check looks at what must be right in every batch.
+func (r *rig) check(ask timeout.Ask, batch timeout.Batch) {
+	r.t.Helper()
+	require.Len(r.t, batch.Settled, len(ask.Settle))
+	require.LessOrEqual(r.t, len(batch.Leased), ask.Max)
+	require.False(r.t, batch.Now.IsZero(), "Batch.Now")
+	for _, leased := range batch.Leased {
+		require.Equal(r.t, r.topic, leased.Topic)
+		require.Equal(r.t, timeout.Running, leased.State)
+		require.Equal(r.t, leased.Key(), leased.Token.Key)
+		require.LessOrEqual(r.t, leased.Due.UnixMilli(), batch.Now.UnixMilli(), "%s is early", leased.Key())
+		require.Positive(r.t, leased.Attempts)
+		require.Positive(r.t, leased.Version)
+	}
+}
+
+// lease leases so many tasks, as soon as they are due.
+func (r *rig) lease(count int, lease time.Duration) []timeout.Leased {
+	r.t.Helper()
+	var leased []timeout.Leased
+	for start := time.Now(); len(leased) < count; {
+		require.Less(r.t, time.Since(start), patient, "%d of %d tasks are leased", len(leased), count)
+		batch := r.expire(timeout.Ask{Max: count - len(leased), Lease: lease})
+		leased = append(leased, batch.Leased...)
+		if len(batch.Leased) == 0 {
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	return leased
+}
+
+// leased sets a task that is due, and leases it.
+func (r *rig) leased(id string, lease time.Duration) timeout.Leased {
+	r.t.Helper()
+	r.set(id, past)
+	leased := r.lease(1, lease)[0]
+	require.Equal(r.t, id, leased.ID)
+	return leased
+}
+
+func (r *rig) settle(outcomes ...timeout.Outcome) []bool {
+	r.t.Helper()
+	return r.expire(timeout.Ask{Settle: outcomes}).Settled
+}
+
+func (r *rig) extend(lease time.Duration, tokens ...timeout.Token) []bool {
+	r.t.Helper()
+	held, err := r.engine.Extend(r.ctx, tokens, lease)
+	require.NoError(r.t, err)
+	require.Len(r.t, held, len(tokens))
+	return held
+}
+
+// idle asks again and again: nothing is leased.
+func (r *rig) idle(d time.Duration) {
+	r.t.Helper()
+	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		batch := r.expire(timeout.Ask{Max: 10})
+		require.Empty(r.t, batch.Leased)
+		require.Empty(r.t, batch.Died)
+		if time.Since(start) > d {
+			return
+		}
+	}
+}
+
+func (r *rig) eventually(what string, ok func() bool) {
+	r.t.Helper()
+	for start := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
+		require.Less(r.t, time.Since(start), patient, what)
+	}
+}
+
+// upkeep does all that there is to do.
+func (r *rig) upkeep() {
+	r.t.Helper()
+	for range 1000 {
+		more, err := r.engine.Upkeep(r.ctx, 0)
+		require.NoError(r.t, err)
+		if !more {
+			return
+		}
+	}
+	require.Fail(r.t, "Upkeep has no end")
+}
+
+// plain makes tasks comparable: an engine may answer in any time zone.
+func plain(task timeout.Task) timeout.Task {
+	task.Due, task.Until = task.Due.UTC(), task.Until.UTC()
+	if len(task.Payload) == 0 {
+		task.Payload = nil
+	}
+	return task
+}
+
+func sameTime(t *testing.T, want, got time.Time, what string) {
+	t.Helper()
+	require.Equal(t, timeout.Millis(want), timeout.Millis(got), "%s: want %v, got %v", what, want, got)
+}

@@ -1,0 +1,278 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// testLog looks at the log of executions.
+func testLog(r *rig) {
+	log := r.engine.(timeout.Log)
+	r.make(timeout.Topic{Slots: 2, Retain: long})
+	of := func(id string, limit int) []timeout.Execution {
+		r.t.Helper()
+		executions, err := log.Executions(r.ctx, r.key(id), limit)
+		require.NoError(r.t, err)
+		require.LessOrEqual(r.t, len(executions), limit)
+		return executions
+	}
+	require.Empty(r.t, of("none", 10))
+	version := r.set("1", past).Version
+	require.Empty(r.t, of("1", 10))
+	started := r.now().Add(-time.Second).Truncate(time.Millisecond)
+	outcomes := []timeout.Outcome{
+		{As: timeout.Pending, Error: "first", Started: started, Took: 1500 * time.Microsecond},
+		{As: timeout.Pending, Refund: true},
+		{As: timeout.Pending, Error: "second", Started: started.Add(time.Millisecond), Took: 0},
+		{As: timeout.Done, Started: started.Add(time.Second), Took: time.Minute},
+	}
+	for i, outcome := range outcomes {
+		outcome.Token = r.expireOne(fmt.Sprint("node", i), long).Token
+		require.Equal(r.t, []bool{true}, r.settle(outcome))
+	}
+	executions := of("1", 10)
+	require.Len(r.t, executions, 3, "what was not begun is no attempt")
+	for i, execution := range executions {
+		want := []timeout.Execution{
+			{Version: version, Attempt: 3, Node: "node3", Started: started.Add(time.Second), Took: time.Minute, As: timeout.Done},
+			{Version: version, Attempt: 2, Node: "node2", Started: started.Add(time.Millisecond), As: timeout.Pending, Error: "second"},
+			{Version: version, Attempt: 1, Node: "node0", Started: started, Took: 1500 * time.Microsecond, As: timeout.Pending, Error: "first"},
+		}[i]
+		sameTime(r.t, want.Started, execution.Started, "Started")
+		want.Started, execution.Started = time.Time{}, time.Time{}
+		require.InDelta(r.t, want.Took, execution.Took, float64(time.Millisecond))
+		want.Took, execution.Took = 0, 0
+		require.Equal(r.t, want, execution, "the latest first")
+	}
+	require.Equal(r.t, executions[:2], of("1", 2))
+	require.Empty(r.t, of("2", 10))
+
+	token := r.leased("2", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: token, As: timeout.Dead, Error: "broken"}))
+	require.Equal(r.t, []bool{false}, r.settle(timeout.Outcome{Token: token, As: timeout.Dead, Error: "stale"}))
+	executions = of("2", 10)
+	require.Len(r.t, executions, 1, "what had no effect is not logged")
+	require.Equal(r.t, timeout.Dead, executions[0].As)
+	require.Equal(r.t, "broken", executions[0].Error)
+}
+
+// testWaker has one engine hear what another one sets.
+func testWaker(r *rig) {
+	r.make(timeout.Topic{Slots: 1})
+	r.set("far", newDue)
+	var heard atomic.Int64
+	ctx, cancel := context.WithCancel(r.ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- r.second.(timeout.Waker).Wake(ctx, func(topic string) {
+			if topic == r.topic {
+				heard.Add(1)
+			}
+		})
+	}()
+	wakes := func(what string, change func()) {
+		r.t.Helper()
+		before := heard.Load()
+		for start := time.Now(); ; change() { // again, since now and then it may not be called
+			for range 30 {
+				if heard.Load() != before {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			require.Less(r.t, time.Since(start), patient, "%s wakes nobody", what)
+		}
+	}
+	soon := func() time.Time { return r.now().Add(20 * time.Millisecond) }
+	wakes("a set", func() {
+		r.remove("soon")
+		r.set("soon", soon())
+	})
+	r.remove("soon")
+	wakes("a move", func() {
+		r.move("far", newDue)
+		r.move("far", soon())
+	})
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(patient):
+		require.Fail(r.t, "Wake does not return when its context has ended")
+	}
+}
+
+// upcoming returns what is due soon, page by page.
+func (r *rig) upcoming(slots []int, until time.Time, limit int) []timeout.Wanted {
+	r.t.Helper()
+	var all []timeout.Wanted
+	cursor := ""
+	for range 1000 {
+		page, err := r.engine.(timeout.Truth).Upcoming(r.ctx, r.topic, slots, until, cursor, limit)
+		require.NoError(r.t, err)
+		require.LessOrEqual(r.t, len(page.Wanted), limit)
+		all = append(all, page.Wanted...)
+		if page.Next == "" {
+			return all
+		}
+		cursor = page.Next
+	}
+	require.Fail(r.t, "Upcoming has no end")
+	return nil
+}
+
+func testUpcoming(r *rig) {
+	const slots = 4
+	r.make(timeout.Topic{Slots: slots, Retain: long})
+	for _, b := range []before{dead, done, removed, failed, running} {
+		b.bring(r, b.name)
+	}
+	var tasks []timeout.Task
+	for i := range 50 {
+		tasks = append(tasks, r.task(fmt.Sprint(i), newDue.Add(time.Duration(i/5)*time.Second)))
+	}
+	r.setAll(tasks...)
+	ids := func(wanted []timeout.Wanted) []string {
+		ids := []string{}
+		for _, one := range wanted {
+			task := r.get(one.ID)
+			require.Equal(r.t, task.Version, one.Version)
+			sameTime(r.t, task.Until, one.At, "At")
+			ids = append(ids, one.ID)
+		}
+		slices.Sort(ids)
+		return slices.Compact(ids)
+	}
+	soon := []string{"failed", "running"}
+	for _, limit := range []int{1, 7, 1000} {
+		wanted := r.upcoming(nil, newDue, limit)
+		require.Equal(r.t, soon, ids(wanted), "before until, and not at it")
+		wanted = r.upcoming(nil, newDue.Add(5*time.Second), limit)
+		require.True(r.t, slices.IsSortedFunc(wanted, func(a, b timeout.Wanted) int { return a.At.Compare(b.At) }), "by time")
+		require.Len(r.t, wanted, 27)
+		require.Len(r.t, ids(wanted), 27)
+		require.Len(r.t, ids(r.upcoming(nil, newDue.Add(long), limit)), 52)
+	}
+	require.Empty(r.t, r.upcoming(nil, past, 10))
+	total := 0
+	for slot := range slots {
+		wanted := r.upcoming([]int{slot}, newDue.Add(long), 10)
+		total += len(wanted)
+		for _, one := range wanted {
+			require.Equal(r.t, slot, timeout.Slot(one.ID, slots))
+		}
+	}
+	require.Equal(r.t, 52, total)
+	_, err := r.engine.(timeout.Truth).Upcoming(r.ctx, r.topic, nil, newDue, "garbage", 10)
+	require.ErrorIs(r.t, err, timeout.ErrArgument)
+}
+
+func (r *rig) claim(lease time.Duration, wanted ...timeout.Wanted) []timeout.Claimed {
+	r.t.Helper()
+	claimed, err := r.engine.(timeout.Truth).Claim(r.ctx, r.topic, "claimer", wanted, lease)
+	require.NoError(r.t, err)
+	require.Len(r.t, claimed, len(wanted))
+	return claimed
+}
+
+func testClaim(r *rig) {
+	topic := r.make(timeout.Topic{Slots: 4, Retries: 1})
+	require.Empty(r.t, r.claim(long))
+	r.set("due", past)
+	r.set("other", past)
+	r.set("later", newDue)
+	wanted := func(id string) timeout.Wanted {
+		task := r.get(id)
+		return timeout.Wanted{ID: id, Version: task.Version, At: task.Until}
+	}
+	old := wanted("due")
+	version := r.set("due", past).Version
+	due := wanted("due")
+	claimed := r.claim(short, due, wanted("later"), timeout.Wanted{ID: "none", Version: 1, At: past}, old)
+	require.True(r.t, claimed[0].OK)
+	leased := claimed[0].Leased
+	require.Equal(r.t, r.key("due"), leased.Key())
+	require.Equal(r.t, timeout.Running, leased.State)
+	require.Equal(r.t, version, leased.Version)
+	require.Equal(r.t, 1, leased.Attempts)
+	require.Equal(r.t, "claimer", leased.Node)
+	require.Equal(r.t, "payload of due", string(leased.Payload))
+	require.False(r.t, leased.Again)
+	require.Equal(r.t, plain(leased.Task), plain(r.get("due")))
+	require.False(r.t, claimed[1].OK)
+	sameTime(r.t, newDue, claimed[1].At, "At of what is not due")
+	for _, gone := range claimed[2:] {
+		require.False(r.t, gone.OK)
+		require.True(r.t, gone.At.IsZero(), "that version is not there")
+	}
+
+	busy := r.claim(long, due)[0]
+	require.False(r.t, busy.OK)
+	sameTime(r.t, leased.Until, busy.At, "At of what belongs to somebody")
+	time.Sleep(short + 20*time.Millisecond)
+	again := r.claim(long, due)[0]
+	require.True(r.t, again.OK, "the lease has ended")
+	require.True(r.t, again.Leased.Again)
+	require.Equal(r.t, 2, again.Leased.Attempts)
+	require.NotEqual(r.t, leased.Token.Lease, again.Leased.Token.Lease)
+	require.Equal(r.t, []bool{false, true}, r.extend(short, leased.Token, again.Leased.Token))
+	time.Sleep(short + 20*time.Millisecond)
+	over := r.claim(long, due)[0]
+	require.False(r.t, over.OK, "no attempt is left")
+	require.True(r.t, over.At.IsZero(), "%v", over.At)
+	require.Equal(r.t, timeout.Dead, r.get("due").State)
+
+	topic.Paused = true
+	r.make(topic)
+	require.False(r.t, r.claim(long, wanted("other"))[0].OK, "the topic is paused")
+	require.Equal(r.t, timeout.Pending, r.get("other").State)
+	topic.Paused = false
+	r.make(topic)
+	other := r.claim(long, wanted("other"))[0]
+	require.True(r.t, other.OK)
+	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: other.Leased.Token, As: timeout.Done}))
+	require.Equal(r.t, timeout.None, r.get("other").State)
+}
+
+// testClaimedOnce has several claim the same tasks.
+func testClaimedOnce(r *rig) {
+	const count = 100
+	r.make(timeout.Topic{Slots: 4})
+	var tasks []timeout.Task
+	for i := range count {
+		tasks = append(tasks, r.task(fmt.Sprint(i), past))
+	}
+	var wanted []timeout.Wanted
+	for i, answer := range r.setAll(tasks...) {
+		wanted = append(wanted, timeout.Wanted{ID: tasks[i].ID, Version: answer.Version, At: answer.Due})
+	}
+	var times [count]atomic.Int64
+	var claiming sync.WaitGroup
+	for i := range 4 {
+		engine := []timeout.Engine{r.engine, r.second}[i%2].(timeout.Truth)
+		claiming.Go(func() {
+			claimed, err := engine.Claim(r.ctx, r.topic, fmt.Sprint(i), wanted, long)
+			if err != nil {
+				r.t.Errorf("Claim: %v", err)
+				return
+			}
+			for i, one := range claimed {
+				if one.OK {
+					times[i].Add(1)
+				}
+			}
+		})
+	}
+	claiming.Wait()
+	for i := range times {
+		// With SKIP LOCKED somebody else's lock is as good as a lease, but one has got it.
+		require.EqualValues(r.t, 1, times[i].Load(), "task %d", i)
+	}
+}
