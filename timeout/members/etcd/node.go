@@ -1,0 +1,120 @@
+package etcd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// node is a member that beats here.
+type node struct {
+	lease   clientv3.LeaseID // 0 if there is none
+	seconds int64            // that were asked for
+	joined  bool             // the key has that lease
+	topics  []string         // that the key has
+}
+
+// beat has the node be a member for so long.
+func (n *node) beat(ctx context.Context, m *Members, who timeout.Node, seconds int64) error {
+	if n.lease != 0 && n.seconds == seconds {
+		switch err := keepAlive(ctx, m.client, n.lease); {
+		case errors.Is(err, rpctypes.ErrLeaseNotFound):
+			n.lease, n.joined = 0, false
+		case err != nil:
+			return err
+		case n.joined && sameTopics(n.topics, who.Topics):
+			return nil
+		}
+	}
+	old := n.lease
+	if n.lease == 0 || n.seconds != seconds {
+		granted, err := m.client.Grant(ctx, seconds)
+		if err != nil {
+			return err
+		}
+		n.lease, n.seconds = granted.ID, seconds
+		n.joined = false
+	}
+	if err := m.put(ctx, who, n.lease); err != nil {
+		return err
+	}
+	n.joined, n.topics = true, slices.Clone(who.Topics)
+	if old != 0 && old != n.lease {
+		_, _ = m.client.Revoke(ctx, old) // nothing has it, and it would end by itself
+	}
+	return nil
+}
+
+// leave ends the membership.
+func (n *node) leave(ctx context.Context, m *Members) error {
+	if n.lease == 0 {
+		return nil
+	}
+	_, err := m.client.Revoke(ctx, n.lease)
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Keys are the prefix and one of these.
+const (
+	// changesKey has the time in milliseconds when it was made, and is written, with the same
+	// value, whenever a node joins or has other topics. So who reads the nodes of before can
+	// see that there were others in between.
+	changesKey = "changes"
+
+	nodesKey = "nodes/" // and the name
+)
+
+// put writes a node's key, which keeps its place if it is there.
+func (m *Members) put(ctx context.Context, who timeout.Node, lease clientv3.LeaseID) error {
+	value, err := json.Marshal(who)
+	if err != nil {
+		return err
+	}
+	changes := m.cfg.Prefix + changesKey
+	put := clientv3.OpPut(m.cfg.Prefix+nodesKey+who.Name, string(value), clientv3.WithLease(lease))
+	_, err = m.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(changes), "=", 0)).
+		Then(clientv3.OpPut(changes, strconv.FormatInt(time.Now().UnixMilli(), 10)), put).
+		Else(clientv3.OpPut(changes, "", clientv3.WithIgnoreValue()), put).
+		Commit()
+	return err
+}
+
+// keepAlive has a lease live for its whole time again. The client's KeepAliveOnce asks again
+// without a pause where a server has no leader.
+func keepAlive(ctx context.Context, client *clientv3.Client, lease clientv3.LeaseID) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the stream
+	stream, err := pb.NewLeaseClient(client.ActiveConnection()).LeaseKeepAlive(ctx, grpc.WaitForReady(true))
+	if err != nil {
+		return clientv3.ContextError(ctx, err)
+	}
+	// The error of a Send that met the end of the stream is Recv's.
+	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(lease)}); err != nil && !errors.Is(err, io.EOF) {
+		return clientv3.ContextError(ctx, err)
+	}
+	answer, err := stream.Recv()
+	if err != nil {
+		return clientv3.ContextError(ctx, err)
+	}
+	if answer.GetTTL() <= 0 {
+		return rpctypes.ErrLeaseNotFound
+	}
+	return nil
+}
+
+func sameTopics(a, b []string) bool { return (a == nil) == (b == nil) && slices.Equal(a, b) }

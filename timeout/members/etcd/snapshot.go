@@ -1,0 +1,66 @@
+package etcd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// snapshot is what etcd has at one revision.
+type snapshot struct {
+	term  int64
+	nodes []timeout.Node
+	keys  []version // nothing has changed where these are the same
+}
+
+// version is a key that nobody has written since.
+type version struct {
+	key      string
+	revision int64 // of the last write
+}
+
+func (s snapshot) has(name string) bool {
+	return slices.ContainsFunc(s.nodes, func(n timeout.Node) bool { return n.Name == name })
+}
+
+// read reads all nodes, in the order in which they came. Where what the terms count from is
+// missing, it returns no nodes.
+func (m *Members) read(ctx context.Context) (snapshot, error) {
+	answer, err := m.client.Get(ctx, m.cfg.Prefix, clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		return snapshot{}, err
+	}
+	var s snapshot
+	var base int64
+	for _, kv := range answer.Kvs {
+		key := strings.TrimPrefix(string(kv.Key), m.cfg.Prefix)
+		switch {
+		case key == changesKey:
+			base, err = strconv.ParseInt(string(kv.Value), 10, 64)
+		case strings.HasPrefix(key, nodesKey):
+			var node timeout.Node
+			err = json.Unmarshal(kv.Value, &node)
+			node.Name = strings.TrimPrefix(key, nodesKey)
+			s.nodes = append(s.nodes, node)
+		default:
+			continue // somebody else's
+		}
+		if err != nil {
+			return snapshot{}, fmt.Errorf("key %s: %w", kv.Key, err)
+		}
+		s.keys = append(s.keys, version{key, kv.ModRevision})
+	}
+	if base <= 0 {
+		return snapshot{}, nil
+	}
+	s.term = base + answer.Header.Revision
+	return s, nil
+}
