@@ -6,10 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -34,6 +36,30 @@ func TestGracefulEnd(t *testing.T) {
 	p.logged(t, "msg=stopped")
 	_, err := net.Dial("tcp", p.addr(t))
 	require.Error(t, err)
+}
+
+// A call that is under way has its time to end, and is not made again.
+func TestCallsEndInPeace(t *testing.T) {
+	began, calls := make(chan struct{}, 10), new(atomic.Int64)
+	to := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		began <- struct{}{}
+		time.Sleep(700 * time.Millisecond)
+		if r.Context().Err() == nil {
+			calls.Add(1)
+		}
+	}))
+	defer to.Close()
+	with := process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db"), "-callback-allow", "127.0.0.0/8"}}
+	p := start(t, with)
+	p.set(t, "t/tasks/1", `{"callback":{"kind":"http","target":"`+to.URL+`"}}`)
+	<-began
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, p.wait())
+	require.Equal(t, int64(1), calls.Load())
+	p = start(t, with)
+	status, body := p.ask(t, http.MethodGet, "/v1/topics/t/tasks/1", "")
+	require.Equal(t, http.StatusNotFound, status, body)
+	require.Empty(t, began)
 }
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {

@@ -204,6 +204,15 @@ func TestWatch(t *testing.T) {
 	require.Contains(t, stderr, "the token is not known")
 }
 
+// On a terminal nothing scrolls, whatever there is to say.
+func TestRoomOnATerminal(t *testing.T) {
+	text := over(strings.Repeat("äbcdefghij\n", 50), 5, 10).String()
+	require.Equal(t, 9, strings.Count(text, "\n"))
+	require.Contains(t, text, "äbcd…"+clearLine+"\n")
+	require.Contains(t, over(strings.Repeat("x\n", 50), 80, 10).String(), "and 42 more lines")
+	require.Equal(t, home+"a"+clearLine+"\n"+clearRest, over("a\n", 80, 24).String())
+}
+
 func TestBadCommands(t *testing.T) {
 	s := start(t, nil)
 	for line, want := range map[string]string{

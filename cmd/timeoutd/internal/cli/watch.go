@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
 )
 
@@ -75,12 +77,12 @@ func watch(s *session, flags *flag.FlagSet) func(context.Context, []string) erro
 		if *every < minEvery {
 			return misused("-every %v, must be at least %v", *every, minEvery)
 		}
-		terminal := isTerminal(s.out)
+		fd, terminal := terminalOf(s.out)
 		if terminal {
 			fmt.Fprint(s.out, hide)
 			defer fmt.Fprint(s.out, show)
 		}
-		var before *api.Stats
+		var before, last *api.Stats // two that are not the same
 		for again := time.Tick(*every); ; {
 			var stats api.Stats
 			text := new(bytes.Buffer)
@@ -93,10 +95,19 @@ func watch(s *session, flags *flag.FlagSet) func(context.Context, []string) erro
 			case err != nil:
 				fmt.Fprintf(text, "%s: %s\n", time.Now().Format(time.TimeOnly), clean(err.Error()))
 			case more:
+				if last == nil || !last.At.Equal(stats.At.Time) {
+					before, last = last, &stats
+				}
 				_ = draw(text, stats, before)
-				before = &stats
 			}
-			if err := put(s.out, text.String(), terminal); err != nil {
+			if terminal {
+				width, height, err := term.GetSize(fd)
+				if err != nil {
+					width, height = 80, 24
+				}
+				text = over(text.String(), width, height)
+			}
+			if _, err := text.WriteTo(s.out); err != nil {
 				return err
 			}
 			select {
@@ -108,27 +119,32 @@ func watch(s *session, flags *flag.FlagSet) func(context.Context, []string) erro
 	}
 }
 
-func isTerminal(w io.Writer) bool {
+func terminalOf(w io.Writer) (fd int, terminal bool) {
 	file, ok := w.(*os.File)
 	if !ok {
-		return false
+		return 0, false
 	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return int(file.Fd()), term.IsTerminal(int(file.Fd()))
 }
 
-func put(w io.Writer, text string, terminal bool) error {
-	if terminal {
-		text = home + strings.ReplaceAll(text, "\n", clearLine+"\n") + clearRest
+// over returns what writes a text over what is on a terminal, as far as there is room.
+func over(text string, width, height int) *bytes.Buffer {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if most := max(height-1, 2); len(lines) > most {
+		lines = append(lines[:most-1], fmt.Sprintf("and %d more lines, for which there is no room", len(lines)-most+1))
 	}
-	_, err := io.WriteString(w, text)
-	return err
+	out := bytes.NewBufferString(home)
+	for _, line := range lines {
+		out.WriteString(brief(line, max(width, 2)) + clearLine + "\n")
+	}
+	out.WriteString(clearRest)
+	return out
 }
 
 // draw writes figures. With those of before, there are rates.
 func draw(w io.Writer, stats api.Stats, before *api.Stats) error {
 	m := stats.Members
-	fmt.Fprintf(w, "%s  %s  %s\n%d nodes, led by %s, term %d\n", stats.At.Local().Format(time.TimeOnly), clean(stats.Node), clean(stats.Engine),
+	fmt.Fprintf(w, "%s  %s  %s\nnodes: %d, led by %s, term %d\n", stats.At.Local().Format(time.TimeOnly), clean(stats.Node), clean(stats.Engine),
 		len(m.Nodes), clean(or(m.Leader, "nobody")), m.Term)
 	if stats.Error != "" {
 		fmt.Fprintf(w, "the engine does not answer: %s\n", brief(stats.Error, 200))
