@@ -94,10 +94,21 @@ func (a access) scope(secret string) Scope {
 	return scope
 }
 
-// checkHost refuses names that are not of loopback, where nothing but that keeps the page
-// of somebody out whose name resolves to loopback (DNS rebinding).
+// forwarding are the headers by which proxies say that a request is not their own.
+var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}
+
+// checkHost refuses what a proxy passes on, and names that are not of loopback, where nothing
+// but that keeps others out, such as a page whose name resolves to loopback (DNS rebinding).
 func (a access) checkHost(r *http.Request) error {
-	if a.anyHost || isLoopback(r.Host) {
+	if a.anyHost {
+		return nil
+	}
+	for _, name := range forwarding {
+		if _, ok := r.Header[name]; ok { // whatever it says
+			return problem(http.StatusForbidden, "the request was forwarded (header %s), must be from this machine where there are no tokens", name)
+		}
+	}
+	if isLoopback(r.Host) {
 		return nil
 	}
 	return problem(http.StatusForbidden, "the host %.*q is not a name of loopback, must be localhost or 127.0.0.1 where there are no tokens", maxShown, r.Host)

@@ -68,6 +68,16 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// Nor does a proxy on the same machine let everybody in.
+func TestForwardedRequests(t *testing.T) {
+	open, closed := start(t, Config{}), start(t, Config{Tokens: []Token{{master, Admin}}})
+	closed.token = master
+	for _, name := range forwarding {
+		require.Equal(t, http.StatusForbidden, open.raw(http.MethodGet, "/v1/topics", "", name, "").status, name)
+		require.Equal(t, http.StatusOK, closed.raw(http.MethodGet, "/v1/topics", "", name, "x").status, name)
+	}
+}
+
 // No page of another site changes anything, with or without tokens.
 func TestOtherSites(t *testing.T) {
 	for _, cfg := range []Config{{}, {Tokens: []Token{{master, Admin}}}} {

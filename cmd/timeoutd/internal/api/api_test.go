@@ -319,7 +319,11 @@ func TestDeadLetters(t *testing.T) {
 	require.True(t, batch.Answers[0].Changed)
 	require.False(t, batch.Answers[1].Changed)
 	eventually(t, func() bool { return counts().Done == 1 }, "it is done")
-	require.True(t, do[Answer](s, http.MethodDelete, "/v1/topics/t/tasks/2", "").Changed)
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/waits", `{"after":"1h"}`)
+	dropped := do[Answers](s, http.MethodPost, "/v1/tasks/drop", `{"keys":[{"topic":"t","id":"waits"},{"topic":"t","id":"2"},{"topic":"t","id":"none"}]}`).Answers
+	require.Equal(t, []bool{false, true, false}, []bool{dropped[0].Changed, dropped[1].Changed, dropped[2].Changed})
+	require.Equal(t, []timeout.State{timeout.Pending, timeout.Dead, timeout.None}, []timeout.State{dropped[0].Was, dropped[1].Was, dropped[2].Was})
+	require.Equal(t, timeout.Pending, get[Task](s, "/v1/topics/t/tasks/waits").State, "what is not dead stays")
 	require.Equal(t, Cleared{18, false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay", ""))
 	eventually(t, func() bool { return counts().Done == 19 }, "all are done")
 	require.Equal(t, Cleared{0, false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay", ""))

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -23,8 +24,49 @@ func (h *Handler) replayDead(w http.ResponseWriter, r *http.Request) error {
 	return h.clearDead(w, r, h.centre.Replay)
 }
 
-// dropDead removes what is dead. The contract has no removal that looks at the state, so a
-// task that is set anew between the look and the removal is removed with the others.
+// dropTasks removes those tasks that are dead. Engines have no removal that looks at the
+// state, so one that is set anew between the look and the removal is removed all the same.
+func (h *Handler) dropTasks(w http.ResponseWriter, r *http.Request) error {
+	keys, err := h.keys(w, r)
+	if err != nil {
+		return err
+	}
+	found := make([]timeout.Answer, 0, len(keys))
+	for chunk := range slices.Chunk(keys, getSize) {
+		some, err := h.drop(r.Context(), chunk)
+		if err != nil {
+			return err
+		}
+		found = append(found, some...)
+	}
+	return tellAll(w, found, nil, func(int) effect { return replayable }) // what is dead
+}
+
+func (h *Handler) drop(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+	tasks, err := h.centre.GetAll(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]timeout.Answer, len(keys))
+	var dead []timeout.Key
+	var places []int
+	for i, task := range tasks {
+		answers[i] = timeout.Answer{Was: task.State, Version: task.Version, Due: task.Due}
+		if task.State == timeout.Dead {
+			dead, places = append(dead, keys[i]), append(places, i)
+		}
+	}
+	if len(dead) == 0 {
+		return answers, nil
+	}
+	removed, err := h.centre.RemoveAll(ctx, dead)
+	for i, a := range removed {
+		answers[places[i]] = a
+	}
+	return answers, err
+}
+
+// dropDead removes all that is dead, as dropTasks does.
 func (h *Handler) dropDead(w http.ResponseWriter, r *http.Request) error {
 	return h.clearDead(w, r, h.centre.RemoveAll)
 }

@@ -149,6 +149,7 @@ func (h *Handler) routes() ([]route, error) {
 		{"POST /v1/tasks/move", Write, h.moveTasks},
 		{"POST /v1/tasks/remove", Write, h.removeTasks},
 		{"POST /v1/tasks/replay", Write, h.replayTasks},
+		{"POST /v1/tasks/drop", Write, h.dropTasks},
 		{"POST /v1/feedback", Write, h.feedback},
 
 		{"GET /v1/stats", Read, h.getStats},

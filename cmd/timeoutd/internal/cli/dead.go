@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
-	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
 func replayTasks(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
@@ -32,28 +31,8 @@ func dropTasks(s *session, flags *flag.FlagSet) func(context.Context, []string) 
 		if *all {
 			return s.clear(ctx, words[0], "drop", "dropped")
 		}
-		if err := s.checkDead(ctx, words); err != nil {
-			return err
-		}
-		return s.each(ctx, "remove", words, "is dropped")
+		return s.each(ctx, "drop", words, "is dropped")
 	}
-}
-
-// checkDead keeps drop from removing what waits or runs.
-func (s *session) checkDead(ctx context.Context, words []string) error {
-	for _, id := range words[1:] {
-		var found api.Tasks
-		quiet := *s
-		quiet.asJSON = false
-		key := timeout.Key{Topic: words[0], ID: id}
-		if _, err := quiet.ask(ctx, http.MethodPost, "/v1/tasks/get", api.Keys{Keys: []timeout.Key{key}}, &found); err != nil {
-			return err
-		}
-		if len(found.Tasks) != 1 || found.Tasks[0].State != timeout.Dead {
-			return fmt.Errorf("%v is not dead, and nothing was dropped: see remove", key)
-		}
-	}
-	return nil
 }
 
 // clear goes on until nothing more is dead.

@@ -51,7 +51,7 @@ function makeTasks(changed) {
     try {
       const body = verb === "move" ? { moves: [{ ...key, after: 0 }] } : { keys: [key] };
       const answer = (await askJSON("POST", "/v1/tasks/" + verb, body)).answers[0];
-      const done = { move: "runs now", replay: "runs again", remove: "is removed" }[verb];
+      const done = { move: "runs now", replay: "runs again", remove: "is removed", drop: "is dropped" }[verb];
       say(answer.error ? answer.error.detail : answer.changed ? `${key.id} ${done}.` : `${key.id} was ${answer.was}: nothing has changed.`, answer.error || !answer.changed);
       if ($("look").open) await look(key, act);
     } catch (e) {
