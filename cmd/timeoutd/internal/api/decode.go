@@ -38,6 +38,9 @@ func unmarshal(body []byte, into any) error {
 	if !utf8.Valid(body) { // which the decoder would mend, and an id would be another one
 		return fmt.Errorf("%w: the body is not UTF-8", timeout.ErrArgument)
 	}
+	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) > 0 && trimmed[0] != '{' { // null would be taken for {}
+		return fmt.Errorf("%w: the body begins with %q, must be a JSON object", timeout.ErrArgument, trimmed[:1])
+	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
@@ -60,8 +63,6 @@ func explain(err error) error {
 		return fmt.Errorf("%w: the body is empty, must be a JSON object", timeout.ErrArgument)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: the JSON ends before it is complete", timeout.ErrArgument)
-	case errors.As(err, &kind) && kind.Field == "":
-		return fmt.Errorf("%w: the body is a JSON %s, must be an object", timeout.ErrArgument, kind.Value)
 	case errors.As(err, &kind):
 		return fmt.Errorf("%w: field %.*q is a JSON %s, must be of type %s", timeout.ErrArgument, maxShown, kind.Field, kind.Value, kind.Type)
 	case errors.As(err, &syntax):

@@ -43,8 +43,12 @@ type Tasks struct {
 	Next  string `json:"next,omitempty"`
 }
 
-func (h *Handler) checkBatch(n int) error {
-	if n > h.cfg.MaxBatch {
+// checkBatch returns an error where a list is not there, or too long.
+func checkBatch[T any](h *Handler, name string, list []T) error {
+	switch n := len(list); {
+	case list == nil:
+		return fmt.Errorf("%w: field %q is not there, must be a list", timeout.ErrArgument, name)
+	case n > h.cfg.MaxBatch:
 		return fmt.Errorf("%w: %d tasks in a request, must be at most %d", timeout.ErrArgument, n, h.cfg.MaxBatch)
 	}
 	return nil
@@ -56,7 +60,7 @@ func (h *Handler) keys(w http.ResponseWriter, r *http.Request) ([]timeout.Key, e
 	if err := h.decode(w, r, &batch); err != nil {
 		return nil, err
 	}
-	if err := h.checkBatch(len(batch.Keys)); err != nil {
+	if err := checkBatch(h, "keys", batch.Keys); err != nil {
 		return nil, err
 	}
 	for i, key := range batch.Keys {
@@ -95,7 +99,7 @@ func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
 	if err := h.decode(w, r, &batch); err != nil {
 		return err
 	}
-	if err := h.checkBatch(len(batch.Tasks)); err != nil {
+	if err := checkBatch(h, "tasks", batch.Tasks); err != nil {
 		return err
 	}
 	tasks := make([]timeout.Task, len(batch.Tasks))
@@ -114,7 +118,7 @@ func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
 	if err := h.decode(w, r, &batch); err != nil {
 		return err
 	}
-	if err := h.checkBatch(len(batch.Moves)); err != nil {
+	if err := checkBatch(h, "moves", batch.Moves); err != nil {
 		return err
 	}
 	moves := make([]timeout.Move, len(batch.Moves))
