@@ -67,6 +67,9 @@ func Open(ctx context.Context, url string, cfg Config) (*Engine, error) {
 		return open(client, cfg, true)
 	}
 	client.Close()
+	if opts.TLSConfig != nil {
+		opts.TLSConfig.ServerName = "" // each server has a name of its own
+	}
 	return open(goredis.NewClusterClient(&goredis.ClusterOptions{
 		Addrs: []string{opts.Addr}, Username: opts.Username, Password: opts.Password, TLSConfig: opts.TLSConfig,
 		DialTimeout: opts.DialTimeout, ReadTimeout: opts.ReadTimeout, WriteTimeout: opts.WriteTimeout,

@@ -3,6 +3,8 @@ package redis_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -53,6 +55,30 @@ func TestAFullServerTakesNothingMoreAndCanBeDrained(t *testing.T) {
 	drainTopic(t, engine, "orders", 100, &done)
 	require.EqualValues(t, count-1, done.Load())
 	set(t, engine, timeout.Task{ID: "new"})
+}
+
+func TestAServerThatCanNotSaveIsFullAndAnswersNothingWrong(t *testing.T) {
+	server := startServer(t)
+	engine, client := openEngine(t, server, redis.Config{}), server.client(t)
+	withTopic(t, engine, timeout.Topic{Slots: 1})
+	set(t, engine, timeout.Task{ID: "1"})
+	leased := lease(t, engine, time.Minute)
+	require.NoError(t, os.MkdirAll(filepath.Join(server.dir, "dump.rdb", "x"), 0o700)) // in the file's place
+	require.NoError(t, client.ConfigSet(ctx, "save", "3600 1").Err())
+	require.NoError(t, client.BgSave(ctx).Err())
+	require.Eventually(t, func() bool {
+		answers, err := engine.Set(ctx, []timeout.Task{{Topic: "orders", ID: "2"}})
+		require.NoError(t, err)
+		return errors.Is(answers[0].Err, timeout.ErrFull)
+	}, 10*time.Second, 10*time.Millisecond)
+	_, err := engine.Expire(ctx, timeout.Ask{Topic: "orders", Settle: []timeout.Outcome{{Token: leased.Token, As: timeout.Done}}})
+	require.ErrorIs(t, err, timeout.ErrFull)
+	_, err = engine.Remove(ctx, []timeout.Key{key("1")})
+	require.ErrorIs(t, err, timeout.ErrFull)
+	_, err = engine.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 2}, false)
+	require.ErrorIs(t, err, timeout.ErrFull)
+	require.NoError(t, client.ConfigSet(ctx, "stop-writes-on-bgsave-error", "no").Err())
+	require.True(t, settle(t, engine, timeout.Outcome{Token: leased.Token, As: timeout.Done}))
 }
 
 func TestAServerThatIsFlushedTakesNewWork(t *testing.T) {

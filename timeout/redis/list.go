@@ -144,9 +144,6 @@ func (e *Engine) listGroup(ctx context.Context, l *layout, state timeout.State, 
 	}
 	var ends []timeout.Task // behind which a slot has more
 	for _, c := range calls {
-		if c.err != nil {
-			return nil, false, c.err
-		}
 		if c.status != "" {
 			return nil, false, e.mend(ctx, l, c)
 		}

@@ -53,8 +53,8 @@ func invoke(s *script, at *place, args ...any) *invocation {
 }
 
 // run runs scripts, those for one place in their order. The error is that of the first which
-// failed otherwise than for a full server. Nothing is tried again of which it is not certain
-// that it was not run.
+// failed; it only wraps ErrFull where none failed otherwise. Nothing is tried again of which it
+// is not certain that it was not run.
 func (e *Engine) run(ctx context.Context, calls []*invocation) error {
 	if e.closed.Load() {
 		return timeout.ErrClosed
@@ -83,23 +83,29 @@ func (e *Engine) run(ctx context.Context, calls []*invocation) error {
 			return err
 		}
 	}
+	return e.failure(ctx, calls)
+}
+
+// failure returns the error of run.
+func (e *Engine) failure(ctx context.Context, calls []*invocation) (err error) {
 	for _, c := range calls {
-		if c.err != nil && !errors.Is(c.err, timeout.ErrFull) {
+		if c.err == nil {
+			continue
+		}
+		if !errors.Is(c.err, timeout.ErrFull) {
 			if e.cluster != nil {
 				e.cluster.ReloadState(ctx) // a server may be away, and replaced
 			}
 			return c.err
 		}
+		err = c.err
 	}
-	return nil
+	return err
 }
 
-// runOne is run for one script. A full server is an error here.
+// runOne is run for one script.
 func (e *Engine) runOne(ctx context.Context, c *invocation) error {
-	if err := e.run(ctx, []*invocation{c}); err != nil {
-		return err
-	}
-	return c.err
+	return e.run(ctx, []*invocation{c})
 }
 
 // again returns those that the server has refused to run for now.

@@ -87,9 +87,6 @@ func (e *Engine) all(ctx context.Context, places []*place, call func(*place) *in
 			return err
 		}
 		for _, c := range calls {
-			if c.err != nil {
-				return c.err
-			}
 			if take != nil {
 				if err := take(c); err != nil {
 					return err

@@ -253,15 +253,13 @@ func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb) 
 			}
 		}
 		calls := v.calls(l, tasks)
-		if err := e.run(ctx, calls); err != nil {
+		if err := e.run(ctx, calls); err != nil && (v.fail == nil || !errors.Is(err, timeout.ErrFull)) {
 			return err
 		}
 		tasks = tasks[:0:0]
 		var refused *invocation
 		for _, c := range calls {
 			switch {
-			case c.err != nil && v.fail == nil:
-				return c.err
 			case c.err != nil:
 				for _, i := range c.tasks {
 					v.fail(i, c.err)
