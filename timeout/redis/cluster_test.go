@@ -2,13 +2,11 @@ package redis_test
 
 import (
 	"fmt"
-	"os/exec"
-	"path/filepath"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -17,34 +15,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
-// startCluster starts so many masters, with a replica each if asked for.
-func startCluster(t testing.TB, masters, replicas int) []*server {
-	t.Helper()
-	servers := make([]*server, masters*(1+replicas))
-	args := []string{"--cluster", "create"}
-	for i := range servers {
-		servers[i] = startServer(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", fmt.Sprint(freePort(t)),
-			"--cluster-config-file", filepath.Join(t.TempDir(), "nodes.conf"), "--repl-diskless-sync-delay", "0")
-		args = append(args, servers[i].addr())
-	}
-	args = append(args, "--cluster-replicas", fmt.Sprint(replicas), "--cluster-yes")
-	out, err := exec.Command("redis-cli", args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	for _, s := range servers {
-		client := s.client(t)
-		require.Eventually(t, func() bool {
-			info, err := client.ClusterInfo(ctx).Result()
-			return err == nil && strings.Contains(info, "cluster_state:ok")
-		}, 30*time.Second, 20*time.Millisecond)
-	}
-	return servers
-}
-
 func TestAClusterDoesWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
-	servers := startCluster(t, 3, 0)
+	_, servers := startCluster(t, 3, 0)
 	open := func(t *testing.T) timeout.Engine {
-		engine, err := redis.Open(t.Context(), servers[1].url(), redis.Config{})
+		engine, err := redis.Open(t.Context(), servers[1].URL, redis.Config{})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = engine.Close() })
 		return engine
@@ -54,7 +29,7 @@ func TestAClusterDoesWhatEveryEngineMust(t *testing.T) {
 
 func TestASlotOfAClusterIsMovedUnderLoad(t *testing.T) {
 	t.Parallel()
-	servers := startCluster(t, 3, 0)
+	_, servers := startCluster(t, 3, 0)
 	engine := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, engine, timeout.Topic{Slots: 1})
 	stop, done := make(chan struct{}), make(chan int)
@@ -91,7 +66,7 @@ func TestASlotOfAClusterIsMovedUnderLoad(t *testing.T) {
 
 // moveKeys moves the slot of the Cluster that has the keys of a topic to another server, key
 // by key.
-func moveKeys(t *testing.T, servers []*server, prefix string) {
+func moveKeys(t *testing.T, servers []server, prefix string) {
 	t.Helper()
 	for i, from := range servers {
 		keys := from.client(t).Keys(ctx, prefix+":{orders:*").Val()
@@ -100,6 +75,8 @@ func moveKeys(t *testing.T, servers []*server, prefix string) {
 		}
 		to := servers[(i+1)%len(servers)]
 		source, target := from.client(t), to.client(t)
+		host, port, err := net.SplitHostPort(to.Addr)
+		require.NoError(t, err)
 		slot := source.ClusterKeySlot(ctx, keys[0]).Val()
 		sourceID, targetID := source.Do(ctx, "CLUSTER", "MYID").Val(), target.Do(ctx, "CLUSTER", "MYID").Val()
 		require.NoError(t, target.Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", sourceID).Err())
@@ -108,7 +85,7 @@ func moveKeys(t *testing.T, servers []*server, prefix string) {
 			keys, err := source.ClusterGetKeysInSlot(ctx, int(slot), 1).Result()
 			require.NoError(t, err)
 			if moved = len(keys) > 0; moved {
-				require.NoError(t, source.Migrate(ctx, "127.0.0.1", fmt.Sprint(to.port), keys[0], 0, 5*time.Second).Err())
+				require.NoError(t, source.Migrate(ctx, host, port, keys[0], 0, 5*time.Second).Err())
 				time.Sleep(10 * time.Millisecond)
 			}
 		}
@@ -122,7 +99,7 @@ func moveKeys(t *testing.T, servers []*server, prefix string) {
 
 func TestAServerOfAClusterFailsOver(t *testing.T) {
 	t.Parallel()
-	servers := startCluster(t, 3, 1)
+	cluster, servers := startCluster(t, 3, 1)
 	engine := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, engine, timeout.Topic{Slots: 16})
 	var tasks []timeout.Task
@@ -131,19 +108,18 @@ func TestAServerOfAClusterFailsOver(t *testing.T) {
 	}
 	_, err := engine.Set(ctx, tasks)
 	require.NoError(t, err)
-	victim := master(t, servers)
+	victim := server{cluster.Masters(t)[0]}
 	require.Eventually(t, func() bool { // its replica has all
-		n, err := victim.client(t).Wait(ctx, 1, time.Second).Result()
-		return err == nil && n == 1
+		info, err := victim.client(t).InfoMap(ctx, "replication").Result()
+		fields := info["Replication"]
+		return err == nil && strings.Contains(fields["slave0"], ",offset="+fields["master_repl_offset"]+",")
 	}, 20*time.Second, 10*time.Millisecond)
-	victim.kill()
+	victim.Kill(t)
 	fired := map[string]bool{}
 	var settle []timeout.Outcome
-	var last error
-	defer func() { t.Log(len(fired), last) }()
 	require.Eventually(t, func() bool {
 		batch, err := engine.Expire(ctx, timeout.Ask{Topic: "orders", Node: "n", Settle: settle, Max: 100, Lease: 3 * time.Second})
-		if last = err; err != nil {
+		if err != nil {
 			return false
 		}
 		settle = settle[:0]
@@ -153,18 +129,4 @@ func TestAServerOfAClusterFailsOver(t *testing.T) {
 		}
 		return len(fired) == len(tasks)
 	}, 30*time.Second, time.Millisecond)
-}
-
-func master(t *testing.T, servers []*server) *server {
-	t.Helper()
-	for _, s := range servers[1:] {
-		client := goredis.NewClient(&goredis.Options{Addr: s.addr()})
-		role := client.Do(ctx, "ROLE").Val().([]any)[0]
-		client.Close()
-		if role == "master" {
-			return s
-		}
-	}
-	t.Fatal("no master")
-	return nil
 }

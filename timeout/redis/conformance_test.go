@@ -14,7 +14,7 @@ func TestItDoesWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	open := func(t *testing.T) timeout.Engine {
-		engine, err := redis.Open(t.Context(), server.url(), redis.Config{})
+		engine, err := redis.Open(t.Context(), server.URL, redis.Config{})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = engine.Close() })
 		return engine
