@@ -56,7 +56,7 @@ func BenchmarkSet(b *testing.B) {
 func BenchmarkExpire(b *testing.B) {
 	for _, workers := range []int{1, 4} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-			server := startServer(b)
+			server := startServer(b, "--slowlog-log-slower-than", "1000", "--slowlog-max-len", "100000")
 			engine := openEngine(b, server, redis.Config{})
 			_, err := engine.SetTopic(context.Background(), timeout.Topic{Name: "bench"}, false)
 			require.NoError(b, err)
@@ -70,6 +70,13 @@ func BenchmarkExpire(b *testing.B) {
 			var done atomic.Int64
 			inParallel(workers, func() { drain(b, engine, 256, &done) })
 			require.EqualValues(b, b.N, done.Load())
+			slow, err := server.client(b).SlowLogGet(context.Background(), 100000).Result()
+			require.NoError(b, err)
+			longest := time.Duration(0)
+			for _, entry := range slow {
+				longest = max(longest, entry.Duration)
+			}
+			b.ReportMetric(float64(longest.Microseconds())/1000, "longest-script-ms")
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 			b.ReportMetric((server.cpu(b)-before)*1e6/float64(b.N), "redis-µs/task")
 		})
