@@ -1,7 +1,9 @@
 package sqlite_test
 
 import (
+	"context"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,67 +13,77 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
-const benchBatch = 512
-
-func benchTasks(from int, due time.Time) []timeout.Task {
-	tasks := make([]timeout.Task, benchBatch)
+func makeTasks(from, count int, due time.Time) []timeout.Task {
+	tasks := make([]timeout.Task, count)
+	payload := make([]byte, 64)
 	for i := range tasks {
-		tasks[i] = timeout.Task{Topic: "bench", ID: fmt.Sprintf("task-%012d", from+i), Payload: make([]byte, 64), Due: due}
+		tasks[i] = timeout.Task{Topic: "bench", ID: fmt.Sprintf("task-%012d", from+i), Payload: payload, Due: due}
 	}
 	return tasks
 }
 
 func benchEngine(b *testing.B) *sqlite.Engine {
-	engine := open(b, file(b), sqlite.Config{})
-	_, err := engine.SetTopic(b.Context(), timeout.Topic{Name: "bench"}, true)
+	engine, err := sqlite.Open(filepath.Join(b.TempDir(), "tasks.db"), sqlite.Config{})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, engine.Close()) })
+	_, err = engine.SetTopic(context.Background(), timeout.Topic{Name: "bench"}, false)
 	require.NoError(b, err)
 	return engine
 }
 
+// BenchmarkSet is about new tasks that are set in batches by one goroutine.
 func BenchmarkSet(b *testing.B) {
-	for _, kind := range []string{"new", "again"} {
-		b.Run("tasks="+kind, func(b *testing.B) {
+	for _, batch := range []int{64, 1000} {
+		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
 			engine := benchEngine(b)
-			from := 0
-			for b.Loop() {
-				_, err := engine.Set(b.Context(), benchTasks(from, time.Now().Add(time.Hour)))
-				require.NoError(b, err)
-				if from += benchBatch; kind == "again" {
-					from %= 20 * benchBatch
-				}
+			batches := make([][]timeout.Task, 0, b.N/batch+1)
+			for from := 0; from < b.N; from += batch {
+				batches = append(batches, makeTasks(from, min(batch, b.N-from), time.Now().Add(time.Hour)))
 			}
-			b.ReportMetric(float64(b.N)*benchBatch/b.Elapsed().Seconds(), "tasks/s")
+			b.ReportAllocs()
+			b.ResetTimer()
+			for _, tasks := range batches {
+				_, err := engine.Set(context.Background(), tasks)
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 		})
 	}
 }
 
+// BenchmarkExpire is about tasks that are all due: each call settles those of the one before.
 func BenchmarkExpire(b *testing.B) {
-	engine := benchEngine(b)
-	from := 0
+	for _, most := range []int{256, 1024} {
+		b.Run(fmt.Sprintf("max=%d", most), func(b *testing.B) {
+			engine := benchEngine(b)
+			for from := 0; from < b.N; from += 10000 {
+				_, err := engine.Set(context.Background(), makeTasks(from, min(10000, b.N-from), time.Unix(1, 0)))
+				require.NoError(b, err)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			require.Equal(b, b.N, drain(b, engine, most))
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+		})
+	}
+}
+
+func drain(t testing.TB, engine *sqlite.Engine, most int) (done int) {
 	var settle []timeout.Outcome
-	for b.Loop() {
-		b.StopTimer()
-		_, err := engine.Set(b.Context(), benchTasks(from, time.Time{}))
-		require.NoError(b, err)
-		from += benchBatch
-		b.StartTimer()
-		batch, err := engine.Expire(b.Context(), timeout.Ask{Topic: "bench", Node: "bench", Settle: settle, Max: benchBatch, Lease: time.Minute})
-		require.NoError(b, err)
-		require.Len(b, batch.Leased, benchBatch)
+	for {
+		batch, err := engine.Expire(context.Background(), timeout.Ask{Topic: "bench", Node: "node-1", Settle: settle, Max: most, Lease: time.Minute})
+		require.NoError(t, err)
+		for _, ok := range batch.Settled {
+			if ok {
+				done++
+			}
+		}
+		if len(batch.Leased) == 0 {
+			return done
+		}
 		settle = settle[:0]
 		for _, leased := range batch.Leased {
 			settle = append(settle, timeout.Outcome{Token: leased.Token, As: timeout.Done})
 		}
-	}
-	b.ReportMetric(float64(b.N)*benchBatch/b.Elapsed().Seconds(), "tasks/s")
-}
-
-func BenchmarkLook(b *testing.B) {
-	engine := benchEngine(b)
-	_, err := engine.Set(b.Context(), benchTasks(0, time.Now().Add(time.Hour)))
-	require.NoError(b, err)
-	for b.Loop() {
-		_, err := engine.Expire(b.Context(), timeout.Ask{Topic: "bench", Node: "bench", Max: benchBatch, Lease: time.Minute})
-		require.NoError(b, err)
 	}
 }

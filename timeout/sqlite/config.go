@@ -7,117 +7,115 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"regexp"
+	"runtime"
 	"strings"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver
+	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
 const (
-	defaultPrefix  = "timeout_"
-	defaultReaders = 4
-	defaultKeepLog = 7 * 24 * time.Hour
+	defaultBusy = 10 * time.Second
+	readers     = 4
+)
 
-	// busy is how long SQLite itself waits for another process; we go on asking until the
-	// context of the call ends.
-	busy = time.Second
+// Sync is what a commit waits for.
+type Sync int
+
+const (
+	// SyncNormal has a commit wait for the operating system: nothing is lost with the process,
+	// and with a power cut at most what was committed since the last checkpoint.
+	SyncNormal Sync = iota
+
+	// SyncFull has every commit wait for the disk: nothing is lost with a power cut either.
+	SyncFull
 )
 
 // Config is what Open can be told. The zero value of each field means the default.
 type Config struct {
-	// Sync has each commit wait until it is on the disk, so that it survives even a failure
-	// of the power. Without, such a failure can take back the last commits, but not damage
-	// the file; a crash of the process takes back nothing either way.
-	Sync bool
+	// Sync is what a commit waits for. Zero is SyncNormal.
+	Sync Sync
 
-	// Prefix is what the names of the tables begin with: a letter, then letters, digits and
-	// underscores, at most 40 bytes. Empty means "timeout_".
-	Prefix string
-
-	// Readers is how many calls read at the same time. There is one connection more, which
-	// writes. Zero means 4.
-	Readers int
-
-	// KeepLog is for how long executions are kept of a task that is there so long. Those of a
-	// task that is gone are gone with it. Zero means 7 days.
-	KeepLog time.Duration
+	// BusyTimeout is how long a call waits while another process writes. Zero means 10s; less
+	// than 1ms is an error.
+	BusyTimeout time.Duration
 }
-
-func (c Config) withDefaults() Config {
-	c.Prefix = cmp.Or(c.Prefix, defaultPrefix)
-	c.Readers = cmp.Or(c.Readers, defaultReaders)
-	c.KeepLog = cmp.Or(c.KeepLog, defaultKeepLog)
-	return c
-}
-
-var validPrefix = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,39}$`)
 
 func (c Config) check() error {
-	if !validPrefix.MatchString(c.Prefix) {
-		return fmt.Errorf("%w: Prefix %.60q, must be a letter, then letters, digits and underscores, at most 40 bytes", timeout.ErrArgument, c.Prefix)
+	if c.Sync != SyncNormal && c.Sync != SyncFull {
+		return fmt.Errorf("%w: Sync %d, must be SyncNormal or SyncFull", timeout.ErrArgument, c.Sync)
 	}
-	if strings.HasPrefix(strings.ToLower(c.Prefix), "sqlite_") {
-		return fmt.Errorf("%w: Prefix %q, must not be sqlite_, which is SQLite's own", timeout.ErrArgument, c.Prefix)
-	}
-	if c.Readers < 1 || c.Readers > 1000 {
-		return fmt.Errorf("%w: Readers %d, must be 1 to 1000", timeout.ErrArgument, c.Readers)
-	}
-	if c.KeepLog < 0 {
-		return fmt.Errorf("%w: KeepLog %v, must not be negative", timeout.ErrArgument, c.KeepLog)
+	if c.BusyTimeout < time.Millisecond {
+		return fmt.Errorf("%w: BusyTimeout %v, must be at least 1ms", timeout.ErrArgument, c.BusyTimeout)
 	}
 	return nil
 }
 
-// Open opens a file, which is made where it is not there, and brings its tables up to date.
-// An error that wraps ErrArgument says that path or cfg can't be, one that wraps
-// ErrUnsupported that a newer release has made the tables.
+// Open opens the file, and makes it and its tables where they are not there. An error that
+// wraps timeout.ErrArgument says that the configuration is not possible, that path is no file,
+// or that the tables were made by a newer version.
 func Open(path string, cfg Config) (*Engine, error) {
-	cfg = cfg.withDefaults()
+	cfg.BusyTimeout = cmp.Or(cfg.BusyTimeout, defaultBusy)
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	name, err := dataSource(path, cfg)
-	if err != nil {
-		return nil, err
+	if path == "" || strings.HasPrefix(path, ":memory:") || strings.HasPrefix(path, "file:") || strings.ContainsRune(path, 0) {
+		return nil, fmt.Errorf("%w: path %q, must be that of a file", timeout.ErrArgument, path)
 	}
-	db, err := sql.Open("sqlite", name)
-	if err != nil {
-		return nil, fmt.Errorf("timeout/sqlite: opening %s: %w", path, err)
-	}
-	e := newEngine(db, cfg)
-	if err := e.start(context.Background()); err != nil {
-		_ = e.Close()
-		return nil, fmt.Errorf("timeout/sqlite: opening %s: %w", path, err)
+	e := &Engine{cfg: cfg, lock: make(chan struct{}, 1)}
+	if err := e.open(path); err != nil {
+		_ = e.shut() // it is the first error that matters
+		return nil, e.wrap("opening "+path, err)
 	}
 	return e, nil
 }
 
-// dataSource returns what the driver is told: the path as a URL, so that nothing in it is
-// taken for an option.
-func dataSource(path string, cfg Config) (string, error) {
-	if path == "" || strings.ContainsRune(path, 0) || strings.HasPrefix(path, ":memory:") {
-		return "", fmt.Errorf("%w: path %q, must be that of a file: package memory keeps tasks in memory", timeout.ErrArgument, path)
+// open opens the connections. The writer's comes first: it makes the tables.
+func (e *Engine) open(path string) error {
+	ctx := context.Background()
+	sync := "NORMAL"
+	if e.cfg.Sync == SyncFull {
+		sync = "FULL"
 	}
-	full, err := filepath.Abs(path)
+	var err error
+	e.writing, err = sql.Open("sqlite", address(path, "busy_timeout("+fmt.Sprint(firstBusy.Milliseconds())+")",
+		"journal_mode(WAL)", "synchronous("+sync+")", "cache_size(-65536)", "temp_store(MEMORY)",
+		"wal_autocheckpoint(4000)", "journal_size_limit(67108864)"))
 	if err != nil {
-		return "", fmt.Errorf("timeout/sqlite: path %q: %w", path, err)
+		return err
 	}
-	sync := "normal"
-	if cfg.Sync {
-		sync = "full"
+	e.writing.SetMaxOpenConns(1)
+	var conn *sql.Conn
+	err = e.patiently(ctx, func() error {
+		conn, err = e.writing.Conn(ctx)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	options := url.Values{"_pragma": {
-		fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
-		"journal_mode(wal)",
-		"synchronous(" + sync + ")",
-		"cache_size(-16384)", // KiB, of each connection
-	}}
-	full = filepath.ToSlash(full)
-	if !strings.HasPrefix(full, "/") { // C:/… of Windows
-		full = "/" + full
+	e.writer = &writer{conn: conn, stmts: make(map[string]*sql.Stmt)}
+	if err := e.write(ctx, func(s session) error { return migrate(ctx, s) }); err != nil {
+		return err
 	}
-	return (&url.URL{Scheme: "file", Path: full, RawQuery: options.Encode()}).String(), nil
+	db, err := sql.Open("sqlite", address(path, "busy_timeout("+fmt.Sprint(e.cfg.BusyTimeout.Milliseconds())+")",
+		"query_only(1)", "temp_store(MEMORY)", "cache_size(-16384)"))
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(readers)
+	db.SetMaxIdleConns(readers)
+	e.reader = &reader{db: db, stmts: make(map[string]*sql.Stmt)}
+	return nil
+}
+
+// address is the URI of a file, whatever characters its path has.
+func address(path string, pragmas ...string) string {
+	path = filepath.ToSlash(path)
+	if runtime.GOOS == "windows" && filepath.VolumeName(path) != "" {
+		path = "///" + path
+	}
+	query := url.Values{"_pragma": pragmas}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + query.Encode()
 }

@@ -1,34 +1,31 @@
-// Package sqlite keeps the tasks of a timeout centre in one file, with SQLite in pure Go: no
-// server, and no C compiler.
+// Package sqlite keeps the tasks of a timeout centre in a file, for one machine: nothing to
+// install, and tasks that survive a crash.
 //
 //	engine, err := sqlite.Open("tasks.db", sqlite.Config{})
 //
-// What was answered survives the process, however it ends. What it takes to survive the
-// machine as well, when its power fails, is Config.Sync. Several processes of one machine may
-// have the same file open; it must not be on a network's file system, where locks and WAL
-// files don't work.
+// What was answered survives the end of the process, also by SIGKILL. A power cut can take
+// the last seconds, but never a part of a transaction, unless Config.Sync is SyncFull.
+// Several processes of one machine can use the file at the same time; on a network file
+// system it must not be. The clock is that of the machine.
+//
+// A program that has tables of its own in the same file can set, move and remove tasks in
+// its own transactions: see SetTx.
+//
+// Where the disk is full, setting is timeout.ErrFull, and leasing can be that as well, since
+// rows grow; removing and finishing tasks makes room. The file does not shrink by itself.
 //
 // # How it is kept
 //
-// A table of tasks has one time per task: the action time of one that waits, the end of the
-// lease of one that runs. An index by topic, state, slot and that time tells what is due,
-// counts, and makes pages. A writer at a time changes at most 512 tasks per transaction;
-// readers don't wait for it. To look whether something is due is to read.
+// Each task is a row. It has one time, at, which is the action time while the task waits and
+// the end of the lease while it runs; an index by topic, state and at finds what is due. All
+// tables have names that begin with hw_. Numbers of versions and leases come from a counter
+// in the file, never from a clock.
 //
-// The clock is this machine's, in milliseconds since the epoch. Numbers of versions and leases
-// come from one counter for everything, which is never set back.
+// There is one connection that writes, since SQLite has one writer at a time, and some that
+// read meanwhile. A transaction has at most 512 tasks, so nobody waits long. Looking for what
+// is due writes nothing where nothing is.
 //
-// # In your own transaction
-//
-// SetTx, MoveTx and RemoveTx take part in a transaction of yours: open the same file with
-// database/sql and the driver of modernc.org/sqlite, keep your tables in it, and have your
-// transactions begin with BEGIN IMMEDIATE (_txlock=immediate) or with one of these calls,
-// since SQLite refuses a transaction that has read before it writes where somebody else has
-// written meanwhile.
-//
-// # How a topic grows
-//
-// A task keeps its hash, so a new number of slots is there at once. What waits keeps the slot
-// that it was in, which is one of the new ones too and is served by its owner, until Upkeep
-// has given it another. So nothing can be lost by growing.
+// The log of executions has attempts that failed, and those that succeeded where the topic
+// has a Retain. It begins anew when a task is set, goes with its task, and has nothing that
+// is older than seven days or the longest Retain.
 package sqlite

@@ -1,316 +1,312 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
-	"github.com/heartwheel-go/heartwheel/timeout/internal/sqlkit"
 )
 
-// Expire is timeout.Engine's. Where nothing is to be settled or due it only reads.
+// Expire is timeout.Engine's. What is asked for beyond 512 outcomes or tasks is done in
+// several transactions.
 func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
-	batch := timeout.Batch{Settled: make([]bool, len(ask.Settle))}
-	for _, outcome := range ask.Settle {
-		if outcome.Token.Topic != ask.Topic {
-			return batch, fmt.Errorf("%w: token of topic %q to be settled with topic %q", timeout.ErrArgument, outcome.Token.Topic, ask.Topic)
+	if err := e.enter(ctx); err != nil {
+		return timeout.Batch{}, err
+	}
+	defer e.use.RUnlock()
+	x := &expiry{ask: ask, settle: ask.Settle}
+	batch := &x.batch
+	batch.Settled = make([]bool, 0, len(ask.Settle))
+	if len(ask.Settle) == 0 {
+		busy, err := e.look(ctx, x)
+		if err != nil || !busy {
+			return *batch, e.wrap("looking for what is due", err)
 		}
 	}
-	done := 0
-	for len(ask.Settle)-done > sqlkit.Batch { // the rest goes with the first lease
-		err := e.write(ctx, func(s *session) error {
-			t, err := s.topic(ask.Topic)
-			if err != nil {
-				return err
-			}
-			return s.settle(t, ask, done, done+sqlkit.Batch, batch.Settled)
-		})
+	for {
+		leased, died := len(batch.Leased), len(batch.Died)
+		err := e.write(ctx, func(s session) error { return e.round(context.Background(), s, x) })
 		if err != nil {
-			return timeout.Batch{}, err
+			e.forgetFence(ask.Topic) // it may not be committed
 		}
-		done += sqlkit.Batch
-	}
-	if done == len(ask.Settle) {
-		due := false
-		err := e.read(ctx, func(s *session) (err error) {
-			due, err = s.look(ask, &batch)
-			return err
-		})
-		if err != nil || !due {
-			return batch, err
+		if leased > 0 && (err != nil || x.fence != nil) { // what is leased is not to be lost for it
+			batch.Leased, batch.Died, batch.Next = batch.Leased[:leased], batch.Died[:died], batch.Now
+			return *batch, nil
 		}
-	}
-	fenced := false
-	for more := true; more; {
-		var turn timeout.Batch
-		err := e.write(ctx, func(s *session) error {
-			turn = timeout.Batch{Settled: batch.Settled}
-			t, err := s.topic(ask.Topic)
-			if err != nil {
-				return err
-			}
-			if err := s.settle(t, ask, done, len(ask.Settle), batch.Settled); err != nil {
-				return err
-			}
-			if fenced, err = s.fence(t, ask); err != nil || fenced {
-				turn.Now = sqlkit.Time(clock())
-				return err
-			}
-			more, err = s.lease(t, ask, len(batch.Leased), &turn)
-			return err
-		})
 		if err != nil {
-			if len(batch.Leased) > 0 { // those must not be lost for the length of their lease
-				return batch, nil
-			}
-			return timeout.Batch{}, err
+			return timeout.Batch{}, e.wrap("expiring", err)
 		}
-		done = len(ask.Settle)
-		batch.Now, batch.Next = turn.Now, turn.Next
-		batch.Leased = append(batch.Leased, turn.Leased...)
-		batch.Died = append(batch.Died, turn.Died...)
-		if fenced {
-			return batch, fmt.Errorf("%w: term %d of topic %s", timeout.ErrFenced, ask.Term, ask.Topic)
+		if x.fence != nil {
+			return *batch, x.fence
+		}
+		x.settle = ask.Settle[len(batch.Settled):]
+		full := len(batch.Leased)-leased == chunk && len(batch.Leased) < ask.Max
+		if len(x.settle) == 0 && !full {
+			return *batch, nil
 		}
 	}
-	return batch, nil
 }
 
-// heads are the times of the first tasks of slots: of those that wait and those that run.
-const selectHeads = `SELECT s.value,
-	(SELECT at FROM {tasks} WHERE topic = ?1 AND state = 2 AND slot = s.value ORDER BY at LIMIT 1),
-	(SELECT at FROM {tasks} WHERE topic = ?1 AND state = 1 AND slot = s.value ORDER BY at LIMIT 1)
-	FROM json_each(?2) AS s`
-
-// head is the first task of a state in a slot.
-type head struct {
-	slot  int
-	state timeout.State
-	at    int64
+// expiry is a call of Expire.
+type expiry struct {
+	ask    timeout.Ask
+	settle []timeout.Outcome // those that are left
+	batch  timeout.Batch
+	fence  error
 }
 
-func (s *session) heads(t topic, asked []int) ([]head, error) {
-	list, err := jsonArray(sqlkit.Slots(asked, t.slots))
-	if err != nil {
-		return nil, err
+// slots says which tasks are asked for, as SQL, where that is not all of a topic.
+func (x *expiry) slots(t *topic) (condition string, args []any) {
+	return inSlots(t, x.ask.Slots)
+}
+
+func inSlots(t *topic, slots []int) (condition string, args []any) {
+	if slots == nil {
+		return "", nil
 	}
-	var heads []head
-	return heads, s.each(selectHeads, []any{t.id, list}, func(scan func(...any) error) (bool, error) {
-		var slot int
-		var running, pending sql.NullInt64
-		if err := scan(&slot, &running, &pending); err != nil {
-			return false, err
-		}
-		if running.Valid {
-			heads = append(heads, head{slot, timeout.Running, running.Int64})
-		}
-		if pending.Valid {
-			heads = append(heads, head{slot, timeout.Pending, pending.Int64})
-		}
-		return true, nil
-	})
+	slots = slices.Clone(slots)
+	slices.Sort(slots)
+	slots = slices.DeleteFunc(slices.Compact(slots), func(slot int) bool { return slot < 0 || slot >= t.Slots })
+	if len(slots) == t.Slots {
+		return "", nil
+	}
+	return " AND (hash & ?) IN (SELECT value FROM json_each(?))", []any{t.Slots - 1, array(slots)}
 }
 
-// next returns the time of the first head.
-func next(heads []head) time.Time {
-	first := int64(math.MaxInt64)
-	for _, h := range heads {
-		first = min(first, h.at)
-	}
-	if len(heads) == 0 {
-		return time.Time{}
-	}
-	return sqlkit.Time(first)
-}
-
-// look reports whether there is something to write, and otherwise fills in the batch.
-func (s *session) look(ask timeout.Ask, batch *timeout.Batch) (due bool, err error) {
-	t, err := s.topic(ask.Topic)
+// look reports whether there is something to do, without writing: this is what an engine does
+// that has nothing to do.
+func (e *Engine) look(ctx context.Context, x *expiry) (busy bool, err error) {
+	t, err := topicOf(ctx, e.reader, x.ask.Topic)
 	if err != nil {
 		return false, err
 	}
-	now := clock()
-	batch.Now = sqlkit.Time(now)
-	if ask.Max > 0 {
-		stale, fenced, err := s.readFence(t, ask, now)
-		if err != nil || stale || fenced {
-			return true, err
-		}
+	if t == nil {
+		return false, noTopic(x.ask.Topic)
 	}
-	if t.paused {
+	at := now()
+	x.batch.Now = time.UnixMilli(at)
+	if x.ask.Max <= 0 || t.Paused {
 		return false, nil
 	}
-	heads, err := s.heads(t, ask.Slots)
-	if err != nil {
+	if err := checkFence(ctx, e.reader, t, x.ask, at); err != nil {
 		return false, err
 	}
-	batch.Next = next(heads)
-	return ask.Max > 0 && len(heads) > 0 && !batch.Next.After(batch.Now), nil
+	next, err := next(ctx, e.reader, t, x)
+	if next == none {
+		return e.fenceIsOld(x.ask, at), err
+	}
+	x.batch.Next = time.UnixMilli(next)
+	return next <= at || e.fenceIsOld(x.ask, at), err
 }
 
-// lease leases what is due, and reports whether there is room, and more that is due.
-func (s *session) lease(t topic, ask timeout.Ask, before int, batch *timeout.Batch) (more bool, err error) {
-	now := clock()
-	batch.Now = sqlkit.Time(now)
-	if t.paused {
-		return false, nil
-	}
-	heads, err := s.heads(t, ask.Slots)
-	if err != nil {
-		return false, err
-	}
-	room := min(ask.Max-before, sqlkit.Batch)
-	if room > 0 {
-		picked, err := s.pick(t, heads, now, room)
+// none is the time of what never comes.
+const none = 1<<63 - 1
+
+// next returns when something is due.
+func next(ctx context.Context, s session, t *topic, x *expiry) (int64, error) {
+	condition, args := x.slots(t)
+	first := int64(none)
+	for _, state := range []string{"1", "2"} {
+		at := int64(none)
+		_, err := one(ctx, s, "SELECT at FROM hw_tasks WHERE topic = ? AND state = "+state+condition+" ORDER BY at, seq LIMIT 1",
+			append([]any{t.no}, args...), &at)
 		if err != nil {
-			return false, err
+			return none, err
 		}
-		if err := s.takeAll(t, ask, picked, now, batch); err != nil {
-			return false, err
-		}
-		if heads, err = s.heads(t, ask.Slots); err != nil {
-			return false, err
-		}
+		first = min(first, at)
 	}
-	batch.Next = next(heads)
-	got := len(batch.Leased)
-	return got > 0 && before+got < ask.Max && !batch.Next.After(batch.Now), nil
+	return first, nil
 }
 
-const selectPick = `SELECT at, id FROM {tasks} WHERE topic = ?1 AND state = ?2 AND slot = ?3 AND at <= ?4 ORDER BY at LIMIT ?5`
-
-// pick returns what is due, at most room, and the earliest of it where no slot has much more
-// than its share.
-func (s *session) pick(t topic, heads []head, now int64, room int) ([]sqlkit.Entry, error) {
-	heads = slices.DeleteFunc(slices.Clone(heads), func(h head) bool { return h.at > now })
-	share := sqlkit.Share(room, len(heads))
-	var picked []sqlkit.Entry
-	for _, h := range heads {
-		err := s.each(selectPick, []any{t.id, h.state, h.slot, now, share}, func(scan func(...any) error) (bool, error) {
-			entry := sqlkit.Entry{State: h.state}
-			err := scan(&entry.At, &entry.ID)
-			picked = append(picked, entry)
-			return true, err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	slices.SortFunc(picked, sqlkit.Entry.Compare)
-	return picked[:min(len(picked), room)], nil
-}
-
-// takeAll leases tasks, or ends those that have no attempt left.
-func (s *session) takeAll(t topic, ask timeout.Ask, picked []sqlkit.Entry, now int64, batch *timeout.Batch) error {
-	ids := make([]string, len(picked))
-	for i, entry := range picked {
-		ids[i] = entry.ID
-	}
-	var leases, deaths []string
-	var late []timeout.Task
-	size := 0
-	err := s.tasks(t.id, ids, func(task timeout.Task) bool {
-		again := task.State == timeout.Running
-		if again {
-			late = append(late, task)
-		}
-		if again && task.Attempts >= t.attempts {
-			deaths = append(deaths, task.ID)
-			batch.Died = append(batch.Died, timeout.Key{Topic: ask.Topic, ID: task.ID})
-			return true
-		}
-		if size += len(task.Payload); size > sqlkit.PageBytes && len(leases) > 0 {
-			if again {
-				late = late[:len(late)-1]
-			}
-			return false // the rest comes with the next call
-		}
-		leases = append(leases, task.ID)
-		batch.Leased = append(batch.Leased, timeout.Leased{Task: task, Again: again})
-		return true
-	})
+// round settles and leases as much as one transaction may.
+func (e *Engine) round(ctx context.Context, s session, x *expiry) error {
+	t, err := topicOf(ctx, s, x.ask.Topic)
 	if err != nil {
 		return err
 	}
-	if err := s.logLate(t, late, now); err != nil {
-		return err
+	if t == nil {
+		return noTopic(x.ask.Topic)
 	}
-	if err := s.leaseAll(t, ask, leases, now, batch.Leased); err != nil {
-		return err
-	}
-	return s.killAll(t, deaths, now)
-}
-
-// leaseMany compares the topic with something that depends on what is asked for: otherwise
-// SQLite goes through all tasks of the topic, and looks for each in the list.
-const leaseMany = `UPDATE {tasks} AS t SET state = 2, at = ?3, lease = ?4 + asked.key, attempts = attempts + 1, span = ?5, node = ?6
-	FROM json_each(?2) AS asked WHERE t.topic = ?1 + 0 * asked.key AND t.id = asked.value`
-
-func (s *session) leaseAll(t topic, ask timeout.Ask, ids []string, now int64, leased []timeout.Leased) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	number, err := s.numbers(len(ids))
+	at := now()
+	settled, err := settle(ctx, s, t, x.settle[:min(len(x.settle), chunk)], at)
 	if err != nil {
 		return err
 	}
-	list, err := jsonArray(ids)
-	if err != nil {
+	if err := e.leaseDue(ctx, s, t, x, len(settled), at); err != nil {
 		return err
 	}
-	span := timeout.CeilMillis(ask.Lease)
-	node := sqlkit.Clip(ask.Node, timeout.MaxID)
-	if _, err := s.exec(leaseMany, t.id, list, now+span, number+1, span, node); err != nil {
-		return err
-	}
-	for i := range leased {
-		l := &leased[i]
-		l.Topic, l.State, l.Node = ask.Topic, timeout.Running, node
-		l.Attempts++
-		l.Until = sqlkit.Time(now + span)
-		l.Token = timeout.Token{Key: l.Key(), Lease: number + 1 + int64(i)}
-	}
+	x.batch.Settled = append(x.batch.Settled, settled...)
 	return nil
 }
 
-func (s *session) killAll(t topic, ids []string, now int64) error {
-	if len(ids) == 0 {
+// leaseDue leases what is due, once all that was to be settled is.
+func (e *Engine) leaseDue(ctx context.Context, s session, t *topic, x *expiry, settled int, at int64) error {
+	x.batch.Now = time.UnixMilli(at)
+	if x.ask.Max <= 0 || t.Paused || settled < len(x.settle) {
 		return nil
 	}
-	list, err := jsonArray(ids)
+	if err := checkFence(ctx, s, t, x.ask, at); errors.Is(err, timeout.ErrFenced) {
+		x.fence = err // and what was settled is committed
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if err := e.raiseFence(ctx, s, t, x.ask, at); err != nil {
+		return err
+	}
+	l := leasing{t: t, node: x.ask.Node, at: at, until: at + timeout.CeilMillis(x.ask.Lease)}
+	leased, err := l.lease(ctx, s, x, min(x.ask.Max-len(x.batch.Leased), chunk))
 	if err != nil {
 		return err
 	}
-	_, err = s.exec(`UPDATE {tasks} SET state = 4, at = ?3, lease = 0, span = 0, error = ?4
-		WHERE topic = ?1 AND id IN (SELECT value FROM json_each(?2))`, t.id, list, now, sqlkit.LeaseEnded)
+	x.batch.Leased = append(x.batch.Leased, leased...)
+	for _, id := range l.died {
+		x.batch.Died = append(x.batch.Died, timeout.Key{Topic: t.Name, ID: id})
+	}
+	next, err := next(ctx, s, t, x)
+	x.batch.Next = time.Time{}
+	if next != none {
+		x.batch.Next = time.UnixMilli(next)
+	}
 	return err
 }
 
-// Extend is timeout.Engine's.
-func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
-	held := make([]bool, len(tokens))
-	span := timeout.CeilMillis(lease)
-	for start := 0; start < len(tokens); start += sqlkit.Batch {
-		err := e.write(ctx, func(s *session) error {
-			until := clock() + span
-			for i := start; i < min(start+sqlkit.Batch, len(tokens)); i++ {
-				changed, err := s.exec(`UPDATE {tasks} SET at = ?4, span = ?5
-					WHERE topic = (SELECT id FROM {topics} WHERE name = ?1) AND id = ?2 AND lease = ?3 AND state = 2`,
-					tokens[i].Topic, tokens[i].ID, tokens[i].Lease, until, span)
-				if err != nil {
-					return err
-				}
-				held[i] = changed == 1
-			}
-			return nil
-		})
-		if err != nil {
+// leasing is what all leases of one transaction have in common.
+type leasing struct {
+	t         *topic
+	node      string
+	at, until int64
+	number    int64 // of the leases
+	died      []string
+}
+
+// outlived is a lease that has ended by itself.
+type outlived struct {
+	seq, at  int64
+	id       string
+	version  int64
+	attempts int
+	node     string
+}
+
+// lease leases up to limit tasks that are due, of the slots asked for, the earliest first.
+func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([]timeout.Leased, error) {
+	condition, args := x.slots(l.t)
+	due := append(append([]any{l.t.no, l.at}, args...), limit)
+	var over []outlived
+	err := each(ctx, s, "SELECT seq, at, id, version, attempts, node FROM hw_tasks WHERE topic = ? AND state = 2 AND at <= ?"+condition+
+		" ORDER BY at, seq LIMIT ?", due, func(rows *sql.Rows) error {
+		var o outlived
+		err := rows.Scan(&o.seq, &o.at, &o.id, &o.version, &o.attempts, &o.node)
+		over = append(over, o)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(over) > 0 {
+		if over, limit, err = l.merge(ctx, s, over, condition, args, limit); err != nil {
 			return nil, err
 		}
 	}
-	return held, nil
+	again, err := l.judge(ctx, s, over)
+	if err != nil {
+		return nil, err
+	}
+	if l.number == 0 {
+		if l.number, err = numbers(ctx, s, 1); err != nil {
+			return nil, err
+		}
+	}
+	leased, err := l.take(ctx, s, again, true, "seq IN (SELECT value FROM json_each(?))", array(again))
+	if err != nil || limit == 0 {
+		return leased, err
+	}
+	due[len(due)-1] = limit
+	waiting, err := l.take(ctx, s, nil, false, "seq IN (SELECT seq FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ?"+condition+
+		" ORDER BY at, seq LIMIT ?)", due...)
+	leased = append(leased, waiting...)
+	slices.SortStableFunc(leased, func(a, b timeout.Leased) int {
+		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Version, b.Version))
+	})
+	return leased, err
+}
+
+// merge returns how many of the outlived leases come before what waits, and how many tasks
+// that wait there is room for.
+func (l *leasing) merge(ctx context.Context, s session, over []outlived, condition string, args []any, limit int) ([]outlived, int, error) {
+	var waiting []int64
+	err := each(ctx, s, "SELECT at FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ?"+condition+" ORDER BY at, seq LIMIT ?",
+		append(append([]any{l.t.no, l.at}, args...), limit), func(rows *sql.Rows) error {
+			waiting = append(waiting, 0)
+			return rows.Scan(&waiting[len(waiting)-1])
+		})
+	if err != nil {
+		return nil, 0, err
+	}
+	n, w := 0, 0
+	for n+w < limit && (n < len(over) || w < len(waiting)) {
+		if w == len(waiting) || n < len(over) && over[n].at <= waiting[w] {
+			n++
+		} else {
+			w++
+		}
+	}
+	return over[:n], limit - n, nil
+}
+
+// judge ends those that have no attempt left, and returns the others.
+func (l *leasing) judge(ctx context.Context, s session, over []outlived) (again []int64, err error) {
+	for _, o := range over {
+		text := fmt.Sprintf("timeout: the lease of %s ended in attempt %d", o.node, o.attempts)
+		text = text[:min(len(text), timeout.MaxError)]
+		state, until := timeout.Running, o.at
+		if o.attempts < l.t.Attempts() {
+			again = append(again, o.seq)
+		} else {
+			l.died = append(l.died, o.id)
+			state, until = timeout.Dead, l.at
+		}
+		if _, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?, at = ?, lease = 0, error = ? WHERE seq = ?", int64(state), until, text, o.seq); err != nil {
+			return nil, err
+		}
+		as := timeout.Pending
+		if state == timeout.Dead {
+			as = timeout.Dead
+		}
+		e := execution{id: o.id, at: l.at, Execution: timeout.Execution{Version: o.version, Attempt: o.attempts, Node: o.node, As: as, Error: text}}
+		if err := e.insert(ctx, s, l.t); err != nil {
+			return nil, err
+		}
+	}
+	return again, nil
+}
+
+// take leases tasks by a condition.
+func (l *leasing) take(ctx context.Context, s session, seqs []int64, again bool, condition string, args ...any) ([]timeout.Leased, error) {
+	if again && len(seqs) == 0 {
+		return nil, nil
+	}
+	var leased []timeout.Leased
+	err := each(ctx, s, "UPDATE hw_tasks SET state = 2, at = ?, span = ?, attempts = attempts + 1, lease = ?, node = ? WHERE "+condition+
+		" RETURNING "+columns, append([]any{l.until, l.until - l.at, l.number, l.node}, args...), func(rows *sql.Rows) error {
+		r, err := scanTask(rows, l.t.Name)
+		if err != nil {
+			return err
+		}
+		leased = append(leased, timeout.Leased{Task: r.Task, Token: token(r), Again: again})
+		return nil
+	})
+	return leased, err
+}
+
+// token is the proof of a row's lease.
+func token(r row) timeout.Token {
+	return timeout.Token{Key: r.Key(), Lease: r.lease, Part: strconv.FormatInt(r.seq, 10)}
 }

@@ -1,52 +1,82 @@
 package sqlite
 
 import (
+	"context"
+	"fmt"
+	"slices"
+
 	"github.com/heartwheel-go/heartwheel/timeout"
-	"github.com/heartwheel-go/heartwheel/timeout/internal/sqlkit"
 )
 
-// fenceAge is how old the mark of a term may be before it is made anew: so who only looks
-// writes now and then. A fence stands for so much longer.
-const fenceAge = 5000
+// fenceEvery is how often, in milliseconds, a node that leases again and again writes that it
+// does. Fences last that much longer.
+const fenceEvery = 5000
 
-const selectFence = `SELECT
-	coalesce(sum(f.term > ?3 AND f.seen > ?4), 0),
-	coalesce(sum(f.term = ?3 AND f.seen BETWEEN ?5 AND ?6), 0)
-	FROM json_each(?2) AS s CROSS JOIN {fences} AS f ON f.topic = ?1 AND f.slot = s.value`
-
-// readFence reports whether the term must be marked, and whether it is too old.
-func (s *session) readFence(t topic, ask timeout.Ask, now int64) (stale, fenced bool, err error) {
-	if ask.Term == 0 || ask.Max <= 0 {
-		return false, false, nil
-	}
-	slots := sqlkit.Slots(ask.Slots, t.slots)
-	list, err := jsonArray(slots)
-	if err != nil {
-		return false, false, err
-	}
-	var higher, marked int
-	_, err = s.one(selectFence, []any{t.id, list, ask.Term, now - timeout.FenceFor.Milliseconds() - fenceAge, now - fenceAge, now}, &higher, &marked)
-	return marked < len(slots), higher > 0, err
+// fencedAs is what this engine has written last for a topic.
+type fencedAs struct {
+	term  int64
+	slots []int
+	at    int64
 }
 
-const markFence = `INSERT INTO {fences} (topic, slot, term, seen) SELECT ?1, value, ?3, ?4 FROM json_each(?2) WHERE true
-	ON CONFLICT (topic, slot) DO UPDATE SET term = ?3, seen = ?4`
+// fenceIsOld reports whether the fence of an ask is to be written.
+func (e *Engine) fenceIsOld(ask timeout.Ask, at int64) bool {
+	if ask.Term == 0 {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	last, ok := e.fenced[ask.Topic]
+	return !ok || last.term != ask.Term || at-last.at >= fenceEvery || at < last.at ||
+		(last.slots == nil) != (ask.Slots == nil) || !slices.Equal(last.slots, ask.Slots)
+}
 
-// fence reports whether somebody with a later term has asked for a slot, and otherwise
-// marks them with this one.
-func (s *session) fence(t topic, ask timeout.Ask) (fenced bool, err error) {
-	now := clock()
-	stale, fenced, err := s.readFence(t, ask, now)
-	if fenced && err == nil { // a mark of the future is one from before the clock was stepped back
-		_, err = s.exec(`UPDATE {fences} SET seen = ?2 WHERE topic = ?1 AND seen > ?2`, t.id, now)
+// checkFence refuses a node whose view is old, see timeout.Ask.
+func checkFence(ctx context.Context, s session, t *topic, ask timeout.Ask, at int64) error {
+	if ask.Term == 0 {
+		return nil
 	}
-	if err != nil || fenced || !stale {
-		return fenced, err
+	condition, args := "", []any{t.no, ask.Term, at}
+	if ask.Slots != nil {
+		condition = " AND slot IN (SELECT value FROM json_each(?))"
+		args = append(args, array(ask.Slots))
 	}
-	list, err := jsonArray(sqlkit.Slots(ask.Slots, t.slots))
+	var slot, term int64
+	found, err := one(ctx, s, "SELECT slot, term FROM hw_fences WHERE topic = ? AND term > ? AND until > ?"+condition+" LIMIT 1", args, &slot, &term)
+	if err != nil || !found {
+		return err
+	}
+	return fmt.Errorf("%w: slot %d of topic %s was leased from with term %d, after %d", timeout.ErrFenced, slot, t.Name, term, ask.Term)
+}
+
+// raiseFence writes the term of an ask, where that was not done a moment ago.
+func (e *Engine) raiseFence(ctx context.Context, s session, t *topic, ask timeout.Ask, at int64) error {
+	if !e.fenceIsOld(ask, at) {
+		return nil
+	}
+	slots := ask.Slots
+	if slots == nil {
+		for slot := range t.Slots {
+			slots = append(slots, slot)
+		}
+	}
+	_, err := s.ExecContext(ctx, `INSERT INTO hw_fences (topic, slot, term, until) SELECT ?, value, ?, ? FROM json_each(?) WHERE true
+		ON CONFLICT (topic, slot) DO UPDATE SET term = excluded.term, until = excluded.until`,
+		t.no, ask.Term, at+timeout.FenceFor.Milliseconds()+fenceEvery, array(slots))
 	if err != nil {
-		return false, err
+		return err
 	}
-	_, err = s.exec(markFence, t.id, list, ask.Term, now)
-	return false, err
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fenced == nil {
+		e.fenced = make(map[string]fencedAs)
+	}
+	e.fenced[ask.Topic] = fencedAs{ask.Term, slices.Clone(ask.Slots), at}
+	return nil
+}
+
+func (e *Engine) forgetFence(topic string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.fenced, topic)
 }

@@ -2,83 +2,103 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
-	"github.com/heartwheel-go/heartwheel/timeout/internal/sqlkit"
 )
 
 // Beat is timeout.Members'.
-func (e *Engine) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) (view timeout.View, err error) {
-	topics, err := sqlkit.WriteTopics(node.Topics)
-	if err != nil {
-		return view, err
+func (e *Engine) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) (timeout.View, error) {
+	if err := e.enter(ctx); err != nil {
+		return timeout.View{}, err
 	}
-	err = e.write(ctx, func(s *session) error {
-		now := clock()
-		gone, err := s.expireMembers(now)
-		if err != nil {
-			return err
-		}
-		there := ""
-		found, err := s.one(`SELECT topics FROM {members} WHERE name = ?`, []any{node.Name}, &there)
-		if err != nil {
-			return err
-		}
-		if gone || !found || there != topics {
-			if _, err := s.exec(`UPDATE {meta} SET value = value + 1 WHERE name = 'term'`); err != nil {
-				return err
-			}
-		}
-		if _, err := s.exec(beat, node.Name, topics, timeout.CeilMillis(ttl), now); err != nil {
-			return err
-		}
-		view, err = s.view()
+	defer e.use.RUnlock()
+	var view timeout.View
+	err := e.write(ctx, func(s session) error {
+		var err error
+		view, err = beat(context.Background(), s, node, timeout.CeilMillis(ttl))
 		return err
 	})
-	return view, err
+	return view, e.wrap("beating", err)
 }
 
-// beat keeps the place of a node that is there. Otherwise the term, which is another one
-// then, is its number.
-const beat = `INSERT INTO {members} (name, number, topics, ttl, until)
-	VALUES (?1, (SELECT value FROM {meta} WHERE name = 'term'), ?2, ?3, ?4 + ?3)
-	ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, ttl = excluded.ttl, until = excluded.until`
-
-// expireMembers removes nodes that have been silent for too long. One that has longer than
-// its ttl was seen before the clock was stepped back.
-func (s *session) expireMembers(now int64) (gone bool, err error) {
-	if _, err := s.exec(`UPDATE {members} SET until = ?1 + ttl WHERE until > ?1 + ttl`, now); err != nil {
-		return false, err
+func beat(ctx context.Context, s session, node timeout.Node, ttl int64) (timeout.View, error) {
+	topics, err := json.Marshal(node.Topics) // nil is null
+	if err != nil {
+		return timeout.View{}, err
 	}
-	n, err := s.exec(`DELETE FROM {members} WHERE until <= ?1`, now)
-	return n > 0, err
+	at := now()
+	changed, err := dismiss(ctx, s, "until <= ? AND name <> ?", at, node.Name)
+	if err != nil {
+		return timeout.View{}, err
+	}
+	var before string
+	there, err := one(ctx, s, "SELECT topics FROM hw_members WHERE name = ?", []any{node.Name}, &before)
+	if err != nil {
+		return timeout.View{}, err
+	}
+	changed = changed || !there || before != string(topics)
+	_, err = s.ExecContext(ctx, `INSERT INTO hw_members (name, topics, until) VALUES (?, ?, ?)
+		ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, until = excluded.until`, node.Name, string(topics), at+ttl)
+	if err == nil && changed {
+		err = nextTerm(ctx, s)
+	}
+	if err != nil {
+		return timeout.View{}, err
+	}
+	return view(ctx, s)
 }
 
-func (s *session) view() (view timeout.View, err error) {
-	if _, err := s.one(`SELECT value FROM {meta} WHERE name = 'term'`, nil, &view.Term); err != nil {
-		return view, err
+func view(ctx context.Context, s session) (timeout.View, error) {
+	var v timeout.View
+	if _, err := one(ctx, s, "SELECT value FROM hw_meta WHERE name = 'term'", nil, &v.Term); err != nil {
+		return v, err
 	}
-	err = s.each(`SELECT name, topics FROM {members} ORDER BY number`, nil, func(scan func(...any) error) (bool, error) {
+	err := each(ctx, s, "SELECT name, topics FROM hw_members ORDER BY no", nil, func(rows *sql.Rows) error {
 		var node timeout.Node
 		var topics string
-		if err := scan(&node.Name, &topics); err != nil {
-			return false, err
+		if err := rows.Scan(&node.Name, &topics); err != nil {
+			return err
 		}
-		node.Topics, err = sqlkit.ReadTopics(topics)
-		view.Nodes = append(view.Nodes, node)
-		return true, err
+		if err := json.Unmarshal([]byte(topics), &node.Topics); err != nil {
+			return fmt.Errorf("topics of node %s: %w", node.Name, err)
+		}
+		v.Nodes = append(v.Nodes, node)
+		return nil
 	})
-	return view, err
+	return v, err
 }
 
 // Leave is timeout.Members'.
 func (e *Engine) Leave(ctx context.Context, name string) error {
-	return e.write(ctx, func(s *session) error {
-		left, err := s.exec(`DELETE FROM {members} WHERE name = ?`, name)
-		if err == nil && left > 0 {
-			_, err = s.exec(`UPDATE {meta} SET value = value + 1 WHERE name = 'term'`)
+	if err := e.enter(ctx); err != nil {
+		return err
+	}
+	defer e.use.RUnlock()
+	err := e.write(ctx, func(s session) error {
+		gone, err := dismiss(context.Background(), s, "name = ?", name)
+		if err == nil && gone {
+			err = nextTerm(context.Background(), s)
 		}
 		return err
 	})
+	return e.wrap("leaving", err)
+}
+
+// dismiss ends the membership of some, and reports whether there were any.
+func dismiss(ctx context.Context, s session, condition string, args ...any) (bool, error) {
+	result, err := s.ExecContext(ctx, "DELETE FROM hw_members WHERE "+condition, args...)
+	if err != nil {
+		return false, err
+	}
+	gone, err := result.RowsAffected()
+	return gone > 0, err
+}
+
+func nextTerm(ctx context.Context, s session) error {
+	_, err := s.ExecContext(ctx, "UPDATE hw_meta SET value = value + 1 WHERE name = 'term'")
+	return err
 }

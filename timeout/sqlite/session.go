@@ -3,98 +3,204 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
-	"strings"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// session is a connection, or a transaction of somebody else's, with its statements. It
-// belongs to one goroutine at a time.
-type session struct {
-	names   *strings.Replacer
-	prepare func(context.Context, string) (*sql.Stmt, error)
-	conn    *sql.Conn            // nil where the transaction is somebody else's
-	kept    map[string]*sql.Stmt // by their texts
+// firstBusy is how long SQLite itself waits for another writer. The rest of BusyTimeout is
+// waited here, where ctx is looked at.
+const firstBusy = 20 * time.Millisecond
+
+// session is where statements are executed: the engine's own connections, or a transaction
+// of somebody else.
+type session interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-func (s *session) statement(text string) (*sql.Stmt, error) {
-	if stmt := s.kept[text]; stmt != nil {
+// writer is the connection that writes, with its prepared statements.
+type writer struct {
+	conn  *sql.Conn
+	stmts map[string]*sql.Stmt
+}
+
+func (w *writer) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
+	if stmt := w.stmts[query]; stmt != nil {
 		return stmt, nil
 	}
-	stmt, err := s.prepare(context.Background(), s.names.Replace(text))
+	stmt, err := w.conn.PrepareContext(ctx, query)
+	if err == nil {
+		w.stmts[query] = stmt
+	}
+	return stmt, err
+}
+
+// ExecContext executes a prepared statement.
+func (w *writer) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	stmt, err := w.prepared(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	s.kept[text] = stmt
-	return stmt, nil
+	return stmt.ExecContext(ctx, args...)
 }
 
-// exec changes something. The context of a call is not the statements': see Engine.write.
-func (s *session) exec(text string, args ...any) (changed int64, err error) {
-	stmt, err := s.statement(text)
+// QueryContext executes a prepared statement.
+func (w *writer) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	stmt, err := w.prepared(ctx, query)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	result, err := stmt.ExecContext(context.Background(), args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+	return stmt.QueryContext(ctx, args...)
 }
 
-// each reads rows, as long as row returns true.
-func (s *session) each(text string, args []any, row func(scan func(...any) error) (more bool, err error)) error {
-	stmt, err := s.statement(text)
+// reader is the connections that read, with prepared statements.
+type reader struct {
+	db    *sql.DB
+	mu    sync.Mutex // guards stmts
+	stmts map[string]*sql.Stmt
+}
+
+// ExecContext is there to make a session of it: the connections refuse to write.
+func (r *reader) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return r.db.ExecContext(ctx, query, args...)
+}
+
+// QueryContext executes a prepared statement.
+func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	r.mu.Lock()
+	stmt := r.stmts[query]
+	r.mu.Unlock()
+	if stmt != nil {
+		return stmt.QueryContext(ctx, args...)
+	}
+	stmt, err := r.db.PrepareContext(ctx, query)
 	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	if first := r.stmts[query]; first != nil {
+		stmt.Close()
+		stmt = first
+	}
+	r.stmts[query] = stmt
+	r.mu.Unlock()
+	return stmt.QueryContext(ctx, args...)
+}
+
+// write does something in one transaction. It waits for other writers as long as ctx and
+// BusyTimeout let it; what has begun is not interrupted, it is short.
+func (e *Engine) write(ctx context.Context, do func(session) error) error {
+	select {
+	case e.lock <- struct{}{}:
+		defer func() { <-e.lock }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	background := context.Background()
+	begin := func() error {
+		_, err := e.writer.ExecContext(background, "BEGIN IMMEDIATE")
 		return err
 	}
-	rows, err := stmt.QueryContext(context.Background(), args...)
+	if err := e.patiently(ctx, begin); err != nil {
+		return err
+	}
+	committed := false
+	defer func() {
+		if !committed {
+			_, _ = e.writer.ExecContext(background, "ROLLBACK") // it fails where SQLite has done that
+		}
+	}()
+	if err := do(e.writer); err != nil {
+		return err
+	}
+	_, err := e.writer.ExecContext(background, "COMMIT")
+	committed = err == nil
+	return err
+}
+
+// patiently tries again what fails since another process writes.
+func (e *Engine) patiently(ctx context.Context, try func() error) error {
+	deadline := time.Now().Add(e.cfg.BusyTimeout)
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := try()
+		if err == nil || code(err) != lib.SQLITE_BUSY || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Duration(1+rand.IntN(4)) * time.Millisecond): // those who wait take turns by chance
+		}
+	}
+}
+
+// code returns SQLite's primary code of an error, and 0 where it is none of its errors.
+func code(err error) int {
+	var failure *driver.Error
+	if errors.As(err, &failure) {
+		return failure.Code() & 0xff
+	}
+	return 0
+}
+
+// wrap says what failed. Errors of package timeout stay as they are.
+func (e *Engine) wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, known := range []error{timeout.ErrArgument, timeout.ErrNotFound, timeout.ErrConflict, timeout.ErrFenced, timeout.ErrClosed} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	if code(err) == lib.SQLITE_FULL {
+		return fmt.Errorf("%w: timeout/sqlite: %s: %w", timeout.ErrFull, what, err)
+	}
+	return fmt.Errorf("timeout/sqlite: %s: %w", what, err)
+}
+
+// each calls scan for every row.
+func each(ctx context.Context, s session, query string, args []any, scan func(*sql.Rows) error) error {
+	rows, err := s.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if more, err := row(rows.Scan); err != nil || !more {
+		if err := scan(rows); err != nil {
 			return err
 		}
 	}
 	return rows.Err()
 }
 
-// one reads a row. It reports whether there is one.
-func (s *session) one(text string, args []any, to ...any) (found bool, err error) {
-	err = s.each(text, args, func(scan func(...any) error) (bool, error) {
+// one reads at most one row, and reports whether there was one.
+func one(ctx context.Context, s session, query string, args []any, into ...any) (bool, error) {
+	found := false
+	err := each(ctx, s, query, args, func(rows *sql.Rows) error {
 		found = true
-		return false, scan(to...)
+		return rows.Scan(into...)
 	})
 	return found, err
 }
 
-func (s *session) begin(how string) error {
-	_, err := s.exec(how)
-	return err
-}
-
-// end commits, or takes back where there is an error.
-func (s *session) end(err error) error {
-	if err == nil {
-		if _, err = s.exec("COMMIT"); err == nil {
-			return nil
-		}
+// array is a list as json_each reads it.
+func array[T any](values []T) string {
+	text, err := json.Marshal(values)
+	if err != nil {
+		panic(err) // neither numbers nor strings can fail
 	}
-	// SQLite may have taken it back by itself, as it does when the disk is full: the error of
-	// taking back what is not there means nothing.
-	_, _ = s.exec("ROLLBACK")
-	return err
-}
-
-// close ends the statements, and the connection if it is ours.
-func (s *session) close() error {
-	var failed error
-	for _, stmt := range s.kept {
-		failed = errors.Join(failed, stmt.Close())
-	}
-	if s.conn != nil {
-		failed = errors.Join(failed, s.conn.Close())
-	}
-	return failed
+	return string(text)
 }

@@ -2,114 +2,170 @@ package sqlite
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
-	"github.com/heartwheel-go/heartwheel/timeout/internal/sqlkit"
 )
 
 // Set is timeout.Engine's.
 func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-	return e.setWith(tasks, func(do func(*session) error) error { return e.write(ctx, do) })
+	return inChunks(ctx, e, "setting tasks", tasks, set)
 }
 
-// setWith sets tasks, each group of them with one call of within.
-func (e *Engine) setWith(tasks []timeout.Task, within func(func(*session) error) error) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, len(tasks))
-	for _, group := range sqlkit.ByTopic(len(tasks), func(i int) timeout.Key { return tasks[i].Key() }) {
-		err := within(func(s *session) error { return s.set(group, tasks, answers) })
-		if errors.Is(err, timeout.ErrNotFound) {
-			for _, i := range group.Index {
-				answers[i].Err = err
-			}
-			continue
-		}
+// verb does something with at most chunk things in one transaction.
+type verb[T any] func(ctx context.Context, s session, things []T) ([]timeout.Answer, error)
+
+// inChunks does something in as many transactions as it needs.
+func inChunks[T any](ctx context.Context, e *Engine, what string, things []T, do verb[T]) ([]timeout.Answer, error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.use.RUnlock()
+	answers := make([]timeout.Answer, 0, len(things))
+	for part := range slices.Chunk(things, chunk) {
+		err := e.write(ctx, func(s session) error {
+			some, err := do(context.Background(), s, part)
+			answers = append(answers, some...)
+			return err
+		})
 		if err != nil {
-			return nil, err
+			return nil, e.wrap(what, err)
 		}
 	}
 	return answers, nil
 }
 
-// set sets the tasks of a group. The numbers come first, so that this is a transaction that
-// writes before it reads: see the package's comment.
-func (s *session) set(group sqlkit.Group, tasks []timeout.Task, answers []timeout.Answer) error {
-	number, err := s.numbers(len(group.Index))
-	if err != nil {
-		return err
-	}
-	t, err := s.topic(group.Topic)
-	if err != nil {
-		return err
-	}
-	ids, where := group.IDs(func(i int) timeout.Key { return tasks[i].Key() })
-	if err := s.states(t.id, ids, func(id string, found timeout.Answer) { answers[where[id]] = found }); err != nil {
-		return err
-	}
-	now := clock()
-	rows := make([]any, 0, setRows*setColumns+setShared)
-	rows = append(rows, t.id, t.slots-1)
-	for _, i := range group.Index {
-		task := &tasks[i]
-		if task.IfAbsent && sqlkit.Live(answers[i].Was) {
-			continue
+// byTopic calls do for every topic that things are of, with the places of those. The topic is
+// nil where there is none.
+func byTopic[T any](ctx context.Context, s session, things []T, topicOfThing func(T) string, do func(*topic, []int) error) error {
+	places := make(map[string][]int, 1)
+	var names []string
+	for i, thing := range things {
+		name := topicOfThing(thing)
+		if places[name] == nil {
+			names = append(names, name)
 		}
-		due := task.DueAt(now)
-		number++
-		answers[i] = timeout.Answer{Was: answers[i].Was, Version: number, Due: sqlkit.Time(due)}
-		call, err := sqlkit.WriteCallback(task.Callback)
+		places[name] = append(places[name], i)
+	}
+	for _, name := range names {
+		t, err := topicOf(ctx, s, name)
 		if err != nil {
 			return err
 		}
-		rows = append(rows, task.ID, sqlkit.Hash(task.ID), due, number, call, blob(task.Payload))
-		if len(rows) == setShared+setRows*setColumns {
-			if _, err := s.exec(setMany, rows...); err != nil {
-				return err
-			}
-			rows = rows[:setShared]
-		}
-	}
-	for at := setShared; at < len(rows); at += setColumns {
-		one := append(rows[:setShared:setShared], rows[at:at+setColumns]...)
-		if _, err := s.exec(setOne, one...); err != nil {
+		if err := do(t, places[name]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// blob is NULL where there is nothing.
-func blob(payload []byte) any {
-	if len(payload) == 0 {
-		return nil
+func set(ctx context.Context, s session, tasks []timeout.Task) ([]timeout.Answer, error) {
+	answers := make([]timeout.Answer, len(tasks))
+	version, err := numbers(ctx, s, len(tasks))
+	if err != nil {
+		return nil, err
 	}
-	return payload
+	at := now()
+	err = byTopic(ctx, s, tasks, func(t timeout.Task) string { return t.Topic }, func(t *topic, places []int) error {
+		if t == nil {
+			for _, i := range places {
+				answers[i].Err = noTopic(tasks[i].Topic)
+			}
+			return nil
+		}
+		return setIn(ctx, s, t, tasks, places, version, at, answers)
+	})
+	return answers, err
 }
 
-const (
-	setShared  = 2 // topic, mask of slots
-	setColumns = 6 // id, hash, due, version, callback, payload
-	setRows    = 32
-)
-
-var setOne, setMany = setText(1), setText(setRows)
-
-// setText writes the statement that sets so many tasks: much of the time of one is in calling
-// the database. What was there and is not in it stays as it is: the log goes on. Parameters
-// without numbers are found faster.
-func setText(rows int) string {
-	values := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, ?, ?), ", rows), ", ")
-	return `INSERT INTO {tasks} (topic, id, state, hash, slot, at, due, version, callback, payload)
-		SELECT ?, column1, 1, column2, column2 & ?, column3, column3, column4, column5, column6 FROM (VALUES ` + values + `) WHERE true
-		ON CONFLICT (topic, id) DO UPDATE SET state = 1, hash = excluded.hash, slot = excluded.slot,
-		at = excluded.at, due = excluded.due, version = excluded.version, lease = 0, attempts = 0, span = 0,
-		node = '', error = '', callback = excluded.callback, payload = excluded.payload`
+// setIn sets the tasks of one topic. Which version a task gets is said by its place.
+func setIn(ctx context.Context, s session, t *topic, tasks []timeout.Task, places []int, version, at int64, answers []timeout.Answer) error {
+	ids := make([]string, len(places))
+	for n, i := range places {
+		ids[n] = tasks[i].ID
+	}
+	there, err := find(ctx, s, t.no, ids)
+	if err != nil {
+		return err
+	}
+	last := make(map[string]int, len(places)) // by id, the place of the one that stays
+	var stale []string                        // have a log
+	for _, i := range places {
+		task := &tasks[i]
+		before := there[task.ID]
+		answers[i] = before.answer()
+		if before != nil && task.IfAbsent && before.state != timeout.Done && before.state != timeout.Removed {
+			continue
+		}
+		after := &found{state: timeout.Pending, due: task.DueAt(at), version: version + int64(i)}
+		answers[i].Version, answers[i].Due = after.version, time.UnixMilli(after.due)
+		if before != nil && before.attempts > 0 {
+			stale = append(stale, task.ID)
+		}
+		there[task.ID] = after
+		last[task.ID] = i
+	}
+	values := make([]any, 0, setColumns*len(last))
+	for _, i := range places {
+		if where, ok := last[tasks[i].ID]; ok && where == i {
+			if values, err = appendValues(values, t, &tasks[i], answers[i]); err != nil {
+				return err
+			}
+		}
+	}
+	if err := forget(ctx, s, t.no, stale); err != nil {
+		return err
+	}
+	return insert(ctx, s, values)
 }
 
-// numbers takes numbers for versions or leases, and returns the one before the first.
-func (s *session) numbers(n int) (before int64, err error) {
-	var last int64
-	_, err = s.one(`UPDATE {meta} SET value = value + ? WHERE name = 'number' RETURNING value`, []any{n}, &last)
-	return last - int64(n), err
+// setColumns is how many values a task has.
+const setColumns = 9
+
+func appendValues(values []any, t *topic, task *timeout.Task, answer timeout.Answer) ([]any, error) {
+	var callback, payload any
+	if task.Callback != nil {
+		text, err := json.Marshal(task.Callback)
+		if err != nil {
+			return nil, fmt.Errorf("callback of %v: %w", task.Key(), err)
+		}
+		callback = string(text)
+	}
+	if len(task.Payload) > 0 {
+		payload = task.Payload
+	}
+	due := answer.Due.UnixMilli()
+	return append(values, t.no, task.ID, int64(timeout.Hash(task.ID)), int64(timeout.Pending), due, due, answer.Version, callback, payload), nil
+}
+
+// insertSizes are the numbers of tasks for which there is a statement.
+var insertSizes = []int{64, 8, 1}
+
+var insertQueries = func() map[int]string {
+	queries := make(map[int]string)
+	for _, size := range insertSizes {
+		values := "(" + strings.Repeat("?, ", setColumns-1) + "?)"
+		queries[size] = "INSERT INTO hw_tasks (topic, id, hash, state, at, due, version, callback, payload) VALUES " +
+			strings.Repeat(values+", ", size-1) + values +
+			` ON CONFLICT (topic, id) DO UPDATE SET state = excluded.state, at = excluded.at, due = excluded.due,
+			version = excluded.version, attempts = 0, lease = 0, span = 0, node = '', error = '',
+			callback = excluded.callback, payload = excluded.payload`
+	}
+	return queries
+}()
+
+// insert writes tasks, with setColumns values each, over those that are there.
+func insert(ctx context.Context, s session, values []any) error {
+	for _, size := range insertSizes {
+		for n := size * setColumns; len(values) >= n; values = values[n:] {
+			if _, err := s.ExecContext(ctx, insertQueries[size], values[:n]...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -2,138 +2,172 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"strconv"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
-	"github.com/heartwheel-go/heartwheel/timeout/internal/sqlkit"
 )
 
-// held is a task as it is settled.
+// held is a task whose lease somebody claims to have.
 type held struct {
-	lease, version int64
-	attempts       int
-	node           string
+	seq, lease int64
+	id         string
+	version    int64
+	attempts   int
+	node       string
 }
 
-const selectHeld = `SELECT t.id, t.lease, t.version, t.attempts, t.node
-	FROM json_each(?2) AS asked CROSS JOIN {tasks} AS t ON t.topic = ?1 AND t.id = asked.value WHERE t.state = 2`
+// heldBy reads the running tasks that tokens are of, by place of the token: nil where its
+// lease is not the last one of its task.
+func heldBy(ctx context.Context, s session, tokens []timeout.Token, topicNo func(string) int64) ([]*held, error) {
+	all := make([]*held, len(tokens))
+	seqs := make([]int64, 0, len(tokens))
+	for _, token := range tokens {
+		if seq, err := strconv.ParseInt(token.Part, 10, 64); err == nil {
+			seqs = append(seqs, seq)
+		}
+	}
+	if len(seqs) == 0 {
+		return all, nil
+	}
+	type key struct {
+		topic int64
+		part  string
+	}
+	there := make(map[key]*held, len(seqs))
+	err := each(ctx, s, "SELECT topic, seq, id, lease, version, attempts, node FROM hw_tasks WHERE seq IN (SELECT value FROM json_each(?)) AND state = 2",
+		[]any{array(seqs)}, func(rows *sql.Rows) error {
+			h := new(held)
+			var topic int64
+			err := rows.Scan(&topic, &h.seq, &h.id, &h.lease, &h.version, &h.attempts, &h.node)
+			there[key{topic, strconv.FormatInt(h.seq, 10)}] = h
+			return err
+		})
+	for i, token := range tokens {
+		h := there[key{topicNo(token.Topic), token.Part}]
+		if h != nil && h.id == token.ID && h.lease == token.Lease {
+			all[i] = h
+		}
+	}
+	return all, err
+}
 
-// settle does what outcomes say, of those whose lease is the last one.
-func (s *session) settle(t topic, ask timeout.Ask, from, to int, settled []bool) error {
-	if from == to {
-		return nil
+// settle settles leases, and reports for each whether it was the last one of its task.
+func settle(ctx context.Context, s session, t *topic, outcomes []timeout.Outcome, at int64) ([]bool, error) {
+	settled := make([]bool, len(outcomes))
+	if len(outcomes) == 0 {
+		return settled, nil
 	}
-	outcomes := ask.Settle[from:to]
-	ids := make([]string, len(outcomes))
-	for i := range outcomes {
-		ids[i] = outcomes[i].Token.ID
+	tokens := make([]timeout.Token, len(outcomes))
+	for i, outcome := range outcomes {
+		tokens[i] = outcome.Token
 	}
-	list, err := jsonArray(ids)
+	all, err := heldBy(ctx, s, tokens, func(name string) int64 {
+		if name == t.Name {
+			return t.no
+		}
+		return -1
+	})
+	if err != nil {
+		return nil, err
+	}
+	var done []int64
+	var logged []string
+	for i, h := range all {
+		if h == nil || h.lease == 0 {
+			continue
+		}
+		h.lease = 0 // the same token again is of no effect
+		settled[i] = true
+		if outcomes[i].As != timeout.Done {
+			if err := fail(ctx, s, t, h, outcomes[i], at); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		done = append(done, h.seq)
+		if t.Retain > 0 {
+			if err := executionOf(h, outcomes[i], at).insert(ctx, s, t); err != nil {
+				return nil, err
+			}
+		} else if h.attempts > 1 {
+			logged = append(logged, h.id)
+		}
+	}
+	return settled, end(ctx, s, t, timeout.Done, done, logged, at)
+}
+
+// fail settles an attempt that has not succeeded.
+func fail(ctx context.Context, s session, t *topic, h *held, outcome timeout.Outcome, at int64) error {
+	if outcome.Refund && outcome.As == timeout.Pending {
+		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?, lease = 0, attempts = attempts - 1 WHERE seq = ?",
+			at+timeout.CeilMillis(outcome.After), h.seq)
+		return err
+	}
+	state, until := timeout.Dead, at
+	if outcome.As == timeout.Pending {
+		state, until = timeout.Pending, at+timeout.CeilMillis(outcome.After)
+	}
+	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?, at = ?, lease = 0, error = ? WHERE seq = ?", int64(state), until, outcome.Error, h.seq)
 	if err != nil {
 		return err
 	}
-	running := make(map[string]held, len(ids))
-	err = s.each(selectHeld, []any{t.id, list}, func(scan func(...any) error) (bool, error) {
-		var id string
-		var h held
-		err := scan(&id, &h.lease, &h.version, &h.attempts, &h.node)
-		running[id] = h
-		return true, err
+	return executionOf(h, outcome, at).insert(ctx, s, t)
+}
+
+// Extend is timeout.Engine's.
+func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.use.RUnlock()
+	answers := make([]bool, 0, len(tokens))
+	for len(answers) < len(tokens) {
+		err := e.write(ctx, func(s session) error {
+			part := tokens[len(answers):min(len(answers)+chunk, len(tokens))]
+			some, err := extend(context.Background(), s, part, timeout.CeilMillis(lease))
+			answers = append(answers, some...)
+			return err
+		})
+		if err != nil {
+			return nil, e.wrap("extending leases", err)
+		}
+	}
+	return answers, nil
+}
+
+func extend(ctx context.Context, s session, tokens []timeout.Token, lease int64) ([]bool, error) {
+	numbers := make(map[string]int64)
+	err := byTopic(ctx, s, tokens, func(token timeout.Token) string { return token.Topic }, func(t *topic, places []int) error {
+		if t != nil {
+			numbers[tokens[places[0]].Topic] = t.no
+		}
+		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	now := clock()
-	var gone []string
-	for i := range outcomes {
-		o := &outcomes[i]
-		h, ok := running[o.Token.ID]
-		if settled[from+i] = ok && h.lease == o.Token.Lease; !settled[from+i] {
-			continue
+	all, err := heldBy(ctx, s, tokens, func(name string) int64 {
+		if no, ok := numbers[name]; ok {
+			return no
 		}
-		delete(running, o.Token.ID) // a lease is settled once
-		if o.As == timeout.Done && t.retain == 0 {
-			gone = append(gone, o.Token.ID)
-			continue
-		}
-		if err := s.settleOne(t, o, h, now); err != nil {
-			return err
-		}
-	}
-	if len(gone) == 0 {
-		return nil
-	}
-	if list, err = jsonArray(gone); err != nil {
-		return err
-	}
-	return s.forget(t.id, list)
-}
-
-// settleText keeps the error of an earlier attempt where the last one is done, or was not
-// begun.
-const settleText = `UPDATE {tasks} SET state = ?3, at = ?4, slot = hash & ?5, lease = 0, span = 0, attempts = ?6,
-	error = CASE WHEN ?7 = '' AND (?3 = 3 OR ?8) THEN error ELSE ?7 END, logged = logged OR NOT ?8
-	WHERE topic = ?1 AND id = ?2`
-
-func (s *session) settleOne(t topic, o *timeout.Outcome, h held, now int64) error {
-	at, attempts, refund := now, h.attempts, o.Refund && o.As == timeout.Pending
-	if o.As == timeout.Pending {
-		at = sqlkit.At(sqlkit.When(time.Time{}, o.After), now)
-	}
-	if refund {
-		attempts = max(attempts-1, 0)
-	}
-	failure := sqlkit.Clip(o.Error, timeout.MaxError)
-	if o.As == timeout.Done {
-		failure = ""
-	}
-	if _, err := s.exec(settleText, t.id, o.Token.ID, o.As, at, t.slots-1, attempts, failure, refund); err != nil {
-		return err
-	}
-	if refund {
-		return nil
-	}
-	_, err := s.exec(insertLog, t.id, o.Token.ID, h.lease, h.version, h.attempts, h.node,
-		sqlkit.Started(o.Started), o.Took.Nanoseconds(), o.As, failure, now)
-	return err
-}
-
-const insertLog = `INSERT OR REPLACE INTO {executions} (topic, id, lease, version, attempt, node, started, took, state, error, ended)
-	VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`
-
-// logLate writes down the attempts whose leases have ended.
-func (s *session) logLate(t topic, tasks []timeout.Task, now int64) error {
-	for _, task := range tasks {
-		as := timeout.Pending
-		if task.Attempts >= t.attempts {
-			as = timeout.Dead
-		}
-		if _, err := s.exec(`INSERT OR REPLACE INTO {executions} (topic, id, lease, version, attempt, node, started, took, state, error, ended)
-			SELECT topic, id, lease, version, attempts, node, at - span, (?3 - at + span) * 1000000, ?4, ?5, ?3
-			FROM {tasks} WHERE topic = ?1 AND id = ?2`, t.id, task.ID, now, as, sqlkit.LeaseEnded); err != nil {
-			return err
-		}
-		if _, err := s.exec(`UPDATE {tasks} SET logged = 1 WHERE topic = ?1 AND id = ?2`, t.id, task.ID); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Executions is timeout.Log's. A task that is gone has none.
-func (e *Engine) Executions(ctx context.Context, key timeout.Key, limit int) ([]timeout.Execution, error) {
-	executions := []timeout.Execution{}
-	err := e.read(ctx, func(s *session) error {
-		return s.each(`SELECT version, attempt, node, started, took, state, error FROM {executions}
-			WHERE topic = (SELECT id FROM {topics} WHERE name = ?1) AND id = ?2 ORDER BY lease DESC LIMIT ?3`,
-			[]any{key.Topic, key.ID, limit}, func(scan func(...any) error) (bool, error) {
-				var x timeout.Execution
-				var started int64
-				err := scan(&x.Version, &x.Attempt, &x.Node, &started, &x.Took, &x.As, &x.Error)
-				x.Started = sqlkit.Time(started)
-				executions = append(executions, x)
-				return true, err
-			})
+		return -1
 	})
-	return executions, err
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]bool, len(tokens))
+	var seqs []int64
+	for i, h := range all {
+		if h != nil {
+			answers[i] = true
+			seqs = append(seqs, h.seq)
+		}
+	}
+	if len(seqs) == 0 {
+		return answers, nil
+	}
+	_, err = s.ExecContext(ctx, "UPDATE hw_tasks SET at = ?, span = ? WHERE seq IN (SELECT value FROM json_each(?))", now()+lease, lease, array(seqs))
+	return answers, err
 }

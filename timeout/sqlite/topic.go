@@ -2,103 +2,150 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
-	"github.com/heartwheel-go/heartwheel/timeout/internal/sqlkit"
 )
 
-// topic is what the tables have of a topic.
+// topic is a topic and its number in the tables.
 type topic struct {
-	id       int64
-	slots    int
-	attempts int
-	retain   int64 // milliseconds
-	paused   bool
-	settings string
+	no int64
+	timeout.Topic
 }
 
-const selectTopic = `SELECT id, slots, attempts, retain, paused, settings FROM {topics} WHERE name = ?1`
-
-// topic reads a topic. It is ErrNotFound where there is none.
-func (s *session) topic(name string) (t topic, err error) {
-	found, err := s.one(selectTopic, []any{name}, &t.id, &t.slots, &t.attempts, &t.retain, &t.paused, &t.settings)
-	if err == nil && !found {
-		err = sqlkit.NoTopic(name)
+func parseTopic(no int64, config string) (*topic, error) {
+	t := &topic{no: no}
+	if err := json.Unmarshal([]byte(config), &t.Topic); err != nil {
+		return nil, fmt.Errorf("configuration of topic number %d: %w", no, err)
 	}
-	return t, err
+	return t, nil
 }
 
-const insertTopic = `INSERT INTO {topics} (name, slots, attempts, retain, paused, settings)
-	VALUES (?1, ?2, ?3, ?4, ?5, ?6)`
-
-// updateTopic has Upkeep deal tasks over the new slots, if there are more.
-const updateTopic = `UPDATE {topics} SET slots = ?2, attempts = ?3, retain = ?4, paused = ?5, settings = ?6,
-	grown = CASE WHEN slots < ?2 THEN '' ELSE grown END WHERE name = ?1`
-
-// SetTopic is timeout.Engine's.
-func (e *Engine) SetTopic(ctx context.Context, asked timeout.Topic, onlyNew bool) (kept timeout.Topic, err error) {
-	err = e.write(ctx, func(s *session) error {
-		there, err := s.settings(asked.Name)
-		if err != nil {
-			return err
-		}
-		kept = asked.WithDefaults()
-		how := insertTopic
-		if there != nil {
-			if kept = *there; onlyNew {
-				return nil
-			}
-			if kept, err = sqlkit.ChangeTopic(*there, asked); err != nil {
-				return err
-			}
-			how = updateTopic
-		}
-		text, err := sqlkit.WriteTopic(kept)
-		if err != nil {
-			return err
-		}
-		_, err = s.exec(how, kept.Name, kept.Slots, kept.Attempts(), timeout.CeilMillis(kept.Retain), kept.Paused, text)
-		return err
-	})
-	return kept, err
-}
-
-// settings returns a topic, or nil.
-func (s *session) settings(name string) (*timeout.Topic, error) {
-	text := ""
-	found, err := s.one(`SELECT settings FROM {topics} WHERE name = ?`, []any{name}, &text)
+// topicOf reads a topic. It returns nil where there is none.
+func topicOf(ctx context.Context, s session, name string) (*topic, error) {
+	var no int64
+	var config string
+	found, err := one(ctx, s, "SELECT no, config FROM hw_topics WHERE name = ?", []any{name}, &no, &config)
 	if err != nil || !found {
 		return nil, err
 	}
-	there, err := sqlkit.ReadTopic(text)
-	return &there, err
+	return parseTopic(no, config)
+}
+
+func noTopic(name string) error { return fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name) }
+
+// SetTopic is timeout.Engine's.
+func (e *Engine) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+	if err := e.enter(ctx); err != nil {
+		return timeout.Topic{}, err
+	}
+	defer e.use.RUnlock()
+	if onlyNew { // the usual case writes nothing
+		if t, err := topicOf(ctx, e.reader, wanted.Name); err != nil || t != nil {
+			return topicOrZero(t), e.wrap("reading topic "+wanted.Name, err)
+		}
+	}
+	var kept timeout.Topic
+	err := e.write(ctx, func(s session) error {
+		var err error
+		kept, err = setTopic(context.Background(), s, wanted, onlyNew)
+		return err
+	})
+	return kept, e.wrap("setting topic "+wanted.Name, err)
+}
+
+func topicOrZero(t *topic) timeout.Topic {
+	if t == nil {
+		return timeout.Topic{}
+	}
+	return t.Topic
+}
+
+func setTopic(ctx context.Context, s session, wanted timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+	t, err := topicOf(ctx, s, wanted.Name)
+	switch {
+	case err != nil:
+		return timeout.Topic{}, err
+	case t != nil && onlyNew:
+		return t.Topic, nil
+	case t != nil && wanted.Slots == 0:
+		wanted.Slots = t.Slots
+	case t != nil && wanted.Slots < t.Slots:
+		return t.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d, which it has", timeout.ErrConflict, wanted.Slots, wanted.Name, t.Slots)
+	}
+	kept := wanted.WithDefaults()
+	config, err := json.Marshal(kept)
+	if err != nil {
+		return timeout.Topic{}, err
+	}
+	_, err = s.ExecContext(ctx, "INSERT INTO hw_topics (name, config) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET config = excluded.config",
+		kept.Name, string(config))
+	return kept, err
 }
 
 // Topics is timeout.Engine's.
-func (e *Engine) Topics(ctx context.Context) (topics []timeout.Topic, err error) {
-	topics = []timeout.Topic{}
-	err = e.read(ctx, func(s *session) error {
-		return s.each(`SELECT settings FROM {topics} WHERE name IS NOT NULL ORDER BY name`, nil, func(scan func(...any) error) (bool, error) {
-			text := ""
-			if err := scan(&text); err != nil {
-				return false, err
-			}
-			t, err := sqlkit.ReadTopic(text)
-			topics = append(topics, t)
-			return true, err
-		})
-	})
-	return topics, err
+func (e *Engine) Topics(ctx context.Context) ([]timeout.Topic, error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.use.RUnlock()
+	all, err := topics(ctx, e.reader)
+	kept := make([]timeout.Topic, len(all))
+	for i, t := range all {
+		kept[i] = t.Topic
+	}
+	return kept, e.wrap("reading topics", err)
 }
 
-// DropTopic is timeout.Engine's. The tasks are not to be seen any more at once, and are
-// deleted by Upkeep.
-func (e *Engine) DropTopic(ctx context.Context, name string) error {
-	return e.write(ctx, func(s *session) error {
-		dropped, err := s.exec(`UPDATE {topics} SET name = NULL WHERE name = ?`, name)
-		if err == nil && dropped == 0 {
-			err = sqlkit.NoTopic(name)
+// topics reads all topics, by name.
+func topics(ctx context.Context, s session) ([]*topic, error) {
+	var all []*topic
+	err := each(ctx, s, "SELECT no, config FROM hw_topics WHERE name IS NOT NULL ORDER BY name", nil, func(rows *sql.Rows) error {
+		var no int64
+		var config string
+		if err := rows.Scan(&no, &config); err != nil {
+			return err
 		}
+		t, err := parseTopic(no, config)
+		all = append(all, t)
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// DropTopic is timeout.Engine's. The topic is gone at once; its tasks are deleted in many
+// short transactions, and what is left when ctx ends is for Upkeep.
+func (e *Engine) DropTopic(ctx context.Context, name string) error {
+	if err := e.enter(ctx); err != nil {
+		return err
+	}
+	defer e.use.RUnlock()
+	var t *topic
+	err := e.write(ctx, func(s session) error {
+		var err error
+		if t, err = topicOf(context.Background(), s, name); err != nil {
+			return err
+		}
+		if t == nil {
+			return noTopic(name)
+		}
+		_, err = s.ExecContext(context.Background(), "UPDATE hw_topics SET name = NULL WHERE no = ?", t.no)
+		return err
+	})
+	e.forgetFence(name)
+	e.mu.Lock()
+	delete(e.counted, name)
+	e.mu.Unlock()
+	for more := err == nil; more && err == nil && ctx.Err() == nil; {
+		more, err = e.clear(ctx, t.no)
+		if ctx.Err() != nil {
+			err = nil // the topic is gone
+		}
+	}
+	return e.wrap("dropping topic "+name, err)
 }

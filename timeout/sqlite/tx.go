@@ -3,60 +3,60 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
+	"fmt"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// SetTx is Set in a transaction of the same file, with whose other changes the tasks appear,
-// or not at all. They are checked first: the error wraps timeout.ErrArgument then. Where the
-// topic of one is not there the error is ErrNotFound, and it is for the caller to roll back.
-// The transaction must be one that writes: see the package's comment. A centre that waits is
-// not told: it finds the tasks within its Config.Poll.
-func (e *Engine) SetTx(ctx context.Context, tx *sql.Tx, tasks []timeout.Task) ([]timeout.Answer, error) {
+// SetTx sets tasks in a transaction of the caller's, on a connection of the caller's to the
+// same file: what is set is there if the transaction is committed, and not if it is not. The
+// driver may be any one for SQLite 3.38 or newer. The file must have been opened by Open
+// before, and the topics must be there: an answer's Err is ErrNotFound where one is not.
+//
+// The transaction should be short, and begin with BEGIN IMMEDIATE or write before it reads:
+// while it is open, nobody else writes. The centre hears of tasks that are due at once when
+// it looks next, so they may be late by its Poll. The error wraps timeout.ErrArgument for
+// tasks that can't be kept, and nothing is changed then. Other errors leave the transaction
+// to be rolled back.
+func SetTx(ctx context.Context, tx *sql.Tx, tasks []timeout.Task) ([]timeout.Answer, error) {
 	for _, task := range tasks {
 		if err := task.Check(); err != nil {
 			return nil, err
 		}
 	}
-	return e.inTx(ctx, tx, func(within func(func(*session) error) error) ([]timeout.Answer, error) {
-		answers, err := e.setWith(tasks, within)
-		for _, answer := range answers {
-			err = errors.Join(err, answer.Err)
-		}
-		return answers, err
-	})
+	return inTx(ctx, tx, "setting tasks", tasks, set)
 }
 
-// MoveTx is Move in a transaction of the same file: see SetTx.
-func (e *Engine) MoveTx(ctx context.Context, tx *sql.Tx, moves []timeout.Move) ([]timeout.Answer, error) {
-	for _, move := range moves {
-		if err := errors.Join(move.Check(), timeout.CheckDue(move.Due)); err != nil {
+// MoveTx is to Move what SetTx is to Set.
+func MoveTx(ctx context.Context, tx *sql.Tx, moves []timeout.Move) ([]timeout.Answer, error) {
+	for _, m := range moves {
+		task := timeout.Task{Topic: m.Topic, ID: m.ID, Due: m.Due, After: m.After}
+		if err := task.Check(); err != nil {
 			return nil, err
 		}
 	}
-	return e.inTx(ctx, tx, func(within func(func(*session) error) error) ([]timeout.Answer, error) {
-		return e.moveWith(moves, within)
-	})
+	return inTx(ctx, tx, "moving tasks", moves, move)
 }
 
-// RemoveTx is Remove in a transaction of the same file: see SetTx.
-func (e *Engine) RemoveTx(ctx context.Context, tx *sql.Tx, keys []timeout.Key) ([]timeout.Answer, error) {
+// RemoveTx is to Remove what SetTx is to Set.
+func RemoveTx(ctx context.Context, tx *sql.Tx, keys []timeout.Key) ([]timeout.Answer, error) {
 	for _, key := range keys {
 		if err := key.Check(); err != nil {
 			return nil, err
 		}
 	}
-	return e.inTx(ctx, tx, func(within func(func(*session) error) error) ([]timeout.Answer, error) {
-		return e.removeWith(keys, within)
-	})
+	return inTx(ctx, tx, "removing tasks", keys, remove)
 }
 
-func (e *Engine) inTx(ctx context.Context, tx *sql.Tx, do func(within func(func(*session) error) error) ([]timeout.Answer, error)) (answers []timeout.Answer, err error) {
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
+func inTx[T any](ctx context.Context, tx *sql.Tx, what string, things []T, do verb[T]) ([]timeout.Answer, error) {
+	answers := make([]timeout.Answer, 0, len(things))
+	for len(answers) < len(things) {
+		part := things[len(answers):min(len(answers)+chunk, len(things))]
+		some, err := do(ctx, tx, part)
+		if err != nil {
+			return nil, fmt.Errorf("timeout/sqlite: %s: %w", what, err)
+		}
+		answers = append(answers, some...)
 	}
-	s := &session{names: e.names, prepare: tx.PrepareContext, kept: make(map[string]*sql.Stmt)}
-	defer func() { err = errors.Join(err, s.close()) }()
-	return do(func(work func(*session) error) error { return e.wrap(work(s)) })
+	return answers, nil
 }

@@ -2,142 +2,138 @@ package sqlite
 
 import (
 	"context"
-	"errors"
+	"database/sql"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
-	"github.com/heartwheel-go/heartwheel/timeout/internal/sqlkit"
 )
 
-// kept is a topic as Upkeep sees it.
-type kept struct {
-	id      int64
-	slots   int
-	retain  int64
-	dropped bool
-	grown   *string // up to which id tasks have been given new slots
+// logKept is for how long the log is kept at least.
+const logKept = 7 * 24 * time.Hour
+
+// Upkeep is timeout.Engine's. It writes nothing where there is nothing to do.
+func (e *Engine) Upkeep(ctx context.Context, _ int64) (bool, error) {
+	if err := e.enter(ctx); err != nil {
+		return false, err
+	}
+	defer e.use.RUnlock()
+	more, err := e.upkeep(ctx)
+	return more, e.wrap("upkeep", err)
 }
 
-// Upkeep is timeout.Engine's. The term is not looked at: two at the same time do the same.
-func (e *Engine) Upkeep(ctx context.Context, _ int64) (more bool, err error) {
-	var topics []kept
-	err = e.read(ctx, func(s *session) error {
-		return s.each(`SELECT id, slots, retain, name IS NULL, grown FROM {topics}`, nil, func(scan func(...any) error) (bool, error) {
-			var k kept
-			err := scan(&k.id, &k.slots, &k.retain, &k.dropped, &k.grown)
-			topics = append(topics, k)
-			return true, err
-		})
-	})
+func (e *Engine) upkeep(ctx context.Context) (more bool, err error) {
+	all, err := topics(ctx, e.reader)
 	if err != nil {
 		return false, err
 	}
-	steps := []func(*session) (bool, error){e.keepLog}
-	for _, k := range topics {
-		if k.dropped {
-			steps = append(steps, k.drop)
-			continue
-		}
-		steps = append(steps, k.expire, k.stepBack)
-		if k.grown != nil {
-			steps = append(steps, k.deal)
-		}
-	}
-	for _, step := range steps {
-		again := false
-		werr := e.write(ctx, func(s *session) (err error) {
-			again, err = step(s)
-			return err
-		})
-		err = errors.Join(err, werr) // what fails for one topic holds up no other
-		more = more || again
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return more, err
-}
-
-// keepLog deletes executions that were kept for their time.
-func (e *Engine) keepLog(s *session) (more bool, err error) {
-	n, err := s.exec(`DELETE FROM {executions} WHERE (topic, id, lease) IN (SELECT topic, id, lease FROM {executions} WHERE ended <= ?1 ORDER BY ended LIMIT ?2)`,
-		clock()-timeout.CeilMillis(e.cfg.KeepLog), sqlkit.Batch)
-	return n == sqlkit.Batch, err
-}
-
-// expire deletes tasks that were kept for their time. They are listed slot by slot, so it
-// looks at the first ones of each.
-func (k kept) expire(s *session) (more bool, err error) {
-	var ids []string
-	for slot := range k.slots {
+	kept := logKept
+	for _, t := range all {
+		kept = max(kept, t.Retain)
 		for _, state := range []timeout.State{timeout.Done, timeout.Removed} {
-			err := s.each(selectPick, []any{k.id, state, slot, clock() - k.retain, sqlkit.Batch - len(ids)}, func(scan func(...any) error) (bool, error) {
-				var entry sqlkit.Entry
-				err := scan(&entry.At, &entry.ID)
-				ids = append(ids, entry.ID)
-				return true, err
-			})
+			left, err := e.deleteEnded(ctx, t, state)
 			if err != nil {
 				return false, err
 			}
+			more = more || left
 		}
-		if len(ids) == sqlkit.Batch {
-			break
-		}
-	}
-	if len(ids) == 0 {
-		return false, nil
-	}
-	list, err := jsonArray(ids)
-	if err != nil {
-		return false, err
-	}
-	return len(ids) == sqlkit.Batch, s.forget(k.id, list)
-}
-
-// stepBack shortens leases that end later than they are long, which only happens where the
-// clock was stepped back.
-func (k kept) stepBack(s *session) (more bool, err error) {
-	now := clock()
-	for slot := range k.slots {
-		_, err = s.exec(`UPDATE {tasks} SET at = ?3 + span WHERE topic = ?1 AND state = 2 AND slot = ?2 AND at > ?3 AND at > ?3 + span`, k.id, slot, now)
-		if err != nil {
+		if err := e.bringBack(ctx, t); err != nil {
 			return false, err
 		}
 	}
-	return false, nil
-}
-
-// deal gives tasks the slots that they have since the topic has grown.
-func (k kept) deal(s *session) (more bool, err error) {
-	var last *string
-	_, err = s.one(`SELECT max(id) FROM (SELECT id FROM {tasks} WHERE topic = ?1 AND id > ?2 ORDER BY id LIMIT ?3)`, []any{k.id, *k.grown, sqlkit.Batch}, &last)
+	dropped, err := integers(ctx, e.reader, "SELECT no FROM hw_topics WHERE name IS NULL LIMIT 1")
+	for _, no := range dropped {
+		if _, err := e.clear(ctx, no); err != nil {
+			return false, err
+		}
+		more = true
+	}
 	if err != nil {
 		return false, err
 	}
-	if last != nil {
-		_, err = s.exec(`UPDATE {tasks} SET slot = hash & ?4 WHERE topic = ?1 AND id > ?2 AND id <= ?3 AND slot <> hash & ?4`, k.id, *k.grown, *last, k.slots-1)
-		if err != nil {
-			return false, err
-		}
-	}
-	// Where the topic has grown again meanwhile, it begins anew.
-	_, err = s.exec(`UPDATE {topics} SET grown = ?3 WHERE id = ?1 AND grown = ?2 AND slots = ?4`, k.id, *k.grown, last, k.slots)
-	return last != nil, err
-}
-
-// drop deletes tasks of a topic that was dropped, then the topic.
-func (k kept) drop(s *session) (more bool, err error) {
-	for _, text := range []string{
-		`DELETE FROM {executions} WHERE (topic, id, lease) IN (SELECT topic, id, lease FROM {executions} WHERE topic = ?1 LIMIT ?2)`,
-		`DELETE FROM {tasks} WHERE (topic, id) IN (SELECT topic, id FROM {tasks} WHERE topic = ?1 LIMIT ?2)`,
-	} {
-		if n, err := s.exec(text, k.id, sqlkit.Batch); err != nil || n == sqlkit.Batch {
-			return true, err
-		}
-	}
-	if _, err := s.exec(`DELETE FROM {fences} WHERE topic = ?`, k.id); err != nil {
+	left, err := e.deleteSome(ctx, "hw_executions", "no", "at <= ?", now()-timeout.CeilMillis(kept))
+	if err != nil {
 		return false, err
 	}
-	_, err = s.exec(`DELETE FROM {topics} WHERE id = ?`, k.id)
-	return false, err
+	_, err = e.deleteSome(ctx, "hw_fences", "topic", "until <= ?", now())
+	return more || left, err
+}
+
+// deleteEnded deletes tasks that have been kept for their time, and their logs.
+func (e *Engine) deleteEnded(ctx context.Context, t *topic, state timeout.State) (more bool, err error) {
+	const query = "SELECT seq FROM hw_tasks WHERE topic = ? AND state = ? AND at <= ? LIMIT ?"
+	args := []any{t.no, int64(state), now() - timeout.CeilMillis(t.Retain), chunk}
+	if some, err := integers(ctx, e.reader, query, args...); err != nil || len(some) == 0 {
+		return false, err
+	}
+	err = e.write(ctx, func(s session) error {
+		ctx := context.Background()
+		var ids []string
+		err := each(ctx, s, "DELETE FROM hw_tasks WHERE seq IN ("+query+") RETURNING id", args, func(rows *sql.Rows) error {
+			ids = append(ids, "")
+			return rows.Scan(&ids[len(ids)-1])
+		})
+		more = len(ids) == chunk
+		if err != nil {
+			return err
+		}
+		return forget(ctx, s, t.no, ids)
+	})
+	return more, err
+}
+
+// bringBack shortens leases that end later than they could have been made to: the clock was
+// stepped back meanwhile.
+func (e *Engine) bringBack(ctx context.Context, t *topic) error {
+	const query = "SELECT seq FROM hw_tasks WHERE topic = ?1 AND state = 2 AND at > ?2 + span LIMIT ?3"
+	args := []any{t.no, now(), chunk}
+	if some, err := integers(ctx, e.reader, query, args...); err != nil || len(some) == 0 {
+		return err
+	}
+	return e.write(ctx, func(s session) error {
+		_, err := s.ExecContext(context.Background(), "UPDATE hw_tasks SET at = ?2 + span WHERE seq IN ("+query+")", args...)
+		return err
+	})
+}
+
+// clear deletes a part of what is left of a topic that was dropped, and at last the topic.
+func (e *Engine) clear(ctx context.Context, no int64) (more bool, err error) {
+	for _, table := range []struct{ name, key string }{{"hw_tasks", "seq"}, {"hw_executions", "no"}, {"hw_fences", "slot"}} {
+		if left, err := e.deleteSome(ctx, table.name, table.key, "topic = ?", no); err != nil || left {
+			return left, err
+		}
+	}
+	return false, e.write(ctx, func(s session) error {
+		_, err := s.ExecContext(context.Background(), "DELETE FROM hw_topics WHERE no = ? AND name IS NULL", no)
+		return err
+	})
+}
+
+// deleteSome deletes up to a chunk of rows, and reports whether there may be more.
+func (e *Engine) deleteSome(ctx context.Context, table, key, condition string, arg any) (more bool, err error) {
+	if some, err := integers(ctx, e.reader, "SELECT "+key+" FROM "+table+" WHERE "+condition+" LIMIT 1", arg); err != nil || len(some) == 0 {
+		return false, err
+	}
+	query := "DELETE FROM " + table + " WHERE " + key + " IN (SELECT " + key + " FROM " + table + " WHERE " + condition + " LIMIT ?2)"
+	if table == "hw_fences" { // has no key of one column, and at most MaxSlots rows for a topic
+		query = "DELETE FROM " + table + " WHERE " + condition + " AND ?2 > 0"
+	}
+	err = e.write(ctx, func(s session) error {
+		result, err := s.ExecContext(context.Background(), query, arg, chunk)
+		if err != nil {
+			return err
+		}
+		gone, err := result.RowsAffected()
+		more = gone >= chunk
+		return err
+	})
+	return more, err
+}
+
+func integers(ctx context.Context, s session, query string, args ...any) ([]int64, error) {
+	var all []int64
+	err := each(ctx, s, query, args, func(rows *sql.Rows) error {
+		all = append(all, 0)
+		return rows.Scan(&all[len(all)-1])
+	})
+	return all, err
 }

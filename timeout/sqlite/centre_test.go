@@ -1,0 +1,268 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/index"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+)
+
+// runCentre runs a centre until the test ends.
+func runCentre(t *testing.T, engine timeout.Engine, handle timeout.Handler) *timeout.Center {
+	centre, err := timeout.New(engine, timeout.Config{Poll: 20 * time.Millisecond, Topic: timeout.Topic{Backoff: time.Millisecond, BackoffMax: time.Millisecond}})
+	require.NoError(t, err)
+	require.NoError(t, centre.Handle("t", handle))
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- centre.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ran; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		require.NoError(t, centre.Close())
+	})
+	return centre
+}
+
+func TestCentresRunWhatIsInTheFile(t *testing.T) {
+	for _, indexed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("indexed=%v", indexed), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "tasks.db")
+			var mu sync.Mutex
+			ran := map[string]int{}
+			var early atomic.Int64
+			handle := func(_ context.Context, task timeout.Task) error {
+				if time.Now().Before(task.Due) {
+					early.Add(1)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ran[task.ID]++
+				if strings.HasSuffix(task.ID, "7") && task.Attempts == 1 {
+					return errors.New("once more")
+				}
+				return nil
+			}
+			var centres []*timeout.Center
+			for range 2 {
+				var engine timeout.Engine = openEngine(t, path)
+				if indexed {
+					wheel, err := memory.New(memory.Config{})
+					require.NoError(t, err)
+					engine, err = index.New(engine.(timeout.Truth), wheel, index.Config{Scan: 50 * time.Millisecond})
+					require.NoError(t, err)
+					t.Cleanup(func() { require.NoError(t, engine.Close()) })
+				}
+				centres = append(centres, runCentre(t, engine, handle))
+			}
+			const count = 1000
+			for i := range count {
+				after := time.Duration(rand.IntN(200)) * time.Millisecond
+				go func() {
+					if _, err := centres[i%2].Set(context.Background(), timeout.Task{Topic: "t", ID: fmt.Sprint(i), After: after}); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+			require.Eventually(t, func() bool {
+				mu.Lock()
+				got := len(ran)
+				mu.Unlock()
+				counts, err := centres[0].Count(context.Background(), "t")
+				return err == nil && got == count && counts == timeout.Counts{}
+			}, 30*time.Second, 20*time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			for id, times := range ran {
+				want := 1
+				if strings.HasSuffix(id, "7") {
+					want = 2
+				}
+				require.Equal(t, want, times, id)
+			}
+			require.Zero(t, early.Load())
+		})
+	}
+}
+
+func TestClaimLeasesWhatIsWantedAndDue(t *testing.T) {
+	r := newRig(t, timeout.Topic{Retries: -1})
+	a := r.set(timeout.Task{ID: "due"}, timeout.Task{ID: "later", After: time.Hour}, timeout.Task{ID: "newer"}, timeout.Task{ID: "outlived", Due: time.Unix(1, 0)})
+	r.lease("outlived", time.Millisecond)
+	time.Sleep(5 * time.Millisecond)
+	wanted := []timeout.Wanted{
+		{ID: "due", Version: a[0].Version},
+		{ID: "later", Version: a[1].Version},
+		{ID: "newer", Version: a[2].Version - 1},
+		{ID: "missing", Version: 1},
+		{ID: "due", Version: a[0].Version},
+		{ID: "outlived", Version: a[3].Version},
+	}
+	claimed, err := r.Claim(t.Context(), "t", "m", wanted, time.Minute)
+	require.NoError(t, err)
+	require.True(t, claimed[0].OK)
+	require.Equal(t, "m", claimed[0].Leased.Node)
+	require.Equal(t, a[1].Due.UnixMilli(), claimed[1].At.UnixMilli())
+	require.Equal(t, []timeout.Claimed{{}, {}}, claimed[2:4])
+	require.False(t, claimed[4].OK)
+	require.False(t, claimed[4].At.IsZero(), "it belongs to somebody")
+	require.Equal(t, timeout.Claimed{}, claimed[5])
+	require.Equal(t, timeout.Dead, r.get("outlived").State)
+	require.Equal(t, []bool{true}, r.settle(timeout.Outcome{Token: claimed[0].Leased.Token, As: timeout.Done}))
+}
+
+func TestUpcomingHasWhatWaitsAndRunsInTheOrderOfTime(t *testing.T) {
+	r := newRig(t, timeout.Topic{})
+	for i := range 20 {
+		r.set(timeout.Task{ID: fmt.Sprint(i), Due: time.Unix(int64(1+i/3), 0)})
+	}
+	r.lease("0", 500*time.Millisecond)
+	r.set(timeout.Task{ID: "late", After: time.Hour})
+	for _, slots := range [][]int{nil, {0, 3, 5}} {
+		var want, got []string
+		for i := range 20 {
+			if id := fmt.Sprint(i); slots == nil || slices.Contains(slots, timeout.Slot(id, timeout.DefaultSlots)) {
+				want = append(want, id)
+			}
+		}
+		var last time.Time
+		for cursor := ""; ; {
+			page, err := r.Upcoming(t.Context(), "t", slots, time.Now().Add(time.Minute), cursor, 3)
+			require.NoError(t, err)
+			for _, w := range page.Wanted {
+				require.False(t, w.At.Before(last))
+				require.Equal(t, r.get(w.ID).Version, w.Version)
+				last = w.At
+				got = append(got, w.ID)
+			}
+			if cursor = page.Next; cursor == "" {
+				break
+			}
+		}
+		require.ElementsMatch(t, want, got)
+	}
+}
+
+// TestItAnswersAsAnEngineInMemory has both do the same at random.
+func TestItAnswersAsAnEngineInMemory(t *testing.T) {
+	for seed := range uint64(3) {
+		r := newRig(t, timeout.Topic{})
+		model, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		random := rand.New(rand.NewPCG(seed, 7))
+		topic := timeout.Topic{Name: "t", Retries: 1, Retain: time.Hour * time.Duration(seed%2)}
+		engines := []timeout.Engine{r.Engine, model}
+		for _, engine := range engines {
+			_, err := engine.SetTopic(t.Context(), topic, false)
+			require.NoError(t, err)
+		}
+		held := map[string][2]timeout.Token{}
+		for step := range 150 {
+			compare(t, engines, random, held, int64(step))
+		}
+		require.NoError(t, model.Close())
+	}
+}
+
+// compare does one step with both engines. What is due has times of the past that differ;
+// what is not is far in the future.
+func compare(t *testing.T, engines []timeout.Engine, random *rand.Rand, held map[string][2]timeout.Token, step int64) {
+	ctx := t.Context()
+	var keys []timeout.Key
+	for range 1 + random.IntN(5) {
+		keys = append(keys, key(fmt.Sprint(random.IntN(12))))
+	}
+	due := make([]time.Time, len(keys))
+	absent := make([]bool, len(keys))
+	for i := range due {
+		due[i] = time.UnixMilli(step*100 + int64(i) + 1)
+		if random.IntN(3) == 0 {
+			due[i] = due[i].AddDate(200, 0, 0)
+		}
+		absent[i] = random.IntN(3) == 0
+	}
+	verb := random.IntN(6)
+	ask := timeout.Ask{Topic: "t", Node: "n", Lease: time.Hour, Max: random.IntN(4)}
+	var settle []timeout.Outcome
+	for _, k := range keys {
+		settle = append(settle, timeout.Outcome{
+			Token: timeout.Token{Key: k}, As: timeout.State(1 + 2*random.IntN(2) + random.IntN(2)), After: time.Hour, Refund: random.IntN(4) == 0, Error: fmt.Sprint(step),
+		})
+		last := &settle[len(settle)-1]
+		if last.As == timeout.Running {
+			last.As = timeout.Dead
+		}
+		last.Refund = last.Refund && last.As == timeout.Pending
+	}
+	var results [2]string
+	for n, engine := range engines {
+		var answers []timeout.Answer
+		var err error
+		text := ""
+		switch verb {
+		case 0, 1:
+			var tasks []timeout.Task
+			for i, k := range keys {
+				tasks = append(tasks, timeout.Task{Topic: k.Topic, ID: k.ID, Due: due[i], IfAbsent: absent[i], Payload: []byte{byte(step)}})
+			}
+			answers, err = engine.Set(ctx, tasks)
+		case 2:
+			var moves []timeout.Move
+			for i, k := range keys {
+				moves = append(moves, timeout.Move{Key: k, Due: due[i]})
+			}
+			answers, err = engine.Move(ctx, moves)
+		case 3:
+			answers, err = engine.Remove(ctx, keys)
+		case 4:
+			answers, err = engine.Replay(ctx, keys[:1])
+		case 5:
+			for i, outcome := range settle {
+				settle[i].Token = held[outcome.Token.ID][n]
+				settle[i].Token.Key = outcome.Token.Key
+			}
+			ask.Settle = settle
+			var batch timeout.Batch
+			batch, err = engine.Expire(ctx, ask)
+			text = fmt.Sprint(batch.Settled)
+			for _, leased := range batch.Leased {
+				both := held[leased.ID]
+				both[n] = leased.Token
+				held[leased.ID] = both
+				text += fmt.Sprint(" ", leased.ID, leased.Attempts, string(leased.Payload), leased.Error)
+			}
+		}
+		require.NoError(t, err)
+		for _, a := range answers {
+			text += fmt.Sprint(" ", a.Was, a.Version > 0, a.Err)
+			if verb != 4 && !a.Due.IsZero() && a.Was != timeout.Done && a.Was != timeout.Removed {
+				text += fmt.Sprint(a.Due.UnixMilli() > 0)
+			}
+		}
+		for id := range 12 {
+			tasks, err := engine.Get(ctx, []timeout.Key{key(fmt.Sprint(id))})
+			require.NoError(t, err)
+			task := tasks[0]
+			text += fmt.Sprintf("\n%s %v %d %q %q %v", task.ID, task.State, task.Attempts, task.Error, task.Node, task.Payload)
+		}
+		counts, err := engine.Count(ctx, "t")
+		require.NoError(t, err)
+		counts.Lag = 0
+		results[n] = fmt.Sprintf("%d: %s %+v", verb, text, counts)
+	}
+	require.Equal(t, results[1], results[0])
+}

@@ -1,0 +1,114 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Claim is timeout.Truth's. What has outlived its last attempt becomes dead, and is not there
+// any more for the caller.
+func (e *Engine) Claim(ctx context.Context, topic, node string, wanted []timeout.Wanted, lease time.Duration) ([]timeout.Claimed, error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.use.RUnlock()
+	claimed := make([]timeout.Claimed, 0, len(wanted))
+	for part := range slices.Chunk(wanted, chunk) {
+		err := e.write(ctx, func(s session) error {
+			some, err := claim(context.Background(), s, topic, node, part, timeout.CeilMillis(lease))
+			claimed = append(claimed, some...)
+			return err
+		})
+		if err != nil {
+			return nil, e.wrap("claiming tasks", err)
+		}
+	}
+	return claimed, nil
+}
+
+// claimable is a task that somebody wants.
+type claimable struct {
+	outlived
+	state timeout.State
+	i     int // its place in wanted
+}
+
+func claim(ctx context.Context, s session, name, node string, wanted []timeout.Wanted, lease int64) ([]timeout.Claimed, error) {
+	t, err := topicOf(ctx, s, name)
+	if err != nil {
+		return nil, err
+	}
+	if t == nil {
+		return nil, noTopic(name)
+	}
+	claimed := make([]timeout.Claimed, len(wanted))
+	l := leasing{t: t, node: node, at: now()}
+	l.until = l.at + lease
+	due, err := l.claimables(ctx, s, wanted, claimed)
+	if err != nil || len(due) == 0 {
+		return claimed, err
+	}
+	if l.number, err = numbers(ctx, s, 1); err != nil {
+		return nil, err
+	}
+	var waiting []int64
+	var over []outlived
+	places := make(map[string]int, len(due))
+	for _, c := range due {
+		places[c.id] = c.i
+		if c.state == timeout.Running {
+			over = append(over, c.outlived)
+		} else {
+			waiting = append(waiting, c.seq)
+		}
+	}
+	again, err := l.judge(ctx, s, over)
+	if err != nil {
+		return nil, err
+	}
+	const bySeq = "seq IN (SELECT value FROM json_each(?))"
+	first, err := l.take(ctx, s, waiting, false, bySeq, array(waiting))
+	if err != nil {
+		return nil, err
+	}
+	second, err := l.take(ctx, s, again, true, bySeq, array(again))
+	for _, leased := range append(first, second...) {
+		claimed[places[leased.ID]] = timeout.Claimed{OK: true, Leased: leased}
+	}
+	return claimed, err
+}
+
+// claimables returns what is there and due, and says of the others when they are.
+func (l *leasing) claimables(ctx context.Context, s session, wanted []timeout.Wanted, claimed []timeout.Claimed) ([]*claimable, error) {
+	ids := make([]string, len(wanted))
+	for i, w := range wanted {
+		ids[i] = w.ID
+	}
+	there := make(map[string]*claimable, len(wanted))
+	err := each(ctx, s, "SELECT seq, at, id, version, attempts, node, state FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?)) AND state IN (1, 2)",
+		[]any{l.t.no, array(ids)}, func(rows *sql.Rows) error {
+			c := &claimable{i: -1}
+			err := rows.Scan(&c.seq, &c.at, &c.id, &c.version, &c.attempts, &c.node, &c.state)
+			there[c.id] = c
+			return err
+		})
+	var due []*claimable
+	for i, w := range wanted {
+		c := there[w.ID]
+		switch {
+		case c == nil || c.version != w.Version:
+		case c.i >= 0: // the same one again
+			claimed[i].At = time.UnixMilli(l.until)
+		case c.at > l.at || l.t.Paused:
+			claimed[i].At = time.UnixMilli(c.at)
+		default:
+			c.i = i
+			due = append(due, c)
+		}
+	}
+	return due, err
+}

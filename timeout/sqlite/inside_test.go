@@ -1,0 +1,198 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+func openInside(t *testing.T) *Engine {
+	e, err := Open(filepath.Join(t.TempDir(), "tasks.db"), Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	_, err = e.SetTopic(t.Context(), timeout.Topic{Name: "t"}, false)
+	require.NoError(t, err)
+	return e
+}
+
+func plan(t *testing.T, e *Engine, query string, args ...any) string {
+	var steps []string
+	err := each(t.Context(), e.reader, "EXPLAIN QUERY PLAN "+query, args, func(rows *sql.Rows) error {
+		var id, parent, unused int
+		steps = append(steps, "")
+		return rows.Scan(&id, &parent, &unused, &steps[len(steps)-1])
+	})
+	require.NoError(t, err)
+	return strings.Join(steps, "\n")
+}
+
+// TestEveryStatementIsDoneByIndex executes everything, then looks at all statements that were
+// prepared for it.
+func TestEveryStatementIsDoneByIndex(t *testing.T) {
+	e := openInside(t)
+	ctx := t.Context()
+	ask := timeout.Ask{Topic: "t", Node: "n", Lease: time.Millisecond, Max: 2, Term: 1, Slots: []int{0, 1, 2, 3, 4, 5, 6}}
+	for i := range 20 {
+		_, err := e.Set(ctx, []timeout.Task{{Topic: "t", ID: fmt.Sprint(i)}, {Topic: "t", ID: fmt.Sprint(i, "later"), After: time.Hour}})
+		require.NoError(t, err)
+		batch, err := e.Expire(ctx, ask)
+		require.NoError(t, err)
+		ask.Settle = nil
+		for j, leased := range batch.Leased {
+			ask.Settle = append(ask.Settle, timeout.Outcome{Token: leased.Token, As: timeout.State(1 + (i+j)%4), Refund: i > 9})
+		}
+		if i%5 == 0 {
+			ask.Settle = nil
+			time.Sleep(2 * time.Millisecond)
+		}
+		if i == 10 {
+			ask.Slots = nil
+		}
+	}
+	keys := []timeout.Key{{Topic: "t", ID: "1"}, {Topic: "t", ID: "2"}}
+	_, err := e.Get(ctx, keys)
+	require.NoError(t, err)
+	_, err = e.Move(ctx, []timeout.Move{{Key: timeout.Key{Topic: "t", ID: "1later"}}})
+	require.NoError(t, err)
+	_, err = e.Replay(ctx, keys)
+	require.NoError(t, err)
+	_, err = e.List(ctx, timeout.Query{Topic: "t", State: timeout.Pending})
+	require.NoError(t, err)
+	for _, slots := range [][]int{nil, {1}} {
+		page, err := e.Upcoming(ctx, "t", slots, time.Now(), "", 5)
+		require.NoError(t, err)
+		_, err = e.Claim(ctx, "t", "n", page.Wanted, time.Minute)
+		require.NoError(t, err)
+	}
+	_, err = e.Executions(ctx, keys[0], 1)
+	require.NoError(t, err)
+	_, err = e.Remove(ctx, keys)
+	require.NoError(t, err)
+	_, err = e.Upkeep(ctx, 1)
+	require.NoError(t, err)
+
+	queries := make(map[string]bool)
+	for query := range e.writer.stmts {
+		queries[query] = true
+	}
+	for query := range e.reader.stmts {
+		queries[query] = true
+	}
+	looked := 0
+	for query := range queries {
+		if !strings.Contains(query, "hw_tasks") || strings.Contains(query, "CREATE") || strings.HasPrefix(query, "INSERT") {
+			continue
+		}
+		args := make([]any, strings.Count(query, "?"))
+		for i := range args {
+			args[i] = 1
+		}
+		text := plan(t, e, query, args...)
+		require.NotContains(t, text, "SCAN hw_tasks", query)
+		require.NotContains(t, text, "TEMP B-TREE FOR", query)
+		looked++
+	}
+	require.Greater(t, looked, 15)
+	require.Contains(t, plan(t, e, listQuery, 1, 1, 1, 1, 1), "hw_tasks_by_time (topic=? AND state=?")
+	require.Contains(t, plan(t, e, "SELECT at FROM hw_tasks WHERE topic = ? AND state = 1 ORDER BY at, seq LIMIT 1", 1),
+		"COVERING INDEX hw_tasks_by_time (topic=? AND state=?)")
+}
+
+func TestAFullDiskIsErrFullUntilThereIsRoomAgain(t *testing.T) {
+	e := openInside(t)
+	ctx := t.Context()
+	_, err := e.Set(ctx, []timeout.Task{{Topic: "t", ID: "first"}})
+	require.NoError(t, err)
+	var pages int64
+	_, err = one(ctx, e.writer, "PRAGMA page_count", nil, &pages)
+	require.NoError(t, err)
+	_, err = one(ctx, e.writer, fmt.Sprintf("PRAGMA max_page_count = %d", pages+20), nil, new(int64))
+	require.NoError(t, err)
+	kept := 0
+	for ; err == nil; kept++ {
+		require.Less(t, kept, 1000)
+		_, err = e.Set(ctx, []timeout.Task{{Topic: "t", ID: fmt.Sprint(kept), Payload: make([]byte, 10_000)}, {Topic: "t", ID: fmt.Sprint("other", kept)}})
+	}
+	require.ErrorIs(t, err, timeout.ErrFull)
+	counts, err := e.Count(ctx, "t")
+	require.NoError(t, err)
+	require.EqualValues(t, 1+2*(kept-1), counts.Pending, "what failed has had no effect")
+	_, err = e.Remove(ctx, []timeout.Key{{Topic: "t", ID: "0"}})
+	require.NoError(t, err)
+	for range kept {
+		batch, err := e.Expire(ctx, timeout.Ask{Topic: "t", Max: 1, Lease: time.Minute})
+		require.NoError(t, err)
+		_, err = e.Expire(ctx, timeout.Ask{Topic: "t", Settle: []timeout.Outcome{{Token: batch.Leased[0].Token, As: timeout.Done}}})
+		require.NoError(t, err)
+	}
+	_, err = e.Set(ctx, []timeout.Task{{Topic: "t", ID: "again"}})
+	require.NoError(t, err)
+}
+
+func TestALeaseFromBeforeTheClockWasSteppedBackIsShortened(t *testing.T) {
+	e := openInside(t)
+	ctx := t.Context()
+	_, err := e.Set(ctx, []timeout.Task{{Topic: "t", ID: "x"}})
+	require.NoError(t, err)
+	batch, err := e.Expire(ctx, timeout.Ask{Topic: "t", Max: 1, Lease: time.Minute})
+	require.NoError(t, err)
+	require.Len(t, batch.Leased, 1)
+	until := func() time.Time {
+		tasks, err := e.Get(ctx, []timeout.Key{{Topic: "t", ID: "x"}})
+		require.NoError(t, err)
+		return tasks[0].Until
+	}
+	before := until()
+	_, err = e.Upkeep(ctx, 1)
+	require.NoError(t, err)
+	require.Equal(t, before, until())
+	require.NoError(t, e.write(ctx, func(s session) error {
+		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = at + 3600000")
+		return err
+	}))
+	_, err = e.Upkeep(ctx, 1)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(time.Minute), until(), 50*time.Second)
+}
+
+func TestAnIdleEngineWritesNothing(t *testing.T) {
+	e := openInside(t)
+	ctx := t.Context()
+	_, err := e.Set(ctx, []timeout.Task{{Topic: "t", ID: "x", After: time.Hour}})
+	require.NoError(t, err)
+	ask := timeout.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute, Term: 3, Slots: []int{0, 1}}
+	_, err = e.Expire(ctx, ask) // writes the fence
+	require.NoError(t, err)
+	e.lock <- struct{}{} // nobody can write
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for range 10 {
+		_, err = e.Expire(ctx, ask)
+		require.NoError(t, err)
+		more, err := e.Upkeep(ctx, 1)
+		require.NoError(t, err)
+		require.False(t, more)
+	}
+	<-e.lock
+}
+
+func FuzzPlace(f *testing.F) {
+	f.Add(place{1, 2}.String())
+	f.Add("////")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := parsePlace(text)
+		if err != nil {
+			require.ErrorIs(t, err, timeout.ErrArgument)
+		} else if text != "" {
+			require.Equal(t, text, p.String())
+		}
+	})
+}

@@ -1,0 +1,193 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// counted is what was counted lately, where there was much.
+type counted struct {
+	counts timeout.Counts
+	until  time.Time
+}
+
+const (
+	manyTasks = 50_000 // are counted in some ten milliseconds
+	countKept = time.Second
+)
+
+// Count is timeout.Engine's. It reads an index of the topic's tasks. Where there are more than
+// 50,000, it gives the same answer for a second, or for ten times as long as it took.
+func (e *Engine) Count(ctx context.Context, topic string) (timeout.Counts, error) {
+	if err := e.enter(ctx); err != nil {
+		return timeout.Counts{}, err
+	}
+	defer e.use.RUnlock()
+	begin := time.Now()
+	e.mu.Lock()
+	last := e.counted[topic]
+	e.mu.Unlock()
+	if begin.Before(last.until) {
+		return last.counts, nil
+	}
+	counts, err := count(ctx, e.reader, topic)
+	took := time.Since(begin)
+	if err != nil || counts.Pending+counts.Running+counts.Done+counts.Dead+counts.Removed < manyTasks {
+		return counts, e.wrap("counting", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.counted == nil {
+		e.counted = make(map[string]counted)
+	}
+	e.counted[topic] = counted{counts, time.Now().Add(max(countKept, 10*took))}
+	return counts, nil
+}
+
+func count(ctx context.Context, s session, topic string) (counts timeout.Counts, err error) {
+	t, err := topicOf(ctx, s, topic)
+	if err != nil || t == nil {
+		return counts, err
+	}
+	at := now()
+	err = each(ctx, s, "SELECT state, count(*), sum(at <= ?), min(at) FROM hw_tasks WHERE topic = ? GROUP BY state", []any{at, t.no}, func(rows *sql.Rows) error {
+		var state timeout.State
+		var all, due, first int64
+		if err := rows.Scan(&state, &all, &due, &first); err != nil {
+			return err
+		}
+		switch state {
+		case timeout.Pending:
+			counts.Pending, counts.Due = all, due
+			counts.Lag = time.Duration(max(at-first, 0)) * time.Millisecond
+		case timeout.Running:
+			counts.Running = all
+		case timeout.Done:
+			counts.Done = all
+		case timeout.Dead:
+			counts.Dead = all
+		case timeout.Removed:
+			counts.Removed = all
+		}
+		return nil
+	})
+	return counts, err
+}
+
+// place is where a page ends: in the order of the index.
+type place struct{ at, seq int64 }
+
+func (p place) String() string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d/%d", p.at, p.seq))
+}
+
+// parsePlace reads a cursor: an empty one is before everything.
+func parsePlace(cursor string) (place, error) {
+	p := place{-1, -1}
+	if cursor == "" {
+		return p, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err == nil {
+		_, err = fmt.Sscanf(string(raw), "%d/%d", &p.at, &p.seq)
+	}
+	if err != nil || p.String() != cursor {
+		return p, fmt.Errorf("%w: cursor %.100q, must be the Next of a page", timeout.ErrArgument, cursor)
+	}
+	return p, nil
+}
+
+// List is timeout.Engine's. Its pages are in the order of Until over all slots.
+func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
+	limit := cmp.Or(query.Limit, 100)
+	if limit < 0 || limit > timeout.MaxPage {
+		return timeout.Page{}, fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", timeout.ErrArgument, query.Limit, timeout.MaxPage)
+	}
+	if query.State == timeout.None || query.State > timeout.Removed {
+		return timeout.Page{}, fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", timeout.ErrArgument, query.State)
+	}
+	from, err := parsePlace(query.Cursor)
+	if err != nil {
+		return timeout.Page{}, err
+	}
+	if err := e.enter(ctx); err != nil {
+		return timeout.Page{}, err
+	}
+	defer e.use.RUnlock()
+	t, err := topicOf(ctx, e.reader, query.Topic)
+	if err != nil || t == nil {
+		return timeout.Page{}, e.wrap("listing tasks", err)
+	}
+	page, err := list(ctx, e.reader, t, query.State, from, limit)
+	return page, e.wrap("listing tasks", err)
+}
+
+const listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ? AND state = ? AND (at, seq) > (?, ?) ORDER BY at, seq LIMIT ?"
+
+func list(ctx context.Context, s session, t *topic, state timeout.State, from place, limit int) (page timeout.Page, err error) {
+	var last place
+	err = each(ctx, s, listQuery, []any{t.no, int64(state), from.at, from.seq, limit + 1}, func(rows *sql.Rows) error {
+		if len(page.Tasks) == limit {
+			page.Next = last.String()
+			return nil
+		}
+		r, err := scanTask(rows, t.Name)
+		page.Tasks = append(page.Tasks, r.Task)
+		last = place{r.at, r.seq}
+		return err
+	})
+	return page, err
+}
+
+// upcomingQuery merges both states, each in the order of the index.
+func upcomingQuery(condition string) string {
+	half := func(state string) string {
+		return "SELECT id, version, at, seq FROM hw_tasks WHERE topic = ?1 AND state = " + state +
+			" AND (at, seq) > (?2, ?3) AND at < ?4" + condition
+	}
+	return half("1") + " UNION ALL " + half("2") + " ORDER BY at, seq LIMIT ?5"
+}
+
+// Upcoming is timeout.Truth's: the earliest first, over all slots.
+func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (page timeout.UpcomingPage, err error) {
+	from, err := parsePlace(cursor)
+	if err != nil {
+		return page, err
+	}
+	if limit < 1 {
+		return page, fmt.Errorf("%w: limit %d of a page, must be positive", timeout.ErrArgument, limit)
+	}
+	if err := e.enter(ctx); err != nil {
+		return page, err
+	}
+	defer e.use.RUnlock()
+	t, err := topicOf(ctx, e.reader, topic)
+	if err == nil && t == nil {
+		err = noTopic(topic)
+	}
+	if err != nil {
+		return page, e.wrap("reading what is due soon", err)
+	}
+	condition, args := inSlots(t, slots)
+	condition = strings.Replace(strings.Replace(condition, "?", "?6", 1), "(?)", "(?7)", 1)
+	var last place
+	err = each(ctx, e.reader, upcomingQuery(condition), append([]any{t.no, from.at, from.seq, timeout.Millis(until), limit + 1}, args...), func(rows *sql.Rows) error {
+		if len(page.Wanted) == limit {
+			page.Next = last.String()
+			return nil
+		}
+		var w timeout.Wanted
+		err := rows.Scan(&w.ID, &w.Version, &last.at, &last.seq)
+		w.At = time.UnixMilli(last.at)
+		page.Wanted = append(page.Wanted, w)
+		return err
+	})
+	return page, e.wrap("reading what is due soon", err)
+}

@@ -1,0 +1,55 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// execution is an attempt as it is logged.
+type execution struct {
+	timeout.Execution
+	id string
+	at int64 // when it was logged
+}
+
+func executionOf(h *held, outcome timeout.Outcome, at int64) execution {
+	return execution{id: h.id, at: at, Execution: timeout.Execution{
+		Version: h.version, Attempt: h.attempts, Node: h.node,
+		Started: outcome.Started, Took: outcome.Took, As: outcome.As, Error: outcome.Error,
+	}}
+}
+
+func (e execution) insert(ctx context.Context, s session, t *topic) error {
+	var started any
+	if !e.Started.IsZero() {
+		started = e.Started.UnixMicro()
+	}
+	_, err := s.ExecContext(ctx, "INSERT INTO hw_executions (topic, id, version, attempt, node, started, took, state, error, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		t.no, e.id, e.Version, e.Attempt, e.Node, started, int64(e.Took), int64(e.As), e.Error, e.at)
+	return err
+}
+
+// Executions is timeout.Log's.
+func (e *Engine) Executions(ctx context.Context, key timeout.Key, limit int) ([]timeout.Execution, error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.use.RUnlock()
+	var log []timeout.Execution
+	err := each(ctx, e.reader, `SELECT version, attempt, node, started, took, x.state, error FROM hw_executions x, hw_topics t
+		WHERE t.name = ? AND x.topic = t.no AND x.id = ? ORDER BY x.no DESC LIMIT ?`,
+		[]any{key.Topic, key.ID, max(limit, 0)}, func(rows *sql.Rows) error {
+			var x timeout.Execution
+			var started sql.NullInt64
+			err := rows.Scan(&x.Version, &x.Attempt, &x.Node, &started, &x.Took, &x.As, &x.Error)
+			if started.Valid {
+				x.Started = time.UnixMicro(started.Int64)
+			}
+			log = append(log, x)
+			return err
+		})
+	return log, e.wrap("reading the log", err)
+}

@@ -1,0 +1,189 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
+)
+
+// childPath is the variable that has the test binary be a child, which uses the file of that
+// path and tells what was answered until it is killed.
+const childPath = "TIMEOUT_SQLITE_CHILD"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childPath); path != "" {
+		if err := child(path, os.Getenv("TIMEOUT_SQLITE_NAME")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// child sets tasks, leases tasks of any child and finishes half of those. It writes a line
+// for each that is acknowledged, until nobody reads them.
+func child(path, name string) error {
+	engine, err := sqlite.Open(path, sqlite.Config{})
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	ctx := context.Background()
+	if _, err := engine.SetTopic(ctx, timeout.Topic{Name: "t"}, true); err != nil {
+		return err
+	}
+	out := bufio.NewWriter(os.Stdout)
+	for round := 0; ; round++ {
+		tasks := make([]timeout.Task, 50)
+		for i := range tasks {
+			tasks[i] = timeout.Task{Topic: "t", ID: fmt.Sprintf("%s-%d-%d", name, round, i)}
+		}
+		answers, err := engine.Set(ctx, tasks)
+		if err != nil {
+			return err
+		}
+		for i, answer := range answers {
+			fmt.Fprintf(out, "set %s %d\n", tasks[i].ID, answer.Version)
+		}
+		batch, err := engine.Expire(ctx, timeout.Ask{Topic: "t", Node: name, Max: 40, Lease: time.Hour})
+		if err != nil {
+			return err
+		}
+		var settle []timeout.Outcome
+		for i, leased := range batch.Leased {
+			fmt.Fprintf(out, "leased %s %d\n", leased.ID, leased.Token.Lease)
+			if i%2 == 0 {
+				settle = append(settle, timeout.Outcome{Token: leased.Token, As: timeout.Done})
+				fmt.Fprintf(out, "settling %s 0\n", leased.ID)
+			}
+		}
+		if err := out.Flush(); err != nil { // what is settled may be so before anybody hears of it
+			return err
+		}
+		batch, err = engine.Expire(ctx, timeout.Ask{Topic: "t", Node: name, Settle: settle})
+		if err != nil {
+			return err
+		}
+		for i, ok := range batch.Settled {
+			fmt.Fprintf(out, "settled %s %d\n", settle[i].Token.ID, map[bool]int{true: 1}[ok])
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+}
+
+// word is a line of a child.
+type word struct {
+	what, id string
+	number   int64
+}
+
+// runChild runs a child, kills it after some lines, and returns them.
+func runChild(t *testing.T, path, name string, lines int) []word {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env = append(os.Environ(), childPath+"="+path, "TIMEOUT_SQLITE_NAME="+name)
+	var failure strings.Builder
+	cmd.Stderr = &failure
+	out, err := cmd.StdoutPipe()
+	if err != nil || cmd.Start() != nil {
+		t.Error("starting a child", err)
+		return nil
+	}
+	var words []word
+	scanner := bufio.NewScanner(out)
+	for scanner.Scan() {
+		fields := strings.Fields(scanner.Text())
+		if len(fields) != 3 {
+			break // cut off
+		}
+		number, _ := strconv.ParseInt(fields[2], 10, 64)
+		words = append(words, word{fields[0], fields[1], number})
+		if len(words) == lines {
+			_ = cmd.Process.Kill() // SIGKILL, while it works on
+		}
+	}
+	_ = cmd.Wait()
+	if len(words) < lines {
+		t.Errorf("the child ended by itself after %d lines: %s", len(words), failure.String())
+	}
+	return words
+}
+
+func TestProcessesThatAreKilledLoseNothingThatWasAcknowledged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks.db")
+	const rounds, children = 3, 2
+	var mu sync.Mutex
+	var words []word
+	for round := range rounds {
+		var all sync.WaitGroup
+		for n := range children {
+			all.Go(func() {
+				some := runChild(t, path, fmt.Sprintf("%c%d", 'a'+n, round), 600+333*round+51*n)
+				mu.Lock()
+				defer mu.Unlock()
+				words = append(words, some...)
+			})
+		}
+		all.Wait()
+	}
+	engine := openEngine(t, path)
+	versions, leases := map[int64]string{}, map[string]int64{}
+	set, settling, settled := map[string]int64{}, map[string]bool{}, map[string]bool{}
+	for _, w := range words {
+		switch w.what {
+		case "set":
+			require.Empty(t, versions[w.number], "version %d of %s was given before", w.number, w.id)
+			versions[w.number] = w.id
+			set[w.id] = w.number
+		case "leased":
+			require.Zero(t, leases[w.id], "%s was leased twice", w.id)
+			leases[w.id] = w.number
+		case "settling":
+			settling[w.id] = true
+		case "settled":
+			require.EqualValues(t, 1, w.number)
+			settled[w.id] = true
+		}
+	}
+	require.Greater(t, len(set), 1000)
+	require.NotEmpty(t, settled)
+	for id, version := range set {
+		tasks, err := engine.Get(t.Context(), []timeout.Key{key(id)})
+		require.NoError(t, err)
+		state := tasks[0].State
+		switch {
+		case settled[id]:
+			require.Equal(t, timeout.None, state, id)
+		case settling[id]:
+			require.Contains(t, []timeout.State{timeout.None, timeout.Running}, state, id)
+		case leases[id] != 0:
+			require.Equal(t, timeout.Running, state, id)
+			require.Equal(t, version, tasks[0].Version)
+		default: // or leased by one that was killed before it told
+			require.Contains(t, []timeout.State{timeout.Pending, timeout.Running}, state, id)
+		}
+	}
+	answers, err := engine.Set(t.Context(), []timeout.Task{{Topic: "t", ID: "last"}})
+	require.NoError(t, err)
+	for version := range versions {
+		require.Greater(t, answers[0].Version, version)
+	}
+}

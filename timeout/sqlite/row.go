@@ -1,0 +1,85 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// columns are those that scanTask reads.
+const columns = "seq, id, state, at, due, version, attempts, lease, node, error, callback, payload"
+
+// row is a task as it is kept.
+type row struct {
+	timeout.Task
+	seq, at, lease int64
+}
+
+func scanTask(rows *sql.Rows, topic string) (row, error) {
+	var r row
+	var due int64
+	var callback sql.NullString
+	err := rows.Scan(&r.seq, &r.ID, &r.State, &r.at, &due, &r.Version, &r.Attempts, &r.lease, &r.Node, &r.Error, &callback, &r.Payload)
+	if err != nil {
+		return r, err
+	}
+	r.Topic, r.Due, r.Until = topic, time.UnixMilli(due), time.UnixMilli(r.at)
+	if callback.Valid {
+		r.Callback = new(timeout.Callback)
+		if err := json.Unmarshal([]byte(callback.String), r.Callback); err != nil {
+			return r, fmt.Errorf("callback of %v: %w", r.Key(), err)
+		}
+	}
+	return r, nil
+}
+
+// found is what a verb needs to know of a task that is there.
+type found struct {
+	seq      int64
+	id       string
+	state    timeout.State
+	due      int64
+	version  int64
+	attempts int
+}
+
+// answer is what a verb has found, where it has changed nothing.
+func (f *found) answer() timeout.Answer {
+	if f == nil {
+		return timeout.Answer{}
+	}
+	return timeout.Answer{Was: f.state, Version: f.version, Due: time.UnixMilli(f.due)}
+}
+
+// find reads the tasks of a topic that are there, by id.
+func find(ctx context.Context, s session, topic int64, ids []string) (map[string]*found, error) {
+	all := make(map[string]*found)
+	err := each(ctx, s, "SELECT seq, id, state, due, version, attempts FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
+		[]any{topic, array(ids)}, func(rows *sql.Rows) error {
+			f := new(found)
+			err := rows.Scan(&f.seq, &f.id, &f.state, &f.due, &f.version, &f.attempts)
+			all[f.id] = f
+			return err
+		})
+	return all, err
+}
+
+// numbers takes count numbers from the counter, and returns the first.
+func numbers(ctx context.Context, s session, count int) (int64, error) {
+	var last int64
+	_, err := one(ctx, s, "UPDATE hw_meta SET value = value + ? WHERE name = 'number' RETURNING value", []any{count}, &last)
+	return last - int64(count) + 1, err
+}
+
+// forget deletes the log of tasks.
+func forget(ctx context.Context, s session, topic int64, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := s.ExecContext(ctx, "DELETE FROM hw_executions WHERE topic = ? AND id IN (SELECT value FROM json_each(?))", topic, array(ids))
+	return err
+}

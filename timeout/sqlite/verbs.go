@@ -1,0 +1,190 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Move is timeout.Engine's.
+func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
+	return inChunks(ctx, e, "moving tasks", moves, move)
+}
+
+// Remove is timeout.Engine's.
+func (e *Engine) Remove(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+	return inChunks(ctx, e, "removing tasks", keys, remove)
+}
+
+// Replay is timeout.Engine's.
+func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+	return inChunks(ctx, e, "replaying tasks", keys, replay)
+}
+
+// change calls do for each task that is there, topic by topic, with its place in keys. What
+// do changes in found is what it finds when the same key comes again.
+func change(ctx context.Context, s session, keys []timeout.Key, do func(t *topic, i int, f *found) error, end func(*topic) error) error {
+	return byTopic(ctx, s, keys, func(k timeout.Key) string { return k.Topic }, func(t *topic, places []int) error {
+		if t == nil {
+			return nil
+		}
+		ids := make([]string, len(places))
+		for n, i := range places {
+			ids[n] = keys[i].ID
+		}
+		there, err := find(ctx, s, t.no, ids)
+		if err != nil {
+			return err
+		}
+		for _, i := range places {
+			if f := there[keys[i].ID]; f != nil && f.state != timeout.None {
+				if err := do(t, i, f); err != nil {
+					return err
+				}
+			}
+		}
+		return end(t)
+	})
+}
+
+func move(ctx context.Context, s session, moves []timeout.Move) ([]timeout.Answer, error) {
+	answers := make([]timeout.Answer, len(moves))
+	keys := make([]timeout.Key, len(moves))
+	for i, m := range moves {
+		keys[i] = m.Key
+	}
+	version, err := numbers(ctx, s, len(moves))
+	if err != nil {
+		return nil, err
+	}
+	at := now()
+	err = change(ctx, s, keys, func(_ *topic, i int, f *found) error {
+		answers[i] = f.answer()
+		if f.state != timeout.Pending {
+			return nil
+		}
+		f.due, f.version = moves[i].DueAt(at), version+int64(i)
+		answers[i].Version, answers[i].Due = f.version, time.UnixMilli(f.due)
+		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = ?1, due = ?1, version = ?2 WHERE seq = ?3", f.due, f.version, f.seq)
+		return err
+	}, func(*topic) error { return nil })
+	return answers, err
+}
+
+func remove(ctx context.Context, s session, keys []timeout.Key) ([]timeout.Answer, error) {
+	answers := make([]timeout.Answer, len(keys))
+	at := now()
+	var gone []int64
+	var logged []string
+	err := change(ctx, s, keys, func(t *topic, i int, f *found) error {
+		answers[i].Was = f.state
+		if f.state == timeout.Done || f.state == timeout.Removed {
+			return nil
+		}
+		gone = append(gone, f.seq)
+		f.state = timeout.Removed
+		if t.Retain == 0 {
+			f.state = timeout.None
+			if f.attempts > 0 {
+				logged = append(logged, f.id)
+			}
+		}
+		return nil
+	}, func(t *topic) error {
+		defer func() { gone, logged = nil, nil }()
+		return end(ctx, s, t, timeout.Removed, gone, logged, at)
+	})
+	return answers, err
+}
+
+// end has tasks be over. They are deleted, with the logs of those that have one, where the
+// topic does not retain them.
+func end(ctx context.Context, s session, t *topic, as timeout.State, seqs []int64, logged []string, at int64) error {
+	if len(seqs) == 0 {
+		return nil
+	}
+	if as == timeout.Dead || t.Retain > 0 {
+		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?, at = ?, lease = 0 WHERE seq IN (SELECT value FROM json_each(?))",
+			int64(as), at, array(seqs))
+		return err
+	}
+	if _, err := s.ExecContext(ctx, "DELETE FROM hw_tasks WHERE seq IN (SELECT value FROM json_each(?))", array(seqs)); err != nil {
+		return err
+	}
+	return forget(ctx, s, t.no, logged)
+}
+
+func replay(ctx context.Context, s session, keys []timeout.Key) ([]timeout.Answer, error) {
+	answers := make([]timeout.Answer, len(keys))
+	version, err := numbers(ctx, s, len(keys))
+	if err != nil {
+		return nil, err
+	}
+	at := now()
+	err = change(ctx, s, keys, func(_ *topic, i int, f *found) error {
+		answers[i] = f.answer()
+		if f.state != timeout.Dead {
+			return nil
+		}
+		f.state, f.due, f.version = timeout.Pending, at, version+int64(i)
+		answers[i].Version, answers[i].Due = f.version, time.UnixMilli(at)
+		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, due = ?2, version = ?3, attempts = 0, lease = 0 WHERE seq = ?4",
+			int64(timeout.Pending), at, f.version, f.seq)
+		return err
+	}, func(*topic) error { return nil })
+	return answers, err
+}
+
+// Get is timeout.Engine's.
+func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.use.RUnlock()
+	tasks := make([]timeout.Task, len(keys))
+	for i, key := range keys {
+		tasks[i].Topic, tasks[i].ID = key.Topic, key.ID
+	}
+	err := byTopic(ctx, e.reader, keys, func(k timeout.Key) string { return k.Topic }, func(t *topic, places []int) error {
+		if t == nil {
+			return nil
+		}
+		for part := range slices.Chunk(places, chunk) {
+			if err := get(ctx, e.reader, t, tasks, part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, e.wrap("reading tasks", err)
+	}
+	return tasks, nil
+}
+
+// get reads the tasks of some places, which are of one topic.
+func get(ctx context.Context, s session, t *topic, tasks []timeout.Task, places []int) error {
+	ids := make([]string, len(places))
+	for n, i := range places {
+		ids[n] = tasks[i].ID
+	}
+	there := make(map[string]timeout.Task, len(places))
+	err := each(ctx, s, "SELECT "+columns+" FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
+		[]any{t.no, array(ids)}, func(rows *sql.Rows) error {
+			r, err := scanTask(rows, t.Name)
+			there[r.ID] = r.Task
+			return err
+		})
+	if err != nil {
+		return err
+	}
+	for _, i := range places {
+		if task, ok := there[tasks[i].ID]; ok {
+			tasks[i] = task
+		}
+	}
+	return nil
+}
