@@ -1,0 +1,476 @@
+package zookeeper_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+	"github.com/heartwheel-go/heartwheel/timeout/members/zookeeper"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+)
+
+func TestMain(m *testing.M) { testserver.Main(m) }
+
+const (
+	eternal = 30 * time.Second // how long a test waits for what must come
+	long    = time.Minute      // a ttl that does not end during a test
+	short   = time.Second      // one that does
+)
+
+func config(t *testing.T) zookeeper.Config { return zookeeper.Config{Path: "/" + t.Name() + "/nodes"} }
+
+// open returns members as another process would have them.
+func open(t *testing.T, s *testserver.Server) *zookeeper.Members {
+	t.Helper()
+	return openWith(t, s, config(t))
+}
+
+func openWith(t *testing.T, s *testserver.Server, cfg zookeeper.Config) *zookeeper.Members {
+	t.Helper()
+	m, err := zookeeper.Open([]string{s.Addr}, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	return m
+}
+
+// client is somebody else's connection.
+func client(t *testing.T, s *testserver.Server) *zk.Conn {
+	conn, _, err := zk.Connect([]string{s.Addr}, long, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// cable is a connection to a server that can be cut, as where a process is killed.
+type cable struct {
+	mu    sync.Mutex
+	conns []net.Conn
+	cut   bool
+}
+
+func (c *cable) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut {
+		return nil, net.ErrClosed
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		c.conns = append(c.conns, conn)
+	}
+	return conn, err
+}
+
+func (c *cable) set(cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = cut
+	for _, conn := range c.conns {
+		conn.Close()
+	}
+	c.conns = nil
+}
+
+func beat(t *testing.T, m *zookeeper.Members, name string, ttl time.Duration) timeout.View {
+	t.Helper()
+	view, err := m.Beat(t.Context(), timeout.Node{Name: name}, ttl)
+	require.NoError(t, err)
+	return view
+}
+
+func names(view timeout.View) []string {
+	var names []string
+	for _, node := range view.Nodes {
+		names = append(names, node.Name)
+	}
+	return names
+}
+
+func TestMembersAreAsTheContractSays(t *testing.T) {
+	t.Parallel()
+	enginetest.Members(t, open(t, testserver.SharedZooKeeper(t)))
+}
+
+func TestAKilledLeaderIsMissedAndTheNextOneLeads(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedZooKeeper(t)
+	wire := &cable{}
+	cfg := config(t)
+	cfg.Dial = wire.dial
+	a, b, c := openWith(t, s, cfg), open(t, s), open(t, s)
+	beat(t, a, "a", short)
+	beat(t, b, "b", long)
+	before := beat(t, c, "c", long)
+	require.Equal(t, []string{"a", "b", "c"}, names(before))
+	require.Equal(t, before, beat(t, c, "c", long))
+	require.Equal(t, before, beat(t, b, "b", long), "the same for all")
+
+	killed := time.Now()
+	wire.set(true)
+	require.Eventually(t, func() bool { return beat(t, b, "b", long).Leader() == "b" }, eternal, 20*time.Millisecond)
+	require.Greater(t, time.Since(killed), short/2)
+	after := beat(t, c, "c", long)
+	require.Equal(t, []string{"b", "c"}, names(after))
+	require.Greater(t, after.Term, before.Term)
+}
+
+func TestAConnectionThatIsLostCostsNothing(t *testing.T) {
+	t.Parallel()
+	wire := &cable{}
+	cfg := config(t)
+	cfg.Dial = wire.dial
+	m := openWith(t, testserver.SharedZooKeeper(t), cfg)
+	before := beat(t, m, "a", long)
+	for range 3 {
+		wire.set(false)
+		require.Eventually(t, func() bool {
+			view, err := m.Beat(t.Context(), timeout.Node{Name: "a"}, long)
+			return err == nil && view.Term == before.Term
+		}, eternal, 10*time.Millisecond)
+	}
+}
+
+// A process that is stopped for longer than its session lives.
+func TestAZombieHasALowerTermAndJoinsAsTheLast(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedZooKeeper(t)
+	wire := &cable{}
+	cfg := config(t)
+	cfg.Dial = wire.dial
+	zombie, heir := openWith(t, s, cfg), open(t, s)
+	asleep := beat(t, zombie, "zombie", short)
+	require.Equal(t, "zombie", asleep.Leader())
+	beat(t, heir, "heir", long)
+	wire.set(true)
+	require.Eventually(t, func() bool {
+		_, _ = zombie.Beat(t.Context(), timeout.Node{Name: "zombie"}, short) // so that it keeps its session
+		return beat(t, heir, "heir", long).Leader() == "heir"
+	}, eternal, 20*time.Millisecond)
+	require.Greater(t, beat(t, heir, "heir", long).Term, asleep.Term)
+
+	wire.set(false)
+	var awake timeout.View
+	require.Eventually(t, func() bool {
+		var err error
+		awake, err = zombie.Beat(t.Context(), timeout.Node{Name: "zombie"}, short)
+		return err == nil
+	}, eternal, 20*time.Millisecond)
+	require.Equal(t, []string{"heir", "zombie"}, names(awake))
+	require.Greater(t, awake.Term, asleep.Term)
+}
+
+// The process lives, and with it the session; the centre hangs.
+func TestANodeThatBeatsNoMoreIsMissed(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedZooKeeper(t)
+	hangs, other := open(t, s), open(t, s)
+	asleep := beat(t, hangs, "hangs", short)
+	require.Eventually(t, func() bool { return beat(t, other, "other", long).Leader() == "other" }, eternal, 20*time.Millisecond)
+	awake := beat(t, hangs, "hangs", short)
+	require.Equal(t, []string{"other", "hangs"}, names(awake))
+	require.Greater(t, awake.Term, asleep.Term)
+}
+
+func TestManyJoinAtOnce(t *testing.T) {
+	t.Parallel()
+	const many = 20
+	s := testserver.SharedZooKeeper(t)
+	var joins sync.WaitGroup
+	members := make([]*zookeeper.Members, many)
+	errs := make([]error, many)
+	for i := range members {
+		members[i] = open(t, s)
+		joins.Go(func() { _, errs[i] = members[i].Beat(t.Context(), timeout.Node{Name: string(rune('a' + i))}, long) })
+	}
+	joins.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	view := beat(t, members[0], "a", long)
+	require.Len(t, view.Nodes, many)
+	for i, m := range members {
+		require.Equal(t, view, beat(t, m, string(rune('a'+i)), long))
+	}
+}
+
+func TestTheTermTellsOfWhoCameAndWentInBetween(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedZooKeeper(t)
+	a, b := open(t, s), open(t, s)
+	before := beat(t, a, "a", long)
+	between := beat(t, b, "b", long)
+	require.NoError(t, b.Leave(t.Context(), "b"))
+	after := beat(t, a, "a", long)
+	require.Equal(t, before.Nodes, after.Nodes)
+	require.Greater(t, between.Term, before.Term)
+	require.Greater(t, after.Term, between.Term)
+}
+
+func TestANodeWhoseZnodeSomebodyRemovesJoinsAgain(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedZooKeeper(t)
+	m, other := open(t, s), client(t, s)
+	path := config(t).Path
+	before := beat(t, m, "a", long)
+	for _, parent := range []bool{false, true} {
+		children, _, err := other.Children(path)
+		require.NoError(t, err)
+		for _, child := range children {
+			require.NoError(t, other.Delete(path+"/"+child, -1))
+		}
+		if parent {
+			require.NoError(t, other.Delete(path, -1))
+		}
+		after := beat(t, m, "a", long)
+		require.Equal(t, before.Nodes, after.Nodes)
+		require.Greater(t, after.Term, before.Term)
+		before = after
+	}
+}
+
+func TestWhatOthersPutBesideIsNoNode(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedZooKeeper(t)
+	m, other := open(t, s), client(t, s)
+	beat(t, m, "a", long)
+	for _, name := range []string{"lock", "n-x", "n-x-", "n-x-y", "n--1", "n-x-99999999999999999999"} {
+		_, err := other.Create(config(t).Path+"/"+name, []byte("{"), zk.FlagPersistent, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		if name == "n--1" { // which could be one's
+			_, err = m.Beat(t.Context(), timeout.Node{Name: "a"}, long)
+			require.ErrorContains(t, err, "n--1")
+			require.NoError(t, other.Delete(config(t).Path+"/"+name, -1))
+		}
+		require.Equal(t, []string{"a"}, names(beat(t, m, "a", long)))
+	}
+}
+
+func TestWatchTellsOfEveryChange(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedZooKeeper(t)
+	wire := &cable{}
+	cfg := config(t)
+	cfg.Dial = wire.dial
+	before, m, after := openWith(t, s, cfg), open(t, s), open(t, s)
+	changes, end := watch(m)
+	beat(t, before, "before", short)
+	go func() { // lives until it is cut
+		for t.Context().Err() == nil {
+			_, _ = before.Beat(t.Context(), timeout.Node{Name: "before"}, short)
+			time.Sleep(short / 5)
+		}
+	}()
+	beat(t, m, "m", long)
+	require.True(t, within(changes), "one at the beginning")
+	for _, change := range []func(){
+		func() { beat(t, after, "after", long) },
+		func() {
+			_, err := after.Beat(t.Context(), timeout.Node{Name: "after", Topics: []string{"orders"}}, long)
+			require.NoError(t, err)
+		},
+		func() { require.NoError(t, after.Leave(t.Context(), "after")) },
+		func() { wire.set(true) }, // the one before dies
+		func() { beat(t, after, "after", long) },
+	} {
+		drain(changes)
+		change()
+		require.True(t, within(changes))
+	}
+	require.NoError(t, end())
+}
+
+// watch watches until end.
+func watch(m *zookeeper.Members) (changes chan struct{}, end func() error) {
+	changes = make(chan struct{}, 1000)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Watch(ctx, func() { changes <- struct{}{} }) }()
+	return changes, func() error { cancel(); return <-ended }
+}
+
+func within(changes chan struct{}) bool {
+	select {
+	case <-changes:
+		return true
+	case <-time.After(eternal):
+		return false
+	}
+}
+
+// drain waits until nothing more comes.
+func drain(changes chan struct{}) {
+	for {
+		select {
+		case <-changes:
+		case <-time.After(300 * time.Millisecond):
+			return
+		}
+	}
+}
+
+func TestTheLastViewIsUsedWhileTheServerIsAway(t *testing.T) {
+	t.Parallel()
+	for name, outage := range map[string]struct {
+		begin, end func(*testserver.Server, testing.TB)
+	}{
+		"stopped": {(*testserver.Server).Stop, (*testserver.Server).Restart},
+		"killed":  {(*testserver.Server).Kill, (*testserver.Server).Restart},
+		"paused":  {(*testserver.Server).Pause, (*testserver.Server).Continue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := testserver.ZooKeeper(t)
+			other := open(t, s)
+			beat(t, other, "other", long)
+			centre, stop := serve(t, open(t, s))
+			defer stop()
+			require.Eventually(t, func() bool { return len(centre.View().Nodes) == 2 }, eternal, 10*time.Millisecond)
+			before := centre.View()
+			changes, end := watch(other)
+			require.True(t, within(changes))
+
+			outage.begin(s, t)
+			asked := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			_, err := other.Beat(ctx, timeout.Node{Name: "other"}, long)
+			cancel()
+			require.Error(t, err)
+			require.Less(t, time.Since(asked), eternal/2)
+			time.Sleep(3 * time.Second) // more than the centre's ttl
+			require.Equal(t, before, centre.View())
+
+			outage.end(s, t)
+			require.Eventually(t, func() bool {
+				view, err := other.Beat(t.Context(), timeout.Node{Name: "other"}, long)
+				return err == nil && len(view.Nodes) == 2 && view.Term >= before.Term
+			}, eternal, 50*time.Millisecond)
+			require.NoError(t, other.Leave(t.Context(), "other"))
+			require.Eventually(t, func() bool { return len(centre.View().Nodes) == 1 }, eternal, 10*time.Millisecond)
+			require.Greater(t, centre.View().Term, before.Term)
+			require.NoError(t, end())
+		})
+	}
+}
+
+// serve runs a centre.
+func serve(t *testing.T, m timeout.Members) (centre *timeout.Center, stop func()) {
+	engine, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	centre, err = timeout.New(engine, timeout.Config{Node: "centre", Members: m, TTL: short})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- centre.Run(ctx) }()
+	return centre, func() {
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, centre.Close())
+		require.NoError(t, engine.Close())
+	}
+}
+
+// A server refuses sessions that have seen more than it has.
+func TestNodesAndTermsGoOnWhereTheStoreWasLost(t *testing.T) {
+	t.Parallel()
+	s := testserver.ZooKeeper(t)
+	m, other := open(t, s), open(t, s)
+	var before timeout.View
+	for range 5 {
+		beat(t, other, "other", long)
+		require.NoError(t, other.Leave(t.Context(), "other"))
+		before = beat(t, m, "a", long)
+	}
+	changes, end := watch(m)
+	require.True(t, within(changes))
+	s.Stop(t)
+	require.NoError(t, os.RemoveAll(filepath.Join(s.Dir, "data")))
+	s.Restart(t)
+	var after timeout.View
+	require.Eventually(t, func() bool {
+		var err error
+		after, err = m.Beat(t.Context(), timeout.Node{Name: "a"}, long)
+		return err == nil
+	}, eternal, 50*time.Millisecond)
+	require.Equal(t, before.Nodes, after.Nodes)
+	require.Greater(t, after.Term, before.Term)
+	drain(changes)
+	beat(t, other, "other", long)
+	require.True(t, within(changes), "it is watched again")
+	require.NoError(t, end())
+}
+
+func TestZnodesAreOnlyForWhoMayUseThem(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedZooKeeper(t)
+	wire := &cable{}
+	cfg := config(t)
+	cfg.Scheme, cfg.Auth, cfg.ACL, cfg.Dial = "digest", []byte("user:password"), zk.DigestACL(zk.PermAll, "user", "password"), wire.dial
+	m := openWith(t, s, cfg)
+	before := beat(t, m, "a", long)
+	wire.set(false) // and on the next connection
+	require.Eventually(t, func() bool {
+		_, err := m.Beat(t.Context(), timeout.Node{Name: "a", Topics: []string{"orders"}}, long)
+		return err == nil
+	}, eternal, 10*time.Millisecond)
+	require.Greater(t, beat(t, m, "a", long).Term, before.Term)
+	_, err := open(t, s).Beat(t.Context(), timeout.Node{Name: "b"}, long)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+}
+
+func TestABeatEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s := testserver.ZooKeeper(t)
+	s.Pause(t)
+	m := open(t, s)
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := m.Beat(ctx, timeout.Node{Name: "a"}, long)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, m.Leave(ctx, "a"), context.DeadlineExceeded)
+		cancel()
+	}
+	require.NoError(t, m.Close(), "in the middle of a call")
+	require.NoError(t, m.Close())
+	_, err := m.Beat(t.Context(), timeout.Node{Name: "a"}, long)
+	require.ErrorIs(t, err, timeout.ErrClosed)
+	require.ErrorIs(t, m.Leave(t.Context(), "a"), timeout.ErrClosed)
+	require.ErrorIs(t, m.Watch(t.Context(), func() {}), timeout.ErrClosed)
+}
+
+func TestAWatchEndsWithTheMembers(t *testing.T) {
+	t.Parallel()
+	m := open(t, testserver.SharedZooKeeper(t))
+	beat(t, m, "a", long)
+	changes, end := watch(m)
+	require.True(t, within(changes))
+	require.NoError(t, m.Close())
+	require.ErrorIs(t, end(), timeout.ErrClosed)
+}
+
+func TestBadArgumentsAreNamed(t *testing.T) {
+	for _, servers := range [][]string{nil, {"a:1", " "}, {"zookeeper://a:1"}, {":1"}} {
+		_, err := zookeeper.Open(servers, zookeeper.Config{})
+		require.ErrorIs(t, err, timeout.ErrArgument, "%q", servers)
+	}
+	for _, path := range []string{"a", "/", "/a/", "/a//b", "/a/../b", "/.", "/\x00", "/" + strings.Repeat("p", 1024)} {
+		_, err := zookeeper.Open([]string{"a:1"}, zookeeper.Config{Path: path})
+		require.ErrorIs(t, err, timeout.ErrArgument, "%q", path)
+	}
+	m, err := zookeeper.Open([]string{"a", "[::1]:2181"}, zookeeper.Config{})
+	require.NoError(t, err)
+	_, err = m.Beat(t.Context(), timeout.Node{Name: "a"}, time.Microsecond)
+	require.ErrorIs(t, err, timeout.ErrArgument)
+	require.NoError(t, m.Leave(t.Context(), "who never came"))
+	require.NoError(t, m.Close())
+}

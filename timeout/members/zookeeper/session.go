@@ -1,0 +1,171 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// session is a connection to ZooKeeper that is made again and again. When the server has
+// ended the session, go-zookeeper goes on with another one, without the znodes of this.
+type session struct {
+	node   *node
+	conn   *zk.Conn
+	dialer *dialer
+	ttl    time.Duration
+	known  bool // to the server, or needs not be; node.turn guards it
+
+	once  sync.Once
+	over  chan struct{} // closed by close, at its beginning
+	ended chan struct{} // closed when nothing of it runs any more
+}
+
+// connect begins a session, and does not wait for it.
+func (m *Members) connect(ttl time.Duration) (*session, error) {
+	d := &dialer{dial: m.cfg.Dial, limit: max(ttl, time.Second)}
+	conn, events, err := zk.Connect(m.servers, ttl,
+		zk.WithDialer(d.connect), zk.WithHostProvider(new(provider)),
+		zk.WithLogger(logger{m.cfg.Logger}), zk.WithLogInfo(false))
+	if err != nil {
+		return nil, err
+	}
+	s := &session{conn: conn, dialer: d, ttl: ttl, over: make(chan struct{}), ended: make(chan struct{})}
+	m.running.Go(func() {
+		for range events { // which end with the connection
+		}
+		close(s.ended)
+	})
+	return s, nil
+}
+
+// introduce says who this is, once: go-zookeeper says it again on each connection.
+func (s *session) introduce(cfg Config) error {
+	if s.known || cfg.Scheme == "" {
+		return nil
+	}
+	err := s.conn.AddAuth(cfg.Scheme, cfg.Auth)
+	s.known = err == nil
+	return err
+}
+
+// close ends the session, with its znodes if a server is there to hear it within a second,
+// and all calls. It is idempotent, and returns when it has been done.
+func (s *session) close() {
+	s.once.Do(func() {
+		close(s.over)
+		s.conn.Close()
+		s.dialer.shut()
+	})
+	<-s.ended
+}
+
+// dialer makes the connections of one session.
+type dialer struct {
+	dial  func(ctx context.Context, network, address string) (net.Conn, error)
+	limit time.Duration // of a read, and of a write
+	taken atomic.Int64  // connections since an answer
+
+	mu   sync.Mutex
+	conn net.Conn
+	done bool
+}
+
+// connect is a zk.Dialer. It closes the connection before, which go-zookeeper leaves open
+// when the session has ended.
+func (d *dialer) connect(network, address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	conn, err := d.dial(ctx, network, address)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.conn != nil {
+		d.conn.Close()
+		d.conn = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if d.done {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	d.taken.Add(1)
+	d.conn = &limited{conn, d.limit}
+	return d.conn, nil
+}
+
+// shut ends all, now.
+func (d *dialer) shut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.done = true
+	if d.conn != nil {
+		d.conn.Close()
+	}
+}
+
+// limited is a connection whose deadlines are near: go-zookeeper waits for a session for
+// nearly seven times its timeout, which a server that hangs is given before another is asked.
+type limited struct {
+	net.Conn
+	limit time.Duration
+}
+
+func (c *limited) SetReadDeadline(t time.Time) error { return c.Conn.SetReadDeadline(c.near(t)) }
+
+func (c *limited) SetWriteDeadline(t time.Time) error { return c.Conn.SetWriteDeadline(c.near(t)) }
+
+func (c *limited) near(t time.Time) time.Time {
+	if latest := time.Now().Add(c.limit); t.After(latest) {
+		return latest
+	}
+	return t
+}
+
+// provider is a zk.HostProvider that leaves names to who dials: go-zookeeper's own looks them
+// up once, and never learns that a server has moved.
+type provider struct {
+	mu      sync.Mutex
+	servers []string
+	at      int
+	tried   int // since there was a session
+}
+
+func (p *provider) Init(servers []string) error {
+	p.servers = servers
+	return nil
+}
+
+func (p *provider) Len() int { return len(p.servers) }
+
+// Next returns the next server, and whether all have been tried.
+func (p *provider) Next() (server string, all bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	server = p.servers[p.at%len(p.servers)]
+	all = p.tried > 0 && p.tried%len(p.servers) == 0
+	p.at++
+	p.tried++
+	return server, all
+}
+
+func (p *provider) Connected() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tried = 0
+}
+
+// logger is a zk.Logger.
+type logger struct{ to *slog.Logger }
+
+func (l logger) Printf(format string, args ...any) {
+	if l.to.Enabled(context.Background(), slog.LevelDebug) {
+		l.to.Debug("timeout/members/zookeeper: " + fmt.Sprintf(format, args...))
+	}
+}
