@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+const (
+	maxSchema  = 50
+	minVersion = 120000
+)
+
+// Config is what an engine can be told. The zero value of each field means the default.
+type Config struct {
+	// Schema is where the tables are: letters, digits and _, not beginning with a digit, at
+	// most 50 bytes. It is made where it is not there. Empty means the first one of the
+	// search_path.
+	Schema string
+
+	// ListenURL is the server that Wake connects to, where that is not the one of the pool:
+	// a pooler does not let anybody listen. Empty means the pool's.
+	ListenURL string
+}
+
+var schemaName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func checkSchema(schema string) error {
+	if len(schema) > maxSchema || !schemaName.MatchString(schema) {
+		return fmt.Errorf("%w: Schema %.100q, must be letters, digits and _ (the first no digit), at most %d bytes", timeout.ErrArgument, schema, maxSchema)
+	}
+	return nil
+}
+
+// Open connects to the database of a URL, or of a list of keywords and values, and makes the
+// tables or brings them up to date. See pgxpool.ParseConfig for what can be said there, such
+// as pool_max_conns. An error that wraps timeout.ErrArgument says that the URL is none, that
+// the database is older than version 12 or is not in UTF-8, or that its tables were made by a
+// later version of this package.
+func Open(ctx context.Context, url string, cfg Config) (*Engine, error) {
+	poolConfig, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("%w: URL of PostgreSQL: %w", timeout.ErrArgument, withoutSecret(err))
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
+	if err != nil {
+		return nil, fmt.Errorf("%w: URL of PostgreSQL: %w", timeout.ErrArgument, err)
+	}
+	e, err := New(ctx, pool, cfg)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	e.own = true
+	return e, nil
+}
+
+// withoutSecret takes what was to be parsed, which may hold a password, out of an error.
+func withoutSecret(err error) error {
+	if parse := (*pgconn.ParseConfigError)(nil); errors.As(err, &parse) {
+		if inner := parse.Unwrap(); inner != nil {
+			return inner
+		}
+		return errors.New("can't be parsed")
+	}
+	return err
+}
+
+// New is Open for a pool that is there, and stays the caller's to close, after the engine.
+func New(ctx context.Context, pool *pgxpool.Pool, cfg Config) (*Engine, error) {
+	if cfg.Schema != "" {
+		if err := checkSchema(cfg.Schema); err != nil {
+			return nil, err
+		}
+	}
+	listen := pool.Config().ConnConfig
+	if cfg.ListenURL != "" {
+		var err error
+		if listen, err = pgx.ParseConfig(cfg.ListenURL); err != nil {
+			return nil, fmt.Errorf("%w: ListenURL: %w", timeout.ErrArgument, withoutSecret(err))
+		}
+	}
+	schema, err := inspect(ctx, pool, cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, pool, schema); err != nil {
+		return nil, err
+	}
+	return newEngine(pool, listen, schema), nil
+}
+
+// inspect returns the schema to use, and refuses a database that can't keep tasks.
+func inspect(ctx context.Context, pool *pgxpool.Pool, wanted string) (schema string, err error) {
+	const ask = `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), coalesce(current_schema(), '')`
+	var version int
+	var encoding string
+	if err := pool.QueryRow(ctx, ask).Scan(&version, &encoding, &schema); err != nil {
+		return "", fmt.Errorf("timeout/postgres: asking the server what it is: %w", classify(err))
+	}
+	if version < minVersion {
+		return "", fmt.Errorf("%w: PostgreSQL is of version %d, must be %d or newer", timeout.ErrArgument, version, minVersion)
+	}
+	if encoding != "UTF8" {
+		return "", fmt.Errorf("%w: the database's encoding is %s, must be UTF8", timeout.ErrArgument, encoding)
+	}
+	if wanted != "" {
+		return wanted, nil
+	}
+	if schema == "" {
+		return "", fmt.Errorf("%w: no schema of the search_path is there, and Schema is empty", timeout.ErrArgument)
+	}
+	return schema, checkSchema(schema)
+}

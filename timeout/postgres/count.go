@@ -1,0 +1,80 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// cheapCount is how long a count may take to be made each time. What takes longer is kept
+// for a second.
+const cheapCount = 10 * time.Millisecond
+
+type counts struct {
+	mu    sync.Mutex
+	known map[string]count
+}
+
+type count struct {
+	timeout.Counts
+	until time.Time
+}
+
+// Count is timeout.Engine's. It reads the index, so it takes the longer the more tasks there
+// are; what took more than 10ms is the answer for a second.
+func (e *Engine) Count(ctx context.Context, name string) (timeout.Counts, error) {
+	if e.closed.Load() {
+		return timeout.Counts{}, timeout.ErrClosed
+	}
+	e.counts.mu.Lock()
+	known, ok := e.counts.known[name]
+	e.counts.mu.Unlock()
+	if ok && time.Now().Before(known.until) {
+		return known.Counts, nil
+	}
+	found, err := e.find(ctx, e.direct(), name)
+	if err != nil || found[name] == nil {
+		return timeout.Counts{}, err
+	}
+	begun := time.Now()
+	counted, err := e.count(ctx, found[name])
+	e.counts.mu.Lock()
+	defer e.counts.mu.Unlock()
+	delete(e.counts.known, name)
+	if took := time.Since(begun); err == nil && took > cheapCount {
+		e.counts.known[name] = count{counted, time.Now().Add(time.Second)}
+	}
+	return counted, err
+}
+
+func (e *Engine) count(ctx context.Context, t *topic) (counted timeout.Counts, err error) {
+	err = e.transact(ctx, "counting tasks", func(batch *pgx.Batch) {
+		counted = timeout.Counts{}
+		batch.Queue(e.sql.Count, t.no).Query(func(rows pgx.Rows) error {
+			var state int16
+			var n, due, lag int64
+			_, err := pgx.ForEachRow(rows, []any{&state, &n, &due, &lag}, func() error {
+				switch timeout.State(state) {
+				case timeout.Pending:
+					counted.Pending, counted.Due = n, due
+					counted.Lag = max(0, time.Duration(lag)*time.Millisecond)
+				case timeout.Running:
+					counted.Running = n
+				case timeout.Done:
+					counted.Done = n
+				case timeout.Dead:
+					counted.Dead = n
+				case timeout.Removed:
+					counted.Removed = n
+				}
+				return nil
+			})
+			return err
+		})
+	})
+	return counted, err
+}

@@ -1,0 +1,403 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+	"github.com/heartwheel-go/heartwheel/timeout/postgres"
+)
+
+func schemaOf(e *postgres.Engine) string { return e.Schema() }
+
+func key(id string) timeout.Key { return timeout.Key{Topic: "orders", ID: id} }
+
+func set(t testing.TB, e *postgres.Engine, tasks ...timeout.Task) []timeout.Answer {
+	t.Helper()
+	for i := range tasks {
+		tasks[i].Topic = "orders"
+	}
+	answers, err := e.Set(context.Background(), tasks)
+	require.NoError(t, err)
+	for _, answer := range answers {
+		require.NoError(t, answer.Err)
+	}
+	return answers
+}
+
+func get(t testing.TB, e *postgres.Engine, id string) timeout.Task {
+	t.Helper()
+	tasks, err := e.Get(context.Background(), []timeout.Key{key(id)})
+	require.NoError(t, err)
+	return tasks[0]
+}
+
+func expire(t testing.TB, e *postgres.Engine, most int, lease time.Duration, settle ...timeout.Outcome) timeout.Batch {
+	t.Helper()
+	batch, err := e.Expire(context.Background(), timeout.Ask{Topic: "orders", Node: "node-1", Max: most, Lease: lease, Settle: settle})
+	require.NoError(t, err)
+	return batch
+}
+
+// leaseOne leases the one task that is or will soon be due.
+func leaseOne(t testing.TB, e *postgres.Engine, lease time.Duration) timeout.Leased {
+	t.Helper()
+	var batch timeout.Batch
+	require.Eventually(t, func() bool {
+		batch = expire(t, e, 1, lease)
+		return len(batch.Leased) == 1
+	}, 10*time.Second, time.Millisecond)
+	return batch.Leased[0]
+}
+
+func TestAClosedEngineRefusesAllCalls(t *testing.T) {
+	engine, err := postgres.Open(t.Context(), sharedURL(t), postgres.Config{Schema: newSchema()})
+	require.NoError(t, err)
+	waking := make(chan error, 1)
+	go func() { waking <- engine.Wake(context.Background(), func(string) {}) }()
+	require.NoError(t, engine.Close())
+	require.NoError(t, engine.Close())
+	require.ErrorIs(t, <-waking, timeout.ErrClosed)
+	_, err = engine.Topics(t.Context())
+	require.ErrorIs(t, err, timeout.ErrClosed)
+	_, err = engine.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: "1"}})
+	require.ErrorIs(t, err, timeout.ErrClosed)
+	_, err = engine.Expire(t.Context(), timeout.Ask{Topic: "orders"})
+	require.ErrorIs(t, err, timeout.ErrClosed)
+	_, err = engine.Now(t.Context())
+	require.ErrorIs(t, err, timeout.ErrClosed)
+	_, err = engine.Beat(t.Context(), timeout.Node{Name: "n"}, time.Second)
+	require.ErrorIs(t, err, timeout.ErrClosed)
+	require.ErrorIs(t, engine.Wake(t.Context(), func(string) {}), timeout.ErrClosed)
+}
+
+func TestWhatCanNotBeUsedIsRefusedAndTellsNoPassword(t *testing.T) {
+	for _, schema := range []string{"1a", "a-b", `a"b`, "ü", strings.Repeat("a", 51)} {
+		_, err := postgres.Open(t.Context(), sharedURL(t), postgres.Config{Schema: schema})
+		require.ErrorIs(t, err, timeout.ErrArgument, schema)
+	}
+	for _, url := range []string{"postgres://u:secret@host:port/db", "postgres://u:secret@[::1/db", "host=h password=secret port=x", "postgres://u:secret@h/db?sslmode=never"} {
+		_, err := postgres.Open(t.Context(), url, postgres.Config{})
+		require.ErrorIs(t, err, timeout.ErrArgument, url)
+		require.NotContains(t, err.Error(), "secret")
+		_, err = postgres.Open(t.Context(), sharedURL(t), postgres.Config{ListenURL: url})
+		require.ErrorIs(t, err, timeout.ErrArgument, url)
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
+func TestManyCanMakeTheTablesAtOnceAndALaterVersionIsRefused(t *testing.T) {
+	schema := newSchema()
+	var group errgroup.Group
+	for range 6 {
+		group.Go(func() error {
+			engine, err := postgres.Open(context.Background(), sharedURL(t), postgres.Config{Schema: schema})
+			if err != nil {
+				return err
+			}
+			return engine.Close()
+		})
+	}
+	require.NoError(t, group.Wait())
+	pool := newPool(t)
+	_, err := pool.Exec(t.Context(), `INSERT INTO `+schema+`.hw_migrations VALUES (1000)`)
+	require.NoError(t, err)
+	_, err = postgres.New(t.Context(), pool, postgres.Config{Schema: schema})
+	require.ErrorIs(t, err, timeout.ErrArgument)
+	require.ErrorContains(t, err, "1000")
+}
+
+func TestWithoutASchemaTheSearchPathTells(t *testing.T) {
+	schema := newSchema()
+	_, err := newPool(t).Exec(t.Context(), `CREATE SCHEMA `+schema)
+	require.NoError(t, err)
+	engine, err := postgres.Open(t.Context(), sharedURL(t, "search_path="+schema), postgres.Config{})
+	require.NoError(t, err)
+	defer engine.Close()
+	require.Equal(t, schema, engine.Schema())
+	_, err = engine.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+	require.NoError(t, err)
+	set(t, engine, timeout.Task{ID: "1"})
+}
+
+func TestFullIsErrFullAndNothingIsLost(t *testing.T) {
+	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	set(t, engine, timeout.Task{ID: "1"})
+	pool := newPool(t)
+	_, err := pool.Exec(t.Context(), fmt.Sprintf(`CREATE FUNCTION %[1]s.no_room() RETURNS trigger LANGUAGE plpgsql AS
+		$$BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END$$;
+		CREATE TRIGGER no_room BEFORE INSERT ON %[1]s.hw_tasks EXECUTE FUNCTION %[1]s.no_room()`, engine.Schema()))
+	require.NoError(t, err)
+	_, err = engine.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: "2"}})
+	require.ErrorIs(t, err, timeout.ErrFull)
+	leased := leaseOne(t, engine, time.Minute)
+	require.Equal(t, []bool{true}, expire(t, engine, 0, 0, timeout.Outcome{Token: leased.Token, As: timeout.Done}).Settled)
+}
+
+func TestSettersOfTheSameKeysInDifferentOrderDoNotDeadlock(t *testing.T) {
+	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	const goroutines, keys, rounds = 8, 60, 15
+	var mu sync.Mutex
+	versions := map[int64]bool{}
+	var fresh atomic.Int64
+	var group errgroup.Group
+	for g := range goroutines {
+		group.Go(func() error {
+			for round := range rounds {
+				tasks := make([]timeout.Task, keys)
+				names := make([]timeout.Key, keys)
+				for i := range tasks {
+					n := (i*(2*g+1) + round) % keys // another order in each
+					tasks[i] = timeout.Task{Topic: "orders", ID: fmt.Sprint(n), IfAbsent: i%5 == 0, After: time.Duration(i%2) * time.Hour}
+					names[i] = tasks[i].Key()
+				}
+				answers, err := engine.Set(context.Background(), tasks)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				for i, answer := range answers {
+					if tasks[i].IfAbsent && answer.Was != timeout.None {
+						continue
+					}
+					if versions[answer.Version] {
+						mu.Unlock()
+						return fmt.Errorf("version %d was given twice", answer.Version)
+					}
+					versions[answer.Version] = true
+					if answer.Was == timeout.None {
+						fresh.Add(1)
+					}
+				}
+				mu.Unlock()
+				switch (g + round) % 4 {
+				case 0:
+					removed, err := engine.Remove(context.Background(), names)
+					if err != nil {
+						return err
+					}
+					for _, answer := range removed {
+						if answer.Was != timeout.None {
+							fresh.Add(-1)
+						}
+					}
+				case 1:
+					batch, err := engine.Expire(context.Background(), timeout.Ask{Topic: "orders", Node: "n", Max: 20, Lease: time.Minute})
+					if err != nil {
+						return err
+					}
+					var settle []timeout.Outcome
+					for i, leased := range batch.Leased {
+						settle = append(settle, timeout.Outcome{Token: leased.Token, As: []timeout.State{timeout.Done, timeout.Pending}[i%2]})
+					}
+					batch, err = engine.Expire(context.Background(), timeout.Ask{Topic: "orders", Settle: settle})
+					if err != nil {
+						return err
+					}
+					for i, ok := range batch.Settled {
+						if ok && settle[i].As == timeout.Done {
+							fresh.Add(-1)
+						}
+					}
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	counts, err := engine.Count(t.Context(), "orders")
+	require.NoError(t, err)
+	require.Equal(t, fresh.Load(), counts.Pending+counts.Running, "each answer tells whether a task came or went")
+}
+
+func TestTextThatPostgreSQLCanNotKeepIsKeptAlmost(t *testing.T) {
+	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	set(t, engine, timeout.Task{ID: "1"})
+	leased := leaseOne(t, engine, time.Minute)
+	batch := expire(t, engine, 0, 0, timeout.Outcome{Token: leased.Token, As: timeout.Dead, Error: "a\x00b\xffc"})
+	require.True(t, batch.Settled[0])
+	require.Equal(t, "a\ufffdb\ufffdc", get(t, engine, "1").Error)
+}
+
+func TestAnOutlivedAttemptIsLogged(t *testing.T) {
+	engine := openTopic(t, timeout.Topic{Name: "orders", Retries: 1})
+	set(t, engine, timeout.Task{ID: "1"})
+	leaseOne(t, engine, 20*time.Millisecond)
+	require.True(t, leaseOne(t, engine, 20*time.Millisecond).Again)
+	require.Eventually(t, func() bool { return len(expire(t, engine, 10, time.Minute).Died) == 1 }, 10*time.Second, 5*time.Millisecond)
+	log, err := engine.Executions(t.Context(), key("1"), 10)
+	require.NoError(t, err)
+	require.Len(t, log, 2)
+	require.Equal(t, 2, log[0].Attempt)
+	require.Contains(t, log[0].Error, "node-1")
+	require.Equal(t, log[0].Error, get(t, engine, "1").Error)
+}
+
+func TestUpkeepDeletesWhatIsLeftOfATopic(t *testing.T) {
+	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	tasks := make([]timeout.Task, 1200)
+	for i := range tasks {
+		tasks[i] = timeout.Task{ID: fmt.Sprint(i)}
+	}
+	set(t, engine, tasks...)
+	leased := leaseOne(t, engine, time.Minute)
+	expire(t, engine, 0, 0, timeout.Outcome{Token: leased.Token, As: timeout.Pending, Error: "no"})
+	require.NoError(t, engine.DropTopic(t.Context(), "orders"))
+	pool := newPool(t)
+	rows := func() (n int) {
+		query := fmt.Sprintf(`SELECT (SELECT count(*) FROM %[1]s.hw_tasks) + (SELECT count(*) FROM %[1]s.hw_executions)`, engine.Schema())
+		require.NoError(t, pool.QueryRow(t.Context(), query).Scan(&n))
+		return n
+	}
+	require.Equal(t, 1201, rows())
+	calls := 0
+	for more := true; more; calls++ {
+		var err error
+		more, err = engine.Upkeep(t.Context(), 0)
+		require.NoError(t, err)
+	}
+	require.GreaterOrEqual(t, calls, 3, "a call's work is bounded")
+	require.Eventually(t, func() bool {
+		_, err := engine.Upkeep(t.Context(), 0)
+		require.NoError(t, err)
+		return rows() == 0
+	}, 10*time.Second, time.Millisecond)
+}
+
+func TestATopicThatHasGrownElsewhereIsLeasedFromByItsNewSlots(t *testing.T) {
+	engine := openTopic(t, timeout.Topic{Name: "orders", Slots: 2})
+	other := open(t, engine.Schema())
+	tasks := make([]timeout.Task, 40)
+	for i := range tasks {
+		tasks[i] = timeout.Task{ID: fmt.Sprint(i), Due: time.Unix(1, 0)}
+	}
+	set(t, engine, tasks...)
+	_, err := other.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 4}, false)
+	require.NoError(t, err)
+	batch, err := engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "n", Max: 100, Lease: time.Minute, Slots: []int{2, 3}})
+	require.NoError(t, err)
+	require.NotEmpty(t, batch.Leased)
+	for _, leased := range batch.Leased {
+		require.GreaterOrEqual(t, timeout.Slot(leased.ID, 4), 2)
+	}
+}
+
+func TestAnIdleExpireWritesNothing(t *testing.T) {
+	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	set(t, engine, timeout.Task{ID: "1", After: time.Hour})
+	ask := timeout.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: []int{1, 2, 3}, Term: 3}
+	_, err := engine.Expire(t.Context(), ask) // the fences
+	require.NoError(t, err)
+	pool := newPool(t)
+	// Only transactions that write get a number; those of autovacuum, too.
+	transactions := func() (n int64) {
+		require.NoError(t, pool.QueryRow(t.Context(), `SELECT txid_snapshot_xmax(txid_current_snapshot())`).Scan(&n))
+		return n
+	}
+	before := transactions()
+	for range 100 {
+		batch, err := engine.Expire(t.Context(), ask)
+		require.NoError(t, err)
+		require.Empty(t, batch.Leased)
+	}
+	require.Less(t, transactions()-before, int64(50))
+}
+
+func TestAServerThatCrashesUnderLoadLosesNothing(t *testing.T) {
+	server := testserver.Postgres(t) // which waits for the disk
+	engine, err := postgres.Open(t.Context(), server.URL, postgres.Config{})
+	require.NoError(t, err)
+	defer engine.Close()
+	_, err = engine.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+	require.NoError(t, err)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var waking sync.WaitGroup
+	var woken atomic.Int64
+	waking.Go(func() { _ = engine.Wake(ctx, func(string) { woken.Add(1) }) })
+	var mu sync.Mutex
+	acknowledged := map[string]int64{}
+	versions := map[int64]bool{}
+	var setters sync.WaitGroup
+	var stop atomic.Bool
+	for g := range 3 {
+		setters.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				tasks := make([]timeout.Task, 10)
+				for i := range tasks {
+					tasks[i] = timeout.Task{Topic: "orders", ID: fmt.Sprintf("%d-%d-%d", g, n, i)}
+				}
+				answers, err := engine.Set(ctx, tasks)
+				if err != nil {
+					time.Sleep(20 * time.Millisecond)
+					continue
+				}
+				mu.Lock()
+				for i, answer := range answers {
+					require.False(t, versions[answer.Version])
+					versions[answer.Version] = true
+					acknowledged[tasks[i].ID] = answer.Version
+				}
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	have := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(acknowledged)
+	}
+	for range 2 {
+		want := have() + 200
+		require.Eventually(t, func() bool { return have() > want }, 20*time.Second, 5*time.Millisecond)
+		server.Kill(t)
+		server.Restart(t)
+	}
+	want := have() + 200
+	require.Eventually(t, func() bool { return have() > want }, 20*time.Second, 5*time.Millisecond)
+	stop.Store(true)
+	setters.Wait()
+	heard := woken.Load()
+	require.Eventually(t, func() bool {
+		set(t, engine, timeout.Task{ID: "wake"})
+		return woken.Load() > heard
+	}, 20*time.Second, 20*time.Millisecond, "it listens again")
+	for id, version := range acknowledged {
+		require.Equal(t, version, get(t, engine, id).Version, id)
+	}
+	cancel()
+	waking.Wait()
+}
+
+func TestAnotherProcessIsWokenForWhatIsDueSoon(t *testing.T) {
+	schema := newSchema()
+	setter, waiter := open(t, schema), open(t, schema)
+	_, err := setter.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	woken := make(chan string, 1000)
+	done := make(chan error, 1)
+	go func() { done <- waiter.Wake(ctx, func(topic string) { woken <- topic }) }()
+	require.Eventually(t, func() bool {
+		set(t, setter, timeout.Task{ID: "1", After: time.Second})
+		select {
+		case topic := <-woken:
+			return topic == "orders"
+		case <-time.After(50 * time.Millisecond):
+			return false
+		}
+	}, 20*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
+}

@@ -1,0 +1,230 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// fenceFresh is for how long, in milliseconds, a fence is not written again. A fence counts
+// for that much longer.
+const fenceFresh = 5000
+
+var fenceFor = timeout.FenceFor.Milliseconds() + fenceFresh
+
+// Expire is timeout.Engine's. Where nothing is due it writes nothing.
+func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+	t, err := e.must(ctx, ask.Topic)
+	if err == nil && len(ask.Slots) > 0 && slices.Max(ask.Slots) >= t.Slots {
+		e.topics.forget(ask.Topic) // it has grown, elsewhere
+		t, err = e.must(ctx, ask.Topic)
+	}
+	if err != nil {
+		return timeout.Batch{}, err
+	}
+	batch := timeout.Batch{Settled: make([]bool, len(ask.Settle))}
+	outcomes := settlements(ask.Settle)
+	for len(outcomes) > maxChunk {
+		if err := e.exchange(ctx, t, ask, outcomes[:maxChunk], 0, nil, &batch); err != nil {
+			return batch, err
+		}
+		outcomes = outcomes[maxChunk:]
+	}
+	s := newSlots(t, ask)
+	if ask.Max <= 0 || s.none() {
+		if batch.Now.IsZero() || len(outcomes) > 0 {
+			err = e.exchange(ctx, t, ask, outcomes, 0, nil, &batch)
+		}
+		return batch, err
+	}
+	err = e.take(ctx, t, ask, outcomes, s, &batch)
+	return batch, err
+}
+
+// take leases up to ask.Max tasks and settles the outcomes with the first of them.
+func (e *Engine) take(ctx context.Context, t *topic, ask timeout.Ask, outcomes []settlement, s *slots, batch *timeout.Batch) error {
+	if len(outcomes) == 0 && !t.busy.Load() {
+		if due, err := e.peek(ctx, t, s, batch); err != nil || !due {
+			return err
+		}
+	}
+	for {
+		most := min(ask.Max-len(batch.Leased), maxChunk)
+		before := len(batch.Leased) + len(batch.Died)
+		err := e.exchange(ctx, t, ask, outcomes, most, s, batch)
+		if err != nil && before > 0 && len(batch.Leased) > 0 {
+			return nil // what is leased must not be lost for what can be asked for again
+		}
+		if err != nil {
+			return err
+		}
+		outcomes = nil
+		full := len(batch.Leased)+len(batch.Died)-before == most
+		t.busy.Store(full)
+		switch {
+		case !full:
+			// The leases count, whatever becomes of this.
+			if _, err := e.peek(ctx, t, s, batch); err != nil && len(batch.Leased) == 0 && len(ask.Settle) == 0 {
+				return err
+			} else if err != nil {
+				batch.Next = batch.Now
+			}
+			return nil
+		case len(batch.Leased) == ask.Max:
+			batch.Next = batch.Now
+			return nil
+		}
+	}
+}
+
+// exchange settles and leases in one transaction.
+func (e *Engine) exchange(ctx context.Context, t *topic, ask timeout.Ask, outcomes []settlement, most int, s *slots, batch *timeout.Batch) error {
+	var now, fenced int64
+	var leased leases
+	settled := make([]bool, len(outcomes))
+	err := e.transact(ctx, "settling and leasing tasks of "+t.Name, func(b *pgx.Batch) {
+		clear(settled)
+		leased, fenced = leases{}, 0
+		e.queueSettle(b, t, outcomes, settled)
+		if most > 0 {
+			e.queueFence(b, t, s, &fenced)
+			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, most, timeout.CeilMillis(ask.Lease), clean(ask.Node), s.fenced, s.term, fenceFor).Query(func(rows pgx.Rows) error {
+				return leased.read(rows, t.Name)
+			})
+		}
+		b.Queue(e.sql.Now).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
+	})
+	if err != nil {
+		return err
+	}
+	for i, o := range outcomes {
+		batch.Settled[o.index] = settled[i]
+	}
+	batch.Now = time.UnixMilli(now)
+	batch.Leased = append(batch.Leased, leased.leased...)
+	batch.Died = append(batch.Died, leased.died...)
+	if fenced > 0 && len(batch.Leased) == 0 {
+		return fencedBy(t, s, fenced)
+	}
+	return nil
+}
+
+func fencedBy(t *topic, s *slots, term int64) error {
+	return fmt.Errorf("%w: a slot of topic %s was leased from with term %d, after %d", timeout.ErrFenced, t.Name, term, s.term)
+}
+
+// peek looks when there is something due, and reports whether that is now, or the fences are
+// to be written.
+func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *timeout.Batch) (due bool, err error) {
+	var now, fenced, fences, next int64
+	var paused, there bool
+	err = e.transact(ctx, "looking what is due in "+t.Name, func(b *pgx.Batch) {
+		b.Queue(e.sql.Peek, t.no, s.wanted, s.mask, s.fenced, s.term, fenceFor, fenceFresh).QueryRow(func(row pgx.Row) error {
+			err := row.Scan(&now, &paused, &fenced, &fences, &next)
+			there = !errors.Is(err, pgx.ErrNoRows)
+			if !there {
+				return nil
+			}
+			return err
+		})
+	})
+	if err == nil && !there {
+		e.topics.forget(t.Name)
+		err = notFound(t.Name)
+	}
+	if err != nil {
+		return false, err
+	}
+	batch.Now = time.UnixMilli(now)
+	if paused {
+		return false, nil
+	}
+	if fenced > 0 && len(batch.Leased) == 0 {
+		return false, fencedBy(t, s, fenced)
+	}
+	if next > 0 {
+		batch.Next = time.UnixMilli(next)
+	}
+	due = next > 0 && next <= now
+	if due {
+		batch.Next = batch.Now
+	}
+	return due || fences < int64(len(s.fenced)), nil
+}
+
+func (e *Engine) queueFence(b *pgx.Batch, t *topic, s *slots, fenced *int64) {
+	if s.term == 0 {
+		return
+	}
+	b.Queue(e.sql.Fence, t.no, s.fenced, s.term, fenceFor, fenceFresh).QueryRow(func(row pgx.Row) error { return row.Scan(fenced) })
+}
+
+// slots are those to lease from.
+type slots struct {
+	wanted []int16 // nil for all
+	mask   int16
+	fenced []int16 // those whose fences are looked at
+	term   int64
+}
+
+func newSlots(t *topic, ask timeout.Ask) *slots {
+	s := &slots{mask: int16(t.Slots - 1), term: ask.Term} //nolint:gosec // at most 1023
+	asked := ask.Slots
+	if asked == nil {
+		asked = make([]int, t.Slots)
+		for i := range asked {
+			asked[i] = i
+		}
+	}
+	all := make([]int16, len(asked))
+	for i, slot := range asked {
+		all[i] = int16(slot) //nolint:gosec // at most 1023
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if len(all) < t.Slots {
+		s.wanted = all
+	}
+	if s.term != 0 {
+		s.fenced = all
+	}
+	return s
+}
+
+func (s *slots) none() bool { return s.wanted != nil && len(s.wanted) == 0 }
+
+// leases are what a statement has leased, and what it has ended.
+type leases struct {
+	leased  []timeout.Leased
+	numbers []int64 // of what was asked for, from 1
+	died    []timeout.Key
+}
+
+func (l *leases) read(rows pgx.Rows, topic string, before ...any) error {
+	var lease int64
+	var again bool
+	var r row
+	_, err := pgx.ForEachRow(rows, append(append(before, &lease, &again), r.targets()...), func() error {
+		task, err := r.task(topic)
+		r = row{}
+		if err != nil {
+			return err
+		}
+		if len(before) > 0 && task.State == timeout.Running {
+			l.numbers = append(l.numbers, *before[0].(*int64))
+		}
+		if task.State == timeout.Running {
+			l.leased = append(l.leased, timeout.Leased{Task: task, Token: timeout.Token{Key: task.Key(), Lease: lease}, Again: again})
+		} else {
+			l.died = append(l.died, task.Key())
+		}
+		return nil
+	})
+	return err
+}

@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Beat is timeout.Members'.
+func (e *Engine) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) (timeout.View, error) {
+	topics, err := json.Marshal(node.Topics)
+	if err != nil {
+		return timeout.View{}, fmt.Errorf("timeout/postgres: topics of node %s: %w", node.Name, err)
+	}
+	var view timeout.View
+	err = e.changeView(ctx, "beating for "+node.Name, func(tx pgx.Tx, table string) (int64, error) {
+		dismissed, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE until <= `+snippets[1]+` AND name <> $1`, node.Name)
+		if err != nil {
+			return 0, err
+		}
+		var changed bool
+		err = tx.QueryRow(ctx, `WITH before AS (SELECT topics FROM `+table+` WHERE name = $1)
+			INSERT INTO `+table+` (name, topics, until) VALUES ($1, $2, `+snippets[1]+` + $3)
+			ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, until = excluded.until
+			RETURNING coalesce((SELECT topics FROM before) <> topics, true)`, node.Name, string(topics), timeout.CeilMillis(ttl)).Scan(&changed)
+		if changed {
+			return 1 + dismissed.RowsAffected(), err
+		}
+		return dismissed.RowsAffected(), err
+	}, func(tx pgx.Tx, table string) (err error) {
+		view.Nodes, err = readNodes(ctx, tx, table)
+		return err
+	}, &view.Term)
+	return view, err
+}
+
+// Leave is timeout.Members'.
+func (e *Engine) Leave(ctx context.Context, name string) error {
+	var term int64
+	return e.changeView(ctx, "leaving as "+name, func(tx pgx.Tx, table string) (int64, error) {
+		gone, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE name = $1`, name)
+		return gone.RowsAffected(), err
+	}, func(pgx.Tx, string) error { return nil }, &term)
+}
+
+// changeView has one at a time change the members, and counts the term up where change has
+// changed any.
+func (e *Engine) changeView(ctx context.Context, doing string, change func(tx pgx.Tx, table string) (int64, error), read func(tx pgx.Tx, table string) error, term *int64) error {
+	if e.closed.Load() {
+		return timeout.ErrClosed
+	}
+	members, view := quote(e.schema)+".hw_members", quote(e.schema)+".hw_view"
+	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, `SELECT term FROM `+view+` FOR UPDATE`).Scan(term); err != nil {
+			return err
+		}
+		changed, err := change(tx, members)
+		if err == nil && changed > 0 {
+			err = tx.QueryRow(ctx, `UPDATE `+view+` SET term = term + 1 RETURNING term`).Scan(term)
+		}
+		if err == nil {
+			err = read(tx, members)
+		}
+		return err
+	})
+	return e.wrap(doing, err)
+}
+
+func readNodes(ctx context.Context, tx pgx.Tx, table string) ([]timeout.Node, error) {
+	rows, _ := tx.Query(ctx, `SELECT name, topics FROM `+table+` ORDER BY no`)
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (node timeout.Node, err error) {
+		var topics []byte
+		if err := row.Scan(&node.Name, &topics); err != nil {
+			return node, err
+		}
+		if err := json.Unmarshal(topics, &node.Topics); err != nil {
+			return node, fmt.Errorf("topics of node %s: %w", node.Name, err)
+		}
+		return node, nil
+	})
+}

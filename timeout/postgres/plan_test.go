@@ -1,0 +1,66 @@
+package postgres_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// The tables are empty and have no statistics: that is when a planner guesses wrong.
+func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
+	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	sql := engine.Statements()
+	ids, numbers := []string{"a", "b"}, []int64{1, 2}
+	topics, bools, shorts := []int32{1, 1}, []bool{false, true}, []int16{1, 1}
+	const byKey, byTime = "hw_tasks_pkey", "hw_tasks_at"
+	for _, test := range []struct {
+		name, sql, index, other string
+		args                    []any
+	}{
+		{"lock", sql.Lock, byKey, byTime, []any{topics, ids}},
+		{"get", sql.Get, byKey, byTime, []any{topics, ids}},
+		{"move", sql.Move, byKey, byTime, []any{topics, ids, numbers, numbers}},
+		{"delete", sql.Delete, byKey, byTime, []any{topics, ids, numbers}},
+		{"remove", sql.Remove, byKey, byTime, []any{topics, ids, numbers}},
+		{"replay", sql.Replay, byKey, byTime, []any{topics, ids}},
+		{"extend", sql.Extend, byKey, byTime, []any{topics, ids, numbers, 1}},
+		{"settledone", sql.SettleDone, byKey, byTime, []any{1, ids, numbers}},
+		{"settle", sql.Settle, byKey, byTime, []any{1, ids, numbers, shorts, numbers, bools, ids, numbers, numbers}},
+		{"claim", sql.Claim, byKey, byTime, []any{1, ids, numbers, 1, "n"}},
+		{"wanted", sql.Wanted, byKey, byTime, []any{1, ids, numbers}},
+		{"lease", sql.Lease, byTime, byKey, []any{1, nil, 7, 10, 1, "n", nil, 0, 1}},
+		{"peek", sql.Peek, byTime, byKey, []any{1, shorts, 7, nil, 0, 1, 1}},
+		{"list", sql.List, byTime, byKey, []any{1, 1, 0, "", 10}},
+		{"count", sql.Count, byTime, byKey, []any{1}},
+		{"upcoming", sql.Upcoming, byTime, byKey, []any{1, 0, "", 10, nil, 7, 10}},
+		{"sweep", sql.Sweep, byTime, byKey, []any{topics, numbers, 10}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tx, err := newPool(t).Begin(t.Context())
+			require.NoError(t, err)
+			defer tx.Rollback(t.Context())
+			_, err = tx.Exec(t.Context(), sql.Planner)
+			require.NoError(t, err)
+			_, err = tx.Exec(t.Context(), "SET LOCAL plan_cache_mode = force_generic_plan")
+			require.NoError(t, err)
+			rows, err := tx.Query(t.Context(), "EXPLAIN "+test.sql, test.args...)
+			require.NoError(t, err)
+			plan := new(strings.Builder)
+			for rows.Next() {
+				var line string
+				require.NoError(t, rows.Scan(&line))
+				plan.WriteString(line + "\n")
+			}
+			require.NoError(t, rows.Err())
+			require.Contains(t, plan.String(), test.index)
+			require.NotContains(t, plan.String(), test.other)
+			require.NotContains(t, plan.String(), "Seq Scan on hw_tasks")
+			if test.name != "upcoming" { // which merges two states
+				require.NotContains(t, plan.String(), "Sort Key: t.at", "the index has the order")
+			}
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package postgres
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// row is what {task} in a statement stands for.
+type row struct {
+	id, node, failure string
+	state             int16
+	at, due, version  int64
+	attempts          int32
+	callback, payload []byte
+}
+
+func (r *row) targets() []any {
+	return []any{&r.id, &r.state, &r.at, &r.due, &r.version, &r.attempts, &r.node, &r.failure, &r.callback, &r.payload}
+}
+
+func (r *row) task(topic string) (timeout.Task, error) {
+	task := timeout.Task{
+		Topic: topic, ID: r.id, Payload: r.payload, State: timeout.State(r.state), Version: r.version, Attempts: int(r.attempts),
+		Due: time.UnixMilli(r.due), Until: time.UnixMilli(r.at), Node: r.node, Error: r.failure,
+	}
+	if r.callback != nil {
+		task.Callback = new(timeout.Callback)
+		if err := json.Unmarshal(r.callback, task.Callback); err != nil {
+			return task, fmt.Errorf("callback of %v: %w", task.Key(), err)
+		}
+	}
+	return task, nil
+}
+
+// Get is timeout.Engine's.
+func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
+	tasks := make([]timeout.Task, len(keys))
+	for i, key := range keys {
+		tasks[i] = timeout.Task{Topic: key.Topic, ID: key.ID}
+	}
+	err := chunks(len(keys), nil, func(from, to int) error {
+		rounds, err := e.locate(ctx, e.direct(), to-from, keyOf(keys[from:to]))
+		if err != nil || len(rounds) == 0 {
+			return err
+		}
+		return e.transact(ctx, "reading tasks", func(batch *pgx.Batch) {
+			for _, ps := range rounds {
+				topics, ids := ps.columns()
+				batch.Queue(e.sql.Get, topics, ids).Query(func(rows pgx.Rows) error {
+					return readTasks(rows, "", func(n int64, task timeout.Task) {
+						i := from + ps[n-1].index
+						task.Topic = keys[i].Topic
+						tasks[i] = task
+					})
+				})
+			}
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return tasks, nil
+}
+
+// readTasks reads rows of a number and a task.
+func readTasks(rows pgx.Rows, topic string, found func(n int64, task timeout.Task)) error {
+	var n int64
+	var r row
+	_, err := pgx.ForEachRow(rows, append([]any{&n}, r.targets()...), func() error {
+		task, err := r.task(topic)
+		if err == nil {
+			found(n, task)
+		}
+		r = row{}
+		return err
+	})
+	return err
+}
+
+// List is timeout.Engine's: pages are in the order of Until, and of ids where that is the same.
+func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
+	at, id, err := parseCursor(query.Cursor)
+	if err != nil {
+		return timeout.Page{}, err
+	}
+	limit := query.Limit
+	if limit == 0 {
+		limit = 100
+	}
+	found, err := e.find(ctx, e.direct(), query.Topic)
+	t := found[query.Topic]
+	if err != nil || t == nil {
+		return timeout.Page{}, err
+	}
+	var page timeout.Page
+	err = e.transact(ctx, "listing tasks", func(batch *pgx.Batch) {
+		page = timeout.Page{}
+		batch.Queue(e.sql.List, t.no, int16(query.State), at, id, limit).Query(func(rows pgx.Rows) error {
+			var r row
+			_, err := pgx.ForEachRow(rows, r.targets(), func() error {
+				task, err := r.task(query.Topic)
+				page.Tasks = append(page.Tasks, task)
+				r = row{}
+				return err
+			})
+			return err
+		})
+	})
+	if err != nil {
+		return timeout.Page{}, err
+	}
+	if len(page.Tasks) == limit {
+		last := page.Tasks[limit-1]
+		page.Next = cursor(last.Until.UnixMilli(), last.ID)
+	}
+	return page, nil
+}
+
+func cursor(at int64, id string) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d/%s", at, id))
+}
+
+// parseCursor returns what is before everything for an empty one.
+func parseCursor(cursor string) (at int64, id string, err error) {
+	if cursor == "" {
+		return -1, "", nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	number, id, found := strings.Cut(string(raw), "/")
+	if err == nil && found {
+		at, err = strconv.ParseInt(number, 10, 64)
+	}
+	if err != nil || !found || !utf8.ValidString(id) || strings.Contains(id, "\x00") {
+		return 0, "", fmt.Errorf("%w: cursor %.50q, must be the Next of a page", timeout.ErrArgument, cursor)
+	}
+	return at, id, nil
+}

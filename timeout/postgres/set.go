@@ -1,0 +1,183 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Set is timeout.Engine's.
+func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+	return e.set(ctx, e.direct(), tasks)
+}
+
+func (e *Engine) set(ctx context.Context, via via, tasks []timeout.Task) ([]timeout.Answer, error) {
+	answers := make([]timeout.Answer, len(tasks))
+	size := func(i int) int { return len(tasks[i].Payload) }
+	err := chunks(len(tasks), size, func(from, to int) error {
+		return e.setChunk(ctx, via, tasks[from:to], answers[from:to])
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answers, nil
+}
+
+// setChunk sets tasks in one transaction. It does that again for tasks whose topic was
+// dropped since it was found: perhaps it was made anew.
+func (e *Engine) setChunk(ctx context.Context, via via, tasks []timeout.Task, answers []timeout.Answer) error {
+	left := make([]int, len(tasks))
+	for i := range left {
+		left[i] = i
+	}
+	for range 2 {
+		var err error
+		if left, err = e.setSome(ctx, via, tasks, answers, left); err != nil {
+			return err
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		for _, i := range left {
+			e.topics.forget(tasks[i].Topic)
+		}
+	}
+	for _, i := range left {
+		answers[i] = timeout.Answer{Err: notFound(tasks[i].Topic)}
+	}
+	return nil
+}
+
+// setSome sets the tasks of some indices, and returns those whose topics are not there.
+func (e *Engine) setSome(ctx context.Context, via via, tasks []timeout.Task, answers []timeout.Answer, indices []int) (left []int, err error) {
+	rounds, err := e.locate(ctx, via, len(indices), func(i int) timeout.Key { return tasks[indices[i]].Key() })
+	if err != nil {
+		return nil, err
+	}
+	done := make([]bool, len(tasks))
+	if len(rounds) > 0 {
+		err = via.send(ctx, "setting tasks", func(batch *pgx.Batch) {
+			clear(done)
+			for _, round := range rounds {
+				e.queueSet(batch, tasks, indices, round, answers, done)
+			}
+			if via.foreign {
+				e.queueNotice(batch, tasks)
+			}
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !via.foreign {
+		e.announceSet(tasks)
+	}
+	for _, i := range indices {
+		if !done[i] {
+			left = append(left, i)
+		}
+	}
+	return left, nil
+}
+
+// queueSet adds the statement that sets tasks. Those that stay, since IfAbsent, are locked by
+// it and read by a second one.
+func (e *Engine) queueSet(batch *pgx.Batch, tasks []timeout.Task, indices []int, ps places, answers []timeout.Answer, done []bool) {
+	c := newColumns(tasks, indices, ps)
+	batch.Queue(e.sql.Set, c.topics, c.ids, c.slots, c.due, c.after, c.absent, c.callbacks, c.payloads).Query(func(rows pgx.Rows) error {
+		return readSet(rows, ps, func(p place, answer timeout.Answer) {
+			answers[indices[p.index]], done[indices[p.index]] = answer, true
+		})
+	})
+	var careful places
+	for _, p := range ps {
+		if tasks[indices[p.index]].IfAbsent {
+			careful = append(careful, p)
+		}
+	}
+	if len(careful) == 0 {
+		return
+	}
+	topics, ids := careful.columns()
+	batch.Queue(e.sql.Lock, topics, ids).Query(readAnswers(func(n int64, answer timeout.Answer) {
+		if i := indices[careful[n-1].index]; !done[i] {
+			answers[i], done[i] = answer, true
+		}
+	}))
+}
+
+// columns are tasks as the arguments of a statement.
+type columns struct {
+	topics     []int32
+	ids        []string
+	slots      []int16
+	due, after []int64 // due is -1 for none
+	absent     []bool
+	callbacks  []*string
+	payloads   [][]byte
+}
+
+func newColumns(tasks []timeout.Task, indices []int, ps places) columns {
+	n := len(ps)
+	c := columns{slots: make([]int16, n), due: make([]int64, n), after: make([]int64, n), absent: make([]bool, n)}
+	c.topics, c.ids = ps.columns()
+	for i, p := range ps {
+		task := &tasks[indices[p.index]]
+		c.slots[i] = int16(timeout.Slot(task.ID, timeout.MaxSlots)) //nolint:gosec // it is at most 1023
+		c.due[i], c.after[i] = when(task.Due, task.After)
+		c.absent[i] = task.IfAbsent
+		// Where no task has one, there is nothing to send.
+		if task.Payload != nil {
+			if c.payloads == nil {
+				c.payloads = make([][]byte, n)
+			}
+			c.payloads[i] = task.Payload
+		}
+		if task.Callback != nil {
+			if c.callbacks == nil {
+				c.callbacks = make([]*string, n)
+			}
+			c.callbacks[i] = encode(task.Callback)
+		}
+	}
+	return c
+}
+
+func encode(callback *timeout.Callback) *string {
+	text, _ := json.Marshal(callback) // strings and a duration can always be written
+	s := string(text)
+	return &s
+}
+
+// when returns an action time as the statements have it: milliseconds since the epoch, or -1
+// and those from now.
+func when(due time.Time, after time.Duration) (at, from int64) {
+	if due.IsZero() {
+		return -1, timeout.CeilMillis(after)
+	}
+	return timeout.Millis(due), 0
+}
+
+// readSet reads what a set answers: tasks in the order of places, without some.
+func readSet(rows pgx.Rows, ps places, found func(place, timeout.Answer)) error {
+	var topic int32
+	var id string
+	var was int16
+	var version, due int64
+	next := 0
+	_, err := pgx.ForEachRow(rows, []any{&topic, &id, &was, &version, &due}, func() error {
+		for next < len(ps) && (ps[next].topic.no != topic || ps[next].id != id) {
+			next++
+		}
+		if next < len(ps) {
+			found(ps[next], timeout.Answer{Was: timeout.State(was), Version: version, Due: time.UnixMilli(due)})
+			next++
+		}
+		return nil
+	})
+	return err
+}

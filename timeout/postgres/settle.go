@@ -1,0 +1,173 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// settlement is an outcome and its index in the ask.
+type settlement struct {
+	timeout.Outcome
+	index int
+}
+
+// settlements are outcomes in the order in which all lock rows. Of several for one lease only
+// the first is there.
+func settlements(outcomes []timeout.Outcome) []settlement {
+	all := make([]settlement, len(outcomes))
+	for i, outcome := range outcomes {
+		all[i] = settlement{outcome, i}
+	}
+	slices.SortStableFunc(all, func(a, b settlement) int {
+		return cmp.Or(cmp.Compare(a.Token.ID, b.Token.ID), cmp.Compare(a.Token.Lease, b.Token.Lease))
+	})
+	return slices.CompactFunc(all, func(a, b settlement) bool {
+		return a.Token.ID == b.Token.ID && a.Token.Lease == b.Token.Lease
+	})
+}
+
+// queueSettle adds the statements that settle outcomes: one for what is deleted, one for what
+// stays.
+func (e *Engine) queueSettle(b *pgx.Batch, t *topic, outcomes []settlement, settled []bool) {
+	var gone, stays []int
+	for i, o := range outcomes {
+		if o.As == timeout.Done && t.Retain == 0 {
+			gone = append(gone, i)
+		} else {
+			stays = append(stays, i)
+		}
+	}
+	if len(gone) > 0 && len(stays) > 0 {
+		// Two statements don't lock in one order.
+		topics, ids := make([]int32, len(outcomes)), make([]string, len(outcomes))
+		for i, o := range outcomes {
+			topics[i], ids[i] = t.no, o.Token.ID
+		}
+		b.Queue(e.sql.Lock, topics, ids)
+	}
+	if len(gone) > 0 {
+		ids, leases := tokensOf(outcomes, gone)
+		b.Queue(e.sql.SettleDone, t.no, ids, leases).Query(mark(settled, gone))
+	}
+	if len(stays) > 0 {
+		c := newEnds(outcomes, stays)
+		ids, leases := tokensOf(outcomes, stays)
+		b.Queue(e.sql.Settle, t.no, ids, leases, c.as, c.after, c.refund, c.failures, c.started, c.took).Query(mark(settled, stays))
+	}
+}
+
+func tokensOf(outcomes []settlement, which []int) (ids []string, leases []int64) {
+	ids, leases = make([]string, len(which)), make([]int64, len(which))
+	for n, i := range which {
+		ids[n], leases[n] = outcomes[i].Token.ID, outcomes[i].Token.Lease
+	}
+	return ids, leases
+}
+
+// mark reads the numbers, from 1, of those that were found.
+func mark(found []bool, which []int) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var n int64
+		_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
+			found[which[n-1]] = true
+			return nil
+		})
+		return err
+	}
+}
+
+// ends are outcomes as the arguments of a statement.
+type ends struct {
+	as                   []int16
+	after, started, took []int64
+	refund               []bool
+	failures             []string
+}
+
+func newEnds(outcomes []settlement, which []int) ends {
+	n := len(which)
+	c := ends{make([]int16, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n), make([]string, n)}
+	for k, i := range which {
+		o := outcomes[i]
+		c.as[k], c.after[k], c.refund[k] = int16(o.As), timeout.CeilMillis(o.After), o.Refund && o.As == timeout.Pending
+		c.failures[k], c.took[k] = clean(o.Error), int64(o.Took)
+		if !o.Started.IsZero() {
+			c.started[k] = o.Started.UnixMicro()
+		}
+	}
+	return c
+}
+
+// clean returns text as PostgreSQL can keep it: without bytes that are no UTF-8, and without
+// NUL.
+func clean(text string) string {
+	if utf8.ValidString(text) && !strings.Contains(text, "\x00") {
+		return text
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
+}
+
+// Extend is timeout.Engine's.
+func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+	held := make([]bool, len(tokens))
+	err := chunks(len(tokens), nil, func(from, to int) error {
+		rounds, err := e.locate(ctx, e.direct(), to-from, func(i int) timeout.Key { return tokens[from+i].Key })
+		if err != nil || len(rounds) == 0 {
+			return err
+		}
+		return e.transact(ctx, "extending leases", func(b *pgx.Batch) {
+			clear(held[from:to])
+			for _, ps := range rounds {
+				topics, ids := ps.columns()
+				leases, which := make([]int64, len(ps)), make([]int, len(ps))
+				for i, p := range ps {
+					leases[i], which[i] = tokens[from+p.index].Lease, from+p.index
+				}
+				b.Queue(e.sql.Extend, topics, ids, leases, timeout.CeilMillis(lease)).Query(mark(held, which))
+			}
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return held, nil
+}
+
+// Executions is timeout.Log's: attempts are logged when they are settled, or outlived, and a
+// successful one only in topics with a Retain. They are kept as long as the task is there, and
+// for seven days or Retain, if that is longer.
+func (e *Engine) Executions(ctx context.Context, key timeout.Key, limit int) ([]timeout.Execution, error) {
+	found, err := e.find(ctx, e.direct(), key.Topic)
+	t := found[key.Topic]
+	if err != nil || t == nil {
+		return nil, err
+	}
+	var executions []timeout.Execution
+	err = e.transact(ctx, "reading executions", func(b *pgx.Batch) {
+		executions = nil
+		b.Queue(e.sql.Executions, t.no, key.ID, max(limit, 0)).Query(func(rows pgx.Rows) (err error) {
+			executions, err = pgx.CollectRows(rows, scanExecution)
+			return err
+		})
+	})
+	return executions, err
+}
+
+func scanExecution(row pgx.CollectableRow) (x timeout.Execution, err error) {
+	var started, took int64
+	var as int16
+	err = row.Scan(&x.Version, &x.Attempt, &x.Node, &started, &took, &as, &x.Error)
+	x.Took, x.As = time.Duration(took), timeout.State(as)
+	if started != 0 {
+		x.Started = time.UnixMicro(started)
+	}
+	return x, err
+}

@@ -1,0 +1,7 @@
+-- All lock rows in the same order.
+SELECT k.n, t.state, t.version, t.due
+FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (topic, id, n)
+JOIN {s}.hw_tasks t ON t.topic = k.topic AND t.id = k.id
+WHERE k.topic = ANY (ARRAY(SELECT no FROM {s}.hw_topics))
+ORDER BY t.topic, t.id
+FOR UPDATE OF t

@@ -1,0 +1,43 @@
+package postgres
+
+import (
+	"embed"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+//go:embed sql/*.sql
+var texts embed.FS
+
+// statements are the files of directory sql, each for the field of its name.
+type statements struct {
+	Claim, Count, Delete, Drop, Executions, Extend, Fence, Get, Lease, List, Lock,
+	Move, Notify, Now, Peek, Planner, Remove, Replay, Set, Settle, SettleDone, Sweep, SweepDropped,
+	SweepLog, SweepRest, Topics, Upcoming, Wanted string
+}
+
+// snippets are what the statements have in common. A time from now is rounded up, other than
+// now itself.
+var snippets = []string{
+	"{down}", "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+	"{clock}", "clock AS MATERIALIZED (SELECT floor(e.ms)::bigint AS down, ceil(e.ms)::bigint AS up FROM (SELECT extract(epoch FROM clock_timestamp()) * 1000 AS ms OFFSET 0) e)",
+	"{in k.after}", "CASE WHEN k.after = 0 THEN clock.down ELSE least(clock.up + k.after, 253402300799999) END",
+	"{task}", "t.id, t.state, t.at, t.due, t.version, t.attempts, t.node, t.error, t.callback, t.payload",
+}
+
+// newStatements returns the statements for the tables of a schema.
+func newStatements(schema string) statements {
+	var s statements
+	replacer := strings.NewReplacer(append(snippets, "{s}", quote(schema))...)
+	fields := reflect.ValueOf(&s).Elem()
+	for i := range fields.NumField() {
+		name := "sql/" + strings.ToLower(fields.Type().Field(i).Name) + ".sql"
+		text, err := texts.ReadFile(name)
+		if err != nil {
+			panic(fmt.Sprintf("timeout/postgres: %s: %v", name, err)) // it is embedded
+		}
+		fields.Field(i).SetString(replacer.Replace(string(text)))
+	}
+	return s
+}

@@ -1,0 +1,228 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// fresh is for how long a topic is used without asking for it again.
+const fresh = time.Second
+
+// topic is what an engine knows of one.
+type topic struct {
+	timeout.Topic
+	no   int32
+	read time.Time
+
+	// busy says that the last look has found as much as there could be: the next one takes
+	// without looking first.
+	busy atomic.Bool
+}
+
+// topics are those that the engine has used.
+type topics struct {
+	mu    sync.Mutex
+	known map[string]*topic
+}
+
+// get returns a topic that was read a short time ago, or nil.
+func (ts *topics) get(name string) *topic {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t := ts.known[name]; t != nil && time.Since(t.read) < fresh {
+		return t
+	}
+	return nil
+}
+
+func (ts *topics) put(t *topic) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if before := ts.known[t.Name]; before != nil {
+		t.busy.Store(before.busy.Load())
+	}
+	ts.known[t.Name] = t
+}
+
+func (ts *topics) forget(name string) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	delete(ts.known, name)
+}
+
+// names returns the names of all topics that the engine has used.
+func (ts *topics) names() []string {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	names := make([]string, 0, len(ts.known))
+	for name := range ts.known {
+		names = append(names, name)
+	}
+	return names
+}
+
+// find returns the topics of some names, without those that are not there.
+func (e *Engine) find(ctx context.Context, via via, names ...string) (map[string]*topic, error) {
+	found := make(map[string]*topic, len(names))
+	var missing []string
+	for _, name := range names {
+		if t := e.topics.get(name); t != nil {
+			found[name] = t
+		} else {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return found, nil
+	}
+	read, err := e.readTopics(ctx, via, missing)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range missing {
+		e.topics.forget(name)
+	}
+	for _, t := range read {
+		found[t.Name] = t
+		if !via.foreign { // what was made in somebody's transaction may never have been
+			e.topics.put(t)
+		}
+	}
+	return found, nil
+}
+
+// must is find for one topic that has to be there.
+func (e *Engine) must(ctx context.Context, name string) (*topic, error) {
+	found, err := e.find(ctx, e.direct(), name)
+	if err != nil {
+		return nil, err
+	}
+	if found[name] == nil {
+		return nil, notFound(name)
+	}
+	return found[name], nil
+}
+
+func notFound(name string) error { return fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name) }
+
+// readTopics reads the topics of some names, or all where names is nil.
+func (e *Engine) readTopics(ctx context.Context, via via, names []string) ([]*topic, error) {
+	var read []*topic
+	err := via.send(ctx, "reading topics", func(batch *pgx.Batch) {
+		batch.Queue(e.sql.Topics, names).Query(func(rows pgx.Rows) (err error) {
+			read, err = pgx.CollectRows(rows, scanTopic)
+			return err
+		})
+	})
+	return read, err
+}
+
+func scanTopic(row pgx.CollectableRow) (*topic, error) {
+	t := &topic{read: time.Now()}
+	var config []byte
+	if err := row.Scan(&t.no, &t.Name, &config); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(config, &t.Topic); err != nil {
+		return nil, fmt.Errorf("config of topic %s: %w", t.Name, err)
+	}
+	return t, nil
+}
+
+// SetTopic is timeout.Engine's.
+func (e *Engine) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+	if e.closed.Load() {
+		return timeout.Topic{}, timeout.ErrClosed
+	}
+	var kept timeout.Topic
+	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+		kept, err = e.setTopic(ctx, tx, wanted, onlyNew)
+		return err
+	})
+	e.topics.forget(wanted.Name)
+	if errors.Is(err, timeout.ErrConflict) {
+		return kept, err
+	}
+	return kept, e.wrap("setting topic "+wanted.Name, err)
+}
+
+func (e *Engine) setTopic(ctx context.Context, tx pgx.Tx, wanted timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+	table := quote(e.schema) + ".hw_topics"
+	for {
+		config, err := json.Marshal(wanted.WithDefaults())
+		if err != nil {
+			return timeout.Topic{}, err
+		}
+		made, err := tx.Exec(ctx, `INSERT INTO `+table+` (name, attempts, paused, config) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING`,
+			wanted.Name, wanted.Attempts(), wanted.Paused, string(config))
+		if err != nil {
+			return timeout.Topic{}, err
+		}
+		if made.RowsAffected() == 1 {
+			return wanted.WithDefaults(), nil
+		}
+		rows, _ := tx.Query(ctx, `SELECT no, name, config FROM `+table+` WHERE name = $1 FOR UPDATE`, wanted.Name)
+		there, err := pgx.CollectExactlyOneRow(rows, scanTopic)
+		if errors.Is(err, pgx.ErrNoRows) {
+			continue // it was dropped in between
+		}
+		if err != nil || onlyNew {
+			return topicOf(there), err
+		}
+		if wanted.Slots = cmp.Or(wanted.Slots, there.Slots); wanted.Slots < there.Slots {
+			return there.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d", timeout.ErrConflict, wanted.Slots, wanted.Name, there.Slots)
+		}
+		kept := wanted.WithDefaults()
+		if config, err = json.Marshal(kept); err != nil {
+			return timeout.Topic{}, err
+		}
+		_, err = tx.Exec(ctx, `UPDATE `+table+` SET attempts = $2, paused = $3, config = $4 WHERE no = $1`, there.no, kept.Attempts(), kept.Paused, string(config))
+		return kept, err
+	}
+}
+
+func topicOf(t *topic) timeout.Topic {
+	if t == nil {
+		return timeout.Topic{}
+	}
+	return t.Topic
+}
+
+// Topics is timeout.Engine's.
+func (e *Engine) Topics(ctx context.Context) ([]timeout.Topic, error) {
+	read, err := e.readTopics(ctx, e.direct(), nil)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]timeout.Topic, len(read))
+	for i, t := range read {
+		all[i] = t.Topic
+	}
+	slices.SortFunc(all, func(a, b timeout.Topic) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// DropTopic is timeout.Engine's. What is in the topic can't be found from then on, and is
+// deleted by Upkeep.
+func (e *Engine) DropTopic(ctx context.Context, name string) error {
+	dropped := int64(0)
+	err := e.transact(ctx, "dropping topic "+name, func(batch *pgx.Batch) {
+		batch.Queue(e.sql.Drop, name).Exec(count64(&dropped))
+	})
+	e.topics.forget(name)
+	if err == nil && dropped == 0 {
+		return notFound(name)
+	}
+	return err
+}

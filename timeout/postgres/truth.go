@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Upcoming is timeout.Truth's: in the order of the times.
+func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until time.Time, after string, limit int) (timeout.UpcomingPage, error) {
+	at, id, err := parseCursor(after)
+	if err != nil {
+		return timeout.UpcomingPage{}, err
+	}
+	t, err := e.must(ctx, name)
+	if err != nil {
+		return timeout.UpcomingPage{}, err
+	}
+	s := newSlots(t, timeout.Ask{Slots: asked})
+	var page timeout.UpcomingPage
+	err = e.transact(ctx, "reading what is upcoming in "+name, func(b *pgx.Batch) {
+		page = timeout.UpcomingPage{}
+		b.Queue(e.sql.Upcoming, t.no, at, id, timeout.Millis(until), s.wanted, s.mask, limit).Query(func(rows pgx.Rows) error {
+			var w timeout.Wanted
+			var at int64
+			_, err := pgx.ForEachRow(rows, []any{&w.ID, &w.Version, &at}, func() error {
+				w.At = time.UnixMilli(at)
+				page.Wanted = append(page.Wanted, w)
+				return nil
+			})
+			return err
+		})
+	})
+	if err != nil {
+		return timeout.UpcomingPage{}, err
+	}
+	if n := len(page.Wanted); n > 0 && n == limit {
+		page.Next = cursor(page.Wanted[n-1].At.UnixMilli(), page.Wanted[n-1].ID)
+	}
+	return page, nil
+}
+
+// Claim is timeout.Truth's. What another call has locked at that moment is not claimed.
+func (e *Engine) Claim(ctx context.Context, name, node string, wanted []timeout.Wanted, lease time.Duration) ([]timeout.Claimed, error) {
+	t, err := e.must(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	claimed := make([]timeout.Claimed, len(wanted))
+	err = chunks(len(wanted), nil, func(from, to int) error {
+		return e.claim(ctx, t, node, wanted[from:to], lease, claimed[from:to])
+	})
+	return claimed, err
+}
+
+func (e *Engine) claim(ctx context.Context, t *topic, node string, wanted []timeout.Wanted, lease time.Duration, claimed []timeout.Claimed) error {
+	ids, versions := make([]string, len(wanted)), make([]int64, len(wanted))
+	for i, w := range wanted {
+		ids[i], versions[i] = clean(w.ID), w.Version
+	}
+	return e.transact(ctx, "claiming tasks of "+t.Name, func(b *pgx.Batch) {
+		clear(claimed)
+		b.Queue(e.sql.Claim, t.no, ids, versions, timeout.CeilMillis(lease), clean(node)).Query(func(rows pgx.Rows) error {
+			var n int64
+			var l leases
+			err := l.read(rows, t.Name, &n)
+			for i, leased := range l.leased {
+				claimed[l.numbers[i]-1] = timeout.Claimed{OK: true, Leased: leased}
+			}
+			return err
+		})
+		b.Queue(e.sql.Wanted, t.no, ids, versions).Query(func(rows pgx.Rows) error {
+			var n, at int64
+			_, err := pgx.ForEachRow(rows, []any{&n, &at}, func() error {
+				if c := &claimed[n-1]; !c.OK {
+					c.At = time.UnixMilli(at)
+				}
+				return nil
+			})
+			return err
+		})
+	})
+}

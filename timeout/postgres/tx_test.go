@@ -1,0 +1,84 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+func TestATaskIsSetWhenTheTransactionCommits(t *testing.T) {
+	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	pool := newPool(t)
+	for _, commit := range []bool{false, true} {
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		answers, err := engine.SetTx(t.Context(), tx, []timeout.Task{{Topic: "orders", ID: "1", After: time.Hour}, {Topic: "none", ID: "1"}})
+		require.NoError(t, err)
+		require.Equal(t, timeout.None, answers[0].Was)
+		require.ErrorIs(t, answers[1].Err, timeout.ErrNotFound)
+		require.Equal(t, timeout.None, get(t, engine, "1").State, "nobody sees it")
+		var seqscan string
+		require.NoError(t, tx.QueryRow(t.Context(), "SHOW enable_seqscan").Scan(&seqscan))
+		require.Equal(t, "on", seqscan, "the transaction's settings are its owner's")
+		if commit {
+			require.NoError(t, tx.Commit(t.Context()))
+			require.Equal(t, answers[0].Version, get(t, engine, "1").Version)
+		} else {
+			require.NoError(t, tx.Rollback(t.Context()))
+			require.Equal(t, timeout.None, get(t, engine, "1").State)
+		}
+	}
+}
+
+func TestATaskIsMovedAndRemovedWhenTheTransactionCommits(t *testing.T) {
+	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	pool := newPool(t)
+	before := set(t, engine, timeout.Task{ID: "1", After: time.Hour})[0]
+	for _, commit := range []bool{false, true} {
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		answers, err := engine.MoveTx(t.Context(), tx, []timeout.Move{{Key: key("1"), After: 2 * time.Hour}, {Key: key("2")}})
+		require.NoError(t, err)
+		require.Equal(t, timeout.Pending, answers[0].Was)
+		require.Equal(t, timeout.None, answers[1].Was)
+		require.Equal(t, before.Version, get(t, engine, "1").Version)
+		if commit {
+			require.NoError(t, tx.Commit(t.Context()))
+			require.Equal(t, answers[0].Version, get(t, engine, "1").Version)
+		} else {
+			require.NoError(t, tx.Rollback(t.Context()))
+		}
+	}
+	for _, commit := range []bool{false, true} {
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		answers, err := engine.RemoveTx(t.Context(), tx, []timeout.Key{key("1")})
+		require.NoError(t, err)
+		require.Equal(t, timeout.Pending, answers[0].Was)
+		if commit {
+			require.NoError(t, tx.Commit(t.Context()))
+			require.Equal(t, timeout.None, get(t, engine, "1").State)
+		} else {
+			require.NoError(t, tx.Rollback(t.Context()))
+			require.Equal(t, timeout.Pending, get(t, engine, "1").State)
+		}
+	}
+}
+
+func TestATransactionIsNotToldWhatNoEngineCouldKeep(t *testing.T) {
+	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	tx, err := newPool(t).Begin(t.Context())
+	require.NoError(t, err)
+	defer tx.Rollback(t.Context())
+	_, err = engine.SetTx(t.Context(), tx, []timeout.Task{{Topic: "orders"}})
+	require.ErrorIs(t, err, timeout.ErrArgument)
+	_, err = engine.MoveTx(t.Context(), tx, []timeout.Move{{Key: key("1"), After: -1}})
+	require.ErrorIs(t, err, timeout.ErrArgument)
+	_, err = engine.RemoveTx(t.Context(), tx, []timeout.Key{{Topic: "-", ID: "1"}})
+	require.ErrorIs(t, err, timeout.ErrArgument)
+	_, err = engine.SetTx(t.Context(), tx, []timeout.Task{{Topic: "orders", ID: "1"}})
+	require.NoError(t, err, "and can go on")
+}

@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+const (
+	maxSweep = 500 // rows of a kind that a call deletes
+	keepLog  = 7 * 24 * time.Hour
+)
+
+// Upkeep is timeout.Engine's: it deletes at most 500 of each, tasks that have ended, those of
+// topics that were dropped, and executions. The term is not looked at.
+func (e *Engine) Upkeep(ctx context.Context, _ int64) (more bool, err error) {
+	all, err := e.readTopics(ctx, e.direct(), nil)
+	if err != nil {
+		return false, err
+	}
+	numbers, retain, keep := make([]int32, len(all)), make([]int64, len(all)), make([]int64, len(all))
+	for i, t := range all {
+		numbers[i] = t.no
+		retain[i], keep[i] = timeout.CeilMillis(t.Retain), timeout.CeilMillis(max(t.Retain, keepLog))
+	}
+	e.mu.Lock()
+	from := e.swept
+	e.mu.Unlock()
+	var ended, dropped, last, page, logged int64
+	err = e.transact(ctx, "deleting what has ended", func(b *pgx.Batch) {
+		b.Queue(e.sql.Sweep, numbers, retain, maxSweep).Exec(count64(&ended))
+		b.Queue(e.sql.SweepDropped, maxSweep).Exec(count64(&dropped))
+		b.Queue(e.sql.SweepLog, from, maxSweep, numbers, keep).QueryRow(func(row pgx.Row) error {
+			return row.Scan(&last, &page, &logged)
+		})
+		b.Queue(e.sql.SweepRest)
+	})
+	if err != nil {
+		return false, err
+	}
+	if page < maxSweep {
+		last = 0 // from the beginning, next time
+	}
+	e.mu.Lock()
+	e.swept = last
+	e.mu.Unlock()
+	return ended == maxSweep || dropped == maxSweep || page == maxSweep && logged > 0, nil
+}

@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Move is timeout.Engine's.
+func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
+	return e.move(ctx, e.direct(), moves)
+}
+
+func (e *Engine) move(ctx context.Context, via via, moves []timeout.Move) ([]timeout.Answer, error) {
+	answers, err := e.change(ctx, via, "moving tasks", len(moves), func(i int) timeout.Key { return moves[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
+		due, after := make([]int64, len(ps)), make([]int64, len(ps))
+		soon := false
+		for i, p := range ps {
+			m := moves[from+p.index]
+			due[i], after[i] = when(m.Due, m.After)
+			soon = soon || isSoon(m.Due, m.After)
+		}
+		topics, ids := ps.columns()
+		batch.Queue(e.sql.Move, topics, ids, due, after).Query(read)
+		if soon && via.foreign {
+			batch.Queue(e.sql.Notify, e.channel(), ps.names())
+		}
+	})
+	if err == nil && !via.foreign {
+		e.announceMoves(moves)
+	}
+	return answers, err
+}
+
+// Remove is timeout.Engine's.
+func (e *Engine) Remove(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+	return e.remove(ctx, e.direct(), keys)
+}
+
+func (e *Engine) remove(ctx context.Context, via via, keys []timeout.Key) ([]timeout.Answer, error) {
+	answers, err := e.change(ctx, via, "removing tasks", len(keys), keyOf(keys), func(batch *pgx.Batch, _ int, ps places, read func(pgx.Rows) error) {
+		// Only one of both statements has anything to do, most of the time.
+		for _, retained := range []bool{false, true} {
+			var some places
+			var numbers []int64
+			for i, p := range ps {
+				if (p.topic.Retain > 0) == retained {
+					some = append(some, p)
+					numbers = append(numbers, int64(i+1))
+				}
+			}
+			if len(some) == 0 {
+				continue
+			}
+			sql := e.sql.Delete
+			if retained {
+				sql = e.sql.Remove
+			}
+			topics, ids := some.columns()
+			batch.Queue(sql, topics, ids, numbers).Query(read)
+		}
+	})
+	for i := range answers {
+		answers[i].Version, answers[i].Due = 0, time.Time{}
+	}
+	return answers, err
+}
+
+func keyOf(keys []timeout.Key) func(int) timeout.Key {
+	return func(i int) timeout.Key { return keys[i] }
+}
+
+// Replay is timeout.Engine's.
+func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+	answers, err := e.change(ctx, e.direct(), "replaying tasks", len(keys), keyOf(keys), func(batch *pgx.Batch, _ int, ps places, read func(pgx.Rows) error) {
+		topics, ids := ps.columns()
+		batch.Queue(e.sql.Replay, topics, ids).Query(read)
+	})
+	if err == nil {
+		for i, answer := range answers {
+			if answer.Was == timeout.Dead {
+				e.herald.tell(keys[i].Topic)
+			}
+		}
+	}
+	return answers, err
+}
+
+// change locks tasks, which tells what they are, and then has effect change those that it is
+// for: what effect answers was changed, and counts for more than what was read, since a task
+// may have been set in between.
+func (e *Engine) change(ctx context.Context, via via, doing string, n int, key func(int) timeout.Key,
+	effect func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error),
+) ([]timeout.Answer, error) {
+	answers := make([]timeout.Answer, n)
+	err := chunks(n, nil, func(from, to int) error {
+		rounds, err := e.locate(ctx, via, to-from, func(i int) timeout.Key { return key(from + i) })
+		if err != nil || len(rounds) == 0 {
+			return err
+		}
+		return via.send(ctx, doing, func(batch *pgx.Batch) {
+			clear(answers[from:to])
+			for _, ps := range rounds {
+				read := readAnswers(func(n int64, answer timeout.Answer) { answers[from+ps[n-1].index] = answer })
+				topics, ids := ps.columns()
+				batch.Queue(e.sql.Lock, topics, ids).Query(read)
+				effect(batch, from, ps, read)
+			}
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answers, nil
+}
+
+// readAnswers reads rows of a number, the state before, version and action time.
+func readAnswers(found func(n int64, answer timeout.Answer)) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var n, version, due int64
+		var was int16
+		_, err := pgx.ForEachRow(rows, []any{&n, &was, &version, &due}, func() error {
+			answer := timeout.Answer{Was: timeout.State(was), Version: version}
+			if version != 0 {
+				answer.Due = time.UnixMilli(due)
+			}
+			found(n, answer)
+			return nil
+		})
+		return err
+	}
+}

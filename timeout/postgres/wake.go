@@ -1,0 +1,217 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+const (
+	soon        = 5 * time.Second       // what is due later is found by looking
+	rest        = 10 * time.Millisecond // between two messages of one engine
+	reconnect   = 100 * time.Millisecond
+	maxReconect = 5 * time.Second
+	listenCheck = 30 * time.Second // how often a connection that is silent is tried
+)
+
+// isSoon reports whether somebody should be told of such a task, as far as this process's
+// clock can tell.
+func isSoon(due time.Time, after time.Duration) bool {
+	if !due.IsZero() {
+		after = time.Until(due)
+	}
+	return after <= soon
+}
+
+// herald tells others of topics with something due soon. It does so apart from what sets
+// tasks: transactions that notify are committed one after the other by the server.
+type herald struct {
+	mu     sync.Mutex
+	topics map[string]struct{}
+	ring   chan struct{}
+}
+
+func newHerald() *herald {
+	return &herald{topics: make(map[string]struct{}), ring: make(chan struct{}, 1)}
+}
+
+func (h *herald) tell(topic string) {
+	h.mu.Lock()
+	h.topics[topic] = struct{}{}
+	h.mu.Unlock()
+	select {
+	case h.ring <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the topics that are to be told of.
+func (h *herald) take() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	names := make([]string, 0, len(h.topics))
+	for name := range h.topics {
+		names = append(names, name)
+	}
+	clear(h.topics)
+	return names
+}
+
+// spread sends what the herald was told, until ctx ends. It only saves time: what can't be
+// sent is forgotten.
+func (e *Engine) spread(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.herald.ring:
+		}
+		_, _ = e.pool.Exec(ctx, e.sql.Notify, e.channel(), e.herald.take())
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(rest):
+		}
+	}
+}
+
+func (e *Engine) channel() string { return "hw_" + e.schema }
+
+func (e *Engine) announceSet(tasks []timeout.Task) {
+	last := ""
+	for i := range tasks {
+		if t := &tasks[i]; t.Topic != last && isSoon(t.Due, t.After) {
+			e.herald.tell(t.Topic)
+			last = t.Topic
+		}
+	}
+}
+
+func (e *Engine) announceMoves(moves []timeout.Move) {
+	last := ""
+	for i := range moves {
+		if m := &moves[i]; m.Topic != last && isSoon(m.Due, m.After) {
+			e.herald.tell(m.Topic)
+			last = m.Topic
+		}
+	}
+}
+
+// queueNotice has others be told when the transaction is committed.
+func (e *Engine) queueNotice(batch *pgx.Batch, tasks []timeout.Task) {
+	var names []string
+	for i := range tasks {
+		if t := &tasks[i]; isSoon(t.Due, t.After) && !slices.Contains(names, t.Topic) {
+			names = append(names, t.Topic)
+		}
+	}
+	if len(names) > 0 {
+		batch.Queue(e.sql.Notify, e.channel(), names)
+	}
+}
+
+// names returns the topics, each once.
+func (ps places) names() []string {
+	var names []string
+	for _, p := range ps {
+		if !slices.Contains(names, p.topic.Name) {
+			names = append(names, p.topic.Name)
+		}
+	}
+	return names
+}
+
+// Wake is timeout.Waker's. It listens on a connection of its own, and connects again by
+// itself when that is lost. It tells of tasks that are due within five seconds.
+func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
+	e.mu.Lock()
+	if e.closed.Load() {
+		e.mu.Unlock()
+		return timeout.ErrClosed
+	}
+	e.parts.Add(1)
+	e.mu.Unlock()
+	defer e.parts.Done()
+	within, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(e.life, func() { cancel(timeout.ErrClosed) })
+	defer stop()
+
+	conn, err := e.listenAgain(within)
+	for wait := reconnect; ; {
+		if within.Err() != nil {
+			closeConn(conn)
+			return context.Cause(within)
+		}
+		if err == nil {
+			wait = reconnect
+			err = listenTo(within, conn, wake)
+			closeConn(conn)
+			conn = nil
+			continue
+		}
+		select {
+		case <-within.Done():
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, maxReconect)
+		if conn, err = e.listenAgain(within); err == nil {
+			for _, name := range e.topics.names() { // what was said meanwhile was not heard
+				wake(name)
+			}
+		}
+	}
+}
+
+func (e *Engine) listenAgain(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, e.listen.Copy())
+	if err != nil {
+		return nil, fmt.Errorf("timeout/postgres: connecting to listen: %w", err)
+	}
+	if _, err := conn.Exec(ctx, "LISTEN "+quote(e.channel())); err != nil {
+		closeConn(conn)
+		return nil, fmt.Errorf("timeout/postgres: listening to %s: %w", e.channel(), err)
+	}
+	return conn, nil
+}
+
+// listenTo calls wake until the connection is lost.
+func listenTo(ctx context.Context, conn *pgx.Conn, wake func(topic string)) error {
+	for {
+		waiting, cancel := context.WithTimeout(ctx, listenCheck)
+		message, err := conn.WaitForNotification(waiting)
+		silent := waiting.Err() != nil && ctx.Err() == nil
+		cancel()
+		switch {
+		case err == nil:
+			wake(message.Payload)
+		case !silent || conn.IsClosed():
+			return err
+		default:
+			if err := ping(ctx, conn); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func ping(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, listenCheck)
+	defer cancel()
+	return conn.Ping(ctx)
+}
+
+func closeConn(conn *pgx.Conn) {
+	if conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx)
+}
