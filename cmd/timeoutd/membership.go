@@ -2,17 +2,24 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/members/etcd"
 )
 
 // openMembers returns what knows the nodes, or nil for the engine.
-func (o *options) openMembers(_ context.Context, _ *closers) (timeout.Members, error) {
+func (o *options) openMembers(_ context.Context, ends *closers) (timeout.Members, error) {
 	switch {
 	case len(o.etcd) > 0:
-		return nil, errNotThere
+		members, err := etcd.Open(o.etcd, etcd.Config{Username: o.etcdUser, Password: o.etcdPassword})
+		if err != nil {
+			return nil, fmt.Errorf("etcd: %w", err)
+		}
+		ends.add(members.Close)
+		return members, nil
 	case len(o.zookeeper) > 0:
-		return nil, errNotThere
+		return nil, fmt.Errorf("zookeeper: %w", errNotThere)
 	default:
 		return nil, nil
 	}

@@ -32,6 +32,8 @@ type options struct {
 	etcd      []string
 	zookeeper []string
 
+	etcdUser, etcdPassword string
+
 	callAllow   []netip.Prefix
 	callPrivate bool
 	callHosts   []string
@@ -102,6 +104,8 @@ func (o *options) settings() []group {
 			{name: "node", value: text{&o.node}, arg: "name", help: "of this one, and of no other that runs (empty: the machine's, and a random part)"},
 			{name: "ttl", value: duration{&o.ttl, 0}, arg: "duration", help: "after how long a silent node's slots are given to others (0: 10s)"},
 			{name: "etcd", value: list{&o.etcd}, arg: "endpoints", help: "asked for the nodes in place of the engine", variable: "ETCD_ENDPOINTS"},
+			{name: "etcd-user", value: text{&o.etcdUser}, arg: "name", help: "where etcd wants one"},
+			{name: "etcd-password", value: text{&o.etcdPassword}, arg: "password", help: "the same", secret: true},
 			{name: "zookeeper", value: list{&o.zookeeper}, arg: "servers", help: "the same", variable: "ZOOKEEPER"},
 		}},
 		{"Callbacks", []setting{
