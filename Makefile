@@ -54,8 +54,9 @@ load: ## 10,000 to 100,000 real connections beside other servers, 20 minutes, in
 interop: ## tests with programs that nobody here wrote, such as curl, mosquitto and redis-cli
 	./scripts/interop
 
-browser: ## the debug page in a real browser (the package chromium), under load
+browser: ## the pages in a real browser (the package chromium), under load
 	cd internal/browsertest && $(GO) test -tags browser -count=1 .
+	cd cmd/timeoutd && GOWORK=off $(GO) test -tags browser -count=1 ./internal/page
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST)
