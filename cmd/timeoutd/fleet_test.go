@@ -1,10 +1,15 @@
-//go:build interop
+//go:build interop && unix
 
 package main
 
 import (
 	"net"
+	"os"
 	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,9 +18,12 @@ import (
 
 // server starts a program that listens at an address, and waits until it does.
 func server(t *testing.T, addr, name string, args ...string) {
-	cmd := exec.Command(name, args...)
+	launch(t, exec.Command(name, args...), addr)
+}
+
+func launch(t *testing.T, cmd *exec.Cmd, addr string) {
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	t.Cleanup(func() { _ = cmd.Process.Signal(os.Interrupt); _ = cmd.Wait() }) // so that nothing of it is left
 	require.Eventually(t, func() bool {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
@@ -52,14 +60,54 @@ func etcdServer(t *testing.T) string {
 	return addr
 }
 
-func TestTwoWithRedis(t *testing.T) { testTwo(t) }
+// postgresServer starts a PostgreSQL of its own, which won't run as root, and returns its URL.
+func postgresServer(t *testing.T) string {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
+	require.NoError(t, err)
+	require.NotEmpty(t, found, "install the package postgresql")
+	bin := found[len(found)-1]
+	dir, err := os.MkdirTemp("", "timeoutd-postgres") // whose parents everybody may enter
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	var as *syscall.SysProcAttr
+	if os.Geteuid() == 0 {
+		who, err := user.Lookup("postgres")
+		require.NoError(t, err)
+		uid, _ := strconv.Atoi(who.Uid)
+		gid, _ := strconv.Atoi(who.Gid)
+		require.NoError(t, os.Chown(dir, uid, gid))
+		as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	}
+	initdb := exec.Command(bin+"/initdb", "-D", dir+"/data", "-U", "postgres", "-A", "trust", "--no-sync")
+	initdb.SysProcAttr, initdb.Dir = as, dir
+	out, err := initdb.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	addr, port := free(t)
+	launch(t, &exec.Cmd{
+		Path: bin + "/postgres", SysProcAttr: as, Dir: dir,
+		Args: []string{"postgres", "-D", dir + "/data", "-h", "127.0.0.1", "-p", port, "-k", dir, "-F"},
+	}, addr)
+	url := "postgres://postgres@" + addr + "/postgres"
+	require.Eventually(t, func() bool { return exec.Command(bin+"/pg_isready", "-q", "-d", url).Run() == nil }, eternal, 50*time.Millisecond)
+	return url
+}
 
-func TestTwoWithEtcd(t *testing.T) { testTwo(t, "ETCD_ENDPOINTS="+etcdServer(t)) }
+func TestTwoWithRedis(t *testing.T) { testTwo(t, "REDIS_URL="+redisServer(t)) }
 
-// Two processes share a Redis: each has its slots, and when one is killed the other has all.
+func TestTwoWithEtcd(t *testing.T) {
+	testTwo(t, "REDIS_URL="+redisServer(t), "ETCD_ENDPOINTS="+etcdServer(t))
+}
+
+func TestTwoWithPostgres(t *testing.T) { testTwo(t, "DATABASE_URL="+postgresServer(t)) }
+
+func TestTwoWithRedisInFrontOfPostgres(t *testing.T) {
+	testTwo(t, "DATABASE_URL="+postgresServer(t), "REDIS_URL="+redisServer(t))
+}
+
+// Two processes share a server: each has its slots, and when one is killed the other has all.
 func testTwo(t *testing.T, env ...string) {
-	to, url := newTarget(t), redisServer(t)
-	with := process{args: []string{"-callback-allow", "127.0.0.0/8", "-ttl", "1s"}, env: append(env, "REDIS_URL="+url)}
+	to := newTarget(t)
+	with := process{args: []string{"-callback-allow", "127.0.0.0/8", "-ttl", "1s"}, env: env}
 	one, other := start(t, with), start(t, with)
 	one.setTopic(t, to)
 	owners := func(p *process) int {
