@@ -22,7 +22,11 @@ func openSQLite(path string, sync bool) (opened, error) {
 	if err != nil {
 		return opened{}, err
 	}
-	engine, err := sqlite.Open(path, sqlite.Config{Sync: sync})
+	cfg := sqlite.Config{}
+	if sync {
+		cfg.Sync = sqlite.SyncFull
+	}
+	engine, err := sqlite.Open(path, cfg)
 	return opened{engine, "SQLite at " + path}, err
 }
 
