@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/hibiken/asynq"
+)
+
+// Tuned: the forwarder looks each 50ms and not each 5s, and idle workers each 10ms.
+func asynqServer(addr string) *asynq.Server {
+	return asynq.NewServer(asynq.RedisClientOpt{Addr: addr}, asynq.Config{
+		Concurrency:              64,
+		DelayedTaskCheckInterval: 50 * time.Millisecond,
+		TaskCheckInterval:        10 * time.Millisecond,
+		LogLevel:                 asynq.FatalLevel,
+	})
+}
+
+// asynqSchedule schedules tasks for due from 64 goroutines.
+func asynqSchedule(ctx context.Context, addr string, n int, due time.Time) error {
+	client := asynq.NewClient(asynq.RedisClientOpt{Addr: addr, PoolSize: 64})
+	defer client.Close()
+	return parallel(64, n, func(i int) error {
+		_, err := client.EnqueueContext(ctx, asynq.NewTask("bench", payload), asynq.TaskID(id(i)), asynq.ProcessAt(due))
+		return err
+	})
+}
+
+// asynqScheduleRate returns how many tasks are scheduled in a second.
+func asynqScheduleRate(s *servers) func(context.Context) (float64, error) {
+	return func(ctx context.Context) (float64, error) {
+		if err := flushRedis(ctx, s); err != nil {
+			return 0, err
+		}
+		return perSecond(*tasks, func() error { return asynqSchedule(ctx, s.redis, *tasks, time.Now().Add(time.Hour)) })
+	}
+}
+
+// asynqConsumeRate returns how many tasks that are due at once are handled in a second.
+func asynqConsumeRate(s *servers) func(context.Context) (float64, error) {
+	return func(ctx context.Context) (float64, error) {
+		if err := flushRedis(ctx, s); err != nil {
+			return 0, err
+		}
+		if err := asynqSchedule(ctx, s.redis, *tasks, time.Now().Add(time.Second)); err != nil {
+			return 0, err
+		}
+		time.Sleep(2 * time.Second)
+		inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: s.redis})
+		defer inspector.Close()
+		var handled atomic.Int64
+		server := asynqServer(s.redis)
+		defer server.Shutdown()
+		return perSecond(*tasks, func() error {
+			err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+				handled.Add(1)
+				return nil
+			}))
+			if err != nil {
+				return err
+			}
+			return eventually(ctx, func() (bool, error) {
+				if handled.Load() < int64(*tasks) {
+					return false, nil
+				}
+				info, err := inspector.GetQueueInfo("default")
+				return err == nil && info.Active == 0, err
+			})
+		})
+	}
+}
+
+// asynqLateness returns the 99th percentile of the lateness in milliseconds under a steady
+// load, which is a fifth of that of the others: more is more than it can do.
+func asynqLateness(s *servers, note *string) func(context.Context) (float64, error) {
+	return func(ctx context.Context) (float64, error) {
+		if err := flushRedis(ctx, s); err != nil {
+			return 0, err
+		}
+		client := asynq.NewClient(asynq.RedisClientOpt{Addr: s.redis, PoolSize: 64})
+		defer client.Close()
+		late := new(lateness)
+		server := asynqServer(s.redis)
+		defer server.Shutdown()
+		if err := server.Start(asynq.HandlerFunc(func(_ context.Context, task *asynq.Task) error {
+			late.observe(task.Payload())
+			return nil
+		})); err != nil {
+			return 0, err
+		}
+		slow := *rate / 5
+		err := steadily(ctx, slow, *steady, func(i int, due time.Time) error {
+			_, err := client.EnqueueContext(ctx, asynq.NewTask("bench", dueIn(due)), asynq.TaskID(id(i)), asynq.ProcessAt(due))
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		total := int64(float64(slow) * steady.Seconds())
+		if err := eventually(ctx, func() (bool, error) { return late.count() >= total, nil }); err != nil {
+			return 0, err
+		}
+		*note = fmt.Sprintf("at %d/s; ", slow) + late.note()
+		return late.p99(), nil
+	}
+}
+
+// asynqMemory returns how many bytes of Redis a scheduled task takes.
+func asynqMemory(s *servers) func(context.Context) (float64, error) {
+	return func(ctx context.Context) (float64, error) {
+		return memoryPerTask(ctx, s, func() error {
+			return asynqSchedule(ctx, s.redis, *tasks, time.Now().Add(time.Hour))
+		})
+	}
+}
+
+var quiet = slog.New(slog.DiscardHandler)

@@ -1,0 +1,77 @@
+// Command centre compares timeout centres: this project's on Redis, PostgreSQL and SQLite,
+// asynq on the same Redis and river on the same PostgreSQL, in turns, in one run.
+//
+//	cd bench && go run ./centre -rounds 3
+//
+// It starts redis-server, without persistence, and postgres, with its defaults, and ends
+// them.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"time"
+)
+
+var (
+	rounds = flag.Int("rounds", 3, "how often each measurement is made, in turns")
+	tasks  = flag.Int("tasks", 100_000, "how many tasks are scheduled, and due at once")
+	only   = flag.String("only", "", "part of the names of the measurements to make")
+	steady = flag.Duration("steady", 10*time.Second, "how long the steady load lasts")
+	rate   = flag.Int("rate", 10_000, "tasks per second of the steady load")
+	drain  = flag.Int("drain", 1_000_000, "how many tasks are pending for the longest script")
+	prof   = flag.String("profile", "", "a file for a CPU profile of this process")
+	out    = flag.String("out", "", "a file for the table, besides standard output")
+)
+
+func main() {
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	servers, err := startServers()
+	if err != nil {
+		return err
+	}
+	defer servers.stop()
+	if *prof != "" {
+		file, err := os.Create(*prof)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	table, err := measureAll(ctx, measurements(servers), *rounds)
+	if err != nil {
+		return err
+	}
+	w := io.Writer(os.Stdout)
+	if *out != "" {
+		file, err := os.Create(*out)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		w = io.MultiWriter(w, file)
+	}
+	fmt.Fprintf(w, "%s, %d processors, %s, %s. `cd bench && go run ./centre %s`\n\n", time.Now().Format(time.DateOnly),
+		runtime.NumCPU(), runtime.Version(), strings.Join(servers.versions, ", "), strings.Join(os.Args[1:], " "))
+	return table.write(w)
+}

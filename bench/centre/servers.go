@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// servers are those that all subjects share.
+type servers struct {
+	dir      string
+	redis    string // host:port
+	postgres string // URL
+	versions []string
+	running  []*exec.Cmd
+}
+
+func startServers() (*servers, error) {
+	dir, err := os.MkdirTemp("", "centre")
+	if err != nil {
+		return nil, err
+	}
+	s := &servers{dir: dir}
+	if err := errors.Join(os.Chmod(dir, 0o755), s.startRedis(), s.startPostgres()); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
+
+func (s *servers) startRedis() error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	s.redis = "127.0.0.1:" + port
+	s.note("redis-server", "--version")
+	return s.start(exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir), port)
+}
+
+// startPostgres uses another user where this one is root, which postgres refuses.
+func (s *servers) startPostgres() error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	bin := postgresBin()
+	data := filepath.Join(s.dir, "postgres")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return err
+	}
+	credential, err := unprivileged(data)
+	if err != nil {
+		return err
+	}
+	as := func(cmd *exec.Cmd) *exec.Cmd {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+		cmd.Dir = s.dir
+		return cmd
+	}
+	initdb := as(exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "bench", "-A", "trust", "--no-sync"))
+	if output, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w: %s", err, output)
+	}
+	s.postgres = "postgres://bench@127.0.0.1:" + port + "/postgres?sslmode=disable"
+	s.note(filepath.Join(bin, "postgres"), "--version")
+	return s.start(as(exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-h", "127.0.0.1", "-k", "", "-c", "max_connections=200")), port)
+}
+
+func postgresBin() string {
+	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if len(dirs) > 0 {
+		return slices.Max(dirs)
+	}
+	if path, err := exec.LookPath("postgres"); err == nil {
+		return filepath.Dir(path)
+	}
+	return ""
+}
+
+func unprivileged(data string) (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	other, err := user.Lookup("postgres")
+	if err != nil {
+		if other, err = user.Lookup("nobody"); err != nil {
+			return nil, err
+		}
+	}
+	uid, err := strconv.ParseUint(other.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(other.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(data, int(uid), int(gid))
+}
+
+// start starts a server, and waits until it accepts connections.
+func (s *servers) start(cmd *exec.Cmd, port string) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.running = append(s.running, cmd)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:"+port)
+		if err == nil {
+			time.Sleep(500 * time.Millisecond) // postgres accepts before it is ready
+			return conn.Close()
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s does not listen: %w", cmd.Path, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (s *servers) note(program, arg string) {
+	output, err := exec.Command(program, arg).Output()
+	if err == nil {
+		first, _, _ := strings.Cut(strings.TrimSpace(string(output)), " sha=")
+		s.versions = append(s.versions, first)
+	}
+}
+
+func (s *servers) stop() {
+	for _, cmd := range s.running {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		_ = cmd.Wait()
+	}
+	os.RemoveAll(s.dir)
+}
