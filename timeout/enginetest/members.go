@@ -37,6 +37,10 @@ func Members(t *testing.T, clients ...timeout.Members) {
 	require.Equal(t, []string{"x"}, other.Nodes[1].Topics)
 	require.Greater(t, other.Term, three.Term)
 
+	none := c.beat("b", []string{}, time.Hour)
+	require.Equal(t, []string{}, none.Nodes[0].Topics, "no topics are not all topics")
+	require.Greater(t, none.Term, other.Term)
+
 	require.NoError(t, c.leave("b"))
 	left := c.beat("c", []string{"x"}, time.Hour)
 	require.Equal(t, []string{"c", "a"}, c.names(left))

@@ -40,8 +40,8 @@ type modelTask struct {
 
 // testModel has one engine, and the other, answer random calls as the model does.
 func testModel(r *rig) {
-	start := time.Now()
-	for round := 0; round < 6 && time.Since(start) < 4*time.Second; round++ {
+	end := time.Now().Add(enough)
+	for round := 0; round < 6 && time.Now().Before(end); round++ {
 		seed := rand.Uint64()
 		inner := *r
 		inner.topic = r.topic + unique("")
@@ -49,19 +49,19 @@ func testModel(r *rig) {
 			rig: &inner, tasks: map[string]*modelTask{}, ended: map[string]int64{}, kept: round%2 == 0, slots: 2,
 			rng: rand.New(rand.NewPCG(seed, 0)),
 		}
-		m.run(seed)
+		m.run(seed, end)
 		_ = r.engine.DropTopic(r.ctx, inner.topic)
 	}
 }
 
-func (m *model) run(seed uint64) {
+func (m *model) run(seed uint64, end time.Time) {
 	defer func() {
 		if m.t.Failed() {
 			m.t.Logf("seed %d, the last calls:\n%s", seed, strings.Join(m.log[max(0, len(m.log)-60):], "\n"))
 		}
 	}()
 	m.setTopic()
-	for step := range 250 {
+	for step := 0; step < 100 || step < 250 && time.Now().Before(end); step++ {
 		switch dice := m.rng.IntN(20); {
 		case dice < 5:
 			m.set()
@@ -78,7 +78,7 @@ func (m *model) run(seed uint64) {
 		default:
 			m.look()
 		}
-		if step == 80 || step == 160 {
+		if step == 40 || step == 80 {
 			m.slots *= 4
 			m.setTopic()
 		}
@@ -357,9 +357,10 @@ func (m *model) look() {
 func (m *model) compare() {
 	m.say("compare")
 	want := map[timeout.State][]string{}
-	for id, task := range m.tasks {
-		want[task.state] = append(want[task.state], id)
-		m.same(m.get(id), task)
+	ids := slices.Sorted(maps.Keys(m.tasks))
+	for i, task := range m.getAll(ids...) {
+		want[task.State] = append(want[task.State], ids[i])
+		m.same(task, m.tasks[ids[i]])
 	}
 	for state := timeout.Pending; state <= timeout.Removed; state++ {
 		var got []string

@@ -14,6 +14,7 @@ const (
 	long    = time.Hour        // later than any test ends
 	patient = 20 * time.Second // for what must happen, be the machine ever so busy
 	short   = 200 * time.Millisecond
+	enough  = 3 * time.Second // after which no more random calls are begun
 )
 
 // past is an action time that has passed.

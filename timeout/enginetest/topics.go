@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -64,28 +65,29 @@ func (r *rig) find(name string) timeout.Topic {
 
 // testGrowing has the number of slots grow under tasks of all states.
 func testGrowing(r *rig) {
-	const each = 40
+	const each = 24
 	topic := r.make(timeout.Topic{Slots: 2, Retain: long})
 	var tokens []timeout.Token
 	versions := map[string]int64{}
+	r.setEach("running", each, past)
+	order := map[string]timeout.Token{}
+	for _, leased := range r.lease(each, long) {
+		order[leased.ID] = leased.Token
+	}
 	for i := range each {
-		tokens = append(tokens, r.leased(fmt.Sprint("running", i), long).Token)
+		tokens = append(tokens, order[fmt.Sprint("running", i)])
 	}
 	failing := r.leased("failing", long).Token
 	buried := r.leased("dead", long).Token
 	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: buried, As: timeout.Dead, Error: "broken"}))
 	failed := r.leased("failed", long).Token
 	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: failed, As: timeout.Pending, After: long, Error: "broken"}))
-	names := []string{"waiting", "due", "moved", "removed", "replaced"}
-	for _, name := range names {
-		for i := range each {
-			due := newDue
-			if name == "due" {
-				due = past
-			}
-			id := fmt.Sprint(name, i)
-			versions[id] = r.set(id, due).Version
+	for _, name := range []string{"waiting", "due", "moved", "removed", "replaced"} {
+		due := newDue
+		if name == "due" {
+			due = past
 		}
+		maps.Copy(versions, r.setEach(name, each, due))
 	}
 	deadBefore, failedBefore := r.get("dead"), r.get("failed")
 
@@ -159,6 +161,20 @@ func testGrowing(r *rig) {
 	}, r.sizes())
 }
 
+// setEach sets so many tasks in one call, and returns their versions.
+func (r *rig) setEach(name string, count int, due time.Time) map[string]int64 {
+	r.t.Helper()
+	tasks := make([]timeout.Task, count)
+	for i := range tasks {
+		tasks[i] = r.task(fmt.Sprint(name, i), due)
+	}
+	versions := map[string]int64{}
+	for i, answer := range r.setAll(tasks...) {
+		versions[tasks[i].ID] = answer.Version
+	}
+	return versions
+}
+
 // someSlots is all slots, and now and then those in two halves.
 func (r *rig) someSlots(slots int) []int {
 	var some []int
@@ -186,11 +202,7 @@ func (r *rig) sizes() map[timeout.State]int {
 // testDropped has a topic end, and come again.
 func testDropped(r *rig) {
 	r.make(timeout.Topic{Slots: 8, Retain: long})
-	versions := map[string]int64{}
-	for i := range 20 {
-		id := fmt.Sprint(i)
-		versions[id] = r.set(id, r.later()).Version
-	}
+	versions := r.setEach("", 20, r.later())
 	kept := r.leased("kept", long)
 	gone := r.leased("gone", long)
 	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: gone.Token, As: timeout.Dead}))
@@ -208,8 +220,8 @@ func testDropped(r *rig) {
 	for _, task := range r.getAll("0", "kept", "gone") {
 		require.Equal(r.t, timeout.None, task.State)
 	}
-	for id, version := range versions {
-		require.Greater(r.t, r.set(id, r.later()).Version, version, "a version is given twice")
+	for id, version := range r.setEach("", 20, r.later()) {
+		require.Greater(r.t, version, versions[id], "a version is given twice")
 	}
 	leased := r.leased("kept", long)
 	require.NotEqual(r.t, kept.Token.Lease, leased.Token.Lease, "a lease is given twice")

@@ -14,10 +14,13 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestItDoesWhatEveryEngineMust(t *testing.T) {
-	engine, err := memory.New(memory.Config{})
-	require.NoError(t, err)
-	defer engine.Close()
-	enginetest.Run(t, engine, enginetest.Options{})
+	open := func(t *testing.T) timeout.Engine {
+		engine, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, engine.Close()) })
+		return engine
+	}
+	enginetest.Run(t, open(t), enginetest.Options{Open: open})
 }
 
 func TestAClosedEngineRefusesAllCalls(t *testing.T) {
