@@ -95,7 +95,7 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask timeout.Ask, outcom
 		if most > 0 {
 			e.queueFence(b, t, s, &fenced)
 			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, most, timeout.CeilMillis(ask.Lease), clean(ask.Node), s.fenced, s.term, fenceFor).Query(func(rows pgx.Rows) error {
-				return leased.read(rows, t.Name)
+				return leased.read(rows, t.Name, false)
 			})
 		}
 		b.Queue(e.sql.Now).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
@@ -201,12 +201,20 @@ func (s *slots) none() bool { return s.wanted != nil && len(s.wanted) == 0 }
 
 // leases are what a statement has leased, and what it has ended.
 type leases struct {
-	leased  []timeout.Leased
-	numbers []int64 // of what was asked for, from 1
-	died    []timeout.Key
+	leased []timeout.Leased
+	died   []timeout.Key
+
+	// numbers and deaths say which of the tasks that were named these are, from 1.
+	numbers, deaths []int64
 }
 
-func (l *leases) read(rows pgx.Rows, topic string, before ...any) error {
+// read reads rows, which begin with a number where tasks were named.
+func (l *leases) read(rows pgx.Rows, topic string, named bool) error {
+	var number int64
+	var before []any
+	if named {
+		before = []any{&number}
+	}
 	var lease int64
 	var again bool
 	var r row
@@ -216,13 +224,12 @@ func (l *leases) read(rows pgx.Rows, topic string, before ...any) error {
 		if err != nil {
 			return err
 		}
-		if len(before) > 0 && task.State == timeout.Running {
-			l.numbers = append(l.numbers, *before[0].(*int64))
-		}
 		if task.State == timeout.Running {
 			l.leased = append(l.leased, timeout.Leased{Task: task, Token: timeout.Token{Key: task.Key(), Lease: lease}, Again: again})
+			l.numbers = append(l.numbers, number)
 		} else {
 			l.died = append(l.died, task.Key())
+			l.deaths = append(l.deaths, number)
 		}
 		return nil
 	})

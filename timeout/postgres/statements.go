@@ -17,12 +17,11 @@ type statements struct {
 	SweepLog, SweepRest, Topics, Upcoming, Wanted string
 }
 
-// snippets are what the statements have in common. A time from now is rounded up, other than
-// now itself.
+// snippets are what the statements have in common.
 var snippets = []string{
-	"{down}", "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
-	"{clock}", "clock AS MATERIALIZED (SELECT floor(e.ms)::bigint AS down, ceil(e.ms)::bigint AS up FROM (SELECT extract(epoch FROM clock_timestamp()) * 1000 AS ms OFFSET 0) e)",
-	"{in k.after}", "CASE WHEN k.after = 0 THEN clock.down ELSE least(clock.up + k.after, 253402300799999) END",
+	"{now}", "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+	"{clock}", "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now)",
+	"{in k.after}", "least(clock.now + k.after, 253402300799999)",
 	"{task}", "t.id, t.state, t.at, t.due, t.version, t.attempts, t.node, t.error, t.callback, t.payload",
 }
 

@@ -64,11 +64,13 @@ func (e *Engine) claim(ctx context.Context, t *topic, node string, wanted []time
 	return e.transact(ctx, "claiming tasks of "+t.Name, func(b *pgx.Batch) {
 		clear(claimed)
 		b.Queue(e.sql.Claim, t.no, ids, versions, timeout.CeilMillis(lease), clean(node)).Query(func(rows pgx.Rows) error {
-			var n int64
 			var l leases
-			err := l.read(rows, t.Name, &n)
+			err := l.read(rows, t.Name, true)
 			for i, leased := range l.leased {
 				claimed[l.numbers[i]-1] = timeout.Claimed{OK: true, Leased: leased}
+			}
+			for _, number := range l.deaths {
+				claimed[number-1].Died = true
 			}
 			return err
 		})

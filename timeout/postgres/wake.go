@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	soon        = 5 * time.Second       // what is due later is found by looking
-	rest        = 10 * time.Millisecond // between two messages of one engine
-	reconnect   = 100 * time.Millisecond
-	maxReconect = 5 * time.Second
-	listenCheck = 30 * time.Second // how often a connection that is silent is tried
+	soon         = 5 * time.Second       // what is due later is found by looking
+	rest         = 10 * time.Millisecond // between two messages of one engine
+	reconnect    = 100 * time.Millisecond
+	maxReconnect = 5 * time.Second
+	listenCheck  = 30 * time.Second // how often a connection that is silent is tried
 )
 
 // isSoon reports whether somebody should be told of such a task, as far as this process's
@@ -160,7 +160,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 		case <-within.Done():
 		case <-time.After(wait):
 		}
-		wait = min(2*wait, maxReconect)
+		wait = min(2*wait, maxReconnect)
 		if conn, err = e.listenAgain(within); err == nil {
 			for _, name := range e.topics.names() { // what was said meanwhile was not heard
 				wake(name)

@@ -7,19 +7,19 @@ wanted AS MATERIALIZED (
 named AS MATERIALIZED (
     SELECT t.ctid AS place, k.n, t.state, t.id, t.version, t.attempts, t.node
     FROM wanted k JOIN {s}.hw_tasks t ON t.topic = k.topic AND t.id = k.id AND t.version = k.version
-    WHERE t.state + 0 IN (1, 2) AND t.at + 0 <= (SELECT down FROM clock)
+    WHERE t.state + 0 IN (1, 2) AND t.at + 0 <= (SELECT now FROM clock)
     FOR UPDATE OF t SKIP LOCKED
 ),
 logged AS (
     INSERT INTO {s}.hw_executions (at, version, started, took, topic, attempt, outcome, id, node, error)
-    SELECT clock.down, o.version, 0, 0, p.no, o.attempts, 1, o.id, o.node, 'timeout: the lease of ' || o.node || ' ended in attempt ' || o.attempts
+    SELECT clock.now, o.version, 0, 0, p.no, o.attempts, 1, o.id, o.node, 'timeout: the lease of ' || o.node || ' ended in attempt ' || o.attempts
     FROM named o, p, clock
     WHERE o.state = 2
 )
 UPDATE {s}.hw_tasks t SET
     state = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN 4 ELSE 2 END,
     lease = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN 0 ELSE (SELECT nextval('{s}.hw_number')) END,
-    at = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN clock.down ELSE clock.down + $4::bigint END,
+    at = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN clock.now ELSE clock.now + $4::bigint END,
     node = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN t.node ELSE $5::text END,
     error = CASE WHEN t.state = 2 THEN 'timeout: the lease of ' || t.node || ' ended in attempt ' || t.attempts ELSE t.error END,
     attempts = t.attempts + CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN 0 ELSE 1 END

@@ -4,13 +4,24 @@ p AS MATERIALIZED (
     FROM {s}.hw_topics p, clock
     WHERE p.no = $1 AND NOT p.paused AND NOT EXISTS (
         SELECT FROM {s}.hw_fences f
-        WHERE f.topic = $1 AND f.slot = ANY ($7::smallint[]) AND f.term > $8::bigint AND f.at > clock.down - $9::bigint)
+        WHERE f.topic = $1 AND f.slot = ANY ($7::smallint[]) AND f.term > $8::bigint AND f.at > clock.now - $9::bigint)
+),
+-- The last that could be leased if nothing was outlived: what was outlived later has to wait. It
+-- is looked for where something was.
+last AS MATERIALIZED (
+    SELECT t.at
+    FROM {s}.hw_tasks t
+    WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.at <= (SELECT now FROM clock)
+        AND ($2::smallint[] IS NULL OR (t.slot & $3::smallint) = ANY ($2))
+    ORDER BY t.at, t.id
+    OFFSET $4::bigint - 1 LIMIT 1
 ),
 outlived AS MATERIALIZED (
     SELECT t.ctid AS place, t.state, t.id, t.version, t.attempts, t.node
     FROM {s}.hw_tasks t
-    WHERE t.topic = (SELECT no FROM p) AND t.state = 2 AND t.at <= (SELECT down FROM clock)
+    WHERE t.topic = (SELECT no FROM p) AND t.state = 2 AND t.at <= (SELECT now FROM clock)
         AND ($2::smallint[] IS NULL OR (t.slot & $3::smallint) = ANY ($2))
+        AND coalesce(t.at <= (SELECT at FROM last), true)
     ORDER BY t.at, t.id
     LIMIT $4::bigint
     FOR UPDATE SKIP LOCKED
@@ -18,7 +29,7 @@ outlived AS MATERIALIZED (
 fresh AS MATERIALIZED (
     SELECT t.ctid AS place, t.state
     FROM {s}.hw_tasks t
-    WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.at <= (SELECT down FROM clock)
+    WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.at <= (SELECT now FROM clock)
         AND ($2 IS NULL OR (t.slot & $3) = ANY ($2))
     ORDER BY t.at, t.id
     LIMIT $4 - (SELECT count(*) FROM outlived)
@@ -26,13 +37,13 @@ fresh AS MATERIALIZED (
 ),
 logged AS (
     INSERT INTO {s}.hw_executions (at, version, started, took, topic, attempt, outcome, id, node, error)
-    SELECT clock.down, o.version, 0, 0, p.no, o.attempts, 1, o.id, o.node, 'timeout: the lease of ' || o.node || ' ended in attempt ' || o.attempts
+    SELECT clock.now, o.version, 0, 0, p.no, o.attempts, 1, o.id, o.node, 'timeout: the lease of ' || o.node || ' ended in attempt ' || o.attempts
     FROM outlived o, p, clock
 )
 UPDATE {s}.hw_tasks t SET
     state = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN 4 ELSE 2 END,
     lease = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN 0 ELSE (SELECT nextval('{s}.hw_number')) END,
-    at = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN clock.down ELSE clock.down + $5::bigint END,
+    at = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN clock.now ELSE clock.now + $5::bigint END,
     node = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN t.node ELSE $6::text END,
     error = CASE WHEN t.state = 2 THEN 'timeout: the lease of ' || t.node || ' ended in attempt ' || t.attempts ELSE t.error END,
     attempts = t.attempts + CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN 0 ELSE 1 END

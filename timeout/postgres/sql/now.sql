@@ -1,1 +1,1 @@
-SELECT {down}
+SELECT {now}

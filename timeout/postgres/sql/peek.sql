@@ -1,20 +1,20 @@
 -- What is due in slots that nobody asks for is passed over. Of what is due later only the first
 -- are looked at: where none is wanted, there is nothing to do before the last of those.
 WITH {clock}
-SELECT clock.down, p.paused,
+SELECT clock.now, p.paused,
     coalesce((SELECT max(f.term) FROM {s}.hw_fences f
-        WHERE f.topic = p.no AND f.slot = ANY ($4::smallint[]) AND f.term > $5::bigint AND f.at > clock.down - $6::bigint), 0),
+        WHERE f.topic = p.no AND f.slot = ANY ($4::smallint[]) AND f.term > $5::bigint AND f.at > clock.now - $6::bigint), 0),
     (SELECT count(*) FROM {s}.hw_fences f
-        WHERE f.topic = p.no AND f.slot = ANY ($4) AND f.term = $5 AND f.at > clock.down - $7::bigint),
+        WHERE f.topic = p.no AND f.slot = ANY ($4) AND f.term = $5 AND f.at > clock.now - $7::bigint),
     coalesce((SELECT min(coalesce(
         (SELECT t.at FROM {s}.hw_tasks t
-            WHERE t.topic = p.no AND t.state = s.state AND t.at <= clock.down
+            WHERE t.topic = p.no AND t.state = s.state AND t.at <= clock.now
                 AND ($2::smallint[] IS NULL OR (t.slot & $3::smallint) = ANY ($2))
             ORDER BY t.at, t.id LIMIT 1),
         (SELECT coalesce(min(l.at) FILTER (WHERE l.mine), CASE WHEN count(*) = 1000 THEN max(l.at) END)
             FROM (SELECT t.at, $2 IS NULL OR (t.slot & $3) = ANY ($2) AS mine
                 FROM {s}.hw_tasks t
-                WHERE t.topic = p.no AND t.state = s.state AND t.at > clock.down
+                WHERE t.topic = p.no AND t.state = s.state AND t.at > clock.now
                 ORDER BY t.at, t.id LIMIT CASE WHEN $2 IS NULL THEN 1 ELSE 1000 END) l)
         )) FROM (VALUES (1::smallint), (2::smallint)) AS s (state)), 0)
 FROM {s}.hw_topics p, clock

@@ -9,15 +9,15 @@ settled AS (
     UPDATE {s}.hw_tasks t SET
         state = k.outcome,
         lease = 0,
-        at = CASE WHEN k.outcome = 1 THEN {in k.after} ELSE clock.down END,
+        at = CASE WHEN k.outcome = 1 THEN {in k.after} ELSE clock.now END,
         attempts = t.attempts - k.refund::integer,
         error = CASE WHEN k.outcome = 3 OR k.refund THEN t.error ELSE k.error END
     FROM k, clock
     WHERE t.topic = k.topic AND t.id = k.id AND t.lease = k.lease AND t.state + 0 = 2
-    RETURNING k.n, k.refund, k.outcome, k.error AS failure, k.started, k.took, t.topic, t.id, t.version, t.attempts, t.node, clock.down
+    RETURNING k.n, k.refund, k.outcome, k.error AS failure, k.started, k.took, t.topic, t.id, t.version, t.attempts, t.node, clock.now
 ),
 logged AS (
     INSERT INTO {s}.hw_executions (at, version, started, took, topic, attempt, outcome, id, node, error)
-    SELECT down, version, started, took, topic, attempts, outcome, id, node, failure FROM settled WHERE NOT refund
+    SELECT now, version, started, took, topic, attempts, outcome, id, node, failure FROM settled WHERE NOT refund
 )
 SELECT n FROM settled

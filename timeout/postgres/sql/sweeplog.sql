@@ -4,7 +4,7 @@ WITH page AS MATERIALIZED (
 ), gone AS (
     DELETE FROM {s}.hw_executions x
     USING page
-    WHERE x.no = page.no AND (page.at <= {down} - coalesce((SELECT max(k.keep) FROM unnest($3::integer[], $4::bigint[]) AS k (topic, keep) WHERE k.topic = page.topic), 0)
+    WHERE x.no = page.no AND (page.at <= {now} - coalesce((SELECT max(k.keep) FROM unnest($3::integer[], $4::bigint[]) AS k (topic, keep) WHERE k.topic = page.topic), 0)
         OR NOT EXISTS (SELECT FROM {s}.hw_tasks t WHERE t.topic = page.topic AND t.id = page.id))
     RETURNING 1
 )

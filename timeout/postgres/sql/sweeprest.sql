@@ -1,5 +1,5 @@
 -- A call that began before its topic was dropped may have set tasks after that: the number is
 -- kept for an hour.
-WITH fences AS (DELETE FROM {s}.hw_fences WHERE at < {down} - 3600000)
+WITH fences AS (DELETE FROM {s}.hw_fences WHERE at < {now} - 3600000)
 DELETE FROM {s}.hw_dropped d
-WHERE d.at < {down} - 3600000 AND NOT EXISTS (SELECT FROM {s}.hw_tasks t WHERE t.topic = d.no)
+WHERE d.at < {now} - 3600000 AND NOT EXISTS (SELECT FROM {s}.hw_tasks t WHERE t.topic = d.no)
