@@ -6,7 +6,6 @@ import (
 	_ "github.com/anishathalye/porcupine"
 	_ "github.com/cenkalti/backoff/v5"
 	_ "github.com/go-zookeeper/zk"
-	_ "github.com/heartwheel-go/heartwheel/wheel"
 	_ "github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/nats-io/nats-server/v2/server"
 	_ "github.com/nats-io/nats.go"
@@ -18,4 +17,6 @@ import (
 	_ "golang.org/x/sync/errgroup"
 	_ "golang.org/x/time/rate"
 	_ "modernc.org/sqlite"
+
+	_ "github.com/heartwheel-go/heartwheel/wheel"
 )

@@ -43,7 +43,7 @@ func zookeeper(settings ...string) program {
 				"clientPortAddress=127.0.0.1", fmt.Sprint("clientPort=", s.port),
 				"dataDir=" + filepath.Join(s.Dir, "data"), "admin.enableServer=false",
 				"tickTime=100", "minSessionTimeout=200", "maxSessionTimeout=600000",
-				"4lw.commands.whitelist=srvr,mntr",
+				"4lw.commands.whitelist=srvr,mntr,wchp",
 			}, settings...)
 			return os.WriteFile(filepath.Join(s.Dir, "zoo.cfg"), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 		},

@@ -20,6 +20,7 @@ import (
 func TestMain(m *testing.M) { testserver.Main(m) }
 
 const (
+	dying   = 4 * time.Second  // the ttl of one that ends after the others have come
 	eternal = 30 * time.Second // how long a test waits for what must come
 	long    = time.Minute      // a ttl that does not end during a test
 	short   = time.Second      // one that does; etcd makes two seconds of it
@@ -36,9 +37,14 @@ func open(t *testing.T, s *testserver.Server) *etcd.Members {
 
 func beat(t *testing.T, m *etcd.Members, name string, ttl time.Duration) timeout.View {
 	t.Helper()
-	view, err := m.Beat(t.Context(), timeout.Node{Name: name}, ttl)
-	require.NoError(t, err)
-	return view
+	for begun := time.Now(); ; {
+		view, err := m.Beat(t.Context(), timeout.Node{Name: name}, ttl)
+		if errors.Is(err, context.DeadlineExceeded) && time.Since(begun) < eternal {
+			continue // a short ttl has little patience, and this machine other work
+		}
+		require.NoError(t, err)
+		return view
+	}
 }
 
 func names(view timeout.View) []string {
@@ -58,7 +64,7 @@ func TestAKilledLeaderIsMissedAndTheNextOneLeads(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedEtcd(t)
 	a, b, c := open(t, s), open(t, s), open(t, s)
-	beat(t, a, "a", short)
+	beat(t, a, "a", dying)
 	beat(t, b, "b", long)
 	before := beat(t, c, "c", long)
 	require.Equal(t, []string{"a", "b", "c"}, names(before))
@@ -67,7 +73,7 @@ func TestAKilledLeaderIsMissedAndTheNextOneLeads(t *testing.T) {
 	require.NoError(t, a.Close()) // without a Leave
 	killed := time.Now()
 	require.Eventually(t, func() bool { return beat(t, b, "b", long).Leader() == "b" }, eternal, 20*time.Millisecond)
-	require.Greater(t, time.Since(killed), short/2)
+	require.Greater(t, time.Since(killed), dying/4)
 	after := beat(t, c, "c", long)
 	require.Equal(t, []string{"b", "c"}, names(after))
 	require.Greater(t, after.Term, before.Term)

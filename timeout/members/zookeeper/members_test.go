@@ -2,9 +2,12 @@ package zookeeper_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +26,7 @@ import (
 func TestMain(m *testing.M) { testserver.Main(m) }
 
 const (
+	dying   = 4 * time.Second  // the ttl of one that ends after the others have come
 	eternal = 30 * time.Second // how long a test waits for what must come
 	long    = time.Minute      // a ttl that does not end during a test
 	short   = time.Second      // one that does
@@ -84,9 +88,14 @@ func (c *cable) set(cut bool) {
 
 func beat(t *testing.T, m *zookeeper.Members, name string, ttl time.Duration) timeout.View {
 	t.Helper()
-	view, err := m.Beat(t.Context(), timeout.Node{Name: name}, ttl)
-	require.NoError(t, err)
-	return view
+	for begun := time.Now(); ; {
+		view, err := m.Beat(t.Context(), timeout.Node{Name: name}, ttl)
+		if errors.Is(err, context.DeadlineExceeded) && time.Since(begun) < eternal {
+			continue // a short ttl has little patience, and this machine other work
+		}
+		require.NoError(t, err)
+		return view
+	}
 }
 
 func names(view timeout.View) []string {
@@ -109,7 +118,7 @@ func TestAKilledLeaderIsMissedAndTheNextOneLeads(t *testing.T) {
 	cfg := config(t)
 	cfg.Dial = wire.dial
 	a, b, c := openWith(t, s, cfg), open(t, s), open(t, s)
-	beat(t, a, "a", short)
+	beat(t, a, "a", dying)
 	beat(t, b, "b", long)
 	before := beat(t, c, "c", long)
 	require.Equal(t, []string{"a", "b", "c"}, names(before))
@@ -119,7 +128,7 @@ func TestAKilledLeaderIsMissedAndTheNextOneLeads(t *testing.T) {
 	killed := time.Now()
 	wire.set(true)
 	require.Eventually(t, func() bool { return beat(t, b, "b", long).Leader() == "b" }, eternal, 20*time.Millisecond)
-	require.Greater(t, time.Since(killed), short/2)
+	require.Greater(t, time.Since(killed), dying/4)
 	after := beat(t, c, "c", long)
 	require.Equal(t, []string{"b", "c"}, names(after))
 	require.Greater(t, after.Term, before.Term)
@@ -290,6 +299,58 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	require.NoError(t, end())
 }
 
+// Of n nodes one is told when the leader goes; the others see it in the list.
+func TestEachNodeWatchesTheNextSmallerOne(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedZooKeeper(t)
+	const many = 5
+	for i := range many {
+		m := open(t, s)
+		changes, end := watch(m)
+		beat(t, m, string(rune('a'+i)), long)
+		require.True(t, within(changes))
+		defer end()
+	}
+	children, _, err := client(t, s).Children(config(t).Path)
+	require.NoError(t, err)
+	require.Len(t, children, many)
+	slices.SortFunc(children, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
+	require.Eventually(t, func() bool {
+		watched := watchers(t, s)
+		for i, child := range children {
+			want := 1
+			if i == many-1 {
+				want = 0
+			}
+			if watched[config(t).Path+"/"+child] != want {
+				return false
+			}
+		}
+		return watched[config(t).Path] == many
+	}, eternal, 20*time.Millisecond)
+}
+
+// watchers asks a server how many sessions watch each path.
+func watchers(t *testing.T, s *testserver.Server) map[string]int {
+	conn, err := net.Dial("tcp", s.Addr)
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Write([]byte("wchp"))
+	require.NoError(t, err)
+	said, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	watched := make(map[string]int)
+	path := ""
+	for line := range strings.Lines(string(said)) {
+		if strings.HasPrefix(line, "/") {
+			path = strings.TrimSpace(line)
+		} else if strings.HasPrefix(line, "\t") {
+			watched[path]++
+		}
+	}
+	return watched
+}
+
 // watch watches until end.
 func watch(m *zookeeper.Members) (changes chan struct{}, end func() error) {
 	changes = make(chan struct{}, 1000)
@@ -321,25 +382,22 @@ func drain(changes chan struct{}) {
 
 func TestTheLastViewIsUsedWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
+	s := testserver.ZooKeeper(t)
+	other := open(t, s)
+	beat(t, other, "other", long)
+	centre, stop := serve(t, open(t, s))
+	defer stop()
+	changes, end := watch(other)
+	require.True(t, within(changes))
 	for name, outage := range map[string]struct {
 		begin, end func(*testserver.Server, testing.TB)
 	}{
-		"stopped": {(*testserver.Server).Stop, (*testserver.Server).Restart},
-		"killed":  {(*testserver.Server).Kill, (*testserver.Server).Restart},
-		"paused":  {(*testserver.Server).Pause, (*testserver.Server).Continue},
+		"killed": {(*testserver.Server).Kill, (*testserver.Server).Restart},
+		"paused": {(*testserver.Server).Pause, (*testserver.Server).Continue},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := testserver.ZooKeeper(t)
-			other := open(t, s)
-			beat(t, other, "other", long)
-			centre, stop := serve(t, open(t, s))
-			defer stop()
 			require.Eventually(t, func() bool { return len(centre.View().Nodes) == 2 }, eternal, 10*time.Millisecond)
 			before := centre.View()
-			changes, end := watch(other)
-			require.True(t, within(changes))
-
 			outage.begin(s, t)
 			asked := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -347,7 +405,7 @@ func TestTheLastViewIsUsedWhileTheServerIsAway(t *testing.T) {
 			cancel()
 			require.Error(t, err)
 			require.Less(t, time.Since(asked), eternal/2)
-			time.Sleep(3 * time.Second) // more than the centre's ttl
+			time.Sleep(2 * time.Second) // more than the centre's ttl
 			require.Equal(t, before, centre.View())
 
 			outage.end(s, t)
@@ -355,12 +413,15 @@ func TestTheLastViewIsUsedWhileTheServerIsAway(t *testing.T) {
 				view, err := other.Beat(t.Context(), timeout.Node{Name: "other"}, long)
 				return err == nil && len(view.Nodes) == 2 && view.Term >= before.Term
 			}, eternal, 50*time.Millisecond)
+			drain(changes)
 			require.NoError(t, other.Leave(t.Context(), "other"))
 			require.Eventually(t, func() bool { return len(centre.View().Nodes) == 1 }, eternal, 10*time.Millisecond)
 			require.Greater(t, centre.View().Term, before.Term)
-			require.NoError(t, end())
+			beat(t, other, "other", long)
+			require.True(t, within(changes))
 		})
 	}
+	require.NoError(t, end())
 }
 
 // serve runs a centre.
@@ -430,9 +491,10 @@ func TestZnodesAreOnlyForWhoMayUseThem(t *testing.T) {
 
 func TestABeatEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	s := testserver.ZooKeeper(t)
-	s.Pause(t)
-	m := open(t, s)
+	hung, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, and nobody answers
+	require.NoError(t, err)
+	defer hung.Close()
+	m := open(t, &testserver.Server{Addr: hung.Addr().String()})
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		_, err := m.Beat(ctx, timeout.Node{Name: "a"}, long)
@@ -442,7 +504,7 @@ func TestABeatEndsWithItsContext(t *testing.T) {
 	}
 	require.NoError(t, m.Close(), "in the middle of a call")
 	require.NoError(t, m.Close())
-	_, err := m.Beat(t.Context(), timeout.Node{Name: "a"}, long)
+	_, err = m.Beat(t.Context(), timeout.Node{Name: "a"}, long)
 	require.ErrorIs(t, err, timeout.ErrClosed)
 	require.ErrorIs(t, m.Leave(t.Context(), "a"), timeout.ErrClosed)
 	require.ErrorIs(t, m.Watch(t.Context(), func() {}), timeout.ErrClosed)
