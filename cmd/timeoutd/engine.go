@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -73,5 +72,3 @@ func where(text string) string {
 	}
 	return u.Host + u.Path
 }
-
-var errNotThere = errors.New("this build has no such engine")

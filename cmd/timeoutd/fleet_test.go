@@ -98,6 +98,20 @@ func TestTwoWithEtcd(t *testing.T) {
 	testTwo(t, "REDIS_URL="+redisServer(t), "ETCD_ENDPOINTS="+etcdServer(t))
 }
 
+// zookeeperServer starts a ZooKeeper of its own, and returns its address.
+func zookeeperServer(t *testing.T) string {
+	addr, port := free(t)
+	dir := t.TempDir()
+	config := filepath.Join(dir, "zoo.cfg")
+	require.NoError(t, os.WriteFile(config, []byte("dataDir="+dir+"\nclientPort="+port+"\nclientPortAddress=127.0.0.1\ntickTime=200\nadmin.enableServer=false\n"), 0o600))
+	server(t, addr, "java", "-Xmx128m", "-cp", "/usr/share/java/zookeeper.jar", "org.apache.zookeeper.server.ZooKeeperServerMain", config)
+	return addr
+}
+
+func TestTwoWithZooKeeper(t *testing.T) {
+	testTwo(t, "REDIS_URL="+redisServer(t), "ZOOKEEPER="+zookeeperServer(t))
+}
+
 func TestTwoWithPostgres(t *testing.T) { testTwo(t, "DATABASE_URL="+postgresServer(t)) }
 
 func TestTwoWithRedisInFrontOfPostgres(t *testing.T) {

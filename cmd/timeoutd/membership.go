@@ -1,15 +1,15 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/members/etcd"
+	"github.com/heartwheel-go/heartwheel/timeout/members/zookeeper"
 )
 
 // openMembers returns what knows the nodes, or nil for the engine.
-func (o *options) openMembers(_ context.Context, ends *closers) (timeout.Members, error) {
+func (o *options) openMembers(ends *closers) (timeout.Members, error) {
 	switch {
 	case len(o.etcd) > 0:
 		members, err := etcd.Open(o.etcd, etcd.Config{Username: o.etcdUser, Password: o.etcdPassword})
@@ -19,7 +19,12 @@ func (o *options) openMembers(_ context.Context, ends *closers) (timeout.Members
 		ends.add(members.Close)
 		return members, nil
 	case len(o.zookeeper) > 0:
-		return nil, fmt.Errorf("zookeeper: %w", errNotThere)
+		members, err := zookeeper.Open(o.zookeeper, zookeeper.Config{})
+		if err != nil {
+			return nil, fmt.Errorf("zookeeper: %w", err)
+		}
+		ends.add(members.Close)
+		return members, nil
 	default:
 		return nil, nil
 	}

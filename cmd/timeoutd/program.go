@@ -42,7 +42,7 @@ func (p *program) run(ctx context.Context) (err error) {
 	defer closing(&err, engine.Close)
 	p.log.Info("tasks are kept in "+engine.name, "engine", engine.name)
 
-	cfg, ends, err := p.configure(ctx)
+	cfg, ends, err := p.configure()
 	defer closing(&err, ends.close)
 	if err != nil {
 		return err
@@ -136,14 +136,14 @@ func (p *program) pause(ran <-chan struct{}) {
 }
 
 // configure returns what the centre is told, and what is to be closed after it.
-func (p *program) configure(ctx context.Context) (timeout.Config, closers, error) {
+func (p *program) configure() (timeout.Config, closers, error) {
 	var ends closers
 	cfg := timeout.Config{Node: p.options.node, TTL: p.options.ttl, Grace: grace(p.options.grace), All: true, Logger: p.log}
 	var err error
 	if cfg.Callers, err = p.options.openCallers(&ends); err != nil {
 		return cfg, ends, fmt.Errorf("callbacks: %w", err)
 	}
-	if cfg.Members, err = p.options.openMembers(ctx, &ends); err != nil {
+	if cfg.Members, err = p.options.openMembers(&ends); err != nil {
 		return cfg, ends, fmt.Errorf("members: %w", err)
 	}
 	return cfg, ends, nil
