@@ -260,7 +260,7 @@ func (w *worker) take(ask Ask, batch Batch, asked, now time.Time) {
 	for i := range batch.Leased {
 		a := &attempt{Leased: batch.Leased[i], queued: now, until: asked.Add(ask.Lease)}
 		if a.Attempts == 1 {
-			a.due = a.Due.Add(-w.ahead)
+			a.due = now.Add(a.Due.Sub(batch.Now)) // a step of this node's clock does not matter
 		}
 		if a.Again {
 			w.counts.Again++
@@ -327,9 +327,9 @@ func (w *worker) work() {
 
 // begin takes an attempt off the queue; without one, the goroutine is over.
 func (w *worker) begin() (*attempt, Topic, Handler) {
-	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now := time.Now() // not before what has been queued while this waited for the lock
 	for len(w.queue) > 0 && w.workers <= w.topic.Concurrency {
 		a := w.queue[0]
 		w.queue[0] = nil
