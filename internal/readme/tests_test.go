@@ -22,18 +22,18 @@ var (
 // The page of the timeout centre says which test shows what.
 func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 	there := map[string]bool{}
-	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".go") {
-			b, err := os.ReadFile(path)
-			for _, m := range tested.FindAllStringSubmatch(string(b), -1) {
-				there[m[1]] = true
-			}
-			if filepath.Base(filepath.Dir(path)) == "enginetest" {
-				for _, m := range listed.FindAllStringSubmatch(string(b), -1) {
-					there["enginetest: "+m[1]] = true
-				}
-			}
+	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") {
 			return err
+		}
+		b, err := os.ReadFile(path)
+		for _, m := range tested.FindAllStringSubmatch(string(b), -1) {
+			there[m[1]] = true
+		}
+		if filepath.Base(filepath.Dir(path)) == "enginetest" {
+			for _, m := range listed.FindAllStringSubmatch(string(b), -1) {
+				there["enginetest: "+m[1]] = true
+			}
 		}
 		return err
 	}))

@@ -116,7 +116,7 @@ func testListUnderChange(r *rig) {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-time.After(time.Millisecond):
 			}
 			id, due := fmt.Sprint("moves", rand.IntN(count)), newDue.Add(time.Duration(rand.IntN(120)-10)*time.Millisecond)
 			var err error
