@@ -2,6 +2,7 @@ package timeout_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -25,7 +26,7 @@ func Example() {
 	defer centre.Close()
 
 	ctx, cancel := context.WithCancel(context.Background())
-	err = centre.Handle("unpaid", func(ctx context.Context, task timeout.Task) error {
+	err = centre.Handle("unpaid", func(_ context.Context, task timeout.Task) error {
 		fmt.Println("cancel order", task.ID)
 		cancel()
 		return nil // done; an error would have it tried again
@@ -64,10 +65,11 @@ func ExampleRetryAfter() {
 		log.Fatal(err)
 	}
 	err = centre.Handle("mails", func(ctx context.Context, task timeout.Task) error {
-		switch err := send(ctx, task.Payload); {
-		case err == errBusy:
+		err := send(ctx, task.Payload)
+		switch {
+		case errors.Is(err, errBusy):
 			return timeout.RetryAfter(err, time.Minute)
-		case err == errNoSuchUser:
+		case errors.Is(err, errNoSuchUser):
 			return timeout.Permanent(err) // dead at once: nobody needs to try again
 		default:
 			return err // nil is done, and anything else is tried again, later and later
@@ -77,7 +79,7 @@ func ExampleRetryAfter() {
 	// Output: <nil>
 }
 
-var errBusy, errNoSuchUser = fmt.Errorf("busy"), fmt.Errorf("no such user")
+var errBusy, errNoSuchUser = errors.New("busy"), errors.New("no such user")
 
 func send(context.Context, []byte) error { return nil }
 

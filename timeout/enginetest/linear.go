@@ -239,8 +239,8 @@ func (c *client) token() (timeout.Token, bool) {
 }
 
 func (c *client) extend(start int64) error {
-	token, any := c.token()
-	if !any {
+	token, ok := c.token()
+	if !ok {
 		return nil
 	}
 	held, err := c.engine.Extend(c.r.ctx, []timeout.Token{token}, long)
@@ -255,7 +255,7 @@ func (c *client) extend(start int64) error {
 func (c *client) expire(start int64) error {
 	ask := c.r.ask(timeout.Ask{Node: fmt.Sprint(c.number), Max: rand.IntN(3)})
 	verb := ""
-	if token, any := c.token(); any && rand.IntN(4) > 0 {
+	if token, ok := c.token(); ok && rand.IntN(4) > 0 {
 		outcome := timeout.Outcome{Token: token}
 		switch rand.IntN(4) {
 		case 0:

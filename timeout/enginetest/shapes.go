@@ -107,7 +107,8 @@ func testWaker(r *rig) {
 	cancel()
 	for range cap(ended) {
 		select {
-		case <-ended:
+		case err := <-ended:
+			require.NotErrorIs(r.t, err, timeout.ErrClosed)
 		case <-time.After(patient):
 			require.Fail(r.t, "Wake does not return when its context has ended")
 		}

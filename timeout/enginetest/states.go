@@ -18,10 +18,10 @@ type before struct {
 }
 
 var (
-	absent  = before{"absent", timeout.None, func(*rig, string) (none timeout.Token) { return }}
+	absent  = before{"absent", timeout.None, func(*rig, string) (none timeout.Token) { return none }}
 	waiting = before{"waiting", timeout.Pending, func(r *rig, id string) (none timeout.Token) {
 		r.set(id, r.later())
-		return
+		return none
 	}}
 	failed = before{"failed", timeout.Pending, func(r *rig, id string) timeout.Token {
 		token := r.leased(id, long).Token
@@ -42,7 +42,7 @@ var (
 	removed = before{"removed", timeout.Removed, func(r *rig, id string) (none timeout.Token) {
 		r.set(id, r.later())
 		require.Equal(r.t, timeout.Pending, r.remove(id).Was)
-		return
+		return none
 	}}
 )
 

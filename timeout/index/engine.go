@@ -88,7 +88,7 @@ func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answe
 		return nil, err
 	}
 	return answers, e.follow(ctx, answers, func(i int) (timeout.Key, bool) {
-		return tasks[i].Key(), answers[i].Err == nil && !(tasks[i].IfAbsent && lives(answers[i].Was))
+		return tasks[i].Key(), answers[i].Err == nil && (!tasks[i].IfAbsent || !lives(answers[i].Was))
 	})
 }
 
