@@ -29,9 +29,13 @@ func TestServersCanBePausedKilledAndRestarted(t *testing.T) {
 	for name, start := range map[string]func(testing.TB, ...string) *Server{
 		"redis": Redis, "postgres": Postgres, "etcd": Etcd, "zookeeper": ZooKeeper,
 	} {
+		var args []string
+		if name == "postgres" {
+			args = append(args, NoFsync) // it would wait for the disk with each stop
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t)
+			s := start(t, args...)
 			require.True(t, answers(s, patience))
 			addr, pid := s.Addr, s.PID()
 
