@@ -47,7 +47,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, topics: make(map[string]*topic), wakers: make(map[*func(string)]struct{})}
 	// A stall of this process is no reason to be late: what is due then is due.
-	w, err := wheel.NewOf(wheel.Config{Tick: cfg.Tick, Stall: -1}, e.due)
+	w, err := wheel.NewOf(wheel.Config{Tick: cfg.Tick, Stall: -1}, e.look)
 	if err != nil {
 		return nil, fmt.Errorf("%w: Tick %v: %w", timeout.ErrArgument, cfg.Tick, err)
 	}
@@ -123,7 +123,7 @@ func (t *topic) grow() {
 	}
 }
 
-func (t *topic) heapOf(en *entry) *byTime { return &t.ready[timeout.Slot(en.ID, t.Slots)] }
+func (t *topic) heapOf(en *entry) *byTime { return &t.ready[timeout.Slot(en.id, t.Slots)] }
 
 // Topics is timeout.Engine's.
 func (e *Engine) Topics(ctx context.Context) ([]timeout.Topic, error) {
@@ -149,7 +149,8 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 		return fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name)
 	}
 	for _, en := range t.tasks {
-		e.unfile(t, en)
+		en.timer.Remove()
+		en.state = timeout.None
 	}
 	delete(e.topics, name)
 	return nil
@@ -174,7 +175,7 @@ func (e *Engine) Count(ctx context.Context, name string) (timeout.Counts, error)
 	}
 	for _, h := range t.ready {
 		for _, en := range h {
-			if en.State == timeout.Pending {
+			if en.state == timeout.Pending {
 				counts.Due++
 				counts.Lag = max(counts.Lag, time.Duration(now()-en.at)*time.Millisecond)
 			}
@@ -204,10 +205,9 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (bool, error) {
 			continue
 		}
 		until := now() - timeout.CeilMillis(t.Retain)
-		for id, en := range t.tasks {
-			if (en.State == timeout.Done || en.State == timeout.Removed) && en.at <= until {
-				t.counts[en.State]--
-				delete(t.tasks, id)
+		for _, en := range t.tasks {
+			if (en.state == timeout.Done || en.state == timeout.Removed) && en.at <= until {
+				e.drop(en)
 				if left--; left == 0 {
 					return true, nil
 				}

@@ -1,7 +1,11 @@
 package memory_test
 
 import (
+	"math/rand/v2"
+	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -32,4 +36,57 @@ func TestAClosedEngineRefusesAllCalls(t *testing.T) {
 	require.ErrorIs(t, err, timeout.ErrClosed)
 	_, err = memory.New(memory.Config{Tick: 1})
 	require.ErrorIs(t, err, timeout.ErrArgument)
+}
+
+func TestTheEarliestComesFirstOverAllSlots(t *testing.T) {
+	engine, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	defer engine.Close()
+	_, err = engine.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 8}, true)
+	require.NoError(t, err)
+	const count = 100
+	var tasks []timeout.Task
+	for _, i := range rand.Perm(count) {
+		tasks = append(tasks, timeout.Task{Topic: "orders", ID: strconv.Itoa(i), Due: time.UnixMilli(int64(i))})
+	}
+	_, err = engine.Set(t.Context(), tasks)
+	require.NoError(t, err)
+	for want := 0; want < count; {
+		batch, err := engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Max: 7, Lease: time.Hour})
+		require.NoError(t, err)
+		require.NotEmpty(t, batch.Leased)
+		for _, leased := range batch.Leased {
+			require.Equal(t, strconv.Itoa(want), leased.ID)
+			want++
+		}
+	}
+}
+
+func TestATaskCanDieAndBeReplayedAgainAndAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		defer engine.Close()
+		_, err = engine.SetTopic(t.Context(), timeout.Topic{Name: "orders", Retries: -1}, true)
+		require.NoError(t, err)
+		key := timeout.Key{Topic: "orders", ID: "1"}
+		_, err = engine.Set(t.Context(), []timeout.Task{{Topic: key.Topic, ID: key.ID, After: time.Minute}})
+		require.NoError(t, err)
+		ask := timeout.Ask{Topic: "orders", Max: 10, Lease: time.Minute}
+		expire := func() timeout.Batch {
+			time.Sleep(time.Minute + 20*time.Millisecond) // up to two ticks late
+			synctest.Wait()
+			batch, err := engine.Expire(t.Context(), ask)
+			require.NoError(t, err)
+			return batch
+		}
+		for range 5 {
+			require.Len(t, expire().Leased, 1)
+			require.Equal(t, []timeout.Key{key}, expire().Died)
+			require.Empty(t, expire().Leased, "what is dead stays")
+			answers, err := engine.Replay(t.Context(), []timeout.Key{key})
+			require.NoError(t, err)
+			require.Equal(t, timeout.Dead, answers[0].Was)
+		}
+	})
 }

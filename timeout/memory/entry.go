@@ -8,16 +8,62 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// entry is a task. One that is Pending or Running has a timer in the wheel, or is in the
-// heap of its slot.
+// entry is a task, in 128 bytes. One that is Pending or Running waits in the wheel, or is in
+// the heap of its slot.
 type entry struct {
-	timeout.Task
-	topic *topic
-	timer *wheel.TimerOf[*entry]
-	at    int64 // action time, end of the lease, or time of ending
-	lease int64 // the last lease's number
-	index int   // in the heap, counted from 1; 0 where it is in none
-	log   []timeout.Execution
+	// timer is started once, and moved from then on: where it comes before the task's time,
+	// or when the task is in the heap or has ended, that is nothing but a look in vain.
+	timer wheel.TimerOf[*entry]
+
+	topic    *topic
+	id       string
+	payload  string
+	due      int64 // action time
+	at       int64 // when it is due next, end of the lease, or time of ending
+	version  int64
+	lease    int64 // the last lease's number
+	attempts int32
+	index    int32 // in the heap, counted from 1; 0 where it is in none
+	started  bool  // whether timer was
+	state    timeout.State
+	more     *more
+}
+
+// more is what most tasks that wait don't have.
+type more struct {
+	callback *timeout.Callback
+	failure  string
+	node     string
+	log      []timeout.Execution
+}
+
+// mine returns what can be written to.
+func (en *entry) mine() *more {
+	if en.more == nil {
+		en.more = new(more)
+	}
+	return en.more
+}
+
+func (en *entry) key() timeout.Key { return timeout.Key{Topic: en.topic.Name, ID: en.id} }
+
+func (en *entry) task() timeout.Task {
+	task := timeout.Task{
+		Topic:    en.topic.Name,
+		ID:       en.id,
+		Due:      time.UnixMilli(en.due),
+		State:    en.state,
+		Version:  en.version,
+		Attempts: int(en.attempts),
+		Until:    time.UnixMilli(en.at),
+	}
+	if en.payload != "" {
+		task.Payload = []byte(en.payload)
+	}
+	if en.more != nil {
+		task.Callback, task.Error, task.Node = en.more.callback, en.more.failure, en.more.node
+	}
+	return task
 }
 
 // byTime is a heap with what is due first on top.
@@ -28,12 +74,12 @@ func (h byTime) Less(i, j int) bool { return h[i].at < h[j].at }
 
 func (h byTime) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i+1, j+1
+	h[i].index, h[j].index = int32(i+1), int32(j+1)
 }
 
 func (h *byTime) Push(en any) {
 	*h = append(*h, en.(*entry))
-	(*h)[len(*h)-1].index = len(*h)
+	(*h)[len(*h)-1].index = int32(len(*h))
 }
 
 func (h *byTime) Pop() any {
@@ -45,49 +91,51 @@ func (h *byTime) Pop() any {
 }
 
 func (h *byTime) add(en *entry)    { heap.Push(h, en) }
-func (h *byTime) remove(en *entry) { heap.Remove(h, en.index-1) }
+func (h *byTime) remove(en *entry) { heap.Remove(h, int(en.index-1)) }
 
 // maxWait is for how long, in milliseconds, a timer is filed: a task that is due later is
 // filed again then. A duration can't have all times that a task can have.
 const maxWait = 30 * 24 * 3600 * 1000
 
 // file has an entry be due at its time. e.mu must be held.
-func (e *Engine) file(t *topic, en *entry) {
+func (e *Engine) file(en *entry) {
+	en.leave()
 	wait := time.Duration(min(en.at-now(), maxWait)) * time.Millisecond
-	if wait > 0 {
-		if en.index > 0 {
-			t.heapOf(en).remove(en)
-		}
-		if en.timer == nil || !en.timer.Move(wait) {
-			en.timer, _ = e.wheel.Add(en, wait) // it fails where the wheel was stopped
-		}
-		return
+	switch {
+	case wait <= 0:
+		en.topic.heapOf(en).add(en)
+		e.wake(en.topic.Name)
+	case en.started:
+		en.timer.Move(wait)
+	default:
+		en.started = true
+		_ = e.wheel.Start(&en.timer, en, wait) // it fails where the wheel was stopped
 	}
-	e.unfile(t, en)
-	t.heapOf(en).add(en)
-	e.wake(t.Name)
 }
 
-// unfile has an entry not become due. e.mu must be held.
-func (e *Engine) unfile(t *topic, en *entry) {
-	if en.timer != nil {
-		en.timer.Remove()
-		en.timer = nil
-	}
+// leave takes an entry out of the heap.
+func (en *entry) leave() {
 	if en.index > 0 {
-		t.heapOf(en).remove(en)
+		en.topic.heapOf(en).remove(en)
 	}
 }
 
-// due takes what the wheel hands over.
-func (e *Engine) due(timer *wheel.TimerOf[*entry], en *entry) {
+// drop forgets an entry. e.mu must be held.
+func (e *Engine) drop(en *entry) {
+	en.leave()
+	en.timer.Remove()
+	en.topic.counts[en.state]--
+	en.state = timeout.None
+	delete(en.topic.tasks, en.id)
+}
+
+// look has a look at an entry whose timer has come. The timer is not ended: it can be moved.
+func (e *Engine) look(_ *wheel.TimerOf[*entry], en *entry) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, ended := timer.Expire(); !ended || en.timer != timer || e.closed {
-		return
+	if en.index == 0 && (en.state == timeout.Pending || en.state == timeout.Running) && !e.closed {
+		e.file(en) // again, where it is due later: see maxWait, or the clock was stepped back
 	}
-	en.timer = nil
-	e.file(en.topic, en) // again, where it is due later: see maxWait, or the clock was stepped back
 }
 
 // wake calls those who want to know, without the lock that must be held.

@@ -84,25 +84,25 @@ func (t *topic) first(slots []int) *entry {
 
 // lease leases what is due, or ends it where it has outlived its last attempt.
 func (e *Engine) lease(t *topic, en *entry, ask timeout.Ask, at int64, batch *timeout.Batch) {
-	again := en.State == timeout.Running
+	more, again := en.mine(), en.state == timeout.Running
 	if again {
-		en.Error = fmt.Sprintf("timeout: the lease of %s ended in attempt %d", en.Node, en.Attempts)
-		e.remember(en, timeout.Outcome{As: timeout.Pending, Error: en.Error})
-		if en.Attempts >= t.Attempts() {
-			e.end(t, en, timeout.Dead)
-			batch.Died = append(batch.Died, en.Key())
+		more.failure = fmt.Sprintf("timeout: the lease of %s ended in attempt %d", more.node, en.attempts)
+		e.remember(en, timeout.Outcome{As: timeout.Pending, Error: more.failure})
+		if int(en.attempts) >= t.Attempts() {
+			e.end(en, timeout.Dead)
+			batch.Died = append(batch.Died, en.key())
 			return
 		}
 	}
 	e.number++
-	en.lease, en.Node = e.number, ask.Node
-	en.Attempts++
-	t.enter(en, timeout.Running)
+	en.lease, more.node = e.number, ask.Node
+	en.attempts++
+	en.enter(timeout.Running)
 	en.at = at + timeout.CeilMillis(ask.Lease)
-	e.file(t, en)
+	e.file(en)
 	batch.Leased = append(batch.Leased, timeout.Leased{
 		Task:  en.task(),
-		Token: timeout.Token{Key: en.Key(), Lease: en.lease},
+		Token: timeout.Token{Key: en.key(), Lease: en.lease},
 		Again: again,
 	})
 }
@@ -110,25 +110,25 @@ func (e *Engine) lease(t *topic, en *entry, ask timeout.Ask, at int64, batch *ti
 // settle ends a lease, where it is the last one of its task.
 func (e *Engine) settle(t *topic, outcome timeout.Outcome) bool {
 	en := t.tasks[outcome.Token.ID]
-	if en == nil || en.State != timeout.Running || en.lease != outcome.Token.Lease {
+	if en == nil || en.state != timeout.Running || en.lease != outcome.Token.Lease {
 		return false
 	}
-	if !outcome.Refund {
+	if forgotten := outcome.As == timeout.Done && t.Retain == 0; !outcome.Refund && !forgotten {
 		e.remember(en, outcome)
 	}
 	if outcome.As != timeout.Done && !outcome.Refund {
-		en.Error = outcome.Error
+		en.mine().failure = outcome.Error
 	}
 	if outcome.As != timeout.Pending {
-		e.end(t, en, outcome.As)
+		e.end(en, outcome.As)
 		return true
 	}
 	if outcome.Refund {
-		en.Attempts--
+		en.attempts--
 	}
 	en.lease, en.at = 0, now()+timeout.CeilMillis(outcome.After)
-	t.enter(en, timeout.Pending)
-	e.file(t, en)
+	en.enter(timeout.Pending)
+	e.file(en)
 	return true
 }
 
@@ -137,11 +137,12 @@ func (e *Engine) remember(en *entry, outcome timeout.Outcome) {
 	if e.cfg.Executions < 0 {
 		return
 	}
-	if len(en.log) >= e.cfg.Executions {
-		en.log = slices.Delete(en.log, 0, len(en.log)-e.cfg.Executions+1)
+	more := en.mine()
+	if len(more.log) >= e.cfg.Executions {
+		more.log = slices.Delete(more.log, 0, len(more.log)-e.cfg.Executions+1)
 	}
-	en.log = append(en.log, timeout.Execution{
-		Version: en.Version, Attempt: en.Attempts, Node: en.Node,
+	more.log = append(more.log, timeout.Execution{
+		Version: en.version, Attempt: int(en.attempts), Node: more.node,
 		Started: outcome.Started, Took: outcome.Took, As: outcome.As, Error: outcome.Error,
 	})
 }
@@ -152,11 +153,11 @@ func (e *Engine) Executions(ctx context.Context, key timeout.Key, limit int) ([]
 		return nil, err
 	}
 	defer e.mu.Unlock()
-	_, en := e.find(key)
-	if en == nil {
+	en := e.find(key)
+	if en == nil || en.more == nil {
 		return nil, nil
 	}
-	log := slices.Clone(en.log)
+	log := slices.Clone(en.more.log)
 	slices.Reverse(log)
 	return log[:min(limit, len(log))], nil
 }
@@ -169,13 +170,13 @@ func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.
 	defer e.mu.Unlock()
 	held := make([]bool, len(tokens))
 	for i, token := range tokens {
-		t, en := e.find(token.Key)
-		if en == nil || en.State != timeout.Running || en.lease != token.Lease {
+		en := e.find(token.Key)
+		if en == nil || en.state != timeout.Running || en.lease != token.Lease {
 			continue
 		}
 		held[i] = true
 		en.at = now() + timeout.CeilMillis(lease)
-		e.file(t, en)
+		e.file(en)
 	}
 	return held, nil
 }

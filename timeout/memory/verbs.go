@@ -34,52 +34,51 @@ func (e *Engine) set(task timeout.Task) timeout.Answer {
 	en := t.tasks[task.ID]
 	was := timeout.None
 	if en != nil {
-		was = en.State
+		was = en.state
 	}
 	if task.IfAbsent && (was == timeout.Pending || was == timeout.Running || was == timeout.Dead) {
-		return timeout.Answer{Was: was, Version: en.Version, Due: en.Due}
+		return en.answer(was)
 	}
 	if en == nil {
-		en = &entry{topic: t}
-		t.tasks[task.ID] = en
+		en = &entry{topic: t, id: strings.Clone(task.ID)}
+		t.tasks[en.id] = en
 	}
-	en.Task = timeout.Task{
-		Topic:    task.Topic,
-		ID:       task.ID,
-		Payload:  slices.Clone(task.Payload),
-		Due:      time.UnixMilli(task.DueAt(now())),
-		Callback: task.Callback,
-		State:    was,
+	en.payload, en.due, en.attempts, en.more = string(task.Payload), task.DueAt(now()), 0, nil
+	if task.Callback != nil {
+		en.more = &more{callback: task.Callback}
 	}
-	en.log = nil
-	e.wait(t, en)
-	return timeout.Answer{Was: was, Version: en.Version, Due: en.Due}
+	e.wait(en)
+	return en.answer(was)
 }
 
-// wait has a task wait for its Due, with a new version.
-func (e *Engine) wait(t *topic, en *entry) {
+// answer is one that tells what the task is like now.
+func (en *entry) answer(was timeout.State) timeout.Answer {
+	return timeout.Answer{Was: was, Version: en.version, Due: time.UnixMilli(en.due)}
+}
+
+// wait has a task wait for its action time, with a new version.
+func (e *Engine) wait(en *entry) {
 	e.number++
-	en.Version, en.at, en.lease = e.number, en.Due.UnixMilli(), 0
-	t.enter(en, timeout.Pending)
-	e.file(t, en)
+	en.version, en.at, en.lease = e.number, en.due, 0
+	en.enter(timeout.Pending)
+	e.file(en)
 }
 
 // enter has a task be in a state.
-func (t *topic) enter(en *entry, state timeout.State) {
-	if en.State != timeout.None {
-		t.counts[en.State]--
+func (en *entry) enter(state timeout.State) {
+	if en.state != timeout.None {
+		en.topic.counts[en.state]--
 	}
-	en.State = state
-	t.counts[state]++
+	en.state = state
+	en.topic.counts[state]++
 }
 
 // find returns a task, or nil.
-func (e *Engine) find(key timeout.Key) (*topic, *entry) {
-	t := e.topics[key.Topic]
-	if t == nil {
-		return nil, nil
+func (e *Engine) find(key timeout.Key) *entry {
+	if t := e.topics[key.Topic]; t != nil {
+		return t.tasks[key.ID]
 	}
-	return t, t.tasks[key.ID]
+	return nil
 }
 
 // Move is timeout.Engine's.
@@ -90,16 +89,16 @@ func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answ
 	defer e.mu.Unlock()
 	answers := make([]timeout.Answer, len(moves))
 	for i, move := range moves {
-		t, en := e.find(move.Key)
+		en := e.find(move.Key)
 		if en == nil {
 			continue
 		}
-		answers[i].Was = en.State
-		if en.State == timeout.Pending {
-			en.Due = time.UnixMilli(move.DueAt(now()))
-			e.wait(t, en)
+		was := en.state
+		if was == timeout.Pending {
+			en.due = move.DueAt(now())
+			e.wait(en)
 		}
-		answers[i].Version, answers[i].Due = en.Version, en.Due
+		answers[i] = en.answer(was)
 	}
 	return answers, nil
 }
@@ -112,27 +111,27 @@ func (e *Engine) Remove(ctx context.Context, keys []timeout.Key) ([]timeout.Answ
 	defer e.mu.Unlock()
 	answers := make([]timeout.Answer, len(keys))
 	for i, key := range keys {
-		t, en := e.find(key)
+		en := e.find(key)
 		if en == nil {
 			continue
 		}
-		answers[i].Was = en.State
-		if en.State != timeout.Done && en.State != timeout.Removed {
-			e.end(t, en, timeout.Removed)
+		answers[i].Was = en.state
+		if en.state != timeout.Done && en.state != timeout.Removed {
+			e.end(en, timeout.Removed)
 		}
 	}
 	return answers, nil
 }
 
 // end has a task be over, and forgets it where it is not to be kept.
-func (e *Engine) end(t *topic, en *entry, state timeout.State) {
-	e.unfile(t, en)
-	t.enter(en, state)
-	en.lease, en.at = 0, now()
-	if state != timeout.Dead && t.Retain == 0 {
-		t.counts[state]--
-		delete(t.tasks, en.ID)
+func (e *Engine) end(en *entry, state timeout.State) {
+	if state != timeout.Dead && en.topic.Retain == 0 {
+		e.drop(en)
+		return
 	}
+	en.leave()
+	en.enter(state)
+	en.lease, en.at = 0, now()
 }
 
 // Replay is timeout.Engine's.
@@ -143,16 +142,16 @@ func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answ
 	defer e.mu.Unlock()
 	answers := make([]timeout.Answer, len(keys))
 	for i, key := range keys {
-		t, en := e.find(key)
+		en := e.find(key)
 		if en == nil {
 			continue
 		}
-		answers[i].Was = en.State
-		if en.State == timeout.Dead {
-			en.Due, en.Attempts = time.UnixMilli(now()), 0
-			e.wait(t, en)
+		was := en.state
+		if was == timeout.Dead {
+			en.due, en.attempts = now(), 0
+			e.wait(en)
 		}
-		answers[i].Version, answers[i].Due = en.Version, en.Due
+		answers[i] = en.answer(was)
 	}
 	return answers, nil
 }
@@ -165,20 +164,13 @@ func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, e
 	defer e.mu.Unlock()
 	tasks := make([]timeout.Task, len(keys))
 	for i, key := range keys {
-		if _, en := e.find(key); en != nil {
+		if en := e.find(key); en != nil {
 			tasks[i] = en.task()
 		} else {
 			tasks[i] = timeout.Task{Topic: key.Topic, ID: key.ID}
 		}
 	}
 	return tasks, nil
-}
-
-func (en *entry) task() timeout.Task {
-	task := en.Task
-	task.Payload = slices.Clone(en.Payload)
-	task.Until = time.UnixMilli(en.at)
-	return task
 }
 
 // List is timeout.Engine's. It looks at all tasks of the topic.
@@ -197,11 +189,11 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 	}
 	var found []*entry
 	for _, en := range t.tasks {
-		if en.State == query.State && (query.Cursor == "" || cmp.Or(cmp.Compare(en.at, at), cmp.Compare(en.ID, id)) > 0) {
+		if en.state == query.State && (query.Cursor == "" || cmp.Or(cmp.Compare(en.at, at), cmp.Compare(en.id, id)) > 0) {
 			found = append(found, en)
 		}
 	}
-	slices.SortFunc(found, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(found, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
 	var page timeout.Page
 	limit := query.Limit
 	if limit == 0 {
@@ -210,7 +202,7 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 	for i, en := range found {
 		if i == limit {
 			last := found[i-1]
-			page.Next = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d/%s", last.at, last.ID))
+			page.Next = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d/%s", last.at, last.id))
 			break
 		}
 		page.Tasks = append(page.Tasks, en.task())

@@ -1,0 +1,118 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+)
+
+const batch = 256
+
+// benchmark opens an engine with a topic, and makes ids of 17 bytes and payloads of 64.
+func benchmark(b *testing.B) (*memory.Engine, func(i int, after time.Duration) timeout.Task) {
+	engine, err := memory.New(memory.Config{})
+	require.NoError(b, err)
+	b.Cleanup(func() { engine.Close() })
+	_, err = engine.SetTopic(b.Context(), timeout.Topic{Name: "orders"}, true)
+	require.NoError(b, err)
+	payload := make([]byte, 64)
+	return engine, func(i int, after time.Duration) timeout.Task {
+		return timeout.Task{Topic: "orders", ID: fmt.Sprintf("order-%011d", i), Payload: payload, After: after}
+	}
+}
+
+// perTask reports how many tasks a second were done, where each b.N was a batch.
+func perTask(b *testing.B) {
+	b.ReportMetric(float64(b.N)*batch/b.Elapsed().Seconds(), "tasks/s")
+}
+
+func BenchmarkSet(b *testing.B) {
+	engine, task := benchmark(b)
+	tasks := make([]timeout.Task, batch)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		b.StopTimer()
+		for i := range tasks {
+			tasks[i] = task(n, time.Hour)
+			n++
+		}
+		b.StartTimer()
+		_, _ = engine.Set(context.Background(), tasks)
+	}
+	perTask(b)
+}
+
+func BenchmarkMove(b *testing.B) {
+	engine, task := benchmark(b)
+	const pending = 100_000
+	for i := range pending {
+		_, _ = engine.Set(b.Context(), []timeout.Task{task(i, time.Hour)})
+	}
+	moves := make([][]timeout.Move, pending/batch)
+	for i := range moves {
+		for j := range batch {
+			moves[i] = append(moves[i], timeout.Move{Key: task(i*batch+j, 0).Key(), After: time.Hour + time.Duration(i)*time.Second})
+		}
+	}
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		_, _ = engine.Move(context.Background(), moves[n%len(moves)])
+		n++
+	}
+	perTask(b)
+}
+
+// BenchmarkExpire settles a batch and leases the next.
+func BenchmarkExpire(b *testing.B) {
+	engine, task := benchmark(b)
+	tasks := make([]timeout.Task, batch)
+	var settle []timeout.Outcome
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		b.StopTimer()
+		for i := range tasks {
+			tasks[i] = task(n, 0)
+			n++
+		}
+		_, _ = engine.Set(context.Background(), tasks)
+		b.StartTimer()
+		got, _ := engine.Expire(context.Background(), timeout.Ask{Topic: "orders", Node: "n", Settle: settle, Max: batch, Lease: time.Minute})
+		settle = settle[:0]
+		for _, leased := range got.Leased {
+			settle = append(settle, timeout.Outcome{Token: leased.Token, As: timeout.Done})
+		}
+	}
+	perTask(b)
+}
+
+// BenchmarkMemory reports the bytes of a pending task, its id of 17 bytes and its payload of 64
+// included.
+func BenchmarkMemory(b *testing.B) {
+	const pending = 200_000
+	for b.Loop() {
+		engine, task := benchmark(b)
+		before := inUse()
+		for i := range pending {
+			_, _ = engine.Set(context.Background(), []timeout.Task{task(i, time.Hour)})
+		}
+		b.ReportMetric(float64(inUse()-before)/pending, "B/task")
+		engine.Close()
+	}
+}
+
+func inUse() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
