@@ -120,7 +120,7 @@ func TestClaimLeasesWhatIsWantedAndDue(t *testing.T) {
 	require.Equal(t, []timeout.Claimed{{}, {}}, claimed[2:4])
 	require.False(t, claimed[4].OK)
 	require.False(t, claimed[4].At.IsZero(), "it belongs to somebody")
-	require.Equal(t, timeout.Claimed{}, claimed[5])
+	require.Equal(t, timeout.Claimed{Died: true}, claimed[5])
 	require.Equal(t, timeout.Dead, r.get("outlived").State)
 	require.Equal(t, []bool{true}, r.settle(timeout.Outcome{Token: claimed[0].Leased.Token, As: timeout.Done}))
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// Claim is timeout.Truth's. What has outlived its last attempt becomes dead, and is not there
-// any more for the caller.
+// Claim is timeout.Truth's. Of large payloads it claims about 4 MiB.
 func (e *Engine) Claim(ctx context.Context, topic, node string, wanted []timeout.Wanted, lease time.Duration) ([]timeout.Claimed, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
@@ -18,14 +17,21 @@ func (e *Engine) Claim(ctx context.Context, topic, node string, wanted []timeout
 	defer e.use.RUnlock()
 	claimed := make([]timeout.Claimed, 0, len(wanted))
 	for part := range slices.Chunk(wanted, chunk) {
-		err := e.write(ctx, func(s session) error {
-			some, err := claim(context.Background(), s, topic, node, part, timeout.CeilMillis(lease))
-			claimed = append(claimed, some...)
+		var some []timeout.Claimed
+		err := e.write(ctx, func(s session) (err error) {
+			some, err = claim(context.Background(), s, topic, node, part, timeout.CeilMillis(lease))
 			return err
 		})
-		if err != nil {
+		if err != nil && len(claimed) == 0 {
 			return nil, e.wrap("claiming tasks", err)
 		}
+		if err != nil { // what is leased is not to be lost for it: the rest can be wanted again
+			for _, w := range wanted[len(claimed):] {
+				claimed = append(claimed, timeout.Claimed{At: w.At})
+			}
+			break
+		}
+		claimed = append(claimed, some...)
 	}
 	return claimed, nil
 }
@@ -70,6 +76,9 @@ func claim(ctx context.Context, s session, name, node string, wanted []timeout.W
 	if err != nil {
 		return nil, err
 	}
+	for _, id := range l.died {
+		claimed[places[id]].Died = true
+	}
 	const bySeq = "seq IN (SELECT value FROM json_each(?))"
 	first, err := l.take(ctx, s, waiting, false, bySeq, array(waiting))
 	if err != nil {
@@ -89,14 +98,15 @@ func (l *leasing) claimables(ctx context.Context, s session, wanted []timeout.Wa
 		ids[i] = w.ID
 	}
 	there := make(map[string]*claimable, len(wanted))
-	err := each(ctx, s, "SELECT seq, at, id, version, attempts, node, state FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?)) AND state IN (1, 2)",
+	err := each(ctx, s, "SELECT seq, at, id, version, attempts, node, state, coalesce(length(payload), 0) FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?)) AND state IN (1, 2)",
 		[]any{l.t.no, array(ids)}, func(rows *sql.Rows) error {
 			c := &claimable{i: -1}
-			err := rows.Scan(&c.seq, &c.at, &c.id, &c.version, &c.attempts, &c.node, &c.state)
+			err := rows.Scan(&c.seq, &c.at, &c.id, &c.version, &c.attempts, &c.node, &c.state, &c.size)
 			there[c.id] = c
 			return err
 		})
 	var due []*claimable
+	bytes := 0
 	for i, w := range wanted {
 		c := there[w.ID]
 		switch {
@@ -105,8 +115,11 @@ func (l *leasing) claimables(ctx context.Context, s session, wanted []timeout.Wa
 			claimed[i].At = time.UnixMilli(l.until)
 		case c.at > l.at || l.t.Paused:
 			claimed[i].At = time.UnixMilli(c.at)
+		case len(due) > 0 && bytes+c.size > maxBytes: // the next claim
+			claimed[i].At = time.UnixMilli(c.at)
 		default:
 			c.i = i
+			bytes += c.size
 			due = append(due, c)
 		}
 	}

@@ -97,7 +97,7 @@ func (e *Engine) look(ctx context.Context, x *expiry) (busy bool, err error) {
 	if err := checkFence(ctx, e.reader, t, x.ask, at); err != nil {
 		return false, err
 	}
-	next, err := next(ctx, e.reader, t, x)
+	next, err := next(ctx, e.reader, t, x, at)
 	if next == none {
 		return e.fenceIsOld(x.ask, at), err
 	}
@@ -108,20 +108,44 @@ func (e *Engine) look(ctx context.Context, x *expiry) (busy bool, err error) {
 // none is the time of what never comes.
 const none = 1<<63 - 1
 
-// next returns when something is due.
-func next(ctx context.Context, s session, t *topic, x *expiry) (int64, error) {
+// lookAhead is how many tasks of other slots are passed over to find when one of those asked
+// for is due next.
+const lookAhead = 1000
+
+// next returns when something is due. Of what is due later only the first tasks are looked
+// at: where none of them is in the slots asked for, there is nothing to do before the last.
+func next(ctx context.Context, s session, t *topic, x *expiry, now int64) (int64, error) {
 	condition, args := x.slots(t)
+	ahead := lookAhead
+	if condition == "" {
+		ahead = 1
+	}
 	first := int64(none)
 	for _, state := range []string{"1", "2"} {
+		const of = "FROM hw_tasks WHERE topic = ? AND state = "
 		at := int64(none)
-		_, err := one(ctx, s, "SELECT at FROM hw_tasks WHERE topic = ? AND state = "+state+condition+" ORDER BY at, seq LIMIT 1",
-			append([]any{t.no}, args...), &at)
+		due, err := one(ctx, s, "SELECT at "+of+state+" AND at <= ?"+condition+" ORDER BY at, seq LIMIT 1", append([]any{t.no, now}, args...), &at)
+		if err == nil && !due {
+			at, err = nextLater(ctx, s, of+state, condition, args, t.no, now, ahead)
+		}
 		if err != nil {
 			return none, err
 		}
 		first = min(first, at)
 	}
 	return first, nil
+}
+
+func nextLater(ctx context.Context, s session, of, condition string, args []any, topic, now int64, ahead int) (int64, error) {
+	var mine, last int64
+	var seen int
+	query := "SELECT coalesce(min(CASE WHEN true" + condition + " THEN at END), ?), coalesce(max(at), ?), count(*) FROM (SELECT at, hash " +
+		of + " AND at > ? ORDER BY at, seq LIMIT ?)"
+	_, err := one(ctx, s, query, append(slices.Clone(args), int64(none), int64(none), topic, now, ahead), &mine, &last, &seen)
+	if mine == none && seen == ahead {
+		mine = last
+	}
+	return mine, err
 }
 
 // round settles and leases as much as one transaction may.
@@ -169,7 +193,7 @@ func (e *Engine) leaseDue(ctx context.Context, s session, t *topic, x *expiry, s
 	for _, id := range l.died {
 		x.batch.Died = append(x.batch.Died, timeout.Key{Topic: t.Name, ID: id})
 	}
-	next, err := next(ctx, s, t, x)
+	next, err := next(ctx, s, t, x, at)
 	x.batch.Next = time.Time{}
 	if next != none {
 		x.batch.Next = time.UnixMilli(next)
@@ -186,6 +210,10 @@ type leasing struct {
 	died      []string
 }
 
+// maxBytes is where a transaction ends that leases large payloads, so that neither others who
+// write nor the memory have to bear many of them: it leases one task more at most.
+const maxBytes = 4 << 20
+
 // outlived is a lease that has ended by itself.
 type outlived struct {
 	seq, at  int64
@@ -193,6 +221,7 @@ type outlived struct {
 	version  int64
 	attempts int
 	node     string
+	size     int // of the payload
 }
 
 // lease leases up to limit tasks that are due, of the slots asked for, the earliest first.
@@ -200,10 +229,10 @@ func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([
 	condition, args := x.slots(l.t)
 	due := append(append([]any{l.t.no, l.at}, args...), limit)
 	var over []outlived
-	err := each(ctx, s, "SELECT seq, at, id, version, attempts, node FROM hw_tasks WHERE topic = ? AND state = 2 AND at <= ?"+condition+
+	err := each(ctx, s, "SELECT seq, at, id, version, attempts, node, coalesce(length(payload), 0) FROM hw_tasks WHERE topic = ? AND state = 2 AND at <= ?"+condition+
 		" ORDER BY at, seq LIMIT ?", due, func(rows *sql.Rows) error {
 		var o outlived
-		err := rows.Scan(&o.seq, &o.at, &o.id, &o.version, &o.attempts, &o.node)
+		err := rows.Scan(&o.seq, &o.at, &o.id, &o.version, &o.attempts, &o.node, &o.size)
 		over = append(over, o)
 		return err
 	})
@@ -213,6 +242,13 @@ func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([
 	if len(over) > 0 {
 		if over, limit, err = l.merge(ctx, s, over, condition, args, limit); err != nil {
 			return nil, err
+		}
+	}
+	bytes := 0
+	for n := range over {
+		if bytes += over[n].size; n > 0 && bytes > maxBytes {
+			over, limit = over[:n], 0
+			break
 		}
 	}
 	again, err := l.judge(ctx, s, over)
@@ -229,8 +265,9 @@ func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([
 		return leased, err
 	}
 	due[len(due)-1] = limit
-	waiting, err := l.take(ctx, s, nil, false, "seq IN (SELECT seq FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ?"+condition+
-		" ORDER BY at, seq LIMIT ?)", due...)
+	waiting, err := l.take(ctx, s, nil, false, "seq IN (SELECT seq FROM (SELECT seq, sum(size) OVER (ORDER BY at, seq) - size AS before FROM ("+
+		"SELECT seq, at, coalesce(length(payload), 0) AS size FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ?"+condition+
+		" ORDER BY at, seq LIMIT ?)) WHERE before <= ?)", append(due, maxBytes-bytes)...)
 	leased = append(leased, waiting...)
 	slices.SortStableFunc(leased, func(a, b timeout.Leased) int {
 		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Version, b.Version))

@@ -196,3 +196,47 @@ func FuzzPlace(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatWaitsInOtherSlotsIsNotReadToTheEnd(t *testing.T) {
+	e := openInside(t)
+	ctx := t.Context()
+	const many = lookAhead + 200
+	var tasks []timeout.Task
+	for i := range many {
+		tasks = append(tasks, timeout.Task{Topic: "t", ID: fmt.Sprintf("{all in one}%d", i), After: time.Hour + time.Duration(i)*time.Second})
+	}
+	_, err := e.Set(ctx, tasks)
+	require.NoError(t, err)
+	slot := timeout.Slot("{all in one}", timeout.DefaultSlots)
+	other := []int{(slot + 1) % timeout.DefaultSlots}
+
+	batch, err := e.Expire(ctx, timeout.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(time.Hour+(lookAhead-1)*time.Second), batch.Next, time.Minute, "there is nothing before the last that was seen")
+
+	batch, err = e.Expire(ctx, timeout.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{slot}})
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(time.Hour), batch.Next, time.Minute)
+
+	for i := range tasks {
+		tasks[i].After = 0
+	}
+	_, err = e.Set(ctx, tasks[:many-1])
+	require.NoError(t, err)
+	mine := ""
+	for i := 0; mine == ""; i++ {
+		if id := fmt.Sprint("mine", i); timeout.Slot(id, timeout.DefaultSlots) == other[0] {
+			mine = id
+		}
+	}
+	_, err = e.Set(ctx, []timeout.Task{{Topic: "t", ID: mine}})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		batch, err := e.Expire(ctx, timeout.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
+		return err == nil && len(batch.Leased) == 1 && batch.Leased[0].ID == mine
+	}, 5*time.Second, 5*time.Millisecond, "what is due is found behind all that is due in another slot")
+
+	batch, err = e.Expire(ctx, timeout.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{(slot + 2) % timeout.DefaultSlots}})
+	require.NoError(t, err)
+	require.True(t, batch.Next.IsZero() || batch.Next.After(batch.Now))
+}

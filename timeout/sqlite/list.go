@@ -104,7 +104,8 @@ func parsePlace(cursor string) (place, error) {
 	return p, nil
 }
 
-// List is timeout.Engine's. Its pages are in the order of Until over all slots.
+// List is timeout.Engine's. Its pages are in the order of Until over all slots, and end where
+// the payloads have more than 4 MiB.
 func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
 	limit := cmp.Or(query.Limit, 100)
 	if limit < 0 || limit > timeout.MaxPage {
@@ -133,12 +134,17 @@ const listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ? AND stat
 
 func list(ctx context.Context, s session, t *topic, state timeout.State, from place, limit int) (page timeout.Page, err error) {
 	var last place
+	bytes := 0
 	err = each(ctx, s, listQuery, []any{t.no, int64(state), from.at, from.seq, limit + 1}, func(rows *sql.Rows) error {
-		if len(page.Tasks) == limit {
+		if page.Next != "" {
+			return nil
+		}
+		if len(page.Tasks) == limit || bytes > maxBytes {
 			page.Next = last.String()
 			return nil
 		}
 		r, err := scanTask(rows, t.Name)
+		bytes += len(r.Payload)
 		page.Tasks = append(page.Tasks, r.Task)
 		last = place{r.at, r.seq}
 		return err
