@@ -16,6 +16,10 @@ import (
 // for that much longer.
 const fenceFresh = 5000
 
+// maxBytes is where a statement ends that reads large payloads, so that the memory does not
+// have to bear many of them: it reads one more at most.
+const maxBytes = 4 << 20
+
 var fenceFor = timeout.FenceFor.Milliseconds() + fenceFresh
 
 // Expire is timeout.Engine's. Where nothing is due it writes nothing.
@@ -94,7 +98,7 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask timeout.Ask, outcom
 		e.queueSettle(b, t, outcomes, settled)
 		if most > 0 {
 			e.queueFence(b, t, s, &fenced)
-			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, most, timeout.CeilMillis(ask.Lease), clean(ask.Node), s.fenced, s.term, fenceFor).Query(func(rows pgx.Rows) error {
+			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, most, timeout.CeilMillis(ask.Lease), clean(ask.Node), s.fenced, s.term, fenceFor, maxBytes).Query(func(rows pgx.Rows) error {
 				return leased.read(rows, t.Name, false)
 			})
 		}

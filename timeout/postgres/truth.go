@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -43,7 +44,8 @@ func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until t
 	return page, nil
 }
 
-// Claim is timeout.Truth's. What another call has locked at that moment is not claimed.
+// Claim is timeout.Truth's. What another call has locked at that moment is not
+// claimed, and of large payloads about 4 MiB are.
 func (e *Engine) Claim(ctx context.Context, name, node string, wanted []timeout.Wanted, lease time.Duration) ([]timeout.Claimed, error) {
 	t, err := e.must(ctx, name)
 	if err != nil {
@@ -53,7 +55,15 @@ func (e *Engine) Claim(ctx context.Context, name, node string, wanted []timeout.
 	err = chunks(len(wanted), nil, func(from, to int) error {
 		return e.claim(ctx, t, node, wanted[from:to], lease, claimed[from:to])
 	})
-	return claimed, err
+	if err == nil || !slices.ContainsFunc(claimed, func(c timeout.Claimed) bool { return c.OK }) {
+		return claimed, err
+	}
+	for i := range claimed { // what is leased is not to be lost for it: the rest can be wanted again
+		if c := &claimed[i]; !c.OK && !c.Died && c.At.IsZero() {
+			c.At = wanted[i].At
+		}
+	}
+	return claimed, nil
 }
 
 func (e *Engine) claim(ctx context.Context, t *topic, node string, wanted []timeout.Wanted, lease time.Duration, claimed []timeout.Claimed) error {
@@ -63,7 +73,7 @@ func (e *Engine) claim(ctx context.Context, t *topic, node string, wanted []time
 	}
 	return e.transact(ctx, "claiming tasks of "+t.Name, func(b *pgx.Batch) {
 		clear(claimed)
-		b.Queue(e.sql.Claim, t.no, ids, versions, timeout.CeilMillis(lease), clean(node)).Query(func(rows pgx.Rows) error {
+		b.Queue(e.sql.Claim, t.no, ids, versions, timeout.CeilMillis(lease), clean(node), maxBytes).Query(func(rows pgx.Rows) error {
 			var l leases
 			err := l.read(rows, t.Name, true)
 			for i, leased := range l.leased {

@@ -17,7 +17,7 @@ last AS MATERIALIZED (
     OFFSET $4::bigint - 1 LIMIT 1
 ),
 outlived AS MATERIALIZED (
-    SELECT t.ctid AS place, t.state, t.id, t.version, t.attempts, t.node
+    SELECT t.ctid AS place, t.state, t.at, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size
     FROM {s}.hw_tasks t
     WHERE t.topic = (SELECT no FROM p) AND t.state = 2 AND t.at <= (SELECT now FROM clock)
         AND ($2::smallint[] IS NULL OR (t.slot & $3::smallint) = ANY ($2))
@@ -27,7 +27,7 @@ outlived AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ),
 fresh AS MATERIALIZED (
-    SELECT t.ctid AS place, t.state
+    SELECT t.ctid AS place, t.state, t.at, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size
     FROM {s}.hw_tasks t
     WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.at <= (SELECT now FROM clock)
         AND ($2 IS NULL OR (t.slot & $3) = ANY ($2))
@@ -35,10 +35,19 @@ fresh AS MATERIALIZED (
     LIMIT $4 - (SELECT count(*) FROM outlived)
     FOR UPDATE SKIP LOCKED
 ),
+-- Large payloads end it early, after one more than there is room for.
+picked AS MATERIALIZED (
+    SELECT * FROM (
+        SELECT k.*, sum(k.size) OVER (ORDER BY k.at, k.id ROWS UNBOUNDED PRECEDING) - k.size AS before
+        FROM (SELECT * FROM outlived UNION ALL SELECT * FROM fresh) k
+    ) k
+    WHERE k.before <= $10::bigint
+),
 logged AS (
     INSERT INTO {s}.hw_executions (at, version, started, took, topic, attempt, outcome, id, node, error)
-    SELECT clock.now, o.version, 0, 0, p.no, o.attempts, 1, o.id, o.node, 'timeout: the lease of ' || o.node || ' ended in attempt ' || o.attempts
-    FROM outlived o, p, clock
+    SELECT clock.now, o.version, 0, 0, p.no, o.attempts, CASE WHEN o.attempts >= p.attempts THEN 4 ELSE 1 END, o.id, o.node, 'timeout: the lease of ' || o.node || ' ended in attempt ' || o.attempts
+    FROM picked o, p, clock
+    WHERE o.state = 2
 )
 UPDATE {s}.hw_tasks t SET
     state = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN 4 ELSE 2 END,
@@ -47,6 +56,6 @@ UPDATE {s}.hw_tasks t SET
     node = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN t.node ELSE $6::text END,
     error = CASE WHEN t.state = 2 THEN 'timeout: the lease of ' || t.node || ' ended in attempt ' || t.attempts ELSE t.error END,
     attempts = t.attempts + CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN 0 ELSE 1 END
-FROM (SELECT place, state FROM outlived UNION ALL SELECT place, state FROM fresh) AS k, p, clock
+FROM picked k, p, clock
 WHERE t.ctid = k.place
 RETURNING t.lease, k.state = 2, {task}
