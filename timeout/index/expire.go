@@ -8,17 +8,18 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// recheck is how soon an entry is looked at again whose task was not due by the truth's
-// clock, though it was by that of the index.
+// recheck is how soon an entry is looked at again whose task the truth does not lease though
+// it is due: a topic that is being paused, or a clock.
 const recheck = 20 * time.Millisecond
 
 // Expire is timeout.Engine's: the index says what could be due, and the truth decides.
 func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+	began := time.Now()
 	batch, err := e.Truth.Expire(ctx, timeout.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle})
 	if err != nil {
 		return batch, err
 	}
-	done, others := e.settled(ask.Settle, batch.Settled)
+	done, others := e.settled(ask.Settle, batch.Settled, time.Since(began))
 	if err := e.refresh(ctx, others); err != nil {
 		return batch, err
 	}
@@ -26,7 +27,8 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 		e.settle(ctx, ask, done)
 		return batch, nil
 	}
-	if err := e.load(ctx, ask.Topic, ask.Slots, batch.Now); err != nil {
+	horizon, err := e.load(ctx, ask.Topic, ask.Slots, batch.Now)
+	if err != nil {
 		return batch, err
 	}
 	found, err := e.index.Expire(ctx, timeout.Ask{
@@ -39,10 +41,13 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 		return batch, err
 	}
 	batch.Next = shift(found.Next, batch.Now.Sub(found.Now))
+	if batch.Next.After(horizon) {
+		batch.Next = horizon
+	}
 	if len(found.Leased) == ask.Max {
 		batch.Next = batch.Now
 	}
-	batch.Leased, batch.Died, err = e.claim(ctx, ask, found)
+	err = e.claim(ctx, ask, found, &batch)
 	for _, leased := range batch.Leased {
 		if leased.Due.After(batch.Now) { // the truth has claimed it, so its clock was there
 			batch.Now = leased.Due
@@ -52,8 +57,9 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 }
 
 // settled returns the outcomes of the index's leases that belong to those of the truth, and
-// the tasks whose leases another process has in the index.
-func (e *Engine) settled(outcomes []timeout.Outcome, settled []bool) (done []timeout.Outcome, others []timeout.Key) {
+// the tasks whose leases another process has in the index. The truth has taken so long, of
+// which a wait is cut, so that the index does not find a task later than it is due.
+func (e *Engine) settled(outcomes []timeout.Outcome, settled []bool, took time.Duration) (done []timeout.Outcome, others []timeout.Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i, outcome := range outcomes {
@@ -69,7 +75,7 @@ func (e *Engine) settled(outcomes []timeout.Outcome, settled []bool) (done []tim
 		if as == timeout.Dead {
 			as = timeout.Done // the index has no use for it
 		}
-		done = append(done, timeout.Outcome{Token: token, As: as, After: outcome.After})
+		done = append(done, timeout.Outcome{Token: token, As: as, After: max(outcome.After-took-time.Millisecond, 0)})
 	}
 	return done, others
 }
@@ -109,9 +115,9 @@ func (e *Engine) settle(ctx context.Context, ask timeout.Ask, done []timeout.Out
 
 // claim leases in the truth what the index has found, and settles at once what is not to be
 // had.
-func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch) ([]timeout.Leased, []timeout.Key, error) {
+func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch, batch *timeout.Batch) error {
 	if len(found.Leased) == 0 {
-		return nil, nil, nil
+		return nil
 	}
 	wanted := make([]timeout.Wanted, len(found.Leased))
 	for i, entry := range found.Leased {
@@ -120,28 +126,37 @@ func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch
 	claimed, err := e.Claim(ctx, ask.Topic, ask.Node, wanted, ask.Lease)
 	if err != nil {
 		e.settle(context.WithoutCancel(ctx), ask, refused(found.Leased, func(int) (time.Duration, bool) { return e.cfg.Scan, true }))
-		return nil, nil, err
+		return err
 	}
-	var leased []timeout.Leased
-	var gone, died []timeout.Key
+	var gone []timeout.Key
 	e.mu.Lock()
 	for i, c := range claimed {
 		switch {
 		case c.OK:
 			e.leases[c.Leased.Token] = found.Leased[i].Token
-			leased = append(leased, c.Leased)
+			batch.Leased = append(batch.Leased, c.Leased)
 		case c.Died:
-			died = append(died, found.Leased[i].Key())
+			batch.Died = append(batch.Died, found.Leased[i].Key())
 		case c.At.IsZero():
 			gone = append(gone, found.Leased[i].Key())
+		default:
+			batch.Next = earlier(batch.Next, batch.Now.Add(wait(c, batch.Now)))
 		}
 	}
 	e.mu.Unlock()
 	e.settle(ctx, ask, refused(found.Leased, func(i int) (time.Duration, bool) {
-		return max(claimed[i].At.Sub(found.Now), recheck), !claimed[i].OK && !claimed[i].At.IsZero()
+		return wait(claimed[i], batch.Now), !claimed[i].OK && !claimed[i].At.IsZero()
 	}))
 	e.settle(ctx, ask, ended(found.Leased, claimed))
-	return leased, died, e.renew(ctx, gone)
+	return e.renew(ctx, gone)
+}
+
+// wait returns for how long a task that was not due is left alone.
+func wait(c timeout.Claimed, now time.Time) time.Duration {
+	if c.At.After(now) {
+		return c.At.Sub(now)
+	}
+	return recheck
 }
 
 // refused are the outcomes of entries that are to be looked at again.
@@ -218,4 +233,12 @@ func shift(t time.Time, d time.Duration) time.Time {
 		return t
 	}
 	return t.Add(d)
+}
+
+// earlier returns the earlier of two times, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }

@@ -14,12 +14,14 @@ const loadPage = 1000
 
 // load is how far a topic has been read.
 type load struct {
-	slots []int
-	next  time.Time // when it is read again
+	slots   []int
+	next    time.Time // when it is read again
+	horizon time.Time // before which all that waits is in the index
 }
 
-// load reads what is due soon where that is to be done again.
-func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.Time) error {
+// load reads what is due soon where that is to be done again, and returns up to which time
+// the index has all.
+func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.Time) (time.Time, error) {
 	e.mu.Lock()
 	l := e.loads[topic]
 	if l == nil {
@@ -27,32 +29,34 @@ func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.T
 		e.loads[topic] = l
 	}
 	if now.Before(l.next) && l.next.Sub(now) <= e.cfg.Scan && slices.Equal(l.slots, slots) && (l.slots == nil) == (slots == nil) {
+		horizon := l.horizon
 		e.mu.Unlock()
-		return nil
+		return horizon, nil
 	}
 	l.slots, l.next = slices.Clone(slots), now.Add(e.cfg.Scan)
 	e.mu.Unlock()
 
-	next, err := e.scan(ctx, topic, slots, now)
+	next, horizon, err := e.scan(ctx, topic, slots, now)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil {
 		l.next = time.Time{}
-		return err
+		return time.Time{}, err
 	}
-	l.next = next
-	return nil
+	l.next, l.horizon = next, horizon
+	return horizon, nil
 }
 
-// scan adds what is due within the window and not in the index.
-func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.Time) (time.Time, error) {
-	next := now.Add(e.cfg.Scan)
+// scan adds what is due within the window and not in the index. It returns when to scan again,
+// and up to which time it has seen all.
+func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.Time) (next, horizon time.Time, err error) {
+	next, horizon = now.Add(e.cfg.Scan), now.Add(e.cfg.Window)
 	cursor := ""
 	for read := 0; ; {
 		limit := min(loadPage, e.cfg.Limit-read)
-		page, err := e.Upcoming(ctx, topic, slots, now.Add(e.cfg.Window), cursor, limit)
+		page, err := e.Upcoming(ctx, topic, slots, horizon, cursor, limit)
 		if err != nil {
-			return next, err
+			return next, horizon, err
 		}
 		entries := make([]timeout.Task, len(page.Wanted))
 		for i, wanted := range page.Wanted {
@@ -60,16 +64,16 @@ func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.T
 			entries[i].IfAbsent = true
 		}
 		if err := e.add(ctx, entries); err != nil {
-			return next, err
+			return next, horizon, err
 		}
 		read += len(entries)
 		if page.Next == "" {
-			return next, nil
+			return next, horizon, nil
 		}
 		if read >= e.cfg.Limit {
 			// There is more: read again when half of it is due, but not all the time.
-			half := page.Wanted[len(page.Wanted)-1].At.Sub(now) / 2
-			return now.Add(min(max(half, minScan), e.cfg.Scan)), nil
+			last := page.Wanted[len(page.Wanted)-1].At
+			return now.Add(min(max(last.Sub(now)/2, minScan), e.cfg.Scan)), last, nil
 		}
 		cursor = page.Next
 	}
