@@ -345,6 +345,7 @@ func TestProbesCloseNobodyBeforeTheirTime(t *testing.T) {
 			}
 			for _, at := range []time.Duration{0, tt.from * 3 / 4, tt.from * 9 / 10} {
 				time.Sleep(at - time.Since(k.start))
+				synctest.Wait() // for looks that are due at this very moment
 				for _, c := range conns {
 					due, reason, ok := k.Deadline(c)
 					require.True(t, ok)
