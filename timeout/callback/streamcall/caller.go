@@ -81,6 +81,9 @@ func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callb
 		return nil
 	}
 	permanent := redis.HasErrorPrefix(err, "WRONGTYPE")
+	if deadline, _ := ctx.Deadline(); !time.Now().Before(deadline) {
+		<-ctx.Done() // the socket has the same deadline, and can be a moment earlier
+	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
