@@ -65,8 +65,8 @@ func TestHelpIsNoError(t *testing.T) {
 	var out strings.Builder
 	require.Zero(t, run(context.Background(), []string{"-h"}, &out))
 	names := 0
-	for s := range newOptions().all {
-		require.Contains(t, out.String(), "\n  "+strings.TrimSpace("-"+s.name+" "+s.arg)+"\n        "+s.help)
+	for s := range newOptions().All {
+		require.Contains(t, out.String(), "\n  "+strings.TrimSpace("-"+s.Name+" "+s.Arg)+"\n        "+s.Help)
 		names++
 	}
 	require.Greater(t, names, 30)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/settings"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/pool"
 	"github.com/heartwheel-go/heartwheel/server"
@@ -71,9 +72,9 @@ log-level warn
 	require.Equal(t, "warn", o.logLevel)
 	require.Empty(t, o.admin)
 	require.False(t, o.check)
-	require.Equal(t, path+":4", o.from["timeout"])
-	require.Equal(t, "ECHO_HEARTBEAT_FIRST_MESSAGE", o.from["first-message"])
-	require.NotContains(t, o.from, "max-age", "it is from a flag")
+	require.Equal(t, path+":4", o.From["timeout"])
+	require.Equal(t, "ECHO_HEARTBEAT_FIRST_MESSAGE", o.From["first-message"])
+	require.NotContains(t, o.From, "max-age", "it is from a flag")
 }
 
 func TestConfigFileFromTheEnvironment(t *testing.T) {
@@ -138,14 +139,14 @@ func TestErrorsOfTheEnvironmentNameTheVariable(t *testing.T) {
 }
 
 func TestNamesFollowTheFields(t *testing.T) {
-	fields := func(s setting) []string {
-		switch s.name {
+	fields := func(s settings.Setting) []string {
+		switch s.Name {
 		case "admin", "debug-allow-remote", "debug-hide-addrs", "config", "check", "t", "log-format", "log-level":
 			return nil // the program's own
 		}
-		return []string{s.field()}
+		return []string{field(s.Name)}
 	}
-	for s := range newOptions().all {
+	for s := range newOptions().All {
 		for _, name := range fields(s) {
 			require.True(t, hasField[server.Config](name) || hasField[keepalive.Config](name), name)
 		}
@@ -160,23 +161,23 @@ func FuzzParse(f *testing.F) {
 	f.Add("tick\t1ms\n\ttimeout 0x10s\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		o := newOptions()
-		err := o.parse(strings.NewReader(text), "FILE")
+		err := o.Parse(strings.NewReader(text), "FILE")
 		if err != nil {
 			require.True(t, strings.HasPrefix(err.Error(), "FILE:"), err.Error())
 			require.NotContains(t, err.Error(), "\n")
 			return
 		}
 		var again strings.Builder
-		for name := range o.from {
-			s, ok := o.find(name)
+		for name := range o.From {
+			s, ok := o.Find(name)
 			require.True(t, ok)
-			again.WriteString(name + " " + s.value.String() + "\n")
+			again.WriteString(name + " " + s.Value.String() + "\n")
 		}
 		other := newOptions()
-		require.NoError(t, other.parse(strings.NewReader(again.String()), "FILE"), again.String())
-		for s := range o.all {
-			same, _ := other.find(s.name)
-			require.Equal(t, s.value.String(), same.value.String(), s.name)
+		require.NoError(t, other.Parse(strings.NewReader(again.String()), "FILE"), again.String())
+		for s := range o.All {
+			same, _ := other.Find(s.Name)
+			require.Equal(t, s.Value.String(), same.Value.String(), s.Name)
 		}
 	})
 }

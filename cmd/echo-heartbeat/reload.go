@@ -53,15 +53,15 @@ func (p *program) apply() (changes []slog.Attr, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for s := range next.all {
-		before, _ := p.options.find(s.name)
-		from, to := before.value.String(), s.value.String()
+	for s := range next.All {
+		before, _ := p.options.Find(s.Name)
+		from, to := before.Value.String(), s.Value.String()
 		switch {
 		case from == to:
-		case s.fixed:
-			return nil, next.explain(fmt.Errorf("%s %s, can't be changed from %q while the program runs", s.field(), to, from))
+		case s.Fixed:
+			return nil, next.explain(fmt.Errorf("%s %s, can't be changed from %q while the program runs", field(s.Name), to, from))
 		default:
-			changes = append(changes, slog.String(s.name, from+" -> "+to))
+			changes = append(changes, slog.String(s.Name, from+" -> "+to))
 		}
 	}
 	cfg := next.server

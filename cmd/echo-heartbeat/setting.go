@@ -2,127 +2,29 @@ package main
 
 import (
 	"errors"
-	"flag"
-	"fmt"
-	"math"
-	"net"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/heartwheel-go/heartwheel/internal/settings"
 )
 
-// setting is one thing that the program can be told, by a flag, a line of the config
-// file, or the environment, by the same name. It is named after the field of
-// server.Config or keepalive.Config that it sets, if there is one.
-type setting struct {
-	name  string
-	value flag.Value
-	arg   string // what the help calls the value
-	help  string
-
-	fixed bool // can't be changed while the program runs
-	local bool // is for the command line only
-}
-
-// field is how errors of server and keepalive call it: max-age is MaxAge.
-func (s setting) field() string {
+// field is how errors of server and keepalive call what a setting of that name sets: max-age
+// is MaxAge.
+func field(name string) string {
 	var b strings.Builder
-	for word := range strings.SplitSeq(s.name, "-") {
+	for word := range strings.SplitSeq(name, "-") {
 		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
 	}
 	return b.String()
 }
 
-// env is its name in the environment.
-func (s setting) env() string {
-	return "ECHO_HEARTBEAT_" + strings.ToUpper(strings.ReplaceAll(s.name, "-", "_"))
-}
-
 // fix marks a setting that can't be changed while the program runs.
-func fix(s setting) setting {
-	s.fixed = true
+func fix(s settings.Setting) settings.Setting {
+	s.Fixed = true
 	return s
 }
 
-// What follows are values of flags. Their errors say what is possible; the value and
-// the name are added by whoever knows where it comes from.
-
-type text struct{ p *string }
-
-func (v text) String() string     { return *v.p }
-func (v text) Set(s string) error { *v.p = s; return nil }
-
-// address is host:port, or nothing where that is possible.
-type address struct {
-	p        *string
-	optional bool
-}
-
-func (v address) String() string { return *v.p }
-func (v address) Set(s string) error {
-	if s != "" || !v.optional {
-		_, port, err := net.SplitHostPort(s)
-		if err == nil {
-			_, err = net.LookupPort("tcp", port)
-		}
-		if err != nil {
-			return fmt.Errorf("must be host:port: %w", err)
-		}
-	}
-	*v.p = s
-	return nil
-}
-
-type toggle struct{ p *bool }
-
-func (v toggle) String() string   { return strconv.FormatBool(*v.p) }
-func (v toggle) IsBoolFlag() bool { return true }
-func (v toggle) Set(s string) (err error) {
-	b, err := strconv.ParseBool(s)
-	if err != nil {
-		return errors.New("must be true or false")
-	}
-	*v.p = b
-	return nil
-}
-
-type duration struct {
-	p     *time.Duration
-	least time.Duration
-}
-
-func (v duration) String() string { return v.p.String() }
-func (v duration) Set(s string) error {
-	d, err := time.ParseDuration(s)
-	switch {
-	case err != nil:
-		return errors.New("must be a duration such as 1m30s")
-	case d < v.least && v.least == 0:
-		return errors.New("must not be negative")
-	case d < v.least:
-		return fmt.Errorf("must be at least %v", v.least)
-	}
-	*v.p = d
-	return nil
-}
-
-type number struct{ p *int }
-
-func (v number) String() string { return strconv.Itoa(*v.p) }
-func (v number) Set(s string) error {
-	n, err := strconv.Atoi(s)
-	switch {
-	case errors.Is(err, strconv.ErrRange):
-		return fmt.Errorf("must be a number up to %d", math.MaxInt)
-	case err != nil:
-		return errors.New("must be a whole number")
-	case n < 0:
-		return errors.New("must not be negative")
-	}
-	*v.p = n
-	return nil
-}
-
+// share is the value of a setting: a share of a whole, or something negative.
 type share struct{ p *float64 }
 
 func (v share) String() string { return strconv.FormatFloat(*v.p, 'g', -1, 64) }
@@ -133,22 +35,4 @@ func (v share) Set(s string) error {
 	}
 	*v.p = f
 	return nil
-}
-
-type choice[T any] struct {
-	p       *T
-	options []T
-}
-
-func (v choice[T]) String() string { return fmt.Sprint(*v.p) }
-func (v choice[T]) Set(s string) error {
-	for _, option := range v.options {
-		if fmt.Sprint(option) == s {
-			*v.p = option
-			return nil
-		}
-	}
-	names := strings.Fields(strings.Trim(fmt.Sprint(v.options), "[]"))
-	last := len(names) - 1
-	return fmt.Errorf("must be %s or %s", strings.Join(names[:last], ", "), names[last])
 }

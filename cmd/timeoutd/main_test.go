@@ -95,8 +95,8 @@ func TestHelpIsNoError(t *testing.T) {
 	var out strings.Builder
 	require.Zero(t, run(context.Background(), []string{"-h"}, &out, &out))
 	names := 0
-	for s := range newOptions().all {
-		require.Contains(t, out.String(), s.help)
+	for s := range newOptions().All {
+		require.Contains(t, out.String(), s.Help)
 		names++
 	}
 	require.Greater(t, names, 25)

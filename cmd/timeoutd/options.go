@@ -1,13 +1,13 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/netip"
-	"strings"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/internal/settings"
 )
 
 // options is what the program has been told.
@@ -52,14 +52,7 @@ type options struct {
 	logFormat string
 	logLevel  string
 
-	groups []group
-	from   map[string]string // where what was given comes from, by name, if not from a flag
-}
-
-// group is settings that belong together.
-type group struct {
-	title    string
-	settings []setting
+	*settings.Set // how it is told
 }
 
 func newOptions() *options {
@@ -72,64 +65,75 @@ func newOptions() *options {
 
 		logFormat: "text",
 		logLevel:  "info",
-		from:      make(map[string]string),
 	}
-	o.groups = o.settings()
+	o.Set = settings.New("timeoutd", "the server has only flags, and a command comes first", o.groups())
 	return o
 }
 
 // settings are all that there are.
-func (o *options) settings() []group {
-	return []group{
-		{"Listening", []setting{
-			{name: "addr", value: address{&o.addr, false}, arg: "host:port", help: "address to listen on; port 0 is any free one"},
-			{name: "insecure", value: toggle{&o.insecure}, help: "without tokens, listen on other addresses than those of loopback, too: whoever reaches them can do all"},
-			{name: "max-conns", value: number{&o.maxConns}, arg: "number", help: "connections at a time; for one more the idlest gives way"},
-			{name: "max-body", value: number{&o.maxBody}, arg: "bytes", help: "the longest body of a request (0: 8388608)"},
-			{name: "max-batch", value: number{&o.maxBatch}, arg: "number", help: "tasks in one request (0: 1000)"},
+func (o *options) groups() []settings.Group {
+	return []settings.Group{
+		{Title: "Listening", Settings: []settings.Setting{
+			{Name: "addr", Value: settings.Address(&o.addr, false), Arg: "host:port", Help: "address to listen on; port 0 is any free one"},
+			{Name: "insecure", Value: settings.Toggle(&o.insecure), Help: "without tokens, listen on other addresses than those of loopback, too: whoever reaches them can do all"},
+			{Name: "max-conns", Value: settings.Number(&o.maxConns), Arg: "number", Help: "connections at a time; for one more the idlest gives way"},
+			{Name: "max-body", Value: settings.Number(&o.maxBody), Arg: "bytes", Help: "the longest body of a request (0: 8388608)"},
+			{Name: "max-batch", Value: settings.Number(&o.maxBatch), Arg: "number", Help: "tasks in one request (0: 1000)"},
 		}},
-		{"Tokens: several of each, with spaces between them", []setting{
-			{name: "read-token", value: list{&o.readToken}, arg: "tokens", help: "lets who has one look at everything", secret: true},
-			{name: "write-token", value: list{&o.writeTok}, arg: "tokens", help: "and set, move, remove and replay tasks", secret: true},
-			{name: "admin-token", value: list{&o.adminTok}, arg: "tokens", help: "and change and drop topics, and drop what is dead", secret: true},
+		{Title: "Tokens: several of each, with spaces between them", Settings: []settings.Setting{
+			{Name: "read-token", Value: list{&o.readToken}, Arg: "tokens", Help: "lets who has one look at everything", Secret: true},
+			{Name: "write-token", Value: list{&o.writeTok}, Arg: "tokens", Help: "and set, move, remove and replay tasks", Secret: true},
+			{Name: "admin-token", Value: list{&o.adminTok}, Arg: "tokens", Help: "and change and drop topics, and drop what is dead", Secret: true},
 		}},
-		{"Where tasks are kept", []setting{
-			{name: "sqlite", value: text{&o.sqlite}, arg: "file", help: "in a file of this machine, if nothing else is said (empty: timeoutd.db in $STATE_DIRECTORY, or in heartwheel/ where programs keep their data)"},
-			{name: "sync", value: toggle{&o.sync}, help: "with sqlite, each change waits for the disk, so that it survives a failure of the power too"},
-			{name: "database", value: text{&o.database}, arg: "url", help: "in PostgreSQL: postgres://user:password@host/name", variable: "DATABASE_URL", secret: true},
-			{name: "redis", value: text{&o.redis}, arg: "url", help: "in Redis: redis://:password@host:6379/0; with a database, Redis is the index in front of it", variable: "REDIS_URL", secret: true},
-			{name: "memory", value: toggle{&o.memory}, help: "nowhere: they are gone when the program ends"},
+		{Title: "Where tasks are kept", Settings: []settings.Setting{
+			{Name: "sqlite", Value: settings.Text(&o.sqlite), Arg: "file", Help: "in a file of this machine, if nothing else is said (empty: timeoutd.db in $STATE_DIRECTORY, or in heartwheel/ where programs keep their data)"},
+			{Name: "sync", Value: settings.Toggle(&o.sync), Help: "with sqlite, each change waits for the disk, so that it survives a failure of the power too"},
+			{Name: "database", Value: settings.Text(&o.database), Arg: "url", Help: "in PostgreSQL: postgres://user:password@host/name", Variable: "DATABASE_URL", Secret: true},
+			{Name: "redis", Value: settings.Text(&o.redis), Arg: "url", Help: "in Redis: redis://:password@host:6379/0; with a database, Redis is the index in front of it", Variable: "REDIS_URL", Secret: true},
+			{Name: "memory", Value: settings.Toggle(&o.memory), Help: "nowhere: they are gone when the program ends"},
 		}},
-		{"Which nodes there are", []setting{
-			{name: "node", value: text{&o.node}, arg: "name", help: "of this one, and of no other that runs (empty: the machine's, and a random part)"},
-			{name: "ttl", value: duration{&o.ttl, 0}, arg: "duration", help: "after how long a silent node's slots are given to others (0: 10s)"},
-			{name: "etcd", value: list{&o.etcd}, arg: "endpoints", help: "asked for the nodes in place of the engine", variable: "ETCD_ENDPOINTS"},
-			{name: "etcd-user", value: text{&o.etcdUser}, arg: "name", help: "where etcd wants one"},
-			{name: "etcd-password", value: text{&o.etcdPassword}, arg: "password", help: "the same", secret: true},
-			{name: "zookeeper", value: list{&o.zookeeper}, arg: "servers", help: "the same", variable: "ZOOKEEPER"},
+		{Title: "Which nodes there are", Settings: []settings.Setting{
+			{Name: "node", Value: settings.Text(&o.node), Arg: "name", Help: "of this one, and of no other that runs (empty: the machine's, and a random part)"},
+			{Name: "ttl", Value: settings.Duration(&o.ttl, 0), Arg: "duration", Help: "after how long a silent node's slots are given to others (0: 10s)"},
+			{Name: "etcd", Value: list{&o.etcd}, Arg: "endpoints", Help: "asked for the nodes in place of the engine", Variable: "ETCD_ENDPOINTS"},
+			{Name: "etcd-user", Value: settings.Text(&o.etcdUser), Arg: "name", Help: "where etcd wants one"},
+			{Name: "etcd-password", Value: settings.Text(&o.etcdPassword), Arg: "password", Help: "the same", Secret: true},
+			{Name: "zookeeper", Value: list{&o.zookeeper}, Arg: "servers", Help: "the same", Variable: "ZOOKEEPER"},
 		}},
-		{"Callbacks", []setting{
-			{name: "callback-allow", value: prefixes{&o.callAllow}, arg: "networks", help: "that may be called by HTTP although they are refused otherwise, such as 127.0.0.0/8"},
-			{name: "callback-allow-private", value: toggle{&o.callPrivate}, help: "private networks may be called by HTTP"},
-			{name: "callback-hosts", value: list{&o.callHosts}, arg: "names", help: "the only hosts that may be called by HTTP; *.example.com is all below (empty: any)"},
-			{name: "callback-secret", value: list{&o.callSecrets}, arg: "secrets", help: "sign HTTP calls: whsec_ and base64 each", secret: true},
-			{name: "nats", value: text{&o.nats}, arg: "url", help: "for callbacks to NATS JetStream", variable: "NATS_URL", secret: true},
-			{name: "nats-prefix", value: text{&o.natsPrefix}, arg: "text", help: "what each subject must begin with"},
-			{name: "streams", value: text{&o.streams}, arg: "url", help: "of the Redis for callbacks to its streams", secret: true},
-			{name: "streams-prefix", value: text{&o.streamsPrefix}, arg: "text", help: "what each stream's key must begin with, so that no other key can be written to"},
+		{Title: "Callbacks", Settings: []settings.Setting{
+			{Name: "callback-allow", Value: prefixes{&o.callAllow}, Arg: "networks", Help: "that may be called by HTTP although they are refused otherwise, such as 127.0.0.0/8"},
+			{Name: "callback-allow-private", Value: settings.Toggle(&o.callPrivate), Help: "private networks may be called by HTTP"},
+			{Name: "callback-hosts", Value: list{&o.callHosts}, Arg: "names", Help: "the only hosts that may be called by HTTP; *.example.com is all below (empty: any)"},
+			{Name: "callback-secret", Value: list{&o.callSecrets}, Arg: "secrets", Help: "sign HTTP calls: whsec_ and base64 each", Secret: true},
+			{Name: "nats", Value: settings.Text(&o.nats), Arg: "url", Help: "for callbacks to NATS JetStream", Variable: "NATS_URL", Secret: true},
+			{Name: "nats-prefix", Value: settings.Text(&o.natsPrefix), Arg: "text", Help: "what each subject must begin with"},
+			{Name: "streams", Value: settings.Text(&o.streams), Arg: "url", Help: "of the Redis for callbacks to its streams", Secret: true},
+			{Name: "streams-prefix", Value: settings.Text(&o.streamsPrefix), Arg: "text", Help: "what each stream's key must begin with, so that no other key can be written to"},
 		}},
-		{"Going down", []setting{
-			{name: "drain-delay", value: duration{&o.drainDelay, 0}, arg: "duration", help: "how long to go on after the signal, but not ready, for load balancers to notice"},
-			{name: "grace", value: duration{&o.grace, 0}, arg: "duration", help: "how long calls may take after that"},
+		{Title: "Going down", Settings: []settings.Setting{
+			{Name: "drain-delay", Value: settings.Duration(&o.drainDelay, 0), Arg: "duration", Help: "how long to go on after the signal, but not ready, for load balancers to notice"},
+			{Name: "grace", Value: settings.Duration(&o.grace, 0), Arg: "duration", Help: "how long calls may take after that"},
 		}},
-		{"The program", []setting{
-			{name: "config", value: text{&o.config}, arg: "file", help: "more settings: a name and a value per line; the environment (TIMEOUTD_MAX_CONNS and so on) wins over it, and flags over both", local: true},
-			{name: "check", value: toggle{&o.check}, help: "only say whether all of this makes sense", local: true},
-			{name: "t", value: toggle{&o.check}, help: "the same", local: true},
-			{name: "log-format", value: choice[string]{&o.logFormat, []string{"text", "json"}}, arg: "text|json", help: "format of the log"},
-			{name: "log-level", value: choice[string]{&o.logLevel, []string{"debug", "info", "warn", "error"}}, arg: "debug|info|warn|error", help: "what is logged"},
+		{Title: "The program", Settings: []settings.Setting{
+			{Name: "config", Value: settings.Text(&o.config), Arg: "file", Help: "more settings: a name and a value per line; the environment (TIMEOUTD_MAX_CONNS and so on) wins over it, and flags over both", Local: true},
+			{Name: "check", Value: settings.Toggle(&o.check), Help: "only say whether all of this makes sense", Local: true},
+			{Name: "t", Value: settings.Toggle(&o.check), Help: "the same", Local: true},
+			{Name: "log-format", Value: settings.Choice(&o.logFormat, "text", "json"), Arg: "text|json", Help: "format of the log"},
+			{Name: "log-level", Value: settings.Choice(&o.logLevel, "debug", "info", "warn", "error"), Arg: "debug|info|warn|error", Help: "what is logged"},
 		}},
 	}
+}
+
+// read returns what the program is told: by the config file, the environment, which wins
+// over it, and the flags, which win over both. Its error is one line and names where the
+// value comes from.
+func read(args []string, env func(string) (string, bool)) (o *options, err error) {
+	path, err := settings.Read(func() *settings.Set { o = newOptions(); return o.Set }, args, env)
+	if err != nil {
+		return nil, err
+	}
+	o.config = path
+	return o, nil
 }
 
 // level is the least that is logged.
@@ -138,61 +142,9 @@ func (o *options) level() (level slog.Level) {
 	return level
 }
 
-// all goes through the settings.
-func (o *options) all(yield func(setting) bool) {
-	for _, g := range o.groups {
-		for _, s := range g.settings {
-			if !yield(s) {
-				return
-			}
-		}
-	}
-}
-
-// find returns the setting of a name.
-func (o *options) find(name string) (setting, bool) {
-	for s := range o.all {
-		if s.name == name {
-			return s, true
-		}
-	}
-	return setting{}, false
-}
-
-// flags returns a set of flags that sets them.
-func (o *options) flags() *flag.FlagSet {
-	flags := flag.NewFlagSet("timeoutd", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // an error is reported once, by the caller
-	flags.Usage = func() {}
-	for s := range o.all {
-		if !s.secret {
-			flags.Var(s.value, s.name, s.help)
-		}
-	}
-	return flags
-}
-
 // usage prints them in groups.
 func usage(w io.Writer) {
 	fmt.Fprint(w, "Usage: timeoutd [flags]            serves a timeout centre\n"+
 		"       timeoutd COMMAND [flags]    talks to one: timeoutd help lists the commands\n")
-	for _, g := range newOptions().groups {
-		fmt.Fprintf(w, "\n%s:\n", g.title)
-		for _, s := range g.settings {
-			name := "-" + s.name
-			if s.secret {
-				name = "$" + s.env() + ", or in the config file " + s.name
-			}
-			fmt.Fprintf(w, "  %s\n        %s", strings.TrimSpace(name+" "+s.arg), s.help)
-			if s.variable != "" && !s.secret {
-				fmt.Fprintf(w, " ($%s)", s.variable)
-			}
-			switch s.value.String() {
-			case "", "0", "0s", "false":
-			default:
-				fmt.Fprintf(w, " (default %s)", s.value)
-			}
-			fmt.Fprintln(w)
-		}
-	}
+	newOptions().Usage(w)
 }
