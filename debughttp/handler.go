@@ -69,8 +69,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case asJSON:
 		h.answerJSON(w, r)
 	default:
-		w.Header().Set("Content-Security-Policy", page.policy)
-		answer(w, r, "text/html; charset=utf-8", page.html)
+		w.Header().Set("Content-Security-Policy", page.Policy)
+		answer(w, r, "text/html; charset=utf-8", page.HTML)
 	}
 }
 

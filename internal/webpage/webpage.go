@@ -1,0 +1,60 @@
+// Package webpage makes documents of this project's pages. They have no build step: a
+// document is one text, with the style and the script that its policy knows by their hashes.
+package webpage
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+)
+
+//go:embed shared
+var shared embed.FS
+
+// sharedScripts are the parts of all pages' scripts, in the order in which they need each
+// other.
+var sharedScripts = []string{"shared/dom.js", "shared/text.js", "shared/chart.js", "shared/histogram.js"}
+
+// Document is a page and the policy under which it runs: no script and no style but its
+// own, and no request but to where it comes from. No text becomes markup in it.
+type Document struct {
+	HTML   []byte
+	Policy string
+}
+
+// Make returns the document of page/page.html, with page/page.css after the style that all
+// pages have, and the scripts after those that all pages have. The files were there when
+// this was compiled: Make panics where one is not.
+func Make(files fs.FS, scripts ...string) Document {
+	html := read(files, "page/page.html")
+	style := append(read(shared, "shared/base.css"), read(files, "page/page.css")...)
+	var script []byte
+	for _, name := range sharedScripts {
+		script = append(script, read(shared, name)...)
+	}
+	for _, name := range scripts {
+		script = append(script, read(files, name)...)
+	}
+	html = bytes.Replace(html, []byte("/*style*/"), style, 1)
+	html = bytes.Replace(html, []byte("/*script*/"), script, 1)
+	return Document{html, fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; connect-src 'self'; img-src data:; "+
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+		hash(script), hash(style))}
+}
+
+func read(files fs.FS, name string) []byte {
+	b, err := fs.ReadFile(files, name)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// hash is what a policy calls a text by.
+func hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
