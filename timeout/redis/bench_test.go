@@ -25,7 +25,7 @@ func makeTasks(from, count int, due time.Time) []timeout.Task {
 
 // BenchmarkSet is about tasks set in batches by 4 goroutines.
 func BenchmarkSet(b *testing.B) {
-	for _, batch := range []int{256, 2048} {
+	for _, batch := range []int{8, 64, 256, 2048} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
 			server := startServer(b)
 			engine := openEngine(b, server, redis.Config{})
@@ -131,4 +131,44 @@ func inParallel(workers int, do func()) {
 		all.Go(do)
 	}
 	all.Wait()
+}
+
+// counting counts the calls of Set.
+type counting struct {
+	*redis.Engine
+	calls atomic.Int64
+}
+
+func (c *counting) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+	c.calls.Add(1)
+	return c.Engine.Set(ctx, tasks)
+}
+
+// BenchmarkSetSingly is about tasks set one by one, by so many goroutines, through a centre.
+func BenchmarkSetSingly(b *testing.B) {
+	for _, callers := range []int{1, 8, 64, 1024} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			server := startServer(b)
+			engine := &counting{Engine: openEngine(b, server, redis.Config{})}
+			centre, err := timeout.New(engine, timeout.Config{})
+			require.NoError(b, err)
+			defer centre.Close()
+			tasks := makeTasks(0, b.N, time.Now().Add(time.Hour))
+			_, err = centre.Set(context.Background(), timeout.Task{Topic: "bench", ID: "first", After: time.Hour})
+			require.NoError(b, err)
+			b.ReportAllocs()
+			before := server.cpu(b)
+			b.ResetTimer()
+			var next atomic.Int64
+			inParallel(callers, func() {
+				for i := next.Add(1) - 1; int(i) < len(tasks); i = next.Add(1) - 1 {
+					_, err := centre.Set(context.Background(), tasks[i])
+					require.NoError(b, err)
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+			b.ReportMetric((server.cpu(b)-before)*1e6/float64(b.N), "redis-µs/task")
+			b.ReportMetric(float64(b.N)/float64(engine.calls.Load()), "tasks/call")
+		})
+	}
 }

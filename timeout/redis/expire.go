@@ -219,7 +219,7 @@ func nextChunk(bySlot map[int][]int, slot int) []int {
 
 func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 	node := x.ask.Node[:min(len(x.ask.Node), 255)]
-	c := &invocation{script: scriptExpire, keys: at.keys, at: at, tasks: settle, args: make([]any, 5, 5+5*len(settle))}
+	c := &invocation{script: scriptExpire, keys: at.keys, at: at, tasks: settle, room: lease, args: make([]any, 5, 5+5*len(settle))}
 	for _, i := range settle {
 		outcome := x.ask.Settle[i]
 		key, _ := leaseKey(outcome.Token.Lease) // an empty one is that of no lease

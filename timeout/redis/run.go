@@ -32,6 +32,7 @@ type invocation struct {
 	keys   []any
 	args   []any
 	size   int // bytes of args, roughly
+	room   int // how many tasks it may find besides those that it is about
 
 	answer []any
 	status string
@@ -204,22 +205,71 @@ func (e *Engine) exec(ctx context.Context, client *goredis.Client, calls []*invo
 	if len(before) > 0 {
 		pipe.Do(ctx, before...)
 	}
-	sent := make([]*goredis.Cmd, len(calls))
-	for i, c := range calls {
-		sent[i] = pipe.Do(ctx, c.words()...)
+	runs := e.runs(calls)
+	sent := make([]*goredis.Cmd, len(runs))
+	for i, run := range runs {
+		sent[i] = pipe.Do(ctx, words(run)...)
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	for i, c := range calls {
-		c.take(sent[i].Result())
-		c.err = e.wrap(c.err)
+	for i, run := range runs {
+		e.take(run, sent[i])
 	}
 }
 
-func (c *invocation) words() []any {
-	words := make([]any, 0, 3+len(c.keys)+len(c.args))
-	words = append(words, "EVALSHA", c.script.sha, len(c.keys))
-	words = append(words, c.keys...)
-	return append(words, c.args...)
+// runs returns which invocations are made one run of their script: slots that are on one
+// server, as far as all of them together are not too much.
+func (e *Engine) runs(calls []*invocation) (runs [][]*invocation) {
+	tasks, size := 0, 0
+	for i, c := range calls {
+		if i > 0 && e.cluster == nil && c.script.slots && c.script == calls[i-1].script &&
+			tasks+len(c.tasks)+c.room <= batchTasks && size+c.size <= batchBytes {
+			runs[len(runs)-1] = append(runs[len(runs)-1], c)
+		} else {
+			runs = append(runs, calls[i:i+1:i+1])
+			tasks, size = 0, 0
+		}
+		tasks += len(c.tasks) + c.room
+		size += c.size
+	}
+	return runs
+}
+
+// words is the command for a run.
+func words(run []*invocation) []any {
+	keys, args := 0, 0
+	for _, c := range run {
+		keys, args = keys+len(c.keys), args+1+len(c.args)
+	}
+	words := make([]any, 0, 3+keys+args)
+	words = append(words, "EVALSHA", run[0].script.sha, keys)
+	for _, c := range run {
+		words = append(words, c.keys...)
+	}
+	for _, c := range run {
+		if len(run) > 1 {
+			words = append(words, len(c.args))
+		}
+		words = append(words, c.args...)
+	}
+	return words
+}
+
+// take reads the answer of a run.
+func (e *Engine) take(run []*invocation, sent *goredis.Cmd) {
+	answer, err := sent.Result()
+	answers, _ := answer.([]any)
+	for i, c := range run {
+		switch {
+		case err != nil || len(run) == 1:
+			c.take(answer, err)
+		case i < len(answers):
+			failure, _ := answers[i].(error)
+			c.take(answers[i], failure)
+		default:
+			c.take(nil, fmt.Errorf("%d answers for %d slots", len(answers), len(run)))
+		}
+		c.err = e.wrap(c.err)
+	}
 }
 
 func (c *invocation) take(answer any, err error) {

@@ -12,6 +12,7 @@ var sources embed.FS
 // script is a Lua script as the server knows it.
 type script struct {
 	name, source, sha string
+	slots             bool // it is about slots, several in one run
 }
 
 // What frees memory, or is needed to do so, runs on a full server, too. The flags need Redis
@@ -34,15 +35,19 @@ var (
 	scriptLeave  = slotScript("leave", "allow-oom")
 	scriptSettle = slotScript("settle", "allow-oom")
 	scriptDrop   = slotScript("drop", "allow-oom")
-	scriptTopic  = newScript("topic", "allow-oom", "")
-	scriptNumber = newScript("number", "allow-oom", "")
-	scriptBeat   = newScript("beat", "allow-oom", "")
+	scriptTopic  = newScript("topic", "allow-oom", read("topic"))
+	scriptNumber = newScript("number", "allow-oom", read("number"))
+	scriptBeat   = newScript("beat", "allow-oom", read("beat"))
 )
 
-func slotScript(name, flags string) *script { return newScript(name, flags, read("head")) }
+func slotScript(name, flags string) *script {
+	s := newScript(name, flags, read("head")+"local function slot(ARGV)\n"+read(name)+"end\n"+read("tail"))
+	s.slots = true
+	return s
+}
 
-func newScript(name, flags, head string) *script {
-	source := "#!lua flags=" + flags + "\n" + head + read(name)
+func newScript(name, flags, source string) *script {
+	source = "#!lua flags=" + flags + "\n" + source
 	sum := sha1.Sum([]byte(source))
 	return &script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
 }

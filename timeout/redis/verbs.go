@@ -33,7 +33,8 @@ func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answe
 		key:   func(i int) timeout.Key { return tasks[i].Key() },
 		size:  func(i int) int { return len(bodies[i]) },
 		begin: func(at *place) *invocation {
-			return &invocation{script: scriptSet, keys: at.keys, at: at, args: make([]any, 4, 4+3*batchTasks)}
+			room := min(len(tasks)/timeout.DefaultSlots+8, batchTasks) // about, where they are spread evenly
+			return &invocation{script: scriptSet, keys: at.keys, at: at, args: make([]any, 4, 4+3*room), tasks: make([]int, 0, room)}
 		},
 		add: func(c *invocation, i int) {
 			c.args = append(c.args, tasks[i].ID, ask(tasks[i].Due, tasks[i].After), bodies[i])

@@ -2,5 +2,5 @@
 -- It counts in sealed slots, too.
 local now, counts = clock(), {}
 for i = 1, 5 do counts[i] = call('ZCARD', sets[i]) end
-local first = call('ZRANGE', s, 0, 0, 'WITHSCORES')[2] or ''
+local first = call('ZRANGE', s, '0', '0', 'WITHSCORES')[2] or ''
 return {now, counts, call('ZCOUNT', s, '-inf', now), first}

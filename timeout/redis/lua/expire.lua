@@ -6,6 +6,7 @@ local meta = call('HMGET', m, 'n', 'z', 'attempts', 'retain', 'paused', 'term', 
 local refused = refusal(meta)
 if refused then return refused end
 local now, node, lease, max = clock(), ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local present = text(now)
 local term, count = tonumber(ARGV[4]), tonumber(ARGV[5])
 local settled = {}
 
@@ -31,7 +32,7 @@ if count > 0 then
         if as == 'd' or (as == 'r' and failure == '') then failure = sub(record, stop + 1) end
         update[#update + 1] = id
         update[#update + 1] = noLease .. pack('>I4', tries) .. sub(record, 12, stop) .. failure
-        local to, at = again, now
+        local to, at = again, present
         if as == 'd' then to = finished elseif as == 'x' then to = dead
         else at = asked(ARGV[base + 4], now) end
         to[#to + 1], to[#to + 2] = at, id
@@ -66,9 +67,9 @@ local paused = meta[5] == '1'
 local ids, bodies, records, number, late, died = {}, {}, {}, 0, 0, {}
 if max > 0 and not fenced and not paused then
   -- A lease with more before it than it is long was given before the clock was stepped back.
-  local last = call('ZRANGE', p, 0, 0, 'REV', 'WITHSCORES')
+  local last = call('ZRANGE', p, '0', '0', 'REV', 'WITHSCORES')
   if last[2] and tonumber(last[2]) > now + lease then
-    local far = call('ZRANGE', p, '(' .. text(now + lease), '+inf', 'BYSCORE', 'LIMIT', 0, 64, 'WITHSCORES')
+    local far = call('ZRANGE', p, '(' .. text(now + lease), '+inf', 'BYSCORE', 'LIMIT', '0', 64, 'WITHSCORES')
     for i = 1, #far, 2 do
       local record = call('HGET', a, far[i])
       local own = length(record)
@@ -76,7 +77,7 @@ if max > 0 and not fenced and not paused then
     end
   end
 
-  local over = call('ZRANGE', p, '-inf', now, 'BYSCORE', 'LIMIT', 0, max)
+  local over = call('ZRANGE', p, '-inf', present, 'BYSCORE', 'LIMIT', '0', ARGV[3])
   local scores, size = {}, 0
   if #over > 0 then
     local found, limit, update = call('HMGET', a, unpack(over)), tonumber(meta[3]), {}
@@ -93,7 +94,7 @@ if max > 0 and not fenced and not paused then
     end
     if #died > 0 then
       local ended = {}
-      for i = 1, #died do ended[2 * i - 1], ended[2 * i] = now, died[i] end
+      for i = 1, #died do ended[2 * i - 1], ended[2 * i] = present, died[i] end
       call('ZREM', p, unpack(died))
       call('ZADD', d, unpack(ended))
       call('HSET', a, unpack(update))
@@ -102,7 +103,7 @@ if max > 0 and not fenced and not paused then
 
   local fresh = {}
   if late < max then
-    fresh = call('ZRANGE', s, '-inf', now, 'BYSCORE', 'LIMIT', 0, max - late, 'WITHSCORES')
+    fresh = call('ZRANGE', s, '-inf', present, 'BYSCORE', 'LIMIT', '0', max - late, 'WITHSCORES')
   end
   local total = late
   for i = 1, #fresh, 2 do
@@ -127,7 +128,7 @@ if max > 0 and not fenced and not paused then
       local others = call('ZCARD', p) + call('ZCARD', f) + call('ZCARD', d) + call('ZCARD', r)
       local found = call('HLEN', a) > others and call('HMGET', a, unpack(ids, late + 1, total))
       for i = late + 1, total do records[i] = found and found[i - late] end
-      call('ZREMRANGEBYRANK', s, 0, total - late - 1)
+      call('ZREMRANGEBYRANK', s, '0', total - late - 1)
     end
     number = call('HINCRBY', m, 'n', total) - total
     local running, update, tail = {}, {}, pack('>I4', lasting(lease)) .. node
@@ -152,11 +153,11 @@ end
 -- What is due next, and how much is due already.
 local after, backlog = 0, 0
 if not paused then
-  local first, ends = call('ZRANGE', s, 0, 0, 'WITHSCORES')[2], call('ZRANGE', p, 0, 0, 'WITHSCORES')[2]
+  local first, ends = call('ZRANGE', s, '0', '0', 'WITHSCORES')[2], call('ZRANGE', p, '0', '0', 'WITHSCORES')[2]
   after = tonumber(first or ends or 0)
   if ends and tonumber(ends) < after then after = tonumber(ends) end
   if after > 0 and after <= now then
-    backlog = call('ZCOUNT', s, '-inf', now) + call('ZCOUNT', p, '-inf', now)
+    backlog = call('ZCOUNT', s, '-inf', present) + call('ZCOUNT', p, '-inf', present)
   elseif after <= 0 and (first or ends) then
     after, backlog = 1, 1
   end

@@ -1,18 +1,23 @@
 -- The keys of a slot, which all have its hash tag and so are on one server. s, p, f, d and r
 -- are the sets of ids by state, in the order of timeout.State, with what Task.Until is as the
 -- score; b holds the bodies, a what is known of attempts, m the slot's own fields, and t the
--- ids that came from the slots of before the topic grew.
-local s, p, f, d, r, b, a, m, t = unpack(KEYS)
-local sets = {s, p, f, d, r}
+-- ids that came from the slots of before the topic grew. What a script does to a slot is the
+-- body of a function with its arguments, ARGV, between this file and tail.lua.
+local s, p, f, d, r, b, a, m, t
+local sets
 local call = redis.call
 local pack, byte, sub = struct.pack, string.byte, string.sub
 
--- text writes a number in full: Lua's own way has 14 digits.
+-- text writes a number in full: Lua's own way has 14 digits. To redis.call numbers are slow.
 local function text(number) return string.format('%.0f', number) end
 
+local moment
 local function clock()
-  local time = call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
+  if not moment then
+    local time = call('TIME')
+    moment = time[1] * 1000 + math.floor(time[2] / 1000)
+  end
+  return moment
 end
 
 -- A slot that was never made, or has lost its data, answers "gone", and one that accepts
@@ -64,7 +69,7 @@ local function lasting(lease) return math.min(tonumber(lease), forever) end
 -- earlier tells those who listen when the first time of the slot will be an earlier one.
 local function earlier(channel, message, at)
   if channel == '' or not at then return end
-  local head = call('ZRANGE', s, 0, 0, 'WITHSCORES')[2]
+  local head = call('ZRANGE', s, '0', '0', 'WITHSCORES')[2]
   if not head or at < tonumber(head) then
     call('PUBLISH', channel, message .. text(at))
   end

@@ -11,7 +11,7 @@ local limit = tonumber(ARGV[5])
 if limit == 0 then return {0} end
 local before, most = clock() - tonumber(meta[4]), 0
 for _, set in ipairs({f, r}) do
-  local ids = call('ZRANGE', set, '-inf', before, 'BYSCORE', 'LIMIT', 0, limit)
+  local ids = call('ZRANGE', set, '-inf', before, 'BYSCORE', 'LIMIT', '0', limit)
   if #ids > 0 then
     call('ZREM', set, unpack(ids))
     call('HDEL', b, unpack(ids))
