@@ -30,9 +30,7 @@ func (w *worker) retire() <-chan struct{} {
 		if a.over {
 			continue
 		}
-		w.drop(a)
-		w.counts.Returned++
-		w.settle(Outcome{Token: a.Token, As: Pending, Refund: true})
+		w.giveBack(a)
 	}
 	w.queue = nil
 	quiet := make(chan struct{})
@@ -42,6 +40,13 @@ func (w *worker) retire() <-chan struct{} {
 		w.quiet = quiet
 	}
 	return quiet
+}
+
+// giveBack hands back what was not begun. w.mu must be held.
+func (w *worker) giveBack(a *attempt) {
+	w.drop(a)
+	w.counts.Returned++
+	w.settle(Outcome{Token: a.Token, As: Pending, Refund: true})
 }
 
 // cancel has the contexts of all handlers end.

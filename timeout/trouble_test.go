@@ -22,7 +22,8 @@ type shaky struct {
 	deaf    atomic.Bool // does what it is asked, and the answer is lost
 	sets    atomic.Int64
 	largest atomic.Int64
-	slow    atomic.Int64
+	slow    atomic.Int64 // how long a set takes
+	late    atomic.Int64 // how long the answer of Expire takes
 }
 
 var errDown = errors.New("connection refused")
@@ -49,6 +50,7 @@ func (s *shaky) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, err
 		return timeout.Batch{}, errDown
 	}
 	batch, err := s.Engine.Expire(ctx, ask)
+	time.Sleep(time.Duration(s.late.Load()))
 	if s.deaf.Load() {
 		return timeout.Batch{}, errDown
 	}
@@ -67,6 +69,57 @@ func (s *shaky) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) 
 		return timeout.View{}, errDown
 	}
 	return s.Engine.Beat(ctx, node, ttl)
+}
+
+// What an answer brings that comes while the centre stops is not begun any more.
+func TestStoppingHandsBackWhatIsLeasedMeanwhile(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		engine := newShaky(t)
+		engine.late.Store(int64(time.Second))
+		r := rigOn(t, engine, timeout.Config{Topic: timeout.Topic{Slots: 1}})
+		var ran atomic.Int64
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			ran.Add(1)
+			return nil
+		}))
+		r.set("a", 0)
+		for r.state("a").State != timeout.Running {
+			pass(10 * time.Millisecond)
+		}
+		require.NoError(t, r.stop())
+		pass(time.Minute)
+		require.Zero(t, ran.Load())
+		require.Equal(t, timeout.Pending, r.state("a").State)
+		require.Zero(t, r.state("a").Attempts)
+	})
+}
+
+// With a backlog the engine is asked for more while what it gave before is run: it never has
+// nothing to do.
+func TestTheEngineIsAskedForMoreBeforeWhatItGaveIsDone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		engine := newShaky(t)
+		r := rigOn(t, engine, timeout.Config{Topic: timeout.Topic{Concurrency: 64}})
+		tasks := make([]timeout.Task, 50_000)
+		for i := range tasks {
+			tasks[i] = timeout.Task{Topic: "orders", ID: fmt.Sprint(i)}
+		}
+		_, err := r.SetAll(t.Context(), tasks)
+		require.NoError(t, err)
+		engine.late.Store(int64(10 * time.Millisecond))
+		var ran atomic.Int64
+		began := time.Now()
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			time.Sleep(500 * time.Microsecond) // with 64 at a time about as fast as the engine
+			ran.Add(1)
+			return nil
+		}))
+		for ran.Load() < int64(len(tasks)) {
+			pass(10 * time.Millisecond)
+		}
+		// The handlers alone take 390 ms, one call after the other with them 900.
+		require.Less(t, time.Since(began), 750*time.Millisecond)
+	})
 }
 
 func TestSingleCallsThatComeTogetherGoTogether(t *testing.T) {

@@ -8,23 +8,28 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/time/rate"
 )
 
 const (
-	// settleSize is how many outcomes are settled by one call at most, and queueMax how many
-	// tasks are leased ahead.
+	// settleSize is how many outcomes are settled by one call at most, and settleWait for how
+	// long they wait for each other where there is a backlog.
 	settleSize = 1024
-	queueMax   = 1024
+	settleWait = 5 * time.Millisecond
+
+	// queueMax is how many tasks are leased ahead at most.
+	queueMax = 2048
 
 	// queueFor is for how long tasks should wait for a handler, leased: so long that a call
 	// of the engine is worth its while, and so short that a node does not hoard what others
 	// could do.
 	queueFor = 100 * time.Millisecond
 
-	// engineTimeout is how long a call of the engine may take.
+	// engineTimeout is how long a call of the engine may take, and engineCalls how many calls
+	// are under way at the same time where there is a backlog: one is answered while what
+	// another one has brought is run.
 	engineTimeout = 15 * time.Second
+	engineCalls   = 2
 )
 
 // worker serves one topic on this node. One goroutine asks the engine for what is due and
@@ -47,7 +52,9 @@ type worker struct {
 	queue    []*attempt    // leased and not begun, the next first
 	limit    int           // how long the queue may get
 	full     bool          // whether the last batch was as large as it could be
+	asked    int           // how many tasks the engine is being asked for
 	outcomes []Outcome     // to be settled
+	first    time.Time     // when the first of outcomes came
 	held     map[*attempt]struct{}
 	workers  int           // goroutines in work
 	quiet    chan struct{} // closed when workers is 0, where somebody waits for it
@@ -138,42 +145,35 @@ func (w *worker) expect(due time.Time) {
 
 // serve asks the engine for what is due, and settles what is done, until the worker ends.
 func (w *worker) serve() {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = 20*time.Millisecond, 5*time.Second
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	failing := false
+	troubles := newTroubles(w)
+	answers := make(chan error, engineCalls)
+	calls := 0
 	for {
 		nudges := w.nudges
-		ask, wait := w.plan(time.Now())
-		if wait == 0 {
-			err := w.ask(ask)
-			if err == nil {
-				if failing {
-					w.c.cfg.Logger.Info("timeout: the engine answers again", "topic", w.name)
-				}
-				failing = false
-				pause.Reset()
+		wait := troubles.pause(time.Now())
+		if wait > 0 {
+			nudges = nil // not before that
+		} else {
+			var ask Ask
+			if ask, wait = w.plan(time.Now(), calls); wait == 0 {
+				calls++
+				w.gone.Go(func() { answers <- w.ask(ask) })
 				continue
-			}
-			nudges = nil // not before it has had a pause
-			switch {
-			case errors.Is(err, ErrFenced), errors.Is(err, ErrNotFound):
-				w.c.look() // for a newer view, and whether there is such a topic
-				wait = w.c.cfg.Poll
-			case !failing:
-				w.c.cfg.Logger.Warn("timeout: the engine fails, and is asked again", "topic", w.name, "err", err)
-				failing = true
-				fallthrough
-			default:
-				wait = pause.NextBackOff()
 			}
 		}
 		timer.Reset(wait)
 		select {
+		case err := <-answers:
+			calls--
+			troubles.answered(err, time.Now())
 		case <-timer.C:
 		case <-nudges:
 		case <-w.ended:
+			for ; calls > 0; calls-- {
+				troubles.answered(<-answers, time.Now())
+			}
 			w.settleRest()
 			return
 		}
@@ -183,45 +183,68 @@ func (w *worker) serve() {
 // settleRest settles what is left, where the engine answers.
 func (w *worker) settleRest() {
 	for {
-		ask, _ := w.plan(time.Now())
+		ask, _ := w.plan(time.Now(), 0)
 		if len(ask.Settle) == 0 || w.ask(ask) != nil {
 			return
 		}
 	}
 }
 
-// plan returns what to ask the engine now, or how long there is nothing to ask.
-func (w *worker) plan(now time.Time) (Ask, time.Duration) {
+// plan returns what to ask the engine now, while so many calls are under way, or how long
+// there is nothing to ask.
+func (w *worker) plan(now time.Time, calls int) (Ask, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ask := Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.slots, Term: w.term}
 	ask.Max = w.room(now)
 	n := min(len(w.outcomes), settleSize)
-	ask.Settle = w.outcomes[:n:n]
-	if n > 0 {
+	switch {
+	case calls == engineCalls || calls > 0 && (!w.full || ask.Max == 0):
+		return ask, w.c.cfg.Poll
+	case n > 0 && w.full && ask.Max == 0 && len(w.queue) > 0 && now.Sub(w.first) < settleWait:
+		return ask, settleWait - now.Sub(w.first)
+	case n > 0:
+		ask.Settle = w.outcomes[:n:n]
 		w.outcomes = append([]Outcome(nil), w.outcomes[n:]...)
-		return ask, 0
-	}
-	if ask.Max > 0 {
-		return ask, min(max(w.look.Sub(now), 0), w.c.cfg.Poll)
-	}
-	if w.limiter != nil { // until some of a burst can begin
+	case ask.Max > 0:
+		if wait := min(max(w.look.Sub(now), 0), w.c.cfg.Poll); wait > 0 {
+			return ask, wait
+		}
+	case w.limiter != nil: // until some of a burst can begin
 		missing := max(1, float64(w.limiter.Burst())/2) - w.limiter.TokensAt(now)
 		return ask, min(max(time.Duration(missing/w.topic.Rate*float64(time.Second)), time.Millisecond), w.c.cfg.Poll)
+	default:
+		return ask, w.c.cfg.Poll
 	}
-	return ask, w.c.cfg.Poll
+	w.asked += ask.Max
+	return ask, 0
 }
 
-// room returns how many tasks there is room for now. w.mu must be held.
+// room returns how many tasks to ask for now. w.mu must be held.
 func (w *worker) room(now time.Time) int {
-	if w.stopping || w.topic.Paused || w.slots != nil && len(w.slots) == 0 || len(w.queue) > w.limit/2 {
+	if w.stopping || w.topic.Paused || w.slots != nil && len(w.slots) == 0 {
 		return 0
 	}
-	room := w.limit - len(w.queue)
-	if w.limiter != nil {
-		room = min(room, int(w.limiter.TokensAt(now)))
+	room := w.limit - len(w.queue) - w.asked
+	if room < w.least() {
+		return 0
 	}
-	return room
+	if w.full {
+		room = min(room, (w.limit+1)/2) // and as much by another call
+	}
+	if w.limiter != nil {
+		room = min(room, int(w.limiter.TokensAt(now))-w.asked)
+	}
+	return max(room, 0)
+}
+
+// least is how many tasks are worth a call: with a backlog fewer, since they surely are there
+// and the queue must not run dry meanwhile. w.mu must be held.
+func (w *worker) least() int {
+	if w.full {
+		return max(1, w.limit/4)
+	}
+	return max(1, w.limit/2)
 }
 
 // ask calls the engine, and takes what it answers.
@@ -230,22 +253,19 @@ func (w *worker) ask(ask Ask) error {
 	defer cancel()
 	asked := time.Now()
 	batch, err := w.c.engine.Expire(ctx, ask)
-	if err != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if !errors.Is(err, ErrFenced) { // then they are settled
-			w.outcomes = append(ask.Settle, w.outcomes...)
-		}
-		return err
-	}
-	w.take(ask, batch, asked, time.Now())
-	return nil
-}
-
-// take queues what was leased.
-func (w *worker) take(ask Ask, batch Batch, asked, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.asked -= ask.Max
+	if err == nil {
+		w.take(ask, batch, asked, time.Now())
+	} else if !errors.Is(err, ErrFenced) { // then they are settled
+		w.outcomes = append(ask.Settle, w.outcomes...)
+	}
+	return err
+}
+
+// take queues what was leased. w.mu must be held.
+func (w *worker) take(ask Ask, batch Batch, asked, now time.Time) {
 	w.counts.Dead += uint64(len(batch.Died))
 	for i, settled := range batch.Settled {
 		if !settled && ask.Settle[i].As != Pending {
@@ -266,6 +286,10 @@ func (w *worker) take(ask Ask, batch Batch, asked, now time.Time) {
 			w.counts.Again++
 		}
 		w.held[a] = struct{}{}
+		if w.stopping { // it was not when it asked
+			w.giveBack(a)
+			continue
+		}
 		w.queue = append(w.queue, a)
 	}
 	if w.limiter != nil {
@@ -292,7 +316,7 @@ func minTime(a, b time.Time) time.Time {
 // have emptied it before a full batch came again. w.mu must be held.
 func (w *worker) tune(now time.Time, full bool) {
 	switch {
-	case len(w.queue) == 0 && full && w.full:
+	case len(w.queue) <= w.limit/4 && full && w.full:
 		w.limit = min(2*w.limit, max(queueMax, w.topic.Concurrency))
 	case len(w.queue) > 0 && now.Sub(w.queue[0].queued) > queueFor:
 		w.limit = max(w.limit/2, w.topic.Concurrency)
@@ -334,7 +358,7 @@ func (w *worker) begin() (*attempt, Topic, Handler) {
 		a := w.queue[0]
 		w.queue[0] = nil
 		w.queue = w.queue[1:]
-		if len(w.queue) == w.limit/2 || len(w.queue) == 0 {
+		if len(w.queue) == 0 || w.room(now) == w.least() {
 			w.nudge()
 		}
 		if a.over {
@@ -516,8 +540,9 @@ func (w *worker) finish(a *attempt) bool {
 
 // settle has an outcome be told to the engine. w.mu must be held.
 func (w *worker) settle(outcome Outcome) {
-	w.outcomes = append(w.outcomes, outcome)
-	if len(w.outcomes) == 1 {
+	if len(w.outcomes) == 0 {
+		w.first = time.Now()
 		w.nudge()
 	}
+	w.outcomes = append(w.outcomes, outcome)
 }
