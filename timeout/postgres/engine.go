@@ -37,6 +37,7 @@ type Engine struct {
 	herald *herald
 	topics topics
 	counts counts
+	news   news
 
 	mu    sync.Mutex // guards what follows, and the beginning of Wake against Close
 	swept int64      // how far Upkeep has come in the log of executions
@@ -107,14 +108,16 @@ func (e *Engine) transact(ctx context.Context, doing string, fill func(*pgx.Batc
 		if err = e.pool.SendBatch(ctx, batch).Close(); !isConflict(err) {
 			break
 		}
+		e.news.refuted(err)
 	}
 	return e.wrap(doing, err)
 }
 
-// isConflict reports a deadlock, or what can't be serialized: nothing has been done then.
+// isConflict reports a deadlock, what can't be serialized, and a task that was thought not to
+// be there: nothing has been done then.
 func isConflict(err error) bool {
 	failure := (*pgconn.PgError)(nil)
-	return errors.As(err, &failure) && (failure.Code == "40P01" || failure.Code == "40001")
+	return errors.As(err, &failure) && (failure.Code == "40P01" || failure.Code == "40001" || failure.Code == uniqueViolation)
 }
 
 // wrap says what was being done.

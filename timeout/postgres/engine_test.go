@@ -401,3 +401,56 @@ func TestAnotherProcessIsWokenForWhatIsDueSoon(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
 }
+
+// Batches are tried as of new tasks. Where some are not new, nobody but the server's log hears
+// of that.
+func TestABatchOfWhichSomeAreNotNew(t *testing.T) {
+	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	for round := range 4 {
+		var tasks []timeout.Task
+		for i := range 300 {
+			tasks = append(tasks, timeout.Task{ID: fmt.Sprint(i + 100*round), After: time.Hour, IfAbsent: i%7 == 0})
+		}
+		for i, answer := range set(t, engine, tasks...) {
+			was := timeout.None
+			if round > 0 && i < 200 {
+				was = timeout.Pending
+			}
+			require.Equal(t, was, answer.Was, "round %d, task %d", round, i)
+			require.Positive(t, answer.Version)
+		}
+	}
+	counts, err := engine.Count(t.Context(), "orders")
+	require.NoError(t, err)
+	require.EqualValues(t, 600, counts.Pending)
+}
+
+// Several processes set the same tasks as new ones at the same time.
+func TestBatchesOfTheSameNewTasks(t *testing.T) {
+	const setters, tasks = 4, 200
+	engines := []*postgres.Engine{openTopic(t, timeout.Topic{Name: "orders"})}
+	for len(engines) < setters {
+		engines = append(engines, open(t, schemaOf(engines[0])))
+	}
+	for round := range 5 {
+		var all errgroup.Group
+		var fresh atomic.Int64
+		for _, engine := range engines {
+			all.Go(func() error {
+				batch := make([]timeout.Task, tasks)
+				for i := range batch {
+					batch[i] = timeout.Task{Topic: "orders", ID: fmt.Sprintf("%d-%d", round, i), After: time.Hour}
+				}
+				answers, err := engine.Set(context.Background(), batch)
+				for _, answer := range answers {
+					if answer.Was == timeout.None {
+						fresh.Add(1)
+					}
+				}
+				return err
+			})
+		}
+		require.NoError(t, all.Wait())
+		require.EqualValues(t, tasks, fresh.Load(), "each is new to one of them")
+	}
+}

@@ -63,7 +63,7 @@ func (e *Engine) setSome(ctx context.Context, via via, tasks []timeout.Task, ans
 		err = via.send(ctx, "setting tasks", func(batch *pgx.Batch) {
 			clear(done)
 			for _, round := range rounds {
-				e.queueSet(batch, tasks, indices, round, answers, done)
+				e.queueSet(via, batch, tasks, indices, round, answers, done)
 			}
 			if via.foreign {
 				e.queueNotice(batch, tasks)
@@ -86,9 +86,13 @@ func (e *Engine) setSome(ctx context.Context, via via, tasks []timeout.Task, ans
 
 // queueSet adds the statement that sets tasks. Those that stay, since IfAbsent, are locked by
 // it and read by a second one.
-func (e *Engine) queueSet(batch *pgx.Batch, tasks []timeout.Task, indices []int, ps places, answers []timeout.Answer, done []bool) {
+func (e *Engine) queueSet(via via, batch *pgx.Batch, tasks []timeout.Task, indices []int, ps places, answers []timeout.Answer, done []bool) {
 	c := newColumns(tasks, indices, ps)
-	batch.Queue(e.sql.Set, c.topics, c.ids, c.slots, c.due, c.after, c.absent, c.callbacks, c.payloads).Query(func(rows pgx.Rows) error {
+	statement := e.sql.Set
+	if !via.foreign && e.news.likely(len(ps)) {
+		statement = e.sql.Insert
+	}
+	batch.Queue(statement, c.topics, c.ids, c.slots, c.due, c.after, c.absent, c.callbacks, c.payloads).Query(func(rows pgx.Rows) error {
 		return readSet(rows, ps, func(p place, answer timeout.Answer) {
 			answers[indices[p.index]], done[indices[p.index]] = answer, true
 		})
