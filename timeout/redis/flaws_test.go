@@ -206,22 +206,122 @@ func TestFlaw11ATaskThatFailedDoesNotStarveTheOthers(t *testing.T) {
 // lateRollback puts back what a worker has failed at, whoever has it by now.
 const lateRollback = `redis.call('ZREM', KEYS[2], ARGV[1]) redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])`
 
-func TestFlaw12AWorkerWhoseLeaseHasEndedChangesNothing(t *testing.T) {
+// lender lends a task to workers, who bring it back: done, or put back.
+type lender interface {
+	take(t *testing.T, lease time.Duration) (receipt any, found bool)
+	done(t *testing.T, receipt any)
+	putBack(t *testing.T, receipt any)
+}
+
+// byMember is two sorted sets, where a worker says of which task it speaks and no more.
+type byMember struct {
+	client *goredis.Client
+	keys   []string // what waits, and what was taken
+}
+
+func newByMember(t *testing.T) lender {
 	client, name := flawed(t)
-	client.ZRem(ctx, name("prepare"), "1") // B has done it
-	eval(t, client, lateRollback, []string{name("store"), name("prepare")}, "1", 15)
-	require.EqualValues(t, 1, client.ZCard(ctx, name("store")).Val(), "it is done again")
-	for _, late := range []timeout.State{timeout.Done, timeout.Pending, timeout.Dead} {
-		engine := orders(t, timeout.Topic{})
-		set(t, engine, timeout.Task{ID: "1"})
-		a := lease(t, engine, 10*time.Millisecond)
-		time.Sleep(20 * time.Millisecond)
-		b := lease(t, engine, time.Minute)
-		require.False(t, settle(t, engine, timeout.Outcome{Token: a.Token, As: late}), late)
-		require.Equal(t, timeout.Running, get(t, engine, "1").State)
-		require.True(t, settle(t, engine, timeout.Outcome{Token: b.Token, As: timeout.Done}))
-		require.False(t, settle(t, engine, timeout.Outcome{Token: a.Token, As: late}), late)
-		require.Equal(t, timeout.None, get(t, engine, "1").State)
+	client.ZAdd(ctx, name("store"), goredis.Z{Score: 1, Member: "1"})
+	return byMember{client, []string{name("store"), name("prepare")}}
+}
+
+const takeByMember = `
+local function move(from, to, limit, score)
+	local found = redis.call('ZRANGE', from, '-inf', limit, 'BYSCORE', 'LIMIT', 0, 1)[1]
+	if found then
+		redis.call('ZREM', from, found)
+		redis.call('ZADD', to, score, found)
+	end
+	return found
+end
+move(KEYS[2], KEYS[1], ARGV[1], ARGV[1]) -- whose lease has ended
+return move(KEYS[1], KEYS[2], ARGV[1], ARGV[2])`
+
+func (l byMember) take(t *testing.T, lease time.Duration) (any, bool) {
+	now := time.Now()
+	member := eval(t, l.client, takeByMember, l.keys, now.UnixMilli(), now.Add(lease).UnixMilli())
+	return member, member != nil
+}
+
+func (l byMember) done(_ *testing.T, member any) { l.client.ZRem(ctx, l.keys[1], member) }
+
+func (l byMember) putBack(t *testing.T, member any) {
+	eval(t, l.client, lateRollback, l.keys, member, 15)
+}
+
+// byToken is the engine.
+type byToken struct{ timeout.Engine }
+
+func newByToken(t *testing.T) lender {
+	engine := orders(t, timeout.Topic{})
+	set(t, engine, timeout.Task{ID: "1"})
+	return byToken{engine}
+}
+
+func (l byToken) take(t *testing.T, lease time.Duration) (any, bool) {
+	batch := expire(t, l, timeout.Ask{Max: 1, Lease: lease})
+	if len(batch.Leased) == 0 {
+		return nil, false
+	}
+	return batch.Leased[0].Token, true
+}
+
+func (l byToken) done(t *testing.T, token any) {
+	settle(t, l, timeout.Outcome{Token: token.(timeout.Token), As: timeout.Done})
+}
+
+func (l byToken) putBack(t *testing.T, token any) {
+	settle(t, l, timeout.Outcome{Token: token.(timeout.Token), As: timeout.Pending})
+}
+
+// outlived takes a task for a worker that is too slow, and for the next one then.
+func outlived(t *testing.T, l lender, lease time.Duration) (slow, next any) {
+	slow, found := l.take(t, 10*time.Millisecond)
+	require.True(t, found)
+	time.Sleep(20 * time.Millisecond)
+	next, found = l.take(t, lease)
+	require.True(t, found)
+	return slow, next
+}
+
+// checkLatePutBack has a slow worker put back what the next one has done.
+func checkLatePutBack(t *testing.T, l lender) error {
+	slow, next := outlived(t, l, time.Minute)
+	l.done(t, next)
+	l.putBack(t, slow)
+	if _, again := l.take(t, time.Minute); again {
+		return errors.New("done again")
+	}
+	return nil
+}
+
+// checkPutBackMeanwhile has a slow worker put back what the next one is doing.
+func checkPutBackMeanwhile(t *testing.T, l lender) error {
+	slow, _ := outlived(t, l, time.Minute)
+	l.putBack(t, slow)
+	if _, again := l.take(t, time.Minute); again {
+		return errors.New("done by two")
+	}
+	return nil
+}
+
+// checkLateDone has a slow worker be ready while the next one does it, who dies.
+func checkLateDone(t *testing.T, l lender) error {
+	slow, _ := outlived(t, l, 10*time.Millisecond)
+	l.done(t, slow)
+	time.Sleep(20 * time.Millisecond)
+	if _, again := l.take(t, time.Minute); !again {
+		return errors.New("lost")
+	}
+	return nil
+}
+
+func TestFlaw12AWorkerWhoseLeaseHasEndedChangesNothing(t *testing.T) {
+	for failure, check := range map[string]func(*testing.T, lender) error{
+		"done again": checkLatePutBack, "done by two": checkPutBackMeanwhile, "lost": checkLateDone,
+	} {
+		require.EqualError(t, check(t, newByMember(t)), failure)
+		require.NoError(t, check(t, newByToken(t)), failure)
 	}
 }
 
