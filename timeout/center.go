@@ -25,7 +25,7 @@ type Center struct {
 
 	sets    committer[Task]
 	moves   committer[Move]
-	removes committer[Key]
+	removes committer[Removal]
 
 	circuits circuits
 
@@ -260,18 +260,34 @@ func (c *Center) checkMove(move Move) error {
 // Remove ends a task that waits, runs or is dead; Answer.Was says which. The context of a
 // handler that runs it ends within a third of its lease.
 func (c *Center) Remove(ctx context.Context, key Key) (Answer, error) {
-	if err := c.checkKeys([]Key{key}); err != nil {
+	removal := Removal{Key: key}
+	if err := c.checkRemovals([]Removal{removal}); err != nil {
 		return Answer{}, err
 	}
-	return c.removes.call(ctx, key)
+	return c.removes.call(ctx, removal)
 }
 
-// RemoveAll is Remove for many tasks.
-func (c *Center) RemoveAll(ctx context.Context, keys []Key) ([]Answer, error) {
-	if err := c.checkKeys(keys); err != nil {
+// RemoveAll is Remove for many tasks, or for those that are still as they were seen: what is
+// dead is dropped with State Dead, or with the Version that it had, and what was set anew
+// meanwhile stays. A removal has had an effect where Answer.Was is Pending, Running or Dead and
+// Answer.Version is zero.
+func (c *Center) RemoveAll(ctx context.Context, removals []Removal) ([]Answer, error) {
+	if err := c.checkRemovals(removals); err != nil {
 		return nil, err
 	}
-	return c.engine.Remove(ctx, keys)
+	return c.engine.Remove(ctx, removals)
+}
+
+func (c *Center) checkRemovals(removals []Removal) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	for _, removal := range removals {
+		if err := removal.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Replay has tasks that are dead run again, at once and with all attempts before them.

@@ -2,6 +2,7 @@ package timeout
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -43,9 +44,9 @@ type Engine interface {
 	// for a retry, and nothing of the others.
 	Move(ctx context.Context, moves []Move) ([]Answer, error)
 
-	// Remove ends the tasks that are pending, running or dead. The lease of one that runs
-	// is void. Those that had ended otherwise stay as they are.
-	Remove(ctx context.Context, keys []Key) ([]Answer, error)
+	// Remove ends the tasks that are pending, running or dead, where they are as the removal
+	// says. The lease of one that runs is void. Others stay as they are.
+	Remove(ctx context.Context, removals []Removal) ([]Answer, error)
 
 	// Replay has tasks that are dead wait again, due at once and with all attempts before
 	// them; nothing is changed of the others.
@@ -94,11 +95,46 @@ type Move struct {
 // DueAt is Task.DueAt.
 func (m Move) DueAt(now int64) int64 { return Task{Due: m.Due, After: m.After}.DueAt(now) }
 
+// Removal is a task to be removed, perhaps only where it is still what somebody has seen: so
+// who drops what is dead does not remove what was set anew meanwhile.
+type Removal struct {
+	Key
+
+	// State is the one that the task must be in: Pending, Running or Dead. None means any of
+	// them.
+	State State `json:"state,omitzero"`
+
+	// Version is the one that the task must have. Zero means any.
+	Version int64 `json:"version,omitempty"`
+}
+
+// Check returns an error, which wraps ErrArgument, where nothing can be removed like that.
+func (r Removal) Check() error {
+	if err := r.Key.Check(); err != nil {
+		return err
+	}
+	switch r.State {
+	case None, Pending, Running, Dead:
+	default:
+		return fmt.Errorf("%w: state %v of a removal of %v, must be none, pending, running or dead", ErrArgument, r.State, r.Key)
+	}
+	if r.Version < 0 {
+		return fmt.Errorf("%w: version %d of a removal of %v, must not be negative", ErrArgument, r.Version, r.Key)
+	}
+	return nil
+}
+
+// Removes reports whether a task of that state and version is removed. It is for engines.
+func (r Removal) Removes(state State, version int64) bool {
+	live := state == Pending || state == Running || state == Dead
+	return live && (r.State == None || r.State == state) && (r.Version == 0 || r.Version == version)
+}
+
 // Answer is what a call has found, and made, of one task.
 type Answer struct {
 	// Was is the state in which the task was. A set replaces whatever was there; a move has
 	// had an effect where it is Pending, a replay where it is Dead, a removal where it is
-	// one of those or Running.
+	// one of those or Running, and Version is zero.
 	Was State `json:"was"`
 
 	// Version and Due are those that the task has now, and zero where there is none. A

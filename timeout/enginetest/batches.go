@@ -83,7 +83,7 @@ func (r *rig) sameKeyTwice() {
 	require.Equal(r.t, moved[2].Version, r.get("a").Version)
 	require.Less(r.t, moved[0].Version, moved[2].Version)
 
-	removed, err := r.engine.Remove(r.ctx, r.keys("a", "none", "a", "b"))
+	removed, err := r.engine.Remove(r.ctx, removals(r.keys("a", "none", "a", "b")))
 	require.NoError(r.t, err)
 	require.Equal(r.t, []timeout.State{timeout.Pending, timeout.None, timeout.None, timeout.Pending}, states(removed))
 	r.getAll("a", "c", "a", "none")
@@ -125,7 +125,7 @@ func (r *rig) strangers() {
 	replayed, err := r.engine.Replay(r.ctx, []timeout.Key{key, r.key("x")})
 	require.NoError(r.t, err)
 	require.Equal(r.t, []timeout.State{timeout.None, timeout.Pending}, states(replayed))
-	removed, err := r.engine.Remove(r.ctx, []timeout.Key{key, r.key("x"), r.key("y")})
+	removed, err := r.engine.Remove(r.ctx, removals([]timeout.Key{key, r.key("x"), r.key("y")}))
 	require.NoError(r.t, err)
 	require.Equal(r.t, []timeout.State{timeout.None, timeout.Pending, timeout.Pending}, states(removed))
 	_, err = r.engine.Expire(r.ctx, timeout.Ask{Topic: none, Node: "node", Max: 1, Lease: long})
@@ -177,7 +177,7 @@ func (r *rig) manyAtOnce() {
 	for i, settled := range r.settle(outcomes...) {
 		require.True(r.t, settled, "outcome %d", i)
 	}
-	removed, err := r.engine.Remove(r.ctx, keys)
+	removed, err := r.engine.Remove(r.ctx, removals(keys))
 	require.NoError(r.t, err)
 	require.Equal(r.t, strings.Repeat("none ", count), join(removed))
 }

@@ -29,7 +29,7 @@ func (r *rig) calls(engine timeout.Engine, token timeout.Token) map[string]func(
 			_, err := engine.Move(ctx, []timeout.Move{{Key: r.key("1"), Due: past}})
 			return err
 		},
-		"Remove": func(ctx context.Context) error { _, err := engine.Remove(ctx, r.keys("1")); return err },
+		"Remove": func(ctx context.Context) error { _, err := engine.Remove(ctx, removals(r.keys("1"))); return err },
 		"Replay": func(ctx context.Context) error { _, err := engine.Replay(ctx, r.keys("1")); return err },
 		"Get":    func(ctx context.Context) error { _, err := engine.Get(ctx, r.keys("1")); return err },
 		"List": func(ctx context.Context) error {

@@ -14,7 +14,7 @@ import (
 
 // call is what somebody has asked for one key, and effect what the answer said.
 type call struct {
-	verb  string // set, absent, move, remove, replay, get, leased, done, again, dead, extend
+	verb  string // set, absent, move, remove, drop, replay, get, leased, done, again, dead, extend
 	key   string
 	due   bool  // set and move: at once, or far away
 	lease int64 // of a token
@@ -111,7 +111,7 @@ func (l life) changed(c call, e effect) (bool, life) {
 		}
 		l.state, l.due, l.version = timeout.Pending, c.due, e.version
 		return true, l
-	case c.verb == "remove" && there:
+	case c.verb == "remove" && there, c.verb == "drop" && l.state == timeout.Dead:
 		l.state = timeout.None
 		return e.version == 0, l
 	case c.verb == "replay" && l.state == timeout.Dead:
@@ -203,7 +203,11 @@ func (c *client) step() error {
 		answers, err = c.engine.Move(c.r.ctx, []timeout.Move{{Key: key, Due: at}})
 	case 6:
 		in.verb = "remove"
-		answers, err = c.engine.Remove(c.r.ctx, []timeout.Key{key})
+		removal := timeout.Removal{Key: key}
+		if rand.IntN(2) == 0 {
+			in.verb, removal.State = "drop", timeout.Dead
+		}
+		answers, err = c.engine.Remove(c.r.ctx, []timeout.Removal{removal})
 	case 7:
 		in.verb = "replay"
 		answers, err = c.engine.Replay(c.r.ctx, []timeout.Key{key})

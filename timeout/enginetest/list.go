@@ -126,7 +126,7 @@ func testListUnderChange(r *rig) {
 			case 1:
 				_, err = r.second.Move(r.ctx, []timeout.Move{{Key: r.key(id), Due: due}})
 			default:
-				_, err = r.second.Remove(r.ctx, r.keys(id))
+				_, err = r.second.Remove(r.ctx, removals(r.keys(id)))
 			}
 			if err != nil {
 				r.t.Errorf("change: %v", err)

@@ -192,16 +192,38 @@ func (m *model) move() {
 
 func (m *model) removeSome() {
 	ids := m.ids()
-	answers, err := m.any().Remove(m.ctx, m.keys(ids...))
-	m.say("remove %v: %v %v", ids, answers, err)
+	all := removals(m.keys(ids...))
+	if m.rng.IntN(2) == 0 {
+		for i, id := range ids {
+			m.only(&all[i], m.tasks[id])
+		}
+	}
+	answers, err := m.any().Remove(m.ctx, all)
+	m.say("remove %v: %v %v", all, answers, err)
 	require.NoError(m.t, err)
 	for i, id := range ids {
 		was, task := m.was(id), m.tasks[id]
 		require.Equal(m.t, was, answers[i].Was, "task %s", id)
-		if was == timeout.Pending || was == timeout.Running || was == timeout.Dead {
+		live := was == timeout.Pending || was == timeout.Running || was == timeout.Dead
+		switch {
+		case live && (all[i].State == timeout.None || all[i].State == was) && (all[i].Version == 0 || all[i].Version == task.version):
+			require.Zero(m.t, answers[i].Version, "task %s", id)
 			m.void(task)
 			m.end(id, timeout.Removed)
+		case task != nil:
+			require.Equal(m.t, task.version, answers[i].Version, "task %s stays", id)
 		}
+	}
+}
+
+// only has a removal be for a state, a version, both or neither: sometimes those of the task.
+func (m *model) only(removal *timeout.Removal, task *modelTask) {
+	removal.State = []timeout.State{timeout.None, timeout.Pending, timeout.Running, timeout.Dead}[m.rng.IntN(4)]
+	switch {
+	case task != nil && m.rng.IntN(2) == 0:
+		removal.Version = task.version
+	case m.rng.IntN(2) == 0:
+		removal.Version = 1 + m.rng.Int64N(1<<50)
 	}
 }
 

@@ -136,7 +136,7 @@ func (r *rig) plans(engine timeout.Engine, setter, each int) map[string]expectat
 		case plan == 1:
 			then, err = engine.Move(r.ctx, moves)
 		case plan == 2:
-			then, err = engine.Remove(r.ctx, keys)
+			then, err = engine.Remove(r.ctx, removals(keys))
 		case plan == 3:
 			then, err = engine.Set(r.ctx, tasks)
 		}

@@ -91,8 +91,17 @@ func (r *rig) move(id string, due time.Time) timeout.Answer {
 
 func (r *rig) remove(id string) timeout.Answer {
 	r.t.Helper()
-	answers, err := r.engine.Remove(r.ctx, r.keys(id))
+	answers, err := r.engine.Remove(r.ctx, removals(r.keys(id)))
 	return r.one(answers, err)
+}
+
+// removals are those of tasks as they are.
+func removals(keys []timeout.Key) []timeout.Removal {
+	all := make([]timeout.Removal, len(keys))
+	for i, key := range keys {
+		all[i].Key = key
+	}
+	return all
 }
 
 func (r *rig) replay(id string) timeout.Answer {

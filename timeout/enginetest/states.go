@@ -69,8 +69,23 @@ var verbs = []verb{
 		return r.engine.Move(r.ctx, moves)
 	}, []timeout.State{timeout.Pending}, timeout.Pending},
 	{"remove", func(r *rig, ids []string) ([]timeout.Answer, error) {
-		return r.engine.Remove(r.ctx, r.keys(ids...))
+		return r.engine.Remove(r.ctx, removals(r.keys(ids...)))
 	}, []timeout.State{timeout.Pending, timeout.Running, timeout.Dead}, timeout.Removed},
+	{"drop", func(r *rig, ids []string) ([]timeout.Answer, error) {
+		return r.removeAs(ids, func(*timeout.Removal, timeout.Task) {}, timeout.Dead)
+	}, []timeout.State{timeout.Dead}, timeout.Removed},
+	{"removeRunning", func(r *rig, ids []string) ([]timeout.Answer, error) {
+		return r.removeAs(ids, func(removal *timeout.Removal, seen timeout.Task) { removal.Version = seen.Version }, timeout.Running)
+	}, []timeout.State{timeout.Running}, timeout.Removed},
+	{"removeThis", func(r *rig, ids []string) ([]timeout.Answer, error) {
+		return r.removeAs(ids, func(removal *timeout.Removal, seen timeout.Task) { removal.Version = seen.Version }, timeout.None)
+	}, []timeout.State{timeout.Pending, timeout.Running, timeout.Dead}, timeout.Removed},
+	{"removeAnother", func(r *rig, ids []string) ([]timeout.Answer, error) {
+		return r.removeAs(ids, func(removal *timeout.Removal, seen timeout.Task) { removal.Version = seen.Version + 1 }, timeout.None)
+	}, nil, timeout.Removed},
+	{"dropAnother", func(r *rig, ids []string) ([]timeout.Answer, error) {
+		return r.removeAs(ids, func(removal *timeout.Removal, seen timeout.Task) { removal.Version = seen.Version + 1 }, timeout.Dead)
+	}, nil, timeout.Removed},
 	{"replay", func(r *rig, ids []string) ([]timeout.Answer, error) {
 		return r.engine.Replay(r.ctx, r.keys(ids...))
 	}, []timeout.State{timeout.Dead}, timeout.Pending},
@@ -78,6 +93,17 @@ var verbs = []verb{
 
 // newDue is the action time that sets and moves give, in the year 2100.
 var newDue = time.UnixMilli(4_102_444_800_123)
+
+// removeAs removes tasks that are in a state and as they were seen, which seen makes a condition.
+func (r *rig) removeAs(ids []string, seen func(*timeout.Removal, timeout.Task), state timeout.State) ([]timeout.Answer, error) {
+	all := removals(r.keys(ids...))
+	for i, task := range r.getAll(ids...) {
+		all[i].State = state
+		seen(&all[i], task)
+		require.NoError(r.t, all[i].Check())
+	}
+	return r.engine.Remove(r.ctx, all)
+}
 
 func (r *rig) setLater(ids []string, ifAbsent bool) ([]timeout.Answer, error) {
 	var tasks []timeout.Task
@@ -145,7 +171,7 @@ func (r *rig) checkVerb(verb verb, topic timeout.Topic, was timeout.Task, answer
 	}
 	require.Equal(t, plain(was), plain(task), "nothing is changed")
 	switch was.State {
-	case timeout.Pending, timeout.Running, timeout.Dead:
+	case timeout.Pending, timeout.Running, timeout.Dead, timeout.Done, timeout.Removed:
 		require.Equal(t, was.Version, answer.Version)
 		sameTime(t, was.Due, answer.Due, "Answer.Due")
 	case timeout.None:

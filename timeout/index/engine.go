@@ -119,12 +119,18 @@ func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answ
 }
 
 // Remove is timeout.Engine's.
-func (e *Engine) Remove(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
-	answers, err := e.Truth.Remove(ctx, keys)
+func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
+	answers, err := e.Truth.Remove(ctx, removals)
 	if err != nil {
 		return nil, err
 	}
-	e.drop(ctx, keys)
+	var gone []timeout.Key
+	for i, answer := range answers {
+		if answer.Version == 0 {
+			gone = append(gone, removals[i].Key)
+		}
+	}
+	e.drop(ctx, gone)
 	return answers, nil
 }
 
@@ -222,7 +228,11 @@ func (e *Engine) drop(ctx context.Context, keys []timeout.Key) {
 	if len(keys) == 0 {
 		return
 	}
-	if _, err := e.index.Remove(ctx, keys); err != nil {
+	removals := make([]timeout.Removal, len(keys))
+	for i, key := range keys {
+		removals[i].Key = key
+	}
+	if _, err := e.index.Remove(ctx, removals); err != nil {
 		e.cfg.Logger.Warn("timeout/index: tasks stay in the index, and are refused when due", "tasks", len(keys), "err", err)
 	}
 }

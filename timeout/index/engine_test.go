@@ -114,11 +114,11 @@ func (b *broken) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answe
 	return b.Engine.Set(ctx, tasks)
 }
 
-func (b *broken) Remove(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+func (b *broken) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
 	if b.down.Load() {
 		return nil, errDown
 	}
-	return b.Engine.Remove(ctx, keys)
+	return b.Engine.Remove(ctx, removals)
 }
 
 func (b *broken) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {

@@ -104,21 +104,23 @@ func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answ
 }
 
 // Remove is timeout.Engine's.
-func (e *Engine) Remove(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.mu.Unlock()
-	answers := make([]timeout.Answer, len(keys))
-	for i, key := range keys {
-		en := e.find(key)
+	answers := make([]timeout.Answer, len(removals))
+	for i, removal := range removals {
+		en := e.find(removal.Key)
 		if en == nil {
 			continue
 		}
-		answers[i].Was = en.state
-		if en.state != timeout.Done && en.state != timeout.Removed {
-			e.end(en, timeout.Removed)
+		if !removal.Removes(en.state, en.version) {
+			answers[i] = en.answer(en.state)
+			continue
 		}
+		answers[i].Was = en.state
+		e.end(en, timeout.Removed)
 	}
 	return answers, nil
 }

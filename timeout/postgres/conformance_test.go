@@ -50,7 +50,7 @@ func TestItCanDoWithoutPreparedStatements(t *testing.T) {
 	claimed, err := engine.Claim(t.Context(), "orders", "n", []timeout.Wanted{{ID: "2", Version: answers[0].Version}}, time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, answers[0].Due.UnixMilli(), claimed[0].At.UnixMilli())
-	answers, err = engine.Remove(t.Context(), []timeout.Key{key("2")})
+	answers, err = engine.Remove(t.Context(), []timeout.Removal{{Key: key("2")}})
 	require.NoError(t, err)
 	require.Equal(t, timeout.Pending, answers[0].Was)
 	page, err := engine.List(t.Context(), timeout.Query{Topic: "orders", State: timeout.Removed})

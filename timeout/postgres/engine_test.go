@@ -154,11 +154,11 @@ func TestSettersOfTheSameKeysInDifferentOrderDoNotDeadlock(t *testing.T) {
 		group.Go(func() error {
 			for round := range rounds {
 				tasks := make([]timeout.Task, keys)
-				names := make([]timeout.Key, keys)
+				all := make([]timeout.Removal, keys)
 				for i := range tasks {
 					n := (i*(2*g+1) + round) % keys // another order in each
 					tasks[i] = timeout.Task{Topic: "orders", ID: fmt.Sprint(n), IfAbsent: i%5 == 0, After: time.Duration(i%2) * time.Hour}
-					names[i] = tasks[i].Key()
+					all[i].Key = tasks[i].Key()
 				}
 				answers, err := engine.Set(context.Background(), tasks)
 				if err != nil {
@@ -181,7 +181,7 @@ func TestSettersOfTheSameKeysInDifferentOrderDoNotDeadlock(t *testing.T) {
 				mu.Unlock()
 				switch (g + round) % 4 {
 				case 0:
-					removed, err := engine.Remove(context.Background(), names)
+					removed, err := engine.Remove(context.Background(), all)
 					if err != nil {
 						return err
 					}

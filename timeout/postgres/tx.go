@@ -39,15 +39,15 @@ func (e *Engine) MoveTx(ctx context.Context, tx pgx.Tx, moves []timeout.Move) ([
 	return e.move(ctx, e.within(tx), moves)
 }
 
-// RemoveTx is Center.Remove as SetTx is Center.Set.
-func (e *Engine) RemoveTx(ctx context.Context, tx pgx.Tx, keys []timeout.Key) ([]timeout.Answer, error) {
-	for _, key := range keys {
-		if err := key.Check(); err != nil {
+// RemoveTx is Center.RemoveAll as SetTx is Center.Set.
+func (e *Engine) RemoveTx(ctx context.Context, tx pgx.Tx, removals []timeout.Removal) ([]timeout.Answer, error) {
+	for _, removal := range removals {
+		if err := removal.Check(); err != nil {
 			return nil, err
 		}
 	}
 	if e.closed.Load() {
 		return nil, timeout.ErrClosed
 	}
-	return e.remove(ctx, e.within(tx), keys)
+	return e.remove(ctx, e.within(tx), removals)
 }

@@ -55,7 +55,7 @@ func TestATaskIsMovedAndRemovedWhenTheTransactionCommits(t *testing.T) {
 	for _, commit := range []bool{false, true} {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
-		answers, err := engine.RemoveTx(t.Context(), tx, []timeout.Key{key("1")})
+		answers, err := engine.RemoveTx(t.Context(), tx, []timeout.Removal{{Key: key("1")}})
 		require.NoError(t, err)
 		require.Equal(t, timeout.Pending, answers[0].Was)
 		if commit {
@@ -77,7 +77,7 @@ func TestATransactionIsNotToldWhatNoEngineCouldKeep(t *testing.T) {
 	require.ErrorIs(t, err, timeout.ErrArgument)
 	_, err = engine.MoveTx(t.Context(), tx, []timeout.Move{{Key: key("1"), After: -1}})
 	require.ErrorIs(t, err, timeout.ErrArgument)
-	_, err = engine.RemoveTx(t.Context(), tx, []timeout.Key{{Topic: "-", ID: "1"}})
+	_, err = engine.RemoveTx(t.Context(), tx, []timeout.Removal{{Key: timeout.Key{Topic: "-", ID: "1"}}})
 	require.ErrorIs(t, err, timeout.ErrArgument)
 	_, err = engine.SetTx(t.Context(), tx, []timeout.Task{{Topic: "orders", ID: "1"}})
 	require.NoError(t, err, "and can go on")

@@ -36,20 +36,23 @@ func (e *Engine) move(ctx context.Context, via via, moves []timeout.Move) ([]tim
 }
 
 // Remove is timeout.Engine's.
-func (e *Engine) Remove(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
-	return e.remove(ctx, e.direct(), keys)
+func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
+	return e.remove(ctx, e.direct(), removals)
 }
 
-func (e *Engine) remove(ctx context.Context, via via, keys []timeout.Key) ([]timeout.Answer, error) {
-	answers, err := e.change(ctx, via, "removing tasks", len(keys), keyOf(keys), func(batch *pgx.Batch, _ int, ps places, read func(pgx.Rows) error) {
+func (e *Engine) remove(ctx context.Context, via via, removals []timeout.Removal) ([]timeout.Answer, error) {
+	return e.change(ctx, via, "removing tasks", len(removals), func(i int) timeout.Key { return removals[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
 		// Only one of both statements has anything to do, most of the time.
 		for _, retained := range []bool{false, true} {
 			var some places
-			var numbers []int64
+			var numbers, versions []int64
+			var states []int16
 			for i, p := range ps {
 				if (p.topic.Retain > 0) == retained {
 					some = append(some, p)
 					numbers = append(numbers, int64(i+1))
+					states = append(states, int16(removals[from+p.index].State))
+					versions = append(versions, removals[from+p.index].Version)
 				}
 			}
 			if len(some) == 0 {
@@ -60,13 +63,9 @@ func (e *Engine) remove(ctx context.Context, via via, keys []timeout.Key) ([]tim
 				sql = e.sql.Remove
 			}
 			topics, ids := some.columns()
-			batch.Queue(sql, topics, ids, numbers).Query(read)
+			batch.Queue(sql, topics, ids, numbers, states, versions).Query(read)
 		}
 	})
-	for i := range answers {
-		answers[i].Version, answers[i].Due = 0, time.Time{}
-	}
-	return answers, err
 }
 
 func keyOf(keys []timeout.Key) func(int) timeout.Key {

@@ -131,7 +131,7 @@ func TestEveryVerbInEveryState(t *testing.T) {
 					answers, err = engine.Move(ctx, []timeout.Move{{Key: key("1"), Due: due}})
 					grows = state == timeout.Pending
 				case "remove":
-					answers, err = engine.Remove(ctx, []timeout.Key{key("1")})
+					answers, err = engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
 					if has(state, timeout.Pending, timeout.Running, timeout.Dead) {
 						after = timeout.Removed
 					}
@@ -173,7 +173,7 @@ func into(t *testing.T, engine timeout.Engine, state timeout.State) timeout.Task
 	set(t, engine, timeout.Task{ID: "1", Due: time.Now().Add(-time.Minute), Payload: []byte("old")})
 	switch state {
 	case timeout.Removed:
-		_, err := engine.Remove(ctx, []timeout.Key{key("1")})
+		_, err := engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
 		require.NoError(t, err)
 	case timeout.Running, timeout.Done, timeout.Dead:
 		leased := lease(t, engine, time.Minute)
@@ -263,7 +263,7 @@ func TestATaskThatIsRemovedAndSetAgainGetsOtherNumbers(t *testing.T) {
 		leased := lease(t, engine, time.Minute)
 		require.False(t, numbers[answer.Version] || numbers[leased.Token.Lease])
 		numbers[answer.Version], numbers[leased.Token.Lease] = true, true
-		_, err := engine.Remove(ctx, []timeout.Key{key("1")})
+		_, err := engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
 		require.NoError(t, err)
 		if len(numbers) == 6 {
 			require.NoError(t, engine.DropTopic(ctx, "orders"))
@@ -378,7 +378,7 @@ func TestWhatIsKeptIsDeletedInItsTime(t *testing.T) {
 		outcomes = append(outcomes, timeout.Outcome{Token: leased.Token, As: timeout.Done})
 	}
 	expire(t, engine, timeout.Ask{Settle: outcomes})
-	_, err = engine.Remove(ctx, []timeout.Key{key("2999"), key("2998")})
+	_, err = engine.Remove(ctx, []timeout.Removal{{Key: key("2999")}, {Key: key("2998")}})
 	require.NoError(t, err)
 	counts, err := engine.Count(ctx, "orders")
 	require.NoError(t, err)
@@ -418,7 +418,7 @@ func TestAListHasEachTaskOnce(t *testing.T) {
 		query.Cursor = got.Next
 		if page == 3 { // it grows while it is listed, and what was the last one goes
 			withTopic(t, engine, timeout.Topic{Slots: 8})
-			_, err := engine.Remove(ctx, []timeout.Key{got.Tasks[36].Key()})
+			_, err := engine.Remove(ctx, []timeout.Removal{{Key: got.Tasks[36].Key()}})
 			require.NoError(t, err)
 		}
 	}

@@ -48,7 +48,7 @@ func TestAFullServerTakesNothingMoreAndCanBeDrained(t *testing.T) {
 	moved, err := engine.Move(ctx, []timeout.Move{{Key: key("0")}})
 	require.NoError(t, err)
 	require.Equal(t, timeout.Pending, moved[0].Was)
-	removed, err := engine.Remove(ctx, []timeout.Key{key("1")})
+	removed, err := engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
 	require.NoError(t, err)
 	require.Equal(t, timeout.Pending, removed[0].Was)
 	var done atomic.Int64
@@ -73,7 +73,7 @@ func TestAServerThatCanNotSaveIsFullAndAnswersNothingWrong(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 	_, err := engine.Expire(ctx, timeout.Ask{Topic: "orders", Settle: []timeout.Outcome{{Token: leased.Token, As: timeout.Done}}})
 	require.ErrorIs(t, err, timeout.ErrFull)
-	_, err = engine.Remove(ctx, []timeout.Key{key("1")})
+	_, err = engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
 	require.ErrorIs(t, err, timeout.ErrFull)
 	_, err = engine.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 2}, false)
 	require.ErrorIs(t, err, timeout.ErrFull)

@@ -90,7 +90,7 @@ func TestFlaw4ARemovedTaskStaysRemoved(t *testing.T) {
 	require.Equal(t, []any{"1"}, eval(t, client, popSecond, []string{name("z")}, 1, 2))
 	engine := orders(t, timeout.Topic{})
 	set(t, engine, timeout.Task{ID: "1", After: 30 * time.Millisecond})
-	removed, err := engine.Remove(ctx, []timeout.Key{key("1")})
+	removed, err := engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
 	require.NoError(t, err)
 	require.Equal(t, timeout.Pending, removed[0].Was)
 	time.Sleep(50 * time.Millisecond)
@@ -124,7 +124,7 @@ func TestFlaw6ATaskIsRemovedByItsIDWhateverItsTime(t *testing.T) {
 	set(t, engine, timeout.Task{ID: "1", Due: due})
 	_, err := engine.Move(ctx, []timeout.Move{{Key: key("1"), Due: wrong}})
 	require.NoError(t, err)
-	_, err = engine.Remove(ctx, []timeout.Key{key("1")})
+	_, err = engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
 	require.NoError(t, err)
 	require.Equal(t, timeout.None, get(t, engine, "1").State)
 }

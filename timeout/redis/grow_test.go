@@ -71,7 +71,10 @@ func (o *owner) act(i int) {
 		persist(o.t, func() (err error) { answers, err = o.engine().Set(ctx, []timeout.Task{task}); return err })
 		o.tasks[id] = fmt.Sprint(i)
 	case 1:
-		persist(o.t, func() (err error) { answers, err = o.engine().Remove(ctx, []timeout.Key{key(id)}); return err })
+		persist(o.t, func() (err error) {
+			answers, err = o.engine().Remove(ctx, []timeout.Removal{{Key: key(id)}})
+			return err
+		})
 		delete(o.tasks, id)
 	case 2:
 		move := timeout.Move{Key: key(id), After: 2 * time.Hour}

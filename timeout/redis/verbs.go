@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -106,42 +107,54 @@ func (e *Engine) takeSet(l *layout, c *invocation, tasks []timeout.Task, answers
 // Move is timeout.Engine's.
 func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
 	answers := make([]timeout.Answer, len(moves))
-	return answers, e.change1(ctx, scriptMove, true, answers, func(i int) timeout.Key { return moves[i].Key }, func(c *invocation, i int) {
+	return answers, e.each(ctx, e.changing(scriptMove, true, answers, func(i int) timeout.Key { return moves[i].Key }, func(c *invocation, i int) {
 		c.args = append(c.args, moves[i].ID, ask(moves[i].Due, moves[i].After))
-	})
+	}))
 }
 
 // Remove is timeout.Engine's.
-func (e *Engine) Remove(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, len(keys))
-	return answers, e.change1(ctx, scriptRemove, false, answers, func(i int) timeout.Key { return keys[i] }, func(c *invocation, i int) {
-		c.args = append(c.args, keys[i].ID)
+func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
+	answers := make([]timeout.Answer, len(removals))
+	v := e.changing(scriptRemove, false, answers, func(i int) timeout.Key { return removals[i].Key }, func(c *invocation, i int) {
+		c.args = append(c.args, removals[i].ID)
 	})
+	v.begin = func(at *place) *invocation { return invoke(scriptRemove, at, "") }
+	v.ready = func(c *invocation) { c.args[0] = onlyAs(removals, c.tasks) }
+	return answers, e.each(ctx, v)
+}
+
+// onlyAs has a byte with the state and seven with the version that each task must have, and is
+// empty where none must.
+func onlyAs(removals []timeout.Removal, which []int) string {
+	var all []byte
+	for j, i := range which {
+		if r := removals[i]; r.State != timeout.None || r.Version != 0 {
+			if all == nil {
+				all = make([]byte, 8*len(which))
+			}
+			binary.BigEndian.PutUint64(all[8*j:], uint64(r.Version))
+			all[8*j] = byte(r.State)
+		}
+	}
+	return string(all)
 }
 
 // Replay is timeout.Engine's.
 func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
 	answers := make([]timeout.Answer, len(keys))
-	return answers, e.change1(ctx, scriptReplay, true, answers, func(i int) timeout.Key { return keys[i] }, func(c *invocation, i int) {
+	return answers, e.each(ctx, e.changing(scriptReplay, true, answers, func(i int) timeout.Key { return keys[i] }, func(c *invocation, i int) {
 		c.args = append(c.args, keys[i].ID)
-	})
+	}))
 }
 
-// change1 is what Move, Remove and Replay have in common. A topic that is not there has no
+// changing is what Move, Remove and Replay have in common. A topic that is not there has no
 // tasks.
-func (e *Engine) change1(ctx context.Context, s *script, wakes bool, answers []timeout.Answer,
-	key func(int) timeout.Key, add func(*invocation, int),
-) error {
-	return e.each(ctx, verb{
+func (e *Engine) changing(s *script, wakes bool, answers []timeout.Answer, key func(int) timeout.Key, add func(*invocation, int)) verb {
+	return verb{
 		count: len(answers),
 		key:   key,
-		begin: func(at *place) *invocation {
-			if wakes {
-				return invoke(s, at, e.channel, wakePrefix(at))
-			}
-			return invoke(s, at)
-		},
-		add: add,
+		begin: func(at *place) *invocation { return invoke(s, at, e.channel, wakePrefix(at)) },
+		add:   add,
 		take: func(l *layout, c *invocation) error {
 			for j, i := range c.tasks {
 				found := list(list(c.answer[1])[j])
@@ -156,7 +169,7 @@ func (e *Engine) change1(ctx context.Context, s *script, wakes bool, answers []t
 			}
 			return nil
 		},
-	})
+	}
 }
 
 // Get is timeout.Engine's.

@@ -227,7 +227,11 @@ func compare(t *testing.T, engines []timeout.Engine, random *rand.Rand, held map
 			}
 			answers, err = engine.Move(ctx, moves)
 		case 3:
-			answers, err = engine.Remove(ctx, keys)
+			all := make([]timeout.Removal, len(keys))
+			for i, k := range keys {
+				all[i].Key = k
+			}
+			answers, err = engine.Remove(ctx, all)
 		case 4:
 			answers, err = engine.Replay(ctx, keys[:1])
 		case 5:

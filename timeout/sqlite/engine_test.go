@@ -116,7 +116,7 @@ func (r *rig) bring(id string, state timeout.State) timeout.Token {
 	case timeout.Done, timeout.Dead:
 		require.Equal(r.T, []bool{true}, r.settle(timeout.Outcome{Token: leased.Token, As: state, Error: "e"}))
 	case timeout.Removed:
-		_, err := r.Remove(context.Background(), []timeout.Key{key(id)})
+		_, err := r.Remove(context.Background(), []timeout.Removal{{Key: key(id)}})
 		require.NoError(r.T, err)
 	}
 	require.Equal(r.T, state, r.get(id).State)
@@ -171,7 +171,7 @@ func TestEachVerbInEachState(t *testing.T) {
 						return a[0], was == timeout.Pending
 					},
 					"remove": func(r *rig) (timeout.Answer, bool) {
-						a, err := r.Remove(context.Background(), []timeout.Key{key("x")})
+						a, err := r.Remove(context.Background(), []timeout.Removal{{Key: key("x")}})
 						require.NoError(r.T, err)
 						return a[0], lives
 					},
@@ -232,7 +232,7 @@ func TestTheSameKeyTwiceInABatch(t *testing.T) {
 	require.Equal(t, "3", string(r.get("x").Payload))
 	require.Equal(t, answers[3].Version, r.get("x").Version)
 
-	gone, err := r.Remove(t.Context(), []timeout.Key{key("x"), key("x"), key("y"), {Topic: "unknown", ID: "x"}})
+	gone, err := r.Remove(t.Context(), []timeout.Removal{{Key: key("x")}, {Key: key("x")}, {Key: key("y")}, {Key: timeout.Key{Topic: "unknown", ID: "x"}}})
 	require.NoError(t, err)
 	require.Equal(t, []timeout.Answer{{Was: timeout.Pending}, {}, {Was: timeout.Pending}, {}}, gone)
 	require.Greater(t, r.set(timeout.Task{ID: "x"})[0].Version, answers[3].Version, "a version never comes again")
@@ -450,7 +450,7 @@ func TestListsArePagesWithoutHolesOrDoubles(t *testing.T) {
 			seen[task.ID]++
 			require.False(t, i > 0 && task.Until.Before(page.Tasks[i-1].Until))
 		}
-		_, err = r.Remove(t.Context(), []timeout.Key{page.Tasks[0].Key()}) // what goes meanwhile disturbs nothing
+		_, err = r.Remove(t.Context(), []timeout.Removal{{Key: page.Tasks[0].Key()}}) // what goes meanwhile disturbs nothing
 		require.NoError(t, err)
 		if query.Cursor = page.Next; page.Next == "" {
 			require.Equal(t, 7, pages)

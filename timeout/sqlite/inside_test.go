@@ -74,7 +74,7 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	}
 	_, err = e.Executions(ctx, keys[0], 1)
 	require.NoError(t, err)
-	_, err = e.Remove(ctx, keys)
+	_, err = e.Remove(ctx, []timeout.Removal{{Key: keys[0]}, {Key: keys[1]}})
 	require.NoError(t, err)
 	_, err = e.Upkeep(ctx, 1)
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestAFullDiskIsErrFullUntilThereIsRoomAgain(t *testing.T) {
 	counts, err := e.Count(ctx, "t")
 	require.NoError(t, err)
 	require.EqualValues(t, 1+2*(kept-1), counts.Pending, "what failed has had no effect")
-	_, err = e.Remove(ctx, []timeout.Key{{Topic: "t", ID: "0"}})
+	_, err = e.Remove(ctx, []timeout.Removal{{Key: timeout.Key{Topic: "t", ID: "0"}}})
 	require.NoError(t, err)
 	for range kept {
 		batch, err := e.Expire(ctx, timeout.Ask{Topic: "t", Max: 1, Lease: time.Minute})

@@ -98,7 +98,7 @@ func TestAClosedEngineSaysSo(t *testing.T) {
 		"Count":      func() error { _, err := engine.Count(ctx, "t"); return err },
 		"Set":        func() error { _, err := engine.Set(ctx, nil); return err },
 		"Move":       func() error { _, err := engine.Move(ctx, nil); return err },
-		"Remove":     func() error { _, err := engine.Remove(ctx, keys); return err },
+		"Remove":     func() error { _, err := engine.Remove(ctx, []timeout.Removal{{Key: keys[0]}}); return err },
 		"Replay":     func() error { _, err := engine.Replay(ctx, keys); return err },
 		"Get":        func() error { _, err := engine.Get(ctx, keys); return err },
 		"List":       func() error { _, err := engine.List(ctx, timeout.Query{Topic: "t", State: 1}); return err },

@@ -39,13 +39,13 @@ func MoveTx(ctx context.Context, tx *sql.Tx, moves []timeout.Move) ([]timeout.An
 }
 
 // RemoveTx is to Remove what SetTx is to Set.
-func RemoveTx(ctx context.Context, tx *sql.Tx, keys []timeout.Key) ([]timeout.Answer, error) {
-	for _, key := range keys {
-		if err := key.Check(); err != nil {
+func RemoveTx(ctx context.Context, tx *sql.Tx, removals []timeout.Removal) ([]timeout.Answer, error) {
+	for _, removal := range removals {
+		if err := removal.Check(); err != nil {
 			return nil, err
 		}
 	}
-	return inTx(ctx, tx, "removing tasks", keys, remove)
+	return inTx(ctx, tx, "removing tasks", removals, remove)
 }
 
 func inTx[T any](ctx context.Context, tx *sql.Tx, what string, things []T, do verb[T]) ([]timeout.Answer, error) {

@@ -15,8 +15,8 @@ func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answ
 }
 
 // Remove is timeout.Engine's.
-func (e *Engine) Remove(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
-	return inChunks(ctx, e, "removing tasks", keys, remove)
+func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
+	return inChunks(ctx, e, "removing tasks", removals, remove)
 }
 
 // Replay is timeout.Engine's.
@@ -74,16 +74,21 @@ func move(ctx context.Context, s session, moves []timeout.Move) ([]timeout.Answe
 	return answers, err
 }
 
-func remove(ctx context.Context, s session, keys []timeout.Key) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, len(keys))
+func remove(ctx context.Context, s session, removals []timeout.Removal) ([]timeout.Answer, error) {
+	answers := make([]timeout.Answer, len(removals))
+	keys := make([]timeout.Key, len(removals))
+	for i, r := range removals {
+		keys[i] = r.Key
+	}
 	at := now()
 	var gone []int64
 	var logged []string
 	err := change(ctx, s, keys, func(t *topic, i int, f *found) error {
-		answers[i].Was = f.state
-		if f.state == timeout.Done || f.state == timeout.Removed {
+		if !removals[i].Removes(f.state, f.version) {
+			answers[i] = f.answer()
 			return nil
 		}
+		answers[i].Was = f.state
 		gone = append(gone, f.seq)
 		f.state = timeout.Removed
 		if t.Retain == 0 {

@@ -1,14 +1,26 @@
--- remove(id ...): what is pending, running or dead.
+-- remove(only, id ...): what is pending, running or dead. Only has, where it is not empty, for
+-- each the state and version that it must have, in one byte and seven; zeros stand for any.
 local meta = call('HMGET', m, 'n', 'z', 'retain')
 local refused = refusal(meta)
 if refused then return refused end
-local now, state, score = clock(), states(ARGV)
+local only, ids, now = ARGV[1], {}, clock()
+for i = 2, #ARGV do ids[i - 1] = ARGV[i] end
+local state, score = states(ids)
 local retain, answers = meta[3] ~= '0', {}
-local records = call('HMGET', a, unpack(ARGV))
+local records = call('HMGET', a, unpack(ids))
+local function version(id) return sub(call('HGET', b, id), 1, 7) end
+
+-- meant tells whether it is what the caller has seen.
+local function meant(i)
+  if only == '' then return true end
+  local wanted, seen = byte(only, 8 * i - 7), sub(only, 8 * i - 6, 8 * i)
+  return (wanted == 0 or wanted == state[i]) and (seen == noLease or seen == version(ids[i]))
+end
+
 local leave, gone, ended, update = {{}, {}, {}, {}}, {}, {}, {}
-for i = 1, #ARGV do
-  local id, number = ARGV[i], state[i]
-  if number == 1 or number == 2 or number == 4 then
+for i = 1, #ids do
+  local id, number = ids[i], state[i]
+  if (number == 1 or number == 2 or number == 4) and meant(i) then
     leave[number][#leave[number] + 1] = id
     if retain then
       local record = records[i] or noLease .. pack('>I4I6I4I1', 0, score[i], 0, 0)
@@ -19,7 +31,7 @@ for i = 1, #ARGV do
     end
     answers[i] = {number}
   elseif number then
-    answers[i] = {number, sub(call('HGET', b, id), 1, 7), records[i] and text(due(records[i])) or score[i]}
+    answers[i] = {number, version(id), records[i] and text(due(records[i])) or score[i]}
   else
     answers[i] = {0}
   end

@@ -233,6 +233,10 @@ func TestBadRequests(t *testing.T) {
 		{set, `{"tasks":[{},{},{}]}`, 400, `3 tasks in a request, must be at most 2`},
 		{"POST /v1/tasks/move", `{"moves":[{"topic":"t","id":"a"}]}`, 400, `moves[0]`},
 		{"POST /v1/tasks/remove", `{"keys":[{"topic":"t","id":"a\u0000"}]}`, 400, `keys[0]`},
+		{"POST /v1/tasks/remove", `{"keys":[{"topic":"t","id":"a","state":"done"}]}`, 400, `keys[0]: timeout: invalid argument: state done of a removal of t/a, must be none, pending, running or dead`},
+		{"POST /v1/tasks/remove", `{"keys":[{"topic":"t","id":"a","version":-1}]}`, 400, `version -1 of a removal of t/a, must not be negative`},
+		{"POST /v1/tasks/drop", `{"keys":[{"topic":"t","id":"a","state":"pending"}]}`, 400, `keys[0]: timeout: invalid argument: state pending of what is dropped, must be dead`},
+		{"POST /v1/tasks/get", `{"keys":[{"topic":"t","id":"a","version":1}]}`, 400, `unknown field "version"`},
 		{"POST /v1/tasks/get", `{"keys":[{},{},{}]}`, 400, `3 tasks in a request`},
 		{"POST /v1/feedback", `{"token":"!"}`, 400, `token "!"`},
 		{"POST /v1/feedback", `{"token":"","permanent":true}`, 400, `token ""`},
@@ -345,6 +349,69 @@ func TestDeadLetters(t *testing.T) {
 	eventually(t, func() bool { return counts().Dead == 600 }, "all are dead")
 	require.Equal(t, Cleared{600, false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/drop", ""))
 	require.Zero(t, counts().Dead)
+}
+
+// crowded is an engine where somebody else does something after each list.
+type crowded struct {
+	timeout.Engine
+	listed func()
+}
+
+func (c crowded) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
+	page, err := c.Engine.List(ctx, query)
+	c.listed()
+	return page, err
+}
+
+func TestWhatIsSetAnewMeanwhileIsNotDropped(t *testing.T) {
+	engine := newEngine(t)
+	set := func(id string, after time.Duration) {
+		answers, err := engine.Set(t.Context(), []timeout.Task{{Topic: "t", ID: id, After: after}})
+		require.NoError(t, err)
+		require.NoError(t, answers[0].Err)
+	}
+	die := func(ids ...string) {
+		for _, id := range ids {
+			set(id, 0)
+		}
+		batch, err := engine.Expire(t.Context(), timeout.Ask{Topic: "t", Node: "n", Max: len(ids), Lease: time.Hour})
+		require.NoError(t, err)
+		require.Len(t, batch.Leased, len(ids))
+		var settle []timeout.Outcome
+		for _, leased := range batch.Leased {
+			settle = append(settle, timeout.Outcome{Token: leased.Token, As: timeout.Dead})
+		}
+		_, err = engine.Expire(t.Context(), timeout.Ask{Topic: "t", Node: "n", Settle: settle})
+		require.NoError(t, err)
+	}
+	s := startOn(t, crowded{engine, func() {
+		set("waits", time.Hour)
+		die("again")
+	}}, Config{})
+	do[Topic](s, http.MethodPut, "/v1/topics/t", `{}`)
+	die("waits", "again", "stays")
+	state := func(id string) timeout.State {
+		tasks, err := engine.Get(t.Context(), []timeout.Key{{Topic: "t", ID: id}})
+		require.NoError(t, err)
+		return tasks[0].State
+	}
+	require.Equal(t, Cleared{1, false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/drop", ""))
+	require.Equal(t, []timeout.State{timeout.Pending, timeout.Dead, timeout.None}, []timeout.State{state("waits"), state("again"), state("stays")})
+
+	seen := get[Task](s, "/v1/topics/t/tasks/again").Version
+	die("again")
+	drop := func(id string, version int64) Answer {
+		return do[Answers](s, http.MethodPost, "/v1/tasks/drop", fmt.Sprintf(`{"keys":[{"topic":"t","id":"%s","version":%d}]}`, id, version)).Answers[0]
+	}
+	found := drop("again", seen)
+	require.False(t, found.Changed, "that is another dead letter")
+	require.Equal(t, timeout.Dead, found.Was)
+	require.Greater(t, found.Version, seen)
+	require.True(t, drop("again", found.Version).Changed)
+	require.Equal(t, timeout.None, state("again"))
+	require.False(t, drop("waits", 0).Changed)
+	removed := do[Answers](s, http.MethodPost, "/v1/tasks/remove", `{"keys":[{"topic":"t","id":"waits","state":"running"},{"topic":"t","id":"waits","state":"pending"}]}`).Answers
+	require.Equal(t, []bool{false, true}, []bool{removed[0].Changed, removed[1].Changed})
 }
 
 func TestFeedback(t *testing.T) {

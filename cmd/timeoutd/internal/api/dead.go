@@ -2,8 +2,8 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -21,59 +21,49 @@ type Cleared struct {
 }
 
 func (h *Handler) replayDead(w http.ResponseWriter, r *http.Request) error {
-	return h.clearDead(w, r, h.centre.Replay)
+	return h.clearDead(w, r, replayable, func(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+		keys := make([]timeout.Key, len(tasks))
+		for i, task := range tasks {
+			keys[i] = task.Key()
+		}
+		return h.centre.Replay(ctx, keys)
+	})
 }
 
-// dropTasks removes those tasks that are dead. Engines have no removal that looks at the
-// state, so one that is set anew between the look and the removal is removed all the same.
+// dropTasks removes those tasks that are dead, and of the version that is said if one is.
 func (h *Handler) dropTasks(w http.ResponseWriter, r *http.Request) error {
-	keys, err := h.keys(w, r)
+	removals, err := h.removals(w, r)
 	if err != nil {
 		return err
 	}
-	found := make([]timeout.Answer, 0, len(keys))
-	for chunk := range slices.Chunk(keys, getSize) {
-		some, err := h.drop(r.Context(), chunk)
-		if err != nil {
-			return err
+	for i := range removals {
+		if state := removals[i].State; state != timeout.None && state != timeout.Dead {
+			return fmt.Errorf("keys[%d]: %w: state %v of what is dropped, must be dead, or not there", i, timeout.ErrArgument, state)
 		}
-		found = append(found, some...)
+		removals[i].State = timeout.Dead
 	}
-	return tellAll(w, found, nil, func(int) effect { return replayable }) // what is dead
+	found, err := h.centre.RemoveAll(r.Context(), removals)
+	return tellAll(w, found, err, func(int) effect { return removable })
 }
 
-func (h *Handler) drop(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
-	tasks, err := h.centre.GetAll(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	answers := make([]timeout.Answer, len(keys))
-	var dead []timeout.Key
-	var places []int
-	for i, task := range tasks {
-		answers[i] = timeout.Answer{Was: task.State, Version: task.Version, Due: task.Due}
-		if task.State == timeout.Dead {
-			dead, places = append(dead, keys[i]), append(places, i)
-		}
-	}
-	if len(dead) == 0 {
-		return answers, nil
-	}
-	removed, err := h.centre.RemoveAll(ctx, dead)
-	for i, a := range removed {
-		answers[places[i]] = a
-	}
-	return answers, err
-}
-
-// dropDead removes all that is dead, as dropTasks does.
+// dropDead removes all that is dead: each as it was listed, so what was set anew meanwhile
+// stays.
 func (h *Handler) dropDead(w http.ResponseWriter, r *http.Request) error {
-	return h.clearDead(w, r, h.centre.RemoveAll)
+	return h.clearDead(w, r, removable, func(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+		removals := make([]timeout.Removal, len(tasks))
+		for i, task := range tasks {
+			removals[i] = timeout.Removal{Key: task.Key(), State: timeout.Dead, Version: task.Version}
+		}
+		return h.centre.RemoveAll(ctx, removals)
+	})
 }
+
+// clearing does something with tasks that were dead when they were listed.
+type clearing func(context.Context, []timeout.Task) ([]timeout.Answer, error)
 
 // clearDead goes on for a while, and not beyond as many as were dead at first: what is
 // replayed may be dead again before the last one is.
-func (h *Handler) clearDead(w http.ResponseWriter, r *http.Request, do func(context.Context, []timeout.Key) ([]timeout.Answer, error)) error {
+func (h *Handler) clearDead(w http.ResponseWriter, r *http.Request, has effect, do clearing) error {
 	name, err := nameOf(r)
 	if err != nil {
 		return err
@@ -92,7 +82,7 @@ func (h *Handler) clearDead(w http.ResponseWriter, r *http.Request, do func(cont
 		if err != nil {
 			return err
 		}
-		changed, err := clearPage(r.Context(), page, do)
+		changed, err := clearPage(r.Context(), page.Tasks, has, do)
 		if err != nil {
 			return err
 		}
@@ -110,17 +100,13 @@ func (h *Handler) clearDead(w http.ResponseWriter, r *http.Request, do func(cont
 	return answer(w, http.StatusOK, cleared)
 }
 
-func clearPage(ctx context.Context, page timeout.Page, do func(context.Context, []timeout.Key) ([]timeout.Answer, error)) (changed int64, err error) {
-	if len(page.Tasks) == 0 {
+func clearPage(ctx context.Context, tasks []timeout.Task, has effect, do clearing) (changed int64, err error) {
+	if len(tasks) == 0 {
 		return 0, nil
 	}
-	keys := make([]timeout.Key, len(page.Tasks))
-	for i, task := range page.Tasks {
-		keys[i] = task.Key()
-	}
-	answers, err := do(ctx, keys)
+	answers, err := do(ctx, tasks)
 	for _, a := range answers {
-		if a.Err == nil && a.Was == timeout.Dead {
+		if a.Err == nil && has(a) {
 			changed++
 		}
 	}

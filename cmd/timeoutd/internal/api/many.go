@@ -21,6 +21,11 @@ type Keys struct {
 	Keys []timeout.Key `json:"keys"`
 }
 
+// Removals is a batch to be removed: each perhaps only in that state, or of that version.
+type Removals struct {
+	Keys []timeout.Removal `json:"keys"`
+}
+
 // Settings is a batch to be set.
 type Settings struct {
 	Tasks []KeyedSetting `json:"tasks"`
@@ -60,15 +65,28 @@ func (h *Handler) keys(w http.ResponseWriter, r *http.Request) ([]timeout.Key, e
 	if err := h.decode(w, r, &batch); err != nil {
 		return nil, err
 	}
-	if err := checkBatch(h, "keys", batch.Keys); err != nil {
+	return batch.Keys, checkKeys(h, batch.Keys)
+}
+
+// removals reads a batch of what is to be removed.
+func (h *Handler) removals(w http.ResponseWriter, r *http.Request) ([]timeout.Removal, error) {
+	var batch Removals
+	if err := h.decode(w, r, &batch); err != nil {
 		return nil, err
 	}
-	for i, key := range batch.Keys {
+	return batch.Keys, checkKeys(h, batch.Keys)
+}
+
+func checkKeys[T interface{ Check() error }](h *Handler, keys []T) error {
+	if err := checkBatch(h, "keys", keys); err != nil {
+		return err
+	}
+	for i, key := range keys {
 		if err := key.Check(); err != nil {
-			return nil, fmt.Errorf("keys[%d]: %w", i, err)
+			return fmt.Errorf("keys[%d]: %w", i, err)
 		}
 	}
-	return batch.Keys, nil
+	return nil
 }
 
 func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
@@ -136,11 +154,11 @@ func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handler) removeTasks(w http.ResponseWriter, r *http.Request) error {
-	keys, err := h.keys(w, r)
+	removals, err := h.removals(w, r)
 	if err != nil {
 		return err
 	}
-	found, err := h.centre.RemoveAll(r.Context(), keys)
+	found, err := h.centre.RemoveAll(r.Context(), removals)
 	return tellAll(w, found, err, func(int) effect { return removable })
 }
 

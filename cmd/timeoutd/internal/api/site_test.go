@@ -38,8 +38,10 @@ type site struct {
 	http    *http.Client
 }
 
-func start(t *testing.T, cfg Config) *site {
-	centre, err := timeout.New(newEngine(t), timeout.Config{
+func start(t *testing.T, cfg Config) *site { return startOn(t, newEngine(t), cfg) }
+
+func startOn(t *testing.T, engine timeout.Engine, cfg Config) *site {
+	centre, err := timeout.New(engine, timeout.Config{
 		Topic: timeout.Topic{Retries: -1, Retain: time.Hour}, Poll: 10 * time.Millisecond, TTL: time.Second,
 	})
 	require.NoError(t, err)

@@ -152,16 +152,19 @@ type Answers struct {
 	Answers []Answer `json:"answers"`
 }
 
-// effect says for which states a verb changes something.
-type effect func(was timeout.State) bool
+// effect says whether a verb has changed something, where there was no error.
+type effect func(timeout.Answer) bool
 
-func movable(was timeout.State) bool    { return was == timeout.Pending }
-func replayable(was timeout.State) bool { return was == timeout.Dead }
-func removable(was timeout.State) bool {
-	return was == timeout.Pending || was == timeout.Running || was == timeout.Dead
+func movable(a timeout.Answer) bool    { return a.Was == timeout.Pending }
+func replayable(a timeout.Answer) bool { return a.Was == timeout.Dead }
+func removable(a timeout.Answer) bool  { return live(a) && a.Version == 0 }
+func always(timeout.Answer) bool       { return true }
+func vacant(a timeout.Answer) bool     { return !live(a) }
+
+func live(a timeout.Answer) bool {
+	return a.Was == timeout.Pending || a.Was == timeout.Running || a.Was == timeout.Dead
 }
-func always(timeout.State) bool     { return true }
-func vacant(was timeout.State) bool { return !removable(was) }
+
 func setEffect(ifAbsent bool) effect {
 	if ifAbsent {
 		return vacant
@@ -176,6 +179,6 @@ func answerOf(a timeout.Answer, has effect) Answer {
 		answer.Error = &problem
 		return answer
 	}
-	answer.Changed = has(a.Was)
+	answer.Changed = has(a)
 	return answer
 }

@@ -62,7 +62,7 @@ async function drawAttempts(key) {
 function taskActions(task, act) {
   const key = { topic: task.topic, id: task.id }, buttons = [];
   if (task.state === "pending") buttons.push(plain("Run now", () => act("move", key)));
-  if (task.state === "dead") buttons.push(plain("Replay", () => act("replay", key)), armed("Drop", "Really drop?", () => act("drop", key)));
+  if (task.state === "dead") buttons.push(plain("Replay", () => act("replay", key)), armed("Drop", "Really drop?", () => act("drop", key, { version: task.version })));
   if (task.state === "pending" || task.state === "running") buttons.push(armed("Remove", "Really remove?", () => act("remove", key)));
   return buttons;
 }

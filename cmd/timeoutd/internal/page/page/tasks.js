@@ -46,10 +46,11 @@ function makeTasks(changed) {
     $("said").classList.toggle("bad", !!bad);
   }
 
-  // act does something with one task, and says what it has found.
-  async function act(verb, key) {
+  // act does something with one task, perhaps only if it is as it was seen, and says what it
+  // has found.
+  async function act(verb, key, only) {
     try {
-      const body = verb === "move" ? { moves: [{ ...key, after: 0 }] } : { keys: [key] };
+      const body = verb === "move" ? { moves: [{ ...key, after: 0 }] } : { keys: [{ ...key, ...only }] };
       const answer = (await askJSON("POST", "/v1/tasks/" + verb, body)).answers[0];
       const done = { move: "runs now", replay: "runs again", remove: "is removed", drop: "is dropped" }[verb];
       say(answer.error ? answer.error.detail : answer.changed ? `${key.id} ${done}.` : `${key.id} was ${answer.was}: nothing has changed.`, answer.error || !answer.changed);
