@@ -477,7 +477,7 @@ func (c *Center) forget(topic string) {
 	c.look()
 }
 
-// Count counts the tasks of a topic.
+// Count counts the tasks of a topic. It is ErrNotFound where there is no such topic.
 func (c *Center) Count(ctx context.Context, topic string) (Counts, error) {
 	if err := c.open(); err != nil {
 		return Counts{}, err

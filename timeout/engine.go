@@ -30,8 +30,8 @@ type Engine interface {
 	// DropTopic ends a topic and all that is in it. It is ErrNotFound where there is none.
 	DropTopic(ctx context.Context, name string) error
 
-	// Count counts the tasks of a topic. It may take as long as there are slots, and not as
-	// long as there are tasks.
+	// Count counts the tasks of a topic. It is ErrNotFound where there is none. It may take
+	// as long as there are slots, and not as long as there are tasks.
 	Count(ctx context.Context, topic string) (Counts, error)
 
 	// Set has each task wait for its action time, whatever it was before: the attempts start

@@ -169,10 +169,10 @@ func testCount(r *rig) {
 	time.Sleep(2 * short)
 	r.counts(timeout.Counts{Pending: 3, Running: 5, Dead: 3, Done: 1, Removed: 2}) // what outlived its lease is not Pending
 
-	counts, err := r.engine.Count(r.ctx, unique("none"))
-	if err != nil { // that it is not there may be said or not
-		require.ErrorIs(r.t, err, timeout.ErrNotFound)
-	}
+	none := unique("none")
+	counts, err := r.engine.Count(r.ctx, none)
+	require.ErrorIs(r.t, err, timeout.ErrNotFound)
+	require.Contains(r.t, err.Error(), none)
 	require.Equal(r.t, timeout.Counts{}, counts)
 }
 

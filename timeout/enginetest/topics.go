@@ -213,6 +213,10 @@ func testDropped(r *rig) {
 	answers, err := r.engine.Set(r.ctx, []timeout.Task{r.task("0", past)})
 	require.NoError(r.t, err)
 	require.ErrorIs(r.t, answers[0].Err, timeout.ErrNotFound)
+	for _, engine := range []timeout.Engine{r.engine, r.second} {
+		_, err = engine.Count(r.ctx, r.topic)
+		require.ErrorIs(r.t, err, timeout.ErrNotFound)
+	}
 
 	r.make(timeout.Topic{Slots: 8})
 	r.upkeep()

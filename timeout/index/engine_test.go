@@ -226,7 +226,9 @@ func TestTheIndexHasOnlyWhatIsDueSoonAndNotTooMuchOfIt(t *testing.T) {
 	r.run(t)
 	require.Eventually(t, func() bool {
 		counts, err := r.index.Count(t.Context(), "orders")
-		require.NoError(t, err)
+		if !errors.Is(err, timeout.ErrNotFound) { // the topic comes with its first entry
+			require.NoError(t, err)
+		}
 		require.Less(t, counts.Pending, int64(50))
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -164,7 +164,7 @@ func (e *Engine) Count(ctx context.Context, name string) (timeout.Counts, error)
 	defer e.mu.Unlock()
 	t := e.topics[name]
 	if t == nil {
-		return timeout.Counts{}, nil
+		return timeout.Counts{}, fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name)
 	}
 	counts := timeout.Counts{
 		Pending: t.counts[timeout.Pending],

@@ -36,12 +36,8 @@ func (e *Engine) Count(ctx context.Context, name string) (timeout.Counts, error)
 	if ok && time.Now().Before(known.until) {
 		return known.Counts, nil
 	}
-	found, err := e.find(ctx, e.direct(), name)
-	if err != nil || found[name] == nil {
-		return timeout.Counts{}, err
-	}
 	begun := time.Now()
-	counted, err := e.count(ctx, found[name])
+	counted, err := e.countAnew(ctx, name)
 	e.counts.mu.Lock()
 	defer e.counts.mu.Unlock()
 	delete(e.counts.known, name)
@@ -51,14 +47,34 @@ func (e *Engine) Count(ctx context.Context, name string) (timeout.Counts, error)
 	return counted, err
 }
 
-func (e *Engine) count(ctx context.Context, t *topic) (counted timeout.Counts, err error) {
+// countAnew counts what is in a topic, which may have been dropped and made again since it was
+// read.
+func (e *Engine) countAnew(ctx context.Context, name string) (counted timeout.Counts, err error) {
+	for range 2 {
+		t, err := e.must(ctx, name)
+		if err != nil {
+			return counted, err
+		}
+		counted, there, err := e.count(ctx, t)
+		if err != nil || there {
+			return counted, err
+		}
+		e.topics.forget(name)
+	}
+	return counted, notFound(name)
+}
+
+// count reports besides whether the topic is there.
+func (e *Engine) count(ctx context.Context, t *topic) (counted timeout.Counts, there bool, err error) {
 	err = e.transact(ctx, "counting tasks", func(batch *pgx.Batch) {
-		counted = timeout.Counts{}
+		counted, there = timeout.Counts{}, false
 		batch.Queue(e.sql.Count, t.no).Query(func(rows pgx.Rows) error {
 			var state int16
 			var n, due, lag int64
 			_, err := pgx.ForEachRow(rows, []any{&state, &n, &due, &lag}, func() error {
 				switch timeout.State(state) {
+				case timeout.None:
+					there = true
 				case timeout.Pending:
 					counted.Pending, counted.Due = n, due
 					counted.Lag = max(0, time.Duration(lag)*time.Millisecond)
@@ -76,5 +92,11 @@ func (e *Engine) count(ctx context.Context, t *topic) (counted timeout.Counts, e
 			return err
 		})
 	})
-	return counted, err
+	return counted, there, err
+}
+
+func (c *counts) forget(topic string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.known, topic)
 }

@@ -53,7 +53,10 @@ func (e *Engine) Count(ctx context.Context, topic string) (timeout.Counts, error
 
 func count(ctx context.Context, s session, topic string) (counts timeout.Counts, err error) {
 	t, err := topicOf(ctx, s, topic)
-	if err != nil || t == nil {
+	if err == nil && t == nil {
+		err = noTopic(topic)
+	}
+	if err != nil {
 		return counts, err
 	}
 	at := now()

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -155,6 +156,9 @@ func (h *Handler) count(ctx context.Context, topics []TopicStats) error {
 			var last error
 			for topic := range next {
 				counts, err := h.centre.Count(ctx, topic.Name)
+				if errors.Is(err, timeout.ErrNotFound) {
+					continue // it has been dropped since the topics were read
+				}
 				if err != nil {
 					last = err
 					continue
