@@ -290,8 +290,9 @@ func (c *Center) checkRemovals(removals []Removal) error {
 	return nil
 }
 
-// Replay has tasks that are dead run again, at once and with all attempts before them.
-// Answer.Was is Dead where it did.
+// Replay has tasks that are dead run again, at once, with all attempts before them and a new
+// version: it counts as a set, so callbacks have another idempotency key. Answer.Was is Dead
+// where it did.
 func (c *Center) Replay(ctx context.Context, keys []Key) ([]Answer, error) {
 	if err := c.checkKeys(keys); err != nil {
 		return nil, err

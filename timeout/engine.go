@@ -48,8 +48,11 @@ type Engine interface {
 	// says. The lease of one that runs is void. Others stay as they are.
 	Remove(ctx context.Context, removals []Removal) ([]Answer, error)
 
-	// Replay has tasks that are dead wait again, due at once and with all attempts before
-	// them; nothing is changed of the others.
+	// Replay has tasks that are dead wait again, due at once, with all attempts before them
+	// and a new version; nothing is changed of the others. Who replays a task wants it done
+	// once more: with the version, and so the idempotency key, of before, a target that
+	// remembers its answers would give the old one, and a queue that drops duplicates would
+	// drop it.
 	Replay(ctx context.Context, keys []Key) ([]Answer, error)
 
 	// Get returns the tasks, with State None for those that are not there.

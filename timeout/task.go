@@ -63,7 +63,8 @@ type Task struct {
 	// State is Pending for a task that waits and None for one that is not there.
 	State State `json:"state,omitzero"`
 
-	// Version is another one, and a higher one, each time that the task is set or moved.
+	// Version is another one, and a higher one, each time that the task is set, moved or
+	// replayed.
 	Version int64 `json:"version,omitempty"`
 
 	// Attempts is how many times the task was leased since it was set, the present one

@@ -54,7 +54,8 @@ func New(ctx context.Context, task timeout.Task) Message {
 }
 
 // Key returns the idempotency key of a task: its topic, a slash, its id, a colon and its
-// version, as in "orders/4711:12". Topic and id are escaped, see Escape.
+// version, as in "orders/4711:12". Topic and id are escaped, see Escape. All attempts of one set
+// have the same; a task that is set, moved or replayed has another.
 func Key(task timeout.Task) string {
 	return Escape(task.Topic) + "/" + Escape(task.ID) + ":" + strconv.FormatInt(task.Version, 10)
 }

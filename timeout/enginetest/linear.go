@@ -116,7 +116,7 @@ func (l life) changed(c call, e effect) (bool, life) {
 		return e.version == 0, l
 	case c.verb == "replay" && l.state == timeout.Dead:
 		l.state, l.due, l.attempts = timeout.Pending, true, 0
-		ok := e.version >= l.version
+		ok := e.version > l.version
 		l.version = e.version
 		return ok, l
 	}

@@ -204,7 +204,7 @@ func (r *rig) checkChanged(verb verb, topic timeout.Topic, was, task timeout.Tas
 	sameTime(t, task.Due, task.Until, "Until")
 	switch verb.name {
 	case "replay":
-		require.GreaterOrEqual(t, task.Version, was.Version)
+		require.Greater(t, task.Version, was.Version)
 		require.Zero(t, task.Attempts)
 		require.Equal(t, was.Payload, task.Payload)
 		r.recent(task.Due)

@@ -5,12 +5,14 @@ local now, ids = clock(), {}
 for i = 3, #ARGV do ids[i - 2] = ARGV[i] end
 local state, score = states(ids)
 local bodies, records = call('HMGET', b, unpack(ids)), call('HMGET', a, unpack(ids))
-local scores, back, answers = {}, {}, {}
+local number = pack('>I7', call('HINCRBY', m, 'n', 1)) -- of all: no task is here twice
+local scores, back, fields, answers = {}, {}, {}, {}
 for i = 1, #ids do
   if state[i] == 4 then
     scores[#scores + 1], scores[#scores + 2] = now, ids[i]
     back[#back + 1] = ids[i]
-    answers[i] = {4, sub(bodies[i], 1, 7), text(now)}
+    fields[#fields + 1], fields[#fields + 2] = ids[i], number .. sub(bodies[i], 8)
+    answers[i] = {4, number, text(now)}
   elseif state[i] then
     answers[i] = {state[i], sub(bodies[i], 1, 7), records[i] and text(due(records[i])) or score[i]}
   else
@@ -22,5 +24,6 @@ if #back > 0 then
   call('ZREM', d, unpack(back))
   call('HDEL', a, unpack(back))
   call('ZADD', s, unpack(scores))
+  call('HSET', b, unpack(fields))
 end
 return {now, answers}
