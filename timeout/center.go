@@ -402,7 +402,8 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 }
 
 // SetTopic makes or changes a topic, for all nodes; they know of it within a third of their
-// TTL. It returns what is kept. See Engine.SetTopic for errors.
+// TTL. It returns what is kept: a topic that is there is paused after it if it was before. See
+// Engine.SetTopic for errors.
 func (c *Center) SetTopic(ctx context.Context, topic Topic) (Topic, error) {
 	if err := c.open(); err != nil {
 		return Topic{}, err
@@ -452,12 +453,16 @@ func (c *Center) Pause(ctx context.Context, topic string) error { return c.pause
 func (c *Center) Resume(ctx context.Context, topic string) error { return c.pause(ctx, topic, false) }
 
 func (c *Center) pause(ctx context.Context, name string, paused bool) error {
-	topic, err := c.Topic(ctx, name)
-	if err != nil {
+	if err := c.open(); err != nil {
 		return err
 	}
-	topic.Paused = paused
-	_, err = c.SetTopic(ctx, topic)
+	if err := CheckTopic(name); err != nil {
+		return err
+	}
+	kept, err := c.engine.Pause(ctx, name, paused)
+	if err == nil {
+		c.learn(kept)
+	}
 	return err
 }
 

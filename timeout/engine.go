@@ -19,10 +19,15 @@ import (
 // refuse is not passed to an engine. The conformance suite is package enginetest.
 type Engine interface {
 	// SetTopic makes a topic, or changes the one of that name to what is given, all fields
-	// of it; but a Slots of zero leaves that number as it is. It returns what is kept then,
-	// with the defaults filled in. A number of slots that is less than what is there is
-	// ErrConflict. With onlyNew a topic that is there stays as it is, and is returned.
+	// of it; but a Slots of zero leaves that number as it is, and Paused is for one that is
+	// made: who changes another setting neither pauses a topic nor resumes it. It returns what
+	// is kept then, with the defaults filled in. A number of slots that is less than what is
+	// there is ErrConflict. With onlyNew a topic that is there stays as it is, and is returned.
 	SetTopic(ctx context.Context, topic Topic, onlyNew bool) (Topic, error)
+
+	// Pause has a topic be paused, or not, and leaves all else of it as it is. It returns what
+	// is kept then. It is ErrNotFound where there is none.
+	Pause(ctx context.Context, topic string, paused bool) (Topic, error)
 
 	// Topics returns all topics, by name.
 	Topics(ctx context.Context) ([]Topic, error)

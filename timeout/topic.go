@@ -50,7 +50,8 @@ type Topic struct {
 	// on the node. It lets a topic be served without a restart.
 	Callback *Callback `json:"callback,omitempty"`
 
-	// Paused topics accept tasks and run none.
+	// Paused topics accept tasks and run none. It is for topics that are made: of one that is
+	// there, only Pause and Resume change it.
 	Paused bool `json:"paused,omitempty"`
 }
 

@@ -18,6 +18,7 @@ func (r *rig) calls(engine timeout.Engine, token timeout.Token) map[string]func(
 			_, err := engine.SetTopic(ctx, timeout.Topic{Name: r.topic}, false)
 			return err
 		},
+		"Pause":     func(ctx context.Context) error { _, err := engine.Pause(ctx, r.topic, true); return err },
 		"Topics":    func(ctx context.Context) error { _, err := engine.Topics(ctx); return err },
 		"DropTopic": func(ctx context.Context) error { return engine.DropTopic(ctx, r.topic) },
 		"Count":     func(ctx context.Context) error { _, err := engine.Count(ctx, r.topic); return err },

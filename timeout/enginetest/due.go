@@ -225,7 +225,9 @@ func testPaused(r *rig) {
 	topic := r.make(timeout.Topic{Slots: 4, Retries: -1})
 	first := r.leased("first", long)
 	r.leased("lost", short)
-	topic.Paused = true
+	r.pause(true)
+	require.Equal(r.t, topic.Lease, r.find(r.topic).Lease, "all else stays as it is")
+	topic.Lease = 2 * topic.Lease // and a change of something else leaves it paused
 	require.True(r.t, r.make(topic).Paused)
 	require.Equal(r.t, timeout.None, r.set("second", past).Was)
 	r.idle(2 * short)
@@ -233,8 +235,10 @@ func testPaused(r *rig) {
 	require.Equal(r.t, []bool{true}, r.extend(long, first.Token))
 	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: first.Token, As: timeout.Done}))
 	require.Equal(r.t, timeout.None, r.get("first").State)
-	topic.Paused = false
-	require.False(r.t, r.make(topic).Paused)
+	r.pause(false)
+	require.Equal(r.t, topic, r.find(r.topic))
+	topic.Paused = true
+	require.False(r.t, r.make(topic).Paused, "it is for a topic that is made")
 	var died []timeout.Key
 	var leased []timeout.Leased
 	r.eventually("what has waited goes on", func() bool {
@@ -244,4 +248,9 @@ func testPaused(r *rig) {
 	})
 	require.Equal(r.t, r.key("lost"), died[0])
 	require.Equal(r.t, "second", leased[0].ID)
+
+	none := unique("none")
+	_, err := r.engine.Pause(r.ctx, none, true)
+	require.ErrorIs(r.t, err, timeout.ErrNotFound)
+	require.Contains(r.t, err.Error(), none)
 }

@@ -43,6 +43,15 @@ func (r *rig) make(topic timeout.Topic) timeout.Topic {
 	return made
 }
 
+// pause pauses the topic, or resumes it.
+func (r *rig) pause(paused bool) {
+	r.t.Helper()
+	topic, err := r.engine.Pause(r.ctx, r.topic, paused)
+	require.NoError(r.t, err)
+	require.Equal(r.t, paused, topic.Paused)
+	require.Equal(r.t, topic, r.find(r.topic))
+}
+
 func (r *rig) key(id string) timeout.Key { return timeout.Key{Topic: r.topic, ID: id} }
 
 func (r *rig) keys(ids ...string) []timeout.Key {

@@ -189,7 +189,7 @@ func (r *rig) claim(lease time.Duration, wanted ...timeout.Wanted) []timeout.Cla
 }
 
 func testClaim(r *rig) {
-	topic := r.make(timeout.Topic{Slots: 4, Retries: 1})
+	r.make(timeout.Topic{Slots: 4, Retries: 1})
 	require.Empty(r.t, r.claim(long))
 	r.set("due", past)
 	r.set("other", past)
@@ -236,12 +236,10 @@ func testClaim(r *rig) {
 	require.True(r.t, over.At.IsZero(), "%v", over.At)
 	require.Equal(r.t, timeout.Dead, r.get("due").State)
 
-	topic.Paused = true
-	r.make(topic)
+	r.pause(true)
 	require.False(r.t, r.claim(long, wanted("other"))[0].OK, "the topic is paused")
 	require.Equal(r.t, timeout.Pending, r.get("other").State)
-	topic.Paused = false
-	r.make(topic)
+	r.pause(false)
 	other := r.claim(long, wanted("other"))[0]
 	require.True(r.t, other.OK)
 	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: other.Leased.Token, As: timeout.Done}))

@@ -25,7 +25,8 @@ func testTopics(r *rig) {
 		Callback: &timeout.Callback{Kind: "http", Target: "http://example.org/ü", Header: map[string]string{"A": "b"}, Timeout: time.Second},
 	}
 	full.Name = r.topic
-	require.Equal(r.t, full, r.make(full))
+	require.NoError(r.t, r.engine.DropTopic(r.ctx, r.topic))
+	require.Equal(r.t, full, r.make(full), "a new one can be paused")
 	require.Equal(r.t, full, r.find(r.topic))
 
 	same, err := r.engine.SetTopic(r.ctx, timeout.Topic{Name: r.topic, Slots: 2, Retries: 9}, true)
@@ -41,7 +42,7 @@ func testTopics(r *rig) {
 
 	bare := r.make(timeout.Topic{Retries: -1})
 	require.Equal(r.t, 16, bare.Slots, "no number leaves it as it is")
-	require.Equal(r.t, timeout.Topic{Name: r.topic, Slots: 16, Retries: -1}.WithDefaults(), bare, "all fields are changed")
+	require.Equal(r.t, timeout.Topic{Name: r.topic, Slots: 16, Retries: -1, Paused: true}.WithDefaults(), bare, "all other fields are changed")
 	require.Equal(r.t, bare, r.find(r.topic))
 
 	longest := "A.b_c:d-9" + strings.Repeat("x", timeout.MaxTopic-9)

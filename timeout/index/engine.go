@@ -218,9 +218,10 @@ func (e *Engine) makeTopics(ctx context.Context) error {
 	return nil
 }
 
-// shadow is a topic as the index has it.
+// shadow is a topic as the index has it. That is never paused: the truth leases nothing while
+// it is, and an index in another process would not hear of the end.
 func shadow(topic timeout.Topic) timeout.Topic {
-	return timeout.Topic{Name: topic.Name, Slots: topic.Slots, Retries: attempts, Paused: topic.Paused}
+	return timeout.Topic{Name: topic.Name, Slots: topic.Slots, Retries: attempts}
 }
 
 // drop removes entries from the index. Where that fails, the truth refuses them.

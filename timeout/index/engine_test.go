@@ -88,6 +88,28 @@ func TestWhatTwoNodesSetIsRunOnceByOneOfThem(t *testing.T) {
 	}
 }
 
+// A wheel that was told of a pause is not told of its end where another node ends it.
+func TestWhatOneNodePausesAnotherCanResume(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks.db")
+	cfg := index.Config{Scan: 50 * time.Millisecond}
+	a, b := over(t, table(t, path), inMemory(t), cfg), over(t, table(t, path), inMemory(t), cfg)
+	_, err := a.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, false)
+	require.NoError(t, err)
+	_, err = a.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: "1"}})
+	require.NoError(t, err)
+	lease := func() int {
+		batch, err := a.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute})
+		require.NoError(t, err)
+		return len(batch.Leased)
+	}
+	_, err = a.Pause(t.Context(), "orders", true)
+	require.NoError(t, err)
+	require.Zero(t, lease())
+	_, err = b.Pause(t.Context(), "orders", false)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return lease() == 1 }, 10*time.Second, 10*time.Millisecond)
+}
+
 func TestRedisInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	server := testserver.Redis(t)

@@ -93,18 +93,36 @@ func (e *Engine) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew boo
 	defer e.mu.Unlock()
 	t := e.topics[wanted.Name]
 	switch {
-	case t != nil && onlyNew:
-		return t.Topic, nil
 	case t == nil:
 		t = &topic{tasks: make(map[string]*entry)}
 		e.topics[wanted.Name] = t
-	case wanted.Slots == 0:
-		wanted.Slots = t.Slots
-	case wanted.Slots < t.Slots:
-		return t.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d", timeout.ErrConflict, wanted.Slots, wanted.Name, t.Slots)
+	case onlyNew:
+		return t.Topic, nil
+	default:
+		if wanted.Slots == 0 {
+			wanted.Slots = t.Slots
+		}
+		if wanted.Slots < t.Slots {
+			return t.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d", timeout.ErrConflict, wanted.Slots, wanted.Name, t.Slots)
+		}
+		wanted.Paused = t.Paused
 	}
 	t.Topic = wanted.WithDefaults()
 	t.grow()
+	return t.Topic, nil
+}
+
+// Pause is timeout.Engine's.
+func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.Topic, error) {
+	if err := e.enter(ctx); err != nil {
+		return timeout.Topic{}, err
+	}
+	defer e.mu.Unlock()
+	t := e.topics[name]
+	if t == nil {
+		return timeout.Topic{}, fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name)
+	}
+	t.Paused = paused
 	return t.Topic, nil
 }
 

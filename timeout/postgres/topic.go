@@ -172,8 +172,7 @@ func (e *Engine) setTopic(ctx context.Context, tx pgx.Tx, wanted timeout.Topic, 
 		if made.RowsAffected() == 1 {
 			return wanted.WithDefaults(), nil
 		}
-		rows, _ := tx.Query(ctx, `SELECT no, name, config FROM `+table+` WHERE name = $1 FOR UPDATE`, wanted.Name)
-		there, err := pgx.CollectExactlyOneRow(rows, scanTopic)
+		there, err := e.lockTopic(ctx, tx, wanted.Name)
 		if errors.Is(err, pgx.ErrNoRows) {
 			continue // it was dropped in between
 		}
@@ -183,13 +182,49 @@ func (e *Engine) setTopic(ctx context.Context, tx pgx.Tx, wanted timeout.Topic, 
 		if wanted.Slots = cmp.Or(wanted.Slots, there.Slots); wanted.Slots < there.Slots {
 			return there.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d", timeout.ErrConflict, wanted.Slots, wanted.Name, there.Slots)
 		}
-		kept := wanted.WithDefaults()
-		if config, err = json.Marshal(kept); err != nil {
-			return timeout.Topic{}, err
+		wanted.Paused = there.Paused
+		return e.changeTopic(ctx, tx, there.no, wanted.WithDefaults())
+	}
+}
+
+// lockTopic reads a topic that the transaction changes.
+func (e *Engine) lockTopic(ctx context.Context, tx pgx.Tx, name string) (*topic, error) {
+	rows, _ := tx.Query(ctx, `SELECT no, name, config FROM `+quote(e.schema)+`.hw_topics WHERE name = $1 FOR UPDATE`, name)
+	return pgx.CollectExactlyOneRow(rows, scanTopic)
+}
+
+func (e *Engine) changeTopic(ctx context.Context, tx pgx.Tx, no int32, kept timeout.Topic) (timeout.Topic, error) {
+	config, err := json.Marshal(kept)
+	if err != nil {
+		return timeout.Topic{}, err
+	}
+	_, err = tx.Exec(ctx, `UPDATE `+quote(e.schema)+`.hw_topics SET attempts = $2, paused = $3, config = $4 WHERE no = $1`, no, kept.Attempts(), kept.Paused, string(config))
+	return kept, err
+}
+
+// Pause is timeout.Engine's.
+func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.Topic, error) {
+	if e.closed.Load() {
+		return timeout.Topic{}, timeout.ErrClosed
+	}
+	var kept timeout.Topic
+	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+		there, err := e.lockTopic(ctx, tx, name)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return notFound(name)
 		}
-		_, err = tx.Exec(ctx, `UPDATE `+table+` SET attempts = $2, paused = $3, config = $4 WHERE no = $1`, there.no, kept.Attempts(), kept.Paused, string(config))
+		if err != nil {
+			return err
+		}
+		there.Paused = paused
+		kept, err = e.changeTopic(ctx, tx, there.no, there.Topic)
+		return err
+	})
+	e.topics.forget(name)
+	if errors.Is(err, timeout.ErrNotFound) {
 		return kept, err
 	}
+	return kept, e.wrap("pausing topic "+name, err)
 }
 
 func topicOf(t *topic) timeout.Topic {

@@ -333,12 +333,14 @@ func TestAPausedTopicLeasesNothing(t *testing.T) {
 	engine := orders(t, timeout.Topic{})
 	set(t, engine, timeout.Task{ID: "1"})
 	leased := lease(t, engine, time.Minute)
-	withTopic(t, engine, timeout.Topic{Paused: true})
+	_, err := engine.Pause(ctx, "orders", true)
+	require.NoError(t, err)
 	set(t, engine, timeout.Task{ID: "2"})
 	batch := expire(t, engine, timeout.Ask{Max: 10, Settle: []timeout.Outcome{{Token: leased.Token, As: timeout.Done}}})
 	require.True(t, batch.Settled[0])
 	require.Empty(t, batch.Leased)
-	withTopic(t, engine, timeout.Topic{})
+	_, err = engine.Pause(ctx, "orders", false)
+	require.NoError(t, err)
 	require.Equal(t, "2", lease(t, engine, time.Minute).ID)
 }
 

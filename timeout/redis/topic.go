@@ -117,6 +117,7 @@ func (e *Engine) changeTopic(ctx context.Context, now *layout, topic timeout.Top
 	if topic.Slots == 0 {
 		topic.Slots = now.Topic.Slots
 	}
+	topic.Paused = now.Topic.Paused
 	topic = topic.WithDefaults()
 	switch {
 	case topic.Slots < now.Topic.Slots:
@@ -126,6 +127,11 @@ func (e *Engine) changeTopic(ctx context.Context, now *layout, topic timeout.Top
 	case topic.Slots > now.Topic.Slots:
 		return e.startGrowth(ctx, now, topic)
 	}
+	return e.revise(ctx, now, topic)
+}
+
+// revise changes a topic, and tells its slots. It returns nil where it is to be tried again.
+func (e *Engine) revise(ctx context.Context, now *layout, topic timeout.Topic) (*layout, error) {
 	rev, err := e.number(ctx)
 	if err != nil {
 		return nil, err
@@ -142,6 +148,33 @@ func (e *Engine) changeTopic(ctx context.Context, now *layout, topic timeout.Top
 	next = e.learn(next)
 	next.hints.reset()
 	return next, e.tell(ctx, to, next.places)
+}
+
+// Pause is timeout.Engine's.
+func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.Topic, error) {
+	for attempt := 0; ; attempt++ {
+		now, err := e.load1(ctx, name)
+		if err != nil {
+			return timeout.Topic{}, err
+		}
+		var next *layout
+		if now.Phase == sealing || now.Phase == dropping {
+			err = e.finish(ctx, now)
+		} else {
+			topic := now.Topic
+			topic.Paused = paused
+			next, err = e.revise(ctx, now, topic)
+		}
+		if err != nil {
+			return timeout.Topic{}, err
+		}
+		if next != nil {
+			return next.Topic, nil
+		}
+		if err := pause(ctx, attempt); err != nil { // somebody else was faster
+			return timeout.Topic{}, err
+		}
+	}
 }
 
 // Topics is timeout.Engine's.

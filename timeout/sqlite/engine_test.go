@@ -379,12 +379,14 @@ func TestAPausedTopicLeasesNothingAndSettles(t *testing.T) {
 	r := newRig(t, timeout.Topic{})
 	r.set(timeout.Task{ID: "x"}, timeout.Task{ID: "y"})
 	leased := r.expire(timeout.Ask{Max: 1}).Leased[0]
-	r.topic(timeout.Topic{Paused: true})
+	_, err := r.Pause(t.Context(), "t", true)
+	require.NoError(t, err)
 	batch := r.expire(timeout.Ask{Max: 1, Settle: []timeout.Outcome{{Token: leased.Token, As: timeout.Done}}})
 	require.Equal(t, []bool{true}, batch.Settled)
 	require.Empty(t, batch.Leased)
 	require.Empty(t, r.expire(timeout.Ask{Max: 1}).Leased)
-	r.topic(timeout.Topic{})
+	_, err = r.Pause(t.Context(), "t", false)
+	require.NoError(t, err)
 	require.Len(t, r.expire(timeout.Ask{Max: 1}).Leased, 1)
 }
 

@@ -75,14 +75,43 @@ func setTopic(ctx context.Context, s session, wanted timeout.Topic, onlyNew bool
 	case t != nil && wanted.Slots < t.Slots:
 		return t.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d, which it has", timeout.ErrConflict, wanted.Slots, wanted.Name, t.Slots)
 	}
-	kept := wanted.WithDefaults()
-	config, err := json.Marshal(kept)
+	if t != nil {
+		wanted.Paused = t.Paused
+	}
+	return keep(ctx, s, wanted.WithDefaults())
+}
+
+// keep writes a topic.
+func keep(ctx context.Context, s session, topic timeout.Topic) (timeout.Topic, error) {
+	config, err := json.Marshal(topic)
 	if err != nil {
 		return timeout.Topic{}, err
 	}
 	_, err = s.ExecContext(ctx, "INSERT INTO hw_topics (name, config) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET config = excluded.config",
-		kept.Name, string(config))
-	return kept, err
+		topic.Name, string(config))
+	return topic, err
+}
+
+// Pause is timeout.Engine's.
+func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.Topic, error) {
+	if err := e.enter(ctx); err != nil {
+		return timeout.Topic{}, err
+	}
+	defer e.use.RUnlock()
+	var kept timeout.Topic
+	err := e.write(ctx, func(s session) error {
+		t, err := topicOf(context.Background(), s, name)
+		if err == nil && t == nil {
+			err = noTopic(name)
+		}
+		if err != nil {
+			return err
+		}
+		t.Paused = paused
+		kept, err = keep(context.Background(), s, t.Topic)
+		return err
+	})
+	return kept, e.wrap("pausing topic "+name, err)
 }
 
 // Topics is timeout.Engine's.
