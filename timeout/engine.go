@@ -207,7 +207,8 @@ type Ask struct {
 	// Lease is how long they are.
 	Lease time.Duration
 
-	// Slots are those to lease from. Nil means all.
+	// Slots are those to lease from. Nil means all. Those that there are not are ignored: who
+	// asks may not know yet how many there are.
 	Slots []int
 
 	// Term is the View's in which the slots belonged to the node. Where somebody has asked

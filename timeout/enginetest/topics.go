@@ -266,6 +266,14 @@ func testSlots(r *rig) {
 		})
 		require.Empty(r.t, r.expire(timeout.Ask{Max: 7, Slots: own}).Leased)
 	}
+	r.leased("0", long)
+	r.set("0", past)
+	for _, strange := range [][]int{{slots}, {-1}, {slots, 1 << 20}} {
+		require.Empty(r.t, r.expire(timeout.Ask{Max: 7, Slots: strange}).Leased, "there are no such slots")
+	}
+	r.eventually("a slot among others that there are not is leased from", func() bool {
+		return len(r.expire(timeout.Ask{Max: 7, Term: 1, Slots: []int{-1, timeout.Slot("0", slots), slots}}).Leased) == 1
+	})
 }
 
 // testFence has nodes with older views ask.

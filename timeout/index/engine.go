@@ -45,6 +45,8 @@ type Engine struct {
 	mu     sync.Mutex                      // guards what follows
 	leases map[timeout.Token]timeout.Token // of the truth's leases, those of the index
 	loads  map[string]*load                // by topic
+
+	aligned time.Time // until when the index's topics are taken for those of the truth
 }
 
 // New returns an engine that keeps tasks in truth and finds them by index. Both are closed
@@ -204,15 +206,37 @@ func (e *Engine) put(ctx context.Context, entries []timeout.Task) ([]timeout.Ans
 // attempts is how many times an entry may be leased: the truth counts those that matter.
 const attempts = 1 << 30
 
-// makeTopics has the index have the truth's topics.
+// makeTopics has the index have the truth's topics, with as many slots. The index is looked
+// at first: so what it has and the truth has not is gone, and not just being made.
 func (e *Engine) makeTopics(ctx context.Context) error {
-	topics, err := e.Topics(ctx)
+	there, err := e.index.Topics(ctx)
 	if err != nil {
 		return err
 	}
-	for _, topic := range topics {
-		if _, err := e.index.SetTopic(ctx, shadow(topic), false); err != nil {
+	wanted, err := e.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	slots, kept := make(map[string]int, len(wanted)), make(map[string]int, len(there))
+	for _, topic := range wanted {
+		slots[topic.Name] = topic.Slots
+	}
+	for _, topic := range there {
+		if topic.Slots <= slots[topic.Name] {
+			kept[topic.Name] = topic.Slots
+			continue
+		}
+		// It was dropped, and perhaps made anew: what is due is read again.
+		if err := e.index.DropTopic(ctx, topic.Name); err != nil && !errors.Is(err, timeout.ErrNotFound) {
 			return err
+		}
+	}
+	for _, topic := range wanted {
+		if kept[topic.Name] == topic.Slots {
+			continue
+		}
+		if _, err := e.index.SetTopic(ctx, shadow(topic), false); err != nil && !errors.Is(err, timeout.ErrConflict) {
+			return err // a conflict is with somebody who knows more
 		}
 	}
 	return nil

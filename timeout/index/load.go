@@ -36,7 +36,10 @@ func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.T
 	l.slots, l.next = slices.Clone(slots), now.Add(e.cfg.Scan)
 	e.mu.Unlock()
 
-	next, horizon, err := e.scan(ctx, topic, slots, now)
+	next, horizon, err := time.Time{}, time.Time{}, e.align(ctx, now)
+	if err == nil {
+		next, horizon, err = e.scan(ctx, topic, slots, now)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil {
@@ -45,6 +48,25 @@ func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.T
 	}
 	l.next, l.horizon = next, horizon
 	return horizon, nil
+}
+
+// align has the index have the truth's topics where it has not been looked at for a while: what
+// another node has dropped or had grow, the index of this one was not told.
+func (e *Engine) align(ctx context.Context, now time.Time) error {
+	e.mu.Lock()
+	if now.Before(e.aligned) && e.aligned.Sub(now) <= e.cfg.Scan {
+		e.mu.Unlock()
+		return nil
+	}
+	e.aligned = now.Add(e.cfg.Scan)
+	e.mu.Unlock()
+	err := e.makeTopics(ctx)
+	if err != nil {
+		e.mu.Lock()
+		e.aligned = time.Time{}
+		e.mu.Unlock()
+	}
+	return err
 }
 
 // scan adds what is due within the window and not in the index. It returns when to scan again,

@@ -27,10 +27,7 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	if ask.Max <= 0 || t.Paused {
 		return batch, nil
 	}
-	slots := ask.Slots
-	if slots == nil {
-		slots = all(t.Slots)
-	}
+	slots := t.asked(ask.Slots)
 	if err := t.guard(slots, ask.Term, at); err != nil {
 		return batch, err
 	}
@@ -47,13 +44,22 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	return batch, nil
 }
 
-func all(slots int) []int {
-	numbers := make([]int, slots)
-	for i := range numbers {
-		numbers[i] = i
+// asked returns those slots that there are.
+func (t *topic) asked(slots []int) []int {
+	if slots == nil {
+		slots = make([]int, t.Slots)
+		for i := range slots {
+			slots[i] = i
+		}
+		return slots
 	}
-	return numbers
+	if slices.ContainsFunc(slots, t.strange) {
+		slots = slices.DeleteFunc(slices.Clone(slots), t.strange)
+	}
+	return slots
 }
+
+func (t *topic) strange(slot int) bool { return slot < 0 || slot >= t.Slots }
 
 // guard refuses a node whose view is old, see timeout.Ask.
 func (t *topic) guard(slots []int, term, at int64) error {

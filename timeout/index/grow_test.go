@@ -1,0 +1,70 @@
+package index_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/index"
+)
+
+// A wheel is not told either where another node has a topic grow: it has as many slots as it
+// was made with, and is asked for others.
+func TestWhatOneNodeHasGrowAnotherServes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks.db")
+	cfg := index.Config{Scan: 50 * time.Millisecond}
+	a, b := over(t, table(t, path), inMemory(t), cfg), over(t, table(t, path), inMemory(t), cfg)
+	_, err := a.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 2}, false)
+	require.NoError(t, err)
+	_, err = b.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 8}, false)
+	require.NoError(t, err)
+	var tasks []timeout.Task
+	for i := range 64 {
+		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
+	}
+	_, err = a.Set(t.Context(), tasks)
+	require.NoError(t, err)
+	leased := map[string]bool{}
+	require.Eventually(t, func() bool {
+		for slot := range 8 {
+			batch, err := a.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute, Slots: []int{slot}})
+			require.NoError(t, err)
+			for _, one := range batch.Leased {
+				require.False(t, leased[one.ID])
+				leased[one.ID] = true
+			}
+		}
+		return len(leased) == len(tasks)
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestWhatOneNodeMakesAnewAnotherServes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks.db")
+	cfg := index.Config{Scan: 50 * time.Millisecond}
+	a, b := over(t, table(t, path), inMemory(t), cfg), over(t, table(t, path), inMemory(t), cfg)
+	ask := timeout.Ask{Topic: "orders", Node: "a", Max: 100, Lease: time.Minute, Slots: []int{0, 1}}
+	_, err := a.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 8}, false)
+	require.NoError(t, err)
+	_, err = a.Expire(t.Context(), ask)
+	require.NoError(t, err)
+	require.NoError(t, b.DropTopic(t.Context(), "orders"))
+	_, err = b.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 2}, false)
+	require.NoError(t, err)
+	var tasks []timeout.Task
+	for i := range 64 {
+		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
+	}
+	_, err = b.Set(t.Context(), tasks)
+	require.NoError(t, err)
+	leased := 0
+	require.Eventually(t, func() bool {
+		batch, err := a.Expire(t.Context(), ask)
+		require.NoError(t, err)
+		leased += len(batch.Leased)
+		return leased == len(tasks)
+	}, 10*time.Second, 10*time.Millisecond)
+}
