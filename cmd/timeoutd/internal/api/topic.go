@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -100,14 +101,20 @@ func nameOf(r *http.Request) (string, error) {
 	return name, timeout.CheckTopic(name)
 }
 
+// TopicSetting is a topic as it is put. Paused is nil where nothing is said of it.
+type TopicSetting struct {
+	Topic
+	Paused *bool `json:"paused,omitempty"`
+}
+
 // putTopic makes or changes a topic: what is not said becomes the default, but for the
-// number of slots, which stays.
+// number of slots and the pause, which stay.
 func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request) error {
 	name, err := nameOf(r)
 	if err != nil {
 		return err
 	}
-	var topic Topic
+	var topic TopicSetting
 	if err := h.decode(w, r, &topic); err != nil {
 		return err
 	}
@@ -115,12 +122,31 @@ func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request) error {
 		return fmt.Errorf("%w: name %.*q in the body, must be that of the path, %q, or not there", timeout.ErrArgument, maxShown, topic.Name, name)
 	}
 	topic.Name = name
+	if topic.Paused != nil {
+		if err := h.checkPaused(r.Context(), name, *topic.Paused); err != nil {
+			return err
+		}
+		topic.Topic.Paused = *topic.Paused
+	}
 	kept, err := h.centre.SetTopic(r.Context(), topic.read())
 	if err != nil {
 		return err
 	}
 	h.stats.forget()
 	return answer(w, http.StatusOK, topicOf(kept))
+}
+
+// checkPaused refuses what a put does not do: nobody is to think that a topic is paused which is
+// not.
+func (h *Handler) checkPaused(ctx context.Context, name string, paused bool) error {
+	topic, err := h.centre.Topic(ctx, name)
+	switch {
+	case errors.Is(err, timeout.ErrNotFound):
+		return nil // it is made
+	case err == nil && topic.Paused != paused:
+		return fmt.Errorf("%w: paused %t of topic %s, which is there with %t: pause and resume change that", timeout.ErrConflict, paused, name, topic.Paused)
+	}
+	return err
 }
 
 func (h *Handler) dropTopic(w http.ResponseWriter, r *http.Request) error {
