@@ -73,7 +73,9 @@ type Engine interface {
 
 	// Extend has leases end lease from now. It reports for each whether that lease was
 	// still the last one of its task: false means that the task was set, removed, settled
-	// or leased by somebody else, so the handler's work is in vain.
+	// or leased by somebody else, so the handler's work is in vain. An engine of several parts
+	// can answer with an error that wraps ErrPartial besides: what is true is so then, and
+	// nothing is known of the others.
 	Extend(ctx context.Context, tokens []Token, lease time.Duration) ([]bool, error)
 
 	// Upkeep does a bounded part of the work that nobody waits for: it deletes what was

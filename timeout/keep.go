@@ -2,6 +2,7 @@ package timeout
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -86,8 +87,11 @@ func (w *worker) extend(aging []*attempt, lease time.Duration) {
 	defer cancel()
 	asked := time.Now()
 	held, err := w.c.engine.Extend(ctx, tokens, lease)
+	partial := errors.Is(err, ErrPartial)
 	if err != nil {
 		w.c.cfg.Logger.Warn("timeout: leases are not extended", "topic", w.name, "leases", len(tokens), "err", err)
+	}
+	if err != nil && !partial {
 		return
 	}
 	w.mu.Lock()
@@ -97,7 +101,7 @@ func (w *worker) extend(aging []*attempt, lease time.Duration) {
 		case a.over:
 		case held[i]:
 			a.until = asked.Add(lease)
-		default:
+		case !partial:
 			w.lose(a)
 		}
 	}

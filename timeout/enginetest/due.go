@@ -102,27 +102,28 @@ func testNeverEarly(r *rig) {
 	require.EqualValues(r.t, count, got.Load())
 }
 
-// testOrder has many tasks of one slot due at once.
+// testOrder has many tasks of one slot, and of one part, due at once.
 func testOrder(r *rig) {
 	const count = 60
 	r.make(timeout.Topic{Slots: 1})
 	tasks := make([]timeout.Task, count)
+	id := func(place int) string { return fmt.Sprint("{same}/", place) }
 	for i, place := range rand.Perm(count) {
-		tasks[i] = r.task(fmt.Sprint(place), past.Add(time.Duration(place)*time.Millisecond))
+		tasks[i] = r.task(id(place), past.Add(time.Duration(place)*time.Millisecond))
 	}
 	r.setAll(tasks...)
-	require.Equal(r.t, timeout.Pending, r.move("59", past.Add(-time.Hour)).Was)
-	require.Equal(r.t, timeout.Pending, r.remove("30").Was)
+	require.Equal(r.t, timeout.Pending, r.move(id(59), past.Add(-time.Hour)).Was)
+	require.Equal(r.t, timeout.Pending, r.remove(id(30)).Was)
 	var got []string
 	for len(got) < count-1 {
 		for _, leased := range r.lease(min(7, count-1-len(got)), long) {
 			got = append(got, leased.ID)
 		}
 	}
-	want := []string{"59"}
+	want := []string{id(59)}
 	for i := range 59 {
 		if i != 30 {
-			want = append(want, fmt.Sprint(i))
+			want = append(want, id(i))
 		}
 	}
 	require.Equal(r.t, want, got, "the earliest first")

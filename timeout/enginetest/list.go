@@ -55,15 +55,16 @@ func testList(r *rig) {
 		want[task.ID] = r.get(task.ID)
 	}
 	for _, limit := range []int{1, 7, 100, timeout.MaxPage} {
-		last := map[int]time.Time{}
+		type part struct{ slot, place int }
+		last := map[part]time.Time{}
 		seen := map[string]bool{}
 		for _, task := range r.list(timeout.Pending, limit) {
 			require.False(r.t, seen[task.ID], "%s is there twice", task.ID)
 			seen[task.ID] = true
 			require.Equal(r.t, plain(want[task.ID]), plain(task))
-			slot := timeout.Slot(task.ID, 4)
-			require.False(r.t, task.Until.Before(last[slot]), "in the order of Until")
-			last[slot] = task.Until
+			in := part{timeout.Slot(task.ID, 4), r.opts.Place(task.Key())}
+			require.False(r.t, task.Until.Before(last[in]), "in the order of Until")
+			last[in] = task.Until
 		}
 		require.Len(r.t, seen, count, "limit %d", limit)
 	}

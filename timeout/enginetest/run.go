@@ -19,6 +19,10 @@ type Options struct {
 	// Open returns an engine on a store of its own. Nil means that nothing is tested which
 	// needs one: where there is no Second either, Close.
 	Open func(t *testing.T) timeout.Engine
+
+	// Place is for an engine of several parts, each of which has an order of its own: it returns
+	// the part that a task is in. Nil means that there is one.
+	Place func(key timeout.Key) int
 }
 
 // suite is what the tests of one run have in common.
@@ -38,6 +42,9 @@ func Run(t *testing.T, engine timeout.Engine, opts Options) {
 	s := &suite{engine: engine, second: engine, opts: opts}
 	if opts.Second != nil {
 		s.second = opts.Second(t)
+	}
+	if s.opts.Place == nil {
+		s.opts.Place = func(timeout.Key) int { return 0 }
 	}
 	var waiting sync.WaitGroup
 	running := make(chan struct{}, atOnce)

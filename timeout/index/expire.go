@@ -206,7 +206,8 @@ func (e *Engine) renew(ctx context.Context, keys []timeout.Key) error {
 // Extend is timeout.Engine's.
 func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
 	held, err := e.Truth.Extend(ctx, tokens, lease)
-	if err != nil {
+	partial := errors.Is(err, timeout.ErrPartial)
+	if err != nil && !partial {
 		return nil, err
 	}
 	var own []timeout.Token
@@ -214,7 +215,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.
 	for i, token := range tokens {
 		if of, ok := e.leases[token]; ok && held[i] {
 			own = append(own, of)
-		} else if ok {
+		} else if ok && !partial {
 			delete(e.leases, token)
 		}
 	}
@@ -224,7 +225,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.
 			e.cfg.Logger.Warn("timeout/index: leases are not extended in the index", "leases", len(own), "err", err)
 		}
 	}
-	return held, nil
+	return held, err
 }
 
 // shift moves a time, other than the zero time.

@@ -1,0 +1,364 @@
+package sharded_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+	"github.com/heartwheel-go/heartwheel/timeout/sharded"
+)
+
+// rig is a centre over three shards, in a bubble, that remembers what it has run.
+type rig struct {
+	*timeout.Center
+	t      *testing.T
+	engine timeout.Engine
+	shards []*shaky
+
+	mu  sync.Mutex
+	ran map[string]int
+}
+
+func inBubble(t *testing.T, f func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t, ran: map[string]int{}}
+		var shards []timeout.Engine
+		for range 3 {
+			r.shards = append(r.shards, &shaky{Engine: slowly(t)})
+			shards = append(shards, r.shards[len(r.shards)-1])
+		}
+		r.engine = over(t, shards...)
+		centre, err := timeout.New(r.engine, timeout.Config{Topic: timeout.Topic{Lease: 9 * time.Second}, Logger: silent})
+		require.NoError(t, err)
+		r.Center = centre
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- centre.Run(ctx) }()
+		t.Cleanup(func() {
+			for _, s := range r.shards {
+				s.is.Store(well)
+			}
+			cancel()
+			require.NoError(t, <-ran)
+			require.NoError(t, centre.Close())
+		})
+		f(r)
+	})
+}
+
+// slowly is inMemory with fewer ticks, each of which has to be simulated.
+func slowly(t *testing.T) timeout.Engine {
+	t.Helper()
+	engine, err := memory.New(memory.Config{Tick: 100 * time.Millisecond})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = engine.Close() })
+	return engine
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// handle has tasks take so long.
+func (r *rig) handle(took time.Duration) {
+	require.NoError(r.t, r.Handle("orders", func(ctx context.Context, task timeout.Task) error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(took):
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.ran[task.ID]++
+		return nil
+	}))
+}
+
+// ids returns so many of each shard.
+func ids(topic string, shards, each int) [][]string {
+	all := make([][]string, shards)
+	for n := 0; slices.ContainsFunc(all, func(some []string) bool { return len(some) < each }); n++ {
+		id := fmt.Sprint(n)
+		if p := sharded.Place(timeout.Key{Topic: topic, ID: id}, shards); len(all[p]) < each {
+			all[p] = append(all[p], id)
+		}
+	}
+	return all
+}
+
+func (r *rig) set(id string, after time.Duration) error {
+	_, err := r.Set(r.t.Context(), timeout.Task{Topic: "orders", ID: id, After: after})
+	return err
+}
+
+// all reports whether tasks have run, once each.
+func (r *rig) all(ids []string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range ids {
+		if r.ran[id] != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *rig) none(ids []string) {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range ids {
+		require.Zero(r.t, r.ran[id], "task %s", id)
+	}
+}
+
+var troubles = map[string]int32{"refusing": refusing, "hanging": hanging, "deaf": deaf}
+
+func TestWhileAShardIsAwayItsTasksWaitAndTheOthersGoOn(t *testing.T) {
+	for name, trouble := range troubles {
+		for away := range 3 {
+			t.Run(fmt.Sprintf("%s/%d", name, away), func(t *testing.T) {
+				inBubble(t, func(r *rig) {
+					t := r.t
+					r.handle(0)
+					set := ids("orders", 3, 40)
+					for _, some := range set {
+						for n, id := range some {
+							require.NoError(t, r.set(id, time.Duration(20+n)*time.Second))
+						}
+					}
+					pass(10 * time.Second)
+					r.shards[away].is.Store(trouble)
+					pass(30 * time.Second)
+					for place, some := range set {
+						if place != away {
+							require.True(t, r.all(some[:15]), "shard %d", place)
+							require.NoError(t, r.set("{"+some[0]+"}", time.Second))
+						}
+					}
+					if trouble != deaf {
+						r.none(set[away])
+					}
+					require.Error(t, r.set(set[away][39], 0))
+					pass(3 * time.Second)
+					for place, some := range set {
+						if place != away {
+							require.True(t, r.all([]string{"{" + some[0] + "}"}), "shard %d", place)
+						}
+					}
+					r.shards[away].is.Store(well)
+					pass(60 * time.Second)
+					for place, some := range set {
+						require.True(t, r.all(some), "shard %d", place)
+					}
+					pass(time.Minute)
+					for place, some := range set {
+						require.True(t, r.all(some), "once each: shard %d", place)
+					}
+				})
+			})
+		}
+	}
+}
+
+// What takes longer than its lease goes on where the shard answers, and only there.
+func TestLeasesAreExtendedWhileAnotherShardIsAway(t *testing.T) {
+	for name, trouble := range troubles {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				t := r.t
+				r.handle(60 * time.Second)
+				set := ids("orders", 3, 5)
+				for _, some := range set {
+					for _, id := range some {
+						require.NoError(t, r.set(id, 0))
+					}
+				}
+				pass(5 * time.Second)
+				r.shards[2].is.Store(trouble)
+				pass(50 * time.Second)
+				r.none(slices.Concat(set...))
+				pass(12 * time.Second)
+				require.True(t, r.all(set[0]))
+				require.True(t, r.all(set[1]))
+				require.EqualValues(t, 5, r.Stats()[0].Lost, "a lease that can't be extended is lost, as ever")
+				r.none(set[2])
+				r.shards[2].is.Store(well)
+				pass(100 * time.Second)
+				require.True(t, r.all(set[2]))
+			})
+		})
+	}
+}
+
+// What was done while the shard was away is told when it is back.
+func TestAnOutcomeThatCouldNotBeToldIsToldLater(t *testing.T) {
+	for name, trouble := range map[string]int32{"refusing": refusing, "hanging": hanging} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				t := r.t
+				r.handle(4 * time.Second)
+				set := ids("orders", 3, 5)
+				for _, some := range set {
+					for _, id := range some {
+						require.NoError(t, r.set(id, 0))
+					}
+				}
+				pass(2 * time.Second)
+				r.shards[1].is.Store(trouble)
+				pass(3 * time.Second)
+				require.True(t, r.all(set[1]), "they have run")
+				r.shards[1].is.Store(well)
+				pass(3 * time.Second) // before their leases would have ended
+				for _, id := range set[1] {
+					_, err := r.Get(t.Context(), timeout.Key{Topic: "orders", ID: id})
+					require.ErrorIs(t, err, timeout.ErrNotFound, "it is done")
+				}
+				pass(time.Minute)
+				require.True(t, r.all(slices.Concat(set...)))
+			})
+		})
+	}
+}
+
+// Whoever asks for one thing, or for all of it, is told that it could not be had.
+func TestWhatCanNotBeSaidWithoutAShardIsAnError(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		set := ids("orders", 3, 1)
+		var tasks []timeout.Task
+		var keys []timeout.Key
+		for _, some := range set {
+			tasks = append(tasks, timeout.Task{Topic: "orders", ID: some[0], After: time.Hour})
+			keys = append(keys, timeout.Key{Topic: "orders", ID: some[0]})
+		}
+		_, err := r.SetAll(r.t.Context(), tasks)
+		require.NoError(r.t, err)
+		r.shards[1].is.Store(refusing)
+		pass(time.Second)
+		_, err = r.GetAll(r.t.Context(), keys)
+		require.ErrorIs(r.t, err, errRefused)
+		require.ErrorContains(r.t, err, "shard 2 of 3")
+		_, err = r.Count(r.t.Context(), "orders")
+		require.ErrorIs(r.t, err, errRefused)
+		require.ErrorIs(r.t, r.Pause(r.t.Context(), "orders"), errRefused)
+		require.ErrorIs(r.t, r.DropTopic(r.t.Context(), "orders"), errRefused)
+		answers, err := r.SetAll(r.t.Context(), tasks)
+		require.NoError(r.t, err)
+		require.NoError(r.t, answers[0].Err)
+		require.ErrorIs(r.t, answers[1].Err, errRefused)
+		require.Equal(r.t, timeout.None, answers[1].Was)
+		require.Equal(r.t, timeout.Pending, answers[2].Was)
+		token := timeout.Token{Key: keys[1], Lease: 1}
+		_, err = r.Feedback(r.t.Context(), token, nil)
+		require.ErrorIs(r.t, err, errRefused)
+		for _, s := range r.shards {
+			s.is.Store(refusing)
+		}
+		_, err = r.SetAll(r.t.Context(), tasks)
+		require.ErrorIs(r.t, err, errRefused)
+		_, err = r.engine.Expire(r.t.Context(), timeout.Ask{Topic: "orders", Max: 1})
+		require.ErrorIs(r.t, err, errRefused)
+	})
+}
+
+// A pause that could not be told everywhere is an error, and holds where it was told; the others
+// hear of it when they are back.
+func TestTopicsAreBroughtInLineWhenAShardIsBack(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		t := r.t
+		r.handle(0)
+		set := ids("orders", 3, 3)
+		require.NoError(t, r.set(set[0][0], time.Hour))
+		require.NoError(t, r.set(set[2][0], 10*time.Second))
+		r.shards[2].is.Store(refusing)
+		pass(time.Second)
+		require.Error(t, r.Pause(t.Context(), "orders"))
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "mails"})
+		require.Error(t, err)
+		_, err = r.Set(t.Context(), timeout.Task{Topic: "new", ID: "1", After: time.Hour})
+		if sharded.Place(timeout.Key{Topic: "new", ID: "1"}, 3) == 2 {
+			require.Error(t, err)
+		} else {
+			require.NoError(t, err)
+		}
+		r.shards[2].is.Store(well)
+		pass(2 * time.Second)
+		first, err := r.shards[0].Engine.Topics(t.Context())
+		require.NoError(t, err)
+		require.Len(t, first, 4)
+		third, err := r.shards[2].Engine.Topics(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, first, third)
+		pass(30 * time.Second)
+		r.none(set[2])
+		require.NoError(t, r.Resume(t.Context(), "orders"))
+		pass(2 * time.Second)
+		require.True(t, r.all(set[2][:1]))
+	})
+}
+
+// A shard that has never heard of a topic, whyever, is told by whoever needs it.
+func TestAShardThatDoesNotKnowATopicIsTold(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		t := r.t
+		r.handle(0)
+		set := ids("orders", 3, 2)
+		require.NoError(t, r.set(set[0][0], 0))
+		pass(2 * time.Second)
+		for _, place := range []int{1, 2} {
+			require.NoError(t, r.shards[place].Engine.DropTopic(t.Context(), "orders"))
+		}
+		require.NoError(t, r.set(set[1][0], 0))
+		batch, err := r.engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Max: 10, Lease: time.Minute})
+		require.NoError(t, err)
+		_ = batch
+		pass(2 * time.Minute)
+		require.True(t, r.all([]string{set[1][0]}))
+		topics, err := r.shards[2].Engine.Topics(t.Context())
+		require.NoError(t, err)
+		require.Len(t, topics, 2)
+		_, err = r.shards[2].Engine.SetTopic(t.Context(), timeout.Topic{Name: "stray"}, true)
+		require.NoError(t, err)
+		for range 2 {
+			_, err = r.engine.Upkeep(t.Context(), 0)
+			require.NoError(t, err)
+		}
+		topics, err = r.shards[2].Engine.Topics(t.Context())
+		require.NoError(t, err)
+		require.Len(t, topics, 2, "what the first shard does not have is dropped")
+	})
+}
+
+func TestManyThatChangeATopicLeaveItTheSameEverywhere(t *testing.T) {
+	shards := []timeout.Engine{inMemory(t), inMemory(t), inMemory(t)}
+	engine, other := over(t, shards...), over(t, shards...)
+	var changing sync.WaitGroup
+	for i := range 8 {
+		changing.Go(func() {
+			for n := range 50 {
+				_, err := []timeout.Engine{engine, other}[i%2].SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 1 << (n / 10), Retries: 1 + i*100 + n}, n%7 == 0)
+				if err != nil {
+					require.ErrorIs(t, err, timeout.ErrConflict)
+				}
+			}
+		})
+	}
+	changing.Wait()
+	first, err := shards[0].Topics(t.Context())
+	require.NoError(t, err)
+	for _, shard := range shards[1:] {
+		topics, err := shard.Topics(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, first, topics)
+	}
+}

@@ -1,0 +1,75 @@
+package sharded
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// maxBytes is where a page ends that has large payloads, as those of the shards do.
+const maxBytes = 4 << 20
+
+// List is timeout.Engine's: the shards come one after the other, so the order is that of
+// Task.Until within each slot of a shard. All must answer.
+func (e *core) List(ctx context.Context, query timeout.Query) (page timeout.Page, err error) {
+	if err := e.enter(ctx); err != nil {
+		return page, err
+	}
+	place, inner, err := e.parseCursor(query.Cursor)
+	if err != nil || query.Topic == Reserved {
+		return page, err
+	}
+	limit := query.Limit
+	if limit == 0 {
+		limit = 100
+	}
+	for bytes := 0; place < len(e.shards); place++ {
+		var some timeout.Page
+		query.Limit, query.Cursor = limit-len(page.Tasks), inner
+		err := e.callLong(ctx, e.shards[place], func(ctx context.Context, engine timeout.Engine) (err error) {
+			some, err = engine.List(ctx, query)
+			return err
+		})
+		if err != nil {
+			return timeout.Page{}, err
+		}
+		page.Tasks = append(page.Tasks, some.Tasks...)
+		for _, task := range some.Tasks {
+			bytes += len(task.Payload)
+		}
+		inner = ""
+		switch {
+		case some.Next != "":
+			page.Next = cursor(place, some.Next)
+			return page, nil
+		case place < len(e.shards)-1 && (len(page.Tasks) >= limit || bytes > maxBytes):
+			page.Next = cursor(place+1, "")
+			return page, nil
+		}
+	}
+	return page, nil
+}
+
+// cursor is that of a shard, with its place.
+func cursor(place int, inner string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(place) + "/" + inner))
+}
+
+func (e *core) parseCursor(text string) (place int, inner string, err error) {
+	if text == "" {
+		return 0, "", nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	number, inner, found := strings.Cut(string(raw), "/")
+	if err == nil && found {
+		place, err = strconv.Atoi(number)
+	}
+	if err != nil || !found || place < 0 || place >= len(e.shards) || cursor(place, inner) != text {
+		return 0, "", fmt.Errorf("%w: cursor %.100q, must be the Next of a page", timeout.ErrArgument, text)
+	}
+	return place, inner, nil
+}

@@ -1,0 +1,208 @@
+package sharded_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+	"github.com/heartwheel-go/heartwheel/timeout/sharded"
+)
+
+func several(t *testing.T, n int) []timeout.Engine {
+	var shards []timeout.Engine
+	for range n {
+		shards = append(shards, inMemory(t))
+	}
+	return shards
+}
+
+// refused says that shards can't be used like that, with words that tell why.
+func refused(t *testing.T, shards []timeout.Engine, words ...string) {
+	t.Helper()
+	_, err := sharded.New(t.Context(), shards, sharded.Config{Logger: silent})
+	require.ErrorIs(t, err, timeout.ErrConflict)
+	for _, word := range words {
+		require.ErrorContains(t, err, word)
+	}
+}
+
+func TestAnotherListOfShardsIsRefused(t *testing.T) {
+	s := several(t, 3)
+	engine := over(t, s...)
+	_, err := engine.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+	require.NoError(t, err)
+	over(t, s...) // the same again
+
+	refused(t, []timeout.Engine{s[1], s[0], s[2]}, "shard 1 of 3", "made as shard 2 of 3")
+	refused(t, s[:2], "made as shard 1 of 3")
+	refused(t, append(s, inMemory(t)), "of 4", "made as shard 1 of 3")
+	refused(t, []timeout.Engine{s[0], s[1], inMemory(t)}, "shard 3 of 3", "no mark")
+	refused(t, []timeout.Engine{s[0], s[1], s[1]}, "shard 3 of 3", "made as shard 2 of 3")
+
+	others := several(t, 3)
+	over(t, others...)
+	refused(t, []timeout.Engine{s[0], others[1], s[2]}, "shards 1 and 2 of 3", "do not belong together")
+
+	alone := inMemory(t)
+	require.NoError(t, sharded.Alone(t.Context(), alone))
+	_, err = alone.SetTopic(t.Context(), timeout.Topic{Name: "old"}, true)
+	require.NoError(t, err)
+	refused(t, []timeout.Engine{inMemory(t), alone}, "shard 2 of 2", `"old"`)
+	require.NoError(t, sharded.Alone(t.Context(), alone), "nothing has been marked")
+
+	err = sharded.Alone(t.Context(), s[1])
+	require.ErrorIs(t, err, timeout.ErrConflict)
+	require.ErrorContains(t, err, "shard 2 of 3")
+	over(t, s...) // still the same
+}
+
+func TestOneShardIsAnEngineAsEver(t *testing.T) {
+	alone := inMemory(t)
+	_, err := alone.SetTopic(t.Context(), timeout.Topic{Name: "old"}, true)
+	require.NoError(t, err)
+	over(t, alone)
+	require.NoError(t, sharded.Alone(t.Context(), alone))
+}
+
+func TestTheMarksAreNobodysTasks(t *testing.T) {
+	s := several(t, 2)
+	engine := over(t, s...)
+	topics, err := engine.Topics(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, topics)
+	_, err = engine.SetTopic(t.Context(), timeout.Topic{Name: sharded.Reserved}, false)
+	require.ErrorIs(t, err, timeout.ErrArgument)
+	require.ErrorIs(t, engine.DropTopic(t.Context(), sharded.Reserved), timeout.ErrNotFound)
+	page, err := engine.List(t.Context(), timeout.Query{Topic: sharded.Reserved, State: timeout.Pending})
+	require.NoError(t, err)
+	require.Empty(t, page.Tasks)
+	_, err = engine.Expire(t.Context(), timeout.Ask{Topic: sharded.Reserved, Max: 10, Lease: time.Hour})
+	require.ErrorIs(t, err, timeout.ErrNotFound)
+	for _, id := range []string{"place", "founded"} {
+		key := timeout.Key{Topic: sharded.Reserved, ID: id}
+		_, err := engine.Remove(t.Context(), []timeout.Key{key})
+		require.NoError(t, err)
+		_, err = engine.Move(t.Context(), []timeout.Move{{Key: key}})
+		require.NoError(t, err)
+		answers, err := engine.Set(t.Context(), []timeout.Task{{Topic: key.Topic, ID: key.ID}})
+		require.NoError(t, err)
+		require.ErrorIs(t, answers[0].Err, timeout.ErrNotFound)
+	}
+	over(t, s...)
+}
+
+// crashes ends a process at one of its writes.
+type crashes struct {
+	timeout.Engine
+	left *atomic.Int64
+}
+
+func (c crashes) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+	if c.left.Add(-1) < 0 {
+		return nil, errors.New("crashed")
+	}
+	return c.Engine.Set(ctx, tasks)
+}
+
+func TestWhoeverComesNextGoesOnWithMarking(t *testing.T) {
+	for writes := range 6 {
+		t.Run(fmt.Sprintf("writes=%d", writes), func(t *testing.T) {
+			s := several(t, 3)
+			left := new(atomic.Int64)
+			left.Store(int64(writes))
+			_, err := sharded.New(t.Context(), []timeout.Engine{crashes{s[0], left}, crashes{s[1], left}, crashes{s[2], left}}, sharded.Config{Logger: silent})
+			require.ErrorContains(t, err, "crashed")
+			over(t, s...)
+			refused(t, []timeout.Engine{s[1], s[0], s[2]}, "made as")
+		})
+	}
+}
+
+func TestSeveralMayBeginAtTheSameTime(t *testing.T) {
+	for range 20 {
+		s := several(t, 3)
+		var beginning sync.WaitGroup
+		engines, errs := make([]timeout.Engine, 4), make([]error, 4)
+		for i := range engines {
+			beginning.Go(func() { engines[i], errs[i] = sharded.New(t.Context(), s, sharded.Config{Logger: silent}) })
+		}
+		beginning.Wait()
+		for i, err := range errs {
+			require.NoError(t, err)
+			require.NoError(t, engines[i].Close())
+		}
+	}
+}
+
+func TestABadConfigurationIsRefusedWithItsLimit(t *testing.T) {
+	for _, refused := range []struct {
+		shards []timeout.Engine
+		cfg    sharded.Config
+		word   string
+	}{
+		{nil, sharded.Config{}, "0 shards, must be 1 to 1024"},
+		{[]timeout.Engine{nil}, sharded.Config{}, "shard 0 is nil"},
+		{several(t, 1), sharded.Config{Patience: time.Microsecond}, "Patience 1µs, must be at least 10ms"},
+	} {
+		_, err := sharded.New(t.Context(), refused.shards, refused.cfg)
+		require.ErrorIs(t, err, timeout.ErrArgument)
+		require.ErrorContains(t, err, refused.word)
+	}
+}
+
+// What does not answer when a process begins is taken in when it does. The first time all must.
+func TestAShardIsOpenedWhenItCanBe(t *testing.T) {
+	var away atomic.Int32
+	var openers []func(context.Context) (*memory.Engine, error)
+	var shards []timeout.Engine
+	for place := range 3 {
+		shard, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		shards = append(shards, shard)
+		openers = append(openers, func(context.Context) (*memory.Engine, error) {
+			if int(away.Load()) == place {
+				return nil, errRefused
+			}
+			return shard, nil
+		})
+	}
+	away.Store(2)
+	_, err := sharded.Open(t.Context(), openers, sharded.Config{Logger: silent})
+	require.ErrorIs(t, err, errRefused)
+	require.ErrorContains(t, err, "the first time all shards must answer")
+	require.ErrorContains(t, err, "shard 3 of 3")
+	for place, shard := range shards { // those that were opened are closed, and in memory that is the end of them
+		if place != 2 {
+			_, err = shard.Topics(t.Context())
+			require.ErrorIs(t, err, timeout.ErrClosed)
+		}
+	}
+	require.NoError(t, shards[2].Close())
+}
+
+func TestAShardIsTakenInWhenItAnswers(t *testing.T) {
+	var shards []timeout.Engine
+	var stubs []*shaky
+	for range 3 {
+		stubs = append(stubs, &shaky{Engine: inMemory(t)})
+		shards = append(shards, stubs[len(stubs)-1])
+	}
+	over(t, shards...)
+	for place, stub := range stubs {
+		stub.is.Store(refusing)
+		engine := over(t, shards...)
+		key := []timeout.Key{{Topic: "orders", ID: ids("orders", 3, 1)[place][0]}}
+		_, err := engine.Get(t.Context(), key)
+		require.ErrorIs(t, err, errRefused)
+		stub.is.Store(well)
+		require.Eventually(t, func() bool { _, err := engine.Get(t.Context(), key); return err == nil }, 10*time.Second, 10*time.Millisecond)
+	}
+}

@@ -1,0 +1,104 @@
+package sharded_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+	"github.com/heartwheel-go/heartwheel/timeout/postgres"
+	"github.com/heartwheel-go/heartwheel/timeout/sharded"
+)
+
+// Two servers of PostgreSQL, one of which is killed, and later silent.
+func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
+	t.Parallel()
+	servers := []*testserver.Server{testserver.SharedPostgres(t), testserver.Postgres(t, testserver.NoFsync)}
+	urls := []string{testserver.Database(t), servers[1].URL}
+	var openers []func(context.Context) (*postgres.Engine, error)
+	for _, url := range urls {
+		openers = append(openers, func(ctx context.Context) (*postgres.Engine, error) {
+			return postgres.Open(ctx, url+"&pool_max_conns=8", postgres.Config{})
+		})
+	}
+	engine, err := sharded.Open(t.Context(), openers, sharded.Config{Patience: time.Second, Logger: silent})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, engine.Close()) }()
+	centre, err := timeout.New(engine, timeout.Config{Topic: timeout.Topic{Lease: 5 * time.Second}, Poll: 100 * time.Millisecond, Logger: silent})
+	require.NoError(t, err)
+	var mu sync.Mutex
+	ran := map[string]int{}
+	require.NoError(t, centre.Handle("orders", func(_ context.Context, task timeout.Task) error {
+		mu.Lock()
+		defer mu.Unlock()
+		ran[task.ID]++
+		return nil
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- centre.Run(ctx) }()
+	defer func() { cancel(); require.NoError(t, <-ended); require.NoError(t, centre.Close()) }()
+
+	set := ids("orders", 2, 60)
+	do := func(what string, ids []string, after time.Duration) {
+		t.Helper()
+		for _, id := range ids {
+			_, err := centre.Set(t.Context(), timeout.Task{Topic: "orders", ID: id, After: after})
+			require.NoError(t, err, what)
+		}
+	}
+	have := func(what string, ids []string, times int) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return !slices.ContainsFunc(ids, func(id string) bool { return ran[id] < times })
+		}, 30*time.Second, 10*time.Millisecond, what)
+	}
+	never := func(ids []string) {
+		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, id := range ids {
+			require.Zero(t, ran[id])
+		}
+	}
+	do("both are there", slices.Concat(set[0][:10], set[1][:10]), 0)
+	have("both are there", slices.Concat(set[0][:10], set[1][:10]), 1)
+	for n, trouble := range []struct {
+		what       string
+		begin, end func(testing.TB)
+	}{
+		{"killed", servers[1].Kill, servers[1].Restart},
+		{"silent", servers[1].Pause, servers[1].Continue},
+	} {
+		some := func(place int) []string { return set[place][10+20*n : 30+20*n] }
+		do(trouble.what, some(1)[:10], time.Second)
+		trouble.begin(t)
+		do(trouble.what, some(0), 0)
+		have(trouble.what, some(0), 1)
+		time.Sleep(time.Second)
+		never(some(1))
+		_, err := centre.Set(t.Context(), timeout.Task{Topic: "orders", ID: some(1)[10]})
+		require.ErrorContains(t, err, "shard 2 of 2", trouble.what)
+		trouble.end(t)
+		have(fmt.Sprint("no longer ", trouble.what), some(1)[:10], 1)
+		require.Eventually(t, func() bool {
+			_, err := centre.Set(t.Context(), timeout.Task{Topic: "orders", ID: some(1)[10]})
+			return err == nil
+		}, 10*time.Second, 100*time.Millisecond)
+		do(trouble.what, some(1)[11:], 0)
+		have(fmt.Sprint("no longer ", trouble.what), some(1), 1)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for id, n := range ran {
+		require.LessOrEqual(t, n, 2, "task %s", id) // which was set while an answer was lost
+	}
+}

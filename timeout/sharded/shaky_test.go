@@ -1,0 +1,90 @@
+package sharded_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// How a shaky shard is.
+const (
+	well = iota
+	refusing
+	hanging // does nothing, and answers when the caller gives up
+	deaf    // does what it is asked, and answers when the caller gives up
+)
+
+var errRefused = errors.New("connection refused")
+
+// shaky is a shard that can be out of reach.
+type shaky struct {
+	timeout.Engine
+	is atomic.Int32
+}
+
+// through does a call of the shard as it is.
+func through[A any](ctx context.Context, s *shaky, do func() (A, error)) (A, error) {
+	var none A
+	is := s.is.Load()
+	switch is {
+	case refusing:
+		return none, errRefused
+	case hanging:
+		<-ctx.Done()
+		return none, ctx.Err()
+	}
+	answer, err := do()
+	if is == deaf {
+		<-ctx.Done()
+		return none, ctx.Err()
+	}
+	return answer, err
+}
+
+func (s *shaky) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+	return through(ctx, s, func() (timeout.Topic, error) { return s.Engine.SetTopic(ctx, topic, onlyNew) })
+}
+
+func (s *shaky) Topics(ctx context.Context) ([]timeout.Topic, error) {
+	return through(ctx, s, func() ([]timeout.Topic, error) { return s.Engine.Topics(ctx) })
+}
+
+func (s *shaky) DropTopic(ctx context.Context, name string) error {
+	_, err := through(ctx, s, func() (int, error) { return 0, s.Engine.DropTopic(ctx, name) })
+	return err
+}
+
+func (s *shaky) Count(ctx context.Context, topic string) (timeout.Counts, error) {
+	return through(ctx, s, func() (timeout.Counts, error) { return s.Engine.Count(ctx, topic) })
+}
+
+func (s *shaky) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+	return through(ctx, s, func() ([]timeout.Answer, error) { return s.Engine.Set(ctx, tasks) })
+}
+
+func (s *shaky) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
+	return through(ctx, s, func() ([]timeout.Task, error) { return s.Engine.Get(ctx, keys) })
+}
+
+func (s *shaky) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+	return through(ctx, s, func() (timeout.Batch, error) { return s.Engine.Expire(ctx, ask) })
+}
+
+func (s *shaky) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+	return through(ctx, s, func() ([]bool, error) { return s.Engine.Extend(ctx, tokens, lease) })
+}
+
+func (s *shaky) Upkeep(ctx context.Context, term int64) (bool, error) {
+	return through(ctx, s, func() (bool, error) { return s.Engine.Upkeep(ctx, term) })
+}
+
+func (s *shaky) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) (timeout.View, error) {
+	return through(ctx, s, func() (timeout.View, error) { return s.Engine.Beat(ctx, node, ttl) })
+}
+
+func (s *shaky) Now(ctx context.Context) (time.Time, error) {
+	return through(ctx, s, func() (time.Time, error) { return s.Engine.Now(ctx) })
+}

@@ -1,0 +1,47 @@
+package sharded
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// waker is what the engine has besides where all shards are a timeout.Waker.
+type waker struct{ e *core }
+
+// Wake is timeout.Waker's: each shard is listened to, and again where that has ended.
+func (w waker) Wake(ctx context.Context, wake func(topic string)) error {
+	e := w.e
+	if err := e.enter(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.life, cancel)()
+	var listening sync.WaitGroup
+	for _, s := range e.shards {
+		listening.Go(func() { s.listen(ctx, wake) })
+	}
+	listening.Wait()
+	if e.closed.Load() {
+		return timeout.ErrClosed
+	}
+	return nil
+}
+
+func (s *shard) listen(ctx context.Context, wake func(topic string)) {
+	select {
+	case <-s.opened:
+	case <-ctx.Done():
+		return
+	}
+	for ctx.Err() == nil {
+		_ = s.engine.(timeout.Waker).Wake(ctx, wake) // it only saves time, so it is asked again whatever it says
+		select {
+		case <-ctx.Done():
+		case <-time.After(maxRest):
+		}
+	}
+}
