@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,18 +18,18 @@ type opened struct {
 }
 
 // openEngine opens what the options say: SQLite if they say nothing.
-func (o *options) openEngine(ctx context.Context) (opened, error) {
+func (o *options) openEngine(ctx context.Context, log *slog.Logger) (opened, error) {
 	switch {
 	case o.memory:
 		return openMemory()
-	case o.database != "" && o.redis != "":
-		return openIndexed(ctx, o.redis, o.database)
-	case o.database != "":
-		return openPostgres(ctx, o.database)
+	case len(o.database) > 0 && o.redis != "":
+		return openIndexed(ctx, o.redis, o.database, log)
+	case len(o.database) > 0:
+		return openPostgres(ctx, o.database, log)
 	case o.redis != "":
 		return openRedis(ctx, o.redis)
 	default:
-		return openSQLite(o.sqlite, o.sync)
+		return openSQLite(ctx, o.sqlite, o.sync, log)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -113,6 +114,35 @@ func TestTwoWithZooKeeper(t *testing.T) {
 }
 
 func TestTwoWithPostgres(t *testing.T) { testTwo(t, "DATABASE_URL="+postgresServer(t)) }
+
+// Two databases have a part of the tasks each. They are refused one without the other.
+func TestTwoWithTwoDatabases(t *testing.T) {
+	first := postgresServer(t)
+	second := strings.TrimSuffix(first, "/postgres") + "/second"
+	createdb, err := filepath.Glob("/usr/lib/postgresql/*/bin/createdb")
+	require.NoError(t, err)
+	out, err := exec.Command(createdb[len(createdb)-1], "--maintenance-db="+first, "second").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	testTwo(t, "DATABASE_URL="+first+" "+second)
+	for urls, want := range map[string]string{
+		second:               "this is shard 2 of 2, and must be used with the others",
+		second + " " + first: "it was made as shard 2 of 2",
+	} {
+		p := process{env: []string{"DATABASE_URL=" + urls}}
+		p.launch(t)
+		require.Error(t, p.wait())
+		require.Contains(t, p.log.String(), want)
+	}
+}
+
+func TestTwoWithFiles(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for _, name := range []string{"a", "b", "c"} {
+		files = append(files, filepath.Join(dir, name))
+	}
+	testTwo(t, "TIMEOUTD_SQLITE="+strings.Join(files, string(filepath.ListSeparator)))
+}
 
 func TestTwoWithRedisInFrontOfPostgres(t *testing.T) {
 	testTwo(t, "DATABASE_URL="+postgresServer(t), "REDIS_URL="+redisServer(t))

@@ -67,6 +67,7 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 	o, err = read(nil, env("REDIS_URL", "redis://:secret@h/0", "DATABASE_URL", "postgres://u:secret@h/d", "ETCD_ENDPOINTS", "a:1,b:2", "TIMEOUTD_CONFIG", configFile(t, "ttl 7s")))
 	require.NoError(t, err)
 	require.Equal(t, "redis://:secret@h/0", o.redis)
+	require.Equal(t, []string{"postgres://u:secret@h/d"}, o.database)
 	require.Equal(t, []string{"a:1", "b:2"}, o.etcd)
 	require.Equal(t, "7s", o.ttl.String())
 	require.NoError(t, o.validate())
@@ -82,13 +83,16 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 		_, err := read([]string{"-config", configFile(t, text)}, env())
 		require.ErrorContains(t, err, want)
 	}
-	for name, value := range map[string]string{"DATABASE_URL": "mysql://u:secret@h/d", "REDIS_URL": "http://:secret@h", "NATS_URL": "\x7f://secret", "TIMEOUTD_READ_TOKEN": "secret"} {
+	for name, value := range map[string]string{"DATABASE_URL": "postgres://u@h/d mysql://u:secret@h/d", "REDIS_URL": "http://:secret@h", "NATS_URL": "\x7f://secret", "TIMEOUTD_READ_TOKEN": "secret"} {
 		o, err := read(nil, env(name, value))
 		require.NoError(t, err)
 		err = o.validate()
 		require.Error(t, err, name)
 		require.NotContains(t, err.Error(), "secret")
 	}
+	o, err = read(nil, env("DATABASE_URL", "postgres://u:secret@h/d  postgres://u:secret@h/d"))
+	require.NoError(t, err)
+	require.ErrorContains(t, o.validate(), "database 2 of 2 is there twice")
 }
 
 func TestHelpIsNoError(t *testing.T) {

@@ -3,11 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
 
+	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/index"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
+	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
@@ -16,23 +21,67 @@ func openMemory() (opened, error) {
 	return opened{engine, "memory, and are gone when this ends"}, err
 }
 
-// openSQLite opens a file, or the one where programs keep what is theirs.
-func openSQLite(path string, sync bool) (opened, error) {
-	path, err := sqlitePath(path)
-	if err != nil {
-		return opened{}, err
-	}
+// openSQLite opens files, or the one where programs keep what is theirs.
+func openSQLite(ctx context.Context, list string, sync bool, log *slog.Logger) (opened, error) {
 	cfg := sqlite.Config{}
 	if sync {
 		cfg.Sync = sqlite.SyncFull
 	}
-	engine, err := sqlite.Open(path, cfg)
-	return opened{engine, "SQLite at " + path}, err
+	files := filepath.SplitList(list)
+	if len(files) == 0 {
+		files = []string{""}
+	}
+	var paths []string
+	for _, path := range files {
+		path, err := sqlitePath(path)
+		if err != nil {
+			return opened{}, err
+		}
+		paths = append(paths, path)
+	}
+	engine, err := openShards(ctx, paths, log, func(_ context.Context, path string) (*sqlite.Engine, error) {
+		return sqlite.Open(path, cfg)
+	})
+	return opened{engine, "SQLite at " + strings.Join(paths, ", ")}, err
 }
 
-func openPostgres(ctx context.Context, url string) (opened, error) {
-	engine, err := postgres.Open(ctx, url, postgres.Config{})
-	return opened{engine, "PostgreSQL at " + where(url)}, err
+func openPostgres(ctx context.Context, urls []string, log *slog.Logger) (opened, error) {
+	engine, err := openTables(ctx, urls, log)
+	return opened{engine, "PostgreSQL at " + wheres(urls)}, err
+}
+
+func openTables(ctx context.Context, urls []string, log *slog.Logger) (timeout.Engine, error) {
+	return openShards(ctx, urls, log, func(ctx context.Context, url string) (*postgres.Engine, error) {
+		return postgres.Open(ctx, url, postgres.Config{})
+	})
+}
+
+// openShards opens one engine, or several that have a part of the tasks each.
+func openShards[E timeout.Engine](ctx context.Context, at []string, log *slog.Logger, open func(context.Context, string) (E, error)) (timeout.Engine, error) {
+	if len(at) == 1 {
+		engine, err := open(ctx, at[0])
+		if err != nil {
+			return nil, err
+		}
+		if err := sharded.Alone(ctx, engine); err != nil {
+			return nil, errors.Join(err, engine.Close())
+		}
+		return engine, nil
+	}
+	shards := make([]func(context.Context) (E, error), len(at))
+	for i, one := range at {
+		shards[i] = func(ctx context.Context) (E, error) { return open(ctx, one) }
+	}
+	return sharded.Open(ctx, shards, sharded.Config{Logger: log})
+}
+
+// wheres are URLs without their secrets.
+func wheres(urls []string) string {
+	places := make([]string, len(urls))
+	for i, url := range urls {
+		places[i] = where(url)
+	}
+	return strings.Join(places, ", ")
 }
 
 func openRedis(ctx context.Context, url string) (opened, error) {
@@ -42,18 +91,22 @@ func openRedis(ctx context.Context, url string) (opened, error) {
 
 // openIndexed has Redis in front of PostgreSQL. Its keys are others than those of a Redis
 // that keeps tasks by itself.
-func openIndexed(ctx context.Context, redisURL, database string) (opened, error) {
-	truth, err := postgres.Open(ctx, database, postgres.Config{})
+func openIndexed(ctx context.Context, redisURL string, databases []string, log *slog.Logger) (opened, error) {
+	tables, err := openTables(ctx, databases, log)
 	if err != nil {
 		return opened{}, err
+	}
+	truth, ok := tables.(timeout.Truth)
+	if !ok {
+		return opened{}, errors.Join(timeout.ErrUnsupported, tables.Close())
 	}
 	front, err := redis.Open(ctx, redisURL, redis.Config{Prefix: "timeout-index"})
 	if err != nil {
 		return opened{}, errors.Join(err, truth.Close())
 	}
-	engine, err := index.New(truth, front, index.Config{})
+	engine, err := index.New(truth, front, index.Config{Logger: log})
 	if err != nil {
 		return opened{}, errors.Join(err, truth.Close(), front.Close())
 	}
-	return opened{engine, "PostgreSQL at " + where(database) + ", with Redis at " + where(redisURL) + " in front of it"}, nil
+	return opened{engine, "PostgreSQL at " + wheres(databases) + ", with Redis at " + where(redisURL) + " in front of it"}, nil
 }

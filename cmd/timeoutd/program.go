@@ -35,7 +35,7 @@ func newProgram(o *options, stderr io.Writer) *program {
 
 // run serves until ctx is done. What is started here has ended when it returns.
 func (p *program) run(ctx context.Context) (err error) {
-	engine, err := p.options.openEngine(ctx)
+	engine, err := p.options.openEngine(ctx, p.log)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}

@@ -210,7 +210,7 @@ func TestWhereTheFileIs(t *testing.T) {
 func TestPasswordsAreNotLogged(t *testing.T) {
 	for _, env := range []string{
 		"REDIS_URL=redis://:secret@127.0.0.1:1/0", "REDIS_URL=redis://:secret@127.0.0.1:x/0", "REDIS_URL=redis://:secret@127.0.0.1:1/x",
-		"DATABASE_URL=postgres://u:secret@127.0.0.1:1/d", "DATABASE_URL=postgres://u:secret@127.0.0.1:1/d?x=%zz",
+		"DATABASE_URL=postgres://u:secret@127.0.0.1:1/d postgres://u:secret@127.0.0.1:1/e", "DATABASE_URL=postgres://u:secret@127.0.0.1:1/d", "DATABASE_URL=postgres://u:secret@127.0.0.1:1/d?x=%zz",
 		"TIMEOUTD_STREAMS=redis://:secret@127.0.0.1:1/x", "NATS_URL=nats://u:secret@127.0.0.1:1/%zz",
 	} {
 		p := process{env: []string{env}}

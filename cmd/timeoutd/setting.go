@@ -15,6 +15,12 @@ func (v list) Set(s string) error {
 	return nil
 }
 
+// urls are with spaces between them: each may have commas.
+type urls struct{ p *[]string }
+
+func (v urls) String() string     { return strings.Join(*v.p, " ") }
+func (v urls) Set(s string) error { *v.p = strings.Fields(s); return nil }
+
 // prefixes is a list of networks.
 type prefixes struct{ p *[]netip.Prefix }
 

@@ -53,18 +53,30 @@ func (o *options) checkTokens() error {
 }
 
 func (o *options) checkEngine() error {
-	if others := o.sqlite != "" || o.database != "" || o.redis != ""; o.memory && others {
+	if others := o.sqlite != "" || len(o.database) > 0 || o.redis != ""; o.memory && others {
 		return errors.New("memory is there together with sqlite, database or redis, must be alone")
 	}
-	if o.sqlite != "" && (o.database != "" || o.redis != "") {
+	if o.sqlite != "" && (len(o.database) > 0 || o.redis != "") {
 		return fmt.Errorf("sqlite %s is there together with database or redis, must be alone", o.sqlite)
 	}
 	return errors.Join(
-		checkURL("database", o.database, "postgres", "postgresql"),
+		o.checkDatabases(),
 		checkURL("redis", o.redis, "redis", "rediss", "unix"),
 		checkURL("streams", o.streams, "redis", "rediss", "unix"),
 		checkURL("nats", o.nats, "nats", "tls", "ws", "wss"),
 	)
+}
+
+func (o *options) checkDatabases() error {
+	for i, text := range o.database {
+		if err := checkURL("database", text, "postgres", "postgresql"); err != nil {
+			return err
+		}
+		if slices.Contains(o.database[:i], text) {
+			return fmt.Errorf("database %d of %d is there twice", i+1, len(o.database))
+		}
+	}
+	return nil
 }
 
 // checkURL does not show a URL, which can have a password.
