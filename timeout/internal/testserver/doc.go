@@ -15,6 +15,8 @@
 //		...
 //	}
 //
+// RedisWithClock and PostgresWithClock start servers whose clocks can be set.
+//
 // Starting a server takes from 50 ms (Redis) to 2 s (ZooKeeper, Redis Cluster). Where tests do
 // not harm each other they can share one: the functions whose names begin with Shared start
 // it once for all tests of a package, and Main stops it.

@@ -32,6 +32,7 @@ type Server struct {
 	guard   io.Closer
 	program program
 	who     *account // that runs it, if it is another one
+	pids    []int    // of all processes that it was
 
 	mu      sync.Mutex
 	process *process // nil if it doesn't run
@@ -48,6 +49,7 @@ type program struct {
 	stop    syscall.Signal  // that asks it to end well
 	quit    syscall.Signal  // that ends it at once, and leaves nothing in the kernel
 	sweep   func(s *Server) // removes what it leaves there where it is killed
+	clock   bool            // it has a clock of its own
 }
 
 // start starts a server for a test.
@@ -122,9 +124,15 @@ func (s *Server) run() error {
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, log, log
 	cmd.SysProcAttr = attributes(s.who)
+	if s.program.clock {
+		if cmd.Env, err = s.clockEnvironment(); err != nil {
+			return err
+		}
+	}
 	if s.process, err = launch(cmd); err != nil {
 		return fmt.Errorf("starting %s: %w", s.program.name, err)
 	}
+	s.pids = append(s.pids, cmd.Process.Pid)
 	if err := s.await(); err != nil {
 		s.process.kill()
 		s.process = nil
