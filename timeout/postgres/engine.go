@@ -41,6 +41,8 @@ type Engine struct {
 
 	mu    sync.Mutex // guards what follows, and the beginning of Wake against Close
 	swept int64      // how far Upkeep has come in the log of executions
+
+	shortenAt time.Time // when Upkeep looks at leases again
 }
 
 var (

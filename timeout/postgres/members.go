@@ -25,9 +25,14 @@ func (e *Engine) Beat(ctx context.Context, node timeout.Node, ttl time.Duration)
 		}
 		var changed bool
 		err = tx.QueryRow(ctx, `WITH before AS (SELECT topics FROM `+table+` WHERE name = $1)
-			INSERT INTO `+table+` (name, topics, until) VALUES ($1, $2, `+snippets[1]+` + $3)
-			ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, until = excluded.until
+			INSERT INTO `+table+` (name, topics, until, ttl) VALUES ($1, $2, `+snippets[1]+` + $3, $3)
+			ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, until = excluded.until, ttl = excluded.ttl
 			RETURNING coalesce((SELECT topics FROM before) <> topics, true)`, node.Name, string(topics), timeout.CeilMillis(ttl)).Scan(&changed)
+		if err != nil {
+			return 0, err
+		}
+		// An end with more before it than a node's ttl was set before the clock was stepped back.
+		_, err = tx.Exec(ctx, `UPDATE `+table+` SET until = `+snippets[1]+` + ttl WHERE until > `+snippets[1]+` + ttl AND name <> $1`, node.Name)
 		if changed {
 			return 1 + dismissed.RowsAffected(), err
 		}

@@ -12,10 +12,15 @@ import (
 const (
 	maxSweep = 500 // rows of a kind that a call deletes
 	keepLog  = 7 * 24 * time.Hour
+
+	// shortenShare is how much longer than a look at all that runs took the pause after it is
+	// at least: it can be a lot that runs, such as what was accepted and waits for feedback.
+	shortenShare = 50
 )
 
 // Upkeep is timeout.Engine's: it deletes at most 500 of each, tasks that have ended, those of
-// topics that were dropped, and executions. The term is not looked at.
+// topics that were dropped, and executions, and shortens at most 500 leases from before the
+// clock was stepped back. The term is not looked at.
 func (e *Engine) Upkeep(ctx context.Context, _ int64) (more bool, err error) {
 	all, err := e.readTopics(ctx, e.direct(), nil)
 	if err != nil {
@@ -47,5 +52,31 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (more bool, err error) {
 	e.mu.Lock()
 	e.swept = last
 	e.mu.Unlock()
-	return ended == maxSweep || dropped == maxSweep || page == maxSweep && logged > 0, nil
+	shortened, err := e.shorten(ctx, numbers)
+	return ended == maxSweep || dropped == maxSweep || page == maxSweep && logged > 0 || shortened, err
+}
+
+// shorten has leases and fences that were made before the clock was stepped back end as if
+// they had been made now. It reports whether there may be more of them.
+func (e *Engine) shorten(ctx context.Context, topics []int32) (more bool, err error) {
+	began := time.Now()
+	e.mu.Lock()
+	pause := began.Before(e.shortenAt)
+	e.mu.Unlock()
+	if pause {
+		return false, nil
+	}
+	var n int64
+	err = e.transact(ctx, "shortening leases", func(b *pgx.Batch) {
+		b.Queue(e.sql.Shorten, topics, maxSweep).Exec(count64(&n))
+		b.Queue(e.sql.ShortenFences)
+	})
+	more = err == nil && n == maxSweep
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !more {
+		now := time.Now()
+		e.shortenAt = now.Add(shortenShare * now.Sub(began))
+	}
+	return more, err
 }

@@ -12,6 +12,8 @@ import (
 // does. Fences last that much longer.
 const fenceEvery = 5000
 
+var fenceLasts = timeout.FenceFor.Milliseconds() + fenceEvery
+
 // fencedAs is what this engine has written last for a topic.
 type fencedAs struct {
 	term  int64
@@ -62,7 +64,7 @@ func (e *Engine) raiseFence(ctx context.Context, s session, t *topic, ask timeou
 	}
 	_, err := s.ExecContext(ctx, `INSERT INTO hw_fences (topic, slot, term, until) SELECT ?, value, ?, ? FROM json_each(?) WHERE true
 		ON CONFLICT (topic, slot) DO UPDATE SET term = excluded.term, until = excluded.until`,
-		t.no, ask.Term, at+timeout.FenceFor.Milliseconds()+fenceEvery, array(slots))
+		t.no, ask.Term, at+fenceLasts, array(slots))
 	if err != nil {
 		return err
 	}
@@ -73,6 +75,18 @@ func (e *Engine) raiseFence(ctx context.Context, s session, t *topic, ask timeou
 	}
 	e.fenced[ask.Topic] = fencedAs{ask.Term, slices.Clone(ask.Slots), at}
 	return nil
+}
+
+// lowerFences has fences from before the clock was stepped back last as long as one of now.
+func (e *Engine) lowerFences(ctx context.Context) error {
+	last := now() + fenceLasts
+	if some, err := integers(ctx, e.reader, "SELECT topic FROM hw_fences WHERE until > ? LIMIT 1", last); err != nil || len(some) == 0 {
+		return err
+	}
+	return e.write(ctx, func(s session) error {
+		_, err := s.ExecContext(context.Background(), "UPDATE hw_fences SET until = ?1 WHERE until > ?1", last)
+		return err
+	})
 }
 
 func (e *Engine) forgetFence(topic string) {

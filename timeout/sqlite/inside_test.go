@@ -163,6 +163,37 @@ func TestALeaseFromBeforeTheClockWasSteppedBackIsShortened(t *testing.T) {
 	require.WithinDuration(t, time.Now().Add(time.Minute), until(), 50*time.Second)
 }
 
+func TestMembersAndFencesFromBeforeTheClockWasSteppedBackEndInTheirTime(t *testing.T) {
+	e := openInside(t)
+	ctx := t.Context()
+	_, err := e.Beat(ctx, timeout.Node{Name: "dead"}, 100*time.Millisecond)
+	require.NoError(t, err)
+	ask := timeout.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute, Term: 9}
+	_, err = e.Expire(ctx, ask)
+	require.NoError(t, err)
+	require.NoError(t, e.write(ctx, func(s session) error {
+		_, err := s.ExecContext(ctx, "UPDATE hw_members SET until = until + 3600000")
+		if err == nil {
+			_, err = s.ExecContext(ctx, "UPDATE hw_fences SET until = until + 3600000")
+		}
+		return err
+	}))
+	require.Eventually(t, func() bool {
+		view, err := e.Beat(ctx, timeout.Node{Name: "alive"}, time.Minute)
+		require.NoError(t, err)
+		return len(view.Nodes) == 1
+	}, 10*time.Second, 10*time.Millisecond, "the node that is dead is not a member for an hour")
+	_, err = e.Upkeep(ctx, 1)
+	require.NoError(t, err)
+	ask.Term = 8
+	_, err = e.Expire(ctx, ask)
+	require.ErrorIs(t, err, timeout.ErrFenced, "the fence still counts")
+	var until int64
+	_, err = one(ctx, e.reader, "SELECT max(until) FROM hw_fences", nil, &until)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(timeout.FenceFor), time.UnixMilli(until), timeout.FenceFor/2, "and for no longer than any other")
+}
+
 func TestAnIdleEngineWritesNothing(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()

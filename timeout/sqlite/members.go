@@ -41,8 +41,11 @@ func beat(ctx context.Context, s session, node timeout.Node, ttl int64) (timeout
 		return timeout.View{}, err
 	}
 	changed = changed || !there || before != string(topics)
-	_, err = s.ExecContext(ctx, `INSERT INTO hw_members (name, topics, until) VALUES (?, ?, ?)
-		ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, until = excluded.until`, node.Name, string(topics), at+ttl)
+	_, err = s.ExecContext(ctx, `INSERT INTO hw_members (name, topics, until, ttl) VALUES (?, ?, ?, ?)
+		ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, until = excluded.until, ttl = excluded.ttl`, node.Name, string(topics), at+ttl, ttl)
+	if err == nil { // an end with more before it than a node's ttl was set before the clock was stepped back
+		_, err = s.ExecContext(ctx, "UPDATE hw_members SET until = ?1 + ttl WHERE until > ?1 + ttl", at)
+	}
 	if err == nil && changed {
 		err = nextTerm(ctx, s)
 	}

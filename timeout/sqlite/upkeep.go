@@ -40,6 +40,9 @@ func (e *Engine) upkeep(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
+	if err := e.lowerFences(ctx); err != nil {
+		return false, err
+	}
 	dropped, err := integers(ctx, e.reader, "SELECT no FROM hw_topics WHERE name IS NULL LIMIT 1")
 	for _, no := range dropped {
 		if _, err := e.clear(ctx, no); err != nil {

@@ -53,6 +53,7 @@ UPDATE {s}.hw_tasks t SET
     state = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN 4 ELSE 2 END,
     lease = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN 0 ELSE (SELECT nextval('{s}.hw_number')) END,
     at = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN clock.now ELSE clock.now + $5::bigint END,
+    span = $5,
     node = CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN t.node ELSE $6::text END,
     error = CASE WHEN t.state = 2 THEN 'timeout: the lease of ' || t.node || ' ended in attempt ' || t.attempts ELSE t.error END,
     attempts = t.attempts + CASE WHEN t.state = 2 AND t.attempts >= p.attempts THEN 0 ELSE 1 END
