@@ -3,6 +3,7 @@
 package main
 
 import (
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -34,14 +35,17 @@ func launch(t *testing.T, cmd *exec.Cmd, addr string) {
 	}, eternal, 20*time.Millisecond)
 }
 
-// free returns an address that nobody listens at.
+// free returns an address that nobody listens at. Its port is none that the kernel gives to
+// others while a server is away.
 func free(t *testing.T) (addr, port string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer ln.Close()
-	_, port, err = net.SplitHostPort(ln.Addr().String())
-	require.NoError(t, err)
-	return ln.Addr().String(), port
+	for {
+		port = strconv.Itoa(22000 + rand.IntN(10000))
+		addr = net.JoinHostPort("127.0.0.1", port)
+		if ln, err := net.Listen("tcp", addr); err == nil {
+			require.NoError(t, ln.Close())
+			return addr, port
+		}
+	}
 }
 
 // redisServer starts a Redis of its own, and returns its URL.

@@ -1,0 +1,171 @@
+//go:build interop && unix
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// killLease is how long what a killed process had waits for another.
+	killLease = time.Second
+
+	// settleTime is how long after the target's answer a task is settled at the latest, on a
+	// machine that does a lot else: who is killed after that has repeated nothing.
+	settleTime = 2 * time.Second
+)
+
+// fleet is a few processes on one store, each of which is killed and started again.
+type fleet struct {
+	witness *witness
+	with    process
+	random  *rand.Rand
+
+	mu      sync.Mutex
+	live    []*process
+	addrs   []string
+	nodes   []string
+	started int
+	killed  map[string]time.Time // by node
+}
+
+func newFleet(t *testing.T, size int, seed uint64, w *witness, with process) *fleet {
+	f := &fleet{witness: w, with: with, random: rand.New(rand.NewPCG(seed, seed)), killed: make(map[string]time.Time)}
+	f.live, f.addrs, f.nodes = make([]*process, size), make([]string, size), make([]string, size)
+	for place := range size {
+		f.start(t, place)
+	}
+	return f
+}
+
+func (f *fleet) start(t *testing.T, place int) {
+	node := fmt.Sprint("node-", f.started)
+	p := start(t, f.witness.employ(f.with, node))
+	addr := p.addr(t)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.started++
+	f.live[place], f.addrs[place], f.nodes[place] = p, addr, node
+}
+
+// kill kills one of them and starts it again.
+func (f *fleet) kill(t *testing.T) {
+	place := f.random.IntN(len(f.live))
+	require.NoError(t, f.live[place].cmd.Process.Kill())
+	require.Error(t, f.live[place].wait())
+	f.mu.Lock()
+	f.killed[f.nodes[place]] = time.Now()
+	f.mu.Unlock()
+	f.start(t, place)
+}
+
+// load sets tasks by all processes until stop.
+func (f *fleet) load(s *setter, name string, seed uint64, stop chan struct{}) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		case <-time.After(15 * time.Millisecond):
+		}
+		after := make(map[string]time.Duration)
+		for i := range 5 {
+			after[fmt.Sprintf("%s-%d-%d", name, n, i)] = time.Duration(random.IntN(500)) * time.Millisecond
+		}
+		f.mu.Lock()
+		addr := f.addrs[random.IntN(len(f.addrs))]
+		f.mu.Unlock()
+		s.set(addr, after)
+	}
+}
+
+// A hundred kills, of processes that set, lease, call and settle at that moment. What was
+// accepted is delivered, and delivered again only where a killed process had it.
+func TestAHundredRandomKillsLoseNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		kills, processes int
+		with             func(t *testing.T) process
+	}{
+		"redis":    {50, 3, func(t *testing.T) process { return process{env: []string{"REDIS_URL=" + redisServer(t)}} }},
+		"postgres": {40, 3, func(t *testing.T) process { return process{env: []string{"DATABASE_URL=" + postgresServer(t)}} }},
+		"sqlite": {10, 1, func(t *testing.T) process {
+			return process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db")}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with := c.with(t)
+			with.args = append(with.args, "-ttl", "1s")
+			t.Parallel()
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			if isLong() {
+				c.kills *= 20
+			}
+			killAtRandom(t, c.kills, newFleet(t, c.processes, seed, newWitness(t, nil), with), seed)
+		})
+	}
+}
+
+func killAtRandom(t *testing.T, kills int, f *fleet, seed uint64) {
+	f.live[0].serveTopic(t, f.witness, `"lease":"`+killLease.String()+`",`)
+	s, stop := newSetter(t), make(chan struct{})
+	var setting sync.WaitGroup
+	for i := range 2 {
+		setting.Go(func() { f.load(s, fmt.Sprint("task-", i), seed+uint64(i), stop) })
+	}
+	for range kills {
+		time.Sleep(time.Duration(f.random.IntN(150)) * time.Millisecond)
+		f.kill(t)
+	}
+	time.Sleep(time.Second) // in which nobody is killed, so nothing may be repeated
+	close(stop)
+	setting.Wait()
+	accepted := s.all()
+	require.Eventually(t, func() bool { return len(f.witness.missing(accepted)) == 0 }, 2*eternal, 50*time.Millisecond, "tasks are lost")
+	f.live[0].rests(t)
+	f.judge(t, s, kills)
+}
+
+// judge looks for the cause of each repeat.
+func (f *fleet) judge(t *testing.T, s *setter, kills int) {
+	require.Empty(t, f.witness.mistakes())
+	require.Empty(t, s.refused)
+	require.Len(t, f.killed, kills)
+	accepted := s.all()
+	require.Greater(t, len(accepted), 5*kills)
+	calls, repeats, byNode := 0, 0, make(map[string]int)
+	var latest time.Duration
+	for set, all := range f.witness.seen() {
+		calls += len(all)
+		for i, d := range all[:len(all)-1] {
+			repeats++
+			byNode[d.node]++
+			killed, was := f.killed[d.node]
+			require.True(t, was, "%v was repeated, and nobody has killed the process that had it", set)
+			if !d.answered.IsZero() {
+				latest = max(latest, killed.Sub(d.answered))
+				require.Less(t, killed.Sub(d.answered), settleTime, "%v was repeated, and settled long before its process was killed", set)
+			}
+			require.Greater(t, all[i+1].attempt, d.attempt, "%v", set)
+		}
+	}
+	most := 0
+	for _, n := range byNode {
+		most = max(most, n)
+	}
+	t.Logf("%d kills, %d tasks accepted and none lost, %d set without an answer, %d calls, of which %d are repeats: %.1f a kill, at most %d, the latest answered %v before the kill",
+		kills, len(accepted), s.unknown, calls, repeats, float64(repeats)/float64(kills), most, latest.Round(time.Millisecond))
+	for _, p := range f.live {
+		_, topic := p.stats(t)
+		if topic.Here != nil {
+			require.Zero(t, topic.Here.Early)
+		}
+	}
+}

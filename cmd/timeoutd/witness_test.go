@@ -1,0 +1,229 @@
+//go:build interop && unix
+
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+	"github.com/heartwheel-go/heartwheel/timeout/callback"
+	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
+)
+
+// longForm is a variable that has the tests of faults be as long as in life: 2000 kills, and
+// etcd away for a minute.
+const longForm = "HEARTWHEEL_LONG_FAULTS"
+
+func isLong() bool { return os.Getenv(longForm) != "" }
+
+// set is a task as it was set once.
+type setOnce struct {
+	id      string
+	version int64
+}
+
+// delivery is a call of one.
+type delivery struct {
+	attempt  int
+	node     string // that made it
+	at       time.Time
+	answered time.Time // zero before
+}
+
+// witness is a target that writes down who called it for what. Each process signs with a
+// secret of its own, which tells them apart.
+type witness struct {
+	*httptest.Server
+	hold func(id, node string) // called before the answer, if not nil
+
+	mu      sync.Mutex
+	secrets map[string][]byte // by node
+	calls   map[setOnce][]*delivery
+	wrong   []string // calls that should not be
+}
+
+func newWitness(t *testing.T, hold func(id, node string)) *witness {
+	w := &witness{hold: hold, secrets: make(map[string][]byte), calls: make(map[setOnce][]*delivery)}
+	w.Server = httptest.NewServer(http.HandlerFunc(w.serve))
+	t.Cleanup(w.Close)
+	return w
+}
+
+func (w *witness) serve(_ http.ResponseWriter, r *http.Request) {
+	now := time.Now()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // its process was killed while it said so
+	}
+	m, err := callback.Parse(r.Header.Get)
+	d := &delivery{attempt: m.Attempt, node: w.caller(r.Header, body), at: now}
+	set := setOnce{m.ID, m.Version}
+	w.mu.Lock()
+	switch {
+	case err != nil:
+		w.wrong = append(w.wrong, err.Error())
+	case d.node == "":
+		w.wrong = append(w.wrong, fmt.Sprint(set, " is called for by nobody who is known"))
+	}
+	w.calls[set] = append(w.calls[set], d)
+	w.mu.Unlock()
+	if w.hold != nil {
+		w.hold(m.ID, d.node)
+	} else {
+		time.Sleep(2 * time.Millisecond) // so that some are under way at any time
+	}
+	w.mu.Lock()
+	d.answered = time.Now()
+	w.mu.Unlock()
+}
+
+// caller returns the node that has signed a call.
+func (w *witness) caller(header http.Header, body []byte) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for node, secret := range w.secrets {
+		if httpcall.Verify(header, body, time.Now(), time.Hour, secret) == nil {
+			return node
+		}
+	}
+	return ""
+}
+
+// employ returns what a process is told so that its calls are known.
+func (w *witness) employ(p process, node string) process {
+	secret := sha256.Sum256([]byte(node))
+	w.mu.Lock()
+	w.secrets[node] = secret[:]
+	w.mu.Unlock()
+	p.args = append(slices.Clone(p.args), "-node", node, "-callback-allow", "127.0.0.0/8")
+	p.env = append(slices.Clone(p.env), "TIMEOUTD_CALLBACK_SECRET=whsec_"+base64.StdEncoding.EncodeToString(secret[:]))
+	return p
+}
+
+// seen returns what was called for, and how often.
+func (w *witness) seen() map[setOnce][]delivery {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := make(map[setOnce][]delivery, len(w.calls))
+	for set, calls := range w.calls {
+		for _, d := range calls {
+			seen[set] = append(seen[set], *d)
+		}
+	}
+	return seen
+}
+
+// missing returns which of those were not called for.
+func (w *witness) missing(wanted []setOnce) []setOnce {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(wanted), func(set setOnce) bool { return w.calls[set] != nil })
+}
+
+// mistakes returns calls that should not be, such as early ones.
+func (w *witness) mistakes() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.wrong)
+}
+
+// setter sets tasks by the API, as a client does that tries again elsewhere.
+type setter struct {
+	http http.Client
+
+	mu       sync.Mutex
+	accepted []setOnce
+	unknown  int // that may be there or not: the answer did not come
+	refused  []string
+}
+
+func newSetter(t *testing.T) *setter {
+	s := &setter{http: http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{}}}
+	t.Cleanup(s.http.CloseIdleConnections)
+	return s
+}
+
+// set sets tasks that are due after so long, in one batch. It returns false where there was no
+// answer.
+func (s *setter) set(addr string, after map[string]time.Duration) bool {
+	var batch api.Settings
+	ids := slices.Sorted(maps.Keys(after))
+	for _, id := range ids {
+		var one api.KeyedSetting
+		one.Topic, one.ID = "t", id
+		when := api.Duration(after[id])
+		one.After = &when
+		batch.Tasks = append(batch.Tasks, one)
+	}
+	body, err := json.Marshal(batch)
+	if err != nil {
+		panic(err)
+	}
+	var said api.Answers
+	res, err := s.http.Post("http://"+addr+"/v1/tasks/set", "application/json", bytes.NewReader(body))
+	if err == nil {
+		defer res.Body.Close()
+		body, err = io.ReadAll(res.Body)
+	}
+	if err == nil && res.StatusCode == http.StatusOK {
+		err = json.Unmarshal(body, &said)
+	} else if err == nil {
+		err = fmt.Errorf("%s: %s", res.Status, body)
+		s.refuse(err.Error())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil || len(said.Answers) != len(ids) {
+		s.unknown += len(ids)
+		return false
+	}
+	for i, answer := range said.Answers {
+		s.accepted = append(s.accepted, setOnce{ids[i], answer.Version})
+	}
+	return true
+}
+
+func (s *setter) refuse(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = append(s.refused, text)
+}
+
+// all returns what was accepted.
+func (s *setter) all() []setOnce {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.accepted)
+}
+
+// serveTopic has the tasks of topic t call the witness.
+func (p *process) serveTopic(t *testing.T, w *witness, more string) {
+	t.Helper()
+	status, answer := p.ask(t, http.MethodPut, "/v1/topics/t", `{`+more+`"callback":{"kind":"http","target":"`+w.URL+`"}}`)
+	require.Equal(t, http.StatusOK, status, answer)
+}
+
+// rests waits until nothing waits or runs.
+func (p *process) rests(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_, topic := p.stats(t)
+		c := topic.Counts
+		return c != nil && c.Pending == 0 && c.Running == 0 && c.Dead == 0
+	}, eternal, 50*time.Millisecond)
+}
