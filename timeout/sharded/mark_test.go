@@ -88,7 +88,7 @@ func TestTheMarksAreNobodysTasks(t *testing.T) {
 	require.ErrorIs(t, err, timeout.ErrNotFound)
 	for _, id := range []string{"place", "founded"} {
 		key := timeout.Key{Topic: sharded.Reserved, ID: id}
-		_, err := engine.Remove(t.Context(), []timeout.Key{key})
+		_, err := engine.Remove(t.Context(), []timeout.Removal{{Key: key}})
 		require.NoError(t, err)
 		_, err = engine.Move(t.Context(), []timeout.Move{{Key: key}})
 		require.NoError(t, err)

@@ -41,6 +41,27 @@ func (e *core) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew bool)
 	return kept, nil
 }
 
+// Pause is timeout.Engine's: as SetTopic for a topic that is there.
+func (e *core) Pause(ctx context.Context, name string, paused bool) (kept timeout.Topic, err error) {
+	if err := e.enter(ctx); err != nil {
+		return kept, err
+	}
+	if name == Reserved {
+		return kept, noTopic(name)
+	}
+	err = e.call(ctx, e.shards[0], func(ctx context.Context, engine timeout.Engine) (err error) {
+		kept, err = engine.Pause(ctx, name, paused)
+		return err
+	})
+	if err != nil {
+		return kept, err
+	}
+	errs := e.together(isNotFirst, func(s *shard) error {
+		return e.call(ctx, s, func(ctx context.Context, engine timeout.Engine) error { return e.copyTopic(ctx, engine, kept, false) })
+	})
+	return kept, errors.Join(errs...)
+}
+
 func isNotFirst(place int) bool { return place > 0 }
 
 func (e *core) learn(topics ...timeout.Topic) {
@@ -58,6 +79,12 @@ func (e *core) copyTopic(ctx context.Context, engine timeout.Engine, topic timeo
 		there, err := engine.SetTopic(ctx, topic, onlyNew)
 		if err != nil && !errors.Is(err, timeout.ErrConflict) { // it has grown: topic is old
 			return err
+		}
+		if err == nil && there.Paused != topic.Paused { // which a set does not change
+			there, err = engine.Pause(ctx, topic.Name, topic.Paused)
+			if err != nil && !errors.Is(err, timeout.ErrNotFound) {
+				return err
+			}
 		}
 		if err == nil && onlyNew && same(there, topic) {
 			return nil

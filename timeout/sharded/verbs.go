@@ -78,6 +78,7 @@ func allFailed(failed []error) error {
 }
 
 func ofKey(key timeout.Key) timeout.Key       { return key }
+func ofRemoval(r timeout.Removal) timeout.Key { return r.Key }
 func ofMove(move timeout.Move) timeout.Key    { return move.Key }
 func ofTask(task timeout.Task) timeout.Key    { return task.Key() }
 func ofToken(token timeout.Token) timeout.Key { return token.Key }
@@ -140,11 +141,11 @@ func (e *core) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer
 }
 
 // Remove is timeout.Engine's.
-func (e *core) Remove(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+func (e *core) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	return tell(scatter(ctx, e, keys, ofKey, func(ctx context.Context, engine timeout.Engine, some []timeout.Key) ([]timeout.Answer, error) {
+	return tell(scatter(ctx, e, removals, ofRemoval, func(ctx context.Context, engine timeout.Engine, some []timeout.Removal) ([]timeout.Answer, error) {
 		return engine.Remove(ctx, some)
 	}))
 }
