@@ -19,6 +19,10 @@ const (
 	windowCalls = 16
 	windowBytes = 4 << 20
 
+	// shareTasks is up to how many tasks several slots share a run of a script. With more, it
+	// costs more to deal the arguments out than to run it again.
+	shareTasks = 128
+
 	// redirects is how many times a script is sent elsewhere, or waits for a Cluster that is
 	// being rearranged, before that is an error.
 	redirects = 20
@@ -222,7 +226,7 @@ func (e *Engine) runs(calls []*invocation) (runs [][]*invocation) {
 	tasks, size := 0, 0
 	for i, c := range calls {
 		if i > 0 && e.cluster == nil && c.script.slots && c.script == calls[i-1].script &&
-			tasks+len(c.tasks)+c.room <= batchTasks && size+c.size <= batchBytes {
+			tasks+len(c.tasks)+c.room <= shareTasks && size+c.size <= batchBytes {
 			runs[len(runs)-1] = append(runs[len(runs)-1], c)
 		} else {
 			runs = append(runs, calls[i:i+1:i+1])

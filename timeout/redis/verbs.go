@@ -35,14 +35,14 @@ func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answe
 		size:  func(i int) int { return len(bodies[i]) },
 		begin: func(at *place) *invocation {
 			room := min(len(tasks)/timeout.DefaultSlots+8, batchTasks) // about, where they are spread evenly
-			return &invocation{script: scriptSet, keys: at.keys, at: at, args: make([]any, 4, 4+3*room), tasks: make([]int, 0, room)}
+			return &invocation{script: scriptSet, keys: at.keys, at: at, args: make([]any, 5, 5+3*room), tasks: make([]int, 0, room)}
 		},
 		add: func(c *invocation, i int) {
 			c.args = append(c.args, tasks[i].ID, ask(tasks[i].Due, tasks[i].After), bodies[i])
 		},
 		ready: func(c *invocation) {
 			c.args[0], c.args[1], c.args[2] = e.channel, wakePrefix(c.at), absentFlags(tasks, c.tasks)
-			c.args[3] = earliest(tasks, c.tasks)
+			c.args[3], c.args[4] = earliest(tasks, c.tasks)
 		},
 		take: func(l *layout, c *invocation) error { return e.takeSet(l, c, tasks, answers) },
 		fail: func(i int, err error) { answers[i].Err = err },
@@ -64,19 +64,19 @@ func absentFlags(tasks []timeout.Task, which []int) string {
 	return string(flags)
 }
 
-// earliest returns the first action time of some tasks. Times from now count as now: to wake
-// somebody too early does no harm.
-func earliest(tasks []timeout.Task, which []int) int64 {
-	first := int64(-1)
+// earliest returns the first action time of some tasks, and a word where some are from now.
+// Those count as now: to wake somebody too early does no harm.
+func earliest(tasks []timeout.Task, which []int) (first int64, relative string) {
+	first = -1
 	for _, i := range which {
 		if tasks[i].Due.IsZero() {
-			return -1
+			return -1, "relative"
 		}
 		if due := timeout.Millis(tasks[i].Due); first < 0 || due < first {
 			first = due
 		}
 	}
-	return first
+	return first, ""
 }
 
 func (e *Engine) takeSet(l *layout, c *invocation, tasks []timeout.Task, answers []timeout.Answer) error {

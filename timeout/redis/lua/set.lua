@@ -1,17 +1,18 @@
--- set(channel, message, absent, first, id, time, body ...): absent has a byte 1 for each task
--- that is to be set only where there is none, or is empty. first is the earliest time.
+-- set(channel, message, absent, first, relative, id, time, body ...): absent has a byte 1 for
+-- each task that is to be set only where there is none, or is empty. first is the earliest time,
+-- and relative is empty where no time is one from now.
 local meta = call('HMGET', m, 'n', 'z')
 local refused = refusal(meta)
 if refused then return refused end
 local now, channel, message, absent = clock(), ARGV[1], ARGV[2], ARGV[3]
-local count = (#ARGV - 4) / 3
+local count, relative = (#ARGV - 5) / 3, ARGV[5] ~= ''
 local was, kept, skip = {}, {}, {}
 local version = call('HINCRBY', m, 'n', '1') -- of all: no task is here twice
 local head = pack('>I7', version)
-local ids, scores, fields, size, big = {}, {}, {}, 0, 0
+local scores, fields, size, big = {}, {}, 0, 0
 
 -- replace has those of ids which are there leave their sets, but for those to be kept.
-local function replace(bodies)
+local function replace(ids, bodies)
   local state, score = states(ids)
   local clear, leave = {}, {{}, {}, {}, {}, {}}
   for i = 1, count do
@@ -32,23 +33,31 @@ local function replace(bodies)
   end
 end
 
-for i = 1, count do ids[i] = ARGV[3 * i + 2] end
-if absent ~= '' then
-  replace(call('HMGET', b, unpack(ids)))
+local function all()
+  local ids = {}
+  for i = 1, count do ids[i] = ARGV[3 * i + 3] end
+  return ids
 end
+
+if absent ~= '' then
+  local ids = all()
+  replace(ids, call('HMGET', b, unpack(ids)))
+end
+local from = 6
 for i = 1, count do
   if not skip[i] then
-    local at, body = ARGV[3 * i + 3], ARGV[3 * i + 4]
-    if byte(at) == 45 then at = text(asked(at, now)) end
+    local id, at, body = ARGV[from], ARGV[from + 1], ARGV[from + 2]
+    if relative and byte(at) == 45 then at = text(asked(at, now)) end
     if #body > big then big = #body end
-    scores[size + 1], scores[size + 2] = at, ids[i]
-    fields[size + 1], fields[size + 2] = ids[i], head .. body
+    scores[size + 1], fields[size + 1] = at, id
     size = size + 2
+    scores[size], fields[size] = id, head .. body
   end
+  from = from + 3
 end
 if size > 0 then
   -- Most tasks are new; then this is all that looks for them.
-  if call('HSET', b, unpack(fields)) * 2 < size and absent == '' then replace() end
+  if call('HSET', b, unpack(fields)) * 2 < size and absent == '' then replace(all()) end
   earlier(channel, message, asked(ARGV[4], now))
   call('ZADD', s, unpack(scores))
 end
