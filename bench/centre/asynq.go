@@ -20,12 +20,16 @@ func asynqServer(addr string) *asynq.Server {
 	})
 }
 
-// asynqSchedule schedules tasks for due from 64 goroutines.
+// asynqSchedule schedules tasks for due from 64 goroutines, by the ids that all have here.
 func asynqSchedule(ctx context.Context, addr string, n int, due time.Time) error {
+	return asynqEnqueue(ctx, addr, n, func(i int) []asynq.Option { return []asynq.Option{asynq.TaskID(id(i)), asynq.ProcessAt(due)} })
+}
+
+func asynqEnqueue(ctx context.Context, addr string, n int, options func(i int) []asynq.Option) error {
 	client := asynq.NewClient(asynq.RedisClientOpt{Addr: addr, PoolSize: 64})
 	defer client.Close()
 	return parallel(64, n, func(i int) error {
-		_, err := client.EnqueueContext(ctx, asynq.NewTask("bench", payload), asynq.TaskID(id(i)), asynq.ProcessAt(due))
+		_, err := client.EnqueueContext(ctx, asynq.NewTask("bench", payload), options(i)...)
 		return err
 	})
 }
@@ -109,11 +113,16 @@ func asynqLateness(s *servers, note *string) func(context.Context) (float64, err
 	}
 }
 
-// asynqMemory returns how many bytes of Redis a scheduled task takes.
-func asynqMemory(s *servers) func(context.Context) (float64, error) {
+// asynqMemory returns how many bytes of Redis a scheduled task takes, with an id like all
+// others or with one that asynq gives it.
+func asynqMemory(s *servers, ownID bool) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
 		return memoryPerTask(ctx, s, func() error {
-			return asynqSchedule(ctx, s.redis, *tasks, time.Now().Add(time.Hour))
+			due := time.Now().Add(time.Hour)
+			if ownID {
+				return asynqEnqueue(ctx, s.redis, *tasks, func(int) []asynq.Option { return []asynq.Option{asynq.ProcessAt(due)} })
+			}
+			return asynqSchedule(ctx, s.redis, *tasks, due)
 		})
 	}
 }
