@@ -332,7 +332,8 @@ func (c *Center) Get(ctx context.Context, key Key) (Task, error) {
 	return tasks[0], nil
 }
 
-// GetAll is Get for many tasks. Those that are not there have State None.
+// GetAll is Get for many tasks. Those that are not there have State None. All payloads are in
+// the answer, so who has large ones asks for few keys at a time.
 func (c *Center) GetAll(ctx context.Context, keys []Key) ([]Task, error) {
 	if err := c.checkKeys(keys); err != nil {
 		return nil, err
@@ -340,7 +341,8 @@ func (c *Center) GetAll(ctx context.Context, keys []Key) ([]Task, error) {
 	return c.engine.Get(ctx, keys)
 }
 
-// List returns a page of the tasks of a topic and a state.
+// List returns a page of the tasks of a topic and a state, with payloads of at most
+// MaxPageBytes: where Page.Next is not empty there are more, however many are on the page.
 func (c *Center) List(ctx context.Context, query Query) (Page, error) {
 	if err := c.open(); err != nil {
 		return Page{}, err

@@ -60,7 +60,8 @@ type Engine interface {
 	// drop it.
 	Replay(ctx context.Context, keys []Key) ([]Answer, error)
 
-	// Get returns the tasks, with State None for those that are not there.
+	// Get returns the tasks, with State None for those that are not there. It returns all of
+	// them, however large: who asks for many keys may get as many times MaxPayload.
 	Get(ctx context.Context, keys []Key) ([]Task, error)
 
 	// List returns a page of the tasks of one topic and state.
@@ -161,7 +162,7 @@ type Query struct {
 	Topic string
 	State State // one of Pending, Running, Done, Dead and Removed
 
-	// Limit is how many tasks a page has. Zero means 100, and more than MaxPage is an
+	// Limit is how many tasks a page has at most. Zero means 100, and more than MaxPage is an
 	// error.
 	Limit int
 
@@ -169,11 +170,18 @@ type Query struct {
 	Cursor string
 }
 
-// MaxPage is how many tasks a page can have.
-const MaxPage = 1000
+const (
+	// MaxPage is how many tasks a page can have.
+	MaxPage = 1000
+
+	// MaxPageBytes is how many bytes of payloads a page can have: of large ones, fewer tasks
+	// than Limit are on it.
+	MaxPageBytes = 4 << 20
+)
 
 // Page is a part of a list, in the order of Task.Until within each slot. What is there
-// throughout is on exactly one page, whatever happens meanwhile to the others.
+// throughout is on exactly one page, whatever happens meanwhile to the others. A page with a
+// Next can have fewer tasks than were asked for, or none.
 type Page struct {
 	Tasks []Task `json:"tasks"`
 	Next  string `json:"next,omitempty"` // empty on the last page

@@ -15,16 +15,28 @@ import (
 // list returns all tasks of a state, page by page.
 func (r *rig) list(state timeout.State, limit int) []timeout.Task {
 	r.t.Helper()
+	return r.listWhile(state, limit, func() {})
+}
+
+// listWhile does something after the first page.
+func (r *rig) listWhile(state timeout.State, limit int, something func()) []timeout.Task {
+	r.t.Helper()
 	var all []timeout.Task
 	query := timeout.Query{Topic: r.topic, State: state, Limit: limit}
-	for range 10_000 {
+	for i := range 10_000 {
+		if i == 1 {
+			something()
+		}
 		page, err := r.engine.List(r.ctx, query)
 		require.NoError(r.t, err)
 		require.LessOrEqual(r.t, len(page.Tasks), limit)
+		bytes := 0
 		for _, task := range page.Tasks {
+			bytes += len(task.Payload)
 			require.Equal(r.t, state, task.State)
 			require.Equal(r.t, r.topic, task.Topic)
 		}
+		require.LessOrEqual(r.t, bytes, timeout.MaxPageBytes)
 		all = append(all, page.Tasks...)
 		if page.Next == "" {
 			return all
@@ -33,6 +45,39 @@ func (r *rig) list(state timeout.State, limit int) []timeout.Task {
 	}
 	require.Fail(r.t, "a list has no end")
 	return nil
+}
+
+// testListLarge lists payloads of which few fit onto a page, in slots of few and of many, and
+// with some that have none.
+func testListLarge(r *rig) {
+	r.make(timeout.Topic{Slots: 4})
+	const large, small = 7, 40
+	payload := make([]byte, timeout.MaxPayload)
+	var tasks []timeout.Task
+	for i := range large + small {
+		task := r.task(fmt.Sprint(i), newDue.Add(time.Duration(rand.IntN(50))*time.Millisecond))
+		if i < large {
+			task.Payload = payload[:timeout.MaxPayload-i]
+		}
+		tasks = append(tasks, task)
+	}
+	r.setAll(tasks...)
+	slots := 4
+	for _, limit := range []int{5, timeout.MaxPage, 5, timeout.MaxPage} {
+		sizes := map[string]int{}
+		grow := func() {
+			r.make(timeout.Topic{Slots: slots})
+			slots *= 4
+		}
+		for _, task := range r.listWhile(timeout.Pending, limit, grow) {
+			require.NotContains(r.t, sizes, task.ID)
+			sizes[task.ID] = len(task.Payload)
+		}
+		require.Len(r.t, sizes, large+small, "limit %d", limit)
+		for _, task := range tasks {
+			require.Equal(r.t, len(task.Payload), sizes[task.ID], "task %s", task.ID)
+		}
+	}
 }
 
 func testList(r *rig) {

@@ -84,6 +84,7 @@ func (s *suite) tests() []test {
 		{"Paused", testPaused},
 		{"List", testList},
 		{"ListUnderChange", testListUnderChange},
+		{"ListOfLargeTasks", testListLarge},
 		{"Count", testCount},
 		{"Topics", testTopics},
 		{"Growing", testGrowing},

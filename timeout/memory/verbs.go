@@ -201,8 +201,9 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 	if limit == 0 {
 		limit = 100
 	}
+	bytes := 0
 	for i, en := range found {
-		if i == limit {
+		if bytes += len(en.payload); i == limit || bytes > timeout.MaxPageBytes {
 			last := found[i-1]
 			page.Next = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d/%s", last.at, last.id))
 			break

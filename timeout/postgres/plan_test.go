@@ -33,7 +33,7 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 		{"wanted", sql.Wanted, byKey, byTime, []any{1, ids, numbers}},
 		{"lease", sql.Lease, byTime, byKey, []any{1, nil, 7, 10, 1, "n", nil, 0, 1, 1}},
 		{"peek", sql.Peek, byTime, byKey, []any{1, shorts, 7, nil, 0, 1, 1}},
-		{"list", sql.List, byTime, byKey, []any{1, 1, 0, "", 10}},
+		{"list", sql.List, byTime, byKey, []any{1, 1, 0, "", 10, 1}},
 		{"shorten", sql.Shorten, byTime, byKey, []any{topics, 10}},
 		{"count", sql.Count, byTime, byKey, []any{1}},
 		{"upcoming", sql.Upcoming, byTime, byKey, []any{1, 0, "", 10, nil, 7, 10}},

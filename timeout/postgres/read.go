@@ -88,7 +88,6 @@ func readTasks(rows pgx.Rows, topic string, found func(n int64, task timeout.Tas
 }
 
 // List is timeout.Engine's: pages are in the order of Until, and of ids where that is the same.
-// A page ends where its payloads have more than 4 MiB.
 func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
 	at, id, err := parseCursor(query.Cursor)
 	if err != nil {
@@ -104,30 +103,20 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 		return timeout.Page{}, err
 	}
 	var page timeout.Page
-	var bytes int
-	var more bool
+	var there int64
 	err = e.transact(ctx, "listing tasks", func(batch *pgx.Batch) {
-		page, bytes, more = timeout.Page{}, 0, false
-		batch.Queue(e.sql.List, t.no, int16(query.State), at, id, limit).Query(func(rows pgx.Rows) error {
-			var r row
-			_, err := pgx.ForEachRow(rows, r.targets(), func() error {
-				if more = bytes > maxBytes; more {
-					r = row{}
-					return nil
-				}
-				task, err := r.task(query.Topic)
-				bytes += len(task.Payload)
+		page, there = timeout.Page{}, 0
+		batch.Queue(e.sql.List, t.no, int16(query.State), at, id, limit, timeout.MaxPageBytes).Query(func(rows pgx.Rows) error {
+			return readTasks(rows, query.Topic, func(found int64, task timeout.Task) {
+				there = found
 				page.Tasks = append(page.Tasks, task)
-				r = row{}
-				return err
 			})
-			return err
 		})
 	})
 	if err != nil {
 		return timeout.Page{}, err
 	}
-	if n := len(page.Tasks); n == limit || more {
+	if n := len(page.Tasks); n == limit || int64(n) < there {
 		last := page.Tasks[n-1]
 		page.Next = cursor(last.Until.UnixMilli(), last.ID)
 	}

@@ -77,8 +77,7 @@ func parseCursor(given string) (c cursor, err error) {
 	return c, nil
 }
 
-// List is timeout.Engine's. A page also ends where its payloads have 4 MiB. A topic that is not
-// there has an empty one.
+// List is timeout.Engine's. A topic that is not there has an empty page.
 func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
 	limit := cmp.Or(query.Limit, 100)
 	if limit < 0 || limit > timeout.MaxPage {
@@ -95,6 +94,7 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 		}
 	}
 	var page timeout.Page
+	bytes := 0
 	err := e.using(ctx, query.Topic, func(l *layout) error {
 		if at.slots == 0 {
 			at.slots = len(l.places)
@@ -103,14 +103,19 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 			return fmt.Errorf("%w: cursor of a list with %d slots, topic %s has %d", timeout.ErrArgument, at.slots, query.Topic, len(l.places))
 		}
 		for len(page.Tasks) < limit && at.slot < at.slots {
-			tasks, more, err := e.listGroup(ctx, l, query.State, at, limit-len(page.Tasks))
+			tasks, more, err := e.listGroup(ctx, l, query.State, at, room{limit - len(page.Tasks), timeout.MaxPageBytes - bytes, len(page.Tasks) == 0})
 			if err != nil {
 				return err
 			}
 			page.Tasks = append(page.Tasks, tasks...)
+			for _, task := range tasks {
+				bytes += len(task.Payload)
+			}
 			if more {
-				last := tasks[len(tasks)-1]
-				at.score, at.id = strconv.FormatInt(last.Until.UnixMilli(), 10), last.ID
+				if len(tasks) > 0 {
+					last := tasks[len(tasks)-1]
+					at.score, at.id = strconv.FormatInt(last.Until.UnixMilli(), 10), last.ID
+				}
 				break
 			}
 			at = cursor{slots: at.slots, slot: at.slot + 1}
@@ -123,9 +128,15 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 	return page, absent(err)
 }
 
+// room is what fits onto the rest of a page. On one that is empty the first task does.
+type room struct {
+	tasks, bytes int
+	empty        bool
+}
+
 // listGroup returns what comes after a cursor in the slots that were one when the list began,
 // and whether there is more in them.
-func (e *Engine) listGroup(ctx context.Context, l *layout, state timeout.State, at cursor, limit int) (tasks []timeout.Task, more bool, err error) {
+func (e *Engine) listGroup(ctx context.Context, l *layout, state timeout.State, at cursor, room room) (tasks []timeout.Task, more bool, err error) {
 	var group []int
 	for slot := at.slot; slot < len(l.places); slot += at.slots {
 		group = append(group, slot)
@@ -135,9 +146,12 @@ func (e *Engine) listGroup(ctx context.Context, l *layout, state timeout.State, 
 			return nil, false, err
 		}
 	}
-	calls := make([]*invocation, len(group))
+	calls, least := make([]*invocation, len(group)), 0
+	if room.empty {
+		least = 1
+	}
 	for i, slot := range group {
-		calls[i] = invoke(scriptList, l.places[slot], int(state), limit, at.score, at.id)
+		calls[i] = invoke(scriptList, l.places[slot], int(state), room.tasks, at.score, at.id, room.bytes, least)
 	}
 	if err := e.run(ctx, calls); err != nil {
 		return nil, false, err
@@ -151,7 +165,10 @@ func (e *Engine) listGroup(ctx context.Context, l *layout, state timeout.State, 
 		if err != nil {
 			return nil, false, err
 		}
-		if integer(c.answer[4]) == 1 || len(found) == limit {
+		switch full := integer(c.answer[4]) == 1 || len(found) == room.tasks; {
+		case full && len(found) == 0:
+			return nil, true, nil // not one has fitted
+		case full:
 			ends = append(ends, found[len(found)-1])
 		}
 		tasks = append(tasks, found...)
@@ -161,10 +178,22 @@ func (e *Engine) listGroup(ctx context.Context, l *layout, state timeout.State, 
 		at, _ := slices.BinarySearchFunc(tasks, end, byTime)
 		tasks, more = tasks[:min(at+1, len(tasks))], true
 	}
-	if len(tasks) > limit {
-		tasks, more = tasks[:limit], true
+	if fit := room.fit(tasks); fit < len(tasks) {
+		tasks, more = tasks[:fit], true
 	}
 	return tasks, more, nil
+}
+
+// fit returns how many of some tasks do.
+func (r room) fit(tasks []timeout.Task) int {
+	bytes := 0
+	for i, task := range tasks {
+		bytes += len(task.Payload)
+		if i == r.tasks || bytes > r.bytes && !(r.empty && i == 0) {
+			return i
+		}
+	}
+	return len(tasks)
 }
 
 // byTime is the order of Redis's sorted sets.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -107,8 +108,7 @@ func parsePlace(cursor string) (place, error) {
 	return p, nil
 }
 
-// List is timeout.Engine's. Its pages are in the order of Until over all slots, and end where
-// the payloads have more than 4 MiB.
+// List is timeout.Engine's. Its pages are in the order of Until over all slots.
 func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
 	limit := cmp.Or(query.Limit, 100)
 	if limit < 0 || limit > timeout.MaxPage {
@@ -139,21 +139,26 @@ func list(ctx context.Context, s session, t *topic, state timeout.State, from pl
 	var last place
 	bytes := 0
 	err = each(ctx, s, listQuery, []any{t.no, int64(state), from.at, from.seq, limit + 1}, func(rows *sql.Rows) error {
-		if page.Next != "" {
-			return nil
-		}
-		if len(page.Tasks) == limit || bytes > maxBytes {
-			page.Next = last.String()
-			return nil
-		}
 		r, err := scanTask(rows, t.Name)
-		bytes += len(r.Payload)
+		if err != nil {
+			return err
+		}
+		if bytes += len(r.Payload); len(page.Tasks) == limit || bytes > timeout.MaxPageBytes {
+			page.Next = last.String()
+			return errEnough
+		}
 		page.Tasks = append(page.Tasks, r.Task)
 		last = place{r.at, r.seq}
-		return err
+		return nil
 	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
 	return page, err
 }
+
+// errEnough ends the reading of rows: the payloads of those that are left are not read.
+var errEnough = errors.New("enough")
 
 // upcomingQuery merges both states, each in the order of the index.
 func upcomingQuery(condition string) string {
