@@ -46,6 +46,10 @@ type Topic struct {
 	// means not at all.
 	Retain time.Duration `json:"retain,omitempty"`
 
+	// RetainLog is for how long the log of executions is kept, of tasks that are there: that of
+	// one that is forgotten goes with it. Zero means 7 days, or Retain where that is longer.
+	RetainLog time.Duration `json:"retain_log,omitempty"`
+
 	// Callback is called for tasks without one of their own, where no handler is registered
 	// on the node. It lets a topic be served without a restart.
 	Callback *Callback `json:"callback,omitempty"`
@@ -63,6 +67,7 @@ const (
 	DefaultBackoffMax  = 10 * time.Minute
 	DefaultLease       = 30 * time.Second
 	DefaultConcurrency = 64
+	DefaultRetainLog   = 7 * 24 * time.Hour
 
 	minLease = 100 * time.Millisecond
 )
@@ -76,6 +81,7 @@ func (t Topic) WithDefaults() Topic {
 	t.BackoffMax = or(t.BackoffMax, max(DefaultBackoffMax, t.Backoff))
 	t.Lease = or(t.Lease, DefaultLease)
 	t.Concurrency = or(t.Concurrency, DefaultConcurrency)
+	t.RetainLog = or(t.RetainLog, max(DefaultRetainLog, t.Retain))
 	return t
 }
 
@@ -122,7 +128,7 @@ func (t Topic) checkDurations() error {
 	for _, field := range []struct {
 		name  string
 		value time.Duration
-	}{{"Backoff", t.Backoff}, {"BackoffMax", t.BackoffMax}, {"Timeout", t.Timeout}, {"Retain", t.Retain}} {
+	}{{"Backoff", t.Backoff}, {"BackoffMax", t.BackoffMax}, {"Timeout", t.Timeout}, {"Retain", t.Retain}, {"RetainLog", t.RetainLog}} {
 		if field.value < 0 {
 			return fmt.Errorf("%w: %s %v of topic %s, must not be negative", ErrArgument, field.name, field.value, t.Name)
 		}

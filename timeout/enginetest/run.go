@@ -98,7 +98,7 @@ func (s *suite) tests() []test {
 		tests = append(tests, test{"Close", testClose})
 	}
 	if _, ok := s.engine.(timeout.Log); ok {
-		tests = append(tests, test{"Log", testLog})
+		tests = append(tests, test{"Log", testLog}, test{"LogRetained", testLogRetained})
 	}
 	if _, ok := s.engine.(timeout.Waker); ok {
 		tests = append(tests, test{"Waker", testWaker})

@@ -64,6 +64,37 @@ func testLog(r *rig) {
 	require.Equal(r.t, "broken", executions[0].Error)
 }
 
+// testLogRetained has the log be kept for as long as the topic says.
+func testLogRetained(r *rig) {
+	log := r.engine.(timeout.Log)
+	topic := r.make(timeout.Topic{Slots: 2, Retain: long})
+	require.Equal(r.t, timeout.DefaultRetainLog, topic.RetainLog)
+	left := func() (left int) {
+		r.t.Helper()
+		r.upkeep()
+		for i := range 5 {
+			executions, err := log.Executions(r.ctx, r.key(fmt.Sprint(i)), 10)
+			require.NoError(r.t, err)
+			left += len(executions)
+		}
+		return left
+	}
+	for i := range 5 {
+		token := r.leased(fmt.Sprint(i), long).Token
+		as := []timeout.State{timeout.Pending, timeout.Dead, timeout.Done}[i%3]
+		require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: token, As: as, After: long, Error: "broken"}))
+	}
+	require.Equal(r.t, 5, left())
+	topic.RetainLog = long
+	r.make(topic)
+	time.Sleep(short)
+	require.Equal(r.t, 5, left(), "nothing is deleted before its time")
+	topic.RetainLog = short / 2
+	r.make(topic)
+	r.eventually("the log is deleted after its time", func() bool { return left() == 0 })
+	require.Equal(r.t, map[timeout.State]int{timeout.Pending: 2, timeout.Dead: 2, timeout.Done: 1}, r.sizes(), "and no task is")
+}
+
 // testWaker has somebody hear of what is set: where that goes beyond the process, another
 // engine, and otherwise the same.
 func testWaker(r *rig) {

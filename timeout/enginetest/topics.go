@@ -21,7 +21,7 @@ func testTopics(r *rig) {
 
 	full := timeout.Topic{
 		Slots: 16, Retries: 3, Backoff: 1500 * time.Millisecond, BackoffMax: time.Minute, Lease: 5 * time.Second,
-		Timeout: time.Second, Concurrency: 7, Rate: 2.5, Retain: 24 * time.Hour, Paused: true,
+		Timeout: time.Second, Concurrency: 7, Rate: 2.5, Retain: 24 * time.Hour, RetainLog: 48 * time.Hour, Paused: true,
 		Callback: &timeout.Callback{Kind: "http", Target: "http://example.org/ü", Header: map[string]string{"A": "b"}, Timeout: time.Second},
 	}
 	full.Name = r.topic

@@ -34,7 +34,13 @@ type more struct {
 	callback *timeout.Callback
 	failure  string
 	node     string
-	log      []timeout.Execution
+	log      []logged
+}
+
+// logged is an attempt, and when it was logged.
+type logged struct {
+	timeout.Execution
+	at int64
 }
 
 // mine returns what can be written to.

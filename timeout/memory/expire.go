@@ -147,10 +147,10 @@ func (e *Engine) remember(en *entry, outcome timeout.Outcome) {
 	if len(more.log) >= e.cfg.Executions {
 		more.log = slices.Delete(more.log, 0, len(more.log)-e.cfg.Executions+1)
 	}
-	more.log = append(more.log, timeout.Execution{
+	more.log = append(more.log, logged{at: now(), Execution: timeout.Execution{
 		Version: en.version, Attempt: int(en.attempts), Node: more.node,
 		Started: outcome.Started, Took: outcome.Took, As: outcome.As, Error: outcome.Error,
-	})
+	}})
 }
 
 // Executions is timeout.Log's.
@@ -163,9 +163,14 @@ func (e *Engine) Executions(ctx context.Context, key timeout.Key, limit int) ([]
 	if en == nil || en.more == nil {
 		return nil, nil
 	}
-	log := slices.Clone(en.more.log)
-	slices.Reverse(log)
-	return log[:min(limit, len(log))], nil
+	until := now() - timeout.CeilMillis(en.topic.RetainLog)
+	var log []timeout.Execution
+	for _, one := range slices.Backward(en.more.log) {
+		if len(log) < limit && one.at > until { // what is older goes with the task: there are a few of each
+			log = append(log, one.Execution)
+		}
+	}
+	return log, nil
 }
 
 // Extend is timeout.Engine's.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,7 +10,6 @@ import (
 
 const (
 	maxSweep = 500 // rows of a kind that a call deletes
-	keepLog  = 7 * 24 * time.Hour
 
 	// shortenShare is how much longer than a look at all that runs took the pause after it is
 	// at least: it can be a lot that runs, such as what was accepted and waits for feedback.
@@ -29,7 +27,7 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (more bool, err error) {
 	numbers, retain, keep := make([]int32, len(all)), make([]int64, len(all)), make([]int64, len(all))
 	for i, t := range all {
 		numbers[i] = t.no
-		retain[i], keep[i] = timeout.CeilMillis(t.Retain), timeout.CeilMillis(max(t.Retain, keepLog))
+		retain[i], keep[i] = timeout.CeilMillis(t.Retain), timeout.CeilMillis(t.WithDefaults().RetainLog)
 	}
 	e.mu.Lock()
 	from := e.swept

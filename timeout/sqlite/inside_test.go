@@ -76,6 +76,8 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.Remove(ctx, []timeout.Removal{{Key: keys[0]}, {Key: keys[1]}})
 	require.NoError(t, err)
+	_, err = e.SetTopic(ctx, timeout.Topic{Name: "t", RetainLog: time.Millisecond}, false)
+	require.NoError(t, err)
 	_, err = e.Upkeep(ctx, 1)
 	require.NoError(t, err)
 

@@ -52,6 +52,32 @@ func TestTasksAreThereWhenTheFileIsOpenedAgain(t *testing.T) {
 	}
 }
 
+func TestTablesOfAnOlderVersionAreBroughtUpToDate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks.db")
+	engine, err := sqlite.Open(path, sqlite.Config{})
+	require.NoError(t, err)
+	_, err = engine.SetTopic(t.Context(), timeout.Topic{Name: "t"}, true)
+	require.NoError(t, err)
+	require.NoError(t, engine.Close())
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	for _, statement := range []string{
+		"DROP INDEX hw_executions_by_time",
+		"CREATE INDEX hw_executions_by_time ON hw_executions (at)",
+		"UPDATE hw_meta SET value = 1 WHERE name = 'schema'",
+	} {
+		_, err := db.Exec(statement)
+		require.NoError(t, err)
+	}
+	topics, err := openEngine(t, path).Topics(t.Context())
+	require.NoError(t, err)
+	require.Len(t, topics, 1)
+	var columns int
+	require.NoError(t, db.QueryRow("SELECT count(*) FROM pragma_index_info('hw_executions_by_time')").Scan(&columns))
+	require.Equal(t, 2, columns)
+	require.NoError(t, db.Close())
+}
+
 func TestTablesOfANewerVersionAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	engine, err := sqlite.Open(path, sqlite.Config{})

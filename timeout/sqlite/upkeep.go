@@ -3,13 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
-
-// logKept is for how long the log is kept at least.
-const logKept = 7 * 24 * time.Hour
 
 // Upkeep is timeout.Engine's. It writes nothing where there is nothing to do.
 func (e *Engine) Upkeep(ctx context.Context, _ int64) (bool, error) {
@@ -26,9 +22,7 @@ func (e *Engine) upkeep(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	kept := logKept
 	for _, t := range all {
-		kept = max(kept, t.Retain)
 		for _, state := range []timeout.State{timeout.Done, timeout.Removed} {
 			left, err := e.deleteEnded(ctx, t, state)
 			if err != nil {
@@ -39,6 +33,11 @@ func (e *Engine) upkeep(ctx context.Context) (more bool, err error) {
 		if err := e.bringBack(ctx, t); err != nil {
 			return false, err
 		}
+		left, err := e.deleteLog(ctx, t)
+		if err != nil {
+			return false, err
+		}
+		more = more || left
 	}
 	if err := e.lowerFences(ctx); err != nil {
 		return false, err
@@ -53,12 +52,8 @@ func (e *Engine) upkeep(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	left, err := e.deleteSome(ctx, "hw_executions", "no", "at <= ?", now()-timeout.CeilMillis(kept))
-	if err != nil {
-		return false, err
-	}
 	_, err = e.deleteSome(ctx, "hw_fences", "topic", "until <= ?", now())
-	return more || left, err
+	return more, err
 }
 
 // deleteEnded deletes tasks that have been kept for their time, and their logs.
@@ -82,6 +77,21 @@ func (e *Engine) deleteEnded(ctx context.Context, t *topic, state timeout.State)
 		return forget(ctx, s, t.no, ids)
 	})
 	return more, err
+}
+
+// deleteLog deletes what was logged longer ago than the topic says.
+func (e *Engine) deleteLog(ctx context.Context, t *topic) (more bool, err error) {
+	const old = "SELECT no FROM hw_executions WHERE topic = ? AND at <= ? LIMIT ?"
+	args := []any{t.no, now() - timeout.CeilMillis(t.WithDefaults().RetainLog), chunk}
+	some, err := integers(ctx, e.reader, old, args...)
+	if err != nil || len(some) == 0 {
+		return false, err
+	}
+	err = e.write(ctx, func(s session) error {
+		_, err := s.ExecContext(context.Background(), "DELETE FROM hw_executions WHERE no IN ("+old+")", args...)
+		return err
+	})
+	return len(some) == chunk, err
 }
 
 // bringBack shortens leases that end later than they could have been made to: the clock was

@@ -22,6 +22,7 @@ type Topic struct {
 	Concurrency int       `json:"concurrency,omitempty"`
 	Rate        float64   `json:"rate,omitempty"`
 	Retain      Duration  `json:"retain,omitzero"`
+	RetainLog   Duration  `json:"retain_log,omitzero"`
 	Callback    *Callback `json:"callback,omitempty"`
 	Paused      bool      `json:"paused,omitempty"`
 }
@@ -30,7 +31,7 @@ func topicOf(t timeout.Topic) Topic {
 	return Topic{
 		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: Duration(t.Backoff), BackoffMax: Duration(t.BackoffMax),
 		Lease: Duration(t.Lease), Timeout: Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate,
-		Retain: Duration(t.Retain), Callback: callbackOf(t.Callback), Paused: t.Paused,
+		Retain: Duration(t.Retain), RetainLog: Duration(t.RetainLog), Callback: callbackOf(t.Callback), Paused: t.Paused,
 	}
 }
 
@@ -38,7 +39,7 @@ func (t Topic) read() timeout.Topic {
 	return timeout.Topic{
 		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: time.Duration(t.Backoff), BackoffMax: time.Duration(t.BackoffMax),
 		Lease: time.Duration(t.Lease), Timeout: time.Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate,
-		Retain: time.Duration(t.Retain), Callback: t.Callback.read(), Paused: t.Paused,
+		Retain: time.Duration(t.Retain), RetainLog: time.Duration(t.RetainLog), Callback: t.Callback.read(), Paused: t.Paused,
 	}
 }
 

@@ -61,6 +61,7 @@ func topicFlags(flags *flag.FlagSet, set *[]func(*api.Topic)) {
 		"lease":       {"for how long a task belongs to a node that is silent", func(t *api.Topic) *api.Duration { return &t.Lease }},
 		"timeout":     {"how long a handler may take", func(t *api.Topic) *api.Duration { return &t.Timeout }},
 		"retain":      {"for how long what is done or removed is kept", func(t *api.Topic) *api.Duration { return &t.Retain }},
+		"retain-log":  {"for how long attempts are kept, of tasks that are there", func(t *api.Topic) *api.Duration { return &t.RetainLog }},
 	} {
 		flags.Func(name, field.help, func(text string) error {
 			d, err := time.ParseDuration(text)
@@ -141,6 +142,7 @@ func (s *session) printTopic(topic api.Topic) table {
 		{"concurrency", topic.Concurrency},
 		{"rate", topic.Rate},
 		{"retain", time.Duration(topic.Retain)},
+		{"retain-log", time.Duration(topic.RetainLog)},
 		{"callback", or(callbackText(topic.Callback), "-")},
 	} {
 		t.row(field.name, fmt.Sprint(field.value))
