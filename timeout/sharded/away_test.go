@@ -318,22 +318,25 @@ func TestAShardThatDoesNotKnowATopicIsTold(t *testing.T) {
 		for _, place := range []int{1, 2} {
 			require.NoError(t, r.shards[place].Engine.DropTopic(t.Context(), "orders"))
 		}
-		require.NoError(t, r.set(set[1][0], 0))
-		batch, err := r.engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Max: 10, Lease: time.Minute})
+		answers, err := r.engine.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: set[1][0]}})
 		require.NoError(t, err)
-		_ = batch
+		require.NoError(t, answers[0].Err)
+		_, err = r.engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Max: 10, Lease: time.Minute})
+		require.NoError(t, err)
+		for _, shard := range r.shards {
+			topics, err := shard.Engine.Topics(t.Context())
+			require.NoError(t, err)
+			require.Len(t, topics, 2)
+		}
 		pass(2 * time.Minute)
 		require.True(t, r.all([]string{set[1][0]}))
-		topics, err := r.shards[2].Engine.Topics(t.Context())
-		require.NoError(t, err)
-		require.Len(t, topics, 2)
 		_, err = r.shards[2].Engine.SetTopic(t.Context(), timeout.Topic{Name: "stray"}, true)
 		require.NoError(t, err)
 		for range 2 {
 			_, err = r.engine.Upkeep(t.Context(), 0)
 			require.NoError(t, err)
 		}
-		topics, err = r.shards[2].Engine.Topics(t.Context())
+		topics, err := r.shards[2].Engine.Topics(t.Context())
 		require.NoError(t, err)
 		require.Len(t, topics, 2, "what the first shard does not have is dropped")
 	})
