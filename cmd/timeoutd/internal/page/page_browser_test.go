@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+	"github.com/heartwheel-go/heartwheel/internal/browsertest/tab"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
@@ -83,106 +85,95 @@ func traffic(t *testing.T, centre *timeout.Center) {
 func TestThePageWithTraffic(t *testing.T) {
 	centre, url := serve(t, api.Config{})
 	traffic(t, centre)
-	b := openTab(t, url+"/", 1440, 1000)
-	b.until(`document.body.dataset.drawn >= 4`)
-	run := func(name string, f func(t *testing.T)) {
-		t.Helper()
-		if !t.Run(name, func(t *testing.T) {
-			before := b.t
-			b.t = t
-			defer func() { b.t = before }()
-			f(t)
-		}) {
-			t.FailNow()
-		}
-	}
+	b := tab.Open(t, url+"/", 1440, 1000)
+	b.Until(`document.body.dataset.drawn >= 4`)
 	cell := func(topic string, n int) string {
 		return fmt.Sprintf(`document.querySelector("[data-topic=%s] td:nth-child(%d)").textContent`, topic, n)
 	}
-	run("topics have their figures", func(t *testing.T) {
-		require.Equal(t, 3, eval[int](b, `document.querySelectorAll("#topics [data-topic]").length`))
-		b.until(`Number(` + cell("orders", 6) + `.replaceAll(",", "")) > 20`)
-		b.until(`Number(` + cell("payments", 8) + `) > 0`)
-		require.Equal(t, "0", eval[string](b, cell("orders", 10)), "early")
-		require.Contains(t, eval[string](b, cell("mail", 1)), "paused")
-		b.until(`document.querySelector("#tile-early .value").textContent === "0"`)
-		b.until(`document.querySelector("#tile-done .value").textContent !== "0/s"`)
-		b.until(`document.querySelectorAll("#late .bar").length > 0`)
-		b.until(`document.querySelector("#chart-done .stroke.c-done")`)
-		require.Contains(t, eval[string](b, `$("nodes").textContent`), "node-1 this one")
+	b.Run("topics have their figures", func(t *testing.T) {
+		require.Equal(t, 3, tab.Eval[int](b, `document.querySelectorAll("#topics [data-topic]").length`))
+		b.Until(`Number(` + cell("orders", 6) + `.replaceAll(",", "")) > 20`)
+		b.Until(`Number(` + cell("payments", 8) + `) > 0`)
+		require.Equal(t, "0", tab.Eval[string](b, cell("orders", 10)), "early")
+		require.Contains(t, tab.Eval[string](b, cell("mail", 1)), "paused")
+		b.Until(`document.querySelector("#tile-early .value").textContent === "0"`)
+		b.Until(`document.querySelector("#tile-done .value").textContent !== "0/s"`)
+		b.Until(`document.querySelectorAll("#late .bar").length > 0`)
+		b.Until(`document.querySelector("#chart-done .stroke.c-done")`)
+		require.Contains(t, tab.Eval[string](b, `$("nodes").textContent`), "node-1 this one")
 	})
-	b.keep("page.png", "light", 1440, 1000)
-	b.keep("page-dark.png", "dark", 1440, 1000)
-	b.keep("page-phone.png", "light", 390, 1180)
-	b.do(chromedp.EmulateViewport(1440, 1000))
-	run("what comes from outside is text", func(t *testing.T) {
-		b.press("#topics", "mail")
-		b.until(`[...document.querySelectorAll("#tasks tbody td.id")].some((td) => td.title === ` + "`" + evil + "`" + `)`)
-		require.Zero(t, eval[int](b, `document.querySelectorAll("img").length`))
-		require.NotEqual(t, "evil", eval[string](b, `document.title`))
-		require.Equal(t, 8, eval[int](b, `document.querySelectorAll("#strip i").length`))
+	keep(t, b, "page.png", "light", 1440, 1000)
+	keep(t, b, "page-dark.png", "dark", 1440, 1000)
+	keep(t, b, "page-phone.png", "light", 390, 1180)
+	b.Do(chromedp.EmulateViewport(1440, 1000))
+	b.Run("what comes from outside is text", func(t *testing.T) {
+		b.Press("#topics", "mail")
+		b.Until(`[...document.querySelectorAll("#tasks tbody td.id")].some((td) => td.title === ` + "`" + evil + "`" + `)`)
+		require.Zero(t, tab.Eval[int](b, `document.querySelectorAll("img").length`))
+		require.NotEqual(t, "evil", tab.Eval[string](b, `document.title`))
+		require.Equal(t, 8, tab.Eval[int](b, `document.querySelectorAll("#strip i").length`))
 	})
-	b.keep("topic.png", "light", 1440, 1400)
-	run("a look at a task", func(t *testing.T) {
-		b.press(`#tasks [data-id="`+strings.ReplaceAll(evil, `"`, `\"`)+`"]`, "Look")
-		b.until(`$("look").open && $("look").dataset.state === "pending"`)
-		require.Contains(t, eval[string](b, `$("look-payload").textContent`), "12345678901234567890", "no digit is lost")
-		b.keep("look.png", "dark", 1440, 1000)
-		b.press("#look-actions", "Remove")
+	keep(t, b, "topic.png", "light", 1440, 1400)
+	b.Run("a look at a task", func(t *testing.T) {
+		b.Press(`#tasks [data-id="`+strings.ReplaceAll(evil, `"`, `\"`)+`"]`, "Look")
+		b.Until(`$("look").open && $("look").dataset.state === "pending"`)
+		require.Contains(t, tab.Eval[string](b, `$("look-payload").textContent`), "12345678901234567890", "no digit is lost")
+		keep(t, b, "look.png", "dark", 1440, 1000)
+		b.Press("#look-actions", "Remove")
 		require.Equal(t, timeout.Pending, state(t, centre, "mail", evil), "one click only asks")
-		b.press("#look-actions", "Really remove?")
-		b.until(`$("look").dataset.state !== "pending"`)
-		b.click("#look-close")
-		b.press(`#tasks [data-id=".."]`, "Look")
-		b.until(`$("look-title").textContent === "mail/.." && $("look-kind").textContent.startsWith("Base64")`)
-		b.press("#look-actions", "Run now")
-		b.until(`$("said").textContent.includes("runs now")`)
-		b.click("#look-close")
+		b.Press("#look-actions", "Really remove?")
+		b.Until(`$("look").dataset.state !== "pending"`)
+		b.Click("#look-close")
+		b.Press(`#tasks [data-id=".."]`, "Look")
+		b.Until(`$("look-title").textContent === "mail/.." && $("look-kind").textContent.startsWith("Base64")`)
+		b.Press("#look-actions", "Run now")
+		b.Until(`$("said").textContent.includes("runs now")`)
+		b.Click("#look-close")
 	})
-	run("pause and resume", func(t *testing.T) {
-		b.press(`[data-topic=mail]`, "Resume")
-		b.until(`!` + cell("mail", 1) + `.includes("paused")`)
-		b.until(`Number(` + cell("mail", 6) + `.replaceAll(",", "")) > 0`)
-		b.press(`[data-topic=orders]`, "Pause")
-		b.until(cell("orders", 1) + `.includes("paused")`)
+	b.Run("pause and resume", func(t *testing.T) {
+		b.Press(`[data-topic=mail]`, "Resume")
+		b.Until(`!` + cell("mail", 1) + `.includes("paused")`)
+		b.Until(`Number(` + cell("mail", 6) + `.replaceAll(",", "")) > 0`)
+		b.Press(`[data-topic=orders]`, "Pause")
+		b.Until(cell("orders", 1) + `.includes("paused")`)
 		topic, err := centre.Topic(t.Context(), "orders")
 		require.NoError(t, err)
 		require.True(t, topic.Paused)
 	})
-	run("what is dead", func(t *testing.T) {
-		b.press("#topics", "payments")
-		b.press("#tabs", eval[string](b, `document.querySelector("#tabs [data-state=dead]").textContent`))
-		b.until(`$("tasks").tBodies[0].dataset.drawn === "dead" && document.querySelectorAll("#tasks [data-id]").length > 0`)
-		id := eval[string](b, `document.querySelector("#tasks [data-id]").dataset.id`)
+	b.Run("what is dead", func(t *testing.T) {
+		b.Press("#topics", "payments")
+		b.Press("#tabs", tab.Eval[string](b, `document.querySelector("#tabs [data-state=dead]").textContent`))
+		b.Until(`$("tasks").tBodies[0].dataset.drawn === "dead" && document.querySelectorAll("#tasks [data-id]").length > 0`)
+		id := tab.Eval[string](b, `document.querySelector("#tasks [data-id]").dataset.id`)
 		require.Equal(t, timeout.Dead, state(t, centre, "payments", id))
-		b.keep("dead.png", "light", 1440, 1400)
+		keep(t, b, "dead.png", "light", 1440, 1400)
 		require.NoError(t, centre.Handle("payments", func(context.Context, timeout.Task) error { return nil }))
-		b.press(`#tasks [data-id="`+id+`"]`, "Replay")
-		require.Eventually(t, func() bool { return state(t, centre, "payments", id) == timeout.Done }, eternal, 10*time.Millisecond)
-		b.press("#all-dead", "Replay all")
-		b.until(`$("said").textContent.includes("run again")`)
-		require.Eventually(t, func() bool { return dead(t, centre) == 0 }, eternal, 10*time.Millisecond)
+		b.Press(`#tasks [data-id="`+id+`"]`, "Replay")
+		require.Eventually(t, func() bool { return state(t, centre, "payments", id) == timeout.Done }, tab.Eternal, 10*time.Millisecond)
+		b.Press("#all-dead", "Replay all")
+		b.Until(`$("said").textContent.includes("run again")`)
+		require.Eventually(t, func() bool { return dead(t, centre) == 0 }, tab.Eternal, 10*time.Millisecond)
 		require.NoError(t, centre.Handle("payments", func(context.Context, timeout.Task) error { return errors.New("no") }))
-		require.Eventually(t, func() bool { return dead(t, centre) > 5 }, eternal, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return dead(t, centre) > 5 }, tab.Eternal, 10*time.Millisecond)
 		require.NoError(t, centre.Handle("payments", func(context.Context, timeout.Task) error { return nil }))
 		time.Sleep(300 * time.Millisecond)
-		b.until(`document.querySelector("#all-dead button:nth-child(2)")`)
-		b.press("#all-dead", "Drop all")
+		b.Until(`document.querySelector("#all-dead button:nth-child(2)")`)
+		b.Press("#all-dead", "Drop all")
 		require.Positive(t, dead(t, centre), "one click only asks")
-		b.press("#all-dead", "Really drop all?")
-		require.Eventually(t, func() bool { return dead(t, centre) == 0 }, eternal, 10*time.Millisecond)
+		b.Press("#all-dead", "Really drop all?")
+		require.Eventually(t, func() bool { return dead(t, centre) == 0 }, tab.Eternal, 10*time.Millisecond)
 	})
-	run("freeze", func(*testing.T) {
-		b.click("#pause")
-		b.until(`$("live").textContent === "frozen"`)
+	b.Run("freeze", func(t *testing.T) {
+		b.Click("#pause")
+		b.Until(`$("live").textContent === "frozen"`)
 		time.Sleep(300 * time.Millisecond)
-		drawn := eval[string](b, `document.body.dataset.drawn`)
+		drawn := tab.Eval[string](b, `document.body.dataset.drawn`)
 		time.Sleep(1500 * time.Millisecond)
-		require.Equal(b.t, drawn, eval[string](b, `document.body.dataset.drawn`))
-		b.click("#pause")
-		b.until(`document.body.dataset.drawn !== "` + drawn + `"`)
+		require.Equal(t, drawn, tab.Eval[string](b, `document.body.dataset.drawn`))
+		b.Click("#pause")
+		b.Until(`document.body.dataset.drawn !== "` + drawn + `"`)
 	})
-	b.requireQuiet(url)
+	requireQuiet(t, b, url)
 }
 
 func state(t *testing.T, centre *timeout.Center, topic, id string) timeout.State {
@@ -199,13 +190,13 @@ func dead(t *testing.T, centre *timeout.Center) int64 {
 
 func TestThePageWithNothing(t *testing.T) {
 	_, url := serve(t, api.Config{})
-	b := openTab(t, url+"/#nobody", 1440, 1000)
-	b.until(`document.body.dataset.drawn >= 2`)
-	require.Contains(t, eval[string](b, `$("topics").textContent`), "No topics yet")
-	require.True(t, eval[bool](b, `$("topic-card").hidden`))
-	b.keep("empty.png", "light", 1440, 1000)
-	b.keep("empty-phone.png", "dark", 390, 900)
-	b.requireQuiet(url)
+	b := tab.Open(t, url+"/#nobody", 1440, 1000)
+	b.Until(`document.body.dataset.drawn >= 2`)
+	require.Contains(t, tab.Eval[string](b, `$("topics").textContent`), "No topics yet")
+	require.True(t, tab.Eval[bool](b, `$("topic-card").hidden`))
+	keep(t, b, "empty.png", "light", 1440, 1000)
+	keep(t, b, "empty-phone.png", "dark", 390, 900)
+	requireQuiet(t, b, url)
 }
 
 func TestThePageWithFiftyTopics(t *testing.T) {
@@ -220,15 +211,15 @@ func TestThePageWithFiftyTopics(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	b := openTab(t, url+"/", 1440, 1000)
-	b.until(`document.querySelectorAll("#topics [data-topic]").length === 50`)
-	b.until(`document.body.dataset.drawn >= 3`)
-	b.keep("fifty.png", "dark", 1440, 1300)
-	b.keep("fifty-phone.png", "light", 390, 1180)
-	eval[bool](b, `(() => { $("filter").value = "MAIL-0"; $("filter").dispatchEvent(new Event("input")); return true; })()`)
-	b.until(`document.querySelectorAll("#topics [data-topic]").length === 3`)
-	require.LessOrEqual(t, eval[int](b, `document.documentElement.scrollWidth`), 1440)
-	b.requireQuiet(url)
+	b := tab.Open(t, url+"/", 1440, 1000)
+	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 50`)
+	b.Until(`document.body.dataset.drawn >= 3`)
+	keep(t, b, "fifty.png", "dark", 1440, 1300)
+	keep(t, b, "fifty-phone.png", "light", 390, 1180)
+	tab.Eval[bool](b, `(() => { $("filter").value = "MAIL-0"; $("filter").dispatchEvent(new Event("input")); return true; })()`)
+	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 3`)
+	require.LessOrEqual(t, tab.Eval[int](b, `document.documentElement.scrollWidth`), 1440)
+	requireQuiet(t, b, url)
 }
 
 // The page asks for a token, keeps it in the tab, and says what it may not do.
@@ -237,30 +228,51 @@ func TestThePageWithTokens(t *testing.T) {
 	centre, url := serve(t, api.Config{Tokens: []api.Token{{Secret: reader, Scope: api.Read}, {Secret: master, Scope: api.Admin}}})
 	_, err := centre.SetTopic(t.Context(), timeout.Topic{Name: "mail"})
 	require.NoError(t, err)
-	b := openTab(t, url+"/", 1440, 1000)
-	b.until(`$("token-box").open && $("token-why").textContent.includes("wants a token")`)
-	b.keep("token.png", "light", 1440, 1000)
+	b := tab.Open(t, url+"/", 1440, 1000)
+	b.Until(`$("token-box").open && $("token-why").textContent.includes("wants a token")`)
+	keep(t, b, "token.png", "light", 1440, 1000)
 	use := func(token string) {
-		b.until(`$("token-box").open`)
-		eval[bool](b, fmt.Sprintf(`(() => { $("token").value = %q; return true; })()`, token))
-		b.click("#token-go")
+		b.Until(`$("token-box").open`)
+		tab.Eval[bool](b, fmt.Sprintf(`(() => { $("token").value = %q; return true; })()`, token))
+		b.Click("#token-go")
 	}
 	use("wrong-0123456789")
-	b.until(`$("token-box").open && $("token-why").textContent.includes("does not know")`)
+	b.Until(`$("token-box").open && $("token-why").textContent.includes("does not know")`)
 	use(reader)
-	b.until(`document.querySelector("[data-topic=mail]")`)
-	b.press("[data-topic=mail]", "Pause")
-	b.until(`$("notices").textContent.includes("the token has scope read, must have admin")`)
+	b.Until(`document.querySelector("[data-topic=mail]")`)
+	b.Press("[data-topic=mail]", "Pause")
+	b.Until(`$("notices").textContent.includes("the token has scope read, must have admin")`)
 	topic, err := centre.Topic(t.Context(), "mail")
 	require.NoError(t, err)
 	require.False(t, topic.Paused)
 
-	b.click("#forget")
+	b.Click("#forget")
 	use(master)
-	b.until(`$("live").textContent === "live" && document.querySelector("[data-topic=mail]")`)
-	b.press("[data-topic=mail]", "Pause")
-	b.until(`document.querySelector("[data-topic=mail]").textContent.includes("paused")`)
-	b.do(chromedp.Reload())
-	b.until(`document.querySelector("[data-topic=mail]")`)
-	require.NotContains(t, eval[string](b, `JSON.stringify(localStorage) + document.cookie`), master)
+	b.Until(`$("live").textContent === "live" && document.querySelector("[data-topic=mail]")`)
+	b.Press("[data-topic=mail]", "Pause")
+	b.Until(`document.querySelector("[data-topic=mail]").textContent.includes("paused")`)
+	b.Do(chromedp.Reload())
+	b.Until(`document.querySelector("[data-topic=mail]")`)
+	require.NotContains(t, tab.Eval[string](b, `JSON.stringify(localStorage) + document.cookie`), master)
+}
+
+// keep keeps a picture, where somebody has asked for it.
+func keep(t *testing.T, b *tab.Tab, name, scheme string, width, height int64) {
+	t.Helper()
+	dir := os.Getenv("HEARTWHEEL_PICTURES")
+	if dir == "" {
+		return
+	}
+	b.Dress(scheme, width, height)
+	require.NoError(t, os.WriteFile(dir+"/"+name, b.Picture(700*time.Millisecond), 0o600))
+}
+
+// requireQuiet is that the console has nothing to say, and nobody else was asked.
+func requireQuiet(t *testing.T, b *tab.Tab, url string) {
+	t.Helper()
+	for _, m := range b.Messages() {
+		require.NotContains(t, strings.ToLower(m), "error", m)
+		require.NotContains(t, strings.ToLower(m), "refused", m)
+	}
+	b.RequireOwnRequests(func(r string) bool { return strings.HasPrefix(r, url+"/") })
 }

@@ -1,0 +1,152 @@
+// Package tab is a page in a real browser, for tests: it clicks, chooses and looks as a
+// person would, and hears what the page says and whom it asks.
+package tab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// Eternal is how long a test waits for what must come.
+const Eternal = 30 * time.Second
+
+// Tab is a page in a browser of its own. What fails in its methods fails the test. They are
+// for the goroutine of the test.
+type Tab struct {
+	t   *testing.T // the part of the test that runs
+	ctx context.Context
+
+	mu       sync.Mutex
+	messages []string // of the console
+	requests []string
+}
+
+// Open starts a browser, and opens a page in it. The browser ends with the test. The test
+// fails where there is no browser: a test that looks at nothing has seen nothing.
+func Open(t *testing.T, url string, width, height int64) *Tab {
+	requireBrowser(t)
+	var listeners sync.WaitGroup
+	t.Cleanup(listeners.Wait)
+	options := chromedp.DefaultExecAllocatorOptions[:]
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // which root has none of
+	}
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	b := &Tab{t: t, ctx: ctx}
+	b.Do(chromedp.EmulateViewport(width, height))
+	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	require.NoError(t, err)
+	console, requests := chromedp.Console(ctx), chromedp.Events(ctx, network.RequestWillBeSent)
+	listeners.Go(func() {
+		for m, err := range console {
+			if err != nil {
+				return
+			}
+			b.note(&b.messages, m.String())
+		}
+	})
+	listeners.Go(func() {
+		for r, err := range requests {
+			if err != nil {
+				return
+			}
+			b.note(&b.requests, r.Request.URL)
+		}
+	})
+	b.Do(chromedp.Navigate(url))
+	return b
+}
+
+func requireBrowser(t *testing.T) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "headless-shell"} {
+		if _, err := exec.LookPath(name); err == nil {
+			return
+		}
+	}
+	t.Fatal("there is no browser: install the package chromium (apt-get install chromium)")
+}
+
+// Run runs a part of the test as a subtest. Where it fails, the test ends: the parts after
+// it begin where it leaves the page.
+func (b *Tab) Run(name string, part func(t *testing.T)) {
+	whole := b.t
+	whole.Helper()
+	defer func() { b.t = whole }()
+	if !whole.Run(name, func(t *testing.T) { b.t = t; part(t) }) {
+		whole.FailNow()
+	}
+}
+
+// Context is for calls of chromedp that the methods here don't cover.
+func (b *Tab) Context() context.Context { return b.ctx }
+
+// Do does what must succeed.
+func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	require.NoError(b.t, chromedp.Do(b.ctx, steps...))
+}
+
+// Click clicks an element once it can be seen.
+func (b *Tab) Click(css string) { b.t.Helper(); b.Do(chromedp.Click(chromedp.CSS(css))) }
+
+// Press clicks the button of a text within an element, once it is there. It is for pages that draw
+// their buttons anew all the time.
+func (b *Tab) Press(within, text string) {
+	b.t.Helper()
+	b.Until(fmt.Sprintf(`(() => { const e = [...document.querySelectorAll(%q)].find((e) => e.textContent === %q); if (e) e.click(); return !!e; })()`, within+" button", text))
+}
+
+// Choose has a select choose, as a person would.
+func (b *Tab) Choose(css, value string) {
+	b.t.Helper()
+	Eval[bool](b, fmt.Sprintf(`(() => { const s = document.querySelector(%q); s.value = %q; s.dispatchEvent(new Event("change", {bubbles: true})); return true; })()`, css, value))
+}
+
+// Eval returns what an expression is in the page.
+func Eval[T any](b *Tab, expression string) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	require.NoError(b.t, err, expression)
+	return v
+}
+
+// Until waits until a condition holds in the page.
+func (b *Tab) Until(condition string) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool {
+		v, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("!!("+condition+")"))
+		return err == nil && v
+	}, Eternal, 50*time.Millisecond, condition)
+}
+
+// Dress has the page be seen in a colour scheme and a size.
+func (b *Tab) Dress(scheme string, width, height int64) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+	require.NoError(b.t, err)
+	b.Do(chromedp.EmulateViewport(width, height))
+}
+
+// Picture returns a PNG of what is seen, after a time in which what moves comes to rest.
+func (b *Tab) Picture(rest time.Duration) []byte {
+	b.t.Helper()
+	time.Sleep(rest)
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	require.NoError(b.t, err)
+	return picture
+}
