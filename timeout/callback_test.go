@@ -105,6 +105,26 @@ func TestAStuckTargetLeavesRoomForOthers(t *testing.T) {
 	})
 }
 
+func TestACallThatIsBrokenOffIsNoFailureOfItsTarget(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, caller := withTargets(t, timeout.Topic{Lease: 3 * time.Second})
+		for i := range 20 {
+			r.call(fmt.Sprint(i), "stuck")
+		}
+		pass(time.Second)
+		require.Equal(t, 20, caller.count("stuck"))
+		for i := range 20 { // set anew while they are being called: those calls are in vain
+			r.set(fmt.Sprint(i), time.Hour)
+		}
+		pass(5 * time.Second)
+		require.EqualValues(t, 20, r.stats().Lost)
+		require.Empty(t, r.OpenCircuits())
+		r.call("next", "stuck")
+		pass(time.Second)
+		require.Equal(t, 21, caller.count("stuck"), "the target is called as before")
+	})
+}
+
 func TestATopicHasACallbackForTasksWithoutOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r, caller := withTargets(t, timeout.Topic{})

@@ -1,6 +1,7 @@
 package timeout
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,9 @@ const (
 	circuitsKept = 10_000
 )
 
+// errBrokenOff is of a call that this node has broken off, which says nothing of the target.
+var errBrokenOff = errors.New("timeout: call broken off")
+
 func (cs *circuits) init(cfg Config) {
 	cs.failures, cs.wait = cfg.Circuit, cfg.CircuitWait
 	cs.all = make(map[string]*circuit)
@@ -57,6 +61,7 @@ func (cs *circuits) of(name string) *circuit {
 			Name:        name,
 			MaxRequests: 1,
 			Timeout:     cs.wait,
+			IsExcluded:  func(err error) bool { return errors.Is(err, errBrokenOff) },
 			ReadyToTrip: func(counts gobreaker.Counts) bool {
 				return counts.ConsecutiveFailures >= uint32(cs.failures)
 			},

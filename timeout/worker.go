@@ -454,9 +454,12 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 		defer cancel()
 	}
 	err := protect(func() error { return caller.Call(ctx, a.Task, call) })
-	if errors.Is(err, ErrAccepted) || IsPermanent(err) {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(err, ErrAccepted) || IsPermanent(err):
 		leave(nil) // it answers
-	} else {
+	case err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping)):
+		leave(errBrokenOff)
+	default:
 		leave(err)
 	}
 	w.end(a, topic, err)

@@ -1,0 +1,148 @@
+//go:build interop && unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+)
+
+func TestAnOwnerThatIsStoppedForLongerThanItsLeaseWithRedis(t *testing.T) {
+	testStopped(t, "REDIS_URL="+redisServer(t))
+}
+
+func TestAnOwnerThatIsStoppedForLongerThanItsLeaseWithPostgres(t *testing.T) {
+	testStopped(t, "DATABASE_URL="+postgresServer(t))
+}
+
+// A process stands still (SIGSTOP) with tasks that it has leased, some of which are being
+// called, and whose answers it finds when it goes on. Meanwhile another has done them, is doing
+// them, or they were set anew: what it says of them has no effect.
+func testStopped(t *testing.T, env ...string) {
+	const lease = time.Second
+	var stopped atomic.Bool // the target answers calls of the zombie only while it stands still
+	release := make(chan struct{})
+	w := newWitness(t, func(id, node string) {
+		switch {
+		case node == "zombie":
+			for !stopped.Load() {
+				time.Sleep(time.Millisecond)
+			}
+		case strings.HasPrefix(id, "slow"):
+			<-release // the heir is at it when the zombie goes on
+		}
+	})
+	with := process{args: []string{"-ttl", "1s"}, env: env}
+	zombie := start(t, w.employ(with, "zombie"))
+	zombie.serveTopic(t, w, `"lease":"`+lease.String()+`","concurrency":30,`)
+	ids := func(names ...string) (all []string) {
+		for _, name := range names {
+			for i := range 20 {
+				all = append(all, fmt.Sprint(name, "-", i))
+			}
+		}
+		return all
+	}
+	s := newSetter(t)
+	set := func(p *process, after time.Duration, ids []string) {
+		times := make(map[string]time.Duration)
+		for _, id := range ids {
+			times[id] = after
+		}
+		require.True(t, s.set(p.addr(t), times))
+	}
+	set(zombie, 0, ids("done", "slow", "anew"))
+	require.Eventually(t, func() bool {
+		_, topic := zombie.stats(t)
+		return topic.Counts != nil && topic.Counts.Running == 60 && len(w.seen()) >= 30
+	}, eternal, 20*time.Millisecond, "it has leased them all, and is at half of them")
+	before := s.all()
+
+	require.NoError(t, zombie.cmd.Process.Signal(syscall.SIGSTOP))
+	stopped.Store(true)
+	heir := start(t, w.employ(with, "heir"))
+	set(heir, 0, ids("meanwhile"))
+	by := func(node string) (n int) {
+		for _, all := range w.seen() {
+			for _, d := range all {
+				if d.node == node {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	require.Eventually(t, func() bool { return by("heir") == 80 }, eternal, 20*time.Millisecond, "the heir has all")
+	require.Eventually(t, func() bool {
+		_, topic := heir.stats(t)
+		return topic.Counts.Running == 20
+	}, eternal, 20*time.Millisecond, "and has done what is not slow")
+	set(heir, time.Hour, ids("anew"))
+	calls := w.seen()
+	for _, set := range before {
+		require.Equal(t, "heir", calls[set][len(calls[set])-1].node, "%v", set)
+	}
+
+	require.NoError(t, zombie.cmd.Process.Signal(syscall.SIGCONT))
+	// It has noticed: it has lost what it had, and is a member again.
+	require.Eventually(t, func() bool {
+		stats, topic := zombie.stats(t)
+		return len(stats.Members.Nodes) == 2 && topic.Here.Lost >= 60
+	}, eternal, 20*time.Millisecond)
+	set(zombie, 0, ids("later"))
+	require.Eventually(t, func() bool { return len(w.missing(s.all())) == 20 }, eternal, 20*time.Millisecond, "all but what waits for an hour")
+	_, topic := heir.stats(t)
+	require.EqualValues(t, 20, topic.Counts.Pending, "what was set anew waits")
+	require.EqualValues(t, 20, topic.Counts.Running, "what the heir is at is the heir's")
+	for _, id := range ids("slow") {
+		require.Equal(t, "heir", heir.task(t, id).Node)
+		require.Equal(t, 2, heir.task(t, id).Attempts)
+	}
+	close(release)
+	require.Eventually(t, func() bool {
+		_, topic := heir.stats(t)
+		return topic.Counts.Running == 0 && topic.Counts.Pending == 20
+	}, eternal, 20*time.Millisecond)
+
+	require.Empty(t, w.mistakes())
+	repeats := 0
+	for set, all := range w.seen() {
+		repeats += len(all) - 1
+		if len(all) > 1 {
+			require.Len(t, all, 2, "%v", set)
+			require.Equal(t, []string{"zombie", "heir"}, []string{all[0].node, all[1].node}, "%v", set)
+			require.Equal(t, []int{1, 2}, []int{all[0].attempt, all[1].attempt}, "%v", set)
+		}
+	}
+	require.Equal(t, by("zombie")-len(ids("later"))+calledByHeir(w, "later"), repeats, "what was called for when it was stopped")
+	t.Logf("%d repeats, of %d that were leased", repeats, len(before))
+}
+
+// calledByHeir returns how many tasks of that name the heir was called for.
+func calledByHeir(w *witness, name string) (n int) {
+	for set, all := range w.seen() {
+		if strings.HasPrefix(set.id, name) && all[0].node == "heir" {
+			n++
+		}
+	}
+	return n
+}
+
+// task returns a task of topic t.
+func (p *process) task(t *testing.T, id string) (task api.Task) {
+	t.Helper()
+	status, body := p.ask(t, http.MethodGet, "/v1/topics/t/tasks/"+id, "")
+	require.Equal(t, http.StatusOK, status, body)
+	require.NoError(t, json.Unmarshal([]byte(body), &task))
+	return task
+}
