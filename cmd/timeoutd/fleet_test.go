@@ -19,13 +19,19 @@ import (
 )
 
 // server starts a program that listens at an address, and waits until it does.
-func server(t *testing.T, addr, name string, args ...string) {
-	launch(t, exec.Command(name, args...), addr)
+func server(t *testing.T, addr, name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	launch(t, cmd, addr)
+	return cmd
 }
 
 func launch(t *testing.T, cmd *exec.Cmd, addr string) {
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Signal(os.Interrupt); _ = cmd.Wait() }) // so that nothing of it is left
+	t.Cleanup(func() { // so that nothing of it is left, even where it stands still
+		_ = cmd.Process.Signal(syscall.SIGCONT)
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+	})
 	require.Eventually(t, func() bool {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
@@ -56,14 +62,29 @@ func redisServer(t *testing.T) string {
 }
 
 // etcdServer starts an etcd of its own, and returns its address.
-func etcdServer(t *testing.T) string {
+func etcdServer(t *testing.T) string { return newEtcd(t).addr }
+
+// etcdProcess is an etcd that can be away for a while.
+type etcdProcess struct {
+	addr string
+	args []string
+	cmd  *exec.Cmd
+}
+
+func newEtcd(t *testing.T) *etcdProcess {
 	addr, _ := free(t)
 	peer, _ := free(t)
-	server(t, addr, "etcd", "--data-dir", t.TempDir(), "--log-level", "error", "--unsafe-no-fsync",
-		"--listen-client-urls", "http://"+addr, "--advertise-client-urls", "http://"+addr,
-		"--listen-peer-urls", "http://"+peer, "--initial-advertise-peer-urls", "http://"+peer, "--initial-cluster", "default=http://"+peer)
-	return addr
+	e := &etcdProcess{addr: addr, args: []string{
+		"--data-dir", t.TempDir(), "--log-level", "error", "--unsafe-no-fsync",
+		"--listen-client-urls", "http://" + addr, "--advertise-client-urls", "http://" + addr,
+		"--listen-peer-urls", "http://" + peer, "--initial-advertise-peer-urls", "http://" + peer, "--initial-cluster", "default=http://" + peer,
+	}}
+	e.start(t)
+	return e
 }
+
+// start starts it, on the data that it has.
+func (e *etcdProcess) start(t *testing.T) { e.cmd = server(t, e.addr, "etcd", e.args...) }
 
 // postgresServer starts a PostgreSQL of its own, which won't run as root, and returns its URL.
 func postgresServer(t *testing.T) string {

@@ -1,0 +1,97 @@
+//go:build interop && unix
+
+package main
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// etcd is away for longer than its members may be silent, and for a minute in the long form:
+// the nodes go on with the last view, so tasks run on time and once, and all are members again.
+func TestEtcdIsAwayForAWhile(t *testing.T) {
+	for name, outage := range map[string]struct {
+		begin, end func(t *testing.T, e *etcdProcess)
+	}{
+		"killed": {
+			func(t *testing.T, e *etcdProcess) {
+				require.NoError(t, e.cmd.Process.Kill())
+				_ = e.cmd.Wait()
+			},
+			func(t *testing.T, e *etcdProcess) { e.start(t) },
+		},
+		"stopped": {
+			func(t *testing.T, e *etcdProcess) { require.NoError(t, e.cmd.Process.Signal(syscall.SIGSTOP)) },
+			func(t *testing.T, e *etcdProcess) { require.NoError(t, e.cmd.Process.Signal(syscall.SIGCONT)) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			etcd, redis := newEtcd(t), redisServer(t)
+			t.Parallel()
+			away := 5 * time.Second // with a ttl of 2 s, the least that etcd has
+			if isLong() {
+				away = time.Minute
+			}
+			testAway(t, away, process{args: []string{"-ttl", "2s"}, env: []string{"REDIS_URL=" + redis, "ETCD_ENDPOINTS=" + etcd.addr}},
+				func() { outage.begin(t, etcd) }, func() { outage.end(t, etcd) })
+		})
+	}
+}
+
+func testAway(t *testing.T, away time.Duration, with process, begin, end func()) {
+	w, s := newWitness(t, nil), newSetter(t)
+	nodes := []*process{start(t, w.employ(with, "a")), start(t, w.employ(with, "b"))}
+	nodes[0].serveTopic(t, w, `"lease":"5s",`)
+	members := func() int {
+		least := len(nodes)
+		for _, p := range nodes {
+			stats, topic := p.stats(t)
+			if topic.Here == nil || len(topic.Here.Slots) != 8/len(nodes) {
+				return 0
+			}
+			least = min(least, len(stats.Members.Nodes))
+		}
+		return least
+	}
+	require.Eventually(t, func() bool { return members() == 2 }, eternal, 50*time.Millisecond)
+	term := func() int64 { stats, _ := nodes[0].stats(t); return stats.Members.Term }
+	before := term()
+	n := 0
+	load := func(until time.Time) {
+		for ; time.Now().Before(until); n++ {
+			after := make(map[string]time.Duration)
+			for i := range 5 {
+				after[fmt.Sprint("task-", n, "-", i)] = time.Duration(i*37) * time.Millisecond
+			}
+			require.True(t, s.set(nodes[n%2].addr(t), after))
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	load(time.Now().Add(time.Second))
+	begin()
+	load(time.Now().Add(away))
+	set := s.all()
+	require.Eventually(t, func() bool { return len(w.missing(set)) == 0 }, eternal, 20*time.Millisecond, "while etcd is away")
+	require.Equal(t, 2, members(), "the last view is used")
+	end()
+	back := time.Now()
+	require.Eventually(t, func() bool {
+		load(time.Now().Add(50 * time.Millisecond))
+		return members() == 2 && time.Since(back) > 3*time.Second
+	}, 2*eternal, time.Millisecond, "both are members again, and were for a while")
+	require.GreaterOrEqual(t, term(), before)
+	nodes[0].rests(t)
+	require.Empty(t, w.missing(s.all()))
+	require.Empty(t, w.mistakes())
+	by := map[string]int{}
+	for set, all := range w.seen() {
+		require.Len(t, all, 1, "%v", set)
+		by[all[0].node]++
+	}
+	require.Greater(t, min(by["a"], by["b"]), len(s.all())/5, "both have their share")
+	t.Logf("away for %v: %d tasks, each called for once, by node %v", away, len(s.all()), by)
+}
