@@ -40,7 +40,8 @@ type setOnce struct {
 // delivery is a call of one.
 type delivery struct {
 	attempt  int
-	node     string // that made it
+	node     string        // that made it
+	late     time.Duration // after the action time
 	at       time.Time
 	answered time.Time // zero before
 }
@@ -71,12 +72,14 @@ func (w *witness) serve(_ http.ResponseWriter, r *http.Request) {
 		return // its process was killed while it said so
 	}
 	m, err := callback.Parse(r.Header.Get)
-	d := &delivery{attempt: m.Attempt, node: w.caller(r.Header, body), at: now}
+	d := &delivery{attempt: m.Attempt, node: w.caller(r.Header, body), at: now, late: now.Sub(m.Due)}
 	set := setOnce{m.ID, m.Version}
 	w.mu.Lock()
 	switch {
 	case err != nil:
 		w.wrong = append(w.wrong, err.Error())
+	case d.late < 0:
+		w.wrong = append(w.wrong, fmt.Sprint(set, " is called for ", -d.late, " early"))
 	case d.node == "":
 		w.wrong = append(w.wrong, fmt.Sprint(set, " is called for by nobody who is known"))
 	}
