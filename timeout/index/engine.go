@@ -41,6 +41,7 @@ type Engine struct {
 	timeout.Truth
 	index timeout.Engine
 	cfg   Config
+	clock clock
 
 	mu     sync.Mutex                      // guards what follows
 	leases map[timeout.Token]timeout.Token // of the truth's leases, those of the index
@@ -153,7 +154,7 @@ func (e *Engine) follow(ctx context.Context, answers []timeout.Answer, changed f
 		case answer.Due.After(horizon):
 			later = append(later, key)
 		default:
-			soon = append(soon, entry(key, answer.Version, answer.Due))
+			soon = append(soon, e.entry(key, answer.Version, answer.Due))
 		}
 	}
 	e.drop(ctx, later)
@@ -163,13 +164,14 @@ func (e *Engine) follow(ctx context.Context, answers []timeout.Answer, changed f
 	return nil
 }
 
-// entry is what the index has of a task: its version is the payload.
-func entry(key timeout.Key, version int64, due time.Time) timeout.Task {
+// entry is what the index has of a task: its version is the payload, and its time is that of
+// the index's clock.
+func (e *Engine) entry(key timeout.Key, version int64, due time.Time) timeout.Task {
 	return timeout.Task{
 		Topic:   key.Topic,
 		ID:      key.ID,
 		Payload: binary.BigEndian.AppendUint64(nil, uint64(version)),
-		Due:     due,
+		Due:     e.clock.ofIndex(due),
 	}
 }
 

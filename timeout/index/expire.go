@@ -19,6 +19,7 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	if err != nil {
 		return batch, err
 	}
+	truth := read(batch.Now, began)
 	done, others := e.settled(ask.Settle, batch.Settled, time.Since(began))
 	if err := e.refresh(ctx, others); err != nil {
 		return batch, err
@@ -31,6 +32,7 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	if err != nil {
 		return batch, err
 	}
+	asked := time.Now()
 	found, err := e.index.Expire(ctx, timeout.Ask{
 		Topic: ask.Topic, Node: ask.Node, Settle: done, Max: ask.Max, Lease: ask.Lease, Slots: ask.Slots, Term: ask.Term,
 	})
@@ -39,6 +41,9 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	}
 	if err != nil {
 		return batch, err
+	}
+	if e.clock.compare(truth, read(found.Now, asked)) {
+		e.reloadAll() // what is in the index has wrong times
 	}
 	batch.Next = shift(found.Next, batch.Now.Sub(found.Now))
 	if batch.Next.After(horizon) {
@@ -93,7 +98,7 @@ func (e *Engine) refresh(ctx context.Context, keys []timeout.Key) error {
 	var ended []timeout.Key
 	for _, task := range tasks {
 		if task.State == timeout.Pending {
-			waiting = append(waiting, entry(task.Key(), task.Version, task.Until))
+			waiting = append(waiting, e.entry(task.Key(), task.Version, task.Until))
 		} else {
 			ended = append(ended, task.Key())
 		}
@@ -121,7 +126,7 @@ func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch
 	}
 	wanted := make([]timeout.Wanted, len(found.Leased))
 	for i, entry := range found.Leased {
-		wanted[i] = timeout.Wanted{ID: entry.ID, Version: versionOf(entry.Task), At: entry.Due}
+		wanted[i] = timeout.Wanted{ID: entry.ID, Version: versionOf(entry.Task), At: e.clock.ofTruth(entry.Due)}
 	}
 	claimed, err := e.Claim(ctx, ask.Topic, ask.Node, wanted, ask.Lease)
 	if err != nil {
@@ -194,7 +199,7 @@ func (e *Engine) renew(ctx context.Context, keys []timeout.Key) error {
 	var entries []timeout.Task
 	for _, task := range tasks {
 		if task.State == timeout.Pending || task.State == timeout.Running {
-			again := entry(task.Key(), task.Version, task.Until)
+			again := e.entry(task.Key(), task.Version, task.Until)
 			again.IfAbsent = true
 			entries = append(entries, again)
 		}

@@ -82,7 +82,7 @@ func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.T
 		}
 		entries := make([]timeout.Task, len(page.Wanted))
 		for i, wanted := range page.Wanted {
-			entries[i] = entry(timeout.Key{Topic: topic, ID: wanted.ID}, wanted.Version, wanted.At)
+			entries[i] = e.entry(timeout.Key{Topic: topic, ID: wanted.ID}, wanted.Version, wanted.At)
 			entries[i].IfAbsent = true
 		}
 		if err := e.add(ctx, entries); err != nil {
@@ -124,6 +124,15 @@ func (e *Engine) reload(topic string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if l := e.loads[topic]; l != nil {
+		l.next = time.Time{}
+	}
+}
+
+// reloadAll has all topics be read at the next call.
+func (e *Engine) reloadAll() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, l := range e.loads {
 		l.next = time.Time{}
 	}
 }
