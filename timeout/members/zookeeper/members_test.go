@@ -2,7 +2,6 @@ package zookeeper_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -19,18 +18,19 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+	"github.com/heartwheel-go/heartwheel/timeout/members/internal/memberstest"
 	"github.com/heartwheel-go/heartwheel/timeout/members/zookeeper"
-	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
 func TestMain(m *testing.M) { testserver.Main(m) }
 
 const (
-	dying   = 4 * time.Second  // the ttl of one that ends after the others have come
-	eternal = 30 * time.Second // how long a test waits for what must come
-	long    = time.Minute      // a ttl that does not end during a test
-	short   = time.Second      // one that does
+	eternal = memberstest.Eternal
+	long    = memberstest.Long
+	short   = memberstest.Short
 )
+
+var beat, names, watch = memberstest.Beat, memberstest.Names, memberstest.Watch
 
 func config(t *testing.T) zookeeper.Config { return zookeeper.Config{Path: "/" + t.Name() + "/nodes"} }
 
@@ -86,26 +86,6 @@ func (c *cable) set(cut bool) {
 	c.conns = nil
 }
 
-func beat(t *testing.T, m *zookeeper.Members, name string, ttl time.Duration) timeout.View {
-	t.Helper()
-	for begun := time.Now(); ; {
-		view, err := m.Beat(t.Context(), timeout.Node{Name: name}, ttl)
-		if errors.Is(err, context.DeadlineExceeded) && time.Since(begun) < eternal {
-			continue // a short ttl has little patience, and this machine other work
-		}
-		require.NoError(t, err)
-		return view
-	}
-}
-
-func names(view timeout.View) []string {
-	var names []string
-	for _, node := range view.Nodes {
-		names = append(names, node.Name)
-	}
-	return names
-}
-
 func TestMembersAreAsTheContractSays(t *testing.T) {
 	t.Parallel()
 	enginetest.Members(t, open(t, testserver.SharedZooKeeper(t)))
@@ -117,21 +97,7 @@ func TestAKilledLeaderIsMissedAndTheNextOneLeads(t *testing.T) {
 	wire := &cable{}
 	cfg := config(t)
 	cfg.Dial = wire.dial
-	a, b, c := openWith(t, s, cfg), open(t, s), open(t, s)
-	beat(t, a, "a", dying)
-	beat(t, b, "b", long)
-	before := beat(t, c, "c", long)
-	require.Equal(t, []string{"a", "b", "c"}, names(before))
-	require.Equal(t, before, beat(t, c, "c", long))
-	require.Equal(t, before, beat(t, b, "b", long), "the same for all")
-
-	killed := time.Now()
-	wire.set(true)
-	require.Eventually(t, func() bool { return beat(t, b, "b", long).Leader() == "b" }, eternal, 20*time.Millisecond)
-	require.Greater(t, time.Since(killed), dying/4)
-	after := beat(t, c, "c", long)
-	require.Equal(t, []string{"b", "c"}, names(after))
-	require.Greater(t, after.Term, before.Term)
+	memberstest.KilledLeader(t, openWith(t, s, cfg), open(t, s), open(t, s), func() { wire.set(true) })
 }
 
 func TestAConnectionThatIsLostCostsNothing(t *testing.T) {
@@ -216,14 +182,7 @@ func TestManyJoinAtOnce(t *testing.T) {
 func TestTheTermTellsOfWhoCameAndWentInBetween(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedZooKeeper(t)
-	a, b := open(t, s), open(t, s)
-	before := beat(t, a, "a", long)
-	between := beat(t, b, "b", long)
-	require.NoError(t, b.Leave(t.Context(), "b"))
-	after := beat(t, a, "a", long)
-	require.Equal(t, before.Nodes, after.Nodes)
-	require.Greater(t, between.Term, before.Term)
-	require.Greater(t, after.Term, between.Term)
+	memberstest.CameAndWent(t, open(t, s), open(t, s))
 }
 
 func TestANodeWhoseZnodeSomebodyRemovesJoinsAgain(t *testing.T) {
@@ -281,7 +240,7 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 		}
 	}()
 	beat(t, m, "m", long)
-	require.True(t, within(changes), "one at the beginning")
+	changes.Await(t, "one at the beginning")
 	for _, change := range []func(){
 		func() { beat(t, after, "after", long) },
 		func() {
@@ -292,9 +251,9 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 		func() { wire.set(true) }, // the one before dies
 		func() { beat(t, after, "after", long) },
 	} {
-		drain(changes)
+		changes.Drain(300 * time.Millisecond)
 		change()
-		require.True(t, within(changes))
+		changes.Await(t, "")
 	}
 	require.NoError(t, end())
 }
@@ -308,7 +267,7 @@ func TestEachNodeWatchesTheNextSmallerOne(t *testing.T) {
 		m := open(t, s)
 		changes, end := watch(m)
 		beat(t, m, string(rune('a'+i)), long)
-		require.True(t, within(changes))
+		changes.Await(t, "")
 		defer end()
 	}
 	children, _, err := client(t, s).Children(config(t).Path)
@@ -351,94 +310,21 @@ func watchers(t *testing.T, s *testserver.Server) map[string]int {
 	return watched
 }
 
-// watch watches until end.
-func watch(m *zookeeper.Members) (changes chan struct{}, end func() error) {
-	changes = make(chan struct{}, 1000)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Watch(ctx, func() { changes <- struct{}{} }) }()
-	return changes, func() error { cancel(); return <-ended }
-}
-
-func within(changes chan struct{}) bool {
-	select {
-	case <-changes:
-		return true
-	case <-time.After(eternal):
-		return false
-	}
-}
-
-// drain waits until nothing more comes.
-func drain(changes chan struct{}) {
-	for {
-		select {
-		case <-changes:
-		case <-time.After(300 * time.Millisecond):
-			return
-		}
-	}
-}
-
 func TestTheLastViewIsUsedWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	s := testserver.ZooKeeper(t)
 	other := open(t, s)
 	beat(t, other, "other", long)
-	centre, stop := serve(t, open(t, s))
+	centre, stop := memberstest.Serve(t, open(t, s))
 	defer stop()
 	changes, end := watch(other)
-	require.True(t, within(changes))
-	for name, outage := range map[string]struct {
-		begin, end func(*testserver.Server, testing.TB)
-	}{
-		"killed": {(*testserver.Server).Kill, (*testserver.Server).Restart},
-		"paused": {(*testserver.Server).Pause, (*testserver.Server).Continue},
-	} {
+	changes.Await(t, "one at the beginning")
+	for _, name := range []string{"killed", "paused"} {
 		t.Run(name, func(t *testing.T) {
-			require.Eventually(t, func() bool { return len(centre.View().Nodes) == 2 }, eternal, 10*time.Millisecond)
-			before := centre.View()
-			outage.begin(s, t)
-			asked := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-			_, err := other.Beat(ctx, timeout.Node{Name: "other"}, long)
-			cancel()
-			require.Error(t, err)
-			require.Less(t, time.Since(asked), eternal/2)
-			time.Sleep(2 * time.Second) // more than the centre's ttl
-			require.Equal(t, before, centre.View())
-
-			outage.end(s, t)
-			require.Eventually(t, func() bool {
-				view, err := other.Beat(t.Context(), timeout.Node{Name: "other"}, long)
-				return err == nil && len(view.Nodes) == 2 && view.Term >= before.Term
-			}, eternal, 50*time.Millisecond)
-			drain(changes)
-			require.NoError(t, other.Leave(t.Context(), "other"))
-			require.Eventually(t, func() bool { return len(centre.View().Nodes) == 1 }, eternal, 10*time.Millisecond)
-			require.Greater(t, centre.View().Term, before.Term)
-			beat(t, other, "other", long)
-			require.True(t, within(changes))
+			memberstest.Away(t, s, centre, other, changes, memberstest.Outages[name])
 		})
 	}
 	require.NoError(t, end())
-}
-
-// serve runs a centre.
-func serve(t *testing.T, m timeout.Members) (centre *timeout.Center, stop func()) {
-	engine, err := memory.New(memory.Config{})
-	require.NoError(t, err)
-	centre, err = timeout.New(engine, timeout.Config{Node: "centre", Members: m, TTL: short})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- centre.Run(ctx) }()
-	return centre, func() {
-		cancel()
-		require.NoError(t, <-ended)
-		require.NoError(t, centre.Close())
-		require.NoError(t, engine.Close())
-	}
 }
 
 // A server refuses sessions that have seen more than it has.
@@ -453,7 +339,7 @@ func TestNodesAndTermsGoOnWhereTheStoreWasLost(t *testing.T) {
 		before = beat(t, m, "a", long)
 	}
 	changes, end := watch(m)
-	require.True(t, within(changes))
+	changes.Await(t, "")
 	s.Stop(t)
 	require.NoError(t, os.RemoveAll(filepath.Join(s.Dir, "data")))
 	s.Restart(t)
@@ -465,9 +351,9 @@ func TestNodesAndTermsGoOnWhereTheStoreWasLost(t *testing.T) {
 	}, eternal, 50*time.Millisecond)
 	require.Equal(t, before.Nodes, after.Nodes)
 	require.Greater(t, after.Term, before.Term)
-	drain(changes)
+	changes.Drain(300 * time.Millisecond)
 	beat(t, other, "other", long)
-	require.True(t, within(changes), "it is watched again")
+	changes.Await(t, "it is watched again")
 	require.NoError(t, end())
 }
 
@@ -502,12 +388,7 @@ func TestABeatEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(t, m.Leave(ctx, "a"), context.DeadlineExceeded)
 		cancel()
 	}
-	require.NoError(t, m.Close(), "in the middle of a call")
-	require.NoError(t, m.Close())
-	_, err = m.Beat(t.Context(), timeout.Node{Name: "a"}, long)
-	require.ErrorIs(t, err, timeout.ErrClosed)
-	require.ErrorIs(t, m.Leave(t.Context(), "a"), timeout.ErrClosed)
-	require.ErrorIs(t, m.Watch(t.Context(), func() {}), timeout.ErrClosed)
+	memberstest.Closed(t, m) // in the middle of a call
 }
 
 func TestAWatchEndsWithTheMembers(t *testing.T) {
@@ -515,7 +396,7 @@ func TestAWatchEndsWithTheMembers(t *testing.T) {
 	m := open(t, testserver.SharedZooKeeper(t))
 	beat(t, m, "a", long)
 	changes, end := watch(m)
-	require.True(t, within(changes))
+	changes.Await(t, "")
 	require.NoError(t, m.Close())
 	require.ErrorIs(t, end(), timeout.ErrClosed)
 }

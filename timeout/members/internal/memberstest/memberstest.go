@@ -1,0 +1,183 @@
+// Package memberstest has what the tests of packages etcd and zookeeper have in common, with
+// real servers: what enginetest.Members can't ask for, since it needs somebody who dies, a
+// server that is away, or a watcher.
+package memberstest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+)
+
+const (
+	Eternal = 30 * time.Second // how long a test waits for what must come
+	Long    = time.Minute      // a ttl that does not end during a test
+	Dying   = 4 * time.Second  // that of one that ends after the others have come
+	Short   = time.Second      // that of one that ends; etcd makes two seconds of it
+)
+
+// Members is what both packages open.
+type Members interface {
+	timeout.Members
+	timeout.Watcher
+	Close() error
+}
+
+// Beat beats until it gets a view.
+func Beat(t *testing.T, m timeout.Members, name string, ttl time.Duration) timeout.View {
+	t.Helper()
+	for begun := time.Now(); ; {
+		view, err := m.Beat(t.Context(), timeout.Node{Name: name}, ttl)
+		if errors.Is(err, context.DeadlineExceeded) && time.Since(begun) < Eternal {
+			continue // a short ttl has little patience, and this machine other work
+		}
+		require.NoError(t, err)
+		return view
+	}
+}
+
+// Names returns those of the nodes, in their order.
+func Names(view timeout.View) []string {
+	var names []string
+	for _, node := range view.Nodes {
+		names = append(names, node.Name)
+	}
+	return names
+}
+
+// Changes are what a watcher was told.
+type Changes chan struct{}
+
+// Watch watches until end.
+func Watch(m timeout.Watcher) (changes Changes, end func() error) {
+	changes = make(Changes, 1000)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Watch(ctx, func() { changes <- struct{}{} }) }()
+	return changes, func() error { cancel(); return <-ended }
+}
+
+// Await requires that a change is told.
+func (c Changes) Await(t *testing.T, why string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(Eternal):
+		require.Fail(t, "no change is told", why)
+	}
+}
+
+// Drain waits until nothing has come for a while.
+func (c Changes) Drain(quiet time.Duration) {
+	for {
+		select {
+		case <-c:
+		case <-time.After(quiet):
+			return
+		}
+	}
+}
+
+// Serve runs a centre.
+func Serve(t *testing.T, m timeout.Members) (centre *timeout.Center, stop func()) {
+	engine, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	centre, err = timeout.New(engine, timeout.Config{Node: "centre", Members: m, TTL: Short})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- centre.Run(ctx) }()
+	return centre, func() {
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, centre.Close())
+		require.NoError(t, engine.Close())
+	}
+}
+
+// KilledLeader has the first of three nodes die without a Leave.
+func KilledLeader(t *testing.T, a, b, c timeout.Members, kill func()) {
+	Beat(t, a, "a", Dying)
+	Beat(t, b, "b", Long)
+	before := Beat(t, c, "c", Long)
+	require.Equal(t, []string{"a", "b", "c"}, Names(before))
+	require.Equal(t, before, Beat(t, c, "c", Long))
+	require.Equal(t, before, Beat(t, b, "b", Long), "the same for all")
+
+	kill()
+	killed := time.Now()
+	require.Eventually(t, func() bool { return Beat(t, b, "b", Long).Leader() == "b" }, Eternal, 20*time.Millisecond)
+	require.Greater(t, time.Since(killed), Dying/4)
+	after := Beat(t, c, "c", Long)
+	require.Equal(t, []string{"b", "c"}, Names(after))
+	require.Greater(t, after.Term, before.Term)
+}
+
+// CameAndWent has a node come and go between two beats of another: it has had slots, so the
+// term is higher.
+func CameAndWent(t *testing.T, a, b timeout.Members) {
+	before := Beat(t, a, "a", Long)
+	between := Beat(t, b, "b", Long)
+	require.NoError(t, b.Leave(t.Context(), "b"))
+	after := Beat(t, a, "a", Long)
+	require.Equal(t, before.Nodes, after.Nodes)
+	require.Greater(t, between.Term, before.Term)
+	require.Greater(t, after.Term, between.Term)
+}
+
+// An Outage is how a server goes away, and comes back.
+type Outage struct {
+	Begin, End func(*testserver.Server, testing.TB)
+}
+
+// Outages are those that a test has.
+var Outages = map[string]Outage{
+	"stopped": {(*testserver.Server).Stop, (*testserver.Server).Restart},
+	"killed":  {(*testserver.Server).Kill, (*testserver.Server).Restart},
+	"paused":  {(*testserver.Server).Pause, (*testserver.Server).Continue},
+}
+
+// Away has a server be away for longer than the ttl of a centre that runs, with another node
+// beside it that somebody watches: the last view is used meanwhile.
+func Away(t *testing.T, s *testserver.Server, centre *timeout.Center, other Members, changes Changes, outage Outage) {
+	require.Eventually(t, func() bool { return len(centre.View().Nodes) == 2 }, Eternal, 10*time.Millisecond)
+	before := centre.View()
+	outage.Begin(s, t)
+	asked := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	_, err := other.Beat(ctx, timeout.Node{Name: "other"}, Long)
+	cancel()
+	require.Error(t, err)
+	require.Less(t, time.Since(asked), Eternal/2)
+	time.Sleep(2 * Short)
+	require.Equal(t, before, centre.View())
+
+	outage.End(s, t)
+	require.Eventually(t, func() bool {
+		view, err := other.Beat(t.Context(), timeout.Node{Name: "other"}, Long)
+		return err == nil && len(view.Nodes) == 2 && view.Term >= before.Term
+	}, Eternal, 50*time.Millisecond)
+	changes.Drain(300 * time.Millisecond)
+	require.NoError(t, other.Leave(t.Context(), "other"))
+	require.Eventually(t, func() bool { return len(centre.View().Nodes) == 1 }, Eternal, 10*time.Millisecond)
+	require.Greater(t, centre.View().Term, before.Term)
+	Beat(t, other, "other", Long)
+	changes.Await(t, "the watch goes on after the outage")
+}
+
+// Closed closes twice, and calls what is closed then.
+func Closed(t *testing.T, m Members) {
+	require.NoError(t, m.Close())
+	require.NoError(t, m.Close())
+	_, err := m.Beat(t.Context(), timeout.Node{Name: "a"}, Long)
+	require.ErrorIs(t, err, timeout.ErrClosed)
+	require.ErrorIs(t, m.Leave(t.Context(), "a"), timeout.ErrClosed)
+	require.ErrorIs(t, m.Watch(t.Context(), func() {}), timeout.ErrClosed)
+}
