@@ -72,19 +72,13 @@ var verbs = []verb{
 		return r.engine.Remove(r.ctx, removals(r.keys(ids...)))
 	}, []timeout.State{timeout.Pending, timeout.Running, timeout.Dead}, timeout.Removed},
 	{"drop", func(r *rig, ids []string) ([]timeout.Answer, error) {
-		return r.removeAs(ids, func(*timeout.Removal, timeout.Task) {}, timeout.Dead)
+		return r.removeAs(ids, func(timeout.Task) timeout.Removal { return timeout.Removal{State: timeout.Dead} })
 	}, []timeout.State{timeout.Dead}, timeout.Removed},
-	{"removeRunning", func(r *rig, ids []string) ([]timeout.Answer, error) {
-		return r.removeAs(ids, func(removal *timeout.Removal, seen timeout.Task) { removal.Version = seen.Version }, timeout.Running)
-	}, []timeout.State{timeout.Running}, timeout.Removed},
 	{"removeThis", func(r *rig, ids []string) ([]timeout.Answer, error) {
-		return r.removeAs(ids, func(removal *timeout.Removal, seen timeout.Task) { removal.Version = seen.Version }, timeout.None)
+		return r.removeAs(ids, func(seen timeout.Task) timeout.Removal { return timeout.Removal{Version: seen.Version} })
 	}, []timeout.State{timeout.Pending, timeout.Running, timeout.Dead}, timeout.Removed},
 	{"removeAnother", func(r *rig, ids []string) ([]timeout.Answer, error) {
-		return r.removeAs(ids, func(removal *timeout.Removal, seen timeout.Task) { removal.Version = seen.Version + 1 }, timeout.None)
-	}, nil, timeout.Removed},
-	{"dropAnother", func(r *rig, ids []string) ([]timeout.Answer, error) {
-		return r.removeAs(ids, func(removal *timeout.Removal, seen timeout.Task) { removal.Version = seen.Version + 1 }, timeout.Dead)
+		return r.removeAs(ids, func(seen timeout.Task) timeout.Removal { return timeout.Removal{Version: seen.Version + 1} })
 	}, nil, timeout.Removed},
 	{"replay", func(r *rig, ids []string) ([]timeout.Answer, error) {
 		return r.engine.Replay(r.ctx, r.keys(ids...))
@@ -94,12 +88,12 @@ var verbs = []verb{
 // newDue is the action time that sets and moves give, in the year 2100.
 var newDue = time.UnixMilli(4_102_444_800_123)
 
-// removeAs removes tasks that are in a state and as they were seen, which seen makes a condition.
-func (r *rig) removeAs(ids []string, seen func(*timeout.Removal, timeout.Task), state timeout.State) ([]timeout.Answer, error) {
-	all := removals(r.keys(ids...))
+// removeAs removes tasks, with conditions that depend on what is seen of them.
+func (r *rig) removeAs(ids []string, condition func(seen timeout.Task) timeout.Removal) ([]timeout.Answer, error) {
+	all := make([]timeout.Removal, len(ids))
 	for i, task := range r.getAll(ids...) {
-		all[i].State = state
-		seen(&all[i], task)
+		all[i] = condition(task)
+		all[i].Key = task.Key()
 		require.NoError(r.t, all[i].Check())
 	}
 	return r.engine.Remove(r.ctx, all)

@@ -16,6 +16,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
+// Durations of the tests.
 const (
 	Eternal = 30 * time.Second // how long a test waits for what must come
 	Long    = time.Minute      // a ttl that does not end during a test
