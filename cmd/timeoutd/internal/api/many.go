@@ -183,7 +183,7 @@ func tellAll(w http.ResponseWriter, found []timeout.Answer, err error, has func(
 	return answer(w, http.StatusOK, said)
 }
 
-// listTasks answers without payloads: a page of them could be a gigabyte.
+// listTasks answers without payloads, which nobody reads in a list.
 func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request) error {
 	query, err := queryOf(r, "state", "limit", "cursor")
 	if err != nil {
