@@ -3,32 +3,30 @@ package callback_test
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os/exec"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
 	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
 	"github.com/heartwheel-go/heartwheel/timeout/callback/natscall"
 	"github.com/heartwheel-go/heartwheel/timeout/callback/streamcall"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver/natsserver"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testserver.Main(m) }
 
 // run returns a centre that runs, with a topic whose tasks are kept when they are done.
 func run(t *testing.T, callers map[string]timeout.Caller) *timeout.Center {
@@ -71,12 +69,7 @@ func httpCaller(t *testing.T) *httpcall.Caller {
 }
 
 func natsCaller(t *testing.T) (*natscall.Caller, jetstream.Stream) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	require.NoError(t, err)
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	require.True(t, s.ReadyForConnections(20*time.Second))
-	conn, err := nats.Connect(s.ClientURL())
+	conn, err := nats.Connect(natsserver.Start(t).ClientURL())
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
@@ -89,16 +82,8 @@ func natsCaller(t *testing.T) (*natscall.Caller, jetstream.Stream) {
 }
 
 func redisCaller(t *testing.T) (*streamcall.Caller, *redis.Client) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
-	cmd := exec.Command("redis-server", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
-	require.NoError(t, cmd.Start(), "redis-server is a package of Debian's")
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + strconv.Itoa(port), ContextTimeoutEnabled: true})
+	client := redis.NewClient(&redis.Options{Addr: testserver.Redis(t).Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { client.Close() })
-	require.Eventually(t, func() bool { return client.Ping(t.Context()).Err() == nil }, 20*time.Second, 5*time.Millisecond)
 	calls, err := streamcall.New(client, streamcall.Config{})
 	require.NoError(t, err)
 	return calls, client

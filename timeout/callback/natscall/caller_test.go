@@ -14,15 +14,12 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
 	"github.com/heartwheel-go/heartwheel/timeout/callback/natscall"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver/natsserver"
 )
 
 // connect starts a server and returns a connection to it.
 func connect(t *testing.T) (*server.Server, jetstream.JetStream) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	require.NoError(t, err)
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	require.True(t, s.ReadyForConnections(20*time.Second))
+	s := natsserver.Start(t)
 	conn, err := nats.Connect(s.ClientURL(), nats.MaxReconnects(-1))
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
