@@ -85,7 +85,9 @@ func (e *Engine) settled(outcomes []timeout.Outcome, settled []bool, took time.D
 	return done, others
 }
 
-// refresh has the index know what has become of tasks, whatever it knew.
+// refresh has the index know what has become of tasks, whatever it knew. Two that set the same
+// task at the same time can tell the index in the wrong order: then it is told again when the
+// truth refuses the version.
 func (e *Engine) refresh(ctx context.Context, keys []timeout.Key) error {
 	if len(keys) == 0 {
 		return nil
@@ -97,7 +99,7 @@ func (e *Engine) refresh(ctx context.Context, keys []timeout.Key) error {
 	var waiting []timeout.Task
 	var ended []timeout.Key
 	for _, task := range tasks {
-		if task.State == timeout.Pending {
+		if task.State == timeout.Pending || task.State == timeout.Running {
 			waiting = append(waiting, e.entry(task.Key(), task.Version, task.Until))
 		} else {
 			ended = append(ended, task.Key())
@@ -153,7 +155,7 @@ func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch
 		return wait(claimed[i], batch.Now), !claimed[i].OK && !claimed[i].At.IsZero()
 	}))
 	e.settle(ctx, ask, ended(found.Leased, claimed))
-	return e.renew(ctx, gone)
+	return e.refresh(ctx, gone)
 }
 
 // wait returns for how long a task that was not due is left alone.
@@ -184,28 +186,6 @@ func ended(entries []timeout.Leased, claimed []timeout.Claimed) []timeout.Outcom
 		}
 	}
 	return outcomes
-}
-
-// renew has the index know what has become of tasks that it knew an old version of: two that
-// set the same task at the same time can tell the index in the wrong order.
-func (e *Engine) renew(ctx context.Context, keys []timeout.Key) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	tasks, err := e.Get(ctx, keys)
-	if err != nil {
-		return err
-	}
-	var entries []timeout.Task
-	for _, task := range tasks {
-		if task.State == timeout.Pending || task.State == timeout.Running {
-			again := e.entry(task.Key(), task.Version, task.Until)
-			again.IfAbsent = true
-			entries = append(entries, again)
-		}
-	}
-	_, err = e.put(ctx, entries)
-	return err
 }
 
 // Extend is timeout.Engine's.
