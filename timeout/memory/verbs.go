@@ -3,14 +3,13 @@ package memory
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
 // Set is timeout.Engine's.
@@ -177,7 +176,7 @@ func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, e
 
 // List is timeout.Engine's. It looks at all tasks of the topic.
 func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
-	at, id, err := parseCursor(query.Cursor)
+	at, id, err := cursor.Read(query.Cursor)
 	if err != nil {
 		return timeout.Page{}, err
 	}
@@ -191,7 +190,7 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 	}
 	var found []*entry
 	for _, en := range t.tasks {
-		if en.state == query.State && (query.Cursor == "" || cmp.Or(cmp.Compare(en.at, at), cmp.Compare(en.id, id)) > 0) {
+		if en.state == query.State && cmp.Or(cmp.Compare(en.at, at), cmp.Compare(en.id, id)) > 0 {
 			found = append(found, en)
 		}
 	}
@@ -205,25 +204,10 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 	for i, en := range found {
 		if bytes += len(en.payload); i == limit || bytes > timeout.MaxPageBytes {
 			last := found[i-1]
-			page.Next = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d/%s", last.at, last.id))
+			page.Next = cursor.Write(last.at, last.id)
 			break
 		}
 		page.Tasks = append(page.Tasks, en.task())
 	}
 	return page, nil
-}
-
-func parseCursor(cursor string) (at int64, id string, err error) {
-	if cursor == "" {
-		return 0, "", nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	number, id, found := strings.Cut(string(raw), "/")
-	if err == nil && found {
-		at, err = strconv.ParseInt(number, 10, 64)
-	}
-	if err != nil || !found {
-		return 0, "", fmt.Errorf("%w: cursor %.50q", timeout.ErrArgument, cursor)
-	}
-	return at, id, nil
 }

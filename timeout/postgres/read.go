@@ -2,17 +2,14 @@ package postgres
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
 // row is what {task} in a statement stands for.
@@ -89,7 +86,7 @@ func readTasks(rows pgx.Rows, topic string, found func(n int64, task timeout.Tas
 
 // List is timeout.Engine's: pages are in the order of Until, and of ids where that is the same.
 func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
-	at, id, err := parseCursor(query.Cursor)
+	at, id, err := cursor.Read(query.Cursor)
 	if err != nil {
 		return timeout.Page{}, err
 	}
@@ -118,27 +115,7 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 	}
 	if n := len(page.Tasks); n == limit || int64(n) < there {
 		last := page.Tasks[n-1]
-		page.Next = cursor(last.Until.UnixMilli(), last.ID)
+		page.Next = cursor.Write(last.Until.UnixMilli(), last.ID)
 	}
 	return page, nil
-}
-
-func cursor(at int64, id string) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d/%s", at, id))
-}
-
-// parseCursor returns what is before everything for an empty one.
-func parseCursor(cursor string) (at int64, id string, err error) {
-	if cursor == "" {
-		return -1, "", nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	number, id, found := strings.Cut(string(raw), "/")
-	if err == nil && found {
-		at, err = strconv.ParseInt(number, 10, 64)
-	}
-	if err != nil || !found || !utf8.ValidString(id) || strings.Contains(id, "\x00") {
-		return 0, "", fmt.Errorf("%w: cursor %.50q, must be the Next of a page", timeout.ErrArgument, cursor)
-	}
-	return at, id, nil
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
 // Upcoming is timeout.Truth's: in the order of the times.
 func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until time.Time, after string, limit int) (timeout.UpcomingPage, error) {
-	at, id, err := parseCursor(after)
+	at, id, err := cursor.Read(after)
 	if err != nil {
 		return timeout.UpcomingPage{}, err
 	}
@@ -39,7 +40,7 @@ func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until t
 		return timeout.UpcomingPage{}, err
 	}
 	if n := len(page.Wanted); n > 0 && n == limit {
-		page.Next = cursor(page.Wanted[n-1].At.UnixMilli(), page.Wanted[n-1].ID)
+		page.Next = cursor.Write(page.Wanted[n-1].At.UnixMilli(), page.Wanted[n-1].ID)
 	}
 	return page, nil
 }

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/base64"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
 // counted is what was counted lately, where there was much.
@@ -88,22 +89,17 @@ func count(ctx context.Context, s session, topic string) (counts timeout.Counts,
 // place is where a page ends: in the order of the index.
 type place struct{ at, seq int64 }
 
-func (p place) String() string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d/%d", p.at, p.seq))
-}
+func (p place) String() string { return cursor.Write(p.at, strconv.FormatInt(p.seq, 10)) }
 
 // parsePlace reads a cursor: an empty one is before everything.
-func parsePlace(cursor string) (place, error) {
-	p := place{-1, -1}
-	if cursor == "" {
-		return p, nil
+func parsePlace(text string) (place, error) {
+	at, rest, err := cursor.Read(text)
+	p := place{at, -1}
+	if err != nil || text == "" {
+		return p, err
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err == nil {
-		_, err = fmt.Sscanf(string(raw), "%d/%d", &p.at, &p.seq)
-	}
-	if err != nil || p.String() != cursor {
-		return p, fmt.Errorf("%w: cursor %.100q, must be the Next of a page", timeout.ErrArgument, cursor)
+	if p.seq, err = strconv.ParseInt(rest, 10, 64); err != nil || p.String() != text {
+		return p, fmt.Errorf("%w: cursor %.100q, must be the Next of a page", timeout.ErrArgument, text)
 	}
 	return p, nil
 }
