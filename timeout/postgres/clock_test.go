@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
@@ -75,6 +76,15 @@ func TestWhatWasMadeBeforeTheClockWasSteppedBackEndsInItsTime(t *testing.T) {
 	server.SetClock(t, time.Minute)
 	_, err = engine.Expire(t.Context(), ask)
 	require.NoError(t, err, "and for no longer than any other")
+}
+
+func TestTheServersClockMayBeWrongAndStepped(t *testing.T) {
+	t.Parallel()
+	server, engine := withClock(t)
+	second, err := postgres.Open(t.Context(), server.URL, postgres.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, second.Close()) })
+	enginetest.Clock(t, []timeout.Engine{engine, second}, func(ahead time.Duration) { server.SetClock(t, ahead) })
 }
 
 func TestALeaseThatWasMadeLongerIsNotShortened(t *testing.T) {
