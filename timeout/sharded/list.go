@@ -10,9 +10,6 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// maxBytes is where a page ends that has large payloads, as those of the shards do.
-const maxBytes = 4 << 20
-
 // List is timeout.Engine's: the shards come one after the other, so the order is that of
 // Task.Until within each slot of a shard. All must answer.
 func (e *core) List(ctx context.Context, query timeout.Query) (page timeout.Page, err error) {
@@ -37,16 +34,20 @@ func (e *core) List(ctx context.Context, query timeout.Query) (page timeout.Page
 		if err != nil {
 			return timeout.Page{}, err
 		}
-		page.Tasks = append(page.Tasks, some.Tasks...)
 		for _, task := range some.Tasks {
 			bytes += len(task.Payload)
 		}
+		if bytes > timeout.MaxPageBytes && len(page.Tasks) > 0 { // what this shard has is another page
+			page.Next = cursor(place, "")
+			return page, nil
+		}
+		page.Tasks = append(page.Tasks, some.Tasks...)
 		inner = ""
 		switch {
 		case some.Next != "":
 			page.Next = cursor(place, some.Next)
 			return page, nil
-		case place < len(e.shards)-1 && (len(page.Tasks) >= limit || bytes > maxBytes):
+		case place < len(e.shards)-1 && len(page.Tasks) >= limit:
 			page.Next = cursor(place+1, "")
 			return page, nil
 		}

@@ -62,6 +62,7 @@ func TestTablesOfAnOlderVersionAreBroughtUpToDate(t *testing.T) {
 	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)
 	for _, statement := range []string{
+		"ALTER TABLE hw_members DROP COLUMN ttl",
 		"DROP INDEX hw_executions_by_time",
 		"CREATE INDEX hw_executions_by_time ON hw_executions (at)",
 		"UPDATE hw_meta SET value = 1 WHERE name = 'schema'",
