@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
 // tool skips the test where a program of systemd's is not there.
@@ -71,13 +73,8 @@ func TestSystemdSocketActivate(t *testing.T) {
 	free.Close()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	log := new(buffer)
-	cmd := exec.Command("systemd-socket-activate", "-l", addr, "-E", isProgram+"=1", self, "-timeout", "700ms")
-	cmd.Stderr = log
-	require.NoError(t, cmd.Start())
-	defer func() { _ = cmd.Wait() }()
-	defer func() { _ = cmd.Process.Kill() }()
-	p := process{cmd: cmd, log: log}
+	p := process{cmd: exec.Command("systemd-socket-activate", "-l", addr, "-E", proctest.AsProgram, self, "-timeout", "700ms")}
+	p.log, p.wait = proctest.Start(t, p.cmd)
 	p.logged(t, "Listening on")
 	c := dial(t, addr)
 	require.Equal(t, "PONG\n", c.ask(t, "PING\n"))
@@ -85,7 +82,7 @@ func TestSystemdSocketActivate(t *testing.T) {
 	require.Equal(t, "BYE idle timeout 700ms\n", c.rest(t))
 	open := dial(t, addr)
 	require.Equal(t, "PONG\n", open.ask(t, "PING\n"))
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, "BYE server shutting down\n", open.rest(t))
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,30 +9,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
-const (
-	eternal = 20 * time.Second // how long a test waits for what must come
+const eternal = proctest.Eternal
 
-	// isProgram makes the test binary the program, with the race detector where the
-	// tests have it.
-	isProgram = "HEARTWHEEL_TEST_RUNS_MAIN"
-)
-
-func TestMain(m *testing.M) {
-	if os.Getenv(isProgram) != "" {
-		main()
-	}
-	leaktest.Main(m)
-}
+func TestMain(m *testing.M) { proctest.Main(m, main) }
 
 // process is the program as a process of its own.
 type process struct {
@@ -43,9 +29,9 @@ type process struct {
 	names string     // with these names
 	limit int        // of descriptors, if not the usual one
 
-	cmd   *exec.Cmd
-	log   *buffer
-	ended chan error
+	cmd  *exec.Cmd
+	log  *proctest.Log
+	wait func() error // for its end
 }
 
 // start starts the program and waits until it listens.
@@ -68,44 +54,14 @@ func (p *process) launch(t *testing.T, args []string) {
 	if p.limit > 0 {
 		p.cmd = exec.Command("sh", append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, p.limit), self}, args...)...)
 	}
-	p.cmd.Env = append(os.Environ(), isProgram+"=1", "GORACE=atexit_sleep_ms=0") // not a second at each end
-	p.cmd.Env = append(p.cmd.Env, p.env...)
-	p.log = new(buffer)
-	p.cmd.Stderr = p.log
-	require.NoError(t, p.cmd.Start())
-	p.ended = make(chan error, 1)
-	go func() { p.ended <- p.cmd.Wait(); close(p.ended) }()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.ended
-		if t.Failed() {
-			t.Logf("%q logged:\n%s", p.args, p.log)
-		}
-	})
-}
-
-// wait waits for its end.
-func (p *process) wait() error {
-	select {
-	case err := <-p.ended:
-		return err
-	case <-time.After(eternal):
-		return errors.New("it does not end")
-	}
+	p.cmd.Env = append(os.Environ(), p.env...)
+	p.log, p.wait = proctest.Start(t, p.cmd)
 }
 
 // logged waits until something is in the log, and returns its first group.
 func (p *process) logged(t *testing.T, pattern string) (group string) {
 	t.Helper()
-	re := regexp.MustCompile(pattern)
-	require.Eventually(t, func() bool {
-		m := re.FindStringSubmatch(p.log.String())
-		if len(m) > 1 {
-			group = m[1]
-		}
-		return m != nil
-	}, eternal, time.Millisecond, "%s is not in the log", pattern)
-	return group
+	return p.log.Await(t, pattern)
 }
 
 // addr returns where something listens.
@@ -173,22 +129,4 @@ func configFile(t *testing.T, text string) (path string) {
 	path = filepath.Join(t.TempDir(), "echo-heartbeat.conf")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
-}
-
-// buffer is a log that is read while it is written.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

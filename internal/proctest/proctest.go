@@ -1,0 +1,64 @@
+// Package proctest starts a program as a process of its own in the tests of its command, and
+// reads its log while it is written. The test binary itself is the program, so there is
+// nothing to build, and the race detector looks at it where it looks at the tests.
+package proctest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+)
+
+// Eternal is how long a test waits for what must come.
+const Eternal = 20 * time.Second
+
+const isProgram = "HEARTWHEEL_TEST_RUNS_MAIN"
+
+// AsProgram is in the environment of a test binary that is to be the program. Start sees to
+// it; what starts the binary with an environment of its own needs to be told.
+const AsProgram = isProgram + "=1"
+
+// Main is for TestMain: it runs the program where this process is to be it, and the tests
+// otherwise, with leaktest.
+func Main(m *testing.M, program func()) {
+	if os.Getenv(isProgram) != "" {
+		program()
+		os.Exit(0) // and not the tests
+	}
+	leaktest.Main(m)
+}
+
+// Start starts a command that ends in the test binary, as the program; without Env it has
+// that of the test. Its stderr goes to the log, which is shown where the test fails. It is
+// killed when the test ends. Until then wait waits for its end, and returns how it was; it
+// may be called once.
+func Start(t *testing.T, cmd *exec.Cmd) (log *Log, wait func() error) {
+	t.Helper()
+	log = new(Log)
+	cmd.Stderr = log
+	cmd.Env = append(cmd.Environ(), AsProgram, "GORACE=atexit_sleep_ms=0") // not a second at each end
+	require.NoError(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = <-ended
+		if t.Failed() {
+			t.Logf("%q logged:\n%s", cmd.Args, log)
+		}
+	})
+	return log, func() error {
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(Eternal):
+			return errors.New("it does not end")
+		}
+	}
+}
