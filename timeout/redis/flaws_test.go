@@ -3,6 +3,7 @@ package redis_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -14,8 +15,8 @@ import (
 )
 
 // Each test here is about a way in which a timeout centre on Redis loses tasks or does them
-// twice. First it shows that on the flawed form, in a few lines, then that the engine is
-// right.
+// twice. There is one check for the flawed form, in a few lines, which must fail it, and for the
+// engine, which must pass.
 
 // flawed is a client, and keys for the flawed form.
 func flawed(t *testing.T) (*goredis.Client, func(string) string) {
@@ -32,8 +33,39 @@ func eval(t *testing.T, client *goredis.Client, source string, keys []string, ar
 	return answer
 }
 
+// hand is a wheel whose hand is at the time that a worker's clock says.
+type hand interface {
+	add(t *testing.T, id, body string, due time.Time)
+	remove(t *testing.T, id string, due time.Time)
+	take(t *testing.T, at time.Time) (bodies []string)
+}
+
+// minutes is a wheel of sorted sets, one for each minute, with bodies by the second. What is
+// removed is in a set that is forgotten after a while.
+type minutes struct {
+	client *goredis.Client
+	name   func(string) string
+	slice  func(time.Time) string // the set of a time
+}
+
+const forgotten = 10 * time.Millisecond // 120 s there, for tasks that are due later than that
+
+func newMinutes(t *testing.T) hand {
+	client, name := flawed(t)
+	return minutes{client, name, slice}
+}
+
 // slice is the key of the minute that a wheel of minutes keeps a task in, by a clock.
 func slice(at time.Time) string { return "task_" + at.Format("2006-01-02-15:04") }
+
+func (w minutes) add(t *testing.T, _, body string, due time.Time) {
+	require.NoError(t, w.client.ZAdd(ctx, w.name(w.slice(due)), goredis.Z{Score: float64(due.Unix()), Member: body}).Err())
+}
+
+func (w minutes) remove(t *testing.T, id string, due time.Time) {
+	require.NoError(t, w.client.SAdd(ctx, w.name("del"+w.slice(due)), id).Err())
+	require.NoError(t, w.client.PExpire(ctx, w.name("del"+w.slice(due)), forgotten).Err())
+}
 
 // popSecond is the pop of a wheel that looks at the present second only, and takes what it
 // finds.
@@ -42,91 +74,121 @@ local found = redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[2], 'BYSCORE')
 redis.call('ZREMRANGEBYSCORE', KEYS[1], ARGV[1], ARGV[2])
 return found`
 
-func TestFlaw1AGapInTickingLeavesNothingBehind(t *testing.T) {
-	client, name := flawed(t)
-	now := time.Now()
-	due := now.Add(-4 * time.Second) // the ticks of that time were missed
-	client.ZAdd(ctx, name(slice(due)), goredis.Z{Score: float64(due.Unix()), Member: "1"})
-	for range 3 {
-		found := eval(t, client, popSecond, []string{name(slice(now))}, now.Unix(), now.Unix()+1)
-		require.Empty(t, found, "the flawed form never sees it")
+func (w minutes) take(t *testing.T, at time.Time) (bodies []string) {
+	for _, body := range eval(t, w.client, popSecond, []string{w.name(w.slice(at))}, at.Unix(), at.Unix()+1).([]any) {
+		if !w.client.SIsMember(ctx, w.name("del"+w.slice(at)), body).Val() { // a body is its id here
+			bodies = append(bodies, body.(string))
+		}
 	}
-	engine := orders(t, timeout.Topic{})
-	set(t, engine, timeout.Task{ID: "1", Due: due})
-	require.Equal(t, "1", lease(t, engine, time.Minute).ID)
+	return bodies
+}
+
+// ours is the engine, with leases that end soon.
+type ours struct{ timeout.Engine }
+
+const endsSoon = 30 * time.Millisecond
+
+func newOurs(t *testing.T) hand { return ours{orders(t, timeout.Topic{})} }
+
+func (w ours) add(t *testing.T, id, body string, due time.Time) {
+	set(t, w, timeout.Task{ID: id, Payload: []byte(body), Due: due})
+}
+
+func (w ours) remove(t *testing.T, id string, _ time.Time) {
+	_, err := w.Remove(ctx, []timeout.Removal{{Key: key(id)}})
+	require.NoError(t, err)
+}
+
+func (w ours) take(t *testing.T, _ time.Time) (bodies []string) {
+	for _, leased := range expire(t, w, timeout.Ask{Max: 100, Lease: endsSoon}).Leased {
+		bodies = append(bodies, string(leased.Payload))
+	}
+	return bodies
+}
+
+// fails requires that the flawed form fails a check like that, and that ours passes it.
+func fails(t *testing.T, check func(*testing.T, hand) error, how string) {
+	t.Helper()
+	require.EqualError(t, check(t, newMinutes(t)), how)
+	require.NoError(t, check(t, newOurs(t)))
+}
+
+// takes returns an error where these are not taken, in any order.
+func takes(t *testing.T, w hand, at time.Time, want ...string) error {
+	got := w.take(t, at)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("%q are taken, must be %q", got, want)
+	}
+	return nil
+}
+
+// present is a time that is due at once: what is no whole millisecond is rounded up.
+func present() time.Time { return time.Now().Truncate(time.Millisecond) }
+
+func TestFlaw1AGapInTickingLeavesNothingBehind(t *testing.T) {
+	fails(t, func(t *testing.T, w hand) error {
+		now := present()
+		w.add(t, "1", "1", now.Add(-4*time.Second)) // the ticks of that time were missed
+		return takes(t, w, now, "1")
+	}, `[] are taken, must be ["1"]`)
 }
 
 func TestFlaw2ADelayShorterThanATickIsKept(t *testing.T) {
-	client, name := flawed(t)
-	second := time.Now().Unix()
-	key := name(slice(time.Unix(second, 0)))
-	eval(t, client, popSecond, []string{key}, second, second+1)
-	client.ZAdd(ctx, key, goredis.Z{Score: float64(second), Member: "1"}) // for the second that was looked at
-	require.Empty(t, eval(t, client, popSecond, []string{key}, second+1, second+2))
-	engine := orders(t, timeout.Topic{})
-	expire(t, engine, timeout.Ask{Max: 1})
-	set(t, engine, timeout.Task{ID: "1"})
-	require.Equal(t, "1", lease(t, engine, time.Minute).ID)
+	fails(t, func(t *testing.T, w hand) error {
+		second := time.Unix(time.Now().Unix(), 0)
+		w.take(t, second)
+		w.add(t, "1", "1", second) // for the second that was looked at
+		return takes(t, w, second.Add(2*time.Second), "1")
+	}, `[] are taken, must be ["1"]`)
 }
 
 func TestFlaw3AWorkerThatDiesAfterTakingATaskDoesNotLoseIt(t *testing.T) {
-	client, name := flawed(t)
-	client.ZAdd(ctx, name("z"), goredis.Z{Score: 1, Member: "1"})
-	require.Equal(t, []any{"1"}, eval(t, client, popSecond, []string{name("z")}, 1, 2))
-	require.Zero(t, client.Exists(ctx, name("z")).Val(), "nobody has it any more")
-	engine := orders(t, timeout.Topic{})
-	set(t, engine, timeout.Task{ID: "1"})
-	lease(t, engine, 30*time.Millisecond)
-	require.Eventually(t, func() bool { return len(expire(t, engine, timeout.Ask{Max: 1}).Leased) == 1 }, 5*time.Second, 5*time.Millisecond)
+	fails(t, func(t *testing.T, w hand) error {
+		now := present()
+		w.add(t, "1", "1", now)
+		if err := takes(t, w, now, "1"); err != nil {
+			return err
+		}
+		time.Sleep(2 * endsSoon) // the worker has died
+		return takes(t, w, now, "1")
+	}, `[] are taken, must be ["1"]`)
 }
 
 func TestFlaw4ARemovedTaskStaysRemoved(t *testing.T) {
-	client, name := flawed(t)
-	client.ZAdd(ctx, name("z"), goredis.Z{Score: 1, Member: "1"})
-	client.SAdd(ctx, name("delset"), "1")
-	client.PExpire(ctx, name("delset"), 10*time.Millisecond) // 120 s there, for a task due later than that
-	time.Sleep(20 * time.Millisecond)
-	require.False(t, client.SIsMember(ctx, name("delset"), "1").Val(), "that it was removed is forgotten")
-	require.Equal(t, []any{"1"}, eval(t, client, popSecond, []string{name("z")}, 1, 2))
+	fails(t, func(t *testing.T, w hand) error {
+		due := time.Now().Add(endsSoon)
+		w.add(t, "1", "1", due)
+		w.remove(t, "1", due)
+		time.Sleep(2*endsSoon + forgotten)
+		return takes(t, w, due)
+	}, `["1"] are taken, must be []`)
+
 	engine := orders(t, timeout.Topic{})
-	set(t, engine, timeout.Task{ID: "1", After: 30 * time.Millisecond})
-	removed, err := engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
-	require.NoError(t, err)
-	require.Equal(t, timeout.Pending, removed[0].Was)
-	time.Sleep(50 * time.Millisecond)
-	require.Empty(t, expire(t, engine, timeout.Ask{Max: 1}).Leased)
+	w := ours{engine}
+	w.add(t, "1", "1", time.Now().Add(time.Hour))
+	w.remove(t, "1", time.Time{})
 	for _, name := range sharedServer(t).client(t).Keys(ctx, engine.Prefix()+":{orders:*").Val() {
 		require.Equal(t, ":m", name[len(name)-2:], "nothing is left of it")
 	}
 }
 
 func TestFlaw5ATaskThatIsChangedFiresOnce(t *testing.T) {
-	client, name := flawed(t)
-	client.ZAdd(ctx, name("z"), goredis.Z{Score: 1, Member: `{"key":"1","url":"a"}`})
-	client.ZAdd(ctx, name("z"), goredis.Z{Score: 1, Member: `{"key":"1","url":"b"}`})
-	require.Len(t, eval(t, client, popSecond, []string{name("z")}, 1, 2), 2)
-	engine := orders(t, timeout.Topic{})
-	set(t, engine, timeout.Task{ID: "1", Payload: []byte("a")})
-	set(t, engine, timeout.Task{ID: "1", Payload: []byte("b")})
-	batch := expire(t, engine, timeout.Ask{Max: 10})
-	require.Len(t, batch.Leased, 1)
-	require.Equal(t, "b", string(batch.Leased[0].Payload))
+	fails(t, func(t *testing.T, w hand) error {
+		now := present()
+		w.add(t, "1", "a", now)
+		w.add(t, "1", "b", now)
+		return takes(t, w, now, "b")
+	}, `["a" "b"] are taken, must be ["b"]`)
 }
 
 func TestFlaw6ATaskIsRemovedByItsIDWhateverItsTime(t *testing.T) {
-	client, name := flawed(t)
-	due := time.Now()
-	client.ZAdd(ctx, name(slice(due)), goredis.Z{Score: float64(due.Unix()), Member: "1"})
-	wrong := due.Add(time.Minute) // as the caller remembers it
-	client.ZRem(ctx, name(slice(wrong)), "1")
-	require.EqualValues(t, 1, client.ZCard(ctx, name(slice(due))).Val())
-	engine := orders(t, timeout.Topic{})
-	set(t, engine, timeout.Task{ID: "1", Due: due})
-	_, err := engine.Move(ctx, []timeout.Move{{Key: key("1"), Due: wrong}})
-	require.NoError(t, err)
-	_, err = engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
-	require.NoError(t, err)
-	require.Equal(t, timeout.None, get(t, engine, "1").State)
+	fails(t, func(t *testing.T, w hand) error {
+		due := present()
+		w.add(t, "1", "1", due)
+		w.remove(t, "1", due.Add(time.Minute)) // as the caller remembers it
+		return takes(t, w, due)
+	}, `["1"] are taken, must be []`)
 }
 
 func TestFlaw7WhatIsDueAtOnceIsTakenInPortions(t *testing.T) {
@@ -161,22 +223,25 @@ func calls(t *testing.T, client *goredis.Client, command string) int {
 }
 
 func TestFlaw8NoTimeZoneDecidesWhereATaskIs(t *testing.T) {
-	client, name := flawed(t)
-	due := time.Date(2026, 11, 20, 17, 26, 0, 0, time.UTC)
-	shanghai := due.In(time.FixedZone("CST", 8*3600))
-	client.ZAdd(ctx, name(slice(shanghai)), goredis.Z{Score: float64(due.Unix()), Member: "1"})
-	require.Empty(t, eval(t, client, popSecond, []string{name(slice(due))}, due.Unix(), due.Unix()+1))
-	engine := orders(t, timeout.Topic{})
-	set(t, engine, timeout.Task{ID: "1", Due: time.Now().In(shanghai.Location()).Add(-time.Second)})
-	require.Equal(t, "1", lease(t, engine, time.Minute).ID)
+	shanghai := time.FixedZone("CST", 8*3600)
+	fails(t, func(t *testing.T, w hand) error {
+		now := present().UTC()
+		w.add(t, "1", "1", now.In(shanghai)) // by another node
+		return takes(t, w, now, "1")
+	}, `[] are taken, must be ["1"]`)
 }
 
 func TestFlaw9NothingFiresEarly(t *testing.T) {
-	client, name := flawed(t)
-	now := time.Now().Truncate(time.Second)
-	due := now.Add(1900 * time.Millisecond)
-	client.ZAdd(ctx, name("z"), goredis.Z{Score: float64(due.Unix()), Member: "1"})
-	require.Len(t, eval(t, client, popSecond, []string{name("z")}, now.Unix(), now.Unix()+1), 1, "1.9 s early")
+	check := func(t *testing.T, w hand) error {
+		now := time.Now().Truncate(time.Second)
+		w.add(t, "1", "1", now.Add(time.Minute+1900*time.Millisecond))
+		return takes(t, w, now.Add(time.Minute)) // 1.9 s before
+	}
+	early := newMinutes(t).(minutes)
+	early.slice = func(time.Time) string { return "" } // it is not about borders of minutes
+	require.EqualError(t, check(t, early), `["1"] are taken, must be []`)
+	require.NoError(t, check(t, newOurs(t)))
+
 	engine := orders(t, timeout.Topic{})
 	for i := range 20 {
 		set(t, engine, timeout.Task{ID: strconv.Itoa(i), After: time.Duration(i)*7*time.Millisecond + 1})
@@ -190,30 +255,19 @@ func TestFlaw9NothingFiresEarly(t *testing.T) {
 	}
 }
 
-func TestFlaw11ATaskThatFailedDoesNotStarveTheOthers(t *testing.T) {
-	client, name := flawed(t)
-	now := time.Now().UnixMilli()
-	client.ZAdd(ctx, name("z"), goredis.Z{Score: float64(now - 1000), Member: "waits"}, goredis.Z{Score: 15, Member: "failed"}) // retries left
-	require.Equal(t, []string{"failed"}, client.ZRangeArgs(ctx, goredis.ZRangeArgs{Key: name("z"), Start: "-inf", Stop: now, ByScore: true, Count: 1}).Val())
-	engine := orders(t, timeout.Topic{Slots: 1})
-	set(t, engine, timeout.Task{ID: "failed", Due: time.Now().Add(-time.Hour)})
-	failed := lease(t, engine, time.Minute)
-	set(t, engine, timeout.Task{ID: "waits", Due: time.Now().Add(-time.Second)})
-	batch := expire(t, engine, timeout.Ask{Max: 1, Settle: []timeout.Outcome{{Token: failed.Token, As: timeout.Pending, After: time.Hour, Error: "no"}}})
-	require.Equal(t, "waits", batch.Leased[0].ID)
-}
-
-// lateRollback puts back what a worker has failed at, whoever has it by now.
-const lateRollback = `redis.call('ZREM', KEYS[2], ARGV[1]) redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])`
-
-// lender lends a task to workers, who bring it back: done, or put back.
+// lender lends tasks to workers, who bring them back: done, or put back to be tried again
+// after a while.
 type lender interface {
+	set(t *testing.T, id string, due time.Time)
+	due(t *testing.T, id string) int64
 	take(t *testing.T, lease time.Duration) (receipt any, found bool)
+	id(receipt any) string
 	done(t *testing.T, receipt any)
-	putBack(t *testing.T, receipt any)
+	putBack(t *testing.T, receipt any, after time.Duration)
 }
 
-// byMember is two sorted sets, where a worker says of which task it speaks and no more.
+// byMember is two sorted sets, where a worker says of which task it speaks and no more. The
+// score of one that was put back is how many retries are left.
 type byMember struct {
 	client *goredis.Client
 	keys   []string // what waits, and what was taken
@@ -221,8 +275,15 @@ type byMember struct {
 
 func newByMember(t *testing.T) lender {
 	client, name := flawed(t)
-	client.ZAdd(ctx, name("store"), goredis.Z{Score: 1, Member: "1"})
 	return byMember{client, []string{name("store"), name("prepare")}}
+}
+
+func (l byMember) set(t *testing.T, id string, due time.Time) {
+	require.NoError(t, l.client.ZAdd(ctx, l.keys[0], goredis.Z{Score: float64(due.UnixMilli()), Member: id}).Err())
+}
+
+func (l byMember) due(_ *testing.T, id string) int64 {
+	return int64(l.client.ZScore(ctx, l.keys[0], id).Val())
 }
 
 const takeByMember = `
@@ -238,25 +299,31 @@ move(KEYS[2], KEYS[1], ARGV[1], ARGV[1]) -- whose lease has ended
 return move(KEYS[1], KEYS[2], ARGV[1], ARGV[2])`
 
 func (l byMember) take(t *testing.T, lease time.Duration) (any, bool) {
-	now := time.Now()
+	now := present()
 	member := eval(t, l.client, takeByMember, l.keys, now.UnixMilli(), now.Add(lease).UnixMilli())
 	return member, member != nil
 }
 
+func (l byMember) id(member any) string { return member.(string) }
+
 func (l byMember) done(_ *testing.T, member any) { l.client.ZRem(ctx, l.keys[1], member) }
 
-func (l byMember) putBack(t *testing.T, member any) {
-	eval(t, l.client, lateRollback, l.keys, member, 15)
+const putBackByMember = `redis.call('ZREM', KEYS[2], ARGV[1]) redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])`
+
+func (l byMember) putBack(t *testing.T, member any, _ time.Duration) {
+	eval(t, l.client, putBackByMember, l.keys, member, 15)
 }
 
 // byToken is the engine.
 type byToken struct{ timeout.Engine }
 
-func newByToken(t *testing.T) lender {
-	engine := orders(t, timeout.Topic{})
-	set(t, engine, timeout.Task{ID: "1"})
-	return byToken{engine}
+func newByToken(t *testing.T) lender { return byToken{orders(t, timeout.Topic{Slots: 1})} }
+
+func (l byToken) set(t *testing.T, id string, due time.Time) {
+	set(t, l, timeout.Task{ID: id, Due: due})
 }
+
+func (l byToken) due(t *testing.T, id string) int64 { return get(t, l, id).Until.UnixMilli() }
 
 func (l byToken) take(t *testing.T, lease time.Duration) (any, bool) {
 	batch := expire(t, l, timeout.Ask{Max: 1, Lease: lease})
@@ -266,16 +333,37 @@ func (l byToken) take(t *testing.T, lease time.Duration) (any, bool) {
 	return batch.Leased[0].Token, true
 }
 
+func (l byToken) id(token any) string { return token.(timeout.Token).ID }
+
 func (l byToken) done(t *testing.T, token any) {
 	settle(t, l, timeout.Outcome{Token: token.(timeout.Token), As: timeout.Done})
 }
 
-func (l byToken) putBack(t *testing.T, token any) {
-	settle(t, l, timeout.Outcome{Token: token.(timeout.Token), As: timeout.Pending})
+func (l byToken) putBack(t *testing.T, token any, after time.Duration) {
+	settle(t, l, timeout.Outcome{Token: token.(timeout.Token), As: timeout.Pending, After: after, Error: "no"})
+}
+
+func TestFlaw11ATaskThatFailedDoesNotStarveTheOthers(t *testing.T) {
+	check := func(t *testing.T, l lender) error {
+		l.set(t, "fails", time.Now().Add(-time.Hour))
+		l.set(t, "waits", time.Now().Add(-time.Second))
+		for range 2 {
+			receipt, found := l.take(t, time.Minute)
+			require.True(t, found)
+			if l.id(receipt) == "waits" {
+				return nil
+			}
+			l.putBack(t, receipt, time.Hour)
+		}
+		return errors.New("what fails is taken again, and what is due waits")
+	}
+	require.EqualError(t, check(t, newByMember(t)), "what fails is taken again, and what is due waits")
+	require.NoError(t, check(t, newByToken(t)))
 }
 
 // outlived takes a task for a worker that is too slow, and for the next one then.
 func outlived(t *testing.T, l lender, lease time.Duration) (slow, next any) {
+	l.set(t, "1", present())
 	slow, found := l.take(t, 10*time.Millisecond)
 	require.True(t, found)
 	time.Sleep(20 * time.Millisecond)
@@ -288,7 +376,7 @@ func outlived(t *testing.T, l lender, lease time.Duration) (slow, next any) {
 func checkLatePutBack(t *testing.T, l lender) error {
 	slow, next := outlived(t, l, time.Minute)
 	l.done(t, next)
-	l.putBack(t, slow)
+	l.putBack(t, slow, 0)
 	if _, again := l.take(t, time.Minute); again {
 		return errors.New("done again")
 	}
@@ -298,7 +386,7 @@ func checkLatePutBack(t *testing.T, l lender) error {
 // checkPutBackMeanwhile has a slow worker put back what the next one is doing.
 func checkPutBackMeanwhile(t *testing.T, l lender) error {
 	slow, _ := outlived(t, l, time.Minute)
-	l.putBack(t, slow)
+	l.putBack(t, slow, 0)
 	if _, again := l.take(t, time.Minute); again {
 		return errors.New("done by two")
 	}
@@ -326,29 +414,31 @@ func TestFlaw12AWorkerWhoseLeaseHasEndedChangesNothing(t *testing.T) {
 }
 
 func TestFlaw13AFailureDoesNotOverwriteANewerTime(t *testing.T) {
-	client, name := flawed(t)
-	client.ZAdd(ctx, name("store"), goredis.Z{Score: 9e12, Member: "1"}) // set anew meanwhile
-	eval(t, client, lateRollback, []string{name("store"), name("prepare")}, "1", 15)
-	require.EqualValues(t, 15, client.ZScore(ctx, name("store"), "1").Val())
-	engine := orders(t, timeout.Topic{})
-	set(t, engine, timeout.Task{ID: "1"})
-	leased := lease(t, engine, time.Minute)
-	newer := set(t, engine, timeout.Task{ID: "1", Due: time.Now().Add(time.Hour)})
-	require.Equal(t, timeout.Running, newer.Was)
-	require.False(t, settle(t, engine, timeout.Outcome{Token: leased.Token, As: timeout.Pending}))
-	task := get(t, engine, "1")
-	require.True(t, task.Until.Equal(newer.Due))
-	require.Zero(t, task.Attempts)
+	newer := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	check := func(t *testing.T, l lender) error {
+		l.set(t, "1", present())
+		receipt, found := l.take(t, time.Minute)
+		require.True(t, found)
+		l.set(t, "1", newer)
+		l.putBack(t, receipt, 0)
+		if due := l.due(t, "1"); due != newer.UnixMilli() {
+			return fmt.Errorf("due at %d, must be when it was set for", due)
+		}
+		return nil
+	}
+	require.EqualError(t, check(t, newByMember(t)), "due at 15, must be when it was set for")
+	ours := newByToken(t)
+	require.NoError(t, check(t, ours))
+	require.Zero(t, get(t, ours.(byToken), "1").Attempts)
 }
 
 func TestFlaw15TasksWithTheSameContentAreTwo(t *testing.T) {
-	client, name := flawed(t)
-	client.ZAdd(ctx, name("z"), goredis.Z{Score: 1, Member: "close it"}, goredis.Z{Score: 2, Member: "close it"})
-	require.EqualValues(t, 1, client.ZCard(ctx, name("z")).Val())
-	engine := orders(t, timeout.Topic{})
-	set(t, engine, timeout.Task{ID: "1", Payload: []byte("close it")})
-	set(t, engine, timeout.Task{ID: "2", Payload: []byte("close it")})
-	require.Len(t, expire(t, engine, timeout.Ask{Max: 10}).Leased, 2)
+	fails(t, func(t *testing.T, w hand) error {
+		now := present()
+		w.add(t, "1", "close it", now)
+		w.add(t, "2", "close it", now)
+		return takes(t, w, now, "close it", "close it")
+	}, `["close it"] are taken, must be ["close it" "close it"]`)
 }
 
 func TestFlaw16LeasesThatHaveEndedAreTakenInPortions(t *testing.T) {
