@@ -189,7 +189,8 @@ func (r room) fit(tasks []timeout.Task) int {
 	bytes := 0
 	for i, task := range tasks {
 		bytes += len(task.Payload)
-		if i == r.tasks || bytes > r.bytes && !(r.empty && i == 0) {
+		first := r.empty && i == 0
+		if i == r.tasks || bytes > r.bytes && !first {
 			return i
 		}
 	}
