@@ -330,15 +330,31 @@ func TestAShardThatDoesNotKnowATopicIsTold(t *testing.T) {
 		}
 		pass(2 * time.Minute)
 		require.True(t, r.all([]string{set[1][0]}))
-		_, err = r.shards[2].Engine.SetTopic(t.Context(), timeout.Topic{Name: "stray"}, true)
-		require.NoError(t, err)
-		for range 2 {
-			_, err = r.engine.Upkeep(t.Context(), 0)
-			require.NoError(t, err)
+	})
+}
+
+// A first shard that was restored from an earlier time may lack topics, and slots of others. What
+// the others have is not dropped for that, and not forgotten either.
+func TestAFirstShardFromAnEarlierTimeCostsNothingOfTheOthers(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		t := r.t
+		r.handle(0)
+		set := ids("orders", 3, 40)
+		for _, id := range slices.Concat(set[1], set[2]) {
+			require.NoError(t, r.set(id, time.Minute))
 		}
-		topics, err := r.shards[2].Engine.Topics(t.Context())
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 32})
 		require.NoError(t, err)
-		require.Len(t, topics, 2, "what the first shard does not have is dropped")
+		pass(5 * time.Second)
+		require.NoError(t, r.shards[0].Engine.DropTopic(t.Context(), "orders"))
+		pass(5 * time.Second)
+		_, err = r.shards[0].Engine.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 8}, true)
+		require.NoError(t, err)
+		pass(2 * time.Minute)
+		require.True(t, r.all(slices.Concat(set[1], set[2])))
+		topics, err := r.shards[0].Engine.Topics(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 32, topics[1].Slots)
 	})
 }
 

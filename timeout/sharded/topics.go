@@ -77,7 +77,8 @@ func (e *core) learn(topics ...timeout.Topic) {
 func (e *core) copyTopic(ctx context.Context, engine timeout.Engine, topic timeout.Topic, onlyNew bool) error {
 	for {
 		there, err := engine.SetTopic(ctx, topic, onlyNew)
-		if err != nil && !errors.Is(err, timeout.ErrConflict) { // it has grown: topic is old
+		grown := errors.Is(err, timeout.ErrConflict)
+		if err != nil && !grown {
 			return err
 		}
 		if err == nil && there.Paused != topic.Paused { // which a set does not change
@@ -90,11 +91,37 @@ func (e *core) copyTopic(ctx context.Context, engine timeout.Engine, topic timeo
 			return nil
 		}
 		now, found, err := e.firstHas(ctx, topic.Name)
-		if err != nil || !found || same(now, topic) && !onlyNew {
+		switch {
+		case err != nil || !found:
 			return err
+		case grown && same(now, topic):
+			if now, err = e.growFirst(ctx, engine, topic); err != nil {
+				return err
+			}
+		case same(now, topic) && !onlyNew:
+			return nil
 		}
 		topic, onlyNew = now, false
 	}
+}
+
+// growFirst has the first shard have as many slots as another one: it was restored from a time
+// when there were fewer. Nobody would look into the others.
+func (e *core) growFirst(ctx context.Context, engine timeout.Engine, topic timeout.Topic) (grown timeout.Topic, err error) {
+	have, err := visible(ctx, engine)
+	if err != nil {
+		return grown, err
+	}
+	for _, there := range have {
+		if there.Name == topic.Name {
+			topic.Slots = max(topic.Slots, there.Slots)
+		}
+	}
+	err = e.callWithin(ctx, e.shards[0], e.cfg.Patience/3, func(ctx context.Context, first timeout.Engine) (err error) {
+		grown, err = first.SetTopic(ctx, topic, false)
+		return err
+	})
+	return grown, err
 }
 
 // same reports whether two topics are equal.
@@ -194,6 +221,7 @@ func allBut(errs []error, answer error) error {
 }
 
 // align has a shard have the topics that the first one has: what it has missed while it was away.
+// What only the shard has stays: the first one may have been restored from an earlier time.
 func (e *core) align(ctx context.Context, s *shard, engine timeout.Engine) error {
 	if s.place == 0 {
 		return nil
@@ -211,26 +239,10 @@ func (e *core) align(ctx context.Context, s *shard, engine timeout.Engine) error
 		there[topic.Name] = topic
 	}
 	for _, topic := range wanted {
-		has, ok := there[topic.Name]
-		delete(there, topic.Name)
-		if ok && same(has, topic) {
-			continue
-		}
-		if err := e.copyTopic(ctx, engine, topic, !ok); err != nil {
-			return err
-		}
-	}
-	return e.dropLeft(ctx, engine, there)
-}
-
-// dropLeft drops topics of a shard that the first one does not have. A new topic is there first.
-func (e *core) dropLeft(ctx context.Context, engine timeout.Engine, left map[string]timeout.Topic) error {
-	for name := range left {
-		if _, found, err := e.firstHas(ctx, name); err != nil || found {
-			continue
-		}
-		if err := engine.DropTopic(ctx, name); err != nil && !errors.Is(err, timeout.ErrNotFound) {
-			return err
+		if has, ok := there[topic.Name]; !ok || !same(has, topic) {
+			if err := e.copyTopic(ctx, engine, topic, !ok); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
