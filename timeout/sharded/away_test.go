@@ -36,7 +36,7 @@ func inBubble(t *testing.T, f func(r *rig)) {
 			r.shards = append(r.shards, &shaky{Engine: slowly(t)})
 			shards = append(shards, r.shards[len(r.shards)-1])
 		}
-		r.engine = over(t, shards...)
+		r.engine = overWith(t, sharded.Config{Logger: silent}, shards...)
 		centre, err := timeout.New(r.engine, timeout.Config{Topic: timeout.Topic{Lease: 9 * time.Second}, Logger: silent})
 		require.NoError(t, err)
 		r.Center = centre
@@ -126,7 +126,7 @@ var troubles = map[string]int32{"refusing": refusing, "hanging": hanging, "deaf"
 
 func TestWhileAShardIsAwayItsTasksWaitAndTheOthersGoOn(t *testing.T) {
 	for name, trouble := range troubles {
-		for away := range 3 {
+		for away := range 2 { // the first shard, and another one
 			t.Run(fmt.Sprintf("%s/%d", name, away), func(t *testing.T) {
 				inBubble(t, func(r *rig) {
 					t := r.t

@@ -31,8 +31,8 @@ func TestPlacesAreForEver(t *testing.T) {
 }
 
 func TestShardsHaveAboutAsMuchEach(t *testing.T) {
-	const count = 100_000
-	for _, shards := range []int{2, 3, 5, 8, 100} {
+	const count = 20_000
+	for _, shards := range []int{2, 3, 8} {
 		has := make([]int, shards)
 		for i := range count {
 			has[sharded.Place(timeout.Key{Topic: "orders", ID: fmt.Sprint(i)}, shards)]++
