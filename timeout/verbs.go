@@ -1,0 +1,230 @@
+package timeout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Set has a task wait for its action time, whatever it was before. The answer says what it
+// was, and has the version that it has now. A topic that is not there yet is made, with
+// Config.Topic. With Task.IfAbsent nothing is changed where the task waits, runs or is
+// dead, which Answer.Was says.
+func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
+	if err := c.prepare(ctx, task); err != nil {
+		return Answer{}, err
+	}
+	answer, err := c.sets.call(ctx, task)
+	if err == nil {
+		c.wake(task.Topic, answer.Due)
+	}
+	return answer, err
+}
+
+// SetAll is Set for many tasks. Where the same key is there several times, the last one
+// stays. The error wraps ErrArgument, and nothing is done, where one task is invalid.
+func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
+	for _, task := range tasks {
+		if err := c.prepare(ctx, task); err != nil {
+			return nil, err
+		}
+	}
+	answers, err := c.set(ctx, tasks)
+	if err == nil {
+		c.wakeAll(len(answers), func(i int) (string, Answer) { return tasks[i].Topic, answers[i] })
+	}
+	return answers, err
+}
+
+// set sets tasks, and once more those whose topic has been dropped since it was known.
+func (c *Center) set(ctx context.Context, tasks []Task) ([]Answer, error) {
+	answers, err := c.engine.Set(ctx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	var again []int
+	for i, answer := range answers {
+		if errors.Is(answer.Err, ErrNotFound) {
+			again = append(again, i)
+			c.forget(tasks[i].Topic)
+		}
+	}
+	if len(again) == 0 {
+		return answers, nil
+	}
+	rest := make([]Task, len(again))
+	for i, at := range again {
+		rest[i] = tasks[at]
+		if _, err := c.ensure(ctx, tasks[at].Topic); err != nil {
+			return nil, err
+		}
+	}
+	repeated, err := c.engine.Set(ctx, rest)
+	if err != nil {
+		return nil, err
+	}
+	for i, at := range again {
+		answers[at] = repeated[i]
+	}
+	return answers, nil
+}
+
+// prepare checks a task and has its topic be there.
+func (c *Center) prepare(ctx context.Context, task Task) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	if err := task.Check(); err != nil {
+		return err
+	}
+	if task.Callback != nil {
+		if err := c.checkCallback(*task.Callback); err != nil {
+			return err
+		}
+	}
+	_, err := c.ensure(ctx, task.Topic)
+	return err
+}
+
+// checkCallback asks the callback's Caller, where this node has it.
+func (c *Center) checkCallback(call Callback) error {
+	if caller := c.cfg.Callers[call.Kind]; caller != nil {
+		return caller.Check(call)
+	}
+	if len(c.cfg.Callers) > 0 {
+		return fmt.Errorf("%w: callback of kind %q, must be one of %q", ErrArgument, call.Kind, slices.Sorted(maps.Keys(c.cfg.Callers)))
+	}
+	return nil // a node that makes no calls can't know
+}
+
+// Move changes a task's action time, where it waits: Answer.Was is Pending then. A task that
+// runs, has ended or is not there stays as it is.
+func (c *Center) Move(ctx context.Context, key Key, due time.Time) (Answer, error) {
+	return c.move(ctx, Move{Key: key, Due: due})
+}
+
+// MoveAfter is Move to a time from now, by the engine's clock.
+func (c *Center) MoveAfter(ctx context.Context, key Key, d time.Duration) (Answer, error) {
+	return c.move(ctx, Move{Key: key, After: d})
+}
+
+func (c *Center) move(ctx context.Context, move Move) (Answer, error) {
+	if err := c.checkMove(move); err != nil {
+		return Answer{}, err
+	}
+	answer, err := c.moves.call(ctx, move)
+	if err == nil {
+		c.wake(move.Topic, answer.Due)
+	}
+	return answer, err
+}
+
+// MoveAll is Move for many tasks.
+func (c *Center) MoveAll(ctx context.Context, moves []Move) ([]Answer, error) {
+	for _, move := range moves {
+		if err := c.checkMove(move); err != nil {
+			return nil, err
+		}
+	}
+	answers, err := c.engine.Move(ctx, moves)
+	if err == nil {
+		c.wakeAll(len(answers), func(i int) (string, Answer) { return moves[i].Topic, answers[i] })
+	}
+	return answers, err
+}
+
+func (c *Center) checkMove(move Move) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	return Task{Topic: move.Topic, ID: move.ID, Due: move.Due, After: move.After}.Check()
+}
+
+// Remove ends a task that waits, runs or is dead; Answer.Was says which. The context of a
+// handler that runs it ends within a third of its lease.
+func (c *Center) Remove(ctx context.Context, key Key) (Answer, error) {
+	removal := Removal{Key: key}
+	if err := c.checkRemovals([]Removal{removal}); err != nil {
+		return Answer{}, err
+	}
+	return c.removes.call(ctx, removal)
+}
+
+// RemoveAll is Remove for many tasks, or for those that are still as they were seen: what is
+// dead is dropped with State Dead, or with the Version that it had, and what was set anew
+// meanwhile stays. A removal has had an effect where Answer.Was is Pending, Running or Dead and
+// Answer.Version is zero.
+func (c *Center) RemoveAll(ctx context.Context, removals []Removal) ([]Answer, error) {
+	if err := c.checkRemovals(removals); err != nil {
+		return nil, err
+	}
+	return c.engine.Remove(ctx, removals)
+}
+
+func (c *Center) checkRemovals(removals []Removal) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	for _, removal := range removals {
+		if err := removal.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Replay has tasks that are dead run again, at once, with all attempts before them and a new
+// version: it counts as a set, so callbacks have another idempotency key. Answer.Was is Dead
+// where it did.
+func (c *Center) Replay(ctx context.Context, keys []Key) ([]Answer, error) {
+	if err := c.checkKeys(keys); err != nil {
+		return nil, err
+	}
+	answers, err := c.engine.Replay(ctx, keys)
+	if err == nil {
+		c.wakeAll(len(answers), func(i int) (string, Answer) { return keys[i].Topic, answers[i] })
+	}
+	return answers, err
+}
+
+func (c *Center) checkKeys(keys []Key) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if err := key.Check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wake has the worker of a topic look where it would have slept for longer than until due.
+func (c *Center) wake(topic string, due time.Time) {
+	c.mu.Lock()
+	w := c.workers[topic]
+	c.mu.Unlock()
+	if w != nil {
+		w.expect(due)
+	}
+}
+
+// wakeAll wakes each topic once, for its earliest task.
+func (c *Center) wakeAll(n int, at func(int) (topic string, answer Answer)) {
+	first := make(map[string]time.Time)
+	for i := range n {
+		topic, answer := at(i)
+		if answer.Due.IsZero() {
+			continue
+		}
+		if due, seen := first[topic]; !seen || answer.Due.Before(due) {
+			first[topic] = answer.Due
+		}
+	}
+	for topic, due := range first {
+		c.wake(topic, due)
+	}
+}
