@@ -97,3 +97,14 @@ func TestALeaseThatWasMadeLongerIsNotShortened(t *testing.T) {
 	upkeep(t, engine)
 	require.Greater(t, time.Until(get(t, engine, "1").Until), 50*time.Minute)
 }
+
+func TestBordersOfMinutesYearsAndDaylightSavingMakeNoDifference(t *testing.T) {
+	server := testserver.PostgresWithClock(t, testserver.NoFsync, "timezone="+enginetest.Zone)
+	engine, err := postgres.Open(t.Context(), server.URL, postgres.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, engine.Close()) })
+	enginetest.Borders(t, func(at time.Time) (timeout.Engine, func()) {
+		server.SetClock(t, time.Until(at))
+		return engine, func() {}
+	})
+}

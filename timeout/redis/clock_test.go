@@ -17,3 +17,13 @@ func TestTheServersClockMayBeWrongAndStepped(t *testing.T) {
 	engines := []timeout.Engine{openEngine(t, own, cfg), openEngine(t, own, cfg)}
 	enginetest.Clock(t, engines, func(ahead time.Duration) { own.SetClock(t, ahead) })
 }
+
+func TestBordersOfMinutesYearsAndDaylightSavingMakeNoDifference(t *testing.T) {
+	t.Setenv("TZ", enginetest.Zone) // the server's
+	own := server{testserver.RedisWithClock(t)}
+	engine := openEngine(t, own, redis.Config{})
+	enginetest.Borders(t, func(at time.Time) (timeout.Engine, func()) {
+		own.SetClock(t, time.Until(at))
+		return engine, func() {}
+	})
+}
