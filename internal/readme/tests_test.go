@@ -1,6 +1,7 @@
 package readme
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,4 +51,27 @@ func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 		}
 	}
 	require.Greater(t, names, 60)
+}
+
+// That page has a row for every promise and every flaw of the designs that it comes from.
+func TestEveryPromiseAndEveryFlawHasARow(t *testing.T) {
+	var first strings.Builder // of each row
+	for line := range strings.Lines(pages(t)[filepath.Join(root, "docs", "timeout.md")]) {
+		if cells := strings.SplitN(line, "|", 3); len(cells) == 3 {
+			first.WriteString(cells[1] + "\n")
+		}
+	}
+	rows := first.String()
+	for _, of := range []struct {
+		prefix string
+		last   int
+	}{{"A", 9}, {"B", 10}, {"C", 15}, {"D", 18}, {"E", 6}, {"F-", 11}, {"F", 43}} {
+		for i := range of.last {
+			id := fmt.Sprint(of.prefix, i+1)
+			require.Regexp(t, `(?m)(^|[ ,])`+id+`([ ,:]|$)`, rows, "there is no row for %s", id)
+		}
+	}
+	for _, id := range []string{"F10b", "F10c", "F19b", "F19c", "F19d", "F19e"} {
+		require.Contains(t, rows, id)
+	}
 }
