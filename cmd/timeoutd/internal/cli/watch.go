@@ -146,6 +146,9 @@ func draw(w io.Writer, stats api.Stats, before *api.Stats) error {
 	m := stats.Members
 	fmt.Fprintf(w, "%s  %s  %s\nnodes: %d, led by %s, term %d\n", stats.At.Local().Format(time.TimeOnly), clean(stats.Node), clean(stats.Engine),
 		len(m.Nodes), clean(or(m.Leader, "nobody")), m.Term)
+	if len(m.Nodes) > 1 {
+		fmt.Fprintln(w, "DONE to LATE P99 are of this node alone, the rest is of all")
+	}
 	if stats.Error != "" {
 		fmt.Fprintf(w, "the engine does not answer: %s\n", brief(stats.Error, 200))
 	}

@@ -65,7 +65,7 @@
     drawNow(lateNow);
     drawHead();
     $("filter").hidden = latest.topics.length < 9;
-    setText($("topics-note"), latest.topics.length ? plural(latest.topics.length, "topic") : "");
+    setText($("topics-note"), latest.topics.length ? plural(latest.topics.length, "topic") + (latest.members.nodes.length > 1 ? "; done, failed, again, lost, early and late are of this node alone" : "") : "");
     drawTopics($("topics").tBodies[0], latest, chosen, $("filter").value, (name) => { location.hash = encodeURIComponent(name); }, pauseTopic);
     drawNodes($("nodes").tBodies[0], $("nodes-note"), latest);
     const span = Math.max(60, Math.min(LONGEST, Math.ceil((points[points.length - 1].t - points[0].t) / 30) * 30));
