@@ -36,12 +36,3 @@ func TestThoseThatAreBeingClosedHaveTheirDescriptorsStill(t *testing.T) {
 		})
 	}
 }
-
-func TestRoomForThoseThatAreBeingClosed(t *testing.T) {
-	_, room, spare, ok := room(1, 0)
-	if !ok {
-		t.Skip("no limit of descriptors here")
-	}
-	require.EqualValues(t, room+spare/2-1, mostOpen(1, 0))
-	require.EqualValues(t, room-10+spare/2-1, mostOpen(1, 10))
-}

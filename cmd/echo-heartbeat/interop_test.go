@@ -17,13 +17,6 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
-// tool skips the test where a program of systemd's is not there.
-func tool(t *testing.T, name string) {
-	if _, err := exec.LookPath(name); err != nil {
-		t.Skip(err)
-	}
-}
-
 // notifyReload is whether this systemd knows Type=notify-reload, which is as old as 253.
 func notifyReload(t *testing.T) bool {
 	out, err := exec.Command("systemd-analyze", "--version").Output()
@@ -37,7 +30,6 @@ func notifyReload(t *testing.T) bool {
 // systemd's own check of the units, in which all else but the path of the program is as
 // it is shipped.
 func TestSystemdVerifiesTheUnits(t *testing.T) {
-	tool(t, "systemd-analyze")
 	dir := t.TempDir()
 	var units []string
 	for _, name := range []string{"echo-heartbeat.service", "echo-heartbeat.socket", "echo-heartbeat-admin.socket"} {
@@ -66,7 +58,6 @@ func TestSystemdVerifiesTheUnits(t *testing.T) {
 
 // systemd's own passing of sockets.
 func TestSystemdSocketActivate(t *testing.T) {
-	tool(t, "systemd-socket-activate")
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := free.Addr().String()

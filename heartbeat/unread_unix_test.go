@@ -1,0 +1,60 @@
+//go:build linux || darwin || dragonfly || freebsd || netbsd || openbsd
+
+package heartbeat
+
+import (
+	"bufio"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestASocketTellsWhatWaitsToBeRead(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	client := dial(t, ln.Addr())
+	peer, err := ln.Accept()
+	require.NoError(t, err)
+	defer peer.Close()
+	require.Zero(t, unread(client))
+	_, err = peer.Write([]byte("123"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return unread(client) == 3 }, eternal, ms)
+	client.Close()
+	require.Zero(t, unread(client))
+}
+
+// Answers that this program is too slow to read are excused, but not for ever.
+func TestAnswersThatWaitToBeRead(t *testing.T) {
+	t.Parallel()
+	s := echo(t)
+	b := newBeater(t, Config{Tick: 10 * ms})
+	ping := Options{Timeout: timeout, Interval: 100 * ms, Message: []byte("PING\n"), Answer: AnswerAck}
+	slow, err := b.Start(dial(t, s.Addr()), ping)
+	require.NoError(t, err)
+	begin := time.Now()
+	<-slow.Done()
+	require.ErrorIs(t, slow.Err(), ErrNoAnswer)
+	require.GreaterOrEqual(t, time.Since(begin), (1+maxExcuses)*100*ms)
+}
+
+// A program that is always a little late, but reads, is excused each time.
+func TestAnswersThatAreReadLate(t *testing.T) {
+	t.Parallel()
+	s := echo(t)
+	b := newBeater(t, Config{Tick: 10 * ms})
+	c, err := b.Start(dial(t, s.Addr()), Options{Timeout: timeout, Interval: 250 * ms, Message: []byte("PING\n"), Answer: AnswerAck})
+	require.NoError(t, err)
+	lines := bufio.NewReader(c)
+	for range 2*maxExcuses + 2 {
+		time.Sleep(400 * ms) // AckTimeout is 250ms
+		_, err := lines.ReadString('\n')
+		require.NoError(t, err)
+		_, ok := c.Ack()
+		require.True(t, ok)
+	}
+	require.NoError(t, c.Close())
+}
