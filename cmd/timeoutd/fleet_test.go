@@ -56,9 +56,14 @@ func free(t *testing.T) (addr, port string) {
 
 // redisServer starts a Redis of its own, and returns its URL.
 func redisServer(t *testing.T) string {
+	url, _ := startRedis(t)
+	return url
+}
+
+func startRedis(t *testing.T) (url string, cmd *exec.Cmd) {
 	addr, port := free(t)
-	server(t, addr, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
-	return "redis://" + addr
+	cmd = server(t, addr, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+	return "redis://" + addr, cmd
 }
 
 // etcdServer starts an etcd of its own, and returns its address.

@@ -1,0 +1,125 @@
+//go:build interop && unix
+
+package main
+
+import (
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAProcessIsKilledBetweenTwoStepsWithRedis(t *testing.T) {
+	redis, cmd := startRedis(t)
+	testSteps(t, "REDIS_URL="+redis)
+
+	// Only of Redis, which is one process, one can say what it has been sent and not done yet.
+	t.Run("it has said what it has done, and has no answer", func(t *testing.T) {
+		s := newSteps(t, "REDIS_URL="+redis)
+		s.begin(t, "first")
+		send(t, cmd, syscall.SIGSTOP)
+		s.release()
+		time.Sleep(time.Second)
+		require.NoError(t, s.victim.cmd.Process.Kill())
+		require.Error(t, s.victim.wait())
+		send(t, cmd, syscall.SIGCONT)
+		s.end(t, []string{"victim"}, nil)
+	})
+}
+
+func TestAProcessIsKilledBetweenTwoStepsWithPostgres(t *testing.T) {
+	testSteps(t, "DATABASE_URL="+postgresServer(t))
+}
+
+func testSteps(t *testing.T, env string) {
+	t.Run("it has leased one, and another is being called", func(t *testing.T) {
+		s := newSteps(t, env)
+		s.begin(t, "first", "second")
+		require.NoError(t, s.victim.cmd.Process.Kill())
+		require.Error(t, s.victim.wait())
+		s.release()
+		s.end(t, []string{"victim", "heir"}, []string{"heir"})
+	})
+	t.Run("it was answered, and has not said so", func(t *testing.T) {
+		s := newSteps(t, env)
+		s.begin(t, "first", "second")
+		send(t, s.victim.cmd, syscall.SIGSTOP)
+		time.Sleep(50 * time.Millisecond) // a signal takes its time
+		s.release()
+		require.Eventually(t, func() bool { return !s.calls("first")[0].answered.IsZero() }, eternal, time.Millisecond)
+		require.NoError(t, s.victim.cmd.Process.Kill())
+		require.Error(t, s.victim.wait())
+		s.end(t, []string{"victim", "heir"}, []string{"heir"})
+	})
+}
+
+// steps is a process that is at one task, has leased another, and is killed then.
+type steps struct {
+	*witness
+	with    process
+	release func()
+	victim  *process
+}
+
+func newSteps(t *testing.T, env string) *steps {
+	hold := make(chan struct{})
+	s := &steps{release: sync.OnceFunc(func() { close(hold) })}
+	s.witness = newWitness(t, func(_, node string) {
+		if node == "victim" {
+			<-hold
+		}
+	})
+	t.Cleanup(s.release)
+	s.with = process{args: []string{"-ttl", "1s"}, env: []string{env}}
+	s.victim = start(t, s.employ(s.with, "victim"))
+	s.victim.serveTopic(t, s.witness, `"lease":"1s","concurrency":1,"slots":1,`)
+	return s
+}
+
+// begin has the first task be called for, and the second, if there is one, be leased.
+func (s *steps) begin(t *testing.T, ids ...string) {
+	for i, id := range ids {
+		s.victim.set(t, "t/tasks/"+id, "{}")
+		require.Eventually(t, func() bool {
+			_, topic := s.victim.stats(t)
+			return len(s.calls("first")) == 1 && topic.Counts != nil && topic.Counts.Running == int64(i+1)
+		}, eternal, 10*time.Millisecond)
+	}
+	require.Empty(t, s.calls("second"))
+}
+
+// end has another process do what is left, and compares who has called.
+func (s *steps) end(t *testing.T, first, second []string) {
+	heir := start(t, s.employ(s.with, "heir"))
+	heir.rests(t)
+	callers := func(id string) (all []string) {
+		for _, d := range s.calls(id) {
+			all = append(all, d.node)
+		}
+		return all
+	}
+	require.Equal(t, first, callers("first"))
+	require.Equal(t, second, callers("second"))
+	for _, d := range s.calls("second") {
+		require.Equal(t, 2, d.attempt, "the first attempt was the victim's")
+	}
+	require.Empty(t, s.mistakes())
+}
+
+// calls returns those for a task.
+func (s *steps) calls(id string) []delivery {
+	for set, all := range s.seen() {
+		if set.id == id {
+			return all
+		}
+	}
+	return nil
+}
+
+func send(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
+	t.Helper()
+	require.NoError(t, cmd.Process.Signal(s))
+}
