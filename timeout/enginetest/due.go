@@ -250,6 +250,25 @@ func testPaused(r *rig) {
 	require.Equal(r.t, r.key("lost"), died[0])
 	require.Equal(r.t, "second", leased[0].ID)
 
+	// Neither takes back what the other does at the same time.
+	const rounds = 9
+	together(2, func(i int) {
+		for n := range rounds {
+			var err error
+			if i == 0 {
+				_, err = r.second.Pause(r.ctx, r.topic, n%2 == 0)
+			} else {
+				_, err = r.engine.SetTopic(r.ctx, timeout.Topic{Name: r.topic, Concurrency: n + 1}, false)
+			}
+			if err != nil {
+				r.t.Errorf("round %d: %v", n, err)
+			}
+		}
+	})
+	last := r.find(r.topic)
+	require.True(r.t, last.Paused)
+	require.Equal(r.t, rounds, last.Concurrency)
+
 	none := unique("none")
 	_, err := r.engine.Pause(r.ctx, none, true)
 	require.ErrorIs(r.t, err, timeout.ErrNotFound)
