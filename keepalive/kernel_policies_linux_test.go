@@ -1,6 +1,8 @@
 package keepalive
 
 import (
+	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -64,4 +66,78 @@ func TestKernelHops(t *testing.T) {
 	t.Log("late by", late)
 	require.GreaterOrEqual(t, late, time.Duration(0))
 	require.Less(t, late, 200*ms)
+}
+
+func TestKernelWithPolicies(t *testing.T) {
+	t.Parallel()
+	t.Run("FirstMessage", func(t *testing.T) {
+		t.Parallel()
+		k := newKeeper(t, Config{Timeout: 4 * timeout, Tick: 10 * ms, Activity: ActivityKernel, FirstMessage: timeout})
+		mute, server := connect(t, "tcp")
+		begin := time.Now()
+		k.Conn(server)
+		speaks, server := connect(t, "tcp")
+		k.Conn(server)
+		_, err := speaks.Write([]byte("x"))
+		require.NoError(t, err)
+		_, err = mute.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		require.GreaterOrEqual(t, time.Since(begin), timeout)
+		require.Less(t, time.Since(begin), 3*timeout)
+		require.Eventually(t, func() bool { return k.Stats().Closed[ReasonFirstMessage] == 1 }, eternal, ms)
+		_, err = speaks.Read(make([]byte, 1))
+		require.Error(t, err)
+		require.GreaterOrEqual(t, time.Since(begin), 4*timeout)
+		require.Eventually(t, func() bool { return k.Stats().Closed[ReasonIdle] == 1 }, eternal, ms)
+	})
+	t.Run("DryRun", func(t *testing.T) {
+		t.Parallel()
+		k := newKeeper(t, Config{Timeout: timeout, Tick: 10 * ms, Activity: ActivityKernel, DryRun: true})
+		client, server := connect(t, "tcp")
+		k.Conn(server)
+		would := func() uint64 { return k.Stats().WouldClose[ReasonIdle] }
+		require.Eventually(t, func() bool { return would() == 1 }, eternal, ms)
+		time.Sleep(3 * timeout)
+		require.EqualValues(t, 1, would(), "once for a silence")
+		_, err := client.Write([]byte("x"))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return would() == 2 }, eternal, ms, "and again for the next")
+		require.Equal(t, 1, k.Len())
+	})
+	t.Run("Probe", func(t *testing.T) {
+		t.Parallel()
+		k := newKeeper(t, Config{
+			Timeout: 4 * timeout, Tick: 10 * ms, Activity: ActivityKernel, ProbeAfter: timeout,
+			Probe: func(conn any) error {
+				_, err := conn.(net.Conn).Write([]byte("?"))
+				return err
+			},
+		})
+		answers, server := connect(t, "tcp")
+		k.Conn(server)
+		hangs, server := connect(t, "tcp")
+		begin := time.Now()
+		k.Conn(server)
+		busy, server := connect(t, "tcp")
+		k.Conn(server)
+		go func() {
+			for {
+				if _, err := answers.Read(make([]byte, 1)); err != nil {
+					return
+				}
+				_, _ = answers.Write([]byte("!"))
+			}
+		}()
+		go trickle(busy, 200)
+		got, err := io.ReadAll(hangs)
+		require.NoError(t, err)
+		require.Equal(t, "?", string(got))
+		require.GreaterOrEqual(t, time.Since(begin), timeout*3/4+3*timeout)
+		require.Eventually(t, func() bool { return k.Stats().Closed[ReasonNoAnswer] == 1 }, eternal, ms)
+		require.Equal(t, 2, k.Len())
+		require.GreaterOrEqual(t, k.Stats().Probes, uint64(4))
+		require.NoError(t, busy.SetReadDeadline(time.Now().Add(ms)))
+		_, err = busy.Read(make([]byte, 1))
+		require.Error(t, err, "it was never asked")
+	})
 }

@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -189,4 +190,48 @@ func bytesRead(t *testing.T) int64 {
 	_, err = fmt.Sscanf(string(b), "rchar: %d", &rchar)
 	require.NoError(t, err)
 	return rchar
+}
+
+// What a reset looks like is another matter on other systems.
+func TestCloseResetResets(t *testing.T) {
+	t.Parallel()
+	k := newNetKeeper(t, Config{CloseMode: CloseReset})
+	client, server := connect(t, "tcp")
+	k.Conn(server)
+	_, err := client.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+}
+
+// A large write to a slow peer gets on, so it is no silence; when it no longer does,
+// it is.
+func TestProgressOfALargeWriteIsLife(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]Config{
+		"WriteIdle":         {Timeout: time.Minute, Tick: 10 * ms, WriteIdle: timeout},
+		"ActivityReadWrite": {Timeout: timeout, Tick: 10 * ms, Activity: ActivityReadWrite},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKeeper(t, cfg)
+			client, server := connect(t, "tcp")
+			require.NoError(t, client.(*net.TCPConn).SetReadBuffer(16<<10))
+			conn := k.Conn(server)
+			written := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(conn, bytes.NewReader(make([]byte, 64<<20)))
+				written <- err
+			}()
+			buf := make([]byte, 256<<10)
+			for range 30 { // four timeouts
+				_, err := io.ReadFull(client, buf)
+				require.NoError(t, err)
+				time.Sleep(beat)
+			}
+			require.Equal(t, 1, k.Len())
+			stopped := time.Now()
+			err := <-written
+			require.ErrorIs(t, err, net.ErrClosed)
+			require.GreaterOrEqual(t, time.Since(stopped)+beat, timeout)
+		})
+	}
 }

@@ -13,17 +13,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// requireSocketsTell skips a test of what only sockets know: when bytes last came and
-// went.
-func requireSocketsTell(t *testing.T) {
-	if err := (keepalive.Config{Activity: keepalive.ActivityKernel}).Validate(); err != nil {
-		t.Skip(err)
-	}
-}
-
 // The server talks all the time, which counts, and hears nothing.
 func TestReadIdle(t *testing.T) {
-	requireSocketsTell(t)
 	a := &app{}
 	conns := where(a)
 	w := observe(t, keepalive.Config{
@@ -60,7 +51,6 @@ func TestReadIdle(t *testing.T) {
 
 // The peer talks all the time, and gets no answer any more.
 func TestWriteIdle(t *testing.T) {
-	requireSocketsTell(t)
 	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
 		if buf, _ := c.Next(-1); string(buf) == "ask" {
 			_, _ = c.Write([]byte("yes"))
@@ -85,7 +75,6 @@ func TestWriteIdle(t *testing.T) {
 // A large answer to a slow peer is no silence of ours as long as it gets on. gnet has
 // it in its buffer, and nobody writes meanwhile.
 func TestSlowLargeWriteIsNoIdle(t *testing.T) {
-	requireSocketsTell(t)
 	const size, step = 16 << 20, 128 << 10
 	w := observe(t, keepalive.Config{Tick: 10 * ms, Timeout: time.Minute, WriteIdle: timeout}, &app{
 		onTraffic: func(c gnet.Conn) gnet.Action {
@@ -111,7 +100,6 @@ func TestSlowLargeWriteIsNoIdle(t *testing.T) {
 
 // One that waits for its turn to be closed and is heard meanwhile stays.
 func TestTurnIsNoEndForThoseWhoAreHeard(t *testing.T) {
-	requireSocketsTell(t)
 	const conns, pace = 12, 20
 	for name, cfg := range map[string]keepalive.Config{
 		"idle":      {},
@@ -146,7 +134,6 @@ func TestTurnIsNoEndForThoseWhoAreHeard(t *testing.T) {
 
 // Rates are measured over ten seconds, so this is the slowest test.
 func TestRates(t *testing.T) {
-	requireSocketsTell(t)
 	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
 		if buf, _ := c.Next(-1); buf[0] == 'b' {
 			keepalive.Touch(c)
