@@ -91,11 +91,12 @@ func (f *fleet) load(s *setter, name string, seed uint64, stop chan struct{}) {
 func TestAHundredRandomKillsLoseNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		kills, processes int
+		pause            time.Duration // between two kills, at most
 		with             func(t *testing.T) process
 	}{
-		"redis":    {50, 3, func(t *testing.T) process { return process{env: []string{"REDIS_URL=" + redisServer(t)}} }},
-		"postgres": {40, 3, func(t *testing.T) process { return process{env: []string{"DATABASE_URL=" + postgresServer(t)}} }},
-		"sqlite": {10, 1, func(t *testing.T) process {
+		"redis":    {50, 3, 150 * time.Millisecond, func(t *testing.T) process { return process{env: []string{"REDIS_URL=" + redisServer(t)}} }},
+		"postgres": {40, 3, 150 * time.Millisecond, func(t *testing.T) process { return process{env: []string{"DATABASE_URL=" + postgresServer(t)}} }},
+		"sqlite": {10, 1, 600 * time.Millisecond, func(t *testing.T) process {
 			return process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db")}}
 		}},
 	} {
@@ -108,12 +109,12 @@ func TestAHundredRandomKillsLoseNothing(t *testing.T) {
 			if isLong() {
 				c.kills *= 20
 			}
-			killAtRandom(t, c.kills, newFleet(t, c.processes, seed, newWitness(t, nil), with), seed)
+			killAtRandom(t, c.kills, c.pause, newFleet(t, c.processes, seed, newWitness(t, nil), with), seed)
 		})
 	}
 }
 
-func killAtRandom(t *testing.T, kills int, f *fleet, seed uint64) {
+func killAtRandom(t *testing.T, kills int, pause time.Duration, f *fleet, seed uint64) {
 	f.live[0].serveTopic(t, f.witness, `"lease":"`+killLease.String()+`",`)
 	s, stop := newSetter(t), make(chan struct{})
 	var setting sync.WaitGroup
@@ -121,7 +122,7 @@ func killAtRandom(t *testing.T, kills int, f *fleet, seed uint64) {
 		setting.Go(func() { f.load(s, fmt.Sprint("task-", i), seed+uint64(i), stop) })
 	}
 	for range kills {
-		time.Sleep(time.Duration(f.random.IntN(150)) * time.Millisecond)
+		time.Sleep(time.Duration(f.random.Int64N(int64(pause))))
 		f.kill(t)
 	}
 	time.Sleep(time.Second) // in which nobody is killed, so nothing may be repeated

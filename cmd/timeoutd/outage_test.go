@@ -32,7 +32,7 @@ func TestEtcdIsAwayForAWhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			etcd, redis := newEtcd(t), redisServer(t)
 			t.Parallel()
-			away := 5 * time.Second // with a ttl of 2 s, the least that etcd has
+			away := 4 * time.Second // with a ttl of 2 s, the least that etcd has
 			if isLong() {
 				away = time.Minute
 			}

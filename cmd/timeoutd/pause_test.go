@@ -20,11 +20,15 @@ import (
 )
 
 func TestAnOwnerThatIsStoppedForLongerThanItsLeaseWithRedis(t *testing.T) {
-	testStopped(t, "REDIS_URL="+redisServer(t))
+	server := redisServer(t)
+	t.Parallel()
+	testStopped(t, "REDIS_URL="+server)
 }
 
 func TestAnOwnerThatIsStoppedForLongerThanItsLeaseWithPostgres(t *testing.T) {
-	testStopped(t, "DATABASE_URL="+postgresServer(t))
+	server := postgresServer(t)
+	t.Parallel()
+	testStopped(t, "DATABASE_URL="+server)
 }
 
 // A process stands still (SIGSTOP) with tasks that it has leased, some of which are being

@@ -14,6 +14,7 @@ import (
 
 func TestAProcessIsKilledBetweenTwoStepsWithRedis(t *testing.T) {
 	redis, cmd := startRedis(t)
+	t.Parallel()
 	testSteps(t, "REDIS_URL="+redis)
 
 	// Only of Redis, which is one process, one can say what it has been sent and not done yet.
@@ -31,7 +32,9 @@ func TestAProcessIsKilledBetweenTwoStepsWithRedis(t *testing.T) {
 }
 
 func TestAProcessIsKilledBetweenTwoStepsWithPostgres(t *testing.T) {
-	testSteps(t, "DATABASE_URL="+postgresServer(t))
+	server := postgresServer(t)
+	t.Parallel()
+	testSteps(t, "DATABASE_URL="+server)
 }
 
 func testSteps(t *testing.T, env string) {
