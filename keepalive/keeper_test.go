@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 )
 
 const ms = time.Millisecond
@@ -395,12 +397,12 @@ func TestConnectionWithoutAddresses(t *testing.T) {
 
 func TestPanicsInCallbacksHarmNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log lockedBuffer
+		var log logtest.Log
 		k := newKeeper(t, Config{
 			Timeout: time.Second,
 			OnIdle:  func(any, Reason) Verdict { panic("idle") },
 			OnClose: func(any, Reason) { panic("close") },
-			Logger:  log.logger(slog.LevelDebug),
+			Logger:  log.Logger(slog.LevelDebug),
 		})
 		for range 3 {
 			conn, peer := pipe(k)
@@ -414,28 +416,6 @@ func TestPanicsInCallbacksHarmNobody(t *testing.T) {
 		require.Contains(t, log.String(), "keeper_test.go")
 		require.EqualValues(t, 6, k.Stats().Panics)
 	})
-}
-
-// lockedBuffer is what was logged.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) logger(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: level}))
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 func TestCloseLeavesConnectionsOpenAndUnguarded(t *testing.T) {

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 )
 
 // These tests are about ActivityKernel, and about what the kernel says of a socket.
@@ -319,8 +321,8 @@ func TestKernelFallsBackToReadWhereTheSocketCannotTell(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var log lockedBuffer
-			k := newKernelKeeper(t, Config{Logger: log.logger(slog.LevelWarn)})
+			var log logtest.Log
+			k := newKernelKeeper(t, Config{Logger: log.Logger(slog.LevelWarn)})
 			client, server := conns()
 			if c, ok := server.(*net.TCPConn); ok {
 				if yes, err := c.MultipathTCP(); err != nil || !yes {

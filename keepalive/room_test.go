@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/pool"
 )
 
@@ -217,8 +218,8 @@ func TestPanicsOfAllCallbacks(t *testing.T) {
 			"Pressure": {Pressure: func() float64 { panic(bad) }},
 			"Key":      {MaxPerKey: 1, Key: func(net.Addr) string { panic(bad) }},
 		} {
-			var log lockedBuffer
-			cfg.Timeout, cfg.Tick, cfg.Logger = all.Timeout, all.Tick, log.logger(slog.LevelError)
+			var log logtest.Log
+			cfg.Timeout, cfg.Tick, cfg.Logger = all.Timeout, all.Tick, log.Logger(slog.LevelError)
 			k := newKeeper(t, cfg)
 			conns := make([]net.Conn, 3)
 			for i := range conns {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 )
 
 // prober counts probes by connection, and when they came.
@@ -282,8 +284,8 @@ func TestContextEndsWithTheReason(t *testing.T) {
 
 func TestDrainSpreadsTheGoodbyes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log lockedBuffer
-		k := newKeeper(t, Config{Timeout: time.Hour, Logger: log.logger(slog.LevelInfo)})
+		var log logtest.Log
+		k := newKeeper(t, Config{Timeout: time.Hour, Logger: log.Logger(slog.LevelInfo)})
 		for range 100 {
 			c, _ := pipe(k)
 			beatEvery(t, k, c, time.Second)

@@ -1,16 +1,16 @@
 package keepalive
 
 import (
-	"bytes"
 	"log/slog"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 )
 
 func TestStatsCountWhoCameAndHowOldTheyBecame(t *testing.T) {
@@ -179,48 +179,21 @@ func TestFillShowsWhereTheTimersAre(t *testing.T) {
 	})
 }
 
-// lines is a log that several goroutines write to.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *lines) of(what string) (found []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.buf.String()) {
-		if strings.Contains(line, what) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
-func (l *lines) logger(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
-}
-
 func TestABurstIsOneLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log lines
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, Logger: log.logger(slog.LevelInfo)})
+		var log logtest.Log
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Logger: log.Logger(slog.LevelInfo)})
 		for range 99 {
 			pipe(k)
 		}
 		time.Sleep(12 * time.Second)
-		require.Empty(t, log.of("keepalive"), "as many as on any day")
+		require.Empty(t, log.Lines("keepalive"), "as many as on any day")
 		for range 1000 {
 			pipe(k)
 		}
 		time.Sleep(12 * time.Second)
-		require.Len(t, log.of("keepalive"), 1)
-		require.Contains(t, log.of("level=WARN")[0], "within=1s conns=0 idle=1000")
+		require.Len(t, log.Lines("keepalive"), 1)
+		require.Contains(t, log.Lines("level=WARN")[0], "within=1s conns=0 idle=1000")
 	})
 }
 
@@ -228,8 +201,8 @@ func TestABurstIsOneLine(t *testing.T) {
 // than a burst.
 func TestAfterABurstAUsualDayIsNoLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log lines
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, Logger: log.logger(slog.LevelInfo)})
+		var log logtest.Log
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Logger: log.Logger(slog.LevelInfo)})
 		for range 200 {
 			pipe(k)
 		}
@@ -238,20 +211,20 @@ func TestAfterABurstAUsualDayIsNoLine(t *testing.T) {
 			time.Sleep(50 * ms)
 		}
 		time.Sleep(5 * time.Minute)
-		require.Len(t, log.of("keepalive"), 1)
+		require.Len(t, log.Lines("keepalive"), 1)
 		for range 200 {
 			pipe(k)
 		}
 		time.Sleep(12 * time.Second)
-		require.Len(t, log.of("keepalive"), 2)
+		require.Len(t, log.Lines("keepalive"), 2)
 	})
 }
 
 // Behind a PROXY header it is known only after a while who is one too many.
 func TestWhoIsIdentifiedLateIsAmongTheRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log lines
-		k := newKeeper(t, Config{MaxPerKey: 1, Logger: log.logger(slog.LevelInfo)})
+		var log logtest.Log
+		k := newKeeper(t, Config{MaxPerKey: 1, Logger: log.Logger(slog.LevelInfo)})
 		addr := &net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 5}
 		for range 3 {
 			a, b := net.Pipe()
@@ -260,32 +233,32 @@ func TestWhoIsIdentifiedLateIsAmongTheRefused(t *testing.T) {
 			_, _ = c.Read(make([]byte, 1))
 		}
 		time.Sleep(2 * time.Second)
-		require.Len(t, log.of("keepalive"), 1)
-		require.Contains(t, log.of("level=WARN")[0], "refused_per_key=2")
+		require.Len(t, log.Lines("keepalive"), 1)
+		require.Contains(t, log.Lines("level=WARN")[0], "refused_per_key=2")
 	})
 }
 
 // Close does not leave the line to a timer that has fired and not run yet.
 func TestTheLastLineIsThereWhenCloseReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log lines
-		k := newKeeper(t, Config{MaxConns: 1, Logger: log.logger(slog.LevelInfo)})
+		var log logtest.Log
+		k := newKeeper(t, Config{MaxConns: 1, Logger: log.Logger(slog.LevelInfo)})
 		pipe(k)
 		pipe(k)
 		k.bursts.timer.Stop() // as if it had fired
 		require.NoError(t, k.Close())
-		require.Len(t, log.of("refused=1"), 1)
+		require.Len(t, log.Lines("refused=1"), 1)
 		k.bursts.tell(k)
 		require.NoError(t, k.Close())
-		require.Len(t, log.of("keepalive"), 1)
+		require.Len(t, log.Lines("keepalive"), 1)
 	})
 }
 
 // A day of a full server is not a line per second.
 func TestALongBurstIsAFewLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log lines
-		k := newKeeper(t, Config{Timeout: time.Hour, MaxConns: 1, MaxPerKey: 1, Logger: log.logger(slog.LevelInfo)})
+		var log logtest.Log
+		k := newKeeper(t, Config{Timeout: time.Hour, MaxConns: 1, MaxPerKey: 1, Logger: log.Logger(slog.LevelInfo)})
 		pipe(k)
 		refused := 0
 		for range 10 * 60 {
@@ -293,19 +266,19 @@ func TestALongBurstIsAFewLines(t *testing.T) {
 			refused++
 			time.Sleep(time.Second)
 		}
-		require.InDelta(t, 6+9, len(log.of("keepalive")), 2, "after 1, 2, 4 and so on up to 60 seconds")
+		require.InDelta(t, 6+9, len(log.Lines("keepalive")), 2, "after 1, 2, 4 and so on up to 60 seconds")
 		time.Sleep(10 * time.Minute)
-		quiet := len(log.of("keepalive"))
+		quiet := len(log.Lines("keepalive"))
 		pipe(k)
 		time.Sleep(1100 * ms)
-		require.Len(t, log.of("keepalive"), quiet+1, "soon, after it was quiet")
-		require.Contains(t, log.of("keepalive")[quiet], "within=1s conns=1 refused=1")
+		require.Len(t, log.Lines("keepalive"), quiet+1, "soon, after it was quiet")
+		require.Contains(t, log.Lines("keepalive")[quiet], "within=1s conns=1 refused=1")
 
 		pipe(k)
 		require.NoError(t, k.Close())
-		require.Len(t, log.of("keepalive"), quiet+2, "at the end what there is to tell")
+		require.Len(t, log.Lines("keepalive"), quiet+2, "at the end what there is to tell")
 		pipe(k)
 		time.Sleep(time.Hour)
-		require.Len(t, log.of("keepalive"), quiet+2)
+		require.Len(t, log.Lines("keepalive"), quiet+2)
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
@@ -30,7 +31,7 @@ type process struct {
 	limit int        // of descriptors, if not the usual one
 
 	cmd  *exec.Cmd
-	log  *proctest.Log
+	log  *logtest.Log
 	wait func() error // for its end
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
@@ -24,7 +25,7 @@ type process struct {
 	env  []string
 
 	cmd  *exec.Cmd
-	log  *proctest.Log
+	log  *logtest.Log
 	wait func() error // for its end
 }
 

@@ -1,6 +1,6 @@
-// Package proctest starts a program as a process of its own in the tests of its command, and
-// reads its log while it is written. The test binary itself is the program, so there is
-// nothing to build, and the race detector looks at it where it looks at the tests.
+// Package proctest starts a program as a process of its own in the tests of its command. The
+// test binary itself is the program, so there is nothing to build, and the race detector looks
+// at it where it looks at the tests.
 package proctest
 
 import (
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 )
 
 // Eternal is how long a test waits for what must come.
@@ -36,27 +37,27 @@ func Main(m *testing.M, program func()) {
 
 // Start starts a command that ends in the test binary, as the program; without Env it has
 // that of the test. Its stderr goes to the log, which is shown where the test fails. It is
-// killed when the test ends. Until then wait waits for its end, and returns how it was; it
-// may be called once.
-func Start(t *testing.T, cmd *exec.Cmd) (log *Log, wait func() error) {
+// killed when the test ends. Until then wait waits for its end, and returns how it was.
+func Start(t *testing.T, cmd *exec.Cmd) (log *logtest.Log, wait func() error) {
 	t.Helper()
-	log = new(Log)
+	log = new(logtest.Log)
 	cmd.Stderr = log
 	cmd.Env = append(cmd.Environ(), AsProgram, "GORACE=atexit_sleep_ms=0") // not a second at each end
 	require.NoError(t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait(); close(ended) }()
+	var how error // it has ended
+	ended := make(chan struct{})
+	go func() { how = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = <-ended
+		<-ended
 		if t.Failed() {
 			t.Logf("%q logged:\n%s", cmd.Args, log)
 		}
 	})
 	return log, func() error {
 		select {
-		case err := <-ended:
-			return err
+		case <-ended:
+			return how
 		case <-time.After(Eternal):
 			return errors.New("it does not end")
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
@@ -98,11 +99,11 @@ func TestPanicsHarmOnlyTheirOwnConnection(t *testing.T) {
 }
 
 func TestPanicsOfKeyAndPressure(t *testing.T) {
-	var log lockedLog
+	var log logtest.Log
 	w := observe(t, keepalive.Config{
 		Timeout: timeout, Tick: 10 * ms, MaxPerKey: 1,
 		Key: func(net.Addr) string { panic("whose?") }, Pressure: func() float64 { panic("how much?") },
-		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Logger: log.Logger(slog.LevelInfo),
 	}, &app{})
 	first, second := w.dial(t), w.dial(t)
 	say(t, first, "who can't be told from others")

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 )
 
 const (
@@ -44,16 +44,16 @@ func Main(m *testing.M) {
 type Server struct {
 	Addr string
 
-	log   *log
+	log   *logtest.Log
 	ended chan error
 }
 
 // Start runs an example until the test ends, and requires that it then stops.
 func Start(t *testing.T, serve func(context.Context, example.Args) error) *Server {
-	s := &Server{log: new(log), ended: make(chan error, 1)}
+	s := &Server{log: new(logtest.Log), ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		s.ended <- serve(ctx, example.Args{Addr: "127.0.0.1:0", Timeout: Timeout, Log: slog.New(slog.NewTextHandler(s.log, nil))})
+		s.ended <- serve(ctx, example.Args{Addr: "127.0.0.1:0", Timeout: Timeout, Log: s.log.Logger(slog.LevelInfo)})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -155,22 +155,4 @@ func EndOrReset(r io.Reader) func() error {
 		_, _ = io.Copy(io.Discard, r)
 		return nil
 	}
-}
-
-// log is what the example has logged.
-type log struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

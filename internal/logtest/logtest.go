@@ -1,0 +1,67 @@
+// Package logtest is a log for tests, which is read while it is written.
+package logtest
+
+import (
+	"bytes"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const eternal = 20 * time.Second // how long a test waits for what must come
+
+// Log is what was logged. The zero value is empty. All methods may be called by several
+// goroutines at the same time.
+type Log struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Logger returns a logger that writes to it as text, from a level on.
+func (l *Log) Logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
+}
+
+// Write is for loggers and processes.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// String returns all of it.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// Lines returns the lines with a text in them.
+func (l *Log) Lines(text string) (found []string) {
+	for line := range strings.Lines(l.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// Await waits until something is in the log, and returns its first group, or nothing where
+// the pattern has none.
+func (l *Log) Await(t *testing.T, pattern string) (group string) {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	require.Eventually(t, func() bool {
+		m := re.FindStringSubmatch(l.String())
+		if len(m) > 1 {
+			group = m[1]
+		}
+		return m != nil
+	}, eternal, time.Millisecond, "%s is not in the log", pattern)
+	return group
+}
