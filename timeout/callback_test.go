@@ -33,12 +33,14 @@ func (c *targets) Call(ctx context.Context, _ timeout.Task, call timeout.Callbac
 	c.mu.Lock()
 	c.calls[call.Target]++
 	c.mu.Unlock()
-	switch call.Target {
-	case "dead":
+	switch {
+	case call.Target == "dead":
 		return errors.New("connection refused")
-	case "stuck":
+	case strings.HasPrefix(call.Target, "stuck"):
 		<-ctx.Done()
 		return context.Cause(ctx)
+	case call.Target == "slow":
+		time.Sleep(10 * time.Millisecond)
 	}
 	return nil
 }
@@ -102,6 +104,45 @@ func TestAStuckTargetLeavesRoomForOthers(t *testing.T) {
 		pass(30 * time.Second)
 		require.Equal(t, 51, caller.count("good"))
 		require.LessOrEqual(t, caller.count("stuck"), 2)
+	})
+}
+
+// The target has answered until now, and hangs from one moment to the next with many calls.
+func TestATargetThatBeginsToHangLeavesRoomForOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, caller := withTargets(t, timeout.Topic{Timeout: 30 * time.Second})
+		r.call("before", "good")
+		r.call("before too", "stuck")
+		pass(time.Minute)
+		for target := range 3 { // not one alone
+			for i := range 199 {
+				r.call(fmt.Sprint(target, "-", i), fmt.Sprint("stuck", target))
+			}
+		}
+		for i := range 5 {
+			r.call(fmt.Sprint("good-", i), "good")
+		}
+		pass(2 * time.Second)
+		require.Equal(t, 6, caller.count("good"))
+		for target := range 3 {
+			calls := caller.count(fmt.Sprint("stuck", target))
+			require.Positive(t, calls)
+			require.LessOrEqual(t, calls, timeout.DefaultConcurrency/2)
+		}
+	})
+}
+
+// A target that answers gets more than its share has places, one after the other, and nothing
+// is put off for long.
+func TestABurstForOneOfSeveralTargetsIsNotSlow(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, caller := withTargets(t, timeout.Topic{})
+		for i := range 2000 {
+			r.call(fmt.Sprint("slow-", i), "slow") // takes 10 ms
+		}
+		pass(time.Second)
+		require.Equal(t, 2000, caller.count("slow"))
+		require.Zero(t, r.stats().Postponed)
 	})
 }
 

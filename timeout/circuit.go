@@ -10,8 +10,8 @@ import (
 )
 
 // circuits keep dead targets from holding up the others: a call to a target that has failed
-// too often in a row is not made for a while, and one that is stuck gets no more than half
-// of what a topic may run at the same time.
+// too often in a row is not made for a while. How many calls one can have under way at the same
+// time is the worker's.
 type circuits struct {
 	failures int
 	wait     time.Duration
@@ -24,14 +24,14 @@ type circuits struct {
 type circuit struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
-	mu    sync.Mutex
-	calls int       // that are under way
-	ended time.Time // when the last one ended, or the first one began
+	mu       sync.Mutex
+	calls    int       // that are under way
+	answered time.Time // when the last one succeeded, or the first one began
 }
 
 const (
-	// circuitStuck is how long no call must have ended for a target to be stuck.
-	circuitStuck = time.Second
+	// circuitHangs is for how long no call must have succeeded for a target to hang.
+	circuitHangs = time.Second
 
 	// circuitsKept is how many targets are remembered before those without a call are
 	// forgotten, and with them how often they failed.
@@ -55,7 +55,7 @@ func (cs *circuits) of(name string) *circuit {
 	if len(cs.all) >= circuitsKept {
 		cs.shed()
 	}
-	c := &circuit{ended: time.Now()}
+	c := &circuit{answered: time.Now()}
 	if cs.failures > 0 {
 		c.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 			Name:        name,
@@ -83,13 +83,6 @@ func (cs *circuits) shed() {
 	}
 }
 
-// several reports whether there is more than one target, so that one can hold up another.
-func (cs *circuits) several() bool {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	return len(cs.all) > 1
-}
-
 // OpenCircuits returns the targets that fail, and to which this node makes no call now, by
 // name.
 func (c *Center) OpenCircuits() []string { return c.circuits.open() }
@@ -107,15 +100,9 @@ func (cs *circuits) open() []string {
 	return names
 }
 
-// enter asks whether a call can be made now, where at most so many of a stuck target may be
-// under way. Where it can, leave must be called with how it went.
-func (c *circuit) enter(limit int) (leave func(error), ok bool) {
-	now := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.calls >= limit && now.Sub(c.ended) > circuitStuck {
-		return nil, false
-	}
+// enter asks whether a call can be made now. Where it can, leave must be called with how it
+// went.
+func (c *circuit) enter() (leave func(error), ok bool) {
 	done := func(error) {}
 	if c.breaker != nil {
 		var err error
@@ -123,15 +110,26 @@ func (c *circuit) enter(limit int) (leave func(error), ok bool) {
 			return nil, false
 		}
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.calls == 0 {
-		c.ended = now
+		c.answered = time.Now()
 	}
 	c.calls++
 	return func(failure error) {
 		c.mu.Lock()
 		c.calls--
-		c.ended = time.Now()
+		if failure == nil {
+			c.answered = time.Now()
+		}
 		c.mu.Unlock()
 		done(failure)
 	}, true
+}
+
+// hangs reports whether calls are under way of which none has succeeded for a while.
+func (c *circuit) hangs(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls > 0 && now.Sub(c.answered) > circuitHangs
 }

@@ -38,6 +38,11 @@ func (w *worker) aging(now time.Time) []*attempt {
 			aging = append(aging, a)
 		}
 	}
+	for a, since := range w.lost {
+		if now.Sub(since) > w.topic.Lease {
+			w.giveUp(a)
+		}
+	}
 	return aging
 }
 
@@ -46,6 +51,7 @@ func (w *worker) lose(a *attempt) {
 	w.drop(a)
 	w.counts.Lost++
 	if a.cancel != nil {
+		w.lost[a] = time.Now()
 		a.cancel(ErrLeaseLost)
 	}
 }
@@ -53,16 +59,14 @@ func (w *worker) lose(a *attempt) {
 // hangs reports whether a handler has not returned for a lease after its context ended for
 // Topic.Timeout. w.mu must be held.
 func (w *worker) hangs(a *attempt, now time.Time) bool {
-	return w.topic.Timeout > 0 && !a.begun.IsZero() && now.Sub(a.begun) > w.topic.Timeout+w.topic.Lease
+	return w.topic.Timeout > 0 && !a.begun.IsZero() && now.Sub(a.begun)-w.topic.Timeout > w.topic.Lease
 }
 
 // abandon has an attempt fail while its handler hangs, and another goroutine take its place.
 // w.mu must be held.
 func (w *worker) abandon(a *attempt) {
 	w.drop(a)
-	a.left = true
 	a.cancel(ErrTimeout)
-	w.counts.Abandoned++
 	w.counts.Failed++
 	outcome := conclude(w.topic, a.Token, a.Attempts, ErrTimeout)
 	outcome.Started, outcome.Took = a.begun, time.Since(a.begun)
@@ -70,6 +74,15 @@ func (w *worker) abandon(a *attempt) {
 		w.counts.Dead++
 	}
 	w.settle(outcome)
+	w.giveUp(a)
+}
+
+// giveUp has another goroutine take the place of a handler that hangs. w.mu must be held.
+func (w *worker) giveUp(a *attempt) {
+	a.left = true
+	delete(w.lost, a)
+	w.counts.Abandoned++
+	w.vacate(a)
 	w.leave()
 	w.hire()
 }

@@ -22,8 +22,8 @@ type Stats struct {
 	Postponed uint64 `json:"postponed"` // tasks put off since their target fails: no attempt
 	Returned  uint64 `json:"returned"`  // tasks handed back when the centre stopped: no attempt
 
-	// Abandoned counts handlers that had not returned a lease after Topic.Timeout: their
-	// attempt has failed, and they no longer count as running.
+	// Abandoned counts handlers that had not returned a lease after Topic.Timeout, or after
+	// their lease was lost: they no longer count as running, and others have their places.
 	Abandoned uint64 `json:"abandoned"`
 
 	// Again counts the tasks that were leased since an earlier lease was outlived, and Lost
@@ -35,7 +35,8 @@ type Stats struct {
 	// It is 0, or there is a fault in the engine.
 	Early uint64 `json:"early"`
 
-	// Late is how long after the action time first attempts began.
+	// Late is how long after the action time first attempts began; of what was put off, with
+	// the time that it was.
 	Late wheel.Histogram `json:"-"`
 
 	// Took is how long handlers took.

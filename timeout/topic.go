@@ -36,7 +36,7 @@ type Topic struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 
 	// Concurrency is how many tasks of the topic a node runs at the same time. Zero means
-	// 64.
+	// 64. Of tasks with callbacks of their own, those to one target get at most half of that.
 	Concurrency int `json:"concurrency,omitempty"`
 
 	// Rate is how many tasks of the topic a node begins in a second. Zero means any number.

@@ -94,6 +94,73 @@ func TestStoppingHandsBackWhatIsLeasedMeanwhile(t *testing.T) {
 	})
 }
 
+// A handler that hangs though its lease is lost keeps its place only for as long as a lease.
+func TestAHandlerThatHangsWithoutALeaseLosesItsPlace(t *testing.T) {
+	for name, end := range map[string]func(*rig, *shaky){
+		"removed": func(r *rig, _ *shaky) {
+			_, err := r.Remove(r.t.Context(), key("hangs"))
+			require.NoError(r.t, err)
+		},
+		"set anew":    func(r *rig, _ *shaky) { r.set("hangs", time.Hour) },
+		"engine away": func(_ *rig, engine *shaky) { engine.down.Store(true); pass(time.Second); engine.down.Store(false) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				engine := newShaky(t)
+				r := rigOn(t, engine, timeout.Config{Topic: timeout.Topic{
+					Concurrency: 1, Slots: 1, Lease: 300 * time.Millisecond, Timeout: 600 * time.Millisecond, Retries: -1,
+				}})
+				free, ran := make(chan struct{}), new(record)
+				require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+					if ran.add(task.ID); task.ID == "hangs" {
+						<-free
+					}
+					return nil
+				}))
+				r.set("hangs", 0)
+				pass(100 * time.Millisecond)
+				r.set("waits", 0)
+				end(r, engine)
+				pass(5 * time.Second)
+				require.Contains(t, ran.all(), "waits")
+				require.NotZero(t, r.stats().Abandoned)
+				close(free)
+				pass(time.Second)
+				require.Equal(t, timeout.None, r.state("waits").State)
+			})
+		})
+	}
+}
+
+// What a target has accepted is not tried again since the lease could not be extended: the
+// lease that it has is still there.
+func TestAcceptedIsNoFailureWhereTheEngineIsAway(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		engine := newShaky(t)
+		r := rigOn(t, engine, timeout.Config{Topic: timeout.Topic{Lease: 10 * time.Second}})
+		var calls atomic.Int64
+		token := make(chan timeout.Token, 1)
+		require.NoError(t, r.Handle("orders", func(ctx context.Context, _ timeout.Task) error {
+			if calls.Add(1) == 1 {
+				own, _ := timeout.TokenOf(ctx)
+				engine.down.Store(true)
+				token <- own
+			}
+			return timeout.ErrAccepted
+		}))
+		r.set("a", 0)
+		own := <-token
+		pass(3 * time.Second)
+		engine.down.Store(false)
+		require.EqualValues(t, 1, calls.Load())
+		require.Zero(t, r.stats().Failed)
+		settled, err := r.Feedback(t.Context(), own, nil)
+		require.NoError(t, err)
+		require.True(t, settled)
+		require.Equal(t, timeout.None, r.state("a").State)
+	})
+}
+
 // With a backlog the engine is asked for more while what it gave before is run: it never has
 // nothing to do.
 func TestTheEngineIsAskedForMoreBeforeWhatItGaveIsDone(t *testing.T) {

@@ -3,8 +3,6 @@ package timeout
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -56,8 +54,11 @@ type worker struct {
 	outcomes []Outcome     // to be settled
 	first    time.Time     // when the first of outcomes came
 	held     map[*attempt]struct{}
-	workers  int           // goroutines in work
-	quiet    chan struct{} // closed when workers is 0, where somebody waits for it
+	lost     map[*attempt]time.Time // handlers that run without a lease, and since when
+	workers  int                    // goroutines in work
+	busy     int                    // of them, those with an attempt
+	calls    map[string]int         // of those with a target, how many are under way for each
+	quiet    chan struct{}          // closed when workers is 0, where somebody waits for it
 	stopping bool
 	look     time.Time     // when serve looks at the latest
 	ahead    time.Duration // how far the engine's clock is ahead of this one's, at least
@@ -73,6 +74,7 @@ type attempt struct {
 	due    time.Time // the action time, by this node's clock, where it is a first attempt
 	queued time.Time
 	begun  time.Time // zero while it is queued
+	target string    // what its callback calls, or empty where it has none of its own
 	over   bool      // is settled, lost or given up: what the handler returns is not looked at
 	left   bool      // was given up with a handler that hangs, and its goroutine counted out
 }
@@ -84,6 +86,8 @@ func newWorker(c *Center, topic Topic, handler Handler) *worker {
 		nudges: make(chan struct{}, 1),
 		ended:  make(chan struct{}),
 		held:   make(map[*attempt]struct{}),
+		lost:   make(map[*attempt]time.Time),
+		calls:  make(map[string]int),
 		slots:  []int{}, // none before there is a view
 	}
 	w.change(topic, handler)
@@ -195,26 +199,31 @@ func (w *worker) settleRest() {
 func (w *worker) plan(now time.Time, calls int) (Ask, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.putOff(now)
+	longest := w.c.cfg.Poll
+	if len(w.calls) > 0 && len(w.queue) > 0 {
+		longest = min(longest, queueFor) // some may have to be put off then
+	}
 	ask := Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.slots, Term: w.term}
 	ask.Max = w.room(now)
 	n := min(len(w.outcomes), settleSize)
 	switch {
 	case calls == engineCalls || calls > 0 && (!w.full || ask.Max == 0):
-		return ask, w.c.cfg.Poll
+		return ask, longest
 	case n > 0 && w.full && ask.Max == 0 && len(w.queue) > 0 && now.Sub(w.first) < settleWait:
 		return ask, settleWait - now.Sub(w.first)
 	case n > 0:
 		ask.Settle = w.outcomes[:n:n]
 		w.outcomes = append([]Outcome(nil), w.outcomes[n:]...)
 	case ask.Max > 0:
-		if wait := min(max(w.look.Sub(now), 0), w.c.cfg.Poll); wait > 0 {
+		if wait := min(max(w.look.Sub(now), 0), longest); wait > 0 {
 			return ask, wait
 		}
-	case w.limiter != nil: // until some of a burst can begin
+	case w.limiter != nil && w.wants() > 0: // until some of a burst can begin
 		missing := max(1, float64(w.limiter.Burst())/2) - w.limiter.TokensAt(now)
-		return ask, min(max(time.Duration(missing/w.topic.Rate*float64(time.Second)), time.Millisecond), w.c.cfg.Poll)
+		return ask, min(max(time.Duration(missing/w.topic.Rate*float64(time.Second)), time.Millisecond), longest)
 	default:
-		return ask, w.c.cfg.Poll
+		return ask, longest
 	}
 	w.asked += ask.Max
 	return ask, 0
@@ -222,6 +231,15 @@ func (w *worker) plan(now time.Time, calls int) (Ask, time.Duration) {
 
 // room returns how many tasks to ask for now. w.mu must be held.
 func (w *worker) room(now time.Time) int {
+	room := w.wants()
+	if w.limiter != nil {
+		room = min(room, int(w.limiter.TokensAt(now))-w.asked)
+	}
+	return max(room, 0)
+}
+
+// wants is room without the limit of Topic.Rate. w.mu must be held.
+func (w *worker) wants() int {
 	if w.stopping || w.topic.Paused || w.slots != nil && len(w.slots) == 0 {
 		return 0
 	}
@@ -232,10 +250,7 @@ func (w *worker) room(now time.Time) int {
 	if w.full {
 		room = min(room, (w.limit+1)/2) // and as much by another call
 	}
-	if w.limiter != nil {
-		room = min(room, int(w.limiter.TokensAt(now))-w.asked)
-	}
-	return max(room, 0)
+	return room
 }
 
 // least is how many tasks are worth a call: with a backlog fewer, since they surely are there
@@ -253,11 +268,12 @@ func (w *worker) ask(ask Ask) error {
 	defer cancel()
 	asked := time.Now()
 	batch, err := w.c.engine.Expire(ctx, ask)
+	targets := w.targets(batch.Leased)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked -= ask.Max
 	if err == nil {
-		w.take(ask, batch, asked, time.Now())
+		w.take(ask, batch, targets, asked, time.Now())
 	} else if !errors.Is(err, ErrFenced) { // then they are settled
 		w.outcomes = append(ask.Settle, w.outcomes...)
 	}
@@ -265,7 +281,7 @@ func (w *worker) ask(ask Ask) error {
 }
 
 // take queues what was leased. w.mu must be held.
-func (w *worker) take(ask Ask, batch Batch, asked, now time.Time) {
+func (w *worker) take(ask Ask, batch Batch, targets []string, asked, now time.Time) {
 	w.counts.Dead += uint64(len(batch.Died))
 	for i, settled := range batch.Settled {
 		if !settled && ask.Settle[i].As != Pending {
@@ -278,7 +294,7 @@ func (w *worker) take(ask Ask, batch Batch, asked, now time.Time) {
 	}
 	w.tune(now, len(batch.Leased) == ask.Max)
 	for i := range batch.Leased {
-		a := &attempt{Leased: batch.Leased[i], queued: now, until: asked.Add(ask.Lease)}
+		a := &attempt{Leased: batch.Leased[i], target: targets[i], queued: now, until: asked.Add(ask.Lease)}
 		if a.Attempts == 1 {
 			a.due = now.Add(a.Due.Sub(batch.Now)) // a step of this node's clock does not matter
 		}
@@ -322,223 +338,6 @@ func (w *worker) tune(now time.Time, full bool) {
 		w.limit = max(w.limit/2, w.topic.Concurrency)
 	}
 	w.full = full
-}
-
-// hire starts goroutines for what is queued. w.mu must be held.
-func (w *worker) hire() {
-	for n := min(len(w.queue), w.topic.Concurrency-w.workers); n > 0; n-- {
-		w.workers++
-		go w.work()
-	}
-}
-
-// work runs what is queued until nothing is.
-func (w *worker) work() {
-	for {
-		a, topic, handler := w.begin()
-		if a == nil {
-			return
-		}
-		w.attempt(a, topic, handler)
-		w.mu.Lock()
-		left := a.left
-		w.mu.Unlock()
-		if left {
-			return
-		}
-	}
-}
-
-// begin takes an attempt off the queue; without one, the goroutine is over.
-func (w *worker) begin() (*attempt, Topic, Handler) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now() // not before what has been queued while this waited for the lock
-	for len(w.queue) > 0 && w.workers <= w.topic.Concurrency {
-		a := w.queue[0]
-		w.queue[0] = nil
-		w.queue = w.queue[1:]
-		if len(w.queue) == 0 || w.room(now) == w.least() {
-			w.nudge()
-		}
-		if a.over {
-			continue
-		}
-		if !now.Before(a.until) {
-			w.drop(a)
-			w.counts.Lost++
-			continue
-		}
-		a.begun = now
-		a.ctx, a.cancel = context.WithCancelCause(WithToken(context.Background(), a.Token))
-		if !a.due.IsZero() {
-			if late := now.Sub(a.due); late < 0 {
-				w.counts.Early++
-			} else {
-				w.counts.Late.Observe(late)
-			}
-		}
-		w.counts.Running++
-		return a, w.topic, w.handler
-	}
-	w.leave()
-	return nil, Topic{}, nil
-}
-
-// leave counts a goroutine out. w.mu must be held.
-func (w *worker) leave() {
-	w.workers--
-	if w.workers == 0 && w.quiet != nil {
-		close(w.quiet)
-		w.quiet = nil
-	}
-}
-
-// drop takes an attempt out of what is held. w.mu must be held.
-func (w *worker) drop(a *attempt) {
-	a.over = true
-	delete(w.held, a)
-	if !a.begun.IsZero() {
-		w.counts.Running--
-	}
-}
-
-// attempt runs a task, by the callback of its own, the handler, or the topic's callback.
-func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
-	defer a.cancel(nil)
-	ctx := a.ctx
-	if topic.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, topic.Timeout, ErrTimeout)
-		defer cancel()
-	}
-	call := a.Callback
-	if call == nil && handler == nil {
-		call = topic.Callback
-	}
-	if call == nil {
-		if handler == nil {
-			w.postpone(a, w.c.cfg.CircuitWait) // for a node with a handler
-			return
-		}
-		w.end(a, topic, protect(func() error { return handler(ctx, a.Task) }))
-		return
-	}
-	w.call(ctx, a, topic, *call)
-}
-
-// call makes a callback, where its target can be expected to answer.
-func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callback) {
-	caller := w.c.cfg.Callers[call.Kind]
-	if caller == nil {
-		w.postpone(a, w.c.cfg.CircuitWait) // for a node with that caller
-		return
-	}
-	if err := caller.Check(call); err != nil {
-		w.end(a, topic, Permanent(err))
-		return
-	}
-	limit := topic.Concurrency
-	circuit := w.c.circuits.of(call.Kind + " " + caller.Circuit(call))
-	if w.c.circuits.several() {
-		limit = max(1, limit/2)
-	}
-	leave, ok := circuit.enter(limit)
-	if !ok {
-		w.postpone(a, w.c.cfg.CircuitWait)
-		return
-	}
-	if call.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, call.Timeout, ErrTimeout)
-		defer cancel()
-	}
-	err := protect(func() error { return caller.Call(ctx, a.Task, call) })
-	switch cause := context.Cause(ctx); {
-	case errors.Is(err, ErrAccepted) || IsPermanent(err):
-		leave(nil) // it answers
-	case err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping)):
-		leave(errBrokenOff)
-	default:
-		leave(err)
-	}
-	w.end(a, topic, err)
-}
-
-// protect turns a panic into an error.
-func protect(f func() error) (err error) {
-	returned := false
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("timeout: handler panicked: %v\n%s", p, debug.Stack())
-		} else if !returned {
-			err = errors.New("timeout: handler called runtime.Goexit")
-		}
-	}()
-	err = f()
-	returned = true
-	return err
-}
-
-// postpone gives an attempt back, for about that long.
-func (w *worker) postpone(a *attempt, wait time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.finish(a) {
-		w.counts.Postponed++
-		w.settle(Outcome{Token: a.Token, As: Pending, After: wait/2 + jitter(wait), Refund: true})
-	}
-}
-
-// end settles an attempt with what its handler returned.
-func (w *worker) end(a *attempt, topic Topic, err error) {
-	took := time.Since(a.begun)
-	accepted := errors.Is(err, ErrAccepted)
-	if accepted {
-		err = w.prolong(a, max(topic.Lease, topic.Timeout))
-	}
-	outcome := conclude(topic, a.Token, a.Attempts, err)
-	outcome.Started, outcome.Took = a.begun, took
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.finish(a) {
-		return
-	}
-	w.counts.Took.Observe(took)
-	switch {
-	case err != nil && w.stopping && errors.Is(context.Cause(a.ctx), ErrStopping):
-		w.counts.Returned++
-		outcome.As, outcome.After, outcome.Refund = Pending, 0, true
-	case err != nil:
-		w.counts.Failed++
-	case accepted:
-		w.counts.Accepted++
-		return // its lease goes on without the handler
-	default:
-		w.counts.Done++
-	}
-	if outcome.As == Dead {
-		w.counts.Dead++
-	}
-	w.settle(outcome)
-}
-
-// prolong extends a lease for whoever will feed the outcome back.
-func (w *worker) prolong(a *attempt, lease time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
-	defer cancel()
-	_, err := w.c.engine.Extend(ctx, []Token{a.Token}, lease)
-	return err
-}
-
-// finish takes an attempt out of what is held. It reports false where it was over already.
-// w.mu must be held.
-func (w *worker) finish(a *attempt) bool {
-	if a.over {
-		return false
-	}
-	w.drop(a)
-	return true
 }
 
 // settle has an outcome be told to the engine. w.mu must be held.

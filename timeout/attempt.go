@@ -1,0 +1,162 @@
+package timeout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// attempt runs a task, by the callback of its own, the handler, or the topic's callback.
+func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
+	defer a.cancel(nil)
+	ctx := a.ctx
+	if topic.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, topic.Timeout, ErrTimeout)
+		defer cancel()
+	}
+	call := a.Callback
+	if call == nil && handler == nil {
+		call = topic.Callback
+	}
+	if call == nil {
+		if handler == nil {
+			w.postpone(a, w.c.cfg.CircuitWait) // for a node with a handler
+			return
+		}
+		w.end(a, topic, protect(func() error { return handler(ctx, a.Task) }))
+		return
+	}
+	w.call(ctx, a, topic, *call)
+}
+
+// call makes a callback, where its target can be expected to answer.
+func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callback) {
+	caller := w.c.cfg.Callers[call.Kind]
+	if caller == nil {
+		w.postpone(a, w.c.cfg.CircuitWait) // for a node with that caller
+		return
+	}
+	if err := protect(func() error { return caller.Check(call) }); err != nil {
+		w.end(a, topic, Permanent(err))
+		return
+	}
+	leave, ok := w.c.circuits.of(w.target(&call)).enter()
+	if !ok {
+		w.postpone(a, w.c.cfg.CircuitWait)
+		return
+	}
+	if call.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, call.Timeout, ErrTimeout)
+		defer cancel()
+	}
+	err := protect(func() error { return caller.Call(ctx, a.Task, call) })
+	switch cause := context.Cause(ctx); {
+	case errors.Is(err, ErrAccepted) || IsPermanent(err):
+		leave(nil) // it answers
+	case err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping)):
+		leave(errBrokenOff)
+	default:
+		leave(err)
+	}
+	w.end(a, topic, err)
+}
+
+// target returns what fails together with the target of a callback.
+func (w *worker) target(call *Callback) string {
+	name := call.Kind
+	if caller := w.c.cfg.Callers[call.Kind]; caller != nil {
+		_ = protect(func() error { name += " " + caller.Circuit(*call); return nil })
+	}
+	return name
+}
+
+// targets returns those of tasks with callbacks of their own, and empty ones for the others.
+func (w *worker) targets(leased []Leased) []string {
+	names := make([]string, len(leased))
+	for i := range leased {
+		if call := leased[i].Callback; call != nil {
+			names[i] = w.target(call)
+		}
+	}
+	return names
+}
+
+// protect turns a panic into an error.
+func protect(f func() error) (err error) {
+	returned := false
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("timeout: handler panicked: %v\n%s", p, debug.Stack())
+		} else if !returned {
+			err = errors.New("timeout: handler called runtime.Goexit")
+		}
+	}()
+	err = f()
+	returned = true
+	return err
+}
+
+// postpone hands an attempt back, for about that long.
+func (w *worker) postpone(a *attempt, wait time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.putBack(a, wait)
+}
+
+// end settles an attempt with what its handler returned.
+func (w *worker) end(a *attempt, topic Topic, err error) {
+	took := time.Since(a.begun)
+	accepted := errors.Is(err, ErrAccepted)
+	if accepted {
+		err = nil
+		w.prolong(a, max(topic.Lease, topic.Timeout))
+	}
+	outcome := conclude(topic, a.Token, a.Attempts, err)
+	outcome.Started, outcome.Took = a.begun, took
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.finish(a) {
+		return
+	}
+	w.counts.Took.Observe(took)
+	switch {
+	case err != nil && w.stopping && errors.Is(context.Cause(a.ctx), ErrStopping):
+		w.counts.Returned++
+		outcome.As, outcome.After, outcome.Refund = Pending, 0, true
+	case err != nil:
+		w.counts.Failed++
+	case accepted:
+		w.counts.Accepted++
+		return // its lease goes on without the handler
+	default:
+		w.counts.Done++
+	}
+	if outcome.As == Dead {
+		w.counts.Dead++
+	}
+	w.settle(outcome)
+}
+
+// prolong extends a lease for whoever will feed the outcome back. Where that fails, the lease
+// ends when it would have.
+func (w *worker) prolong(a *attempt, lease time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	if _, err := w.c.engine.Extend(ctx, []Token{a.Token}, lease); err != nil {
+		w.c.cfg.Logger.Warn("timeout: the lease of a task that was accepted is not extended", "task", a.Key(), "err", err)
+	}
+}
+
+// finish takes an attempt out of what is held. It reports false where it was over already.
+// w.mu must be held.
+func (w *worker) finish(a *attempt) bool {
+	if a.over {
+		return false
+	}
+	w.drop(a)
+	return true
+}

@@ -1,0 +1,27 @@
+package timeout
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+)
+
+// Where nothing is to be asked for, a rate is no reason to look again.
+func TestARateWakesNobodyWhereNothingCanRun(t *testing.T) {
+	cfg := Config{Node: "a"}.withDefaults()
+	limit := DefaultConcurrency
+	full := make([]*attempt, limit)
+	for name, w := range map[string]*worker{
+		"paused":   {topic: Topic{Paused: true}},
+		"no slots": {slots: []int{}},
+		"full":     {queue: full},
+	} {
+		w.c, w.limit, w.limiter = &Center{cfg: cfg}, limit, rate.NewLimiter(1000, 100)
+		w.topic.Rate = 1000
+		w.topic = w.topic.WithDefaults()
+		_, wait := w.plan(time.Now(), 0)
+		require.Equal(t, cfg.Poll, wait, name)
+	}
+}
