@@ -179,10 +179,8 @@ func TestLeasesAreExtendedWhileAnotherShardIsAway(t *testing.T) {
 				t := r.t
 				r.handle(60 * time.Second)
 				set := ids("orders", 3, 5)
-				for _, some := range set {
-					for _, id := range some {
-						require.NoError(t, r.set(id, 0))
-					}
+				for _, id := range slices.Concat(set...) {
+					require.NoError(t, r.set(id, 0))
 				}
 				pass(5 * time.Second)
 				r.shards[2].is.Store(trouble)
@@ -209,10 +207,8 @@ func TestAnOutcomeThatCouldNotBeToldIsToldLater(t *testing.T) {
 				t := r.t
 				r.handle(4 * time.Second)
 				set := ids("orders", 3, 5)
-				for _, some := range set {
-					for _, id := range some {
-						require.NoError(t, r.set(id, 0))
-					}
+				for _, id := range slices.Concat(set...) {
+					require.NoError(t, r.set(id, 0))
 				}
 				pass(2 * time.Second)
 				r.shards[1].is.Store(trouble)

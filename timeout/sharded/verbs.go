@@ -10,8 +10,9 @@ import (
 )
 
 // scatter has each shard do its part of a batch, and returns the answers in the order of the
-// batch, with an error for each that got none. The topic of the marks has no tasks, for anybody.
-func scatter[T, A any](ctx context.Context, e *core, batch []T, key func(T) timeout.Key, do func(context.Context, timeout.Engine, []T) ([]A, error)) ([]A, []error) {
+// batch, with an error for each that got none. The topic of the marks has no tasks, for anybody. What to
+// do has the form of timeout.Engine.Move.
+func scatter[T, A any](ctx context.Context, e *core, batch []T, key func(T) timeout.Key, do func(timeout.Engine, context.Context, []T) ([]A, error)) ([]A, []error) {
 	answers, failed := make([]A, len(batch)), make([]error, len(batch))
 	parts := make([][]int, len(e.shards))
 	for i, one := range batch {
@@ -30,7 +31,7 @@ func scatter[T, A any](ctx context.Context, e *core, batch []T, key func(T) time
 			}
 			var some []A
 			err := e.call(ctx, s, func(ctx context.Context, engine timeout.Engine) (err error) {
-				some, err = do(ctx, engine, things)
+				some, err = do(engine, ctx, things)
 				return err
 			})
 			if err != nil {
@@ -88,7 +89,9 @@ func (e *core) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer,
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	answers, err := tell(scatter(ctx, e, tasks, ofTask, e.set))
+	answers, err := tell(scatter(ctx, e, tasks, ofTask, func(engine timeout.Engine, ctx context.Context, some []timeout.Task) ([]timeout.Answer, error) {
+		return e.set(ctx, engine, some)
+	}))
 	for i := range answers {
 		if tasks[i].Topic == Reserved {
 			answers[i].Err = noTopic(Reserved)
@@ -135,9 +138,7 @@ func (e *core) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	return tell(scatter(ctx, e, moves, ofMove, func(ctx context.Context, engine timeout.Engine, some []timeout.Move) ([]timeout.Answer, error) {
-		return engine.Move(ctx, some)
-	}))
+	return tell(scatter(ctx, e, moves, ofMove, timeout.Engine.Move))
 }
 
 // Remove is timeout.Engine's.
@@ -145,9 +146,7 @@ func (e *core) Remove(ctx context.Context, removals []timeout.Removal) ([]timeou
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	return tell(scatter(ctx, e, removals, ofRemoval, func(ctx context.Context, engine timeout.Engine, some []timeout.Removal) ([]timeout.Answer, error) {
-		return engine.Remove(ctx, some)
-	}))
+	return tell(scatter(ctx, e, removals, ofRemoval, timeout.Engine.Remove))
 }
 
 // Replay is timeout.Engine's.
@@ -155,9 +154,7 @@ func (e *core) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	return tell(scatter(ctx, e, keys, ofKey, func(ctx context.Context, engine timeout.Engine, some []timeout.Key) ([]timeout.Answer, error) {
-		return engine.Replay(ctx, some)
-	}))
+	return tell(scatter(ctx, e, keys, ofKey, timeout.Engine.Replay))
 }
 
 // Get is timeout.Engine's. All shards must answer that have any of the tasks.
@@ -165,9 +162,7 @@ func (e *core) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, err
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	tasks, failed := scatter(ctx, e, keys, ofKey, func(ctx context.Context, engine timeout.Engine, some []timeout.Key) ([]timeout.Task, error) {
-		return engine.Get(ctx, some)
-	})
+	tasks, failed := scatter(ctx, e, keys, ofKey, timeout.Engine.Get)
 	for i, err := range failed {
 		if err != nil {
 			return nil, err
@@ -184,7 +179,7 @@ func (e *core) Extend(ctx context.Context, tokens []timeout.Token, lease time.Du
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	held, failed := scatter(ctx, e, tokens, ofToken, func(ctx context.Context, engine timeout.Engine, some []timeout.Token) ([]bool, error) {
+	held, failed := scatter(ctx, e, tokens, ofToken, func(engine timeout.Engine, ctx context.Context, some []timeout.Token) ([]bool, error) {
 		return engine.Extend(ctx, some, lease)
 	})
 	if err := allFailed(failed); err != nil {
