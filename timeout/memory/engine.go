@@ -85,6 +85,14 @@ func (e *Engine) enter(ctx context.Context) error {
 	return nil
 }
 
+// topic returns a topic; e.mu must be held.
+func (e *Engine) topic(name string) (*topic, error) {
+	if t := e.topics[name]; t != nil {
+		return t, nil
+	}
+	return nil, fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name)
+}
+
 // SetTopic is timeout.Engine's.
 func (e *Engine) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew bool) (timeout.Topic, error) {
 	if err := e.enter(ctx); err != nil {
@@ -118,9 +126,9 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.T
 		return timeout.Topic{}, err
 	}
 	defer e.mu.Unlock()
-	t := e.topics[name]
-	if t == nil {
-		return timeout.Topic{}, fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name)
+	t, err := e.topic(name)
+	if err != nil {
+		return timeout.Topic{}, err
 	}
 	t.Paused = paused
 	return t.Topic, nil
@@ -162,9 +170,9 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 		return err
 	}
 	defer e.mu.Unlock()
-	t := e.topics[name]
-	if t == nil {
-		return fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name)
+	t, err := e.topic(name)
+	if err != nil {
+		return err
 	}
 	for _, en := range t.tasks {
 		en.timer.Remove()
@@ -180,9 +188,9 @@ func (e *Engine) Count(ctx context.Context, name string) (timeout.Counts, error)
 		return timeout.Counts{}, err
 	}
 	defer e.mu.Unlock()
-	t := e.topics[name]
-	if t == nil {
-		return timeout.Counts{}, fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name)
+	t, err := e.topic(name)
+	if err != nil {
+		return timeout.Counts{}, err
 	}
 	counts := timeout.Counts{
 		Pending: t.counts[timeout.Pending],

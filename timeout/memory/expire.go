@@ -15,9 +15,9 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 		return timeout.Batch{}, err
 	}
 	defer e.mu.Unlock()
-	t := e.topics[ask.Topic]
-	if t == nil {
-		return timeout.Batch{}, fmt.Errorf("%w: topic %q", timeout.ErrNotFound, ask.Topic)
+	t, err := e.topic(ask.Topic)
+	if err != nil {
+		return timeout.Batch{}, err
 	}
 	at := now()
 	batch := timeout.Batch{Now: time.UnixMilli(at), Settled: make([]bool, len(ask.Settle))}

@@ -3,7 +3,6 @@ package memory
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -26,9 +25,9 @@ func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answe
 }
 
 func (e *Engine) set(task timeout.Task) timeout.Answer {
-	t := e.topics[task.Topic]
-	if t == nil {
-		return timeout.Answer{Err: fmt.Errorf("%w: topic %q", timeout.ErrNotFound, task.Topic)}
+	t, err := e.topic(task.Topic)
+	if err != nil {
+		return timeout.Answer{Err: err}
 	}
 	en := t.tasks[task.ID]
 	was := timeout.None
