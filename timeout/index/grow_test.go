@@ -12,20 +12,30 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/index"
 )
 
+// twoNodes returns a wheel each in front of the same table.
+func twoNodes(t *testing.T) (a, b *index.Engine) {
+	path := filepath.Join(t.TempDir(), "tasks.db")
+	cfg := index.Config{Scan: 50 * time.Millisecond}
+	return over(t, table(t, path), inMemory(t), cfg), over(t, table(t, path), inMemory(t), cfg)
+}
+
+// some returns tasks for all slots.
+func some() (tasks []timeout.Task) {
+	for i := range 64 {
+		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
+	}
+	return tasks
+}
+
 // A wheel is not told either where another node has a topic grow: it has as many slots as it
 // was made with, and is asked for others.
 func TestWhatOneNodeHasGrowAnotherServes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "tasks.db")
-	cfg := index.Config{Scan: 50 * time.Millisecond}
-	a, b := over(t, table(t, path), inMemory(t), cfg), over(t, table(t, path), inMemory(t), cfg)
+	a, b := twoNodes(t)
 	_, err := a.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 2}, false)
 	require.NoError(t, err)
 	_, err = b.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 8}, false)
 	require.NoError(t, err)
-	var tasks []timeout.Task
-	for i := range 64 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
-	}
+	tasks := some()
 	_, err = a.Set(t.Context(), tasks)
 	require.NoError(t, err)
 	leased := map[string]bool{}
@@ -43,9 +53,7 @@ func TestWhatOneNodeHasGrowAnotherServes(t *testing.T) {
 }
 
 func TestWhatOneNodeMakesAnewAnotherServes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "tasks.db")
-	cfg := index.Config{Scan: 50 * time.Millisecond}
-	a, b := over(t, table(t, path), inMemory(t), cfg), over(t, table(t, path), inMemory(t), cfg)
+	a, b := twoNodes(t)
 	ask := timeout.Ask{Topic: "orders", Node: "a", Max: 100, Lease: time.Minute, Slots: []int{0, 1}}
 	_, err := a.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 8}, false)
 	require.NoError(t, err)
@@ -54,10 +62,7 @@ func TestWhatOneNodeMakesAnewAnotherServes(t *testing.T) {
 	require.NoError(t, b.DropTopic(t.Context(), "orders"))
 	_, err = b.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 2}, false)
 	require.NoError(t, err)
-	var tasks []timeout.Task
-	for i := range 64 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
-	}
+	tasks := some()
 	_, err = b.Set(t.Context(), tasks)
 	require.NoError(t, err)
 	leased := 0
