@@ -121,13 +121,15 @@ func (e *Engine) load1(ctx context.Context, topic string) (*layout, error) {
 	}
 	raw, err := client.HGet(ctx, e.topicsKey, topic).Result()
 	if errors.Is(err, goredis.Nil) {
-		return nil, fmt.Errorf("%w: topic %q", timeout.ErrNotFound, topic)
+		return nil, noTopic(topic)
 	}
 	if err != nil {
 		return nil, e.wrap(fmt.Errorf("timeout/redis: reading topic %q: %w", topic, err))
 	}
 	return e.newLayout(raw)
 }
+
+func noTopic(name string) error { return fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name) }
 
 // learn keeps a layout for the next calls, and returns the one that is known where it is the
 // same: that knows more.

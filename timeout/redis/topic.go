@@ -17,21 +17,43 @@ const tombstone = 24 * time.Hour
 
 // SetTopic is timeout.Engine's. Growing waits for what an earlier growth has left to move.
 func (e *Engine) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+	return e.alter(ctx, topic.Name, func(now *layout) (*layout, error) {
+		switch {
+		case now == nil:
+			return e.makeTopic(ctx, topic.WithDefaults())
+		case onlyNew:
+			return e.learn(now), nil
+		}
+		return e.changeTopic(ctx, now, topic)
+	})
+}
+
+// Pause is timeout.Engine's.
+func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.Topic, error) {
+	return e.alter(ctx, name, func(now *layout) (*layout, error) {
+		if now == nil {
+			return nil, noTopic(name)
+		}
+		topic := now.Topic
+		topic.Paused = paused
+		return e.revise(ctx, now, topic)
+	})
+}
+
+// alter has a function make a new layout of a topic's, or of nil where there is no such topic,
+// until it does: nil means that somebody else was faster, or that it is to be tried again. What
+// somebody has begun and must not be altered is finished before.
+func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) (*layout, error)) (timeout.Topic, error) {
 	for attempt := 0; ; attempt++ {
-		now, err := e.load1(ctx, topic.Name)
+		now, err := e.load1(ctx, name)
 		if err != nil && !errors.Is(err, timeout.ErrNotFound) {
 			return timeout.Topic{}, err
 		}
 		var next *layout
-		switch {
-		case now == nil:
-			next, err = e.makeTopic(ctx, topic.WithDefaults())
-		case now.Phase == sealing || now.Phase == dropping:
+		if now != nil && (now.Phase == sealing || now.Phase == dropping) {
 			err = e.finish(ctx, now)
-		case onlyNew:
-			return e.learn(now).Topic, nil
-		default:
-			next, err = e.changeTopic(ctx, now, topic)
+		} else {
+			next, err = step(now)
 		}
 		if err != nil {
 			return timeout.Topic{}, err
@@ -39,7 +61,7 @@ func (e *Engine) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool
 		if next != nil {
 			return next.Topic, nil
 		}
-		if err := pause(ctx, attempt); err != nil { // somebody else was faster
+		if err := pause(ctx, attempt); err != nil {
 			return timeout.Topic{}, err
 		}
 	}
@@ -148,33 +170,6 @@ func (e *Engine) revise(ctx context.Context, now *layout, topic timeout.Topic) (
 	next = e.learn(next)
 	next.hints.reset()
 	return next, e.tell(ctx, to, next.places)
-}
-
-// Pause is timeout.Engine's.
-func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.Topic, error) {
-	for attempt := 0; ; attempt++ {
-		now, err := e.load1(ctx, name)
-		if err != nil {
-			return timeout.Topic{}, err
-		}
-		var next *layout
-		if now.Phase == sealing || now.Phase == dropping {
-			err = e.finish(ctx, now)
-		} else {
-			topic := now.Topic
-			topic.Paused = paused
-			next, err = e.revise(ctx, now, topic)
-		}
-		if err != nil {
-			return timeout.Topic{}, err
-		}
-		if next != nil {
-			return next.Topic, nil
-		}
-		if err := pause(ctx, attempt); err != nil { // somebody else was faster
-			return timeout.Topic{}, err
-		}
-	}
 }
 
 // Topics is timeout.Engine's.
