@@ -24,6 +24,7 @@ type shaky struct {
 	largest atomic.Int64
 	slow    atomic.Int64 // how long a set takes
 	late    atomic.Int64 // how long the answer of Expire takes
+	each    atomic.Int64 // and how much longer for each lease
 }
 
 var errDown = errors.New("connection refused")
@@ -50,6 +51,7 @@ func (s *shaky) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, err
 		return timeout.Batch{}, errDown
 	}
 	batch, err := s.Engine.Expire(ctx, ask)
+	time.Sleep(time.Duration(s.each.Load()) * time.Duration(len(batch.Leased)))
 	time.Sleep(time.Duration(s.late.Load()))
 	if s.deaf.Load() {
 		return timeout.Batch{}, errDown
@@ -249,6 +251,33 @@ func TestNothingIsLostWhereTheEngineIsAwayAndNothingRunsTwiceWithoutACause(t *te
 		for id, n := range ran {
 			require.Equal(t, 1, n, id)
 		}
+	})
+}
+
+// Whoever leases more than can be told of within a lease has none of it, and would again and
+// again until all are dead.
+func TestNoMoreIsLeasedThanTheEngineCanTellWithinALease(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		engine := newShaky(t)
+		engine.each.Store(int64(3 * time.Millisecond))
+		r := rigOn(t, engine, timeout.Config{Topic: timeout.Topic{Lease: time.Second}})
+		const n = 3000
+		for i := range n {
+			r.set(fmt.Sprint(i), 0)
+		}
+		ran := 0
+		var mu sync.Mutex
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			mu.Lock()
+			defer mu.Unlock()
+			ran++
+			return nil
+		}))
+		pass(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, n, ran)
+		require.Zero(t, r.stats().Lost)
 	})
 }
 

@@ -292,7 +292,7 @@ func (w *worker) take(ask Ask, batch Batch, targets []string, asked, now time.Ti
 	if ask.Max == 0 {
 		return // nothing was looked for
 	}
-	w.tune(now, len(batch.Leased) == ask.Max)
+	w.tune(now, now.Sub(asked), len(batch.Leased) == ask.Max)
 	for i := range batch.Leased {
 		a := &attempt{Leased: batch.Leased[i], target: targets[i], queued: now, until: asked.Add(ask.Lease)}
 		if a.Attempts == 1 {
@@ -329,12 +329,14 @@ func minTime(a, b time.Time) time.Time {
 }
 
 // tune has the queue be as long as handlers can take in about queueFor: longer where they
-// have emptied it before a full batch came again. w.mu must be held.
-func (w *worker) tune(now time.Time, full bool) {
+// have emptied it before a full batch came again. An engine that takes a good part of a lease
+// for a batch gets smaller ones: what comes when the lease has ended is leased in vain, again
+// and again. w.mu must be held.
+func (w *worker) tune(now time.Time, took time.Duration, full bool) {
 	switch {
-	case len(w.queue) <= w.limit/4 && full && w.full:
+	case len(w.queue) <= w.limit/4 && full && w.full && took <= w.topic.Lease/8:
 		w.limit = min(2*w.limit, max(queueMax, w.topic.Concurrency))
-	case len(w.queue) > 0 && now.Sub(w.queue[0].queued) > queueFor:
+	case took > w.topic.Lease/4, len(w.queue) > 0 && now.Sub(w.queue[0].queued) > queueFor:
 		w.limit = max(w.limit/2, w.topic.Concurrency)
 	}
 	w.full = full
