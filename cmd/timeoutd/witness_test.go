@@ -25,7 +25,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
 )
 
-// longForm is a variable that has the tests of faults be as long as in life: 2000 kills, and
+// longForm is a variable that has the tests of faults be as long as in life: 1000 kills, and
 // etcd away for a minute.
 const longForm = "HEARTWHEEL_LONG_FAULTS"
 
@@ -46,6 +46,12 @@ type delivery struct {
 	answered time.Time // zero before
 }
 
+// worker is a node with its secret.
+type worker struct {
+	node   string
+	secret []byte
+}
+
 // witness is a target that writes down who called it for what. Each process signs with a
 // secret of its own, which tells them apart.
 type witness struct {
@@ -53,13 +59,13 @@ type witness struct {
 	hold func(id, node string) // called before the answer, if not nil
 
 	mu      sync.Mutex
-	secrets map[string][]byte // by node
+	workers []worker // the latest last
 	calls   map[setOnce][]*delivery
 	wrong   []string // calls that should not be
 }
 
 func newWitness(t *testing.T, hold func(id, node string)) *witness {
-	w := &witness{hold: hold, secrets: make(map[string][]byte), calls: make(map[setOnce][]*delivery)}
+	w := &witness{hold: hold, calls: make(map[setOnce][]*delivery)}
 	w.Server = httptest.NewServer(http.HandlerFunc(w.serve))
 	t.Cleanup(w.Close)
 	return w
@@ -99,9 +105,9 @@ func (w *witness) serve(_ http.ResponseWriter, r *http.Request) {
 func (w *witness) caller(header http.Header, body []byte) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for node, secret := range w.secrets {
-		if httpcall.Verify(header, body, time.Now(), time.Hour, secret) == nil {
-			return node
+	for _, one := range slices.Backward(w.workers) { // those that live first
+		if httpcall.Verify(header, body, time.Now(), time.Hour, one.secret) == nil {
+			return one.node
 		}
 	}
 	return ""
@@ -111,7 +117,7 @@ func (w *witness) caller(header http.Header, body []byte) string {
 func (w *witness) employ(p process, node string) process {
 	secret := sha256.Sum256([]byte(node))
 	w.mu.Lock()
-	w.secrets[node] = secret[:]
+	w.workers = append(w.workers, worker{node, secret[:]})
 	w.mu.Unlock()
 	p.args = append(slices.Clone(p.args), "-node", node, "-callback-allow", "127.0.0.0/8")
 	p.env = append(slices.Clone(p.env), "TIMEOUTD_CALLBACK_SECRET=whsec_"+base64.StdEncoding.EncodeToString(secret[:]))
