@@ -12,6 +12,9 @@ const (
 	// peekTasks is how many tasks are looked at, or taken over, by one script.
 	peekTasks = 64
 
+	// peekBytes is about how many bytes of bodies, or one body that has more.
+	peekBytes = 1 << 20
+
 	// moveTasks is about how many tasks are moved on the side by one call.
 	moveTasks = 512
 )
@@ -77,7 +80,7 @@ func (e *Engine) bring(ctx context.Context, l *layout, ids []string) error {
 	bySlot := make(map[int][]any)
 	var calls []*invocation
 	flush := func(slot int) {
-		calls = append(calls, invoke(scriptPeek, l.old[slot], append([]any{0}, bySlot[slot]...)...))
+		calls = append(calls, peek(l.old[slot], 0, bySlot[slot]))
 		delete(bySlot, slot)
 	}
 	for _, id := range ids {
@@ -92,7 +95,34 @@ func (e *Engine) bring(ctx context.Context, l *layout, ids []string) error {
 	for slot := range bySlot {
 		flush(slot)
 	}
-	return e.transfer(ctx, l, calls)
+	for len(calls) > 0 {
+		if err := e.transfer(ctx, l, calls); err != nil {
+			return err
+		}
+		calls = unseen(calls)
+	}
+	return nil
+}
+
+// peek looks at the tasks of some ids, or at the first ones. Its answer can be as large as all
+// that slots which share a run may send, so it shares none.
+func peek(at *place, limit int, ids []any) *invocation {
+	c := invoke(scriptPeek, at, append([]any{limit, peekBytes}, ids...)...)
+	c.room, c.size = max(limit, len(ids)), batchBytes
+	return c
+}
+
+// unseen returns the looks at the ids that others have left out, for the size of the bodies.
+func unseen(peeks []*invocation) (left []*invocation) {
+	for _, c := range peeks {
+		ids := c.args[2:]
+		if integer(c.answer[0]) > 0 && len(ids) > 0 {
+			if ids = ids[integer(c.answer[2]):]; len(ids) > 0 {
+				left = append(left, peek(c.at, 0, ids))
+			}
+		}
+	}
+	return left
 }
 
 // draw moves some of the tasks of old slots, and reports whether there are more. A nil slots
@@ -104,7 +134,7 @@ func (e *Engine) draw(ctx context.Context, l *layout, slots []int) (more bool, e
 	var calls []*invocation
 	for slot := range l.old {
 		if !l.empty[slot].Load() && len(calls) < moveTasks/peekTasks && (slots == nil || l.feeds(slot, slots)) {
-			calls = append(calls, invoke(scriptPeek, l.old[slot], peekTasks))
+			calls = append(calls, peek(l.old[slot], peekTasks, nil))
 		}
 	}
 	if err := e.transfer(ctx, l, calls); err != nil {
@@ -208,6 +238,8 @@ func (l *layout) takeOver(from *place, tasks []any) (inserts []*invocation, leav
 		}
 		c.args = append(c.args, task...)
 		c.size += len(text(task[3]))
+		c.room++
+		leave.room++
 		leave.args = append(leave.args, task[0])
 	}
 	return inserts, leave

@@ -152,6 +152,7 @@ func (e *Engine) listGroup(ctx context.Context, l *layout, state timeout.State, 
 	}
 	for i, slot := range group {
 		calls[i] = invoke(scriptList, l.places[slot], int(state), room.tasks, at.score, at.id, room.bytes, least)
+		calls[i].room, calls[i].size = room.tasks, room.bytes
 	}
 	if err := e.run(ctx, calls); err != nil {
 		return nil, false, err

@@ -131,7 +131,9 @@ func (k kept) keep(at *place, limit int) *invocation {
 	if k.Topic.Paused {
 		paused = 1
 	}
-	return invoke(scriptKeep, at, k.Rev, k.Topic.Attempts(), timeout.CeilMillis(k.Topic.Retain), paused, limit)
+	c := invoke(scriptKeep, at, k.Rev, k.Topic.Attempts(), timeout.CeilMillis(k.Topic.Retain), paused, limit)
+	c.room = 2 * limit
+	return c
 }
 
 // changeTopic returns nil where it is to be tried again.

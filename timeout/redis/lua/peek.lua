@@ -1,12 +1,13 @@
--- peek(limit, id ...): of a sealed slot the tasks of those ids, or else the first ones, and
--- how many there are. The size of the bodies is bounded.
+-- peek(limit, room, id ...): of a sealed slot the tasks of those ids, or else the first ones, and
+-- how many there are. Bodies have no more bytes than there is room, but for the first one; the
+-- last number is how many ids it has come to.
 local meta = call('HMGET', m, 'n', 'z')
 if not meta[1] then return 'gone' end
 if not meta[2] then return 'open' end
 local all, ids = call('HLEN', b), {}
-if all == 0 then return {0, {}} end
-if #ARGV > 1 then
-  for i = 2, #ARGV do ids[i - 1] = ARGV[i] end
+if all == 0 then return {0, {}, 0} end
+if #ARGV > 2 then
+  for i = 3, #ARGV do ids[i - 2] = ARGV[i] end
 else
   local limit = tonumber(ARGV[1])
   for number = 1, 5 do
@@ -15,13 +16,13 @@ else
   end
 end
 local state, score = states(ids)
-local tasks, room = {}, 4194304
+local tasks, room, seen = {}, tonumber(ARGV[2]), 0
 for i = 1, #ids do
   if state[i] then
-    local body = call('HGET', b, ids[i])
-    room = room - #body
-    if room < 0 and #tasks > 0 and #ARGV == 1 then break end
-    tasks[#tasks + 1] = {ids[i], state[i], score[i], body, call('HGET', a, ids[i]) or ''}
+    room = room - call('HSTRLEN', b, ids[i])
+    if room < 0 and #tasks > 0 then break end
+    tasks[#tasks + 1] = {ids[i], state[i], score[i], call('HGET', b, ids[i]), call('HGET', a, ids[i]) or ''}
   end
+  seen = i
 end
-return {all, tasks}
+return {all, tasks, seen}

@@ -1,0 +1,88 @@
+package redis_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/redis"
+)
+
+// slotsPerRun returns how many slots a run of a script was about at most, by the number of its
+// keys, of all that the slow log has.
+func slotsPerRun(t *testing.T, client *goredis.Client) (most int) {
+	log, err := client.SlowLogGet(ctx, 10000).Result()
+	require.NoError(t, err)
+	for _, entry := range log {
+		if entry.Args[0] == "EVALSHA" {
+			var keys int
+			_, err := fmt.Sscan(entry.Args[2], &keys)
+			require.NoError(t, err)
+			most = max(most, keys/9)
+		}
+	}
+	require.Positive(t, most)
+	return most
+}
+
+// One run of a script has Redis do nothing else, for however many slots it is.
+func TestSlotsShareARunOnlyAsFarAsTheirWorkIsBounded(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, "--slowlog-log-slower-than", "0", "--slowlog-max-len", "10000")
+	client := server.client(t)
+	engine := openEngine(t, server, redis.Config{})
+	withTopic(t, engine, timeout.Topic{Slots: 16, Retain: time.Millisecond})
+	var tasks []timeout.Task
+	var removals []timeout.Removal
+	for i := range 2000 {
+		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Hour})
+		removals = append(removals, timeout.Removal{Key: key(fmt.Sprint(i))})
+	}
+	_, err := engine.Set(ctx, tasks)
+	require.NoError(t, err)
+	_, err = engine.Remove(ctx, removals)
+	require.NoError(t, err)
+	time.Sleep(20 * time.Millisecond)
+	require.NoError(t, client.SlowLogReset(ctx).Err())
+	for more := true; more; {
+		more, err = engine.Upkeep(ctx, 0)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, slotsPerRun(t, client), "each may delete as much as a script should")
+	counts, err := engine.Count(ctx, "orders")
+	require.NoError(t, err)
+	require.Zero(t, counts.Removed)
+}
+
+// Many large tasks are asked for by their ids while they are in slots of before the topic grew.
+func TestLargeTasksThatAreAskedForByIDMoveInBoundedRuns(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	engine, client := openEngine(t, server, redis.Config{}), server.client(t)
+	withTopic(t, engine, timeout.Topic{Slots: 1, Paused: true})
+	var tasks []timeout.Task
+	var keys []timeout.Key
+	for i := range 40 {
+		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Hour, Payload: make([]byte, 400<<10)})
+		keys = append(keys, key(fmt.Sprint(i)))
+	}
+	_, err := engine.Set(ctx, tasks)
+	require.NoError(t, err)
+	require.NoError(t, client.ConfigResetStat(ctx).Err())
+	withTopic(t, engine, timeout.Topic{Slots: 4})
+	got, err := engine.Get(ctx, append(keys, key("never")))
+	require.NoError(t, err)
+	for i := range keys {
+		require.Len(t, got[i].Payload, 400<<10, keys[i].ID)
+	}
+	require.Equal(t, timeout.None, got[40].State)
+	stats := client.InfoMap(ctx, "commandstats").Val()["Commandstats"]["cmdstat_evalsha"]
+	var runs int
+	_, err = fmt.Sscanf(stats, "calls=%d,", &runs)
+	require.NoError(t, err)
+	require.Greater(t, runs, 20+20+20, "two of them at a time are looked at, inserted and deleted")
+}
