@@ -493,6 +493,31 @@ func TestFeedbackSettlesWhatWasAccepted(t *testing.T) {
 	})
 }
 
+// Nor does it make the topic anew, be it dropped here or by another node.
+func TestFeedbackForADroppedTopicSettlesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for _, here := range []bool{true, false} {
+			r := newRig(t, timeout.Config{})
+			r.set("1", 0)
+			batch, err := r.engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
+			require.NoError(t, err)
+			require.Len(t, batch.Leased, 1)
+			if here {
+				require.NoError(t, r.DropTopic(t.Context(), "orders"))
+			} else {
+				require.NoError(t, r.engine.DropTopic(t.Context(), "orders"))
+			}
+			settled, err := r.Feedback(t.Context(), batch.Leased[0].Token, nil)
+			require.NoError(t, err)
+			require.False(t, settled)
+			topics, err := r.Topics(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, topics)
+			require.NoError(t, r.stop())
+		}
+	})
+}
+
 func TestGetAllTellsWhatIsNotThere(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{})

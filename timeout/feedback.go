@@ -1,11 +1,14 @@
 package timeout
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Feedback tells the outcome of a task whose handler has returned ErrAccepted: failure is as
 // a handler would return it, and nil is success. It reports false where the lease had ended
-// before: the task runs again, has been set, removed or settled. Telling it twice does no
-// harm.
+// before: the task runs again, has been set, removed or settled, or its topic was dropped.
+// Telling it twice does no harm.
 func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool, error) {
 	if err := c.open(); err != nil {
 		return false, err
@@ -13,7 +16,10 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 	if err := token.Check(); err != nil {
 		return false, err
 	}
-	topic, err := c.ensure(ctx, token.Topic)
+	topic, err := c.lookUp(ctx, token.Topic)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -23,6 +29,9 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 	}
 	outcome := conclude(topic, token, tasks[0].Attempts, failure)
 	batch, err := c.engine.Expire(ctx, Ask{Topic: token.Topic, Node: c.cfg.Node, Settle: []Outcome{outcome}})
+	if errors.Is(err, ErrNotFound) { // dropped since this node knew it
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}

@@ -88,6 +88,17 @@ func (c *Center) Count(ctx context.Context, topic string) (Counts, error) {
 	return c.engine.Count(ctx, topic)
 }
 
+// lookUp is Topic for one that this node may know, or ErrNotFound.
+func (c *Center) lookUp(ctx context.Context, name string) (Topic, error) {
+	c.mu.Lock()
+	topic, known := c.topics[name]
+	c.mu.Unlock()
+	if known {
+		return topic, nil
+	}
+	return c.Topic(ctx, name)
+}
+
 // ensure returns a topic, and makes it where it is not there.
 func (c *Center) ensure(ctx context.Context, name string) (Topic, error) {
 	c.mu.Lock()
