@@ -23,7 +23,8 @@ type Callback struct {
 	// Header are headers, or what the kind has in their place.
 	Header map[string]string `json:"header,omitempty"`
 
-	// Timeout is how long the call may take. Zero means the caller's default.
+	// Timeout is how long the call may take, at most MaxDuration. Zero means the caller's
+	// default.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
@@ -41,6 +42,8 @@ func (c Callback) Check() error {
 		return fmt.Errorf("%w: callback has %d bytes, must have at most %d", ErrArgument, size, MaxCallback)
 	case c.Timeout < 0:
 		return fmt.Errorf("%w: Timeout %v of a callback, must not be negative", ErrArgument, c.Timeout)
+	case c.Timeout > MaxDuration:
+		return fmt.Errorf("%w: Timeout %v of a callback, must be at most %v", ErrArgument, c.Timeout, MaxDuration)
 	}
 	return nil
 }

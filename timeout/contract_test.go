@@ -2,6 +2,7 @@ package timeout_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,8 @@ func TestWhatNoEngineCouldKeepIsRefused(t *testing.T) {
 		func(t *timeout.Task) { t.Topic = strings.Repeat("a", 101) },
 		func(t *timeout.Task) { t.ID = "" },
 		func(t *timeout.Task) { t.ID = "a\nb" },
+		func(t *timeout.Task) { t.ID = "." },
+		func(t *timeout.Task) { t.ID = ".." },
 		func(t *timeout.Task) { t.ID = "\xff" },
 		func(t *timeout.Task) { t.ID = strings.Repeat("a", 256) },
 		func(t *timeout.Task) { t.Payload = make([]byte, 1<<20+1) },
@@ -83,6 +86,57 @@ func TestWhatNoEngineCouldKeepIsRefused(t *testing.T) {
 		change(&bad)
 		require.ErrorIs(t, bad.Check(), timeout.ErrArgument, "%+v", bad.Key())
 	}
+}
+
+func TestATopicHasUpperLimitsToo(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		set    func(topic *timeout.Topic, beyond bool)
+		errors []string // the value and the limit
+	}{
+		{"Slots", func(t *timeout.Topic, b bool) { t.Slots = pick(b, 1024, 2048) }, []string{"Slots 2048", "1024"}},
+		{"Retries", func(t *timeout.Topic, b bool) { t.Retries = pick(b, 1_000_000, 1_000_001) }, []string{"Retries 1000001", "1000000"}},
+		{"Concurrency", func(t *timeout.Topic, b bool) { t.Concurrency = pick(b, 65536, 65537) }, []string{"Concurrency 65537", "65536"}},
+		{"Concurrency below", func(t *timeout.Topic, b bool) { t.Concurrency = pick(b, 0, -1) }, []string{"Concurrency -1", "65536"}},
+		{"Rate", func(t *timeout.Topic, b bool) { t.Rate = pick(b, 1e6, 1e6+1) }, []string{"Rate 1.000001e+06", "1e+06"}},
+		{"Rate below", func(t *timeout.Topic, b bool) { t.Rate = pick(b, 1e-6, 9e-7) }, []string{"Rate 9e-07", "1e-06"}},
+		{"infinite Rate", func(t *timeout.Topic, b bool) { t.Rate = pick(b, 0, math.Inf(1)) }, []string{"Rate +Inf", "1e+06"}},
+		{"no Rate", func(t *timeout.Topic, b bool) { t.Rate = pick(b, 0, math.NaN()) }, []string{"Rate NaN", "1e+06"}},
+		{"Backoff", func(t *timeout.Topic, b bool) { t.Backoff = years(b) }, []string{"Backoff 876000h0m0.000000001s", "876000h0m0s"}},
+		{"BackoffMax", func(t *timeout.Topic, b bool) { t.BackoffMax = years(b) }, []string{"BackoffMax 876000h0m0.000000001s", "876000h0m0s"}},
+		{"Lease", func(t *timeout.Topic, b bool) { t.Lease = years(b) }, []string{"Lease 876000h0m0.000000001s", "876000h0m0s"}},
+		{"Timeout", func(t *timeout.Topic, b bool) { t.Timeout = years(b) }, []string{"Timeout 876000h0m0.000000001s", "876000h0m0s"}},
+		{"Retain", func(t *timeout.Topic, b bool) { t.Retain = years(b) }, []string{"Retain 876000h0m0.000000001s", "876000h0m0s"}},
+		{"RetainLog", func(t *timeout.Topic, b bool) { t.RetainLog = years(b) }, []string{"RetainLog 876000h0m0.000000001s", "876000h0m0s"}},
+		{"Callback", func(t *timeout.Topic, b bool) {
+			t.Callback = &timeout.Callback{Kind: "http", Target: "http://x", Timeout: years(b)}
+		}, []string{"Timeout 876000h0m0.000000001s of a callback", "876000h0m0s"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			topic := timeout.Topic{Name: "orders"}
+			c.set(&topic, false)
+			require.NoError(t, topic.Check(), "at the limit")
+			require.NoError(t, topic.WithDefaults().Check())
+			c.set(&topic, true)
+			err := topic.Check()
+			require.ErrorIs(t, err, timeout.ErrArgument)
+			for _, want := range c.errors {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func pick[T any](beyond bool, at, other T) T {
+	if beyond {
+		return other
+	}
+	return at
+}
+
+// years is the longest duration, or one that is longer.
+func years(beyond bool) time.Duration {
+	return pick(beyond, timeout.MaxDuration, timeout.MaxDuration+1)
 }
 
 func TestSlotsAreDealtEvenlyAndFewChangeHands(t *testing.T) {

@@ -35,8 +35,9 @@ type Task struct {
 	Topic string `json:"topic"`
 
 	// ID is unique in the topic: setting one that is there replaces it. At most MaxID bytes
-	// of UTF-8 without control characters. It decides the slot that the task is in; where a
-	// part of it stands in braces, as in "{user-7}/reminder", only the first such part does.
+	// of UTF-8 without control characters, and neither "." nor "..", which many a program
+	// takes out of a path. It decides the slot that the task is in; where a part of it stands
+	// in braces, as in "{user-7}/reminder", only the first such part does.
 	ID string `json:"id"`
 
 	// Payload is handed to the handler as it is, and is the body of a callback. At most
@@ -119,6 +120,9 @@ func (k Key) Check() error {
 	}
 	if !utf8.ValidString(k.ID) || strings.ContainsFunc(k.ID, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return fmt.Errorf("%w: id %q, must be UTF-8 without control characters", ErrArgument, k.ID)
+	}
+	if k.ID == "." || k.ID == ".." { // in a path, as of a URL, it would name another thing
+		return fmt.Errorf("%w: id %q, must be another one than . and ..", ErrArgument, k.ID)
 	}
 	return nil
 }

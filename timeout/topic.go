@@ -17,12 +17,12 @@ type Topic struct {
 	Slots int `json:"slots"`
 
 	// Retries is how many times a task is tried again after the first attempt before it is
-	// dead. Zero means 16; negative means never.
+	// dead. Zero means 16; negative means never; more than MaxRetries is an error.
 	Retries int `json:"retries,omitempty"`
 
 	// Backoff and BackoffMax are the waits before the first retry and before any: each is
 	// twice the one before, and then shortened by a random part of up to a half. Zero means
-	// 1s and 10m.
+	// 1s and 10m. No duration of a topic may be longer than MaxDuration.
 	Backoff    time.Duration `json:"backoff,omitempty"`
 	BackoffMax time.Duration `json:"backoff_max,omitempty"`
 
@@ -36,10 +36,12 @@ type Topic struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 
 	// Concurrency is how many tasks of the topic a node runs at the same time. Zero means
-	// 64. Of tasks with callbacks of their own, those to one target get at most half of that.
+	// 64; more than MaxConcurrency is an error. Of tasks with callbacks of their own, those
+	// to one target get at most half of that.
 	Concurrency int `json:"concurrency,omitempty"`
 
-	// Rate is how many tasks of the topic a node begins in a second. Zero means any number.
+	// Rate is how many tasks of the topic a node begins in a second. Zero means any number;
+	// less than MinRate or more than MaxRate is an error.
 	Rate float64 `json:"rate,omitempty"`
 
 	// Retain is for how long tasks that are done or removed are kept, to be looked at. Zero
@@ -70,6 +72,16 @@ const (
 	DefaultRetainLog   = 7 * 24 * time.Hour
 
 	minLease = 100 * time.Millisecond
+)
+
+// The limits of a Topic. What engines, workers and waits reckon with stays far from the ends
+// of an int32 and of a time.Duration.
+const (
+	MaxRetries     = 1_000_000
+	MaxConcurrency = 1 << 16
+	MinRate        = 1e-6 // one in twelve days
+	MaxRate        = 1e6
+	MaxDuration    = 100 * 365 * 24 * time.Hour
 )
 
 // WithDefaults returns the topic with all that is zero filled in, other than what zero is a
@@ -112,8 +124,14 @@ func (t Topic) Check() error {
 	if t.Lease != 0 && t.Lease < minLease {
 		return fmt.Errorf("%w: Lease %v of topic %s, must be at least %v", ErrArgument, t.Lease, t.Name, minLease)
 	}
-	if !(t.Rate >= 0) || t.Concurrency < 0 { // a NaN is refused, too
-		return fmt.Errorf("%w: Rate %v and Concurrency %d of topic %s, must not be negative", ErrArgument, t.Rate, t.Concurrency, t.Name)
+	if t.Retries > MaxRetries {
+		return fmt.Errorf("%w: Retries %d of topic %s, must be at most %d", ErrArgument, t.Retries, t.Name, MaxRetries)
+	}
+	if t.Concurrency < 0 || t.Concurrency > MaxConcurrency {
+		return fmt.Errorf("%w: Concurrency %d of topic %s, must be 0 to %d", ErrArgument, t.Concurrency, t.Name, MaxConcurrency)
+	}
+	if t.Rate != 0 && !(t.Rate >= MinRate && t.Rate <= MaxRate) { // a NaN is refused, too
+		return fmt.Errorf("%w: Rate %v of topic %s, must be 0, or from %v to %v", ErrArgument, t.Rate, t.Name, MinRate, MaxRate)
 	}
 	if err := t.checkDurations(); err != nil {
 		return err
@@ -128,9 +146,12 @@ func (t Topic) checkDurations() error {
 	for _, field := range []struct {
 		name  string
 		value time.Duration
-	}{{"Backoff", t.Backoff}, {"BackoffMax", t.BackoffMax}, {"Timeout", t.Timeout}, {"Retain", t.Retain}, {"RetainLog", t.RetainLog}} {
+	}{{"Backoff", t.Backoff}, {"BackoffMax", t.BackoffMax}, {"Lease", t.Lease}, {"Timeout", t.Timeout}, {"Retain", t.Retain}, {"RetainLog", t.RetainLog}} {
 		if field.value < 0 {
 			return fmt.Errorf("%w: %s %v of topic %s, must not be negative", ErrArgument, field.name, field.value, t.Name)
+		}
+		if field.value > MaxDuration {
+			return fmt.Errorf("%w: %s %v of topic %s, must be at most %v", ErrArgument, field.name, field.value, t.Name, MaxDuration)
 		}
 	}
 	if d := t.WithDefaults(); d.Backoff > d.BackoffMax {

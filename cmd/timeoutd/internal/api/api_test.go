@@ -72,7 +72,7 @@ func TestBatches(t *testing.T) {
 		{"topic":"a","id":"1","after":"1h","payload":[1]},
 		{"topic":"b","id":"x/y","due":4000000000000,"payload_base64":"/wA="},
 		{"topic":"a","id":"1","after":3600000,"if_absent":true},
-		{"topic":"a","id":"..","after":"2h"}]}`)
+		{"topic":"a","id":"/","after":"2h"}]}`)
 	require.Len(t, set.Answers, 4)
 	require.True(t, set.Answers[0].Changed)
 	require.True(t, set.Answers[3].Changed)
@@ -83,12 +83,12 @@ func TestBatches(t *testing.T) {
 	require.True(t, moved.Answers[0].Changed)
 	require.Equal(t, Answer{Was: timeout.None}, moved.Answers[1])
 
-	found := do[Tasks](s, http.MethodPost, "/v1/tasks/get", `{"keys":[{"topic":"b","id":"x/y"},{"topic":"b","id":"no"},{"topic":"a","id":".."}]}`)
+	found := do[Tasks](s, http.MethodPost, "/v1/tasks/get", `{"keys":[{"topic":"b","id":"x/y"},{"topic":"b","id":"no"},{"topic":"a","id":"/"}]}`)
 	require.Equal(t, []byte{0xff, 0}, found.Tasks[0].PayloadBase64)
 	require.Equal(t, timeout.None, found.Tasks[1].State)
 	require.Equal(t, timeout.Pending, found.Tasks[2].State, "an id that fits into no path")
 
-	gone := do[Answers](s, http.MethodPost, "/v1/tasks/remove", `{"keys":[{"topic":"a","id":".."},{"topic":"a","id":"no"}]}`)
+	gone := do[Answers](s, http.MethodPost, "/v1/tasks/remove", `{"keys":[{"topic":"a","id":"/"},{"topic":"a","id":"no"}]}`)
 	require.Equal(t, []Answer{{Was: timeout.Pending, Changed: true}, {Was: timeout.None}}, gone.Answers)
 	require.Equal(t, Answers{[]Answer{}}, do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[]}`))
 }
@@ -170,6 +170,35 @@ func TestIDsInPaths(t *testing.T) {
 	}
 }
 
+// Who says a path that means another one is told so: nobody is sent there with a method that
+// does something else there.
+func TestCrookedPathsAreRefused(t *testing.T) {
+	s := start(t, Config{})
+	s.http.CheckRedirect = nil // it follows, with the method
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/mix/tasks/a", `{"after":"1h"}`)
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/mix/tasks/"+url.PathEscape("a//../b/."), `{"after":"1h"}`)
+	for _, path := range []string{
+		"/v1/topics/mix/tasks/..", "/v1/topics/mix/tasks/.", "/v1/topics/mix/tasks/../", "/v1/topics/mix/./", "/v1/topics//mix", "//v1/topics/mix",
+		"/v1/topics/mix//", "//", "/v1/topics/mix/tasks/a/../..", "/v1/topics/x/../mix", "/v1/../v1/topics/mix",
+	} {
+		for _, method := range []string{http.MethodDelete, http.MethodPut, http.MethodGet, http.MethodPost} {
+			a := s.raw(method, path, "{}")
+			require.Equal(t, http.StatusBadRequest, a.status, "%s %s", method, path)
+			require.Contains(t, a.problem(t).Detail, path)
+			require.Empty(t, a.header.Get("Location"))
+		}
+	}
+	for path, status := range map[string]int{ // as clients make it that take such segments away themselves
+		"/v1/topics/mix/": http.StatusNotFound, "/v1/topics/mix/tasks/": http.StatusNotFound,
+		"/v1/topics/mix/tasks/%2e%2e": http.StatusBadRequest, "/v1/topics/mix/tasks/%2E": http.StatusBadRequest,
+		"/v1/topics/%2e%2e": http.StatusBadRequest, "/v1/topics/mix/tasks/%2e%2e/move": http.StatusBadRequest,
+	} {
+		require.Equal(t, status, s.raw(http.MethodDelete, strings.TrimSuffix(path, "/move"), "").status, path)
+		require.GreaterOrEqual(t, s.raw(http.MethodPost, path, "{}").status, http.StatusBadRequest, path)
+	}
+	require.EqualValues(t, 2, get[TopicCounts](s, "/v1/topics/mix").Counts.Pending)
+}
+
 func quote(s string) string { return strings.ReplaceAll(fmt.Sprintf("%q", s), `\x`, `\u00`) }
 
 func TestMethods(t *testing.T) {
@@ -249,6 +278,12 @@ func TestBadRequests(t *testing.T) {
 		{"GET /v1/topics/t/tasks?state=none", ``, 400, `state none of a list`},
 		{"GET /v1/topics/t/tasks?a;b", ``, 400, `semicolon`},
 		{"PUT /v1/topics/t", `{"slots":3}`, 400, `Slots 3 of topic t, must be a power of two`},
+		{"PUT /v1/topics/t", `{"retries":1000001}`, 400, `Retries 1000001 of topic t, must be at most 1000000`},
+		{"PUT /v1/topics/t", `{"concurrency":65537}`, 400, `Concurrency 65537 of topic t, must be 0 to 65536`},
+		{"PUT /v1/topics/t", `{"rate":1e7}`, 400, `Rate 1e+07 of topic t, must be 0, or from 1e-06 to 1e+06`},
+		{"PUT /v1/topics/t", `{"retain":3153600000001}`, 400, `Retain 876000h0m0.001s of topic t, must be at most 876000h0m0s`},
+		{one, `{"callback":{"kind":"http","target":"http://x","timeout":"876001h"}}`, 400, `Timeout 876001h0m0s of a callback, must be at most 876000h0m0s`},
+		{set, `{"tasks":[{"topic":"t","id":".."}]}`, 400, `id "..", must be another one than . and ..`},
 		{"PUT /v1/topics/t", `{"name":"u"}`, 400, `name "u" in the body, must be that of the path, "t"`},
 		{"PUT /v1/topics/t", `{"lease":"1ms"}`, 400, `Lease 1ms of topic t, must be at least 100ms`},
 		{"GET /v1/topics/nobody", ``, 404, `topic "nobody"`},

@@ -72,7 +72,7 @@ func FuzzPath(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, id string) {
 		key := timeout.Key{Topic: "t", ID: id}
-		if key.Check() != nil || id == "." || id == ".." || id == "/" {
+		if key.Check() != nil || id == "/" {
 			return
 		}
 		r, err := http.NewRequest(http.MethodGet, "http://h/v1/topics/t/tasks/"+escape(id), nil)

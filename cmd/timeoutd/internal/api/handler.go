@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -88,6 +89,7 @@ type Handler struct {
 	centre *timeout.Center
 	access access
 	mux    *http.ServeMux
+	crooks http.Handler // for paths that the mux would straighten
 	stats  cache
 	since  time.Time
 }
@@ -111,6 +113,7 @@ func New(centre *timeout.Center, cfg Config) (*Handler, error) {
 		h.mux.Handle(route.pattern, h.serve(route))
 	}
 	h.mux.Handle("/", h.serve(route{"/", Open, h.nowhere}))
+	h.crooks = h.serve(route{"", Open, h.crooked})
 	return h, nil
 }
 
@@ -172,7 +175,23 @@ func (h *Handler) routes() ([]route, error) {
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
+	if !isStraight(r.URL.EscapedPath()) {
+		h.crooks.ServeHTTP(w, r)
+		return
+	}
 	h.mux.ServeHTTP(w, r)
+}
+
+// isStraight reports whether a path names what it seems to. The mux would redirect from any
+// other one to what it comes to, and a client that follows would repeat its method there: to
+// remove the task ".." of a topic would be to drop the topic.
+func isStraight(escaped string) bool {
+	clean := path.Clean("/" + escaped)
+	return escaped == clean || escaped == clean+"/" && clean != "/"
+}
+
+func (h *Handler) crooked(_ http.ResponseWriter, r *http.Request) error {
+	return fmt.Errorf("%w: path %.200q, must begin with / and have no empty segment and none that is . or ..", timeout.ErrArgument, r.URL.EscapedPath())
 }
 
 // serve is a route with all that stands before it.

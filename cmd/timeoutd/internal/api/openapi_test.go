@@ -1,12 +1,16 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
 // Every route is in the description, and the other way round, with what it says of tokens.
@@ -36,4 +40,29 @@ func TestDescriptionHasWhatThereIs(t *testing.T) {
 	slices.Sort(inFile)
 	slices.Sort(inMux)
 	require.Equal(t, inMux, inFile)
+}
+
+// The limits of a topic are those that it is checked by.
+func TestDescriptionHasTheLimits(t *testing.T) {
+	doc, err := description()
+	require.NoError(t, err)
+	for _, name := range []string{"Topic", "TopicCounts"} {
+		fields := doc.Components.Schemas[name].Value.Properties
+		require.EqualValues(t, timeout.MaxSlots, *fields["slots"].Value.Max)
+		require.EqualValues(t, timeout.MaxRetries, *fields["retries"].Value.Max)
+		require.EqualValues(t, timeout.MaxConcurrency, *fields["concurrency"].Value.Max)
+		require.EqualValues(t, timeout.MaxRate, *fields["rate"].Value.Max)
+		for _, field := range []string{"backoff", "backoff_max", "lease", "timeout", "retain", "retain_log"} {
+			require.Equal(t, "#/components/schemas/BoundedDurationIn", fields[field].Ref, field)
+		}
+	}
+	bounded := doc.Components.Schemas["BoundedDurationIn"].Value
+	require.EqualValues(t, timeout.MaxDuration.Milliseconds(), *bounded.OneOf[1].Value.Max)
+	require.Equal(t, fmt.Sprintf("At most %.0fh.", timeout.MaxDuration.Hours()), bounded.Description)
+	id := doc.Components.Schemas["ID"].Value
+	require.EqualValues(t, timeout.MaxID, *id.MaxLength)
+	for text, fits := range map[string]bool{".": false, "..": false, "...": true, "..a": true, ".a": true, "a": true, "a.": true, "/": true, "ü": true} {
+		require.Equal(t, fits, regexp.MustCompile(id.Pattern).MatchString(text), text)
+		require.Equal(t, fits, timeout.Key{Topic: "t", ID: text}.Check() == nil, text)
+	}
 }

@@ -44,7 +44,7 @@ async function look(key, act) {
 async function drawAttempts(key) {
   const body = $("look-attempts").tBodies[0], line = (text) => [h("tr", {}, h("td", { class: "empty" }, text))];
   let rows;
-  if ([".", "..", "/"].includes(key.id)) { // which fit into no path
+  if (key.id === "/") { // which fits into no path
     body.replaceChildren(...line("The attempts of a task of that id can't be asked for."));
     return;
   }
