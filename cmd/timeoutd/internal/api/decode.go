@@ -21,13 +21,9 @@ func (h *Handler) decode(w http.ResponseWriter, r *http.Request, into any) error
 	if err != nil || kind != "application/json" {
 		return problem(http.StatusUnsupportedMediaType, "Content-Type %.*q, must be application/json", maxShown, r.Header.Get("Content-Type"))
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.cfg.MaxBody))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return problem(http.StatusRequestEntityTooLarge, "the body has more than %d bytes, must have at most that", tooLarge.Limit)
-	case err != nil:
-		return problem(http.StatusBadRequest, "the body ended early: %v", err)
+	body, err := h.readBody(w, r)
+	if err != nil {
+		return err
 	}
 	return unmarshal(body, into)
 }

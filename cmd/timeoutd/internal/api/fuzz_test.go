@@ -54,7 +54,10 @@ func FuzzBatch(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, into := range []any{new(Settings), new(Moves), new(Keys), new(Feedback), new(Topic)} {
+		for _, into := range []any{
+			&settingsIn{listOf[KeyedSetting]("tasks", 3)}, &movesIn{listOf[KeyedMove]("moves", 3)}, &keysIn[timeout.Key]{listOf[timeout.Key]("keys", 3)},
+			&keysIn[timeout.Removal]{listOf[timeout.Removal]("keys", 3)}, new(Feedback), new(Topic),
+		} {
 			if err := unmarshal(body, into); err != nil && !errors.Is(err, timeout.ErrArgument) {
 				t.Fatalf("%T: %v", into, err)
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
@@ -24,7 +25,8 @@ type Config struct {
 	// AnyHost has requests to any name answered, without tokens too.
 	AnyHost bool
 
-	// MaxBody is how many bytes the body of a request may have. Zero means 8 MiB.
+	// MaxBody is how many bytes the body of a request may have, and a quarter of what those of
+	// all requests at the same time may have. Zero means 8 MiB.
 	MaxBody int64
 
 	// MaxBatch is how many tasks one request may name. Zero means 1000.
@@ -89,9 +91,12 @@ type Handler struct {
 	centre *timeout.Center
 	access access
 	mux    *http.ServeMux
-	crooks http.Handler // for paths that the mux would straighten
+	bodies *semaphore.Weighted // bytes of those that are there
+	crooks http.Handler        // for paths that the mux would straighten
 	stats  cache
 	since  time.Time
+
+	patience time.Duration // bodyPatience, but in tests
 }
 
 // New makes a Handler for a centre. The error wraps timeout.ErrArgument.
@@ -104,7 +109,8 @@ func New(centre *timeout.Center, cfg Config) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{cfg: cfg, centre: centre, access: access, mux: http.NewServeMux(), since: time.Now()}
+	h := &Handler{cfg: cfg, centre: centre, access: access, mux: http.NewServeMux(), since: time.Now(), patience: bodyPatience}
+	h.bodies = semaphore.NewWeighted(bodiesAtOnce * cfg.MaxBody)
 	routes, err := h.routes()
 	if err != nil {
 		return nil, err

@@ -48,45 +48,30 @@ type Tasks struct {
 	Next  string `json:"next,omitempty"`
 }
 
-// checkBatch returns an error where a list is not there, or too long.
-func checkBatch[T any](h *Handler, name string, list []T) error {
-	switch n := len(list); {
-	case list == nil:
-		return fmt.Errorf("%w: field %q is not there, must be a list", timeout.ErrArgument, name)
-	case n > h.cfg.MaxBatch:
-		return fmt.Errorf("%w: %d tasks in a request, must be at most %d", timeout.ErrArgument, n, h.cfg.MaxBatch)
-	}
-	return nil
-}
-
 // keys reads a batch of names.
 func (h *Handler) keys(w http.ResponseWriter, r *http.Request) ([]timeout.Key, error) {
-	var batch Keys
-	if err := h.decode(w, r, &batch); err != nil {
-		return nil, err
-	}
-	return batch.Keys, checkKeys(h, batch.Keys)
+	return readKeys[timeout.Key](h, w, r)
 }
 
 // removals reads a batch of what is to be removed.
 func (h *Handler) removals(w http.ResponseWriter, r *http.Request) ([]timeout.Removal, error) {
-	var batch Removals
+	return readKeys[timeout.Removal](h, w, r)
+}
+
+func readKeys[T interface{ Check() error }](h *Handler, w http.ResponseWriter, r *http.Request) ([]T, error) {
+	batch := keysIn[T]{listOf[T]("keys", h.cfg.MaxBatch)}
 	if err := h.decode(w, r, &batch); err != nil {
 		return nil, err
 	}
-	return batch.Keys, checkKeys(h, batch.Keys)
-}
-
-func checkKeys[T interface{ Check() error }](h *Handler, keys []T) error {
-	if err := checkBatch(h, "keys", keys); err != nil {
-		return err
+	if err := batch.Keys.check(); err != nil {
+		return nil, err
 	}
-	for i, key := range keys {
+	for i, key := range batch.Keys.list {
 		if err := key.Check(); err != nil {
-			return fmt.Errorf("keys[%d]: %w", i, err)
+			return nil, fmt.Errorf("keys[%d]: %w", i, err)
 		}
 	}
-	return nil
+	return batch.Keys.list, nil
 }
 
 func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
@@ -113,15 +98,15 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
-	var batch Settings
+	batch := settingsIn{listOf[KeyedSetting]("tasks", h.cfg.MaxBatch)}
 	if err := h.decode(w, r, &batch); err != nil {
 		return err
 	}
-	if err := checkBatch(h, "tasks", batch.Tasks); err != nil {
+	if err := batch.Tasks.check(); err != nil {
 		return err
 	}
-	tasks := make([]timeout.Task, len(batch.Tasks))
-	for i, one := range batch.Tasks {
+	tasks := make([]timeout.Task, len(batch.Tasks.list))
+	for i, one := range batch.Tasks.list {
 		var err error
 		if tasks[i], err = one.task(one.Key, one.IfAbsent); err != nil {
 			return fmt.Errorf("tasks[%d]: %w", i, err)
@@ -132,15 +117,15 @@ func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
-	var batch Moves
+	batch := movesIn{listOf[KeyedMove]("moves", h.cfg.MaxBatch)}
 	if err := h.decode(w, r, &batch); err != nil {
 		return err
 	}
-	if err := checkBatch(h, "moves", batch.Moves); err != nil {
+	if err := batch.Moves.check(); err != nil {
 		return err
 	}
-	moves := make([]timeout.Move, len(batch.Moves))
-	for i, one := range batch.Moves {
+	moves := make([]timeout.Move, len(batch.Moves.list))
+	for i, one := range batch.Moves.list {
 		var err error
 		if moves[i], err = one.move(one.Key); err == nil {
 			err = one.Check()

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// list is one of a request, which is read up to a number of elements and not beyond: what is
+// short in JSON is long in memory, and millions of them fit into a body.
+type list[T any] struct {
+	name string
+	most int
+	list []T // nil where there was none
+}
+
+func listOf[T any](name string, most int) list[T] { return list[T]{name: name, most: most} }
+
+// The batches as they are read. Settings, Moves, Keys and Removals are what is written.
+type (
+	settingsIn struct {
+		Tasks list[KeyedSetting] `json:"tasks"`
+	}
+	movesIn struct {
+		Moves list[KeyedMove] `json:"moves"`
+	}
+	keysIn[T any] struct {
+		Keys list[T] `json:"keys"`
+	}
+)
+
+// UnmarshalJSON reads a list. An error of an element wraps timeout.ErrArgument and says which
+// it is of.
+func (l *list[T]) UnmarshalJSON(text []byte) error {
+	l.list = nil
+	if text[0] != '[' {
+		return json.Unmarshal(text, &l.list) // null, or what is no list
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	l.list = []T{}
+	for d.More() {
+		if n := len(l.list); n == l.most {
+			l.list = nil
+			return fmt.Errorf("%w: at least %d tasks in a request, must be at most %d", timeout.ErrArgument, n+1, l.most)
+		}
+		var one T
+		if err := d.Decode(&one); err != nil {
+			return fmt.Errorf("%s[%d]: %w", l.name, len(l.list), explain(err))
+		}
+		l.list = append(l.list, one)
+	}
+	return nil
+}
+
+// check returns an error where the list was not there.
+func (l *list[T]) check() error {
+	if l.list == nil {
+		return fmt.Errorf("%w: field %q is not there, must be a list", timeout.ErrArgument, l.name)
+	}
+	return nil
+}
