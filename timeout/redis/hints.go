@@ -2,6 +2,7 @@ package redis
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -83,9 +84,18 @@ func (h *hints) visits(slots []int, poll time.Duration, room int) []visit {
 	if len(visits) == 0 && oldest >= 0 {
 		visits = append(visits, visit{slot: oldest, asked: now, sets: h.slots[oldest].sets})
 	}
-	slices.SortStableFunc(visits, func(a, b visit) int { return cmp.Compare(h.slots[a.slot].next, h.slots[b.slot].next) })
+	slices.SortStableFunc(visits, func(a, b visit) int { return cmp.Compare(h.first(a.slot), h.first(b.slot)) })
 	h.share(visits, room)
 	return visits
+}
+
+// first is when a slot has something, as far as is known: those with nothing come last, or they
+// would get the share of the others again and again.
+func (h *hints) first(slot int) int64 {
+	if next := h.slots[slot].next; next > 0 {
+		return next
+	}
+	return math.MaxInt64
 }
 
 // share gives the slots of which a backlog is known that much, the first ones first, since
