@@ -31,6 +31,8 @@ type Engine struct {
 	mu      sync.Mutex
 	layouts map[string]*layout
 
+	owed owed
+
 	// step is called before each step of what takes several: tests stop there.
 	step func(name string) error
 }

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,23 +14,31 @@ import (
 // expiry is an Expire under way.
 type expiry struct {
 	engine *Engine
-	ask    timeout.Ask
+	ask    timeout.Ask // with what is owed after the outcomes of the caller
+	own    int         // how many are the caller's
 	batch  timeout.Batch
 	open   []int // of Ask.Settle, what is not settled yet
 	fenced bool
+
+	failed  []int // of Ask.Settle, those whose slots have failed
+	failure error // of a slot
+	broken  error // of a task that can't be read
 }
 
 // Expire is timeout.Engine's. A slot where nothing is due as far as this engine knows is only
 // asked every Config.PollInterval, other than one of them; so Batch.Next can be later than
-// what another process has set since then.
+// what another process has set since then. Where some slots fail and others answer, it
+// answers with what these have; what the others can't be told is told with a later call, and
+// counts as settled until then.
 func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
-	x := &expiry{engine: e, ask: ask}
-	x.batch.Settled = make([]bool, len(ask.Settle))
-	for i := range ask.Settle {
+	x := &expiry{engine: e, ask: ask, own: len(ask.Settle)}
+	x.ask.Settle = append(ask.Settle[:x.own:x.own], e.owed.take(ask.Topic)...)
+	x.batch.Settled = make([]bool, len(x.ask.Settle))
+	for i := range x.ask.Settle {
 		x.open = append(x.open, i)
 	}
 	err := e.using(ctx, ask.Topic, func(l *layout) error { return x.do(ctx, l) })
-	if err != nil {
+	if err = x.settleRest(err); err != nil {
 		x.giveBack(ctx)
 		return timeout.Batch{}, err
 	}
@@ -38,6 +47,33 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 		return x.fence(ctx)
 	}
 	return x.batch, nil
+}
+
+// settleRest keeps what could not be settled for a later call, and returns the error of this
+// one. What is leased counts for more than an error: its leases would have to end. A caller
+// who wants nothing leased can as well ask again.
+func (x *expiry) settleRest(err error) error {
+	x.failed = append(x.failed, x.open...)
+	if len(x.batch.Leased) > 0 || x.fenced {
+		err = nil
+	} else if err == nil {
+		err = x.broken
+		if x.ask.Max == 0 && slices.ContainsFunc(x.failed, func(i int) bool { return i < x.own }) {
+			err = x.failure
+		}
+	}
+	var owed []timeout.Outcome
+	for _, i := range x.failed {
+		if i >= x.own || err == nil {
+			owed = append(owed, x.ask.Settle[i])
+			x.batch.Settled[i] = true
+		}
+	}
+	x.batch.Settled = x.batch.Settled[:x.own]
+	if !errors.Is(err, timeout.ErrNotFound) {
+		x.engine.owed.keep(x.ask.Topic, owed)
+	}
+	return err
 }
 
 func (x *expiry) do(ctx context.Context, l *layout) error {
@@ -131,49 +167,41 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 			calls = append(calls, x.call(l.places[slot], 0, nextChunk(settle, slot)))
 		}
 	}
-	if err := x.engine.run(ctx, calls); err != nil && !tolerable(calls) {
-		return err
-	}
+	failure := x.engine.run(ctx, calls)
 	x.open = x.open[:0]
+	good := false
 	var refused *invocation
 	for _, c := range calls {
 		v, leases := visited[c]
-		if c.err != nil {
-			l.hints.failed(v)
-			continue
-		}
-		if c.status != "" {
+		switch {
+		case c.status != "":
 			refused = c
 			x.open = append(x.open, c.tasks...)
+		case len(c.answer) < expireParts:
+			failure = cmp.Or(failure, fmt.Errorf("timeout/redis: expire has answered with %d parts", len(c.answer)))
+			x.failed = append(x.failed, c.tasks...)
+			if leases {
+				l.hints.failed(v)
+			}
 			continue
+		default:
+			x.take(l, c)
+			if leases {
+				l.hints.answered(v, integer(c.answer[0]), integer(c.answer[1]), integer(c.answer[2]))
+			} else {
+				l.hints.settled(c.at.slot, integer(c.answer[1]))
+			}
 		}
-		if err := x.take(l, c); err != nil {
-			return err
-		}
-		if leases {
-			l.hints.answered(v, integer(c.answer[0]), integer(c.answer[1]), integer(c.answer[2]))
-		} else {
-			l.hints.settled(c.at.slot, integer(c.answer[1]))
-		}
+		good = true
 	}
+	if !good && failure != nil { // otherwise a server of a Cluster is away, and holds up no other
+		return failure
+	}
+	x.failure = cmp.Or(x.failure, failure)
 	if refused != nil {
 		return x.engine.mend(ctx, l, refused)
 	}
 	return nil
-}
-
-// tolerable reports whether those that failed were to settle nothing, and others did not
-// fail: a server of a Cluster that is away must not hold up what the others have.
-func tolerable(calls []*invocation) bool {
-	good := false
-	for _, c := range calls {
-		answered := c.answer != nil || c.status != ""
-		if !answered && (c.err == nil || len(c.tasks) > 0) {
-			return false
-		}
-		good = good || answered
-	}
-	return good
 }
 
 // bySlot deals what is to be settled over the slots. Tokens that can't be of this topic, as
@@ -244,11 +272,11 @@ func outcomeCode(outcome timeout.Outcome) string {
 	return "p"
 }
 
+// expireParts is how many there are of an answer.
+const expireParts = 9
+
 // take reads what a slot has answered.
-func (x *expiry) take(l *layout, c *invocation) error {
-	if len(c.answer) < 9 {
-		return fmt.Errorf("timeout/redis: expire has answered with %d parts", len(c.answer))
-	}
+func (x *expiry) take(l *layout, c *invocation) {
 	now := integer(c.answer[0])
 	if at := time.UnixMilli(now); at.After(x.batch.Now) {
 		x.batch.Now = at
@@ -260,13 +288,13 @@ func (x *expiry) take(l *layout, c *invocation) error {
 	for _, id := range list(c.answer[8]) {
 		x.batch.Died = append(x.batch.Died, timeout.Key{Topic: x.ask.Topic, ID: text(id)})
 	}
-	return x.takeLeased(l, c, now)
+	x.takeLeased(l, c, now)
 }
 
-func (x *expiry) takeLeased(l *layout, c *invocation, now int64) error {
+func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 	parts := list(c.answer[7])
 	if len(parts) < 4 {
-		return nil
+		return
 	}
 	ids, scores, bodies, records := list(parts[0]), list(parts[1]), list(parts[2]), list(parts[3])
 	first, late, part := integer(c.answer[5]), int(integer(c.answer[6])), partOf(l.Gen)
@@ -275,7 +303,8 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) error {
 		leased := timeout.Leased{Again: j < late}
 		leased.Topic, leased.ID = key.Topic, key.ID
 		if err := fill(&leased.Task, text(bodies[j]), text(records[j]), text(scores[j])); err != nil {
-			return err
+			x.broken = cmp.Or(x.broken, err)
+			continue
 		}
 		leased.State, leased.Node = timeout.Running, x.ask.Node
 		leased.Attempts++
@@ -283,7 +312,6 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) error {
 		leased.Token = timeout.Token{Key: key, Lease: leaseOf(first+int64(j)+1, c.at.slot), Part: part}
 		x.batch.Leased = append(x.batch.Leased, leased)
 	}
-	return nil
 }
 
 // fence answers where a slot has said that it belongs to somebody else.
@@ -303,65 +331,5 @@ func (x *expiry) giveBack(ctx context.Context) {
 	for _, leased := range x.batch.Leased {
 		back.Settle = append(back.Settle, timeout.Outcome{Token: leased.Token, As: timeout.Pending, Refund: true})
 	}
-	_, _ = x.engine.Expire(ctx, back)
-}
-
-// Extend is timeout.Engine's.
-func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
-	good := make([]bool, len(tokens))
-	byTopic := make(map[string][]int)
-	for i, token := range tokens {
-		if _, ok := leaseKey(token.Lease); ok {
-			byTopic[token.Topic] = append(byTopic[token.Topic], i)
-		}
-	}
-	for topic, which := range byTopic {
-		if err := e.extend(ctx, topic, tokens, which, lease, good); err != nil {
-			return nil, err
-		}
-	}
-	return good, nil
-}
-
-func (e *Engine) extend(ctx context.Context, topic string, tokens []timeout.Token, which []int, lease time.Duration, good []bool) error {
-	v := verb{
-		key:   func(i int) timeout.Key { return tokens[i].Key },
-		begin: func(at *place) *invocation { return invoke(scriptExtend, at, timeout.CeilMillis(lease)) },
-		add: func(c *invocation, i int) {
-			key, _ := leaseKey(tokens[i].Lease)
-			c.args = append(c.args, tokens[i].ID, key)
-		},
-		take: func(_ *layout, c *invocation) error {
-			for j, is := range []byte(text(c.answer[0])) {
-				good[c.tasks[j]] = is == '1'
-			}
-			return nil
-		},
-	}
-	err := e.using(ctx, topic, func(l *layout) error {
-		var known []int
-		for _, i := range which {
-			is, err := e.knows(ctx, l, tokens[i])
-			if err != nil {
-				return err
-			}
-			if is {
-				known = append(known, i)
-			}
-		}
-		which = known
-		return nil
-	})
-	if err == nil {
-		err = e.eachOf(ctx, topic, which, v)
-	}
-	return absent(err)
-}
-
-// absent is for what is asked of a topic that is not there, and answered with nothing.
-func absent(err error) error {
-	if errors.Is(err, timeout.ErrNotFound) {
-		return nil
-	}
-	return err
+	_, _ = x.engine.Expire(context.WithoutCancel(ctx), back) // the client has timeouts of its own
 }

@@ -36,7 +36,15 @@ func sharedServer(t testing.TB) server { return server{testserver.SharedRedis(t)
 
 // startCluster starts so many masters, and as many replicas of each.
 func startCluster(t testing.TB, masters, replicas int) (*testserver.Cluster, []server) {
-	cluster := testserver.RedisCluster(t, masters, replicas)
+	return clusterOf(testserver.RedisCluster(t, masters, replicas))
+}
+
+// startClusterOf starts so many masters with arguments.
+func startClusterOf(t testing.TB, masters int, args ...string) (*testserver.Cluster, []server) {
+	return clusterOf(testserver.RedisCluster(t, masters, 0, args...))
+}
+
+func clusterOf(cluster *testserver.Cluster) (*testserver.Cluster, []server) {
 	servers := make([]server, len(cluster.Nodes))
 	for i, node := range cluster.Nodes {
 		servers[i] = server{node}

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -211,6 +212,7 @@ type verb struct {
 	ready func(c *invocation)                  // that was the last one, if not nil
 	take  func(l *layout, c *invocation) error // the answer
 	fail  func(i int, err error)               // of one; nil where a full server is an error of all
+	lost  func(err error)                      // of some slots; nil where it is an error of all
 }
 
 // each does a verb. Where the same key is there several times, it is done one after the
@@ -267,13 +269,16 @@ func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb) 
 			}
 		}
 		calls := v.calls(l, tasks)
-		if err := e.run(ctx, calls); err != nil && (v.fail == nil || !errors.Is(err, timeout.ErrFull)) {
+		err := e.run(ctx, calls)
+		if err != nil && v.lost == nil && (v.fail == nil || !errors.Is(err, timeout.ErrFull)) {
 			return err
 		}
 		tasks = tasks[:0:0]
 		var refused *invocation
 		for _, c := range calls {
 			switch {
+			case c.answer == nil && c.status == "" && v.lost != nil:
+				v.lost(cmp.Or(c.err, err))
 			case c.err != nil:
 				for _, i := range c.tasks {
 					v.fail(i, c.err)
