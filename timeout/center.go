@@ -34,6 +34,7 @@ type Center struct {
 	closed   bool
 	left     int           // handlers that outlived their workers
 	changed  chan struct{} // has one element where topics or handlers are to be looked at
+	making   chan struct{} // has one element while somebody makes topics
 
 	dismissed sync.WaitGroup // workers that end
 }
@@ -56,6 +57,7 @@ func New(engine Engine, cfg Config) (*Center, error) {
 		topics:   make(map[string]Topic),
 		workers:  make(map[string]*worker),
 		changed:  make(chan struct{}, 1),
+		making:   make(chan struct{}, 1),
 	}
 	if c.members == nil {
 		c.members = engine

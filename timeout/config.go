@@ -19,6 +19,14 @@ type Config struct {
 	// Center.Handle. Its Name is not looked at.
 	Topic Topic
 
+	// MaxTopics is how many topics there may be for a task to make another one, so that who
+	// may only set tasks can't make any number of them: each is asked for what is due by every
+	// node that serves it, once in Poll. More are ErrFull; SetTopic and Handle are not
+	// bounded, and nodes that make some at the same time can go a little beyond. Zero means
+	// 256, which are about a thousand questions in a second; negative means that tasks make
+	// none: one of a topic that is not there is ErrNotFound.
+	MaxTopics int
+
 	// Callers make the calls of tasks and topics with a Callback, by kind.
 	Callers map[string]Caller
 
@@ -60,6 +68,7 @@ const (
 
 func (cfg Config) withDefaults() Config {
 	cfg.Node = or(cfg.Node, randomName())
+	cfg.MaxTopics = or(cfg.MaxTopics, 256)
 	cfg.Circuit = or(cfg.Circuit, 5)
 	cfg.CircuitWait = or(cfg.CircuitWait, 10*time.Second)
 	cfg.TTL = or(cfg.TTL, 10*time.Second)

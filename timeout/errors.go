@@ -27,6 +27,7 @@ var (
 	ErrUnsupported = errors.New("timeout: not supported by this engine")
 
 	// ErrFull says that the engine has no room for more: Redis is out of memory, the disk
-	// is full. What is there can still be handled.
+	// is full; or that there are as many topics as there may be, see Config.MaxTopics. What
+	// is there can still be handled.
 	ErrFull = errors.New("timeout: engine full")
 )

@@ -12,6 +12,10 @@ import (
 // leaveTimeout is how long the last calls of the engine may take when Run ends.
 const leaveTimeout = 3 * time.Second
 
+// lookShare is how many times as long as a look at all topics and nodes nothing is looked at
+// then, other than at a beat: that bounds what looks take of the time.
+const lookShare = 5
+
 // Run serves topics until ctx ends: those with a handler or a callback, see Config.All. An
 // engine that can't be reached is asked again and again. When ctx ends, Run leases nothing
 // more, hands back what was not begun, waits for handlers for Config.Grace, cancels their
@@ -31,10 +35,18 @@ func (c *Center) Run(ctx context.Context) error {
 	beat := time.NewTicker(c.cfg.TTL / 3)
 	defer beat.Stop()
 	for ctx.Err() == nil {
+		began := time.Now()
 		c.refresh(ctx)
+		rest := lookShare * time.Since(began)
 		select {
 		case <-beat.C:
+			continue
 		case <-c.changed:
+		case <-ctx.Done():
+		}
+		select { // topics that are made one by one are looked at together
+		case <-time.After(rest):
+		case <-beat.C:
 		case <-ctx.Done():
 		}
 	}
@@ -111,7 +123,7 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 	for _, name := range c.handled() {
 		if _, ok := known[name]; !ok {
 			c.forgetKnown(name)
-			if known[name], err = c.ensure(ctx, name); err != nil {
+			if known[name], err = c.makeTopic(ctx, name); err != nil {
 				return err
 			}
 		}

@@ -3,6 +3,7 @@ package timeout
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // SetTopic makes or changes a topic, for all nodes; they know of it within a third of their
@@ -23,6 +24,7 @@ func (c *Center) SetTopic(ctx context.Context, topic Topic) (Topic, error) {
 	kept, err := c.engine.SetTopic(ctx, topic, false)
 	if err == nil {
 		c.learn(kept)
+		c.look()
 	}
 	return kept, err
 }
@@ -66,6 +68,7 @@ func (c *Center) pause(ctx context.Context, name string, paused bool) error {
 	kept, err := c.engine.Pause(ctx, name, paused)
 	if err == nil {
 		c.learn(kept)
+		c.look()
 	}
 	return err
 }
@@ -77,6 +80,7 @@ func (c *Center) DropTopic(ctx context.Context, name string) error {
 	}
 	err := c.engine.DropTopic(ctx, name)
 	c.forget(name)
+	c.look()
 	return err
 }
 
@@ -99,15 +103,72 @@ func (c *Center) lookUp(ctx context.Context, name string) (Topic, error) {
 	return c.Topic(ctx, name)
 }
 
-// ensure returns a topic, and makes it where it is not there.
-func (c *Center) ensure(ctx context.Context, name string) (Topic, error) {
-	c.mu.Lock()
-	topic, known := c.topics[name]
-	c.mu.Unlock()
-	if known {
-		return topic, nil
+// ensure has topics be there: those that are not are made, where Config.MaxTopics lets tasks
+// do that.
+func (c *Center) ensure(ctx context.Context, names ...string) error {
+	missing := c.unknown(names)
+	if len(missing) == 0 {
+		return nil
 	}
-	topic = c.cfg.Topic
+	select { // so that two don't count, and then make, at the same time
+	case c.making <- struct{}{}:
+		defer func() { <-c.making }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if missing = c.unknown(missing); len(missing) == 0 { // somebody else has made them
+		return nil
+	}
+	if err := c.checkRoom(ctx, missing); err != nil {
+		return err
+	}
+	defer c.look() // once, since each look is at all topics
+	for _, name := range missing {
+		if _, err := c.makeTopic(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unknown returns the names of topics that this node does not know.
+func (c *Center) unknown(names []string) (missing []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range names {
+		if _, known := c.topics[name]; !known {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// checkRoom returns an error where tasks may not make what is missing.
+func (c *Center) checkRoom(ctx context.Context, missing []string) error {
+	there, err := c.engine.Topics(ctx)
+	if err != nil {
+		return err
+	}
+	isThere := make(map[string]bool, len(there))
+	for _, topic := range there {
+		isThere[topic.Name] = true
+	}
+	missing = slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return isThere[name] })
+	limit := c.cfg.MaxTopics
+	switch {
+	case len(missing) == 0:
+		return nil
+	case limit < 0:
+		return fmt.Errorf("%w: topic %q, and tasks make none (MaxTopics %d): set it first", ErrNotFound, missing[0], limit)
+	case len(there)+len(missing) > limit:
+		return fmt.Errorf("%w: with topic %s there would be %d topics, must be at most %d (MaxTopics) for a task to make one", ErrFull, missing[0], len(there)+len(missing), limit)
+	}
+	return nil
+}
+
+// makeTopic returns a topic, and makes it where it is not there.
+func (c *Center) makeTopic(ctx context.Context, name string) (Topic, error) {
+	topic := c.cfg.Topic
 	topic.Name = name
 	topic, err := c.engine.SetTopic(ctx, topic, true)
 	if err == nil {
@@ -120,12 +181,10 @@ func (c *Center) learn(topic Topic) {
 	c.mu.Lock()
 	c.topics[topic.Name] = topic
 	c.mu.Unlock()
-	c.look()
 }
 
 func (c *Center) forget(topic string) {
 	c.mu.Lock()
 	delete(c.topics, topic)
 	c.mu.Unlock()
-	c.look()
 }

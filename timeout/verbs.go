@@ -27,10 +27,8 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 // SetAll is Set for many tasks. Where the same key is there several times, the last one
 // stays. The error wraps ErrArgument, and nothing is done, where one task is invalid.
 func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
-	for _, task := range tasks {
-		if err := c.prepare(ctx, task); err != nil {
-			return nil, err
-		}
+	if err := c.prepare(ctx, tasks...); err != nil {
+		return nil, err
 	}
 	answers, err := c.set(ctx, tasks)
 	if err == nil {
@@ -45,22 +43,28 @@ func (c *Center) set(ctx context.Context, tasks []Task) ([]Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	refused := map[string]error{} // or nil, where the topic is there again
+	var rest []Task
 	var again []int
 	for i, answer := range answers {
-		if errors.Is(answer.Err, ErrNotFound) {
-			again = append(again, i)
-			c.forget(tasks[i].Topic)
+		if !errors.Is(answer.Err, ErrNotFound) {
+			continue
 		}
+		topic := tasks[i].Topic
+		if _, asked := refused[topic]; !asked {
+			c.forget(topic)
+			if refused[topic] = c.ensure(ctx, topic); isFailure(refused[topic]) {
+				return nil, refused[topic]
+			}
+		}
+		if refused[topic] != nil {
+			answers[i].Err = refused[topic]
+			continue
+		}
+		again, rest = append(again, i), append(rest, tasks[i])
 	}
-	if len(again) == 0 {
+	if len(rest) == 0 {
 		return answers, nil
-	}
-	rest := make([]Task, len(again))
-	for i, at := range again {
-		rest[i] = tasks[at]
-		if _, err := c.ensure(ctx, tasks[at].Topic); err != nil {
-			return nil, err
-		}
 	}
 	repeated, err := c.engine.Set(ctx, rest)
 	if err != nil {
@@ -72,21 +76,54 @@ func (c *Center) set(ctx context.Context, tasks []Task) ([]Answer, error) {
 	return answers, nil
 }
 
-// prepare checks a task and has its topic be there.
-func (c *Center) prepare(ctx context.Context, task Task) error {
+// isFailure reports an error that is no answer about one topic, which is no fault of the others.
+func isFailure(err error) bool {
+	return err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrFull)
+}
+
+// prepare checks tasks and has their topics be there.
+func (c *Center) prepare(ctx context.Context, tasks ...Task) error {
 	if err := c.open(); err != nil {
 		return err
 	}
-	if err := task.Check(); err != nil {
-		return err
-	}
-	if task.Callback != nil {
-		if err := c.checkCallback(*task.Callback); err != nil {
+	for _, task := range tasks {
+		if err := task.Check(); err != nil {
 			return err
 		}
+		if task.Callback != nil {
+			if err := c.checkCallback(*task.Callback); err != nil {
+				return err
+			}
+		}
 	}
-	_, err := c.ensure(ctx, task.Topic)
-	return err
+	if c.knows(tasks) {
+		return nil
+	}
+	return c.ensure(ctx, topicsOf(tasks)...)
+}
+
+// knows reports whether the topics of all tasks are known.
+func (c *Center) knows(tasks []Task) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range tasks {
+		if _, known := c.topics[tasks[i].Topic]; !known {
+			return false
+		}
+	}
+	return true
+}
+
+// topicsOf returns the topics of tasks, once each.
+func topicsOf(tasks []Task) (names []string) {
+	seen := make(map[string]bool)
+	for _, task := range tasks {
+		if !seen[task.Topic] {
+			seen[task.Topic] = true
+			names = append(names, task.Topic)
+		}
+	}
+	return names
 }
 
 // checkCallback asks the callback's Caller, where this node has it.

@@ -44,6 +44,9 @@ type options struct {
 
 	streamsPrefix string
 
+	maxTopics   int
+	knownTopics bool
+
 	drainDelay time.Duration
 	grace      time.Duration
 
@@ -91,6 +94,10 @@ func (o *options) groups() []settings.Group {
 			{Name: "database", Value: urls{&o.database}, Arg: "urls", Help: "in PostgreSQL: postgres://user:password@host/name; in several databases, with spaces between them, each has a part of the tasks, and neither their number nor their order can change later", Variable: "DATABASE_URL", Secret: true},
 			{Name: "redis", Value: settings.Text(&o.redis), Arg: "url", Help: "in Redis: redis://:password@host:6379/0; with a database, Redis is the index in front of it", Variable: "REDIS_URL", Secret: true},
 			{Name: "memory", Value: settings.Toggle(&o.memory), Help: "nowhere: they are gone when the program ends"},
+		}},
+		{Title: "Topics", Settings: []settings.Setting{
+			{Name: "max-topics", Value: settings.Number(&o.maxTopics), Arg: "number", Help: "how many topics there may be for a task to make another one; an admin-token can make any number (0: 256)"},
+			{Name: "known-topics", Value: settings.Toggle(&o.knownTopics), Help: "tasks make no topics: an admin-token makes them first"},
 		}},
 		{Title: "Which nodes there are", Settings: []settings.Setting{
 			{Name: "node", Value: settings.Text(&o.node), Arg: "name", Help: "of this one, and of no other that runs (empty: the machine's, and a random part)"},

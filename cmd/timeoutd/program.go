@@ -138,7 +138,10 @@ func (p *program) pause(ran <-chan struct{}) {
 // configure returns what the centre is told, and what is to be closed after it.
 func (p *program) configure() (timeout.Config, closers, error) {
 	var ends closers
-	cfg := timeout.Config{Node: p.options.node, TTL: p.options.ttl, Grace: grace(p.options.grace), All: true, Logger: p.log}
+	cfg := timeout.Config{Node: p.options.node, TTL: p.options.ttl, Grace: grace(p.options.grace), All: true, MaxTopics: p.options.maxTopics, Logger: p.log}
+	if p.options.knownTopics {
+		cfg.MaxTopics = -1
+	}
 	var err error
 	if cfg.Callers, err = p.options.openCallers(&ends); err != nil {
 		return cfg, ends, fmt.Errorf("callbacks: %w", err)

@@ -105,6 +105,29 @@ func TestTokensFromAFile(t *testing.T) {
 	require.NotContains(t, p.log.String(), "0123456789")
 }
 
+// Who may only set tasks makes no more topics than that, or none.
+func TestTopicsThatTasksMake(t *testing.T) {
+	tokens := []string{"TIMEOUTD_WRITE_TOKEN=writer-0123456789", "TIMEOUTD_ADMIN_TOKEN=master-0123456789"}
+	writer, master := []string{"Authorization", "Bearer writer-0123456789"}, []string{"Authorization", "Bearer master-0123456789"}
+	p := start(t, process{args: []string{"-memory", "-max-topics", "1"}, env: tokens})
+	status, body := p.ask(t, http.MethodPut, "/v1/topics/a/tasks/1", `{"after":"1h"}`, writer...)
+	require.Equal(t, http.StatusCreated, status, body)
+	status, body = p.ask(t, http.MethodPut, "/v1/topics/b/tasks/1", `{"after":"1h"}`, writer...)
+	require.Equal(t, http.StatusInsufficientStorage, status)
+	require.Contains(t, body, "there would be 2 topics, must be at most 1")
+	status, body = p.ask(t, http.MethodPut, "/v1/topics/b", `{}`, master...)
+	require.Equal(t, http.StatusOK, status, body)
+
+	p = start(t, process{args: []string{"-memory", "-known-topics"}, env: tokens})
+	status, body = p.ask(t, http.MethodPut, "/v1/topics/a/tasks/1", `{"after":"1h"}`, writer...)
+	require.Equal(t, http.StatusNotFound, status)
+	require.Contains(t, body, "tasks make none")
+	status, body = p.ask(t, http.MethodPut, "/v1/topics/a", `{}`, master...)
+	require.Equal(t, http.StatusOK, status, body)
+	status, body = p.ask(t, http.MethodPut, "/v1/topics/a/tasks/1", `{"after":"1h"}`, writer...)
+	require.Equal(t, http.StatusCreated, status, body)
+}
+
 // The commands are the same program.
 func TestCommandsOfTheProgram(t *testing.T) {
 	p := start(t, process{args: []string{"-memory"}})

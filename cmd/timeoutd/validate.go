@@ -13,7 +13,7 @@ import (
 
 // validate returns an error that names settings which contradict each other.
 func (o *options) validate() error {
-	return errors.Join(o.checkAddr(), o.checkTokens(), o.checkEngine(), o.checkMembers(), o.checkCallbacks())
+	return errors.Join(o.checkAddr(), o.checkTokens(), o.checkTopics(), o.checkEngine(), o.checkMembers(), o.checkCallbacks())
 }
 
 // checkAddr keeps what has no tokens from being reached by others.
@@ -48,6 +48,13 @@ func (o *options) checkTokens() error {
 		if len(token.Secret) < api.MinToken {
 			return fmt.Errorf("a %v-token has %d bytes, must have at least %d", token.Scope, len(token.Secret), api.MinToken)
 		}
+	}
+	return nil
+}
+
+func (o *options) checkTopics() error {
+	if o.knownTopics && o.maxTopics != 0 {
+		return fmt.Errorf("known-topics is there together with max-topics %d, must be one of them", o.maxTopics)
 	}
 	return nil
 }

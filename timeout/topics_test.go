@@ -1,0 +1,125 @@
+package timeout_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+)
+
+func of(topic, id string) timeout.Task {
+	return timeout.Task{Topic: topic, ID: id, After: time.Hour}
+}
+
+func many(prefix string, n int) (tasks []timeout.Task) {
+	for i := range n {
+		tasks = append(tasks, of(fmt.Sprint(prefix, i), "1"))
+	}
+	return tasks
+}
+
+func TestTasksMakeNoMoreTopicsThanThereMayBe(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{MaxTopics: 3})
+		_, err := r.SetAll(t.Context(), many("t", 4))
+		require.ErrorIs(t, err, timeout.ErrFull)
+		require.ErrorContains(t, err, "topic t0 there would be 4 topics, must be at most 3 (MaxTopics)")
+		topics, err := r.Topics(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, topics, "nothing of it is done")
+
+		_, err = r.SetAll(t.Context(), append(many("t", 3), of("t0", "2")))
+		require.NoError(t, err, "at the limit")
+		_, err = r.Set(t.Context(), of("t3", "1"))
+		require.ErrorIs(t, err, timeout.ErrFull)
+		_, err = r.Set(t.Context(), of("t0", "3"))
+		require.NoError(t, err, "those that are there take tasks")
+
+		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "t3"})
+		require.NoError(t, err, "who may change topics is trusted")
+		require.NoError(t, r.Handle("t4", func(context.Context, timeout.Task) error { return nil }))
+		pass(time.Second)
+		other, err := timeout.New(r.engine, timeout.Config{MaxTopics: 3})
+		require.NoError(t, err)
+		_, err = other.SetAll(t.Context(), append(many("t", 5), of("t4", "2")))
+		require.NoError(t, err, "all are there, though another node has made them")
+		require.NoError(t, other.Close())
+	})
+}
+
+func TestTasksMakeNoTopicsWhereTheyMayNot(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{MaxTopics: -1})
+		_, err := r.Set(t.Context(), of("orders", "1"))
+		require.ErrorIs(t, err, timeout.ErrNotFound)
+		require.ErrorContains(t, err, `topic "orders", and tasks make none (MaxTopics -1)`)
+		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders"})
+		require.NoError(t, err)
+		_, err = r.Set(t.Context(), of("orders", "1"))
+		require.NoError(t, err)
+
+		// Dropped by another node, which this one does not know yet: nor is it made anew then, and
+		// the tasks of others in the same batch are set.
+		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "mails"})
+		require.NoError(t, err)
+		require.NoError(t, r.engine.DropTopic(t.Context(), "orders"))
+		answers, err := r.SetAll(t.Context(), []timeout.Task{of("orders", "2"), of("mails", "1"), of("orders", "3")})
+		require.NoError(t, err)
+		require.ErrorIs(t, answers[0].Err, timeout.ErrNotFound)
+		require.NoError(t, answers[1].Err)
+		require.ErrorIs(t, answers[2].Err, timeout.ErrNotFound)
+		topics, err := r.Topics(t.Context())
+		require.NoError(t, err)
+		require.Len(t, topics, 1)
+	})
+}
+
+// slowTopics counts how often all topics are read, which takes a while.
+type slowTopics struct {
+	timeout.Engine
+	reads atomic.Int64
+}
+
+func (e *slowTopics) Topics(ctx context.Context) ([]timeout.Topic, error) {
+	e.reads.Add(1)
+	time.Sleep(10 * time.Millisecond)
+	return e.Engine.Topics(ctx)
+}
+
+func (e *slowTopics) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+	time.Sleep(10 * time.Millisecond)
+	return e.Engine.SetTopic(ctx, topic, onlyNew)
+}
+
+// Many topics that are made in a batch are looked at together, and so are those that are made
+// one by one by others: a look for each of them would be as many squared.
+func TestManyNewTopicsAreLookedAtTogether(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		inMemory, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, inMemory.Close()) }()
+		engine := &slowTopics{Engine: inMemory}
+		r := rigOn(t, engine, timeout.Config{TTL: time.Hour})
+		pass(time.Second)
+		before := engine.reads.Load()
+		_, err = r.SetAll(t.Context(), many("batch", 200))
+		require.NoError(t, err)
+		pass(time.Second)
+		require.LessOrEqual(t, engine.reads.Load()-before, int64(3), "of a batch")
+
+		before, began := engine.reads.Load(), time.Now()
+		for i := range 100 {
+			_, err = r.SetTopic(t.Context(), timeout.Topic{Name: fmt.Sprint("single", i)})
+			require.NoError(t, err)
+		}
+		pass(time.Second)
+		require.LessOrEqual(t, engine.reads.Load()-before, int64(time.Since(began)/(50*time.Millisecond)), "one by one")
+		require.NoError(t, r.stop())
+	})
+}
