@@ -47,7 +47,7 @@ func (p *program) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.centre, err = timeout.New(engine, cfg); err != nil {
+	if p.centre, err = timeout.New(engine.Engine, cfg); err != nil { // not opened, which is no Log and no Waker
 		return err
 	}
 	defer closing(&err, p.centre.Close)

@@ -105,6 +105,15 @@ func TestTokensFromAFile(t *testing.T) {
 	require.NotContains(t, p.log.String(), "0123456789")
 }
 
+// What an engine is besides reaches the centre: its log of executions, and who wakes it.
+func TestTheEngineIsAllThatItIs(t *testing.T) {
+	p := start(t, process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db")}})
+	p.set(t, "t/tasks/1", `{"after":"1h"}`)
+	status, body := p.ask(t, http.MethodGet, "/v1/topics/t/tasks/1/executions", "")
+	require.Equal(t, http.StatusOK, status, body)
+	require.JSONEq(t, `{"executions":[]}`, body)
+}
+
 // Who may only set tasks makes no more topics than that, or none.
 func TestTopicsThatTasksMake(t *testing.T) {
 	tokens := []string{"TIMEOUTD_WRITE_TOKEN=writer-0123456789", "TIMEOUTD_ADMIN_TOKEN=master-0123456789"}
