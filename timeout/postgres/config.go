@@ -43,7 +43,8 @@ func checkSchema(schema string) error {
 // tables or brings them up to date. See pgxpool.ParseConfig for what can be said there, such
 // as pool_max_conns. An error that wraps timeout.ErrArgument says that the URL is none, that
 // the database is older than version 12 or is not in UTF-8, or that its tables were made by a
-// later version of this package.
+// later version of this package. A server that takes no changes, such as a standby, is an error
+// too.
 func Open(ctx context.Context, url string, cfg Config) (*Engine, error) {
 	poolConfig, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -99,10 +100,12 @@ func New(ctx context.Context, pool *pgxpool.Pool, cfg Config) (*Engine, error) {
 
 // inspect returns the schema to use, and refuses a database that can't keep tasks.
 func inspect(ctx context.Context, pool *pgxpool.Pool, wanted string) (schema string, err error) {
-	const ask = `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), coalesce(current_schema(), '')`
+	const ask = `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), coalesce(current_schema(), ''),
+		pg_is_in_recovery(), current_setting('transaction_read_only')::bool`
+	var mode mode
 	var version int
 	var encoding string
-	if err := pool.QueryRow(ctx, ask).Scan(&version, &encoding, &schema); err != nil {
+	if err := pool.QueryRow(ctx, ask).Scan(&version, &encoding, &schema, &mode.standby, &mode.readOnly); err != nil {
 		return "", fmt.Errorf("timeout/postgres: asking the server what it is: %w", classify(err))
 	}
 	if version < minVersion {
@@ -110,6 +113,9 @@ func inspect(ctx context.Context, pool *pgxpool.Pool, wanted string) (schema str
 	}
 	if encoding != "UTF8" {
 		return "", fmt.Errorf("%w: the database's encoding is %s, must be UTF8", timeout.ErrArgument, encoding)
+	}
+	if err := mode.check(); err != nil {
+		return "", err
 	}
 	if wanted != "" {
 		return wanted, nil

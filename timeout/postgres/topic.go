@@ -116,16 +116,20 @@ func (e *Engine) must(ctx context.Context, name string) (*topic, error) {
 
 func notFound(name string) error { return fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name) }
 
-// readTopics reads the topics of some names, or all where names is nil.
+// readTopics reads the topics of some names.
 func (e *Engine) readTopics(ctx context.Context, via via, names []string) ([]*topic, error) {
 	var read []*topic
 	err := via.send(ctx, "reading topics", func(batch *pgx.Batch) {
-		batch.Queue(e.sql.Topics, names).Query(func(rows pgx.Rows) (err error) {
-			read, err = pgx.CollectRows(rows, scanTopic)
-			return err
-		})
+		e.queueTopics(batch, names, &read)
 	})
 	return read, err
+}
+
+func (e *Engine) queueTopics(batch *pgx.Batch, names []string, read *[]*topic) {
+	batch.Queue(e.sql.Topics, names).Query(func(rows pgx.Rows) (err error) {
+		*read, err = pgx.CollectRows(rows, scanTopic)
+		return err
+	})
 }
 
 func scanTopic(row pgx.CollectableRow) (*topic, error) {
@@ -234,9 +238,19 @@ func topicOf(t *topic) timeout.Topic {
 	return t.Topic
 }
 
-// Topics is timeout.Engine's.
+// Topics is timeout.Engine's. It is an error where the server takes no changes, although they
+// could be read: a centre asks for them at each beat, and a node that can only look on is not
+// ready.
 func (e *Engine) Topics(ctx context.Context) ([]timeout.Topic, error) {
-	read, err := e.readTopics(ctx, e.direct(), nil)
+	var read []*topic
+	var mode mode
+	err := e.transact(ctx, "reading topics", func(batch *pgx.Batch) {
+		batch.Queue(askMode).QueryRow(mode.scan)
+		e.queueTopics(batch, nil, &read)
+	})
+	if err == nil {
+		err = mode.check()
+	}
 	if err != nil {
 		return nil, err
 	}

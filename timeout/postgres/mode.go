@@ -1,0 +1,29 @@
+package postgres
+
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// mode is whether the server takes changes.
+type mode struct {
+	standby  bool
+	readOnly bool // which a standby is, too
+}
+
+const askMode = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::bool`
+
+func (m *mode) scan(row pgx.Row) error { return row.Scan(&m.standby, &m.readOnly) }
+
+// check returns an error where nothing can be changed. It is no timeout.ErrArgument: after a
+// failover the same server may take changes again, or another one has its name.
+func (m *mode) check() error {
+	switch {
+	case m.standby:
+		return errors.New("timeout/postgres: the server is a standby (pg_is_in_recovery), must be the primary")
+	case m.readOnly:
+		return errors.New("timeout/postgres: the server is read-only (transaction_read_only is on, see default_transaction_read_only), must take changes")
+	}
+	return nil
+}
