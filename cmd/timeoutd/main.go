@@ -73,6 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 		return 0
 	}
 	p := newProgram(o, stderr)
+	adoptRedis(p.log)
 	if err := p.run(ctx); err != nil {
 		p.log.Error("stopped", "error", err)
 		return exitFailure

@@ -114,6 +114,28 @@ func TestTheEngineIsAllThatItIs(t *testing.T) {
 	require.JSONEq(t, `{"executions":[]}`, body)
 }
 
+// All that is said is in the log, in its format: go-redis has a logger of its own otherwise.
+func TestNoLibraryWritesPastTheLog(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := ln.Addr().String() // where there is no Redis
+	require.NoError(t, ln.Close())
+	p := process{args: []string{"-memory", "-log-format", "json"}, env: []string{"TIMEOUTD_STREAMS=redis://" + addr}}
+	p.launch(t)
+	p.logged(t, `"msg":"listening"`)
+	at := p.logged(t, `"addr":"([^"]+)"`)
+	res, err := http.Post("http://"+at+"/v1/tasks/set", "application/json", strings.NewReader(`{"tasks":[{"topic":"t","id":"1","callback":{"kind":"redis","target":"events:x"}}]}`))
+	require.NoError(t, err)
+	res.Body.Close()
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	p.logged(t, `"msg":"redis: `)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, p.wait())
+	for line := range strings.Lines(p.log.String()) {
+		require.True(t, strings.HasPrefix(line, `{"time":`), line)
+	}
+}
+
 // Who may only set tasks makes no more topics than that, or none.
 func TestTopicsThatTasksMake(t *testing.T) {
 	tokens := []string{"TIMEOUTD_WRITE_TOKEN=writer-0123456789", "TIMEOUTD_ADMIN_TOKEN=master-0123456789"}
