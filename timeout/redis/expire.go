@@ -49,18 +49,19 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	return x.batch, nil
 }
 
-// settleRest keeps what could not be settled for a later call, and returns the error of this
-// one. What is leased counts for more than an error: its leases would have to end. A caller
-// who wants nothing leased can as well ask again.
+// settleRest keeps what some slots could not be told for a later call, and returns the error of
+// this one. With something leased there is none, as far as the caller need not ask again. A
+// caller who wants nothing leased can as well do so.
 func (x *expiry) settleRest(err error) error {
 	x.failed = append(x.failed, x.open...)
-	if len(x.batch.Leased) > 0 || x.fenced {
+	untold := slices.ContainsFunc(x.failed, func(i int) bool { return i < x.own })
+	switch leased := len(x.batch.Leased) > 0; {
+	case err != nil && leased && !untold:
 		err = nil
-	} else if err == nil {
+	case err == nil && untold && x.ask.Max == 0:
+		err = x.failure
+	case err == nil && !leased && !x.fenced:
 		err = x.broken
-		if x.ask.Max == 0 && slices.ContainsFunc(x.failed, func(i int) bool { return i < x.own }) {
-			err = x.failure
-		}
 	}
 	var owed []timeout.Outcome
 	for _, i := range x.failed {
