@@ -14,6 +14,9 @@
 // an index that has been emptied, a clock that is ahead. What is in the truth and not in
 // the index is added by scans, for which the truth reads keys in the order of their time.
 //
+// An index that is away, hangs or is full holds up nothing for long: then the truth is asked
+// what is due, which is slower and as right.
+//
 // The design is that of Alibaba's timeout centre (jobs in a database, ids in Redis) and of
 // NetEase's scheduler (a queue in memory in front of a database), with what they lack: the
 // repair, the claim, and that what is set is written before it is queued.

@@ -29,25 +29,41 @@ type Config struct {
 	// scan comes when the first half of them is due. Zero means 100,000.
 	Limit int
 
+	// Patience is how long the index may take for a call before it is taken for away: for so
+	// long it can hold up a call, one each second. What is due is looked for in the truth then.
+	// Zero means 1s; less than 10ms is an error.
+	Patience time.Duration
+
 	// Logger gets a line where the index fails. Nil means slog's default.
 	Logger *slog.Logger
 }
 
-const minScan = 10 * time.Millisecond
+const (
+	minScan     = 10 * time.Millisecond
+	minPatience = 10 * time.Millisecond
+)
 
 // Engine is a timeout.Engine made of two. It embeds the truth, which does what has nothing
 // to do with time.
 type Engine struct {
 	timeout.Truth
-	index timeout.Engine
+	index *guard
 	cfg   Config
 	clock clock
 
-	mu     sync.Mutex                      // guards what follows
-	leases map[timeout.Token]timeout.Token // of the truth's leases, those of the index
-	loads  map[string]*load                // by topic
+	mu     sync.Mutex              // guards what follows
+	leases map[timeout.Token]lease // of the truth's leases, those of the index
+	loads  map[string]*load        // by topic
+	swept  time.Time               // when leases that had ended were forgotten
+	warned time.Time               // when there was a warning
 
 	aligned time.Time // until when the index's topics are taken for those of the truth
+}
+
+// lease is one of the index, which ends with that of the truth.
+type lease struct {
+	token timeout.Token
+	until time.Time
 }
 
 // New returns an engine that keeps tasks in truth and finds them by index. Both are closed
@@ -64,6 +80,9 @@ func New(truth timeout.Truth, index timeout.Engine, cfg Config) (*Engine, error)
 	if cfg.Limit == 0 {
 		cfg.Limit = 100_000
 	}
+	if cfg.Patience == 0 {
+		cfg.Patience = time.Second
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
@@ -72,14 +91,16 @@ func New(truth timeout.Truth, index timeout.Engine, cfg Config) (*Engine, error)
 		return nil, fmt.Errorf("%w: Scan %v, must be at least %v", timeout.ErrArgument, cfg.Scan, minScan)
 	case cfg.Window < cfg.Scan:
 		return nil, fmt.Errorf("%w: Window %v, must be at least Scan %v", timeout.ErrArgument, cfg.Window, cfg.Scan)
+	case cfg.Patience < minPatience:
+		return nil, fmt.Errorf("%w: Patience %v, must be at least %v", timeout.ErrArgument, cfg.Patience, minPatience)
 	case cfg.Limit < 1:
 		return nil, fmt.Errorf("%w: Limit %d, must be positive", timeout.ErrArgument, cfg.Limit)
 	}
 	return &Engine{
 		Truth:  truth,
-		index:  index,
+		index:  &guard{Engine: index, patience: cfg.Patience, log: cfg.Logger},
 		cfg:    cfg,
-		leases: make(map[timeout.Token]timeout.Token),
+		leases: make(map[timeout.Token]lease),
 		loads:  make(map[string]*load),
 	}, nil
 }
@@ -159,7 +180,7 @@ func (e *Engine) follow(ctx context.Context, answers []timeout.Answer, changed f
 	}
 	e.drop(ctx, later)
 	if _, err := e.put(ctx, soon); err != nil {
-		e.cfg.Logger.Warn("timeout/index: tasks are not in the index, and found by a scan", "tasks", len(soon), "err", err)
+		e.warn("timeout/index: tasks are not in the index, and found by a scan", err)
 	}
 	return nil
 }
@@ -182,7 +203,25 @@ func versionOf(entry timeout.Task) int64 {
 	return int64(binary.BigEndian.Uint64(entry.Payload))
 }
 
-// put sets entries in the index, whose topics are made where they are not there.
+// warn writes a line about the index, now and then. That it is away was said.
+func (e *Engine) warn(what string, err error) {
+	if errors.Is(err, errAway) {
+		return
+	}
+	e.mu.Lock()
+	now := time.Now()
+	quiet := now.Sub(e.warned) < e.cfg.Scan
+	if !quiet {
+		e.warned = now
+	}
+	e.mu.Unlock()
+	if !quiet {
+		e.cfg.Logger.Warn(what, "err", err)
+	}
+}
+
+// put sets entries in the index, whose topics are made where they are not there. Where the
+// index is full it leaves entries out: the answers are there nevertheless.
 func (e *Engine) put(ctx context.Context, entries []timeout.Task) ([]timeout.Answer, error) {
 	if len(entries) == 0 {
 		return nil, nil
@@ -198,11 +237,14 @@ func (e *Engine) put(ctx context.Context, entries []timeout.Task) ([]timeout.Ans
 		return nil, err
 	}
 	for _, answer := range answers {
-		if answer.Err != nil {
+		switch {
+		case errors.Is(answer.Err, timeout.ErrFull):
+			err = answer.Err
+		case answer.Err != nil:
 			return nil, answer.Err
 		}
 	}
-	return answers, nil
+	return answers, err
 }
 
 // attempts is how many times an entry may be leased: the truth counts those that matter.
@@ -260,18 +302,19 @@ func (e *Engine) drop(ctx context.Context, keys []timeout.Key) {
 		removals[i].Key = key
 	}
 	if _, err := e.index.Remove(ctx, removals); err != nil {
-		e.cfg.Logger.Warn("timeout/index: tasks stay in the index, and are refused when due", "tasks", len(keys), "err", err)
+		e.warn("timeout/index: tasks stay in the index, and are refused when due", err)
 	}
 }
 
-// SetTopic is timeout.Engine's.
+// SetTopic is timeout.Engine's. What the index was not told is mended with the next scan.
 func (e *Engine) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool) (timeout.Topic, error) {
 	kept, err := e.Truth.SetTopic(ctx, topic, onlyNew)
 	if err != nil {
 		return kept, err
 	}
 	if _, err := e.index.SetTopic(ctx, shadow(kept), false); err != nil {
-		return kept, fmt.Errorf("set topic in the index: %w", err)
+		e.unaligned()
+		e.warn("timeout/index: a topic is not in the index yet", err)
 	}
 	return kept, nil
 }
@@ -279,8 +322,9 @@ func (e *Engine) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool
 // DropTopic is timeout.Engine's.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	err := e.Truth.DropTopic(ctx, name)
-	if dropped := e.index.DropTopic(ctx, name); err == nil && !errors.Is(dropped, timeout.ErrNotFound) {
-		err = dropped
+	if dropped := e.index.DropTopic(ctx, name); dropped != nil && !errors.Is(dropped, timeout.ErrNotFound) {
+		e.unaligned()
+		e.warn("timeout/index: a topic is still in the index", dropped)
 	}
 	return err
 }
@@ -292,7 +336,10 @@ func (e *Engine) Upkeep(ctx context.Context, term int64) (bool, error) {
 		return more, err
 	}
 	also, err := e.index.Upkeep(ctx, term)
-	return more || also, err
+	if err != nil {
+		e.warn("timeout/index: no upkeep of the index", err)
+	}
+	return more || also && err == nil, nil
 }
 
 // Close closes both. It is idempotent.

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
@@ -22,7 +24,16 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
-func TestMain(m *testing.M) { testserver.Main(m) }
+func TestMain(m *testing.M) {
+	goredis.SetLogger(silent{}) // servers are killed here
+	// The client's pool looks every second whether a server is there again, also once after it
+	// has been closed.
+	testserver.Main(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 func table(t *testing.T, path string) timeout.Truth {
 	engine, err := sqlite.Open(path, sqlite.Config{})
@@ -260,7 +271,7 @@ func TestTheIndexHasOnlyWhatIsDueSoonAndNotTooMuchOfIt(t *testing.T) {
 
 func TestABadConfigurationIsRefused(t *testing.T) {
 	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
-	for _, cfg := range []index.Config{{Scan: 1}, {Window: time.Second, Scan: time.Minute}, {Limit: -1}} {
+	for _, cfg := range []index.Config{{Scan: 1}, {Window: time.Second, Scan: time.Minute}, {Limit: -1}, {Patience: 1}} {
 		_, err := index.New(truth, inMemory(t), cfg)
 		require.ErrorIs(t, err, timeout.ErrArgument)
 	}

@@ -12,7 +12,11 @@ import (
 // it is due: a topic that is being paused, or a clock.
 const recheck = 20 * time.Millisecond
 
-// Expire is timeout.Engine's: the index says what could be due, and the truth decides.
+// sweepEvery is how often leases that have ended are looked for.
+const sweepEvery = time.Second
+
+// Expire is timeout.Engine's: the index says what could be due, and the truth decides. What the
+// index can't say, since it is away or full, the truth is asked for.
 func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
 	began := time.Now()
 	batch, err := e.Truth.Expire(ctx, timeout.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle})
@@ -21,26 +25,27 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	}
 	truth := read(batch.Now, began)
 	done, others := e.settled(ask.Settle, batch.Settled, time.Since(began))
-	if err := e.refresh(ctx, others); err != nil {
-		return batch, err
-	}
+	e.refresh(ctx, others)
 	if ask.Max <= 0 {
 		e.settle(ctx, ask, done)
 		return batch, nil
 	}
 	horizon, err := e.load(ctx, ask.Topic, ask.Slots, batch.Now)
 	if err != nil {
-		return batch, err
+		e.warn("timeout/index: what is due soon is not in the index", err)
 	}
 	asked := time.Now()
 	found, err := e.index.Expire(ctx, timeout.Ask{
 		Topic: ask.Topic, Node: ask.Node, Settle: done, Max: ask.Max, Lease: ask.Lease, Slots: ask.Slots, Term: ask.Term,
 	})
-	if errors.Is(err, timeout.ErrNotFound) {
-		err = e.makeTopics(ctx)
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, timeout.ErrFenced):
 		return batch, err
+	case err != nil:
+		e.reload(ask.Topic)
+		e.unaligned()
+		e.warn("timeout/index: the index does not say what is due", err)
+		return e.fromTruth(ctx, ask, batch)
 	}
 	if e.clock.compare(truth, read(found.Now, asked)) {
 		e.reloadAll() // what is in the index has wrong times
@@ -52,13 +57,40 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	if len(found.Leased) == ask.Max {
 		batch.Next = batch.Now
 	}
-	err = e.claim(ctx, ask, found, &batch)
+	if err := e.claim(ctx, ask, found, &batch); err != nil {
+		return batch, err
+	}
 	for _, leased := range batch.Leased {
 		if leased.Due.After(batch.Now) { // the truth has claimed it, so its clock was there
 			batch.Now = leased.Due
 		}
 	}
-	return batch, err
+	if !horizon.After(batch.Now) && len(found.Leased) < ask.Max {
+		return e.fromTruth(ctx, ask, batch)
+	}
+	return batch, nil
+}
+
+// fromTruth adds to a batch what is due in the truth.
+func (e *Engine) fromTruth(ctx context.Context, ask timeout.Ask, batch timeout.Batch) (timeout.Batch, error) {
+	ask.Settle, ask.Max = nil, ask.Max-len(batch.Leased)
+	found, err := e.Truth.Expire(ctx, ask)
+	if err != nil {
+		if len(batch.Leased) > 0 {
+			return batch, nil // those are leased; the error comes again
+		}
+		return batch, err
+	}
+	if found.Now.After(batch.Now) {
+		batch.Now = found.Now
+	}
+	batch.Leased = append(batch.Leased, found.Leased...)
+	batch.Died = append(batch.Died, found.Died...)
+	batch.Next = found.Next
+	if again := batch.Now.Add(e.cfg.Scan); batch.Next.IsZero() || again.Before(batch.Next) {
+		batch.Next = again // the truth need not say what comes before that
+	}
+	return batch, nil
 }
 
 // settled returns the outcomes of the index's leases that belong to those of the truth, and
@@ -67,8 +99,9 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 func (e *Engine) settled(outcomes []timeout.Outcome, settled []bool, took time.Duration) (done []timeout.Outcome, others []timeout.Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.sweep()
 	for i, outcome := range outcomes {
-		token, ok := e.leases[outcome.Token]
+		own, ok := e.leases[outcome.Token]
 		if !ok {
 			if settled[i] {
 				others = append(others, outcome.Token.Key)
@@ -80,21 +113,38 @@ func (e *Engine) settled(outcomes []timeout.Outcome, settled []bool, took time.D
 		if as == timeout.Dead {
 			as = timeout.Done // the index has no use for it
 		}
-		done = append(done, timeout.Outcome{Token: token, As: as, After: max(outcome.After-took-time.Millisecond, 0)})
+		done = append(done, timeout.Outcome{Token: own.token, As: as, After: max(outcome.After-took-time.Millisecond, 0)})
 	}
 	return done, others
 }
 
+// sweep forgets leases that have ended: they were settled by another node, or never. e.mu must
+// be held.
+func (e *Engine) sweep() {
+	now := time.Now()
+	if now.Sub(e.swept) < sweepEvery {
+		return
+	}
+	e.swept = now
+	for token, own := range e.leases {
+		if now.After(own.until) {
+			delete(e.leases, token)
+		}
+	}
+}
+
 // refresh has the index know what has become of tasks, whatever it knew. Two that set the same
 // task at the same time can tell the index in the wrong order: then it is told again when the
-// truth refuses the version.
-func (e *Engine) refresh(ctx context.Context, keys []timeout.Key) error {
+// truth refuses the version. Where it can't be told, a scan does it.
+func (e *Engine) refresh(ctx context.Context, keys []timeout.Key) {
 	if len(keys) == 0 {
-		return nil
+		return
 	}
 	tasks, err := e.Get(ctx, keys)
 	if err != nil {
-		return err
+		e.reload(keys[0].Topic)
+		e.warn("timeout/index: the index is not told what became of tasks", err)
+		return
 	}
 	var waiting []timeout.Task
 	var ended []timeout.Key
@@ -106,8 +156,10 @@ func (e *Engine) refresh(ctx context.Context, keys []timeout.Key) error {
 		}
 	}
 	e.drop(ctx, ended)
-	_, err = e.put(ctx, waiting)
-	return err
+	if _, err := e.put(ctx, waiting); err != nil {
+		e.reload(keys[0].Topic)
+		e.warn("timeout/index: the index is not told what became of tasks", err)
+	}
 }
 
 // settle tells the index alone. What it does not hear is due again, and refused.
@@ -116,7 +168,7 @@ func (e *Engine) settle(ctx context.Context, ask timeout.Ask, done []timeout.Out
 		return
 	}
 	if _, err := e.index.Expire(ctx, timeout.Ask{Topic: ask.Topic, Node: ask.Node, Settle: done}); err != nil {
-		e.cfg.Logger.Warn("timeout/index: entries stay in the index, and are refused when due", "entries", len(done), "err", err)
+		e.warn("timeout/index: entries stay in the index, and are refused when due", err)
 	}
 }
 
@@ -136,11 +188,12 @@ func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch
 		return err
 	}
 	var gone []timeout.Key
+	until := time.Now().Add(ask.Lease)
 	e.mu.Lock()
 	for i, c := range claimed {
 		switch {
 		case c.OK:
-			e.leases[c.Leased.Token] = found.Leased[i].Token
+			e.leases[c.Leased.Token] = lease{found.Leased[i].Token, until}
 			batch.Leased = append(batch.Leased, c.Leased)
 		case c.Died:
 			batch.Died = append(batch.Died, found.Leased[i].Key())
@@ -155,7 +208,8 @@ func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch
 		return wait(claimed[i], batch.Now), !claimed[i].OK && !claimed[i].At.IsZero()
 	}))
 	e.settle(ctx, ask, ended(found.Leased, claimed))
-	return e.refresh(ctx, gone)
+	e.refresh(ctx, gone)
+	return nil
 }
 
 // wait returns for how long a task that was not due is left alone.
@@ -189,25 +243,27 @@ func ended(entries []timeout.Leased, claimed []timeout.Claimed) []timeout.Outcom
 }
 
 // Extend is timeout.Engine's.
-func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
-	held, err := e.Truth.Extend(ctx, tokens, lease)
+func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, length time.Duration) ([]bool, error) {
+	held, err := e.Truth.Extend(ctx, tokens, length)
 	partial := errors.Is(err, timeout.ErrPartial)
 	if err != nil && !partial {
 		return nil, err
 	}
 	var own []timeout.Token
+	until := time.Now().Add(length)
 	e.mu.Lock()
 	for i, token := range tokens {
 		if of, ok := e.leases[token]; ok && held[i] {
-			own = append(own, of)
+			own = append(own, of.token)
+			e.leases[token] = lease{of.token, until}
 		} else if ok && !partial {
 			delete(e.leases, token)
 		}
 	}
 	e.mu.Unlock()
 	if len(own) > 0 {
-		if _, err := e.index.Extend(ctx, own, lease); err != nil {
-			e.cfg.Logger.Warn("timeout/index: leases are not extended in the index", "leases", len(own), "err", err)
+		if _, err := e.index.Extend(ctx, own, length); err != nil {
+			e.warn("timeout/index: leases are not extended in the index", err)
 		}
 	}
 	return held, err

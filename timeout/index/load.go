@@ -62,11 +62,16 @@ func (e *Engine) align(ctx context.Context, now time.Time) error {
 	e.mu.Unlock()
 	err := e.makeTopics(ctx)
 	if err != nil {
-		e.mu.Lock()
-		e.aligned = time.Time{}
-		e.mu.Unlock()
+		e.unaligned()
 	}
 	return err
+}
+
+// unaligned has the index's topics be looked at with the next load.
+func (e *Engine) unaligned() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.aligned = time.Time{}
 }
 
 // scan adds what is due within the window and not in the index. It returns when to scan again,
@@ -85,7 +90,11 @@ func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.T
 			entries[i] = e.entry(timeout.Key{Topic: topic, ID: wanted.ID}, wanted.Version, wanted.At)
 			entries[i].IfAbsent = true
 		}
-		if err := e.add(ctx, entries); err != nil {
+		err = e.add(ctx, entries)
+		if errors.Is(err, timeout.ErrFull) {
+			return next, page.Wanted[0].At, nil // some are left out from here on
+		}
+		if err != nil {
 			return next, horizon, err
 		}
 		read += len(entries)
@@ -104,19 +113,21 @@ func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.T
 // add puts entries into the index that are not there, or wait there for another time: that of
 // an older version, whose successor the index was not told of.
 func (e *Engine) add(ctx context.Context, entries []timeout.Task) error {
-	answers, err := e.put(ctx, entries)
-	if err != nil {
-		return err
+	answers, full := e.put(ctx, entries)
+	if full != nil && !errors.Is(full, timeout.ErrFull) {
+		return full
 	}
 	var wrong []timeout.Task
 	for i, answer := range answers {
-		if answer.Was == timeout.Pending && answer.Due.UnixMilli() != entries[i].Due.UnixMilli() {
+		if answer.Err == nil && answer.Was == timeout.Pending && answer.Due.UnixMilli() != entries[i].Due.UnixMilli() {
 			entries[i].IfAbsent = false
 			wrong = append(wrong, entries[i])
 		}
 	}
-	_, err = e.put(ctx, wrong)
-	return err
+	if _, err := e.put(ctx, wrong); err != nil {
+		return err
+	}
+	return full
 }
 
 // reload has a topic be read at the next call.
@@ -139,7 +150,7 @@ func (e *Engine) reloadAll() {
 
 // Wake is timeout.Waker's, where the index or the truth is one.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
-	indexed, one := e.index.(timeout.Waker)
+	indexed, one := e.index.Engine.(timeout.Waker)
 	truth, other := e.Truth.(timeout.Waker)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

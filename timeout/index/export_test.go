@@ -1,0 +1,8 @@
+package index
+
+// Leases returns how many leases an engine knows.
+func (e *Engine) Leases() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.leases)
+}
