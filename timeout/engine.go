@@ -69,7 +69,9 @@ type Engine interface {
 
 	// Expire is the other half: it settles what was leased before, then leases what is due,
 	// the earliest first as far as the engine can tell. What is Running and has outlived its
-	// lease is due as well; where it has no attempt left it becomes Dead.
+	// lease is due as well; where it has no attempt left it becomes Dead. Of an engine of several
+	// parts some may not answer: then what the others have leased is returned without an error,
+	// and what those can't be told counts as settled, and is told with a later call.
 	Expire(ctx context.Context, ask Ask) (Batch, error)
 
 	// Extend has leases end lease from now. It reports for each whether that lease was

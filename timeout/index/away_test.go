@@ -21,19 +21,19 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
-// real is a centre on Redis in front of PostgreSQL.
-type real struct {
+// pair is a centre on Redis in front of PostgreSQL.
+type pair struct {
 	*timeout.Center
 	redis *testserver.Server
 	mu    sync.Mutex
 	ran   map[string]int
 }
 
-func newReal(t *testing.T) *real {
+func newReal(t *testing.T) *pair {
 	truth, err := postgres.Open(t.Context(), testserver.Database(t), postgres.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = truth.Close() })
-	r := &real{redis: testserver.Redis(t), ran: map[string]int{}}
+	r := &pair{redis: testserver.Redis(t), ran: map[string]int{}}
 	in, err := redis.Open(t.Context(), r.redis.URL, redis.Config{})
 	require.NoError(t, err)
 	r.Center, err = timeout.New(over(t, truth, in, index.Config{Patience: 300 * time.Millisecond, Window: time.Second, Scan: 100 * time.Millisecond}),
@@ -50,7 +50,7 @@ func newReal(t *testing.T) *real {
 	return r
 }
 
-func (r *real) set(t *testing.T, name string, tasks int, after time.Duration) {
+func (r *pair) set(t *testing.T, name string, tasks int, after time.Duration) {
 	var all sync.WaitGroup
 	for i := range tasks {
 		all.Go(func() {
@@ -64,7 +64,7 @@ func (r *real) set(t *testing.T, name string, tasks int, after time.Duration) {
 }
 
 // awaits has so many tasks run, each once.
-func (r *real) awaits(t *testing.T, tasks int) {
+func (r *pair) awaits(t *testing.T, tasks int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		r.mu.Lock()
@@ -102,9 +102,9 @@ func TestWhatIsDueRunsWhileTheIndexIsFull(t *testing.T) {
 }
 
 func TestWhatIsDueRunsWhileTheIndexIsAway(t *testing.T) {
-	for name, lose := range map[string]func(*real) (back func()){
-		"killed":  func(r *real) func() { r.redis.Kill(t); return func() { r.redis.Restart(t) } },
-		"stopped": func(r *real) func() { r.redis.Pause(t); return func() { r.redis.Continue(t) } },
+	for name, lose := range map[string]func(*pair) (back func()){
+		"killed":  func(r *pair) func() { r.redis.Kill(t); return func() { r.redis.Restart(t) } },
+		"stopped": func(r *pair) func() { r.redis.Pause(t); return func() { r.redis.Continue(t) } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
