@@ -164,3 +164,18 @@ func TestAServerOfAClusterThatIsAwayCostsTheOthersNothing(t *testing.T) {
 	require.Less(t, late, 10*time.Second, "none waits for the end of a lease")
 	t.Logf("the latest was %v after its time", late)
 }
+
+// The share of those with a task must not go to those with none.
+func TestOneTaskIsFoundAmongManySlotsThatAreAllAsked(t *testing.T) {
+	t.Parallel()
+	engine := openEngine(t, sharedServer(t), redis.Config{PollInterval: -1})
+	withTopic(t, engine, timeout.Topic{Slots: 16})
+	for _, slot := range []int{15, 0, 7} {
+		set(t, engine, timeout.Task{ID: inSlot(slot, 16)})
+		within, cancel := context.WithTimeout(ctx, 20*time.Second)
+		batch, err := engine.Expire(within, timeout.Ask{Topic: "orders", Max: 1, Lease: time.Minute})
+		cancel()
+		require.NoError(t, err)
+		require.Len(t, batch.Leased, 1)
+	}
+}
