@@ -122,7 +122,7 @@ func (k Key) Check() error {
 		return fmt.Errorf("%w: id %q, must be UTF-8 without control characters", ErrArgument, k.ID)
 	}
 	if k.ID == "." || k.ID == ".." { // in a path, as of a URL, it would name another thing
-		return fmt.Errorf("%w: id %q, must be another one than . and ..", ErrArgument, k.ID)
+		return fmt.Errorf("%w: id %q, must be neither . nor .. but another one", ErrArgument, k.ID)
 	}
 	return nil
 }

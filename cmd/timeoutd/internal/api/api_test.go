@@ -283,7 +283,7 @@ func TestBadRequests(t *testing.T) {
 		{"PUT /v1/topics/t", `{"rate":1e7}`, 400, `Rate 1e+07 of topic t, must be 0, or from 1e-06 to 1e+06`},
 		{"PUT /v1/topics/t", `{"retain":3153600000001}`, 400, `Retain 876000h0m0.001s of topic t, must be at most 876000h0m0s`},
 		{one, `{"callback":{"kind":"http","target":"http://x","timeout":"876001h"}}`, 400, `Timeout 876001h0m0s of a callback, must be at most 876000h0m0s`},
-		{set, `{"tasks":[{"topic":"t","id":".."}]}`, 400, `id "..", must be another one than . and ..`},
+		{set, `{"tasks":[{"topic":"t","id":".."}]}`, 400, `id "..", must be neither . nor .. but another one`},
 		{"PUT /v1/topics/t", `{"name":"u"}`, 400, `name "u" in the body, must be that of the path, "t"`},
 		{"PUT /v1/topics/t", `{"lease":"1ms"}`, 400, `Lease 1ms of topic t, must be at least 100ms`},
 		{"GET /v1/topics/nobody", ``, 404, `topic "nobody"`},

@@ -197,7 +197,7 @@ func isStraight(escaped string) bool {
 }
 
 func (h *Handler) crooked(_ http.ResponseWriter, r *http.Request) error {
-	return fmt.Errorf("%w: path %.200q, must begin with / and have no empty segment and none that is . or ..", timeout.ErrArgument, r.URL.EscapedPath())
+	return fmt.Errorf("%w: path %.200q, must begin with / and have no segment that is empty, . or .. in it", timeout.ErrArgument, r.URL.EscapedPath())
 }
 
 // serve is a route with all that stands before it.
