@@ -37,7 +37,8 @@ func (c *Center) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		began := time.Now()
 		c.refresh(ctx)
-		rest := lookShare * time.Since(began)
+		ended := time.Now()
+		next := ended.Add(lookShare * ended.Sub(began))
 		select {
 		case <-beat.C:
 			continue
@@ -45,7 +46,7 @@ func (c *Center) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 		select { // topics that are made one by one are looked at together
-		case <-time.After(rest):
+		case <-time.After(time.Until(next)):
 		case <-beat.C:
 		case <-ctx.Done():
 		}
