@@ -175,11 +175,11 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 	for _, c := range calls {
 		v, leases := visited[c]
 		switch {
-		case c.status != "":
+		case c.Status != "":
 			refused = c
 			x.open = append(x.open, c.tasks...)
-		case len(c.answer) < expireParts:
-			failure = cmp.Or(failure, fmt.Errorf("timeout/redis: expire has answered with %d parts", len(c.answer)))
+		case len(c.Answer) < expireParts:
+			failure = cmp.Or(failure, fmt.Errorf("timeout/redis: expire has answered with %d parts", len(c.Answer)))
 			x.failed = append(x.failed, c.tasks...)
 			if leases {
 				l.hints.failed(v)
@@ -188,9 +188,9 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 		default:
 			x.take(l, c)
 			if leases {
-				l.hints.answered(v, integer(c.answer[0]), integer(c.answer[1]), integer(c.answer[2]))
+				l.hints.answered(v, integer(c.Answer[0]), integer(c.Answer[1]), integer(c.Answer[2]))
 			} else {
-				l.hints.settled(c.at.slot, integer(c.answer[1]))
+				l.hints.settled(c.at.slot, integer(c.Answer[1]))
 			}
 		}
 		good = true
@@ -248,16 +248,17 @@ func nextChunk(bySlot map[int][]int, slot int) []int {
 
 func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 	node := x.ask.Node[:min(len(x.ask.Node), 255)]
-	c := &invocation{script: scriptExpire, keys: at.keys, at: at, tasks: settle, room: lease, args: make([]any, 5, 5+5*len(settle))}
+	c := invoke(scriptExpire, at, make([]any, 5, 5+5*len(settle))...)
+	c.tasks, c.room = settle, lease
 	for _, i := range settle {
 		outcome := x.ask.Settle[i]
 		key, _ := leaseKey(outcome.Token.Lease) // an empty one is that of no lease
 		text := outcome.Error[:min(len(outcome.Error), timeout.MaxError)]
-		c.args = append(c.args, outcome.Token.ID, key, outcomeCode(outcome), ask(time.Time{}, max(outcome.After, 0)), text)
-		c.size += len(text)
+		c.Args = append(c.Args, outcome.Token.ID, key, outcomeCode(outcome), ask(time.Time{}, max(outcome.After, 0)), text)
+		c.Size += len(text)
 	}
-	c.args[0], c.args[1] = string([]byte{byte(len(node))})+node, timeout.CeilMillis(x.ask.Lease)
-	c.args[2], c.args[3], c.args[4] = lease, x.ask.Term, len(settle)
+	c.Args[0], c.Args[1] = string([]byte{byte(len(node))})+node, timeout.CeilMillis(x.ask.Lease)
+	c.Args[2], c.Args[3], c.Args[4] = lease, x.ask.Term, len(settle)
 	return c
 }
 
@@ -278,27 +279,27 @@ const expireParts = 9
 
 // take reads what a slot has answered.
 func (x *expiry) take(l *layout, c *invocation) {
-	now := integer(c.answer[0])
+	now := integer(c.Answer[0])
 	if at := time.UnixMilli(now); at.After(x.batch.Now) {
 		x.batch.Now = at
 	}
-	x.fenced = x.fenced || integer(c.answer[3]) == 1
-	for j, good := range []byte(text(c.answer[4])) {
+	x.fenced = x.fenced || integer(c.Answer[3]) == 1
+	for j, good := range []byte(text(c.Answer[4])) {
 		x.batch.Settled[c.tasks[j]] = good == '1'
 	}
-	for _, id := range list(c.answer[8]) {
+	for _, id := range list(c.Answer[8]) {
 		x.batch.Died = append(x.batch.Died, timeout.Key{Topic: x.ask.Topic, ID: text(id)})
 	}
 	x.takeLeased(l, c, now)
 }
 
 func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
-	parts := list(c.answer[7])
+	parts := list(c.Answer[7])
 	if len(parts) < 4 {
 		return
 	}
 	ids, scores, bodies, records := list(parts[0]), list(parts[1]), list(parts[2]), list(parts[3])
-	first, late, part := integer(c.answer[5]), int(integer(c.answer[6])), partOf(l.Gen)
+	first, late, part := integer(c.Answer[5]), int(integer(c.Answer[6])), partOf(l.Gen)
 	for j := range ids {
 		key := timeout.Key{Topic: x.ask.Topic, ID: text(ids[j])}
 		leased := timeout.Leased{Again: j < late}

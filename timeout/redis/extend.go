@@ -49,11 +49,11 @@ func (x *extension) extend(ctx context.Context, topic string, which []int) error
 		begin: func(at *place) *invocation { return invoke(scriptExtend, at, timeout.CeilMillis(x.lease)) },
 		add: func(c *invocation, i int) {
 			key, _ := leaseKey(x.tokens[i].Lease)
-			c.args = append(c.args, x.tokens[i].ID, key)
+			c.Args = append(c.Args, x.tokens[i].ID, key)
 		},
 		take: func(_ *layout, c *invocation) error {
 			x.answered = true
-			for j, is := range []byte(text(c.answer[0])) {
+			for j, is := range []byte(text(c.Answer[0])) {
 				x.good[c.tasks[j]] = is == '1'
 			}
 			return nil

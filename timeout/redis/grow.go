@@ -47,7 +47,7 @@ func (e *Engine) grow(ctx context.Context, l *layout) error {
 	}
 	var highest int64
 	err := e.all(ctx, l.old, func(at *place) *invocation { return invoke(scriptSeal, at) }, func(c *invocation) error {
-		highest = max(highest, integer(c.answer[0]))
+		highest = max(highest, integer(c.Answer[0]))
 		return e.step("sealed")
 	})
 	if err != nil {
@@ -108,16 +108,16 @@ func (e *Engine) bring(ctx context.Context, l *layout, ids []string) error {
 // that slots which share a run may send, so it shares none.
 func peek(at *place, limit int, ids []any) *invocation {
 	c := invoke(scriptPeek, at, append([]any{limit, peekBytes}, ids...)...)
-	c.room, c.size = max(limit, len(ids)), batchBytes
+	c.room, c.Size = max(limit, len(ids)), batchBytes
 	return c
 }
 
 // unseen returns the looks at the ids that others have left out, for the size of the bodies.
 func unseen(peeks []*invocation) (left []*invocation) {
 	for _, c := range peeks {
-		ids := c.args[2:]
-		if integer(c.answer[0]) > 0 && len(ids) > 0 {
-			if ids = ids[integer(c.answer[2]):]; len(ids) > 0 {
+		ids := c.Args[2:]
+		if integer(c.Answer[0]) > 0 && len(ids) > 0 {
+			if ids = ids[integer(c.Answer[2]):]; len(ids) > 0 {
 				left = append(left, peek(c.at, 0, ids))
 			}
 		}
@@ -193,14 +193,14 @@ func (e *Engine) transfer(ctx context.Context, l *layout, peeks []*invocation) e
 	}
 	var inserts, leaves []*invocation
 	for _, c := range peeks {
-		if c.status == statusOpen || c.status == statusGone {
+		if c.Status == statusOpen || c.Status == statusGone {
 			return e.reseal(ctx, l, c.at)
 		}
-		if integer(c.answer[0]) == 0 {
+		if integer(c.Answer[0]) == 0 {
 			l.empty[c.at.slot].Store(true)
 			continue
 		}
-		if tasks := list(c.answer[1]); len(tasks) > 0 {
+		if tasks := list(c.Answer[1]); len(tasks) > 0 {
 			more, leave := l.takeOver(c.at, tasks)
 			inserts, leaves = append(inserts, more...), append(leaves, leave)
 		}
@@ -212,7 +212,7 @@ func (e *Engine) transfer(ctx context.Context, l *layout, peeks []*invocation) e
 		return err
 	}
 	for _, c := range inserts {
-		if c.status != "" {
+		if c.Status != "" {
 			return e.mend(ctx, l, c)
 		}
 	}
@@ -236,11 +236,11 @@ func (l *layout) takeOver(from *place, tasks []any) (inserts []*invocation, leav
 			bySlot[at] = c
 			inserts = append(inserts, c)
 		}
-		c.args = append(c.args, task...)
-		c.size += len(text(task[3]))
+		c.Args = append(c.Args, task...)
+		c.Size += len(text(task[3]))
 		c.room++
 		leave.room++
-		leave.args = append(leave.args, task[0])
+		leave.Args = append(leave.Args, task[0])
 	}
 	return inserts, leave
 }
@@ -251,7 +251,7 @@ func (e *Engine) reseal(ctx context.Context, l *layout, at *place) error {
 	if now, err := e.load1(ctx, l.Topic.Name); err != nil || now.raw != l.raw {
 		return errStale
 	}
-	if err := e.runOne(ctx, invoke(scriptSeal, at)); err != nil {
+	if err := e.run(ctx, []*invocation{invoke(scriptSeal, at)}); err != nil {
 		return err
 	}
 	return errStale
@@ -266,7 +266,7 @@ func (e *Engine) mend(ctx context.Context, l *layout, c *invocation) error {
 	if err != nil || now.raw != l.raw {
 		return errStale // whoever reads the topic again finds what is wrong
 	}
-	if c.status == statusSealed {
+	if c.Status == statusSealed {
 		if l.Phase == steady {
 			if _, err := e.startGrowth(ctx, l, l.Topic); err != nil {
 				return err

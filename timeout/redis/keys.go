@@ -11,11 +11,11 @@ type place struct {
 	topic string
 	gen   int64
 	slot  int
-	keys  []any // in the order of head.lua
+	keys  []any // in the order of keyNames
 }
 
-// keyNames are the last parts of a slot's keys, in the order of head.lua.
-var keyNames = [...]string{"s", "p", "f", "d", "r", "b", "a", "m", "t"}
+// keyNames are the last parts of a slot's keys, and their names in the scripts.
+var keyNames = []string{"s", "p", "f", "d", "r", "b", "a", "m", "t"}
 
 func newPlace(prefix, topic string, gen int64, slot int) *place {
 	tag := prefix + ":{" + topic + ":" + strconv.FormatInt(gen, 36) + ":" + strconv.Itoa(slot) + "}:"

@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
 // phase is where a topic is in what takes several steps.
@@ -71,7 +72,7 @@ func (l *layout) slot(id string) *place { return l.places[timeout.Slot(id, len(l
 // layout returns a topic that can be used. One that has refused, stale, is read anew; nil
 // means that what is known will do. The error wraps ErrNotFound where there is none.
 func (e *Engine) layout(ctx context.Context, topic string, stale *layout) (*layout, error) {
-	if e.closed.Load() {
+	if e.redis.Closed() {
 		return nil, timeout.ErrClosed
 	}
 	e.mu.Lock()
@@ -115,7 +116,7 @@ func (e *Engine) finish(ctx context.Context, l *layout) error {
 
 // load1 reads a topic.
 func (e *Engine) load1(ctx context.Context, topic string) (*layout, error) {
-	client, err := e.forKey(ctx, e.topicsKey)
+	client, err := e.redis.ForKey(ctx, e.topicsKey)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func (e *Engine) load1(ctx context.Context, topic string) (*layout, error) {
 		return nil, noTopic(topic)
 	}
 	if err != nil {
-		return nil, e.wrap(fmt.Errorf("timeout/redis: reading topic %q: %w", topic, err))
+		return nil, e.redis.Wrap(fmt.Errorf("timeout/redis: reading topic %q: %w", topic, err))
 	}
 	return e.newLayout(raw)
 }
@@ -172,18 +173,18 @@ func (e *Engine) change(ctx context.Context, l *layout, to kept) (*layout, error
 }
 
 func (e *Engine) swap(ctx context.Context, topic, before, after string) (bool, error) {
-	c := &invocation{script: scriptTopic, keys: []any{e.topicsKey}, args: []any{topic, before, after}}
-	if err := e.runOne(ctx, c); err != nil {
+	c := &redisrun.Call{Script: scriptTopic, Keys: []any{e.topicsKey}, Args: []any{topic, before, after}}
+	if err := e.redis.RunOne(ctx, c); err != nil {
 		return false, err
 	}
-	return c.answer[0] == int64(1), nil
+	return c.Answer[0] == int64(1), nil
 }
 
 // number returns a number that no generation and no revision has had before.
 func (e *Engine) number(ctx context.Context) (int64, error) {
-	c := &invocation{script: scriptNumber, keys: []any{e.numberKey}}
-	if err := e.runOne(ctx, c); err != nil {
+	c := &redisrun.Call{Script: scriptNumber, Keys: []any{e.numberKey}}
+	if err := e.redis.RunOne(ctx, c); err != nil {
 		return 0, err
 	}
-	return integer(c.answer[0]), nil
+	return integer(c.Answer[0]), nil
 }

@@ -21,15 +21,15 @@ func (e *Engine) Count(ctx context.Context, topic string) (timeout.Counts, error
 		counts = timeout.Counts{}
 		return e.all(ctx, slices.Concat(l.places, l.old), func(at *place) *invocation { return invoke(scriptCount, at) },
 			func(c *invocation) error {
-				found := list(c.answer[1])
+				found := list(c.Answer[1])
 				counts.Pending += integer(found[0])
 				counts.Running += integer(found[1])
 				counts.Done += integer(found[2])
 				counts.Dead += integer(found[3])
 				counts.Removed += integer(found[4])
-				counts.Due += integer(c.answer[2])
-				if first := text(c.answer[3]); first != "" {
-					late := time.Duration(integer(c.answer[0])-integer(first)) * time.Millisecond
+				counts.Due += integer(c.Answer[2])
+				if first := text(c.Answer[3]); first != "" {
+					late := time.Duration(integer(c.Answer[0])-integer(first)) * time.Millisecond
 					counts.Lag = max(counts.Lag, late)
 				}
 				return nil
@@ -152,21 +152,21 @@ func (e *Engine) listGroup(ctx context.Context, l *layout, state timeout.State, 
 	}
 	for i, slot := range group {
 		calls[i] = invoke(scriptList, l.places[slot], int(state), room.tasks, at.score, at.id, room.bytes, least)
-		calls[i].room, calls[i].size = room.tasks, room.bytes
+		calls[i].room, calls[i].Size = room.tasks, room.bytes
 	}
 	if err := e.run(ctx, calls); err != nil {
 		return nil, false, err
 	}
 	var ends []timeout.Task // behind which a slot has more
 	for _, c := range calls {
-		if c.status != "" {
+		if c.Status != "" {
 			return nil, false, e.mend(ctx, l, c)
 		}
-		found, err := readList(l.Topic.Name, state, c.answer)
+		found, err := readList(l.Topic.Name, state, c.Answer)
 		if err != nil {
 			return nil, false, err
 		}
-		switch full := integer(c.answer[4]) == 1 || len(found) == room.tasks; {
+		switch full := integer(c.Answer[4]) == 1 || len(found) == room.tasks; {
 		case full && len(found) == 0:
 			return nil, true, nil // not one has fitted
 		case full:

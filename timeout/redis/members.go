@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
 // Beat is timeout.Members'.
@@ -17,16 +18,16 @@ func (e *Engine) Beat(ctx context.Context, node timeout.Node, ttl time.Duration)
 	if err != nil {
 		return timeout.View{}, fmt.Errorf("timeout/redis: topics of node %s: %w", node.Name, err)
 	}
-	c := &invocation{script: scriptBeat, keys: e.memberKeys, args: []any{node.Name, timeout.CeilMillis(ttl), topics}}
-	if err := e.runOne(ctx, c); err != nil {
+	c := &redisrun.Call{Script: scriptBeat, Keys: e.memberKeys, Args: []any{node.Name, timeout.CeilMillis(ttl), topics}}
+	if err := e.redis.RunOne(ctx, c); err != nil {
 		return timeout.View{}, err
 	}
-	return readView(c.answer)
+	return readView(c.Answer)
 }
 
 // Leave is timeout.Members'.
 func (e *Engine) Leave(ctx context.Context, name string) error {
-	return e.runOne(ctx, &invocation{script: scriptBeat, keys: e.memberKeys, args: []any{name, "", ""}})
+	return e.redis.RunOne(ctx, &redisrun.Call{Script: scriptBeat, Keys: e.memberKeys, Args: []any{name, "", ""}})
 }
 
 // readView reads the nodes, which are kept as number (8 bytes), ttl (8) and topics.

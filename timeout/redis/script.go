@@ -1,19 +1,13 @@
 package redis
 
 import (
-	"crypto/sha1"
 	"embed"
-	"encoding/hex"
+
+	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
 //go:embed lua/*.lua
 var sources embed.FS
-
-// script is a Lua script as the server knows it.
-type script struct {
-	name, source, sha string
-	slots             bool // it is about slots, several in one run
-}
 
 // What frees memory, or is needed to do so, runs on a full server, too. The flags need Redis
 // 7.0; they are looked at before the script runs, so it is run as a whole or not at all.
@@ -35,21 +29,13 @@ var (
 	scriptLeave  = slotScript("leave", "allow-oom")
 	scriptSettle = slotScript("settle", "allow-oom")
 	scriptDrop   = slotScript("drop", "allow-oom")
-	scriptTopic  = newScript("topic", "allow-oom", read("topic"))
-	scriptNumber = newScript("number", "allow-oom", read("number"))
-	scriptBeat   = newScript("beat", "allow-oom", read("beat"))
+	scriptTopic  = redisrun.NewScript("topic", "allow-oom", read("topic"))
+	scriptNumber = redisrun.NewScript("number", "allow-oom", read("number"))
+	scriptBeat   = redisrun.NewScript("beat", "allow-oom", read("beat"))
 )
 
-func slotScript(name, flags string) *script {
-	s := newScript(name, flags, read("head")+"local function slot(ARGV)\n"+read(name)+"end\n"+read("tail"))
-	s.slots = true
-	return s
-}
-
-func newScript(name, flags, source string) *script {
-	source = "#!lua flags=" + flags + "\n" + source
-	sum := sha1.Sum([]byte(source))
-	return &script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
+func slotScript(name, flags string) *redisrun.Script {
+	return redisrun.NewSlotScript(name, flags, keyNames, read("head"), read(name))
 }
 
 func read(name string) string {

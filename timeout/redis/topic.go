@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
 // tombstone is for how long the mark of a slot that is out of use stays: a process that
@@ -61,7 +62,7 @@ func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) 
 		if next != nil {
 			return next.Topic, nil
 		}
-		if err := pause(ctx, attempt); err != nil {
+		if err := redisrun.Pause(ctx, attempt); err != nil {
 			return timeout.Topic{}, err
 		}
 	}
@@ -100,7 +101,7 @@ func (e *Engine) makeSlots(ctx context.Context, places []*place, number int64, f
 
 // all runs a script for many places, and gives the answers to take, if not nil.
 func (e *Engine) all(ctx context.Context, places []*place, call func(*place) *invocation, take func(*invocation) error) error {
-	for group := range slices.Chunk(places, 4*windowCalls) {
+	for group := range slices.Chunk(places, 4*redisrun.Window) {
 		calls := make([]*invocation, len(group))
 		for i, at := range group {
 			calls[i] = call(at)
@@ -191,13 +192,13 @@ func (e *Engine) Topics(ctx context.Context) ([]timeout.Topic, error) {
 
 // loadAll reads all topics, by name.
 func (e *Engine) loadAll(ctx context.Context) ([]*layout, error) {
-	client, err := e.forKey(ctx, e.topicsKey)
+	client, err := e.redis.ForKey(ctx, e.topicsKey)
 	if err != nil {
 		return nil, err
 	}
 	all, err := client.HVals(ctx, e.topicsKey).Result()
 	if err != nil {
-		return nil, e.wrap(fmt.Errorf("timeout/redis: reading the topics: %w", err))
+		return nil, e.redis.Wrap(fmt.Errorf("timeout/redis: reading the topics: %w", err))
 	}
 	layouts := make([]*layout, len(all))
 	for i, raw := range all {
@@ -232,7 +233,7 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 		if l != nil {
 			return e.drop(ctx, l)
 		}
-		if err := pause(ctx, attempt); err != nil {
+		if err := redisrun.Pause(ctx, attempt); err != nil {
 			return err
 		}
 	}

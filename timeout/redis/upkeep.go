@@ -42,7 +42,7 @@ func (e *Engine) upkeepOf(ctx context.Context, topic string) (more bool, err err
 		return more, err
 	}
 	err = e.all(ctx, l.places, func(at *place) *invocation { return l.keep(at, keepTasks) }, func(c *invocation) error {
-		more = more || c.status != "" || integer(c.answer[0]) == 1
+		more = more || c.Status != "" || integer(c.Answer[0]) == 1
 		return nil
 	})
 	return more, err

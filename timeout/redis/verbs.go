@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
 const (
@@ -36,14 +37,16 @@ func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answe
 		size:  func(i int) int { return len(bodies[i]) },
 		begin: func(at *place) *invocation {
 			room := min(len(tasks)/timeout.DefaultSlots+8, batchTasks) // about, where they are spread evenly
-			return &invocation{script: scriptSet, keys: at.keys, at: at, args: make([]any, 5, 5+3*room), tasks: make([]int, 0, room)}
+			c := invoke(scriptSet, at, make([]any, 5, 5+3*room)...)
+			c.tasks = make([]int, 0, room)
+			return c
 		},
 		add: func(c *invocation, i int) {
-			c.args = append(c.args, tasks[i].ID, ask(tasks[i].Due, tasks[i].After), bodies[i])
+			c.Args = append(c.Args, tasks[i].ID, ask(tasks[i].Due, tasks[i].After), bodies[i])
 		},
 		ready: func(c *invocation) {
-			c.args[0], c.args[1], c.args[2] = e.channel, wakePrefix(c.at), absentFlags(tasks, c.tasks)
-			c.args[3], c.args[4] = earliest(tasks, c.tasks)
+			c.Args[0], c.Args[1], c.Args[2] = e.channel, wakePrefix(c.at), absentFlags(tasks, c.tasks)
+			c.Args[3], c.Args[4] = earliest(tasks, c.tasks)
 		},
 		take: func(l *layout, c *invocation) error { return e.takeSet(l, c, tasks, answers) },
 		fail: func(i int, err error) { answers[i].Err = err },
@@ -81,10 +84,10 @@ func earliest(tasks []timeout.Task, which []int) (first int64, relative string) 
 }
 
 func (e *Engine) takeSet(l *layout, c *invocation, tasks []timeout.Task, answers []timeout.Answer) error {
-	if len(c.answer) < 4 {
-		return fmt.Errorf("timeout/redis: set has answered with %d parts", len(c.answer))
+	if len(c.Answer) < 4 {
+		return fmt.Errorf("timeout/redis: set has answered with %d parts", len(c.Answer))
 	}
-	now, version, was := integer(c.answer[0]), integer(c.answer[1]), text(c.answer[2])
+	now, version, was := integer(c.Answer[0]), integer(c.Answer[1]), text(c.Answer[2])
 	first := int64(0)
 	for j, i := range c.tasks {
 		due := tasks[i].DueAt(now)
@@ -96,7 +99,7 @@ func (e *Engine) takeSet(l *layout, c *invocation, tasks []timeout.Task, answers
 			first = due
 		}
 	}
-	for _, entry := range list(c.answer[3]) {
+	for _, entry := range list(c.Answer[3]) {
 		kept := list(entry)
 		answer := &answers[c.tasks[integer(kept[0])]]
 		answer.Version, answer.Due = number7(text(kept[1])), time.UnixMilli(integer(kept[2]))
@@ -109,7 +112,7 @@ func (e *Engine) takeSet(l *layout, c *invocation, tasks []timeout.Task, answers
 func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
 	answers := make([]timeout.Answer, len(moves))
 	return answers, e.each(ctx, e.changing(scriptMove, true, answers, func(i int) timeout.Key { return moves[i].Key }, func(c *invocation, i int) {
-		c.args = append(c.args, moves[i].ID, ask(moves[i].Due, moves[i].After))
+		c.Args = append(c.Args, moves[i].ID, ask(moves[i].Due, moves[i].After))
 	}))
 }
 
@@ -117,10 +120,10 @@ func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answ
 func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
 	answers := make([]timeout.Answer, len(removals))
 	v := e.changing(scriptRemove, false, answers, func(i int) timeout.Key { return removals[i].Key }, func(c *invocation, i int) {
-		c.args = append(c.args, removals[i].ID)
+		c.Args = append(c.Args, removals[i].ID)
 	})
 	v.begin = func(at *place) *invocation { return invoke(scriptRemove, at, "") }
-	v.ready = func(c *invocation) { c.args[0] = onlyAs(removals, c.tasks) }
+	v.ready = func(c *invocation) { c.Args[0] = onlyAs(removals, c.tasks) }
 	return answers, e.each(ctx, v)
 }
 
@@ -144,13 +147,13 @@ func onlyAs(removals []timeout.Removal, which []int) string {
 func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
 	answers := make([]timeout.Answer, len(keys))
 	return answers, e.each(ctx, e.changing(scriptReplay, true, answers, func(i int) timeout.Key { return keys[i] }, func(c *invocation, i int) {
-		c.args = append(c.args, keys[i].ID)
+		c.Args = append(c.Args, keys[i].ID)
 	}))
 }
 
 // changing is what Move, Remove and Replay have in common. A topic that is not there has no
 // tasks.
-func (e *Engine) changing(s *script, wakes bool, answers []timeout.Answer, key func(int) timeout.Key, add func(*invocation, int)) verb {
+func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []timeout.Answer, key func(int) timeout.Key, add func(*invocation, int)) verb {
 	return verb{
 		count: len(answers),
 		key:   key,
@@ -158,7 +161,7 @@ func (e *Engine) changing(s *script, wakes bool, answers []timeout.Answer, key f
 		add:   add,
 		take: func(l *layout, c *invocation) error {
 			for j, i := range c.tasks {
-				found := list(list(c.answer[1])[j])
+				found := list(list(c.Answer[1])[j])
 				answers[i].Was = timeout.State(integer(found[0]))
 				if len(found) == 3 {
 					due := integer(found[2])
@@ -184,9 +187,9 @@ func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, e
 		key:   func(i int) timeout.Key { return keys[i] },
 		size:  func(int) int { return batchBytes / 64 }, // nobody knows how large they are
 		begin: func(at *place) *invocation { return invoke(scriptGet, at) },
-		add:   func(c *invocation, i int) { c.args = append(c.args, keys[i].ID) },
+		add:   func(c *invocation, i int) { c.Args = append(c.Args, keys[i].ID) },
 		take: func(_ *layout, c *invocation) error {
-			states, scores, bodies, records := list(c.answer[0]), list(c.answer[1]), list(c.answer[2]), list(c.answer[3])
+			states, scores, bodies, records := list(c.Answer[0]), list(c.Answer[1]), list(c.Answer[2]), list(c.Answer[3])
 			for j, i := range c.tasks {
 				state := timeout.State(integer(states[j]))
 				if state == timeout.None {
@@ -277,13 +280,13 @@ func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb) 
 		var refused *invocation
 		for _, c := range calls {
 			switch {
-			case c.answer == nil && c.status == "" && v.lost != nil:
-				v.lost(cmp.Or(c.err, err))
-			case c.err != nil:
+			case c.Answer == nil && c.Status == "" && v.lost != nil:
+				v.lost(cmp.Or(c.Err, err))
+			case c.Err != nil:
 				for _, i := range c.tasks {
-					v.fail(i, c.err)
+					v.fail(i, c.Err)
 				}
-			case c.status != "":
+			case c.Status != "":
 				refused = c
 				tasks = append(tasks, c.tasks...)
 			default:
@@ -310,13 +313,13 @@ func (v verb) calls(l *layout, tasks []int) []*invocation {
 			size = v.size(i)
 		}
 		c := open[at.slot]
-		if c == nil || len(c.tasks) == batchTasks || c.size+size > batchBytes {
+		if c == nil || len(c.tasks) == batchTasks || c.Size+size > batchBytes {
 			c = v.begin(at)
 			open[at.slot] = c
 			calls = append(calls, c)
 		}
 		c.tasks = append(c.tasks, i)
-		c.size += size
+		c.Size += size
 		v.add(c, i)
 	}
 	if v.ready != nil {
@@ -346,7 +349,7 @@ func (e *Engine) using(ctx context.Context, topic string, do func(*layout) error
 			return fmt.Errorf("timeout/redis: topic %s has changed %d times during a call", topic, attempt)
 		}
 		last = l
-		if err := pause(ctx, attempt); err != nil {
+		if err := redisrun.Pause(ctx, attempt); err != nil {
 			return err
 		}
 	}

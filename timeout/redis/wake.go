@@ -12,13 +12,13 @@ import (
 // Wake is timeout.Waker's. It listens to a channel, and connects again by itself when the
 // connection is lost.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
-	if e.closed.Load() {
+	if e.redis.Closed() {
 		return timeout.ErrClosed
 	}
-	sub := e.client.Subscribe(ctx, e.channel)
+	sub := e.redis.Client().Subscribe(ctx, e.channel)
 	defer sub.Close()
 	if _, err := sub.Receive(ctx); err != nil {
-		return e.wrap(fmt.Errorf("timeout/redis: subscribing to %s: %w", e.channel, err))
+		return e.redis.Wrap(fmt.Errorf("timeout/redis: subscribing to %s: %w", e.channel, err))
 	}
 	messages := sub.Channel()
 	for {

@@ -1,10 +1,10 @@
 -- The keys of a slot, which all have its hash tag and so are on one server. s, p, f, d and r
 -- are the sets of ids by state, in the order of timeout.State, with what Task.Until is as the
 -- score; b holds the bodies, a what is known of attempts, m the slot's own fields, and t the
--- ids that came from the slots of before the topic grew. What a script does to a slot is the
--- body of a function with its arguments, ARGV, between this file and tail.lua.
-local s, p, f, d, r, b, a, m, t
+-- ids that came from the slots of before the topic grew. The script is for one slot, with its
+-- arguments in ARGV.
 local sets
+local function chosen() sets = {s, p, f, d, r} end
 local call = redis.call
 local pack, byte, sub = struct.pack, string.byte, string.sub
 

@@ -2,16 +2,16 @@
 -- of its arguments, then these; an error of one is its answer, and no other's. Alone, a slot
 -- has all arguments, and its answer is the script's.
 local function choose(i)
-  s, p, f, d, r, b, a, m, t = unpack(KEYS, i, i + 8)
-  sets = {s, p, f, d, r}
+  $keys = unpack(KEYS, i, i + width - 1)
+  chosen()
 end
 
-if #KEYS == 9 then
+if #KEYS == width then
   choose(1)
   return slot(ARGV)
 end
 local answers, from = {}, 1
-for i = 1, #KEYS, 9 do
+for i = 1, #KEYS, width do
   choose(i)
   local stop = from + ARGV[from]
   local good, answer = pcall(slot, {unpack(ARGV, from + 1, stop)})

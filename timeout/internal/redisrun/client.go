@@ -1,0 +1,154 @@
+// Package redisrun runs Lua scripts on Redis, alone or a Cluster: many in one round trip, those
+// of several slots in one run, each at most once.
+package redisrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// Names are what errors begin with, and wrap.
+type Names struct {
+	Package                string
+	Argument, Closed, Full error
+	Loss                   string // what a server that evicts keys would lose
+}
+
+// Client is a client of a server or of a Cluster. Its methods may be called by several
+// goroutines at the same time.
+type Client struct {
+	names   Names
+	client  goredis.UniversalClient
+	single  *goredis.Client        // or
+	cluster *goredis.ClusterClient // one of both
+	own     bool                   // Close closes the client
+	closed  atomic.Bool
+}
+
+// Open connects to the server of a URL. Where that is part of a Cluster, all of it is used.
+func Open(ctx context.Context, url string, names Names) (*Client, error) {
+	opts, err := goredis.ParseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("%w: URL of Redis: %w", names.Argument, withoutSecret(err))
+	}
+	opts.DialerRetries = 1
+	opts.MaxRetries = -1 // a script whose answer was lost may have been run
+	opts.ContextTimeoutEnabled = true
+	client := goredis.NewClient(opts)
+	clustered, err := inspect(ctx, client, names)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	if !clustered {
+		return open(client, names, true)
+	}
+	client.Close()
+	if opts.TLSConfig != nil {
+		opts.TLSConfig.ServerName = "" // each server has a name of its own
+	}
+	return open(goredis.NewClusterClient(&goredis.ClusterOptions{
+		Addrs: []string{opts.Addr}, Username: opts.Username, Password: opts.Password, TLSConfig: opts.TLSConfig,
+		DialTimeout: opts.DialTimeout, ReadTimeout: opts.ReadTimeout, WriteTimeout: opts.WriteTimeout,
+		PoolSize: opts.PoolSize, ClientName: opts.ClientName, DialerRetries: 1, MaxRetries: -1, ContextTimeoutEnabled: true,
+	}), names, true)
+}
+
+// withoutSecret takes what was to be parsed, which may hold a password, out of an error.
+func withoutSecret(err error) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		return inner
+	}
+	return err
+}
+
+// New makes one of a client, which stays the caller's to close: a *redis.Client or a
+// *redis.ClusterClient, made with MaxRetries -1. It asks the server for nothing.
+func New(client goredis.UniversalClient, names Names) (*Client, error) {
+	return open(client, names, false)
+}
+
+func open(client goredis.UniversalClient, names Names, own bool) (*Client, error) {
+	if err := checkClient(client, names); err != nil {
+		return nil, err
+	}
+	r := &Client{names: names, client: client, own: own}
+	r.single, _ = client.(*goredis.Client)
+	r.cluster, _ = client.(*goredis.ClusterClient)
+	return r, nil
+}
+
+func checkClient(client goredis.UniversalClient, names Names) error {
+	retries := 0
+	switch client := client.(type) {
+	case *goredis.Client:
+		retries = client.Options().MaxRetries
+	case *goredis.ClusterClient:
+		retries = client.Options().MaxRetries
+	default:
+		return fmt.Errorf("%w: client is a %T, must be a *redis.Client or a *redis.ClusterClient", names.Argument, client)
+	}
+	if retries > 0 {
+		return fmt.Errorf("%w: MaxRetries %d of the client, must be -1: a script must not be run twice", names.Argument, retries)
+	}
+	return nil
+}
+
+// inspect reports whether a server is part of a cluster, and refuses one that loses what it
+// is given.
+func inspect(ctx context.Context, client *goredis.Client, names Names) (clustered bool, err error) {
+	info, err := client.Info(ctx, "everything").Result()
+	if err != nil {
+		return false, fmt.Errorf("%s: asking the server what it is: %w", names.Package, err)
+	}
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	version := fields["redis_version"]
+	major, _, _ := strings.Cut(version, ".")
+	if number, err := strconv.Atoi(major); err == nil && number < 7 {
+		return false, fmt.Errorf("%w: Redis is of version %s, must be 7.0 or newer", names.Argument, version)
+	}
+	if policy := fields["maxmemory_policy"]; strings.HasPrefix(policy, "allkeys") {
+		return false, fmt.Errorf("%w: maxmemory-policy of Redis is %s, must be noeviction: %s would be lost", names.Argument, policy, names.Loss)
+	}
+	return fields["cluster_enabled"] == "1", nil
+}
+
+// Client is what it is made of.
+func (r *Client) Client() goredis.UniversalClient { return r.client }
+
+// ForKey returns the server of a key, for single commands.
+func (r *Client) ForKey(ctx context.Context, key string) (*goredis.Client, error) {
+	if r.closed.Load() {
+		return nil, r.names.Closed
+	}
+	if r.cluster == nil {
+		return r.single, nil
+	}
+	client, err := r.cluster.MasterForKey(ctx, key)
+	return client, r.Wrap(err)
+}
+
+// Closed reports whether Close was called.
+func (r *Client) Closed() bool { return r.closed.Load() }
+
+// Close ends all calls to come, and the client if Open has made it. It is idempotent.
+func (r *Client) Close() error {
+	if r.closed.Swap(true) || !r.own {
+		return nil
+	}
+	if err := r.client.Close(); err != nil && !errors.Is(err, goredis.ErrClosed) {
+		return fmt.Errorf("%s: closing the client: %w", r.names.Package, err)
+	}
+	return nil
+}

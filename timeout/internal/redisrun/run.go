@@ -1,0 +1,324 @@
+package redisrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// Window and windowBytes are how many scripts, and how much, are sent before their
+	// answers are read.
+	Window      = 16
+	windowBytes = 4 << 20
+
+	// shareWeight is up to how many entries several slots share a run of a script. With more, it
+	// costs more to deal the arguments out than to run it again.
+	shareWeight = 128
+
+	// shareBytes is up to how much is sent to several slots in one run.
+	shareBytes = 1 << 20
+
+	// redirects is how many times a script is sent elsewhere, or waits for a Cluster that is
+	// being rearranged, before that is an error.
+	redirects = 20
+)
+
+// Call is one run of a script, and what came of it: an answer, or a word by which the
+// slot has refused it, or an error. Only with an error that is not of the server itself it is
+// unknown whether it was run.
+type Call struct {
+	Script *Script
+	Keys   []any
+	Args   []any
+	Size   int // bytes of Args, roughly
+	Weight int // how many entries it is about, and may find
+
+	Answer []any
+	Status string
+	Err    error
+}
+
+// Run runs scripts, those for one place in their order. The error is that of the first which
+// failed; it only wraps ErrFull where none failed otherwise. Nothing is tried again of which it
+// is not certain that it was not run.
+func (r *Client) Run(ctx context.Context, calls []*Call) error {
+	if r.closed.Load() {
+		return r.names.Closed
+	}
+	todo := calls
+	for attempt := 0; len(todo) > 0; attempt++ {
+		groups, err := r.byServer(ctx, todo)
+		if err != nil {
+			return r.Wrap(err)
+		}
+		if len(groups) == 1 {
+			for client, group := range groups {
+				r.send(ctx, client, group)
+			}
+		} else {
+			var all errgroup.Group
+			for client, group := range groups {
+				all.Go(func() error { r.send(ctx, client, group); return nil })
+			}
+			_ = all.Wait()
+		}
+		if todo = again(todo); len(todo) == 0 || attempt == redirects {
+			break
+		}
+		if err := r.rearranged(ctx, attempt); err != nil {
+			return err
+		}
+	}
+	return r.failure(ctx, calls)
+}
+
+// failure returns the error of run.
+func (r *Client) failure(ctx context.Context, calls []*Call) (err error) {
+	for _, c := range calls {
+		if c.Err == nil {
+			continue
+		}
+		if !errors.Is(c.Err, r.names.Full) {
+			if r.cluster != nil {
+				r.cluster.ReloadState(ctx) // a server may be away, and replaced
+			}
+			return c.Err
+		}
+		err = c.Err
+	}
+	return err
+}
+
+// RunOne is Run for one script.
+func (r *Client) RunOne(ctx context.Context, c *Call) error {
+	return r.Run(ctx, []*Call{c})
+}
+
+// again returns those that the server has refused to run for now.
+func again(calls []*Call) []*Call {
+	var todo []*Call
+	for _, c := range calls {
+		if c.Err != nil && elsewhere(c.Err) {
+			todo = append(todo, c)
+		}
+	}
+	return todo
+}
+
+// elsewhere reports whether an error says that a script was not run since it was sent to the
+// wrong server, or to one that can't run it for now.
+func elsewhere(err error) bool {
+	for _, code := range []string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING"} {
+		if hasCode(err, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasCode reports whether an error is one of Redis's that begins with code.
+func hasCode(err error, code string) bool {
+	var answer goredis.Error
+	return errors.As(err, &answer) && strings.HasPrefix(answer.Error(), code+" ")
+}
+
+// rearranged waits a little, for the client to learn of a Cluster's new arrangement.
+func (r *Client) rearranged(ctx context.Context, attempt int) error {
+	if r.cluster != nil {
+		r.cluster.ReloadState(ctx)
+	}
+	return Pause(ctx, attempt)
+}
+
+// Pause waits the longer the more attempts there were, at most about 100 ms.
+func Pause(ctx context.Context, attempt int) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(time.Millisecond << min(attempt, 7)):
+		return nil
+	}
+}
+
+func (r *Client) byServer(ctx context.Context, calls []*Call) (map[*goredis.Client][]*Call, error) {
+	if r.cluster == nil {
+		return map[*goredis.Client][]*Call{r.single: calls}, nil
+	}
+	groups := make(map[*goredis.Client][]*Call)
+	for _, c := range calls {
+		client, err := r.cluster.MasterForKey(ctx, c.Keys[0].(string))
+		if err != nil {
+			return nil, err
+		}
+		groups[client] = append(groups[client], c)
+	}
+	return groups, nil
+}
+
+// send runs scripts on one server, some at a time, and gives it those that it does not know.
+func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call) {
+	for len(calls) > 0 {
+		count, size := 0, 0
+		for count < len(calls) && count < Window && (count == 0 || size+calls[count].Size <= windowBytes) {
+			size += calls[count].Size
+			count++
+		}
+		window := calls[:count]
+		calls = calls[count:]
+		r.exec(ctx, client, window)
+		if unknown := withCode(window, "NOSCRIPT"); len(unknown) > 0 {
+			r.load(ctx, client, unknown)
+		}
+		for _, c := range withCode(window, "ASK") {
+			r.ask(ctx, c)
+		}
+	}
+}
+
+func withCode(calls []*Call, code string) (found []*Call) {
+	for _, c := range calls {
+		if c.Err != nil && hasCode(c.Err, code) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// exec sends scripts by their names and reads their answers.
+func (r *Client) exec(ctx context.Context, client *goredis.Client, calls []*Call, before ...any) {
+	pipe := client.Pipeline()
+	if len(before) > 0 {
+		pipe.Do(ctx, before...)
+	}
+	runs := r.runs(calls)
+	sent := make([]*goredis.Cmd, len(runs))
+	for i, run := range runs {
+		sent[i] = pipe.Do(ctx, words(run)...)
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	for i, run := range runs {
+		r.take(run, sent[i])
+	}
+}
+
+// runs returns which calls are made one run of their script: slots that are on one
+// server, as far as all of them together are not too much.
+func (r *Client) runs(calls []*Call) (runs [][]*Call) {
+	weight, size := 0, 0
+	for i, c := range calls {
+		if i > 0 && r.cluster == nil && c.Script.slots && c.Script == calls[i-1].Script &&
+			weight+c.Weight <= shareWeight && size+c.Size <= shareBytes {
+			runs[len(runs)-1] = append(runs[len(runs)-1], c)
+		} else {
+			runs = append(runs, calls[i:i+1:i+1])
+			weight, size = 0, 0
+		}
+		weight += c.Weight
+		size += c.Size
+	}
+	return runs
+}
+
+// words is the command for a run.
+func words(run []*Call) []any {
+	keys, args := 0, 0
+	for _, c := range run {
+		keys, args = keys+len(c.Keys), args+1+len(c.Args)
+	}
+	words := make([]any, 0, 3+keys+args)
+	words = append(words, "EVALSHA", run[0].Script.sha, keys)
+	for _, c := range run {
+		words = append(words, c.Keys...)
+	}
+	for _, c := range run {
+		if len(run) > 1 {
+			words = append(words, len(c.Args))
+		}
+		words = append(words, c.Args...)
+	}
+	return words
+}
+
+// take reads the answer of a run.
+func (r *Client) take(run []*Call, sent *goredis.Cmd) {
+	answer, err := sent.Result()
+	answers, _ := answer.([]any)
+	for i, c := range run {
+		switch {
+		case err != nil || len(run) == 1:
+			c.take(answer, err, r.names)
+		case i < len(answers):
+			failure, _ := answers[i].(error)
+			c.take(answers[i], failure, r.names)
+		default:
+			c.take(nil, fmt.Errorf("%d answers for %d slots", len(answers), len(run)), r.names)
+		}
+		c.Err = r.Wrap(c.Err)
+	}
+}
+
+func (c *Call) take(answer any, err error, names Names) {
+	c.Answer, c.Status, c.Err = nil, "", nil
+	if err != nil {
+		c.Err = fmt.Errorf("%s: script %s: %w", names.Package, c.Script.name, err)
+		if hasCode(err, "OOM") || hasCode(err, "MISCONF") {
+			c.Err = fmt.Errorf("%w: %w", names.Full, err)
+		}
+		return
+	}
+	switch answer := answer.(type) {
+	case []any:
+		c.Answer = answer
+	case string:
+		c.Status = answer
+	default:
+		c.Err = fmt.Errorf("%s: script %s has answered with %T", names.Package, c.Script.name, answer)
+	}
+}
+
+// load gives a server scripts that it does not know, and runs them then: they were not.
+func (r *Client) load(ctx context.Context, client *goredis.Client, calls []*Call) {
+	loaded := make(map[*Script]bool)
+	for _, c := range calls {
+		if !loaded[c.Script] {
+			loaded[c.Script] = true
+			if err := client.ScriptLoad(ctx, c.Script.source).Err(); err != nil {
+				c.Err = r.Wrap(fmt.Errorf("%s: loading script %s: %w", r.names.Package, c.Script.name, err))
+				return
+			}
+		}
+	}
+	r.exec(ctx, client, calls)
+}
+
+// ask runs a script on the server that takes over its keys just now.
+func (r *Client) ask(ctx context.Context, c *Call) {
+	words := strings.Fields(c.Err.Error())
+	address := words[len(words)-1]
+	_ = r.cluster.ForEachMaster(ctx, func(ctx context.Context, client *goredis.Client) error {
+		if client.Options().Addr != address {
+			return nil
+		}
+		r.exec(ctx, client, []*Call{c}, "ASKING")
+		if hasCode(c.Err, "NOSCRIPT") {
+			if err := client.ScriptLoad(ctx, c.Script.source).Err(); err == nil {
+				r.exec(ctx, client, []*Call{c}, "ASKING")
+			}
+		}
+		return nil
+	})
+}
+
+// Wrap makes the client's own errors those of the package.
+func (r *Client) Wrap(err error) error {
+	if errors.Is(err, goredis.ErrClosed) {
+		return r.names.Closed
+	}
+	return err
+}

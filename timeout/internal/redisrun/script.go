@@ -1,0 +1,38 @@
+package redisrun
+
+import (
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+//go:embed tail.lua
+var tail string
+
+// Script is a Lua script as the server knows it.
+type Script struct {
+	name, source, sha string
+	slots             bool // it is about slots, several in one run
+}
+
+// NewScript returns a script with flags of Redis 7.0, which are looked at before it runs: so it
+// is run as a whole or not at all.
+func NewScript(name, flags, source string) *Script {
+	source = "#!lua flags=" + flags + "\n" + source
+	sum := sha1.Sum([]byte(source))
+	return &Script{name: name, source: source, sha: hex.EncodeToString(sum[:])}
+}
+
+// NewSlotScript returns a script that does something to slots, several in one run where they
+// are on one server. keys are the Lua variables for a slot's keys, head has what the script needs
+// besides, with a function chosen that is called when they are another slot's, and body is that
+// of a function with the arguments for one slot, ARGV.
+func NewSlotScript(name, flags string, keys []string, head, body string) *Script {
+	names := strings.Join(keys, ", ")
+	s := NewScript(name, flags, fmt.Sprintf("local %s\nlocal width = %d\n%slocal function slot(ARGV)\n%send\n%s",
+		names, len(keys), head, body, strings.ReplaceAll(tail, "$keys", names)))
+	s.slots = true
+	return s
+}
