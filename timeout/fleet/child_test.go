@@ -1,0 +1,5 @@
+package fleet
+
+const childURL = "FLEET_CHILD_URL"
+
+func runChild() {}

@@ -1,0 +1,199 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/bits"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+const (
+	defaultPrefix    = "fleet"
+	defaultSlots     = 64
+	defaultLease     = 90 * time.Second
+	defaultJitter    = 0.15
+	defaultMaxExpire = 0.6
+	defaultSweep     = 500 * time.Millisecond
+	defaultCalls     = 16
+
+	maxSlots  = 1024
+	maxPrefix = 100
+	maxNode   = 200
+	maxID     = 512
+	maxMeta   = 4096
+	minLease  = 300 * time.Millisecond
+	maxLease  = 7 * 24 * time.Hour
+	maxCalls  = 4096
+
+	// maxJitter leaves renewals their sense, and least is what a lease has to be longer by than
+	// two renewals.
+	maxJitter = 0.5
+)
+
+// Config is what a node can be told. Zero means the default of each field. All nodes of a fleet
+// need the same Prefix, Lease, Renew and Slots.
+type Config struct {
+	// Client is Redis, 7.0 or newer: a *redis.Client or *redis.ClusterClient of go-redis, made
+	// with MaxRetries -1, which stays the caller's to close. URL is for those who have none.
+	// One of both is needed.
+	Client goredis.UniversalClient
+	URL    string
+
+	// Node is the name by which sessions say where they are, such as the address at which
+	// other nodes reach this one: at most 200 bytes. No two that run may have the same. It is
+	// needed.
+	Node string
+
+	// Prefix is what all keys and channels begin with: at most 100 bytes, without braces.
+	// Empty means "fleet".
+	Prefix string
+
+	// Slots are the parts in which sessions are kept: a power of two up to 1024. The first node
+	// decides for ever, and another number is an error. Zero means what it has decided, or 64.
+	Slots int
+
+	// Lease is how long a session outlives its node: between Lease less Renew and Lease after a
+	// node has died, its sessions end, and so do those that a node could not extend for as long.
+	// Zero means 90s. It must be from 300ms to a week, and leave room for two renewals, two
+	// calls and a sweep: a Redis that was away for less than Renew is not noticed as such.
+	Lease time.Duration
+
+	// Renew is how often a lease is extended, less Jitter. It has nothing to do with how often
+	// clients are heard. Zero means a third of Lease.
+	Renew time.Duration
+
+	// Jitter is the share of Renew by which each renewal comes earlier at random, so that those
+	// that came together don't stay together. Zero means 0.15, negative means none; at most 0.5.
+	Jitter float64
+
+	// Resume is how long a session that was detached, by Session.Detach or Node.Drain, waits to
+	// be registered again before it ends. Zero means Lease; at most a week.
+	Resume time.Duration
+
+	// Timeout is how long a call to Redis may take. Zero means a sixth of Renew, at most 3s.
+	Timeout time.Duration
+
+	// Sweep is how often a node looks for sessions that have ended. Zero means 500ms, or a
+	// sixth of Renew where that is less.
+	Sweep time.Duration
+
+	// MaxExpire is up to which share of a slot may expire within a lease, where that is more than
+	// a few. With more, nothing does for another Lease, and there is a warning: something may be
+	// wrong with the ways to Redis. Zero means 0.6; negative means that all may.
+	MaxExpire float64
+
+	// Calls is how many of OnOffline run at the same time. Zero means 16; at most 4096.
+	Calls int
+
+	// Outlive has the node go on serving sessions that it could not extend for a lease, and
+	// closes those that turn out to be somebody else's when Redis is back. Without it the node
+	// closes them: nobody is served by two nodes, and Redis that is away for longer than Lease
+	// costs all connections.
+	Outlive bool
+
+	// OnOnline is told of each registration that this node makes, before Register returns. It must
+	// not block for long.
+	OnOnline func(Online)
+
+	// OnOffline is told of the end of a session, at least once, by one of the nodes that have it;
+	// an error has it told again, after 1s, 2s and so on up to a minute. Where its context ends
+	// first (after half a minute), another node may be told. One node at least needs it: where
+	// none has, the ends of sessions are kept for ever.
+	OnOffline func(context.Context, Offline) error
+
+	// OnEnd is told that this node takes a session from its connection, and why, before it closes
+	// that: time for a last word in its protocol. It is not told of Session.Close.
+	OnEnd func(*Session, Reason)
+
+	// Logger gets a line where something is wrong. Nil means slog's default.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.Prefix = cmp.Or(c.Prefix, defaultPrefix)
+	c.Lease = cmp.Or(c.Lease, defaultLease)
+	c.Renew = cmp.Or(c.Renew, c.Lease/3)
+	c.Jitter = max(cmp.Or(c.Jitter, defaultJitter), 0)
+	c.Resume = cmp.Or(c.Resume, c.Lease)
+	c.Timeout = cmp.Or(c.Timeout, min(c.Renew/6, 3*time.Second))
+	c.Sweep = cmp.Or(c.Sweep, min(c.Renew/6, defaultSweep))
+	c.MaxExpire = cmp.Or(c.MaxExpire, defaultMaxExpire)
+	c.Calls = cmp.Or(c.Calls, defaultCalls)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// check looks at a Config that has its defaults.
+func (c Config) check() error {
+	switch {
+	case (c.Client == nil) == (c.URL == ""):
+		return fmt.Errorf("%w: Client and URL, must be one of both", ErrArgument)
+	case c.Node == "" || len(c.Node) > maxNode || !utf8.ValidString(c.Node):
+		return fmt.Errorf("%w: Node %.220q, must be from 1 to %d bytes of UTF-8", ErrArgument, c.Node, maxNode)
+	case len(c.Prefix) > maxPrefix || strings.ContainsAny(c.Prefix, "{}"):
+		return fmt.Errorf("%w: Prefix %.120q, must be at most %d bytes without braces", ErrArgument, c.Prefix, maxPrefix)
+	case c.Jitter > maxJitter || math.IsNaN(c.Jitter):
+		return fmt.Errorf("%w: Jitter %v, must be at most %v", ErrArgument, c.Jitter, maxJitter)
+	case c.MaxExpire > 1 || math.IsNaN(c.MaxExpire):
+		return fmt.Errorf("%w: MaxExpire %v, must be at most 1", ErrArgument, c.MaxExpire)
+	case c.Calls < 1 || c.Calls > maxCalls:
+		return fmt.Errorf("%w: Calls %d, must be from 1 to %d", ErrArgument, c.Calls, maxCalls)
+	}
+	if c.Slots != 0 {
+		if err := checkSlots(c.Slots); err != nil {
+			return err
+		}
+	}
+	return c.checkTimes()
+}
+
+func (c Config) checkTimes() error {
+	if c.Lease < minLease || c.Lease > maxLease {
+		return fmt.Errorf("%w: Lease %v, must be from %v to %v", ErrArgument, c.Lease, minLease, maxLease)
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		limit time.Duration
+	}{
+		{"Renew", c.Renew, c.Lease},
+		{"Timeout", c.Timeout, c.Lease},
+		{"Sweep", c.Sweep, c.Renew},
+		{"Resume", c.Resume, maxLease},
+	} {
+		if d.value < time.Millisecond || d.value > d.limit {
+			return fmt.Errorf("%w: %s %v, must be from 1ms to %v", ErrArgument, d.name, d.value, d.limit)
+		}
+	}
+	if least := 2*c.Renew + 2*c.Timeout + c.Sweep; c.Lease < least {
+		return fmt.Errorf("%w: Lease %v, must be at least 2 Renew (%v), 2 Timeout (%v) and Sweep (%v), which is %v",
+			ErrArgument, c.Lease, c.Renew, c.Timeout, c.Sweep, least)
+	}
+	return nil
+}
+
+func checkSlots(slots int) error {
+	if slots < 1 || slots > maxSlots || bits.OnesCount(uint(slots)) != 1 {
+		return fmt.Errorf("%w: Slots %d, must be a power of two from 1 to %d", ErrArgument, slots, maxSlots)
+	}
+	return nil
+}
+
+func checkSession(id string, meta []byte) error {
+	if id == "" || len(id) > maxID || !utf8.ValidString(id) {
+		return fmt.Errorf("%w: session %.520q, must be from 1 to %d bytes of UTF-8", ErrArgument, id, maxID)
+	}
+	if len(meta) > maxMeta {
+		return fmt.Errorf("%w: meta of %d bytes, must be at most %d", ErrArgument, len(meta), maxMeta)
+	}
+	return nil
+}

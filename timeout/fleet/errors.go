@@ -1,0 +1,21 @@
+package fleet
+
+import "errors"
+
+var (
+	// ErrArgument says that an argument is outside of what is possible. The error that
+	// wraps it names the value and the limit.
+	ErrArgument = errors.New("fleet: invalid argument")
+
+	// ErrClosed says that the node has been closed.
+	ErrClosed = errors.New("fleet: closed")
+
+	// ErrDraining says that the node takes no new sessions, see Node.Drain.
+	ErrDraining = errors.New("fleet: draining")
+
+	// ErrNotFound says that there is no such session: nobody has it, or it has ended.
+	ErrNotFound = errors.New("fleet: no such session")
+
+	// ErrFull says that Redis has no room for more. Sessions that are there stay.
+	ErrFull = errors.New("fleet: Redis is full")
+)

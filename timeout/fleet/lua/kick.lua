@@ -1,0 +1,14 @@
+-- kick(channel, id): answers with whose the session is, or with nothing where it is not there. One
+-- that is detached ends at once.
+local now, id = math.floor(clock() / 1000), ARGV[2]
+local value = call('HGET', e, id)
+local state = value and sub(value, 13)
+if not value or state == 'x' then return {''} end
+local token, record = sub(value, 1, 12), call('HGET', o, id)
+if state == 'd' then
+  finish({{id, token, 'k', now, record}}, now)
+else
+  call('HSET', e, id, token .. 'k')
+  call('PUBLISH', ARGV[1] .. nodeOf(record), 'k' .. token .. id)
+end
+return {value, record}

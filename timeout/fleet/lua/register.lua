@@ -1,0 +1,56 @@
+-- register(lease, incarnation, node, channel, id, token, meta ...): a token is of before, where
+-- the session shall be registered only if nobody has it since; or empty. Answers for each what
+-- it was before ("n" nothing, "m" somebody's, "r" detached, "e" ended and not told, "s" it was not
+-- registered), its epoch, and whose.
+local us, lease = clock(), tonumber(ARGV[1])
+local now = math.floor(us / 1000)
+local last = begin(us, lease)
+local incarnation, channel = ARGV[2], ARGV[4]
+local owner = string.char(#ARGV[3]) .. ARGV[3]
+local stop, count = text(math.ceil(us / 1000) + lease), (#ARGV - 4) / 3
+local ids = {}
+for i = 1, count do ids[i] = ARGV[3 * i + 2] end
+local found = call('HMGET', e, unpack(ids))
+local tokens, records, times, told, drop, answers = {}, {}, {}, {}, {}, {}
+local here = {} -- what is registered by this very call
+for i = 1, count do
+  local id, claim, since, kind = ids[i], ARGV[3 * i + 3], now, 'n'
+  local old, before = found[i] or nil, ''
+  if here[id] then old, before = unpack(here[id]) elseif old then before = call('HGET', o, id) or '' end
+  local state = old and sub(old, 13)
+  if old and claim ~= '' and epochOf(old) >= epochOf(claim) then
+    answers[i] = {'s', 0, old, before}
+  else
+    if state == 'd' then
+      kind, since = 'r', struct.unpack('>I6', before)
+    elseif state == 'x' then
+      kind = 'e'
+      drop[#drop + 1] = id
+    elseif old then
+      kind = 'm'
+      if sub(old, 8, 12) ~= incarnation then
+        told[#told + 1] = {channel .. nodeOf(before), 's' .. sub(old, 1, 12) .. id}
+      end
+    end
+    last = math.max(last + 1, us)
+    local token = pack('>I7', last) .. incarnation
+    local record = pack('>I6I4', since, lease) .. owner .. ARGV[3 * i + 4]
+    here[id] = {token, record}
+    tokens[#tokens + 1], tokens[#tokens + 2] = id, token
+    records[#records + 1], records[#records + 2] = id, record
+    times[#times + 1], times[#times + 2] = stop, id
+    answers[i] = {kind, last, old or '', before}
+  end
+end
+if #tokens > 0 then
+  call('HSET', m, 'n', text(last))
+  call('HSET', e, unpack(tokens))
+  call('HSET', o, unpack(records))
+  call('ZADD', l, unpack(times))
+end
+if #drop > 0 then
+  call('ZREM', x, unpack(drop))
+  call('HDEL', y, unpack(drop))
+end
+for _, message in ipairs(told) do call('PUBLISH', message[1], message[2]) end
+return answers

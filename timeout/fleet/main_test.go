@@ -1,0 +1,46 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childURL) != "" {
+		runChild() // does not return
+	}
+	goredis.SetLogger(silent{}) // servers are killed here
+	// The client's pool looks every second whether a server is there again, also once after it
+	// has been closed.
+	testserver.Main(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+var prefixes atomic.Int64
+
+func prefix() string { return fmt.Sprintf("test-%d", prefixes.Add(1)) }
+
+func connect(t testing.TB, server *testserver.Server) *goredis.Client {
+	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, MaxRetries: -1})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// eventually waits for what has to come, and is patient: the machine may be busy.
+func eventually(t testing.TB, condition func() bool, what string) {
+	t.Helper()
+	require.Eventually(t, condition, 30*time.Second, 5*time.Millisecond, what)
+}

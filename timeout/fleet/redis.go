@@ -1,0 +1,320 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
+)
+
+const (
+	// batchSize is how many sessions of a slot are in one run of a script at most, and
+	// batchBytes about how much.
+	batchSize  = 512
+	batchBytes = 1 << 20
+
+	// heldLeast is up to how many sessions of a slot may always expire: a share of a few
+	// says nothing.
+	heldLeast = 16
+)
+
+// redisStore keeps sessions in slots, each with the keys of one hash tag: a session is in the
+// slot of its id, as tasks are, so that all that is done to it is one step on one server.
+type redisStore struct {
+	redis   *redisrun.Client
+	scripts *scripts
+	cfg     Config
+	by      incarnation
+	slots   [][]any // their keys
+	layout  string  // the key that says how many there are
+	channel string  // and the node's name: where it hears news
+
+	confirmed atomic.Int64 // when the layout was looked at last
+}
+
+var names = redisrun.Names{Package: "fleet", Loss: "sessions", Argument: ErrArgument, Closed: ErrClosed, Full: ErrFull}
+
+// newRedisStore uses the slots that there are, or makes them.
+func newRedisStore(ctx context.Context, cfg Config, by incarnation, use *scripts) (*redisStore, error) {
+	s := &redisStore{scripts: use, cfg: cfg, by: by, layout: cfg.Prefix + ":{fleet}:c", channel: cfg.Prefix + ":node:"}
+	var err error
+	if cfg.Client != nil {
+		s.redis, err = redisrun.New(cfg.Client, names)
+	} else {
+		s.redis, err = redisrun.Open(ctx, cfg.URL, names)
+	}
+	if err != nil {
+		return nil, err
+	}
+	slots, err := s.settle(ctx, cfg.Slots)
+	if err != nil {
+		_ = s.redis.Close()
+		return nil, err
+	}
+	for slot := range slots {
+		tag := cfg.Prefix + ":{fleet:" + strconv.Itoa(slots) + ":" + strconv.Itoa(slot) + "}:"
+		keys := make([]any, len(keyNames))
+		for i, name := range keyNames {
+			keys[i] = tag + name
+		}
+		s.slots = append(s.slots, keys)
+	}
+	return s, nil
+}
+
+// settle returns how many slots there are. The first node decides.
+func (s *redisStore) settle(ctx context.Context, slots int) (int, error) {
+	client, err := s.redis.ForKey(ctx, s.layout)
+	if err != nil {
+		return 0, err
+	}
+	first := slots
+	if first == 0 {
+		first = defaultSlots
+	}
+	if err := client.HSetNX(ctx, s.layout, "slots", first).Err(); err != nil {
+		return 0, s.redis.Wrap(fmt.Errorf("fleet: saying how many slots there are: %w", err))
+	}
+	there, err := client.HGet(ctx, s.layout, "slots").Int()
+	if err != nil {
+		return 0, s.redis.Wrap(fmt.Errorf("fleet: asking how many slots there are: %w", err))
+	}
+	if slots != 0 && slots != there {
+		return 0, fmt.Errorf("%w: Slots %d, must be %d: with Prefix %q there is a fleet that has so many", ErrArgument, slots, there, s.cfg.Prefix)
+	}
+	return there, checkSlots(there)
+}
+
+// confirm says now and then how many slots there are: the server may have lost it, and who
+// comes next must not decide otherwise.
+func (s *redisStore) confirm(ctx context.Context) error {
+	now, last := time.Now().UnixMilli(), s.confirmed.Load()
+	if now-last < s.cfg.Renew.Milliseconds() && now >= last {
+		return nil
+	}
+	if _, err := s.settle(ctx, len(s.slots)); err != nil {
+		return err
+	}
+	s.confirmed.Store(now)
+	return nil
+}
+
+// verb is something that is done to sessions in batches.
+type verb struct {
+	script *redisrun.Script
+	head   []any                                             // the first arguments of each run
+	count  int                                               // of sessions
+	id     func(i int) string                                // of each
+	add    func(args []any, i int) []any                     // what is asked of each
+	size   func(i int) int                                   // how much that is, if not little
+	take   func(items []int, answer []any) (malformed error) // the answers
+}
+
+// do deals sessions out to their slots. Those without an answer are left as they are, and there
+// is an error.
+func (s *redisStore) do(ctx context.Context, v verb) error {
+	type batch struct {
+		redisrun.Call
+		items []int
+	}
+	open := make([]*batch, len(s.slots))
+	var batches []*batch
+	for i := range v.count {
+		slot, size := timeout.Slot(v.id(i), len(s.slots)), 0
+		if v.size != nil {
+			size = v.size(i)
+		}
+		b := open[slot]
+		if b == nil || len(b.items) == batchSize || b.Size+size > batchBytes {
+			b = &batch{Call: redisrun.Call{Script: v.script, Keys: s.slots[slot], Args: append([]any(nil), v.head...)}}
+			open[slot], batches = b, append(batches, b)
+		}
+		b.Args, b.items = v.add(b.Args, i), append(b.items, i)
+		b.Size += size
+		b.Weight++
+	}
+	calls := make([]*redisrun.Call, len(batches))
+	for i, b := range batches {
+		calls[i] = &b.Call
+	}
+	err := s.redis.Run(ctx, calls)
+	for _, b := range batches {
+		if b.Err == nil && b.Answer != nil {
+			err = errors.Join(err, v.take(b.items, b.Answer))
+		}
+	}
+	return err
+}
+
+func (s *redisStore) register(ctx context.Context, asks []registration) ([]registered, error) {
+	answers := make([]registered, len(asks))
+	return answers, s.do(ctx, verb{
+		script: s.scripts.register,
+		head:   []any{millis(s.cfg.Lease), string(s.by[:]), s.cfg.Node, s.channel},
+		count:  len(asks),
+		id:     func(i int) string { return asks[i].id },
+		size:   func(i int) int { return len(asks[i].meta) + len(asks[i].id) },
+		add: func(args []any, i int) []any {
+			before := ""
+			if asks[i].before != nil {
+				before = string(asks[i].before[:])
+			}
+			return append(args, asks[i].id, before, asks[i].meta)
+		},
+		take: func(items []int, answer []any) (err error) {
+			for j, i := range items {
+				if answers[i], err = s.readRegistered(list(at(answer, j))); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
+}
+
+func (s *redisStore) readRegistered(answer []any) (r registered, err error) {
+	kind, epoch := text(at(answer, 0)), integer(at(answer, 1))
+	if len(kind) != 1 {
+		return registered{}, fmt.Errorf("fleet: register has answered with %d parts", len(answer))
+	}
+	r = registered{kind: kind[0], token: newToken(epoch, s.by)}
+	if old := text(at(answer, 2)); old != "" {
+		if r.prev, err = readValue(old); err != nil {
+			return registered{}, err
+		}
+	}
+	if before := text(at(answer, 3)); before != "" {
+		r.whose, err = readRecord(before)
+	}
+	return r, err
+}
+
+func (s *redisStore) extend(ctx context.Context, claims []claim) ([]verdict, error) {
+	return s.judge(ctx, s.scripts.extend, claims, millis(s.cfg.Lease))
+}
+
+func (s *redisStore) unregister(ctx context.Context, claims []claim, resume time.Duration) ([]verdict, error) {
+	return s.judge(ctx, s.scripts.unregister, claims, millis(resume), "c")
+}
+
+func (s *redisStore) judge(ctx context.Context, script *redisrun.Script, claims []claim, head ...any) ([]verdict, error) {
+	verdicts := make([]verdict, len(claims))
+	return verdicts, s.do(ctx, verb{
+		script: script,
+		head:   head,
+		count:  len(claims),
+		id:     func(i int) string { return claims[i].id },
+		add:    func(args []any, i int) []any { return append(args, claims[i].id, string(claims[i].token[:])) },
+		take: func(items []int, answer []any) error {
+			said := text(at(answer, 0))
+			if len(said) != len(items) {
+				return fmt.Errorf("fleet: %d answers for %d sessions", len(said), len(items))
+			}
+			for j, i := range items {
+				verdicts[i] = verdict(said[j])
+			}
+			return nil
+		},
+	})
+}
+
+func (s *redisStore) get(ctx context.Context, ids []string) ([]found, error) {
+	answers := make([]found, len(ids))
+	return answers, s.do(ctx, verb{
+		script: s.scripts.get,
+		count:  len(ids),
+		id:     func(i int) string { return ids[i] },
+		add:    func(args []any, i int) []any { return append(args, ids[i]) },
+		take: func(items []int, answer []any) (err error) {
+			owners, records, times := list(at(answer, 1)), list(at(answer, 2)), list(at(answer, 3))
+			for j, i := range items {
+				f := found{now: integer(at(answer, 0))}
+				if owner := text(at(owners, j)); owner != "" {
+					f.there = true
+					if f.value, err = readValue(owner); err != nil {
+						return err
+					}
+				}
+				if kept := text(at(records, j)); kept != "" {
+					if f.record, err = readRecord(kept); err != nil {
+						return err
+					}
+				}
+				f.until, _ = strconv.ParseInt(text(at(times, j)), 10, 64)
+				answers[i] = f
+			}
+			return nil
+		},
+	})
+}
+
+func (s *redisStore) kick(ctx context.Context, id string) (there bool, err error) {
+	return there, s.do(ctx, verb{
+		script: s.scripts.kick,
+		head:   []any{s.channel},
+		count:  1,
+		id:     func(int) string { return id },
+		add:    func(args []any, _ int) []any { return append(args, id) },
+		take: func(_ []int, answer []any) error {
+			there = text(at(answer, 0)) != ""
+			return nil
+		},
+	})
+}
+
+func (s *redisStore) close() error { return s.redis.Close() }
+
+// listen hears what is told to the node. Where the connection is lost it connects again; what was
+// told meanwhile, the next extension finds.
+func (s *redisStore) listen(ctx context.Context, hear func(news)) error {
+	if s.redis.Closed() {
+		return ErrClosed
+	}
+	sub := s.redis.Client().Subscribe(ctx, s.channel+s.cfg.Node)
+	defer sub.Close()
+	messages := sub.Channel(goredis.WithChannelSize(1024))
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case message, open := <-messages:
+			if !open {
+				return ErrClosed
+			}
+			if size := len(token{}); len(message.Payload) > size {
+				hear(news{message.Payload[0], claim{message.Payload[1+size:], token([]byte(message.Payload[1 : 1+size]))}})
+			}
+		}
+	}
+}
+
+func millis(d time.Duration) int64 { return timeout.CeilMillis(d) }
+
+// at, list, text and integer read answers: what is not there is nothing, no panic.
+func at(answers []any, i int) any {
+	if i >= len(answers) {
+		return nil
+	}
+	return answers[i]
+}
+
+func list(answer any) []any { l, _ := answer.([]any); return l }
+
+func text(answer any) string {
+	switch answer := answer.(type) {
+	case string:
+		return answer
+	case float64:
+		return strconv.FormatFloat(answer, 'f', -1, 64)
+	}
+	return ""
+}
+
+func integer(answer any) int64 { n, _ := answer.(int64); return n }

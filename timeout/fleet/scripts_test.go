@@ -1,0 +1,213 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+)
+
+// toldClock is a clock that is told what time it is.
+const toldClock = `
+local function clock() return tonumber(call('GET', string.sub(l, 1, -2) .. 'clock')) end
+local function server() return call('GET', string.sub(l, 1, -2) .. 'server') end
+`
+
+// pair is the model and Redis, which have to answer the same.
+type pair struct {
+	t      *testing.T
+	random *rand.Rand
+	client *goredis.Client
+	model  *model
+	older  *model
+	dumps  []string // of Redis's keys, as older is
+	nodes  []*redisStore
+	claims []claim // that were ever given
+	taken  []event
+	trace  []string
+}
+
+var pairConfig = Config{
+	Lease: 90 * time.Second, Renew: 30 * time.Second, Resume: 60 * time.Second, MaxExpire: 0.6, Slots: 1, Node: "n",
+}
+
+func newPair(t *testing.T, seed uint64) *pair {
+	p := &pair{t: t, random: rand.New(rand.NewPCG(seed, 0)), client: connect(t, testserver.SharedRedis(t))}
+	cfg := pairConfig.withDefaults()
+	cfg.Prefix, cfg.Client = prefix(), p.client
+	p.model = newModel(cfg)
+	told := newScripts(toldClock)
+	for i := range 3 {
+		cfg.Node = fmt.Sprint("node-", i)
+		s, err := newRedisStore(context.Background(), cfg, incarnation{byte(i + 1)}, told)
+		require.NoError(t, err)
+		p.nodes = append(p.nodes, s)
+	}
+	p.tellTime()
+	p.remember()
+	return p
+}
+
+func (p *pair) key(name string) string {
+	return strings.TrimSuffix(p.nodes[0].slots[0][0].(string), "l") + name
+}
+
+func (p *pair) tellTime() {
+	require.NoError(p.t, p.client.MSet(context.Background(), p.key("clock"), p.model.now, p.key("server"), p.model.server).Err())
+}
+
+// remember has a replica know what there is now.
+func (p *pair) remember() {
+	p.older, p.dumps = p.model.clone(), nil
+	for _, name := range keyNames {
+		dump, err := p.client.Dump(context.Background(), p.key(name)).Result()
+		if err != goredis.Nil {
+			require.NoError(p.t, err)
+		}
+		p.dumps = append(p.dumps, dump)
+	}
+}
+
+func (p *pair) failOver(older *model, dumps []string) {
+	p.model.failOver(older, p.model.server+"x")
+	for i, name := range keyNames {
+		require.NoError(p.t, p.client.Del(context.Background(), p.key(name)).Err())
+		if dumps != nil && dumps[i] != "" {
+			require.NoError(p.t, p.client.Restore(context.Background(), p.key(name), 0, dumps[i]).Err())
+		}
+	}
+	p.tellTime()
+}
+
+func (p *pair) id() string { return fmt.Sprint("session-", p.random.IntN(40)) }
+
+func (p *pair) some() (claims []claim) {
+	seen := map[string]bool{}
+	for range 1 + p.random.IntN(8) {
+		// The last ones matter most.
+		if n := len(p.claims); n > 0 {
+			c := p.claims[max(0, n-1-p.random.IntN(min(n, 60)))]
+			if !seen[c.id] {
+				claims, seen[c.id] = append(claims, c), true
+			}
+		}
+	}
+	return claims
+}
+
+// step does something to both and compares.
+func (p *pair) step() {
+	t, ctx, node := p.t, context.Background(), p.random.IntN(len(p.nodes))
+	store := p.nodes[node]
+	what := p.random.IntN(100)
+	p.trace = append(p.trace, fmt.Sprint(what, " by ", node))
+	switch {
+	case what < 25:
+		var asks []registration
+		for range 1 + p.random.IntN(4) {
+			ask := registration{id: p.id(), meta: strings.Repeat("m", p.random.IntN(20))}
+			if len(p.claims) > 0 && p.random.IntN(4) == 0 {
+				old := p.claims[p.random.IntN(len(p.claims))]
+				ask.id, ask.before = old.id, &old.token
+			}
+			asks = append(asks, ask)
+		}
+		answers, err := store.register(ctx, asks)
+		require.NoError(t, err)
+		for i, ask := range asks {
+			want := p.model.register(store.by, store.cfg.Node, ask)
+			require.Equal(t, want, answers[i], "register %d of %d: %s", i, len(asks), ask.id)
+			if want.kind != kindRefused {
+				p.claims = append(p.claims, claim{ask.id, want.token})
+			}
+		}
+	case what < 45:
+		p.judged(p.some(), p.model.extend, func(claims []claim) ([]verdict, error) { return store.extend(ctx, claims) })
+	case what < 55:
+		resume := time.Duration(p.random.IntN(2)) * time.Minute
+		p.judged(p.some(), func(c claim) verdict { return p.model.unregister(c, millis(resume)) },
+			func(claims []claim) ([]verdict, error) { return store.unregister(ctx, claims, resume) })
+	case what < 58:
+		id := p.id()
+		there, err := store.kick(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, p.model.kick(id), there)
+	case what < 80:
+		p.sweep(store)
+	case what < 97:
+		p.model.now += p.random.Int64N([]int64{1000, 1_000_000, 20_000_000, 20_000_000, 95_000_000}[p.random.IntN(5)])
+		p.tellTime()
+	case what < 98:
+		p.model.now -= p.random.Int64N(120_000_000)
+		p.tellTime()
+	case what < 99:
+		p.remember()
+	case p.random.IntN(5) == 0:
+		p.failOver(newModel(pairConfig.withDefaults()), nil)
+	default:
+		p.failOver(p.older, p.dumps)
+	}
+	p.compare()
+}
+
+func (p *pair) judged(claims []claim, model func(claim) verdict, redis func([]claim) ([]verdict, error)) {
+	verdicts, err := redis(claims)
+	require.NoError(p.t, err)
+	for i, c := range claims {
+		require.Equal(p.t, string(model(c)), string(verdicts[i]), "%s", c.id)
+	}
+}
+
+func (p *pair) sweep(store *redisStore) {
+	var outcomes []told
+	for range min(p.random.IntN(4), len(p.taken)) {
+		i := p.random.IntN(len(p.taken))
+		outcomes = append(outcomes, told{event: p.taken[i], done: p.random.IntN(3) > 0, after: 5 * time.Second})
+		if p.random.IntN(4) > 0 { // or it is settled again
+			p.taken = slices.Delete(p.taken, i, i+1)
+		}
+	}
+	limit := p.random.IntN(20)
+	result, err := store.sweep(context.Background(), limit, outcomes)
+	require.NoError(p.t, err)
+	want := p.model.sweep(limit, outcomes)
+	require.Equal(p.t, want, result)
+	p.taken = append(p.taken, want.events...)
+}
+
+// compare looks at all that the two have kept.
+func (p *pair) compare() {
+	sessions, waiting, err := p.nodes[0].count(context.Background())
+	require.NoError(p.t, err)
+	require.EqualValues(p.t, len(p.model.leases), sessions)
+	require.EqualValues(p.t, len(p.model.ends), waiting)
+	id := p.id()
+	answers, err := p.nodes[0].get(context.Background(), []string{id})
+	require.NoError(p.t, err)
+	owner, there := p.model.owners[id]
+	require.Equal(p.t, found{p.model.ms(), there, owner, p.model.records[id], p.model.leases[id]}, answers[0])
+}
+
+func TestTheScriptsDoWhatTheModelDoes(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			p := newPair(t, seed)
+			defer func() {
+				if t.Failed() {
+					t.Log(p.trace[max(0, len(p.trace)-20):])
+				}
+			}()
+			for range 600 {
+				p.step()
+			}
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package fleet
+
+import (
+	"context"
+	"time"
+)
+
+// store keeps sessions: Redis, and in tests a model of it. Answers are in the order of the
+// questions; an error leaves it open what was done. All methods may be called by several
+// goroutines at the same time.
+type store interface {
+	// register makes sessions this node's.
+	register(ctx context.Context, asks []registration) ([]registered, error)
+
+	// extend gives leases their length anew.
+	extend(ctx context.Context, claims []claim) ([]verdict, error)
+
+	// unregister ends sessions, or detaches them where resume is more than zero.
+	unregister(ctx context.Context, claims []claim, resume time.Duration) ([]verdict, error)
+
+	// sweep settles what was told, and if max is more than zero ends what has outlived its
+	// lease and returns up to about max ends to tell.
+	sweep(ctx context.Context, max int, told []told) (swept, error)
+
+	get(ctx context.Context, ids []string) ([]found, error)
+	kick(ctx context.Context, id string) (bool, error)
+	count(ctx context.Context) (sessions, ended int64, err error)
+
+	// listen calls hear with what is told to this node, until ctx ends.
+	listen(ctx context.Context, hear func(news)) error
+	close() error
+}
+
+// registration asks for a session. before is a token that this node has had, where the session
+// shall be registered only if nobody has it since.
+type registration struct {
+	id     string
+	meta   string
+	before *token
+}
+
+type registered struct {
+	kind  byte
+	token token
+	prev  value  // where kind is not kindNew
+	whose record // where kind is kindMoved or kindResumed
+}
+
+const (
+	kindNew     = 'n'
+	kindMoved   = 'm' // it was somebody's
+	kindResumed = 'r' // it was detached
+	kindEnded   = 'e' // it had ended, which was not told and will not be
+	kindRefused = 's' // somebody has it since: it was not registered
+)
+
+type claim struct {
+	id    string
+	token token
+}
+
+// verdict says whether a claim is good, or why not.
+type verdict byte
+
+const (
+	held       verdict = 'h'
+	superseded verdict = 's' // somebody has it since
+	kicked     verdict = 'k'
+	ended      verdict = 'x' // its end was told, or will be
+	unknown    verdict = 'u' // the server has lost it
+)
+
+// told is what came of telling an end: it is settled, or to be told again after a while.
+type told struct {
+	event event
+	done  bool
+	after time.Duration
+}
+
+type swept struct {
+	events []event
+	held   map[string]int // how many slots were held back by this call, by why
+	due    int            // leases that are over in those
+}
+
+type found struct {
+	now    int64
+	there  bool
+	value  value
+	record record // not of one that has ended
+	until  int64
+}
+
+// news is what a node is told: a session is somebody else's, or was kicked.
+type news struct {
+	kind byte
+	claim
+}

@@ -1,0 +1,101 @@
+package fleet
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// token is what a registration is known by: its epoch and the incarnation of its node, which
+// also tells registrations apart of which a failover has lost one.
+type token [epochBytes + incarnationBytes]byte
+
+const (
+	epochBytes       = 7
+	incarnationBytes = 5
+)
+
+// incarnation is a node between its beginning and its end.
+type incarnation [incarnationBytes]byte
+
+func newToken(epoch int64, by incarnation) (t token) {
+	var number [8]byte
+	binary.BigEndian.PutUint64(number[:], uint64(epoch))
+	copy(t[:], number[1:])
+	copy(t[epochBytes:], by[:])
+	return t
+}
+
+func (t token) epoch() int64 {
+	var number [8]byte
+	copy(number[1:], t[:epochBytes])
+	return int64(binary.BigEndian.Uint64(number[:]))
+}
+
+// value is what a slot keeps of a session that it has: whose it is, and its state.
+type value struct {
+	token token
+	state string
+}
+
+const (
+	stateOnline   = ""
+	stateKicked   = "k"
+	stateDetached = "d"
+	stateEnded    = "x"
+)
+
+func readValue(text string) (value, error) {
+	if len(text) < len(token{}) {
+		return value{}, fmt.Errorf("fleet: an owner of %d bytes, must have at least %d", len(text), len(token{}))
+	}
+	return value{token([]byte(text[:len(token{})])), text[len(token{}):]}, nil
+}
+
+// record is what a slot keeps of a session besides: times are the server's, in ms.
+type record struct {
+	since int64
+	lease int64
+	node  string
+	meta  string
+}
+
+const recordHead = 6 + 4 + 1
+
+func readRecord(text string) (record, error) {
+	if len(text) < recordHead || len(text) < recordHead+int(text[recordHead-1]) {
+		return record{}, fmt.Errorf("fleet: a record of %d bytes, must have at least %d and those of the node's name", len(text), recordHead)
+	}
+	end := recordHead + int(text[recordHead-1])
+	return record{number(text[:6]), number(text[6:10]), text[recordHead:end], text[end:]}, nil
+}
+
+// event is the end of a session that was not told yet.
+type event struct {
+	id       string
+	token    token
+	attempts int
+	reason   byte
+	seen     int64
+	record   record
+}
+
+const eventHead = epochBytes + incarnationBytes + 2 + 1 + 6
+
+func readEvent(id, text string) (event, error) {
+	if len(text) < eventHead {
+		return event{}, fmt.Errorf("fleet: the end of session %.100q has %d bytes, must have at least %d", id, len(text), eventHead)
+	}
+	rec, err := readRecord(text[eventHead:])
+	return event{
+		id: id, token: token([]byte(text[:len(token{})])), attempts: int(number(text[12:14])),
+		reason: text[14], seen: number(text[15:eventHead]), record: rec,
+	}, err
+}
+
+// number reads bytes, the highest first.
+func number(text string) (n int64) {
+	for _, b := range []byte(text) {
+		n = n<<8 | int64(b)
+	}
+	return n
+}
