@@ -1,5 +1,107 @@
 package fleet
 
-const childURL = "FLEET_CHILD_URL"
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
 
-func runChild() {}
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	childURL      = "HEARTWHEEL_FLEET_CHILD_URL"
+	childPrefix   = "HEARTWHEEL_FLEET_CHILD_PREFIX"
+	childSessions = "HEARTWHEEL_FLEET_CHILD_SESSIONS"
+)
+
+// quick is a fleet whose leases end soon, and not at once on a machine that is busy.
+func quick(url, prefix, node string) Config {
+	return Config{
+		URL: url, Prefix: prefix, Node: node, Lease: 3 * time.Second, Renew: 600 * time.Millisecond,
+		Timeout: 700 * time.Millisecond, Sweep: 100 * time.Millisecond, MaxExpire: -1,
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// runChild is the process of a node that is killed or stopped. It serves as long as somebody
+// reads, and answers each line with what has become of its sessions.
+func runChild() {
+	cfg := quick(os.Getenv(childURL), os.Getenv(childPrefix), "child")
+	cfg.Outlive = true // so that only Redis says no
+	n, err := New(context.Background(), cfg)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	count, _ := strconv.Atoi(os.Getenv(childSessions))
+	for i := range count {
+		if _, err := n.Register(context.Background(), &conn{}, childSession(i), nil); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	fmt.Println("ready")
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		stats := n.Stats()
+		fmt.Println(stats.Sessions, stats.Refused, stats.Renewals)
+	}
+	os.Exit(0)
+}
+
+func childSession(i int) string { return fmt.Sprint("child-", i) }
+
+// child is that process.
+type child struct {
+	cmd *exec.Cmd
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+func startChild(t *testing.T, url, prefix string, sessions int) *child {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childURL+"="+url, childPrefix+"="+prefix, childSessions+"="+strconv.Itoa(sessions))
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	c := &child{cmd, in, bufio.NewScanner(out)}
+	t.Cleanup(c.kill)
+	require.True(t, c.out.Scan())
+	require.Equal(t, "ready", c.out.Text())
+	return c
+}
+
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+func (c *child) signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	require.NoError(t, c.cmd.Process.Signal(sig))
+}
+
+// ask returns how many sessions the child has, and how many it was refused.
+func (c *child) ask(t *testing.T) (sessions, refused int) {
+	t.Helper()
+	_, err := io.WriteString(c.in, "how many?\n")
+	require.NoError(t, err)
+	require.True(t, c.out.Scan())
+	fields := strings.Fields(c.out.Text())
+	require.Len(t, fields, 3)
+	sessions, _ = strconv.Atoi(fields[0])
+	refused, _ = strconv.Atoi(fields[1])
+	return sessions, refused
+}

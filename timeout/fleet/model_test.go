@@ -81,7 +81,7 @@ func (m *model) ceilMS() int64 { return (m.now + 999) / 1000 }
 func (m *model) begin() (other bool) {
 	switch {
 	case !m.made:
-		m.made, m.last, m.first, m.whose = true, m.now-1, m.now, m.server
+		m.made, m.last, m.first, m.whose, m.swept = true, m.now-1, m.now, m.server, m.ms()
 	case m.whose != m.server:
 		m.whose, m.lostFrom, m.lostTo = m.server, m.last, m.now
 		m.holdNow()
@@ -225,9 +225,6 @@ func (m *model) sweep(limit int, outcomes []told) swept {
 		return result
 	}
 	swept, now := m.swept, m.ms()
-	if swept == 0 {
-		swept = now
-	}
 	hold, pass := m.hold, m.pass
 	other := m.begin()
 	why := ""
@@ -243,7 +240,7 @@ func (m *model) sweep(limit int, outcomes []told) swept {
 		m.holdNow()
 		hold, pass = m.hold, m.pass
 	}
-	if now > swept || swept-now > 1000 || m.swept == 0 {
+	if now > swept || swept-now > 1000 {
 		m.swept = now
 	}
 	longest := max(m.lease, m.resume, longestRetry.Milliseconds(), delivery.Milliseconds()) + 1
@@ -308,7 +305,9 @@ type fake struct {
 	by   incarnation
 	node string
 	hear chan news
-	cut  bool // from Redis, guarded by shared.mu
+
+	cut  bool          // from Redis, guarded by shared.mu
+	slow time.Duration // how late it answers to register, too
 }
 
 type shared struct {
@@ -360,12 +359,15 @@ func (f *fake) do(change func(m *model)) error {
 }
 
 func (f *fake) register(_ context.Context, asks []registration) ([]registered, error) {
-	answers := make([]registered, len(asks))
-	return answers, f.do(func(m *model) {
+	answers, late := make([]registered, len(asks)), time.Duration(0)
+	err := f.do(func(m *model) {
 		for i, ask := range asks {
 			answers[i] = m.register(f.by, f.node, ask)
 		}
+		late = f.slow
 	})
+	time.Sleep(late)
+	return answers, err
 }
 
 func (f *fake) extend(_ context.Context, claims []claim) ([]verdict, error) {

@@ -27,7 +27,7 @@ end
 local function begin(us, lease)
   local meta, name = call('HMGET', m, 'n', 'r'), server()
   if not meta[1] then
-    call('HSET', m, 'n', text(us - 1), 'b', text(us), 'r', name)
+    call('HSET', m, 'n', text(us - 1), 'b', text(us), 'r', name, 'last', text(math.floor(us / 1000)))
     return us - 1
   end
   if meta[2] ~= name then

@@ -31,7 +31,7 @@ if max == 0 then return {now, 0, '', 0, {}, {}} end
 local meta = call('HMGET', m, 'n', 'last', 'hold', 'pass', 'w', 'c')
 if not meta[1] then return {now, 0, '', 0, {}, {}} end
 local _, other = begin(us, lease)
-local last, held, pass = tonumber(meta[2] or now), tonumber(meta[3] or 0), tonumber(meta[4] or 0)
+local last, held, pass = tonumber(meta[2]), tonumber(meta[3] or 0), tonumber(meta[4] or 0)
 local why = ''
 -- Nobody could renew while nobody could sweep. A lease that was given before the clock was set
 -- forward seems to be over; before it was set back, it seems to last for longer than it can.
@@ -45,7 +45,7 @@ elseif held > now + lease then
   hold(now, lease)
   held, pass = now + lease, now + 2 * lease
 end
-if now > last or last - now > 1000 or not meta[2] then call('HSET', m, 'last', present) end
+if now > last or last - now > 1000 then call('HSET', m, 'last', present) end
 
 local function shorten(key, limit)
   local far = call('ZRANGE', key, '(' .. text(now + limit), '+inf', 'BYSCORE', 'LIMIT', '0', '256')
