@@ -240,7 +240,7 @@ func (m *model) sweep(limit int, outcomes []told) swept {
 		m.holdNow()
 		hold, pass = m.hold, m.pass
 	}
-	if now > swept || swept-now > 1000 {
+	if float64(now-swept) > float64(m.renew)/8 || swept-now > 1000 {
 		m.swept = now
 	}
 	longest := max(m.lease, m.resume, longestRetry.Milliseconds(), delivery.Milliseconds()) + 1

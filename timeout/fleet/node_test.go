@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 var ctx = context.Background()
@@ -456,6 +459,64 @@ func TestMoreThanAShareIsHeldForALease(t *testing.T) {
 		require.EqualValues(t, 1, f.nodes[1].Stats().Held)
 		time.Sleep(90 * time.Second)
 		require.Len(t, f.diary.offlines(), 90)
+	})
+}
+
+func TestSessionsThatCameTogetherAreNotRenewedTogether(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 1, nodeConfig)
+		for i := range 1000 {
+			register(t, f.nodes[0], fmt.Sprint("session-", i))
+		}
+		time.Sleep(5 * time.Minute)
+		most, last := uint64(0), f.nodes[0].Stats().Renewals
+		for range 60 {
+			time.Sleep(time.Second)
+			now := f.nodes[0].Stats().Renewals
+			most, last = max(most, now-last), now
+		}
+		require.Less(t, most, uint64(150), "of a thousand in thirty seconds, in one")
+	})
+}
+
+func TestASessionOfAGuardedConnectionEndsWithIt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 1, nodeConfig)
+		k, err := keepalive.New(keepalive.Config{Timeout: 10 * time.Second})
+		require.NoError(t, err)
+		defer k.Close()
+		near, far := net.Pipe()
+		defer far.Close()
+		guarded := k.Conn(near)
+		s, err := f.nodes[0].RegisterGuarded(ctx, k, guarded, "a", nil)
+		require.NoError(t, err)
+		time.Sleep(9 * time.Second)
+		require.True(t, s.Alive())
+		time.Sleep(3 * time.Second) // it is silent for too long
+		require.Equal(t, ReasonClosed, s.Reason())
+		require.Len(t, f.diary.offlines(), 1)
+		_, err = f.nodes[0].RegisterGuarded(ctx, k, guarded, "a", nil)
+		require.ErrorIs(t, err, keepalive.ErrNotGuarded)
+		_, err = f.nodes[0].RegisterGuarded(ctx, k, near, "a", nil)
+		require.ErrorIs(t, err, keepalive.ErrNotGuarded)
+		require.Zero(t, f.nodes[0].Len())
+	})
+}
+
+func TestAKickedSessionsGuardedConnectionIsClosed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 1, nodeConfig)
+		k, err := keepalive.New(keepalive.Config{Timeout: 10 * time.Second})
+		require.NoError(t, err)
+		defer k.Close()
+		near, far := net.Pipe()
+		defer far.Close()
+		s, err := f.nodes[0].RegisterGuarded(ctx, k, k.Conn(near), "a", nil)
+		require.NoError(t, err)
+		require.NoError(t, f.nodes[0].Kick(ctx, "a"))
+		time.Sleep(time.Second)
+		require.Equal(t, ReasonKicked, s.Reason())
+		require.Zero(t, k.Len())
 	})
 }
 

@@ -45,7 +45,8 @@ elseif held > now + lease then
   hold(now, lease)
   held, pass = now + lease, now + 2 * lease
 end
-if now > last or last - now > 1000 then call('HSET', m, 'last', present) end
+-- That is written now and then only: it is copied to replicas and files.
+if now - last > tonumber(ARGV[3]) / 8 or last - now > 1000 then call('HSET', m, 'last', present) end
 
 local function shorten(key, limit)
   local far = call('ZRANGE', key, '(' .. text(now + limit), '+inf', 'BYSCORE', 'LIMIT', '0', '256')

@@ -1,0 +1,150 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+)
+
+// serverNumber returns what the server knows of itself.
+func serverNumber(b *testing.B, client *goredis.Client, section, field string) float64 {
+	info, err := client.InfoMap(context.Background(), section).Result()
+	require.NoError(b, err)
+	for _, fields := range info {
+		if text, there := fields[field]; there {
+			number, err := strconv.ParseFloat(text, 64)
+			require.NoError(b, err)
+			return number
+		}
+	}
+	b.Fatalf("no %s", field)
+	return 0
+}
+
+func processor(b *testing.B, client *goredis.Client) float64 {
+	return serverNumber(b, client, "cpu", "used_cpu_user") + serverNumber(b, client, "cpu", "used_cpu_sys")
+}
+
+func benchStore(b *testing.B, server *testserver.Server, slots int) *redisStore {
+	cfg := Config{Slots: slots, URL: server.URL, Node: "10.0.0.1:8080", Prefix: prefix()}.withDefaults()
+	s, err := newRedisStore(ctx, cfg, incarnation{1}, serverScripts)
+	require.NoError(b, err)
+	b.Cleanup(func() { s.close() })
+	return s
+}
+
+// registerMany returns the claims of so many sessions.
+func registerMany(b *testing.B, s *redisStore, count int) []claim {
+	claims := make([]claim, 0, count)
+	for from := 0; from < count; from += 4096 {
+		var asks []registration
+		for i := from; i < min(from+4096, count); i++ {
+			asks = append(asks, registration{id: fmt.Sprintf("session-%09d", i)})
+		}
+		answers, err := s.register(ctx, asks)
+		require.NoError(b, err)
+		for i, a := range answers {
+			claims = append(claims, claim{asks[i].id, a.token})
+		}
+	}
+	return claims
+}
+
+// BenchmarkExtend is about leases of 200,000 sessions that are extended in batches.
+func BenchmarkExtend(b *testing.B) {
+	for _, slots := range []int{1, 64} {
+		for _, batch := range []int{32, 512, renewBatch} {
+			const callers = 2
+			b.Run(fmt.Sprintf("slots=%d/batch=%d", slots, batch), func(b *testing.B) {
+				server := testserver.Redis(b)
+				client, s := connect(b, server), benchStore(b, server, slots)
+				claims := registerMany(b, s, 200_000)
+				b.ReportAllocs()
+				before := processor(b, client)
+				b.ResetTimer()
+				var next atomic.Int64
+				var all errgroup.Group
+				for range callers {
+					all.Go(func() error {
+						for {
+							from := int(next.Add(int64(batch))) - batch
+							if from >= b.N {
+								return nil
+							}
+							at := from % (len(claims) - batch)
+							verdicts, err := s.extend(ctx, claims[at:at+min(batch, b.N-from)])
+							for _, v := range verdicts {
+								if err == nil && v != held {
+									err = fmt.Errorf("verdict %c", v)
+								}
+							}
+							if err != nil {
+								return err
+							}
+						}
+					})
+				}
+				require.NoError(b, all.Wait())
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "extensions/s")
+				b.ReportMetric((processor(b, client)-before)*1e6/float64(b.N), "redis-µs/extension")
+			})
+		}
+	}
+}
+
+// BenchmarkRegister is about new sessions in batches, and what each takes in Redis: with
+// -benchtime 1000000x, of a million.
+func BenchmarkRegister(b *testing.B) {
+	server := testserver.Redis(b)
+	client, s := connect(b, server), benchStore(b, server, 0)
+	memory, before := serverNumber(b, client, "memory", "used_memory"), processor(b, client)
+	b.ResetTimer()
+	registerMany(b, s, b.N)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "sessions/s")
+	b.ReportMetric((processor(b, client)-before)*1e6/float64(b.N), "redis-µs/session")
+	b.ReportMetric((serverNumber(b, client, "memory", "used_memory")-memory)/float64(b.N), "redis-B/session")
+}
+
+// BenchmarkSweep is about looks at 64 slots in which nothing has ended.
+func BenchmarkSweep(b *testing.B) {
+	server := testserver.Redis(b)
+	client, s := connect(b, server), benchStore(b, server, 0)
+	registerMany(b, s, 100_000)
+	before := processor(b, client)
+	b.ResetTimer()
+	for range b.N {
+		result, err := s.sweep(ctx, tellBatch, nil)
+		require.NoError(b, err)
+		require.Empty(b, result.events)
+	}
+	b.ReportMetric((processor(b, client)-before)*1e6/float64(b.N), "redis-µs/look")
+}
+
+// BenchmarkNode is about a node with 100,000 sessions whose leases of a minute and a half it
+// extends, and what it and Redis take for a second of that.
+func BenchmarkNode(b *testing.B) {
+	server := testserver.Redis(b)
+	client := connect(b, server)
+	n, err := New(ctx, Config{URL: server.URL, Node: "node", OnOffline: func(context.Context, Offline) error { return nil }})
+	require.NoError(b, err)
+	defer n.Close()
+	fill(b, n, "session", 100_000)
+	time.Sleep(31 * time.Second) // until renewals are spread
+	renewals, before, began := n.Stats().Renewals, processor(b, client), time.Now()
+	b.ResetTimer()
+	for range b.N {
+		time.Sleep(time.Second)
+	}
+	took := time.Since(began).Seconds()
+	b.ReportMetric(float64(n.Stats().Renewals-renewals)/took, "renewals/s")
+	b.ReportMetric(100*(processor(b, client)-before)/took, "redis-%")
+}
