@@ -20,7 +20,7 @@ var (
 	listed = regexp.MustCompile(`\{"([A-Za-z]+)", test[A-Za-z]+\}`)
 )
 
-// The page of the timeout centre says which test shows what.
+// The pages of the timeout centre and of fleets say which test shows what.
 func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 	there := map[string]bool{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
@@ -38,22 +38,24 @@ func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 		}
 		return err
 	}))
-	page := pages(t)[filepath.Join(root, "docs", "timeout.md")]
-	names := 0
-	for _, m := range named.FindAllStringSubmatch(page, -1) {
-		names++
-		require.True(t, there[m[1]], "%s is no test", m[1])
-	}
-	for _, group := range suite.FindAllStringSubmatch(page, -1) {
-		for _, m := range quoted.FindAllStringSubmatch(group[1], -1) {
+	for name, least := range map[string]int{"timeout.md": 60, "fleet.md": 20} {
+		page := pages(t)[filepath.Join(root, "docs", name)]
+		names := 0
+		for _, m := range named.FindAllStringSubmatch(page, -1) {
 			names++
-			require.True(t, there["enginetest: "+m[1]], "%s is not in the suite", m[1])
+			require.True(t, there[m[1]], "%s: %s is no test", name, m[1])
 		}
+		for _, group := range suite.FindAllStringSubmatch(page, -1) {
+			for _, m := range quoted.FindAllStringSubmatch(group[1], -1) {
+				names++
+				require.True(t, there["enginetest: "+m[1]], "%s: %s is not in the suite", name, m[1])
+			}
+		}
+		require.Greater(t, names, least, name)
 	}
-	require.Greater(t, names, 60)
 }
 
-// That page has a row for every promise and every flaw of the designs that it comes from.
+// The timeout centre's page has a row for every promise and every flaw of the designs that it comes from.
 func TestEveryPromiseAndEveryFlawHasARow(t *testing.T) {
 	var first strings.Builder // of each row
 	for line := range strings.Lines(pages(t)[filepath.Join(root, "docs", "timeout.md")]) {

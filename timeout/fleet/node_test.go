@@ -239,7 +239,7 @@ func TestASessionThatIsRegisteredElsewhereMoves(t *testing.T) {
 				f := newFleet(t, 2, nodeConfig)
 				old, c := register(t, f.nodes[0], "a")
 				if !hears { // the message is lost
-					f.fakes[0].shared.set(func() { f.fakes[0].node = "nobody" })
+					f.set(func() { f.fakes[0].node = "nobody" })
 				}
 				anew, _ := register(t, f.nodes[1], "a")
 				if hears {
@@ -393,7 +393,7 @@ func TestAKickIsHeardOrFound(t *testing.T) {
 				f := newFleet(t, 2, nodeConfig)
 				s, c := register(t, f.nodes[0], "a")
 				if !hears {
-					f.fakes[0].shared.set(func() { f.fakes[0].node = "nobody" })
+					f.set(func() { f.fakes[0].node = "nobody" })
 				}
 				require.ErrorIs(t, f.nodes[1].Kick(ctx, "b"), ErrNotFound)
 				require.NoError(t, f.nodes[1].Kick(ctx, "a"))

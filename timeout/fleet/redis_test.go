@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -15,15 +16,15 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
-// real is some nodes on a Redis server, and what they were told.
-type real struct {
+// realFleet is some nodes on a Redis server, and what they were told.
+type realFleet struct {
 	url, prefix string
 	nodes       []*Node
 	diary       diary
 }
 
-func newReal(t testing.TB, server *testserver.Server, count int, change func(*Config)) *real {
-	r := &real{url: server.URL, prefix: prefix()}
+func newReal(t testing.TB, server *testserver.Server, count int, change func(*Config)) *realFleet {
+	r := &realFleet{url: server.URL, prefix: prefix()}
 	for i := range count {
 		cfg := r.diary.config(quick(r.url, r.prefix, fmt.Sprint("node-", i)))
 		if change != nil {
@@ -202,7 +203,7 @@ func TestASessionThatHopsHasOneOwnerAndNoEnd(t *testing.T) {
 		hoppers.Go(func() error {
 			for i := range 300 {
 				s, err := r.nodes[(hopper+i)%3].Register(ctx, &conn{}, "hopper", nil)
-				if err == ReasonMoved { // somebody was faster
+				if errors.Is(err, ReasonMoved) { // somebody was faster
 					continue
 				}
 				if err != nil {

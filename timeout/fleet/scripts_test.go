@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -69,7 +70,7 @@ func (p *pair) remember() {
 	p.older, p.dumps = p.model.clone(), nil
 	for _, name := range keyNames {
 		dump, err := p.client.Dump(context.Background(), p.key(name)).Result()
-		if err != goredis.Nil {
+		if !errors.Is(err, goredis.Nil) {
 			require.NoError(p.t, err)
 		}
 		p.dumps = append(p.dumps, dump)

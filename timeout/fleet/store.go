@@ -18,9 +18,9 @@ type store interface {
 	// unregister ends sessions, or detaches them where resume is more than zero.
 	unregister(ctx context.Context, claims []claim, resume time.Duration) ([]verdict, error)
 
-	// sweep settles what was told, and if max is more than zero ends what has outlived its
-	// lease and returns up to about max ends to tell.
-	sweep(ctx context.Context, max int, told []told) (swept, error)
+	// sweep settles what was told, and if limit is more than zero ends what has outlived its
+	// lease and returns up to about limit ends to tell.
+	sweep(ctx context.Context, limit int, outcomes []told) (swept, error)
 
 	get(ctx context.Context, ids []string) ([]found, error)
 	kick(ctx context.Context, id string) (bool, error)

@@ -58,7 +58,10 @@ func (n *Node) tellLoop(ctx context.Context) {
 		}
 	}
 	t.mu.Lock()
-	t.waiting = nil // others tell them
+	for _, end := range t.waiting { // others tell them, and need not wait
+		t.outcomes = append(t.outcomes, told{event: end.event})
+	}
+	t.waiting = nil
 	t.mu.Unlock()
 	t.calls.Wait()
 	n.sweepOnce(context.Background(), 0)
