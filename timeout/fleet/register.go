@@ -179,7 +179,8 @@ func (n *Node) registerNow(asks []registration) ([]registered, error) {
 	return n.store.register(ctx, asks)
 }
 
-// next is when a lease is to be extended: each at a time of its own.
+// next is when a lease is to be extended: each at a time of its own, and none later than Renew.
 func (n *Node) next() time.Duration {
-	return max(n.cfg.Renew-time.Duration(n.random()*n.cfg.Jitter*float64(n.cfg.Renew)), n.wheel.Tick())
+	early := time.Duration(n.random() * n.cfg.Jitter * float64(n.cfg.Renew))
+	return max(n.cfg.Renew-2*n.wheel.Tick()-early, n.wheel.Tick())
 }
