@@ -28,7 +28,7 @@ lint: ## what CI complains about
 	GOOS=windows $(GO) vet ./wheel ./pool ./keepalive/... ./server ./connpool ./debughttp
 	GOARCH=386 $(GO) vet ./...
 	cd timeout && GOOS=darwin $(GO) vet . ./memory ./internal/testserver # drivers take minutes
-	cd timeout && GOARCH=386 $(GO) vet . ./memory ./redis
+	cd timeout && GOARCH=386 $(GO) vet . ./memory ./redis ./fleet
 
 fmt: ## format the code
 	$(LINT) fmt ./...

@@ -40,7 +40,7 @@ func TestAFailoverThatLosesWritesLosesNoSession(t *testing.T) {
 		copied, err := connect(t, master).Wait(ctx, 1, time.Second).Result()
 		return err == nil && copied == 1
 	}, "the replica has all")
-	require.NoError(t, to.SlaveOf(ctx, "no", "one").Err())
+	require.NoError(t, to.ReplicaOf(ctx, "no", "one").Err())
 	late := fill(t, r.nodes[0], "late", 100)
 	anew := fill(t, r.nodes[1], "moved", 50)
 	for _, s := range closed {

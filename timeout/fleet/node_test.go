@@ -468,14 +468,14 @@ func TestSessionsThatCameTogetherAreNotRenewedTogether(t *testing.T) {
 		for i := range 1000 {
 			register(t, f.nodes[0], fmt.Sprint("session-", i))
 		}
-		time.Sleep(5 * time.Minute)
+		time.Sleep(15 * time.Minute)
 		most, last := uint64(0), f.nodes[0].Stats().Renewals
 		for range 60 {
 			time.Sleep(time.Second)
 			now := f.nodes[0].Stats().Renewals
 			most, last = max(most, now-last), now
 		}
-		require.Less(t, most, uint64(150), "of a thousand in thirty seconds, in one")
+		require.Less(t, most, uint64(200), "of a thousand in thirty seconds, in one")
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -116,31 +115,6 @@ func TestAKilledNodesSessionsAreToldOrComeBackAndNoOthersAreTouched(t *testing.T
 	online, err := r.nodes[0].Count(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, len(live)+len(back), online)
-}
-
-func TestANodeThatWakesUpIsRefusedEverywhereAndClosesItsCopies(t *testing.T) {
-	t.Parallel()
-	r := newReal(t, testserver.SharedRedis(t), 1, nil)
-	const count = 1000
-	sleeper := startChild(t, r.url, r.prefix, count)
-	sleeper.signal(t, syscall.SIGSTOP)
-	eventually(t, func() bool { return len(r.diary.by()) == count }, "all are told")
-	var taken []*Session
-	for i := range count / 2 {
-		s, _ := register(t, r.nodes[0], childSession(i))
-		taken = append(taken, s)
-	}
-	sleeper.signal(t, syscall.SIGCONT)
-	sessions, refused := sleeper.ask(t)
-	eventually(t, func() bool { sessions, refused = sleeper.ask(t); return sessions == 0 }, "all copies are closed")
-	require.GreaterOrEqual(t, refused, count) // some hear of it twice
-	allAlive(t, taken)
-	online, err := r.nodes[0].Count(ctx)
-	require.NoError(t, err)
-	require.EqualValues(t, count/2, online)
-	for _, s := range taken {
-		require.Less(t, r.diary.by()[s.ID()].Epoch, s.Epoch())
-	}
 }
 
 func TestRedisThatStandsStillForLongerThanALeaseHasNobodyOffline(t *testing.T) {
