@@ -41,8 +41,8 @@ const (
 // need the same Prefix, Lease, Renew and Slots.
 type Config struct {
 	// Client is Redis, 7.0 or newer: a *redis.Client or *redis.ClusterClient of go-redis, made
-	// with MaxRetries -1, which stays the caller's to close. URL is for those who have none.
-	// One of both is needed.
+	// with MaxRetries -1 and ContextTimeoutEnabled, without which Timeout means nothing. It stays
+	// the caller's to close. URL is for those who have none. One of both is needed.
 	Client goredis.UniversalClient
 	URL    string
 
