@@ -3,6 +3,8 @@ package timeout
 import (
 	"fmt"
 	"sync"
+
+	"github.com/heartwheel-go/heartwheel/timeout/internal/groupcommit"
 )
 
 // Center sets, moves and removes tasks, and runs those that are due. Programs that only set
@@ -18,9 +20,9 @@ type Center struct {
 	engine  Engine
 	members Members
 
-	sets    committer[Task]
-	moves   committer[Move]
-	removes committer[Removal]
+	sets    groupcommit.Committer[Task, Answer]
+	moves   groupcommit.Committer[Move, Answer]
+	removes groupcommit.Committer[Removal, Answer]
 
 	circuits circuits
 
@@ -62,7 +64,9 @@ func New(engine Engine, cfg Config) (*Center, error) {
 	if c.members == nil {
 		c.members = engine
 	}
-	c.sets.do, c.moves.do, c.removes.do = c.set, engine.Move, engine.Remove
+	commitBy(&c.sets, c.set)
+	commitBy(&c.moves, engine.Move)
+	commitBy(&c.removes, engine.Remove)
 	c.circuits.init(cfg)
 	return c, nil
 }
@@ -110,9 +114,9 @@ func (c *Center) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
-	c.sets.close()
-	c.moves.close()
-	c.removes.close()
+	c.sets.Close()
+	c.moves.Close()
+	c.removes.Close()
 	return nil
 }
 

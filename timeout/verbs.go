@@ -17,7 +17,7 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 	if err := c.prepare(ctx, task); err != nil {
 		return Answer{}, err
 	}
-	answer, err := c.sets.call(ctx, task)
+	answer, err := c.sets.Call(ctx, task)
 	if err == nil {
 		c.wake(task.Topic, answer.Due)
 	}
@@ -152,7 +152,7 @@ func (c *Center) move(ctx context.Context, move Move) (Answer, error) {
 	if err := c.checkMove(move); err != nil {
 		return Answer{}, err
 	}
-	answer, err := c.moves.call(ctx, move)
+	answer, err := c.moves.Call(ctx, move)
 	if err == nil {
 		c.wake(move.Topic, answer.Due)
 	}
@@ -187,7 +187,7 @@ func (c *Center) Remove(ctx context.Context, key Key) (Answer, error) {
 	if err := c.checkRemovals([]Removal{removal}); err != nil {
 		return Answer{}, err
 	}
-	return c.removes.call(ctx, removal)
+	return c.removes.Call(ctx, removal)
 }
 
 // RemoveAll is Remove for many tasks, or for those that are still as they were seen: what is

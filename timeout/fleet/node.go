@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/timeout/internal/groupcommit"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -26,7 +27,7 @@ type Node struct {
 	cfg       Config
 	store     store
 	wheel     *wheel.WheelOf[*Session] // what is to be renewed
-	registrar registrar
+	registrar groupcommit.Committer[registration, registered]
 	renewer   renewer
 	teller    teller
 	began     time.Time
@@ -73,7 +74,7 @@ func New(ctx context.Context, cfg Config) (*Node, error) {
 func newNode(cfg Config, kept store) (*Node, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	n := &Node{cfg: cfg, store: kept, began: time.Now(), random: mathrand.Float64, sessions: make(map[string]*Session), stop: stop}
-	n.registrar = registrar{do: n.registerNow, abandon: func(c claim) { n.leave(c, leaveEnd) }}
+	n.registerTogether()
 	n.renewer.wake = make(chan struct{}, 1)
 	n.teller.changed = make(chan struct{}, 1)
 	var err error
@@ -197,7 +198,7 @@ func (n *Node) Close() error {
 			n.cfg.Logger.Warn("fleet: closing without having detached all sessions", "node", n.cfg.Node, "left", n.Len(), "error", err)
 		}
 		cancel()
-		n.registrar.close()
+		n.registrar.Close()
 		n.stop()
 		n.loops.Wait()
 		for batch := n.some(batchSize); len(batch) > 0; batch = n.some(batchSize) {

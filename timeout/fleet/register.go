@@ -4,106 +4,8 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"sync"
 	"time"
 )
-
-// registrar makes batches of registrations: one that comes alone goes at once, and those that
-// come while others are under way go together.
-type registrar struct {
-	do      func([]registration) ([]registered, error)
-	abandon func(claim) // a registration for which nobody waits any more
-
-	mu      sync.Mutex
-	waiting []*asked
-	flies   bool
-	closed  bool
-	idle    sync.WaitGroup
-}
-
-type asked struct {
-	registration
-	done   chan struct{}
-	answer registered
-	err    error
-	gone   bool // guarded by the registrar's mu until done
-}
-
-// call registers a session. Where ctx ends first, it is taken back if it was registered.
-func (r *registrar) call(ctx context.Context, ask registration) (registered, error) {
-	own := &asked{registration: ask, done: make(chan struct{})}
-	r.mu.Lock()
-	if r.closed {
-		r.mu.Unlock()
-		return registered{}, ErrClosed
-	}
-	r.waiting = append(r.waiting, own)
-	if !r.flies {
-		r.flies = true
-		r.idle.Go(r.fly)
-	}
-	r.mu.Unlock()
-	select {
-	case <-own.done:
-		return own.answer, own.err
-	case <-ctx.Done():
-	}
-	r.mu.Lock()
-	own.gone = true
-	r.mu.Unlock()
-	select {
-	case <-own.done: // just now
-		if own.err == nil {
-			r.abandon(claim{own.id, own.answer.token})
-		}
-	default:
-	}
-	return registered{}, context.Cause(ctx)
-}
-
-// fly registers what waits until nothing does.
-func (r *registrar) fly() {
-	for {
-		r.mu.Lock()
-		batch := r.waiting[:min(len(r.waiting), batchSize)]
-		r.waiting = r.waiting[len(batch):]
-		if len(batch) == 0 {
-			r.waiting, r.flies = nil, false
-			r.mu.Unlock()
-			return
-		}
-		r.mu.Unlock()
-		asks := make([]registration, len(batch))
-		for i, own := range batch {
-			asks[i] = own.registration
-		}
-		answers, err := r.do(asks)
-		r.mu.Lock()
-		var abandoned []claim
-		for i, own := range batch {
-			if own.answer = answers[i]; own.answer.kind == 0 {
-				own.err = cmp.Or(err, errNoAnswer)
-			} else if own.gone {
-				abandoned = append(abandoned, claim{own.id, own.answer.token})
-			}
-			if !own.gone {
-				close(own.done)
-			}
-		}
-		r.mu.Unlock()
-		for _, c := range abandoned {
-			r.abandon(c)
-		}
-	}
-}
-
-// close refuses further registrations, and waits for those that are under way.
-func (r *registrar) close() {
-	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
-	r.idle.Wait()
-}
 
 // Register makes a session this node's: whoever had it loses it, here and elsewhere, and its
 // connection there is closed with ReasonMoved. The lease is extended from then on without any
@@ -124,7 +26,7 @@ func (n *Node) Register(ctx context.Context, conn io.Closer, id string, meta []b
 	}
 	s := &Session{node: n, id: id, conn: conn, meta: string(meta)}
 	s.good.Store(int64(n.elapsed()))
-	answer, err := n.registrar.call(ctx, registration{id: id, meta: s.meta})
+	answer, err := n.registrar.Call(ctx, registration{id: id, meta: s.meta})
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +74,22 @@ func (n *Node) tellOnline(s *Session, answer registered, again bool) {
 	_ = n.protect("OnOnline", func() error { n.cfg.OnOnline(online); return nil })
 }
 
-// registerNow is the registrar's.
+// registerTogether has registrations be made in batches. One for which nobody waits any more is
+// taken back.
+func (n *Node) registerTogether() {
+	n.registrar.Closed = ErrClosed
+	n.registrar.Do = n.registerNow
+	n.registrar.Fail = func(answer registered, err error) error {
+		if answer.kind == 0 {
+			return cmp.Or(err, errNoAnswer)
+		}
+		return nil
+	}
+	n.registrar.Abandon = func(ask registration, answer registered) {
+		n.leave(claim{ask.id, answer.token}, leaveEnd)
+	}
+}
+
 func (n *Node) registerNow(asks []registration) ([]registered, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
 	defer cancel()

@@ -1,4 +1,4 @@
-package timeout
+package groupcommit
 
 import (
 	"context"
@@ -12,35 +12,38 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slow is what a committer does in these tests: five milliseconds for any number of calls.
-func slow(sizes *[]int) func(context.Context, []int) ([]Answer, error) {
-	return func(_ context.Context, asks []int) ([]Answer, error) {
-		*sizes = append(*sizes, len(asks)) // one batch at a time
-		time.Sleep(5 * time.Millisecond)
-		answers := make([]Answer, len(asks))
-		for i, ask := range asks {
-			answers[i].Version = int64(ask)
-		}
-		return answers, nil
+var errClosed = errors.New("closed")
+
+// slow is a committer that takes five milliseconds for any number of calls, and answers with
+// what it is asked.
+func slow(sizes *[]int) *Committer[int, int] {
+	return &Committer[int, int]{
+		Do: func(asks []int) ([]int, error) {
+			*sizes = append(*sizes, len(asks)) // one batch at a time
+			time.Sleep(5 * time.Millisecond)
+			return asks, nil
+		},
+		Fail:   func(_ int, err error) error { return err },
+		Closed: errClosed,
 	}
 }
 
 func TestThoseWhoAreAnsweredTogetherCallTogetherAgain(t *testing.T) {
 	const callers, calls = 64, 50
 	var sizes []int
-	c := committer[int]{do: slow(&sizes)}
+	c := slow(&sizes)
 	var all sync.WaitGroup
 	for caller := range callers {
 		all.Go(func() {
 			for i := range calls {
-				answer, err := c.call(context.Background(), caller*calls+i)
+				answer, err := c.Call(context.Background(), caller*calls+i)
 				require.NoError(t, err)
-				require.EqualValues(t, caller*calls+i, answer.Version)
+				require.EqualValues(t, caller*calls+i, answer)
 			}
 		})
 	}
 	all.Wait()
-	c.close()
+	c.Close()
 	// Without waiting for each other they go as one and as all others, in turns: two batches
 	// for each call.
 	require.Less(t, len(sizes), calls*9/5, "sizes %v", sizes)
@@ -51,20 +54,20 @@ func TestThoseWhoAreAnsweredTogetherCallTogetherAgain(t *testing.T) {
 func TestNobodyWaitsForThoseWhoDoNotCallAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int
-		c := committer[int]{do: slow(&sizes)}
+		c := slow(&sizes)
 		var all sync.WaitGroup
 		for caller := range 64 {
 			all.Go(func() {
-				_, err := c.call(context.Background(), caller)
+				_, err := c.Call(context.Background(), caller)
 				require.NoError(t, err)
 			})
 		}
 		all.Wait()
 		began := time.Now()
-		_, err := c.call(context.Background(), 1)
+		_, err := c.Call(context.Background(), 1)
 		require.NoError(t, err)
 		require.Equal(t, 5*time.Millisecond, time.Since(began))
-		c.close()
+		c.Close()
 	})
 }
 
@@ -72,28 +75,33 @@ func TestNobodyWaitsForThoseWhoDoNotCallAgain(t *testing.T) {
 func TestACallThatWasGivenUpHarmsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int
-		c := committer[int]{do: slow(&sizes)}
+		c := slow(&sizes)
 		var all sync.WaitGroup
-		var gone atomic.Int64
+		var gone, abandoned atomic.Int64
+		c.Abandon = func(ask, answer int) {
+			require.Equal(t, ask, answer)
+			abandoned.Add(1)
+		}
 		for caller := range 200 {
 			all.Go(func() {
 				for i := range 20 {
 					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(caller%4)*4*time.Millisecond)
-					answer, err := c.call(ctx, caller<<8|i)
+					answer, err := c.Call(ctx, caller<<8|i)
 					cancel()
 					if errors.Is(err, context.DeadlineExceeded) {
 						gone.Add(1)
 						continue
 					}
 					require.NoError(t, err)
-					require.EqualValues(t, caller<<8|i, answer.Version)
+					require.EqualValues(t, caller<<8|i, answer)
 				}
 			})
 		}
 		all.Wait()
-		c.close()
+		c.Close()
 		require.Positive(t, gone.Load())
-		_, err := c.call(context.Background(), 1)
-		require.ErrorIs(t, err, ErrClosed)
+		require.Equal(t, gone.Load(), abandoned.Load(), "all of them were done")
+		_, err := c.Call(context.Background(), 1)
+		require.ErrorIs(t, err, errClosed)
 	})
 }
