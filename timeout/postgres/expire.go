@@ -98,7 +98,7 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask timeout.Ask, outcom
 		e.queueSettle(b, t, outcomes, settled)
 		if most > 0 {
 			e.queueFence(b, t, s, &fenced)
-			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, most, timeout.CeilMillis(ask.Lease), clean(ask.Node), s.fenced, s.term, fenceFor, maxBytes).Query(func(rows pgx.Rows) error {
+			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, timeout.CeilMillis(ask.Lease), clean(ask.Node), most, s.fenced, s.term, fenceFor, maxBytes).Query(func(rows pgx.Rows) error {
 				return leased.read(rows, t.Name, false)
 			})
 		}

@@ -4,10 +4,11 @@ import (
 	"embed"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
-//go:embed sql/*.sql
+//go:embed sql/*.sql sql/snippets/*.sql
 var texts embed.FS
 
 // statements are the files of directory sql, each for the field of its name.
@@ -28,15 +29,23 @@ var snippets = []string{
 // newStatements returns the statements for the tables of a schema.
 func newStatements(schema string) statements {
 	var s statements
-	replacer := strings.NewReplacer(append(snippets, "{s}", quote(schema))...)
+	words := append(slices.Clone(snippets), "{s}", quote(schema))
+	common := strings.NewReplacer(words...)
+	replacer := strings.NewReplacer(append(words,
+		"{give}\n", common.Replace(read("snippets/give")), // leases what is picked, for $4 milliseconds and for node $5
+		"{given}\n", common.Replace(read("snippets/given")), // the tasks to be set, in the order in which all lock rows
+	)...)
 	fields := reflect.ValueOf(&s).Elem()
 	for i := range fields.NumField() {
-		name := "sql/" + strings.ToLower(fields.Type().Field(i).Name) + ".sql"
-		text, err := texts.ReadFile(name)
-		if err != nil {
-			panic(fmt.Sprintf("timeout/postgres: %s: %v", name, err)) // it is embedded
-		}
-		fields.Field(i).SetString(replacer.Replace(string(text)))
+		fields.Field(i).SetString(replacer.Replace(read(strings.ToLower(fields.Type().Field(i).Name))))
 	}
 	return s
+}
+
+func read(name string) string {
+	text, err := texts.ReadFile("sql/" + name + ".sql")
+	if err != nil {
+		panic(fmt.Sprintf("timeout/postgres: %v", err)) // it is embedded
+	}
+	return string(text)
 }

@@ -1,0 +1,7 @@
+FROM (
+    SELECT k.*, CASE WHEN k.due >= 0 THEN k.due ELSE {in k.after} END AS at
+    FROM unnest($1::integer[], $2::text[], $3::smallint[], $4::bigint[], $5::bigint[], $6::boolean[], $7::text[], $8::bytea[])
+        AS k (topic, id, slot, due, after, absent, callback, payload), clock
+) k
+WHERE k.topic = ANY (ARRAY(SELECT no FROM {s}.hw_topics))
+ORDER BY k.topic, k.id COLLATE "C"
