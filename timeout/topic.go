@@ -173,3 +173,19 @@ type Counts struct {
 	Due int64         `json:"due"`
 	Lag time.Duration `json:"lag"`
 }
+
+// Add adds n tasks of a state. Engines count with it.
+func (c *Counts) Add(state State, n int64) {
+	switch state {
+	case Pending:
+		c.Pending += n
+	case Running:
+		c.Running += n
+	case Done:
+		c.Done += n
+	case Dead:
+		c.Dead += n
+	case Removed:
+		c.Removed += n
+	}
+}

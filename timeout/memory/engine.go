@@ -192,12 +192,9 @@ func (e *Engine) Count(ctx context.Context, name string) (timeout.Counts, error)
 	if err != nil {
 		return timeout.Counts{}, err
 	}
-	counts := timeout.Counts{
-		Pending: t.counts[timeout.Pending],
-		Running: t.counts[timeout.Running],
-		Done:    t.counts[timeout.Done],
-		Dead:    t.counts[timeout.Dead],
-		Removed: t.counts[timeout.Removed],
+	var counts timeout.Counts
+	for state, n := range t.counts {
+		counts.Add(timeout.State(state), n)
 	}
 	for _, h := range t.ready {
 		for _, en := range h {

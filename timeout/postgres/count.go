@@ -72,20 +72,12 @@ func (e *Engine) count(ctx context.Context, t *topic) (counted timeout.Counts, t
 			var state int16
 			var n, due, lag int64
 			_, err := pgx.ForEachRow(rows, []any{&state, &n, &due, &lag}, func() error {
+				counted.Add(timeout.State(state), n)
 				switch timeout.State(state) {
 				case timeout.None:
 					there = true
 				case timeout.Pending:
-					counted.Pending, counted.Due = n, due
-					counted.Lag = max(0, time.Duration(lag)*time.Millisecond)
-				case timeout.Running:
-					counted.Running = n
-				case timeout.Done:
-					counted.Done = n
-				case timeout.Dead:
-					counted.Dead = n
-				case timeout.Removed:
-					counted.Removed = n
+					counted.Due, counted.Lag = due, max(0, time.Duration(lag)*time.Millisecond)
 				}
 				return nil
 			})

@@ -22,11 +22,9 @@ func (e *Engine) Count(ctx context.Context, topic string) (timeout.Counts, error
 		return e.all(ctx, slices.Concat(l.places, l.old), func(at *place) *invocation { return invoke(scriptCount, at) },
 			func(c *invocation) error {
 				found := list(c.Answer[1])
-				counts.Pending += integer(found[0])
-				counts.Running += integer(found[1])
-				counts.Done += integer(found[2])
-				counts.Dead += integer(found[3])
-				counts.Removed += integer(found[4])
+				for i := range found {
+					counts.Add(timeout.Pending+timeout.State(i), integer(found[i]))
+				}
 				counts.Due += integer(c.Answer[2])
 				if first := text(c.Answer[3]); first != "" {
 					late := time.Duration(integer(c.Answer[0])-integer(first)) * time.Millisecond

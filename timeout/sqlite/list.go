@@ -68,18 +68,9 @@ func count(ctx context.Context, s session, topic string) (counts timeout.Counts,
 		if err := rows.Scan(&state, &all, &due, &first); err != nil {
 			return err
 		}
-		switch state {
-		case timeout.Pending:
-			counts.Pending, counts.Due = all, due
-			counts.Lag = time.Duration(max(at-first, 0)) * time.Millisecond
-		case timeout.Running:
-			counts.Running = all
-		case timeout.Done:
-			counts.Done = all
-		case timeout.Dead:
-			counts.Dead = all
-		case timeout.Removed:
-			counts.Removed = all
+		counts.Add(state, all)
+		if state == timeout.Pending {
+			counts.Due, counts.Lag = due, time.Duration(max(at-first, 0))*time.Millisecond
 		}
 		return nil
 	})
