@@ -3,25 +3,18 @@ package redis_test
 import (
 	"context"
 	"fmt"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
-
-func makeTasks(from, count int, due time.Time) []timeout.Task {
-	tasks := make([]timeout.Task, count)
-	payload := make([]byte, 64)
-	for i := range tasks {
-		tasks[i] = timeout.Task{Topic: "bench", ID: fmt.Sprintf("task-%012d", from+i), Payload: payload, Due: due}
-	}
-	return tasks
-}
 
 // BenchmarkSet is about tasks set in batches by 4 goroutines.
 func BenchmarkSet(b *testing.B) {
@@ -31,21 +24,11 @@ func BenchmarkSet(b *testing.B) {
 			engine := openEngine(b, server, redis.Config{})
 			_, err := engine.SetTopic(context.Background(), timeout.Topic{Name: "bench"}, false)
 			require.NoError(b, err)
-			due := time.Now().Add(time.Hour)
-			batches := make([][]timeout.Task, 0, b.N/batch+1)
-			for from := 0; from < b.N; from += batch {
-				batches = append(batches, makeTasks(from, min(batch, b.N-from), due))
-			}
+			batches := enginetest.Batches("bench", b.N, batch, time.Now().Add(time.Hour))
 			b.ReportAllocs()
 			before := server.cpu(b)
 			b.ResetTimer()
-			var next atomic.Int64
-			inParallel(4, func() {
-				for i := next.Add(1) - 1; int(i) < len(batches); i = next.Add(1) - 1 {
-					_, err := engine.Set(context.Background(), batches[i])
-					require.NoError(b, err)
-				}
-			})
+			enginetest.SetBatches(b, engine, batches, 4)
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 			b.ReportMetric((server.cpu(b)-before)*1e6/float64(b.N), "redis-µs/task")
 		})
@@ -60,16 +43,11 @@ func BenchmarkExpire(b *testing.B) {
 			engine := openEngine(b, server, redis.Config{})
 			_, err := engine.SetTopic(context.Background(), timeout.Topic{Name: "bench"}, false)
 			require.NoError(b, err)
-			for from := 0; from < b.N; from += 10000 {
-				_, err := engine.Set(context.Background(), makeTasks(from, min(10000, b.N-from), time.Unix(1, 0)))
-				require.NoError(b, err)
-			}
+			enginetest.Fill(b, engine, "bench", b.N)
 			b.ReportAllocs()
 			before := server.cpu(b)
 			b.ResetTimer()
-			var done atomic.Int64
-			inParallel(workers, func() { drain(b, engine, 256, &done) })
-			require.EqualValues(b, b.N, done.Load())
+			require.Equal(b, b.N, enginetest.Drain(b, engine, "bench", workers, 256))
 			slow, err := server.client(b).SlowLogGet(context.Background(), 100000).Result()
 			require.NoError(b, err)
 			longest := time.Duration(0)
@@ -83,11 +61,6 @@ func BenchmarkExpire(b *testing.B) {
 	}
 }
 
-func drain(t testing.TB, engine *redis.Engine, batch int, done *atomic.Int64) {
-	t.Helper()
-	drainTopic(t, engine, "bench", batch, done)
-}
-
 // BenchmarkMemory is about how much a server keeps for a task with an id of 17 bytes and a
 // payload of 64.
 func BenchmarkMemory(b *testing.B) {
@@ -96,41 +69,8 @@ func BenchmarkMemory(b *testing.B) {
 	_, err := engine.SetTopic(context.Background(), timeout.Topic{Name: "bench"}, false)
 	require.NoError(b, err)
 	before := server.info(b, "memory", "used_memory")
-	for from := 0; from < b.N; from += 10000 {
-		_, err := engine.Set(context.Background(), makeTasks(from, min(10000, b.N-from), time.Now().Add(time.Hour)))
-		require.NoError(b, err)
-	}
+	enginetest.SetBatches(b, engine, enginetest.Batches("bench", b.N, 10_000, time.Now().Add(time.Hour)), 1)
 	b.ReportMetric((server.info(b, "memory", "used_memory")-before)/float64(b.N), "B/task")
-}
-
-// drainTopic leases and settles until nothing is due, and counts.
-func drainTopic(t testing.TB, engine *redis.Engine, topic string, most int, done *atomic.Int64) {
-	t.Helper()
-	var settle []timeout.Outcome
-	for {
-		batch, err := engine.Expire(context.Background(), timeout.Ask{Topic: topic, Node: "node-1", Settle: settle, Max: most, Lease: time.Minute})
-		require.NoError(t, err)
-		for _, ok := range batch.Settled {
-			if ok {
-				done.Add(1)
-			}
-		}
-		if len(batch.Leased) == 0 {
-			return
-		}
-		settle = settle[:0]
-		for _, leased := range batch.Leased {
-			settle = append(settle, timeout.Outcome{Token: leased.Token, As: timeout.Done})
-		}
-	}
-}
-
-func inParallel(workers int, do func()) {
-	var all sync.WaitGroup
-	for range workers {
-		all.Go(do)
-	}
-	all.Wait()
 }
 
 // counting counts the calls of Set.
@@ -153,19 +93,25 @@ func BenchmarkSetSingly(b *testing.B) {
 			centre, err := timeout.New(engine, timeout.Config{})
 			require.NoError(b, err)
 			defer centre.Close()
-			tasks := makeTasks(0, b.N, time.Now().Add(time.Hour))
+			tasks := slices.Concat(enginetest.Batches("bench", b.N, 10_000, time.Now().Add(time.Hour))...)
 			_, err = centre.Set(context.Background(), timeout.Task{Topic: "bench", ID: "first", After: time.Hour})
 			require.NoError(b, err)
 			b.ReportAllocs()
 			before := server.cpu(b)
 			b.ResetTimer()
 			var next atomic.Int64
-			inParallel(callers, func() {
-				for i := next.Add(1) - 1; int(i) < len(tasks); i = next.Add(1) - 1 {
-					_, err := centre.Set(context.Background(), tasks[i])
-					require.NoError(b, err)
-				}
-			})
+			var all errgroup.Group
+			for range callers {
+				all.Go(func() error {
+					for i := next.Add(1) - 1; int(i) < len(tasks); i = next.Add(1) - 1 {
+						if _, err := centre.Set(context.Background(), tasks[i]); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			require.NoError(b, all.Wait())
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 			b.ReportMetric((server.cpu(b)-before)*1e6/float64(b.N), "redis-µs/task")
 			b.ReportMetric(float64(b.N)/float64(engine.calls.Load()), "tasks/call")

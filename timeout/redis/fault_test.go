@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
@@ -51,9 +52,7 @@ func TestAFullServerTakesNothingMoreAndCanBeDrained(t *testing.T) {
 	removed, err := engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
 	require.NoError(t, err)
 	require.Equal(t, timeout.Pending, removed[0].Was)
-	var done atomic.Int64
-	drainTopic(t, engine, "orders", 100, &done)
-	require.EqualValues(t, count-1, done.Load())
+	require.Equal(t, count-1, enginetest.Drain(t, engine, "orders", 1, 100))
 	set(t, engine, timeout.Task{ID: "new"})
 }
 
@@ -199,17 +198,8 @@ func TestNoScriptHoldsUpAServerWithManyTasks(t *testing.T) {
 	engine := openEngine(t, server, redis.Config{})
 	withTopic(t, engine, timeout.Topic{})
 	const count = 100_000
-	for from := 0; from < count; from += 10_000 {
-		var tasks []timeout.Task
-		for i := range 10_000 {
-			tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprintf("task-%012d", from+i), Payload: make([]byte, 64), Due: time.Unix(1, 0)})
-		}
-		_, err := engine.Set(ctx, tasks)
-		require.NoError(t, err)
-	}
-	var done atomic.Int64
-	drainTopic(t, engine, "orders", 1000, &done)
-	require.EqualValues(t, count, done.Load())
+	enginetest.Fill(t, engine, "orders", count)
+	require.Equal(t, count, enginetest.Drain(t, engine, "orders", 1, 1000))
 	slow, err := server.client(t).SlowLogGet(ctx, 10000).Result()
 	require.NoError(t, err)
 	var took []time.Duration
