@@ -14,6 +14,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 )
 
 // servers are those that all subjects share.
@@ -55,7 +58,7 @@ func (s *servers) startRedis() error {
 	}
 	s.redis = "127.0.0.1:" + port
 	s.note("redis-server", "--version")
-	return s.start(exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir), port)
+	return s.start(exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir), s.redisAnswers)
 }
 
 // startPostgres uses another user where this one is root, which postgres refuses.
@@ -84,7 +87,7 @@ func (s *servers) startPostgres() error {
 	}
 	s.postgres = "postgres://bench@127.0.0.1:" + port + "/postgres?sslmode=disable"
 	s.note(filepath.Join(bin, "postgres"), "--version")
-	return s.start(as(exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-h", "127.0.0.1", "-k", "", "-c", "max_connections=200")), port)
+	return s.start(as(exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-h", "127.0.0.1", "-k", "", "-c", "max_connections=200")), s.postgresAnswers)
 }
 
 func postgresBin() string {
@@ -119,8 +122,8 @@ func unprivileged(data string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, os.Chown(data, int(uid), int(gid))
 }
 
-// start starts a server, and waits until it accepts connections.
-func (s *servers) start(cmd *exec.Cmd, port string) error {
+// start starts a server, and waits until it answers.
+func (s *servers) start(cmd *exec.Cmd, answers func(context.Context) error) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -128,16 +131,30 @@ func (s *servers) start(cmd *exec.Cmd, port string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:"+port)
+		err := answers(ctx)
 		if err == nil {
-			time.Sleep(500 * time.Millisecond) // postgres accepts before it is ready
-			return conn.Close()
+			return nil
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("%s does not listen: %w", cmd.Path, err)
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not answer: %w", cmd.Path, err)
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+func (s *servers) redisAnswers(ctx context.Context) error {
+	client := redis.NewClient(&redis.Options{Addr: s.redis})
+	defer client.Close()
+	return client.Ping(ctx).Err()
+}
+
+func (s *servers) postgresAnswers(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.postgres)
+	if err != nil {
+		return err
+	}
+	return conn.Close(ctx)
 }
 
 func (s *servers) note(program, arg string) {

@@ -1,4 +1,4 @@
--- As set.sql, where no such task is there yet: a third of that statement's time is for the case
+-- As set.sql, where no such task is there yet: a quarter of that statement's time is for the case
 -- that one is. Where one is, it fails with unique_violation.
 WITH {clock}
 INSERT INTO {s}.hw_tasks AS t
