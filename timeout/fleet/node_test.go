@@ -479,15 +479,22 @@ func TestSessionsThatCameTogetherAreNotRenewedTogether(t *testing.T) {
 	})
 }
 
+// newGuarded makes a connection that a Keeper closes after ten seconds of silence.
+func newGuarded(t *testing.T) (k *keepalive.Keeper, conn, guarded net.Conn) {
+	k, err := keepalive.New(keepalive.Config{Timeout: 10 * time.Second})
+	require.NoError(t, err)
+	near, far := net.Pipe()
+	t.Cleanup(func() {
+		far.Close()
+		k.Close()
+	})
+	return k, near, k.Conn(near)
+}
+
 func TestASessionOfAGuardedConnectionEndsWithIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFleet(t, 1, nodeConfig)
-		k, err := keepalive.New(keepalive.Config{Timeout: 10 * time.Second})
-		require.NoError(t, err)
-		defer k.Close()
-		near, far := net.Pipe()
-		defer far.Close()
-		guarded := k.Conn(near)
+		k, near, guarded := newGuarded(t)
 		s, err := f.nodes[0].RegisterGuarded(ctx, k, guarded, "a", nil)
 		require.NoError(t, err)
 		time.Sleep(9 * time.Second)
@@ -506,12 +513,8 @@ func TestASessionOfAGuardedConnectionEndsWithIt(t *testing.T) {
 func TestAKickedSessionsGuardedConnectionIsClosed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFleet(t, 1, nodeConfig)
-		k, err := keepalive.New(keepalive.Config{Timeout: 10 * time.Second})
-		require.NoError(t, err)
-		defer k.Close()
-		near, far := net.Pipe()
-		defer far.Close()
-		s, err := f.nodes[0].RegisterGuarded(ctx, k, k.Conn(near), "a", nil)
+		k, _, guarded := newGuarded(t)
+		s, err := f.nodes[0].RegisterGuarded(ctx, k, guarded, "a", nil)
 		require.NoError(t, err)
 		require.NoError(t, f.nodes[0].Kick(ctx, "a"))
 		time.Sleep(time.Second)
