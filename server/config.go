@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/panjf2000/gnet/v2"
+
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/pool"
 )
@@ -61,6 +63,16 @@ type Config struct {
 	// MaxOutbound is how many bytes of answers may wait for a peer that does not
 	// read them. Zero means 1 MiB.
 	MaxOutbound int
+
+	// Line, if not nil, gets each whole line before the protocol does, without its ending,
+	// and says whether it has handled it: for a protocol of the program's own. Then answer
+	// is sent with the line's ending, or nothing where it is nil; else the protocol
+	// answers. Either way the line is a heartbeat. line is only valid during the call.
+	//
+	// It runs in the connection's event loop, several at the same time for different
+	// connections, and must not block: who has to wait answers later, with AsyncWrite.
+	// It may close the connection. Where it panics, the answer is an ERR.
+	Line func(c gnet.Conn, line []byte) (answer []byte, handled bool)
 
 	// Loops is the number of event loops. Zero means one per processor.
 	Loops int

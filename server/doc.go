@@ -35,6 +35,9 @@
 //	ERR too many connections        in all, or of this peer
 //	ERR server shutting down        this one came too late
 //
+// Config.Line sees each line first, for a protocol of the program's own; where it panics, the
+// answer is ERR internal error.
+//
 // A peer that does not read its answers is closed without a word, when more than
 // Config.MaxOutbound bytes wait for it.
 //

@@ -2,11 +2,14 @@ package server_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"log"
 	"net"
 	"time"
+
+	"github.com/panjf2000/gnet/v2"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/server"
@@ -55,5 +58,44 @@ func Example() {
 	// Output:
 	// PONG 1
 	// BYE server shutting down
+	// <nil>
+}
+
+// A protocol of the program's own, whose clients say who they are.
+func ExampleConfig_line() {
+	s, err := server.New(server.Config{
+		Addr: "127.0.0.1:0",
+		Line: func(_ gnet.Conn, line []byte) (answer []byte, handled bool) {
+			name, ok := bytes.CutPrefix(line, []byte("HELLO "))
+			if !ok {
+				return nil, false // the server answers
+			}
+			return fmt.Appendf(nil, "WELCOME %s", name), true
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	<-s.Ready()
+
+	c, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		log.Fatal(err)
+	}
+	answers := bufio.NewScanner(c)
+	for _, line := range []string{"HELLO Ada", "PING 1"} {
+		fmt.Fprintln(c, line)
+		answers.Scan()
+		fmt.Println(answers.Text())
+	}
+	c.Close()
+	stop()
+	fmt.Println(<-ended)
+	// Output:
+	// WELCOME Ada
+	// PONG 1
 	// <nil>
 }

@@ -12,6 +12,9 @@ import (
 const (
 	refusedFull  = "ERR too many connections\n"
 	refusedDrain = "ERR server shutting down\n"
+
+	// lineFailed is without an ending, since it gets that of the line.
+	lineFailed = "ERR internal error"
 )
 
 // farewells are the last words to a peer that the Keeper closes, by reason. BYE is for

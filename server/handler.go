@@ -77,8 +77,11 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	pooled := h.buffer()
 	defer h.answers.Put(pooled)
 	cfg := h.cfg.Load()
-	out, action, tooLong := answerAll(c, &stream, cfg.MaxLine, buf, (*pooled)[:0])
+	out, action, tooLong := h.answerAll(c, &stream, cfg, buf, (*pooled)[:0])
 	*pooled = out[:0]
+	if cfg.Line != nil && isGone(c) {
+		return gnet.None
+	}
 
 	if len(out) > 0 {
 		if _, err := c.Write(out); err != nil {
@@ -104,16 +107,23 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 }
 
 // answerAll answers each whole line in buf. A whole line is a heartbeat.
-func answerAll(c gnet.Conn, stream *protocol.Lines, maxLine int, buf, out []byte) (_ []byte, action gnet.Action, tooLong bool) {
+func (h *handler) answerAll(c gnet.Conn, stream *protocol.Lines, cfg *Config, buf, out []byte) (_ []byte, action gnet.Action, tooLong bool) {
 	heartbeat := false
 	for len(buf) > 0 && action == gnet.None && !tooLong {
 		var line, ending []byte
-		line, ending, buf, tooLong = stream.Next(buf, maxLine)
+		line, ending, buf, tooLong = stream.Next(buf, cfg.MaxLine)
 		switch {
 		case tooLong:
 			out = append(out, "ERR line too long\n"...)
 		case ending != nil:
 			heartbeat = true
+			var done bool
+			if out, done = h.ask(c, cfg, line, ending, out); done {
+				if isGone(c) {
+					return nil, gnet.None, false
+				}
+				continue
+			}
 			var last bool
 			if out, last = protocol.Answer(out, line, ending); last {
 				action = gnet.Close

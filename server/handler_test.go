@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+var loopback net.Addr = new(net.TCPAddr)
+
 // fakeConn is what OnTraffic needs of a connection.
 type fakeConn struct {
 	gnet.Conn
@@ -20,6 +22,7 @@ type fakeConn struct {
 	ctx      any
 	writeErr error
 	unsent   int
+	gone     bool
 }
 
 func (c *fakeConn) Next(int) ([]byte, error) { b := c.in; c.in = nil; return b, nil }
@@ -29,11 +32,16 @@ func (c *fakeConn) Write(b []byte) (int, error) {
 	}
 	return c.out.Write(b)
 }
-func (c *fakeConn) Context() any          { return c.ctx }
-func (c *fakeConn) SetContext(ctx any)    { c.ctx = ctx }
-func (c *fakeConn) SafeContext() any      { return nil }
+func (c *fakeConn) Context() any       { return c.ctx }
+func (c *fakeConn) SetContext(ctx any) { c.ctx = ctx }
+func (c *fakeConn) SafeContext() any   { return nil }
+func (c *fakeConn) RemoteAddr() net.Addr {
+	if c.gone {
+		return nil
+	}
+	return loopback
+}
 func (c *fakeConn) OutboundBuffered() int { return c.unsent }
-func (c *fakeConn) RemoteAddr() net.Addr  { return &net.TCPAddr{} }
 func (c *fakeConn) Fd() int               { return -1 }
 
 func handlerOf(t testing.TB, cfg Config) *handler {

@@ -58,7 +58,7 @@ type Server struct {
 
 	most atomic.Int64 // connections that may have a descriptor
 
-	slowReaders, longLines, crowded atomic.Uint64
+	slowReaders, longLines, crowded, panics atomic.Uint64
 }
 
 // engine is what gnet runs.
@@ -323,11 +323,13 @@ type Stats struct {
 
 // Stats returns the server's figures.
 func (s *Server) Stats() Stats {
+	stats := s.keeper.Stats()
+	stats.Panics += s.panics.Load()
 	return Stats{
 		SlowReaders: s.slowReaders.Load(),
 		LongLines:   s.longLines.Load(),
 		Crowded:     s.crowded.Load(),
-		Stats:       s.keeper.Stats(),
+		Stats:       stats,
 	}
 }
 
