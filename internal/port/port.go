@@ -1,5 +1,5 @@
-// Package port takes a port for one server on gnet, whose event loops may each have a
-// listener of their own.
+// Package port finds free ports, and takes one for a server on gnet, whose event loops may each
+// have a listener of their own.
 package port
 
 import "net"
