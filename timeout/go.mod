@@ -2,9 +2,17 @@ module github.com/heartwheel-go/heartwheel/timeout
 
 go 1.26.0
 
-require github.com/stretchr/testify v1.12.1
+require (
+	github.com/panjf2000/gnet/v2 v2.10.0
+	github.com/stretchr/testify v1.12.1
+)
 
-require github.com/jackc/puddle/v2 v2.2.3 // indirect
+require (
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/panjf2000/ants/v2 v2.12.1 // indirect
+	github.com/valyala/bytebufferpool v1.0.0 // indirect
+	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
+)
 
 require (
 	github.com/anishathalye/porcupine v1.3.1

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -59,15 +60,25 @@ func registerMany(b *testing.B, s *redisStore, count int) []claim {
 	return claims
 }
 
-// BenchmarkExtend is about leases of 200,000 sessions that are extended in batches.
+// BenchmarkExtend is about leases of 200,000 sessions that are extended in batches: in the order in
+// which they were made, which is kind to memory, and in another, as renewals come.
 func BenchmarkExtend(b *testing.B) {
-	for _, slots := range []int{1, 64} {
+	for _, order := range []string{"made", "shuffled"} {
+		b.Run("order="+order, func(b *testing.B) { benchExtend(b, order == "shuffled") })
+	}
+}
+
+func benchExtend(b *testing.B, shuffled bool) {
+	for _, slots := range []int{1, 16, 64} {
 		for _, batch := range []int{32, 512, renewBatch} {
 			const callers = 2
 			b.Run(fmt.Sprintf("slots=%d/batch=%d", slots, batch), func(b *testing.B) {
 				server := testserver.Redis(b)
 				client, s := connect(b, server), benchStore(b, server, slots)
 				claims := registerMany(b, s, 200_000)
+				if shuffled {
+					rand.Shuffle(len(claims), func(i, j int) { claims[i], claims[j] = claims[j], claims[i] })
+				}
 				b.ReportAllocs()
 				before := processor(b, client)
 				b.ResetTimer()
@@ -129,22 +140,79 @@ func BenchmarkSweep(b *testing.B) {
 	b.ReportMetric((processor(b, client)-before)*1e6/float64(b.N), "redis-µs/look")
 }
 
-// BenchmarkNode is about a node with 100,000 sessions whose leases of a minute and a half it
-// extends, and what it and Redis take for a second of that.
-func BenchmarkNode(b *testing.B) {
-	server := testserver.Redis(b)
-	client := connect(b, server)
-	n, err := New(ctx, Config{URL: server.URL, Node: "node", OnOffline: func(context.Context, Offline) error { return nil }})
-	require.NoError(b, err)
-	defer n.Close()
-	fill(b, n, "session", 100_000)
-	time.Sleep(31 * time.Second) // until renewals are spread
-	renewals, before, began := n.Stats().Renewals, processor(b, client), time.Now()
-	b.ResetTimer()
-	for range b.N {
-		time.Sleep(time.Second)
+// BenchmarkBeat is about a node's lease in all slots.
+func BenchmarkBeat(b *testing.B) {
+	for _, slots := range []int{16, 1024} {
+		b.Run(fmt.Sprint("slots=", slots), func(b *testing.B) {
+			server := testserver.Redis(b)
+			client, s := connect(b, server), benchStore(b, server, slots)
+			s.cfg.NodeLease = 15 * time.Second
+			before := processor(b, client)
+			b.ResetTimer()
+			for range b.N {
+				_, err := s.beat(ctx)
+				require.NoError(b, err)
+			}
+			b.ReportMetric((processor(b, client)-before)*1e6/float64(b.N), "redis-µs/beat")
+		})
 	}
-	took := time.Since(began).Seconds()
-	b.ReportMetric(float64(n.Stats().Renewals-renewals)/took, "renewals/s")
-	b.ReportMetric(100*(processor(b, client)-before)/took, "redis-%")
+}
+
+// BenchmarkWalk is about a node that has died: what it takes to look at each session of all nodes,
+// and to have those end that were its own.
+func BenchmarkWalk(b *testing.B) {
+	for _, share := range []int{0, 100} {
+		b.Run(fmt.Sprintf("dead=%d%%", share), func(b *testing.B) {
+			server := testserver.Redis(b)
+			client, s := connect(b, server), benchStore(b, server, 0)
+			s.cfg.NodeLease = time.Hour // so that there is no gap
+			if share == 0 {
+				s.by = incarnation{2}
+			}
+			registerMany(b, s, b.N)
+			for _, keys := range s.keys { // as if its lease were over
+				require.NoError(b, client.HSet(ctx, keys[8].(string), string([]byte{1, 0, 0, 0, 0}), "\x00\x00\x00\x00\x00\x000").Err())
+			}
+			before := processor(b, client)
+			b.ResetTimer()
+			for more := true; more; {
+				result, err := s.sweep(ctx, s.slots(), nil) // one end per slot is told
+				require.NoError(b, err)
+				more = result.more
+			}
+			b.ReportMetric((processor(b, client)-before)*1e6/float64(b.N), "redis-µs/session")
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "sessions/s")
+			_, ended, err := s.count(ctx)
+			require.NoError(b, err)
+			require.EqualValues(b, b.N*share/100, ended)
+		})
+	}
+}
+
+// BenchmarkNode is about a node with 100,000 sessions whose leases of a minute and a half it
+// extends, or with a lease of its own, and what it and Redis take for a round of renewals: half a
+// minute, or some, with -benchtime 1x.
+func BenchmarkNode(b *testing.B) {
+	for _, lease := range []time.Duration{0, 15 * time.Second} {
+		b.Run(fmt.Sprint("nodeLease=", lease), func(b *testing.B) {
+			server := testserver.Redis(b)
+			client := connect(b, server)
+			n, err := New(ctx, Config{
+				URL: server.URL, Node: "node", NodeLease: lease,
+				OnOffline: func(context.Context, Offline) error { return nil },
+			})
+			require.NoError(b, err)
+			defer n.Close()
+			fill(b, n, "session", 100_000)
+			time.Sleep(n.cfg.Renew) // until renewals are spread
+			renewals, before, began := n.Stats().Renewals, processor(b, client), time.Now()
+			b.ResetTimer()
+			for range b.N {
+				time.Sleep(n.cfg.Renew)
+			}
+			took := time.Since(began).Seconds()
+			b.ReportMetric(float64(n.Stats().Renewals-renewals)/took, "renewals/s")
+			b.ReportMetric(100*(processor(b, client)-before)/took, "redis-%")
+		})
+	}
 }

@@ -20,6 +20,8 @@ const (
 	childURL      = "HEARTWHEEL_FLEET_CHILD_URL"
 	childPrefix   = "HEARTWHEEL_FLEET_CHILD_PREFIX"
 	childSessions = "HEARTWHEEL_FLEET_CHILD_SESSIONS"
+	childBeats    = "HEARTWHEEL_FLEET_CHILD_BEATS" // nodes have leases
+	childLease    = "HEARTWHEEL_FLEET_CHILD_LEASE"
 )
 
 // quick is a fleet whose leases end soon, and not at once on a machine that is busy.
@@ -31,10 +33,29 @@ func quick(url, prefix, node string) Config {
 	}
 }
 
+// beating has the nodes of a fleet have leases, which end as soon.
+func beating(cfg Config) Config {
+	cfg.NodeLease, cfg.Timeout = 4*time.Second, 600*time.Millisecond
+	cfg.Lease, cfg.Renew = 0, 0
+	return cfg
+}
+
+// longer gives a fleet leases that end later.
+func longer(cfg Config, lease time.Duration) Config {
+	cfg.Lease, cfg.Renew, cfg.Timeout = lease, lease*3/10, lease*18/100
+	return cfg
+}
+
 // runChild is the process of a node that is killed or stopped. It serves as long as somebody
 // reads, and answers each line with what has become of its sessions.
 func runChild() {
 	cfg := quick(os.Getenv(childURL), os.Getenv(childPrefix), "child")
+	if os.Getenv(childBeats) != "" {
+		cfg = beating(cfg)
+	}
+	if lease, err := time.ParseDuration(os.Getenv(childLease)); err == nil {
+		cfg = longer(cfg, lease)
+	}
 	cfg.Outlive = true // so that only Redis says no
 	n, err := New(context.Background(), cfg)
 	if err != nil {
@@ -42,11 +63,9 @@ func runChild() {
 		os.Exit(1)
 	}
 	count, _ := strconv.Atoi(os.Getenv(childSessions))
-	for i := range count {
-		if _, err := n.Register(context.Background(), &conn{}, childSession(i), nil); err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
+	if _, err := registerAll(n, "child", count, 1024); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
 	}
 	fmt.Println("ready")
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
@@ -65,10 +84,11 @@ type child struct {
 	out *bufio.Scanner
 }
 
-func startChild(t *testing.T, url, prefix string, sessions int) *child {
+func startChild(t *testing.T, url, prefix string, sessions int, env ...string) *child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childURL+"="+url, childPrefix+"="+prefix, childSessions+"="+strconv.Itoa(sessions))
+	cmd.Env = append(cmd.Env, env...)
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()

@@ -1,4 +1,4 @@
-// Package fleet knows which of many gateways has which session, and says once a session has
+// Package fleet knows which of many gateways has which session, and says when a session has
 // ended, also where its gateway has died.
 //
 // A session has a lease in Redis, which its node extends every half minute, whatever the rate at
@@ -16,8 +16,10 @@
 // closed. Each registration has an epoch, higher than those before, by which the owner is known
 // to Redis: whoever wakes up late is refused.
 //
+// For millions of sessions, nodes can have leases instead: see Config.NodeLease.
+//
 // OnOffline is told of each session that has ended and was not registered again, at least once,
-// and of none that its node still extends. Where nobody could extend leases, since Redis was
+// and of none that its node still extends: one by one, or all by the node's own lease. Where nobody could extend leases, since Redis was
 // away, nothing expires for a lease.
 //
 // # When not to use it

@@ -12,17 +12,22 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/heartwheel-go/heartwheel/internal/leaktest"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
 func TestMain(m *testing.M) {
+	goredis.SetLogger(silent{}) // servers are killed here
+	if os.Getenv(childGateway) != "" {
+		runGateway() // does not return
+	}
 	if os.Getenv(childURL) != "" {
 		runChild() // does not return
 	}
-	goredis.SetLogger(silent{}) // servers are killed here
 	// The client's pool looks every second whether a server is there again, also once after it
 	// has been closed.
-	testserver.Main(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	left := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
+	testserver.Main(m, append(leaktest.Gnet(), left)...)
 }
 
 type silent struct{}
@@ -34,7 +39,7 @@ var prefixes atomic.Int64
 func prefix() string { return fmt.Sprintf("test-%d", prefixes.Add(1)) }
 
 func connect(t testing.TB, server *testserver.Server) *goredis.Client {
-	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, MaxRetries: -1})
+	client := goredis.NewClient(&goredis.Options{Addr: server.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { client.Close() })
 	return client
 }

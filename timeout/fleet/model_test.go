@@ -15,13 +15,23 @@ type model struct {
 	now    int64 // the server's clock, in microseconds
 	server string
 
-	lease, renew, resume int64 // ms
-	share                float64
+	rules         // of whoever calls
+	today, before rules
+	day           int64
+
+	resume int64 // ms
+	share  float64
+	lazy   bool // looking for a dead node's sessions takes two steps
 
 	leases  map[string]int64
 	owners  map[string]value
 	records map[string]record
 	ends    map[string]modelEnd
+
+	nodes map[incarnation]int64
+	terms map[incarnation]modelTerm
+	dead  map[incarnation]modelDead
+	marks map[incarnation]int64
 
 	made                             bool
 	last, first                      int64 // epochs
@@ -29,12 +39,32 @@ type model struct {
 	lostFrom, lostTo                 int64
 	swept, hold, pass, window, ended int64
 
+	nodeHold, nodePass, nodeWindow, buried int64
+
 	sent []modelNews
 }
+
+// rules are what a node goes by, in ms.
+type rules struct{ lease, renew, nodeLease, beat int64 }
+
+func rulesOf(cfg Config) rules {
+	return rules{millis(cfg.Lease), millis(cfg.Renew), millis(cfg.NodeLease), millis(cfg.shortest())}
+}
+
+func (r rules) wider(other rules) rules {
+	return rules{max(r.lease, other.lease), min(r.renew, other.renew), max(r.nodeLease, other.nodeLease), min(r.beat, other.beat)}
+}
+
+type modelTerm struct{ term, lease int64 }
 
 type modelEnd struct {
 	event
 	at int64
+}
+
+type modelDead struct {
+	seen   int64
+	walked bool // by a first step
 }
 
 type modelNews struct {
@@ -45,7 +75,7 @@ type modelNews struct {
 func newModel(cfg Config) *model {
 	m := &model{
 		now: 1_800_000_000_000_000, server: "a", share: max(cfg.MaxExpire, 0),
-		lease: millis(cfg.Lease), renew: millis(cfg.Renew), resume: millis(cfg.Resume),
+		rules: rulesOf(cfg), resume: millis(cfg.Resume),
 	}
 	m.lose()
 	return m
@@ -55,7 +85,11 @@ func newModel(cfg Config) *model {
 func (m *model) lose() {
 	m.leases, m.owners = map[string]int64{}, map[string]value{}
 	m.records, m.ends = map[string]record{}, map[string]modelEnd{}
+	m.nodes, m.terms, m.dead = map[incarnation]int64{}, map[incarnation]modelTerm{}, map[incarnation]modelDead{}
+	m.marks = map[incarnation]int64{}
+	m.nodeHold, m.nodePass, m.nodeWindow, m.buried = 0, 0, 0, 0
 	m.made, m.last, m.first, m.whose = false, 0, 0, ""
+	m.today, m.before, m.day = rules{}, rules{}, 0
 	m.lostFrom, m.lostTo, m.swept, m.hold, m.pass, m.window, m.ended = 0, 0, 0, 0, 0, 0, 0
 }
 
@@ -63,42 +97,87 @@ func (m *model) clone() *model {
 	c := *m
 	c.leases, c.owners = maps.Clone(m.leases), maps.Clone(m.owners)
 	c.records, c.ends = maps.Clone(m.records), maps.Clone(m.ends)
+	c.nodes, c.terms, c.dead = maps.Clone(m.nodes), maps.Clone(m.terms), maps.Clone(m.dead)
+	c.marks = maps.Clone(m.marks)
 	c.sent = slices.Clone(m.sent)
 	return &c
 }
 
 // failOver is what a failover to a replica does that has what older has.
 func (m *model) failOver(older *model, server string) {
-	now, sent := m.now, m.sent
+	now, sent, own := m.now, m.sent, m.rules
 	*m = *older.clone()
-	m.now, m.server, m.sent = now, server, sent
+	m.now, m.server, m.sent, m.rules = now, server, sent, own
 }
 
 func (m *model) ms() int64     { return m.now / 1000 }
 func (m *model) ceilMS() int64 { return (m.now + 999) / 1000 }
 
+// agree returns what a slot goes by.
+func (m *model) agree() rules {
+	switch day := m.ms() / 86_400_000; {
+	case m.today == rules{}:
+		m.today, m.before, m.day = m.rules, m.rules, day
+	case m.day != day:
+		m.today, m.before, m.day = m.rules, m.today, day
+	default:
+		m.today = m.today.wider(m.rules)
+	}
+	return m.today.wider(m.before)
+}
+
 // begin is called by what gives epochs and by what expires.
-func (m *model) begin() (other bool) {
+func (m *model) begin() (by rules, other bool) {
+	by = m.agree()
 	switch {
 	case !m.made:
 		m.made, m.last, m.first, m.whose, m.swept = true, m.now-1, m.now, m.server, m.ms()
 	case m.whose != m.server:
 		m.whose, m.lostFrom, m.lostTo = m.server, m.last, m.now
-		m.holdNow()
-		return true
+		m.holdNow(by.lease)
+		if by.nodeLease > 0 {
+			for by, dead := range m.dead {
+				m.dead[by] = modelDead{seen: dead.seen}
+			}
+			clear(m.terms)
+			m.holdNodes(by.nodeLease)
+		}
+		return by, true
 	}
-	return false
+	return by, false
 }
 
-func (m *model) holdNow() { m.hold, m.pass = m.ms()+m.lease, m.ms()+2*m.lease }
+func (m *model) holdNow(lease int64)   { m.hold, m.pass = m.ms()+lease, m.ms()+2*lease }
+func (m *model) holdNodes(lease int64) { m.nodeHold, m.nodePass = m.ms()+lease, m.ms()+2*lease }
+
+// extendNode is what a beat does, and each registration. It returns the node's term.
+func (m *model) extendNode(by incarnation) int64 {
+	if m.nodeLease == 0 {
+		return 0
+	}
+	m.begin()
+	m.nodes[by] = m.ceilMS() + m.nodeLease
+	if _, known := m.terms[by]; !known {
+		m.last = max(m.last+1, m.now)
+		m.terms[by] = modelTerm{m.last, m.nodeLease}
+		delete(m.dead, by)
+	}
+	return m.terms[by].term
+}
+
+func (m *model) goodbye(by incarnation) {
+	delete(m.nodes, by)
+	delete(m.terms, by)
+}
 
 func (m *model) register(by incarnation, node string, ask registration) registered {
 	m.begin()
+	term := m.extendNode(by)
 	old, there := m.owners[ask.id]
 	if there && ask.before != nil && old.token.epoch() >= ask.before.epoch() {
-		return registered{kind: kindRefused, token: newToken(0, by), prev: old, whose: m.records[ask.id]}
+		return registered{kind: kindRefused, token: newToken(0, by), prev: old, whose: m.records[ask.id], term: term}
 	}
-	answer := registered{kind: kindNew, prev: old, whose: m.records[ask.id]}
+	answer := registered{kind: kindNew, prev: old, whose: m.records[ask.id], term: term}
 	since := m.ms()
 	switch {
 	case there && old.state == stateDetached:
@@ -216,48 +295,75 @@ func byTime(times map[string]int64, now int64) (ids []string) {
 	return ids
 }
 
-func (m *model) sweep(limit int, outcomes []told) swept {
+// sweep is one of a node that says mark.
+func (m *model) sweep(node incarnation, mark int64, limit int, outcomes []told) swept {
 	result := swept{held: map[string]int{}}
 	for _, t := range outcomes {
 		m.settle(t)
 	}
-	if limit == 0 || !m.made {
+	if limit < 0 || !m.made {
 		return result
 	}
 	swept, now := m.swept, m.ms()
 	hold, pass := m.hold, m.pass
-	other := m.begin()
+	by, other := m.begin()
 	why := ""
 	switch {
-	case now-swept > m.renew:
+	case now-swept > by.renew:
 		why = "gap"
 	case swept-now > 1000:
 		why = "clock"
 	case other:
 		why = "server"
 	}
-	if why != "" || hold > now+m.lease {
-		m.holdNow()
+	if why != "" || hold > now+by.lease {
+		m.holdNow(by.lease)
 		hold, pass = m.hold, m.pass
 	}
-	if float64(now-swept) > float64(m.renew)/8 || swept-now > 1000 {
+	nodeHold, nodePass := m.nodeHold, m.nodePass
+	if by.nodeLease > 0 && (why != "" || now-swept > by.beat || nodeHold > now+by.nodeLease) {
+		if now-swept > by.beat && why == "" {
+			why = "beats"
+		}
+		m.holdNodes(by.nodeLease)
+		nodeHold, nodePass = m.nodeHold, m.nodePass
+	}
+	if float64(now-swept) > float64(by.beat)/8 || swept-now > 1000 {
 		m.swept = now
 	}
-	longest := max(m.lease, m.resume, longestRetry.Milliseconds(), delivery.Milliseconds()) + 1
 	for id, at := range m.leases {
-		m.leases[id] = min(at, now+longest)
+		if at > now+max(m.lease, m.resume)+1 {
+			m.leases[id] = min(at, now+m.records[id].lease+1)
+		}
 	}
 	for id, end := range m.ends {
-		end.at = min(end.at, now+longest)
+		end.at = min(end.at, now+max(longestRetry, delivery).Milliseconds()+1)
 		m.ends[id] = end
 	}
+	if by.nodeLease > 0 {
+		for node, end := range m.nodes {
+			if end > now+by.nodeLease+1 {
+				m.nodes[node] = min(end, now+m.leaseOf(node, by)+1)
+			}
+		}
+		if nodeHold <= now {
+			why = m.bury(by, nodePass, why)
+		}
+		if m.nodeHold <= now && limit > 0 {
+			result.more = m.walk()
+		}
+	}
 	over := byTime(m.leases, now)
-	if len(over) > 0 && hold <= now {
-		why = m.expire(over, limit, pass, why)
+	if len(over) > 0 && hold <= now && limit > 0 {
+		why = m.expire(by, over, limit, pass, why)
 	}
 	if why != "" {
 		result.held[why]++
 		result.due = len(over)
+	}
+	if taken := m.marks[node]; mark != certain && taken != mark && taken > now {
+		m.restore(taken)
+		delete(m.marks, node)
 	}
 	times := map[string]int64{}
 	for id, end := range m.ends {
@@ -271,18 +377,97 @@ func (m *model) sweep(limit int, outcomes []told) swept {
 		m.ends[id] = end
 		result.events = append(result.events, end.event)
 	}
+	if len(result.events) > 0 {
+		maps.DeleteFunc(m.marks, func(_ incarnation, until int64) bool { return until <= now })
+		m.marks[node] = now + delivery.Milliseconds()
+	}
 	return result
 }
 
-func (m *model) expire(over []string, limit int, pass int64, why string) string {
+// restore has what was taken until a time be due, as if it had not been taken.
+func (m *model) restore(until int64) {
+	for id, end := range m.ends {
+		if end.at == until {
+			end.at, end.attempts = m.ms(), max(end.attempts-1, 0)
+			m.ends[id] = end
+		}
+	}
+}
+
+// leaseOf is the length of a node's lease, as far as that is known.
+func (m *model) leaseOf(node incarnation, by rules) int64 {
+	if term, known := m.terms[node]; known {
+		return term.lease
+	}
+	return by.nodeLease
+}
+
+// bury has nodes be dead whose lease is over.
+func (m *model) bury(rules rules, pass int64, why string) string {
+	now := m.ms()
+	var over []incarnation
+	for by, end := range m.nodes {
+		if end <= now {
+			over = append(over, by)
+		}
+	}
+	if len(over) == 0 {
+		return why
+	}
+	window, buried := m.nodeWindow, m.buried
+	if now-window > rules.nodeLease || window > now {
+		window, buried = now, 0
+	}
+	count, all := int64(len(over))+buried, int64(len(m.nodes))+buried
+	if m.share > 0 && all > 1 && float64(count) > m.share*float64(all) && pass <= now {
+		m.holdNodes(rules.nodeLease)
+		return "nodes"
+	}
+	for _, by := range over {
+		m.dead[by] = modelDead{seen: m.nodes[by] - m.leaseOf(by, rules)}
+		m.goodbye(by)
+	}
+	m.nodeWindow, m.buried = window, count
+	return why
+}
+
+// walk ends the sessions of dead nodes.
+func (m *model) walk() (more bool) {
+	for by, dead := range m.dead {
+		if m.lazy && !dead.walked {
+			dead.walked, more = true, true
+			m.dead[by] = dead
+			continue
+		}
+		for id, owner := range m.owners {
+			switch {
+			case incarnation(owner.token[epochBytes:]) != by:
+			case owner.state == stateOnline:
+				m.finish(id, 'e', dead.seen)
+			case owner.state == stateKicked:
+				m.finish(id, 'k', dead.seen)
+			}
+		}
+		delete(m.dead, by)
+	}
+	return more
+}
+
+func (m *model) expire(by rules, over []string, limit int, pass int64, why string) string {
 	now := m.ms()
 	window, expired := m.window, m.ended
-	if now-window > m.lease || window > now {
+	if now-window > by.lease || window > now {
 		window, expired = now, 0
 	}
 	all := float64(int64(len(m.leases)) + expired)
-	if m.share > 0 && float64(int64(len(over))+expired) > m.share*all && len(over) >= heldLeast && pass <= now {
-		m.holdNow()
+	dead := 0 // of those that were not detached
+	for _, id := range over {
+		if m.owners[id].state != stateDetached {
+			dead++
+		}
+	}
+	if m.share > 0 && float64(int64(dead)+expired) > m.share*all && dead >= heldLeast && pass <= now {
+		m.holdNow(by.lease)
 		return "share"
 	}
 	over = over[:min(len(over), limit)]
@@ -291,9 +476,12 @@ func (m *model) expire(over []string, limit int, pass int64, why string) string 
 		if state := m.owners[id].state; state != stateOnline {
 			reason = state[0]
 		}
+		if reason != 'd' {
+			expired++
+		}
 		m.finish(id, reason, m.leases[id]-m.records[id].lease)
 	}
-	m.window, m.ended = window, expired+int64(len(over))
+	m.window, m.ended = window, expired
 	return why
 }
 
@@ -305,8 +493,12 @@ type fake struct {
 	by   incarnation
 	node string
 	hear chan news
+	rules
 
-	cut  bool          // from Redis, guarded by shared.mu
+	cut  bool // from Redis, guarded by shared.mu
+	deaf bool // to answers to sweep
+	mark mark
+	full bool          // it can't unregister, either
 	slow time.Duration // how late it answers to register, too
 }
 
@@ -325,7 +517,7 @@ func newShared(cfg Config) *shared {
 func (s *shared) connect(node string) *fake {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := &fake{shared: s, node: node, hear: make(chan news, 10000)}
+	f := &fake{shared: s, node: node, rules: s.model.rules, hear: make(chan news, 10000)}
 	f.by[0] = byte(len(s.fakes) + 1)
 	s.fakes = append(s.fakes, f)
 	return f
@@ -345,6 +537,7 @@ func (f *fake) do(change func(m *model)) error {
 		return errAway
 	}
 	m := f.model
+	m.rules = f.rules
 	m.now = 1_800_000_000_000_000 + time.Since(f.began).Microseconds()
 	change(m)
 	for _, sent := range m.sent {
@@ -380,17 +573,47 @@ func (f *fake) extend(_ context.Context, claims []claim) ([]verdict, error) {
 }
 
 func (f *fake) unregister(_ context.Context, claims []claim, resume time.Duration) ([]verdict, error) {
-	verdicts := make([]verdict, len(claims))
-	return verdicts, f.do(func(m *model) {
+	verdicts, full := make([]verdict, len(claims)), false
+	err := f.do(func(m *model) {
+		if full = f.full; full {
+			return
+		}
 		for i, c := range claims {
 			verdicts[i] = m.unregister(c, millis(resume))
 		}
 	})
+	if full {
+		err = errAway
+	}
+	return verdicts, err
 }
 
 func (f *fake) sweep(_ context.Context, limit int, outcomes []told) (result swept, err error) {
-	err = f.do(func(m *model) { result = m.sweep(limit, outcomes) })
-	return result, err
+	deaf := false
+	err = f.do(func(m *model) {
+		result, deaf = m.sweep(f.by, f.mark.say(), limit, outcomes), f.deaf
+		if len(result.events) > 0 && !deaf {
+			f.mark.took(m.ms())
+		}
+	})
+	if err != nil || deaf {
+		f.mark.missed()
+		return swept{open: outcomes}, errAway
+	}
+	return result, nil
+}
+
+func (f *fake) confirm(context.Context) error { return f.do(func(*model) {}) }
+
+func (f *fake) slots() int { return 1 }
+
+func (f *fake) beat(context.Context) ([]int64, error) {
+	terms := []int64{0}
+	return terms, f.do(func(m *model) { terms[0] = m.extendNode(f.by) })
+}
+
+func (f *fake) goodbye(context.Context) error {
+	return f.do(func(m *model) { m.goodbye(f.by) })
 }
 
 func (f *fake) get(_ context.Context, ids []string) ([]found, error) {

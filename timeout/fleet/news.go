@@ -6,7 +6,8 @@ import (
 )
 
 // listenLoop hears that sessions are somebody else's, or were kicked. It is only the faster way:
-// the next extension would find it, too.
+// the next extension would find it, too. Two nodes would have a session until then, so all are
+// extended whenever something may have been missed.
 func (n *Node) listenLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := n.store.listen(ctx, n.hear)
@@ -22,16 +23,15 @@ func (n *Node) listenLoop(ctx context.Context) {
 }
 
 func (n *Node) hear(news news) {
-	n.mu.Lock()
-	s := n.sessions[news.id]
-	n.mu.Unlock()
-	if s == nil || s.claim().token != news.token {
+	if news.kind == newsAgain {
+		n.confirmOnce() // before sessions are there: the server may have lost everything
+		n.recheck(n.everySlot())
 		return
 	}
 	switch news.kind {
-	case 's':
-		n.refused(s, superseded)
-	case 'k':
-		n.refused(s, kicked)
+	case newsMoved:
+		n.lose(news.claim, superseded)
+	case newsKicked:
+		n.lose(news.claim, kicked)
 	}
 }

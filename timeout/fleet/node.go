@@ -15,9 +15,6 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// closers is how many connections are closed at the same time.
-const closers = 64
-
 var errNoAnswer = errors.New("fleet: Redis has not answered")
 
 // Node is a gateway with its sessions. New makes one, and Close ends it. Most programs call
@@ -29,29 +26,26 @@ type Node struct {
 	wheel     *wheel.WheelOf[*Session] // what is to be renewed
 	registrar groupcommit.Committer[registration, registered]
 	renewer   renewer
+	beats     beats
 	teller    teller
+	layout    layout
+	again     again
 	began     time.Time
 	random    func() float64
 
 	draining atomic.Bool
 	stats    counters
 
-	// mu guards sessions: those that the node has, by id.
+	// mu guards sessions, those that the node has, by id, and arriving, those that it asks for.
 	mu       sync.Mutex
 	sessions map[string]*Session
+	arriving map[string]*arrivals
+	coming   sync.WaitGroup // for those; none is added once the node drains
 
 	closing closing
 	stop    context.CancelFunc
 	loops   sync.WaitGroup
 	closed  sync.Once
-}
-
-// closing has the connections that are to be closed.
-type closing struct {
-	mu      sync.Mutex
-	waiting []func()
-	running int
-	all     sync.WaitGroup
 }
 
 // New makes a node and connects to Redis; ctx is for that only. The node extends leases and
@@ -68,14 +62,20 @@ func New(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := kept.subscribe(ctx); err != nil { // what becomes of its first session is told, too
+		return nil, errors.Join(err, kept.close())
+	}
 	return newNode(cfg, kept)
 }
 
 func newNode(cfg Config, kept store) (*Node, error) {
 	ctx, stop := context.WithCancel(context.Background())
-	n := &Node{cfg: cfg, store: kept, began: time.Now(), random: mathrand.Float64, sessions: make(map[string]*Session), stop: stop}
+	n := &Node{cfg: cfg, store: kept, began: time.Now(), random: mathrand.Float64, stop: stop}
+	n.sessions, n.arriving = make(map[string]*Session), make(map[string]*arrivals)
 	n.registerTogether()
-	n.renewer.wake = make(chan struct{}, 1)
+	n.beatAtAll()
+	n.renewer.begin(kept.slots())
+	n.layout.doubt = make(chan struct{}, 1)
 	n.teller.changed = make(chan struct{}, 1)
 	var err error
 	// A renewal is due by the clock, whatever kept this process from running.
@@ -84,9 +84,15 @@ func newNode(cfg Config, kept store) (*Node, error) {
 		stop()
 		return nil, errors.Join(err, kept.close())
 	}
-	n.loops.Go(func() { n.renewLoop(ctx) })
+	for i := range n.renewer.lanes {
+		n.loops.Go(func() { n.renewLoop(ctx, &n.renewer.lanes[i]) })
+	}
 	n.loops.Go(func() { n.watchLoop(ctx) })
 	n.loops.Go(func() { n.listenLoop(ctx) })
+	n.loops.Go(func() { n.layoutLoop(ctx) })
+	if cfg.NodeLease > 0 {
+		n.loops.Go(func() { n.beatLoop(ctx) })
+	}
 	if cfg.OnOffline != nil {
 		n.loops.Go(func() { n.tellLoop(ctx) })
 	}
@@ -102,20 +108,36 @@ func (n *Node) tick() time.Duration {
 // elapsed is the node's clock, which knows no steps.
 func (n *Node) elapsed() time.Duration { return time.Since(n.began) }
 
-// Lookup returns where a session is. It returns ErrNotFound where it is nowhere, or has ended.
+// Lookup returns where a session is. It returns ErrNotFound where it is nowhere, or has ended, and
+// ErrArgument for what can't be one.
 func (n *Node) Lookup(ctx context.Context, id string) (Presence, error) {
-	answers, err := n.store.get(ctx, []string{id})
+	all, err := n.LookupAll(ctx, []string{id})
 	if err != nil {
 		return Presence{}, err
 	}
-	f := answers[0]
-	if !f.there || f.value.state == stateEnded {
+	if all[0].Epoch == 0 {
 		return Presence{}, fmt.Errorf("%w: %.520q", ErrNotFound, id)
 	}
-	return Presence{
-		Session: id, Node: f.record.node, Epoch: f.value.token.epoch(), Since: time.UnixMilli(f.record.since),
-		Until: time.UnixMilli(f.until), Detached: f.value.state == stateDetached, Meta: []byte(f.record.meta),
-	}, nil
+	return all[0], nil
+}
+
+// LookupAll returns where sessions are, in their order: of one that is nowhere, or has ended, there
+// is the id only. With an error there is nothing.
+func (n *Node) LookupAll(ctx context.Context, ids []string) ([]Presence, error) {
+	for _, id := range ids {
+		if err := checkSession(id, nil); err != nil {
+			return nil, err
+		}
+	}
+	answers, err := n.store.get(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Presence, len(ids))
+	for i, f := range answers {
+		all[i] = f.presence(ids[i])
+	}
+	return all, nil
 }
 
 // Count returns how many sessions the fleet has, those that are detached among them.
@@ -124,10 +146,13 @@ func (n *Node) Count(ctx context.Context) (int64, error) {
 	return sessions, err
 }
 
-// Kick ends a session, wherever it is: its connection is closed with ReasonKicked, at once as a
-// rule and with the next extension of its lease at the latest. It returns ErrNotFound where there
-// is none.
+// Kick ends a session, wherever it is: its connection is closed with ReasonKicked when its node
+// hears of it, or with the next extension of its lease where Redis loses that message. It returns ErrNotFound where there
+// is none, and ErrArgument for what can't be one.
 func (n *Node) Kick(ctx context.Context, id string) error {
+	if err := checkSession(id, nil); err != nil {
+		return err
+	}
 	there, err := n.store.kick(ctx, id)
 	if err == nil && !there {
 		err = fmt.Errorf("%w: %.520q", ErrNotFound, id)
@@ -144,16 +169,23 @@ func (n *Node) Len() int {
 
 // Drain has the node take no more sessions, detaches those that it has, and closes their
 // connections with ReasonDraining: who registers them on another node within Config.Resume
-// resumes them, and nobody is told of anything. It returns when all are closed. When ctx ends
-// before they are detached, it returns the cause, and the rest go on; it can be called again.
+// resumes them, and nobody is told of anything. It returns when all are closed, with or without
+// Config.OnEnd having returned, so that this may call it. When ctx ends before, it returns the
+// cause; those that are not detached go on, and it can be called again.
 func (n *Node) Drain(ctx context.Context) error {
+	if err := n.detachAll(ctx); err != nil {
+		return err
+	}
+	return n.closing.wait(ctx)
+}
+
+func (n *Node) detachAll(ctx context.Context) error {
 	n.mu.Lock()
 	n.draining.Store(true)
 	n.mu.Unlock()
 	for {
 		batch := n.some(batchSize)
 		if len(batch) == 0 {
-			n.closing.all.Wait()
 			return nil
 		}
 		if err := context.Cause(ctx); err != nil {
@@ -189,18 +221,23 @@ func (n *Node) some(limit int) []*Session {
 }
 
 // Close ends the node: it drains, but for no longer than a call to Redis may take, and closes the
-// connections that are left, whose sessions end with their leases. It waits for functions of
+// connections that are left, whose sessions end with their leases, or with that of the node. It waits for functions of
 // the user's, must not be called from one, and is idempotent.
 func (n *Node) Close() error {
 	n.closed.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
-		if err := n.Drain(ctx); err != nil {
+		drained := n.detachAll(ctx)
+		if err := drained; err != nil {
 			n.cfg.Logger.Warn("fleet: closing without having detached all sessions", "node", n.cfg.Node, "left", n.Len(), "error", err)
 		}
 		cancel()
 		n.registrar.Close()
+		n.coming.Wait() // they leave at once
 		n.stop()
 		n.loops.Wait()
+		if drained == nil {
+			n.sayGoodbye()
+		}
 		for batch := n.some(batchSize); len(batch) > 0; batch = n.some(batchSize) {
 			for _, s := range batch {
 				n.takeAway(s, ReasonDraining, leaveAlone)
@@ -208,11 +245,25 @@ func (n *Node) Close() error {
 		}
 		n.wheel.Stop()
 		n.closing.all.Wait()
+		n.again.all.Wait()
 		if err := n.store.close(); err != nil {
 			n.cfg.Logger.Warn("fleet: closing the client", "error", err)
 		}
 	})
 	return nil
+}
+
+// sayGoodbye ends the node's own lease, where nothing needs it any more. Otherwise its sessions
+// end with it.
+func (n *Node) sayGoodbye() {
+	if n.cfg.NodeLease == 0 || n.renewer.unsent() > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
+	defer cancel()
+	if err := n.store.goodbye(ctx); err != nil {
+		n.cfg.Logger.Warn("fleet: closing without a goodbye", "node", n.cfg.Node, "error", err)
+	}
 }
 
 // release has a session leave this node. It reports whether it was this call that did so.
@@ -223,6 +274,7 @@ func (n *Node) release(s *Session, reason Reason, left leave) bool {
 	n.mu.Lock()
 	if n.sessions[s.id] == s {
 		delete(n.sessions, s.id)
+		n.noteLost(s.claim(), superseded) // one that was asked for before it may be answered now
 	}
 	n.mu.Unlock()
 	s.timer.Remove()
@@ -231,48 +283,6 @@ func (n *Node) release(s *Session, reason Reason, left leave) bool {
 		n.leave(s.claim(), left)
 	}
 	return true
-}
-
-// takeAway releases a session whose connection does not know of it, and closes that.
-func (n *Node) takeAway(s *Session, reason Reason, left leave) {
-	if n.release(s, reason, left) {
-		n.closing.add(func() { n.closeConn(s, reason) })
-	}
-}
-
-func (n *Node) closeConn(s *Session, reason Reason) {
-	if n.cfg.OnEnd != nil {
-		_ = n.protect("OnEnd", func() error { n.cfg.OnEnd(s, reason); return nil })
-	}
-	if err := n.protect("closing a connection", s.conn.Close); err != nil {
-		n.cfg.Logger.Debug("fleet: closing a connection", "session", s.id, "error", err)
-	}
-}
-
-// add has f called by one of some goroutines, which exist only while there is something to do.
-func (c *closing) add(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waiting = append(c.waiting, f)
-	if c.running < closers {
-		c.running++
-		c.all.Go(c.work)
-	}
-}
-
-func (c *closing) work() {
-	for {
-		c.mu.Lock()
-		if len(c.waiting) == 0 {
-			c.running--
-			c.mu.Unlock()
-			return
-		}
-		f := c.waiting[0]
-		c.waiting = c.waiting[1:]
-		c.mu.Unlock()
-		f()
-	}
 }
 
 // protect calls a function of the user's. A panic is its error.

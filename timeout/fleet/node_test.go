@@ -99,6 +99,7 @@ func (f *fleetOf) add(t *testing.T, name string, cfg Config) *Node {
 	cfg = cfg.withDefaults()
 	require.NoError(t, cfg.check())
 	kept := f.connect(name)
+	kept.rules = rulesOf(cfg)
 	n, err := newNode(cfg, kept)
 	require.NoError(t, err)
 	f.nodes, f.fakes = append(f.nodes, n), append(f.fakes, kept)
@@ -163,6 +164,25 @@ func TestASessionThatIsClosedIsToldOnce(t *testing.T) {
 	})
 }
 
+// dies has the first node, which has 100 sessions, be dead from now on. The first of its ends is told
+// later than least, and all are at most later. It returns when that began.
+func (f *fleetOf) dies(t *testing.T, least, most time.Duration) (began time.Time) {
+	t.Helper()
+	f.set(func() { f.fakes[0].cut = true })
+	began = time.Now()
+	for len(f.diary.offlines()) == 0 {
+		time.Sleep(100 * time.Millisecond)
+	}
+	require.Greater(t, time.Since(began), least)
+	time.Sleep(most - time.Since(began))
+	require.Len(t, f.diary.offlines(), 100)
+	for _, end := range f.diary.offlines() {
+		require.Equal(t, "node-0", end.Node)
+		require.Equal(t, ReasonExpired, end.Reason)
+	}
+	return began
+}
+
 func TestADeadNodesSessionsEndWithinALease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFleet(t, 3, nodeConfig)
@@ -170,18 +190,7 @@ func TestADeadNodesSessionsEndWithinALease(t *testing.T) {
 			register(t, f.nodes[i%3], fmt.Sprint("session-", i))
 		}
 		time.Sleep(10 * time.Minute)
-		f.set(func() { f.fakes[0].cut = true })
-		began := time.Now()
-		for len(f.diary.offlines()) == 0 {
-			time.Sleep(100 * time.Millisecond)
-		}
-		require.Greater(t, time.Since(began), 59*time.Second, "a lease less a renewal")
-		time.Sleep(91*time.Second - time.Since(began))
-		require.Len(t, f.diary.offlines(), 100)
-		for _, end := range f.diary.offlines() {
-			require.Equal(t, "node-0", end.Node)
-			require.Equal(t, ReasonExpired, end.Reason)
-		}
+		f.dies(t, 59*time.Second, 91*time.Second) // a lease less a renewal
 		time.Sleep(time.Hour)
 		require.Len(t, f.diary.offlines(), 100)
 		require.Equal(t, 200, f.nodes[1].Len()+f.nodes[2].Len())
@@ -205,6 +214,30 @@ func TestANodeThatIsCutOffStopsServingBeforeItsSessionsAreOffline(t *testing.T) 
 		time.Sleep(time.Minute)
 		require.Len(t, f.diary.offlines(), 1)
 		require.Zero(t, f.nodes[0].Len())
+	})
+}
+
+func TestConnectionsHaveAHundredthOfALeaseToBeClosed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fleetOf{shared: newShared(nodeConfig)}
+		cfg := nodeConfig
+		left := make(chan time.Duration, 100)
+		cfg.OnEnd = func(s *Session, _ Reason) {
+			left <- time.Duration(s.good.Load()) + cfg.Lease - s.node.elapsed()
+		}
+		n := f.add(t, "node", cfg)
+		for i := range 100 {
+			register(t, n, fmt.Sprint("session-", i))
+			time.Sleep(317 * time.Millisecond)
+		}
+		f.set(func() { f.fakes[0].cut = true })
+		time.Sleep(cfg.Lease)
+		require.Len(t, left, 100)
+		for range 100 {
+			l := <-left
+			require.GreaterOrEqual(t, l, cfg.Lease/100)
+			require.LessOrEqual(t, l, cfg.Lease/50)
+		}
 	})
 }
 
@@ -250,6 +283,8 @@ func TestASessionThatIsRegisteredElsewhereMoves(t *testing.T) {
 				require.EqualValues(t, 1, c.closed.Load())
 				require.Equal(t, ReasonMoved, old.Reason())
 				require.Greater(t, anew.Epoch(), old.Epoch())
+				require.False(t, old.Moved() || old.Resumed() || anew.Resumed())
+				require.True(t, anew.Moved())
 				require.Equal(t, "node-0", f.diary.onlines()[1].Before)
 				old.Close() // comes late, and harms nobody
 				time.Sleep(time.Hour)
@@ -354,7 +389,8 @@ func TestARollingRestartIsSilent(t *testing.T) {
 			f.add(t, fmt.Sprint("new-", i), f.diary.config(nodeConfig))
 			time.Sleep(10 * time.Second)
 			for j, id := range ids {
-				register(t, f.nodes[j%3], id)
+				s, _ := register(t, f.nodes[j%3], id)
+				require.True(t, s.Resumed() && !s.Moved())
 			}
 			for _, o := range f.diary.onlines()[90+30*i:] {
 				require.True(t, o.Resumed)
@@ -462,6 +498,22 @@ func TestMoreThanAShareIsHeldForALease(t *testing.T) {
 	})
 }
 
+func TestDetachedSessionsEndInTheirTimeHoweverManyTheyAre(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 2, beatConfig)
+		for i := range 40 {
+			register(t, f.nodes[0], fmt.Sprint("stays-", i))
+		}
+		for i := range 100 {
+			s, _ := register(t, f.nodes[1], fmt.Sprint("goes-", i))
+			s.Detach()
+		}
+		time.Sleep(f.nodes[0].cfg.Resume + 2*time.Second)
+		require.Len(t, f.diary.offlines(), 100)
+		require.Zero(t, f.nodes[0].Stats().Held+f.nodes[1].Stats().Held)
+	})
+}
+
 func TestSessionsThatCameTogetherAreNotRenewedTogether(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFleet(t, 1, nodeConfig)
@@ -493,18 +545,20 @@ func newGuarded(t *testing.T) (k *keepalive.Keeper, conn, guarded net.Conn) {
 
 func TestASessionOfAGuardedConnectionEndsWithIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 1, nodeConfig)
 		k, near, guarded := newGuarded(t)
-		s, err := f.nodes[0].RegisterGuarded(ctx, k, guarded, "a", nil)
+		cfg := nodeConfig
+		cfg.Keeper = k
+		f := newFleet(t, 1, cfg)
+		s, err := f.nodes[0].Register(ctx, guarded, "a", nil)
 		require.NoError(t, err)
 		time.Sleep(9 * time.Second)
 		require.True(t, s.Alive())
 		time.Sleep(3 * time.Second) // it is silent for too long
 		require.Equal(t, ReasonClosed, s.Reason())
 		require.Len(t, f.diary.offlines(), 1)
-		_, err = f.nodes[0].RegisterGuarded(ctx, k, guarded, "a", nil)
+		_, err = f.nodes[0].Register(ctx, guarded, "a", nil)
 		require.ErrorIs(t, err, keepalive.ErrNotGuarded)
-		_, err = f.nodes[0].RegisterGuarded(ctx, k, near, "a", nil)
+		_, err = f.nodes[0].Register(ctx, near, "a", nil)
 		require.ErrorIs(t, err, keepalive.ErrNotGuarded)
 		require.Zero(t, f.nodes[0].Len())
 	})
@@ -512,9 +566,11 @@ func TestASessionOfAGuardedConnectionEndsWithIt(t *testing.T) {
 
 func TestAKickedSessionsGuardedConnectionIsClosed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := newFleet(t, 1, nodeConfig)
 		k, _, guarded := newGuarded(t)
-		s, err := f.nodes[0].RegisterGuarded(ctx, k, guarded, "a", nil)
+		cfg := nodeConfig
+		cfg.Keeper = k
+		f := newFleet(t, 1, cfg)
+		s, err := f.nodes[0].Register(ctx, guarded, "a", nil)
 		require.NoError(t, err)
 		require.NoError(t, f.nodes[0].Kick(ctx, "a"))
 		time.Sleep(time.Second)
@@ -592,7 +648,7 @@ func TestCloseIsIdempotentAndClosesWhatIsLeft(t *testing.T) {
 func TestWhatIsImpossibleIsRefusedWithTheLimit(t *testing.T) {
 	good := Config{URL: "redis://localhost", Node: "n"}
 	for name, change := range map[string]func(*Config){
-		"Client and URL, must be one of both":                                            func(c *Config) { c.URL = "" },
+		"Redis and URL, must be one of both":                                             func(c *Config) { c.URL = "" },
 		`Node "", must be from 1 to 200 bytes of UTF-8`:                                  func(c *Config) { c.Node = "" },
 		`Prefix "a{b", must be at most 100 bytes without braces`:                         func(c *Config) { c.Prefix = "a{b" },
 		"Slots 3, must be a power of two from 1 to 1024":                                 func(c *Config) { c.Slots = 3 },
@@ -602,14 +658,22 @@ func TestWhatIsImpossibleIsRefusedWithTheLimit(t *testing.T) {
 		"Lease 1m30s, must be at least 2 Renew (45s), 2 Timeout (3s) and Sweep (500ms),": func(c *Config) { c.Renew = 45 * time.Second },
 		"Jitter 0.9, must be at most 0.5":                                                func(c *Config) { c.Jitter = 0.9 },
 		"MaxExpire 2, must be at most 1":                                                 func(c *Config) { c.MaxExpire = 2 },
-		"Calls -1, must be from 1 to 4096":                                               func(c *Config) { c.Calls = -1 },
-		"Sweep 1h0m0s, must be from 1ms to 30s":                                          func(c *Config) { c.Sweep = time.Hour },
+		"Calls 257, must be from 1 to 256":                                               func(c *Config) { c.Calls = 257 },
+		"Sweep 1h0m0s, must be from 1ms to 15s":                                          func(c *Config) { c.Sweep = time.Hour },
+		"NodeLease 10ms, must be from 300ms to Lease, 10m0s":                             func(c *Config) { c.NodeLease = 10 * time.Millisecond },
+		"NodeLease -1s, must be from 300ms to Lease, 10m0s":                              func(c *Config) { c.NodeLease = -time.Second },
+		"NodeLease 2m0s, must be from 300ms to Lease, 1m30s":                             func(c *Config) { c.NodeLease, c.Lease = 2*time.Minute, 90*time.Second },
+		"NodeLease 15s, must be at least two thirds of it, 2 Timeout (3s)":               func(c *Config) { c.NodeLease, c.Timeout = 15*time.Second, 3*time.Second },
+		"Sweep 3s, must be from 1ms to 2.5s":                                             func(c *Config) { c.NodeLease, c.Sweep = 15*time.Second, 3*time.Second },
 		"Resume 1000h0m0s, must be from 1ms to 168h0m0s":                                 func(c *Config) { c.Resume = 1000 * time.Hour },
 		"URL of Redis": func(c *Config) { c.URL = "http://user:secret@x" },
 	} {
 		cfg := good
 		change(&cfg)
 		_, err := New(ctx, cfg)
+		if cfg.URL == good.URL {
+			require.Equal(t, cfg.Validate(), err, name)
+		}
 		require.ErrorIs(t, err, ErrArgument, name)
 		require.ErrorContains(t, err, name)
 		require.NotContains(t, err.Error(), "secret")
@@ -624,7 +688,10 @@ func TestSessionsThatCanNotBeAreRefused(t *testing.T) {
 			require.ErrorIs(t, err, ErrArgument)
 			require.ErrorContains(t, err, "must be from 1 to 512 bytes")
 		}
-		_, err := f.nodes[0].Register(ctx, &conn{}, "a", make([]byte, 4097))
+		_, err := f.nodes[0].Lookup(ctx, "\xff")
+		require.ErrorIs(t, err, ErrArgument)
+		require.ErrorIs(t, f.nodes[0].Kick(ctx, ""), ErrArgument)
+		_, err = f.nodes[0].Register(ctx, &conn{}, "a", make([]byte, 4097))
 		require.ErrorContains(t, err, "meta of 4097 bytes, must be at most 4096")
 		_, err = f.nodes[0].Register(ctx, nil, "a", nil)
 		require.ErrorContains(t, err, "conn is nil")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -33,21 +32,27 @@ type redisStore struct {
 	scripts *scripts
 	cfg     Config
 	by      incarnation
-	slots   [][]any // their keys
+	keys    [][]any // of the slots
 	layout  string  // the key that says how many there are
 	channel string  // and the node's name: where it hears news
 
-	confirmed atomic.Int64 // when the layout was looked at last
+	marks []mark // by slot: the one's that sweeps
+	rules string // which the scripts have from the config
+
+	subscribed *goredis.PubSub // to the channel, before listen, which takes it
 }
 
 var names = redisrun.Names{Package: "fleet", Loss: "sessions", Argument: ErrArgument, Closed: ErrClosed, Full: ErrFull}
 
 // newRedisStore uses the slots that there are, or makes them.
 func newRedisStore(ctx context.Context, cfg Config, by incarnation, use *scripts) (*redisStore, error) {
-	s := &redisStore{scripts: use, cfg: cfg, by: by, layout: cfg.Prefix + ":{fleet}:c", channel: cfg.Prefix + ":node:"}
+	s := &redisStore{scripts: use, cfg: cfg, by: by, layout: cfg.Prefix + ":{fleet}:c", channel: cfg.Prefix + ":node:", rules: cfg.rules()}
 	var err error
-	if cfg.Client != nil {
-		s.redis, err = redisrun.New(cfg.Client, names)
+	if cfg.Redis != nil {
+		s.redis, err = redisrun.New(cfg.Redis, names)
+		if err == nil {
+			err = s.redis.Inspect(ctx)
+		}
 	} else {
 		s.redis, err = redisrun.Open(ctx, cfg.URL, names)
 	}
@@ -65,8 +70,9 @@ func newRedisStore(ctx context.Context, cfg Config, by incarnation, use *scripts
 		for i, name := range keyNames {
 			keys[i] = tag + name
 		}
-		s.slots = append(s.slots, keys)
+		s.keys = append(s.keys, keys)
 	}
+	s.marks = make([]mark, slots)
 	return s, nil
 }
 
@@ -80,10 +86,13 @@ func (s *redisStore) settle(ctx context.Context, slots int) (int, error) {
 	if first == 0 {
 		first = defaultSlots
 	}
-	if err := client.HSetNX(ctx, s.layout, "slots", first).Err(); err != nil {
-		return 0, s.redis.Wrap(fmt.Errorf("fleet: saying how many slots there are: %w", err))
-	}
 	there, err := client.HGet(ctx, s.layout, "slots").Int()
+	if errors.Is(err, goredis.Nil) {
+		if err := client.HSetNX(ctx, s.layout, "slots", first).Err(); err != nil {
+			return 0, s.redis.Wrap(fmt.Errorf("fleet: saying how many slots there are: %w", err))
+		}
+		there, err = client.HGet(ctx, s.layout, "slots").Int()
+	}
 	if err != nil {
 		return 0, s.redis.Wrap(fmt.Errorf("fleet: asking how many slots there are: %w", err))
 	}
@@ -93,18 +102,10 @@ func (s *redisStore) settle(ctx context.Context, slots int) (int, error) {
 	return there, checkSlots(there)
 }
 
-// confirm says now and then how many slots there are: the server may have lost it, and who
-// comes next must not decide otherwise.
+// confirm is store's: it says it again where the server has lost it.
 func (s *redisStore) confirm(ctx context.Context) error {
-	now, last := time.Now().UnixMilli(), s.confirmed.Load()
-	if now-last < s.cfg.Renew.Milliseconds() && now >= last {
-		return nil
-	}
-	if _, err := s.settle(ctx, len(s.slots)); err != nil {
-		return err
-	}
-	s.confirmed.Store(now)
-	return nil
+	_, err := s.settle(ctx, s.slots())
+	return err
 }
 
 // verb is something that is done to sessions in batches.
@@ -114,6 +115,7 @@ type verb struct {
 	count  int                                               // of sessions
 	id     func(i int) string                                // of each
 	add    func(args []any, i int) []any                     // what is asked of each
+	tail   func(items []int) any                             // the last argument of each run, if there is one
 	size   func(i int) int                                   // how much that is, if not little
 	take   func(items []int, answer []any) (malformed error) // the answers
 }
@@ -125,16 +127,16 @@ func (s *redisStore) do(ctx context.Context, v verb) error {
 		redisrun.Call
 		items []int
 	}
-	open := make([]*batch, len(s.slots))
+	open := make([]*batch, s.slots())
 	var batches []*batch
 	for i := range v.count {
-		slot, size := timeout.Slot(v.id(i), len(s.slots)), 0
+		slot, size := timeout.Slot(v.id(i), s.slots()), 0
 		if v.size != nil {
 			size = v.size(i)
 		}
 		b := open[slot]
 		if b == nil || len(b.items) == batchSize || b.Size+size > batchBytes {
-			b = &batch{Call: redisrun.Call{Script: v.script, Keys: s.slots[slot], Args: append([]any(nil), v.head...)}}
+			b = &batch{Call: redisrun.Call{Script: v.script, Keys: s.keys[slot], Args: append([]any(nil), v.head...)}}
 			open[slot], batches = b, append(batches, b)
 		}
 		b.Args, b.items = v.add(b.Args, i), append(b.items, i)
@@ -143,6 +145,9 @@ func (s *redisStore) do(ctx context.Context, v verb) error {
 	}
 	calls := make([]*redisrun.Call, len(batches))
 	for i, b := range batches {
+		if v.tail != nil {
+			b.Args = append(b.Args, v.tail(b.items))
+		}
 		calls[i] = &b.Call
 	}
 	err := s.redis.Run(ctx, calls)
@@ -158,7 +163,7 @@ func (s *redisStore) register(ctx context.Context, asks []registration) ([]regis
 	answers := make([]registered, len(asks))
 	return answers, s.do(ctx, verb{
 		script: s.scripts.register,
-		head:   []any{millis(s.cfg.Lease), string(s.by[:]), s.cfg.Node, s.channel},
+		head:   []any{s.rules, string(s.by[:]), s.cfg.Node, s.channel},
 		count:  len(asks),
 		id:     func(i int) string { return asks[i].id },
 		size:   func(i int) int { return len(asks[i].meta) + len(asks[i].id) },
@@ -174,6 +179,7 @@ func (s *redisStore) register(ctx context.Context, asks []registration) ([]regis
 				if answers[i], err = s.readRegistered(list(at(answer, j))); err != nil {
 					return err
 				}
+				answers[i].term = integer(at(answer, len(items)))
 			}
 			return nil
 		},
@@ -205,6 +211,8 @@ func (s *redisStore) unregister(ctx context.Context, claims []claim, resume time
 	return s.judge(ctx, s.scripts.unregister, claims, millis(resume), "c")
 }
 
+// judge asks about claims: their tokens are one argument, since arguments are what takes Redis
+// most of its time.
 func (s *redisStore) judge(ctx context.Context, script *redisrun.Script, claims []claim, head ...any) ([]verdict, error) {
 	verdicts := make([]verdict, len(claims))
 	return verdicts, s.do(ctx, verb{
@@ -212,7 +220,14 @@ func (s *redisStore) judge(ctx context.Context, script *redisrun.Script, claims 
 		head:   head,
 		count:  len(claims),
 		id:     func(i int) string { return claims[i].id },
-		add:    func(args []any, i int) []any { return append(args, claims[i].id, string(claims[i].token[:])) },
+		add:    func(args []any, i int) []any { return append(args, claims[i].id) },
+		tail: func(items []int) any {
+			tokens := make([]byte, 0, len(items)*len(token{}))
+			for _, i := range items {
+				tokens = append(tokens, claims[i].token[:]...)
+			}
+			return tokens
+		},
 		take: func(items []int, answer []any) error {
 			said := text(at(answer, 0))
 			if said == "" {
@@ -273,27 +288,83 @@ func (s *redisStore) kick(ctx context.Context, id string) (there bool, err error
 	})
 }
 
-func (s *redisStore) close() error { return s.redis.Close() }
+func (s *redisStore) slots() int { return len(s.keys) }
 
-// listen hears what is told to the node. Where the connection is lost it connects again; what was
-// told meanwhile, the next extension finds.
+func (s *redisStore) beat(ctx context.Context) ([]int64, error) {
+	terms := make([]int64, s.slots())
+	calls, err := s.everywhere(ctx, s.scripts.beat, s.rules, string(s.by[:]))
+	for i, c := range calls {
+		if c.Err == nil {
+			terms[i] = integer(at(c.Answer, 0))
+		}
+	}
+	return terms, err
+}
+
+func (s *redisStore) goodbye(ctx context.Context) error {
+	_, err := s.everywhere(ctx, s.scripts.goodbye, string(s.by[:]))
+	return err
+}
+
+// everywhere runs a script in all slots.
+func (s *redisStore) everywhere(ctx context.Context, script *redisrun.Script, args ...any) ([]*redisrun.Call, error) {
+	calls := make([]*redisrun.Call, s.slots())
+	for i, keys := range s.keys {
+		calls[i] = &redisrun.Call{Script: script, Keys: keys, Args: args, Weight: 1}
+	}
+	return calls, s.redis.Run(ctx, calls)
+}
+
+func (s *redisStore) close() error {
+	if s.subscribed != nil {
+		_ = s.subscribed.Close()
+	}
+	return s.redis.Close()
+}
+
+// subscribe has the server tell the node from now on; listen hears it.
+func (s *redisStore) subscribe(ctx context.Context) error {
+	channel := s.channel + s.cfg.Node
+	sub := s.redis.Client().Subscribe(ctx, channel)
+	if _, err := sub.ReceiveTimeout(ctx, s.cfg.Timeout); err != nil {
+		_ = sub.Close()
+		return s.redis.Wrap(fmt.Errorf("fleet: subscribing to channel %q: %w", channel, err))
+	}
+	s.subscribed = sub
+	return nil
+}
+
+// listen hears what is told to the node. Where it has to subscribe anew it says so: what was told
+// meanwhile is lost.
 func (s *redisStore) listen(ctx context.Context, hear func(news)) error {
 	if s.redis.Closed() {
 		return ErrClosed
 	}
-	sub := s.redis.Client().Subscribe(ctx, s.channel+s.cfg.Node)
+	if s.subscribed == nil {
+		if err := s.subscribe(ctx); err != nil {
+			return err
+		}
+		hear(news{kind: newsAgain})
+	}
+	sub := s.subscribed
+	s.subscribed = nil
 	defer sub.Close()
-	messages := sub.Channel(goredis.WithChannelSize(1024))
+	messages := sub.ChannelWithSubscriptions(goredis.WithChannelSize(1024))
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case message, open := <-messages:
+		case got, open := <-messages:
 			if !open {
 				return ErrClosed
 			}
-			if size := len(token{}); len(message.Payload) > size {
-				hear(news{message.Payload[0], claim{message.Payload[1+size:], token([]byte(message.Payload[1 : 1+size]))}})
+			switch got := got.(type) {
+			case *goredis.Subscription:
+				hear(news{kind: newsAgain})
+			case *goredis.Message:
+				if size := len(token{}); len(got.Payload) > size {
+					hear(news{got.Payload[0], claim{got.Payload[1+size:], token([]byte(got.Payload[1 : 1+size]))}})
+				}
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -39,18 +40,23 @@ func newReal(t testing.TB, server *testserver.Server, count int, change func(*Co
 
 // fill registers sessions on a node, many at the same time.
 func fill(t testing.TB, n *Node, name string, count int) []*Session {
+	sessions, err := registerAll(n, name, count, 16)
+	require.NoError(t, err)
+	return sessions
+}
+
+func registerAll(n *Node, name string, count, workers int) ([]*Session, error) {
 	sessions := make([]*Session, count)
 	var all errgroup.Group
-	for worker := range 16 {
+	for worker := range workers {
 		all.Go(func() (err error) {
-			for i := worker; i < count && err == nil; i += 16 {
+			for i := worker; i < count && err == nil; i += workers {
 				sessions[i], err = n.Register(ctx, &conn{}, fmt.Sprint(name, "-", i), nil)
 			}
 			return err
 		})
 	}
-	require.NoError(t, all.Wait())
-	return sessions
+	return sessions, all.Wait()
 }
 
 func allAlive(t testing.TB, sessions []*Session) {
@@ -74,8 +80,21 @@ func (d *diary) by() map[string]Offline {
 func TestAKilledNodesSessionsAreToldOrComeBackAndNoOthersAreTouched(t *testing.T) {
 	t.Parallel()
 	r := newReal(t, testserver.SharedRedis(t), 2, nil)
+	killChild(t, r)
+}
+
+func TestAKilledNodeWithALeaseTakesItsSessionsWithIt(t *testing.T) {
+	t.Parallel()
+	r := newReal(t, testserver.SharedRedis(t), 2, func(c *Config) {
+		*c = beating(*c)
+		c.Slots = 1 // so that its sessions are looked for in several steps
+	})
+	killChild(t, r, childBeats+"=1")
+}
+
+func killChild(t *testing.T, r *realFleet, env ...string) {
 	const count = 2000
-	dying := startChild(t, r.url, r.prefix, count)
+	dying := startChild(t, r.url, r.prefix, count, env...)
 	live := append(fill(t, r.nodes[0], "live-0", 500), fill(t, r.nodes[1], "live-1", 500)...)
 	dying.kill()
 	killed := time.Now()
@@ -153,7 +172,7 @@ func TestARedisThatComesBackEmptyIsToldAgain(t *testing.T) {
 		return err == nil && online == 600
 	}, "all are there again")
 	allAlive(t, sessions)
-	require.Greater(t, sessions[0].Epoch(), epoch)
+	eventually(t, func() bool { return sessions[0].Epoch() > epoch }, "its node knows the epoch that Redis has given it")
 	require.Empty(t, r.diary.offlines())
 	// Nobody who comes now decides that there are other slots.
 	cfg := quick(r.url, r.prefix, "other")
@@ -213,17 +232,23 @@ func TestASessionThatHopsHasOneOwnerAndNoEnd(t *testing.T) {
 
 func TestKickDrainAndCountOnOneServer(t *testing.T) {
 	t.Parallel()
-	useFleet(t, testserver.SharedRedis(t))
+	useFleet(t, testserver.SharedRedis(t), nil)
 }
 
 func TestKickDrainAndCountOnACluster(t *testing.T) {
 	t.Parallel()
-	useFleet(t, testserver.RedisCluster(t, 3, 0).Nodes[0])
+	cluster := testserver.RedisCluster(t, 3, 0)
+	for name, change := range map[string]func(*Config){"sessions": nil, "nodes": func(c *Config) { *c = beating(*c) }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			useFleet(t, cluster.Nodes[0], change)
+		})
+	}
 }
 
 // useFleet does all that there is with a fleet of two.
-func useFleet(t *testing.T, server *testserver.Server) {
-	r := newReal(t, server, 2, nil)
+func useFleet(t *testing.T, server *testserver.Server, change func(*Config)) {
+	r := newReal(t, server, 2, change)
 	sessions := fill(t, r.nodes[0], "a", 100)
 	fill(t, r.nodes[1], "b", 100)
 	online, err := r.nodes[0].Count(ctx)
@@ -233,6 +258,11 @@ func useFleet(t *testing.T, server *testserver.Server) {
 	require.NoError(t, err)
 	require.Equal(t, "node-0", where.Node)
 	require.WithinDuration(t, time.Now(), where.Since, time.Minute)
+	all, err := r.nodes[1].LookupAll(ctx, []string{"b-7", "nobody", "a-7", "a-7"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"node-1", "", "node-0", "node-0"}, []string{all[0].Node, all[1].Node, all[2].Node, all[3].Node})
+	require.Equal(t, where, all[2])
+	require.Equal(t, Presence{Session: "nobody"}, all[1])
 	require.NoError(t, r.nodes[1].Kick(ctx, "a-7"))
 	eventually(t, func() bool { return sessions[7].Reason() == ReasonKicked }, "it is kicked")
 	eventually(t, func() bool { return r.diary.by()["a-7"].Reason == ReasonKicked }, "it is told")
@@ -278,4 +308,86 @@ func TestAFullServerKeepsWhatItHas(t *testing.T) {
 	allAlive(t, sessions)
 	sessions[0].Close()
 	eventually(t, func() bool { return len(r.diary.by()) == 1 }, "ends are told")
+}
+
+// A node that comes after all is lost, and does not say how many slots there are, may be faster than
+// those that know.
+func TestANodeWhoseSlotsAreNotThoseOfOthersStopsServing(t *testing.T) {
+	t.Parallel()
+	server := testserver.Redis(t)
+	r := newReal(t, server, 1, func(c *Config) { c.Slots, c.Outlive = 64, true })
+	first := r.nodes[0]
+	left, c := register(t, first, "a")
+	require.NoError(t, connect(t, server).FlushAll(ctx).Err())
+	second, err := New(ctx, quick(r.url, r.prefix, "second"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, second.Close()) })
+	s, _ := register(t, second, "a")
+	eventually(t, func() bool { return left.Reason() == ReasonLost && c.closed.Load() == 1 }, "it does not serve any more")
+	_, err = first.Register(ctx, &conn{}, "b", nil)
+	require.ErrorContains(t, err, "Slots 64, must be 16")
+	time.Sleep(4 * time.Second) // more than a lease
+	require.Empty(t, r.diary.offlines())
+	require.True(t, s.Alive())
+}
+
+// What a user of Redis may not publish, the next extension finds: what was written stays, and is answered.
+func TestAUserWhoMayNotPublishIsAnswered(t *testing.T) {
+	t.Parallel()
+	server := testserver.Redis(t)
+	admin := connect(t, server)
+	require.NoError(t, admin.Do(ctx, "ACL", "SETUSER", "gateway", "on", ">secret", "~*", "resetchannels", "+@all").Err())
+	cfg := quick("redis://gateway:secret@"+server.Addr, prefix(), "first")
+	_, err := New(ctx, cfg)
+	require.ErrorContains(t, err, "NOPERM", "it would not hear what it is told")
+	cfg = cfg.withDefaults()
+	first, err := newRedisStore(ctx, cfg, incarnation{1}, serverScripts)
+	require.NoError(t, err)
+	defer first.close()
+	cfg.Node = "second"
+	second, err := newRedisStore(ctx, cfg, incarnation{2}, serverScripts)
+	require.NoError(t, err)
+	defer second.close()
+	had, err := first.register(ctx, []registration{{id: "a"}})
+	require.NoError(t, err)
+	has, err := second.register(ctx, []registration{{id: "a"}})
+	require.NoError(t, err)
+	require.EqualValues(t, kindMoved, has[0].kind)
+	there, err := first.kick(ctx, "a")
+	require.NoError(t, err)
+	require.True(t, there)
+	verdicts, err := first.extend(ctx, []claim{{"a", had[0].token}, {"a", has[0].token}})
+	require.NoError(t, err)
+	require.Equal(t, []verdict{superseded, kicked}, verdicts)
+}
+
+func TestClientsAndServersThatWouldLoseSessionsAreRefused(t *testing.T) {
+	t.Parallel()
+	server := testserver.Redis(t)
+	admin := connect(t, server)
+	require.NoError(t, admin.Do(ctx, "ACL", "SETUSER", "gateway", "on", ">secret", "~*", "&*", "+@all", "-info").Err())
+	good := goredis.Options{Addr: server.Addr, MaxRetries: -1, ContextTimeoutEnabled: true}
+	cluster := testserver.RedisCluster(t, 3, 0).Nodes[0]
+	for what, change := range map[string]func(*goredis.Options){
+		"ContextTimeoutEnabled false of the client, must be true": func(o *goredis.Options) { o.ContextTimeoutEnabled = false },
+		"MaxRetries 3 of the client, must be -1":                  func(o *goredis.Options) { o.MaxRetries = 3 },
+		"the client must be a *redis.ClusterClient":               func(o *goredis.Options) { o.Addr = cluster.Addr },
+		"asking the server what it is: NOPERM":                    func(o *goredis.Options) { o.Username, o.Password = "gateway", "secret" },
+		"must be noeviction: sessions would be lost": func(*goredis.Options) {
+			require.NoError(t, admin.ConfigSet(ctx, "maxmemory-policy", "allkeys-lru").Err())
+			t.Cleanup(func() { require.NoError(t, admin.ConfigSet(ctx, "maxmemory-policy", "noeviction").Err()) })
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			options := good
+			change(&options)
+			client := goredis.NewClient(&options)
+			defer client.Close()
+			_, err := New(ctx, Config{Redis: client, Node: "n", Prefix: prefix()})
+			require.ErrorContains(t, err, what)
+		})
+	}
+	_, err := New(ctx, Config{Redis: (*goredis.Client)(nil), Node: "n"})
+	require.ErrorIs(t, err, ErrArgument)
+	require.ErrorContains(t, err, "nil *redis.Client")
 }

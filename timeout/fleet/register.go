@@ -8,12 +8,20 @@ import (
 )
 
 // Register makes a session this node's: whoever had it loses it, here and elsewhere, and its
-// connection there is closed with ReasonMoved. The lease is extended from then on without any
+// connection there is closed with ReasonMoved, where it is not conn itself. The lease is extended from then on without any
 // doing of the program's, until Session.Close or Detach, or until the node takes the session
-// away: then it closes conn, with Session.Reason saying why. conn can be anything that closes.
+// away: then it closes conn, with Session.Reason saying why. conn can be anything that closes; with
+// Config.Keeper it is a connection that this guards, and the session is closed with it.
 //
-// It returns ErrArgument, ErrDraining, ErrClosed or ErrFull, ReasonMoved where somebody else has
-// registered the session meanwhile, and what the client of Redis says. It does not close conn.
+// It waits for Redis: in an event loop, as of gnet, it is for a goroutine of its own. Where ctx ends
+// when Redis has been asked already, the session may have been taken from whoever had it: it is
+// taken back, which is to say that it ends, or waits to be resumed where somebody had it. An error of
+// the client of Redis leaves it open whether the session was registered: if so, it ends with the
+// lease that it has got.
+//
+// It returns ErrArgument, ErrDraining, ErrClosed or ErrFull, ReasonMoved or ReasonKicked where somebody
+// has registered or kicked the session meanwhile, keepalive.ErrNotGuarded for a connection that the Keeper does
+// not guard or does not any more, and what the client of Redis says. It does not close conn.
 func (n *Node) Register(ctx context.Context, conn io.Closer, id string, meta []byte) (*Session, error) {
 	if err := checkSession(id, meta); err != nil {
 		return nil, err
@@ -21,30 +29,58 @@ func (n *Node) Register(ctx context.Context, conn io.Closer, id string, meta []b
 	if conn == nil {
 		return nil, argument("conn is nil, must be a connection")
 	}
-	if n.draining.Load() {
-		return nil, ErrDraining
+	var life context.Context
+	if n.cfg.Keeper != nil {
+		if life = n.cfg.Keeper.Context(conn); life.Err() != nil {
+			return nil, context.Cause(life)
+		}
 	}
-	s := &Session{node: n, id: id, conn: conn, meta: string(meta)}
+	s := &Session{node: n, id: id, conn: conn, meta: string(meta), slot: n.slotOf(id)}
+	if life != nil {
+		s.conn = &guarded{Closer: conn}
+	}
 	s.good.Store(int64(n.elapsed()))
-	answer, err := n.registrar.Call(ctx, registration{id: id, meta: s.meta})
+	answer, err := n.ask(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	s.token = answer.token
-	if err := n.install(s); err != nil {
-		return nil, err
-	}
 	n.tellOnline(s, answer, false)
+	if life != nil {
+		s.follow(life)
+	}
 	return s, nil
+}
+
+// ask has Redis make a session this node's, and installs it.
+func (n *Node) ask(ctx context.Context, s *Session) (answer registered, err error) {
+	if err := n.arrive(s); err != nil {
+		return answer, err
+	}
+	defer n.arrived(s)
+	if answer, err = n.registrar.Call(ctx, registration{id: s.id, meta: s.meta}); err != nil {
+		return answer, err
+	}
+	s.token, s.kind, s.known = answer.token, answer.kind, answer.known
+	return answer, n.install(s)
 }
 
 // install has a session be found, and renewed, and takes it from the connection that had it here.
 func (n *Node) install(s *Session) error {
+	known := s.known
 	n.mu.Lock()
 	if n.draining.Load() {
 		n.mu.Unlock()
 		n.leave(s.claim(), leaveDetach)
 		return ErrDraining
+	}
+	if a := n.arriving[s.id]; a != nil && a.lost.epoch() >= s.token.epoch() {
+		wasKicked := a.why == kicked && a.lost == s.token
+		n.mu.Unlock()
+		if wasKicked {
+			n.leave(s.claim(), leaveEnd)
+			return ReasonKicked
+		}
+		return ReasonMoved
 	}
 	old := n.sessions[s.id]
 	if old != nil && old.claim().token.epoch() > s.token.epoch() {
@@ -54,6 +90,9 @@ func (n *Node) install(s *Session) error {
 	n.sessions[s.id] = s
 	err := n.wheel.Start(&s.timer, s, n.next())
 	n.mu.Unlock()
+	if !n.alive(s.slot, known, n.elapsed()) { // others were looked at just before
+		n.renewer.push([]*Session{s})
+	}
 	if old != nil {
 		n.takeAway(old, ReasonMoved, leaveAlone)
 	}
@@ -86,14 +125,23 @@ func (n *Node) registerTogether() {
 		return nil
 	}
 	n.registrar.Abandon = func(ask registration, answer registered) {
-		n.leave(claim{ask.id, answer.token}, leaveEnd)
+		how := leaveEnd
+		if answer.kind == kindMoved || answer.kind == kindResumed {
+			how = leaveDetach // its client was there just now, and may ask again
+		}
+		gone := claim{ask.id, answer.token}
+		n.lose(gone, superseded)
+		n.leave(gone, how)
 	}
 }
 
 func (n *Node) registerNow(asks []registration) ([]registered, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
 	defer cancel()
-	return n.store.register(ctx, asks)
+	sent := n.elapsed()
+	answers, err := n.store.register(ctx, asks)
+	n.learnTogether(asks, answers, sent)
+	return answers, err
 }
 
 // next is when a lease is to be extended: each at a time of its own, and none later than Renew.

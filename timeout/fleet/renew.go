@@ -1,117 +1,95 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
-	"sync"
 	"time"
-
-	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
 // renewBatch is how many leases are extended in one round trip.
 const renewBatch = 4096
 
-// renewer has the sessions whose leases are to be extended. A session that is due stays here,
-// or in flight, until it has been extended or is over: its timer does not run meanwhile.
-type renewer struct {
-	mu      sync.Mutex
-	waiting []*Session
-	flight  []*Session
-	leaving []leaving
-	wake    chan struct{} // has an element when there may be something
-	failing bool          // the renew loop's
-}
-
-// leaving is a session that the node has no more, and what Redis has to be told.
-type leaving struct {
-	claim
-	how  leave
-	from time.Duration
-}
-
-// due is the wheel's.
-func (r *renewer) due(_ *wheel.TimerOf[*Session], s *Session) {
-	r.mu.Lock()
-	r.waiting = append(r.waiting, s)
-	r.mu.Unlock()
-}
-
-// leave has Redis be told, soon, what becomes of a session.
-func (n *Node) leave(c claim, how leave) {
-	r := &n.renewer
-	r.mu.Lock()
-	r.leaving = append(r.leaving, leaving{c, how, n.elapsed()})
-	r.mu.Unlock()
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
-
-// renewLoop extends what is due once per tick, and as long as there is more at once.
-func (n *Node) renewLoop(ctx context.Context) {
+// renewLoop works on a lane: once per tick on what is due, and at once on what is urgent.
+func (n *Node) renewLoop(ctx context.Context, l *lane) {
 	ticker := time.NewTicker(n.tick())
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			n.sendLeaving() // those of the last moment
+			n.sendRest(l)
 			return
 		case <-ticker.C:
-		case <-n.renewer.wake:
+		case <-l.wake:
 		}
-		for more := true; more && ctx.Err() == nil; {
-			left := n.sendLeaving()
-			more = n.extendSome() || left
+		// What could not be done is put behind the rest, and has to wait for the next tick.
+		for left := n.renewer.left(l); left > 0 && ctx.Err() == nil; left-- {
+			err := errors.Join(n.sendLeaving(context.Background(), l), n.extendSome(l))
+			if err != nil && l == &n.renewer.lanes[1] {
+				break
+			}
 		}
 	}
 }
 
-// extendSome extends a batch, and reports whether there is more to do and Redis answers.
-func (n *Node) extendSome() (more bool) {
-	r := &n.renewer
-	r.mu.Lock()
-	size := min(len(r.waiting), renewBatch)
-	batch := slices.DeleteFunc(slices.Clone(r.waiting[:size]), func(s *Session) bool { return s.Reason() != 0 })
-	if r.waiting = r.waiting[size:]; len(r.waiting) == 0 {
-		r.waiting = nil
-	}
-	r.flight, more = batch, len(r.waiting) > 0
-	r.mu.Unlock()
+// extendSome extends a batch.
+func (n *Node) extendSome(l *lane) error {
+	batch := n.renewer.take(l)
 	if len(batch) == 0 {
-		return more
+		return nil
 	}
+	known := n.known() // when a session is extended, its slot may have a newer one
 	sent := n.elapsed()
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
 	verdicts, err := n.store.extend(ctx, claimsOf(batch))
 	cancel()
 	n.stats.failed(err)
-	n.sayFailing(err)
+	slots := make([]uint16, len(batch))
 	var again, lost []*Session
 	for i, s := range batch {
+		slots[i] = s.slot
 		switch verdicts[i] {
 		case held:
-			n.extended(s, sent)
+			n.extended(s, sent, known[s.slot])
 		case unknown:
 			lost = append(lost, s)
 		case 0:
 			again = append(again, s)
+		case superseded:
+			if s.doubted() { // perhaps by itself, see registerAgain
+				lost = append(lost, s)
+				continue
+			}
+			n.refused(s, superseded)
 		default:
 			n.refused(s, verdicts[i])
 		}
 	}
+	n.heard(slots, verdicts, err)
+	if len(lost) > 0 {
+		n.layout.ask() // and who knows what else the server has lost
+	}
 	again = append(again, n.registerAgain(lost)...)
-	r.mu.Lock()
-	r.flight, r.waiting = nil, append(r.waiting, again...)
-	r.mu.Unlock()
-	return more && err == nil
+	n.renewer.land(l, again)
+	return err
 }
 
-func (n *Node) extended(s *Session, sent time.Duration) {
+// heard notes which slots have answered, and says when Redis stops answering, and when it answers
+// again.
+func (n *Node) heard(slots []uint16, verdicts []verdict, err error) {
+	switch before, now := n.renewer.heard(slots, verdicts); {
+	case now && !before:
+		n.cfg.Logger.Warn("fleet: leases can't be extended", "node", n.cfg.Node, "error", err)
+	case before && !now:
+		n.cfg.Logger.Info("fleet: leases are extended again", "node", n.cfg.Node)
+	}
+}
+
+func (n *Node) extended(s *Session, sent time.Duration, known uint32) {
 	n.stats.renewals.Add(1)
-	s.good.Store(int64(sent))
-	s.timer.Postpone(n.next())
+	s.extended(sent, known)
+	s.timer.Postpone(n.next()) // where it was not due, see push, it stays where it is
 }
 
 // refused takes a session away that is not this node's any more.
@@ -132,7 +110,8 @@ func (n *Node) refused(s *Session, why verdict) {
 }
 
 // registerAgain registers sessions that Redis has lost, unless somebody else has them since. It
-// returns those that it could not.
+// returns those that are to be extended at once: it could not, or had done so before, without
+// being answered.
 func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 	for lost := range slices.Chunk(lost, batchSize) {
 		asks := make([]registration, len(lost))
@@ -143,90 +122,98 @@ func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 		sent := n.elapsed()
 		answers, _ := n.registerNow(asks)
 		for i, s := range lost {
-			switch answers[i].kind {
+			answer, own := answers[i], false
+			switch answer.kind {
 			case 0:
+				s.doubt() // it may have been registered
 				again = append(again, s)
 				continue
 			case kindRefused:
-				n.refused(s, superseded)
-				continue
+				if own = s.doubted() && n.isOwn(s, answer); !own {
+					n.refused(s, superseded)
+					continue
+				}
+				answer.token = answer.prev.token
 			}
-			if left := s.renewed(answers[i].token); left != leaveAlone {
+			if left := s.renewed(answer.token); left != leaveAlone {
 				n.leave(s.claim(), left)
 				continue
 			}
-			n.extended(s, sent)
-			n.tellOnline(s, answers[i], true)
+			if own { // since an answer that was lost
+				again = append(again, s)
+			} else {
+				n.extended(s, sent, answer.known)
+			}
+			n.again.tell(s.id, func() { n.tellOnline(s, answer, true) })
 		}
 	}
 	return again
 }
 
-// sayFailing says when Redis stops answering, and when it answers again.
-func (n *Node) sayFailing(err error) {
-	if failing := err != nil; failing != n.renewer.failing {
-		n.renewer.failing = failing
-		if failing {
-			n.cfg.Logger.Warn("fleet: leases can't be extended", "node", n.cfg.Node, "error", err)
-		} else {
-			n.cfg.Logger.Info("fleet: leases are extended again", "node", n.cfg.Node)
-		}
-	}
+// isOwn reports whether a session was refused since this node has registered it itself, for this
+// very connection.
+func (n *Node) isOwn(s *Session, refused registered) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return refused.prev.token.by() == refused.token.by() && n.sessions[s.id] == s && n.arriving[s.id] == nil
 }
 
-// sendLeaving tells Redis of sessions that have left, and reports whether there are more and it
-// answers. Who can't be told of for as long as a lease has expired meanwhile.
-func (n *Node) sendLeaving() (more bool) {
+// sendLeaving tells Redis of sessions that have left. Who can't be told of for as long as a lease
+// has expired meanwhile.
+func (n *Node) sendLeaving(ctx context.Context, l *lane) (err error) {
+	batch := n.renewer.takeLeaving(l)
+	for _, how := range []leave{leaveEnd, leaveDetach} {
+		part := slices.DeleteFunc(slices.Clone(batch), func(gone leaving) bool { return gone.how != how })
+		if len(part) > 0 {
+			err = errors.Join(err, n.send(ctx, part, how))
+		}
+	}
+	return err
+}
+
+func (n *Node) send(ctx context.Context, part []leaving, how leave) error {
+	claims, slots := make([]claim, len(part)), make([]uint16, len(part))
+	for i, l := range part {
+		claims[i], slots[i] = l.claim, l.slot
+	}
+	resume := time.Duration(0)
+	if how == leaveDetach {
+		resume = n.cfg.Resume
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.Timeout)
+	defer cancel()
+	verdicts, err := n.store.unregister(ctx, claims, resume)
+	n.stats.failed(err)
+	n.heard(slots, verdicts, err)
 	r := &n.renewer
 	r.mu.Lock()
-	batch := r.leaving[:min(len(r.leaving), batchSize)]
-	if r.leaving = r.leaving[len(batch):]; len(r.leaving) == 0 {
-		r.leaving = nil
-	}
-	more = r.leaving != nil
-	r.mu.Unlock()
-	var failed []leaving
-	var first error
-	for _, how := range []leave{leaveEnd, leaveDetach} {
-		var part []leaving
-		var claims []claim
-		for _, l := range batch {
-			if l.how == how {
-				part, claims = append(part, l), append(claims, l.claim)
-			}
-		}
-		if len(part) == 0 {
-			continue
-		}
-		resume := time.Duration(0)
-		if how == leaveDetach {
-			resume = n.cfg.Resume
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
-		verdicts, err := n.store.unregister(ctx, claims, resume)
-		cancel()
-		n.stats.failed(err)
-		for i, l := range part {
-			if verdicts[i] == 0 && n.elapsed()-l.from < n.cfg.Lease {
-				failed = append(failed, l)
-			}
-		}
-		if err != nil {
-			first = err
+	defer r.mu.Unlock()
+	for i, l := range part {
+		if verdicts[i] == 0 && n.elapsed()-l.from < n.cfg.Lease {
+			lane := r.of(l.slot)
+			lane.leaving = append(lane.leaving, l)
 		}
 	}
-	if len(failed) > 0 {
-		r.mu.Lock()
-		r.leaving = append(r.leaving, failed...)
-		r.mu.Unlock()
-	}
-	return more && first == nil
+	return err
 }
 
-// watchLoop takes sessions away whose lease is over by this node's clock. Those that are neither
-// due nor in flight were extended less than Renew ago.
+// sendRest tells Redis of those who have left just before the node ends, for as long as a call may
+// take in all.
+func (n *Node) sendRest(l *lane) {
+	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
+	defer cancel()
+	for left := n.renewer.left(l); left > 0 && ctx.Err() == nil; left-- {
+		if n.sendLeaving(ctx, l) != nil && l == &n.renewer.lanes[1] {
+			return
+		}
+	}
+}
+
+// watchLoop takes sessions away whose lease is all but over by this node's clock: their connections
+// have a hundredth of it to be closed, before anybody else knows of it. Those that are neither due
+// nor in flight were extended less than Renew ago.
 func (n *Node) watchLoop(ctx context.Context) {
-	period := max(n.cfg.Lease/100, time.Millisecond)
+	period := n.watchPeriod()
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
@@ -238,24 +225,17 @@ func (n *Node) watchLoop(ctx context.Context) {
 		if n.cfg.Outlive {
 			continue
 		}
-		for _, s := range n.outlived(period) {
+		for _, s := range n.renewer.outlived(n.elapsed() - n.cfg.Lease + 2*period) {
 			n.takeAway(s, ReasonLost, leaveAlone)
+		}
+		// With the node's next lease they would be online for as long as their own. Who comes back
+		// by then finds them.
+		for _, s := range n.forsaken(2 * period) {
+			n.takeAway(s, ReasonLost, leaveDetach)
 		}
 	}
 }
 
-// outlived returns the sessions whose lease will be over in less than ahead.
-func (n *Node) outlived(ahead time.Duration) (over []*Session) {
-	limit := n.elapsed() - n.cfg.Lease + ahead
-	r := &n.renewer
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, list := range [][]*Session{r.flight, r.waiting} {
-		for _, s := range list {
-			if time.Duration(s.good.Load()) <= limit {
-				over = append(over, s)
-			}
-		}
-	}
-	return over
+func (n *Node) watchPeriod() time.Duration {
+	return max(cmp.Or(n.cfg.NodeLease, n.cfg.Lease)/100, time.Millisecond)
 }

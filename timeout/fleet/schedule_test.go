@@ -16,18 +16,26 @@ type world struct {
 	older  *model // what a replica has: as it was before the last step
 	nodes  [2]actor
 	given  []given
-	taken  []event // ends that somebody has taken and not settled
-	epochs int64   // the highest
-	looked int64   // when somebody has swept last, or the server has begun, in µs
-	calm   int64   // until when nothing may expire since nobody did
+	taken  []event  // ends that somebody has taken and not settled
+	epochs int64    // the highest
+	looked int64    // when somebody has swept last, or the server has begun, in µs
+	calm   [2]int64 // until when no session, and no node, may expire since nobody did
+	lost   bool     // the server has lost something
 }
 
-// actor is a node: it knows its own registration, or -1.
-type actor struct{ own int }
+// actor is a node: it knows its own registration, or -1, and what it has heard of its own lease.
+type actor struct {
+	own    int
+	term   int64
+	good   int64  // when it asked for that, in µs
+	server string // whose data that was
+}
 
 // given is a registration, and what its node believes of it.
 type given struct {
 	token    token
+	node     int
+	term     int64 // of its node, when that asked
 	good     int64 // when it asked for the lease that it has, in µs
 	over     bool  // closed, detached, or refused: the node does not serve it any more
 	excused  bool  // its end may be told though its node serves it: kicked, lost in a failover
@@ -39,6 +47,11 @@ type given struct {
 const only = "s"
 
 var scheduleConfig = Config{Lease: 90 * time.Second, Renew: 30 * time.Second, Resume: 60 * time.Second, MaxExpire: 1}
+
+// nodeScheduleConfig is one in which a node's lease is half of a session's.
+var nodeScheduleConfig = Config{
+	Lease: 180 * time.Second, NodeLease: 90 * time.Second, Renew: 60 * time.Second, Resume: 60 * time.Second, MaxExpire: 1,
+}
 
 // steps are what can happen, by name.
 var steps = map[string]func(w *world) string{
@@ -62,20 +75,17 @@ var steps = map[string]func(w *world) string{
 	"nack":  func(w *world) string { return w.settles(false) },
 	"renew": func(w *world) string { w.now += 30_000_000; return "" },
 	"lease": func(w *world) string { w.now += 91_000_000; return "" },
-	// As time goes by where somebody looks all the time.
-	"time": func(w *world) string {
-		for range 10 {
-			w.now += 10_000_000
-			if fault := w.sweeps(); fault != "" {
-				return fault
-			}
-		}
-		return ""
-	},
+	"time":  func(w *world) string { return w.looks(10) },
+	"beatA": func(w *world) string { return w.beats(0) },
+	"beatB": func(w *world) string { return w.beats(1) },
+	// Until a node is dead whose lease was just extended, and nobody has looked for its sessions.
+	"dies": func(w *world) string { return w.looks(9) },
+	"ages": func(w *world) string { return w.looks(8) },
 	"failover": func(w *world) string {
 		w.failOver(w.older, w.server+"'")
 		w.now += 1000
 		w.forget()
+		w.calm = [2]int64{w.now + w.lease*1000, w.now + w.nodeLease*1000}
 		return ""
 	},
 	"loss": func(w *world) string {
@@ -87,12 +97,51 @@ var steps = map[string]func(w *world) string{
 	},
 }
 
+// looks has time go by while somebody looks for what has ended.
+func (w *world) looks(times int) string {
+	for range times {
+		w.now += 10_000_000
+		if fault := w.sweeps(); fault != "" {
+			return fault
+		}
+	}
+	return ""
+}
+
+// beats extends a node's lease, and looks at its session if that has a new term.
+func (w *world) beats(node int) string {
+	a := &w.nodes[node]
+	lives := a.term != 0 && w.now-a.good < w.nodeLease*1000
+	term := w.extendNode(incarnation{byte(node + 1)})
+	if term == a.term {
+		if a.server != w.server {
+			return "a node does not learn that the server may have lost something"
+		}
+		a.good = w.now
+		return ""
+	}
+	if lives && !w.lost {
+		return "a node that lives was taken for dead"
+	}
+	served := a.own >= 0 && w.serves(a.own)
+	a.term, a.good, a.server = term, w.now, w.server
+	return w.extendsOwn(node, served)
+}
+
+// serves reports whether the node of a registration does, by its own clock.
+func (w *world) serves(i int) bool {
+	g := w.given[i]
+	a := w.nodes[g.node]
+	return !g.over && w.now-g.good < w.lease*1000 &&
+		(w.nodeLease == 0 || g.term == a.term && w.now-a.good < w.nodeLease*1000)
+}
+
 // forget notes that the server may not know what it has answered.
 func (w *world) forget() {
 	for i := range w.given {
 		w.given[i].excused, w.given[i].forgot = true, true
 	}
-	w.taken = nil
+	w.taken, w.lost = nil, true
 }
 
 func (w *world) registers(node int) string {
@@ -114,12 +163,18 @@ func (w *world) registered(node int, r registered) string {
 	if own := w.nodes[node].own; own >= 0 {
 		w.given[own].over = true
 	}
-	w.nodes[node].own = len(w.given)
-	w.given = append(w.given, given{token: r.token, good: w.now})
+	w.nodes[node] = actor{len(w.given), r.term, w.now, w.server}
+	w.given = append(w.given, given{token: r.token, node: node, term: r.term, good: w.now})
 	return ""
 }
 
 func (w *world) extends(node int) string {
+	own := w.nodes[node].own
+	return w.extendsOwn(node, own >= 0 && w.serves(own))
+}
+
+// extendsOwn extends a node's session, which this serves, or did so before it knew more.
+func (w *world) extendsOwn(node int, served bool) string {
 	own := w.nodes[node].own
 	if own < 0 || w.given[own].over {
 		return ""
@@ -133,7 +188,7 @@ func (w *world) extends(node int) string {
 		if g.told && !g.excused {
 			return "one whose end was told is held"
 		}
-		g.good = w.now
+		g.good, g.term = w.now, w.nodes[node].term
 	case unknown:
 		if !g.forgot {
 			return "one that was not lost is unknown"
@@ -144,8 +199,7 @@ func (w *world) extends(node int) string {
 		}
 		g.over = true
 	default:
-		alive := w.now-g.good < w.lease*1000
-		if alive && !g.followed && !g.excused {
+		if served && !g.followed && !g.excused {
 			return "one that nobody took is refused: " + string(v)
 		}
 		g.over = true
@@ -165,12 +219,15 @@ func (w *world) leaves(node int, resume int64) string {
 
 func (w *world) sweeps() string {
 	if w.now-w.looked > w.renew*1000 {
-		w.calm = w.now + w.lease*1000
+		w.calm[0] = w.now + w.lease*1000
+	}
+	if w.nodeLease > 0 && w.now-w.looked > w.beat*1000 {
+		w.calm[1] = w.now + w.nodeLease*1000
 	}
 	w.looked = w.now
-	for _, e := range w.sweep(8, nil).events {
+	for _, e := range w.sweep(incarnation{9}, certain, 8, nil).events {
 		w.taken = append(w.taken, e)
-		if e.reason == 'e' && e.attempts == 1 && w.now < w.calm {
+		if e.reason == 'e' && e.attempts == 1 && !w.mayExpire(e.token) {
 			return "one has expired that nobody could extend"
 		}
 		for i := range w.given {
@@ -179,7 +236,7 @@ func (w *world) sweeps() string {
 			case g.token.epoch() > e.token.epoch() && !g.forgot:
 				return "the end of one that somebody has since is told"
 			case g.token != e.token:
-			case !g.over && !g.excused && w.now-g.good < w.lease*1000:
+			case w.serves(i) && !g.excused:
 				return "the end of one that its node serves is told"
 			default:
 				g.told = true
@@ -187,6 +244,20 @@ func (w *world) sweeps() string {
 		}
 	}
 	return ""
+}
+
+// mayExpire reports whether a session can have expired now, or its node can.
+func (w *world) mayExpire(t token) bool {
+	alone := w.now >= w.calm[0]
+	if w.nodeLease == 0 {
+		return alone
+	}
+	for _, g := range w.given {
+		if g.token == t && w.now-g.good < w.lease*1000 {
+			alone = false
+		}
+	}
+	return alone || w.now >= w.calm[1]
 }
 
 func (w *world) settles(done bool) string {
@@ -209,7 +280,7 @@ func (w *world) ends() string {
 			w.settles(true)
 		}
 	}
-	if len(w.leases)+len(w.owners)+len(w.records)+len(w.model.ends) > 0 {
+	if len(w.leases)+len(w.owners)+len(w.records)+len(w.model.ends)+len(w.model.nodes)+len(w.terms)+len(w.dead) > 0 {
 		return "something is left"
 	}
 	for _, g := range w.given {
@@ -249,25 +320,50 @@ func explore(t *testing.T, w *world, names []string, depth int, path []string, c
 }
 
 func TestEveryOrderOfStepsOfTwoNodesKeepsThePromises(t *testing.T) {
-	for _, test := range []struct {
-		depth int
-		names string
-	}{
-		{3, "registerA registerB extendA extendB closeA closeB detachA kick sweep ack nack renew lease time failover loss"},
-		{5, "registerA registerB extendA sweep ack lease"},
-		{6, "registerA registerB extendA extendB failover"},
-		{5, "registerA registerB extendA closeA sweep time loss"},
-		{6, "registerA detachA registerB time nack"},
-	} {
+	exploreAll(t, scheduleConfig, []schedule{
+		{depth: 3, names: "registerA registerB extendA extendB closeA closeB detachA kick sweep ack nack renew lease time failover loss"},
+		{depth: 5, names: "registerA registerB extendA sweep ack lease"},
+		{depth: 6, names: "registerA registerB extendA extendB failover"},
+		{depth: 5, names: "registerA registerB extendA closeA sweep time loss"},
+		{depth: 6, names: "registerA detachA registerB time nack"},
+	})
+}
+
+// Where nodes have leases, too: these end, and those who had them come back, at each step.
+func TestEveryOrderOfStepsOfTwoNodesWithLeasesKeepsThePromises(t *testing.T) {
+	exploreAll(t, nodeScheduleConfig, []schedule{
+		{depth: 3, names: "registerA registerB extendA extendB closeA detachA kick sweep ack nack renew lease time dies beatA beatB failover loss"},
+		{5, "registerA registerB beatA dies sweep", "registerA"},
+		{4, "registerA registerB extendA beatA dies lease", "registerA"},
+		{5, "registerB beatA beatB dies failover", "registerA"},
+		{5, "beatA beatB ages failover", "registerA"},
+		{5, "registerB beatA dies sweep loss", "registerA"},
+		{5, "detachA kick beatA dies sweep", "registerA"},
+	})
+}
+
+type schedule struct {
+	depth int
+	names string
+	first string // what comes before that, if anything
+}
+
+func exploreAll(t *testing.T, cfg Config, tests []schedule) {
+	for _, test := range tests {
 		t.Run(test.names, func(t *testing.T) {
 			t.Parallel()
-			m := newModel(scheduleConfig)
-			w := &world{model: m, older: m.clone(), nodes: [2]actor{{-1}, {-1}}}
+			m := newModel(cfg)
+			m.lazy = true
+			w := &world{model: m, older: m.clone(), nodes: [2]actor{{own: -1}, {own: -1}}}
 			count := 0
 			if os.Getenv("HEARTWHEEL_LONG_FAULTS") != "" {
 				test.depth++
 			}
-			explore(t, w, strings.Fields(test.names), test.depth, nil, &count)
+			if test.first != "" {
+				w = w.clone()
+				require.Empty(t, steps[test.first](w))
+			}
+			explore(t, w, strings.Fields(test.names), test.depth, strings.Fields(test.first), &count)
 			t.Log(count, "orders")
 		})
 	}

@@ -10,12 +10,12 @@ import (
 var sources embed.FS
 
 // keyNames are the last parts of a slot's keys, and their names in the scripts.
-var keyNames = []string{"l", "e", "o", "m", "x", "y"}
+var keyNames = []string{"l", "e", "o", "m", "x", "y", "g", "t", "d", "a"}
 
 // scripts are what is done to slots, each in one step. What frees memory, or keeps what is
 // there, runs on a full server, too.
 type scripts struct {
-	register, extend, unregister, kick, sweep, get, count *redisrun.Script
+	register, extend, unregister, kick, sweep, get, count, beat, goodbye *redisrun.Script
 }
 
 var serverScripts = newScripts(read("clock"))
@@ -34,6 +34,8 @@ func newScripts(clock string) *scripts {
 		sweep:      script("sweep", "allow-oom"),
 		get:        script("get", "no-writes"),
 		count:      script("count", "no-writes"),
+		beat:       script("beat", "allow-oom"),
+		goodbye:    script("goodbye", "allow-oom"),
 	}
 }
 

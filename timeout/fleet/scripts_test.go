@@ -36,18 +36,20 @@ type pair struct {
 	trace  []string
 }
 
-var pairConfig = Config{
-	Lease: 90 * time.Second, Renew: 30 * time.Second, Resume: 60 * time.Second, MaxExpire: 0.6, Slots: 1, Node: "n",
-}
-
-func newPair(t *testing.T, seed uint64) *pair {
+func newPair(t *testing.T, seed uint64, nodeLease time.Duration) *pair {
 	p := &pair{t: t, random: rand.New(rand.NewPCG(seed, 0)), client: connect(t, testserver.SharedRedis(t))}
-	cfg := pairConfig.withDefaults()
-	cfg.Prefix, cfg.Client = prefix(), p.client
+	cfg := Config{
+		Lease: 90 * time.Second, NodeLease: nodeLease, Renew: 30 * time.Second, Resume: 60 * time.Second,
+		MaxExpire: 0.6, Slots: 1, Node: "n",
+	}.withDefaults()
+	cfg.Prefix, cfg.Redis = prefix(), p.client
 	p.model = newModel(cfg)
 	told := newScripts(toldClock)
 	for i := range 3 {
 		cfg.Node = fmt.Sprint("node-", i)
+		if i == 2 && seed%4 > 1 { // which was not started anew yet
+			cfg.Lease, cfg.Renew, cfg.NodeLease = 40*time.Second, 15*time.Second, 0
+		}
 		s, err := newRedisStore(context.Background(), cfg, incarnation{byte(i + 1)}, told)
 		require.NoError(t, err)
 		p.nodes = append(p.nodes, s)
@@ -58,7 +60,7 @@ func newPair(t *testing.T, seed uint64) *pair {
 }
 
 func (p *pair) key(name string) string {
-	return strings.TrimSuffix(p.nodes[0].slots[0][0].(string), "l") + name
+	return strings.TrimSuffix(p.nodes[0].keys[0][0].(string), "l") + name
 }
 
 func (p *pair) tellTime() {
@@ -108,6 +110,7 @@ func (p *pair) some() (claims []claim) {
 func (p *pair) step() {
 	t, ctx, node := p.t, context.Background(), p.random.IntN(len(p.nodes))
 	store := p.nodes[node]
+	p.model.rules = rulesOf(store.cfg)
 	what := p.random.IntN(100)
 	p.trace = append(p.trace, fmt.Sprint(what, " by ", node))
 	switch {
@@ -141,6 +144,13 @@ func (p *pair) step() {
 		there, err := store.kick(ctx, id)
 		require.NoError(t, err)
 		require.Equal(t, p.model.kick(id), there)
+	case what < 62 && p.model.nodeLease > 0:
+		terms, err := store.beat(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []int64{p.model.extendNode(store.by)}, terms)
+	case what < 63 && p.model.nodeLease > 0:
+		require.NoError(t, store.goodbye(ctx))
+		p.model.goodbye(store.by)
 	case what < 80:
 		p.sweep(store)
 	case what < 97:
@@ -152,7 +162,7 @@ func (p *pair) step() {
 	case what < 99:
 		p.remember()
 	case p.random.IntN(5) == 0:
-		p.failOver(newModel(pairConfig.withDefaults()), nil)
+		p.failOver(newModel(store.cfg), nil)
 	default:
 		p.failOver(p.older, p.dumps)
 	}
@@ -176,11 +186,17 @@ func (p *pair) sweep(store *redisStore) {
 			p.taken = slices.Delete(p.taken, i, i+1)
 		}
 	}
-	limit := p.random.IntN(20)
+	limit := p.random.IntN(22) - 1
+	known := store.marks[0]
 	result, err := store.sweep(context.Background(), limit, outcomes)
 	require.NoError(p.t, err)
-	want := p.model.sweep(limit, outcomes)
+	want := p.model.sweep(store.by, known.say(), limit, outcomes)
 	require.Equal(p.t, want, result)
+	if p.random.IntN(4) == 0 { // the answer is lost
+		store.marks[0] = known
+		store.marks[0].missed()
+		return
+	}
 	p.taken = append(p.taken, want.events...)
 }
 
@@ -195,12 +211,42 @@ func (p *pair) compare() {
 	require.NoError(p.t, err)
 	owner, there := p.model.owners[id]
 	require.Equal(p.t, found{p.model.ms(), there, owner, p.model.records[id], p.model.leases[id]}, answers[0])
+	p.compareNodes()
+}
+
+func (p *pair) compareNodes() {
+	ends, err := p.client.ZRangeWithScores(context.Background(), p.key("g"), 0, -1).Result()
+	require.NoError(p.t, err)
+	nodes := map[incarnation]int64{}
+	for _, end := range ends {
+		nodes[incarnation([]byte(end.Member.(string)))] = int64(end.Score)
+	}
+	require.Equal(p.t, p.model.nodes, nodes)
+	marks := map[incarnation]int64{}
+	for _, taken := range p.client.ZRangeWithScores(context.Background(), p.key("a"), 0, -1).Val() {
+		marks[incarnation([]byte(taken.Member.(string)))] = int64(taken.Score)
+	}
+	require.Equal(p.t, p.model.marks, marks)
+	kept, err := p.client.HGetAll(context.Background(), p.key("t")).Result()
+	require.NoError(p.t, err)
+	terms := map[incarnation]modelTerm{}
+	for by, kept := range kept {
+		var term modelTerm
+		_, err = fmt.Sscan(kept, &term.term, &term.lease)
+		require.NoError(p.t, err)
+		terms[incarnation([]byte(by))] = term
+	}
+	require.Equal(p.t, p.model.terms, terms)
+	dead, err := p.client.HLen(context.Background(), p.key("d")).Result()
+	require.NoError(p.t, err)
+	require.EqualValues(p.t, len(p.model.dead), dead)
 }
 
 func TestTheScriptsDoWhatTheModelDoes(t *testing.T) {
-	for seed := range uint64(8) {
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			p := newPair(t, seed)
+	for seed := range uint64(14) {
+		nodeLease := time.Duration(seed%2) * 45 * time.Second
+		t.Run(fmt.Sprintf("seed=%d/nodeLease=%v", seed, nodeLease), func(t *testing.T) {
+			p := newPair(t, seed, nodeLease)
 			defer func() {
 				if t.Failed() {
 					t.Log(p.trace[max(0, len(p.trace)-20):])

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,19 @@ type Session struct {
 	token token
 	over  Reason // 0 while the node has it
 	left  leave  // what over is to Redis
+	slot  uint16 // of its id, which stays as it is
+	known uint32 // the term of its slot under which it was extended, see place
+
+	unsure bool // it may have been registered again: there was no answer
+	waits  bool // it is among those to be extended: the renewer's
+	kind   byte // of its registration, which stays as it is
+}
+
+// guarded is a connection whose end its session follows, until that is over itself: a
+// connection can have many sessions, one after the other, and must not keep them all.
+type guarded struct {
+	io.Closer
+	stop func() bool
 }
 
 // leave says what becomes of a session that its node does not have any more.
@@ -41,17 +55,35 @@ const (
 func (s *Session) ID() string { return s.id }
 
 // Conn is the connection that it was registered with.
-func (s *Session) Conn() io.Closer { return s.conn }
+func (s *Session) Conn() io.Closer {
+	if g, ok := s.conn.(*guarded); ok {
+		return g.Closer
+	}
+	return s.conn
+}
+
+// Resumed reports whether it had been detached when it was registered, so that what the program
+// has kept for its client is still of use.
+func (s *Session) Resumed() bool { return s.kind == kindResumed }
+
+// Moved reports whether another connection, here or elsewhere, had it until it was registered.
+func (s *Session) Moved() bool { return s.kind == kindMoved }
 
 // Epoch is higher than those of all registrations of the session before. It changes only where
 // Redis has lost its data and the node has registered the session again.
 func (s *Session) Epoch() int64 { return s.claim().token.epoch() }
 
 // Alive reports whether the node has the session, and its lease is not over by the node's own
-// clock: whatever the program is about to do in the session's name, nobody else does. It takes
-// some nanoseconds.
+// clock, nor is that of the node where this has one: nobody was told that it is offline. Who
+// registers the session elsewhere has it at once, and this node hears of it a message later: until
+// then, and where Redis has lost that message until the next renewal, both say yes. What only one
+// may do needs the epoch. Alive takes some nanoseconds.
 func (s *Session) Alive() bool {
-	return s.Reason() == 0 && s.node.elapsed()-time.Duration(s.good.Load()) < s.node.cfg.Lease
+	now := s.node.elapsed()
+	s.mu.Lock()
+	over, known := s.over, s.known
+	s.mu.Unlock()
+	return over == 0 && now-time.Duration(s.good.Load()) < s.node.cfg.Lease && s.node.alive(s.slot, known, now)
 }
 
 // Reason is why the node does not have it any more, or 0 while it does.
@@ -87,7 +119,27 @@ func (s *Session) finish(reason Reason, left leave) bool {
 		return false
 	}
 	s.over, s.left = reason, left
+	if g, ok := s.conn.(*guarded); ok && g.stop != nil {
+		g.stop()
+	}
 	return true
+}
+
+// follow has it be closed when the life of its guarded connection ends.
+func (s *Session) follow(life context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over == 0 {
+		s.conn.(*guarded).stop = context.AfterFunc(life, func() { _ = s.Close() })
+	}
+}
+
+// extended notes that its node asked at sent, under a term, for the lease that it has now.
+func (s *Session) extended(sent time.Duration, known uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known = known
+	s.good.Store(int64(sent))
 }
 
 // renewed gives it the token of a new registration. Where it is over meanwhile, it returns what
@@ -95,9 +147,22 @@ func (s *Session) finish(reason Reason, left leave) bool {
 func (s *Session) renewed(t token) leave {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.token = t
+	s.token, s.unsure = t, false
 	if s.over == 0 {
 		return leaveAlone
 	}
 	return s.left
+}
+
+// doubt has it be in doubt whether it was registered again, until it is renewed.
+func (s *Session) doubt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsure = true
+}
+
+func (s *Session) doubted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unsure
 }

@@ -6,7 +6,8 @@ import "sync/atomic"
 type Stats struct {
 	Sessions int // that it has
 
-	Renewals uint64 // leases that it has extended
+	Renewals uint64 // leases of sessions that it has extended
+	Beats    uint64 // times that it has asked for its own lease, see Config.NodeLease
 	Refused  uint64 // sessions that turned out not to be its own any more
 	Moved    uint64 // of its sessions, those that were registered anew
 	Lost     uint64 // those that it could not extend in time
@@ -18,7 +19,7 @@ type Stats struct {
 }
 
 type counters struct {
-	renewals, refused, moved, lost, told, untold, held, failures, panics atomic.Uint64
+	renewals, beats, refused, moved, lost, told, untold, held, failures, panics atomic.Uint64
 }
 
 func (c *counters) failed(err error) {
@@ -40,7 +41,7 @@ func (c *counters) ended(reason Reason) {
 func (n *Node) Stats() Stats {
 	c := &n.stats
 	return Stats{
-		Sessions: n.Len(), Renewals: c.renewals.Load(), Refused: c.refused.Load(), Moved: c.moved.Load(),
+		Sessions: n.Len(), Renewals: c.renewals.Load(), Beats: c.beats.Load(), Refused: c.refused.Load(), Moved: c.moved.Load(),
 		Lost: c.lost.Load(), Told: c.told.Load(), Untold: c.untold.Load(), Held: c.held.Load(),
 		Failures: c.failures.Load(), Panics: c.panics.Load(),
 	}

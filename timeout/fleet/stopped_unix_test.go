@@ -14,8 +14,18 @@ import (
 func TestANodeThatWakesUpIsRefusedEverywhereAndClosesItsCopies(t *testing.T) {
 	t.Parallel()
 	r := newReal(t, testserver.SharedRedis(t), 1, nil)
+	stopChild(t, r)
+}
+
+func TestANodeWithALeaseThatWakesUpIsRefusedEverywhereAndClosesItsCopies(t *testing.T) {
+	t.Parallel()
+	r := newReal(t, testserver.SharedRedis(t), 1, func(c *Config) { *c = beating(*c) })
+	stopChild(t, r, childBeats+"=1")
+}
+
+func stopChild(t *testing.T, r *realFleet, env ...string) {
 	const count = 1000
-	sleeper := startChild(t, r.url, r.prefix, count)
+	sleeper := startChild(t, r.url, r.prefix, count, env...)
 	sleeper.signal(t, syscall.SIGSTOP)
 	eventually(t, func() bool { return len(r.diary.by()) == count }, "all are told")
 	var taken []*Session

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -16,8 +15,13 @@ const (
 	delivery    = time.Minute
 	tellTimeout = 30 * time.Second
 
-	// freshness is how long after it was taken an end is told without another look.
+	// freshness is how long after it was taken an end is told without another look, and lookBatch
+	// how many are looked at together: one by one, a server that is busy would have few told.
 	freshness = 50 * time.Millisecond
+	lookBatch = 64
+
+	// patience is up to how long a look may take.
+	patience = 5 * time.Second
 
 	// firstRetry and longestRetry are how long an end waits that could not be told.
 	firstRetry   = time.Second
@@ -31,14 +35,16 @@ type teller struct {
 	running  int // of Config.Calls
 	busy     int // ends that are being told
 	outcomes []told
-	changed  chan struct{} // has an element when something was told
+	changed  chan struct{} // has an element when all was told, or half of it
 	calls    sync.WaitGroup
+	closed   bool // the node tells no more
 	failing  bool // the tell loop's
 }
 
 type taken struct {
 	event
-	at time.Duration
+	at     time.Duration
+	looked time.Duration // when it was one for certain
 }
 
 // tellLoop has sessions end whose lease is over, and tells ends.
@@ -58,33 +64,49 @@ func (n *Node) tellLoop(ctx context.Context) {
 		}
 	}
 	t.mu.Lock()
-	for _, end := range t.waiting { // others tell them, and need not wait
+	t.closed = true
+	t.giveBack()
+	t.mu.Unlock()
+	t.calls.Wait()
+	n.sweepOnce(ctx, settleOnly)
+}
+
+// giveBack has others tell what waits, if this node does not any more: they need not wait. t.mu
+// must be held.
+func (t *teller) giveBack() {
+	if !t.closed {
+		return
+	}
+	for _, end := range t.waiting {
 		t.outcomes = append(t.outcomes, told{event: end.event})
 	}
 	t.waiting = nil
-	t.mu.Unlock()
-	t.calls.Wait()
-	n.sweepOnce(context.Background(), 0)
 }
 
 // room is how many ends may be taken.
 func (t *teller) room() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(tellBatch-len(t.waiting)-t.busy, 0)
+	if room := tellBatch - len(t.waiting) - t.busy; room >= tellBatch/2 {
+		return room
+	}
+	return 0 // few at a time are dear
 }
 
 // sweepOnce settles what was told and takes what is to tell. It reports whether there was any.
 func (n *Node) sweepOnce(ctx context.Context, room int) bool {
+	if n.layout.wrong() != nil {
+		return false // its sessions may be elsewhere
+	}
 	t := &n.teller
 	t.mu.Lock()
 	outcomes := t.outcomes
 	t.outcomes = nil
 	t.mu.Unlock()
-	if room == 0 && len(outcomes) == 0 {
+	if room == settleOnly && len(outcomes) == 0 {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.Timeout)
+	ctx, cancel := n.patiently(ctx)
 	defer cancel()
 	asked := n.elapsed()
 	result, err := n.store.sweep(ctx, room, outcomes)
@@ -97,28 +119,48 @@ func (n *Node) sweepOnce(ctx context.Context, room int) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err != nil { // settling again changes nothing
-		t.outcomes = append(t.outcomes, outcomes...)
-	}
+	t.outcomes = append(t.outcomes, result.open...) // settling again changes nothing
 	for _, e := range result.events {
-		t.waiting = append(t.waiting, taken{e, asked})
+		t.waiting = append(t.waiting, taken{e, asked, asked})
 	}
+	n.startTelling()
+	return err == nil && (len(result.events) > 0 || result.more)
+}
+
+// patiently gives a look more time than other calls have, until the node ends: nobody waits for it, and
+// what it has taken would be told late if the answer were not awaited.
+func (n *Node) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() != nil {
+		return context.WithTimeout(context.Background(), n.cfg.Timeout)
+	}
+	look, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(n.cfg.Timeout, min(n.cfg.shortest()/3, patience)))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(n.cfg.Timeout, cancel) })
+	return look, func() { stop(); cancel() }
+}
+
+// startTelling has as many goroutines as there may be tell what waits. n.teller.mu must be held.
+func (n *Node) startTelling() {
+	t := &n.teller
 	for idle := len(t.waiting) - t.running; idle > 0 && t.running < n.cfg.Calls; idle-- {
 		t.running++
 		t.calls.Go(n.tellSome)
 	}
-	return err == nil && len(result.events) > 0
 }
 
 // sayHeld says aloud that nothing expires for a while, and why.
 func (n *Node) sayHeld(result swept) {
 	for why, slots := range result.held {
 		n.stats.held.Add(uint64(slots))
-		text := map[string]string{
+		text, known := map[string]string{
 			"gap": "nobody has looked for a while", "clock": "the server's clock was set back",
 			"server": "the server's data may be older", "share": "too many sessions would expire at once",
 		}[why]
-		n.cfg.Logger.Warn("fleet: no session expires for a lease: "+text, "slots", slots, "due", result.due, "lease", n.cfg.Lease)
+		if known {
+			n.cfg.Logger.Warn("fleet: no session expires for a lease: "+text, "slots", slots, "due", result.due, "lease", n.cfg.Lease)
+			continue
+		}
+		text = map[string]string{"beats": "nobody has looked for a while", "nodes": "too many have died at once"}[why]
+		n.cfg.Logger.Warn("fleet: no node is taken for dead for a lease: "+text, "slots", slots, "lease", n.cfg.NodeLease)
 	}
 }
 
@@ -129,38 +171,59 @@ func (n *Node) tellSome() {
 		t.mu.Lock()
 		if len(t.waiting) == 0 {
 			t.running--
+			t.notify()
 			t.mu.Unlock()
-			select {
-			case t.changed <- struct{}{}:
-			default:
-			}
 			return
+		}
+		if stale := t.stale(n.elapsed() - freshness); len(stale) > 0 {
+			t.busy += len(stale)
+			t.mu.Unlock()
+			fresh := n.stillEnded(stale)
+			t.mu.Lock()
+			t.busy -= len(stale)
+			t.waiting = append(fresh, t.waiting...)
+			t.giveBack()
+			n.startTelling() // some may have ended, when nothing waited
+			t.mu.Unlock()
+			continue
 		}
 		end := t.waiting[0]
 		t.waiting = t.waiting[1:]
-		t.busy++
+		if t.busy++; len(t.waiting)+t.busy == tellBatch/2 {
+			t.notify() // so that there are more before there are none
+		}
 		t.mu.Unlock()
-		outcome, settled := n.tell(end)
+		outcome := n.tell(end.event)
 		t.mu.Lock()
 		t.busy--
-		if settled {
-			t.outcomes = append(t.outcomes, outcome)
-		}
+		t.outcomes = append(t.outcomes, outcome)
 		t.mu.Unlock()
 	}
 }
 
-// tell calls OnOffline, if the end is still one and still this node's to tell.
-func (n *Node) tell(end taken) (outcome told, settled bool) {
+// notify wakes the tell loop.
+func (t *teller) notify() {
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
+}
+
+// stale takes the first ends if they were looked at before then. t.mu must be held.
+func (t *teller) stale(then time.Duration) []taken {
+	count := 0
+	for count < min(len(t.waiting), lookBatch) && t.waiting[count].looked < then {
+		count++
+	}
+	stale := t.waiting[:count:count]
+	t.waiting = t.waiting[count:]
+	return stale
+}
+
+// tell calls OnOffline.
+func (n *Node) tell(end event) told {
 	ctx, cancel := context.WithTimeout(context.Background(), tellTimeout)
 	defer cancel()
-	age := n.elapsed() - end.at
-	if age > delivery-tellTimeout {
-		return told{}, false
-	}
-	if age > freshness && !n.stillEnded(ctx, end.event) {
-		return told{}, false
-	}
 	err := n.protect("OnOffline", func() error {
 		return n.cfg.OnOffline(ctx, Offline{
 			Session: end.id, Epoch: end.token.epoch(), Reason: reasonOf(end.reason), Attempt: end.attempts,
@@ -170,23 +233,47 @@ func (n *Node) tell(end taken) (outcome told, settled bool) {
 	if err != nil {
 		n.stats.untold.Add(1)
 		n.cfg.Logger.Warn("fleet: OnOffline has failed, and is told again", "session", end.id, "attempt", end.attempts, "error", err)
-		return told{event: end.event, after: retryAfter(end.attempts)}, true
+		return told{event: end, after: retryAfter(end.attempts)}
 	}
 	n.stats.told.Add(1)
-	return told{event: end.event, done: true}, true
+	return told{event: end, done: true}
 }
 
-// stillEnded looks whether somebody has registered the session since. An end that can't be looked
-// at is told later.
-func (n *Node) stillEnded(ctx context.Context, e event) bool {
-	ctx, cancel := context.WithTimeout(ctx, n.cfg.Timeout)
-	defer cancel()
-	answers, err := n.store.get(ctx, []string{e.id})
-	if err != nil {
-		n.cfg.Logger.Debug("fleet: an end is told later", "session", e.id, "error", fmt.Sprint(err))
-		return false
+// stillEnded returns those that nobody has registered since, and that are still this node's to
+// tell.
+func (n *Node) stillEnded(ends []taken) (still []taken) {
+	ids := make([]string, len(ends))
+	for i, end := range ends {
+		ids[i] = end.id
 	}
-	return answers[0].there && answers[0].value.token == e.token && answers[0].value.state == stateEnded
+	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
+	defer cancel()
+	answers, err := n.store.get(ctx, ids)
+	if err != nil {
+		n.cfg.Logger.Debug("fleet: ends are told later", "count", len(ends), "error", err)
+		n.tellLater(ends)
+		return nil
+	}
+	now := n.elapsed() // and not when it was asked, or a slow answer would be asked for again and again
+	for i, end := range ends {
+		a := answers[i]
+		if a.there && a.value.token == end.token && a.value.state == stateEnded && now-end.at <= delivery-tellTimeout {
+			end.looked = now
+			still = append(still, end)
+		}
+	}
+	return still
+}
+
+// tellLater gives ends back that can't be looked at, so that they don't wait until nobody tells them
+// any more.
+func (n *Node) tellLater(ends []taken) {
+	t := &n.teller
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, end := range ends {
+		t.outcomes = append(t.outcomes, told{event: end.event, after: firstRetry})
+	}
 }
 
 func retryAfter(attempt int) time.Duration {

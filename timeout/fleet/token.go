@@ -31,6 +31,8 @@ func (t token) epoch() int64 {
 	return int64(binary.BigEndian.Uint64(number[:]))
 }
 
+func (t token) by() incarnation { return incarnation(t[epochBytes:]) }
+
 // value is what a slot keeps of a session that it has: whose it is, and its state.
 type value struct {
 	token token

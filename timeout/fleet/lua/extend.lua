@@ -1,25 +1,25 @@
--- extend(lease, id, token ...): answers with nothing where all are held, or with a byte for each:
+-- extend(lease, id ..., tokens): answers with nothing where all are held, or with a byte for each:
 -- "h" held, or a refusal.
+local count, tokens = #ARGV - 2, ARGV[#ARGV]
 local stop = text(math.ceil(clock() / 1000) + tonumber(ARGV[1])) -- never shorter than the node thinks
-local ids, leases, verdicts, count, held = {}, {}, nil, 0, 0
-for i = 2, #ARGV, 2 do
-  count = count + 1
-  ids[count] = ARGV[i]
+local found = call('HMGET', e, unpack(ARGV, 2, count + 1))
+local leases = {}
+-- All at once first, where all are there: whoever is online has nothing but a token.
+local good, owners = pcall(table.concat, found)
+if good and owners == tokens then
+  for i = 1, count do leases[2 * i - 1], leases[2 * i] = stop, ARGV[i + 1] end
+  call('ZADD', l, 'XX', unpack(leases))
+  return {''}
 end
-local found = call('HMGET', e, unpack(ids))
+local verdicts, held = {}, 0
 for i = 1, count do
-  local token = ARGV[2 * i + 1]
+  local token = sub(tokens, 12 * i - 11, 12 * i)
   if found[i] == token then
-    leases[held + 1], leases[held + 2] = stop, ids[i]
-    held = held + 2
-    if verdicts then verdicts[i] = 'h' end
+    leases[held + 1], leases[held + 2] = stop, ARGV[i + 1]
+    held, verdicts[i] = held + 2, 'h'
   else
-    if not verdicts then
-      verdicts = {}
-      for j = 1, i - 1 do verdicts[j] = 'h' end
-    end
     verdicts[i] = refusal(found[i], token)
   end
 end
 if held > 0 then call('ZADD', l, 'XX', unpack(leases)) end
-return {verdicts and table.concat(verdicts) or ''}
+return {table.concat(verdicts)}

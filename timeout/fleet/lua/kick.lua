@@ -9,6 +9,6 @@ if state == 'd' then
   finish({{id, token, 'k', now, record}}, now)
 else
   call('HSET', e, id, token .. 'k')
-  call('PUBLISH', ARGV[1] .. nodeOf(record), 'k' .. token .. id)
+  publish(ARGV[1] .. nodeOf(record), 'k' .. token .. id)
 end
 return {value, record}

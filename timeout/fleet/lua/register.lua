@@ -1,11 +1,12 @@
--- register(lease, incarnation, node, channel, id, token, meta ...): a token is of before, where
--- the session shall be registered only if nobody has it since; or empty. Answers for each what
--- it was before ("n" nothing, "m" somebody's, "r" detached, "e" ended and not told, "s" it was not
--- registered), its epoch, and whose.
-local us, lease = clock(), tonumber(ARGV[1])
+-- register(rules, incarnation, node, channel, id, token, meta ...): a token is of before,
+-- where the session shall be registered only if nobody has it since; or empty. Answers for each
+-- what it was before ("n" nothing, "m" somebody's, "r" detached, "e" ended and not told, "s" it was
+-- not registered), its epoch, and whose; then with the node's term, whose lease is extended, too.
+local us, lease, _, nodeLease = clock(), struct.unpack('>I4I4I4', ARGV[1])
 local now = math.floor(us / 1000)
-local last = begin(us, lease)
+local last, term = begin(us, ARGV[1]), 0
 local incarnation, channel = ARGV[2], ARGV[4]
+if nodeLease > 0 then term, last = extendNode(us, nodeLease, incarnation, last) end
 local owner = string.char(#ARGV[3]) .. ARGV[3]
 local stop, count = text(math.ceil(us / 1000) + lease), (#ARGV - 4) / 3
 local ids = {}
@@ -52,5 +53,6 @@ if #drop > 0 then
   call('ZREM', x, unpack(drop))
   call('HDEL', y, unpack(drop))
 end
-for _, message in ipairs(told) do call('PUBLISH', message[1], message[2]) end
+for _, message in ipairs(told) do publish(message[1], message[2]) end
+answers[count + 1] = term
 return answers

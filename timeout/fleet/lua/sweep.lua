@@ -1,18 +1,21 @@
--- sweep(max, lease, gap, share, least, delivery, longest, id, token, attempts, after ...):
--- settles what was told, then ends what has outlived its lease and leases what is to be told, for
--- delivery ms. after is empty for what is done, or in how many ms it is to be told again. longest
--- is what no lease can exceed.
-local us, max, lease = clock(), tonumber(ARGV[1]), tonumber(ARGV[2])
+-- sweep(max, rules, share, least, delivery, retry, longest, incarnation, mark, id, token, attempts,
+-- after ...): settles what was told, then ends what has outlived its lease and leases what is to
+-- be told, for delivery ms. With a max of 0 it only looks, with less it only settles. after is
+-- empty for what is done, or in how many ms it is to be told again. retry is what that can't exceed, and
+-- longest what no lease can, where all nodes go by the same rules. mark is the score of the ends that the node
+-- knows to have taken last, where it has called since and got no answer, or -1. The last part of the answer is 1 where
+-- there are sessions of dead nodes to be looked for.
+local us, max = clock(), tonumber(ARGV[1])
 local now = math.floor(us / 1000)
 local present = text(now)
 
-if #ARGV > 7 then
+if #ARGV > 9 then
   local ids = {}
-  for i = 8, #ARGV, 4 do ids[i / 4 - 1] = ARGV[i] end
+  for i = 10, #ARGV, 4 do ids[(i - 6) / 4] = ARGV[i] end
   local events, owners = call('HMGET', y, unpack(ids)), call('HMGET', e, unpack(ids))
   local done = {}
   for i = 1, #ids do
-    local id, token, attempts, after = unpack(ARGV, 4 * i + 4, 4 * i + 7)
+    local id, token, attempts, after = unpack(ARGV, 4 * i + 6, 4 * i + 9)
     local event = not done[id] and events[i]
     if event and sub(event, 1, 12) == token then
       if after == '' then
@@ -26,16 +29,16 @@ if #ARGV > 7 then
     end
   end
 end
-if max == 0 then return {now, 0, '', 0, {}, {}} end
+if max < 0 then return {now, 0, '', 0, {}, {}, 0} end
 
-local meta = call('HMGET', m, 'n', 'last', 'hold', 'pass', 'w', 'c')
-if not meta[1] then return {now, 0, '', 0, {}, {}} end
-local _, other = begin(us, lease)
+local meta = call('HMGET', m, 'n', 'last', 'hold', 'pass', 'w', 'c', 'nhold', 'npass', 'nw', 'nc')
+if not meta[1] then return {now, 0, '', 0, {}, {}, 0} end
+local _, lease, renew, nodeLease, beat, other = begin(us, ARGV[2])
 local last, held, pass = tonumber(meta[2]), tonumber(meta[3] or 0), tonumber(meta[4] or 0)
 local why = ''
 -- Nobody could renew while nobody could sweep. A lease that was given before the clock was set
 -- forward seems to be over; before it was set back, it seems to last for longer than it can.
-if now - last > tonumber(ARGV[3]) then why = 'gap'
+if now - last > renew then why = 'gap'
 elseif last - now > 1000 then why = 'clock'
 elseif other then why = 'server' end
 if why ~= '' then
@@ -45,26 +48,124 @@ elseif held > now + lease then
   hold(now, lease)
   held, pass = now + lease, now + 2 * lease
 end
--- That is written now and then only: it is copied to replicas and files.
-if now - last > tonumber(ARGV[3]) / 8 or last - now > 1000 then call('HSET', m, 'last', present) end
-
-local function shorten(key, limit)
-  local far = call('ZRANGE', key, '(' .. text(now + limit), '+inf', 'BYSCORE', 'LIMIT', '0', '256')
-  if #far > 0 then
-    local times = {}
-    for i = 1, #far do times[2 * i - 1], times[2 * i] = text(now + limit), far[i] end
-    call('ZADD', key, 'XX', unpack(times))
-  end
+local nodesHeld, nodesPass = tonumber(meta[7] or 0), tonumber(meta[8] or 0)
+if nodeLease > 0 and (why ~= '' or now - last > beat or nodesHeld > now + nodeLease) then
+  if now - last > beat and why == '' then why = 'beats' end
+  holdNodes(now, nodeLease)
+  nodesHeld, nodesPass = now + nodeLease, now + 2 * nodeLease
 end
-shorten(l, tonumber(ARGV[7]))
-shorten(x, tonumber(ARGV[7]))
+-- That is written now and then only: it is copied to replicas and files.
+if now - last > beat / 8 or last - now > 1000 then call('HSET', m, 'last', present) end
+
+-- shorten takes back what the clock was set back by from what lasts for longer than it can: than
+-- lengthOf, by its own field in the key known, if any. What goes by longer rules is not cut.
+local function shorten(key, limit, known, lengthOf)
+  local far = call('ZRANGE', key, '(' .. text(now + limit), '+inf', 'BYSCORE', 'LIMIT', '0', '256')
+  if #far == 0 then return end
+  local times, own = {}, known and call('HMGET', known, unpack(far))
+  for i = 1, #far do
+    times[2 * i - 1], times[2 * i] = text(now + (known and lengthOf(own[i]) + 1 or limit)), far[i]
+  end
+  call('ZADD', key, 'XX', 'LT', unpack(times))
+end
+shorten(l, tonumber(ARGV[7]), o, leaseOf)
+shorten(x, tonumber(ARGV[6]))
+
+-- lengthOf is that of a node's lease, by its term: none where the slot does not know it any more.
+local function lengthOf(term)
+  return term and tonumber(string.match(term, ' (%d+)')) or nodeLease
+end
+local share = tonumber(ARGV[3])
+
+-- bury has nodes be dead whose lease is over.
+local function bury()
+  local count = call('ZCOUNT', g, '-inf', present)
+  if count == 0 then return end
+  local window, buried = tonumber(meta[9] or 0), tonumber(meta[10] or 0)
+  if now - window > nodeLease or window > now then window, buried = now, 0 end
+  local all = call('ZCARD', g) + buried
+  if share > 0 and all > 1 and count + buried > share * all and nodesPass <= now then
+    why, nodesHeld = 'nodes', now + nodeLease
+    holdNodes(now, nodeLease)
+    return
+  end
+  local over = call('ZRANGE', g, '-inf', present, 'BYSCORE', 'LIMIT', '0', '256', 'WITHSCORES')
+  local gone, dead = {}, {}
+  for i = 1, #over, 2 do gone[(i + 1) / 2] = over[i] end
+  local terms = call('HMGET', t, unpack(gone))
+  for i = 1, #gone do
+    local seen = tonumber(over[2 * i]) - lengthOf(terms[i])
+    dead[2 * i - 1], dead[2 * i] = gone[i], pack('>I6', math.max(seen, 0)) .. '0'
+  end
+  call('ZREM', g, unpack(gone))
+  call('HDEL', t, unpack(gone))
+  call('HSET', d, unpack(dead))
+  call('HSET', m, 'nw', text(window), 'nc', text(buried + #gone))
+end
+
+-- walk goes on through e, and ends the sessions of the dead that it finds: not those that wait to be
+-- resumed. Those who died together are looked for together. It reports whether there is more.
+local function walk()
+  local dead, seen, names = call('HGETALL', d), {}, {}
+  if #dead == 0 then return 0 end
+  if walks == 0 then return 1 end
+  walks = walks - 1
+  local cursor = sub(dead[2], 7)
+  for i = 1, #dead, 2 do
+    if sub(dead[i + 1], 7) == cursor then
+      names[#names + 1] = dead[i]
+      seen[dead[i]] = struct.unpack('>I6', dead[i + 1])
+    end
+  end
+  local found, some, times = call('HSCAN', e, cursor, 'COUNT', '128'), {}, {}
+  for i = 1, #found[2], 2 do
+    local id, value = found[2][i], found[2][i + 1]
+    local at, state = seen[sub(value, 8, 12)], sub(value, 13)
+    if at and (state == '' or state == 'k') and not times[id] then
+      times[id] = at
+      some[#some + 1] = {id, sub(value, 1, 12), state == '' and 'e' or state, at}
+    end
+  end
+  -- There may be many more than were asked for.
+  for from = 1, #some, 512 do
+    local part, ids = {unpack(some, from, math.min(from + 511, #some))}, {}
+    for i = 1, #part do ids[i] = part[i][1] end
+    local records = call('HMGET', o, unpack(ids))
+    for i = 1, #part do part[i][5] = records[i] end
+    finish(part, now)
+  end
+  if found[1] == '0' then
+    call('HDEL', d, unpack(names))
+    return #names * 2 < #dead and 1 or 0
+  end
+  for _, name in ipairs(names) do call('HSET', d, name, pack('>I6', seen[name]) .. found[1]) end
+  return 1
+end
+
+local more = 0
+if nodeLease > 0 then
+  shorten(g, nodeLease + 1, t, lengthOf)
+  if nodesHeld <= now then bury() end
+  if nodesHeld <= now and max > 0 then more = walk() end
+end
+
+-- served returns how many of those that are over somebody had to extend: the rest were detached, and
+-- have waited for as long as they should. Of very many, the first ones are looked at.
+local function served(due)
+  local ids, count = call('ZRANGE', l, '-inf', present, 'BYSCORE', 'LIMIT', '0', '1024'), 0
+  for _, value in ipairs(call('HMGET', e, unpack(ids))) do
+    if sub(value, 13) ~= 'd' then count = count + 1 end
+  end
+  return math.ceil(count * due / #ids)
+end
 
 local due = call('ZCOUNT', l, '-inf', present)
-if due > 0 and held <= now then
+if due > 0 and held <= now and max > 0 then
   local window, expired = tonumber(meta[5] or 0), tonumber(meta[6] or 0)
   if now - window > lease or window > now then window, expired = now, 0 end
-  local share, all = tonumber(ARGV[4]), call('ZCARD', l) + expired
-  if share > 0 and due + expired > share * all and due >= tonumber(ARGV[5]) and pass <= now then
+  local all, dead = call('ZCARD', l) + expired, 0
+  if share > 0 and due + expired > share * all and pass <= now then dead = served(due) end
+  if dead >= tonumber(ARGV[4]) and dead + expired > share * all then
     why, held = 'share', now + lease
     hold(now, lease)
   else
@@ -76,9 +177,24 @@ if due > 0 and held <= now then
       local value, record = owners[i], records[i]
       local state, seen = sub(value, 13), tonumber(over[2 * i]) - leaseOf(record)
       ended[i] = {ids[i], sub(value, 1, 12), state == '' and 'e' or state, seen, record}
+      if state ~= 'd' then expired = expired + 1 end
     end
     finish(ended, now)
-    call('HSET', m, 'w', text(window), 'c', text(expired + #ids))
+    call('HSET', m, 'w', text(window), 'c', text(expired))
+  end
+end
+
+-- What was taken and has got lost on the way is due at once, as if it had not been taken. There may
+-- be ends among it that somebody else has taken in the same millisecond: these are told twice.
+local by, mark = ARGV[8], tonumber(ARGV[9])
+local lost = mark >= 0 and tonumber(call('ZSCORE', a, by) or 0) or 0
+if lost > now and lost ~= mark then
+  call('ZREM', a, by)
+  for _, id in ipairs(call('ZRANGE', x, text(lost), text(lost), 'BYSCORE')) do
+    local event = call('HGET', y, id)
+    local attempts = math.max(struct.unpack('>I2', sub(event, 13, 14)) - 1, 0)
+    call('HSET', y, id, sub(event, 1, 12) .. pack('>I2', attempts) .. sub(event, 15))
+    call('ZADD', x, present, id)
   end
 end
 
@@ -86,7 +202,7 @@ local ids = call('ZRANGE', x, '-inf', present, 'BYSCORE', 'LIMIT', '0', ARGV[1])
 local events = {}
 if #ids > 0 then
   events = call('HMGET', y, unpack(ids))
-  local again, times, stop = {}, {}, text(now + tonumber(ARGV[6]))
+  local again, times, stop = {}, {}, text(now + tonumber(ARGV[5]))
   for i = 1, #ids do
     local attempts = math.min(struct.unpack('>I2', sub(events[i], 13, 14)) + 1, 65535)
     events[i] = sub(events[i], 1, 12) .. pack('>I2', attempts) .. sub(events[i], 15)
@@ -95,5 +211,7 @@ if #ids > 0 then
   end
   call('HSET', y, unpack(again))
   call('ZADD', x, unpack(times))
+  call('ZREMRANGEBYSCORE', a, '-inf', present)
+  call('ZADD', a, stop, by)
 end
-return {now, held > now and held or 0, why, due, ids, events}
+return {now, held > now and held or 0, why, due, ids, events, more}

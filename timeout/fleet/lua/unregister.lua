@@ -1,12 +1,11 @@
--- unregister(resume, reason, id, token ...): with a resume window in ms, the sessions are
+-- unregister(resume, reason, id ..., tokens): with a resume window in ms, the sessions are
 -- detached for so long; they end otherwise. Answers with a byte for each: "h" done, or a refusal.
 -- Those that were kicked end in either case.
 local now, resume = math.floor(clock() / 1000), tonumber(ARGV[1])
-local ids, verdicts, ended = {}, {}, {}
-for i = 3, #ARGV, 2 do ids[(i - 1) / 2] = ARGV[i] end
-local found, seen = call('HMGET', e, unpack(ids)), {}
-for i = 1, #ids do
-  local id, token, value = ids[i], ARGV[2 * i + 2], found[i]
+local verdicts, ended, tokens = {}, {}, ARGV[#ARGV]
+local found, seen = call('HMGET', e, unpack(ARGV, 3, #ARGV - 1)), {}
+for i = 1, #ARGV - 3 do
+  local id, token, value = ARGV[i + 2], sub(tokens, 12 * i - 11, 12 * i), found[i]
   local kicked = value == token .. 'k'
   if seen[id] or (value ~= token and not kicked) then
     verdicts[i] = seen[id] and 'x' or refusal(value, token)

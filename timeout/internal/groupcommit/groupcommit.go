@@ -6,6 +6,7 @@ package groupcommit
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -60,8 +61,12 @@ type call[Q, A any] struct {
 
 func (c *call[Q, A]) reset() { *c = call[Q, A]{done: c.done} }
 
-// Call has ask done in a batch. When ctx ends first, it may have been done or not.
+// Call has ask done in a batch. When ctx ends while it waits for others, it is not done; when
+// that is after its batch has begun, it may have been done or not.
 func (c *Committer[Q, A]) Call(ctx context.Context, ask Q) (answer A, err error) {
+	if ctx.Err() != nil {
+		return answer, context.Cause(ctx)
+	}
 	own, _ := c.spare.Get().(*call[Q, A])
 	if own == nil {
 		own = &call[Q, A]{done: make(chan struct{}, 1)}
@@ -108,6 +113,8 @@ func (c *Committer[Q, A]) fly() {
 	for {
 		c.gather(last, min(took/share, patience))
 		c.mu.Lock()
+		// Whoever has gone may have asked elsewhere since, and a late answer would undo that.
+		c.waiting = slices.DeleteFunc(c.waiting, func(own *call[Q, A]) bool { return own.gone })
 		batch := c.waiting[:min(len(c.waiting), size)]
 		c.waiting = c.waiting[len(batch):]
 		if len(batch) == 0 {

@@ -77,7 +77,7 @@ func TestACallThatWasGivenUpHarmsNoOther(t *testing.T) {
 		var sizes []int
 		c := slow(&sizes)
 		var all sync.WaitGroup
-		var gone, abandoned atomic.Int64
+		var gone, answered, abandoned atomic.Int64
 		c.Abandon = func(ask, answer int) {
 			require.Equal(t, ask, answer)
 			abandoned.Add(1)
@@ -94,14 +94,48 @@ func TestACallThatWasGivenUpHarmsNoOther(t *testing.T) {
 					}
 					require.NoError(t, err)
 					require.EqualValues(t, caller<<8|i, answer)
+					answered.Add(1)
 				}
 			})
 		}
 		all.Wait()
 		c.Close()
-		require.Positive(t, gone.Load())
-		require.Equal(t, gone.Load(), abandoned.Load(), "all of them were done")
+		done := int64(0)
+		for _, size := range sizes {
+			done += int64(size)
+		}
+		require.Positive(t, abandoned.Load())
+		require.Less(t, abandoned.Load(), gone.Load(), "of some the batch had not begun")
+		require.Equal(t, done, answered.Load()+abandoned.Load())
 		_, err := c.Call(context.Background(), 1)
 		require.ErrorIs(t, err, errClosed)
+	})
+}
+
+func TestACallThatIsGivenUpBeforeItsBatchIsNotDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sizes []int
+		c := slow(&sizes)
+		c.Abandon = func(int, int) { t.Error("it was done") }
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, err := c.Call(over, 1)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Empty(t, sizes)
+		var all sync.WaitGroup
+		all.Go(func() { _, _ = c.Call(context.Background(), 1) })
+		time.Sleep(time.Millisecond)
+		for range 1000 { // while the first is under way
+			all.Go(func() {
+				hurry, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+				defer cancel()
+				_, err := c.Call(hurry, 2)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			})
+		}
+		all.Go(func() { _, _ = c.Call(context.Background(), 3) })
+		all.Wait()
+		c.Close()
+		require.Equal(t, []int{1, 1}, sizes)
 	})
 }

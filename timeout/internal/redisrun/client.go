@@ -88,8 +88,14 @@ func checkClient(client goredis.UniversalClient, names Names) error {
 	retries := 0
 	switch client := client.(type) {
 	case *goredis.Client:
+		if client == nil {
+			return fmt.Errorf("%w: client is a nil *redis.Client", names.Argument)
+		}
 		retries = client.Options().MaxRetries
 	case *goredis.ClusterClient:
+		if client == nil {
+			return fmt.Errorf("%w: client is a nil *redis.ClusterClient", names.Argument)
+		}
 		retries = client.Options().MaxRetries
 	default:
 		return fmt.Errorf("%w: client is a %T, must be a *redis.Client or a *redis.ClusterClient", names.Argument, client)
@@ -98,6 +104,32 @@ func checkClient(client goredis.UniversalClient, names Names) error {
 		return fmt.Errorf("%w: MaxRetries %d of the client, must be -1: a script must not be run twice", names.Argument, retries)
 	}
 	return nil
+}
+
+// Inspect refuses a client of New that does not end a call with its context, and servers that Open
+// would refuse.
+func (r *Client) Inspect(ctx context.Context) error {
+	if r.cluster != nil {
+		if !r.cluster.Options().ContextTimeoutEnabled {
+			return endless(r.names)
+		}
+		return r.Wrap(r.cluster.ForEachMaster(ctx, func(ctx context.Context, client *goredis.Client) error {
+			_, err := inspect(ctx, client, r.names)
+			return err
+		}))
+	}
+	if !r.single.Options().ContextTimeoutEnabled {
+		return endless(r.names)
+	}
+	clustered, err := inspect(ctx, r.single, r.names)
+	if err == nil && clustered {
+		err = fmt.Errorf("%w: Redis is part of a Cluster, the client must be a *redis.ClusterClient", r.names.Argument)
+	}
+	return r.Wrap(err)
+}
+
+func endless(names Names) error {
+	return fmt.Errorf("%w: ContextTimeoutEnabled false of the client, must be true: a call would not end in time", names.Argument)
 }
 
 // inspect reports whether a server is part of a cluster, and refuses one that loses what it

@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/heartwheel-go/heartwheel/internal/process"
 )
 
 // NoFsync is an argument for Postgres that has it not wait for the disk. What is committed
@@ -162,10 +164,15 @@ func initdb() (dir string, err error) {
 	}
 	cmd := exec.Command(name, "--no-sync", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "-D", data)
 	cmd.Dir, cmd.SysProcAttr = dir, attributes(who)
-	runtime.LockOSThread() // see launch
-	defer runtime.UnlockOSThread()
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("initdb: %w\n%s", err, said)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	p, err := process.Start(cmd)
+	if err == nil {
+		<-p.Ended()
+		err = p.Err()
+	}
+	if err != nil {
+		return dir, fmt.Errorf("initdb: %w\n%s", err, said.String())
 	}
 	return dir, nil
 }

@@ -14,14 +14,12 @@ const (
 	sigContinue = syscall.SIGCONT
 )
 
-// attributes are those of a process that is killed when the thread that started it ends, and
-// that a key pressed in the terminal does not reach. It runs as who, unless that is nil.
+// attributes are those of a process that runs as who, unless that is nil.
 func attributes(who *account) *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if who != nil {
-		attr.Credential = &syscall.Credential{Uid: uint32(who.uid), Gid: uint32(who.gid)}
+	if who == nil {
+		return nil
 	}
-	return attr
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(who.uid), Gid: uint32(who.gid)}}
 }
 
 // descendants returns the ids of all processes that one has started, and these, and so on.

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/internal/process"
 )
 
 const (
@@ -35,7 +37,7 @@ type Server struct {
 	pids    []int    // of all processes that it was
 
 	mu      sync.Mutex
-	process *process // nil if it doesn't run
+	process *family // nil if it doesn't run
 }
 
 // program is what kind of server it is.
@@ -129,10 +131,11 @@ func (s *Server) run() error {
 			return err
 		}
 	}
-	if s.process, err = launch(cmd); err != nil {
+	started, err := process.Start(cmd)
+	if err != nil {
 		return fmt.Errorf("starting %s: %w", s.program.name, err)
 	}
-	s.pids = append(s.pids, cmd.Process.Pid)
+	s.process, s.pids = &family{started}, append(s.pids, started.PID())
 	if err := s.await(); err != nil {
 		s.process.kill()
 		s.process = nil
@@ -155,8 +158,8 @@ func (s *Server) await() error {
 			return nil
 		}
 		select {
-		case <-s.process.ended:
-			return fmt.Errorf("%s %w: %w", s.program.name, errEnded, s.process.err)
+		case <-s.process.Ended():
+			return fmt.Errorf("%s %w: %w", s.program.name, errEnded, s.process.Err())
 		case <-ctx.Done():
 			return fmt.Errorf("%s does not serve after %v: %w", s.program.name, patience, err)
 		case <-time.After(20 * time.Millisecond):
@@ -168,17 +171,17 @@ func (s *Server) await() error {
 // goes on accepting some.
 func (s *Server) Pause(t testing.TB) {
 	t.Helper()
-	s.with(t, (*process).pause)
+	s.with(t, (*family).pause)
 }
 
 // Continue ends a Pause.
 func (s *Server) Continue(t testing.TB) {
 	t.Helper()
-	s.with(t, (*process).resume)
+	s.with(t, (*family).resume)
 }
 
 // with does something with the process. A server that does not run fails the test.
-func (s *Server) with(t testing.TB, do func(*process) error) {
+func (s *Server) with(t testing.TB, do func(*family) error) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +236,7 @@ func (s *Server) PID() int {
 	if s.process == nil {
 		return 0
 	}
-	return s.process.cmd.Process.Pid
+	return s.process.PID()
 }
 
 // end ends the server for good.

@@ -1,0 +1,83 @@
+package fleet
+
+import (
+	"io"
+	"reflect"
+	"slices"
+)
+
+// arrivals are registrations of an id that this node has asked for and not installed yet. Redis
+// tells what has become of one as soon as it was made, and answers later: what is heard by then is
+// kept here.
+type arrivals struct {
+	asking []*Session
+	lost   token   // the newest that is not the node's any more
+	why    verdict // superseded or kicked
+}
+
+// arrive says that a session is being asked for, until arrived.
+func (n *Node) arrive(s *Session) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.draining.Load() {
+		return ErrDraining
+	}
+	if err := n.layout.wrong(); err != nil {
+		return err
+	}
+	a := n.arriving[s.id]
+	if a == nil {
+		a = &arrivals{}
+		n.arriving[s.id] = a
+	}
+	a.asking = append(a.asking, s)
+	n.coming.Add(1)
+	return nil
+}
+
+// arrived says that a session is installed, or will not be.
+func (n *Node) arrived(s *Session) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	a := n.arriving[s.id]
+	if a.asking = slices.DeleteFunc(a.asking, func(other *Session) bool { return other == s }); len(a.asking) == 0 {
+		delete(n.arriving, s.id)
+	}
+	n.coming.Done()
+}
+
+// noteLost has nobody install what was asked for up to a token. n.mu must be held.
+func (n *Node) noteLost(c claim, why verdict) {
+	if a := n.arriving[c.id]; a != nil && a.lost.epoch() <= c.token.epoch() {
+		a.lost, a.why = c.token, why
+	}
+}
+
+// lose takes a session away up to a token, whether it is here already or arrives.
+func (n *Node) lose(c claim, why verdict) {
+	n.mu.Lock()
+	n.noteLost(c, why)
+	s := n.sessions[c.id]
+	n.mu.Unlock()
+	if s != nil && s.claim().token.epoch() <= c.token.epoch() {
+		n.refused(s, why)
+	}
+}
+
+// goesOn reports whether a session has been registered anew with the same connection, or is
+// about to.
+func (n *Node) goesOn(s *Session) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	same := func(other *Session) bool { return other != s && sameConn(other.Conn(), s.Conn()) }
+	if now := n.sessions[s.id]; now != nil && same(now) {
+		return true
+	}
+	a := n.arriving[s.id]
+	return a != nil && slices.ContainsFunc(a.asking, same)
+}
+
+// sameConn looks first whether connections can be compared: anything that closes may be one.
+func sameConn(a, b io.Closer) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
+}

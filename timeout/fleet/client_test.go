@@ -1,0 +1,111 @@
+package fleet
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// client is one of a gateway, which says something after each answer and a while.
+type client struct {
+	id     string
+	epoch  int64
+	conn   net.Conn
+	lines  *bufio.Reader
+	served atomic.Int64  // when its session was last known to be alive, in µs by its gateway
+	heard  atomic.Int64  // when it had its last answer
+	closed atomic.Int64  // when its connection ended, or 0
+	gone   chan struct{} // closed then
+}
+
+// dial connects to a gateway and says who it is.
+func dial(addr, id string) (*client, error) {
+	conn, err := net.DialTimeout("tcp4", addr, 10*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	c := &client{id: id, conn: conn, lines: bufio.NewReaderSize(conn, 64), gone: make(chan struct{})}
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_, _ = fmt.Fprintln(conn, id)
+	answer, err := c.lines.ReadString('\n')
+	if err == nil {
+		if c.epoch, err = strconv.ParseInt(strings.TrimSpace(answer), 10, 64); err != nil {
+			err = errors.New(answer)
+		}
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	_ = conn.SetDeadline(time.Time{})
+	return c, nil
+}
+
+// talk goes on until the connection ends.
+func (c *client) talk(every time.Duration) {
+	defer close(c.gone)
+	for {
+		_ = c.conn.SetReadDeadline(time.Now().Add(every))
+		line, err := c.lines.ReadString('\n')
+		switch {
+		case err == nil:
+			c.heard.Store(time.Now().UnixMicro())
+			if at, alive, _ := strings.Cut(strings.TrimSpace(line), " "); alive == "true" {
+				served, _ := strconv.ParseInt(at, 10, 64)
+				c.served.Store(served)
+			}
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			_, _ = fmt.Fprintln(c.conn, "here")
+		default:
+			c.closed.Store(time.Now().UnixMicro())
+			c.conn.Close()
+			return
+		}
+	}
+}
+
+// join connects clients to gateways in turn, and has them talk until the end of the test.
+func join(t *testing.T, name string, count int, addrs ...string) []*client {
+	t.Helper()
+	clients := make([]*client, count)
+	for i := range clients {
+		clients[i] = joinAs(t, fmt.Sprint(name, "-", i), addrs[i%len(addrs)])
+	}
+	return clients
+}
+
+func joinAs(t *testing.T, id, addr string) *client {
+	t.Helper()
+	c, err := dial(addr, id)
+	require.NoError(t, err)
+	return talking(t, c)
+}
+
+// talking has a client talk until the end of the test.
+func talking(t *testing.T, c *client) *client {
+	go c.talk(50 * time.Millisecond)
+	t.Cleanup(func() {
+		c.conn.Close()
+		<-c.gone
+	})
+	return c
+}
+
+// allTalk waits until all have had an answer since, of sessions that are alive.
+func allTalk(t *testing.T, clients []*client) {
+	t.Helper()
+	since := time.Now().UnixMicro()
+	eventually(t, func() bool {
+		return !slices.ContainsFunc(clients, func(c *client) bool { return c.served.Load() < since })
+	}, "all have their sessions")
+}

@@ -1,0 +1,113 @@
+package fleet
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const childGateway = "HEARTWHEEL_FLEET_CHILD_GATEWAY"
+
+// runGateway is the process of a gateway. Its first line of input says what it is told to be, and
+// it serves until that input ends, or until SIGTERM, which has it drain first.
+func runGateway() {
+	input := bufio.NewScanner(os.Stdin)
+	var mu sync.Mutex
+	output := json.NewEncoder(os.Stdout)
+	say := func(h happening) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = output.Encode(h)
+	}
+	var cfg gatewayConfig
+	if !input.Scan() {
+		os.Exit(0)
+	}
+	err := json.Unmarshal(input.Bytes(), &cfg)
+	var g *gateway
+	if err == nil {
+		g, err = openGateway(cfg, say)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM)
+	say(happening{Kind: "ready", Session: g.ln.Addr().String()})
+	go func() {
+		for input.Scan() { // nothing is said
+		}
+		os.Exit(0)
+	}()
+	<-ended
+	if err := g.close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// gatewayChild is that process.
+type gatewayChild struct {
+	*child
+	heard sync.WaitGroup // reads what it says
+}
+
+// spawnGateway starts the process, which waits for what it is to be.
+func spawnGateway(t *testing.T, attributes *syscall.SysProcAttr) *gatewayChild {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childGateway+"=1")
+	cmd.SysProcAttr, cmd.Stderr = attributes, os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	c := &gatewayChild{child: &child{cmd, in, bufio.NewScanner(out)}}
+	t.Cleanup(func() {
+		c.kill()
+		c.heard.Wait()
+	})
+	return c
+}
+
+// serve has it be a gateway, and returns where that listens. What it is told goes to the ledger.
+func (c *gatewayChild) serve(t *testing.T, cfg gatewayConfig, l *ledger) (addr string) {
+	t.Helper()
+	line, err := json.Marshal(cfg)
+	require.NoError(t, err)
+	_, err = io.WriteString(c.in, string(line)+"\n")
+	require.NoError(t, err)
+	var ready happening
+	require.True(t, c.out.Scan(), "it has ended")
+	require.NoError(t, json.Unmarshal(c.out.Bytes(), &ready))
+	require.Equal(t, "ready", ready.Kind)
+	c.heard.Go(func() {
+		for c.out.Scan() {
+			var h happening
+			if json.Unmarshal(c.out.Bytes(), &h) == nil {
+				l.note(h)
+			}
+		}
+	})
+	return ready.Session
+}
+
+// finish has it drain and end.
+func (c *gatewayChild) finish(t *testing.T) {
+	t.Helper()
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	c.heard.Wait() // what it says ends when it does
+	require.NoError(t, c.cmd.Wait())
+}

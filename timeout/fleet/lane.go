@@ -1,0 +1,204 @@
+package fleet
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
+)
+
+// renewer has the sessions whose leases are to be extended. A session that is due stays here,
+// or in flight, until it has been extended or is over: its timer does not run meanwhile.
+//
+// Slots that don't answer have a lane of their own: of several servers one may hang, and whoever is
+// on the others must not wait for it, again and again.
+type renewer struct {
+	mu     sync.Mutex
+	lanes  [2]lane // of slots that answer, and of those that don't
+	silent []bool  // the latter, by slot
+}
+
+// lane is what a renew loop works on.
+type lane struct {
+	waiting []*Session
+	flight  []*Session
+	leaving []leaving
+	wake    chan struct{} // has an element when there may be something
+}
+
+// leaving is a session that the node has no more, and what Redis has to be told.
+type leaving struct {
+	claim
+	slot uint16
+	how  leave
+	from time.Duration
+}
+
+func (r *renewer) begin(slots int) {
+	r.silent = make([]bool, slots)
+	for i := range r.lanes {
+		r.lanes[i].wake = make(chan struct{}, 1)
+	}
+}
+
+// due is the wheel's.
+func (r *renewer) due(_ *wheel.TimerOf[*Session], s *Session) {
+	r.mu.Lock()
+	r.add(s)
+	r.mu.Unlock()
+}
+
+// add has a session wait, once. r.mu must be held.
+func (r *renewer) add(s *Session) {
+	if !s.waits {
+		s.waits = true
+		l := r.of(s.slot)
+		l.waiting = append(l.waiting, s)
+	}
+}
+
+// of returns the lane of a slot. r.mu must be held.
+func (r *renewer) of(slot uint16) *lane {
+	if r.silent[slot] {
+		return &r.lanes[1]
+	}
+	return &r.lanes[0]
+}
+
+// push has sessions be extended now, whenever they are due.
+func (r *renewer) push(sessions []*Session) {
+	if len(sessions) == 0 {
+		return
+	}
+	r.mu.Lock()
+	for _, s := range sessions {
+		r.add(s)
+	}
+	r.mu.Unlock()
+	r.wakeUp()
+}
+
+func (r *renewer) wakeUp() {
+	for i := range r.lanes {
+		select {
+		case r.lanes[i].wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// leave has Redis be told, soon, what becomes of a session.
+func (n *Node) leave(c claim, how leave) {
+	r := &n.renewer
+	slot := n.slotOf(c.id)
+	r.mu.Lock()
+	l := r.of(slot)
+	l.leaving = append(l.leaving, leaving{c, slot, how, n.elapsed()})
+	r.mu.Unlock()
+	r.wakeUp()
+}
+
+// take returns the next sessions of a lane that are to be extended. They are in flight then.
+func (r *renewer) take(l *lane) []*Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	size := min(len(l.waiting), renewBatch)
+	l.flight = slices.DeleteFunc(slices.Clone(l.waiting[:size]), func(s *Session) bool {
+		s.waits = false
+		return s.Reason() != 0
+	})
+	if l.waiting = l.waiting[size:]; len(l.waiting) == 0 {
+		l.waiting = nil
+	}
+	return l.flight
+}
+
+// land has sessions that were in flight wait again.
+func (r *renewer) land(l *lane, again []*Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.flight = nil
+	for _, s := range again {
+		r.add(s)
+	}
+}
+
+// takeLeaving returns the next of a lane of which Redis is to be told.
+func (r *renewer) takeLeaving(l *lane) []leaving {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	batch := l.leaving[:min(len(l.leaving), batchSize)]
+	if l.leaving = l.leaving[len(batch):]; len(l.leaving) == 0 {
+		l.leaving = nil
+	}
+	return batch
+}
+
+// heard notes which slots have answered, and which have not, and has what waits change to the lane
+// where it belongs. It reports whether some were silent before, and whether some are now.
+func (r *renewer) heard(slots []uint16, verdicts []verdict) (before, now bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before = slices.Contains(r.silent, true)
+	changed := false
+	for i, slot := range slots {
+		if silent := verdicts[i] == 0; silent != r.silent[slot] {
+			r.silent[slot], changed = silent, true
+		}
+	}
+	if changed {
+		r.deal()
+	}
+	return before, slices.Contains(r.silent, true)
+}
+
+// deal has all that waits be in the lane where it belongs. r.mu must be held.
+func (r *renewer) deal() {
+	sessions := slices.Concat(r.lanes[0].waiting, r.lanes[1].waiting)
+	gone := slices.Concat(r.lanes[0].leaving, r.lanes[1].leaving)
+	for i := range r.lanes {
+		r.lanes[i].waiting, r.lanes[i].leaving = nil, nil
+	}
+	for _, s := range sessions {
+		l := r.of(s.slot)
+		l.waiting = append(l.waiting, s)
+	}
+	for _, g := range gone {
+		l := r.of(g.slot)
+		l.leaving = append(l.leaving, g)
+	}
+}
+
+// left returns how many batches there are for a lane.
+func (r *renewer) left(l *lane) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max((len(l.waiting)+renewBatch-1)/renewBatch, (len(l.leaving)+batchSize-1)/batchSize)
+}
+
+// unsent returns of how many that have left Redis was not told.
+func (r *renewer) unsent() (count int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.lanes {
+		count += len(r.lanes[i].leaving)
+	}
+	return count
+}
+
+// outlived returns the sessions whose lease will be over at limit, by when it was asked for.
+func (r *renewer) outlived(limit time.Duration) (over []*Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.lanes {
+		for _, list := range [][]*Session{r.lanes[i].flight, r.lanes[i].waiting} {
+			for _, s := range list {
+				if time.Duration(s.good.Load()) <= limit {
+					over = append(over, s)
+				}
+			}
+		}
+	}
+	return over
+}

@@ -1,0 +1,203 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+)
+
+// splitStore is on two servers, of which one may hang: the one with the odd slots.
+type splitStore struct {
+	*fake
+	hangs *atomic.Bool
+}
+
+func (s splitStore) slots() int { return 16 }
+
+func (s splitStore) odd(id string) bool { return timeout.Slot(id, s.slots())%2 == 1 }
+
+// ask asks the server that answers, and waits for the other one in vain.
+func (s splitStore) ask(ctx context.Context, claims []claim, do func([]claim) ([]verdict, error)) ([]verdict, error) {
+	var there []claim
+	for _, c := range claims {
+		if !s.odd(c.id) || !s.hangs.Load() {
+			there = append(there, c)
+		}
+	}
+	answers, err := do(there)
+	if len(there) == len(claims) {
+		return answers, err
+	}
+	verdicts := make([]verdict, len(claims))
+	for i, c := range claims {
+		if !s.odd(c.id) {
+			verdicts[i], answers = answers[0], answers[1:]
+		}
+	}
+	<-ctx.Done()
+	return verdicts, errors.Join(err, context.Cause(ctx))
+}
+
+func (s splitStore) extend(ctx context.Context, claims []claim) ([]verdict, error) {
+	return s.ask(ctx, claims, func(there []claim) ([]verdict, error) { return s.fake.extend(ctx, there) })
+}
+
+func (s splitStore) unregister(ctx context.Context, claims []claim, resume time.Duration) ([]verdict, error) {
+	return s.ask(ctx, claims, func(there []claim) ([]verdict, error) { return s.fake.unregister(ctx, there, resume) })
+}
+
+func TestAServerThatHangsHoldsUpNobodyOnAnother(t *testing.T) {
+	for hangs, many := range map[time.Duration]bool{40 * time.Second: false, 2 * time.Minute: true} {
+		t.Run(fmt.Sprintf("hangs=%v", hangs), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				const closed = 20
+				count, patience := 1000, 3*time.Second
+				if many { // than fit into a few calls that wait in vain
+					count, patience = 5*renewBatch/2, 30*time.Second
+				}
+				f := &fleetOf{shared: newShared(nodeConfig)}
+				cfg := nodeConfig
+				cfg.Node, cfg.Renew, cfg.Timeout = "node", 10*time.Second, patience
+				cfg = cfg.withDefaults()
+				require.NoError(t, cfg.check())
+				kept := splitStore{f.connect("node"), new(atomic.Bool)}
+				n, err := newNode(cfg, kept)
+				require.NoError(t, err)
+				t.Cleanup(func() { n.Close() })
+				sessions := make([]*Session, count)
+				for i := range sessions {
+					sessions[i], _ = register(t, n, fmt.Sprint(i))
+				}
+				time.Sleep(30 * time.Second)
+				kept.hangs.Store(true)
+				for _, s := range sessions[:closed] {
+					s.Close()
+				}
+				time.Sleep(hangs)
+				for i, s := range sessions {
+					if !kept.odd(s.ID()) {
+						require.Equal(t, i >= closed, s.Alive(), "its server has always answered")
+						f.set(func() { require.Equal(t, i < closed, f.model.owners[s.ID()].state == stateEnded) })
+					}
+				}
+				kept.hangs.Store(false)
+				time.Sleep(time.Minute)
+				lives := func(s *Session) bool { return hangs < nodeConfig.Lease/2 || !kept.odd(s.ID()) }
+				for _, s := range sessions[closed:] {
+					require.Equal(t, lives(s), s.Alive())
+				}
+			})
+		})
+	}
+}
+
+// fullStore is on a server that has no room, and counts what it is asked.
+type fullStore struct {
+	*fake
+	full *atomic.Bool
+	asks *atomic.Int32
+}
+
+func (s fullStore) register(ctx context.Context, asks []registration) ([]registered, error) {
+	if s.full.Load() {
+		s.asks.Add(1)
+		return make([]registered, len(asks)), ErrFull
+	}
+	return s.fake.register(ctx, asks)
+}
+
+func (s fullStore) unregister(ctx context.Context, claims []claim, resume time.Duration) ([]verdict, error) {
+	if s.full.Load() {
+		s.asks.Add(1)
+		return make([]verdict, len(claims)), ErrFull
+	}
+	return s.fake.unregister(ctx, claims, resume)
+}
+
+func TestAServerThatIsFullIsNotAskedAllTheTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const count, closed = renewBatch + 1000, 3 * batchSize
+		f := &fleetOf{shared: newShared(nodeConfig)}
+		kept := fullStore{f.connect("node"), new(atomic.Bool), new(atomic.Int32)}
+		n, err := newNode(nodeConfig.withDefaults(), kept)
+		require.NoError(t, err)
+		t.Cleanup(func() { n.Close() })
+		var sessions []*Session
+		for i := range count + closed {
+			s, _ := register(t, n, fmt.Sprint(i))
+			sessions = append(sessions, s)
+		}
+		f.set(func() { f.model.lose(); f.model.server = "b" })
+		kept.full.Store(true)
+		for _, s := range sessions[count:] {
+			s.Close()
+		}
+		time.Sleep(time.Minute)
+		looks, batches := int32(time.Minute/n.tick()), int32(count/batchSize+1+2*closed/batchSize)
+		require.Less(t, kept.asks.Load(), looks*batches)
+		kept.full.Store(false)
+		time.Sleep(2 * time.Second) // a few ticks
+		require.Equal(t, count, n.Len())
+		for _, s := range sessions[:count] {
+			require.True(t, s.Alive())
+		}
+		require.Zero(t, n.renewer.unsent())
+	})
+}
+
+func TestAMasterOfAClusterThatHangsHoldsUpNobodyOnAnother(t *testing.T) {
+	t.Parallel()
+	cluster := testserver.RedisCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	r := newReal(t, cluster.Nodes[0], 1, nil)
+	n := r.nodes[0]
+	sessions := fill(t, n, "s", 300)
+	kept := n.store.(*redisStore)
+	on := func(s *Session) string { // the address of its master
+		client, err := kept.redis.ForKey(ctx, kept.keys[s.slot][0].(string))
+		require.NoError(t, err)
+		return client.Options().Addr
+	}
+	hangs, masters := cluster.Nodes[1], make([]string, len(sessions))
+	for i, s := range sessions {
+		masters[i] = on(s)
+	}
+	require.Contains(t, masters, hangs.Addr)
+	hangs.Pause(t)
+	eventually(t, func() bool {
+		for i, s := range sessions {
+			if masters[i] == hangs.Addr && s.Reason() != ReasonLost {
+				return false
+			}
+		}
+		return true
+	}, "those whose master hangs are lost")
+	renewals := n.Stats().Renewals
+	eventually(t, func() bool { return n.Stats().Renewals > renewals+600 }, "the others are extended")
+	for i, s := range sessions {
+		require.Equal(t, masters[i] != hangs.Addr, s.Alive())
+	}
+	hangs.Continue(t)
+	eventually(t, func() bool {
+		for i, s := range sessions {
+			if !s.Alive() {
+				anew, err := n.Register(ctx, &conn{}, s.ID(), nil)
+				if err != nil {
+					return false
+				}
+				sessions[i] = anew
+			}
+		}
+		return true
+	}, "they are back")
+	renewals = n.Stats().Renewals
+	eventually(t, func() bool { return n.Stats().Renewals > renewals+600 }, "all are extended")
+	allAlive(t, sessions)
+}

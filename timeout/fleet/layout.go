@@ -1,0 +1,69 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// layout is whether the fleet has the slots that this node uses. Where the server has lost its data,
+// a node that is new may decide otherwise before the others have said it again: then there are two
+// fleets that know nothing of each other, and this node ends its part.
+type layout struct {
+	doubt chan struct{}         // has an element when the server may have lost its data
+	other atomic.Pointer[error] // what is wrong, if anything
+}
+
+// ask has it be looked at soon.
+func (l *layout) ask() {
+	select {
+	case l.doubt <- struct{}{}:
+	default:
+	}
+}
+
+// wrong returns what is wrong.
+func (l *layout) wrong() error {
+	if err := l.other.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// layoutLoop says now and then how many slots there are, so that nobody decides otherwise.
+func (n *Node) layoutLoop(ctx context.Context) {
+	ticker := time.NewTicker(n.cfg.shortest())
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-n.layout.doubt:
+		}
+		n.confirmOnce()
+	}
+}
+
+func (n *Node) confirmOnce() {
+	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
+	defer cancel()
+	err := n.store.confirm(ctx)
+	switch {
+	case err == nil:
+		if n.layout.other.Swap(nil) != nil {
+			n.cfg.Logger.Info("fleet: the slots are as they were, and the node serves again", "node", n.cfg.Node)
+		}
+		return
+	case !errors.Is(err, ErrArgument):
+		n.stats.failed(err)
+		return
+	}
+	if n.layout.other.Swap(&err) == nil {
+		n.cfg.Logger.Error("fleet: the node stops serving, others use other slots", "node", n.cfg.Node, "error", err)
+	}
+	for _, s := range n.in(n.everySlot()) {
+		n.takeAway(s, ReasonLost, leaveAlone)
+	}
+}

@@ -1,0 +1,220 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+)
+
+// slowStore answers late to those who tell ends.
+type slowStore struct {
+	store
+	late time.Duration
+}
+
+func (s slowStore) sweep(ctx context.Context, limit int, outcomes []told) (swept, error) {
+	defer time.Sleep(s.late)
+	return s.store.sweep(ctx, limit, outcomes)
+}
+
+func (s slowStore) get(ctx context.Context, ids []string) ([]found, error) {
+	time.Sleep(s.late)
+	return s.store.get(ctx, ids)
+}
+
+// tornStore is of several servers, of which one is away that has nothing.
+type tornStore struct {
+	store
+	settled *atomic.Int32
+}
+
+func (s tornStore) sweep(ctx context.Context, limit int, outcomes []told) (swept, error) {
+	s.settled.Add(int32(len(outcomes)))
+	result, err := s.store.sweep(ctx, limit, outcomes)
+	return result, errors.Join(err, errAway)
+}
+
+func TestWhatWasSettledIsNotSettledAgainWhereAnotherSlotFails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		kept := tornStore{newShared(nodeConfig).connect("a"), new(atomic.Int32)}
+		cfg := nodeConfig
+		cfg.OnOffline = func(context.Context, Offline) error { return nil }
+		n, err := newNode(cfg.withDefaults(), kept)
+		require.NoError(t, err)
+		t.Cleanup(func() { n.Close() })
+		for i := range 100 {
+			s, _ := register(t, n, fmt.Sprint(i))
+			s.Close()
+			time.Sleep(time.Second)
+		}
+		require.EqualValues(t, 100, kept.settled.Load())
+	})
+}
+
+func TestOutcomesOfSlotsThatFailAreOpen(t *testing.T) {
+	server := testserver.Redis(t)
+	cfg := quick(server.URL, prefix(), "a")
+	cfg.Slots = 2
+	s, err := newRedisStore(ctx, cfg.withDefaults(), incarnation{1}, serverScripts)
+	require.NoError(t, err)
+	t.Cleanup(func() { s.close() })
+	for _, key := range s.keys[1] {
+		require.NoError(t, connect(t, server).Set(ctx, key.(string), "what does not belong here", 0).Err())
+	}
+	var outcomes, bad []told
+	for i := range 3 * batchSize {
+		outcome := told{event: event{id: fmt.Sprint(i)}, done: true}
+		if outcomes = append(outcomes, outcome); timeout.Slot(outcome.event.id, 2) == 1 {
+			bad = append(bad, outcome)
+		}
+	}
+	result, err := s.sweep(ctx, 0, outcomes)
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.Equal(t, bad, result.open)
+	require.NoError(t, s.close())
+	result, err = s.sweep(ctx, 0, outcomes)
+	require.ErrorIs(t, err, ErrClosed)
+	require.ElementsMatch(t, outcomes, result.open)
+}
+
+func TestManyEndsAreToldInShortTimeByARedisThatIsBusy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		shared := newShared(nodeConfig)
+		cfg := nodeConfig
+		var told atomic.Int32
+		cfg.OnOffline = func(context.Context, Offline) error { told.Add(1); return nil }
+		n, err := newNode(cfg.withDefaults(), slowStore{shared.connect("a"), 2 * freshness})
+		require.NoError(t, err)
+		t.Cleanup(func() { n.Close() })
+		const count = 5000
+		for i := range count {
+			s, _ := register(t, n, fmt.Sprint(i))
+			s.Close()
+		}
+		time.Sleep(5 * time.Second)
+		require.EqualValues(t, count, told.Load())
+	})
+}
+
+// A node that has enough to tell goes on looking: that somebody looks says that Redis is there.
+func TestANodeThatIsBusyTellingIsNoOutage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		cfg := beatConfig
+		cfg.OnOffline = func(context.Context, Offline) error { time.Sleep(25 * time.Second); return nil }
+		n := (&fleetOf{shared: newShared(cfg)}).add(t, "node", cfg)
+		for i := range 3 * tellBatch {
+			s, _ := register(t, n, fmt.Sprint(i))
+			s.Close()
+		}
+		time.Sleep(5 * time.Minute)
+		require.Zero(t, n.Stats().Held)
+	})
+}
+
+func TestWhatWasLookedAtTogetherIsToldAtTheSameTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		shared := newShared(nodeConfig)
+		cfg := nodeConfig
+		var told atomic.Int32
+		cfg.OnOffline = func(context.Context, Offline) error { time.Sleep(10 * time.Second); told.Add(1); return nil }
+		n, err := newNode(cfg.withDefaults(), slowStore{shared.connect("a"), 2 * freshness})
+		require.NoError(t, err)
+		for i := range defaultCalls {
+			s, _ := register(t, n, fmt.Sprint(i))
+			s.Close()
+		}
+		time.Sleep(12 * time.Second)
+		require.EqualValues(t, defaultCalls, told.Load())
+		for i := range 10 * defaultCalls {
+			s, _ := register(t, n, fmt.Sprint(i))
+			s.Close()
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		require.NoError(t, n.Close())
+		require.Less(t, time.Since(began), 12*time.Second, "it tells no more than it has begun to tell")
+	})
+}
+
+func TestWhatWaitsToBeToldIsLookedAtAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 1, nodeConfig)
+		cfg := nodeConfig
+		cfg.Calls = 1
+		newest := make(map[string]int64) // by session, guarded by f.mu
+		cfg.OnOffline = func(_ context.Context, o Offline) error {
+			f.set(func() {
+				if o.Epoch < newest[o.Session] {
+					t.Error(o.Session, "is told to be offline, and has been registered since")
+				}
+			})
+			time.Sleep(2 * freshness)
+			return nil
+		}
+		f.nodes[0].Close() // it would tell, too
+		n, silent := f.add(t, "tells", cfg), cfg
+		silent.OnOffline = nil
+		other := f.add(t, "other", silent)
+		const count = 300
+		for i := range count {
+			s, _ := register(t, n, fmt.Sprint(i))
+			s.Close()
+		}
+		for i := range count {
+			time.Sleep(freshness)
+			s, _ := register(t, other, fmt.Sprint(count-1-i))
+			f.set(func() { newest[s.ID()] = s.Epoch() })
+		}
+		time.Sleep(time.Minute)
+		require.InDelta(t, count/3, n.Stats().Told, count/6)
+		require.Equal(t, count, other.Len())
+	})
+}
+
+// What was taken by a call whose answer was lost is told at once, and not when others may take it.
+func TestEndsThatWereTakenAndGotLostAreTakenAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 1, nodeConfig)
+		f.set(func() { f.fakes[0].deaf = true })
+		for i := range 100 {
+			s, _ := register(t, f.nodes[0], fmt.Sprint(i))
+			s.Close()
+		}
+		time.Sleep(3 * time.Second)
+		f.set(func() { f.fakes[0].deaf = false })
+		time.Sleep(time.Second)
+		require.Len(t, f.diary.offlines(), 100)
+		for _, end := range f.diary.offlines() {
+			require.Equal(t, 1, end.Attempt, "nobody was told before")
+		}
+		time.Sleep(time.Hour)
+		require.Len(t, f.diary.offlines(), 100)
+		require.Zero(t, f.kept())
+	})
+}
+
+func TestALookAsSeldomAsMayBeIsNoOutage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fleetOf{shared: newShared(nodeConfig)}
+		cfg := f.diary.config(nodeConfig)
+		cfg.Node, cfg.Sweep = "a", 15*time.Second // half of a renewal
+		cfg = cfg.withDefaults()
+		require.NoError(t, cfg.check())
+		n, err := newNode(cfg, slowStore{f.connect("a"), time.Second})
+		require.NoError(t, err)
+		t.Cleanup(func() { n.Close() })
+		register(t, f.add(t, "dead", nodeConfig), "a")
+		f.set(func() { f.fakes[0].cut = true })
+		time.Sleep(2 * time.Minute)
+		require.Len(t, f.diary.offlines(), 1)
+		require.Zero(t, n.Stats().Held)
+	})
+}
