@@ -19,6 +19,9 @@ func (h *history) charts(cfg config, res *result) []plot.Chart {
 		v.heartbeats(), v.lag(),
 		v.processors(), v.memory(),
 	}
+	if res.fleet != nil {
+		charts = slices.Insert(charts, 1, v.fleet(res.fleet)...)
+	}
 	return slices.DeleteFunc(charts, plot.Chart.Empty)
 }
 
@@ -39,6 +42,9 @@ func (v *view) chart(title, note string, unit plot.Unit, series ...plot.Series) 
 	if v.line != nil && v.line.storm > 0 {
 		c.Marks = append(c.Marks, plot.Mark{Name: "all fall silent", At: v.line.storm.Seconds()})
 	}
+	if v.cfg.kill > 0 && v.line != nil && v.line.closing < v.end {
+		c.Marks = append(c.Marks, plot.Mark{Name: "killed", At: v.line.closing.Seconds()})
+	}
 	return c
 }
 
@@ -54,7 +60,7 @@ func (v *view) bands() (bands []plot.Band) {
 	for p := range phases {
 		from, to := min(begins[p], v.end), min(begins[p+1], v.end)
 		if from < to {
-			bands = append(bands, plot.Band{Name: phaseNames[p], From: from.Seconds(), To: to.Seconds()})
+			bands = append(bands, plot.Band{Name: v.cfg.phaseNames()[p], From: from.Seconds(), To: to.Seconds()})
 		}
 	}
 	return bands
@@ -105,7 +111,7 @@ func (v *view) wait(w wait) []plot.Series {
 func (v *view) connections() plot.Chart {
 	series := []plot.Series{
 		v.level(plot.Series{Name: "open", Shape: plot.Area, Color: plot.Blue},
-			[]event{opened}, []event{closedDue, closedEarly, closedLive, closedAfter}),
+			[]event{opened}, []event{closedDue, closedEarly, closedLive, closedAfter, closedWithNode}),
 		v.level(plot.Series{Name: "of those silent", Shape: plot.Area, Color: plot.Orange},
 			[]event{fellSilent}, []event{silentGone}),
 	}

@@ -28,6 +28,7 @@ type config struct {
 	netns    bool
 	json     string
 	html     string
+	fleetConfig
 
 	given string // the flags, as they were given, less those that are files
 }
@@ -52,11 +53,11 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	flags := flag.NewFlagSet("loadtest", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // an error is reported once, by the caller
 	flags.StringVar(&cfg.addr, "addr", "", "address of an echo-heartbeat server, `host:port` (default servers of its own on free ports)")
-	flags.StringVar(&cfg.server, "server", "", "`file` of the echo-heartbeat program, or of the baseline, for the servers of its own (default it is built)")
+	flags.StringVar(&cfg.server, "server", "", "`file` of the echo-heartbeat program, of the baseline, or of the gateway with -nodes, for the servers of its own (default it is built)")
 	flags.StringVar(&cfg.baseline, "baseline", "", "instead of echo-heartbeat a server without Heartwheel, `gnet|net`: on gnet, which closes nobody, or with a goroutine and a read deadline per connection")
 	flags.IntVar(&cfg.conns, "conns", 10_000, "number of connections")
 	procs := flags.String("procs", "auto", "number of server processes, `auto|number`; auto is as many as the descriptor limit of one makes necessary")
-	flags.Float64Var(&cfg.silent, "silent", 0.1, "share of the connections that falls silent, 0 to 1")
+	flags.Float64Var(&cfg.silent, "silent", 0.1, "share of the connections that falls silent, 0 to 1; 0 with -nodes where it is not given")
 	flags.DurationVar(&cfg.interval, "interval", 2*time.Second, "time between the heartbeats of a connection")
 	flags.DurationVar(&cfg.timeout, "timeout", 6*time.Second, "timeout of the server")
 	flags.DurationVar(&cfg.tick, "tick", 100*time.Millisecond, "tick of servers of its own")
@@ -69,6 +70,7 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	flags.BoolVar(&cfg.netns, "netns", false, "run in a network namespace of its own, with a large table of sockets; for root")
 	flags.StringVar(&cfg.json, "json", "", "`file` to write the report to")
 	flags.StringVar(&cfg.html, "html", "", "`file` to write a page with plots over time to, for a browser")
+	cfg.defineFleet(flags)
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		flags.SetOutput(stderr)
@@ -89,13 +91,20 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	flags.Visit(func(f *flag.Flag) {
 		given[f.Name] = true
 		if f.Name != "server" && f.Name != "json" && f.Name != "html" {
-			cfg.given += fmt.Sprintf(" -%s=%v", f.Name, f.Value)
+			value := f.Value.String()
+			if f.Name == "redis" {
+				value = redacted(value)
+			}
+			cfg.given += fmt.Sprintf(" -%s=%v", f.Name, value)
 		}
 	})
 	if cfg.storm && given["silent"] {
 		return cfg, fmt.Errorf("-silent %v: with -storm all fall silent", cfg.silent)
 	}
 	cfg.setDefaults(given)
+	if err := cfg.setFleetDefaults(given); err != nil {
+		return cfg, err
+	}
 	return cfg, cfg.check()
 }
 
@@ -151,16 +160,16 @@ func (cfg config) check() error {
 		return fmt.Errorf("-ramp %d: must be at least 1", cfg.ramp)
 	case cfg.interval < ms:
 		return fmt.Errorf("-interval %v: must be at least 1ms", cfg.interval)
-	case cfg.duration > longest: // which the others are shorter than
+	case cfg.nodes == 0 && cfg.duration > longest: // which the others are shorter than
 		return fmt.Errorf("-duration %v: must be at most %v", cfg.duration, longest)
 	case cfg.tick < ms || cfg.tick > cfg.timeout:
 		return fmt.Errorf("-tick %v: must be 1ms to -timeout %v", cfg.tick, cfg.timeout)
 	case cfg.timeout <= cfg.interval:
 		return fmt.Errorf("-timeout %v: must be longer than -interval %v, or live connections are closed", cfg.timeout, cfg.interval)
-	case cfg.duration < cfg.leastDuration() && cfg.storm:
+	case cfg.nodes == 0 && cfg.duration < cfg.leastDuration() && cfg.storm:
 		return fmt.Errorf("-duration %v: must be at least %v, which are -timeout %v, -interval %v, and %v in which all fall silent",
 			cfg.duration, cfg.leastDuration(), cfg.timeout, cfg.interval, stormTime)
-	case cfg.duration < cfg.leastDuration():
+	case cfg.nodes == 0 && cfg.duration < cfg.leastDuration():
 		return fmt.Errorf("-duration %v: must be at least %v, which are -timeout %v and -interval %v",
 			cfg.duration, cfg.leastDuration(), cfg.timeout, cfg.interval)
 	case cfg.probes < 0 || cfg.probes > maxProbes:
@@ -186,5 +195,5 @@ func (cfg config) checkServer() error {
 	case cfg.storm && !cfg.closes():
 		return fmt.Errorf("-storm: the server of -baseline %s closes nobody", cfg.baseline)
 	}
-	return nil
+	return cfg.checkFleet()
 }

@@ -35,7 +35,10 @@ type conn struct {
 }
 
 func (w *worker) connect(c *conn, i int) error {
-	server := w.server(w.first + i)
+	server, err := w.target(i)
+	if err != nil {
+		return err
+	}
 	family, target := socketAddr(server)
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -85,12 +88,16 @@ func sourceAddr(i int) unix.Sockaddr {
 }
 
 // failed is for a connection that never came to be.
-func (w *worker) failed(c *conn, err error) {
+func (w *worker) failed(i int32, c *conn, err error) {
 	if c.state == connecting {
 		w.waiting--
 		_ = unix.Close(int(c.fd))
 	}
 	c.state = gone
+	if w.clients != nil {
+		w.turnedAway(i, w.now(), err)
+		return
+	}
 	if c.goSilent > 0 {
 		w.isClosed()
 	}
@@ -118,10 +125,10 @@ func (w *worker) handle(i int32, events uint32) {
 	}
 	if c.state == connecting && c.sent == 0 && events&unix.EPOLLOUT != 0 {
 		if code, err := unix.GetsockoptInt(int(c.fd), unix.SOL_SOCKET, unix.SO_ERROR); err != nil || code != 0 {
-			w.failed(c, fmt.Errorf("connect: %w", unix.Errno(code)))
+			w.failed(i, c, fmt.Errorf("connect: %w", unix.Errno(code)))
 			return
 		}
-		w.send(c, []byte("PING\n")) // its answer says that we are served
+		w.send(c, w.hello(i))
 	}
 	if events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		w.read(i, c, events&^unix.EPOLLIN&^unix.EPOLLOUT != 0)
@@ -162,7 +169,8 @@ func (w *worker) answers(i int32, c *conn, b []byte, now time.Duration) {
 		}
 		b = rest
 		switch {
-		case bytes.Equal(line, []byte("PONG")):
+		case w.clients != nil && w.fleetAnswer(i, c, line, now):
+		case bytes.Equal(line, []byte("PONG")) && w.clients == nil:
 			w.welcome(c, now)
 		case bytes.HasPrefix(line, []byte("PONG ")):
 			cycle, err := strconv.ParseUint(string(line[len("PONG "):]), 10, 64)
@@ -175,7 +183,7 @@ func (w *worker) answers(i int32, c *conn, b []byte, now time.Duration) {
 			w.answered(i, cycle, now)
 		case bytes.HasPrefix(line, []byte("BYE ")): // the close follows
 		case bytes.HasPrefix(line, []byte("ERR ")) && c.state == connecting:
-			w.failed(c, fmt.Errorf("the server said %q", line))
+			w.failed(i, c, fmt.Errorf("the server said %q", line))
 			return
 		default:
 			w.result.stray++
@@ -230,12 +238,15 @@ func (w *worker) closed(i int32, c *conn, now time.Duration, err error) {
 		if err == nil {
 			err = errors.New("closed before the first answer")
 		}
-		w.failed(c, err)
+		w.failed(i, c, err)
 		return
 	}
 	_ = unix.Close(int(c.fd))
 	w.counters.closed.Add(1)
 	w.giveUpWaiting(i, c, now)
+	if w.clients != nil && w.left(i, c, now) {
+		return
+	}
 	late := now - c.sent - w.cfg.timeout
 	if c.goSilent > 0 {
 		w.isClosed()
@@ -270,6 +281,9 @@ func (w *worker) closed(i int32, c *conn, now time.Duration, err error) {
 		w.series.count(closedLive, now)
 	default:
 		w.result.wronglyClosed++
+		if w.clients != nil {
+			w.clients.registrations[w.clients.members[i].last].cut = true
+		}
 		w.series.count(closedLive, now)
 	}
 	c.state = gone

@@ -41,6 +41,7 @@ type shared struct {
 	unclosed atomic.Int64 // silent connections of all workers that are still to be closed
 	timeline atomic.Pointer[timeline]
 	series   *series // nil if nobody wants it
+	fleet    *fleet  // nil if the servers are none
 }
 
 func (s *shared) now() time.Duration { return time.Since(s.start) }
@@ -64,6 +65,9 @@ func newCrew(cfg config, p plan) (*crew, error) {
 	c.cfg = cfg
 	if cfg.html != "" {
 		c.series = newSeries(cfg.expected())
+	}
+	if cfg.nodes > 0 {
+		c.fleet = newFleet(cfg)
 	}
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	for i := range p.workers {
@@ -173,10 +177,18 @@ func (c *crew) phases(ctx context.Context, m *meter) error {
 		return err
 	}
 	m.begin()
+	if c.fleet != nil {
+		c.fleet.usage.before = c.fleet.measure()
+	}
 	if err := c.await(ctx, c.start.Add(line.calmEnd)); err != nil {
 		return err
 	}
 	m.end()
+	if c.fleet != nil && line.calmEnd > 0 { // or nobody has come
+		if line, err = c.act(ctx); err != nil {
+			return err
+		}
+	}
 	if err := c.await(ctx, c.start.Add(line.end+c.cfg.margin()+hangs)); err != nil {
 		return err
 	}
@@ -209,6 +221,9 @@ func (c *crew) result(end time.Duration, samples []sample) *result {
 	}
 	for _, w := range c.workers {
 		res.add(&w.result)
+	}
+	if c.fleet != nil {
+		res.fleet = c.fleetReport(res)
 	}
 	if c.series != nil {
 		res.history = &history{series: c.series, samples: samples, line: line, end: end}
@@ -257,9 +272,17 @@ func (c *crew) await(ctx context.Context, until time.Time) error {
 	case err := <-c.errs:
 		return err
 	case <-ctx.Done():
-		return errors.New("interrupted")
+		return interrupted(ctx)
 	}
 	return nil
+}
+
+// interrupted returns why ctx is done, if that is not the user's wish.
+func interrupted(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return errors.New("interrupted")
 }
 
 // resolve finds out where the servers are.

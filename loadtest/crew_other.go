@@ -16,7 +16,10 @@ var errLinuxOnly = errors.New("the load generator runs on Linux only")
 
 const inside = ""
 
-type crew struct{ counters counters }
+type crew struct {
+	counters counters
+	fleet    *fleet
+}
 
 func newCrew(config, plan) (*crew, error) { return nil, errLinuxOnly }
 func (*crew) dismiss()                    {}

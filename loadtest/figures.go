@@ -45,6 +45,7 @@ func (r *report) about(cfg config) (sentences []string) {
 	switch {
 	case cfg.storm:
 		say("All of them were to fall silent within %v.", stormTime)
+	case cfg.nodes > 0 && cfg.silent == 0:
 	case cfg.silent == 0:
 		say("None of them was to fall silent, so none was to be closed.")
 	default:
@@ -56,6 +57,7 @@ func (r *report) about(cfg config) (sentences []string) {
 	case r.Silent.Count > 0:
 		say("Who falls silent must be closed when %v have passed since its last heartbeat: not before, and not much later. The others must not be.", cfg.timeout)
 	}
+	sentences = append(sentences, cfg.aboutFleet()...)
 	if cfg.probes > 0 {
 		say("%s besides spoke every %v until the end; their round trips count apart.", plural(cfg.probes, "probe"), probeInterval)
 	}
@@ -66,6 +68,8 @@ func (r *report) serverName(cfg config) string {
 	switch {
 	case cfg.addr != "":
 		return "the server at " + cfg.addr
+	case cfg.nodes > 0:
+		return "a fleet of " + plural(cfg.nodes, "gateway")
 	case cfg.baseline != "":
 		return "a server without Heartwheel (" + cfg.baseline + ")"
 	case r.Run.Procs > 1:
@@ -97,6 +101,7 @@ func (r *report) tiles() (tiles []tile) {
 	if l := r.Silent.LateMs; l != (latency{}) {
 		add(tile{Name: "closed late, p99", Value: ms(l.P99), More: fmt.Sprintf("p50 %s, max %s", ms(l.P50), ms(l.Max))})
 	}
+	tiles = append(tiles, r.Fleet.tiles()...)
 	if l := r.Live.RTTMs; l != (latency{}) {
 		add(tile{Name: "round trip, p99", Value: ms(l.P99), More: fmt.Sprintf("p50 %s, max %s", ms(l.P50), ms(l.Max))})
 	}
@@ -114,8 +119,8 @@ func (r *report) tiles() (tiles []tile) {
 	return tiles
 }
 
-func (r *report) phaseRows(h *history) (rows []phaseRow) {
-	v := view{history: h}
+func (r *report) phaseRows(cfg config, h *history) (rows []phaseRow) {
+	v := view{cfg: cfg, history: h}
 	for _, b := range v.bands() {
 		row := phaseRow{Name: b.Name, From: plot.Elapsed.Write(b.From), To: plot.Elapsed.Write(b.To)}
 		for _, p := range r.Phases {
@@ -145,8 +150,11 @@ func (r *report) settingRows(cfg config) []row {
 		{"tick", cfg.tick.String()},
 		{"opened per second, at most", thousands(cfg.ramp)},
 		{"duration after that", cfg.duration.String()},
-		{"an answer or a close fails when later than", cfg.margin().String()},
 	}
+	if cfg.nodes > 0 {
+		rows = append(rows[:len(rows)-1], cfg.fleetRows()...)
+	}
+	rows = append(rows, row{"an answer or a close fails when later than", cfg.margin().String()})
 	if cfg.addr != "" {
 		rows = append(rows[:1], rows[2:]...) // it may have as many as it likes
 	}

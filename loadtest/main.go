@@ -6,6 +6,8 @@
 //	go run ./loadtest -conns 100000 -interval 10s -timeout 30s -storm
 //	go run ./loadtest -html page.html            # with plots over time
 //	go run ./loadtest -addr 127.0.0.1:9000 -timeout 30s -interval 10s
+//	go run ./loadtest -nodes 3 -lease 6s         # a fleet, of which a node is killed
+//	go run ./loadtest -nodes 3 -rolling          # a fleet, whose nodes are restarted in turn
 //
 // Each connection sends PING lines at an interval, at a phase of its own. A share
 // of them falls silent at a random moment, and must be closed by the server when
@@ -13,6 +15,17 @@
 // be. It exits with code 0 and "verdict pass" if that was so, with 1 and the
 // reasons if not, and with 2 for flags that make no sense or
 // name a file that can not be written.
+//
+// With -nodes the connections are sessions of a fleet of gateways, which share a Redis
+// that is started besides; -redis is for one that is there. After a time in which nothing
+// happens, -steady, a node is killed, or -kill of them, or none. Some of its clients come
+// back elsewhere, at random moments; the others must be told to be offline within a lease
+// and a second, and nobody else. With -rolling each node is ended and started anew, and
+// nobody must be told to be offline.
+//
+// Where a client is back, the end of what it had before may be told a moment later, since
+// both are on their way at the same time: by 100 ms and the longest answer of the run at
+// most, and of no more clients than chance explains.
 //
 // Round trips are counted from the moment at which a heartbeat was due, not from
 // when this program got around to sending it.
@@ -66,6 +79,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 		for line := range strings.Lines(err.Error()) {
 			fmt.Fprintf(stderr, "loadtest: %s\n", strings.TrimSuffix(line, "\n"))
 		}
+		if errors.Is(err, errFlags) {
+			return exitUsage
+		}
 		return exitFailure
 	}
 	return exit
@@ -112,7 +128,9 @@ func measure(ctx context.Context, cfg config, progress io.Writer) (*report, erro
 	if err := checkMachine(cfg, p); err != nil {
 		return nil, err
 	}
-	p.explain(progress)
+	if cfg.nodes == 0 || p.ownFiles { // or there is nothing to explain
+		p.explain(progress)
+	}
 	meter := newMeter()
 	crew, err := newCrew(cfg, p)
 	if err != nil {
@@ -124,11 +142,22 @@ func measure(ctx context.Context, cfg config, progress io.Writer) (*report, erro
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	own, addrs := new(servers), []string{cfg.addr}
-	if cfg.addr == "" {
+	switch {
+	case cfg.nodes > 0:
+		if own, err = crew.fleet.launch(ctx, p, meter); err != nil {
+			return nil, err
+		}
+		defer crew.fleet.kill()
+		var release func()
+		ctx, release = crew.fleet.untilRedisEnds(ctx)
+		defer release()
+	case cfg.addr == "":
 		if own, err = startServers(ctx, cfg, p); err != nil {
 			return nil, err
 		}
 		defer own.kill()
+	}
+	if cfg.addr == "" {
 		addrs = own.addrs()
 	}
 	meter.watch(own.pids())

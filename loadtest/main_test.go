@@ -16,7 +16,12 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(fakeGateway); kind != "" {
+		runFake(kind)
+	}
+	leaktest.Main(m)
+}
 
 // load runs the program and returns its exit code and what it printed.
 func load(args ...string) (exit int, stdout, stderr string) {

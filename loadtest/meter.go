@@ -2,15 +2,21 @@ package main
 
 import (
 	"os"
+	"slices"
+	"sync"
 	"time"
 )
 
 // meter sees what the processes use while the load is even: all connections are
 // open, and nobody is closed.
 type meter struct {
-	servers []int // process numbers
+	mu      sync.Mutex
+	servers []int                 // process numbers
+	used    map[int]time.Duration // of each, when it was read last
+	past    time.Duration         // of those that have ended
 
-	idleRSS, selfIdleRSS int64 // before there were connections
+	idle                 map[int]int64 // what each had before there were connections
+	idleRSS, selfIdleRSS int64         // the same, of those that are there at the end
 	rss, selfRSS         int64
 
 	from, to reading
@@ -23,22 +29,51 @@ type reading struct {
 }
 
 // newMeter is called before this process has anything for its connections.
-func newMeter() *meter { return &meter{selfIdleRSS: residentBytes(os.Getpid())} }
+func newMeter() *meter {
+	return &meter{selfIdleRSS: residentBytes(os.Getpid()), used: map[int]time.Duration{}, idle: map[int]int64{}}
+}
 
 // watch says which servers there are, before they have connections.
 func (m *meter) watch(servers []int) {
-	m.servers = servers
-	m.idleRSS, _ = m.resident()
+	for _, pid := range servers {
+		m.join(pid)
+		m.idle[pid] = residentBytes(pid)
+	}
+}
+
+// join is for a server that comes later.
+func (m *meter) join(server int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.servers = append(m.servers, server)
+}
+
+// leave is for one that has ended. What it had used counts as far as it was read.
+func (m *meter) leave(server int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.servers = slices.DeleteFunc(m.servers, func(pid int) bool { return pid == server })
+	m.past += m.used[server]
+	delete(m.used, server)
 }
 
 func (m *meter) begin() { m.from = m.read() }
 
 func (m *meter) end() {
 	m.to = m.read()
-	m.rss, m.selfRSS = m.resident()
+	m.selfRSS = residentBytes(os.Getpid())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, pid := range m.servers {
+		if now := residentBytes(pid); now > 0 { // or it has ended by itself
+			m.rss, m.idleRSS = m.rss+now, m.idleRSS+m.idle[pid]
+		}
+	}
 }
 
 func (m *meter) resident() (servers, self int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, pid := range m.servers {
 		servers += residentBytes(pid)
 	}
@@ -46,9 +81,12 @@ func (m *meter) resident() (servers, self int64) {
 }
 
 func (m *meter) read() reading {
-	r := reading{at: time.Now(), self: processorTime(os.Getpid()), busy: busyTime()}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := reading{at: time.Now(), servers: m.past, self: processorTime(os.Getpid()), busy: busyTime()}
 	for _, pid := range m.servers {
-		r.servers += processorTime(pid)
+		m.used[pid] = max(m.used[pid], processorTime(pid))
+		r.servers += m.used[pid]
 	}
 	return r
 }

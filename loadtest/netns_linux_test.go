@@ -7,12 +7,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
+
+	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
 // buildPrograms builds this program and the server.
@@ -28,11 +28,7 @@ var small = []string{
 }
 
 func TestNetns(t *testing.T) {
-	probe := exec.Command("true")
-	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
-	if err := probe.Run(); err != nil {
-		t.Skipf("this user can't make a network namespace: %v", err)
-	}
+	proctest.OwnNetwork(t)
 	before, tableErr := setting(socketTable)
 	loadtest, server := buildPrograms(t)
 	out, err := exec.Command(loadtest, append(small, "-netns", "-server", server)...).CombinedOutput()

@@ -37,7 +37,7 @@ func (r *report) writeHTML(file string, cfg config) error {
 		report:   r,
 		About:    r.about(cfg),
 		Tiles:    r.tiles(),
-		Phases:   r.phaseRows(res.history),
+		Phases:   r.phaseRows(cfg, res.history),
 		Settings: r.settingRows(cfg),
 		Styles:   []template.CSS{plot.CSS, pageCSS},
 	}

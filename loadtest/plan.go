@@ -48,6 +48,12 @@ func newPlan(cfg config) (plan, error) {
 	if cfg.addr != "" {
 		p.procs = 0
 	}
+	if cfg.nodes > 0 {
+		p.procs = cfg.nodes
+		if err := p.fits(cfg); err != nil {
+			return p, err
+		}
+	}
 	if cfg.probes > perThread {
 		return p, fmt.Errorf("-probes %d: a thread may have %d descriptors (see ulimit -n), so at most %d", cfg.probes, limit, max(0, perThread))
 	}

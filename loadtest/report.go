@@ -44,6 +44,7 @@ type report struct {
 		RTTMs         latency `json:"rtt_ms"` // from when a heartbeat was due to its answer, since all are open
 	} `json:"live"`
 	Phases           []phaseReport `json:"phases"`
+	Fleet            *fleetReport  `json:"fleet,omitempty"`
 	Server           *serverReport `json:"server"` // null for a server that is not our own
 	Client           clientReport  `json:"client"`
 	ConnectPerSecond float64       `json:"connect_per_second"`
@@ -111,8 +112,8 @@ func newReport(cfg config, p plan, res *result, m *meter) *report {
 	r.Silent.FirstToLastS = (res.lastClose - res.firstClose).Seconds()
 	r.Live.Count, r.Live.WronglyClosed, r.Live.Heartbeats = res.live, res.wronglyClosed+res.starved, res.heartbeats
 	r.Live.RTTMs = res.sinceOpen().latency()
-	for i := range phases {
-		r.Phases = append(r.Phases, phaseReport{phaseNames[i], res.rtt[i].latency(), res.probing[i].latency()})
+	for i, name := range cfg.phaseNames() {
+		r.Phases = append(r.Phases, phaseReport{name, res.rtt[i].latency(), res.probing[i].latency()})
 	}
 	r.ConnectPerSecond = float64(res.established) / res.ramp.Seconds()
 
@@ -129,6 +130,9 @@ func newReport(cfg config, p plan, res *result, m *meter) *report {
 		r.Server = &serverReport{Processes: p.procs, SteadyRSS: m.rss, BytesPerConn: float64(m.rss-m.idleRSS) / total, SteadyCores: servers}
 	}
 	r.judge(cfg, res)
+	if r.Fleet = res.fleet; r.Fleet != nil {
+		r.judgeFleet()
+	}
 	return r
 }
 
@@ -146,6 +150,8 @@ func (cfg config) settings(p plan) runSettings {
 		Storm:     cfg.storm,
 	}
 	switch {
+	case cfg.nodes > 0:
+		s.Server = "fleet"
 	case cfg.addr != "":
 		s.Server = cfg.addr
 	case cfg.baseline != "":
@@ -237,6 +243,9 @@ func (r *report) writeTable(out io.Writer) {
 	latencyRow("round trip", r.Live.RTTMs)
 	for _, p := range r.Phases {
 		latencyRow("probes, "+p.Phase, p.ProbesMs)
+	}
+	if r.Fleet != nil {
+		r.Fleet.rows(row)
 	}
 	if s := r.Server; s != nil {
 		row("server\t%d processes\tpeak RSS %.1f MB\tCPU %.2f s\t", s.Processes, float64(s.RSSBytes)/1e6, s.CPUSeconds)

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
+
+var errNoAnswer = errors.New("no answer in time")
 
 // result is what has happened to the connections of one worker, or of all.
 type result struct {
@@ -19,6 +22,7 @@ type result struct {
 	firstFailure                 error
 	firstClose, lastClose        time.Duration // of silent ones
 	history                      *history      // of the whole run; nil if nobody wants it
+	fleet                        *fleetReport  // nil if there is none
 
 	late    histogram         // after the timeout
 	ahead   histogram         // of it, those that were early
@@ -101,6 +105,14 @@ func (h *histogram) latency() latency {
 		P99: float64(h.h.ValueAtQuantile(99)) / usPerMs,
 		Max: float64(h.h.Max()) / usPerMs,
 	}
+}
+
+// max returns the longest.
+func (h *histogram) max() time.Duration {
+	if h.h == nil {
+		return 0
+	}
+	return time.Duration(h.h.Max()) * time.Microsecond
 }
 
 // each calls f with the values, in milliseconds, and how many there are of each.

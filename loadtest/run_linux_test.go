@@ -114,7 +114,7 @@ func TestVerdicts(t *testing.T) {
 		"closes silent ones early": {
 			server: func(c net.Conn, line string, _ int) bool {
 				pong(c, line)
-				closeIdle(c, timeout-50*time.Millisecond)
+				closeIdle(c, timeout-400*time.Millisecond)
 				return true
 			},
 			silent: "0.5",

@@ -56,16 +56,17 @@ type bin struct {
 type event int
 
 const (
-	opened      event = iota // had their first answer
-	notOpened                // never came to be
-	fellSilent               // sent their last heartbeat
-	silentGone               // were closed after that, early or not
-	closedDue                // silent ones, after their deadline
-	closedEarly              // silent ones, before it
-	closedLive               // others
-	closedAfter              // when the run was over
-	sent                     // heartbeats
-	answered                 // heartbeats
+	opened         event = iota // had their first answer
+	notOpened                   // never came to be
+	fellSilent                  // sent their last heartbeat
+	silentGone                  // were closed after that, early or not
+	closedDue                   // silent ones, after their deadline
+	closedEarly                 // silent ones, before it
+	closedLive                  // others
+	closedAfter                 // when the run was over
+	closedWithNode              // of a fleet, when it was killed or told to end
+	sent                        // heartbeats
+	answered                    // heartbeats
 	events
 )
 

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +10,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -27,7 +24,6 @@ const (
 	module     = "github.com/heartwheel-go/heartwheel"
 	startLimit = 20 * time.Second
 	stopLimit  = 30 * time.Second
-	logLines   = 20
 
 	emptyLimit = time.Minute
 	emptyFiles = 8 // more than before the first connection
@@ -137,7 +133,7 @@ func (s *servers) stop(r *serverReport) error {
 	}
 	deadline := time.Now().Add(stopLimit)
 	for _, c := range s.children {
-		if err := c.ended(deadline); err != nil {
+		if err := c.ended(context.Background(), deadline); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -169,105 +165,4 @@ func (s *servers) kill() {
 	if s.dir != "" {
 		_ = os.RemoveAll(s.dir)
 	}
-}
-
-// child is one server.
-type child struct {
-	cmd       *exec.Cmd
-	addr      string
-	idleFiles int // descriptors before the first connection
-	listening chan string
-	logged    chan struct{} // closed when it says nothing more
-	exited    chan error
-
-	mu  sync.Mutex
-	log []string // its last lines
-}
-
-func startChild(binary string, args, env []string) (*child, error) {
-	c := &child{
-		cmd:       exec.Command(binary, args...),
-		listening: make(chan string, 1),
-		logged:    make(chan struct{}),
-		exited:    make(chan error, 1),
-	}
-	c.cmd.Env = env
-	c.cmd.SysProcAttr = dieWithParent()
-	stderr, err := c.cmd.StderrPipe()
-	if err != nil {
-		return nil, fmt.Errorf("starting the server: %w", err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting the server: %w", err)
-	}
-	go c.readLog(bufio.NewScanner(stderr))
-	go func() {
-		<-c.logged // Wait closes the pipe
-		c.exited <- c.cmd.Wait()
-	}()
-	return c, nil
-}
-
-// listens waits until the server does.
-func (c *child) listens(ctx context.Context) error {
-	select {
-	case c.addr = <-c.listening:
-		c.idleFiles = openFiles(c.cmd.Process.Pid)
-		return nil
-	case err := <-c.exited:
-		c.exited <- err
-		return fmt.Errorf("the server ended at once: %s", c.lastWords())
-	case <-time.After(startLimit):
-		return fmt.Errorf("the server does not listen after %v: %s", startLimit, c.lastWords())
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// readLog keeps the last lines of the server's log and looks for its address.
-func (c *child) readLog(scanner *bufio.Scanner) {
-	defer close(c.logged)
-	for scanner.Scan() {
-		c.mu.Lock()
-		c.log = append(c.log, scanner.Text())
-		if len(c.log) > logLines {
-			c.log = c.log[1:]
-		}
-		c.mu.Unlock()
-		var line struct{ Msg, Addr string }
-		if json.Unmarshal(scanner.Bytes(), &line) == nil && line.Msg == "server: listening" {
-			select {
-			case c.listening <- line.Addr:
-			default: // said twice
-			}
-		}
-	}
-}
-
-func (c *child) lastWords() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.log) == 0 {
-		return "it said nothing"
-	}
-	return strings.Join(c.log, "; ")
-}
-
-// ended waits until the server has ended, and returns what was wrong with that.
-func (c *child) ended(deadline time.Time) error {
-	select {
-	case err := <-c.exited:
-		c.exited <- err
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, c.lastWords())
-		}
-		return nil
-	case <-time.After(time.Until(deadline)):
-		return fmt.Errorf("it still runs %v after SIGTERM: %s", stopLimit, c.lastWords())
-	}
-}
-
-func (c *child) kill() {
-	_ = c.cmd.Process.Kill()
-	c.exited <- <-c.exited
 }

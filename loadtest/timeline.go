@@ -21,6 +21,10 @@ func (cfg config) timeline(steady time.Duration) *timeline {
 		end:      steady + cfg.duration + cfg.margin(),
 	}
 	t.calmEnd = t.closing
+	if cfg.nodes > 0 { // what comes then sets the end
+		t.calmEnd, t.closing = steady+cfg.calm, steady+cfg.calm
+		t.settling, t.end = longest, longest
+	}
 	if cfg.storm {
 		t.storm = t.settling - stormTime - cfg.timeout
 		t.closing = t.storm + cfg.timeout
@@ -39,7 +43,12 @@ const (
 	phases
 )
 
-var phaseNames = [phases]string{"ramp", "steady", "closing"}
+func (cfg config) phaseNames() [phases]string {
+	if cfg.nodes > 0 {
+		return [phases]string{"ramp", "steady", "after"}
+	}
+	return [phases]string{"ramp", "steady", "closing"}
+}
 
 // at returns the phase of a time. Without a timeline it is the ramp.
 func (t *timeline) at(now time.Duration) phase {

@@ -33,7 +33,8 @@ type worker struct {
 	buf          []byte
 	out          []byte
 
-	result result
+	result  result
+	clients *clients // nil if there is no fleet
 }
 
 const (
@@ -81,6 +82,9 @@ func (s *shared) newWorker(r role, rnd *rand.Rand) *worker {
 		buf:    make([]byte, 16<<10),
 	}
 	w.current = w.beats
+	if s.fleet != nil {
+		w.clients = newClients(r.conns)
+	}
 	// They fall silent early enough to be closed before the end.
 	window := s.cfg.duration - s.cfg.timeout
 	for _, i := range pickSilent(r.conns, r.silent, rnd) {
@@ -135,6 +139,9 @@ func (w *worker) run(quit <-chan struct{}) error {
 		now := w.now()
 		w.open(now)
 		w.sendDue(now)
+		if w.clients != nil {
+			w.reopen(w.now())
+		}
 		if w.over(w.now()) {
 			break
 		}
@@ -152,7 +159,7 @@ func (w *worker) run(quit <-chan struct{}) error {
 // over goes on where a phase is over, and reports whether all of them are.
 func (w *worker) over(now time.Duration) bool {
 	if w.line == nil {
-		if !w.ramped && w.opened == len(w.conns) && w.waiting == 0 {
+		if !w.ramped && w.opened == len(w.conns) && w.waiting == 0 && (w.clients == nil || len(w.clients.returns) == 0) {
 			w.ramped = true
 			w.ramping.Add(-1)
 		}
@@ -160,6 +167,9 @@ func (w *worker) over(now time.Duration) bool {
 			w.endRamp(line)
 		}
 		return false
+	}
+	if w.clients != nil {
+		w.line = w.timeline.Load() // whose end was not known at first
 	}
 	if w.last == 0 && (now >= w.line.end || now >= w.line.settling && w.unclosed.Load() <= 0) {
 		w.last = now
@@ -180,7 +190,7 @@ func (w *worker) endRamp(line *timeline) {
 	for i := range w.conns {
 		c := &w.conns[i]
 		if c.state == unopened || c.state == connecting {
-			w.failed(c, errors.New("no answer in time"))
+			w.failed(int32(i), c, errNoAnswer)
 		}
 		if c.goSilent > 0 {
 			c.goSilent += line.steady
@@ -209,7 +219,7 @@ func (w *worker) open(now time.Duration) {
 		w.opened++
 		c := &w.conns[i]
 		if err := w.connect(c, i); err != nil {
-			w.failed(c, err)
+			w.failed(int32(i), c, err)
 			continue
 		}
 		c.state = connecting
@@ -276,6 +286,9 @@ func (w *worker) heartbeat(c *conn, line []byte, due time.Duration) {
 // connections.
 func (w *worker) nextTask() time.Duration {
 	next := w.current.peek()
+	if w.clients != nil && w.waiting < w.window() {
+		next = min(next, w.clients.returns.next())
+	}
 	if w.line == nil {
 		next = min(next, w.now()+patience)
 		if w.opened < len(w.conns) && w.waiting < w.window() {
