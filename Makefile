@@ -6,7 +6,7 @@ FUZZTIME ?= 30s
 export GOWORK := off
 LINT     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: run test race lint fmt fuzz bench bench-quick load interop browser help
+.PHONY: run test race lint fmt fuzz bench bench-quick load demo-fleet interop browser help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -20,7 +20,7 @@ race: ## all tests with the race detector
 lint: ## what CI complains about
 	$(LINT) run --build-tags interop ./...
 	cd bench && $(LINT) run ./...
-	cd examples && $(LINT) run --build-tags interop ./...
+	cd examples && $(LINT) run --build-tags interop,browser ./...
 	cd timeout && $(LINT) run --build-tags interop ./...
 	cd cmd/timeoutd && $(LINT) run --build-tags interop,browser ./...
 	cd internal/browsertest && $(LINT) run --build-tags browser ./...
@@ -50,11 +50,15 @@ bench-quick: ## touch, memory and accuracy beside a few peers: a minute
 load: ## 10,000 to 100,000 real connections beside other servers, 20 minutes, into loadtest/RESULTS.md; or CONNS=1000000 INTERVAL=20s TIMEOUT=60s
 	CONNS=$(CONNS) INTERVAL=$(INTERVAL) TIMEOUT=$(TIMEOUT) RAMP=$(RAMP) ROUNDS=$(ROUNDS) FLAGS="$(FLAGS)" ./scripts/load
 
+demo-fleet: ## three gateways and their clients: one is killed, one shut down, and a page shows who is where; FLAGS=-stay keeps it
+	./scripts/demo-fleet $(FLAGS)
+
 interop: ## tests with programs that nobody here wrote, such as curl, mosquitto and redis-cli
 	./scripts/interop
 
 browser: ## the pages in a real browser (the package chromium), under load
 	cd internal/browsertest && $(GO) test -tags browser -count=1 .
+	cd examples && $(GO) test -tags browser -count=1 -run ThePage ./fleet
 	cd cmd/timeoutd && GOWORK=off $(GO) test -tags browser -count=1 ./internal/page
 
 help: ## this list

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/internal/leaktest"
@@ -32,12 +33,13 @@ const (
 )
 
 // Main is for TestMain. It looks for goroutines that are left, and lets more tests run
-// at the same time than there are processors, since they mostly wait.
-func Main(m *testing.M) {
+// at the same time than there are processors, since they mostly wait. options are for goroutines
+// that may be left.
+func Main(m *testing.M, options ...goleak.Option) {
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
 	}
-	leaktest.Main(m)
+	leaktest.Main(m, options...)
 }
 
 // Server is an example that runs.

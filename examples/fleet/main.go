@@ -1,0 +1,152 @@
+// Command fleet shows what package timeout/fleet does, in one command: three gateways, some
+// hundred clients, and a page that says who is where. One gateway is killed, another one is
+// shut down, and a client is kicked; then it says whether what was told is what has happened.
+//
+//	fleet
+//	fleet -stay -http 127.0.0.1:8080
+//
+// Redis, the gateways and the clients are its own, and end with it. The gateways are
+// examples/fleet/gateway, as processes of this program, so that they can be killed.
+//
+// The page also answers GET /presence/{session} and GET /count, as JSON.
+//
+// It ends with exit code 0 where all was as it should be, 1 where not, and 2 for flags that make
+// no sense; with -stay on SIGINT. A second signal ends it at once.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/examples/fleet/internal/gateway"
+	"github.com/heartwheel-go/heartwheel/timeout/fleet"
+)
+
+const (
+	exitFailure = 1
+	exitUsage   = 2
+
+	// asGateway is the first argument of the processes that are gateways.
+	asGateway = "gateway"
+
+	minSessions = 10
+	maxSessions = 5000
+	minLease    = time.Second
+)
+
+func main() {
+	ctx := gateway.UntilSignal()
+	gateway.QuietRedis()
+	if len(os.Args) > 1 && os.Args[1] == asGateway {
+		os.Exit(gateway.Main(ctx, os.Args[2:], os.Stdout, os.Stderr))
+	}
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// config is what the demo is told.
+type config struct {
+	redis    string
+	http     string
+	sessions int
+	lease    time.Duration
+	renew    time.Duration
+	stay     bool
+}
+
+func read(args []string, stderr io.Writer) (config, error) {
+	var cfg config
+	flags := flag.NewFlagSet("fleet", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // an error is reported once, by the caller
+	flags.Usage = func() {}
+	flags.StringVar(&cfg.redis, "redis", "", "`URL` of Redis (empty: one of its own)")
+	flags.StringVar(&cfg.http, "http", "127.0.0.1:0", "address of the page, `host:port`; port 0 is any free one")
+	flags.IntVar(&cfg.sessions, "sessions", 300, "how many clients there are")
+	flags.DurationVar(&cfg.lease, "lease", 6*time.Second, "how long sessions outlive their node")
+	flags.DurationVar(&cfg.renew, "renew", 0, "how often leases are extended (0: a third of the lease)")
+	flags.BoolVar(&cfg.stay, "stay", false, "go on after the verdict, until SIGINT")
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		flags.SetOutput(stderr)
+		flags.PrintDefaults()
+	}
+	if err != nil {
+		return cfg, err
+	}
+	if cfg.renew == 0 {
+		cfg.renew = cfg.lease / 3
+	}
+	return cfg, cfg.check(flags.Args())
+}
+
+func (cfg config) check(rest []string) error {
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("unexpected argument %q: there are only flags", rest[0])
+	case cfg.sessions < minSessions || cfg.sessions > maxSessions:
+		return fmt.Errorf("invalid value %d for flag -sessions: must be from %d to %d", cfg.sessions, minSessions, maxSessions)
+	case cfg.lease < minLease:
+		return fmt.Errorf("invalid value %v for flag -lease: must be at least %v", cfg.lease, minLease)
+	case cfg.renew < minLease/10 || cfg.renew > cfg.lease/5*2:
+		return fmt.Errorf("invalid value %v for flag -renew: must be from %v to %v, two fifths of the lease", cfg.renew, minLease/10, cfg.lease/5*2)
+	case cfg.http == "":
+		return errors.New(`invalid value "" for flag -http: must be host:port`)
+	}
+	if _, err := net.ResolveTCPAddr("tcp", cfg.http); err != nil {
+		return fmt.Errorf("invalid value %q for flag -http: %w", cfg.http, err)
+	}
+	return cfg.presence("redis://", "").Validate()
+}
+
+// presence is the node that looks, and has no sessions.
+func (cfg config) presence(url, prefix string) fleet.Config {
+	return fleet.Config{
+		URL: url, Node: "presence", Prefix: prefix, Lease: cfg.lease, Renew: cfg.renew, Timeout: cfg.redisTimeout(),
+		Logger: slog.New(slog.DiscardHandler), // its calls have errors
+	}
+}
+
+// redisTimeout is as long as it can be: what is left of the lease after two renewals is for two
+// calls to Redis and a look for what has ended.
+func (cfg config) redisTimeout() time.Duration { return (cfg.lease - 2*cfg.renew) / 5 * 2 }
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int) {
+	cfg, err := read(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "fleet: %v\n", err)
+		return exitUsage
+	}
+	d := newDemo(cfg, stdout)
+	defer d.close()
+	err = d.open(ctx)
+	opened, pass := err == nil, false
+	if opened {
+		pass, err = d.play(ctx)
+	}
+	switch {
+	case ctx.Err() != nil:
+		d.say("interrupted")
+		return exitFailure
+	case errors.Is(err, fleet.ErrArgument):
+		exit = exitUsage
+	case !pass:
+		exit = exitFailure
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "fleet: %v\n", err)
+	}
+	if cfg.stay && opened {
+		d.say("all goes on until Ctrl-C")
+		<-ctx.Done()
+	}
+	return exit
+}
