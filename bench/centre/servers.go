@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -16,12 +15,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
+
+	"github.com/heartwheel-go/heartwheel/bench/internal/redisserver"
+	"github.com/heartwheel-go/heartwheel/internal/port"
 )
 
 // servers are those that all subjects share.
 type servers struct {
 	dir      string
+	server   *redisserver.Server
 	redis    string // host:port
 	postgres string // URL
 	versions []string
@@ -41,29 +43,17 @@ func startServers() (*servers, error) {
 	return s, nil
 }
 
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+func (s *servers) startRedis() (err error) {
+	if s.server, err = redisserver.Start(context.Background()); err == nil {
+		s.redis = s.server.Addr
+		s.versions = append(s.versions, "Redis server v="+s.server.Version)
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
-}
-
-func (s *servers) startRedis() error {
-	port, err := freePort()
-	if err != nil {
-		return err
-	}
-	s.redis = "127.0.0.1:" + port
-	s.note("redis-server", "--version")
-	return s.start(exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir), s.redisAnswers)
+	return err
 }
 
 // startPostgres uses another user where this one is root, which postgres refuses.
 func (s *servers) startPostgres() error {
-	port, err := freePort()
+	free, err := port.Free()
 	if err != nil {
 		return err
 	}
@@ -85,9 +75,9 @@ func (s *servers) startPostgres() error {
 	if output, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, output)
 	}
-	s.postgres = "postgres://bench@127.0.0.1:" + port + "/postgres?sslmode=disable"
+	s.postgres = "postgres://bench@127.0.0.1:" + free + "/postgres?sslmode=disable"
 	s.note(filepath.Join(bin, "postgres"), "--version")
-	return s.start(as(exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", port, "-h", "127.0.0.1", "-k", "", "-c", "max_connections=200")), s.postgresAnswers)
+	return s.start(as(exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", free, "-h", "127.0.0.1", "-k", "", "-c", "max_connections=200")), s.postgresAnswers)
 }
 
 func postgresBin() string {
@@ -143,12 +133,6 @@ func (s *servers) start(cmd *exec.Cmd, answers func(context.Context) error) erro
 	}
 }
 
-func (s *servers) redisAnswers(ctx context.Context) error {
-	client := redis.NewClient(&redis.Options{Addr: s.redis})
-	defer client.Close()
-	return client.Ping(ctx).Err()
-}
-
 func (s *servers) postgresAnswers(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, s.postgres)
 	if err != nil {
@@ -169,6 +153,9 @@ func (s *servers) stop() {
 	for _, cmd := range s.running {
 		_ = cmd.Process.Signal(syscall.SIGINT)
 		_ = cmd.Wait()
+	}
+	if s.server != nil {
+		s.server.Stop()
 	}
 	os.RemoveAll(s.dir)
 }
