@@ -100,7 +100,7 @@ func TestSlowLargeWriteIsNoIdle(t *testing.T) {
 
 // One that waits for its turn to be closed and is heard meanwhile stays.
 func TestTurnIsNoEndForThoseWhoAreHeard(t *testing.T) {
-	const conns, pace = 12, 20
+	const conns, pace = 24, 20
 	for name, cfg := range map[string]keepalive.Config{
 		"idle":      {},
 		"read_idle": {Timeout: time.Minute, Tick: 10 * ms, ReadIdle: timeout},
@@ -112,6 +112,7 @@ func TestTurnIsNoEndForThoseWhoAreHeard(t *testing.T) {
 			for range conns {
 				say(t, w.dial(t), "hello")
 			}
+			time.Sleep(3 * beat) // so that it's the last in the queue: what expires together has no order
 			late := w.dial(t)
 			say(t, late, "hello")
 			require.Eventually(t, func() bool { return w.app.closed.Load() >= conns/2 }, eternal, ms)
