@@ -39,7 +39,6 @@ func (n *Node) Register(ctx context.Context, conn io.Closer, id string, meta []b
 	if life != nil {
 		s.conn = &guarded{Closer: conn}
 	}
-	s.good.Store(int64(n.elapsed()))
 	answer, err := n.ask(ctx, s)
 	if err != nil {
 		return nil, err
@@ -61,6 +60,7 @@ func (n *Node) ask(ctx context.Context, s *Session) (answer registered, err erro
 		return answer, err
 	}
 	s.token, s.kind, s.known = answer.token, answer.kind, answer.known
+	s.good.Store(int64(answer.sent))
 	return answer, n.install(s)
 }
 
@@ -140,6 +140,9 @@ func (n *Node) registerNow(asks []registration) ([]registered, error) {
 	defer cancel()
 	sent := n.elapsed()
 	answers, err := n.store.register(ctx, asks)
+	for i := range answers {
+		answers[i].sent = sent
+	}
 	n.learnTogether(asks, answers, sent)
 	return answers, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -154,12 +155,31 @@ type function func() error
 
 func (f function) Close() error { return f() }
 
+// Its lease begins when Redis was asked for it, not when the node was.
+func TestARegistrationThatWaitsForOthersHasAWholeLease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 1, nodeConfig)
+		n := f.nodes[0]
+		f.set(func() { f.fakes[0].slow = 40 * time.Second })
+		var all sync.WaitGroup
+		for _, id := range []string{"first", "second"} {
+			all.Go(func() { register(t, n, id) })
+			time.Sleep(time.Second)
+		}
+		all.Wait()
+		time.Sleep(time.Hour)
+		require.Zero(t, f.diary.end("first"))
+		require.Zero(t, f.diary.end("second"))
+		require.Empty(t, f.diary.offlines())
+	})
+}
+
 func TestASessionThatIsRegisteredAgainOnItsConnectionStaysThere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFleet(t, 1, nodeConfig)
 		n := f.nodes[0]
 		old, c := register(t, n, "a")
-		f.set(func() { f.fakes[0].slow = time.Minute }) // meanwhile the old one is found to be superseded
+		f.set(func() { f.fakes[0].slow = 40 * time.Second }) // meanwhile the old one is found to be superseded
 		s, err := n.Register(ctx, c, "a", []byte("more"))
 		require.NoError(t, err)
 		time.Sleep(time.Hour)

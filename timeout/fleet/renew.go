@@ -119,7 +119,6 @@ func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 			c := s.claim()
 			asks[i] = registration{id: c.id, meta: s.meta, before: &c.token}
 		}
-		sent := n.elapsed()
 		answers, _ := n.registerNow(asks)
 		for i, s := range lost {
 			answer, own := answers[i], false
@@ -142,7 +141,7 @@ func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 			if own { // since an answer that was lost
 				again = append(again, s)
 			} else {
-				n.extended(s, sent, answer.known)
+				n.extended(s, answer.sent, answer.known)
 			}
 			n.again.tell(s.id, func() { n.tellOnline(s, answer, true) })
 		}

@@ -62,10 +62,11 @@ type registration struct {
 type registered struct {
 	kind  byte
 	token token
-	prev  value  // where kind is not kindNew
-	whose record // where kind is kindMoved or kindResumed
-	term  int64  // under which the slot knows the node, see beat
-	known uint32 // which that is to the node, see place
+	prev  value         // where kind is not kindNew
+	whose record        // where kind is kindMoved or kindResumed
+	term  int64         // under which the slot knows the node, see beat
+	known uint32        // which that is to the node, see place
+	sent  time.Duration // when the node asked, by its own clock
 }
 
 const (
