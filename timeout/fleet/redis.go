@@ -115,7 +115,6 @@ type verb struct {
 	count  int                                               // of sessions
 	id     func(i int) string                                // of each
 	add    func(args []any, i int) []any                     // what is asked of each
-	tail   func(items []int) any                             // the last argument of each run, if there is one
 	size   func(i int) int                                   // how much that is, if not little
 	take   func(items []int, answer []any) (malformed error) // the answers
 }
@@ -145,9 +144,6 @@ func (s *redisStore) do(ctx context.Context, v verb) error {
 	}
 	calls := make([]*redisrun.Call, len(batches))
 	for i, b := range batches {
-		if v.tail != nil {
-			b.Args = append(b.Args, v.tail(b.items))
-		}
 		calls[i] = &b.Call
 	}
 	err := s.redis.Run(ctx, calls)
@@ -211,8 +207,7 @@ func (s *redisStore) unregister(ctx context.Context, claims []claim, resume time
 	return s.judge(ctx, s.scripts.unregister, claims, millis(resume), "c")
 }
 
-// judge asks about claims: their tokens are one argument, since arguments are what takes Redis
-// most of its time.
+// judge asks about claims, each in one argument: these are what takes Redis most of its time.
 func (s *redisStore) judge(ctx context.Context, script *redisrun.Script, claims []claim, head ...any) ([]verdict, error) {
 	verdicts := make([]verdict, len(claims))
 	return verdicts, s.do(ctx, verb{
@@ -220,14 +215,7 @@ func (s *redisStore) judge(ctx context.Context, script *redisrun.Script, claims 
 		head:   head,
 		count:  len(claims),
 		id:     func(i int) string { return claims[i].id },
-		add:    func(args []any, i int) []any { return append(args, claims[i].id) },
-		tail: func(items []int) any {
-			tokens := make([]byte, 0, len(items)*len(token{}))
-			for _, i := range items {
-				tokens = append(tokens, claims[i].token[:]...)
-			}
-			return tokens
-		},
+		add:    func(args []any, i int) []any { return append(args, string(claims[i].token[:])+claims[i].id) },
 		take: func(items []int, answer []any) error {
 			said := text(at(answer, 0))
 			if said == "" {

@@ -1,25 +1,15 @@
--- extend(lease, id ..., tokens): answers with nothing where all are held, or with a byte for each:
+-- extend(lease, token and id ...): answers with nothing where all are held, or with a byte for each:
 -- "h" held, or a refusal.
-local count, tokens = #ARGV - 2, ARGV[#ARGV]
+local count, leases = #ARGV - 1, {}
 local stop = text(math.ceil(clock() / 1000) + tonumber(ARGV[1])) -- never shorter than the node thinks
-local found = call('HMGET', e, unpack(ARGV, 2, count + 1))
-local leases = {}
--- All at once first, where all are there: whoever is online has nothing but a token.
-local good, owners = pcall(table.concat, found)
-if good and owners == tokens then
-  for i = 1, count do leases[2 * i - 1], leases[2 * i] = stop, ARGV[i + 1] end
-  call('ZADD', l, 'XX', unpack(leases))
-  return {''}
-end
-local verdicts, held = {}, 0
+for i = 1, count do leases[2 * i - 1], leases[2 * i] = stop, ARGV[i + 1] end
+-- Only what may be extended is in l with its token. What lasts until then already is not counted.
+if call('ZADD', l, 'XX', 'CH', unpack(leases)) == count then return {''} end
+local ids, verdicts = {}, {}
+for i = 1, count do ids[i] = idOf(ARGV[i + 1]) end
+local found = call('HMGET', e, unpack(ids))
 for i = 1, count do
-  local token = sub(tokens, 12 * i - 11, 12 * i)
-  if found[i] == token then
-    leases[held + 1], leases[held + 2] = stop, ARGV[i + 1]
-    held, verdicts[i] = held + 2, 'h'
-  else
-    verdicts[i] = refusal(found[i], token)
-  end
+  local token = sub(ARGV[i + 1], 1, 12)
+  verdicts[i] = found[i] == token and 'h' or refusal(found[i], token)
 end
-if held > 0 then call('ZADD', l, 'XX', unpack(leases)) end
 return {table.concat(verdicts)}

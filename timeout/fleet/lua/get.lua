@@ -1,2 +1,4 @@
 -- get(id ...)
-return {math.floor(clock() / 1000), call('HMGET', e, unpack(ARGV)), call('HMGET', o, unpack(ARGV)), call('ZMSCORE', l, unpack(ARGV))}
+local values, members = call('HMGET', e, unpack(ARGV)), {}
+for i, id in ipairs(ARGV) do members[i] = member(id, values[i] or '') end
+return {math.floor(clock() / 1000), values, call('HMGET', o, unpack(ARGV)), call('ZMSCORE', l, unpack(members))}

@@ -1,4 +1,4 @@
--- The keys of a slot. l has the sessions with the end of their lease as the score, in ms; e their
+-- The keys of a slot. l has the sessions with the end of their lease as the score, in ms, by member; e their
 -- tokens and a byte for their state, if any; o their records. What has ended and was not told yet
 -- is in x, with the time at which to tell as the score, and in y. a has the incarnations of those
 -- who have taken ends to tell, with the time as the score that the last ones have in x: until then
@@ -103,6 +103,12 @@ local function extendNode(us, nodeLease, incarnation, last)
   return last, last
 end
 
+-- member is what a session is in l: who knows it can extend it, so it begins with the token where
+-- that is allowed, and with none where it is not any more.
+local nobody = string.rep('\0', 12)
+local function member(id, value) return (#value == 12 and value or nobody) .. id end
+local function idOf(member) return sub(member, 13) end
+
 local facts -- of the slot, once they are needed
 local function chosen() facts = nil end
 
@@ -120,18 +126,19 @@ local function refusal(value, token)
   return 'x'
 end
 
--- finish ends sessions: id, token, reason, last seen, record of each. They are told from now on.
+-- finish ends sessions: id, token and state, reason, last seen, record of each. They are told from now on.
 local function finish(ended, now)
   if #ended == 0 then return end
-  local ids, marks, events, times = {}, {}, {}, {}
+  local ids, members, marks, events, times = {}, {}, {}, {}, {}
   for i, session in ipairs(ended) do
-    local id, token, reason, seen, record = unpack(session)
-    ids[i] = id
+    local id, value, reason, seen, record = unpack(session)
+    local token = sub(value, 1, 12)
+    ids[i], members[i] = id, member(id, value)
     marks[2 * i - 1], marks[2 * i] = id, token .. 'x'
     events[2 * i - 1], events[2 * i] = id, token .. '\0\0' .. reason .. pack('>I6', math.max(seen, 0)) .. record
     times[2 * i - 1], times[2 * i] = text(now), id
   end
-  call('ZREM', l, unpack(ids))
+  call('ZREM', l, unpack(members))
   call('HDEL', o, unpack(ids))
   call('HSET', e, unpack(marks))
   call('HSET', y, unpack(events))

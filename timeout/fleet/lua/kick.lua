@@ -6,9 +6,14 @@ local state = value and sub(value, 13)
 if not value or state == 'x' then return {''} end
 local token, record = sub(value, 1, 12), call('HGET', o, id)
 if state == 'd' then
-  finish({{id, token, 'k', now, record}}, now)
+  finish({{id, value, 'k', now, record}}, now)
 else
-  call('HSET', e, id, token .. 'k')
+  if state == '' then
+    local stop = call('ZSCORE', l, member(id, value))
+    call('ZREM', l, member(id, value))
+    call('ZADD', l, stop, member(id, token .. 'k'))
+    call('HSET', e, id, token .. 'k')
+  end
   publish(ARGV[1] .. nodeOf(record), 'k' .. token .. id)
 end
 return {value, record}

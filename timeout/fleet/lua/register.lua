@@ -12,7 +12,7 @@ local stop, count = text(math.ceil(us / 1000) + lease), (#ARGV - 4) / 3
 local ids = {}
 for i = 1, count do ids[i] = ARGV[3 * i + 2] end
 local found = call('HMGET', e, unpack(ids))
-local tokens, records, times, told, drop, answers = {}, {}, {}, {}, {}, {}
+local tokens, records, times, gone, told, drop, answers = {}, {}, {}, {}, {}, {}, {}
 local here = {} -- what is registered by this very call
 for i = 1, count do
   local id, claim, since, kind = ids[i], ARGV[3 * i + 3], now, 'n'
@@ -34,12 +34,13 @@ for i = 1, count do
       end
     end
     last = math.max(last + 1, us)
+    if old and state ~= 'x' then gone[#gone + 1] = member(id, old) end
     local token = pack('>I7', last) .. incarnation
     local record = pack('>I6I4', since, lease) .. owner .. ARGV[3 * i + 4]
     here[id] = {token, record}
     tokens[#tokens + 1], tokens[#tokens + 2] = id, token
     records[#records + 1], records[#records + 2] = id, record
-    times[#times + 1], times[#times + 2] = stop, id
+    times[#times + 1], times[#times + 2] = stop, member(id, token)
     answers[i] = {kind, last, old or '', before}
   end
 end
@@ -49,6 +50,7 @@ if #tokens > 0 then
   call('HSET', o, unpack(records))
   call('ZADD', l, unpack(times))
 end
+if #gone > 0 then call('ZREM', l, unpack(gone)) end
 if #drop > 0 then
   call('ZREM', x, unpack(drop))
   call('HDEL', y, unpack(drop))

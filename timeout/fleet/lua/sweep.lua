@@ -59,16 +59,18 @@ if now - last > beat / 8 or last - now > 1000 then call('HSET', m, 'last', prese
 
 -- shorten takes back what the clock was set back by from what lasts for longer than it can: than
 -- lengthOf, by its own field in the key known, if any. What goes by longer rules is not cut.
-local function shorten(key, limit, known, lengthOf)
+local function shorten(key, limit, known, lengthOf, fieldOf)
   local far = call('ZRANGE', key, '(' .. text(now + limit), '+inf', 'BYSCORE', 'LIMIT', '0', '256')
   if #far == 0 then return end
-  local times, own = {}, known and call('HMGET', known, unpack(far))
+  local times, fields = {}, {}
+  for i = 1, #far do fields[i] = fieldOf and fieldOf(far[i]) or far[i] end
+  local own = known and call('HMGET', known, unpack(fields))
   for i = 1, #far do
     times[2 * i - 1], times[2 * i] = text(now + (known and lengthOf(own[i]) + 1 or limit)), far[i]
   end
   call('ZADD', key, 'XX', 'LT', unpack(times))
 end
-shorten(l, tonumber(ARGV[7]), o, leaseOf)
+shorten(l, tonumber(ARGV[7]), o, leaseOf, idOf)
 shorten(x, tonumber(ARGV[6]))
 
 -- lengthOf is that of a node's lease, by its term: none where the slot does not know it any more.
@@ -123,7 +125,7 @@ local function walk()
     local at, state = seen[sub(value, 8, 12)], sub(value, 13)
     if at and (state == '' or state == 'k') and not times[id] then
       times[id] = at
-      some[#some + 1] = {id, sub(value, 1, 12), state == '' and 'e' or state, at}
+      some[#some + 1] = {id, value, state == '' and 'e' or state, at}
     end
   end
   -- There may be many more than were asked for.
@@ -153,6 +155,7 @@ end
 -- have waited for as long as they should. Of very many, the first ones are looked at.
 local function served(due)
   local ids, count = call('ZRANGE', l, '-inf', present, 'BYSCORE', 'LIMIT', '0', '1024'), 0
+  for i = 1, #ids do ids[i] = idOf(ids[i]) end
   for _, value in ipairs(call('HMGET', e, unpack(ids))) do
     if sub(value, 13) ~= 'd' then count = count + 1 end
   end
@@ -171,12 +174,12 @@ if due > 0 and held <= now and max > 0 then
   else
     local over = call('ZRANGE', l, '-inf', present, 'BYSCORE', 'LIMIT', '0', ARGV[1], 'WITHSCORES')
     local ids, ended = {}, {}
-    for i = 1, #over, 2 do ids[(i + 1) / 2] = over[i] end
+    for i = 1, #over, 2 do ids[(i + 1) / 2] = idOf(over[i]) end
     local owners, records = call('HMGET', e, unpack(ids)), call('HMGET', o, unpack(ids))
     for i = 1, #ids do
       local value, record = owners[i], records[i]
       local state, seen = sub(value, 13), tonumber(over[2 * i]) - leaseOf(record)
-      ended[i] = {ids[i], sub(value, 1, 12), state == '' and 'e' or state, seen, record}
+      ended[i] = {ids[i], value, state == '' and 'e' or state, seen, record}
       if state ~= 'd' then expired = expired + 1 end
     end
     finish(ended, now)
