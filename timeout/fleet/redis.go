@@ -135,7 +135,7 @@ func (s *redisStore) do(ctx context.Context, v verb) error {
 		}
 		b := open[slot]
 		if b == nil || len(b.items) == batchSize || b.Size+size > batchBytes {
-			b = &batch{Call: redisrun.Call{Script: v.script, Keys: s.keys[slot], Args: append([]any(nil), v.head...)}}
+			b = &batch{Call: redisrun.Call{Script: v.script, Keys: v.script.Keys(s.keys[slot]), Args: append([]any(nil), v.head...)}}
 			open[slot], batches = b, append(batches, b)
 		}
 		b.Args, b.items = v.add(b.Args, i), append(b.items, i)
@@ -298,7 +298,7 @@ func (s *redisStore) goodbye(ctx context.Context) error {
 func (s *redisStore) everywhere(ctx context.Context, script *redisrun.Script, args ...any) ([]*redisrun.Call, error) {
 	calls := make([]*redisrun.Call, s.slots())
 	for i, keys := range s.keys {
-		calls[i] = &redisrun.Call{Script: script, Keys: keys, Args: args, Weight: 1}
+		calls[i] = &redisrun.Call{Script: script, Keys: script.Keys(keys), Args: args, Weight: 1}
 	}
 	return calls, s.redis.Run(ctx, calls)
 }

@@ -68,7 +68,7 @@ func (s *redisStore) sweepCall(slot, room int, outcomes []told) *redisrun.Call {
 		}
 		args = append(args, outcome.event.id, string(outcome.event.token[:]), outcome.event.attempts, after)
 	}
-	return &redisrun.Call{Script: s.scripts.sweep, Keys: s.keys[slot], Args: args, Weight: max(room, 0) + len(outcomes)}
+	return &redisrun.Call{Script: s.scripts.sweep, Keys: s.scripts.sweep.Keys(s.keys[slot]), Args: args, Weight: max(room, 0) + len(outcomes)}
 }
 
 func (r *swept) take(answer []any) error {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"embed"
+	"slices"
 
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
@@ -9,8 +10,9 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// keyNames are the last parts of a slot's keys, and their names in the scripts.
-var keyNames = []string{"l", "e", "o", "m", "x", "y", "g", "t", "d", "a"}
+// keyNames are the last parts of a slot's keys, and their names in the scripts: first those that most
+// scripts need.
+var keyNames = []string{"l", "e", "m", "o", "x", "y", "g", "t", "d", "a"}
 
 // scripts are what is done to slots, each in one step. What frees memory, or keeps what is
 // there, runs on a full server, too.
@@ -23,19 +25,20 @@ var serverScripts = newScripts(read("clock"))
 // newScripts makes scripts that go by a clock: tests have one of their own.
 func newScripts(clock string) *scripts {
 	head := "local call = redis.call\n" + clock + read("head")
-	script := func(name, flags string) *redisrun.Script {
-		return redisrun.NewSlotScript(name, flags, keyNames, head, read(name))
+	script := func(name, flags, last string) *redisrun.Script { // of the keys that it needs
+		keys := keyNames[:slices.Index(keyNames, last)+1]
+		return redisrun.NewSlotScript(name, flags, keys, head, read(name))
 	}
 	return &scripts{
-		register:   script("register", ""),
-		extend:     script("extend", "allow-oom"),
-		unregister: script("unregister", "allow-oom"),
-		kick:       script("kick", "allow-oom"),
-		sweep:      script("sweep", "allow-oom"),
-		get:        script("get", "no-writes"),
-		count:      script("count", "no-writes"),
-		beat:       script("beat", "allow-oom"),
-		goodbye:    script("goodbye", "allow-oom"),
+		register:   script("register", "", "d"),
+		extend:     script("extend", "allow-oom", "m"),
+		unregister: script("unregister", "allow-oom", "y"),
+		kick:       script("kick", "allow-oom", "y"),
+		sweep:      script("sweep", "allow-oom", "a"),
+		get:        script("get", "no-writes", "o"),
+		count:      script("count", "no-writes", "x"),
+		beat:       script("beat", "allow-oom", "d"),
+		goodbye:    script("goodbye", "allow-oom", "t"),
 	}
 }
 

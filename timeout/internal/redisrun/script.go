@@ -15,6 +15,7 @@ var tail string
 type Script struct {
 	name, source, sha string
 	slots             bool // it is about slots, several in one run
+	width             int  // how many keys of each it has
 }
 
 // NewScript returns a script with flags of Redis 7.0, which are looked at before it runs: so it
@@ -26,13 +27,17 @@ func NewScript(name, flags, source string) *Script {
 }
 
 // NewSlotScript returns a script that does something to slots, several in one run where they
-// are on one server. keys are the Lua variables for a slot's keys, head has what the script needs
+// are on one server. keys are the Lua variables for a slot's keys, or for the first ones, head has what the script needs
 // besides, with a function chosen that is called when they are another slot's, and body is that
 // of a function with the arguments for one slot, ARGV.
 func NewSlotScript(name, flags string, keys []string, head, body string) *Script {
 	names := strings.Join(keys, ", ")
 	s := NewScript(name, flags, fmt.Sprintf("local %s\nlocal width = %d\n%slocal function slot(ARGV)\n%send\n%s",
 		names, len(keys), head, body, strings.ReplaceAll(tail, "$keys", names)))
-	s.slots = true
+	s.slots, s.width = true, len(keys)
 	return s
 }
+
+// Keys returns those of a slot's keys that a slot script has: each costs the server about a
+// microsecond.
+func (s *Script) Keys(slot []any) []any { return slot[:s.width] }
