@@ -66,6 +66,16 @@ func (r *renewer) of(slot uint16) *lane {
 	return &r.lanes[0]
 }
 
+// laneOf returns which lane is that of a slot.
+func (r *renewer) laneOf(slot uint16) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.silent[slot] {
+		return 1
+	}
+	return 0
+}
+
 // push has sessions be extended now, whenever they are due.
 func (r *renewer) push(sessions []*Session) {
 	if len(sessions) == 0 {
@@ -137,13 +147,13 @@ func (r *renewer) takeLeaving(l *lane) []leaving {
 
 // heard notes which slots have answered, and which have not, and has what waits change to the lane
 // where it belongs. It reports whether some were silent before, and whether some are now.
-func (r *renewer) heard(slots []uint16, verdicts []verdict) (before, now bool) {
+func (r *renewer) heard(slots []uint16, answered func(i int) bool) (before, now bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before = slices.Contains(r.silent, true)
 	changed := false
 	for i, slot := range slots {
-		if silent := verdicts[i] == 0; silent != r.silent[slot] {
+		if silent := !answered(i); silent != r.silent[slot] {
 			r.silent[slot], changed = silent, true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -160,14 +161,14 @@ func TestAMasterOfAClusterThatHangsHoldsUpNobodyOnAnother(t *testing.T) {
 	n := r.nodes[0]
 	sessions := fill(t, n, "s", 300)
 	kept := n.store.(*redisStore)
-	on := func(s *Session) string { // the address of its master
-		client, err := kept.redis.ForKey(ctx, kept.keys[s.slot][0].(string))
+	on := func(id string) string { // the address of its master
+		client, err := kept.redis.ForKey(ctx, kept.keys[n.slotOf(id)][0].(string))
 		require.NoError(t, err)
 		return client.Options().Addr
 	}
 	hangs, masters := cluster.Nodes[1], make([]string, len(sessions))
 	for i, s := range sessions {
-		masters[i] = on(s)
+		masters[i] = on(s.ID())
 	}
 	require.Contains(t, masters, hangs.Addr)
 	hangs.Pause(t)
@@ -184,6 +185,7 @@ func TestAMasterOfAClusterThatHangsHoldsUpNobodyOnAnother(t *testing.T) {
 	for i, s := range sessions {
 		require.Equal(t, masters[i] != hangs.Addr, s.Alive())
 	}
+	requireRegistrations(t, n, func(id string) bool { return on(id) != hangs.Addr })
 	hangs.Continue(t)
 	eventually(t, func() bool {
 		for i, s := range sessions {
@@ -200,4 +202,44 @@ func TestAMasterOfAClusterThatHangsHoldsUpNobodyOnAnother(t *testing.T) {
 	renewals = n.Stats().Renewals
 	eventually(t, func() bool { return n.Stats().Renewals > renewals+600 }, "all are extended")
 	allAlive(t, sessions)
+}
+
+// requireRegistrations requires that sessions of servers that answer are registered one after the
+// other while others ask for some of one that does not.
+func requireRegistrations(t *testing.T, n *Node, answers func(id string) bool) {
+	const count = 100
+	var stop atomic.Bool
+	var failed atomic.Int32
+	var asking sync.WaitGroup
+	next := func(name string, wanted bool) func() string {
+		i := 0
+		return func() string {
+			for {
+				i++
+				if id := fmt.Sprint(name, "-", i); answers(id) == wanted {
+					return id
+				}
+			}
+		}
+	}
+	for worker := range 4 {
+		id := next(fmt.Sprint("hangs-", worker), false)
+		asking.Go(func() {
+			for !stop.Load() {
+				if _, err := n.Register(ctx, &conn{}, id(), nil); err != nil {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	eventually(t, func() bool { return failed.Load() > 0 }, "a registration that is not answered")
+	before, id := failed.Load(), next("answers", true)
+	for range count {
+		s, err := n.Register(ctx, &conn{}, id(), nil)
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+	}
+	require.Less(t, failed.Load()-before, int32(count), "they did not wait for each other")
+	stop.Store(true)
+	asking.Wait()
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"time"
 )
@@ -56,7 +57,7 @@ func (n *Node) ask(ctx context.Context, s *Session) (answer registered, err erro
 		return answer, err
 	}
 	defer n.arrived(s)
-	if answer, err = n.registrar.Call(ctx, registration{id: s.id, meta: s.meta}); err != nil {
+	if answer, err = n.registrars[n.renewer.laneOf(s.slot)].Call(ctx, registration{id: s.id, meta: s.meta}); err != nil {
 		return answer, err
 	}
 	s.token, s.kind, s.known = answer.token, answer.kind, answer.known
@@ -116,23 +117,29 @@ func (n *Node) tellOnline(s *Session, answer registered, again bool) {
 // registerTogether has registrations be made in batches. One for which nobody waits any more is
 // taken back.
 func (n *Node) registerTogether() {
-	n.registrar.Closed = ErrClosed
-	n.registrar.Do = n.registerNow
-	n.registrar.Fail = func(answer registered, err error) error {
-		if answer.kind == 0 {
-			return cmp.Or(err, errNoAnswer)
+	for i := range n.registrars {
+		r := &n.registrars[i]
+		r.Closed = ErrClosed
+		r.Do = n.registerNow
+		r.Fail = func(answer registered, err error) error {
+			if answer.kind == 0 {
+				return cmp.Or(err, errNoAnswer)
+			}
+			return nil
 		}
-		return nil
+		r.Abandon = n.takeBack
 	}
-	n.registrar.Abandon = func(ask registration, answer registered) {
-		how := leaveEnd
-		if answer.kind == kindMoved || answer.kind == kindResumed {
-			how = leaveDetach // its client was there just now, and may ask again
-		}
-		gone := claim{ask.id, answer.token}
-		n.lose(gone, superseded)
-		n.leave(gone, how)
+}
+
+// takeBack has it be as if a registration had not been made.
+func (n *Node) takeBack(ask registration, answer registered) {
+	how := leaveEnd
+	if answer.kind == kindMoved || answer.kind == kindResumed {
+		how = leaveDetach // its client was there just now, and may ask again
 	}
+	gone := claim{ask.id, answer.token}
+	n.lose(gone, superseded)
+	n.leave(gone, how)
 }
 
 func (n *Node) registerNow(asks []registration) ([]registered, error) {
@@ -140,8 +147,12 @@ func (n *Node) registerNow(asks []registration) ([]registered, error) {
 	defer cancel()
 	sent := n.elapsed()
 	answers, err := n.store.register(ctx, asks)
+	slots := make([]uint16, len(answers))
 	for i := range answers {
-		answers[i].sent = sent
+		answers[i].sent, slots[i] = sent, n.slotOf(asks[i].id)
+	}
+	if !errors.Is(err, ErrFull) { // that is an answer, too
+		n.heard(slots, func(i int) bool { return answers[i].kind != 0 }, err)
 	}
 	n.learnTogether(asks, answers, sent)
 	return answers, err

@@ -66,7 +66,7 @@ func (n *Node) extendSome(l *lane) error {
 			n.refused(s, verdicts[i])
 		}
 	}
-	n.heard(slots, verdicts, err)
+	n.heard(slots, func(i int) bool { return verdicts[i] != 0 }, err)
 	if len(lost) > 0 {
 		n.layout.ask() // and who knows what else the server has lost
 	}
@@ -77,12 +77,12 @@ func (n *Node) extendSome(l *lane) error {
 
 // heard notes which slots have answered, and says when Redis stops answering, and when it answers
 // again.
-func (n *Node) heard(slots []uint16, verdicts []verdict, err error) {
-	switch before, now := n.renewer.heard(slots, verdicts); {
+func (n *Node) heard(slots []uint16, answered func(i int) bool, err error) {
+	switch before, now := n.renewer.heard(slots, answered); {
 	case now && !before:
-		n.cfg.Logger.Warn("fleet: leases can't be extended", "node", n.cfg.Node, "error", err)
+		n.cfg.Logger.Warn("fleet: Redis does not answer", "node", n.cfg.Node, "error", err)
 	case before && !now:
-		n.cfg.Logger.Info("fleet: leases are extended again", "node", n.cfg.Node)
+		n.cfg.Logger.Info("fleet: Redis answers again", "node", n.cfg.Node)
 	}
 }
 
@@ -183,7 +183,7 @@ func (n *Node) send(ctx context.Context, part []leaving, how leave) error {
 	defer cancel()
 	verdicts, err := n.store.unregister(ctx, claims, resume)
 	n.stats.failed(err)
-	n.heard(slots, verdicts, err)
+	n.heard(slots, func(i int) bool { return verdicts[i] != 0 }, err)
 	r := &n.renewer
 	r.mu.Lock()
 	defer r.mu.Unlock()
