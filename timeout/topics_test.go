@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -68,6 +69,7 @@ func TestTasksMakeNoTopicsWhereTheyMayNot(t *testing.T) {
 		// the tasks of others in the same batch are set.
 		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "mails"})
 		require.NoError(t, err)
+		synctest.Wait() // until it has looked at what there is
 		require.NoError(t, r.engine.DropTopic(t.Context(), "orders"))
 		answers, err := r.SetAll(t.Context(), []timeout.Task{of("orders", "2"), of("mails", "1"), of("orders", "3")})
 		require.NoError(t, err)

@@ -210,9 +210,9 @@ func TestNoScriptHoldsUpAServerWithManyTasks(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("%d scripts: median %v, 99%% %v, longest %v", len(took), took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
-	// A machine that is shared stops a server for longer now and then: that says nothing of
-	// the scripts, whose longest takes 2 ms on one that is not.
-	require.Less(t, took[len(took)/2], 5*time.Millisecond)
+	// A script that looked at all tasks would take a tenth of a second each time. Some take long on a
+	// machine that is shared: their median says more than the longest.
+	require.Less(t, took[len(took)/2], 50*time.Millisecond)
 	require.Greater(t, len(took), count/512)
 }
 
