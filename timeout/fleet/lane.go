@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/timeout/internal/groupcommit"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -19,12 +20,14 @@ type renewer struct {
 	silent []bool  // the latter, by slot
 }
 
-// lane is what a renew loop works on.
+// lane is what a renew loop works on, and who registers sessions beside it.
 type lane struct {
 	waiting []*Session
 	flight  []*Session
 	leaving []leaving
 	wake    chan struct{} // has an element when there may be something
+
+	registrar groupcommit.Committer[registration, registered] // of new sessions, which no loop waits for
 }
 
 // leaving is a session that the node has no more, and what Redis has to be told.
@@ -66,14 +69,11 @@ func (r *renewer) of(slot uint16) *lane {
 	return &r.lanes[0]
 }
 
-// laneOf returns which lane is that of a slot.
-func (r *renewer) laneOf(slot uint16) int {
+// registrarOf returns whom to ask for a session in a slot.
+func (r *renewer) registrarOf(slot uint16) *groupcommit.Committer[registration, registered] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.silent[slot] {
-		return 1
-	}
-	return 0
+	return &r.of(slot).registrar
 }
 
 // push has sessions be extended now, whenever they are due.

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout/internal/groupcommit"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -21,17 +20,16 @@ var errNoAnswer = errors.New("fleet: Redis has not answered")
 // Register for a connection that has said who it is, and Session.Close when that ends. All
 // methods may be called by several goroutines at the same time.
 type Node struct {
-	cfg        Config
-	store      store
-	wheel      *wheel.WheelOf[*Session]                           // what is to be renewed
-	registrars [2]groupcommit.Committer[registration, registered] // by lane
-	renewer    renewer
-	beats      beats
-	teller     teller
-	layout     layout
-	again      again
-	began      time.Time
-	random     func() float64
+	cfg     Config
+	store   store
+	wheel   *wheel.WheelOf[*Session] // what is to be renewed
+	renewer renewer
+	beats   beats
+	teller  teller
+	layout  layout
+	again   again
+	began   time.Time
+	random  func() float64
 
 	draining atomic.Bool
 	stats    counters
@@ -231,8 +229,8 @@ func (n *Node) Close() error {
 			n.cfg.Logger.Warn("fleet: closing without having detached all sessions", "node", n.cfg.Node, "left", n.Len(), "error", err)
 		}
 		cancel()
-		for i := range n.registrars {
-			n.registrars[i].Close()
+		for i := range n.renewer.lanes {
+			n.renewer.lanes[i].registrar.Close()
 		}
 		n.coming.Wait() // they leave at once
 		n.stop()

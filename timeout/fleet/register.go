@@ -57,7 +57,7 @@ func (n *Node) ask(ctx context.Context, s *Session) (answer registered, err erro
 		return answer, err
 	}
 	defer n.arrived(s)
-	if answer, err = n.registrars[n.renewer.laneOf(s.slot)].Call(ctx, registration{id: s.id, meta: s.meta}); err != nil {
+	if answer, err = n.renewer.registrarOf(s.slot).Call(ctx, registration{id: s.id, meta: s.meta}); err != nil {
 		return answer, err
 	}
 	s.token, s.kind, s.known = answer.token, answer.kind, answer.known
@@ -117,8 +117,8 @@ func (n *Node) tellOnline(s *Session, answer registered, again bool) {
 // registerTogether has registrations be made in batches. One for which nobody waits any more is
 // taken back.
 func (n *Node) registerTogether() {
-	for i := range n.registrars {
-		r := &n.registrars[i]
+	for i := range n.renewer.lanes {
+		r := &n.renewer.lanes[i].registrar
 		r.Closed = ErrClosed
 		r.Do = n.registerNow
 		r.Fail = func(answer registered, err error) error {

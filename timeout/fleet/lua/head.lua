@@ -109,6 +109,13 @@ local nobody = string.rep('\0', 12)
 local function member(id, value) return (#value == 12 and value or nobody) .. id end
 local function idOf(member) return sub(member, 13) end
 
+-- disown has nobody extend a session any more, which stays in a state until a lease is over.
+local function disown(id, token, state, stop)
+  call('ZREM', l, member(id, token))
+  call('ZADD', l, stop, member(id, token .. state))
+  call('HSET', e, id, token .. state)
+end
+
 local facts -- of the slot, once they are needed
 local function chosen() facts = nil end
 

@@ -8,12 +8,7 @@ local token, record = sub(value, 1, 12), call('HGET', o, id)
 if state == 'd' then
   finish({{id, value, 'k', now, record}}, now)
 else
-  if state == '' then
-    local stop = call('ZSCORE', l, member(id, value))
-    call('ZREM', l, member(id, value))
-    call('ZADD', l, stop, member(id, token .. 'k'))
-    call('HSET', e, id, token .. 'k')
-  end
+  if state == '' then disown(id, token, 'k', call('ZSCORE', l, member(id, token))) end
   publish(ARGV[1] .. nodeOf(record), 'k' .. token .. id)
 end
 return {value, record}

@@ -14,9 +14,7 @@ for i, id in ipairs(ids) do
     local record = call('HGET', o, id)
     verdicts[i], seen[id] = 'h', true
     if resume > 0 and not kicked then
-      call('ZREM', l, member(id, value))
-      call('ZADD', l, text(now + resume), member(id, token .. 'd'))
-      call('HSET', e, id, token .. 'd')
+      disown(id, token, 'd', text(now + resume))
       call('HSET', o, id, sub(record, 1, 6) .. pack('>I4', resume) .. sub(record, 11))
     else
       ended[#ended + 1] = {id, value, kicked and 'k' or ARGV[2], now, record}
