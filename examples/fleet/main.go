@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/examples/fleet/internal/gateway"
+	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/timeout/fleet"
 )
 
@@ -63,32 +64,23 @@ type config struct {
 func read(args []string, stderr io.Writer) (config, error) {
 	var cfg config
 	flags := flag.NewFlagSet("fleet", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // an error is reported once, by the caller
-	flags.Usage = func() {}
 	flags.StringVar(&cfg.redis, "redis", "", "`URL` of Redis (empty: one of its own)")
 	flags.StringVar(&cfg.http, "http", "127.0.0.1:0", "address of the page, `host:port`; port 0 is any free one")
 	flags.IntVar(&cfg.sessions, "sessions", 300, "how many clients there are")
 	flags.DurationVar(&cfg.lease, "lease", 6*time.Second, "how long sessions outlive their node")
 	flags.DurationVar(&cfg.renew, "renew", 0, "how often leases are extended (0: a third of the lease)")
 	flags.BoolVar(&cfg.stay, "stay", false, "go on after the verdict, until SIGINT")
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		flags.SetOutput(stderr)
-		flags.PrintDefaults()
-	}
-	if err != nil {
+	if err := example.Parse(flags, args, stderr); err != nil {
 		return cfg, err
 	}
 	if cfg.renew == 0 {
 		cfg.renew = cfg.lease / 3
 	}
-	return cfg, cfg.check(flags.Args())
+	return cfg, cfg.check()
 }
 
-func (cfg config) check(rest []string) error {
+func (cfg config) check() error {
 	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %q: there are only flags", rest[0])
 	case cfg.sessions < minSessions || cfg.sessions > maxSessions:
 		return fmt.Errorf("invalid value %d for flag -sessions: must be from %d to %d", cfg.sessions, minSessions, maxSessions)
 	case cfg.lease < minLease:

@@ -61,8 +61,8 @@ func Main(addr string, serve func(context.Context, Args) error) {
 }
 
 func (a Args) check(rest []string) error {
-	if len(rest) > 0 {
-		return fmt.Errorf("unexpected argument %q: there are only flags", rest[0])
+	if err := stray(rest); err != nil {
+		return err
 	}
 	if a.Timeout < 10*time.Millisecond {
 		return fmt.Errorf("invalid value %v for flag -timeout: must be at least 10ms", a.Timeout)

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"cmp"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/server"
 	"github.com/heartwheel-go/heartwheel/timeout/fleet"
 )
@@ -29,8 +29,6 @@ type options struct {
 func read(args []string, stderr io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // an error is reported once, by the caller
-	flags.Usage = func() {}
 	flags.StringVar(&o.server.Addr, "addr", "127.0.0.1:0", "address to listen on, `host:port`; port 0 is any free one")
 	flags.DurationVar(&o.server.Timeout, "timeout", 30*time.Second, "how long a connection may be without a whole line")
 	flags.DurationVar(&o.server.Tick, "tick", 0, "how precise that is (0: 100ms, less for a timeout under 1s)")
@@ -49,21 +47,14 @@ func read(args []string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.fleet.Outlive, "outlive", false, "serve on when Redis is away for longer than a lease")
 	flags.DurationVar(&o.drain, "drain", 10*time.Second, "how long leaving the sessions to others may take at the end")
 	flags.StringVar(&o.logFormat, "log-format", "text", "format of the log on stderr, `text|json`")
-	err := flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		flags.SetOutput(stderr)
-		flags.PrintDefaults()
-	}
-	if err != nil {
+	if err := example.Parse(flags, args, stderr); err != nil {
 		return o, err
 	}
-	return o, o.check(flags.Args())
+	return o, o.check()
 }
 
-func (o options) check(rest []string) error {
+func (o options) check() error {
 	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %q: there are only flags", rest[0])
 	case o.grace < 0:
 		return fmt.Errorf("invalid value %v for flag -hello: must not be negative", o.grace)
 	case o.drain < 0:
