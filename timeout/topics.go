@@ -2,8 +2,8 @@ package timeout
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 )
 
 // SetTopic makes or changes a topic, for all nodes; they know of it within a third of their
@@ -104,31 +104,37 @@ func (c *Center) lookUp(ctx context.Context, name string) (Topic, error) {
 }
 
 // ensure has topics be there: those that are not are made, where Config.MaxTopics lets tasks
-// do that.
-func (c *Center) ensure(ctx context.Context, names ...string) error {
+// do that. It returns why others are refused, by name.
+func (c *Center) ensure(ctx context.Context, names ...string) (refused map[string]error, err error) {
 	missing := c.unknown(names)
 	if len(missing) == 0 {
-		return nil
+		return nil, nil
 	}
 	select { // so that two don't count, and then make, at the same time
 	case c.making <- struct{}{}:
 		defer func() { <-c.making }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	if missing = c.unknown(missing); len(missing) == 0 { // somebody else has made them
-		return nil
+		return nil, nil
 	}
-	if err := c.checkRoom(ctx, missing); err != nil {
-		return err
+	if refused, err = c.refusals(ctx, missing); err != nil {
+		return nil, err
 	}
 	defer c.look() // once, since each look is at all topics
 	for _, name := range missing {
-		if _, err := c.makeTopic(ctx, name); err != nil {
-			return err
+		if refused[name] != nil {
+			continue
+		}
+		switch _, err := c.makeTopic(ctx, name); {
+		case errors.Is(err, ErrFull): // no room for it, which is no fault of the others
+			refused[name] = err
+		case err != nil:
+			return nil, err
 		}
 	}
-	return nil
+	return refused, nil
 }
 
 // unknown returns the names of topics that this node does not know.
@@ -143,27 +149,31 @@ func (c *Center) unknown(names []string) (missing []string) {
 	return missing
 }
 
-// checkRoom returns an error where tasks may not make what is missing.
-func (c *Center) checkRoom(ctx context.Context, missing []string) error {
+// refusals returns why tasks may not make those of the missing topics that they may not make,
+// by name. Where there is room for some, they are the first ones.
+func (c *Center) refusals(ctx context.Context, missing []string) (map[string]error, error) {
 	there, err := c.engine.Topics(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	isThere := make(map[string]bool, len(there))
 	for _, topic := range there {
 		isThere[topic.Name] = true
 	}
-	missing = slices.DeleteFunc(slices.Clone(missing), func(name string) bool { return isThere[name] })
-	limit := c.cfg.MaxTopics
-	switch {
-	case len(missing) == 0:
-		return nil
-	case limit < 0:
-		return fmt.Errorf("%w: topic %q, and tasks make none (MaxTopics %d): set it first", ErrNotFound, missing[0], limit)
-	case len(there)+len(missing) > limit:
-		return fmt.Errorf("%w: with topic %s there would be %d topics, must be at most %d (MaxTopics) for a task to make one", ErrFull, missing[0], len(there)+len(missing), limit)
+	refused := make(map[string]error)
+	limit, n := c.cfg.MaxTopics, len(there)
+	for _, name := range missing {
+		switch {
+		case isThere[name]:
+		case limit < 0:
+			refused[name] = fmt.Errorf("%w: topic %q, and tasks make none (MaxTopics %d): set it first", ErrNotFound, name, limit)
+		case n >= limit:
+			refused[name] = fmt.Errorf("%w: with topic %q there would be %d topics, must be at most %d (MaxTopics) for a task to make one", ErrFull, name, n+1, limit)
+		default:
+			n++
+		}
 	}
-	return nil
+	return refused, nil
 }
 
 // makeTopic returns a topic, and makes it where it is not there.

@@ -28,15 +28,18 @@ func many(prefix string, n int) (tasks []timeout.Task) {
 func TestTasksMakeNoMoreTopicsThanThereMayBe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{MaxTopics: 3})
-		_, err := r.SetAll(t.Context(), many("t", 4))
-		require.ErrorIs(t, err, timeout.ErrFull)
-		require.ErrorContains(t, err, "topic t0 there would be 4 topics, must be at most 3 (MaxTopics)")
+		answers, err := r.SetAll(t.Context(), append(many("t", 4), of("t0", "2")))
+		require.NoError(t, err)
+		refused := answers[3].Err
+		require.ErrorIs(t, refused, timeout.ErrFull)
+		require.ErrorContains(t, refused, `topic "t3" there would be 4 topics, must be at most 3 (MaxTopics)`)
+		for _, i := range []int{0, 1, 2, 4} {
+			require.NoError(t, answers[i].Err, "the others are set")
+			require.NotZero(t, answers[i].Version)
+		}
 		topics, err := r.Topics(t.Context())
 		require.NoError(t, err)
-		require.Empty(t, topics, "nothing of it is done")
-
-		_, err = r.SetAll(t.Context(), append(many("t", 3), of("t0", "2")))
-		require.NoError(t, err, "at the limit")
+		require.Len(t, topics, 3)
 		_, err = r.Set(t.Context(), of("t3", "1"))
 		require.ErrorIs(t, err, timeout.ErrFull)
 		_, err = r.Set(t.Context(), of("t0", "3"))
@@ -60,6 +63,10 @@ func TestTasksMakeNoTopicsWhereTheyMayNot(t *testing.T) {
 		_, err := r.Set(t.Context(), of("orders", "1"))
 		require.ErrorIs(t, err, timeout.ErrNotFound)
 		require.ErrorContains(t, err, `topic "orders", and tasks make none (MaxTopics -1)`)
+		answers, err := r.SetAll(t.Context(), []timeout.Task{of("orders", "1"), of("mails", "1")})
+		require.NoError(t, err)
+		require.ErrorIs(t, answers[0].Err, timeout.ErrNotFound)
+		require.ErrorContains(t, answers[1].Err, `topic "mails", and tasks make none (MaxTopics -1)`)
 		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders"})
 		require.NoError(t, err)
 		_, err = r.Set(t.Context(), of("orders", "1"))
@@ -71,7 +78,7 @@ func TestTasksMakeNoTopicsWhereTheyMayNot(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait() // until it has looked at what there is
 		require.NoError(t, r.engine.DropTopic(t.Context(), "orders"))
-		answers, err := r.SetAll(t.Context(), []timeout.Task{of("orders", "2"), of("mails", "1"), of("orders", "3")})
+		answers, err = r.SetAll(t.Context(), []timeout.Task{of("orders", "2"), of("mails", "1"), of("orders", "3")})
 		require.NoError(t, err)
 		require.ErrorIs(t, answers[0].Err, timeout.ErrNotFound)
 		require.NoError(t, answers[1].Err)

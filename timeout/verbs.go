@@ -14,7 +14,14 @@ import (
 // Config.Topic. With Task.IfAbsent nothing is changed where the task waits, runs or is
 // dead, which Answer.Was says.
 func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
-	if err := c.prepare(ctx, task); err != nil {
+	if err := c.checkTasks(task); err != nil {
+		return Answer{}, err
+	}
+	refused, err := c.ensureOf(ctx, task)
+	if err == nil {
+		err = refused[task.Topic]
+	}
+	if err != nil {
 		return Answer{}, err
 	}
 	answer, err := c.sets.Call(ctx, task)
@@ -25,11 +32,16 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 }
 
 // SetAll is Set for many tasks. Where the same key is there several times, the last one
-// stays. The error wraps ErrArgument, and nothing is done, where one task is invalid.
+// stays. The error wraps ErrArgument, and nothing is done, where one task is invalid. Where
+// only a task's topic is not there and may not be made, Answer.Err of that task says so, and
+// the others are set.
 func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
-	if err := c.prepare(ctx, tasks...); err != nil {
+	if err := c.checkTasks(tasks...); err != nil {
 		return nil, err
 	}
+	if _, err := c.ensureOf(ctx, tasks...); err != nil {
+		return nil, err
+	} // the engine refuses the tasks of topics that may not be made, and set tells why
 	answers, err := c.set(ctx, tasks)
 	if err == nil {
 		c.wakeAll(len(answers), func(i int) (string, Answer) { return tasks[i].Topic, answers[i] })
@@ -37,31 +49,33 @@ func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
 	return answers, err
 }
 
-// set sets tasks, and once more those whose topic has been dropped since it was known.
+// set sets tasks, and once more those whose topic was not there and is now.
 func (c *Center) set(ctx context.Context, tasks []Task) ([]Answer, error) {
 	answers, err := c.engine.Set(ctx, tasks)
 	if err != nil {
 		return nil, err
 	}
-	refused := map[string]error{} // or nil, where the topic is there again
+	var missing []Task
+	for i, answer := range answers {
+		if errors.Is(answer.Err, ErrNotFound) {
+			missing = append(missing, tasks[i])
+			c.forget(tasks[i].Topic)
+		}
+	}
+	refused, err := c.ensureOf(ctx, missing...)
+	if err != nil {
+		return nil, err
+	}
 	var rest []Task
 	var again []int
 	for i, answer := range answers {
-		if !errors.Is(answer.Err, ErrNotFound) {
-			continue
-		}
-		topic := tasks[i].Topic
-		if _, asked := refused[topic]; !asked {
-			c.forget(topic)
-			if refused[topic] = c.ensure(ctx, topic); isFailure(refused[topic]) {
-				return nil, refused[topic]
-			}
-		}
-		if refused[topic] != nil {
+		switch topic := tasks[i].Topic; {
+		case !errors.Is(answer.Err, ErrNotFound):
+		case refused[topic] != nil:
 			answers[i].Err = refused[topic]
-			continue
+		default:
+			again, rest = append(again, i), append(rest, tasks[i])
 		}
-		again, rest = append(again, i), append(rest, tasks[i])
 	}
 	if len(rest) == 0 {
 		return answers, nil
@@ -76,13 +90,7 @@ func (c *Center) set(ctx context.Context, tasks []Task) ([]Answer, error) {
 	return answers, nil
 }
 
-// isFailure reports an error that is no answer about one topic, which is no fault of the others.
-func isFailure(err error) bool {
-	return err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrFull)
-}
-
-// prepare checks tasks and has their topics be there.
-func (c *Center) prepare(ctx context.Context, tasks ...Task) error {
+func (c *Center) checkTasks(tasks ...Task) error {
 	if err := c.open(); err != nil {
 		return err
 	}
@@ -96,8 +104,13 @@ func (c *Center) prepare(ctx context.Context, tasks ...Task) error {
 			}
 		}
 	}
+	return nil
+}
+
+// ensureOf is ensure for the topics of tasks.
+func (c *Center) ensureOf(ctx context.Context, tasks ...Task) (refused map[string]error, err error) {
 	if c.knows(tasks) {
-		return nil
+		return nil, nil
 	}
 	return c.ensure(ctx, topicsOf(tasks)...)
 }
