@@ -7,6 +7,8 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,6 +33,9 @@ func Main(m *testing.M, program func()) {
 	if os.Getenv(isProgram) != "" {
 		program()
 		os.Exit(0) // and not the tests
+	}
+	if signal.Ignored(syscall.SIGHUP) { // as after nohup, and programs would ignore it as well
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	leaktest.Main(m)
 }

@@ -169,8 +169,8 @@ func TestFarewellDoesNotWaitForEver(t *testing.T) {
 			w := observe(t, keepalive.Config{Farewell: sayBye, CloseMode: mode, FarewellTimeout: patience}, &app{
 				onOpen: func(gnet.Conn) ([]byte, gnet.Action) { return make([]byte, 32<<20), gnet.None },
 			})
-			c := w.dial(t)
 			begin := time.Now()
+			c := w.dial(t)
 			end := w.requireEnd(t, c, keepalive.ReasonIdle)
 			require.GreaterOrEqual(t, end.Sub(begin), timeout)
 			require.Less(t, end.Sub(begin), eternal/2)
