@@ -28,7 +28,7 @@ func Example() {
 		Node:   "10.0.0.1:9000",
 		Keeper: keeper,
 		OnOffline: func(_ context.Context, end fleet.Offline) error {
-			fmt.Println(end.Session, end.Epoch, "is offline:", end.Reason, "last seen", end.LastSeen)
+			fmt.Println(end.Session, end.Epoch, "is offline:", end.Reason.String(), "last seen", end.LastSeen)
 			return nil // done; an error would have it told again
 		},
 	})

@@ -2,11 +2,13 @@ package fleet
 
 import "strconv"
 
-// Reason is why a session ended, or was taken from a node. It is an error, too.
+// Reason is why a session ended, or was taken from a node; 0 is none. It is an error, too, so %v
+// prints "fleet: session kicked", and String returns "kicked".
 type Reason byte
 
 const (
-	// ReasonClosed says that it was closed: Session.Close.
+	// ReasonClosed says that it was closed: by Session.Close, or with its connection, whoever has
+	// closed that. Why, the Keeper's OnClose is told.
 	ReasonClosed Reason = iota + 1
 
 	// ReasonExpired says that its lease had ended: its node has died, or was cut off.
