@@ -44,10 +44,10 @@ const (
 // Config is what a node can be told. Zero means the default of each field. All nodes of a fleet
 // need the same Prefix and Slots, and the same Lease, NodeLease and Renew but while these are being changed.
 type Config struct {
-	// Redis is a server or Cluster, 7.0 or newer: a *redis.Client or *redis.ClusterClient of go-redis, made
-	// with MaxRetries -1 and ContextTimeoutEnabled, without which Timeout means nothing. Its user needs the
-	// commands INFO and those of scripts, and the keys and channels of Prefix. It stays
-	// the caller's to close. URL is for those who have none. One of both is needed.
+	// Redis is a server or Cluster, 7.0 or newer: a *redis.Client or *redis.ClusterClient of go-redis,
+	// made with MaxRetries -1 and ContextTimeoutEnabled, without which Timeout means nothing. It
+	// stays the caller's to close. URL is for those who have none. One of both is needed.
+	// docs/fleet.md has the commands that its user needs, where that may not do everything.
 	Redis goredis.UniversalClient
 	URL   string
 

@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -359,6 +363,49 @@ func TestAUserWhoMayNotPublishIsAnswered(t *testing.T) {
 	verdicts, err := first.extend(ctx, []claim{{"a", had[0].token}, {"a", has[0].token}})
 	require.NoError(t, err)
 	require.Equal(t, []verdict{superseded, kicked}, verdicts)
+}
+
+// docs/fleet.md says which commands a user of Redis needs.
+func TestAUserWithTheCommandsThatAreNeededHasThemAll(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/fleet.md")
+	require.NoError(t, err)
+	line := regexp.MustCompile(`(?m)^ACL SETUSER gateway .*$`).FindString(string(page))
+	prefix := prefix()
+	var rule []any
+	for _, word := range strings.Fields(strings.ReplaceAll(line, "fleet:*", prefix+":*")) {
+		rule = append(rule, word)
+	}
+	server := testserver.Redis(t)
+	admin := connect(t, server)
+	require.NoError(t, admin.Do(ctx, rule...).Err())
+
+	var diary diary
+	url := "redis://gateway:secret@" + server.Addr
+	first, err := New(ctx, diary.config(beating(quick(url, prefix, "first"))))
+	require.NoError(t, err)
+	defer first.Close()
+	second, err := New(ctx, diary.config(beating(quick(url, prefix, "second"))))
+	require.NoError(t, err)
+	defer second.Close()
+	register(t, first, "moves")
+	register(t, second, "moves")
+	register(t, first, "kicked")
+	require.NoError(t, second.Kick(ctx, "kicked"))
+	s, _ := register(t, first, "closed")
+	require.NoError(t, s.Close())
+	eventually(t, func() bool { return len(diary.offlines()) >= 2 && first.Len() == 0 }, "ends are told, and one has moved")
+	require.NoError(t, admin.FlushAll(ctx).Err())
+	eventually(t, func() bool {
+		return slices.ContainsFunc(diary.onlines(), func(o Online) bool { return o.Session == "moves" && o.Again })
+	}, "it is registered again")
+	require.NoError(t, second.Drain(ctx))
+	count, err := first.Count(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, count)
+	refused, err := admin.ACLLog(ctx, 1).Result()
+	require.NoError(t, err)
+	require.Empty(t, refused)
 }
 
 func TestClientsAndServersThatWouldLoseSessionsAreRefused(t *testing.T) {
