@@ -274,6 +274,7 @@ func TestASessionThatIsRegisteredAgainWithoutAnAnswerStays(t *testing.T) {
 						require.True(t, online[1].Again)
 						require.Equal(t, s.Epoch(), online[1].Epoch)
 						require.Empty(t, f.diary.offlines())
+						require.EqualValues(t, 3, n.Stats().Failures)
 					case "moves":
 						register(t, f.nodes[0], "a")
 						time.Sleep(time.Second)

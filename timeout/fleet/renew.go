@@ -119,7 +119,8 @@ func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 			c := s.claim()
 			asks[i] = registration{id: c.id, meta: s.meta, before: &c.token}
 		}
-		answers, _ := n.registerNow(asks)
+		answers, err := n.registerNow(asks)
+		n.stats.failed(err)
 		for i, s := range lost {
 			answer, own := answers[i], false
 			switch answer.kind {

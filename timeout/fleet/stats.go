@@ -13,8 +13,8 @@ type Stats struct {
 	Lost     uint64 // those that it could not extend in time
 	Told     uint64 // ends that OnOffline was told of
 	Untold   uint64 // times that OnOffline has failed
-	Held     uint64 // times that a slot was held back, see Config.MaxExpire
-	Failures uint64 // calls to Redis that have failed
+	Held     uint64 // times that nothing expires in a slot for a lease: after a gap, or see Config.MaxExpire
+	Failures uint64 // calls to Redis that have failed, and whose error nobody was given
 	Panics   uint64 // functions of the user that have panicked
 }
 

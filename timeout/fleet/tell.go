@@ -115,6 +115,8 @@ func (n *Node) sweepOnce(ctx context.Context, room int) bool {
 	if failing := err != nil; failing != t.failing {
 		if t.failing = failing; failing {
 			n.cfg.Logger.Warn("fleet: ends of sessions can't be looked for", "node", n.cfg.Node, "error", err)
+		} else {
+			n.cfg.Logger.Info("fleet: ends of sessions are looked for again", "node", n.cfg.Node)
 		}
 	}
 	t.mu.Lock()
@@ -249,6 +251,7 @@ func (n *Node) stillEnded(ends []taken) (still []taken) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
 	defer cancel()
 	answers, err := n.store.get(ctx, ids)
+	n.stats.failed(err)
 	if err != nil {
 		n.cfg.Logger.Debug("fleet: ends are told later", "count", len(ends), "error", err)
 		n.tellLater(ends)

@@ -1,9 +1,12 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -176,6 +179,25 @@ func TestWhatWaitsToBeToldIsLookedAtAgain(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.InDelta(t, count/3, n.Stats().Told, count/6)
 		require.Equal(t, count, other.Len())
+	})
+}
+
+func TestTheLogSaysWhenEndsCanBeLookedForAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fleetOf{shared: newShared(nodeConfig)}
+		var log bytes.Buffer
+		cfg := f.diary.config(nodeConfig)
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		n := f.add(t, "node", cfg)
+		for range 2 {
+			f.set(func() { f.fakes[0].deaf = true })
+			time.Sleep(time.Minute)
+			f.set(func() { f.fakes[0].deaf = false })
+			time.Sleep(time.Minute)
+		}
+		n.Close()
+		require.Equal(t, 2, strings.Count(log.String(), "ends of sessions can't be looked for"))
+		require.Equal(t, 2, strings.Count(log.String(), "ends of sessions are looked for again"))
 	})
 }
 
