@@ -27,7 +27,7 @@ type Node struct {
 	beats   beats
 	teller  teller
 	layout  layout
-	again   again
+	herald  herald
 	began   time.Time
 	random  func() float64
 
@@ -245,7 +245,7 @@ func (n *Node) Close() error {
 		}
 		n.wheel.Stop()
 		n.closing.all.Wait()
-		n.again.all.Wait()
+		n.herald.all.Wait()
 		if err := n.store.close(); err != nil {
 			n.cfg.Logger.Warn("fleet: closing the client", "error", err)
 		}

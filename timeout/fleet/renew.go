@@ -144,7 +144,7 @@ func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 			} else {
 				n.extended(s, answer.sent, answer.known)
 			}
-			n.again.tell(s.id, func() { n.tellOnline(s, answer, true) })
+			n.herald.tell(s.id, func() { n.tellOnline(s, answer, true) })
 		}
 	}
 	return again

@@ -6,14 +6,14 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// heralds is how many of OnOnline are told at the same time of sessions that were registered
+// heraldLines is how many of OnOnline are told at the same time of sessions that were registered
 // again. There can be as many of these at once as the node has.
-const heralds = 16
+const heraldLines = 16
 
-// again has what OnOnline is to be told of sessions that were registered again. Who extends leases
-// does not wait for that: the others would be over meanwhile.
-type again struct {
-	lines [heralds]line
+// herald tells OnOnline of sessions that were registered again. Who extends leases does not wait
+// for that: the others would be over meanwhile.
+type herald struct {
+	lines [heraldLines]line
 	all   sync.WaitGroup
 }
 
@@ -25,14 +25,14 @@ type line struct {
 }
 
 // tell has f be called, after those of the same session that came before.
-func (a *again) tell(id string, f func()) {
-	l := &a.lines[timeout.Slot(id, heralds)]
+func (h *herald) tell(id string, f func()) {
+	l := &h.lines[timeout.Slot(id, heraldLines)]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, f)
 	if !l.runs {
 		l.runs = true
-		a.all.Go(l.run)
+		h.all.Go(l.run)
 	}
 }
 
