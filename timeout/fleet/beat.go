@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
 // beats is the node's own lease, where it has one: in each slot for itself, since each may be on
@@ -30,17 +28,12 @@ type place struct {
 	known atomic.Uint32 // how many terms there were, from 1 on
 }
 
-func (n *Node) beatAtAll() {
-	if n.cfg.NodeLease == 0 {
-		return
-	}
-	slots := n.store.slots()
-	n.beats.places, n.beats.terms = make([]place, slots), make([]int64, slots)
-	n.beats.gone = slices.Repeat([]int64{-1}, slots)
-	n.beats.retry = max(n.cfg.beat()/20, time.Millisecond)
+// begin is for nodes that have leases. Of others places is empty.
+func (b *beats) begin(slots int, every time.Duration) {
+	b.places, b.terms = make([]place, slots), make([]int64, slots)
+	b.gone = slices.Repeat([]int64{-1}, slots)
+	b.retry = max(every/20, time.Millisecond)
 }
-
-func (n *Node) slotOf(id string) uint16 { return uint16(timeout.Slot(id, n.store.slots())) }
 
 // beatLoop extends the node's lease: a little earlier each time, so that nodes which began together
 // don't stay together.
@@ -151,30 +144,12 @@ func (n *Node) alive(slot uint16, known uint32, now time.Duration) bool {
 	return now-good < n.cfg.NodeLease && p.known.Load() == known
 }
 
-func (n *Node) everySlot() []bool { return slices.Repeat([]bool{true}, n.store.slots()) }
-
 // recheck has the sessions of some slots be extended at once, or refused.
 func (n *Node) recheck(slots []bool) {
 	if slices.Contains(slots, true) {
 		n.layout.ask()
 	}
 	n.renewer.push(n.in(slots))
-}
-
-// in returns the sessions of some slots. That is to look at all that the node has, so only where
-// something has happened.
-func (n *Node) in(slots []bool) (sessions []*Session) {
-	if !slices.Contains(slots, true) {
-		return nil
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, s := range n.sessions {
-		if slots[s.slot] {
-			sessions = append(sessions, s)
-		}
-	}
-	return sessions
 }
 
 // forsaken returns the sessions of slots in which the node's lease will be over in less than ahead.

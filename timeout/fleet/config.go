@@ -21,7 +21,7 @@ const (
 	defaultPrefix    = "fleet"
 	defaultSlots     = 16
 	defaultLease     = 90 * time.Second
-	defaultSafety    = 10 * time.Minute // Lease with NodeLease
+	defaultLongLease = 10 * time.Minute // Lease with NodeLease
 	defaultJitter    = 0.15
 	defaultMaxExpire = 0.6
 	defaultSweep     = 500 * time.Millisecond
@@ -35,10 +35,7 @@ const (
 	minLease  = 300 * time.Millisecond
 	maxLease  = 7 * 24 * time.Hour
 	maxCalls  = tellBatch / 2 // as many at least wait to be told, where there are more
-
-	// maxJitter leaves renewals their sense, and least is what a lease has to be longer by than
-	// two renewals.
-	maxJitter = 0.5
+	maxJitter = 0.5           // with more, some renewals come in less than half of Renew
 )
 
 // Config is what a node can be told. Zero means the default of each field. All nodes of a fleet
@@ -145,7 +142,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Prefix = cmp.Or(c.Prefix, defaultPrefix)
 	if c.NodeLease != 0 {
-		c.Lease = cmp.Or(c.Lease, defaultSafety)
+		c.Lease = cmp.Or(c.Lease, defaultLongLease)
 		c.Resume = cmp.Or(c.Resume, min(c.Lease, defaultLease))
 	}
 	c.Lease = cmp.Or(c.Lease, defaultLease)

@@ -69,6 +69,10 @@ func (r *renewer) of(slot uint16) *lane {
 	return &r.lanes[0]
 }
 
+// isSilent reports whether a lane is that of slots that don't answer: a call there takes all the time
+// that it has, so one that fails is enough for a while.
+func (r *renewer) isSilent(l *lane) bool { return l == &r.lanes[1] }
+
 // registrarOf returns whom to ask for a session in a slot.
 func (r *renewer) registrarOf(slot uint16) *groupcommit.Committer[registration, registered] {
 	r.mu.Lock()
@@ -180,8 +184,8 @@ func (r *renewer) deal() {
 	}
 }
 
-// left returns how many batches there are for a lane.
-func (r *renewer) left(l *lane) int {
+// batches returns how many there are for a lane.
+func (r *renewer) batches(l *lane) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return max((len(l.waiting)+renewBatch-1)/renewBatch, (len(l.leaving)+batchSize-1)/batchSize)

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -71,7 +73,9 @@ func newNode(cfg Config, kept store) (*Node, error) {
 	n := &Node{cfg: cfg, store: kept, began: time.Now(), random: mathrand.Float64, stop: stop}
 	n.sessions, n.arriving = make(map[string]*Session), make(map[string]*arrivals)
 	n.registerTogether()
-	n.beatAtAll()
+	if cfg.NodeLease > 0 {
+		n.beats.begin(kept.slots(), cfg.beat())
+	}
 	n.renewer.begin(kept.slots())
 	n.layout.doubt = make(chan struct{}, 1)
 	n.teller.changed = make(chan struct{}, 1)
@@ -85,7 +89,9 @@ func newNode(cfg Config, kept store) (*Node, error) {
 	for i := range n.renewer.lanes {
 		n.loops.Go(func() { n.renewLoop(ctx, &n.renewer.lanes[i]) })
 	}
-	n.loops.Go(func() { n.watchLoop(ctx) })
+	if !cfg.Outlive {
+		n.loops.Go(func() { n.watchLoop(ctx) })
+	}
 	n.loops.Go(func() { n.listenLoop(ctx) })
 	n.loops.Go(func() { n.layoutLoop(ctx) })
 	if cfg.NodeLease > 0 {
@@ -105,6 +111,10 @@ func (n *Node) tick() time.Duration {
 
 // elapsed is the node's clock, which knows no steps.
 func (n *Node) elapsed() time.Duration { return time.Since(n.began) }
+
+func (n *Node) slotOf(id string) uint16 { return uint16(timeout.Slot(id, n.store.slots())) }
+
+func (n *Node) everySlot() []bool { return slices.Repeat([]bool{true}, n.store.slots()) }
 
 // Lookup returns where a session is. It returns ErrNotFound where it is nowhere, or has ended, and
 // ErrArgument for what can't be one.
@@ -218,6 +228,22 @@ func (n *Node) some(limit int) []*Session {
 	return batch
 }
 
+// in returns the sessions of some slots. That is to look at all that the node has, so only where
+// something has happened.
+func (n *Node) in(slots []bool) (sessions []*Session) {
+	if !slices.Contains(slots, true) {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, s := range n.sessions {
+		if slots[s.slot] {
+			sessions = append(sessions, s)
+		}
+	}
+	return sessions
+}
+
 // Close ends the node: it drains, but for no longer than a call to Redis may take, and closes the
 // connections that are left, whose sessions end with their leases, or with that of the node. It waits for functions of
 // the user's, must not be called from one, and is idempotent.
@@ -304,5 +330,3 @@ func claimsOf(sessions []*Session) []claim {
 	}
 	return claims
 }
-
-func argument(text string) error { return fmt.Errorf("%w: %s", ErrArgument, text) }

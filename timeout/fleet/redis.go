@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,13 +83,9 @@ func (s *redisStore) settle(ctx context.Context, slots int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	first := slots
-	if first == 0 {
-		first = defaultSlots
-	}
 	there, err := client.HGet(ctx, s.layout, "slots").Int()
 	if errors.Is(err, goredis.Nil) {
-		if err := client.HSetNX(ctx, s.layout, "slots", first).Err(); err != nil {
+		if err := client.HSetNX(ctx, s.layout, "slots", cmp.Or(slots, defaultSlots)).Err(); err != nil {
 			return 0, s.redis.Wrap(fmt.Errorf("fleet: saying how many slots there are: %w", err))
 		}
 		there, err = client.HGet(ctx, s.layout, "slots").Int()

@@ -91,14 +91,14 @@ func (r *swept) take(answer []any) error {
 	return nil
 }
 
-func (s *redisStore) count(ctx context.Context) (sessions, waiting int64, err error) {
+func (s *redisStore) count(ctx context.Context) (sessions, ended int64, err error) {
 	calls, err := s.everywhere(ctx, s.scripts.count)
 	if err != nil {
 		return 0, 0, err
 	}
 	for _, c := range calls {
 		sessions += integer(at(c.Answer, 0))
-		waiting += integer(at(c.Answer, 1))
+		ended += integer(at(c.Answer, 1))
 	}
-	return sessions, waiting, nil
+	return sessions, ended, nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 )
@@ -28,7 +29,7 @@ func (n *Node) Register(ctx context.Context, conn io.Closer, id string, meta []b
 		return nil, err
 	}
 	if conn == nil {
-		return nil, argument("conn is nil, must be a connection")
+		return nil, fmt.Errorf("%w: conn is nil, must be a connection", ErrArgument)
 	}
 	var life context.Context
 	if n.cfg.Keeper != nil {

@@ -24,9 +24,9 @@ func (n *Node) renewLoop(ctx context.Context, l *lane) {
 		case <-l.wake:
 		}
 		// What could not be done is put behind the rest, and has to wait for the next tick.
-		for left := n.renewer.left(l); left > 0 && ctx.Err() == nil; left-- {
+		for left := n.renewer.batches(l); left > 0 && ctx.Err() == nil; left-- {
 			err := errors.Join(n.sendLeaving(context.Background(), l), n.extendSome(l))
-			if err != nil && l == &n.renewer.lanes[1] {
+			if err != nil && n.renewer.isSilent(l) {
 				break
 			}
 		}
@@ -202,14 +202,14 @@ func (n *Node) send(ctx context.Context, part []leaving, how leave) error {
 func (n *Node) sendRest(l *lane) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
 	defer cancel()
-	for left := n.renewer.left(l); left > 0 && ctx.Err() == nil; left-- {
-		if n.sendLeaving(ctx, l) != nil && l == &n.renewer.lanes[1] {
+	for left := n.renewer.batches(l); left > 0 && ctx.Err() == nil; left-- {
+		if n.sendLeaving(ctx, l) != nil && n.renewer.isSilent(l) {
 			return
 		}
 	}
 }
 
-// watchLoop takes sessions away whose lease is all but over by this node's clock: their connections
+// watchLoop, without Outlive, takes sessions away whose lease is all but over by this node's clock: their connections
 // have a hundredth of it to be closed, before anybody else knows of it. Those that are neither due
 // nor in flight were extended less than Renew ago.
 func (n *Node) watchLoop(ctx context.Context) {
@@ -221,9 +221,6 @@ func (n *Node) watchLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-		}
-		if n.cfg.Outlive {
-			continue
 		}
 		for _, s := range n.renewer.outlived(n.elapsed() - n.cfg.Lease + 2*period) {
 			n.takeAway(s, ReasonLost, leaveAlone)

@@ -149,20 +149,30 @@ func (n *Node) startTelling() {
 	}
 }
 
+// sessionsHeld and nodesHeld are why sweep.lua holds a slot back, in words: all that is in it, or only
+// its nodes.
+var (
+	sessionsHeld = map[string]string{
+		"gap":    "nobody has looked for a while",
+		"clock":  "the server's clock was set back",
+		"server": "the server's data may be older",
+		"share":  "too many sessions would expire at once",
+	}
+	nodesHeld = map[string]string{
+		"beats": "nobody has looked for a while",
+		"nodes": "too many have died at once",
+	}
+)
+
 // sayHeld says aloud that nothing expires for a while, and why.
 func (n *Node) sayHeld(result swept) {
 	for why, slots := range result.held {
 		n.stats.held.Add(uint64(slots))
-		text, known := map[string]string{
-			"gap": "nobody has looked for a while", "clock": "the server's clock was set back",
-			"server": "the server's data may be older", "share": "too many sessions would expire at once",
-		}[why]
-		if known {
-			n.cfg.Logger.Warn("fleet: no session expires for a lease: "+text, "slots", slots, "due", result.due, "lease", n.cfg.Lease)
-			continue
+		if text, only := nodesHeld[why]; only {
+			n.cfg.Logger.Warn("fleet: no node is taken for dead for a lease: "+text, "slots", slots, "lease", n.cfg.NodeLease)
+		} else {
+			n.cfg.Logger.Warn("fleet: no session expires for a lease: "+sessionsHeld[why], "slots", slots, "due", result.due, "lease", n.cfg.Lease)
 		}
-		text = map[string]string{"beats": "nobody has looked for a while", "nodes": "too many have died at once"}[why]
-		n.cfg.Logger.Warn("fleet: no node is taken for dead for a lease: "+text, "slots", slots, "lease", n.cfg.NodeLease)
 	}
 }
 
