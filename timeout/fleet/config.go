@@ -39,7 +39,9 @@ const (
 )
 
 // Config is what a node can be told. Zero means the default of each field. All nodes of a fleet
-// need the same Prefix and Slots, and the same Lease, NodeLease and Renew but while these are being changed.
+// need the same Prefix and Slots, and the same Lease, NodeLease and Renew but while these are being
+// changed. A node that is only to ask, with Lookup, LookupAll, Count and Kick, needs no more than
+// Redis or URL, Node, and that Prefix; and those Slots, where it may be the first.
 type Config struct {
 	// Redis is a server or Cluster, 7.0 or newer: a *redis.Client or *redis.ClusterClient of go-redis,
 	// made with MaxRetries -1 and ContextTimeoutEnabled, without which Timeout means nothing. It
@@ -84,7 +86,7 @@ type Config struct {
 	NodeLease time.Duration
 
 	// Renew is how often a lease is extended, less Jitter. It has nothing to do with how often
-	// clients are heard. Zero means a third of Lease.
+	// clients are heard. Zero means a third of Lease, which says how long it may be.
 	Renew time.Duration
 
 	// Jitter is the share of Renew by which each renewal comes earlier at random, so that those
@@ -96,18 +98,21 @@ type Config struct {
 	// less; at most a week.
 	Resume time.Duration
 
-	// Timeout is how long a call to Redis may take. Zero means a sixth of Renew, or of a third of
-	// NodeLease where that is less; at most 3s.
+	// Timeout is how long a call to Redis may take, from 1ms to what Lease and NodeLease leave room
+	// for. Zero means a sixth of Renew, or of a third of NodeLease where that is less, but not more
+	// than 3s.
 	Timeout time.Duration
 
 	// Sweep is how often a node looks for sessions that have ended. Zero means 500ms, or a
-	// sixth of Renew or of a third of NodeLease where that is less; at most half of these.
+	// sixth of Renew or of a third of NodeLease where that is less. It must be from 1ms to half of
+	// these.
 	Sweep time.Duration
 
-	// MaxExpire is up to which share of a slot may expire within a lease, where that is more than
-	// a few. With more, nothing does for another Lease, and there is a warning: something may be
-	// wrong with the ways to Redis. Those that were detached don't count. With NodeLease the same goes for nodes, where there are two or
-	// more. Zero means 0.6; negative means that all may.
+	// MaxExpire is up to which share of a slot's sessions may expire within a lease, where 16 or more
+	// of them would at once. With more, nothing does for another Lease, and there is a warning:
+	// something may be wrong with the ways to Redis. Those that were detached don't count. With
+	// NodeLease the same goes for nodes, where there are two or more. Zero means 0.6; negative means
+	// that all may.
 	MaxExpire float64
 
 	// Calls is how many of OnOffline run at the same time. Zero means 16; at most 256.
@@ -130,9 +135,11 @@ type Config struct {
 	OnOffline func(context.Context, Offline) error
 
 	// OnEnd is told that this node takes a session from its connection, and why, before it closes
-	// that: time for a last word in its protocol. The connection is closed when it returns, or after a
+	// that: time for a last word in its protocol. The reasons are ReasonMoved, ReasonKicked,
+	// ReasonExpired, ReasonLost and ReasonDraining. The connection is closed when it returns, or after a
 	// second, or with ReasonLost after a hundredth of the lease, or of the node's, where that is less;
-	// where very many are taken at once, perhaps even before. It is not told of Session.Close.
+	// where very many are taken at once, perhaps even before. It is not told of Session.Close or
+	// Detach, nor where the connection was closed by others.
 	OnEnd func(*Session, Reason)
 
 	// Logger gets a line where something is wrong. Nil means slog's default.
@@ -188,7 +195,7 @@ func (c Config) Validate() error { return c.withDefaults().check() }
 func (c Config) check() error {
 	switch {
 	case (c.Redis == nil) == (c.URL == ""):
-		return fmt.Errorf("%w: Redis and URL, must be one of both", ErrArgument)
+		return fmt.Errorf("%w: Redis and URL, must be one of them and not both", ErrArgument)
 	case c.Node == "" || len(c.Node) > maxNode || !utf8.ValidString(c.Node):
 		return fmt.Errorf("%w: Node %.220q, must be from 1 to %d bytes of UTF-8", ErrArgument, c.Node, maxNode)
 	case len(c.Prefix) > maxPrefix || strings.ContainsAny(c.Prefix, "{}"):

@@ -7,10 +7,10 @@ var (
 	// wraps it names the value and the limit.
 	ErrArgument = errors.New("fleet: invalid argument")
 
-	// ErrClosed says that the node has been closed.
+	// ErrClosed says that the node has been closed. Register says ErrDraining then.
 	ErrClosed = errors.New("fleet: closed")
 
-	// ErrDraining says that the node takes no new sessions, see Node.Drain.
+	// ErrDraining says that the node takes no new sessions: after Node.Drain or Node.Close.
 	ErrDraining = errors.New("fleet: draining")
 
 	// ErrNotFound says that there is no such session: nobody has it, or it has ended.

@@ -3,8 +3,8 @@ package fleet
 import "time"
 
 // mark is what a node knows of the ends that it has taken in a slot: until when nobody else takes
-// them. What a call has taken whose answer was lost is in nobody's hands, so the slot keeps a mark as well,
-// and is told which one the node knows.
+// them. What a call has taken whose answer was lost is in nobody's hands, so the slot keeps a mark
+// as well, and is told which one the node knows.
 type mark struct {
 	known int64     // the server's time, in ms, or 0
 	doubt time.Time // until then, a call without an answer may have taken some

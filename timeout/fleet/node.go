@@ -19,8 +19,8 @@ import (
 var errNoAnswer = errors.New("fleet: Redis has not answered")
 
 // Node is a gateway with its sessions. New makes one, and Close ends it. Most programs call
-// Register for a connection that has said who it is, and Session.Close when that ends. All
-// methods may be called by several goroutines at the same time.
+// Register for a connection that has said who it is, and leave it to Config.Keeper, or call
+// Session.Close, when that ends. All methods may be called by several goroutines at the same time.
 type Node struct {
 	cfg     Config
 	store   store
@@ -50,7 +50,7 @@ type Node struct {
 
 // New makes a node and connects to Redis; ctx is for that only. The node extends leases and
 // tells ends until Close. It returns ErrArgument, wrapped with the value and its limit, where
-// the config asks for something impossible.
+// the config asks for something impossible, and what the client of Redis says.
 func New(ctx context.Context, cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
@@ -116,8 +116,8 @@ func (n *Node) slotOf(id string) uint16 { return uint16(timeout.Slot(id, n.store
 
 func (n *Node) everySlot() []bool { return slices.Repeat([]bool{true}, n.store.slots()) }
 
-// Lookup returns where a session is. It returns ErrNotFound where it is nowhere, or has ended, and
-// ErrArgument for what can't be one.
+// Lookup returns where a session is. It returns ErrNotFound where it is nowhere, or has ended,
+// ErrArgument for what can't be one, ErrClosed, and what the client of Redis says.
 func (n *Node) Lookup(ctx context.Context, id string) (Presence, error) {
 	all, err := n.LookupAll(ctx, []string{id})
 	if err != nil {
@@ -130,7 +130,7 @@ func (n *Node) Lookup(ctx context.Context, id string) (Presence, error) {
 }
 
 // LookupAll returns where sessions are, in their order: of one that is nowhere, or has ended, there
-// is the id only. With an error there is nothing.
+// is the id only, and Epoch is 0. With an error, as of Lookup, there is nothing.
 func (n *Node) LookupAll(ctx context.Context, ids []string) ([]Presence, error) {
 	for _, id := range ids {
 		if err := checkSession(id, nil); err != nil {
@@ -155,8 +155,8 @@ func (n *Node) Count(ctx context.Context) (int64, error) {
 }
 
 // Kick ends a session, wherever it is: its connection is closed with ReasonKicked when its node
-// hears of it, or with the next extension of its lease where Redis loses that message. It returns ErrNotFound where there
-// is none, and ErrArgument for what can't be one.
+// hears of it, or with the next extension of its lease where Redis loses that message. It returns
+// ErrNotFound where there is none, and else the errors of Lookup.
 func (n *Node) Kick(ctx context.Context, id string) error {
 	if err := checkSession(id, nil); err != nil {
 		return err
@@ -179,7 +179,8 @@ func (n *Node) Len() int {
 // connections with ReasonDraining: who registers them on another node within Config.Resume
 // resumes them, and nobody is told of anything. It returns when all are closed, with or without
 // Config.OnEnd having returned, so that this may call it. When ctx ends before, it returns the
-// cause; those that are not detached go on, and it can be called again.
+// cause, and where Redis fails, what its client says; those that are not detached go on, and it
+// can be called again.
 func (n *Node) Drain(ctx context.Context) error {
 	if err := n.detachAll(ctx); err != nil {
 		return err
@@ -245,8 +246,8 @@ func (n *Node) in(slots []bool) (sessions []*Session) {
 }
 
 // Close ends the node: it drains, but for no longer than a call to Redis may take, and closes the
-// connections that are left, whose sessions end with their leases, or with that of the node. It waits for functions of
-// the user's, must not be called from one, and is idempotent.
+// connections that are left, whose sessions end with their leases, or with that of the node. It
+// waits for functions of the user's, must not be called from one, and is idempotent. It returns nil.
 func (n *Node) Close() error {
 	n.closed.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)

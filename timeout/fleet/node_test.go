@@ -648,7 +648,7 @@ func TestCloseIsIdempotentAndClosesWhatIsLeft(t *testing.T) {
 func TestWhatIsImpossibleIsRefusedWithTheLimit(t *testing.T) {
 	good := Config{URL: "redis://localhost", Node: "n"}
 	for name, change := range map[string]func(*Config){
-		"Redis and URL, must be one of both":                                             func(c *Config) { c.URL = "" },
+		"Redis and URL, must be one of them and not both":                                func(c *Config) { c.URL = "" },
 		`Node "", must be from 1 to 200 bytes of UTF-8`:                                  func(c *Config) { c.Node = "" },
 		`Prefix "a{b", must be at most 100 bytes without braces`:                         func(c *Config) { c.Prefix = "a{b" },
 		"Slots 3, must be a power of two from 1 to 1024":                                 func(c *Config) { c.Slots = 3 },

@@ -21,8 +21,8 @@ const (
 	batchSize  = 512
 	batchBytes = 1 << 20
 
-	// heldLeast is up to how many sessions of a slot may always expire: a share of a few
-	// says nothing.
+	// heldLeast is how many sessions of a slot at least have to be due for them to be held back: a
+	// share of a few says nothing.
 	heldLeast = 16
 )
 

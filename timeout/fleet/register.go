@@ -10,10 +10,13 @@ import (
 )
 
 // Register makes a session this node's: whoever had it loses it, here and elsewhere, and its
-// connection there is closed with ReasonMoved, where it is not conn itself. The lease is extended from then on without any
-// doing of the program's, until Session.Close or Detach, or until the node takes the session
-// away: then it closes conn, with Session.Reason saying why. conn can be anything that closes; with
-// Config.Keeper it is a connection that this guards, and the session is closed with it.
+// connection there is closed with ReasonMoved, where it is not conn itself. The lease is extended
+// from then on without any doing of the program's, until Session.Close or Detach, or until the node
+// takes the session away: then it closes conn, with Session.Reason saying why.
+//
+// An id is from 1 to 512 bytes of UTF-8, and meta, which Lookup and the functions of Config get, up to
+// 4096 bytes. conn can be anything that closes; with Config.Keeper it is a connection that this
+// guards, and the session is closed with it.
 //
 // It waits for Redis: in an event loop, as of gnet, it is for a goroutine of its own. Where ctx ends
 // when Redis has been asked already, the session may have been taken from whoever had it: it is
@@ -21,9 +24,10 @@ import (
 // the client of Redis leaves it open whether the session was registered: if so, it ends with the
 // lease that it has got.
 //
-// It returns ErrArgument, ErrDraining, ErrClosed or ErrFull, ReasonMoved or ReasonKicked where somebody
-// has registered or kicked the session meanwhile, keepalive.ErrNotGuarded for a connection that the Keeper does
-// not guard or does not any more, and what the client of Redis says. It does not close conn.
+// It returns ErrArgument, ErrDraining, ErrClosed or ErrFull, ReasonMoved or ReasonKicked where
+// somebody has registered or kicked the session meanwhile, keepalive.ErrNotGuarded for a connection
+// that the Keeper does not guard or does not any more, and what the client of Redis says. It does
+// not close conn.
 func (n *Node) Register(ctx context.Context, conn io.Closer, id string, meta []byte) (*Session, error) {
 	if err := checkSession(id, meta); err != nil {
 		return nil, err

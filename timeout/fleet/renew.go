@@ -209,9 +209,9 @@ func (n *Node) sendRest(l *lane) {
 	}
 }
 
-// watchLoop, without Outlive, takes sessions away whose lease is all but over by this node's clock: their connections
-// have a hundredth of it to be closed, before anybody else knows of it. Those that are neither due
-// nor in flight were extended less than Renew ago.
+// watchLoop, without Outlive, takes sessions away whose lease is all but over by this node's clock:
+// their connections have a hundredth of it to be closed, before anybody else knows of it. Those that
+// are neither due nor in flight were extended less than Renew ago.
 func (n *Node) watchLoop(ctx context.Context) {
 	period := n.watchPeriod()
 	ticker := time.NewTicker(period)

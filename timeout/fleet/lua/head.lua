@@ -9,8 +9,9 @@
 -- is what nodes go by.
 --
 -- Where nodes have leases, g has their incarnations with the end of it as the score, and t the
--- terms under which the slot knows them, each with the length of the lease. d has those whose lease is over, until all of their
--- sessions were looked for: last seen (6), and the cursor of the walk through e.
+-- terms under which the slot knows them, each with the length of the lease. d has those whose lease
+-- is over, until all of their sessions were looked for: last seen (6), and the cursor of the walk
+-- through e.
 --
 -- A token is epoch (7 bytes) and incarnation (5). States: none online, "k" kicked, "d" detached,
 -- "x" ended. A record is since (6), length of the lease in ms (4), node (1 byte of length before
@@ -70,9 +71,10 @@ local function agree(kept, rules, now)
   return struct.unpack('>I4I4I4I4', wider(today, before))
 end
 
--- begin returns the last epoch, what the slot goes by, and whether its data is another server's. A slot begins with the clock, so that its epochs are higher than
--- those that it gave before its data was lost. Where the data is another server's, the last
--- writes may be missing: those of sessions that are renewed, too.
+-- begin returns the last epoch, what the slot goes by, and whether its data is another server's. A
+-- slot begins with the clock, so that its epochs are higher than those that it gave before its data
+-- was lost. Where the data is another server's, the last writes may be missing: those of sessions
+-- that are renewed, too.
 local function begin(us, rules)
   local meta, name = call('HMGET', m, 'n', 'r', 'rules'), server()
   local lease, renew, nodeLease, beat = agree(meta[3], rules, math.floor(us / 1000))
@@ -117,7 +119,7 @@ local function disown(id, token, state, stop)
 end
 
 local facts -- of the slot, once they are needed
-local function chosen() facts = nil end
+local function chosen() facts = nil end -- called when the keys are another slot's, see package redisrun
 
 -- refusal says why a token is not the owner's: "s" somebody has it since, "k" kicked, "x" it has
 -- ended, "u" the server has lost it.

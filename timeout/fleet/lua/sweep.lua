@@ -1,10 +1,10 @@
 -- sweep(max, rules, share, least, delivery, retry, longest, incarnation, mark, id, token, attempts,
 -- after ...): settles what was told, then ends what has outlived its lease and leases what is to
 -- be told, for delivery ms. With a max of 0 it only looks, with less it only settles. after is
--- empty for what is done, or in how many ms it is to be told again. retry is what that can't exceed, and
--- longest what no lease can, where all nodes go by the same rules. mark is the score of the ends that the node
--- knows to have taken last, where it has called since and got no answer, or -1. The last part of the answer is 1 where
--- there are sessions of dead nodes to be looked for.
+-- empty for what is done, or in how many ms it is to be told again. retry is what that can't exceed,
+-- and longest what no lease can, where all nodes go by the same rules. mark is the score of the ends
+-- that the node knows to have taken last, where it has called since and got no answer, or -1. The
+-- last part of the answer is 1 where there are sessions of dead nodes to be looked for.
 local us, max = clock(), tonumber(ARGV[1])
 local now = math.floor(us / 1000)
 local present = text(now)
