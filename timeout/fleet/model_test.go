@@ -360,6 +360,11 @@ func (m *model) sweep(node incarnation, mark int64, limit int, outcomes []told) 
 	if why != "" {
 		result.held[why]++
 		result.due = len(over)
+		until := m.hold
+		if why == "beats" || why == "nodes" {
+			until = m.nodeHold
+		}
+		result.silence = time.Duration(until-now) * time.Millisecond
 	}
 	if taken := m.marks[node]; mark != certain && taken != mark && taken > now {
 		m.restore(taken)

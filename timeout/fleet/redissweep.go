@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
@@ -79,6 +80,7 @@ func (r *swept) take(answer []any) error {
 	if why := text(answer[2]); why != "" {
 		r.held[why]++
 		r.due += int(integer(answer[3]))
+		r.silence = max(r.silence, time.Duration(integer(answer[1]))*time.Millisecond)
 	}
 	r.more = r.more || integer(answer[6]) != 0
 	for i := range ids {

@@ -101,11 +101,12 @@ type told struct {
 }
 
 type swept struct {
-	events []event
-	held   map[string]int // how many slots were held back by this call, by why
-	due    int            // leases that are over in those
-	more   bool           // there are sessions of dead nodes that were not looked at yet
-	open   []told         // outcomes of which it is not known that they were settled
+	events  []event
+	held    map[string]int // how many slots were held back by this call, by why
+	due     int            // leases that are over in those
+	silence time.Duration  // for how long they are held back, at most
+	more    bool           // there are sessions of dead nodes that were not looked at yet
+	open    []told         // outcomes of which it is not known that they were settled
 }
 
 type found struct {

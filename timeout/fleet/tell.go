@@ -169,9 +169,9 @@ func (n *Node) sayHeld(result swept) {
 	for why, slots := range result.held {
 		n.stats.held.Add(uint64(slots))
 		if text, only := nodesHeld[why]; only {
-			n.cfg.Logger.Warn("fleet: no node is taken for dead for a lease: "+text, "slots", slots, "lease", n.cfg.NodeLease)
+			n.cfg.Logger.Warn("fleet: no node is taken for dead for a lease: "+text, "slots", slots, "lease", result.silence)
 		} else {
-			n.cfg.Logger.Warn("fleet: no session expires for a lease: "+sessionsHeld[why], "slots", slots, "due", result.due, "lease", n.cfg.Lease)
+			n.cfg.Logger.Warn("fleet: no session expires for a lease: "+sessionsHeld[why], "slots", slots, "due", result.due, "lease", result.silence)
 		}
 	}
 }

@@ -4,7 +4,8 @@
 -- empty for what is done, or in how many ms it is to be told again. retry is what that can't exceed,
 -- and longest what no lease can, where all nodes go by the same rules. mark is the score of the ends
 -- that the node knows to have taken last, where it has called since and got no answer, or -1. The
--- last part of the answer is 1 where there are sessions of dead nodes to be looked for.
+-- answer: the time, for how many ms nothing expires and why, where this call says so, how many leases are
+-- over, what is to be told, and 1 where there are sessions of dead nodes to be looked for.
 local us, max = clock(), tonumber(ARGV[1])
 local now = math.floor(us / 1000)
 local present = text(now)
@@ -217,4 +218,5 @@ if #ids > 0 then
   call('ZREMRANGEBYSCORE', a, '-inf', present)
   call('ZADD', a, stop, by)
 end
-return {now, held > now and held or 0, why, due, ids, events, more}
+local silence = why == '' and 0 or ((why == 'beats' or why == 'nodes') and nodesHeld or held) - now
+return {now, silence, why, due, ids, events, more}
