@@ -29,9 +29,9 @@ var backoff = heartbeat.Backoff{First: 500 * time.Millisecond, Max: 2 * time.Sec
 
 // client is somebody with a session, who connects again when the connection goes.
 type client struct {
-	id    string
-	town  *town
-	diary *ledger
+	id     string
+	town   *town
+	ledger *ledger
 
 	away atomic.Bool // it does not come back
 	at   string      // the gateway that it was at; its own goroutine's
@@ -125,12 +125,12 @@ func (c *client) session(_ context.Context, conn net.Conn) error {
 	if _, err := heartbeat.Start(beating, heartbeat.Options{Timeout: silence, Message: []byte("PING\n"), Answer: heartbeat.AnswerRead}); err != nil {
 		return err
 	}
-	c.diary.welcome(c.id, c.at, epoch, kind)
+	c.ledger.welcome(c.id, c.at, epoch, kind)
 	last := ""
 	for lines.Scan() {
 		last = lines.Text()
 	}
-	c.diary.gone(c.id, epoch)
+	c.ledger.gone(c.id, epoch)
 	if c.away.Load() || last == "BYE kicked" || last == "BYE moved" {
 		return final(last)
 	}

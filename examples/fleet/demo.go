@@ -28,7 +28,7 @@ type demo struct {
 	watch   *fleet.Node // looks, and has no sessions
 	web     *web
 	town    town
-	diary   *ledger
+	ledger  *ledger
 	clients []*client
 	living  sync.WaitGroup // the clients
 	leave   context.CancelFunc
@@ -39,7 +39,7 @@ type demo struct {
 
 func newDemo(cfg config, out io.Writer) *demo {
 	// Not the word that others have in their Redis.
-	return &demo{cfg: cfg, out: out, began: time.Now(), prefix: "fleet-demo-" + rand.Text()[:8], diary: newLedger(), leave: func() {}}
+	return &demo{cfg: cfg, out: out, began: time.Now(), prefix: "fleet-demo-" + rand.Text()[:8], ledger: newLedger(), leave: func() {}}
 }
 
 // say writes a line of the story.
@@ -88,7 +88,7 @@ func (d *demo) addNode(ctx context.Context, number int) error {
 	n, err := startNode(ctx, fmt.Sprint("node-", number), d.url, []string{
 		"-addr", "127.0.0.1:0", "-prefix", d.prefix, "-timeout", silence.String(),
 		"-lease", d.cfg.lease.String(), "-renew", d.cfg.renew.String(), "-redis-timeout", d.cfg.redisTimeout().String(),
-	}, d.diary.event)
+	}, d.ledger.event)
 	if err != nil {
 		return err
 	}
@@ -103,9 +103,9 @@ func (d *demo) connect() {
 	d.leave = leave
 	nodes := d.town.all()
 	for i := range d.cfg.sessions {
-		c := &client{id: fmt.Sprintf("client-%04d", i+1), town: &d.town, diary: d.diary}
+		c := &client{id: fmt.Sprintf("client-%04d", i+1), town: &d.town, ledger: d.ledger}
 		d.clients = append(d.clients, c)
-		d.diary.enrol(c.id)
+		d.ledger.enrol(c.id)
 		d.living.Go(func() { c.live(ctx, nodes[i%len(nodes)]) })
 	}
 }

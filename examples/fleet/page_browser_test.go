@@ -48,12 +48,12 @@ func TestThePage(t *testing.T) {
 			}
 			s, err := at.Register(t.Context(), io.NopCloser(nil), id, nil)
 			require.NoError(t, err)
-			d.diary.welcome(id, name, s.Epoch(), "new")
+			d.ledger.welcome(id, name, s.Epoch(), "new")
 			sessions = append(sessions, s)
 		}
 	}
 	d.town.all()[1].become(killed)
-	d.diary.event(gateway.Event{Name: "offline", Session: evil, Epoch: 1, Reason: "expired", Node: evil})
+	d.ledger.event(gateway.Event{Name: "offline", Session: evil, Epoch: 1, Reason: "expired", Node: evil})
 	d.say("a session is called %s", evil)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -84,8 +84,8 @@ func (d *demo) complain() {
 func (d *demo) come(ctx context.Context) error {
 	d.connect()
 	ids := d.ids()
-	if !d.await(ctx, func() bool { return d.diary.count(ids, here) == len(ids) }) {
-		return fmt.Errorf("of %d sessions only %d are online", len(ids), d.diary.count(ids, here))
+	if !d.await(ctx, func() bool { return d.ledger.count(ids, here) == len(ids) }) {
+		return fmt.Errorf("of %d sessions only %d are online", len(ids), d.ledger.count(ids, here))
 	}
 	online, err := d.watch.Count(ctx)
 	if err != nil {
@@ -113,17 +113,17 @@ func (d *demo) kill(ctx context.Context) error {
 	d.say("%s is killed (SIGKILL): the connections of %d sessions are reset; %d clients come back, %d stay away",
 		victim.name, len(stay)+len(back), len(back), len(stay))
 	elsewhere := func(r *record) bool { return r.here && r.node != victim.name }
-	if !d.await(ctx, func() bool { return d.diary.count(back, elsewhere) == len(back) }) {
-		return fmt.Errorf("of %d clients only %d came back", len(back), d.diary.count(back, elsewhere))
+	if !d.await(ctx, func() bool { return d.ledger.count(back, elsewhere) == len(back) }) {
+		return fmt.Errorf("of %d clients only %d came back", len(back), d.ledger.count(back, elsewhere))
 	}
-	d.say("%d are online elsewhere, after %s; %d offlines were told of them", len(back), seconds(time.Since(began)), d.diary.count(back, toldEver))
-	if !d.await(ctx, func() bool { return d.diary.count(stay, (*record).ended) == len(stay) }) {
-		d.say("only %d of the %d who stay away were told to be offline", d.diary.count(stay, (*record).ended), len(stay))
+	d.say("%d are online elsewhere, after %s; %d offlines were told of them", len(back), seconds(time.Since(began)), d.ledger.count(back, toldEver))
+	if !d.await(ctx, func() bool { return d.ledger.count(stay, (*record).ended) == len(stay) }) {
+		d.say("only %d of the %d who stay away were told to be offline", d.ledger.count(stay, (*record).ended), len(stay))
 		return nil // the verdict says so
 	}
-	first, last := d.diary.heard(stay)
+	first, last := d.ledger.heard(stay)
 	d.say("%d are offline, %d of them told once only, between %s and %s after the kill (the lease is %v); %d offlines were told of the others",
-		len(stay), d.diary.count(stay, toldOnce), seconds(first.Sub(began)), seconds(last.Sub(began)), d.cfg.lease, d.diary.count(back, toldEver))
+		len(stay), d.ledger.count(stay, toldOnce), seconds(first.Sub(began)), seconds(last.Sub(began)), d.cfg.lease, d.ledger.count(back, toldEver))
 	return nil
 }
 
@@ -139,14 +139,14 @@ func (d *demo) split(node string) (stay, back []string) {
 	for _, c := range d.clients {
 		byID[c.id] = c
 	}
-	for i, id := range d.diary.at(node) {
+	for i, id := range d.ledger.at(node) {
 		if i%2 == 0 {
 			back = append(back, id)
 			continue
 		}
 		stay = append(stay, id)
 		byID[id].away.Store(true)
-		d.diary.expect(id, "expired")
+		d.ledger.expect(id, "expired")
 	}
 	return stay, back
 }
@@ -157,17 +157,17 @@ func (d *demo) shutDown(ctx context.Context) error {
 		return err
 	}
 	leaver := d.town.all()[2]
-	ids := d.diary.at(leaver.name)
+	ids := d.ledger.at(leaver.name)
 	began := time.Now()
 	d.say("%s is shut down (SIGTERM) with %d sessions", leaver.name, len(ids))
 	if err := leaver.drain(); err != nil {
 		return err
 	}
 	elsewhere := func(r *record) bool { return r.here && r.node != leaver.name }
-	if !d.await(ctx, func() bool { return d.diary.count(ids, elsewhere) == len(ids) }) {
-		return fmt.Errorf("of %d clients only %d came back", len(ids), d.diary.count(ids, elsewhere))
+	if !d.await(ctx, func() bool { return d.ledger.count(ids, elsewhere) == len(ids) }) {
+		return fmt.Errorf("of %d clients only %d came back", len(ids), d.ledger.count(ids, elsewhere))
 	}
-	resumed := d.diary.count(ids, func(r *record) bool { return r.kind == "resumed" })
+	resumed := d.ledger.count(ids, func(r *record) bool { return r.kind == "resumed" })
 	d.say("%d are online elsewhere, after %s; %d of them were resumed", len(ids), seconds(time.Since(began)), resumed)
 	if resumed != len(ids) {
 		return errors.New("not all that were drained were resumed")
@@ -178,12 +178,12 @@ func (d *demo) shutDown(ctx context.Context) error {
 // kick kicks a session, and then waits until the time is over in which others can be resumed.
 func (d *demo) kick(ctx context.Context) error {
 	window := time.Now().Add(d.cfg.lease + time.Second)
-	somebody := d.diary.at(d.town.all()[0].name)[:1]
-	d.diary.expect(somebody[0], "kicked")
+	somebody := d.ledger.at(d.town.all()[0].name)[:1]
+	d.ledger.expect(somebody[0], "kicked")
 	if err := d.watch.Kick(ctx, somebody[0]); err != nil {
 		return err
 	}
-	if d.await(ctx, func() bool { return d.diary.count(somebody, (*record).ended) == 1 }) {
+	if d.await(ctx, func() bool { return d.ledger.count(somebody, (*record).ended) == 1 }) {
 		d.say("%s is kicked, from outside: its connection is closed, and it is offline", somebody[0])
 	}
 	if !pause(ctx, time.Until(window)) {
@@ -194,7 +194,7 @@ func (d *demo) kick(ctx context.Context) error {
 
 // compare says the verdict.
 func (d *demo) compare(ctx context.Context) (pass bool, err error) {
-	v := d.diary.judge()
+	v := d.ledger.judge()
 	wrongly, err := d.misplaced(ctx)
 	if err != nil {
 		return false, err
@@ -216,10 +216,10 @@ func (d *demo) misplaced(ctx context.Context) (wrong int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	d.diary.mu.Lock()
-	defer d.diary.mu.Unlock()
+	d.ledger.mu.Lock()
+	defer d.ledger.mu.Unlock()
 	for i, where := range all {
-		r := d.diary.of(ids[i])
+		r := d.ledger.of(ids[i])
 		if r.here && (where.Node != r.node || where.Epoch != r.epoch) || !r.here && where.Epoch != 0 {
 			wrong++
 		}

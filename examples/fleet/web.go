@@ -119,7 +119,7 @@ func (w *web) state(rw http.ResponseWriter, r *http.Request) {
 }
 
 func (d *demo) state(ctx context.Context) (s state, err error) {
-	ids := d.diary.ids()
+	ids := d.ledger.ids()
 	all, err := d.watch.LookupAll(ctx, ids)
 	if err != nil {
 		return s, err
@@ -136,7 +136,7 @@ func (d *demo) state(ctx context.Context) (s state, err error) {
 		is, f := n.now()
 		s.Nodes = append(s.Nodes, nodeState{n.name, n.addr, is, at[n.name], f.Renewals, f.Refused, f.Told})
 	}
-	s.Verdict, s.Events = d.diary.judge(), d.diary.latest()
+	s.Verdict, s.Events = d.ledger.judge(), d.ledger.latest()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.Story = slices.Clone(d.lines)
