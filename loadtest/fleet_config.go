@@ -56,7 +56,7 @@ func (cfg *fleetConfig) defineFleet(flags *flag.FlagSet) {
 	flags.DurationVar(&cfg.lease, "lease", 90*time.Second, "how long a session of the fleet outlives its node, 10m with -node-lease")
 	flags.DurationVar(&cfg.renew, "renew", 0, "how often the fleet extends a lease (default a third of -lease)")
 	flags.DurationVar(&cfg.nodeLease, "node-lease", 0, "how long all of a node's sessions outlive it, whose own leases are then for the worst (default 0: there are only those)")
-	flags.DurationVar(&cfg.callTimeout, "redis-timeout", 0, "how long a call of the fleet to Redis may take (default a sixth of -renew, at most 3s)")
+	flags.DurationVar(&cfg.callTimeout, "redis-timeout", 0, "how long a call of the fleet to Redis may take (default a sixth of -renew or of a third of -node-lease, at most 3s)")
 	flags.IntVar(&cfg.kill, "kill", 0, "number of nodes that are killed, at most half (default 1, or 0 with one node or -rolling)")
 	flags.Float64Var(&cfg.back, "return", 0.5, "share of the killed nodes' clients that come back within a lease, 0 to 1")
 	flags.BoolVar(&cfg.rolling, "rolling", false, "instead of being killed, each node is ended in turn, while its clients go to others, and started anew")
