@@ -61,8 +61,9 @@ type Config struct {
 
 	// Keeper guards the connections that are registered, of package net or of gnet: a session
 	// ends when its connection is closed, whoever closes it and why. Who wants a session to wait
-	// for its client calls Session.Detach before that, such as in the Keeper's OnIdle. Nil means
-	// that the program says when connections end, with Session.Close.
+	// for its client calls Session.Detach before that, such as in the Keeper's OnIdle. Close the
+	// node first: when the Keeper is closed, sessions end. Nil means that the program says when
+	// connections end, with Session.Close.
 	Keeper *keepalive.Keeper
 
 	// Slots are the parts in which sessions are kept: a power of two up to 1024. The first node
