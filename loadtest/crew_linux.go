@@ -180,11 +180,11 @@ func (c *crew) phases(ctx context.Context, m *meter) error {
 	if c.fleet != nil {
 		c.fleet.usage.before = c.fleet.measure()
 	}
-	if err := c.await(ctx, c.start.Add(line.calmEnd)); err != nil {
+	if err := c.await(ctx, c.start.Add(line.steadyEnd)); err != nil {
 		return err
 	}
 	m.end()
-	if c.fleet != nil && line.calmEnd > 0 { // or nobody has come
+	if c.fleet != nil && line.steadyEnd > 0 { // or nobody has come
 		if line, err = c.act(ctx); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ const awayPoll = 10 * time.Millisecond
 // come. It sets the end of the run.
 func (c *crew) act(ctx context.Context) (*timeline, error) {
 	err := c.awaitFigures(ctx)
-	c.fleet.usage.calm = c.fleet.measure()
+	c.fleet.usage.steady = c.fleet.measure()
 	switch f := c.fleet; {
 	case err != nil:
 	case c.cfg.rolling:

@@ -19,7 +19,7 @@ type fleetConfig struct {
 	kill        int           // nodes that are killed
 	back        float64       // share of their clients that come back
 	rolling     bool
-	calm        time.Duration // from when all sessions are there until something happens
+	steadyFor   time.Duration // from when all sessions are there until something happens
 }
 
 const (
@@ -60,7 +60,7 @@ func (cfg *fleetConfig) defineFleet(flags *flag.FlagSet) {
 	flags.IntVar(&cfg.kill, "kill", 0, "number of nodes that are killed, at most half (default 1, or 0 with one node or -rolling)")
 	flags.Float64Var(&cfg.back, "return", 0.5, "share of the killed nodes' clients that come back within a lease, 0 to 1")
 	flags.BoolVar(&cfg.rolling, "rolling", false, "instead of being killed, each node is ended in turn, while its clients go to others, and started anew")
-	flags.DurationVar(&cfg.calm, "steady", 0, "how long nothing happens to the fleet before that (default two of -renew or -node-lease, at least 5s)")
+	flags.DurationVar(&cfg.steadyFor, "steady", 0, "how long nothing happens to the fleet before that (default two of -renew or -node-lease, at least 5s)")
 }
 
 // redacted returns a URL as it may be shown: without its password.
@@ -100,10 +100,10 @@ func (cfg *config) setFleetDefaults(given map[string]bool) error {
 		cfg.kill = 1
 	}
 	if !given["steady"] {
-		cfg.calm = max(2*cmp.Or(cfg.nodeLease, cfg.renew), 5*time.Second)
+		cfg.steadyFor = max(2*cmp.Or(cfg.nodeLease, cfg.renew), 5*time.Second)
 	}
 	cfg.probes = 0
-	cfg.duration = cfg.calm + cfg.aftermath()
+	cfg.duration = cfg.steadyFor + cfg.aftermath()
 	return nil
 }
 
@@ -162,8 +162,8 @@ func (cfg config) checkFleet() error {
 		return fmt.Errorf("-node-lease %v: must be 0 to -lease %v", cfg.nodeLease, cfg.lease)
 	case cfg.callTimeout < 0:
 		return fmt.Errorf("-redis-timeout %v: must not be negative", cfg.callTimeout)
-	case cfg.calm < time.Second || cfg.calm > longest:
-		return fmt.Errorf("-steady %v: must be 1s to %v", cfg.calm, longest)
+	case cfg.steadyFor < time.Second || cfg.steadyFor > longest:
+		return fmt.Errorf("-steady %v: must be 1s to %v", cfg.steadyFor, longest)
 	}
 	return cfg.checkEvents()
 }

@@ -70,14 +70,14 @@ func TestDefaultsOfAFleet(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, cfg.silent)
 	require.Equal(t, 30*time.Second, cfg.renew)
-	require.Equal(t, time.Minute, cfg.calm)
+	require.Equal(t, time.Minute, cfg.steadyFor)
 	require.Equal(t, 1, cfg.kill)
 	require.Equal(t, 91*time.Second, cfg.detectable())
 
 	cfg, err = parse(strings.Fields("-nodes 3 -node-lease 6s"), io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, 10*time.Minute, cfg.lease)
-	require.Equal(t, 12*time.Second, cfg.calm)
+	require.Equal(t, 12*time.Second, cfg.steadyFor)
 	require.Equal(t, 7*time.Second, cfg.detectable())
 	require.Equal(t, 7*time.Second, cfg.aftermath())
 

@@ -69,7 +69,7 @@ func (cfg config) fleetRows() []row {
 		{"lease of a session", cfg.lease.String()},
 		{"extended every", cfg.renew.String()},
 		{"lease of a node", orNone(cfg.nodeLease)},
-		{"steady for", cfg.calm.String()},
+		{"steady for", cfg.steadyFor.String()},
 		{"nodes that are killed", thousands(cfg.kill)},
 	}
 }

@@ -159,7 +159,7 @@ func at(sorted []time.Duration, share float64) time.Duration {
 // read takes in what the nodes and Redis have said and used.
 func (r *fleetReport) read(f *fleet) {
 	u := &f.usage
-	passed := u.calm.at.Sub(u.before.at)
+	passed := u.steady.at.Sub(u.before.at)
 	for _, n := range f.all() {
 		total := n.log.total()
 		r.Refused += total.Refused
@@ -179,17 +179,17 @@ func (r *fleetReport) read(f *fleet) {
 		if !there {
 			continue // it came later
 		}
-		calm := u.calm.nodes[n]
-		report := nodeReport{Name: n.name, Sessions: had.sessions, RSSBytes: calm.bytes, Cores: cores(had.used, calm.used, passed)}
-		from, to := n.log.statsBetween(u.before.at, u.calm.at)
+		steady := u.steady.nodes[n]
+		report := nodeReport{Name: n.name, Sessions: had.sessions, RSSBytes: steady.bytes, Cores: cores(had.used, steady.used, passed)}
+		from, to := n.log.statsBetween(u.before.at, u.steady.at)
 		report.SaysSessions = int(to.Sessions)
 		if to.at.After(from.at) {
 			report.RenewalsPerSecond = float64(to.Renewals-from.Renewals) / to.at.Sub(from.at).Seconds()
 		}
-		if calm, there := u.calm.nodes[n]; there {
-			r.compare(report, calm.sessions)
+		if steady, there := u.steady.nodes[n]; there {
+			r.compare(report, steady.sessions)
 			r.renewals += to.Renewals - from.Renewals
-			r.expected += int64(calm.sessions) * int64(to.at.Sub(u.before.at).Seconds()/r.RenewS)
+			r.expected += int64(steady.sessions) * int64(to.at.Sub(u.before.at).Seconds()/r.RenewS)
 		}
 		r.ByNode = append(r.ByNode, report)
 		r.Sessions += report.Sessions
@@ -197,9 +197,9 @@ func (r *fleetReport) read(f *fleet) {
 	}
 	if f.redis != nil {
 		r.Redis = &redisReport{
-			SteadyCores: cores(u.before.redis, u.calm.redis, passed),
-			AfterCores:  cores(u.calm.redis, u.after.redis, u.after.at.Sub(u.calm.at)),
-			RSSBytes:    u.calm.redisBytes,
+			SteadyCores: cores(u.before.redis, u.steady.redis, passed),
+			AfterCores:  cores(u.steady.redis, u.after.redis, u.after.at.Sub(u.steady.at)),
+			RSSBytes:    u.steady.redisBytes,
 		}
 	}
 }

@@ -4,7 +4,7 @@ import "time"
 
 // usage is what the processes of a fleet have used until three moments.
 type usage struct {
-	before, calm, after fleetReading // the steady phase, its end, and the end of what came then
+	before, steady, after fleetReading // when the steady phase begins, when it ends, and what came then
 }
 
 // fleetReading is what was used until a moment.

@@ -401,7 +401,7 @@ func TestProbesSeeAWholeStorm(t *testing.T) {
 	require.True(t, again.over(line.end), "not closed in time")
 }
 
-// Until the end of the calm nobody's last heartbeat is a timeout ago.
+// Until the end of the steady phase nobody's last heartbeat is a timeout ago.
 func TestNobodyIsClosedInTheCalm(t *testing.T) {
 	for _, args := range []string{"-interval 10s -timeout 30s", "-interval 20s -timeout 60s", "-interval 10s -timeout 30s -storm"} {
 		cfg, err := parse(append(strings.Fields(args), "-conns", "5000"), io.Discard)
@@ -418,7 +418,7 @@ func TestNobodyIsClosedInTheCalm(t *testing.T) {
 			for cycle := uint64(0); w.beats.due(int32(i), cycle) < from; cycle++ {
 				last = w.beats.due(int32(i), cycle)
 			}
-			require.GreaterOrEqual(t, last+cfg.timeout, line.calmEnd, args)
+			require.GreaterOrEqual(t, last+cfg.timeout, line.steadyEnd, args)
 		}
 	}
 }

@@ -5,12 +5,12 @@ import "time"
 // timeline says when the phases of a run begin, in time since its start. It is
 // known when all connections are open.
 type timeline struct {
-	steady   time.Duration // all are open; some fall silent
-	calmEnd  time.Duration // until here nobody is closed and nothing special happens
-	storm    time.Duration // from here all fall silent, with -storm
-	closing  time.Duration // from here silent ones are closed
-	settling time.Duration // the last deadlines have passed
-	end      time.Duration // what is not closed by now is not closed in time
+	steady    time.Duration // all are open; some fall silent
+	steadyEnd time.Duration // until here nobody is closed and nothing special happens
+	storm     time.Duration // from here all fall silent, with -storm
+	closing   time.Duration // from here silent ones are closed
+	settling  time.Duration // the last deadlines have passed
+	end       time.Duration // what is not closed by now is not closed in time
 }
 
 func (cfg config) timeline(steady time.Duration) *timeline {
@@ -20,15 +20,15 @@ func (cfg config) timeline(steady time.Duration) *timeline {
 		settling: steady + cfg.duration,
 		end:      steady + cfg.duration + cfg.margin(),
 	}
-	t.calmEnd = t.closing
+	t.steadyEnd = t.closing
 	if cfg.nodes > 0 { // what comes then sets the end
-		t.calmEnd, t.closing = steady+cfg.calm, steady+cfg.calm
+		t.steadyEnd, t.closing = steady+cfg.steadyFor, steady+cfg.steadyFor
 		t.settling, t.end = longest, longest
 	}
 	if cfg.storm {
 		t.storm = t.settling - stormTime - cfg.timeout
 		t.closing = t.storm + cfg.timeout
-		t.calmEnd = t.storm
+		t.steadyEnd = t.storm
 	}
 	return t
 }
