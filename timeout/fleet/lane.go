@@ -52,13 +52,23 @@ func (r *renewer) due(_ *wheel.TimerOf[*Session], s *Session) {
 	r.mu.Unlock()
 }
 
-// add has a session wait, once. r.mu must be held.
+// add has a session wait, once. One that is in flight waits for the end of that: in two flights, perhaps
+// of two lanes, it would be taken for somebody else's where the one has registered it again and the other
+// asks with the token that it had before. r.mu must be held.
 func (r *renewer) add(s *Session) {
-	if !s.waits {
-		s.waits = true
-		l := r.of(s.slot)
-		l.waiting = append(l.waiting, s)
+	if s.waits {
+		return
 	}
+	s.waits = true
+	if !s.flies {
+		r.queue(s)
+	}
+}
+
+// queue puts a session into the lane of its slot. r.mu must be held.
+func (r *renewer) queue(s *Session) {
+	l := r.of(s.slot)
+	l.waiting = append(l.waiting, s)
 }
 
 // of returns the lane of a slot. r.mu must be held.
@@ -119,8 +129,8 @@ func (r *renewer) take(l *lane) []*Session {
 	defer r.mu.Unlock()
 	size := min(len(l.waiting), renewBatch)
 	l.flight = slices.DeleteFunc(slices.Clone(l.waiting[:size]), func(s *Session) bool {
-		s.waits = false
-		return s.Reason() != 0
+		s.waits, s.flies = false, s.Reason() == 0
+		return !s.flies
 	})
 	if l.waiting = l.waiting[size:]; len(l.waiting) == 0 {
 		l.waiting = nil
@@ -128,10 +138,15 @@ func (r *renewer) take(l *lane) []*Session {
 	return l.flight
 }
 
-// land has sessions that were in flight wait again.
+// land ends the flight of a lane, and has sessions of it wait again.
 func (r *renewer) land(l *lane, again []*Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, s := range l.flight {
+		if s.flies = false; s.waits {
+			r.queue(s)
+		}
+	}
 	l.flight = nil
 	for _, s := range again {
 		r.add(s)
@@ -175,8 +190,7 @@ func (r *renewer) deal() {
 		r.lanes[i].waiting, r.lanes[i].leaving = nil, nil
 	}
 	for _, s := range sessions {
-		l := r.of(s.slot)
-		l.waiting = append(l.waiting, s)
+		r.queue(s)
 	}
 	for _, g := range gone {
 		l := r.of(g.slot)

@@ -243,3 +243,36 @@ func requireRegistrations(t *testing.T, n *Node, answers func(id string) bool) {
 	stop.Store(true)
 	asking.Wait()
 }
+
+// One lane hears that Redis has lost sessions and registers them again; meanwhile all are to be looked
+// at once more, and their slots are of the other lane by now. With the tokens that they had before
+// they would be taken for somebody else's.
+func TestSessionsThatAreRegisteredAgainAreNotAskedForMeanwhile(t *testing.T) {
+	for _, cfg := range []Config{nodeConfig, beatConfig} {
+		t.Run(fmt.Sprintf("NodeLease=%v", cfg.NodeLease), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := newFleet(t, 1, cfg)
+				n := f.nodes[0]
+				s, c := register(t, n, "a")
+				f.set(func() { f.away = true })
+				n.recheck(n.everySlot())
+				time.Sleep(time.Second)
+				f.set(func() {
+					f.away, f.fakes[0].slow = false, 200*time.Millisecond
+					f.model.lose()
+				})
+				for again := false; !again; time.Sleep(time.Millisecond) {
+					f.set(func() { _, again = f.model.owners["a"] })
+				}
+				renewals := n.Stats().Renewals
+				f.fakes[0].hear <- news{kind: newsAgain}
+				time.Sleep(time.Second)
+				require.Greater(t, n.Stats().Renewals, renewals+1, "it is looked at when it has its new token")
+				time.Sleep(time.Hour)
+				require.True(t, s.Alive())
+				require.Zero(t, c.closed.Load())
+				require.Empty(t, f.diary.offlines())
+			})
+		})
+	}
+}

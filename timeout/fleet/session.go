@@ -31,7 +31,8 @@ type Session struct {
 	known uint32 // the term of its slot under which it was extended, see place
 
 	unsure bool // it may have been registered again: there was no answer
-	waits  bool // it is among those to be extended: the renewer's
+	waits  bool // it is to be extended, now or after its flight: the renewer's
+	flies  bool // it is in flight: the renewer's
 	kind   byte // of its registration, which stays as it is
 }
 
