@@ -83,11 +83,11 @@ func (r *renewer) of(slot uint16) *lane {
 // that it has, so one that fails is enough for a while.
 func (r *renewer) isSilent(l *lane) bool { return l == &r.lanes[1] }
 
-// registrarOf returns whom to ask for a session in a slot.
-func (r *renewer) registrarOf(slot uint16) *groupcommit.Committer[registration, registered] {
+// laneOf returns the lane of a slot, as it is now.
+func (r *renewer) laneOf(slot uint16) *lane {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return &r.of(slot).registrar
+	return r.of(slot)
 }
 
 // push has sessions be extended now, whenever they are due.

@@ -55,6 +55,56 @@ func (s splitStore) unregister(ctx context.Context, claims []claim, resume time.
 	return s.ask(ctx, claims, func(there []claim) ([]verdict, error) { return s.fake.unregister(ctx, there, resume) })
 }
 
+func (s splitStore) register(ctx context.Context, asks []registration) ([]registered, error) {
+	answers, items := make([]registered, len(asks)), make([]int, 0, len(asks))
+	var there []registration
+	for i, ask := range asks {
+		if !s.odd(ask.id) || !s.hangs.Load() {
+			there, items = append(there, ask), append(items, i)
+		}
+	}
+	given, err := s.fake.register(ctx, there)
+	for j, i := range items {
+		answers[i] = given[j]
+	}
+	if len(there) < len(asks) {
+		<-ctx.Done()
+		err = errors.Join(err, context.Cause(ctx))
+	}
+	return answers, err
+}
+
+// Such as all clients of a node that has died.
+func TestManyWhoComeToAServerThatHangsHoldUpNobodyWhoComesToAnother(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const count = 10_000
+		f := &fleetOf{shared: newShared(nodeConfig)}
+		cfg := nodeConfig
+		cfg.Node = "node"
+		cfg = cfg.withDefaults()
+		kept := splitStore{f.connect("node"), new(atomic.Bool)}
+		n, err := newNode(cfg, kept)
+		require.NoError(t, err)
+		t.Cleanup(func() { n.Close() })
+		kept.hangs.Store(true)
+		var all sync.WaitGroup
+		for i := range count {
+			all.Go(func() {
+				id, began := fmt.Sprint(i), time.Now()
+				_, err := n.Register(ctx, &conn{}, id, nil)
+				if kept.odd(id) {
+					require.Error(t, err)
+					return
+				}
+				require.NoError(t, err)
+				require.LessOrEqual(t, time.Since(began), 2*cfg.Timeout)
+			})
+		}
+		all.Wait()
+		require.Empty(t, n.arriving)
+	})
+}
+
 func TestAServerThatHangsHoldsUpNobodyOnAnother(t *testing.T) {
 	for hangs, many := range map[time.Duration]bool{40 * time.Second: false, 2 * time.Minute: true} {
 		t.Run(fmt.Sprintf("hangs=%v", hangs), func(t *testing.T) {

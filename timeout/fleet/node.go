@@ -16,7 +16,10 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-var errNoAnswer = errors.New("fleet: Redis has not answered")
+var (
+	errNoAnswer  = errors.New("fleet: Redis has not answered")
+	errElsewhere = errors.New("fleet: the slot has changed lanes")
+)
 
 // Node is a gateway with its sessions. New makes one, and Close ends it. Most programs call
 // Register for a connection that has said who it is, and leave it to Config.Keeper, or call

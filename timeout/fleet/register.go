@@ -62,7 +62,10 @@ func (n *Node) ask(ctx context.Context, s *Session) (answer registered, err erro
 		return answer, err
 	}
 	defer n.arrived(s)
-	if answer, err = n.renewer.registrarOf(s.slot).Call(ctx, registration{id: s.id, meta: s.meta}); err != nil {
+	for err = errElsewhere; errors.Is(err, errElsewhere); {
+		answer, err = n.renewer.laneOf(s.slot).registrar.Call(ctx, registration{id: s.id, meta: s.meta})
+	}
+	if err != nil {
 		return answer, err
 	}
 	s.token, s.kind, s.known = answer.token, answer.kind, answer.known
@@ -123,12 +126,16 @@ func (n *Node) tellOnline(s *Session, answer registered, again bool) {
 // taken back.
 func (n *Node) registerTogether() {
 	for i := range n.renewer.lanes {
-		r := &n.renewer.lanes[i].registrar
+		l := &n.renewer.lanes[i]
+		r := &l.registrar
 		r.Closed = ErrClosed
-		r.Do = n.registerNow
+		r.Do = func(asks []registration) ([]registered, error) { return n.registerIn(l, asks) }
 		r.Fail = func(answer registered, err error) error {
-			if answer.kind == 0 {
+			switch answer.kind {
+			case 0:
 				return cmp.Or(err, errNoAnswer)
+			case kindElsewhere:
+				return errElsewhere
 			}
 			return nil
 		}
@@ -145,6 +152,28 @@ func (n *Node) takeBack(ask registration, answer registered) {
 	gone := claim{ask.id, answer.token}
 	n.lose(gone, superseded)
 	n.leave(gone, how)
+}
+
+// registerIn has a lane's registrar ask for what is the lane's. Slots of others have stopped answering
+// since these have asked, or begun to: they are sent to the other lane, and need not wait here.
+func (n *Node) registerIn(l *lane, asks []registration) ([]registered, error) {
+	answers := make([]registered, len(asks))
+	own, items := make([]registration, 0, len(asks)), make([]int, 0, len(asks))
+	for i, ask := range asks {
+		if n.renewer.laneOf(n.slotOf(ask.id)) != l {
+			answers[i].kind = kindElsewhere
+			continue
+		}
+		own, items = append(own, ask), append(items, i)
+	}
+	if len(own) == 0 {
+		return answers, nil
+	}
+	given, err := n.registerNow(own)
+	for j, i := range items {
+		answers[i] = given[j]
+	}
+	return answers, err
 }
 
 func (n *Node) registerNow(asks []registration) ([]registered, error) {

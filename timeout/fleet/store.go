@@ -75,6 +75,8 @@ const (
 	kindResumed = 'r' // it was detached
 	kindEnded   = 'e' // it had ended, which was not told and will not be
 	kindRefused = 's' // somebody has it since: it was not registered
+
+	kindElsewhere = 'l' // the node has not asked: it is for its other lane
 )
 
 type claim struct {
