@@ -90,6 +90,13 @@ func (r *renewer) laneOf(slot uint16) *lane {
 	return r.of(slot)
 }
 
+// quiet returns which slots don't answer.
+func (r *renewer) quiet() []bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.silent)
+}
+
 // push has sessions be extended now, whenever they are due.
 func (r *renewer) push(sessions []*Session) {
 	if len(sessions) == 0 {

@@ -326,3 +326,41 @@ func TestSessionsThatAreRegisteredAgainAreNotAskedForMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+func TestAServerThatHangsKeepsNoSessionOnAnotherFromBeingDetached(t *testing.T) {
+	for what, end := range map[string]func(n *Node) error{
+		"drain": func(n *Node) error {
+			limit, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			return n.Drain(limit)
+		},
+		"close": func(n *Node) error {
+			time.Sleep(40 * time.Second) // so that it knows
+			return errors.Join(n.Close(), errAway)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				const count = 5 * batchSize
+				f := &fleetOf{shared: newShared(nodeConfig)}
+				cfg := nodeConfig
+				cfg.Node = "node"
+				kept := splitStore{f.connect("node"), new(atomic.Bool)}
+				n, err := newNode(cfg.withDefaults(), kept)
+				require.NoError(t, err)
+				t.Cleanup(func() { n.Close() })
+				for i := range count {
+					register(t, n, fmt.Sprint(i))
+				}
+				kept.hangs.Store(true)
+				require.Error(t, end(n))
+				for i := range count {
+					f.set(func() {
+						id := fmt.Sprint(i)
+						require.Equal(t, !kept.odd(id), f.model.owners[id].state == stateDetached, id)
+					})
+				}
+			})
+		})
+	}
+}

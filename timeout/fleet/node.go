@@ -196,27 +196,64 @@ func (n *Node) detachAll(ctx context.Context) error {
 	n.draining.Store(true)
 	n.mu.Unlock()
 	for {
-		batch := n.some(batchSize)
+		batch, silent := n.answering(batchSize)
 		if len(batch) == 0 {
 			return nil
 		}
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		claims := claimsOf(batch)
-		verdicts, err := n.store.unregister(ctx, claims, n.cfg.Resume)
-		for i, s := range batch {
-			switch {
-			case verdicts[i] == unknown || verdicts[i] == held || verdicts[i] == ended:
-				n.takeAway(s, ReasonDraining, leaveAlone)
-			case verdicts[i] != 0:
-				n.refused(s, verdicts[i])
-			}
+		// Of several servers one may hang: it has what is left of the time when the others are done.
+		limited, cancel := context.WithTimeout(ctx, n.cfg.Timeout)
+		if silent {
+			limited = ctx
 		}
-		if err != nil {
+		err := n.detach(limited, batch)
+		cancel()
+		if err != nil && (silent || ctx.Err() != nil) {
 			return fmt.Errorf("fleet: draining: %w", err)
 		}
 	}
+}
+
+// detach has some sessions wait to be resumed, and closes their connections.
+func (n *Node) detach(ctx context.Context, batch []*Session) error {
+	verdicts, err := n.store.unregister(ctx, claimsOf(batch), n.cfg.Resume)
+	slots := make([]uint16, len(batch))
+	for i, s := range batch {
+		slots[i] = s.slot
+		switch verdicts[i] {
+		case 0:
+		case unknown, held, ended:
+			n.takeAway(s, ReasonDraining, leaveAlone)
+		default:
+			n.refused(s, verdicts[i])
+		}
+	}
+	n.heard(slots, func(i int) bool { return verdicts[i] != 0 }, err)
+	return err
+}
+
+// answering returns a few of the sessions in slots that answer or, where there are none, of the others.
+func (n *Node) answering(limit int) (batch []*Session, silent bool) {
+	quiet := n.renewer.quiet()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var others []*Session
+	for _, s := range n.sessions {
+		if !quiet[s.slot] {
+			batch = append(batch, s)
+		} else if len(others) < limit {
+			others = append(others, s)
+		}
+		if len(batch) == limit {
+			break
+		}
+	}
+	if len(batch) == 0 {
+		return others, true
+	}
+	return batch, false
 }
 
 // some returns a few of the sessions.
