@@ -157,6 +157,9 @@ func (n *Node) takeBack(ask registration, answer registered) {
 // registerIn has a lane's registrar ask for what is the lane's. Slots of others have stopped answering
 // since these have asked, or begun to: they are sent to the other lane, and need not wait here.
 func (n *Node) registerIn(l *lane, asks []registration) ([]registered, error) {
+	if n.draining.Load() {
+		return nil, ErrDraining // or they would be taken from where they are, to be detached
+	}
 	answers := make([]registered, len(asks))
 	own, items := make([]registration, 0, len(asks)), make([]int, 0, len(asks))
 	for i, ask := range asks {

@@ -289,3 +289,27 @@ func TestASessionThatIsRegisteredAgainWithoutAnAnswerStays(t *testing.T) {
 		}
 	}
 }
+
+// They would only be detached, and taken from where they are.
+func TestWhoWaitsToBeRegisteredIsRefusedWhenTheNodeDrains(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const count = 10 * batchSize
+		f := newFleet(t, 2, nodeConfig)
+		elsewhere, _ := register(t, f.nodes[1], fmt.Sprint(count-1))
+		n := f.nodes[0]
+		f.set(func() { f.fakes[0].slow = 3 * time.Second })
+		var all sync.WaitGroup
+		for i := range count {
+			all.Go(func() {
+				_, err := n.Register(ctx, &conn{}, fmt.Sprint(i), nil)
+				require.ErrorIs(t, err, ErrDraining)
+			})
+			synctest.Wait()
+		}
+		began := time.Now()
+		n.Close()
+		require.LessOrEqual(t, time.Since(began), 10*time.Second)
+		all.Wait()
+		require.True(t, elsewhere.Alive())
+	})
+}
