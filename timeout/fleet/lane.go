@@ -25,7 +25,7 @@ type lane struct {
 	waiting []*Session
 	flight  []*Session
 	leaving []leaving
-	wake    chan struct{} // has an element when there may be something
+	wake    chan struct{} // has an element when there may be something; nil where slots don't answer
 
 	registrar groupcommit.Committer[registration, registered] // of new sessions, which no loop waits for
 }
@@ -40,9 +40,7 @@ type leaving struct {
 
 func (r *renewer) begin(slots int) {
 	r.silent = make([]bool, slots)
-	for i := range r.lanes {
-		r.lanes[i].wake = make(chan struct{}, 1)
-	}
+	r.lanes[0].wake = make(chan struct{}, 1)
 }
 
 // due is the wheel's.
@@ -110,12 +108,12 @@ func (r *renewer) push(sessions []*Session) {
 	r.wakeUp()
 }
 
+// wakeUp has slots that answer be asked at once. The others are tried once per tick, whoever comes: it
+// may be very many that close their connections when Redis is away.
 func (r *renewer) wakeUp() {
-	for i := range r.lanes {
-		select {
-		case r.lanes[i].wake <- struct{}{}:
-		default:
-		}
+	select {
+	case r.lanes[0].wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -364,3 +364,30 @@ func TestAServerThatHangsKeepsNoSessionOnAnotherFromBeingDetached(t *testing.T) 
 		})
 	}
 }
+
+// Each that ends has Redis be told, but not those that could not be told be tried again.
+func TestAServerThatFailsIsNotAskedByEachWhoLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const count = 10_000
+		f := &fleetOf{shared: newShared(nodeConfig)}
+		kept := fullStore{f.connect("node"), new(atomic.Bool), new(atomic.Int32)}
+		n, err := newNode(nodeConfig.withDefaults(), kept)
+		require.NoError(t, err)
+		t.Cleanup(func() { n.Close() })
+		var sessions []*Session
+		for i := range count {
+			s, _ := register(t, n, fmt.Sprint(i))
+			sessions = append(sessions, s)
+		}
+		kept.full.Store(true)
+		began := time.Now()
+		for _, s := range sessions {
+			s.Close()
+			time.Sleep(time.Millisecond)
+		}
+		require.LessOrEqual(t, int(kept.asks.Load()), int(time.Since(began)/n.tick())+2)
+		kept.full.Store(false)
+		time.Sleep(count/batchSize*n.tick() + time.Second)
+		require.Zero(t, n.renewer.unsent())
+	})
+}
