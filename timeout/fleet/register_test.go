@@ -313,3 +313,25 @@ func TestWhoWaitsToBeRegisteredIsRefusedWhenTheNodeDrains(t *testing.T) {
 		require.True(t, elsewhere.Alive())
 	})
 }
+
+// Its connection was closed when its lease was over by the node's clock, before the answer was there.
+func TestASessionThatIsLostWhileItIsRegisteredAgainIsNotOnline(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 1, nodeConfig)
+		s, c := register(t, f.nodes[0], "a")
+		f.set(func() { f.away = true })
+		time.Sleep(nodeConfig.Lease - 3*time.Second)
+		f.set(func() {
+			f.away, f.fakes[0].slow = false, 5*time.Second
+			f.model.lose()
+		})
+		time.Sleep(10 * time.Second)
+		require.Equal(t, ReasonLost, s.Reason())
+		require.EqualValues(t, 1, c.closed.Load())
+		require.Len(t, f.diary.onlines(), 1, "it is not told to be online again")
+		f.set(func() { require.Equal(t, stateDetached, f.model.owners["a"].state) })
+		time.Sleep(time.Hour)
+		require.Len(t, f.diary.offlines(), 1)
+		require.Zero(t, f.kept())
+	})
+}

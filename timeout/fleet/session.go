@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"sync"
@@ -144,7 +145,7 @@ func (s *Session) extended(sent time.Duration, known uint32) {
 }
 
 // renewed gives it the token of a new registration. Where it is over meanwhile, it returns what
-// has to be done with that one.
+// has to be done with that one: it is there for nobody, whoever had the one before.
 func (s *Session) renewed(t token) leave {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +153,7 @@ func (s *Session) renewed(t token) leave {
 	if s.over == 0 {
 		return leaveAlone
 	}
-	return s.left
+	return cmp.Or(s.left, leaveDetach)
 }
 
 // doubt has it be in doubt whether it was registered again, until it is renewed.
