@@ -219,6 +219,7 @@ func (n *Node) detachAll(ctx context.Context) error {
 // detach has some sessions wait to be resumed, and closes their connections.
 func (n *Node) detach(ctx context.Context, batch []*Session) error {
 	verdicts, err := n.store.unregister(ctx, claimsOf(batch), n.cfg.Resume)
+	n.stats.failed(err)
 	slots := make([]uint16, len(batch))
 	for i, s := range batch {
 		slots[i] = s.slot

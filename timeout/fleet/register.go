@@ -184,6 +184,7 @@ func (n *Node) registerNow(asks []registration) ([]registered, error) {
 	defer cancel()
 	sent := n.elapsed()
 	answers, err := n.store.register(ctx, asks)
+	n.stats.failed(err)
 	slots := make([]uint16, len(answers))
 	for i := range answers {
 		answers[i].sent, slots[i] = sent, n.slotOf(asks[i].id)

@@ -335,3 +335,17 @@ func TestASessionThatIsLostWhileItIsRegisteredAgainIsNotOnline(t *testing.T) {
 		require.Zero(t, f.kept())
 	})
 }
+
+func TestRegistrationsThatFailAreCounted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fleetOf{shared: newShared(nodeConfig)}
+		l := &losing{fake: f.connect("losing")}
+		n, err := newNode(nodeConfig.withDefaults(), l)
+		require.NoError(t, err)
+		defer n.Close()
+		l.answers.Store(1)
+		_, err = n.Register(ctx, &conn{}, "a", nil)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.EqualValues(t, 1, n.Stats().Failures)
+	})
+}
