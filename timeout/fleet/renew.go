@@ -119,8 +119,7 @@ func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 			c := s.claim()
 			asks[i] = registration{id: c.id, meta: s.meta, before: &c.token}
 		}
-		answers, err := n.registerNow(asks)
-		n.stats.failed(err)
+		answers, _ := n.registerNow(asks)
 		for i, s := range lost {
 			answer, own := answers[i], false
 			switch answer.kind {
