@@ -152,11 +152,16 @@ func TestWhatWaitsToBeToldIsLookedAtAgain(t *testing.T) {
 		f := newFleet(t, 1, nodeConfig)
 		cfg := nodeConfig
 		cfg.Calls = 1
-		newest := make(map[string]int64) // by session, guarded by f.mu
+		type registration struct {
+			epoch int64
+			at    time.Time
+		}
+		newest := make(map[string]registration) // by session, guarded by f.mu
 		cfg.OnOffline = func(_ context.Context, o Offline) error {
 			f.set(func() {
-				if o.Epoch < newest[o.Session] {
-					t.Error(o.Session, "is told to be offline, and has been registered since")
+				r := newest[o.Session]
+				if age := time.Since(r.at); o.Epoch < r.epoch && age > freshness {
+					t.Errorf("%s is told to be offline, and was registered %v ago", o.Session, age)
 				}
 			})
 			time.Sleep(2 * freshness)
@@ -174,7 +179,7 @@ func TestWhatWaitsToBeToldIsLookedAtAgain(t *testing.T) {
 		for i := range count {
 			time.Sleep(freshness)
 			s, _ := register(t, other, fmt.Sprint(count-1-i))
-			f.set(func() { newest[s.ID()] = s.Epoch() })
+			f.set(func() { newest[s.ID()] = registration{s.Epoch(), time.Now()} })
 		}
 		time.Sleep(time.Minute)
 		require.InDelta(t, count/3, n.Stats().Told, count/6)
