@@ -47,7 +47,7 @@ func TestCloseHalfLetsAPeerFinish(t *testing.T) {
 			if _, err := client.Write(make([]byte, 1000)); err != nil {
 				return
 			}
-			time.Sleep(ms)
+			time.Sleep(5 * ms)
 			if conn.(Guarded).Guarded().Reason() != 0 {
 				time.Sleep(beat)
 				_ = client.(*net.TCPConn).CloseWrite()

@@ -145,7 +145,7 @@ func ExampleConfig_probe() {
 
 // Work that takes longer than the timeout is no silence.
 func ExampleKeeper_Hold() {
-	k, err := keepalive.New(keepalive.Config{Timeout: 50 * time.Millisecond})
+	k, err := keepalive.New(keepalive.Config{Timeout: 2 * time.Second})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -155,7 +155,7 @@ func ExampleKeeper_Hold() {
 	conn := k.Conn(here)
 
 	release := k.Hold(conn)
-	time.Sleep(100 * time.Millisecond) // a query, say
+	time.Sleep(3 * time.Second) // a query, say
 	fmt.Println(k.Len(), "connection")
 	release()
 

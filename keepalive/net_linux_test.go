@@ -67,7 +67,8 @@ func TestBytesThatAreSentAgainAreNoLife(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(start), timeout)
 		// Within a jiffy of the timeout it may have to be asked once more.
 		require.LessOrEqual(t, k.Stats().Spared, uint64(1), "%v", activity)
-		require.Less(t, time.Since(start), timeout*3/2, "%v", activity)
+		// The fourth time comes after three seconds, and would give it two more.
+		require.Less(t, time.Since(start), 2*timeout+forgiven(k), "%v", activity)
 	}
 }
 
@@ -120,7 +121,10 @@ func testBypass(t *testing.T, activity Activity) {
 // say, and when it has ended the client has a timeout for its next request.
 func TestDownload(t *testing.T) {
 	for _, activity := range readingActivities() {
-		t.Run("activity="+activity.String(), func(t *testing.T) { testDownload(t, activity) })
+		t.Run("activity="+activity.String(), func(t *testing.T) {
+			t.Parallel()
+			testDownload(t, activity)
+		})
 	}
 }
 
@@ -176,7 +180,7 @@ func testDownload(t *testing.T, activity Activity) {
 			last := <-ended
 			require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
 			require.GreaterOrEqual(t, time.Since(last), timeout)
-			require.Less(t, time.Since(last), 3*timeout)
+			require.Less(t, time.Since(last), 3*timeout+forgiven(k))
 		})
 	}
 }

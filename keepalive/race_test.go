@@ -112,15 +112,18 @@ func TestEverythingAtOnce(t *testing.T) {
 	})
 	wg.Wait()
 	require.NoError(t, k.Update(Config{Timeout: 100 * ms, Tick: ms, MaxConns: 300, Full: pool.EvictIdlest, OnClose: cfg.OnClose}))
-	dctx, dcancel := context.WithTimeout(context.Background(), 5*time.Second)
+	dctx, dcancel := context.WithTimeout(context.Background(), eternal)
 	defer dcancel()
 	require.NoError(t, k.Drain(dctx, 0))
-	time.Sleep(200 * ms)
+	count := func() (n int64) {
+		told.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	require.Eventually(t, func() bool { return count() >= made.Load() && k.shares.Keys() == 0 }, eternal, 10*ms)
+	time.Sleep(200 * ms) // for those who are told twice
 	require.Zero(t, twice.Load())
-	n := 0
-	told.Range(func(any, any) bool { n++; return true })
-	require.EqualValues(t, made.Load(), n, "OnClose for each")
-	require.Zero(t, k.shares.Keys())
+	n := count()
+	require.Equal(t, made.Load(), n, "OnClose for each")
 	t.Logf("%d conns, %+v", n, k.Stats())
 	require.NoError(t, k.Close())
 }
