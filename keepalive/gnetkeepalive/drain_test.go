@@ -17,7 +17,8 @@ import (
 )
 
 func TestDrainSpreadsGoodbyes(t *testing.T) {
-	const conns, spread = 500, 500 * ms
+	t.Parallel()
+	const conns, spread = 500, 5 * time.Second
 	w := observe(t, keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, Farewell: sayBye}, &app{
 		onRefuse: func(_ gnet.Conn, r keepalive.Reason) []byte { return []byte(r.String()) },
 	}, gnet.WithNumEventLoop(2))
@@ -40,6 +41,9 @@ func TestDrainSpreadsGoodbyes(t *testing.T) {
 	}
 	refused := make(chan string, 1)
 	time.AfterFunc(spread/2, func() {
+		for !w.k.Draining() {
+			time.Sleep(ms)
+		}
 		c, err := net.Dial("tcp", w.addr.String())
 		if err != nil {
 			refused <- err.Error()
@@ -75,13 +79,14 @@ func TestDrainSpreadsGoodbyes(t *testing.T) {
 }
 
 func TestDrainThatIsCutShortSaysWhoIsLeft(t *testing.T) {
+	t.Parallel()
 	const conns = 200
 	w := observe(t, keepalive.Config{Timeout: time.Minute, Tick: 10 * ms}, &app{})
 	for range conns {
 		w.dial(t)
 	}
 	require.Eventually(t, func() bool { return w.k.Len() == conns }, eternal, ms)
-	ctx, cancel := context.WithTimeout(context.Background(), 300*ms)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	err := w.k.Drain(ctx, time.Minute)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -97,18 +102,20 @@ func TestDrainThatIsCutShortSaysWhoIsLeft(t *testing.T) {
 
 // Those who still say their last words have not gone.
 func TestDrainWaitsForLastWords(t *testing.T) {
+	t.Parallel()
 	const conns = 20
 	w := observe(t, keepalive.Config{
 		Timeout: time.Minute, Tick: 10 * ms, Farewell: sayBye, CloseMode: keepalive.CloseHalf, FarewellTimeout: eternal,
 	}, &app{})
 	var wg sync.WaitGroup
+	leave := make(chan bool)
 	for range conns {
 		c := w.dial(t)
 		wg.Go(func() {
 			if got, err := io.ReadAll(c); err != nil || string(got) != bye {
 				t.Errorf("%q: %v", got, err)
 			}
-			time.Sleep(300 * ms)
+			<-leave
 			c.Close()
 		})
 	}
@@ -116,6 +123,7 @@ func TestDrainWaitsForLastWords(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*ms)
 	defer cancel()
 	require.ErrorContains(t, w.k.Drain(ctx, 0), fmt.Sprintf("%d connections left", conns))
+	time.AfterFunc(300*ms, func() { close(leave) })
 	require.NoError(t, w.k.Drain(context.Background(), 0))
 	require.EqualValues(t, conns, w.app.closed.Load())
 	wg.Wait()
@@ -123,6 +131,7 @@ func TestDrainWaitsForLastWords(t *testing.T) {
 
 // Constantly touched, held, and with a timeout of its own: nobody stays.
 func TestDrainSparesNobody(t *testing.T) {
+	t.Parallel()
 	a := &app{onOpen: func(gnet.Conn) ([]byte, gnet.Action) { return nil, gnet.None }}
 	conns := where(a)
 	w := observe(t, keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, MaxClosePerSecond: 1}, a)
@@ -159,6 +168,7 @@ func TestDrainSparesNobody(t *testing.T) {
 
 // All fall silent at once, and have to queue.
 func TestTurns(t *testing.T) {
+	t.Parallel()
 	const conns, pace = 30, 20
 	w := observe(t, keepalive.Config{MaxClosePerSecond: pace}, &app{}, gnet.WithNumEventLoop(2))
 	clients := make([]net.Conn, conns)
@@ -179,6 +189,7 @@ func TestTurns(t *testing.T) {
 
 // The engine stops while connections wait for their turn to be closed.
 func TestEngineStopsWhileConnectionsQueue(t *testing.T) {
+	t.Parallel()
 	modes(t, func(t *testing.T, opts ...gnet.Option) {
 		w := observe(t, keepalive.Config{MaxClosePerSecond: 1}, &app{}, opts...)
 		for range 30 {

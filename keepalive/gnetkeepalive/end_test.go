@@ -29,6 +29,7 @@ func addrOn(t testing.TB, network string) string {
 }
 
 func TestFarewellThenTheEnd(t *testing.T) {
+	t.Parallel()
 	for _, network := range []string{"tcp", "unix"} {
 		for _, mode := range []keepalive.CloseMode{keepalive.CloseGraceful, keepalive.CloseHalf, keepalive.CloseReset} {
 			t.Run(network+"/"+mode.String(), func(t *testing.T) {
@@ -55,9 +56,9 @@ func TestFarewellThenTheEnd(t *testing.T) {
 // The peer of a connection that is closed in both directions would lose the farewell
 // because of what it still sends.
 func TestHalfClosedPeerMayStillSend(t *testing.T) {
+	t.Parallel()
 	for _, activity := range []keepalive.Activity{keepalive.ActivityRead, keepalive.ActivityManual} {
 		modes(t, func(t *testing.T, opts ...gnet.Option) {
-			t.Parallel()
 			var heard atomic.Int64
 			w := observe(t, keepalive.Config{
 				Farewell: sayBye, CloseMode: keepalive.CloseHalf, FarewellTimeout: eternal, Activity: activity,
@@ -86,6 +87,7 @@ func TestHalfClosedPeerMayStillSend(t *testing.T) {
 }
 
 func TestHalfClosedPeerHasNotForEver(t *testing.T) {
+	t.Parallel()
 	const patience = 300 * ms
 	var said atomic.Pointer[time.Time]
 	w := observe(t, keepalive.Config{
@@ -109,6 +111,7 @@ func TestHalfClosedPeerHasNotForEver(t *testing.T) {
 }
 
 func TestHalfClosedPeerMayNotSendForEver(t *testing.T) {
+	t.Parallel()
 	modes(t, func(t *testing.T, opts ...gnet.Option) {
 		w := observe(t, keepalive.Config{CloseMode: keepalive.CloseHalf, FarewellTimeout: time.Minute}, &app{}, opts...)
 		c := w.dial(t)
@@ -129,6 +132,7 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 // What gnet has in its buffer, since the peer is slow to read, comes before the
 // farewell, and both leave. A peer that has broken no rule gets it without a farewell.
 func TestWhatWasWrittenStillLeaves(t *testing.T) {
+	t.Parallel()
 	const size = 32 << 20 // more than sockets take
 	for name, cfg := range map[string]keepalive.Config{
 		"graceful": {Farewell: sayBye},
@@ -162,6 +166,7 @@ func TestWhatWasWrittenStillLeaves(t *testing.T) {
 
 // A peer that reads nothing does not keep what was written for it.
 func TestFarewellDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
 	const patience = 300 * ms
 	for _, mode := range []keepalive.CloseMode{keepalive.CloseGraceful, keepalive.CloseHalf} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -180,6 +185,7 @@ func TestFarewellDoesNotWaitForEver(t *testing.T) {
 
 // Update can make half of a close of those that were opened when it was whole.
 func TestHalfCloseAfterUpdate(t *testing.T) {
+	t.Parallel()
 	var heard atomic.Int64
 	w := observe(t, keepalive.Config{Activity: keepalive.ActivityManual}, &app{
 		onTraffic: func(gnet.Conn) gnet.Action { heard.Add(1); return gnet.None },
@@ -200,6 +206,7 @@ func TestHalfCloseAfterUpdate(t *testing.T) {
 // A callback runs in the event loop, so it can close the connection that it is called
 // for.
 func TestCallbackMayCloseTheConnection(t *testing.T) {
+	t.Parallel()
 	closeIt := func(conn any) { c := conn.(gnet.Conn); _ = c.EventLoop().Close(c) }
 	for name, cfg := range map[string]keepalive.Config{
 		"OnIdle": {OnIdle: func(conn any, _ keepalive.Reason) keepalive.Verdict { closeIt(conn); return keepalive.Close }},
@@ -228,6 +235,7 @@ func TestCallbackMayCloseTheConnection(t *testing.T) {
 
 // The engine stops while connections wait for their peers' last words.
 func TestEngineStopsWhileConnectionsLinger(t *testing.T) {
+	t.Parallel()
 	modes(t, func(t *testing.T, opts ...gnet.Option) {
 		w := observe(t, keepalive.Config{CloseMode: keepalive.CloseHalf, FarewellTimeout: time.Minute, Farewell: sayBye}, &app{}, opts...)
 		conns := make([]net.Conn, 50)
@@ -249,6 +257,7 @@ func TestEngineStopsWhileConnectionsLinger(t *testing.T) {
 
 // The engine stops between the end of the connection and that of its time to linger.
 func TestLingerOutlivesTheEngine(t *testing.T) {
+	t.Parallel()
 	w := observe(t, keepalive.Config{CloseMode: keepalive.CloseHalf, FarewellTimeout: 200 * ms}, &app{})
 	c := w.dial(t)
 	requireClosed(t, c)
@@ -258,6 +267,7 @@ func TestLingerOutlivesTheEngine(t *testing.T) {
 }
 
 func TestFarewellKnowsTheReason(t *testing.T) {
+	t.Parallel()
 	var said atomic.Value
 	w := observe(t, keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, MaxAge: timeout, Farewell: func(_ any, r keepalive.Reason) []byte {
 		said.Store(r)

@@ -15,6 +15,7 @@ import (
 
 // The server talks all the time, which counts, and hears nothing.
 func TestReadIdle(t *testing.T) {
+	t.Parallel()
 	a := &app{}
 	conns := where(a)
 	w := observe(t, keepalive.Config{
@@ -51,6 +52,7 @@ func TestReadIdle(t *testing.T) {
 
 // The peer talks all the time, and gets no answer any more.
 func TestWriteIdle(t *testing.T) {
+	t.Parallel()
 	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
 		if buf, _ := c.Next(-1); string(buf) == "ask" {
 			_, _ = c.Write([]byte("yes"))
@@ -75,6 +77,7 @@ func TestWriteIdle(t *testing.T) {
 // A large answer to a slow peer is no silence of ours as long as it gets on. gnet has
 // it in its buffer, and nobody writes meanwhile.
 func TestSlowLargeWriteIsNoIdle(t *testing.T) {
+	t.Parallel()
 	const size, step = 16 << 20, 128 << 10
 	w := observe(t, keepalive.Config{Tick: 10 * ms, Timeout: time.Minute, WriteIdle: timeout}, &app{
 		onTraffic: func(c gnet.Conn) gnet.Action {
@@ -91,7 +94,7 @@ func TestSlowLargeWriteIsNoIdle(t *testing.T) {
 	for range size / step {
 		_, err := io.CopyN(io.Discard, c, step)
 		require.NoError(t, err)
-		time.Sleep(10 * ms)
+		time.Sleep(timeout / 40)
 	}
 	require.Greater(t, time.Since(begin), 3*timeout)
 	requireClosed(t, c)
@@ -100,7 +103,8 @@ func TestSlowLargeWriteIsNoIdle(t *testing.T) {
 
 // One that waits for its turn to be closed and is heard meanwhile stays.
 func TestTurnIsNoEndForThoseWhoAreHeard(t *testing.T) {
-	const conns, pace = 24, 20
+	t.Parallel()
+	const conns, pace = 24, 5
 	for name, cfg := range map[string]keepalive.Config{
 		"idle":      {},
 		"read_idle": {Timeout: time.Minute, Tick: 10 * ms, ReadIdle: timeout},
@@ -135,6 +139,7 @@ func TestTurnIsNoEndForThoseWhoAreHeard(t *testing.T) {
 
 // Rates are measured over ten seconds, so this is the slowest test.
 func TestRates(t *testing.T) {
+	t.Parallel()
 	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
 		if buf, _ := c.Next(-1); buf[0] == 'b' {
 			keepalive.Touch(c)

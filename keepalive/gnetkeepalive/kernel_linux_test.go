@@ -21,6 +21,7 @@ func newKernelKeeper(t testing.TB, cfg keepalive.Config) *keepalive.Keeper {
 }
 
 func TestKernelKnowsWithoutOnTraffic(t *testing.T) {
+	t.Parallel()
 	modes(t, func(t *testing.T, opts ...gnet.Option) {
 		k := newKernelKeeper(t, keepalive.Config{})
 		a := &app{}
@@ -44,6 +45,7 @@ func TestKernelKnowsWithoutOnTraffic(t *testing.T) {
 }
 
 func TestKernelUnixSocketsAreKeptByReading(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var log bytes.Buffer
 	k := newKernelKeeper(t, keepalive.Config{Logger: slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
@@ -73,6 +75,7 @@ type writerFunc func(p []byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestKernelTouchByHand(t *testing.T) {
+	t.Parallel()
 	k := newKernelKeeper(t, keepalive.Config{})
 	conns := make(chan gnet.Conn, 1)
 	e := start(t, &app{onOpen: func(c gnet.Conn) ([]byte, gnet.Action) { conns <- c; return nil, gnet.None }}, k)
@@ -91,6 +94,7 @@ func TestKernelTouchByHand(t *testing.T) {
 // The loop is busy for longer than the timeout. The peer has waited for its answer,
 // and has a timeout for what it says next.
 func TestKernelBusyLoopKillsNobody(t *testing.T) {
+	t.Parallel()
 	k := newKernelKeeper(t, keepalive.Config{Timeout: timeout, Tick: timeout / 4})
 	release, busy := make(chan bool), make(chan bool)
 	e := start(t, &app{onTraffic: func(c gnet.Conn) gnet.Action {
@@ -115,6 +119,7 @@ func TestKernelBusyLoopKillsNobody(t *testing.T) {
 
 // A loop that is always busy does not keep its dead.
 func TestKernelBusyLoopKeepsNobody(t *testing.T) {
+	t.Parallel()
 	k := newKernelKeeper(t, keepalive.Config{Timeout: timeout, Tick: timeout / 8})
 	e := start(t, &app{onTraffic: func(c gnet.Conn) gnet.Action {
 		time.Sleep(10 * ms)

@@ -18,6 +18,7 @@ import (
 // Each function of the user panics for one connection, and another one, in the same
 // event loop, has what it would have without.
 func TestPanicsHarmOnlyTheirOwnConnection(t *testing.T) {
+	t.Parallel()
 	panicFor := func(conn any) {
 		if conn.(gnet.Conn).Context() == any("bad") {
 			panic("at the user")
@@ -99,6 +100,7 @@ func TestPanicsHarmOnlyTheirOwnConnection(t *testing.T) {
 }
 
 func TestPanicsOfKeyAndPressure(t *testing.T) {
+	t.Parallel()
 	var log logtest.Log
 	w := observe(t, keepalive.Config{
 		Timeout: timeout, Tick: 10 * ms, MaxPerKey: 1,

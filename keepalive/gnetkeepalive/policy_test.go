@@ -16,6 +16,7 @@ import (
 )
 
 func TestFirstMessage(t *testing.T) {
+	t.Parallel()
 	for _, network := range []string{"tcp", "unix"} {
 		for _, activity := range activities() {
 			t.Run(network+"/"+activity.String(), func(t *testing.T) {
@@ -81,7 +82,7 @@ func commands(a *app) *app {
 			}
 		case "deadline":
 			at, why, _ := k.Deadline(c)
-			word = why.String() + " " + time.Until(at).Round(100*ms).String()
+			word = why.String() + " " + time.Until(at).Round(time.Second).String()
 		case "close":
 			return gnet.Close
 		}
@@ -103,21 +104,22 @@ func ask(t testing.TB, c net.Conn, command string) string {
 }
 
 func TestTimeoutsOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	w := observe(t, keepalive.Config{
-		Timeout: 800 * ms, Tick: 10 * ms, MinTimeout: 200 * ms, MaxTimeout: time.Minute,
+		Timeout: 8 * time.Second, Tick: 10 * ms, MinTimeout: 2 * time.Second, MaxTimeout: time.Minute,
 	}, commands(&app{}), gnet.WithNumEventLoop(2))
 	longer, shorter, interval, none := w.dial(t), w.dial(t), w.dial(t), w.dial(t)
-	require.Equal(t, "1.2s", ask(t, longer, "timeout 1200ms"))
-	require.Equal(t, "200ms", ask(t, shorter, "timeout 1ms"), "clamped")
-	require.Equal(t, "300ms", ask(t, interval, "interval 200ms"), "1.5 times that")
+	require.Equal(t, "11s", ask(t, longer, "timeout 11s"))
+	require.Equal(t, "2s", ask(t, shorter, "timeout 1ms"), "clamped")
+	require.Equal(t, "4.5s", ask(t, interval, "interval 3s"), "1.5 times that")
 	require.Equal(t, "1m0s", ask(t, none, "interval 2540400h"), "no overflow")
-	require.Equal(t, "800ms", ask(t, none, "interval 0s"))
+	require.Equal(t, "8s", ask(t, none, "interval 0s"))
 	require.Equal(t, "keepalive: invalid argument: timeout 0s, must be positive", ask(t, none, "timeout 0s"))
-	require.Equal(t, "idle 800ms", ask(t, none, "deadline"))
+	require.Equal(t, "idle 8s", ask(t, none, "deadline"))
 
 	var wg sync.WaitGroup
 	for c, d := range map[net.Conn]time.Duration{
-		longer: 1200 * ms, shorter: 200 * ms, interval: 300 * ms, none: 800 * ms,
+		longer: 11 * time.Second, shorter: 2 * time.Second, interval: 4500 * ms, none: 8 * time.Second,
 	} {
 		wg.Go(func() {
 			last := time.Now()
@@ -142,6 +144,7 @@ func TestTimeoutsOfTheirOwn(t *testing.T) {
 
 // The server is busy with a request for longer than the timeout. The peer waits.
 func TestHeldWhileTheServerWorks(t *testing.T) {
+	t.Parallel()
 	for _, activity := range activities() {
 		t.Run(activity.String(), func(t *testing.T) {
 			t.Parallel()
@@ -172,6 +175,7 @@ func TestHeldWhileTheServerWorks(t *testing.T) {
 
 // However often it is touched.
 func TestMaxAge(t *testing.T) {
+	t.Parallel()
 	for _, activity := range append(activities(), keepalive.ActivityManual) {
 		const age, grace = timeout, 100 * ms
 		a := &app{}
@@ -181,7 +185,7 @@ func TestMaxAge(t *testing.T) {
 			return gnet.None
 		}
 		w := observe(t, keepalive.Config{
-			Timeout: 200 * ms, Tick: 10 * ms, Activity: activity, MaxAge: age, MaxAgeJitter: -1, MaxAgeGrace: grace,
+			Timeout: timeout, Tick: 10 * ms, Activity: activity, MaxAge: age, MaxAgeJitter: -1, MaxAgeGrace: grace,
 			OnMaxAge: func(conn any) { _, _ = conn.(gnet.Conn).Write([]byte("soon")) },
 			Farewell: sayBye, CloseMode: keepalive.CloseHalf,
 		}, a, gnet.WithNumEventLoop(2))
@@ -217,7 +221,8 @@ func TestMaxAge(t *testing.T) {
 }
 
 func TestAgesDiffer(t *testing.T) {
-	const age = 800 * ms
+	t.Parallel()
+	const age = 8 * time.Second
 	w := observe(t, keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, MaxAge: age, MaxAgeJitter: 0.75}, &app{})
 	begin := time.Now()
 	conns := make([]net.Conn, 60)

@@ -22,6 +22,7 @@ const evictable = 64
 // Each newcomer takes the place of the one that has been silent for longest. Those
 // that talk are never that one.
 func TestEvictionInAStorm(t *testing.T) {
+	t.Parallel()
 	const capacity, talkers, storm = 40, 8, 600
 	for _, activity := range activities() {
 		var most atomic.Int64
@@ -98,6 +99,7 @@ func TestEvictionInAStorm(t *testing.T) {
 // Those who are to go are decided about in their event loop. While it is blocked they
 // stay, and newcomers to the other one are too many after a while.
 func TestEvictionWaitsForTheLoop(t *testing.T) {
+	t.Parallel()
 	const capacity = 300
 	blocked, released := make(chan bool), make(chan bool)
 	release := sync.OnceFunc(func() { close(released) })
@@ -137,6 +139,7 @@ func TestEvictionWaitsForTheLoop(t *testing.T) {
 
 // It is the idlest, but its peer has said something that nobody has read yet.
 func TestUnreadBytesPreventEviction(t *testing.T) {
+	t.Parallel()
 	for _, activity := range activities() {
 		t.Run(activity.String(), func(t *testing.T) {
 			t.Parallel()
@@ -185,6 +188,7 @@ func TestUnreadBytesPreventEviction(t *testing.T) {
 }
 
 func TestNobodyIsIdleEnoughToBeEvicted(t *testing.T) {
+	t.Parallel()
 	w := observe(t, keepalive.Config{
 		Timeout: time.Minute, Tick: 10 * ms, MaxConns: 1, Full: pool.EvictIdlest, EvictMinIdle: 20 * time.Second,
 	}, &app{onRefuse: func(_ gnet.Conn, r keepalive.Reason) []byte { return []byte(r.String()) }})
@@ -197,6 +201,7 @@ func TestNobodyIsIdleEnoughToBeEvicted(t *testing.T) {
 }
 
 func TestMaxPerKey(t *testing.T) {
+	t.Parallel()
 	w := observe(t, keepalive.Config{Timeout: time.Minute, MaxPerKey: 2}, &app{})
 	from := func(ip string) net.Conn {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
@@ -229,12 +234,14 @@ func TestMaxPerKey(t *testing.T) {
 
 // Those who lose their guard give their share back.
 func TestMaxPerKeyOfALostGuard(t *testing.T) {
+	t.Parallel()
 	e, _ := overwriteLate(t, newKeeper(t, keepalive.Config{MaxPerKey: 1}))
 	say(t, e.dial(t), "next")
 }
 
 // Nobody can tell who they are.
 func TestMaxPerKeyOfUnixSockets(t *testing.T) {
+	t.Parallel()
 	w := observeOn(t, "unix://"+filepath.Join(t.TempDir(), "s"), keepalive.Config{Timeout: time.Minute, MaxPerKey: 1}, &app{})
 	for range 3 {
 		say(t, w.dial(t), "hello")
@@ -242,6 +249,7 @@ func TestMaxPerKeyOfUnixSockets(t *testing.T) {
 }
 
 func TestPressure(t *testing.T) {
+	t.Parallel()
 	w := observe(t, keepalive.Config{
 		Timeout: 4 * timeout, Tick: 10 * ms, PressureTimeout: timeout,
 		Pressure: func() float64 { return 0.99 },

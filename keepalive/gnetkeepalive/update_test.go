@@ -16,6 +16,7 @@ import (
 
 // Both reach a connection that is touched all the time within the old timeout.
 func TestUpdate(t *testing.T) {
+	t.Parallel()
 	for _, activity := range activities() {
 		for name, change := range map[string]struct{ from, to time.Duration }{
 			"shorter": {3 * timeout, timeout},
@@ -43,6 +44,7 @@ func TestUpdate(t *testing.T) {
 
 // What was off before.
 func TestUpdateBringsMaxAge(t *testing.T) {
+	t.Parallel()
 	w := observe(t, keepalive.Config{}, &app{})
 	c := w.dial(t)
 	say(t, c, "hello")
@@ -59,6 +61,7 @@ func TestUpdateBringsMaxAge(t *testing.T) {
 
 // The context of a connection is done before the handler hears of the end.
 func TestContext(t *testing.T) {
+	t.Parallel()
 	a := &app{}
 	ctxs := make(chan context.Context, 1)
 	done := make(chan bool, 1)
@@ -105,6 +108,7 @@ func TestContext(t *testing.T) {
 }
 
 func TestDryRun(t *testing.T) {
+	t.Parallel()
 	w := observe(t, keepalive.Config{DryRun: true, Advise: true}, &app{})
 	c := w.dial(t)
 	for n := uint64(1); n <= 2; n++ {

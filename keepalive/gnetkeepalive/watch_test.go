@@ -15,6 +15,7 @@ import (
 
 // The address of a gnet connection belongs to its event loop.
 func TestRemoteAddrAsksTheEventLoop(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t, keepalive.Config{})
 	block := make(chan bool)
 	ends := make(chan keepalive.End, 1)
@@ -51,6 +52,7 @@ func TestRemoteAddrAsksTheEventLoop(t *testing.T) {
 
 // What stands for a gnet connection elsewhere, such as TLS over it, has its address.
 func TestRemoteAddrOfWhatIsOverAConnection(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t, keepalive.Config{})
 	e := start(t, &app{}, k, gnet.WithNumEventLoop(1))
 	c := e.dial(t)
@@ -63,6 +65,7 @@ func TestRemoteAddrOfWhatIsOverAConnection(t *testing.T) {
 
 // An event loop that goes down drops what it was asked.
 func TestRemoteAddrDoesNotWaitForALoopThatIsGone(t *testing.T) {
+	t.Parallel()
 	k := newKeeper(t, keepalive.Config{Timeout: time.Hour})
 	blocked, block := make(chan bool), make(chan bool)
 	a := &app{onTraffic: func(gnet.Conn) gnet.Action {
