@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func TestAFleet(t *testing.T) {
 	run := func(t *testing.T, args string) *report {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "report")
-		exit, stdout, stderr := load(append(strings.Fields(args), "-server", binary, "-nodes", "3", "-conns", "300", "-interval", "500ms",
+		exit, stdout, stderr := loadWell(t, append(strings.Fields(args), "-server", binary, "-nodes", "3", "-conns", "300", "-interval", "500ms",
 			"-timeout", "2s", "-lease", "3s", "-redis-timeout", "400ms", "-json", file+".json", "-html", file+".html")...)
 		require.Zero(t, exit, "%s%s", stdout, stderr)
 		r := readReport(t, file+".json")
@@ -94,8 +95,14 @@ func TestVerdictsOfFleets(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			exit, stdout, stderr := load(append(strings.Fields(test.args), "-server", newFake(t, kind), "-redis", "redis://nobody",
-				"-conns", "60", "-interval", "100ms", "-timeout", "1s", "-lease", "1s")...)
+			args := append(strings.Fields(test.args), "-server", newFake(t, kind), "-redis", "redis://nobody",
+				"-conns", "60", "-interval", "100ms", "-timeout", "1s", "-lease", "1s")
+			exit, stdout, stderr := load(args...)
+			missing := func(reason string) bool { return !strings.Contains(stdout, reason) }
+			for attempt := 1; attempt < attempts && slices.ContainsFunc(test.reasons, missing); attempt++ {
+				t.Logf("attempt %d:\n%s%s", attempt, stdout, stderr) // a busy machine has other faults
+				exit, stdout, stderr = load(args...)
+			}
 			require.Equal(t, exitFailure, exit, "%s%s", stdout, stderr)
 			for _, reason := range test.reasons {
 				require.Contains(t, stdout, reason, stderr)
@@ -109,8 +116,8 @@ func TestVerdictsOfFleets(t *testing.T) {
 func TestAFleetToWhichNothingHappens(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "report.json")
-	exit, stdout, stderr := load("-server", newFake(t, "is good"), "-redis", "redis://nobody", "-nodes", "2", "-kill", "0",
-		"-conns", "60", "-interval", "100ms", "-timeout", "1s", "-steady", "1s", "-lease", "1s", "-json", file)
+	exit, stdout, stderr := loadWell(t, "-server", newFake(t, "is good"), "-redis", "redis://nobody", "-nodes", "2", "-kill", "0",
+		"-conns", "60", "-interval", "100ms", "-timeout", "1s", "-steady", "10s", "-lease", "1s", "-json", file)
 	require.Zero(t, exit, "%s%s", stdout, stderr)
 	r := readReport(t, file)
 	require.Equal(t, 60, r.Fleet.Sessions)
@@ -131,7 +138,7 @@ func TestAFleetWithoutRedis(t *testing.T) {
 func TestAFleetWhoseRedisEnds(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "redis-server"),
-		[]byte("#!/bin/sh\necho Ready to accept connections\nsleep 1.5\necho it hurts\nexit 3\n"), 0o755))
+		[]byte("#!/bin/sh\necho Ready to accept connections\nsleep 5\necho it hurts\nexit 3\n"), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	for _, args := range []string{"-kill 0 -steady 10m", "-steady 1s -rolling"} {
 		exit, stdout, stderr := load(append(strings.Fields(args), "-nodes", "2", "-conns", "10", "-server", newFake(t, "stays"),
@@ -164,7 +171,7 @@ func TestAFleetThatIsInterrupted(t *testing.T) {
 		defer cancel()
 		var out, errs strings.Builder
 		steady := map[string]string{"steady": "1m", "killed": "1s"}[phase]
-		time.AfterFunc(2*time.Second, cancel)
+		time.AfterFunc(5*time.Second, cancel)
 		exit := run(ctx, []string{
 			"-nodes", "2", "-conns", "10", "-server", newFake(t, "good"), "-redis", "redis://nobody",
 			"-interval", "100ms", "-timeout", "1s", "-steady", steady, "-lease", "1m",

@@ -103,7 +103,7 @@ func (e *element) chart(title string) *element {
 
 func TestPageOfARun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "page.html")
-	exit, stdout, stderr := load("-conns", "200", "-silent", "0.25", "-interval", "200ms", "-probes", "5",
+	exit, stdout, stderr := loadWell(t, "-conns", "200", "-silent", "0.25", "-interval", "200ms", "-probes", "5",
 		"-timeout", "1200ms", "-tick", "20ms", "-ramp", "1000", "-duration", "3s", "-html", file)
 	require.Zero(t, exit, "%s%s", stdout, stderr)
 	root := readPage(t, file)
@@ -204,11 +204,8 @@ func TestPageOfARunThatFails(t *testing.T) {
 
 func TestPageOfARunInWhichNothingHappens(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	ln.Close()
 	file := filepath.Join(t.TempDir(), "page.html")
-	exit, _, _ := load("-addr", ln.Addr().String(), "-conns", "10", "-timeout", "500ms", "-interval", "100ms", "-tick", "10ms", "-duration", "700ms", "-html", file)
+	exit, _, _ := load("-addr", nobody(t), "-conns", "10", "-timeout", "500ms", "-interval", "100ms", "-tick", "10ms", "-duration", "700ms", "-html", file)
 	require.Equal(t, exitFailure, exit)
 	root := readPage(t, file)
 	require.Equal(t, "fail", root.verdict())

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ import (
 // The main job, small: a real server in its own process, and 200 connections.
 func TestRunWithAServerOfItsOwn(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.json")
-	exit, stdout, stderr := load("-conns", "200", "-silent", "0.25", "-interval", "200ms",
+	exit, stdout, stderr := loadWell(t, "-conns", "200", "-silent", "0.25", "-interval", "200ms",
 		"-timeout", "1s", "-tick", "20ms", "-ramp", "1000", "-duration", "3s", "-json", file)
 	require.Zero(t, exit, "%s%s", stdout, stderr)
 	require.True(t, strings.HasSuffix(stdout, "verdict pass\n"), stdout)
@@ -189,11 +190,19 @@ func TestVerdicts(t *testing.T) {
 			if test.duration == 0 {
 				test.duration = 1500 * time.Millisecond
 			}
-			exit, stdout, stderr := load("-addr", misbehave(t, test.server), "-conns", "40", "-silent", test.silent,
-				"-interval", "100ms", "-timeout", timeout.String(), "-duration", test.duration.String())
+			args := []string{
+				"-addr", misbehave(t, test.server), "-conns", "40", "-silent", test.silent,
+				"-interval", "100ms", "-timeout", timeout.String(), "-duration", test.duration.String(),
+			}
 			if test.reason == "" {
+				exit, stdout, stderr := loadWell(t, args...)
 				require.Zero(t, exit, "%s%s", stdout, stderr)
 				return
+			}
+			exit, stdout, stderr := load(args...)
+			for attempt := 1; attempt < attempts && !strings.Contains(stdout, test.reason); attempt++ {
+				t.Logf("attempt %d:\n%s%s", attempt, stdout, stderr) // a busy machine has other faults
+				exit, stdout, stderr = load(args...)
 			}
 			require.Equal(t, exitFailure, exit, "%s%s", stdout, stderr)
 			require.Contains(t, stdout, test.reason)
@@ -202,11 +211,19 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+// nobody returns an address on which nobody listens, and nobody will until the test ends.
+func nobody(t *testing.T) (addr string) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	ln.Close()
-	exit, stdout, _ := load("-addr", ln.Addr().String(), "-conns", "10", "-timeout", "500ms", "-interval", "100ms", "-tick", "10ms", "-duration", "700ms")
+	t.Cleanup(func() { syscall.Close(fd) })
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	bound, err := syscall.Getsockname(fd)
+	require.NoError(t, err)
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port)
+}
+
+func TestNobodyListens(t *testing.T) {
+	exit, stdout, _ := load("-addr", nobody(t), "-conns", "10", "-timeout", "500ms", "-interval", "100ms", "-tick", "10ms", "-duration", "700ms")
 	require.Equal(t, exitFailure, exit)
 	require.Contains(t, stdout, "10 of 10 connections failed, the first with: connect: connection refused")
 }
@@ -264,7 +281,7 @@ func TestAnswersInPieces(t *testing.T) {
 		}
 		return true
 	})
-	exit, stdout, stderr := load("-addr", addr, "-conns", "5", "-silent", "0", "-interval", "100ms", "-timeout", "500ms", "-duration", "700ms")
+	exit, stdout, stderr := loadWell(t, "-addr", addr, "-conns", "5", "-silent", "0", "-interval", "100ms", "-timeout", "500ms", "-duration", "700ms")
 	require.Zero(t, exit, "%s%s", stdout, stderr)
 }
 
@@ -288,7 +305,7 @@ func TestSeveralProcesses(t *testing.T) {
 	limit, ok := rlimit.Files()
 	require.True(t, ok)
 	file := filepath.Join(t.TempDir(), "report.json")
-	exit, stdout, stderr := load("-conns", "600", "-procs", "3", "-interval", "200ms", "-timeout", "1500ms",
+	exit, stdout, stderr := loadWell(t, "-conns", "600", "-procs", "3", "-interval", "200ms", "-timeout", "1500ms",
 		"-tick", "20ms", "-ramp", "2000", "-duration", "3s", "-probes", "10", "-json", file)
 	require.Zero(t, exit, "%s%s", stdout, stderr)
 	r := readReport(t, file)
@@ -321,13 +338,13 @@ func TestThreadsWithDescriptorsOfTheirOwn(t *testing.T) {
 	require.Equal(t, 4, res.established)
 	require.LessOrEqual(t, rlimit.Open(), before+4, "the descriptors of the servers' ends, but not of the threads'")
 	c.dismiss()
-	require.Eventually(t, func() bool { return rlimit.Open() <= before }, 5*time.Second, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return rlimit.Open() <= before }, time.Minute, 10*time.Millisecond,
 		"what a thread had open is closed, so the servers' ends are closed too")
 }
 
 func TestStorm(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.json")
-	exit, stdout, stderr := load("-storm", "-conns", "500", "-probes", "20", "-interval", "500ms", "-timeout", "2s",
+	exit, stdout, stderr := loadWell(t, "-storm", "-conns", "500", "-probes", "20", "-interval", "500ms", "-timeout", "2s",
 		"-tick", "20ms", "-ramp", "5000", "-duration", "4s", "-json", file, "-html", file+".html")
 	require.Zero(t, exit, "%s%s", stdout, stderr)
 	r := readReport(t, file)
@@ -343,7 +360,7 @@ func TestStorm(t *testing.T) {
 
 func TestHeartbeatsWithoutAnAnswer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.json")
-	exit, stdout, stderr := load("-reply=false", "-quantum", "20ms", "-conns", "200", "-probes", "10", "-interval", "300ms", "-timeout", "1500ms",
+	exit, stdout, stderr := loadWell(t, "-reply=false", "-quantum", "20ms", "-conns", "200", "-probes", "10", "-interval", "300ms", "-timeout", "1500ms",
 		"-tick", "20ms", "-ramp", "2000", "-duration", "3s", "-json", file)
 	require.Zero(t, exit, "%s%s", stdout, stderr)
 	r := readReport(t, file)
@@ -359,7 +376,7 @@ func TestBaselines(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "report.json")
-			exit, stdout, stderr := load("-baseline", kind, "-conns", "100", "-interval", "200ms", "-timeout", "1s",
+			exit, stdout, stderr := loadWell(t, "-baseline", kind, "-conns", "100", "-interval", "200ms", "-timeout", "1s",
 				"-ramp", "1000", "-duration", "3s", "-json", file)
 			require.Zero(t, exit, "%s%s", stdout, stderr)
 			r := readReport(t, file)
