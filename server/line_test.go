@@ -118,7 +118,7 @@ func TestLinesOfRealConnections(t *testing.T) {
 		require.Equal(t, "A\n", ask(t, c, "!a\n"))
 		time.Sleep(beat)
 	}
-	require.Equal(t, "BYE idle timeout 400ms\n", rest(t, c))
+	require.Equal(t, byeIdle, rest(t, c))
 	require.EqualValues(t, 1, r.Stats().Closed[keepalive.ReasonIdle])
 	require.NoError(t, r.Shutdown(context.Background()))
 }

@@ -33,7 +33,7 @@ func startOn(t testing.TB, ln net.Listener, cfg Config) *running {
 // All that is promised for Addr holds for a Listener.
 func TestListener(t *testing.T) {
 	ln := listen(t)
-	r := startOn(t, ln, Config{Timeout: time.Second, Tick: 10 * ms, Loops: 3, MaxConns: 20, MaxLine: 100})
+	r := startOn(t, ln, Config{Timeout: timeout, Tick: 10 * ms, Loops: 3, MaxConns: 20, MaxLine: 100})
 	require.Equal(t, ln.Addr(), r.Addr())
 	begin := time.Now()
 	silent := r.dial(t)
@@ -51,15 +51,15 @@ func TestListener(t *testing.T) {
 	require.Equal(t, 3, loops, "they are shared out")
 	require.NoError(t, r.Health(context.Background()))
 
-	require.Equal(t, "BYE idle timeout 1s\n", rest(t, silent))
-	require.GreaterOrEqual(t, time.Since(begin), time.Second)
+	require.Equal(t, byeIdle, rest(t, silent))
+	require.GreaterOrEqual(t, time.Since(begin), timeout)
 	c := r.dial(t)
 	long := make([]byte, 300<<10)
 	go func() { _, _ = c.Write(long) }()
 	require.Equal(t, "ERR line too long\n", rest(t, c))
 	c.Close()
 	for _, c := range conns {
-		require.Equal(t, "BYE idle timeout 1s\n", rest(t, c))
+		require.Equal(t, byeIdle, rest(t, c))
 	}
 	require.Eventually(t, func() bool { return r.Stats().Conns == 0 }, eternal, ms)
 	require.EqualValues(t, 20, r.Stats().Closed[keepalive.ReasonIdle])
@@ -70,14 +70,14 @@ func TestUnixListener(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	ln, err := net.Listen("unix", path)
 	require.NoError(t, err)
-	startOn(t, ln, Config{Timeout: 300 * ms, Tick: 10 * ms, Keepalive: keepalive.Config{MaxPerKey: 1}})
+	startOn(t, ln, Config{Timeout: timeout, Tick: 10 * ms, Keepalive: keepalive.Config{MaxPerKey: 1}})
 	for range 3 { // they have no address to be counted by
 		c, err := net.Dial("unix", path)
 		require.NoError(t, err)
 		defer c.Close()
 		require.NoError(t, c.SetDeadline(time.Now().Add(eternal)))
 		require.Equal(t, "hello\n", ask(t, c, "hello\n"))
-		defer func() { require.Equal(t, "BYE idle timeout 300ms\n", rest(t, c)) }()
+		defer func() { require.Equal(t, byeIdle, rest(t, c)) }()
 	}
 }
 

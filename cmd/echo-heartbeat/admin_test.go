@@ -52,7 +52,7 @@ func TestAdminPages(t *testing.T) {
 // until the last connection has gone.
 func TestReadinessOverADrain(t *testing.T) {
 	t.Parallel() // it mostly waits
-	p := start(t, process{args: []string{"-admin", "127.0.0.1:0", "-drain-delay", "700ms", "-drain", "700ms", "-tick", "10ms"}})
+	p := start(t, process{args: []string{"-admin", "127.0.0.1:0", "-drain-delay", "4s", "-drain", "3s", "-tick", "10ms"}})
 	var conns []client
 	for range 10 {
 		conns = append(conns, p.dial(t))

@@ -64,13 +64,13 @@ func TestSystemdSocketActivate(t *testing.T) {
 	free.Close()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	p := process{cmd: exec.Command("systemd-socket-activate", "-l", addr, "-E", proctest.AsProgram, self, "-timeout", "700ms")}
+	p := process{cmd: exec.Command("systemd-socket-activate", "-l", addr, "-E", proctest.AsProgram, self, "-timeout", "3s")}
 	p.log, p.wait = proctest.Start(t, p.cmd)
 	p.logged(t, "Listening on")
 	c := dial(t, addr)
 	require.Equal(t, "PONG\n", c.ask(t, "PING\n"))
 	require.Equal(t, addr, p.addr(t, "server"))
-	require.Equal(t, "BYE idle timeout 700ms\n", c.rest(t))
+	require.Equal(t, "BYE idle timeout 3s\n", c.rest(t))
 	open := dial(t, addr)
 	require.Equal(t, "PONG\n", open.ask(t, "PING\n"))
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))

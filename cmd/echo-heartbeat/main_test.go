@@ -92,8 +92,8 @@ func TestProgram(t *testing.T) {
 		{"json", syscall.SIGTERM},
 	} {
 		t.Run(c.format, func(t *testing.T) {
-			p := start(t, process{args: []string{"-timeout", "700ms", "-tick", "10ms", "-log-format", c.format}})
-			require.Equal(t, "BYE idle timeout 700ms\n", p.dial(t).rest(t))
+			p := start(t, process{args: []string{"-timeout", "3s", "-tick", "10ms", "-log-format", c.format}})
+			require.Equal(t, "BYE idle timeout 3s\n", p.dial(t).rest(t))
 
 			open := p.dial(t)
 			require.Equal(t, "PONG\n", open.ask(t, "PING\n"))
@@ -120,14 +120,14 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 
 func TestAdviceIsLoggedAtTheEnd(t *testing.T) {
 	t.Parallel() // it mostly waits
-	p := start(t, process{args: []string{"-advise", "-dry-run", "-timeout", "200ms", "-tick", "10ms"}})
+	p := start(t, process{args: []string{"-advise", "-dry-run", "-timeout", "4s", "-tick", "10ms"}})
 	c := p.dial(t)
 	require.Equal(t, "PONG\n", c.ask(t, "PING\n"))
-	time.Sleep(500 * time.Millisecond) // of silence, which a dry run lets live
+	time.Sleep(5 * time.Second) // of silence, which a dry run lets live
 	require.Equal(t, "PONG\n", c.ask(t, "PING\n"))
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, p.wait())
-	p.logged(t, `msg=advice timeout=200ms near_misses=\d+ would_close_at_50ms=1 would_close_at_100ms=1 would_close_at_150ms=1 would_close_at_200ms=1`)
+	p.logged(t, `msg=advice timeout=4s near_misses=\d+ would_close_at_1s=1 would_close_at_2s=1 would_close_at_3s=1 would_close_at_4s=1`)
 }
 
 // Above Debug no connection has a line.

@@ -32,22 +32,22 @@ func (p *process) reload(t *testing.T, path, text string) {
 
 func TestReloadChangesOpenConnections(t *testing.T) {
 	t.Parallel() // it mostly waits
-	path := configFile(t, "timeout 1s\nmax-conns 10\n")
+	path := configFile(t, "timeout 5s\nmax-conns 10\n")
 	p := start(t, process{args: []string{"-config", path, "-tick", "10ms", "-drain", "0s", "-loops", "1"}})
 	open := p.dial(t)
 	require.Equal(t, "hello\n", open.ask(t, "hello\n"))
 	begin := time.Now()
-	p.reload(t, path, "timeout 300ms\nmax-conns 1\nfirst-message 200ms\nlog-level debug\ndrain 1h\nshutdown-timeout 2h")
-	require.Equal(t, "BYE idle timeout 300ms\n", open.rest(t))
+	p.reload(t, path, "timeout 3s\nmax-conns 1\nfirst-message 2s\nlog-level debug\ndrain 1h\nshutdown-timeout 2h")
+	require.Equal(t, "BYE idle timeout 3s\n", open.rest(t))
 	require.Less(t, time.Since(begin), eternal)
-	p.logged(t, `level=INFO msg=reloaded timeout="1s -> 300ms" first-message="0s -> 200ms" max-conns="10 -> 1" shutdown-timeout="0s -> 2h0m0s" log-level="info -> debug"\n`)
+	p.logged(t, `level=INFO msg=reloaded timeout="5s -> 3s" first-message="0s -> 2s" max-conns="10 -> 1" shutdown-timeout="0s -> 2h0m0s" log-level="info -> debug"\n`)
 
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
 	p.logged(t, `msg="reloaded, nothing has changed" config=`+path)
 
 	silent := p.dial(t)
 	require.Equal(t, "ERR too many connections\n", p.dial(t).rest(t))
-	require.Equal(t, "BYE first message timeout 200ms\n", silent.rest(t))
+	require.Equal(t, "BYE first message timeout 2s\n", silent.rest(t))
 	p.logged(t, "level=DEBUG.*closed a connection")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, p.wait(), "at once: the flag says that there is no drain")
@@ -103,7 +103,7 @@ func TestHangUpWithoutAFile(t *testing.T) {
 // While it goes down, nothing is reloaded.
 func TestReloadWhileGoingDown(t *testing.T) {
 	t.Parallel() // it mostly waits
-	path := configFile(t, "drain-delay 1s")
+	path := configFile(t, "drain-delay 4s")
 	p := start(t, process{args: []string{"-config", path}})
 	c := p.dial(t)
 	require.Equal(t, "hello\n", c.ask(t, "hello\n"))

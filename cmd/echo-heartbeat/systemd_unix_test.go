@@ -129,7 +129,7 @@ func TestSocketsFromSystemd(t *testing.T) {
 	early := dial(t, mainAddr) // before there is a program
 	with := process{
 		files: []*os.File{admin, main}, names: "admin:echo-heartbeat.socket",
-		args: []string{"-timeout", "400ms", "-tick", "10ms", "-max-conns", "2"},
+		args: []string{"-timeout", "3s", "-tick", "10ms", "-max-conns", "2"},
 	}
 	p := start(t, with)
 	require.Equal(t, mainAddr, p.addr(t, "server"))
@@ -140,8 +140,8 @@ func TestSocketsFromSystemd(t *testing.T) {
 	second := p.dial(t)
 	require.Equal(t, "hello\n", second.ask(t, "hello\n"))
 	require.Equal(t, "ERR too many connections\n", p.dial(t).rest(t))
-	require.Equal(t, "BYE idle timeout 400ms\n", early.rest(t))
-	require.Equal(t, "BYE idle timeout 400ms\n", second.rest(t))
+	require.Equal(t, "BYE idle timeout 3s\n", early.rest(t))
+	require.Equal(t, "BYE idle timeout 3s\n", second.rest(t))
 
 	// One follows the other, and nobody is turned away.
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
