@@ -39,11 +39,11 @@ func ExampleTimingWheel() {
 	}
 	defer tw.Stop()
 
-	_ = tw.SetTimer("s1", 7, 30*time.Millisecond)
-	_ = tw.SetTimer("s2", 8, 30*time.Millisecond)
-	_ = tw.MoveTimer("s1", 60*time.Millisecond)
+	_ = tw.SetTimer("s1", 7, time.Minute)
+	_ = tw.SetTimer("s2", 8, time.Minute)
 	_ = tw.RemoveTimer("s2")
 	fmt.Println(tw.MoveTimer("s2", time.Second))
+	_ = tw.MoveTimer("s1", 60*time.Millisecond)
 	<-done
 	// Output:
 	// wheel: key not pending
@@ -72,11 +72,12 @@ func ExampleWheelOf() {
 	defer w.Stop()
 
 	c := &conn{name: "c1"}
-	if err := w.Start(&c.timer, c, 50*time.Millisecond); err != nil {
+	if err := w.Start(&c.timer, c, time.Minute); err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(c.timer.Touch())
+	c.timer.Move(50 * time.Millisecond)
 	<-done
 	// Output:
 	// true

@@ -393,9 +393,9 @@ func TestKeyedConcurrently(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	require.Eventually(t, func() bool { return tw.Len() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return tw.Len() == 0 }, time.Minute, time.Millisecond)
 	for key := range set {
-		require.Eventually(t, func() bool { return ended(key) == set[key] }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return ended(key) == set[key] }, time.Minute, time.Millisecond)
 	}
 	for i := range tw.shards {
 		require.Empty(t, tw.shards[i].timers)
