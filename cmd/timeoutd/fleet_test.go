@@ -181,7 +181,7 @@ func TestTwoWithRedisInFrontOfPostgres(t *testing.T) {
 // Two processes share a server: each has its slots, and when one is killed the other has all.
 func testTwo(t *testing.T, env ...string) {
 	to := newTarget(t)
-	with := process{args: []string{"-callback-allow", "127.0.0.0/8", "-ttl", "1s"}, env: env}
+	with := process{args: []string{"-callback-allow", "127.0.0.0/8", "-ttl", "3s"}, env: env}
 	one, other := start(t, with), start(t, with)
 	one.setTopic(t, to)
 	owners := func(p *process) int {

@@ -12,7 +12,7 @@ import (
 // Killed at any moment, the next process has all that was set, and runs what was running.
 func TestKilledWithSQLite(t *testing.T) {
 	to := newTarget(t)
-	with := process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db"), "-callback-allow", "127.0.0.0/8", "-ttl", "1s"}}
+	with := process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db"), "-callback-allow", "127.0.0.0/8", "-ttl", "3s"}}
 	p := start(t, with)
 	p.logged(t, `msg="tasks are kept in SQLite at /.*tasks\.db"`)
 	p.setTopic(t, to)

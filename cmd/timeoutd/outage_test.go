@@ -32,11 +32,11 @@ func TestEtcdIsAwayForAWhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			etcd, redis := newEtcd(t), redisServer(t)
 			t.Parallel()
-			away := 4 * time.Second // with a ttl of 2 s, the least that etcd has
+			away := 10 * time.Second // with a ttl of 6 s
 			if isLong() {
 				away = time.Minute
 			}
-			testAway(t, away, process{args: []string{"-ttl", "2s"}, env: []string{"REDIS_URL=" + redis, "ETCD_ENDPOINTS=" + etcd.addr}},
+			testAway(t, away, process{args: []string{"-ttl", "6s"}, env: []string{"REDIS_URL=" + redis, "ETCD_ENDPOINTS=" + etcd.addr}},
 				func() { outage.begin(t, etcd) }, func() { outage.end(t, etcd) })
 		})
 	}
@@ -45,7 +45,7 @@ func TestEtcdIsAwayForAWhile(t *testing.T) {
 func testAway(t *testing.T, away time.Duration, with process, begin, end func()) {
 	w, s := newWitness(t, nil), newSetter(t)
 	nodes := []*process{start(t, w.employ(with, "a")), start(t, w.employ(with, "b"))}
-	nodes[0].serveTopic(t, w, `"lease":"5s",`)
+	nodes[0].serveTopic(t, w, `"lease":"10s",`)
 	members := func() int {
 		least := len(nodes)
 		for _, p := range nodes {
@@ -81,7 +81,7 @@ func testAway(t *testing.T, away time.Duration, with process, begin, end func())
 	back := time.Now()
 	require.Eventually(t, func() bool {
 		load(time.Now().Add(50 * time.Millisecond))
-		return members() == 2 && time.Since(back) > 3*time.Second
+		return members() == 2 && time.Since(back) > 7*time.Second
 	}, 2*eternal, time.Millisecond, "both are members again, and were for a while")
 	require.GreaterOrEqual(t, term(), before)
 	nodes[0].rests(t)

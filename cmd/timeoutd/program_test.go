@@ -21,7 +21,7 @@ import (
 
 // SIGTERM: not ready first, and then it ends with nothing lost.
 func TestGracefulEnd(t *testing.T) {
-	p := start(t, process{args: []string{"-memory", "-drain-delay", "600ms", "-grace", "1s"}})
+	p := start(t, process{args: []string{"-memory", "-drain-delay", "5s", "-grace", "1s"}})
 	status, body := p.ask(t, http.MethodGet, "/readyz", "")
 	require.Equal(t, http.StatusOK, status, body)
 	p.set(t, "t/tasks/1", `{"after":"1h"}`)
@@ -184,7 +184,7 @@ func TestSlowClients(t *testing.T) {
 		}
 	}
 	require.Eventually(t, func() bool {
-		client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+		client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 		res, err := client.Get("http://" + p.addr(t) + "/readyz")
 		if err != nil {
 			return false

@@ -23,7 +23,7 @@ func TestAProcessIsKilledBetweenTwoStepsWithRedis(t *testing.T) {
 		s.begin(t, "first")
 		send(t, cmd, syscall.SIGSTOP)
 		s.release()
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
 		require.NoError(t, s.victim.cmd.Process.Kill())
 		require.Error(t, s.victim.wait())
 		send(t, cmd, syscall.SIGCONT)
@@ -76,9 +76,9 @@ func newSteps(t *testing.T, env string) *steps {
 		}
 	})
 	t.Cleanup(s.release)
-	s.with = process{args: []string{"-ttl", "1s"}, env: []string{env}}
+	s.with = process{args: []string{"-ttl", "4s"}, env: []string{env}}
 	s.victim = start(t, s.employ(s.with, "victim"))
-	s.victim.serveTopic(t, s.witness, `"lease":"1s","concurrency":1,"slots":1,`)
+	s.victim.serveTopic(t, s.witness, `"lease":"4s","concurrency":1,"slots":1,`)
 	return s
 }
 

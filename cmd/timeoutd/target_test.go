@@ -66,7 +66,7 @@ func (p *process) setMany(t *testing.T, n int) {
 // setTopic has tasks call a target.
 func (p *process) setTopic(t *testing.T, to *target) {
 	t.Helper()
-	status, answer := p.ask(t, http.MethodPut, "/v1/topics/t", `{"lease":"1s","callback":{"kind":"http","target":"`+to.URL+`"}}`)
+	status, answer := p.ask(t, http.MethodPut, "/v1/topics/t", `{"lease":"3s","callback":{"kind":"http","target":"`+to.URL+`"}}`)
 	require.Equal(t, http.StatusOK, status, answer)
 }
 

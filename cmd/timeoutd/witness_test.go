@@ -162,7 +162,7 @@ type setter struct {
 }
 
 func newSetter(t *testing.T) *setter {
-	s := &setter{http: http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{}}}
+	s := &setter{http: http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{}}}
 	t.Cleanup(s.http.CloseIdleConnections)
 	return s
 }

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-const eternal = 20 * time.Second // how long a test waits for what must come
+const eternal = time.Minute // how long a test waits for what must come
 
 // site is an API on a centre that runs, over real HTTP.
 type site struct {
