@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const eternal = 10 * time.Second
+const eternal = time.Minute
 
 // pair returns both ends of a connection of real sockets.
 func pair(t testing.TB, network string) (here, there net.Conn) {

@@ -65,7 +65,7 @@ func TestPoolsOfAGroupShareOneGoroutine(t *testing.T) {
 	}
 	require.Equal(t, backends, g.Len())
 	require.LessOrEqual(t, g.Stats().Pending+g.Stats().Due, backends*each)
-	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+2 }, 5*time.Second, ms,
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+2 }, eternal, ms,
 		"%d goroutines, %d before", runtime.NumGoroutine(), before)
 	require.Eventually(t, func() bool {
 		mu.Lock()

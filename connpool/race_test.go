@@ -65,12 +65,12 @@ func TestNothingIsLostOrSharedUnderLoad(t *testing.T) {
 		require.LessOrEqual(t, s.mostOpen, most)
 	})
 	getMany(t, p, 6)
-	require.Eventually(t, func() bool { return p.Stats().Closed[ReasonMaxAge] > 0 }, 45*time.Second, ms,
+	require.Eventually(t, func() bool { return p.Stats().Closed[ReasonMaxAge] > 0 }, 2*time.Minute, ms,
 		"those that stay for MinIdle, too, become too old")
 	require.Eventually(t, func() bool {
 		st := p.Stats()
 		return st.Waiting == 0 && st.Idle == 2 && st.InUse == 0 && st.Dialing == 0
-	}, 45*time.Second, ms, "MinIdle is all that is left: %+v", p.Stats())
+	}, 2*time.Minute, ms, "MinIdle is all that is left: %+v", p.Stats())
 	require.NoError(t, g.Close())
 	require.Zero(t, s.openNow())
 	st := p.Stats()

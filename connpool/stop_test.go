@@ -58,7 +58,7 @@ func beStopped(t *testing.T) {
 	fmt.Println("child: idle")
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 	require.Eventually(t, func() bool { return p.group.Stats().Stalls > 0 }, eternal, ms)
-	time.Sleep(50 * ms) // the wheel tells on a goroutine of its own
+	require.Eventually(t, func() bool { return p.group.lost.Load() > 0 }, eternal, ms, "the wheel tells on a goroutine of its own")
 	if get(t, p).Reused() {
 		fmt.Println("child: reused")
 	} else {

