@@ -74,7 +74,7 @@ func TestTheDemoToItsVerdict(t *testing.T) {
 	r, err := redisserver.Start(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(r.Stop)
-	d := start(t, "-sessions", "60", "-lease", "3s", "-renew", "750ms", "-stay", "-redis", r.URL)
+	d := start(t, "-sessions", "60", "-lease", "9s", "-renew", "2250ms", "-stay", "-redis", r.URL)
 	d.story.Await(t, "60 sessions are online")
 
 	status, body := d.get(t, "/")
@@ -95,11 +95,11 @@ func TestTheDemoToItsVerdict(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status)
 	require.NotContains(t, body, "<")
 
-	require.Eventually(t, func() bool { return strings.Contains(d.story.String(), "verdict ") }, 90*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(d.story.String(), "verdict ") }, 5*time.Minute, 10*time.Millisecond)
 	require.Contains(t, d.story.String(), "verdict pass: 60 sessions; offlines: expected 11, seen 11, wrong 0, lost 0")
 	for _, line := range []string{
 		"node-2 is killed (SIGKILL): the connections of 20 sessions are reset; 10 clients come back, 10 stay away",
-		"10 are online elsewhere, after ", "10 are offline, 1", "node-3 is shut down (SIGTERM) with ",
+		"10 are online elsewhere, after ", "10 are offline, ", "node-3 is shut down (SIGTERM) with ",
 		"client-0001 is kicked, from outside",
 	} {
 		require.Len(t, d.story.Lines(line), 1, line)

@@ -23,13 +23,13 @@ import (
 const (
 	// Timeout is that of the examples under test: long enough for a busy machine to
 	// send a heartbeat in time.
-	Timeout = 600 * time.Millisecond
+	Timeout = 2 * time.Second
 
 	// Beat is how often a test talks that wants to stay.
 	Beat = Timeout / 12
 
 	// Late is how late all may be on a machine that is busy with other tests.
-	Late = 15 * time.Second
+	Late = time.Minute
 )
 
 // Main is for TestMain. It looks for goroutines that are left, and lets more tests run

@@ -96,7 +96,7 @@ func TestAGatewayEndsThoughNobodyReadsItsEvents(t *testing.T) {
 	go func() {
 		exit <- Main(ctx, []string{
 			"-redis", n.redis.URL, "-prefix", n.prefix, "-log-format", "json",
-			"-lease", "3s", "-renew", "600ms", "-redis-timeout", "700ms",
+			"-lease", "9s", "-renew", "1800ms", "-redis-timeout", "2s",
 		}, out, &log)
 	}()
 	log.Await(t, "gateway: open")

@@ -59,7 +59,7 @@ func (n *nodes) start(t *testing.T, args ...string) *running {
 	g := &running{events: new(logtest.Log), log: new(logtest.Log), end: end, exit: make(chan int, 1)}
 	args = append([]string{
 		"-addr", "127.0.0.1:0", "-redis", n.redis.URL, "-prefix", n.prefix, "-max-conns", "1000",
-		"-lease", "3s", "-renew", "600ms", "-redis-timeout", "700ms", "-max-expire", "-1", "-log-format", "json",
+		"-lease", "9s", "-renew", "1800ms", "-redis-timeout", "2s", "-max-expire", "-1", "-log-format", "json",
 	}, args...)
 	ended := make(chan struct{})
 	go func() {
@@ -174,8 +174,8 @@ func (c *caller) over(t *testing.T, bye string) {
 // watcher is one more node of the fleet, to look at it.
 func (n *nodes) watcher(t *testing.T) *fleet.Node {
 	node, err := fleet.New(t.Context(), fleet.Config{
-		URL: n.redis.URL, Prefix: n.prefix, Node: "watcher", Lease: 3 * time.Second, Renew: 600 * time.Millisecond,
-		Timeout: 700 * time.Millisecond, MaxExpire: -1,
+		URL: n.redis.URL, Prefix: n.prefix, Node: "watcher", Lease: 9 * time.Second, Renew: 1800 * time.Millisecond,
+		Timeout: 2 * time.Second, MaxExpire: -1,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Close()) })
