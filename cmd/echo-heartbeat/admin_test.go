@@ -136,15 +136,22 @@ func TestManyWhoWatch(t *testing.T) {
 			}
 		})
 	}
-	answers := 0
-	for range 10 {
-		time.Sleep(100 * time.Millisecond)
-		res, err := (&http.Client{Timeout: eternal, Transport: &http.Transport{DisableKeepAlives: true}}).
-			Get("http://" + p.addr(t, "admin") + "/healthz")
-		if err == nil {
-			_ = res.Body.Close()
-			answers++
+	ask := func() (answers int) {
+		for range 10 {
+			time.Sleep(100 * time.Millisecond)
+			res, err := (&http.Client{Timeout: eternal, Transport: &http.Transport{DisableKeepAlives: true}}).
+				Get("http://" + p.addr(t, "admin") + "/healthz")
+			if err == nil {
+				_ = res.Body.Close()
+				answers++
+			}
 		}
+		return answers
+	}
+	answers := ask()
+	for attempt := 1; attempt < 3 && answers < 8; attempt++ { // a busy machine may be slow once
+		t.Logf("%d answers", answers)
+		answers = ask()
 	}
 	require.GreaterOrEqual(t, answers, 8)
 }

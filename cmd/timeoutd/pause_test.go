@@ -36,7 +36,7 @@ func TestAnOwnerThatIsStoppedForLongerThanItsLeaseWithPostgres(t *testing.T) {
 // them, or they were set anew: what it says of them has no effect.
 func testStopped(t *testing.T, env ...string) {
 	const lease = 5 * time.Second // which a busy machine keeps
-	var stopped atomic.Bool // the target answers calls of the zombie only while it stands still
+	var stopped atomic.Bool       // the target answers calls of the zombie only while it stands still
 	release := make(chan struct{})
 	w := newWitness(t, func(id, node string) {
 		switch {
