@@ -234,7 +234,7 @@ func (r *rig) counts(want timeout.Counts) timeout.Counts {
 		if counts == want {
 			break
 		}
-		if time.Since(start) > 5*time.Second {
+		if time.Since(start) > patient {
 			require.Equal(r.t, want, counts)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	long    = time.Hour        // later than any test ends
-	patient = 20 * time.Second // for what must happen, be the machine ever so busy
+	long    = time.Hour   // later than any test ends
+	patient = time.Minute // for what must happen, be the machine ever so busy
 	short   = 200 * time.Millisecond
 	enough  = 3 * time.Second // after which no more random calls are begun
 )

@@ -70,7 +70,7 @@ func (r *pair) awaits(t *testing.T, tasks int) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return len(r.ran) == tasks
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, times := range r.ran {
@@ -115,7 +115,7 @@ func TestWhatIsDueRunsWhileTheIndexIsAway(t *testing.T) {
 			back := lose(r)
 			began := time.Now()
 			r.set(t, "now-", 100, 0)
-			require.Less(t, time.Since(began), 4*time.Second, "it does not hold up sets")
+			require.Less(t, time.Since(began), 20*time.Second, "it does not hold up sets")
 			_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "new"})
 			require.NoError(t, err)
 			r.awaits(t, 210)
@@ -141,13 +141,13 @@ func TestLeasesThatAnotherNodeSettlesAreForgotten(t *testing.T) {
 	require.NoError(t, err)
 	var done []timeout.Outcome
 	require.Eventually(t, func() bool {
-		batch, err := a.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "a", Max: 1000, Lease: 5 * time.Second})
+		batch, err := a.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "a", Max: 1000, Lease: 10 * time.Second})
 		require.NoError(t, err)
 		for _, leased := range batch.Leased {
 			done = append(done, timeout.Outcome{Token: leased.Token, As: timeout.Done})
 		}
 		return len(done) == len(tasks)
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.Equal(t, len(tasks), a.Leases())
 	_, err = b.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "b", Settle: done})
 	require.NoError(t, err)
@@ -155,5 +155,5 @@ func TestLeasesThatAnotherNodeSettlesAreForgotten(t *testing.T) {
 		_, err := a.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Second})
 		require.NoError(t, err)
 		return a.Leases() == 0
-	}, 15*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 }

@@ -49,7 +49,7 @@ func TestWhatOneNodeHasGrowAnotherServes(t *testing.T) {
 			}
 		}
 		return len(leased) == len(tasks)
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func TestWhatOneNodeMakesAnewAnotherServes(t *testing.T) {
@@ -71,5 +71,5 @@ func TestWhatOneNodeMakesAnewAnotherServes(t *testing.T) {
 		require.NoError(t, err)
 		leased += len(batch.Leased)
 		return leased == len(tasks)
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }

@@ -76,7 +76,7 @@ func TestAStandbyIsRefusedUntilItIsPromoted(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err = engine.Topics(t.Context())
 		return err != nil && strings.Contains(err.Error(), "standby")
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	require.Equal(t, timeout.Pending, get(t, engine, "1").State)
 	_, err = postgres.Open(t.Context(), server.URL, postgres.Config{})
 	require.ErrorContains(t, err, "the server is a standby (pg_is_in_recovery), must be the primary")
@@ -86,6 +86,6 @@ func TestAStandbyIsRefusedUntilItIsPromoted(t *testing.T) {
 	_, err = conn.Exec(t.Context(), "SELECT pg_promote()")
 	require.NoError(t, err)
 	require.NoError(t, conn.Close(t.Context()))
-	require.Eventually(t, func() bool { _, err = engine.Topics(t.Context()); return err == nil }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { _, err = engine.Topics(t.Context()); return err == nil }, time.Minute, 20*time.Millisecond)
 	set(t, engine, timeout.Task{ID: "2"})
 }

@@ -113,7 +113,7 @@ func TestAServerOfAClusterFailsOver(t *testing.T) {
 		info, err := victim.client(t).InfoMap(ctx, "replication").Result()
 		fields := info["Replication"]
 		return err == nil && strings.Contains(fields["slave0"], ",offset="+fields["master_repl_offset"]+",")
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	victim.Kill(t)
 	fired := map[string]bool{}
 	var settle []timeout.Outcome
@@ -128,5 +128,5 @@ func TestAServerOfAClusterFailsOver(t *testing.T) {
 			settle = append(settle, timeout.Outcome{Token: leased.Token, As: timeout.Done})
 		}
 		return len(fired) == len(tasks)
-	}, 30*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }

@@ -69,7 +69,7 @@ func TestAServerThatCanNotSaveIsFullAndAnswersNothingWrong(t *testing.T) {
 		answers, err := engine.Set(ctx, []timeout.Task{{Topic: "orders", ID: "2"}})
 		require.NoError(t, err)
 		return errors.Is(answers[0].Err, timeout.ErrFull)
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	_, err := engine.Expire(ctx, timeout.Ask{Topic: "orders", Settle: []timeout.Outcome{{Token: leased.Token, As: timeout.Done}}})
 	require.ErrorIs(t, err, timeout.ErrFull)
 	_, err = engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
@@ -167,6 +167,7 @@ func TestWhatWasAnsweredSurvivesAKilledServer(t *testing.T) {
 		}
 	})
 	time.Sleep(200 * time.Millisecond)
+	require.Eventually(t, func() bool { return done.Load() > 0 }, time.Minute, time.Millisecond)
 	leased := lease(t, engine, time.Minute)
 	server.Kill(t)
 	setting.Wait()
@@ -260,7 +261,7 @@ func TestAClockThatIsSteppedBackLosesNothing(t *testing.T) {
 	require.Eventually(t, func() bool {
 		batch := expire(t, engine, timeout.Ask{Max: 1, Lease: 50 * time.Millisecond})
 		return len(batch.Leased) == 1 && batch.Leased[0].Again
-	}, 5*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.False(t, settle(t, engine, timeout.Outcome{Token: first.Token, As: timeout.Done}))
 	// A lease that somebody has made longer stays as long as that.
 	set(t, engine, timeout.Task{ID: "1"})

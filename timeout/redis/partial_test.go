@@ -68,7 +68,7 @@ func TestASlotThatCanNotBeSettledCostsNoOtherItsLease(t *testing.T) {
 	require.Eventually(t, func() bool {
 		expire(t, engine, timeout.Ask{Max: 10})
 		return get(t, engine, bad).State == timeout.None
-	}, 10*time.Second, 50*time.Millisecond, "it is told later")
+	}, time.Minute, 50*time.Millisecond, "it is told later")
 }
 
 func TestATaskThatCanNotBeReadCostsNoOtherItsLease(t *testing.T) {
@@ -120,7 +120,7 @@ func TestAServerOfAClusterThatIsAwayCostsTheOthersNothing(t *testing.T) {
 	engine := openEngine(t, servers[0], redis.Config{})
 	centre, err := timeout.New(engine, timeout.Config{Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	_, err = centre.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 16, Lease: 20 * time.Second})
+	_, err = centre.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 16, Lease: time.Minute})
 	require.NoError(t, err)
 	victim, away := spare(t, cluster, engine.Prefix())
 	require.NotEmpty(t, away)
@@ -154,14 +154,14 @@ func TestAServerOfAClusterThatIsAwayCostsTheOthersNothing(t *testing.T) {
 	}
 	_, err = engine.Set(ctx, append(held, tasks...))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return centre.Stats()[0].Running == 20 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return centre.Stats()[0].Running == 20 }, time.Minute, 5*time.Millisecond)
 	victim.Kill(t)
 	close(release)
-	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(attempts) == len(tasks) }, 15*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(attempts) == len(tasks) }, time.Minute, 10*time.Millisecond)
 	for id, n := range attempts {
 		require.Equal(t, 1, n, id)
 	}
-	require.Less(t, late, 10*time.Second, "none waits for the end of a lease")
+	require.Less(t, late, 30*time.Second, "none waits for the end of a lease")
 	t.Logf("the latest was %v after its time", late)
 }
 

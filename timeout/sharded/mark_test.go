@@ -203,6 +203,6 @@ func TestAShardIsTakenInWhenItAnswers(t *testing.T) {
 		_, err := engine.Get(t.Context(), key)
 		require.ErrorIs(t, err, errRefused)
 		stub.is.Store(well)
-		require.Eventually(t, func() bool { _, err := engine.Get(t.Context(), key); return err == nil }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { _, err := engine.Get(t.Context(), key); return err == nil }, time.Minute, 10*time.Millisecond)
 	}
 }

@@ -84,7 +84,7 @@ func TestCentresRunWhatIsInTheFile(t *testing.T) {
 				mu.Unlock()
 				counts, err := centres[0].Count(context.Background(), "t")
 				return err == nil && got == count && counts == timeout.Counts{}
-			}, 30*time.Second, 20*time.Millisecond)
+			}, time.Minute, 20*time.Millisecond)
 			mu.Lock()
 			defer mu.Unlock()
 			for id, times := range ran {

@@ -138,7 +138,7 @@ func TestWhileTheServerIsAwayCallsFailAndNothingIsKeptForLater(t *testing.T) {
 	c := open(t, js, natscall.Config{Timeout: 2 * time.Second})
 	s.Shutdown()
 	s.WaitForShutdown()
-	require.Eventually(t, func() bool { return js.Conn().Status() == nats.RECONNECTING }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return js.Conn().Status() == nats.RECONNECTING }, time.Minute, time.Millisecond)
 	err := c.Call(t.Context(), task, to("orders.due"))
 	require.ErrorContains(t, err, "connection is RECONNECTING")
 	require.False(t, timeout.IsPermanent(err))

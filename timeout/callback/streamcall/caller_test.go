@@ -96,7 +96,7 @@ func TestInAClusterTheEntryIsOnItsNode(t *testing.T) {
 	require.NoError(t, node.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
 	require.Eventually(t, func() bool {
 		return strings.Contains(node.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-	}, 20*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
 	t.Cleanup(func() { cluster.Close() })
 	c := open(t, cluster, streamcall.Config{})
@@ -172,7 +172,7 @@ func TestACallEndsWithItsTimeAndWithItsLease(t *testing.T) {
 	client, other := connect(t, addr), connect(t, addr)
 	c := open(t, client, streamcall.Config{})
 	require.NoError(t, c.Call(t.Context(), task, to("events")))
-	require.NoError(t, other.Do(t.Context(), "client", "pause", strconv.Itoa(1000)).Err())
+	require.NoError(t, other.Do(t.Context(), "client", "pause", strconv.Itoa(5000)).Err())
 	call := to("events")
 	call.Timeout = 30 * time.Millisecond
 	err := c.Call(t.Context(), task, call)

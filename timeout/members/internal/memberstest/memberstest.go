@@ -20,7 +20,7 @@ import (
 const (
 	Eternal = 90 * time.Second // how long a test waits for what must come
 	Long    = time.Minute      // a ttl that does not end during a test
-	Dying   = 4 * time.Second  // that of one that ends after the others have come
+	Dying   = 8 * time.Second  // that of one that ends after the others have come
 	Short   = time.Second      // that of one that ends; etcd makes two seconds of it
 )
 
