@@ -24,18 +24,24 @@ const (
 	childLease    = "HEARTWHEEL_FLEET_CHILD_LEASE"
 )
 
-// quick is a fleet whose leases end soon, and not at once on a machine that is busy.
+// Leases of tests on real servers. They end soon, and not at once on a machine that is busy.
+const (
+	quickLease     = 9 * time.Second
+	quickNodeLease = 12 * time.Second
+)
+
+// quick is a fleet of which sessions have such leases.
 func quick(url, prefix, node string) Config {
 	return Config{
-		URL: url, Prefix: prefix, Node: node, Lease: 3 * time.Second, Renew: 600 * time.Millisecond,
-		Timeout: 700 * time.Millisecond, Sweep: 100 * time.Millisecond, MaxExpire: -1,
+		URL: url, Prefix: prefix, Node: node, Lease: quickLease, Renew: quickLease / 5,
+		Timeout: 2 * time.Second, Sweep: 100 * time.Millisecond, MaxExpire: -1,
 		Logger: slog.New(slog.DiscardHandler),
 	}
 }
 
 // beating has the nodes of a fleet have leases, which end as soon.
 func beating(cfg Config) Config {
-	cfg.NodeLease, cfg.Timeout = 4*time.Second, 600*time.Millisecond
+	cfg.NodeLease, cfg.Timeout = quickNodeLease, 1800*time.Millisecond
 	cfg.Lease, cfg.Renew = 0, 0
 	return cfg
 }

@@ -30,12 +30,12 @@ type client struct {
 
 // dial connects to a gateway and says who it is.
 func dial(addr, id string) (*client, error) {
-	conn, err := net.DialTimeout("tcp4", addr, 10*time.Second)
+	conn, err := net.DialTimeout("tcp4", addr, 30*time.Second)
 	if err != nil {
 		return nil, err
 	}
 	c := &client{id: id, conn: conn, lines: bufio.NewReaderSize(conn, 64), gone: make(chan struct{})}
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
 	_, _ = fmt.Fprintln(conn, id)
 	answer, err := c.lines.ReadString('\n')
 	if err == nil {

@@ -55,7 +55,7 @@ func TestAFailoverThatLosesWritesLosesNoSession(t *testing.T) {
 		online, err := r.nodes[1].Count(ctx)
 		return err == nil && online == expected
 	}, "all are there, and no others")
-	time.Sleep(4 * time.Second)
+	time.Sleep(quickLease + time.Second)
 	allAlive(t, stay)
 	allAlive(t, late)
 	allAlive(t, anew)

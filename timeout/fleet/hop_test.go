@@ -51,7 +51,7 @@ func TestSessionsThatHopAThousandTimesASecondHaveOneOwnerAndNoEnd(t *testing.T) 
 			for _, own := range hops {
 				checkHops(t, r, own)
 			}
-			time.Sleep(3200 * time.Millisecond) // longer than a lease
+			time.Sleep(quickLease + 200*time.Millisecond) // longer than a lease
 			require.Equal(t, test.sessions, nodes())
 			require.Empty(t, r.diary.offlines())
 		})

@@ -17,7 +17,7 @@ import (
 
 // massLease is longer than that of other tests: it leaves the child time for 100,000
 // renewals with the race detector.
-const massLease = 9 * time.Second
+const massLease = 30 * time.Second
 
 // funeral counts the ends that are told, by session: the highest epoch of each.
 type funeral struct {
@@ -141,7 +141,7 @@ func TestManySessionsThatDieAtOnceStarveNobody(t *testing.T) {
 	var work errgroup.Group
 	work.Go(func() error { return living.grow(r.nodes, perSecond, count/10, done) })
 	work.Go(func() error { return living.watch(r.nodes, done) })
-	require.Eventually(t, func() bool { return dead.hasAll(count/10, count) }, 2*time.Minute, 200*time.Millisecond, "all that stay away are told")
+	require.Eventually(t, func() bool { return dead.hasAll(count/10, count) }, 5*time.Minute, 200*time.Millisecond, "all that stay away are told")
 	close(done)
 	require.NoError(t, work.Wait())
 	t.Logf("%d were told from %v to %v after the kill, %.0f per second", dead.told, dead.first.Sub(killed), dead.last.Sub(killed),
@@ -152,7 +152,7 @@ func TestManySessionsThatDieAtOnceStarveNobody(t *testing.T) {
 	median, longest := living.took[len(living.took)/2], living.took[len(living.took)-1]
 	t.Logf("meanwhile %d came and %d came back, in %v at the median and %v at most, %d of them not at once; no lease was older than %v; %d ends waited at most",
 		len(living.took)-living.back, living.back, median, longest, living.failed.Load(), living.oldest, living.backlog)
-	require.Less(t, median, 300*time.Millisecond)
+	require.Less(t, median, massLease/30)
 	require.Less(t, longest, massLease/2)
 	require.Less(t, living.oldest, massLease*2/3, "leases are extended every third")
 	require.LessOrEqual(t, living.backlog, tellBatch+defaultSlots)

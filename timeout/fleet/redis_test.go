@@ -108,7 +108,7 @@ func killChild(t *testing.T, r *realFleet, env ...string) {
 	for worker := range 20 {
 		all.Go(func() (err error) {
 			for i := worker; i < len(back) && err == nil; i += 20 {
-				time.Sleep(time.Duration(rand.Int64N(int64(200 * time.Millisecond))))
+				time.Sleep(time.Duration(rand.Int64N(int64(quickLease / 15))))
 				back[i], err = r.nodes[i%2].Register(ctx, &conn{}, childSession(i), nil)
 			}
 			return err
@@ -146,9 +146,9 @@ func TestRedisThatStandsStillForLongerThanALeaseHasNobodyOffline(t *testing.T) {
 	r := newReal(t, server, 2, func(c *Config) { c.Outlive = true })
 	sessions := append(fill(t, r.nodes[0], "a", 300), fill(t, r.nodes[1], "b", 300)...)
 	server.Pause(t)
-	time.Sleep(4500 * time.Millisecond)
+	time.Sleep(quickLease * 3 / 2)
 	server.Continue(t)
-	time.Sleep(4 * time.Second)
+	time.Sleep(quickLease + time.Second)
 	for _, s := range sessions {
 		require.Zero(t, s.Reason())
 	}
@@ -276,7 +276,7 @@ func useFleet(t *testing.T, server *testserver.Server, change func(*Config)) {
 			register(t, r.nodes[1], fmt.Sprint("a-", i))
 		}
 	}
-	time.Sleep(4 * time.Second) // more than the window
+	time.Sleep(quickNodeLease + time.Second) // more than the window
 	require.Len(t, r.diary.by(), 1)
 	require.Equal(t, 199, r.nodes[1].Len())
 }
@@ -308,7 +308,7 @@ func TestAFullServerKeepsWhatItHas(t *testing.T) {
 	require.NoError(t, client.ConfigSet(ctx, "maxmemory", "1mb").Err())
 	_, err := r.nodes[0].Register(ctx, &conn{}, "b", nil)
 	require.ErrorIs(t, err, ErrFull)
-	time.Sleep(4 * time.Second)
+	time.Sleep(quickLease + time.Second)
 	allAlive(t, sessions)
 	sessions[0].Close()
 	eventually(t, func() bool { return len(r.diary.by()) == 1 }, "ends are told")
@@ -330,7 +330,7 @@ func TestANodeWhoseSlotsAreNotThoseOfOthersStopsServing(t *testing.T) {
 	eventually(t, func() bool { return left.Reason() == ReasonLost && c.closed.Load() == 1 }, "it does not serve any more")
 	_, err = first.Register(ctx, &conn{}, "b", nil)
 	require.ErrorContains(t, err, "Slots 64, must be 16")
-	time.Sleep(4 * time.Second) // more than a lease
+	time.Sleep(quickLease + time.Second) // more than a lease
 	require.Empty(t, r.diary.offlines())
 	require.True(t, s.Alive())
 }

@@ -49,8 +49,8 @@ func TestARollingRestartUnderLoadIsSilent(t *testing.T) {
 	const clients, gateways = 3000, 3
 	server := testserver.SharedRedis(t)
 	cfg := gatewayConfig{
-		URL: server.URL, Prefix: prefix(), Listen: "127.0.0.1:0", Silence: 10 * time.Second, Lease: 6 * time.Second,
-		Renew: time.Second, Timeout: time.Second, Sweep: 100 * time.Millisecond, Resume: 15 * time.Second,
+		URL: server.URL, Prefix: prefix(), Listen: "127.0.0.1:0", Silence: 30 * time.Second, Lease: 15 * time.Second,
+		Renew: 2 * time.Second, Timeout: 3 * time.Second, Sweep: 100 * time.Millisecond, Resume: 45 * time.Second,
 	}
 	var told ledger
 	start := func(i int) (*gatewayChild, string) {
@@ -81,7 +81,7 @@ func TestARollingRestartUnderLoadIsSilent(t *testing.T) {
 	defer stop()
 	observer := newReal(t, server, 1, func(c *Config) { c.Prefix, c.OnOffline = cfg.Prefix, nil }).nodes[0]
 	served := func() bool {
-		since := time.Now().Add(-3 * time.Second).UnixMicro()
+		since := time.Now().Add(-5 * time.Second).UnixMicro()
 		for _, l := range all {
 			c := l.last.Load()
 			if c == nil || c.closed.Load() != 0 || c.served.Load() < since {

@@ -68,10 +68,10 @@ func TestNodesWithOtherLeasesOnOneServer(t *testing.T) {
 	shorter := newReal(t, server, 1, func(c *Config) { *c = beating(*c) })
 	r := newReal(t, server, 1, func(c *Config) {
 		*c = beating(*c)
-		c.Prefix, c.Node, c.NodeLease = shorter.prefix, "other", 20*time.Second
+		c.Prefix, c.Node, c.NodeLease = shorter.prefix, "other", 5*quickNodeLease
 	})
 	sessions := append(fill(t, shorter.nodes[0], "a", 50), fill(t, r.nodes[0], "b", 50)...)
-	time.Sleep(8 * time.Second) // more than the beat of one, and twice the lease of the other
+	time.Sleep(2*quickNodeLease + time.Second) // more than the beat of one, and twice the lease of the other
 	allAlive(t, sessions)
 	require.Empty(t, append(shorter.diary.offlines(), r.diary.offlines()...))
 }
