@@ -31,12 +31,12 @@ func load(args ...string) (exit int, stdout, stderr string) {
 }
 
 // loadWell is load for a run that is to pass. It is right that this program finds fault with a
-// machine that has no time for it, so it has three attempts.
+// machine that has no time for it, so where that is all, it has three attempts.
 func loadWell(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 	t.Helper()
 	for attempt := 1; ; attempt++ {
 		exit, stdout, stderr = load(args...)
-		if exit != exitFailure || attempt == attempts || !strings.HasSuffix(stdout, "verdict fail\n") {
+		if attempt == attempts || !isSlow(stdout) {
 			return exit, stdout, stderr
 		}
 		t.Logf("attempt %d:\n%s%s", attempt, stdout, stderr)
@@ -45,6 +45,35 @@ func loadWell(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 
 // attempts is how often a run may be spoilt by a busy machine.
 const attempts = 3
+
+// isSlow reports whether a run has failed for nothing but that something came too late.
+func isSlow(stdout string) bool {
+	reasons := 0
+	for line := range strings.Lines(stdout) {
+		reason, ok := strings.CutPrefix(line, "reason: ")
+		if !ok {
+			continue
+		}
+		reasons++
+		if !slices.ContainsFunc([]string{
+			"silent connections were not closed within", "silent connections were closed more than",
+			"sent their heartbeats too late", "had no answer for more than", "calls to Redis have failed",
+			"were told to be offline more than", "has held", "leases were lost by nodes", "leases were extended",
+		}, func(late string) bool { return strings.Contains(reason, late) }) {
+			return false
+		}
+	}
+	return reasons > 0
+}
+
+func TestOnlyWhatIsLateIsTriedAgain(t *testing.T) {
+	const late, wrong = "reason: 2 heartbeats had no answer for more than 1s\n", "reason: 1 live connections were closed\n"
+	for stdout, want := range map[string]bool{
+		"verdict pass\n": false, late + "verdict fail\n": true, wrong + "verdict fail\n": false, late + wrong + "verdict fail\n": false,
+	} {
+		require.Equal(t, want, isSlow(stdout), stdout)
+	}
+}
 
 func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 	for args, want := range map[string]string{
