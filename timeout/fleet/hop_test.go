@@ -34,11 +34,10 @@ func paced(perSecond int, d time.Duration) <-chan int {
 	return due
 }
 
+// It is not for beside others: it takes all of a small machine.
 func TestSessionsThatHopAThousandTimesASecondHaveOneOwnerAndNoEnd(t *testing.T) {
-	t.Parallel()
 	for _, test := range []struct{ sessions, perSecond int }{{1, 1000}, {100, 2000}} {
 		t.Run(fmt.Sprintf("sessions=%d", test.sessions), func(t *testing.T) {
-			t.Parallel()
 			r := newReal(t, testserver.SharedRedis(t), 3, nil)
 			hops := hopAround(t, r, test.sessions, test.perSecond, 4*time.Second)
 			nodes := func() (all int) {

@@ -17,7 +17,7 @@ import (
 
 // massLease is longer than that of other tests: it leaves the child time for 100,000
 // renewals with the race detector.
-const massLease = 30 * time.Second
+const massLease = 15 * time.Second
 
 // funeral counts the ends that are told, by session: the highest epoch of each.
 type funeral struct {

@@ -43,9 +43,9 @@ func (l *loyal) stay(addrs *atomic.Pointer[[]string], every time.Duration, done 
 	}
 }
 
-// Three gateways are replaced one after the other, with as many clients as they have.
+// Three gateways are replaced one after the other, with as many clients as they have. It is not for
+// beside others: it takes all of a small machine.
 func TestARollingRestartUnderLoadIsSilent(t *testing.T) {
-	t.Parallel()
 	const clients, gateways = 3000, 3
 	server := testserver.SharedRedis(t)
 	cfg := gatewayConfig{
