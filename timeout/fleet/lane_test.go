@@ -173,19 +173,24 @@ func (s fullStore) unregister(ctx context.Context, claims []claim, resume time.D
 	return s.fake.unregister(ctx, claims, resume)
 }
 
+// onFullStore returns a node on such a server, while there is room, with sessions.
+func onFullStore(t *testing.T, f *fleetOf, count int) (kept fullStore, n *Node, sessions []*Session) {
+	kept = fullStore{f.connect("node"), new(atomic.Bool), new(atomic.Int32)}
+	n, err := newNode(nodeConfig.withDefaults(), kept)
+	require.NoError(t, err)
+	t.Cleanup(func() { n.Close() })
+	for i := range count {
+		s, _ := register(t, n, fmt.Sprint(i))
+		sessions = append(sessions, s)
+	}
+	return kept, n, sessions
+}
+
 func TestAServerThatIsFullIsNotAskedAllTheTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const count, closed = renewBatch + 1000, 3 * batchSize
 		f := &fleetOf{shared: newShared(nodeConfig)}
-		kept := fullStore{f.connect("node"), new(atomic.Bool), new(atomic.Int32)}
-		n, err := newNode(nodeConfig.withDefaults(), kept)
-		require.NoError(t, err)
-		t.Cleanup(func() { n.Close() })
-		var sessions []*Session
-		for i := range count + closed {
-			s, _ := register(t, n, fmt.Sprint(i))
-			sessions = append(sessions, s)
-		}
+		kept, n, sessions := onFullStore(t, f, count+closed)
 		f.set(func() { f.model.lose(); f.model.server = "b" })
 		kept.full.Store(true)
 		for _, s := range sessions[count:] {
@@ -369,16 +374,7 @@ func TestAServerThatHangsKeepsNoSessionOnAnotherFromBeingDetached(t *testing.T) 
 func TestAServerThatFailsIsNotAskedByEachWhoLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const count = 10_000
-		f := &fleetOf{shared: newShared(nodeConfig)}
-		kept := fullStore{f.connect("node"), new(atomic.Bool), new(atomic.Int32)}
-		n, err := newNode(nodeConfig.withDefaults(), kept)
-		require.NoError(t, err)
-		t.Cleanup(func() { n.Close() })
-		var sessions []*Session
-		for i := range count {
-			s, _ := register(t, n, fmt.Sprint(i))
-			sessions = append(sessions, s)
-		}
+		kept, n, sessions := onFullStore(t, &fleetOf{shared: newShared(nodeConfig)}, count)
 		kept.full.Store(true)
 		began := time.Now()
 		for _, s := range sessions {
