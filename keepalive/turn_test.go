@@ -13,14 +13,14 @@ import (
 // Those who have gone meanwhile take turns of those who wait.
 func TestGoneConnectionsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Minute, MaxAge: time.Hour, MaxAgeJitter: -1, MaxClosePerSecond: 10})
+		k := newKeeper(t, Config{Timeout: time.Minute, MaxAge: 10 * time.Minute, MaxAgeJitter: -1, MaxClosePerSecond: 10})
 		var cs []net.Conn
 		for range 1000 {
 			c, _ := pipe(k)
 			cs = append(cs, c)
 			beatEvery(t, k, c, 10*time.Second)
 		}
-		time.Sleep(time.Hour + 400*ms) // all are condemned
+		time.Sleep(10*time.Minute + 400*ms) // all are condemned
 		for _, c := range cs[:990] {
 			_ = c.Close()
 		}
@@ -54,13 +54,13 @@ func TestReadIdleAfterDryRun(t *testing.T) {
 func TestUpdatesWhileCondemned(t *testing.T) {
 	for _, updates := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			cfg := Config{Timeout: time.Minute, MaxAge: time.Hour, MaxAgeJitter: -1, MaxClosePerSecond: 1}
+			cfg := Config{Timeout: time.Minute, MaxAge: 10 * time.Minute, MaxAgeJitter: -1, MaxClosePerSecond: 1}
 			k := newKeeper(t, cfg)
 			for range 100 {
 				c, _ := pipe(k)
 				beatEvery(t, k, c, time.Second)
 			}
-			time.Sleep(time.Hour + time.Second)
+			time.Sleep(10*time.Minute + time.Second)
 			begin := time.Now()
 			for k.Len() > 0 {
 				time.Sleep(2 * time.Second)
