@@ -31,20 +31,33 @@ func load(args ...string) (exit int, stdout, stderr string) {
 }
 
 // loadWell is load for a run that is to pass. It is right that this program finds fault with a
-// machine that has no time for it, so where that is all, it has three attempts.
+// machine that has no time for it, so where that is all, it is tried again.
 func loadWell(t *testing.T, args ...string) (exit int, stdout, stderr string) {
+	t.Helper()
+	return loadUnlessSpoilt(t, isSlow, args...)
+}
+
+// loadBadly is load for a run that is to fail for some reasons. A busy machine has other faults.
+func loadBadly(t *testing.T, reasons []string, args ...string) (exit int, stdout, stderr string) {
+	t.Helper()
+	return loadUnlessSpoilt(t, func(stdout string) bool {
+		return slices.ContainsFunc(reasons, func(reason string) bool { return !strings.Contains(stdout, reason) })
+	}, args...)
+}
+
+// attempts is how often a run may be spoilt by a busy machine.
+const attempts = 3
+
+func loadUnlessSpoilt(t *testing.T, isSpoilt func(stdout string) bool, args ...string) (exit int, stdout, stderr string) {
 	t.Helper()
 	for attempt := 1; ; attempt++ {
 		exit, stdout, stderr = load(args...)
-		if attempt == attempts || !isSlow(stdout) {
+		if attempt == attempts || !isSpoilt(stdout) {
 			return exit, stdout, stderr
 		}
 		t.Logf("attempt %d:\n%s%s", attempt, stdout, stderr)
 	}
 }
-
-// attempts is how often a run may be spoilt by a busy machine.
-const attempts = 3
 
 // isSlow reports whether a run has failed for nothing but that something came too late.
 func isSlow(stdout string) bool {

@@ -99,7 +99,7 @@ func TestTheDemoToItsVerdict(t *testing.T) {
 	require.Contains(t, d.story.String(), "verdict pass: 60 sessions; offlines: expected 11, seen 11, wrong 0, lost 0")
 	for _, line := range []string{
 		"node-2 is killed (SIGKILL): the connections of 20 sessions are reset; 10 clients come back, 10 stay away",
-		"10 are online elsewhere, after ", "10 are offline, ", "node-3 is shut down (SIGTERM) with ",
+		"10 are online elsewhere, after ", "10 are offline, 1", "node-3 is shut down (SIGTERM) with ",
 		"client-0001 is kicked, from outside",
 	} {
 		require.Len(t, d.story.Lines(line), 1, line)

@@ -70,9 +70,7 @@ func TestANodeWithALeaseWritesNothingForItsSessions(t *testing.T) {
 }
 
 func TestABeatDoesNotLookAtSessions(t *testing.T) {
-	n, err := newNode(new(diary).config(beatConfig).withDefaults(), newShared(beatConfig).connect("a"))
-	require.NoError(t, err)
-	defer n.Close()
+	n := nodeOn(t, new(diary).config(beatConfig).withDefaults(), newShared(beatConfig).connect("a"))
 	register(t, n, "a")
 	eventually(t, func() bool { return n.Stats().Beats > 0 }, "the first one, which does")
 	n.mu.Lock()
@@ -325,9 +323,7 @@ func TestADeadNodesSessionsAreLookedForWithoutAPause(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := new(diary).config(beatConfig).withDefaults()
 		w := &walking{store: newShared(beatConfig).connect("a")}
-		n, err := newNode(cfg, w)
-		require.NoError(t, err)
-		defer n.Close()
+		nodeOn(t, cfg, w)
 		time.Sleep(200 * time.Millisecond)
 		require.EqualValues(t, 100, w.steps.Load())
 	})

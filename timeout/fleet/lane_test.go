@@ -83,9 +83,7 @@ func TestManyWhoComeToAServerThatHangsHoldUpNobodyWhoComesToAnother(t *testing.T
 		cfg.Node = "node"
 		cfg = cfg.withDefaults()
 		kept := splitStore{f.connect("node"), new(atomic.Bool)}
-		n, err := newNode(cfg, kept)
-		require.NoError(t, err)
-		t.Cleanup(func() { n.Close() })
+		n := nodeOn(t, cfg, kept)
 		kept.hangs.Store(true)
 		var all sync.WaitGroup
 		for i := range count {
@@ -120,9 +118,7 @@ func TestAServerThatHangsHoldsUpNobodyOnAnother(t *testing.T) {
 				cfg = cfg.withDefaults()
 				require.NoError(t, cfg.check())
 				kept := splitStore{f.connect("node"), new(atomic.Bool)}
-				n, err := newNode(cfg, kept)
-				require.NoError(t, err)
-				t.Cleanup(func() { n.Close() })
+				n := nodeOn(t, cfg, kept)
 				sessions := make([]*Session, count)
 				for i := range sessions {
 					sessions[i], _ = register(t, n, fmt.Sprint(i))
@@ -176,9 +172,7 @@ func (s fullStore) unregister(ctx context.Context, claims []claim, resume time.D
 // onFullStore returns a node on such a server, while there is room, with sessions.
 func onFullStore(t *testing.T, f *fleetOf, count int) (kept fullStore, n *Node, sessions []*Session) {
 	kept = fullStore{f.connect("node"), new(atomic.Bool), new(atomic.Int32)}
-	n, err := newNode(nodeConfig.withDefaults(), kept)
-	require.NoError(t, err)
-	t.Cleanup(func() { n.Close() })
+	n = nodeOn(t, nodeConfig.withDefaults(), kept)
 	for i := range count {
 		s, _ := register(t, n, fmt.Sprint(i))
 		sessions = append(sessions, s)
@@ -351,9 +345,7 @@ func TestAServerThatHangsKeepsNoSessionOnAnotherFromBeingDetached(t *testing.T) 
 				cfg := nodeConfig
 				cfg.Node = "node"
 				kept := splitStore{f.connect("node"), new(atomic.Bool)}
-				n, err := newNode(cfg.withDefaults(), kept)
-				require.NoError(t, err)
-				t.Cleanup(func() { n.Close() })
+				n := nodeOn(t, cfg.withDefaults(), kept)
 				for i := range count {
 					register(t, n, fmt.Sprint(i))
 				}

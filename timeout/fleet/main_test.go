@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -14,16 +13,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+	"github.com/heartwheel-go/heartwheel/internal/paralleltest"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	// Most of these tests wait for leases to end, and take next to nothing of the processors
-	// meanwhile. So their leases can be such as a busy machine keeps.
-	if err := flag.Set("test.parallel", "6"); err != nil {
-		panic(err)
-	}
+	paralleltest.Set(6)
 	goredis.SetLogger(silent{}) // servers are killed here
 	if os.Getenv(childGateway) != "" {
 		runGateway() // does not return

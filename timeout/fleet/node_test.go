@@ -100,9 +100,16 @@ func (f *fleetOf) add(t *testing.T, name string, cfg Config) *Node {
 	require.NoError(t, cfg.check())
 	kept := f.connect(name)
 	kept.rules = rulesOf(cfg)
-	n, err := newNode(cfg, kept)
-	require.NoError(t, err)
+	n := nodeOn(t, cfg, kept)
 	f.nodes, f.fakes = append(f.nodes, n), append(f.fakes, kept)
+	return n
+}
+
+// nodeOn returns a node on a store, with a Config that has its defaults, until the test ends.
+func nodeOn(t *testing.T, cfg Config, on store) *Node {
+	t.Helper()
+	n, err := newNode(cfg, on)
+	require.NoError(t, err)
 	t.Cleanup(func() { n.Close() })
 	return n
 }

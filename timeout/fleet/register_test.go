@@ -252,9 +252,7 @@ func TestASessionThatIsRegisteredAgainWithoutAnAnswerStays(t *testing.T) {
 					own := f.diary.config(cfg)
 					own.Node = "losing"
 					l := &losing{fake: f.connect("losing")}
-					n, err := newNode(own.withDefaults(), l)
-					require.NoError(t, err)
-					defer n.Close()
+					n := nodeOn(t, own.withDefaults(), l)
 					s, c := register(t, n, "a")
 					epoch := s.Epoch()
 					time.Sleep(time.Second)
@@ -340,11 +338,9 @@ func TestRegistrationsThatFailAreCounted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fleetOf{shared: newShared(nodeConfig)}
 		l := &losing{fake: f.connect("losing")}
-		n, err := newNode(nodeConfig.withDefaults(), l)
-		require.NoError(t, err)
-		defer n.Close()
+		n := nodeOn(t, nodeConfig.withDefaults(), l)
 		l.answers.Store(1)
-		_, err = n.Register(ctx, &conn{}, "a", nil)
+		_, err := n.Register(ctx, &conn{}, "a", nil)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.EqualValues(t, 1, n.Stats().Failures)
 	})

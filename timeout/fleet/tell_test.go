@@ -50,9 +50,7 @@ func TestWhatWasSettledIsNotSettledAgainWhereAnotherSlotFails(t *testing.T) {
 		kept := tornStore{newShared(nodeConfig).connect("a"), new(atomic.Int32)}
 		cfg := nodeConfig
 		cfg.OnOffline = func(context.Context, Offline) error { return nil }
-		n, err := newNode(cfg.withDefaults(), kept)
-		require.NoError(t, err)
-		t.Cleanup(func() { n.Close() })
+		n := nodeOn(t, cfg.withDefaults(), kept)
 		for i := range 100 {
 			s, _ := register(t, n, fmt.Sprint(i))
 			s.Close()
@@ -94,9 +92,7 @@ func TestManyEndsAreToldInShortTimeByARedisThatIsBusy(t *testing.T) {
 		cfg := nodeConfig
 		var told atomic.Int32
 		cfg.OnOffline = func(context.Context, Offline) error { told.Add(1); return nil }
-		n, err := newNode(cfg.withDefaults(), slowStore{shared.connect("a"), 2 * freshness})
-		require.NoError(t, err)
-		t.Cleanup(func() { n.Close() })
+		n := nodeOn(t, cfg.withDefaults(), slowStore{shared.connect("a"), 2 * freshness})
 		const count = 5000
 		for i := range count {
 			s, _ := register(t, n, fmt.Sprint(i))
@@ -235,9 +231,7 @@ func TestALookAsSeldomAsMayBeIsNoOutage(t *testing.T) {
 		cfg.Node, cfg.Sweep = "a", 15*time.Second // half of a renewal
 		cfg = cfg.withDefaults()
 		require.NoError(t, cfg.check())
-		n, err := newNode(cfg, slowStore{f.connect("a"), time.Second})
-		require.NoError(t, err)
-		t.Cleanup(func() { n.Close() })
+		n := nodeOn(t, cfg, slowStore{f.connect("a"), time.Second})
 		register(t, f.add(t, "dead", nodeConfig), "a")
 		f.set(func() { f.fakes[0].cut = true })
 		time.Sleep(2 * time.Minute)
