@@ -27,6 +27,18 @@ func (c *jumpable) boottime() time.Duration { return c.since() + time.Duration(c
 
 func (c *jumpable) asleep() time.Duration { return c.boottime() - c.since() }
 
+// jumpBy has the clock jump, between two looks at it.
+func (c *jumpable) jumpBy(d time.Duration) {
+	synctest.Wait() // else it may come between two looks of one tick
+	c.jump.Add(int64(d))
+}
+
+// napBy has the machine sleep, between two looks at the clock.
+func (c *jumpable) napBy(d time.Duration) {
+	synctest.Wait()
+	c.nap.Add(int64(d))
+}
+
 func newJumpingWheel(t *testing.T, cfg Config, due func(*TimerOf[int], int)) (*WheelOf[int], *jumpable) {
 	clock := &jumpable{start: time.Now()}
 	clock.nap.Store(int64(time.Hour)) // before the wheel was made
@@ -57,7 +69,7 @@ func TestStallKillsNobodyWhoTouchesAfterIt(t *testing.T) {
 		}
 		time.Sleep(4900 * ms) // the first has 100ms left
 		before := time.Since(start)
-		clock.jump.Add(int64(60 * time.Second))
+		clock.jumpBy(60 * time.Second)
 		// Their heartbeats were waiting; it takes half a second to read them.
 		for i := range timers {
 			if i%2 == 0 {
@@ -95,7 +107,7 @@ func TestGapShorterThanAStallCounts(t *testing.T) {
 		timer, err := w.Add(0, time.Second)
 		require.NoError(t, err)
 		time.Sleep(150 * ms)
-		clock.jump.Add(int64(900 * ms))
+		clock.jumpBy(900 * ms)
 		time.Sleep(160 * ms)
 		synctest.Wait()
 		require.False(t, timer.Touch())
@@ -117,7 +129,7 @@ func TestNothingExpiresInTheGrace(t *testing.T) {
 			_, err := w.Add(1, 10*time.Second)
 			require.NoError(t, err)
 			time.Sleep(10*time.Second - left)
-			clock.jump.Add(int64(time.Minute))
+			clock.jumpBy(time.Minute)
 			time.Sleep(time.Second)
 			require.False(t, expired.Load(), "left %v", left)
 			time.Sleep(300*ms + left)
@@ -145,7 +157,7 @@ func TestSuspendKillsNobodyWhoTouchesAfterIt(t *testing.T) {
 				time.Sleep(9950 * ms)
 				require.Zero(t, w.Stats().Stalls, "what it slept before the start")
 
-				clock.nap.Add(int64(time.Minute))
+				clock.napBy(time.Minute)
 				time.Sleep(time.Second)
 				require.Equal(t, tt.credits, timer.Touch())
 				if !tt.credits {
@@ -171,7 +183,7 @@ func TestWhatTheMachineSleptIsInNoAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, clock := newJumpingWheel(t, Config{}, func(*TimerOf[int], int) {})
 		time.Sleep(10*time.Second + 50*ms)
-		clock.nap.Add(int64(time.Minute))
+		clock.napBy(time.Minute)
 		time.Sleep(5 * time.Second)
 		const left = 100*ms + time.Second // the tick and the grace
 		require.Equal(t, 2*time.Second, w.Counted(2*time.Second))
@@ -191,9 +203,9 @@ func TestASecondStallHasAGraceOfItsOwn(t *testing.T) {
 		_, err := w.Add(1, 10*time.Second)
 		require.NoError(t, err)
 		time.Sleep(9950 * ms)
-		clock.jump.Add(int64(time.Minute))
+		clock.jumpBy(time.Minute)
 		time.Sleep(400 * ms)
-		clock.jump.Add(int64(time.Minute))
+		clock.jumpBy(time.Minute)
 		time.Sleep(time.Second)
 		require.False(t, expired.Load())
 		time.Sleep(5 * time.Second)
@@ -244,7 +256,7 @@ func TestOnStallMayStopTheWheelAndPanic(t *testing.T) {
 			OnStall: func(time.Duration) { w.Stop(); panic("oh") },
 			OnPanic: func(v any, _ []byte) { panicked.Store(v) },
 		}, func(*TimerOf[int], int) {})
-		clock.jump.Add(int64(time.Minute))
+		clock.jumpBy(time.Minute)
 		time.Sleep(time.Second)
 		require.Equal(t, "oh", panicked.Load())
 		_, err := w.Add(1, time.Second)
