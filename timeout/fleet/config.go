@@ -101,7 +101,8 @@ type Config struct {
 
 	// Timeout is how long a call to Redis may take, from 1ms to what Lease and NodeLease leave room
 	// for. Zero means a sixth of Renew, or of a third of NodeLease where that is less, but not more
-	// than 3s.
+	// than 3s. With more than these, less Sweep, one server of a Cluster that hangs has ends wait on
+	// all of them.
 	Timeout time.Duration
 
 	// Sweep is how often a node looks for sessions that have ended. Zero means 500ms, or a
