@@ -26,6 +26,7 @@ func (h *Handler) encoded() (body []byte, cost time.Duration, err error) {
 
 // take takes all of a snapshot but the idlest.
 func (h *Handler) take() Snapshot {
+	ends, seen := h.recent.list() // before the counts, so that each of them has been counted as opened
 	stats, cfg := h.keeper.Stats(), h.keeper.Config()
 	s := Snapshot{
 		Name:        printable(h.cfg.Name),
@@ -48,7 +49,6 @@ func (h *Handler) take() Snapshot {
 	for _, r := range keepalive.Reasons() {
 		s.Reasons = append(s.Reasons, Reason{Name: r.String(), Text: textOf(r), Retryable: r.Retryable()})
 	}
-	ends, seen := h.recent.list()
 	for i, e := range ends {
 		s.Recent = append(s.Recent, End{
 			Number: seen - uint64(i),
