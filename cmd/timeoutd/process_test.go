@@ -12,12 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
+	"github.com/heartwheel-go/heartwheel/internal/paralleltest"
 	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
 const eternal = proctest.Eternal
 
-func TestMain(m *testing.M) { proctest.Main(m, main) }
+func TestMain(m *testing.M) {
+	paralleltest.Set(4)
+	proctest.Main(m, main)
+}
 
 // process is the program as a process of its own.
 type process struct {

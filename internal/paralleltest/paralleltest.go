@@ -8,9 +8,8 @@ import (
 	"strconv"
 )
 
-// Set is for TestMain: it says how many tests may run at the same time, whatever -parallel says.
+// Set is for TestMain: it says how many tests may run at the same time, where -parallel doesn't.
 func Set(n int) {
-	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
 		panic(err)
 	}
