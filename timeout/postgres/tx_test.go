@@ -1,9 +1,11 @@
 package postgres_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -81,4 +83,39 @@ func TestATransactionIsNotToldWhatNoEngineCouldKeep(t *testing.T) {
 	require.ErrorIs(t, err, timeout.ErrArgument)
 	_, err = engine.SetTx(t.Context(), tx, []timeout.Task{{Topic: "orders", ID: "1"}})
 	require.NoError(t, err, "and can go on")
+}
+
+// Who sets a task that somebody is removing waits for that, and then gives it a version above its last.
+func TestATaskThatIsSetWhileItIsRemovedHasAHigherVersion(t *testing.T) {
+	for _, absent := range []bool{false, true} {
+		engine := openTopic(t, timeout.Topic{Name: "orders"})
+		pool := newPool(t)
+		set(t, engine, timeout.Task{ID: "1", After: time.Hour})
+		tx, err := pool.Begin(t.Context())
+		require.NoError(t, err)
+		defer tx.Rollback(context.Background())
+		_, err = engine.MoveTx(t.Context(), tx, []timeout.Move{{Key: key("1")}})
+		require.NoError(t, err)
+
+		answered := make(chan []timeout.Answer, 1)
+		go func() {
+			answers, err := engine.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: "1", IfAbsent: absent}})
+			assert.NoError(t, err)
+			answered <- answers
+		}()
+		require.Eventually(t, func() bool {
+			var waiting int
+			err := pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))", int32(tx.Conn().PgConn().PID())).Scan(&waiting)
+			return assert.NoError(t, err) && waiting == 1
+		}, time.Minute, 5*time.Millisecond, "it waits")
+		moved, err := engine.MoveTx(t.Context(), tx, []timeout.Move{{Key: key("1")}})
+		require.NoError(t, err)
+		_, err = engine.RemoveTx(t.Context(), tx, []timeout.Removal{{Key: key("1")}})
+		require.NoError(t, err)
+		require.NoError(t, tx.Commit(t.Context()))
+		answers := <-answered
+		require.Equal(t, timeout.None, answers[0].Was)
+		require.Greater(t, answers[0].Version, moved[0].Version)
+		require.Equal(t, answers[0].Version, get(t, engine, "1").Version)
+	}
 }
