@@ -60,7 +60,7 @@ func TestPromtoolTakesAScrape(t *testing.T) {
 	defer c.Close()
 	_, err = ln.Accept()
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return k.Len() == 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return k.Stats().Closed[keepalive.ReasonIdle] == 1 }, time.Minute, time.Millisecond)
 
 	s := httptest.NewServer(promhttp.HandlerFor(register(t, k), promhttp.HandlerOpts{}))
 	defer s.Close()
