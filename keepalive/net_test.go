@@ -285,7 +285,7 @@ func testHalfClosed(t *testing.T, activity Activity) {
 	require.ErrorIs(t, err, io.EOF)
 	_, err = conn.Write([]byte("still writing"))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms, "a half-closed peer is silent")
+	require.Eventually(t, func() bool { return k.Stats().Closed[ReasonIdle] == 1 }, eternal, ms, "a half-closed peer is silent")
 	_, err = conn.Write([]byte("x"))
 	requireIdleTimeout(t, err)
 
