@@ -13,10 +13,12 @@ type heartwheel struct {
 }
 
 func newHeartwheel(s setting) deadlines {
-	w, err := wheel.NewOf(wheel.Config{Tick: s.tick}, func(t *wheel.TimerOf[int], _ int) {
-		if i, ok := t.Expire(); ok {
-			s.expired(i)
-		}
+	w, err := wheel.NewOf(wheel.Config{Tick: s.tick}, wheel.Funcs[int]{
+		Due: func(t *wheel.TimerOf[int], _ int) {
+			if i, ok := t.Expire(); ok {
+				s.expired(i)
+			}
+		},
 	})
 	if err != nil {
 		panic(err)
@@ -24,10 +26,13 @@ func newHeartwheel(s setting) deadlines {
 	return &heartwheel{wheel: w, timers: make([]*wheel.TimerOf[int], s.conns)}
 }
 
-func (h *heartwheel) add(i int, d time.Duration) { h.timers[i], _ = h.wheel.Add(i, d) }
-func (h *heartwheel) touch(i int)                { h.timers[i].Touch() }
-func (h *heartwheel) remove(i int)               { h.timers[i].Remove() }
-func (h *heartwheel) close()                     { h.wheel.Stop() }
+func (h *heartwheel) add(i int, d time.Duration) {
+	h.timers[i] = new(wheel.TimerOf[int])
+	_ = h.wheel.Start(h.timers[i], i, d)
+}
+func (h *heartwheel) touch(i int)  { h.timers[i].Touch() }
+func (h *heartwheel) remove(i int) { h.timers[i].Remove() }
+func (h *heartwheel) close()       { h.wheel.Stop() }
 
 // heartwheelKeyed is the face with keys.
 type heartwheelKeyed struct {

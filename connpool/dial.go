@@ -95,6 +95,7 @@ func (p *Pool[T]) bounded(ctx context.Context) (context.Context, context.CancelF
 // dialed gives what a dial has brought to who waits longest.
 func (p *Pool[T]) dialed(value T, err error, gen uint64) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.dialing--
 	if err != nil {
 		p.dialErrors++
@@ -102,7 +103,6 @@ func (p *Pool[T]) dialed(value T, err error, gen uint64) {
 			p.dialFailed(err)
 		}
 		p.dialMore()
-		p.mu.Unlock()
 		return
 	}
 	p.open++
@@ -112,20 +112,13 @@ func (p *Pool[T]) dialed(value T, err error, gen uint64) {
 		p.pause = nil
 	}
 	c := &conn[T]{value: value, pool: p, gen: gen, oldAt: never}
-	why := p.unfit(c)
-	var surplus *conn[T]
-	if why == 0 {
-		p.start(c)
-		surplus = p.restore(c)
-	}
-	p.dialMore()
-	p.mu.Unlock()
-	if why != 0 {
+	if why := p.unfit(c); why != 0 {
 		p.end(c, why)
+		return
 	}
-	if surplus != nil {
-		p.end(surplus, ReasonMaxIdle)
-	}
+	p.start(c)
+	p.restore(c)
+	p.dialMore()
 }
 
 // dialFailed answers who waits longest, and begins a pause. p.mu must be held.
@@ -140,7 +133,8 @@ func (p *Pool[T]) dialFailed(err error) {
 	p.failures++
 	// At random, so that the pools of a backend that has gone don't come together.
 	pause = pause/2 + rand.N(pause/2)
-	if t, err := p.group.wheel.Add(retry[T]{p}, pause); err == nil {
+	t := new(timer)
+	if p.group.wheel.Start(t, retry[T]{p}, pause) == nil {
 		p.pause = t
 	}
 }

@@ -59,7 +59,7 @@ func NewGroup(cfg wheel.Config) (*Group, error) {
 			told(lost)
 		}
 	}
-	w, err := wheel.NewOf(cfg, func(t *timer, e entry) { e.due(t) })
+	w, err := wheel.NewOf(cfg, wheel.Funcs[entry]{Due: func(t *timer, e entry) { e.due(t) }})
 	if err != nil {
 		return nil, argumentError(err)
 	}
@@ -99,7 +99,7 @@ func (g *Group) Stats() wheel.Stats { return g.wheel.Stats() }
 // now is the time since the start, in whole ticks and with what the wheel has left out.
 // It costs two loads.
 func (g *Group) now() time.Duration {
-	return time.Duration(g.wheel.Now())*g.wheel.Tick() + time.Duration(g.lost.Load())
+	return g.wheel.Now() + time.Duration(g.lost.Load())
 }
 
 // join takes a pool in. It reports false where the group has been closed.

@@ -112,8 +112,8 @@ func (p *Pool[T]) arm(c *conn[T], now time.Duration) {
 func (c *conn[T]) due(t *timer) {
 	p := c.pool
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if !c.idle || p.closed || !t.IsDue() { // in use: who puts it back sets another deadline
-		p.mu.Unlock()
 		return
 	}
 	p.idle.remove(c)
@@ -121,7 +121,6 @@ func (c *conn[T]) due(t *timer) {
 	defer p.started.Done()
 	if p.idle.n < p.cfg.MinIdle && !c.aging {
 		p.kept++
-		p.mu.Unlock()
 		p.keep(c)
 		return
 	}
@@ -130,19 +129,16 @@ func (c *conn[T]) due(t *timer) {
 		why = ReasonMaxAge
 	}
 	t.Expire()
-	p.mu.Unlock()
 	p.end(c, why)
 }
 
 // keep checks a connection that stays for MinIdle, and makes it idle again: as the
-// idlest, since nobody has used it.
+// idlest, since nobody has used it. p.mu must be held, and is not while the check runs.
 func (p *Pool[T]) keep(c *conn[T]) {
 	defer func() {
 		if v := recover(); v != nil {
 			p.report(v)
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
 		p.kept--
 		p.dialMore()
 	}()
@@ -153,7 +149,6 @@ func (p *Pool[T]) keep(c *conn[T]) {
 			return
 		}
 	}
-	p.mu.Lock()
 	why := p.unfit(c)
 	switch {
 	case why != 0 || p.serve(c):
@@ -162,7 +157,6 @@ func (p *Pool[T]) keep(c *conn[T]) {
 	default:
 		p.renew(c)
 	}
-	p.mu.Unlock()
 	if why != 0 {
 		p.end(c, why)
 	}
@@ -173,6 +167,7 @@ func (p *Pool[T]) renew(c *conn[T]) {
 	c.since, c.lost = p.group.now(), p.group.lost.Load()
 	left := min(p.cfg.MaxIdleTime, c.oldAt-c.since)
 	c.aging = left < p.cfg.MaxIdleTime
-	c.timer.Postpone(left)
+	now := p.group.wheel.Time(0)
+	c.timer.Rearm(now + min(left, never-now))
 	p.idle.pushOldest(c)
 }

@@ -32,6 +32,8 @@ func (l Lease[T]) Put() error {
 		return ErrReturned
 	}
 	p := l.conn.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return p.giveBack(l, p.cfg.CheckPut)
 }
 
@@ -43,9 +45,8 @@ func (l Lease[T]) Drop() error {
 	}
 	p := l.conn.pool
 	p.mu.Lock()
-	ok := l.finish()
-	p.mu.Unlock()
-	if !ok {
+	defer p.mu.Unlock()
+	if !l.finish() {
 		return ErrReturned
 	}
 	p.end(l.conn, ReasonDropped)
@@ -89,34 +90,24 @@ func (p *Pool[T]) lend(c *conn[T]) Lease[T] {
 	return Lease[T]{Conn: c.value, conn: c, turn: c.turn}
 }
 
-// giveBack is Put with a check, or none.
+// giveBack is Put with a check, or none. p.mu must be held, and is not while the check runs.
 func (p *Pool[T]) giveBack(l Lease[T], check func(context.Context, T) error) error {
-	c := l.conn
-	p.mu.Lock()
 	if !l.finish() {
-		p.mu.Unlock()
 		return ErrReturned
 	}
+	c := l.conn
 	why := p.unfit(c)
 	if why == 0 && check != nil {
-		p.mu.Unlock()
 		if !p.sound(p.ctx, c, check) {
 			return nil
 		}
-		p.mu.Lock()
 		why = p.unfit(c)
 	}
-	var surplus *conn[T]
 	if why == 0 {
-		surplus = p.restore(c)
+		p.restore(c)
+		return nil
 	}
-	p.mu.Unlock()
-	if why != 0 {
-		p.end(c, why)
-	}
-	if surplus != nil {
-		p.end(surplus, ReasonMaxIdle)
-	}
+	p.end(c, why)
 	if why == ReasonClosed {
 		return ErrClosed
 	}
@@ -124,20 +115,19 @@ func (p *Pool[T]) giveBack(l Lease[T], check func(context.Context, T) error) err
 }
 
 // restore gives a connection that nobody uses to who waits longest, or makes it idle,
-// and returns the one that there is no room for. p.mu must be held.
-func (p *Pool[T]) restore(c *conn[T]) (surplus *conn[T]) {
+// and ends the idlest if there is no room for it. p.mu must be held.
+func (p *Pool[T]) restore(c *conn[T]) {
 	if p.serve(c) {
-		return nil
+		return
 	}
 	if c.turn == 0 {
 		c.turn = 2 // as if somebody had had it: its next lease is Reused
 	}
 	p.arm(c, p.group.now())
 	p.idle.push(c)
-	if p.idle.n <= p.cfg.MaxIdle {
-		return nil
+	if p.idle.n > p.cfg.MaxIdle {
+		surplus := p.idle.oldest
+		p.idle.remove(surplus)
+		p.end(surplus, ReasonMaxIdle)
 	}
-	surplus = p.idle.oldest
-	p.idle.remove(surplus)
-	return surplus
 }

@@ -136,7 +136,7 @@ func (m *model) check() {
 func (m *model) mayBeGone(c *modelConn) bool {
 	idle, age := time.Since(c.since), time.Since(c.born)
 	idleMore, ageMore := time.Duration(never), time.Duration(never)
-	tick := m.p.group.wheel.Tick()
+	tick := m.p.group.Stats().Tick
 	if m.cfg.MaxIdleTime > 0 {
 		idleMore = m.cfg.MaxIdleTime - idle
 	}
@@ -163,7 +163,7 @@ func (m *model) get() {
 	ctx, cancel := context.WithTimeout(bg, time.Microsecond)
 	defer cancel()
 	l, err := m.p.Get(ctx)
-	tick := m.p.group.wheel.Tick()
+	tick := m.p.group.Stats().Tick
 	for len(m.idle) > 0 { // of which it takes the newest that will do
 		c := m.idle[len(m.idle)-1]
 		m.idle = m.idle[:len(m.idle)-1]
@@ -216,10 +216,10 @@ func (m *model) end(n int, end func(Lease[*fake]) error, reusable bool) {
 	case l.reset:
 		require.Equal(m.t, ReasonReset, why)
 	case why == ReasonMaxAge:
-		require.Greater(m.t, time.Since(l.born)+m.p.group.wheel.Tick(), m.cfg.MaxAge)
+		require.Greater(m.t, time.Since(l.born)+m.p.group.Stats().Tick, m.cfg.MaxAge)
 	default:
 		if m.cfg.MaxAge > 0 {
-			require.Less(m.t, time.Since(l.born), m.cfg.MaxAge+2*m.p.group.wheel.Tick())
+			require.Less(m.t, time.Since(l.born), m.cfg.MaxAge+2*m.p.group.Stats().Tick)
 		}
 		l.since = time.Now()
 		m.idle = append(m.idle, l.modelConn)

@@ -98,39 +98,29 @@ func (cfg Config[T]) tick() time.Duration {
 // returns the error of the context, wrapped, where that ends before; the error of Dial,
 // wrapped, where one has failed while it waited; and [ErrClosed] after Close.
 func (p *Pool[T]) Get(ctx context.Context) (Lease[T], error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for again := false; ; again = true {
 		if err := ctx.Err(); err != nil {
 			return Lease[T]{}, fmt.Errorf("connpool: no connection: %w", err)
 		}
-		p.mu.Lock()
 		if p.closed {
-			p.mu.Unlock()
 			return Lease[T]{}, ErrClosed
 		}
 		c := p.idle.pop()
 		if c == nil {
-			at := p.queue(again)
-			p.mu.Unlock()
-			return p.await(ctx, at)
+			return p.await(ctx, p.queue(again))
 		}
 		why, check := p.judge(c)
 		lease := p.lend(c)
-		if why == 0 && !check {
-			p.gets++
-		}
 		if p.idle.n < p.cfg.MinIdle {
 			p.dialMore()
 		}
-		p.mu.Unlock()
 		switch {
 		case why != 0:
 			p.end(c, why)
-		case !check:
-			return lease, nil
-		case p.sound(ctx, c, p.cfg.Check):
-			p.mu.Lock()
+		case !check || p.sound(ctx, c, p.cfg.Check):
 			p.gets++
-			p.mu.Unlock()
 			return lease, nil
 		}
 	}
@@ -168,10 +158,13 @@ func (p *Pool[T]) unfit(c *conn[T]) Reason {
 	}
 }
 
-// sound asks a check about a connection that is nobody else's, and closes it unless the
-// answer is that it is sound: also where the check panics.
+// sound asks a check about a connection that is nobody else's, and ends it unless the
+// answer is that it is sound, also where the check panics. p.mu must be held, and is not
+// while the check runs.
 func (p *Pool[T]) sound(ctx context.Context, c *conn[T], check func(context.Context, T) error) (ok bool) {
+	p.mu.Unlock()
 	defer func() {
+		p.mu.Lock()
 		if !ok {
 			p.end(c, ReasonCheck)
 		}
@@ -179,14 +172,16 @@ func (p *Pool[T]) sound(ctx context.Context, c *conn[T], check func(context.Cont
 	return check(ctx, c.value) == nil
 }
 
-// end closes a connection that is nobody's, and gives its room to the next.
+// end closes a connection that is nobody's, and gives its room to the next. p.mu must be
+// held, and is not while Close runs. A Get that still has the lock after that comes before
+// whoever waits already.
 func (p *Pool[T]) end(c *conn[T], why Reason) {
+	p.mu.Unlock()
 	defer func() {
 		if v := recover(); v != nil {
 			p.report(v)
 		}
 		p.mu.Lock()
-		defer p.mu.Unlock()
 		p.open--
 		p.ended[why]++
 		p.dialMore()
@@ -200,12 +195,11 @@ func (p *Pool[T]) end(c *conn[T], why Reason) {
 // one gets another.
 func (p *Pool[T]) Reset() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.gen++
 	p.dialCancel()
 	p.dialCtx, p.dialCancel = context.WithCancel(p.ctx)
-	idle := p.takeIdle()
-	p.mu.Unlock()
-	for _, c := range idle {
+	for _, c := range p.takeIdle() {
 		p.end(c, ReasonReset)
 	}
 }
@@ -239,8 +233,8 @@ func (p *Pool[T]) wait() { p.started.Wait() }
 
 func (p *Pool[T]) shut() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.closed {
-		p.mu.Unlock()
 		return
 	}
 	p.started.Add(1)
@@ -253,9 +247,7 @@ func (p *Pool[T]) shut() {
 	if p.pause != nil {
 		p.pause.Remove()
 	}
-	idle := p.takeIdle()
-	p.mu.Unlock()
-	for _, c := range idle {
+	for _, c := range p.takeIdle() {
 		p.end(c, ReasonClosed)
 	}
 }

@@ -48,9 +48,10 @@ func (p *Pool[T]) serve(c *conn[T]) bool {
 }
 
 // await waits for the answer. Where the context has ended, what was handed over at
-// that moment goes to the next.
+// that moment goes to the next. p.mu must be held, and is not while it waits.
 func (p *Pool[T]) await(ctx context.Context, at *list.Element) (Lease[T], error) {
 	w := at.Value.(*waiter[T])
+	p.mu.Unlock()
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
@@ -65,14 +66,13 @@ func (p *Pool[T]) await(ctx context.Context, at *list.Element) (Lease[T], error)
 	if !ended && w.err == nil {
 		p.gets++
 	}
-	open, dialing := p.open, p.dialing
-	p.mu.Unlock()
 	if !ended {
 		return w.lease, w.err
 	}
+	err := fmt.Errorf("connpool: no connection within %v, with %d open and %d being dialed: %w",
+		waited, p.open, p.dialing, ctx.Err())
 	if w.done {
 		_ = p.giveBack(w.lease, nil)
 	}
-	return Lease[T]{}, fmt.Errorf("connpool: no connection within %v, with %d open and %d being dialed: %w",
-		waited, open, dialing, ctx.Err())
+	return Lease[T]{}, err
 }

@@ -9,13 +9,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
-// silent is an adapter's connection that has nothing but a guard.
-type silent struct{ keepalive.Guard }
+// silent is a connection that has nothing but a guard.
+type silent struct {
+	stuck
+	guard keepalive.Guard
+}
 
-func (s *silent) Guarded() *keepalive.Guard  { return &s.Guard }
-func (s *silent) Due(*keepalive.Keeper, any) {}
+func (s *silent) SafeContext() any { return &s.guard }
+
+// guard begins to guard it.
+func (s *silent) guardWith(k *keepalive.Keeper) error {
+	return adapter.Guard(k, &s.guard, s, s, nil, false)
+}
 
 // What a page costs that is looked at: a snapshot at most once per 200 ms, and a look for
 // the idlest at most a twentieth of the time. That is the worst case of it: the timeouts
@@ -27,8 +35,8 @@ func BenchmarkSnapshot(b *testing.B) {
 		all := make([]silent, conns)
 		for i := range all {
 			c := &all[i]
-			require.NoError(b, k.Guard(&c.Guard, c, keepalive.Origin{}))
-			_, err := k.SetTimeout(c, time.Minute+rand.N(time.Minute))
+			require.NoError(b, c.guardWith(k))
+			_, err := keepalive.Of(c).SetTimeout(time.Minute + rand.N(time.Minute))
 			require.NoError(b, err)
 		}
 		name := fmt.Sprintf("conns=%d", conns)
@@ -63,11 +71,11 @@ func BenchmarkLife(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var c silent
-				if err := k.Guard(&c.Guard, &c, keepalive.Origin{}); err != nil {
+				if err := c.guardWith(k); err != nil {
 					b.Fatal(err)
 				}
-				if k.Release(&c.Guard) {
-					k.Closed(&c.Guard, keepalive.ReasonPeer)
+				if adapter.Release(&c.guard) {
+					adapter.Closed(&c.guard, keepalive.ReasonPeer)
 				}
 			}
 		})

@@ -110,7 +110,7 @@ func TestEveryAnswerIsShutAgainstOthers(t *testing.T) {
 
 func TestTheSnapshotSaysWhatHappened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, keepalive.Config{Timeout: 10 * time.Second, MaxConns: 4, Advise: true})
+		k := newKeeper(t, keepalive.Config{Timeout: 10 * time.Second, Room: keepalive.Room{MaxConns: 4}, Advise: true})
 		h := newHandler(t, k, Config{Name: "gateway"})
 		defer k.Close()
 		connect(t, k, addr("192.0.2.1:1"))
@@ -118,8 +118,8 @@ func TestTheSnapshotSaysWhatHappened(t *testing.T) {
 		slow, _ := connect(t, k, addr("192.0.2.3:3"))
 		held, _ := connect(t, k, addr("192.0.2.4:4"))
 		connect(t, k, addr("192.0.2.5:5")) // one too many
-		defer k.Hold(held)()
-		_, err := k.SetTimeout(slow, time.Hour)
+		defer keepalive.Of(held).Hold()()
+		_, err := keepalive.Of(slow).SetTimeout(time.Hour)
 		require.NoError(t, err)
 		time.Sleep(3 * time.Second)
 		require.NoError(t, local.Close())
@@ -185,7 +185,7 @@ func TestTheSnapshotSaysWhatHappened(t *testing.T) {
 // What a program reads is what this package has written: no field is lost, or has
 // another name than the documentation says.
 func TestTheJSONHasStableNames(t *testing.T) {
-	k := newKeeper(t, keepalive.Config{MaxAge: time.Hour, MaxAgeJitter: math.Inf(-1), Advise: true})
+	k := newKeeper(t, keepalive.Config{Age: keepalive.Age{Max: time.Hour, Jitter: math.Inf(-1)}, Advise: true})
 	c, _ := connect(t, k, addr("192.0.2.1:1"))
 	connect(t, k, addr("192.0.2.2:1"))
 	h := newHandler(t, k, Config{})
@@ -356,12 +356,12 @@ func TestAClosedKeeperIsStillShown(t *testing.T) {
 func TestAConnectionThatDoesNotAnswerHasNoAddress(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{})
 	h := newHandler(t, k, Config{})
-	s := &stuck{asked: make(chan struct{}, 1000), release: make(chan struct{})}
+	s := &silent{stuck: stuck{asked: make(chan struct{}, 1000), release: make(chan struct{})}}
 	defer func() {
 		close(s.release)
 		require.Eventually(t, func() bool { return len(h.asking) == 0 }, time.Minute, ms)
 	}()
-	require.NoError(t, k.Guard(&s.Guard, s, keepalive.Origin{}))
+	require.NoError(t, s.guardWith(k))
 	for range 2 * maxIdlest {
 		h.look.fresh = time.Time{}
 		body, _, err := h.encoded()
@@ -374,8 +374,8 @@ func TestAConnectionThatDoesNotAnswerHasNoAddress(t *testing.T) {
 func TestAConnectionThatPanicsHasNoAddress(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{})
 	h := newHandler(t, k, Config{})
-	s := &stuck{}
-	require.NoError(t, k.Guard(&s.Guard, s, keepalive.Origin{}))
+	s := &silent{}
+	require.NoError(t, s.guardWith(k))
 	require.Equal(t, "", see(t, h).Idlest[0].Addr)
 	require.Empty(t, h.asking)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -81,20 +82,22 @@ func connect(t testing.TB, k *keepalive.Keeper, from net.Addr) (here, there net.
 	return here, b
 }
 
-// stuck is an adapter's connection that does not answer in time. The zero one panics.
+// stuck is an adapter that does not answer in time. The zero one panics.
 type stuck struct {
-	keepalive.Guard
 	asked   chan struct{}
 	release chan struct{}
 }
 
-func (s *stuck) Guarded() *keepalive.Guard  { return &s.Guard }
-func (s *stuck) Due(*keepalive.Keeper, any) {}
-func (s *stuck) Remote(context.Context, any) net.Addr {
+func (s *stuck) Do(context.Context, *keepalive.Guard, func()) error {
 	if s.asked == nil {
 		panic("asked for its address")
 	}
 	s.asked <- struct{}{}
 	<-s.release
-	return nil
+	return net.ErrClosed
 }
+
+func (s *stuck) Due(*keepalive.Guard)                                             {}
+func (s *stuck) Control(*keepalive.Guard, func(uintptr)) error                    { return net.ErrClosed }
+func (s *stuck) Peer(*keepalive.Guard) net.Addr                                   { return nil }
+func (s *stuck) End(*keepalive.Guard, []byte, keepalive.CloseMode, time.Duration) {}

@@ -62,7 +62,7 @@ func (h *Handler) ask(conns []any) []net.Addr {
 				<-h.asking
 				answers <- answer{i, addr}
 			}()
-			addr = h.keeper.RemoteAddr(ctx, conn)
+			addr = keepalive.Of(conn).RemoteAddr(ctx)
 		}()
 	}
 	addrs := make([]net.Addr, len(conns))
@@ -81,8 +81,9 @@ func (h *Handler) ask(conns []any) []net.Addr {
 func (h *Handler) idlest(conns []any, addrs []net.Addr) []Idle {
 	idlest := []Idle{}
 	for i, conn := range conns {
-		info, guarded := h.keeper.Info(conn)
-		at, reason, open := h.keeper.Deadline(conn)
+		guard := keepalive.Of(conn)
+		info, guarded := guard.Info()
+		at, reason, open := guard.Deadline()
 		if !guarded || !open {
 			continue
 		}

@@ -57,46 +57,46 @@ func settingsOf(cfg keepalive.Config) Settings {
 		FirstMessage:      cfg.FirstMessage.Seconds(),
 		ReadIdle:          cfg.ReadIdle.Seconds(),
 		WriteIdle:         cfg.WriteIdle.Seconds(),
-		Multiplier:        cfg.Multiplier,
-		MinTimeout:        cfg.MinTimeout.Seconds(),
-		MaxTimeout:        cfg.MaxTimeout.Seconds(),
-		Probe:             cfg.Probe != nil,
-		MinBeat:           cfg.MinBeat.Seconds(),
-		MinRate:           cfg.MinRate,
-		MaxConns:          cfg.MaxConns,
-		MaxPerKey:         cfg.MaxPerKey,
-		Pressure:          cfg.Pressure != nil,
+		Multiplier:        cfg.Interval.Multiplier,
+		MinTimeout:        cfg.Interval.Min.Seconds(),
+		MaxTimeout:        cfg.Interval.Max.Seconds(),
+		Probe:             cfg.Probe.Send != nil,
+		MinBeat:           cfg.Rate.MinBeat.Seconds(),
+		MinRate:           cfg.Rate.MinBytes,
+		MaxConns:          cfg.Room.MaxConns,
+		MaxPerKey:         cfg.Room.MaxPerKey,
+		Pressure:          cfg.Room.Pressure.Used != nil,
 		OnIdle:            cfg.OnIdle != nil,
-		OnMaxAge:          cfg.OnMaxAge != nil,
+		OnMaxAge:          cfg.Age.OnMax != nil,
 		OnClose:           cfg.OnClose != nil,
-		Farewell:          cfg.Farewell != nil,
-		CloseMode:         cfg.CloseMode.String(),
-		MaxClosePerSecond: cfg.MaxClosePerSecond,
+		Farewell:          cfg.Closing.Farewell != nil,
+		CloseMode:         cfg.Closing.Mode.String(),
+		MaxClosePerSecond: cfg.Closing.MaxPerSecond,
 		Advise:            cfg.Advise,
-		DryRun:            cfg.DryRun,
+		DryRun:            cfg.Closing.DryRun,
 	}
-	if cfg.Probe != nil {
-		s.ProbeAfter, s.ProbeTimeout, s.ProbeCount = cfg.ProbeAfter.Seconds(), cfg.ProbeTimeout.Seconds(), cfg.ProbeCount
+	if cfg.Probe.Send != nil {
+		s.ProbeAfter, s.ProbeTimeout, s.ProbeCount = cfg.Probe.After.Seconds(), cfg.Probe.Timeout.Seconds(), cfg.Probe.Count
 	}
-	if cfg.MaxAge > 0 {
-		s.MaxAge, s.MaxAgeGrace = cfg.MaxAge.Seconds(), cfg.MaxAgeGrace.Seconds()
-		s.MaxAgeJitter = max(cfg.MaxAgeJitter, 0) // it may be as negative as can be
+	if cfg.Age.Max > 0 {
+		s.MaxAge, s.MaxAgeGrace = cfg.Age.Max.Seconds(), cfg.Age.Grace.Seconds()
+		s.MaxAgeJitter = max(cfg.Age.Jitter, 0) // it may be as negative as can be
 	}
-	if cfg.MinBeat > 0 || cfg.MinRate > 0 {
-		s.Strikes = cfg.Strikes
+	if cfg.Rate.MinBeat > 0 || cfg.Rate.MinBytes > 0 {
+		s.Strikes = cfg.Rate.Strikes
 	}
-	if cfg.MaxConns > 0 {
-		s.Full = cfg.Full.String()
+	if cfg.Room.MaxConns > 0 {
+		s.Full = cfg.Room.Full.String()
 	}
-	if cfg.Full == pool.EvictIdlest {
-		s.EvictMinIdle = cfg.EvictMinIdle.Seconds()
+	if cfg.Room.Full == pool.EvictIdlest {
+		s.EvictMinIdle = cfg.Room.MinIdle.Seconds()
 	}
-	if cfg.Pressure != nil || cfg.PressureTimeout > 0 {
-		s.PressureLow, s.PressureHigh = cfg.PressureLow, cfg.PressureHigh
-		s.PressureTimeout = cfg.PressureTimeout.Seconds()
+	if cfg.Room.Pressure.Used != nil || cfg.Room.Pressure.Timeout > 0 {
+		s.PressureLow, s.PressureHigh = cfg.Room.Pressure.Low, cfg.Room.Pressure.High
+		s.PressureTimeout = cfg.Room.Pressure.Timeout.Seconds()
 	}
-	if cfg.Farewell != nil || cfg.CloseMode == keepalive.CloseHalf {
-		s.FarewellTimeout = cfg.FarewellTimeout.Seconds()
+	if cfg.Closing.Farewell != nil || cfg.Closing.Mode == keepalive.CloseHalf {
+		s.FarewellTimeout = cfg.Closing.Timeout.Seconds()
 	}
 	return s
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/wheel"
+	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
 // encoded takes a snapshot and returns its JSON, and how long that took, less the look
@@ -37,14 +38,14 @@ func (h *Handler) take() Snapshot {
 		Connections: connectionsOf(stats),
 		Draining:    stats.Draining,
 		Reduction:   stats.Reduction,
-		Wheel:       wheelOf(stats.Wheel, h.keeper.Fill(), cfg.Tick),
+		Wheel:       wheelOf(stats.Wheel),
 		Ages:        histogramOf(stats.Ages),
 		RoundTrips:  histogramOf(stats.RoundTrips),
 		Settings:    settingsOf(cfg),
 		Recent:      []End{},
 	}
 	if cfg.Advise {
-		s.Advice = adviceOf(h.keeper.Advice())
+		s.Advice = adviceOf(cfg.Timeout, stats)
 	}
 	for _, r := range keepalive.Reasons() {
 		s.Reasons = append(s.Reasons, Reason{Name: r.String(), Text: textOf(r), Retryable: r.Retryable()})
@@ -67,7 +68,7 @@ func connectionsOf(s keepalive.Stats) Connections {
 		Open:       s.Conns,
 		Leaving:    s.Leaving,
 		Opened:     s.Opened,
-		Refused:    Refused(s.Refused),
+		Refused:    Refused{Full: s.RefusedFull, PerKey: s.RefusedPerKey, Draining: s.RefusedDrain},
 		Closed:     map[string]uint64{},
 		WouldClose: map[string]uint64{},
 		Spared:     s.Spared,
@@ -81,9 +82,9 @@ func connectionsOf(s keepalive.Stats) Connections {
 	return c
 }
 
-func wheelOf(s wheel.Stats, fill []wheel.Level, tick time.Duration) Wheel {
+func wheelOf(s wheel.Stats) Wheel {
 	w := Wheel{
-		Tick:    tick.Seconds(),
+		Tick:    s.Tick.Seconds(),
 		Pending: s.Pending,
 		Due:     s.Due,
 		Backlog: s.Backlog,
@@ -97,13 +98,20 @@ func wheelOf(s wheel.Stats, fill []wheel.Level, tick time.Duration) Wheel {
 		Stalls:  s.Stalls,
 		Stalled: s.Stalled.Seconds(),
 	}
-	for _, l := range fill {
-		w.Levels = append(w.Levels, Level{Span: l.Span.Seconds(), Hand: l.Hand, Slots: l.Slots})
+	unit := uint64(1) // ticks of a slot
+	for _, slots := range s.Levels {
+		n := uint64(len(slots))
+		w.Levels = append(w.Levels, Level{
+			Span:  float64(unit) * s.Tick.Seconds(),
+			Hand:  int(s.Now / unit % n),
+			Slots: slots,
+		})
+		unit *= n
 	}
 	return w
 }
 
-func histogramOf(h wheel.Histogram) Histogram {
+func histogramOf(h histogram.Durations) Histogram {
 	shown := Histogram{
 		Count:   h.Count,
 		Sum:     h.Sum.Seconds(),
@@ -127,9 +135,9 @@ func histogramOf(h wheel.Histogram) Histogram {
 	return shown
 }
 
-func adviceOf(a keepalive.Advice) *Advice {
-	advice := &Advice{Timeout: a.Timeout.Seconds(), Silences: []Silences{}, NearMisses: a.NearMisses}
-	for _, s := range a.Silences {
+func adviceOf(timeout time.Duration, stats keepalive.Stats) *Advice {
+	advice := &Advice{Timeout: timeout.Seconds(), Silences: []Silences{}, NearMisses: stats.NearMisses}
+	for _, s := range stats.Silences {
 		advice.Silences = append(advice.Silences, Silences{Share: s.Share, Length: s.Length.Seconds(), Count: s.Count})
 	}
 	return advice

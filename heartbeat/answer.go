@@ -44,7 +44,7 @@ func (x *beat) ack() (roundTrip time.Duration, ok bool) {
 	if x.sent.IsZero() {
 		return 0, true
 	}
-	x.roundTrip = max(1, x.beater.wheel.Counted(time.Since(x.sent)))
+	x.roundTrip = max(1, x.beater.counted(time.Since(x.sent)))
 	x.sent = time.Time{}
 	return x.roundTrip, true
 }
@@ -55,7 +55,7 @@ func (x *beat) read() {
 		return
 	}
 	if x.deadline.Load() == 0 { // no beat waits for it
-		if now := x.beater.wheel.Now(); x.heard.Load() != now {
+		if now := int64(x.beater.wheel.Now()); x.heard.Load() != now {
 			x.heard.Store(now)
 		}
 		return
@@ -68,6 +68,6 @@ func (x *beat) read() {
 // live notes that the server lives. mu must be held.
 func (x *beat) live() {
 	x.excuses = 0
-	x.heard.Store(x.beater.wheel.Now())
+	x.heard.Store(int64(x.beater.wheel.Now()))
 	x.deadline.Store(0)
 }

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
 func TestNoAnswerClosesTheConnection(t *testing.T) {
@@ -221,32 +219,34 @@ func TestAckOfWhatHasNoBeats(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// stall makes the hand of a Beater's wheel sleep on one of the next ticks, when it looks
-// at the timer of a connection that is only there for that: which is what a process is
-// like that was stopped.
-func stall(t *testing.T, b *Beater, d time.Duration) {
-	bait, _ := start(t, b, Options{Interval: time.Minute, Beat: func(net.Conn) error { return nil }}, nil)
-	bait.beat.Load().timer.Move(1)
-	var once atomic.Bool
-	b.wheel.SetLimit(func(_ *wheel.TimerOf[*beat], x *beat) uint64 {
-		if once.CompareAndSwap(false, true) {
-			time.Sleep(d)
-		}
+// newStalling returns a Beater and the function that makes its hand sleep on one of the next
+// ticks: a process is like that after it was stopped.
+func newStalling(t *testing.T, cfg Config) (*Beater, func(time.Duration)) {
+	b := newBeater(t, cfg)
+	b.wheel.Stop()
+	var sleep atomic.Int64
+	require.NoError(t, b.turn(cfg, func(x *beat) time.Duration {
+		time.Sleep(time.Duration(sleep.Swap(0)))
 		return x.limit()
-	})
+	}))
+	return b, func(d time.Duration) {
+		bait, _ := start(t, b, Options{Interval: time.Minute, Beat: func(net.Conn) error { return nil }}, nil)
+		bait.beat.Load().timer.Move(1)
+		sleep.Store(int64(d))
+	}
 }
 
 // The server has answered while this process was stopped; it has to be given the time
 // to read that.
 func TestAStallIsNotCountedAgainstTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBeater(t, Config{})
+		b, stall := newStalling(t, Config{})
 		c, s := start(t, b, Options{Interval: 5 * time.Second, Answer: AnswerAck, AckTimeout: 2 * time.Second}, nil)
 		begin := time.Now()
 		for len(s.heard("PING")) == 0 {
 			time.Sleep(tick)
 		}
-		stall(t, b, time.Minute)
+		stall(time.Minute)
 		stalledAt := time.Now()
 		time.Sleep(time.Minute + 900*ms)
 		require.NoError(t, c.Err(), "the stall and the grace are not counted")
@@ -272,12 +272,12 @@ func TestAfterAStallABeatIsDueAtOnce(t *testing.T) {
 	} {
 		t.Run(tt.idle.String()+"/"+tt.stall.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBeater(t, Config{})
+				b, stall := newStalling(t, Config{})
 				c, s := start(t, b, Options{Timeout: 30 * time.Second, Interval: 10 * time.Second}, nil)
 				_, err := c.Write([]byte("hello\n"))
 				require.NoError(t, err)
 				time.Sleep(tt.idle)
-				stall(t, b, tt.stall)
+				stall(tt.stall)
 				time.Sleep(tt.stall + tt.until + 5*tick)
 				beats := s.heard("PING")
 				require.Len(t, beats, 1)

@@ -36,20 +36,23 @@ type beat struct {
 	// while after the connection is closed.
 	timer *wheel.TimerOf[*beat]
 
-	// patience is after how many ticks a server that was not heard is asked, although
-	// beats are not needed because of what is written all the time.
-	patience uint64
+	// patience is how long a server may be silent until it is asked, even if writes make beats
+	// unnecessary.
+	patience time.Duration
 
-	heard    atomic.Uint64 // the tick on which the server was heard last
-	deadline atomic.Uint64 // the tick by which it must be heard; 0 while no beat is unanswered
-	taken    atomic.Uint64 // the tick by which a beat must be written though the server is heard; 0 while none is being written
-	behind   atomic.Int64  // what the server has counted of a stall, until due sees it
+	// Instants of the wheel's time.
+	heard    atomic.Int64 // when the server was heard last
+	deadline atomic.Int64 // by when it must be heard; 0 while no beat is unanswered
+	taken    atomic.Int64 // by when a beat must be written although the server is heard; 0 while none is being written
+
+	behind atomic.Int64 // what the server has counted of a stall, until due sees it
 
 	// mu guards what follows, and that deadline and taken are set. It is not held while a
 	// function of the user runs. The wheel may be called with it.
 	mu        sync.Mutex
 	why       error         // it has ended for, or nil
 	delay     time.Duration // the interval
+	until     time.Duration // the timer's deadline after Move and Rearm, by the wheel's time
 	writing   chan struct{} // closed when the beat is written that is being written, or nil
 	grace     bool          // that beat comes in the grace after a stall
 	sent      time.Time     // when the first unanswered beat was, or zero
@@ -57,19 +60,19 @@ type beat struct {
 	excuses   int           // since the server was heard
 }
 
-// limit returns the tick on which due is to be called at the latest. The wheel calls
-// it while it is locked.
-func (x *beat) limit() uint64 {
+// limit returns the instant by which due is to be called. The wheel calls it while it is
+// locked.
+func (x *beat) limit() time.Duration {
 	if by := x.deadline.Load(); by != 0 {
-		return by
+		return time.Duration(by)
 	}
 	if by := x.taken.Load(); by != 0 { // the server was heard since
-		return by
+		return time.Duration(by)
 	}
 	if x.opts.Answer == AnswerNone {
-		return math.MaxUint64
+		return math.MaxInt64
 	}
-	return x.heard.Load() + x.patience
+	return sum(time.Duration(x.heard.Load()), x.patience)
 }
 
 // due runs on a worker when something is to be decided.
@@ -110,7 +113,7 @@ func (x *beat) decide() (send bool, err error) {
 	case x.conn.writing.Load() > 0:
 		// The same, and a beat could only wait behind it, for as long as a slow peer
 		// takes: that is not the beat's fault.
-		x.heard.Store(now)
+		x.heard.Store(int64(now))
 		x.timer.Touch()
 	default:
 		behind := time.Duration(x.behind.Swap(0))
@@ -122,16 +125,28 @@ func (x *beat) decide() (send bool, err error) {
 	return false, nil
 }
 
-// waits reports whether the time of the next beat has not come yet, and has the timer
-// wait for it. behind is what the server has counted of a stall and the grace after it.
-// mu must be held.
-func (x *beat) waits(behind time.Duration) (ok bool) {
-	if behind > 0 {
-		_, ok = x.timer.Await(max(1, x.timer.Waits()-behind))
-	} else {
-		_, ok = x.timer.Resume()
+// waits reports whether the deadline has not come yet, and has the timer wait for it; or, if
+// the server is ahead, until so much before it.
+func (x *beat) waits(behind time.Duration) bool {
+	touched, rearmed := x.timer.Touched()
+	until := sum(touched, x.delay)
+	if rearmed {
+		until = x.until
 	}
-	return ok
+	until -= behind
+	if until <= x.beater.wheel.Time(0) && x.timer.IsDue() {
+		return false
+	}
+	if x.timer.Rearm(until) {
+		x.until = until
+	}
+	return true
+}
+
+// move sets the deadline to d from now, once.
+func (x *beat) move(d time.Duration) {
+	x.until = time.Duration(x.beater.in(d))
+	x.timer.Move(d)
 }
 
 // excused reports whether an answer may yet come, because bytes of the server's wait
@@ -141,7 +156,7 @@ func (x *beat) excused() bool {
 		return false
 	}
 	x.excuses++
-	x.deadline.Store(x.beater.wheel.TickIn(x.opts.AckTimeout))
+	x.deadline.Store(x.beater.in(x.opts.AckTimeout))
 	return true
 }
 
@@ -149,13 +164,13 @@ func (x *beat) excused() bool {
 // says that this is because of a stall. mu must be held.
 func (x *beat) begin(grace bool) {
 	x.writing = make(chan struct{})
-	x.taken.Store(x.beater.wheel.TickIn(x.opts.Timeout))
+	x.taken.Store(x.beater.in(x.opts.Timeout))
 	if x.deadline.Load() == 0 {
 		x.sent = time.Now()
-		x.deadline.Store(x.beater.wheel.TickIn(x.opts.AckTimeout))
+		x.deadline.Store(x.beater.in(x.opts.AckTimeout))
 	}
 	x.timer.Touch()
-	x.timer.Resume() // where a write was first, the wheel has yet to see the deadline
+	x.timer.SetDelay(x.delay) // if a write was first, the wheel has yet to see the deadline
 	x.grace = grace
 }
 
@@ -176,7 +191,7 @@ func (x *beat) sentBeat(err error) {
 		x.deadline.Store(0)
 	}
 	if x.grace { // the wheel's time stands still, but the server's doesn't
-		x.timer.Move(max(1, x.delay-x.beater.grace))
+		x.move(max(1, x.delay-x.beater.grace))
 	}
 	if x.behind.Load() > 0 { // the stall came while it was being written
 		x.timer.HandOver()

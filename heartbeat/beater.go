@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -48,6 +49,7 @@ type Config struct {
 // functions in Options.
 type Beater struct {
 	wheel *wheel.WheelOf[*beat]
+	tick  time.Duration
 	made  chan struct{} // closed when New is done; the wheel runs before that
 	grace time.Duration // time that stands still after a stall
 	log   *slog.Logger
@@ -68,23 +70,33 @@ func New(cfg Config) (*Beater, error) {
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
+	if err := b.turn(cfg, (*beat).limit); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	close(b.made)
+	return b, nil
+}
+
+// turn makes the wheel.
+func (b *Beater) turn(cfg Config, limit func(*beat) time.Duration) error {
 	w, err := wheel.NewOf(wheel.Config{
 		Tick:    cfg.Tick,
 		Stall:   cfg.Stall,
 		Workers: maxBeats,
 		OnPanic: b.reportPanic,
 		OnStall: b.stalled,
-	}, func(_ *wheel.TimerOf[*beat], x *beat) { x.due() })
+	}, wheel.Funcs[*beat]{
+		Due:   func(_ *wheel.TimerOf[*beat], x *beat) { x.due() },
+		Limit: limit,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrArgument, err)
+		return err
 	}
-	w.SetLimit(func(_ *wheel.TimerOf[*beat], x *beat) uint64 { return x.limit() })
-	b.wheel = w
+	b.wheel, b.tick = w, w.Stats().Tick
 	if b.grace = cfg.Stall; b.grace == 0 {
-		b.grace = max(time.Second, 10*w.Tick())
+		b.grace = max(time.Second, 10*b.tick)
 	}
-	close(b.made)
-	return b, nil
+	return nil
 }
 
 // Start begins to send beats on a connection and returns it as a [Conn], which is to
@@ -140,7 +152,7 @@ func (b *Beater) start(conn net.Conn, opts Options, ended func()) (*Conn, error)
 	if conn == nil || Wrap(conn) == nil || Wrap(conn).inner == nil {
 		return nil, fmt.Errorf("%w: conn is nil", ErrArgument)
 	}
-	opts, delay, err := opts.withDefaults(b.wheel.Tick())
+	opts, delay, err := opts.withDefaults(b.tick)
 	if err != nil {
 		return nil, err
 	}
@@ -152,10 +164,10 @@ func (b *Beater) start(conn net.Conn, opts Options, ended func()) (*Conn, error)
 		timer:    new(wheel.TimerOf[*beat]),
 		done:     make(chan struct{}),
 		ended:    ended,
-		patience: uint64(opts.Timeout/b.wheel.Tick()) + 1,
+		patience: sum(opts.Timeout, b.tick), // heard is the beginning of a tick
 		delay:    delay,
 	}
-	x.heard.Store(b.wheel.Now())
+	x.heard.Store(int64(b.wheel.Now()))
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,11 +177,13 @@ func (b *Beater) start(conn net.Conn, opts Options, ended func()) (*Conn, error)
 	if before := c.beat.Load(); before != nil && before.err() == nil || !c.beat.CompareAndSwap(before, x) {
 		return nil, fmt.Errorf("%w: the beats of this connection have begun already", ErrArgument)
 	}
-	if err := b.wheel.Start(x.timer, x, 1+rand.N(delay)); err != nil {
+	if err := b.wheel.Start(x.timer, x, delay); err != nil {
 		c.beat.Store(nil)
 		return nil, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
-	x.timer.Retime(delay)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.move(1 + rand.N(delay))
 	return c, nil
 }
 
@@ -181,10 +195,8 @@ func (b *Beater) Close() error {
 	b.closed = true
 	b.mu.Unlock()
 	if first {
-		for _, t := range b.wheel.All() {
-			if x, ok := t.Value(); ok {
-				x.end(ErrClosed, false)
-			}
+		for _, x := range b.wheel.All() {
+			x.end(ErrClosed, false)
 		}
 		b.wheel.Stop()
 	}
@@ -196,10 +208,22 @@ func (b *Beater) Close() error {
 func (b *Beater) stalled(lost time.Duration) {
 	<-b.made
 	b.log.Warn("heartbeat: this process did not run", "for", lost, "conns", b.wheel.Len())
-	for _, t := range b.wheel.All() {
-		if x, ok := t.Value(); ok {
-			x.behind.Add(int64(lost + b.grace)) // due may not have seen an earlier one yet
-			t.HandOver()
-		}
+	for t, x := range b.wheel.All() {
+		x.behind.Add(int64(lost + b.grace)) // due may not have seen an earlier one yet
+		t.HandOver()
 	}
 }
+
+// in returns the instant d from now, by the wheel's time.
+func (b *Beater) in(d time.Duration) int64 { return int64(sum(b.wheel.Time(0), d)) }
+
+// sum returns a+b, neither of them negative, or the longest duration there is.
+func sum(a, b time.Duration) time.Duration {
+	if b > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// counted returns how much of the last d counts: less the stalls in it.
+func (b *Beater) counted(d time.Duration) time.Duration { return b.wheel.Time(0) - b.wheel.Time(d) }

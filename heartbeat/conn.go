@@ -85,6 +85,7 @@ func (c *Conn) TooMany() (interval time.Duration) {
 	defer x.mu.Unlock()
 	x.delay = min(2*x.delay, x.opts.mostInterval())
 	x.timer.SetDelay(x.delay)
+	x.timer.Touch()
 	return x.delay
 }
 

@@ -28,7 +28,7 @@ func TestRandomLives(t *testing.T) {
 
 func randomLife(t *testing.T, r *rand.Rand) {
 	b := newBeater(t, Config{Tick: []time.Duration{10 * ms, 100 * ms}[r.IntN(2)]})
-	tick := b.wheel.Tick()
+	tick := b.tick
 	interval := time.Second + time.Duration(r.Int64N(int64(20*time.Second)))
 	opts := Options{
 		Timeout:    interval*3/2 + time.Duration(r.Int64N(int64(2*interval))),

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
 // BenchmarkTouch is the whole way from a connection to its deadline, beside one
@@ -23,7 +25,7 @@ func BenchmarkTouch(b *testing.B) {
 	}{
 		{"limit", func() bool { word.Store(clock.Load()); return true }},
 		{"net", func() bool { return Touch(conn) }},
-		{"keeper", func() bool { return k.Touch(conn) }},
+		{"guard", Of(conn).Touch},
 	} {
 		b.Run("impl="+c.impl, func(b *testing.B) {
 			b.ReportAllocs()
@@ -42,7 +44,7 @@ func activities(b *testing.B, run func(b *testing.B, guard func(net.Conn) net.Co
 	b.Run("activity=none", func(b *testing.B) { run(b, func(c net.Conn) net.Conn { return c }) })
 	for a := range Activity(len(activityNames)) {
 		b.Run("activity="+a.String(), func(b *testing.B) {
-			if err := a.check(socketsTell); err != nil {
+			if err := a.check(); err != nil {
 				b.Skip(err)
 			}
 			run(b, newKeeper(b, Config{Timeout: 30 * time.Second, Activity: a}).Conn)
@@ -91,14 +93,14 @@ func BenchmarkReadAdds(b *testing.B) {
 	})
 }
 
-// BenchmarkAsk asks a socket once, and judges what it says.
+// BenchmarkAsk asks a socket once.
 func BenchmarkAsk(b *testing.B) {
 	k := newKeeper(b, Config{Timeout: 30 * time.Second})
 	_, server := connect(b, "tcp")
-	c := k.Conn(server).(interface{ self() *conn }).self()
+	g := Of(k.Conn(server))
 	b.ReportAllocs()
 	for b.Loop() {
-		if c.heard().More == 0 && socketsTell {
+		if g.look().Received == rules.Unknown && socketsTell {
 			b.Fatal("silent")
 		}
 	}
@@ -108,19 +110,19 @@ func BenchmarkAsk(b *testing.B) {
 func BenchmarkLimit(b *testing.B) {
 	for name, cfg := range map[string]Config{
 		"default":  {},
-		"probe":    {Probe: func(any) error { return nil }},
-		"pressure": {PressureTimeout: time.Second},
-		"maxage":   {MaxAge: time.Hour},
+		"probe":    {Probe: Probing{Send: func(any) error { return nil }}},
+		"pressure": {Room: Room{Pressure: Pressure{Timeout: time.Second}}},
+		"maxage":   {Age: Age{Max: time.Hour}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			k, err := New(cfg)
 			require.NoError(b, err)
 			defer k.Close()
 			c, _ := pipe(k)
-			g := guardOf(c)
+			g := Of(c)
 			b.ReportAllocs()
 			for b.Loop() {
-				k.limit(&g.member, struct{}{})
+				g.limit()
 			}
 		})
 	}

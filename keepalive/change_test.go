@@ -30,14 +30,14 @@ func TestUpdateReachesLiveConnections(t *testing.T) {
 				busy, _ := pipe(k)
 				until, stop := make(chan struct{}), atomic.Bool{}
 				go func() {
-					for !stop.Load() && k.Touch(busy) {
+					for !stop.Load() && Touch(busy) {
 						time.Sleep(time.Second)
 					}
 					close(until)
 				}()
 				time.Sleep(5 * time.Second)
 				require.NoError(t, k.Update(Config{Timeout: c.after, Tick: 100 * ms}))
-				require.Equal(t, c.after, k.Timeout())
+				require.Equal(t, c.after, k.Config().Timeout)
 				updated := time.Now()
 				fresh, _ := pipe(k)
 				_, err := io.Copy(io.Discard, silent)
@@ -53,7 +53,7 @@ func TestUpdateReachesLiveConnections(t *testing.T) {
 				time.Sleep(time.Until(updated.Add(min(c.before, maxHop) + time.Second)))
 				stop.Store(true)
 				<-until
-				require.True(t, k.Touch(busy))
+				require.True(t, Touch(busy))
 				stopped := time.Now()
 				requireClosed(t, k, busy, ReasonIdle, stopped, c.after)
 			})
@@ -65,9 +65,9 @@ func TestUpdateTurnsPoliciesOnAndOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: 10 * time.Second})
 		conn, _ := pipe(k)
-		beatEvery(t, k, conn, time.Second)
+		beatEvery(t, conn, time.Second)
 		time.Sleep(time.Minute)
-		require.NoError(t, k.Update(Config{Timeout: 10 * time.Second, MaxAge: 2 * time.Minute, MaxAgeJitter: -1}))
+		require.NoError(t, k.Update(Config{Timeout: 10 * time.Second, Age: Age{Max: 2 * time.Minute, Jitter: -1}}))
 		updated := time.Now()
 		_, err := io.Copy(io.Discard, conn)
 		require.ErrorIs(t, err, ReasonMaxAge)
@@ -75,28 +75,28 @@ func TestUpdateTurnsPoliciesOnAndOff(t *testing.T) {
 		require.LessOrEqual(t, time.Since(updated), 2*time.Minute+11*time.Second)
 
 		conn, _ = pipe(k)
-		beatEvery(t, k, conn, time.Second)
-		require.NoError(t, k.Update(Config{Timeout: 10 * time.Second, MaxConns: 1}))
+		beatEvery(t, conn, time.Second)
+		require.NoError(t, k.Update(Config{Timeout: 10 * time.Second, Room: Room{MaxConns: 1}}))
 		time.Sleep(time.Hour)
 		require.Equal(t, 1, k.Len(), "it has no age any more")
 		refused, _ := pipe(k)
 		_, err = refused.Read(make([]byte, 1))
-		require.ErrorIs(t, err, ErrFull)
+		require.ErrorIs(t, err, ReasonFull)
 		require.NoError(t, k.Update(Config{Timeout: 10 * time.Second}))
 		pipe(k)
 		require.Equal(t, 2, k.Len())
 
 		for want, cfg := range map[string]Config{
-			"Tick 1s, can't be changed from 100ms":            {Timeout: 10 * time.Second, Tick: time.Second},
-			"Activity manual, can't be changed from read":     {Activity: ActivityManual},
-			"Full evict, can't be changed from reject":        {Full: 2, MaxConns: 5},
-			"Timeout -1s, must be at least 1ms":               {Timeout: -time.Second},
-			"ProbeAfter 1s, ProbeTimeout 0s, ProbeCount 0, a": {ProbeAfter: time.Second},
+			"Tick 1s, can't be changed from 100ms":               {Timeout: 10 * time.Second, Tick: time.Second},
+			"Activity manual, can't be changed from read":        {Activity: ActivityManual},
+			"Full evict, can't be changed from reject":           {Room: Room{Full: 2, MaxConns: 5}},
+			"Timeout -1s, must be at least 1ms":                  {Timeout: -time.Second},
+			"Probe.After 1s, Probe.Timeout 0s, Probe.Count 0, a": {Probe: Probing{After: time.Second}},
 		} {
 			before := k.Config()
 			require.ErrorContains(t, k.Update(cfg), want)
 			require.ErrorIs(t, k.Update(cfg), ErrArgument)
-			require.Equal(t, before.Timeout, k.Timeout())
+			require.Equal(t, before.Timeout, k.Config().Timeout)
 		}
 	})
 }
@@ -106,8 +106,8 @@ func TestPressureShortensTimeouts(t *testing.T) {
 		var used atomic.Uint64
 		set := func(u float64) { used.Store(math.Float64bits(u)) }
 		k := newKeeper(t, Config{
-			Timeout: 60 * time.Second, PressureTimeout: 10 * time.Second,
-			Pressure: func() float64 { return math.Float64frombits(used.Load()) },
+			Timeout: 60 * time.Second,
+			Room:    Room{Pressure: Pressure{Timeout: 10 * time.Second, Used: func() float64 { return math.Float64frombits(used.Load()) }}},
 		})
 		open := func() (net.Conn, time.Time) {
 			c, _ := pipe(k)
@@ -129,7 +129,7 @@ func TestPressureShortensTimeouts(t *testing.T) {
 		set(0)
 		c, begin = open()
 		other, _ := open()
-		_, err := k.SetTimeout(other, 120*time.Second)
+		_, err := Of(other).SetTimeout(120 * time.Second)
 		require.NoError(t, err)
 		time.Sleep(25 * time.Second)
 		set(1)
@@ -147,11 +147,11 @@ func TestPressureShortensTimeouts(t *testing.T) {
 		begin = time.Now().Add(-5 * time.Second)
 		requireClosed(t, k, c, ReasonIdle, begin, 60*time.Second)
 		cfg := k.Config()
-		cfg.PressureTimeout = 10 * time.Second
+		cfg.Room.Pressure.Timeout = 10 * time.Second
 		require.NoError(t, k.Update(cfg))
 		c, _ = open()
 		time.Sleep(11 * time.Second)
-		require.True(t, k.Touch(c))
+		require.True(t, Touch(c))
 		begin = time.Now()
 		requireClosed(t, k, c, ReasonIdle, begin, 60*time.Second)
 	})
@@ -160,24 +160,23 @@ func TestPressureShortensTimeouts(t *testing.T) {
 func TestAdvisorCountsSilences(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			k := newKeeper(t, Config{Timeout: 80 * time.Second, Advise: true, DryRun: dry})
+			k := newKeeper(t, Config{Timeout: 80 * time.Second, Advise: true, Closing: Closing{DryRun: dry}})
 			conn, _ := pipe(k)
 			for _, silence := range []int{5, 15, 35, 55, 62, 68, 75} { // seconds, of eighty
 				time.Sleep(time.Duration(silence) * time.Second)
-				require.True(t, k.Touch(conn))
+				require.True(t, Touch(conn))
 			}
 			if dry {
 				for _, silence := range []int{90, 130, 1000} {
 					time.Sleep(time.Duration(silence) * time.Second)
-					require.True(t, k.Touch(conn))
+					require.True(t, Touch(conn))
 				}
 			} else {
 				begin := time.Now()
 				requireClosed(t, k, conn, ReasonIdle, begin, 80*time.Second)
 			}
 			time.Sleep(11 * time.Second)
-			a := k.Advice()
-			require.Equal(t, 80*time.Second, a.Timeout)
+			a := k.Stats()
 			require.EqualValues(t, 2, a.NearMisses, "68 and 75, of which the limit is 64")
 			var counts []uint64
 			for _, s := range a.Silences {
@@ -186,13 +185,13 @@ func TestAdvisorCountsSilences(t *testing.T) {
 			if dry {
 				//                       10 20 30 40 50 60 64 70 80 100 120 140 160
 				require.Equal(t, []uint64{10, 8, 8, 7, 7, 6, 5, 4, 3, 2, 2, 1, 1}, counts)
-				require.EqualValues(t, 7, a.WouldClose(0.5))
-				require.EqualValues(t, 6, a.WouldClose(0.75))
-				require.EqualValues(t, 3, a.WouldClose(1))
-				require.EqualValues(t, 2, a.WouldClose(1.5))
-				require.EqualValues(t, 1, a.WouldClose(2))
-				require.EqualValues(t, 1, a.WouldClose(9))
-				require.Zero(t, a.WouldClose(0.1))
+				require.EqualValues(t, 7, wouldClose(a, 0.5))
+				require.EqualValues(t, 6, wouldClose(a, 0.75))
+				require.EqualValues(t, 3, wouldClose(a, 1))
+				require.EqualValues(t, 2, wouldClose(a, 1.5))
+				require.EqualValues(t, 1, wouldClose(a, 2))
+				require.EqualValues(t, 1, wouldClose(a, 9))
+				require.Zero(t, wouldClose(a, 0.1))
 				require.EqualValues(t, 3, k.Stats().WouldClose[ReasonIdle])
 				require.Equal(t, 1, k.Len())
 			} else {
@@ -200,26 +199,26 @@ func TestAdvisorCountsSilences(t *testing.T) {
 				require.EqualValues(t, 80*time.Second, a.Silences[8].Length)
 				require.InDelta(t, 1, a.Silences[8].Share, 0)
 			}
-			require.Empty(t, newKeeper(t, Config{}).Advice().Silences)
+			require.Empty(t, newKeeper(t, Config{}).Stats().Silences)
 		})
 	}
 }
 
 func TestDryRunClosesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, MaxAge: time.Minute, FirstMessage: 5 * time.Second, DryRun: true})
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Age: Age{Max: time.Minute}, FirstMessage: 5 * time.Second, Closing: Closing{DryRun: true}})
 		conn, _ := pipe(k)
 		time.Sleep(6 * time.Second)
 		require.EqualValues(t, 1, k.Stats().WouldClose[ReasonFirstMessage])
-		require.True(t, k.Touch(conn))
+		require.True(t, Touch(conn))
 		time.Sleep(20 * time.Second)
 		require.EqualValues(t, 1, k.Stats().WouldClose[ReasonIdle])
-		require.True(t, k.Touch(conn))
+		require.True(t, Touch(conn))
 		time.Sleep(time.Hour)
 		s := k.Stats()
 		require.EqualValues(t, 2, s.WouldClose[ReasonIdle])
 		require.EqualValues(t, 1, s.WouldClose[ReasonMaxAge])
-		require.Zero(t, s.Closed)
+		require.Empty(t, s.Closed)
 		require.Equal(t, 1, k.Len())
 	})
 }

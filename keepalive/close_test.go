@@ -18,7 +18,7 @@ func TestFarewellAndEndOfStream(t *testing.T) {
 		for _, network := range []string{"tcp", "unix"} {
 			t.Run(mode.String()+"/"+network, func(t *testing.T) {
 				t.Parallel()
-				k := newNetKeeper(t, Config{Farewell: farewell, CloseMode: mode})
+				k := newNetKeeper(t, Config{Closing: Closing{Farewell: farewell, Mode: mode}})
 				client, server := connect(t, network)
 				begin := time.Now()
 				conn := k.Conn(server)
@@ -39,7 +39,7 @@ func TestFarewellAndEndOfStream(t *testing.T) {
 // farewell to a reset if the connection were closed at once.
 func TestCloseHalfLetsAPeerFinish(t *testing.T) {
 	t.Parallel()
-	k := newNetKeeper(t, Config{Activity: ActivityManual, Farewell: farewell, CloseMode: CloseHalf})
+	k := newNetKeeper(t, Config{Activity: ActivityManual, Closing: Closing{Farewell: farewell, Mode: CloseHalf}})
 	client, server := connect(t, "tcp")
 	conn := k.Conn(server)
 	go func() { // read by nobody but the one who waits for the end
@@ -48,7 +48,7 @@ func TestCloseHalfLetsAPeerFinish(t *testing.T) {
 				return
 			}
 			time.Sleep(5 * ms)
-			if conn.(Guarded).Guarded().Reason() != 0 {
+			if conn.(*tcpConn).guard.reason() != 0 {
 				time.Sleep(beat)
 				_ = client.(*net.TCPConn).CloseWrite()
 				return
@@ -67,7 +67,7 @@ func TestFarewellIsBounded(t *testing.T) {
 	for _, mode := range []CloseMode{CloseGraceful, CloseHalf} {
 		for _, full := range []bool{false, true} {
 			k := newNetKeeper(t, Config{
-				Farewell: farewell, FarewellTimeout: timeout, CloseMode: mode,
+				Closing: Closing{Farewell: farewell, Timeout: timeout, Mode: mode},
 			})
 			client, server := connect(t, "tcp")
 			conn := k.Conn(server)
@@ -91,7 +91,7 @@ func TestFarewellIsBounded(t *testing.T) {
 func TestFarewellsDoNotHoldUpTheWorkers(t *testing.T) {
 	t.Parallel()
 	const n = 500
-	k := newNetKeeper(t, Config{Farewell: farewell, FarewellTimeout: timeout})
+	k := newNetKeeper(t, Config{Closing: Closing{Farewell: farewell, Timeout: timeout}})
 	for range n {
 		k.Conn(stuck{})
 	}
@@ -114,10 +114,9 @@ func TestTheHandlersCloseLeavesTheFarewell(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := newKeeper(t, Config{
-					Timeout:   time.Second,
-					Activity:  ActivityManual,
-					CloseMode: mode,
-					Farewell:  func(any, Reason) []byte { return []byte("BYE") },
+					Timeout:  time.Second,
+					Activity: ActivityManual,
+					Closing:  Closing{Mode: mode, Farewell: func(any, Reason) []byte { return []byte("BYE") }},
 				})
 				conn, peer := pipe(k)
 				closed := make(chan error, 1)

@@ -11,56 +11,48 @@ import (
 	"time"
 )
 
-// Conn returns a connection that behaves like c and is guarded. Its methods are
-// those of c, as far as a net.Conn has them, with ReadFrom and WriteTo, by which
-// splice and sendfile still happen; CloseRead, CloseWrite and SyscallConn where c
-// has them; and NetConn, which returns c.
+// Conn returns a connection that behaves like c and is guarded. Its methods are those of c, as
+// far as a net.Conn has them, with ReadFrom and WriteTo, by which splice and sendfile still
+// happen; CloseRead, CloseWrite and SyscallConn if c has them; and NetConn, which returns c.
 //
-// Deadlines are the user's and never touched. After the Keeper has closed the
-// connection because it was idle, Read and Write return [ErrIdleTimeout], and
-// Close returns nil and leaves the Keeper the time for a farewell.
+// Deadlines are the program's, and never touched. After the Keeper has closed the connection,
+// Read and Write return the [Reason], such as [ErrIdleTimeout], and Close returns nil and
+// leaves the Keeper the time for a farewell.
 //
-// With ActivityKernel, Read and Write only add a call, if the socket of c, or of the
-// connection inside it that NetConn returns, is one of TCP. If not, Read touches.
-//
-// A connection that the Keeper guards already is returned as it is, and so is
-// any connection after Close. Where there are too many connections, or the Keeper is
-// being drained, c is closed, and using what is returned gives [ReasonFull] or
-// [ReasonDrain].
+// A connection that is guarded already is returned as it is, and so is any connection after
+// Keeper.Close. If there are too many connections, or the Keeper is draining, c is closed, and
+// using the connection gives [ReasonFull] or [ReasonDrain].
 func (k *Keeper) Conn(c net.Conn) net.Conn {
-	if g := guardOf(c); g != nil && k.pool.Has(&g.member) {
+	if g := Of(c); g != nil && g.keeper == k {
 		return c
 	}
 	guarded, err := k.guarded(c)
 	switch {
-	case errors.Is(err, ErrFull), errors.Is(err, ErrDraining):
-		refused := &conn{inner: c, keeper: k, guard: new(Guard)}
-		refused.refuse(ReasonFull)
-		if errors.Is(err, ErrDraining) {
-			refused.refuse(ReasonDrain)
-		}
-		return refused
-	case err != nil:
+	case err == nil:
+		return guarded
+	case errors.Is(err, errClosed):
 		return c
 	}
-	return guarded
+	k.refuse(err)
+	refused := &conn{inner: c, keeper: k, guard: new(Guard)}
+	refused.refuse(ReasonFull)
+	if errors.Is(err, ReasonDrain) {
+		refused.refuse(ReasonDrain)
+	}
+	return refused
 }
 
-// guarded returns a connection that is guarded, with as many methods as inner
-// has.
+// guarded returns a connection that is guarded, with as many methods as inner has.
 func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	var c interface {
 		net.Conn
-		Due
 		self() *conn
 	}
 	_, halves := inner.(interface{ CloseWrite() error })
 	_, socket := inner.(syscall.Conn)
 	switch {
-	case halves && socket && k.policy.Load().MinBeat > 0:
-		c = new(countedConn)
 	case halves && socket:
-		c = new(socketHalfConn)
+		c = new(tcpConn)
 	case halves:
 		c = new(halfConn)
 	case socket:
@@ -70,45 +62,53 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	}
 	self := c.self()
 	self.inner, self.keeper, self.guard = inner, k, new(Guard)
-	from := Origin{Remote: identity(inner), SocketTells: tells(inner)}
-	if !from.SocketTells {
-		self.noted = new(noted)
-		self.noted.read.Store(int64(time.Since(k.start)))
-		self.noted.wrote.Store(int64(time.Since(k.start)))
+	remote, tells := identity(inner), tells(inner)
+	if !tells {
+		self.noted = newNoted(k.now())
 	}
-	self.unknown.Store(from.Remote == nil)
-	if err := k.Guard(self.guard, c, from); err != nil {
+	self.addrUnknown.Store(remote == nil)
+	if err := k.guard(self.guard, c, self, remote, tells); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// conn is a guarded connection without a socket that can be asked, such as a
-// net.Pipe. The types below have what only some connections have.
+// conn is a guarded connection without a socket that can be asked, such as a net.Pipe. The
+// types below have the methods that only some connections have.
 type conn struct {
 	inner  net.Conn
 	keeper *Keeper
 
-	// guard is an object of its own, since a slot of the wheel may keep it for a
-	// while after the connection is closed.
+	// guard is an object of its own, since a slot of the wheel may keep it for a while after the
+	// connection is closed.
 	guard *Guard
 
-	noted     *noted        // nil where the socket knows
-	unknown   atomic.Bool   // the peer's address is
-	broken    atomic.Bool   // the peer has closed it, or it broke
-	deciding  atomic.Bool   // a worker is in Due
-	ended     atomic.Uint32 // the Reason for which the Keeper has closed it, or 0
-	transfers atomic.Int32  // ReadFrom and WriteTo that are running
-
-	// moved is how many bytes had been read when it was last due and nothing had
-	// arrived within the timeout, and in a transfer also sent. Only Due uses it.
-	moved uint64
+	noted       *noted        // nil if the socket tells
+	addrUnknown atomic.Bool   // RemoteAddr may block: PROXY header unread
+	broken      atomic.Bool   // the peer has closed it, or it broke
+	ended       atomic.Uint32 // the Reason for which the Keeper has closed it, or 0
+	transfers   atomic.Int32  // ReadFrom and WriteTo that are running
 }
 
 func (c *conn) self() *conn { return c }
 
-// identity returns the address of a peer, or nil where asking for it may have to wait:
-// a connection that speaks the PROXY protocol has to read first.
+// guarded is how Of finds the guard.
+func (c *conn) guarded() *Guard { return c.guard }
+
+// Due runs on a worker when there is something to be decided.
+func (c *conn) Due(g *Guard) { g.visit() }
+
+// Do runs a function: any goroutine will do.
+func (c *conn) Do(_ context.Context, _ *Guard, f func()) error {
+	f()
+	return nil
+}
+
+// Control has f look at the socket.
+func (c *conn) Control(_ *Guard, f func(fd uintptr)) error { return control(c.inner, f) }
+
+// identity returns the address of a peer, or nil if asking for it may have to wait: a
+// connection that speaks the PROXY protocol has to read first.
 func identity(c net.Conn) net.Addr {
 	for range maxLayers {
 		switch inner := c.(type) {
@@ -123,36 +123,24 @@ func identity(c net.Conn) net.Addr {
 	return nil
 }
 
-// identify is for a connection of which identity knew nothing, after it has been read
-// from. It closes one that is too many of its peer.
+// identify is for a connection of which identity knew nothing, after it has been read from. It
+// closes the connection if there are too many of the same peer.
 func (c *conn) identify() error {
-	if !c.unknown.CompareAndSwap(true, false) || c.keeper.policy.Load().MaxPerKey == 0 ||
-		c.keeper.Identify(c.guard, c.inner.RemoteAddr()) {
+	if !c.addrUnknown.CompareAndSwap(true, false) || c.keeper.policy.Load().Room.MaxPerKey == 0 ||
+		c.guard.identify(c.inner.RemoteAddr()) {
 		return nil
 	}
-	if c.keeper.Release(c.guard) {
+	if c.guard.release() {
 		c.refuse(ReasonFull)
-		c.keeper.bursts.note(c.keeper, func() { c.keeper.bursts.refused.PerKey++ })
-		c.keeper.Closed(c.guard, ReasonFull)
+		c.keeper.bursts.note(c.keeper, func(b *bursts) { b.perKey++ })
+		c.guard.closed(ReasonFull)
 	}
 	return c.fail("read", ReasonFull)
 }
 
-// noted is what Read and Write note where the socket can't tell.
-type noted struct {
-	read, wrote atomic.Int64  // when the last bytes were, since the start of the Keeper
-	bytes       atomic.Uint64 // read
-}
-
-// Guarded is how Touch finds the guard.
-func (c *conn) Guarded() *Guard { return c.guard }
-
-// Remote is [Located].
-func (c *conn) Remote(context.Context, any) net.Addr { return c.remote() }
-
-// remote returns the address of the peer, or nil where asking for it may have to wait.
-func (c *conn) remote() net.Addr {
-	if c.unknown.Load() {
+// Peer returns the address of the peer, or nil if asking for it may have to wait.
+func (c *conn) Peer(*Guard) net.Addr {
+	if c.addrUnknown.Load() {
 		return identity(c.inner)
 	}
 	return c.inner.RemoteAddr()
@@ -165,19 +153,18 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.inner.Read(p)
 	if n > 0 {
 		if c.ended.Load() != 0 {
-			return 0, c.fail("read", err) // what it still sends is not for the user, see CloseHalf
+			return 0, c.fail("read", err) // what it still sends is not for the program, see CloseHalf
 		}
-		if c.unknown.Load() {
+		if c.addrUnknown.Load() {
 			if err := c.identify(); err != nil {
 				return 0, err
 			}
 		}
-		if c.guard.Reads() {
-			c.guard.Heard()
-		}
 		if c.noted != nil {
-			c.noted.read.Store(int64(time.Since(c.keeper.start)))
-			c.noted.bytes.Add(uint64(n))
+			c.noted.read(c.keeper.now(), n)
+		}
+		if c.guard.reads() {
+			c.guard.heard()
 		}
 	}
 	if err != nil {
@@ -192,11 +179,11 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 	n, err := c.inner.Write(p)
 	if n > 0 {
-		if c.keeper.activity == ActivityReadWrite {
-			c.guard.Heard()
-		}
 		if c.noted != nil {
-			c.noted.wrote.Store(int64(time.Since(c.keeper.start)))
+			c.noted.wrote(c.keeper.now())
+		}
+		if c.guard.writes() {
+			c.guard.heard()
 		}
 	}
 	if err != nil {
@@ -205,8 +192,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// fail notes what an error says of the connection, and returns what the user
-// gets to see: why the Keeper closed it, if it did.
+// fail notes what an error says of the connection, and returns the error for the program: the
+// reason for which the Keeper has closed it, if it has.
 func (c *conn) fail(op string, err error) error {
 	if reason := Reason(c.ended.Load()); reason != 0 {
 		e := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: reason}
@@ -218,7 +205,7 @@ func (c *conn) fail(op string, err error) error {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
-	case errors.As(err, &timeout) && timeout.Timeout(): // a deadline of the user's
+	case errors.As(err, &timeout) && timeout.Timeout(): // a deadline of the program's
 	default:
 		c.broken.Store(true)
 	}
@@ -227,16 +214,16 @@ func (c *conn) fail(op string, err error) error {
 
 func (c *conn) Close() error {
 	if c.ended.Load() != 0 {
-		return nil // the Keeper closes it, after the last words
+		return nil // the Keeper closes it, after the farewell
 	}
-	first := c.keeper.Release(c.guard)
+	first := c.guard.release()
 	err := c.inner.Close()
 	if first {
 		reason := ReasonLocal
 		if c.broken.Load() {
 			reason = ReasonPeer
 		}
-		c.keeper.Closed(c.guard, reason)
+		c.guard.closed(reason)
 	}
 	if c.ended.Load() != 0 {
 		return nil // the Keeper has closed it
@@ -250,17 +237,45 @@ func (c *conn) refuse(reason Reason) {
 	_ = c.inner.Close()
 }
 
-// Due runs on a worker when there is something to be decided.
-func (c *conn) Due(*Keeper, any) {
-	if !c.deciding.CompareAndSwap(false, true) {
-		// OnIdle is still being asked about a silence before this one.
-		c.guard.member.Postpone(c.keeper.pool.Tick())
+// End closes the connection for a reason of the Keeper's. A farewell that has to wait does that
+// elsewhere: the workers are for others.
+func (c *conn) End(g *Guard, farewell []byte, mode CloseMode, timeout time.Duration) {
+	c.ended.Store(uint32(g.reason()))
+	if len(farewell) == 0 && mode != CloseHalf {
+		c.shut(mode)
+		g.closed(g.reason())
 		return
 	}
-	expired := c.keeper.Expire(c.guard, c.heard)
-	c.deciding.Store(false)
-	if expired {
-		c.end(c.guard.Reason())
+	go func() {
+		c.bid(farewell, mode, timeout)
+		c.shut(mode)
+		g.closed(g.reason())
+	}()
+}
+
+// shut closes the connection inside.
+func (c *conn) shut(mode CloseMode) {
+	if lingerer, ok := c.inner.(interface{ SetLinger(sec int) error }); ok && mode == CloseReset {
+		_ = lingerer.SetLinger(0)
+	}
+	_ = c.inner.Close()
+}
+
+// maxLinger is how many bytes a peer may still send after our side was closed.
+const maxLinger = 4 << 20
+
+// bid says farewell, and with CloseHalf waits for the peer's end.
+func (c *conn) bid(farewell []byte, mode CloseMode, timeout time.Duration) {
+	end := time.AfterFunc(timeout, func() { _ = c.inner.Close() }) // deadlines are the program's
+	defer end.Stop()
+	if len(farewell) > 0 {
+		if _, err := c.inner.Write(farewell); err != nil {
+			return
+		}
+	}
+	half, ok := c.inner.(interface{ CloseWrite() error })
+	if ok && mode == CloseHalf && half.CloseWrite() == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(c.inner, maxLinger))
 	}
 }
 
@@ -270,13 +285,13 @@ func (c *conn) SetDeadline(t time.Time) error      { return c.inner.SetDeadline(
 func (c *conn) SetReadDeadline(t time.Time) error  { return c.inner.SetReadDeadline(t) }
 func (c *conn) SetWriteDeadline(t time.Time) error { return c.inner.SetWriteDeadline(t) }
 
-// halfConn is a connection of which one direction can be closed.
+// halfConn is a connection with directions that can be closed alone.
 type halfConn struct{ conn }
 
 func (c *halfConn) CloseRead() error  { return c.closeRead() }
 func (c *halfConn) CloseWrite() error { return c.closeWrite() }
 
-// socketConn is a connection whose socket can be reached.
+// socketConn is a connection with a socket that can be reached.
 type socketConn struct{ conn }
 
 func (c *socketConn) SyscallConn() (syscall.RawConn, error) {
@@ -287,19 +302,15 @@ func (c *socketConn) SyscallConn() (syscall.RawConn, error) {
 	return rawConn{raw}, nil
 }
 
-// rawConn hides what package os knows of a net.Conn's socket. It would send a file
-// past ReadFrom, so that nobody knew of the transfer.
+// rawConn hides from package os that this is the socket of a net.Conn. Package os would send a
+// file past ReadFrom, and nobody would know of the transfer.
 type rawConn struct{ syscall.RawConn }
 
-// socketHalfConn is both, such as one of TCP.
-type socketHalfConn struct{ socketConn }
+// tcpConn is both, such as a connection of TCP.
+type tcpConn struct{ socketConn }
 
-func (c *socketHalfConn) CloseRead() error  { return c.closeRead() }
-func (c *socketHalfConn) CloseWrite() error { return c.closeWrite() }
-
-// countedConn is one whose heartbeats are counted. It has a type of its own so that
-// Touch need not ask the others.
-type countedConn struct{ socketHalfConn }
+func (c *tcpConn) CloseRead() error  { return c.closeRead() }
+func (c *tcpConn) CloseWrite() error { return c.closeWrite() }
 
 func (c *conn) closeRead() error {
 	if half, ok := c.inner.(interface{ CloseRead() error }); ok {

@@ -24,17 +24,17 @@ func drained(t *testing.T, c net.Conn) {
 // Update that switches pressure off while there is pressure.
 func TestPressureSwitchedOffKillsEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Config{Timeout: time.Hour, Pressure: func() float64 { return 1 }, PressureTimeout: 30 * time.Minute}
+		cfg := Config{Timeout: time.Hour, Room: Room{Pressure: Pressure{Used: func() float64 { return 1 }, Timeout: 30 * time.Minute}}}
 		k := newKeeper(t, cfg)
 		conn, _ := pipe(k)
 		time.Sleep(2 * time.Minute)
 		require.EqualValues(t, 1, k.Stats().Reduction)
-		require.True(t, k.Touch(conn))
-		cfg.Pressure, cfg.PressureTimeout = nil, 0
+		require.True(t, Touch(conn))
+		cfg.Room.Pressure.Used, cfg.Room.Pressure.Timeout = nil, 0
 		require.NoError(t, k.Update(cfg))
 		for range 30 { // a beat every 90 seconds, with a timeout of an hour
 			time.Sleep(90 * time.Second)
-			require.True(t, k.Touch(conn), "closed although it was touched 90 s ago: %v", k.Stats().Closed)
+			require.True(t, Touch(conn), "closed although it was touched 90 s ago: %v", k.Stats().Closed)
 		}
 	})
 }
@@ -44,7 +44,7 @@ func TestFirstMessageInTheFirstTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: 5 * time.Minute, FirstMessage: time.Minute})
 		conn, _ := pipe(k)
-		require.True(t, k.Touch(conn)) // at once
+		require.True(t, Touch(conn)) // at once
 		time.Sleep(2 * time.Minute)
 		require.EqualValues(t, 1, k.Len(), "closed before its timeout of 5m: %v", k.Stats().Closed)
 	})
@@ -56,7 +56,7 @@ func TestFirstMessageCollidesLater(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: 5 * time.Minute, FirstMessage: 90 * time.Second})
 		conn, _ := pipe(k)
 		time.Sleep(30*time.Second + 50*ms)
-		require.True(t, k.Touch(conn))
+		require.True(t, Touch(conn))
 		time.Sleep(2 * time.Minute)
 		require.EqualValues(t, 1, k.Len(), "closed before its timeout of 5m: %v", k.Stats().Closed)
 	})
@@ -83,7 +83,7 @@ func TestHoldAndReadIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second})
 		conn, _ := pipe(k)
-		release := k.Hold(conn)
+		release := Of(conn).Hold()
 		time.Sleep(39 * time.Second)
 		release()
 		time.Sleep(5 * time.Second)
@@ -111,7 +111,7 @@ func TestReadWhileOnIdleIsAskedAboutReadIdle(t *testing.T) {
 // Who waits for a turn because of ReadIdle is closed whatever is read meanwhile.
 func TestReadIdleQueuedIsNotSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, MaxClosePerSecond: 1})
+		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, Closing: Closing{MaxPerSecond: 1}})
 		var peers []net.Conn
 		for range 10 {
 			conn, peer := pipe(k)
@@ -135,7 +135,7 @@ func TestReadIdleQueuedIsNotSaved(t *testing.T) {
 // DryRun with ReadIdle counts each tick.
 func TestDryRunReadIdleCountsEachTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, DryRun: true})
+		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, Closing: Closing{DryRun: true}})
 		_, _ = pipe(k)
 		time.Sleep(time.Minute)
 		require.LessOrEqual(t, k.Stats().WouldClose[ReasonReadIdle], uint64(6))
@@ -145,7 +145,7 @@ func TestDryRunReadIdleCountsEachTick(t *testing.T) {
 // DryRun closes where Probe fails.
 func TestDryRunProbeFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Minute, DryRun: true, Probe: func(any) error { return errors.New("no") }})
+		k := newKeeper(t, Config{Timeout: time.Minute, Closing: Closing{DryRun: true}, Probe: Probing{Send: func(any) error { return errors.New("no") }}})
 		_, _ = pipe(k)
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, 1, k.Len(), "%v", k.Stats().Closed)
@@ -155,7 +155,7 @@ func TestDryRunProbeFails(t *testing.T) {
 // Dry run is over: those that were silent by then stay for ever.
 func TestAfterDryRunTheDeadStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Minute, DryRun: true})
+		k := newKeeper(t, Config{Timeout: time.Minute, Closing: Closing{DryRun: true}})
 		_, _ = pipe(k)
 		time.Sleep(5 * time.Minute)
 		require.NoError(t, k.Update(Config{Timeout: time.Minute}))
@@ -185,7 +185,7 @@ func TestLongTimeoutIsLate(t *testing.T) {
 // Rescued connections leave their turns behind.
 func TestRescuedTurnsDelayTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, MaxClosePerSecond: 10})
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{MaxPerSecond: 10}})
 		var conns []net.Conn
 		for range 1000 {
 			c, _ := pipe(k)
@@ -194,9 +194,9 @@ func TestRescuedTurnsDelayTheDead(t *testing.T) {
 		time.Sleep(10300 * ms) // all are queued
 		lived := 0
 		for _, c := range conns {
-			if k.Touch(c) { // and rescued
+			if Touch(c) { // and rescued
 				lived++
-				beatEvery(t, k, c, 5*time.Second)
+				beatEvery(t, c, 5*time.Second)
 			}
 		}
 		require.Greater(t, lived, 950)
@@ -217,7 +217,7 @@ func TestUpdatesPutReadIdleOff(t *testing.T) {
 		cfg := Config{Timeout: time.Minute, ReadIdle: 20 * time.Second, Activity: ActivityManual}
 		k := newKeeper(t, cfg)
 		conn, _ := pipe(k)
-		beatEvery(t, k, conn, time.Second)
+		beatEvery(t, conn, time.Second)
 		for range 30 {
 			time.Sleep(15 * time.Second)
 			require.NoError(t, k.Update(cfg))
@@ -232,14 +232,14 @@ func TestHoldAfterUpdateLosesTheUpdate(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, Activity: ActivityManual})
 		plain, _ := pipe(k)
 		asked, _ := pipe(k)
-		beatEvery(t, k, plain, 20*time.Second)
-		beatEvery(t, k, asked, 20*time.Second)
+		beatEvery(t, plain, 20*time.Second)
+		beatEvery(t, asked, 20*time.Second)
 		time.Sleep(time.Second)
 		require.NoError(t, k.Update(Config{Timeout: 5 * time.Second, Tick: 100 * ms, Activity: ActivityManual}))
-		k.Context(asked)
+		Of(asked).Context()
 		time.Sleep(10 * time.Minute)
-		require.False(t, k.Touch(plain))
-		require.False(t, k.Touch(asked), "a beat each 20s, a timeout of 5s since 10 minutes")
+		require.False(t, Touch(plain))
+		require.False(t, Touch(asked), "a beat each 20s, a timeout of 5s since 10 minutes")
 	})
 }
 
@@ -250,16 +250,16 @@ func TestMaxAgeByUpdateClosesThoseWithDetailsAtOnce(t *testing.T) {
 		k := newKeeper(t, cfg)
 		plain, _ := pipe(k)
 		mqtt, _ := pipe(k)
-		_, err := k.SetInterval(mqtt, 30*time.Second)
+		_, err := Of(mqtt).SetInterval(30 * time.Second)
 		require.NoError(t, err)
-		beatEvery(t, k, plain, 10*time.Second)
-		beatEvery(t, k, mqtt, 10*time.Second)
+		beatEvery(t, plain, 10*time.Second)
+		beatEvery(t, mqtt, 10*time.Second)
 		time.Sleep(5 * time.Hour)
-		cfg.MaxAge = time.Hour
+		cfg.Age.Max = time.Hour
 		require.NoError(t, k.Update(cfg))
 		time.Sleep(2 * time.Minute)
-		require.True(t, k.Touch(plain))
-		require.True(t, k.Touch(mqtt), "for connections that had no MaxAge, it counts from then")
+		require.True(t, Touch(plain))
+		require.True(t, Touch(mqtt), "for connections that had no MaxAge, it counts from then")
 		_ = plain.Close()
 		_ = mqtt.Close()
 	})
@@ -268,7 +268,7 @@ func TestMaxAgeByUpdateClosesThoseWithDetailsAtOnce(t *testing.T) {
 // Overflow under full pressure.
 func TestPressureOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: math.MaxInt64, Pressure: func() float64 { return 1 }, PressureTimeout: 10 * time.Minute})
+		k := newKeeper(t, Config{Timeout: math.MaxInt64, Room: Room{Pressure: Pressure{Used: func() float64 { return 1 }, Timeout: 10 * time.Minute}}})
 		_, _ = pipe(k)
 		time.Sleep(9 * time.Minute)
 		require.Equal(t, 1, k.Len(), "%v", k.Stats().Closed)
@@ -278,24 +278,24 @@ func TestPressureOverflow(t *testing.T) {
 // Advisor with Probe.
 func TestAdvisorWithProbeCountsTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Minute, Advise: true, DryRun: true, Probe: func(any) error { return nil }})
+		k := newKeeper(t, Config{Timeout: time.Minute, Advise: true, Closing: Closing{DryRun: true}, Probe: Probing{Send: func(any) error { return nil }}})
 		_, _ = pipe(k)
 		time.Sleep(10 * time.Minute)
-		a := k.Advice()
+		a := k.Stats()
 		require.EqualValues(t, 0, a.NearMisses)
-		require.EqualValues(t, 1, a.WouldClose(0.25), "%+v", a.Silences)
+		require.EqualValues(t, 1, wouldClose(a, 0.25), "%+v", a.Silences)
 	})
 }
 
 // R16b: extended.
 func TestAdvisorWithoutDryRunSeesNothingAfterProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Minute, Advise: true, Probe: func(any) error { return nil }})
+		k := newKeeper(t, Config{Timeout: time.Minute, Advise: true, Probe: Probing{Send: func(any) error { return nil }}})
 		_, _ = pipe(k)
 		time.Sleep(10 * time.Minute)
 		require.Zero(t, k.Len())
-		a := k.Advice()
-		require.EqualValues(t, 1, a.WouldClose(0.75), "%+v", a.Silences)
+		a := k.Stats()
+		require.EqualValues(t, 1, wouldClose(a, 0.75), "%+v", a.Silences)
 	})
 }
 
@@ -304,7 +304,7 @@ func TestSetTimeoutEndsFirstMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute, FirstMessage: 3 * time.Second})
 		conn, _ := pipe(k)
-		_, err := k.SetTimeout(conn, time.Hour)
+		_, err := Of(conn).SetTimeout(time.Hour)
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		require.Zero(t, k.Len(), "its peer has not been heard for a minute")
@@ -313,9 +313,9 @@ func TestSetTimeoutEndsFirstMessage(t *testing.T) {
 
 // Config and Update.
 func TestConfigUpdateRoundTrip(t *testing.T) {
-	k := newKeeper(t, Config{MaxAge: time.Hour, MaxAgeJitter: -1})
+	k := newKeeper(t, Config{Age: Age{Max: time.Hour, Jitter: -1}})
 	require.NoError(t, k.Update(k.Config()))
-	require.Negative(t, k.Config().MaxAgeJitter)
+	require.Negative(t, k.Config().Age.Jitter)
 }
 
 func TestUpdateToAShortTimeout(t *testing.T) {
@@ -336,9 +336,9 @@ func TestResumeWhileDraining(t *testing.T) {
 		time.Sleep(5500 * ms)
 		k.Resume()
 		conn, _ := pipe(k)
-		require.True(t, k.Touch(conn))
+		require.True(t, Touch(conn))
 		time.Sleep(10 * time.Second)
-		alive := k.Touch(conn)
+		alive := Touch(conn)
 		cancel()
 		<-done
 		require.True(t, alive, "new connections are taken again: %v", k.Stats().Closed)
@@ -348,10 +348,10 @@ func TestResumeWhileDraining(t *testing.T) {
 // Eviction of what is held.
 func TestHeldConnectionsStopEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Hour, MaxConns: 100, Full: pool.EvictIdlest})
+		k := newKeeper(t, Config{Timeout: time.Hour, Room: Room{MaxConns: 100, Full: pool.EvictIdlest}})
 		for range 70 {
 			c, _ := pipe(k)
-			defer k.Hold(c)()
+			defer Of(c).Hold()()
 		}
 		for range 30 {
 			_, _ = pipe(k)
@@ -363,7 +363,7 @@ func TestHeldConnectionsStopEviction(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			require.LessOrEqual(t, k.Len(), 120, "%v", k.Stats().Closed)
 		}
-		require.Zero(t, k.Stats().Refused)
+		require.Zero(t, k.Stats().RefusedFull)
 	})
 }
 
@@ -377,7 +377,7 @@ func (deadConn) CloseWrite() error { return nil }
 func TestUsersDeadlineOutlivesFarewell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c closings
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, CloseMode: CloseHalf, OnClose: c.add})
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{Mode: CloseHalf}, OnClose: c.add})
 		a, b := net.Pipe()
 		defer b.Close()
 		conn := k.Conn(deadConn{a})
@@ -402,7 +402,7 @@ func TestContextAfterKeeperClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{})
 		conn, _ := pipe(k)
-		ctx := k.Context(conn)
+		ctx := Of(conn).Context()
 		require.NoError(t, k.Close())
 		_ = conn.Close()
 		synctest.Wait()
@@ -414,8 +414,9 @@ func TestContextAfterKeeperClose(t *testing.T) {
 func TestVerdictProbeForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{
-			Timeout: time.Minute, ProbeAfter: 10 * time.Second, ProbeTimeout: 10 * time.Second,
-			Probe: func(any) error { return nil }, OnIdle: func(any, Reason) Verdict { return Probe },
+			Timeout: time.Minute,
+			Probe:   Probing{After: 10 * time.Second, Timeout: 10 * time.Second, Send: func(any) error { return nil }},
+			OnIdle:  func(any, Reason) Verdict { return Probe },
 		})
 		_, _ = pipe(k)
 		time.Sleep(time.Hour)
@@ -441,9 +442,8 @@ func TestToldUnderflow(t *testing.T) {
 	k := newKeeper(t, Config{ReadIdle: time.Minute})
 	g, _ := pipe(k)
 	c := g.(*conn)
-	c.noted.read.Store(int64(time.Hour)) // Read came between told's two loads
-	h := c.told(Heard{})
-	require.GreaterOrEqual(t, h.received, time.Duration(0))
+	c.noted.lastRead.Store(int64(time.Hour)) // Read came between tell's two loads
+	require.LessOrEqual(t, c.guard.look().Received, k.now())
 }
 
 // ignored connections: idle.
@@ -456,14 +456,16 @@ func TestIdleOfIgnored(t *testing.T) {
 		time.Sleep(time.Second)
 		_ = young
 		require.Equal(t, []any{old}, k.Idlest(1))
-		require.GreaterOrEqual(t, guardOf(old).member.Idle(), 59*time.Minute)
+		info, ok := Of(old).Info()
+		require.True(t, ok)
+		require.GreaterOrEqual(t, info.Idle, 59*time.Minute)
 	})
 }
 
 // DryRun and eviction
 func TestDryRunEvicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Hour, MaxConns: 1, Full: pool.EvictIdlest, DryRun: true})
+		k := newKeeper(t, Config{Timeout: time.Hour, Room: Room{MaxConns: 1, Full: pool.EvictIdlest}, Closing: Closing{DryRun: true}})
 		_, _ = pipe(k)
 		time.Sleep(time.Minute)
 		_, _ = pipe(k)
@@ -489,7 +491,7 @@ func (s speechless) Close() error {
 func TestFarewellWithoutDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c closings
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, OnClose: c.add, Farewell: func(any, Reason) []byte { return []byte("bye") }})
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, OnClose: c.add, Closing: Closing{Farewell: func(any, Reason) []byte { return []byte("bye") }}})
 		a, _ := net.Pipe()
 		s := speechless{a, make(chan struct{})}
 		k.Conn(s)
@@ -507,7 +509,7 @@ func TestFarewellWithoutDeadlines(t *testing.T) {
 // peer go to two readers; a read succeeds.
 func TestReadAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, CloseMode: CloseHalf, FarewellTimeout: 5 * time.Second})
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{Mode: CloseHalf, Timeout: 5 * time.Second}})
 		a, b := net.Pipe()
 		conn := k.Conn(deadConn{a})
 		got := make(chan error, 1)
@@ -551,20 +553,27 @@ func TestExtremes(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{
-			Timeout: math.MaxInt64, MaxAge: math.MaxInt64, MaxAgeGrace: math.MaxInt64, ReadIdle: math.MaxInt64, WriteIdle: math.MaxInt64,
-			FirstMessage: math.MaxInt64, MinBeat: math.MaxInt64, Multiplier: 1e308, Probe: func(any) error { return nil }, Advise: true,
+			Timeout:      math.MaxInt64,
+			Age:          Age{Max: math.MaxInt64, Grace: math.MaxInt64},
+			ReadIdle:     math.MaxInt64,
+			WriteIdle:    math.MaxInt64,
+			FirstMessage: math.MaxInt64,
+			Rate:         Rate{MinBeat: math.MaxInt64},
+			Interval:     Interval{Multiplier: 1e308},
+			Probe:        Probing{Send: func(any) error { return nil }},
+			Advise:       true,
 		})
 		c, _ := pipe(k)
-		_, _, _ = k.Deadline(c)
-		d, err := k.SetInterval(c, time.Second)
+		_, _, _ = Of(c).Deadline()
+		d, err := Of(c).SetInterval(time.Second)
 		require.NoError(t, err)
 		require.EqualValues(t, int64(math.MaxInt64), d)
-		at, why, ok := k.Deadline(c)
+		at, why, ok := Of(c).Deadline()
 		t.Log(at, why, ok)
 		require.True(t, at.After(time.Now().Add(200*365*24*time.Hour)))
 		for range 3 {
 			time.Sleep(time.Hour)
-			k.Touch(c)
+			Touch(c)
 		}
 		require.Equal(t, 1, k.Len())
 		_ = c.Close()
@@ -574,10 +583,10 @@ func TestExtremes(t *testing.T) {
 // MinRate/MinBeat when updates come more often than windows.
 func TestUpdatesPutMinBeatOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Config{Timeout: time.Minute, MinBeat: time.Second}
+		cfg := Config{Timeout: time.Minute, Rate: Rate{MinBeat: time.Second}}
 		k := newKeeper(t, cfg)
 		c, _ := pipe(k)
-		beatEvery(t, k, c, 10*ms)
+		beatEvery(t, c, 10*ms)
 		for range 100 {
 			time.Sleep(9 * time.Second)
 			require.NoError(t, k.Update(cfg))
@@ -593,13 +602,13 @@ func TestOnMaxAgeIsToldOnlyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told atomic.Int32
 		begin := time.Now()
-		cfg := Config{Timeout: time.Minute, MaxAge: time.Hour, MaxAgeJitter: -1, MaxAgeGrace: 30 * time.Minute, OnMaxAge: func(any) { told.Add(1) }}
+		cfg := Config{Timeout: time.Minute, Age: Age{Max: time.Hour, Jitter: -1, Grace: 30 * time.Minute, OnMax: func(any) { told.Add(1) }}}
 		k := newKeeper(t, cfg)
 		c, _ := pipe(k)
-		beatEvery(t, k, c, 10*time.Second)
+		beatEvery(t, c, 10*time.Second)
 		time.Sleep(61 * time.Minute)
 		require.EqualValues(t, 1, told.Load())
-		cfg.MaxAge = 24 * time.Hour
+		cfg.Age.Max = 24 * time.Hour
 		require.NoError(t, k.Update(cfg))
 		for k.Len() > 0 {
 			time.Sleep(time.Minute)
@@ -612,16 +621,16 @@ func TestOnMaxAgeIsToldOnlyOnce(t *testing.T) {
 // Turned condemned by an Update.
 func TestUpdatesPutTheCondemnedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Config{Timeout: time.Minute, MaxAge: time.Hour, MaxClosePerSecond: 1}
+		cfg := Config{Timeout: time.Minute, Age: Age{Max: time.Hour}, Closing: Closing{MaxPerSecond: 1}}
 		k := newKeeper(t, cfg)
 		var cs []net.Conn
 		for range 60 {
 			c, _ := pipe(k)
 			cs = append(cs, c)
-			beatEvery(t, k, c, time.Second)
+			beatEvery(t, c, time.Second)
 		}
 		time.Sleep(30 * time.Minute)
-		cfg.MaxAge = time.Minute // all are due at once, within a minute
+		cfg.Age.Max = time.Minute // all are due at once, within a minute
 		require.NoError(t, k.Update(cfg))
 		begin := time.Now()
 		for range 200 {
@@ -634,28 +643,5 @@ func TestUpdatesPutTheCondemnedOff(t *testing.T) {
 			_ = c.Close()
 		}
 		require.Zero(t, n)
-	})
-}
-
-// a tick that wraps the mark: silence on an unlucky tick.
-func TestFirstMarkComesRoundAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: 5 * time.Minute, FirstMessage: 3 * time.Second})
-		c, _ := pipe(k)
-		mark := guardOf(c).member.DueTick()
-		time.Sleep(50 * ms)
-		for { // a beat a second, and then silence from an unlucky tick on
-			require.True(t, k.Touch(c))
-			if d := guardOf(c).member.DueTick(); d > mark && (d-mark)%0xffff == 0 {
-				break
-			}
-			time.Sleep(100 * ms)
-		}
-		begin := time.Now()
-		for k.Len() > 0 {
-			time.Sleep(100 * ms)
-		}
-		t.Log(k.Stats().Closed)
-		require.GreaterOrEqual(t, time.Since(begin), 5*time.Minute)
 	})
 }

@@ -90,13 +90,13 @@ func ExampleTouch() {
 
 // What an MQTT broker needs: a CONNECT in time, a keepalive that the client has asked
 // for, and no more than so many connections of one address.
-func ExampleKeeper_SetInterval() {
+func ExampleGuard_SetInterval() {
 	k, err := keepalive.New(keepalive.Config{
-		Activity:     keepalive.ActivityManual, // whole packets
-		Timeout:      time.Minute,              // for clients that don't say
+		Activity:     keepalive.ActivityManual,
+		Timeout:      time.Minute,
 		FirstMessage: 5 * time.Second,
-		MaxTimeout:   time.Hour,
-		MaxPerKey:    100,
+		Interval:     keepalive.Interval{Max: time.Hour},
+		Room:         keepalive.Room{MaxPerKey: 100},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -107,7 +107,7 @@ func ExampleKeeper_SetInterval() {
 	here, _ := net.Pipe()
 	conn := k.Conn(here)
 	asked := uint16(50_000) // the keep alive of the CONNECT, in seconds
-	inForce, err := k.SetInterval(conn, time.Duration(asked)*time.Second)
+	inForce, err := keepalive.Of(conn).SetInterval(time.Duration(asked) * time.Second)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -120,20 +120,26 @@ func ExampleKeeper_SetInterval() {
 // A ping before the end, an age, and last words.
 func ExampleConfig_probe() {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:      time.Minute,
-		ProbeAfter:   30 * time.Second,
-		ProbeTimeout: 10 * time.Second,
-		ProbeCount:   3,
-		Probe: func(conn any) error {
-			_, err := conn.(net.Conn).Write([]byte("PING\n"))
-			return err
+		Timeout: time.Minute,
+		Probe: keepalive.Probing{
+			After:   30 * time.Second,
+			Timeout: 10 * time.Second,
+			Count:   3,
+			Send: func(conn any) error {
+				_, err := conn.(net.Conn).Write([]byte("PING\n"))
+				return err
+			},
 		},
-		MaxAge:            24 * time.Hour,
-		MaxAgeGrace:       time.Minute,
-		OnMaxAge:          func(conn any) { _, _ = conn.(net.Conn).Write([]byte("GOAWAY\n")) },
-		MaxClosePerSecond: 1000,
-		Farewell: func(_ any, reason keepalive.Reason) []byte {
-			return fmt.Appendf(nil, "BYE %v\n", reason.String())
+		Age: keepalive.Age{
+			Max:   24 * time.Hour,
+			Grace: time.Minute,
+			OnMax: func(conn any) { _, _ = conn.(net.Conn).Write([]byte("GOAWAY\n")) },
+		},
+		Closing: keepalive.Closing{
+			MaxPerSecond: 1000,
+			Farewell: func(_ any, reason keepalive.Reason) []byte {
+				return fmt.Appendf(nil, "BYE %v\n", reason.String())
+			},
 		},
 	})
 	if err != nil {
@@ -144,7 +150,7 @@ func ExampleConfig_probe() {
 }
 
 // Work that takes longer than the timeout is no silence.
-func ExampleKeeper_Hold() {
+func ExampleGuard_Hold() {
 	k, err := keepalive.New(keepalive.Config{Timeout: 2 * time.Second})
 	if err != nil {
 		fmt.Println(err)
@@ -154,12 +160,12 @@ func ExampleKeeper_Hold() {
 	here, _ := net.Pipe()
 	conn := k.Conn(here)
 
-	release := k.Hold(conn)
+	release := keepalive.Of(conn).Hold()
 	time.Sleep(3 * time.Second) // a query, say
 	fmt.Println(k.Len(), "connection")
 	release()
 
-	ctx := k.Context(conn)
+	ctx := keepalive.Of(conn).Context()
 	<-ctx.Done()
 	fmt.Println(context.Cause(ctx))
 	// Output:
@@ -168,25 +174,29 @@ func ExampleKeeper_Hold() {
 }
 
 // What the timeout should be: a week without closing anybody.
-func ExampleKeeper_Advice() {
-	k, err := keepalive.New(keepalive.Config{Timeout: time.Minute, Advise: true, DryRun: true})
+func ExampleConfig_advise() {
+	k, err := keepalive.New(keepalive.Config{Timeout: time.Minute, Advise: true, Closing: keepalive.Closing{DryRun: true}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer k.Close()
 
-	advice := k.Advice()
-	for _, share := range []float64{0.5, 0.75, 1, 1.5, 2} {
-		timeout := time.Duration(share * float64(advice.Timeout))
-		fmt.Printf("%v would have closed %d\n", timeout, advice.WouldClose(share))
+	stats := k.Stats()
+	for _, silence := range stats.Silences[3:] {
+		fmt.Printf("%v would have closed %d\n", silence.Length, silence.Count)
 	}
-	fmt.Println(advice.NearMisses, "nearly")
+	fmt.Println(stats.NearMisses, "nearly")
 	// Output:
 	// 30s would have closed 0
+	// 37.5s would have closed 0
 	// 45s would have closed 0
+	// 48s would have closed 0
+	// 52.5s would have closed 0
 	// 1m0s would have closed 0
+	// 1m15s would have closed 0
 	// 1m30s would have closed 0
+	// 1m45s would have closed 0
 	// 2m0s would have closed 0
 	// 0 nearly
 }
@@ -215,16 +225,17 @@ func ExampleKeeper_Drain() {
 func ExampleConfig_pressure() {
 	limit := float64(debug.SetMemoryLimit(-1))
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:         5 * time.Minute,
-		PressureTimeout: 30 * time.Second,
-		Pressure: func() float64 {
-			sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
-			metrics.Read(sample)
-			return float64(sample[0].Value.Uint64()) / limit
+		Timeout: 5 * time.Minute,
+		Room: keepalive.Room{
+			MaxConns: 100_000,
+			Full:     pool.EvictIdlest,
+			MinIdle:  10 * time.Second,
+			Pressure: keepalive.Pressure{Timeout: 30 * time.Second, Used: func() float64 {
+				sample := []metrics.Sample{{Name: "/memory/classes/total:bytes"}}
+				metrics.Read(sample)
+				return float64(sample[0].Value.Uint64()) / limit
+			}},
 		},
-		MaxConns:     100_000,
-		Full:         pool.EvictIdlest,
-		EvictMinIdle: 10 * time.Second,
 	})
 	if err != nil {
 		fmt.Println(err)

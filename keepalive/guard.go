@@ -2,128 +2,74 @@ package keepalive
 
 import (
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/pool"
 )
 
-// Guard is the deadline of one connection. Programs don't need to see it: they
-// say [Touch] with the connection. Adapters for frameworks other than net make
-// it a part of what they keep for a connection, and return it from their Guarded
-// method. It takes 64 bytes.
+// Guard is the handle of a guarded connection. [Of] finds it. It never guards another
+// connection, so a Guard that is kept for too long does no harm.
 //
-// The zero Guard guards nothing. It must not be copied. Touch may be called by
-// several goroutines at the same time.
+// All methods may be called on nil, which guards nothing, and by several goroutines at the
+// same time. An adapter for another framework makes a Guard a part of what it keeps for a
+// connection, see package adapter. The zero Guard guards nothing. It must not be copied.
 type Guard struct {
-	member member        // comes first, see guardAt
-	conn   any           // as users know it; set before the member joins
-	born   time.Duration // since the Keeper's start; set before the member joins
+	// flags and what a touch needs of the timer share a cache line.
+	flags      atomic.Uint32
+	generation atomic.Uint32 // of the policy by which it was last decided about
+	timer      pool.Member[*Guard]
 
-	// details is what only some connections have. It never goes back to nil.
-	details atomic.Pointer[details]
+	keeper  *Keeper // this one and the next three are set before the timer starts
+	conn    any     // as the program knows it
+	adapter adapter
+	born    rules.Time
 
-	// Seen is the adapter's: bytes that it has seen, of whatever kind.
-	Seen uint32
-
-	marks atomic.Uint32
+	// mu guards the rules.State in more, and the fields below. The wheel may be called with it,
+	// but no function of the user.
+	mu      sync.Mutex
+	visited bool   // a worker, or the event loop, decides about it
+	again   bool   // and has to do so once more
+	turn    bool   // its turn to be closed has come
+	scratch uint32 // the adapter's, and not guarded
+	more    atomic.Pointer[more]
 }
 
-// member is a Guard's place in the pool. A value that says whose it is would take 8
-// bytes of each connection.
-type member = pool.Member[struct{}]
+// more is what only some connections need, in 160 bytes. It is made once.
+type more struct {
+	limit atomic.Int64  // instant at which to decide, however often it is touched
+	beats atomic.Uint32 // touches counted
+	state rules.State
+	share *share
+	user  *user
+}
 
-// guardAt returns the Guard that a member of a Keeper's pool is the beginning of.
-func guardAt(m *member) *Guard { return (*Guard)(unsafe.Pointer(m)) }
-
-// marks of a Guard are, from the lowest bit:
 const (
-	markTells  = 1 << iota // its socket knows when bytes last arrived
-	markReads              // what is read touches it
-	markCounts             // touches are counted
+	lifeMask   = 3      // a rules.Life
+	flagTells  = 1 << 2 // its socket knows when bytes last arrived
+	flagCounts = 1 << 3 // touches are counted
+	flagOpen   = 1 << 4 // it guards a connection
 
-	// Eight bits: the Reason for which the Keeper closes it. Expire sets it.
-	reasonShift = 8
-
-	// Sixteen bits: 0 where the peer has been heard, and otherwise derived from how
-	// long it may take to be.
-	firstShift = 16
-	firstMask  = 0xffff << firstShift
+	reasonShift = 8 // the Reason for which the Keeper closes it, or 0
 )
 
-// Guarded is a connection, or what stands for it, that has a Guard.
-type Guarded interface {
-	Guarded() *Guard
-}
-
-// Touch moves the deadline to the timeout from now. It reports whether the
-// connection will live until then; false means that it had been closed, or its
-// expiry been decided, or that nobody guards it.
-func (g *Guard) Touch() bool {
-	g.count()
-	return g.member.Touch()
-}
-
-// count counts a touch where that is wanted. It is inlined, and so is not Touch.
-func (g *Guard) count() {
-	if g.marks.Load()&markCounts != 0 {
-		g.countBeat()
-	}
-}
-
-func (g *Guard) countBeat() { g.details.Load().beats.Add(1) }
-
-// Heard is Touch for bytes, which are life but no heartbeat: see Config.MinBeat.
-func (g *Guard) Heard() { g.member.Touch() }
-
-// Tells reports whether the socket knows when bytes last arrived.
-func (g *Guard) Tells() bool { return g.marks.Load()&markTells != 0 }
-
-// Reads reports whether the adapter touches the guard for what is read.
-func (g *Guard) Reads() bool { return g.marks.Load()&markReads != 0 }
-
-// Reason is why the Keeper closes the connection, after Expire has said so.
-func (g *Guard) Reason() Reason { return Reason(g.marks.Load() >> reasonShift & 0xff) }
-
-func (g *Guard) setReason(r Reason) { g.marks.Or(uint32(r) << reasonShift) }
-
-// Touch says that the peer of a connection lives: its deadline is its timeout
-// from now. conn is a connection that came from [Keeper.Listener] or
-// [Keeper.Conn], or a *tls.Conn over one, or a gnet.Conn whose event handler was
-// wrapped by gnetkeepalive.
-//
-// It reports whether the connection will live until the new deadline. False
-// means that it had been closed, or its expiry been decided, or that nobody
-// guards it. It may be called by several goroutines at the same time, also for
-// connections that are long closed, and takes some nanoseconds.
-func Touch(conn any) bool {
-	if c, ok := conn.(*socketHalfConn); ok { // of TCP, and not counted: without a detour
-		return c.guard.member.Touch()
-	}
-	if c, ok := conn.(interface{ SafeContext() any }); ok { // of gnet
-		if found, ok := c.SafeContext().(Guarded); ok {
-			g := found.Guarded()
-			g.count()
-			return g.member.Touch()
-		}
-	}
-	g := guardOf(conn)
-	return g != nil && g.Touch()
-}
-
-// maxLayers bounds how deep find looks into a connection that says that it is
-// inside itself.
+// maxLayers bounds how deep Of looks into a connection that claims to be inside itself.
 const maxLayers = 8
 
-// find returns what has the guard of a connection, or nil.
-func find(conn any) Guarded {
+// Of returns the guard of a connection: one that came from [Keeper.Listener] or
+// [Keeper.Conn], or a *tls.Conn over it, or a gnet.Conn whose event handler was wrapped by
+// gnetkeepalive. It returns nil for a connection that nobody guards, or not any more.
+func Of(conn any) *Guard {
 	for range maxLayers {
 		switch c := conn.(type) {
-		case Guarded: // ours, or a gnet.Conn's SafeContext
-			return c
+		case interface{ guarded() *Guard }:
+			return c.guarded().orNil()
 		case interface{ SafeContext() any }: // a gnet.Conn
 			conn = c.SafeContext()
+		case *Guard:
+			return c.orNil()
 		case interface{ NetConn() net.Conn }: // a *tls.Conn
 			conn = c.NetConn()
 		default:
@@ -133,40 +79,123 @@ func find(conn any) Guarded {
 	return nil
 }
 
-func guardOf(conn any) *Guard {
-	if c := find(conn); c != nil {
-		return c.Guarded()
+// orNil returns g, or nil if it guards nothing.
+func (g *Guard) orNil() *Guard {
+	if !g.isOpen() {
+		return nil
 	}
-	return nil
+	return g
 }
 
-// guardOf returns the guard of a connection of this Keeper, or nil.
-func (k *Keeper) guardOf(conn any) *Guard {
-	if g := guardOf(conn); g != nil && k.pool.Has(&g.member) {
-		return g
+// isOpen reports whether g guards a connection.
+func (g *Guard) isOpen() bool { return g != nil && g.flags.Load()&flagOpen != 0 }
+
+// Touch says that the peer of a connection lives: its deadline is its timeout from now. conn
+// is what [Of] takes.
+//
+// It reports whether the connection will live until the new deadline. False means that it
+// was closed, that its expiry was decided, or that nobody guards it. Touch takes some
+// nanoseconds, never blocks, and may be called by several goroutines at the same time, also
+// for connections that are long closed.
+func Touch(conn any) bool {
+	switch c := conn.(type) {
+	case *tcpConn:
+		if !c.guard.counts() { // inlined here, unlike Guard.Touch
+			return c.guard.timer.Touch()
+		}
+	case interface{ SafeContext() any }: // a gnet.Conn
+		if g, ok := c.SafeContext().(*Guard); ok && !g.counts() {
+			return g.timer.Touch()
+		}
 	}
-	return nil
+	return Of(conn).Touch()
 }
 
-// markFirst notes that the peer has not been heard yet. The deadline is another one
-// than that of a touch, see policy.hop: so it tells.
-func (g *Guard) markFirst(tick time.Duration) { g.marks.Or(firstMark(g.member.Waits(), tick)) }
+// counts reports whether touches are counted.
+func (g *Guard) counts() bool { return g.flags.Load()&flagCounts != 0 }
 
-// isFirst reports whether the peer has not been heard yet.
-func (g *Guard) isFirst(tick time.Duration) bool {
-	first := g.marks.Load() & firstMask
-	if first != 0 && first != firstMark(g.member.Waits(), tick) {
-		g.notFirst()
+// Touch is the package function [Touch] for this connection.
+func (g *Guard) Touch() bool {
+	if g == nil {
 		return false
 	}
-	return first != 0
+	if g.counts() {
+		g.more.Load().beats.Add(1)
+	}
+	return g.timer.Touch()
 }
 
-// notFirst notes that the peer has been heard.
-func (g *Guard) notFirst() { g.marks.And(^uint32(firstMask)) }
+// heard is Touch for bytes: they are life, but no heartbeat.
+func (g *Guard) heard() { g.timer.Touch() }
 
-// firstMark tells how long a connection waits for its first message from what it waits
-// for after a touch. It is not 0.
-func firstMark(waits, tick time.Duration) uint32 {
-	return uint32(waits/tick%0xffff+1) << firstShift
+// reads reports whether bytes that are read are to touch the guard.
+func (g *Guard) reads() bool {
+	life := rules.Life(g.flags.Load() & lifeMask)
+	return life == rules.Reads || life == rules.ReadsWrite
+}
+
+// writes reports whether bytes that are written are to touch the guard.
+func (g *Guard) writes() bool {
+	flags := g.flags.Load()
+	return rules.Life(flags&lifeMask) == rules.ReadsWrite && flags&flagTells == 0
+}
+
+// moves reports whether bytes that a transfer has moved are to touch the guard.
+func (g *Guard) moves() bool { return rules.Life(g.flags.Load()&lifeMask) != rules.Touches }
+
+// tells reports whether the socket knows when bytes last arrived.
+func (g *Guard) tells() bool { return g.flags.Load()&flagTells != 0 }
+
+// reason returns why the Keeper closes the connection, or 0.
+func (g *Guard) reason() Reason { return Reason(g.flags.Load() >> reasonShift) }
+
+func (g *Guard) setReason(r Reason) { g.flags.Or(uint32(r) << reasonShift) }
+
+// quiet reports whether nobody has touched the connection since it was last decided about.
+func (g *Guard) quiet() bool {
+	_, quiet := g.timer.Touched()
+	return quiet
+}
+
+// need returns what only some connections need, and makes it for this one. mu must be held.
+func (g *Guard) need() *more {
+	m := g.more.Load()
+	if m == nil {
+		m = new(more)
+		m.limit.Store(int64(rules.Never))
+		g.more.Store(m)
+	}
+	return m
+}
+
+// state returns what is remembered of the connection. mu must be held.
+func (g *Guard) state() rules.State {
+	if m := g.more.Load(); m != nil {
+		return m.state
+	}
+	return rules.State{}
+}
+
+// setState remembers a state, and the instant at which to decide in any case. mu must be
+// held.
+func (g *Guard) setState(s rules.State, limit rules.Time) {
+	m := g.more.Load()
+	if m == nil && s == (rules.State{}) && limit == rules.Never {
+		return
+	}
+	m = g.need()
+	m.state = s
+	m.limit.Store(int64(limit))
+}
+
+// limit returns the instant by which the hand has to hand the connection over, however often
+// it is touched: at once if the policy has changed. The wheel calls it under its lock.
+func (g *Guard) limit() time.Duration {
+	if g.generation.Load() != g.keeper.policy.Load().generation {
+		return 0
+	}
+	if m := g.more.Load(); m != nil {
+		return time.Duration(m.limit.Load())
+	}
+	return time.Duration(rules.Never)
 }

@@ -25,7 +25,7 @@ func TestCurl(t *testing.T) {
 				fmt.Fprint(w, strings.Repeat("x", 100))
 				_ = http.NewResponseController(w).Flush()
 				for c := range k.Conns() {
-					k.Touch(c)
+					Touch(c)
 				}
 			}
 			return

@@ -5,64 +5,56 @@ import (
 	"hash/maphash"
 	"iter"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/pool"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// Keeper keeps the deadlines of many connections and closes those whose peers
-// fall silent. [New] makes one; [Keeper.Listener], [Keeper.Conn] and package
-// gnetkeepalive bring it connections, of any kind at the same time.
+// Keeper keeps the deadlines of many connections and closes those whose peers fall silent.
+// [New] makes one. [Keeper.Listener], [Keeper.Conn] and package gnetkeepalive bring it
+// connections, of any kind at the same time.
 //
-// All methods may be called by several goroutines at the same time, and from
-// OnIdle and OnClose, apart from two that may have to wait for these: Drain, and for a
-// connection of gnet RemoteAddr.
+// All methods may be called by several goroutines at the same time, and from functions of
+// the Config, except for Drain, which would wait for them.
 type Keeper struct {
-	// Shelf is where adapters keep what belongs to a Keeper, by keys of their own types.
-	Shelf sync.Map
-
-	pool     *pool.Pool[struct{}]
+	pool     *pool.Pool[*Guard]
 	policy   atomic.Pointer[policy]
 	updating sync.Mutex // held while the policy is replaced
-	activity Activity
 	log      *slog.Logger
 	panicLog *slog.Logger
 
-	shares   pool.Shares
-	turns    turns
-	pressure pressure
+	shares   shares
+	pace     pace
+	gauge    gauge
 	draining atomic.Bool
-	start    time.Time
 	closing  chan struct{} // closed by Close
 	close    sync.Once
 	leaving  atomic.Int64 // connections that are given up and not closed yet
 
-	cannotTell atomic.Bool // warned that ActivityKernel does not work for a connection
+	cannotTell atomic.Bool  // it was warned that ActivityKernel does not work for a connection
+	slow       atomic.Int64 // when it was last warned that this program is slow
 
-	opened, spared, probes, panics atomic.Uint64
-	closed, dry                    [reasons]atomic.Uint64
-	refused                        refused
-	ages, trips                    histogram
-	bursts                         bursts
-	watchers                       watchers
+	counts      counts
+	ages, trips histogramOf
+	bursts      bursts
+	watchers    watchers
 }
 
-// New makes a Keeper and starts its wheel. It returns [ErrArgument], wrapped
-// with the values and their limit, where the config asks for something
-// impossible.
+// New makes a Keeper and starts its wheel. It returns [ErrArgument], wrapped with the fields,
+// their values and their limit, if the config asks for something impossible.
 func New(cfg Config) (*Keeper, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	k := &Keeper{
-		start:    time.Now(),
 		closing:  make(chan struct{}),
-		turns:    turns{back: make(chan struct{}, 1)},
-		activity: cfg.Activity,
+		pace:     pace{back: make(chan struct{}, 1)},
 		log:      cfg.Logger,
 		panicLog: cfg.Logger,
 	}
@@ -70,14 +62,13 @@ func New(cfg Config) (*Keeper, error) {
 		k.log, k.panicLog = slog.New(slog.DiscardHandler), slog.Default()
 	}
 	k.policy.Store(newPolicy(cfg, 1, maphash.MakeSeed()))
-	k.pool, err = pool.New(pool.Config[struct{}]{
-		Timeout:  cfg.Timeout,
-		Capacity: cfg.MaxConns,
-		Full:     cfg.Full,
-		MinIdle:  cfg.EvictMinIdle,
-		Due:      k.due,
-		Evict:    k.evict,
-		Limit:    k.limit,
+	k.pool, err = pool.New(pool.Config[*Guard]{
+		Capacity: cfg.Room.MaxConns,
+		Full:     cfg.Room.Full,
+		MinIdle:  cfg.Room.MinIdle,
+		Due:      func(_ *pool.Member[*Guard], g *Guard) { g.due() },
+		Evict:    func(_ *pool.Member[*Guard], g *Guard) { g.evict() },
+		Limit:    (*Guard).limit,
 		Wheel: wheel.Config{
 			Tick:    cfg.Tick,
 			OnPanic: k.reportPanic,
@@ -90,42 +81,32 @@ func New(cfg Config) (*Keeper, error) {
 	return k, nil
 }
 
-// Touch is the package function [Touch] for a connection of this Keeper. It
-// reports false for those of others.
-func (k *Keeper) Touch(conn any) bool {
-	g := guardOf(conn) // not k.guardOf, nor g.Touch below: they would not be inlined
-	if g == nil || !k.pool.Has(&g.member) {
-		return false
+// now returns the wheel's time.
+func (k *Keeper) now() rules.Time { return rules.Time(k.pool.Wheel().Time(0)) }
+
+// ago returns the wheel's time so long ago, or rules.Unknown for a negative duration. Time in
+// which the process was stopped does not count.
+func (k *Keeper) ago(d time.Duration) rules.Time {
+	if d < 0 {
+		return rules.Unknown
 	}
-	g.count()
-	return g.member.Touch()
+	return rules.Time(max(0, k.pool.Wheel().Time(d)))
 }
 
 // Len returns how many connections are guarded.
 func (k *Keeper) Len() int { return k.pool.Len() }
 
-// Now returns the number of the tick that the hand of the wheel has reached: for whoever
-// wants to know whether it moves.
-func (k *Keeper) Now() uint64 { return k.pool.Now() }
-
-// Config returns the config that is in force, with its defaults: so what follows from
-// another field, such as ProbeAfter from Timeout, is set there, and stays when that one
-// is changed.
+// Config returns the config in force, with its defaults. So a default that follows from
+// another field, such as Probe.After from Timeout, is set there, and stays if that other
+// field is changed.
 func (k *Keeper) Config() Config { return k.policy.Load().Config }
 
-// Timeout returns how long a connection may be silent that has no timeout of its own.
-func (k *Keeper) Timeout() time.Duration { return k.policy.Load().Timeout }
-
-// Activity returns what counts as life.
-func (k *Keeper) Activity() Activity { return k.activity }
-
-// Conns returns an iterator over the connections that are guarded when the
-// iteration begins, less those that are closed when it reaches them, in no
-// particular order.
+// Conns returns an iterator over the connections that are guarded at the begin of the
+// iteration, as the program knows them, less those that are closed when the iteration
+// reaches them, in no particular order.
 func (k *Keeper) Conns() iter.Seq[any] {
 	return func(yield func(any) bool) {
-		for m := range k.pool.All() {
-			g := guardAt(m)
+		for _, g := range k.pool.All() {
 			if !yield(g.conn) {
 				return
 			}
@@ -133,48 +114,51 @@ func (k *Keeper) Conns() iter.Seq[any] {
 	}
 }
 
-// Idlest returns the n connections that have been silent for longest, or all
-// where there are fewer; see [pool.Pool.Idlest] for what that costs. With
-// ActivityKernel it is those whose sockets have not been asked for longest.
+// Idlest returns the n connections that have been silent for longest, the idlest first, or
+// all if there are fewer; see [pool.Pool.Idlest] for the cost. With ActivityKernel it is
+// those whose sockets have not been asked for longest.
 func (k *Keeper) Idlest(n int) []any {
 	var conns []any
-	for _, m := range k.pool.Idlest(n) {
-		conns = append(conns, guardAt(m).conn)
+	for _, g := range k.pool.Idlest(n) {
+		conns = append(conns, g.conn)
 	}
 	return conns
 }
 
-// Fill returns how full the slots of the Keeper's wheel are, for pages that show it.
-func (k *Keeper) Fill() []wheel.Level { return k.pool.Fill() }
-
-// Close ends the Keeper: its connections stay open, unguarded, and so do those
-// that come later. OnIdle and OnClose are not called any more, and contexts are done,
-// because of [ErrClosed]. Closing again does nothing. It returns nil, always.
+// Close ends the Keeper: its connections stay open, unguarded, and so do connections that
+// come later. OnIdle and OnClose are not called any more, and contexts are done. Closing
+// again does nothing. It always returns nil.
 func (k *Keeper) Close() error {
 	k.close.Do(func() { close(k.closing) })
 	var guards []*Guard
-	for m := range k.pool.All() {
-		guards = append(guards, guardAt(m))
+	for _, g := range k.pool.All() {
+		guards = append(guards, g)
 	}
 	err := k.pool.Close()
 	k.bursts.end(k)
 	for _, g := range guards {
-		k.forget(g, ErrClosed)
+		g.forget(ErrNotGuarded)
 	}
 	return err
 }
 
-// wouldClose counts a connection that is not closed because of DryRun.
-func (k *Keeper) wouldClose(why Reason) {
-	k.dry[why].Add(1)
-	k.log.Debug("keepalive: would close a connection", "reason", why.String())
+// call runs a function of the user. A panic harms nobody else, and is reported. ok is false
+// after a panic, or after runtime.Goexit.
+func (k *Keeper) call(name string, f func()) (ok bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			k.reportPanic(fmt.Sprintf("%s: %v", name, v), debug.Stack())
+		}
+	}()
+	f()
+	return true
+}
+
+func (k *Keeper) reportPanic(value any, stack []byte) {
+	k.counts.panics.Add(1)
+	k.panicLog.Error("keepalive: callback panicked", "panic", value, "stack", string(stack))
 }
 
 func (k *Keeper) reportStall(lost time.Duration) {
 	k.log.Warn("keepalive: the process was stopped, which counts in nobody's timeout", "lost", lost)
-}
-
-func (k *Keeper) reportPanic(value any, stack []byte) {
-	k.panics.Add(1)
-	k.panicLog.Error("keepalive: callback panicked", "panic", value, "stack", string(stack))
 }

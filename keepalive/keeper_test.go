@@ -87,13 +87,13 @@ func TestSilentConnectionIsClosedOnTime(t *testing.T) {
 				after := time.Since(start)
 				requireIdleTimeout(t, err)
 				require.GreaterOrEqual(t, after, timeout)
-				require.LessOrEqual(t, after, timeout+2*k.pool.Tick())
+				require.LessOrEqual(t, after, timeout+2*k.Config().Tick)
 
 				_, err = conn.Write([]byte("x"))
 				requireIdleTimeout(t, err)
 				_, err = peer.Read(make([]byte, 10))
 				require.ErrorIs(t, err, io.EOF, "the peer sees a close")
-				require.False(t, k.Touch(conn))
+				require.False(t, Touch(conn))
 				require.False(t, Touch(conn))
 				require.NoError(t, conn.Close())
 				require.NoError(t, conn.Close())
@@ -133,11 +133,11 @@ func TestActivity(t *testing.T) {
 			{ActivityManual, false, false, true},
 			{ActivityKernel, true, false, true}, // of a pipe
 		} {
-			if c.activity.check(socketsTell) != nil {
+			if c.activity.check() != nil {
 				continue
 			}
 			k := newKeeper(t, Config{Timeout: time.Second, Activity: c.activity})
-			require.Equal(t, c.activity, k.Activity())
+			require.Equal(t, c.activity, k.Config().Activity)
 			for what, lives := range map[string]bool{"read": c.byRead, "write": c.byWrite, "touch": c.byMessage} {
 				conn, peer := pipe(k)
 				for i := range 4 {
@@ -154,10 +154,10 @@ func TestActivity(t *testing.T) {
 						go func() { _, _ = peer.Read(make([]byte, 1)) }()
 						_, _ = conn.Write([]byte("x"))
 					case "touch":
-						k.Touch(conn)
+						Touch(conn)
 					}
 				}
-				require.Equal(t, lives, k.Touch(conn), "%v, %s", c.activity, what)
+				require.Equal(t, lives, Touch(conn), "%v, %s", c.activity, what)
 				conn.Close()
 				peer.Close()
 			}
@@ -168,7 +168,6 @@ func TestActivity(t *testing.T) {
 func TestTouchFindsTheGuardThroughLayers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Second, Activity: ActivityManual})
-		other := newKeeper(t, Config{})
 		conn, peer := pipe(k)
 		defer peer.Close()
 		defer conn.Close()
@@ -178,15 +177,14 @@ func TestTouchFindsTheGuardThroughLayers(t *testing.T) {
 			time.Sleep(900 * ms)
 			require.True(t, Touch(overTLS))
 			time.Sleep(900 * ms)
-			require.True(t, k.Touch(inLoop))
+			require.True(t, Touch(inLoop))
 			require.True(t, Touch(tls.Client(overTLS, &tls.Config{MinVersion: tls.VersionTLS12})))
-			require.False(t, other.Touch(conn), "of another keeper")
 		}
 		self := &selfConn{}
 		self.Conn = self
 		for _, stranger := range []any{nil, 5, "conn", peer, &fakeLoopConn{}, (*fakeLoopConn)(nil), self} {
 			require.False(t, Touch(stranger))
-			require.False(t, k.Touch(stranger))
+			require.False(t, Touch(stranger))
 		}
 	})
 }
@@ -216,7 +214,7 @@ func TestDeadlinesAreTheUsers(t *testing.T) {
 		go func() { _, _ = b.Write([]byte("x")) }()
 		_, err := conn.Read(make([]byte, 1))
 		require.NoError(t, err)
-		k.Touch(conn)
+		Touch(conn)
 		require.NoError(t, conn.SetReadDeadline(time.Now().Add(300*ms)))
 		_, err = conn.Read(make([]byte, 1))
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
@@ -305,7 +303,7 @@ func TestTouchWhileOnIdleIsAskedSavesTheConnection(t *testing.T) {
 		var asked atomic.Int64
 		k = newKeeper(t, Config{Timeout: time.Second, OnIdle: func(conn any, _ Reason) Verdict {
 			if asked.Add(1) < 10 {
-				require.True(t, k.Touch(conn))
+				require.True(t, Touch(conn))
 			}
 			return Close
 		}})
@@ -430,7 +428,7 @@ func TestCloseLeavesConnectionsOpenAndUnguarded(t *testing.T) {
 		require.NoError(t, k.Close())
 		require.NoError(t, k.Close())
 		time.Sleep(time.Minute)
-		require.False(t, k.Touch(conn))
+		require.False(t, Touch(conn))
 		require.Zero(t, k.Len())
 		go func() { _, _ = peer.Write([]byte("x")) }()
 		n, err := conn.Read(make([]byte, 1))
@@ -497,7 +495,7 @@ func TestListener(t *testing.T) {
 		}()
 		_, err = ln.Accept()
 		require.ErrorIs(t, err, net.ErrClosed, "Close wakes Accept")
-		require.True(t, k.Touch(conn), "and closes no connection")
+		require.True(t, Touch(conn), "and closes no connection")
 		go func() { _, _ = peer.Write([]byte("x")) }()
 		_, err = conn.Read(make([]byte, 1))
 		require.NoError(t, err)
@@ -509,7 +507,7 @@ func TestListener(t *testing.T) {
 func TestMaxConns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c closings
-		k := newKeeper(t, Config{Timeout: time.Second, MaxConns: 1, OnClose: c.add})
+		k := newKeeper(t, Config{Timeout: time.Second, Room: Room{MaxConns: 1}, OnClose: c.add})
 		inner := &pipeListener{conns: make(chan net.Conn, 10)}
 		ln := k.Listener(inner)
 		a, peerA := net.Pipe()
@@ -521,10 +519,10 @@ func TestMaxConns(t *testing.T) {
 
 		full := k.Conn(b)
 		_, err = full.Read(make([]byte, 1))
-		require.ErrorIs(t, err, ErrFull)
+		require.ErrorIs(t, err, ReasonFull)
 		_, err = full.Write([]byte("x"))
-		require.ErrorIs(t, err, ErrFull)
-		require.False(t, k.Touch(full))
+		require.ErrorIs(t, err, ReasonFull)
+		require.False(t, Touch(full))
 		require.NoError(t, full.Close())
 		_, err = peerB.Read(make([]byte, 1))
 		require.ErrorIs(t, err, io.EOF)
@@ -543,7 +541,7 @@ func TestMaxConns(t *testing.T) {
 		next, err := ln.Accept() // closes d and waits for e
 		require.NoError(t, err)
 		require.Equal(t, 1, k.Len())
-		require.EqualValues(t, 2, k.Stats().Refused.Full)
+		require.EqualValues(t, 2, k.Stats().RefusedFull)
 		next.Close()
 		peerA.Close()
 		require.Equal(t, []closing{{first, ReasonLocal}, {next, ReasonLocal}}, c.list())
@@ -576,7 +574,7 @@ func TestConnsAndIdlest(t *testing.T) {
 			defer conn.Close()
 			time.Sleep(time.Second)
 		}
-		k.Touch(conns[0])
+		Touch(conns[0])
 		require.ElementsMatch(t, conns, slices.Collect(k.Conns()))
 		for range k.Conns() {
 			break
@@ -591,8 +589,8 @@ func TestLostGuardIsNotClosed(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Second})
 		g := new(Guard)
 		conn := &fakeLoopConn{ctx: "something of the user's, where the guard was"}
-		require.NoError(t, k.Guard(g, conn, Origin{}))
-		require.ErrorIs(t, k.Guard(g, conn, Origin{}), ErrArgument, "twice")
+		require.NoError(t, k.guard(g, conn, nil, nil, false))
+		require.ErrorIs(t, k.guard(g, conn, nil, nil, false), ErrArgument, "twice")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		require.Zero(t, k.Len())
@@ -611,7 +609,7 @@ func TestConfigErrorsNameTheValuesAndTheLimit(t *testing.T) {
 		{Config{Timeout: time.Second, Tick: 2 * time.Second}, "keepalive: invalid argument: Tick 2s is longer than Timeout 1s"},
 		{Config{Activity: 4}, "keepalive: invalid argument: Activity 4, must be 0 to 3"},
 		{Config{Activity: -1}, "keepalive: invalid argument: Activity -1, must be 0 to 3"},
-		{Config{MaxConns: -1}, "keepalive: invalid argument: MaxConns -1, must not be negative"},
+		{Config{Room: Room{MaxConns: -1}}, "keepalive: invalid argument: Room.MaxConns -1, must not be negative"},
 	} {
 		_, err := New(c.cfg)
 		require.ErrorIs(t, err, ErrArgument)
@@ -623,20 +621,20 @@ func TestConfigErrorsNameTheValuesAndTheLimit(t *testing.T) {
 }
 
 func TestActivityKernelNeedsSocketsThatTell(t *testing.T) {
-	err := ActivityKernel.check(false)
+	err := ActivityKernel.checkOn(false)
 	require.ErrorIs(t, err, ErrArgument)
 	require.EqualError(t, err, "keepalive: invalid argument: Activity kernel, must be another on "+runtime.GOOS+
 		", whose sockets don't tell when bytes last arrived")
-	require.Equal(t, ActivityKernel.check(socketsTell), Config{Activity: ActivityKernel}.Validate())
+	require.Equal(t, ActivityKernel.check(), Config{Activity: ActivityKernel}.Validate())
 	for a := range ActivityKernel {
-		require.NoError(t, a.check(false))
+		require.NoError(t, a.checkOn(false))
 	}
 }
 
 // activitiesHere are those that there are on this system.
 func activitiesHere() (all []Activity) {
 	for a := range Activity(len(activityNames)) {
-		if a.check(socketsTell) == nil {
+		if a.check() == nil {
 			all = append(all, a)
 		}
 	}
@@ -667,8 +665,8 @@ func TestDefaults(t *testing.T) {
 		{ms, ms, ms},
 	} {
 		k := newKeeper(t, Config{Timeout: c.timeout})
-		require.Equal(t, c.wantTimeout, k.Timeout())
-		require.Equal(t, c.wantTick, k.pool.Tick())
+		require.Equal(t, c.wantTimeout, k.Config().Timeout)
+		require.Equal(t, c.wantTick, k.Config().Tick)
 	}
 }
 

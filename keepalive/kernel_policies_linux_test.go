@@ -63,7 +63,7 @@ func TestKernelHops(t *testing.T) {
 // lateAfterHops reports how much later than it should a connection is closed, and whether this
 // machine was quick enough to keep it alive until then.
 func lateAfterHops(t *testing.T) (late time.Duration, quick bool) {
-	k := newKeeper(t, Config{Timeout: timeout, Activity: ActivityKernel, Tick: 10 * ms, PressureTimeout: 50 * ms, Pressure: func() float64 { return 0 }})
+	k := newKeeper(t, Config{Timeout: timeout, Activity: ActivityKernel, Tick: 10 * ms, Room: Room{Pressure: Pressure{Timeout: 50 * ms, Used: func() float64 { return 0 }}}})
 	client, server := connect(t, "tcp")
 	last := time.Now()
 	conn := k.Conn(server)
@@ -111,7 +111,7 @@ func TestKernelWithPolicies(t *testing.T) {
 	})
 	t.Run("DryRun", func(t *testing.T) {
 		t.Parallel()
-		k := newKeeper(t, Config{Timeout: timeout, Tick: 10 * ms, Activity: ActivityKernel, DryRun: true})
+		k := newKeeper(t, Config{Timeout: timeout, Tick: 10 * ms, Activity: ActivityKernel, Closing: Closing{DryRun: true}})
 		client, server := connect(t, "tcp")
 		k.Conn(server)
 		would := func() uint64 { return k.Stats().WouldClose[ReasonIdle] }
@@ -126,10 +126,15 @@ func TestKernelWithPolicies(t *testing.T) {
 	t.Run("Probe", func(t *testing.T) {
 		t.Parallel()
 		k := newKeeper(t, Config{
-			Timeout: 4 * timeout, Tick: 10 * ms, Activity: ActivityKernel, ProbeAfter: timeout,
-			Probe: func(conn any) error {
-				_, err := conn.(net.Conn).Write([]byte("?"))
-				return err
+			Timeout:  4 * timeout,
+			Tick:     10 * ms,
+			Activity: ActivityKernel,
+			Probe: Probing{
+				After: timeout,
+				Send: func(conn any) error {
+					_, err := conn.(net.Conn).Write([]byte("?"))
+					return err
+				},
 			},
 		})
 		answers, server := connect(t, "tcp")

@@ -10,15 +10,15 @@ import (
 	"github.com/heartwheel-go/heartwheel/pool"
 )
 
-// Listener returns a listener whose connections are guarded from the moment on
-// at which they are accepted. Accept returns the errors of ln as they are. Where
-// there are too many connections, it closes the new one and waits for the next.
-// Closing the listener closes no connection.
+// Listener returns a listener whose connections are guarded as soon as they are accepted.
+// Accept returns the errors of ln as they are. If there are too many connections, it closes
+// the new one and waits for the next. With pool.Wait it waits until there is room. Closing the
+// listener closes no connection.
 //
-// Wrap the listener of the network, and TLS around the result: http.ServeTLS and
-// tls.NewListener then work as ever, HTTP/2 included. A listener of TLS
-// connections works too, but net/http does not recognize what comes out of it as
-// TLS.
+// Wrap the listener of the network, and put TLS around the result: http.ServeTLS and
+// tls.NewListener then work as ever, HTTP/2 included. A listener of TLS connections works, too,
+// but net/http does not recognize its connections as TLS. For net/http, see package
+// httpkeepalive.
 func (k *Keeper) Listener(ln net.Listener) net.Listener {
 	closing, cancel := context.WithCancel(context.Background())
 	return &listener{inner: ln, keeper: k, closing: closing, close: cancel}
@@ -27,14 +27,14 @@ func (k *Keeper) Listener(ln net.Listener) net.Listener {
 type listener struct {
 	inner   net.Listener
 	keeper  *Keeper
-	closing context.Context // done when it is closed
+	closing context.Context // done after Close
 	close   context.CancelFunc
 	warning sync.Once
 }
 
 func (l *listener) Accept() (net.Conn, error) {
 	for {
-		if err := l.waitForRoom(); err != nil {
+		if err := l.wait(); err != nil {
 			return nil, err
 		}
 		inner, err := l.inner.Accept()
@@ -42,14 +42,28 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		l.warnOfTLS(inner)
-		c, err := l.keeper.guarded(inner)
+		c, err := l.guard(inner)
 		switch {
-		case errors.Is(err, ErrFull), errors.Is(err, ErrDraining):
-			_ = inner.Close()
-		case err != nil:
-			return inner, nil // the Keeper has been closed
-		default:
+		case err == nil:
 			return c, nil
+		case errors.Is(err, errClosed):
+			return inner, nil
+		}
+		l.keeper.refuse(err)
+		_ = inner.Close()
+		if l.closing.Err() != nil {
+			return nil, l.closedError()
+		}
+	}
+}
+
+// guard guards a connection. With pool.Wait it waits for room: another listener may have taken
+// the room for which wait has waited.
+func (l *listener) guard(inner net.Conn) (net.Conn, error) {
+	for {
+		c, err := l.keeper.guarded(inner)
+		if err != ReasonFull || l.keeper.policy.Load().Room.Full != pool.Wait || l.wait() != nil { //nolint:errorlint // not errPerKey
+			return c, err
 		}
 	}
 }
@@ -62,15 +76,19 @@ func (l *listener) warnOfTLS(c net.Conn) {
 	}
 }
 
-// waitForRoom waits, where that is the policy, until one more connection may come.
-func (l *listener) waitForRoom() error {
-	if l.keeper.policy.Load().Full != pool.Wait {
+// wait waits until one more connection may come, if that is the policy.
+func (l *listener) wait() error {
+	if l.keeper.policy.Load().Room.Full != pool.Wait {
 		return nil
 	}
 	if err := l.keeper.pool.Wait(l.closing); err != nil && l.closing.Err() != nil {
-		return &net.OpError{Op: "accept", Net: l.Addr().Network(), Addr: l.Addr(), Err: net.ErrClosed}
+		return l.closedError()
 	}
 	return nil
+}
+
+func (l *listener) closedError() error {
+	return &net.OpError{Op: "accept", Net: l.Addr().Network(), Addr: l.Addr(), Err: net.ErrClosed}
 }
 
 func (l *listener) Close() error {
@@ -80,5 +98,5 @@ func (l *listener) Close() error {
 
 func (l *listener) Addr() net.Addr { return l.inner.Addr() }
 
-// NetListener returns the listener inside, for whoever needs its socket.
+// NetListener returns the listener inside, for callers that need its socket.
 func (l *listener) NetListener() net.Listener { return l.inner }

@@ -40,14 +40,14 @@ func model(t *testing.T, seed uint64) {
 			cfg.Advise = true
 		}
 		if r.IntN(3) == 0 {
-			cfg.MinBeat = 1
+			cfg.Rate.MinBeat = 1
 		}
 		if r.IntN(3) == 0 {
-			cfg.PressureTimeout = max(cfg.Tick, cfg.Timeout/3)
-			cfg.Pressure = func() float64 { return 0 }
+			cfg.Room.Pressure.Timeout = max(cfg.Tick, cfg.Timeout/3)
+			cfg.Room.Pressure.Used = func() float64 { return 0 }
 		}
 		if r.IntN(3) == 0 {
-			cfg.MaxClosePerSecond = 1e6
+			cfg.Closing.MaxPerSecond = 1e6
 		}
 		return cfg
 	}
@@ -110,12 +110,12 @@ func model(t *testing.T, seed uint64) {
 			m.Conn = c
 			byConn[c] = m
 			if detailed {
-				k.Context(c)
+				Of(c).Context()
 			}
 			conns = append(conns, m)
 		case n < 12 && len(conns) > 0:
 			m := conns[r.IntN(len(conns))]
-			if k.Touch(m.Conn) {
+			if Touch(m.Conn) {
 				touch(m)
 			} else if !m.gone {
 				pass(0)
@@ -125,17 +125,17 @@ func model(t *testing.T, seed uint64) {
 			m := conns[r.IntN(len(conns))]
 			d := timeouts[r.IntN(len(timeouts))]
 			if r.IntN(3) == 0 {
-				if _, err := k.SetInterval(m.Conn, 0); err == nil {
+				if _, err := Of(m.Conn).SetInterval(0); err == nil {
 					m.own = 0
 					touch(m)
 				}
-			} else if _, err := k.SetTimeout(m.Conn, d); err == nil {
+			} else if _, err := Of(m.Conn).SetTimeout(d); err == nil {
 				m.own = d
 				touch(m)
 			}
 		case n == 13 && r.IntN(3) == 0:
 			next := config()
-			next.MinBeat = 0
+			next.Rate.MinBeat = 0
 			next.OnClose = onClose
 			require.NoError(t, k.Update(next))
 			cfg = next
@@ -146,7 +146,7 @@ func model(t *testing.T, seed uint64) {
 		case n == 14 && len(conns) > 0:
 			m := conns[r.IntN(len(conns))]
 			if !m.gone && detailed {
-				m.held = append(m.held, k.Hold(m.Conn))
+				m.held = append(m.held, Of(m.Conn).Hold())
 			}
 		case n < 17 && len(conns) > 0:
 			m := conns[r.IntN(len(conns))]
@@ -158,7 +158,7 @@ func model(t *testing.T, seed uint64) {
 			}
 		case n == 17 && len(conns) > 0:
 			m := conns[r.IntN(len(conns))]
-			guardOf(m.Conn).member.HandOver()
+			m.Conn.(*conn).guard.timer.HandOver()
 		case n == 18:
 			pass(timeouts[r.IntN(len(timeouts))])
 		default:

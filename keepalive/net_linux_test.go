@@ -38,7 +38,7 @@ func testBytesReadPast(t *testing.T, activity Activity) {
 			return !errors.Is(err, syscall.EAGAIN)
 		}))
 	}
-	require.True(t, k.Touch(conn))
+	require.True(t, Touch(conn))
 }
 
 // The peer's machine vanishes, and the kernel sends again and again what we have
@@ -199,7 +199,7 @@ func bytesRead(t *testing.T) int64 {
 // What a reset looks like is another matter on other systems.
 func TestCloseResetResets(t *testing.T) {
 	t.Parallel()
-	k := newNetKeeper(t, Config{CloseMode: CloseReset})
+	k := newNetKeeper(t, Config{Closing: Closing{Mode: CloseReset}})
 	client, server := connect(t, "tcp")
 	k.Conn(server)
 	_, err := client.Read(make([]byte, 1))

@@ -21,15 +21,15 @@ func requireClosed(t *testing.T, k *Keeper, conn net.Conn, reason Reason, begin 
 	require.ErrorIs(t, err, reason)
 	require.ErrorIs(t, err, net.ErrClosed)
 	require.GreaterOrEqual(t, time.Since(begin), after)
-	require.LessOrEqual(t, time.Since(begin), after+2*k.pool.Tick())
+	require.LessOrEqual(t, time.Since(begin), after+2*k.Config().Tick)
 	synctest.Wait()
 	require.Positive(t, k.Stats().Closed[reason])
 }
 
 // beatEvery touches a connection every d, for as long as it lives.
-func beatEvery(t *testing.T, k *Keeper, conn any, d time.Duration) {
+func beatEvery(t *testing.T, conn any, d time.Duration) {
 	go func() {
-		for k.Touch(conn) {
+		for Touch(conn) {
 			if !sleep(t.Context(), d) {
 				return
 			}
@@ -50,9 +50,9 @@ func TestFirstMessage(t *testing.T) {
 				go func() { _, _ = peer.Write([]byte("hello")) }()
 				_, err := speaks.Read(make([]byte, 8))
 				require.NoError(t, err)
-				require.True(t, k.Touch(touched))
+				require.True(t, Touch(touched))
 				spoke := time.Now()
-				at, why, ok := k.Deadline(mute)
+				at, why, ok := Of(mute).Deadline()
 				require.True(t, ok)
 				require.Equal(t, ReasonFirstMessage, why)
 				require.WithinDuration(t, begin.Add(3*time.Second), at, 100*ms)
@@ -71,40 +71,40 @@ func TestFirstMessage(t *testing.T) {
 
 func TestSetTimeoutInForceAtOnceLongerAndShorter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: 30 * time.Second, MinTimeout: time.Second, MaxTimeout: 10 * time.Minute})
+		k := newKeeper(t, Config{Timeout: 30 * time.Second, Interval: Interval{Min: time.Second, Max: 10 * time.Minute}})
 		longer, _ := pipe(k)
 		shorter, _ := pipe(k)
 		same, _ := pipe(k)
 		time.Sleep(10 * time.Second)
 		begin := time.Now()
-		in, err := k.SetTimeout(longer, 5*time.Minute)
+		in, err := Of(longer).SetTimeout(5 * time.Minute)
 		require.NoError(t, err)
 		require.Equal(t, 5*time.Minute, in)
-		in, err = k.SetTimeout(shorter, 2*time.Second)
+		in, err = Of(shorter).SetTimeout(2 * time.Second)
 		require.NoError(t, err)
 		require.Equal(t, 2*time.Second, in)
 		requireClosed(t, k, shorter, ReasonIdle, begin, 2*time.Second)
 		requireClosed(t, k, same, ReasonIdle, begin, 20*time.Second)
 		time.Sleep(time.Minute)
-		require.True(t, k.Touch(longer)) // it keeps what it has been given
+		require.True(t, Touch(longer)) // it keeps what it has been given
 		begin = time.Now()
 		requireClosed(t, k, longer, ReasonIdle, begin, 5*time.Minute)
 
-		_, err = k.SetTimeout(longer, time.Second)
+		_, err = Of(longer).SetTimeout(time.Second)
 		require.ErrorIs(t, err, ErrNotGuarded)
-		_, err = k.SetInterval(longer, time.Second)
+		_, err = Of(longer).SetInterval(time.Second)
 		require.ErrorIs(t, err, ErrNotGuarded)
-		_, err = k.SetInterval(longer, 0)
+		_, err = Of(longer).SetInterval(0)
 		require.ErrorIs(t, err, ErrNotGuarded)
-		_, err = k.SetTimeout(longer, 0)
+		_, err = Of(longer).SetTimeout(0)
 		require.ErrorIs(t, err, ErrArgument)
 	})
 }
 
 func TestTimeoutsOfTheirOwnAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{MinTimeout: time.Second, MaxTimeout: time.Hour})
-		free := newKeeper(t, Config{Multiplier: 2})
+		k := newKeeper(t, Config{Interval: Interval{Min: time.Second, Max: time.Hour}})
+		free := newKeeper(t, Config{Interval: Interval{Multiplier: 2}})
 		conn, _ := pipe(k)
 		other, _ := pipe(free)
 		for _, c := range []struct{ beat, want time.Duration }{
@@ -115,7 +115,7 @@ func TestTimeoutsOfTheirOwnAreBounded(t *testing.T) {
 			{0, time.Minute},
 			{-5, time.Minute},
 		} {
-			in, err := k.SetInterval(conn, c.beat)
+			in, err := Of(conn).SetInterval(c.beat)
 			require.NoError(t, err)
 			require.Equal(t, c.want, in, "%v", c.beat)
 		}
@@ -126,13 +126,13 @@ func TestTimeoutsOfTheirOwnAreBounded(t *testing.T) {
 			{math.MaxInt64/2 + 1, math.MaxInt64},
 			{math.MaxInt64, math.MaxInt64},
 		} {
-			in, err := free.SetInterval(other, c.beat)
+			in, err := Of(other).SetInterval(c.beat)
 			require.NoError(t, err)
 			require.Equal(t, c.want, in, "%v", c.beat)
 		}
 		time.Sleep(2 * time.Hour)
-		require.True(t, free.Touch(other), "the longest that there is")
-		at, _, ok := free.Deadline(other)
+		require.True(t, Touch(other), "the longest that there is")
+		at, _, ok := Of(other).Deadline()
 		require.True(t, ok)
 		require.True(t, at.After(time.Now().Add(1e6*time.Hour)))
 	})
@@ -183,7 +183,7 @@ func TestHoldSuspendsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Second})
 		conn, _ := pipe(k)
-		one, two := k.Hold(conn), k.Hold(conn)
+		one, two := Of(conn).Hold(), Of(conn).Hold()
 		time.Sleep(time.Minute)
 		one()
 		one()
@@ -193,8 +193,8 @@ func TestHoldSuspendsSilence(t *testing.T) {
 		begin := time.Now()
 		requireClosed(t, k, conn, ReasonIdle, begin, time.Second)
 		two()
-		k.Hold(conn)()
-		k.Hold("what is that?")()
+		Of(conn).Hold()()
+		Of("what is that?").Hold()()
 	})
 }
 
@@ -203,21 +203,21 @@ func TestMaxAgeEndsEvenABusyConnection(t *testing.T) {
 		var told atomic.Int64
 		begin := time.Now()
 		k := newKeeper(t, Config{
-			Timeout: time.Second, MaxAge: time.Hour, MaxAgeGrace: time.Minute,
-			OnMaxAge: func(any) { told.Store(int64(time.Since(begin))) },
+			Timeout: time.Second,
+			Age:     Age{Max: time.Hour, Grace: time.Minute, OnMax: func(any) { told.Store(int64(time.Since(begin))) }},
 		})
 		conn, _ := pipe(k)
-		at, why, ok := k.Deadline(conn)
+		at, why, ok := Of(conn).Deadline()
 		require.True(t, ok)
 		require.Equal(t, ReasonIdle, why)
 		require.WithinDuration(t, time.Now().Add(time.Second), at, 200*ms)
-		_, err := k.SetTimeout(conn, 2*time.Hour)
+		_, err := Of(conn).SetTimeout(2 * time.Hour)
 		require.NoError(t, err)
-		at, why, _ = k.Deadline(conn)
+		at, why, _ = Of(conn).Deadline()
 		require.Equal(t, ReasonMaxAge, why)
-		_, err = k.SetTimeout(conn, time.Second)
+		_, err = Of(conn).SetTimeout(time.Second)
 		require.NoError(t, err)
-		beatEvery(t, k, conn, 100*ms)
+		beatEvery(t, conn, 100*ms)
 		_, err = io.Copy(io.Discard, conn)
 		require.ErrorIs(t, err, ReasonMaxAge)
 		age, grace := time.Duration(told.Load()), time.Since(begin)-time.Duration(told.Load())
@@ -232,11 +232,11 @@ func TestMaxAgeEndsEvenABusyConnection(t *testing.T) {
 // Ages are spread over the jitter, and each is drawn once.
 func TestMaxAgeIsSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Minute, MaxAge: 10 * time.Minute, MaxAgeJitter: 0.5})
+		k := newKeeper(t, Config{Timeout: time.Minute, Age: Age{Max: 10 * time.Minute, Jitter: 0.5}})
 		begin := time.Now()
 		for range 1000 {
 			c, _ := pipe(k)
-			beatEvery(t, k, c, 20*time.Second)
+			beatEvery(t, c, 20*time.Second)
 		}
 		time.Sleep(5*time.Minute - time.Second)
 		require.Equal(t, 1000, k.Len())
@@ -247,7 +247,7 @@ func TestMaxAgeIsSpread(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		require.Zero(t, k.Len())
-		exact := newKeeper(t, Config{MaxAge: time.Second, MaxAgeJitter: -1})
+		exact := newKeeper(t, Config{Age: Age{Max: time.Second, Jitter: -1}})
 		begin = time.Now()
 		c, _ := pipe(exact)
 		requireClosed(t, exact, c, ReasonMaxAge, begin, time.Second)
@@ -256,19 +256,19 @@ func TestMaxAgeIsSpread(t *testing.T) {
 
 func TestTooManyHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{MinBeat: time.Second, Strikes: 2})
+		k := newKeeper(t, Config{Rate: Rate{MinBeat: time.Second, Strikes: 2}})
 		begin := time.Now()
 		storms, _ := pipe(k)
 		bursts, _ := pipe(k)
 		beats, _ := pipe(k)
 		reads, peer := pipe(k)
-		beatEvery(t, k, storms, 500*ms)
-		beatEvery(t, k, beats, time.Second)
+		beatEvery(t, storms, 500*ms)
+		beatEvery(t, beats, time.Second)
 		go func() { // more than allowed for ten seconds, and then less
 			// In the middle of a window, of which two might share a burst at its end.
 			for ok := sleep(t.Context(), 5*time.Second); ok; ok = sleep(t.Context(), 30*time.Second) {
 				for range 30 {
-					k.Touch(bursts)
+					Touch(bursts)
 				}
 			}
 		}()
@@ -283,8 +283,8 @@ func TestTooManyHeartbeats(t *testing.T) {
 		require.False(t, ReasonTooMany.Retryable())
 		require.Less(t, time.Since(begin), 61*time.Second)
 		time.Sleep(time.Minute)
-		require.True(t, k.Touch(bursts))
-		require.True(t, k.Touch(beats))
+		require.True(t, Touch(bursts))
+		require.True(t, Touch(beats))
 		require.EqualValues(t, 1, k.Stats().Closed[ReasonTooMany])
 		require.NoError(t, reads.Close())
 	})
@@ -292,7 +292,7 @@ func TestTooManyHeartbeats(t *testing.T) {
 
 func TestSlowTrickle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Minute, MinRate: 100, Strikes: 2})
+		k := newKeeper(t, Config{Timeout: time.Minute, Rate: Rate{MinBytes: 100, Strikes: 2}})
 		feed := func(bytes int, every time.Duration) net.Conn {
 			c, peer := pipe(k)
 			go func() {

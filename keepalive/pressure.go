@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"cmp"
 	"math"
 	"sync/atomic"
 	"time"
@@ -8,43 +9,82 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 )
 
-// pressure is how short of something the process is: 0 not at all, 1 as much as can
-// be. It is measured when the wheel comes to a connection, or somebody asks for Stats,
-// once a second at most.
-type pressure struct {
-	measured atomic.Uint64 // one more than the tick of the last measurement
-	bits     atomic.Uint64
+// Pressure shortens timeouts as some resource runs out, so that the idlest make room in time:
+// not at all up to Low, in proportion between Low and High, and down to Timeout from High on.
+type Pressure struct {
+	// Used, if not nil, returns how much of the resource is in use, from 0 to 1. It is called
+	// at most once a second, perhaps by several goroutines at the same time. Less than 0, and
+	// what is not a number, counts as 0; more than 1 counts as 1.
+	Used func() float64
+
+	// Low and High are the bounds, 0 < Low < High <= 1. Zero means 0.85 and 0.95, as in the
+	// example of Envoy's overload manager.
+	Low, High float64
+
+	// Timeout is what Config.Timeout becomes under full pressure; a timeout of a connection's
+	// own becomes shorter in proportion. If it is not zero, descriptors that run out are
+	// pressure, too. Zero means a quarter of Config.Timeout if Used is set, and otherwise no
+	// pressure at all.
+	Timeout time.Duration
 }
 
-func (s *pressure) now() float64 { return math.Float64frombits(s.bits.Load()) }
+func (p *Pressure) setDefaults(timeout, tick time.Duration) {
+	p.Low, p.High = cmp.Or(p.Low, 0.85), cmp.Or(p.High, 0.95)
+	if p.Used != nil && p.Timeout == 0 {
+		p.Timeout = max(tick, timeout/4)
+	}
+}
 
-// reduction returns how much timeouts are shortened. It measures that itself, since the
-// wheel may have no connection to come to, and it would stay what it was.
-func (k *Keeper) reduction() float64 {
-	p := k.policy.Load()
-	if p.PressureTimeout == 0 {
+func (p Pressure) check(cfg Config) error {
+	switch {
+	case !(0 < p.Low && p.Low < p.High && p.High <= 1): // or one is not a number
+		return wrong("Room.Pressure.Low %v and Room.Pressure.High %v, must be 0 < Low < High <= 1", p.Low, p.High)
+	case p.Timeout > cfg.Timeout:
+		return wrong("Room.Pressure.Timeout %v is longer than Timeout %v", p.Timeout, cfg.Timeout)
+	case p.Timeout > 0 && p.Timeout < cfg.Tick:
+		return wrong("Room.Pressure.Timeout %v is shorter than Tick %v", p.Timeout, cfg.Tick)
+	}
+	return notNegative("Room.Pressure.Timeout", p.Timeout)
+}
+
+// reduction returns by what share of the way from the full timeout to the shortest one
+// timeouts are reduced if that much is in use.
+func (p Pressure) reduction(used float64) float64 {
+	switch {
+	case used >= p.High:
+		return 1
+	case used > p.Low:
+		return (used - p.Low) / (p.High - p.Low)
+	}
+	return 0
+}
+
+// gauge is the pressure that was measured last.
+type gauge struct {
+	next atomic.Int64 // when to measure again, by the wheel's time
+	bits atomic.Uint64
+}
+
+// pressure returns how much timeouts are shortened: 0 not at all, 1 as much as can be. It
+// measures that, once a second at most.
+func (k *Keeper) pressure(p *policy, now time.Duration) float64 {
+	if p.Room.Pressure.Timeout == 0 {
 		return 0
 	}
-	k.measurePressure(p)
-	return k.pressure.now()
+	if next := k.gauge.next.Load(); int64(now) >= next && k.gauge.next.CompareAndSwap(next, int64(now+time.Second)) {
+		k.gauge.bits.Store(math.Float64bits(k.measure(p.Room.Pressure)))
+	}
+	return math.Float64frombits(k.gauge.bits.Load())
 }
 
-// measurePressure measures it where that is due.
-func (k *Keeper) measurePressure(p *policy) {
-	if p.PressureTimeout == 0 {
-		return
-	}
-	now, last := k.pool.Now()+1, k.pressure.measured.Load()
-	if last != 0 && now < last+k.ticks(time.Second) || !k.pressure.measured.CompareAndSwap(last, now) {
-		return
-	}
+func (k *Keeper) measure(p Pressure) float64 {
 	used := 0.0
-	if p.Pressure != nil {
-		k.call("Pressure", func() { used = p.Pressure() })
+	if p.Used != nil {
+		k.call("Room.Pressure.Used", func() { used = p.Used() })
 	}
-	reduction := p.pressure().Reduction(used)
+	reduction := p.reduction(used)
 	if descriptors, ok := rlimit.Used(); ok {
-		reduction = max(reduction, p.pressure().Reduction(descriptors))
+		reduction = max(reduction, p.reduction(descriptors))
 	}
-	k.pressure.bits.Store(math.Float64bits(reduction))
+	return reduction
 }

@@ -20,7 +20,7 @@ func TestDescriptorsThatRunOutArePressure(t *testing.T) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
 	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before)) }()
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Minute, PressureTimeout: 10 * time.Second})
+		k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{Pressure: Pressure{Timeout: 10 * time.Second}}})
 		none := newKeeper(t, Config{Timeout: time.Minute})
 		begin := time.Now()
 		conn, _ := pipe(k)

@@ -14,8 +14,8 @@ func TestPressureThatHasGoneIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		used := 0.9
 		k := newKeeper(t, Config{
-			Timeout: 10 * time.Second, PressureTimeout: 5 * time.Second,
-			Pressure: func() float64 { return used },
+			Timeout: 10 * time.Second,
+			Room:    Room{Pressure: Pressure{Timeout: 5 * time.Second, Used: func() float64 { return used }}},
 		})
 		pipe(k)
 		time.Sleep(20 * time.Second)
@@ -29,7 +29,7 @@ func TestPressureThatHasGoneIsNotReported(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.InDelta(t, 1, k.Stats().Reduction, 1e-9)
 		cfg := k.Config()
-		cfg.Pressure, cfg.PressureTimeout = nil, 0
+		cfg.Room.Pressure.Used, cfg.Room.Pressure.Timeout = nil, 0
 		require.NoError(t, k.Update(cfg))
 		require.Zero(t, k.Stats().Reduction)
 	})

@@ -26,8 +26,8 @@ func TestSetTimeoutAgainstALook(t *testing.T) {
 	var wg sync.WaitGroup
 	var lost atomic.Int32
 	for _, c := range conns {
-		guardOf(c).member.HandOver() // as MinRate or Update would
-		if _, err := k.SetTimeout(c, 200*ms); err != nil {
+		Of(c).timer.HandOver() // as MinRate or Update would
+		if _, err := Of(c).SetTimeout(200 * ms); err != nil {
 			lost.Add(1)
 		}
 	}
@@ -39,10 +39,18 @@ func TestSetTimeoutAgainstALook(t *testing.T) {
 // For -race: all at once.
 func TestEverythingAtOnce(t *testing.T) {
 	cfg := Config{
-		Timeout: 100 * ms, Tick: ms, MinBeat: ms, MinRate: 1, ReadIdle: time.Second, WriteIdle: time.Second, MaxAge: 3 * time.Second, MaxAgeGrace: 10 * ms,
-		Probe: func(any) error { return nil }, Pressure: func() float64 { return .9 }, MaxPerKey: 1000, MaxConns: 300, Full: pool.EvictIdlest, Advise: true,
-		OnIdle: func(any, Reason) Verdict { return Extend(time.Millisecond) }, Farewell: func(any, Reason) []byte { return []byte("bye") }, FarewellTimeout: 10 * ms,
-		MaxClosePerSecond: 1000, FirstMessage: 50 * ms,
+		Timeout:      100 * ms,
+		Tick:         ms,
+		Rate:         Rate{MinBeat: ms, MinBytes: 1},
+		ReadIdle:     time.Second,
+		WriteIdle:    time.Second,
+		Age:          Age{Max: 3 * time.Second, Grace: 10 * ms},
+		Probe:        Probing{Send: func(any) error { return nil }},
+		Room:         Room{MaxPerKey: 1000, MaxConns: 300, Full: pool.EvictIdlest, Pressure: Pressure{Used: func() float64 { return .9 }}},
+		Advise:       true,
+		OnIdle:       func(any, Reason) Verdict { return Extend(time.Millisecond) },
+		Closing:      Closing{Farewell: func(any, Reason) []byte { return []byte("bye") }, Timeout: 10 * ms, MaxPerSecond: 1000},
+		FirstMessage: 50 * ms,
 	}
 	var told sync.Map
 	var twice atomic.Int32
@@ -62,7 +70,7 @@ func TestEverythingAtOnce(t *testing.T) {
 			for ctx.Err() == nil {
 				a, b := net.Pipe()
 				c := k.Conn(a)
-				if Reason(c.(interface{ self() *conn }).self().ended.Load()) != 0 && !k.pool.Has(&guardOf(c).member) && guardOf(c).conn == nil {
+				if c.(interface{ self() *conn }).self().guard.keeper == nil { // refused
 					_ = b.Close()
 					continue
 				}
@@ -72,21 +80,21 @@ func TestEverythingAtOnce(t *testing.T) {
 				for i := range 50 {
 					switch (i + w) % 9 {
 					case 0:
-						_, _ = k.SetTimeout(c, time.Duration(i+1)*ms)
+						_, _ = Of(c).SetTimeout(time.Duration(i+1) * ms)
 					case 1:
-						k.Hold(c)()
+						Of(c).Hold()()
 					case 2:
-						k.Pong(c)
+						Of(c).Pong()
 					case 3:
-						k.Context(c)
+						Of(c).Context()
 					case 4:
-						k.Deadline(c)
+						Of(c).Deadline()
 					case 5:
-						_, _ = k.SetInterval(c, 0)
+						_, _ = Of(c).SetInterval(0)
 					case 6:
 						_, _ = c.Write([]byte("x"))
 					default:
-						k.Touch(c)
+						Touch(c)
 					}
 					time.Sleep(time.Millisecond)
 				}
@@ -101,17 +109,17 @@ func TestEverythingAtOnce(t *testing.T) {
 		for i := 0; ctx.Err() == nil; i++ {
 			next := cfg
 			next.Timeout = time.Duration(50+i%3*50) * ms
-			next.DryRun = i%5 == 0
-			next.ProbeAfter, next.ProbeTimeout = 20*ms, 10*ms
+			next.Closing.DryRun = i%5 == 0
+			next.Probe.After, next.Probe.Timeout = 20*ms, 10*ms
 			_ = k.Update(next)
 			k.Idlest(3)
 			k.Stats()
-			k.Advice()
+			k.Stats()
 			time.Sleep(7 * ms)
 		}
 	})
 	wg.Wait()
-	require.NoError(t, k.Update(Config{Timeout: 100 * ms, Tick: ms, MaxConns: 300, Full: pool.EvictIdlest, OnClose: cfg.OnClose}))
+	require.NoError(t, k.Update(Config{Timeout: 100 * ms, Tick: ms, Room: Room{MaxConns: 300, Full: pool.EvictIdlest}, OnClose: cfg.OnClose}))
 	dctx, dcancel := context.WithTimeout(context.Background(), eternal)
 	defer dcancel()
 	require.NoError(t, k.Drain(dctx, 0))
@@ -119,7 +127,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		told.Range(func(any, any) bool { n++; return true })
 		return n
 	}
-	require.Eventually(t, func() bool { return count() >= made.Load() && k.shares.Keys() == 0 }, eternal, 10*ms)
+	require.Eventually(t, func() bool { return count() >= made.Load() && k.shares.keys() == 0 }, eternal, 10*ms)
 	time.Sleep(200 * ms) // for those who are told twice
 	require.Zero(t, twice.Load())
 	n := count()

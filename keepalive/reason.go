@@ -5,74 +5,64 @@ import (
 	"fmt"
 	"net"
 	"os"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
 var (
-	// ErrClosed says that the Keeper has been closed.
-	ErrClosed = errors.New("keepalive: closed")
-
-	// ErrFull says that the Keeper has as many connections as it may have, in all or
-	// of one peer; see [Config.MaxConns] and [Config.MaxPerKey].
-	ErrFull = errors.New("keepalive: too many connections")
-
-	// ErrDraining says that the Keeper takes no new connections, see [Keeper.Drain].
-	ErrDraining = errors.New("keepalive: draining")
-
-	// ErrNotGuarded says that a connection is not guarded by this Keeper: it never
-	// was, or it has been closed.
+	// ErrNotGuarded says that nobody guards a connection: it never was guarded, or it has been
+	// closed, or its Keeper has.
 	ErrNotGuarded = errors.New("keepalive: connection is not guarded")
 
-	// ErrArgument says that an argument is outside of what is possible. The
-	// error that wraps it names the values and the limit.
+	// ErrArgument says that an argument is out of bounds. The error that wraps it names the
+	// values and the limit.
 	ErrArgument = errors.New("keepalive: invalid argument")
 
-	// ErrIdleTimeout is what reading from and writing to a connection returns
-	// after it was closed because its peer was silent, and what gnet's OnClose
-	// gets. It is [ReasonIdle]; the other reasons are errors in the same way.
+	// ErrIdleTimeout is what reading from and writing to a connection returns after it was
+	// closed for its peer's silence, and what gnet's OnClose gets. It is [ReasonIdle]. The other
+	// reasons are errors in the same way.
 	ErrIdleTimeout error = ReasonIdle
 )
 
-// Reason is why a connection was closed. It is an error, too: what reading from and
-// writing to a connection returns that the Keeper has closed, what gnet's OnClose
-// gets, and the cause of [Keeper.Context]. errors.Is finds net.ErrClosed in it,
-// since the connection is closed, unlike after a deadline of the user's own; and
-// where it is a matter of time (Timeout is true) also os.ErrDeadlineExceeded.
+// Reason is why a connection was closed. It is an error, too: what reading from and writing
+// to the connection returns after the Keeper has closed it, what gnet's OnClose gets, and the
+// cause of [Guard.Context]. errors.Is finds net.ErrClosed in it, unlike in the error after a
+// deadline of the program's own. If it is a matter of time (Timeout is true), errors.Is finds
+// os.ErrDeadlineExceeded, too.
 type Reason uint8
 
 const (
-	// ReasonPeer is that the peer closed it, or that it broke.
-	ReasonPeer Reason = iota + 1
+	// ReasonPeer is that the peer closed the connection, or that it broke.
+	ReasonPeer = Reason(rules.Peer)
 	// ReasonLocal is that this program closed it.
-	ReasonLocal
+	ReasonLocal = Reason(rules.Local)
 	// ReasonIdle is that the peer was silent for too long.
-	ReasonIdle
-	// ReasonFull is that there were too many connections when it came, in all or of
-	// its peer.
-	ReasonFull
+	ReasonIdle = Reason(rules.Idle)
+	// ReasonFull is that there were too many connections when it came, in all or of its peer.
+	ReasonFull = Reason(rules.Full)
 	// ReasonFirstMessage is that the peer connected and said nothing.
-	ReasonFirstMessage
-	// ReasonReadIdle is that nothing was read for too long, see [Config.ReadIdle].
-	ReasonReadIdle
-	// ReasonWriteIdle is that nothing was written for too long, see [Config.WriteIdle].
-	ReasonWriteIdle
+	ReasonFirstMessage = Reason(rules.FirstMessage)
+	// ReasonReadIdle is that nothing was read for too long, see Config.ReadIdle.
+	ReasonReadIdle = Reason(rules.ReadIdle)
+	// ReasonWriteIdle is that nothing was written for too long, see Config.WriteIdle.
+	ReasonWriteIdle = Reason(rules.WriteIdle)
 	// ReasonNoAnswer is that the peer did not answer probes.
-	ReasonNoAnswer
-	// ReasonMaxAge is that the connection was as old as it may get.
-	ReasonMaxAge
+	ReasonNoAnswer = Reason(rules.NoAnswer)
+	// ReasonMaxAge is that the connection was as old as it may become.
+	ReasonMaxAge = Reason(rules.MaxAge)
 	// ReasonTooMany is that the peer sent heartbeats too often.
-	ReasonTooMany
+	ReasonTooMany = Reason(rules.TooMany)
 	// ReasonTooSlow is that the peer sent its bytes too slowly.
-	ReasonTooSlow
-	// ReasonEvicted is that it was the idlest when there was no more room.
-	ReasonEvicted
+	ReasonTooSlow = Reason(rules.TooSlow)
+	// ReasonEvicted is that the connection was the idlest when there was no more room.
+	ReasonEvicted = Reason(rules.Evicted)
 	// ReasonDrain is that the server is going down.
-	ReasonDrain
+	ReasonDrain = Reason(rules.Drain)
 
-	reasons
+	reasons = Reason(rules.Reasons)
 )
 
-// reasonTexts has for each reason its name, as in logs and metrics, and what the
-// error says.
+// reasonTexts has the name of each reason, as in logs and metrics, and the text of the error.
 var reasonTexts = [reasons]struct{ name, text string }{
 	ReasonPeer:         {"peer", "closed by the peer"},
 	ReasonLocal:        {"local", "closed"},
@@ -91,7 +81,7 @@ var reasonTexts = [reasons]struct{ name, text string }{
 
 var _ net.Error = ReasonIdle
 
-// Reasons returns all reasons, for whoever needs the whole set, such as metrics.
+// Reasons returns all reasons, in order, say for metrics.
 func Reasons() []Reason {
 	all := make([]Reason, 0, reasons-1)
 	for r := ReasonPeer; r < reasons; r++ {
@@ -116,8 +106,7 @@ func (r Reason) Error() string {
 	return "keepalive: " + reasonTexts[r].text
 }
 
-// Timeout reports whether the connection was closed because something did not come
-// in time.
+// Timeout reports whether the connection was closed because something did not come in time.
 func (r Reason) Timeout() bool {
 	switch r {
 	case ReasonIdle, ReasonFirstMessage, ReasonReadIdle, ReasonWriteIdle, ReasonNoAnswer, ReasonTooSlow:
@@ -127,26 +116,24 @@ func (r Reason) Timeout() bool {
 	}
 }
 
-// Temporary is there for net.Error and reports false, always.
+// Temporary reports false: net.Error has this method.
 func (r Reason) Temporary() bool { return false }
 
-// Is makes errors.Is find what net and os call such an end, and ErrFull.
+// Is makes errors.Is find the errors of net and os for such an end.
 func (r Reason) Is(target error) bool {
 	switch target {
 	case net.ErrClosed:
 		return true
 	case os.ErrDeadlineExceeded:
 		return r.Timeout()
-	case ErrFull:
-		return r == ReasonFull
 	default:
 		return false
 	}
 }
 
-// Retryable reports whether a client whose connection was closed for this reason
-// should connect again, after a pause: not one that broke a rule, and would again,
-// and not where this program meant to end it.
+// Retryable reports whether a client should connect again, after a pause, if its connection
+// was closed for this reason. It should not if it broke a rule, and would again, or if this
+// program meant to end the connection.
 func (r Reason) Retryable() bool {
 	switch r {
 	case ReasonLocal, ReasonTooMany, ReasonTooSlow, ReasonFirstMessage:

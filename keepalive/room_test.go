@@ -19,17 +19,17 @@ import (
 func TestIdlestIsEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c closings
-		k := newKeeper(t, Config{Timeout: time.Minute, MaxConns: 3, Full: pool.EvictIdlest, EvictMinIdle: 5 * time.Second, OnClose: c.add})
+		k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxConns: 3, Full: pool.EvictIdlest, MinIdle: 5 * time.Second}, OnClose: c.add})
 		conns := make([]net.Conn, 3)
 		for i := range conns {
 			conns[i], _ = pipe(k)
 			time.Sleep(time.Second)
 		}
-		require.True(t, k.Touch(conns[0]), "so the second is the idlest, for two seconds")
+		require.True(t, Touch(conns[0]), "so the second is the idlest, for two seconds")
 		refused, _ := pipe(k)
 		_, err := refused.Read(make([]byte, 1))
 		require.ErrorIs(t, err, ReasonFull)
-		release := k.Hold(conns[1])
+		release := Of(conns[1]).Hold()
 		time.Sleep(10 * time.Second)
 		one, _ := pipe(k)
 		synctest.Wait()
@@ -41,10 +41,10 @@ func TestIdlestIsEvicted(t *testing.T) {
 		require.ElementsMatch(t, []closing{{conns[2], ReasonEvicted}, {conns[0], ReasonEvicted}}, c.list())
 		_, err = conns[0].Read(make([]byte, 1))
 		require.ErrorIs(t, err, ReasonEvicted)
-		require.False(t, k.Touch(conns[0]))
-		require.True(t, k.Touch(conns[1]))
-		require.True(t, k.Touch(one))
-		require.True(t, k.Touch(two))
+		require.False(t, Touch(conns[0]))
+		require.True(t, Touch(conns[1]))
+		require.True(t, Touch(one))
+		require.True(t, Touch(two))
 		require.Equal(t, 3, k.Len())
 		require.True(t, ReasonEvicted.Retryable())
 	})
@@ -53,7 +53,7 @@ func TestIdlestIsEvicted(t *testing.T) {
 // Waiting is done before a connection is accepted, so that the others wait in the
 // kernel's queue.
 func TestListenerWaitsForRoom(t *testing.T) {
-	k := newKeeper(t, Config{Timeout: time.Minute, MaxConns: 2, Full: pool.Wait})
+	k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxConns: 2, Full: pool.Wait}})
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ln := k.Listener(inner)
@@ -119,7 +119,7 @@ func (c *addrConn) RemoteAddr() net.Addr {
 func TestMaxPerKeyGoesByTheOuterAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c closings
-		k := newKeeper(t, Config{Timeout: time.Minute, MaxPerKey: 2, OnClose: c.add})
+		k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxPerKey: 2}, OnClose: c.add})
 		from := func(ip string) (net.Conn, error) {
 			a, b := net.Pipe()
 			conn := k.Conn(&addrConn{Conn: a, addr: &net.TCPAddr{IP: net.ParseIP(ip), Port: 5}})
@@ -146,7 +146,7 @@ func TestMaxPerKeyGoesByTheOuterAddress(t *testing.T) {
 				require.NoError(t, err, addr.ip)
 				kept = append(kept, conn)
 			} else {
-				require.ErrorIs(t, err, ErrFull, addr.ip)
+				require.ErrorIs(t, err, ReasonFull, addr.ip)
 				_, err = conn.Write([]byte("x"))
 				require.ErrorIs(t, err, ReasonFull)
 				require.NoError(t, conn.Close())
@@ -154,23 +154,29 @@ func TestMaxPerKeyGoesByTheOuterAddress(t *testing.T) {
 		}
 		require.Equal(t, 6, k.Len())
 		require.EqualValues(t, 2, k.Stats().Closed[ReasonFull])
-		require.Equal(t, 4, k.shares.Keys())
+		require.Equal(t, 4, k.shares.keys())
 		for _, conn := range kept {
 			require.NoError(t, conn.Close())
 		}
-		require.Zero(t, k.shares.Keys())
+		require.Zero(t, k.shares.keys())
 		_, err := from("192.0.2.1")
 		require.NoError(t, err)
 		require.Len(t, c.list(), 8)
 		time.Sleep(2 * time.Minute)
-		require.Zero(t, k.shares.Keys())
+		require.Zero(t, k.shares.keys())
 	})
 }
 
 func TestMaxPerKeyAtTheListener(t *testing.T) {
-	k := newKeeper(t, Config{Timeout: time.Minute, MaxPerKey: 3, Key: func(a net.Addr) string {
-		return a.(*net.TCPAddr).IP.String()
-	}})
+	k := newKeeper(t, Config{
+		Timeout: time.Minute,
+		Room: Room{
+			MaxPerKey: 3,
+			Key: func(a net.Addr) string {
+				return a.(*net.TCPAddr).IP.String()
+			},
+		},
+	})
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ln := k.Listener(inner)
@@ -210,13 +216,13 @@ func TestPanicsOfAllCallbacks(t *testing.T) {
 		bad := errors.New("bad")
 		all := Config{Timeout: time.Minute, Tick: 100 * ms}
 		for name, cfg := range map[string]Config{
-			"OnIdle":   {OnIdle: func(any, Reason) Verdict { panic(bad) }},
-			"OnClose":  {OnClose: func(any, Reason) { panic(bad) }},
-			"Probe":    {Probe: func(any) error { panic(bad) }},
-			"Farewell": {Farewell: func(any, Reason) []byte { panic(bad) }},
-			"OnMaxAge": {MaxAge: 50 * time.Second, OnMaxAge: func(any) { panic(bad) }},
-			"Pressure": {Pressure: func() float64 { panic(bad) }},
-			"Key":      {MaxPerKey: 1, Key: func(net.Addr) string { panic(bad) }},
+			"OnIdle":             {OnIdle: func(any, Reason) Verdict { panic(bad) }},
+			"OnClose":            {OnClose: func(any, Reason) { panic(bad) }},
+			"Probe.Send":         {Probe: Probing{Send: func(any) error { panic(bad) }}},
+			"Closing.Farewell":   {Closing: Closing{Farewell: func(any, Reason) []byte { panic(bad) }}},
+			"Age.OnMax":          {Age: Age{Max: 50 * time.Second, OnMax: func(any) { panic(bad) }}},
+			"Room.Pressure.Used": {Room: Room{Pressure: Pressure{Used: func() float64 { panic(bad) }}}},
+			"Room.Key":           {Room: Room{MaxPerKey: 1, Key: func(net.Addr) string { panic(bad) }}},
 		} {
 			var log logtest.Log
 			cfg.Timeout, cfg.Tick, cfg.Logger = all.Timeout, all.Tick, log.Logger(slog.LevelError)

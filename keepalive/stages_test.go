@@ -44,13 +44,14 @@ func TestSilentPeerIsProbedBeforeItIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p prober
 		k := newKeeper(t, Config{
-			Timeout: time.Minute, Probe: p.probe, ProbeAfter: 20 * time.Second, ProbeTimeout: 5 * time.Second, ProbeCount: 3,
+			Timeout: time.Minute,
+			Probe:   Probing{Send: p.probe, After: 20 * time.Second, Timeout: 5 * time.Second, Count: 3},
 		})
 		begin := time.Now()
 		silent, _ := pipe(k)
 		busy, _ := pipe(k)
 		answers, _ := pipe(k)
-		beatEvery(t, k, busy, 14*time.Second)
+		beatEvery(t, busy, 14*time.Second)
 		go func() {
 			for answered := 0; sleep(t.Context(), 100*ms); {
 				times := p.of(answers)
@@ -59,17 +60,17 @@ func TestSilentPeerIsProbedBeforeItIsClosed(t *testing.T) {
 					continue
 				}
 				answered = n // in the last moment
-				trip, ok := k.Pong(answers)
+				trip, ok := Of(answers).Pong()
 				require.True(t, ok)
 				require.GreaterOrEqual(t, trip, 4900*ms)
 				require.Less(t, trip, 5100*ms)
-				require.Equal(t, trip, k.RoundTrip(answers))
-				trip, ok = k.Pong(answers)
+				require.Equal(t, trip, roundTrip(answers))
+				trip, ok = Of(answers).Pong()
 				require.True(t, ok)
 				require.Zero(t, trip, "answered already")
 			}
 		}()
-		_, why, ok := k.Deadline(silent)
+		_, why, ok := Of(silent).Deadline()
 		require.True(t, ok)
 		require.Equal(t, ReasonNoAnswer, why)
 		_, err := io.Copy(io.Discard, silent)
@@ -93,9 +94,9 @@ func TestSilentPeerIsProbedBeforeItIsClosed(t *testing.T) {
 		require.InDelta(t, len(p.of(answers))/3, s.RoundTrips.Count, 1)
 		require.InDelta(t, 5*time.Second, s.RoundTrips.Mean(), 1e8)
 		require.GreaterOrEqual(t, s.RoundTrips.Max, s.RoundTrips.Mean())
-		_, ok = k.Pong(silent)
+		_, ok = Of(silent).Pong()
 		require.False(t, ok)
-		require.Zero(t, k.RoundTrip(silent))
+		require.Zero(t, roundTrip(silent))
 		require.NoError(t, busy.Close())
 		require.NoError(t, answers.Close())
 	})
@@ -106,9 +107,9 @@ func TestSilentPeerIsProbedBeforeItIsClosed(t *testing.T) {
 func TestAnyLifeAnswersAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p prober
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, Probe: p.probe})
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Probe: Probing{Send: p.probe}})
 		conn, peer := pipe(k)
-		_, err := k.SetTimeout(conn, 100*time.Second)
+		_, err := Of(conn).SetTimeout(100 * time.Second)
 		require.NoError(t, err)
 		go func() { _, _ = io.Copy(io.Discard, conn) }()
 		for range 10 {
@@ -124,7 +125,7 @@ func TestAnyLifeAnswersAProbe(t *testing.T) {
 
 func TestProbeThatFailsClosesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, Probe: func(any) error { return errors.New("broken") }})
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Probe: Probing{Send: func(any) error { return errors.New("broken") }}})
 		begin := time.Now()
 		conn, _ := pipe(k)
 		_, err := io.Copy(io.Discard, conn)
@@ -140,12 +141,18 @@ func TestProbesAreSpread(t *testing.T) {
 		perTick := map[int64]int{}
 		var mu sync.Mutex
 		begin := time.Now()
-		k := newKeeper(t, Config{Timeout: 60 * time.Second, ProbeAfter: 40 * time.Second, Probe: func(any) error {
-			mu.Lock()
-			defer mu.Unlock()
-			perTick[int64(time.Since(begin)/(100*ms))]++
-			return nil
-		}})
+		k := newKeeper(t, Config{
+			Timeout: 60 * time.Second,
+			Probe: Probing{
+				After: 40 * time.Second,
+				Send: func(any) error {
+					mu.Lock()
+					defer mu.Unlock()
+					perTick[int64(time.Since(begin)/(100*ms))]++
+					return nil
+				},
+			},
+		})
 		for range 10_000 {
 			pipe(k)
 		}
@@ -175,7 +182,8 @@ func TestVerdicts(t *testing.T) {
 			return reasons
 		}
 		k := newKeeper(t, Config{
-			Timeout: 10 * time.Second, ProbeAfter: 10*time.Second - 100*ms, ProbeTimeout: 100 * ms, Probe: p.probe,
+			Timeout: 10 * time.Second,
+			Probe:   Probing{After: 10*time.Second - 100*ms, Timeout: 100 * ms, Send: p.probe},
 			OnIdle: func(conn any, why Reason) Verdict {
 				c.add(conn, why)
 				return Verdict(verdict.Load())
@@ -185,10 +193,10 @@ func TestVerdicts(t *testing.T) {
 		verdict.Store(int64(Ignore))
 		time.Sleep(time.Hour)
 		require.Equal(t, []Reason{ReasonNoAnswer}, asked(), "once for a silence")
-		require.True(t, k.Touch(conn))
+		require.True(t, Touch(conn))
 		time.Sleep(time.Hour)
 		require.Equal(t, []Reason{ReasonNoAnswer, ReasonNoAnswer}, asked())
-		require.True(t, k.Touch(conn))
+		require.True(t, Touch(conn))
 		verdict.Store(int64(Extend(time.Hour)))
 		time.Sleep(time.Hour + 5*time.Second)
 		require.Len(t, asked(), 3)
@@ -197,7 +205,7 @@ func TestVerdicts(t *testing.T) {
 		for len(p.of(conn)) == before {
 			time.Sleep(10 * ms)
 		}
-		require.True(t, k.Touch(conn), "answered")
+		require.True(t, Touch(conn), "answered")
 		time.Sleep(5 * time.Second)
 		require.Equal(t, 1, k.Len())
 		_, err := io.Copy(io.Discard, conn)
@@ -212,7 +220,7 @@ func TestVerdicts(t *testing.T) {
 
 func TestPacedClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, MaxClosePerSecond: 10})
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{MaxPerSecond: 10}})
 		conns := make([]net.Conn, 300)
 		for i := range conns {
 			conns[i], _ = pipe(k)
@@ -226,9 +234,9 @@ func TestPacedClosing(t *testing.T) {
 		// Those that are heard while they wait for their turn are rescued.
 		rescued := 0
 		for _, c := range conns {
-			if k.Touch(c) {
+			if Touch(c) {
 				rescued++
-				beatEvery(t, k, c, time.Second)
+				beatEvery(t, c, time.Second)
 			}
 			if rescued == 100 {
 				break
@@ -246,10 +254,10 @@ func TestPacedClosing(t *testing.T) {
 
 func TestMaxAgeIsPacedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Minute, MaxAge: 10 * time.Second, MaxAgeJitter: -1, MaxClosePerSecond: 5})
+		k := newKeeper(t, Config{Timeout: time.Minute, Age: Age{Max: 10 * time.Second, Jitter: -1}, Closing: Closing{MaxPerSecond: 5}})
 		for range 50 {
 			c, _ := pipe(k)
-			beatEvery(t, k, c, time.Second)
+			beatEvery(t, c, time.Second)
 		}
 		time.Sleep(12*time.Second + 500*ms)
 		require.InDelta(t, 50-12, k.Len(), 4)
@@ -264,21 +272,21 @@ func TestContextEndsWithTheReason(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Second, OnClose: func(any, Reason) {}})
 		idle, peer := pipe(k)
 		local, _ := pipe(k)
-		ctx := k.Context(idle)
-		require.Equal(t, ctx, k.Context(idle), "the same each time")
-		localCtx := k.Context(local)
+		ctx := Of(idle).Context()
+		require.Equal(t, ctx, Of(idle).Context(), "the same each time")
+		localCtx := Of(local).Context()
 		require.NoError(t, local.Close())
 		<-localCtx.Done()
 		require.Equal(t, ReasonLocal, context.Cause(localCtx))
 		require.NoError(t, ctx.Err())
 		<-ctx.Done()
 		require.ErrorIs(t, context.Cause(ctx), ErrIdleTimeout)
-		require.Equal(t, ErrNotGuarded, context.Cause(k.Context(idle)))
-		require.Equal(t, ErrNotGuarded, context.Cause(k.Context(peer)))
+		require.Equal(t, ErrNotGuarded, context.Cause(Of(idle).Context()))
+		require.Equal(t, ErrNotGuarded, context.Cause(Of(peer).Context()))
 		left, _ := pipe(k)
-		ctx = k.Context(left)
+		ctx = Of(left).Context()
 		require.NoError(t, k.Close())
-		require.Equal(t, ErrClosed, context.Cause(ctx))
+		require.Equal(t, ErrNotGuarded, context.Cause(ctx))
 	})
 }
 
@@ -288,7 +296,7 @@ func TestDrainSpreadsTheGoodbyes(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, Logger: log.Logger(slog.LevelInfo)})
 		for range 100 {
 			c, _ := pipe(k)
-			beatEvery(t, k, c, time.Second)
+			beatEvery(t, c, time.Second)
 		}
 		done := make(chan error)
 		go func() { done <- k.Drain(t.Context(), 10*time.Second) }()
@@ -303,8 +311,8 @@ func TestDrainSpreadsTheGoodbyes(t *testing.T) {
 		}
 		require.NoError(t, <-done)
 		require.EqualValues(t, 100, k.Stats().Closed[ReasonDrain])
-		require.Equal(t, Refusals{Draining: 9}, k.Stats().Refused)
-		require.True(t, k.Draining())
+		require.EqualValues(t, 9, k.Stats().RefusedDrain)
+		require.True(t, k.Stats().Draining)
 		require.True(t, k.Stats().Draining)
 		require.InDelta(t, 9, strings.Count(log.String(), "keepalive: draining"), 2, "progress, once a second")
 		k.Resume()
@@ -326,14 +334,15 @@ func TestProbesCloseNobodyBeforeTheirTime(t *testing.T) {
 		from time.Duration
 	}{
 		{Config{Timeout: time.Minute}, time.Minute},
-		{Config{Timeout: time.Minute, ProbeCount: 7}, time.Minute},
-		{Config{Timeout: time.Minute, ProbeAfter: 20 * time.Second, ProbeTimeout: 5 * time.Second, ProbeCount: 3}, 35 * time.Second},
+		{Config{Timeout: time.Minute, Probe: Probing{Count: 7}}, time.Minute},
+		{Config{Timeout: time.Minute, Probe: Probing{After: 20 * time.Second, Timeout: 5 * time.Second, Count: 3}}, 35 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tt.cfg.Probe = func(any) error { return nil }
+			tt.cfg.Probe.Send = func(any) error { return nil }
 			var mu sync.Mutex
 			var ages []time.Duration
 			k := newKeeper(t, tt.cfg)
+			begin := time.Now()
 			k.Watch(func(e End) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -346,13 +355,13 @@ func TestProbesCloseNobodyBeforeTheirTime(t *testing.T) {
 				conns = append(conns, c)
 			}
 			for _, at := range []time.Duration{0, tt.from * 3 / 4, tt.from * 9 / 10} {
-				time.Sleep(at - time.Since(k.start))
+				time.Sleep(at - time.Since(begin))
 				synctest.Wait() // for looks that are due at this very moment
 				for _, c := range conns {
-					due, reason, ok := k.Deadline(c)
+					due, reason, ok := Of(c).Deadline()
 					require.True(t, ok)
 					require.Equal(t, ReasonNoAnswer, reason)
-					require.InDelta(t, tt.from, due.Sub(k.start), float64(time.Second), "at %v", at)
+					require.InDelta(t, tt.from, due.Sub(begin), float64(time.Second), "at %v", at)
 				}
 			}
 			time.Sleep(2 * time.Minute)

@@ -1,88 +1,126 @@
 package keepalive
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/wheel"
+	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
 // Stats is what a Keeper has done, at one moment.
 type Stats struct {
-	Conns      int      // connections that are guarded
-	Leaving    int      // connections that are being closed: last words are said
-	Opened     uint64   // connections that have ever been guarded
-	Refused    Refusals // connections that were not, and were closed
-	Closed     Counts   // of those that were guarded, by reason; what ends after Keeper.Close is not counted
-	WouldClose Counts   // by reason, with Config.DryRun
-	Spared     uint64   // not closed because the socket had heard of the peer: with ActivityKernel, lived
-	Probes     uint64   // sent
-	Panics     uint64   // functions of the user that panicked
-	Reduction  float64  // how much timeouts are shortened by pressure: 0 not, 1 as much as can be
-	Draining   bool     // new connections are refused
+	Conns   int    // connections that are guarded
+	Leaving int    // connections that are being closed: their farewell is under way
+	Opened  uint64 // connections that have ever been guarded
 
-	// Ages is how old connections were when they were closed.
-	Ages wheel.Histogram
+	RefusedFull   uint64 // connections closed as they came: there were Room.MaxConns
+	RefusedPerKey uint64 // there were Room.MaxPerKey of the same peer; one identified later is in Closed
+	RefusedDrain  uint64 // see Keeper.Drain
 
-	// RoundTrips is how long peers took to answer probes.
-	RoundTrips wheel.Histogram
+	Closed     map[Reason]uint64 // guarded connections that ended before Keeper.Close
+	WouldClose map[Reason]uint64 // with Closing.DryRun
+
+	Spared    uint64  // not closed because the socket had heard of the peer; with ActivityKernel, lived
+	Slow      uint64  // of those: bytes wait that this program does not read
+	Probes    uint64  // sent
+	Panics    uint64  // functions of the user that panicked
+	Reduction float64 // of timeouts by pressure: 0 not at all, 1 as much as can be
+	Draining  bool    // new connections are refused
+
+	Ages       histogram.Durations // of connections at their end
+	RoundTrips histogram.Durations // of probes and their answers, see Guard.Pong
+
+	// Silences and NearMisses are counted with Config.Advise, since the begin or since Update
+	// last changed Timeout. Near misses are silences that ended in the last fifth of the
+	// timeout.
+	Silences   []Silence
+	NearMisses uint64
 
 	Wheel wheel.Stats
 }
 
-// Counts is how many connections were closed, by [Reason].
-type Counts [reasons]uint64
-
-// Refusals is how many connections were closed as they came.
-type Refusals struct {
-	Full     uint64 // there were Config.MaxConns
-	PerKey   uint64 // there were Config.MaxPerKey of the same peer; one that was identified later is in Closed
-	Draining uint64 // see Keeper.Drain
-}
-
 // Stats returns the Keeper's figures.
 func (k *Keeper) Stats() Stats {
+	p := k.policy.Load()
 	s := Stats{
-		Conns:      k.Len(),
-		Leaving:    int(k.leaving.Load()),
-		Opened:     k.opened.Load(),
-		Refused:    k.refused.get(),
-		Spared:     k.spared.Load(),
-		Probes:     k.probes.Load(),
-		Panics:     k.panics.Load(),
-		Reduction:  k.reduction(),
-		Draining:   k.draining.Load(),
-		Ages:       k.ages.get(),
-		RoundTrips: k.trips.get(),
-		Wheel:      k.pool.Stats(),
+		Conns:         k.Len(),
+		Leaving:       int(k.leaving.Load()),
+		Opened:        k.counts.opened.Load(),
+		RefusedFull:   k.counts.refusedFull.Load(),
+		RefusedPerKey: k.counts.refusedPerKey.Load(),
+		RefusedDrain:  k.counts.refusedDrain.Load(),
+		Closed:        map[Reason]uint64{},
+		WouldClose:    map[Reason]uint64{},
+		Spared:        k.counts.spared.Load(),
+		Slow:          k.counts.slow.Load(),
+		Probes:        k.counts.probes.Load(),
+		Panics:        k.counts.panics.Load(),
+		Reduction:     k.pressure(p, time.Duration(k.now())),
+		Draining:      k.draining.Load(),
+		Ages:          k.ages.get(),
+		RoundTrips:    k.trips.get(),
+		Wheel:         k.pool.Wheel().Stats(),
 	}
-	for r := range reasons {
-		s.Closed[r], s.WouldClose[r] = k.closed[r].Load(), k.dry[r].Load()
+	s.Silences, s.NearMisses = p.advisor.get(p.Timeout)
+	for r := range rules.Reasons {
+		if n := k.counts.closed[r].Load(); n > 0 {
+			s.Closed[Reason(r)] = n
+		}
+		if n := k.counts.dry[r].Load(); n > 0 {
+			s.WouldClose[Reason(r)] = n
+		}
 	}
 	return s
 }
 
-// refused counts refusals.
-type refused struct{ full, perKey, draining atomic.Uint64 }
-
-func (r *refused) get() Refusals {
-	return Refusals{Full: r.full.Load(), PerKey: r.perKey.Load(), Draining: r.draining.Load()}
+// counts are the Keeper's counters.
+type counts struct {
+	opened, spared, slow, probes, panics     atomic.Uint64
+	refusedFull, refusedPerKey, refusedDrain atomic.Uint64
+	closed, dry                              [rules.Reasons]atomic.Uint64 // by Reason
 }
 
-// histogram is one that several goroutines may use at the same time.
-type histogram struct {
+// refuse counts a connection that may not stay.
+func (k *Keeper) refuse(why error) {
+	switch {
+	case errors.Is(why, ReasonDrain):
+		k.counts.refusedDrain.Add(1)
+	case errors.Is(why, errPerKey):
+		k.counts.refusedPerKey.Add(1)
+		k.bursts.note(k, func(b *bursts) { b.perKey++ })
+	case errors.Is(why, ReasonFull):
+		k.counts.refusedFull.Add(1)
+		k.bursts.note(k, func(b *bursts) { b.full++ })
+	}
+}
+
+// warnSlow counts a connection that lives because this program is slow, and logs that once a
+// minute at most.
+func (k *Keeper) warnSlow() {
+	n := k.counts.slow.Add(1)
+	const minute = int64(time.Minute)
+	if now, last := int64(k.now()), k.slow.Load(); (last == 0 || now-last >= minute) && k.slow.CompareAndSwap(last, max(now, 1)) {
+		k.log.Warn("keepalive: bytes wait that this program does not read; their connections are not closed for that", "so_far", n)
+	}
+}
+
+// histogramOf is a histogram that several goroutines may use at the same time.
+type histogramOf struct {
 	mu sync.Mutex
-	h  wheel.Histogram
+	h  histogram.Durations
 }
 
-func (h *histogram) observe(d time.Duration) {
+func (h *histogramOf) observe(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.h.Observe(d)
 }
 
-func (h *histogram) get() wheel.Histogram {
+func (h *histogramOf) get() histogram.Durations {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.h

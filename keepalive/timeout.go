@@ -1,147 +1,193 @@
 package keepalive
 
 import (
+	"context"
 	"fmt"
-	"math"
+	"net"
+	"sync"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// SetTimeout gives a connection a timeout of its own, longer or shorter than that of
-// the config, which begins now, or with the first message where that is waited for. What the config says in shares of its Timeout, such as
-// ProbeAfter, is stretched with it. It returns the timeout that is in force, which
-// Config.MinTimeout and MaxTimeout bound; [ErrArgument] where d is not positive, and
-// [ErrNotGuarded] where the connection is not guarded, or not any more.
-func (k *Keeper) SetTimeout(conn any, d time.Duration) (time.Duration, error) {
+// SetTimeout gives the connection a timeout of its own, longer or shorter than that of the
+// config. It begins now, or with the first message if that is still awaited. Durations that
+// the config relates to its Timeout, such as Probe.After, are stretched with it. SetTimeout
+// returns the timeout in force, which Interval.Min and Max bound. It returns [ErrArgument] if
+// d is not positive, and [ErrNotGuarded].
+func (g *Guard) SetTimeout(d time.Duration) (time.Duration, error) {
 	if d <= 0 {
 		return 0, fmt.Errorf("%w: timeout %v, must be positive", ErrArgument, d)
 	}
-	g := k.guardOf(conn)
-	if g == nil {
+	if !g.isOpen() {
 		return 0, ErrNotGuarded
 	}
-	p := k.policy.Load()
-	d = p.clamped(d)
-	err := k.begin(p, g, d)
-	k.detailsOf(g).timeout.Store(int64(d)) // after the touch, or a look between them would apply it to the silence before
-	if err != nil {
-		return 0, err
-	}
-	return d, nil
+	p := g.keeper.policy.Load()
+	d = p.Interval.clamped(d, p.Tick)
+	return d, g.begin(p, func(s *rules.State) { s.Own = d })
 }
 
-// begin begins a timeout now, unless it is the first message that is waited for.
-func (k *Keeper) begin(p *policy, g *Guard, timeout time.Duration) error {
-	hop := p.hop(g, timeout)
-	if g.isFirst(p.Tick) {
-		g.member.Retime(hop)
-		return nil
+// SetInterval is SetTimeout for a peer that has said how often it will send a heartbeat: its
+// timeout is Interval.Multiplier times that. With MQTT, beat is the keepalive of the CONNECT.
+// Zero or less means that the peer will send none, and the timeout is that of the config
+// again.
+func (g *Guard) SetInterval(beat time.Duration) (time.Duration, error) {
+	if !g.isOpen() {
+		return 0, ErrNotGuarded
 	}
-	if g.member.SetTimeout(hop) != nil {
+	p := g.keeper.policy.Load()
+	if beat > 0 {
+		return g.SetTimeout(max(1, saturated(float64(beat)*p.Interval.Multiplier)))
+	}
+	return p.Timeout, g.begin(p, func(s *rules.State) { s.Own = 0 })
+}
+
+// SetActivity changes what counts as life of this connection, from now on: say, after an
+// upgrade to another protocol. The change is a touch. If the socket can't tell when bytes
+// arrived, ActivityKernel is ActivityRead. SetActivity returns [ErrArgument] for what [New]
+// would return it for, and [ErrNotGuarded].
+func (g *Guard) SetActivity(a Activity) error {
+	if !g.isOpen() {
 		return ErrNotGuarded
 	}
+	k := g.keeper
+	p := k.policy.Load()
+	changed := p.Config
+	changed.Activity = a
+	if err := changed.Validate(); err != nil {
+		return err
+	}
+	return g.begin(p, func(*rules.State) {
+		life := k.flagsOf(p, a, g.conn, g.tells()) & lifeMask
+		for old := g.flags.Load(); !g.flags.CompareAndSwap(old, old&^lifeMask|life); {
+			old = g.flags.Load()
+		}
+	})
+}
+
+// begin changes the state of a connection. Unless its first message is awaited, that is a
+// touch: which comes first, or a decision between the two would apply the change to the
+// silence before.
+func (g *Guard) begin(p *policy, change func(*rules.State)) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.state()
+	if first := s.Silence.Stage == rules.Opened && g.quiet(); !first && !g.timer.Touch() {
+		return ErrNotGuarded
+	}
+	change(&s)
+	g.setState(s, g.limitNow())
+	g.timer.SetDelay(p.rules.Hop(s, p.draw(g)))
 	return nil
 }
 
-// SetInterval is SetTimeout for a peer that has said how often it will send a
-// heartbeat: its timeout is Config.Multiplier times that. With MQTT that is the
-// keepalive of its CONNECT. Zero or less means that it will send none, and that its
-// timeout is that of the config again.
-func (k *Keeper) SetInterval(conn any, beat time.Duration) (time.Duration, error) {
-	p := k.policy.Load()
-	if beat > 0 {
-		return k.SetTimeout(conn, max(1, saturated(float64(beat)*p.Multiplier)))
+// limitNow returns the instant by which to decide about the connection in any case. mu must be
+// held.
+func (g *Guard) limitNow() rules.Time {
+	if m := g.more.Load(); m != nil {
+		return rules.Time(m.limit.Load())
 	}
-	g := k.guardOf(conn)
-	if g == nil {
-		return 0, ErrNotGuarded
-	}
-	err := k.begin(p, g, p.Timeout)
-	if d := g.details.Load(); d != nil {
-		d.timeout.Store(0)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return p.Timeout, nil
+	return rules.Never
 }
 
-// Deadline returns when a connection will be closed at the earliest, if nothing more
-// is heard of its peer, and for what reason. It is what is known at the moment: a
-// verdict of OnIdle, bytes that wait in the socket, pressure or [Keeper.Update] can
-// change it. The zero time and reason 0 mean that nothing ends it, as long as it is held
-// (see [Keeper.Hold]). It reports false for a connection that is not guarded.
-func (k *Keeper) Deadline(conn any) (at time.Time, reason Reason, ok bool) {
-	g := k.guardOf(conn)
-	if g == nil {
+// Hold says that this program is busy with the connection: its silence does not count until
+// release is called, which is a touch and may be repeated. Ages and rates go on. A connection
+// whose peer has gone is not noticed while it is held.
+func (g *Guard) Hold() (release func()) {
+	if !g.isOpen() {
+		return func() {}
+	}
+	g.hold(1)
+	return sync.OnceFunc(func() { g.hold(-1) })
+}
+
+func (g *Guard) hold(n int32) {
+	now := g.keeper.now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.state()
+	if s.Holds += n; n < 0 {
+		s.Released = now
+		g.timer.Touch()
+	}
+	g.setState(s, g.limitNow())
+}
+
+// Deadline returns when the connection will be closed at the earliest if nothing more is heard
+// of its peer, and for what reason. It is what is known at the moment: a verdict of OnIdle,
+// bytes that wait in the socket, pressure or [Keeper.Update] can change it. The zero time and
+// reason 0 mean that nothing ends it, as long as it is held. ok is false for a connection that
+// is not guarded.
+func (g *Guard) Deadline() (at time.Time, reason Reason, ok bool) {
+	if !g.isOpen() {
 		return time.Time{}, 0, false
 	}
-	p, d := k.policy.Load(), g.details.Load()
-	left, reason := time.Duration(math.MaxInt64), Reason(0)
-	if d == nil || d.holds.Load() == 0 {
-		left, reason = k.silenceLeft(p, g, d)
-	}
-	if d != nil {
-		if age, why := d.ageLeft(k, p); age < left {
-			left, reason = age, why
-		}
-	}
-	if reason == 0 {
+	k := g.keeper
+	p, now := k.policy.Load(), k.now()
+	e := rules.Evidence{Draw: p.draw(g), Born: g.born, Pressure: k.pressure(p, time.Duration(now))}
+	g.mu.Lock()
+	touched, quiet := g.timer.Touched()
+	e.Touched, e.Quiet = rules.Time(touched), quiet
+	end, why := rules.Deadline(&p.rules, g.state(), e, now)
+	g.mu.Unlock()
+	if why == 0 {
 		return time.Time{}, 0, true
 	}
-	return time.Now().Add(max(left, 0)), reason, true
+	return time.Now().Add(max(0, end.Sub(now))), Reason(why), true
 }
 
-// silenceLeft returns how long a connection may still be silent.
-func (k *Keeper) silenceLeft(p *policy, g *Guard, d *details) (time.Duration, Reason) {
-	switch s, count, why := d.at(g.member.Stamp()); s {
-	case probing:
-		left := g.member.Left()
-		if int(count) < p.ProbeCount {
-			left = sum(left, k.probing(p, g, d, p.ProbeCount-int(count)))
-		}
-		return left, why
-	case queued:
-		return 0, why
-	case extended, ignored:
-		return g.member.Left(), why
-	}
-	patience, why := k.patience(p, g, d)
-	if why == ReasonNoAnswer {
-		patience = sum(patience, k.probing(p, g, d, p.ProbeCount))
-	}
-	return sum(patience-g.member.Idle(), k.pool.Tick()), why
+// Info is what a Keeper knows of a connection, at one moment.
+type Info struct {
+	Age       time.Duration // since it was guarded
+	Idle      time.Duration // since the last touch; with ActivityKernel, since the socket had last heard of the peer when it was asked
+	Timeout   time.Duration // how long it may be silent, see SetTimeout
+	RoundTrip time.Duration // of the last answer to a probe, or 0, see Pong
+	Held      bool          // see Hold
 }
 
-// probing returns how long it takes until the last so many probes have not been answered.
-func (k *Keeper) probing(p *policy, g *Guard, d *details, probes int) time.Duration {
-	timeout := k.timeoutOf(p, d)
-	return sum(saturated(float64(probes)*float64(p.scaled(p.ProbeTimeout, timeout))), p.probedEarly(g, timeout))
+// Info returns what there is to know of the connection. ok is false if it is not guarded.
+func (g *Guard) Info() (info Info, ok bool) {
+	if !g.isOpen() {
+		return Info{}, false
+	}
+	k := g.keeper
+	now := k.now()
+	info = Info{Age: now.Sub(g.born), Timeout: k.policy.Load().Timeout}
+	g.mu.Lock()
+	s := g.state()
+	if u := g.userNow(); u != nil {
+		info.RoundTrip = u.roundTrip
+	}
+	g.mu.Unlock()
+	touched, _ := g.timer.Touched()
+	info.Idle = max(0, now.Sub(rules.Time(touched)))
+	info.Held = s.Holds > 0
+	if s.Own > 0 {
+		info.Timeout = s.Own
+	}
+	return info, g.isOpen()
 }
 
-// sum returns the sum of two durations of which the second is not negative, or the
-// longest that there is.
-func sum(a, b time.Duration) time.Duration {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
+// RemoteAddr returns the address of the connection's peer, or nil if it is not known, or the
+// connection is not guarded. On gnet only the connection's event loop knows it: then
+// RemoteAddr waits for the loop until ctx is done, and must not be called in the loop itself.
+func (g *Guard) RemoteAddr(ctx context.Context) net.Addr {
+	if !g.isOpen() {
+		return nil
 	}
-	return a + b
+	answer := make(chan net.Addr, 1) // the loop may answer when ctx is done
+	if g.adapter.Do(ctx, g, func() { answer <- g.adapter.Peer(g) }) != nil {
+		return nil
+	}
+	return <-answer
 }
 
-// ageLeft returns how much older the connection may become, or until when it has
-// been condemned.
-func (d *details) ageLeft(k *Keeper, p *policy) (time.Duration, Reason) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.doom != 0 {
-		return 0, d.doom
+// Close closes the connection for a reason, with the farewell and in the mode of
+// Config.Closing, and returns at once. It reports whether the connection was still guarded.
+func (g *Guard) Close(reason Reason) bool {
+	if !g.isOpen() {
+		return false
 	}
-	until, why := d.ages, ReasonMaxAge
-	if until == never {
-		return math.MaxInt64, why
-	}
-	left := saturated(float64(until-min(until, k.pool.Now())) * float64(k.pool.Tick()))
-	if !d.aged {
-		left = sum(left, p.MaxAgeGrace)
-	}
-	return left, why
+	g.condemn(reason)
+	return true
 }

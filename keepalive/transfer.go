@@ -19,7 +19,7 @@ import (
 // ReadFrom writes what r gives, until it ends.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	into, ok := c.inner.(io.ReaderFrom)
-	if !ok || !c.guard.Tells() {
+	if !ok || !c.guard.tells() {
 		return io.Copy(transferWriter{c}, r)
 	}
 	c.transfers.Add(1)
@@ -50,7 +50,7 @@ func failedToWrite(err error) bool {
 // WriteTo reads until the end and gives it to w.
 func (c *conn) WriteTo(w io.Writer) (int64, error) {
 	from, ok := c.inner.(io.WriterTo)
-	if !ok || !c.guard.Tells() {
+	if !ok || !c.guard.tells() {
 		return io.Copy(w, readOnly{c})
 	}
 	done := c.reading()
@@ -63,8 +63,8 @@ func (c *conn) WriteTo(w io.Writer) (int64, error) {
 
 // passed says that a transfer has moved n bytes.
 func (c *conn) passed(n int64) {
-	if n > 0 && c.keeper.activity != ActivityManual {
-		c.guard.Heard()
+	if n > 0 && c.guard.moves() {
+		c.guard.heard()
 	}
 }
 
@@ -73,8 +73,8 @@ func (c *conn) reading() func(n int64, err error) error {
 	c.transfers.Add(1)
 	return func(n int64, err error) error {
 		c.transfers.Add(-1)
-		if n > 0 && c.guard.Reads() {
-			c.guard.Heard()
+		if n > 0 && c.guard.reads() {
+			c.guard.heard()
 		}
 		if c.ended.Load() != 0 { // also at the end of the stream, see CloseHalf
 			err = c.fail("read", err)
@@ -89,11 +89,11 @@ func (c *conn) reading() func(n int64, err error) error {
 func bareReader(r io.Reader) (bare io.Reader, done func(n int64, err error) error) {
 	switch r := r.(type) {
 	case interface{ self() *conn }:
-		if r.self().guard.Tells() {
+		if r.self().guard.tells() {
 			return r.self().inner, r.self().reading()
 		}
 	case *io.LimitedReader:
-		if src, ok := r.R.(interface{ self() *conn }); ok && src.self().guard.Tells() {
+		if src, ok := r.R.(interface{ self() *conn }); ok && src.self().guard.tells() {
 			limited := &io.LimitedReader{R: src.self().inner, N: r.N}
 			end := src.self().reading()
 			return limited, func(n int64, err error) error {

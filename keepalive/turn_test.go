@@ -13,12 +13,12 @@ import (
 // Those who have gone meanwhile take turns of those who wait.
 func TestGoneConnectionsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Minute, MaxAge: 10 * time.Minute, MaxAgeJitter: -1, MaxClosePerSecond: 10})
+		k := newKeeper(t, Config{Timeout: time.Minute, Age: Age{Max: 10 * time.Minute, Jitter: -1}, Closing: Closing{MaxPerSecond: 10}})
 		var cs []net.Conn
 		for range 1000 {
 			c, _ := pipe(k)
 			cs = append(cs, c)
-			beatEvery(t, k, c, 10*time.Second)
+			beatEvery(t, c, 10*time.Second)
 		}
 		time.Sleep(10*time.Minute + 400*ms) // all are condemned
 		for _, c := range cs[:990] {
@@ -35,13 +35,13 @@ func TestGoneConnectionsTakeTurns(t *testing.T) {
 // After a dry run, a read silence that was counted then.
 func TestReadIdleAfterDryRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Config{Timeout: time.Minute, ReadIdle: 20 * time.Second, Activity: ActivityManual, DryRun: true}
+		cfg := Config{Timeout: time.Minute, ReadIdle: 20 * time.Second, Activity: ActivityManual, Closing: Closing{DryRun: true}}
 		k := newKeeper(t, cfg)
 		c, _ := pipe(k)
-		beatEvery(t, k, c, 5*time.Second)
+		beatEvery(t, c, 5*time.Second)
 		time.Sleep(2 * time.Minute)
 		require.EqualValues(t, 1, k.Stats().WouldClose[ReasonReadIdle])
-		cfg.DryRun = false
+		cfg.Closing.DryRun = false
 		require.NoError(t, k.Update(cfg))
 		time.Sleep(10 * time.Minute)
 		n := k.Len()
@@ -54,11 +54,11 @@ func TestReadIdleAfterDryRun(t *testing.T) {
 func TestUpdatesWhileCondemned(t *testing.T) {
 	for _, updates := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			cfg := Config{Timeout: time.Minute, MaxAge: 10 * time.Minute, MaxAgeJitter: -1, MaxClosePerSecond: 1}
+			cfg := Config{Timeout: time.Minute, Age: Age{Max: 10 * time.Minute, Jitter: -1}, Closing: Closing{MaxPerSecond: 1}}
 			k := newKeeper(t, cfg)
 			for range 100 {
 				c, _ := pipe(k)
-				beatEvery(t, k, c, time.Second)
+				beatEvery(t, c, time.Second)
 			}
 			time.Sleep(10*time.Minute + time.Second)
 			begin := time.Now()
@@ -69,9 +69,9 @@ func TestUpdatesWhileCondemned(t *testing.T) {
 				}
 			}
 			took := time.Since(begin)
-			k.turns.mu.Lock()
-			left := len(k.turns.waiting)
-			k.turns.mu.Unlock()
+			k.pace.mu.Lock()
+			left := len(k.pace.queue)
+			k.pace.mu.Unlock()
 			t.Logf("updates %v: took %v for 100 at one per second, left in the queue %d", updates, took, left)
 			if took > 120*time.Second || left > 0 {
 				t.Errorf("updates %v: took %v, %d left in the queue", updates, took, left)
@@ -83,7 +83,7 @@ func TestUpdatesWhileCondemned(t *testing.T) {
 // Deadline of one that waits for its turn.
 func TestDeadlineOfQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, MaxClosePerSecond: 1})
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{MaxPerSecond: 1}})
 		var cs []net.Conn
 		for range 5 {
 			c, _ := pipe(k)
@@ -91,7 +91,7 @@ func TestDeadlineOfQueued(t *testing.T) {
 		}
 		time.Sleep(10300 * ms)
 		for _, c := range cs {
-			if at, why, ok := k.Deadline(c); ok {
+			if at, why, ok := Of(c).Deadline(); ok {
 				if time.Until(at) > 10*time.Second {
 					t.Errorf("will be closed in %v at the earliest, says Deadline, for %v", time.Until(at), why)
 				}
@@ -105,7 +105,7 @@ func TestDeadlineOfQueued(t *testing.T) {
 // Condemned by read idle, and then held.
 func TestHeldWhileCondemned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, MaxClosePerSecond: 1})
+		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, Closing: Closing{MaxPerSecond: 1}})
 		var cs []net.Conn
 		for range 10 {
 			c, _ := pipe(k)
@@ -114,7 +114,7 @@ func TestHeldWhileCondemned(t *testing.T) {
 		time.Sleep(10500 * ms)
 		n := k.Len()
 		for _, c := range cs {
-			k.Hold(c)
+			Of(c).Hold()
 		}
 		time.Sleep(time.Minute)
 		require.GreaterOrEqual(t, k.Len(), n-1)
@@ -127,10 +127,10 @@ func TestHeldWhileCondemned(t *testing.T) {
 // Two drains at the same time.
 func TestDrainTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Minute, MaxClosePerSecond: 1})
+		k := newKeeper(t, Config{Timeout: time.Minute, Closing: Closing{MaxPerSecond: 1}})
 		for range 50 {
 			c, _ := pipe(k)
-			beatEvery(t, k, c, time.Second)
+			beatEvery(t, c, time.Second)
 		}
 		go func() { _ = k.Drain(context.Background(), 30*time.Second) }()
 		begin := time.Now()
@@ -143,7 +143,7 @@ func TestDrainTwice(t *testing.T) {
 // A ReadIdle that is rescued takes the turn of others.
 func TestRescuedReadIdleTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, MaxClosePerSecond: 10})
+		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, Closing: Closing{MaxPerSecond: 10}})
 		var peers, cs []net.Conn
 		for range 1000 {
 			c, peer := pipe(k)

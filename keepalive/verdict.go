@@ -1,24 +1,39 @@
 package keepalive
 
-import "time"
+import (
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
 
 // Verdict is what [Config.OnIdle] says about a connection.
 type Verdict time.Duration
 
 const (
-	// Close is the verdict that an idle connection is to be closed.
-	Close Verdict = 0
+	// Close closes the connection.
+	Close = Verdict(rules.Condemn)
 
-	// Probe is the verdict that an idle connection is to be probed: Config.Probe is
-	// called, and it is closed with ReasonNoAnswer unless there is life within
-	// Config.ProbeTimeout. Where there is no Config.Probe it means Close.
-	Probe Verdict = -1
+	// Probe calls Config.Probe.Send. The connection is closed with ReasonNoAnswer unless there
+	// is life within Probe.Timeout. Without a Probe.Send it means Close.
+	Probe = Verdict(rules.ProbeIt)
 
-	// Ignore is the verdict that this silence is nothing to worry about: OnIdle is not
-	// asked again before the peer has been heard and has fallen silent once more.
-	Ignore Verdict = -2
+	// Ignore leaves the connection alone: OnIdle is not asked again before the peer has been
+	// heard and has fallen silent once more.
+	Ignore = Verdict(rules.Pardon)
 )
 
-// Extend is the verdict that an idle connection may stay for d more, for this
-// once. Zero or less means Close.
+// Extend is the verdict that a connection may stay for d more, for this once. Zero or less
+// means Close.
 func Extend(d time.Duration) Verdict { return Verdict(max(d, 0)) }
+
+// ask asks OnIdle about a connection that is to be closed. A panic, runtime.Goexit, and a
+// verdict that does not exist mean Close.
+func (v *visit) ask(why rules.Reason) {
+	v.seen.Answer = rules.Answer{For: why, Verdict: rules.Condemn}
+	v.seen.Socket = nil // bytes that come meanwhile may touch nothing
+	v.keeper.call("OnIdle", func() {
+		if verdict := rules.Verdict(v.policy.OnIdle(v.conn, Reason(why))); verdict >= rules.Pardon {
+			v.seen.Answer.Verdict = verdict
+		}
+	})
+}

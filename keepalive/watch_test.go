@@ -15,22 +15,22 @@ import (
 
 func TestStatsCountWhoCameAndHowOldTheyBecame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, Config{Timeout: 10 * time.Second, MaxConns: 3})
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Room: Room{MaxConns: 3}})
 		silent, _ := pipe(k)
 		local, _ := pipe(k)
 		talker, _ := pipe(k)
 		_, _ = pipe(k) // one too many
-		beatEvery(t, k, talker, time.Second)
+		beatEvery(t, talker, time.Second)
 		time.Sleep(2 * time.Second)
 		require.NoError(t, local.Close())
 		time.Sleep(10 * time.Second)
 
 		s := k.Stats()
 		require.EqualValues(t, 3, s.Opened)
-		require.Equal(t, Refusals{Full: 1}, s.Refused)
+		require.EqualValues(t, 1, s.RefusedFull)
 		require.Equal(t, 1, s.Conns)
 		require.Zero(t, s.Leaving)
-		require.Equal(t, Counts{ReasonIdle: 1, ReasonLocal: 1}, s.Closed)
+		require.Equal(t, map[Reason]uint64{ReasonIdle: 1, ReasonLocal: 1}, s.Closed)
 		require.EqualValues(t, 2, s.Ages.Count)
 		require.InDelta(t, 10*time.Second, s.Ages.Max, float64(200*ms))
 		require.InDelta(t, 12*time.Second, s.Ages.Sum, float64(200*ms))
@@ -46,27 +46,27 @@ func TestInfoSaysWhatThereIsToKnowOfAConnection(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute})
 		c, _ := pipe(k)
 		time.Sleep(10 * time.Second)
-		require.True(t, k.Touch(c))
+		require.True(t, Touch(c))
 		time.Sleep(5 * time.Second)
-		info, ok := k.Info(c)
+		info, ok := Of(c).Info()
 		require.True(t, ok)
 		require.Equal(t, 15*time.Second, info.Age)
 		require.InDelta(t, 5*time.Second, info.Idle, float64(200*ms))
 		require.Equal(t, time.Minute, info.Timeout)
 		require.False(t, info.Held)
-		release := k.Hold(c)
-		_, err := k.SetTimeout(c, 20*time.Second)
+		release := Of(c).Hold()
+		_, err := Of(c).SetTimeout(20 * time.Second)
 		require.NoError(t, err)
-		info, _ = k.Info(c)
+		info, _ = Of(c).Info()
 		require.True(t, info.Held)
 		require.Equal(t, 20*time.Second, info.Timeout)
 		release()
 
 		require.NoError(t, c.Close())
-		_, ok = k.Info(c)
+		_, ok = Of(c).Info()
 		require.False(t, ok)
-		require.Nil(t, k.RemoteAddr(t.Context(), c))
-		_, ok = k.Info(42)
+		require.Nil(t, Of(c).RemoteAddr(t.Context()))
+		_, ok = Of(42).Info()
 		require.False(t, ok)
 	})
 }
@@ -108,21 +108,21 @@ func TestNothingEndsWhatIsHeldButItsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute})
 		c, _ := pipe(k)
-		release := k.Hold(c)
-		at, reason, ok := k.Deadline(c)
+		release := Of(c).Hold()
+		at, reason, ok := Of(c).Deadline()
 		require.True(t, ok)
 		require.True(t, at.IsZero())
 		require.Zero(t, reason)
 		release()
-		at, reason, ok = k.Deadline(c)
+		at, reason, ok = Of(c).Deadline()
 		require.True(t, ok)
 		require.InDelta(t, time.Minute, time.Until(at), float64(200*ms))
 		require.Equal(t, ReasonIdle, reason)
 
-		k = newKeeper(t, Config{Timeout: time.Minute, MaxAge: time.Hour, MaxAgeJitter: -1})
+		k = newKeeper(t, Config{Timeout: time.Minute, Age: Age{Max: time.Hour, Jitter: -1}})
 		c, _ = pipe(k)
-		defer k.Hold(c)()
-		at, reason, ok = k.Deadline(c)
+		defer Of(c).Hold()()
+		at, reason, ok = Of(c).Deadline()
 		require.True(t, ok)
 		require.InDelta(t, time.Hour, time.Until(at), float64(time.Second))
 		require.Equal(t, ReasonMaxAge, reason)
@@ -143,7 +143,7 @@ func TestTheAddressOfAnEndIsNotWaitedFor(t *testing.T) {
 		a, _ := net.Pipe()
 		addr := &net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 5}
 		c := k.Conn(&addrConn{Conn: a, addr: addr})
-		require.Nil(t, k.RemoteAddr(t.Context(), c))
+		require.Nil(t, Of(c).RemoteAddr(t.Context()))
 		require.NoError(t, c.Close())
 
 		a, b := net.Pipe()
@@ -151,7 +151,7 @@ func TestTheAddressOfAnEndIsNotWaitedFor(t *testing.T) {
 		go func() { _, _ = b.Write([]byte("x")) }()
 		_, err := c.Read(make([]byte, 1))
 		require.NoError(t, err)
-		require.Equal(t, addr, k.RemoteAddr(t.Context(), c))
+		require.Equal(t, addr, Of(c).RemoteAddr(t.Context()))
 		require.NoError(t, c.Close())
 		mu.Lock()
 		defer mu.Unlock()
@@ -169,9 +169,8 @@ func TestFillShowsWhereTheTimersAre(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		filed := 0
-		for _, level := range k.Fill() {
-			require.Less(t, level.Hand, len(level.Slots))
-			for _, n := range level.Slots {
+		for _, level := range k.Stats().Wheel.Levels {
+			for _, n := range level {
 				filed += n
 			}
 		}
@@ -224,7 +223,7 @@ func TestAfterABurstAUsualDayIsNoLine(t *testing.T) {
 func TestWhoIsIdentifiedLateIsAmongTheRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logtest.Log
-		k := newKeeper(t, Config{MaxPerKey: 1, Logger: log.Logger(slog.LevelInfo)})
+		k := newKeeper(t, Config{Room: Room{MaxPerKey: 1}, Logger: log.Logger(slog.LevelInfo)})
 		addr := &net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 5}
 		for range 3 {
 			a, b := net.Pipe()
@@ -242,7 +241,7 @@ func TestWhoIsIdentifiedLateIsAmongTheRefused(t *testing.T) {
 func TestTheLastLineIsThereWhenCloseReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logtest.Log
-		k := newKeeper(t, Config{MaxConns: 1, Logger: log.Logger(slog.LevelInfo)})
+		k := newKeeper(t, Config{Room: Room{MaxConns: 1}, Logger: log.Logger(slog.LevelInfo)})
 		pipe(k)
 		pipe(k)
 		k.bursts.timer.Stop() // as if it had fired
@@ -258,7 +257,7 @@ func TestTheLastLineIsThereWhenCloseReturns(t *testing.T) {
 func TestALongBurstIsAFewLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logtest.Log
-		k := newKeeper(t, Config{Timeout: time.Hour, MaxConns: 1, MaxPerKey: 1, Logger: log.Logger(slog.LevelInfo)})
+		k := newKeeper(t, Config{Timeout: time.Hour, Room: Room{MaxConns: 1, MaxPerKey: 1}, Logger: log.Logger(slog.LevelInfo)})
 		pipe(k)
 		refused := 0
 		for range 10 * 60 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/wheel"
+	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
 // Register registers the figures of a Keeper. It returns the error of the registry,
@@ -46,18 +47,18 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	s, cfg := c.keeper.Stats(), c.keeper.Config()
 	collectConns(to, s, cfg)
 	collectPolicies(to, s, cfg)
-	collectAdvice(to, c.keeper.Advice())
+	collectAdvice(to, s)
 	collectWheel(to, s.Wheel, cfg)
 }
 
 func collectConns(to sink, s keepalive.Stats, cfg keepalive.Config) {
 	to.gauge(conns, float64(s.Conns))
 	to.gauge(leaving, float64(s.Leaving))
-	to.gauge(maxConns, float64(cfg.MaxConns))
+	to.gauge(maxConns, float64(cfg.Room.MaxConns))
 	to.counter(opened, s.Opened)
-	to.counter(refused, s.Refused.Full, "full")
-	to.counter(refused, s.Refused.PerKey, "per_key")
-	to.counter(refused, s.Refused.Draining, "drain")
+	to.counter(refused, s.RefusedFull, "full")
+	to.counter(refused, s.RefusedPerKey, "per_key")
+	to.counter(refused, s.RefusedDrain, "drain")
 	for _, r := range keepalive.Reasons() {
 		to.counter(closed, s.Closed[r], r.String())
 		to.counter(wouldClose, s.WouldClose[r], r.String())
@@ -73,11 +74,11 @@ func collectPolicies(to sink, s keepalive.Stats, cfg keepalive.Config) {
 	to.counter(panics, s.Panics)
 	to.gauge(draining, float64FromBool(s.Draining))
 	to.gauge(timeout, cfg.Timeout.Seconds())
-	to.gauge(scale, 1-s.Reduction*(1-float64(cfg.PressureTimeout)/float64(cfg.Timeout)))
+	to.gauge(scale, 1-s.Reduction*(1-float64(cfg.Room.Pressure.Timeout)/float64(cfg.Timeout)))
 }
 
 // collectAdvice has what is zero without Config.Advise.
-func collectAdvice(to sink, a keepalive.Advice) {
+func collectAdvice(to sink, a keepalive.Stats) {
 	to.counter(nearMisses, a.NearMisses)
 	for _, s := range a.Silences {
 		to.counter(gaps, s.Count, strconv.FormatFloat(s.Share, 'g', -1, 64))
@@ -120,7 +121,7 @@ func (to sink) seconds(d *prometheus.Desc, v time.Duration) {
 
 // histogram shows the buckets from one limit to another: what is below is in the first of
 // them.
-func (to sink) histogram(d *prometheus.Desc, h wheel.Histogram, from, most time.Duration) {
+func (to sink) histogram(d *prometheus.Desc, h histogram.Durations, from, most time.Duration) {
 	buckets, seen := map[float64]uint64{}, uint64(0)
 	for i, n := range h.Buckets {
 		seen += n

@@ -62,7 +62,7 @@ func TestEveryLabelIsThereFromTheStart(t *testing.T) {
 	for _, reason := range []string{"full", "per_key", "drain"} {
 		require.Zero(t, value(t, reg, "heartwheel_connections_refused_total", "reason="+reason))
 	}
-	for _, s := range k.Advice().Silences {
+	for _, s := range k.Stats().Silences {
 		require.Zero(t, s.Count)
 	}
 	require.Zero(t, value(t, reg, "heartwheel_idle_gaps_total", "at_least=0.125"))
@@ -83,10 +83,8 @@ func TestNamesAreAsPrometheusWantsThem(t *testing.T) {
 func TestFiguresAreTheKeepers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, keepalive.Config{
-			Timeout:         10 * time.Second,
-			MaxConns:        3,
-			Pressure:        func() float64 { return 0.9 },
-			PressureTimeout: 5 * time.Second,
+			Timeout: 10 * time.Second,
+			Room:    keepalive.Room{MaxConns: 3, Pressure: keepalive.Pressure{Used: func() float64 { return 0.9 }, Timeout: 5 * time.Second}},
 		})
 		reg := register(t, k)
 		var peers []net.Conn
@@ -162,7 +160,7 @@ func TestHistogramsAreCumulative(t *testing.T) {
 
 func TestSeveralKeepersHaveLabels(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	one, two := newKeeper(t, keepalive.Config{}), newKeeper(t, keepalive.Config{MaxConns: 7})
+	one, two := newKeeper(t, keepalive.Config{}), newKeeper(t, keepalive.Config{Room: keepalive.Room{MaxConns: 7}})
 	labelled := func(name string) prometheus.Registerer {
 		return prometheus.WrapRegistererWith(prometheus.Labels{"listener": name}, reg)
 	}

@@ -1,7 +1,7 @@
-// Package pool keeps the set of live members of something, and a deadline for
-// each: a member that is not touched for its timeout is due, and whoever made
-// the pool decides what that means. It knows nothing of sockets; package
-// keepalive puts connections into it.
+// Package pool keeps a set of live members with a deadline for each, a capacity, and a way
+// to make room. A member without a touch for its timeout is due, and the pool's maker
+// decides what that means. The package knows nothing of sockets; package keepalive puts
+// connections into it.
 //
 //	p, err := pool.New(pool.Config[*Session]{
 //		Timeout:  30 * time.Second,
@@ -19,6 +19,6 @@
 //
 // # When not to use this package
 //
-// For deadlines without a set around them, take package wheel. For connections,
-// take package keepalive.
+// For deadlines without a set around them, take package wheel. For connections, take
+// package keepalive.
 package pool

@@ -177,16 +177,17 @@ func TestEvictedIsSavedByATouch(t *testing.T) {
 
 func TestLimitHandsOverHoweverOftenAMemberIsTouched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var limit atomic.Uint64
-		limit.Store(50)
+		var limit atomic.Int64
+		limit.Store(int64(5 * time.Second))
 		handed := make(chan time.Duration, 1)
 		begin := time.Now()
 		p := newTestPool(t, Config[int]{
 			Timeout: time.Second,
-			Limit:   func(*Member[int], int) uint64 { return limit.Load() },
+			Limit:   func(int) time.Duration { return time.Duration(limit.Load()) },
 			Due: func(m *Member[int], _ int) {
-				limit.Add(1000)
-				m.Resume()
+				limit.Add(int64(100 * time.Second))
+				at, _ := m.Touched()
+				m.Rearm(at + time.Second)
 				handed <- time.Since(begin)
 			},
 		})
@@ -199,7 +200,7 @@ func TestLimitHandsOverHoweverOftenAMemberIsTouched(t *testing.T) {
 		}()
 		require.InDelta(t, 5*time.Second, <-handed, 2e8)
 		require.InDelta(t, 105*time.Second, <-handed, 2e8)
-		require.EqualValues(t, 0, p.Stats().Expired)
+		require.EqualValues(t, 0, p.Wheel().Stats().Expired)
 		m.Remove()
 		time.Sleep(100 * ms)
 	})
@@ -220,16 +221,6 @@ func TestFullIsChecked(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	require.Equal(t, "reject wait evict Full(7)", Reject.String()+" "+Wait.String()+" "+EvictIdlest.String()+" "+Full(7).String())
-}
-
-// The zero Member.
-func TestZeroMember(t *testing.T) {
-	var m Member[int]
-	m.Postpone(1)
-	m.Renew(1)
-	m.HandOver()
-	m.Retime(1)
-	require.NotPanics(t, func() { m.Await(time.Second) })
 }
 
 // Wait, where Full is not Wait.

@@ -30,77 +30,86 @@ const (
 	maxLoops = 256
 )
 
-// Config is what a [Server] can be told. The zero value is useful. What can be changed
-// while the server runs is said at [Server.Update].
+// Config is the config of a [Server]. The zero value is useful. [Server.Update] says which
+// settings can be changed while the server runs.
 type Config struct {
-	// Addr is where to listen, host:port. Port 0 is any free port, see
-	// Server.Addr. Empty means 127.0.0.1:9000.
+	// Addr is where to listen, host:port. Port 0 is any free port, see Server.Addr. Empty means
+	// 127.0.0.1:9000.
 	Addr string
 
-	// Listener, if not nil, is where connections come from instead of Addr: a socket
-	// that somebody else has opened, such as systemd. It must be a *net.TCPListener or
-	// a *net.UnixListener, since gnet needs the sockets themselves. Run and Shutdown
-	// close it. Each connection takes a few system calls more than with Addr. But where
-	// descriptors run out, accepting pauses and does not end, and it stops when the
-	// goodbyes begin: those that come then wait for whoever else has the socket.
+	// Listener, if not nil, is where connections come from instead of Addr: a socket that
+	// somebody else has opened, such as systemd. It must be a *net.TCPListener or a
+	// *net.UnixListener, since gnet needs the sockets themselves. Run and Shutdown close it.
+	// Each connection takes a few system calls more than with Addr. But if descriptors run out,
+	// accepting pauses and does not end, and it stops when the goodbyes begin: connections to
+	// come then wait for the next program with the socket.
 	Listener net.Listener
 
-	// Timeout is how long a connection may be without a whole line. Zero means
-	// 30s.
+	// Timeout is how long a connection may be without a whole line. Zero means 30s.
 	Timeout time.Duration
 
-	// Tick is how precise that is, see keepalive.Config.
+	// Tick is the precision, see keepalive.Config.
 	Tick time.Duration
-
-	// MaxConns is how many connections are served at a time. Zero means as many
-	// as the limit of descriptors of this process (RLIMIT_NOFILE) has room for
-	// when New or Update is called, with some to spare; more than that is an error.
-	MaxConns int
 
 	// MaxLine is the longest line in bytes, without its ending. Zero means 64 KiB.
 	MaxLine int
 
-	// MaxOutbound is how many bytes of answers may wait for a peer that does not
-	// read them. Zero means 1 MiB.
+	// MaxOutbound is how many bytes of answers may wait for a peer that does not read them.
+	// Zero means 1 MiB.
 	MaxOutbound int
 
-	// Line, if not nil, gets each whole line before the protocol does, without its ending,
-	// and says whether it has handled it: for a protocol of the program's own. Then answer
-	// is sent with the line's ending, or nothing where it is nil; else the protocol
-	// answers. Either way the line is a heartbeat. line is only valid during the call.
+	// Line, if not nil, gets each whole line before the protocol does, without its ending, and
+	// says whether it has handled it: for a protocol of the program's own. Then answer is sent
+	// with the line's ending, or nothing if it is nil. Otherwise the protocol answers. Either
+	// way the line is a heartbeat. line is only valid during the call.
 	//
-	// It runs in the connection's event loop, several at the same time for different
-	// connections, and must not block: who has to wait answers later, with AsyncWrite.
-	// It may close the connection. Where it panics, the answer is an ERR.
+	// Line runs in the connection's event loop, several at the same time for different
+	// connections, and must not block: a slow answer is sent later, with AsyncWrite. It may
+	// close the connection. After a panic the answer is an ERR.
 	Line func(c gnet.Conn, line []byte) (answer []byte, handled bool)
 
 	// Loops is the number of event loops. Zero means one per processor.
 	Loops int
 
-	// Keepalive has the policies: FirstMessage, MaxAge, MaxPerKey and so on. Timeout,
-	// Tick, MaxConns, Logger, Activity and Farewell are the server's own and must be
-	// left alone there, and so must Full be pool.Reject or pool.EvictIdlest, since gnet
-	// accepts whoever comes. Functions get the gnet.Conn, in its event loop.
-	//
-	// Where ProbeAfter, ProbeTimeout or ProbeCount is set and Probe is nil, the probe is
-	// a line, PING, to which any line is an answer. Where MaxAgeGrace is set and OnMaxAge
-	// is nil, the peer is told with a line, GOAWAY.
-	Keepalive keepalive.Config
+	// The policies are those of keepalive.Config. Functions get the gnet.Conn, in its event
+	// loop. Activity is always that of whole lines.
+	FirstMessage        time.Duration
+	ReadIdle, WriteIdle time.Duration
+	Interval            keepalive.Interval
+	Rate                keepalive.Rate // MinBeat counts lines
+	Advise              bool
+	OnIdle              func(conn any, reason keepalive.Reason) keepalive.Verdict
+	OnClose             func(conn any, reason keepalive.Reason)
 
-	// DrainDelay is how long the server goes on as ever after it was told to end, and
-	// only says so by Draining: time for load balancers to notice. Zero means none.
+	// Probe.Send may be nil if another field of Probe is set: then the probe is a line, PING, to
+	// which any line is an answer.
+	Probe keepalive.Probing
+
+	// Age.OnMax may be nil: if there is a grace, the peer is told with a line, GOAWAY.
+	Age keepalive.Age
+
+	// Room.MaxConns of zero means as many connections as the limit of descriptors of this
+	// process (RLIMIT_NOFILE) has room for when New or Update is called, with some to spare. More
+	// than that is an error. Room.Full must not be pool.Wait, since gnet accepts all connections.
+	Room keepalive.Room
+
+	// Closing.Farewell may be nil: the protocol has its own.
+	Closing keepalive.Closing
+
+	// DrainDelay is how long the server goes on as ever after it was told to end, and only says
+	// so by Draining: time for load balancers to notice. Zero means none.
 	DrainDelay time.Duration
 
-	// Drain is over how long the goodbyes are spread after that, so that clients don't
-	// all come back at once. Zero means as fast as can be.
+	// Drain is over how long the goodbyes are spread after that, so that clients don't all come
+	// back at once. Zero means as fast as can be.
 	Drain time.Duration
 
-	// ShutdownTimeout bounds both, after the context of Run is done. It must not be less
-	// than their sum. Zero means 10s more than that.
+	// ShutdownTimeout bounds both, after the context of Run is done. It must not be less than
+	// their sum. Zero means 10s more than that.
 	ShutdownTimeout time.Duration
 
-	// Logger gets what is worth telling an operator at Info and above, and a line
-	// per closed connection at Debug. Nil means silence.
+	// Logger gets what is worth telling an operator at Info and above, and a line per closed
+	// connection at Debug. Nil means silence.
 	Logger *slog.Logger
 }
 
@@ -110,8 +119,8 @@ func (cfg Config) Validate() error {
 	return err
 }
 
-// withDefaults returns the config with what its zeros mean. open is how many descriptors
-// are open that are no connections.
+// withDefaults returns the config with its defaults. open is the number of open descriptors
+// without connections.
 func (cfg Config) withDefaults(open int) (Config, error) {
 	if cfg.Listener == nil {
 		setDefault(&cfg.Addr, defaultAddr)
@@ -133,11 +142,12 @@ func (cfg Config) withDefaults(open int) (Config, error) {
 	if err := cfg.checkListener(); err != nil {
 		return cfg, err
 	}
-	if err := cfg.checkKeepalive(); err != nil {
-		return cfg, err
+	if cfg.Room.Full == pool.Wait {
+		return cfg, fmt.Errorf("%w: Room.Full %v, must be %v or %v: gnet accepts all connections",
+			ErrArgument, cfg.Room.Full, pool.Reject, pool.EvictIdlest)
 	}
 	var err error
-	if cfg.MaxConns, err = maxConns(cfg.MaxConns, cfg.Loops, open); err != nil {
+	if cfg.Room.MaxConns, err = maxConns(cfg.Room.MaxConns, cfg.Loops, open); err != nil {
 		return cfg, err
 	}
 	if err := cfg.keeper().Validate(); err != nil {
@@ -151,7 +161,7 @@ func (cfg Config) checkSigns() error {
 		name  string
 		value int
 	}{
-		{"MaxConns", cfg.MaxConns},
+		{"Room.MaxConns", cfg.Room.MaxConns},
 		{"MaxLine", cfg.MaxLine},
 		{"MaxOutbound", cfg.MaxOutbound},
 		{"Loops", cfg.Loops},
@@ -213,30 +223,6 @@ func checkAddr(addr string) error {
 	return err
 }
 
-// checkKeepalive refuses what is the server's own, which would be lost.
-func (cfg Config) checkKeepalive() error {
-	k := cfg.Keepalive
-	switch {
-	case k.Timeout != 0:
-		return fmt.Errorf("%w: Keepalive.Timeout %v, must be 0: Timeout says it", ErrArgument, k.Timeout)
-	case k.Tick != 0:
-		return fmt.Errorf("%w: Keepalive.Tick %v, must be 0: Tick says it", ErrArgument, k.Tick)
-	case k.MaxConns != 0:
-		return fmt.Errorf("%w: Keepalive.MaxConns %d, must be 0: MaxConns says it", ErrArgument, k.MaxConns)
-	case k.Logger != nil:
-		return fmt.Errorf("%w: Keepalive.Logger, must be nil: Logger says it", ErrArgument)
-	case k.Activity != 0 && k.Activity != keepalive.ActivityManual:
-		return fmt.Errorf("%w: Keepalive.Activity %v, must be %v: a whole line is life, and nothing else",
-			ErrArgument, k.Activity, keepalive.ActivityManual)
-	case k.Farewell != nil:
-		return fmt.Errorf("%w: Keepalive.Farewell, must be nil: the protocol has its own", ErrArgument)
-	case k.Full == pool.Wait:
-		return fmt.Errorf("%w: Keepalive.Full %v, must be %v or %v: gnet accepts whoever comes",
-			ErrArgument, k.Full, pool.Reject, pool.EvictIdlest)
-	}
-	return nil
-}
-
 // setDefault replaces a zero value by what it means.
 func setDefault[T comparable](field *T, value T) {
 	var zero T
@@ -245,18 +231,34 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// keeper is the config of the Keeper. Its functions that are nil and the server's are
-// there for a handler to fill.
+// keeper returns the config of the Keeper.
 func (cfg Config) keeper() keepalive.Config {
-	k := cfg.Keepalive
-	k.Timeout, k.Tick, k.MaxConns = cfg.Timeout, cfg.Tick, cfg.MaxConns
-	k.Activity, k.Logger = keepalive.ActivityManual, cfg.Logger
-	if k.Probe == nil && (k.ProbeAfter > 0 || k.ProbeTimeout > 0 || k.ProbeCount > 0) {
-		k.Probe = probe
+	probing := cfg.Probe.After > 0 || cfg.Probe.Timeout > 0 || cfg.Probe.Count > 0
+	if cfg.Probe.Send == nil && probing {
+		cfg.Probe.Send = probe
 	}
-	if k.OnMaxAge == nil && k.MaxAgeGrace > 0 {
-		k.OnMaxAge = goAway(k.MaxAgeGrace)
+	if cfg.Age.OnMax == nil && cfg.Age.Grace > 0 {
+		cfg.Age.OnMax = goAway(cfg.Age.Grace)
 	}
-	k.Farewell = newFarewells(cfg).say
-	return k
+	if cfg.Closing.Farewell == nil {
+		cfg.Closing.Farewell = newFarewells(cfg).say
+	}
+	return keepalive.Config{
+		Timeout:      cfg.Timeout,
+		Tick:         cfg.Tick,
+		Activity:     keepalive.ActivityManual,
+		FirstMessage: cfg.FirstMessage,
+		ReadIdle:     cfg.ReadIdle,
+		WriteIdle:    cfg.WriteIdle,
+		Interval:     cfg.Interval,
+		Probe:        cfg.Probe,
+		Age:          cfg.Age,
+		Rate:         cfg.Rate,
+		Room:         cfg.Room,
+		Closing:      cfg.Closing,
+		Advise:       cfg.Advise,
+		OnIdle:       cfg.OnIdle,
+		OnClose:      cfg.OnClose,
+		Logger:       cfg.Logger,
+	}
 }

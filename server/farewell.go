@@ -22,16 +22,15 @@ const (
 type farewells map[keepalive.Reason][]byte
 
 func newFarewells(cfg Config) farewells {
-	k := cfg.Keepalive
 	return farewells{
 		keepalive.ReasonIdle:         fmt.Appendf(nil, "BYE idle timeout %v\n", cfg.Timeout),
-		keepalive.ReasonFirstMessage: fmt.Appendf(nil, "BYE first message timeout %v\n", k.FirstMessage),
-		keepalive.ReasonReadIdle:     fmt.Appendf(nil, "BYE read timeout %v\n", k.ReadIdle),
-		keepalive.ReasonWriteIdle:    fmt.Appendf(nil, "BYE write timeout %v\n", k.WriteIdle),
+		keepalive.ReasonFirstMessage: fmt.Appendf(nil, "BYE first message timeout %v\n", cfg.FirstMessage),
+		keepalive.ReasonReadIdle:     fmt.Appendf(nil, "BYE read timeout %v\n", cfg.ReadIdle),
+		keepalive.ReasonWriteIdle:    fmt.Appendf(nil, "BYE write timeout %v\n", cfg.WriteIdle),
 		keepalive.ReasonNoAnswer:     []byte("BYE no answer to PING\n"),
-		keepalive.ReasonMaxAge:       fmt.Appendf(nil, "BYE maximum age %v\n", k.MaxAge),
-		keepalive.ReasonTooMany:      fmt.Appendf(nil, "ERR more than a heartbeat per %v\n", k.MinBeat),
-		keepalive.ReasonTooSlow:      fmt.Appendf(nil, "ERR less than %d bytes per second\n", k.MinRate),
+		keepalive.ReasonMaxAge:       fmt.Appendf(nil, "BYE maximum age %v\n", cfg.Age.Max),
+		keepalive.ReasonTooMany:      fmt.Appendf(nil, "ERR more than a heartbeat per %v\n", cfg.Rate.MinBeat),
+		keepalive.ReasonTooSlow:      fmt.Appendf(nil, "ERR less than %d bytes per second\n", cfg.Rate.MinBytes),
 		keepalive.ReasonEvicted:      []byte("BYE closed to make room\n"),
 		keepalive.ReasonDrain:        []byte("BYE server shutting down\n"),
 	}

@@ -17,9 +17,10 @@ func TestThoseThatAreBeingClosedHaveTheirDescriptorsStill(t *testing.T) {
 		"Listener": func() net.Listener { return listen(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := startOn(t, listener(), Config{Loops: 1, MaxConns: 100, Keepalive: keepalive.Config{
-				FirstMessage: timeout, CloseMode: keepalive.CloseHalf, FarewellTimeout: eternal,
-			}})
+			r := startOn(t, listener(), Config{
+				Loops: 1, Room: keepalive.Room{MaxConns: 100}, FirstMessage: timeout,
+				Closing: keepalive.Closing{Mode: keepalive.CloseHalf, Timeout: eternal},
+			})
 			r.most.Store(3)
 			var leaving []net.Conn
 			for range 3 {

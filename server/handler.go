@@ -9,6 +9,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/lastword"
 	"github.com/heartwheel-go/heartwheel/internal/protocol"
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 // handler is gnet's side of a Server. What it does with a connection runs in the
@@ -106,9 +107,9 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	return action
 }
 
-// answerAll answers each whole line in buf. A whole line is a heartbeat.
+// answerAll answers each whole line in buf. Each whole line is a heartbeat.
 func (h *handler) answerAll(c gnet.Conn, stream *protocol.Lines, cfg *Config, buf, out []byte) (_ []byte, action gnet.Action, tooLong bool) {
-	heartbeat := false
+	lines := 0
 	for len(buf) > 0 && action == gnet.None && !tooLong {
 		var line, ending []byte
 		line, ending, buf, tooLong = stream.Next(buf, cfg.MaxLine)
@@ -116,7 +117,7 @@ func (h *handler) answerAll(c gnet.Conn, stream *protocol.Lines, cfg *Config, bu
 		case tooLong:
 			out = append(out, "ERR line too long\n"...)
 		case ending != nil:
-			heartbeat = true
+			lines++
 			var done bool
 			if out, done = h.ask(c, cfg, line, ending, out); done {
 				if isGone(c) {
@@ -130,8 +131,8 @@ func (h *handler) answerAll(c gnet.Conn, stream *protocol.Lines, cfg *Config, bu
 			}
 		}
 	}
-	if heartbeat {
-		keepalive.Touch(c)
+	for guard := keepalive.Of(c); lines > 0; lines-- {
+		guard.Touch()
 	}
 	return out, action, tooLong
 }
@@ -151,7 +152,7 @@ func (h *handler) beginLinger(c gnet.Conn, s *session) gnet.Action {
 // linger drops what still comes. The peer closes when it has read our last word;
 // if not, the connection is closed when it is idle.
 func (h *handler) linger(s *session, n int) gnet.Action {
-	if s.dropped += n; s.dropped > keepalive.MaxLinger {
+	if s.dropped += n; s.dropped > adapter.MaxLinger {
 		return gnet.Close
 	}
 	return gnet.None

@@ -32,7 +32,7 @@ func (s *Server) Health(ctx context.Context) error {
 		return ErrNotRunning
 	default:
 	}
-	if err := s.hand.check(ctx, s.keeper.Now, s.keeper.Config().Tick); err != nil {
+	if err := s.hand.check(ctx, func() uint64 { return s.keeper.Stats().Wheel.Now }, s.keeper.Config().Tick); err != nil {
 		return err
 	}
 	return s.checkLoops(ctx)

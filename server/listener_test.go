@@ -33,7 +33,7 @@ func startOn(t testing.TB, ln net.Listener, cfg Config) *running {
 // All that is promised for Addr holds for a Listener.
 func TestListener(t *testing.T) {
 	ln := listen(t)
-	r := startOn(t, ln, Config{Timeout: timeout, Tick: 10 * ms, Loops: 3, MaxConns: 20, MaxLine: 100})
+	r := startOn(t, ln, Config{Timeout: timeout, Tick: 10 * ms, Loops: 3, Room: keepalive.Room{MaxConns: 20}, MaxLine: 100})
 	require.Equal(t, ln.Addr(), r.Addr())
 	begin := time.Now()
 	silent := r.dial(t)
@@ -63,14 +63,14 @@ func TestListener(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return r.Stats().Conns == 0 }, eternal, ms)
 	require.EqualValues(t, 20, r.Stats().Closed[keepalive.ReasonIdle])
-	require.EqualValues(t, 1, r.Stats().Refused.Full)
+	require.EqualValues(t, 1, r.Stats().RefusedFull)
 }
 
 func TestUnixListener(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	ln, err := net.Listen("unix", path)
 	require.NoError(t, err)
-	startOn(t, ln, Config{Timeout: timeout, Tick: 10 * ms, Keepalive: keepalive.Config{MaxPerKey: 1}})
+	startOn(t, ln, Config{Timeout: timeout, Tick: 10 * ms, Room: keepalive.Room{MaxPerKey: 1}})
 	for range 3 { // they have no address to be counted by
 		c, err := net.Dial("unix", path)
 		require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestListenerIsLeftToTheNext(t *testing.T) {
 		require.Equal(t, "PONG\n", ask(t, conns[i], "PING\n"))
 	}
 	r.cancel()
-	require.Eventually(t, r.Keeper().Draining, eternal, ms)
+	require.Eventually(t, func() bool { return r.Keeper().Stats().Draining }, eternal, ms)
 	between := r.dial(t) // waits in the kernel
 	require.NoError(t, <-r.result)
 	for _, c := range conns {
@@ -149,16 +149,13 @@ func TestListenerEndsWhileConnectionsCome(t *testing.T) {
 // loop takes to have it.
 func TestListenerWaitsForWhatWasAccepted(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	r := startOn(t, listen(t), Config{Loops: 1, Keepalive: keepalive.Config{
-		MaxPerKey: 9,
-		Key:       func(net.Addr) string { close(entered); <-leave; return "" },
-	}})
+	r := startOn(t, listen(t), Config{Loops: 1, Room: keepalive.Room{MaxPerKey: 9, Key: func(net.Addr) string { close(entered); <-leave; return "" }}})
 	c := r.dial(t)
 	<-entered
 	r.cancel()
 	require.Eventually(t, r.Draining, eternal, ms)
 	time.Sleep(20 * ms) // for what would go wrong
-	require.False(t, r.Keeper().Draining())
+	require.False(t, r.Keeper().Stats().Draining)
 	close(leave)
 	require.Equal(t, "BYE server shutting down\n", rest(t, c))
 	require.NoError(t, <-r.result)
@@ -190,9 +187,7 @@ func TestListenerOfAServerThatNeverRuns(t *testing.T) {
 
 func TestEvictionOnAListener(t *testing.T) {
 	ln := listen(t)
-	r := startOn(t, ln, Config{MaxConns: 1, Tick: 10 * ms, Timeout: time.Minute, Keepalive: keepalive.Config{
-		Full: pool.EvictIdlest, EvictMinIdle: 10 * ms,
-	}})
+	r := startOn(t, ln, Config{Tick: 10 * ms, Timeout: time.Minute, Room: keepalive.Room{MaxConns: 1, Full: pool.EvictIdlest, MinIdle: 10 * ms}})
 	first := r.dial(t)
 	require.Equal(t, "PONG\n", ask(t, first, "PING\n"))
 	time.Sleep(50 * ms)

@@ -20,24 +20,25 @@ import (
 func TestFarewellsSayWhy(t *testing.T) {
 	const day = 24 * time.Hour
 	for want, c := range map[string]struct {
-		policy keepalive.Config
+		policy Config
 		speak  bool
 		first  string // before the farewell
 	}{
-		"BYE first message timeout 50ms\n": {policy: keepalive.Config{FirstMessage: 50 * ms}},
-		"BYE maximum age 2s\n":             {policy: keepalive.Config{MaxAge: 2 * time.Second}, speak: true},
+		"BYE first message timeout 50ms\n": {policy: Config{FirstMessage: 50 * ms}},
+		"BYE maximum age 2s\n":             {policy: Config{Age: keepalive.Age{Max: 2 * time.Second}}, speak: true},
 		"BYE maximum age 3s\n": {
-			policy: keepalive.Config{MaxAge: 3 * time.Second, MaxAgeGrace: 50 * ms}, speak: true,
+			policy: Config{Age: keepalive.Age{Max: 3 * time.Second, Grace: 50 * ms}}, speak: true,
 			first: "GOAWAY 50ms\n",
 		},
 		"BYE no answer to PING\n": {
-			policy: keepalive.Config{ProbeAfter: timeout, ProbeTimeout: 20 * ms, ProbeCount: 2}, speak: true,
+			policy: Config{Probe: keepalive.Probing{After: timeout, Timeout: 20 * ms, Count: 2}}, speak: true,
 			first: "PING\nPING\n",
 		},
 	} {
 		t.Run(strings.TrimSpace(want), func(t *testing.T) {
 			t.Parallel()
-			r := start(t, Config{Timeout: day, Tick: 10 * ms, Keepalive: c.policy})
+			c.policy.Timeout, c.policy.Tick = day, 10*ms
+			r := start(t, c.policy)
 			conn := r.dial(t)
 			if c.speak {
 				require.Equal(t, "hello\n", ask(t, conn, "hello\n"))
@@ -48,9 +49,7 @@ func TestFarewellsSayWhy(t *testing.T) {
 }
 
 func TestFarewellOfOneThatIsEvicted(t *testing.T) {
-	r := start(t, Config{MaxConns: 2, Tick: 10 * ms, Timeout: time.Minute, Keepalive: keepalive.Config{
-		Full: pool.EvictIdlest, EvictMinIdle: 50 * ms,
-	}})
+	r := start(t, Config{Tick: 10 * ms, Timeout: time.Minute, Room: keepalive.Room{MaxConns: 2, Full: pool.EvictIdlest, MinIdle: 50 * ms}})
 	idlest, other := r.dial(t), r.dial(t)
 	require.Equal(t, "PONG\n", ask(t, idlest, "PING\n"))
 	time.Sleep(100 * ms)
@@ -62,9 +61,7 @@ func TestFarewellOfOneThatIsEvicted(t *testing.T) {
 
 // Any line is an answer, and BEAT one that needs none.
 func TestAnswerToAProbeSavesTheConnection(t *testing.T) {
-	r := start(t, Config{Timeout: 10 * time.Second, Tick: 10 * ms, Keepalive: keepalive.Config{
-		ProbeAfter: 100 * ms, ProbeTimeout: 2 * time.Second,
-	}})
+	r := start(t, Config{Timeout: 10 * time.Second, Tick: 10 * ms, Probe: keepalive.Probing{After: 100 * ms, Timeout: 2 * time.Second}})
 	c := r.dial(t)
 	for range 3 {
 		require.Equal(t, "PING\n", readLine(t, c))
@@ -82,11 +79,11 @@ func TestAnswerToAProbeSavesTheConnection(t *testing.T) {
 // A person who embeds the server gets what the Keeper has to say.
 func TestFunctionsOfTheUserAreCalled(t *testing.T) {
 	var closed, asked, probed atomic.Int32
-	r := start(t, Config{Timeout: 200 * ms, Tick: 10 * ms, Keepalive: keepalive.Config{
-		OnClose: func(any, keepalive.Reason) { closed.Add(1) },
-		OnIdle:  func(any, keepalive.Reason) keepalive.Verdict { asked.Add(1); return keepalive.Close },
-		Probe:   func(any) error { probed.Add(1); return nil },
-	}})
+	r := start(t, Config{
+		Timeout: 200 * ms, Tick: 10 * ms, OnClose: func(any, keepalive.Reason) { closed.Add(1) },
+		OnIdle: func(any, keepalive.Reason) keepalive.Verdict { asked.Add(1); return keepalive.Close },
+		Probe:  keepalive.Probing{Send: func(any) error { probed.Add(1); return nil }},
+	})
 	require.Equal(t, "BYE no answer to PING\n", rest(t, r.dial(t)))
 	require.Eventually(t, func() bool { return closed.Load() == 1 }, eternal, ms)
 	require.EqualValues(t, 1, asked.Load())
@@ -102,7 +99,7 @@ func TestDrainHasTwoStages(t *testing.T) {
 	begin := time.Now()
 	r.cancel()
 	require.Eventually(t, r.Draining, eternal, ms)
-	require.False(t, r.Keeper().Draining())
+	require.False(t, r.Keeper().Stats().Draining)
 	late := r.dial(t)
 	require.Equal(t, "PONG\n", ask(t, late, "PING\n"), "new ones are still served")
 	require.Equal(t, "PONG\n", ask(t, c, "PING\n"))
@@ -169,7 +166,7 @@ func TestHealth(t *testing.T) {
 	// A function of the user that blocks a loop.
 	cfg := r.Config()
 	cfg.Timeout = 100 * ms
-	cfg.Keepalive.OnIdle = func(any, keepalive.Reason) keepalive.Verdict { <-stop; return keepalive.Close }
+	cfg.OnIdle = func(any, keepalive.Reason) keepalive.Verdict { <-stop; return keepalive.Close }
 	require.NoError(t, r.Update(cfg))
 	r.dial(t)
 	require.Eventually(t, func() bool {

@@ -41,7 +41,7 @@ func maxConns(want, loops, open int) (int, error) {
 		return want, nil
 	}
 	if room < 1 || want > room {
-		return 0, fmt.Errorf("%w: MaxConns %d: the process may have %d descriptors, of which %d are not for connections, so there is room for %d",
+		return 0, fmt.Errorf("%w: Room.MaxConns %d: the process may have %d descriptors, of which %d are not for connections, so there is room for %d",
 			ErrArgument, want, limit, limit-room, max(room, 0))
 	}
 	if want == 0 {

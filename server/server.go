@@ -193,7 +193,7 @@ func (s *Server) serveAddr(addr string, h *handler) error {
 func (s *Server) listening(addr net.Addr) {
 	s.addr = addr
 	cfg := s.cfg.Load()
-	s.log.Info("server: listening", "addr", addr.String(), "timeout", cfg.Timeout, "max_conns", cfg.MaxConns)
+	s.log.Info("server: listening", "addr", addr.String(), "timeout", cfg.Timeout, "max_conns", cfg.Room.MaxConns)
 	close(s.ready)
 }
 
@@ -218,7 +218,7 @@ func (s *Server) Keeper() *keepalive.Keeper { return s.keeper }
 func (s *Server) Config() Config { return *s.cfg.Load() }
 
 // MaxConns returns how many connections are served at a time.
-func (s *Server) MaxConns() int { return s.cfg.Load().MaxConns }
+func (s *Server) MaxConns() int { return s.cfg.Load().Room.MaxConns }
 
 // Draining reports whether the server is on its way down: from the moment on when the
 // context of Run is done or Shutdown is called, also while it takes new connections

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"net"
 	"runtime"
@@ -53,7 +52,7 @@ func start(t testing.TB, cfg Config) *running {
 	s, err := New(cfg)
 	require.NoError(t, err)
 	require.Nil(t, s.Addr())
-	require.Zero(t, s.Stats())
+	require.Zero(t, s.Stats().Opened)
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{Server: s, cancel: cancel, result: make(chan error, 1)}
 	go func() { r.result <- s.Run(ctx); close(r.result) }()
@@ -214,7 +213,7 @@ func TestSlowReaderIsClosed(t *testing.T) {
 }
 
 func TestTooManyConnections(t *testing.T) {
-	r := start(t, Config{MaxConns: 3})
+	r := start(t, Config{Room: keepalive.Room{MaxConns: 3}})
 	require.Equal(t, 3, r.MaxConns())
 	var conns []net.Conn
 	for range 3 {
@@ -384,12 +383,10 @@ func TestMaxConnsFitsIntoTheDescriptorLimit(t *testing.T) {
 	s := idle(t, Config{})
 	require.LessOrEqual(t, s.MaxConns(), limit-minSpare-perLoop*runtime.GOMAXPROCS(0)-rlimit.Open())
 	require.Greater(t, s.MaxConns(), limit*9/10)
-	_, err := New(Config{MaxConns: limit})
+	_, err := New(Config{Room: keepalive.Room{MaxConns: limit}})
 	require.ErrorIs(t, err, ErrArgument)
 	require.Contains(t, err.Error(), fmt.Sprintf("MaxConns %d: the process may have %d descriptors", limit, limit))
 }
-
-func keep(k keepalive.Config) Config { return Config{Keepalive: k} }
 
 func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 	for _, c := range []struct {
@@ -401,7 +398,7 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 		{Config{Addr: ":nosuchport"}, `server: invalid argument: Addr ":nosuchport": lookup tcp/nosuchport: unknown port`},
 		{Config{Timeout: -1}, "server: invalid argument: keepalive: invalid argument: Timeout -1ns, must be at least 1ms"},
 		{Config{Timeout: time.Second, Tick: time.Minute}, "server: invalid argument: keepalive: invalid argument: Tick 1m0s is longer than Timeout 1s"},
-		{Config{MaxConns: -1}, "server: invalid argument: MaxConns -1, must not be negative"},
+		{Config{Room: keepalive.Room{MaxConns: -1}}, "server: invalid argument: Room.MaxConns -1, must not be negative"},
 		{Config{MaxLine: -1}, "server: invalid argument: MaxLine -1, must not be negative"},
 		{Config{MaxOutbound: -1}, "server: invalid argument: MaxOutbound -1, must not be negative"},
 		{Config{Loops: -1}, "server: invalid argument: Loops -1, must not be negative"},
@@ -417,16 +414,10 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 			Config{DrainDelay: math.MaxInt64, Drain: math.MaxInt64, ShutdownTimeout: time.Hour},
 			"server: invalid argument: ShutdownTimeout 1h0m0s, must not be less than DrainDelay 2562047h47m16.854775807s and Drain 2562047h47m16.854775807s together",
 		},
-		{keep(keepalive.Config{Timeout: time.Hour}), "server: invalid argument: Keepalive.Timeout 1h0m0s, must be 0: Timeout says it"},
-		{keep(keepalive.Config{Tick: time.Hour}), "server: invalid argument: Keepalive.Tick 1h0m0s, must be 0: Tick says it"},
-		{keep(keepalive.Config{MaxConns: 7}), "server: invalid argument: Keepalive.MaxConns 7, must be 0: MaxConns says it"},
-		{keep(keepalive.Config{Logger: slog.Default()}), "server: invalid argument: Keepalive.Logger, must be nil: Logger says it"},
-		{keep(keepalive.Config{Activity: keepalive.ActivityKernel}), "server: invalid argument: Keepalive.Activity kernel, must be manual: a whole line is life, and nothing else"},
-		{keep(keepalive.Config{Farewell: func(any, keepalive.Reason) []byte { return nil }}), "server: invalid argument: Keepalive.Farewell, must be nil: the protocol has its own"},
-		{keep(keepalive.Config{Full: pool.Wait}), "server: invalid argument: Keepalive.Full wait, must be reject or evict: gnet accepts whoever comes"},
-		{keep(keepalive.Config{Full: 7}), "server: invalid argument: keepalive: invalid argument: Full 7, must be 0 to 2"},
-		{keep(keepalive.Config{MaxAge: -1}), "server: invalid argument: keepalive: invalid argument: MaxAge -1ns, must not be negative"},
-		{keep(keepalive.Config{ProbeCount: 101}), "server: invalid argument: keepalive: invalid argument: ProbeCount 101, must be at most 100"},
+		{Config{Room: keepalive.Room{Full: pool.Wait}}, "server: invalid argument: Room.Full wait, must be reject or evict: gnet accepts all connections"},
+		{Config{Room: keepalive.Room{Full: 7}}, "server: invalid argument: keepalive: invalid argument: Room.Full 7, must be 0 to 2"},
+		{Config{Age: keepalive.Age{Max: -1}}, "server: invalid argument: keepalive: invalid argument: Age.Max -1ns, must not be negative"},
+		{Config{Probe: keepalive.Probing{Count: 101}}, "server: invalid argument: keepalive: invalid argument: Probe.Count 101, must be at most 100"},
 		{Config{Listener: tls.NewListener(nil, nil)}, "server: invalid argument: Listener *tls.listener, must be a *net.TCPListener or a *net.UnixListener"},
 		{Config{Listener: &net.TCPListener{}, Addr: ":1"}, `server: invalid argument: Addr ":1" and a Listener, must be one of them`},
 	} {

@@ -3,11 +3,11 @@ package server
 import "fmt"
 
 // Update changes what the server does, also for the connections that there are: see
-// [keepalive.Keeper.Update] for how soon. Addr, Listener, Loops, Tick and Logger, and of
-// Keepalive also Full and EvictMinIdle, can't be changed. Zero means as before for the
-// first five; for all else it means what it means to New, so begin with what Config
-// returns. It returns [ErrArgument], wrapped with what can't be changed or is impossible,
-// and [ErrClosed] where the server has ended; then nothing changes.
+// [keepalive.Keeper.Update] for how soon. Addr, Listener, Loops, Tick, Logger, Room.Full and
+// Room.MinIdle can't be changed. For the first five, zero means those in force. For all else
+// it means what it means to New, so begin with the result of Config. Update returns
+// [ErrArgument], wrapped with what can't be changed or is impossible, and [ErrClosed] if the
+// server has ended. Then nothing changes.
 func (s *Server) Update(cfg Config) error {
 	s.updating.Lock()
 	defer s.updating.Unlock()

@@ -37,20 +37,20 @@ func TestUpdateReachesOpenConnections(t *testing.T) {
 }
 
 func TestUpdateOfLimits(t *testing.T) {
-	r := start(t, Config{MaxConns: 1})
+	r := start(t, Config{Room: keepalive.Room{MaxConns: 1}})
 	c := r.dial(t)
 	line := strings.Repeat("x", 100) + "\n"
 	require.Equal(t, line, ask(t, c, line))
 	require.Equal(t, refusedFull, rest(t, r.dial(t)))
 
-	require.NoError(t, r.Update(Config{Timeout: time.Minute, MaxConns: 2, MaxLine: 99}))
+	require.NoError(t, r.Update(Config{Timeout: time.Minute, Room: keepalive.Room{MaxConns: 2}, MaxLine: 99}))
 	require.Equal(t, 2, r.MaxConns())
 	second := r.dial(t)
 	require.Equal(t, "PONG\n", ask(t, second, "PING\n"))
 	require.Equal(t, refusedFull, rest(t, r.dial(t)))
 	require.Equal(t, "ERR line too long\n", ask(t, c, line))
 
-	require.NoError(t, r.Update(Config{MaxConns: 10, Keepalive: keepalive.Config{MaxPerKey: 1}}))
+	require.NoError(t, r.Update(Config{Room: keepalive.Room{MaxConns: 10, MaxPerKey: 1}}))
 	require.Equal(t, "PONG\n", ask(t, r.dial(t), "PING\n"), "those from before are not counted")
 	require.Equal(t, refusedFull, rest(t, r.dial(t)))
 	require.Equal(t, "PONG\n", ask(t, second, "PING\n"))
@@ -69,8 +69,8 @@ func TestUpdateFindsTheSameRoomWithConnections(t *testing.T) {
 
 func TestUpdateThatIsRefusedChangesNothing(t *testing.T) {
 	r := start(t, Config{
-		Timeout: time.Minute, Tick: 20 * ms, MaxConns: 9, Loops: 1,
-		Keepalive: keepalive.Config{Full: pool.EvictIdlest, MaxAge: time.Hour},
+		Timeout: time.Minute, Tick: 20 * ms, Loops: 1,
+		Room: keepalive.Room{MaxConns: 9, Full: pool.EvictIdlest}, Age: keepalive.Age{Max: time.Hour},
 	})
 	before := r.Config()
 	other, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,16 +82,15 @@ func TestUpdateThatIsRefusedChangesNothing(t *testing.T) {
 		"Loops 2, can't be changed from 1":                                                   func(cfg *Config) { cfg.Loops = 2 },
 		"Logger, can't be changed":                                                           func(cfg *Config) { cfg.Logger = slog.Default() },
 		"keepalive: invalid argument: Tick 50ms, can't be changed from 20ms":                 func(cfg *Config) { cfg.Tick = 50 * ms },
-		"keepalive: invalid argument: Full reject, can't be changed from evict":              func(cfg *Config) { cfg.Keepalive.Full = pool.Reject },
-		"keepalive: invalid argument: EvictMinIdle 1s, can't be changed from 0s":             func(cfg *Config) { cfg.Keepalive.EvictMinIdle = time.Second },
+		"keepalive: invalid argument: Room.Full reject, can't be changed from evict":         func(cfg *Config) { cfg.Room.Full = pool.Reject },
+		"keepalive: invalid argument: Room.MinIdle 1s, can't be changed from 0s":             func(cfg *Config) { cfg.Room.MinIdle = time.Second },
 		"keepalive: invalid argument: Tick 20ms is longer than Timeout 1ms":                  func(cfg *Config) { cfg.Timeout = ms },
 		"MaxLine -1, must not be negative":                                                   func(cfg *Config) { cfg.MaxLine = -1 },
-		"MaxConns 9223372036854775807: the process may have":                                 func(cfg *Config) { cfg.MaxConns = math.MaxInt },
-		"Keepalive.Timeout 1s, must be 0: Timeout says it":                                   func(cfg *Config) { cfg.Keepalive.Timeout = time.Second },
+		"Room.MaxConns 9223372036854775807: the process may have":                            func(cfg *Config) { cfg.Room.MaxConns = math.MaxInt },
 		"ShutdownTimeout 10s, must not be less than DrainDelay 0s and Drain 1h0m0s together": func(cfg *Config) { cfg.Drain = time.Hour },
 	} {
 		cfg := before
-		cfg.Keepalive.MaxAge, cfg.MaxLine = time.Minute, 5 // which would do
+		cfg.Age.Max, cfg.MaxLine = time.Minute, 5 // which would do
 		change(&cfg)
 		err := r.Update(cfg)
 		require.ErrorIs(t, err, ErrArgument)
@@ -99,14 +98,14 @@ func TestUpdateThatIsRefusedChangesNothing(t *testing.T) {
 		after := r.Config()
 		require.Equal(t, before.Timeout, after.Timeout)
 		require.Equal(t, before.MaxLine, after.MaxLine)
-		require.Equal(t, time.Hour, r.Keeper().Config().MaxAge)
+		require.Equal(t, time.Hour, r.Keeper().Config().Age.Max)
 	}
 }
 
 func TestUpdateOfAServerThatHasEnded(t *testing.T) {
 	s := idle(t, Config{})
 	require.NoError(t, s.Update(Config{Timeout: time.Minute}), "one that does not run yet")
-	require.Equal(t, time.Minute, s.Keeper().Timeout())
+	require.Equal(t, time.Minute, s.Keeper().Config().Timeout)
 	require.NoError(t, s.Shutdown(context.Background()))
 	require.ErrorIs(t, s.Update(Config{}), ErrClosed)
 }
@@ -131,6 +130,6 @@ func TestUpdatesAtOnce(t *testing.T) {
 		require.Equal(t, "PONG\n", ask(t, c, "PING\n"))
 	}
 	all.Wait()
-	require.Equal(t, r.Config().Timeout, r.Keeper().Timeout())
+	require.Equal(t, r.Config().Timeout, r.Keeper().Config().Timeout)
 	require.EqualValues(t, r.Config().Timeout/time.Second/1000*1000, r.Config().MaxLine)
 }

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/heartwheel-go/heartwheel/wheel"
+	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
 // Stats is what a node has done for a topic since it began to serve it.
@@ -37,10 +37,10 @@ type Stats struct {
 
 	// Late is how long after the action time first attempts began; of what was put off, with
 	// the time that it was.
-	Late wheel.Histogram `json:"-"`
+	Late histogram.Durations `json:"-"`
 
 	// Took is how long handlers took.
-	Took wheel.Histogram `json:"-"`
+	Took histogram.Durations `json:"-"`
 }
 
 // Stats returns what this node has done for each topic that it serves, by name.

@@ -34,7 +34,7 @@ var touchers = []toucher{
 		return func(i int) { words[i].Store(clock.Load()) }, func() {}, func() {}
 	}},
 	{impl: "heartwheel", ticks: true, make: func(n int) (func(int), func(), func()) {
-		w, err := newOf(Config{}, func(*TimerOf[int], int) {})
+		w, err := newDue(Config{}, func(*TimerOf[int], int) {})
 		if err != nil {
 			panic(err)
 		}
@@ -95,7 +95,7 @@ func BenchmarkTouch(b *testing.B) {
 func BenchmarkAddRemove(b *testing.B) {
 	for _, conns := range []int{0, 100_000} {
 		b.Run(fmt.Sprintf("conns=%d", conns), func(b *testing.B) {
-			w, err := newOf(Config{}, func(*TimerOf[int], int) {})
+			w, err := newDue(Config{}, func(*TimerOf[int], int) {})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -225,9 +225,7 @@ func BenchmarkTick(b *testing.B) {
 				slices.Sort(added)
 			}
 			timers := make([]*TimerOf[int], conns)
-			for _, i := range added {
-				timers[i], _ = w.Add(i, time.Duration(1+i*300/conns)*100*time.Millisecond)
-			}
+			addSpread(w, now, timers, added)
 			begin := w.Stats().Refiled
 			var spent time.Duration
 			for b.Loop() {
@@ -251,15 +249,9 @@ func BenchmarkTick(b *testing.B) {
 				}
 				w, now := newStandingWheelOf(b, cfg)
 				timers := make([]*TimerOf[int], 500_000)
-				for i := range conns {
-					delay := time.Duration(1+i%300) * 100 * time.Millisecond
-					if i >= len(timers) {
-						delay += 7 * 24 * time.Hour
-					}
-					t, _ := w.Add(i, delay)
-					if i < len(timers) {
-						timers[i] = t
-					}
+				addSpread(w, now, timers, rand.Perm(len(timers)))
+				for i := len(timers); i < conns; i++ {
+					_, _ = w.Add(i, 7*24*time.Hour+time.Duration(1+i%300)*100*time.Millisecond)
 				}
 				var spent time.Duration
 				ticks := 0
@@ -273,11 +265,22 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
+// addSpread adds timers of 30 s, evenly over 30 s.
+func addSpread(w *WheelOf[int], now *time.Duration, timers []*TimerOf[int], order []int) {
+	for n, i := range order {
+		timers[i], _ = w.Add(i, 30*time.Second)
+		if (n+1)%(len(timers)/300) == 0 {
+			*now += w.clock.tick
+			w.advance()
+		}
+	}
+}
+
 // revolve touches all timers, and returns how long the hand took for the 30 s
 // after that.
 func revolve(w *WheelOf[int], now *time.Duration, timers []*TimerOf[int]) time.Duration {
 	for _, t := range timers {
-		t.Move(30 * time.Second)
+		t.Touch()
 	}
 	start := time.Now()
 	for range 300 {
@@ -293,7 +296,7 @@ func newStandingWheel(b *testing.B) (*WheelOf[int], *time.Duration) {
 }
 
 func newStandingWheelOf(b *testing.B, cfg Config) (*WheelOf[int], *time.Duration) {
-	w, err := newOf(cfg, func(*TimerOf[int], int) {})
+	w, err := newDue(cfg, func(*TimerOf[int], int) {})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// cacheLine is the distance at which two words no longer slow each other down:
-// a line, and the one that the processor fetches along with it.
+// cacheLine is the distance at which two words no longer slow each other down: a line, and
+// the next one, since the processor fetches lines in pairs.
 const cacheLine = 128
 
-// clock is what a touch reads of its wheel. It has a cache line of its own, so
-// that it stays in every processor's cache until the hand moves on.
+// clock is what a touch reads of its wheel. It has a cache line of its own, and stays in
+// every processor's cache until the hand moves on.
 type clock struct {
 	_ [cacheLine]byte
 
-	// now is the tick that the hand has reached. Time itself may be a tick
-	// further, or more on a busy machine, but never behind.
+	// now is the tick of the hand. Time itself may be a tick further, or more on a busy
+	// machine, but never behind.
 	now atomic.Uint64
 
 	tick    time.Duration
@@ -31,9 +31,8 @@ func (c *clock) setTick(tick time.Duration) {
 	c.inverse = math.MaxUint64 / uint64(tick)
 }
 
-// ticks returns how many ticks are at least as long as d; none where d is not
-// positive. A multiplication, which is four times as fast as a division here,
-// finds the quotient or one less.
+// ticks returns how many ticks are at least as long as d, or 0 if d is not positive. The
+// multiplication finds the quotient or one less, four times as fast as a division.
 func (c *clock) ticks(d time.Duration) uint64 {
 	if d <= 0 {
 		return 0

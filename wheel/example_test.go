@@ -59,11 +59,13 @@ type conn struct {
 
 func ExampleWheelOf() {
 	done := make(chan bool)
-	w, err := wheel.NewOf(wheel.Config{Tick: 10 * time.Millisecond}, func(t *wheel.TimerOf[*conn], c *conn) {
-		if _, ok := t.Expire(); ok {
-			fmt.Println(c.name, "is gone")
-			close(done)
-		}
+	w, err := wheel.NewOf(wheel.Config{Tick: 10 * time.Millisecond}, wheel.Funcs[*conn]{
+		Due: func(t *wheel.TimerOf[*conn], c *conn) {
+			if _, ok := t.Expire(); ok {
+				fmt.Println(c.name, "is gone")
+				close(done)
+			}
+		},
 	})
 	if err != nil {
 		fmt.Println(err)

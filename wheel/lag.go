@@ -43,19 +43,14 @@ func (l *lagLog) left(tick uint64, lag time.Duration) {
 	l.most = max(l.most, lag)
 }
 
-// between returns the largest lag with which the hand left any of the ticks
-// from first to last, or a little more for ticks that are long past.
-func (l *lagLog) between(first, last uint64) time.Duration {
+// of returns the lag with which the hand left a tick, or a little more for a tick long past.
+// It is 0 for the tick of the hand.
+func (l *lagLog) of(tick uint64) time.Duration {
 	for r := range l.rings {
 		shift := r * lagShift
-		if l.last>>shift-first>>shift >= lagRing {
-			continue
+		if block := tick >> shift; l.last>>shift-block < lagRing {
+			return l.rings[r][block%lagRing]
 		}
-		lag := time.Duration(0)
-		for block := first >> shift; block <= last>>shift; block++ {
-			lag = max(lag, l.rings[r][block%lagRing])
-		}
-		return lag
 	}
 	return l.most
 }

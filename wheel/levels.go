@@ -1,15 +1,14 @@
 package wheel
 
-// levels are the slots in which timers are filed. A slot of the first level is
-// one tick; a slot of another is a block of as many ticks as a turn of the level
-// below has. The hand visits the slot of a block when the block begins, and what
-// is filed there goes down to the tick or block where it is due.
+// levels are the slots in which timers are filed. A slot of the first level is one tick. A
+// slot of a higher level is a block of ticks: a revolution of the level below. The hand
+// visits the slot of a block when the block begins, and its timers go down to the tick or
+// block of their deadline.
 //
-// A timer goes to the lowest level whose turn reaches it. In the top level a
-// slot also holds what is due some turns later; that stays there when the hand
-// comes by. So one level is a wheel with rounds, and what lies beyond several
-// levels is spread over the top one instead of waiting in a list of its own,
-// which would be looked through all at once.
+// A timer goes to the lowest level whose revolution reaches it. In the top level a slot
+// also holds timers that are due some revolutions later; those stay there when the hand
+// comes by. So one level is a wheel with rounds, and timers beyond the top level are spread
+// over its slots. A list of their own would be looked through all at once.
 type levels[V any] struct {
 	level []level
 	slot  []slot[V] // of all levels, the finest first
@@ -34,8 +33,8 @@ func makeLevels[V any](sizes []int) levels[V] {
 	return l
 }
 
-// place returns the slot for a timer that is due later than hand, and the tick
-// on which the hand visits that slot next.
+// place returns the slot for a timer that is due later than hand, and the tick of the
+// hand's next visit to that slot.
 func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 	top := len(l.level) - 1
 	for i := range l.level {
@@ -48,7 +47,7 @@ func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 			if i < top {
 				continue
 			}
-			// Some turns later: the next time that the hand comes by.
+			// Some revolutions later: the next time that the hand comes by.
 			block = at + (block-at)%v.size
 			if block == at {
 				block += v.size
@@ -67,23 +66,23 @@ func (l *levels[V]) file(t *TimerOf[V], hand, due uint64) (slot int) {
 	return slot
 }
 
-// take empties all slots that the hand visits on tick and adds what was in them
-// to turn. The caller gives the chunks back.
-func (l *levels[V]) take(tick uint64, turn []*chunk[V]) []*chunk[V] {
+// take empties all slots that the hand visits on tick and appends their lists of chunks to
+// a slice. The caller gives the chunks back.
+func (l *levels[V]) take(tick uint64, to []*chunk[V]) []*chunk[V] {
 	for i := range l.level {
 		v := &l.level[i]
 		if tick%v.unit != 0 {
 			break
 		}
 		if c := l.slot[v.first+int(tick/v.unit%v.size)].empty(); c != nil {
-			turn = append(turn, c)
+			to = append(to, c)
 		}
 	}
-	return turn
+	return to
 }
 
-// reach returns the first tick that is too far from hand for the levels below that of
-// a slot, so that what is filed there is visited on that tick or after it.
+// reach returns the first tick too far from hand for the levels below that of a slot: no
+// timer in the slot is due before it.
 func (l *levels[V]) reach(hand uint64, slot int) uint64 {
 	i := l.of(slot)
 	if i == 0 {
@@ -102,8 +101,8 @@ func (l *levels[V]) of(slot int) int {
 	return i
 }
 
-// next returns the tick on which the hand, now on the given tick, visits a slot
-// next, and the number of ticks for which that slot stands.
+// next returns the tick of the hand's next visit to a slot, and the number of ticks in that
+// slot.
 func (l *levels[V]) next(hand uint64, slot int) (visit, unit uint64) {
 	v := &l.level[l.of(slot)]
 	at := hand / v.unit

@@ -28,27 +28,50 @@ type modelTimer struct {
 	delay    time.Duration // what Touch repeats
 	touched  uint64        // the hand's tick at the last touch
 	at       time.Duration // the time of the last touch
+	rearmed  bool          // nobody has touched it since it got a deadline of its own
+	quiet    bool          // or since it was looked at
 	due      uint64
-	deadline time.Duration // the touch's own time and the delay
-	limit    uint64        // or 0
+	deadline time.Duration // before that it must not expire
+	limit    time.Duration // or 0
 	visit    uint64        // the tick before which the hand does not come by
 	state    word
 }
 
-func (m *model) set(t *modelTimer, now, d time.Duration) {
-	n := uint64(0)
-	if d > 0 {
-		n = uint64((d + m.tick - 1) / m.tick)
-	}
+func (m *model) ticks(d time.Duration) uint64 { return uint64((max(d, 0) + m.tick - 1) / m.tick) }
+
+// touch makes a touch at an instant.
+func (m *model) touch(t *modelTimer, tick uint64, at time.Duration) {
 	if t.state == due {
 		t.visit = m.now + 1
 	}
-	t.touched, t.at, t.due, t.deadline, t.state = m.now, now, m.now+n+1, now+d, pending
+	t.touched, t.at, t.rearmed, t.quiet, t.state = tick, at, false, false, pending
+	m.derive(t)
+}
+
+// derive sets the deadline of a timer that is not rearmed.
+func (m *model) derive(t *modelTimer) {
+	if t.rearmed {
+		return
+	}
+	t.due, t.deadline = t.touched+m.ticks(t.delay)+1, t.at+t.delay
+	if t.due <= m.now {
+		t.visit = m.now + 1
+	}
+}
+
+// rearm gives a timer a deadline of its own.
+func (m *model) rearm(t *modelTimer, at time.Duration) {
+	t.rearmed, t.quiet, t.due, t.deadline, t.state = true, true, m.ticks(at), at, pending
+	t.visit = m.now + 1
 }
 
 // hasPassed reports whether a timer is due for certain.
 func (m *model) hasPassed(t *modelTimer, now time.Duration) bool {
-	return time.Duration(t.due)*m.tick+m.lag(t.touched) <= now
+	at := time.Duration(t.due) * m.tick
+	if !t.rearmed {
+		at += m.lag(t.touched)
+	}
+	return at <= now
 }
 
 // advance returns the timers that become due when the hand wakes at now.
@@ -56,7 +79,8 @@ func (m *model) advance(now time.Duration) []int {
 	m.now = uint64(now / m.tick)
 	var ids []int
 	for id, t := range m.timers {
-		if t.state == pending && m.now >= t.visit && (m.hasPassed(t, now) || t.limit > 0 && t.limit <= m.now) {
+		limited := t.limit > 0 && m.ticks(t.limit) <= m.now
+		if t.state == pending && m.now >= t.visit && (m.hasPassed(t, now) || limited) {
 			t.state = due
 			ids = append(ids, id)
 		}
@@ -83,22 +107,24 @@ func newRig(t testing.TB, tick time.Duration, levels []int) *rig {
 		timers: map[int]*TimerOf[int]{},
 		ended:  map[int]*TimerOf[int]{},
 	}
-	w, err := newOf(Config{Tick: tick, Levels: levels, Stall: -1}, func(timer *TimerOf[int], id int) {
-		require.Same(t, r.timers[id], timer)
-		r.fired = append(r.fired, id)
+	w, err := newOf(Config{Tick: tick, Levels: levels, Stall: -1}, Funcs[int]{
+		Due: func(timer *TimerOf[int], id int) {
+			require.Same(t, r.timers[id], timer)
+			r.fired = append(r.fired, id)
+		},
+		Limit: func(id int) time.Duration {
+			if m := r.model.timers[id]; m != nil && m.limit > 0 {
+				return m.limit
+			}
+			return math.MaxInt64
+		},
 	})
 	require.NoError(t, err)
 	w.workers.most = 0 // nobody but takeUpAll takes up what is due
 	w.onPanic = func(v any, stack []byte) { t.Errorf("%v\n%s", v, stack) }
 	w.since = func() time.Duration { return r.now }
-	w.SetLimit(func(_ *TimerOf[int], id int) uint64 {
-		if m := r.model.timers[id]; m != nil && m.limit > 0 {
-			return m.limit
-		}
-		return math.MaxUint64
-	})
 	r.wheel = w
-	r.model.lag = func(touched uint64) time.Duration { return w.lag.between(touched, touched) }
+	r.model.lag = func(touched uint64) time.Duration { return w.lag.of(touched) }
 	return r
 }
 
@@ -108,71 +134,52 @@ func (r *rig) add(d time.Duration) int {
 	require.NoError(r.t, err)
 	r.timers[r.id] = timer
 	m := &modelTimer{id: r.id, delay: d}
-	r.model.set(m, r.now, d)
+	r.model.touch(m, r.model.now, r.now)
 	r.model.timers[r.id] = m
 	return r.id
 }
 
 func (r *rig) touch(id int) {
 	require.True(r.t, r.timers[id].Touch())
-	m := r.model.timers[id]
-	r.model.set(m, r.now, m.delay)
+	r.model.touch(r.model.timers[id], r.model.now, r.now)
 }
 
 func (r *rig) move(id int, d time.Duration) {
 	require.True(r.t, r.timers[id].Move(d))
-	r.model.set(r.model.timers[id], r.now, d)
+	m := r.model.timers[id]
+	r.model.touch(m, r.model.now, r.now)
+	r.model.rearm(m, r.now+d)
 }
 
-// postpone moves what is due to the first tick on which d has passed.
-func (r *rig) postpone(id int, d time.Duration) {
+// rearm gives what is due until an instant.
+func (r *rig) rearm(id int, at time.Duration) {
 	m := r.model.timers[id]
-	stamp, ok := r.timers[id].Postpone(d)
-	require.Equal(r.t, m.state == due, ok)
+	require.Equal(r.t, m.state == due, r.timers[id].Rearm(at))
 	if m.state == due {
-		require.Equal(r.t, r.timers[id].Stamp(), stamp)
-		m.deadline, m.state = r.now+d, pending
-		m.due = max(r.model.now+1, uint64((m.deadline+r.model.tick-1)/r.model.tick))
+		r.model.rearm(m, at)
 	}
 }
 
-// await moves what is due to d after its last touch.
-func (r *rig) await(id int, d time.Duration) {
+// touchAt is a touch of what is due that was so long ago.
+func (r *rig) touchAt(id int, ago time.Duration) {
 	m := r.model.timers[id]
-	awaited := *m
-	awaited.due = m.touched + uint64((d+r.model.tick-1)/r.model.tick) + 1
-	passed := r.model.hasPassed(&awaited, r.now)
-	stamp, ok := r.timers[id].Await(d)
-	require.Equal(r.t, m.state == pending || !passed, ok)
-	if m.state == due && !passed {
-		require.Equal(r.t, r.timers[id].Stamp(), stamp)
-		m.due, m.deadline, m.state, m.visit = awaited.due, m.at+d, pending, r.model.now+1
-	}
-}
-
-// resume goes on waiting after a hand-over that came before the deadline.
-func (r *rig) resume(id int) {
-	m := r.model.timers[id]
-	passed := r.model.hasPassed(m, r.now)
-	stamp := r.timers[id].Stamp()
-	_, ok := r.timers[id].Resume()
-	require.Equal(r.t, m.state == pending || !passed, ok)
-	require.Equal(r.t, stamp, r.timers[id].Stamp())
-	if m.state == due && !passed {
-		m.state, m.visit = pending, r.model.now+1
-	}
-}
-
-// renew is a touch of what is due that was so long ago.
-func (r *rig) renew(id int, ago time.Duration) {
-	m := r.model.timers[id]
-	require.Equal(r.t, m.state == due, r.timers[id].Renew(ago))
+	at := r.now - ago
+	require.Equal(r.t, m.state == due, r.timers[id].TouchAt(at))
 	if m.state == due {
-		m.at = max(m.at, r.now-ago)
-		m.touched = max(m.touched, uint64(max(0, r.now-ago)/r.model.tick))
-		m.due = m.touched + uint64((m.delay+r.model.tick-1)/r.model.tick) + 1
-		m.deadline, m.state, m.visit = m.at+m.delay, pending, r.model.now+1
+		tick := min(uint64(max(0, at)/r.model.tick), r.model.now)
+		r.model.touch(m, max(m.touched, tick), max(m.at, at))
 	}
+}
+
+// look tells whether it was touched since the last look.
+func (r *rig) look(id int) {
+	m := r.model.timers[id]
+	at, quiet, isDue := r.timers[id].Look()
+	require.Equal(r.t, m.quiet, quiet)
+	require.Equal(r.t, m.state == due, isDue)
+	again, _ := r.timers[id].Touched()
+	require.Equal(r.t, again, at)
+	m.quiet = true
 }
 
 // handOver makes what is pending due at once.
@@ -184,33 +191,28 @@ func (r *rig) handOver(id int) {
 	r.fired = nil
 }
 
-func (r *rig) retime(id int, d time.Duration) {
-	r.timers[id].Retime(d)
-	r.model.timers[id].delay = d
-}
-
-func (r *rig) setLimit(id, ticks int) {
-	m := r.model.timers[id]
-	m.limit = r.model.now + 1 + uint64(ticks)
-	r.timers[id].Retime(m.delay) // has the entry moved
-}
-
 func (r *rig) setDelay(id int, d time.Duration) {
 	require.True(r.t, r.timers[id].SetDelay(d))
 	m := r.model.timers[id]
 	m.delay = d
-	r.model.set(m, r.now, d)
+	r.model.derive(m)
 }
 
-func (r *rig) reset(id int, d time.Duration) {
-	require.True(r.t, r.timers[id].reset(id, d))
+func (r *rig) setLimit(id, ticks int) {
+	m := r.model.timers[id]
+	m.limit = time.Duration(r.model.now+1+uint64(ticks))*r.model.tick - time.Duration(ticks%2)
+	r.timers[id].SetDelay(m.delay) // has the entry moved
+}
+
+func (r *rig) restart(id int, d time.Duration) {
+	require.True(r.t, r.timers[id].restart(&id, d))
 	m := r.model.timers[id]
 	m.delay = d
-	r.model.set(m, r.now, d)
+	r.model.touch(m, r.model.now, r.now)
 }
 
 func (r *rig) remove(id int) {
-	v, ok := r.timers[id].Take()
+	v, ok := r.timers[id].Remove()
 	require.True(r.t, ok)
 	require.Equal(r.t, id, v)
 	r.end(id)
@@ -240,19 +242,10 @@ func (r *rig) advance(d time.Duration) {
 	want := r.model.advance(r.now)
 	takeUpAll(r.wheel)
 	slices.Sort(r.fired)
-	looks := map[int]bool{} // those that wait for longer than their delay, on the way
-	for _, id := range r.fired {
-		if m := r.model.timers[id]; m.state == pending {
-			require.Greater(r.t, time.Duration(m.due-m.touched-1)*r.model.tick, m.delay)
-			m.state, looks[id] = due, true
-			want = append(want, id)
-		}
-	}
-	slices.Sort(want)
 	require.Equal(r.t, want, r.fired, "at %v", r.now)
 	for _, id := range r.fired {
 		m := r.model.timers[id]
-		if !looks[id] && (m.limit == 0 || m.limit > r.model.now) {
+		if m.limit == 0 || m.limit > r.now {
 			require.GreaterOrEqual(r.t, r.now, m.deadline, "timer %d is early", id)
 		}
 		m.limit = 0
@@ -270,9 +263,7 @@ func (r *rig) check() {
 	t, w := r.t, r.wheel
 	require.Equal(t, len(r.timers), w.Len())
 	var all []int
-	for _, timer := range w.All() {
-		v, ok := timer.Value()
-		require.True(t, ok)
+	for _, v := range w.All() {
 		all = append(all, v)
 	}
 	slices.Sort(all)
@@ -280,14 +271,18 @@ func (r *rig) check() {
 	for id, m := range r.model.timers {
 		ids = append(ids, id)
 		timer := r.timers[id]
+		at, quiet := timer.Touched()
+		require.Equal(t, m.quiet, quiet, "timer %d", id)
+		require.GreaterOrEqual(t, at, min(m.at, r.now), "timer %d", id)
+		require.LessOrEqual(t, at, r.now)
 		if m.state == due {
-			require.Zero(t, timer.Left())
+			require.Zero(t, timer.left())
 			require.NotEqual(t, w.backlog.has(timer), slices.Contains(w.undecided, timer))
 			continue
 		}
-		require.Equal(t, m.due, dueOf(timer.word.Load()), "timer %d", id)
-		require.Equal(t, time.Duration(m.due-min(m.due, r.model.now))*r.model.tick, timer.Left())
-		require.Equal(t, time.Duration(r.model.now-m.touched)*r.model.tick, timer.Idle())
+		require.Equal(t, m.due, timer.dueTick(timer.word.Load()), "timer %d", id)
+		require.Equal(t, time.Duration(m.due-min(m.due, r.model.now))*r.model.tick, timer.left())
+		require.Equal(t, time.Duration(r.model.now-m.touched)*r.model.tick, timer.idle())
 	}
 	slices.Sort(ids)
 	require.Equal(t, ids, all, "All must have each running timer once")
@@ -295,12 +290,16 @@ func (r *rig) check() {
 	for id, timer := range r.ended {
 		require.False(t, timer.Touch(), "timer %d", id)
 		require.False(t, timer.Move(time.Hour))
-		require.False(t, timer.Remove())
+		_, running := timer.Remove()
+		require.False(t, running)
 		v, running := timer.Value()
 		require.False(t, running)
 		require.Zero(t, v, "the value must be dropped")
-		require.Zero(t, timer.Left())
-		require.Zero(t, timer.Idle())
+		require.Zero(t, timer.left())
+		at, quiet := timer.Touched()
+		require.Zero(t, at)
+		require.False(t, quiet)
+		require.Zero(t, timer.idle())
 	}
 	r.checkLinks()
 }
@@ -322,8 +321,8 @@ func (r *rig) checkLinks() {
 				pendings++
 				require.Equal(t, c.id<<chunkBits|uint32(i), timer.filed)
 				require.Equal(t, pending, timer.word.Load()&stateMask)
-				require.LessOrEqual(t, visit, max(w.hand+1, dueOf(timer.word.Load())), "visited too late")
-				require.LessOrEqual(t, visit, dueOf(timer.touchedNow()), "a touch would have to move the entry")
+				require.LessOrEqual(t, visit, max(w.hand+1, timer.dueTick(timer.word.Load())), "visited too late")
+				require.LessOrEqual(t, visit, w.clock.now.Load()+timer.delay.Load()+1, "a touch would have to move the entry")
 			}
 			for _, timer := range c.entry[c.n:] {
 				require.Nil(t, timer, "must not keep timers alive")
@@ -337,29 +336,31 @@ func (r *rig) checkLinks() {
 		check(&w.levels.slot[i], visit)
 	}
 	check(&w.held, 0)
-	require.Empty(t, w.turn)
+	require.Empty(t, w.taken)
 	for i, timer := range w.undecided {
 		require.EqualValues(t, i, timer.filed)
 	}
 	s := w.Stats()
+	counted := len(w.held.first.timers(nil))
+	for _, level := range s.Levels {
+		for _, n := range level {
+			counted += n
+		}
+	}
+	require.Equal(t, s.Pending, counted)
 	require.Equal(t, pendings, s.Pending)
 	require.Equal(t, w.Len(), s.Pending+s.Due)
 	require.Equal(t, w.backlog.len(), s.Backlog)
 }
 
-// touchedNow returns what the word would be after a touch.
-func (t *TimerOf[V]) touchedNow() word {
-	_, n := unpack(uint64(t.span.Load()), spanFloat)
-	return pendingAt(t.wheel.clock.now.Load(), n)
-}
-
 func (r *rig) checkAhead() {
 	var seen []int
-	bound := time.Duration(math.MaxInt64)
-	for idle, timers := range r.wheel.Ahead() {
-		bound = min(bound, idle)
+	least := time.Duration(0)
+	for touched, timers := range r.wheel.Ahead() {
+		least = max(least, touched)
 		for _, timer := range timers {
-			require.LessOrEqual(r.t, timer.Idle(), bound, "this one and all that come after")
+			at, _ := timer.Touched()
+			require.GreaterOrEqual(r.t, at, least, "this one and all that come after")
 			v, _ := timer.Value()
 			seen = append(seen, v)
 		}
@@ -423,7 +424,7 @@ func (r *rig) step(pick func(n int) int) {
 	case 9:
 		one(func(id int) { r.remove(id) })
 	case 10:
-		one(func(id int) { r.reset(id, delay()) })
+		one(func(id int) { r.restart(id, delay()) })
 	case 11:
 		one(func(id int) { r.expire(id) })
 	case 12:
@@ -432,18 +433,19 @@ func (r *rig) step(pick func(n int) int) {
 		}
 	case 13:
 		r.checkAhead()
-	case 14:
-		one(func(id int) { r.postpone(id, delay()) })
-	case 15, 16:
-		one(func(id int) { r.await(id, delay()) })
+	case 14, 15:
+		one(func(id int) { r.rearm(id, r.now+delay()) })
+	case 16:
+		one(func(id int) { // perhaps in the past
+			at, _ := r.timers[id].Touched()
+			r.rearm(id, at+delay())
+		})
 	case 17:
-		one(func(id int) { r.renew(id, delay()) })
-	case 21:
-		one(func(id int) { r.resume(id) })
+		one(func(id int) { r.touchAt(id, delay()) })
 	case 18:
 		one(func(id int) { r.handOver(id) })
 	case 19:
-		one(func(id int) { r.retime(id, delay()) })
+		one(func(id int) { r.look(id) })
 	case 20:
 		one(func(id int) { r.setLimit(id, pick(2*turn)) })
 	default:

@@ -170,12 +170,12 @@ func TestPaceKnowsHowMuchOfThePastCounts(t *testing.T) {
 	require.Zero(t, p.counted(now+time.Hour, time.Minute), "in a stall that is not over")
 }
 
-// The hand has slept through some ticks when a timer is postponed.
-func TestPostponeWhileTheHandIsLate(t *testing.T) {
+// The hand has slept through some ticks when a timer is rearmed.
+func TestRearmWhileTheHandIsLate(t *testing.T) {
 	for _, late := range []time.Duration{0, 99 * ms, 100 * ms, 250 * ms, 300 * ms} {
 		for _, d := range []time.Duration{0, 1, 100 * ms, 420 * ms, math.MaxInt64} {
 			now := time.Duration(0)
-			w, err := newOf(Config{}, func(*TimerOf[int], int) {})
+			w, err := newDue(Config{}, func(*TimerOf[int], int) {})
 			require.NoError(t, err)
 			w.workers.most = 0
 			w.since = func() time.Duration { return now }
@@ -187,9 +187,8 @@ func TestPostponeWhileTheHandIsLate(t *testing.T) {
 			}
 			require.True(t, timer.IsDue())
 			now += late
-			_, ok := timer.Postpone(d)
-			require.True(t, ok)
-			wait := w.clock.span(timer.DueTick()) - now
+			require.True(t, timer.Rearm(sum(w.Time(0), d)))
+			wait := w.clock.span(timer.dueTick(timer.word.Load())) - now
 			if d == math.MaxInt64 {
 				require.Greater(t, wait, 1000*time.Hour)
 				continue

@@ -1,39 +1,40 @@
 package wheel
 
-// A slot holds its timers in chunks. Each entry in them is a timer, and a timer's
-// filed is the place of its entry, so that it can be taken out at once: what is
-// removed or moved to an earlier tick leaves nothing behind.
+// A slot holds its timers in chunks. A timer's filed is the place of its entry, so the entry
+// can be taken out at once: a timer that is removed, or moved to an earlier tick, leaves
+// nothing behind.
 //
-// Chunks rather than vectors, because those are copied when they grow; and rather
-// than links from timer to timer, because the hand can then only look at one
-// timer after the memory of the one before has come.
+// A vector would be copied when it grows. With links from timer to timer the hand could
+// look at a timer only after the memory of the one before has arrived.
 type chunk[V any] struct {
 	next, prev *chunk[V]
 	slot       *slot[V]
-	visit      uint64 // the tick on which the hand takes the slot
-	id         uint32 // its place in slots.chunks
+	visit      uint64 // tick on which the hand takes the slot
+	id         uint32 // index in slots.chunks
 	n          uint32 // entries
 	entry      [chunkSize]*TimerOf[V]
 }
 
 const (
-	// A chunk has 512 bytes.
+	// A chunk has 512 bytes, on a machine of 64 bits.
 	chunkBits = 6
 	chunkSize = 1<<chunkBits - 5
 
-	// minSpare chunks, or a quarter of those in use, are kept to be used again.
-	// The others are given back, so that a crowd that has gone does not keep its
-	// memory.
+	// minSpare is how many empty chunks are kept for the next timers, or a quarter of the
+	// chunks in use if that is more. The memory of a crowd that has gone is given back.
 	minSpare = 64
 )
 
-// slot is a list of chunks, each full but the last.
-type slot[V any] struct{ first, last *chunk[V] }
+// slot is a list of chunks. All but the last are full.
+type slot[V any] struct {
+	first, last *chunk[V]
+	len         int // timers
+}
 
 // slots has the memory of all slots.
 type slots[V any] struct {
 	chunks []*chunk[V] // by id
-	free   []uint32    // ids that are not used
+	free   []uint32    // unused ids
 	spare  *chunk[V]
 	spares int
 }
@@ -54,12 +55,13 @@ func (s *slots[V]) put(to *slot[V], visit uint64, t *TimerOf[V]) {
 	c.entry[c.n] = t
 	t.filed = c.id<<chunkBits | c.n
 	c.n++
+	to.len++
 }
 
 // visitOf returns the tick on which the hand takes the slot of t.
 func (s *slots[V]) visitOf(t *TimerOf[V]) uint64 { return s.chunks[t.filed>>chunkBits].visit }
 
-// remove takes t out. hand is the tick whose slots were taken last.
+// remove takes out t. hand is the tick whose slots were taken last.
 func (s *slots[V]) remove(t *TimerOf[V], hand uint64) {
 	c, i := s.chunks[t.filed>>chunkBits], t.filed&(1<<chunkBits-1)
 	if c.visit <= hand { // taken, and being visited
@@ -68,6 +70,7 @@ func (s *slots[V]) remove(t *TimerOf[V], hand uint64) {
 	}
 	last := c.slot.last
 	last.n--
+	c.slot.len--
 	moved := last.entry[last.n]
 	last.entry[last.n] = nil
 	if moved != t {
@@ -87,7 +90,7 @@ func (s *slots[V]) remove(t *TimerOf[V], hand uint64) {
 // empty takes all chunks out of a slot.
 func (to *slot[V]) empty() *chunk[V] {
 	c := to.first
-	to.first, to.last = nil, nil
+	*to = slot[V]{}
 	return c
 }
 
@@ -108,7 +111,7 @@ func (s *slots[V]) get() *chunk[V] {
 	return c
 }
 
-// giveBack takes a chunk that is no longer in a slot.
+// giveBack takes back a chunk that was taken out of its slot.
 func (s *slots[V]) giveBack(c *chunk[V]) {
 	if inUse := len(s.chunks) - len(s.free) - s.spares; s.spares >= max(minSpare, inUse/4) {
 		s.chunks[c.id] = nil
@@ -121,8 +124,8 @@ func (s *slots[V]) giveBack(c *chunk[V]) {
 	s.spares++
 }
 
-// fetch looks at all timers, which brings their memory into the cache in parallel.
-// A visit does more than a look, so that one after the other would be fetched.
+// fetch looks at all timers, so that their memory comes into the cache in parallel. A visit
+// does more than that, so visits alone would fetch one timer after the other.
 func (c *chunk[V]) fetch() {
 	for _, t := range c.entry[:c.n] {
 		if t != nil {
@@ -131,7 +134,7 @@ func (c *chunk[V]) fetch() {
 	}
 }
 
-// timers appends the timers of a list of chunks to those given.
+// timers appends the timers of a list of chunks to a slice.
 func (c *chunk[V]) timers(to []*TimerOf[V]) []*TimerOf[V] {
 	for ; c != nil; c = c.next {
 		for _, t := range c.entry[:c.n] {

@@ -42,7 +42,7 @@ func (c *jumpable) napBy(d time.Duration) {
 func newJumpingWheel(t *testing.T, cfg Config, due func(*TimerOf[int], int)) (*WheelOf[int], *jumpable) {
 	clock := &jumpable{start: time.Now()}
 	clock.nap.Store(int64(time.Hour)) // before the wheel was made
-	w, err := newOf(cfg, due)
+	w, err := newDue(cfg, due)
 	require.NoError(t, err)
 	w.begin(clock.since, clock.asleep)
 	t.Cleanup(w.Stop)
@@ -186,9 +186,9 @@ func TestWhatTheMachineSleptIsInNoAge(t *testing.T) {
 		clock.napBy(time.Minute)
 		time.Sleep(5 * time.Second)
 		const left = 100*ms + time.Second // the tick and the grace
-		require.Equal(t, 2*time.Second, w.Counted(2*time.Second))
-		require.Equal(t, 14*time.Second-left, w.Counted(14*time.Second))
-		require.Equal(t, 15050*ms-left, w.Counted(15050*ms))
+		require.Equal(t, 2*time.Second, w.Time(0)-w.Time(2*time.Second))
+		require.Equal(t, 14*time.Second-left, w.Time(0)-w.Time(14*time.Second))
+		require.Equal(t, 15050*ms-left, w.Time(0)-w.Time(15050*ms))
 	})
 }
 
@@ -225,7 +225,7 @@ func TestASecondStallHasAGraceOfItsOwn(t *testing.T) {
 func TestStallWithinTheHandsWaking(t *testing.T) {
 	now := time.Duration(0)
 	reads, expired := 0, false
-	w, err := newOf(Config{}, func(t *TimerOf[int], _ int) { t.Expire(); expired = true })
+	w, err := newDue(Config{}, func(t *TimerOf[int], _ int) { t.Expire(); expired = true })
 	require.NoError(t, err)
 	w.workers.most = 0
 	w.since = func() time.Duration {
@@ -269,7 +269,7 @@ func TestOnStallMayStopTheWheelAndPanic(t *testing.T) {
 func TestTimeNeverStandsStillForEver(t *testing.T) {
 	for _, runs := range []time.Duration{500 * ms, 1000 * ms, 1050 * ms, 1100 * ms, 1500 * ms} {
 		now := time.Duration(0)
-		w, err := newOf(Config{}, func(*TimerOf[int], int) {})
+		w, err := newDue(Config{}, func(*TimerOf[int], int) {})
 		require.NoError(t, err)
 		w.since = func() time.Duration { return now }
 		const times = 1000
@@ -289,7 +289,7 @@ func TestTimeNeverStandsStillForEver(t *testing.T) {
 // The stall hits shortly before a timer that is held back may expire.
 func TestTheHandDoesNotSpinInTheGrace(t *testing.T) {
 	now := time.Duration(0)
-	w, err := newOf(Config{}, func(*TimerOf[int], int) {})
+	w, err := newDue(Config{}, func(*TimerOf[int], int) {})
 	require.NoError(t, err)
 	w.workers.most = 0
 	w.since = func() time.Duration { return now }
@@ -317,7 +317,7 @@ func TestTheHandDoesNotSpinInTheGrace(t *testing.T) {
 // A timer that ends before the hand has looked after a stall is not late by it.
 func TestStallIsNoLateness(t *testing.T) {
 	now := time.Duration(0)
-	w, err := newOf(Config{}, func(*TimerOf[int], int) {})
+	w, err := newDue(Config{}, func(*TimerOf[int], int) {})
 	require.NoError(t, err)
 	w.workers.most = 0
 	w.since = func() time.Duration { return now }

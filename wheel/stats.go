@@ -1,37 +1,51 @@
 package wheel
 
-import "time"
+import (
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/wheel/histogram"
+)
 
 // Stats is what a wheel has done and what it holds, at one moment.
 type Stats struct {
-	Pending int // timers that wait for their deadline
-	Due     int // timers that were handed over and are not decided
-	Backlog int // of those, how many no worker has taken up yet
+	Tick time.Duration // see Config.Tick
+	Now  uint64        // tick of the hand, since the start: it grows while the hand moves
+
+	Pending int // timers waiting for their deadline
+	Due     int // timers handed over and not decided
+	Backlog int // due timers that no worker has taken up yet
 
 	Added   uint64 // timers started
-	Expired uint64 // timers that were decided to have expired
-	Saved   uint64 // timers that were moved when they were due already
-	Refiled uint64 // visits that found a timer moved, and filed it again
+	Expired uint64 // timers expired
+	Saved   uint64 // timers touched when they were due already
+	Refiled uint64 // visits that found a touched timer, and filed it again
 	Panics  uint64 // functions of the user that panicked
 
-	// Late is how much later than the tick on which they were due timers were
-	// decided to have expired. The time for which a timer waits for a worker is in
-	// it.
-	Late Histogram
+	// Late is by how much timers expired after the tick on which they were due. The wait
+	// for a worker is in it.
+	Late histogram.Durations
 
-	// Passes is how long the hand took each time that it woke up: to visit the slots
-	// of a tick, most often. Functions of the user are not in it.
-	Passes Histogram
+	// Passes is how long the hand took each time it woke up, most often to visit the slots of
+	// one tick. Functions of the user are not in it.
+	Passes histogram.Durations
 
 	Stalls  uint64        // gaps that were not counted, see Config.Stall
-	Stalled time.Duration // how long they were, together, suspended machine included
+	Stalled time.Duration // length of all stalls, suspended machine included
+
+	// Levels are how many timers are filed in each slot of each level, the finest level first.
+	// A slot of the first level is a tick, and a slot of a higher one is a revolution of the
+	// level below. The hand of a level stands at slot Now / (ticks of a slot) modulo slots. A
+	// touched timer is still filed before its deadline. Due timers are in no slot.
+	Levels [][]int
 }
 
-// Stats returns the wheel's figures. It takes the lock for an instant.
+// Stats returns the wheel's figures. It takes the lock for some microseconds.
 func (w *WheelOf[V]) Stats() Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return Stats{
+		Tick:    w.clock.tick,
+		Now:     w.clock.now.Load(),
 		Due:     w.dueLen(),
 		Backlog: w.backlog.len(),
 		Pending: w.Len() - w.dueLen(),
@@ -44,5 +58,18 @@ func (w *WheelOf[V]) Stats() Stats {
 		Passes:  w.passes,
 		Stalls:  w.pace.stalls,
 		Stalled: w.pace.stalled,
+		Levels:  w.levels.stats(),
 	}
+}
+
+// stats returns how many timers are filed in each slot of each level.
+func (l *levels[V]) stats() [][]int {
+	stats := make([][]int, len(l.level))
+	for i, v := range l.level {
+		stats[i] = make([]int, v.size)
+		for slot := range stats[i] {
+			stats[i][slot] = l.slot[v.first+slot].len
+		}
+	}
+	return stats
 }

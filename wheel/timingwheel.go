@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// TimingWheel is a wheel whose timers are found by a key. Its methods have the
-// names and the order of arguments of go-zero's TimingWheel, and where that one
-// is loose or wrong a stricter contract: nothing fires early, a move shorter
-// than the interval fires once, moving or removing a key that is not pending is
-// an error, a key that is set after Drain fires, and Stop may be called twice.
+// TimingWheel is a wheel whose timers are found by a key. Its methods have the names and
+// the order of arguments of go-zero's TimingWheel, with a stricter contract: nothing fires
+// early, a move shorter than the interval fires once, moving or removing a key that is not
+// pending is an error, a key set after Drain fires, and Stop may be called twice.
 //
-// Where a pointer can be kept, [Wheel] is five times as fast and smaller.
+// A program with room for a pointer per timer is better served by [Wheel], which is five
+// times as fast and smaller.
 //
-// All methods may be called by several goroutines at the same time, and from the
-// functions that the wheel calls.
+// All methods may be called by several goroutines at the same time, and from the functions
+// that the wheel calls.
 type TimingWheel[K comparable, V any] struct {
-	wheel   *WheelOf[pair[K, V]]
+	engine  *WheelOf[pair[K, V]]
 	execute func(key K, value V)
 	seed    maphash.Seed
 	shards  [shardCount]shard[K, V]
@@ -29,26 +29,27 @@ type pair[K comparable, V any] struct {
 	value V
 }
 
-// shardCount is how many goroutines can look up keys without meeting at one
-// lock; a power of two.
+// shardCount is how many goroutines can look up keys without meeting at one lock: a power
+// of two.
 const shardCount = 64
 
 type shard[K comparable, V any] struct {
 	mu     sync.RWMutex
-	timers map[K]*TimerOf[pair[K, V]] // running ones; one that is ending may be among them
+	timers map[K]*TimerOf[pair[K, V]] // running, or just ending
 
 	_ [cacheLine - 32]byte
 }
 
-// NewTimingWheel starts a wheel with a tick of interval and numSlots slots,
-// which calls execute with each key and value whose delay has passed. Delays may
-// be longer than a turn of the slots; where most are, [WithLevels] makes that
-// cheaper.
+// NewTimingWheel starts a wheel with a tick of interval and numSlots slots. It calls
+// execute with each key and value whose delay has passed. Delays may be longer than a
+// revolution of the slots.
 //
-// It returns [ErrArgument], wrapped with the value and its limit, where interval
-// is shorter than 1ms, numSlots is not positive, execute is nil, or an option
-// asks for something impossible.
-func NewTimingWheel[K comparable, V any](interval time.Duration, numSlots int, execute func(key K, value V), opts ...Option) (*TimingWheel[K, V], error) {
+// Each opt can change the wheel's config, such as Stall or Workers, or add levels: if most
+// delays are longer than a revolution, that makes them cheaper.
+//
+// It returns [ErrArgument], wrapped with the value and its limit, if interval is shorter
+// than 1ms, numSlots is not positive, execute is nil, or opt asks for something impossible.
+func NewTimingWheel[K comparable, V any](interval time.Duration, numSlots int, execute func(key K, value V), opts ...func(*Config)) (*TimingWheel[K, V], error) {
 	if interval < minTick {
 		return nil, fmt.Errorf("%w: interval %v, must be at least %v", ErrArgument, interval, minTick)
 	}
@@ -63,18 +64,17 @@ func NewTimingWheel[K comparable, V any](interval time.Duration, numSlots int, e
 	for i := range tw.shards {
 		tw.shards[i].timers = make(map[K]*TimerOf[pair[K, V]])
 	}
-	w, err := NewOf(cfg, tw.due)
+	engine, err := NewOf(cfg, Funcs[pair[K, V]]{Due: tw.due})
 	if err != nil {
 		return nil, err
 	}
-	tw.wheel = w
+	tw.engine = engine
 	return tw, nil
 }
 
-// SetTimer makes key expire with value when delay has passed. If the key is
-// pending, its value and its deadline are replaced. It returns [ErrArgument]
-// where delay is not positive or the key is nil or not equal to itself, and
-// [ErrClosed] after Stop.
+// SetTimer makes key expire with value when delay has passed. If the key is pending, its
+// value and its deadline are replaced. It returns [ErrArgument] if delay is not positive,
+// or the key is nil or not equal to itself, and [ErrClosed] after Stop.
 func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error {
 	if err := tw.check(key, delay); err != nil {
 		return err
@@ -82,20 +82,22 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 	s := tw.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.timers[key]; t != nil && t.reset(pair[K, V]{key, value}, delay) {
+	p := pair[K, V]{key, value}
+	if t := s.timers[key]; t != nil && t.restart(&p, delay) {
 		return nil
 	}
-	t, err := tw.wheel.Add(pair[K, V]{key, value}, delay)
-	if err != nil {
+	t := new(TimerOf[pair[K, V]])
+	if err := tw.engine.Start(t, p, delay); err != nil {
 		return err
 	}
 	s.timers[key] = t
 	return nil
 }
 
-// MoveTimer sets the deadline of a pending key to delay from now. A nil error
-// means that the key will be pending until then. It returns [ErrNotFound] where
-// the key is not pending; otherwise it fails like SetTimer.
+// MoveTimer sets the deadline of a pending key to delay from now. A nil error means that
+// the key will be pending until then. It returns [ErrNotFound] if the key is not pending,
+// and otherwise fails like SetTimer. If delay is that of the last SetTimer or MoveTimer, it
+// takes no lock but a shard's.
 func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	if err := tw.check(key, delay); err != nil {
 		return err
@@ -104,14 +106,14 @@ func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	s.mu.RLock()
 	t := s.timers[key]
 	s.mu.RUnlock()
-	if t == nil || !t.Move(delay) {
+	if t == nil || !t.restart(nil, delay) {
 		return tw.notFound()
 	}
 	return nil
 }
 
-// RemoveTimer makes a pending key never expire. It returns [ErrNotFound] where
-// the key is not pending, and [ErrClosed] after Stop.
+// RemoveTimer makes a pending key never expire. It returns [ErrNotFound] if the key is not
+// pending, and [ErrClosed] after Stop.
 func (tw *TimingWheel[K, V]) RemoveTimer(key K) error {
 	if err := tw.checkKey(key); err != nil {
 		return err
@@ -121,15 +123,17 @@ func (tw *TimingWheel[K, V]) RemoveTimer(key K) error {
 	defer s.mu.Unlock()
 	t := s.timers[key]
 	delete(s.timers, key)
-	if t == nil || !t.Remove() {
-		return tw.notFound()
+	if t != nil {
+		if _, ok := t.Remove(); ok {
+			return nil
+		}
 	}
-	return nil
+	return tw.notFound()
 }
 
-// Drain removes all timers that are pending when it is called and calls fn once
-// for each of them, on the caller's goroutine. It returns when the last call
-// has. Keys that are set meanwhile may or may not be among them.
+// Drain removes all keys that are pending at the call, and calls fn once for each of them,
+// on the caller's goroutine. It returns after the last call. A key that is set meanwhile
+// may or may not be among them.
 func (tw *TimingWheel[K, V]) Drain(fn func(key K, value V)) error {
 	if tw.closed() {
 		return ErrClosed
@@ -137,8 +141,8 @@ func (tw *TimingWheel[K, V]) Drain(fn func(key K, value V)) error {
 	if fn == nil {
 		return fmt.Errorf("%w: fn is nil", ErrArgument)
 	}
-	for _, t := range tw.wheel.All() {
-		if p, ok := t.Take(); ok {
+	for _, t := range tw.engine.timers() {
+		if p, ok := t.Remove(); ok {
 			tw.forget(p.key, t)
 			fn(p.key, p.value)
 		}
@@ -147,16 +151,16 @@ func (tw *TimingWheel[K, V]) Drain(fn func(key K, value V)) error {
 }
 
 // Len returns how many keys are pending.
-func (tw *TimingWheel[K, V]) Len() int { return tw.wheel.Len() }
+func (tw *TimingWheel[K, V]) Len() int { return tw.engine.Len() }
 
 // Stats returns the wheel's figures.
-func (tw *TimingWheel[K, V]) Stats() Stats { return tw.wheel.Stats() }
+func (tw *TimingWheel[K, V]) Stats() Stats { return tw.engine.Stats() }
 
-// Stop ends the wheel: pending timers never run, and every later call returns
-// [ErrClosed]. It waits for the hand, but not for functions that are running,
-// from which it may be called too. Calling it again does nothing.
+// Stop ends the wheel: pending keys never expire, and every later call returns [ErrClosed].
+// It waits for the wheel's goroutine, but not for functions that are running, and may be
+// called from them. Calling it again does nothing.
 func (tw *TimingWheel[K, V]) Stop() {
-	tw.wheel.Stop()
+	tw.engine.Stop()
 	for i := range tw.shards {
 		s := &tw.shards[i]
 		s.mu.Lock()
@@ -175,8 +179,7 @@ func (tw *TimingWheel[K, V]) due(t *TimerOf[pair[K, V]], _ pair[K, V]) {
 	tw.execute(p.key, p.value)
 }
 
-// forget takes a timer that has ended out of the map, unless the key has a new
-// one.
+// forget takes a timer that has ended out of the map, unless the key has a new one.
 func (tw *TimingWheel[K, V]) forget(key K, t *TimerOf[pair[K, V]]) {
 	s := tw.shard(key)
 	s.mu.Lock()
@@ -202,7 +205,7 @@ func (tw *TimingWheel[K, V]) checkKey(key K) error {
 		return ErrClosed
 	case any(key) == nil:
 		return fmt.Errorf("%w: key is nil", ErrArgument)
-	case key != key: //nolint:gocritic // NaN, or something that holds one
+	case key != key: //nolint:gocritic // NaN, or a struct with one in it
 		return fmt.Errorf("%w: key %v is not equal to itself", ErrArgument, key)
 	}
 	return nil
@@ -210,14 +213,14 @@ func (tw *TimingWheel[K, V]) checkKey(key K) error {
 
 func (tw *TimingWheel[K, V]) closed() bool {
 	select {
-	case <-tw.wheel.quit:
+	case <-tw.engine.quit:
 		return true
 	default:
 		return false
 	}
 }
 
-// notFound returns why a key is not there.
+// notFound returns the error for a key that is not there.
 func (tw *TimingWheel[K, V]) notFound() error {
 	if tw.closed() {
 		return ErrClosed

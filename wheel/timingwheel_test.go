@@ -54,7 +54,7 @@ func (r *record[K, V]) restart() {
 
 const tick = 10 * time.Millisecond
 
-func newKeyed[K comparable, V any](t testing.TB, slots int, opts ...Option) (*TimingWheel[K, V], *record[K, V]) {
+func newKeyed[K comparable, V any](t testing.TB, slots int, opts ...func(*Config)) (*TimingWheel[K, V], *record[K, V]) {
 	r := &record[K, V]{start: time.Now()}
 	tw, err := NewTimingWheel(tick, slots, r.execute, opts...)
 	require.NoError(t, err)
@@ -230,7 +230,7 @@ func TestKeyedDrainTakesWhatWaitsForAWorkerToo(t *testing.T) {
 		tw, err := NewTimingWheel(tick, 10, func(key string, _ int) {
 			executed = append(executed, key)
 			<-release
-		}, WithWorkers(1))
+		}, func(cfg *Config) { cfg.Workers = 1 })
 		require.NoError(t, err)
 		defer tw.Stop()
 		require.NoError(t, tw.SetTimer("a", 1, tick))
@@ -256,7 +256,7 @@ func TestKeyedArguments(t *testing.T) {
 			interval time.Duration
 			slots    int
 			execute  func(string, int)
-			opts     []Option
+			opts     []func(*Config)
 			want     string
 		}{
 			{0, 10, func(string, int) {}, nil, "wheel: invalid argument: interval 0s, must be at least 1ms"},
@@ -264,8 +264,8 @@ func TestKeyedArguments(t *testing.T) {
 			{tick, 0, func(string, int) {}, nil, "wheel: invalid argument: level 0 has 0 slots, must have at least 1"},
 			{tick, -1, func(string, int) {}, nil, "wheel: invalid argument: level 0 has -1 slots, must have at least 1"},
 			{tick, 10, nil, nil, "wheel: invalid argument: execute is nil"},
-			{tick, 10, func(string, int) {}, []Option{WithLevels(60, 0)}, "wheel: invalid argument: level 2 has 0 slots, must have at least 1"},
-			{tick, 10, func(string, int) {}, []Option{WithWorkers(-2)}, "wheel: invalid argument: Workers -2, must not be negative"},
+			{tick, 10, func(string, int) {}, []func(*Config){func(cfg *Config) { cfg.Levels = append(cfg.Levels, 60, 0) }}, "wheel: invalid argument: level 2 has 0 slots, must have at least 1"},
+			{tick, 10, func(string, int) {}, []func(*Config){func(cfg *Config) { cfg.Workers = -2 }}, "wheel: invalid argument: Workers -2, must not be negative"},
 		} {
 			_, err := NewTimingWheel(c.interval, c.slots, c.execute, c.opts...)
 			require.ErrorIs(t, err, ErrArgument)
@@ -319,20 +319,20 @@ func TestForgetKeepsTheNewTimerOfAKey(t *testing.T) {
 	require.NoError(t, tw.SetTimer("k", 2, time.Hour))
 	tw.forget("k", old)
 	require.NoError(t, tw.MoveTimer("k", time.Hour))
-	require.False(t, old.reset(pair[string, int]{}, time.Hour))
+	require.False(t, old.restart(&pair[string, int]{}, time.Hour))
 }
 
 func TestKeyedOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var panics, stalls atomic.Int32
 		tw, err := NewTimingWheel(time.Second, 60, func(int, int) { panic("x") },
-			WithLevels(60, 24, 7),
-			WithStall(-1),
-			WithStallHandler(func(time.Duration) { stalls.Add(1) }),
-			WithPanicHandler(func(any, []byte) { panics.Add(1) }))
+			func(cfg *Config) { cfg.Levels = append(cfg.Levels, 60, 24, 7) },
+			func(cfg *Config) { cfg.Stall = -1 },
+			func(cfg *Config) { cfg.OnStall = func(time.Duration) { stalls.Add(1) } },
+			func(cfg *Config) { cfg.OnPanic = func(any, []byte) { panics.Add(1) } })
 		require.NoError(t, err)
 		defer tw.Stop()
-		require.Len(t, tw.wheel.levels.slot, 151)
+		require.Len(t, tw.engine.levels.slot, 151)
 		const day = 24 * time.Hour
 		require.NoError(t, tw.SetTimer(1, 1, 6*day))
 		require.NoError(t, tw.SetTimer(2, 2, 8*day)) // beyond the top

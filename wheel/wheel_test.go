@@ -133,7 +133,7 @@ func TestLongDelaysAreRoundedUpByATouch(t *testing.T) {
 func TestDueTimerIsSavedUntilItsExpiryIsDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handed := make(chan *TimerOf[string], 1)
-		w, err := NewOf(Config{Tick: 10 * ms}, func(t *TimerOf[string], v string) {
+		w, err := startDue(Config{Tick: 10 * ms}, func(t *TimerOf[string], v string) {
 			if v == "peer" {
 				handed <- t
 			}
@@ -168,8 +168,10 @@ func TestPendingTimerCanNotBeExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWheel(t, Config{})
 		timer := w.AfterFunc(time.Second, func() {})
-		_, ok := timer.Expire()
+		_, ok := timer.of.Expire()
 		require.False(t, ok)
+		require.False(t, timer.of.Rearm(time.Hour))
+		require.False(t, timer.of.TouchAt(0))
 		require.True(t, timer.Touch())
 	})
 }
@@ -287,7 +289,7 @@ func TestStop(t *testing.T) {
 		late := w.AfterFunc(time.Second, func() { t.Error("ran after Stop") })
 		require.False(t, late.Touch())
 		require.False(t, late.Remove())
-		_, err := w.Add(func() {}, time.Second)
+		_, err := w.engine.Add(func() {}, time.Second)
 		require.ErrorIs(t, err, ErrClosed)
 		time.Sleep(time.Minute)
 	})
@@ -305,7 +307,7 @@ func TestStopDropsWhatWaitsForAWorker(t *testing.T) {
 		w.Stop() // does not wait for the one that runs
 		close(release)
 		synctest.Wait()
-		require.Equal(t, Stats{Added: 101, Expired: 1, Late: w.Stats().Late, Passes: w.Stats().Passes}, w.Stats())
+		require.Equal(t, Stats{Added: 101, Expired: 1, Tick: 100 * ms, Now: w.Stats().Now, Late: w.Stats().Late, Passes: w.Stats().Passes, Levels: w.Stats().Levels}, w.Stats())
 	})
 }
 
@@ -313,7 +315,7 @@ func TestAfterStopNothingIsHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)
 		calls := 0
-		w, err := NewOf(Config{Workers: 1}, func(*TimerOf[int], int) { calls++; <-release })
+		w, err := startDue(Config{Workers: 1}, func(*TimerOf[int], int) { calls++; <-release })
 		require.NoError(t, err)
 		for i := range 10 {
 			_, err := w.Add(i, time.Second)
@@ -368,7 +370,7 @@ func TestBacklogHasEachTimerOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)
 		calls := 0
-		w, err := NewOf(Config{Workers: 1}, func(timer *TimerOf[int], id int) {
+		w, err := startDue(Config{Workers: 1}, func(timer *TimerOf[int], id int) {
 			calls++
 			timer.Expire()
 			if id == 0 {
@@ -387,20 +389,12 @@ func TestBacklogHasEachTimerOnce(t *testing.T) {
 			require.Equal(t, 1, w.Stats().Backlog)
 			require.True(t, timer.Touch())
 		}
-		require.True(t, timer.Remove())
+		_, ok := timer.Remove()
+		require.True(t, ok)
 		close(release)
 		synctest.Wait()
 		require.Equal(t, 1, calls)
 	})
-}
-
-func TestHasIsAboutThisWheel(t *testing.T) {
-	w, w2 := newTestWheel(t, Config{}), newTestWheel(t, Config{})
-	timer := w.AfterFunc(time.Hour, func() {})
-	require.True(t, w.Has(timer))
-	require.False(t, w2.Has(timer))
-	timer.Remove()
-	require.False(t, w.Has(timer))
 }
 
 func TestIdleOfADeadlineBeyondTheEndOfTime(t *testing.T) {
@@ -408,9 +402,10 @@ func TestIdleOfADeadlineBeyondTheEndOfTime(t *testing.T) {
 		w := newTestWheel(t, Config{Tick: time.Millisecond})
 		timer := w.AfterFunc(math.MaxInt64, func() {})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.True(t, timer.Touch())
 		time.Sleep(ms)
-		require.LessOrEqual(t, timer.Idle(), ms)
+		require.LessOrEqual(t, timer.of.idle(), ms)
 		require.Greater(t, timer.Left(), 30*365*24*time.Hour)
 	})
 }
@@ -422,8 +417,15 @@ func TestZeroTimerDoesNotRun(t *testing.T) {
 	require.False(t, timer.SetDelay(time.Second))
 	require.False(t, timer.Remove())
 	require.Zero(t, timer.Left())
-	require.Zero(t, timer.Idle())
-	_, running := timer.Value()
+	at, quiet := timer.of.Touched()
+	require.Zero(t, at)
+	require.False(t, quiet)
+	_, quiet, isDue := timer.of.Look()
+	require.False(t, quiet)
+	require.False(t, isDue)
+	require.False(t, timer.of.Rearm(time.Hour))
+	require.False(t, timer.of.HandOver())
+	_, running := timer.of.Value()
 	require.False(t, running)
 }
 
@@ -433,13 +435,13 @@ func TestStartRefuses(t *testing.T) {
 		w2 := newTestWheel(t, Config{})
 		var timer Timer
 		for _, d := range []time.Duration{0, -1} {
-			require.ErrorIs(t, w.Start(&timer, nil, d), ErrArgument)
+			require.ErrorIs(t, w.engine.Start(&timer.of, nil, d), ErrArgument)
 		}
-		require.NoError(t, w.Start(&timer, func() {}, time.Second))
-		require.ErrorIs(t, w.Start(&timer, func() {}, time.Second), ErrArgument)
+		require.NoError(t, w.engine.Start(&timer.of, func() {}, time.Second))
+		require.ErrorIs(t, w.engine.Start(&timer.of, func() {}, time.Second), ErrArgument)
 		require.True(t, timer.Remove())
-		require.ErrorIs(t, w2.Start(&timer, func() {}, time.Second), ErrArgument)
-		require.ErrorIs(t, w.Start(&timer, func() {}, time.Second), ErrArgument, "a timer runs once")
+		require.ErrorIs(t, w2.engine.Start(&timer.of, func() {}, time.Second), ErrArgument)
+		require.ErrorIs(t, w.engine.Start(&timer.of, func() {}, time.Second), ErrArgument, "a timer runs once")
 		require.False(t, timer.Touch())
 		require.PanicsWithValue(t, "wheel: AfterFunc with a nil function", func() { w.AfterFunc(1, nil) })
 	})
@@ -456,7 +458,7 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 		{Config{Levels: []int{60, 0}}, "wheel: invalid argument: level 1 has 0 slots, must have at least 1"},
 		{Config{Levels: []int{-3}}, "wheel: invalid argument: level 0 has -3 slots, must have at least 1"},
 		{Config{Levels: []int{1 << 25}}, "wheel: invalid argument: levels [33554432] have more than 16777216 slots"},
-		{Config{Levels: []int{1 << 20, 1 << 20}}, "wheel: invalid argument: a turn of levels [1048576 1048576] is longer than 2147483647 ticks"},
+		{Config{Levels: []int{1 << 20, 1 << 20}}, "wheel: invalid argument: a revolution of levels [1048576 1048576] is longer than 2147483647 ticks"},
 		{Config{Stall: 150 * ms}, "wheel: invalid argument: Stall 150ms, must be at least two ticks (Tick 100ms), or negative for never"},
 		{Config{Workers: -1}, "wheel: invalid argument: Workers -1, must not be negative"},
 	} {
@@ -464,7 +466,7 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 		require.ErrorIs(t, err, ErrArgument)
 		require.EqualError(t, err, c.want)
 	}
-	_, err := NewOf[int](Config{}, nil)
+	_, err := startDue[int](Config{}, nil)
 	require.ErrorIs(t, err, ErrArgument)
 }
 
@@ -524,7 +526,7 @@ func TestTimersThatAreHeldBackExpireWithinTheTick(t *testing.T) {
 func TestAMillionInOneTick(t *testing.T) {
 	const n = 1_000_000
 	var fired atomic.Int64
-	w, err := NewOf(Config{Tick: 10 * ms, Workers: 4}, func(t *TimerOf[struct{}], _ struct{}) {
+	w, err := startDue(Config{Tick: 10 * ms, Workers: 4}, func(t *TimerOf[struct{}], _ struct{}) {
 		if _, ok := t.Expire(); ok {
 			fired.Add(1)
 		}
@@ -566,14 +568,14 @@ func TestChurnLeavesNothingBehind(t *testing.T) {
 				}
 			}
 			require.Equal(t, live, w.Len())
-			require.LessOrEqual(t, len(w.levels.slots.chunks), live/chunkSize+2*minSpare+len(w.levels.slot))
+			require.LessOrEqual(t, len(w.engine.levels.slots.chunks), live/chunkSize+2*minSpare+len(w.engine.levels.slot))
 			w.Stop()
 		}
 	})
 }
 
 func TestRemovedTimerLetsGoOfItsValue(t *testing.T) {
-	w, err := NewOf(Config{}, func(*TimerOf[*[1 << 20]byte], *[1 << 20]byte) {})
+	w, err := startDue(Config{}, func(*TimerOf[*[1 << 20]byte], *[1 << 20]byte) {})
 	require.NoError(t, err)
 	defer w.Stop()
 	var freed atomic.Int64
@@ -618,7 +620,7 @@ func TestMovesThatReturnTrueHold(t *testing.T) {
 	}
 	all := make([]one, timers)
 	start := time.Now()
-	w, err := NewOf(Config{Tick: ms, Levels: []int{7, 5}}, func(t *TimerOf[int], id int) {
+	w, err := startDue(Config{Tick: ms, Levels: []int{7, 5}}, func(t *TimerOf[int], id int) {
 		if _, ok := t.Expire(); ok {
 			all[id].expired.Store(int64(time.Since(start)))
 			all[id].count.Add(1)
@@ -659,8 +661,10 @@ func TestMovesThatReturnTrueHold(t *testing.T) {
 					if time.Since(start) > 2*time.Second || i%11 == 0 && before > 500*ms {
 						delete(alive, i) // falls silent
 					}
-					if i%97 == 0 && before > time.Second && all[i].timer.Remove() {
-						removed.Add(1)
+					if i%97 == 0 && before > time.Second {
+						if _, ok := all[i].timer.Remove(); ok {
+							removed.Add(1)
+						}
 					}
 				}
 				runtime.Gosched()
@@ -678,8 +682,8 @@ func TestMovesThatReturnTrueHold(t *testing.T) {
 				default:
 				}
 				for i := 0; i < timers; i += 13 {
-					all[i].timer.Idle()
-					all[i].timer.Left()
+					_, _ = all[i].timer.Touched()
+					all[i].timer.left()
 				}
 				_ = w.Stats()
 				for range w.Ahead() {
@@ -710,7 +714,7 @@ func TestMovesThatReturnTrueHold(t *testing.T) {
 }
 
 // The deadline is so far away that the time of it can not be told.
-func TestAwaitForEver(t *testing.T) {
+func TestRearmForEver(t *testing.T) {
 	r := newRig(t, 10*ms, []int{16})
 	id := r.add(100 * ms)
 	r.now = 3 * ms
@@ -721,35 +725,37 @@ func TestAwaitForEver(t *testing.T) {
 	timer := r.timers[id]
 	for _, d := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1} {
 		require.True(t, timer.HandOver())
-		_, ok := timer.Await(d)
-		require.True(t, ok)
-		require.True(t, timer.HandOver())
-		_, ok = timer.Postpone(d)
-		require.True(t, ok)
+		require.True(t, timer.Rearm(d))
 	}
-	r.wheel.SetLimit(nil)
+	r.wheel.funcs.Limit = nil
 	r.now += time.Hour
 	r.wheel.advance()
 	require.Zero(t, r.wheel.dueLen())
 }
 
-// However late the hand is.
-func TestTickIn(t *testing.T) {
-	r := newRig(t, 10*ms, []int{16})
+// However late the hand is, a deadline of its own is exact to the tick.
+func TestMoveAndRearmAskTheClock(t *testing.T) {
 	for _, at := range []struct {
 		now, d time.Duration
 		tick   uint64
 	}{
-		{0, 0, 0 + 1},
+		{0, 0, 0},
 		{3 * ms, 7 * ms, 1},
 		{3 * ms, 7*ms + 1, 2},
 		{38 * ms, 0, 4},
-		{38 * ms, 2 * ms, 5},
+		{38 * ms, 2 * ms, 4},
 		{38 * ms, 3 * ms, 5},
 		{38 * ms, -time.Hour, 4},
 	} {
+		r := newRig(t, 10*ms, []int{16})
+		moved, rearmed := r.timers[r.add(time.Hour)], r.timers[r.add(time.Hour)]
+		require.True(t, rearmed.HandOver())
 		r.now = at.now
-		require.Equal(t, at.tick, r.wheel.TickIn(at.d), "%v after %v", at.d, at.now)
+		require.True(t, moved.Move(at.d))
+		require.True(t, rearmed.Rearm(r.wheel.Time(0)+max(at.d, 0)))
+		for _, timer := range []*TimerOf[int]{moved, rearmed} {
+			require.Equal(t, at.tick, timer.dueTick(timer.word.Load()), "%v after %v", at.d, at.now)
+		}
+		require.Zero(t, r.wheel.Stats().Now)
 	}
-	require.Zero(t, r.wheel.Now())
 }

@@ -5,19 +5,18 @@ import (
 	"runtime/debug"
 )
 
-// The workers run the user's function on timers that are due. They are bounded
-// in number, exist only while there is something to run, and take one timer at a
-// time: one that blocks holds up nobody else as long as there is another worker.
+// The workers run the user's function on due timers. Their number is bounded, they exist
+// only while there is something to run, and each takes one timer at a time: a blocking
+// function holds up nobody as long as there is another worker.
 //
-// There are as many as can run at the same time. Where those are not enough
-// because they block, which is seen by how few timers they have taken in a tick,
-// there become twice as many with each tick. To start with all that are allowed
-// would make a mass expiry slow: they would queue for the lock.
+// At first there are as many workers as can run at the same time. If they block, they take
+// few timers in a tick, and then their number doubles with each tick. To start all of them
+// at once would make a mass expiry slow: they would queue for the lock.
 type workers struct {
 	most    int
 	running int
 	taken   uint64 // timers taken up so far
-	seen    uint64 // taken, when help looked last
+	seen    uint64 // taken at the last call of help
 }
 
 // employ starts workers for what is in the backlog. w.mu must be held.
@@ -27,12 +26,12 @@ func (w *WheelOf[V]) employ() {
 	}
 }
 
-// busyWorker is how many timers a worker takes in a tick at least unless it
-// blocks. Those that don't block take thousands.
+// busyWorker is the least number of timers that a worker takes in a tick unless it blocks.
+// A worker that never blocks takes thousands.
 const busyWorker = 64
 
-// help starts more workers where the others are stuck. The hand calls it once
-// per tick. w.mu must be held.
+// help starts more workers if the others are stuck. The hand calls it once per tick.
+// w.mu must be held.
 func (w *WheelOf[V]) help() {
 	if w.backlog.len() > 0 && w.workers.taken-w.workers.seen < busyWorker*uint64(w.workers.running) {
 		w.employAtMost(min(w.workers.most, 2*w.workers.running))
@@ -60,12 +59,12 @@ func (w *WheelOf[V]) work() {
 			finished = true
 			return
 		}
-		w.call(func() { w.handle(t, v) })
+		w.call(func() { w.funcs.Due(t, v) })
 	}
 }
 
-// takeUp takes the timer that has been due for longest out of the backlog. Where
-// there is none it takes the calling worker off the count.
+// takeUp takes the oldest timer out of the backlog. If there is none, the calling worker
+// is off the count and has to end.
 func (w *WheelOf[V]) takeUp() (t *TimerOf[V], v V, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

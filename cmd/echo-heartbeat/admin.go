@@ -131,7 +131,9 @@ func newAdmin(ln net.Listener, s *server.Server, cfg debughttp.Config, log *slog
 	// Nothing is life, so the one that has been there for longest gives way: a trickle of
 	// bytes helps nobody to stay.
 	a.keeper, err = keepalive.New(keepalive.Config{
-		Timeout: adminTimeout, Activity: keepalive.ActivityManual, MaxConns: adminConns, Full: pool.EvictIdlest,
+		Timeout:  adminTimeout,
+		Activity: keepalive.ActivityManual,
+		Room:     keepalive.Room{MaxConns: adminConns, Full: pool.EvictIdlest},
 	})
 	if err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (exit int) {
 	case err != nil:
 		return complain(err)
 	case o.check:
-		_, _ = raiseLimit(o.server.MaxConns) // Validate says where that is not enough
+		_, _ = raiseLimit(o.server.Room.MaxConns) // Validate says where that is not enough
 		if err := o.explain(o.server.Validate()); err != nil {
 			return complain(err)
 		}

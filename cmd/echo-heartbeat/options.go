@@ -41,7 +41,7 @@ func newOptions() *options {
 
 // settings are all that there are. A zero says what server and keepalive say of it.
 func (o *options) groups() []settings.Group {
-	s, k := &o.server, &o.server.Keepalive
+	s := &o.server
 	return []settings.Group{
 		{Title: "Listening", Settings: []settings.Setting{
 			fix(settings.Setting{Name: "addr", Value: settings.Address(&s.Addr, false), Arg: "host:port", Help: "address to listen on; port 0 is any free one, and a socket from systemd takes its place"}),
@@ -52,34 +52,34 @@ func (o *options) groups() []settings.Group {
 		{Title: "Silence", Settings: []settings.Setting{
 			{Name: "timeout", Value: settings.Duration(&s.Timeout, time.Millisecond), Arg: "duration", Help: "how long a connection may be without a whole line"},
 			fix(settings.Setting{Name: "tick", Value: settings.Duration(&s.Tick, 0), Arg: "duration", Help: "how precise that is (0: 100ms, less for a timeout under 1s)"}),
-			{Name: "first-message", Value: settings.Duration(&k.FirstMessage, 0), Arg: "duration", Help: "how long until the first line (0: as the timeout)"},
-			{Name: "probe-after", Value: settings.Duration(&k.ProbeAfter, 0), Arg: "duration", Help: "silence after which a peer is sent PING (0: never, or half of the timeout where one of the next two is set)"},
-			{Name: "probe-timeout", Value: settings.Duration(&k.ProbeTimeout, 0), Arg: "duration", Help: "how long it may take to answer (0: what is left of the timeout)"},
-			{Name: "probe-count", Value: settings.Number(&k.ProbeCount), Arg: "number", Help: "how many of them may go unanswered (0: 1)"},
-			{Name: "advise", Value: settings.Toggle(&k.Advise), Help: "find out what the timeout should be, which is logged at the end"},
-			{Name: "dry-run", Value: settings.Toggle(&k.DryRun), Help: "close nobody, only count"},
+			{Name: "first-message", Value: settings.Duration(&s.FirstMessage, 0), Arg: "duration", Help: "how long until the first line (0: as the timeout)"},
+			{Name: "probe-after", Value: settings.Duration(&s.Probe.After, 0), Arg: "duration", Help: "silence after which a peer is sent PING (0: never, or half of the timeout where one of the next two is set)"},
+			{Name: "probe-timeout", Value: settings.Duration(&s.Probe.Timeout, 0), Arg: "duration", Help: "how long it may take to answer (0: what is left of the timeout)"},
+			{Name: "probe-count", Value: settings.Number(&s.Probe.Count), Arg: "number", Help: "how many of them may go unanswered (0: 1)"},
+			{Name: "advise", Value: settings.Toggle(&s.Advise), Help: "find out what the timeout should be, which is logged at the end"},
+			{Name: "dry-run", Value: settings.Toggle(&s.Closing.DryRun), Help: "close nobody, only count"},
 		}},
 		{Title: "Age and rates", Settings: []settings.Setting{
-			{Name: "max-age", Value: settings.Duration(&k.MaxAge, 0), Arg: "duration", Help: "how old a connection may become (0: any age)"},
-			{Name: "max-age-jitter", Value: share{&k.MaxAgeJitter}, Arg: "share", Help: "by up to how much of that earlier (0: 0.1; negative: none)"},
-			{Name: "max-age-grace", Value: settings.Duration(&k.MaxAgeGrace, 0), Arg: "duration", Help: "how much longer after GOAWAY (0: no GOAWAY)"},
-			{Name: "min-beat", Value: settings.Duration(&k.MinBeat, 0), Arg: "duration", Help: "the shortest time between two lines, on average (0: any)"},
-			{Name: "min-rate", Value: settings.Number(&k.MinRate), Arg: "bytes", Help: "per second, the least from a peer that sends anything (0: any)"},
-			{Name: "strikes", Value: settings.Number(&k.Strikes), Arg: "number", Help: "after how many times in a row a rule is broken a connection is closed (0: 3)"},
+			{Name: "max-age", Value: settings.Duration(&s.Age.Max, 0), Arg: "duration", Help: "how old a connection may become (0: any age)"},
+			{Name: "max-age-jitter", Value: share{&s.Age.Jitter}, Arg: "share", Help: "by up to how much of that earlier (0: 0.1; negative: none)"},
+			{Name: "max-age-grace", Value: settings.Duration(&s.Age.Grace, 0), Arg: "duration", Help: "how much longer after GOAWAY (0: no GOAWAY)"},
+			{Name: "min-beat", Value: settings.Duration(&s.Rate.MinBeat, 0), Arg: "duration", Help: "the shortest time between two lines, on average (0: any)"},
+			{Name: "min-rate", Value: settings.Number(&s.Rate.MinBytes), Arg: "bytes", Help: "per second, the least from a peer that sends anything (0: any)"},
+			{Name: "strikes", Value: settings.Number(&s.Rate.Strikes), Arg: "number", Help: "after how many times in a row a rule is broken a connection is closed (0: 3)"},
 		}},
 		{Title: "Room", Settings: []settings.Setting{
-			{Name: "max-conns", Value: settings.Number(&s.MaxConns), Arg: "number", Help: "connections at a time (0: as many as the descriptor limit has room for)"},
-			{Name: "max-per-key", Value: settings.Number(&k.MaxPerKey), Arg: "number", Help: "connections of an IPv4 address or a /64 of IPv6 (0: any number)"},
-			fix(settings.Setting{Name: "full", Value: settings.Choice(&k.Full, pool.Reject, pool.Wait, pool.EvictIdlest), Arg: "reject|evict", Help: "what happens to one more: it is refused, or the idlest gives way"}),
-			fix(settings.Setting{Name: "evict-min-idle", Value: settings.Duration(&k.EvictMinIdle, 0), Arg: "duration", Help: "how long the idlest must have been silent for that (0: ten ticks)"}),
-			{Name: "pressure-timeout", Value: settings.Duration(&k.PressureTimeout, 0), Arg: "duration", Help: "what the timeout becomes as descriptors run out (0: it stays)"},
-			{Name: "pressure-low", Value: share{&k.PressureLow}, Arg: "share", Help: "of the descriptors, from where on (0: 0.85)"},
-			{Name: "pressure-high", Value: share{&k.PressureHigh}, Arg: "share", Help: "and where it is reached (0: 0.95)"},
+			{Name: "max-conns", Value: settings.Number(&s.Room.MaxConns), Arg: "number", Help: "connections at a time (0: as many as the descriptor limit has room for)"},
+			{Name: "max-per-key", Value: settings.Number(&s.Room.MaxPerKey), Arg: "number", Help: "connections of an IPv4 address or a /64 of IPv6 (0: any number)"},
+			fix(settings.Setting{Name: "full", Value: settings.Choice(&s.Room.Full, pool.Reject, pool.Wait, pool.EvictIdlest), Arg: "reject|evict", Help: "what happens to one more: it is refused, or the idlest gives way"}),
+			fix(settings.Setting{Name: "evict-min-idle", Value: settings.Duration(&s.Room.MinIdle, 0), Arg: "duration", Help: "how long the idlest must have been silent for that (0: ten ticks)"}),
+			{Name: "pressure-timeout", Value: settings.Duration(&s.Room.Pressure.Timeout, 0), Arg: "duration", Help: "what the timeout becomes as descriptors run out (0: it stays)"},
+			{Name: "pressure-low", Value: share{&s.Room.Pressure.Low}, Arg: "share", Help: "of the descriptors, from where on (0: 0.85)"},
+			{Name: "pressure-high", Value: share{&s.Room.Pressure.High}, Arg: "share", Help: "and where it is reached (0: 0.95)"},
 		}},
 		{Title: "Closing", Settings: []settings.Setting{
-			{Name: "close-mode", Value: settings.Choice(&k.CloseMode, keepalive.CloseGraceful, keepalive.CloseHalf, keepalive.CloseReset), Arg: "graceful|half|reset", Help: "how; half waits until the peer has read the farewell"},
-			{Name: "farewell-timeout", Value: settings.Duration(&k.FarewellTimeout, 0), Arg: "duration", Help: "how long a farewell may take (0: 1s)"},
-			{Name: "max-close-per-second", Value: settings.Number(&k.MaxClosePerSecond), Arg: "number", Help: "for all but the end of the program (0: any number)"},
+			{Name: "close-mode", Value: settings.Choice(&s.Closing.Mode, keepalive.CloseGraceful, keepalive.CloseHalf, keepalive.CloseReset), Arg: "graceful|half|reset", Help: "how; half waits until the peer has read the farewell"},
+			{Name: "farewell-timeout", Value: settings.Duration(&s.Closing.Timeout, 0), Arg: "duration", Help: "how long a farewell may take (0: 1s)"},
+			{Name: "max-close-per-second", Value: settings.Number(&s.Closing.MaxPerSecond), Arg: "number", Help: "for all but the end of the program (0: any number)"},
 		}},
 		{Title: "Going down", Settings: []settings.Setting{
 			{Name: "drain-delay", Value: settings.Duration(&s.DrainDelay, 0), Arg: "duration", Help: "how long to go on after the signal, but not ready, for load balancers to notice"},

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 	"github.com/heartwheel-go/heartwheel/server"
@@ -124,7 +123,7 @@ func (p *program) listenAdmin(sockets *sockets) (net.Listener, error) {
 
 // raiseLimit raises the descriptor limit for a config.
 func (p *program) raiseLimit(cfg server.Config) {
-	if have, err := raiseLimit(cfg.MaxConns); err != nil {
+	if have, err := raiseLimit(cfg.Room.MaxConns); err != nil {
 		p.log.Debug("descriptor limit", "limit", have, "error", err)
 	}
 }
@@ -146,14 +145,16 @@ func spare(conns int) int { return 1024 + conns/16 }
 
 // logAdvice logs what -advise has found.
 func (p *program) logAdvice() {
-	if !p.server.Config().Keepalive.Advise {
+	stats := p.server.Keeper().Stats()
+	if len(stats.Silences) == 0 {
 		return
 	}
-	advice := p.server.Keeper().Advice()
-	attrs := []any{"timeout", advice.Timeout, "near_misses", advice.NearMisses}
-	for _, share := range []float64{0.25, 0.5, 0.75, 1, 1.5, 2} {
-		at := time.Duration(share * float64(advice.Timeout))
-		attrs = append(attrs, "would_close_at_"+at.String(), advice.WouldClose(share))
+	attrs := []any{"timeout", p.server.Config().Timeout, "near_misses", stats.NearMisses}
+	for _, silence := range stats.Silences {
+		switch silence.Share {
+		case 0.25, 0.5, 0.75, 1, 1.5, 2:
+			attrs = append(attrs, "would_close_at_"+silence.Length.String(), silence.Count)
+		}
 	}
 	p.log.Info("advice", attrs...)
 }

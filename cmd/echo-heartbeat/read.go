@@ -29,7 +29,7 @@ func (o *options) explain(err error) error {
 	var at []string
 	for s := range o.All {
 		from, ok := o.From[s.Name]
-		if ok && regexp.MustCompile(`\b`+field(s.Name)+`\b`).MatchString(err.Error()) {
+		if ok && names(err, field(s.Name)) {
 			at = append(at, s.Name+" is from "+from)
 		}
 	}
@@ -37,4 +37,9 @@ func (o *options) explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w (%s)", err, strings.Join(at, ", "))
+}
+
+// names reports whether an error names a field. Probe.Timeout is not Timeout.
+func names(err error, field string) bool {
+	return regexp.MustCompile(`(^|[^.\w])` + regexp.QuoteMeta(field) + `\b`).MatchString(err.Error())
 }

@@ -65,7 +65,7 @@ func TestReloadThatIsWrongChangesNothing(t *testing.T) {
 		{"timeout 100ms\nfull evict", `Full evict, can't be changed from "reject" while the program runs (full is from FILE:2)`},
 		{"timeout 100ms\nadmin 127.0.0.1:0", `Admin 127.0.0.1:0, can't be changed from "" while the program runs (admin is from FILE:2)`},
 		{"timeout 100ms\nlog-format json", `LogFormat json, can't be changed from "text" while`},
-		{"timeout 100ms\nmax-conns 999999999999", `MaxConns 999999999999: the process may have`},
+		{"timeout 100ms\nmax-conns 999999999999", `Room.MaxConns 999999999999: the process may have`},
 	} {
 		before := len(p.log.String())
 		p.reload(t, path, c.text)

@@ -8,9 +8,35 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/settings"
 )
 
-// field is how errors of server and keepalive call what a setting of that name sets: max-age
-// is MaxAge.
+// fields are the fields of server.Config that settings set, if not the one of the same name.
+var fields = map[string]string{
+	"probe-after":          "Probe.After",
+	"probe-timeout":        "Probe.Timeout",
+	"probe-count":          "Probe.Count",
+	"dry-run":              "Closing.DryRun",
+	"max-age":              "Age.Max",
+	"max-age-jitter":       "Age.Jitter",
+	"max-age-grace":        "Age.Grace",
+	"min-beat":             "Rate.MinBeat",
+	"min-rate":             "Rate.MinBytes",
+	"strikes":              "Rate.Strikes",
+	"max-conns":            "Room.MaxConns",
+	"max-per-key":          "Room.MaxPerKey",
+	"full":                 "Room.Full",
+	"evict-min-idle":       "Room.MinIdle",
+	"pressure-timeout":     "Room.Pressure.Timeout",
+	"pressure-low":         "Room.Pressure.Low",
+	"pressure-high":        "Room.Pressure.High",
+	"close-mode":           "Closing.Mode",
+	"farewell-timeout":     "Closing.Timeout",
+	"max-close-per-second": "Closing.MaxPerSecond",
+}
+
+// field is what errors of server and keepalive call a setting: first-message is FirstMessage.
 func field(name string) string {
+	if field, ok := fields[name]; ok {
+		return field
+	}
 	var b strings.Builder
 	for word := range strings.SplitSeq(name, "-") {
 		b.WriteString(strings.ToUpper(word[:1]) + word[1:])

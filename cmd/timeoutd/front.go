@@ -37,7 +37,10 @@ type front struct {
 // newFront makes what serves handler on ln, and takes it over.
 func newFront(ln net.Listener, handler http.Handler, maxConns int, log *slog.Logger) (*front, error) {
 	keeper, err := keepalive.New(keepalive.Config{
-		Timeout: silence, Activity: keepalive.ActivityReadWrite, MaxConns: maxConns, Full: pool.EvictIdlest, Logger: log,
+		Timeout:  silence,
+		Activity: keepalive.ActivityReadWrite,
+		Room:     keepalive.Room{MaxConns: maxConns, Full: pool.EvictIdlest},
+		Logger:   log,
 	})
 	if err != nil {
 		return nil, err

@@ -27,19 +27,25 @@ func main() { example.Main("127.0.0.1:9001", serve) }
 
 func serve(ctx context.Context, args example.Args) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:    args.Timeout,
-		Activity:   keepalive.ActivityManual,
-		ProbeAfter: args.Timeout / 2,
-		Probe: func(conn any) error { // in the connection's event loop
-			_, err := conn.(gnet.Conn).Write(frame(nil))
-			return err
+		Timeout:  args.Timeout,
+		Activity: keepalive.ActivityManual,
+		Probe: keepalive.Probing{
+			After: args.Timeout / 2,
+			Send: func(conn any) error { // in the connection's event loop
+				_, err := conn.(gnet.Conn).Write(frame(nil))
+				return err
+			},
 		},
-		Farewell: func(_ any, reason keepalive.Reason) []byte {
-			return frame([]byte(reason.String()))
+		Closing: keepalive.Closing{
+			Farewell: func(_ any, reason keepalive.Reason) []byte {
+				return frame([]byte(reason.String()))
+			},
 		},
-		PressureTimeout: args.Timeout / 4, // while descriptors run out
-		MaxPerKey:       500,              // without descriptors, gnet stops: see also MaxConns
-		Logger:          args.Log,
+		Room: keepalive.Room{
+			MaxPerKey: 500,                                           // without descriptors, gnet stops: see also MaxConns
+			Pressure:  keepalive.Pressure{Timeout: args.Timeout / 4}, // while descriptors run out
+		},
+		Logger: args.Log,
 	})
 	if err != nil {
 		return err
@@ -108,7 +114,7 @@ func (h *frames) OnTraffic(c gnet.Conn) gnet.Action {
 			break
 		}
 		rest = after
-		h.keeper.Pong(c) // a touch, and a round trip where we have asked
+		keepalive.Of(c).Pong() // a touch, and a round trip where we have asked
 		if len(payload) > 0 {
 			if _, err := c.Write(frame(payload)); err != nil {
 				return gnet.Close

@@ -28,12 +28,16 @@ func main() { example.Main("127.0.0.1:9000", serve) }
 
 func serve(ctx context.Context, args example.Args) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:         args.Timeout,
-		Activity:        keepalive.ActivityManual,
-		PressureTimeout: args.Timeout / 4, // while descriptors run out
-		MaxPerKey:       500,              // without descriptors, gnet stops: see also MaxConns
-		Farewell: func(_ any, reason keepalive.Reason) []byte {
-			return fmt.Appendf(nil, "BYE %v\n", reason.String())
+		Timeout:  args.Timeout,
+		Activity: keepalive.ActivityManual,
+		Room: keepalive.Room{
+			MaxPerKey: 500,                                           // without descriptors, gnet stops: see also MaxConns
+			Pressure:  keepalive.Pressure{Timeout: args.Timeout / 4}, // while descriptors run out
+		},
+		Closing: keepalive.Closing{
+			Farewell: func(_ any, reason keepalive.Reason) []byte {
+				return fmt.Appendf(nil, "BYE %v\n", reason.String())
+			},
 		},
 		Logger: args.Log,
 	})

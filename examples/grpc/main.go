@@ -31,11 +31,13 @@ func main() { example.Main("127.0.0.1:8083", serve) }
 
 func serve(ctx context.Context, args example.Args) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:         args.Timeout,
-		PressureTimeout: args.Timeout / 4, // while descriptors run out
-		MaxConns:        100_000,
-		Full:            pool.EvictIdlest,
-		MaxPerKey:       1000,
+		Timeout: args.Timeout,
+		Room: keepalive.Room{
+			MaxConns:  100_000,
+			Full:      pool.EvictIdlest,
+			MaxPerKey: 1000,
+			Pressure:  keepalive.Pressure{Timeout: args.Timeout / 4}, // while descriptors run out
+		},
 		OnClose: func(conn any, reason keepalive.Reason) { // gRPC keeps it to itself
 			args.Closed(conn.(net.Conn).RemoteAddr(), reason)
 		},
@@ -49,11 +51,11 @@ func serve(ctx context.Context, args example.Args) error {
 	srv := grpc.NewServer(
 		grpc.Creds(guardedCreds{insecure.NewCredentials()}), // or credentials.NewTLS, in the same way
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-			defer hold(ctx, k)()
+			defer hold(ctx)()
 			return next(ctx, req)
 		}),
 		grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			defer hold(stream.Context(), k)()
+			defer hold(stream.Context())()
 			return next(srv, stream)
 		}),
 		// What is held must end, too: gRPC's pings find out where a client has vanished.
@@ -82,10 +84,10 @@ func stop(srv *grpc.Server, k *keepalive.Keeper) {
 }
 
 // hold says that the connection of a call is not silent until the call has ended.
-func hold(ctx context.Context, k *keepalive.Keeper) (release func()) {
+func hold(ctx context.Context) (release func()) {
 	if p, ok := peer.FromContext(ctx); ok {
 		if info, ok := p.AuthInfo.(guardedInfo); ok {
-			return k.Hold(info.conn)
+			return keepalive.Of(info.conn).Hold()
 		}
 	}
 	return func() {}

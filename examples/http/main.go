@@ -31,10 +31,10 @@ func main() {
 
 func serve(ctx context.Context, args example.Args, overTLS bool) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:   args.Timeout,
-		Activity:  keepalive.ActivityReadWrite, // who takes long to read an answer is alive
-		MaxPerKey: 1000,                        // connections of one address
-		Logger:    args.Log,
+		Timeout:  args.Timeout,
+		Activity: keepalive.ActivityReadWrite,     // who takes long to read an answer is alive
+		Room:     keepalive.Room{MaxPerKey: 1000}, // connections of one address
+		Logger:   args.Log,
 	})
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func serve(ctx context.Context, args example.Args, overTLS bool) error {
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", hello)
-	mux.Handle("/slow", slow(k))
+	mux.Handle("/slow", slow())
 	mux.Handle("/lines", lines(args))
 	srv := &http.Server{
 		Handler:           mux,
@@ -100,14 +100,14 @@ func hello(w http.ResponseWriter, r *http.Request) {
 // connection is held. Not before the whole request has been read, or who stops in the
 // middle of one would stay for ever. With HTTP/2 there may be many requests at a time, and
 // the last one that ends counts.
-func slow(k *keepalive.Keeper) http.Handler {
+func slow() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d, err := time.ParseDuration(r.FormValue("for")) // may read a body
 		if err != nil || d < 0 || d > time.Hour {
 			http.Error(w, fmt.Sprintf("for=%q: must be a duration of up to 1h, such as 45s", r.FormValue("for")), http.StatusBadRequest)
 			return
 		}
-		defer k.Hold(r.Context().Value(connKey{}))()
+		defer keepalive.Of(r.Context().Value(connKey{})).Hold()()
 		select {
 		case <-time.After(d):
 			fmt.Fprintln(w, "done after", d)

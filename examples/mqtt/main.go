@@ -29,10 +29,10 @@ func serve(ctx context.Context, args example.Args) error {
 	k, err := keepalive.New(keepalive.Config{
 		Timeout:      args.Timeout, // for clients that ask for none
 		FirstMessage: min(5*time.Second, args.Timeout),
-		MaxTimeout:   time.Hour,
+		Interval:     keepalive.Interval{Max: time.Hour},
 		Activity:     keepalive.ActivityManual,
-		MaxPerKey:    1000,
-		Farewell:     h.farewell,
+		Room:         keepalive.Room{MaxPerKey: 1000},
+		Closing:      keepalive.Closing{Farewell: h.farewell},
 		Logger:       args.Log,
 	})
 	if err != nil {
@@ -79,12 +79,12 @@ func (h *hook) Provides(b byte) bool {
 // OnConnect gives a client its own timeout.
 func (h *hook) OnConnect(cl *mqtt.Client, pk packets.Packet) error {
 	asked := time.Duration(pk.Connect.Keepalive) * time.Second
-	h.keeper.Touch(cl.Net.Conn)
-	inForce, err := h.keeper.SetInterval(cl.Net.Conn, asked)
+	keepalive.Touch(cl.Net.Conn)
+	inForce, err := keepalive.Of(cl.Net.Conn).SetInterval(asked)
 	if err != nil {
 		return err
 	}
-	granted := time.Duration(float64(inForce) / h.keeper.Config().Multiplier).Truncate(time.Second)
+	granted := time.Duration(float64(inForce) / h.keeper.Config().Interval.Multiplier).Truncate(time.Second)
 	if granted > 0 && granted != asked { // MQTT 5 has a property for that
 		cl.State.Keepalive, cl.State.ServerKeepalive = uint16(granted/time.Second), true
 	}
@@ -102,7 +102,7 @@ func (h *hook) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
 }
 
 func (h *hook) OnPacketRead(cl *mqtt.Client, pk packets.Packet) (packets.Packet, error) {
-	h.keeper.Touch(cl.Net.Conn)
+	keepalive.Touch(cl.Net.Conn)
 	return pk, nil
 }
 

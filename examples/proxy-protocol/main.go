@@ -29,7 +29,7 @@ func serve(ctx context.Context, args example.Args) error {
 	k, err := keepalive.New(keepalive.Config{
 		Timeout:      args.Timeout,
 		FirstMessage: min(5*time.Second, args.Timeout), // also for the header
-		MaxPerKey:    maxPerClient,
+		Room:         keepalive.Room{MaxPerKey: maxPerClient},
 		OnClose: func(conn any, reason keepalive.Reason) {
 			args.Closed(conn.(net.Conn).RemoteAddr(), reason)
 		},

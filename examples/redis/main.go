@@ -29,10 +29,9 @@ func main() { example.Main("127.0.0.1:6380", serve) }
 
 func serve(ctx context.Context, args example.Args) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:   args.Timeout,
-		Activity:  keepalive.ActivityManual,
-		MaxConns:  10_000, // Redis has maxclients
-		MaxPerKey: 1000,
+		Timeout:  args.Timeout,
+		Activity: keepalive.ActivityManual,
+		Room:     keepalive.Room{MaxConns: 10_000, MaxPerKey: 1000}, // Redis has maxclients
 		OnClose: func(conn any, reason keepalive.Reason) {
 			args.Closed(conn.(net.Conn).RemoteAddr(), reason)
 		},
@@ -67,8 +66,8 @@ type store struct {
 
 // handle is called for whole commands only.
 func (s *store) handle(conn redcon.Conn, cmd redcon.Command) {
-	release := s.keeper.Hold(conn.NetConn()) // a slow command is no silence
-	defer release()                          // and a touch
+	release := keepalive.Of(conn.NetConn()).Hold() // a slow command is no silence
+	defer release()                                // and a touch
 	name := strings.ToUpper(string(cmd.Args[0]))
 	if n, known := arity[name]; !known {
 		conn.WriteError("ERR unknown command '" + name + "'")
@@ -89,7 +88,7 @@ func (s *store) handle(conn redcon.Conn, cmd redcon.Command) {
 		value, _ := s.values.Load(string(cmd.Args[1]))
 		conn.WriteAny(value)
 	case "SUBSCRIBE":
-		s.keeper.Hold(conn.NetConn()) // for good: it listens
+		keepalive.Of(conn.NetConn()).Hold() // for good: it listens
 		for _, channel := range cmd.Args[1:] {
 			s.pubsub.Subscribe(conn, string(channel))
 		}

@@ -38,17 +38,19 @@ func serve(ctx context.Context, args example.Args) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:    args.Timeout,
-		ProbeAfter: args.Timeout / 2,
-		MaxPerKey:  20,
-		Probe: func(conn any) error {
-			if client, ok := clients.Load(conn); ok {
-				running.Go(func() { // it waits for the answer
-					_, _, _ = client.(*ssh.ServerConn).SendRequest("keepalive@openssh.com", true, nil)
-				})
-			}
-			return nil
+		Timeout: args.Timeout,
+		Probe: keepalive.Probing{
+			After: args.Timeout / 2,
+			Send: func(conn any) error {
+				if client, ok := clients.Load(conn); ok {
+					running.Go(func() { // it waits for the answer
+						_, _, _ = client.(*ssh.ServerConn).SendRequest("keepalive@openssh.com", true, nil)
+					})
+				}
+				return nil
+			},
 		},
+		Room:   keepalive.Room{MaxPerKey: 20},
 		Logger: args.Log,
 	})
 	if err != nil {

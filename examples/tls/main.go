@@ -41,11 +41,11 @@ func serve(ctx context.Context, args example.Args, above bool) error {
 		Timeout:      args.Timeout,
 		FirstMessage: min(5*time.Second, args.Timeout), // with the handshake
 		Activity:     keepalive.ActivityManual,         // whole lines
-		MaxPerKey:    1000,
+		Room:         keepalive.Room{MaxPerKey: 1000},
 		Logger:       args.Log,
 	}
 	if above {
-		cfg.Farewell = func(_ any, reason keepalive.Reason) []byte {
+		cfg.Closing.Farewell = func(_ any, reason keepalive.Reason) []byte {
 			return fmt.Appendf(nil, "BYE %v\n", reason.String())
 		}
 	}

@@ -39,21 +39,25 @@ func serve(ctx context.Context, args example.Args) error {
 	var pings sync.WaitGroup
 	defer pings.Wait()
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:    args.Timeout,
-		Activity:   keepalive.ActivityManual,
-		ProbeAfter: args.Timeout / 2,
-		MaxPerKey:  1000,
-		Probe: func(conn any) error {
-			if s, ok := sockets.Load(conn); ok {
-				pings.Go(func() { ping(s.(*socket), args.Timeout) })
-			}
-			return nil
+		Timeout:  args.Timeout,
+		Activity: keepalive.ActivityManual,
+		Probe: keepalive.Probing{
+			After: args.Timeout / 2,
+			Send: func(conn any) error {
+				if s, ok := sockets.Load(conn); ok {
+					pings.Go(func() { ping(s.(*socket), args.Timeout) })
+				}
+				return nil
+			},
 		},
-		Farewell: func(conn any, reason keepalive.Reason) []byte {
-			if s, ok := sockets.Load(conn); ok && !s.(*socket).writing.Load() {
-				return goodbye(reason)
-			}
-			return nil // HTTP, or in the middle of a frame
+		Room: keepalive.Room{MaxPerKey: 1000},
+		Closing: keepalive.Closing{
+			Farewell: func(conn any, reason keepalive.Reason) []byte {
+				if s, ok := sockets.Load(conn); ok && !s.(*socket).writing.Load() {
+					return goodbye(reason)
+				}
+				return nil // HTTP, or in the middle of a frame
+			},
 		},
 		Logger: args.Log,
 	})
@@ -76,8 +80,8 @@ func serve(ctx context.Context, args example.Args) error {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			conn := r.Context().Value(connKey{}).(net.Conn) // the guarded one
 			ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
-				OnPingReceived: func(context.Context, []byte) bool { k.Touch(conn); return true },
-				OnPongReceived: func(context.Context, []byte) { k.Pong(conn) },
+				OnPingReceived: func(context.Context, []byte) bool { keepalive.Touch(conn); return true },
+				OnPongReceived: func(context.Context, []byte) { keepalive.Of(conn).Pong() },
 			})
 			if err != nil {
 				return // Accept has answered
@@ -86,7 +90,7 @@ func serve(ctx context.Context, args example.Args) error {
 			s := &socket{Conn: ws}
 			sockets.Store(conn, s)
 			defer sockets.Delete(conn)
-			args.Closed(conn.RemoteAddr(), echo(k, conn, s))
+			args.Closed(conn.RemoteAddr(), echo(conn, s))
 		}),
 	}
 	stopped := make(chan error, 1)
@@ -101,16 +105,16 @@ func serve(ctx context.Context, args example.Args) error {
 type connKey struct{}
 
 // echo returns why the connection has ended.
-func echo(k *keepalive.Keeper, conn net.Conn, s *socket) error {
+func echo(conn net.Conn, s *socket) error {
 	s.SetReadLimit(maxMessage)
-	k.Touch(conn) // the upgrade is its first message
+	keepalive.Touch(conn) // the upgrade is its first message
 	for {
 		// The Keeper has a timeout for this, and ends what waits here.
 		kind, message, err := s.Read(context.Background())
 		if err != nil {
 			return err
 		}
-		release := k.Hold(conn) // while we work for it, and a touch at the end
+		release := keepalive.Of(conn).Hold() // while we work for it, and a touch at the end
 		err = s.send(kind, message)
 		release()
 		if err != nil {

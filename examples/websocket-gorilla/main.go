@@ -36,13 +36,15 @@ type socket struct {
 func serve(ctx context.Context, args example.Args) error {
 	var sockets sync.Map // net.Conn: *socket, for whom the Keeper asks about a connection
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:    args.Timeout,
-		Activity:   keepalive.ActivityManual,
-		ProbeAfter: args.Timeout / 2,
-		MaxPerKey:  1000,
-		Probe: func(conn any) error {
-			return control(&sockets, conn, websocket.PingMessage, nil)
+		Timeout:  args.Timeout,
+		Activity: keepalive.ActivityManual,
+		Probe: keepalive.Probing{
+			After: args.Timeout / 2,
+			Send: func(conn any) error {
+				return control(&sockets, conn, websocket.PingMessage, nil)
+			},
 		},
+		Room: keepalive.Room{MaxPerKey: 1000},
 		OnIdle: func(conn any, reason keepalive.Reason) keepalive.Verdict {
 			goodbye(&sockets, conn, reason)
 			return keepalive.Close
@@ -71,7 +73,7 @@ func serve(ctx context.Context, args example.Args) error {
 			s := &socket{Conn: ws}
 			sockets.Store(ws.NetConn(), s) // with TLS: ws.NetConn().(*tls.Conn).NetConn()
 			defer sockets.Delete(ws.NetConn())
-			err = echo(k, ws)
+			err = echo(ws)
 			if told := s.told.Load(); told != 0 {
 				err = keepalive.Reason(told) // the peer's answer to that may have come first
 			}
@@ -87,19 +89,19 @@ func serve(ctx context.Context, args example.Args) error {
 }
 
 // echo returns why the connection has ended.
-func echo(k *keepalive.Keeper, ws *websocket.Conn) error {
+func echo(ws *websocket.Conn) error {
 	conn := ws.NetConn() // the guarded one, or TLS over it
 	ws.SetReadLimit(maxMessage)
-	ws.SetPongHandler(func(string) error { k.Pong(conn); return nil })
+	ws.SetPongHandler(func(string) error { keepalive.Of(conn).Pong(); return nil })
 	answerPing := ws.PingHandler()
-	ws.SetPingHandler(func(data string) error { k.Touch(conn); return answerPing(data) })
-	k.Touch(conn) // the upgrade is its first message
+	ws.SetPingHandler(func(data string) error { keepalive.Touch(conn); return answerPing(data) })
+	keepalive.Touch(conn) // the upgrade is its first message
 	for {
 		kind, message, err := ws.ReadMessage()
 		if err != nil {
 			return err
 		}
-		release := k.Hold(conn) // while we work for it, and a touch at the end
+		release := keepalive.Of(conn).Hold() // while we work for it, and a touch at the end
 		_ = ws.SetWriteDeadline(time.Now().Add(writeTimeout))
 		err = ws.WriteMessage(kind, message)
 		release()

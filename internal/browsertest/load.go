@@ -41,21 +41,19 @@ func Config(conns int, pace float64) keepalive.Config {
 	return keepalive.Config{
 		Timeout:      scaled(30*time.Second, pace),
 		FirstMessage: scaled(4*time.Second, pace),
-		MaxAge:       scaled(time.Hour, pace),
-		MaxAgeJitter: 0.98,
-		MaxConns:     conns,
-		Full:         pool.EvictIdlest,
+		Age:          keepalive.Age{Max: scaled(time.Hour, pace), Jitter: 0.98},
+		Room:         keepalive.Room{MaxConns: conns, Full: pool.EvictIdlest},
 	}
 }
 
 // Probing is Config with probes.
 func Probing(conns int, pace float64) keepalive.Config {
 	cfg := Config(conns, pace)
-	cfg.Probe = func(conn any) error {
+	cfg.Probe.Send = func(conn any) error {
 		_, err := conn.(net.Conn).Write([]byte{probe})
 		return err
 	}
-	cfg.ProbeAfter, cfg.ProbeTimeout, cfg.ProbeCount = scaled(16*time.Second, pace), scaled(3*time.Second, pace), 2
+	cfg.Probe.After, cfg.Probe.Timeout, cfg.Probe.Count = scaled(16*time.Second, pace), scaled(3*time.Second, pace), 2
 	return cfg
 }
 
@@ -116,12 +114,12 @@ func (l *Load) serve(conn net.Conn) {
 			case quit:
 				return
 			case pong:
-				l.Keeper.Pong(conn)
+				keepalive.Of(conn).Pong()
 			case long:
 				d := time.Duration(rand.ExpFloat64() * float64(20*time.Minute))
-				_, _ = l.Keeper.SetTimeout(conn, scaled(time.Minute+d, l.pace))
+				_, _ = keepalive.Of(conn).SetTimeout(scaled(time.Minute+d, l.pace))
 				if rand.IntN(40) == 0 {
-					defer l.Keeper.Hold(conn)()
+					defer keepalive.Of(conn).Hold()()
 				}
 			}
 		}

@@ -194,7 +194,7 @@ func TestThePageUnderLoad(t *testing.T) {
 	b.Run("what the config says is shown at once", func(t *testing.T) {
 		require.True(t, tab.Eval[bool](b, `$("advice-card").hidden`))
 		cfg := Probing(conns, pace)
-		cfg.Advise, cfg.DryRun = true, true
+		cfg.Advise, cfg.Closing.DryRun = true, true
 		require.NoError(t, k.Update(cfg))
 		b.Until(`document.querySelector("#notice-dry")`)
 		b.Until(`!$("advice-card").hidden && document.querySelectorAll("#advice .bar").length > 0`)

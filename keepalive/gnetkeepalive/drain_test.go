@@ -19,7 +19,7 @@ import (
 func TestDrainSpreadsGoodbyes(t *testing.T) {
 	t.Parallel()
 	const conns, spread = 500, 5 * time.Second
-	w := observe(t, keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, Farewell: sayBye}, &app{
+	w := observe(t, keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, Closing: keepalive.Closing{Farewell: sayBye}}, &app{
 		onRefuse: func(_ gnet.Conn, r keepalive.Reason) []byte { return []byte(r.String()) },
 	}, gnet.WithNumEventLoop(2))
 	clients := make([]net.Conn, conns)
@@ -41,7 +41,7 @@ func TestDrainSpreadsGoodbyes(t *testing.T) {
 	}
 	refused := make(chan string, 1)
 	time.AfterFunc(spread/2, func() {
-		for !w.k.Draining() {
+		for !w.k.Stats().Draining {
 			time.Sleep(ms)
 		}
 		c, err := net.Dial("tcp", w.addr.String())
@@ -56,11 +56,11 @@ func TestDrainSpreadsGoodbyes(t *testing.T) {
 	require.NoError(t, w.k.Drain(context.Background(), spread))
 	drained := time.Since(begin)
 	require.EqualValues(t, conns, w.app.closed.Load(), "it returns when the last one has gone")
-	require.True(t, w.k.Draining())
+	require.True(t, w.k.Stats().Draining)
 	wg.Wait()
 	require.Equal(t, "drain", <-refused)
 	require.EqualValues(t, conns, w.k.Stats().Closed[keepalive.ReasonDrain])
-	require.EqualValues(t, 1, w.k.Stats().Refused.Draining)
+	require.EqualValues(t, 1, w.k.Stats().RefusedDrain)
 	for _, c := range clients {
 		w.requireEnd(t, c, keepalive.ReasonDrain)
 	}
@@ -105,7 +105,9 @@ func TestDrainWaitsForLastWords(t *testing.T) {
 	t.Parallel()
 	const conns = 20
 	w := observe(t, keepalive.Config{
-		Timeout: time.Minute, Tick: 10 * ms, Farewell: sayBye, CloseMode: keepalive.CloseHalf, FarewellTimeout: eternal,
+		Timeout: time.Minute,
+		Tick:    10 * ms,
+		Closing: keepalive.Closing{Farewell: sayBye, Mode: keepalive.CloseHalf, Timeout: eternal},
 	}, &app{})
 	var wg sync.WaitGroup
 	leave := make(chan bool)
@@ -134,15 +136,15 @@ func TestDrainSparesNobody(t *testing.T) {
 	t.Parallel()
 	a := &app{onOpen: func(gnet.Conn) ([]byte, gnet.Action) { return nil, gnet.None }}
 	conns := where(a)
-	w := observe(t, keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, MaxClosePerSecond: 1}, a)
+	w := observe(t, keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, Closing: keepalive.Closing{MaxPerSecond: 1}}, a)
 	touched, held, patient := w.dial(t), w.dial(t), w.dial(t)
 	byPeer := map[string]gnet.Conn{}
 	for range 3 {
 		conn := <-conns
 		byPeer[conn.RemoteAddr().String()] = conn
 	}
-	defer w.k.Hold(byPeer[held.LocalAddr().String()])()
-	_, err := w.k.SetTimeout(byPeer[patient.LocalAddr().String()], time.Hour)
+	defer keepalive.Of(byPeer[held.LocalAddr().String()]).Hold()()
+	_, err := keepalive.Of(byPeer[patient.LocalAddr().String()]).SetTimeout(time.Hour)
 	require.NoError(t, err)
 	stop := make(chan bool)
 	var toucher sync.WaitGroup
@@ -152,7 +154,7 @@ func TestDrainSparesNobody(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				w.k.Touch(byPeer[touched.LocalAddr().String()])
+				keepalive.Touch(byPeer[touched.LocalAddr().String()])
 			}
 		}
 	})
@@ -170,7 +172,7 @@ func TestDrainSparesNobody(t *testing.T) {
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	const conns, pace = 30, 20
-	w := observe(t, keepalive.Config{MaxClosePerSecond: pace}, &app{}, gnet.WithNumEventLoop(2))
+	w := observe(t, keepalive.Config{Closing: keepalive.Closing{MaxPerSecond: pace}}, &app{}, gnet.WithNumEventLoop(2))
 	clients := make([]net.Conn, conns)
 	begin := time.Now()
 	for i := range clients {
@@ -191,7 +193,7 @@ func TestTurns(t *testing.T) {
 func TestEngineStopsWhileConnectionsQueue(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, opts ...gnet.Option) {
-		w := observe(t, keepalive.Config{MaxClosePerSecond: 1}, &app{}, opts...)
+		w := observe(t, keepalive.Config{Closing: keepalive.Closing{MaxPerSecond: 1}}, &app{}, opts...)
 		for range 30 {
 			w.dial(t)
 		}

@@ -8,82 +8,77 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/lastword"
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 const (
-	// peeks is how often within its time to see whether what waits for a slow peer has
-	// left, of which gnet tells nobody; but not more often than each minPeek.
+	// peeks is how often within its time to look whether what waits for a slow peer has left, of
+	// which gnet tells nobody; but not more often than each minPeek.
 	peeks   = 16
 	minPeek = 10 * time.Millisecond
 )
 
-// end closes a connection that Expire has given up, in the way that the config says.
-func (l *loop) end(s silent) error {
-	farewell, mode, timeout := l.keeper.LastWords(&s.guard.Guard)
-	if !s.isOpen() {
-		return nil // Farewell has closed it
+// End closes a connection, in the event loop. OnClose follows.
+func (l *loop) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode, timeout time.Duration) {
+	c := conn(g)
+	if !isOpen(g) {
+		return // the farewell has closed it
 	}
-	// What gnet has in its buffer would be lost. A peer that is silent does not get the
-	// time for that, unless it is to get a farewell.
-	waits := len(farewell) > 0 || mode == keepalive.CloseHalf || !s.guard.Reason().Timeout()
+	// What gnet has in its buffer would be lost. A silent peer does not get the time for that,
+	// unless it is to get a farewell.
+	waits := len(farewell) > 0 || mode == keepalive.CloseHalf || !adapter.Reason(g).Timeout()
 	if mode == keepalive.CloseGraceful {
-		farewell = lastword.Say(s.conn, farewell)
+		farewell = lastword.Say(c, farewell)
 	}
 	if len(farewell) > 0 {
-		_, _ = s.conn.Write(farewell) // where that fails, gnet closes it
+		_, _ = c.Write(farewell) // if that fails, gnet closes it
 	}
 	switch {
-	case !s.isOpen():
-		return nil
+	case !isOpen(g):
 	case mode == keepalive.CloseReset:
-		_ = s.conn.SetLinger(0)
+		_ = c.SetLinger(0)
+		l.err = l.events.Close(c)
 	case waits:
-		s.guard.Seen = 0
-		return l.part(s, mode, time.Now().Add(timeout))
+		*adapter.Scratch(g) = 0
+		l.err = l.part(g, mode, time.Now().Add(timeout))
+	default:
+		l.err = l.events.Close(c)
 	}
-	return l.events.Close(s.conn)
 }
 
-// part closes a connection when what was written has left for the kernel, and with
-// CloseHalf when the peer has closed it, but then at the latest.
-func (l *loop) part(s silent, mode keepalive.CloseMode, then time.Time) error {
-	if !s.isOpen() {
+// part closes a connection when what was written has left for the kernel, and with CloseHalf
+// when the peer has closed it, but then at the latest.
+func (l *loop) part(g *keepalive.Guard, mode keepalive.CloseMode, then time.Time) error {
+	if !isOpen(g) {
 		return nil
 	}
-	left := time.Until(then)
+	c, left := conn(g), time.Until(then)
 	switch {
 	case left <= 0:
-	case s.conn.OutboundBuffered() > 0:
-		l.partLater(s, mode, then, max(minPeek, left/peeks))
+	case c.OutboundBuffered() > 0:
+		l.partLater(g, mode, then, max(minPeek, left/peeks))
 		return nil
-	case mode == keepalive.CloseHalf && lastword.CloseWrite(s.conn) == nil:
-		l.partLater(s, mode, then, left)
+	case mode == keepalive.CloseHalf && lastword.CloseWrite(c) == nil:
+		l.partLater(g, mode, then, left)
 		return nil
 	}
-	return l.events.Close(s.conn)
+	return l.events.Close(c)
 }
 
-// partLater has the event loop go on with part after d. Until then the connection
-// lingers.
-func (l *loop) partLater(s silent, mode keepalive.CloseMode, then time.Time, d time.Duration) {
-	if looks := &loopsOf(l.keeper).looks; !looks.Load() {
-		looks.Store(true)
-	}
+// partLater has the event loop go on with part after d. Until then the connection lingers.
+func (l *loop) partLater(g *keepalive.Guard, mode keepalive.CloseMode, then time.Time, d time.Duration) {
 	time.AfterFunc(d, func() {
 		_ = l.events.Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
-			return l.part(s, mode, then)
+			return l.part(g, mode, then)
 		}))
 	})
 }
 
-// isOpen reports whether a connection has not been closed, after which its descriptor
-// may be somebody else's, and is still guarded. It must run in the event loop.
-func (s silent) isOpen() bool { return s.conn.SafeContext() == any(s.guard) }
-
 // linger drops what a peer still sends after our side was closed.
-func linger(c gnet.Conn, g *guard) gnet.Action {
+func linger(c gnet.Conn, g *keepalive.Guard) gnet.Action {
 	n, _ := c.Discard(-1)
-	if g.Seen += uint32(n); g.Seen > keepalive.MaxLinger {
+	sent := adapter.Scratch(g)
+	if *sent += uint32(n); *sent > uint32(adapter.MaxLinger) {
 		return gnet.Close
 	}
 	return gnet.None

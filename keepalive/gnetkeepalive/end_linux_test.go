@@ -16,16 +16,21 @@ func TestCallbackThatClosesTheConnectionHarmsNobody(t *testing.T) {
 	for _, mode := range []keepalive.CloseMode{keepalive.CloseGraceful, keepalive.CloseHalf, keepalive.CloseReset} {
 		t.Run(mode.String(), func(t *testing.T) {
 			pairs := make(chan [2]int, 1)
-			w := observe(t, keepalive.Config{CloseMode: mode, Farewell: func(conn any, _ keepalive.Reason) []byte {
-				c := conn.(gnet.Conn)
-				_ = c.EventLoop().Close(c)
-				pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
-				if err != nil {
-					t.Error(err)
-				}
-				pairs <- pair
-				return []byte(bye)
-			}}, &app{})
+			w := observe(t, keepalive.Config{
+				Closing: keepalive.Closing{
+					Mode: mode,
+					Farewell: func(conn any, _ keepalive.Reason) []byte {
+						c := conn.(gnet.Conn)
+						_ = c.EventLoop().Close(c)
+						pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+						if err != nil {
+							t.Error(err)
+						}
+						pairs <- pair
+						return []byte(bye)
+					},
+				},
+			}, &app{})
 			c := w.dial(t)
 			requireClosed(t, c)
 			w.requireEnd(t, c, keepalive.ReasonIdle)

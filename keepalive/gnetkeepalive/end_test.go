@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 const bye = "bye"
@@ -34,7 +35,7 @@ func TestFarewellThenTheEnd(t *testing.T) {
 		for _, mode := range []keepalive.CloseMode{keepalive.CloseGraceful, keepalive.CloseHalf, keepalive.CloseReset} {
 			t.Run(network+"/"+mode.String(), func(t *testing.T) {
 				t.Parallel()
-				w := observeOn(t, addrOn(t, network), keepalive.Config{Farewell: sayBye, CloseMode: mode}, &app{})
+				w := observeOn(t, addrOn(t, network), keepalive.Config{Closing: keepalive.Closing{Farewell: sayBye, Mode: mode}}, &app{})
 				c := w.dial(t)
 				last := time.Now()
 				say(t, c, "hello")
@@ -61,7 +62,8 @@ func TestHalfClosedPeerMayStillSend(t *testing.T) {
 		modes(t, func(t *testing.T, opts ...gnet.Option) {
 			var heard atomic.Int64
 			w := observe(t, keepalive.Config{
-				Farewell: sayBye, CloseMode: keepalive.CloseHalf, FarewellTimeout: eternal, Activity: activity,
+				Closing:  keepalive.Closing{Farewell: sayBye, Mode: keepalive.CloseHalf, Timeout: eternal},
+				Activity: activity,
 			}, &app{onTraffic: func(c gnet.Conn) gnet.Action {
 				heard.Add(1)
 				return echo(c)
@@ -91,11 +93,14 @@ func TestHalfClosedPeerHasNotForEver(t *testing.T) {
 	const patience = 300 * ms
 	var said atomic.Pointer[time.Time]
 	w := observe(t, keepalive.Config{
-		CloseMode: keepalive.CloseHalf, FarewellTimeout: patience,
-		Farewell: func(any, keepalive.Reason) []byte {
-			now := time.Now()
-			said.Store(&now)
-			return []byte(bye)
+		Closing: keepalive.Closing{
+			Mode:    keepalive.CloseHalf,
+			Timeout: patience,
+			Farewell: func(any, keepalive.Reason) []byte {
+				now := time.Now()
+				said.Store(&now)
+				return []byte(bye)
+			},
 		},
 	}, &app{})
 	c := w.dial(t)
@@ -113,12 +118,12 @@ func TestHalfClosedPeerHasNotForEver(t *testing.T) {
 func TestHalfClosedPeerMayNotSendForEver(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, opts ...gnet.Option) {
-		w := observe(t, keepalive.Config{CloseMode: keepalive.CloseHalf, FarewellTimeout: time.Minute}, &app{}, opts...)
+		w := observe(t, keepalive.Config{Closing: keepalive.Closing{Mode: keepalive.CloseHalf, Timeout: time.Minute}}, &app{}, opts...)
 		c := w.dial(t)
 		requireClosed(t, c)
 		sent, err := io.Copy(c, zeros{})
 		require.Error(t, err)
-		require.Greater(t, sent, int64(keepalive.MaxLinger))
+		require.Greater(t, sent, int64(adapter.MaxLinger))
 		require.Less(t, sent, int64(64<<20), "apart from what the kernel has taken")
 		w.requireEnd(t, c, keepalive.ReasonIdle)
 	})
@@ -135,13 +140,13 @@ func TestWhatWasWrittenStillLeaves(t *testing.T) {
 	t.Parallel()
 	const size = 32 << 20 // more than sockets take
 	for name, cfg := range map[string]keepalive.Config{
-		"graceful": {Farewell: sayBye},
-		"half":     {Farewell: sayBye, CloseMode: keepalive.CloseHalf},
-		"age":      {MaxAge: timeout},
+		"graceful": {Closing: keepalive.Closing{Farewell: sayBye}},
+		"half":     {Closing: keepalive.Closing{Farewell: sayBye, Mode: keepalive.CloseHalf}},
+		"age":      {Age: keepalive.Age{Max: timeout}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg.FarewellTimeout = eternal / 4
+			cfg.Closing.Timeout = eternal / 4
 			w := observe(t, cfg, &app{onTraffic: func(c gnet.Conn) gnet.Action {
 				_, _ = c.Discard(-1)
 				_, _ = c.Write(make([]byte, size))
@@ -153,7 +158,7 @@ func TestWhatWasWrittenStillLeaves(t *testing.T) {
 			require.Eventually(t, func() bool { return w.app.opened.Load() > 0 && w.k.Len() == 0 }, eternal, ms)
 			got, err := io.ReadAll(c)
 			require.NoError(t, err)
-			if cfg.Farewell != nil {
+			if cfg.Closing.Farewell != nil {
 				require.True(t, bytes.HasSuffix(got, []byte(bye)))
 				got = got[:len(got)-len(bye)]
 			}
@@ -171,7 +176,7 @@ func TestFarewellDoesNotWaitForEver(t *testing.T) {
 	for _, mode := range []keepalive.CloseMode{keepalive.CloseGraceful, keepalive.CloseHalf} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			w := observe(t, keepalive.Config{Farewell: sayBye, CloseMode: mode, FarewellTimeout: patience}, &app{
+			w := observe(t, keepalive.Config{Closing: keepalive.Closing{Farewell: sayBye, Mode: mode, Timeout: patience}}, &app{
 				onOpen: func(gnet.Conn) ([]byte, gnet.Action) { return make([]byte, 32<<20), gnet.None },
 			})
 			begin := time.Now()
@@ -193,7 +198,7 @@ func TestHalfCloseAfterUpdate(t *testing.T) {
 	c := w.dial(t)
 	require.Eventually(t, func() bool { return w.k.Len() == 1 }, eternal, ms)
 	cfg := w.k.Config()
-	cfg.CloseMode, cfg.FarewellTimeout = keepalive.CloseHalf, eternal
+	cfg.Closing.Mode, cfg.Closing.Timeout = keepalive.CloseHalf, eternal
 	require.NoError(t, w.k.Update(cfg))
 	requireClosed(t, c)
 	_, err := c.Write([]byte("and another thing"))
@@ -218,10 +223,10 @@ func TestCallbackMayCloseTheConnection(t *testing.T) {
 			closeIt(conn)
 			return keepalive.Close
 		}},
-		"Probe":          {Probe: func(conn any) error { closeIt(conn); return nil }},
-		"Probe fails":    {Probe: func(conn any) error { closeIt(conn); return io.ErrClosedPipe }},
-		"OnMaxAge":       {MaxAge: timeout, OnMaxAge: closeIt},
-		"OnMaxAge/grace": {MaxAge: timeout, MaxAgeGrace: timeout, OnMaxAge: closeIt},
+		"Probe":          {Probe: keepalive.Probing{Send: func(conn any) error { closeIt(conn); return nil }}},
+		"Probe fails":    {Probe: keepalive.Probing{Send: func(conn any) error { closeIt(conn); return io.ErrClosedPipe }}},
+		"OnMaxAge":       {Age: keepalive.Age{Max: timeout, OnMax: closeIt}},
+		"OnMaxAge/grace": {Age: keepalive.Age{Max: timeout, Grace: timeout, OnMax: closeIt}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -237,7 +242,7 @@ func TestCallbackMayCloseTheConnection(t *testing.T) {
 func TestEngineStopsWhileConnectionsLinger(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, opts ...gnet.Option) {
-		w := observe(t, keepalive.Config{CloseMode: keepalive.CloseHalf, FarewellTimeout: time.Minute, Farewell: sayBye}, &app{}, opts...)
+		w := observe(t, keepalive.Config{Closing: keepalive.Closing{Mode: keepalive.CloseHalf, Timeout: time.Minute, Farewell: sayBye}}, &app{}, opts...)
 		conns := make([]net.Conn, 50)
 		for i := range conns {
 			conns[i] = w.dial(t)
@@ -258,7 +263,7 @@ func TestEngineStopsWhileConnectionsLinger(t *testing.T) {
 // The engine stops between the end of the connection and that of its time to linger.
 func TestLingerOutlivesTheEngine(t *testing.T) {
 	t.Parallel()
-	w := observe(t, keepalive.Config{CloseMode: keepalive.CloseHalf, FarewellTimeout: 200 * ms}, &app{})
+	w := observe(t, keepalive.Config{Closing: keepalive.Closing{Mode: keepalive.CloseHalf, Timeout: 200 * ms}}, &app{})
 	c := w.dial(t)
 	requireClosed(t, c)
 	w.stop(t)
@@ -269,10 +274,17 @@ func TestLingerOutlivesTheEngine(t *testing.T) {
 func TestFarewellKnowsTheReason(t *testing.T) {
 	t.Parallel()
 	var said atomic.Value
-	w := observe(t, keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, MaxAge: timeout, Farewell: func(_ any, r keepalive.Reason) []byte {
-		said.Store(r)
-		return []byte("bye: " + r.String())
-	}}, &app{})
+	w := observe(t, keepalive.Config{
+		Timeout: time.Minute,
+		Tick:    10 * ms,
+		Age:     keepalive.Age{Max: timeout},
+		Closing: keepalive.Closing{
+			Farewell: func(_ any, r keepalive.Reason) []byte {
+				said.Store(r)
+				return []byte("bye: " + r.String())
+			},
+		},
+	}, &app{})
 	c := w.dial(t)
 	got, err := io.ReadAll(c)
 	require.NoError(t, err)

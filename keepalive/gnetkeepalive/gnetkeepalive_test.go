@@ -43,6 +43,7 @@ type app struct {
 	onClose   func(c gnet.Conn, err error) gnet.Action
 	onRefuse  func(c gnet.Conn, reason keepalive.Reason) []byte
 	keeper    *keepalive.Keeper // set before the engine runs
+	loops     *loops
 
 	opened, closed atomic.Int64
 }
@@ -116,7 +117,9 @@ func start(t testing.TB, a *app, k *keepalive.Keeper, opts ...gnet.Option) *engi
 
 func startOn(t testing.TB, addr string, a *app, k *keepalive.Keeper, opts ...gnet.Option) *engine {
 	a.booted, a.keeper = make(chan booted, 1), k
-	return run(t, addr, a, Wrap(a, k), opts...)
+	h := Wrap(a, k)
+	a.loops = &h.(*handler).loops
+	return run(t, addr, a, h, opts...)
 }
 
 func run(t testing.TB, addr string, a *app, handler gnet.EventHandler, opts ...gnet.Option) *engine {
@@ -361,7 +364,7 @@ func TestManualActivity(t *testing.T) {
 	conn := byPort[touched.LocalAddr().String()]
 	for range 24 { // from another goroutine than the loop's
 		time.Sleep(beat)
-		require.True(t, k.Touch(conn))
+		require.True(t, keepalive.Touch(conn))
 		require.True(t, keepalive.Touch(conn))
 	}
 	wg.Wait()
@@ -385,7 +388,7 @@ func TestWritesAreLifeWhereTheyCount(t *testing.T) {
 			time.Sleep(beat)
 			_ = conn.AsyncWrite([]byte("news"), nil)
 		}
-		require.Equal(t, activity == keepalive.ActivityReadWrite, k.Touch(conn), "%v", activity)
+		require.Equal(t, activity == keepalive.ActivityReadWrite, keepalive.Touch(conn), "%v", activity)
 		c.Close()
 	}
 }
@@ -462,7 +465,7 @@ func TestOverwrittenSafeContextIsNotClosed(t *testing.T) {
 
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
-	k := newKeeper(t, keepalive.Config{Timeout: time.Minute, MaxConns: 2})
+	k := newKeeper(t, keepalive.Config{Timeout: time.Minute, Room: keepalive.Room{MaxConns: 2}})
 	a := &app{onRefuse: func(_ gnet.Conn, r keepalive.Reason) []byte { return []byte(r.String() + "\n") }}
 	e := start(t, a, k)
 	first, second := e.dial(t), e.dial(t)
@@ -476,7 +479,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 	require.EqualValues(t, 2, a.opened.Load(), "the handler hears nothing of them")
 	require.Zero(t, a.closed.Load())
-	require.EqualValues(t, 5, k.Stats().Refused.Full)
+	require.EqualValues(t, 5, k.Stats().RefusedFull)
 	first.Close()
 	require.Eventually(t, func() bool { return k.Len() == 1 }, eternal, ms)
 	say(t, e.dial(t), "three")
@@ -725,7 +728,7 @@ func TestOneHandlerForSeveralEngines(t *testing.T) {
 	requireClosed(t, c3)
 	require.EqualValues(t, 2, k.Stats().Closed[keepalive.ReasonIdle])
 	require.Eventually(t, func() bool {
-		loops := wrapped.(*handler).loops
+		loops := &wrapped.(*handler).loops
 		loops.mu.Lock()
 		defer loops.mu.Unlock()
 		return len(loops.of) == 0
@@ -836,7 +839,7 @@ func TestStaleReferencesHarmNobody(t *testing.T) {
 					old := append([]gnet.Conn(nil), stale...)
 					mu.Unlock()
 					for _, c := range old {
-						if keepalive.Touch(c) || k.Touch(c) {
+						if keepalive.Touch(c) || keepalive.Of(c).Touch() {
 							t.Error("touched a closed connection")
 						}
 						_ = c.Close()
@@ -875,5 +878,5 @@ func TestStaleReferencesHarmNobody(t *testing.T) {
 }
 
 func TestGuardIsSmall(t *testing.T) {
-	require.LessOrEqual(t, unsafe.Sizeof(guard{}), uintptr(64), "with 16 bytes of gnet's and 8 of the wheel's it stays below 96")
+	require.LessOrEqual(t, unsafe.Sizeof(keepalive.Guard{}), uintptr(128), "with 16 bytes of gnet's and 9 of the wheel's it stays below 160")
 }

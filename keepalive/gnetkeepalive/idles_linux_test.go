@@ -111,7 +111,7 @@ func TestTurnIsNoEndForThoseWhoAreHeard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg.MaxClosePerSecond = pace
+			cfg.Closing.MaxPerSecond = pace
 			w := observe(t, cfg, &app{})
 			for range conns {
 				say(t, w.dial(t), "hello")
@@ -147,7 +147,9 @@ func TestRates(t *testing.T) {
 		return gnet.None
 	}}
 	w := observe(t, keepalive.Config{
-		Timeout: time.Minute, Tick: 50 * ms, MinBeat: 100 * ms, MinRate: 1000, Strikes: 1,
+		Timeout: time.Minute,
+		Tick:    50 * ms,
+		Rate:    keepalive.Rate{MinBeat: 100 * ms, MinBytes: 1000, Strikes: 1},
 	}, a)
 	begin := time.Now()
 	var wg sync.WaitGroup

@@ -46,25 +46,44 @@ func TestPanicsHarmOnlyTheirOwnConnection(t *testing.T) {
 			keepalive.ReasonReadIdle, keepalive.ReasonReadIdle, "", "",
 		},
 		"Probe": {
-			keepalive.Config{Timeout: timeout, Tick: 10 * ms, ProbeAfter: soon, Probe: func(conn any) error {
-				panicFor(conn)
-				_, err := conn.(gnet.Conn).Write([]byte("?"))
-				return err
-			}},
+			keepalive.Config{
+				Timeout: timeout,
+				Tick:    10 * ms,
+				Probe: keepalive.Probing{
+					After: soon,
+					Send: func(conn any) error {
+						panicFor(conn)
+						_, err := conn.(gnet.Conn).Write([]byte("?"))
+						return err
+					},
+				},
+			},
 			keepalive.ReasonNoAnswer, keepalive.ReasonNoAnswer, "?", "",
 		},
 		"Farewell": {
-			keepalive.Config{Farewell: func(conn any, _ keepalive.Reason) []byte {
-				panicFor(conn)
-				return []byte(bye)
-			}},
+			keepalive.Config{
+				Closing: keepalive.Closing{
+					Farewell: func(conn any, _ keepalive.Reason) []byte {
+						panicFor(conn)
+						return []byte(bye)
+					},
+				},
+			},
 			keepalive.ReasonIdle, keepalive.ReasonIdle, bye, "",
 		},
 		"OnMaxAge": {
-			keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, MaxAge: soon, MaxAgeGrace: soon, OnMaxAge: func(conn any) {
-				panicFor(conn)
-				_, _ = conn.(gnet.Conn).Write([]byte("old"))
-			}},
+			keepalive.Config{
+				Timeout: time.Minute,
+				Tick:    10 * ms,
+				Age: keepalive.Age{
+					Max:   soon,
+					Grace: soon,
+					OnMax: func(conn any) {
+						panicFor(conn)
+						_, _ = conn.(gnet.Conn).Write([]byte("old"))
+					},
+				},
+			},
 			keepalive.ReasonMaxAge, keepalive.ReasonMaxAge, "old", "",
 		},
 		"OnClose": {
@@ -103,9 +122,10 @@ func TestPanicsOfKeyAndPressure(t *testing.T) {
 	t.Parallel()
 	var log logtest.Log
 	w := observe(t, keepalive.Config{
-		Timeout: timeout, Tick: 10 * ms, MaxPerKey: 1,
-		Key: func(net.Addr) string { panic("whose?") }, Pressure: func() float64 { panic("how much?") },
-		Logger: log.Logger(slog.LevelInfo),
+		Timeout: timeout,
+		Tick:    10 * ms,
+		Room:    keepalive.Room{MaxPerKey: 1, Key: func(net.Addr) string { panic("whose?") }, Pressure: keepalive.Pressure{Used: func() float64 { panic("how much?") }}},
+		Logger:  log.Logger(slog.LevelInfo),
 	}, &app{})
 	first, second := w.dial(t), w.dial(t)
 	say(t, first, "who can't be told from others")
@@ -115,7 +135,7 @@ func TestPanicsOfKeyAndPressure(t *testing.T) {
 	require.GreaterOrEqual(t, w.requireEnd(t, second, keepalive.ReasonIdle).Sub(last), timeout, "and there is no pressure")
 	w.requireEnd(t, first, keepalive.ReasonIdle)
 	require.GreaterOrEqual(t, w.k.Stats().Panics, uint64(3))
-	for _, word := range []string{"Key: whose?", "Pressure: how much?", "panic_test.go"} {
+	for _, word := range []string{"Key: whose?", "Pressure.Used: how much?", "panic_test.go"} {
 		require.True(t, strings.Contains(log.String(), word), word)
 	}
 }

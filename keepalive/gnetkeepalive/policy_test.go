@@ -63,25 +63,25 @@ func activities() []keepalive.Activity {
 func commands(a *app) *app {
 	a.onTraffic = func(c gnet.Conn) gnet.Action {
 		buf, _ := c.Next(-1)
-		word, k := string(buf), a.keeper
+		word := string(buf)
 		switch verb, arg, _ := strings.Cut(word, " "); verb {
 		case "timeout", "interval":
 			d, _ := time.ParseDuration(arg)
-			set := k.SetTimeout
+			set := keepalive.Of(c).SetTimeout
 			if verb == "interval" {
-				set = k.SetInterval
+				set = keepalive.Of(c).SetInterval
 			}
-			d, err := set(c, d)
+			d, err := set(d)
 			word = d.String()
 			if err != nil {
 				word = err.Error()
 			}
 		case "pong":
-			if _, ok := k.Pong(c); !ok {
+			if _, ok := keepalive.Of(c).Pong(); !ok {
 				word = "gone"
 			}
 		case "deadline":
-			at, why, _ := k.Deadline(c)
+			at, why, _ := keepalive.Of(c).Deadline()
 			word = why.String() + " " + time.Until(at).Round(time.Second).String()
 		case "close":
 			return gnet.Close
@@ -106,7 +106,9 @@ func ask(t testing.TB, c net.Conn, command string) string {
 func TestTimeoutsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	w := observe(t, keepalive.Config{
-		Timeout: 8 * time.Second, Tick: 10 * ms, MinTimeout: 2 * time.Second, MaxTimeout: time.Minute,
+		Timeout:  8 * time.Second,
+		Tick:     10 * ms,
+		Interval: keepalive.Interval{Min: 2 * time.Second, Max: time.Minute},
 	}, commands(&app{}), gnet.WithNumEventLoop(2))
 	longer, shorter, interval, none := w.dial(t), w.dial(t), w.dial(t), w.dial(t)
 	require.Equal(t, "11s", ask(t, longer, "timeout 11s"))
@@ -151,7 +153,7 @@ func TestHeldWhileTheServerWorks(t *testing.T) {
 			a, released := &app{}, make(chan time.Time, 1)
 			a.onTraffic = func(c gnet.Conn) gnet.Action {
 				_, _ = c.Discard(-1)
-				release := a.keeper.Hold(c)
+				release := keepalive.Of(c).Hold()
 				go func() {
 					time.Sleep(2 * timeout)
 					_ = c.AsyncWrite([]byte("done"), nil)
@@ -180,14 +182,16 @@ func TestMaxAge(t *testing.T) {
 		const age, grace = timeout, 100 * ms
 		a := &app{}
 		a.onTraffic = func(c gnet.Conn) gnet.Action {
-			a.keeper.Touch(c)
+			keepalive.Touch(c)
 			_, _ = c.Discard(-1)
 			return gnet.None
 		}
 		w := observe(t, keepalive.Config{
-			Timeout: timeout, Tick: 10 * ms, Activity: activity, MaxAge: age, MaxAgeJitter: -1, MaxAgeGrace: grace,
-			OnMaxAge: func(conn any) { _, _ = conn.(gnet.Conn).Write([]byte("soon")) },
-			Farewell: sayBye, CloseMode: keepalive.CloseHalf,
+			Timeout:  timeout,
+			Tick:     10 * ms,
+			Activity: activity,
+			Age:      keepalive.Age{Max: age, Jitter: -1, Grace: grace, OnMax: func(conn any) { _, _ = conn.(gnet.Conn).Write([]byte("soon")) }},
+			Closing:  keepalive.Closing{Farewell: sayBye, Mode: keepalive.CloseHalf},
 		}, a, gnet.WithNumEventLoop(2))
 		begin := time.Now()
 		c := w.dial(t)
@@ -223,7 +227,7 @@ func TestMaxAge(t *testing.T) {
 func TestAgesDiffer(t *testing.T) {
 	t.Parallel()
 	const age = 8 * time.Second
-	w := observe(t, keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, MaxAge: age, MaxAgeJitter: 0.75}, &app{})
+	w := observe(t, keepalive.Config{Timeout: time.Minute, Tick: 10 * ms, Age: keepalive.Age{Max: age, Jitter: 0.75}}, &app{})
 	begin := time.Now()
 	conns := make([]net.Conn, 60)
 	for i := range conns {

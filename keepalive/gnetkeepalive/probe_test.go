@@ -19,11 +19,17 @@ func TestProbes(t *testing.T) {
 		t.Run(activity.String(), func(t *testing.T) {
 			t.Parallel()
 			w := observe(t, keepalive.Config{
-				Timeout: 7200 * ms, Tick: 10 * ms, Activity: activity,
-				ProbeAfter: 2400 * ms, ProbeTimeout: 1600 * ms, ProbeCount: 2,
-				Probe: func(conn any) error {
-					_, err := conn.(gnet.Conn).Write([]byte("?"))
-					return err
+				Timeout:  7200 * ms,
+				Tick:     10 * ms,
+				Activity: activity,
+				Probe: keepalive.Probing{
+					After:   2400 * ms,
+					Timeout: 1600 * ms,
+					Count:   2,
+					Send: func(conn any) error {
+						_, err := conn.(gnet.Conn).Write([]byte("?"))
+						return err
+					},
 				},
 			}, commands(&app{}))
 			alive, dead := w.dial(t), w.dial(t)
@@ -66,8 +72,9 @@ func TestProbes(t *testing.T) {
 func TestFailedProbeIsTheEnd(t *testing.T) {
 	t.Parallel()
 	w := observe(t, keepalive.Config{
-		Timeout: time.Minute, Tick: 10 * ms, ProbeAfter: timeout,
-		Probe: func(any) error { return io.ErrClosedPipe },
+		Timeout: time.Minute,
+		Tick:    10 * ms,
+		Probe:   keepalive.Probing{After: timeout, Send: func(any) error { return io.ErrClosedPipe }},
 	}, &app{})
 	c := w.dial(t)
 	requireClosed(t, c)
@@ -80,9 +87,9 @@ func TestVerdicts(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[string]int{}
 	w := observe(t, keepalive.Config{
-		// The probe of a verdict: on its own there is none before that.
-		Probe:      func(conn any) error { _, err := conn.(gnet.Conn).Write([]byte("?")); return err },
-		ProbeAfter: timeout, ProbeTimeout: timeout / 2, Timeout: 2 * timeout, Tick: 10 * ms,
+		Probe:   keepalive.Probing{Send: func(conn any) error { _, err := conn.(gnet.Conn).Write([]byte("?")); return err }, After: timeout, Timeout: timeout / 2},
+		Timeout: 2 * timeout,
+		Tick:    10 * ms,
 		OnIdle: func(conn any, _ keepalive.Reason) keepalive.Verdict {
 			who, _ := conn.(gnet.Conn).Context().(string)
 			mu.Lock()
@@ -129,8 +136,10 @@ func TestVerdicts(t *testing.T) {
 func TestPongIsLife(t *testing.T) {
 	t.Parallel()
 	w := observe(t, keepalive.Config{
-		Timeout: timeout, Tick: 10 * ms, Activity: keepalive.ActivityManual, ProbeAfter: timeout / 2,
-		Probe: func(conn any) error { _, err := conn.(gnet.Conn).Write([]byte("?")); return err },
+		Timeout:  timeout,
+		Tick:     10 * ms,
+		Activity: keepalive.ActivityManual,
+		Probe:    keepalive.Probing{After: timeout / 2, Send: func(conn any) error { _, err := conn.(gnet.Conn).Write([]byte("?")); return err }},
 	}, commands(&app{}))
 	c := w.dial(t)
 	var last time.Time

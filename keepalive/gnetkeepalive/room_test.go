@@ -37,8 +37,10 @@ func TestEvictionInAStorm(t *testing.T) {
 			return []byte("welcome"), gnet.None
 		}
 		w := observe(t, keepalive.Config{
-			Timeout: time.Minute, Tick: 10 * ms, Activity: activity,
-			MaxConns: capacity, Full: pool.EvictIdlest, EvictMinIdle: timeout,
+			Timeout:  time.Minute,
+			Tick:     10 * ms,
+			Activity: activity,
+			Room:     keepalive.Room{MaxConns: capacity, Full: pool.EvictIdlest, MinIdle: timeout},
 		}, a, gnet.WithNumEventLoop(2))
 		var talking sync.WaitGroup
 		stop := make(chan bool)
@@ -86,7 +88,7 @@ func TestEvictionInAStorm(t *testing.T) {
 		coming.Wait()
 		closed := func() uint64 { return w.k.Stats().Closed[keepalive.ReasonEvicted] }
 		require.Eventually(t, func() bool {
-			return w.app.opened.Load()+int64(w.k.Stats().Refused.Full) == capacity+storm
+			return w.app.opened.Load()+int64(w.k.Stats().RefusedFull) == capacity+storm
 		}, eternal, ms)
 		close(stop)
 		talking.Wait()
@@ -105,7 +107,9 @@ func TestEvictionWaitsForTheLoop(t *testing.T) {
 	release := sync.OnceFunc(func() { close(released) })
 	defer release()
 	w := observe(t, keepalive.Config{
-		Timeout: time.Minute, Tick: 10 * ms, MaxConns: capacity, Full: pool.EvictIdlest, EvictMinIdle: timeout / 2,
+		Timeout: time.Minute,
+		Tick:    10 * ms,
+		Room:    keepalive.Room{MaxConns: capacity, Full: pool.EvictIdlest, MinIdle: timeout / 2},
 	}, &app{onTraffic: func(c gnet.Conn) gnet.Action {
 		close(blocked)
 		<-released
@@ -129,7 +133,7 @@ func TestEvictionWaitsForTheLoop(t *testing.T) {
 		w.dial(t)
 		require.LessOrEqual(t, w.k.Len(), capacity+evictable)
 	}
-	require.Eventually(t, func() bool { return w.k.Stats().Refused.Full > 0 }, eternal, ms)
+	require.Eventually(t, func() bool { return w.k.Stats().RefusedFull > 0 }, eternal, ms)
 	release()
 	require.Eventually(t, func() bool { return w.k.Len() <= capacity }, eternal, ms)
 	buf := make([]byte, 5)
@@ -153,12 +157,12 @@ func TestUnreadBytesPreventEviction(t *testing.T) {
 						t.Error(err)
 					}
 					for deciding := false; !deciding; time.Sleep(ms) {
-						ls := loopsOf(a.keeper)
+						ls := a.loops
 						ls.mu.Lock()
 						l := ls.of[c.EventLoop()]
 						ls.mu.Unlock()
 						l.mu.Lock()
-						deciding = l.draining && len(l.waiting) == 0 // it is sent
+						deciding = l.draining && len(l.due) == 0 // it is sent
 						l.mu.Unlock()
 					}
 					time.Sleep(10 * ms) // so it comes before that is read
@@ -167,8 +171,10 @@ func TestUnreadBytesPreventEviction(t *testing.T) {
 				return nil, gnet.None
 			}
 			w := observe(t, keepalive.Config{
-				Timeout: time.Minute, Tick: 10 * ms, Activity: activity,
-				MaxConns: 1, Full: pool.EvictIdlest, EvictMinIdle: timeout,
+				Timeout:  time.Minute,
+				Tick:     10 * ms,
+				Activity: activity,
+				Room:     keepalive.Room{MaxConns: 1, Full: pool.EvictIdlest, MinIdle: timeout},
 			}, a, gnet.WithNumEventLoop(1))
 			silent := w.dial(t)
 			first <- silent
@@ -190,7 +196,9 @@ func TestUnreadBytesPreventEviction(t *testing.T) {
 func TestNobodyIsIdleEnoughToBeEvicted(t *testing.T) {
 	t.Parallel()
 	w := observe(t, keepalive.Config{
-		Timeout: time.Minute, Tick: 10 * ms, MaxConns: 1, Full: pool.EvictIdlest, EvictMinIdle: 20 * time.Second,
+		Timeout: time.Minute,
+		Tick:    10 * ms,
+		Room:    keepalive.Room{MaxConns: 1, Full: pool.EvictIdlest, MinIdle: 20 * time.Second},
 	}, &app{onRefuse: func(_ gnet.Conn, r keepalive.Reason) []byte { return []byte(r.String()) }})
 	c := w.dial(t)
 	say(t, c, "hello")
@@ -202,7 +210,7 @@ func TestNobodyIsIdleEnoughToBeEvicted(t *testing.T) {
 
 func TestMaxPerKey(t *testing.T) {
 	t.Parallel()
-	w := observe(t, keepalive.Config{Timeout: time.Minute, MaxPerKey: 2}, &app{})
+	w := observe(t, keepalive.Config{Timeout: time.Minute, Room: keepalive.Room{MaxPerKey: 2}}, &app{})
 	from := func(ip string) net.Conn {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
 		c, err := d.Dial("tcp", w.addr.String())
@@ -217,7 +225,7 @@ func TestMaxPerKey(t *testing.T) {
 	for range 5 {
 		requireClosed(t, from("127.0.0.1"))
 	}
-	require.EqualValues(t, 5, w.k.Stats().Refused.PerKey)
+	require.EqualValues(t, 5, w.k.Stats().RefusedPerKey)
 	require.EqualValues(t, 2, w.app.opened.Load(), "the handler hears nothing of them")
 	if other, err := net.Listen("tcp", "127.0.0.2:0"); err == nil { // not on all systems
 		other.Close()
@@ -235,14 +243,14 @@ func TestMaxPerKey(t *testing.T) {
 // Those who lose their guard give their share back.
 func TestMaxPerKeyOfALostGuard(t *testing.T) {
 	t.Parallel()
-	e, _ := overwriteLate(t, newKeeper(t, keepalive.Config{MaxPerKey: 1}))
+	e, _ := overwriteLate(t, newKeeper(t, keepalive.Config{Room: keepalive.Room{MaxPerKey: 1}}))
 	say(t, e.dial(t), "next")
 }
 
 // Nobody can tell who they are.
 func TestMaxPerKeyOfUnixSockets(t *testing.T) {
 	t.Parallel()
-	w := observeOn(t, "unix://"+filepath.Join(t.TempDir(), "s"), keepalive.Config{Timeout: time.Minute, MaxPerKey: 1}, &app{})
+	w := observeOn(t, "unix://"+filepath.Join(t.TempDir(), "s"), keepalive.Config{Timeout: time.Minute, Room: keepalive.Room{MaxPerKey: 1}}, &app{})
 	for range 3 {
 		say(t, w.dial(t), "hello")
 	}
@@ -251,8 +259,9 @@ func TestMaxPerKeyOfUnixSockets(t *testing.T) {
 func TestPressure(t *testing.T) {
 	t.Parallel()
 	w := observe(t, keepalive.Config{
-		Timeout: 4 * timeout, Tick: 10 * ms, PressureTimeout: timeout,
-		Pressure: func() float64 { return 0.99 },
+		Timeout: 4 * timeout,
+		Tick:    10 * ms,
+		Room:    keepalive.Room{Pressure: keepalive.Pressure{Timeout: timeout, Used: func() float64 { return 0.99 }}},
 	}, &app{})
 	talking, hurried, last := w.dial(t), w.dial(t), time.Now()
 	say(t, hurried, "x")

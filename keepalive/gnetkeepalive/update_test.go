@@ -49,7 +49,7 @@ func TestUpdateBringsMaxAge(t *testing.T) {
 	c := w.dial(t)
 	say(t, c, "hello")
 	cfg := w.k.Config()
-	cfg.MaxAge = 50 * ms
+	cfg.Age.Max = 50 * ms
 	require.NoError(t, w.k.Update(cfg))
 	for err := error(nil); err == nil; {
 		_, err = c.Write([]byte("x"))
@@ -66,8 +66,8 @@ func TestContext(t *testing.T) {
 	ctxs := make(chan context.Context, 1)
 	done := make(chan bool, 1)
 	a.onTraffic = func(c gnet.Conn) gnet.Action {
-		ctx := a.keeper.Context(c)
-		if ctx != a.keeper.Context(c) {
+		ctx := keepalive.Of(c).Context()
+		if ctx != keepalive.Of(c).Context() {
 			t.Error("not the same")
 		}
 		c.SetContext(ctx)
@@ -109,12 +109,12 @@ func TestContext(t *testing.T) {
 
 func TestDryRun(t *testing.T) {
 	t.Parallel()
-	w := observe(t, keepalive.Config{DryRun: true, Advise: true}, &app{})
+	w := observe(t, keepalive.Config{Closing: keepalive.Closing{DryRun: true}, Advise: true}, &app{})
 	c := w.dial(t)
 	for n := uint64(1); n <= 2; n++ {
 		say(t, c, "hello")
 		require.Eventually(t, func() bool { return w.k.Stats().WouldClose[keepalive.ReasonIdle] == n }, eternal, ms)
-		require.Eventually(t, func() bool { return w.k.Advice().WouldClose(1.5) == n }, eternal, ms)
+		require.Eventually(t, func() bool { return w.k.Stats().Silences[10].Count == n }, eternal, ms)
 	}
 	say(t, c, "still here")
 	c.Close()

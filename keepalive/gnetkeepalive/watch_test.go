@@ -33,13 +33,13 @@ func TestRemoteAddrAsksTheEventLoop(t *testing.T) {
 	for conn = range k.Conns() {
 		break
 	}
-	require.Equal(t, c.LocalAddr().String(), k.RemoteAddr(t.Context(), conn).String())
+	require.Equal(t, c.LocalAddr().String(), keepalive.Of(conn).RemoteAddr(t.Context()).String())
 
 	_, err := c.Write([]byte("wait"))
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	require.Eventually(t, func() bool { return k.RemoteAddr(ctx, conn) == nil }, eternal, ms, "the loop is blocked")
+	require.Eventually(t, func() bool { return keepalive.Of(conn).RemoteAddr(ctx) == nil }, eternal, ms, "the loop is blocked")
 	close(block)
 
 	require.NoError(t, c.Close())
@@ -47,7 +47,7 @@ func TestRemoteAddrAsksTheEventLoop(t *testing.T) {
 	require.Equal(t, c.LocalAddr().String(), end.Remote.String())
 	require.Equal(t, keepalive.ReasonPeer, end.Reason)
 	require.Positive(t, end.Age)
-	require.Nil(t, k.RemoteAddr(t.Context(), conn))
+	require.Nil(t, keepalive.Of(conn).RemoteAddr(t.Context()))
 }
 
 // What stands for a gnet connection elsewhere, such as TLS over it, has its address.
@@ -59,7 +59,7 @@ func TestRemoteAddrOfWhatIsOverAConnection(t *testing.T) {
 	say(t, c, "hello")
 	for conn := range k.Conns() {
 		over := tls.Server(conn.(net.Conn), nil)
-		require.Equal(t, c.LocalAddr().String(), k.RemoteAddr(t.Context(), over).String())
+		require.Equal(t, c.LocalAddr().String(), keepalive.Of(over).RemoteAddr(t.Context()).String())
 	}
 }
 
@@ -84,7 +84,7 @@ func TestRemoteAddrDoesNotWaitForALoopThatIsGone(t *testing.T) {
 	}
 	found := make(chan net.Addr)
 	for range 10 {
-		go func() { found <- k.RemoteAddr(context.Background(), conn) }()
+		go func() { found <- keepalive.Of(conn).RemoteAddr(context.Background()) }()
 	}
 	time.Sleep(50 * ms) // so that most are asking
 	close(block)

@@ -115,7 +115,7 @@ func (w *witness) requireEnd(t testing.TB, c net.Conn, reason keepalive.Reason) 
 func (w *witness) requireNothingLeft(t testing.TB) {
 	require.Eventually(t, func() bool { return w.k.Len() == 0 }, eternal, ms, "no connection is left")
 	require.Eventually(t, func() bool {
-		l := loopsOf(w.k)
+		l := w.app.loops
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return len(l.of) == 0

@@ -22,9 +22,9 @@ var beatConfig = func() Config {
 	return cfg
 }()
 
-// There are millions of them, and allocations of 128 bytes, and of 144.
-func TestASessionTakes128Bytes(t *testing.T) {
-	require.LessOrEqual(t, unsafe.Sizeof(Session{}), uintptr(128))
+// There are millions of them, and allocations of 144 bytes, and of 160.
+func TestASessionTakes144Bytes(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(Session{}), uintptr(144))
 }
 
 // fillAll registers sessions in turn on all nodes.

@@ -84,7 +84,7 @@ func newNode(cfg Config, kept store) (*Node, error) {
 	n.teller.changed = make(chan struct{}, 1)
 	var err error
 	// A renewal is due by the clock, whatever kept this process from running.
-	n.wheel, err = wheel.NewOf(wheel.Config{Tick: n.tick(), Stall: -1}, n.renewer.due)
+	n.wheel, err = wheel.NewOf(wheel.Config{Tick: n.tick(), Stall: -1}, wheel.Funcs[*Session]{Due: n.renewer.due})
 	if err != nil {
 		stop()
 		return nil, errors.Join(err, kept.close())

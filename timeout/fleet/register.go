@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 // Register makes a session this node's: whoever had it loses it, here and elsewhere, and its
@@ -37,7 +39,7 @@ func (n *Node) Register(ctx context.Context, conn io.Closer, id string, meta []b
 	}
 	var life context.Context
 	if n.cfg.Keeper != nil {
-		if life = n.cfg.Keeper.Context(conn); life.Err() != nil {
+		if life = keepalive.Of(conn).Context(); life.Err() != nil {
 			return nil, context.Cause(life)
 		}
 	}
@@ -199,5 +201,5 @@ func (n *Node) registerNow(asks []registration) ([]registered, error) {
 // next is when a lease is to be extended: each at a time of its own, and none later than Renew.
 func (n *Node) next() time.Duration {
 	early := time.Duration(n.random() * n.cfg.Jitter * float64(n.cfg.Renew))
-	return max(n.cfg.Renew-2*n.wheel.Tick()-early, n.wheel.Tick())
+	return max(n.cfg.Renew-2*n.tick()-early, n.tick())
 }

@@ -89,7 +89,7 @@ func (n *Node) heard(slots []uint16, answered func(i int) bool, err error) {
 func (n *Node) extended(s *Session, sent time.Duration, known uint32) {
 	n.stats.renewals.Add(1)
 	s.extended(sent, known)
-	s.timer.Postpone(n.next()) // where it was not due, see push, it stays where it is
+	s.timer.Rearm(n.wheel.Time(0) + n.next()) // where it was not due, see push, it stays where it is
 }
 
 // refused takes a session away that is not this node's any more.

@@ -47,7 +47,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, topics: make(map[string]*topic), wakers: make(map[*func(string)]struct{})}
 	// A stall of this process is no reason to be late: what is due then is due.
-	w, err := wheel.NewOf(wheel.Config{Tick: cfg.Tick, Stall: -1}, e.look)
+	w, err := wheel.NewOf(wheel.Config{Tick: cfg.Tick, Stall: -1}, wheel.Funcs[*entry]{Due: e.look})
 	if err != nil {
 		return nil, fmt.Errorf("%w: Tick %v: %w", timeout.ErrArgument, cfg.Tick, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/heartwheel-go/heartwheel/wheel"
+	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -144,7 +144,7 @@ func (to sink) counter(d *prometheus.Desc, n uint64, labels ...string) {
 
 // histogram shows the buckets from one limit to another: what is below is in the first of
 // them.
-func (to sink) histogram(d *prometheus.Desc, h wheel.Histogram, from, most time.Duration, labels ...string) {
+func (to sink) histogram(d *prometheus.Desc, h histogram.Durations, from, most time.Duration, labels ...string) {
 	buckets, seen := map[float64]uint64{}, uint64(0)
 	for i, n := range h.Buckets {
 		seen += n

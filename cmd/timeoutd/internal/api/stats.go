@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
-	"github.com/heartwheel-go/heartwheel/wheel"
+	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
 const (
@@ -77,7 +77,7 @@ type Histogram struct {
 	P99     float64  `json:"p99_seconds"`
 	Buckets []Bucket `json:"buckets"`
 
-	whole wheel.Histogram // for /metrics
+	whole histogram.Durations // for /metrics
 }
 
 // Bucket is how many durations were at most so long, and longer than the bucket before.
@@ -188,7 +188,7 @@ func hereOf(s timeout.Stats) *Here {
 	}
 }
 
-func histogramOf(h wheel.Histogram) Histogram {
+func histogramOf(h histogram.Durations) Histogram {
 	said := Histogram{
 		Count: h.Count, Sum: h.Sum.Seconds(), Max: h.Max.Seconds(),
 		P50: h.Quantile(0.5).Seconds(), P99: h.Quantile(0.99).Seconds(), Buckets: []Bucket{}, whole: h,

@@ -66,15 +66,15 @@ type gateway struct {
 
 func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	g := &gateway{log: o.logger(stderr), open: make(chan struct{}), grace: o.grace, clients: clients{all: make(map[gnet.Conn]*client)}}
-	if o.server.MaxConns > 0 {
+	if o.server.Room.MaxConns > 0 {
 		// Where that is not enough, the server says so.
-		_, _ = rlimit.Raise(o.server.MaxConns + o.server.MaxConns/16 + 1024)
+		_, _ = rlimit.Raise(o.server.Room.MaxConns + o.server.Room.MaxConns/16 + 1024)
 	}
 	o.server.Logger = g.log
 	o.server.Line = g.line
-	o.server.Keepalive.OnClose = g.closed
+	o.server.OnClose = g.closed
 	if o.grace < o.server.Timeout {
-		o.server.Keepalive.FirstMessage = o.grace
+		o.server.FirstMessage = o.grace
 	}
 	var err error
 	if g.server, err = server.New(o.server); err != nil {

@@ -194,7 +194,7 @@ func TestFlagsThatMakeNoSense(t *testing.T) {
 		"-hello -1s":            "gateway: invalid value -1s for flag -hello: must not be negative",
 		"-drain -1s":            "gateway: invalid value -1s for flag -drain: must not be negative",
 		"-log-format xml":       `gateway: invalid value "xml" for flag -log-format: must be text or json`,
-		"-max-conns 999999999":  "gateway: server: invalid argument: MaxConns 999999999: the process may have",
+		"-max-conns 999999999":  "gateway: server: invalid argument: Room.MaxConns 999999999: the process may have",
 		"-lease soon":           `gateway: invalid value "soon" for flag -lease: parse error`,
 		"now":                   `gateway: unexpected argument "now": there are only flags`,
 		"-prefix {x} -addr :0":  `gateway: fleet: invalid argument: Prefix "{x}"`,

@@ -70,7 +70,7 @@ func (g *gateway) overdue(c gnet.Conn) bool {
 	if g.grace == 0 || g.clients.has(c) {
 		return false
 	}
-	if info, ok := g.server.Keeper().Info(c); !ok || info.Age < g.grace {
+	if info, ok := keepalive.Of(c).Info(); !ok || info.Age < g.grace {
 		return false
 	}
 	_, _ = fmt.Fprintf(c, "BYE no session for %v\n", g.grace)
@@ -83,7 +83,7 @@ func (g *gateway) hello(c gnet.Conn, id string) error {
 	if id == "" || strings.ContainsFunc(id, isUnseen) {
 		return fmt.Errorf("session %.100q, must be a word without spaces or what can't be seen: HELLO session", id)
 	}
-	life := g.server.Keeper().Context(c)
+	life := keepalive.Of(c).Context()
 	if life.Err() != nil {
 		return context.Cause(life)
 	}

@@ -1,0 +1,190 @@
+package keepalive
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+	"github.com/heartwheel-go/heartwheel/pool"
+)
+
+var (
+	// errClosed says that the Keeper has been closed.
+	errClosed = errors.New("keepalive: closed")
+
+	// errPerKey is ReasonFull for too many connections of the same peer.
+	errPerKey = fmt.Errorf("%w of the same peer", ReasonFull)
+)
+
+// guard begins to guard a connection: g is the adapter's, conn is the connection as the
+// program knows it, and remote the address of its peer, or nil if that is not known yet.
+// tells reports whether the socket knows when bytes last arrived.
+//
+// It returns ReasonFull or ReasonDrain for a connection that may not stay: the caller refuses
+// it. It returns errClosed after Close: then the connection stays, unguarded.
+func (k *Keeper) guard(g *Guard, conn any, a adapter, remote net.Addr, tells bool) error {
+	switch {
+	case g.keeper != nil:
+		return wrong("guard of %T has been used before", conn)
+	case k.draining.Load():
+		return ReasonDrain
+	}
+	p := k.policy.Load()
+	g.keeper, g.conn, g.adapter, g.born = k, conn, a, k.now()
+	g.flags.Store(k.flagsOf(p, p.Activity, conn, tells))
+	g.open(p)
+	if remote != nil && !g.identify(remote) {
+		g.forget(errPerKey)
+		return errPerKey
+	}
+	err := k.join(p, g)
+	if err == nil && k.draining.Load() && g.release() { // Drain may not have seen it
+		err = ReasonDrain
+	}
+	if err != nil {
+		g.forget(err)
+		return err
+	}
+	k.counts.opened.Add(1)
+	return nil
+}
+
+// open sets the first state of a connection.
+func (g *Guard) open(p *policy) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := rules.Evidence{Born: g.born, Draw: p.draw(g)}
+	s := rules.Open(&p.rules, e, g.born)
+	g.setState(s, rules.Limit(&p.rules, s, e))
+	if p.Rate.MinBeat > 0 {
+		g.need()
+	}
+	g.generation.Store(p.generation)
+}
+
+// join puts a connection into the pool.
+func (k *Keeper) join(p *policy, g *Guard) error {
+	hop := p.rules.Hop(rules.State{}, p.draw(g))
+	switch err := k.pool.Join(&g.timer, g, hop); {
+	case errors.Is(err, pool.ErrFull):
+		return ReasonFull
+	case errors.Is(err, pool.ErrClosed):
+		return errClosed
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	if p.FirstMessage > 0 {
+		g.timer.Move(p.FirstMessage)
+	}
+	return nil
+}
+
+// flagsOf returns the flags of a connection.
+func (k *Keeper) flagsOf(p *policy, a Activity, conn any, tells bool) uint32 {
+	flags := uint32(a.life(tells)) | flagOpen
+	if tells {
+		flags |= flagTells
+	}
+	if p.Rate.MinBeat > 0 {
+		flags |= flagCounts
+	}
+	if a == ActivityKernel && !tells {
+		if k.cannotTell.CompareAndSwap(false, true) { // no sync.Once, in which others would wait for the log
+			k.log.Warn("keepalive: a socket does not know when bytes last arrived; such connections are kept as with ActivityRead",
+				"conn", fmt.Sprintf("%T", inside(conn)))
+		}
+	}
+	return flags
+}
+
+// identify says where the peer of a connection is. It reports false if there are too many
+// connections of the same peer already, see Room.MaxPerKey.
+func (g *Guard) identify(remote net.Addr) bool {
+	k := g.keeper
+	p := k.policy.Load()
+	if p.Room.MaxPerKey == 0 {
+		return true
+	}
+	key := ""
+	k.call("Room.Key", func() { key = p.Room.Key(remote) })
+	share, ok := k.shares.take(key, p.Room.MaxPerKey)
+	if !ok {
+		return false
+	}
+	if share != nil && !g.keep(share) {
+		k.shares.giveBack(share)
+	}
+	return true
+}
+
+// keep keeps a share until the connection is forgotten. It reports false if that has
+// happened already.
+func (g *Guard) keep(share *share) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.isOpen() {
+		return false
+	}
+	g.need().share = share
+	return true
+}
+
+// inside returns the connection inside one that came from [Keeper.Conn].
+func inside(c any) any {
+	if own, ok := c.(interface{ self() *conn }); ok {
+		return own.self().inner
+	}
+	return c
+}
+
+// release ends the guarding of a connection. It reports false if that has ended before.
+func (g *Guard) release() bool {
+	_, ok := g.timer.Remove()
+	return ok
+}
+
+// closed counts a connection that has been closed and tells OnClose. Adapters call it once.
+func (g *Guard) closed(reason Reason) {
+	k := g.keeper
+	k.counts.closed[reason].Add(1)
+	age := k.now().Sub(g.born)
+	k.ages.observe(age)
+	g.forget(reason)
+	k.log.Debug("keepalive: closed a connection", "reason", reason.String())
+	if g.reason() != 0 {
+		k.bursts.closed(k, reason)
+	}
+	k.tellWatchers(g, reason, age)
+	if onClose := k.policy.Load().OnClose; onClose != nil {
+		k.call("OnClose", func() { onClose(g.conn, reason) })
+	}
+	if g.reason() != 0 {
+		k.leaving.Add(-1)
+	}
+}
+
+// forget ends what goes with a connection that is not guarded any more.
+func (g *Guard) forget(why error) {
+	g.mu.Lock()
+	g.flags.And(^uint32(flagOpen))
+	var share *share
+	var u *user
+	if m := g.more.Load(); m != nil {
+		share, u, m.share = m.share, m.user, nil
+	}
+	g.mu.Unlock()
+	g.keeper.shares.giveBack(share)
+	u.end(why)
+}
+
+// lose ends the guarding of a connection that has lost its guard: nobody can have touched
+// it, and it must not be closed for that.
+func (g *Guard) lose() {
+	if !g.release() {
+		return
+	}
+	g.forget(ErrNotGuarded)
+	g.keeper.log.Error("keepalive: a connection has lost its guard; it stays open, unguarded",
+		"conn", fmt.Sprintf("%T", g.conn))
+}

@@ -1,0 +1,73 @@
+package keepalive
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Closing says how the Keeper closes connections.
+type Closing struct {
+	// Farewell returns the last bytes for a connection that the Keeper closes. They are
+	// written past all layers above, so not below TLS. Nil, or no bytes, means none.
+	Farewell func(conn any, reason Reason) []byte
+
+	// Timeout bounds the farewell: how long its bytes may take to leave, and with CloseHalf
+	// also how long the peer has to close its side. On gnet, the bytes that wait for a slow
+	// peer have to leave before the farewell. Zero means a second.
+	Timeout time.Duration
+
+	// Mode is how a connection is closed. The zero value is CloseGraceful.
+	Mode CloseMode
+
+	// MaxPerSecond bounds how many connections the policies close in a second. The others are
+	// queued. A heartbeat while queued cancels the close. Zero means any number.
+	MaxPerSecond int
+
+	// DryRun closes nobody: a connection that a policy would have closed is counted, and left
+	// alone until it is heard again. That goes for evictions, too, so there may be 64 more
+	// connections than Room.MaxConns. See Stats.WouldClose and Stats.Silences.
+	DryRun bool
+}
+
+func (c *Closing) setDefaults() { c.Timeout = cmp.Or(c.Timeout, time.Second) }
+
+func (c Closing) check() error {
+	var mode error
+	if c.Mode < CloseGraceful || c.Mode > CloseReset {
+		mode = wrong("Closing.Mode %d, must be %d to %d", c.Mode, CloseGraceful, CloseReset)
+	}
+	return errors.Join(
+		mode,
+		notNegative("Closing.Timeout", c.Timeout),
+		within("Closing.MaxPerSecond", c.MaxPerSecond, 1e9),
+	)
+}
+
+// CloseMode is how a Keeper closes a connection.
+type CloseMode int
+
+const (
+	// CloseGraceful closes a connection as its Close does: what has been written still leaves.
+	// On gnet, a silent peer without a farewell does not get what waits for it.
+	CloseGraceful CloseMode = iota
+
+	// CloseHalf ends our side first, and closes the connection when the peer has ended its
+	// own, or after Closing.Timeout: so that a peer that is still sending can read the
+	// farewell, which a reset would take away.
+	CloseHalf
+
+	// CloseReset drops what is unsent and resets the connection: the kernel keeps nothing of
+	// it.
+	CloseReset
+)
+
+var closeModeNames = [...]string{"graceful", "half", "reset"}
+
+func (m CloseMode) String() string {
+	if m < 0 || int(m) >= len(closeModeNames) {
+		return fmt.Sprintf("CloseMode(%d)", int(m))
+	}
+	return closeModeNames[m]
+}

@@ -1,0 +1,26 @@
+package keepalive
+
+import "time"
+
+const (
+	maxHop    = time.Minute // how soon a change of the policy reaches a connection
+	maxRounds = 3           // how often a connection is given more time because the program is slow
+)
+
+// wouldClose returns how many connections would have been closed if the timeout had been that
+// share of what it was, or the next one below.
+func wouldClose(s Stats, share float64) (n uint64) {
+	for _, silence := range s.Silences {
+		if silence.Share > share {
+			break
+		}
+		n = silence.Count
+	}
+	return n
+}
+
+// roundTrip is that of the last answer to a probe.
+func roundTrip(conn any) time.Duration {
+	info, _ := Of(conn).Info()
+	return info.RoundTrip
+}

@@ -1,0 +1,58 @@
+package rules
+
+import "time"
+
+// Age is the state of MaxAge.
+type Age struct {
+	From Time // when the age began, or 0 without a MaxAge
+	Told Time // when the user was told, or 0
+	Over bool // nothing more comes of it
+}
+
+// maxAge returns how old a connection may become: each has an age of its own.
+func (p *Policy) maxAge(draw float64) time.Duration {
+	return p.MaxAge - min(p.MaxAge, saturated(float64(p.MaxAge)*p.MaxDraw*draw))
+}
+
+// ageDeadline returns when the age of a connection is reached, and then when its grace is
+// over.
+func (p *Policy) ageDeadline(s State, draw float64) Time {
+	switch {
+	case p.MaxAge == 0 || s.Age.Over:
+		return Never
+	case s.Age.Told != 0:
+		return s.Age.Told.Add(p.MaxGrace)
+	}
+	return s.Age.From.Add(p.maxAge(draw))
+}
+
+func (p *Policy) adaptAge(age Age, draw float64, now Time) Age {
+	switch {
+	case p.MaxAge == 0:
+		return Age{}
+	case age.From == 0:
+		return Age{From: now}
+	case now < age.From.Add(p.maxAge(draw)):
+		return Age{From: age.From} // it may become older than it was told
+	}
+	return age
+}
+
+// aged decides about a connection that is as old as it may become.
+func (d *decision) aged() (Outcome, bool) {
+	if d.now < d.p.ageDeadline(d.s, d.e.Draw) || d.s.Doom.Why != 0 {
+		return Outcome{}, false
+	}
+	age := &d.s.Age
+	if age.Told == 0 {
+		age.Told = d.now
+		if d.p.Tells {
+			return Outcome{Do: Tell}, true
+		}
+		if d.p.MaxGrace > 0 {
+			return Outcome{}, false
+		}
+	}
+	age.Over = true
+	return d.doom(MaxAge)
+}

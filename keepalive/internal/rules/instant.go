@@ -1,0 +1,48 @@
+package rules
+
+import (
+	"math"
+	"time"
+)
+
+// Time is an instant: how long the Keeper has been running by then, less all stalls. So
+// time in which the process was stopped counts in no policy.
+type Time int64
+
+const (
+	// Never is later than any instant at which something happens.
+	Never Time = math.MaxInt64
+
+	// Unknown is the instant of something that cannot be told.
+	Unknown Time = -1
+)
+
+// Add returns t+d, or Never if that is beyond the end of time.
+func (t Time) Add(d time.Duration) Time {
+	if t > 0 && d > time.Duration(Never-t) {
+		return Never
+	}
+	return t + Time(d)
+}
+
+// Sub returns t-u.
+func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }
+
+// saturated returns a duration of so many nanoseconds, or the longest one there is.
+func saturated(ns float64) time.Duration {
+	if ns >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(ns)
+}
+
+// sum returns a+b, neither of them negative, or the longest duration there is.
+func sum(a, b time.Duration) time.Duration { return Time(a).Add(b).Sub(0) }
+
+// least returns the shorter of two durations, of which 0 means none.
+func least(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

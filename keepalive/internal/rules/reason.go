@@ -1,0 +1,24 @@
+package rules
+
+// Reason is why a connection is closed. The numbers are those of keepalive.Reason.
+type Reason uint8
+
+// Reasons to close a connection.
+const (
+	Peer Reason = iota + 1
+	Local
+	Idle
+	Full
+	FirstMessage
+	ReadIdle
+	WriteIdle
+	NoAnswer
+	MaxAge
+	TooMany
+	TooSlow
+	Evicted
+	Drain
+
+	// Reasons is one more than the last of them.
+	Reasons
+)

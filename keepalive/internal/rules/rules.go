@@ -1,0 +1,175 @@
+// Package rules decides what becomes of a connection. It knows neither sockets nor clocks,
+// takes no lock and calls nobody: [Decide] is a function from a policy, the state of a
+// connection, the evidence and an instant to the next state and an outcome. Whoever calls
+// it carries the outcome out, and calls it again with what came of that, until the outcome
+// is Wait, Heard or Close.
+//
+// Each policy is a deadline, and has a file of its own. A connection is due at the earliest
+// of them:
+//
+//	file        the deadline                            what happens then
+//	----        ------------                            -----------------
+//	silence.go  a timeout after the last touch          the socket is asked, then the user
+//	first.go    FirstMessage after the opening          the same
+//	probe.go    ProbeAfter after the last touch,        a probe
+//	            ProbeTimeout after a probe              the next one, or the end
+//	idle.go     ReadIdle after the last byte read,      the user is asked
+//	            WriteIdle after the last one written
+//	age.go      MaxAge after the opening, the grace     the user is told; the end
+//	rate.go     the end of a window                     strikes
+//	doom.go     at once, or when its turn comes         the end, whatever its peer says
+//	evict.go    when room is needed                     the end, unless it was heard
+//	advice.go   eighths of the timeout                  a count
+package rules
+
+import "time"
+
+// State is what is remembered of a connection from one decision to the next. The zero
+// State is that of a connection about which nothing was decided yet.
+type State struct {
+	Own      time.Duration // timeout of the connection's own, or 0
+	Holds    int32         // how often it is held
+	Released Time          // when it was last held
+
+	Silence Silence
+	Idles   Idles
+	Age     Age
+	Rates   Rates
+	Doom    Doom
+	Evicted bool // it is to make room
+}
+
+// Evidence is what is known of a connection at one moment.
+type Evidence struct {
+	Life     Life
+	Draw     float64 // from 0 to 1, drawn once per connection
+	Born     Time    // when the connection was opened
+	Touched  Time    // the last touch: not earlier, and at most two ticks later
+	Quiet    bool    // nobody has touched it since the last outcome
+	Due      bool    // nobody has touched it since it became due
+	Pressure float64 // from 0 for none to 1 for full
+	Beats    uint32  // touches counted since the opening
+
+	// What came of the outcomes before, in this visit; of Probe and Ask, in this silence.
+	Socket *Socket // after Look
+	Probed Probed  // after Probe
+	Answer Answer  // after Ask
+	Turn   bool    // after Queue, or because its turn has come now
+}
+
+// Life is what counts as life.
+type Life uint8
+
+// What may count as life.
+const (
+	Reads      Life = iota // bytes that were read
+	ReadsWrite             // bytes that were read, or acknowledged by the peer
+	Touches                // touches only
+	Arrivals               // bytes that have arrived; nobody touches for them
+)
+
+// Socket is what the socket says of a connection.
+type Socket struct {
+	Heard    Time   // the last sign of life, as far as that counts, or Unknown
+	Signs    uint64 // number of bytes that were signs of life: it grows with each
+	Received Time   // when bytes last arrived, or Unknown
+	Sent     Time   // when bytes were last sent, or Unknown
+	Arrived  uint64 // bytes that have ever arrived
+	Taken    uint64 // bytes that were read
+	Unread   int    // bytes that wait to be read
+	Moves    bool   // a transfer is under way, of which nobody sees the bytes
+}
+
+// Action is what is to be done.
+type Action uint8
+
+// All actions. The first two and Close end a visit.
+const (
+	Wait  Action = iota // until Outcome.Until
+	Heard               // count a touch at Outcome.Until
+	Look                // ask the socket
+	Probe               // ask the peer
+	Ask                 // ask the user about Outcome.Why
+	Tell                // tell the user that the maximum age is reached
+	Queue               // take a turn, or wait for one
+	Close               // close the connection for Outcome.Why
+)
+
+// Outcome is what a decision leads to.
+type Outcome struct {
+	Do     Action
+	Until  Time
+	Why    Reason
+	Anyway bool // close it even if it was touched meanwhile
+
+	// What is counted.
+	Would    Reason // it would be closed for that but for the dry run
+	Spared   bool   // it was to be closed, and the socket had heard of its peer
+	Slow     bool   // it lives because this program is slow: bytes wait to be read
+	Edges    [2]int // edges of silence that were reached: from, and one more than to
+	NearMiss bool   // a silence has ended that was nearly long enough
+}
+
+// Decide decides what becomes of a connection now.
+func Decide(p *Policy, s State, e Evidence, now Time) (State, Outcome) {
+	d := decision{p: p, s: s, e: e, now: now}
+	if !e.Quiet {
+		d.endSilence()
+	}
+	if e.Socket != nil {
+		d.see()
+	}
+	out, decided := d.overdue()
+	if !decided {
+		out = d.silence()
+	}
+	out.Would, out.Spared, out.Slow = d.out.Would, d.out.Spared, d.out.Slow
+	out.Edges, out.NearMiss = d.out.Edges, d.out.NearMiss
+	return d.s, out
+}
+
+// decision is one call of Decide.
+type decision struct {
+	p   *Policy
+	s   State
+	e   Evidence
+	now Time
+
+	socket Socket  // *e.Socket
+	was    Seen    // what it said at the last look in this silence
+	out    Outcome // what is counted
+}
+
+// overdue decides about deadlines that no touch moves. It reports whether that ends the
+// decision.
+func (d *decision) overdue() (out Outcome, decided bool) {
+	for _, rule := range [...]func() (Outcome, bool){d.doomed, d.aged, d.rated, d.idled, d.evicted} {
+		if out, decided := rule(); decided {
+			return out, true
+		}
+	}
+	return Outcome{}, false
+}
+
+// look asks for the socket, unless that was asked.
+func (d *decision) look() (out Outcome, wanted bool) {
+	return Outcome{Do: Look}, d.e.Socket == nil
+}
+
+// see notes what the socket says.
+func (d *decision) see() {
+	d.socket, d.was = *d.e.Socket, d.s.Silence.Seen
+	d.s.Silence.Seen = Seen{Signs: d.socket.Signs, Taken: d.socket.Taken}
+}
+
+// Limit returns the first instant at which something is to be decided even if the
+// connection is touched until then.
+func Limit(p *Policy, s State, e Evidence) Time {
+	if s.Doom.Why != 0 {
+		if s.Doom.Now {
+			return 0
+		}
+		return Never
+	}
+	return min(p.ageDeadline(s, e.Draw), s.Rates.Until(), s.Idles.Until())
+}

@@ -1,0 +1,224 @@
+package rules
+
+import "time"
+
+// Silence is how far the present silence of a connection has led. It ends with any touch. A
+// touch does not have to clear anything, since Evidence.Quiet tells.
+type Silence struct {
+	Stage  Stage
+	Probes uint8  // number of the probe that was sent last
+	Rounds uint8  // how often the connection was given more time because this program is slow
+	Slow   bool   // it has that time now
+	Edge   uint8  // edges that were counted
+	Why    Reason // for which the connection is to be closed
+	Until  Time   // end of the stage, or of the time that Slow stands for
+	Seen   Seen
+}
+
+// Seen is what the socket said when it was last asked in this silence.
+type Seen struct {
+	Signs uint64
+	Taken uint64
+}
+
+// Stage is what a connection waits for in its silence.
+type Stage uint8
+
+// The stages of a silence.
+const (
+	Listening Stage = iota // for its timeout
+	Opened                 // for its first message
+	Probing                // for the answer to a probe
+	Extended               // as the user has said
+	Waiting                // for its turn to be closed
+	Ignored                // for nothing: this silence does not matter
+)
+
+// maxRounds is how often in a silence a connection is given more time because this program
+// seems to be slow. A program that hangs must not keep its dead connections.
+const maxRounds = 3
+
+// silence decides about a connection whose peer is silent.
+func (d *decision) silence() Outcome {
+	d.countEdges()
+	due, why := d.deadline()
+	asks := d.e.Life == Arrivals && d.s.Silence.Stage == Probing // nobody touches for an answer
+	switch {
+	case !d.e.Due, d.now < due && !asks:
+		return d.wait(due)
+	case d.s.Holds > 0:
+		return Outcome{Do: Wait, Until: d.now.Add(d.p.timeout(d.s))}
+	}
+	if out, wanted := d.look(); wanted {
+		return out
+	}
+	if out, heard := d.heard(due); heard {
+		return out
+	}
+	switch {
+	case d.now < due:
+		return d.wait(due)
+	case d.s.Silence.Stage == Ignored:
+		return d.ignore(d.s.Silence.Why)
+	case d.s.Silence.Stage == Waiting:
+		return d.turn()
+	}
+	return d.silent(why)
+}
+
+// deadline returns the end of the present stage, and the reason for which the connection is
+// closed if nothing more comes.
+func (d *decision) deadline() (Time, Reason) {
+	q := d.s.Silence
+	patience, why := d.patience()
+	switch {
+	case q.Stage == Waiting && d.e.Turn:
+		return 0, q.Why
+	case q.Stage != Listening:
+		return q.Until, q.Why
+	case q.Slow:
+		return q.Until, why
+	}
+	return d.e.Touched.Add(patience), why
+}
+
+// patience returns how long a peer may be silent until something is to be decided, if its
+// silence has come to no further stage, and the reason.
+func (d *decision) patience() (time.Duration, Reason) {
+	if d.s.Silence.Stage == Opened {
+		return d.p.First, FirstMessage
+	}
+	full := d.p.timeout(d.s)
+	timeout := d.p.pressed(full, d.e.Pressure)
+	if d.p.ProbeCount > 0 {
+		if after := d.p.probeAfter(full, d.e.Draw); after < timeout {
+			return after, NoAnswer
+		}
+	}
+	return timeout, Idle
+}
+
+// heard reports whether the socket has heard of the peer, or may have, and what follows from
+// that. due is the deadline that has passed.
+func (d *decision) heard(due Time) (Outcome, bool) {
+	k, q := d.socket, d.s.Silence
+	touches := d.e.Life == Touches
+	patience, _ := d.patience()
+	alive := k.Signs != d.was.Signs // since the socket was last asked
+	switch q.Stage {
+	case Listening:
+		alive = k.Heard.Add(patience) > d.now
+	case Opened:
+		alive = k.Signs > 0
+	}
+	fresh := k.Received > d.e.Touched && k.Received.Add(patience) > d.now
+	took := k.Taken != d.was.Taken // or was, before the first look in this silence
+	unseen := d.e.Life == Arrivals // nobody touches for what is read
+	switch {
+	case k.Heard != Unknown && alive && !touches:
+		return d.hear(k.Heard), true
+	case unseen && k.Unread == 0 && (q.Slow || d.readLate(due)):
+		return d.hear(d.now), true // the peer waits for an answer
+	case k.Unread > 0 && touches && fresh && q.Slow && !took:
+		return d.slow(q.Rounds, k.Received.Add(patience)), true // nobody reads at all
+	case k.Unread > 0 && !touches && took && (q.Slow || unseen || k.Moves):
+		return d.slow(0, d.now.Add(patience)), true // somebody reads, more slowly than the peer sends
+	case q.Rounds < maxRounds && (k.Unread > 0 || touches && fresh):
+		return d.slow(q.Rounds+1, d.now.Add(max(2*d.p.Tick, d.now.Sub(due)))), true
+	}
+	return Outcome{}, false
+}
+
+// readLate reports whether this program may have been too busy to read in time: the decision
+// is late, and bytes have arrived since the last touch, as far as can be told.
+func (d *decision) readLate(due Time) bool {
+	busy := max(5*d.p.Tick, 50*time.Millisecond)
+	return d.now.Sub(due) > busy && d.socket.Received.Add(2*d.p.Tick) > d.e.Touched
+}
+
+// hear counts a sign of life at an instant as a touch.
+func (d *decision) hear(at Time) Outcome {
+	d.endSilence()
+	d.out.Spared, d.out.Slow = true, d.socket.Unread > 0
+	return Outcome{Do: Heard, Until: at}
+}
+
+// slow gives this program time to read what is there, or to touch for what it has read.
+func (d *decision) slow(rounds uint8, until Time) Outcome {
+	d.out.Spared, d.out.Slow = true, true
+	q := &d.s.Silence
+	q.Slow, q.Rounds, q.Until = true, rounds, until
+	return d.wait(until)
+}
+
+// silent decides about a silence that has lasted too long.
+func (d *decision) silent(why Reason) Outcome {
+	if number := d.nextProbe(); number > 0 {
+		return d.probe(number)
+	}
+	if d.p.Asks && !d.isFinal() {
+		if d.e.Answer.For != why {
+			return Outcome{Do: Ask, Why: why}
+		}
+		if out, spared := d.obey(why); spared {
+			return out
+		}
+	}
+	if d.p.DryRun {
+		d.out.Would = why
+		return d.ignore(why)
+	}
+	return d.close(why)
+}
+
+// close closes a connection for its silence, when it is its turn.
+func (d *decision) close(why Reason) Outcome {
+	if !d.p.Paced || d.e.Turn {
+		return Outcome{Do: Close, Why: why}
+	}
+	d.enter(Silence{Stage: Waiting, Why: why, Until: d.now.Add(maxQueued)})
+	return Outcome{Do: Queue, Why: why}
+}
+
+// maxQueued is how long a connection is left alone that waits for its turn. After that it
+// goes to the end of the queue.
+const maxQueued = time.Hour
+
+// turn decides about a connection that has waited for its turn to be closed.
+func (d *decision) turn() Outcome {
+	why := d.s.Silence.Why
+	if patience, _ := d.patience(); why == Idle && d.e.Touched.Add(patience) > d.now {
+		d.enter(Silence{}) // the timeout has become longer meanwhile
+		return d.wait(d.e.Touched.Add(patience))
+	}
+	return d.close(why)
+}
+
+// ignore leaves a connection alone until it is heard again. It is still asked now and then:
+// if nobody touches, nothing else tells.
+func (d *decision) ignore(why Reason) Outcome {
+	d.enter(Silence{Stage: Ignored, Why: why, Until: d.now.Add(d.p.timeout(d.s))})
+	return d.wait(d.s.Silence.Until)
+}
+
+// enter begins a stage of the present silence.
+func (d *decision) enter(next Silence) {
+	next.Edge, next.Rounds, next.Seen = d.s.Silence.Edge, d.s.Silence.Rounds, d.s.Silence.Seen
+	d.s.Silence = next
+}
+
+// wait waits until an instant, or until something may have to be decided before it.
+func (d *decision) wait(until Time) Outcome {
+	until = min(until, d.nextEdge())
+	switch d.s.Silence.Stage {
+	case Listening:
+		if d.p.Pressed > 0 { // pressure may rise
+			until = min(until, d.now.Add(d.p.Hop(d.s, d.e.Draw)))
+		}
+	case Probing:
+		if d.e.Life == Arrivals { // to hear of an answer soon
+			until = min(until, d.now.Add(max(d.p.scaled(d.p.ProbeTimeout, d.p.timeout(d.s))/4, d.p.Tick)))
+		}
+	}
+	return Outcome{Do: Wait, Until: until}
+}

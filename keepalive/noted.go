@@ -1,0 +1,54 @@
+package keepalive
+
+import (
+	"sync/atomic"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+// noted is what Read and Write note if the socket can't tell. Instants are of type rules.Time.
+type noted struct {
+	lastRead, lastWrite atomic.Int64
+	bytes               atomic.Uint64 // read
+
+	// seen is how many bytes had arrived when the socket was last asked, and seenAt when there
+	// were first so many. Only a visit uses them.
+	seen   uint64
+	seenAt rules.Time
+}
+
+func newNoted(now rules.Time) *noted {
+	n := new(noted)
+	n.lastRead.Store(int64(now))
+	n.lastWrite.Store(int64(now))
+	return n
+}
+
+func (n *noted) read(now rules.Time, bytes int) {
+	n.lastRead.Store(int64(now))
+	n.bytes.Add(uint64(bytes))
+}
+
+func (n *noted) wrote(now rules.Time) { n.lastWrite.Store(int64(now)) }
+
+// tell fills in what the socket of the connection can't tell. Bytes that wait to be read have
+// arrived when they are first seen, at the latest.
+func (c *conn) tell(s *rules.Socket) {
+	n := c.noted
+	if n == nil {
+		s.Moves = c.transfers.Load() > 0
+		return
+	}
+	now := c.keeper.now()
+	s.Taken = n.bytes.Load()
+	s.Arrived = s.Taken + uint64(s.Unread)
+	s.Signs = s.Arrived
+	s.Received = min(now, rules.Time(n.lastRead.Load()))
+	s.Sent = min(now, rules.Time(n.lastWrite.Load()))
+	if s.Arrived > n.seen {
+		n.seen, n.seenAt = s.Arrived, now
+	}
+	if s.Unread > 0 {
+		s.Received = max(s.Received, n.seenAt)
+	}
+}

@@ -1,0 +1,122 @@
+package keepalive
+
+import (
+	"sync"
+	"time"
+)
+
+// pace bounds how many connections are closed in a second, as a leaky bucket does (the
+// generic cell rate algorithm). Excess closes are queued, first in, first out. A connection
+// that is heard meanwhile is passed over, and takes no turn.
+type pace struct {
+	mu      sync.Mutex
+	next    time.Time // when the next connection may be closed
+	queue   []*Guard
+	serving bool // a goroutine serves the queue
+
+	// back has something in it after a turn was given back.
+	back chan struct{}
+}
+
+// take takes a turn for a connection. If there is none now, the connection is queued.
+func (t *pace) take(g *Guard, p *policy) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.queue) == 0 && t.takeAt(time.Now(), p.Closing.MaxPerSecond, p.Tick) {
+		return true
+	}
+	t.queue = append(t.queue, g)
+	if !t.serving {
+		t.serving = true
+		go t.serve(g.keeper)
+	}
+	return false
+}
+
+// takeAt takes a turn, if there is one. A tick's worth is given out at once. t.mu must be
+// held.
+func (t *pace) takeAt(now time.Time, perSecond int, tick time.Duration) bool {
+	if perSecond == 0 {
+		return true
+	}
+	if t.next.Before(now) {
+		t.next = now
+	}
+	if t.next.Sub(now) >= tick {
+		return false
+	}
+	t.next = t.next.Add(time.Second / time.Duration(perSecond))
+	return true
+}
+
+// giveBack refunds the turn of a connection that turned out to be alive.
+func (t *pace) giveBack(perSecond int) {
+	if perSecond == 0 {
+		return
+	}
+	t.mu.Lock()
+	t.next = t.next.Add(-time.Second / time.Duration(perSecond))
+	t.mu.Unlock()
+	select {
+	case t.back <- struct{}{}:
+	default:
+	}
+}
+
+// serve gives turns to queued connections, until none is queued.
+func (t *pace) serve(k *Keeper) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-k.closing:
+			return
+		case <-t.back:
+		case <-timer.C:
+		}
+		p := k.policy.Load()
+		served, more := t.shift(time.Now(), p.Closing.MaxPerSecond, p.Tick)
+		for _, g := range served {
+			g.giveTurn()
+		}
+		if !more {
+			return
+		}
+		timer.Reset(p.Tick)
+	}
+}
+
+// shift takes the connections out of the queue whose turn has come, and reports whether there
+// are more.
+func (t *pace) shift(now time.Time, perSecond int, tick time.Duration) (served []*Guard, more bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.queue) > 0 {
+		if g := t.queue[0]; g.waits() {
+			if !t.takeAt(now, perSecond, tick) {
+				return served, true
+			}
+			served = append(served, g)
+		}
+		t.queue[0] = nil
+		t.queue = t.queue[1:]
+	}
+	t.queue, t.serving = nil, false
+	return served, false
+}
+
+// waits reports whether the connection still waits for its turn.
+func (g *Guard) waits() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.isOpen() && g.state().Waits(g.quiet())
+}
+
+// giveTurn has a connection decided about whose turn has come.
+func (g *Guard) giveTurn() {
+	g.mu.Lock()
+	g.turn = true
+	g.need().limit.Store(0) // a visit may be just about to wait
+	g.mu.Unlock()
+	g.timer.HandOver()
+}

@@ -1,0 +1,113 @@
+package keepalive
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+// Probing says how a silent peer is asked for a sign of life before it is closed, with
+// ReasonNoAnswer. Whatever counts as life is an answer.
+//
+// So that connections that fell silent together are not all probed together, each has a
+// moment of its own in the last quarter of After. The last answer has as much more time.
+type Probing struct {
+	// Send, if not nil, sends a probe, such as a ping. An error closes the connection at once.
+	// It is called by a worker, and on gnet in the connection's event loop. It does not work
+	// with ActivityReadWrite: the acknowledgement of the probe itself would be life.
+	Send func(conn any) error
+
+	// After is by when a silent peer is probed first. Zero means half of Config.Timeout.
+	After time.Duration
+
+	// Timeout is how long a peer may take to answer; it may be a tick less. Zero means what is
+	// left of Config.Timeout after After, shared by Count probes.
+	Timeout time.Duration
+
+	// Count is how many probes may go unanswered. Zero means 1; at most 100. After and Count
+	// times Timeout must not be more than Config.Timeout.
+	Count int
+}
+
+func (p *Probing) setDefaults(timeout time.Duration) {
+	if p.Send == nil {
+		return
+	}
+	p.Count = cmp.Or(p.Count, 1)
+	p.After = cmp.Or(p.After, timeout/2)
+	if p.Count > 0 {
+		p.Timeout = cmp.Or(p.Timeout, max(0, timeout-p.After)/time.Duration(p.Count))
+	}
+}
+
+func (p Probing) check(cfg Config) error {
+	err := errors.Join(
+		notNegative("Probe.After", p.After),
+		notNegative("Probe.Timeout", p.Timeout),
+		within("Probe.Count", p.Count, maxCount),
+	)
+	switch {
+	case err != nil:
+		return err
+	case p.Send == nil && (p.After > 0 || p.Timeout > 0 || p.Count > 0):
+		return wrong("Probe.After %v, Probe.Timeout %v, Probe.Count %d, and Probe.Send is nil", p.After, p.Timeout, p.Count)
+	case p.Send == nil:
+		return nil
+	case cfg.Activity == ActivityReadWrite:
+		return wrong("Probe.Send with Activity %v, for which the probe itself would be life", cfg.Activity)
+	case p.After < cfg.Tick || p.Timeout < cfg.Tick:
+		return wrong("Probe.After %v and Probe.Timeout %v, must be at least Tick %v", p.After, p.Timeout, cfg.Tick)
+	}
+	if left := cfg.Timeout - p.After; left < 0 || p.Timeout > left/time.Duration(p.Count) {
+		return wrong("Probe.After %v and %d times Probe.Timeout %v, must not be more than Timeout %v",
+			p.After, p.Count, p.Timeout, cfg.Timeout)
+	}
+	return nil
+}
+
+// probe sends a probe. After a panic the peer has its time to answer, too: it is not to blame.
+func (v *visit) probe() {
+	k, u := v.keeper, v.user()
+	v.mu.Lock()
+	u.probed = time.Now()
+	v.mu.Unlock()
+	v.seen.Probed = rules.Sent
+	k.call("Probe.Send", func() {
+		if err := v.policy.Probe.Send(v.conn); err != nil {
+			k.log.Debug("keepalive: a probe could not be sent", "error", err)
+			v.seen.Probed = rules.Failed
+		}
+	})
+	if v.seen.Probed == rules.Sent {
+		k.counts.probes.Add(1)
+	}
+}
+
+// Pong says that the peer has answered a probe. It is a Touch, and the time since the probe is
+// the round trip, or 0 if there was no probe to answer. ok is what Touch would say.
+func (g *Guard) Pong() (roundTrip time.Duration, ok bool) {
+	if !g.isOpen() {
+		return 0, false
+	}
+	g.mu.Lock()
+	if u := g.userNow(); u != nil && !u.probed.IsZero() {
+		roundTrip = time.Since(u.probed)
+		u.probed, u.roundTrip = time.Time{}, roundTrip
+	}
+	g.mu.Unlock()
+	if roundTrip > 0 {
+		g.keeper.trips.observe(roundTrip)
+	}
+	return roundTrip, g.Touch()
+}
+
+// saturated returns a duration of so many nanoseconds, or the longest one there is.
+func saturated(ns float64) time.Duration {
+	if ns >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(ns)
+}

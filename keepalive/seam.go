@@ -1,0 +1,45 @@
+package keepalive
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/seam"
+)
+
+// adapter is what stands between a Keeper and the connections of a framework: adapter.Adapter.
+type adapter = interface {
+	Due(g *Guard)
+	Do(ctx context.Context, g *Guard, f func()) error
+	Control(g *Guard, f func(fd uintptr)) error
+	Peer(g *Guard) net.Addr
+	End(g *Guard, farewell []byte, mode CloseMode, timeout time.Duration)
+}
+
+// For package adapter.
+func init() {
+	seam.Set(seam.Funcs[Keeper, Guard, Reason, adapter]{
+		Guard:       (*Keeper).begin,
+		Conn:        func(g *Guard) any { return g.conn },
+		Scratch:     func(g *Guard) *uint32 { return &g.scratch },
+		Heard:       (*Guard).heard,
+		Reads:       (*Guard).reads,
+		Tells:       (*Guard).tells,
+		Reason:      (*Guard).reason,
+		Decide:      (*Guard).visit,
+		Identify:    (*Guard).identify,
+		Release:     (*Guard).release,
+		Closed:      (*Guard).closed,
+		Lose:        (*Guard).lose,
+		SocketTells: socketTells,
+		MaxLinger:   maxLinger,
+	})
+}
+
+// begin is guard for an adapter, which refuses a connection that may not stay.
+func (k *Keeper) begin(g *Guard, conn any, a adapter, remote net.Addr, tells bool) error {
+	err := k.guard(g, conn, a, remote, tells)
+	k.refuse(err)
+	return err
+}

@@ -1,0 +1,108 @@
+package keepalive
+
+import (
+	"fmt"
+	"sync"
+)
+
+// smallestRemade is the most keys of a map that is not worth making anew: it has some 4 KB.
+const smallestRemade = 64
+
+// shares counts the connections of each key, up to a limit, so that one address, or one user,
+// can't have all the room there is. A key is forgotten with its last connection. The zero
+// shares is empty and ready to use. It must not be copied.
+//
+// The empty key has no limit: take returns a nil share for it, and giveBack takes that.
+//
+// All methods may be called by several goroutines at the same time. They share a mutex: a
+// touch needs none of them.
+type shares struct {
+	mu sync.Mutex
+
+	// of has the keys with connections, and no others. A Go map never gives its memory back, so
+	// it is made anew after a crowd has left.
+	of map[string]*share
+
+	crowd int // most keys of of since it was made
+}
+
+// share is the count of one key. All connections of the key keep the same pointer.
+type share struct {
+	key   string
+	conns int // guarded by shares.mu; at least 1 while the key is in the map
+}
+
+// take takes one of the key's shares. ok is false if the key has most connections already.
+// Only the first connection of a key allocates memory. The key is kept until the last one has
+// left: a part of a much longer string keeps all of that.
+func (s *shares) take(key string, most int) (taken *share, ok bool) {
+	if key == "" {
+		return nil, true
+	}
+	if most <= 0 {
+		return nil, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken = s.of[key]
+	if taken == nil {
+		taken = s.add(key)
+	}
+	if taken.conns >= most {
+		return nil, false
+	}
+	taken.conns++
+	return taken, true
+}
+
+// giveBack gives a share back. A nil share is fine.
+//
+// It panics if the key has no connections left, or if the share is of other shares: otherwise
+// the limit would silently be another one from then on.
+func (s *shares) giveBack(taken *share) {
+	if taken == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[taken.key] != taken {
+		panic(fmt.Sprintf("keepalive: a share of key %q was given back that nobody has", taken.key))
+	}
+	taken.conns--
+	if taken.conns == 0 {
+		s.forget(taken.key)
+	}
+}
+
+// keys returns the number of keys with connections.
+func (s *shares) keys() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.of)
+}
+
+// add makes the share of a new key, without connections yet. s.mu must be held.
+func (s *shares) add(key string) *share {
+	if s.of == nil {
+		s.of = map[string]*share{}
+	}
+	added := &share{key: key}
+	s.of[key] = added
+	s.crowd = max(s.crowd, len(s.of))
+	return added
+}
+
+// forget takes a key out of the map. It makes the map anew if that holds less than a quarter
+// of what it once held: a copy of fewer keys than a third of those that have left. s.mu must be
+// held.
+func (s *shares) forget(key string) {
+	delete(s.of, key)
+	if s.crowd <= smallestRemade || len(s.of) >= s.crowd/4 {
+		return
+	}
+	remade := make(map[string]*share, len(s.of))
+	for key, left := range s.of {
+		remade[key] = left
+	}
+	s.of, s.crowd = remade, len(remade)
+}

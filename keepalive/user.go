@@ -1,0 +1,100 @@
+package keepalive
+
+import (
+	"context"
+	"time"
+)
+
+// user is what a program may want to have with a connection.
+type user struct {
+	value     any
+	context   context.Context
+	cancel    context.CancelCauseFunc
+	probed    time.Time // of the last probe that was not answered, or zero
+	roundTrip time.Duration
+}
+
+// user returns what the program has with the connection, and makes it.
+func (g *Guard) user() *user {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.userLocked()
+}
+
+func (g *Guard) userLocked() *user {
+	m := g.need()
+	if m.user == nil {
+		m.user = new(user)
+	}
+	return m.user
+}
+
+// userNow returns what the program has with the connection, or nil. mu must be held.
+func (g *Guard) userNow() *user {
+	if m := g.more.Load(); m != nil {
+		return m.user
+	}
+	return nil
+}
+
+// SetValue keeps a value with the connection: a session, a WebSocket. It reports whether the
+// connection is guarded.
+func (g *Guard) SetValue(value any) bool {
+	if !g.isOpen() {
+		return false
+	}
+	u := g.user()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	u.value = value
+	return true
+}
+
+// Value returns what SetValue has kept last, also after the connection was closed, or nil.
+func (g *Guard) Value() any {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if u := g.userNow(); u != nil {
+		return u.value
+	}
+	return nil
+}
+
+// Context returns a context that is done when the connection is closed. Its cause
+// (context.Cause) is then the [Reason]. If the Keeper closes the connection, the context is
+// done before that. It is the same one each time. The context of a connection that is not
+// guarded is done, because of [ErrNotGuarded].
+func (g *Guard) Context() context.Context {
+	if g != nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.isOpen() {
+			u := g.userLocked()
+			if u.context == nil {
+				u.context, u.cancel = context.WithCancelCause(context.Background())
+			}
+			return u.context
+		}
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(ErrNotGuarded)
+	return ctx
+}
+
+// endContext ends the context of a connection that is about to be closed.
+func (g *Guard) endContext(why error) {
+	g.mu.Lock()
+	u := g.userNow()
+	g.mu.Unlock()
+	u.end(why)
+}
+
+// end ends the context. A nil user has none.
+func (u *user) end(why error) {
+	if u != nil && u.cancel != nil {
+		u.cancel(why)
+	}
+}

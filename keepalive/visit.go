@@ -1,0 +1,197 @@
+package keepalive
+
+import (
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+// due is called by a worker of the wheel with a connection about which something is to be
+// decided. The adapter calls visit, now or later, at the place where it handles what the
+// connection reads.
+func (g *Guard) due() {
+	if Of(g.conn) != g { // what a touch looks for is not there any more
+		g.lose()
+		return
+	}
+	g.adapter.Due(g)
+}
+
+// evict is due for a connection that is to make room.
+func (g *Guard) evict() {
+	g.mu.Lock()
+	g.need().state.Evicted = true
+	g.mu.Unlock()
+	g.due()
+}
+
+// condemn has the connection closed whatever its peer says until then.
+func (g *Guard) condemn(why Reason) {
+	g.mu.Lock()
+	g.setState(g.state().Condemned(rules.Reason(why)), 0)
+	g.mu.Unlock()
+	g.timer.HandOver()
+}
+
+// visit is one decision about a connection. A decision has no effect but those that apply
+// carries out, one after the other, until the connection waits again or is closed.
+type visit struct {
+	*Guard
+	policy *policy
+	seen   rules.Evidence // what came of the outcomes so far
+	done   bool
+}
+
+// visit decides about the connection. It must not be called by two goroutines at the same
+// time, unless one of them still waits for the user's OnIdle: then that one decides again.
+func (g *Guard) visit() {
+	if g.enter() {
+		(&visit{Guard: g}).run()
+	}
+}
+
+// run decides and carries out, until that is done. If a function of the user has called
+// runtime.Goexit, another goroutine goes on after it.
+func (v *visit) run() {
+	defer func() {
+		if !v.done {
+			go v.run()
+		} else if v.leave() {
+			go v.due()
+		}
+	}()
+	for !v.done {
+		v.apply(v.decide())
+	}
+}
+
+// enter reports whether nobody else is deciding about the connection.
+func (g *Guard) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.visited {
+		g.again = true
+		return false
+	}
+	g.visited = true
+	return true
+}
+
+// leave ends a visit, and reports whether it has to be repeated.
+func (g *Guard) leave() (again bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	again = g.again
+	g.visited, g.again = false, false
+	return again
+}
+
+// decide asks the rules.
+func (v *visit) decide() rules.Outcome {
+	g, k := v.Guard, v.keeper
+	v.policy = k.policy.Load()
+	p := &v.policy.rules
+	now := k.now()
+	pressure := k.pressure(v.policy, time.Duration(now)) // calls the user, so not with mu held
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := &v.seen
+	touched, quiet, due := g.timer.Look()
+	if !quiet { // the user was asked, or the peer, because of a silence that has ended
+		*e = rules.Evidence{Turn: e.Turn, Socket: e.Socket}
+	}
+	e.Touched, e.Quiet, e.Due = rules.Time(touched), quiet, due
+	e.Life = rules.Life(g.flags.Load() & lifeMask)
+	e.Draw, e.Born, e.Pressure = v.policy.draw(g), g.born, pressure
+	if m := g.more.Load(); m != nil {
+		e.Beats = m.beats.Load()
+	}
+	e.Turn = e.Turn || g.turn
+	g.turn = false
+
+	s := g.state()
+	if g.generation.Load() != v.policy.generation {
+		s = rules.Adapt(p, s, *e, now)
+		g.generation.Store(v.policy.generation)
+	}
+	s, out := rules.Decide(p, s, *e, now)
+	if out.Do != rules.Close || g.more.Load() != nil {
+		g.setState(s, rules.Limit(p, s, *e))
+	}
+	g.timer.SetDelay(p.Hop(s, e.Draw))
+	return out
+}
+
+// apply carries an outcome out. An outcome for a silence that has ended meanwhile has no
+// effect: the timer is not due any more.
+func (v *visit) apply(out rules.Outcome) {
+	v.count(out)
+	switch out.Do {
+	case rules.Wait:
+		v.timer.Rearm(time.Duration(out.Until))
+	case rules.Heard:
+		v.timer.TouchAt(time.Duration(out.Until))
+	case rules.Look:
+		v.seen.Socket = v.look()
+		return
+	case rules.Probe:
+		v.probe()
+		return
+	case rules.Ask:
+		v.ask(out.Why)
+		return
+	case rules.Tell:
+		v.keeper.call("Age.OnMax", func() { v.policy.Age.OnMax(v.conn) })
+		return
+	case rules.Queue:
+		v.seen.Turn = v.keeper.pace.take(v.Guard, v.policy)
+		return
+	}
+	v.done = true
+	if out.Do == rules.Close {
+		v.end(out)
+		return
+	}
+	if v.seen.Turn {
+		v.keeper.pace.giveBack(v.policy.Closing.MaxPerSecond)
+	}
+}
+
+// end gives the connection up and has the adapter close it.
+func (v *visit) end(out rules.Outcome) {
+	k := v.keeper
+	k.leaving.Add(1) // first, or there would be a moment in which nobody knows of it
+	give := v.timer.Expire
+	if out.Anyway {
+		give = v.timer.Remove
+	}
+	if _, ok := give(); !ok { // touched or closed meanwhile
+		k.leaving.Add(-1)
+		return
+	}
+	reason := Reason(out.Why)
+	v.setReason(reason)
+	v.endContext(reason)
+	closing := v.policy.Closing
+	var farewell []byte
+	defer func() { v.adapter.End(v.Guard, farewell, closing.Mode, closing.Timeout) }() // even after runtime.Goexit
+	if closing.Farewell != nil {
+		k.call("Closing.Farewell", func() { farewell = closing.Farewell(v.conn, reason) })
+	}
+}
+
+// count counts what a decision says besides its outcome.
+func (v *visit) count(out rules.Outcome) {
+	k := v.keeper
+	if out.Spared {
+		k.counts.spared.Add(1)
+	}
+	if out.Slow {
+		k.warnSlow()
+	}
+	if out.Would != 0 {
+		k.counts.dry[out.Would].Add(1)
+		k.log.Debug("keepalive: would close a connection", "reason", Reason(out.Would).String())
+	}
+	v.policy.advisor.count(out)
+}

@@ -1,0 +1,106 @@
+package pool
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// maxEvicted is how many members may be on their way out at a time.
+	maxEvicted = 64
+
+	// searchAmong is among how many of the members that are due next the idlest are searched,
+	// if that many are idle enough: with equal timeouts, the idlest are the first of them.
+	searchAmong = 4096
+
+	// searchAgain is after how many ticks a search without a result is repeated. Such a search
+	// has looked at every member, and a storm of newcomers must not repeat that for each.
+	searchAgain = 10
+)
+
+// eviction finds members to evict. Pool.mu guards it.
+type eviction[V any] struct {
+	minIdle time.Duration
+	tick    time.Duration
+	evicted []*Member[V] // handed to Evict, perhaps not decided yet
+
+	// idlest are the next members to evict, the idlest last. Each is looked at again before it
+	// is evicted.
+	idlest []*Member[V]
+
+	searchFrom time.Duration // the first instant to search again
+}
+
+// makeRoom reports whether there is room for one more member, or will be. p.mu must be
+// held.
+func (p *Pool[V]) makeRoom(capacity int) bool {
+	over := p.Len() + 1 - capacity
+	if over <= 0 || p.full != EvictIdlest {
+		return over <= 0
+	}
+	e := &p.eviction
+	if over > maxEvicted {
+		return false // the capacity has become a much smaller one
+	}
+	e.evicted = slices.DeleteFunc(e.evicted, func(m *Member[V]) bool { return !m.IsDue() })
+	for len(e.evicted) < over {
+		if len(e.evicted) == maxEvicted || !p.evictOne() {
+			return false
+		}
+	}
+	return true
+}
+
+// evictOne hands the idlest member over. It reports false if no member is idle enough.
+// p.mu must be held.
+func (p *Pool[V]) evictOne() bool {
+	e := &p.eviction
+	now := p.wheel.Time(0)
+	for {
+		for len(e.idlest) > 0 {
+			m := e.idlest[len(e.idlest)-1]
+			e.idlest = e.idlest[:len(e.idlest)-1]
+			if !e.isIdle(m, now) {
+				continue // touched since
+			}
+			e.evicted = append(e.evicted, m) // before it is handed over, see isEvicted
+			if m.HandOver() {
+				return true
+			}
+			e.evicted = e.evicted[:len(e.evicted)-1]
+		}
+		if now < e.searchFrom {
+			return false
+		}
+		if !p.search(now) {
+			e.searchFrom = now + searchAgain*e.tick
+			return false
+		}
+	}
+}
+
+// search looks for members to evict and reports whether there are any. p.mu must be held.
+func (p *Pool[V]) search(now time.Duration) bool {
+	e := &p.eviction
+	e.idlest = e.idlest[:0]
+	for _, i := range p.idlest(maxEvicted, searchAmong, now-e.minIdle) {
+		if e.isIdle(i.member, now) {
+			e.idlest = append(e.idlest, i.member)
+		}
+	}
+	slices.Reverse(e.idlest)
+	return len(e.idlest) > 0
+}
+
+// isIdle reports whether a member may be evicted.
+func (e *eviction[V]) isIdle(m *Member[V], now time.Duration) bool {
+	touched, _ := m.Touched()
+	return touched <= now-e.minIdle
+}
+
+// isEvicted reports whether a member that was handed over is to be evicted.
+func (p *Pool[V]) isEvicted(m *Member[V]) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Contains(p.eviction.evicted, m)
+}

@@ -1,0 +1,238 @@
+package wheel
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/wheel/histogram"
+)
+
+// WheelOf is the engine: timers with a value of type V, and a function that is told when
+// one is due. [NewOf] makes one. Most programs are better served by [Wheel] or
+// [TimingWheel].
+//
+// One goroutine, the hand, wakes once per tick, visits the slots of that tick, and gives
+// what is due to a bounded number of workers. It never runs a function of the user itself
+// and holds no lock while one runs. So such a function may block, panic, and call any
+// method of the wheel.
+//
+// All methods may be called by several goroutines at the same time.
+type WheelOf[V any] struct {
+	clock clock // what touches read
+
+	since   func() time.Duration // time since the start
+	asleep  func() time.Duration // suspend time missing from since; only differences count
+	funcs   Funcs[V]
+	onStall func(lost time.Duration)
+	onPanic func(value any, stack []byte)
+	stop    sync.Once
+	quit    chan struct{} // closed to stop the hand
+	done    chan struct{} // closed when the hand has gone
+	live    atomic.Int64  // pending and due timers
+	panics  atomic.Uint64
+
+	// mu guards the fields below, and in each timer filed, value, until, and every change of
+	// the word but the touch of a pending timer. It is never held while a function of the
+	// user runs, except Funcs.Limit and Funcs.Ended. The hand holds it for at most breath
+	// chunks at a time.
+	mu     sync.Mutex
+	closed bool
+
+	pace   pace
+	lag    lagLog
+	hand   uint64 // the tick whose slots were taken last; at most clock.now
+	levels levels[V]
+
+	taken []*chunk[V] // out of the slots of the hand's tick, and not visited yet
+
+	// held are timers whose tick has come, but perhaps not the instant: they may have been
+	// touched a fraction of a tick after the end of their tick. The next pass visits them.
+	held slot[V]
+
+	backlog   backlog[V]
+	undecided undecided[V]
+	workers   workers
+
+	longest uint64 // ticks between the touch of any timer and the visit it was filed for
+
+	added, expired, saved, refiled uint64
+
+	late   histogram.Durations // of expiries
+	passes histogram.Durations // work of the hand
+}
+
+// Funcs are what an engine calls. Due is required.
+type Funcs[V any] struct {
+	// Due is called by one of the wheel's workers with each timer whose deadline has
+	// passed, and its value. It ends the timer with [TimerOf.Expire], or gives it more time
+	// with [TimerOf.Rearm] or [TimerOf.TouchAt], at once or later. Until then the timer is
+	// neither pending nor expired, and a Touch saves it. A timer that was saved may become
+	// due again while the call before is still running.
+	Due func(t *TimerOf[V], v V)
+
+	// Limit, if not nil, returns an instant that no touch moves, by [WheelOf.Time]: from
+	// then on the hand hands the timer over each time it comes by, even if the timer is not
+	// due. The hand comes by at the limit, or within the timer's delay if the limit has
+	// become an earlier one; [TimerOf.HandOver] is for those that can't wait.
+	// Limit is called while the wheel is locked: it must be quick and must not call the wheel.
+	Limit func(v V) time.Duration
+
+	// Ended, if not nil, is called each time a timer has expired or been removed. It is
+	// called while the wheel is locked: it must be quick and must not call the wheel.
+	Ended func()
+}
+
+// NewOf starts a wheel. It returns [ErrArgument], wrapped with the value and its limit, if
+// the config asks for something impossible, or Due is nil.
+func NewOf[V any](cfg Config, funcs Funcs[V]) (*WheelOf[V], error) {
+	w, err := newOf(cfg, funcs)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	w.begin(func() time.Duration { return time.Since(start) }, asleep)
+	return w, nil
+}
+
+// begin sets the clocks and starts the hand.
+func (w *WheelOf[V]) begin(since, asleep func() time.Duration) {
+	w.since, w.asleep = since, asleep
+	w.pace.asleep = asleep() // before the start, and nobody's stall
+	go w.run()
+}
+
+// newOf makes a wheel whose hand does not move, on a machine that never sleeps.
+func newOf[V any](cfg Config, funcs Funcs[V]) (*WheelOf[V], error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if funcs.Due == nil {
+		return nil, fmt.Errorf("%w: Due is nil", ErrArgument)
+	}
+	w := &WheelOf[V]{
+		asleep:  func() time.Duration { return 0 },
+		funcs:   funcs,
+		onStall: cfg.OnStall,
+		onPanic: cfg.OnPanic,
+		workers: workers{most: cfg.Workers},
+		quit:    make(chan struct{}),
+		done:    make(chan struct{}),
+		pace:    pace{tick: cfg.Tick, stall: cfg.Stall},
+		levels:  makeLevels[V](cfg.Levels),
+	}
+	w.clock.setTick(cfg.Tick)
+	return w, nil
+}
+
+// Start starts a timer that is due d from now. It returns [ErrArgument] if d is not
+// positive, or if t has been started before: a timer that has ended stays so. It returns
+// [ErrClosed] after Stop.
+func (w *WheelOf[V]) Start(t *TimerOf[V], v V, d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("%w: delay %v, must be positive", ErrArgument, d)
+	}
+	return w.start(t, v, w.clock.ticks(d))
+}
+
+func (w *WheelOf[V]) start(t *TimerOf[V], v V, delay uint64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return ErrClosed
+	}
+	if !t.word.CompareAndSwap(unstarted, removed) {
+		return fmt.Errorf("%w: timer has been started before", ErrArgument)
+	}
+	t.wheel = w
+	t.value = v
+	t.delay.Store(delay)
+	first := touchedOn(w.clock.now.Load())
+	t.word.Store(first)
+	w.file(t, first)
+	w.live.Add(1)
+	w.added++
+	return nil
+}
+
+// Len returns how many timers are running: pending, or due and not decided.
+func (w *WheelOf[V]) Len() int { return int(w.live.Load()) }
+
+// Time returns the wheel's time as it was so long ago: how long the wheel had been running
+// by then, less all stalls and the graces after them, see [Config.Stall]. Time(0) is this
+// moment. It asks the clock.
+func (w *WheelOf[V]) Time(ago time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	since := w.since()
+	now := w.pace.at(since)
+	if ago == 0 {
+		return now
+	}
+	return now - w.pace.counted(since, ago)
+}
+
+// Now returns the beginning of the hand's tick, by the wheel's time: a tick behind Time(0) at
+// most, unless the hand is late, and never ahead of it. It neither asks the clock nor takes a
+// lock.
+func (w *WheelOf[V]) Now() time.Duration { return w.clock.span(w.clock.now.Load()) }
+
+// time is Time(0). w.mu must be held.
+func (w *WheelOf[V]) time() time.Duration { return w.pace.at(w.since()) }
+
+// Stop ends all timers without running them and waits until the hand has gone. It does
+// not wait for functions that are running. It may be called more than once, and from such
+// a function.
+func (w *WheelOf[V]) Stop() {
+	w.stop.Do(func() {
+		w.mu.Lock()
+		w.closed = true
+		w.mu.Unlock()
+		close(w.quit)
+		<-w.done
+		for _, t := range w.timers() {
+			t.Remove()
+		}
+	})
+}
+
+// touchedBy returns the latest instant at which a timer with that word can have been touched,
+// and whether nobody has touched it since it was rearmed or looked at. w.mu must be held.
+func (w *WheelOf[V]) touchedBy(at word) (last time.Duration, quiet bool) {
+	quiet = isRunning(at) && at&(rearmed|seen) != 0
+	tick := touchedTick(at)
+	if tick >= w.lag.last { // the hand has not left it
+		return w.time(), quiet
+	}
+	return w.clock.span(tick+1) + w.lag.of(tick), quiet
+}
+
+// dropDue takes t out of where due timers are. w.mu must be held.
+func (w *WheelOf[V]) dropDue(t *TimerOf[V]) {
+	if w.backlog.has(t) {
+		w.backlog.remove(t)
+	} else {
+		w.undecided.remove(t)
+	}
+}
+
+// dueLen returns how many timers are due. w.mu must be held.
+func (w *WheelOf[V]) dueLen() int { return w.backlog.len() + len(w.undecided) }
+
+// countExpired records an expiry of a timer that was due on the given tick. w.mu must be
+// held.
+func (w *WheelOf[V]) countExpired(due uint64) {
+	w.expired++
+	w.late.Observe(w.time() - w.clock.span(due))
+}
+
+// sum returns a and d, of which d may be negative, or the longest duration there is.
+func sum(a, d time.Duration) time.Duration {
+	if a > 0 && d > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + d
+}

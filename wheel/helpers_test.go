@@ -1,0 +1,31 @@
+package wheel
+
+import "time"
+
+// newDue is newOf with a function for due timers only.
+func newDue[V any](cfg Config, due func(t *TimerOf[V], v V)) (*WheelOf[V], error) {
+	return newOf(cfg, Funcs[V]{Due: due})
+}
+
+// startDue is NewOf with a function for due timers only.
+func startDue[V any](cfg Config, due func(t *TimerOf[V], v V)) (*WheelOf[V], error) {
+	return NewOf(cfg, Funcs[V]{Due: due})
+}
+
+// Add starts a new timer.
+func (w *WheelOf[V]) Add(v V, d time.Duration) (*TimerOf[V], error) {
+	t := new(TimerOf[V])
+	if err := w.Start(t, v, d); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// idle returns how long ago a timer was touched, in whole ticks.
+func (t *TimerOf[V]) idle() time.Duration {
+	at := t.word.Load()
+	if !isRunning(at) {
+		return 0
+	}
+	return t.wheel.clock.span(t.wheel.clock.now.Load() - touchedTick(at))
+}

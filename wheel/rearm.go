@@ -1,0 +1,110 @@
+package wheel
+
+import "time"
+
+// What follows is for the function that a due timer was handed to, and for those to whom
+// it passes the timer on. [TimerOf.Expire] ends the timer. Rearm and TouchAt give it more
+// time. All three do nothing if somebody else has touched the timer meanwhile: whoever
+// decides never has to look twice.
+
+// Rearm gives a timer that was handed over until at, an instant of [WheelOf.Time], once: a
+// later Touch goes back to the timer's own delay. It does not count as a touch. So a timer
+// can have several deadlines, one after the other, all measured from the last touch. An
+// instant in the past makes the timer due again on the next tick.
+//
+// It does nothing, and reports false, if somebody has touched or ended the timer since it
+// was handed over.
+func (t *TimerOf[V]) Rearm(at time.Duration) bool {
+	return t.decide(func(w *WheelOf[V], old word) {
+		t.until = w.clock.ticks(at)
+		w.keep(t, old&^stateMask|pending|rearmed)
+	})
+}
+
+// TouchAt is a touch in the past: it says that a timer that was handed over had been
+// touched at an instant of [WheelOf.Time]. The timer is due its own delay after that, and
+// not before the next tick. If the last touch came later, that one counts.
+//
+// It does nothing, and reports false, if somebody has touched or ended the timer since it
+// was handed over.
+func (t *TimerOf[V]) TouchAt(at time.Duration) bool {
+	return t.decide(func(w *WheelOf[V], old word) {
+		tick := min(uint64(max(at, 0)/w.clock.tick), w.clock.now.Load())
+		w.keep(t, touchedOn(max(tick, touchedTick(old))))
+		w.saved++
+	})
+}
+
+// decide has f file a timer again that was handed over and is still due.
+func (t *TimerOf[V]) decide(f func(w *WheelOf[V], old word)) bool {
+	if !t.IsDue() {
+		return false
+	}
+	w := t.wheel
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old := t.word.Load()
+	if old&stateMask != due {
+		return false
+	}
+	f(w, old)
+	return true
+}
+
+// HandOver hands a pending timer over now, before its deadline. It reports false if the
+// timer was handed over already, or has ended.
+func (t *TimerOf[V]) HandOver() bool {
+	if !isRunning(t.word.Load()) {
+		return false
+	}
+	w := t.wheel
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		old := t.word.Load()
+		if old&stateMask != pending || w.closed {
+			return false
+		}
+		if t.word.CompareAndSwap(old, old&^stateMask|due) {
+			w.levels.slots.remove(t, w.hand)
+			w.backlog.add(t)
+			w.employ()
+			return true
+		}
+	}
+}
+
+// IsDue reports whether the timer was handed over and is not decided yet.
+func (t *TimerOf[V]) IsDue() bool { return t.word.Load()&stateMask == due }
+
+// Touched returns the instant of the last touch, by [WheelOf.Time]: of Touch, Move, Start or
+// TouchAt. It is never too early, and too late by a tick at most, unless the hand was late.
+// quiet reports whether nobody has touched the timer since Move, Rearm or Look. For a timer
+// that does not run, Touched returns 0 and false.
+func (t *TimerOf[V]) Touched() (at time.Duration, quiet bool) {
+	if !isRunning(t.word.Load()) {
+		return 0, false
+	}
+	w := t.wheel
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.touchedBy(t.word.Load())
+}
+
+// Look is Touched and IsDue for whoever decides about the timer. From now on, quiet is about
+// the time since this look.
+func (t *TimerOf[V]) Look() (touched time.Duration, quiet, isDue bool) {
+	if !isRunning(t.word.Load()) {
+		return 0, false, false
+	}
+	w := t.wheel
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		old := t.word.Load()
+		if t.word.CompareAndSwap(old, old|seen) {
+			touched, quiet = w.touchedBy(old)
+			return touched, quiet, old&stateMask == due
+		}
+	}
+}
