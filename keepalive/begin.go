@@ -82,7 +82,7 @@ func (k *Keeper) join(p *policy, g *Guard) error {
 
 // flagsOf returns the flags of a connection.
 func (k *Keeper) flagsOf(p *policy, a Activity, conn any, tells bool) uint32 {
-	flags := uint32(a.life(tells)) | flagOpen
+	flags := uint32(a.life(tells)) | flagBegun | flagOpen
 	if tells {
 		flags |= flagTells
 	}

@@ -1,42 +1,44 @@
-// Package keepalive closes connections whose peers have fallen silent, and never
-// one whose peer has not.
+// Package keepalive closes connections whose peers have fallen silent, and never one whose peer
+// has not.
 //
 //	k, err := keepalive.New(keepalive.Config{Timeout: 30 * time.Second})
 //	...
 //	ln = k.Listener(ln) // below TLS, if there is TLS
-//	http.Serve(ln, handler)
+//	conn, err := ln.Accept()
 //
-// Each accepted connection has one deadline in a timing wheel. What it reads
-// moves the deadline; nothing else is done per read, and there is no goroutine
-// and no timer per connection. When the deadline has passed, the socket is asked
-// whether it is really silent. Then the connection is closed, and a Read that
-// waits for it returns [ErrIdleTimeout].
+// What counts as life depends on the protocol, so choose an [Activity] first:
 //
-// For gnet there is package gnetkeepalive, beside this one.
+//   - Peers send heartbeats, or speak first (chat, MQTT, games): ActivityRead, the default. On
+//     Linux ActivityKernel is the same without any work per read.
+//   - Only whole messages are to count: ActivityManual, and call [Touch] for each.
+//   - Peers only listen (push, streams): ActivityReadWrite, by which a peer lives as long as it
+//     acknowledges what it is sent.
+//   - net/http: package httpkeepalive, with any of them.
+//   - gnet: package gnetkeepalive.
 //
-// # What counts as life
+// Each accepted connection has one deadline in a timing wheel. A sign of life moves the
+// deadline, and costs nothing else: there is no goroutine and no timer per connection. When the
+// deadline has passed, the Keeper asks the socket whether the peer is really silent. Then it
+// closes the connection, and a pending Read returns [ErrIdleTimeout].
 //
-// See [Activity]: bytes that are read, bytes that are read or written, bytes that
-// have arrived, of which only the kernel knows, or only what the program says with
-// [Touch], for which it takes a whole message: then a peer that sends a byte now and
-// then does not stay for ever.
+// # The handle of a connection
+//
+// [Of] finds the [Guard] of a connection, also through TLS: a timeout of its own, a hold while
+// the program is busy, a value that belongs to it, a context.
 //
 // # Policies
 //
-// [Config] has what else may end a connection, or save it: a time for the first
-// message, probes, an age, rates, room, pressure; all off unless set. None of it
-// changes what a touch costs. docs/policies.md goes through them.
+// [Config] has more reasons to end a connection, and to keep it: a time for the first message,
+// probes, an age, rates, room, pressure. All are off unless set, and none makes a touch slower.
+// docs/policies.md goes through them.
 //
 // # Not to be confused
 //
-// This is not TCP keepalive. That finds out whether the other machine answers,
-// and a peer whose program hangs is alive to it. It is also not the package of
-// this name in gRPC, which has all of this for its own connections.
+// TCP keepalive finds out whether the other machine answers. A peer whose program hangs is
+// alive to it. The package of this name in gRPC has all of this for gRPC's own connections.
 //
 // # When not to use this package
 //
-// A server that sets a read deadline for each request anyway, such as net/http
-// with ReadHeaderTimeout and IdleTimeout and without hijacked connections, needs
-// nothing else. The user's own deadlines are never touched here, so both can be
-// used together.
+// A server that sets a read deadline for each request needs nothing else. The Keeper never
+// changes the program's deadlines, so both can be used together.
 package keepalive

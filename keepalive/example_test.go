@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -31,9 +30,23 @@ func Example() {
 		return
 	}
 	ln = k.Listener(ln) // below TLS, if there is TLS
-	go func() { _ = http.Serve(ln, nil) }()
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go echo(conn)
+		}
+	}()
 
 	ln.Close()
+}
+
+func echo(conn net.Conn) {
+	defer conn.Close()
+	_, err := io.Copy(conn, conn)
+	fmt.Println(errors.Is(err, keepalive.ErrIdleTimeout))
 }
 
 // A peer that says nothing.

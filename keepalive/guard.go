@@ -50,7 +50,8 @@ const (
 	lifeMask   = 3      // a rules.Life
 	flagTells  = 1 << 2 // its socket knows when bytes last arrived
 	flagCounts = 1 << 3 // touches are counted
-	flagOpen   = 1 << 4 // it guards a connection
+	flagBegun  = 1 << 4 // it guards a connection, or has guarded one
+	flagOpen   = 1 << 5 // it guards a connection
 
 	reasonShift = 8 // the Reason for which the Keeper closes it, or 0
 )
@@ -60,7 +61,8 @@ const maxLayers = 8
 
 // Of returns the guard of a connection: one that came from [Keeper.Listener] or
 // [Keeper.Conn], or a *tls.Conn over it, or a gnet.Conn whose event handler was wrapped by
-// gnetkeepalive. It returns nil for a connection that nobody guards, or not any more.
+// gnetkeepalive. It returns nil for a connection that was never guarded. In OnClose, and after
+// it, a connection still has its guard: with its [Guard.Value], but it guards nothing.
 func Of(conn any) *Guard {
 	for range maxLayers {
 		switch c := conn.(type) {
@@ -79,9 +81,9 @@ func Of(conn any) *Guard {
 	return nil
 }
 
-// orNil returns g, or nil if it guards nothing.
+// orNil returns g, or nil if it has never guarded anything.
 func (g *Guard) orNil() *Guard {
-	if !g.isOpen() {
+	if g == nil || g.flags.Load()&flagBegun == 0 {
 		return nil
 	}
 	return g

@@ -21,6 +21,7 @@ type adapter = interface {
 func init() {
 	seam.Set(seam.Funcs[Keeper, Guard, Reason, adapter]{
 		Guard:       (*Keeper).begin,
+		Keeper:      func(g *Guard) *Keeper { return g.keeper },
 		Conn:        func(g *Guard) any { return g.conn },
 		Scratch:     func(g *Guard) *uint32 { return &g.scratch },
 		Heard:       (*Guard).heard,

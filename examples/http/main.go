@@ -1,10 +1,10 @@
-// Command http serves HTTP/1.1 and, over TLS, HTTP/2, and hands connections over that
-// leave HTTP.
+// Command http serves HTTP/1.1 and, over TLS, HTTP/2, and hands connections over that leave
+// HTTP.
 //
-// Requests and responses need no Heartwheel: http.Server has timeouts of its own, and
-// says GOAWAY where it closes HTTP/2 for one. But a connection that was hijacked has
-// none any more, and http.Server can neither bound how many one address may have nor
-// shorten its timeouts when memory runs out. So both are used here.
+// http.Server has timeouts of its own, and says GOAWAY before it closes idle HTTP/2
+// connections, so both are used here. The Keeper adds the rest: a hijacked connection has no
+// timeout of http.Server's any more, and http.Server bounds neither the connections of one
+// address nor, when memory runs out, its timeouts.
 package main
 
 import (
@@ -20,6 +20,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
 )
 
 func main() {
@@ -32,7 +33,7 @@ func main() {
 func serve(ctx context.Context, args example.Args, overTLS bool) error {
 	k, err := keepalive.New(keepalive.Config{
 		Timeout:  args.Timeout,
-		Activity: keepalive.ActivityReadWrite,     // who takes long to read an answer is alive
+		Activity: keepalive.ActivityReadWrite,     // after a hijack, a peer may only listen
 		Room:     keepalive.Room{MaxPerKey: 1000}, // connections of one address
 		Logger:   args.Log,
 	})
@@ -49,10 +50,8 @@ func serve(ctx context.Context, args example.Args, overTLS bool) error {
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       args.Timeout, // zero would mean ReadTimeout, or none
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, c)
-		},
 	}
+	httpkeepalive.Wrap(srv, k)
 	ln, err := net.Listen("tcp", args.Addr)
 	if err != nil {
 		return err
@@ -80,26 +79,20 @@ func serveOn(srv *http.Server, ln net.Listener, overTLS bool) error {
 	return srv.ServeTLS(ln, "", "") // with HTTP/2
 }
 
-// stop lets requests finish, and then ends what has left HTTP, of which http.Server
-// knows nothing any more.
+// stop lets requests finish, and then ends the connections that have left HTTP: http.Server
+// has forgotten them.
 func stop(srv *http.Server, k *keepalive.Keeper) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return errors.Join(srv.Shutdown(ctx), k.Drain(ctx, 0))
 }
 
-// connKey is where a request's context has its connection: a *tls.Conn over the guarded
-// one, if there is TLS, which the Keeper takes as well.
-type connKey struct{}
-
 func hello(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "hello over", r.Proto)
 }
 
-// slow takes longer than the timeout, if it is asked to: /slow?for=1m. Meanwhile its
-// connection is held. Not before the whole request has been read, or who stops in the
-// middle of one would stay for ever. With HTTP/2 there may be many requests at a time, and
-// the last one that ends counts.
+// slow takes longer than the timeout, if it is asked to: /slow?for=1m. Its connection is held,
+// but not while a client is still sending its request.
 func slow() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d, err := time.ParseDuration(r.FormValue("for")) // may read a body
@@ -107,7 +100,6 @@ func slow() http.Handler {
 			http.Error(w, fmt.Sprintf("for=%q: must be a duration of up to 1h, such as 45s", r.FormValue("for")), http.StatusBadRequest)
 			return
 		}
-		defer keepalive.Of(r.Context().Value(connKey{})).Hold()()
 		select {
 		case <-time.After(d):
 			fmt.Fprintln(w, "done after", d)
@@ -116,8 +108,7 @@ func slow() http.Handler {
 	})
 }
 
-// lines leaves HTTP and echoes lines. Hijack has taken http.Server's deadlines away, and
-// what is read and echoed is all that keeps the connection.
+// lines leaves HTTP and echoes lines. The connection has its own timeout then.
 func lines(args example.Args) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, rw, err := http.NewResponseController(w).Hijack()
@@ -131,7 +122,7 @@ func lines(args example.Args) http.Handler {
 	})
 }
 
-// echo returns why it has ended: nil where the peer has closed the connection.
+// echo returns why it has ended: nil if the peer has closed the connection.
 func echo(rw *bufio.ReadWriter) error {
 	if err := rw.Flush(); err != nil {
 		return err

@@ -1,8 +1,8 @@
 // Command websocket-coder echoes messages over WebSocket, with coder/websocket.
 //
 // Whole messages, pings and pongs are life, so a trickle of bytes does not keep a
-// connection. A silent peer is pinged, and one that does not answer is told why before
-// it is closed: status 1001.
+// connection. A silent peer is pinged. If it does not answer, a close frame with status 1001
+// tells it why before the end.
 package main
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
 )
 
 const (
@@ -28,14 +29,19 @@ const (
 
 func main() { example.Main("127.0.0.1:8082", serve) }
 
-// socket is what has become of a connection.
+// socket is the value of a connection that has left HTTP.
 type socket struct {
 	*websocket.Conn
 	writing atomic.Bool // a message, perhaps with several calls of Write
 }
 
+// socketOf returns the socket of a connection, or nil while it speaks HTTP.
+func socketOf(conn any) *socket {
+	s, _ := keepalive.Of(conn).Value().(*socket)
+	return s
+}
+
 func serve(ctx context.Context, args example.Args) error {
-	var sockets sync.Map // net.Conn: *socket, for whom the Keeper asks about a connection
 	var pings sync.WaitGroup
 	defer pings.Wait()
 	k, err := keepalive.New(keepalive.Config{
@@ -44,8 +50,8 @@ func serve(ctx context.Context, args example.Args) error {
 		Probe: keepalive.Probing{
 			After: args.Timeout / 2,
 			Send: func(conn any) error {
-				if s, ok := sockets.Load(conn); ok {
-					pings.Go(func() { ping(s.(*socket), args.Timeout) })
+				if s := socketOf(conn); s != nil {
+					pings.Go(func() { ping(s, args.Timeout) })
 				}
 				return nil
 			},
@@ -53,7 +59,7 @@ func serve(ctx context.Context, args example.Args) error {
 		Room: keepalive.Room{MaxPerKey: 1000},
 		Closing: keepalive.Closing{
 			Farewell: func(conn any, reason keepalive.Reason) []byte {
-				if s, ok := sockets.Load(conn); ok && !s.(*socket).writing.Load() {
+				if s := socketOf(conn); s != nil && !s.writing.Load() {
 					return goodbye(reason)
 				}
 				return nil // HTTP, or in the middle of a frame
@@ -74,25 +80,22 @@ func serve(ctx context.Context, args example.Args) error {
 	srv := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       args.Timeout,
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, c)
-		},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			conn := r.Context().Value(connKey{}).(net.Conn) // the guarded one
+			guard := httpkeepalive.Guard(r)
 			ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
-				OnPingReceived: func(context.Context, []byte) bool { keepalive.Touch(conn); return true },
-				OnPongReceived: func(context.Context, []byte) { keepalive.Of(conn).Pong() },
+				OnPingReceived: func(context.Context, []byte) bool { guard.Touch(); return true },
+				OnPongReceived: func(context.Context, []byte) { guard.Pong() },
 			})
 			if err != nil {
 				return // Accept has answered
 			}
 			defer func() { _ = ws.CloseNow() }()
 			s := &socket{Conn: ws}
-			sockets.Store(conn, s)
-			defer sockets.Delete(conn)
-			args.Closed(conn.RemoteAddr(), echo(conn, s))
+			guard.SetValue(s)
+			args.Closed(guard.RemoteAddr(ctx), s.echo(guard))
 		}),
 	}
+	httpkeepalive.Wrap(srv, k)
 	stopped := make(chan error, 1)
 	context.AfterFunc(ctx, func() { stopped <- stop(srv, k) })
 	if err := srv.Serve(k.Listener(ln)); !errors.Is(err, http.ErrServerClosed) {
@@ -101,20 +104,16 @@ func serve(ctx context.Context, args example.Args) error {
 	return <-stopped
 }
 
-// connKey is where a request's context has its connection, which the library hides.
-type connKey struct{}
-
 // echo returns why the connection has ended.
-func echo(conn net.Conn, s *socket) error {
+func (s *socket) echo(guard *keepalive.Guard) error {
 	s.SetReadLimit(maxMessage)
-	keepalive.Touch(conn) // the upgrade is its first message
 	for {
-		// The Keeper has a timeout for this, and ends what waits here.
+		// The Keeper has a timeout for this, and ends it.
 		kind, message, err := s.Read(context.Background())
 		if err != nil {
 			return err
 		}
-		release := keepalive.Of(conn).Hold() // while we work for it, and a touch at the end
+		release := guard.Hold() // while we work for it, and a touch at the end
 		err = s.send(kind, message)
 		release()
 		if err != nil {
@@ -131,8 +130,8 @@ func (s *socket) send(kind websocket.MessageType, message []byte) error {
 	return s.Write(ctx, kind, message)
 }
 
-// ping has a goroutine of its own, since the library's waits for the pong. It is only
-// there while a peer is silent.
+// ping has a goroutine of its own, since the library's waits for the pong. It runs only while
+// a peer is silent.
 func ping(s *socket, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -149,8 +148,7 @@ func goodbye(reason keepalive.Reason) []byte {
 	return append(frame, text...)
 }
 
-// stop ends what is still HTTP, and then the sockets, of which http.Server knows
-// nothing any more.
+// stop ends HTTP connections, and then the sockets: http.Server has forgotten them.
 func stop(srv *http.Server, k *keepalive.Keeper) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -1,8 +1,8 @@
 // Command websocket-gorilla echoes messages over WebSocket, with gorilla/websocket.
 //
-// Whole messages and pongs are life, so a trickle of bytes does not keep a connection.
-// A silent peer is pinged, and one that does not answer is told why before it is
-// closed: status 1001, through the library, so it comes between two frames.
+// Whole messages and pongs are life, so a trickle of bytes does not keep a connection. A
+// silent peer is pinged. If it does not answer, a close frame with status 1001 tells it why
+// before the end. The library sends that frame, so it comes between two others.
 package main
 
 import (
@@ -10,7 +10,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
 )
 
 const (
@@ -27,26 +27,29 @@ const (
 
 func main() { example.Main("127.0.0.1:8081", serve) }
 
-// socket is what has become of a connection.
+// socket is the value of a connection that has left HTTP.
 type socket struct {
 	*websocket.Conn
-	told atomic.Uint32 // the keepalive.Reason that its peer was told, or 0
+	told atomic.Uint32 // the keepalive.Reason in the close frame to its peer, or 0
+}
+
+// socketOf returns the socket of a connection, or nil while it speaks HTTP.
+func socketOf(conn any) *socket {
+	s, _ := keepalive.Of(conn).Value().(*socket)
+	return s
 }
 
 func serve(ctx context.Context, args example.Args) error {
-	var sockets sync.Map // net.Conn: *socket, for whom the Keeper asks about a connection
 	k, err := keepalive.New(keepalive.Config{
 		Timeout:  args.Timeout,
 		Activity: keepalive.ActivityManual,
 		Probe: keepalive.Probing{
 			After: args.Timeout / 2,
-			Send: func(conn any) error {
-				return control(&sockets, conn, websocket.PingMessage, nil)
-			},
+			Send:  func(conn any) error { return socketOf(conn).control(websocket.PingMessage, nil) },
 		},
 		Room: keepalive.Room{MaxPerKey: 1000},
 		OnIdle: func(conn any, reason keepalive.Reason) keepalive.Verdict {
-			goodbye(&sockets, conn, reason)
+			socketOf(conn).goodbye(reason)
 			return keepalive.Close
 		},
 		Logger: args.Log,
@@ -70,18 +73,18 @@ func serve(ctx context.Context, args example.Args) error {
 				return // Upgrade has answered
 			}
 			defer ws.Close()
-			s := &socket{Conn: ws}
-			sockets.Store(ws.NetConn(), s) // with TLS: ws.NetConn().(*tls.Conn).NetConn()
-			defer sockets.Delete(ws.NetConn())
-			err = echo(ws)
+			guard, s := httpkeepalive.Guard(r), &socket{Conn: ws}
+			guard.SetValue(s)
+			err = s.echo(guard)
 			if told := s.told.Load(); told != 0 {
 				err = keepalive.Reason(told) // the peer's answer to that may have come first
 			}
 			args.Closed(ws.RemoteAddr(), err)
 		}),
 	}
+	httpkeepalive.Wrap(srv, k)
 	stopped := make(chan error, 1)
-	context.AfterFunc(ctx, func() { stopped <- stop(srv, k, &sockets) })
+	context.AfterFunc(ctx, func() { stopped <- stop(srv, k) })
 	if err := srv.Serve(k.Listener(ln)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -89,21 +92,19 @@ func serve(ctx context.Context, args example.Args) error {
 }
 
 // echo returns why the connection has ended.
-func echo(ws *websocket.Conn) error {
-	conn := ws.NetConn() // the guarded one, or TLS over it
-	ws.SetReadLimit(maxMessage)
-	ws.SetPongHandler(func(string) error { keepalive.Of(conn).Pong(); return nil })
-	answerPing := ws.PingHandler()
-	ws.SetPingHandler(func(data string) error { keepalive.Touch(conn); return answerPing(data) })
-	keepalive.Touch(conn) // the upgrade is its first message
+func (s *socket) echo(guard *keepalive.Guard) error {
+	s.SetReadLimit(maxMessage)
+	s.SetPongHandler(func(string) error { guard.Pong(); return nil })
+	answerPing := s.PingHandler()
+	s.SetPingHandler(func(data string) error { guard.Touch(); return answerPing(data) })
 	for {
-		kind, message, err := ws.ReadMessage()
+		kind, message, err := s.ReadMessage()
 		if err != nil {
 			return err
 		}
-		release := keepalive.Of(conn).Hold() // while we work for it, and a touch at the end
-		_ = ws.SetWriteDeadline(time.Now().Add(writeTimeout))
-		err = ws.WriteMessage(kind, message)
+		release := guard.Hold() // while we work for it, and a touch at the end
+		_ = s.SetWriteDeadline(time.Now().Add(writeTimeout))
+		err = s.WriteMessage(kind, message)
 		release()
 		if err != nil {
 			return err
@@ -111,33 +112,30 @@ func echo(ws *websocket.Conn) error {
 	}
 }
 
-// control sends a control frame, from any goroutine, to a connection that is not HTTP any
-// more. It does not wait for a slow peer.
-func control(sockets *sync.Map, conn any, kind int, data []byte) error {
-	s, ok := sockets.Load(conn)
-	if !ok {
-		return nil // not an error, which would close it: its time is not over
+// control sends a control frame, from any goroutine. It does not wait for a slow peer.
+func (s *socket) control(kind int, data []byte) error {
+	if s == nil {
+		return nil // not an error, which would end the connection
 	}
-	return s.(*socket).WriteControl(kind, data, time.Now().Add(100*time.Millisecond))
+	return s.WriteControl(kind, data, time.Now().Add(100*time.Millisecond))
 }
 
-// goodbye sends a close frame. The peer may close the connection before we do, then.
-func goodbye(sockets *sync.Map, conn any, reason keepalive.Reason) {
-	if s, ok := sockets.Load(conn); ok {
-		s.(*socket).told.Store(uint32(reason))
+// goodbye sends a close frame. The peer may then close the connection before we do.
+func (s *socket) goodbye(reason keepalive.Reason) {
+	if s != nil {
+		s.told.Store(uint32(reason))
 	}
 	why := websocket.FormatCloseMessage(websocket.CloseGoingAway, reason.String())
-	_ = control(sockets, conn, websocket.CloseMessage, why) // it is closed anyway
+	_ = s.control(websocket.CloseMessage, why) // it is closed anyway
 }
 
-// stop ends what is still HTTP, and then the sockets, of which http.Server knows
-// nothing any more.
-func stop(srv *http.Server, k *keepalive.Keeper, sockets *sync.Map) error {
+// stop ends HTTP connections, and then the sockets: http.Server has forgotten them.
+func stop(srv *http.Server, k *keepalive.Keeper) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	err := srv.Shutdown(ctx)
-	for conn := range sockets.Range {
-		goodbye(sockets, conn, keepalive.ReasonDrain)
+	for conn := range k.Conns() {
+		socketOf(conn).goodbye(keepalive.ReasonDrain)
 	}
 	return errors.Join(err, k.Drain(ctx, 0))
 }

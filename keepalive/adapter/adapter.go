@@ -88,6 +88,9 @@ func IsRefused(err error) (reason keepalive.Reason, refused bool) {
 	return reason, refused
 }
 
+// Keeper returns the Keeper that guards a connection, or has guarded it.
+func Keeper(g *keepalive.Guard) *keepalive.Keeper { return funcs.Keeper(g) }
+
 // Conn returns the connection as the program knows it.
 func Conn(g *keepalive.Guard) any { return funcs.Conn(g) }
 

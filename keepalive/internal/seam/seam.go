@@ -8,6 +8,7 @@ import "net"
 // the adapters A. Package adapter says what each does.
 type Funcs[K, G, R, A any] struct {
 	Guard    func(k *K, g *G, conn any, a A, remote net.Addr, tells bool) error
+	Keeper   func(g *G) *K
 	Conn     func(g *G) any
 	Scratch  func(g *G) *uint32
 	Heard    func(g *G)

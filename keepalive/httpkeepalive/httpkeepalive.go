@@ -1,0 +1,187 @@
+// Package httpkeepalive has an http.Server and a Keeper share connections.
+//
+//	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+//	httpkeepalive.Wrap(srv, k)
+//	err := srv.Serve(k.Listener(ln)) // or srv.ServeTLS
+//
+// A connection is idle only while the server waits for its peer:
+//
+//   - Between two requests it is idle, and is closed after Config.Timeout. So is a connection
+//     that stops in the middle of a header. One that trickles its header ends by
+//     http.Server.ReadHeaderTimeout, or by Config.Timeout with keepalive.ActivityManual.
+//   - While the handler waits for more of the request's body, it is idle, too. A body that
+//     trickles ends by http.Server.ReadTimeout.
+//   - While the handler does anything else, the connection is held, see keepalive.Guard.Hold.
+//     So a handler may take its time, and an event stream may have nothing to say. A peer that
+//     takes nothing of a response for a whole timeout is closed.
+//   - After Hijack the connection is a connection like any other, with its own timeout: see
+//     [Guard] for its handle.
+//
+// All of this holds for HTTP/1.1 and HTTP/2, plain and over TLS, and with any
+// keepalive.Activity. An HTTP/2 connection is held while any of its requests is. Set
+// http.Server.IdleTimeout to less than Config.Timeout, and idle HTTP/2 connections get a GOAWAY
+// before they are closed.
+package httpkeepalive
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+)
+
+// Wrap has the Keeper know what the server does with its connections. It must be called before
+// the server serves, and after its Handler, ConnContext and ConnState are set: it wraps all
+// three. The server must serve connections that k guards: those of k.Listener, or TLS over
+// them. Wrap warns in the server's ErrorLog of the first that is not, and leaves such
+// connections alone.
+func Wrap(srv *http.Server, k *keepalive.Keeper) {
+	w := &wrapper{
+		keeper:      k,
+		handler:     srv.Handler,
+		connContext: srv.ConnContext,
+		connState:   srv.ConnState,
+		errorLog:    srv.ErrorLog,
+	}
+	if w.handler == nil {
+		w.handler = http.DefaultServeMux
+	}
+	srv.Handler, srv.ConnContext, srv.ConnState = w, w.newContext, w.newState
+}
+
+// Guard returns the guard of the connection from which a request has come, or nil if it is not
+// guarded. All methods of a nil Guard may be called.
+func Guard(r *http.Request) *keepalive.Guard {
+	if c := connectionOf(r); c != nil {
+		return c.guard
+	}
+	return nil
+}
+
+// wrapper is what Wrap puts around a server's functions.
+type wrapper struct {
+	keeper      *keepalive.Keeper
+	handler     http.Handler
+	connContext func(context.Context, net.Conn) context.Context
+	connState   func(net.Conn, http.ConnState)
+	errorLog    *log.Logger
+
+	connections sync.Map // of net.Conn to *connection, until it is hijacked or closed
+	warning     sync.Once
+}
+
+type contextKey struct{}
+
+func connectionOf(r *http.Request) *connection {
+	c, _ := r.Context().Value(contextKey{}).(*connection)
+	return c
+}
+
+func (w *wrapper) newContext(ctx context.Context, conn net.Conn) context.Context {
+	if g := keepalive.Of(conn); g != nil && adapter.Keeper(g) == w.keeper {
+		c := &connection{guard: g}
+		w.connections.Store(conn, c)
+		ctx = context.WithValue(ctx, contextKey{}, c)
+	} else {
+		w.warning.Do(func() { w.warn(conn) })
+	}
+	if w.connContext != nil {
+		ctx = w.connContext(ctx, conn)
+	}
+	return ctx
+}
+
+func (w *wrapper) warn(conn net.Conn) {
+	logger := w.errorLog
+	if logger == nil {
+		logger = log.Default()
+	}
+	logger.Printf("httpkeepalive: a connection of type %T is not guarded: the server must serve the Listener of the Keeper given to Wrap", conn)
+}
+
+func (w *wrapper) newState(conn net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateHijacked, http.StateClosed:
+		if c, ok := w.connections.LoadAndDelete(conn); ok {
+			c.(*connection).leave()
+		}
+	}
+	if w.connState != nil {
+		w.connState(conn, state)
+	}
+}
+
+// ServeHTTP serves a request.
+func (w *wrapper) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if c := connectionOf(r); c != nil {
+		if r.Body != nil && r.Body != http.NoBody {
+			own := *r // the server looks at its own
+			own.Body = &body{r.Body, c}
+			r = &own
+		}
+		c.busy(1)
+		defer c.busy(-1)
+	}
+	w.handler.ServeHTTP(rw, r)
+}
+
+// connection is a connection of the server's.
+type connection struct {
+	guard *keepalive.Guard
+
+	mu       sync.Mutex
+	handlers int    // that don't wait for the peer
+	left     bool   // it is not the server's any more
+	release  func() // ends the hold, or nil
+}
+
+// busy says that so many handlers more don't wait for the peer.
+func (c *connection) busy(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handlers += n
+	c.hold(c.handlers > 0 && !c.left)
+}
+
+// leave says that the connection is not the server's any more.
+func (c *connection) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = true
+	c.hold(false)
+}
+
+// hold holds the connection, or releases it. mu must be held.
+func (c *connection) hold(want bool) {
+	switch {
+	case want && c.release == nil:
+		c.release = c.guard.Hold()
+	case !want && c.release != nil:
+		c.release()
+		c.release = nil
+	}
+}
+
+// body is the body of a request. Who reads from it waits for the peer.
+type body struct {
+	io.ReadCloser
+	connection *connection
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	b.connection.busy(-1)
+	defer b.connection.busy(1)
+	return b.ReadCloser.Read(p)
+}
+
+// Close may have to read what is left.
+func (b *body) Close() error {
+	b.connection.busy(-1)
+	defer b.connection.busy(1)
+	return b.ReadCloser.Close()
+}

@@ -1,0 +1,96 @@
+//go:build interop
+
+package httpkeepalive_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+// curl, with all that outlives the timeout: a handler that says nothing for 10 s, events, and
+// a download to a slow reader.
+func TestCurl(t *testing.T) {
+	eachActivity(t, func(t *testing.T, s *server) {
+		for name, args := range map[string]string{
+			"plain":   "http://" + s.plain,
+			"TLS":     "--http1.1 https://" + s.tls,
+			"HTTP2":   "--http2 https://" + s.tls,
+			"HTTP1.0": "--http1.0 http://" + s.plain,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				t.Run("handler", func(t *testing.T) {
+					t.Parallel()
+					require.Equal(t, "done", curl(t, args+"/slow?for=10s"))
+				})
+				t.Run("events", func(t *testing.T) {
+					t.Parallel()
+					events := curl(t, "-N "+args+"/events?for=3s")
+					require.Greater(t, strings.Count(events, "data: x"), 3)
+					require.Contains(t, events, "data: end")
+				})
+				t.Run("download", func(t *testing.T) {
+					t.Parallel()
+					require.Equal(t, fmt.Sprint(size), curl(t, "-o /dev/null -w %{size_download} --limit-rate 16M "+args+"/big"))
+				})
+			})
+		}
+	})
+}
+
+// curl sends slowly.
+func TestCurlUploads(t *testing.T) {
+	eachActivity(t, func(t *testing.T, s *server) {
+		for _, args := range []string{"http://" + s.plain, "--http1.1 https://" + s.tls, "--http2 https://" + s.tls} {
+			sent := curl(t, "--limit-rate 8M --data-binary @/dev/stdin "+args+"/upload")
+			require.Equal(t, fmt.Sprint(upload), sent)
+		}
+	})
+}
+
+// nc and openssl on a connection that leaves HTTP: it lives as long as they beat.
+func TestHijackedConnectionsOfNcAndOpenssl(t *testing.T) {
+	eachActivity(t, func(t *testing.T, s *server) {
+		_, port, err := net.SplitHostPort(s.plain)
+		require.NoError(t, err)
+		for _, args := range []string{"nc 127.0.0.1 " + port, "openssl s_client -quiet -alpn http/1.1 -connect " + s.tls} {
+			cmd := exec.Command(strings.Fields(args)[0], strings.Fields(args)[1:]...)
+			in, err := cmd.StdinPipe()
+			require.NoError(t, err)
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			fmt.Fprint(in, "GET /hijack HTTP/1.1\r\nHost: a\r\n\r\n")
+			for range 20 { // four timeouts
+				time.Sleep(timeout / 5)
+				fmt.Fprint(in, "beat\n")
+			}
+			require.Equal(t, keepalive.ReasonIdle, s.closes(t), args)
+			_ = in.Close() // nc waits for that
+			said, err := io.ReadAll(out)
+			require.NoError(t, err)
+			_ = cmd.Wait() // openssl minds that there was no close_notify
+			require.Equal(t, 20, strings.Count(string(said), "beat\n"), "%s: %s", args, said)
+		}
+	})
+}
+
+const upload = 24 << 20
+
+// curl runs curl with these arguments, and gives it something to send.
+func curl(t *testing.T, args string) string {
+	cmd := exec.Command("curl", append([]string{"-sSk", "--max-time", "60"}, strings.Fields(args)...)...)
+	cmd.Stdin = strings.NewReader(strings.Repeat("x", upload))
+	out, err := cmd.Output()
+	require.NoError(t, err, "curl %s: %s", args, out)
+	return string(out)
+}
