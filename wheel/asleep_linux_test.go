@@ -24,7 +24,7 @@ func TestClocksOfTheKernel(t *testing.T) {
 
 // A machine that is not suspended doesn't seem to be.
 func TestAsleepIsSteady(t *testing.T) {
-	p := pace{tick: 100 * ms, stall: time.Second, asleep: asleep()}
+	p := pace{sleep: 100 * ms, stall: time.Second, asleep: asleep()}
 	before := p.asleep
 	for start := time.Now(); time.Since(start) < 50*ms; {
 		p.look(0, asleep())

@@ -16,14 +16,15 @@ const cacheLine = 128
 type clock struct {
 	_ [cacheLine]byte
 
-	// now is the tick of the hand. Time itself may be a tick further, or more on a busy
-	// machine, but never behind.
+	// now is the present tick, as far as anybody has looked. Time itself may be a tick further,
+	// or more if the hand sleeps or the machine is busy, but never behind.
 	now atomic.Uint64
 
+	over    atomic.Int64 // when that tick is over, since the start
 	tick    time.Duration
 	inverse uint64 // 2^64/tick, rounded down
 
-	_ [cacheLine - 24]byte
+	_ [cacheLine - 32]byte
 }
 
 func (c *clock) setTick(tick time.Duration) {

@@ -36,21 +36,28 @@ const (
 	maxSlots = 1 << 24
 )
 
-// defaultLevels spans 51 seconds, 55 minutes and 58 hours at the default tick, with 640
+// defaultLevels spans 51 seconds, 55 minutes and 58 hours at the default tick, with 1218
 // slots. A longer delay stays in the top level for several revolutions.
 var defaultLevels = []int{512, 64, 64}
 
 // Config is the config of a wheel. The zero value is useful.
 type Config struct {
-	// Tick is the length of a tick: how precise the wheel is, and how often it wakes. Zero
-	// means 100ms. Less than 1ms is an error.
+	// Tick is the length of a tick: how precise the wheel is, and how often it wakes at most.
+	// Zero means 100ms. Less than 1ms is an error.
 	Tick time.Duration
 
-	// Levels are the numbers of slots of each level, the finest first. A slot of the first
+	// MaxSleep is how long the hand may sleep while no timer is due. A longer sleep costs fewer
+	// wakings. It delays no timer that is due, but it makes touches less exact: the deadline of
+	// one that comes meanwhile may be that much late, unless somebody calls [WheelOf.Now] before.
+	// Zero means a tick. It must not be longer than a revolution of the first level, nor than half
+	// a Stall.
+	MaxSleep time.Duration
+
+	// Levels are the revolutions of each level, the finest first, in slots. A slot of the first
 	// level is one tick. A slot of a higher level is a whole revolution of the level below.
-	// With a tick of a second, {60, 60, 24, 7} are seconds, minutes, hours and days: 151
-	// slots for a week. Delays may be longer than a revolution of the top level. Nil means
-	// {512, 64, 64}.
+	// With a tick of a second, {60, 60, 24, 7} are seconds, minutes, hours and days. Each level
+	// has slots for two revolutions, and the top level two slots more: 297 for this week. Delays
+	// may be longer than a revolution of the top level. Nil means {512, 64, 64}.
 	Levels []int
 
 	// Stall is the length from which a gap between two wakings of the hand is no slowness but
@@ -104,6 +111,9 @@ func (cfg Config) withDefaults() (Config, error) {
 		return cfg, fmt.Errorf("%w: Stall %v, must be at least two ticks (Tick %v), or negative for never",
 			ErrArgument, cfg.Stall, cfg.Tick)
 	}
+	if err := cfg.checkMaxSleep(); err != nil {
+		return cfg, err
+	}
 	if cfg.Workers < 0 {
 		return cfg, fmt.Errorf("%w: Workers %d, must not be negative", ErrArgument, cfg.Workers)
 	}
@@ -114,6 +124,18 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.OnPanic = logPanic
 	}
 	return cfg, nil
+}
+
+func (cfg Config) checkMaxSleep() error {
+	switch revolution := time.Duration(cfg.Levels[0]) * cfg.Tick; {
+	case cfg.MaxSleep < 0:
+		return fmt.Errorf("%w: MaxSleep %v, must not be negative", ErrArgument, cfg.MaxSleep)
+	case cfg.MaxSleep > max(revolution, cfg.Tick):
+		return fmt.Errorf("%w: MaxSleep %v, must be at most %v, a revolution of the first level", ErrArgument, cfg.MaxSleep, revolution)
+	case cfg.Stall > 0 && cfg.MaxSleep > cfg.Stall/2:
+		return fmt.Errorf("%w: MaxSleep %v, must be at most half of Stall %v", ErrArgument, cfg.MaxSleep, cfg.Stall)
+	}
+	return nil
 }
 
 func checkLevels(levels []int) error {

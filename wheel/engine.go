@@ -14,17 +14,14 @@ import (
 // one is due. [NewOf] makes one. Most programs are better served by [Wheel] or
 // [TimingWheel].
 //
-// One goroutine, the hand, wakes once per tick, visits the slots of that tick, and gives
-// what is due to a bounded number of workers. It never runs a function of the user itself
-// and holds no lock while one runs. So such a function may block, panic, and call any
-// method of the wheel.
+// One goroutine, the hand, wakes once per tick, visits the slots of that tick, and gives due
+// timers to a bounded number of workers. It never runs a function of the user itself, and holds
+// no lock while one runs. So such a function may block, panic, and call any method of the wheel.
 //
 // All methods may be called by several goroutines at the same time.
 type WheelOf[V any] struct {
-	clock clock // what touches read
+	times
 
-	since   func() time.Duration // time since the start
-	asleep  func() time.Duration // suspend time missing from since; only differences count
 	funcs   Funcs[V]
 	onStall func(lost time.Duration)
 	onPanic func(value any, stack []byte)
@@ -41,10 +38,13 @@ type WheelOf[V any] struct {
 	mu     sync.Mutex
 	closed bool
 
-	pace   pace
-	lag    lagLog
 	hand   uint64 // the tick whose slots were taken last; at most clock.now
 	levels levels[V]
+
+	sleep  uint64        // for how many ticks the hand may sleep; at least 1
+	looked uint64        // tick up to which timers that were touched have been filed again
+	wake   time.Duration // when the hand will wake, by the wheel's time
+	alarm  *time.Timer   // wakes it; nil if nobody runs it
 
 	taken []*chunk[V] // out of the slots of the hand's tick, and not visited yet
 
@@ -101,6 +101,7 @@ func NewOf[V any](cfg Config, funcs Funcs[V]) (*WheelOf[V], error) {
 func (w *WheelOf[V]) begin(since, asleep func() time.Duration) {
 	w.since, w.asleep = since, asleep
 	w.pace.asleep = asleep() // before the start, and nobody's stall
+	w.alarm = time.NewTimer(w.clock.tick)
 	go w.run()
 }
 
@@ -114,17 +115,19 @@ func newOf[V any](cfg Config, funcs Funcs[V]) (*WheelOf[V], error) {
 		return nil, fmt.Errorf("%w: Due is nil", ErrArgument)
 	}
 	w := &WheelOf[V]{
-		asleep:  func() time.Duration { return 0 },
 		funcs:   funcs,
 		onStall: cfg.OnStall,
 		onPanic: cfg.OnPanic,
 		workers: workers{most: cfg.Workers},
 		quit:    make(chan struct{}),
 		done:    make(chan struct{}),
-		pace:    pace{tick: cfg.Tick, stall: cfg.Stall},
 		levels:  makeLevels[V](cfg.Levels),
+		sleep:   min(max(1, uint64(cfg.MaxSleep/cfg.Tick)), uint64(cfg.Levels[0])),
 	}
+	w.levels.early = w.sleep - 1
 	w.clock.setTick(cfg.Tick)
+	w.asleep = func() time.Duration { return 0 }
+	w.pace = pace{sleep: w.clock.span(w.sleep), stall: cfg.Stall}
 	return w, nil
 }
 
@@ -147,6 +150,7 @@ func (w *WheelOf[V]) start(t *TimerOf[V], v V, delay uint64) error {
 	if !t.word.CompareAndSwap(unstarted, removed) {
 		return fmt.Errorf("%w: timer has been started before", ErrArgument)
 	}
+	w.Now()
 	t.wheel = w
 	t.value = v
 	t.delay.Store(delay)
@@ -165,23 +169,11 @@ func (w *WheelOf[V]) Len() int { return int(w.live.Load()) }
 // by then, less all stalls and the graces after them, see [Config.Stall]. Time(0) is this
 // moment. It asks the clock.
 func (w *WheelOf[V]) Time(ago time.Duration) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	since := w.since()
-	now := w.pace.at(since)
 	if ago == 0 {
-		return now
+		return w.time()
 	}
-	return now - w.pace.counted(since, ago)
+	return w.timeAgo(ago)
 }
-
-// Now returns the beginning of the hand's tick, by the wheel's time: a tick behind Time(0) at
-// most, unless the hand is late, and never ahead of it. It neither asks the clock nor takes a
-// lock.
-func (w *WheelOf[V]) Now() time.Duration { return w.clock.span(w.clock.now.Load()) }
-
-// time is Time(0). w.mu must be held.
-func (w *WheelOf[V]) time() time.Duration { return w.pace.at(w.since()) }
 
 // Stop ends all timers without running them and waits until the hand has gone. It does
 // not wait for functions that are running. It may be called more than once, and from such
@@ -203,11 +195,7 @@ func (w *WheelOf[V]) Stop() {
 // and whether nobody has touched it since it was rearmed or looked at. w.mu must be held.
 func (w *WheelOf[V]) touchedBy(at word) (last time.Duration, quiet bool) {
 	quiet = isRunning(at) && at&(rearmed|seen) != 0
-	tick := touchedTick(at)
-	if tick >= w.lag.last { // the hand has not left it
-		return w.time(), quiet
-	}
-	return w.clock.span(tick+1) + w.lag.of(tick), quiet
+	return w.lastOf(touchedTick(at)), quiet
 }
 
 // dropDue takes t out of where due timers are. w.mu must be held.

@@ -29,6 +29,7 @@ func (w *WheelOf[V]) visitBy(t *TimerOf[V], at word) uint64 {
 func (w *WheelOf[V]) file(t *TimerOf[V], at word) (slot int) {
 	visit := w.visitBy(t, at) // may be after the deadline, if that is in the past
 	w.longest = max(w.longest, max(t.dueTick(at), visit)-touchedTick(at))
+	w.rouse(visit)
 	return w.levels.file(t, w.hand, visit)
 }
 

@@ -14,66 +14,54 @@ const (
 // run is the hand.
 func (w *WheelOf[V]) run() {
 	defer close(w.done)
-	timer := time.NewTimer(w.clock.tick)
-	defer timer.Stop()
+	defer w.alarm.Stop()
 	for {
 		select {
 		case <-w.quit:
 			return
-		case <-timer.C:
-			timer.Reset(w.advance())
+		case <-w.alarm.C:
+			w.advance()
 		}
 	}
 }
 
-// advance brings the wheel up to the clock and returns how long the hand may sleep.
+// advance brings the wheel up to the clock, sets the alarm, and returns how long the hand may
+// sleep.
 func (w *WheelOf[V]) advance() time.Duration {
-	// The tick is published before the wait for the lock, which would make it late.
-	// Only the hand changes the pace, but others read it.
-	pace := w.pace
 	woken := w.since()
-	t, stalled := pace.look(woken, w.asleep())
-	tick, last := uint64(t/w.clock.tick), w.clock.now.Load()
-	var lag time.Duration
-	if tick > last {
-		// A touch that still took last for the time of day came before this store, so before
-		// the second look at the clock.
-		w.clock.now.Store(tick)
-		left, more := pace.look(w.since(), pace.asleep) // asleep is asked once per waking
-		lag = left - w.clock.span(last+1)
-		stalled += more
-	}
+	now, tick := w.look(w.asleep()) // before the wait for the lock, which would make it late
 
 	w.mu.Lock()
-	w.pace = pace
-	if tick > last {
-		w.lag.left(tick, lag)
-	}
+	moves := tick > w.hand
+	w.wake = 0 // nobody has to wake the hand now
 	w.help()
-	wake := w.clock.span(tick + 1)
-	if at, ok := w.settle(tick, t); ok {
-		wake = min(wake, at)
+	wake := w.settle(tick, now)
+	if moves {
+		w.passes.Observe(w.since() - woken)
 	}
-	done := w.since()
-	if tick > last {
-		w.passes.Observe(done - woken)
-	}
-	wait := max(0, wake-w.pace.at(done))
-	if w.pace.grace > 0 { // time stands still, but the hand has to look at the clock
-		wait = min(w.pace.grace+wait, w.clock.tick)
-	}
+	wait := w.sleepUntil(wake)
 	w.mu.Unlock()
 
-	if stalled > 0 && w.onStall != nil {
+	if stalled := w.takeStalled(); stalled > 0 && w.onStall != nil {
 		go w.call(func() { w.onStall(stalled) })
 	}
 	return wait
 }
 
-// settle visits all slots up to tick, at the wheel's time now. It returns the first
-// instant at which one of the timers in w.held may expire. w.mu must be held; settle lets
-// go of it in between.
-func (w *WheelOf[V]) settle(tick uint64, now time.Duration) (wake time.Duration, ok bool) {
+// sleepUntil sets the alarm for an instant of the wheel's time, and returns how long it is until
+// then. w.mu must be held.
+func (w *WheelOf[V]) sleepUntil(wake time.Duration) time.Duration {
+	w.wake = wake
+	wait := w.waitFor(wake)
+	if w.alarm != nil {
+		w.alarm.Reset(wait)
+	}
+	return wait
+}
+
+// settle visits all slots up to tick, at the wheel's time now. It returns the instant at which
+// the hand has to come back. w.mu must be held; settle lets go of it in between.
+func (w *WheelOf[V]) settle(tick uint64, now time.Duration) (wake time.Duration) {
 	p := pass[V]{WheelOf: w, tick: tick, begun: w.clock.span(tick), now: now}
 	if held := w.held.empty(); held != nil {
 		w.taken = append(w.taken, held)
@@ -89,7 +77,12 @@ func (w *WheelOf[V]) settle(tick uint64, now time.Duration) (wake time.Duration,
 			w.letOthers()
 		}
 	}
-	return p.wake, w.held.first != nil
+	p.lookAhead()
+	wake = w.clock.span(p.nextTick())
+	if w.held.first != nil {
+		wake = min(wake, p.wake)
+	}
+	return wake
 }
 
 // letOthers lets others have the lock. w.mu must be held.
@@ -105,6 +98,7 @@ type pass[V any] struct {
 	begun time.Duration // instant at which tick began
 	now   time.Duration // the wheel's time
 	wake  time.Duration // first instant at which a timer in held may expire
+	ahead uint64        // tick whose slot was taken early, or 0
 }
 
 // visitTaken visits the chunks that were taken out of their slots. mu must be held;
@@ -140,7 +134,9 @@ func (p *pass[V]) visit(t *TimerOf[V]) {
 		if p.funcs.Limit == nil || p.funcs.Limit(t.value) > p.begun {
 			tick := t.dueTick(old)
 			if tick > p.tick {
-				p.refiled++
+				if tick != p.ahead { // it was touched
+					p.refiled++
+				}
 				p.file(t, old)
 				return
 			}
@@ -163,7 +159,7 @@ func (p *pass[V]) dueBy(at word, tick uint64) time.Duration {
 	if at&rearmed != 0 {
 		return p.clock.span(tick)
 	}
-	return sum(p.clock.span(tick), p.lag.of(touchedTick(at)))
+	return sum(p.clock.span(tick), p.lagOf(touchedTick(at)))
 }
 
 // hold keeps a timer for the next pass, which is wanted at the given instant.

@@ -1,18 +1,22 @@
 package wheel
 
 // levels are the slots in which timers are filed. A slot of the first level is one tick. A
-// slot of a higher level is a block of ticks: a revolution of the level below. The hand
-// visits the slot of a block when the block begins, and its timers go down to the tick or
-// block of their deadline.
+// slot of a higher level is a block of ticks: a revolution of the level below.
 //
-// A timer goes to the lowest level whose revolution reaches it. In the top level a slot
-// also holds timers that are due some revolutions later; those stay there when the hand
-// comes by. So one level is a wheel with rounds, and timers beyond the top level are spread
+// While the hand goes through a block, it moves the timers of the next block down to the level
+// below, some in each tick. So no tick costs more than its share, and no timer is late: they are
+// all in place when their block begins. That is why a level has slots for two revolutions, this
+// one and the next.
+//
+// A timer goes to the lowest level that reaches it. In the top level a slot also holds timers
+// that are due some revolutions later. When the hand comes by, they go to the end of that level
+// once more. So one level is a wheel with rounds, and timers beyond the top level are spread
 // over its slots. A list of their own would be looked through all at once.
 type levels[V any] struct {
 	level []level
 	slot  []slot[V] // of all levels, the finest first
 	slots slots[V]
+	early uint64 // ticks before a block begins by which its timers are in place
 }
 
 type level struct {
@@ -21,20 +25,27 @@ type level struct {
 	unit  uint64 // ticks of a slot
 }
 
-func makeLevels[V any](sizes []int) levels[V] {
+func makeLevels[V any](revolutions []int) levels[V] {
 	var l levels[V]
-	first, unit := 0, uint64(1)
-	for _, size := range sizes {
+	first, unit, top := 0, uint64(1), len(revolutions)-1
+	for i, revolution := range revolutions {
+		size := 2 * revolution
+		if i == top {
+			size = revolution
+			if i > 0 {
+				size += 2 // the hand's own block, and the one that is being moved down
+			}
+		}
 		l.level = append(l.level, level{first: first, size: uint64(size), unit: unit})
 		first += size
-		unit *= uint64(size)
+		unit *= uint64(revolution)
 	}
 	l.slot = make([]slot[V], first)
 	return l
 }
 
-// place returns the slot for a timer that is due later than hand, and the tick of the
-// hand's next visit to that slot.
+// place returns the slot for a timer that is due later than hand, and the tick by which the
+// hand has gone through that slot.
 func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 	top := len(l.level) - 1
 	for i := range l.level {
@@ -47,10 +58,9 @@ func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 			if i < top {
 				continue
 			}
-			// Some revolutions later: the next time that the hand comes by.
-			block = at + (block-at)%v.size
-			if block == at {
-				block += v.size
+			block = at + (block-at)%v.size // some revolutions earlier
+			if soonest := at + 1 + uint64(min(i, 1)); block < soonest {
+				block = at + v.size - uint64(min(i, 1))
 			}
 		}
 		return v.first + int(block%v.size), block * v.unit
@@ -58,28 +68,46 @@ func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 	panic("unreachable")
 }
 
-// file makes the entry of a timer that is due later than hand, and returns its
-// slot.
+// file makes the entry of a timer that is due later than hand, and returns its slot.
 func (l *levels[V]) file(t *TimerOf[V], hand, due uint64) (slot int) {
 	slot, visit := l.place(hand, due)
 	l.slots.put(&l.slot[slot], visit, t)
 	return slot
 }
 
-// take empties all slots that the hand visits on tick and appends their lists of chunks to
-// a slice. The caller gives the chunks back.
+// moveTicks is how many ticks before a block begins its timers begin to move down.
+const moveTicks = 512
+
+// take takes out all timers of a tick, and some of the next block of each level above. It
+// appends their lists of chunks to a slice. The caller gives the chunks back.
 func (l *levels[V]) take(tick uint64, to []*chunk[V]) []*chunk[V] {
-	for i := range l.level {
+	to = l.takeTick(tick, to)
+	for i := 1; i < len(l.level); i++ {
 		v := &l.level[i]
-		if tick%v.unit != 0 {
-			break
+		next := tick/v.unit + 1
+		s := &l.slot[v.first+int(next%v.size)]
+		if s.first == nil {
+			continue
 		}
-		if c := l.slot[v.first+int(tick/v.unit%v.size)].empty(); c != nil {
-			to = append(to, c)
+		left := next*v.unit - tick
+		left -= min(left-1, l.early)
+		if left <= moveTicks {
+			to = append(to, s.share(int(left), tick))
 		}
 	}
 	return to
 }
+
+// takeTick is take for the timers of the tick only.
+func (l *levels[V]) takeTick(tick uint64, to []*chunk[V]) []*chunk[V] {
+	if c := l.slotOf(tick).empty(); c != nil {
+		to = append(to, c)
+	}
+	return to
+}
+
+// slotOf returns the slot of a tick.
+func (l *levels[V]) slotOf(tick uint64) *slot[V] { return &l.slot[tick%l.level[0].size] }
 
 // reach returns the first tick too far from hand for the levels below that of a slot: no
 // timer in the slot is due before it.
@@ -101,8 +129,8 @@ func (l *levels[V]) of(slot int) int {
 	return i
 }
 
-// next returns the tick of the hand's next visit to a slot, and the number of ticks in that
-// slot.
+// next returns the tick by which the hand has gone through a slot, and the number of ticks in
+// that slot.
 func (l *levels[V]) next(hand uint64, slot int) (visit, unit uint64) {
 	v := &l.level[l.of(slot)]
 	at := hand / v.unit

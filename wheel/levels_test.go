@@ -23,7 +23,7 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 				slot, visit := l.place(hand, due)
 				require.Greater(t, visit, hand)
 				require.LessOrEqual(t, visit, due)
-				require.LessOrEqual(t, visit-hand, turn)
+				require.LessOrEqual(t, visit-hand, l.level[len(sizes)-1].size*l.level[len(sizes)-1].unit)
 
 				next, unit := l.next(hand, slot)
 				require.Equal(t, visit, next, "next must know what place said")
@@ -34,7 +34,12 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 				timer := new(TimerOf[int])
 				require.Equal(t, slot, l.file(timer, hand, due))
 				require.Equal(t, visit, l.slots.visitOf(timer))
-				turn := l.take(visit, nil)
+				last := visit // tick on which it is taken at the latest
+				if unit > 1 || len(sizes) > 1 && slot >= l.level[1].first {
+					last--
+					require.GreaterOrEqual(t, last, hand+unit, "a whole block to move it in")
+				}
+				turn := l.take(last, nil)
 				require.Len(t, turn, 1)
 				require.Equal(t, []*TimerOf[int]{timer}, turn[0].timers(nil))
 				l.slots.giveBack(turn[0])
@@ -43,11 +48,39 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 	}
 }
 
-func TestAWeekTakes151Slots(t *testing.T) {
+// Two revolutions of each level, and two days more.
+func TestAWeekTakes297Slots(t *testing.T) {
 	l := makeLevels[int]([]int{60, 60, 24, 7})
-	require.Len(t, l.slot, 151)
+	require.Len(t, l.slot, 297)
 	const week = 7 * 24 * 60 * 60
 	slot, visit := l.place(0, week-1)
 	require.EqualValues(t, 6*24*60*60, visit)
-	require.Equal(t, 150, slot)
+	require.Equal(t, 294, slot)
+}
+
+// The timers of a block go down in the ticks of the block before, each tick its share.
+func TestBlockMovesDownInShares(t *testing.T) {
+	for _, early := range []uint64{0, 10} {
+		l := makeLevels[int]([]int{512, 64})
+		l.early = early
+		const timers = 1_000_000
+		for range timers {
+			l.file(new(TimerOf[int]), 0, 2*512+7)
+		}
+		moved := 0
+		for tick := uint64(512); tick < 2*512; tick++ {
+			now := 0
+			for _, list := range l.take(tick, nil) {
+				for _, timer := range list.timers(nil) {
+					l.file(timer, tick, 2*512+7)
+					now++
+				}
+			}
+			require.LessOrEqual(t, now, timers/450, "on tick %d", tick)
+			if moved += now; tick >= 2*512-early {
+				require.Equal(t, timers, moved, "before tick %d", tick)
+			}
+		}
+		require.Equal(t, timers, l.slot[7].len, "all in the slot of their tick")
+	}
 }

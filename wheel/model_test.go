@@ -18,7 +18,8 @@ import (
 // How late the hand left a tick is not modelled: TestLagLog does that.
 type model struct {
 	tick   time.Duration
-	now    uint64 // the hand's tick
+	now    uint64 // the tick of touches
+	hand   uint64 // that of the hand
 	lag    func(touched uint64) time.Duration
 	timers map[int]*modelTimer
 }
@@ -42,7 +43,7 @@ func (m *model) ticks(d time.Duration) uint64 { return uint64((max(d, 0) + m.tic
 // touch makes a touch at an instant.
 func (m *model) touch(t *modelTimer, tick uint64, at time.Duration) {
 	if t.state == due {
-		t.visit = m.now + 1
+		t.visit = m.hand + 1
 	}
 	t.touched, t.at, t.rearmed, t.quiet, t.state = tick, at, false, false, pending
 	m.derive(t)
@@ -54,29 +55,33 @@ func (m *model) derive(t *modelTimer) {
 		return
 	}
 	t.due, t.deadline = t.touched+m.ticks(t.delay)+1, t.at+t.delay
-	if t.due <= m.now {
-		t.visit = m.now + 1
+	if t.due <= m.hand {
+		t.visit = m.hand + 1
 	}
 }
 
 // rearm gives a timer a deadline of its own.
 func (m *model) rearm(t *modelTimer, at time.Duration) {
 	t.rearmed, t.quiet, t.due, t.deadline, t.state = true, true, m.ticks(at), at, pending
-	t.visit = m.now + 1
+	t.visit = m.hand + 1
 }
 
-// hasPassed reports whether a timer is due for certain.
-func (m *model) hasPassed(t *modelTimer, now time.Duration) bool {
+// dueBy returns when a timer is due for certain.
+func (m *model) dueBy(t *modelTimer) time.Duration {
 	at := time.Duration(t.due) * m.tick
 	if !t.rearmed {
 		at += m.lag(t.touched)
 	}
-	return at <= now
+	return at
 }
+
+// hasPassed reports whether a timer is due for certain.
+func (m *model) hasPassed(t *modelTimer, now time.Duration) bool { return m.dueBy(t) <= now }
 
 // advance returns the timers that become due when the hand wakes at now.
 func (m *model) advance(now time.Duration) []int {
 	m.now = uint64(now / m.tick)
+	m.hand = m.now
 	var ids []int
 	for id, t := range m.timers {
 		limited := t.limit > 0 && m.ticks(t.limit) <= m.now
@@ -101,13 +106,19 @@ type rig struct {
 }
 
 func newRig(t testing.TB, tick time.Duration, levels []int) *rig {
+	return newSleeper(t, tick, 1, levels)
+}
+
+// newSleeper is newRig for a wheel whose hand may sleep for some ticks.
+func newSleeper(t testing.TB, tick time.Duration, sleep int, levels []int) *rig {
+	maxSleep := time.Duration(min(sleep, levels[0])) * tick
 	r := &rig{
 		t:      t,
 		model:  model{tick: tick, timers: map[int]*modelTimer{}},
 		timers: map[int]*TimerOf[int]{},
 		ended:  map[int]*TimerOf[int]{},
 	}
-	w, err := newOf(Config{Tick: tick, Levels: levels, Stall: -1}, Funcs[int]{
+	w, err := newOf(Config{Tick: tick, MaxSleep: maxSleep, Levels: levels, Stall: -1}, Funcs[int]{
 		Due: func(timer *TimerOf[int], id int) {
 			require.Same(t, r.timers[id], timer)
 			r.fired = append(r.fired, id)
@@ -191,6 +202,14 @@ func (r *rig) handOver(id int) {
 	r.fired = nil
 }
 
+// lookAtClock is what somebody does who has waited, and is about to touch.
+func (r *rig) lookAtClock(d time.Duration) {
+	r.now += d
+	now := r.wheel.Now()
+	require.Equal(r.t, r.now-r.now%r.model.tick, now)
+	r.model.now = uint64(now / r.model.tick)
+}
+
 func (r *rig) setDelay(id int, d time.Duration) {
 	require.True(r.t, r.timers[id].SetDelay(d))
 	m := r.model.timers[id]
@@ -252,8 +271,9 @@ func (r *rig) advance(d time.Duration) {
 	}
 	r.fired = nil
 	require.GreaterOrEqual(r.t, wait, time.Duration(0))
-	require.LessOrEqual(r.t, wait, r.model.tick, "the hand must wake once a tick")
-	if r.wheel.held.first == nil && r.model.tick > wait {
+	sleep := time.Duration(r.wheel.sleep) * r.model.tick
+	require.LessOrEqual(r.t, wait, sleep, "the hand must wake once a tick, or a sleep")
+	if r.wheel.held.first == nil && sleep > wait {
 		require.Zero(r.t, (r.now+wait)%r.model.tick, "and when a tick begins")
 	}
 }
@@ -281,6 +301,8 @@ func (r *rig) check() {
 			continue
 		}
 		require.Equal(t, m.due, timer.dueTick(timer.word.Load()), "timer %d", id)
+		certain := r.model.dueBy(m)
+		require.LessOrEqual(t, w.wake, max(certain, time.Duration(w.hand+1)*r.model.tick), "the hand would sleep too long for timer %d", id)
 		require.Equal(t, time.Duration(m.due-min(m.due, r.model.now))*r.model.tick, timer.left())
 		require.Equal(t, time.Duration(r.model.now-m.touched)*r.model.tick, timer.idle())
 	}
@@ -412,7 +434,7 @@ func (r *rig) step(pick func(n int) int) {
 			do(id)
 		}
 	}
-	switch op := pick(24); op {
+	switch op := pick(26); op {
 	case 0, 1, 2:
 		r.add(delay())
 	case 3, 4, 5:
@@ -448,6 +470,8 @@ func (r *rig) step(pick func(n int) int) {
 		one(func(id int) { r.look(id) })
 	case 20:
 		one(func(id int) { r.setLimit(id, pick(2*turn)) })
+	case 21:
+		r.lookAtClock(time.Duration(pick(2 * int(r.model.tick))))
 	default:
 		d := time.Duration(pick(2 * int(r.model.tick)))
 		if pick(8) == 0 {
@@ -482,9 +506,9 @@ var modelLevels = [][]int{
 func TestWheelAgreesWithModel(t *testing.T) {
 	for _, levels := range modelLevels {
 		t.Run(fmt.Sprintf("levels=%v", levels), func(t *testing.T) {
-			for seed := range uint64(10) {
+			for seed := range uint64(12) {
 				rnd := rand.New(rand.NewPCG(seed, 1))
-				r := newRig(t, 10*time.Millisecond, levels)
+				r := newSleeper(t, 10*time.Millisecond, 1+int(seed%4)*3, levels)
 				for range 300 {
 					r.step(rnd.IntN)
 				}
@@ -499,7 +523,8 @@ func FuzzWheel(f *testing.F) {
 	f.Add(uint8(3), []byte("adds, moves, advances and removes"))
 	f.Add(uint8(9), []byte{0, 1, 2, 255, 14, 3, 3, 15, 0, 0, 6, 1, 8, 8, 14, 200, 100, 50})
 	f.Fuzz(func(t *testing.T, levels uint8, script []byte) {
-		r := newRig(t, 10*time.Millisecond, modelLevels[int(levels)%len(modelLevels)])
+		n := len(modelLevels)
+		r := newSleeper(t, 10*time.Millisecond, 1+int(levels)/n, modelLevels[int(levels)%n])
 		more := func(n int) int {
 			if len(script) == 0 {
 				return 0

@@ -12,7 +12,7 @@ import "time"
 // meanwhile. Then there is no time to leave out, but the grace is needed all the
 // same.
 type pace struct {
-	tick  time.Duration
+	sleep time.Duration // how long the hand sleeps at most
 	stall time.Duration // a longer gap is a stall; negative: no gap is
 
 	looked time.Duration // the last look
@@ -36,14 +36,14 @@ type stall struct {
 }
 
 // maxRow is how many stalls may come one after the other, with no time between them
-// that counts. After that each counts as a tick, so that a machine on which every
+// that counts. After that each counts as a sleep of the hand, so that a machine on which every
 // gap is a stall gets on.
 const maxRow = 10
 
 // look returns the wheel's time when the given time has passed since the start,
 // and the length of the stall that this look has found, or 0. asleep is how long the
-// machine has been suspended without being in elapsed. The process must look at
-// least once per tick also in a grace, or takes it for a stall.
+// machine has been suspended without being in elapsed. The process must look after each
+// sleep also in a grace, or takes it for a stall.
 func (p *pace) look(elapsed, asleep time.Duration) (t, stalled time.Duration) {
 	gap := elapsed - p.looked
 	p.looked = elapsed
@@ -51,7 +51,7 @@ func (p *pace) look(elapsed, asleep time.Duration) (t, stalled time.Duration) {
 	p.asleep += nap
 	switch {
 	case p.stall > 0 && gap+nap > p.stall:
-		stalled = max(0, gap-p.tick) + nap // the hand meant to sleep a tick
+		stalled = max(0, gap-p.sleep) + nap // the hand meant to sleep
 		copy(p.last[:], p.last[1:])
 		p.last[len(p.last)-1] = stall{elapsed - gap, p.lost}
 		p.stalls++
@@ -59,7 +59,7 @@ func (p *pace) look(elapsed, asleep time.Duration) (t, stalled time.Duration) {
 		p.lost += gap
 		p.grace = p.stall
 		if p.row++; p.row > maxRow {
-			p.lost -= min(gap, p.tick)
+			p.lost -= min(gap, p.sleep)
 		}
 	case p.grace > 0:
 		p.lost += min(gap, p.grace)

@@ -88,7 +88,7 @@ func TestPace(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := pace{tick: 100 * ms, stall: time.Second}
+			p := pace{sleep: 100 * ms, stall: time.Second}
 			for _, l := range looks {
 				got, stalled := p.look(l.at, l.asleep)
 				require.Equal(t, l.want, got, "at %v", l.at)
@@ -100,7 +100,7 @@ func TestPace(t *testing.T) {
 }
 
 func TestPaceOfAMachineOnWhichEveryGapIsAStallGetsOn(t *testing.T) {
-	p := pace{tick: 100 * ms, stall: time.Second}
+	p := pace{sleep: 100 * ms, stall: time.Second}
 	for i := 1; i <= 100; i++ {
 		got, stalled := p.look(time.Duration(i)*2*time.Second, 0)
 		require.Equal(t, 1900*ms, stalled)
@@ -115,16 +115,16 @@ func TestPaceOfAMachineOnWhichEveryGapIsAStallGetsOn(t *testing.T) {
 // One that sleeps whenever it can gets on too, and never faster than its clock.
 func TestPaceOfAMachineThatIsSuspendedInEveryGapGetsOn(t *testing.T) {
 	for _, gap := range []time.Duration{ms, 100 * ms, 150 * ms} {
-		p := pace{tick: 100 * ms, stall: time.Second}
+		p := pace{sleep: 100 * ms, stall: time.Second}
 		for i := 1; i <= 100; i++ {
 			got, _ := p.look(time.Duration(i)*gap, time.Duration(i)*time.Minute)
-			require.Equal(t, time.Duration(max(0, i-maxRow))*min(gap, p.tick), got)
+			require.Equal(t, time.Duration(max(0, i-maxRow))*min(gap, p.sleep), got)
 		}
 	}
 }
 
 func TestPaceWithoutStalls(t *testing.T) {
-	p := pace{tick: 100 * ms, stall: -1}
+	p := pace{sleep: 100 * ms, stall: -1}
 	got, stalled := p.look(time.Hour, time.Hour)
 	require.Equal(t, time.Hour, got)
 	require.Zero(t, stalled)
@@ -133,7 +133,7 @@ func TestPaceWithoutStalls(t *testing.T) {
 // At any moment, of any time that has passed: what counts is the difference of what
 // look has returned.
 func TestPaceKnowsHowMuchOfThePastCounts(t *testing.T) {
-	p := pace{tick: 100 * ms, stall: time.Second}
+	p := pace{sleep: 100 * ms, stall: time.Second}
 	rnd := rand.New(rand.NewPCG(1, 1))
 	type look struct{ at, wheel time.Duration }
 	looks := []look{{}}

@@ -9,7 +9,7 @@ package wheel
 type chunk[V any] struct {
 	next, prev *chunk[V]
 	slot       *slot[V]
-	visit      uint64 // tick on which the hand takes the slot
+	visit      uint64 // tick by which the hand has gone through the slot; hand's own once taken
 	id         uint32 // index in slots.chunks
 	n          uint32 // entries
 	entry      [chunkSize]*TimerOf[V]
@@ -39,7 +39,7 @@ type slots[V any] struct {
 	spares int
 }
 
-// put adds t to a slot that the hand takes on the given tick.
+// put adds t to a slot through which the hand has gone by the given tick.
 func (s *slots[V]) put(to *slot[V], visit uint64, t *TimerOf[V]) {
 	c := to.last
 	if c == nil || c.n == chunkSize {
@@ -58,7 +58,7 @@ func (s *slots[V]) put(to *slot[V], visit uint64, t *TimerOf[V]) {
 	to.len++
 }
 
-// visitOf returns the tick on which the hand takes the slot of t.
+// visitOf returns the tick by which the hand has gone through the slot of t.
 func (s *slots[V]) visitOf(t *TimerOf[V]) uint64 { return s.chunks[t.filed>>chunkBits].visit }
 
 // remove takes out t. hand is the tick whose slots were taken last.
@@ -92,6 +92,26 @@ func (to *slot[V]) empty() *chunk[V] {
 	c := to.first
 	*to = slot[V]{}
 	return c
+}
+
+// share takes the first chunks out of a slot that is not empty: so many that all are out if
+// it is called as often as left says. tick is that of the hand.
+func (to *slot[V]) share(left int, tick uint64) *chunk[V] {
+	first := to.first
+	chunks := (to.len + chunkSize - 1) / chunkSize
+	for n := (chunks + left - 1) / left; ; n-- {
+		c := to.first
+		c.visit = tick
+		to.len -= int(c.n)
+		if to.first = c.next; to.first == nil {
+			to.last = nil
+			return first
+		}
+		if n == 1 {
+			c.next, to.first.prev = nil, nil
+			return first
+		}
+	}
 }
 
 func (s *slots[V]) get() *chunk[V] {

@@ -33,19 +33,22 @@ type Stats struct {
 	Stalled time.Duration // length of all stalls, suspended machine included
 
 	// Levels are how many timers are filed in each slot of each level, the finest level first.
-	// A slot of the first level is a tick, and a slot of a higher one is a revolution of the
-	// level below. The hand of a level stands at slot Now / (ticks of a slot) modulo slots. A
-	// touched timer is still filed before its deadline. Due timers are in no slot.
+	// A slot of the first level is a tick. A slot of a higher level is a revolution of the level
+	// below, see Config.Levels. The hand of a level stands at slot Now / (ticks of a slot) modulo
+	// slots. A touched timer is still filed before its deadline. Due timers are in no slot.
 	Levels [][]int
 }
 
 // Stats returns the wheel's figures. It takes the lock for some microseconds.
 func (w *WheelOf[V]) Stats() Stats {
+	w.timeMu.Lock()
+	stalls, stalled := w.pace.stalls, w.pace.stalled
+	w.timeMu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return Stats{
 		Tick:    w.clock.tick,
-		Now:     w.clock.now.Load(),
+		Now:     w.hand,
 		Due:     w.dueLen(),
 		Backlog: w.backlog.len(),
 		Pending: w.Len() - w.dueLen(),
@@ -56,8 +59,8 @@ func (w *WheelOf[V]) Stats() Stats {
 		Panics:  w.panics.Load(),
 		Late:    w.late,
 		Passes:  w.passes,
-		Stalls:  w.pace.stalls,
-		Stalled: w.pace.stalled,
+		Stalls:  stalls,
+		Stalled: stalled,
 		Levels:  w.levels.stats(),
 	}
 }

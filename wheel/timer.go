@@ -132,6 +132,7 @@ func (t *TimerOf[V]) restart(v *V, d time.Duration) bool {
 // set touches a running timer, with the rearmed bit or without. wheel.mu must be held.
 func (t *TimerOf[V]) set(bit word) bool {
 	w := t.wheel
+	w.Now()
 	for {
 		old := t.word.Load()
 		next := touchedOn(w.clock.now.Load()) | bit

@@ -332,7 +332,7 @@ func TestKeyedOptions(t *testing.T) {
 			func(cfg *Config) { cfg.OnPanic = func(any, []byte) { panics.Add(1) } })
 		require.NoError(t, err)
 		defer tw.Stop()
-		require.Len(t, tw.engine.levels.slot, 151)
+		require.Len(t, tw.engine.levels.slot, 297)
 		const day = 24 * time.Hour
 		require.NoError(t, tw.SetTimer(1, 1, 6*day))
 		require.NoError(t, tw.SetTimer(2, 2, 8*day)) // beyond the top

@@ -1,0 +1,43 @@
+package wheel
+
+// The hand does not have to wake on a tick on which nothing is due. But a slot tells only when
+// its timers were due when they were filed. So the hand goes through the slots of the ticks that
+// it might sleep through, and files the touched timers again, a little earlier than it had to.
+// The rest is due for certain unless a touch still comes. The hand sleeps until the first of
+// these, and wakes early if a timer is filed before that.
+
+// lookAhead files touched timers of the next ticks again. w.mu must be held; lookAhead lets go of
+// it in between.
+func (p *pass[V]) lookAhead() {
+	if p.sleep == 1 {
+		return
+	}
+	for p.looked = max(p.looked, p.tick); p.looked < p.tick+p.sleep; {
+		p.looked++
+		p.ahead = p.looked
+		for c := p.levels.slotOf(p.ahead).first; c != nil; c = c.next {
+			c.visit = p.hand // taken
+		}
+		p.taken = p.levels.takeTick(p.ahead, p.taken)
+		p.visitTaken()
+	}
+}
+
+// nextTick returns the tick on which the hand has to come back.
+func (p *pass[V]) nextTick() uint64 {
+	next := p.tick + 1
+	if p.backlog.len() > 0 || p.held.first != nil { // workers may need help, a held timer be moved
+		return next
+	}
+	for next < p.tick+p.sleep && p.levels.slotOf(next).first == nil {
+		next++
+	}
+	return next
+}
+
+// rouse has the hand wake by a tick. w.mu must be held.
+func (w *WheelOf[V]) rouse(tick uint64) {
+	if at := w.clock.span(tick); at < w.wake {
+		w.sleepUntil(at)
+	}
+}

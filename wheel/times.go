@@ -1,0 +1,115 @@
+package wheel
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// times is what a wheel knows of its time. It has a lock of its own, so that the time goes on
+// while the wheel is locked. The wheel's lock may be held when times are asked, and not the
+// other way round.
+type times struct {
+	clock clock // what touches read
+
+	since  func() time.Duration // time since the start
+	asleep func() time.Duration // suspend time missing from since; only differences count
+
+	timeMu  sync.Mutex // guards the fields below
+	pace    pace
+	lag     lagLog
+	stalled time.Duration // length of the stalls that nobody was told of yet
+}
+
+// Now returns the beginning of the present tick, by the wheel's time. It asks the clock, and
+// from now on touches are dated by that tick. So who comes back from waiting calls it before a
+// touch: the hand may sleep, see Config.MaxSleep. It takes some 30 ns, and never waits.
+func (s *times) Now() time.Duration {
+	if int64(s.since()) >= s.clock.over.Load() && s.timeMu.TryLock() {
+		s.publish(s.pace.asleep)
+		s.timeMu.Unlock()
+	}
+	return s.clock.span(s.clock.now.Load())
+}
+
+// look brings the tick up to the clock, and returns the wheel's time and its tick.
+func (s *times) look(asleep time.Duration) (now time.Duration, tick uint64) {
+	s.timeMu.Lock()
+	defer s.timeMu.Unlock()
+	return s.publish(asleep)
+}
+
+// publish is look. timeMu must be held.
+func (s *times) publish(asleep time.Duration) (now time.Duration, tick uint64) {
+	c := &s.clock
+	now, stalled := s.pace.look(s.since(), asleep)
+	s.stalled += stalled
+	tick = uint64(now / c.tick)
+	if last := c.now.Load(); tick > last {
+		// A touch that still took last for the time of day came before this store, so before
+		// the second look at the clock.
+		c.now.Store(tick)
+		left, stalled := s.pace.look(s.since(), asleep)
+		s.stalled += stalled
+		s.lag.left(tick, left-c.span(last+1))
+	}
+	over := int64(math.MaxInt64) // in a grace the hand looks at the clock, and nobody else
+	if s.pace.grace == 0 {
+		over = int64(sum(s.pace.looked, c.span(tick+1)-now))
+	}
+	c.over.Store(over)
+	return now, tick
+}
+
+// time returns the wheel's time.
+func (s *times) time() time.Duration {
+	s.timeMu.Lock()
+	defer s.timeMu.Unlock()
+	return s.pace.at(s.since())
+}
+
+// timeAgo returns the wheel's time as it was so long ago.
+func (s *times) timeAgo(ago time.Duration) time.Duration {
+	s.timeMu.Lock()
+	defer s.timeMu.Unlock()
+	since := s.since()
+	return s.pace.at(since) - s.pace.counted(since, ago)
+}
+
+// lagOf returns by how much later than the end of a tick its last touches may have come.
+func (s *times) lagOf(tick uint64) time.Duration {
+	s.timeMu.Lock()
+	defer s.timeMu.Unlock()
+	return s.lag.of(tick)
+}
+
+// lastOf returns the end of a tick, and of the touches that were dated by it; or the wheel's
+// time if that tick is the present one.
+func (s *times) lastOf(tick uint64) time.Duration {
+	s.timeMu.Lock()
+	defer s.timeMu.Unlock()
+	if tick >= s.lag.last {
+		return s.pace.at(s.since())
+	}
+	return s.clock.span(tick+1) + s.lag.of(tick)
+}
+
+// waitFor returns how long it is until an instant of the wheel's time.
+func (s *times) waitFor(wake time.Duration) time.Duration {
+	s.timeMu.Lock()
+	defer s.timeMu.Unlock()
+	wait := max(0, wake-s.pace.at(s.since()))
+	if s.pace.grace > 0 { // time stands still, but the hand has to look at the clock
+		wait = min(s.pace.grace+wait, s.pace.sleep)
+	}
+	return wait
+}
+
+// takeStalled returns the length of the stalls since the last call.
+func (s *times) takeStalled() time.Duration {
+	s.timeMu.Lock()
+	defer s.timeMu.Unlock()
+	stalled := s.stalled
+	s.stalled = 0
+	return stalled
+}
