@@ -235,7 +235,7 @@ func TestHoldAfterUpdateLosesTheUpdate(t *testing.T) {
 		beatEvery(t, plain, 20*time.Second)
 		beatEvery(t, asked, 20*time.Second)
 		time.Sleep(time.Second)
-		require.NoError(t, k.Update(Config{Timeout: 5 * time.Second, Tick: 100 * ms, Activity: ActivityManual}))
+		require.NoError(t, k.Update(Config{Timeout: 5 * time.Second, Tick: 10 * ms, Activity: ActivityManual}))
 		Of(asked).Context()
 		time.Sleep(10 * time.Minute)
 		require.False(t, Touch(plain))

@@ -127,23 +127,27 @@ func (g *Guard) Touch() bool {
 	return g.timer.Touch()
 }
 
-// heard is Touch for bytes: they are life, but no heartbeat.
-func (g *Guard) heard() { g.timer.Touch() }
-
-// reads reports whether bytes that are read are to touch the guard.
-func (g *Guard) reads() bool {
-	life := rules.Life(g.flags.Load() & lifeMask)
-	return life == rules.Reads || life == rules.ReadsWrite
+// heard is Touch for bytes, if they are life. They are no heartbeat.
+func (g *Guard) heard() {
+	g.keeper.lookAtClock()
+	if g.life() != rules.Touches {
+		g.timer.Touch()
+	}
 }
+
+// reads reports whether heard wants to know of bytes that are read.
+func (g *Guard) reads() bool { return g.life() != rules.Arrivals }
 
 // writes reports whether bytes that are written are to touch the guard.
 func (g *Guard) writes() bool {
-	flags := g.flags.Load()
-	return rules.Life(flags&lifeMask) == rules.ReadsWrite && flags&flagTells == 0
+	return g.life() == rules.ReadsWrite && !g.tells()
 }
 
+// life returns what counts as life of the connection.
+func (g *Guard) life() rules.Life { return rules.Life(g.flags.Load() & lifeMask) }
+
 // moves reports whether bytes that a transfer has moved are to touch the guard.
-func (g *Guard) moves() bool { return rules.Life(g.flags.Load()&lifeMask) != rules.Touches }
+func (g *Guard) moves() bool { return g.life() != rules.Touches }
 
 // tells reports whether the socket knows when bytes last arrived.
 func (g *Guard) tells() bool { return g.flags.Load()&flagTells != 0 }

@@ -48,9 +48,14 @@ type Keeper struct {
 // New makes a Keeper and starts its wheel. It returns [ErrArgument], wrapped with the fields,
 // their values and their limit, if the config asks for something impossible.
 func New(cfg Config) (*Keeper, error) {
+	sleeps := cfg.Tick == 0
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	sleep := cfg.Tick
+	if sleeps {
+		sleep = max(cfg.Tick, min(maxSleep, cfg.Timeout/10))
 	}
 	k := &Keeper{
 		closing:  make(chan struct{}),
@@ -61,18 +66,19 @@ func New(cfg Config) (*Keeper, error) {
 	if k.log == nil {
 		k.log, k.panicLog = slog.New(slog.DiscardHandler), slog.Default()
 	}
-	k.policy.Store(newPolicy(cfg, 1, maphash.MakeSeed()))
+	k.policy.Store(newPolicy(cfg, 1, maphash.MakeSeed(), sleep))
 	k.pool, err = pool.New(pool.Config[*Guard]{
 		Capacity: cfg.Room.MaxConns,
 		Full:     cfg.Room.Full,
-		MinIdle:  cfg.Room.MinIdle,
+		MinIdle:  cfg.Room.evictIdle(cfg.Timeout),
 		Due:      func(_ *pool.Member[*Guard], g *Guard) { g.due() },
 		Evict:    func(_ *pool.Member[*Guard], g *Guard) { g.evict() },
 		Limit:    (*Guard).limit,
 		Wheel: wheel.Config{
-			Tick:    cfg.Tick,
-			OnPanic: k.reportPanic,
-			OnStall: k.reportStall,
+			Tick:     cfg.Tick,
+			MaxSleep: sleep,
+			OnPanic:  k.reportPanic,
+			OnStall:  k.reportStall,
 		},
 	})
 	if err != nil {
@@ -83,6 +89,9 @@ func New(cfg Config) (*Keeper, error) {
 
 // now returns the wheel's time.
 func (k *Keeper) now() rules.Time { return rules.Time(k.pool.Wheel().Time(0)) }
+
+// lookAtClock has touches be exact from now on: the wheel's hand may sleep.
+func (k *Keeper) lookAtClock() { k.pool.Wheel().Now() }
 
 // ago returns the wheel's time so long ago, or rules.Unknown for a negative duration. Time in
 // which the process was stopped does not count.

@@ -87,7 +87,7 @@ func TestSilentConnectionIsClosedOnTime(t *testing.T) {
 				after := time.Since(start)
 				requireIdleTimeout(t, err)
 				require.GreaterOrEqual(t, after, timeout)
-				require.LessOrEqual(t, after, timeout+2*k.Config().Tick)
+				require.LessOrEqual(t, after, timeout+2*k.policy.Load().sleep)
 
 				_, err = conn.Write([]byte("x"))
 				requireIdleTimeout(t, err)
@@ -658,9 +658,9 @@ func readingActivities() []Activity {
 
 func TestDefaults(t *testing.T) {
 	for _, c := range []struct{ timeout, wantTimeout, wantTick time.Duration }{
-		{0, time.Minute, 100 * ms},
-		{time.Second, time.Second, 100 * ms},
-		{500 * ms, 500 * ms, 50 * ms},
+		{0, time.Minute, 10 * ms},
+		{time.Second, time.Second, 10 * ms},
+		{500 * ms, 500 * ms, 10 * ms},
 		{5 * ms, 5 * ms, ms},
 		{ms, ms, ms},
 	} {

@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"hash/maphash"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
@@ -14,12 +15,13 @@ type policy struct {
 	generation uint32
 	advisor    *advisor // nil unless Advise
 	seed       maphash.Seed
+	sleep      time.Duration // how long the wheel's hand may sleep
 }
 
-func newPolicy(cfg Config, generation uint32, seed maphash.Seed) *policy {
-	p := &policy{Config: cfg, generation: generation, seed: seed}
+func newPolicy(cfg Config, generation uint32, seed maphash.Seed, sleep time.Duration) *policy {
+	p := &policy{Config: cfg, generation: generation, seed: seed, sleep: sleep}
 	p.rules = rules.Policy{
-		Tick:      cfg.Tick,
+		Tick:      sleep,
 		Timeout:   cfg.Timeout,
 		First:     cfg.FirstMessage,
 		ReadIdle:  cfg.ReadIdle,
@@ -30,7 +32,7 @@ func newPolicy(cfg Config, generation uint32, seed maphash.Seed) *policy {
 		MinBeat:   cfg.Rate.MinBeat,
 		MinRate:   cfg.Rate.MinBytes,
 		Strikes:   cfg.Rate.Strikes,
-		EvictIdle: cfg.Room.evictIdle(cfg.Tick),
+		EvictIdle: cfg.Room.evictIdle(cfg.Timeout),
 		Pressed:   cfg.Room.Pressure.Timeout,
 		Asks:      cfg.OnIdle != nil,
 		Tells:     cfg.Age.OnMax != nil,

@@ -20,8 +20,8 @@ type Room struct {
 	// pool.EvictIdlest closes the connection that has been silent for longest.
 	Full pool.Full
 
-	// MinIdle is how long a connection must have been silent to be evicted. Zero means ten
-	// ticks.
+	// MinIdle is how long a connection must have been silent to be evicted. Zero means a second,
+	// or Timeout if that is less.
 	MinIdle time.Duration
 
 	// MaxPerKey is how many connections one peer may have, by its Key. One more is closed at
@@ -62,5 +62,10 @@ func (r Room) check(cfg Config) error {
 	)
 }
 
-// evictIdle returns what MinIdle means.
-func (r Room) evictIdle(tick time.Duration) time.Duration { return cmp.Or(r.MinIdle, 10*tick) }
+// evictIdle returns what MinIdle means, or 0 if nobody is evicted.
+func (r Room) evictIdle(timeout time.Duration) time.Duration {
+	if r.Full != pool.EvictIdlest {
+		return 0
+	}
+	return cmp.Or(r.MinIdle, min(time.Second, timeout))
+}

@@ -69,6 +69,7 @@ func (g *Guard) SetActivity(a Activity) error {
 // touch: which comes first, or a decision between the two would apply the change to the
 // silence before.
 func (g *Guard) begin(p *policy, change func(*rules.State)) error {
+	g.keeper.lookAtClock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.state()
@@ -103,6 +104,7 @@ func (g *Guard) Hold() (release func()) {
 
 func (g *Guard) hold(n int32) {
 	now := g.keeper.now()
+	g.keeper.lookAtClock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.state()

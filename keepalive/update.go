@@ -33,7 +33,7 @@ func (k *Keeper) Update(cfg Config) error {
 	case cfg.Logger != old.Logger:
 		return wrong("Logger, can't be changed")
 	}
-	p := newPolicy(cfg, old.generation+1, old.seed)
+	p := newPolicy(cfg, old.generation+1, old.seed, old.sleep)
 	if cfg.Advise && old.Advise && cfg.Timeout == old.Timeout {
 		p.advisor = old.advisor
 	}

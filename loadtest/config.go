@@ -60,7 +60,7 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	flags.Float64Var(&cfg.silent, "silent", 0.1, "share of the connections that falls silent, 0 to 1; 0 with -nodes where it is not given")
 	flags.DurationVar(&cfg.interval, "interval", 2*time.Second, "time between the heartbeats of a connection")
 	flags.DurationVar(&cfg.timeout, "timeout", 6*time.Second, "timeout of the server")
-	flags.DurationVar(&cfg.tick, "tick", 100*time.Millisecond, "tick of servers of its own")
+	flags.DurationVar(&cfg.tick, "tick", 10*time.Millisecond, "tick of servers of its own")
 	flags.IntVar(&cfg.ramp, "ramp", 5000, "connections opened per second, at most")
 	flags.DurationVar(&cfg.duration, "duration", 0, "how long to go on after all connections are open (default 20s, or -timeout and -interval together where that is longer)")
 	flags.BoolVar(&cfg.reply, "reply", true, "whether heartbeats are answered; those of the probes are")

@@ -51,7 +51,7 @@ func (o *options) groups() []settings.Group {
 		}},
 		{Title: "Silence", Settings: []settings.Setting{
 			{Name: "timeout", Value: settings.Duration(&s.Timeout, time.Millisecond), Arg: "duration", Help: "how long a connection may be without a whole line"},
-			fix(settings.Setting{Name: "tick", Value: settings.Duration(&s.Tick, 0), Arg: "duration", Help: "how precise that is (0: 100ms, less for a timeout under 1s)"}),
+			fix(settings.Setting{Name: "tick", Value: settings.Duration(&s.Tick, 0), Arg: "duration", Help: "how precise that is (0: 10ms, less for a timeout under 100ms)"}),
 			{Name: "first-message", Value: settings.Duration(&s.FirstMessage, 0), Arg: "duration", Help: "how long until the first line (0: as the timeout)"},
 			{Name: "probe-after", Value: settings.Duration(&s.Probe.After, 0), Arg: "duration", Help: "silence after which a peer is sent PING (0: never, or half of the timeout where one of the next two is set)"},
 			{Name: "probe-timeout", Value: settings.Duration(&s.Probe.Timeout, 0), Arg: "duration", Help: "how long it may take to answer (0: what is left of the timeout)"},
@@ -71,7 +71,7 @@ func (o *options) groups() []settings.Group {
 			{Name: "max-conns", Value: settings.Number(&s.Room.MaxConns), Arg: "number", Help: "connections at a time (0: as many as the descriptor limit has room for)"},
 			{Name: "max-per-key", Value: settings.Number(&s.Room.MaxPerKey), Arg: "number", Help: "connections of an IPv4 address or a /64 of IPv6 (0: any number)"},
 			fix(settings.Setting{Name: "full", Value: settings.Choice(&s.Room.Full, pool.Reject, pool.Wait, pool.EvictIdlest), Arg: "reject|evict", Help: "what happens to one more: it is refused, or the idlest gives way"}),
-			fix(settings.Setting{Name: "evict-min-idle", Value: settings.Duration(&s.Room.MinIdle, 0), Arg: "duration", Help: "how long the idlest must have been silent for that (0: ten ticks)"}),
+			fix(settings.Setting{Name: "evict-min-idle", Value: settings.Duration(&s.Room.MinIdle, 0), Arg: "duration", Help: "how long the idlest must have been silent for that (0: 1s, or the timeout if that is less)"}),
 			{Name: "pressure-timeout", Value: settings.Duration(&s.Room.Pressure.Timeout, 0), Arg: "duration", Help: "what the timeout becomes as descriptors run out (0: it stays)"},
 			{Name: "pressure-low", Value: share{&s.Room.Pressure.Low}, Arg: "share", Help: "of the descriptors, from where on (0: 0.85)"},
 			{Name: "pressure-high", Value: share{&s.Room.Pressure.High}, Arg: "share", Help: "and where it is reached (0: 0.95)"},

@@ -97,8 +97,9 @@ func Conn(g *keepalive.Guard) any { return funcs.Conn(g) }
 // Scratch returns 32 bits of a guard that are the adapter's to use. They are 0 at first.
 func Scratch(g *keepalive.Guard) *uint32 { return funcs.Scratch(g) }
 
-// Heard says that bytes were read: life, but no heartbeat of the program's, see
-// keepalive.Rate. It takes some nanoseconds.
+// Heard says that bytes were read: life, unless only touches are, but no heartbeat of the
+// program's, see keepalive.Rate. Call it before the program sees the bytes: it also looks at the
+// clock, so that touches are exact. It takes some 30 ns.
 func Heard(g *keepalive.Guard) { funcs.Heard(g) }
 
 // Reads reports whether the adapter is to call Heard for bytes that are read.
