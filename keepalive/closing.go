@@ -25,8 +25,8 @@ type Closing struct {
 	// queued. A heartbeat while queued cancels the close. Zero means any number.
 	MaxPerSecond int
 
-	// DryRun closes nobody: a connection that a policy would have closed is counted, and left
-	// alone until it is heard again. That goes for evictions, too, so there may be 64 more
+	// DryRun closes nobody, but for Drain and Guard.Close: a connection that a policy would have
+	// closed is counted, once for each policy, and left alone until it is heard again. That goes for evictions, too, so there may be 64 more
 	// connections than Room.MaxConns. See Stats.WouldClose and Stats.Silences.
 	DryRun bool
 }

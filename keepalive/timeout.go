@@ -118,8 +118,9 @@ func (g *Guard) hold(n int32) {
 // Deadline returns when the connection will be closed at the earliest if nothing more is heard
 // of its peer, and for what reason. It is what is known at the moment: a verdict of OnIdle,
 // bytes that wait in the socket, pressure or [Keeper.Update] can change it. The zero time and
-// reason 0 mean that nothing ends it, as long as it is held. ok is false for a connection that
-// is not guarded.
+// reason 0 mean that nothing ends it, as long as it is held or its silence is ignored. Only the
+// socket knows of ReadIdle and WriteIdle, so they are not in it. ok is false for a connection
+// that is not guarded.
 func (g *Guard) Deadline() (at time.Time, reason Reason, ok bool) {
 	if !g.isOpen() {
 		return time.Time{}, 0, false

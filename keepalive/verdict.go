@@ -17,8 +17,9 @@ const (
 	// is life within Probe.Timeout. Without a Probe.Send it means Close.
 	Probe = Verdict(rules.ProbeIt)
 
-	// Ignore leaves the connection alone: OnIdle is not asked again before the peer has been
-	// heard and has fallen silent once more.
+	// Ignore leaves the connection alone: OnIdle is not asked again for the same reason before
+	// the peer has been heard and has fallen silent once more. For ReasonReadIdle and
+	// ReasonWriteIdle only bytes count as that.
 	Ignore = Verdict(rules.Pardon)
 )
 

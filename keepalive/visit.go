@@ -98,7 +98,7 @@ func (v *visit) decide() rules.Outcome {
 	e := &v.seen
 	touched, quiet, due := g.timer.Look()
 	if !quiet { // the user was asked, or the peer, because of a silence that has ended
-		*e = rules.Evidence{Turn: e.Turn, Socket: e.Socket}
+		*e = e.Lasting()
 	}
 	e.Touched, e.Quiet, e.Due = rules.Time(touched), quiet, due
 	e.Life = rules.Life(g.flags.Load() & lifeMask)
@@ -189,9 +189,11 @@ func (v *visit) count(out rules.Outcome) {
 	if out.Slow {
 		k.warnSlow()
 	}
-	if out.Would != 0 {
-		k.counts.dry[out.Would].Add(1)
-		k.log.Debug("keepalive: would close a connection", "reason", Reason(out.Would).String())
+	for why, would := range out.Would {
+		if would {
+			k.counts.dry[why].Add(1)
+			k.log.Debug("keepalive: would close a connection", "reason", Reason(why).String())
+		}
 	}
 	v.policy.advisor.count(out)
 }

@@ -2,13 +2,13 @@ package rules
 
 import "time"
 
-// Edges are the lengths of silence that are counted, in thousandths of the timeout. A
-// connection stops at each, so that the count is exact. Those from 1000 on are reached only
-// if nobody is closed: with DryRun, or because the user lets a connection live.
+// Edges are the counted lengths of silence, in thousandths of the timeout. A connection stops
+// at each, for an exact count. A silence reaches 1000 and more only if nobody is closed: with
+// DryRun, or because the user lets a connection live.
 var Edges = [...]time.Duration{125, 250, 375, 500, 625, 750, 800, 875, 1000, 1250, 1500, 1750, 2000}
 
 const (
-	nearMiss     = 6 // index of the edge from which on a connection was nearly closed
+	nearMiss     = 6 // index of the edge: beyond it, a connection was nearly closed
 	wholeTimeout = 8
 )
 
@@ -20,13 +20,13 @@ func EdgeOf(timeout time.Duration, edge int) time.Duration {
 // nextEdge returns when the silence reaches the next edge, or Never.
 func (d *decision) nextEdge() Time {
 	edge := int(d.s.Silence.Edge)
-	if !d.p.Advises || edge == len(Edges) {
+	if !d.p.Advises || edge == len(Edges) || d.s.Holds > 0 { // held: no silence
 		return Never
 	}
 	return d.e.Touched.Add(EdgeOf(d.p.timeout(d.s), edge))
 }
 
-// countEdges counts the edges that the silence has reached.
+// countEdges counts the edges reached by the silence.
 func (d *decision) countEdges() {
 	d.out.Edges[0] = int(d.s.Silence.Edge)
 	for d.nextEdge() <= d.now {

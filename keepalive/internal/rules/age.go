@@ -35,10 +35,10 @@ func (p *Policy) adaptAge(age Age, draw float64, now Time) Age {
 	case now < age.From.Add(p.maxAge(draw)):
 		return Age{From: age.From} // it may become older than it was told
 	}
-	return age
+	return Age{From: age.From, Told: age.Told} // and it is closed after a dry run
 }
 
-// aged decides about a connection that is as old as it may become.
+// aged decides about a connection at its maximum age.
 func (d *decision) aged() (Outcome, bool) {
 	if d.now < d.p.ageDeadline(d.s, d.e.Draw) || d.s.Doom.Why != 0 {
 		return Outcome{}, false

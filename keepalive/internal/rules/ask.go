@@ -4,7 +4,7 @@ import "time"
 
 // Answer is what the user has said of a connection.
 type Answer struct {
-	For     Reason // for which it is to be closed; 0 if nobody was asked
+	For     Reason // the reason in the question; 0 if nobody was asked
 	Verdict Verdict
 }
 
@@ -32,4 +32,13 @@ func (d *decision) obey(why Reason) (Outcome, bool) {
 		return d.wait(d.s.Silence.Until), true
 	}
 	return Outcome{}, false
+}
+
+// afterProbe returns why a connection is closed after the user has spoken: NoAnswer if the
+// user wanted a probe, and it could not be sent.
+func (d *decision) afterProbe(why Reason) Reason {
+	if d.e.Answer.Verdict == ProbeIt && d.e.Probed == Failed {
+		return NoAnswer
+	}
+	return why
 }

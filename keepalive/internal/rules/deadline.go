@@ -1,8 +1,8 @@
 package rules
 
 // Deadline returns when a connection will be closed at the earliest if nothing more is heard
-// of its peer, and for what reason: what is known at the moment. Reason 0 means that nothing
-// ends it.
+// of its peer, and for what reason, by what is known at the moment. Reason 0 means no end.
+// Only the socket knows of ReadIdle and WriteIdle, and they don't count here.
 func Deadline(p *Policy, s State, e Evidence, now Time) (Time, Reason) {
 	if s.Doom.Why != 0 {
 		return now, s.Doom.Why
@@ -19,18 +19,20 @@ func Deadline(p *Policy, s State, e Evidence, now Time) (Time, Reason) {
 		if s.Age.Told == 0 {
 			age = age.Add(p.MaxGrace)
 		}
-		if age < end {
+		if age <= end { // it comes first
 			end, why = age, MaxAge
 		}
 	}
 	return end, why
 }
 
-// silenceDeadline returns when a silence is over, with all probes that are still to come.
+// silenceDeadline returns when a silence is over, with all probes still to come.
 func (d *decision) silenceDeadline() (Time, Reason) {
 	end, why := d.deadline()
 	left := d.p.ProbeCount
 	switch d.s.Silence.Stage {
+	case Ignored:
+		return Never, 0
 	case Waiting:
 		return d.now, why
 	case Listening:

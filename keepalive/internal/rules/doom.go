@@ -1,21 +1,21 @@
 package rules
 
-// Doom is the state of a connection that is to be closed whatever its peer says until then.
+// Doom is the state of a condemned connection: it is closed whatever its peer says until then.
 type Doom struct {
 	Why Reason // or 0
 	Now bool   // it does not wait for a turn
 }
 
-// Condemned returns the state of a connection that is to be closed at once.
+// Condemned returns the state of a connection to close at once.
 func (s State) Condemned(why Reason) State {
 	s.Doom = Doom{Why: why, Now: true}
 	return s
 }
 
-// doom condemns a connection. It reports false if that does not end the decision.
+// doom condemns a connection. It reports false if the decision goes on.
 func (d *decision) doom(why Reason) (Outcome, bool) {
 	if d.p.DryRun {
-		d.out.Would = why
+		d.out.Would[why] = true
 		return Outcome{}, false
 	}
 	d.s.Doom = Doom{Why: why, Now: !d.p.Paced}
@@ -25,7 +25,7 @@ func (d *decision) doom(why Reason) (Outcome, bool) {
 	return Outcome{Do: Close, Why: why, Anyway: true}, true
 }
 
-// doomed decides about a connection that was condemned. While it waits for its turn, its
+// doomed decides about a condemned connection. While it waits for its turn, its
 // peer may still fall silent.
 func (d *decision) doomed() (Outcome, bool) {
 	q := d.s.Doom
@@ -36,17 +36,17 @@ func (d *decision) doomed() (Outcome, bool) {
 		if out, wanted := d.look(); wanted {
 			return out, true
 		}
-		if why, next := d.idle(); why != q.Why { // rescued
+		if _, end := d.idleFor(q.Why); d.now < end || d.s.Holds > 0 { // rescued
 			d.s.Doom = Doom{}
-			d.s.Idles.Spent, d.s.Idles.At = false, next
+			d.s.Idles.At = d.now
 			return Outcome{}, false
 		}
 	}
 	return Outcome{Do: Close, Why: q.Why, Anyway: true}, true
 }
 
-// Waits reports whether a connection waits for its turn to be closed. quiet is that of
-// Evidence.
+// Waits reports whether a connection waits for its turn to be closed. quiet is
+// Evidence.Quiet.
 func (s State) Waits(quiet bool) bool {
 	return s.Doom.Why != 0 || quiet && s.Silence.Stage == Waiting
 }

@@ -1,6 +1,6 @@
 package rules
 
-// evicted decides about a connection that is to make room: the idlest.
+// evicted decides about the idlest connection, which has to make room.
 func (d *decision) evicted() (Outcome, bool) {
 	switch {
 	case !d.s.Evicted:
@@ -23,7 +23,7 @@ func (d *decision) evicted() (Outcome, bool) {
 	case k.Unread > 0: // it is read first
 		return Outcome{}, false
 	case d.p.DryRun:
-		d.out.Would = Evicted
+		d.out.Would[Evicted] = true
 		return Outcome{}, false
 	}
 	return Outcome{Do: Close, Why: Evicted}, true

@@ -4,103 +4,111 @@ import "time"
 
 // Idles is the state of ReadIdle and WriteIdle.
 type Idles struct {
-	On    bool
-	Spent bool // nothing more comes of the present silence
-	At    Time // when to look
+	At    Time    // when to look
+	Spent [2]Time // by kind: nothing more comes of a silence that began before then
 }
 
-// Until returns when to look, or Never.
-func (q Idles) Until() Time {
-	if q.On {
-		return q.At
+// idleReasons are the kinds of Idles, in the order of Idles.Spent.
+var idleReasons = [...]Reason{ReadIdle, WriteIdle}
+
+// idleDeadline returns when to look for ReadIdle and WriteIdle.
+func (p *Policy) idleDeadline(q Idles) Time {
+	if p.idlePeriod() == 0 {
+		return Never
 	}
-	return Never
+	return q.At
 }
 
-func (p *Policy) adaptIdles(now Time) Idles {
-	return Idles{On: p.ReadIdle > 0 || p.WriteIdle > 0, At: now}
-}
+// idlePeriod returns how often to look for ReadIdle and WriteIdle at least, or 0 for never.
+func (p *Policy) idlePeriod() time.Duration { return least(p.ReadIdle, p.WriteIdle) }
 
-// idled decides about a connection from which nothing was read, or to which nothing was
-// written, for too long.
+// idled decides about a connection if nothing was read from it, or written to it, for too
+// long.
 func (d *decision) idled() (Outcome, bool) {
 	q := &d.s.Idles
-	asked := d.e.Answer.For == ReadIdle || d.e.Answer.For == WriteIdle
-	if d.now < q.Until() || d.s.Doom.Why != 0 {
+	if d.now < d.p.idleDeadline(*q) || d.s.Doom.Why != 0 {
 		return Outcome{}, false
 	}
 	if out, wanted := d.look(); wanted {
 		return out, true
 	}
-	why, next := d.idle()
-	spent := q.Spent
-	q.At, q.Spent = next, why != 0
-	switch {
-	case why == 0, spent, asked && d.e.Answer.For != why: // or it is another silence now
-		return Outcome{}, false
-	case !d.p.Asks:
-		return d.doom(why)
-	case !asked:
-		q.At, q.Spent = d.now, false
-		return Outcome{Do: Ask, Why: why}, true
+	for {
+		why, next := d.idle()
+		q.At = next
+		if why == 0 {
+			return Outcome{}, false
+		}
+		verdict := Condemn
+		if d.p.Asks {
+			if d.e.Answer.For != why {
+				q.At = d.now
+				return Outcome{Do: Ask, Why: why}, true
+			}
+			verdict = d.e.Answer.Verdict
+		}
+		switch {
+		case verdict > 0:
+			q.At = d.now.Add(time.Duration(verdict))
+			return Outcome{}, false
+		case verdict == ProbeIt && d.p.ProbeCount > 0 && d.e.Probed != Failed:
+			return d.probeIdle()
+		}
+		q.Spent[why-ReadIdle] = d.now
+		if verdict == Pardon {
+			continue
+		}
+		if out, ended := d.doom(d.afterProbe(why)); ended {
+			return out, true
+		}
 	}
-	switch verdict := d.e.Answer.Verdict; {
-	case verdict == Pardon:
-		return Outcome{}, false
-	case verdict > 0:
-		q.At, q.Spent = d.now.Add(time.Duration(verdict)), false
-		return Outcome{}, false
-	case verdict == ProbeIt && d.p.ProbeCount > 0:
-		return d.probeIdle()
-	}
-	return d.doom(why)
 }
 
 // probeIdle probes a connection because the user has said so. It is looked at again as if it
 // had not been silent before.
 func (d *decision) probeIdle() (Outcome, bool) {
-	d.s.Idles.Spent = false
-	switch d.e.Probed {
-	case NotProbed:
+	if d.e.Probed == NotProbed {
 		d.s.Idles.At = d.now
 		return Outcome{Do: Probe}, true
-	case Failed:
-		return d.doom(NoAnswer)
 	}
-	if !d.e.Due {
+	d.s.Idles.At = d.now.Add(d.p.idlePeriod())
+	if !d.e.Due { // touched: an answer
 		return Outcome{}, false
 	}
+	d.note()
 	return d.probe(lastProbe), true
 }
 
 // idle returns why a connection is idle by ReadIdle or WriteIdle, if it is, and when to look
 // again.
 func (d *decision) idle() (why Reason, next Time) {
-	period := least(d.p.ReadIdle, d.p.WriteIdle)
+	again := d.now.Add(d.p.idlePeriod())
 	if d.s.Holds > 0 {
-		return 0, d.now.Add(period)
+		return 0, again
 	}
 	next = Never
-	for _, rule := range [...]struct {
-		last  Time
-		limit Time
-		why   Reason
-	}{
-		{d.socket.Received, Time(d.p.ReadIdle), ReadIdle},
-		{d.socket.Sent, Time(d.p.WriteIdle), WriteIdle},
-	} {
-		if rule.limit == 0 || rule.last == Unknown {
-			continue
-		}
-		end := max(rule.last, d.s.Released).Add(rule.limit.Sub(0))
+	for i, reason := range idleReasons {
+		since, end := d.idleFor(reason)
 		if d.now < end {
 			next = min(next, end)
 			continue
 		}
-		next = min(next, d.now.Add(period))
-		if why == 0 {
-			why = rule.why
+		next = min(next, again)
+		if why == 0 && since >= d.s.Idles.Spent[i] {
+			why = reason
 		}
 	}
 	return why, next
+}
+
+// idleFor returns since when nothing was read, or written, and the end of the limit.
+func (d *decision) idleFor(why Reason) (since, end Time) {
+	last, limit := d.socket.Received, d.p.ReadIdle
+	if why == WriteIdle {
+		last, limit = d.socket.Sent, d.p.WriteIdle
+	}
+	if limit == 0 || last == Unknown {
+		return last, Never
+	}
+	since = max(last, d.s.Released)
+	return since, since.Add(limit)
 }

@@ -6,18 +6,18 @@ import (
 )
 
 // Time is an instant: how long the Keeper has been running by then, less all stalls. So
-// time in which the process was stopped counts in no policy.
+// the time of a stopped process counts in no policy.
 type Time int64
 
 const (
-	// Never is later than any instant at which something happens.
+	// Never is later than anything happens.
 	Never Time = math.MaxInt64
 
-	// Unknown is the instant of something that cannot be told.
+	// Unknown stands for an instant if nobody can tell it.
 	Unknown Time = -1
 )
 
-// Add returns t+d, or Never if that is beyond the end of time.
+// Add returns t+d, or Never beyond the end of time.
 func (t Time) Add(d time.Duration) Time {
 	if t > 0 && d > time.Duration(Never-t) {
 		return Never
@@ -39,7 +39,7 @@ func saturated(ns float64) time.Duration {
 // sum returns a+b, neither of them negative, or the longest duration there is.
 func sum(a, b time.Duration) time.Duration { return Time(a).Add(b).Sub(0) }
 
-// least returns the shorter of two durations, of which 0 means none.
+// least returns the shorter of two durations. 0 means none.
 func least(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

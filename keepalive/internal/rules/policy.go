@@ -2,8 +2,8 @@ package rules
 
 import "time"
 
-// Policy is what a Keeper wants of its connections. A zero field means that the policy is
-// off, unless it says otherwise.
+// Policy is what a Keeper wants of its connections. A zero field turns its policy off,
+// unless the field says otherwise.
 type Policy struct {
 	Tick    time.Duration // precision of the Keeper; required
 	Timeout time.Duration // how long a peer may be silent; required
@@ -17,7 +17,7 @@ type Policy struct {
 
 	MaxAge   time.Duration
 	MaxGrace time.Duration // time after the maximum age was told
-	MaxDraw  float64       // share of MaxAge by which it is shorter at most
+	MaxDraw  float64       // share of MaxAge: an age is shorter by that at most
 
 	MinBeat time.Duration // shortest time between two touches, on average
 	MinRate int           // bytes per second
@@ -34,12 +34,12 @@ type Policy struct {
 	DryRun  bool // nobody is closed
 }
 
-// maxHop bounds how long after a touch a connection is looked at first, so that a change
-// of the policy reaches each within that.
+// maxHop bounds how long after a touch a connection is looked at first: a change of the
+// policy reaches each connection by then.
 const maxHop = time.Minute
 
 // Hop returns how long after a touch a connection is looked at first: the first instant at
-// which something may have to be decided. draw is that of Evidence.
+// which something may have to be decided. draw is Evidence.Draw.
 func (p *Policy) Hop(s State, draw float64) time.Duration {
 	timeout := p.timeout(s)
 	hop := min(timeout, maxHop)
@@ -64,7 +64,7 @@ func (p *Policy) timeout(s State) time.Duration {
 }
 
 // scaled returns what a duration of the policy is for a connection with a timeout of its
-// own: it is stretched with that.
+// own: stretched in proportion.
 func (p *Policy) scaled(d, timeout time.Duration) time.Duration {
 	if timeout == p.Timeout {
 		return d

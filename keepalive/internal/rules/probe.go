@@ -12,24 +12,24 @@ const (
 	Failed           // it could not be sent
 )
 
-// lastProbe is the number of a probe that the user has asked for: after it comes neither
-// another probe nor another question.
+// lastProbe is the number of a probe at the user's wish: after it comes neither another probe
+// nor another question.
 const lastProbe = 255
 
 // probeAfter returns after what silence a connection is probed: at a moment of its own in
-// the last quarter of ProbeAfter, so that connections that fell silent together are not
-// probed together.
+// the last quarter of ProbeAfter, so connections are not probed together if they fell silent
+// together.
 func (p *Policy) probeAfter(timeout time.Duration, draw float64) time.Duration {
 	return p.scaled(p.ProbeAfter, timeout) - p.probedEarly(timeout, draw)
 }
 
-// probedEarly returns how much sooner than ProbeAfter that is. The last answer has as much
-// more time: nobody is closed sooner for it.
+// probedEarly returns how much sooner than ProbeAfter this moment is. The last answer has as
+// much more time: nobody is closed sooner for it.
 func (p *Policy) probedEarly(timeout time.Duration, draw float64) time.Duration {
 	return time.Duration(float64(p.scaled(p.ProbeAfter, timeout)/4) * draw)
 }
 
-// nextProbe returns the number of the probe that is to be sent now, or 0.
+// nextProbe returns the number of the probe to send now, or 0.
 func (d *decision) nextProbe() int {
 	q := d.s.Silence
 	_, why := d.patience()
@@ -51,9 +51,9 @@ func (d *decision) isFinal() bool {
 
 // probe sends a probe, and then waits for the answer.
 //
-// All answers are waited for on one schedule, which begins at the last touch: so the end is
+// All answers are waited for on one schedule, from the last touch on: so the end is
 // at most two ticks late with any number of probes, and an answer may have a tick less than
-// ProbeTimeout. If this program was slower than that, the schedule begins anew.
+// ProbeTimeout. If this program was slower, the schedule begins anew.
 func (d *decision) probe(number int) Outcome {
 	q := Silence{Stage: Probing, Probes: uint8(number), Why: NoAnswer}
 	if d.e.Probed == NotProbed {

@@ -11,39 +11,42 @@ const window = 10 * time.Second
 // may be slow to read what came in it, and then reads more in the next ten seconds than came
 // in those.
 type Rates struct {
-	On               bool
-	Began, Next      Time
-	Beats            uint32 // counted when the window began
-	Arrived          uint64 // bytes by then
+	Began, Next      Time   // of the window; Unknown and 0 if none has begun
+	Arrived          uint64 // bytes when it began
+	Beats            uint32 // counted by then
 	TooMany, TooSlow uint8  // strikes
 }
 
-// Until returns when to look, or Never.
-func (q Rates) Until() Time {
-	if q.On {
-		return q.Next
+// rateDeadline returns when a window ends.
+func (p *Policy) rateDeadline(q Rates) Time {
+	if p.MinBeat == 0 && p.MinRate == 0 {
+		return Never
 	}
-	return Never
+	return q.Next
 }
 
-func (p *Policy) adaptRates(rates Rates, beats uint32, now Time) Rates {
+func (p *Policy) adaptRates(q Rates) Rates {
 	switch {
 	case p.MinBeat == 0 && p.MinRate == 0:
 		return Rates{}
-	case rates.On:
-		return rates
+	case q == Rates{}:
+		return Rates{Began: Unknown}
 	}
-	return Rates{On: true, Began: now, Next: now.Add(window), Beats: beats}
+	return q
 }
 
-// rated judges what came in a window that is over.
+// rated judges a window at its end.
 func (d *decision) rated() (Outcome, bool) {
 	q := &d.s.Rates
-	if d.now < q.Until() || d.s.Doom.Why != 0 {
+	if d.now < d.p.rateDeadline(*q) || d.s.Doom.Why != 0 {
 		return Outcome{}, false
 	}
 	if out, wanted := d.look(); wanted {
 		return out, true
+	}
+	if q.Began == Unknown { // nobody knows how many bytes had arrived when the policy came
+		d.measure()
+		return Outcome{}, false
 	}
 	k, elapsed := d.socket, d.now.Sub(q.Began)
 	beats, bytes := d.e.Beats-q.Beats, k.Arrived-q.Arrived
@@ -54,15 +57,23 @@ func (d *decision) rated() (Outcome, bool) {
 	strike(&q.TooSlow, tooSlow)
 	q.Next = d.now.Add(window)
 	if k.Unread == 0 {
-		q.Began, q.Beats, q.Arrived = d.now, d.e.Beats, k.Arrived
+		d.measure()
 	}
 	switch {
 	case int(q.TooMany) >= d.p.Strikes:
+		q.TooMany = 0
 		return d.doom(TooMany)
 	case int(q.TooSlow) >= d.p.Strikes:
+		q.TooSlow = 0
 		return d.doom(TooSlow)
 	}
 	return Outcome{}, false
+}
+
+// measure begins a window.
+func (d *decision) measure() {
+	q := &d.s.Rates
+	q.Began, q.Next, q.Beats, q.Arrived = d.now, d.now.Add(window), d.e.Beats, d.socket.Arrived
 }
 
 // strike counts how often in a row something was so.

@@ -1,7 +1,7 @@
 // Package rules decides what becomes of a connection. It knows neither sockets nor clocks,
 // takes no lock and calls nobody: [Decide] is a function from a policy, the state of a
 // connection, the evidence and an instant to the next state and an outcome. Whoever calls
-// it carries the outcome out, and calls it again with what came of that, until the outcome
+// it carries the outcome out, and calls it again with the consequences, until the outcome
 // is Wait, Heard or Close.
 //
 // Each policy is a deadline, and has a file of its own. A connection is due at the earliest
@@ -25,7 +25,7 @@ package rules
 import "time"
 
 // State is what is remembered of a connection from one decision to the next. The zero
-// State is that of a connection about which nothing was decided yet.
+// State is for a connection without a decision so far.
 type State struct {
 	Own      time.Duration // timeout of the connection's own, or 0
 	Holds    int32         // how often it is held
@@ -57,27 +57,37 @@ type Evidence struct {
 	Turn   bool    // after Queue, or because its turn has come now
 }
 
+// Lasting returns what is left of the evidence if the connection is touched during a visit:
+// the silence is over, and for ReadIdle and WriteIdle it goes on.
+func (e Evidence) Lasting() Evidence {
+	left := Evidence{Turn: e.Turn, Socket: e.Socket}
+	if e.Answer.For == ReadIdle || e.Answer.For == WriteIdle {
+		left.Answer, left.Probed = e.Answer, e.Probed
+	}
+	return left
+}
+
 // Life is what counts as life.
 type Life uint8
 
 // What may count as life.
 const (
-	Reads      Life = iota // bytes that were read
-	ReadsWrite             // bytes that were read, or acknowledged by the peer
+	Reads      Life = iota // bytes, when they are read
+	ReadsWrite             // the same, and bytes acknowledged by the peer
 	Touches                // touches only
-	Arrivals               // bytes that have arrived; nobody touches for them
+	Arrivals               // bytes, when they arrive; nobody touches for them
 )
 
 // Socket is what the socket says of a connection.
 type Socket struct {
-	Heard    Time   // the last sign of life, as far as that counts, or Unknown
-	Signs    uint64 // number of bytes that were signs of life: it grows with each
+	Heard    Time   // the last sign of life, if it counts as one, or Unknown
+	Signs    uint64 // how many bytes were signs of life: it grows with each
 	Received Time   // when bytes last arrived, or Unknown
 	Sent     Time   // when bytes were last sent, or Unknown
-	Arrived  uint64 // bytes that have ever arrived
-	Taken    uint64 // bytes that were read
-	Unread   int    // bytes that wait to be read
-	Moves    bool   // a transfer is under way, of which nobody sees the bytes
+	Arrived  uint64 // bytes since the opening
+	Taken    uint64 // bytes read
+	Unread   int    // bytes waiting to be read
+	Moves    bool   // a transfer is under way, and nobody sees its bytes
 }
 
 // Action is what is to be done.
@@ -90,7 +100,7 @@ const (
 	Look                // ask the socket
 	Probe               // ask the peer
 	Ask                 // ask the user about Outcome.Why
-	Tell                // tell the user that the maximum age is reached
+	Tell                // tell the user of the maximum age
 	Queue               // take a turn, or wait for one
 	Close               // close the connection for Outcome.Why
 )
@@ -103,11 +113,11 @@ type Outcome struct {
 	Anyway bool // close it even if it was touched meanwhile
 
 	// What is counted.
-	Would    Reason // it would be closed for that but for the dry run
-	Spared   bool   // it was to be closed, and the socket had heard of its peer
-	Slow     bool   // it lives because this program is slow: bytes wait to be read
-	Edges    [2]int // edges of silence that were reached: from, and one more than to
-	NearMiss bool   // a silence has ended that was nearly long enough
+	Would    [Reasons]bool // without the dry run, it would be closed for these
+	Spared   bool          // it was to be closed, and the socket had heard of its peer
+	Slow     bool          // it lives because this program is slow: bytes wait to be read
+	Edges    [2]int        // edges of silence just reached: from, and one more than to
+	NearMiss bool          // a silence has ended, and was nearly long enough
 }
 
 // Decide decides what becomes of a connection now.
@@ -117,7 +127,7 @@ func Decide(p *Policy, s State, e Evidence, now Time) (State, Outcome) {
 		d.endSilence()
 	}
 	if e.Socket != nil {
-		d.see()
+		d.socket = *e.Socket
 	}
 	out, decided := d.overdue()
 	if !decided {
@@ -136,12 +146,11 @@ type decision struct {
 	now Time
 
 	socket Socket  // *e.Socket
-	was    Seen    // what it said at the last look in this silence
 	out    Outcome // what is counted
 }
 
-// overdue decides about deadlines that no touch moves. It reports whether that ends the
-// decision.
+// overdue decides about deadlines beyond the reach of a touch. It reports whether it has
+// decided.
 func (d *decision) overdue() (out Outcome, decided bool) {
 	for _, rule := range [...]func() (Outcome, bool){d.doomed, d.aged, d.rated, d.idled, d.evicted} {
 		if out, decided := rule(); decided {
@@ -151,15 +160,9 @@ func (d *decision) overdue() (out Outcome, decided bool) {
 	return Outcome{}, false
 }
 
-// look asks for the socket, unless that was asked.
+// look asks for the socket, unless it was asked before.
 func (d *decision) look() (out Outcome, wanted bool) {
 	return Outcome{Do: Look}, d.e.Socket == nil
-}
-
-// see notes what the socket says.
-func (d *decision) see() {
-	d.socket, d.was = *d.e.Socket, d.s.Silence.Seen
-	d.s.Silence.Seen = Seen{Signs: d.socket.Signs, Taken: d.socket.Taken}
 }
 
 // Limit returns the first instant at which something is to be decided even if the
@@ -171,5 +174,5 @@ func Limit(p *Policy, s State, e Evidence) Time {
 		}
 		return Never
 	}
-	return min(p.ageDeadline(s, e.Draw), s.Rates.Until(), s.Idles.Until())
+	return min(p.ageDeadline(s, e.Draw), p.rateDeadline(s.Rates), p.idleDeadline(s.Idles))
 }

@@ -1,21 +1,24 @@
 package rules
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Silence is how far the present silence of a connection has led. It ends with any touch. A
 // touch does not have to clear anything, since Evidence.Quiet tells.
 type Silence struct {
 	Stage  Stage
-	Probes uint8  // number of the probe that was sent last
+	Probes uint8  // number of the last probe
 	Rounds uint8  // how often the connection was given more time because this program is slow
-	Slow   bool   // it has that time now
-	Edge   uint8  // edges that were counted
-	Why    Reason // for which the connection is to be closed
-	Until  Time   // end of the stage, or of the time that Slow stands for
+	Slow   bool   // it has more time now
+	Edge   uint8  // edges counted
+	Why    Reason // of the closing to come
+	Until  Time   // end of the stage, or of more time
 	Seen   Seen
 }
 
-// Seen is what the socket said when it was last asked in this silence.
+// Seen is what the socket said when it was last asked because of this silence.
 type Seen struct {
 	Signs uint64
 	Taken uint64
@@ -35,10 +38,10 @@ const (
 )
 
 // maxRounds is how often in a silence a connection is given more time because this program
-// seems to be slow. A program that hangs must not keep its dead connections.
+// seems to be slow. A hanging program must not keep its dead connections.
 const maxRounds = 3
 
-// silence decides about a connection whose peer is silent.
+// silence decides about the silence of the peer.
 func (d *decision) silence() Outcome {
 	d.countEdges()
 	due, why := d.deadline()
@@ -66,14 +69,14 @@ func (d *decision) silence() Outcome {
 	return d.silent(why)
 }
 
-// deadline returns the end of the present stage, and the reason for which the connection is
-// closed if nothing more comes.
+// deadline returns the end of the present stage, and why the connection is closed if nothing
+// more comes.
 func (d *decision) deadline() (Time, Reason) {
 	q := d.s.Silence
 	patience, why := d.patience()
 	switch {
 	case q.Stage == Waiting && d.e.Turn:
-		return 0, q.Why
+		return d.now, q.Why
 	case q.Stage != Listening:
 		return q.Until, q.Why
 	case q.Slow:
@@ -86,7 +89,7 @@ func (d *decision) deadline() (Time, Reason) {
 // silence has come to no further stage, and the reason.
 func (d *decision) patience() (time.Duration, Reason) {
 	if d.s.Silence.Stage == Opened {
-		return d.p.First, FirstMessage
+		return cmp.Or(d.p.First, d.p.timeout(d.s)), FirstMessage
 	}
 	full := d.p.timeout(d.s)
 	timeout := d.p.pressed(full, d.e.Pressure)
@@ -98,13 +101,14 @@ func (d *decision) patience() (time.Duration, Reason) {
 	return timeout, Idle
 }
 
-// heard reports whether the socket has heard of the peer, or may have, and what follows from
-// that. due is the deadline that has passed.
+// heard reports whether the socket has heard of the peer, or may have, and what follows. due
+// is the passed deadline.
 func (d *decision) heard(due Time) (Outcome, bool) {
-	k, q := d.socket, d.s.Silence
+	k, q, was := d.socket, d.s.Silence, d.s.Silence.Seen
+	d.note()
 	touches := d.e.Life == Touches
 	patience, _ := d.patience()
-	alive := k.Signs != d.was.Signs // since the socket was last asked
+	alive := k.Signs != was.Signs // since the socket was last asked
 	switch q.Stage {
 	case Listening:
 		alive = k.Heard.Add(patience) > d.now
@@ -112,7 +116,7 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 		alive = k.Signs > 0
 	}
 	fresh := k.Received > d.e.Touched && k.Received.Add(patience) > d.now
-	took := k.Taken != d.was.Taken // or was, before the first look in this silence
+	took := k.Taken != was.Taken   // or was, before the first look in this silence
 	unseen := d.e.Life == Arrivals // nobody touches for what is read
 	switch {
 	case k.Heard != Unknown && alive && !touches:
@@ -127,6 +131,11 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 		return d.slow(q.Rounds+1, d.now.Add(max(2*d.p.Tick, d.now.Sub(due)))), true
 	}
 	return Outcome{}, false
+}
+
+// note notes what the socket says: only later signs of life are news.
+func (d *decision) note() {
+	d.s.Silence.Seen = Seen{Signs: d.socket.Signs, Taken: d.socket.Taken}
 }
 
 // readLate reports whether this program may have been too busy to read in time: the decision
@@ -151,7 +160,7 @@ func (d *decision) slow(rounds uint8, until Time) Outcome {
 	return d.wait(until)
 }
 
-// silent decides about a silence that has lasted too long.
+// silent decides about a silence beyond its deadline.
 func (d *decision) silent(why Reason) Outcome {
 	if number := d.nextProbe(); number > 0 {
 		return d.probe(number)
@@ -160,12 +169,14 @@ func (d *decision) silent(why Reason) Outcome {
 		if d.e.Answer.For != why {
 			return Outcome{Do: Ask, Why: why}
 		}
-		if out, spared := d.obey(why); spared {
+		out, spared := d.obey(why)
+		if spared {
 			return out
 		}
+		why = d.afterProbe(why)
 	}
 	if d.p.DryRun {
-		d.out.Would = why
+		d.out.Would[why] = true
 		return d.ignore(why)
 	}
 	return d.close(why)
@@ -180,11 +191,11 @@ func (d *decision) close(why Reason) Outcome {
 	return Outcome{Do: Queue, Why: why}
 }
 
-// maxQueued is how long a connection is left alone that waits for its turn. After that it
-// goes to the end of the queue.
+// maxQueued is how long a connection waits for its turn. Then it goes to the end of the
+// queue.
 const maxQueued = time.Hour
 
-// turn decides about a connection that has waited for its turn to be closed.
+// turn decides about a connection after it has waited for its turn.
 func (d *decision) turn() Outcome {
 	why := d.s.Silence.Why
 	if patience, _ := d.patience(); why == Idle && d.e.Touched.Add(patience) > d.now {

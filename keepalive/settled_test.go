@@ -1,0 +1,187 @@
+package keepalive
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each answer, each probe and each dry run is for one silence. These tests are about that.
+
+// OnIdle touches the connection in question. A touch is no byte.
+func TestOnIdleForReadIdleTouches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 5 * time.Second, OnIdle: func(conn any, _ Reason) Verdict {
+			if asked.Add(1) < 10 {
+				Touch(conn)
+			}
+			return Close
+		}})
+		c, _ := pipe(k)
+		begin := time.Now()
+		requireClosed(t, k, c, ReasonReadIdle, begin, 5*time.Second)
+		require.EqualValues(t, 1, asked.Load())
+	})
+}
+
+// Nothing is read: fine with OnIdle. Nothing is written either.
+func TestIgnoreIsAboutOneReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 5 * time.Second, WriteIdle: 8 * time.Second, OnIdle: func(_ any, why Reason) Verdict {
+			if why == ReasonReadIdle {
+				return Ignore
+			}
+			return Close
+		}})
+		c, _ := pipe(k)
+		begin := time.Now()
+		requireClosed(t, k, c, ReasonWriteIdle, begin, 8*time.Second)
+	})
+}
+
+// A byte from before the probe is no answer to it.
+func TestOldBytesAnswerNoProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{
+			Timeout: time.Hour, ReadIdle: 5 * time.Second,
+			Probe:  Probing{After: time.Minute, Timeout: 3 * time.Second, Send: func(any) error { return nil }},
+			OnIdle: func(any, Reason) Verdict { return Probe },
+		})
+		c, peer := pipe(k)
+		go func() { _, _ = peer.Write([]byte("x")) }()
+		_, err := c.Read(make([]byte, 1))
+		require.NoError(t, err)
+		begin := time.Now()
+		requireClosed(t, k, c, ReasonNoAnswer, begin, 8*time.Second)
+	})
+}
+
+// A connection grows too old in a dry run, and is closed after it.
+func TestMaxAgeAfterDryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Timeout: time.Minute, Age: Age{Max: time.Minute, Jitter: -1}, Closing: Closing{DryRun: true}}
+		k := newKeeper(t, cfg)
+		time.Sleep(time.Second)
+		c, _ := pipe(k)
+		beatEvery(t, c, 5*time.Second)
+		time.Sleep(2 * time.Minute)
+		require.EqualValues(t, 1, k.Stats().WouldClose[ReasonMaxAge])
+		cfg.Closing.DryRun = false
+		require.NoError(t, k.Update(cfg))
+		time.Sleep(2 * time.Minute)
+		require.EqualValues(t, 1, k.Stats().Closed[ReasonMaxAge])
+		_ = c.Close()
+	})
+}
+
+// A dry run begins while many wait for their turn: nobody is closed any more.
+func TestDryRunStopsTheQueue(t *testing.T) {
+	for _, cfg := range []Config{
+		{Timeout: time.Minute},
+		{Timeout: time.Hour, Age: Age{Max: time.Minute, Jitter: -1}},
+		{Timeout: time.Hour, ReadIdle: time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg.Closing.MaxPerSecond = 1
+			k := newKeeper(t, cfg)
+			for range 100 {
+				c, _ := pipe(k)
+				t.Cleanup(func() { _ = c.Close() })
+			}
+			time.Sleep(70 * time.Second)
+			before := k.Len()
+			require.Positive(t, before)
+			require.Less(t, before, 100)
+			cfg.Closing.DryRun = true
+			require.NoError(t, k.Update(cfg))
+			time.Sleep(10 * time.Minute)
+			require.GreaterOrEqual(t, k.Len(), before-1)
+		})
+	}
+}
+
+// Bytes from before the update are no strike.
+func TestRateBeginsWithUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Timeout: time.Hour}
+		k := newKeeper(t, cfg)
+		c, peer := pipe(k)
+		go func() { _, _ = peer.Write([]byte("hello")) }()
+		_, err := c.Read(make([]byte, 5))
+		require.NoError(t, err)
+		cfg.Rate = Rate{MinBytes: 100, Strikes: 1}
+		require.NoError(t, k.Update(cfg))
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, 1, k.Len(), "it has sent nothing since")
+		_ = c.Close()
+	})
+}
+
+// A held connection is busy: no timeout could have ended it.
+func TestHeldSilencesAreNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, Advise: true})
+		c, _ := pipe(k)
+		release := Of(c).Hold()
+		time.Sleep(52 * time.Second)
+		release()
+		time.Sleep(10 * time.Second)
+		require.Zero(t, k.Stats().NearMisses)
+		_ = c.Close()
+	})
+}
+
+// Several policies would have closed a connection at the same instant.
+func TestEachPolicyOfADryRunIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{
+			Timeout: time.Minute, ReadIdle: time.Minute, WriteIdle: time.Minute,
+			Age: Age{Max: time.Minute, Jitter: -1}, Closing: Closing{DryRun: true},
+		})
+		c, _ := pipe(k)
+		time.Sleep(61 * time.Second)
+		for _, why := range []Reason{ReasonIdle, ReasonReadIdle, ReasonWriteIdle, ReasonMaxAge} {
+			require.EqualValues(t, 1, k.Stats().WouldClose[why], why)
+		}
+		_ = c.Close()
+	})
+}
+
+// An ignored silence has no end.
+func TestDeadlineOfAnIgnoredSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, OnIdle: func(any, Reason) Verdict { return Ignore }})
+		c, _ := pipe(k)
+		time.Sleep(61 * time.Second)
+		_, why, ok := Of(c).Deadline()
+		require.True(t, ok)
+		require.Zero(t, why)
+		_ = c.Close()
+	})
+}
+
+// Bytes may come while the connection waits for its turn. They give it a little time, and not
+// as long as the Keeper has been running.
+func TestBytesWhileItWaitsForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, Activity: ActivityManual, Closing: Closing{MaxPerSecond: 1}})
+		time.Sleep(24 * time.Hour)
+		begin := time.Now()
+		for range 3 {
+			c, peer := pipe(k)
+			drained(t, c)
+			go func() {
+				time.Sleep(60500 * ms)
+				_, _ = peer.Write([]byte("x"))
+			}()
+		}
+		for k.Len() > 0 {
+			time.Sleep(time.Second)
+			require.Less(t, time.Since(begin), 2*time.Minute)
+		}
+	})
+}
