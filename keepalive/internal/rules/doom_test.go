@@ -1,0 +1,50 @@
+package rules_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+func TestDoom(t *testing.T) {
+	p := rules.Policy{Timeout: 16 * tick, ReadIdle: 6 * tick, WriteIdle: 7 * tick, Paced: true}
+	doomed := func(why rules.Reason) rules.State {
+		return rules.State{Doom: rules.Doom{Why: why}, Idles: rules.Idles{Spent: [2]rules.Time{at(8), at(8)}}}
+	}
+	held := doomed(rules.ReadIdle)
+	held.Holds = 1
+	for _, c := range []struct {
+		name  string
+		state rules.State
+		rows  []row
+		limit rules.Time
+	}{
+		{"at once", rules.State{}.Condemned(rules.Drain), []row{{now: 0, with: touchedAt(0), want: ends(rules.Drain)}}, 0},
+		{"at once, though it waits for its turn", doomed(rules.MaxAge).Condemned(rules.Local), []row{{now: at(9), want: ends(rules.Local)}}, 0},
+		{"it waits for its turn", doomed(rules.MaxAge), []row{{now: at(9), with: touchedAt(at(9)), want: wait(at(25))}}, rules.Never},
+		{"its turn", doomed(rules.MaxAge), []row{{now: at(9), with: hasTurn, want: ends(rules.MaxAge)}}, rules.Never},
+		{"silent while it waits", doomed(rules.MaxAge), []row{{now: at(16), with: mute, want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}}}, rules.Never},
+		{"nothing was read", doomed(rules.ReadIdle), []row{
+			{now: at(9), with: hasTurn, want: look},
+			{now: at(9), with: and(hasTurn, moved(0, at(9))), want: ends(rules.ReadIdle)},
+		}, rules.Never},
+		{"nothing was written, nor read", doomed(rules.WriteIdle), []row{{now: at(9), with: and(hasTurn, moved(0, 0)), want: ends(rules.WriteIdle)}}, rules.Never},
+		{"rescued", doomed(rules.ReadIdle), []row{{now: at(14), with: and(hasTurn, moved(at(9), at(9))), want: wait(at(16))}}, at(15)},
+		{"held", held, []row{{now: at(14), with: and(hasTurn, moved(0, 0)), want: wait(at(16))}}, at(20)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := trace(t, p, c.state, c.rows...)
+			require.Equal(t, c.limit, rules.Limit(&p, s, rules.Evidence{}))
+		})
+	}
+}
+
+func TestWaits(t *testing.T) {
+	waiting := rules.State{Silence: rules.Silence{Stage: rules.Waiting}}
+	require.False(t, rules.State{}.Waits(true))
+	require.True(t, waiting.Waits(true))
+	require.False(t, waiting.Waits(false), "touched meanwhile")
+	require.True(t, rules.State{Doom: rules.Doom{Why: rules.MaxAge}}.Waits(false))
+}

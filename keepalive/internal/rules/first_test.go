@@ -1,0 +1,93 @@
+package rules_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+func TestFirstMessage(t *testing.T) {
+	p := rules.Policy{Tick: tick, Timeout: 16 * tick, First: 5 * tick}
+	for _, c := range []struct {
+		name string
+		born rules.Time
+		rows []row
+	}{
+		{"nothing came", 0, []row{
+			{now: at(5) - 1, want: wait(at(5))},
+			{now: at(5), want: look},
+			{now: at(5), with: mute, want: closes(rules.FirstMessage)},
+		}},
+		{"opened later", at(100), []row{
+			{now: at(105) - 1, want: wait(at(105))},
+			{now: at(105), with: mute, want: closes(rules.FirstMessage)},
+		}},
+		{"a touch ends it", 0, []row{
+			{now: at(5), with: touchedAt(at(1)), want: wait(at(17))},
+			{now: at(17), with: and(mute, func(e *rules.Evidence) { e.Touched = at(1) }), want: closes(rules.Idle)},
+		}},
+		{"the socket has heard", 0, []row{
+			{now: at(5), with: asked(rules.Socket{Heard: at(1), Signs: 1}), want: heard(at(1))},
+		}},
+		{"bytes are no touch", 0, []row{
+			{now: at(5), with: and(life(rules.Touches), asked(rules.Socket{Heard: at(1), Received: 0, Signs: 1})), want: closes(rules.FirstMessage)},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := rules.Open(&p, rules.Evidence{Born: c.born}, c.born)
+			require.Equal(t, rules.Never, rules.Limit(&p, s, rules.Evidence{Born: c.born}))
+			trace(t, p, s, c.rows...)
+		})
+	}
+	p.First = forever
+	s := rules.Open(&p, rules.Evidence{Born: 7}, 7)
+	trace(t, p, s, row{now: rules.Never - 1, want: wait(rules.Never)})
+}
+
+// After an update, the first message has its time from the opening. What is fresh goes
+// by the new policy, and zero means Timeout.
+func TestFirstMessageAfterUpdate(t *testing.T) {
+	p := rules.Policy{Tick: tick, Timeout: 16 * tick, First: 5 * tick}
+	s := rules.Open(&p, rules.Evidence{}, 0)
+	p.First = 0
+	s = rules.Adapt(&p, s, rules.Evidence{}, at(1))
+	trace(t, p, s,
+		row{now: at(4), want: wait(at(5))},
+		row{now: at(5), with: and(life(rules.Touches), asked(rules.Socket{Received: at(3), Taken: 1})), want: slowUntil(at(7))},
+		row{now: at(7), with: and(life(rules.Touches), mute), want: closes(rules.FirstMessage)})
+}
+
+func TestAdapt(t *testing.T) {
+	condemned := rules.State{}.Condemned(rules.Drain)
+	queued := rules.State{Doom: rules.Doom{Why: rules.MaxAge}}
+	silence := func(q rules.Silence) rules.State { return rules.State{Silence: q} }
+	dry := rules.Policy{DryRun: true}
+	for _, c := range []struct {
+		name       string
+		p          rules.Policy
+		from, want rules.State
+	}{
+		{"nothing", rules.Policy{}, rules.State{}, rules.State{}},
+		{"an age begins", rules.Policy{MaxAge: tick}, rules.State{}, rules.State{Age: rules.Age{From: at(50)}}},
+		{"an age goes on", rules.Policy{MaxAge: tick}, rules.State{Age: rules.Age{From: 1}}, rules.State{Age: rules.Age{From: 1}}},
+		{"told", rules.Policy{MaxAge: tick}, rules.State{Age: rules.Age{From: 1, Told: 2}}, rules.State{Age: rules.Age{From: 1, Told: 2}}},
+		{"counted in a dry run", rules.Policy{MaxAge: tick}, rules.State{Age: rules.Age{From: 1, Told: 2, Over: true}}, rules.State{Age: rules.Age{From: 1, Told: 2}}},
+		{"it may become older", rules.Policy{MaxAge: 50 * tick}, rules.State{Age: rules.Age{From: 1, Told: 2, Over: true}}, rules.State{Age: rules.Age{From: 1}}},
+		{"no age any more", rules.Policy{}, rules.State{Age: rules.Age{From: 1, Told: 2}}, rules.State{}},
+		{"rates begin", rules.Policy{MinRate: 1}, rules.State{}, rules.State{Rates: rules.Rates{Began: rules.Unknown}}},
+		{"rates go on", rules.Policy{MinBeat: 1}, rules.State{Rates: rules.Rates{Next: 5, TooSlow: 1}}, rules.State{Rates: rules.Rates{Next: 5, TooSlow: 1}}},
+		{"rates end", rules.Policy{}, rules.State{Rates: rules.Rates{Next: 5, TooSlow: 1}}, rules.State{}},
+		{"read idle is looked at anew", rules.Policy{ReadIdle: 1}, rules.State{Idles: rules.Idles{At: 5, Spent: [2]rules.Time{1, 2}}}, rules.State{}},
+		{"ignored by the policy before", rules.Policy{}, silence(rules.Silence{Stage: rules.Ignored, Edge: 3, Why: rules.Idle, Until: 5}), silence(rules.Silence{Edge: 3})},
+		{"extended", rules.Policy{}, silence(rules.Silence{Stage: rules.Extended, Until: 5}), silence(rules.Silence{Stage: rules.Extended, Until: 5})},
+		{"queued", rules.Policy{}, silence(rules.Silence{Stage: rules.Waiting, Until: 5}), silence(rules.Silence{Stage: rules.Waiting, Until: 5})},
+		{"queued, and a dry run", dry, silence(rules.Silence{Stage: rules.Waiting, Edge: 3, Until: 5}), silence(rules.Silence{Edge: 3})},
+		{"condemned, and a dry run", dry, queued, rules.State{}},
+		{"condemned", rules.Policy{}, queued, queued},
+		{"drained, and a dry run", dry, condemned, condemned},
+	} {
+		require.Equal(t, c.want, rules.Adapt(&c.p, c.from, rules.Evidence{}, at(50)), c.name)
+	}
+}

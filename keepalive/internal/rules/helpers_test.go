@@ -1,0 +1,98 @@
+package rules_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+// forever is the longest duration.
+const forever = time.Duration(math.MaxInt64)
+
+// A row is a decision at an instant. Without more, nobody has touched the connection since
+// the start, and it is due.
+type row struct {
+	now  rules.Time
+	with func(e *rules.Evidence) // what is different
+	want rules.Outcome
+}
+
+// trace decides about a connection, row by row.
+func trace(t *testing.T, p rules.Policy, s rules.State, rows ...row) rules.State {
+	t.Helper()
+	p.Tick = tick
+	if p.Timeout == 0 {
+		p.Timeout = 16 * tick
+	}
+	for i, r := range rows {
+		e := rules.Evidence{Quiet: true, Due: true}
+		if r.with != nil {
+			r.with(&e)
+		}
+		var out rules.Outcome
+		s, out = rules.Decide(&p, s, e, r.now)
+		require.Equal(t, r.want, out, "row %d, at %v; state %+v", i, time.Duration(r.now), s)
+	}
+	return s
+}
+
+// mute is a socket without any sign of life.
+func mute(e *rules.Evidence) {
+	e.Socket = &rules.Socket{Heard: rules.Unknown, Received: rules.Unknown, Sent: rules.Unknown}
+}
+
+// asked is what the socket says.
+func asked(k rules.Socket) func(e *rules.Evidence) {
+	return func(e *rules.Evidence) { e.Socket = &k }
+}
+
+// and joins pieces of evidence.
+func and(with ...func(e *rules.Evidence)) func(e *rules.Evidence) {
+	return func(e *rules.Evidence) {
+		for _, f := range with {
+			f(e)
+		}
+	}
+}
+
+func life(l rules.Life) func(e *rules.Evidence) { return func(e *rules.Evidence) { e.Life = l } }
+
+func touchedAt(at rules.Time) func(e *rules.Evidence) {
+	return func(e *rules.Evidence) { e.Touched, e.Quiet, e.Due = at, false, false }
+}
+
+func sent(e *rules.Evidence)    { e.Probed = rules.Sent }
+func failed(e *rules.Evidence)  { e.Probed = rules.Failed }
+func hasTurn(e *rules.Evidence) { e.Turn = true }
+
+func answer(why rules.Reason, v rules.Verdict) func(e *rules.Evidence) {
+	return func(e *rules.Evidence) { e.Answer = rules.Answer{For: why, Verdict: v} }
+}
+
+func wait(until rules.Time) rules.Outcome { return rules.Outcome{Do: rules.Wait, Until: until} }
+
+var look = rules.Outcome{Do: rules.Look}
+
+func closes(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Close, Why: why} }
+
+func ends(why rules.Reason) rules.Outcome {
+	return rules.Outcome{Do: rules.Close, Why: why, Anyway: true}
+}
+
+func counted(out rules.Outcome, why rules.Reason) rules.Outcome {
+	out.Would[why] = true
+	return out
+}
+
+// heard is a sign of life, and waiting for this program.
+func heard(at rules.Time) rules.Outcome {
+	return rules.Outcome{Do: rules.Heard, Until: at, Spared: true}
+}
+
+func slowUntil(until rules.Time) rules.Outcome {
+	return rules.Outcome{Do: rules.Wait, Until: until, Spared: true, Slow: true}
+}

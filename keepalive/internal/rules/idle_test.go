@@ -1,0 +1,95 @@
+package rules_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+// moved is a socket with the instants of its last bytes, in and out.
+func moved(received, sent rules.Time) func(e *rules.Evidence) {
+	return asked(rules.Socket{Heard: received, Received: received, Sent: sent})
+}
+
+func TestReadAndWriteIdle(t *testing.T) {
+	both := rules.Policy{Timeout: 1000 * tick, ReadIdle: 6 * tick, WriteIdle: 7 * tick}
+	asks, dry := both, both
+	asks.Asks, dry.DryRun = true, true
+	probes := asks
+	probes.ProbeAfter, probes.ProbeTimeout, probes.ProbeCount = 500*tick, 4*tick, 1
+	quiet := wait(at(1000))
+	ask := func(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Ask, Why: why} }
+	for _, c := range []struct {
+		name   string
+		policy rules.Policy
+		holds  int32
+		rows   []row
+		limit  rules.Time // when to look again
+	}{
+		{"too early", both, 0, []row{{now: at(6) - 1, want: quiet}}, at(6)},
+		{"the socket is asked", both, 0, []row{{now: at(6), want: look}}, at(6)},
+		{"nothing was read", both, 0, []row{{now: at(6), with: moved(0, at(1)), want: ends(rules.ReadIdle)}}, 0},
+		{"nothing was written", both, 0, []row{
+			{now: at(6), with: moved(at(1), 0), want: quiet},
+			{now: at(7) - 1, want: quiet},
+			{now: at(7), with: moved(at(1)+1, 0), want: ends(rules.WriteIdle)},
+		}, 0},
+		{"to the instant", both, 0, []row{{now: at(6), with: moved(1, at(6)), want: quiet}}, at(6) + 1},
+		{"the socket can't tell", both, 0, []row{{now: at(50), with: mute, want: quiet}}, rules.Never},
+		{"held", both, 1, []row{{now: at(50), with: moved(0, 0), want: wait(at(1000))}}, at(56)},
+		{"one of two", rules.Policy{Timeout: 1000 * tick, WriteIdle: 7 * tick}, 0, []row{{now: at(7), with: moved(0, 0), want: ends(rules.WriteIdle)}}, 0},
+		{"for ever", rules.Policy{Timeout: 1000 * tick, ReadIdle: forever}, 0, []row{{now: at(7), with: moved(0, 0), want: quiet}}, rules.Never},
+		{"both in a dry run", dry, 0, []row{
+			{now: at(7), with: moved(0, 0), want: counted(counted(quiet, rules.ReadIdle), rules.WriteIdle)},
+			{now: at(13), with: moved(0, 0), want: quiet},
+			{now: at(19), with: moved(at(13), 0), want: counted(quiet, rules.ReadIdle)}, // another silence
+		}, at(25)},
+		{"extended", asks, 0, []row{
+			{now: at(6), with: moved(0, 0), want: ask(rules.ReadIdle)},
+			{now: at(6), with: and(moved(0, 0), answer(rules.ReadIdle, rules.Verdict(5*tick))), want: quiet},
+			{now: at(11), with: moved(0, 0), want: ask(rules.ReadIdle)},
+		}, at(11)},
+		{"one is ignored, and not the other", asks, 0, []row{
+			{now: at(7), with: and(moved(0, 0), answer(rules.ReadIdle, rules.Pardon)), want: ask(rules.WriteIdle)},
+			{now: at(7), with: and(moved(0, 0), answer(rules.WriteIdle, rules.Condemn)), want: ends(rules.WriteIdle)},
+		}, 0},
+		{"another silence than the one asked about", asks, 0, []row{
+			{now: at(7), with: and(moved(at(7), 0), answer(rules.ReadIdle, rules.Condemn)), want: ask(rules.WriteIdle)},
+		}, at(7)},
+		{"ended while the user was asked", asks, 0, []row{
+			{now: at(6), with: and(moved(at(6), at(5)), answer(rules.ReadIdle, rules.Condemn)), want: quiet},
+		}, at(12)},
+		{"probe, without probes", asks, 0, []row{
+			{now: at(6), with: and(moved(0, 0), answer(rules.ReadIdle, rules.ProbeIt)), want: ends(rules.ReadIdle)},
+		}, 0},
+		{"probe", probes, 0, []row{
+			{now: at(6), with: and(moved(0, 0), answer(rules.ReadIdle, rules.ProbeIt)), want: probe},
+			{now: at(6), with: and(asked(rules.Socket{Signs: 9}), sent, answer(rules.ReadIdle, rules.ProbeIt)), want: wait(at(10))},
+			{now: at(10), with: asked(rules.Socket{Signs: 9}), want: closes(rules.NoAnswer)}, // what came before is no answer
+		}, at(12)},
+		{"probe, and it is answered at once", probes, 0, []row{
+			{now: at(6), with: and(moved(0, 0), touchedAt(at(6)), sent, answer(rules.ReadIdle, rules.ProbeIt)), want: wait(at(506))},
+		}, at(12)},
+		{"probe, and it can't be sent", probes, 0, []row{
+			{now: at(6), with: and(moved(0, 0), failed, answer(rules.ReadIdle, rules.ProbeIt)), want: ends(rules.NoAnswer)},
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.policy.Tick = tick
+			s := rules.Open(&c.policy, rules.Evidence{}, 0)
+			s.Holds = c.holds
+			s = trace(t, c.policy, s, c.rows...)
+			require.Equal(t, c.limit, rules.Limit(&c.policy, s, rules.Evidence{}))
+		})
+	}
+}
+
+// A hold is no silence, and its end is no byte.
+func TestReadIdleAfterHold(t *testing.T) {
+	p := rules.Policy{Timeout: 1000 * tick, ReadIdle: 6 * tick}
+	trace(t, p, rules.State{Released: at(10)},
+		row{now: at(16) - 1, with: moved(0, 0), want: wait(at(1000))},
+		row{now: at(16), with: moved(0, 0), want: ends(rules.ReadIdle)})
+}

@@ -1,0 +1,579 @@
+package rules_test
+
+import (
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+// A model is a connection as docs/policies.md describes it: what has happened to it, and when.
+// From the past it finds what has to happen now. It shares no code with package rules, and is as
+// naive as can be: it knows no states, and no deadlines ahead.
+type model struct {
+	now   rules.Time
+	looks bool // by the policy in force, since the update
+
+	lookBy rules.Time // when the update has to be seen
+
+	// What the peer and the program did.
+	touched  rules.Time // last touch, or sign of life found in the socket
+	spoke    bool       // there was life
+	received rules.Time
+	sent     rules.Time
+	acked    rules.Time
+	signs    int // of life
+	arrived  int
+	taken    int
+	beats    int
+	holds    int
+	released rules.Time
+	own      time.Duration
+
+	// What was done about the present silence.
+	silence silence
+
+	// What was done about the rest.
+	first     time.Duration // FirstMessage when the connection was opened
+	pardoned  [2]rules.Time // ReadIdle, WriteIdle: closed in a dry run, or ignored, then
+	extended  rules.Time    // ReadIdle and WriteIdle wait until then
+	ageFrom   rules.Time
+	hasAge    bool
+	told      rules.Time
+	hasTold   bool
+	ageOver   bool // in a dry run
+	doomed    rules.Reason
+	drained   bool
+	evicted   bool
+	turn      bool
+	window    window
+	nearMiss  bool // the silence before was one
+	ended     bool
+	talked    bool // this visit: the connection was touched, so its silence is over
+	probeLost bool // this visit
+}
+
+type silence struct {
+	stage    stage
+	why      rules.Reason
+	at       rules.Time // when the stage began
+	until    rules.Time // and when it ends
+	probes   int
+	final    bool
+	slow     bool // more time, because the program is slow
+	slowTill rules.Time
+	rounds   int
+	signs    int // at the last look
+	taken    int
+	edges    int
+}
+
+type stage int
+
+const (
+	listening stage = iota
+	probed
+	extended
+	queued
+	ignored
+)
+
+type window struct {
+	on          bool
+	began, next rules.Time
+	beats       int
+	arrived     int
+	strikes     [2]int
+}
+
+func (w *world) newModel() model {
+	m := model{now: born, looks: true, touched: born, received: born, sent: born, ageFrom: born}
+	p := &w.policies[0]
+	m.first = p.First
+	m.spoke = p.First == 0
+	m.hasAge = p.MaxAge > 0
+	if p.MinBeat > 0 || p.MinRate > 0 {
+		m.window = window{on: true, began: born, next: born.Add(10 * time.Second)}
+	}
+	return m
+}
+
+// live is a sign of life at an instant: a new silence begins.
+func (m *model) live(when rules.Time) {
+	if e := m.silence.edges; e == 7 || e == 8 { // 800 and 875 of 1000 were reached
+		m.nearMiss = true
+	}
+	m.touched = max(m.touched, when)
+	m.silence = silence{}
+	m.spoke = true
+}
+
+// updated is the first visit after an update.
+func (m *model) update(p *rules.Policy) {
+	switch {
+	case p.MaxAge == 0:
+		m.hasAge, m.hasTold = false, false
+	case !m.hasAge:
+		m.hasAge, m.ageFrom = true, m.now
+	case m.now < m.ageFrom.Add(age(p)):
+		m.hasTold = false
+	}
+	m.ageOver = false
+	switch on := p.MinBeat > 0 || p.MinRate > 0; {
+	case !on:
+		m.window = window{}
+	case !m.window.on: // what arrived before is unknown: the first window begins now
+		m.window = window{on: true, began: m.now, next: m.now.Add(10 * time.Second), beats: m.beats, arrived: m.arrived}
+	}
+	m.pardoned, m.extended = [2]rules.Time{}, 0
+	q := &m.silence
+	if q.stage == ignored || q.stage == queued && p.DryRun {
+		*q = silence{edges: q.edges}
+		m.spoke = true
+	}
+	if p.DryRun && !m.drained {
+		m.doomed = 0
+	}
+}
+
+func age(p *rules.Policy) time.Duration {
+	return p.MaxAge - time.Duration(float64(p.MaxAge)*p.MaxDraw*draw)
+}
+
+// visit does whatever is due now.
+func (m *model) visit(w *world, policy int, mood mood) (done []move) {
+	p := &w.policies[policy]
+	if !m.looks {
+		m.looks, m.lookBy = true, 0
+		m.update(p)
+	}
+	m.talked, m.probeLost = false, false
+	v := modelVisit{model: m, w: w, p: p, mood: mood}
+	v.noteNearMiss()
+	for range 50 {
+		if v.once() {
+			break
+		}
+	}
+	m.turn = false
+	m.evicted = false
+	return v.done
+}
+
+type modelVisit struct {
+	*model
+	w    *world
+	p    *rules.Policy
+	mood mood
+	done []move
+}
+
+func (v *modelVisit) note(do rules.Action, why rules.Reason) { v.done = append(v.done, move{do, why}) }
+
+func (v *modelVisit) noteNearMiss() {
+	if v.nearMiss && v.p.Advises {
+		v.note(nearMiss, 0)
+	}
+	v.nearMiss = false
+}
+
+// once does one thing. It reports whether nothing is left to do.
+func (v *modelVisit) once() (over bool) {
+	m, p := v.model, v.p
+	// What ends a connection whatever its peer says.
+	if m.doomed != 0 && (m.drained || m.turn) {
+		if i := int(m.doomed) - int(rules.ReadIdle); i >= 0 && i < 2 && !v.isIdle(i) {
+			m.doomed = 0
+			m.pardoned[i] = 0
+		} else {
+			return v.close(m.doomed)
+		}
+	}
+	if m.doomed == 0 {
+		if over, acted := v.others(); acted {
+			return over
+		}
+	}
+	if m.evicted {
+		m.evicted = false
+		switch heard := v.heardAt(); {
+		case m.holds > 0:
+			v.liveNow(m.now)
+			return true
+		case v.w.life != rules.Touches && heard >= 0 && heard.Add(p.EvictIdle) > m.now:
+			v.liveNow(heard)
+			return true
+		case m.arrived > m.taken:
+		case p.DryRun:
+			v.note(would, rules.Evicted)
+		default:
+			return v.close(rules.Evicted)
+		}
+	}
+	return v.silent()
+}
+
+func (v *modelVisit) liveNow(when rules.Time) {
+	v.live(when)
+	v.noteNearMiss()
+}
+
+func (v *modelVisit) close(why rules.Reason) bool {
+	v.note(rules.Close, why)
+	v.ended = true
+	return true
+}
+
+// doom ends a connection at its turn.
+func (v *modelVisit) doom(why rules.Reason) (over, acted bool) {
+	switch {
+	case v.p.DryRun:
+		v.note(would, why)
+		return false, true
+	case v.p.Paced && !v.turn:
+		v.doomed = why
+		v.note(rules.Queue, why)
+		if !v.mood.free {
+			return false, true
+		}
+	}
+	return v.close(why), true
+}
+
+// others looks at ages, rates, and at nothing read or written.
+func (v *modelVisit) others() (over, acted bool) {
+	m, p := v.model, v.p
+	if m.hasAge && !m.ageOver {
+		if !m.hasTold && m.now >= m.ageFrom.Add(age(p)) {
+			m.hasTold, m.told = true, m.now
+			if p.Tells {
+				v.note(rules.Tell, 0)
+			}
+		}
+		if m.hasTold && m.now >= m.told.Add(p.MaxGrace) {
+			m.ageOver = true
+			return v.doom(rules.MaxAge)
+		}
+	}
+	if m.window.on && m.now >= m.window.next {
+		if why := v.judge(); why != 0 {
+			return v.doom(why)
+		}
+	}
+	for i, limit := range []time.Duration{p.ReadIdle, p.WriteIdle} {
+		why := rules.ReadIdle + rules.Reason(i)
+		if limit == 0 || !v.isIdle(i) || m.now < m.extended || m.pardoned[i] > v.last(i) {
+			continue
+		}
+		if p.Asks {
+			v.note(rules.Ask, why)
+			if v.mood.talks {
+				v.touchedByUser()
+			}
+			switch verdict := v.mood.verdict; {
+			case verdict == rules.Pardon:
+				m.pardoned[i] = m.now
+				return false, true
+			case verdict > 0:
+				m.extended = m.now.Add(time.Duration(verdict))
+				return false, true
+			case verdict == rules.ProbeIt && p.ProbeCount > 0:
+				if !m.probeLost {
+					v.note(rules.Probe, 0)
+				}
+				if v.mood.fails {
+					m.probeLost = true
+					m.pardoned[i] = m.now
+					return v.doom(rules.NoAnswer)
+				}
+				m.extended = m.now.Add(v.period())
+				if !m.talked {
+					v.probe(true)
+					m.silence.signs, m.silence.taken = m.signs, m.taken
+				}
+				return false, true
+			}
+		}
+		m.pardoned[i] = m.now
+		return v.doom(why)
+	}
+	return false, false
+}
+
+// period is how often the Keeper looks at nothing read and nothing written.
+func (v *modelVisit) period() time.Duration {
+	r, w := v.p.ReadIdle, v.p.WriteIdle
+	if r == 0 || w > 0 && w < r {
+		return w
+	}
+	return r
+}
+
+// last is when bytes were last read, or written.
+func (v *modelVisit) last(i int) rules.Time {
+	if i == 0 {
+		return max(v.received, v.released)
+	}
+	return max(v.sent, v.released)
+}
+
+func (v *modelVisit) isIdle(i int) bool {
+	limit := []time.Duration{v.p.ReadIdle, v.p.WriteIdle}[i]
+	return limit > 0 && v.holds == 0 && v.now >= v.last(i).Add(limit)
+}
+
+// judge judges a window at its end.
+func (v *modelVisit) judge() rules.Reason {
+	m, p, q := v.model, v.p, &v.window
+	elapsed := m.now.Sub(q.began)
+	beats, bytes := m.beats-q.beats, m.arrived-q.arrived
+	many := p.MinBeat > 0 && beats > int(elapsed/p.MinBeat)+1
+	slow := p.MinRate > 0 && bytes > 0 && m.arrived == m.taken && float64(bytes) < float64(p.MinRate)*elapsed.Seconds()
+	for i, guilty := range []bool{many, slow} {
+		if q.strikes[i]++; !guilty {
+			q.strikes[i] = 0
+		}
+	}
+	q.next = m.now.Add(10 * time.Second)
+	if m.arrived == m.taken {
+		q.began, q.beats, q.arrived = m.now, m.beats, m.arrived
+	}
+	for i, strikes := range q.strikes {
+		if strikes >= p.Strikes {
+			q.strikes[i] = 0
+			return rules.TooMany + rules.Reason(i)
+		}
+	}
+	return 0
+}
+
+// timeout is how long the peer may be silent without pressure.
+func (v *modelVisit) timeout() time.Duration {
+	if v.own > 0 {
+		return v.own
+	}
+	return v.p.Timeout
+}
+
+// stretched is a duration of the config for a connection with a timeout of its own.
+func (v *modelVisit) stretched(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * float64(v.timeout()) / float64(v.p.Timeout))
+}
+
+// early is how much sooner than Probe.After the connection is probed.
+func (v *modelVisit) early() time.Duration {
+	return time.Duration(float64(v.stretched(v.p.ProbeAfter)) / 4 * draw)
+}
+
+// patience is how long the peer may be silent until something happens, and why.
+func (v *modelVisit) patience() (time.Duration, rules.Reason) {
+	d := v.timeout()
+	if !v.spoke && v.silence.stage == listening {
+		if v.p.First > 0 {
+			d = v.p.First
+		}
+		return d, rules.FirstMessage
+	}
+	if v.mood.pressure && v.p.Pressed > 0 {
+		d = v.stretched(v.p.Pressed)
+	}
+	if after := v.stretched(v.p.ProbeAfter) - v.early(); v.p.ProbeCount > 0 && after < d {
+		return after, rules.NoAnswer
+	}
+	return d, rules.Idle
+}
+
+// due is when something happens about the silence.
+func (v *modelVisit) due() (rules.Time, rules.Reason) {
+	q := v.silence
+	patience, why := v.patience()
+	if q.stage == queued && v.turn {
+		return v.now, q.why
+	}
+	if q.stage != listening {
+		why = q.why
+	}
+	switch {
+	case q.slow:
+		return q.slowTill, why
+	case q.stage == queued:
+		return q.at.Add(time.Hour), why
+	case q.stage != listening:
+		return q.until, why
+	}
+	if !v.spoke {
+		return born.Add(v.first), why // as it was when the connection came
+	}
+	return v.touched.Add(patience), why
+}
+
+// heardAt is when the socket last heard of the peer, or -1.
+func (v *modelVisit) heardAt() rules.Time {
+	heard := rules.Time(-1)
+	if v.arrived > 0 {
+		heard = v.received
+	}
+	if v.w.life == rules.ReadsWrite && v.acked > 0 {
+		heard = max(heard, v.acked)
+	}
+	return heard
+}
+
+func (v *modelVisit) touchedByUser() {
+	v.live(v.now)
+	v.talked = true
+	v.noteNearMiss()
+}
+
+// silent looks at the silence.
+func (v *modelVisit) silent() (over bool) {
+	m, p, q := v.model, v.p, &v.silence
+	if v.talked {
+		return true
+	}
+	if p.Advises && m.holds == 0 {
+		for q.edges < len(rules.Edges) && m.now.Sub(m.touched) >= v.timeout()/1000*time.Duration(rules.Edges[q.edges].Nanoseconds()) {
+			q.edges++
+		}
+	}
+	due, why := v.due()
+	answer := v.w.life == rules.Arrivals && q.stage == probed
+	if m.now < due && !answer || m.holds > 0 {
+		return true
+	}
+	if v.isAlive(due) || m.now < due {
+		return true
+	}
+	switch {
+	case q.stage == ignored:
+		q.at, q.until = m.now, m.now.Add(v.timeout())
+		return true
+	case q.stage == queued:
+		if patience, _ := v.patience(); q.why == rules.Idle && m.touched.Add(patience) > m.now {
+			*q = silence{edges: q.edges, rounds: q.rounds, signs: q.signs, taken: q.taken}
+			return true
+		}
+		return v.end(q.why)
+	case !m.probeLost && (q.stage == probed && !q.final && q.probes < p.ProbeCount || q.stage == listening && why == rules.NoAnswer):
+		v.note(rules.Probe, 0)
+		if m.probeLost = v.mood.fails; m.probeLost {
+			return false
+		}
+		v.probe(false)
+		return true
+	case p.Asks && (q.stage != probed || !q.final):
+		v.note(rules.Ask, why)
+		if v.mood.talks {
+			v.touchedByUser()
+			return true
+		}
+		switch verdict := v.mood.verdict; {
+		case verdict == rules.Pardon:
+			v.ignore(why)
+			return true
+		case verdict > 0:
+			v.enter(silence{stage: extended, why: why, until: m.now.Add(time.Duration(verdict))})
+			return true
+		case verdict == rules.ProbeIt && p.ProbeCount > 0:
+			if !m.probeLost {
+				v.note(rules.Probe, 0)
+			}
+			if !v.mood.fails {
+				v.probe(true)
+				return true
+			}
+			why = rules.NoAnswer
+		}
+	}
+	return v.end(why)
+}
+
+// end ends a silence after its last deadline.
+func (v *modelVisit) end(why rules.Reason) bool {
+	if v.p.DryRun {
+		v.note(would, why)
+		v.ignore(why)
+		return true
+	}
+	if v.p.Paced && !v.turn {
+		v.note(rules.Queue, why)
+		if !v.mood.free {
+			v.enter(silence{stage: queued, why: why})
+			return true
+		}
+	}
+	return v.close(why)
+}
+
+func (v *modelVisit) ignore(why rules.Reason) {
+	v.enter(silence{stage: ignored, why: why, until: v.now.Add(v.timeout())})
+}
+
+func (v *modelVisit) enter(next silence) {
+	q := v.silence
+	next.at, next.edges, next.rounds, next.signs, next.taken = v.now, q.edges, q.rounds, q.signs, q.taken
+	v.silence = next
+}
+
+// probe notes a probe.
+func (v *modelVisit) probe(final bool) {
+	q := v.silence
+	answer := v.stretched(v.p.ProbeTimeout)
+	number := q.probes + 1
+	begun := v.touched.Add(v.stretched(v.p.ProbeAfter) - v.early())
+	if q.stage == probed {
+		begun = q.until
+		if q.slow {
+			begun = q.slowTill
+		}
+	}
+	if final {
+		begun = v.now
+	}
+	next := silence{stage: probed, why: rules.NoAnswer, probes: number, final: final}
+	next.until = max(begun.Add(answer), v.now.Add(answer-tick))
+	if number == v.p.ProbeCount && !final {
+		next.until = next.until.Add(v.early())
+	}
+	v.enter(next)
+}
+
+// isAlive looks into the socket. It reports whether the peer lives, or may live.
+func (v *modelVisit) isAlive(due rules.Time) bool {
+	m, q := v.model, &v.silence
+	patience, _ := v.patience()
+	heard := v.heardAt()
+	signs, taken := q.signs, q.taken
+	q.signs, q.taken = m.signs, m.taken
+	manual, kernel := v.w.life == rules.Touches, v.w.life == rules.Arrivals
+	unread := m.arrived > m.taken
+	fresh := m.received > m.touched && m.received.Add(patience) > m.now
+	late := m.now.Sub(due)
+	grace := func(till rules.Time) bool {
+		q.slow, q.slowTill = true, till
+		return true
+	}
+	alive := m.signs != signs // since the last look
+	if q.stage == listening {
+		alive = heard.Add(patience) > m.now
+		if !m.spoke {
+			alive = m.signs > 0
+		}
+	}
+	switch {
+	case heard >= 0 && alive && !manual:
+		v.liveNow(heard)
+		return true
+	case kernel && !unread && (q.slow || late > 5*tick && m.received.Add(2*tick) > m.touched):
+		v.liveNow(m.now) // the program was slow, and has read it all: the peer waits for an answer
+		return true
+	case manual && unread && fresh && q.slow && m.taken == taken:
+		return grace(m.received.Add(patience)) // nobody reads
+	case !manual && unread && m.taken != taken && (q.slow || kernel):
+		q.rounds = 0
+		return grace(m.now.Add(patience)) // somebody reads, slowly
+	case (unread || manual && fresh) && q.rounds < 3:
+		q.rounds++
+		return grace(m.now.Add(max(2*tick, late)))
+	}
+	return false
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package rules_test
+
+// raceEnabled: the race detector slows this test down.
+const raceEnabled = true

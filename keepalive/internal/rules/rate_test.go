@@ -1,0 +1,65 @@
+package rules_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+func TestRates(t *testing.T) {
+	beats := func(n uint32) func(e *rules.Evidence) {
+		return and(asked(rules.Socket{}), func(e *rules.Evidence) { e.Beats = n })
+	}
+	bytes := func(arrived uint64, unread int) func(e *rules.Evidence) {
+		return asked(rules.Socket{Arrived: arrived, Unread: unread})
+	}
+	many := rules.Policy{Timeout: 1000 * tick, MinBeat: 2 * tick, Strikes: 2}
+	slow := rules.Policy{Timeout: 1000 * tick, MinRate: 10, Strikes: 2}
+	once, dry := slow, many
+	once.Strikes = 1
+	dry.DryRun = true
+	quiet := wait(at(1000))
+	for _, c := range []struct {
+		name   string
+		policy rules.Policy
+		rows   []row
+	}{
+		{"the window is open", many, []row{{now: at(10) - 1, want: quiet}}},
+		{"the socket is asked", many, []row{{now: at(10), want: look}}},
+		{"as many as may be", many, []row{{now: at(10), with: beats(6), want: quiet}, {now: at(20), with: beats(12), want: quiet}, {now: at(30), with: beats(18), want: quiet}}},
+		{"too many", many, []row{{now: at(10), with: beats(7), want: quiet}, {now: at(20), with: beats(14), want: ends(rules.TooMany)}}},
+		{"not in a row", many, []row{{now: at(10), with: beats(7), want: quiet}, {now: at(20), with: beats(13), want: quiet}, {now: at(30), with: beats(20), want: quiet}}},
+		{"a late look", many, []row{{now: at(14), with: beats(8), want: quiet}, {now: at(24), with: beats(8), want: quiet}}},
+		{"counts run over", many, []row{{now: at(10), with: beats(1<<32 - 3), want: quiet}, {now: at(20), with: beats(3), want: quiet}}},
+		{"counted each second strike", dry, []row{
+			{now: at(10), with: beats(10), want: quiet},
+			{now: at(20), with: beats(20), want: counted(quiet, rules.TooMany)},
+			{now: at(30), with: beats(30), want: quiet},
+			{now: at(40), with: beats(40), want: counted(quiet, rules.TooMany)},
+		}},
+		{"fast enough", slow, []row{{now: at(10), with: bytes(100, 0), want: quiet}, {now: at(20), with: bytes(200, 0), want: quiet}}},
+		{"too slow", slow, []row{{now: at(10), with: bytes(99, 0), want: quiet}, {now: at(20), with: bytes(198, 0), want: ends(rules.TooSlow)}}},
+		{"nothing at all", once, []row{{now: at(10), with: bytes(0, 0), want: quiet}}},
+		{"bytes wait: the window goes on", once, []row{{now: at(10), with: bytes(99, 1), want: quiet}, {now: at(20), with: bytes(199, 0), want: ends(rules.TooSlow)}}},
+		{"bytes wait, and then come fast", once, []row{{now: at(10), with: bytes(99, 1), want: quiet}, {now: at(20), with: bytes(200, 0), want: quiet}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			trace(t, c.policy, rules.Open(&c.policy, rules.Evidence{}, 0), c.rows...)
+		})
+	}
+}
+
+// What arrived before the policy came counts for nothing.
+func TestRatesAfterUpdate(t *testing.T) {
+	p := rules.Policy{Timeout: 1000 * tick, MinRate: 10, Strikes: 1}
+	s := rules.Adapt(&p, rules.State{}, rules.Evidence{}, at(50))
+	s = trace(t, p, s,
+		row{now: at(50), want: look},
+		row{now: at(50), with: asked(rules.Socket{Arrived: 7}), want: wait(at(1000))})
+	require.Equal(t, at(60), rules.Limit(&p, s, rules.Evidence{}))
+	trace(t, p, s,
+		row{now: at(60), with: asked(rules.Socket{Arrived: 7}), want: wait(at(1000))},
+		row{now: at(70), with: asked(rules.Socket{Arrived: 8}), want: ends(rules.TooSlow)})
+}

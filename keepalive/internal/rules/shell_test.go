@@ -1,0 +1,210 @@
+package rules_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+// tick is the unit of all instants in the comparison with the model.
+const tick = time.Second
+
+// at returns an instant, in ticks after the start.
+func at(ticks int) rules.Time { return rules.Time(0).Add(time.Duration(ticks) * tick) }
+
+// born is when each connection was opened: long after the start.
+var born = at(1000)
+
+// A shell is a connection, its timer and its socket. It carries outcomes out as package
+// keepalive does. It is a value: two equal shells have the same future.
+type shell struct {
+	now    rules.Time
+	policy int  // index of the policy in force
+	stale  bool // no decision by this policy yet
+	life   rules.Life
+
+	timer  timer
+	state  rules.State
+	limit  rules.Time
+	socket rules.Socket
+	beats  uint32
+	queued bool // waits in the queue
+	turn   bool
+
+	mood   mood
+	closed rules.Reason
+}
+
+// A mood is how the surroundings answer.
+type mood struct {
+	verdict  rules.Verdict
+	talks    bool // OnIdle touches the connection
+	fails    bool // probes can't be sent
+	free     bool // each connection gets its turn at once
+	pressure bool
+}
+
+// A timer is a timer of the wheel, without the wheel's rounding.
+type timer struct {
+	touched       rules.Time
+	rearmed, seen bool
+	due           bool
+	until         rules.Time // of a rearmed timer
+	delay         time.Duration
+	visit         rules.Time // when the hand comes
+}
+
+// A move is one action of a shell, as the rules said.
+type move struct {
+	do  rules.Action
+	why rules.Reason
+}
+
+func (m move) String() string {
+	names := map[rules.Action]string{rules.Probe: "probe", rules.Ask: "ask", rules.Tell: "tell", rules.Queue: "queue", rules.Close: "close", would: "would", nearMiss: "near miss"}
+	return fmt.Sprintf("%s(%d)", names[m.do], m.why)
+}
+
+// The action of a mere count.
+const (
+	would rules.Action = 100 + iota
+	nearMiss
+)
+
+func open(w *world) shell {
+	p := &w.policies[0]
+	s := shell{now: born, life: w.life, socket: rules.Socket{Heard: rules.Unknown, Received: born, Sent: born}}
+	e := rules.Evidence{Draw: draw, Born: born}
+	s.state = rules.Open(p, e, born)
+	s.limit = rules.Limit(p, s.state, e)
+	s.timer.touched, s.timer.delay = born, p.Hop(rules.State{}, draw)
+	if p.First > 0 {
+		s.timer.rearmed, s.timer.until = true, born.Add(p.First)
+	}
+	s.file()
+	return s
+}
+
+// deadline returns when the timer is due.
+func (t *timer) deadline() rules.Time {
+	if t.rearmed {
+		return t.until
+	}
+	return t.touched.Add(t.delay)
+}
+
+// file makes the timer's entry.
+func (s *shell) file() {
+	t := &s.timer
+	t.visit = t.deadline()
+	if t.rearmed {
+		t.visit = min(t.visit, s.now.Add(t.delay))
+	}
+	if s.stale {
+		t.visit = 0
+	}
+	t.visit = max(min(t.visit, s.limit), s.now.Add(tick))
+}
+
+func (s *shell) touch() {
+	t := &s.timer
+	t.touched, t.rearmed, t.seen = s.now, false, false
+	if t.due {
+		t.due = false
+		s.file()
+	}
+}
+
+// hand is the visit of the hand. It reports whether it handed the connection over.
+func (s *shell) hand() bool {
+	t := &s.timer
+	if t.deadline() > s.now && s.limit > s.now && !s.stale {
+		s.file()
+		return false
+	}
+	t.due = true
+	return true
+}
+
+// run decides and carries out, until nothing is left.
+func (s *shell) run(w *world) (done []move) {
+	var e rules.Evidence
+	for range 100 {
+		p := &w.policies[s.policy]
+		t := &s.timer
+		quiet := t.rearmed || t.seen
+		t.seen = true
+		if !quiet {
+			e = e.Lasting()
+		}
+		e.Life, e.Draw, e.Born, e.Beats = s.life, draw, born, s.beats
+		e.Touched, e.Quiet, e.Due = t.touched, quiet, t.due
+		if s.mood.pressure && p.Pressed > 0 {
+			e.Pressure = 1
+		}
+		e.Turn = e.Turn || s.turn
+		s.turn = false
+		if s.stale {
+			s.state = rules.Adapt(p, s.state, e, s.now)
+			s.stale = false
+		}
+		var out rules.Outcome
+		s.state, out = rules.Decide(p, s.state, e, s.now)
+		s.limit = rules.Limit(p, s.state, e)
+		t.delay = p.Hop(s.state, draw)
+		if !t.due && t.deadline() < t.visit {
+			s.file()
+		}
+		for why, yes := range out.Would {
+			if yes {
+				done = append(done, move{would, rules.Reason(why)})
+			}
+		}
+		if out.NearMiss {
+			done = append(done, move{nearMiss, 0})
+		}
+		switch out.Do {
+		case rules.Wait:
+			if t.due {
+				t.due, t.rearmed, t.until = false, true, out.Until
+				s.file()
+			}
+			return done
+		case rules.Heard:
+			if t.due {
+				t.due, t.rearmed, t.seen = false, false, false
+				t.touched = max(t.touched, out.Until)
+				s.file()
+			}
+			return done
+		case rules.Look:
+			k := s.socket
+			e.Socket = &k
+			continue
+		case rules.Probe:
+			e.Probed = rules.Sent
+			if s.mood.fails {
+				e.Probed = rules.Failed
+			}
+		case rules.Ask:
+			e.Answer = rules.Answer{For: out.Why, Verdict: s.mood.verdict}
+			e.Socket = nil
+			if s.mood.talks {
+				s.touch()
+			}
+		case rules.Queue:
+			if e.Turn = s.mood.free; !e.Turn {
+				s.queued = true
+			}
+		case rules.Close:
+			if out.Anyway || t.due {
+				s.closed = out.Why
+				return append(done, move{rules.Close, out.Why})
+			}
+			return done
+		}
+		done = append(done, move{out.Do, out.Why})
+	}
+	return append(done, move{do: 99}) // no end of it
+}

@@ -1,0 +1,145 @@
+package rules_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+func TestSilence(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		policy rules.Policy
+		state  rules.State
+		rows   []row
+	}{
+		{name: "to the instant", rows: []row{
+			{now: at(16) - 1, want: wait(at(16))},
+			{now: at(16), want: look},
+			{now: at(16), with: mute, want: closes(rules.Idle)},
+		}},
+		{name: "a touch begins it anew", rows: []row{
+			{now: at(16), with: touchedAt(at(15)), want: wait(at(31))},
+			{now: at(31), with: and(touchedAt(at(31)), mute), want: wait(at(47))},
+		}},
+		{name: "touched while it was looked at", rows: []row{
+			{now: at(16), want: look},
+			{now: at(16), with: and(mute, touchedAt(at(16))), want: wait(at(32))},
+		}},
+		{name: "timeout of its own", state: rules.State{Own: 3 * tick}, rows: []row{
+			{now: at(3) - 1, want: wait(at(3))},
+			{now: at(3), with: mute, want: closes(rules.Idle)},
+		}},
+		{name: "for ever", policy: rules.Policy{Timeout: forever}, rows: []row{
+			{now: 0, want: wait(rules.Never)},
+			{now: rules.Never - 1, want: wait(rules.Never)},
+			{now: 5, with: touchedAt(5), want: wait(rules.Never)},
+		}},
+		{name: "held", state: rules.State{Holds: 2}, rows: []row{
+			{now: at(16), want: wait(at(32))},
+			{now: at(1000), want: wait(at(1016))},
+			{now: rules.Never - 1, want: wait(rules.Never)},
+		}},
+		{name: "the socket has heard", rows: []row{
+			{now: at(16), with: asked(rules.Socket{Heard: at(3)}), want: heard(at(3))},
+			{now: at(19), with: asked(rules.Socket{Heard: at(3)}), want: closes(rules.Idle)},
+		}},
+		{name: "nothing but touches", rows: []row{
+			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Heard: at(15), Received: rules.Unknown})), want: closes(rules.Idle)},
+		}},
+		{name: "unread bytes, three times", rows: []row{
+			{now: at(16), with: asked(rules.Socket{Unread: 1}), want: slowUntil(at(18))},
+			{now: at(18), with: asked(rules.Socket{Unread: 1}), want: slowUntil(at(20))},
+			{now: at(25), with: asked(rules.Socket{Unread: 1}), want: slowUntil(at(30))}, // as much as it was late
+			{now: at(30), with: asked(rules.Socket{Unread: 1}), want: closes(rules.Idle)},
+		}},
+		{name: "bytes read, and no touch yet", rows: []row{
+			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Received: at(15), Taken: 1})), want: slowUntil(at(18))},
+			{now: at(18), with: touchedAt(at(17)), want: wait(at(33))},
+		}},
+		{name: "nobody reads what arrives", rows: []row{
+			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Received: at(15), Unread: 1})), want: slowUntil(at(18))},
+			{now: at(18), with: and(life(rules.Touches), asked(rules.Socket{Received: at(15), Unread: 1})), want: slowUntil(at(31))},
+			{now: at(31), with: and(life(rules.Touches), asked(rules.Socket{Received: at(30), Unread: 2})), want: slowUntil(at(46))},
+		}},
+		{name: "a transfer that is slower than the peer", rows: []row{
+			{now: at(16), with: asked(rules.Socket{Heard: rules.Unknown, Unread: 5, Taken: 5, Moves: true}), want: slowUntil(at(32))},
+			{now: at(32), with: asked(rules.Socket{Heard: rules.Unknown, Unread: 5, Taken: 9, Moves: true}), want: slowUntil(at(48))},
+			{now: at(48), with: asked(rules.Socket{Heard: rules.Unknown, Unread: 5, Taken: 9, Moves: true}), want: slowUntil(at(50))},
+		}},
+		{name: "late, and all was read", rows: []row{
+			{now: at(22), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: at(0), Received: at(0)})), want: heard(at(22))},
+		}},
+		{name: "five ticks late are not busy", rows: []row{
+			{now: at(21), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: at(0), Received: at(0)})), want: closes(rules.Idle)},
+		}},
+		{name: "late, but nothing came", rows: []row{
+			{now: at(100), with: and(life(rules.Arrivals), mute, func(e *rules.Evidence) { e.Touched = at(5) }), want: closes(rules.Idle)},
+		}},
+		{
+			name: "a look for a window takes no sign away", policy: rules.Policy{MinRate: 1, Strikes: 9, Asks: true},
+			state: rules.State{Rates: rules.Rates{Next: at(10)}, Silence: rules.Silence{Stage: rules.Extended, Why: rules.Idle, Until: at(20)}}, rows: []row{
+				{now: at(10), with: asked(rules.Socket{Heard: at(9), Signs: 1, Arrived: 1}), want: wait(at(20))},
+				{now: at(20), want: look},
+				{now: at(20), with: asked(rules.Socket{Heard: at(9), Signs: 1, Arrived: 1}), want: heard(at(9))},
+			},
+		},
+		{name: "pressure", policy: rules.Policy{Pressed: 4 * tick}, rows: []row{
+			{now: at(2), want: wait(at(6))}, // it may rise
+			{now: at(2), with: func(e *rules.Evidence) { e.Pressure = 0.5 }, want: wait(at(6))},
+			{now: at(10) - 1, with: func(e *rules.Evidence) { e.Pressure = 0.5 }, want: wait(at(10))},
+			{now: at(10), with: and(mute, func(e *rules.Evidence) { e.Pressure = 0.5 }), want: closes(rules.Idle)},
+		}},
+		{name: "full pressure", policy: rules.Policy{Pressed: 4 * tick}, rows: []row{
+			{now: at(4) - 1, with: func(e *rules.Evidence) { e.Pressure = 1 }, want: wait(at(4))},
+			{now: at(4), with: and(mute, func(e *rules.Evidence) { e.Pressure = 1 }), want: closes(rules.Idle)},
+		}},
+		{name: "dry run", policy: rules.Policy{DryRun: true}, rows: []row{
+			{now: at(16), with: mute, want: counted(wait(at(32)), rules.Idle)},
+			{now: at(32), with: mute, want: wait(at(48))},
+			{now: at(48), with: asked(rules.Socket{Heard: at(40), Signs: 1}), want: heard(at(40))},
+			{now: at(56), with: and(mute, func(e *rules.Evidence) { e.Touched = at(40) }), want: counted(wait(at(72)), rules.Idle)},
+		}},
+		{name: "a turn", policy: rules.Policy{Paced: true}, rows: []row{
+			{now: at(16), with: mute, want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}},
+			{now: at(16), want: wait(at(16).Add(time.Hour))},
+			{now: at(20), with: hasTurn, want: look},
+			{now: at(20), with: and(hasTurn, mute), want: closes(rules.Idle)},
+		}},
+		{name: "a turn at once", policy: rules.Policy{Paced: true}, rows: []row{
+			{now: at(16), with: mute, want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}},
+			{now: at(16), with: and(hasTurn, mute), want: closes(rules.Idle)},
+		}},
+		{name: "no turn for an hour", policy: rules.Policy{Paced: true}, rows: []row{
+			{now: at(16), with: mute, want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}},
+			{now: at(3616), with: mute, want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}},
+			{now: at(3617), want: wait(at(7216))},
+		}},
+		{name: "the kernel's activity at its turn", policy: rules.Policy{Paced: true}, rows: []row{
+			{now: at(16), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: 0, Signs: 1})), want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}},
+			{now: at(500), with: and(hasTurn, life(rules.Arrivals), asked(rules.Socket{Heard: 0, Signs: 1})), want: closes(rules.Idle)},
+		}},
+		{name: "bytes that wait at its turn", policy: rules.Policy{Paced: true}, rows: []row{
+			{now: at(16), with: and(life(rules.Touches), mute), want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}},
+			{now: at(500), with: and(hasTurn, life(rules.Touches), asked(rules.Socket{Unread: 1})), want: slowUntil(at(502))},
+			{now: at(502), with: and(life(rules.Touches), asked(rules.Socket{})), want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}},
+		}},
+		{name: "heard while it waits for its turn", policy: rules.Policy{Paced: true}, rows: []row{
+			{now: at(16), with: mute, want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}},
+			{now: at(20), with: and(hasTurn, asked(rules.Socket{Heard: at(18), Signs: 1})), want: heard(at(18))},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) { trace(t, c.policy, c.state, c.rows...) })
+	}
+}
+
+// The timeout has become longer while the connection waits for its turn.
+func TestTurnUnderALongerTimeout(t *testing.T) {
+	p := rules.Policy{Paced: true}
+	s := trace(t, p, rules.State{}, row{now: at(16), with: mute, want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}})
+	p.Timeout = 30 * tick
+	trace(t, p, s,
+		row{now: at(20), with: and(hasTurn, mute), want: wait(at(30))},
+		row{now: at(30), with: mute, want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}})
+}
