@@ -5,30 +5,30 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 )
 
-// forwarding are the headers by which proxies say that a request is not their own.
+// forwarding are the headers of proxies for requests of others.
 var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}
 
-// refusal returns why a request gets no answer, or "" where it gets one.
+// refusal returns why a request gets no answer, or "" if it gets one.
 func (h *Handler) refusal(r *http.Request) string {
 	if h.cfg.AllowRemote {
 		return ""
 	}
-	const advice = "Use a tunnel such as ssh -L, or, where others have been shut out, set AllowRemote in debughttp.Config."
+	const advice = "Use a tunnel such as ssh -L, or shut strangers out and set AllowRemote in debughttp.Config."
 	if !isLocal(r) {
 		return fmt.Sprintf("debughttp: this page is for the machine that it runs on, and the request comes from %q. %s", r.RemoteAddr, advice)
 	}
 	for _, name := range forwarding {
-		// Whatever it says: a client may send an empty one, which some proxies leave, and
-		// add a line of their own.
+		// The value does not matter. A client may send an empty header, and some proxies add
+		// their own line after it.
 		if _, ok := r.Header[name]; ok {
 			return fmt.Sprintf("debughttp: this page is for the machine that it runs on, and the request was forwarded (header %s). %s", name, advice)
 		}
 	}
-	if !isLoopbackHost(r.Host) && !isUnix(r) {
-		return fmt.Sprintf("debughttp: the host %q is not a name of loopback: ask for localhost or 127.0.0.1. %s", r.Host, advice)
+	if host := hostOf(r.Host); !isLoopback(host) && !h.cfg.Hosts.allow(host) && !isUnix(r) {
+		return fmt.Sprintf("debughttp: the host %.*q is not a name of loopback: ask for localhost or 127.0.0.1, or add the name to %s. %s",
+			maxName, r.Host, h.cfg.Hosts.setting(), advice)
 	}
 	return ""
 }
@@ -39,24 +39,9 @@ func isLocal(r *http.Request) bool {
 	return err == nil && from.Addr().IsLoopback() || isUnix(r)
 }
 
-// isUnix reports whether a request came by a Unix socket: no browser does that for the
-// sake of a web page, and the socket's permissions say who may.
+// isUnix reports whether a request came by a Unix socket. No web page can have a browser do
+// that, and the socket has permissions.
 func isUnix(r *http.Request) bool {
 	_, ok := r.Context().Value(http.LocalAddrContextKey).(*net.UnixAddr)
 	return ok
-}
-
-// isLoopbackHost reports whether what a client calls this server is a name of
-// loopback, with or without a port. Any other name could be one whose owner has it
-// resolved to loopback.
-func isLoopbackHost(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
-	}
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.IsLoopback()
-	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }

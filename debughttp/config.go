@@ -30,12 +30,16 @@ type Config struct {
 	// the program.
 	Name string
 
-	// AllowRemote answers everybody who can send a request. Without it, a request must
-	// come from a loopback address or a Unix socket, must not have been forwarded
-	// by a proxy, and its Host must be localhost or a loopback address, so that no
-	// web page can have its name resolved to this machine and read the answer. A
-	// tunnel, such as that of ssh -L, does without it.
+	// AllowRemote answers every request. Without it, a request must come from a loopback
+	// address or a Unix socket, and must not be forwarded by a proxy. Its Host must be
+	// localhost, a loopback address or in Hosts: otherwise a web page could have its name
+	// resolve to this machine and read the answer. A tunnel, such as that of ssh -L, works
+	// without AllowRemote.
 	AllowRemote bool
+
+	// Hosts are more names by which this machine may ask for the page. [CheckHost] does the
+	// same for the other pages of a program.
+	Hosts Hosts
 
 	// HideAddrs shows, instead of the address of a peer, a name that stands for its
 	// host: the same for as long as the Handler lives, so that it can be followed, and
@@ -53,6 +57,9 @@ func (cfg Config) withDefaults(k *keepalive.Keeper) (Config, error) {
 		return cfg, fmt.Errorf("%w: Keeper is nil", ErrArgument)
 	case cfg.Recent > maxRecent:
 		return cfg, fmt.Errorf("%w: Recent %d, must be at most %d", ErrArgument, cfg.Recent, maxRecent)
+	}
+	if err := cfg.Hosts.Validate(); err != nil {
+		return cfg, err
 	}
 	if cfg.Name == "" {
 		cfg.Name = filepath.Base(os.Args[0])

@@ -66,3 +66,23 @@ func ExampleConfig_remote() {
 	fmt.Println(w.Code)
 	// Output: 401
 }
+
+// The other pages of a program are safe from rebound names, too.
+func ExampleCheckHost() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	handler, err := debughttp.CheckHost(mux, debughttp.Hosts{Names: []string{"gateway.example"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, host := range []string{"10.0.0.7:9001", "gateway.example", "evil.example"} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "http://"+host+"/healthz", nil))
+		fmt.Println(w.Code, host)
+	}
+	// Output:
+	// 200 10.0.0.7:9001
+	// 200 gateway.example
+	// 403 evil.example
+}

@@ -16,18 +16,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/heartwheel-go/heartwheel/debughttp"
-	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/metrics"
-	"github.com/heartwheel-go/heartwheel/pool"
 	"github.com/heartwheel-go/heartwheel/server"
 )
 
 const (
-	// A page is small and its readers are near.
+	// adminTimeout is long, since a page is small and its readers are near.
 	adminTimeout = 30 * time.Second
-
-	// adminConns leaves the descriptors to the connections.
-	adminConns = 16
 
 	// healthTimeout is how long event loops may take to answer /healthz.
 	healthTimeout = 3 * time.Second
@@ -110,62 +105,74 @@ func index(paths []string) http.Handler {
 
 // admin serves the pages.
 type admin struct {
-	http   *http.Server
-	ln     net.Listener
-	keeper *keepalive.Keeper // so that readers that stay don't keep others out
-	page   *debughttp.Handler
-	log    *slog.Logger
+	http *http.Server
+	room *room
+	page *debughttp.Handler
+	log  *slog.Logger
 }
 
 // newAdmin makes what serves the pages on ln, and takes it over.
 func newAdmin(ln net.Listener, s *server.Server, cfg debughttp.Config, log *slog.Logger) (a *admin, err error) {
-	a = &admin{ln: ln, log: log}
+	a = &admin{log: log}
 	defer func() {
 		if err != nil {
 			a.close()
+			_ = ln.Close()
 		}
 	}()
 	if a.page, err = debughttp.New(s.Keeper(), cfg); err != nil {
 		return nil, err
 	}
-	// Nothing is life, so the one that has been there for longest gives way: a trickle of
-	// bytes helps nobody to stay.
-	a.keeper, err = keepalive.New(keepalive.Config{
-		Timeout:  adminTimeout,
-		Activity: keepalive.ActivityManual,
-		Room:     keepalive.Room{MaxConns: adminConns, Full: pool.EvictIdlest},
-	})
+	if a.room, err = newRoom(ln); err != nil {
+		return nil, err
+	}
+	handler, err := newHandler(s, a.page, cfg.Hosts)
 	if err != nil {
 		return nil, err
 	}
-	a.ln = a.keeper.Listener(ln)
-	all, err := pages(s, a.page)
-	if err != nil {
-		return nil, err
-	}
-	mux := http.NewServeMux()
-	for path, page := range all {
-		mux.Handle("GET "+path, page)
-	}
-	mux.Handle("GET /{$}", index(slices.Sorted(maps.Keys(all))))
 	a.http = &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: adminTimeout / 3,
-		ReadTimeout:       adminTimeout / 3,
+		Handler:           hold(handler),
+		ConnContext:       keepConn,
+		ReadHeaderTimeout: requestTimeout,
+		ReadTimeout:       requestTimeout,
 		WriteTimeout:      adminTimeout,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	// A connection for each request, so that as many as like can watch /debug/wheel and
-	// there is room for whoever asks /healthz.
+	// A connection for each request, so viewers of /debug/wheel need no place between two
+	// requests.
 	a.http.SetKeepAlivesEnabled(false)
 	log.Info("admin: listening", "addr", ln.Addr().String())
 	return a, nil
 }
 
+// newHandler returns what answers all requests. The page has a check of its own, which
+// -debug-allow-remote turns off.
+func newHandler(s *server.Server, page *debughttp.Handler, hosts debughttp.Hosts) (http.Handler, error) {
+	all, err := pages(s, page)
+	if err != nil {
+		return nil, err
+	}
+	checked, mux := http.NewServeMux(), http.NewServeMux()
+	checked.Handle("GET /{$}", index(slices.Sorted(maps.Keys(all))))
+	for path, handler := range all {
+		if handler == page {
+			mux.Handle(path, handler)
+		} else {
+			checked.Handle("GET "+path, handler)
+		}
+	}
+	rest, err := debughttp.CheckHost(checked, hosts)
+	if err != nil {
+		return nil, err
+	}
+	mux.Handle("/", rest)
+	return mux, nil
+}
+
 // serve serves until close.
 func (a *admin) serve() {
-	if err := a.http.Serve(a.ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := a.http.Serve(a.room); !errors.Is(err, http.ErrServerClosed) {
 		a.log.Error("admin: stopped", "error", err)
 	}
 }
@@ -177,9 +184,9 @@ func (a *admin) close() {
 	if a.http != nil && a.http.Shutdown(ctx) != nil {
 		_ = a.http.Close()
 	}
-	_ = a.ln.Close() // where it was not served yet
-	if a.keeper != nil {
-		_ = a.keeper.Close()
+	if a.room != nil {
+		_ = a.room.Close() // if it was not served yet
+		_ = a.room.keeper.Close()
 	}
 	if a.page != nil {
 		_ = a.page.Close()

@@ -32,6 +32,7 @@ func newOptions() *options {
 			Addr:    "127.0.0.1:9000",
 			Timeout: 30 * time.Second,
 		},
+		debug:     debughttp.Config{Hosts: debughttp.Hosts{Setting: "-admin-hosts"}},
 		logFormat: "text",
 		logLevel:  "info",
 	}
@@ -88,6 +89,7 @@ func (o *options) groups() []settings.Group {
 		}},
 		{Title: "The program", Settings: []settings.Setting{
 			fix(settings.Setting{Name: "admin", Value: settings.Address(&o.admin, true), Arg: "host:port", Help: "address of /healthz, /readyz, /metrics and /debug/wheel (empty: none)"}),
+			fix(settings.Setting{Name: "admin-hosts", Value: hosts{&o.debug.Hosts}, Arg: "name,...", Help: "names in requests to it, besides IP addresses and localhost (empty: none)"}),
 			fix(settings.Setting{Name: "debug-allow-remote", Value: settings.Toggle(&o.debug.AllowRemote), Help: "let /debug/wheel answer other machines, too"}),
 			fix(settings.Setting{Name: "debug-hide-addrs", Value: settings.Toggle(&o.debug.HideAddrs), Help: "show names there that stand for the peers' addresses"}),
 			{Name: "config", Value: settings.Text(&o.config), Arg: "file", Help: "more settings: a name and a value per line, read again on SIGHUP; the environment (ECHO_HEARTBEAT_MAX_AGE and so on) wins over it, and flags over both", Local: true},

@@ -135,7 +135,7 @@ func TestErrorsOfTheEnvironmentNameTheVariable(t *testing.T) {
 func TestNamesFollowTheFields(t *testing.T) {
 	fields := func(s settings.Setting) []string {
 		switch s.Name {
-		case "admin", "debug-allow-remote", "debug-hide-addrs", "config", "check", "t", "log-format", "log-level":
+		case "admin", "admin-hosts", "debug-allow-remote", "debug-hide-addrs", "config", "check", "t", "log-format", "log-level":
 			return nil // the program's own
 		}
 		return []string{field(s.Name)}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/heartwheel-go/heartwheel/debughttp"
 	"github.com/heartwheel-go/heartwheel/internal/settings"
 )
 
@@ -60,5 +61,21 @@ func (v share) Set(s string) error {
 		return errors.New("must be a share such as 0.1")
 	}
 	*v.p = f
+	return nil
+}
+
+// hosts is the value of a setting: host names with commas between them, or nothing.
+type hosts struct{ p *debughttp.Hosts }
+
+func (v hosts) String() string { return strings.Join(v.p.Names, ",") }
+func (v hosts) Set(s string) error {
+	var names []string
+	if s != "" {
+		names = strings.Split(strings.ReplaceAll(s, " ", ""), ",")
+	}
+	if err := (debughttp.Hosts{Names: names}).Validate(); err != nil {
+		return errors.New("must be names such as gateway.example, without ports, with commas between them")
+	}
+	v.p.Names = names
 	return nil
 }
