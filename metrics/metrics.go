@@ -69,6 +69,7 @@ func collectConns(to sink, s keepalive.Stats, cfg keepalive.Config) {
 
 func collectPolicies(to sink, s keepalive.Stats, cfg keepalive.Config) {
 	to.counter(spared, s.Spared)
+	to.counter(slow, s.Slow)
 	to.counter(probes, s.Probes)
 	to.histogram(roundTrips, s.RoundTrips, 100*time.Microsecond, 50*time.Second)
 	to.counter(panics, s.Panics)

@@ -121,6 +121,27 @@ func TestFiguresAreTheKeepers(t *testing.T) {
 	})
 }
 
+// A program that does not read what its peer sends is slow, and the peer lives.
+func TestASlowProgramIsSeen(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	k := newKeeper(t, keepalive.Config{Timeout: 50 * time.Millisecond})
+	reg := register(t, k)
+	require.Zero(t, value(t, reg, "heartwheel_slow_total"))
+	peer, err := net.Dial("tcp", ln.Addr().String())
+	require.NoError(t, err)
+	defer peer.Close()
+	_, err = peer.Write([]byte("x"))
+	require.NoError(t, err)
+	c, err := ln.Accept()
+	require.NoError(t, err)
+	defer k.Conn(c).Close()
+	require.Eventually(t, func() bool { return value(t, reg, "heartwheel_slow_total") > 0 }, time.Minute, time.Millisecond)
+	slow := value(t, reg, "heartwheel_slow_total")
+	require.GreaterOrEqual(t, value(t, reg, "heartwheel_spared_total"), slow)
+}
+
 // What is below the first bucket that is shown is in it, and nothing is lost.
 func TestHistogramsAreCumulative(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -18,6 +18,7 @@ var (
 	ages       = desc("connection_age_seconds", "How old connections were when they were closed.")
 
 	spared     = desc("spared_total", "Deadlines that passed while the socket had heard of the peer. With ActivityKernel that is the rule.")
+	slow       = desc("slow_total", "Deadlines among those of spared_total that passed while bytes waited, because this program does not read them.")
 	probes     = desc("probes_total", "Probes that were sent.")
 	roundTrips = desc("probe_round_trip_seconds", "How long peers took to answer probes.")
 	panics     = desc("panics_total", "Functions of the program that panicked.")
