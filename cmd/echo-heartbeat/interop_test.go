@@ -84,3 +84,29 @@ func TestCurlAdminPages(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, "ok\n", string(out))
 }
+
+// With the hosts that checks have, and those of a web page that has its name resolve to here.
+func TestCurlNamesTheHost(t *testing.T) {
+	p := start(t, process{args: []string{"-admin", ":0", "-admin-hosts", "gateway.example"}})
+	_, port, err := net.SplitHostPort(p.addr(t, "admin"))
+	require.NoError(t, err)
+	curl := func(args ...string) string {
+		args = append([]string{"-sS", "-w", "%{http_code}"}, args...)
+		out, err := exec.Command("curl", args...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	for _, path := range []string{"/", "/healthz", "/readyz", "/metrics", "/debug/wheel"} {
+		for _, host := range []string{"127.0.0.1", "[::1]", "localhost"} {
+			require.Regexp(t, "200$", curl("http://"+host+":"+port+path))
+		}
+		require.Regexp(t, "200$", curl("-0", "-H", "Host: gateway.example:"+port, "http://127.0.0.1:"+port+path))
+		require.Regexp(t, "200$", curl("--resolve", "gateway.example:"+port+":127.0.0.1", "http://gateway.example:"+port+path))
+		for _, host := range []string{"evil.example", "evil.example:" + port} {
+			require.Regexp(t, `the host "`+host+`" is not .* add the name to -admin-hosts.*\s403$`, curl("-H", "Host: "+host, "http://127.0.0.1:"+port+path))
+		}
+		require.Regexp(t, `"evil.example:`+port+`" is not .*\s403$`, curl("--resolve", "evil.example:"+port+":127.0.0.1", "http://evil.example:"+port+path))
+	}
+	require.Equal(t, "ok\n200", curl("-H", "Host: 10.1.2.3:"+port, "http://127.0.0.1:"+port+"/healthz"), "the address of a pod")
+	require.Equal(t, "ok\n200", curl("-0", "-H", "Host:", "http://127.0.0.1:"+port+"/healthz"), "HTTP/1.0 without one")
+}
