@@ -39,8 +39,8 @@ func isLocal(r *http.Request) bool {
 	return err == nil && from.Addr().IsLoopback() || isUnix(r)
 }
 
-// isUnix reports whether a request came by a Unix socket. No web page can have a browser do
-// that, and the socket has permissions.
+// isUnix reports whether a request came by a Unix socket. No browser uses one for a web page, and
+// the socket has permissions.
 func isUnix(r *http.Request) bool {
 	_, ok := r.Context().Value(http.LocalAddrContextKey).(*net.UnixAddr)
 	return ok

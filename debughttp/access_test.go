@@ -76,7 +76,7 @@ func TestAForwardedRequestIsNotLocal(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, w.Code, header)
 		require.Contains(t, w.Body.String(), "was forwarded (header "+http.CanonicalHeaderKey(header)+")")
 
-		// An empty line from the client, and then that of the proxy.
+		// An empty line from the client, and then the proxy's.
 		r.Header[http.CanonicalHeaderKey(header)] = []string{"", "192.0.2.1"}
 		require.Equal(t, http.StatusForbidden, ask(h, r).Code, header)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
-// silent is a connection that has nothing but a guard.
+// silent is a connection with nothing but a guard.
 type silent struct {
 	stuck
 	guard keepalive.Guard
@@ -25,9 +25,9 @@ func (s *silent) guardWith(k *keepalive.Keeper) error {
 	return adapter.Guard(k, &s.guard, s, s, nil, false)
 }
 
-// What a page costs that is looked at: a snapshot at most once per 200 ms, and a look for
-// the idlest at most a twentieth of the time. That is the worst case of it: the timeouts
-// are far shorter than the longest that there was.
+// The cost of a page with viewers: a snapshot at most once per 200 ms, and a look for the idlest
+// at most a twentieth of the time. This is the worst case: an earlier timeout was far longer
+// than all others.
 func BenchmarkSnapshot(b *testing.B) {
 	for _, conns := range []int{0, 10_000, 1_000_000} {
 		k := newKeeper(b, keepalive.Config{Timeout: time.Hour})
@@ -60,7 +60,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// What a connection costs that comes and goes, and how much more where somebody watches.
+// The cost of a short connection, without a watcher and with one.
 func BenchmarkLife(b *testing.B) {
 	for _, watched := range []bool{false, true} {
 		b.Run(fmt.Sprintf("watched=%v", watched), func(b *testing.B) {

@@ -10,26 +10,25 @@ import (
 var errClosed = errors.New("debughttp: closed")
 
 const (
-	// minFresh is how long a snapshot serves all who ask.
+	// minFresh is how long a snapshot serves all requests.
 	minFresh = 200 * time.Millisecond
 
-	// freshShare bounds the time that snapshots take to a twentieth of one processor.
+	// freshShare bounds snapshots to a twentieth of one processor.
 	freshShare = 20
 )
 
-// cache keeps the last snapshot. At most one is taken at a time, and those who ask
-// meanwhile wait for it.
+// cache keeps the last snapshot. At most one is taken at a time. Other requests wait for it.
 type cache struct {
 	mu     sync.Mutex
-	taking chan struct{} // closed when the one that is being taken is there, or nil
+	taking chan struct{} // closed when the next snapshot is there; nil if none is being taken
 	last   []byte
 	err    error
 	fresh  time.Time // until when the last one is
 	closed bool
 }
 
-// get returns a snapshot, which take returns together with the time that it has cost.
-// It returns an error after close, or where ctx is done before.
+// get returns a snapshot. take makes one, and also returns its cost in time. get returns an error
+// after close, or if ctx is done first.
 func (c *cache) get(ctx context.Context, take func() ([]byte, time.Duration, error)) ([]byte, error) {
 	for {
 		c.mu.Lock()
@@ -70,7 +69,7 @@ func (c *cache) refresh(take func() ([]byte, time.Duration, error)) (body []byte
 	return body, err
 }
 
-// close ends it, and waits for a snapshot that is being taken.
+// close ends it, and waits for a running take.
 func (c *cache) close() {
 	c.mu.Lock()
 	c.closed, c.last = true, nil

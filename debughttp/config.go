@@ -9,44 +9,44 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// ErrArgument says that an argument is outside of what is possible. The error that
-// wraps it names the value and the limit.
+// ErrArgument says that an argument is out of bounds. The wrapping error names the value and the
+// limit.
 var ErrArgument = errors.New("debughttp: invalid argument")
 
 const (
 	defaultRecent = 64
 
-	// maxRecent bounds a snapshot, of which that is the longest part by far.
+	// maxRecent bounds a snapshot. The ends are its longest part by far.
 	maxRecent = 1000
 
 	// maxIdlest is how many of the idlest connections are shown.
 	maxIdlest = 20
 )
 
-// Config is what a [Handler] can be told. The zero value is useful: it answers this
-// machine and nobody else.
+// Config is the config of a [Handler]. The zero value is useful: it answers this machine and
+// nobody else.
 type Config struct {
-	// Name is the heading of the page: which server this is. Empty means the name of
-	// the program.
+	// Name is the heading of the page: the name of the server. Empty means the name of the
+	// program.
 	Name string
 
 	// AllowRemote answers every request. Without it, a request must come from a loopback
 	// address or a Unix socket, and must not be forwarded by a proxy. Its Host must be
 	// localhost, a loopback address or in Hosts: otherwise a web page could have its name
-	// resolve to this machine and read the answer. A tunnel, such as that of ssh -L, works
-	// without AllowRemote.
+	// resolve to this machine and read the answer. A tunnel, such as ssh -L, works without
+	// AllowRemote.
 	AllowRemote bool
 
 	// Hosts are more names by which this machine may ask for the page. [CheckHost] does the
 	// same for the other pages of a program.
 	Hosts Hosts
 
-	// HideAddrs shows, instead of the address of a peer, a name that stands for its
-	// host: the same for as long as the Handler lives, so that it can be followed, and
-	// another one in the next Handler. It is made with a random key.
+	// HideAddrs shows a made-up name for a peer's host instead of its address. The name is
+	// made with a random key: a host keeps its name as long as the Handler lives, so viewers
+	// can follow it, and has another name in the next Handler.
 	HideAddrs bool
 
-	// Recent is how many ends of connections are kept, to be shown. Zero means 64,
+	// Recent is how many ends of connections are kept for the page. Zero means 64,
 	// negative means none; at most 1000.
 	Recent int
 }

@@ -5,28 +5,28 @@
 //	...
 //	mux.Handle("/debug/wheel", page)
 //
-// The page is one HTML document without any request to others: the wheel with its
-// slots and hands, connections and their ends over time, lateness, the idlest
-// connections, those that were closed last and why, and the config in force.
+// The page is one HTML document without any request to others: the wheel with its slots and
+// hands, connections and their ends over time, lateness, the idlest connections, the last
+// closed ones with their reasons, and the config in force.
 //
-// # Who may see it
+// # Access
 //
-// Only this machine, unless [Config].AllowRemote says otherwise: then it is up to the
-// program, or to a proxy, who else. Nothing can be changed by it. It shows the
-// addresses of peers, or with HideAddrs names that stand for them.
+// Only this machine may see it, unless [Config].AllowRemote is set: then the program, or a
+// proxy, has to keep strangers out. Nobody can change anything by it. It shows the addresses of
+// peers, or made-up names with HideAddrs. [CheckHost] protects the other pages of a program from
+// rebound names.
 //
-// # What it costs
+// # Cost
 //
-// Nothing while nobody looks, but for some 50 ns whenever a connection ends: there is
-// no goroutine and no timer. A [Snapshot] is taken when somebody asks, and serves
-// all who ask within the next 200 ms, or within 20 times as long as it took. The
-// idlest connections are looked for at a pace of their own, by the same rule. So
-// viewers, however many they are, take a tenth of a processor at most.
+// Nothing while nobody looks, but for some 50 ns whenever a connection ends: there is no
+// goroutine and no timer. A [Snapshot] is taken on request. It serves all requests of the next
+// 200 ms, or of 20 times its own cost. The search for the idlest connections has its own pace,
+// by the same rule. So any number of viewers takes a tenth of a processor at most.
 //
-// # What it does not show
+// # Missing on purpose
 //
-// Touches per second: a touch takes a few nanoseconds because nobody counts it.
-// What there is instead is how many connections were found touched when somebody came
-// to them, as Wheel.Refiled: the hand, or a look for the idlest, which files those
-// again that were touched. So a wheel that is looked at is tidier than one that is not.
+// Touches per second: a touch takes a few nanoseconds because nobody counts it. Wheel.Refiled
+// is there instead: how often a visit found a connection touched. The hand visits connections,
+// and so does a search for the idlest, and either files a touched one again. So viewers make a
+// wheel tidier.
 package debughttp

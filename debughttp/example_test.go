@@ -33,7 +33,7 @@ func Example() {
 	defer admin.Close()
 }
 
-// For colleagues, behind what says who they are, and without addresses.
+// For colleagues, behind a login, and without addresses.
 func ExampleConfig_remote() {
 	k, err := keepalive.New(keepalive.Config{})
 	if err != nil {

@@ -22,8 +22,8 @@ func wantsJSON(r *http.Request) (bool, error) {
 	}
 }
 
-// prefersJSON reports whether an Accept header likes application/json more than
-// text/html. One that says neither gets the page.
+// prefersJSON reports whether an Accept header prefers application/json to text/html. With
+// neither, the answer is the page.
 func prefersJSON(accept []string) bool {
 	var json, html float64
 	for _, part := range strings.Split(strings.Join(accept, ","), ",") {

@@ -18,8 +18,7 @@ import (
 
 const eternal = time.Minute // how long a test waits for what must come
 
-// blocking is a gnet server whose event loop waits, when it gets a byte, until it is
-// told to go on.
+// blocking is a gnet server. On a byte, its event loop waits until the test lets it go on.
 type blocking struct {
 	gnet.BuiltinEventEngine
 	booted chan gnet.Engine
@@ -41,8 +40,7 @@ func (b *blocking) OnTraffic(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// On gnet only the event loop may say where a connection comes from. One that is busy is
-// not waited for.
+// On gnet only the event loop knows the address of a connection. Nobody waits for a busy loop.
 func TestAddressesComeFromEventLoops(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{})
 	h := newHandler(t, k, Config{})
@@ -68,7 +66,7 @@ func TestAddressesComeFromEventLoops(t *testing.T) {
 		require.Len(t, h.look.idlest, 1)
 		return h.look.idlest[0].Addr
 	}
-	require.Eventually(t, func() bool { // a loop that has other work is not waited for
+	require.Eventually(t, func() bool { // nobody waits for a busy loop
 		h.look.fresh = time.Time{}
 		return address() == c.LocalAddr().String()
 	}, eternal, ms)

@@ -8,9 +8,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// Handler answers GET and HEAD with the page, or with a [Snapshot] as JSON where the
-// query says format=json or the header Accept prefers application/json. [New] makes
-// one. Its methods may be called by several goroutines at the same time.
+// Handler answers GET and HEAD with the page, or with a [Snapshot] as JSON if the query says
+// format=json or the header Accept prefers application/json. [New] makes one. Its methods may be
+// called by several goroutines at the same time.
 type Handler struct {
 	cfg     Config
 	keeper  *keepalive.Keeper
@@ -21,13 +21,13 @@ type Handler struct {
 	cache   cache
 	look    look
 
-	// asking has a token for each connection that is being asked for its address.
+	// asking has a token for each running question for an address.
 	asking chan struct{}
 }
 
-// New makes a Handler and begins to watch how the Keeper's connections end. It
-// returns [ErrArgument], wrapped with the value and its limit, where the config
-// asks for something impossible.
+// New makes a Handler and begins to watch the ends of the Keeper's connections. It returns
+// [ErrArgument], wrapped with the value and its limit, if the config asks for something
+// impossible.
 func New(k *keepalive.Keeper, cfg Config) (*Handler, error) {
 	cfg, err := cfg.withDefaults(k)
 	if err != nil {
@@ -45,8 +45,8 @@ func New(k *keepalive.Keeper, cfg Config) (*Handler, error) {
 	return h, nil
 }
 
-// ServeHTTP answers a request. Whoever may not see the page gets status 403 and a
-// sentence that says why; after Close it is 503 for everybody.
+// ServeHTTP answers a request. A request without access gets status 403 and the reason in a
+// sentence. After Close, all requests get 503.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	if why := h.refusal(r); why != "" {
@@ -83,15 +83,15 @@ func (h *Handler) answerJSON(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, "application/json", body)
 }
 
-// Close ends the watching: from then on there are no answers. It waits for a snapshot
-// that is being taken. Closing again does nothing. It returns nil, always.
+// Close ends the watching and the answers. It waits for a running snapshot. Closing again does
+// nothing. It always returns nil.
 func (h *Handler) Close() error {
 	h.stop()
 	h.cache.close()
 	return nil
 }
 
-// secure sets what no answer is without.
+// secure sets the headers of every answer.
 func secure(header http.Header) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")

@@ -177,7 +177,7 @@ func TestTheSnapshotSaysWhatHappened(t *testing.T) {
 		require.InDelta(t, 0.1, s.Wheel.Levels[0].Span, 1e-9)
 		require.NotNil(t, s.Advice)
 		require.Len(t, s.Advice.Silences, 13)
-		require.EqualValues(t, 2, s.Advice.Silences[8].Count) // the one that was closed, and the one that is held
+		require.EqualValues(t, 2, s.Advice.Silences[8].Count) // the closed one, and the held one
 		require.Len(t, s.Reasons, 13)
 	})
 }
@@ -291,7 +291,7 @@ func TestManyWhoAskAtOnceHaveOneSnapshotTaken(t *testing.T) {
 	})
 }
 
-// A look for the idlest that takes long is not repeated with each snapshot.
+// A slow look for the idlest is not repeated with each snapshot.
 func TestTheIdlestAreLookedForAtAPaceOfTheirOwn(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{})
 	h := newHandler(t, k, Config{})
@@ -351,8 +351,7 @@ func TestAClosedKeeperIsStillShown(t *testing.T) {
 	require.Len(t, s.Recent, 1)
 }
 
-// An adapter whose event loop hangs must not take the page with it, nor have more and
-// more goroutines wait for it.
+// An adapter with a hanging event loop must not block the page, nor collect waiting goroutines.
 func TestAConnectionThatDoesNotAnswerHasNoAddress(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{})
 	h := newHandler(t, k, Config{})
@@ -380,7 +379,7 @@ func TestAConnectionThatPanicsHasNoAddress(t *testing.T) {
 	require.Empty(t, h.asking)
 }
 
-// Viewers, connections that come and go, and Close, all at once and for real.
+// Viewers, short connections, and Close, all at once and for real.
 func TestViewersAndChurnAtTheSameTime(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{Timeout: 100 * ms, Tick: 10 * ms, Advise: true})
 	h := newHandler(t, k, Config{HideAddrs: true})

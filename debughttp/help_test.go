@@ -52,7 +52,7 @@ func see(t testing.TB, h http.Handler) Snapshot {
 	return s
 }
 
-// addr is an address that says whatever it likes.
+// addr is an address with any text.
 type addr string
 
 func (a addr) Network() string { return "test" }
@@ -63,7 +63,7 @@ func (a addr) String() string {
 	return string(a)
 }
 
-// peer is a connection whose peer says where it is.
+// peer is a connection with a given address of its peer.
 type peer struct {
 	net.Conn
 	from net.Addr
@@ -71,8 +71,8 @@ type peer struct {
 
 func (p *peer) RemoteAddr() net.Addr { return p.from }
 
-// connect returns a guarded connection from an address, and the other end of it, from
-// which a byte has come: before that nobody asks a peer of this type where it is.
+// connect returns a guarded connection from an address, and its other end. A byte has already
+// come: before the first byte nobody asks this type of peer for its address.
 func connect(t testing.TB, k *keepalive.Keeper, from net.Addr) (here, there net.Conn) {
 	a, b := net.Pipe()
 	t.Cleanup(func() { a.Close(); b.Close() })
@@ -82,7 +82,7 @@ func connect(t testing.TB, k *keepalive.Keeper, from net.Addr) (here, there net.
 	return here, b
 }
 
-// stuck is an adapter that does not answer in time. The zero one panics.
+// stuck is an adapter without an answer in time. The zero one panics.
 type stuck struct {
 	asked   chan struct{}
 	release chan struct{}

@@ -20,16 +20,16 @@ type Hosts struct {
 	Setting string
 }
 
-// CheckHost protects pages from DNS rebinding: a stranger can have a name of his own resolve
-// to this machine, and a browser then lets his web page read the answers. But the header Host
-// still has his name.
+// CheckHost protects pages from DNS rebinding: a stranger can have a name of his own resolve to
+// this machine, and then a browser lets his web page read the answers. But the header Host still
+// has his name.
 //
 // The result has next answer a request if its Host is an IP address, localhost or a name below
 // localhost, one of the names in hosts, or empty, each with or without a port. So health
 // checks by address work. A request by a Unix socket may have any Host. Other requests get
 // status 403, and a sentence with the host and the setting.
 //
-// CheckHost returns [ErrArgument], wrapped with the name, for a name that no Host can be.
+// CheckHost returns [ErrArgument], wrapped with the name, for a name with impossible characters.
 func CheckHost(next http.Handler, hosts Hosts) (http.Handler, error) {
 	if err := hosts.Validate(); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func CheckHost(next http.Handler, hosts Hosts) (http.Handler, error) {
 	}), nil
 }
 
-// Validate returns the error that [CheckHost] would return.
+// Validate returns the error of [CheckHost] for these hosts.
 func (h Hosts) Validate() error {
 	for _, name := range h.Names {
 		if name == "" || strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {

@@ -65,7 +65,7 @@ func TestCheckHostOfAUnixSocket(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, ask(h, r).Code)
 }
 
-// Names that no Host can be would protect nothing, and help nobody.
+// A name with a port, say, would never match.
 func TestHostsThatCannotBe(t *testing.T) {
 	for _, name := range []string{"", "gateway:9001", "http://gateway", "a b", "*", "gäteway", "[::1]"} {
 		hosts := Hosts{Names: []string{"fine.example", name}, Setting: "-hosts"}

@@ -8,15 +8,15 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// askTimeout is how long event loops may take to say where their connections come from.
+// askTimeout is how long event loops may take to tell the addresses of their connections.
 const askTimeout = 100 * time.Millisecond
 
-// never is from when on a deadline is none.
+// never is so long that a deadline is none.
 const never = 100 * 365 * 24 * time.Hour
 
-// look is the last look for the idlest connections. Where there are a million of them,
-// that may take long, so it is not repeated before 20 times as long has passed. Only
-// who takes a snapshot uses it. It keeps no connection.
+// look is the last look for the idlest connections. Among a million it may take long, so the next
+// look comes after 20 times as long. Only the taker of a snapshot uses it. It keeps no
+// connection.
 type look struct {
 	idlest []Idle
 	at     time.Time
@@ -36,9 +36,8 @@ func (l *look) refresh(h *Handler) {
 	l.fresh = l.at.Add(freshShare * cost)
 }
 
-// ask asks connections for their addresses, all at once, and waits for askTimeout at
-// most. One that has not answered may be asked in vain for as long as it likes, but
-// then there are fewer who can be asked.
+// ask asks connections for their addresses, all at once, and waits for askTimeout at most. A
+// connection may never answer. Its token stays taken, and later calls can ask fewer connections.
 func (h *Handler) ask(conns []any) []net.Addr {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
@@ -77,7 +76,7 @@ func (h *Handler) ask(conns []any) []net.Addr {
 	return addrs
 }
 
-// idlest returns what there is to show of connections, less those that have ended.
+// idlest returns the open ones of some connections, for the page.
 func (h *Handler) idlest(conns []any, addrs []net.Addr) []Idle {
 	idlest := []Idle{}
 	for i, conn := range conns {
@@ -96,7 +95,7 @@ func (h *Handler) idlest(conns []any, addrs []net.Addr) []Idle {
 			RoundTrip: info.RoundTrip.Seconds(),
 			Held:      info.Held,
 		}
-		// While it is held, silence is no end.
+		// While the connection is held, silence is no end.
 		if left := time.Until(at); left < never && (!info.Held || reason == keepalive.ReasonMaxAge) {
 			seconds := max(left, 0).Seconds()
 			idle.Left = &seconds

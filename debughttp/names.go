@@ -15,7 +15,7 @@ const maxName = 128
 
 // names says how addresses are shown.
 type names struct {
-	key []byte // nil where they are shown as they are
+	key []byte // nil if addresses are not hidden
 }
 
 func newNames(hide bool) names {
@@ -27,8 +27,7 @@ func newNames(hide bool) names {
 	return names{key}
 }
 
-// of returns what to show for an address: "" for one that is not known. Whatever type
-// it has, a panic of it is no address either.
+// of returns the name for an address: "" for an unknown address, or if the address panics.
 func (n names) of(addr net.Addr) (name string) {
 	if addr == nil {
 		return ""
@@ -50,8 +49,8 @@ func (n names) of(addr net.Addr) (name string) {
 	return "peer-" + hex.EncodeToString(mac.Sum(nil)[:5])
 }
 
-// printable returns a text that a peer may have had a say in, without what would
-// change how the text around it is shown.
+// printable returns a text by a peer, perhaps, without characters that change the look of the
+// text around it.
 func printable(text string) string {
 	runes := 0
 	text = strings.Map(func(r rune) rune {

@@ -9,6 +9,5 @@ import (
 //go:embed page
 var files embed.FS
 
-// page is the document, which is the same for everybody: all that it shows comes later,
-// as JSON.
+// page is the document. It is the same for all: its figures come later, as JSON.
 var page = webpage.Make(files, "page/wheel.js", "page/advice.js", "page/tables.js", "page/main.js")

@@ -13,7 +13,7 @@ type recent struct {
 	seen uint64          // how many there were; the next one goes to this, modulo the capacity
 }
 
-// add is called where connections are closed, so it does as little as can be.
+// add is called by the closer of a connection, so it does as little as can be.
 func (r *recent) add(end keepalive.End) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/pool"
 )
 
-// Settings is the Keeper's config that is in force, in the order of its fields. Zero,
-// false and "" are what is off. Of a function it says whether there is one.
+// Settings is the Keeper's config in force, in the order of its fields. Zero, false and "" are
+// off. For a function it says whether there is one.
 type Settings struct {
 	Timeout           float64 `json:"timeout_seconds"`
 	Tick              float64 `json:"tick_seconds"`
@@ -48,7 +48,7 @@ type Settings struct {
 	DryRun            bool    `json:"dry_run"`
 }
 
-// settingsOf leaves those out, as zero, that follow from what is off.
+// settingsOf leaves the defaults of a policy zero while the policy is off.
 func settingsOf(cfg keepalive.Config) Settings {
 	s := Settings{
 		Timeout:           cfg.Timeout.Seconds(),

@@ -2,9 +2,9 @@ package debughttp
 
 import "time"
 
-// Snapshot is what the page shows and the JSON says, at one moment. The names of its
-// fields in JSON stay as they are, and say the unit where there is one; there may be
-// more of them later. Counters count from when the Keeper was made.
+// Snapshot has the figures of the page and the JSON at one moment. The names of its fields in
+// JSON stay as they are, with their units; later versions may have more fields. Counters count
+// from the start of the Keeper.
 type Snapshot struct {
 	Name    string    `json:"name"`
 	At      time.Time `json:"at"`
@@ -27,7 +27,7 @@ type Snapshot struct {
 	Recent   []End     `json:"recent"` // the last one first, see Config.Recent
 	Ended    uint64    `json:"ended"`  // how many connections have ended since the Handler was made
 
-	Reasons []Reason `json:"reasons"` // all that there are
+	Reasons []Reason `json:"reasons"` // all of them
 }
 
 // Connections is what happened to connections. The maps have each reason.
@@ -40,7 +40,7 @@ type Connections struct {
 	WouldClose map[string]uint64 `json:"would_close"` // with DryRun
 	Spared     uint64            `json:"spared"`      // not closed because the socket had heard of the peer
 	Probes     uint64            `json:"probes"`      // sent
-	Panics     uint64            `json:"panics"`      // functions of the program that panicked
+	Panics     uint64            `json:"panics"`      // panics of functions of the program
 }
 
 // Refused is how many connections were closed as they came.
@@ -66,52 +66,52 @@ type Wheel struct {
 	Late   Histogram `json:"late"`   // how much later than their tick timers expired
 	Passes Histogram `json:"passes"` // how long the hand took, each time
 
-	Stalls  uint64  `json:"stalls"` // times in which the process was stopped, which counted for nobody
+	Stalls  uint64  `json:"stalls"` // times in which the process was stopped; they count in no timeout
 	Stalled float64 `json:"stalled_seconds"`
 }
 
 // Level is one level of the wheel.
 type Level struct {
 	Span  float64 `json:"span_seconds"` // of a slot
-	Hand  int     `json:"hand"`         // the slot that the hand has taken last
+	Hand  int     `json:"hand"`         // the slot last taken by the hand
 	Slots []int   `json:"slots"`        // how many timers are filed in each
 }
 
-// Histogram counts durations. Buckets end with the last one that is not empty.
+// Histogram counts durations. Buckets end with the last filled one.
 type Histogram struct {
 	Count   uint64   `json:"count"`
 	Sum     float64  `json:"sum_seconds"`
 	Max     float64  `json:"max_seconds"`
-	P50     float64  `json:"p50_seconds"` // the limit of the bucket where the median is
+	P50     float64  `json:"p50_seconds"` // the limit of the median's bucket
 	P99     float64  `json:"p99_seconds"`
 	Buckets []Bucket `json:"buckets"`
 }
 
-// Bucket is how many durations were at most so long, and longer than the bucket before.
-// The last one that is possible has no limit, which is null.
+// Bucket is how many durations were at most so long, and longer than the bucket before. The last
+// possible bucket has no limit: null.
 type Bucket struct {
 	Limit *float64 `json:"le_seconds"`
 	Count uint64   `json:"count"`
 }
 
-// Idle is a connection that has been silent for long.
+// Idle is a connection after a long silence.
 type Idle struct {
-	Addr      string   `json:"addr"` // "" where it is not known
+	Addr      string   `json:"addr"` // "" if it is not known
 	Idle      float64  `json:"idle_seconds"`
 	Timeout   float64  `json:"timeout_seconds"`
 	Age       float64  `json:"age_seconds"`
 	Left      *float64 `json:"left_seconds"`       // until it is closed at the earliest; null is never, or not while it is held
-	Ends      string   `json:"ends"`               // the reason for which that would be
+	Ends      string   `json:"ends"`               // the reason of the end
 	RoundTrip float64  `json:"round_trip_seconds"` // of its last answer to a probe, or 0
 	Held      bool     `json:"held"`
 }
 
-// End is how a connection ended. Number counts them, from 1: a program that has seen
-// one knows by it which are new.
+// End is how a connection ended. Number counts the ends, from 1. By it a program tells new ends
+// from known ones.
 type End struct {
 	Number uint64    `json:"number"`
 	At     time.Time `json:"at"`
-	Addr   string    `json:"addr"` // "" where it is not known
+	Addr   string    `json:"addr"` // "" if it is not known
 	Reason string    `json:"reason"`
 	Age    float64   `json:"age_seconds"`
 }

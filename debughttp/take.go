@@ -10,8 +10,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
-// encoded takes a snapshot and returns its JSON, and how long that took, less the look
-// for the idlest, which has a pace of its own.
+// encoded takes a snapshot and returns its JSON and its cost in time. The cost is without the look
+// for the idlest, since that has its own pace.
 func (h *Handler) encoded() (body []byte, cost time.Duration, err error) {
 	begin := time.Now()
 	s := h.take()
@@ -27,7 +27,7 @@ func (h *Handler) encoded() (body []byte, cost time.Duration, err error) {
 
 // take takes all of a snapshot but the idlest.
 func (h *Handler) take() Snapshot {
-	ends, seen := h.recent.list() // before the counts, so that each of them has been counted as opened
+	ends, seen := h.recent.list() // before the counts, so each of them is counted as opened
 	stats, cfg := h.keeper.Stats(), h.keeper.Config()
 	s := Snapshot{
 		Name:        printable(h.cfg.Name),

@@ -2,13 +2,12 @@ package heartbeat
 
 import "time"
 
-// Ack says that the server has answered a beat. It returns how long that took since
-// the first beat that had no answer, less the time in which this process did not run;
-// or 0 where there was no beat to answer. ok is false where there are no beats any
-// more, or not yet.
+// Ack says that the server has answered a beat. It returns the time since the first unanswered
+// beat, less the time in which this process did not run, or 0 if no beat is unanswered. ok is
+// false before the beats begin and after they have ended.
 //
-// Where Options.Answer is AnswerAck, it may also be called for anything else that
-// shows that the server lives; what it returns is then how long that took to come.
+// With AnswerAck, Ack may also be called for any other sign of life. Then it returns how long
+// the sign took to come.
 func (c *Conn) Ack() (roundTrip time.Duration, ok bool) {
 	x := c.beat.Load()
 	if x == nil {
@@ -20,8 +19,7 @@ func (c *Conn) Ack() (roundTrip time.Duration, ok bool) {
 	return roundTrip, ok
 }
 
-// RoundTrip returns how long the last answer took, see [Conn.Ack], or 0 where there
-// was none.
+// RoundTrip returns how long the last answer took, see [Conn.Ack], or 0 without an answer yet.
 func (c *Conn) RoundTrip() time.Duration {
 	x := c.beat.Load()
 	if x == nil {
@@ -49,7 +47,7 @@ func (x *beat) ack() (roundTrip time.Duration, ok bool) {
 	return x.roundTrip, true
 }
 
-// read is told that something was read.
+// read notes that something was read.
 func (x *beat) read() {
 	if x.opts.Answer != AnswerRead {
 		return

@@ -50,7 +50,7 @@ func TestNoAnswerClosesTheConnection(t *testing.T) {
 	}
 }
 
-// A write comes between the decision that a beat is due, and the beat.
+// A write comes between the decision to send a beat, and the beat.
 func TestAWriteDoesNotPutOffTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBeater(t, Config{})
@@ -98,7 +98,7 @@ func TestOnlyAckIsAnAnswer(t *testing.T) {
 	})
 }
 
-// What the server says unasked is life where reading is, but only if it is heard.
+// Unasked words of the server are life if reading is life, but only if they are read.
 func TestReadingIsAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBeater(t, Config{})
@@ -114,7 +114,7 @@ func TestReadingIsAnAnswer(t *testing.T) {
 	})
 }
 
-// Who writes all the time needs no beats, but has to find out that nobody listens.
+// A busy writer needs no beats, but has to find out if nobody listens.
 func TestAWriterFindsOutThatTheServerHasGone(t *testing.T) {
 	for _, answer := range []Answer{AnswerRead, AnswerAck} {
 		t.Run("answer="+answer.String(), func(t *testing.T) {
@@ -219,8 +219,8 @@ func TestAckOfWhatHasNoBeats(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// newStalling returns a Beater and the function that makes its hand sleep on one of the next
-// ticks: a process is like that after it was stopped.
+// newStalling returns a Beater and a function to make its hand sleep on one of the next ticks, as
+// if the process was stopped.
 func newStalling(t *testing.T, cfg Config) (*Beater, func(time.Duration)) {
 	b := newBeater(t, cfg)
 	b.wheel.Stop()
@@ -236,8 +236,8 @@ func newStalling(t *testing.T, cfg Config) (*Beater, func(time.Duration)) {
 	}
 }
 
-// The server has answered while this process was stopped; it has to be given the time
-// to read that.
+// The server has answered while this process was stopped. The process needs time to read the
+// answer.
 func TestAStallIsNotCountedAgainstTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, stall := newStalling(t, Config{})
@@ -306,7 +306,7 @@ func TestAStallWhileABeaterIsMade(t *testing.T) {
 	})
 }
 
-// Those that have just written need none.
+// Connections with a recent write need none.
 func TestAStallBringsNoMoreBeatsThanNeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBeater(t, Config{})

@@ -11,26 +11,25 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// maxExcuses is how many times in a row an answer may be late because bytes of the
-// server's wait to be read: first that is a slow program, and then one that hangs.
+// maxExcuses is how many times in a row an answer may be late because bytes of the server wait to
+// be read: at first this program is slow, and then it hangs.
 const maxExcuses = 3
 
 var errGoexit = errors.New("the function Beat has ended its goroutine")
 
-// beat is what keeps one connection alive. It has one entry in the wheel:
+// beat keeps one connection alive. It has one entry in the wheel:
 //
 //   - The timer's deadline is the next beat. A write touches it.
-//   - Its limit, which no write moves, is the time by which the server must have
-//     answered, or by which it is to be asked since nothing was heard of it for long.
+//   - Its limit is when the server must have answered, or is to be asked after a long silence.
+//     No write moves it.
 //
-// Beats count real time, as the server does, and answers the wheel's time, in which
-// stalls are not counted.
+// Beats count real time, as the server does. Answers count the wheel's time, without stalls.
 type beat struct {
 	conn   *Conn
 	beater *Beater
 	opts   Options
 	done   chan struct{} // closed when it has ended
-	ended  func()        // called after that
+	ended  func()        // called after done is closed
 
 	// timer is an object of its own, since a slot of the wheel may keep it for a
 	// while after the connection is closed.
@@ -47,21 +46,20 @@ type beat struct {
 
 	behind atomic.Int64 // what the server has counted of a stall, until due sees it
 
-	// mu guards what follows, and that deadline and taken are set. It is not held while a
+	// mu guards the fields below, and the setting of deadline and taken. It is not held while a
 	// function of the user runs. The wheel may be called with it.
 	mu        sync.Mutex
 	why       error         // it has ended for, or nil
 	delay     time.Duration // the interval
 	until     time.Duration // the timer's deadline after Move and Rearm, by the wheel's time
-	writing   chan struct{} // closed when the beat is written that is being written, or nil
-	grace     bool          // that beat comes in the grace after a stall
+	writing   chan struct{} // closed when the present beat is written; nil if none is being written
+	grace     bool          // the present beat comes in the grace after a stall
 	sent      time.Time     // when the first unanswered beat was, or zero
 	roundTrip time.Duration // of the last answer
 	excuses   int           // since the server was heard
 }
 
-// limit returns the instant by which due is to be called. The wheel calls it while it is
-// locked.
+// limit returns the latest instant for a call of due. The wheel calls it while it is locked.
 func (x *beat) limit() time.Duration {
 	if by := x.deadline.Load(); by != 0 {
 		return time.Duration(by)
@@ -87,8 +85,8 @@ func (x *beat) due() {
 	}
 }
 
-// decide reports whether a beat is to be sent now, or else files the timer again. It
-// returns an error where an answer is missing.
+// decide reports whether a beat is to be sent now. If not, it files the timer again. It returns an
+// error if an answer is missing.
 func (x *beat) decide() (send bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -99,7 +97,7 @@ func (x *beat) decide() (send bool, err error) {
 	now := x.beater.wheel.Now()
 	late := now >= x.limit()
 	if late && (x.deadline.Load() != 0 || x.writing != nil) {
-		if x.deadline.Load() == 0 { // heard, but that beat never ends, and there is no other
+		if x.deadline.Load() == 0 { // heard, but the present beat never ends
 			return false, &noAnswer{after: x.opts.Timeout}
 		}
 		if !x.excused() {
@@ -111,8 +109,8 @@ func (x *beat) decide() (send bool, err error) {
 	case x.writing != nil: // the server hears of us when it takes this one
 		x.timer.Touch()
 	case x.conn.writing.Load() > 0:
-		// The same, and a beat could only wait behind it, for as long as a slow peer
-		// takes: that is not the beat's fault.
+		// The same, and a beat could only wait behind the write, as long as a slow peer
+		// takes. The beat would not be at fault.
 		x.heard.Store(int64(now))
 		x.timer.Touch()
 	default:
@@ -149,8 +147,8 @@ func (x *beat) move(d time.Duration) {
 	x.timer.Move(d)
 }
 
-// excused reports whether an answer may yet come, because bytes of the server's wait
-// that this program has not read. mu must be held.
+// excused reports whether an answer may yet come, because bytes of the server wait to be read. mu
+// must be held.
 func (x *beat) excused() bool {
 	if x.excuses == maxExcuses || unread(innermost(x.conn.inner)) == 0 {
 		return false
@@ -160,8 +158,8 @@ func (x *beat) excused() bool {
 	return true
 }
 
-// begin notes that a beat is being written, and files the timer for the next one. grace
-// says that this is because of a stall. mu must be held.
+// begin notes a beat that is being written, and files the timer for the next one. grace means a
+// beat because of a stall. mu must be held.
 func (x *beat) begin(grace bool) {
 	x.writing = make(chan struct{})
 	x.taken.Store(x.beater.in(x.opts.Timeout))
@@ -204,8 +202,8 @@ func (x *beat) sentBeat(err error) {
 	x.beater.beats.Add(1)
 }
 
-// end ends the beats, and where they have failed also the connection. It reports
-// false where they have ended before.
+// end ends the beats, and the connection if they have failed. It reports false if they have ended
+// before.
 func (x *beat) end(why error, failed bool) bool {
 	x.mu.Lock()
 	if x.why != nil {
@@ -224,8 +222,8 @@ func (x *beat) end(why error, failed bool) bool {
 	return true
 }
 
-// settle waits until a beat that was being written when the beats were ended has been,
-// and closes the connection where that takes longer than it would have been given.
+// settle waits until the last beat is written, after the end of the beats. It closes the
+// connection if that takes longer than AckTimeout.
 func (x *beat) settle() {
 	x.mu.Lock()
 	writing := x.writing

@@ -78,7 +78,7 @@ func TestFirstBeatsAreSpread(t *testing.T) {
 	})
 }
 
-// Clients that all write at the same moment don't beat together after it.
+// Clients don't beat together after they have all written at the same moment.
 func TestBeatsAreSpreadAfterTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBeater(t, Config{})
@@ -113,7 +113,7 @@ func TestWritesMakeBeatsUnnecessary(t *testing.T) {
 				c, s := start(t, b, Options{Timeout: 30 * time.Second, Answer: answer}, pong)
 				ended := reader(c)
 				for range 200 {
-					_, err := c.Write([]byte("PONG please\n")) // which the server sends back
+					_, err := c.Write([]byte("PONG please\n")) // the server sends it back
 					require.NoError(t, err)
 					time.Sleep(5 * time.Second)
 				}
@@ -147,7 +147,7 @@ func TestTooManyDoublesTheInterval(t *testing.T) {
 		time.Sleep(time.Minute)
 		for _, seconds := range []int{20, 40, 45, 45} {
 			want := time.Duration(seconds) * time.Second
-			synctest.Wait() // for a beat that is sent right now
+			synctest.Wait() // for a beat on its way
 			require.Equal(t, want, c.TooMany())
 			require.Equal(t, want, c.Interval())
 			before, begin := len(s.heard("PING")), time.Now()

@@ -14,9 +14,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// maxBeats bounds the beats that are being written at the same time. It is as good as
-// no bound: one that blocks must not hold up others, and is ended by its own
-// connection's AckTimeout. The wheel only has as many workers as are needed.
+// maxBeats bounds the beats being written at the same time. It is as good as no bound: a blocking
+// beat must not hold up others, and its own connection's AckTimeout ends it. The wheel only has
+// as many workers as are needed.
 const maxBeats = 1 << 20
 
 const maxTick = time.Hour
@@ -28,40 +28,38 @@ type Config struct {
 	// 1ms or longer than an hour.
 	Tick time.Duration
 
-	// Stall is the length from which a gap in which this process did not run is a
-	// stall, see wheel.Config. What a stall takes is not counted against the server,
-	// which had no chance to be heard, but it counts in Interval, since the server
-	// has been counting all the while. Zero means a second or ten ticks, whichever is
-	// longer; negative means that there are none.
+	// Stall is the shortest time without this process running that is a stall, see
+	// wheel.Config. A stall does not count against the server, since nobody could hear it.
+	// But it counts in Interval, since the server has been counting all the while. Zero means
+	// the longer of a second and ten ticks; negative means no stalls.
 	Stall time.Duration
 
-	// Logger gets a line per panic at Error, per stall at Warn, and per connection
-	// whose beats have failed at Debug. Nil means silence.
+	// Logger gets a line per panic at Error, per stall at Warn, and per connection with failed
+	// beats at Debug. Nil means silence.
 	Logger *slog.Logger
 }
 
-// Beater sends the beats of many connections. It has one timing wheel, and neither a
-// goroutine nor a timer per connection: a beat takes a goroutine for as long as it is
-// being written. [New] makes one. The package functions [Start] and [Run] share one
-// that is there as long as there are connections.
+// Beater sends the beats of many connections. It has one timing wheel, and neither a goroutine nor
+// a timer per connection: a beat takes a goroutine while it is being written. [New] makes one.
+// The package functions [Start] and [Run] share one, as long as there are connections.
 //
 // All methods may be called by several goroutines at the same time, and from the
 // functions in Options.
 type Beater struct {
 	wheel *wheel.WheelOf[*beat]
 	tick  time.Duration
-	made  chan struct{} // closed when New is done; the wheel runs before that
-	grace time.Duration // time that stands still after a stall
+	made  chan struct{} // closed when New is done; the wheel runs before
+	grace time.Duration // time standing still after a stall
 	log   *slog.Logger
 
-	mu     sync.Mutex // guards closed, and that nothing starts after it
+	mu     sync.Mutex // guards closed, and keeps starts before it
 	closed bool
 
 	beats, unanswered, failed, panics atomic.Uint64
 }
 
-// New makes a Beater and starts its wheel. It returns [ErrArgument], wrapped with the
-// value and its limit, where the config asks for something impossible.
+// New makes a Beater and starts its wheel. It returns [ErrArgument], wrapped with the value and its
+// limit, if the config asks for something impossible.
 func New(cfg Config) (*Beater, error) {
 	if cfg.Tick > maxTick {
 		return nil, fmt.Errorf("%w: Tick %v, must be at most %v", ErrArgument, cfg.Tick, maxTick)
@@ -99,29 +97,28 @@ func (b *Beater) turn(cfg Config, limit func(*beat) time.Duration) error {
 	return nil
 }
 
-// Start begins to send beats on a connection and returns it as a [Conn], which is to
-// be used from now on: what is written to it makes beats unnecessary, and what is
-// read from it can be the answer to one. A conn that is a *Conn already is that.
+// Start begins to send beats on a connection and returns it as a [Conn]. Use the Conn from now on:
+// a write to it makes beats unnecessary, and a read from it can be the answer to one. If conn is
+// a *Conn, Start returns conn.
 //
-// The first beat comes after a random part of the interval, unless something is
-// written before, so that clients which connect together don't beat together.
-// The beats end with Conn.Stop and Conn.Close, with Close of the Beater, and where
-// they fail; see Conn.Done.
+// The first beat comes after a random part of the interval, unless something is written before:
+// clients that connect together should not beat together. The beats end with Conn.Stop and
+// Conn.Close, with Close of the Beater, and when they fail; see Conn.Done.
 //
-// It returns [ErrArgument], wrapped with the values and their limit, where the
-// options ask for something impossible, conn is nil, or its beats have begun already;
-// and [ErrClosed] after Close.
+// Start returns [ErrArgument], wrapped with the values and their limit, if the options ask for
+// something impossible, conn is nil, or its beats have begun already; and [ErrClosed] after
+// Close.
 func (b *Beater) Start(conn net.Conn, opts Options) (*Conn, error) {
 	return b.start(conn, opts, func() {})
 }
 
-// Run is Start and waits until the beats end. It returns ctx.Err() when ctx is done,
-// after which the connection is still open and no beat is being written to it; one that
-// takes longer than AckTimeout after that has the connection closed. nil is never
-// returned. Otherwise it returns what [Conn.Err] does, and fails as Start does.
+// Run is Start and waits until the beats end. When ctx is done, it waits for a beat being written,
+// and returns ctx.Err(); the connection stays open. If that beat takes longer than AckTimeout,
+// Run closes the connection. Otherwise it returns the error of [Conn.Err], and fails as Start
+// does. It never returns nil.
 //
-// Reading and writing go on elsewhere. Where they are to be noticed, conn must come
-// from [Wrap], and they must use what that has returned.
+// Reading and writing go on elsewhere. To have them noticed, pass a Conn from [Wrap], and read
+// and write by it.
 func (b *Beater) Run(ctx context.Context, conn net.Conn, opts Options) error {
 	return run(ctx, conn, opts, b.Start)
 }
@@ -187,8 +184,8 @@ func (b *Beater) start(conn net.Conn, opts Options, ended func()) (*Conn, error)
 	return c, nil
 }
 
-// Close ends the beats of all connections, which stay open. Beats that are being
-// written then are not waited for. Closing again does nothing. It returns nil, always.
+// Close ends the beats of all connections. The connections stay open. Close does not wait for
+// beats being written. Closing again does nothing. It always returns nil.
 func (b *Beater) Close() error {
 	b.mu.Lock()
 	first := !b.closed
@@ -203,8 +200,8 @@ func (b *Beater) Close() error {
 	return nil
 }
 
-// stalled is told that this process did not run for a while. The wheel counts that in
-// nobody's time, nor the grace after it, but the servers do.
+// stalled notes that this process did not run for a while. In the wheel's time neither the stall
+// nor the grace after it counts, but the servers count both.
 func (b *Beater) stalled(lost time.Duration) {
 	<-b.made
 	b.log.Warn("heartbeat: this process did not run", "for", lost, "conns", b.wheel.Len())

@@ -8,31 +8,29 @@ import (
 	"time"
 )
 
-// Conn is a connection with beats. It behaves like the one inside; what is written to
-// it makes the next beat unnecessary, and where Options.Answer says so, what is read
-// from it is an answer. After the beats have failed, Read and Write return why, such
-// as ErrNoAnswer, and Close returns nil.
+// Conn is a connection with beats. It behaves like the one inside. A write makes the next beat
+// unnecessary, and with AnswerRead a read is an answer. After the beats have failed, Read and
+// Write return the reason, such as ErrNoAnswer, and Close returns nil.
 //
-// While a Write is running no beat is begun, for as long as it takes: a beat could only
-// wait behind it. SetWriteDeadline bounds it.
+// No beat begins while a Write is running, however long: a beat could only wait behind it.
+// SetWriteDeadline bounds it.
 //
-// It has no ReadFrom and WriteTo, so that what io.Copy moves is seen as it moves; so
-// there is no splice and no sendfile.
+// It has no ReadFrom and WriteTo, so it sees the bytes of an io.Copy as they move. Hence there is
+// no splice and no sendfile.
 //
 // [Start], [Beater.Start] and [Wrap] make one. All methods may be called by several
 // goroutines at the same time.
 type Conn struct {
 	inner   net.Conn
 	beat    atomic.Pointer[beat]  // the last one, or nil
-	writing atomic.Int32          // calls of Write that are running
+	writing atomic.Int32          // running calls of Write
 	broken  atomic.Pointer[error] // why the beats have closed it, or nil
 }
 
 var _ net.Conn = (*Conn)(nil)
 
-// Wrap returns a connection that behaves like conn, and can have beats later: what
-// [Run] needs in order to see what others read and write. A *Conn is returned as it
-// is. conn must not be nil.
+// Wrap returns a connection that behaves like conn, and can have beats later. [Run] needs one to
+// see reads and writes elsewhere. Wrap returns a *Conn as it is. conn must not be nil.
 func Wrap(conn net.Conn) *Conn {
 	if c, ok := conn.(*Conn); ok {
 		return c
@@ -40,8 +38,8 @@ func Wrap(conn net.Conn) *Conn {
 	return &Conn{inner: conn}
 }
 
-// Done returns a channel that is closed when the beats have ended. It is nil before
-// they begin.
+// Done returns a channel. It is closed when the beats have ended. Before they begin, Done returns
+// nil.
 func (c *Conn) Done() <-chan struct{} {
 	if x := c.beat.Load(); x != nil {
 		return x.done
@@ -49,10 +47,9 @@ func (c *Conn) Done() <-chan struct{} {
 	return nil
 }
 
-// Err returns why the beats have ended: [ErrNoAnswer] or what Beat has returned, both
-// wrapped, after which the connection is closed; net.ErrClosed, wrapped, after Close;
-// [ErrStopped] after Stop; [ErrClosed] after Close of the Beater; or what Run has
-// returned. It is nil before that.
+// Err returns why the beats have ended, or nil before. It returns [ErrNoAnswer] or the error of
+// Beat, both wrapped, and then the connection is closed; net.ErrClosed, wrapped, after Close;
+// [ErrStopped] after Stop; [ErrClosed] after Close of the Beater; or the error of Run.
 func (c *Conn) Err() error {
 	if x := c.beat.Load(); x != nil {
 		return x.err()
@@ -60,8 +57,7 @@ func (c *Conn) Err() error {
 	return nil
 }
 
-// Interval returns the interval that is in force for this connection, or 0 before its
-// beats begin.
+// Interval returns the interval in force for this connection, or 0 before its beats begin.
 func (c *Conn) Interval() time.Duration {
 	x := c.beat.Load()
 	if x == nil {
@@ -72,10 +68,10 @@ func (c *Conn) Interval() time.Duration {
 	return x.delay
 }
 
-// TooMany says that the server finds the beats too many: the interval is doubled, up
-// to three quarters of Options.Timeout. It returns the interval that is in force,
-// which is to be the Interval of the next connection, too: most servers that say so
-// close this one. Give Timeout as well then, or the bound grows with Interval.
+// TooMany says that the server complains of too many beats. It doubles the interval, up to three
+// quarters of Options.Timeout, and returns the new one. Most such servers then close the
+// connection: use the interval as Options.Interval of the next one. Give Timeout as well, or the
+// bound grows with Interval.
 func (c *Conn) TooMany() (interval time.Duration) {
 	x := c.beat.Load()
 	if x == nil {
@@ -89,16 +85,15 @@ func (c *Conn) TooMany() (interval time.Duration) {
 	return x.delay
 }
 
-// Touch says that something was written to the server past this Conn.
+// Touch notes a write to the server past this Conn.
 func (c *Conn) Touch() {
 	if x := c.beat.Load(); x != nil {
 		x.timer.Touch()
 	}
 }
 
-// Stop ends the beats. The connection stays open. A beat that is being written at the
-// moment is not waited for, so beats that are started again can come beside it. Stopping
-// again does nothing.
+// Stop ends the beats. The connection stays open. Stop does not wait for a beat being written, so
+// beats started again can come beside it. Stopping again does nothing.
 func (c *Conn) Stop() {
 	if x := c.beat.Load(); x != nil {
 		x.end(ErrStopped, false)
@@ -134,7 +129,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 
 func (c *Conn) write(p []byte) (int, error) {
 	c.writing.Add(1)
-	defer c.writing.Add(-1) // also where it panics
+	defer c.writing.Add(-1) // also after a panic
 	return c.inner.Write(p)
 }
 
@@ -163,8 +158,8 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// shut closes the connection because its beats have failed. It passes layers such as
-// TLS, which would try to say goodbye.
+// shut closes the connection because its beats have failed. It bypasses layers such as TLS: they
+// would try to say goodbye.
 func (c *Conn) shut(why error) {
 	c.broken.CompareAndSwap(nil, &why)
 	_ = innermost(c.inner).Close()
@@ -189,24 +184,23 @@ func innermost(c net.Conn) net.Conn {
 	return c
 }
 
-// LocalAddr returns that of the connection inside.
+// LocalAddr is for the connection inside.
 func (c *Conn) LocalAddr() net.Addr { return c.inner.LocalAddr() }
 
-// RemoteAddr returns that of the connection inside.
+// RemoteAddr is for the connection inside.
 func (c *Conn) RemoteAddr() net.Addr { return c.inner.RemoteAddr() }
 
-// SetDeadline is that of the connection inside. What it says of writing holds for
-// beats, too.
+// SetDeadline is for the connection inside. The deadline for writing holds for beats, too.
 func (c *Conn) SetDeadline(t time.Time) error { return c.inner.SetDeadline(t) }
 
-// SetReadDeadline is that of the connection inside.
+// SetReadDeadline is for the connection inside.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.inner.SetReadDeadline(t) }
 
-// SetWriteDeadline is that of the connection inside. It holds for beats, too: one that
-// is left behind from an earlier write makes the next beat fail.
+// SetWriteDeadline is for the connection inside. It holds for beats, too: after a deadline of an
+// earlier write has passed, the next beat fails.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.inner.SetWriteDeadline(t) }
 
-// CloseRead is that of the connection inside, or returns errors.ErrUnsupported.
+// CloseRead is for the connection inside, or returns errors.ErrUnsupported.
 func (c *Conn) CloseRead() error {
 	if half, ok := c.inner.(interface{ CloseRead() error }); ok {
 		return half.CloseRead()
@@ -214,8 +208,8 @@ func (c *Conn) CloseRead() error {
 	return errors.ErrUnsupported
 }
 
-// CloseWrite is that of the connection inside, or returns errors.ErrUnsupported. It
-// ends the beats, which could not be written any more.
+// CloseWrite is for the connection inside, or returns errors.ErrUnsupported. It ends the beats,
+// since they can be written no longer.
 func (c *Conn) CloseWrite() error {
 	half, ok := c.inner.(interface{ CloseWrite() error })
 	if !ok {
@@ -225,7 +219,7 @@ func (c *Conn) CloseWrite() error {
 	return half.CloseWrite()
 }
 
-// SyscallConn is that of the connection inside, or returns errors.ErrUnsupported.
+// SyscallConn is for the connection inside, or returns errors.ErrUnsupported.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	socket, ok := c.inner.(syscall.Conn)
 	if !ok {

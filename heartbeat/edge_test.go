@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the server says is an answer, but doesn't get a beat written that hangs.
+// The server's words are an answer, but don't free a hanging beat.
 func TestABeatThatHangsEndsThoughTheServerTalks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBeater(t, Config{})

@@ -90,8 +90,7 @@ func TestBlockedBeatsHoldUpNobody(t *testing.T) {
 	}
 }
 
-// A write of the user's that a slow peer takes its time with is life, and no beat can
-// be written behind it.
+// A long write to a slow peer is life, and no beat can be written behind it.
 func TestALongWriteIsNotTheBeatsFault(t *testing.T) {
 	for _, answer := range []Answer{AnswerNone, AnswerRead, AnswerAck} {
 		t.Run("answer="+answer.String(), func(t *testing.T) {
@@ -232,7 +231,7 @@ func TestAConnectionThatIsClosedAlready(t *testing.T) {
 	})
 }
 
-// A deadline that was left behind from an earlier write is the user's.
+// An old write deadline is the user's.
 func TestAStaleWriteDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBeater(t, Config{})

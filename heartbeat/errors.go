@@ -9,27 +9,26 @@ import (
 )
 
 var (
-	// ErrClosed says that the Beater has been closed.
+	// ErrClosed says that the Beater was closed.
 	ErrClosed = errors.New("heartbeat: closed")
 
 	// ErrStopped says that the beats of a connection were ended by [Conn.Stop].
 	ErrStopped = errors.New("heartbeat: stopped")
 
-	// ErrArgument says that an argument is outside of what is possible. The error
-	// that wraps it names the values and the limit.
+	// ErrArgument says that an argument is out of bounds. The wrapping error names the values
+	// and the limit.
 	ErrArgument = errors.New("heartbeat: invalid argument")
 
-	// ErrNoAnswer says that the server did not answer a beat in time, or did not even
-	// take it. The connection is closed then, and this is what reading from and
-	// writing to it returns, and Run. It is a net.Error whose Timeout is true;
-	// errors.Is finds os.ErrDeadlineExceeded and net.ErrClosed in it. It is worth a
-	// new connection: Retryable is true.
+	// ErrNoAnswer says that the server did not answer a beat in time, or did not even take it.
+	// Then the connection is closed, and Read, Write and Run return this error. It is a
+	// net.Error, and its Timeout is true. errors.Is finds os.ErrDeadlineExceeded and
+	// net.ErrClosed in it. It is worth a new connection: Retryable is true.
 	ErrNoAnswer error = &noAnswer{}
 )
 
 var errConnClosed = fmt.Errorf("heartbeat: the connection was closed by this program: %w", net.ErrClosed)
 
-// noAnswer is an ErrNoAnswer that says what was waited for.
+// noAnswer is an ErrNoAnswer with its details.
 type noAnswer struct {
 	after   time.Duration // 0 in ErrNoAnswer itself
 	written bool          // the beat was

@@ -22,7 +22,7 @@ func echo(conn net.Conn) {
 	}
 }
 
-// A client of a server that closes connections which are silent for 30s.
+// A client of a server with a timeout of 30s.
 func Example() {
 	conn, there := net.Pipe()
 	go echo(there)
@@ -30,7 +30,7 @@ func Example() {
 	c, err := heartbeat.Start(conn, heartbeat.Options{
 		Timeout: 30 * time.Second, // the server's
 		Message: []byte("PING\n"),
-		Answer:  heartbeat.AnswerRead, // whatever it says shows that it lives
+		Answer:  heartbeat.AnswerRead, // any byte is a sign of life
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -48,7 +48,7 @@ func Example() {
 	// hello
 }
 
-// Answers that are counted, and their round trips.
+// Counting answers and their round trips.
 func ExampleConn_Ack() {
 	conn, there := net.Pipe()
 	go echo(there)
@@ -82,7 +82,7 @@ func ExampleConn_Ack() {
 	// true true
 }
 
-// A server that does not answer.
+// A server without answers.
 func ExampleRun() {
 	conn, there := net.Pipe()
 	go io.Copy(io.Discard, there)
@@ -101,8 +101,7 @@ func ExampleRun() {
 	// true heartbeat: no answer to a beat within 100ms
 }
 
-// A client that stays: it connects again after each end but the ones that say that
-// this is pointless.
+// A client connects again after each end, unless the error says that this is pointless.
 func ExampleReconnect() {
 	dial := func(context.Context) (net.Conn, error) {
 		conn, there := net.Pipe()

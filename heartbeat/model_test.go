@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Random clients and servers, and what must be true of all of them: no silence that is
-// too long, no connection closed while the server answers in time, and none kept for
-// long after it has fallen silent.
+// Random clients and servers, and the invariants of all: no silence is too long, no connection is
+// closed while the server answers in time, and none is kept for long after the server has fallen
+// silent.
 func TestRandomLives(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -91,7 +91,7 @@ func randomLife(t *testing.T, r *rand.Rand) {
 		require.ErrorIs(t, write(begin.Add(100*interval)), ErrNoAnswer)
 	}
 	require.ErrorIs(t, <-end, ErrNoAnswer)
-	// At most a write of the client later, which is up to two intervals.
+	// At most a write of the client later: up to two intervals.
 	require.LessOrEqual(t, time.Since(begin), max(opts.Timeout, interval)+opts.AckTimeout+2*interval+6*tick)
 	<-c.Done()
 	require.ErrorIs(t, c.Err(), ErrNoAnswer)

@@ -135,7 +135,7 @@ func TestReconnectFollowsTheServer(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
-// A server whose program hangs: its kernel takes the beats and says nothing.
+// A hanging server: its kernel takes the beats and says nothing.
 func TestAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -156,7 +156,7 @@ func TestAServerThatHangs(t *testing.T) {
 	require.Equal(t, ln.Addr().String(), op.Addr.String())
 }
 
-// A peer that does not read: its socket is full at some time.
+// A peer reads nothing: its socket is full at some time.
 func TestAPeerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -173,7 +173,7 @@ func TestAPeerThatDoesNotRead(t *testing.T) {
 	require.Less(t, time.Since(begin), eternal)
 }
 
-// Above TLS and below it, where beats are messages of the layer above.
+// Above TLS, and below it: there beats are messages of the layer above.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	k, err := keepalive.New(keepalive.Config{Timeout: timeout, Tick: 10 * ms})

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// longest bounds durations, so that sums and products of them can't overflow.
+// longest bounds durations: sums and products of them can't overflow.
 const longest = 10 * 365 * 24 * time.Hour
 
 // leastTicks is how many ticks a server's timeout must have at least: an interval is
@@ -19,15 +19,15 @@ const leastTicks = 10
 type Answer int
 
 const (
-	// AnswerNone says that beats have no answer. Nobody finds out then whether the
-	// server still listens, except that its socket takes the beats.
+	// AnswerNone means no answers. Then nobody finds out whether the server still listens.
+	// Only its socket must take the beats.
 	AnswerNone Answer = iota
 
-	// AnswerRead says that whatever is read from the [Conn] is one: who sends
-	// anything is alive. Somebody must be reading, all the time.
+	// AnswerRead takes any byte read from the [Conn] for an answer: it is a sign of life.
+	// Somebody must be reading, all the time.
 	AnswerRead
 
-	// AnswerAck says that only [Conn.Ack] is one.
+	// AnswerAck takes only [Conn.Ack] for an answer.
 	AnswerAck
 )
 
@@ -47,42 +47,40 @@ type Options struct {
 	// times Interval. It must be at least ten ticks of the Beater.
 	Timeout time.Duration
 
-	// Interval is how long the client is silent at most: a beat is sent when so much
-	// time has passed since the last write. It must be at least a tick, and at most
-	// three quarters of Timeout, so that a beat has time to arrive. Zero means a
-	// third of Timeout or, so that clients which fell silent together don't beat
-	// together, up to a quarter less, which each connection draws once.
+	// Interval is the client's longest silence: a beat is sent so long after the last write.
+	// It must be at least a tick, and at most three quarters of Timeout, or a beat has no time
+	// to arrive. Zero means a third of Timeout, or up to a quarter less: each connection draws
+	// its own interval once, since clients may fall silent together, and should not beat
+	// together.
 	Interval time.Duration
 
 	// Message is a beat. It is written by a single Write.
 	Message []byte
 
-	// Beat, if not nil, sends a beat, instead of Message: by writing to conn, which
-	// is the *Conn, or otherwise. It is called on a goroutine of the Beater's, never
-	// twice at the same time for the same connection. Where a message of yours takes
-	// several writes, it must wait until that is complete, by a lock of yours. If it
-	// returns an error, or panics, the connection is closed. It may block: that
-	// holds up nobody else, and the connection is closed when it takes longer than
-	// AckTimeout, or than Timeout where the server is heard meanwhile.
+	// Beat, if not nil, sends a beat, instead of Message: by writing to conn, the *Conn, or
+	// otherwise. It is called on a goroutine of the Beater's, never twice at the same time for
+	// the same connection. If a message of yours takes several writes, Beat must wait for the
+	// last one, by a lock of yours. If it returns an error, or panics, the connection is
+	// closed. It may block and holds up nobody else. The connection is closed if Beat takes
+	// longer than AckTimeout, or than Timeout if the server is heard meanwhile.
 	Beat func(conn net.Conn) error
 
 	// Answer is what counts as an answer. The zero value is AnswerNone.
 	Answer Answer
 
-	// AckTimeout is how long an answer may take, from the moment at which the beat is
-	// begun to be written; so what you have written before, and the network still has
-	// to carry, is in it. Then the connection is closed, see ErrNoAnswer. It must be
-	// at least a tick and at most Interval. Zero means Interval. Without answers it
-	// must be zero, and a beat may take Timeout to be written.
+	// AckTimeout is how long an answer may take, from the begin of the beat's writing. Earlier
+	// bytes of yours, still in the network, take some of it. Then the connection is closed, see
+	// ErrNoAnswer. It must be at least a tick and at most Interval. Zero means Interval.
+	// Without answers it must be zero, and a beat may take Timeout to be written.
 	AckTimeout time.Duration
 
-	// OnRoundTrip is told how long the answer to a beat took, by [Conn.Ack], which
-	// calls it. Nil means nobody.
+	// OnRoundTrip gets the time from a beat to its answer. [Conn.Ack] calls it. Nil means
+	// nobody.
 	OnRoundTrip func(conn net.Conn, d time.Duration)
 }
 
-// withDefaults returns the options with each zero replaced by what it means, or an
-// error that names the values and their limit. delay is the connection's own interval.
+// withDefaults returns the options with their defaults, or an error with the values and their
+// limit. delay is the connection's own interval.
 func (o Options) withDefaults(tick time.Duration) (_ Options, delay time.Duration, err error) {
 	if err := o.checkBeat(); err != nil {
 		return o, 0, err
@@ -152,5 +150,5 @@ func (o *Options) checkBeat() error {
 	return nil
 }
 
-// mostInterval is the longest interval that leaves a beat time to arrive.
+// mostInterval is the longest interval with time left for a beat to arrive.
 func (o Options) mostInterval() time.Duration { return o.Timeout - o.Timeout/4 }

@@ -25,8 +25,8 @@ func newBeater(t testing.TB, cfg Config) *Beater {
 	return b
 }
 
-// peer is the other end of a pipe: it notes when which line came, and answers what
-// answer says, if that is not nil.
+// peer is the other end of a pipe: it notes each line and its time, and answers by answer, if not
+// nil.
 type peer struct {
 	net.Conn
 	answer func(line string) string
@@ -63,7 +63,7 @@ func (s *peer) heard(line string) (at []time.Time) {
 
 func pong(line string) string { return strings.Replace(line, "PING", "PONG", 1) + "\n" }
 
-// pipe returns the client's end of a pipe, and a peer that reads the other end.
+// pipe returns the client's end of a pipe, and a peer reading the other end.
 func pipe(t testing.TB, answer func(line string) string) (net.Conn, *peer) {
 	a, b := net.Pipe()
 	s := &peer{Conn: b, answer: answer}
@@ -84,7 +84,7 @@ func start(t testing.TB, b *Beater, opts Options, answer func(line string) strin
 	return c, s
 }
 
-// reader reads lines until the end, and tells acks of those that begin with PONG.
+// reader reads lines until the end, and tells acks of each PONG.
 func reader(c *Conn) (end <-chan error) {
 	ended := make(chan error, 1)
 	go func() {
@@ -111,7 +111,7 @@ func gaps(begin time.Time, at []time.Time) (gaps []time.Duration) {
 	return gaps
 }
 
-// sink is a connection that takes everything.
+// sink is a connection without limits.
 type sink struct {
 	net.Conn
 	writes atomic.Int64

@@ -12,17 +12,15 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Backoff says how long [Reconnect] waits between connections: a random time between
-// zero and a bound, which is First at first, and doubles each time up to Max. That is
-// full jitter: of all ways it spreads the clients of a server that has gone best. The
-// zero value is useful.
+// Backoff says how long [Reconnect] waits between connections: a random time between zero and a
+// bound. The bound is First at first, and doubles each time up to Max. This is full jitter: no
+// other way spreads the clients of a failed server better. The zero value is useful.
 type Backoff struct {
-	// First is the bound of the first wait. Zero means a second, or Max where that is
-	// shorter. With very many clients it should be so long that the server can take
-	// them all within it.
+	// First is the bound of the first wait. Zero means a second, or Max if that is shorter.
+	// Within First, the server must be able to take all clients.
 	First time.Duration
 
-	// Max bounds all waits. Zero means a minute, or First where that is longer.
+	// Max bounds all waits. Zero means a minute, or First if that is longer.
 	Max time.Duration
 
 	// Steady is how long a connection must have lived for the waits to begin with
@@ -37,18 +35,18 @@ type Backoff struct {
 	Logger *slog.Logger
 }
 
-// Reconnect calls dial and then session with the connection, again and again, with
-// waits between them, until session returns nil: then it returns nil, too. It closes
-// each connection after its session has returned, and at once when ctx is done, so that
-// a session which is reading ends. The context that session gets ends with it.
+// Reconnect calls dial and then session with the connection, again and again, with waits between
+// them, until session returns nil: then it returns nil, too. It closes each connection after its
+// session has returned, and at once when ctx is done: then a reading session ends. The session's
+// context ends with the session.
 //
-// It gives up where trying again is pointless, and returns that error as it is: where
-// anything in its chain has a method Retryable() bool that says false, as some of
-// keepalive.Reason do, or where it is wrapped by backoff.Permanent of
-// github.com/cenkalti/backoff/v5. A backoff.RetryAfter lengthens the wait. When ctx is
-// done, it returns an error that wraps ctx.Err() and what dial or session has
-// returned last; and [ErrArgument], wrapped with the values and their limit, where the
-// Backoff asks for something impossible, or dial or session is nil.
+// It gives up if trying again is pointless, and returns the error as it is: if anything in its
+// chain has a method Retryable() bool and the method returns false, as for some of
+// keepalive.Reason, or if backoff.Permanent of github.com/cenkalti/backoff/v5 wraps it. A
+// backoff.RetryAfter lengthens the wait. When ctx is done, Reconnect returns an error wrapping
+// ctx.Err() and the last error of dial or session. It returns [ErrArgument], wrapped with the
+// values and their limit, if the Backoff asks for something impossible, or dial or session is
+// nil.
 func Reconnect(ctx context.Context, b Backoff,
 	dial func(ctx context.Context) (net.Conn, error),
 	session func(ctx context.Context, conn net.Conn) error,
@@ -104,8 +102,7 @@ func connect(ctx context.Context,
 	return time.Since(begin), err
 }
 
-// retryable reports whether another connection may help: not where anything in an error
-// says that it does not.
+// retryable reports whether another connection may help: not if anything in the error denies it.
 func retryable(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // this is the walk through the chain
 	case *backoff.PermanentError:
@@ -144,8 +141,8 @@ func (b Backoff) wait(ctx context.Context, err error, d time.Duration) {
 	}
 }
 
-// waits returns what the waits are drawn from: between none and twice an interval,
-// which is what full jitter is to that package.
+// waits returns the source of the waits: between none and twice an interval. In the terms of
+// package backoff, this is full jitter.
 func (b Backoff) waits() backoff.BackOff {
 	return &backoff.ExponentialBackOff{
 		InitialInterval:     b.First / 2,

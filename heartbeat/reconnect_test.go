@@ -56,7 +56,7 @@ func TestReconnectUntilASessionIsDone(t *testing.T) {
 	})
 }
 
-// Between nothing and a bound that doubles: full jitter.
+// Between nothing and a doubling bound: full jitter.
 func TestWaitsHaveFullJitter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rounds = 400
@@ -91,7 +91,7 @@ func TestWaitsHaveFullJitter(t *testing.T) {
 	})
 }
 
-// A connection that lived long enough makes the waits short again, and only that.
+// A long-lived connection makes the waits short again, and no other does.
 func TestALongSessionBeginsAnew(t *testing.T) {
 	for lives, long := range map[time.Duration]bool{29 * time.Second: false, 30 * time.Second: true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -91,7 +91,7 @@ func TestRunFailsAsStartDoes(t *testing.T) {
 	require.ErrorIs(t, b.Run(t.Context(), here, pings), ErrClosed)
 }
 
-// After Run has returned, nothing is being written, so that the user can say goodbye.
+// After Run has returned, nothing is being written, so the user can say goodbye.
 func TestRunWaitsForTheBeatThatIsBeingWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBeater(t, Config{})
@@ -161,7 +161,7 @@ func TestStartSharesABeater(t *testing.T) {
 			require.Zero(t, shared.conns)
 			synctest.Wait()
 			for try := 0; runtime.NumGoroutine() > before && try < 1e6; try++ {
-				runtime.Gosched() // one that has ended may be counted for a moment
+				runtime.Gosched() // an ended one may be counted for a moment
 			}
 			require.LessOrEqual(t, runtime.NumGoroutine(), before)
 		}

@@ -14,8 +14,8 @@ var shared struct {
 	conns  int
 }
 
-// Start is [Beater.Start] of a Beater that all callers share, with the Config of zero:
-// its tick is 100ms, so a Timeout must be at least a second.
+// Start is [Beater.Start] of a Beater shared by all callers, with the zero Config: its tick is
+// 100ms, so a Timeout must be at least a second.
 func Start(conn net.Conn, opts Options) (*Conn, error) {
 	b, err := share()
 	if err != nil {
@@ -29,7 +29,7 @@ func Start(conn net.Conn, opts Options) (*Conn, error) {
 	return c, nil
 }
 
-// Run is [Beater.Run] of the Beater that [Start] uses.
+// Run is [Beater.Run] of the Beater of [Start].
 func Run(ctx context.Context, conn net.Conn, opts Options) error {
 	return run(ctx, conn, opts, Start)
 }

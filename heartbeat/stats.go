@@ -10,11 +10,11 @@ import (
 
 // Stats is what a Beater has done, at one moment.
 type Stats struct {
-	Conns      int    // connections that are kept alive
+	Conns      int    // connections with beats
 	Beats      uint64 // sent
 	Unanswered uint64 // connections closed because of ErrNoAnswer
 	Failed     uint64 // connections closed because a beat could not be sent
-	Panics     uint64 // functions of the user that panicked
+	Panics     uint64 // panics of functions of the user
 	Wheel      wheel.Stats
 }
 
@@ -30,8 +30,8 @@ func (b *Beater) Stats() Stats {
 	}
 }
 
-// call runs a function of the user and returns what it returns. If it panics, or ends
-// its goroutine, that harms nobody else.
+// call runs a function of the user and returns its error. A panic, or the end of its goroutine,
+// harms nobody else.
 func (b *Beater) call(name string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stoppedEnv holds the address to which a client is to connect, which is another
-// process than the test, so that it can be stopped.
+// stoppedEnv holds the server's address for a client in another process than the test: that process
+// can be stopped.
 const stoppedEnv = "HEARTBEAT_TEST_STOPPED"
 
 // The client is stopped while its beat has no answer. The server answers meanwhile.

@@ -2,6 +2,5 @@
 
 package heartbeat
 
-// fionread is FIONREAD of sys/filio.h, _IOR('f', 127, int), which x/sys/unix does
-// not have.
+// fionread is FIONREAD of sys/filio.h, _IOR('f', 127, int). x/sys/unix lacks it.
 const fionread = 0x4004667f

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unread returns how many bytes wait in the socket of a connection to be read, or 0
-// where there is no telling.
+// unread returns how many bytes wait in the socket of a connection to be read, or 0 if it can't
+// tell.
 func unread(c net.Conn) (n int) {
 	socket, ok := c.(syscall.Conn)
 	if !ok {

@@ -27,7 +27,7 @@ func TestASocketTellsWhatWaitsToBeRead(t *testing.T) {
 	require.Zero(t, unread(client))
 }
 
-// Answers that this program is too slow to read are excused, but not for ever.
+// Unread answers are excused, but not for ever.
 func TestAnswersThatWaitToBeRead(t *testing.T) {
 	t.Parallel()
 	s := echo(t)
@@ -41,7 +41,7 @@ func TestAnswersThatWaitToBeRead(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), (1+maxExcuses)*100*ms)
 }
 
-// A program that is always a little late, but reads, is excused each time.
+// A reading program is excused each time, even if it is always a little late.
 func TestAnswersThatAreReadLate(t *testing.T) {
 	t.Parallel()
 	s := echo(t)

@@ -97,7 +97,7 @@ func TestAlertsAskOnlyForWhatThereIs(t *testing.T) {
 	}
 }
 
-// Each label value of an alert is one that there is.
+// Each label value of an alert exists.
 func TestAlertsNameReasonsThatThereAre(t *testing.T) {
 	reasons := map[string]bool{"full": true, "per_key": true, "drain": true}
 	for _, r := range keepalive.Reasons() {

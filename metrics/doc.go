@@ -2,10 +2,10 @@
 //
 //	unregister, err := metrics.Register(prometheus.DefaultRegisterer, k)
 //
-// All of it is read when it is scraped; nothing is added to what a connection or a
-// heartbeat costs. Every label value is there from the first scrape on, with a zero, so
-// that rate and alerts work for what has not happened yet. No label grows with the
-// connections or their addresses.
+// Figures are read when they are scraped: a connection or a heartbeat costs no more than
+// without them. Every label value is there from the first scrape on, with a zero, so rate and
+// alerts work before anything has happened. No label grows with the connections or their
+// addresses.
 //
 // A program with several Keepers tells them apart by a label:
 //

@@ -14,11 +14,10 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
-// Register registers the figures of a Keeper. It returns the error of the registry,
-// such as prometheus.AlreadyRegisteredError where there is a Keeper already that has the
-// same labels. unregister takes them out again, after which the registry does not keep
-// the Keeper in memory; calling it again does nothing. The Keeper may be closed before
-// that: its counters stay what they are.
+// Register registers the figures of a Keeper. It returns the error of the registry, such as
+// prometheus.AlreadyRegisteredError if another Keeper has the same labels. unregister takes
+// the figures out again, and the registry then keeps the Keeper in memory no longer. Calling
+// it again does nothing. The Keeper may be closed before: its counters stay.
 func Register(reg prometheus.Registerer, k *keepalive.Keeper) (unregister func(), err error) {
 	if reg == nil || k == nil {
 		return nil, errors.New("metrics: Register needs a Registerer and a Keeper, and one of them is nil")
@@ -105,7 +104,7 @@ func float64FromBool(b bool) float64 {
 	return 0
 }
 
-// sink is where figures go.
+// sink takes figures.
 type sink chan<- prometheus.Metric
 
 func (to sink) gauge(d *prometheus.Desc, v float64) {

@@ -121,7 +121,7 @@ func TestFiguresAreTheKeepers(t *testing.T) {
 	})
 }
 
-// A program that does not read what its peer sends is slow, and the peer lives.
+// A program is slow if it leaves the bytes of a peer unread. The peer lives.
 func TestASlowProgramIsSeen(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -142,7 +142,7 @@ func TestASlowProgramIsSeen(t *testing.T) {
 	require.GreaterOrEqual(t, value(t, reg, "heartwheel_spared_total"), slow)
 }
 
-// What is below the first bucket that is shown is in it, and nothing is lost.
+// The first visible bucket has everything below it, too, and nothing is lost.
 func TestHistogramsAreCumulative(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, keepalive.Config{Timeout: time.Hour})
@@ -210,7 +210,7 @@ func TestRegisterNeedsBoth(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Scrapes beside connections that come and go.
+// Scrapes beside connections coming and going.
 func TestScrapesMayCoincide(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{Timeout: 10 * time.Millisecond, Tick: time.Millisecond})
 	reg := register(t, k)

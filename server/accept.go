@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// How long to wait after an accept that failed because something has run out, most
-	// often descriptors: from the first to the last, twice as long each time.
+	// How long to wait after an accept has failed, most often for want of descriptors: from
+	// minPause to maxPause, twice as long each time.
 	minPause = 5 * time.Millisecond
 	maxPause = time.Second
 )
 
-// serveListener runs gnet on the connections of Config.Listener until it stops. gnet
-// has no server for a socket that it has not opened. But what it calls a client has
-// the same event loops, and takes any connection.
+// serveListener runs gnet on the connections of Config.Listener until it stops. A server of
+// gnet must open its socket itself. But a client of gnet has the same event loops, and takes
+// any connection.
 func (s *Server) serveListener(h *handler) error {
 	defer s.listener.Close()
 	cfg := s.cfg.Load()
@@ -56,8 +56,8 @@ type acceptor struct {
 	err     error // set before end is closed
 }
 
-// newAcceptor starts as many goroutines as there are loops: each waits for the loop
-// that gets its connection, so all loops can be busy at the same time.
+// newAcceptor starts as many goroutines as there are loops: each waits until a loop has taken
+// its connection, so all loops can be busy at the same time.
 func newAcceptor(s *Server, client *gnet.Client, loops int) *acceptor {
 	a := &acceptor{Server: s, client: client, stopped: make(chan struct{}), end: make(chan struct{})}
 	for range loops {
@@ -133,7 +133,7 @@ func (a *acceptor) Stop(context.Context) error {
 	return nil
 }
 
-// fail stops gnet because of an error, or because that is wanted.
+// fail stops gnet because of an error, or on request.
 func (a *acceptor) fail(err error) {
 	a.stop()
 	a.endOnce.Do(func() {

@@ -15,8 +15,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/pool"
 )
 
-// ErrArgument says that a field of the config is outside of what is possible. The
-// error that wraps it names the values and the limit.
+// ErrArgument says that a field of the config is out of bounds. The wrapping error names the
+// values and the limit.
 var ErrArgument = errors.New("server: invalid argument")
 
 const (
@@ -30,19 +30,19 @@ const (
 	maxLoops = 256
 )
 
-// Config is the config of a [Server]. The zero value is useful. [Server.Update] says which
-// settings can be changed while the server runs.
+// Config is the config of a [Server]. The zero value is useful. [Server.Update] can
+// change most settings while the server runs.
 type Config struct {
-	// Addr is where to listen, host:port. Port 0 is any free port, see Server.Addr. Empty means
+	// Addr is the address to listen on, host:port. Port 0 is any free port, see Server.Addr. Empty means
 	// 127.0.0.1:9000.
 	Addr string
 
-	// Listener, if not nil, is where connections come from instead of Addr: a socket that
-	// somebody else has opened, such as systemd. It must be a *net.TCPListener or a
+	// Listener, if not nil, brings the connections instead of Addr: a socket opened by somebody
+	// else, such as systemd. It must be a *net.TCPListener or a
 	// *net.UnixListener, since gnet needs the sockets themselves. Run and Shutdown close it.
 	// Each connection takes a few system calls more than with Addr. But if descriptors run out,
-	// accepting pauses and does not end, and it stops when the goodbyes begin: connections to
-	// come then wait for the next program with the socket.
+	// accepting pauses and does not end. It stops when the goodbyes begin: later connections
+	// wait for the next program with the socket.
 	Listener net.Listener
 
 	// Timeout is how long a connection may be without a whole line. Zero means 30s.
@@ -54,7 +54,7 @@ type Config struct {
 	// MaxLine is the longest line in bytes, without its ending. Zero means 64 KiB.
 	MaxLine int
 
-	// MaxOutbound is how many bytes of answers may wait for a peer that does not read them.
+	// MaxOutbound is how many bytes of answers may wait for a slow reader.
 	// Zero means 1 MiB.
 	MaxOutbound int
 
@@ -72,7 +72,7 @@ type Config struct {
 	Loops int
 
 	// The policies are those of keepalive.Config. Functions get the gnet.Conn, in its event
-	// loop. Activity is always that of whole lines.
+	// loop. Only whole lines are Activity.
 	FirstMessage        time.Duration
 	ReadIdle, WriteIdle time.Duration
 	Interval            keepalive.Interval
@@ -81,39 +81,40 @@ type Config struct {
 	OnIdle              func(conn any, reason keepalive.Reason) keepalive.Verdict
 	OnClose             func(conn any, reason keepalive.Reason)
 
-	// Probe.Send may be nil if another field of Probe is set: then the probe is a line, PING, to
-	// which any line is an answer.
+	// Probe.Send may be nil if another field of Probe is set: then the probe is a line, PING, and
+	// any line is an answer.
 	Probe keepalive.Probing
 
 	// Age.OnMax may be nil: if there is a grace, the peer is told with a line, GOAWAY.
 	Age keepalive.Age
 
 	// Room.MaxConns of zero means as many connections as the limit of descriptors of this
-	// process (RLIMIT_NOFILE) has room for when New or Update is called, with some to spare. More
-	// than that is an error. Room.Full must not be pool.Wait, since gnet accepts all connections.
+	// process (RLIMIT_NOFILE) has room for when New or Update is called, with some to spare. A
+	// higher number is an error. Room.Full must not be pool.Wait, since gnet accepts all
+	// connections.
 	Room keepalive.Room
 
 	// Closing.Farewell may be nil: the protocol has its own.
 	Closing keepalive.Closing
 
-	// DrainDelay is how long the server goes on as ever after it was told to end, and only says
-	// so by Draining: time for load balancers to notice. Zero means none.
+	// DrainDelay is how long the server goes on as ever after it was told to end. Only Draining
+	// reports the end: load balancers have time to notice. Zero means none.
 	DrainDelay time.Duration
 
-	// Drain is over how long the goodbyes are spread after that, so that clients don't all come
-	// back at once. Zero means as fast as can be.
+	// Drain is how long the goodbyes take after DrainDelay, evenly spread: clients should not
+	// all come back at once. Zero means as fast as can be.
 	Drain time.Duration
 
 	// ShutdownTimeout bounds both, after the context of Run is done. It must not be less than
-	// their sum. Zero means 10s more than that.
+	// their sum. Zero means 10s more than their sum.
 	ShutdownTimeout time.Duration
 
-	// Logger gets what is worth telling an operator at Info and above, and a line per closed
-	// connection at Debug. Nil means silence.
+	// Logger gets news for an operator at Info and above, and a line per closed connection at
+	// Debug. Nil means silence.
 	Logger *slog.Logger
 }
 
-// Validate returns the error that [New] would return for this config.
+// Validate returns the error of [New] for this config.
 func (cfg Config) Validate() error {
 	_, err := cfg.withDefaults(openNow())
 	return err
@@ -185,7 +186,7 @@ func (cfg Config) checkSigns() error {
 	return nil
 }
 
-// setShutdownTimeout sees to it that there is time for what is wanted.
+// setShutdownTimeout leaves time for the delay and the drain.
 func (cfg *Config) setShutdownTimeout() error {
 	wanted := cfg.DrainDelay + min(cfg.Drain, math.MaxInt64-cfg.DrainDelay)
 	if cfg.ShutdownTimeout == 0 {
@@ -198,7 +199,7 @@ func (cfg *Config) setShutdownTimeout() error {
 	return nil
 }
 
-// checkListener checks where connections come from.
+// checkListener checks the source of connections.
 func (cfg Config) checkListener() error {
 	switch cfg.Listener.(type) {
 	case nil:
@@ -223,7 +224,7 @@ func checkAddr(addr string) error {
 	return err
 }
 
-// setDefault replaces a zero value by what it means.
+// setDefault replaces a zero value by its default.
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {

@@ -1,5 +1,5 @@
-// Package server is a TCP server on gnet that closes silent connections: the
-// whole of Heartwheel at work, to embed or to copy from.
+// Package server is a TCP server on gnet. It closes silent connections: the whole of
+// Heartwheel at work, to embed or to copy from.
 //
 //	s, err := server.New(server.Config{Addr: "127.0.0.1:9000", Timeout: 30 * time.Second})
 //	...
@@ -17,9 +17,9 @@
 //	BEAT x     nothing
 //	QUIT       BYE, and the connection is closed
 //
-// Only a whole line is a heartbeat. What the server says unasked:
+// Only a whole line is a heartbeat. The server says unasked:
 //
-//	PING         where probes are wanted: any line is an answer, so BEAT is one
+//	PING         a probe, if there are probes: any line is an answer, also BEAT
 //	GOAWAY 10s   the connection will be closed in 10s, because of its age
 //
 // and before it closes a connection:
@@ -35,20 +35,20 @@
 //	ERR too many connections        in all, or of this peer
 //	ERR server shutting down        this one came too late
 //
-// Config.Line sees each line first, for a protocol of the program's own; where it panics, the
+// Config.Line sees each line first, for a protocol of the program's own. If it panics, the
 // answer is ERR internal error.
 //
-// A peer that does not read its answers is closed without a word, when more than
+// A peer is closed without a word if it does not read its answers, and more than
 // Config.MaxOutbound bytes wait for it.
 //
 // # Policies
 //
-// Config.Keepalive has them, see docs/policies.md; all are off unless set. Update
-// changes them, and most of the rest, while the server runs.
+// Config has the policies of package keepalive, see docs/policies.md. All are off unless set.
+// Update changes them, and most of the rest, while the server runs.
 //
 // # Going down
 //
-// First only Draining says so, for Config.DrainDelay; then each connection gets its
-// goodbye, spread over Config.Drain. A server with a Listener that somebody else keeps
-// open leaves those that come meanwhile to the next one.
+// For Config.DrainDelay only Draining reports the end. Then each connection gets its goodbye,
+// spread over Config.Drain. If somebody else keeps the Listener open, the next server gets the
+// connections of that time.
 package server

@@ -59,7 +59,7 @@ func Example() {
 	// <nil>
 }
 
-// A protocol of the program's own, whose clients say who they are.
+// A protocol of the program's own. Clients log in with their names.
 func ExampleConfig_line() {
 	s, err := server.New(server.Config{
 		Addr: "127.0.0.1:0",

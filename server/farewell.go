@@ -13,12 +13,12 @@ const (
 	refusedFull  = "ERR too many connections\n"
 	refusedDrain = "ERR server shutting down\n"
 
-	// lineFailed is without an ending, since it gets that of the line.
+	// lineFailed has no ending, since it gets the ending of the line.
 	lineFailed = "ERR internal error"
 )
 
-// farewells are the last words to a peer that the Keeper closes, by reason. BYE is for
-// one that has done nothing wrong, and ERR for one that has.
+// farewells are the last words of the Keeper to a peer, by reason. BYE is for a peer without
+// fault, and ERR for a peer at fault.
 type farewells map[keepalive.Reason][]byte
 
 func newFarewells(cfg Config) farewells {
@@ -36,7 +36,7 @@ func newFarewells(cfg Config) farewells {
 	}
 }
 
-// say is what the Keeper asks for the last words.
+// say returns the last words. The Keeper calls it.
 func (f farewells) say(conn any, reason keepalive.Reason) []byte {
 	if isLingering(conn) { // it has heard its last word
 		return nil
@@ -62,13 +62,13 @@ func probe(conn any) error {
 	return err
 }
 
-// goAway returns what tells a peer that it is as old as it may become, and how long it
-// has left. It runs in the event loop of the connection.
+// goAway returns a function for Age.OnMax: it tells a peer how much time its connection has
+// left. It runs in the event loop of the connection.
 func goAway(grace time.Duration) func(conn any) {
 	text := fmt.Appendf(nil, "GOAWAY %v\n", grace)
 	return func(conn any) {
 		if !isLingering(conn) {
-			_, _ = conn.(gnet.Conn).Write(text) // where that fails, gnet closes it
+			_, _ = conn.(gnet.Conn).Write(text) // after an error gnet has closed it
 		}
 	}
 }

@@ -7,10 +7,9 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// gate counts descriptors. MaxConns bounds the connections that the Keeper guards, but one
-// that is being closed is none of those any more, and has its descriptor for as long as its
-// farewell takes. Peers who come back faster than that would use up what is spare, and
-// gnet's engine ends when an accept finds none.
+// gate counts descriptors. MaxConns bounds the connections guarded by the Keeper. During its
+// farewell a connection is guarded no longer, and still has its descriptor. Peers could come
+// back faster and use up the spare descriptors, and gnet's engine ends if an accept finds none.
 type gate struct {
 	gnet.EventHandler // of gnetkeepalive
 	server            *Server
@@ -18,7 +17,7 @@ type gate struct {
 	warned            atomic.Int64 // when, in nanoseconds since 1970
 }
 
-// turnedAway is in the SafeContext of a connection of which nobody behind the gate hears.
+// turnedAway is in the SafeContext of a connection refused by the gate.
 type turnedAway struct{}
 
 func newGate(inner gnet.EventHandler, s *Server) *gate {

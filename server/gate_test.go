@@ -9,8 +9,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// One that is being closed counts as long as it has its descriptor, although it is none of
-// MaxConns any more.
+// A connection counts until its descriptor is closed, although MaxConns does not count it
+// during its farewell.
 func TestThoseThatAreBeingClosedHaveTheirDescriptorsStill(t *testing.T) {
 	for name, listener := range map[string]func() net.Listener{
 		"Addr":     func() net.Listener { return nil },

@@ -12,8 +12,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
-// handler is gnet's side of a Server. What it does with a connection runs in the
-// connection's event loop.
+// handler is gnet's side of a Server. It handles a connection in the connection's event loop.
 type handler struct {
 	gnet.BuiltinEventEngine
 	*Server
@@ -22,11 +21,10 @@ type handler struct {
 
 func newHandler(s *Server) *handler { return &handler{Server: s} }
 
-// session is the Context of a connection that has something to remember: most
-// have not.
+// session is the Context of a connection with something to remember: most have nothing.
 type session struct {
 	protocol.Lines
-	lingering bool // the last word is said, and what still comes is dropped
+	lingering bool // the last word is said, and later bytes are dropped
 	dropped   int  // bytes
 }
 
@@ -46,7 +44,7 @@ func (h *handler) OnBoot(eng gnet.Engine) gnet.Action {
 	return gnet.None
 }
 
-// OnOpen remembers the loops that have connections, for Health.
+// OnOpen remembers the loops with connections, for Health.
 func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	loop := c.EventLoop()
 	if _, ok := h.loops.Load(loop); !ok {
@@ -55,7 +53,7 @@ func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	return nil, gnet.None
 }
 
-// OnRefuse is what gnetkeepalive asks for the last words to one that may not stay.
+// OnRefuse returns the last words to a connection without room. gnetkeepalive calls it.
 func (h *handler) OnRefuse(_ gnet.Conn, reason keepalive.Reason) []byte {
 	if reason == keepalive.ReasonDrain {
 		return []byte(refusedDrain)
@@ -65,7 +63,7 @@ func (h *handler) OnRefuse(_ gnet.Conn, reason keepalive.Reason) []byte {
 
 // OnTraffic answers lines.
 func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
-	// All that there is, so that gnet never has anything to keep.
+	// All of it: gnet keeps nothing.
 	buf, _ := c.Next(-1)
 	s, _ := c.Context().(*session)
 	if s != nil && s.lingering {
@@ -137,9 +135,8 @@ func (h *handler) answerAll(c gnet.Conn, stream *protocol.Lines, cfg *Config, bu
 	return out, action, tooLong
 }
 
-// beginLinger ends our side of a connection whose peer may still be sending.
-// Closing it right away would make the kernel send a reset, which can take our
-// last word away before the peer has read it.
+// beginLinger ends our side of a connection while its peer may still be sending. If we closed
+// it at once, the kernel would send a reset, and the peer might never read our last word.
 func (h *handler) beginLinger(c gnet.Conn, s *session) gnet.Action {
 	h.longLines.Add(1)
 	s.lingering, s.Lines = true, protocol.Lines{}
@@ -149,8 +146,8 @@ func (h *handler) beginLinger(c gnet.Conn, s *session) gnet.Action {
 	return gnet.None
 }
 
-// linger drops what still comes. The peer closes when it has read our last word;
-// if not, the connection is closed when it is idle.
+// linger drops later bytes. The peer closes when it has read our last word. If it does not, the
+// connection is closed when it is idle.
 func (h *handler) linger(s *session, n int) gnet.Action {
 	if s.dropped += n; s.dropped > adapter.MaxLinger {
 		return gnet.Close
@@ -158,7 +155,7 @@ func (h *handler) linger(s *session, n int) gnet.Action {
 	return gnet.None
 }
 
-// maxPooled is the largest buffer that is kept for the next answers.
+// maxPooled is the largest buffer kept for the next answers, in bytes.
 const maxPooled = 1 << 20
 
 func (h *handler) buffer() *[]byte {

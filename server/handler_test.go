@@ -127,7 +127,7 @@ func TestPeerThatDoesNotReadIsClosed(t *testing.T) {
 	require.EqualValues(t, 1, h.Stats().SlowReaders)
 }
 
-// FuzzProtocol checks that the answers don't depend on how the stream is cut.
+// FuzzProtocol: however the stream is cut, the answers are the same.
 func FuzzProtocol(f *testing.F) {
 	f.Add([]byte("PING 1\nhello\r\nQUIT\nnever\n"), uint8(3))
 	f.Add([]byte("0123456789012345678901\n"), uint8(7))

@@ -14,13 +14,13 @@ import (
 // than a busy machine makes it.
 const stuckAfter = 2 * time.Second
 
-// ErrNotRunning is what Health returns where the server does not listen, or not any more.
+// ErrNotRunning is the error of Health before the server listens, and after its end.
 var ErrNotRunning = errors.New("server: not running")
 
-// Health returns nil where the server makes progress: each event loop that has ever had
-// a connection runs a task before ctx is done, and the hand of the wheel has moved since
-// Health was asked before, if that is some time ago. Otherwise it says what does not. It
-// is to be asked again and again, and works while the server shuts down, too.
+// Health returns nil if the server makes progress: each event loop with a connection, now or
+// earlier, runs a task before ctx is done, and the hand of the wheel has moved since an earlier
+// call of Health, some time ago. Otherwise the error names what stands still. Call it again and
+// again. It works while the server shuts down, too.
 func (s *Server) Health(ctx context.Context) error {
 	select {
 	case <-s.ready:
@@ -63,15 +63,15 @@ func (s *Server) checkLoops(ctx context.Context) error {
 	return nil
 }
 
-// hand remembers where the hand of the wheel was seen, and since when it is there.
+// hand remembers the last known position of the wheel's hand, and since when it is there.
 type hand struct {
 	mu    sync.Mutex
 	at    uint64
 	since time.Time
 }
 
-// check returns an error where the hand has not moved for too long. Where it seems so,
-// the hand gets another moment: this program may have stood still altogether.
+// check returns an error if the hand has not moved for too long. First the hand gets another
+// moment: this whole program may have stood still.
 func (h *hand) check(ctx context.Context, now func() uint64, tick time.Duration) error {
 	patience := 2*tick + stuckAfter
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -86,7 +86,7 @@ func (h *hand) check(ctx context.Context, now func() uint64, tick time.Duration)
 	return nil
 }
 
-// stands returns for how long the hand has been where it is.
+// stands returns how long the hand has been at its position.
 func (h *hand) stands(at uint64) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// ask has Config.Line see a line, and appends its answer. done says that the protocol has
-// nothing to say to it: the line was handled, or the connection is gone.
+// ask has Config.Line see a line, and appends its answer. If done, the protocol does not answer:
+// the line was handled, or the connection is gone.
 func (h *handler) ask(c gnet.Conn, cfg *Config, line, ending, out []byte) (_ []byte, done bool) {
 	if cfg.Line == nil {
 		return out, false
@@ -31,5 +31,5 @@ func (h *handler) callLine(c gnet.Conn, cfg *Config, line []byte) (answer []byte
 }
 
 // isGone reports whether Line has closed a connection: then its descriptor may be somebody
-// else's. Others have their guard in SafeContext, or an address where the Keeper was closed.
+// else's. An open connection has its guard in SafeContext or, after Keeper.Close, an address.
 func isGone(c gnet.Conn) bool { return c.SafeContext() == nil && c.RemoteAddr() == nil }

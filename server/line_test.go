@@ -16,7 +16,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// shout handles lines that begin with an exclamation mark.
+// shout handles lines with an exclamation mark in front.
 func shout(_ gnet.Conn, line []byte) (answer []byte, handled bool) {
 	switch text, ok := bytes.CutPrefix(line, []byte("!")); {
 	case !ok:

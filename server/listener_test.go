@@ -24,13 +24,13 @@ func listen(t testing.TB) *net.TCPListener {
 	return ln.(*net.TCPListener)
 }
 
-// startOn starts a server on a socket that somebody else has opened.
+// startOn starts a server on a socket opened by somebody else.
 func startOn(t testing.TB, ln net.Listener, cfg Config) *running {
 	cfg.Listener = ln
 	return start(t, cfg)
 }
 
-// All that is promised for Addr holds for a Listener.
+// Every promise of Addr holds for a Listener.
 func TestListener(t *testing.T) {
 	ln := listen(t)
 	r := startOn(t, ln, Config{Timeout: timeout, Tick: 10 * ms, Loops: 3, Room: keepalive.Room{MaxConns: 20}, MaxLine: 100})
@@ -145,8 +145,7 @@ func TestListenerEndsWhileConnectionsCome(t *testing.T) {
 	}
 }
 
-// A connection that was accepted before the goodbyes begin gets one, however long the
-// loop takes to have it.
+// A connection accepted before the goodbyes gets one, however long the loop takes to have it.
 func TestListenerWaitsForWhatWasAccepted(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	r := startOn(t, listen(t), Config{Loops: 1, Room: keepalive.Room{MaxPerKey: 9, Key: func(net.Addr) string { close(entered); <-leave; return "" }}})

@@ -16,7 +16,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/pool"
 )
 
-// Each reason has words of its own, which a client can tell apart.
+// Each reason has words of its own. A client can tell them apart.
 func TestFarewellsSayWhy(t *testing.T) {
 	const day = 24 * time.Hour
 	for want, c := range map[string]struct {
@@ -59,7 +59,7 @@ func TestFarewellOfOneThatIsEvicted(t *testing.T) {
 	require.Equal(t, "PONG\n", ask(t, other, "PING\n"))
 }
 
-// Any line is an answer, and BEAT one that needs none.
+// Any line is an answer. BEAT needs no answer itself.
 func TestAnswerToAProbeSavesTheConnection(t *testing.T) {
 	r := start(t, Config{Timeout: 10 * time.Second, Tick: 10 * ms, Probe: keepalive.Probing{After: 100 * ms, Timeout: 2 * time.Second}})
 	c := r.dial(t)
@@ -76,7 +76,7 @@ func TestAnswerToAProbeSavesTheConnection(t *testing.T) {
 	require.Zero(t, r.Stats().Closed[keepalive.ReasonNoAnswer])
 }
 
-// A person who embeds the server gets what the Keeper has to say.
+// The Keeper calls the functions of the embedding program.
 func TestFunctionsOfTheUserAreCalled(t *testing.T) {
 	var closed, asked, probed atomic.Int32
 	r := start(t, Config{
@@ -163,7 +163,7 @@ func TestHealth(t *testing.T) {
 	}
 	require.LessOrEqual(t, loops, 2)
 
-	// A function of the user that blocks a loop.
+	// A function of the user blocks a loop.
 	cfg := r.Config()
 	cfg.Timeout = 100 * ms
 	cfg.OnIdle = func(any, keepalive.Reason) keepalive.Verdict { <-stop; return keepalive.Close }

@@ -8,10 +8,9 @@ import (
 )
 
 const (
-	// minSpare descriptors, or a 32nd of all where that is more, are kept free of
-	// connections, besides those that are open already and those of the loops.
-	// gnet shuts itself down when an accept finds no descriptor, and one over the
-	// limit is accepted before it is refused.
+	// minSpare descriptors, or a 32nd of all if that is more, are kept free of connections,
+	// besides the open ones and those of the loops. gnet shuts itself down if an accept finds
+	// no descriptor, and a connection over the limit is accepted before it is refused.
 	minSpare   = 64
 	spareShare = 32
 
@@ -22,9 +21,9 @@ const (
 // openNow returns how many descriptors are open.
 func openNow() int { return rlimit.Open() }
 
-// room returns for how many connections there are descriptors where open are open that are
-// none, and how many of the others are kept free of them. Where there is no limit, ok is
-// false.
+// room returns the number of connections for which there are descriptors, and the number of
+// descriptors kept free. open is the number of open descriptors without a connection. ok is
+// false if there is no limit.
 func room(loops, open int) (limit, room, spare int, ok bool) {
 	if limit, ok = rlimit.Files(); !ok {
 		return 0, 0, 0, false
@@ -33,8 +32,7 @@ func room(loops, open int) (limit, room, spare int, ok bool) {
 	return limit, limit - spare - perLoop*loops - open, spare, true
 }
 
-// maxConns returns how many connections to serve where the config wants want, and open
-// descriptors are none of them.
+// maxConns returns how many connections to serve if the config wants want. open is as in room.
 func maxConns(want, loops, open int) (int, error) {
 	limit, room, _, ok := room(loops, open)
 	if !ok {
@@ -50,8 +48,8 @@ func maxConns(want, loops, open int) (int, error) {
 	return want, nil
 }
 
-// mostOpen returns how many connections may have a descriptor, those included that are
-// being closed: half of the spare ones are for them, less one that each loop may have
+// mostOpen returns how many connections may have a descriptor, during their farewells, too:
+// half of the spare descriptors are for the farewells, less one per loop for a connection
 // accepted and not refused yet. The other half is for the rest of the program.
 func mostOpen(loops, open int) int64 {
 	_, room, spare, ok := room(loops, open)

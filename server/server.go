@@ -19,11 +19,11 @@ import (
 )
 
 var (
-	// ErrClosed is what Run returns where the server has been shut down before.
+	// ErrClosed is the error of Run after Shutdown.
 	ErrClosed = errors.New("server: closed")
 
-	// ErrStopped is what Run returns where gnet has stopped without having been
-	// told to, as it does when it runs out of descriptors.
+	// ErrStopped is the error of Run after gnet has stopped unasked, as it does when it runs
+	// out of descriptors.
 	ErrStopped = errors.New("server: gnet has stopped by itself")
 )
 
@@ -31,9 +31,9 @@ var (
 // methods may be called by several goroutines at the same time.
 type Server struct {
 	keeper   *keepalive.Keeper
-	listener net.Listener // that connections come from, if not from gnet's own
+	listener net.Listener // of the config, or nil if gnet has its own
 	log      *slog.Logger
-	open     int // descriptors that were open when it was made
+	open     int // descriptors open when it was made
 
 	cfg      atomic.Pointer[Config] // in force
 	updating sync.Mutex             // held while it is replaced
@@ -47,16 +47,16 @@ type Server struct {
 	engine   engine
 	addr     net.Addr
 	claim    net.Listener // holds the port until gnet has it
-	acceptor *acceptor    // where there is a listener
+	acceptor *acceptor    // if there is a listener
 
 	mu      sync.Mutex
 	started bool
 	ended   bool
 
-	loops sync.Map // the event loops that have had connections
+	loops sync.Map // event loops with connections, now or earlier
 	hand  hand
 
-	most atomic.Int64 // connections that may have a descriptor
+	most atomic.Int64 // most connections with a descriptor
 
 	slowReaders, longLines, crowded, panics atomic.Uint64
 }
@@ -66,10 +66,9 @@ type engine interface {
 	Stop(ctx context.Context) error
 }
 
-// New makes a server, whose Keeper runs from then on. It does not listen yet: what
-// ends it, if it is never run, is Shutdown. It returns [ErrArgument], wrapped
-// with the values and their limit, where the config asks for something
-// impossible.
+// New makes a server. Its Keeper runs from then on, but it does not listen yet. If it is never
+// run, Shutdown ends it. New returns [ErrArgument], wrapped with the values and their limit, if
+// the config asks for something impossible.
 func New(cfg Config) (*Server, error) {
 	open := openNow()
 	cfg, err := cfg.withDefaults(open)
@@ -98,11 +97,10 @@ func (s *Server) putInForce(cfg *Config) {
 	s.most.Store(mostOpen(cfg.Loops, s.open))
 }
 
-// Run listens and serves until ctx is done, and then shuts down like Shutdown,
-// within Config.ShutdownTimeout. It returns nil after a graceful shutdown, an
-// error that wraps context.DeadlineExceeded where some connections had to be
-// closed without a farewell, and otherwise why it could not listen or had to
-// stop.
+// Run listens and serves until ctx is done, and then shuts down like Shutdown, within
+// Config.ShutdownTimeout. It returns nil after a graceful shutdown, and an error wrapping
+// context.DeadlineExceeded if some connections had to be closed without a farewell. Otherwise
+// the error says why it could not listen or had to stop.
 func (s *Server) Run(ctx context.Context) (err error) {
 	if err := s.begin(); err != nil {
 		return err
@@ -157,8 +155,7 @@ func (s *Server) begin() error {
 	return nil
 }
 
-// listen sees to it that there is a place where connections come from, and returns what
-// takes them until gnet stops.
+// listen opens the source of connections, and returns a function to take them until gnet stops.
 func (s *Server) listen(h *handler) (serve func() error, err error) {
 	if s.listener != nil {
 		return func() error { return s.serveListener(h) }, nil
@@ -189,7 +186,7 @@ func (s *Server) serveAddr(addr string, h *handler) error {
 	return nil
 }
 
-// listening says that the server does.
+// listening publishes the address.
 func (s *Server) listening(addr net.Addr) {
 	s.addr = addr
 	cfg := s.cfg.Load()
@@ -197,10 +194,10 @@ func (s *Server) listening(addr net.Addr) {
 	close(s.ready)
 }
 
-// Ready returns a channel that is closed when the server listens.
+// Ready returns a channel. It is closed when the server listens.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Addr returns the address on which the server listens, or nil before Ready.
+// Addr returns the address of the listening server, or nil before Ready.
 func (s *Server) Addr() net.Addr {
 	select {
 	case <-s.ready:
@@ -210,11 +207,11 @@ func (s *Server) Addr() net.Addr {
 	}
 }
 
-// Keeper returns what guards the connections, whose conns are gnet.Conns: for metrics,
-// and for timeouts of their own. To change its config there is Update.
+// Keeper returns the Keeper of the connections, for metrics and for timeouts of their own. Its
+// conns are gnet.Conns. To change its config there is Update.
 func (s *Server) Keeper() *keepalive.Keeper { return s.keeper }
 
-// Config returns the config that is in force, with its defaults.
+// Config returns the config in force, with its defaults.
 func (s *Server) Config() Config { return *s.cfg.Load() }
 
 // MaxConns returns how many connections are served at a time.
@@ -225,11 +222,10 @@ func (s *Server) MaxConns() int { return s.cfg.Load().Room.MaxConns }
 // because of Config.DrainDelay.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// Shutdown ends the server gracefully: after Config.DrainDelay new connections are
-// refused, and each open one gets a farewell and is closed, spread over Config.Drain. It
-// returns when Run is about to, with an error that wraps ctx.Err() where ctx was done
-// first; then the remaining connections are closed without a farewell. A Run that comes
-// after it returns ErrClosed.
+// Shutdown ends the server gracefully: after Config.DrainDelay new connections are refused, and
+// each open one gets a farewell and is closed, spread over Config.Drain. It returns when Run is
+// about to return. If ctx is done first, the error wraps ctx.Err(), and the remaining
+// connections are closed without a farewell. A later Run returns ErrClosed.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	running := s.started
@@ -262,7 +258,7 @@ func (s *Server) isDone() bool {
 	}
 }
 
-// abandon ends a server that has never run.
+// abandon ends a server before it has ever run.
 func (s *Server) abandon() {
 	s.draining.Store(true)
 	_ = s.keeper.Close()
@@ -305,8 +301,8 @@ func (s *Server) goOn(ctx context.Context, d time.Duration) {
 	}
 }
 
-// stop stops gnet, which closes what is left. gnet's Stop looks only twice a
-// second whether it is done; Run knows at once.
+// stop stops gnet, and gnet closes the rest. gnet's Stop looks only twice a second whether it is
+// done. Run knows at once.
 func (s *Server) stop() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -316,8 +312,8 @@ func (s *Server) stop() {
 // Stats is what a server has done, at one moment.
 type Stats struct {
 	SlowReaders uint64 // closed because they did not read their answers
-	LongLines   uint64 // closed because of a line that was too long
-	Crowded     uint64 // refused because too many that were being closed had their descriptors still
+	LongLines   uint64 // closed because of a line longer than MaxLine
+	Crowded     uint64 // refused because too many had their descriptors during their farewells
 	keepalive.Stats
 }
 

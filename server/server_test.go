@@ -32,10 +32,10 @@ const (
 	eternal = time.Minute // how long a test waits for what must come
 )
 
-// byeIdle is what one that was silent for a timeout is told.
+// byeIdle is the farewell after a timeout of silence.
 const byeIdle = "BYE idle timeout 2s\n"
 
-// running is a server that runs until the test ends.
+// running is a server, until the test ends.
 type running struct {
 	*Server
 	cancel context.CancelFunc
@@ -100,7 +100,7 @@ func readLine(t testing.TB, c net.Conn) string {
 	return string(line)
 }
 
-// rest returns what comes until the server closes, which must be cleanly.
+// rest returns everything until the server closes, cleanly.
 func rest(t testing.TB, c net.Conn) string {
 	t.Helper()
 	b, err := io.ReadAll(c)
@@ -186,7 +186,7 @@ func TestLineTooLong(t *testing.T) {
 	require.Eventually(t, func() bool { return r.Stats().Conns == 1 }, eternal, ms)
 }
 
-// A peer that goes on sending after the last word does not stay for ever.
+// A peer does not stay for ever by sending after the last word.
 func TestLineTooLongForEver(t *testing.T) {
 	r := start(t, Config{})
 	c := r.dial(t)
@@ -343,7 +343,7 @@ func TestTwoServersThatStartTogether(t *testing.T) {
 	}
 }
 
-// Several that shut the server down at once say one goodbye.
+// Several calls of Shutdown at once say one goodbye.
 func TestShutdownsAtOnce(t *testing.T) {
 	r := start(t, Config{Loops: 2})
 	conns := make([]net.Conn, 200)
@@ -369,7 +369,7 @@ func TestConnectionThatComesDuringShutdownIsRefused(t *testing.T) {
 	require.Equal(t, "ERR server shutting down\n", rest(t, r.dial(t)))
 }
 
-// idle is a server that never runs.
+// idle is a server before any Run.
 func idle(t testing.TB, cfg Config) *Server {
 	s, err := New(cfg)
 	require.NoError(t, err)

@@ -2,12 +2,11 @@ package server
 
 import "fmt"
 
-// Update changes what the server does, also for the connections that there are: see
-// [keepalive.Keeper.Update] for how soon. Addr, Listener, Loops, Tick, Logger, Room.Full and
-// Room.MinIdle can't be changed. For the first five, zero means those in force. For all else
-// it means what it means to New, so begin with the result of Config. Update returns
-// [ErrArgument], wrapped with what can't be changed or is impossible, and [ErrClosed] if the
-// server has ended. Then nothing changes.
+// Update changes the config, also for open connections: see [keepalive.Keeper.Update] for how
+// soon. Addr, Listener, Loops, Tick, Logger, Room.Full and Room.MinIdle can't be changed. For
+// the first five, zero means the value in force. For all others it means the same as to New, so
+// begin with the result of Config. Update returns [ErrArgument], wrapped with the fixed field or
+// the impossible value, and [ErrClosed] if the server has ended. Then nothing changes.
 func (s *Server) Update(cfg Config) error {
 	s.updating.Lock()
 	defer s.updating.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/pool"
 )
 
-// A connection that was to stay for a minute is looked at by the new timeout at its
-// next look, which a timeout of its own makes soon.
+// A connection has the new timeout from the Keeper's next look at it. Here a timeout of its own
+// makes that soon.
 func TestUpdateReachesOpenConnections(t *testing.T) {
 	r := start(t, Config{Timeout: 2 * timeout, Tick: 10 * ms})
 	c := r.dial(t)
@@ -56,7 +56,7 @@ func TestUpdateOfLimits(t *testing.T) {
 	require.Equal(t, "PONG\n", ask(t, second, "PING\n"))
 }
 
-// Connections that are open are no descriptors that something else has.
+// Open connections are no descriptors of the rest of the program.
 func TestUpdateFindsTheSameRoomWithConnections(t *testing.T) {
 	r := start(t, Config{})
 	room := r.MaxConns()
@@ -90,7 +90,7 @@ func TestUpdateThatIsRefusedChangesNothing(t *testing.T) {
 		"ShutdownTimeout 10s, must not be less than DrainDelay 0s and Drain 1h0m0s together": func(cfg *Config) { cfg.Drain = time.Hour },
 	} {
 		cfg := before
-		cfg.Age.Max, cfg.MaxLine = time.Minute, 5 // which would do
+		cfg.Age.Max, cfg.MaxLine = time.Minute, 5 // fine
 		change(&cfg)
 		err := r.Update(cfg)
 		require.ErrorIs(t, err, ErrArgument)
@@ -110,8 +110,8 @@ func TestUpdateOfAServerThatHasEnded(t *testing.T) {
 	require.ErrorIs(t, s.Update(Config{}), ErrClosed)
 }
 
-// Several that update, beside connections that speak: one config is in force at the end,
-// the same for the server and its Keeper.
+// Several updates at once, beside busy connections: one config is in force at the end, the same
+// for the server and its Keeper.
 func TestUpdatesAtOnce(t *testing.T) {
 	r := start(t, Config{Loops: runtime.GOMAXPROCS(0)})
 	var all sync.WaitGroup

@@ -27,11 +27,11 @@ const (
 	// healthTimeout is how long event loops may take to answer /healthz.
 	healthTimeout = 3 * time.Second
 
-	// adminGrace is how long requests may take that run at the end.
+	// adminGrace is how long running requests may take at the end.
 	adminGrace = time.Second
 )
 
-// pages are what there is, by path. / lists them.
+// pages returns all pages, by path. / lists them.
 func pages(s *server.Server, page *debughttp.Handler) (map[string]http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -75,7 +75,7 @@ func readiness(s *server.Server) error {
 	}
 }
 
-// check is a page that says ok, or 503 and why not.
+// check is a page: ok, or 503 and the reason.
 func check(f func(ctx context.Context) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), healthTimeout)
@@ -146,8 +146,8 @@ func newAdmin(ln net.Listener, s *server.Server, cfg debughttp.Config, log *slog
 	return a, nil
 }
 
-// newHandler returns what answers all requests. The page has a check of its own, which
-// -debug-allow-remote turns off.
+// newHandler returns what answers all requests. The page has a check of its own, and
+// -debug-allow-remote turns that off.
 func newHandler(s *server.Server, page *debughttp.Handler, hosts debughttp.Hosts) (http.Handler, error) {
 	all, err := pages(s, page)
 	if err != nil {
@@ -177,7 +177,7 @@ func (a *admin) serve() {
 	}
 }
 
-// close ends it. Requests that run get a moment.
+// close ends it. Running requests get a moment.
 func (a *admin) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), adminGrace)
 	defer cancel()

@@ -88,8 +88,8 @@ func TestTakenAdminAddressEndsTheStart(t *testing.T) {
 	require.NotContains(t, out.String(), "server: listening")
 }
 
-// Readers that say nothing, or never all of it, don't keep others out, nor cost more than
-// a few descriptors.
+// Readers without a request, or without the end of one, don't keep others out, nor cost more
+// than a few descriptors.
 func TestAdminReadersThatStay(t *testing.T) {
 	t.Parallel() // it mostly waits
 	p := start(t, process{args: []string{"-admin", "127.0.0.1:0"}})
@@ -125,7 +125,7 @@ func TestManyWhoWatch(t *testing.T) {
 	defer leave()
 	for range 2 * adminConns {
 		browsers.Go(func() {
-			transport := new(http.Transport) // with connections that stay, if they may
+			transport := new(http.Transport) // with keep-alive, if it may
 			defer transport.CloseIdleConnections()
 			for ctx.Err() == nil {
 				if res, err := (&http.Client{Transport: transport}).Get(url); err == nil {

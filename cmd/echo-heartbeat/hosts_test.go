@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// askAs asks for a page by a name, over HTTP/1.0 so that the name may be empty.
+// askAs asks for a page by a name, over HTTP/1.0: there the name may be empty.
 func (p *process) askAs(t *testing.T, path, host string) (status int, body string) {
 	t.Helper()
 	c := dial(t, p.addr(t, "admin"))

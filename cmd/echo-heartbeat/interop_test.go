@@ -17,7 +17,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
-// notifyReload is whether this systemd knows Type=notify-reload, which is as old as 253.
+// notifyReload reports whether this systemd knows Type=notify-reload, new in 253.
 func notifyReload(t *testing.T) bool {
 	out, err := exec.Command("systemd-analyze", "--version").Output()
 	require.NoError(t, err)
@@ -27,8 +27,7 @@ func notifyReload(t *testing.T) bool {
 	return version >= 253
 }
 
-// systemd's own check of the units, in which all else but the path of the program is as
-// it is shipped.
+// systemd's own check of the units. They are as shipped, but for the path of the program.
 func TestSystemdVerifiesTheUnits(t *testing.T) {
 	dir := t.TempDir()
 	var units []string
@@ -85,7 +84,7 @@ func TestCurlAdminPages(t *testing.T) {
 	require.Equal(t, "ok\n", string(out))
 }
 
-// With the hosts that checks have, and those of a web page that has its name resolve to here.
+// With the hosts of health checks, and with those of a rebound name.
 func TestCurlNamesTheHost(t *testing.T) {
 	p := start(t, process{args: []string{"-admin", ":0", "-admin-hosts", "gateway.example"}})
 	_, port, err := net.SplitHostPort(p.addr(t, "admin"))

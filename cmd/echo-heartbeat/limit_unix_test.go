@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Peers that say nothing, don't close when they are told goodbye, and come back at once
-// use up no descriptor that is needed to accept: gnet would end.
+// Peers say nothing, don't close after the goodbye, and come back at once. They must leave a
+// descriptor to accept with: gnet would end.
 func TestPeersThatStayUseUpNoDescriptors(t *testing.T) {
 	t.Parallel() // it mostly waits
 	p := start(t, process{limit: 200, args: []string{

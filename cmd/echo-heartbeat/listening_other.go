@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// checkListening has nothing to check where there is no systemd.
+// checkListening has nothing to check on a system without systemd.
 func checkListening(*os.File) error { return nil }

@@ -10,8 +10,8 @@ import (
 
 var errNotListening = errors.New("it does not listen")
 
-// checkListening returns an error for a socket that has not been told to listen, of which
-// net knows nothing: one that is bound only, or a connection (systemd's Accept=yes).
+// checkListening returns an error for a socket before listen: one with an address only, or a
+// connection (systemd's Accept=yes). Package net can't tell.
 func checkListening(file *os.File) error {
 	raw, err := file.SyscallConn()
 	if err != nil {

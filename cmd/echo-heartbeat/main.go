@@ -1,22 +1,20 @@
-// Command echo-heartbeat is a TCP server that echoes lines and closes connections
-// that have been silent for too long. See package server for its protocol, which
-// a person can speak with nc.
+// Command echo-heartbeat is a TCP server. It echoes lines and closes silent connections. See
+// package server for its protocol: a person can speak it with nc.
 //
 //	echo-heartbeat -addr 127.0.0.1:9000 -timeout 30s
 //
-// What flags can say can be said in a file, too (-config), which is read again on
-// SIGHUP: what has changed holds for the connections that there are. A file that makes
-// no sense changes nothing. The environment wins over the file, and flags over both.
+// Settings can also be in a file (-config). SIGHUP reads it again, and changes hold for open
+// connections, too. A file with an error changes nothing. The environment wins over the file,
+// and flags over both.
 //
-// With -admin there is a second address, with /healthz, /readyz and the other pages that
-// / lists. systemd may pass the sockets of both (one of the name "admin" is for that),
-// is told when the program is ready, reloads and stops, and hears from its watchdog for
-// as long as the event loops and the wheel make progress.
+// With -admin there is a second address, with /healthz, /readyz and other pages; / lists them.
+// systemd may pass the sockets of both (one has the name "admin"). The program tells systemd
+// when it is ready, reloads and stops, and feeds its watchdog as long as the event loops and
+// the wheel make progress.
 //
 // SIGINT and SIGTERM end it gracefully: for -drain-delay it is only not ready; then each
-// connection gets a farewell, spread over -drain. A second signal ends it at once. Flags
-// that make no sense end it with exit code 2 and one line, and what goes wrong later
-// with exit code 1.
+// connection gets a farewell, spread over -drain. A second signal ends it at once. The exit
+// code is 2, with one line, for impossible flags, and 1 for a later error.
 package main
 
 import (
@@ -39,7 +37,7 @@ func main() {
 		cancel()
 		signal.Stop(signals) // a second one ends the process at once
 		if len(signals) > 0 {
-			os.Exit(exitFailure) // and so does one that came before that
+			os.Exit(exitFailure) // and so does an even earlier one
 		}
 	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stderr))
@@ -63,7 +61,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) (exit int) {
 	case err != nil:
 		return complain(err)
 	case o.check:
-		_, _ = raiseLimit(o.server.Room.MaxConns) // Validate says where that is not enough
+		_, _ = raiseLimit(o.server.Room.MaxConns) // Validate says if it is not enough
 		if err := o.explain(o.server.Validate()); err != nil {
 			return complain(err)
 		}
@@ -84,5 +82,5 @@ func run(ctx context.Context, args []string, stderr io.Writer) (exit int) {
 	return 0
 }
 
-// usageError is one that is the fault of flags, or of the config file.
+// usageError is the fault of flags, or of the config file.
 type usageError struct{ error }

@@ -123,7 +123,7 @@ func TestAdviceIsLoggedAtTheEnd(t *testing.T) {
 	p := start(t, process{args: []string{"-advise", "-dry-run", "-timeout", "4s", "-tick", "10ms"}})
 	c := p.dial(t)
 	require.Equal(t, "PONG\n", c.ask(t, "PING\n"))
-	time.Sleep(5 * time.Second) // of silence, which a dry run lets live
+	time.Sleep(5 * time.Second) // of silence: in a dry run that is fine
 	require.Equal(t, "PONG\n", c.ask(t, "PING\n"))
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, p.wait())

@@ -13,7 +13,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/server"
 )
 
-// options is what the program has been told.
+// options is everything the program was told.
 type options struct {
 	server    server.Config
 	admin     string
@@ -40,7 +40,7 @@ func newOptions() *options {
 	return o
 }
 
-// settings are all that there are. A zero says what server and keepalive say of it.
+// groups returns all settings. A zero means the default of server and keepalive.
 func (o *options) groups() []settings.Group {
 	s := &o.server
 	return []settings.Group{
@@ -54,10 +54,10 @@ func (o *options) groups() []settings.Group {
 			{Name: "timeout", Value: settings.Duration(&s.Timeout, time.Millisecond), Arg: "duration", Help: "how long a connection may be without a whole line"},
 			fix(settings.Setting{Name: "tick", Value: settings.Duration(&s.Tick, 0), Arg: "duration", Help: "how precise that is (0: 10ms, less for a timeout under 100ms)"}),
 			{Name: "first-message", Value: settings.Duration(&s.FirstMessage, 0), Arg: "duration", Help: "how long until the first line (0: as the timeout)"},
-			{Name: "probe-after", Value: settings.Duration(&s.Probe.After, 0), Arg: "duration", Help: "silence after which a peer is sent PING (0: never, or half of the timeout where one of the next two is set)"},
+			{Name: "probe-after", Value: settings.Duration(&s.Probe.After, 0), Arg: "duration", Help: "silence after which a peer is sent PING (0: never, or half of the timeout if one of the next two is set)"},
 			{Name: "probe-timeout", Value: settings.Duration(&s.Probe.Timeout, 0), Arg: "duration", Help: "how long it may take to answer (0: what is left of the timeout)"},
 			{Name: "probe-count", Value: settings.Number(&s.Probe.Count), Arg: "number", Help: "how many of them may go unanswered (0: 1)"},
-			{Name: "advise", Value: settings.Toggle(&s.Advise), Help: "find out what the timeout should be, which is logged at the end"},
+			{Name: "advise", Value: settings.Toggle(&s.Advise), Help: "find out a good timeout, and log it at the end"},
 			{Name: "dry-run", Value: settings.Toggle(&s.Closing.DryRun), Help: "close nobody, only count"},
 		}},
 		{Title: "Age and rates", Settings: []settings.Setting{
@@ -101,7 +101,7 @@ func (o *options) groups() []settings.Group {
 	}
 }
 
-// level is the least that is logged.
+// level is the lowest level in the log.
 func (o *options) level() (level slog.Level) {
 	_ = level.UnmarshalText([]byte(o.logLevel)) // there are no other names
 	return level

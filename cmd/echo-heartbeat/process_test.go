@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { proctest.Main(m, main) }
 type process struct {
 	args  []string // besides -addr
 	env   []string
-	files []*os.File // that are passed as systemd passes sockets,
+	files []*os.File // passed as systemd passes sockets,
 	names string     // with these names
 	limit int        // of descriptors, if not the usual one
 
@@ -65,7 +65,7 @@ func (p *process) logged(t *testing.T, pattern string) (group string) {
 	return p.log.Await(t, pattern)
 }
 
-// addr returns where something listens.
+// addr returns a listening address from the log.
 func (p *process) addr(t *testing.T, what string) string {
 	t.Helper()
 	return p.logged(t, what+`: listening"(?:,"| )addr(?:=|":")([^" \n]+)`)

@@ -38,8 +38,8 @@ func newProgram(args []string, o *options, stderr io.Writer) *program {
 	return p
 }
 
-// run serves until ctx is done. What is started here has ended when it returns, the admin
-// pages last.
+// run serves until ctx is done. All goroutines have ended when it returns, the admin pages
+// last.
 func (p *program) run(ctx context.Context) (err error) {
 	hup := p.hangups()
 	sockets, err := inherited()
@@ -50,7 +50,7 @@ func (p *program) run(ctx context.Context) (err error) {
 	if p.server, err = p.newServer(sockets); err != nil {
 		return usageError{p.options.explain(err)}
 	}
-	defer p.server.Shutdown(context.Background()) //nolint:errcheck // for where it has not run
+	defer p.server.Shutdown(context.Background()) //nolint:errcheck // if it has not run
 
 	admin, err := p.listenAdmin(sockets)
 	if err != nil {
@@ -81,9 +81,9 @@ func (p *program) run(ctx context.Context) (err error) {
 	return err
 }
 
-// hangups returns a channel for SIGHUP, or nil where there is no file to be read again: then
-// it ends the program, as a terminal that goes wants. Otherwise it never does, neither
-// before the program serves nor when it is about to end; so nothing stops the signal.
+// hangups returns a channel for SIGHUP, or nil without a config file: then SIGHUP ends the
+// program, as a closing terminal wants. With a file it never does, neither before the program
+// serves nor when it is about to end; so nothing stops the signal.
 func (p *program) hangups() <-chan os.Signal {
 	if p.options.config == "" {
 		return nil
@@ -93,7 +93,7 @@ func (p *program) hangups() <-chan os.Signal {
 	return hup
 }
 
-// newServer makes the server that the options want, on the socket that was passed.
+// newServer makes a server by the options, on the passed socket if there is one.
 func (p *program) newServer(sockets *sockets) (*server.Server, error) {
 	cfg := p.options.server
 	cfg.Logger = p.log
@@ -109,10 +109,10 @@ func (p *program) newServer(sockets *sockets) (*server.Server, error) {
 	return s, err
 }
 
-// listenAdmin returns the socket of the admin pages, or nil where there are to be none.
+// listenAdmin returns the socket of the admin pages, or nil without admin pages.
 func (p *program) listenAdmin(sockets *sockets) (net.Listener, error) {
 	if ln := sockets.admin; ln != nil {
-		sockets.admin = nil // who serves it closes it
+		sockets.admin = nil // closed by its http.Server
 		return ln, nil
 	}
 	if p.options.admin == "" {
@@ -128,8 +128,8 @@ func (p *program) raiseLimit(cfg server.Config) {
 	}
 }
 
-// raiseLimit raises the descriptor limit as far as it goes, or as far as is
-// needed. Where that is not far enough, server.New says so.
+// raiseLimit raises the descriptor limit as far as it goes, or as far as needed. If that is not
+// far enough, server.New says so.
 func raiseLimit(conns int) (limit int, err error) {
 	const enough = 1 << 20
 	want := enough
@@ -139,11 +139,11 @@ func raiseLimit(conns int) (limit int, err error) {
 	return rlimit.Raise(want)
 }
 
-// spare is how many descriptors more than connections to ask for: what the
-// server keeps free, and more than a little, since most come from the loops.
+// spare is how many descriptors more than connections to ask for: those the server keeps free,
+// and many more, since most come from the loops.
 func spare(conns int) int { return 1024 + conns/16 }
 
-// logAdvice logs what -advise has found.
+// logAdvice logs the findings of -advise.
 func (p *program) logAdvice() {
 	stats := p.server.Keeper().Stats()
 	if len(stats.Silences) == 0 {

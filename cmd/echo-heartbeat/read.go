@@ -8,9 +8,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/settings"
 )
 
-// read returns what the program is told: by the config file, the environment, which wins
-// over it, and the flags, which win over both. Its error is one line and names where the
-// value comes from.
+// read returns the options. The environment wins over the config file, and flags win over both.
+// The error is one line and names the source of the value.
 func read(args []string, env func(string) (string, bool)) (o *options, err error) {
 	path, err := settings.Read(func() *settings.Set { o = newOptions(); return o.Set }, args, env)
 	if err != nil {
@@ -20,8 +19,7 @@ func read(args []string, env func(string) (string, bool)) (o *options, err error
 	return o, nil
 }
 
-// explain adds to an error where the values of the fields come from that it names, if not
-// from flags.
+// explain adds to an error the sources of the fields in it, unless they are flags.
 func (o *options) explain(err error) error {
 	if err == nil {
 		return nil

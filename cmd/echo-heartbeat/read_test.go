@@ -121,7 +121,7 @@ func TestErrorsOfTheFileNameItsLine(t *testing.T) {
 	}
 }
 
-// A flag doesn't hide what is wrong in the file, which would be found when it is gone.
+// A flag doesn't hide an error in the file: it would come out when the flag is gone.
 func TestBadValueThatAFlagHides(t *testing.T) {
 	_, err := read([]string{"-timeout", "5m", "-config", configFile(t, "timeout soon\n")}, environment(nil))
 	require.ErrorContains(t, err, `:1: invalid value "soon" for timeout`)
@@ -147,8 +147,8 @@ func TestNamesFollowTheFields(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever is in a file, it is read or refused with one line that names it,
-// and what it says is what is in force.
+// FuzzParse: any file is read, or refused with one line and its name. All its settings are in
+// force.
 func FuzzParse(f *testing.F) {
 	f.Add("timeout 5m\n# x\nmax-age 24h\ndry-run\nfull evict\n")
 	f.Add("addr :0\r\nmax-conns 5\r\n")
@@ -188,7 +188,7 @@ func hasField(in reflect.Type, path string) bool {
 	return true
 }
 
-// A file that is no text at all is not written into the log.
+// The log does not get a whole binary file.
 func TestWhatMakesNoSenseIsCutShort(t *testing.T) {
 	for _, text := range []string{strings.Repeat("\x00\xff", 1<<18), "timeout " + strings.Repeat("9", 1<<18)} {
 		_, err := read([]string{"-config", configFile(t, text)}, environment(nil))

@@ -24,7 +24,7 @@ func (p *program) reloadOn(running context.Context, hup <-chan os.Signal) {
 	}
 }
 
-// reload puts in force what the file says now, or nothing of it, and logs one line.
+// reload puts the file in force, or nothing of it, and logs one line.
 func (p *program) reload() {
 	if p.server.Draining() {
 		p.log.Warn("not reloaded", "error", errNotNow)
@@ -33,7 +33,7 @@ func (p *program) reload() {
 	p.systemd.reloading()
 	defer p.systemd.ready(p.server)
 	changes, err := p.apply()
-	// What has changed is said where the level from before or the new one lets it.
+	// The line comes if the old level or the new one lets it.
 	p.level.Set(min(p.level.Level(), p.options.level()))
 	defer func() { p.level.Set(p.options.level()) }()
 	switch {
@@ -46,8 +46,8 @@ func (p *program) reload() {
 	}
 }
 
-// apply puts in force what file, environment and flags say now, and returns what has
-// changed, from the old value to the new.
+// apply puts file, environment and flags in force, and returns the changes, from the old value
+// to the new.
 func (p *program) apply() (changes []slog.Attr, err error) {
 	next, err := read(p.args, os.LookupEnv)
 	if err != nil {

@@ -115,7 +115,7 @@ func TestReloadWhileGoingDown(t *testing.T) {
 	require.NoError(t, p.wait())
 }
 
-// Many signals and changes, beside clients that speak: nobody notices.
+// Many signals and changes, beside busy clients: nobody notices.
 func TestReloadsBesideTraffic(t *testing.T) {
 	path := configFile(t, "")
 	p := start(t, process{args: []string{"-config", path}})
@@ -133,7 +133,7 @@ func TestReloadsBesideTraffic(t *testing.T) {
 func TestHangupsWhileItEnds(t *testing.T) {
 	t.Parallel() // it mostly waits
 	p := start(t, process{args: []string{"-admin", "127.0.0.1:0", "-config", configFile(t, "timeout 1m")}})
-	c, err := net.Dial("tcp", p.addr(t, "admin")) // for whom the admin pages wait a moment
+	c, err := net.Dial("tcp", p.addr(t, "admin")) // the admin pages wait for it a moment
 	require.NoError(t, err)
 	defer c.Close()
 	fmt.Fprint(c, "GET /readyz HTTP/1.1\r\n") // and no more
@@ -148,7 +148,7 @@ func TestHangupsWhileItEnds(t *testing.T) {
 	require.NoError(t, p.wait())
 }
 
-// The line that says so is there, whether less is logged from then on or more.
+// The line about the change is there, whether the new level logs less or more.
 func TestReloadOfTheLogLevelIsLogged(t *testing.T) {
 	path := configFile(t, "timeout 1m")
 	p := start(t, process{args: []string{"-config", path}})

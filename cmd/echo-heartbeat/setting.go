@@ -9,7 +9,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/settings"
 )
 
-// fields are the fields of server.Config that settings set, if not the one of the same name.
+// fields are the fields of server.Config for settings of another name.
 var fields = map[string]string{
 	"probe-after":          "Probe.After",
 	"probe-timeout":        "Probe.Timeout",
@@ -33,7 +33,7 @@ var fields = map[string]string{
 	"max-close-per-second": "Closing.MaxPerSecond",
 }
 
-// field is what errors of server and keepalive call a setting: first-message is FirstMessage.
+// field is the name of a setting in errors of server and keepalive: first-message is FirstMessage.
 func field(name string) string {
 	if field, ok := fields[name]; ok {
 		return field
@@ -45,7 +45,7 @@ func field(name string) string {
 	return b.String()
 }
 
-// fix marks a setting that can't be changed while the program runs.
+// fix marks a setting as fixed while the program runs.
 func fix(s settings.Setting) settings.Setting {
 	s.Fixed = true
 	return s

@@ -24,15 +24,15 @@ const (
 	// maxSockets is how many can be passed: one, and one for the admin pages.
 	maxSockets = 2
 
-	// tellTimeout is how long systemd may take to take what it is told. It never takes
-	// long, but if it does the program goes on.
+	// tellTimeout is how long systemd may take to take a message. It never takes long, but if
+	// it does the program goes on.
 	tellTimeout = time.Second
 )
 
-// sockets are what systemd has passed. Who takes one sets it to nil.
+// sockets are those from systemd. The taker of one sets it to nil.
 type sockets struct{ main, admin net.Listener }
 
-// inherited returns the sockets that systemd has passed, if any.
+// inherited returns the sockets from systemd, if any.
 func inherited() (*sockets, error) {
 	if err := checkNumber(os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")); err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func inherited() (*sockets, error) {
 	return s, err
 }
 
-// checkNumber refuses more than there can be: each would be taken from whoever has that
-// descriptor, and as many as a variable can say are more than there is memory for.
+// checkNumber refuses an impossible number of sockets: another part of the program would lose
+// each such descriptor, and there is no memory for as many as a variable can say.
 func checkNumber(pid, number string) error {
 	n, err := strconv.Atoi(number)
 	if err != nil || pid != strconv.Itoa(os.Getpid()) || n <= maxSockets {
@@ -88,7 +88,7 @@ func (s *sockets) close() {
 	}
 }
 
-// systemd is told how the program is. Where nobody listens, nothing happens.
+// systemd gets the state of the program. Without a listener nothing happens.
 type systemd struct{ log *slog.Logger }
 
 func (n systemd) tell(state string) {
@@ -97,7 +97,7 @@ func (n systemd) tell(state string) {
 	}
 }
 
-// notify does what daemon.SdNotify does, which may wait for ever where the socket is full:
+// notify is daemon.SdNotify with a timeout. SdNotify may wait for ever if the socket is full:
 // then there would be no reload, and no end.
 func notify(path, state string) error {
 	if path == "" {
@@ -124,8 +124,7 @@ func (n systemd) tellReady(running context.Context, s *server.Server) {
 	}
 }
 
-// ready says that the program does what it is to do, also after a reload; but not when
-// it is on its way down.
+// ready tells systemd of the end of the start or of a reload, but not on the way down.
 func (n systemd) ready(s *server.Server) {
 	if !s.Draining() {
 		n.tell(daemon.SdNotifyReady + "\nSTATUS=listening on " + s.Addr().String())
@@ -136,8 +135,8 @@ func (n systemd) reloading() {
 	n.tell(daemon.SdNotifyMonotonicUsec() + daemon.SdNotifyReloading)
 }
 
-// tellStopping waits until the program is told to end. It also says how long that may
-// take, so that TimeoutStopSec is never too short.
+// tellStopping waits for the signal to end. It also says how long the end may take:
+// TimeoutStopSec is never too short.
 func (n systemd) tellStopping(ctx, running context.Context, s *server.Server) {
 	select {
 	case <-ctx.Done():
@@ -148,8 +147,8 @@ func (n systemd) tellStopping(ctx, running context.Context, s *server.Server) {
 	n.tell(fmt.Sprintf("%s\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=%d", daemon.SdNotifyStopping, most.Microseconds()))
 }
 
-// feedWatchdog tells the watchdog, where there is one, that the server is healthy,
-// three times in the time after which it ends the program.
+// feedWatchdog feeds the watchdog, if there is one, as long as the server is healthy, three times
+// within its patience.
 func (n systemd) feedWatchdog(running context.Context, s *server.Server) {
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// manager is what systemd is to a service: a socket that is told how it is.
+// manager is systemd for a service: a socket for its state.
 type manager struct {
 	*net.UnixConn
 	path string
@@ -154,7 +154,7 @@ func TestSocketsFromSystemd(t *testing.T) {
 	require.NoError(t, next.wait())
 }
 
-// A reload finds the address that it has, although no flag says it.
+// A reload keeps the inherited address, although no flag has it.
 func TestReloadWithASocketFromSystemd(t *testing.T) {
 	t.Parallel() // it mostly waits
 	main, addr := listener(t)
