@@ -19,18 +19,20 @@ const (
 )
 
 // room is a listener with room for adminConns connections. A newcomer is never refused: the
-// oldest connection makes room for it at once. Connections without a request, and connections
-// with one, have half of the room each. So neither silent peers nor slow readers, however many
-// and however fast they come, keep a short request out.
+// oldest connection makes room for it at once. Connections without a whole request, and
+// connections with one, have half of the room each. So silent peers take no place of a request,
+// and slow readers take no place of a newcomer. A newcomer loses its place only if half a room
+// of others comes before its request does.
 //
-// The eviction of a Keeper spares the newest, and peers with bytes that nobody reads: there
-// both are well, and here they would be a way to stay.
+// The eviction of a Keeper spares the newest connections, and connections with unread bytes.
+// Here both would be ways to stay.
 type room struct {
 	net.Listener
-	keeper *keepalive.Keeper
-	places chan struct{} // has one for each connection
-	closed chan struct{}
-	close  sync.Once
+	keeper   *keepalive.Keeper
+	places   chan struct{} // has one for each connection
+	accepted int           // connections so far; only Accept uses it
+	closed   chan struct{}
+	close    sync.Once
 }
 
 func newRoom(ln net.Listener) (*room, error) {
@@ -57,44 +59,60 @@ func (r *room) Accept() (net.Conn, error) {
 	}
 	select {
 	case r.places <- struct{}{}:
-		return r.keeper.Conn(c), nil
+		return r.guard(c), nil
 	default:
 		r.evict()
 	}
 	select {
 	case r.places <- struct{}{}:
-		return r.keeper.Conn(c), nil
+		return r.guard(c), nil
 	case <-r.closed:
 		_ = c.Close()
 		return nil, net.ErrClosed
 	}
 }
 
+// guard guards a connection and numbers it. Ages by Info can't be compared: each is taken at its
+// own moment.
+func (r *room) guard(c net.Conn) net.Conn {
+	c = r.keeper.Conn(c)
+	r.accepted++
+	keepalive.Of(c).SetValue(r.accepted)
+	return c
+}
+
 // evict closes the oldest connection, of those with a request or without, whichever are more.
 func (r *room) evict() {
-	var oldest [2]*keepalive.Guard
-	var ages [2]time.Duration
-	var count [2]int
+	var silent, asking age
 	for c := range r.keeper.Conns() {
 		guard := keepalive.Of(c)
-		info, ok := guard.Info()
-		if !ok {
-			continue // its place is about to be free
-		}
-		kind := 0
-		if info.Held {
-			kind = 1
-		}
-		count[kind]++
-		if oldest[kind] == nil || info.Age > ages[kind] {
-			oldest[kind], ages[kind] = guard, info.Age
+		switch info, ok := guard.Info(); {
+		case !ok: // its place is about to be free
+		case info.Held:
+			asking.see(guard)
+		default:
+			silent.see(guard)
 		}
 	}
-	kind := 0
-	if count[1] > count[0] {
-		kind = 1
+	oldest := silent.oldest
+	if asking.conns > silent.conns {
+		oldest = asking.oldest
 	}
-	oldest[kind].Close(keepalive.ReasonEvicted)
+	oldest.Close(keepalive.ReasonEvicted)
+}
+
+// age finds the oldest of some connections.
+type age struct {
+	conns  int
+	oldest *keepalive.Guard
+	number int // of the oldest
+}
+
+func (a *age) see(guard *keepalive.Guard) {
+	a.conns++
+	if number, ok := guard.Value().(int); ok && (a.oldest == nil || number < a.number) {
+		a.oldest, a.number = guard, number
+	}
 }
 
 // connKey is the key of a request's connection in its context.

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crowd is peers that open connections and stay.
+// crowd is peers with open connections.
 type crowd struct {
 	addr  string
 	conns []net.Conn
