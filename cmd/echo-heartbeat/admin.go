@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// adminTimeout is long, since a page is small and its readers are near.
+	// adminTimeout is how long an answer may take: a page is small and its readers are near.
 	adminTimeout = 30 * time.Second
 
 	// healthTimeout is how long event loops may take to answer /healthz.
@@ -130,18 +130,7 @@ func newAdmin(ln net.Listener, s *server.Server, cfg debughttp.Config, log *slog
 	if err != nil {
 		return nil, err
 	}
-	a.http = &http.Server{
-		Handler:           hold(handler),
-		ConnContext:       keepConn,
-		ReadHeaderTimeout: requestTimeout,
-		ReadTimeout:       requestTimeout,
-		WriteTimeout:      adminTimeout,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
-	// A connection for each request, so viewers of /debug/wheel need no place between two
-	// requests.
-	a.http.SetKeepAlivesEnabled(false)
+	a.http = a.room.newServer(handler, slog.NewLogLogger(log.Handler(), slog.LevelDebug))
 	log.Info("admin: listening", "addr", ln.Addr().String())
 	return a, nil
 }

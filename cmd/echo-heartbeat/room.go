@@ -1,13 +1,14 @@
 package main
 
 import (
-	"context"
+	"log"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
 )
 
 const (
@@ -115,21 +116,24 @@ func (a *age) see(guard *keepalive.Guard) {
 	}
 }
 
-// connKey is the key of a request's connection in its context.
-type connKey struct{}
-
-// keepConn is for http.Server.ConnContext.
-func keepConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
-}
-
-// hold holds the connection of a request, until its end: net/http sends the last of an answer
-// after next has returned.
-func hold(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = keepalive.Of(r.Context().Value(connKey{})).Hold()
-		next.ServeHTTP(w, r)
-	})
+// newServer returns an http.Server for the room. A connection is for one request, and is held
+// from the begin of the answer to its end: net/http sends the last bytes after the handler has
+// returned.
+func (r *room) newServer(handler http.Handler, errorLog *log.Logger) *http.Server {
+	s := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			_ = httpkeepalive.Guard(req).Hold()
+			handler.ServeHTTP(w, req)
+		}),
+		ReadHeaderTimeout: requestTimeout,
+		ReadTimeout:       requestTimeout,
+		WriteTimeout:      adminTimeout,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          errorLog,
+	}
+	httpkeepalive.Wrap(s, r.keeper)
+	s.SetKeepAlivesEnabled(false)
+	return s
 }
 
 // Close ends the listening. Connections stay open.

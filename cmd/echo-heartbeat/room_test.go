@@ -134,7 +134,7 @@ func serveRoom(t *testing.T, handler http.HandlerFunc) (*room, *crowd) {
 	require.NoError(t, err)
 	r, err := newRoom(ln)
 	require.NoError(t, err)
-	s := &http.Server{Handler: hold(handler), ConnContext: keepConn}
+	s := r.newServer(handler, nil)
 	served := make(chan error)
 	go func() { served <- s.Serve(r) }()
 	t.Cleanup(func() {
