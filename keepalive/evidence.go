@@ -15,6 +15,7 @@ type evidence struct {
 	acked    time.Duration // since the peer last acknowledged new bytes, at least
 	taken    uint64        // bytes that have arrived and were read
 	answered uint64        // bytes that the peer has acknowledged
+	pending  bool          // the peer has not acknowledged all that was written
 }
 
 var nothing = evidence{received: -1, sent: -1, acked: -1}
@@ -37,6 +38,8 @@ func (g *Guard) look() *rules.Socket {
 		Arrived:  e.arrived(),
 		Taken:    e.taken,
 		Unread:   e.unread,
+		Acked:    e.answered,
+		Pending:  e.pending,
 	}
 	if c, ok := g.adapter.(*conn); ok {
 		c.tell(s)

@@ -92,8 +92,10 @@ func (g *Guard) limitNow() rules.Time {
 }
 
 // Hold says that this program is busy with the connection: its silence does not count until
-// release is called, which is a touch and may be repeated. Ages and rates go on. A connection
-// whose peer has gone is not noticed while it is held.
+// release is called. That is a touch, and may be repeated. Ages and rates go on. A peer that has
+// gone is not noticed while its connection is held, with one exception, for TCP on Linux: the
+// connection is closed if its peer takes nothing of what was written to it, for a timeout after
+// that was first seen, so within two timeouts.
 func (g *Guard) Hold() (release func()) {
 	if !g.isOpen() {
 		return func() {}

@@ -107,7 +107,7 @@ func TestFiguresAreTheKeepers(t *testing.T) {
 		require.EqualValues(t, 3, value(t, reg, "heartwheel_connection_age_seconds"))
 		require.EqualValues(t, 2, value(t, reg, "heartwheel_expiry_lateness_seconds"))
 		require.Positive(t, value(t, reg, "heartwheel_tick_duration_seconds"))
-		require.InDelta(t, 0.1, value(t, reg, "heartwheel_tick_seconds"), 1e-9)
+		require.InDelta(t, 0.01, value(t, reg, "heartwheel_tick_seconds"), 1e-9)
 		require.InDelta(t, 10, value(t, reg, "heartwheel_timeout_seconds"), 1e-9)
 		require.InDelta(t, 0.75, value(t, reg, "heartwheel_timeout_scale_ratio"), 1e-9, "half of the pressure leaves a half of what it may take")
 		require.Zero(t, value(t, reg, "heartwheel_draining"))

@@ -20,6 +20,9 @@ func TestTouchWhileTheHandWakesIsNotEarly(t *testing.T) {
 		w, err := newDue(Config{Tick: 10 * ms, Stall: -1}, func(*TimerOf[int], int) {})
 		require.NoError(t, err)
 		w.workers.most = 0
+		w.since = func() time.Duration { return now }
+		timer, err = w.Add(1, 100*ms)
+		require.NoError(t, err)
 		w.since = func() time.Duration {
 			reads++
 			at := now
@@ -30,8 +33,6 @@ func TestTouchWhileTheHandWakesIsNotEarly(t *testing.T) {
 			}
 			return at
 		}
-		timer, err = w.Add(1, 100*ms)
-		require.NoError(t, err)
 		now = 10 * ms
 		w.advance()
 		for w.Stats().Due == 0 {
@@ -65,13 +66,13 @@ func TestTouchAgainstTheHand(t *testing.T) {
 	})
 	require.NoError(t, err)
 	w.workers.most = 0
-	var now time.Duration
-	w.since = func() time.Duration { return now }
+	var now atomic.Int64
+	w.since = func() time.Duration { return time.Duration(now.Load()) }
 	var stop atomic.Bool
 	var hand, touchers sync.WaitGroup
 	hand.Go(func() {
 		for !stop.Load() {
-			now += ms
+			now.Add(int64(ms))
 			w.advance()
 			takeUpAll(w)
 		}

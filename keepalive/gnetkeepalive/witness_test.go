@@ -120,7 +120,7 @@ func (w *witness) requireNothingLeft(t testing.TB) {
 		defer l.mu.Unlock()
 		return len(l.of) == 0
 	}, eternal, ms, "no loop is remembered")
-	require.Equal(t, w.app.opened.Load(), w.app.closed.Load(), "the handler hears of each end")
+	require.Eventually(t, func() bool { return w.app.opened.Load() == w.app.closed.Load() }, eternal, ms, "the handler hears of each end")
 }
 
 // keepSaying says a word for so long, eight times per timeout, and returns when it

@@ -12,15 +12,16 @@
 //   - While the handler waits for more of the request's body, it is idle, too. A body that
 //     trickles ends by http.Server.ReadTimeout.
 //   - While the handler does anything else, the connection is held, see keepalive.Guard.Hold.
-//     So a handler may take its time, and an event stream may have nothing to say. A peer that
-//     takes nothing of a response for a whole timeout is closed.
+//     So a handler may take its time, and an event stream may have nothing to say. For TCP on
+//     Linux, a peer that takes nothing of a response for a whole timeout is closed.
 //   - After Hijack the connection is a connection like any other, with its own timeout: see
 //     [Guard] for its handle.
 //
 // All of this holds for HTTP/1.1 and HTTP/2, plain and over TLS, and with any
-// keepalive.Activity. An HTTP/2 connection is held while any of its requests is. Set
-// http.Server.IdleTimeout to less than Config.Timeout, and idle HTTP/2 connections get a GOAWAY
-// before they are closed.
+// keepalive.Activity. An HTTP/2 connection is held while any of its requests is. Two settings of
+// http.Server complete it. With an IdleTimeout of less than Config.Timeout, idle connections get
+// a GOAWAY before they are closed. With HTTP2.SendPingTimeout, a peer that vanishes while a
+// stream's window is full is found: its socket has nothing to send, so the Keeper can't tell.
 package httpkeepalive
 
 import (

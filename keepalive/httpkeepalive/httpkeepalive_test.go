@@ -95,6 +95,7 @@ func TestStalledPeerIsClosed(t *testing.T) {
 		"body nobody reads": "POST /slow?for=0s HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n0123456789",
 		"between requests":  "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
 		"after a hijack":    "GET /hijack HTTP/1.1\r\nHost: a\r\n\r\n",
+		"response":          "GET /big HTTP/1.1\r\nHost: a\r\n\r\n", // and does not read
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,7 @@
 //	file        the deadline                            what happens then
 //	----        ------------                            -----------------
 //	silence.go  a timeout after the last touch          the socket is asked, then the user
+//	held.go     a timeout after the peer took nothing   the user is asked
 //	first.go    FirstMessage after the opening          the same
 //	probe.go    ProbeAfter after the last touch,        a probe
 //	            ProbeTimeout after a probe              the next one, or the end
@@ -88,6 +89,8 @@ type Socket struct {
 	Taken    uint64 // bytes read
 	Unread   int    // bytes waiting to be read
 	Moves    bool   // a transfer is under way, and nobody sees its bytes
+	Acked    uint64 // bytes that the peer has acknowledged
+	Pending  bool   // the peer has not acknowledged all that was written
 }
 
 // Action is what is to be done.

@@ -20,7 +20,7 @@ type Silence struct {
 
 // Seen is what the socket said when it was last asked because of this silence.
 type Seen struct {
-	Signs uint64
+	Signs uint64 // if the connection is stuck, Socket.Acked
 	Taken uint64
 }
 
@@ -32,6 +32,7 @@ const (
 	Listening Stage = iota // for its timeout
 	Opened                 // for its first message
 	Probing                // for the answer to a probe
+	Stuck                  // for the peer of a held connection to take what was written
 	Extended               // as the user has said
 	Waiting                // for its turn to be closed
 	Ignored                // for nothing: this silence does not matter
@@ -50,7 +51,7 @@ func (d *decision) silence() Outcome {
 	case !d.e.Due, d.now < due && !asks:
 		return d.wait(due)
 	case d.s.Holds > 0:
-		return Outcome{Do: Wait, Until: d.now.Add(d.p.timeout(d.s))}
+		return d.held()
 	}
 	if out, wanted := d.look(); wanted {
 		return out
@@ -165,6 +166,11 @@ func (d *decision) silent(why Reason) Outcome {
 	if number := d.nextProbe(); number > 0 {
 		return d.probe(number)
 	}
+	return d.over(why)
+}
+
+// over decides about a silence that nothing can end any more but the user's word.
+func (d *decision) over(why Reason) Outcome {
 	if d.p.Asks && !d.isFinal() {
 		if d.e.Answer.For != why {
 			return Outcome{Do: Ask, Why: why}

@@ -37,9 +37,10 @@ func TestSilence(t *testing.T) {
 			{now: 5, with: touchedAt(5), want: wait(rules.Never)},
 		}},
 		{name: "held", state: rules.State{Holds: 2}, rows: []row{
-			{now: at(16), want: wait(at(32))},
-			{now: at(1000), want: wait(at(1016))},
-			{now: rules.Never - 1, want: wait(rules.Never)},
+			{now: at(16), want: look},
+			{now: at(16), with: mute, want: wait(at(32))},
+			{now: at(1000), with: mute, want: wait(at(1016))},
+			{now: rules.Never - 1, with: mute, want: wait(rules.Never)},
 		}},
 		{name: "the socket has heard", rows: []row{
 			{now: at(16), with: asked(rules.Socket{Heard: at(3)}), want: heard(at(3))},
