@@ -105,7 +105,7 @@ func (w *WheelOf[V]) begin(since, asleep func() time.Duration) {
 	go w.run()
 }
 
-// newOf makes a wheel whose hand does not move, on a machine that never sleeps.
+// newOf makes a wheel whose hand and clock do not move.
 func newOf[V any](cfg Config, funcs Funcs[V]) (*WheelOf[V], error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -126,7 +126,8 @@ func newOf[V any](cfg Config, funcs Funcs[V]) (*WheelOf[V], error) {
 	}
 	w.levels.early = w.sleep - 1
 	w.clock.setTick(cfg.Tick)
-	w.asleep = func() time.Duration { return 0 }
+	w.since = func() time.Duration { return 0 }
+	w.asleep = w.since
 	w.pace = pace{sleep: w.clock.span(w.sleep), stall: cfg.Stall}
 	return w, nil
 }

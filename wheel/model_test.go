@@ -111,7 +111,10 @@ func newRig(t testing.TB, tick time.Duration, levels []int) *rig {
 
 // newSleeper is newRig for a wheel whose hand may sleep for some ticks.
 func newSleeper(t testing.TB, tick time.Duration, sleep int, levels []int) *rig {
-	maxSleep := time.Duration(min(sleep, levels[0])) * tick
+	if levels != nil {
+		sleep = min(sleep, levels[0])
+	}
+	maxSleep := time.Duration(sleep) * tick
 	r := &rig{
 		t:      t,
 		model:  model{tick: tick, timers: map[int]*modelTimer{}},

@@ -61,7 +61,7 @@ func TestReloadThatIsWrongChangesNothing(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"timeout 100ms\nnonsense\n", `FILE:2: unknown name "nonsense"`},
 		{"timeout 100ms\nmax-age -1s\n", `FILE:2: invalid value "-1s" for max-age: must not be negative`},
-		{"timeout 50ms\n", `Tick 100ms is longer than Timeout 50ms (timeout is from FILE:1)`},
+		{"timeout 5ms\n", `Tick 10ms is longer than Timeout 5ms (timeout is from FILE:1)`},
 		{"timeout 100ms\nfull evict", `Full evict, can't be changed from "reject" while the program runs (full is from FILE:2)`},
 		{"timeout 100ms\nadmin 127.0.0.1:0", `Admin 127.0.0.1:0, can't be changed from "" while the program runs (admin is from FILE:2)`},
 		{"timeout 100ms\nlog-format json", `LogFormat json, can't be changed from "text" while`},
