@@ -140,3 +140,19 @@ func TestTheHandlersCloseLeavesTheFarewell(t *testing.T) {
 		})
 	}
 }
+
+func TestCloseForAReasonThatDoesNotExistIsLocal(t *testing.T) {
+	for _, reason := range []Reason{0, reasons, 255} {
+		synctest.Test(t, func(t *testing.T) {
+			var c closings
+			k := newKeeper(t, Config{OnClose: c.add})
+			conn, _ := pipe(k)
+			require.True(t, Of(conn).Close(reason))
+			_, err := conn.Read(make([]byte, 1))
+			require.ErrorIs(t, err, ReasonLocal)
+			synctest.Wait()
+			require.Equal(t, []closing{{conn, ReasonLocal}}, c.list())
+			require.EqualValues(t, 1, k.Stats().Closed[ReasonLocal])
+		})
+	}
+}

@@ -188,10 +188,14 @@ func (g *Guard) RemoteAddr(ctx context.Context) net.Addr {
 }
 
 // Close closes the connection for a reason, with the farewell and in the mode of
-// Config.Closing, and returns at once. It reports whether the connection was still guarded.
+// Config.Closing, and returns at once. An invalid reason acts as ReasonLocal. Close
+// reports whether the connection was still guarded.
 func (g *Guard) Close(reason Reason) bool {
 	if !g.isOpen() {
 		return false
+	}
+	if reason == 0 || reason >= reasons {
+		reason = ReasonLocal
 	}
 	g.condemn(reason)
 	return true
