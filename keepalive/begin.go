@@ -155,13 +155,13 @@ func (g *Guard) closed(reason Reason) {
 	if g.reason() != 0 {
 		k.bursts.closed(k, reason)
 	}
-	k.tellWatchers(g, reason, age)
-	if onClose := k.policy.Load().OnClose; onClose != nil {
-		k.call("OnClose", func() { onClose(g.conn, reason) })
-	}
 	if g.reason() != 0 {
-		k.leaving.Add(-1)
+		defer k.leaving.Add(-1) // even after runtime.Goexit
 	}
+	if onClose := k.policy.Load().OnClose; onClose != nil {
+		defer k.call("OnClose", func() { onClose(g.conn, reason) })
+	}
+	k.tellWatchers(g, reason, age)
 }
 
 // forget ends what goes with a connection that is not guarded any more.

@@ -1,0 +1,145 @@
+package keepalive
+
+import (
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
+)
+
+// In these tests the peer is well, and the program on our side is slow.
+
+// short is a timeout for tests of several timeouts.
+const short = 700 * ms
+
+// talk writes a byte ten times per short, for a time, and returns when it began to write the
+// last one. It reports false if this machine let the peer pause for too long.
+func talk(t *testing.T, peer io.Writer, d time.Duration) (last time.Time, steady bool) {
+	last = time.Now()
+	for end := last.Add(d); time.Now().Before(end); {
+		time.Sleep(short / 10)
+		pause := time.Since(last)
+		last = time.Now()
+		_, err := peer.Write([]byte("x"))
+		if pause > short/2 {
+			return last, false
+		}
+		require.NoError(t, err)
+	}
+	return last, true
+}
+
+// eachNetwork runs a test with TCP and with Unix sockets: those know less. It runs the test again
+// if this machine was too busy for it.
+func eachNetwork(t *testing.T, test func(t *testing.T, network string) (steady bool)) {
+	for _, network := range []string{"tcp", "unix"} {
+		t.Run("network="+network, func(t *testing.T) {
+			t.Parallel()
+			for !test(t, network) {
+				continue
+			}
+		})
+	}
+}
+
+// The program waits for a database, say, and reads nothing for several timeouts.
+func TestSlowHandlerClosesNoPeerThatGoesOnSending(t *testing.T) {
+	eachActivity(t, []Activity{ActivityRead, ActivityReadWrite, ActivityManual}, func(t *testing.T, activity Activity) {
+		eachNetwork(t, func(t *testing.T, network string) bool { return testSlowHandler(t, network, activity) })
+	})
+}
+
+func testSlowHandler(t *testing.T, network string, activity Activity) bool {
+	var log logtest.Log
+	k := newKeeper(t, Config{Timeout: short, Tick: 20 * ms, Activity: activity, Logger: log.Logger(slog.LevelWarn)})
+	peer, inner := connect(t, network)
+	conn := k.Conn(inner)
+	if _, steady := talk(t, peer, 6*short); !steady {
+		return false
+	}
+	require.Equal(t, 1, k.Len())
+	require.Positive(t, k.Stats().Slow)
+	require.Contains(t, log.String(), "bytes wait that this program does not read")
+	_, err := conn.Read(make([]byte, 1000))
+	require.NoError(t, err)
+	require.True(t, Touch(conn))
+
+	// Slow again, and now the peer vanishes.
+	last := time.Now()
+	_, err = peer.Write([]byte("x"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
+	require.GreaterOrEqual(t, time.Since(last), short)
+	require.Less(t, time.Since(last), 6*short+forgiven(k))
+	return true
+}
+
+// The program has read a message when the deadline passes, and is about to call Touch.
+func TestBytesThatAreReadAndNotYetTouchedForAreNoSilence(t *testing.T) {
+	eachNetwork(t, testReadBeforeTouch)
+}
+
+func testReadBeforeTouch(t *testing.T, network string) bool {
+	k := newKeeper(t, Config{Timeout: short, Tick: 100 * ms, Activity: ActivityManual})
+	peer, inner := connect(t, network)
+	touched := time.Now()
+	conn := k.Conn(inner)
+	time.Sleep(short / 2)
+	_, err := peer.Write([]byte("x"))
+	require.NoError(t, err)
+	_, err = conn.Read(make([]byte, 10))
+	if time.Since(touched) > short*3/4 {
+		return false
+	}
+	require.NoError(t, err)
+	for k.Stats().Spared == 0 && k.Len() > 0 { // until the deadline has passed
+		time.Sleep(ms)
+	}
+	require.True(t, Touch(conn), "after %v", time.Since(touched))
+	return true
+}
+
+// With ActivityManual only messages count. Bytes without a message gain some rounds at most.
+func TestBytesThatNobodyTouchesForKeepNobody(t *testing.T) {
+	eachNetwork(t, func(t *testing.T, network string) bool {
+		k := newKeeper(t, Config{Timeout: short, Tick: 20 * ms, Activity: ActivityManual})
+		peer, inner := connect(t, network)
+		begin := time.Now()
+		conn := k.Conn(inner)
+		go func() {
+			for ; time.Since(begin) < eternal; time.Sleep(short / 10) {
+				if _, err := peer.Write([]byte("x")); err != nil {
+					return
+				}
+			}
+		}()
+		_, err := io.Copy(io.Discard, struct{ io.Reader }{conn})
+		requireIdleTimeout(t, err)
+		require.GreaterOrEqual(t, time.Since(begin), short)
+		require.Less(t, time.Since(begin), 6*short+forgiven(k))
+		return true
+	})
+}
+
+func TestReadIdleSeesBytesThatWaitToBeRead(t *testing.T) {
+	eachNetwork(t, func(t *testing.T, network string) bool {
+		k := newKeeper(t, Config{Timeout: time.Minute, Tick: 20 * ms, ReadIdle: short})
+		peer, inner := connect(t, network)
+		conn := k.Conn(inner)
+		last, steady := talk(t, peer, 4*short)
+		if !steady {
+			return false
+		}
+		_, err := conn.Read(make([]byte, 1000))
+		require.NoError(t, err)
+		_, err = conn.Read(make([]byte, 1000))
+		require.ErrorIs(t, err, ReasonReadIdle)
+		require.GreaterOrEqual(t, time.Since(last), short)
+		require.Less(t, time.Since(last), 6*short+forgiven(k))
+		return true
+	})
+}
