@@ -28,7 +28,7 @@ func ask(fd uintptr) evidence {
 		return e
 	}
 	e.received = atLeast(info.Last_data_recv)
-	e.sent = atLeast(info.Last_data_sent)
+	e.sent = sentAtLeast(info)
 	e.acked = ackedAtLeast(info)
 	if info.Retransmits > 0 {
 		// Bytes that the kernel sends again are no news. Bytes that the peer has acknowledged are.
@@ -46,8 +46,23 @@ func ask(fd uintptr) evidence {
 // trip and a delayed acknowledgement after bytes were last sent.
 func ackedAtLeast(info *unix.TCPInfo) time.Duration {
 	roundTrip := time.Duration(info.Rtt+4*info.Rttvar) * time.Microsecond
-	return max(0, atLeast(info.Last_ack_recv), atLeast(info.Last_data_sent)-roundTrip-delayedAck)
+	return max(0, atLeast(info.Last_ack_recv), sentAtLeast(info)-roundTrip-delayedAck)
 }
+
+// sentAtLeast returns how long ago new bytes were last sent, at least. A peer without room for
+// them drops them, and says so. The kernel sends them again, each time after twice as long. With
+// the window closed it counts no retransmits, but it doubles Rto and counts in Backoff. The next
+// acknowledgement of new bytes ends both, if there are timestamps.
+func sentAtLeast(info *unix.TCPInfo) time.Duration {
+	sent := atLeast(info.Last_data_sent)
+	if info.Unacked > 0 && info.Options&timestamps != 0 {
+		sent += time.Duration(info.Rto-info.Rto>>info.Backoff) * time.Microsecond
+	}
+	return sent
+}
+
+// timestamps is TCPI_OPT_TIMESTAMPS of linux/tcp.h.
+const timestamps = 1
 
 // delayedAck is for how long Linux delays an acknowledgement at most (TCP_DELACK_MAX).
 const delayedAck = 200 * time.Millisecond
