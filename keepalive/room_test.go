@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,59 @@ func TestListenerWaitsForRoom(t *testing.T) {
 	for _, c := range conns {
 		require.NoError(t, c.Close())
 	}
+}
+
+// Two listeners may wait for the same room. The later one has to wait again, with a connection
+// already accepted.
+func TestListenersShareTheRoomTheyWaitFor(t *testing.T) {
+	t.Parallel()
+	const clients, room = 20, 3
+	k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxConns: room, Full: pool.Wait}})
+	var at, most atomic.Int64
+	serve := func(conn net.Conn) {
+		defer conn.Close()
+		now := at.Add(1)
+		defer at.Add(-1)
+		for before := most.Load(); now > before && !most.CompareAndSwap(before, now); {
+			before = most.Load()
+		}
+		time.Sleep(10 * ms)
+		_, _ = conn.Write([]byte("x"))
+	}
+	var addresses []string
+	for range 2 {
+		inner := listen(t, "tcp")
+		addresses = append(addresses, inner.Addr().String())
+		ln := k.Listener(inner)
+		t.Cleanup(func() { ln.Close() })
+		go func() {
+			for {
+				conn, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				go serve(conn)
+			}
+		}()
+	}
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			conn, err := net.Dial("tcp", addresses[i%2])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			if got, err := io.ReadAll(conn); string(got) != "x" || err != nil {
+				t.Errorf("client %d: %q, %v", i, got, err)
+			}
+		})
+	}
+	wg.Wait()
+	require.LessOrEqual(t, most.Load(), int64(room))
+	require.Zero(t, k.Stats().RefusedFull)
+	require.Eventually(t, func() bool { return k.Stats().Closed[ReasonLocal] == clients }, eternal, ms)
 }
 
 // addrConn is a connection from an address. Like one that speaks the PROXY protocol it

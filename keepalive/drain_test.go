@@ -1,0 +1,57 @@
+package keepalive
+
+import (
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A drain must not sleep before each connection: each sleep takes a little too long, and the last
+// tenth of the spread would have to make up for it.
+func TestDrainOfVeryManyIsEvenlySpread(t *testing.T) {
+	t.Parallel()
+	const conns = 2000
+	most := 0
+	for spread, tries := time.Second, 0; tries < attempts; {
+		var took time.Duration
+		most, took = busiestTenth(t, conns, spread)
+		switch {
+		case most <= conns*15/100:
+			return
+		case took > spread*5/4: // this machine can't close as many in that time
+			spread *= 2
+		default:
+			tries++
+		}
+	}
+	require.Fail(t, "too many in a tenth of the time", "%d of %d", most, conns)
+}
+
+// attempts is how often a test may measure again if this machine had other work.
+const attempts = 5
+
+// busiestTenth drains so many connections. It returns how many were closed in the busiest tenth
+// of the spread, and how long the drain took. Later ones count in the last tenth.
+func busiestTenth(t *testing.T, conns int, spread time.Duration) (most int, took time.Duration) {
+	var tenths [10]atomic.Int64
+	var begin time.Time
+	k := newKeeper(t, Config{Tick: 10 * ms, OnClose: func(any, Reason) {
+		tenths[min(9, 10*time.Since(begin)/spread)].Add(1)
+	}})
+	for range conns {
+		inner, peer := net.Pipe()
+		defer peer.Close()
+		k.Conn(inner)
+	}
+	begin = time.Now()
+	require.NoError(t, k.Drain(t.Context(), spread))
+	took = time.Since(begin)
+	require.EqualValues(t, conns, k.Stats().Closed[ReasonDrain])
+	for i := range tenths {
+		most = max(most, int(tenths[i].Load()))
+	}
+	return most, took
+}
