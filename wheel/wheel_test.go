@@ -475,9 +475,9 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 func TestLateHandMakesNobodyExpireEarly(t *testing.T) {
 	r := newRig(t, 10*ms, nil)
 	r.advance(10 * ms)
-	early := r.add(100 * ms)
+	early, late := r.add(100*ms), r.add(100*ms)
 	r.now += 73 * ms // the hand sleeps, and time goes on
-	late := r.add(100 * ms)
+	r.touch(late)
 	r.check()
 	for range 25 {
 		r.advance(5 * ms)
@@ -494,8 +494,9 @@ func TestLateHandMakesNobodyExpireEarly(t *testing.T) {
 
 func TestTimersThatAreHeldBackExpireWithinTheTick(t *testing.T) {
 	r := newRig(t, 10*ms, nil)
-	r.now = 14 * ms // the hand should have left tick 0 at 10
 	id := r.add(100 * ms)
+	r.now = 14 * ms // the hand should have left tick 0 at 10
+	r.touch(id)
 	r.advance(0)
 	for range 10 {
 		r.advance(10 * ms)
@@ -504,9 +505,9 @@ func TestTimersThatAreHeldBackExpireWithinTheTick(t *testing.T) {
 	require.Equal(t, due, r.model.timers[id].state)
 
 	r = newRig(t, 10*ms, nil)
-	r.now = 14 * ms
 	id = r.add(100 * ms)
 	r.now = 14 * ms
+	r.touch(id)
 	r.advance(0)
 	r.advance(6 * ms) // on time from now on
 	for range 9 {
