@@ -37,7 +37,7 @@ type Guard struct {
 	more    atomic.Pointer[more]
 }
 
-// more is what only some connections need, in 176 bytes. It is made once.
+// more is what only some connections need, in 160 bytes. It is made once.
 type more struct {
 	limit atomic.Int64  // instant at which to decide, however often it is touched
 	beats atomic.Uint32 // touches counted

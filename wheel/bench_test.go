@@ -265,6 +265,26 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
+// BenchmarkPassOfAMillion reports the longest pass of the hand while a block of the second
+// level comes near and begins, with a million timers in it and nothing due.
+func BenchmarkPassOfAMillion(b *testing.B) {
+	var longest time.Duration
+	for b.Loop() {
+		w, now := newStandingWheel(b)
+		for i := range 1_000_000 {
+			_, _ = w.Add(i, time.Duration(1536+i%512)*w.clock.tick)
+		}
+		runtime.GC() // not in a pass
+		for w.hand < 1536 {
+			*now += w.clock.tick
+			start := time.Now()
+			w.advance()
+			longest = max(longest, time.Since(start))
+		}
+	}
+	b.ReportMetric(float64(longest.Microseconds()), "max-µs/pass")
+}
+
 // addSpread adds timers of 30 s, evenly over 30 s.
 func addSpread(w *WheelOf[int], now *time.Duration, timers []*TimerOf[int], order []int) {
 	for n, i := range order {

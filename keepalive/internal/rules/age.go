@@ -6,7 +6,6 @@ import "time"
 type Age struct {
 	From Time // when the age began, or 0 without a MaxAge
 	Told Time // when the user was told, or 0
-	Over bool // nothing more comes of it
 }
 
 // maxAge returns how old a connection may become: each has an age of its own.
@@ -18,7 +17,7 @@ func (p *Policy) maxAge(draw float64) time.Duration {
 // over.
 func (p *Policy) ageDeadline(s State, draw float64) Time {
 	switch {
-	case p.MaxAge == 0 || s.Age.Over:
+	case p.MaxAge == 0 || s.AgeOver:
 		return Never
 	case s.Age.Told != 0:
 		return s.Age.Told.Add(p.MaxGrace)
@@ -35,7 +34,7 @@ func (p *Policy) adaptAge(age Age, draw float64, now Time) Age {
 	case now < age.From.Add(p.maxAge(draw)):
 		return Age{From: age.From} // it may become older than it was told
 	}
-	return Age{From: age.From, Told: age.Told} // and it is closed after a dry run
+	return age
 }
 
 // aged decides about a connection at its maximum age.
@@ -53,6 +52,6 @@ func (d *decision) aged() (Outcome, bool) {
 			return Outcome{}, false
 		}
 	}
-	age.Over = true
+	d.s.AgeOver = true
 	return d.doom(MaxAge)
 }

@@ -45,7 +45,7 @@ func TestDeadline(t *testing.T) {
 		{"age before silence", age, old, at(10), true, at(11), at(23) + 1, rules.MaxAge},
 		{"both at once", age, rules.State{Age: rules.Age{From: at(1)}}, at(8), true, at(9), at(24), rules.MaxAge},
 		{"told", age, rules.State{Age: rules.Age{From: 1, Told: at(25)}}, at(24), true, at(26), at(28), rules.MaxAge},
-		{"old enough in a dry run", age, rules.State{Age: rules.Age{From: 1, Told: at(21), Over: true}}, at(24), true, at(26), at(40), rules.Idle},
+		{"old enough in a dry run", age, rules.State{Age: rules.Age{From: 1, Told: at(21)}, AgeOver: true}, at(24), true, at(26), at(40), rules.Idle},
 		{"pressure", pressed, rules.State{}, 0, true, 0, at(4), rules.Idle},
 		{"for ever", long, rules.State{Age: rules.Age{From: 1}}, 5, true, 5, rules.Never, rules.NoAnswer},
 		{"at the end of time", plain, rules.State{}, rules.Never - 1, true, rules.Never - 1, rules.Never, rules.Idle},

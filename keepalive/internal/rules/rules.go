@@ -30,14 +30,15 @@ import "time"
 type State struct {
 	Own      time.Duration // timeout of the connection's own, or 0
 	Holds    int32         // how often it is held
-	Released Time          // when it was last held
+	Doom     Doom
+	Evicted  bool // it is to make room
+	AgeOver  bool // nothing more comes of its age
+	Released Time // when it was last held
 
 	Silence Silence
 	Idles   Idles
 	Age     Age
 	Rates   Rates
-	Doom    Doom
-	Evicted bool // it is to make room
 }
 
 // Evidence is what is known of a connection at one moment.
