@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"context"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -216,6 +217,37 @@ func testLeases(r *rig) {
 	leased := r.lease(1, long)[0]
 	require.Equal(r.t, 1, leased.Attempts)
 	require.False(r.t, leased.Again)
+}
+
+// testLeasesDuringUpkeep makes and extends leases while another engine does nothing but upkeep.
+func testLeasesDuringUpkeep(r *rig) {
+	r.make(timeout.Topic{Slots: 1})
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := r.second.Upkeep(r.ctx, 0); err != nil {
+				ended <- err
+				return
+			}
+		}
+		ended <- nil
+	}()
+	untouched := func(before timeout.Task) {
+		r.t.Helper()
+		for range 3 {
+			require.Equal(r.t, plain(before), plain(r.get("1")), "upkeep changes no lease")
+		}
+	}
+	for begin := time.Now(); time.Since(begin) < busy; {
+		leased := r.leased("1", long)
+		untouched(leased.Task)
+		require.Equal(r.t, []bool{true}, r.extend(2*long, leased.Token))
+		untouched(r.get("1"))
+	}
+	cancel()
+	require.NoError(r.t, <-ended)
 }
 
 // died waits until those, and no others, have outlived their last attempt.

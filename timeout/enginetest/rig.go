@@ -14,6 +14,7 @@ const (
 	long    = time.Hour   // later than any test ends
 	patient = time.Minute // for what must happen, be the machine ever so busy
 	short   = 200 * time.Millisecond
+	busy    = time.Second     // for which a test has calls meet each other
 	enough  = 3 * time.Second // after which no more random calls are begun
 )
 

@@ -73,6 +73,7 @@ func (s *suite) tests() []test {
 		{"Members", testMembers},
 		{"Upkeep", testUpkeep},
 		{"Leases", testLeases},
+		{"LeasesDuringUpkeep", testLeasesDuringUpkeep},
 		{"Next", testNext},
 		{"StatesKept", testStatesKept},
 		{"StatesForgotten", testStatesForgotten},

@@ -77,14 +77,16 @@ func (e *Engine) raiseFence(ctx context.Context, s session, t *topic, ask timeou
 	return nil
 }
 
-// lowerFences has fences from before the clock was stepped back last as long as one of now.
+// lowerFences has fences from before the clock was stepped back last as long as one of now. The
+// clock is asked as in bringBack.
 func (e *Engine) lowerFences(ctx context.Context) error {
-	last := now() + fenceLasts
-	if some, err := integers(ctx, e.reader, "SELECT topic FROM hw_fences WHERE until > ? LIMIT 1", last); err != nil || len(some) == 0 {
+	var last int64
+	_, err := one(ctx, e.reader, "SELECT coalesce(max(until), 0) FROM hw_fences", nil, &last)
+	if err != nil || last <= now()+fenceLasts {
 		return err
 	}
 	return e.write(ctx, func(s session) error {
-		_, err := s.ExecContext(context.Background(), "UPDATE hw_fences SET until = ?1 WHERE until > ?1", last)
+		_, err := s.ExecContext(context.Background(), "UPDATE hw_fences SET until = ?1 WHERE until > ?1", now()+fenceLasts)
 		return err
 	})
 }

@@ -95,15 +95,18 @@ func (e *Engine) deleteLog(ctx context.Context, t *topic) (more bool, err error)
 }
 
 // bringBack shortens leases that end later than they could have been made to: the clock was
-// stepped back meanwhile.
+// stepped back meanwhile. The clock is asked after all that has made leases. A time from before
+// them would make new leases look like old ones, and shorten them.
 func (e *Engine) bringBack(ctx context.Context, t *topic) error {
-	const query = "SELECT seq FROM hw_tasks WHERE topic = ?1 AND state = 2 AND at > ?2 + span LIMIT ?3"
-	args := []any{t.no, now(), chunk}
-	if some, err := integers(ctx, e.reader, query, args...); err != nil || len(some) == 0 {
+	var last int64 // when a lease was made
+	_, err := one(ctx, e.reader, "SELECT coalesce(max(at - span), 0) FROM hw_tasks WHERE topic = ? AND state = 2", []any{t.no}, &last)
+	if err != nil || last <= now() {
 		return err
 	}
 	return e.write(ctx, func(s session) error {
-		_, err := s.ExecContext(context.Background(), "UPDATE hw_tasks SET at = ?2 + span WHERE seq IN ("+query+")", args...)
+		_, err := s.ExecContext(context.Background(),
+			"UPDATE hw_tasks SET at = ?2 + span WHERE seq IN (SELECT seq FROM hw_tasks WHERE topic = ?1 AND state = 2 AND at > ?2 + span LIMIT ?3)",
+			t.no, now(), chunk)
 		return err
 	})
 }

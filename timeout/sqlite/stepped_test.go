@@ -1,0 +1,91 @@
+package sqlite
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// stepped are two engines on one file. One has leased task x with a fence, by a clock that was an
+// hour ahead.
+type stepped struct {
+	*testing.T
+	e, other *Engine
+}
+
+func newStepped(t *testing.T) *stepped {
+	r := &stepped{T: t, e: openInside(t)}
+	var path string
+	_, err := one(t.Context(), r.e.reader, "SELECT file FROM pragma_database_list", nil, &path)
+	require.NoError(t, err)
+	r.other, err = Open(path, Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.other.Close()) })
+	r.lease("x")
+	require.NoError(t, r.e.write(t.Context(), func(s session) error {
+		_, err := s.ExecContext(t.Context(), "UPDATE hw_tasks SET at = at + 3600000")
+		if err == nil {
+			_, err = s.ExecContext(t.Context(), "UPDATE hw_fences SET until = until + 3600000")
+		}
+		return err
+	}))
+	return r
+}
+
+// lease leases a task and raises the fence of its slot.
+func (r *stepped) lease(id string) {
+	slots := []int{timeout.Slot(id, timeout.DefaultSlots)}
+	_, err := r.other.Set(r.Context(), []timeout.Task{{Topic: "t", ID: id}})
+	require.NoError(r, err)
+	batch, err := r.other.Expire(r.Context(), timeout.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Minute, Term: 1, Slots: slots})
+	require.NoError(r, err)
+	require.Len(r, batch.Leased, 1)
+}
+
+// meanwhile has task y be leased while e, which has seen that it has to write, waits for its turn.
+func (r *stepped) meanwhile(write func(context.Context) error) {
+	r.e.lock <- struct{}{}
+	written := make(chan error)
+	go func() { written <- write(r.Context()) }()
+	synctest.Wait()
+	time.Sleep(10 * time.Second)
+	r.lease("y")
+	<-r.e.lock
+	require.NoError(r, <-written)
+}
+
+// all reads numbers as times.
+func (r *stepped) all(query string) (times []time.Time) {
+	numbers, err := integers(r.Context(), r.e.reader, query)
+	require.NoError(r, err)
+	for _, milli := range numbers {
+		times = append(times, time.UnixMilli(milli))
+	}
+	return times
+}
+
+func TestUpkeepThatWaitsForItsTurnShortensNoLeaseMadeMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newStepped(t)
+		r.meanwhile(func(ctx context.Context) error {
+			_, err := r.e.Upkeep(ctx, 1)
+			return err
+		})
+		end := time.Now().Add(time.Minute)
+		require.Equal(t, []time.Time{end, end}, r.all("SELECT at FROM hw_tasks"))
+	})
+}
+
+func TestUpkeepThatWaitsForItsTurnLowersNoFenceRaisedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newStepped(t)
+		r.meanwhile(r.e.lowerFences)
+		end := time.Now().Add(time.Duration(fenceLasts) * time.Millisecond)
+		require.Equal(t, []time.Time{end, end}, r.all("SELECT until FROM hw_fences"))
+	})
+}
