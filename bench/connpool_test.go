@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/puddle/v2"
 
 	"github.com/heartwheel-go/heartwheel/connpool"
-	"github.com/heartwheel-go/heartwheel/internal/stats"
+	"github.com/heartwheel-go/heartwheel/internal/figures"
 )
 
 // outbound is a pool of outbound connections, whose connections here are numbers, so
@@ -103,9 +103,9 @@ func BenchmarkGetPut(b *testing.B) {
 			}
 			b.ReportMetric(0, "ns/op")
 			for i, im := range outbounds {
-				b.ReportMetric(stats.Median(ns[i]), im.name+"-ns")
+				b.ReportMetric(figures.Median(ns[i]), im.name+"-ns")
 			}
-			b.ReportMetric(stats.Median(ns[1])/stats.Median(ns[0]), "puddle/heartwheel")
+			b.ReportMetric(figures.Median(ns[1])/figures.Median(ns[0]), "puddle/heartwheel")
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/internal/stats"
+	"github.com/heartwheel-go/heartwheel/internal/figures"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
@@ -118,10 +118,10 @@ func measureEchoes(b *testing.B, client *echoClient, names []string, pipeline in
 	}
 	for i, name := range names {
 		b.Run(fmt.Sprintf("impl=%s/pipeline=%d", name, pipeline), func(b *testing.B) {
-			b.ReportMetric(stats.Median(times[i]), "ns/msg")
-			b.ReportMetric(stats.Median(cpu[i]), "CPU-ns/msg")
-			b.ReportMetric(stats.Median(ratios(times[i], times[0])), "time-x-bare")
-			b.ReportMetric(stats.Median(ratios(cpu[i], cpu[0])), "CPU-x-bare")
+			b.ReportMetric(figures.Median(times[i]), "ns/msg")
+			b.ReportMetric(figures.Median(cpu[i]), "CPU-ns/msg")
+			b.ReportMetric(figures.Median(ratios(times[i], times[0])), "time-x-bare")
+			b.ReportMetric(figures.Median(ratios(cpu[i], cpu[0])), "CPU-x-bare")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

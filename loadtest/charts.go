@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/figures"
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/latency"
 	"github.com/heartwheel-go/heartwheel/loadtest/plot"
 )
 
@@ -20,7 +22,7 @@ func (h *history) charts(cfg config, res *result) []plot.Chart {
 		v.processors(), v.memory(),
 	}
 	if res.fleet != nil {
-		charts = slices.Insert(charts, 1, v.fleet(res.fleet)...)
+		charts = slices.Insert(charts, 1, res.fleet.Charts(v.ends(), v.chart)...)
 	}
 	return slices.DeleteFunc(charts, plot.Chart.Empty)
 }
@@ -42,10 +44,18 @@ func (v *view) chart(title, note string, unit plot.Unit, series ...plot.Series) 
 	if v.line != nil && v.line.storm > 0 {
 		c.Marks = append(c.Marks, plot.Mark{Name: "all fall silent", At: v.line.storm.Seconds()})
 	}
-	if v.cfg.kill > 0 && v.line != nil && v.line.closing < v.end {
+	if v.cfg.fleet.Kill > 0 && v.line != nil && v.line.closing < v.end {
 		c.Marks = append(c.Marks, plot.Mark{Name: "killed", At: v.line.closing.Seconds()})
 	}
 	return c
+}
+
+// ends are the ends of the points.
+func (v *view) ends() (ends []time.Duration) {
+	for _, p := range v.points {
+		ends = append(ends, p.to)
+	}
+	return ends
 }
 
 // bands are the phases, as far as the run has come.
@@ -153,9 +163,9 @@ func (v *view) lateness() plot.Chart {
 
 // limits are what a close is measured by.
 func (cfg config) limits() []plot.Limit {
-	limits := []plot.Limit{{Name: "the run fails from here", At: milliseconds(cfg.margin())}}
+	limits := []plot.Limit{{Name: "the run fails from here", At: latency.Milliseconds(cfg.margin())}}
 	if cfg.addr == "" && cfg.baseline == "" {
-		limits = append(limits, plot.Limit{Name: "two ticks", At: milliseconds(2 * cfg.tick)})
+		limits = append(limits, plot.Limit{Name: "two ticks", At: latency.Milliseconds(2 * cfg.tick)})
 	}
 	return limits
 }
@@ -215,7 +225,7 @@ func (v *view) processors() plot.Chart {
 	}
 	c := v.sampled("Processors kept busy", "", plot.Number, series, values...)
 	cores := runtime.NumCPU()
-	c.Limits = []plot.Limit{{Name: plural(cores, "core"), At: float64(cores)}}
+	c.Limits = []plot.Limit{{Name: figures.Plural(cores, "core"), At: float64(cores)}}
 	return c
 }
 
@@ -233,5 +243,3 @@ func (v *view) memory() plot.Chart {
 	}
 	return v.sampled("Resident memory", "", plot.Bytes, series, values...)
 }
-
-func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/proc"
 )
 
 // checkMachine returns an error for each setting of this machine that is too
@@ -86,7 +88,7 @@ func checkMemory(conns, procs int, baseline string) error {
 		each += perGoroutineBytes
 	}
 	need := int64(conns)*int64(each) + int64(procs)*perServerBytes
-	if have, ok := bytesIn("/proc/meminfo", "MemAvailable"); ok && have < need {
+	if have, ok := proc.BytesIn("/proc/meminfo", "MemAvailable"); ok && have < need {
 		return fmt.Errorf("%.1f GB of memory are available, and this run needs %.1f GB", float64(have)/1e9, float64(need)/1e9)
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/proc"
 )
 
 func TestSettingsThatAreTooSmallAreNamed(t *testing.T) {
@@ -34,7 +36,7 @@ func TestProcessorTimeAndMemoryOfThisProcess(t *testing.T) {
 	m := newMeter()
 	m.begin()
 	sum := 0.0
-	for begin := processorTime(os.Getpid()); processorTime(os.Getpid())-begin < 50*time.Millisecond; {
+	for begin := proc.ProcessorTime(os.Getpid()); proc.ProcessorTime(os.Getpid())-begin < 50*time.Millisecond; {
 		for i := range 1_000_000 {
 			sum += float64(i)
 		}

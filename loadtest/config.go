@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/fleet"
 )
 
 type config struct {
@@ -28,7 +30,7 @@ type config struct {
 	netns    bool
 	json     string
 	html     string
-	fleetConfig
+	fleet    fleet.Config
 
 	given string // the flags, as they were given, less those that are files
 }
@@ -70,7 +72,7 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	flags.BoolVar(&cfg.netns, "netns", false, "run in a network namespace of its own, with a large table of sockets; for root")
 	flags.StringVar(&cfg.json, "json", "", "`file` to write the report to")
 	flags.StringVar(&cfg.html, "html", "", "`file` to write a page with plots over time to, for a browser")
-	cfg.defineFleet(flags)
+	cfg.fleet.Define(flags)
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		flags.SetOutput(stderr)
@@ -93,7 +95,7 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 		if f.Name != "server" && f.Name != "json" && f.Name != "html" {
 			value := f.Value.String()
 			if f.Name == "redis" {
-				value = redacted(value)
+				value = fleet.Redacted(value)
 			}
 			cfg.given += fmt.Sprintf(" -%s=%v", f.Name, value)
 		}
@@ -139,6 +141,21 @@ func (cfg config) margin() time.Duration { return 2*time.Second + 2*cfg.tick }
 // closes reports whether the server closes silent connections.
 func (cfg config) closes() bool { return cfg.baseline != "gnet" }
 
+// setFleetDefaults sets the fleet's defaults and those that it changes.
+func (cfg *config) setFleetDefaults(given map[string]bool) error {
+	if err := cfg.fleet.SetDefaults(given); err != nil || cfg.fleet.Nodes == 0 {
+		return err
+	}
+	cfg.fleet.Conns, cfg.fleet.Timeout, cfg.fleet.Tick = cfg.conns, cfg.timeout, cfg.tick
+	cfg.fleet.Server, cfg.fleet.Batches = cfg.server, cfg.quantum > 0
+	if !given["silent"] {
+		cfg.silent = 0
+	}
+	cfg.probes = 0
+	cfg.duration = cfg.fleet.Duration()
+	return nil
+}
+
 const (
 	longest  = 1000 * time.Hour // of all durations
 	maxConns = 10_000_000
@@ -160,16 +177,16 @@ func (cfg config) check() error {
 		return fmt.Errorf("-ramp %d: must be at least 1", cfg.ramp)
 	case cfg.interval < ms:
 		return fmt.Errorf("-interval %v: must be at least 1ms", cfg.interval)
-	case cfg.nodes == 0 && cfg.duration > longest: // which the others are shorter than
+	case cfg.fleet.Nodes == 0 && cfg.duration > longest: // which the others are shorter than
 		return fmt.Errorf("-duration %v: must be at most %v", cfg.duration, longest)
 	case cfg.tick < ms || cfg.tick > cfg.timeout:
 		return fmt.Errorf("-tick %v: must be 1ms to -timeout %v", cfg.tick, cfg.timeout)
 	case cfg.timeout <= cfg.interval:
 		return fmt.Errorf("-timeout %v: must be longer than -interval %v, or live connections are closed", cfg.timeout, cfg.interval)
-	case cfg.nodes == 0 && cfg.duration < cfg.leastDuration() && cfg.storm:
+	case cfg.fleet.Nodes == 0 && cfg.duration < cfg.leastDuration() && cfg.storm:
 		return fmt.Errorf("-duration %v: must be at least %v, which are -timeout %v, -interval %v, and %v in which all fall silent",
 			cfg.duration, cfg.leastDuration(), cfg.timeout, cfg.interval, stormTime)
-	case cfg.nodes == 0 && cfg.duration < cfg.leastDuration():
+	case cfg.fleet.Nodes == 0 && cfg.duration < cfg.leastDuration():
 		return fmt.Errorf("-duration %v: must be at least %v, which are -timeout %v and -interval %v",
 			cfg.duration, cfg.leastDuration(), cfg.timeout, cfg.interval)
 	case cfg.probes < 0 || cfg.probes > maxProbes:
@@ -196,4 +213,19 @@ func (cfg config) checkServer() error {
 		return fmt.Errorf("-storm: the server of -baseline %s closes nobody", cfg.baseline)
 	}
 	return cfg.checkFleet()
+}
+
+func (cfg config) checkFleet() error {
+	if err := cfg.fleet.Check(longest); err != nil || cfg.fleet.Nodes == 0 {
+		return err
+	}
+	switch {
+	case cfg.silent > 0 && cfg.fleet.Rolling:
+		return fmt.Errorf("-silent %v: with -rolling nobody is to be offline", cfg.silent)
+	case cfg.silent > 0 && cfg.duration < cfg.leastDuration():
+		return fmt.Errorf("-silent %v: takes -timeout %v and -interval %v, and this run takes %v (see -steady)", cfg.silent, cfg.timeout, cfg.interval, cfg.duration)
+	case cfg.fleet.Redis != "" && cfg.netns:
+		return fmt.Errorf("-redis %s: can't be reached from the network namespace of -netns", fleet.Redacted(cfg.fleet.Redis))
+	}
+	return nil
 }

@@ -95,7 +95,7 @@ func (w *worker) failed(i int32, c *conn, err error) {
 	}
 	c.state = gone
 	if w.clients != nil {
-		w.turnedAway(i, w.now(), err)
+		w.clients.TurnedAway(i, w.now(), err)
 		return
 	}
 	if c.goSilent > 0 {
@@ -203,7 +203,7 @@ func (w *worker) answered(i int32, cycle uint64, now time.Duration) time.Duratio
 	if w.probes {
 		rtt, wait = &w.result.probing, probeRoundTrip
 	}
-	rtt[w.line.at(due)].record(now - due)
+	rtt[w.line.at(due)].Record(now - due)
 	w.series.record(wait, due, now-due)
 	return now - due
 }
@@ -244,7 +244,7 @@ func (w *worker) closed(i int32, c *conn, now time.Duration, err error) {
 	_ = unix.Close(int(c.fd))
 	w.counters.closed.Add(1)
 	w.giveUpWaiting(i, c, now)
-	if w.clients != nil && w.left(i, c, now) {
+	if w.clients != nil && w.closedWithNode(i, c, now) {
 		return
 	}
 	late := now - c.sent - w.cfg.timeout
@@ -264,10 +264,10 @@ func (w *worker) closed(i int32, c *conn, now time.Duration, err error) {
 		}
 		if late < 0 {
 			w.result.early++
-			w.result.ahead.record(-late)
+			w.result.ahead.Record(-late)
 			w.series.count(closedEarly, now)
 		} else {
-			w.result.late.record(late)
+			w.result.late.Record(late)
 			w.series.count(closedDue, now)
 			w.series.record(lateness, now, late)
 		}
@@ -282,7 +282,7 @@ func (w *worker) closed(i int32, c *conn, now time.Duration, err error) {
 	default:
 		w.result.wronglyClosed++
 		if w.clients != nil {
-			w.clients.registrations[w.clients.members[i].last].cut = true
+			w.clients.Cut(i)
 		}
 		w.series.count(closedLive, now)
 	}

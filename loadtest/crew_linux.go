@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/fleet"
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/proc"
 )
 
 // crew is the workers of a run, each on a thread of its own.
@@ -40,8 +43,8 @@ type shared struct {
 	driving  atomic.Int32 // workers that have not come to the end of the run
 	unclosed atomic.Int64 // silent connections of all workers that are still to be closed
 	timeline atomic.Pointer[timeline]
-	series   *series // nil if nobody wants it
-	fleet    *fleet  // nil if the servers are none
+	series   *series      // nil if nobody wants it
+	fleet    *fleet.Fleet // nil without a fleet
 }
 
 func (s *shared) now() time.Duration { return time.Since(s.start) }
@@ -66,8 +69,8 @@ func newCrew(cfg config, p plan) (*crew, error) {
 	if cfg.html != "" {
 		c.series = newSeries(cfg.expected())
 	}
-	if cfg.nodes > 0 {
-		c.fleet = newFleet(cfg)
+	if cfg.fleet.Nodes > 0 {
+		c.fleet = fleet.New(cfg.fleet)
 	}
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	for i := range p.workers {
@@ -122,7 +125,7 @@ func (c *crew) thread(w *worker, ownFiles bool, ready chan<- error) {
 		defer runtime.UnlockOSThread()
 	}
 	if w.quantum > 0 {
-		defer workInBatches()()
+		defer proc.WorkInBatches()()
 	}
 	defer w.closeFiles()
 	err := w.openFiles()
@@ -178,7 +181,7 @@ func (c *crew) phases(ctx context.Context, m *meter) error {
 	}
 	m.begin()
 	if c.fleet != nil {
-		c.fleet.usage.before = c.fleet.measure()
+		c.fleet.BeginSteady()
 	}
 	if err := c.await(ctx, c.start.Add(line.steadyEnd)); err != nil {
 		return err
@@ -229,6 +232,29 @@ func (c *crew) result(end time.Duration, samples []sample) *result {
 		res.history = &history{series: c.series, samples: samples, line: line, end: end}
 	}
 	return res
+}
+
+// act does to the fleet what the run is about, and sets the end of the run.
+func (c *crew) act(ctx context.Context) (*timeline, error) {
+	err := c.fleet.Act(ctx, c.await)
+	if err != nil && ctx.Err() != nil {
+		err = interrupted(ctx)
+	}
+	line := *c.timeline.Load()
+	line.settling, line.end = c.now(), c.now()
+	c.timeline.Store(&line)
+	return &line, err
+}
+
+// fleetReport adds up what clients and nodes have seen, when the clients count no more.
+func (c *crew) fleetReport(res *result) *fleet.Report {
+	var clients []*fleet.Clients
+	for _, w := range c.workers {
+		clients = append(clients, w.clients)
+	}
+	r, excused := c.fleet.Report(c.start, res.end, res.sinceOpen().Max(), clients)
+	res.wronglyClosed -= excused
+	return r
 }
 
 const (

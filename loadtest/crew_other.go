@@ -6,7 +6,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"syscall"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/fleet"
 )
 
 // The rest is for Linux: it uses epoll, descriptors of a thread, addresses of
@@ -18,7 +19,7 @@ const inside = ""
 
 type crew struct {
 	counters counters
-	fleet    *fleet
+	fleet    *fleet.Fleet
 }
 
 func newCrew(config, plan) (*crew, error) { return nil, errLinuxOnly }
@@ -32,5 +33,3 @@ func enterNetns() error               { return errLinuxOnly }
 func runInNetns(context.Context, config, []string, io.Writer, io.Writer) (exit int, err error) {
 	return 0, errLinuxOnly
 }
-
-func dieWithParent() *syscall.SysProcAttr { return nil }

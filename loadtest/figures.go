@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/figures"
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/latency"
 	"github.com/heartwheel-go/heartwheel/loadtest/plot"
 )
 
@@ -26,8 +28,8 @@ type phaseRow struct {
 // latencyRow is a latency in words.
 type latencyRow struct{ P50, P99, Max string }
 
-func (l latency) row() *latencyRow {
-	if l == (latency{}) {
+func rowOf(l latency.Summary) *latencyRow {
+	if l == (latency.Summary{}) {
 		return nil
 	}
 	ms := plot.Milliseconds.Write
@@ -41,15 +43,15 @@ func (r *report) about(cfg config) (sentences []string) {
 	if !cfg.reply {
 		answers = "which is not answered"
 	}
-	say("%s to %s, each with a heartbeat every %v, %s.", plural(cfg.conns, "connection"), r.serverName(cfg), cfg.interval, answers)
+	say("%s to %s, each with a heartbeat every %v, %s.", figures.Plural(cfg.conns, "connection"), r.serverName(cfg), cfg.interval, answers)
 	switch {
 	case cfg.storm:
 		say("All of them were to fall silent within %v.", stormTime)
-	case cfg.nodes > 0 && cfg.silent == 0:
+	case cfg.fleet.Nodes > 0 && cfg.silent == 0:
 	case cfg.silent == 0:
 		say("None of them was to fall silent, so none was to be closed.")
 	default:
-		say("%s of them were to fall silent, each at a random moment, and the other %s were not.", thousands(r.Silent.Count), thousands(cfg.conns-r.Silent.Count))
+		say("%s of them were to fall silent, each at a random moment, and the other %s were not.", figures.Thousands(r.Silent.Count), figures.Thousands(cfg.conns-r.Silent.Count))
 	}
 	switch {
 	case !cfg.closes():
@@ -57,9 +59,9 @@ func (r *report) about(cfg config) (sentences []string) {
 	case r.Silent.Count > 0:
 		say("Who falls silent must be closed when %v have passed since its last heartbeat: not before, and not much later. The others must not be.", cfg.timeout)
 	}
-	sentences = append(sentences, cfg.aboutFleet()...)
+	sentences = append(sentences, cfg.fleet.About()...)
 	if cfg.probes > 0 {
-		say("%s besides spoke every %v until the end; their round trips count apart.", plural(cfg.probes, "probe"), probeInterval)
+		say("%s besides spoke every %v until the end; their round trips count apart.", figures.Plural(cfg.probes, "probe"), probeInterval)
 	}
 	return sentences
 }
@@ -68,8 +70,8 @@ func (r *report) serverName(cfg config) string {
 	switch {
 	case cfg.addr != "":
 		return "the server at " + cfg.addr
-	case cfg.nodes > 0:
-		return "a fleet of " + plural(cfg.nodes, "gateway")
+	case cfg.fleet.Nodes > 0:
+		return "a fleet of " + figures.Plural(cfg.fleet.Nodes, "gateway")
 	case cfg.baseline != "":
 		return "a server without Heartwheel (" + cfg.baseline + ")"
 	case r.Run.Procs > 1:
@@ -83,26 +85,30 @@ func (r *report) tiles() (tiles []tile) {
 	ms := plot.Milliseconds.Write
 	add := func(t tile) { tiles = append(tiles, t) }
 	add(tile{
-		Name: "connections opened", Value: thousands(r.Conns.Established), Bad: r.Conns.Failed > 0,
-		More: fmt.Sprintf("%s failed; %s per second", thousands(r.Conns.Failed), thousands(int(r.ConnectPerSecond))),
+		Name: "connections opened", Value: figures.Thousands(r.Conns.Established), Bad: r.Conns.Failed > 0,
+		More: fmt.Sprintf("%s failed; %s per second", figures.Thousands(r.Conns.Failed), figures.Thousands(int(r.ConnectPerSecond))),
 	})
 	if r.Silent.Count > 0 {
 		add(tile{
-			Name: "silent ones closed", Value: thousands(r.Silent.Closed), Bad: r.Silent.Early+r.Silent.Unclosed > 0,
-			More: fmt.Sprintf("of %s; %s too early, %s never", thousands(r.Silent.Count), thousands(r.Silent.Early), thousands(r.Silent.Unclosed)),
+			Name: "silent ones closed", Value: figures.Thousands(r.Silent.Closed), Bad: r.Silent.Early+r.Silent.Unclosed > 0,
+			More: fmt.Sprintf("of %s; %s too early, %s never", figures.Thousands(r.Silent.Count), figures.Thousands(r.Silent.Early), figures.Thousands(r.Silent.Unclosed)),
 		})
 	}
 	if r.Live.Count > 0 {
 		add(tile{
-			Name: "live ones closed", Value: thousands(r.Live.WronglyClosed), Bad: r.Live.WronglyClosed > 0,
-			More: fmt.Sprintf("of %s, in %s heartbeats", thousands(r.Live.Count), thousands(int(r.Live.Heartbeats))),
+			Name: "live ones closed", Value: figures.Thousands(r.Live.WronglyClosed), Bad: r.Live.WronglyClosed > 0,
+			More: fmt.Sprintf("of %s, in %s heartbeats", figures.Thousands(r.Live.Count), figures.Thousands(int(r.Live.Heartbeats))),
 		})
 	}
-	if l := r.Silent.LateMs; l != (latency{}) {
+	if l := r.Silent.LateMs; l != (latency.Summary{}) {
 		add(tile{Name: "closed late, p99", Value: ms(l.P99), More: fmt.Sprintf("p50 %s, max %s", ms(l.P50), ms(l.Max))})
 	}
-	tiles = append(tiles, r.Fleet.tiles()...)
-	if l := r.Live.RTTMs; l != (latency{}) {
+	if r.Fleet != nil {
+		r.Fleet.Highlights(func(bad bool, name, value, more string) {
+			add(tile{Name: name, Value: value, More: more, Bad: bad})
+		})
+	}
+	if l := r.Live.RTTMs; l != (latency.Summary{}) {
 		add(tile{Name: "round trip, p99", Value: ms(l.P99), More: fmt.Sprintf("p50 %s, max %s", ms(l.P50), ms(l.Max))})
 	}
 	if s := r.Server; s != nil && s.SteadyRSS > 0 {
@@ -125,7 +131,7 @@ func (r *report) phaseRows(cfg config, h *history) (rows []phaseRow) {
 		row := phaseRow{Name: b.Name, From: plot.Elapsed.Write(b.From), To: plot.Elapsed.Write(b.To)}
 		for _, p := range r.Phases {
 			if p.Phase == b.Name {
-				row.RTT, row.Probes = p.RTTMs.row(), p.ProbesMs.row()
+				row.RTT, row.Probes = rowOf(p.RTTMs), rowOf(p.ProbesMs)
 			}
 		}
 		rows = append(rows, row)
@@ -139,8 +145,8 @@ func (r *report) settingRows(cfg config) []row {
 		{"server", r.Run.Server},
 		{"server processes", strconv.Itoa(r.Run.Procs)},
 		{"threads of this program", strconv.Itoa(r.Run.Workers)},
-		{"connections", thousands(cfg.conns)},
-		{"probes", thousands(cfg.probes)},
+		{"connections", figures.Thousands(cfg.conns)},
+		{"probes", figures.Thousands(cfg.probes)},
 		{"share that falls silent", strconv.FormatFloat(100*cfg.silent, 'g', -1, 64) + " %"},
 		{"all at once", yes[cfg.storm]},
 		{"time between heartbeats", cfg.interval.String()},
@@ -148,11 +154,12 @@ func (r *report) settingRows(cfg config) []row {
 		{"sent together within", orNone(cfg.quantum)},
 		{"timeout", cfg.timeout.String()},
 		{"tick", cfg.tick.String()},
-		{"opened per second, at most", thousands(cfg.ramp)},
+		{"opened per second, at most", figures.Thousands(cfg.ramp)},
 		{"duration after that", cfg.duration.String()},
 	}
-	if cfg.nodes > 0 {
-		rows = append(rows[:len(rows)-1], cfg.fleetRows()...)
+	if cfg.fleet.Nodes > 0 {
+		rows = rows[:len(rows)-1]
+		cfg.fleet.Settings(func(name, value string) { rows = append(rows, row{name, value}) })
 	}
 	rows = append(rows, row{"an answer or a close fails when later than", cfg.margin().String()})
 	if cfg.addr != "" {
@@ -160,10 +167,10 @@ func (r *report) settingRows(cfg config) []row {
 	}
 	m := r.Machine
 	return append(rows,
-		row{"processor", fmt.Sprintf("%s, %s", m.CPU, plural(m.Cores, "core"))},
+		row{"processor", fmt.Sprintf("%s, %s", m.CPU, figures.Plural(m.Cores, "core"))},
 		row{"kernel", m.Kernel},
 		row{"Go", m.Go},
-		row{"descriptors per process", thousands(m.Files)},
+		row{"descriptors per process", figures.Thousands(m.Files)},
 	)
 }
 
@@ -172,18 +179,4 @@ func orNone(d time.Duration) string {
 		return "none"
 	}
 	return d.String()
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return thousands(n) + " " + what + "s"
-}
-
-func thousands(n int) string {
-	if n >= 1000 {
-		return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
-	}
-	return strconv.Itoa(n)
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/fleet"
 )
 
 func TestFlagsOfAFleetThatMakeNoSense(t *testing.T) {
@@ -47,89 +49,34 @@ func TestFlagsOfAFleetThatMakeNoSense(t *testing.T) {
 	}
 	exit, _, stderr := load("-h")
 	require.Zero(t, exit)
-	for _, name := range append(fleetFlags, "nodes") {
+	for _, name := range append(fleet.Flags, "nodes") {
 		require.Contains(t, stderr, "  -"+name)
 	}
 }
 
-// A report is for everybody, and so are the arguments of a process.
+// A report is for everybody.
 func TestThePasswordOfRedisIsShownToNobody(t *testing.T) {
 	cfg, err := parse(strings.Fields("-nodes 3 -redis redis://user:secret@host:1/2 -redis-timeout 2s"), io.Discard)
 	require.NoError(t, err)
 	require.Contains(t, cfg.given, " -redis=redis://user:xxxxx@host:1/2")
-	args := strings.Join(cfg.gatewayArgs("p"), " ")
-	require.NotContains(t, args, "secret")
-	require.Contains(t, args, "-redis-timeout 2s")
-	for _, procs := range []int{1, 3} {
-		require.Contains(t, plan{procs: procs}.gatewayEnv(cfg.redis), "REDIS_URL=redis://user:secret@host:1/2")
-	}
+	require.Equal(t, "redis://user:secret@host:1/2", cfg.fleet.Redis)
 }
 
-func TestDefaultsOfAFleet(t *testing.T) {
-	cfg, err := parse(strings.Fields("-nodes 3"), io.Discard)
+// A fleet knows the settings of the whole run that its gateways need, and sets others.
+func TestSettingsOfARunWithAFleet(t *testing.T) {
+	cfg, err := parse(strings.Fields("-nodes 3 -conns 300 -timeout 9s -tick 20ms -server gateway -quantum 10ms"), io.Discard)
 	require.NoError(t, err)
 	require.Zero(t, cfg.silent)
-	require.Equal(t, 30*time.Second, cfg.renew)
-	require.Equal(t, time.Minute, cfg.steadyFor)
-	require.Equal(t, 1, cfg.kill)
-	require.Equal(t, 91*time.Second, cfg.detectable())
+	require.Zero(t, cfg.probes)
+	require.Equal(t, 151*time.Second, cfg.duration, "steady for two renewals, and a lease and a second")
+	f := cfg.fleet
+	require.Equal(t, 300, f.Conns)
+	require.Equal(t, 9*time.Second, f.Timeout)
+	require.Equal(t, 20*time.Millisecond, f.Tick)
+	require.Equal(t, "gateway", f.Server)
+	require.True(t, f.Batches)
 
-	cfg, err = parse(strings.Fields("-nodes 3 -node-lease 6s"), io.Discard)
+	p, err := newPlan(cfg)
 	require.NoError(t, err)
-	require.Equal(t, 10*time.Minute, cfg.lease)
-	require.Equal(t, 12*time.Second, cfg.steadyFor)
-	require.Equal(t, 7*time.Second, cfg.detectable())
-	require.Equal(t, 7*time.Second, cfg.aftermath())
-
-	for args, want := range map[string]time.Duration{"-lease 60s -kill 0": 0, "-rolling": 91 * time.Second, "-rolling -node-lease 6s": 91 * time.Second, "-rolling -lease 6s": 7 * time.Second} {
-		cfg, err = parse(append(strings.Fields(args), "-nodes", "3"), io.Discard)
-		require.NoError(t, err)
-		require.Equal(t, want, cfg.aftermath(), args)
-	}
-
-	for args, kill := range map[string]int{"-nodes 1": 0, "-nodes 2": 1, "-nodes 2 -rolling": 0} {
-		cfg, err = parse(strings.Fields(args), io.Discard)
-		require.NoError(t, err)
-		require.Equal(t, kill, cfg.kill, args)
-	}
-}
-
-// Whoever is killed or restarted, no node gets more than fits into its descriptors.
-func TestANodeHasRoomForThoseOfOthers(t *testing.T) {
-	for args, most := range map[string]int{
-		"-conns 3000 -nodes 3 -kill 0":           1000,
-		"-conns 3000 -nodes 3":                   1250,
-		"-conns 3000 -nodes 3 -return 1":         1500,
-		"-conns 3000 -nodes 3 -return 0":         1000,
-		"-conns 3000 -nodes 4 -kill 2 -return 1": 1500,
-		"-conns 3000 -nodes 3 -rolling":          1500,
-	} {
-		cfg, err := parse(strings.Fields(args), io.Discard)
-		require.NoError(t, err)
-		require.Equal(t, most+slack, cfg.mostOfNode(), args)
-		p, err := newPlan(cfg)
-		require.NoError(t, err)
-		require.Equal(t, cfg.nodes, p.procs)
-	}
-	cfg, err := parse(strings.Fields("-conns 60000 -nodes 3"), io.Discard)
-	require.NoError(t, err)
-	require.EqualError(t, plan{limit: 20_000}.fits(cfg),
-		"-conns 60000: up to 25016 are on one of -nodes 3, and there is room for 19119 in the 20000 descriptors of a process (see ulimit -n)")
-	require.NoError(t, plan{limit: 30_000}.fits(cfg))
-}
-
-func TestWhoComesBackIsChosenAtRandom(t *testing.T) {
-	cfg, err := parse(strings.Fields("-conns 1001 -nodes 3 -return 0.3"), io.Discard)
-	require.NoError(t, err)
-	f := newFleet(cfg)
-	require.Len(t, f.stays, 334, "those of the first node")
-	stay := 0
-	for _, stays := range f.stays {
-		if stays {
-			stay++
-		}
-	}
-	require.Equal(t, 234, stay)
-	require.NotEqual(t, f.stays, newFleet(cfg).stays)
-	require.NotEqual(t, f.prefix, newFleet(cfg).prefix)
+	require.Equal(t, 3, p.procs, "a node is a process")
 }

@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/fleet"
 )
 
 // The main jobs, small: real gateways in their own processes, and a Redis.
 func TestAFleet(t *testing.T) {
 	t.Parallel()
-	gateway := new(servers)
-	binary, err := gateway.buildGateway(t.Context())
+	binary, err := fleet.BuildGateway(t.Context(), t.TempDir())
 	require.NoError(t, err)
-	t.Cleanup(gateway.kill)
 	run := func(t *testing.T, args string) *report {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "report")
@@ -29,7 +29,7 @@ func TestAFleet(t *testing.T) {
 		require.Equal(t, 300, r.Conns.Established)
 		require.Len(t, r.Fleet.ByNode, 3)
 		require.Positive(t, r.Fleet.Redis.RSSBytes)
-		require.Zero(t, r.Fleet.Offlines.wrong())
+		require.Zero(t, r.Fleet.Offlines.Wrong())
 		require.Zero(t, r.Fleet.NotBack)
 		root := readPage(t, file+".html")
 		require.NotNil(t, root.chart("Sessions by node"))

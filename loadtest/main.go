@@ -46,6 +46,8 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/child"
 )
 
 const (
@@ -79,7 +81,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 		for line := range strings.Lines(err.Error()) {
 			fmt.Fprintf(stderr, "loadtest: %s\n", strings.TrimSuffix(line, "\n"))
 		}
-		if errors.Is(err, errFlags) {
+		if errors.Is(err, child.ErrFlags) {
 			return exitUsage
 		}
 		return exitFailure
@@ -128,7 +130,7 @@ func measure(ctx context.Context, cfg config, progress io.Writer) (*report, erro
 	if err := checkMachine(cfg, p); err != nil {
 		return nil, err
 	}
-	if cfg.nodes == 0 || p.ownFiles { // or there is nothing to explain
+	if cfg.fleet.Nodes == 0 || p.ownFiles { // or there is nothing to explain
 		p.explain(progress)
 	}
 	meter := newMeter()
@@ -141,26 +143,26 @@ func measure(ctx context.Context, cfg config, progress io.Writer) (*report, erro
 	// The servers end with this thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	own, addrs := new(servers), []string{cfg.addr}
+	own, addrs := new(child.Group), []string{cfg.addr}
 	switch {
-	case cfg.nodes > 0:
-		if own, err = crew.fleet.launch(ctx, p, meter); err != nil {
+	case cfg.fleet.Nodes > 0:
+		if own, err = crew.fleet.Launch(ctx, p.serverEnv(), meter); err != nil {
 			return nil, err
 		}
-		defer crew.fleet.kill()
+		defer crew.fleet.Kill()
 		var release func()
-		ctx, release = crew.fleet.untilRedisEnds(ctx)
+		ctx, release = crew.fleet.UntilRedisEnds(ctx)
 		defer release()
 	case cfg.addr == "":
 		if own, err = startServers(ctx, cfg, p); err != nil {
 			return nil, err
 		}
-		defer own.kill()
+		defer own.Kill()
 	}
 	if cfg.addr == "" {
-		addrs = own.addrs()
+		addrs = own.Addrs()
 	}
-	meter.watch(own.pids())
+	meter.watch(own.PIDs())
 	stop := showProgress(progress, &crew.counters)
 	result, err := crew.drive(ctx, addrs, meter)
 	stop()
@@ -174,7 +176,9 @@ func measure(ctx context.Context, cfg config, progress io.Writer) (*report, erro
 	}
 	crew.dismiss() // so that the servers have nobody left to say goodbye to
 	if cfg.addr == "" {
-		if err := own.stop(report.Server); err != nil {
+		used, err := own.Stop()
+		report.Server.RSSBytes, report.Server.CPUSeconds = used.PeakBytes, used.Processor.Seconds()
+		if err != nil {
 			report.fail("the servers did not end well: %v", err)
 		}
 	}

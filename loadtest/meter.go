@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/proc"
 )
 
 // meter sees what the processes use while the load is even: all connections are
@@ -30,26 +32,26 @@ type reading struct {
 
 // newMeter is called before this process has anything for its connections.
 func newMeter() *meter {
-	return &meter{selfIdleRSS: residentBytes(os.Getpid()), used: map[int]time.Duration{}, idle: map[int]int64{}}
+	return &meter{selfIdleRSS: proc.ResidentBytes(os.Getpid()), used: map[int]time.Duration{}, idle: map[int]int64{}}
 }
 
 // watch says which servers there are, before they have connections.
 func (m *meter) watch(servers []int) {
 	for _, pid := range servers {
-		m.join(pid)
-		m.idle[pid] = residentBytes(pid)
+		m.Join(pid)
+		m.idle[pid] = proc.ResidentBytes(pid)
 	}
 }
 
-// join is for a server that comes later.
-func (m *meter) join(server int) {
+// Join is for a server that comes later.
+func (m *meter) Join(server int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.servers = append(m.servers, server)
 }
 
-// leave is for one that has ended. What it had used counts as far as it was read.
-func (m *meter) leave(server int) {
+// Leave is for one that has ended. What it had used counts as far as it was read.
+func (m *meter) Leave(server int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.servers = slices.DeleteFunc(m.servers, func(pid int) bool { return pid == server })
@@ -61,11 +63,11 @@ func (m *meter) begin() { m.from = m.read() }
 
 func (m *meter) end() {
 	m.to = m.read()
-	m.selfRSS = residentBytes(os.Getpid())
+	m.selfRSS = proc.ResidentBytes(os.Getpid())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, pid := range m.servers {
-		if now := residentBytes(pid); now > 0 { // or it has ended by itself
+		if now := proc.ResidentBytes(pid); now > 0 { // or it has ended by itself
 			m.rss, m.idleRSS = m.rss+now, m.idleRSS+m.idle[pid]
 		}
 	}
@@ -75,17 +77,17 @@ func (m *meter) resident() (servers, self int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, pid := range m.servers {
-		servers += residentBytes(pid)
+		servers += proc.ResidentBytes(pid)
 	}
-	return servers, residentBytes(os.Getpid())
+	return servers, proc.ResidentBytes(os.Getpid())
 }
 
 func (m *meter) read() reading {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := reading{at: time.Now(), servers: m.past, self: processorTime(os.Getpid()), busy: busyTime()}
+	r := reading{at: time.Now(), servers: m.past, self: proc.ProcessorTime(os.Getpid()), busy: proc.BusyTime()}
 	for _, pid := range m.servers {
-		m.used[pid] = max(m.used[pid], processorTime(pid))
+		m.used[pid] = max(m.used[pid], proc.ProcessorTime(pid))
 		r.servers += m.used[pid]
 	}
 	return r

@@ -184,7 +184,7 @@ func TestNothingIsLostBetweenTheResultAndTheSeries(t *testing.T) {
 	require.EqualValues(t, total.events[closedDue], sums[lateness].count)
 	require.LessOrEqual(t, total.events[answered], total.events[sent])
 	require.GreaterOrEqual(t, sums[roundTrip].count, total.events[answered])
-	require.InEpsilon(t, res.late.latency().Max, sums[lateness].quantiles().max, 0.02)
+	require.InEpsilon(t, res.late.Summary().Max, sums[lateness].quantiles().max, 0.02)
 	require.GreaterOrEqual(t, total.events[fellSilent], total.events[silentGone])
 	require.Equal(t, res.end, points[len(points)-1].to)
 }

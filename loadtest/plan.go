@@ -48,9 +48,9 @@ func newPlan(cfg config) (plan, error) {
 	if cfg.addr != "" {
 		p.procs = 0
 	}
-	if cfg.nodes > 0 {
-		p.procs = cfg.nodes
-		if err := p.fits(cfg); err != nil {
+	if cfg.fleet.Nodes > 0 {
+		p.procs = cfg.fleet.Nodes
+		if err := cfg.fleet.Fits(limit); err != nil {
 			return p, err
 		}
 	}

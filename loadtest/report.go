@@ -9,6 +9,9 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/fleet"
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/latency"
 )
 
 const (
@@ -30,21 +33,21 @@ type report struct {
 		Failed      int `json:"failed"`
 	} `json:"conns"`
 	Silent struct {
-		Count        int     `json:"count"`
-		Closed       int     `json:"closed"`
-		Early        int     `json:"early"`
-		Unclosed     int     `json:"unclosed"`
-		LateMs       latency `json:"late_ms"` // after the timeout
-		FirstToLastS float64 `json:"first_to_last_s"`
+		Count        int             `json:"count"`
+		Closed       int             `json:"closed"`
+		Early        int             `json:"early"`
+		Unclosed     int             `json:"unclosed"`
+		LateMs       latency.Summary `json:"late_ms"` // after the timeout
+		FirstToLastS float64         `json:"first_to_last_s"`
 	} `json:"silent"`
 	Live struct {
-		Count         int     `json:"count"`
-		WronglyClosed int     `json:"wrongly_closed"`
-		Heartbeats    int64   `json:"heartbeats"`
-		RTTMs         latency `json:"rtt_ms"` // from when a heartbeat was due to its answer, since all are open
+		Count         int             `json:"count"`
+		WronglyClosed int             `json:"wrongly_closed"`
+		Heartbeats    int64           `json:"heartbeats"`
+		RTTMs         latency.Summary `json:"rtt_ms"` // from when a heartbeat was due to its answer, since all are open
 	} `json:"live"`
 	Phases           []phaseReport `json:"phases"`
-	Fleet            *fleetReport  `json:"fleet,omitempty"`
+	Fleet            *fleet.Report `json:"fleet,omitempty"`
 	Server           *serverReport `json:"server"` // null for a server that is not our own
 	Client           clientReport  `json:"client"`
 	ConnectPerSecond float64       `json:"connect_per_second"`
@@ -71,9 +74,9 @@ type runSettings struct {
 // phaseReport is a part of the run: how long the answers took, and for the probes
 // apart.
 type phaseReport struct {
-	Phase    string  `json:"phase"`
-	RTTMs    latency `json:"rtt_ms"`
-	ProbesMs latency `json:"probes_ms"`
+	Phase    string          `json:"phase"`
+	RTTMs    latency.Summary `json:"rtt_ms"`
+	ProbesMs latency.Summary `json:"probes_ms"`
 }
 
 // serverReport is what servers of our own have used: all of them together.
@@ -88,11 +91,11 @@ type serverReport struct {
 
 // clientReport is what this program has used.
 type clientReport struct {
-	RSSBytes     int64   `json:"rss_bytes"`
-	BytesPerConn float64 `json:"bytes_per_conn"`
-	SteadyCores  float64 `json:"steady_cores"`
-	LagMs        latency `json:"lag_ms"` // from when a heartbeat was due until it was sent
-	OtherCores   float64 `json:"other_cores"`
+	RSSBytes     int64           `json:"rss_bytes"`
+	BytesPerConn float64         `json:"bytes_per_conn"`
+	SteadyCores  float64         `json:"steady_cores"`
+	LagMs        latency.Summary `json:"lag_ms"` // from when a heartbeat was due until it was sent
+	OtherCores   float64         `json:"other_cores"`
 }
 
 // newReport judges a whole run.
@@ -108,12 +111,12 @@ func newReport(cfg config, p plan, res *result, m *meter) *report {
 	}
 	r.Conns.Requested, r.Conns.Established, r.Conns.Failed = cfg.conns+cfg.probes, res.established, res.failed
 	r.Silent.Count, r.Silent.Closed, r.Silent.Early, r.Silent.Unclosed = res.silent, res.closed, res.early, res.unclosed
-	r.Silent.LateMs = res.late.latency()
+	r.Silent.LateMs = res.late.Summary()
 	r.Silent.FirstToLastS = (res.lastClose - res.firstClose).Seconds()
 	r.Live.Count, r.Live.WronglyClosed, r.Live.Heartbeats = res.live, res.wronglyClosed+res.starved, res.heartbeats
-	r.Live.RTTMs = res.sinceOpen().latency()
+	r.Live.RTTMs = res.sinceOpen().Summary()
 	for i, name := range cfg.phaseNames() {
-		r.Phases = append(r.Phases, phaseReport{name, res.rtt[i].latency(), res.probing[i].latency()})
+		r.Phases = append(r.Phases, phaseReport{name, res.rtt[i].Summary(), res.probing[i].Summary()})
 	}
 	r.ConnectPerSecond = float64(res.established) / res.ramp.Seconds()
 
@@ -123,7 +126,7 @@ func newReport(cfg config, p plan, res *result, m *meter) *report {
 		RSSBytes:     m.selfRSS,
 		BytesPerConn: float64(m.selfRSS-m.selfIdleRSS) / total,
 		SteadyCores:  self,
-		LagMs:        res.lag.latency(),
+		LagMs:        res.lag.Summary(),
 		OtherCores:   others,
 	}
 	if p.procs > 0 {
@@ -150,7 +153,7 @@ func (cfg config) settings(p plan) runSettings {
 		Storm:     cfg.storm,
 	}
 	switch {
-	case cfg.nodes > 0:
+	case cfg.fleet.Nodes > 0:
 		s.Server = "fleet"
 	case cfg.addr != "":
 		s.Server = cfg.addr
@@ -188,6 +191,16 @@ func (r *report) judge(cfg config, res *result) {
 	}
 	if res.stray > 0 {
 		r.fail("%d answers that nobody expects", res.stray)
+	}
+}
+
+// judgeFleet says why the fleet has not passed, if it has not.
+func (r *report) judgeFleet() {
+	if died := r.Fleet.Died(); len(died) > 0 {
+		r.Verdict, r.Reasons = fail, slices.Concat(died, r.Reasons) // the cause first
+	}
+	for _, reason := range r.Fleet.Faults() {
+		r.fail("%s", reason)
 	}
 }
 
@@ -235,8 +248,8 @@ func (r *report) writeTable(out io.Writer) {
 		row("  late\tp50 %.1f ms\tp99 %.1f ms\tmax %.1f ms\tfirst to last %.2f s", r.Silent.LateMs.P50, r.Silent.LateMs.P99, r.Silent.LateMs.Max, r.Silent.FirstToLastS)
 	}
 	row("live\tcount %d\twrongly closed %d\theartbeats %d\t", r.Live.Count, r.Live.WronglyClosed, r.Live.Heartbeats)
-	latencyRow := func(name string, l latency) {
-		if l != (latency{}) {
+	latencyRow := func(name string, l latency.Summary) {
+		if l != (latency.Summary{}) {
 			row("  %s\tp50 %.2f ms\tp99 %.2f ms\tmax %.2f ms\t", name, l.P50, l.P99, l.Max)
 		}
 	}
@@ -245,7 +258,7 @@ func (r *report) writeTable(out io.Writer) {
 		latencyRow("probes, "+p.Phase, p.ProbesMs)
 	}
 	if r.Fleet != nil {
-		r.Fleet.rows(row)
+		r.Fleet.Rows(row)
 	}
 	if s := r.Server; s != nil {
 		row("server\t%d processes\tpeak RSS %.1f MB\tCPU %.2f s\t", s.Processes, float64(s.RSSBytes)/1e6, s.CPUSeconds)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/latency"
 )
 
 func TestBucketsFollowEachOther(t *testing.T) {
@@ -46,7 +48,7 @@ func TestQuantilesOfFewAndOfExtremes(t *testing.T) {
 	require.True(t, math.IsNaN(new(sum).quantiles().p50), "there is none")
 	for in, want := range map[time.Duration]float64{
 		-time.Second: 0, 0: 0, time.Microsecond: 0.001, 1700 * time.Microsecond: 1.7,
-		math.MaxInt64: milliseconds(longestWait),
+		math.MaxInt64: latency.Milliseconds(longestWait),
 	} {
 		var s spread
 		s.record(in)

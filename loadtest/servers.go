@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,58 +9,40 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/child"
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/proc"
 )
 
-// servers are processes of our own: echo-heartbeat servers, or a baseline.
-type servers struct {
-	dir      string // of the binary, if it was built
-	children []*child
-}
-
-const (
-	module     = "github.com/heartwheel-go/heartwheel"
-	startLimit = 20 * time.Second
-	stopLimit  = 30 * time.Second
-
-	emptyLimit = time.Minute
-	emptyFiles = 8 // more than before the first connection
-	emptyPoll  = 10 * time.Millisecond
-)
+const module = "github.com/heartwheel-go/heartwheel"
 
 // startServers builds the server, starts as many processes as the plan says, and
 // waits until they listen. It must be called on a locked thread that stays until
 // they are stopped.
-func startServers(ctx context.Context, cfg config, p plan) (_ *servers, err error) {
-	s := new(servers)
+func startServers(ctx context.Context, cfg config, p plan) (_ *child.Group, err error) {
+	g := new(child.Group)
 	defer func() {
 		if err != nil {
-			s.kill()
+			g.Kill()
 		}
 	}()
 	binary := cfg.server
 	if binary == "" {
-		if binary, err = s.build(ctx, cfg.serverPackage()); err != nil {
+		if binary, err = build(ctx, g, cfg.serverPackage()); err != nil {
 			return nil, err
 		}
 	}
 	if cfg.quantum > 0 {
-		defer workInBatches()() // which the servers inherit
+		defer proc.WorkInBatches()() // the servers inherit it
 	}
 	for range p.procs {
-		c, err := startChild(binary, cfg.serverArgs(p), p.serverEnv())
+		c, err := child.Start(binary, cfg.serverArgs(p), p.serverEnv())
 		if err != nil {
 			return nil, err
 		}
-		s.children = append(s.children, c)
+		g.Add(c)
 	}
-	for _, c := range s.children {
-		if err := c.listens(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	return g, g.Listen(ctx)
 }
 
 func (cfg config) serverPackage() string {
@@ -92,77 +73,15 @@ func (p plan) serverEnv() []string {
 	return append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(procs))
 }
 
-func (s *servers) build(ctx context.Context, pkg string) (binary string, err error) {
-	if s.dir, err = os.MkdirTemp("", "loadtest"); err != nil {
+func build(ctx context.Context, g *child.Group, pkg string) (binary string, err error) {
+	dir, err := g.Dir()
+	if err != nil {
 		return "", fmt.Errorf("building the server: %w", err)
 	}
-	binary = filepath.Join(s.dir, "server")
+	binary = filepath.Join(dir, "server")
 	out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, pkg).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("building the server: %w: %s (use -server or -addr outside of Heartwheel's own folder)", err, strings.TrimSpace(string(out)))
 	}
 	return binary, nil
-}
-
-func (s *servers) addrs() (addrs []string) {
-	for _, c := range s.children {
-		addrs = append(addrs, c.addr)
-	}
-	return addrs
-}
-
-func (s *servers) pids() (pids []int) {
-	for _, c := range s.children {
-		pids = append(pids, c.cmd.Process.Pid)
-	}
-	return pids
-}
-
-// stop ends the servers gracefully, when their peers have closed all connections,
-// and reports what they have used until then.
-func (s *servers) stop(r *serverReport) error {
-	var errs []error
-	s.awaitEmpty()
-	for _, pid := range s.pids() {
-		r.RSSBytes += peakBytes(pid)
-	}
-	for _, c := range s.children {
-		if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			errs = append(errs, err)
-		}
-	}
-	deadline := time.Now().Add(stopLimit)
-	for _, c := range s.children {
-		if err := c.ended(context.Background(), deadline); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		state := c.cmd.ProcessState
-		r.CPUSeconds += (state.UserTime() + state.SystemTime()).Seconds()
-	}
-	if len(errs) > 1 {
-		return fmt.Errorf("%d of %d, the first with: %w", len(errs), len(s.children), errs[0])
-	}
-	return errors.Join(errs...)
-}
-
-// awaitEmpty waits until the servers have taken note that their connections are
-// closed, but not for ever.
-func (s *servers) awaitEmpty() {
-	deadline := time.Now().Add(emptyLimit)
-	for _, c := range s.children {
-		for openFiles(c.cmd.Process.Pid) > c.idleFiles+emptyFiles && time.Now().Before(deadline) {
-			time.Sleep(emptyPoll)
-		}
-	}
-}
-
-// kill ends the servers in any case, and removes what was built.
-func (s *servers) kill() {
-	for _, c := range s.children {
-		c.kill()
-	}
-	if s.dir != "" {
-		_ = os.RemoveAll(s.dir)
-	}
 }

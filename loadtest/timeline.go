@@ -21,8 +21,8 @@ func (cfg config) timeline(steady time.Duration) *timeline {
 		end:      steady + cfg.duration + cfg.margin(),
 	}
 	t.steadyEnd = t.closing
-	if cfg.nodes > 0 { // what comes then sets the end
-		t.steadyEnd, t.closing = steady+cfg.steadyFor, steady+cfg.steadyFor
+	if cfg.fleet.Nodes > 0 { // what comes then sets the end
+		t.steadyEnd, t.closing = steady+cfg.fleet.Steady, steady+cfg.fleet.Steady
 		t.settling, t.end = longest, longest
 	}
 	if cfg.storm {
@@ -44,7 +44,7 @@ const (
 )
 
 func (cfg config) phaseNames() [phases]string {
-	if cfg.nodes > 0 {
+	if cfg.fleet.Nodes > 0 {
 		return [phases]string{"ramp", "steady", "after"}
 	}
 	return [phases]string{"ramp", "steady", "closing"}

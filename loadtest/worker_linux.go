@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/fleet"
 )
 
 // worker drives a part of the connections: one loop around one epoll, on one
@@ -34,7 +36,7 @@ type worker struct {
 	out          []byte
 
 	result  result
-	clients *clients // nil if there is no fleet
+	clients *fleet.Clients // nil without a fleet
 }
 
 const (
@@ -83,7 +85,7 @@ func (s *shared) newWorker(r role, rnd *rand.Rand) *worker {
 	}
 	w.current = w.beats
 	if s.fleet != nil {
-		w.clients = newClients(r.conns)
+		w.clients = s.fleet.Clients(r.first, r.conns)
 	}
 	// They fall silent early enough to be closed before the end.
 	window := s.cfg.duration - s.cfg.timeout
@@ -139,9 +141,7 @@ func (w *worker) run(quit <-chan struct{}) error {
 		now := w.now()
 		w.open(now)
 		w.sendDue(now)
-		if w.clients != nil {
-			w.reopen(w.now())
-		}
+		w.reopen(w.now())
 		if w.over(w.now()) {
 			break
 		}
@@ -159,7 +159,8 @@ func (w *worker) run(quit <-chan struct{}) error {
 // over goes on where a phase is over, and reports whether all of them are.
 func (w *worker) over(now time.Duration) bool {
 	if w.line == nil {
-		if !w.ramped && w.opened == len(w.conns) && w.waiting == 0 && (w.clients == nil || len(w.clients.returns) == 0) {
+		_, returning := w.nextReturn()
+		if !w.ramped && w.opened == len(w.conns) && w.waiting == 0 && !returning {
 			w.ramped = true
 			w.ramping.Add(-1)
 		}
@@ -274,7 +275,7 @@ func (w *worker) sendBeat(c *conn, due time.Duration) { w.heartbeat(c, beat, due
 func (w *worker) heartbeat(c *conn, line []byte, due time.Duration) {
 	w.send(c, line)
 	if w.line != nil {
-		w.result.lag.record(c.sent - due)
+		w.result.lag.Record(c.sent - due)
 	}
 	w.series.count(sent, c.sent)
 	w.series.record(lag, c.sent, c.sent-due)
@@ -286,8 +287,8 @@ func (w *worker) heartbeat(c *conn, line []byte, due time.Duration) {
 // connections.
 func (w *worker) nextTask() time.Duration {
 	next := w.current.peek()
-	if w.clients != nil && w.waiting < w.window() {
-		next = min(next, w.clients.returns.next())
+	if at, ok := w.nextReturn(); ok && w.waiting < w.window() {
+		next = min(next, at)
 	}
 	if w.line == nil {
 		next = min(next, w.now()+patience)

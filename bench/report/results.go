@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 
-	"github.com/heartwheel-go/heartwheel/internal/stats"
+	"github.com/heartwheel-go/heartwheel/internal/figures"
 )
 
 // results are the measurements, by benchmark, implementation, configuration and
@@ -93,7 +93,7 @@ func (b *bench) median(c cell) (float64, bool) {
 	if len(v) == 0 {
 		return 0, false
 	}
-	return stats.Median(v), true
+	return figures.Median(v), true
 }
 
 // get returns the median of a cell of a benchmark of package bench.

@@ -14,7 +14,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/heartwheel-go/heartwheel/internal/stats"
+	"github.com/heartwheel-go/heartwheel/internal/figures"
 )
 
 func main() {
@@ -147,7 +147,7 @@ func (rs rounds) median(figure func(report) float64) float64 {
 	for _, r := range rs {
 		all = append(all, figure(r))
 	}
-	return stats.Median(all)
+	return figures.Median(all)
 }
 
 func (rs rounds) largest(figure func(report) float64) float64 {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/heartwheel-go/heartwheel/internal/figures"
 )
 
 // page returns the whole page.
@@ -39,13 +41,6 @@ func ms(v float64) string {
 	default:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
-}
-
-func thousands(n int) string {
-	if n >= 1000 {
-		return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
-	}
-	return strconv.Itoa(n)
 }
 
 func (s settings) name() string {
@@ -85,8 +80,8 @@ func writeRuns(b *strings.Builder, runs []rounds) {
 			quantum = fmt.Sprintf("%g ms", s.QuantumMs)
 		}
 		fmt.Fprintf(b, "| %s | %s | %g s, %g s, %s | %d | %s | %s, %s | %s | %d | %d | %s | %.2f, %.2f, %.2f | %d |\n",
-			thousands(s.Conns), s.name(), s.IntervalS, s.TimeoutS, quantum, s.Procs,
-			thousands(int(rs.median(func(r report) float64 { return r.ConnectPerSecond }))),
+			figures.Thousands(s.Conns), s.name(), s.IntervalS, s.TimeoutS, quantum, s.Procs,
+			figures.Thousands(int(rs.median(func(r report) float64 { return r.ConnectPerSecond }))),
 			ms(rs.median(func(r report) float64 { return settled(r).P50 })), ms(rs.median(func(r report) float64 { return settled(r).P99 })),
 			late, rs.sum(early), rs.sum(wrong), lost,
 			rs.median(cores), rs.median(func(r report) float64 { return r.Client.SteadyCores }), rs.median(others), len(rs))
@@ -110,7 +105,7 @@ func writeCosts(b *strings.Builder, runs []rounds) {
 		if s.Storm {
 			continue
 		}
-		fmt.Fprintf(b, "| %s | %s | %.0f | %.0f | %.4f | %.0f |\n", thousands(s.Conns), s.name(),
+		fmt.Fprintf(b, "| %s | %s | %.0f | %.0f | %.4f | %.0f |\n", figures.Thousands(s.Conns), s.name(),
 			rs.median(func(r report) float64 { return r.Server.SteadyRSS })/1e6, rs.median(perConn), rs.median(cores),
 			rs.median(func(r report) float64 { return r.Client.BytesPerConn }))
 	}
@@ -129,7 +124,7 @@ func writeStorms(b *strings.Builder, runs []rounds) {
 			return rs.median(func(r report) float64 { return figure(r.probes("closing")) })
 		}
 		fmt.Fprintf(b, "| %s | %.2f | %s, %s, %s | %d | %d | %s, %s, %s | %d | %d |\n",
-			thousands(s.Conns), rs.median(func(r report) float64 { return r.Silent.FirstToLastS }),
+			figures.Thousands(s.Conns), rs.median(func(r report) float64 { return r.Silent.FirstToLastS }),
 			ms(rs.median(lateP50)), ms(rs.median(lateP99)), ms(rs.largest(lateMax)), rs.sum(early),
 			rs.sum(func(r report) int { return r.Silent.Unclosed }),
 			ms(closing(func(l latency) float64 { return l.P50 })), ms(closing(func(l latency) float64 { return l.P99 })),
@@ -143,7 +138,7 @@ func writeReasons(b *strings.Builder, runs []rounds) {
 	for _, rs := range runs {
 		r := rs[len(rs)-1]
 		passed := len(rs) - rs.sum(func(r report) int { return boolean(r.Verdict != "pass") })
-		fmt.Fprintf(b, "- %s, %s, %s: `%s`, %d of %d passed\n", thousands(r.Run.Conns), r.Run.name(), r.Date, r.Command, passed, len(rs))
+		fmt.Fprintf(b, "- %s, %s, %s: `%s`, %d of %d passed\n", figures.Thousands(r.Run.Conns), r.Run.name(), r.Date, r.Command, passed, len(rs))
 		for _, r := range rs {
 			for _, reason := range r.Reasons {
 				fmt.Fprintf(b, "    - %s\n", reason)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/heartwheel-go/heartwheel/internal/figures"
 )
 
 // target is a figure that is to be reached.
@@ -51,7 +53,7 @@ func targets(runs []rounds) (all []target) {
 		if s.Server != "heartwheel" {
 			continue
 		}
-		name := thousands(s.Conns) + " connections"
+		name := figures.Thousands(s.Conns) + " connections"
 		if !s.Reply {
 			name += ", no replies"
 		}

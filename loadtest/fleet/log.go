@@ -1,22 +1,23 @@
-package main
+package fleet
 
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// eventLog is what a gateway has said on stdout, one JSON object a line. Times are those at which
-// it was read here: by the clock of this program, and later rather than earlier.
+// eventLog is a gateway's stdout, one JSON object a line. Its times are of the reading of a line, by the
+// clock of this program: they are late rather than early.
 type eventLog struct {
 	mu      sync.Mutex
 	online  []sessionEvent
 	offline []sessionEvent
 	stats   []nodeStats
-	strange int // lines that can't be understood
+	strange int // lines without meaning
 	example string
 }
 
@@ -65,7 +66,7 @@ func (l *eventLog) line(b []byte) {
 	}
 }
 
-// statsBetween returns the last that was said until one moment, and until another.
+// statsBetween returns the last stats until one moment, and until another.
 func (l *eventLog) statsBetween(from, to time.Time) (first, last nodeStats) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,14 +81,14 @@ func (l *eventLog) statsBetween(from, to time.Time) (first, last nodeStats) {
 	return first, last
 }
 
-// nonsense returns how many lines can't be understood, and one of them.
+// nonsense returns the number of lines without meaning, and one of them.
 func (l *eventLog) nonsense() (lines int, example string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.strange, l.example
 }
 
-// total returns what the node has said last.
+// total returns the last stats.
 func (l *eventLog) total() nodeStats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,7 +105,7 @@ func sessionName(number int) string { return fmt.Sprintf("%s%07d", sessionPrefix
 
 func sessionNumber(name string) (int, error) {
 	number, err := strconv.Atoi(strings.TrimPrefix(name, sessionPrefix))
-	if err != nil || number > maxConns || sessionName(number) != name {
+	if err != nil || number > math.MaxInt32 || sessionName(number) != name {
 		return 0, fmt.Errorf("%q is no session of this run", name)
 	}
 	return number, nil

@@ -1,36 +1,38 @@
-package main
+package fleet
 
 import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/latency"
 )
 
-// ledger is what the clients of a fleet have seen, and what its nodes have told. Times are since
-// the start of the run.
+// ledger is the observations of the clients and the words of the nodes. Times are since the start of
+// the run.
 type ledger struct {
 	registrations []registration
 	offlines      []offline
 	nodes         []nodeEnd // by number
 	end           time.Duration
-	online        map[sessionEpoch]bool // that nodes have told of
-	failed        map[int32]bool        // sessions that were not welcome at some time
-	longest       time.Duration         // that an answer has taken
+	online        map[sessionEpoch]bool // told by nodes
+	failed        map[int32]bool        // sessions with a failed attempt to register
+	longest       time.Duration         // of all answers
 }
 
-// tolerance is what crossing says, for this run.
+// tolerance is the crossing time of this run.
 func (l *ledger) tolerance() time.Duration { return min(crossing+l.longest, longestCrossing) }
 
 // registration is a session from its WELCOME until its connection was closed.
 type registration struct {
 	session, node int32
 	epoch         int64
-	from, to      time.Duration // to is 0 where it is open at the end
+	from, to      time.Duration // to is 0 if it is open at the end
 	kind          kind
-	cut           bool // for no reason, as far as was known then
+	cut           bool // by its node, for no reason known then
 }
 
-// kind is what a session was before its registration, as its gateway says it.
+// kind is the state of a session before its registration, as its gateway says it.
 type kind uint8
 
 const (
@@ -41,7 +43,7 @@ const (
 
 var kinds = map[string]kind{"new": anew, "moved": moved, "resumed": resumed}
 
-// offline is an end that a node has told.
+// offline is the end of a session, told by a node.
 type offline struct {
 	sessionEpoch
 	at     time.Duration
@@ -53,56 +55,55 @@ type sessionEpoch struct {
 	epoch   int64
 }
 
-// nodeEnd is when a node was ended.
+// nodeEnd is the end of a node.
 type nodeEnd struct {
 	name            string
 	killed, drained bool
-	died            bool // by itself, at most deathNotice before
+	died            bool // by itself, at most deathNotice before at
 	at              time.Duration
 }
 
-// crossing is how much later than a registration the end of the one before may be told, or sooner
-// than that a connection is seen to be closed: they may be on their way at the same time. Where
-// answers take long in a run, so do the ends; longestCrossing is for the slowest machine.
+// The end of a registration may be told for so long after the next registration, or before the client
+// sees the close: both are on their way at the same time. In a run with slow answers the ends are as
+// slow. longestCrossing is for the slowest machine.
 const (
 	crossing        = 100 * time.Millisecond
 	longestCrossing = time.Second
 )
 
-// deathNotice is within which it is known that a node has ended by itself. Its clients may know
-// before.
+// deathNotice is the time until this program knows of a node's end. The node's clients may know before.
 const deathNotice = time.Second
 
-// findings is what a ledger says of the fleet.
+// findings is the judgement on a ledger. All numbers are of sessions, unless said otherwise.
 type findings struct {
-	told, repeated, crossed int           // offline events, those again, and those while the session was being registered anew
-	crossing                time.Duration // the longest of those
+	told, repeated, crossed int           // offline events: all, repetitions, and those during a new registration
+	crossing                time.Duration // the longest of these
 	tolerance               time.Duration // for it
-	wrongLive               int           // of connections that were open
-	wrongBack               int           // of sessions that were back, be it with that epoch or a later one
-	wrongDrained            int           // of a node that was ended in peace
-	unwelcome               int           // of registrations that never came to a WELCOME
-	unknown                 int           // of epochs of which nobody knows
-	backwards               int           // registrations with an epoch that was not higher than the last
+	wrongLive               int           // told, with open connections
+	wrongBack               int           // told, but back, with that epoch or a later one
+	wrongDrained            int           // told, of a drained node
+	unwelcome               int           // told, of a registration without a WELCOME
+	unknown                 int           // told, with an epoch of nobody
+	backwards               int           // registrations with an epoch not above the last
 	reasons                 map[string]int
 
-	orphans, back, stayed int             // of nodes that were killed; those are the others
-	backAfterEnd          int             // of those back, when they had been told to be offline
-	lost                  int             // that nobody has told of
-	late                  int             // that were told of later than a lease and a second after the kill
-	tardy                 int             // of those, by more than the margin
-	detection             []time.Duration // of those that were told of, back or not: from the kill
+	orphans, back, stayed int             // of killed nodes: all, back, and not
+	backAfterEnd          int             // back after they were told to be offline
+	lost                  int             // not told
+	late                  int             // told later than a lease and a second after the kill
+	tardy                 int             // of these, later by more than the margin
+	detection             []time.Duration // from the kill until they were told, back or not
 
-	resumed, moved, anew int // back after a drain: detached, not even that, or offline
-	forgotten            int // of those anew, or back from a node that was killed, who were not to be offline yet
-	gap                  histogram
-	silentLost           int // closed by a node that goes on, and nobody has told of
-	unsaid               int // that were never told to be online
-	abandoned            int // by a node that has ended by itself, and nobody has told of
+	resumed, moved, anew int // back after a drain: detached, still attached, or offline
+	forgotten            int // new to their node too early to be offline
+	gap                  latency.Histogram
+	silentLost           int // closed by a node that is up, and not told
+	unsaid               int // registrations not told to be online
+	abandoned            int // of a node that has ended by itself, and not told
 }
 
-// judge compares what was told with what was so.
-func (l *ledger) judge(cfg config) *findings {
+// judge compares the words of the nodes with the observations of the clients.
+func (l *ledger) judge(cfg Config) *findings {
 	f := &findings{reasons: map[string]int{}, tolerance: l.tolerance()}
 	sessions := l.bySession(f)
 	told := l.judgeOfflines(f, sessions)
@@ -116,10 +117,10 @@ func (l *ledger) judge(cfg config) *findings {
 	return f
 }
 
-// crossable is how many ends may cross with the return of their clients. They come back at random
-// moments, so one in so many does by chance as the tolerance is shorter than that time; more than
-// twice as many, and some, are no chance.
-func (f *findings) crossable(cfg config) int {
+// crossable is the number of ends that may cross with the return of their clients by chance. Clients
+// come back at random moments, so their share is that of the tolerance in the whole time. More than
+// twice as many, and five, are no chance.
+func (f *findings) crossable(cfg Config) int {
 	const some = 5
 	return some + int(2*float64(f.back)*f.tolerance.Seconds()/cfg.comebacks().Seconds())
 }
@@ -148,7 +149,7 @@ func (l *ledger) judgeOfflines(f *findings, sessions map[int32][]registration) m
 	slices.SortStableFunc(l.offlines, func(a, b offline) int { return cmp.Compare(a.at, b.at) })
 	told := map[sessionEpoch]time.Duration{}
 	for _, o := range l.offlines {
-		if o.at > l.end { // connections are being closed
+		if o.at > l.end { // this program closes the connections
 			break
 		}
 		f.told++
@@ -167,7 +168,7 @@ func (l *ledger) judgeOffline(f *findings, s []registration, o offline) {
 	i := slices.IndexFunc(s, func(r registration) bool { return r.epoch == o.epoch })
 	if i < 0 {
 		if l.online[o.sessionEpoch] || l.failed[o.session] {
-			f.unwelcome++ // its client was gone, or nobody has answered it, but it was there
+			f.unwelcome++ // it was there, but its client was gone or had no answer
 		} else {
 			f.unknown++
 		}
@@ -190,7 +191,7 @@ func (l *ledger) judgeOffline(f *findings, s []registration, o offline) {
 	}
 }
 
-// judgeOnline looks at whether a registration was told. What a node says last may be lost with it.
+// judgeOnline looks at whether a registration was told. The last words of a node may be lost with it.
 func (l *ledger) judgeOnline(f *findings, r registration) {
 	node, until := l.nodes[r.node], l.end
 	if node.killed || node.died {
@@ -201,8 +202,8 @@ func (l *ledger) judgeOnline(f *findings, r registration) {
 	}
 }
 
-// judgeEnd looks at how the i-th registration of a session has ended.
-func (l *ledger) judgeEnd(cfg config, f *findings, s []registration, i int, told map[sessionEpoch]time.Duration) {
+// judgeEnd looks at the end of a session's i-th registration.
+func (l *ledger) judgeEnd(cfg Config, f *findings, s []registration, i int, told map[sessionEpoch]time.Duration) {
 	r, node := s[i], l.nodes[s[i].node]
 	at, known := told[sessionEpoch{r.session, r.epoch}]
 	var next *registration
@@ -212,7 +213,7 @@ func (l *ledger) judgeEnd(cfg config, f *findings, s []registration, i int, told
 	switch {
 	case node.killed && (r.to == 0 || r.to >= node.at):
 		f.orphan(cfg, node.at, next, at, known)
-		// Later, its end may have come and not been told yet, and then is not told.
+		// Later its end may have come without being told yet, and is not told any more.
 		if next != nil && next.kind == anew && !known && next.from < node.at+cfg.surely() {
 			f.forgotten++
 		}
@@ -228,15 +229,15 @@ func (l *ledger) judgeEnd(cfg config, f *findings, s []registration, i int, told
 	}
 }
 
-// diedUnder reports whether a registration has ended with its node, which has ended by itself.
+// diedUnder reports whether a registration has ended with a node that has ended by itself.
 func (l *ledger) diedUnder(r registration) bool {
 	node := l.nodes[r.node]
 	return node.died && (r.to == 0 || r.to >= node.at-deathNotice)
 }
 
-// drained is for a client that is back after its node was ended in peace.
-func (f *findings) drained(cfg config, next *registration, gap time.Duration) {
-	f.gap.record(gap)
+// drained is for a client that is back after a drain.
+func (f *findings) drained(cfg Config, next *registration, gap time.Duration) {
+	f.gap.Record(gap)
 	switch next.kind {
 	case resumed:
 		f.resumed++
@@ -250,8 +251,8 @@ func (f *findings) drained(cfg config, next *registration, gap time.Duration) {
 	}
 }
 
-// orphan is for a session of a node that was killed at a time.
-func (f *findings) orphan(cfg config, at time.Duration, next *registration, told time.Duration, known bool) {
+// orphan is for a session of a node killed at a time.
+func (f *findings) orphan(cfg Config, at time.Duration, next *registration, told time.Duration, known bool) {
 	limit := at + cfg.detectable()
 	f.orphans++
 	if next == nil {
@@ -276,7 +277,7 @@ func (f *findings) orphan(cfg config, at time.Duration, next *registration, told
 	}
 }
 
-// add takes in what a node has told, and how it has ended.
+// add takes in the words of a node, and its end.
 func (l *ledger) add(n *node, state int32, ended, start time.Time) {
 	l.nodes = append(l.nodes, nodeEnd{
 		name: n.name, killed: state == killed, drained: state == draining, died: state == died, at: ended.Sub(start),

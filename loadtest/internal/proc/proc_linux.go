@@ -1,4 +1,4 @@
-package main
+package proc
 
 import (
 	"bytes"
@@ -12,16 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peakBytes returns the largest resident size that a process has had. What the
-// kernel says of it after its end (ru_maxrss) would not do: that begins with the
-// size of the process by which it was started.
-func peakBytes(pid int) int64 {
-	peak, _ := bytesIn(fmt.Sprintf("/proc/%d/status", pid), "VmHWM")
+// PeakBytes returns the largest resident size of a process so far. The figure that the kernel
+// has after its end (ru_maxrss) would not do: it begins with the size of the parent.
+func PeakBytes(pid int) int64 {
+	peak, _ := BytesIn(fmt.Sprintf("/proc/%d/status", pid), "VmHWM")
 	return peak
 }
 
-// bytesIn returns what a file of the kernel says in kilobytes of a name.
-func bytesIn(file, name string) (n int64, ok bool) {
+// BytesIn returns the value of a name in a file of the kernel, such as /proc/meminfo, in bytes.
+func BytesIn(file, name string) (n int64, ok bool) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return 0, false
@@ -34,8 +33,8 @@ func bytesIn(file, name string) (n int64, ok bool) {
 	return 0, false
 }
 
-// residentBytes returns the resident size of a process.
-func residentBytes(pid int) int64 {
+// ResidentBytes returns the resident size of a process.
+func ResidentBytes(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
 		return 0
@@ -48,8 +47,8 @@ func residentBytes(pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// openFiles returns how many descriptors a process has.
-func openFiles(pid int) int {
+// OpenFiles returns the number of a process's open descriptors.
+func OpenFiles(pid int) int {
 	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
 		return 0
@@ -59,12 +58,11 @@ func openFiles(pid int) int {
 	return len(names)
 }
 
-// userHz is the unit of processor times in /proc, which is the same on all
-// architectures that Go knows.
+// userHz is the unit of processor times in /proc, the same on all architectures of Go.
 const userHz = 100
 
-// processorTime returns what a process has used.
-func processorTime(pid int) time.Duration {
+// ProcessorTime returns the processor time of a process so far.
+func ProcessorTime(pid int) time.Duration {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
@@ -77,8 +75,8 @@ func processorTime(pid int) time.Duration {
 	return jiffies(string(fields[utime])) + jiffies(string(fields[stime]))
 }
 
-// busyTime returns what all processors together have worked.
-func busyTime() time.Duration {
+// BusyTime returns the working time of all processors together.
+func BusyTime() time.Duration {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0
@@ -99,15 +97,13 @@ func jiffies(s string) time.Duration {
 	return time.Duration(n) * time.Second / userHz
 }
 
-// dieWithParent lets a process that is started end with the thread that starts
-// it, however that ends.
-func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+// DieWithParent has a process end with the thread that starts it, however that ends.
+func DieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// workInBatches tells the scheduler that this thread, and the processes that it
-// starts, would rather do much at once than interrupt those by whom they are woken:
-// with both ends on one machine, each heartbeat is otherwise two changes between
-// them. It returns what takes that back. The thread must be locked.
-func workInBatches() (undo func()) {
+// WorkInBatches tells the scheduler that this thread and its child processes would rather do much
+// at once than interrupt whoever wakes them. Otherwise each heartbeat is two changes between both
+// ends of a connection on one machine. undo takes that back. The thread must be locked.
+func WorkInBatches() (undo func()) {
 	before, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
 		return func() {}

@@ -1,11 +1,12 @@
-package main
+package fleet
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/latency"
 )
 
 // story is a made-up run: node 0 is killed at 100s, node 1 is ended in peace then, node 4 ends by
@@ -61,7 +62,7 @@ func (s *story) told(session int32, epoch int64, at time.Duration) *story {
 
 func (s *story) judge(t *testing.T) *findings {
 	t.Helper()
-	cfg, err := parse(strings.Fields("-nodes 4 -kill 1 -lease 10s"), nil)
+	cfg, err := parse("-nodes 4 -kill 1 -lease 10s")
 	require.NoError(t, err)
 	return s.ledger.judge(cfg)
 }
@@ -204,7 +205,7 @@ func TestTheLedgerSeesEachFault(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := c.story.judge(t)
-			f.reasons, f.gap, f.tolerance = nil, histogram{}, 0
+			f.reasons, f.gap, f.tolerance = nil, latency.Histogram{}, 0
 			require.Equal(t, c.want, *f)
 		})
 	}
@@ -219,13 +220,11 @@ func TestHowManyEndsMayCross(t *testing.T) {
 	}
 	f := s.judge(t)
 	require.Equal(t, 1000, f.crossed)
-	cfg, err := parse(strings.Fields("-nodes 4 -kill 1 -lease 10s"), nil)
+	cfg, err := parse("-nodes 4 -kill 1 -lease 10s")
 	require.NoError(t, err)
 	require.Equal(t, 25, f.crossable(cfg), "one in a hundred, twice, and five")
 
-	r := &report{Fleet: newFleetReport(cfg, newFleet(cfg), &s.ledger, tally{})}
-	r.judgeFleet()
-	require.Contains(t, r.Reasons, "1000 sessions were told to be offline right after they were back, of which 25 may be by chance")
+	require.Contains(t, New(cfg).report(&s.ledger, tally{}).Faults(), "1000 sessions were told to be offline right after they were back, of which 25 may be by chance")
 }
 
 // Where a client was gone before it was welcome, only its node knows of that epoch.
@@ -253,10 +252,10 @@ func TestTheLedgerMeasuresDetectionAndGaps(t *testing.T) {
 		s.has(100+i, 1, 5, time.Second, death).has(100+i, 2, 6, death+time.Duration(i)*10*time.Millisecond, 0)
 	}
 	f := s.judge(t)
-	require.Equal(t, 100*time.Millisecond, at(f.detection, 0))
-	require.Equal(t, 5*time.Second, at(f.detection, 0.5))
-	require.Equal(t, 9900*time.Millisecond, at(f.detection, 0.99))
-	require.Equal(t, 10*time.Second, at(f.detection, 1))
-	require.InEpsilon(t, 500, f.gap.latency().P50, 0.05)
+	require.Equal(t, 100*time.Millisecond, latency.At(f.detection, 0))
+	require.Equal(t, 5*time.Second, latency.At(f.detection, 0.5))
+	require.Equal(t, 9900*time.Millisecond, latency.At(f.detection, 0.99))
+	require.Equal(t, 10*time.Second, latency.At(f.detection, 1))
+	require.InEpsilon(t, 500, f.gap.Summary().P50, 0.05)
 	require.Equal(t, map[string]int{"expired": 100}, f.reasons)
 }

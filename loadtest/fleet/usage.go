@@ -1,10 +1,14 @@
-package main
+package fleet
 
-import "time"
+import (
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/proc"
+)
 
 // usage is what the processes of a fleet have used until three moments.
 type usage struct {
-	before, steady, after fleetReading // when the steady phase begins, when it ends, and what came then
+	before, steady, after fleetReading // at the begin and the end of the steady phase, and at the end of the run
 }
 
 // fleetReading is what was used until a moment.
@@ -18,18 +22,21 @@ type fleetReading struct {
 type nodeReading struct {
 	used     time.Duration
 	bytes    int64
-	sessions int // connections that clients have to it
+	sessions int // connections of clients
 }
 
-// measure reads what is used now.
-func (f *fleet) measure() fleetReading {
+// BeginSteady begins the steady phase: all sessions are there.
+func (f *Fleet) BeginSteady() { f.usage.before = f.measure() }
+
+// measure reads the usage until now.
+func (f *Fleet) measure() fleetReading {
 	r := fleetReading{at: time.Now(), nodes: map[*node]nodeReading{}}
 	if f.redis != nil {
-		r.redis, r.redisBytes = processorTime(f.redis.PID()), residentBytes(f.redis.PID())
+		r.redis, r.redisBytes = proc.ProcessorTime(f.redis.PID()), proc.ResidentBytes(f.redis.PID())
 	}
 	for _, n := range f.serving() {
-		pid := n.child.cmd.Process.Pid
-		r.nodes[n] = nodeReading{used: processorTime(pid), bytes: residentBytes(pid)}
+		pid := n.child.PID()
+		r.nodes[n] = nodeReading{used: proc.ProcessorTime(pid), bytes: proc.ResidentBytes(pid)}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,7 +47,7 @@ func (f *fleet) measure() fleetReading {
 	return r
 }
 
-// cores is how much of a processor was used between two readings.
+// cores is the number of processors kept busy between two readings.
 func cores(from, to, passed time.Duration) float64 {
 	if passed <= 0 {
 		return 0
