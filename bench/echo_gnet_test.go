@@ -10,7 +10,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 	"go.uber.org/zap"
 
-	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
+	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 )
@@ -54,7 +54,7 @@ type gnetEcho struct {
 }
 
 func (e *gnetEcho) OnBoot(engine gnet.Engine) gnet.Action {
-	addr, err := gnetaddr.Of(engine)
+	addr, err := gnetsocket.Addr(engine)
 	if err != nil {
 		panic(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
+	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 )
@@ -28,7 +28,7 @@ type blocking struct {
 }
 
 func (b *blocking) OnBoot(eng gnet.Engine) gnet.Action {
-	b.addr, _ = gnetaddr.Of(eng)
+	b.addr, _ = gnetsocket.Addr(eng)
 	b.booted <- eng
 	return gnet.None
 }

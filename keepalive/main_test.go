@@ -5,11 +5,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
-	"github.com/heartwheel-go/heartwheel/internal/paralleltest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 func TestMain(m *testing.M) {
-	paralleltest.Set(24)
-	goleak.VerifyTestMain(leaktest.Patient(m))
+	testmain.Parallel(24)
+	goleak.VerifyTestMain(testmain.Patient(m))
 }

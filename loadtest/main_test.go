@@ -13,14 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(fakeGateway); kind != "" {
 		runFake(kind)
 	}
-	leaktest.Main(m)
+	testmain.Run(m)
 }
 
 // load runs the program and returns its exit code and what it printed.

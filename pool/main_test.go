@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testmain.Patient(m)) }

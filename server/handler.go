@@ -5,8 +5,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
-	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
-	"github.com/heartwheel-go/heartwheel/internal/lastword"
+	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
 	"github.com/heartwheel-go/heartwheel/internal/protocol"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
@@ -33,7 +32,7 @@ func (h *handler) OnBoot(eng gnet.Engine) gnet.Action {
 	if h.listener != nil {
 		return gnet.None // its address is known
 	}
-	addr, err := gnetaddr.Of(eng)
+	addr, err := gnetsocket.Addr(eng)
 	if err != nil {
 		h.log.Error("server: no address", "error", err)
 		return gnet.Shutdown
@@ -140,7 +139,7 @@ func (h *handler) answerAll(c gnet.Conn, stream *protocol.Lines, cfg *Config, bu
 func (h *handler) beginLinger(c gnet.Conn, s *session) gnet.Action {
 	h.longLines.Add(1)
 	s.lingering, s.Lines = true, protocol.Lines{}
-	if c.OutboundBuffered() > 0 || lastword.CloseWrite(c) != nil {
+	if c.OutboundBuffered() > 0 || gnetsocket.CloseWrite(c) != nil {
 		return gnet.Close
 	}
 	return gnet.None

@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
-	"github.com/heartwheel-go/heartwheel/internal/paralleltest"
 	"github.com/heartwheel-go/heartwheel/internal/proctest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 const eternal = proctest.Eternal
 
 func TestMain(m *testing.M) {
-	paralleltest.Set(4)
+	testmain.Parallel(4)
 	proctest.Main(m, main)
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
-	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
+	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 )
@@ -81,7 +81,7 @@ type lines struct {
 }
 
 func (h *lines) OnBoot(eng gnet.Engine) gnet.Action {
-	addr, err := gnetaddr.Of(eng) // gnet knows only what it was asked for, such as port 0
+	addr, err := gnetsocket.Addr(eng) // gnet knows only what it was asked for, such as port 0
 	if err != nil {
 		h.args.Log.Error("no address", "error", err)
 		return gnet.Shutdown

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 // Eternal is how long a test waits for what must come.
@@ -28,7 +28,7 @@ const isProgram = "HEARTWHEEL_TEST_RUNS_MAIN"
 const AsProgram = isProgram + "=1"
 
 // Main is for TestMain: it runs the program where this process is to be it, and the tests
-// otherwise, with leaktest.
+// otherwise, with testmain.
 func Main(m *testing.M, program func()) {
 	if os.Getenv(isProgram) != "" {
 		program()
@@ -37,7 +37,7 @@ func Main(m *testing.M, program func()) {
 	if signal.Ignored(syscall.SIGHUP) { // as after nohup, and programs would ignore it as well
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
-	leaktest.Main(m)
+	testmain.Run(m)
 }
 
 // Start starts a command that ends in the test binary, as the program; without Env it has

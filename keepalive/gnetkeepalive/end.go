@@ -6,7 +6,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
-	"github.com/heartwheel-go/heartwheel/internal/lastword"
+	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
@@ -28,7 +28,7 @@ func (l *loop) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode
 	// unless it is to get a farewell.
 	waits := len(farewell) > 0 || mode == keepalive.CloseHalf || !adapter.Reason(g).Timeout()
 	if mode == keepalive.CloseGraceful {
-		farewell = lastword.Say(c, farewell)
+		farewell = gnetsocket.SayLast(c, farewell)
 	}
 	if len(farewell) > 0 {
 		_, _ = c.Write(farewell) // if that fails, gnet closes it
@@ -58,7 +58,7 @@ func (l *loop) part(g *keepalive.Guard, mode keepalive.CloseMode, then time.Time
 	case c.OutboundBuffered() > 0:
 		l.partLater(g, mode, then, max(minPeek, left/peeks))
 		return nil
-	case mode == keepalive.CloseHalf && lastword.CloseWrite(c) == nil:
+	case mode == keepalive.CloseHalf && gnetsocket.CloseWrite(c) == nil:
 		l.partLater(g, mode, then, left)
 		return nil
 	}

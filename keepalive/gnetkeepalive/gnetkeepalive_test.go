@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
+	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
@@ -62,7 +62,7 @@ func (a *app) OnBoot(eng gnet.Engine) gnet.Action {
 			return action
 		}
 	}
-	addr, err := gnetaddr.Of(eng)
+	addr, err := gnetsocket.Addr(eng)
 	a.booted <- booted{eng, addr, err}
 	return gnet.None
 }

@@ -3,11 +3,10 @@ package gnetkeepalive
 import (
 	"testing"
 
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
-	"github.com/heartwheel-go/heartwheel/internal/paralleltest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 func TestMain(m *testing.M) {
-	paralleltest.Set(8)
-	leaktest.Main(m)
+	testmain.Parallel(8)
+	testmain.Run(m)
 }

@@ -22,15 +22,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
-	"github.com/heartwheel-go/heartwheel/internal/paralleltest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
 )
 
 func TestMain(m *testing.M) {
-	paralleltest.Set(24)
-	goleak.VerifyTestMain(leaktest.Patient(m))
+	testmain.Parallel(24)
+	goleak.VerifyTestMain(testmain.Patient(m))
 }
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 	"go.uber.org/zap"
 
-	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
+	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
 	"github.com/heartwheel-go/heartwheel/internal/port"
 	"github.com/heartwheel-go/heartwheel/internal/protocol"
 )
@@ -41,7 +41,7 @@ type bare struct {
 }
 
 func (b *bare) OnBoot(eng gnet.Engine) gnet.Action {
-	addr, err := gnetaddr.Of(eng)
+	addr, err := gnetsocket.Addr(eng)
 	if err != nil {
 		slog.Error("no address", "error", err)
 		return gnet.Shutdown

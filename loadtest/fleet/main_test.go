@@ -3,7 +3,7 @@ package fleet
 import (
 	"testing"
 
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { testmain.Run(m) }

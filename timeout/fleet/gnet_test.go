@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/heartwheel-go/heartwheel/internal/gnetaddr"
+	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
@@ -64,7 +64,7 @@ func startGnet(t *testing.T, timeout time.Duration) (*gnetServer, *realFleet) {
 func (s *gnetServer) OnBoot(engine gnet.Engine) gnet.Action {
 	var err error
 	s.engine = engine
-	s.addr, err = gnetaddr.Of(engine)
+	s.addr, err = gnetsocket.Addr(engine)
 	s.booted <- err
 	return gnet.None
 }

@@ -12,13 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
-	"github.com/heartwheel-go/heartwheel/internal/paralleltest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
 func TestMain(m *testing.M) {
-	paralleltest.Set(6)
+	testmain.Parallel(6)
 	goredis.SetLogger(silent{}) // servers are killed here
 	if os.Getenv(childGateway) != "" {
 		runGateway() // does not return
@@ -29,7 +28,7 @@ func TestMain(m *testing.M) {
 	// The client's pool looks every second whether a server is there again, also once after it
 	// has been closed.
 	left := goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")
-	testserver.Main(m, append(leaktest.Gnet(), left)...)
+	testserver.Main(m, append(testmain.Gnet(), left)...)
 }
 
 type silent struct{}

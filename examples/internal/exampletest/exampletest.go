@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
 const (
@@ -39,7 +39,7 @@ func Main(m *testing.M, options ...goleak.Option) {
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
 	}
-	leaktest.Main(m, options...)
+	testmain.Run(m, options...)
 }
 
 // Server is an example that runs.

@@ -20,11 +20,11 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 const eternal = time.Minute // how long a test waits for what must come
 

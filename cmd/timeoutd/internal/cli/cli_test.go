@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 const (
 	eternal = time.Minute // how long a test waits for what must come

@@ -1,6 +1,6 @@
 //go:build unix
 
-package lastword
+package gnetsocket
 
 import (
 	"syscall"
@@ -9,5 +9,5 @@ import (
 )
 
 // CloseWrite ends our side of a connection. It must run in the connection's event
-// loop, where the descriptor can not be somebody else's.
+// loop: there the descriptor can not be somebody else's.
 func CloseWrite(c gnet.Conn) error { return syscall.Shutdown(c.Fd(), syscall.SHUT_WR) }

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package lastword
+package gnetsocket
 
 import (
 	"errors"
