@@ -237,8 +237,10 @@ const FenceFor = 30 * time.Second
 type Outcome struct {
 	Token Token
 
-	// As is Done, Dead, or Pending for another attempt After from now.
+	// As is Done, Dead, or Pending for another attempt: at Due by the engine's clock, or After from
+	// now if Due is zero.
 	As    State
+	Due   time.Time
 	After time.Duration
 
 	// Refund gives the attempt back, with Pending: the task was not begun.
@@ -251,6 +253,10 @@ type Outcome struct {
 	Started time.Time
 	Took    time.Duration
 }
+
+// DueAt returns the time of another attempt of a lease that is settled at now, both in milliseconds
+// since the epoch. It is for engines.
+func (o Outcome) DueAt(now int64) int64 { return Task{Due: o.Due, After: o.After}.DueAt(now) }
 
 // Batch is what Expire answers.
 type Batch struct {

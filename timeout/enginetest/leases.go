@@ -131,6 +131,22 @@ func testAttempts(r *rig) {
 	require.Equal(r.t, "first", task.Error, "the error of an earlier attempt is kept")
 	r.recent(task.Until)
 
+	// The next attempt may have a time, and not only a wait.
+	for _, refund := range []bool{false, true} {
+		r.set("1", past)
+		timed := r.expireOne("a", long)
+		at := r.later()
+		require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: timed.Token, As: timeout.Pending, Due: at, After: time.Minute, Refund: refund}))
+		task = r.get("1")
+		sameTime(r.t, at, task.Until, "Until")
+		sameTime(r.t, past, task.Due, "Due stays the action time")
+		r.set("1", past)
+		timed = r.expireOne("a", long)
+		require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: timed.Token, As: timeout.Pending, Due: past, Refund: refund}))
+		r.expireOne("a", long)
+	}
+	require.Equal(r.t, timeout.Running, r.remove("1").Was)
+
 	// The number of attempts is the caller's to count, other than for leases that end.
 	r.set("2", past)
 	for attempt := 1; attempt <= 9; attempt++ {

@@ -132,6 +132,60 @@ func TestRedisInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
 	enginetest.Run(t, open(t), enginetest.Options{Second: open})
 }
 
+// slow is an index that hears late of outcomes, and whose leases come late.
+type slow struct{ timeout.Engine }
+
+const late = 50 * time.Millisecond
+
+func (s slow) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+	if len(ask.Settle) > 0 {
+		time.Sleep(late)
+	}
+	batch, err := s.Engine.Expire(ctx, ask)
+	if len(batch.Leased) > 0 {
+		time.Sleep(late)
+	}
+	return batch, err
+}
+
+// What is due again is due at the truth's time, however late the index hears of it.
+func TestASlowIndexMakesNothingLate(t *testing.T) {
+	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
+	in, err := redis.Open(t.Context(), testserver.Redis(t).URL, redis.Config{}) // says what is due next
+	require.NoError(t, err)
+	e := over(t, truth, slow{in}, index.Config{Scan: time.Minute, Window: time.Minute, Patience: time.Minute})
+	_, err = e.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, false)
+	require.NoError(t, err)
+	_, err = e.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: "1"}})
+	require.NoError(t, err)
+	follow := func(due time.Time, lease time.Duration) timeout.Leased {
+		for {
+			batch, err := e.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "n", Max: 1, Lease: lease})
+			require.NoError(t, err)
+			if len(batch.Leased) > 0 {
+				return batch.Leased[0]
+			}
+			require.False(t, batch.Next.IsZero())
+			if next := batch.Next; next.After(batch.Now) {
+				require.LessOrEqual(t, next.UnixMilli(), due.UnixMilli())
+				time.Sleep(next.Sub(batch.Now))
+			}
+		}
+	}
+	first := follow(time.Now(), 200*time.Millisecond)
+	again := follow(first.Until, time.Minute)
+	require.True(t, again.Again)
+
+	settled, err := e.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "n", Settle: []timeout.Outcome{
+		{Token: again.Token, As: timeout.Pending, After: 200 * time.Millisecond},
+	}})
+	require.NoError(t, err)
+	require.Equal(t, []bool{true}, settled.Settled)
+	tasks, err := e.Get(t.Context(), []timeout.Key{first.Key()})
+	require.NoError(t, err)
+	follow(tasks[0].Until, time.Minute)
+}
+
 // broken is an index that can be out of order.
 type broken struct {
 	timeout.Engine
@@ -221,6 +275,46 @@ func TestWhatTheIndexWasNotToldOfIsFound(t *testing.T) {
 	time.Sleep(200 * time.Millisecond)
 	require.Zero(t, r.times("removed"))
 	require.Equal(t, 1, r.times("before"))
+}
+
+// A lease that has ended in the truth may last for an hour in the index, which was not told.
+func TestALeaseWhoseEndTheIndexWasNotToldOfHidesNoTask(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, e *index.Engine, leased timeout.Leased){
+		"tried again": func(t *testing.T, e *index.Engine, leased timeout.Leased) {
+			batch, err := e.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "a", Settle: []timeout.Outcome{{Token: leased.Token, As: timeout.Pending}}})
+			require.NoError(t, err)
+			require.Equal(t, []bool{true}, batch.Settled)
+		},
+		"set again": func(t *testing.T, e *index.Engine, leased timeout.Leased) {
+			_, err := e.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: leased.ID}})
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := &broken{Engine: inMemory(t)}
+			e := over(t, table(t, filepath.Join(t.TempDir(), "tasks.db")), in, index.Config{Scan: 50 * time.Millisecond})
+			_, err := e.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, false)
+			require.NoError(t, err)
+			_, err = e.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: "1"}})
+			require.NoError(t, err)
+			ask := timeout.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Hour}
+			lease := func() (leased []timeout.Leased) {
+				batch, err := e.Expire(t.Context(), ask)
+				require.NoError(t, err)
+				return batch.Leased
+			}
+			leased := lease()
+			require.Len(t, leased, 1)
+			in.down.Store(true)
+			end(t, e, leased[0])
+			in.down.Store(false)
+			time.Sleep(index.Rest) // meanwhile the truth is asked
+			require.Eventually(t, func() bool { return len(lease()) == 1 }, time.Minute, 10*time.Millisecond)
+			for range 10 {
+				require.Empty(t, lease())
+			}
+		})
+	}
 }
 
 func TestAnIndexThatIsEmptiedOrGoneForAWhileLosesNothing(t *testing.T) {

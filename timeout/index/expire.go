@@ -24,7 +24,7 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 		return batch, err
 	}
 	truth := read(batch.Now, began)
-	done, others := e.settled(ask.Settle, batch.Settled, time.Since(began))
+	done, others := e.settled(ask.Settle, batch.Settled, batch.Now.Add(-time.Since(began)))
 	e.refresh(ctx, others)
 	if ask.Max <= 0 {
 		e.settle(ctx, ask, done)
@@ -94,9 +94,10 @@ func (e *Engine) fromTruth(ctx context.Context, ask timeout.Ask, batch timeout.B
 }
 
 // settled returns the outcomes of the index's leases that belong to those of the truth, and
-// the tasks whose leases another process has in the index. The truth has taken so long, of
-// which a wait is cut, so that the index does not find a task later than it is due.
-func (e *Engine) settled(outcomes []timeout.Outcome, settled []bool, took time.Duration) (done []timeout.Outcome, others []timeout.Key) {
+// the tasks whose leases another process has in the index. The truth has settled them after began, by
+// its clock. A wait ends at a time, not after a while: the index hears of it later than the truth, and
+// must not find a task later than it is due.
+func (e *Engine) settled(outcomes []timeout.Outcome, settled []bool, began time.Time) (done []timeout.Outcome, others []timeout.Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sweep()
@@ -113,7 +114,7 @@ func (e *Engine) settled(outcomes []timeout.Outcome, settled []bool, took time.D
 		if as == timeout.Dead {
 			as = timeout.Done // the index has no use for it
 		}
-		done = append(done, timeout.Outcome{Token: own.token, As: as, After: max(outcome.After-took-time.Millisecond, 0)})
+		done = append(done, timeout.Outcome{Token: own.token, As: as, Due: e.clock.ofIndex(time.UnixMilli(outcome.DueAt(began.UnixMilli())))})
 	}
 	return done, others
 }
@@ -184,7 +185,9 @@ func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch
 	}
 	claimed, err := e.Claim(ctx, ask.Topic, ask.Node, wanted, ask.Lease)
 	if err != nil {
-		e.settle(context.WithoutCancel(ctx), ask, refused(found.Leased, func(int) (time.Duration, bool) { return e.cfg.Scan, true }))
+		e.settle(context.WithoutCancel(ctx), ask, refused(found.Leased, func(int) (timeout.Outcome, bool) {
+			return timeout.Outcome{After: e.cfg.Scan}, true
+		}))
 		return err
 	}
 	var gone []timeout.Key
@@ -204,8 +207,8 @@ func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch
 		}
 	}
 	e.mu.Unlock()
-	e.settle(ctx, ask, refused(found.Leased, func(i int) (time.Duration, bool) {
-		return wait(claimed[i], batch.Now), !claimed[i].OK && !claimed[i].At.IsZero()
+	e.settle(ctx, ask, refused(found.Leased, func(i int) (timeout.Outcome, bool) {
+		return e.later(claimed[i], batch.Now), !claimed[i].OK && !claimed[i].At.IsZero()
 	}))
 	e.settle(ctx, ask, ended(found.Leased, claimed))
 	e.refresh(ctx, gone)
@@ -220,12 +223,21 @@ func wait(c timeout.Claimed, now time.Time) time.Duration {
 	return recheck
 }
 
+// later is when the index looks again at a task that was not due: at its time, if that is to come.
+func (e *Engine) later(c timeout.Claimed, now time.Time) timeout.Outcome {
+	if c.At.After(now) {
+		return timeout.Outcome{Due: e.clock.ofIndex(c.At)}
+	}
+	return timeout.Outcome{After: recheck}
+}
+
 // refused are the outcomes of entries that are to be looked at again.
-func refused(entries []timeout.Leased, when func(int) (time.Duration, bool)) []timeout.Outcome {
+func refused(entries []timeout.Leased, when func(int) (timeout.Outcome, bool)) []timeout.Outcome {
 	var outcomes []timeout.Outcome
 	for i, entry := range entries {
-		if after, ok := when(i); ok {
-			outcomes = append(outcomes, timeout.Outcome{Token: entry.Token, As: timeout.Pending, After: after, Refund: true})
+		if outcome, ok := when(i); ok {
+			outcome.Token, outcome.As, outcome.Refund = entry.Token, timeout.Pending, true
+			outcomes = append(outcomes, outcome)
 		}
 	}
 	return outcomes

@@ -6,3 +6,6 @@ func (e *Engine) Leases() int {
 	defer e.mu.Unlock()
 	return len(e.leases)
 }
+
+// Rest is how long an index that has failed is left alone.
+const Rest = rest

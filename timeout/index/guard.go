@@ -104,6 +104,10 @@ func (g *guard) Remove(ctx context.Context, removals []timeout.Removal) ([]timeo
 	return ask(ctx, g, g.patience, func(ctx context.Context) ([]timeout.Answer, error) { return g.Engine.Remove(ctx, removals) })
 }
 
+func (g *guard) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
+	return ask(ctx, g, g.patience, func(ctx context.Context) ([]timeout.Task, error) { return g.Engine.Get(ctx, keys) })
+}
+
 func (g *guard) Expire(ctx context.Context, what timeout.Ask) (timeout.Batch, error) {
 	return ask(ctx, g, g.patience, func(ctx context.Context) (timeout.Batch, error) { return g.Engine.Expire(ctx, what) })
 }

@@ -17,6 +17,10 @@ type load struct {
 	slots   []int
 	next    time.Time // when it is read again
 	horizon time.Time // before which all that waits is in the index
+
+	// outlasting are leases of the index, by id, with their ends: by the last scan they last longer
+	// than the truth says.
+	outlasting map[string]time.Time
 }
 
 // load reads what is due soon where that is to be done again, and returns up to which time
@@ -38,7 +42,7 @@ func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.T
 
 	next, horizon, err := time.Time{}, time.Time{}, e.align(ctx, now)
 	if err == nil {
-		next, horizon, err = e.scan(ctx, topic, slots, now)
+		next, horizon, err = e.scan(ctx, l, topic, slots, now)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -76,9 +80,15 @@ func (e *Engine) unaligned() {
 
 // scan adds what is due within the window and not in the index. It returns when to scan again,
 // and up to which time it has seen all.
-func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.Time) (next, horizon time.Time, err error) {
+func (e *Engine) scan(ctx context.Context, l *load, topic string, slots []int, now time.Time) (next, horizon time.Time, err error) {
 	next, horizon = now.Add(e.cfg.Scan), now.Add(e.cfg.Window)
 	cursor := ""
+	outlasting := make(map[string]time.Time)
+	defer func() {
+		e.mu.Lock()
+		l.outlasting = outlasting
+		e.mu.Unlock()
+	}()
 	for read := 0; ; {
 		limit := min(loadPage, e.cfg.Limit-read)
 		page, err := e.Upcoming(ctx, topic, slots, horizon, cursor, limit)
@@ -90,7 +100,7 @@ func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.T
 			entries[i] = e.entry(timeout.Key{Topic: topic, ID: wanted.ID}, wanted.Version, wanted.At)
 			entries[i].IfAbsent = true
 		}
-		err = e.add(ctx, entries)
+		err = e.add(ctx, l, outlasting, entries)
 		if errors.Is(err, timeout.ErrFull) {
 			return next, page.Wanted[0].At, nil // some are left out from here on
 		}
@@ -111,23 +121,60 @@ func (e *Engine) scan(ctx context.Context, topic string, slots []int, now time.T
 }
 
 // add puts entries into the index that are not there, or wait there for another time: that of
-// an older version, whose successor the index was not told of.
-func (e *Engine) add(ctx context.Context, entries []timeout.Task) error {
+// an older version, whose successor the index was not told of. It does so, too, if the index has an
+// old lease of a task, and was not told of its end. Such leases are noted in outlasting.
+func (e *Engine) add(ctx context.Context, l *load, outlasting map[string]time.Time, entries []timeout.Task) error {
 	answers, full := e.put(ctx, entries)
 	if full != nil && !errors.Is(full, timeout.ErrFull) {
 		return full
 	}
-	var wrong []timeout.Task
+	var wrong, leased []timeout.Task
 	for i, answer := range answers {
-		if answer.Err == nil && answer.Was == timeout.Pending && answer.Due.UnixMilli() != entries[i].Due.UnixMilli() {
-			entries[i].IfAbsent = false
+		entries[i].IfAbsent = false
+		switch {
+		case answer.Err != nil:
+		case answer.Was == timeout.Pending && answer.Due.UnixMilli() != entries[i].Due.UnixMilli():
 			wrong = append(wrong, entries[i])
+		case answer.Was == timeout.Running:
+			leased = append(leased, entries[i])
 		}
 	}
-	if _, err := e.put(ctx, wrong); err != nil {
+	old, err := e.outlasted(ctx, l, outlasting, leased)
+	if err != nil {
+		return err
+	}
+	if _, err := e.put(ctx, append(wrong, old...)); err != nil {
 		return err
 	}
 	return full
+}
+
+// outlasted returns the entries whose lease in the index lasts longer than the truth says, by two scans:
+// between them a claim comes to its end.
+func (e *Engine) outlasted(ctx context.Context, l *load, outlasting map[string]time.Time, leased []timeout.Task) (old []timeout.Task, err error) {
+	if len(leased) == 0 {
+		return nil, nil
+	}
+	keys := make([]timeout.Key, len(leased))
+	for i, entry := range leased {
+		keys[i] = entry.Key()
+	}
+	there, err := e.index.Get(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, task := range there {
+		if task.State != timeout.Running || !task.Until.After(leased[i].Due.Add(clockNoise)) {
+			continue
+		}
+		outlasting[task.ID] = task.Until
+		if before, ok := l.outlasting[task.ID]; ok && before.Equal(task.Until) {
+			old = append(old, leased[i])
+		}
+	}
+	return old, nil
 }
 
 // reload has a topic be read at the next call.

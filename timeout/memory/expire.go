@@ -132,7 +132,7 @@ func (e *Engine) settle(t *topic, outcome timeout.Outcome) bool {
 	if outcome.Refund {
 		en.attempts--
 	}
-	en.lease, en.at = 0, now()+timeout.CeilMillis(outcome.After)
+	en.lease, en.at = 0, outcome.DueAt(now())
 	en.enter(timeout.Pending)
 	e.file(en)
 	return true

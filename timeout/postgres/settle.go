@@ -60,7 +60,7 @@ func (e *Engine) queueSettle(b *pgx.Batch, t *topic, outcomes []settlement, sett
 	if len(stays) > 0 {
 		c := newEnds(outcomes, stays)
 		ids, leases := tokensOf(outcomes, stays)
-		b.Queue(e.sql.Settle, t.no, ids, leases, c.as, c.after, c.refund, c.failures, c.started, c.took).Query(mark(settled, stays))
+		b.Queue(e.sql.Settle, t.no, ids, leases, c.as, c.due, c.after, c.refund, c.failures, c.started, c.took).Query(mark(settled, stays))
 	}
 }
 
@@ -86,18 +86,19 @@ func mark(found []bool, which []int) func(pgx.Rows) error {
 
 // ends are outcomes as the arguments of a statement.
 type ends struct {
-	as                   []int16
-	after, started, took []int64
-	refund               []bool
-	failures             []string
+	as                        []int16
+	due, after, started, took []int64
+	refund                    []bool
+	failures                  []string
 }
 
 func newEnds(outcomes []settlement, which []int) ends {
 	n := len(which)
-	c := ends{make([]int16, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n), make([]string, n)}
+	c := ends{make([]int16, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n), make([]string, n)}
 	for k, i := range which {
 		o := outcomes[i]
-		c.as[k], c.after[k], c.refund[k] = int16(o.As), timeout.CeilMillis(o.After), o.Refund && o.As == timeout.Pending
+		c.as[k], c.refund[k] = int16(o.As), o.Refund && o.As == timeout.Pending
+		c.due[k], c.after[k] = when(o.Due, o.After)
 		c.failures[k], c.took[k] = clean(o.Error), int64(o.Took)
 		if !o.Started.IsZero() {
 			c.started[k] = o.Started.UnixMicro()

@@ -254,7 +254,7 @@ func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 		outcome := x.ask.Settle[i]
 		key, _ := leaseKey(outcome.Token.Lease) // an empty one is that of no lease
 		text := outcome.Error[:min(len(outcome.Error), timeout.MaxError)]
-		c.Args = append(c.Args, outcome.Token.ID, key, outcomeCode(outcome), ask(time.Time{}, max(outcome.After, 0)), text)
+		c.Args = append(c.Args, outcome.Token.ID, key, outcomeCode(outcome), ask(outcome.Due, max(outcome.After, 0)), text)
 		c.Size += len(text)
 	}
 	c.Args[0], c.Args[1] = string([]byte{byte(len(node))})+node, timeout.CeilMillis(x.ask.Lease)

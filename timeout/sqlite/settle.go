@@ -102,12 +102,12 @@ func settle(ctx context.Context, s session, t *topic, outcomes []timeout.Outcome
 func fail(ctx context.Context, s session, t *topic, h *held, outcome timeout.Outcome, at int64) error {
 	if outcome.Refund && outcome.As == timeout.Pending {
 		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?, lease = 0, attempts = attempts - 1 WHERE seq = ?",
-			at+timeout.CeilMillis(outcome.After), h.seq)
+			outcome.DueAt(at), h.seq)
 		return err
 	}
 	state, until := timeout.Dead, at
 	if outcome.As == timeout.Pending {
-		state, until = timeout.Pending, at+timeout.CeilMillis(outcome.After)
+		state, until = timeout.Pending, outcome.DueAt(at)
 	}
 	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?, at = ?, lease = 0, error = ? WHERE seq = ?", int64(state), until, outcome.Error, h.seq)
 	if err != nil {

@@ -1,15 +1,15 @@
 WITH {clock},
 k AS MATERIALIZED (
     SELECT p.no AS topic, k.*
-    FROM {s}.hw_topics p, unnest($2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::boolean[], $7::text[], $8::bigint[], $9::bigint[])
-        WITH ORDINALITY AS k (id, lease, outcome, after, refund, error, started, took, n)
+    FROM {s}.hw_topics p, unnest($2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[], $7::boolean[], $8::text[], $9::bigint[], $10::bigint[])
+        WITH ORDINALITY AS k (id, lease, outcome, due, after, refund, error, started, took, n)
     WHERE p.no = $1
 ),
 settled AS (
     UPDATE {s}.hw_tasks t SET
         state = k.outcome,
         lease = 0,
-        at = CASE WHEN k.outcome = 1 THEN {in k.after} ELSE clock.now END,
+        at = CASE WHEN k.outcome = 1 THEN CASE WHEN k.due >= 0 THEN k.due ELSE {in k.after} END ELSE clock.now END,
         attempts = t.attempts - k.refund::integer,
         error = CASE WHEN k.outcome = 3 OR k.refund THEN t.error ELSE k.error END
     FROM k, clock
