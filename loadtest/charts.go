@@ -11,7 +11,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/loadtest/plot"
 )
 
-// charts are the plots of a page. Those in which there would be nothing are left out.
+// charts are the plots of a page, without the empty ones.
 func (h *history) charts(cfg config, res *result) []plot.Chart {
 	v := view{cfg: cfg, history: h, points: h.points()}
 	charts := []plot.Chart{

@@ -10,8 +10,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/loadtest/internal/proc"
 )
 
-// checkMachine returns an error for each setting of this machine that is too
-// small for the run, both ends of which are on it.
+// checkMachine returns an error for each setting of this machine too small for the run. Both ends of
+// the connections are on this machine.
 func checkMachine(cfg config, p plan) error {
 	if p.procs == 0 {
 		return nil
@@ -41,7 +41,7 @@ const (
 func checkSetting(name string, need int) error {
 	have, err := setting(name)
 	if err != nil || have[0] >= need {
-		return nil // where there is no such setting, there is no such limit
+		return nil // no such setting, no such limit
 	}
 	return fmt.Errorf("%s is %d, and this run needs %d: sysctl -w %[1]s=%[3]d", name, have[0], need)
 }
@@ -61,7 +61,7 @@ func checkFiles(need int) error {
 	return fmt.Errorf("fs.file-max is %d, of which %d are in use, and this run needs %d: sysctl -w fs.file-max=%d", most[0], used, need, used+need)
 }
 
-// checkPorts looks at the ports that a source address has.
+// checkPorts looks at the number of ports of a source address.
 func checkPorts(need int) error {
 	r, err := setting("net.ipv4.ip_local_port_range")
 	if err != nil || len(r) < 2 || r[1]-r[0]+1 >= need {
@@ -71,7 +71,7 @@ func checkPorts(need int) error {
 		r[1]-r[0]+1, need, 65535-need, 65535)
 }
 
-// checkConntrack looks at connection tracking, where it has something to track.
+// checkConntrack looks at connection tracking, if it has something to track.
 func checkConntrack(need int) error {
 	const name = "net.netfilter.nf_conntrack_max"
 	most, err := setting(name)

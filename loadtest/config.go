@@ -36,8 +36,8 @@ type config struct {
 }
 
 const (
-	// manyConns is from where on heartbeats are sent in quanta unless told
-	// otherwise: one wakeup for many of them instead of one for each.
+	// From manyConns on heartbeats are sent in quanta unless told otherwise: one wakeup for many of
+	// them instead of one for each.
 	manyConns    = 250_000
 	connsPerStep = 10_000 // a millisecond for each so many
 
@@ -46,7 +46,7 @@ const (
 
 	minDuration = 20 * time.Second
 
-	// stormTime is within which all send their last heartbeat.
+	// All send their last heartbeat within stormTime.
 	stormTime = time.Second
 )
 
@@ -141,7 +141,7 @@ func (cfg config) margin() time.Duration { return 2*time.Second + 2*cfg.tick }
 // closes reports whether the server closes silent connections.
 func (cfg config) closes() bool { return cfg.baseline != "gnet" }
 
-// setFleetDefaults sets the fleet's defaults and those that it changes.
+// setFleetDefaults sets the defaults of the fleet, and the settings that depend on it.
 func (cfg *config) setFleetDefaults(given map[string]bool) error {
 	if err := cfg.fleet.SetDefaults(given); err != nil || cfg.fleet.Nodes == 0 {
 		return err

@@ -29,8 +29,7 @@ type conn struct {
 	sent     time.Duration // right before its last heartbeat was sent
 	partial  []byte        // of an answer
 
-	// The cycles from unanswered to next are those of heartbeats that were sent
-	// and have no answer yet.
+	// The cycles from unanswered to next are of the heartbeats without an answer yet.
 	unanswered, next uint64
 }
 
@@ -58,7 +57,7 @@ func (w *worker) connect(c *conn, i int) error {
 		_ = unix.Close(fd)
 		return fmt.Errorf("connect: %w", err)
 	}
-	// Edge-triggered, so that this one call is enough.
+	// Edge-triggered: this one call is enough.
 	err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{
 		Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | edge,
 		Fd:     int32(i),
@@ -87,7 +86,7 @@ func sourceAddr(i int) unix.Sockaddr {
 	return &unix.SockaddrInet4{Addr: [4]byte{127, byte(1 + n>>16), byte(n >> 8), byte(n)}}
 }
 
-// failed is for a connection that never came to be.
+// failed is for a connection without a first answer.
 func (w *worker) failed(i int32, c *conn, err error) {
 	if c.state == connecting {
 		w.waiting--
@@ -110,14 +109,14 @@ func (w *worker) failed(i int32, c *conn, err error) {
 
 func (w *worker) send(c *conn, line []byte) {
 	c.sent = w.now()
-	// A line is short and the socket's buffer empty, so it goes out whole, or the
-	// connection is broken, which reading will show.
+	// A line is short and the socket's buffer empty, so it goes out whole. Otherwise the connection is
+	// broken; reading will show it.
 	if n, err := unix.Write(int(c.fd), line); err != nil || n < len(line) {
 		w.result.unsent++
 	}
 }
 
-// handle is told that something has happened to a connection.
+// handle takes in events of a connection.
 func (w *worker) handle(i int32, events uint32) {
 	c := &w.conns[i]
 	if c.state == gone {
@@ -135,7 +134,7 @@ func (w *worker) handle(i int32, events uint32) {
 	}
 }
 
-// read reads what has come. end says that the end of the stream has, too.
+// read reads all bytes there are. end says that the end of the stream has come, too.
 func (w *worker) read(i int32, c *conn, end bool) {
 	for c.state != gone {
 		n, err := unix.Read(int(c.fd), w.buf)
@@ -194,8 +193,7 @@ func (w *worker) answers(i int32, c *conn, b []byte, now time.Duration) {
 	}
 }
 
-// answered counts how long a heartbeat has waited for its answer, and returns
-// that.
+// answered counts how long a heartbeat has waited for its answer, and returns it.
 func (w *worker) answered(i int32, cycle uint64, now time.Duration) time.Duration {
 	w.pending--
 	due := w.beats.due(i, cycle)
@@ -208,9 +206,8 @@ func (w *worker) answered(i int32, cycle uint64, now time.Duration) time.Duratio
 	return now - due
 }
 
-// giveUpWaiting is for the heartbeats of a connection to which no answer will be
-// seen any more. How long they have waited counts: to leave them out would hide
-// the longest of all.
+// giveUpWaiting is for the heartbeats of a connection after its last answer. Their waiting counts: to
+// leave it out would hide the longest of all.
 func (w *worker) giveUpWaiting(i int32, c *conn, now time.Duration) {
 	for ; c.unanswered < c.next; c.unanswered++ {
 		if w.answered(i, c.unanswered, now) > w.cfg.margin() {
@@ -219,7 +216,7 @@ func (w *worker) giveUpWaiting(i int32, c *conn, now time.Duration) {
 	}
 }
 
-// welcome is for a connection that has had its first answer.
+// welcome is for a connection after its first answer.
 func (w *worker) welcome(c *conn, now time.Duration) {
 	if c.state != connecting {
 		w.result.stray++
@@ -232,7 +229,7 @@ func (w *worker) welcome(c *conn, now time.Duration) {
 	w.series.count(opened, now)
 }
 
-// closed judges a connection that the server has closed.
+// closed judges a connection closed by the server.
 func (w *worker) closed(i int32, c *conn, now time.Duration, err error) {
 	if c.state == connecting {
 		if err == nil {

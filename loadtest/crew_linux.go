@@ -52,8 +52,8 @@ func (s *shared) now() time.Duration { return time.Since(s.start) }
 // total is how many connections there are to be.
 func (s *shared) total() int { return s.cfg.conns + s.cfg.probes }
 
-// server returns the address of the server of a connection: neighbours have the
-// same one, so that with as many servers as workers each worker has its own.
+// server returns the address of the server of a connection. Neighbours have the same one: with as many
+// servers as workers each worker has its own.
 func (s *shared) server(number int) netip.AddrPort {
 	if number < s.cfg.conns {
 		return s.servers[number*len(s.servers)/s.cfg.conns]
@@ -61,8 +61,8 @@ func (s *shared) server(number int) netip.AddrPort {
 	return s.servers[number%len(s.servers)] // a probe
 }
 
-// newCrew starts the threads, with descriptors of their own where the plan wants
-// that. The crew must be dismissed.
+// newCrew starts the threads, with descriptors of their own if the plan says so. The crew must be
+// dismissed.
 func newCrew(cfg config, p plan) (*crew, error) {
 	c := &crew{begin: make(chan struct{}), quit: make(chan struct{}), settled: make(chan struct{})}
 	c.cfg = cfg
@@ -90,7 +90,7 @@ func newCrew(cfg config, p plan) (*crew, error) {
 	c.driving.Store(int32(len(c.workers)))
 	c.errs = make(chan error, len(c.workers))
 
-	// With fewer, a thread that comes out of the kernel waits for its turn.
+	// With fewer, a thread back from the kernel waits for its turn.
 	c.procs = runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(c.workers)+2))
 
 	ready := make(chan error, len(c.workers))
@@ -155,9 +155,9 @@ func (c *crew) dismiss() {
 	runtime.GOMAXPROCS(c.procs)
 }
 
-// drive opens the connections, sends their heartbeats, watches what the servers
-// do, and returns that: with an error, what it was until then, or nil if nothing was
-// begun. m is told when the load is even.
+// drive opens the connections, sends their heartbeats, watches the servers, and returns the
+// observations: with an error, all until then, or nil before the first connection. It tells m when the
+// load is even.
 func (c *crew) drive(ctx context.Context, addrs []string, m *meter) (*result, error) {
 	if err := c.resolve(addrs); err != nil {
 		return nil, err
@@ -206,8 +206,7 @@ func (c *crew) phases(ctx context.Context, m *meter) error {
 	return nil
 }
 
-// sample takes samples for the page, if there is to be one. What it returns ends
-// that.
+// sample takes samples for the page, if there is to be one, until stop.
 func (c *crew) sample(m *meter) (stop func() []sample) {
 	if c.series == nil {
 		return func() []sample { return nil }
@@ -303,7 +302,7 @@ func (c *crew) await(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// interrupted returns why ctx is done, if that is not the user's wish.
+// interrupted returns the cause of the end of ctx, unless it is the user's wish.
 func interrupted(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
@@ -311,7 +310,7 @@ func interrupted(ctx context.Context) error {
 	return errors.New("interrupted")
 }
 
-// resolve finds out where the servers are.
+// resolve finds the addresses of the servers.
 func (c *crew) resolve(addrs []string) error {
 	for _, a := range addrs {
 		addr, err := net.ResolveTCPAddr("tcp", a)

@@ -22,7 +22,7 @@ type row struct{ Name, Value string }
 // phaseRow is a phase: when it was, and how long the answers took.
 type phaseRow struct {
 	Name, From, To string
-	RTT, Probes    *latencyRow // nil where there was none
+	RTT, Probes    *latencyRow // nil without any
 }
 
 // latencyRow is a latency in words.

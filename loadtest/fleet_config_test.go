@@ -62,7 +62,7 @@ func TestThePasswordOfRedisIsShownToNobody(t *testing.T) {
 	require.Equal(t, "redis://user:secret@host:1/2", cfg.fleet.Redis)
 }
 
-// A fleet knows the settings of the whole run that its gateways need, and sets others.
+// A fleet knows the settings of the whole run for its gateways, and sets others.
 func TestSettingsOfARunWithAFleet(t *testing.T) {
 	cfg, err := parse(strings.Fields("-nodes 3 -conns 300 -timeout 9s -tick 20ms -server gateway -quantum 10ms"), io.Discard)
 	require.NoError(t, err)

@@ -18,11 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeGateway says to this test program that it is one, and of which kind.
+// fakeGateway in the environment makes this test program a gateway, of a kind.
 const fakeGateway = "HEARTWHEEL_LOADTEST_FAKE_GATEWAY"
 
-// newFake returns the program of a gateway that welcomes everybody, and does what its kind says
-// instead of what it must.
+// newFake returns the program of a gateway. It welcomes everybody, and has the fault of its kind.
 func newFake(t *testing.T, kind string) (file string) {
 	self, err := os.Executable()
 	require.NoError(t, err)

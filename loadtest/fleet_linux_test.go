@@ -105,7 +105,7 @@ func TestVerdictsOfFleets(t *testing.T) {
 	}
 }
 
-// Where nobody dies, and nobody lies, nobody is told of.
+// If nobody dies, and nobody lies, nobody is told of.
 func TestAFleetToWhichNothingHappens(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "report.json")
@@ -127,7 +127,7 @@ func TestAFleetWithoutRedis(t *testing.T) {
 	require.Equal(t, "loadtest: redis-server is not on this machine: scripts/install-packages redis-server installs it (Debian's package redis-server), or -redis says where one runs\n", stderr)
 }
 
-// A run whose Redis has ended is over at once, whatever it waits for.
+// A run ends at once with its Redis, whatever it waits for.
 func TestAFleetWhoseRedisEnds(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "redis-server"),
@@ -149,14 +149,14 @@ func TestAFleetThatDoesNotStart(t *testing.T) {
 	require.Equal(t, exitFailure, exit)
 	require.Equal(t, "loadtest: node-1: the server ended at once: it hurts\n", stderr)
 
-	// As a gateway that knows better than this program what goes together.
+	// As a gateway with a better knowledge of its flags than this program.
 	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho '{\"msg\":\"server: listening\",\"addr\":\"127.0.0.1:1\"}' >&2\necho 'not so' >&2\nexit 2\n"), 0o755))
 	exit, _, stderr = load("-nodes", "2", "-server", script, "-redis", "redis://nobody")
 	require.Equal(t, exitUsage, exit)
 	require.Equal(t, "loadtest: node-1: the server refuses what the flags ask for: not so\n", stderr)
 }
 
-// All processes end, and who waits for them.
+// All processes end, and nobody waits any more.
 func TestAFleetThatIsInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []string{"steady", "killed"} {

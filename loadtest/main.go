@@ -6,33 +6,29 @@
 //	go run ./loadtest -conns 100000 -interval 10s -timeout 30s -storm
 //	go run ./loadtest -html page.html            # with plots over time
 //	go run ./loadtest -addr 127.0.0.1:9000 -timeout 30s -interval 10s
-//	go run ./loadtest -nodes 3 -lease 6s         # a fleet, of which a node is killed
-//	go run ./loadtest -nodes 3 -rolling          # a fleet, whose nodes are restarted in turn
+//	go run ./loadtest -nodes 3 -lease 6s         # a fleet; a node is killed
+//	go run ./loadtest -nodes 3 -rolling          # a fleet; its nodes are restarted in turn
 //
-// Each connection sends PING lines at an interval, at a phase of its own. A share
-// of them falls silent at a random moment, and must be closed by the server when
-// its timeout has passed: not before, and not much later. The others must never
-// be. It exits with code 0 and "verdict pass" if that was so, with 1 and the
-// reasons if not, and with 2 for flags that make no sense or
-// name a file that can not be written.
+// Each connection sends PING lines at an interval, at a phase of its own. A share of them falls silent
+// at a random moment. The server must close these when its timeout has passed: not before, and not much
+// later. It must never close the others. If that was so, the exit code is 0, after "verdict pass".
+// Otherwise it is 1, after the reasons. It is 2 for flags without sense, and for files that can not be
+// written.
 //
-// With -nodes the connections are sessions of a fleet of gateways, which share a Redis
-// that is started besides; -redis is for one that is there. After a time in which nothing
-// happens, -steady, a node is killed, or -kill of them, or none. Some of its clients come
-// back elsewhere, at random moments; the others must be told to be offline within a lease
-// and a second, and nobody else. With -rolling each node is ended and started anew, and
-// nobody must be told to be offline.
+// With -nodes the connections are sessions of a fleet of gateways. They share a Redis of their own, or
+// that of -redis. Nothing happens for a time, -steady. Then a node is killed, or -kill of them, or none.
+// Some of its clients come back elsewhere, at random moments. The fleet must tell that the others are
+// offline within a lease and a second, and nobody else. With -rolling each node is ended and started
+// anew, and the fleet must tell of nobody.
 //
-// Where a client is back, the end of what it had before may be told a moment later, since
-// both are on their way at the same time: by 100 ms and the longest answer of the run at
-// most, and of no more clients than chance explains.
+// The old end of a client may be told a moment after its return, since both are on their way at the same
+// time: by 100 ms and the longest answer of the run at most, and of no more clients than chance
+// explains.
 //
-// Round trips are counted from the moment at which a heartbeat was due, not from
-// when this program got around to sending it.
+// A round trip begins when a heartbeat is due, not when this program gets around to sending it.
 //
-// Where a process may not have as many descriptors as there are connections, the
-// servers are several processes, and the threads of this one have descriptors of
-// their own.
+// If a process may not have as many descriptors as there are connections, the servers are several
+// processes, and the threads of this one have descriptors of their own.
 package main
 
 import (
@@ -55,8 +51,7 @@ const (
 	exitUsage   = 2
 )
 
-// The main goroutine keeps the main thread, which Go never ends: no worker is to get
-// it.
+// The main goroutine keeps the main thread, and no worker gets it: Go never ends it.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -120,8 +115,8 @@ func runConfig(ctx context.Context, cfg config, args []string, stdout, stderr io
 	return 0, nil
 }
 
-// measure does the whole run, with servers of its own if need be. A run that has
-// begun and did not come to its end has an error and a report, too.
+// measure does the whole run, with servers of its own if need be. A run that ends too early has an
+// error and a report, too.
 func measure(ctx context.Context, cfg config, progress io.Writer) (*report, error) {
 	p, err := newPlan(cfg)
 	if err != nil {

@@ -30,14 +30,14 @@ func load(args ...string) (exit int, stdout, stderr string) {
 	return exit, out.String(), errs.String()
 }
 
-// loadWell is load for a run that is to pass. It is right that this program finds fault with a
-// machine that has no time for it, so where that is all, it is tried again.
+// loadWell is load for a run with verdict pass. This program rightly finds fault with a busy machine.
+// If that is all, loadWell tries again.
 func loadWell(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 	t.Helper()
 	return loadUnlessSpoilt(t, isSlow, args...)
 }
 
-// loadBadly is load for a run that is to fail for some reasons. A busy machine has other faults.
+// loadBadly is load for a run to fail for some reasons. A busy machine has other faults.
 func loadBadly(t *testing.T, reasons []string, args ...string) (exit int, stdout, stderr string) {
 	t.Helper()
 	return loadUnlessSpoilt(t, func(stdout string) bool {
@@ -59,7 +59,7 @@ func loadUnlessSpoilt(t *testing.T, isSpoilt func(stdout string) bool, args ...s
 	}
 }
 
-// isSlow reports whether a run has failed for nothing but that something came too late.
+// isSlow reports whether a run has failed only since something came too late.
 func isSlow(stdout string) bool {
 	reasons := 0
 	for line := range strings.Lines(stdout) {

@@ -35,7 +35,7 @@ func newMeter() *meter {
 	return &meter{selfIdleRSS: proc.ResidentBytes(os.Getpid()), used: map[int]time.Duration{}, idle: map[int]int64{}}
 }
 
-// watch says which servers there are, before they have connections.
+// watch adds servers before their first connection.
 func (m *meter) watch(servers []int) {
 	for _, pid := range servers {
 		m.Join(pid)
@@ -43,14 +43,14 @@ func (m *meter) watch(servers []int) {
 	}
 }
 
-// Join is for a server that comes later.
+// Join adds a server later.
 func (m *meter) Join(server int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.servers = append(m.servers, server)
 }
 
-// Leave is for one that has ended. What it had used counts as far as it was read.
+// Leave removes a server after its end. Its usage counts until the last reading.
 func (m *meter) Leave(server int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// inside says to a process that it is the one in a network namespace.
+	// inside in the environment says that the process is in a network namespace of its own.
 	inside = "HEARTWHEEL_LOADTEST_INSIDE"
 
 	// socketTable is how a new namespace gets a table of sockets of its own.
@@ -23,8 +23,8 @@ const (
 	maxTable    = 16 << 20 // the kernel takes no more
 )
 
-// runInNetns runs this program once more, in a network namespace of its own with
-// a table of sockets that is large enough.
+// runInNetns runs this program once more, in a network namespace of its own with a large enough table
+// of sockets.
 func runInNetns(ctx context.Context, cfg config, args []string, stdout, stderr io.Writer) (exit int, err error) {
 	if os.Geteuid() != 0 {
 		return 0, errors.New("-netns: only root can make a network namespace")
@@ -50,8 +50,8 @@ func runInNetns(ctx context.Context, cfg config, args []string, stdout, stderr i
 	return 0, err
 }
 
-// startWithTable starts a command that makes a namespace, with a table of at
-// least size sockets in it. The setting is this namespace's, so it is set back.
+// startWithTable starts a command with a namespace of its own and a table of at least size sockets in
+// it. The setting is this namespace's, so it is set back.
 func startWithTable(cmd *exec.Cmd, size int) error {
 	if before, err := setting(socketTable); err == nil { // since Linux 6.2
 		table := 1

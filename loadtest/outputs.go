@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// output is a file that a run is to write.
+// output is a file to be written by a run.
 type output struct{ flag, file string }
 
 func (cfg config) outputs() (outputs []output) {
@@ -18,8 +18,8 @@ func (cfg config) outputs() (outputs []output) {
 	return outputs
 }
 
-// createOutputs finds out now, rather than at the end, whether the files can be
-// written. It changes none that is there.
+// createOutputs finds out now, rather than at the end, whether the files can be written. It changes no
+// existing file.
 func (cfg config) createOutputs() (err error) {
 	var created []output
 	defer func() {
@@ -50,7 +50,7 @@ func (cfg config) createOutputs() (err error) {
 	return nil
 }
 
-// removeOutputs leaves what is no regular file, such as a device, where it is.
+// removeOutputs leaves all but regular files, such as a device, in their place.
 func removeOutputs(outputs []output) {
 	for _, o := range outputs {
 		if info, err := os.Lstat(o.file); err == nil && info.Mode().IsRegular() {

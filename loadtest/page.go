@@ -18,7 +18,7 @@ var pageHTML string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageHTML))
 
-// page is a report for a reader: a single file, which needs nothing from elsewhere.
+// page is a report for a reader: a single file, complete in itself.
 type page struct {
 	*report
 	About    []string // what was done, in words
@@ -30,7 +30,7 @@ type page struct {
 	Tables   []plot.Table
 }
 
-// writeHTML writes the page of a run, which must have a history.
+// writeHTML writes the page of a run with a history.
 func (r *report) writeHTML(file string, cfg config) error {
 	res := r.result
 	p := page{

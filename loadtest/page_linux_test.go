@@ -27,7 +27,7 @@ type element struct {
 	children []*element
 }
 
-// readPage reads a page, which must be well-formed and need nothing from elsewhere.
+// readPage reads a page. It must be well-formed and complete in itself.
 func readPage(t *testing.T, file string) *element {
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func (e *element) each(f func(*element)) {
 	}
 }
 
-// all returns the elements of a name, and with a class unless that is empty.
+// all returns the elements of a name, and with a class unless it is empty.
 func (e *element) all(name, class string) (all []*element) {
 	e.each(func(e *element) {
 		if e.name == name && (class == "" || slices.Contains(strings.Fields(e.attrs["class"]), class)) {

@@ -21,12 +21,12 @@ const (
 	// connections.
 	spareFiles = 64
 
-	// perWorker is how many connections a worker has where nothing makes it less.
+	// perWorker is the number of connections of a worker if nothing limits it.
 	perWorker = 25_000
 )
 
-// serverSpare is how many descriptors more than connections a server needs, at
-// most, where the limit is this.
+// serverSpare is the largest number of descriptors that a server needs besides its connections, under
+// a limit.
 func serverSpare(limit int) int { return 256 + limit/16 }
 
 // newPlan raises the descriptor limit as far as necessary and possible, and

@@ -24,7 +24,7 @@ type point struct {
 	waits    [waits]quantiles
 }
 
-// quantiles are in milliseconds, and NaN where there was nothing.
+// quantiles are in milliseconds, and NaN of nothing.
 type quantiles struct{ p50, p99, max float64 }
 
 // points returns the run from its start to its end.
@@ -92,7 +92,7 @@ func (s *sum) quantiles() quantiles {
 	return quantiles{s.at(0.5) / usPerMs, s.at(0.99) / usPerMs, float64(s.largest) / usPerMs}
 }
 
-// at returns the value that a share of all is not above.
+// at returns the q-quantile for a share q.
 func (s *sum) at(share float64) float64 {
 	rank := int64(math.Ceil(share * float64(s.count)))
 	for i, n := range s.buckets {

@@ -20,8 +20,8 @@ const (
 	plainEvery    = 5 * time.Second
 )
 
-// showProgress writes a line that is renewed on a terminal, and a line now and
-// then elsewhere, until stop is called.
+// showProgress writes one changing line on a terminal, and elsewhere a line now and then, until stop
+// is called.
 func showProgress(out io.Writer, c *counters) (stop func()) {
 	every, begin, end := plainEvery, "", "\n"
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {

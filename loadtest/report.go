@@ -210,13 +210,13 @@ func (r *report) fail(format string, args ...any) {
 	r.Reasons = append(r.Reasons, fmt.Sprintf(format, args...))
 }
 
-// abort says that the run has not come to its end, and why.
+// abort says that the run has ended too early, and why.
 func (r *report) abort(err error) {
 	r.Verdict = aborted
 	r.Reasons = slices.Insert(r.Reasons, 0, fmt.Sprintf("after %v: %v", r.result.end.Round(time.Millisecond), err))
 }
 
-// write writes the files that are wanted.
+// write writes the wanted files.
 func (r *report) write(cfg config) error {
 	var errs []error
 	if cfg.json != "" {

@@ -23,7 +23,7 @@ func (w *worker) hello(i int32) []byte {
 	return w.clients.Hello(i)
 }
 
-// fleetAnswer takes in a line that only gateways say, and reports whether it is one.
+// fleetAnswer takes in a line, and reports whether it is of gateways only.
 func (w *worker) fleetAnswer(i int32, c *conn, line []byte, now time.Duration) bool {
 	switch w.clients.Answer(i, line, now, c.state == connecting) {
 	case fleet.Other:
@@ -69,7 +69,7 @@ func (w *worker) nextReturn() (at time.Duration, ok bool) {
 	return w.clients.Next()
 }
 
-// reopen begins to open the connections of the clients that come back.
+// reopen begins to open the connections of returning clients.
 func (w *worker) reopen(now time.Duration) {
 	for w.waiting < w.window() && w.last == 0 {
 		if at, ok := w.nextReturn(); !ok || at > now {

@@ -48,8 +48,8 @@ func readReport(t *testing.T, file string) (r report) {
 	return r
 }
 
-// behaviour is a server that does something wrong. It gets each line and what
-// number it is on its connection, and says whether to go on.
+// behaviour is a server with a fault. It gets each line and the line's number on its connection, and
+// says whether to go on.
 type behaviour func(c net.Conn, line string, n int) bool
 
 // misbehave serves until the test ends.
@@ -207,7 +207,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// nobody returns an address on which nobody listens, and nobody will until the test ends.
+// nobody returns an address without a listener until the end of the test.
 func nobody(t *testing.T) (addr string) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
@@ -281,8 +281,7 @@ func TestAnswersInPieces(t *testing.T) {
 	require.Zero(t, exit, "%s%s", stdout, stderr)
 }
 
-// A heartbeat that this program got around to sending late has waited since it
-// was due.
+// A heartbeat sent late by this program has waited since it was due.
 func TestRoundTripsCountFromWhenAHeartbeatWasDue(t *testing.T) {
 	w := new(shared).newWorker(role{conns: 1, interval: time.Second}, rand.New(rand.NewPCG(1, 2)))
 	due := w.beats.due(0, 7)
@@ -436,8 +435,7 @@ func TestNobodyIsClosedInTheCalm(t *testing.T) {
 	}
 }
 
-// A run that comes to nothing leaves no report, neither an empty one nor that of a
-// run before.
+// A run without a result leaves no report, neither an empty one nor an earlier one.
 func TestNoReportOfARunThatFailed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"verdict": "pass"}`), 0o600))

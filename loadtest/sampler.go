@@ -9,7 +9,7 @@ type sample struct {
 	serverBytes, bytes         int64         // resident
 }
 
-// sampleEvery takes samples until stop is called, which returns them.
+// sampleEvery takes samples until the call of stop, and returns them there.
 func (m *meter) sampleEvery(d time.Duration, start time.Time) (stop func() []sample) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	var samples []sample

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// schedule says when each connection is to send its heartbeats: once per
-// interval, at a phase that has nothing to do with the order in which the
-// connections are opened.
+// schedule is the times of each connection's heartbeats: once per interval, at a random phase,
+// independent of the order of opening.
 type schedule struct {
 	start    time.Duration
 	interval time.Duration
@@ -46,8 +45,7 @@ func (s *schedule) pop() (conn int32, cycle uint64) {
 	return conn, cycle
 }
 
-// pickSilent chooses which connections fall silent: at least one, unless the share
-// is 0.
+// pickSilent chooses the connections to fall silent: at least one, unless the share is 0.
 func pickSilent(conns int, share float64, rnd *rand.Rand) []int {
 	return rnd.Perm(conns)[:int(math.Ceil(share*float64(conns)))]
 }

@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// series is what has happened when, for the page: the figures of a result, but for
-// each interval of the run. All workers count into the same bins, since as many
-// histograms for each of them would take more memory than the connections do. To
-// count is an atomic addition, where the heartbeat that is counted is two system
+// series is the events of a run by time, for the page: the figures of a result, but for each interval
+// of the run. All workers count into the same bins: histograms for each of them would take more memory
+// than the connections do. An event costs an atomic addition, and the heartbeat itself two system
 // calls. A nil series counts nothing.
 type series struct {
 	width time.Duration // of an interval
@@ -17,18 +16,17 @@ type series struct {
 }
 
 const (
-	// minWidth still has ten ticks of the clock in which the kernel counts
-	// processor time.
+	// minWidth still has ten ticks of the kernel's clock for processor time.
 	minWidth = 250 * time.Millisecond
 
 	// someBins is how many there are at most if the ramp is as fast as allowed.
 	someBins = 300
 
-	// maxBins leaves room for a ramp that is not. What comes later is in the last.
+	// maxBins leaves room for a slower ramp. Anything later is in the last.
 	maxBins = 1 << 16
 )
 
-// newSeries has intervals that suit a run of such a length.
+// newSeries has suitable intervals for the length of a run.
 func newSeries(expected time.Duration) *series {
 	width := minWidth
 	for _, next := range []float64{0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400} {
@@ -52,7 +50,7 @@ type bin struct {
 	waits  [waits]spread
 }
 
-// event is something that is counted.
+// event is a kind of event to count.
 type event int
 
 const (
@@ -70,7 +68,7 @@ const (
 	events
 )
 
-// wait is something that takes time.
+// wait is a kind of waiting.
 type wait int
 
 const (
@@ -88,7 +86,7 @@ func (s *series) count(e event, at time.Duration) {
 	}
 }
 
-// record adds a wait that belongs to a time since the start of the run.
+// record adds a wait at a time since the start of the run.
 func (s *series) record(w wait, at, d time.Duration) {
 	if s != nil {
 		s.bin(at).waits[w].record(d)
@@ -105,9 +103,9 @@ func (s *series) bin(at time.Duration) *bin {
 	return b
 }
 
-// spread is a histogram of microseconds to which many may add at once: one bucket
-// for each up to twice perOctave, and from there on perOctave for each power of two,
-// so that it is right to a thirtieth. The largest is kept as it is.
+// spread is a histogram of microseconds for several goroutines: one bucket for each up to twice
+// perOctave, and from there on perOctave for each power of two, right to a thirtieth. It keeps the
+// largest value as it is.
 type spread struct {
 	buckets [spreadBuckets]atomic.Uint32
 	largest atomic.Int64

@@ -16,9 +16,8 @@ import (
 
 const module = "github.com/heartwheel-go/heartwheel"
 
-// startServers builds the server, starts as many processes as the plan says, and
-// waits until they listen. It must be called on a locked thread that stays until
-// they are stopped.
+// startServers builds the server, starts the processes of the plan, and waits until they listen. The
+// thread must be locked, and stay until they are stopped.
 func startServers(ctx context.Context, cfg config, p plan) (_ *child.Group, err error) {
 	g := new(child.Group)
 	defer func() {
@@ -63,8 +62,8 @@ func (cfg config) serverArgs(p plan) []string {
 		"-log-format", "json")
 }
 
-// serverEnv shares the processors out: more event loops than processors would
-// only take turns, which was seen to cost a quarter more processor time.
+// serverEnv shares the processors out: more event loops than processors would only take turns, at a
+// quarter more processor time in measurements.
 func (p plan) serverEnv() []string {
 	procs := max(1, runtime.NumCPU()/p.procs)
 	if p.procs == 1 || os.Getenv("GOMAXPROCS") != "" {

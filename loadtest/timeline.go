@@ -33,7 +33,7 @@ func (cfg config) timeline(steady time.Duration) *timeline {
 	return t
 }
 
-// phase is a part of a run whose figures are kept apart.
+// phase is a part of a run with figures of its own.
 type phase int
 
 const (

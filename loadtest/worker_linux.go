@@ -40,9 +40,8 @@ type worker struct {
 }
 
 const (
-	// maxWaiting bounds the connections of all workers whose first answer is
-	// outstanding, below the backlog of a listening socket. It is what makes the
-	// ramp yield to a server that has much else to do.
+	// maxWaiting bounds the connections of all workers without a first answer, below the backlog of a
+	// listening socket. By it the ramp yields to a server with much else to do.
 	maxWaiting = 1500
 
 	// minWaiting is what each worker may have in any case.
@@ -51,13 +50,12 @@ const (
 	// rampQuantum bounds the quantum during the ramp.
 	rampQuantum = 20 * time.Millisecond
 
-	// patience bounds how long a worker sleeps during the ramp, of which it does
-	// not hear the end.
+	// patience bounds a worker's sleep during the ramp, since nobody tells it the end.
 	patience = 10 * time.Millisecond
 
 	timerEvent = -1 // instead of the index of a connection
 
-	// edge says that epoll tells of something once.
+	// edge has epoll tell of an event once.
 	edge = unix.EPOLLET & (1<<32 - 1)
 )
 
@@ -156,7 +154,7 @@ func (w *worker) run(quit <-chan struct{}) error {
 	return nil
 }
 
-// over goes on where a phase is over, and reports whether all of them are.
+// over goes on after the end of a phase, and reports whether all phases are over.
 func (w *worker) over(now time.Duration) bool {
 	if w.line == nil {
 		_, returning := w.nextReturn()
@@ -178,7 +176,7 @@ func (w *worker) over(now time.Duration) bool {
 	return w.last > 0 && (w.pending == 0 || now > w.last+w.cfg.margin())
 }
 
-// isClosed counts a connection that was to fall silent and is closed now.
+// isClosed counts the close of a connection chosen to fall silent.
 func (w *worker) isClosed() {
 	w.toClose--
 	w.unclosed.Add(-1)
@@ -228,7 +226,7 @@ func (w *worker) open(now time.Duration) {
 	}
 }
 
-// sendDue sends the heartbeats that are due.
+// sendDue sends the due heartbeats.
 func (w *worker) sendDue(now time.Duration) {
 	for w.last == 0 && w.current.peek() <= now {
 		storm := w.line != nil && w.line.storm > 0 && !w.probes
@@ -255,7 +253,7 @@ func (w *worker) sendDue(now time.Duration) {
 	}
 }
 
-// sendPing sends a heartbeat that is answered.
+// sendPing sends a heartbeat with an answer.
 func (w *worker) sendPing(i int32, c *conn, cycle uint64) {
 	if c.next != cycle { // its first
 		c.unanswered = cycle
@@ -269,7 +267,7 @@ func (w *worker) sendPing(i int32, c *conn, cycle uint64) {
 
 var beat = []byte("BEAT\n")
 
-// sendBeat sends a heartbeat that is not.
+// sendBeat sends a heartbeat without an answer.
 func (w *worker) sendBeat(c *conn, due time.Duration) { w.heartbeat(c, beat, due) }
 
 func (w *worker) heartbeat(c *conn, line []byte, due time.Duration) {

@@ -1,6 +1,6 @@
-// Package browsertest looks at the page of package debughttp with a real browser, while
-// real connections come, speak, fall silent and go. It is a module of its own, so that
-// what drives the browser is no requirement of the library.
+// Package browsertest looks at the page of package debughttp with a real browser, while real
+// connections come, speak, fall silent and go. It is a module of its own: the library does not require
+// the browser's driver.
 package browsertest
 
 import (
@@ -126,7 +126,7 @@ func (l *Load) serve(conn net.Conn) {
 	}
 }
 
-// client lives one life after the other. What kind of life that is goes by its number.
+// client lives one life after the other. Its number says which kind of life.
 func (l *Load) client(i, conns int) {
 	host := net.IPv4(127, byte(10+i/60000), byte(i/250), byte(1+i%250))
 	l.sleep(time.Duration(i) * 4 * time.Second / time.Duration(conns))

@@ -16,7 +16,7 @@ func (s *swapped) set(h http.Handler) { s.now.Store(&h) }
 
 func (s *swapped) ServeHTTP(w http.ResponseWriter, r *http.Request) { (*s.now.Load()).ServeHTTP(w, r) }
 
-// serve serves a handler that can be swapped, on loopback.
+// serve serves a swapped handler on loopback.
 func serve(t *testing.T, h http.Handler) (*swapped, string) {
 	var handler swapped
 	handler.set(h)

@@ -1,4 +1,4 @@
-// Package logtest is a log for tests, which is read while it is written.
+// Package logtest is a log for tests to read during its writing.
 package logtest
 
 import (
@@ -22,7 +22,7 @@ type Log struct {
 	b  bytes.Buffer
 }
 
-// Logger returns a logger that writes to it as text, from a level on.
+// Logger returns a logger of text, from a level on.
 func (l *Log) Logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }
@@ -51,8 +51,8 @@ func (l *Log) Lines(text string) (found []string) {
 	return found
 }
 
-// Await waits until something is in the log, and returns its first group, or nothing where
-// the pattern has none.
+// Await waits for a pattern in the log, and returns its first group, or nothing if the pattern has
+// none.
 func (l *Log) Await(t *testing.T, pattern string) (group string) {
 	t.Helper()
 	re := regexp.MustCompile(pattern)

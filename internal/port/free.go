@@ -2,8 +2,8 @@ package port
 
 import "net"
 
-// Free returns a port of the loopback interface on which nobody listened just now. Until its caller
-// listens, somebody else may have it.
+// Free returns a port of the loopback interface without a listener just now. Until the caller listens,
+// somebody else may have it.
 func Free() (string, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

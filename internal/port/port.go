@@ -1,14 +1,13 @@
-// Package port finds free ports, and takes one for a server on gnet, whose event loops may each
-// have a listener of their own.
+// Package port finds free ports, and takes one for a server on gnet. Each of its event loops may have
+// a listener of its own.
 package port
 
 import "net"
 
-// Claim takes the port of an address, host:port, for the caller alone, and returns
-// the address with it; port 0 is any free one. With SO_REUSEPORT, which is how each
-// loop gets a listener of its own, a taken port would be no error, and port 0 another
-// one for each loop. The claim is a listener like any other until it has the port;
-// then it shares it with gnet, and is to be closed when gnet listens.
+// Claim takes the port of an address, host:port, for the caller alone, and returns the address with
+// it; port 0 is any free one. gnet gives each loop a listener of its own by SO_REUSEPORT. With that
+// alone a taken port would be no error, and port 0 another port for each loop. The claim is a listener
+// like any other until it has the port. Then it shares the port with gnet; close it when gnet listens.
 func Claim(addr string) (claim net.Listener, claimed string, err error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

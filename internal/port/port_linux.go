@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Shared says that each loop has a listener of its own for the same port.
+// Shared says whether each loop has a listener of its own for the same port.
 const Shared = true
 
 // share lets other listeners of this user have the port of ln too.

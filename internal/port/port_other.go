@@ -4,8 +4,8 @@ package port
 
 import "net"
 
-// Shared says that all loops have one listener.
+// Shared says whether each loop has a listener of its own.
 const Shared = false
 
-// share gives the port up, so that gnet can have it.
+// share gives the port up for gnet.
 func share(ln net.Listener) error { return ln.Close() }

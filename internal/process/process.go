@@ -1,5 +1,5 @@
-// Package process starts programs that end with this one: on Linux however that ends, and elsewhere
-// where it has the time to see to it.
+// Package process starts programs and ends them with this one: on Linux however this one ends, and
+// elsewhere only if it ends in peace.
 package process
 
 import (
@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// Process is a program that runs, or has ended.
+// Process is a program, running or ended.
 type Process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
 	err   error // of Wait, once it has ended
 }
 
-// Start starts a program, on Linux outside of this one's group, so that a SIGINT of the terminal is
-// this one's to pass on. Who calls it ends it, by Kill or Finish.
+// Start starts a program, on Linux outside of this one's group: a SIGINT of the terminal goes to this
+// one only, to be passed on. The caller ends it, by Kill or Finish.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, ended: make(chan struct{})}
 	dieWithParent(cmd)
 	started := make(chan error, 1)
 	go func() {
-		// Linux kills the program when the thread that started it ends, be it one that Go
-		// has no more use for. This one stays for as long as the program.
+		// Linux kills the program at the end of its parent thread, even if only Go has no more use for
+		// the thread. This thread stays for as long as the program.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -53,7 +53,7 @@ func (p *Process) Err() error {
 	}
 }
 
-// Signal signals it alone, and nobody who has got its number since.
+// Signal signals it alone, and never a later process of the same number.
 func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
 
 // Kill ends it as a crash would, and waits until it has ended.
@@ -62,8 +62,7 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
-// Finish asks it to end, and kills it where that takes longer than limit. It returns how it has
-// ended: nil is well.
+// Finish asks it to end, and kills it after limit. It returns how it has ended: nil is well.
 func (p *Process) Finish(limit time.Duration) error {
 	_ = p.Signal(syscall.SIGTERM)
 	select {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// OwnNetwork has a process start in a network namespace of its own, which ends with it. Only root can
-// make one, so the test is skipped for others; for root it fails where there is none.
+// OwnNetwork has a process start in a network namespace of its own, to end with it. Only root can make
+// one, so others skip the test; for root it fails if the machine can not.
 func OwnNetwork(t testing.TB) *syscall.SysProcAttr {
 	t.Helper()
 	attributes := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}

@@ -1,6 +1,5 @@
-// Package proctest starts a program as a process of its own in the tests of its command. The
-// test binary itself is the program, so there is nothing to build, and the race detector looks
-// at it where it looks at the tests.
+// Package proctest starts a program as a process of its own in the tests of its command. The test
+// binary itself is the program: there is nothing to build, and the race detector looks at both.
 package proctest
 
 import (
@@ -23,12 +22,12 @@ const Eternal = time.Minute
 
 const isProgram = "HEARTWHEEL_TEST_RUNS_MAIN"
 
-// AsProgram is in the environment of a test binary that is to be the program. Start sees to
-// it; what starts the binary with an environment of its own needs to be told.
+// AsProgram in the environment makes a test binary the program. Start sees to it; other ways to start
+// the binary, with an environment of their own, need it there.
 const AsProgram = isProgram + "=1"
 
-// Main is for TestMain: it runs the program where this process is to be it, and the tests
-// otherwise, with testmain.
+// Main is for TestMain: it runs the program if this process is to be it, and otherwise the tests, with
+// testmain.
 func Main(m *testing.M, program func()) {
 	if os.Getenv(isProgram) != "" {
 		program()
@@ -40,9 +39,9 @@ func Main(m *testing.M, program func()) {
 	testmain.Run(m)
 }
 
-// Start starts a command that ends in the test binary, as the program; without Env it has
-// that of the test. Its stderr goes to the log, which is shown where the test fails. It is
-// killed when the test ends. Until then wait waits for its end, and returns how it was.
+// Start starts a command line ending in the test binary, as the program; without Env it has the test's
+// environment. Its stderr goes to the log, to be shown if the test fails. The end of the test kills
+// it. Until then wait waits for its end, and returns how it was.
 func Start(t *testing.T, cmd *exec.Cmd) (log *logtest.Log, wait func() error) {
 	t.Helper()
 	log = new(logtest.Log)

@@ -8,8 +8,8 @@ var (
 	quit = []byte("QUIT")
 )
 
-// Answer appends the answer to a line, which has the ending of the line. last
-// says that it is the last one.
+// Answer appends the answer to a line, with the line's ending. last says whether it is the last
+// answer.
 func Answer(out, line, ending []byte) (_ []byte, last bool) {
 	switch {
 	case bytes.Equal(line, quit):

@@ -1,24 +1,23 @@
-// Package protocol is the protocol of package server, where it is described:
-// lines, and what is answered to them.
+// Package protocol is the protocol of package server: lines and their answers. That package describes
+// it.
 package protocol
 
 import "bytes"
 
 // Lines cuts a stream of bytes into lines, however it arrives.
 type Lines struct {
-	partial []byte // the beginning of a line whose end has not come
+	partial []byte // the beginning of a line before its end
 }
 
 // Partial reports whether the beginning of a line waits for its end.
 func (l *Lines) Partial() bool { return len(l.partial) > 0 }
 
-// maxKept is the largest buffer that a connection keeps for its next line.
+// maxKept is the largest buffer kept by a connection for its next line.
 const maxKept = 1 << 10
 
-// Next takes the first line off buf. A line comes without its ending, \n or \r\n,
-// which is returned too; both are valid until the next call. Where no line is
-// complete, line is nil, rest is empty, and what there is of it is kept. tooLong
-// says that the line is longer than limit, whether or not its end is there.
+// Next takes the first line off buf. A line comes without its ending, \n or \r\n; Next returns that,
+// too. Both are valid until the next call. If no line is complete, line is nil, rest is empty, and
+// Next keeps the beginning. tooLong says that the line is longer than limit, with or without its end.
 func (l *Lines) Next(buf []byte, limit int) (line, ending, rest []byte, tooLong bool) {
 	end := bytes.IndexByte(buf, '\n')
 	whole := end >= 0
@@ -27,8 +26,7 @@ func (l *Lines) Next(buf []byte, limit int) (line, ending, rest []byte, tooLong 
 	} else {
 		line = buf
 	}
-	// One more byte for a \r whose \n has not come. What is too long anyway is
-	// not copied.
+	// One more byte for a \r before its \n. A line too long anyway is not copied.
 	if len(l.partial)+len(line)-len("\r\n") > limit {
 		return nil, nil, nil, true
 	}
@@ -51,8 +49,8 @@ func (l *Lines) Next(buf []byte, limit int) (line, ending, rest []byte, tooLong 
 	return line, ending, rest, false
 }
 
-// cutEnding returns a line without its ending, and the ending. A \r at the end of
-// a line that is not whole may yet become part of it.
+// cutEnding returns a line without its ending, and the ending. A \r at the end of a part of a line may
+// yet become part of the ending.
 func cutEnding(line []byte, whole bool) (text, ending []byte) {
 	text = line
 	if whole {

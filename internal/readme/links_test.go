@@ -55,7 +55,7 @@ func prose(text string) string {
 	})
 }
 
-// references returns where the labels of a page lead to, and what is wrong with them.
+// references returns the targets of a page's labels, and their faults.
 func references(text string) (targets, wrong []string) {
 	text = prose(text)
 	used := map[string]bool{} // by label; false is not yet
@@ -86,8 +86,7 @@ func references(text string) (targets, wrong []string) {
 	return targets, wrong
 }
 
-// anchors returns the names by which the headings of a page can be linked to, as GitHub
-// makes them.
+// anchors returns the names of a page's headings in links, as GitHub makes them.
 func anchors(text string) map[string]bool {
 	found := map[string]bool{}
 	for _, h := range heading.FindAllStringSubmatch(block.ReplaceAllString(text, ""), -1) {

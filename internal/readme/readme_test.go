@@ -1,5 +1,5 @@
-// Package readme checks that what the README and docs show compiles: each of their
-// blocks of Go is a copy of lines of an example.
+// Package readme checks that the code in the README and docs compiles: each of their blocks of Go is a
+// copy of lines of an example.
 package readme
 
 import (

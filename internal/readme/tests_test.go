@@ -20,7 +20,7 @@ var (
 	listed = regexp.MustCompile(`\{"([A-Za-z]+)", test[A-Za-z]+\}`)
 )
 
-// The pages of the timeout centre and of fleets say which test shows what.
+// The pages of the timeout centre and of fleets name the test of each promise.
 func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 	there := map[string]bool{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
@@ -55,7 +55,7 @@ func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 	}
 }
 
-// The timeout centre's page has a row for every promise and every flaw of the designs that it comes from.
+// The timeout centre's page has a row for every promise, and for every flaw of the designs before it.
 func TestEveryPromiseAndEveryFlawHasARow(t *testing.T) {
 	var first strings.Builder // of each row
 	for line := range strings.Lines(pages(t)[filepath.Join(root, "docs", "timeout.md")]) {

@@ -21,7 +21,7 @@ const (
 	// ready is in its log when it answers.
 	ready = "Ready to accept connections"
 
-	// starting is how long that may take.
+	// starting is how long the start may take.
 	starting = 20 * time.Second
 
 	// tries is how often: a port is free until somebody else has it.
@@ -33,7 +33,7 @@ var ErrMissing = errors.New(program + " is not on this machine: scripts/install-
 
 var errEnded = errors.New(program + " has ended")
 
-// Server runs until Stop. On Linux it ends with this process, too, however that ends.
+// Server runs until Stop. On Linux it ends with this process, too, in any case.
 type Server struct {
 	Addr string // host:port
 	URL  string
@@ -42,8 +42,8 @@ type Server struct {
 	log     log
 }
 
-// Start starts a server, and waits until it answers. Its error is ErrMissing where this machine
-// has none.
+// Start starts a server, and waits until it answers. Without the program on this machine the error is
+// ErrMissing.
 func Start(ctx context.Context) (*Server, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -77,8 +77,8 @@ func start(ctx context.Context, path string) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("starting %s: %w", program, err), os.RemoveAll(dir))
 	}
 	err = s.await(ctx)
-	// It keeps nothing, so it needs its folder no more, which would stay where this process is
-	// killed.
+	// It keeps nothing, so it does not need its folder any more. The kill of this process would leave
+	// the folder behind.
 	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
 		s.Stop()
 		return nil, err
@@ -125,6 +125,6 @@ func (s *Server) Err() error {
 	}
 }
 
-// Stop ends the server, and waits for that. To do so again does nothing. There is nothing that it
-// must save.
+// Stop ends the server, and waits for its end. A second call does nothing. The server has nothing to
+// save.
 func (s *Server) Stop() { s.process.Kill() }

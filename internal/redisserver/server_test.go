@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { proctest.Main(m, program) }
 
-// program starts a server, says where it is, and does not end by itself.
+// program starts a server, says its address, and does not end by itself.
 func program() {
 	s, err := redisserver.Start(context.Background())
 	if err != nil {

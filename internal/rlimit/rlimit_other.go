@@ -1,15 +1,13 @@
 //go:build !unix
 
-// Package rlimit reads and raises the number of descriptors that this process
-// may have.
+// Package rlimit reads and raises this process's limit on descriptors.
 package rlimit
 
-// Files returns how many descriptors this process may have, or ok false where
-// there is no such limit.
+// Files returns this process's limit on descriptors, or ok false without one.
 func Files() (limit int, ok bool) { return 0, false }
 
-// Open returns how many descriptors are open, or 0 where that can't be told.
+// Open returns the number of open descriptors, or 0 if it is unknown.
 func Open() int { return 0 }
 
-// Raise does nothing where there is no limit.
+// Raise does nothing: there is no limit.
 func Raise(want int) (limit int, err error) { return want, nil }

@@ -1,7 +1,6 @@
 //go:build unix
 
-// Package rlimit reads and raises the number of descriptors that this process
-// may have.
+// Package rlimit reads and raises this process's limit on descriptors.
 package rlimit
 
 import (
@@ -11,8 +10,7 @@ import (
 	"syscall"
 )
 
-// Files returns how many descriptors this process may have, or ok false where
-// there is no such limit.
+// Files returns this process's limit on descriptors, or ok false without one.
 func Files() (limit int, ok bool) {
 	var r syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
@@ -21,7 +19,7 @@ func Files() (limit int, ok bool) {
 	return toInt(uint64(r.Cur)), true //nolint:unconvert // signed on some systems
 }
 
-// Open returns how many descriptors are open, or 0 where that can't be told.
+// Open returns the number of open descriptors, or 0 if it is unknown.
 func Open() int {
 	dir, err := os.Open("/dev/fd")
 	if err != nil {
@@ -35,9 +33,9 @@ func Open() int {
 	return len(names) - 1 // that of the directory
 }
 
-// Raise raises the limit to at least want descriptors if it is lower, the hard
-// one too where the system lets it, and returns the limit that is in force
-// then. The error names both numbers where that is less than want.
+// Raise raises the limit to at least want descriptors if it is lower, and the hard limit if the system
+// allows it. It returns the limit in force then. If this is less than want, the error names both
+// numbers.
 func Raise(want int) (limit int, err error) {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {

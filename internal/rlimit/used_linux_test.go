@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// openFiles opens n more descriptors, which are closed after the test, and skips it
-// where there may not be as many.
+// openFiles opens n more descriptors until the end of the test, and skips the test if the limit is too
+// low.
 func openFiles(tb testing.TB, n int) {
 	if _, err := Raise(Open() + n + 100); err != nil {
 		tb.Skip(err)

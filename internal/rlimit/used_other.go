@@ -4,9 +4,8 @@ package rlimit
 
 import "runtime"
 
-// openNow returns how many descriptors are open, or 0 where that can't be told. Of
-// the BSDs it can't: their /dev/fd has a fixed set of names, unless fdescfs is
-// mounted there.
+// openNow returns the number of open descriptors, or 0 if it is unknown, as on the BSDs: their /dev/fd
+// has a fixed set of names, unless fdescfs is mounted there.
 func openNow() int {
 	if runtime.GOOS == "darwin" {
 		return Open()

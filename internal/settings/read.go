@@ -13,17 +13,15 @@ import (
 // maxFile is the most bytes of a config file: far more than there are settings.
 const maxFile = 1 << 20
 
-// maxShown is how much of a line is shown that makes no sense: it may be the whole of a
-// file that is none of text.
+// maxShown is the longest part of a line in an error: the line may be the whole of a binary file.
 const maxShown = 80
 
-// Read has a program be told: by the config file, the environment, which wins over it, and
-// the flags, which win over both. fresh returns a set in which nothing has been given, and is
-// called again for each reading; the set that it returned last has it all. Read returns the
-// config file, if there is one. Its error is one line and names where the value comes from.
+// Read has a program be told: by the config file, the environment, before it, and the flags, before
+// both. fresh returns a set without values. Read calls it again for each reading; its last set has all
+// values. Read returns the config file, if there is one. Its error is one line and names the source of
+// the value.
 func Read(fresh func() *Set, args []string, env func(string) (string, bool)) (path string, err error) {
-	// The flags come last, but they say which file it is, and what is wrong with them
-	// is said first.
+	// The flags come last, but they name the file, and their faults are said first.
 	flags := fresh()
 	if err := flags.readFlags(args); err != nil {
 		return "", err
@@ -79,7 +77,8 @@ func (s *Set) readEnv(env func(string) (string, bool)) error {
 	return nil
 }
 
-// readFile reads a config file. It must be a regular one, which ends, and can be read again.
+// readFile reads a config file. It must be a regular one: others may have no end, and can not be read
+// again.
 func (s *Set) readFile(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -96,9 +95,8 @@ func (s *Set) readFile(path string) error {
 	return s.Parse(f, path)
 }
 
-// Parse reads lines: a name, and after a space its value, up to the end of the line. For
-// what is true or false the name alone says true. Empty lines and those that begin with
-// # are skipped.
+// Parse reads lines: a name, and after a space its value, up to the end of the line. The name of a
+// boolean alone says true. It skips empty lines and those beginning with #.
 func (s *Set) Parse(r io.Reader, path string) error {
 	limited := &io.LimitedReader{R: r, N: maxFile + 1}
 	lines := bufio.NewScanner(limited)

@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// Setting is one thing that a program can be told.
+// Setting is one thing to tell a program.
 type Setting struct {
 	Name  string
 	Value flag.Value
 	Arg   string // what the help calls the value
 	Help  string
 
-	Variable string // its name in the environment, where others have given it one
+	Variable string // its name in the environment, if others have given it one
 	Fixed    bool   // can't be changed while the program runs
 	Local    bool   // is for the command line only
 	Secret   bool   // is not for the command line, which everybody on the machine can see
 }
 
-// Group is settings that belong together.
+// Group is a few settings with one purpose.
 type Group struct {
 	Title    string
 	Settings []Setting
@@ -34,11 +34,11 @@ type Set struct {
 	Stray   string // what is said of an argument that is no flag
 	Groups  []Group
 
-	// From is where what was given comes from, by name, if not from a flag.
+	// From is the source of a value, by name, if it is not a flag.
 	From map[string]string
 }
 
-// New returns a set in which nothing has been given.
+// New returns a set without values.
 func New(program, stray string, groups []Group) *Set {
 	return &Set{Program: program, Stray: stray, Groups: groups, From: make(map[string]string)}
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// What follows are values of settings. Their errors say what is possible; the value and
-// the name are added by whoever knows where it comes from.
+// The following are values of settings. Their errors say what is possible; the reader of a source adds
+// the value and the name.
 
 // Text is any text.
 func Text(p *string) flag.Value { return text{p} }
@@ -22,7 +22,7 @@ type text struct{ p *string }
 func (v text) String() string     { return *v.p }
 func (v text) Set(s string) error { *v.p = s; return nil }
 
-// Address is host:port, or nothing where that is possible.
+// Address is host:port, or nothing if that is allowed.
 func Address(p *string, optional bool) flag.Value { return address{p, optional} }
 
 type address struct {
@@ -84,7 +84,7 @@ func (v duration) Set(s string) error {
 	return nil
 }
 
-// Number is a whole number that is not negative.
+// Number is a whole number from 0 on.
 func Number(p *int) flag.Value { return number{p} }
 
 type number struct{ p *int }

@@ -1,5 +1,5 @@
-// Package testmain has what the TestMain of many packages needs: it looks for goroutines that tests
-// leave behind, also if gnet is imported, and says how many tests run at the same time.
+// Package testmain has what the TestMain of many packages needs: it looks for goroutines left behind
+// by tests, also if gnet is imported, and sets the number of tests at the same time.
 package testmain
 
 import (
@@ -18,8 +18,8 @@ func Run(m *testing.M, options ...goleak.Option) {
 	goleak.VerifyTestMain(Patient(m, options...), options...)
 }
 
-// Parallel sets the number of tests that run at the same time, unless the flag -parallel is given. It is
-// for packages whose tests mostly wait, for timeouts or the ends of leases. Many can wait at the same
+// Parallel sets the number of tests at the same time, unless the flag -parallel is given. It is for
+// packages whose tests mostly wait, for timeouts or the ends of leases. Many can wait at the same
 // time, and so their timeouts can be long enough for a busy machine.
 func Parallel(n int) {
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
@@ -30,8 +30,8 @@ func Parallel(n int) {
 // patience is how long goroutines may take to end after the last test.
 const patience = 10 * time.Second
 
-// Patient returns m with a wait after the tests, for goroutines that are about to end. goleak itself
-// waits for half a second, too little for a busy machine.
+// Patient returns m with a wait after the tests, for goroutines about to end. goleak itself waits for
+// half a second, too little for a busy machine.
 func Patient(m goleak.TestingM, options ...goleak.Option) goleak.TestingM {
 	return patient{m, options}
 }

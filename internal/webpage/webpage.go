@@ -1,5 +1,5 @@
-// Package webpage makes documents of this project's pages. They have no build step: a
-// document is one text, with the style and the script that its policy knows by their hashes.
+// Package webpage makes documents of this project's pages. They have no build step: a document is one
+// text, with a style and a script. Its policy knows both by their hashes.
 package webpage
 
 import (
@@ -14,20 +14,19 @@ import (
 //go:embed shared
 var shared embed.FS
 
-// sharedScripts are the parts of all pages' scripts, in the order in which they need each
-// other.
+// sharedScripts are the parts of all pages' scripts, each after those it needs.
 var sharedScripts = []string{"shared/dom.js", "shared/text.js", "shared/chart.js", "shared/histogram.js"}
 
-// Document is a page and the policy under which it runs: no script and no style but its
-// own, and no request but to where it comes from. No text becomes markup in it.
+// Document is a page and the policy under which it runs: no script and no style but its own, and no
+// request but to its own origin. No text becomes markup in it.
 type Document struct {
 	HTML   []byte
 	Policy string
 }
 
-// Make returns the document of page/page.html, with page/page.css after the style that all
-// pages have, and the scripts after those that all pages have. The files were there when
-// this was compiled: Make panics where one is not.
+// Make returns the document of page/page.html, with page/page.css after the common style, and the
+// scripts after the common scripts. The files were there at the time of compiling: Make panics if one
+// is not.
 func Make(files fs.FS, scripts ...string) Document {
 	html := read(files, "page/page.html")
 	style := append(read(shared, "shared/base.css"), read(files, "page/page.css")...)

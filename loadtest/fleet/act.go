@@ -76,8 +76,8 @@ func (f *Fleet) restartAll(ctx context.Context, wait Wait) error {
 	return nil
 }
 
-// restart ends a node and starts another with its name. If the node has ended by itself, it does
-// nothing: the run fails by that.
+// restart ends a node and starts another with its name. It does nothing for a node that has ended by
+// itself: the run fails anyway.
 func (f *Fleet) restart(ctx context.Context, n *node) error {
 	if !f.end(n, draining) {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Clients are the sessions of one worker's connections. They decide where a connection goes and when its
-// client comes back, and leave the connections to the worker. Times are since the start of the run.
-// One goroutine may use them.
+// Clients are the sessions of one worker's connections. They decide where a connection goes and when
+// its client comes back, and leave the connections to the worker. Times are since the start of the
+// run. One goroutine may use them.
 type Clients struct {
 	fleet         *Fleet
 	first         int // the number of the first session
@@ -83,7 +83,7 @@ const (
 	Back                  // the session is registered again
 )
 
-// Answer takes in a line. connecting says that the connection has had no answer before.
+// Answer takes in a line. connecting says that it is the connection's first.
 func (c *Clients) Answer(i int32, line []byte, now time.Duration, connecting bool) Answer {
 	if reason, ok := bytes.CutPrefix(line, []byte("BYE ")); ok {
 		c.byes[string(reason)]++

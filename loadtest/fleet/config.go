@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Config is the flags about a fleet, and the settings of the run that a fleet needs.
+// Config is the flags about a fleet, and the fleet's part of the run's other settings.
 type Config struct {
 	Nodes       int           // gateways; 0 is no fleet
 	Redis       string        // URL; empty is one of our own
@@ -43,7 +43,7 @@ const (
 	// telling is how much longer the news of an end may take to this program.
 	telling = 2 * time.Second
 
-	// Nodes say their figures each speaking, which may take reporting.
+	// Nodes say their figures each speaking; it may take reporting.
 	speaking  = time.Second
 	reporting = 5 * time.Second
 )
@@ -119,8 +119,8 @@ func (cfg Config) detectable() time.Duration {
 	return cfg.Lease + grace
 }
 
-// surely is the shortest time that a session outlives its node: the node may have extended the lease a
-// renewal ago. It extends its own lease several times in a lease.
+// surely is the shortest time from a node's death to the end of a session: the node may have extended
+// the lease a renewal ago. It extends its own lease several times in a lease.
 func (cfg Config) surely() time.Duration {
 	if cfg.NodeLease > 0 {
 		return cfg.NodeLease / 2
@@ -128,7 +128,7 @@ func (cfg Config) surely() time.Duration {
 	return (cfg.Lease - cfg.Renew) * 9 / 10
 }
 
-// comebacks is the time in which clients of killed nodes come back, if they do.
+// comebacks is the time for clients of killed nodes to come back, if they do.
 func (cfg Config) comebacks() time.Duration { return cfg.detectable() - grace }
 
 // resume is the time to resume a session after a drain.
@@ -139,7 +139,7 @@ func (cfg Config) resume() time.Duration {
 	return cfg.Lease
 }
 
-// aftermath is the time in which an event has its consequences, without the margin.
+// aftermath is the time for the consequences of an event, without the margin.
 func (cfg Config) aftermath() time.Duration {
 	switch {
 	case cfg.Kill > 0:
@@ -150,7 +150,7 @@ func (cfg Config) aftermath() time.Duration {
 	return 0
 }
 
-// Check returns an error for settings that make no sense. longest is the limit of all durations.
+// Check returns an error for impossible settings. longest is the limit of all durations.
 func (cfg Config) Check(longest time.Duration) error {
 	switch {
 	case cfg.Nodes < 0 || cfg.Nodes > maxNodes || cfg.Nodes > cfg.Conns:

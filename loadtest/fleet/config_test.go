@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// parse reads the flags of a fleet, and that of its connections.
+// parse reads the flags of a fleet, and -conns.
 func parse(args string) (Config, error) {
 	cfg, flags := Config{}, flag.NewFlagSet("loadtest", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)

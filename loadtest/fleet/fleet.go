@@ -12,7 +12,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/loadtest/internal/child"
 )
 
-// Fleet is gateways that share a Redis. It keeps all nodes that were ever started: a restarted node is
+// Fleet is gateways with one Redis. It keeps all nodes that were ever started: a restarted node is
 // another node of the same name, so a client always finds the node of its connection. Clients may be
 // used at the same time as one of the other methods.
 type Fleet struct {
@@ -42,7 +42,7 @@ type Meter interface {
 	Leave(pid int) // a server has ended
 }
 
-// New returns a fleet that is not launched.
+// New returns a fleet before its launch.
 func New(cfg Config) *Fleet {
 	f := &Fleet{cfg: cfg, prefix: fmt.Sprintf("loadtest-%08x", rand.Uint32()), stays: make([]bool, cfg.killed())}
 	for _, i := range rand.Perm(len(f.stays))[cfg.returning():] {
@@ -101,14 +101,14 @@ func (f *Fleet) fate(n *node) (state int32, ended time.Time) {
 	return n.state.Load(), n.ended
 }
 
-// all returns the nodes that were ever started.
+// all returns all nodes, also ended ones.
 func (f *Fleet) all() []*node {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.nodes[:len(f.nodes):len(f.nodes)]
 }
 
-// serving returns the nodes that are up.
+// serving returns the nodes in state up.
 func (f *Fleet) serving() (nodes []*node) {
 	for _, n := range f.all() {
 		if n.state.Load() == up {

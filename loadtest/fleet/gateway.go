@@ -12,8 +12,8 @@ import (
 
 const module = "github.com/heartwheel-go/heartwheel"
 
-// BuildGateway builds the gateway in a folder, and returns its file. The gateway has a module of its own, so that this
-// program's module needs no client of Redis.
+// BuildGateway builds the gateway in a folder, and returns its file. The gateway has a module of its
+// own: this program's module needs no client of Redis.
 func BuildGateway(ctx context.Context, dir string) (binary string, err error) {
 	root, err := goCommand(ctx, "", "list", "-m", "-f", "{{.Dir}}", module)
 	if err != nil {

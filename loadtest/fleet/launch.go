@@ -82,7 +82,7 @@ func (f *Fleet) UntilRedisEnds(ctx context.Context) (_ context.Context, release 
 	}
 }
 
-// Kill ends all processes in any case, and removes the gateway that was built.
+// Kill ends all processes in any case, and removes what Launch has built.
 func (f *Fleet) Kill() {
 	f.servers.Kill()
 	f.watches.Wait()

@@ -118,8 +118,8 @@ func (l *ledger) judge(cfg Config) *findings {
 }
 
 // crossable is the number of ends that may cross with the return of their clients by chance. Clients
-// come back at random moments, so their share is that of the tolerance in the whole time. More than
-// twice as many, and five, are no chance.
+// come back at random moments, so their share is the tolerance's in the whole time. More than twice as
+// many, and five, are no chance.
 func (f *findings) crossable(cfg Config) int {
 	const some = 5
 	return some + int(2*float64(f.back)*f.tolerance.Seconds()/cfg.comebacks().Seconds())
@@ -229,13 +229,13 @@ func (l *ledger) judgeEnd(cfg Config, f *findings, s []registration, i int, told
 	}
 }
 
-// diedUnder reports whether a registration has ended with a node that has ended by itself.
+// diedUnder reports whether a registration has ended with a node, by the node's own fault.
 func (l *ledger) diedUnder(r registration) bool {
 	node := l.nodes[r.node]
 	return node.died && (r.to == 0 || r.to >= node.at-deathNotice)
 }
 
-// drained is for a client that is back after a drain.
+// drained is for a client back after a drain.
 func (f *findings) drained(cfg Config, next *registration, gap time.Duration) {
 	f.gap.Record(gap)
 	switch next.kind {

@@ -23,7 +23,7 @@ func newStory() *story {
 	}}
 }
 
-// has says where a session is with an epoch, and until when.
+// has puts a session on a node with an epoch, for a time.
 func (s *story) has(session, node int32, epoch int64, from, to time.Duration) *story {
 	s.registrations = append(s.registrations, registration{session: session, node: node, epoch: epoch, from: from, to: to})
 	s.online[sessionEpoch{session, epoch}] = true
@@ -42,7 +42,7 @@ func (s *story) until(end time.Duration) *story {
 	return s
 }
 
-// unsaid has no node say that a session is online.
+// unsaid has no node tell of an online session.
 func (s *story) unsaid() *story {
 	clear(s.online)
 	return s
@@ -54,7 +54,7 @@ func (s *story) slow(answer time.Duration) *story {
 	return s
 }
 
-// told says that an end was told.
+// told has an end be told.
 func (s *story) told(session int32, epoch int64, at time.Duration) *story {
 	s.offlines = append(s.offlines, offline{sessionEpoch{session, epoch}, at, "expired"})
 	return s
@@ -227,7 +227,7 @@ func TestHowManyEndsMayCross(t *testing.T) {
 	require.Contains(t, New(cfg).report(&s.ledger, tally{}).Faults(), "1000 sessions were told to be offline right after they were back, of which 25 may be by chance")
 }
 
-// Where a client was gone before it was welcome, only its node knows of that epoch.
+// If a client was gone before it was welcome, only its node knows of that epoch.
 func TestAnEpochOfWhichOnlyItsNodeKnowsMayBeTold(t *testing.T) {
 	s := newStory().has(1, 2, 7, 60*time.Second, 0).told(1, 5, 50*time.Second)
 	s.online[sessionEpoch{1, 5}] = true
@@ -236,7 +236,7 @@ func TestAnEpochOfWhichOnlyItsNodeKnowsMayBeTold(t *testing.T) {
 	require.Equal(t, 1, f.unwelcome)
 }
 
-// Where a call of a node had no answer from Redis, only Redis knows.
+// If a call of a node had no answer from Redis, only Redis knows.
 func TestAnEpochOfARegistrationThatWasNotAnsweredMayBeTold(t *testing.T) {
 	s := newStory().has(1, 2, 7, 60*time.Second, 0).told(1, 5, 50*time.Second).told(2, 5, 50*time.Second)
 	s.failed = map[int32]bool{1: true}

@@ -89,7 +89,7 @@ func (f *Fleet) bury() (how []string) {
 	return how
 }
 
-// forget is for a node that has ended.
+// forget is for a node after its end.
 func (f *Fleet) forget(n *node) {
 	f.meter.Leave(n.child.PID())
 	f.servers.Remove(n.child)

@@ -31,7 +31,7 @@ func (cfg Config) mostLater() int {
 // most is the largest number of connections of a node.
 func (cfg Config) most() int { return max(cfg.mostLater(), divideUp(cfg.Conns, cfg.Nodes)) }
 
-// Fits returns an error if a node has more connections than descriptors, of which it may have limit.
+// Fits returns an error if a node has more connections than descriptors. limit is the number of these.
 func (cfg Config) Fits(limit int) error {
 	room, most := limit-spareFiles(limit), cfg.most()
 	if most <= room {

@@ -17,7 +17,7 @@ type tally struct {
 
 // Report adds up the observations of all clients and the words of the nodes since the start of a run.
 // end is the length of the run, and longest the longest time of an answer. excused is the number of
-// connections that were cut by a node right before its own end. The clients must not be used any more.
+// connections cut by a node right before its own end. The clients must not be used any more.
 func (f *Fleet) Report(start time.Time, end, longest time.Duration, clients []*Clients) (r *Report, excused int) {
 	l := &ledger{end: end, longest: longest, online: map[sessionEpoch]bool{}, failed: map[int32]bool{}}
 	t := tally{byes: map[string]int{}, notBack: int(f.away.Load())}

@@ -50,7 +50,7 @@ func (cfg Config) Settings(row func(name, value string)) {
 	row("nodes that are killed", figures.Thousands(cfg.Kill))
 }
 
-// Highlights calls tile with each of the most important figures. bad says that it fails the run.
+// Highlights calls tile with each of the most important figures. bad says whether it fails the run.
 func (r *Report) Highlights(tile func(bad bool, name, value, more string)) {
 	add := func(bad bool, name, value, format string, args ...any) {
 		tile(bad, name, value, fmt.Sprintf(format, args...))

@@ -1,7 +1,6 @@
-// Package plot draws charts for a page that is a single file: SVG and a little HTML
-// around it, which need neither scripts nor anything from elsewhere. They are as wide
-// as they may be, have a light and a dark scheme, and tell their figures where the
-// mouse is.
+// Package plot draws charts for a page in a single file: SVG and a little HTML around it, without
+// scripts or other files. They are as wide as they may be, have a light and a dark scheme, and tell
+// their figures under the mouse.
 package plot
 
 import (
@@ -9,7 +8,7 @@ import (
 	"math"
 )
 
-// Chart is one plot: its series over intervals that share their edges.
+// Chart is one plot: its series over intervals with common edges.
 type Chart struct {
 	Title string
 	Note  string // what is seen here, one sentence or two
@@ -18,7 +17,7 @@ type Chart struct {
 	Edges []float64
 	X, Y  Unit
 
-	// Log is a logarithmic Y axis. Values that are not positive are at its bottom.
+	// Log is a logarithmic Y axis. Values of 0 or less are at its bottom.
 	Log bool
 
 	Series []Series
@@ -30,12 +29,12 @@ type Chart struct {
 // Series is one quantity.
 type Series struct {
 	Name   string
-	Values []float64 // NaN where there is none; as are those beyond a googol
+	Values []float64 // NaN for none, and beyond a googol
 	Shape  Shape
 	Color  Color
 	Dashed bool
 
-	// AtEnd says that a value is that of the end of its interval, not of all of it.
+	// AtEnd says that a value is of the end of its interval, not of all of it.
 	AtEnd bool
 }
 
@@ -50,8 +49,8 @@ const (
 	Range       // no line of its own: what is between the two series before
 )
 
-// Color is one of a few that most people can tell from each other, after Okabe and
-// Ito. What they look like is in the style sheet. The default is blue.
+// Color is one of a few colors that most people can tell from each other, after Okabe and Ito. The
+// style sheet has their looks. The default is blue.
 type Color string
 
 // The colors.
@@ -75,7 +74,7 @@ type Mark struct {
 	At   float64
 }
 
-// Limit is a value with a name. It is drawn where the values come near it.
+// Limit is a value with a name. It is drawn if the values come near it.
 type Limit struct {
 	Name string
 	At   float64

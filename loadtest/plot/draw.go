@@ -20,14 +20,14 @@ var chartHTML string
 
 var chartTemplate = template.Must(template.New("chart").Parse(chartHTML))
 
-// size is that of the drawing, which is stretched to the place that there is. Text
-// and the width of lines are not: they are HTML, and said not to scale.
+// size is the size of the drawing, to be stretched over its place. Text and the width of lines are
+// not: they are HTML, and said not to scale.
 const size = 1000
 
 // smallest is the bottom of a logarithmic axis, as a share of its top.
 const smallest = 1e-12
 
-// near is from which share of a limit on the values are near it.
+// Values are near a limit from this share of it on.
 const near = 0.25
 
 // drawing is a chart, drawn: what the template needs, in its units.
@@ -46,13 +46,13 @@ type drawing struct {
 
 type path struct{ D, Class string }
 
-// hit is where the mouse is told the figures of an interval.
+// hit is the area of the mouse for an interval's figures.
 type hit struct{ X, Width, Text string }
 
 // tick is a place on an axis, in percent of it and in units of the drawing.
 type tick struct {
 	Percent, At, Text string
-	Minor             bool // left out where there is little room
+	Minor             bool // left out if there is little room
 	Late              bool // its text goes to the left of it, or below
 }
 
@@ -62,7 +62,7 @@ type span struct {
 	Last                 bool // its name goes to the right end
 }
 
-// letter is which share of the width a letter takes, on a phone.
+// letter is the width of a letter, as a share of a phone's.
 const letter = 0.018
 
 func (c Chart) draw() (template.HTML, error) {
@@ -139,7 +139,7 @@ func (c Chart) check() error {
 	return errors.Join(errs...)
 }
 
-// bounds returns between which values the Y axis lies.
+// bounds returns the range of the Y axis.
 func (c Chart) bounds() (low, high float64) {
 	low, high = math.Inf(1), 0
 	stack := make([]float64, len(c.Edges)-1)

@@ -32,7 +32,7 @@ func (c Chart) paths(x, y scale) (paths []path) {
 			paths = append(paths, path{c.between(c.Series[i-1], c.Series[i-2].Values, x, y), "fill " + class})
 		}
 	}
-	slices.Reverse(dots) // where they are in the same place, the first series counts
+	slices.Reverse(dots) // in the same place the first series counts
 	return append(paths, dots...)
 }
 
@@ -41,7 +41,7 @@ func (s Series) Class() string { return s.Color.class() }
 
 func (c Color) class() string { return "color-" + string(cmp.Or(c, Blue)) }
 
-// place returns where an interval's value is drawn.
+// place returns the place of an interval's value in the drawing.
 func (c Chart) place(s Series, i int, x scale) string {
 	if s.AtEnd {
 		return units(x.at(c.Edges[i+1]))
@@ -51,8 +51,7 @@ func (c Chart) place(s Series, i int, x scale) string {
 
 func height(v float64, y scale) string { return units(1 - y.at(v)) }
 
-// line connects the values that have none missing between them. Those that have no
-// neighbour are dots.
+// line connects neighbouring values. A value without a neighbour is a dot.
 func (c Chart) line(s Series, x, y scale) (line, dots string) {
 	var d, alone strings.Builder
 	eachRun(s.Values, func(first, next int) {
@@ -114,7 +113,7 @@ func (c Chart) bars(s Series, stack []float64, x, y scale) string {
 	return d.String()
 }
 
-// eachRun calls f for each run of values that are there.
+// eachRun calls f for each run of values without a gap.
 func eachRun(values []float64, f func(first, next int)) {
 	first := -1
 	for i, v := range values {

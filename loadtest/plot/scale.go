@@ -2,7 +2,7 @@ package plot
 
 import "math"
 
-// scale says where a value is on an axis: 0 is its beginning, 1 its end.
+// scale is the place of a value on an axis: 0 is its beginning, 1 its end.
 type scale struct {
 	min, max float64
 	log      bool
@@ -16,8 +16,7 @@ const (
 	manyDecades = 5
 )
 
-// linear returns an axis with ticks at round values, whose ends are the ends of what
-// is on it.
+// linear returns an axis with ticks at round values. Its ends are the ends of the values.
 func linear(from, to float64, u Unit) scale {
 	if !(to > from) {
 		to = from + 1
@@ -39,8 +38,7 @@ func (s scale) round(u Unit) scale {
 	return linear(math.Floor(s.min/step+1e-9)*step, math.Ceil(s.max/step-1e-9)*step, u)
 }
 
-// Round returns a round value that is not below the given one, or 1 where that is not
-// positive.
+// Round returns a round value not below the given one, or 1 instead of 0 or less.
 func (u Unit) Round(v float64) float64 {
 	if !(v >= 1/largest && v <= largest) {
 		return 1
@@ -48,7 +46,7 @@ func (u Unit) Round(v float64) float64 {
 	return u.step(v)
 }
 
-// step returns a round distance that is not below the given one.
+// step returns a round distance not below the given one.
 func (u Unit) step(least float64) float64 {
 	for _, step := range u.steps {
 		if least >= u.steps[0] && step >= least {
@@ -64,7 +62,7 @@ func (u Unit) step(least float64) float64 {
 	return 10 * power
 }
 
-// logarithmic returns an axis that begins and ends at 1, 2 or 5 times a power of ten.
+// logarithmic returns an axis from and to 1, 2 or 5 times a power of ten.
 func logarithmic(from, to float64) scale {
 	s := scale{log: true, min: roundDown(from), max: roundUp(to)}
 	if s.max <= s.min {

@@ -9,8 +9,8 @@ type Table struct {
 	Rows    [][]string
 }
 
-// Tables returns the figures of all charts: one table for each set of charts that
-// have their intervals in common, with a column for each series.
+// Tables returns the figures of all charts: one table for all charts with the same intervals, with a
+// column for each series.
 func Tables(charts []Chart) (tables []Table) {
 	done := make([]bool, len(charts))
 	for i, c := range charts {

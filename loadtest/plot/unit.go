@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Unit says how the values of an axis are written, and which of them are round.
+// Unit is the writing of an axis's values, and its round values.
 type Unit struct {
 	Write func(v float64) string
-	steps []float64 // between ticks, where they are not 1, 2 and 5 times a power of ten
+	steps []float64 // between ticks, if not 1, 2 and 5 times a power of ten
 }
 
 // The units: values are numbers, bytes, milliseconds, or seconds since the start.

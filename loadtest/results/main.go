@@ -2,8 +2,8 @@
 //
 //	go run ./loadtest/results -out loadtest/RESULTS.md loadtest/results/*.json
 //
-// Reports of the same run are rounds of it: a figure is their median, a maximum is
-// that of all, and what must not happen is counted in all of them.
+// Reports of the same run are its rounds: a figure is their median, a maximum is the maximum of all, and
+// the faults of all are counted.
 package main
 
 import (
@@ -141,7 +141,7 @@ func (s settings) order() int { return slices.Index([]string{"heartwheel", "gnet
 
 type latency struct{ P50, P99, Max float64 }
 
-// median returns that of a figure over the rounds.
+// median returns the median of a figure over the rounds.
 func (rs rounds) median(figure func(report) float64) float64 {
 	var all []float64
 	for _, r := range rs {

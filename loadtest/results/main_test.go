@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// write writes reports, each in a file of its own, and returns the page that
-// comes out of them.
+// write writes reports, each in a file of its own, and returns their page.
 func write(t *testing.T, reports ...string) string {
 	dir := t.TempDir()
 	var files []string

@@ -51,8 +51,7 @@ func (s settings) name() string {
 	return name
 }
 
-// settled are the round trips to show: those of the probes where heartbeats were
-// sent in quanta or had no answer.
+// settled are the round trips to show: the probes' if heartbeats were sent in quanta or had no answer.
 func settled(r report) latency {
 	if r.Run.QuantumMs > 0 || !r.Run.Reply {
 		return r.probes("steady")
@@ -132,7 +131,7 @@ func writeStorms(b *strings.Builder, runs []rounds) {
 	}
 }
 
-// writeReasons lists the commands, and why runs have failed that have.
+// writeReasons lists the commands, and the reasons of failed runs.
 func writeReasons(b *strings.Builder, runs []rounds) {
 	b.WriteString("\n## Commands\n\n")
 	for _, rs := range runs {

@@ -8,7 +8,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/figures"
 )
 
-// target is a figure that is to be reached.
+// target is a figure to be reached.
 type target struct {
 	what     string
 	most     float64
@@ -16,7 +16,7 @@ type target struct {
 	measured float64
 }
 
-// reasons say why a target that is not met is not. docs/performance.md says more.
+// reasons say why a target is not met. docs/performance.md says more.
 var reasons = []struct{ what, why string }{
 	{"memory per connection more", "The guard, what gnet boxes it in, and the entry in the wheel are 89 to 94 bytes that live. The rest is the room for garbage that Go gives every heap."},
 	{"late p99", "Both processors are busy, so the hand, the loops and the client wait for their turn: see the cores, and the others."},

@@ -20,15 +20,15 @@ func (b *Tab) Messages() []string {
 	return slices.Clone(b.messages)
 }
 
-// Requests returns the URLs that the page has asked for.
+// Requests returns the URLs requested by the page.
 func (b *Tab) Requests() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.requests)
 }
 
-// RequireOwnRequests is that the page has asked for something, and for nothing but its own
-// URLs and the picture in it.
+// RequireOwnRequests requires at least one request of the page, and none but for its own URLs and the
+// picture in it.
 func (b *Tab) RequireOwnRequests(own func(url string) bool) {
 	b.t.Helper()
 	requests := b.Requests()

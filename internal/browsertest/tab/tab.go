@@ -1,5 +1,5 @@
-// Package tab is a page in a real browser, for tests: it clicks, chooses and looks as a
-// person would, and hears what the page says and whom it asks.
+// Package tab is a page in a real browser, for tests: it clicks, chooses and looks as a person would,
+// and hears the page's messages and requests.
 package tab
 
 import (
@@ -31,8 +31,8 @@ type Tab struct {
 	requests []string
 }
 
-// Open starts a browser, and opens a page in it. The browser ends with the test. The test
-// fails where there is no browser: a test that looks at nothing has seen nothing.
+// Open starts a browser, and opens a page in it. The browser ends with the test. Without a browser the
+// test fails: otherwise it would pass without looking.
 func Open(t *testing.T, url string, width, height int64) *Tab {
 	requireBrowser(t)
 	var listeners sync.WaitGroup
@@ -79,8 +79,8 @@ func requireBrowser(t *testing.T) {
 	t.Fatal("there is no browser: install the package chromium (apt-get install chromium)")
 }
 
-// Run runs a part of the test as a subtest. Where it fails, the test ends: the parts after
-// it begin where it leaves the page.
+// Run runs a part of the test as a subtest. If it fails, the test ends: the next part needs the page
+// as this one leaves it.
 func (b *Tab) Run(name string, part func(t *testing.T)) {
 	whole := b.t
 	whole.Helper()
@@ -90,7 +90,7 @@ func (b *Tab) Run(name string, part func(t *testing.T)) {
 	}
 }
 
-// Context is for calls of chromedp that the methods here don't cover.
+// Context is for other calls of chromedp than these methods.
 func (b *Tab) Context() context.Context { return b.ctx }
 
 // Do does what must succeed.
@@ -102,8 +102,8 @@ func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 // Click clicks an element once it can be seen.
 func (b *Tab) Click(css string) { b.t.Helper(); b.Do(chromedp.Click(chromedp.CSS(css))) }
 
-// Press clicks the button of a text within an element, once it is there. It is for pages that draw
-// their buttons anew all the time.
+// Press clicks the button of a text within an element, once it is there. It is for pages with buttons
+// drawn anew all the time.
 func (b *Tab) Press(within, text string) {
 	b.t.Helper()
 	b.Until(fmt.Sprintf(`(() => { const e = [...document.querySelectorAll(%q)].find((e) => e.textContent === %q); if (e) e.click(); return !!e; })()`, within+" button", text))
@@ -142,7 +142,7 @@ func (b *Tab) Dress(scheme string, width, height int64) {
 	b.Do(chromedp.EmulateViewport(width, height))
 }
 
-// Picture returns a PNG of what is seen, after a time in which what moves comes to rest.
+// Picture returns a PNG of the page, after a time for all motion to come to rest.
 func (b *Tab) Picture(rest time.Duration) []byte {
 	b.t.Helper()
 	time.Sleep(rest)

@@ -31,10 +31,10 @@ func (g *Group) Dir() (dir string, err error) {
 	return g.dir, err
 }
 
-// Add adds a server that runs.
+// Add adds a running server.
 func (g *Group) Add(p *Process) { g.children = append(g.children, p) }
 
-// Remove forgets a server that has ended.
+// Remove forgets a server after its end.
 func (g *Group) Remove(p *Process) {
 	g.children = slices.DeleteFunc(g.children, func(c *Process) bool { return c == p })
 }
@@ -97,8 +97,7 @@ func (g *Group) Stop() (used Used, err error) {
 	return used, errors.Join(errs...)
 }
 
-// awaitEmpty waits until the servers have noticed that their connections are closed, for a minute at
-// most.
+// awaitEmpty waits until the servers have noticed the ends of their connections, for a minute at most.
 func (g *Group) awaitEmpty() {
 	deadline := time.Now().Add(emptyLimit)
 	for _, p := range g.children {

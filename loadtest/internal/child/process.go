@@ -29,7 +29,7 @@ const (
 	exitUsage = 2
 )
 
-// ErrFlags is the error of a server that refuses its flags. The server knows best what it can do.
+// ErrFlags is the error of a server that refuses its flags. It knows its abilities best.
 var ErrFlags = errors.New("the server refuses what the flags ask for")
 
 // Process is one server. One goroutine may use it.
@@ -47,14 +47,14 @@ type Process struct {
 	log []string // its last lines
 }
 
-// Start starts a server that logs its address on stderr. Its stdout is for nobody. The thread must be
-// locked, and stay until the server has ended.
+// Start starts a server, and finds its address in its log on stderr. Its stdout is for nobody. The
+// thread must be locked, and stay until the server has ended.
 func Start(binary string, args, env []string) (*Process, error) {
 	p := New(binary, args, env)
 	return p, p.Start(p.readLog, nil)
 }
 
-// New returns a server that is not started. A nil env is this process's environment.
+// New returns a server before its start. A nil env is this process's environment.
 func New(binary string, args, env []string) *Process {
 	p := &Process{cmd: exec.Command(binary, args...), listening: make(chan string, 1), done: make(chan struct{})}
 	p.cmd.Env = env
@@ -169,7 +169,7 @@ func (p *Process) lastWords() string {
 	return strings.Join(words, "; ")
 }
 
-// Terminate tells the server to end. One that has ended is no error.
+// Terminate tells the server to end. After its end that is no error.
 func (p *Process) Terminate() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
 		return err

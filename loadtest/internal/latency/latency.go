@@ -18,8 +18,7 @@ type Summary struct {
 // Milliseconds is a duration in milliseconds.
 func Milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
 
-// At returns the value that is not below a share of all. The values must be sorted. Of none it
-// returns 0.
+// At returns the q-quantile of sorted values for a share q, or 0 of none.
 func At(sorted []time.Duration, share float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PeakBytes returns the largest resident size of a process so far. The figure that the kernel
-// has after its end (ru_maxrss) would not do: it begins with the size of the parent.
+// PeakBytes returns the largest resident size of a process so far. The kernel's figure after its end
+// (ru_maxrss) would not do: it begins with the size of the parent.
 func PeakBytes(pid int) int64 {
 	peak, _ := BytesIn(fmt.Sprintf("/proc/%d/status", pid), "VmHWM")
 	return peak
@@ -97,12 +97,12 @@ func jiffies(s string) time.Duration {
 	return time.Duration(n) * time.Second / userHz
 }
 
-// DieWithParent has a process end with the thread that starts it, however that ends.
+// DieWithParent has a process end with its parent thread, however that ends.
 func DieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// WorkInBatches tells the scheduler that this thread and its child processes would rather do much
-// at once than interrupt whoever wakes them. Otherwise each heartbeat is two changes between both
-// ends of a connection on one machine. undo takes that back. The thread must be locked.
+// WorkInBatches asks the scheduler to let this thread and its child processes do much at once, instead
+// of interrupting whoever wakes them. Otherwise each heartbeat is two changes between both ends of a
+// connection on one machine. undo takes it back. The thread must be locked.
 func WorkInBatches() (undo func()) {
 	before, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
