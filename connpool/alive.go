@@ -9,27 +9,27 @@ import (
 	"syscall"
 )
 
-// ErrUnread says that bytes wait to be read on a connection of which nobody has asked
-// anything: the rest of an answer, or a farewell.
+// ErrUnread means unread bytes on a connection without a pending request: the rest of an
+// answer, or a farewell.
 var ErrUnread = errors.New("connpool: bytes wait to be read")
 
-// maxLayers is in how many connections another one may be wrapped.
+// maxLayers is how many layers may be around a connection.
 const maxLayers = 8
 
 // Alive asks the socket of an idle connection whether it is still of use. It is for
-// [Config.Check], and for CheckPut. It sends nothing and does not wait, and costs
-// about a microsecond. It returns an error that wraps [io.EOF] where the peer has
-// closed the connection, [ErrUnread] where bytes wait, the connection's own error
-// where it is broken or was closed here, and else nil.
+// [Config.Check], and for CheckPut. It sends nothing and does not wait, and costs about a
+// microsecond. It returns an error wrapping [io.EOF] if the peer has closed the connection,
+// [ErrUnread] if bytes wait, the connection's own error if it is broken or was closed here,
+// and otherwise nil.
 //
-// A connection inside another one, as in a [crypto/tls.Conn], is found by the method
-// NetConn. Bytes that wait there are no error, since TLS has messages of its own; nor
-// is a farewell of TLS, until the connection itself is closed. On systems other than
-// Linux that is not seen behind such a farewell. A connection without a socket is
+// Alive finds a connection inside another, such as a [crypto/tls.Conn], by the method
+// NetConn. Bytes waiting there are no error, since TLS has messages of its own. Nor is a
+// farewell of TLS, until the connection itself is closed. On systems other than Linux,
+// Alive does not see such a close behind the farewell. A connection without a socket is
 // alive as far as one can tell, and on systems other than Unix each is.
 //
-// A peer whose machine or network has gone says nothing. Against that there are
-// requests with deadlines, and a Check that asks the peer.
+// After the loss of its machine or network, a peer says nothing. Against this there are
+// requests with deadlines, and a Check to ask the peer.
 func Alive(_ context.Context, c net.Conn) error {
 	raw, layered, err := socketOf(c)
 	if raw == nil || err != nil {
@@ -51,7 +51,7 @@ func Alive(_ context.Context, c net.Conn) error {
 	}
 }
 
-// state is what a socket without an error says.
+// state is the answer of a socket without an error.
 type state int
 
 const (

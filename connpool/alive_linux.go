@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// look asks a socket. The end of what the peer sends is seen also behind bytes that
-// wait.
+// look asks a socket. It sees the end of the peer's stream even behind waiting bytes.
 func look(fd uintptr) (state, error) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}
 	for {
@@ -22,7 +21,7 @@ func look(fd uintptr) (state, error) {
 	}
 	switch seen := fds[0].Revents; {
 	case seen&unix.POLLERR != 0:
-		// This takes the error from the socket, which is then closed anyway.
+		// This takes the error from the socket. The connection is closed then anyway.
 		errno, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
 		if err == nil && errno != 0 {
 			err = unix.Errno(errno)

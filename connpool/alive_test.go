@@ -70,7 +70,7 @@ func TestAliveTakesNothingFromTheSocket(t *testing.T) {
 	require.Equal(t, "hello", string(all))
 }
 
-// TLS 1.3 sends tickets after the handshake, which nobody reads before there is an answer.
+// TLS 1.3 sends tickets after the handshake. Nobody reads them before there is an answer.
 func TestAliveOfTLSIsNotMisledByItsMessages(t *testing.T) {
 	here, there := pair(t, "tcp")
 	cert := certificate(t)

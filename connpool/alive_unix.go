@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// look asks a socket. What it peeks at stays where it is.
+// look asks a socket. The byte stays unread.
 func look(fd uintptr) (state, error) {
 	var b [1]byte
 	for {

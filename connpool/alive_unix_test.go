@@ -39,8 +39,8 @@ func TestAliveSeesWhatThePeerDoes(t *testing.T) {
 	}
 }
 
-// A server that closes its idle connections, and a pool that would keep them: with
-// Alive, no request fails.
+// The server closes its idle connections, and the pool would keep them. With Alive, no
+// request fails.
 func TestPoolWithAliveNeverHandsOutWhatTheServerHasClosed(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

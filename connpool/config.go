@@ -11,15 +11,15 @@ import (
 )
 
 var (
-	// ErrClosed says that the pool, or its [Group], has been closed.
+	// ErrClosed is the error after Close of the pool or of its [Group].
 	ErrClosed = errors.New("connpool: closed")
 
-	// ErrReturned says that a [Lease] is void: it was put back, dropped or taken
-	// before, or it is the zero Lease.
+	// ErrReturned is the error of a void [Lease]: it was put back, dropped or taken before,
+	// or it is the zero Lease.
 	ErrReturned = errors.New("connpool: lease has been returned before")
 
-	// ErrArgument says that an argument is outside of what is possible. The
-	// error that wraps it names the values and the limit.
+	// ErrArgument is the error for an argument out of bounds. The wrapping error names the
+	// values and the limit.
 	ErrArgument = errors.New("connpool: invalid argument")
 )
 
@@ -28,21 +28,20 @@ const (
 	defaultJitter      = 0.1
 	defaultDialTimeout = 30 * time.Second
 
-	// never is a time that does not come.
+	// never stands for no deadline.
 	never = math.MaxInt64
 )
 
-// Config is what a [Pool] can be told. Dial is required.
+// Config is the config of a [Pool]. Dial is required.
 //
-// The functions are called with no lock held and may call the pool, except for
-// Close of the pool and of its Group, which wait for those that the pool has called
-// itself. A panic in Check or CheckPut that Get or Put has called goes on to their
-// caller, after the connection was closed; any other is reported, see
-// [wheel.Config].OnPanic.
+// The functions are called with no lock held and may call the pool, except for Close of the
+// pool and of its Group: it waits for the functions called by the pool itself. If a Check
+// or CheckPut panics in Get or Put, the connection is closed, and the panic goes on to
+// their caller. Any other panic is reported, see [wheel.Config].OnPanic.
 type Config[T any] struct {
-	// Dial opens a connection. Its context ends after DialTimeout, and when the pool
-	// is closed or reset; it is not that of a Get, since another one may get the connection.
-	// It is called on goroutines of the pool's, several at the same time.
+	// Dial opens a connection. Its context ends after DialTimeout, and when the pool is
+	// closed or reset. It is not the context of a Get, since another Get may receive the
+	// connection. Dial is called on goroutines of the pool, several at the same time.
 	Dial func(ctx context.Context) (T, error)
 
 	// Close closes a connection. Until it has returned, the connection counts in
@@ -50,61 +49,62 @@ type Config[T any] struct {
 	Close func(c T, why Reason)
 
 	// MaxOpen is how many connections there may be, of any kind: idle, in use, being
-	// dialed, being closed. Get waits when there are as many. Zero means any number.
+	// dialed, being closed. If there are as many, Get waits. Zero means any number.
 	MaxOpen int
 
 	// MaxIdle is how many may be idle. If there is one more, the idlest is closed.
 	// Zero means any number.
 	MaxIdle int
 
-	// MinIdle is how many are kept idle, ready for the next Get, however long nobody
-	// needs them. They are dialed in the background, one at a time, and after a
-	// failure with a pause: 0.25s at first, twice that each time, 30s at most, or at
-	// random down to half of that. Without a Check nobody notices that the server has
+	// MinIdle is how many connections are kept idle, ready for the next Get, however long
+	// nobody needs them. They are dialed in the background, one at a time. After a failed
+	// dial there is a pause: 0.25s at first, then twice the last one, up to 30s, and each
+	// shortened at random by up to half. Without a Check nobody notices if the server has
 	// closed them. Zero means none.
 	MinIdle int
 
 	// MaxIdleTime is how long a connection may be idle. It is closed at most two ticks
-	// after that, unless there are no more idle ones than MinIdle. Those that stay for
-	// that reason are checked then, and each MaxIdleTime after that. It should be
-	// shorter than the time that the server grants. Zero means 30s, negative for ever.
+	// later, unless fewer than MinIdle idle connections would remain. Then it stays, and is
+	// checked at once, and again after each MaxIdleTime. Set it shorter than the idle
+	// timeout of the server. Zero means 30s, negative for ever.
 	MaxIdleTime time.Duration
 
-	// MaxAge is how long a connection may exist. It is closed when it is idle then, or
-	// when it comes back. Each has an age of its own, between MaxAge and MaxAgeJitter
-	// less, so that those that came together don't leave together. Zero means for ever.
+	// MaxAge is how long a connection may exist. A connection of that age is closed if it
+	// is idle, or when it comes back. Each has an age of its own, between MaxAge and
+	// MaxAgeJitter less: connections of the same moment don't leave together. Zero means
+	// for ever.
 	MaxAge time.Duration
 
 	// MaxAgeJitter is a share of MaxAge. Zero means 0.1, negative means none; it must
 	// be less than 1.
 	MaxAgeJitter float64
 
-	// DialTimeout bounds a dial, and a check of a connection that stays for MinIdle.
-	// Zero means 30s, negative for ever.
+	// DialTimeout bounds a dial, and the check of a connection kept for MinIdle. Zero means
+	// 30s, negative for ever.
 	DialTimeout time.Duration
 
-	// Check is asked about an idle connection before Get returns it; an error means
-	// that it is closed, and Get goes on with another. Its context is that of Get.
-	// [Alive] is one that asks only the socket. Nil means no check.
+	// Check is asked about an idle connection before Get returns it. After an error the
+	// connection is closed, and Get goes on with another. Check gets the context of Get.
+	// [Alive] is a check of the socket alone. Nil means no check.
 	Check func(ctx context.Context, c T) error
 
-	// CheckAfter is for how long a connection must have been idle to be checked, to
-	// one or two ticks. Zero means always.
+	// CheckAfter is how long a connection must have been idle to be checked, to one or two
+	// ticks. Zero means always.
 	CheckAfter time.Duration
 
-	// CheckPut is asked about each connection that is put back; an error means that
-	// it is closed. It may also undo what the user has done to the connection, such as
-	// a deadline. Its context ends when the pool is closed. Nil means no check.
+	// CheckPut is asked about each connection put back. After an error the connection is
+	// closed. CheckPut may also undo the user's changes to the connection, such as a
+	// deadline. Its context ends when the pool is closed. Nil means no check.
 	CheckPut func(ctx context.Context, c T) error
 
-	// Group is with whom the pool shares its wheel. Nil means a wheel of its own, with
-	// a tick of 100ms, or a tenth of a MaxIdleTime, MaxAge or CheckAfter that is shorter
-	// than a second.
+	// Group shares its wheel with the pool. Nil means a wheel of the pool's own. Its tick
+	// is 100ms, or a tenth of the shortest MaxIdleTime, MaxAge or CheckAfter below a
+	// second.
 	Group *Group
 }
 
-// withDefaults returns the config with each zero replaced by what it means, or an
-// error that names the value and its limit.
+// withDefaults returns the config with its defaults, or an error with the value and its
+// limit.
 func (cfg Config[T]) withDefaults() (Config[T], error) {
 	if err := cfg.check(); err != nil {
 		return cfg, err
@@ -127,7 +127,7 @@ func (cfg Config[T]) withDefaults() (Config[T], error) {
 	return cfg, nil
 }
 
-// orNever returns what a duration of the config means.
+// orNever returns the meaning of a duration in the config.
 func orNever(d, zero time.Duration) time.Duration {
 	switch {
 	case d == 0:
@@ -158,7 +158,7 @@ func (cfg Config[T]) check() error {
 		return fmt.Errorf("%w: MinIdle %d is more than MaxIdle %d", ErrArgument, cfg.MinIdle, cfg.MaxIdle)
 	case cfg.MaxAge < 0:
 		return fmt.Errorf("%w: MaxAge %v, must not be negative", ErrArgument, cfg.MaxAge)
-	case !(cfg.MaxAgeJitter < 1): // also where it is not a number
+	case !(cfg.MaxAgeJitter < 1): // NaN included
 		return fmt.Errorf("%w: MaxAgeJitter %v, must be less than 1", ErrArgument, cfg.MaxAgeJitter)
 	case cfg.CheckAfter < 0:
 		return fmt.Errorf("%w: CheckAfter %v, must not be negative", ErrArgument, cfg.CheckAfter)

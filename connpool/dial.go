@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Pauses between dials for MinIdle that fail. Who waits in Get is answered at once.
+// Pauses between failed dials for MinIdle. A waiting Get is answered at once.
 const (
 	minPause = 250 * time.Millisecond
 	maxPause = 30 * time.Second
 )
 
-// errNoConn is for a Dial that calls runtime.Goexit.
+// errNoConn is the error after runtime.Goexit in Dial.
 var errNoConn = errors.New("function ended its goroutine")
 
-// retry is the entry in the wheel of a pool that pauses between dials.
+// retry is the wheel's entry for a pool in its pause between dials.
 type retry[T any] struct{ pool *Pool[T] }
 
 func (r retry[T]) due(t *timer) {
@@ -33,10 +33,10 @@ func (r retry[T]) due(t *timer) {
 	p.dialMore()
 }
 
-// dialMore begins as many dials as are wanted and possible. It is called whenever
-// that may have changed: a dial belongs to nobody, and what it brings goes to
-// whoever waits longest, so no more are begun than there are waiters, however
-// often those give up and come back. p.mu must be held.
+// dialMore begins as many dials as are wanted and possible. It is called after every change
+// of either number. A dial belongs to nobody: its connection goes to the longest waiter. So
+// no more dials are begun than there are waiters, however often waiters give up and come
+// back. p.mu must be held.
 func (p *Pool[T]) dialMore() {
 	if p.closed {
 		return
@@ -61,7 +61,7 @@ func (p *Pool[T]) dial(ctx context.Context, gen uint64) {
 	value, err = p.callDial(ctx)
 }
 
-// callDial makes an error of a panic, since there is somebody who waits for one.
+// callDial turns a panic into an error, since somebody waits for one.
 func (p *Pool[T]) callDial(ctx context.Context) (value T, err error) {
 	ctx, cancel := p.bounded(ctx)
 	defer cancel()
@@ -78,13 +78,13 @@ func (p *Pool[T]) callDial(ctx context.Context) (value T, err error) {
 	return value, err
 }
 
-// isNil reports whether there is no connection: also where T is not an interface.
+// isNil reports whether there is no connection, also if T is not an interface.
 func isNil[T any](value T) bool {
 	v := reflect.ValueOf(value)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// bounded returns the context of what the pool does by itself.
+// bounded returns a context for the pool's own work, within DialTimeout.
 func (p *Pool[T]) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if p.cfg.DialTimeout == never {
 		return context.WithCancel(ctx)
@@ -92,14 +92,14 @@ func (p *Pool[T]) bounded(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, p.cfg.DialTimeout)
 }
 
-// dialed gives what a dial has brought to who waits longest.
+// dialed gives the result of a dial to the longest waiter.
 func (p *Pool[T]) dialed(value T, err error, gen uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dialing--
 	if err != nil {
 		p.dialErrors++
-		if gen == p.gen { // else it says nothing of the server that there is now
+		if gen == p.gen { // an older dial says nothing about the present server
 			p.dialFailed(err)
 		}
 		p.dialMore()
@@ -121,7 +121,7 @@ func (p *Pool[T]) dialed(value T, err error, gen uint64) {
 	p.dialMore()
 }
 
-// dialFailed answers who waits longest, and begins a pause. p.mu must be held.
+// dialFailed answers the longest waiter, and begins a pause. p.mu must be held.
 func (p *Pool[T]) dialFailed(err error) {
 	if first := p.waiters.Front(); first != nil {
 		p.answer(first, Lease[T]{}, fmt.Errorf("connpool: dial: %w", err))
@@ -131,7 +131,7 @@ func (p *Pool[T]) dialFailed(err error) {
 	}
 	pause := min(maxPause, minPause<<min(p.failures, 10))
 	p.failures++
-	// At random, so that the pools of a backend that has gone don't come together.
+	// Random, or the pools of a lost backend would come back together.
 	pause = pause/2 + rand.N(pause/2)
 	t := new(timer)
 	if p.group.wheel.Start(t, retry[T]{p}, pause) == nil {
@@ -139,7 +139,7 @@ func (p *Pool[T]) dialFailed(err error) {
 	}
 }
 
-// drawAge returns how old a connection may get.
+// drawAge returns the maximum age of a new connection.
 func (p *Pool[T]) drawAge() time.Duration {
 	age := p.cfg.MaxAge
 	if age == never || p.cfg.MaxAgeJitter < 0 {
@@ -148,9 +148,9 @@ func (p *Pool[T]) drawAge() time.Duration {
 	return max(1, age-time.Duration(rand.Float64()*p.cfg.MaxAgeJitter*float64(age)))
 }
 
-// report tells of a panic in a function of the user's.
+// report tells of a panic in a function of the user.
 func (p *Pool[T]) report(value any) {
 	p.panics.Add(1)
-	defer func() { _ = recover() }() // a report that panics too has been counted
+	defer func() { _ = recover() }() // OnPanic may panic, too; the first panic is counted
 	p.group.onPanic(value, debug.Stack())
 }

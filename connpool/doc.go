@@ -1,7 +1,7 @@
-// Package connpool keeps connections to a server open for the next request: an
-// outbound pool, whose idle connections each have a deadline in a timing wheel.
-// There is no goroutine and no timer per connection, and nothing scans them. The
-// pools of thousands of backends can share one wheel.
+// Package connpool keeps connections to a server open for the next request. It is an
+// outbound pool, and each idle connection has a deadline in a timing wheel. There is no
+// goroutine and no timer per connection, and nothing scans them. The pools of thousands of
+// backends can share one wheel.
 //
 //	p, err := connpool.New(connpool.Config[net.Conn]{
 //		Dial: func(ctx context.Context) (net.Conn, error) {
@@ -13,7 +13,7 @@
 //	...
 //	lease, err := p.Get(ctx)
 //	...
-//	defer lease.Drop() // does nothing where it was put back before
+//	defer lease.Drop() // does nothing after Put
 //	if _, err := lease.Conn.Write(request); err != nil {
 //		return err // broken: nobody else gets it
 //	}
@@ -22,15 +22,15 @@
 //
 // # What it promises
 //
-// A connection is with one user at a time, and a [Lease] that was returned is void:
-// using it again is an error and harms nobody. Who waits longest is served first, and
-// what is handed to somebody whose context ends at that moment goes to the next. There
-// are never more than MaxOpen connections, those being dialed and closed included. A
-// dial that fails, a check that hangs, a function that panics costs no slot.
+// A connection is with one user at a time. A returned [Lease] is void: using it again is an
+// error and harms nobody. The longest wait is served first. If a context ends during the
+// hand-over, the connection goes to the next. There are never more than MaxOpen
+// connections, also counting those being dialed and closed. A failed dial, a hanging check,
+// a panic in a function costs no slot.
 //
 // # When not to use this package
 //
 // database/sql, [net/http.Transport], and the clients of Redis and gRPC have pools of
-// their own. For memory there is [sync.Pool]. For connections that others have opened
-// to you, take package keepalive.
+// their own. For memory there is [sync.Pool]. For accepted connections, take package
+// keepalive.
 package connpool

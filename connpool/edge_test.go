@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What was put back while a connection was checked takes its place.
+// A connection put back during the check of another takes its place.
 func TestWhatStaysForMinIdleIsNotMoreThanMaxIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := newTestPool(t, Config[*fake]{

@@ -60,7 +60,7 @@ func Example() {
 		if err != nil {
 			return "", err
 		}
-		defer lease.Drop() // does nothing where it was put back before
+		defer lease.Drop() // does nothing after Put
 		deadline, _ := ctx.Deadline()
 		_ = lease.Conn.SetDeadline(deadline)
 		if _, err := fmt.Fprintln(lease.Conn, question); err != nil {
@@ -70,7 +70,7 @@ func Example() {
 		if err != nil {
 			return "", err
 		}
-		return answer, lease.Put() // at rest: the answer was all that there is to read
+		return answer, lease.Put() // at rest: the whole answer was read
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -91,7 +91,7 @@ func Example() {
 	// 3 gets, 1 dial, 1 idle
 }
 
-// Pools for many backends share one wheel: one goroutine for all that is idle.
+// Pools for many backends share one wheel: one goroutine for all idle connections.
 func ExampleGroup() {
 	ln := serve()
 	defer ln.Close()
@@ -127,7 +127,7 @@ func ExampleGroup() {
 	// Output: 2 pools, 1 in use
 }
 
-// An end of connections that is logged, and a client object instead of a connection.
+// The end of a connection is logged. The connections are client objects.
 func ExampleConfig_close() {
 	type client struct{ net.Conn }
 	p, err := connpool.New(connpool.Config[*client]{

@@ -12,21 +12,21 @@ import (
 
 const ms = time.Millisecond
 
-// bg is the context of those who don't mind.
+// bg is a context without an end.
 var bg = context.Background()
 
 var errBroken = errors.New("broken")
 
-// fake is a connection that notices when it is closed twice.
+// fake is a connection. Closing it twice fails the test.
 type fake struct {
 	server *fakeServer
 	id     int
-	broken bool // what check finds; guarded by server.mu
+	broken bool // the answer of check; guarded by server.mu
 	closed Reason
 	users  int
 }
 
-// fakeServer dials fakes, and knows all that it ever dialed.
+// fakeServer dials fakes, and keeps all of them.
 type fakeServer struct {
 	t testing.TB
 
@@ -124,7 +124,7 @@ func (s *fakeServer) seen(n *int) int {
 	return *n
 }
 
-// conn returns the connection that was dialed as the given one, from 0.
+// conn returns the connection of the given dial, from 0.
 func (s *fakeServer) conn(id int) *fake {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (c *fake) breakNow() {
 	c.broken = true
 }
 
-// use says that somebody has the connection, until the function it returns is called.
+// use marks the connection as in use, until the returned function is called.
 func (c *fake) use() (leave func()) {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
@@ -163,7 +163,7 @@ func (c *fake) use() (leave func()) {
 	}
 }
 
-// newTestPool makes a pool of fakes, and checks in the end that all of them were closed.
+// newTestPool makes a pool of fakes. In the end, each of them must be closed.
 func newTestPool(t testing.TB, cfg Config[*fake]) (*Pool[*fake], *fakeServer) {
 	s := &fakeServer{t: t}
 	return newPoolOf(t, s, cfg), s
@@ -187,7 +187,8 @@ func get(t testing.TB, p *Pool[*fake]) Lease[*fake] {
 	return l
 }
 
-// getMany has several at the same time, and puts them back: the first is the idlest.
+// getMany gets several connections at the same time, and puts them back: the first is the
+// idlest.
 func getMany(t testing.TB, p *Pool[*fake], n int) {
 	t.Helper()
 	var all []Lease[*fake]

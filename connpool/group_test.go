@@ -111,7 +111,7 @@ func TestCloseOfAPoolLeavesTheOthersOfItsGroup(t *testing.T) {
 	})
 }
 
-// The wheel leaves the time out in which the process was stopped. Servers don't.
+// The wheel leaves out the time of a stopped process. Servers don't.
 func TestWhatWasIdleWhileTheProcessWasStoppedIsNotHandedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGroup(t, nil)

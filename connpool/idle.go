@@ -2,20 +2,20 @@ package connpool
 
 import "time"
 
-// conn is a connection of a pool, from the end of its dial until it is closed.
-// Pool.mu guards all of it but value, pool and gen, which don't change.
+// conn is a connection of a pool, from the end of its dial until it is closed. Pool.mu
+// guards all of it but value, pool and gen: these don't change.
 type conn[T any] struct {
 	value T
 	pool  *Pool[T]
 	gen   uint64 // Pool.gen when its dial began
 
-	// turn goes up with each hand-over and with each return, so that a lease is
-	// valid for one turn. It is odd while the connection is in use.
+	// turn goes up with each hand-over and with each return. So a lease is valid for one
+	// turn. It is odd while the connection is in use.
 	turn uint64
 
-	// timer is due when the connection has been idle for MaxIdleTime, or is too old.
-	// It is touched by each return; one that is due while the connection is in use
-	// stays undecided until then.
+	// timer is due when the connection has been idle for MaxIdleTime, or is too old. Each
+	// return touches it. If it becomes due while the connection is in use, it stays
+	// undecided until the return.
 	timer timer
 
 	since time.Duration // by Group.now: idle since then
@@ -27,8 +27,7 @@ type conn[T any] struct {
 	newer, older *conn[T]
 }
 
-// stack has the idle connections. What came last leaves first, so that those that
-// are too many idle out.
+// stack holds the idle connections. The newest leaves first, and the surplus idles out.
 type stack[T any] struct {
 	newest, oldest *conn[T]
 	n              int
@@ -91,12 +90,12 @@ func (p *Pool[T]) start(c *conn[T]) {
 		c.aging = age <= p.cfg.MaxIdleTime
 	}
 	if d := min(age, p.cfg.MaxIdleTime); d != never {
-		// It fails only where the wheel has stopped, and then the pool is closed.
+		// Start fails only after the wheel has stopped, and then the pool is closed.
 		_ = p.group.wheel.Start(&c.timer, c, d)
 	}
 }
 
-// arm sets the deadline of a connection that becomes idle. p.mu must be held.
+// arm sets the deadline of a newly idle connection. p.mu must be held.
 func (p *Pool[T]) arm(c *conn[T], now time.Duration) {
 	c.since, c.lost = now, p.group.lost.Load()
 	switch left := c.oldAt - now; {
@@ -108,12 +107,12 @@ func (p *Pool[T]) arm(c *conn[T], now time.Duration) {
 	}
 }
 
-// due decides about a connection whose deadline has passed.
+// due decides about a connection after its deadline.
 func (c *conn[T]) due(t *timer) {
 	p := c.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !c.idle || p.closed || !t.IsDue() { // in use: who puts it back sets another deadline
+	if !c.idle || p.closed || !t.IsDue() { // in use: its return sets another deadline
 		return
 	}
 	p.idle.remove(c)
@@ -132,8 +131,8 @@ func (c *conn[T]) due(t *timer) {
 	p.end(c, why)
 }
 
-// keep checks a connection that stays for MinIdle, and makes it idle again: as the
-// idlest, since nobody has used it. p.mu must be held, and is not while the check runs.
+// keep checks a connection for MinIdle, and makes it idle again: as the idlest, since
+// nobody has used it. p.mu must be held, and is released while the check runs.
 func (p *Pool[T]) keep(c *conn[T]) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -162,7 +161,7 @@ func (p *Pool[T]) keep(c *conn[T]) {
 	}
 }
 
-// renew makes a connection idle that was kept. p.mu must be held.
+// renew makes a kept connection idle again. p.mu must be held.
 func (p *Pool[T]) renew(c *conn[T]) {
 	c.since, c.lost = p.group.now(), p.group.lost.Load()
 	left := min(p.cfg.MaxIdleTime, c.oldAt-c.since)

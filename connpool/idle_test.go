@@ -14,7 +14,7 @@ import (
 
 const tick = 100 * ms
 
-// pass lets time go by, and what is due then be done.
+// pass lets time go by, and lets the due work be done.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -39,7 +39,7 @@ func TestAnIdleConnectionIsClosedAfterMaxIdleTimeAndNotBefore(t *testing.T) {
 	})
 }
 
-// The wheel hands a connection over, and before that is looked at somebody has used it.
+// The wheel hands a connection over. Somebody uses it before due looks at it.
 func TestAConnectionThatWasUsedMeanwhileIsNotClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := newTestPool(t, Config[*fake]{})
@@ -118,8 +118,8 @@ func TestWhatGetTakesFromMinIdleIsReplacedAtOnce(t *testing.T) {
 	})
 }
 
-// While it is checked it is still one of those that there have to be, and then it is
-// below those that were used since.
+// During its check, the connection counts for MinIdle. After it, the connection is below
+// all connections used since.
 func TestWhatStaysForMinIdleIsTheLastChoice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{t: t, latency: 500 * ms}
@@ -190,7 +190,7 @@ func TestDialsForMinIdlePauseAfterAFailure(t *testing.T) {
 		}
 		require.Equal(t, 1, p.group.Stats().Pending, "the pause is a timer in the wheel")
 
-		// Whoever asks is not kept waiting by the pause, and what succeeds ends it.
+		// A Get does not wait for the pause, and a successful dial ends it.
 		_, err := p.Get(bg)
 		require.ErrorIs(t, err, errBroken)
 		s.set(func() { s.down = nil })
@@ -275,7 +275,7 @@ func TestAgesAreSpread(t *testing.T) {
 	})
 }
 
-// MinIdle is no reason to keep what is too old.
+// MinIdle is no reason to keep a connection beyond its age.
 func TestMaxAgeReplacesThoseThatStayForMinIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := newTestPool(t, Config[*fake]{MaxIdleTime: 2 * time.Second, MinIdle: 2, MaxAge: 9 * time.Second})
@@ -417,7 +417,7 @@ func TestAContextThatEndsInACheckEndsGet(t *testing.T) {
 	})
 }
 
-// A check in the background that hangs ends with the pool.
+// A hanging check in the background ends with the pool.
 func TestCloseEndsABackgroundCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, s := newTestPool(t, Config[*fake]{MinIdle: 1, MaxIdleTime: time.Second, DialTimeout: -1, Check: func(ctx context.Context, _ *fake) error {

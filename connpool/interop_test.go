@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// redis starts a server that closes clients after a second of silence, and returns its
-// address.
+// redis starts a server and returns its address. It closes clients after a second of
+// silence.
 func redis(t *testing.T) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func redis(t *testing.T) string {
 	return addr
 }
 
-// command sends a command in Redis' inline form, and returns the line that answers it.
+// command sends a command in Redis' inline form, and returns the line of the answer.
 func command(c net.Conn, line string) (string, error) {
 	_ = c.SetDeadline(time.Now().Add(eternal))
 	if _, err := fmt.Fprintf(c, "%s\r\n", line); err != nil {
@@ -74,7 +74,7 @@ func ask(p *Pool[net.Conn], line string) (string, error) {
 	return answer, err
 }
 
-// Redis closes idle clients after one second; nobody who asks notices.
+// Redis closes idle clients after one second; no request notices.
 func TestRedisClosesIdleConnections(t *testing.T) {
 	addr := redis(t)
 	ping := func(_ context.Context, c net.Conn) error {
@@ -136,7 +136,7 @@ func TestRedisKillsClients(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprintf(":%d", p.Stats().Open), answer)
 	}
-	answer, err := ask(p, "GET n") // in an answer of two lines, of which this is the first
+	answer, err := ask(p, "GET n") // the first line of two
 	require.NoError(t, err)
 	require.Equal(t, "$4", answer)
 	require.NotZero(t, p.Stats().Closed[ReasonCheck])

@@ -2,16 +2,15 @@ package connpool
 
 import "context"
 
-// A Lease is a connection that was handed out, for one use. It ends with
-// [Lease.Put], [Lease.Drop] or [Lease.Take], of which the first one counts; a lease
-// that has ended, and a copy of it, can do no harm to who has the connection next. So
-// defer Drop, and Put when all is well: what a panic or an error leaves half-read goes to
-// nobody else.
+// A Lease is a connection handed out for one use. The first [Lease.Put], [Lease.Drop] or
+// [Lease.Take] ends it. After that the lease, and every copy of it, can do no harm to the
+// connection's next user. So defer Drop, and Put when all is well: a connection left
+// half-read by a panic or an error goes to nobody else.
 //
 // All methods may be called by several goroutines at the same time.
 type Lease[T any] struct {
-	// Conn is the connection. It must not be used after the lease has ended, and it
-	// need not be closed: Drop does that.
+	// Conn is the connection. It must not be used after the lease has ended. It need not be
+	// closed: Drop closes it.
 	Conn T
 
 	conn *conn[T]
@@ -23,10 +22,10 @@ type Lease[T any] struct {
 // closed it at that moment, and another connection may do better.
 func (l Lease[T]) Reused() bool { return l.turn > 1 }
 
-// Put puts the connection back, for whoever waits longest, or to be idle. If it is too
-// old, or CheckPut says so, it is closed instead. It returns [ErrReturned] where the
-// lease has ended before, and [ErrClosed] where the pool has been closed: then the
-// connection is closed, too.
+// Put puts the connection back: for the longest waiter, or to be idle. If it is too old, or
+// CheckPut returns an error, it is closed instead. Put returns [ErrReturned] if the lease
+// has ended before, and [ErrClosed] if the pool has been closed: then the connection is
+// closed, too.
 func (l Lease[T]) Put() error {
 	if l.conn == nil {
 		return ErrReturned
@@ -37,8 +36,8 @@ func (l Lease[T]) Put() error {
 	return p.giveBack(l, p.cfg.CheckPut)
 }
 
-// Drop closes the connection: it is broken, or in a state in which nobody else could use
-// it. It returns [ErrReturned] where the lease has ended before.
+// Drop closes the connection: it is broken, or nobody else could use it in its present
+// state. It returns [ErrReturned] if the lease has ended before.
 func (l Lease[T]) Drop() error {
 	if l.conn == nil {
 		return ErrReturned
@@ -53,9 +52,9 @@ func (l Lease[T]) Drop() error {
 	return nil
 }
 
-// Take takes the connection out of the pool, which forgets it and no longer counts
-// it: from now on it is the caller's to close. It returns [ErrReturned] where the
-// lease has ended before.
+// Take takes the connection out of the pool. The pool forgets it and no longer counts it:
+// from now on its caller has to close it. Take returns [ErrReturned] if the lease has ended
+// before.
 func (l Lease[T]) Take() (T, error) {
 	var none T
 	if l.conn == nil {
@@ -74,7 +73,7 @@ func (l Lease[T]) Take() (T, error) {
 	return l.conn.value, nil
 }
 
-// finish ends the lease, and reports false where it has ended before. Pool.mu must be
+// finish ends the lease. It reports false if the lease has ended before. Pool.mu must be
 // held.
 func (l Lease[T]) finish() bool {
 	if l.conn.turn != l.turn {
@@ -90,7 +89,8 @@ func (p *Pool[T]) lend(c *conn[T]) Lease[T] {
 	return Lease[T]{Conn: c.value, conn: c, turn: c.turn}
 }
 
-// giveBack is Put with a check, or none. p.mu must be held, and is not while the check runs.
+// giveBack is Put with a check, or none. p.mu must be held, and is released while the check
+// runs.
 func (p *Pool[T]) giveBack(l Lease[T], check func(context.Context, T) error) error {
 	if !l.finish() {
 		return ErrReturned
@@ -114,8 +114,8 @@ func (p *Pool[T]) giveBack(l Lease[T], check func(context.Context, T) error) err
 	return nil
 }
 
-// restore gives a connection that nobody uses to who waits longest, or makes it idle,
-// and ends the idlest if there is no room for it. p.mu must be held.
+// restore gives an unused connection to the longest waiter, or makes it idle. If there is
+// no room for it, restore ends the idlest. p.mu must be held.
 func (p *Pool[T]) restore(c *conn[T]) {
 	if p.serve(c) {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A naive pool, and what it says is compared with the real one after each operation:
-// which connections are open, which of them Get returns, and when they are closed.
+// A naive pool is compared with the real one after each operation: the open connections,
+// the result of Get, and the time of each close.
 
 func TestPoolAgreesWithModel(t *testing.T) {
 	for seed := range uint64(60) {
@@ -32,7 +32,7 @@ func FuzzOperations(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 1, 1, 8, 9})
 	f.Add([]byte("MaxIdleTime, MaxAge, and the rest"))
 	f.Fuzz(func(t *testing.T, ops []byte) {
-		if len(ops) > 300 { // which is half an hour, of ticks of 30ms
+		if len(ops) > 300 { // half an hour, of ticks of 30ms
 			return
 		}
 		synctest.Test(t, func(t *testing.T) { compare(t, ops) })
@@ -46,8 +46,7 @@ type modelConn struct {
 	reset       bool // it is from before a Reset
 }
 
-// model is a pool without MinIdle in which nothing happens by itself but the passing
-// of time.
+// model is a pool without MinIdle. Nothing happens in it by itself but the passing of time.
 type model struct {
 	t    *testing.T
 	p    *Pool[*fake]
@@ -131,8 +130,8 @@ func (m *model) check() {
 	require.Zero(m.t, st.Waiting+st.Dialing)
 }
 
-// mayBeGone reports whether an idle connection was closed, and fails the test where
-// that is too early or too late.
+// mayBeGone reports whether an idle connection was closed, and fails the test if it was too
+// early or too late.
 func (m *model) mayBeGone(c *modelConn) bool {
 	idle, age := time.Since(c.since), time.Since(c.born)
 	idleMore, ageMore := time.Duration(never), time.Duration(never)
@@ -164,7 +163,7 @@ func (m *model) get() {
 	defer cancel()
 	l, err := m.p.Get(ctx)
 	tick := m.p.group.Stats().Tick
-	for len(m.idle) > 0 { // of which it takes the newest that will do
+	for len(m.idle) > 0 { // Get takes the newest fit one
 		c := m.idle[len(m.idle)-1]
 		m.idle = m.idle[:len(m.idle)-1]
 		if err == nil && l.Conn == c.fake {
@@ -192,7 +191,7 @@ func (m *model) get() {
 	m.held = append(m.held, modelLease{l, &modelConn{fake: l.Conn, born: time.Now()}})
 }
 
-// pick takes one of those that are held out.
+// pick takes one of the connections in use.
 func (m *model) pick(n int) (modelLease, bool) {
 	if len(m.held) == 0 {
 		return modelLease{}, false

@@ -12,26 +12,26 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// Pool is a set of connections to one server, of which each is idle or in use by one
-// caller of [Pool.Get]. [New] makes one. All methods may be called by several
-// goroutines at the same time.
+// Pool is a set of connections to one server. Each is idle, or in use by one caller of
+// [Pool.Get]. [New] makes a pool. All methods may be called by several goroutines at the
+// same time.
 type Pool[T any] struct {
 	cfg   Config[T]
 	group *Group
 	owned bool // the group has no other pool, and ends with this one
 
-	// ctx ends when the pool is closed. It is for what the pool does by itself.
+	// ctx ends when the pool is closed. It is for the pool's own work.
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	// started counts what the pool does by itself: dials, and what the wheel has called.
-	// It goes up only under mu, and only while the pool is not closed.
+	// started counts the pool's own work: dials, and calls from the wheel. It goes up only
+	// under mu, and only while the pool is not closed.
 	started sync.WaitGroup
 
 	panics atomic.Uint64
 
-	// mu guards what follows. Nothing that can block is done while it is held, and no
-	// function of the user's runs; a lock of the wheel may be taken under it.
+	// mu guards the fields below. While it is held, nothing blocks and no function of the
+	// user runs. A lock of the wheel may be taken under it.
 	mu     sync.Mutex
 	closed bool
 	gen    uint64 // how often the pool was reset
@@ -40,16 +40,16 @@ type Pool[T any] struct {
 	dialCtx    context.Context
 	dialCancel context.CancelFunc
 
-	// idle has somebody only while waiters has nobody.
+	// idle is empty while there are waiters.
 	idle    stack[T]
-	waiters list.List // of *waiter[T], who waits longest first
+	waiters list.List // of *waiter[T], the longest wait first
 
 	open    int // connections from the end of their dial until they are closed
 	dialing int // at most MaxOpen together with open
-	kept    int // of those that are open, how many are checked to stay for MinIdle
+	kept    int // open connections in a check to stay for MinIdle
 
-	pause    *timer // until when no dial is begun for MinIdle; nil: there is no pause
-	failures int    // dials that have failed in a row
+	pause    *timer // ends the pause in dials for MinIdle; nil means no pause
+	failures int    // failed dials in a row
 
 	gets, waits, taken, dials, dialErrors uint64
 
@@ -57,9 +57,9 @@ type Pool[T any] struct {
 	ended    Counts
 }
 
-// New makes a pool, which begins to dial at once where there is a MinIdle. It returns
-// [ErrArgument], wrapped with the values and their limit, where the config asks for
-// something impossible, and [ErrClosed] where its Group has been closed.
+// New makes a pool. With a MinIdle it begins to dial at once. It returns [ErrArgument],
+// wrapped with the values and their limit, if the config asks for something impossible, and
+// [ErrClosed] if its Group has been closed.
 func New[T any](cfg Config[T]) (*Pool[T], error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -84,7 +84,7 @@ func New[T any](cfg Config[T]) (*Pool[T], error) {
 	return p, nil
 }
 
-// tick returns how precise a wheel for this config has to be.
+// tick returns the tick of a wheel for this config.
 func (cfg Config[T]) tick() time.Duration {
 	shortest := min(cfg.MaxIdleTime, cfg.MaxAge)
 	if cfg.CheckAfter > 0 {
@@ -93,10 +93,10 @@ func (cfg Config[T]) tick() time.Duration {
 	return max(time.Millisecond, min(shortest/10, 100*time.Millisecond))
 }
 
-// Get returns a connection: the one that was put back last, or a new one. Where there
-// are MaxOpen, it waits until it is its turn; who came first is served first. It
-// returns the error of the context, wrapped, where that ends before; the error of Dial,
-// wrapped, where one has failed while it waited; and [ErrClosed] after Close.
+// Get returns a connection: the one put back last, or a new one. If there are MaxOpen, it
+// waits for its turn: first come, first served. It returns the error of the context,
+// wrapped, if the context ends first. It returns the error of Dial, wrapped, if a dial
+// fails while it waits, and [ErrClosed] after Close.
 func (p *Pool[T]) Get(ctx context.Context) (Lease[T], error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,9 +126,9 @@ func (p *Pool[T]) Get(ctx context.Context) (Lease[T], error) {
 	}
 }
 
-// judge says what is to be done with a connection that was idle: to close it, for a
-// reason, to check it, or nothing. The wheel closes most in time, and exactly; what was
-// idle while the process or the machine was stopped is found here. p.mu must be held.
+// judge decides about a connection from the idle stack: close it for a reason, check it, or
+// neither. The wheel closes most in time, and exactly. Connections idle during a stop of
+// the process or the machine are found here. p.mu must be held.
 func (p *Pool[T]) judge(c *conn[T]) (why Reason, check bool) {
 	if why = p.unfit(c); why != 0 {
 		return why, false
@@ -144,7 +144,8 @@ func (p *Pool[T]) judge(c *conn[T]) (why Reason, check bool) {
 	return 0, p.cfg.Check != nil && idle >= p.cfg.CheckAfter
 }
 
-// unfit returns why a connection must not be used any more, or 0. p.mu must be held.
+// unfit returns the reason to close a connection, or 0 if it may still be used. p.mu must
+// be held.
 func (p *Pool[T]) unfit(c *conn[T]) Reason {
 	switch {
 	case p.closed:
@@ -158,9 +159,8 @@ func (p *Pool[T]) unfit(c *conn[T]) Reason {
 	}
 }
 
-// sound asks a check about a connection that is nobody else's, and ends it unless the
-// answer is that it is sound, also where the check panics. p.mu must be held, and is not
-// while the check runs.
+// sound checks a connection without a user, and ends it if the check fails or panics. p.mu
+// must be held, and is released while the check runs.
 func (p *Pool[T]) sound(ctx context.Context, c *conn[T], check func(context.Context, T) error) (ok bool) {
 	p.mu.Unlock()
 	defer func() {
@@ -172,9 +172,9 @@ func (p *Pool[T]) sound(ctx context.Context, c *conn[T], check func(context.Cont
 	return check(ctx, c.value) == nil
 }
 
-// end closes a connection that is nobody's, and gives its room to the next. p.mu must be
-// held, and is not while Close runs. A Get that still has the lock after that comes before
-// whoever waits already.
+// end closes a connection without a user, and gives its room to the next. p.mu must be
+// held, and is released while Close runs. If the caller is a Get, it still has the lock
+// after that and comes before all waiters.
 func (p *Pool[T]) end(c *conn[T], why Reason) {
 	p.mu.Unlock()
 	defer func() {
@@ -190,9 +190,9 @@ func (p *Pool[T]) end(c *conn[T], why Reason) {
 	p.cfg.Close(c.value, why)
 }
 
-// Reset closes all idle connections, and each of the others when it comes back: after
-// the server was moved, say. The contexts of dials that go on end, and who waits for
-// one gets another.
+// Reset closes all idle connections, and each of the others when it comes back: say, after
+// a move of the server. It ends the contexts of running dials. A Get with such a dial gets
+// another one.
 func (p *Pool[T]) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,11 +214,10 @@ func (p *Pool[T]) takeIdle() []*conn[T] {
 	return all
 }
 
-// Close closes the idle connections and makes every Get, also those that wait, return
-// [ErrClosed]. It waits for the dials, the checks and the closing that the pool has
-// begun by itself, whose context ends. Connections that are in use stay so, and are
-// closed when they are put back. Closing again does nothing but wait. It returns nil,
-// always.
+// Close closes the idle connections. Every Get, waiting or new, returns [ErrClosed]. Close
+// waits for the dials, checks and closes begun by the pool itself; their context ends.
+// Connections in use stay so, and are closed when they are put back. Closing again does
+// nothing but wait. It returns nil, always.
 func (p *Pool[T]) Close() error {
 	p.shut()
 	p.wait()

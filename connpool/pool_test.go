@@ -85,7 +85,7 @@ func TestGetWaitsAtMaxOpenAndWhoCameFirstIsServedFirst(t *testing.T) {
 		require.Empty(t, served)
 		require.NoError(t, held[0].Put())
 		require.Zero(t, <-served)
-		time.Sleep(5 * ms) // so that no two come back at the same time
+		time.Sleep(5 * ms) // no two come back at the same time
 		require.NoError(t, held[1].Drop())
 		for i := 1; i < 10; i++ {
 			require.Equal(t, i, <-served)
@@ -246,7 +246,7 @@ func TestADialThatNobodyWaitsForAnyMoreIsForTheNext(t *testing.T) {
 		require.Zero(t, time.Since(start))
 		require.True(t, l.Reused(), "it was idle")
 
-		// One that waits for a dial takes what comes first.
+		// A Get in wait for a dial takes the first connection to come.
 		go func() {
 			time.Sleep(200 * ms)
 			_ = l.Put()
@@ -388,7 +388,7 @@ func TestAPanicOfCloseHarmsNobody(t *testing.T) {
 	})
 }
 
-// testGroup is a group that counts panics.
+// testGroup is a group with a count of panics.
 type testGroup struct {
 	*Group
 	panics atomic.Int64

@@ -13,9 +13,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// Many users who do all that can be done, while connections break, dials fail, idle
-// times and ages end and the pool is reset: a connection has one user at a time, there
-// are never more than there may be, each is closed once, and in the end all are.
+// Many users do all there is to do, while connections break, dials fail, idle times and
+// ages end and the pool is reset. A connection has one user at a time, there are never more
+// than MaxOpen, each is closed once, and in the end all are.
 func TestNothingIsLostOrSharedUnderLoad(t *testing.T) {
 	g, err := NewGroup(wheel.Config{Tick: ms})
 	require.NoError(t, err)

@@ -6,20 +6,20 @@ import "fmt"
 type Reason uint8
 
 const (
-	// ReasonIdle is that nobody has used it for [Config.MaxIdleTime].
+	// ReasonIdle means no use for [Config.MaxIdleTime].
 	ReasonIdle Reason = iota + 1
-	// ReasonMaxAge is that it was as old as it may get.
+	// ReasonMaxAge means the connection was as old as it may get.
 	ReasonMaxAge
-	// ReasonMaxIdle is that there were more idle ones than [Config.MaxIdle], and it
+	// ReasonMaxIdle means there were more idle connections than [Config.MaxIdle], and this
 	// was the idlest.
 	ReasonMaxIdle
-	// ReasonCheck is that [Config.Check] or [Config.CheckPut] said so.
+	// ReasonCheck means an error of [Config.Check] or [Config.CheckPut].
 	ReasonCheck
-	// ReasonDropped is that its user dropped it.
+	// ReasonDropped means its user dropped it.
 	ReasonDropped
-	// ReasonReset is that it was from before a [Pool.Reset].
+	// ReasonReset means a connection from before a [Pool.Reset].
 	ReasonReset
-	// ReasonClosed is that the pool was closed.
+	// ReasonClosed means the pool was closed.
 	ReasonClosed
 
 	reasons
@@ -35,7 +35,7 @@ var reasonNames = [reasons]string{
 	ReasonClosed:  "closed",
 }
 
-// Reasons returns all reasons, for whoever needs the whole set, such as metrics.
+// Reasons returns all reasons, say for metrics.
 func Reasons() []Reason {
 	all := make([]Reason, 0, reasons-1)
 	for r := ReasonIdle; r < reasons; r++ {

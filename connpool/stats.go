@@ -4,21 +4,21 @@ import "time"
 
 // Stats is what a pool holds and what it has done, at one moment.
 type Stats struct {
-	Open    int // connections, those included that are being checked or closed
-	Idle    int // of those, how many wait for a Get
-	InUse   int // of those, the others
-	Dialing int // dials that go on
-	Waiting int // calls of Get that wait
+	Open    int // connections, also during a check or a close
+	Idle    int // open connections waiting for a Get
+	InUse   int // the other open connections
+	Dialing int // running dials
+	Waiting int // waiting calls of Get
 
-	Gets     uint64        // calls of Get that have returned a connection
-	Waits    uint64        // calls of Get that found none idle, and waited for one or for a dial
-	WaitTime time.Duration // how long those have waited, together, that no longer do
+	Gets     uint64        // calls of Get with a connection as the result
+	Waits    uint64        // calls of Get without an idle connection: they waited for one or for a dial
+	WaitTime time.Duration // sum of the ended waits
 
 	Dials      uint64 // begun
-	DialErrors uint64 // that have failed
-	Taken      uint64 // connections that left the pool with Lease.Take
-	Closed     Counts // connections that the pool has closed, by reason
-	Panics     uint64 // functions of the user that panicked, but for those that Get and Put called
+	DialErrors uint64 // failed
+	Taken      uint64 // connections taken out with Lease.Take
+	Closed     Counts // connections closed by the pool, by reason
+	Panics     uint64 // panics in functions of the user, less panics passed on by Get and Put
 }
 
 // Stats returns the pool's figures.

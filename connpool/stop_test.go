@@ -17,8 +17,8 @@ import (
 // stopEnv is set for the process that is stopped.
 const stopEnv = "HEARTWHEEL_CONNPOOL_STOP"
 
-// A process that was really stopped for longer than MaxIdleTime: the wheel's time stood
-// still, the server's did not.
+// A process is really stopped for longer than MaxIdleTime: the wheel's time stands still,
+// the server's does not.
 func TestTheTimeInWhichTheProcessWasStoppedCounts(t *testing.T) {
 	if os.Getenv(stopEnv) != "" {
 		beStopped(t)

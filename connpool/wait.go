@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// waiter is a Get that waits. Pool.mu guards it until ready is closed.
+// waiter is a waiting Get. Pool.mu guards it until ready is closed.
 type waiter[T any] struct {
 	ready chan struct{} // closed when there is an answer
 	since time.Time
@@ -16,8 +16,8 @@ type waiter[T any] struct {
 	done  bool // has its answer, and is no longer in the queue
 }
 
-// queue makes the caller wait: behind the others, or before them where it had
-// its turn already and got nothing. p.mu must be held.
+// queue makes the caller wait: behind the others, or before them if it had its turn already
+// and got nothing. p.mu must be held.
 func (p *Pool[T]) queue(first bool) *list.Element {
 	w := &waiter[T]{ready: make(chan struct{}), since: time.Now()}
 	p.waits++
@@ -36,8 +36,8 @@ func (p *Pool[T]) answer(at *list.Element, lease Lease[T], err error) {
 	close(w.ready)
 }
 
-// serve gives a connection to who waits longest, and reports whether there is
-// anybody. p.mu must be held.
+// serve gives a connection to the longest waiter, and reports whether there is a waiter.
+// p.mu must be held.
 func (p *Pool[T]) serve(c *conn[T]) bool {
 	first := p.waiters.Front()
 	if first == nil {
@@ -47,8 +47,8 @@ func (p *Pool[T]) serve(c *conn[T]) bool {
 	return true
 }
 
-// await waits for the answer. Where the context has ended, what was handed over at
-// that moment goes to the next. p.mu must be held, and is not while it waits.
+// await waits for the answer. If the context has ended, a connection handed over at that
+// moment goes to the next. p.mu must be held, and is released while await waits.
 func (p *Pool[T]) await(ctx context.Context, at *list.Element) (Lease[T], error) {
 	w := at.Value.(*waiter[T])
 	p.mu.Unlock()
