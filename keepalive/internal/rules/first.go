@@ -15,18 +15,3 @@ func Open(p *Policy, e Evidence, now Time) State {
 	s.Idles.At = e.Born.Add(p.idlePeriod())
 	return s
 }
-
-// Adapt returns the state of a connection after a change of the policy. A maximum age counts
-// from then for a connection without one.
-func Adapt(p *Policy, s State, e Evidence, now Time) State {
-	s.Age, s.AgeOver = p.adaptAge(s.Age, e.Draw, now), false // and it is closed after a dry run
-	s.Rates = p.adaptRates(s.Rates)
-	s.Idles = Idles{}
-	if q := s.Silence; q.Stage == Ignored || q.Stage == Waiting && p.DryRun { // by the policy before
-		s.Silence = Silence{Edge: q.Edge}
-	}
-	if p.DryRun && !s.Doom.Now {
-		s.Doom = Doom{}
-	}
-	return s
-}
