@@ -1,7 +1,7 @@
 // Package pool keeps a set of live members with a deadline for each, a capacity, and a way
-// to make room. A member without a touch for its timeout is due, and the pool's maker
-// decides what that means. The package knows nothing of sockets; package keepalive puts
-// connections into it.
+// to make room. A member without a touch for its timeout is due, and Config.Due decides
+// about it. The package knows nothing of sockets; package keepalive puts connections into
+// it.
 //
 //	p, err := pool.New(pool.Config[*Session]{
 //		Timeout:  30 * time.Second,

@@ -9,12 +9,13 @@ const (
 	// maxEvicted is how many members may be on their way out at a time.
 	maxEvicted = 64
 
-	// searchAmong is among how many of the members that are due next the idlest are searched,
-	// if that many are idle enough: with equal timeouts, the idlest are the first of them.
+	// searchAmong is the number of members after which a search may end, in the order of
+	// their deadlines: if it has found maxEvicted idle enough. With equal timeouts, the
+	// idlest come first.
 	searchAmong = 4096
 
-	// searchAgain is after how many ticks a search without a result is repeated. Such a search
-	// has looked at every member, and a storm of newcomers must not repeat that for each.
+	// searchAgain is the pause after a search without a result, in ticks. Such a search has
+	// looked at every member, and a storm of newcomers must not repeat it for each.
 	searchAgain = 10
 )
 
@@ -98,7 +99,7 @@ func (e *eviction[V]) isIdle(m *Member[V], now time.Duration) bool {
 	return touched <= now-e.minIdle
 }
 
-// isEvicted reports whether a member that was handed over is to be evicted.
+// isEvicted reports whether a due member was handed over to make room.
 func (p *Pool[V]) isEvicted(m *Member[V]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Full says what a pool at its capacity does with one more member.
+// Full is the answer of a pool at its capacity to one more member.
 type Full int
 
 const (
@@ -16,10 +16,10 @@ const (
 	// Wait is Reject for Add and Join. Callers block in [Pool.Wait] until there is room.
 	Wait
 
-	// EvictIdlest lets the newcomer in, and the member with the oldest touch out, if that
+	// EvictIdlest lets the newcomer in and the member with the oldest touch out, if this
 	// touch is old enough (Config.MinIdle). The member is handed to Config.Evict, and until
-	// that decides, a touch still saves it. So for a moment the pool may have up to 64 members
-	// more than its capacity.
+	// Evict decides, a touch still saves it. So for a moment the pool may have up to 64
+	// members more than its capacity.
 	EvictIdlest
 )
 
@@ -46,9 +46,9 @@ func (f Full) check(minIdle time.Duration, evicts bool) error {
 	return nil
 }
 
-// Wait waits until there is room for one more member. Somebody else may take that room
+// Wait waits until there is room for one more member. Somebody else may take the room
 // first: then Add or Join returns ErrFull, and Wait has to be called again. It returns
-// [ErrClosed] after Close, and the error of ctx if that is done first.
+// [ErrClosed] after Close, and the error of ctx if ctx is done first.
 func (p *Pool[V]) Wait(ctx context.Context) error {
 	for {
 		if capacity := p.capacity.Load(); capacity == 0 || p.Len() < int(capacity) {

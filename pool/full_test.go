@@ -85,7 +85,7 @@ func TestEvictsTheIdlestThatIsIdleEnough(t *testing.T) {
 		}
 		require.True(t, members[0].Touch())
 		require.ErrorIs(t, add(5), ErrFull, "the second is idle for 8s")
-		time.Sleep(2*time.Second + 200*ms) // longer than lookAgain
+		time.Sleep(2*time.Second + 200*ms) // longer than searchAgain ticks
 		require.NoError(t, add(5))
 		require.Equal(t, 1, <-evicted)
 		require.ErrorIs(t, add(6), ErrFull, "the third is idle for 8s")
@@ -98,8 +98,8 @@ func TestEvictsTheIdlestThatIsIdleEnough(t *testing.T) {
 	})
 }
 
-// A storm of newcomers finds the idlest each time, without a look at all members, and
-// never takes one that is touched.
+// A storm of newcomers evicts the idlest each time, without a look at all members, and
+// never a touched one.
 func TestEvictionUnderAStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const capacity = 20_000
@@ -138,7 +138,7 @@ func TestEvictionUnderAStorm(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		require.Len(t, evicted, capacity/4)
-		// The idlest are those that came first and were not touched.
+		// The idlest came first, and were not touched.
 		want := 0
 		for _, v := range evicted {
 			for touched[want] {
@@ -223,7 +223,7 @@ func TestFullIsChecked(t *testing.T) {
 	require.Equal(t, "reject wait evict Full(7)", Reject.String()+" "+Wait.String()+" "+EvictIdlest.String()+" "+Full(7).String())
 }
 
-// Wait, where Full is not Wait.
+// Wait works with Reject, too.
 func TestWaitWithReject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := New(Config[int]{Capacity: 1, Due: func(*Member[int], int) {}})

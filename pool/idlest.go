@@ -8,14 +8,14 @@ import (
 )
 
 // Idlest returns the values of the n members with the oldest touches, the idlest first, or
-// of all members if there are fewer. Members that are due already are not among them.
+// of all members if there are fewer. Due members are not among them.
 //
 // It does not look at every member. It goes through the slots of the wheel in the order of
 // their deadlines, until no later slot can have an idler member. With much the same
-// timeouts, that costs what was touched since the last call, and whole slots: a tick's worth
-// of members for a timeout within the first level of the wheel, and many more for a longer
-// one. A single member with a much longer timeout, now or earlier, makes it look at all of
-// them. It holds the wheel's lock for one slot at a time.
+// timeouts it looks at the members touched since the last call, and at whole slots: a
+// tick's worth of members for a timeout within the first level of the wheel, and many more
+// for a longer one. A single member with a much longer timeout, now or earlier, makes it
+// look at all of them. It holds the wheel's lock for one slot at a time.
 func (p *Pool[V]) Idlest(n int) []V {
 	if n <= 0 {
 		return nil
@@ -35,7 +35,7 @@ type idler[V any] struct {
 }
 
 // idlest returns the n members with the oldest touches. After a look at enough members, it
-// is content with touches that are older than the given instant.
+// is content with touches older than the given instant.
 func (p *Pool[V]) idlest(n, enough int, older time.Duration) []idler[V] {
 	var found []idler[V]
 	isFound := map[*Member[V]]bool{} // the wheel may show a member twice

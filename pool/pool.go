@@ -13,14 +13,14 @@ import (
 )
 
 var (
-	// ErrClosed says that the pool has been closed.
+	// ErrClosed is the error of a call after Close.
 	ErrClosed = errors.New("pool: closed")
 
-	// ErrFull says that the pool is at its capacity. The error that wraps it names the
-	// number.
+	// ErrFull is the error for one member more than the capacity. The wrapping error names
+	// the capacity.
 	ErrFull = errors.New("pool: full")
 
-	// ErrArgument says that an argument is out of bounds. The error that wraps it names the
+	// ErrArgument is the error for an argument out of bounds. The wrapping error names the
 	// value and the limit.
 	ErrArgument = errors.New("pool: invalid argument")
 )
@@ -34,8 +34,8 @@ const (
 
 // Member is one member of a [Pool], with its value and its deadline: a timer of the pool's
 // wheel. [Pool.Add] makes one. It can also be a field of the caller's own struct, see
-// [Pool.Join]. A member that has left never comes back, and nobody else ever gets the same
-// Member, so a reference that is kept for too long does no harm.
+// [Pool.Join]. A member never comes back after it has left, and nobody else ever gets the
+// same Member. So a reference kept for too long does no harm.
 type Member[V any] = wheel.TimerOf[V]
 
 // Config is the config of a pool. Due is required.
@@ -47,28 +47,29 @@ type Config[V any] struct {
 	// Capacity is how many members the pool may have. Zero means any number.
 	Capacity int
 
-	// Full says what happens to one more. The zero value is Reject.
+	// Full is what happens to one more. The zero value is Reject.
 	Full Full
 
-	// MinIdle is how long ago the last touch of a member must be for its eviction, if Full is
+	// MinIdle is the shortest time without a touch before an eviction, if Full is
 	// EvictIdlest. Zero means ten ticks.
 	MinIdle time.Duration
 
-	// Evict is Due for a member that is to make room, if Full is EvictIdlest.
+	// Evict is Due for the eviction of a member, if Full is EvictIdlest, and is required
+	// then.
 	Evict func(m *Member[V], v V)
 
-	// Due is called by one of the wheel's workers with each member whose deadline has passed,
-	// and its value. It ends the membership with Expire, or gives the member more time with
-	// Rearm or TouchAt, at once or later. Until then the member is still in the pool, and a
-	// touch keeps it there. A member that was kept may be due again while the call before is
-	// still running.
+	// Due is called by one of the wheel's workers with each due member, and its value. It
+	// ends the membership with Expire, or gives the member more time with Rearm or TouchAt,
+	// at once or later. Until then the member is still in the pool, and a touch keeps it
+	// there. A member that was kept may be due again while the call before is still
+	// running.
 	Due func(m *Member[V], v V)
 
-	// Limit, if not nil, gives each member an instant that no touch moves, see
+	// Limit, if not nil, gives each member an instant unmoved by touches, see
 	// [wheel.Funcs].
 	Limit func(v V) time.Duration
 
-	// Wheel is the config of the wheel that keeps the deadlines. The zero value is useful.
+	// Wheel is the config of the wheel with the deadlines. The zero value is useful.
 	Wheel wheel.Config
 }
 
@@ -79,12 +80,12 @@ type Pool[V any] struct {
 	timeout  time.Duration
 	capacity atomic.Int64
 	full     Full
-	departed chan struct{} // has something in it after a member has left
+	departed chan struct{} // not empty after a member has left
 	closed   chan struct{}
 	close    sync.Once
 
-	// mu makes one step of finding room and taking it. A pool without a capacity does not
-	// use it.
+	// mu makes one step of finding room and taking it. A pool without a capacity joins
+	// members without it.
 	mu       sync.Mutex
 	eviction eviction[V]
 }
@@ -170,17 +171,17 @@ func (p *Pool[V]) SetCapacity(n int) {
 	p.wake()
 }
 
-// Wheel returns the wheel that keeps the deadlines, for its time and its figures.
+// Wheel returns the wheel with the deadlines, for its time and its figures.
 func (p *Pool[V]) Wheel() *wheel.WheelOf[V] { return p.wheel }
 
 // All returns an iterator over the members at the begin of the iteration, with their
-// values, less those that have left when the iteration reaches them, in no particular
-// order. Members may be removed meanwhile.
+// values, in no particular order. It leaves out members gone before the iteration reaches
+// them. Members may be removed meanwhile.
 func (p *Pool[V]) All() iter.Seq2[*Member[V], V] { return p.wheel.All() }
 
 // Close removes all members without a call of Due, and stops the wheel. It does not wait
-// for a Due that is running, and may be called from there. Closing again does nothing. It
-// always returns nil.
+// for a running Due, and may be called from there. Closing again does nothing. It always
+// returns nil.
 func (p *Pool[V]) Close() error {
 	p.close.Do(func() { close(p.closed) })
 	p.wheel.Stop()

@@ -190,7 +190,7 @@ func TestAll(t *testing.T) {
 		for m, v := range p.All() {
 			require.Same(t, members[v], m)
 			seen = append(seen, v)
-			members[(v+1)%100].Remove() // it may change meanwhile
+			members[(v+1)%100].Remove() // the pool may change meanwhile
 		}
 		require.Less(t, len(seen), 100, "those that left are not shown")
 		require.GreaterOrEqual(t, len(seen), p.Len())
@@ -242,7 +242,7 @@ func TestIdlest(t *testing.T) {
 				require.True(t, members[i].Touch())
 				touched[i] = time.Now()
 			}
-			// Those that would expire soon.
+			// These would expire soon.
 			for i, at := range touched {
 				if time.Since(at) > 25*time.Second {
 					require.True(t, members[i].Touch())
@@ -256,7 +256,7 @@ func TestIdlest(t *testing.T) {
 					touched[i] = time.Now()
 				}
 			}
-			time.Sleep(ms) // at the very beginning of a tick, what was touched then can't be told from what was touched before
+			time.Sleep(ms) // at the beginning of a tick, touches of this tick and the last can't be told apart
 			check(1 + rnd.IntN(20))
 		}
 		check(1000)
