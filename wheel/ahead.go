@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// All returns an iterator over the timers that are running at the call, with their values,
-// less those that have ended when the iteration reaches them, in no particular order. To
-// begin, it looks at every timer under the wheel's lock: some milliseconds for 100,000
-// timers. Touches go on meanwhile.
+// All returns an iterator over the timers running at the call, with their values, in no
+// particular order. It leaves out timers ended before the iteration reaches them. To begin,
+// it looks at every timer under the wheel's lock: some milliseconds for 100,000 timers.
+// Touches go on meanwhile.
 func (w *WheelOf[V]) All() iter.Seq2[*TimerOf[V], V] {
 	return func(yield func(*TimerOf[V], V) bool) {
 		for _, t := range w.timers() {
@@ -21,7 +21,6 @@ func (w *WheelOf[V]) All() iter.Seq2[*TimerOf[V], V] {
 	}
 }
 
-// timers returns the running timers.
 func (w *WheelOf[V]) timers() []*TimerOf[V] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -36,16 +35,15 @@ func (w *WheelOf[V]) timers() []*TimerOf[V] {
 	return append(w.backlog.all(all), w.undecided...)
 }
 
-// Ahead goes through the pending timers in the order of their deadlines, slot by slot.
-// With the timers of a slot it yields an instant of [WheelOf.Time]: these timers, and all
-// timers after them, were touched then or later. So it finds the timers that were touched
-// longest ago, too, and if all delays are much the same it finds them first. Due timers are
-// not among them.
+// Ahead goes through the pending timers in the order of their deadlines, slot by slot. With
+// the timers of a slot it yields an instant of [WheelOf.Time]: these timers, and all timers
+// after them, were touched then or later. So Ahead finds the longest idle timers, too, and
+// finds them first if all delays are much the same. Due timers are not among them.
 //
-// On the way Ahead files touched timers again, work that the hand then no longer has. So
-// the first few timers cost as much as was touched since the last time, and not a look at
-// every timer. The order is that of the moment at which each slot is reached. A timer that
-// is touched, started, or filed again by the hand meanwhile may be missed or come twice.
+// On the way Ahead files touched timers again, and saves the hand this work. So the first
+// few timers cost as much as the touches since the last time, and not a look at every
+// timer. The order of a slot is settled when the iteration reaches it. A timer may be
+// missed or come twice if it is touched, started, or filed again by the hand meanwhile.
 func (w *WheelOf[V]) Ahead() iter.Seq2[time.Duration, []*TimerOf[V]] {
 	return func(yield func(time.Duration, []*TimerOf[V]) bool) {
 		// A wide slot is settled at its turn, since some of its timers may be due soon. Its
@@ -80,15 +78,14 @@ func (w *WheelOf[V]) Ahead() iter.Seq2[time.Duration, []*TimerOf[V]] {
 	}
 }
 
-// dueAhead are timers that are due on a tick or after it, and are visited then.
+// dueAhead are timers due on a tick or after it. Ahead yields them at the tick's turn.
 type dueAhead[V any] struct {
 	from   uint64
 	timers []*TimerOf[V]
 }
 
-// touchedFrom returns the first instant at which a timer can have been touched last whose
-// entry is visited on a tick: when it was filed, the visit was no further than w.longest
-// from the touch.
+// touchedFrom returns the earliest possible last touch of a timer with a visit on the given
+// tick: when it was filed, the visit was no further than w.longest from the touch.
 func (w *WheelOf[V]) touchedFrom(visit uint64) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,10 +114,10 @@ func (w *WheelOf[V]) slotsAhead() (ahead []slotAhead, end uint64) {
 	return ahead, end
 }
 
-// settleAhead files the timers of a slot again, each in its place by now, and returns those
-// that no later slot will show: they are due in the ticks of this slot, or of a wider slot
-// before it. Timers that are due at end or after it are apart. It returns nothing if the hand
-// has come by already.
+// settleAhead files the timers of a slot again, each in its present place. It returns the
+// timers that no later slot will show: they are due in the ticks of this slot, or of a
+// wider slot before it. Timers due at end or after it are apart. It returns nothing if the
+// hand has come by already.
 func (w *WheelOf[V]) settleAhead(s slotAhead, end uint64) (found dueAhead[V], later []*TimerOf[V]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,9 +133,9 @@ func (w *WheelOf[V]) settleAhead(s slotAhead, end uint64) (found dueAhead[V], la
 				w.refiled++
 			}
 			switch visit, unit := w.levels.next(w.hand, slot); {
-			case visit > s.visit, visit == s.visit && unit < s.unit: // that slot comes later
+			case visit > s.visit, visit == s.visit && unit < s.unit: // shown by a later slot
 			case due < end:
-				if visit < s.visit { // a limit, or a delay that has become short
+				if visit < s.visit { // a limit, or a delay made shorter
 					found.from = s.visit
 				}
 				found.timers = append(found.timers, t)

@@ -6,17 +6,17 @@ import (
 	"unsafe"
 )
 
-// What linux/time.h calls CLOCK_MONOTONIC and CLOCK_BOOTTIME. The first stands still
-// while the machine is suspended.
+// CLOCK_MONOTONIC and CLOCK_BOOTTIME of linux/time.h. The first stands still while the
+// machine is suspended.
 const (
 	monotonic = 1
 	boottime  = 7
 )
 
-// asleep returns how long the machine has been suspended since it was booted. A
-// process that is stopped between the two readings gets too little, never too much.
+// asleep returns how long the machine has been suspended since it was booted. If the
+// process is stopped between the two readings, the result is too small, never too large.
 //
-// It doesn't ask package time, whose clock is another one in a synctest bubble.
+// It doesn't ask package time: in a synctest bubble package time has another clock.
 func asleep() time.Duration {
 	boot, ok := read(boottime)
 	awake, ok2 := read(monotonic)
@@ -26,8 +26,7 @@ func asleep() time.Duration {
 	return boot - awake
 }
 
-// read asks a clock of the kernel, of which package syscall has the call but no
-// function: 0.3 µs.
+// read asks a clock of the kernel, in 0.3 µs. Package syscall has the call but no function.
 func read(clock uintptr) (now time.Duration, ok bool) {
 	var ts syscall.Timespec
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0)

@@ -22,7 +22,7 @@ func TestClocksOfTheKernel(t *testing.T) {
 	}
 }
 
-// A machine that is not suspended doesn't seem to be.
+// A machine seems awake if it is not suspended.
 func TestAsleepIsSteady(t *testing.T) {
 	p := pace{sleep: 100 * ms, stall: time.Second, asleep: asleep()}
 	before := p.asleep

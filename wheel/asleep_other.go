@@ -4,6 +4,5 @@ package wheel
 
 import "time"
 
-// asleep would return how long the machine has been suspended without the clock
-// running.
+// asleep would return how long the machine has been suspended with its clock stopped.
 func asleep() time.Duration { return 0 }

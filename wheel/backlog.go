@@ -1,11 +1,11 @@
 package wheel
 
 // A due timer is in one of two places until it is decided: in the backlog until a worker
-// takes it up, and then among the undecided. In both, the timer's filed says at which
-// place. wheel.mu guards them.
+// takes it up, and then among the undecided. In both, the timer's filed is its place.
+// wheel.mu guards them.
 
-// backlog is a queue of due timers, first in, first out. A timer that is touched or removed
-// leaves it at once.
+// backlog is a queue of due timers, first in, first out. A touched or removed timer leaves
+// it at once.
 type backlog[V any] struct {
 	// first is the number of timers[0]. Numbers go on from 2^32-1 to 0.
 	first  uint32
@@ -20,13 +20,13 @@ func (b *backlog[V]) add(t *TimerOf[V]) {
 	b.timers = append(b.timers, t)
 }
 
-// has reports whether t, which is due, is in the backlog.
+// has reports whether t, a due timer, is in the backlog.
 func (b *backlog[V]) has(t *TimerOf[V]) bool {
 	i := t.filed - b.first
 	return uint64(i) < uint64(len(b.timers)) && b.timers[i] == t
 }
 
-// remove takes out t, a timer of the backlog.
+// remove takes out t. The backlog must have it.
 func (b *backlog[V]) remove(t *TimerOf[V]) {
 	b.timers[t.filed-b.first] = nil
 	b.gaps++
@@ -55,7 +55,7 @@ func (b *backlog[V]) compact() {
 	clear(timers[len(b.timers):])
 }
 
-// pop takes out the oldest timer. It returns nil if there is none.
+// pop takes out the oldest timer, or returns nil if there is none.
 func (b *backlog[V]) pop() *TimerOf[V] {
 	for len(b.timers) > 0 {
 		t := b.timers[0]
@@ -71,7 +71,6 @@ func (b *backlog[V]) pop() *TimerOf[V] {
 	return nil
 }
 
-// all appends the timers to a slice.
 func (b *backlog[V]) all(to []*TimerOf[V]) []*TimerOf[V] {
 	for _, t := range b.timers {
 		if t != nil {
@@ -81,7 +80,7 @@ func (b *backlog[V]) all(to []*TimerOf[V]) []*TimerOf[V] {
 	return to
 }
 
-// undecided holds due timers that a worker has taken up, in no order.
+// undecided holds the due timers taken up by workers, in no order.
 type undecided[V any] []*TimerOf[V]
 
 func (u *undecided[V]) add(t *TimerOf[V]) {
@@ -89,7 +88,7 @@ func (u *undecided[V]) add(t *TimerOf[V]) {
 	*u = append(*u, t)
 }
 
-// remove takes out t, one of them.
+// remove takes out t. It must be one of them.
 func (u *undecided[V]) remove(t *TimerOf[V]) {
 	s := *u
 	last := s[len(s)-1]

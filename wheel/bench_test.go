@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// onOwnLine is a word that shares its cache line with nobody.
+// onOwnLine is a word with a cache line of its own.
 type onOwnLine struct {
 	atomic.Uint64
 	_ [cacheLine - 8]byte
 }
 
-// toucher is something whose deadlines can be pushed forward: by the number of
-// the connection.
+// toucher is an implementation of movable deadlines. touch takes the number of the
+// connection.
 type toucher struct {
 	impl  string
 	make  func(n int) (touch func(i int), newTick, done func())
@@ -91,7 +91,7 @@ func BenchmarkTouch(b *testing.B) {
 	}
 }
 
-// BenchmarkAddRemove is a connection that comes and goes among others.
+// BenchmarkAddRemove adds and removes one connection among others.
 func BenchmarkAddRemove(b *testing.B) {
 	for _, conns := range []int{0, 100_000} {
 		b.Run(fmt.Sprintf("conns=%d", conns), func(b *testing.B) {
@@ -145,8 +145,8 @@ func BenchmarkKeyed(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports what a timer takes, everything included but the
-// caller's reference to it.
+// BenchmarkMemory reports the memory of a timer, everything included but the caller's
+// reference to it.
 func BenchmarkMemory(b *testing.B) {
 	f := func() {}
 	b.Run("impl=heartwheel", func(b *testing.B) {
@@ -201,8 +201,7 @@ func reportMemory[T any](b *testing.B, start func(delays []time.Duration) (timer
 	done()
 }
 
-// BenchmarkTick reports what the hand does: nothing to do, and filing again what
-// was moved.
+// BenchmarkTick reports the work of the hand: nothing to do, and filing moved timers again.
 func BenchmarkTick(b *testing.B) {
 	for _, conns := range []int{0, 1_000_000} {
 		b.Run(fmt.Sprintf("idle/conns=%d", conns), func(b *testing.B) {
@@ -234,8 +233,7 @@ func BenchmarkTick(b *testing.B) {
 			b.ReportMetric(float64(spent.Nanoseconds())/float64(w.Stats().Refiled-begin), "ns/op")
 		})
 	}
-	// Half a million timers of 30 s that are touched, alone or among as many of
-	// seven days.
+	// Half a million touched timers of 30 s, alone or among as many of seven days.
 	for _, levels := range []string{"512,64,64", "600"} {
 		for _, conns := range []int{500_000, 1_000_000} {
 			b.Run(fmt.Sprintf("long/levels=%s/conns=%d", levels, conns), func(b *testing.B) {
@@ -296,8 +294,7 @@ func addSpread(w *WheelOf[int], now *time.Duration, timers []*TimerOf[int], orde
 	}
 }
 
-// revolve touches all timers, and returns how long the hand took for the 30 s
-// after that.
+// revolve touches all timers, and returns how long the hand took for the next 30 s.
 func revolve(w *WheelOf[int], now *time.Duration, timers []*TimerOf[int]) time.Duration {
 	for _, t := range timers {
 		t.Touch()
@@ -310,7 +307,7 @@ func revolve(w *WheelOf[int], now *time.Duration, timers []*TimerOf[int]) time.D
 	return time.Since(start)
 }
 
-// newStandingWheel returns a wheel whose time is the caller's.
+// newStandingWheel returns a wheel without a hand, on the caller's clock.
 func newStandingWheel(b *testing.B) (*WheelOf[int], *time.Duration) {
 	return newStandingWheelOf(b, Config{Stall: -1})
 }

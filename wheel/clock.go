@@ -11,16 +11,16 @@ import (
 // the next one, since the processor fetches lines in pairs.
 const cacheLine = 128
 
-// clock is what a touch reads of its wheel. It has a cache line of its own, and stays in
-// every processor's cache until the hand moves on.
+// clock is the part of the wheel read by touches. It has a cache line of its own, and stays
+// in every processor's cache until the next tick is published.
 type clock struct {
 	_ [cacheLine]byte
 
-	// now is the present tick, as far as anybody has looked. Time itself may be a tick further,
-	// or more if the hand sleeps or the machine is busy, but never behind.
+	// now is the published tick. Time itself may be a tick further, or more if the hand
+	// sleeps or the machine is busy, but never behind.
 	now atomic.Uint64
 
-	over    atomic.Int64 // when that tick is over, since the start
+	over    atomic.Int64 // end of the tick now, since the start
 	tick    time.Duration
 	inverse uint64 // 2^64/tick, rounded down
 

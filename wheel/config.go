@@ -9,15 +9,14 @@ import (
 )
 
 var (
-	// ErrClosed says that the wheel has been stopped.
+	// ErrClosed is the error of a call after Stop.
 	ErrClosed = errors.New("wheel: closed")
 
-	// ErrArgument says that an argument is out of bounds. The error that wraps it names the
+	// ErrArgument is the error for an argument out of bounds. The wrapping error names the
 	// value and the limit.
 	ErrArgument = errors.New("wheel: invalid argument")
 
-	// ErrNotFound says that a key is not pending: it was never set, or it has expired or
-	// been removed.
+	// ErrNotFound is the error for a key not pending: never set, expired or removed.
 	ErrNotFound = errors.New("wheel: key not pending")
 )
 
@@ -25,14 +24,14 @@ const (
 	defaultTick    = 100 * time.Millisecond
 	defaultWorkers = 64
 
-	// minTick is still long beside the 60 to 500 µs by which an operating system wakes a
-	// sleeper late.
+	// minTick is still long beside the 60 to 500 µs between a sleeper's instant and its
+	// waking by the operating system.
 	minTick = time.Millisecond
 
 	// maxRevolution bounds the ticks of one revolution of the top level.
 	maxRevolution = 1<<31 - 1
 
-	// maxSlots bounds the memory that a typing error in Levels can ask for.
+	// maxSlots bounds the memory cost of a typing error in Levels.
 	maxSlots = 1 << 24
 )
 
@@ -46,36 +45,37 @@ type Config struct {
 	// Zero means 100ms. Less than 1ms is an error.
 	Tick time.Duration
 
-	// MaxSleep is how long the hand may sleep while no timer is due. A longer sleep costs fewer
-	// wakings. It delays no timer that is due, but it makes touches less exact: the deadline of
-	// one that comes meanwhile may be that much late, unless somebody calls [WheelOf.Now] before.
-	// Zero means a tick. It must not be longer than a revolution of the first level, nor than half
-	// a Stall.
+	// MaxSleep is how long the hand may sleep while no timer is due, rounded down to whole
+	// ticks. A longer sleep costs fewer wakings. It delays no due timer, but it makes
+	// touches less exact: the deadline of a touch during the sleep may be late by up to
+	// MaxSleep, unless somebody calls [WheelOf.Now] before the touch. Zero means a tick. It
+	// must not be longer than a revolution of the first level, nor than half a Stall.
 	MaxSleep time.Duration
 
-	// Levels are the revolutions of each level, the finest first, in slots. A slot of the first
-	// level is one tick. A slot of a higher level is a whole revolution of the level below.
-	// With a tick of a second, {60, 60, 24, 7} are seconds, minutes, hours and days. Each level
-	// has slots for two revolutions, and the top level two slots more: 297 for this week. Delays
-	// may be longer than a revolution of the top level. Nil means {512, 64, 64}.
+	// Levels are the revolutions of each level, the finest first, in slots. A slot of the
+	// first level is one tick. A slot of a higher level is a whole revolution of the level
+	// below. With a tick of a second, {60, 60, 24, 7} are seconds, minutes, hours and days.
+	// Each level below the top has slots for two revolutions. The top has slots for one,
+	// and two more if there is a level below: 297 slots for this week. Delays may be longer
+	// than a revolution of the top level. Nil means {512, 64, 64}.
 	Levels []int
 
-	// Stall is the length from which a gap between two wakings of the hand is no slowness but
-	// a stall: a suspended machine, a stopped process. A stall counts in no timer's delay. For
-	// as long again, the grace, nothing expires, so that the program can read the bytes that
-	// arrived meanwhile.
+	// Stall is the longest gap between two wakings of the hand to pass for slowness. A
+	// longer gap is a stall: a suspended machine, a stopped process. A stall counts in no
+	// timer's delay. After it comes a grace, as long as Stall: nothing expires, and the
+	// program has time to read the bytes that arrived meanwhile.
 	//
-	// The clock of package time may stand still while the machine is suspended. On Linux the
-	// wheel notices that. On other systems such a time counts in no delay either, but there is
-	// no grace and no report.
+	// The clock of package time may stand still while the machine is suspended. On Linux
+	// the wheel notices a suspension. On other systems it counts in no delay either, but
+	// there is no grace and no report.
 	//
-	// Zero means a second or ten ticks, whichever is longer. Negative means that all time
-	// counts.
+	// Zero means a second or ten ticks, whichever is longer. Less than two ticks is an
+	// error. Negative means no stalls: all time counts.
 	Stall time.Duration
 
-	// Workers is how many due timers may be run at the same time. At first there are as many
-	// workers as processors, and twice as many each tick while those block. The goroutines
-	// exist only while there is something to run. Zero means 64.
+	// Workers is how many due timers may be run at the same time. At first there are as
+	// many workers as processors, and at least two. While they block, their number doubles
+	// each tick. The goroutines exist only while there is something to run. Zero means 64.
 	Workers int
 
 	// OnPanic is told of a panic in a function of the user, with the value and the stack. It
@@ -88,8 +88,8 @@ type Config struct {
 	OnStall func(lost time.Duration)
 }
 
-// withDefaults returns the config with its defaults, or an error that names the value and
-// its limit.
+// withDefaults returns the config with its defaults, or an error with the value and its
+// limit.
 func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Tick == 0 {
 		cfg.Tick = defaultTick

@@ -1,11 +1,11 @@
-// Package wheel holds deadlines that are moved far more often than they expire: one per
-// connection, session, lease or cache entry.
+// Package wheel keeps deadlines, often moved and seldom reached: one per connection,
+// session, lease or cache entry.
 //
 // A heartbeat moves a deadline in a few nanoseconds, without a lock, an allocation or a
-// clock call. Its answer is exact: true means that the timer will live until the new
-// deadline, false means that it had already expired or been removed. A timer never fires
-// early, and at most two ticks late unless the machine is overloaded. The cost of a tick
-// follows what is due in it, never the number of timers.
+// clock call. Its answer is exact. True: the timer will live until the new deadline. False:
+// it had already expired or been removed. A timer never fires early, and at most two ticks
+// late unless the machine is overloaded or the hand sleeps (see below). The cost of a tick
+// follows the timers due in it, never the number of timers.
 //
 //	w, err := wheel.New(wheel.Config{})
 //	...
@@ -23,24 +23,40 @@
 //
 // # How it works
 //
-// Time is counted in ticks. A touch only says when: it stores the current tick in the
-// timer's word. The delay stands beside it. The timer is filed in the slot of the tick on
-// which it is due, and the hand visits one slot after the other. A touch leaves the timer
-// in its slot. When the hand comes there, it derives the deadline, and either files the
-// timer again by the difference, or hands it over to expire. So a timer that is touched a
-// thousand times within its delay is filed once.
+// Time is counted in ticks. A touch stores the current tick in the timer's word, and
+// nothing else. The delay stands beside the word. The timer is filed in the slot of its due
+// tick, and the hand visits one slot after the other. A touch leaves the timer in its slot.
+// When the hand visits the timer, it derives the deadline from the touch and the delay.
+// Then it files the timer again by the difference, or hands it over to expire. So a timer
+// touched a thousand times within its delay is filed once.
 //
-// go-zero's TimingWheel has four numbers per timer for that:
+// A slot of a higher level is a block of ticks, see [Config].Levels. The timers of a block
+// move down in shares, some in each tick before the block begins. So no tick pays for a
+// whole block.
 //
-//	go-zero   counts there                           is here
-//	-------   -----------------------------------    ----------------------------------------
-//	circle    revolutions until the timer is due     nothing: levels, and a deadline in ticks
-//	diff      slots to move at the next visit        the deadline, derived at the visit
-//	removed   entries to drop at the next visit      a state of the timer; the entry leaves
-//	position  where a key's entry stands             TimerOf.filed
+// go-zero's TimingWheel keeps four things per timer for all this:
+//
+//	go-zero    meaning there                     here
+//	--------   -------------------------------   -----------------------------------------
+//	circle     revolutions until it is due       levels, and rounds in the top level only
+//	diff       slots to move at the next visit   the tick of the touch, in the timer's word:
+//	                                             the hand files by the difference
+//	removed    to be dropped at the next visit   a state of the timer, in the same word;
+//	                                             its entry is taken out at once
+//	position   place of the entry, by key, in    place of the entry, in the timer
+//	           a map
+//
+// # The hand may sleep
+//
+// With [Config].MaxSleep the hand need not wake on each tick. It looks a few ticks ahead,
+// files their touched timers again, and sleeps until the first tick with a timer. Meanwhile
+// the hand publishes no tick, and a touch is dated by the last one. Nothing fires early,
+// but the deadline of such a touch may be late by up to MaxSleep. For exact touches call
+// [WheelOf.Now] after each wait, before the touch: it looks at the clock and publishes the
+// tick.
 //
 // # When not to use this package
 //
-// For a few hundred timers, or for deadlines to be met within less than a tick,
-// time.AfterFunc is simpler and more precise.
+// For a few hundred timers, or for deadlines finer than a tick, time.AfterFunc is simpler
+// and more precise.
 package wheel

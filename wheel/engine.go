@@ -10,13 +10,13 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
-// WheelOf is the engine: timers with a value of type V, and a function that is told when
-// one is due. [NewOf] makes one. Most programs are better served by [Wheel] or
-// [TimingWheel].
+// WheelOf is the engine: timers with a value of type V, and a function for the due ones.
+// [NewOf] makes one. Most programs are better served by [Wheel] or [TimingWheel].
 //
-// One goroutine, the hand, wakes once per tick, visits the slots of that tick, and gives due
-// timers to a bounded number of workers. It never runs a function of the user itself, and holds
-// no lock while one runs. So such a function may block, panic, and call any method of the wheel.
+// One goroutine, the hand, visits the slots tick by tick, and gives due timers to a bounded
+// number of workers. It wakes once per tick, or sleeps for some ticks if Config.MaxSleep
+// allows it. It runs no function of the user except Funcs.Limit, and holds no lock while
+// Funcs.Due runs. So Due may block, panic, and call any method of the wheel.
 //
 // All methods may be called by several goroutines at the same time.
 type WheelOf[V any] struct {
@@ -31,32 +31,33 @@ type WheelOf[V any] struct {
 	live    atomic.Int64  // pending and due timers
 	panics  atomic.Uint64
 
-	// mu guards the fields below, and in each timer filed, value, until, and every change of
-	// the word but the touch of a pending timer. It is never held while a function of the
-	// user runs, except Funcs.Limit and Funcs.Ended. The hand holds it for at most breath
-	// chunks at a time.
+	// mu guards the fields below. In each timer it guards filed, value, until, changes of
+	// delay, and every change of the word but the touch of a pending timer. No function of
+	// the user runs under mu, except Funcs.Limit and Funcs.Ended. The hand holds mu for at
+	// most breath chunks at a time.
 	mu     sync.Mutex
 	closed bool
 
-	hand   uint64 // the tick whose slots were taken last; at most clock.now
+	hand   uint64 // the tick of the slots taken last; at most clock.now
 	levels levels[V]
 
-	sleep  uint64        // for how many ticks the hand may sleep; at least 1
-	looked uint64        // tick up to which timers that were touched have been filed again
-	wake   time.Duration // when the hand will wake, by the wheel's time
-	alarm  *time.Timer   // wakes it; nil if nobody runs it
+	sleep  uint64        // longest sleep of the hand, in ticks; at least 1
+	looked uint64        // last tick with its touched timers filed again
+	wake   time.Duration // next waking of the hand, by the wheel's time
+	alarm  *time.Timer   // wakes the hand; nil in a wheel without a hand
 
-	taken []*chunk[V] // out of the slots of the hand's tick, and not visited yet
+	taken []*chunk[V] // taken out of their slots, not visited yet
 
-	// held are timers whose tick has come, but perhaps not the instant: they may have been
-	// touched a fraction of a tick after the end of their tick. The next pass visits them.
+	// held are timers after the beginning of their due tick, but not due for certain: their
+	// touch may have come after the end of its tick, by the tick's lag. The next pass
+	// visits them.
 	held slot[V]
 
 	backlog   backlog[V]
 	undecided undecided[V]
 	workers   workers
 
-	longest uint64 // ticks between the touch of any timer and the visit it was filed for
+	longest uint64 // most ticks from a timer's touch to the visit of its entry
 
 	added, expired, saved, refiled uint64
 
@@ -64,20 +65,20 @@ type WheelOf[V any] struct {
 	passes histogram.Durations // work of the hand
 }
 
-// Funcs are what an engine calls. Due is required.
+// Funcs are the functions called by an engine. Due is required.
 type Funcs[V any] struct {
-	// Due is called by one of the wheel's workers with each timer whose deadline has
-	// passed, and its value. It ends the timer with [TimerOf.Expire], or gives it more time
-	// with [TimerOf.Rearm] or [TimerOf.TouchAt], at once or later. Until then the timer is
-	// neither pending nor expired, and a Touch saves it. A timer that was saved may become
-	// due again while the call before is still running.
+	// Due is called by one of the wheel's workers with each due timer, and its value. It
+	// ends the timer with [TimerOf.Expire], or gives it more time with [TimerOf.Rearm] or
+	// [TimerOf.TouchAt], at once or later. Until then the timer is neither pending nor
+	// expired, and a Touch saves it. A saved timer may become due again while the call
+	// before is still running.
 	Due func(t *TimerOf[V], v V)
 
-	// Limit, if not nil, returns an instant that no touch moves, by [WheelOf.Time]: from
-	// then on the hand hands the timer over each time it comes by, even if the timer is not
-	// due. The hand comes by at the limit, or within the timer's delay if the limit has
-	// become an earlier one; [TimerOf.HandOver] is for those that can't wait.
-	// Limit is called while the wheel is locked: it must be quick and must not call the wheel.
+	// Limit, if not nil, returns an instant of [WheelOf.Time] unmoved by touches: from then
+	// on the hand hands the timer over on each visit, even if the timer is not due. The
+	// visit comes at the limit, or within the timer's delay if the limit has become an
+	// earlier one; [TimerOf.HandOver] does not wait for it. Limit is called while the wheel
+	// is locked: it must be quick and must not call the wheel.
 	Limit func(v V) time.Duration
 
 	// Ended, if not nil, is called each time a timer has expired or been removed. It is
@@ -105,7 +106,7 @@ func (w *WheelOf[V]) begin(since, asleep func() time.Duration) {
 	go w.run()
 }
 
-// newOf makes a wheel whose hand and clock do not move.
+// newOf makes a wheel without a hand. Its clock stands still.
 func newOf[V any](cfg Config, funcs Funcs[V]) (*WheelOf[V], error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -132,9 +133,9 @@ func newOf[V any](cfg Config, funcs Funcs[V]) (*WheelOf[V], error) {
 	return w, nil
 }
 
-// Start starts a timer that is due d from now. It returns [ErrArgument] if d is not
-// positive, or if t has been started before: a timer that has ended stays so. It returns
-// [ErrClosed] after Stop.
+// Start starts a timer, due d from now. It returns [ErrArgument] if d is not positive, or
+// if t has been started before: a timer is started once, and an ended one stays so. It
+// returns [ErrClosed] after Stop.
 func (w *WheelOf[V]) Start(t *TimerOf[V], v V, d time.Duration) error {
 	if d <= 0 {
 		return fmt.Errorf("%w: delay %v, must be positive", ErrArgument, d)
@@ -166,8 +167,8 @@ func (w *WheelOf[V]) start(t *TimerOf[V], v V, delay uint64) error {
 // Len returns how many timers are running: pending, or due and not decided.
 func (w *WheelOf[V]) Len() int { return int(w.live.Load()) }
 
-// Time returns the wheel's time as it was so long ago: how long the wheel had been running
-// by then, less all stalls and the graces after them, see [Config.Stall]. Time(0) is this
+// Time returns the wheel's time as it was so long ago: the running time of the wheel by
+// then, less all stalls and the graces after them, see [Config].Stall. Time(0) is this
 // moment. It asks the clock.
 func (w *WheelOf[V]) Time(ago time.Duration) time.Duration {
 	if ago == 0 {
@@ -176,9 +177,8 @@ func (w *WheelOf[V]) Time(ago time.Duration) time.Duration {
 	return w.timeAgo(ago)
 }
 
-// Stop ends all timers without running them and waits until the hand has gone. It does
-// not wait for functions that are running. It may be called more than once, and from such
-// a function.
+// Stop ends all timers without running them and waits until the hand has gone. It does not
+// wait for running functions. It may be called more than once, and from such a function.
 func (w *WheelOf[V]) Stop() {
 	w.stop.Do(func() {
 		w.mu.Lock()
@@ -192,14 +192,15 @@ func (w *WheelOf[V]) Stop() {
 	})
 }
 
-// touchedBy returns the latest instant at which a timer with that word can have been touched,
-// and whether nobody has touched it since it was rearmed or looked at. w.mu must be held.
+// touchedBy returns the latest possible instant of the last touch of a timer with the given
+// word, and whether nobody has touched it since it was rearmed or looked at. w.mu must be
+// held.
 func (w *WheelOf[V]) touchedBy(at word) (last time.Duration, quiet bool) {
 	quiet = isRunning(at) && at&(rearmed|seen) != 0
 	return w.lastOf(touchedTick(at)), quiet
 }
 
-// dropDue takes t out of where due timers are. w.mu must be held.
+// dropDue takes a due timer out of the backlog or the undecided. w.mu must be held.
 func (w *WheelOf[V]) dropDue(t *TimerOf[V]) {
 	if w.backlog.has(t) {
 		w.backlog.remove(t)
@@ -211,14 +212,13 @@ func (w *WheelOf[V]) dropDue(t *TimerOf[V]) {
 // dueLen returns how many timers are due. w.mu must be held.
 func (w *WheelOf[V]) dueLen() int { return w.backlog.len() + len(w.undecided) }
 
-// countExpired records an expiry of a timer that was due on the given tick. w.mu must be
-// held.
+// countExpired records an expiry of a timer with the given due tick. w.mu must be held.
 func (w *WheelOf[V]) countExpired(due uint64) {
 	w.expired++
 	w.late.Observe(w.time() - w.clock.span(due))
 }
 
-// sum returns a and d, of which d may be negative, or the longest duration there is.
+// sum returns a + d, or the longest Duration if the sum is longer. d may be negative.
 func sum(a, d time.Duration) time.Duration {
 	if a > 0 && d > math.MaxInt64-a {
 		return math.MaxInt64

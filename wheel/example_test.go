@@ -7,7 +7,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// A timer for each connection, for whoever can keep a pointer.
+// A timer for each connection: its owner keeps a pointer.
 func Example() {
 	w, err := wheel.New(wheel.Config{Tick: 10 * time.Millisecond})
 	if err != nil {
@@ -26,7 +26,7 @@ func Example() {
 	// false
 }
 
-// Timers that are found by a key.
+// Timers found by a key.
 func ExampleTimingWheel() {
 	done := make(chan bool)
 	tw, err := wheel.NewTimingWheel(10*time.Millisecond, 600, func(session string, user int) {
@@ -50,8 +50,7 @@ func ExampleTimingWheel() {
 	// wheel: key not pending
 }
 
-// conn is a struct of the caller's with a timer inside it, which costs no object
-// of its own.
+// conn is a struct of the caller's with a timer inside: no object of its own.
 type conn struct {
 	name  string
 	timer wheel.TimerOf[*conn]

@@ -1,16 +1,18 @@
 package wheel
 
-// The entry of a pending timer stands in the slot of some tick, and the hand visits the
-// timer on that tick. A touch doesn't move the entry: the hand finds that the deadline has
-// become a later one, and files the timer again. So one rule has to hold for every pending
-// timer: the visit comes no later than the deadline, nor than the deadline after a touch.
+// The entry of a pending timer stands in the slot of some tick, and on this tick the hand
+// visits the timer. A touch doesn't move the entry: the hand finds a later deadline, and
+// files the timer again. So one rule has to hold for every pending timer: the visit comes
+// no later than the deadline, nor than the deadline after a touch.
 
-// visitBy returns the tick on which the hand has to visit a timer with that word: later
-// than w.hand, and
+// visitBy returns the tick by which the hand must visit a timer with the given word. It is
+// later than w.hand, and otherwise no later than
 //
-//   - when the timer is due, or has come to its limit,
-//   - and within its own delay in any case: a rearmed timer may wait for longer than that,
-//     but a touch makes it due its own delay from then. w.mu must be held.
+//   - the due tick, or the timer's limit,
+//   - and the timer's own delay from now: a rearmed timer may wait for longer, but a touch
+//     makes it due its own delay later.
+//
+// w.mu must be held.
 func (w *WheelOf[V]) visitBy(t *TimerOf[V], at word) uint64 {
 	by := t.dueTick(at)
 	if at&rearmed != 0 {
@@ -24,17 +26,17 @@ func (w *WheelOf[V]) visitBy(t *TimerOf[V], at word) uint64 {
 	return max(by, w.hand+1)
 }
 
-// file makes the entry of a pending timer with that word, and returns its slot. w.mu must
-// be held.
+// file makes the entry of a pending timer with the given word, and returns its slot. w.mu
+// must be held.
 func (w *WheelOf[V]) file(t *TimerOf[V], at word) (slot int) {
-	visit := w.visitBy(t, at) // may be after the deadline, if that is in the past
+	visit := w.visitBy(t, at) // may be after a deadline in the past
 	w.longest = max(w.longest, max(t.dueTick(at), visit)-touchedTick(at))
 	w.rouse(visit)
 	return w.levels.file(t, w.hand, visit)
 }
 
-// bringForward moves the entry of a pending timer with that word if the visit would come
-// too late. w.mu must be held.
+// bringForward moves the entry of a pending timer with the given word if the visit would
+// come too late. w.mu must be held.
 func (w *WheelOf[V]) bringForward(t *TimerOf[V], at word) {
 	if s := &w.levels.slots; w.visitBy(t, at) < s.visitOf(t) {
 		s.remove(t, w.hand)
@@ -42,7 +44,7 @@ func (w *WheelOf[V]) bringForward(t *TimerOf[V], at word) {
 	}
 }
 
-// keep files a timer that was due again, with a new word. w.mu must be held.
+// keep files a due timer again, with a new word. w.mu must be held.
 func (w *WheelOf[V]) keep(t *TimerOf[V], next word) {
 	w.dropDue(t)
 	t.word.Store(next)

@@ -11,16 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests here are about ways in which timing wheels of others lose timers or fire them
-// twice. Each has one check, which a small wheel with the flaw must fail and ours must pass.
+// Timing wheels of others lose timers in some ways, or fire them twice. Each test here has
+// one check of such a flaw: a small wheel with the flaw must fail it, and ours must pass.
 
-// calendar has functions run at instants. That is all that the check of flaw 30 needs.
+// calendar runs functions at instants. The check of flaw 30 needs no more.
 type calendar interface {
 	at(when time.Time, f func())
 	stop()
 }
 
-// checkThePast sets something for a time that has passed, between two others.
+// checkThePast sets a function for an instant in the past, between two others.
 func checkThePast(c calendar) error {
 	defer c.stop()
 	var mu sync.Mutex
@@ -48,8 +48,8 @@ func checkThePast(c calendar) error {
 	return nil
 }
 
-// cycleWheel is a ring of lists with a count of rounds, owned by one goroutine, which recovers
-// from panics: by ending.
+// cycleWheel is a ring of lists with a count of rounds, owned by one goroutine. A panic
+// ends the goroutine, and is recovered.
 type cycleWheel struct {
 	slots   []list.List
 	current int
@@ -74,7 +74,7 @@ func (w *cycleWheel) at(when time.Time, f func()) {
 	task := &cycleTask{when: when, pos: (w.current + delay) % len(w.slots), cycle: delay / len(w.slots), f: f}
 	select {
 	case w.added <- task:
-	case <-w.stopped: // so that this test ends: there was nothing like that
+	case <-w.stopped: // lets this test end; the original has no such case
 	}
 }
 
@@ -124,15 +124,15 @@ func TestFlaw30ATimeThatHasPassedEndsNothing(t *testing.T) {
 	})
 }
 
-// mover is a keyed wheel with a tick of a second, as far as the check of flaw 32 needs it.
+// mover is a keyed wheel with a tick of a second, for the check of flaw 32.
 type mover interface {
 	SetTimer(key string, value int, delay time.Duration) error
 	MoveTimer(key string, delay time.Duration) error
 	Stop()
 }
 
-// checkAShortMove moves a timer to less than a tick from now, and waits past the time that it
-// had before.
+// checkAShortMove moves a timer to less than a tick from now, and waits until long after
+// its first deadline.
 func checkAShortMove(w mover, fired func() int) error {
 	defer w.Stop()
 	if err := w.SetTimer("session", 1, 5*time.Second); err != nil {
@@ -149,8 +149,8 @@ func checkAShortMove(w mover, fired func() int) error {
 	return nil
 }
 
-// hastyWheel executes at once what is moved to less than a tick from now, and leaves the entry
-// where it is.
+// hastyWheel executes a timer at once if it is moved to less than a tick from now, and
+// leaves the entry in its slot.
 type hastyWheel struct {
 	mu      sync.Mutex
 	slots   []map[string]int // values by key

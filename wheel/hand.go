@@ -29,11 +29,11 @@ func (w *WheelOf[V]) run() {
 // sleep.
 func (w *WheelOf[V]) advance() time.Duration {
 	woken := w.since()
-	now, tick := w.look(w.asleep()) // before the wait for the lock, which would make it late
+	now, tick := w.look(w.asleep()) // before the wait for the lock: the wait is no lag
 
 	w.mu.Lock()
 	moves := tick > w.hand
-	w.wake = 0 // nobody has to wake the hand now
+	w.wake = 0 // no filing needs to wake the hand now
 	w.help()
 	wake := w.settle(tick, now)
 	if moves {
@@ -59,8 +59,8 @@ func (w *WheelOf[V]) sleepUntil(wake time.Duration) time.Duration {
 	return wait
 }
 
-// settle visits all slots up to tick, at the wheel's time now. It returns the instant at which
-// the hand has to come back. w.mu must be held; settle lets go of it in between.
+// settle visits all slots up to tick, at the wheel's time now. It returns the instant of
+// the hand's next waking. w.mu must be held; settle lets go of it in between.
 func (w *WheelOf[V]) settle(tick uint64, now time.Duration) (wake time.Duration) {
 	p := pass[V]{WheelOf: w, tick: tick, begun: w.clock.span(tick), now: now}
 	if held := w.held.empty(); held != nil {
@@ -69,8 +69,8 @@ func (w *WheelOf[V]) settle(tick uint64, now time.Duration) (wake time.Duration)
 	}
 	for w.hand < tick {
 		w.hand++
-		// All at once: while the lock is free, a slot that still waits could get entries for
-		// the hand's next visit.
+		// All at once: while the lock is free, a waiting slot could get entries for the
+		// hand's next visit.
 		w.taken = w.levels.take(w.hand, w.taken)
 		p.visitTaken()
 		if w.hand%stride == 0 {
@@ -85,7 +85,7 @@ func (w *WheelOf[V]) settle(tick uint64, now time.Duration) (wake time.Duration)
 	return wake
 }
 
-// letOthers lets others have the lock. w.mu must be held.
+// letOthers gives up the lock for a moment. w.mu must be held.
 func (w *WheelOf[V]) letOthers() {
 	w.mu.Unlock()
 	w.mu.Lock()
@@ -94,15 +94,15 @@ func (w *WheelOf[V]) letOthers() {
 // pass is one settling of the wheel.
 type pass[V any] struct {
 	*WheelOf[V]
-	tick  uint64        // what is due by then
-	begun time.Duration // instant at which tick began
+	tick  uint64        // last due tick of this pass
+	begun time.Duration // beginning of tick
 	now   time.Duration // the wheel's time
 	wake  time.Duration // first instant at which a timer in held may expire
-	ahead uint64        // tick whose slot was taken early, or 0
+	ahead uint64        // tick whose slot lookAhead has taken, or 0
 }
 
-// visitTaken visits the chunks that were taken out of their slots. mu must be held;
-// visitTaken lets go of it after each few chunks.
+// visitTaken visits the chunks in taken. mu must be held; visitTaken lets go of it after
+// each few chunks.
 func (p *pass[V]) visitTaken() {
 	for visited := 0; len(p.taken) > 0; visited++ {
 		if visited == breath {
@@ -126,15 +126,15 @@ func (p *pass[V]) visitTaken() {
 	p.employ()
 }
 
-// visit decides what to do with a pending timer whose entry was just taken out: file it
-// again, hold it back for less than a tick, or hand it over.
+// visit decides about a pending timer after its entry was taken out: file it again, hold it
+// back for the lag of its touch, or hand it over.
 func (p *pass[V]) visit(t *TimerOf[V]) {
 	for {
 		old := t.word.Load()
 		if p.funcs.Limit == nil || p.funcs.Limit(t.value) > p.begun {
 			tick := t.dueTick(old)
 			if tick > p.tick {
-				if tick != p.ahead { // it was touched
+				if tick != p.ahead { // it was touched, or moves down
 					p.refiled++
 				}
 				p.file(t, old)
@@ -152,9 +152,9 @@ func (p *pass[V]) visit(t *TimerOf[V]) {
 	}
 }
 
-// dueBy returns the instant from which a timer is due for certain. After a touch that is
-// the tick on which it is due, and as much later as the hand was late in leaving the tick
-// of the touch: so much later the touch may have come.
+// dueBy returns the first instant at which a timer is due for certain. After a touch it is
+// the due tick and the lag of the tick of the touch: by so much the touch may have come
+// after its tick.
 func (p *pass[V]) dueBy(at word, tick uint64) time.Duration {
 	if at&rearmed != 0 {
 		return p.clock.span(tick)
@@ -162,7 +162,7 @@ func (p *pass[V]) dueBy(at word, tick uint64) time.Duration {
 	return sum(p.clock.span(tick), p.lagOf(touchedTick(at)))
 }
 
-// hold keeps a timer for the next pass, which is wanted at the given instant.
+// hold keeps a timer for the next pass, wanted at the given instant.
 func (p *pass[V]) hold(t *TimerOf[V], at time.Duration) {
 	if p.held.first == nil || at < p.wake {
 		p.wake = at

@@ -2,18 +2,18 @@ package wheel
 
 import "time"
 
-// A touch takes the hand's tick for the time of day and gets one tick on top,
-// which is enough as long as the hand leaves each tick when the next one
-// begins. It never quite does: a sleeper wakes a fraction of a millisecond late,
-// on a busy machine 30 ms, beside the garbage collector 150 ms. lagLog keeps how
-// late the hand left each tick, so that a timer can be held back by just that
-// before it expires.
+// A touch takes the published tick for the time of day, and its deadline gets one tick on
+// top. The extra tick is enough as long as each tick is left when the next one begins. But
+// a sleeper wakes a fraction of a millisecond late, on a busy machine 30 ms, beside the
+// garbage collector 150 ms, and the hand may sleep through some ticks. lagLog keeps how
+// late each tick was left, by the hand or by Now. So a due timer can be held back by just
+// the lag of its touch.
 //
-// It is exact for the last 1024 ticks. Of older ones it keeps the largest lag of
-// each 16, of older ones still of each 256, and so on: 40 KiB for 67 million
-// ticks. Before that, it is the largest lag ever.
+// It is exact for the last 1024 ticks. Of older ticks it keeps the largest lag of each 16,
+// of still older ones of each 256, and so on: 40 KiB for 67 million ticks. For the time
+// before, it is the largest lag ever.
 type lagLog struct {
-	last  uint64 // the tick that the hand has reached
+	last  uint64 // the published tick
 	most  time.Duration
 	rings [lagRings][lagRing]time.Duration
 }
@@ -24,8 +24,8 @@ const (
 	lagShift = 4 // a place of a ring stands for 16 places of the one before
 )
 
-// left records that the hand went from tick last on to tick, and that last had
-// been over for lag by then. The ticks between them were never anybody's now.
+// left records the step from tick last to tick, and the lag of last: so long it had been
+// over. The ticks between them were never published.
 func (l *lagLog) left(tick uint64, lag time.Duration) {
 	from := l.last
 	for r := range l.rings {
@@ -43,8 +43,8 @@ func (l *lagLog) left(tick uint64, lag time.Duration) {
 	l.most = max(l.most, lag)
 }
 
-// of returns the lag with which the hand left a tick, or a little more for a tick long past.
-// It is 0 for the tick of the hand.
+// of returns the lag of a tick, or a little more for a tick long past. It is 0 for the
+// published tick.
 func (l *lagLog) of(tick uint64) time.Duration {
 	for r := range l.rings {
 		shift := r * lagShift

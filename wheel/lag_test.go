@@ -25,8 +25,7 @@ func TestLagLog(t *testing.T) {
 		// Recent ticks are exact.
 		first := l.last - min(l.last, uint64(rnd.IntN(lagRing)))
 		require.Equal(t, lags[first], l.of(first))
-		// Old ones are bounded from below by what they were, and from above by
-		// the worst of their block.
+		// Old ones are at least their true value, and at most the worst of their block.
 		age := uint64(rnd.IntN(200_000))
 		old := l.last - min(l.last, age)
 		got := l.of(old)

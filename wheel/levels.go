@@ -1,22 +1,22 @@
 package wheel
 
-// levels are the slots in which timers are filed. A slot of the first level is one tick. A
-// slot of a higher level is a block of ticks: a revolution of the level below.
+// levels are the slots of the filed timers. A slot of the first level is one tick. A slot
+// of a higher level is a block of ticks: a revolution of the level below.
 //
-// While the hand goes through a block, it moves the timers of the next block down to the level
-// below, some in each tick. So no tick costs more than its share, and no timer is late: they are
-// all in place when their block begins. That is why a level has slots for two revolutions, this
-// one and the next.
+// Before a block begins, the hand moves its timers down to the level below, some in each of
+// the last ticks of the block before. So no tick costs more than its share, and no timer is
+// late: all are in place when their block begins. For this a level below the top has slots
+// for two revolutions, the present one and the next.
 //
-// A timer goes to the lowest level that reaches it. In the top level a slot also holds timers
-// that are due some revolutions later. When the hand comes by, they go to the end of that level
-// once more. So one level is a wheel with rounds, and timers beyond the top level are spread
-// over its slots. A list of their own would be looked through all at once.
+// A timer goes to the lowest level in reach of its deadline. In the top level a slot also
+// holds timers due some revolutions later. When the hand comes by, they go to the end of
+// the level once more. So one level is a wheel with rounds, and timers beyond the top level
+// are spread over its slots. A list of their own would be looked through all at once.
 type levels[V any] struct {
 	level []level
 	slot  []slot[V] // of all levels, the finest first
 	slots slots[V]
-	early uint64 // ticks before a block begins by which its timers are in place
+	early uint64 // a block's timers are in place so many ticks before it begins
 }
 
 type level struct {
@@ -33,7 +33,7 @@ func makeLevels[V any](revolutions []int) levels[V] {
 		if i == top {
 			size = revolution
 			if i > 0 {
-				size += 2 // the hand's own block, and the one that is being moved down
+				size += 2 // the hand's own block, and the one on its way down
 			}
 		}
 		l.level = append(l.level, level{first: first, size: uint64(size), unit: unit})
@@ -44,8 +44,8 @@ func makeLevels[V any](revolutions []int) levels[V] {
 	return l
 }
 
-// place returns the slot for a timer that is due later than hand, and the tick by which the
-// hand has gone through that slot.
+// place returns the slot for a timer with the given due tick, later than hand. It also
+// returns the tick of the visit: by then the hand has gone through the slot.
 func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 	top := len(l.level) - 1
 	for i := range l.level {
@@ -68,7 +68,7 @@ func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 	panic("unreachable")
 }
 
-// file makes the entry of a timer that is due later than hand, and returns its slot.
+// file makes the entry of a timer, and returns its slot. due must be later than hand.
 func (l *levels[V]) file(t *TimerOf[V], hand, due uint64) (slot int) {
 	slot, visit := l.place(hand, due)
 	l.slots.put(&l.slot[slot], visit, t)
@@ -106,11 +106,11 @@ func (l *levels[V]) takeTick(tick uint64, to []*chunk[V]) []*chunk[V] {
 	return to
 }
 
-// slotOf returns the slot of a tick.
+// slotOf returns the slot of a tick, in the first level.
 func (l *levels[V]) slotOf(tick uint64) *slot[V] { return &l.slot[tick%l.level[0].size] }
 
-// reach returns the first tick too far from hand for the levels below that of a slot: no
-// timer in the slot is due before it.
+// reach returns the first tick out of reach for the level below the one of a slot: no timer
+// in the slot is due before it.
 func (l *levels[V]) reach(hand uint64, slot int) uint64 {
 	i := l.of(slot)
 	if i == 0 {
@@ -129,8 +129,8 @@ func (l *levels[V]) of(slot int) int {
 	return i
 }
 
-// next returns the tick by which the hand has gone through a slot, and the number of ticks in
-// that slot.
+// next returns the tick of the hand's next visit to a slot, and the number of ticks in the
+// slot.
 func (l *levels[V]) next(hand uint64, slot int) (visit, unit uint64) {
 	v := &l.level[l.of(slot)]
 	at := hand / v.unit

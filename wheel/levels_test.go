@@ -34,7 +34,7 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 				timer := new(TimerOf[int])
 				require.Equal(t, slot, l.file(timer, hand, due))
 				require.Equal(t, visit, l.slots.visitOf(timer))
-				last := visit // tick on which it is taken at the latest
+				last := visit // last tick to take it on
 				if unit > 1 || len(sizes) > 1 && slot >= l.level[1].first {
 					last--
 					require.GreaterOrEqual(t, last, hand+unit, "a whole block to move it in")
@@ -48,7 +48,7 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 	}
 }
 
-// Two revolutions of each level, and two days more.
+// Two revolutions of seconds, minutes and hours; a week, and two days more.
 func TestAWeekTakes297Slots(t *testing.T) {
 	l := makeLevels[int]([]int{60, 60, 24, 7})
 	require.Len(t, l.slot, 297)

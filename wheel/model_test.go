@@ -11,30 +11,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The model is what the wheel promises, in the simplest way to say it: a map of
-// timers that is searched on each advance. A rig does everything to a wheel and
-// to the model, and compares them after every operation.
+// The model is the promise of the wheel in its simplest form: a map of timers, searched on
+// each advance. A rig does everything to a wheel and to the model, and compares them after
+// every operation.
 //
-// How late the hand left a tick is not modelled: TestLagLog does that.
+// The lag of a tick is not modelled: TestLagLog tests it.
 type model struct {
 	tick   time.Duration
 	now    uint64 // the tick of touches
-	hand   uint64 // that of the hand
+	hand   uint64 // the tick of the hand
 	lag    func(touched uint64) time.Duration
 	timers map[int]*modelTimer
 }
 
 type modelTimer struct {
 	id       int
-	delay    time.Duration // what Touch repeats
-	touched  uint64        // the hand's tick at the last touch
+	delay    time.Duration // the delay of each Touch
+	touched  uint64        // the published tick at the last touch
 	at       time.Duration // the time of the last touch
-	rearmed  bool          // nobody has touched it since it got a deadline of its own
-	quiet    bool          // or since it was looked at
+	rearmed  bool          // no touch since it got a deadline of its own
+	quiet    bool          // or since the last look
 	due      uint64
-	deadline time.Duration // before that it must not expire
+	deadline time.Duration // it must not expire before
 	limit    time.Duration // or 0
-	visit    uint64        // the tick before which the hand does not come by
+	visit    uint64        // earliest tick of a visit
 	state    word
 }
 
@@ -49,7 +49,7 @@ func (m *model) touch(t *modelTimer, tick uint64, at time.Duration) {
 	m.derive(t)
 }
 
-// derive sets the deadline of a timer that is not rearmed.
+// derive sets the deadline unless the timer is rearmed.
 func (m *model) derive(t *modelTimer) {
 	if t.rearmed {
 		return
@@ -66,7 +66,7 @@ func (m *model) rearm(t *modelTimer, at time.Duration) {
 	t.visit = m.hand + 1
 }
 
-// dueBy returns when a timer is due for certain.
+// dueBy returns the first instant at which a timer is due for certain.
 func (m *model) dueBy(t *modelTimer) time.Duration {
 	at := time.Duration(t.due) * m.tick
 	if !t.rearmed {
@@ -78,7 +78,7 @@ func (m *model) dueBy(t *modelTimer) time.Duration {
 // hasPassed reports whether a timer is due for certain.
 func (m *model) hasPassed(t *modelTimer, now time.Duration) bool { return m.dueBy(t) <= now }
 
-// advance returns the timers that become due when the hand wakes at now.
+// advance returns the timers made due by a waking of the hand at now.
 func (m *model) advance(now time.Duration) []int {
 	m.now = uint64(now / m.tick)
 	m.hand = m.now
@@ -134,7 +134,7 @@ func newSleeper(t testing.TB, tick time.Duration, sleep int, levels []int) *rig 
 		},
 	})
 	require.NoError(t, err)
-	w.workers.most = 0 // nobody but takeUpAll takes up what is due
+	w.workers.most = 0 // only takeUpAll takes up due timers
 	w.onPanic = func(v any, stack []byte) { t.Errorf("%v\n%s", v, stack) }
 	w.since = func() time.Duration { return r.now }
 	r.wheel = w
@@ -165,7 +165,7 @@ func (r *rig) move(id int, d time.Duration) {
 	r.model.rearm(m, r.now+d)
 }
 
-// rearm gives what is due until an instant.
+// rearm gives a due timer until an instant.
 func (r *rig) rearm(id int, at time.Duration) {
 	m := r.model.timers[id]
 	require.Equal(r.t, m.state == due, r.timers[id].Rearm(at))
@@ -174,7 +174,7 @@ func (r *rig) rearm(id int, at time.Duration) {
 	}
 }
 
-// touchAt is a touch of what is due that was so long ago.
+// touchAt is a touch of a due timer, so long ago.
 func (r *rig) touchAt(id int, ago time.Duration) {
 	m := r.model.timers[id]
 	at := r.now - ago
@@ -185,7 +185,7 @@ func (r *rig) touchAt(id int, ago time.Duration) {
 	}
 }
 
-// look tells whether it was touched since the last look.
+// look compares the answers of a look.
 func (r *rig) look(id int) {
 	m := r.model.timers[id]
 	at, quiet, isDue := r.timers[id].Look()
@@ -196,7 +196,7 @@ func (r *rig) look(id int) {
 	m.quiet = true
 }
 
-// handOver makes what is pending due at once.
+// handOver makes a pending timer due at once.
 func (r *rig) handOver(id int) {
 	m := r.model.timers[id]
 	require.Equal(r.t, m.state == pending, r.timers[id].HandOver())
@@ -205,7 +205,7 @@ func (r *rig) handOver(id int) {
 	r.fired = nil
 }
 
-// lookAtClock is what somebody does who has waited, and is about to touch.
+// lookAtClock is the call of Now after a wait, before a touch.
 func (r *rig) lookAtClock(d time.Duration) {
 	r.now += d
 	now := r.wheel.Now()
@@ -223,7 +223,7 @@ func (r *rig) setDelay(id int, d time.Duration) {
 func (r *rig) setLimit(id, ticks int) {
 	m := r.model.timers[id]
 	m.limit = time.Duration(r.model.now+1+uint64(ticks))*r.model.tick - time.Duration(ticks%2)
-	r.timers[id].SetDelay(m.delay) // has the entry moved
+	r.timers[id].SetDelay(m.delay) // files the timer again
 }
 
 func (r *rig) restart(id int, d time.Duration) {
@@ -252,7 +252,7 @@ func (r *rig) expire(id int) {
 
 func (r *rig) end(id int) {
 	r.ended[id] = r.timers[id]
-	delete(r.ended, id-20) // enough to look at
+	delete(r.ended, id-20) // twenty are enough
 	delete(r.timers, id)
 	delete(r.model.timers, id)
 }
@@ -281,7 +281,7 @@ func (r *rig) advance(d time.Duration) {
 	}
 }
 
-// check compares everything that can be seen, and the links that cannot.
+// check compares all answers of the wheel, and checks the links inside it.
 func (r *rig) check() {
 	t, w := r.t, r.wheel
 	require.Equal(t, len(r.timers), w.Len())
@@ -461,7 +461,7 @@ func (r *rig) step(pick func(n int) int) {
 	case 14, 15:
 		one(func(id int) { r.rearm(id, r.now+delay()) })
 	case 16:
-		one(func(id int) { // perhaps in the past
+		one(func(id int) { // the instant may be in the past
 			at, _ := r.timers[id].Touched()
 			r.rearm(id, at+delay())
 		})
@@ -481,7 +481,7 @@ func (r *rig) step(pick func(n int) int) {
 			d = time.Duration(pick(2*turn)) * r.model.tick
 		}
 		r.advance(d)
-		// What is due is decided at once, later, or never.
+		// Due timers are decided at once, later, or never.
 		for id, m := range r.model.timers {
 			if m.state == due && id%3 != 0 {
 				r.expire(id)

@@ -106,13 +106,13 @@ func TestPaceOfAMachineOnWhichEveryGapIsAStallGetsOn(t *testing.T) {
 		require.Equal(t, 1900*ms, stalled)
 		require.Equal(t, time.Duration(max(0, i-maxRow))*100*ms, got)
 	}
-	// Until there is a whole grace.
+	// It ends with a whole grace.
 	p.look(201*time.Second, 0)
 	got, _ := p.look(203*time.Second, 0)
 	require.Equal(t, 9100*ms, got)
 }
 
-// One that sleeps whenever it can gets on too, and never faster than its clock.
+// A machine asleep whenever it can gets on too, and never faster than its clock.
 func TestPaceOfAMachineThatIsSuspendedInEveryGapGetsOn(t *testing.T) {
 	for _, gap := range []time.Duration{ms, 100 * ms, 150 * ms} {
 		p := pace{sleep: 100 * ms, stall: time.Second}
@@ -130,8 +130,8 @@ func TestPaceWithoutStalls(t *testing.T) {
 	require.Zero(t, stalled)
 }
 
-// At any moment, of any time that has passed: what counts is the difference of what
-// look has returned.
+// counted must agree with the difference of two results of look, at any moment and for any
+// time in the past.
 func TestPaceKnowsHowMuchOfThePastCounts(t *testing.T) {
 	p := pace{sleep: 100 * ms, stall: time.Second}
 	rnd := rand.New(rand.NewPCG(1, 1))

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A touch at any moment of the hand's waking: before the clock is read for the
-// tick, between that and the read for the lag, and after it.
+// A touch at any moment of the hand's waking: before the clock is read for the tick,
+// between this read and the read for the lag, and after both.
 func TestTouchWhileTheHandWakesIsNotEarly(t *testing.T) {
 	for read := 1; read <= 3; read++ {
 		var now, touched time.Duration
@@ -57,8 +57,8 @@ func takeUpAll[V any](w *WheelOf[V]) {
 	}
 }
 
-// Touches and the hand, as close together as can be: no clock, and a tick each
-// time that the hand wakes. Each touch that was true must have held.
+// Touches and the hand, as close together as can be: no clock, and each waking of the hand
+// is a tick. Each touch reported true must have held.
 func TestTouchAgainstTheHand(t *testing.T) {
 	w, err := newDue(Config{Tick: ms, Levels: []int{4, 4}, Stall: -1}, func(timer *TimerOf[*atomic.Uint64], at *atomic.Uint64) {
 		at.Store(timer.wheel.clock.now.Load())
@@ -106,8 +106,8 @@ func TestTouchAgainstTheHand(t *testing.T) {
 	hand.Wait()
 }
 
-// A touch beside a change of the delay, whichever comes last: the deadline must
-// be that of the last delay.
+// A touch beside a change of the delay, in either order: the deadline must follow the last
+// delay.
 func TestTouchAgainstSetDelay(t *testing.T) {
 	w, err := newDue(Config{Tick: ms}, func(*TimerOf[int], int) {})
 	require.NoError(t, err)
@@ -127,12 +127,12 @@ func TestTouchAgainstSetDelay(t *testing.T) {
 		w.clock.now.Add(1)
 		d := time.Duration(1000+i%7*100) * ms
 		if i%1000 > 500 {
-			d += time.Hour // longer than what fits into the word
+			d += time.Hour // longer than a revolution of the top level
 		}
 		timer.SetDelay(d)
-		timer.Touch() // a touch that began before may have the tick before
+		timer.Touch() // a touch begun earlier may be dated by the tick before
 		round.Store(i)
-		for seen.Load() != i { // until touches that began before have ended
+		for seen.Load() != i { // until the touches begun earlier have ended
 			runtime.Gosched()
 		}
 		if timer.left() != d+ms {
@@ -144,7 +144,7 @@ func TestTouchAgainstSetDelay(t *testing.T) {
 	require.Zero(t, wrong, "deadlines of an earlier delay")
 }
 
-// The first Start publishes the timer to whoever holds it already.
+// Start publishes the timer to everybody with a reference to it.
 func TestStartAgainstEverythingElse(t *testing.T) {
 	w, err := startDue(Config{}, func(timer *TimerOf[int], _ int) { timer.Expire() })
 	require.NoError(t, err)
@@ -181,8 +181,8 @@ func TestStartAgainstEverythingElse(t *testing.T) {
 	}
 }
 
-// Two that change the delay at the same time: the deadline is that of the delay
-// that is left.
+// Two changes of the delay at the same time: the deadline follows the delay left in the
+// timer.
 func TestSetDelayAgainstSetDelay(t *testing.T) {
 	w, err := newDue(Config{Tick: ms}, func(*TimerOf[int], int) {})
 	require.NoError(t, err)

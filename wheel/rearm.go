@@ -2,15 +2,15 @@ package wheel
 
 import "time"
 
-// What follows is for the function that a due timer was handed to, and for those to whom
-// it passes the timer on. [TimerOf.Expire] ends the timer. Rearm and TouchAt give it more
-// time. All three do nothing if somebody else has touched the timer meanwhile: whoever
-// decides never has to look twice.
+// The methods below are for the decision about a due timer, by [Funcs].Due or anybody it
+// passes the timer on to. [TimerOf.Expire] ends the timer. Rearm and TouchAt give it more
+// time. All three do nothing if somebody else has touched the timer meanwhile: the decider
+// never has to look twice.
 
-// Rearm gives a timer that was handed over until at, an instant of [WheelOf.Time], once: a
-// later Touch goes back to the timer's own delay. It does not count as a touch. So a timer
-// can have several deadlines, one after the other, all measured from the last touch. An
-// instant in the past makes the timer due again on the next tick.
+// Rearm gives a due timer until at, an instant of [WheelOf.Time], once: a later Touch goes
+// back to the timer's own delay. It does not count as a touch. So a timer can have several
+// deadlines, one after the other, all measured from the last touch. An instant in the past
+// makes the timer due again on the next tick.
 //
 // It does nothing, and reports false, if somebody has touched or ended the timer since it
 // was handed over.
@@ -21,9 +21,9 @@ func (t *TimerOf[V]) Rearm(at time.Duration) bool {
 	})
 }
 
-// TouchAt is a touch in the past: it says that a timer that was handed over had been
-// touched at an instant of [WheelOf.Time]. The timer is due its own delay after that, and
-// not before the next tick. If the last touch came later, that one counts.
+// TouchAt is a touch in the past: it dates a touch of a due timer at an instant of
+// [WheelOf.Time]. The timer is due its own delay after the instant, and not before the next
+// tick. If the last touch came later, the last touch counts.
 //
 // It does nothing, and reports false, if somebody has touched or ended the timer since it
 // was handed over.
@@ -35,7 +35,7 @@ func (t *TimerOf[V]) TouchAt(at time.Duration) bool {
 	})
 }
 
-// decide has f file a timer again that was handed over and is still due.
+// decide has f file a timer again if it is still due.
 func (t *TimerOf[V]) decide(f func(w *WheelOf[V], old word)) bool {
 	if !t.IsDue() {
 		return false
@@ -77,10 +77,10 @@ func (t *TimerOf[V]) HandOver() bool {
 // IsDue reports whether the timer was handed over and is not decided yet.
 func (t *TimerOf[V]) IsDue() bool { return t.word.Load()&stateMask == due }
 
-// Touched returns the instant of the last touch, by [WheelOf.Time]: of Touch, Move, Start or
-// TouchAt. It is never too early, and too late by a tick at most, unless the hand was late.
-// quiet reports whether nobody has touched the timer since Move, Rearm or Look. For a timer
-// that does not run, Touched returns 0 and false.
+// Touched returns the instant of the last touch, by [WheelOf.Time]: of Touch, Move, Start
+// or TouchAt. It is never too early, and too late by a tick at most, unless the hand was
+// late or slept. quiet reports whether nobody has touched the timer since Move, Rearm or
+// Look. If the timer does not run, Touched returns 0 and false.
 func (t *TimerOf[V]) Touched() (at time.Duration, quiet bool) {
 	if !isRunning(t.word.Load()) {
 		return 0, false
@@ -91,8 +91,8 @@ func (t *TimerOf[V]) Touched() (at time.Duration, quiet bool) {
 	return w.touchedBy(t.word.Load())
 }
 
-// Look is Touched and IsDue for whoever decides about the timer. From now on, quiet is about
-// the time since this look.
+// Look is Touched and IsDue in one step, for a decision about the timer. From now on, quiet
+// is about the time since this look.
 func (t *TimerOf[V]) Look() (touched time.Duration, quiet, isDue bool) {
 	if !isRunning(t.word.Load()) {
 		return 0, false, false

@@ -1,13 +1,13 @@
 package wheel
 
-// The hand does not have to wake on a tick on which nothing is due. But a slot tells only when
-// its timers were due when they were filed. So the hand goes through the slots of the ticks that
-// it might sleep through, and files the touched timers again, a little earlier than it had to.
-// The rest is due for certain unless a touch still comes. The hand sleeps until the first of
-// these, and wakes early if a timer is filed before that.
+// The hand need not wake on a tick without a due timer. But a slot knows only the deadlines
+// of its timers at their filing. So the hand goes through the slots of the ticks ahead, and
+// files the touched timers again, a little earlier than it had to. The other timers are due
+// for certain unless a touch still comes. The hand sleeps until the first of them, and
+// wakes earlier if a timer with an earlier visit is filed.
 
-// lookAhead files touched timers of the next ticks again. w.mu must be held; lookAhead lets go of
-// it in between.
+// lookAhead files touched timers of the next ticks again. w.mu must be held; lookAhead lets
+// go of it in between.
 func (p *pass[V]) lookAhead() {
 	if p.sleep == 1 {
 		return
@@ -23,10 +23,10 @@ func (p *pass[V]) lookAhead() {
 	}
 }
 
-// nextTick returns the tick on which the hand has to come back.
+// nextTick returns the tick of the hand's next waking.
 func (p *pass[V]) nextTick() uint64 {
 	next := p.tick + 1
-	if p.backlog.len() > 0 || p.held.first != nil { // workers may need help, a held timer be moved
+	if p.backlog.len() > 0 || p.held.first != nil { // workers may need help, a held timer may be moved
 		return next
 	}
 	for next < p.tick+p.sleep && p.levels.slotOf(next).first == nil {

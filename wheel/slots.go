@@ -1,15 +1,15 @@
 package wheel
 
-// A slot holds its timers in chunks. A timer's filed is the place of its entry, so the entry
-// can be taken out at once: a timer that is removed, or moved to an earlier tick, leaves
-// nothing behind.
+// A slot holds its timers in chunks. A timer's filed is the place of its entry, so the
+// entry can be taken out at once: a timer leaves nothing behind when it is removed, or
+// moved to an earlier tick.
 //
 // A vector would be copied when it grows. With links from timer to timer the hand could
 // look at a timer only after the memory of the one before has arrived.
 type chunk[V any] struct {
 	next, prev *chunk[V]
 	slot       *slot[V]
-	visit      uint64 // tick by which the hand has gone through the slot; hand's own once taken
+	visit      uint64 // tick of the slot's visit; hand's own once taken
 	id         uint32 // index in slots.chunks
 	n          uint32 // entries
 	entry      [chunkSize]*TimerOf[V]
@@ -21,7 +21,8 @@ const (
 	chunkSize = 1<<chunkBits - 5
 
 	// minSpare is how many empty chunks are kept for the next timers, or a quarter of the
-	// chunks in use if that is more. The memory of a crowd that has gone is given back.
+	// chunks in use if the quarter is more. The memory of a crowd is given back when the
+	// crowd has gone.
 	minSpare = 64
 )
 
@@ -39,7 +40,7 @@ type slots[V any] struct {
 	spares int
 }
 
-// put adds t to a slot through which the hand has gone by the given tick.
+// put adds t to a slot with its visit on the given tick.
 func (s *slots[V]) put(to *slot[V], visit uint64, t *TimerOf[V]) {
 	c := to.last
 	if c == nil || c.n == chunkSize {
@@ -58,10 +59,10 @@ func (s *slots[V]) put(to *slot[V], visit uint64, t *TimerOf[V]) {
 	to.len++
 }
 
-// visitOf returns the tick by which the hand has gone through the slot of t.
+// visitOf returns the tick of the visit to the slot of t.
 func (s *slots[V]) visitOf(t *TimerOf[V]) uint64 { return s.chunks[t.filed>>chunkBits].visit }
 
-// remove takes out t. hand is the tick whose slots were taken last.
+// remove takes out t. hand is the tick of the slots taken last.
 func (s *slots[V]) remove(t *TimerOf[V], hand uint64) {
 	c, i := s.chunks[t.filed>>chunkBits], t.filed&(1<<chunkBits-1)
 	if c.visit <= hand { // taken, and being visited
@@ -87,15 +88,14 @@ func (s *slots[V]) remove(t *TimerOf[V], hand uint64) {
 	s.giveBack(last)
 }
 
-// empty takes all chunks out of a slot.
 func (to *slot[V]) empty() *chunk[V] {
 	c := to.first
 	*to = slot[V]{}
 	return c
 }
 
-// share takes the first chunks out of a slot that is not empty: so many that all are out if
-// it is called as often as left says. tick is that of the hand.
+// share takes the first chunks out of a slot with timers: so many that left calls, one per
+// tick, take all. tick is the hand's.
 func (to *slot[V]) share(left int, tick uint64) *chunk[V] {
 	first := to.first
 	chunks := (to.len + chunkSize - 1) / chunkSize
@@ -131,7 +131,7 @@ func (s *slots[V]) get() *chunk[V] {
 	return c
 }
 
-// giveBack takes back a chunk that was taken out of its slot.
+// giveBack takes a chunk back after it was taken out of its slot.
 func (s *slots[V]) giveBack(c *chunk[V]) {
 	if inUse := len(s.chunks) - len(s.free) - s.spares; s.spares >= max(minSpare, inUse/4) {
 		s.chunks[c.id] = nil
@@ -144,8 +144,8 @@ func (s *slots[V]) giveBack(c *chunk[V]) {
 	s.spares++
 }
 
-// fetch looks at all timers, so that their memory comes into the cache in parallel. A visit
-// does more than that, so visits alone would fetch one timer after the other.
+// fetch looks at all timers, to bring their memory into the cache in parallel. A visit does
+// more than look, so visits alone would fetch one timer after the other.
 func (c *chunk[V]) fetch() {
 	for _, t := range c.entry[:c.n] {
 		if t != nil {

@@ -12,8 +12,7 @@ func TestChunkHas512Bytes(t *testing.T) {
 	require.EqualValues(t, 512, unsafe.Sizeof(chunk[int]{}))
 }
 
-// Random timers are put in and taken out; each must always be found where its
-// filed says.
+// Random timers are put in and taken out. The filed of each must always be its place.
 func TestSlotsAgainstASet(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	var s slots[int]

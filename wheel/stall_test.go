@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// jumpable is a clock that can jump, as after SIGSTOP or on a resumed machine, and
-// one that is ahead of it by what the machine has slept.
+// jumpable is a clock with jumps, as after SIGSTOP or on a resumed machine. A second clock
+// is ahead of it by the sleep of the machine.
 type jumpable struct {
 	start time.Time
 	jump  atomic.Int64
@@ -27,13 +27,13 @@ func (c *jumpable) boottime() time.Duration { return c.since() + time.Duration(c
 
 func (c *jumpable) asleep() time.Duration { return c.boottime() - c.since() }
 
-// jumpBy has the clock jump, between two looks at it.
+// jumpBy makes the clock jump, between two looks at it.
 func (c *jumpable) jumpBy(d time.Duration) {
-	synctest.Wait() // else it may come between two looks of one tick
+	synctest.Wait() // not between the two looks of one tick
 	c.jump.Add(int64(d))
 }
 
-// napBy has the machine sleep, between two looks at the clock.
+// napBy makes the machine sleep, between two looks at the clock.
 func (c *jumpable) napBy(d time.Duration) {
 	synctest.Wait()
 	c.nap.Add(int64(d))
@@ -84,7 +84,7 @@ func TestStallKillsNobodyWhoTouchesAfterIt(t *testing.T) {
 		require.EqualValues(t, 1, w.Stats().Stalls)
 		require.EqualValues(t, lost.Load(), w.Stats().Stalled)
 
-		// The silent half has what it had left before, and a second.
+		// The silent half has its rest from before the stall, and a second.
 		time.Sleep(timeout / 2)
 		for i := range timers {
 			when := time.Duration(expired[i].Load())
@@ -115,8 +115,8 @@ func TestGapShorterThanAStallCounts(t *testing.T) {
 	})
 }
 
-// However little was left before the stall, there is a second to read what has
-// arrived meanwhile.
+// However little was left before the stall, there is a second to read the bytes of the time
+// meanwhile.
 func TestNothingExpiresInTheGrace(t *testing.T) {
 	for _, left := range []time.Duration{0, 50 * ms, 90 * ms, 110 * ms, 190 * ms} {
 		synctest.Test(t, func(t *testing.T) {
@@ -138,8 +138,8 @@ func TestNothingExpiresInTheGrace(t *testing.T) {
 	}
 }
 
-// The clock stands still while the machine is suspended. What its peers have said
-// meanwhile is read after that, as after any other stall.
+// The clock stands still while the machine is suspended. The peers' bytes of this time are
+// read after it, as after any other stall.
 func TestSuspendKillsNobodyWhoTouchesAfterIt(t *testing.T) {
 	for _, tt := range []struct {
 		stall   time.Duration
@@ -178,7 +178,7 @@ func TestSuspendKillsNobodyWhoTouchesAfterIt(t *testing.T) {
 	}
 }
 
-// How long ago something was is said by a clock that stood still too.
+// An age is measured by a clock that stood still, too.
 func TestWhatTheMachineSleptIsInNoAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, clock := newJumpingWheel(t, Config{}, func(*TimerOf[int], int) {})
@@ -220,8 +220,8 @@ func TestASecondStallHasAGraceOfItsOwn(t *testing.T) {
 	})
 }
 
-// The process is stopped after the hand has read the clock for the tick, and
-// before it reads it again for the lag.
+// The process is stopped after the hand has read the clock for the tick, and before it
+// reads the clock again for the lag.
 func TestStallWithinTheHandsWaking(t *testing.T) {
 	now := time.Duration(0)
 	reads, expired := 0, false
@@ -286,7 +286,7 @@ func TestTimeNeverStandsStillForEver(t *testing.T) {
 	}
 }
 
-// The stall hits shortly before a timer that is held back may expire.
+// The stall hits shortly before the expiry of a timer held back.
 func TestTheHandDoesNotSpinInTheGrace(t *testing.T) {
 	now := time.Duration(0)
 	w, err := newDue(Config{}, func(*TimerOf[int], int) {})
@@ -314,7 +314,7 @@ func TestTheHandDoesNotSpinInTheGrace(t *testing.T) {
 	require.EqualValues(t, 1, w.Stats().Stalls)
 }
 
-// A timer that ends before the hand has looked after a stall is not late by it.
+// If a timer ends before the first look after a stall, the stall is no lateness.
 func TestStallIsNoLateness(t *testing.T) {
 	now := time.Duration(0)
 	w, err := newDue(Config{}, func(*TimerOf[int], int) {})

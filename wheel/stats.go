@@ -6,36 +6,37 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
-// Stats is what a wheel has done and what it holds, at one moment.
+// Stats are the figures of a wheel at one moment.
 type Stats struct {
 	Tick time.Duration // see Config.Tick
 	Now  uint64        // tick of the hand, since the start: it grows while the hand moves
 
 	Pending int // timers waiting for their deadline
 	Due     int // timers handed over and not decided
-	Backlog int // due timers that no worker has taken up yet
+	Backlog int // due timers not yet taken up by a worker
 
 	Added   uint64 // timers started
 	Expired uint64 // timers expired
-	Saved   uint64 // timers touched when they were due already
-	Refiled uint64 // visits that found a touched timer, and filed it again
-	Panics  uint64 // functions of the user that panicked
+	Saved   uint64 // due timers saved by a touch
+	Refiled uint64 // visits that filed the timer again: it was touched, or moved down
+	Panics  uint64 // panics in functions of the user
 
-	// Late is by how much timers expired after the tick on which they were due. The wait
-	// for a worker is in it.
+	// Late is the time from the beginning of the due tick to the expiry. The wait for a
+	// worker is in it.
 	Late histogram.Durations
 
-	// Passes is how long the hand took each time it woke up, most often to visit the slots of
-	// one tick. Functions of the user are not in it.
+	// Passes is the working time of the hand on each waking with a new tick, most often to
+	// visit the slots of one tick. Functions of the user are not in it.
 	Passes histogram.Durations
 
-	Stalls  uint64        // gaps that were not counted, see Config.Stall
+	Stalls  uint64        // gaps left out of all delays, see Config.Stall
 	Stalled time.Duration // length of all stalls, suspended machine included
 
-	// Levels are how many timers are filed in each slot of each level, the finest level first.
-	// A slot of the first level is a tick. A slot of a higher level is a revolution of the level
-	// below, see Config.Levels. The hand of a level stands at slot Now / (ticks of a slot) modulo
-	// slots. A touched timer is still filed before its deadline. Due timers are in no slot.
+	// Levels are how many timers are filed in each slot of each level, the finest level
+	// first. A slot of the first level is a tick. A slot of a higher level is a revolution
+	// of the level below, see Config.Levels. The hand of a level stands at slot Now /
+	// (ticks of a slot) modulo slots. A touched timer is still filed before its deadline.
+	// Due timers are in no slot.
 	Levels [][]int
 }
 
@@ -65,7 +66,6 @@ func (w *WheelOf[V]) Stats() Stats {
 	}
 }
 
-// stats returns how many timers are filed in each slot of each level.
 func (l *levels[V]) stats() [][]int {
 	stats := make([][]int, len(l.level))
 	for i, v := range l.level {

@@ -7,11 +7,11 @@ import (
 
 // A TimerOf is one deadline of a [WheelOf], with the value to hand over once the deadline
 // has passed. It is an ordinary object on the heap and never used again, so a reference
-// that outlives the connection does no harm. It takes 40 bytes and the value, and 9 bytes
-// for its place in a slot.
+// kept after the end of the connection does no harm. It takes 40 bytes and the value, and 9
+// bytes for its place in a slot.
 //
-// A TimerOf can be a field of the caller's own struct. [WheelOf.Start] starts it, once.
-// The zero TimerOf does not run. It must not be copied.
+// A TimerOf can be a field of the caller's own struct. [WheelOf.Start] starts it, once. The
+// zero TimerOf does not run. It must not be copied.
 //
 // Once its deadline has passed, a timer is due: the wheel hands it to [Funcs].Due, and
 // [TimerOf.Expire] ends it. Until then Touch and Move still save it.
@@ -19,7 +19,7 @@ import (
 // All methods may be called by several goroutines at the same time.
 type TimerOf[V any] struct {
 	word  atomic.Uint64
-	wheel *WheelOf[V]   // set by Start, before the word says that the timer runs
+	wheel *WheelOf[V]   // set by Start, before the word says pending
 	delay atomic.Uint64 // in ticks; wheel.mu must be held to change it
 
 	// filed is the place of the timer's entry: in a slot while it is pending, and in the
@@ -33,12 +33,12 @@ type TimerOf[V any] struct {
 	until uint64 // the deadline of a rearmed timer, a tick; guarded by wheel.mu
 }
 
-// Touch moves the deadline to the timer's delay from now: the heartbeat. It reports
-// whether the timer will live until then. False means that the timer had already expired
-// or been removed.
+// Touch moves the deadline to the timer's delay from now: the heartbeat. It reports whether
+// the timer will live until then. False means: it had already expired or been removed.
 //
-// A second touch in the same tick costs two loads, and the first a compare-and-swap on
-// top. Touch takes no lock, unless the timer is due and this touch saves it.
+// A second touch in the same tick costs two loads, and the first a compare-and-swap on top.
+// Touch takes no lock, unless it saves a due timer. It does not ask the clock: "now" is the
+// published tick, see [WheelOf.Now].
 func (t *TimerOf[V]) Touch() bool {
 	old := t.word.Load()
 	if old&stateMask == pending {
@@ -71,9 +71,9 @@ func (t *TimerOf[V]) touch() bool {
 }
 
 // Move moves the deadline to d from now, once: a later Touch goes back to the timer's own
-// delay. It reports whether the timer will live until then. False means that the timer had
-// already expired or been removed. With d of zero or less the timer is due on the next
-// tick. It asks the clock and takes the wheel's lock.
+// delay. It reports whether the timer will live until then. False means: it had already
+// expired or been removed. With d of zero or less the timer is due on the next tick. It
+// asks the clock and takes the wheel's lock.
 func (t *TimerOf[V]) Move(d time.Duration) bool {
 	if !isRunning(t.word.Load()) {
 		return false
@@ -85,9 +85,9 @@ func (t *TimerOf[V]) Move(d time.Duration) bool {
 	return t.set(rearmed)
 }
 
-// SetDelay changes the delay that Touch repeats, and the deadline with it: d after the
-// last touch. After Move or [TimerOf.Rearm] the deadline stays. It reports whether the
-// timer is running. A timer that is due stays due.
+// SetDelay changes the delay of later touches, and the deadline with it: d after the last
+// touch. After Move or [TimerOf.Rearm] the deadline stays. It reports whether the timer is
+// running. A due timer stays due.
 func (t *TimerOf[V]) SetDelay(d time.Duration) bool {
 	if !isRunning(t.word.Load()) {
 		return false
@@ -156,9 +156,9 @@ func (t *TimerOf[V]) set(bit word) bool {
 // whether the timer was still running.
 func (t *TimerOf[V]) Remove() (V, bool) { return t.end(removed) }
 
-// Expire ends a timer that is due, and returns its value. It reports whether this call
-// ended the timer. False means that the timer was touched, moved or removed since it
-// became due, or that somebody else has expired it.
+// Expire ends a due timer, and returns its value. It reports whether this call ended the
+// timer. False means: the timer is not due, or no longer, since somebody has touched,
+// moved, removed or expired it.
 func (t *TimerOf[V]) Expire() (V, bool) { return t.end(expired) }
 
 func (t *TimerOf[V]) end(state word) (V, bool) {
@@ -199,7 +199,7 @@ func (t *TimerOf[V]) end(state word) (V, bool) {
 	}
 }
 
-// dueTick returns the tick on which a timer with that word is due. wheel.mu must be held.
+// dueTick returns the due tick of a timer with the given word. wheel.mu must be held.
 func (t *TimerOf[V]) dueTick(at word) uint64 {
 	if at&rearmed != 0 {
 		return t.until
@@ -207,8 +207,7 @@ func (t *TimerOf[V]) dueTick(at word) uint64 {
 	return touchedTick(at) + t.delay.Load() + 1
 }
 
-// left returns how long it is until the deadline, or 0 for a timer that is due or does not
-// run.
+// left returns how long it is until the deadline, or 0 if the timer is due or does not run.
 func (t *TimerOf[V]) left() time.Duration {
 	if t.word.Load()&stateMask != pending {
 		return 0

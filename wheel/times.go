@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// times is what a wheel knows of its time. It has a lock of its own, so that the time goes on
-// while the wheel is locked. The wheel's lock may be held when times are asked, and not the
-// other way round.
+// times is a wheel's knowledge of its time. It has a lock of its own, so the time goes on
+// while the wheel is locked. The wheel's lock may be held on a call of these methods, and
+// not the other way round.
 type times struct {
-	clock clock // what touches read
+	clock clock // read by touches
 
 	since  func() time.Duration // time since the start
 	asleep func() time.Duration // suspend time missing from since; only differences count
@@ -18,12 +18,12 @@ type times struct {
 	timeMu  sync.Mutex // guards the fields below
 	pace    pace
 	lag     lagLog
-	stalled time.Duration // length of the stalls that nobody was told of yet
+	stalled time.Duration // length of the stalls not reported yet
 }
 
-// Now returns the beginning of the present tick, by the wheel's time. It asks the clock, and
-// from now on touches are dated by that tick. So who comes back from waiting calls it before a
-// touch: the hand may sleep, see Config.MaxSleep. It takes some 30 ns, and never waits.
+// Now returns the beginning of the present tick, by the wheel's time. It asks the clock,
+// and from now on touches are dated by this tick. Call it after a wait and before a touch:
+// the hand may sleep, see Config.MaxSleep. It takes some 30 ns, and never waits.
 func (s *times) Now() time.Duration {
 	if int64(s.since()) >= s.clock.over.Load() && s.timeMu.TryLock() {
 		s.publish(s.pace.asleep)
@@ -46,8 +46,8 @@ func (s *times) publish(asleep time.Duration) (now time.Duration, tick uint64) {
 	s.stalled += stalled
 	tick = uint64(now / c.tick)
 	if last := c.now.Load(); tick > last {
-		// A touch that still took last for the time of day came before this store, so before
-		// the second look at the clock.
+		// A touch dated by last read it before this store, so before the second look at the
+		// clock.
 		c.now.Store(tick)
 		left, stalled := s.pace.look(s.since(), asleep)
 		s.stalled += stalled
@@ -68,7 +68,7 @@ func (s *times) time() time.Duration {
 	return s.pace.at(s.since())
 }
 
-// timeAgo returns the wheel's time as it was so long ago.
+// timeAgo returns the wheel's time of an earlier instant.
 func (s *times) timeAgo(ago time.Duration) time.Duration {
 	s.timeMu.Lock()
 	defer s.timeMu.Unlock()
@@ -76,15 +76,16 @@ func (s *times) timeAgo(ago time.Duration) time.Duration {
 	return s.pace.at(since) - s.pace.counted(since, ago)
 }
 
-// lagOf returns by how much later than the end of a tick its last touches may have come.
+// lagOf returns an upper bound of the time from the end of a tick to the last touch dated
+// by it.
 func (s *times) lagOf(tick uint64) time.Duration {
 	s.timeMu.Lock()
 	defer s.timeMu.Unlock()
 	return s.lag.of(tick)
 }
 
-// lastOf returns the end of a tick, and of the touches that were dated by it; or the wheel's
-// time if that tick is the present one.
+// lastOf returns the last instant of touches dated by a tick: its end and its lag, or the
+// wheel's time if it is the present tick.
 func (s *times) lastOf(tick uint64) time.Duration {
 	s.timeMu.Lock()
 	defer s.timeMu.Unlock()

@@ -7,16 +7,20 @@ import (
 	"time"
 )
 
-// TimingWheel is a wheel whose timers are found by a key. Its methods have the names and
-// the order of arguments of go-zero's TimingWheel, with a stricter contract: nothing fires
-// early, a move shorter than the interval fires once, moving or removing a key that is not
-// pending is an error, a key set after Drain fires, and Stop may be called twice.
+// TimingWheel is a wheel of timers with a key each. Its methods have the names and the
+// order of arguments of go-zero's TimingWheel, with a stricter contract:
 //
-// A program with room for a pointer per timer is better served by [Wheel], which is five
-// times as fast and smaller.
+//   - nothing fires early,
+//   - a move shorter than the interval fires once,
+//   - it is an error to move or remove a key not pending,
+//   - a key set after Drain fires,
+//   - and Stop may be called twice.
+//
+// A program with room for a pointer per timer is better served by [Wheel]: it is five times
+// as fast, and smaller.
 //
 // All methods may be called by several goroutines at the same time, and from the functions
-// that the wheel calls.
+// called by the wheel.
 type TimingWheel[K comparable, V any] struct {
 	engine  *WheelOf[pair[K, V]]
 	execute func(key K, value V)
@@ -40,12 +44,12 @@ type shard[K comparable, V any] struct {
 	_ [cacheLine - 32]byte
 }
 
-// NewTimingWheel starts a wheel with a tick of interval and numSlots slots. It calls
-// execute with each key and value whose delay has passed. Delays may be longer than a
+// NewTimingWheel starts a wheel with a tick of interval and numSlots slots. When a delay
+// has passed, it calls execute with the key and the value. Delays may be longer than a
 // revolution of the slots.
 //
-// Each opt can change the wheel's config, such as Stall or Workers, or add levels: if most
-// delays are longer than a revolution, that makes them cheaper.
+// Each opt can change the wheel's config, such as Stall or Workers, or add levels: they
+// make the wheel cheaper if most delays are longer than a revolution.
 //
 // It returns [ErrArgument], wrapped with the value and its limit, if interval is shorter
 // than 1ms, numSlots is not positive, execute is nil, or opt asks for something impossible.
@@ -94,10 +98,10 @@ func (tw *TimingWheel[K, V]) SetTimer(key K, value V, delay time.Duration) error
 	return nil
 }
 
-// MoveTimer sets the deadline of a pending key to delay from now. A nil error means that
-// the key will be pending until then. It returns [ErrNotFound] if the key is not pending,
-// and otherwise fails like SetTimer. If delay is that of the last SetTimer or MoveTimer, it
-// takes no lock but a shard's.
+// MoveTimer sets the deadline of a pending key to delay from now. A nil error means: the
+// key will be pending until then. It returns [ErrNotFound] if the key is not pending, and
+// otherwise fails like SetTimer. If delay is the same as in the last SetTimer or MoveTimer,
+// it takes no lock but a shard's.
 func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 	if err := tw.check(key, delay); err != nil {
 		return err
@@ -131,9 +135,9 @@ func (tw *TimingWheel[K, V]) RemoveTimer(key K) error {
 	return tw.notFound()
 }
 
-// Drain removes all keys that are pending at the call, and calls fn once for each of them,
-// on the caller's goroutine. It returns after the last call. A key that is set meanwhile
-// may or may not be among them.
+// Drain removes all keys pending at the call, and calls fn once for each of them, on the
+// caller's goroutine. It returns after the last call. A key set meanwhile may or may not be
+// among them.
 func (tw *TimingWheel[K, V]) Drain(fn func(key K, value V)) error {
 	if tw.closed() {
 		return ErrClosed
@@ -157,8 +161,8 @@ func (tw *TimingWheel[K, V]) Len() int { return tw.engine.Len() }
 func (tw *TimingWheel[K, V]) Stats() Stats { return tw.engine.Stats() }
 
 // Stop ends the wheel: pending keys never expire, and every later call returns [ErrClosed].
-// It waits for the wheel's goroutine, but not for functions that are running, and may be
-// called from them. Calling it again does nothing.
+// It waits for the wheel's goroutine, but not for running functions, and may be called from
+// them. Calling it again does nothing.
 func (tw *TimingWheel[K, V]) Stop() {
 	tw.engine.Stop()
 	for i := range tw.shards {
@@ -179,7 +183,7 @@ func (tw *TimingWheel[K, V]) due(t *TimerOf[pair[K, V]], _ pair[K, V]) {
 	tw.execute(p.key, p.value)
 }
 
-// forget takes a timer that has ended out of the map, unless the key has a new one.
+// forget takes an ended timer out of the map, unless the key has a new one.
 func (tw *TimingWheel[K, V]) forget(key K, t *TimerOf[pair[K, V]]) {
 	s := tw.shard(key)
 	s.mu.Lock()
@@ -220,7 +224,6 @@ func (tw *TimingWheel[K, V]) closed() bool {
 	}
 }
 
-// notFound returns the error for a key that is not there.
 func (tw *TimingWheel[K, V]) notFound() error {
 	if tw.closed() {
 		return ErrClosed

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// record is what a keyed wheel has executed, and after how long.
+// record has the executions of a keyed wheel, each with its time.
 type record[K comparable, V any] struct {
 	mu    sync.Mutex
 	start time.Time
@@ -62,8 +62,7 @@ func newKeyed[K comparable, V any](t testing.TB, slots int, opts ...func(*Config
 	return tw, r
 }
 
-// requireFired waits until nothing more happens for a while and requires that
-// just one timer has fired, when it should.
+// requireFired waits for a while, and requires just one fired timer, at its time.
 func requireFired[K comparable, V any](t *testing.T, r *record[K, V], want fire[K, V]) {
 	t.Helper()
 	time.Sleep(want.after - r.elapsed() + 50*tick)
@@ -307,8 +306,8 @@ func TestKeyedAfterStop(t *testing.T) {
 	})
 }
 
-// A timer that has ended is forgotten a moment later. If its key has been set
-// again meanwhile, that one stays.
+// An ended timer is forgotten a moment later. If its key has been set again meanwhile, the
+// new timer stays.
 func TestForgetKeepsTheNewTimerOfAKey(t *testing.T) {
 	tw, err := NewTimingWheel(10*ms, 10, func(string, int) {})
 	require.NoError(t, err)
@@ -348,8 +347,8 @@ func TestKeyedOptions(t *testing.T) {
 	})
 }
 
-// Each key is executed, removed or drained, once, whatever happens at the same
-// time, and none stays in the map.
+// Each key is executed, removed or drained, once, under any calls at the same time, and
+// none stays in the map.
 func TestKeyedConcurrently(t *testing.T) {
 	const (
 		keys = 2000
@@ -362,7 +361,7 @@ func TestKeyedConcurrently(t *testing.T) {
 	ended := func(key int) int32 {
 		return executed[key].Load() + removed[key].Load() + drained[key].Load()
 	}
-	var set [keys]int32 // each key is set by one goroutine, when it has ended
+	var set [keys]int32 // each key is set by one goroutine, after its end
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {

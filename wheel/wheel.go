@@ -2,11 +2,11 @@ package wheel
 
 import "time"
 
-// Wheel is a wheel whose timers each have a function of their own, like those of
-// [time.AfterFunc]. [New] makes one.
+// Wheel is a wheel of timers with a function each, like those of [time.AfterFunc]. [New]
+// makes one.
 //
-// A million timers cost 57 bytes each, and what their functions capture: a Timer of 48
-// bytes and its place in a slot. [WheelOf] does without the closure.
+// A million timers cost 57 bytes each, and the variables captured by their functions: a
+// Timer of 48 bytes and its place in a slot. [WheelOf] does without the closure.
 //
 // All methods may be called by several goroutines at the same time, and from the functions
 // of timers.
@@ -29,9 +29,9 @@ func New(cfg Config) (*Wheel, error) {
 }
 
 // AfterFunc calls f, on a goroutine of the wheel's, when d has passed: not before, and at
-// most two ticks after. The timer's delay, which Touch repeats, is d. With d of zero or
-// less the timer is due on the next tick. AfterFunc panics if f is nil. After Stop it
-// returns a timer that does not run.
+// most two ticks after. The timer's delay, repeated by Touch, is d. With d of zero or less
+// the timer is due on the next tick. AfterFunc panics if f is nil. After Stop it returns a
+// timer that does not run.
 func (w *Wheel) AfterFunc(d time.Duration, f func()) *Timer {
 	if f == nil {
 		panic("wheel: AfterFunc with a nil function")
@@ -47,9 +47,9 @@ func (w *Wheel) Len() int { return w.engine.Len() }
 // Stats returns the wheel's figures.
 func (w *Wheel) Stats() Stats { return w.engine.Stats() }
 
-// Stop ends all timers without running them and waits until the wheel's goroutine has
-// gone. It does not wait for functions that are running. It may be called more than once,
-// and from such a function.
+// Stop ends all timers without running them and waits until the wheel's goroutine has gone.
+// It does not wait for running functions. It may be called more than once, and from such a
+// function.
 func (w *Wheel) Stop() { w.engine.Stop() }
 
 // Timer is one deadline of a [Wheel], made by [Wheel.AfterFunc]. The zero Timer does not
@@ -58,17 +58,17 @@ type Timer struct {
 	of TimerOf[func()]
 }
 
-// Touch moves the deadline to the timer's delay from now: the heartbeat. It reports
-// whether the timer will live until then. False means that the timer had already expired
-// or been removed. It takes some nanoseconds and no lock.
+// Touch moves the deadline to the timer's delay from now: the heartbeat. It reports whether
+// the timer will live until then. False means: it had already expired or been removed. It
+// takes some nanoseconds and no lock, see [TimerOf.Touch].
 func (t *Timer) Touch() bool { return t.of.Touch() }
 
 // Move moves the deadline to d from now, once: a later Touch goes back to the timer's own
 // delay. It reports like Touch. With d of zero or less the timer is due on the next tick.
 func (t *Timer) Move(d time.Duration) bool { return t.of.Move(d) }
 
-// SetDelay changes the delay that Touch repeats, and the deadline with it: d after the
-// last touch. After Move the deadline stays. It reports whether the timer is running.
+// SetDelay changes the delay of later touches, and the deadline with it: d after the last
+// touch. After Move the deadline stays. It reports whether the timer is running.
 func (t *Timer) SetDelay(d time.Duration) bool { return t.of.SetDelay(d) }
 
 // Remove ends the timer: its function will not run. It reports whether the timer was still
@@ -78,6 +78,6 @@ func (t *Timer) Remove() bool {
 	return ok
 }
 
-// Left returns how long it is until the deadline, or 0 if that has passed or the timer
-// does not run.
+// Left returns how long it is until the deadline, or 0 if the deadline has passed or the
+// timer does not run.
 func (t *Timer) Left() time.Duration { return t.of.left() }

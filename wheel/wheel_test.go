@@ -119,7 +119,7 @@ func TestMoveIsForOnceAndSetDelayForGood(t *testing.T) {
 func TestLongDelaysAreRoundedUpByATouch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWheel(t, Config{Tick: time.Millisecond})
-		const year = 365*24*time.Hour + time.Millisecond // not a number of ticks that has an exact form
+		const year = 365*24*time.Hour + time.Millisecond // an odd number of ticks
 		timer := w.AfterFunc(year, func() {})
 		require.InDelta(t, year, timer.Left(), float64(2*ms))
 		require.True(t, timer.Touch())
@@ -176,8 +176,8 @@ func TestPendingTimerCanNotBeExpired(t *testing.T) {
 	})
 }
 
-// The hand does not wait, and a timer behind a callback that blocks can still be
-// moved and removed, with a true answer.
+// The hand does not wait for a blocking callback. A timer behind it can still be moved and
+// removed, with a true answer.
 func TestBlockingCallbackHoldsUpNobodyAndCancelsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWheel(t, Config{Workers: 1})
@@ -204,7 +204,7 @@ func TestBlockingCallbackHoldsUpNobodyAndCancelsLate(t *testing.T) {
 	})
 }
 
-// syncList may be added to by several goroutines.
+// syncList takes strings from several goroutines.
 type syncList struct {
 	mu   sync.Mutex
 	list []string
@@ -304,7 +304,7 @@ func TestStopDropsWhatWaitsForAWorker(t *testing.T) {
 			w.AfterFunc(time.Second, func() { t.Error("ran after Stop") })
 		}
 		time.Sleep(2 * time.Second)
-		w.Stop() // does not wait for the one that runs
+		w.Stop() // does not wait for the running function
 		close(release)
 		synctest.Wait()
 		require.Equal(t, Stats{Added: 101, Expired: 1, Tick: 100 * ms, Now: w.Stats().Now, Late: w.Stats().Late, Passes: w.Stats().Passes, Levels: w.Stats().Levels}, w.Stats())
@@ -330,7 +330,7 @@ func TestAfterStopNothingIsHandedOver(t *testing.T) {
 	})
 }
 
-// Where all workers block there become more, up to the limit.
+// If all workers block, their number grows, up to the limit.
 func TestBlockedWorkersGetHelp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWheel(t, Config{Workers: 20})
@@ -364,8 +364,8 @@ func TestSlowCallbacksGetHelp(t *testing.T) {
 	}
 }
 
-// A timer that is due, saved, and due again many times while nobody can take it
-// up is there once, and not at all after its removal.
+// A timer may be due, saved, and due again many times before a worker takes it up. Then the
+// backlog has it once, and not at all after its removal.
 func TestBacklogHasEachTimerOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)
@@ -470,8 +470,8 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 	require.ErrorIs(t, err, ErrArgument)
 }
 
-// A touch that reads a tick which the hand should have left long ago gets that
-// much more before it expires.
+// The hand should have left the tick of a touch long ago. The expiry comes later by as
+// much.
 func TestLateHandMakesNobodyExpireEarly(t *testing.T) {
 	r := newRig(t, 10*ms, nil)
 	r.advance(10 * ms)
@@ -549,8 +549,8 @@ func TestAMillionInOneTick(t *testing.T) {
 	require.Zero(t, w.Len())
 }
 
-// A million timers that come and go leave nothing behind, and neither do moves to
-// an earlier deadline.
+// A million timers come and go, and leave nothing behind. Moves to an earlier deadline
+// leave nothing behind, either.
 func TestChurnLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, live := range []int{0, 10_000} {
@@ -606,8 +606,7 @@ func TestStatsOfLateness(t *testing.T) {
 	})
 }
 
-// What a touch says must hold, whatever the hand, other movers and removers do
-// at the same time.
+// A touch's answer must hold against the hand, other movers and removers at the same time.
 func TestMovesThatReturnTrueHold(t *testing.T) {
 	const (
 		timeout = 40 * ms
@@ -615,8 +614,8 @@ func TestMovesThatReturnTrueHold(t *testing.T) {
 	)
 	type one struct {
 		timer    TimerOf[int]
-		promised atomic.Int64 // until then it must not expire, by the clock
-		expired  atomic.Int64 // when it did
+		promised atomic.Int64 // it must not expire earlier, by the clock
+		expired  atomic.Int64 // time of the expiry
 		count    atomic.Int64
 	}
 	all := make([]one, timers)
@@ -634,7 +633,7 @@ func TestMovesThatReturnTrueHold(t *testing.T) {
 	}
 	var removed atomic.Int64
 	var wg sync.WaitGroup
-	// Each timer has one mover, which owns its promise.
+	// Each timer has one mover, the owner of its promise.
 	for m := range 4 {
 		wg.Go(func() {
 			alive := map[int]bool{}
@@ -714,7 +713,7 @@ func TestMovesThatReturnTrueHold(t *testing.T) {
 	require.EqualValues(t, timers, total(), "each expires or is removed")
 }
 
-// The deadline is so far away that the time of it can not be told.
+// The instant of the deadline is beyond the longest Duration.
 func TestRearmForEver(t *testing.T) {
 	r := newRig(t, 10*ms, []int{16})
 	id := r.add(100 * ms)
@@ -734,7 +733,7 @@ func TestRearmForEver(t *testing.T) {
 	require.Zero(t, r.wheel.dueLen())
 }
 
-// However late the hand is, a deadline of its own is exact to the tick.
+// A deadline of its own is exact to the tick, however late the hand is.
 func TestMoveAndRearmAskTheClock(t *testing.T) {
 	for _, at := range []struct {
 		now, d time.Duration

@@ -1,7 +1,7 @@
 package wheel
 
-// A timer's word says when the timer was last touched, and what has become of it. So one
-// compare-and-swap settles each race between a touch, a removal and the hand:
+// A timer's word holds the tick of its last touch, and its state. So one compare-and-swap
+// settles each race between a touch, a removal and the hand:
 //
 //	63                             5      4      3      2      0
 //	+-------------------------------+------+---------+----------+
@@ -9,20 +9,20 @@ package wheel
 //	+-------------------------------+------+---------+----------+
 //
 // The word holds no deadline. The hand derives it when it visits the timer: the tick of the
-// last touch and the delay, and one tick more, since the touch may have come at the very end
-// of its tick. A rearmed timer has a deadline of its own instead, TimerOf.until. The bit seen
-// is set by Look. A touch clears both bits, also in the tick in which they were set. So they
-// say whether anybody has touched the timer since.
+// last touch and the delay, and one tick more, since the touch may have come at the very
+// end of its tick. A rearmed timer has a deadline of its own instead, TimerOf.until. Look
+// sets the bit seen. A touch clears seen and rearmed, even in the tick of Look or Rearm. So
+// a bit still set means: no touch since.
 //
-// The states, and who changes them:
+// The states, and their changes:
 //
 //	unstarted --Start--> pending --the hand, HandOver--> due --Expire--> expired
 //	                      |  ^                           | |
-//	                      |  +----Touch, Move, Rearm-----+ +--Remove--> removed
+//	                      |  +-Touch, Move, Rearm, ...---+ +--Remove--> removed
 //	                      +--Remove--> removed
 //
-// Only a touch of a pending timer does without the wheel's lock. Every other change holds it,
-// and still has to be a compare-and-swap if it starts from pending.
+// Only a touch of a pending timer does without the wheel's lock. Every other change holds
+// it, and still has to be a compare-and-swap if it starts from pending.
 type word = uint64
 
 const (

@@ -19,19 +19,19 @@ type workers struct {
 	seen    uint64 // taken at the last call of help
 }
 
-// employ starts workers for what is in the backlog. w.mu must be held.
+// employ starts workers for the backlog. w.mu must be held.
 func (w *WheelOf[V]) employ() {
 	if w.backlog.len() > 0 {
 		w.employAtMost(min(w.workers.most, max(2, runtime.GOMAXPROCS(0))))
 	}
 }
 
-// busyWorker is the least number of timers that a worker takes in a tick unless it blocks.
-// A worker that never blocks takes thousands.
+// busyWorker is the least number of timers for a worker in a tick unless it blocks. A
+// worker without blocking functions takes thousands.
 const busyWorker = 64
 
-// help starts more workers if the others are stuck. The hand calls it once per tick.
-// w.mu must be held.
+// help starts more workers if the others are stuck. The hand calls it on each waking: once
+// per tick while there is a backlog. w.mu must be held.
 func (w *WheelOf[V]) help() {
 	if w.backlog.len() > 0 && w.workers.taken-w.workers.seen < busyWorker*uint64(w.workers.running) {
 		w.employAtMost(min(w.workers.most, 2*w.workers.running))
@@ -63,8 +63,8 @@ func (w *WheelOf[V]) work() {
 	}
 }
 
-// takeUp takes the oldest timer out of the backlog. If there is none, the calling worker
-// is off the count and has to end.
+// takeUp takes the oldest timer out of the backlog. If there is none, the calling worker is
+// off the count and has to end.
 func (w *WheelOf[V]) takeUp() (t *TimerOf[V], v V, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +78,7 @@ func (w *WheelOf[V]) takeUp() (t *TimerOf[V], v V, ok bool) {
 	return t, t.value, true
 }
 
-// call runs a function of the user. If it panics, that is reported.
+// call runs a function of the user, and reports its panic.
 func (w *WheelOf[V]) call(f func()) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -90,6 +90,6 @@ func (w *WheelOf[V]) call(f func()) {
 
 func (w *WheelOf[V]) reportPanic(value any) {
 	w.panics.Add(1)
-	defer func() { _ = recover() }() // a report that panics too has been counted
+	defer func() { _ = recover() }() // if the report panics too, the count is all
 	w.onPanic(value, debug.Stack())
 }

@@ -1,6 +1,6 @@
 // Package histogram counts durations in buckets of fixed bounds: three per decade, from 10
-// microseconds to two months. It is what this module has for every duration of which more
-// than the mean is of interest, such as lateness.
+// microseconds to two months. It serves this module for every duration with more of
+// interest than its mean, such as lateness.
 package histogram
 
 import (
@@ -32,8 +32,8 @@ var bounds = func() (bounds [buckets]time.Duration) {
 	return bounds
 }()
 
-// Bound returns the longest duration of a bucket: 10, 20 and 50 microseconds, and so on. For
-// the last bucket it is the longest duration there is.
+// Bound returns the longest duration of a bucket: 10, 20 and 50 microseconds, and so on.
+// For the last bucket it is the longest Duration.
 func (Durations) Bound(bucket int) time.Duration { return bounds[bucket] }
 
 // Observe counts a duration. Less than 0 counts as 0. It must not be called by two
