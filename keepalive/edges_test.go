@@ -580,7 +580,7 @@ func TestExtremes(t *testing.T) {
 	})
 }
 
-// MinRate/MinBeat when updates come more often than windows.
+// MinBytes/MinBeat when updates come more often than windows.
 func TestUpdatesPutMinBeatOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Timeout: time.Minute, Rate: Rate{MinBeat: time.Second}}

@@ -30,7 +30,7 @@ func newPolicy(cfg Config, generation uint32, seed maphash.Seed, sleep time.Dura
 		MaxGrace:  cfg.Age.Grace,
 		MaxDraw:   max(cfg.Age.Jitter, 0),
 		MinBeat:   cfg.Rate.MinBeat,
-		MinRate:   cfg.Rate.MinBytes,
+		MinBytes:  cfg.Rate.MinBytes,
 		Strikes:   cfg.Rate.Strikes,
 		EvictIdle: cfg.Room.evictIdle(cfg.Timeout),
 		Pressed:   cfg.Room.Pressure.Timeout,

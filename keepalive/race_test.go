@@ -26,7 +26,7 @@ func TestSetTimeoutAgainstALook(t *testing.T) {
 	var wg sync.WaitGroup
 	var lost atomic.Int32
 	for _, c := range conns {
-		Of(c).timer.HandOver() // as MinRate or Update would
+		Of(c).timer.HandOver() // as MinBytes or Update would
 		if _, err := Of(c).SetTimeout(200 * ms); err != nil {
 			lost.Add(1)
 		}

@@ -24,7 +24,7 @@ var features = []feature{
 	{"age", func(p *rules.Policy) { p.MaxAge, p.MaxDraw, p.MaxGrace, p.Tells = 20*tick, 0.2, 3*tick, true }, nil},
 	{"grace", func(p *rules.Policy) { p.MaxAge, p.MaxGrace = 12*tick, 3*tick }, nil},
 	{"beats", func(p *rules.Policy) { p.MinBeat, p.Strikes = 10*tick, 1 }, nil},
-	{"bytes", func(p *rules.Policy) { p.MinRate, p.Strikes = 1, 1 }, []event{read}},
+	{"bytes", func(p *rules.Policy) { p.MinBytes, p.Strikes = 1, 1 }, []event{read}},
 	{"hold", func(*rules.Policy) {}, []event{hold, release}},
 	{"evict", func(p *rules.Policy) { p.EvictIdle = 3 * tick }, []event{evict}},
 	{"pressure", func(p *rules.Policy) { p.Pressed = 4 * tick }, []event{press}},

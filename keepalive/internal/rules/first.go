@@ -9,7 +9,7 @@ func Open(p *Policy, e Evidence, now Time) State {
 	if p.MaxAge > 0 {
 		s.Age.From = max(e.Born, 1) // since 0 means none
 	}
-	if p.MinBeat > 0 || p.MinRate > 0 {
+	if p.MinBeat > 0 || p.MinBytes > 0 {
 		s.Rates = Rates{Began: e.Born, Next: e.Born.Add(window)}
 	}
 	s.Idles.At = e.Born.Add(p.idlePeriod())

@@ -91,7 +91,7 @@ func (w *world) newModel() model {
 	m.first = p.First
 	m.spoke = p.First == 0
 	m.hasAge = p.MaxAge > 0
-	if p.MinBeat > 0 || p.MinRate > 0 {
+	if p.MinBeat > 0 || p.MinBytes > 0 {
 		m.window = window{on: true, began: born, next: born.Add(10 * time.Second)}
 	}
 	return m
@@ -118,7 +118,7 @@ func (m *model) update(p *rules.Policy) {
 		m.hasTold = false
 	}
 	m.ageOver = false
-	switch on := p.MinBeat > 0 || p.MinRate > 0; {
+	switch on := p.MinBeat > 0 || p.MinBytes > 0; {
 	case !on:
 		m.window = window{}
 	case !m.window.on: // what arrived before is unknown: the first window begins now
@@ -327,7 +327,7 @@ func (v *modelVisit) judge() rules.Reason {
 	elapsed := m.now.Sub(q.began)
 	beats, bytes := m.beats-q.beats, m.arrived-q.arrived
 	many := p.MinBeat > 0 && beats > int(elapsed/p.MinBeat)+1
-	slow := p.MinRate > 0 && bytes > 0 && m.arrived == m.taken && float64(bytes) < float64(p.MinRate)*elapsed.Seconds()
+	slow := p.MinBytes > 0 && bytes > 0 && m.arrived == m.taken && float64(bytes) < float64(p.MinBytes)*elapsed.Seconds()
 	for i, guilty := range []bool{many, slow} {
 		if q.strikes[i]++; !guilty {
 			q.strikes[i] = 0

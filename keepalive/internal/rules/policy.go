@@ -19,9 +19,9 @@ type Policy struct {
 	MaxGrace time.Duration // time after the maximum age was told
 	MaxDraw  float64       // share of MaxAge: an age is shorter by that at most
 
-	MinBeat time.Duration // shortest time between two touches, on average
-	MinRate int           // bytes per second
-	Strikes int           // in a row
+	MinBeat  time.Duration // shortest time between two touches, on average
+	MinBytes int           // bytes per second
+	Strikes  int           // in a row
 
 	EvictIdle time.Duration // how long an evicted connection must have been silent
 

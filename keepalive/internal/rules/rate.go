@@ -2,10 +2,10 @@ package rules
 
 import "time"
 
-// window is over how long MinBeat and MinRate are measured.
+// window is over how long MinBeat and MinBytes are measured.
 const window = 10 * time.Second
 
-// Rates is the state of MinBeat and MinRate.
+// Rates is the state of MinBeat and MinBytes.
 //
 // A window is renewed only when nothing waits to be read. Otherwise it goes on: this program
 // may be slow to read what came in it, and then reads more in the next ten seconds than came
@@ -19,7 +19,7 @@ type Rates struct {
 
 // rateDeadline returns when a window ends.
 func (p *Policy) rateDeadline(q Rates) Time {
-	if p.MinBeat == 0 && p.MinRate == 0 {
+	if p.MinBeat == 0 && p.MinBytes == 0 {
 		return Never
 	}
 	return q.Next
@@ -27,7 +27,7 @@ func (p *Policy) rateDeadline(q Rates) Time {
 
 func (p *Policy) adaptRates(q Rates) Rates {
 	switch {
-	case p.MinBeat == 0 && p.MinRate == 0:
+	case p.MinBeat == 0 && p.MinBytes == 0:
 		return Rates{}
 	case q == Rates{}:
 		return Rates{Began: Unknown}
@@ -52,7 +52,7 @@ func (d *decision) rated() (Outcome, bool) {
 	beats, bytes := d.e.Beats-q.Beats, k.Arrived-q.Arrived
 	// One more than fit into the window, since its ends cut two of them.
 	tooMany := d.p.MinBeat > 0 && uint64(beats) > uint64(elapsed/d.p.MinBeat)+1
-	tooSlow := d.p.MinRate > 0 && bytes > 0 && k.Unread == 0 && float64(bytes) < float64(d.p.MinRate)*elapsed.Seconds()
+	tooSlow := d.p.MinBytes > 0 && bytes > 0 && k.Unread == 0 && float64(bytes) < float64(d.p.MinBytes)*elapsed.Seconds()
 	strike(&q.TooMany, tooMany)
 	strike(&q.TooSlow, tooSlow)
 	q.Next = d.now.Add(window)

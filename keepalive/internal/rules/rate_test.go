@@ -16,7 +16,7 @@ func TestRates(t *testing.T) {
 		return asked(rules.Socket{Arrived: arrived, Unread: unread})
 	}
 	many := rules.Policy{Timeout: 1000 * tick, MinBeat: 2 * tick, Strikes: 2}
-	slow := rules.Policy{Timeout: 1000 * tick, MinRate: 10, Strikes: 2}
+	slow := rules.Policy{Timeout: 1000 * tick, MinBytes: 10, Strikes: 2}
 	once, dry := slow, many
 	once.Strikes = 1
 	dry.DryRun = true
@@ -53,7 +53,7 @@ func TestRates(t *testing.T) {
 
 // What arrived before the policy came counts for nothing.
 func TestRatesAfterUpdate(t *testing.T) {
-	p := rules.Policy{Timeout: 1000 * tick, MinRate: 10, Strikes: 1}
+	p := rules.Policy{Timeout: 1000 * tick, MinBytes: 10, Strikes: 1}
 	s := rules.Adapt(&p, rules.State{}, rules.Evidence{}, at(50))
 	s = trace(t, p, s,
 		row{now: at(50), want: look},

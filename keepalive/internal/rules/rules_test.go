@@ -37,7 +37,7 @@ func TestLimit(t *testing.T) {
 
 // Several deadlines have passed at the same instant. In a dry run each is counted.
 func TestEachDeadlineIsCounted(t *testing.T) {
-	p := rules.Policy{DryRun: true, MaxAge: tick, ReadIdle: tick, WriteIdle: tick, MinRate: 1, Strikes: 1}
+	p := rules.Policy{DryRun: true, MaxAge: tick, ReadIdle: tick, WriteIdle: tick, MinBytes: 1, Strikes: 1}
 	s := rules.Open(&p, rules.Evidence{}, 0)
 	s.Evicted = true
 	want := wait(at(32))

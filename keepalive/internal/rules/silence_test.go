@@ -79,7 +79,7 @@ func TestSilence(t *testing.T) {
 			{now: at(100), with: and(life(rules.Arrivals), mute, func(e *rules.Evidence) { e.Touched = at(5) }), want: closes(rules.Idle)},
 		}},
 		{
-			name: "a look for a window takes no sign away", policy: rules.Policy{MinRate: 1, Strikes: 9, Asks: true},
+			name: "a look for a window takes no sign away", policy: rules.Policy{MinBytes: 1, Strikes: 9, Asks: true},
 			state: rules.State{Rates: rules.Rates{Next: at(10)}, Silence: rules.Silence{Stage: rules.Extended, Why: rules.Idle, Until: at(20)}}, rows: []row{
 				{now: at(10), with: asked(rules.Socket{Heard: at(9), Signs: 1, Arrived: 1}), want: wait(at(20))},
 				{now: at(20), want: look},
