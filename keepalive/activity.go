@@ -11,26 +11,26 @@ import (
 type Activity int
 
 const (
-	// ActivityRead counts the bytes that are read: for servers whose peers send heartbeats,
-	// or speak first. What ReadFrom and WriteTo move counts in both directions, so a download
-	// by io.Copy does not end because its peer has nothing to say.
+	// ActivityRead counts the bytes read: for servers whose peers send heartbeats, or speak
+	// first. Bytes moved by ReadFrom and WriteTo count in both directions, so a download by
+	// io.Copy does not end because its peer has nothing to say.
 	ActivityRead Activity = iota
 
-	// ActivityReadWrite also counts what the peer has acknowledged of the bytes written to it:
-	// for servers whose peers only listen. A peer that has vanished acknowledges nothing. Only
-	// TCP on Linux tells; elsewhere, each write counts that the socket takes.
+	// ActivityReadWrite also counts the bytes acknowledged by the peer: for servers whose peers
+	// only listen. A vanished peer acknowledges nothing. Only TCP on Linux tells; elsewhere,
+	// each write counts if the socket takes it.
 	ActivityReadWrite
 
-	// ActivityManual counts nothing but Touch: for servers that want whole messages, so that
-	// a byte now and then keeps no connection.
+	// ActivityManual counts nothing but Touch: for servers that want whole messages. A byte now
+	// and then keeps no connection.
 	ActivityManual
 
 	// ActivityKernel is ActivityRead without any work per read: the kernel knows when bytes
 	// last arrived, and is asked when the deadline has passed. Bytes count when they arrive,
 	// read or not. A silent connection is closed up to seven jiffies later (7 to 70 ms), since
 	// the kernel is no more precise. It is for TCP on Linux; elsewhere New returns ErrArgument.
-	// A connection whose socket can't tell (a Unix socket, MPTCP, a net.Pipe) is kept as with
-	// ActivityRead, and the first one is logged.
+	// Some sockets can't tell (a Unix socket, MPTCP, a net.Pipe): their connections are kept as
+	// with ActivityRead, and the first one is logged.
 	ActivityKernel
 )
 
@@ -45,7 +45,7 @@ func (a Activity) String() string {
 
 func (a Activity) check() error { return a.checkOn(socketsTell) }
 
-// checkOn is check for a system whose sockets tell when bytes last arrived, or don't.
+// checkOn is check for a system with or without sockets that tell when bytes last arrived.
 func (a Activity) checkOn(socketsTell bool) error {
 	if a < ActivityRead || a > ActivityKernel {
 		return wrong("Activity %d, must be %d to %d", a, ActivityRead, ActivityKernel)
@@ -56,8 +56,8 @@ func (a Activity) checkOn(socketsTell bool) error {
 	return nil
 }
 
-// life returns what counts as life of a connection whose socket tells when bytes last
-// arrived, or does not.
+// life returns what counts as life of a connection. tells reports whether its socket knows when
+// bytes last arrived.
 func (a Activity) life(tells bool) rules.Life {
 	switch {
 	case a == ActivityReadWrite:

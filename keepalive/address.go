@@ -5,17 +5,17 @@ import (
 	"net/netip"
 )
 
-// networkBits is how much of an IPv6 address says whose it is. A provider gives each customer
-// a /64 at least (RFC 6177, RIPE-690), with as many addresses as they like.
+// networkBits is the part of an IPv6 address that belongs to one customer. A provider gives
+// each customer a /64 at least (RFC 6177, RIPE-690), with as many addresses as they like.
 const networkBits = 64
 
 // keyOf returns what connections from addr are counted by, unless Room.Key says otherwise: an
 // IPv4 address whole, as "192.0.2.1", also if it is mapped into IPv6, and the /64 of an IPv6
 // address, as "2001:db8:1:2::/64". The port and the zone are left out.
 //
-// The key of an address of a type of somebody else is that of its String, if that is an IP
-// address and a port. Everything else has the empty key, without a limit: a Unix socket, a
-// pipe, a name instead of an address, nil, a nil pointer, and a String that panics.
+// The key of an address of a foreign type comes from its String, if String gives an IP address
+// and a port. Everything else has the empty key, without a limit: a Unix socket, a pipe, a name
+// instead of an address, nil, a nil pointer, and an address with a panicking String.
 //
 // Different clients may share a key: behind one IPv4 address, behind a NAT64 with all of them
 // in one prefix (as 64:ff9b::/96), and on a link (fe80::/64). And one client may have several

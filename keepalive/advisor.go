@@ -7,11 +7,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// Silence is how many silences were at least so long, see Config.Advise. So many connections
-// a timeout of that length would have closed.
+// Silence is how many silences were at least so long, see Config.Advise. A timeout of that
+// length would have closed so many connections.
 //
-// Beyond the timeout in force it takes Closing.DryRun to know: without, the connections that
-// were closed by then are not there any more to tell.
+// Silences beyond the timeout in force are only known with Closing.DryRun: otherwise their
+// connections were closed at the timeout.
 type Silence struct {
 	Share  float64       // of the timeout, of Config or of the connection's own
 	Length time.Duration // Share of Config.Timeout
@@ -19,8 +19,8 @@ type Silence struct {
 }
 
 // advisor counts silences by their length, in shares of the timeout of the connection. A
-// connection stops at each edge on its way, so the counts are exact, and a connection that is
-// not silent for an eighth of its timeout costs nothing.
+// connection stops at each edge on its way, so the counts are exact. A connection never silent
+// for an eighth of its timeout costs nothing.
 type advisor struct {
 	reached    [len(rules.Edges)]atomic.Uint64
 	nearMisses atomic.Uint64

@@ -10,19 +10,18 @@ import (
 )
 
 var (
-	// errClosed says that the Keeper has been closed.
 	errClosed = errors.New("keepalive: closed")
 
 	// errPerKey is ReasonFull for too many connections of the same peer.
 	errPerKey = fmt.Errorf("%w of the same peer", ReasonFull)
 )
 
-// guard begins to guard a connection: g is the adapter's, conn is the connection as the
-// program knows it, and remote the address of its peer, or nil if that is not known yet.
-// tells reports whether the socket knows when bytes last arrived.
+// guard begins to guard a connection: g is the adapter's, conn is the connection as the program
+// knows it, and remote the address of its peer, or nil if unknown yet. tells reports whether
+// the socket knows when bytes last arrived.
 //
-// It returns ReasonFull or ReasonDrain for a connection that may not stay: the caller refuses
-// it. It returns errClosed after Close: then the connection stays, unguarded.
+// It returns ReasonFull or ReasonDrain if the connection may not stay: the caller refuses it.
+// It returns errClosed after Close: then the connection stays, unguarded.
 func (k *Keeper) guard(g *Guard, conn any, a adapter, remote net.Addr, tells bool) error {
 	switch {
 	case g.keeper != nil:
@@ -90,7 +89,7 @@ func (k *Keeper) flagsOf(p *policy, a Activity, conn any, tells bool) uint32 {
 		flags |= flagCounts
 	}
 	if a == ActivityKernel && !tells {
-		if k.cannotTell.CompareAndSwap(false, true) { // no sync.Once, in which others would wait for the log
+		if k.cannotTell.CompareAndSwap(false, true) { // with a sync.Once, others would wait for the log
 			k.log.Warn("keepalive: a socket does not know when bytes last arrived; such connections are kept as with ActivityRead",
 				"conn", fmt.Sprintf("%T", inside(conn)))
 		}
@@ -98,7 +97,7 @@ func (k *Keeper) flagsOf(p *policy, a Activity, conn any, tells bool) uint32 {
 	return flags
 }
 
-// identify says where the peer of a connection is. It reports false if there are too many
+// identify sets the address of the connection's peer. It reports false if there are too many
 // connections of the same peer already, see Room.MaxPerKey.
 func (g *Guard) identify(remote net.Addr) bool {
 	k := g.keeper
@@ -118,8 +117,8 @@ func (g *Guard) identify(remote net.Addr) bool {
 	return true
 }
 
-// keep keeps a share until the connection is forgotten. It reports false if that has
-// happened already.
+// keep keeps a share until the connection is forgotten. It reports false if the connection is
+// forgotten already.
 func (g *Guard) keep(share *share) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -130,7 +129,7 @@ func (g *Guard) keep(share *share) bool {
 	return true
 }
 
-// inside returns the connection inside one that came from [Keeper.Conn].
+// inside returns the connection inside one from [Keeper.Conn].
 func inside(c any) any {
 	if own, ok := c.(interface{ self() *conn }); ok {
 		return own.self().inner
@@ -138,13 +137,13 @@ func inside(c any) any {
 	return c
 }
 
-// release ends the guarding of a connection. It reports false if that has ended before.
+// release ends the guarding of a connection. It reports false if the guarding has ended before.
 func (g *Guard) release() bool {
 	_, ok := g.timer.Remove()
 	return ok
 }
 
-// closed counts a connection that has been closed and tells OnClose. Adapters call it once.
+// closed counts a closed connection and tells OnClose. Adapters call it once.
 func (g *Guard) closed(reason Reason) {
 	k := g.keeper
 	k.counts.closed[reason].Add(1)
@@ -164,7 +163,8 @@ func (g *Guard) closed(reason Reason) {
 	k.tellWatchers(g, reason, age)
 }
 
-// forget ends what goes with a connection that is not guarded any more.
+// forget gives back the share of a connection and ends its context, after its guarding has
+// ended.
 func (g *Guard) forget(why error) {
 	g.mu.Lock()
 	g.flags.And(^uint32(flagOpen))
@@ -178,8 +178,8 @@ func (g *Guard) forget(why error) {
 	u.end(why)
 }
 
-// lose ends the guarding of a connection that has lost its guard: nobody can have touched
-// it, and it must not be closed for that.
+// lose ends the guarding of a connection without its guard: nobody can have touched the
+// connection, so its silence is no reason to close it.
 func (g *Guard) lose() {
 	if !g.release() {
 		return

@@ -35,7 +35,7 @@ type bursts struct {
 	ended        bool
 }
 
-// closed notes a connection that the Keeper has closed.
+// closed notes a connection closed by the Keeper.
 func (b *bursts) closed(k *Keeper, reason Reason) {
 	if reason == ReasonDrain { // meant, and logged by Drain
 		return
@@ -46,9 +46,9 @@ func (b *bursts) closed(k *Keeper, reason Reason) {
 	})
 }
 
-// seeBurst notes that a connection was closed. However long a line covers, it takes burstSize
-// within burstTime to be worth a line. Otherwise a burst would be followed by lines about what
-// is closed on any day. b.mu must be held.
+// seeBurst notes a closed connection. However long a line covers, it takes burstSize within
+// burstTime to be worth a line. Otherwise the usual closes of any day would follow a burst as
+// lines. b.mu must be held.
 func (b *bursts) seeBurst(now time.Time) {
 	if now.Sub(b.second) >= burstTime {
 		b.second, b.many = now, 0
@@ -102,8 +102,7 @@ func (b *bursts) tell(k *Keeper) {
 	k.log.LogAttrs(context.Background(), slog.LevelWarn, "keepalive: closed or refused connections", attrs...)
 }
 
-// end writes what there is to tell, as the last line: also if the timer has just fired, which
-// then finds nothing.
+// end writes the last line. A timer fired just now finds nothing left to tell.
 func (b *bursts) end(k *Keeper) {
 	b.mu.Lock()
 	if b.timer != nil {

@@ -9,13 +9,13 @@ import (
 
 // Closing says how the Keeper closes connections.
 type Closing struct {
-	// Farewell returns the last bytes for a connection that the Keeper closes. They are
-	// written past all layers above, so not below TLS. Nil, or no bytes, means none.
+	// Farewell returns the last bytes for a connection closed by the Keeper. They are written
+	// past all layers above, so not below TLS. Nil, or no bytes, means none.
 	Farewell func(conn any, reason Reason) []byte
 
 	// Timeout bounds the farewell: how long its bytes may take to leave, and with CloseHalf
-	// also how long the peer has to close its side. On gnet, the bytes that wait for a slow
-	// peer have to leave before the farewell. Zero means a second.
+	// also how long the peer has to close its side. On gnet, bytes waiting for a slow peer have
+	// to leave before the farewell. Zero means a second.
 	Timeout time.Duration
 
 	// Mode is how a connection is closed. The zero value is CloseGraceful.
@@ -25,9 +25,10 @@ type Closing struct {
 	// queued. A heartbeat while queued cancels the close. Zero means any number.
 	MaxPerSecond int
 
-	// DryRun closes nobody, but for Drain and Guard.Close: a connection that a policy would have
-	// closed is counted, once for each policy, and left alone until it is heard again. That goes for evictions, too, so there may be 64 more
-	// connections than Room.MaxConns. See Stats.WouldClose and Stats.Silences.
+	// DryRun closes nobody, but for Drain and Guard.Close. A connection due to be closed by a
+	// policy is counted, once for each policy, and left alone until it is heard again.
+	// Evictions are only counted, too, so there may be 64 more connections than Room.MaxConns.
+	// See Stats.WouldClose and Stats.Silences.
 	DryRun bool
 }
 
@@ -53,9 +54,9 @@ const (
 	// On gnet, a silent peer without a farewell does not get what waits for it.
 	CloseGraceful CloseMode = iota
 
-	// CloseHalf ends our side first, and closes the connection when the peer has ended its
-	// own, or after Closing.Timeout: so that a peer that is still sending can read the
-	// farewell, which a reset would take away.
+	// CloseHalf ends our side first, and closes the connection when the peer has ended its own,
+	// or after Closing.Timeout. So a peer can read the farewell even while it is still sending;
+	// a reset would take the farewell away.
 	CloseHalf
 
 	// CloseReset drops what is unsent and resets the connection: the kernel keeps nothing of

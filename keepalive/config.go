@@ -21,19 +21,19 @@ const (
 // after a minute of silence, and all else is off.
 //
 // No duration may be negative. Each may be too long by up to two ticks, and is never too short.
-// [Keeper.Update] says which settings can be changed later.
+// See [Keeper.Update] for the settings that can be changed later.
 type Config struct {
-	// Timeout is how long a connection may be silent. It is never closed before that, and at
-	// most two ticks after it, see Tick. Zero means a minute.
+	// Timeout is how long a connection may be silent. It is never closed earlier, and at most
+	// two ticks later, see Tick. Zero means a minute.
 	Timeout time.Duration
 
 	// Tick is the precision: the Keeper wakes once per tick. It must be at least 1ms, and at most
 	// Timeout and an hour.
 	//
-	// Zero means 10ms at the price of 100ms. The Keeper wakes only if something is due, and each
-	// 100ms. In between, it learns the time from connections that read. So on a busy server a
-	// connection is closed at most 20ms late, and on an idle one 120ms. With a Timeout below a
-	// second the 100ms are a tenth of it, and with one below 100ms so are the 10ms.
+	// Zero means 10ms at the price of 100ms. The Keeper wakes only if something is due, and
+	// each 100ms. In between, it learns the time from connections when they read. So on a busy
+	// server a connection is closed at most 20ms late, and on an idle one 120ms. With a Timeout
+	// below a second the 100ms are a tenth of it, and with one below 100ms so are the 10ms.
 	Tick time.Duration
 
 	// Activity is what counts as life. The zero value is ActivityRead.
@@ -60,33 +60,33 @@ type Config struct {
 	// connection for each eighth of its timeout. It does not work with ActivityKernel.
 	Advise bool
 
-	// OnIdle is asked what to do with a connection that is to be closed for a silence:
-	// ReasonIdle, ReasonFirstMessage, ReasonReadIdle, ReasonWriteIdle or ReasonNoAnswer. conn
-	// is the connection as the program knows it. OnIdle is called by one of a few workers, and
-	// on gnet in the connection's event loop. Nil means Close.
+	// OnIdle is asked before a connection is closed for a silence: ReasonIdle,
+	// ReasonFirstMessage, ReasonReadIdle, ReasonWriteIdle or ReasonNoAnswer. conn is the
+	// connection as the program knows it. OnIdle is called by one of a few workers, and on gnet
+	// in the connection's event loop. Nil means Close.
 	OnIdle func(conn any, reason Reason) Verdict
 
-	// OnClose is told that a connection is closed, once for each, and why. It is called where
-	// the connection is closed: on the goroutine that called Close, by a worker if the Keeper
-	// closes it, on a goroutine of its own after a farewell, and on gnet in the event loop.
+	// OnClose is told of the end of each connection, once, and why. It runs on the goroutine
+	// closing the connection: the caller of Close, a worker if the Keeper closes it, a
+	// goroutine of its own after a farewell, and on gnet the event loop.
 	OnClose func(conn any, reason Reason)
 
 	// Logger gets a line per closed connection at Debug, and the progress of a drain at Info.
-	// At Warn it gets bursts of closed connections, refusals and evictions, bytes that this
-	// program does not read, and the time for which the process was stopped. At Error it gets
-	// panics in functions of the user, and connections that have lost their guard. Nil means
+	// At Warn it gets bursts of closed connections, refusals and evictions, bytes waiting for
+	// this program to read them, and the time lost while the process was stopped. At Error it
+	// gets panics in functions of the user, and connections with a lost guard. Nil means
 	// silence, but panics go to slog's default logger then.
 	Logger *slog.Logger
 }
 
-// Validate returns the error that [New] would return for this config.
+// Validate returns the error of [New] for this config.
 func (cfg Config) Validate() error {
 	_, err := cfg.withDefaults()
 	return err
 }
 
-// withDefaults returns the config with its defaults, or an error that names the fields,
-// their values and the limit.
+// withDefaults returns the config with its defaults, or an error naming the fields, their
+// values and the limit.
 func (cfg Config) withDefaults() (Config, error) {
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
 	if cfg.Timeout < minTick {
@@ -143,7 +143,7 @@ func notNegative(name string, d time.Duration) error {
 	return nil
 }
 
-// within checks a number that must be from 0 to most.
+// within checks a number against 0 and most.
 func within(name string, n, most int) error {
 	switch {
 	case n < 0:
@@ -154,10 +154,10 @@ func within(name string, n, most int) error {
 	return nil
 }
 
-// maxCount is the most probes and strikes that can be counted, by far.
+// maxCount bounds the counts of probes and strikes, far below their types' limits.
 const maxCount = 100
 
-// Interval says which timeouts a connection may have of its own.
+// Interval bounds the timeouts of a connection's own.
 type Interval struct {
 	// Multiplier is how many of its own intervals a connection may be silent, see
 	// [Guard.SetInterval]. Zero means 1.5, as in MQTT. It must be at least 1.
@@ -192,18 +192,18 @@ func (i Interval) clamped(d, tick time.Duration) time.Duration {
 // Age says how old a connection may become, whatever its peer says.
 type Age struct {
 	// Max is the maximum age. Each connection has an age of its own, between Max and Jitter
-	// less, so that connections that came together don't leave together. Zero means for ever.
+	// less: connections of the same moment don't leave together. Zero means for ever.
 	Max time.Duration
 
 	// Jitter is a share of Max, less than 1. Zero means 0.1, negative means none.
 	Jitter float64
 
 	// Grace is how much longer a connection may stay after OnMax was told, to finish its work.
-	// Zero means that it is closed at once.
+	// Zero closes it at once.
 	Grace time.Duration
 
-	// OnMax is told that a connection has reached its age, before the grace: time for a last
-	// word in its protocol. It is called like Config.OnIdle.
+	// OnMax is told of a connection at its maximum age, before the grace: time for a last word
+	// in its protocol. It is called like Config.OnIdle.
 	OnMax func(conn any)
 }
 
@@ -219,17 +219,17 @@ func (a Age) check() error {
 	return errors.Join(notNegative("Age.Max", a.Max), notNegative("Age.Grace", a.Grace))
 }
 
-// Rate says what a peer must not send too often, or too slowly, over ten seconds. A peer
-// that breaks a rule in ten seconds gets a strike. Ten seconds without that, and it has none.
+// Rate bounds how often, and how slowly, a peer may send, over ten seconds. A peer gets a
+// strike for breaking a rule in ten seconds. Ten seconds without a breach clear its strikes.
 type Rate struct {
 	// MinBeat is the shortest time between two touches, on average. It does not work with
-	// ActivityKernel, which counts none, and can't begin for connections that are open. Zero
-	// means that all is allowed.
+	// ActivityKernel, since no touches are counted there, and can't begin for open connections.
+	// Zero means no bound.
 	MinBeat time.Duration
 
 	// MinBytes is how many bytes per second a peer has to send if it sends anything at all:
-	// against a peer that sends a byte now and then just to stay. On gnet it is for TCP on
-	// Linux. Zero means any rate.
+	// against a peer sending a byte now and then just to stay. On gnet it is for TCP on Linux.
+	// Zero means any rate.
 	MinBytes int
 
 	// Strikes is how many strikes in a row close a connection, with ReasonTooMany or

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Conn returns a connection that behaves like c and is guarded. Its methods are those of c, as
-// far as a net.Conn has them, with ReadFrom and WriteTo, by which splice and sendfile still
-// happen; CloseRead, CloseWrite and SyscallConn if c has them; and NetConn, which returns c.
+// Conn returns a guarded connection that behaves like c. Its methods are those of c, as far as
+// a net.Conn has them, with ReadFrom and WriteTo, by which splice and sendfile still happen;
+// CloseRead, CloseWrite and SyscallConn if c has them; and NetConn, which returns c.
 //
 // Deadlines are the program's, and never touched. After the Keeper has closed the connection,
 // Read and Write return the [Reason], such as [ErrIdleTimeout], and Close returns nil and
 // leaves the Keeper the time for a farewell.
 //
-// A connection that is guarded already is returned as it is, and so is any connection after
+// A connection guarded already is returned as it is, and so is any connection after
 // Keeper.Close. If there are too many connections, or the Keeper is draining, c is closed, and
 // using the connection gives [ReasonFull] or [ReasonDrain].
 func (k *Keeper) Conn(c net.Conn) net.Conn {
@@ -42,7 +42,7 @@ func (k *Keeper) Conn(c net.Conn) net.Conn {
 	return refused
 }
 
-// guarded returns a connection that is guarded, with as many methods as inner has.
+// guarded returns a guarded connection, with as many methods as inner has.
 func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	var c interface {
 		net.Conn
@@ -73,8 +73,8 @@ func (k *Keeper) guarded(inner net.Conn) (net.Conn, error) {
 	return c, nil
 }
 
-// conn is a guarded connection without a socket that can be asked, such as a net.Pipe. The
-// types below have the methods that only some connections have.
+// conn is a guarded connection without a socket to ask, such as a net.Pipe. The types below add
+// the methods of some connections only.
 type conn struct {
 	inner  net.Conn
 	keeper *Keeper
@@ -86,8 +86,8 @@ type conn struct {
 	noted       *noted        // nil if the socket tells
 	addrUnknown atomic.Bool   // RemoteAddr may block: PROXY header unread
 	broken      atomic.Bool   // the peer has closed it, or it broke
-	ended       atomic.Uint32 // the Reason for which the Keeper has closed it, or 0
-	transfers   atomic.Int32  // ReadFrom and WriteTo that are running
+	ended       atomic.Uint32 // the Reason of the Keeper for closing it, or 0
+	transfers   atomic.Int32  // running ReadFrom and WriteTo
 }
 
 func (c *conn) self() *conn { return c }
@@ -108,7 +108,7 @@ func (c *conn) Do(_ context.Context, _ *Guard, f func()) error {
 func (c *conn) Control(_ *Guard, f func(fd uintptr)) error { return control(c.inner, f) }
 
 // identity returns the address of a peer, or nil if asking for it may have to wait: a
-// connection that speaks the PROXY protocol has to read first.
+// connection with a PROXY header has to read first.
 func identity(c net.Conn) net.Addr {
 	for range maxLayers {
 		switch inner := c.(type) {
@@ -123,8 +123,8 @@ func identity(c net.Conn) net.Addr {
 	return nil
 }
 
-// identify is for a connection of which identity knew nothing, after it has been read from. It
-// closes the connection if there are too many of the same peer.
+// identify looks at the address of the peer after the first read, if the address was unknown
+// until then. It closes the connection if there are too many of the same peer.
 func (c *conn) identify() error {
 	if !c.addrUnknown.CompareAndSwap(true, false) || c.keeper.policy.Load().Room.MaxPerKey == 0 ||
 		c.guard.identify(c.inner.RemoteAddr()) {
@@ -193,7 +193,7 @@ func (c *conn) Write(p []byte) (int, error) {
 }
 
 // fail notes what an error says of the connection, and returns the error for the program: the
-// reason for which the Keeper has closed it, if it has.
+// Reason, if the Keeper has closed the connection.
 func (c *conn) fail(op string, err error) error {
 	if reason := Reason(c.ended.Load()); reason != 0 {
 		e := &net.OpError{Op: op, Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: reason}
@@ -231,14 +231,14 @@ func (c *conn) Close() error {
 	return err
 }
 
-// refuse closes a connection that may not stay.
+// refuse closes a connection, for ReasonFull or ReasonDrain.
 func (c *conn) refuse(reason Reason) {
 	c.ended.Store(uint32(reason))
 	_ = c.inner.Close()
 }
 
-// End closes the connection for a reason of the Keeper's. A farewell that has to wait does that
-// elsewhere: the workers are for others.
+// End closes the connection for a reason of the Keeper's. A farewell may have to wait, so it
+// has a goroutine of its own: the workers are for others.
 func (c *conn) End(g *Guard, farewell []byte, mode CloseMode, timeout time.Duration) {
 	c.ended.Store(uint32(g.reason()))
 	if len(farewell) == 0 && mode != CloseHalf {
@@ -285,13 +285,13 @@ func (c *conn) SetDeadline(t time.Time) error      { return c.inner.SetDeadline(
 func (c *conn) SetReadDeadline(t time.Time) error  { return c.inner.SetReadDeadline(t) }
 func (c *conn) SetWriteDeadline(t time.Time) error { return c.inner.SetWriteDeadline(t) }
 
-// halfConn is a connection with directions that can be closed alone.
+// halfConn is a connection with half-closes.
 type halfConn struct{ conn }
 
 func (c *halfConn) CloseRead() error  { return c.closeRead() }
 func (c *halfConn) CloseWrite() error { return c.closeWrite() }
 
-// socketConn is a connection with a socket that can be reached.
+// socketConn is a connection with a socket within reach.
 type socketConn struct{ conn }
 
 func (c *socketConn) SyscallConn() (syscall.RawConn, error) {

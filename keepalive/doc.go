@@ -1,5 +1,4 @@
-// Package keepalive closes connections whose peers have fallen silent, and never one whose peer
-// has not.
+// Package keepalive closes a connection when its peer has fallen silent, and never before.
 //
 //	k, err := keepalive.New(keepalive.Config{Timeout: 30 * time.Second})
 //	...
@@ -11,8 +10,8 @@
 //   - Peers send heartbeats, or speak first (chat, MQTT, games): ActivityRead, the default. On
 //     Linux ActivityKernel is the same without any work per read.
 //   - Only whole messages are to count: ActivityManual, and call [Touch] for each.
-//   - Peers only listen (push, streams): ActivityReadWrite, by which a peer lives as long as it
-//     acknowledges what it is sent.
+//   - Peers only listen (push, streams): ActivityReadWrite. A peer lives as long as it
+//     acknowledges the bytes sent to it.
 //   - net/http: package httpkeepalive, with any of them.
 //   - gnet: package gnetkeepalive.
 //
@@ -24,7 +23,7 @@
 // # The handle of a connection
 //
 // [Of] finds the [Guard] of a connection, also through TLS: a timeout of its own, a hold while
-// the program is busy, a value that belongs to it, a context.
+// the program is busy, a value of the program's, a context.
 //
 // # Policies
 //
@@ -34,11 +33,11 @@
 //
 // # Not to be confused
 //
-// TCP keepalive finds out whether the other machine answers. A peer whose program hangs is
-// alive to it. The package of this name in gRPC has all of this for gRPC's own connections.
+// TCP keepalive finds out whether the other machine answers. To it, a hanging program is alive.
+// The package of this name in gRPC has all of this for gRPC's own connections.
 //
 // # When not to use this package
 //
-// A server that sets a read deadline for each request needs nothing else. The Keeper never
-// changes the program's deadlines, so both can be used together.
+// A server with a read deadline for each request needs nothing else. The Keeper never changes
+// the program's deadlines, so both can be used together.
 package keepalive

@@ -11,9 +11,9 @@ const drainLog = time.Second
 
 // Drain refuses new connections from now on and closes all others with [ReasonDrain], evenly
 // spread over a time, so that their clients don't all come back at once. It returns after the
-// end of the last connection. If ctx is done first, it returns an error that wraps ctx.Err()
-// and says how many are left, and after [Keeper.Resume] an error that says so. A spread of 0
-// or less closes them as fast as can be.
+// end of the last connection. If ctx is done first, it returns an error with the number of
+// connections left, wrapping ctx.Err(). After [Keeper.Resume] the error says "resumed" instead.
+// A spread of 0 or less closes all as fast as can be.
 //
 // Drain waits for functions of the Config. Called in one of them, it would wait for itself
 // until ctx is done.
@@ -34,7 +34,7 @@ func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 		if !wait(k.policy.Load().Tick / 10) {
 			return k.notDrained(ctx)
 		}
-		if time.Since(logged) >= drainLog { // for connections that were just coming
+		if time.Since(logged) >= drainLog { // for connections guarded during the first round
 			k.sayGoodbye(0, wait)
 		}
 	}
@@ -63,8 +63,8 @@ func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool)
 // Resume ends what Drain has begun: new connections are taken again.
 func (k *Keeper) Resume() { k.draining.Store(false) }
 
-// remaining returns how many connections have not ended: those that are guarded, and those
-// whose farewell is under way.
+// remaining returns how many connections have not ended: the guarded ones, and those with a
+// farewell under way.
 func (k *Keeper) remaining() int { return k.Len() + int(k.leaving.Load()) }
 
 func (k *Keeper) notDrained(ctx context.Context) error {

@@ -6,16 +6,15 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// evidence is what a socket says of its connection. A negative duration means that it does
-// not tell.
+// evidence is what a socket says of its connection. A negative duration means unknown.
 type evidence struct {
-	unread   int           // bytes that have arrived and were not read
+	unread   int           // bytes arrived, not yet read
 	received time.Duration // since bytes last arrived
 	sent     time.Duration // since bytes were last sent
 	acked    time.Duration // since the peer last acknowledged new bytes, at least
-	taken    uint64        // bytes that have arrived and were read
-	answered uint64        // bytes that the peer has acknowledged
-	pending  bool          // the peer has not acknowledged all that was written
+	taken    uint64        // bytes arrived and read
+	answered uint64        // bytes acknowledged by the peer
+	pending  bool          // the peer has not acknowledged everything written
 }
 
 var nothing = evidence{received: -1, sent: -1, acked: -1}
@@ -48,7 +47,7 @@ func (g *Guard) look() *rules.Socket {
 		s.Heard = s.Received
 	}
 	if life == rules.Arrivals && s.Heard != rules.Unknown {
-		s.Heard = min(s.Heard.Add(behind), k.now()) // nothing else says that it lives
+		s.Heard = min(s.Heard.Add(behind), k.now()) // there is no other sign of life
 	}
 	if life != rules.Touches && e.answered > 0 && (life == rules.ReadsWrite || s.Moves) {
 		s.Heard = max(s.Heard, k.ago(e.acked))

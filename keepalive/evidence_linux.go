@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketsTell says that a socket of TCP knows when bytes last arrived.
+// socketsTell reports whether sockets know when bytes last arrived. Those of TCP do.
 const socketsTell = true
 
 // socketTells reports whether a socket knows when bytes last arrived. A socket of MPTCP would
@@ -31,7 +31,7 @@ func ask(fd uintptr) evidence {
 	e.sent = sentAtLeast(info)
 	e.acked = ackedAtLeast(info)
 	if info.Retransmits > 0 {
-		// Bytes that the kernel sends again are no news. Bytes that the peer has acknowledged are.
+		// Bytes sent again by the kernel are no news. Bytes acknowledged by the peer are.
 		e.sent = max(e.sent, atLeast(info.Last_ack_recv))
 	}
 	e.taken = info.Bytes_received - uint64(e.unread)
@@ -40,10 +40,10 @@ func ask(fd uintptr) evidence {
 	return e
 }
 
-// ackedAtLeast returns how long ago the peer has acknowledged new bytes, at least. It did so
-// at its last acknowledgement, or before: a peer whose program hangs still acknowledges
-// keepalives, and questions whether its window has opened. And it did so at most a round
-// trip and a delayed acknowledgement after bytes were last sent.
+// ackedAtLeast returns how long ago the peer has acknowledged new bytes, at least. It did so at
+// its last acknowledgement, or before: even with a hanging program, a peer still acknowledges
+// keepalives and window probes. And it did so at most a round trip and a delayed
+// acknowledgement after bytes were last sent.
 func ackedAtLeast(info *unix.TCPInfo) time.Duration {
 	roundTrip := time.Duration(info.Rtt+4*info.Rttvar) * time.Microsecond
 	return max(0, atLeast(info.Last_ack_recv), sentAtLeast(info)-roundTrip-delayedAck)
@@ -67,22 +67,21 @@ const timestamps = 1
 // delayedAck is for how long Linux delays an acknowledgement at most (TCP_DELACK_MAX).
 const delayedAck = 200 * time.Millisecond
 
-// atLeast returns how long ago something was for certain if the kernel says that it was so
-// many milliseconds ago.
+// atLeast returns for certain how long ago something was, from the kernel's milliseconds.
 func atLeast(ago uint32) time.Duration {
 	return max(0, time.Duration(ago)*time.Millisecond-tooOld)
 }
 
-// tooOld is how much older than it is the kernel can say that something is.
+// tooOld bounds how much too long ago something is by the kernel's figures.
 var tooOld = roundedUp(jiffy())
 
-// behind is how far the kernel's clock can be behind if the processor that counts the jiffies
-// does not run: after five jiffies (MAX_STALLED_JIFFIES) another one counts them. What arrives
-// meanwhile is stamped too early by that.
+// behind is how far the kernel's clock can be behind if the processor counting the jiffies does
+// not run: after five jiffies (MAX_STALLED_JIFFIES) another one counts them. Bytes arriving
+// meanwhile get a stamp too early by that.
 var behind = 5 * jiffy()
 
-// roundedUp returns how much too long a time can be that was taken from a counter of jiffies
-// and rounded up to milliseconds.
+// roundedUp returns by how much a time can be too long if it was taken from a counter of
+// jiffies and rounded up to milliseconds.
 func roundedUp(jiffy time.Duration) time.Duration {
 	if jiffy%time.Millisecond == 0 {
 		return jiffy

@@ -2,10 +2,10 @@
 
 package keepalive
 
-// socketsTell says that a socket knows when bytes last arrived. Here it is not asked.
+// socketsTell reports whether sockets know when bytes last arrived. Here they are not asked.
 const socketsTell = false
 
-// behind is how far the clock of sockets that tell can be behind.
+// behind is 0: no socket tells.
 const behind = 0
 
 // socketTells reports whether a socket knows when bytes last arrived.

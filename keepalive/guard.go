@@ -11,15 +11,15 @@ import (
 )
 
 // Guard is the handle of a guarded connection. [Of] finds it. It never guards another
-// connection, so a Guard that is kept for too long does no harm.
+// connection, so a Guard kept for too long does no harm.
 //
-// All methods may be called on nil, which guards nothing, and by several goroutines at the
-// same time. An adapter for another framework makes a Guard a part of what it keeps for a
+// All methods may be called on a nil Guard, which guards nothing, and by several goroutines at
+// the same time. An adapter for another framework embeds a Guard in its own state of a
 // connection, see package adapter. The zero Guard guards nothing. It must not be copied.
 type Guard struct {
 	// flags and what a touch needs of the timer share a cache line.
 	flags      atomic.Uint32
-	generation atomic.Uint32 // of the policy by which it was last decided about
+	generation atomic.Uint32 // of the policy at its last decision
 	timer      pool.Member[*Guard]
 
 	keeper  *Keeper // this one and the next three are set before the timer starts
@@ -39,7 +39,7 @@ type Guard struct {
 
 // more is what only some connections need, in 160 bytes. It is made once.
 type more struct {
-	limit atomic.Int64  // instant at which to decide, however often it is touched
+	limit atomic.Int64  // when to decide at the latest, touched or not
 	beats atomic.Uint32 // touches counted
 	state rules.State
 	share *share
@@ -53,16 +53,16 @@ const (
 	flagBegun  = 1 << 4 // it guards a connection, or has guarded one
 	flagOpen   = 1 << 5 // it guards a connection
 
-	reasonShift = 8 // the Reason for which the Keeper closes it, or 0
+	reasonShift = 8 // the Reason of the Keeper for closing it, or 0
 )
 
-// maxLayers bounds how deep Of looks into a connection that claims to be inside itself.
+// maxLayers bounds how deep Of looks, since a connection may claim to be inside itself.
 const maxLayers = 8
 
-// Of returns the guard of a connection: one that came from [Keeper.Listener] or
-// [Keeper.Conn], or a *tls.Conn over it, or a gnet.Conn whose event handler was wrapped by
-// gnetkeepalive. It returns nil for a connection that was never guarded. In OnClose, and after
-// it, a connection still has its guard: with its [Guard.Value], but it guards nothing.
+// Of returns the guard of a connection: one from [Keeper.Listener] or [Keeper.Conn], or a
+// *tls.Conn over it, or a gnet.Conn of an event handler wrapped by gnetkeepalive. It returns
+// nil for a connection never guarded. In OnClose, and after it, a connection still has its
+// guard, and the guard its [Guard.Value], but it guards nothing.
 func Of(conn any) *Guard {
 	for range maxLayers {
 		switch c := conn.(type) {
@@ -92,13 +92,12 @@ func (g *Guard) orNil() *Guard {
 // isOpen reports whether g guards a connection.
 func (g *Guard) isOpen() bool { return g != nil && g.flags.Load()&flagOpen != 0 }
 
-// Touch says that the peer of a connection lives: its deadline is its timeout from now. conn
-// is what [Of] takes.
+// Touch is a sign of life of a connection's peer: the new deadline is one timeout from now.
+// conn is what [Of] takes.
 //
-// It reports whether the connection will live until the new deadline. False means that it
-// was closed, that its expiry was decided, or that nobody guards it. Touch takes some
-// nanoseconds, never blocks, and may be called by several goroutines at the same time, also
-// for connections that are long closed.
+// It reports whether the connection will live until the new deadline. False means closed, about
+// to be closed, or not guarded. Touch takes some nanoseconds, never blocks, and may be called
+// by several goroutines at the same time, also for connections closed long ago.
 func Touch(conn any) bool {
 	switch c := conn.(type) {
 	case *tcpConn:
@@ -135,10 +134,10 @@ func (g *Guard) heard() {
 	}
 }
 
-// reads reports whether heard wants to know of bytes that are read.
+// reads reports whether read bytes are passed to heard.
 func (g *Guard) reads() bool { return g.life() != rules.Arrivals }
 
-// writes reports whether bytes that are written are to touch the guard.
+// writes reports whether written bytes touch the guard.
 func (g *Guard) writes() bool {
 	return g.life() == rules.ReadsWrite && !g.tells()
 }
@@ -146,7 +145,7 @@ func (g *Guard) writes() bool {
 // life returns what counts as life of the connection.
 func (g *Guard) life() rules.Life { return rules.Life(g.flags.Load() & lifeMask) }
 
-// moves reports whether bytes that a transfer has moved are to touch the guard.
+// moves reports whether the bytes of a transfer touch the guard.
 func (g *Guard) moves() bool { return g.life() != rules.Touches }
 
 // tells reports whether the socket knows when bytes last arrived.
@@ -182,8 +181,7 @@ func (g *Guard) state() rules.State {
 	return rules.State{}
 }
 
-// setState remembers a state, and the instant at which to decide in any case. mu must be
-// held.
+// setState remembers a state, and the latest instant of the next decision. mu must be held.
 func (g *Guard) setState(s rules.State, limit rules.Time) {
 	m := g.more.Load()
 	if m == nil && s == (rules.State{}) && limit == rules.Never {
@@ -195,7 +193,8 @@ func (g *Guard) setState(s rules.State, limit rules.Time) {
 }
 
 // limit returns the instant by which the hand has to hand the connection over, however often
-// it is touched: at once if the policy has changed. The wheel calls it under its lock.
+// the connection is touched: at once if the policy has changed. The wheel calls it under its
+// lock.
 func (g *Guard) limit() time.Duration {
 	if g.generation.Load() != g.keeper.policy.Load().generation {
 		return 0

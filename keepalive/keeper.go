@@ -15,12 +15,12 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// Keeper keeps the deadlines of many connections and closes those whose peers fall silent.
+// Keeper keeps the deadlines of many connections and closes connections with a silent peer.
 // [New] makes one. [Keeper.Listener], [Keeper.Conn] and package gnetkeepalive bring it
 // connections, of any kind at the same time.
 //
-// All methods may be called by several goroutines at the same time, and from functions of
-// the Config, except for Drain, which would wait for them.
+// All methods may be called by several goroutines at the same time, and from functions of the
+// Config, except for Drain: it would wait for them.
 type Keeper struct {
 	pool     *pool.Pool[*Guard]
 	policy   atomic.Pointer[policy]
@@ -34,10 +34,10 @@ type Keeper struct {
 	draining atomic.Bool
 	closing  chan struct{} // closed by Close
 	close    sync.Once
-	leaving  atomic.Int64 // connections that are given up and not closed yet
+	leaving  atomic.Int64 // given up, and not closed yet
 
-	cannotTell atomic.Bool  // it was warned that ActivityKernel does not work for a connection
-	slow       atomic.Int64 // when it was last warned that this program is slow
+	cannotTell atomic.Bool  // warned of a connection on which ActivityKernel does not work
+	slow       atomic.Int64 // last warning of a slow program, by the wheel's time
 
 	counts      counts
 	ages, trips histogramOf
@@ -93,8 +93,8 @@ func (k *Keeper) now() rules.Time { return rules.Time(k.pool.Wheel().Time(0)) }
 // lookAtClock has touches be exact from now on: the wheel's hand may sleep.
 func (k *Keeper) lookAtClock() { k.pool.Wheel().Now() }
 
-// ago returns the wheel's time so long ago, or rules.Unknown for a negative duration. Time in
-// which the process was stopped does not count.
+// ago returns the wheel's time so long ago, or rules.Unknown for a negative duration. The time
+// does not go on while the process is stopped.
 func (k *Keeper) ago(d time.Duration) rules.Time {
 	if d < 0 {
 		return rules.Unknown
@@ -105,14 +105,13 @@ func (k *Keeper) ago(d time.Duration) rules.Time {
 // Len returns how many connections are guarded.
 func (k *Keeper) Len() int { return k.pool.Len() }
 
-// Config returns the config in force, with its defaults. So a default that follows from
-// another field, such as Probe.After from Timeout, is set there, and stays if that other
-// field is changed.
+// Config returns the config in force, with its defaults. A default derived from another field,
+// such as Probe.After from Timeout, is a value there: it stays if the other field is changed.
 func (k *Keeper) Config() Config { return k.policy.Load().Config }
 
-// Conns returns an iterator over the connections that are guarded at the begin of the
-// iteration, as the program knows them, less those that are closed when the iteration
-// reaches them, in no particular order.
+// Conns returns an iterator over the connections guarded at the begin of the iteration, as the
+// program knows them, less those closed when the iteration reaches them, in no particular
+// order.
 func (k *Keeper) Conns() iter.Seq[any] {
 	return func(yield func(any) bool) {
 		for _, g := range k.pool.All() {
@@ -123,9 +122,9 @@ func (k *Keeper) Conns() iter.Seq[any] {
 	}
 }
 
-// Idlest returns the n connections that have been silent for longest, the idlest first, or
-// all if there are fewer; see [pool.Pool.Idlest] for the cost. With ActivityKernel it is
-// those whose sockets have not been asked for longest.
+// Idlest returns the n connections with the longest silence, the idlest first, or all if there
+// are fewer; see [pool.Pool.Idlest] for the cost. With ActivityKernel the silence is the time
+// since the socket was last asked.
 func (k *Keeper) Idlest(n int) []any {
 	var conns []any
 	for _, g := range k.pool.Idlest(n) {
@@ -134,9 +133,9 @@ func (k *Keeper) Idlest(n int) []any {
 	return conns
 }
 
-// Close ends the Keeper: its connections stay open, unguarded, and so do connections that
-// come later. OnIdle and OnClose are not called any more, and contexts are done. Closing
-// again does nothing. It always returns nil.
+// Close ends the Keeper: its connections stay open, unguarded, and so do later connections.
+// OnIdle and OnClose are not called any more, and contexts are done. Closing again does
+// nothing. It always returns nil.
 func (k *Keeper) Close() error {
 	k.close.Do(func() { close(k.closing) })
 	var guards []*Guard

@@ -10,10 +10,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/pool"
 )
 
-// Listener returns a listener whose connections are guarded as soon as they are accepted.
-// Accept returns the errors of ln as they are. If there are too many connections, it closes
-// the new one and waits for the next. With pool.Wait it waits until there is room. Closing the
-// listener closes no connection.
+// Listener returns a listener of guarded connections. Accept returns the errors of ln as they
+// are. If there are too many connections, it closes the new one and waits for the next. With
+// pool.Wait it waits until there is room. Closing the listener closes no connection.
 //
 // Wrap the listener of the network, and put TLS around the result: http.ServeTLS and
 // tls.NewListener then work as ever, HTTP/2 included. A listener of TLS connections works, too,
@@ -58,7 +57,7 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 // guard guards a connection. With pool.Wait it waits for room: another listener may have taken
-// the room for which wait has waited.
+// the place since wait returned.
 func (l *listener) guard(inner net.Conn) (net.Conn, error) {
 	for {
 		c, err := l.keeper.guarded(inner)
@@ -76,7 +75,7 @@ func (l *listener) warnOfTLS(c net.Conn) {
 	}
 }
 
-// wait waits until one more connection may come, if that is the policy.
+// wait waits until one more connection may come, if the policy is pool.Wait.
 func (l *listener) wait() error {
 	if l.keeper.policy.Load().Room.Full != pool.Wait {
 		return nil
@@ -98,5 +97,5 @@ func (l *listener) Close() error {
 
 func (l *listener) Addr() net.Addr { return l.inner.Addr() }
 
-// NetListener returns the listener inside, for callers that need its socket.
+// NetListener returns the listener inside, for access to its socket.
 func (l *listener) NetListener() net.Listener { return l.inner }
