@@ -31,8 +31,8 @@ func (n *noted) read(now rules.Time, bytes int) {
 
 func (n *noted) wrote(now rules.Time) { n.lastWrite.Store(int64(now)) }
 
-// tell fills in what the socket of the connection can't tell. Bytes that wait to be read have
-// arrived when they are first seen, at the latest.
+// tell fills in what the socket of the connection can't tell. Unread bytes have arrived when
+// they are first seen, at the latest.
 func (c *conn) tell(s *rules.Socket) {
 	n := c.noted
 	if n == nil {

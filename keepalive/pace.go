@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// pace bounds how many connections are closed in a second, as a leaky bucket does (the
-// generic cell rate algorithm). Excess closes are queued, first in, first out. A connection
-// that is heard meanwhile is passed over, and takes no turn.
+// pace bounds how many connections are closed in a second, as a leaky bucket does (the generic
+// cell rate algorithm). Excess closes are queued, first in, first out. A connection heard
+// meanwhile is passed over, and takes no turn.
 type pace struct {
 	mu      sync.Mutex
 	next    time.Time // when the next connection may be closed
@@ -49,7 +49,7 @@ func (t *pace) takeAt(now time.Time, perSecond int, tick time.Duration) bool {
 	return true
 }
 
-// giveBack refunds the turn of a connection that turned out to be alive.
+// giveBack refunds the turn of a connection found alive.
 func (t *pace) giveBack(perSecond int) {
 	if perSecond == 0 {
 		return
@@ -86,7 +86,7 @@ func (t *pace) serve(k *Keeper) {
 	}
 }
 
-// shift takes the connections out of the queue whose turn has come, and reports whether there
+// shift takes the connections due for their turn out of the queue, and reports whether there
 // are more.
 func (t *pace) shift(now time.Time, perSecond int, tick time.Duration) (served []*Guard, more bool) {
 	t.mu.Lock()
@@ -112,7 +112,7 @@ func (g *Guard) waits() bool {
 	return g.isOpen() && g.state().Waits(g.quiet())
 }
 
-// giveTurn has a connection decided about whose turn has come.
+// giveTurn has the connection decided about once more, at its turn.
 func (g *Guard) giveTurn() {
 	g.mu.Lock()
 	g.turn = true

@@ -49,8 +49,8 @@ func newPolicy(cfg Config, generation uint32, seed maphash.Seed, sleep time.Dura
 	return p
 }
 
-// draw returns a number from 0 to 1 that is drawn once per connection: the same each time,
-// and another one for another connection.
+// draw returns a number from 0 to 1, drawn once per connection: the same each time, and another
+// one for another connection.
 func (p *policy) draw(g *Guard) float64 {
 	return float64(maphash.Comparable(p.seed, g)>>11) / (1 << 53)
 }

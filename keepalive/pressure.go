@@ -9,8 +9,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 )
 
-// Pressure shortens timeouts as some resource runs out, so that the idlest make room in time:
-// not at all up to Low, in proportion between Low and High, and down to Timeout from High on.
+// Pressure shortens timeouts as some resource runs out: the idlest make room in time. Timeouts
+// stay as they are up to Low, shrink in proportion between Low and High, and are down to
+// Timeout from High on.
 type Pressure struct {
 	// Used, if not nil, returns how much of the resource is in use, from 0 to 1. It is called
 	// at most once a second, perhaps by several goroutines at the same time. Less than 0, and
@@ -22,7 +23,7 @@ type Pressure struct {
 	Low, High float64
 
 	// Timeout is what Config.Timeout becomes under full pressure; a timeout of a connection's
-	// own becomes shorter in proportion. If it is not zero, descriptors that run out are
+	// own becomes shorter in proportion. If it is not zero, a shortage of descriptors is
 	// pressure, too. Zero means a quarter of Config.Timeout if Used is set, and otherwise no
 	// pressure at all.
 	Timeout time.Duration
@@ -47,8 +48,8 @@ func (p Pressure) check(cfg Config) error {
 	return notNegative("Room.Pressure.Timeout", p.Timeout)
 }
 
-// reduction returns by what share of the way from the full timeout to the shortest one
-// timeouts are reduced if that much is in use.
+// reduction returns how far timeouts are reduced for a share in use: 0 is the full timeout, 1
+// the shortest.
 func (p Pressure) reduction(used float64) float64 {
 	switch {
 	case used >= p.High:
@@ -59,14 +60,14 @@ func (p Pressure) reduction(used float64) float64 {
 	return 0
 }
 
-// gauge is the pressure that was measured last.
+// gauge is the pressure measured last.
 type gauge struct {
 	next atomic.Int64 // when to measure again, by the wheel's time
 	bits atomic.Uint64
 }
 
 // pressure returns how much timeouts are shortened: 0 not at all, 1 as much as can be. It
-// measures that, once a second at most.
+// measures once a second at most.
 func (k *Keeper) pressure(p *policy, now time.Duration) float64 {
 	if p.Room.Pressure.Timeout == 0 {
 		return 0

@@ -12,8 +12,8 @@ import (
 // Probing says how a silent peer is asked for a sign of life before it is closed, with
 // ReasonNoAnswer. Whatever counts as life is an answer.
 //
-// So that connections that fell silent together are not all probed together, each has a
-// moment of its own in the last quarter of After. The last answer has as much more time.
+// Connections often fall silent together, and are not all probed together: each has a moment of
+// its own in the last quarter of After. The last answer has as much more time.
 type Probing struct {
 	// Send, if not nil, sends a probe, such as a ping. An error closes the connection at once.
 	// It is called by a worker, and on gnet in the connection's event loop. It does not work
@@ -86,8 +86,8 @@ func (v *visit) probe() {
 	}
 }
 
-// Pong says that the peer has answered a probe. It is a Touch, and the time since the probe is
-// the round trip, or 0 if there was no probe to answer. ok is what Touch would say.
+// Pong is called for the peer's answer to a probe. It is a Touch, and the time since the probe
+// is the round trip, or 0 if there was no probe to answer. ok is the result of the Touch.
 func (g *Guard) Pong() (roundTrip time.Duration, ok bool) {
 	if !g.isOpen() {
 		return 0, false

@@ -10,12 +10,12 @@ import (
 )
 
 var (
-	// ErrNotGuarded says that nobody guards a connection: it never was guarded, or it has been
-	// closed, or its Keeper has.
+	// ErrNotGuarded means the connection is not guarded: it never was, or it has been closed,
+	// or its Keeper has.
 	ErrNotGuarded = errors.New("keepalive: connection is not guarded")
 
-	// ErrArgument says that an argument is out of bounds. The error that wraps it names the
-	// values and the limit.
+	// ErrArgument means an argument is out of bounds. The error wrapping it names the values
+	// and the limit.
 	ErrArgument = errors.New("keepalive: invalid argument")
 
 	// ErrIdleTimeout is what reading from and writing to a connection returns after it was
@@ -32,31 +32,31 @@ var (
 type Reason uint8
 
 const (
-	// ReasonPeer is that the peer closed the connection, or that it broke.
+	// ReasonPeer means the peer closed the connection, or the connection broke.
 	ReasonPeer = Reason(rules.Peer)
-	// ReasonLocal is that this program closed it.
+	// ReasonLocal means this program closed the connection.
 	ReasonLocal = Reason(rules.Local)
-	// ReasonIdle is that the peer was silent for too long.
+	// ReasonIdle means the peer was silent for too long.
 	ReasonIdle = Reason(rules.Idle)
-	// ReasonFull is that there were too many connections when it came, in all or of its peer.
+	// ReasonFull means there were too many connections already, in all or of the same peer.
 	ReasonFull = Reason(rules.Full)
-	// ReasonFirstMessage is that the peer connected and said nothing.
+	// ReasonFirstMessage means the peer connected and said nothing.
 	ReasonFirstMessage = Reason(rules.FirstMessage)
-	// ReasonReadIdle is that nothing was read for too long, see Config.ReadIdle.
+	// ReasonReadIdle means nothing was read for too long, see Config.ReadIdle.
 	ReasonReadIdle = Reason(rules.ReadIdle)
-	// ReasonWriteIdle is that nothing was written for too long, see Config.WriteIdle.
+	// ReasonWriteIdle means nothing was written for too long, see Config.WriteIdle.
 	ReasonWriteIdle = Reason(rules.WriteIdle)
-	// ReasonNoAnswer is that the peer did not answer probes.
+	// ReasonNoAnswer means the peer did not answer probes.
 	ReasonNoAnswer = Reason(rules.NoAnswer)
-	// ReasonMaxAge is that the connection was as old as it may become.
+	// ReasonMaxAge means the connection was as old as it may become.
 	ReasonMaxAge = Reason(rules.MaxAge)
-	// ReasonTooMany is that the peer sent heartbeats too often.
+	// ReasonTooMany means the peer sent heartbeats too often.
 	ReasonTooMany = Reason(rules.TooMany)
-	// ReasonTooSlow is that the peer sent its bytes too slowly.
+	// ReasonTooSlow means the peer sent its bytes too slowly.
 	ReasonTooSlow = Reason(rules.TooSlow)
-	// ReasonEvicted is that the connection was the idlest when there was no more room.
+	// ReasonEvicted means the connection was the idlest when there was no more room.
 	ReasonEvicted = Reason(rules.Evicted)
-	// ReasonDrain is that the server is going down.
+	// ReasonDrain means the server is going down.
 	ReasonDrain = Reason(rules.Drain)
 
 	reasons = Reason(rules.Reasons)

@@ -17,21 +17,21 @@ type Room struct {
 
 	// Full says what happens to one more: pool.Reject closes it at once, pool.Wait has the
 	// listener's Accept wait for room (and is Reject on gnet and for Keeper.Conn), and
-	// pool.EvictIdlest closes the connection that has been silent for longest.
+	// pool.EvictIdlest closes the connection with the longest silence.
 	Full pool.Full
 
-	// MinIdle is how long a connection must have been silent to be evicted. Zero means a second,
-	// or Timeout if that is less.
+	// MinIdle is how long a connection must have been silent to be evicted. Zero means a
+	// second, or Timeout if shorter.
 	MinIdle time.Duration
 
 	// MaxPerKey is how many connections one peer may have, by its Key. One more is closed at
 	// once. Zero means any number.
 	MaxPerKey int
 
-	// Key says which connections count together. The default is an IPv4 address, or the first
-	// half of an IPv6 address. remote is the connection's RemoteAddr: behind a listener for the
-	// PROXY protocol, the address of the client and not of the proxy. A connection with an empty
-	// key is not limited.
+	// Key returns the same key for all connections to count together. The default is an IPv4
+	// address, or the first half of an IPv6 address. remote is the connection's RemoteAddr:
+	// behind a listener for the PROXY protocol, the address of the client and not of the proxy.
+	// A connection with an empty key is not limited.
 	Key func(remote net.Addr) string
 
 	// Pressure shortens timeouts while something runs out.

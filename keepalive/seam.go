@@ -38,7 +38,7 @@ func init() {
 	})
 }
 
-// begin is guard for an adapter, which refuses a connection that may not stay.
+// begin is guard for an adapter: it also counts a refused connection. The adapter closes it.
 func (k *Keeper) begin(g *Guard, conn any, a adapter, remote net.Addr, tells bool) error {
 	err := k.guard(g, conn, a, remote, tells)
 	k.refuse(err)

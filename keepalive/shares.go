@@ -5,14 +5,15 @@ import (
 	"sync"
 )
 
-// smallestRemade is the most keys of a map that is not worth making anew: it has some 4 KB.
+// smallestRemade is the most keys of a map not worth making anew: it has some 4 KB.
 const smallestRemade = 64
 
-// shares counts the connections of each key, up to a limit, so that one address, or one user,
-// can't have all the room there is. A key is forgotten with its last connection. The zero
-// shares is empty and ready to use. It must not be copied.
+// shares counts the connections of each key, up to a limit: one address, or one user, can't
+// have all the room there is. A key is forgotten with its last connection. The zero shares is
+// empty and ready to use. It must not be copied.
 //
-// The empty key has no limit: take returns a nil share for it, and giveBack takes that.
+// The empty key has no limit: take returns a nil share for it, and giveBack accepts a nil
+// share.
 //
 // All methods may be called by several goroutines at the same time. They share a mutex: a
 // touch needs none of them.
@@ -32,9 +33,9 @@ type share struct {
 	conns int // guarded by shares.mu; at least 1 while the key is in the map
 }
 
-// take takes one of the key's shares. ok is false if the key has most connections already.
-// Only the first connection of a key allocates memory. The key is kept until the last one has
-// left: a part of a much longer string keeps all of that.
+// take takes one of the key's shares. ok is false if the key has most connections already. Only
+// the first connection of a key allocates memory. The key is kept until its last connection has
+// left: a part of a much longer string keeps all of the string.
 func (s *shares) take(key string, most int) (taken *share, ok bool) {
 	if key == "" {
 		return nil, true
@@ -92,9 +93,8 @@ func (s *shares) add(key string) *share {
 	return added
 }
 
-// forget takes a key out of the map. It makes the map anew if that holds less than a quarter
-// of what it once held: a copy of fewer keys than a third of those that have left. s.mu must be
-// held.
+// forget takes a key out of the map. It makes the map anew when less than a quarter of its keys
+// are left: then at least three keys have left for each one to copy. s.mu must be held.
 func (s *shares) forget(key string) {
 	delete(s.of, key)
 	if s.crowd <= smallestRemade || len(s.of) >= s.crowd/4 {

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// tells reports whether the socket of a connection knows when bytes last arrived, so that it
-// is not necessary to see them all.
+// tells reports whether the socket of a connection knows when bytes last arrived. If so, the
+// Keeper need not see them all.
 func tells(c net.Conn) (yes bool) {
 	if !socketsTell {
 		return false

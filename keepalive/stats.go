@@ -13,21 +13,21 @@ import (
 
 // Stats is what a Keeper has done, at one moment.
 type Stats struct {
-	Conns   int    // connections that are guarded
-	Leaving int    // connections that are being closed: their farewell is under way
-	Opened  uint64 // connections that have ever been guarded
+	Conns   int    // guarded connections
+	Leaving int    // connections being closed: their farewell is under way
+	Opened  uint64 // connections ever guarded
 
 	RefusedFull   uint64 // connections closed as they came: there were Room.MaxConns
 	RefusedPerKey uint64 // there were Room.MaxPerKey of the same peer; one identified later is in Closed
 	RefusedDrain  uint64 // see Keeper.Drain
 
-	Closed     map[Reason]uint64 // guarded connections that ended before Keeper.Close
+	Closed     map[Reason]uint64 // guarded connections ended before Keeper.Close
 	WouldClose map[Reason]uint64 // with Closing.DryRun
 
 	Spared    uint64  // not closed because the socket had heard of the peer; with ActivityKernel, lived
-	Slow      uint64  // of those: bytes wait that this program does not read
+	Slow      uint64  // of those: bytes wait for this program to read them, or to touch
 	Probes    uint64  // sent
-	Panics    uint64  // functions of the user that panicked
+	Panics    uint64  // in functions of the user
 	Reduction float64 // of timeouts by pressure: 0 not at all, 1 as much as can be
 	Draining  bool    // new connections are refused
 
@@ -35,7 +35,7 @@ type Stats struct {
 	RoundTrips histogram.Durations // of probes and their answers, see Guard.Pong
 
 	// Silences and NearMisses are counted with Config.Advise, since the begin or since Update
-	// last changed Timeout. Near misses are silences that ended in the last fifth of the
+	// last changed Timeout. A near miss is a silence with its end in the last fifth of the
 	// timeout.
 	Silences   []Silence
 	NearMisses uint64
@@ -84,7 +84,7 @@ type counts struct {
 	closed, dry                              [rules.Reasons]atomic.Uint64 // by Reason
 }
 
-// refuse counts a connection that may not stay.
+// refuse counts a refused connection.
 func (k *Keeper) refuse(why error) {
 	switch {
 	case errors.Is(why, ReasonDrain):
@@ -98,7 +98,7 @@ func (k *Keeper) refuse(why error) {
 	}
 }
 
-// warnSlow counts a connection that lives because this program is slow, and logs that once a
+// warnSlow counts a connection spared because this program is slow, and logs the count once a
 // minute at most.
 func (k *Keeper) warnSlow() {
 	n := k.counts.slow.Add(1)
@@ -108,7 +108,7 @@ func (k *Keeper) warnSlow() {
 	}
 }
 
-// histogramOf is a histogram that several goroutines may use at the same time.
+// histogramOf is a histogram for several goroutines at the same time.
 type histogramOf struct {
 	mu sync.Mutex
 	h  histogram.Durations

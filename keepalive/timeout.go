@@ -10,11 +10,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// SetTimeout gives the connection a timeout of its own, longer or shorter than that of the
-// config. It begins now, or with the first message if that is still awaited. Durations that
-// the config relates to its Timeout, such as Probe.After, are stretched with it. SetTimeout
-// returns the timeout in force, which Interval.Min and Max bound. It returns [ErrArgument] if
-// d is not positive, and [ErrNotGuarded].
+// SetTimeout gives the connection a timeout of its own, longer or shorter than the one in the
+// config. It begins now, or with the first message if there was none yet. Durations related to
+// the config's Timeout, such as Probe.After, are stretched with it. SetTimeout returns the
+// timeout in force, within Interval.Min and Interval.Max. It returns [ErrArgument] if d is not
+// positive, and [ErrNotGuarded].
 func (g *Guard) SetTimeout(d time.Duration) (time.Duration, error) {
 	if d <= 0 {
 		return 0, fmt.Errorf("%w: timeout %v, must be positive", ErrArgument, d)
@@ -27,10 +27,9 @@ func (g *Guard) SetTimeout(d time.Duration) (time.Duration, error) {
 	return d, g.begin(p, func(s *rules.State) { s.Own = d })
 }
 
-// SetInterval is SetTimeout for a peer that has said how often it will send a heartbeat: its
-// timeout is Interval.Multiplier times that. With MQTT, beat is the keepalive of the CONNECT.
-// Zero or less means that the peer will send none, and the timeout is that of the config
-// again.
+// SetInterval is SetTimeout for a peer with an announced heartbeat interval: its timeout is
+// Interval.Multiplier times beat. With MQTT, beat is the keepalive of the CONNECT. Zero or less
+// means no heartbeats: the timeout is the config's again.
 func (g *Guard) SetInterval(beat time.Duration) (time.Duration, error) {
 	if !g.isOpen() {
 		return 0, ErrNotGuarded
@@ -65,9 +64,9 @@ func (g *Guard) SetActivity(a Activity) error {
 	})
 }
 
-// begin changes the state of a connection. Unless its first message is awaited, that is a
-// touch: which comes first, or a decision between the two would apply the change to the
-// silence before.
+// begin changes the state of a connection. Unless its first message is awaited, the change is a
+// touch. The touch comes first: otherwise a decision between the two would apply the change to
+// the silence before.
 func (g *Guard) begin(p *policy, change func(*rules.State)) error {
 	g.keeper.lookAtClock()
 	g.mu.Lock()
@@ -82,8 +81,7 @@ func (g *Guard) begin(p *policy, change func(*rules.State)) error {
 	return nil
 }
 
-// limitNow returns the instant by which to decide about the connection in any case. mu must be
-// held.
+// limitNow returns when to decide about the connection at the latest. mu must be held.
 func (g *Guard) limitNow() rules.Time {
 	if m := g.more.Load(); m != nil {
 		return rules.Time(m.limit.Load())
@@ -91,11 +89,11 @@ func (g *Guard) limitNow() rules.Time {
 	return rules.Never
 }
 
-// Hold says that this program is busy with the connection: its silence does not count until
-// release is called. That is a touch, and may be repeated. Ages and rates go on. A peer that has
-// gone is not noticed while its connection is held, with one exception, for TCP on Linux: the
-// connection is closed if its peer takes nothing of what was written to it, for a timeout after
-// that was first seen, so within two timeouts.
+// Hold tells the Keeper of work for the connection: its silence does not count until release is
+// called. The release is a touch, and may be repeated. Ages and rates go on. A vanished peer is
+// not noticed while its connection is held, with one exception, for TCP on Linux: the
+// connection is closed if its peer takes nothing of the bytes written to it. It gets a timeout
+// from the first look at them, so two timeouts at most.
 func (g *Guard) Hold() (release func()) {
 	if !g.isOpen() {
 		return func() {}
@@ -118,11 +116,10 @@ func (g *Guard) hold(n int32) {
 }
 
 // Deadline returns when the connection will be closed at the earliest if nothing more is heard
-// of its peer, and for what reason. It is what is known at the moment: a verdict of OnIdle,
-// bytes that wait in the socket, pressure or [Keeper.Update] can change it. The zero time and
-// reason 0 mean that nothing ends it, as long as it is held or its silence is ignored. Only the
-// socket knows of ReadIdle and WriteIdle, so they are not in it. ok is false for a connection
-// that is not guarded.
+// of its peer, and for what reason. It is a forecast: a verdict of OnIdle, bytes waiting in the
+// socket, pressure or [Keeper.Update] can change it. The zero time and reason 0 mean no end, as
+// long as the connection is held or its silence is ignored. Only the socket knows of ReadIdle
+// and WriteIdle, so they are not in it. ok is false if the connection is not guarded.
 func (g *Guard) Deadline() (at time.Time, reason Reason, ok bool) {
 	if !g.isOpen() {
 		return time.Time{}, 0, false

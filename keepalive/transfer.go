@@ -7,11 +7,10 @@ import (
 	"syscall"
 )
 
-// ReadFrom and WriteTo hand a transfer over to the connection inside where that
-// can do it in the kernel: io.Copy between two connections of TCP becomes splice,
-// and from a file sendfile. Then bytes pass that no Read and Write sees. So while
-// a transfer runs, it is the socket that is asked whether they do (see heard),
-// and where the socket can't tell, the bytes go through Read and Write.
+// ReadFrom and WriteTo hand a transfer over to the connection inside, if that can do it in the
+// kernel: io.Copy between two connections of TCP becomes splice, and from a file sendfile. Read
+// and Write see none of these bytes. So the Keeper asks the socket about them while a transfer
+// runs (see heard). If the socket can't tell, the bytes go through Read and Write.
 //
 // In both directions they are life, unless only Touch is: a long download must
 // not end because its client has nothing to say.
@@ -34,8 +33,7 @@ func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// failedToWrite reports whether it was writing that ended a transfer, not reading
-// what was to be written.
+// failedToWrite reports whether a transfer ended because of the write, not of the read.
 func failedToWrite(err error) bool {
 	var op *net.OpError
 	for errors.As(err, &op) {
@@ -61,7 +59,7 @@ func (c *conn) WriteTo(w io.Writer) (int64, error) {
 	return n, done(n, err)
 }
 
-// passed says that a transfer has moved n bytes.
+// passed counts n bytes moved by a transfer as life.
 func (c *conn) passed(n int64) {
 	if n > 0 && c.guard.moves() {
 		c.guard.heard()
@@ -83,9 +81,8 @@ func (c *conn) reading() func(n int64, err error) error {
 	}
 }
 
-// bareReader returns the reader inside a guarded connection, or inside an
-// io.LimitedReader over one, since only that can be spliced. The function that
-// it returns is to be told what has been read.
+// bareReader returns the reader inside a guarded connection, or inside an io.LimitedReader over
+// one: only the bare one can be spliced. done is to be called with the result of the transfer.
 func bareReader(r io.Reader) (bare io.Reader, done func(n int64, err error) error) {
 	switch r := r.(type) {
 	case interface{ self() *conn }:
@@ -105,8 +102,7 @@ func bareReader(r io.Reader) (bare io.Reader, done func(n int64, err error) erro
 	return r, func(_ int64, err error) error { return err }
 }
 
-// readOnly and transferWriter hide ReadFrom and WriteTo from io.Copy, which would
-// call them again.
+// readOnly and transferWriter hide ReadFrom and WriteTo from io.Copy: it would call them again.
 type (
 	readOnly       struct{ io.Reader }
 	transferWriter struct{ c *conn }

@@ -2,15 +2,15 @@ package keepalive
 
 import "cmp"
 
-// Update changes what the Keeper does, also with the connections that there are. Each of
-// them is looked at by the new config within the timeout that it had, and within a minute;
-// there is no walk over all of them. For a connection without a maximum age, it counts from
-// then. FirstMessage is for connections to come.
+// Update puts another config in force, also for open connections. Each of them is looked at by
+// the new config within its old timeout, and within a minute; there is no walk over all of
+// them. An age counts from the Update if the connection had no maximum before. FirstMessage is
+// for connections to come.
 //
 // Tick, Activity, Room.Full, Room.MinIdle and Logger can't be changed, and Rate.MinBeat can't
-// begin for connections that are open. A zero Tick and a nil Logger mean those in force.
-// Update returns [ErrArgument] for a change of the five, and for all that New would return it
-// for. Then nothing changes.
+// begin for open connections. A zero Tick and a nil Logger mean those in force. Update returns
+// [ErrArgument] for a change of the five, and for everything refused by New. Then nothing
+// changes.
 func (k *Keeper) Update(cfg Config) error {
 	k.updating.Lock()
 	defer k.updating.Unlock()

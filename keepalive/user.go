@@ -10,7 +10,7 @@ type user struct {
 	value     any
 	context   context.Context
 	cancel    context.CancelCauseFunc
-	probed    time.Time // of the last probe that was not answered, or zero
+	probed    time.Time // of the last unanswered probe, or zero
 	roundTrip time.Duration
 }
 
@@ -63,10 +63,10 @@ func (g *Guard) Value() any {
 	return nil
 }
 
-// Context returns a context that is done when the connection is closed. Its cause
-// (context.Cause) is then the [Reason]. If the Keeper closes the connection, the context is
-// done before that. It is the same one each time. The context of a connection that is not
-// guarded is done, because of [ErrNotGuarded].
+// Context returns a context with the lifetime of the connection, the same one each time. Its
+// cause (context.Cause) is the [Reason] of the connection's end. If the Keeper closes the
+// connection, the context is done before the close. If the connection is not guarded, and after
+// [Keeper.Close], the context is done because of [ErrNotGuarded].
 func (g *Guard) Context() context.Context {
 	if g != nil {
 		g.mu.Lock()
@@ -84,7 +84,7 @@ func (g *Guard) Context() context.Context {
 	return ctx
 }
 
-// endContext ends the context of a connection that is about to be closed.
+// endContext ends the context of a connection, just before its end.
 func (g *Guard) endContext(why error) {
 	g.mu.Lock()
 	u := g.userNow()

@@ -18,20 +18,20 @@ const (
 	Probe = Verdict(rules.ProbeIt)
 
 	// Ignore leaves the connection alone: OnIdle is not asked again for the same reason before
-	// the peer has been heard and has fallen silent once more. For ReasonReadIdle and
-	// ReasonWriteIdle only bytes count as that.
+	// the peer has been heard and has fallen silent once more. After ReasonReadIdle and
+	// ReasonWriteIdle only bytes count as heard.
 	Ignore = Verdict(rules.Pardon)
 )
 
-// Extend is the verdict that a connection may stay for d more, for this once. Zero or less
-// means Close.
+// Extend is the verdict to let a connection stay for d more, for this once. Zero or less means
+// Close.
 func Extend(d time.Duration) Verdict { return Verdict(max(d, 0)) }
 
-// ask asks OnIdle about a connection that is to be closed. A panic, runtime.Goexit, and a
-// verdict that does not exist mean Close.
+// ask asks OnIdle about a connection before its end. A panic, runtime.Goexit, and an invalid
+// verdict mean Close.
 func (v *visit) ask(why rules.Reason) {
 	v.seen.Answer = rules.Answer{For: why, Verdict: rules.Condemn}
-	v.seen.Socket = nil // bytes that come meanwhile may touch nothing
+	v.seen.Socket = nil // bytes may come meanwhile without a touch
 	v.keeper.call("OnIdle", func() {
 		if verdict := rules.Verdict(v.policy.OnIdle(v.conn, Reason(why))); verdict >= rules.Pardon {
 			v.seen.Answer.Verdict = verdict

@@ -6,9 +6,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// due is called by a worker of the wheel with a connection about which something is to be
-// decided. The adapter calls visit, now or later, at the place where it handles what the
-// connection reads.
+// due is called by a worker of the wheel when something is to be decided about a connection.
+// The adapter calls visit, now or later, at its place for reading the connection.
 func (g *Guard) due() {
 	if Of(g.conn) != g { // what a touch looks for is not there any more
 		g.lose()
@@ -17,7 +16,7 @@ func (g *Guard) due() {
 	g.adapter.Due(g)
 }
 
-// evict is due for a connection that is to make room.
+// evict is due for a connection in the way of a newcomer.
 func (g *Guard) evict() {
 	g.mu.Lock()
 	g.need().state.Evicted = true
@@ -33,8 +32,8 @@ func (g *Guard) condemn(why Reason) {
 	g.timer.HandOver()
 }
 
-// visit is one decision about a connection. A decision has no effect but those that apply
-// carries out, one after the other, until the connection waits again or is closed.
+// visit is one decision about a connection. A decision has no effect until apply carries it
+// out. The next decision follows, until the connection waits again or is closed.
 type visit struct {
 	*Guard
 	policy *policy
@@ -42,16 +41,16 @@ type visit struct {
 	done   bool
 }
 
-// visit decides about the connection. It must not be called by two goroutines at the same
-// time, unless one of them still waits for the user's OnIdle: then that one decides again.
+// visit decides about the connection. If another goroutine is deciding already, visit leaves it
+// a note to decide once more.
 func (g *Guard) visit() {
 	if g.enter() {
 		(&visit{Guard: g}).run()
 	}
 }
 
-// run decides and carries out, until that is done. If a function of the user has called
-// runtime.Goexit, another goroutine goes on after it.
+// run decides and applies, until done. If a function of the user has called runtime.Goexit,
+// another goroutine goes on after it.
 func (v *visit) run() {
 	defer func() {
 		if !v.done {
@@ -97,7 +96,7 @@ func (v *visit) decide() rules.Outcome {
 	defer g.mu.Unlock()
 	e := &v.seen
 	touched, quiet, due := g.timer.Look()
-	if !quiet { // the user was asked, or the peer, because of a silence that has ended
+	if !quiet { // an answer of the user, or of the peer, was for the silence before
 		*e = e.Lasting()
 	}
 	e.Touched, e.Quiet, e.Due = rules.Time(touched), quiet, due
@@ -122,8 +121,8 @@ func (v *visit) decide() rules.Outcome {
 	return out
 }
 
-// apply carries an outcome out. An outcome for a silence that has ended meanwhile has no
-// effect: the timer is not due any more.
+// apply carries an outcome out. If the peer was heard meanwhile, the outcome has no effect: the
+// timer is not due any more.
 func (v *visit) apply(out rules.Outcome) {
 	v.count(out)
 	switch out.Do {
@@ -160,7 +159,7 @@ func (v *visit) apply(out rules.Outcome) {
 // end gives the connection up and has the adapter close it.
 func (v *visit) end(out rules.Outcome) {
 	k := v.keeper
-	k.leaving.Add(1) // first, or there would be a moment in which nobody knows of it
+	k.leaving.Add(1) // first: drains count the connection at every moment
 	give := v.timer.Expire
 	if out.Anyway {
 		give = v.timer.Remove

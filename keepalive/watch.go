@@ -11,14 +11,14 @@ import (
 // End is how a guarded connection ended.
 type End struct {
 	At     time.Time
-	Remote net.Addr // address of the peer, or nil if that is not known
+	Remote net.Addr // address of the peer, or nil if unknown
 	Reason Reason
 	Age    time.Duration // since it was guarded
 }
 
-// Watch has f called with the end of each connection, from now on and until stop is called:
-// for pages and logs, besides OnClose, which is the program's own. f is called where OnClose
-// is called, and must not block. stop may be called more than once; f may still be running
+// Watch has f called with the end of each connection, from now on and until stop is called. It
+// is for pages and logs; OnClose is the program's own. f is called on the goroutine of OnClose,
+// just before it, and must not block. stop may be called more than once; f may still be running
 // when it returns.
 func (k *Keeper) Watch(f func(End)) (stop func()) {
 	w := &watcher{f}
@@ -30,7 +30,7 @@ func (k *Keeper) Watch(f func(End)) (stop func()) {
 	}
 }
 
-// watchers are all that Watch was told. Without any, an end costs one load.
+// watchers are the functions given to Watch. Without any, an end costs one load.
 type watchers struct {
 	mu  sync.Mutex // held while they change
 	all atomic.Pointer[[]*watcher]
@@ -52,8 +52,8 @@ func (w *watchers) change(f func(all []*watcher) []*watcher) {
 	w.all.Store(&all)
 }
 
-// tellWatchers tells of the end of a connection. It is called where the adapter may ask for
-// the address.
+// tellWatchers tells of the end of a connection. It is called on a goroutine allowed to ask the
+// adapter for the address.
 func (k *Keeper) tellWatchers(g *Guard, reason Reason, age time.Duration) {
 	all := k.watchers.get()
 	if len(all) == 0 {
