@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// textAddr is an address that package net doesn't know.
+// textAddr is an address of a type unknown to package net.
 type textAddr string
 
 func (a textAddr) Network() string { return "text" }
 func (a textAddr) String() string  { return string(a) }
 
-// pointerAddr has a String that panics for a nil pointer.
+// pointerAddr has a String with a panic for a nil pointer.
 type pointerAddr struct{ text string }
 
 func (a *pointerAddr) Network() string { return "pointer" }
@@ -107,8 +107,7 @@ func keyOfIP(ip net.IP) string {
 	return fmt.Sprintf("%v/64", ip.Mask(net.CIDRMask(64, 128)))
 }
 
-// requireKey checks that a key is empty, an IPv4 address, or a /64, each as it is
-// usually written.
+// requireKey checks for an empty key, an IPv4 address, or a /64, each as it is usually written.
 func requireKey(t *testing.T, key string) {
 	if key == "" {
 		return

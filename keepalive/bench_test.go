@@ -12,8 +12,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
-// BenchmarkTouch is the whole way from a connection to its deadline, beside one
-// atomic load and one atomic store on a line of its own, which is the limit.
+// BenchmarkTouch is the whole way from a connection to its deadline. The limit, beside it, is
+// one atomic load and one atomic store on a line of its own.
 func BenchmarkTouch(b *testing.B) {
 	k := newKeeper(b, Config{Timeout: 30 * time.Second})
 	_, server := connect(b, "tcp")
@@ -38,8 +38,7 @@ func BenchmarkTouch(b *testing.B) {
 	}
 }
 
-// activities are all that there are, each with what it makes of a connection, and
-// the bare connection.
+// activities runs a benchmark for the bare connection, and for a connection of each Activity.
 func activities(b *testing.B, run func(b *testing.B, guard func(net.Conn) net.Conn)) {
 	b.Run("activity=none", func(b *testing.B) { run(b, func(c net.Conn) net.Conn { return c }) })
 	for a := range Activity(len(activityNames)) {
@@ -52,7 +51,7 @@ func activities(b *testing.B, run func(b *testing.B, guard func(net.Conn) net.Co
 	}
 }
 
-// BenchmarkRead reads a byte that waits in the socket of a connection of TCP.
+// BenchmarkRead reads a byte waiting in the socket of a connection of TCP.
 func BenchmarkRead(b *testing.B) {
 	activities(b, func(b *testing.B, guard func(net.Conn) net.Conn) {
 		client, server := connect(b, "tcp")
@@ -74,7 +73,7 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// reader is a connection whose Read takes no time.
+// reader is a connection with a Read that takes no time.
 type reader struct{ *net.TCPConn }
 
 func (reader) Read(p []byte) (int, error) { return len(p), nil }
@@ -106,7 +105,7 @@ func BenchmarkAsk(b *testing.B) {
 	}
 }
 
-// What the wheel asks for each connection that it comes to, under its lock.
+// The wheel asks for the limit of each connection in its way, under its lock.
 func BenchmarkLimit(b *testing.B) {
 	for name, cfg := range map[string]Config{
 		"default":  {},

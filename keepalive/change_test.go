@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A change of the config reaches connections that are silent, that are touched all the
-// time, and that come after it, longer and shorter, within the timeout that was.
+// A change of the config reaches connections within their old timeout, longer and shorter:
+// silent ones, busy ones, and newcomers.
 func TestUpdateReachesLiveConnections(t *testing.T) {
 	for _, c := range []struct{ before, after time.Duration }{
 		{30 * time.Second, 10 * time.Second},
@@ -125,7 +125,7 @@ func TestPressureShortensTimeouts(t *testing.T) {
 		c, begin = open()
 		requireClosed(t, k, c, ReasonIdle, begin, 10*time.Second)
 
-		// It reaches those that are silent already, and lets go again.
+		// Pressure reaches connections silent already, and lets go again.
 		set(0)
 		c, begin = open()
 		other, _ := open()

@@ -35,14 +35,14 @@ func TestFarewellAndEndOfStream(t *testing.T) {
 	}
 }
 
-// A peer that is still sending, into a server that doesn't read, would lose the
-// farewell to a reset if the connection were closed at once.
+// If the connection were closed at once, a sending peer would lose the farewell to a reset: the
+// server doesn't read.
 func TestCloseHalfLetsAPeerFinish(t *testing.T) {
 	t.Parallel()
 	k := newNetKeeper(t, Config{Activity: ActivityManual, Closing: Closing{Farewell: farewell, Mode: CloseHalf}})
 	client, server := connect(t, "tcp")
 	conn := k.Conn(server)
-	go func() { // read by nobody but the one who waits for the end
+	go func() { // read by nobody but bid, waiting for the end
 		for {
 			if _, err := client.Write(make([]byte, 1000)); err != nil {
 				return
@@ -60,8 +60,8 @@ func TestCloseHalfLetsAPeerFinish(t *testing.T) {
 	require.Equal(t, "BYE idle\n", string(got))
 }
 
-// A peer that doesn't close its side, and one that takes nothing, hold up nobody for
-// longer than FarewellTimeout.
+// A peer doesn't close its side, or takes nothing: it holds up nobody for longer than
+// Closing.Timeout.
 func TestFarewellIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []CloseMode{CloseGraceful, CloseHalf} {
@@ -100,15 +100,15 @@ func TestFarewellsDoNotHoldUpTheWorkers(t *testing.T) {
 	require.Less(t, time.Since(begin), 20*timeout)
 }
 
-// stuck is a connection whose peer takes nothing.
+// stuck is a connection to a peer without room for a byte.
 type stuck struct{ net.Conn }
 
 func (stuck) Write([]byte) (int, error)   { time.Sleep(timeout); return 0, net.ErrClosed }
 func (stuck) Close() error                { return nil }
 func (stuck) SetDeadline(time.Time) error { return nil }
 
-// A handler whose Read fails closes the connection, as every handler does. That must not
-// take the last words away.
+// A handler closes the connection after a failed Read, as every handler does. The last words
+// must still leave.
 func TestTheHandlersCloseLeavesTheFarewell(t *testing.T) {
 	for _, mode := range []CloseMode{CloseGraceful, CloseHalf} {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestTheHandlersCloseLeavesTheFarewell(t *testing.T) {
 					_ = conn.Close()
 					closed <- err
 				}()
-				go func() { // a trickle, which is no life
+				go func() { // a trickle is no life
 					for _, err := peer.Write([]byte("x")); err == nil; _, err = peer.Write([]byte("x")) {
 						sleep(t.Context(), 10*ms)
 					}

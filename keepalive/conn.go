@@ -86,7 +86,7 @@ type conn struct {
 	noted       *noted        // nil if the socket tells
 	addrUnknown atomic.Bool   // RemoteAddr may block: PROXY header unread
 	broken      atomic.Bool   // the peer has closed it, or it broke
-	ended       atomic.Uint32 // the Reason of the Keeper for closing it, or 0
+	ended       atomic.Uint32 // why the Keeper has closed it, a Reason or 0
 	transfers   atomic.Int32  // running ReadFrom and WriteTo
 }
 

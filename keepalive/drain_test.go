@@ -21,7 +21,7 @@ func TestDrainOfVeryManyIsEvenlySpread(t *testing.T) {
 		switch {
 		case most <= conns*15/100:
 			return
-		case took > spread*5/4: // this machine can't close as many in that time
+		case took > spread*5/4: // too slow a machine for so many in the time
 			spread *= 2
 		default:
 			tries++

@@ -21,7 +21,7 @@ func drained(t *testing.T, c net.Conn) {
 	t.Cleanup(func() { _ = c.Close() })
 }
 
-// Update that switches pressure off while there is pressure.
+// After Update has switched pressure off, the full timeout counts again.
 func TestPressureSwitchedOffKillsEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Timeout: time.Hour, Room: Room{Pressure: Pressure{Used: func() float64 { return 1 }, Timeout: 30 * time.Minute}}}
@@ -62,7 +62,7 @@ func TestFirstMessageCollidesLater(t *testing.T) {
 	})
 }
 
-// ReadIdle is early by up to a tick where the socket can't tell.
+// ReadIdle is never early, even if the socket can't tell.
 func TestReadIdleEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, Tick: time.Second, ReadIdle: 2 * time.Second})
@@ -78,7 +78,7 @@ func TestReadIdleEarly(t *testing.T) {
 	})
 }
 
-// What Hold covers counts in ReadIdle after the release.
+// The time of a hold does not count in ReadIdle after the release.
 func TestHoldAndReadIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second})
@@ -91,7 +91,7 @@ func TestHoldAndReadIdle(t *testing.T) {
 	})
 }
 
-// Bytes that are read while OnIdle is being asked about ReadIdle.
+// A byte read while OnIdle is asked about ReadIdle saves the connection.
 func TestReadWhileOnIdleIsAskedAboutReadIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, OnIdle: func(any, Reason) Verdict {
@@ -108,7 +108,7 @@ func TestReadWhileOnIdleIsAskedAboutReadIdle(t *testing.T) {
 	})
 }
 
-// Who waits for a turn because of ReadIdle is closed whatever is read meanwhile.
+// A byte read in the queue for a turn saves from ReadIdle.
 func TestReadIdleQueuedIsNotSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, Closing: Closing{MaxPerSecond: 1}})
@@ -132,7 +132,7 @@ func TestReadIdleQueuedIsNotSaved(t *testing.T) {
 	})
 }
 
-// DryRun with ReadIdle counts each tick.
+// A dry run counts a long read silence once, not at each tick.
 func TestDryRunReadIdleCountsEachTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, Closing: Closing{DryRun: true}})
@@ -142,7 +142,7 @@ func TestDryRunReadIdleCountsEachTick(t *testing.T) {
 	})
 }
 
-// DryRun closes where Probe fails.
+// In a dry run, a failed probe closes nobody.
 func TestDryRunProbeFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute, Closing: Closing{DryRun: true}, Probe: Probing{Send: func(any) error { return errors.New("no") }}})
@@ -152,7 +152,7 @@ func TestDryRunProbeFails(t *testing.T) {
 	})
 }
 
-// Dry run is over: those that were silent by then stay for ever.
+// After a dry run, silent connections are closed.
 func TestAfterDryRunTheDeadStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute, Closing: Closing{DryRun: true}})
@@ -164,7 +164,7 @@ func TestAfterDryRunTheDeadStay(t *testing.T) {
 	})
 }
 
-// A timeout of a day is off by minutes.
+// Even a timeout of a day is late by seconds at most.
 func TestLongTimeoutIsLate(t *testing.T) {
 	for _, timeout := range []time.Duration{6 * time.Hour, 24 * time.Hour} {
 		t.Run(timeout.String(), func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestLongTimeoutIsLate(t *testing.T) {
 	}
 }
 
-// Rescued connections leave their turns behind.
+// Rescued connections give their turns back: they delay no dead connection.
 func TestRescuedTurnsDelayTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{MaxPerSecond: 10}})
@@ -211,7 +211,7 @@ func TestRescuedTurnsDelayTheDead(t *testing.T) {
 	})
 }
 
-// Update puts ReadIdle off.
+// Frequent updates do not put ReadIdle off.
 func TestUpdatesPutReadIdleOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Timeout: time.Minute, ReadIdle: 20 * time.Second, Activity: ActivityManual}
@@ -226,7 +226,7 @@ func TestUpdatesPutReadIdleOff(t *testing.T) {
 	})
 }
 
-// Details that are made after Update and before the look claim to be up to date.
+// An Update reaches a connection even if something was remembered of it in between.
 func TestHoldAfterUpdateLosesTheUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, Activity: ActivityManual})
@@ -243,7 +243,8 @@ func TestHoldAfterUpdateLosesTheUpdate(t *testing.T) {
 	})
 }
 
-// Update adds MaxAge: those with details are as old as those.
+// If Update adds an Age.Max, the age of every connection counts from then, with or without a
+// state.
 func TestMaxAgeByUpdateClosesThoseWithDetailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Timeout: time.Minute}
@@ -265,7 +266,7 @@ func TestMaxAgeByUpdateClosesThoseWithDetailsAtOnce(t *testing.T) {
 	})
 }
 
-// Overflow under full pressure.
+// A timeout near the largest duration must not overflow under full pressure.
 func TestPressureOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: math.MaxInt64, Room: Room{Pressure: Pressure{Used: func() float64 { return 1 }, Timeout: 10 * time.Minute}}})
@@ -275,7 +276,7 @@ func TestPressureOverflow(t *testing.T) {
 	})
 }
 
-// Advisor with Probe.
+// With probes, too, a silence is counted once.
 func TestAdvisorWithProbeCountsTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute, Advise: true, Closing: Closing{DryRun: true}, Probe: Probing{Send: func(any) error { return nil }}})
@@ -287,7 +288,7 @@ func TestAdvisorWithProbeCountsTwice(t *testing.T) {
 	})
 }
 
-// R16b: extended.
+// Without a dry run, a silence is counted beyond its probe.
 func TestAdvisorWithoutDryRunSeesNothingAfterProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute, Advise: true, Probe: Probing{Send: func(any) error { return nil }}})
@@ -299,7 +300,7 @@ func TestAdvisorWithoutDryRunSeesNothingAfterProbe(t *testing.T) {
 	})
 }
 
-// SetTimeout at accept ends FirstMessage.
+// SetTimeout before the first message does not end FirstMessage.
 func TestSetTimeoutEndsFirstMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute, FirstMessage: 3 * time.Second})
@@ -311,7 +312,7 @@ func TestSetTimeoutEndsFirstMessage(t *testing.T) {
 	})
 }
 
-// Config and Update.
+// The result of Config is a valid argument of Update.
 func TestConfigUpdateRoundTrip(t *testing.T) {
 	k := newKeeper(t, Config{Age: Age{Max: time.Hour, Jitter: -1}})
 	require.NoError(t, k.Update(k.Config()))
@@ -323,7 +324,7 @@ func TestUpdateToAShortTimeout(t *testing.T) {
 	require.NoError(t, k.Update(Config{Timeout: 500 * ms}))
 }
 
-// Resume while Drain runs.
+// Resume ends a Drain.
 func TestResumeWhileDraining(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute})
@@ -345,7 +346,7 @@ func TestResumeWhileDraining(t *testing.T) {
 	})
 }
 
-// Eviction of what is held.
+// Held connections are not evicted, and don't stop the eviction of others.
 func TestHeldConnectionsStopEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, Room: Room{MaxConns: 100, Full: pool.EvictIdlest}})
@@ -367,7 +368,8 @@ func TestHeldConnectionsStopEviction(t *testing.T) {
 	})
 }
 
-// A user who sets deadlines takes away that of CloseHalf.
+// deadConn has a CloseWrite without effect. The deadlines of a handler must not prolong
+// CloseHalf.
 type deadConn struct {
 	net.Conn
 }
@@ -382,7 +384,7 @@ func TestUsersDeadlineOutlivesFarewell(t *testing.T) {
 		defer b.Close()
 		conn := k.Conn(deadConn{a})
 		stop := make(chan struct{})
-		go func() { // a handler that sets the deadline before each of its reads
+		go func() { // a handler with a deadline for each read
 			defer close(stop)
 			time.Sleep(10500 * ms) // busy with the message before
 			_ = conn.SetReadDeadline(time.Now().Add(time.Hour))
@@ -397,7 +399,7 @@ func TestUsersDeadlineOutlivesFarewell(t *testing.T) {
 	})
 }
 
-// Contexts after Keeper.Close.
+// A context is done after Keeper.Close.
 func TestContextAfterKeeperClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{})
@@ -410,7 +412,7 @@ func TestContextAfterKeeperClose(t *testing.T) {
 	})
 }
 
-// Verdict Probe for ever, and Ignore with ReadIdle.
+// The verdict Probe is good for one probe.
 func TestVerdictProbeForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{
@@ -437,7 +439,7 @@ func TestIgnoreReadIdleIsAskedAgain(t *testing.T) {
 	})
 }
 
-// The tick of the last read is ahead of what told has taken for now.
+// A Read may come between tell's looks at the clock and at the last read.
 func TestToldUnderflow(t *testing.T) {
 	k := newKeeper(t, Config{ReadIdle: time.Minute})
 	g, _ := pipe(k)
@@ -446,7 +448,7 @@ func TestToldUnderflow(t *testing.T) {
 	require.LessOrEqual(t, c.guard.look().Received, k.now())
 }
 
-// ignored connections: idle.
+// An ignored connection is still the idlest, and its Idle goes on.
 func TestIdleOfIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute, OnIdle: func(any, Reason) Verdict { return Ignore }})
@@ -462,7 +464,7 @@ func TestIdleOfIgnored(t *testing.T) {
 	})
 }
 
-// DryRun and eviction
+// A dry run evicts nobody.
 func TestDryRunEvicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, Room: Room{MaxConns: 1, Full: pool.EvictIdlest}, Closing: Closing{DryRun: true}})
@@ -474,7 +476,7 @@ func TestDryRunEvicts(t *testing.T) {
 	})
 }
 
-// A farewell to a connection that takes no deadlines.
+// speechless takes no bytes and no deadlines. Its farewell must end in time all the same.
 type speechless struct {
 	net.Conn
 	closed chan struct{}
@@ -505,8 +507,7 @@ func TestFarewellWithoutDeadlines(t *testing.T) {
 	})
 }
 
-// Reads after the Keeper has ended a connection, CloseHalf: the last bytes of the
-// peer go to two readers; a read succeeds.
+// After the end by CloseHalf, the last bytes of the peer are not for the program's reads.
 func TestReadAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{Mode: CloseHalf, Timeout: 5 * time.Second}})
@@ -541,7 +542,6 @@ func TestReadAfterTheEnd(t *testing.T) {
 	})
 }
 
-// Extreme configs.
 func TestExtremes(t *testing.T) {
 	silly, err := New(Config{Timeout: math.MaxInt64, Tick: math.MaxInt64})
 	if err == nil {
@@ -580,7 +580,7 @@ func TestExtremes(t *testing.T) {
 	})
 }
 
-// MinBytes/MinBeat when updates come more often than windows.
+// Updates come more often than windows end. They do not put Rate.MinBeat off.
 func TestUpdatesPutMinBeatOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Timeout: time.Minute, Rate: Rate{MinBeat: time.Second}}
@@ -597,7 +597,7 @@ func TestUpdatesPutMinBeatOff(t *testing.T) {
 	})
 }
 
-// OnMaxAge after an Update that makes MaxAge longer.
+// OnMax is told again if Update makes Max longer.
 func TestOnMaxAgeIsToldOnlyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told atomic.Int32
@@ -618,7 +618,7 @@ func TestOnMaxAgeIsToldOnlyOnce(t *testing.T) {
 	})
 }
 
-// Turned condemned by an Update.
+// Frequent updates do not put condemned connections off.
 func TestUpdatesPutTheCondemnedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Timeout: time.Minute, Age: Age{Max: time.Hour}, Closing: Closing{MaxPerSecond: 1}}

@@ -47,7 +47,7 @@ func (g *Guard) look() *rules.Socket {
 		s.Heard = s.Received
 	}
 	if life == rules.Arrivals && s.Heard != rules.Unknown {
-		s.Heard = min(s.Heard.Add(behind), k.now()) // there is no other sign of life
+		s.Heard = min(s.Heard.Add(behind), k.now()) // the only sign of life
 	}
 	if life != rules.Touches && e.answered > 0 && (life == rules.ReadsWrite || s.Moves) {
 		s.Heard = max(s.Heard, k.ago(e.acked))

@@ -67,12 +67,12 @@ const timestamps = 1
 // delayedAck is for how long Linux delays an acknowledgement at most (TCP_DELACK_MAX).
 const delayedAck = 200 * time.Millisecond
 
-// atLeast returns for certain how long ago something was, from the kernel's milliseconds.
+// atLeast returns a lower bound of how long ago something was, from the kernel's milliseconds.
 func atLeast(ago uint32) time.Duration {
 	return max(0, time.Duration(ago)*time.Millisecond-tooOld)
 }
 
-// tooOld bounds how much too long ago something is by the kernel's figures.
+// tooOld bounds the error of the kernel's figures: something may be younger by as much.
 var tooOld = roundedUp(jiffy())
 
 // behind is how far the kernel's clock can be behind if the processor counting the jiffies does

@@ -53,7 +53,7 @@ const (
 	flagBegun  = 1 << 4 // it guards a connection, or has guarded one
 	flagOpen   = 1 << 5 // it guards a connection
 
-	reasonShift = 8 // the Reason of the Keeper for closing it, or 0
+	reasonShift = 8 // above: why the Keeper closes it, a Reason or 0
 )
 
 // maxLayers bounds how deep Of looks, since a connection may claim to be inside itself.

@@ -7,8 +7,8 @@ const (
 	maxRounds = 3           // how often a connection is given more time because the program is slow
 )
 
-// wouldClose returns how many connections would have been closed if the timeout had been that
-// share of what it was, or the next one below.
+// wouldClose returns how many connections a timeout of that share, or the next one below, would
+// have closed.
 func wouldClose(s Stats, share float64) (n uint64) {
 	for _, silence := range s.Silences {
 		if silence.Share > share {
@@ -19,7 +19,7 @@ func wouldClose(s Stats, share float64) (n uint64) {
 	return n
 }
 
-// roundTrip is that of the last answer to a probe.
+// roundTrip is the time to the last answer to a probe.
 func roundTrip(conn any) time.Duration {
 	info, _ := Of(conn).Info()
 	return info.RoundTrip

@@ -19,7 +19,7 @@ func TestCurl(t *testing.T) {
 	k := newNetKeeper(t, Config{})
 	cert, _ := certificate(t)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/slow" { // a download that takes three timeouts
+		if r.URL.Path == "/slow" { // a download over three timeouts
 			for range 24 {
 				time.Sleep(beat)
 				fmt.Fprint(w, strings.Repeat("x", 100))

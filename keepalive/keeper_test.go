@@ -199,7 +199,7 @@ func (c *fakeLoopConn) SafeContext() any {
 	return c.ctx
 }
 
-// selfConn says that it is inside itself.
+// selfConn claims to be inside itself.
 type selfConn struct{ net.Conn }
 
 func (c *selfConn) NetConn() net.Conn { return c.Conn }
@@ -341,8 +341,8 @@ func TestOnIdleIsAskedOnceAtATime(t *testing.T) {
 	})
 }
 
-// slowToClose is a connection whose Close blocks, as with SO_LINGER or in TLS with
-// a peer that is gone.
+// slowToClose is a connection with a blocking Close, as with SO_LINGER or in TLS with a
+// vanished peer.
 type slowToClose struct{ net.Conn }
 
 func (c slowToClose) Close() error {
@@ -364,7 +364,7 @@ func TestSlowClosesHoldUpNobody(t *testing.T) {
 	})
 }
 
-// homeless is a connection that has no addresses after Close.
+// homeless is a connection without addresses after Close.
 type homeless struct {
 	net.Conn
 	closed atomic.Bool
@@ -631,7 +631,7 @@ func TestActivityKernelNeedsSocketsThatTell(t *testing.T) {
 	}
 }
 
-// activitiesHere are those that there are on this system.
+// activitiesHere are all activities possible on this system.
 func activitiesHere() (all []Activity) {
 	for a := range Activity(len(activityNames)) {
 		if a.check() == nil {
@@ -651,7 +651,7 @@ func eachActivity(t *testing.T, all []Activity, test func(t *testing.T, a Activi
 	}
 }
 
-// readingActivities are those of them to which what arrives is life.
+// readingActivities are those of them with arriving bytes as life.
 func readingActivities() []Activity {
 	return slices.DeleteFunc(activitiesHere(), func(a Activity) bool { return a == ActivityManual })
 }

@@ -32,8 +32,8 @@ func newKernelKeeper(t testing.TB, cfg Config) *Keeper {
 	return newNetKeeper(t, cfg)
 }
 
-// requireSilent requires that the connection is closed for a silence that began at
-// last, within the bounds and what a busy machine takes.
+// requireSilent requires the end of the connection for a silence since last, within the bounds
+// and a busy machine's delay.
 func requireSilent(t testing.TB, k *Keeper, last time.Time) {
 	t.Helper()
 	require.Eventually(t, func() bool { return k.Stats().Closed[ReasonIdle] > 0 }, eternal, ms)
@@ -43,7 +43,7 @@ func requireSilent(t testing.TB, k *Keeper, last time.Time) {
 
 func TestKernelKnowsWithoutATouch(t *testing.T) {
 	t.Parallel()
-	for _, reads := range []bool{true, false} { // a byte that has arrived is life
+	for _, reads := range []bool{true, false} { // arrived bytes are life
 		t.Run(fmt.Sprintf("reads=%v", reads), func(t *testing.T) {
 			t.Parallel()
 			k := newKernelKeeper(t, Config{})
@@ -98,7 +98,7 @@ func TestKernelReadsAndWritesTouchNothing(t *testing.T) {
 func TestKernelIsNeverEarly(t *testing.T) {
 	for _, tick := range []time.Duration{ms, 2 * ms, 5 * ms, 100 * ms} {
 		t.Run(fmt.Sprintf("tick=%v", tick), func(t *testing.T) {
-			// Longer ones where this machine is too busy for beats that are so close.
+			// Longer ones if this machine is too busy for beats so close together.
 			timeout := max(50*ms, 3*tick)
 			for !testNeverEarly(t, tick, timeout) {
 				timeout *= 2
@@ -250,8 +250,8 @@ func TestKernelProgramThatHangs(t *testing.T) {
 	require.GreaterOrEqual(t, k.Stats().Spared, uint64(maxRounds))
 }
 
-// The window is full, and the program takes a little now and then: the peer waits
-// for it. After that, the peer has a timeout from the last that was taken.
+// The window is full, and the program takes a little now and then: the peer waits for it. After
+// the last read, the peer has a timeout.
 func TestKernelSlowProgramKillsNobody(t *testing.T) {
 	t.Parallel()
 	k := newKernelKeeper(t, Config{})
@@ -268,7 +268,7 @@ func TestKernelSlowProgramKillsNobody(t *testing.T) {
 	require.Eventually(t, func() bool { return k.Len() == 0 }, eternal, ms)
 	require.GreaterOrEqual(t, time.Since(last), timeout/2)
 
-	// And one that is slow once.
+	// A program slow once kills nobody either.
 	k = newKeeper(t, Config{Timeout: timeout, Tick: timeout / 4, Activity: ActivityKernel})
 	client, server = connect(t, "tcp")
 	conn = k.Conn(server)
@@ -383,7 +383,7 @@ func TestKernelAsksTheSocketInside(t *testing.T) {
 	require.False(t, tells(server))
 }
 
-// A process that is stopped hears nobody, and its peers may wait for its answer.
+// A stopped process hears nobody, and its peers may wait for its answer.
 func TestKernelTimeInWhichTheProcessWasStoppedDoesNotCount(t *testing.T) {
 	const timeout = 4 * time.Second
 	if os.Getenv("KEEPALIVE_TEST_STOPPED") != "" {
@@ -423,8 +423,8 @@ func TestKernelTimeInWhichTheProcessWasStoppedDoesNotCount(t *testing.T) {
 	require.NoError(t, server.Process.Signal(syscall.SIGSTOP))
 	time.Sleep(timeout + time.Second)
 	require.NoError(t, server.Process.Signal(syscall.SIGCONT))
-	// The second after that does not count either, and then there is the rest of
-	// the timeout from the last byte on.
+	// The second after the stop does not count either. The rest of the timeout runs from the
+	// last byte on.
 	time.Sleep(time.Second + timeout - 1600*ms)
 	say()
 	start := time.Now()

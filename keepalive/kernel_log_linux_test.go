@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// talker is a log handler that calls back.
+// talker is a log handler with a call back into the Keeper.
 type talker struct {
 	slog.Handler
 	talk func()
@@ -23,7 +23,7 @@ func (h *talker) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// A log that is slow, or has connections that are guarded itself.
+// A log may be slow, or have guarded connections itself.
 func TestWarningOfASocketThatCannotTellStopsNobody(t *testing.T) {
 	h := &talker{}
 	k := newKeeper(t, Config{Activity: ActivityKernel, Logger: slog.New(h)})

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ActivityKernel: a peer that has said its first message at once, and FirstMessage.
+// ActivityKernel with FirstMessage: the peer says its first message at once.
 func TestKernelFirstMessageAtOnce(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, Config{Timeout: eternal, FirstMessage: timeout, Activity: ActivityKernel})
@@ -23,7 +23,7 @@ func TestKernelFirstMessageAtOnce(t *testing.T) {
 	require.Equal(t, 1, k.Len(), "its timeout is a minute: %v", k.Stats().Closed)
 }
 
-// ActivityKernel: a silence that was ignored is followed by life and another silence.
+// ActivityKernel: an ignored silence is followed by life and another silence.
 func TestKernelIgnoreIsForEver(t *testing.T) {
 	t.Parallel()
 	asked := make(chan time.Time, 100)
@@ -45,8 +45,8 @@ func TestKernelIgnoreIsForEver(t *testing.T) {
 	}
 }
 
-// Hops that are shorter than the timeout. A machine with other work makes an end late too, but
-// not each time.
+// Hops shorter than the timeout. A machine with other work makes an end late too, but not each
+// time.
 func TestKernelHops(t *testing.T) {
 	t.Parallel()
 	var lates []time.Duration

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Random touches, timeouts, updates, holds: nobody is closed before the shortest time
-// that was in force since its last touch, nor much later than the longest.
+// Random touches, timeouts, updates, holds: nobody is closed before the shortest time in force
+// since its last touch, nor much later than the longest.
 func TestPoliciesAgreeWithModel(t *testing.T) {
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -41,8 +41,8 @@ func testBytesReadPast(t *testing.T, activity Activity) {
 	require.True(t, Touch(conn))
 }
 
-// The peer's machine vanishes, and the kernel sends again and again what we have
-// written: that is no life. It is a socket that drops all that comes.
+// The peer's machine vanishes, and the kernel sends our bytes again and again: they are no
+// life. A filter on its socket drops everything.
 func TestBytesThatAreSentAgainAreNoLife(t *testing.T) {
 	t.Parallel()
 	// Long enough for the kernel to send again, and to say so: its first attempt

@@ -109,7 +109,7 @@ func testSilentSockets(t *testing.T, activity Activity, network string) {
 		n, err := conn.Read(make([]byte, 8))
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
-		Touch(conn) // which ActivityManual needs
+		Touch(conn) // for ActivityManual
 		_, err = conn.Read(make([]byte, 8))
 		after := time.Since(last)
 		requireIdleTimeout(t, err)
@@ -131,8 +131,8 @@ func TestUnreadBytesAreNotSilence(t *testing.T) {
 	}
 }
 
-// testUnreadBytes reports whether this machine was quick enough for the test: a beat that comes
-// too late finds its connection closed.
+// testUnreadBytes reports whether this machine was quick enough for the test: a late beat finds
+// its connection closed.
 func testUnreadBytes(t *testing.T, activity Activity, network string) bool {
 	k := newNetKeeper(t, Config{Activity: activity})
 	client, server := connect(t, network)
@@ -177,8 +177,8 @@ func TestProgramThatHangsKillsNobodyAndKeepsNobody(t *testing.T) {
 	}
 }
 
-// A proxy between guarded connections, in all combinations: bytes that the
-// kernel moves are life, in both directions, and silence is still silence.
+// A proxy between guarded connections, in all combinations: bytes moved by the kernel are life,
+// in both directions, and silence is still silence.
 func TestCopiedBytesAreLife(t *testing.T) {
 	eachActivity(t, readingActivities(), testCopiedBytes)
 }
@@ -422,8 +422,7 @@ func TestHTTPHijack(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(last), timeout)
 }
 
-// A handler that takes longer than the timeout says that it is busy, and its
-// request is not cancelled.
+// A handler takes longer than the timeout and says so. Its request is not cancelled.
 func TestHTTPSlowHandler(t *testing.T) {
 	t.Parallel()
 	k := newNetKeeper(t, Config{Activity: ActivityManual})
@@ -448,9 +447,8 @@ func TestHTTPSlowHandler(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// Connections come and go while stale references to earlier ones are touched and
-// closed. Descriptors are used again, so a reference that did harm would do it to
-// a stranger.
+// Connections come and go while stale references to earlier ones are touched and closed.
+// Descriptors are used again, so a harmful reference would hit a stranger.
 func TestStaleReferencesHarmNobody(t *testing.T) {
 	t.Parallel()
 	k := newNetKeeper(t, Config{})

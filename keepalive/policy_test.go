@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireClosed reads until the connection is closed, and requires that this is for
-// the given reason, and after at least that time since begin, and two ticks more at
-// most: with the default, as on an idle server.
+// requireClosed reads until the connection is closed. It requires the given reason, and an end
+// not before after has passed since begin, and at most two ticks later: with the default, as on
+// an idle server.
 func requireClosed(t *testing.T, k *Keeper, conn net.Conn, reason Reason, begin time.Time, after time.Duration) {
 	t.Helper()
 	_, err := io.Copy(io.Discard, conn)
@@ -265,7 +265,7 @@ func TestTooManyHeartbeats(t *testing.T) {
 		beatEvery(t, storms, 500*ms)
 		beatEvery(t, beats, time.Second)
 		go func() { // more than allowed for ten seconds, and then less
-			// In the middle of a window, of which two might share a burst at its end.
+			// In the middle of a window: at its end, two windows might share a burst.
 			for ok := sleep(t.Context(), 5*time.Second); ok; ok = sleep(t.Context(), 30*time.Second) {
 				for range 30 {
 					Touch(bursts)
@@ -309,7 +309,7 @@ func TestSlowTrickle(t *testing.T) {
 		mute, _ := pipe(k)
 		go func() { _, _ = io.Copy(io.Discard, stream) }()
 		requireClosed(t, k, trickle, ReasonTooSlow, begin, 20*time.Second)
-		requireClosed(t, k, mute, ReasonIdle, begin, time.Minute) // that is another matter
+		requireClosed(t, k, mute, ReasonIdle, begin, time.Minute) // silence is another matter
 		time.Sleep(time.Hour)
 		require.Equal(t, 1, k.Len())
 		require.NoError(t, stream.Close())

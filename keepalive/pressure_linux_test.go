@@ -11,7 +11,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 )
 
-// Without a function that says how much of what is in use.
+// Without a function Used.
 func TestDescriptorsThatRunOutArePressure(t *testing.T) {
 	var before unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))

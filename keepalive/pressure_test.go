@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Where there is no connection that the wheel could come to, and after the policy was
-// taken back.
+// Neither after the last connection has gone, nor after the policy was taken back.
 func TestPressureThatHasGoneIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		used := 0.9

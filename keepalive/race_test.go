@@ -128,7 +128,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		return n
 	}
 	require.Eventually(t, func() bool { return count() >= made.Load() && k.shares.keys() == 0 }, eternal, 10*ms)
-	time.Sleep(200 * ms) // for those who are told twice
+	time.Sleep(200 * ms) // time for a second OnClose
 	require.Zero(t, twice.Load())
 	n := count()
 	require.Equal(t, made.Load(), n, "OnClose for each")

@@ -51,8 +51,7 @@ func TestIdlestIsEvicted(t *testing.T) {
 	})
 }
 
-// Waiting is done before a connection is accepted, so that the others wait in the
-// kernel's queue.
+// Accept waits before it takes a connection, so the others wait in the kernel's queue.
 func TestListenerWaitsForRoom(t *testing.T) {
 	k := newKeeper(t, Config{Timeout: time.Minute, Room: Room{MaxConns: 2, Full: pool.Wait}})
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -144,8 +143,8 @@ func TestListenersShareTheRoomTheyWaitFor(t *testing.T) {
 	require.Eventually(t, func() bool { return k.Stats().Closed[ReasonLocal] == clients }, eternal, ms)
 }
 
-// addrConn is a connection from an address. Like one that speaks the PROXY protocol it
-// knows that only after it has been read from.
+// addrConn is a connection from an address. As with the PROXY protocol, the address is known
+// only after the first read.
 type addrConn struct {
 	net.Conn
 	addr net.Addr
@@ -264,7 +263,7 @@ func TestMaxPerKeyAtTheListener(t *testing.T) {
 	require.Equal(t, 3, k.Len())
 }
 
-// A function of the user's that panics harms nobody but its own connection.
+// A panic in a function of the user's harms nobody but its own connection.
 func TestPanicsOfAllCallbacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := errors.New("bad")

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each answer, each probe and each dry run is for one silence. These tests are about that.
+// These tests are about one rule: each answer, each probe and each dry run is for one silence.
 
 // OnIdle touches the connection in question. A touch is no byte.
 func TestOnIdleForReadIdleTouches(t *testing.T) {

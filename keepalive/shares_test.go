@@ -73,7 +73,7 @@ func TestAShareThatNobodyHasCannotBeGivenBack(t *testing.T) {
 	s.giveBack(stale)
 	require.PanicsWithValue(t, message, func() { s.giveBack(stale) })
 
-	// Nor does it take away that of somebody who has come since.
+	// Nor does a stale share take away a newcomer's.
 	share, ok := s.take("a", 1)
 	require.True(t, ok, "the lock is free, and nothing went below zero")
 	require.PanicsWithValue(t, message, func() { s.giveBack(stale) })
@@ -196,7 +196,7 @@ func TestMemoryComesBackAfterACrowd(t *testing.T) {
 }
 
 func BenchmarkShares(b *testing.B) {
-	for _, members := range []int{0, 1} { // of the key, apart from the one that comes and goes
+	for _, members := range []int{0, 1} { // of the key, besides the measured one
 		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {
 			var s shares
 			for range members {

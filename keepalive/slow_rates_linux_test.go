@@ -62,7 +62,7 @@ func TestSlowHandlerIsNoPeerThatBeatsTooOften(t *testing.T) {
 	})
 }
 
-// beating is a connection whose peer sends heartbeats.
+// beating is a connection with heartbeats from its peer.
 type beating struct {
 	peer, inner, conn net.Conn
 	unread            int

@@ -135,7 +135,7 @@ func TestProbeThatFailsClosesAtOnce(t *testing.T) {
 	})
 }
 
-// Connections that fell silent in the same moment are not probed in the same moment.
+// Connections fallen silent in the same moment are probed in different moments.
 func TestProbesAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		perTick := map[int64]int{}
@@ -231,7 +231,7 @@ func TestPacedClosing(t *testing.T) {
 			time.Sleep(time.Until(begin.Add(10*time.Second + time.Duration(second+1)*time.Second)))
 			require.InDelta(t, 10*(second+1), 300-k.Len(), 3, "after %ds", second+1)
 		}
-		// Those that are heard while they wait for their turn are rescued.
+		// A heartbeat in the queue is a rescue.
 		rescued := 0
 		for _, c := range conns {
 			if Touch(c) {
@@ -327,7 +327,7 @@ func TestDrainSpreadsTheGoodbyes(t *testing.T) {
 	})
 }
 
-// A probe that comes early, so that they are spread, takes nothing from the timeout.
+// Probes come early to be spread. The early ones take nothing from the timeout.
 func TestProbesCloseNobodyBeforeTheirTime(t *testing.T) {
 	for _, tt := range []struct {
 		cfg  Config
@@ -356,7 +356,7 @@ func TestProbesCloseNobodyBeforeTheirTime(t *testing.T) {
 			}
 			for _, at := range []time.Duration{0, tt.from * 3 / 4, tt.from * 9 / 10} {
 				time.Sleep(at - time.Since(begin))
-				synctest.Wait() // for looks that are due at this very moment
+				synctest.Wait() // looks may be due at this very moment
 				for _, c := range conns {
 					due, reason, ok := Of(c).Deadline()
 					require.True(t, ok)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A transfer whose sink is slower than its source always has unread bytes. It
-// lives while they move, and not when the sink hangs.
+// If the sink is slower than the source, a transfer always has unread bytes. It lives while
+// they move, and not when the sink hangs.
 func TestTransferIntoASlowSink(t *testing.T) {
 	eachActivity(t, readingActivities(), testSlowSink)
 }
@@ -78,7 +78,7 @@ func (c socketless) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{c.Conn})
 }
 
-func (c socketless) NetConn() {} // not that of net.Conn's layers
+func (c socketless) NetConn() {} // not the NetConn of a layer: nobody looks inside
 
 // beats gives a byte now and then.
 type beats struct{ left int }
@@ -127,7 +127,7 @@ func testSocketless(t *testing.T, activity Activity, into bool) {
 	}
 }
 
-// closeAfter is a writer that has enough after some bytes.
+// closeAfter is a writer with an error after some bytes.
 type closeAfter struct {
 	conn net.Conn
 	left int

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Those who have gone meanwhile take turns of those who wait.
+// Closed connections in the queue take no turns from the others.
 func TestGoneConnectionsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Minute, Age: Age{Max: 10 * time.Minute, Jitter: -1}, Closing: Closing{MaxPerSecond: 10}})
@@ -32,7 +32,7 @@ func TestGoneConnectionsTakeTurns(t *testing.T) {
 	})
 }
 
-// After a dry run, a read silence that was counted then.
+// A read silence counted in a dry run closes the connection after it.
 func TestReadIdleAfterDryRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Timeout: time.Minute, ReadIdle: 20 * time.Second, Activity: ActivityManual, Closing: Closing{DryRun: true}}
@@ -80,7 +80,7 @@ func TestUpdatesWhileCondemned(t *testing.T) {
 	}
 }
 
-// Deadline of one that waits for its turn.
+// Deadline of a connection in the queue.
 func TestDeadlineOfQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{MaxPerSecond: 1}})
@@ -140,7 +140,7 @@ func TestDrainTwice(t *testing.T) {
 	})
 }
 
-// A ReadIdle that is rescued takes the turn of others.
+// A connection rescued from ReadIdle leaves its turn to others.
 func TestRescuedReadIdleTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{Timeout: time.Hour, ReadIdle: 10 * time.Second, Closing: Closing{MaxPerSecond: 10}})

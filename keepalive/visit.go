@@ -16,7 +16,7 @@ func (g *Guard) due() {
 	g.adapter.Due(g)
 }
 
-// evict is due for a connection in the way of a newcomer.
+// evict is due for a connection chosen to make room.
 func (g *Guard) evict() {
 	g.mu.Lock()
 	g.need().state.Evicted = true

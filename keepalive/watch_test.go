@@ -129,7 +129,7 @@ func TestNothingEndsWhatIsHeldButItsAge(t *testing.T) {
 	})
 }
 
-// Somebody who watches must not wait for a PROXY header.
+// A watcher must not wait for a PROXY header.
 func TestTheAddressOfAnEndIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, Config{})
@@ -196,8 +196,8 @@ func TestABurstIsOneLine(t *testing.T) {
 	})
 }
 
-// After a burst each line covers a longer time, in which as many as on any day are more
-// than a burst.
+// After a burst each line covers a longer time. The closes of a usual day are more than a burst
+// in so long a time, and still no line.
 func TestAfterABurstAUsualDayIsNoLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logtest.Log
@@ -219,7 +219,7 @@ func TestAfterABurstAUsualDayIsNoLine(t *testing.T) {
 	})
 }
 
-// Behind a PROXY header it is known only after a while who is one too many.
+// A connection too many is known only after its PROXY header.
 func TestWhoIsIdentifiedLateIsAmongTheRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logtest.Log
@@ -237,7 +237,7 @@ func TestWhoIsIdentifiedLateIsAmongTheRefused(t *testing.T) {
 	})
 }
 
-// Close does not leave the line to a timer that has fired and not run yet.
+// Close writes the line even if its timer has fired and not run yet.
 func TestTheLastLineIsThereWhenCloseReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logtest.Log
