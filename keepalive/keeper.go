@@ -93,8 +93,8 @@ func (k *Keeper) now() rules.Time { return rules.Time(k.pool.Wheel().Time(0)) }
 // lookAtClock has touches be exact from now on: the wheel's hand may sleep.
 func (k *Keeper) lookAtClock() { k.pool.Wheel().Now() }
 
-// ago returns the wheel's time so long ago, or rules.Unknown for a negative duration. The time
-// does not go on while the process is stopped.
+// ago returns the wheel's time so long ago, or rules.Unknown for a negative duration. The
+// wheel's time stands still while the process is stopped.
 func (k *Keeper) ago(d time.Duration) rules.Time {
 	if d < 0 {
 		return rules.Unknown

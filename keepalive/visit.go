@@ -7,9 +7,10 @@ import (
 )
 
 // due is called by a worker of the wheel when something is to be decided about a connection.
-// The adapter calls visit, now or later, at its place for reading the connection.
+// The adapter calls visit, now or later: with gnet in the event loop, behind the reads that
+// wait there.
 func (g *Guard) due() {
-	if Of(g.conn) != g { // what a touch looks for is not there any more
+	if Of(g.conn) != g { // a touch would not find the guard any more
 		g.lose()
 		return
 	}

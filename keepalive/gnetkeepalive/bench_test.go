@@ -24,8 +24,8 @@ func BenchmarkTouch(b *testing.B) {
 	}
 }
 
-// BenchmarkOnTraffic is what the handler around adds to OnTraffic, of which the
-// handler inside does nothing.
+// BenchmarkOnTraffic is the cost of the handler around OnTraffic: the handler inside does
+// nothing.
 func BenchmarkOnTraffic(b *testing.B) {
 	for a := keepalive.ActivityRead; a <= keepalive.ActivityKernel; a++ {
 		b.Run("activity="+a.String(), func(b *testing.B) {

@@ -100,7 +100,7 @@ func TestDrainThatIsCutShortSaysWhoIsLeft(t *testing.T) {
 	require.EqualValues(t, conns, w.app.closed.Load())
 }
 
-// Those who still say their last words have not gone.
+// A connection with its farewell under way has not gone.
 func TestDrainWaitsForLastWords(t *testing.T) {
 	t.Parallel()
 	const conns = 20

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// peeks is how often within its time to look whether what waits for a slow peer has left, of
-	// which gnet tells nobody; but not more often than each minPeek.
+	// gnet has no event for an empty outbound buffer, so part looks again and again: after a
+	// share of 1/peeks of the time left, but not before minPeek.
 	peeks   = 16
 	minPeek = 10 * time.Millisecond
 )
@@ -24,14 +24,14 @@ func (l *loop) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode
 	if !isOpen(g) {
 		return // the farewell has closed it
 	}
-	// What gnet has in its buffer would be lost. A silent peer does not get the time for that,
-	// unless it is to get a farewell.
+	// The close would drop the bytes in gnet's buffer. A silent peer gets no time for them,
+	// unless there is a farewell to send, or half a close.
 	waits := len(farewell) > 0 || mode == keepalive.CloseHalf || !adapter.Reason(g).Timeout()
 	if mode == keepalive.CloseGraceful {
 		farewell = gnetsocket.SayLast(c, farewell)
 	}
 	if len(farewell) > 0 {
-		_, _ = c.Write(farewell) // if that fails, gnet closes it
+		_, _ = c.Write(farewell) // if it fails, gnet closes the connection
 	}
 	switch {
 	case !isOpen(g):

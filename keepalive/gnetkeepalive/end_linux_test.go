@@ -11,7 +11,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// Farewell runs in the event loop, so it can close the connection. Its descriptor may be somebody else's then, here that of a socket pair.
+// Farewell runs in the event loop, so it can close the connection. Its descriptor may be
+// somebody else's then, here a socket pair's.
 func TestCallbackThatClosesTheConnectionHarmsNobody(t *testing.T) {
 	for _, mode := range []keepalive.CloseMode{keepalive.CloseGraceful, keepalive.CloseHalf, keepalive.CloseReset} {
 		t.Run(mode.String(), func(t *testing.T) {

@@ -54,8 +54,7 @@ func TestFarewellThenTheEnd(t *testing.T) {
 	}
 }
 
-// The peer of a connection that is closed in both directions would lose the farewell
-// because of what it still sends.
+// If both directions were closed, the peer's own bytes would cost it the farewell.
 func TestHalfClosedPeerMayStillSend(t *testing.T) {
 	t.Parallel()
 	for _, activity := range []keepalive.Activity{keepalive.ActivityRead, keepalive.ActivityManual} {
@@ -134,8 +133,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// What gnet has in its buffer, since the peer is slow to read, comes before the
-// farewell, and both leave. A peer that has broken no rule gets it without a farewell.
+// If the peer is slow to read, the bytes in gnet's buffer leave before the farewell. They leave
+// without a farewell, too, unless the reason is a timeout.
 func TestWhatWasWrittenStillLeaves(t *testing.T) {
 	t.Parallel()
 	const size = 32 << 20 // more than sockets take
@@ -169,7 +168,7 @@ func TestWhatWasWrittenStillLeaves(t *testing.T) {
 	}
 }
 
-// A peer that reads nothing does not keep what was written for it.
+// The bytes for a peer that reads nothing are dropped.
 func TestFarewellDoesNotWaitForEver(t *testing.T) {
 	t.Parallel()
 	const patience = 300 * ms
@@ -188,7 +187,7 @@ func TestFarewellDoesNotWaitForEver(t *testing.T) {
 	}
 }
 
-// Update can make half of a close of those that were opened when it was whole.
+// Update to CloseHalf applies to open connections, too.
 func TestHalfCloseAfterUpdate(t *testing.T) {
 	t.Parallel()
 	var heard atomic.Int64
@@ -208,8 +207,7 @@ func TestHalfCloseAfterUpdate(t *testing.T) {
 	require.Zero(t, heard.Load())
 }
 
-// A callback runs in the event loop, so it can close the connection that it is called
-// for.
+// A callback runs in the event loop, so it can close its connection.
 func TestCallbackMayCloseTheConnection(t *testing.T) {
 	t.Parallel()
 	closeIt := func(conn any) { c := conn.(gnet.Conn); _ = c.EventLoop().Close(c) }
@@ -260,7 +258,7 @@ func TestEngineStopsWhileConnectionsLinger(t *testing.T) {
 	})
 }
 
-// The engine stops between the end of the connection and that of its time to linger.
+// The engine stops after the end of the connection, and before its time to linger is over.
 func TestLingerOutlivesTheEngine(t *testing.T) {
 	t.Parallel()
 	w := observe(t, keepalive.Config{Closing: keepalive.Closing{Mode: keepalive.CloseHalf, Timeout: 200 * ms}}, &app{})
@@ -268,7 +266,7 @@ func TestLingerOutlivesTheEngine(t *testing.T) {
 	requireClosed(t, c)
 	w.stop(t)
 	w.requireEnd(t, c, keepalive.ReasonIdle)
-	time.Sleep(300 * ms) // the timer fires for an engine that is gone
+	time.Sleep(300 * ms) // the timer fires for a stopped engine
 }
 
 func TestFarewellKnowsTheReason(t *testing.T) {

@@ -1,13 +1,12 @@
-// Package gnetkeepalive closes gnet connections whose peers have fallen silent. gnet itself
-// has no deadlines.
+// Package gnetkeepalive closes gnet connections when their peers have fallen silent. gnet
+// itself has no deadlines.
 //
 //	k, err := keepalive.New(keepalive.Config{Timeout: 30 * time.Second})
 //	...
 //	err = gnet.Run(gnetkeepalive.Wrap(handler, k), "tcp://:9000", gnet.WithMulticore(true))
 //
-// The handler sees what it would see without: its connections are gnet's own, with their
-// Context. OnClose gets [keepalive.ErrIdleTimeout] for a connection that was closed for its
-// silence.
+// The handler sees the same as without: its connections are gnet's own, with their Context.
+// OnClose gets [keepalive.ErrIdleTimeout] for a connection closed for its silence.
 //
 // It is for connections of TCP and Unix sockets, accepted or dialled with gnet.Client. UDP
 // passes through.
@@ -20,18 +19,18 @@
 //
 // # What counts as life
 //
-// With ActivityRead, bytes that have arrived; OnTraffic after a Wake, without new bytes, is no
-// life. (If the socket can't tell, as with Unix sockets and on systems other than Linux, Wake is
-// life while there are bytes that the handler has not consumed.) With ActivityReadWrite also
-// bytes that the peer has acknowledged, on Linux with TCP only. With ActivityManual only
-// [keepalive.Touch], which takes any goroutine and a gnet.Conn. With ActivityKernel, bytes that
-// have arrived; Unix sockets are kept as with ActivityRead.
+// With ActivityRead, arrived bytes; OnTraffic after a Wake, without new bytes, is no life. (If
+// the socket can't tell, as with Unix sockets and on systems other than Linux, Wake is life
+// while there are bytes not yet consumed by the handler.) With ActivityReadWrite also bytes
+// acknowledged by the peer, on Linux with TCP only. With ActivityManual only [keepalive.Touch],
+// which takes a gnet.Conn on any goroutine. With ActivityKernel, arrived bytes; Unix sockets
+// are kept as with ActivityRead.
 //
 // # Event loops
 //
-// Each connection is decided about in its own event loop, behind the reads that wait there, a
-// few connections at a time, so that the live ones don't wait when very many are closed. OnIdle
-// is called there, too, so it may write to the connection, and must not block.
+// Each connection is decided about in its own event loop, behind the waiting reads. The loop
+// takes a few connections at a time, so the live ones don't wait when very many are closed.
+// OnIdle is called there, too: it may write to the connection, and must not block.
 package gnetkeepalive
 
 import (
@@ -43,16 +42,16 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
-// RefusingHandler is an event handler with last words for a connection that may not stay,
-// because there are too many (keepalive.ReasonFull) or the server is going down
-// (keepalive.ReasonDrain). The handler hears nothing else of such a connection.
+// RefusingHandler is an event handler with last words for a refused connection, if there are
+// too many (keepalive.ReasonFull) or the server is going down (keepalive.ReasonDrain). The
+// handler hears nothing else of such a connection.
 type RefusingHandler interface {
 	OnRefuse(c gnet.Conn, reason keepalive.Reason) (out []byte)
 }
 
-// Wrap returns an event handler for gnet.Run and gnet.NewClient that guards each connection
-// with k and leaves the rest to inner. It may be used for several engines, at the same time or
-// one after the other. k is the caller's to close, after the engines have stopped.
+// Wrap returns an event handler for gnet.Run and gnet.NewClient. It guards each connection with
+// k and leaves the rest to inner. It may be used for several engines, at the same time or one
+// after the other. k is the caller's to close, after the engines have stopped.
 func Wrap(inner gnet.EventHandler, k *keepalive.Keeper) gnet.EventHandler {
 	if inner == nil || k == nil {
 		panic("gnetkeepalive: Wrap needs a handler and a Keeper")
@@ -72,15 +71,15 @@ type handler struct {
 	loops  loops
 }
 
-// refused is in the SafeContext of a connection that may not stay.
+// refused is in the SafeContext of a refused connection.
 type refused struct{}
 
 func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	if _, ok := c.LocalAddr().(*net.UDPAddr); ok {
 		return h.EventHandler.OnOpen(c)
 	}
-	// Before the handler runs, since that may already touch the connection, or close it.
-	// SafeContext comes first, since the guard is looked for there.
+	// Before the handler runs, since the handler may already touch the connection, or close it.
+	// SafeContext comes first, since keepalive.Of looks for the guard there.
 	g := new(keepalive.Guard)
 	c.SetSafeContext(g)
 	tells := adapter.SocketTells(uintptr(c.Fd()))

@@ -33,7 +33,7 @@ const (
 	eternal = time.Minute // how long a test waits for what must come
 )
 
-// app is an event handler whose methods are the test's.
+// app is an event handler made of the test's functions.
 type app struct {
 	gnet.BuiltinEventEngine
 	booted    chan booted
@@ -48,8 +48,7 @@ type app struct {
 	opened, closed atomic.Int64
 }
 
-// booted is an engine that is about to run. Its address can be asked for only
-// before it runs.
+// booted is an engine about to run. Its address can be asked for only before it runs.
 type booted struct {
 	gnet.Engine
 	addr net.Addr
@@ -103,7 +102,7 @@ func echo(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// engine is a gnet engine that runs on a port of its own.
+// engine is a gnet engine on a port of its own.
 type engine struct {
 	booted
 	done chan error
@@ -177,7 +176,7 @@ func say(t testing.TB, c net.Conn, word string) {
 	require.Equal(t, word, string(buf))
 }
 
-// requireClosed requires that the server closes the connection, and returns when.
+// requireClosed waits for the server to close the connection, and returns when it did.
 func requireClosed(t testing.TB, c net.Conn) time.Time {
 	t.Helper()
 	_, err := io.Copy(io.Discard, c)
@@ -273,9 +272,8 @@ func TestErrorsOfOtherEnds(t *testing.T) {
 	require.Zero(t, k.Stats().Closed[keepalive.ReasonIdle])
 }
 
-// Wake calls OnTraffic without new bytes: that is the server's own doing. So it
-// must not keep a silent connection, whether or not the handler has left bytes
-// unconsumed.
+// Wake calls OnTraffic without new bytes: the server's own doing. So it must not keep a silent
+// connection, whether or not the handler has left bytes unconsumed.
 func TestWakeIsNoLife(t *testing.T) {
 	t.Parallel()
 	for _, leftover := range []bool{false, true} {
@@ -317,8 +315,8 @@ func TestWakeIsNoLife(t *testing.T) {
 	}
 }
 
-// A handler that hands its reading to a task of the loop leaves bytes over after
-// OnTraffic, of which the next ones may be just as many.
+// A handler leaves its reading to a task of the loop. After OnTraffic its bytes are still
+// there, and the next ones may be just as many.
 func TestBytesConsumedOutsideOfOnTrafficAreLife(t *testing.T) {
 	t.Parallel()
 	for _, addr := range []string{"tcp://127.0.0.1:0", "unix://" + filepath.Join(t.TempDir(), "s")} {
@@ -412,8 +410,8 @@ func TestOnIdleRunsInTheLoopAndMayExtend(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 2*timeout)
 }
 
-// overwriteLate has the guard of a connection overwritten while it waits for its verdict,
-// and waits until that is noticed.
+// overwriteLate has the guard of a connection overwritten while the connection waits for its
+// decision, and waits until the Keeper notices.
 func overwriteLate(t *testing.T, k *keepalive.Keeper) (*engine, net.Conn) {
 	due, overwritten := make(chan bool), make(chan bool)
 	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
@@ -447,8 +445,8 @@ func TestSafeContextOverwrittenLate(t *testing.T) {
 	require.Zero(t, k.Stats().Closed[keepalive.ReasonIdle])
 }
 
-// The handler overwrites what belongs to the guard: nobody can touch the
-// connection any more, so it must not be closed for that.
+// The handler overwrites the guard: nobody can touch the connection any more, so its silence
+// must not close it.
 func TestOverwrittenSafeContextIsNotClosed(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, keepalive.Config{})
@@ -510,8 +508,8 @@ func TestClosedKeeperLeavesConnectionsAlone(t *testing.T) {
 	require.Eventually(t, func() bool { return a.closed.Load() == 2 }, eternal, ms)
 }
 
-// Bytes that arrive while the loop is busy are read before anything is decided:
-// the slowness is ours.
+// If bytes arrive while the loop is busy, they are read before anything is decided: the
+// slowness is ours.
 func TestBusyLoopKillsNobody(t *testing.T) {
 	t.Parallel()
 	const timeout = 6 * time.Second // for all to come in it
@@ -613,8 +611,8 @@ func TestMassExpiryIsPaced(t *testing.T) {
 	<-probed
 	e.stop(t)
 	require.EqualValues(t, conns, k.Stats().Closed[keepalive.ReasonIdle])
-	// A loop that is descheduled at the end of a batch may find the next one in its queue before
-	// it has looked at its sockets, but hardly many times in a row.
+	// If a loop is descheduled at the end of a batch, it may find the next batch in its queue
+	// before it has looked at its sockets, but hardly many times in a row.
 	require.LessOrEqual(t, longest, conns/2, "a batch is of %d", batchSize)
 }
 
@@ -779,7 +777,7 @@ func TestUDPPassesThrough(t *testing.T) {
 	require.Zero(t, k.Len())
 }
 
-// The same on the side that dials.
+// The same on the client's side.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -812,9 +810,8 @@ func TestClient(t *testing.T) {
 	require.Equal(t, keepalive.ErrIdleTimeout, <-errs)
 }
 
-// Connections come and go while stale references to closed ones are touched and
-// closed. Their descriptors are used again, so a reference that did harm would do
-// it to a stranger.
+// Connections come and go while stale references to closed ones are touched and closed. Their
+// descriptors are used again, so a harmful reference would hit a stranger.
 func TestStaleReferencesHarmNobody(t *testing.T) {
 	modes(t, func(t *testing.T, opts ...gnet.Option) {
 		k := newKeeper(t, keepalive.Config{})

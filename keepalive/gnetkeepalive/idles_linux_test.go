@@ -13,7 +13,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// The server talks all the time, which counts, and hears nothing.
+// The server talks all the time, and hears nothing. Its talk counts for ActivityReadWrite, not
+// for ReadIdle.
 func TestReadIdle(t *testing.T) {
 	t.Parallel()
 	a := &app{}
@@ -101,7 +102,7 @@ func TestSlowLargeWriteIsNoIdle(t *testing.T) {
 	w.requireEnd(t, c, keepalive.ReasonWriteIdle)
 }
 
-// One that waits for its turn to be closed and is heard meanwhile stays.
+// A heartbeat in the queue cancels the close.
 func TestTurnIsNoEndForThoseWhoAreHeard(t *testing.T) {
 	t.Parallel()
 	const conns, pace = 24, 5
@@ -116,7 +117,7 @@ func TestTurnIsNoEndForThoseWhoAreHeard(t *testing.T) {
 			for range conns {
 				say(t, w.dial(t), "hello")
 			}
-			time.Sleep(3 * beat) // so that it's the last in the queue: what expires together has no order
+			time.Sleep(3 * beat) // now it is the last in the queue: connections of one tick have no order
 			late := w.dial(t)
 			say(t, late, "hello")
 			require.Eventually(t, func() bool { return w.app.closed.Load() >= conns/2 }, eternal, ms)

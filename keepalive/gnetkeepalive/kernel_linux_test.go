@@ -116,7 +116,7 @@ func TestKernelBusyLoopKillsNobody(t *testing.T) {
 	require.GreaterOrEqual(t, requireClosed(t, c).Sub(last), timeout)
 }
 
-// A loop that is always busy does not keep its dead.
+// Even a busy loop closes its dead connections.
 func TestKernelBusyLoopKeepsNobody(t *testing.T) {
 	t.Parallel()
 	k := newKernelKeeper(t, keepalive.Config{Timeout: timeout, Tick: timeout / 8})

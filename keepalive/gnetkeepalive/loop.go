@@ -16,17 +16,17 @@ import (
 
 const (
 	// batchSize is how many connections an event loop decides about before it goes back to its
-	// sockets: about a millisecond, most of it in the kernel, to close them. gnet runs all tasks
-	// that it finds, and those that come meanwhile, before it looks at sockets again. So the next
-	// batch is sent only when the one before has run.
+	// sockets: about a millisecond, most of it in the kernel, to close them. Before gnet looks
+	// at sockets again, it runs all tasks in its queue, and any new ones. So the next batch is
+	// sent only after the one before has run.
 	batchSize = 64
 
-	// lostAfter is when to ask whether a loop is still there that has not run its task: a loop
-	// that goes down drops its tasks.
+	// lostAfter is when to ask whether a loop is still there if it has not run its task: a loop
+	// drops its tasks when it goes down.
 	lostAfter = 100 * time.Millisecond
 )
 
-// loops are the event loops of the connections that a handler guards.
+// loops are the event loops with guarded connections of a handler.
 type loops struct {
 	mu sync.Mutex
 	of map[gnet.EventLoop]*loop
@@ -115,14 +115,14 @@ func (l *loop) nextBatch() []*keepalive.Guard {
 	return batch
 }
 
-// giveUp is for a loop that has gone down. gnet has closed its connections, or is about to.
+// giveUp is for a lost loop. gnet has closed its connections, or is about to.
 func (l *loop) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.due, l.draining = nil, false
 }
 
-// run has the event loop run a task, and waits for that. It returns an error if ctx is done
+// run has the event loop run a task, and waits for it. It returns an error if ctx is done
 // first, or the loop has gone down.
 func (l *loop) run(ctx context.Context, task func() error) error {
 	done := make(chan struct{})

@@ -40,7 +40,7 @@ func TestFirstMessage(t *testing.T) {
 	}
 }
 
-// say2 is say for a client that is greeted.
+// say2 is say after a greeting.
 func say2(t testing.TB, c net.Conn, greeting, word string) {
 	t.Helper()
 	buf := make([]byte, len(greeting))
@@ -50,7 +50,7 @@ func say2(t testing.TB, c net.Conn, greeting, word string) {
 	say(t, c, word)
 }
 
-// activities are those in which bytes are life and writes are not.
+// activities are all with bytes as life, and without writes.
 func activities() []keepalive.Activity {
 	both := []keepalive.Activity{keepalive.ActivityRead}
 	if (keepalive.Config{Activity: keepalive.ActivityKernel}).Validate() == nil {

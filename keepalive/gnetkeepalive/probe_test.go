@@ -132,7 +132,7 @@ func TestVerdicts(t *testing.T) {
 	say2(t, ignored, "?", "ignored")
 }
 
-// Where nothing else is.
+// Pong is a touch, even if no byte is life.
 func TestPongIsLife(t *testing.T) {
 	t.Parallel()
 	w := observe(t, keepalive.Config{

@@ -19,8 +19,8 @@ import (
 // evictable is how many members a pool may have on their way out.
 const evictable = 64
 
-// Each newcomer takes the place of the one that has been silent for longest. Those
-// that talk are never that one.
+// Each newcomer takes the place of the connection with the longest silence, and never of a
+// talking one.
 func TestEvictionInAStorm(t *testing.T) {
 	t.Parallel()
 	const capacity, talkers, storm = 40, 8, 600
@@ -98,8 +98,8 @@ func TestEvictionInAStorm(t *testing.T) {
 	}
 }
 
-// Those who are to go are decided about in their event loop. While it is blocked they
-// stay, and newcomers to the other one are too many after a while.
+// An eviction is decided in the connection's event loop. While one loop is blocked its
+// connections stay, and after a while newcomers to the other loop are too many.
 func TestEvictionWaitsForTheLoop(t *testing.T) {
 	t.Parallel()
 	const capacity = 300
@@ -141,7 +141,7 @@ func TestEvictionWaitsForTheLoop(t *testing.T) {
 	require.NoError(t, err, "it has talked")
 }
 
-// It is the idlest, but its peer has said something that nobody has read yet.
+// It is the idlest, but nobody has read its peer's last bytes yet.
 func TestUnreadBytesPreventEviction(t *testing.T) {
 	t.Parallel()
 	for _, activity := range activities() {
@@ -165,7 +165,7 @@ func TestUnreadBytesPreventEviction(t *testing.T) {
 						deciding = l.draining && len(l.due) == 0 // it is sent
 						l.mu.Unlock()
 					}
-					time.Sleep(10 * ms) // so it comes before that is read
+					time.Sleep(10 * ms) // the decision comes before these bytes are read
 				}
 				opened <- true
 				return nil, gnet.None
@@ -240,14 +240,14 @@ func TestMaxPerKey(t *testing.T) {
 	}
 }
 
-// Those who lose their guard give their share back.
+// A lost guard gives its share back.
 func TestMaxPerKeyOfALostGuard(t *testing.T) {
 	t.Parallel()
 	e, _ := overwriteLate(t, newKeeper(t, keepalive.Config{Room: keepalive.Room{MaxPerKey: 1}}))
 	say(t, e.dial(t), "next")
 }
 
-// Nobody can tell who they are.
+// Unix sockets have no key.
 func TestMaxPerKeyOfUnixSockets(t *testing.T) {
 	t.Parallel()
 	w := observeOn(t, "unix://"+filepath.Join(t.TempDir(), "s"), keepalive.Config{Timeout: time.Minute, Room: keepalive.Room{MaxPerKey: 1}}, &app{})

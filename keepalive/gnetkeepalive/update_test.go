@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// Both reach a connection that is touched all the time within the old timeout.
+// A shorter and a longer timeout reach a busy connection within the old timeout.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	for _, activity := range activities() {

@@ -63,7 +63,7 @@ func TestRemoteAddrOfWhatIsOverAConnection(t *testing.T) {
 	}
 }
 
-// An event loop that goes down drops what it was asked.
+// An event loop drops its tasks when it goes down.
 func TestRemoteAddrDoesNotWaitForALoopThatIsGone(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, keepalive.Config{Timeout: time.Hour})
@@ -86,7 +86,7 @@ func TestRemoteAddrDoesNotWaitForALoopThatIsGone(t *testing.T) {
 	for range 10 {
 		go func() { found <- keepalive.Of(conn).RemoteAddr(context.Background()) }()
 	}
-	time.Sleep(50 * ms) // so that most are asking
+	time.Sleep(50 * ms) // by now most are asking
 	close(block)
 	for range 10 {
 		select {

@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// witness is an engine with a Keeper that notes how its connections end.
+// witness is an engine with a Keeper. It notes the ends of the connections.
 type witness struct {
 	*engine
 	app *app
@@ -32,8 +32,8 @@ type ending struct {
 	at      time.Time
 }
 
-// observe starts an engine on TCP with a Keeper, both of which tell the witness. When
-// the test is over, nothing must be left of its connections.
+// observe starts an engine on TCP with a Keeper. Both tell the witness. When the test is over,
+// nothing must be left of its connections.
 func observe(t testing.TB, cfg keepalive.Config, a *app, opts ...gnet.Option) *witness {
 	return observeOn(t, "tcp://127.0.0.1:0", cfg, a, opts...)
 }
@@ -89,8 +89,8 @@ func peerOf(addr net.Addr) string {
 	return addr.String()
 }
 
-// requireEnd waits until the connection of a client has ended, requires that all who
-// are to know have been told once, and why, and returns when the handler was.
+// requireEnd waits for the end of a client's connection. It requires that the handler and
+// OnClose have been told once, and why, and returns when the handler was told.
 func (w *witness) requireEnd(t testing.TB, c net.Conn, reason keepalive.Reason) time.Time {
 	t.Helper()
 	require.Eventually(t, func() bool { return len(w.endOf(c).reasons) > 0 }, eternal, ms)
@@ -135,7 +135,7 @@ func keepSaying(t testing.TB, c net.Conn, d time.Duration) (last time.Time) {
 	return last
 }
 
-// where returns the server's side of connections, in the order in which they came.
+// where returns the server's side of connections, in the order of their opening.
 func where(a *app) <-chan gnet.Conn {
 	conns := make(chan gnet.Conn, 100)
 	inner := a.onOpen

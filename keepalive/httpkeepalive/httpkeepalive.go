@@ -7,10 +7,10 @@
 // A connection is idle only while the server waits for its peer:
 //
 //   - Between two requests it is idle, and is closed after Config.Timeout. So is a connection
-//     that stops in the middle of a header. One that trickles its header ends by
+//     that stops in the middle of a header. A trickling header ends by
 //     http.Server.ReadHeaderTimeout, or by Config.Timeout with keepalive.ActivityManual.
-//   - While the handler waits for more of the request's body, it is idle, too. A body that
-//     trickles ends by http.Server.ReadTimeout.
+//   - While the handler waits for more of the request's body, it is idle, too. A trickling
+//     body ends by http.Server.ReadTimeout.
 //   - While the handler does anything else, the connection is held, see keepalive.Guard.Hold.
 //     So a handler may take its time, and an event stream may have nothing to say. For TCP on
 //     Linux, a peer that takes nothing of a response for a whole timeout is closed.
@@ -18,10 +18,10 @@
 //     [Guard] for its handle.
 //
 // All of this holds for HTTP/1.1 and HTTP/2, plain and over TLS, and with any
-// keepalive.Activity. An HTTP/2 connection is held while any of its requests is. Two settings of
-// http.Server complete it. With an IdleTimeout of less than Config.Timeout, idle connections get
-// a GOAWAY before they are closed. With HTTP2.SendPingTimeout, a peer that vanishes while a
-// stream's window is full is found: its socket has nothing to send, so the Keeper can't tell.
+// keepalive.Activity. An HTTP/2 connection is held while any of its requests is. Two settings
+// of http.Server complete it. With an IdleTimeout of less than Config.Timeout, idle connections
+// get a GOAWAY before they are closed. HTTP2.SendPingTimeout finds a peer that vanishes while a
+// stream's window is full: the socket has nothing to send, so the Keeper can't tell.
 package httpkeepalive
 
 import (
@@ -36,11 +36,10 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
-// Wrap has the Keeper know what the server does with its connections. It must be called before
-// the server serves, and after its Handler, ConnContext and ConnState are set: it wraps all
-// three. The server must serve connections that k guards: those of k.Listener, or TLS over
-// them. Wrap warns in the server's ErrorLog of the first that is not, and leaves such
-// connections alone.
+// Wrap tells the Keeper how the server uses its connections. It must be called before the
+// server serves, and after its Handler, ConnContext and ConnState are set: it wraps all three.
+// The server must serve guarded connections of k: from k.Listener, or TLS over them. Wrap
+// leaves other connections alone, and warns of the first in the server's ErrorLog.
 func Wrap(srv *http.Server, k *keepalive.Keeper) {
 	w := &wrapper{
 		keeper:      k,
@@ -55,8 +54,8 @@ func Wrap(srv *http.Server, k *keepalive.Keeper) {
 	srv.Handler, srv.ConnContext, srv.ConnState = w, w.newContext, w.newState
 }
 
-// Guard returns the guard of the connection from which a request has come, or nil if it is not
-// guarded. All methods of a nil Guard may be called.
+// Guard returns the guard of a request's connection, or nil if the connection is not guarded.
+// All methods of a nil Guard may be called.
 func Guard(r *http.Request) *keepalive.Guard {
 	if c := connectionOf(r); c != nil {
 		return c.guard
@@ -136,12 +135,12 @@ type connection struct {
 	guard *keepalive.Guard
 
 	mu       sync.Mutex
-	handlers int    // that don't wait for the peer
+	handlers int    // not waiting for the peer
 	left     bool   // it is not the server's any more
 	release  func() // ends the hold, or nil
 }
 
-// busy says that so many handlers more don't wait for the peer.
+// busy adds n to the handlers not waiting for the peer.
 func (c *connection) busy(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,7 +148,7 @@ func (c *connection) busy(n int) {
 	c.hold(c.handlers > 0 && !c.left)
 }
 
-// leave says that the connection is not the server's any more.
+// leave takes the connection away from the server.
 func (c *connection) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +167,7 @@ func (c *connection) hold(want bool) {
 	}
 }
 
-// body is the body of a request. Who reads from it waits for the peer.
+// body is the body of a request. Its reader waits for the peer.
 type body struct {
 	io.ReadCloser
 	connection *connection

@@ -141,7 +141,7 @@ func TestHijackedConnectionLivesByItsOwnTimeout(t *testing.T) {
 	})
 }
 
-// A stream that waits for its peer does not end one that is being served.
+// While one stream waits for its peer, the request of another is served: the connection stays.
 func TestHTTP2ConnectionIsHeldWhileAnyRequestIsServed(t *testing.T) {
 	s := start(t, keepalive.ActivityManual)
 	client := s.client(t)

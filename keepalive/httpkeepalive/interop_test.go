@@ -16,8 +16,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// curl, with all that outlives the timeout: a handler that says nothing for 10 s, events, and
-// a download to a slow reader.
+// curl outlives the timeout: with a handler silent for 10 s, with events, and with a download
+// to a slow reader.
 func TestCurl(t *testing.T) {
 	eachActivity(t, func(t *testing.T, s *server) {
 		for name, args := range map[string]string{
@@ -57,7 +57,7 @@ func TestCurlUploads(t *testing.T) {
 	})
 }
 
-// nc and openssl on a connection that leaves HTTP: it lives as long as they beat.
+// nc and openssl leave HTTP: their connections live as long as they beat.
 func TestHijackedConnectionsOfNcAndOpenssl(t *testing.T) {
 	eachActivity(t, func(t *testing.T, s *server) {
 		_, port, err := net.SplitHostPort(s.plain)
@@ -75,10 +75,10 @@ func TestHijackedConnectionsOfNcAndOpenssl(t *testing.T) {
 				fmt.Fprint(in, "beat\n")
 			}
 			require.Equal(t, keepalive.ReasonIdle, s.closes(t), args)
-			_ = in.Close() // nc waits for that
+			_ = in.Close() // nc waits for the end of its input
 			said, err := io.ReadAll(out)
 			require.NoError(t, err)
-			_ = cmd.Wait() // openssl minds that there was no close_notify
+			_ = cmd.Wait() // openssl minds the missing close_notify
 			require.Equal(t, 20, strings.Count(string(said), "beat\n"), "%s: %s", args, said)
 		}
 	})

@@ -34,11 +34,11 @@ func TestMain(m *testing.M) {
 
 const (
 	timeout = 500 * time.Millisecond
-	soon    = 10 * timeout // by when a connection that is to be closed is closed
+	soon    = 10 * timeout // by when a doomed connection is closed
 	size    = 64 << 20     // of a download
 )
 
-// activities are those that the doc calls suitable: all of this system's.
+// activities are all activities of this system: the doc promises any of them.
 func activities() []keepalive.Activity {
 	all := []keepalive.Activity{keepalive.ActivityRead, keepalive.ActivityReadWrite, keepalive.ActivityManual}
 	if runtime.GOOS == "linux" {
@@ -82,7 +82,7 @@ func start(t *testing.T, activity keepalive.Activity) *server {
 			NextProtos:   []string{"h2", "http/1.1"}, // Serve would switch HTTP/2 off for ServeTLS
 			MinVersion:   tls.VersionTLS12,
 		},
-		ErrorLog: log.New(io.Discard, "", 0), // handshakes that break
+		ErrorLog: log.New(io.Discard, "", 0), // broken handshakes
 	}
 	httpkeepalive.Wrap(srv, s.keeper)
 	plain, overTLS := s.listen(t), s.listen(t)
@@ -212,7 +212,7 @@ func (s *server) bases() map[string]string {
 	return map[string]string{"HTTP/1.1": "http://" + s.plain, "HTTP/2.0": "https://" + s.tls}
 }
 
-// closes waits for the reason for which a connection is closed.
+// closes waits for a connection to be closed, and returns the reason.
 func (s *server) closes(t *testing.T) keepalive.Reason {
 	select {
 	case reason := <-s.closed:
