@@ -26,7 +26,7 @@ type advisor struct {
 	nearMisses atomic.Uint64
 }
 
-// count counts what a decision has found. A nil advisor counts nothing.
+// count counts the edges and near misses found by a decision. A nil advisor counts nothing.
 func (a *advisor) count(out rules.Outcome) {
 	if a == nil {
 		return

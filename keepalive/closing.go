@@ -50,8 +50,8 @@ func (c Closing) check() error {
 type CloseMode int
 
 const (
-	// CloseGraceful closes a connection as its Close does: what has been written still leaves.
-	// On gnet, a silent peer without a farewell does not get what waits for it.
+	// CloseGraceful closes a connection as its Close does: bytes written before still leave. On
+	// gnet, bytes waiting for a silent peer are dropped, unless there is a farewell.
 	CloseGraceful CloseMode = iota
 
 	// CloseHalf ends our side first, and closes the connection when the peer has ended its own,
@@ -59,8 +59,7 @@ const (
 	// a reset would take the farewell away.
 	CloseHalf
 
-	// CloseReset drops what is unsent and resets the connection: the kernel keeps nothing of
-	// it.
+	// CloseReset drops unsent bytes and resets the connection: the kernel keeps nothing of it.
 	CloseReset
 )
 

@@ -43,9 +43,9 @@ type Config struct {
 	// time, by its Activity. Zero means Timeout.
 	FirstMessage time.Duration
 
-	// ReadIdle and WriteIdle are how long nothing may be read from a connection, and nothing
-	// be written to it, whatever its Activity is. What is written counts when the socket sends
-	// it: a large write to a slow peer is no silence as long as it gets on. On gnet both are for
+	// ReadIdle and WriteIdle are how long nothing may be read from a connection, and nothing be
+	// written to it, whatever its Activity is. A write counts when the socket sends its bytes:
+	// a large write to a slow peer is no silence as long as it gets on. On gnet both are for
 	// TCP on Linux. Zero means for ever.
 	ReadIdle, WriteIdle time.Duration
 

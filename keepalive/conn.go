@@ -153,7 +153,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.inner.Read(p)
 	if n > 0 {
 		if c.ended.Load() != 0 {
-			return 0, c.fail("read", err) // what it still sends is not for the program, see CloseHalf
+			return 0, c.fail("read", err) // later bytes are not for the program, see CloseHalf
 		}
 		if c.addrUnknown.Load() {
 			if err := c.identify(); err != nil {

@@ -17,7 +17,7 @@ import (
 // the same time. An adapter for another framework embeds a Guard in its own state of a
 // connection, see package adapter. The zero Guard guards nothing. It must not be copied.
 type Guard struct {
-	// flags and what a touch needs of the timer share a cache line.
+	// flags and the fields of the timer used by a touch share a cache line.
 	flags      atomic.Uint32
 	generation atomic.Uint32 // of the policy at its last decision
 	timer      pool.Member[*Guard]
@@ -37,7 +37,7 @@ type Guard struct {
 	more    atomic.Pointer[more]
 }
 
-// more is what only some connections need, in 160 bytes. It is made once.
+// more is the state of some connections only, 160 bytes. It is made once.
 type more struct {
 	limit atomic.Int64  // when to decide at the latest, touched or not
 	beats atomic.Uint32 // touches counted
@@ -162,7 +162,7 @@ func (g *Guard) quiet() bool {
 	return quiet
 }
 
-// need returns what only some connections need, and makes it for this one. mu must be held.
+// need returns the more of the connection, and makes it if there is none. mu must be held.
 func (g *Guard) need() *more {
 	m := g.more.Load()
 	if m == nil {
@@ -173,7 +173,7 @@ func (g *Guard) need() *more {
 	return m
 }
 
-// state returns what is remembered of the connection. mu must be held.
+// state returns the remembered state of the connection. mu must be held.
 func (g *Guard) state() rules.State {
 	if m := g.more.Load(); m != nil {
 		return m.state

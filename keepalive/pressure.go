@@ -15,7 +15,7 @@ import (
 type Pressure struct {
 	// Used, if not nil, returns how much of the resource is in use, from 0 to 1. It is called
 	// at most once a second, perhaps by several goroutines at the same time. Less than 0, and
-	// what is not a number, counts as 0; more than 1 counts as 1.
+	// NaN, count as 0; more than 1 counts as 1.
 	Used func() float64
 
 	// Low and High are the bounds, 0 < Low < High <= 1. Zero means 0.85 and 0.95, as in the

@@ -23,8 +23,8 @@ type Probing struct {
 	// After is by when a silent peer is probed first. Zero means half of Config.Timeout.
 	After time.Duration
 
-	// Timeout is how long a peer may take to answer; it may be a tick less. Zero means what is
-	// left of Config.Timeout after After, shared by Count probes.
+	// Timeout is how long a peer may take to answer; it may be a tick less. Zero means the rest
+	// of Config.Timeout after After, shared by Count probes.
 	Timeout time.Duration
 
 	// Count is how many probes may go unanswered. Zero means 1; at most 100. After and Count

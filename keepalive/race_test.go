@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/pool"
 )
 
-// SetTimeout notes the time before it touches.
+// A look comes just before SetTimeout. SetTimeout says so if the connection is closed.
 func TestSetTimeoutAgainstALook(t *testing.T) {
 	k := newKeeper(t, Config{Timeout: time.Hour})
 	var conns []net.Conn
@@ -26,7 +26,7 @@ func TestSetTimeoutAgainstALook(t *testing.T) {
 	var wg sync.WaitGroup
 	var lost atomic.Int32
 	for _, c := range conns {
-		Of(c).timer.HandOver() // as MinBytes or Update would
+		Of(c).timer.HandOver() // a look at the same moment
 		if _, err := Of(c).SetTimeout(200 * ms); err != nil {
 			lost.Add(1)
 		}

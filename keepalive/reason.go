@@ -18,17 +18,17 @@ var (
 	// and the limit.
 	ErrArgument = errors.New("keepalive: invalid argument")
 
-	// ErrIdleTimeout is what reading from and writing to a connection returns after it was
-	// closed for its peer's silence, and what gnet's OnClose gets. It is [ReasonIdle]. The other
-	// reasons are errors in the same way.
+	// ErrIdleTimeout is the error of Read and Write after the connection was closed for its
+	// peer's silence, and of gnet's OnClose. It is [ReasonIdle]. The other reasons are errors
+	// in the same way.
 	ErrIdleTimeout error = ReasonIdle
 )
 
-// Reason is why a connection was closed. It is an error, too: what reading from and writing
-// to the connection returns after the Keeper has closed it, what gnet's OnClose gets, and the
-// cause of [Guard.Context]. errors.Is finds net.ErrClosed in it, unlike in the error after a
-// deadline of the program's own. If it is a matter of time (Timeout is true), errors.Is finds
-// os.ErrDeadlineExceeded, too.
+// Reason is why a connection was closed. It is an error, too: of Read and Write after the
+// Keeper has closed the connection, of gnet's OnClose, and as the cause of [Guard.Context].
+// errors.Is finds net.ErrClosed in it, unlike in the error after a deadline of the program's
+// own. If it is a matter of time (Timeout is true), errors.Is finds os.ErrDeadlineExceeded,
+// too.
 type Reason uint8
 
 const (

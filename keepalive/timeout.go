@@ -43,8 +43,8 @@ func (g *Guard) SetInterval(beat time.Duration) (time.Duration, error) {
 
 // SetActivity changes what counts as life of this connection, from now on: say, after an
 // upgrade to another protocol. The change is a touch. If the socket can't tell when bytes
-// arrived, ActivityKernel is ActivityRead. SetActivity returns [ErrArgument] for what [New]
-// would return it for, and [ErrNotGuarded].
+// arrived, ActivityKernel is ActivityRead. SetActivity returns [ErrArgument] if [New] would
+// refuse the config with that activity, and [ErrNotGuarded].
 func (g *Guard) SetActivity(a Activity) error {
 	if !g.isOpen() {
 		return ErrNotGuarded
@@ -147,7 +147,7 @@ type Info struct {
 	Held      bool          // see Hold
 }
 
-// Info returns what there is to know of the connection. ok is false if it is not guarded.
+// Info describes the connection. ok is false if it is not guarded.
 func (g *Guard) Info() (info Info, ok bool) {
 	if !g.isOpen() {
 		return Info{}, false

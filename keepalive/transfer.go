@@ -15,7 +15,7 @@ import (
 // In both directions they are life, unless only Touch is: a long download must
 // not end because its client has nothing to say.
 
-// ReadFrom writes what r gives, until it ends.
+// ReadFrom writes the bytes of r, until its end.
 func (c *conn) ReadFrom(r io.Reader) (int64, error) {
 	into, ok := c.inner.(io.ReaderFrom)
 	if !ok || !c.guard.tells() {
@@ -66,7 +66,7 @@ func (c *conn) passed(n int64) {
 	}
 }
 
-// reading begins a transfer out of this connection. What it returns ends it.
+// reading begins a transfer out of this connection. The returned function ends it.
 func (c *conn) reading() func(n int64, err error) error {
 	c.transfers.Add(1)
 	return func(n int64, err error) error {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// user is what a program may want to have with a connection.
+// user is the part of a connection's state for the program: a value, a context, probes.
 type user struct {
 	value     any
 	context   context.Context
@@ -14,7 +14,7 @@ type user struct {
 	roundTrip time.Duration
 }
 
-// user returns what the program has with the connection, and makes it.
+// user returns the user of the connection, and makes it if there is none.
 func (g *Guard) user() *user {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -29,7 +29,7 @@ func (g *Guard) userLocked() *user {
 	return m.user
 }
 
-// userNow returns what the program has with the connection, or nil. mu must be held.
+// userNow returns the user of the connection, or nil. mu must be held.
 func (g *Guard) userNow() *user {
 	if m := g.more.Load(); m != nil {
 		return m.user

@@ -46,7 +46,7 @@ func (l *loop) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode
 	}
 }
 
-// part closes a connection when what was written has left for the kernel, and with CloseHalf
+// part closes a connection when all written bytes have left for the kernel, and with CloseHalf
 // when the peer has closed it, but then at the latest.
 func (l *loop) part(g *keepalive.Guard, mode keepalive.CloseMode, then time.Time) error {
 	if !isOpen(g) {
@@ -74,7 +74,7 @@ func (l *loop) partLater(g *keepalive.Guard, mode keepalive.CloseMode, then time
 	})
 }
 
-// linger drops what a peer still sends after our side was closed.
+// linger drops the peer's bytes after our side was closed.
 func linger(c gnet.Conn, g *keepalive.Guard) gnet.Action {
 	n, _ := c.Discard(-1)
 	sent := adapter.Scratch(g)

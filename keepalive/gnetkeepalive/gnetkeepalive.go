@@ -14,8 +14,8 @@
 // # Contexts
 //
 // SafeContext holds the guard of the connection and must be left alone. An overwritten
-// SafeContext leaves the connection unguarded; this is logged. Context is the handler's. What
-// gnet's Register and Enroll put into both is in Context.
+// SafeContext leaves the connection unguarded; this is logged. Context is the handler's. A
+// value given to gnet's Register or Enroll is in Context.
 //
 // # What counts as life
 //
@@ -115,7 +115,7 @@ func (h *handler) OnTraffic(c gnet.Conn) gnet.Action {
 	}
 	// More than was left over last time is something new. If the handler consumes bytes outside
 	// of OnTraffic, this can miss some: the socket knows of them when it is asked. If it can't
-	// tell, it is better to take what was left over for something new.
+	// tell, leftover bytes count as new.
 	left := adapter.Scratch(g)
 	if n := uint32(c.InboundBuffered()); n > *left || n > 0 && !adapter.Tells(g) {
 		adapter.Heard(g)

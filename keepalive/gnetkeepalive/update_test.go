@@ -42,7 +42,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// What was off before.
+// Update sets an age, off before.
 func TestUpdateBringsMaxAge(t *testing.T) {
 	t.Parallel()
 	w := observe(t, keepalive.Config{}, &app{})

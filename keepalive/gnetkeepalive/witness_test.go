@@ -24,8 +24,8 @@ type witness struct {
 	ends map[string]*ending // by the peer's address
 }
 
-// ending is how one connection has ended: what the handler got and what the config's
-// OnClose got, in all, since each must be told once.
+// ending is how one connection has ended: all errors of the handler's OnClose and all reasons
+// of the config's, since each must be told once.
 type ending struct {
 	errs    []error
 	reasons []keepalive.Reason

@@ -63,7 +63,7 @@ func Guard(r *http.Request) *keepalive.Guard {
 	return nil
 }
 
-// wrapper is what Wrap puts around a server's functions.
+// wrapper has Wrap's functions around those of a server.
 type wrapper struct {
 	keeper      *keepalive.Keeper
 	handler     http.Handler
@@ -179,7 +179,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return b.ReadCloser.Read(p)
 }
 
-// Close may have to read what is left.
+// Close may have to read the rest of the body.
 func (b *body) Close() error {
 	b.connection.busy(-1)
 	defer b.connection.busy(1)
