@@ -97,8 +97,8 @@ func (k *Keeper) flagsOf(p *policy, a Activity, conn any, tells bool) uint32 {
 	return flags
 }
 
-// identify sets the address of the connection's peer. It reports false if there are too many
-// connections of the same peer already, see Room.MaxPerKey.
+// identify counts the connection for the key of its peer's address. It reports false if there
+// are too many connections of the same peer already, see Room.MaxPerKey.
 func (g *Guard) identify(remote net.Addr) bool {
 	k := g.keeper
 	p := k.policy.Load()
