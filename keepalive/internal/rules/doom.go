@@ -32,7 +32,7 @@ func (d *decision) doomed() (Outcome, bool) {
 	if q.Why == 0 || !q.Now && !d.e.Turn {
 		return Outcome{}, false
 	}
-	if q.Why == ReadIdle || q.Why == WriteIdle {
+	if !q.Now && (q.Why == ReadIdle || q.Why == WriteIdle) {
 		if out, wanted := d.look(); wanted {
 			return out, true
 		}
