@@ -60,7 +60,7 @@ func (k *Keeper) tellWatchers(g *Guard, reason Reason, age time.Duration) {
 		return
 	}
 	end := End{At: time.Now(), Remote: g.adapter.Peer(g), Reason: reason, Age: age}
-	for _, w := range all {
-		k.call("Watch", func() { w.see(end) })
+	for _, w := range slices.Backward(all) {
+		defer k.call("Watch", func() { w.see(end) }) // even after runtime.Goexit in another one
 	}
 }

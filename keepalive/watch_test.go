@@ -3,7 +3,9 @@ package keepalive
 import (
 	"log/slog"
 	"net"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +40,21 @@ func TestStatsCountWhoCameAndHowOldTheyBecame(t *testing.T) {
 		require.Less(t, s.Wheel.Late.Max, 200*ms)
 		require.Positive(t, s.Wheel.Passes.Count)
 		_ = silent
+	})
+}
+
+// runtime.Goexit in one function, such as t.FailNow, spares neither the others nor Drain.
+func TestGoexitOfAWatcherHarmsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told, seen atomic.Int32
+		k := newKeeper(t, Config{OnClose: func(any, Reason) { told.Add(1); runtime.Goexit() }})
+		k.Watch(func(End) { runtime.Goexit() })
+		k.Watch(func(End) { seen.Add(1) })
+		pipe(k)
+		require.NoError(t, k.Drain(t.Context(), 0))
+		require.EqualValues(t, 1, seen.Load())
+		require.EqualValues(t, 1, told.Load())
+		require.Zero(t, k.Stats().Leaving)
 	})
 }
 
