@@ -156,3 +156,17 @@ func TestCloseForAReasonThatDoesNotExistIsLocal(t *testing.T) {
 		})
 	}
 }
+
+// Guard.Close is final, unlike an end by ReadIdle in the queue: bytes do not save the connection.
+func TestGuardCloseClosesForEachReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute})
+		for _, reason := range Reasons() {
+			conn, _ := pipe(k)
+			require.True(t, Of(conn).Close(reason))
+			time.Sleep(time.Second)
+			require.EqualValues(t, 1, k.Stats().Closed[reason], reason)
+			require.False(t, Of(conn).Close(reason))
+		}
+	})
+}
