@@ -26,6 +26,7 @@ func init() {
 		Scratch:     func(g *Guard) *uint32 { return &g.scratch },
 		Heard:       (*Guard).heard,
 		Reads:       (*Guard).reads,
+		Writes:      (*Guard).writes,
 		Tells:       (*Guard).tells,
 		Reason:      (*Guard).reason,
 		Decide:      (*Guard).visit,

@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"context"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
@@ -51,11 +52,11 @@ func (g *Guard) visit() {
 }
 
 // run decides and applies, until done. If a function of the user has called runtime.Goexit,
-// another goroutine goes on after it.
+// the adapter goes on after it.
 func (v *visit) run() {
 	defer func() {
 		if !v.done {
-			go v.run()
+			go func() { _ = v.adapter.Do(context.Background(), v.Guard, v.run) }() // an error says that it is closed
 		} else if v.leave() {
 			go v.due()
 		}

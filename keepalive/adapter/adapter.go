@@ -1,24 +1,39 @@
-// Package adapter is for people who bring package keepalive to another framework, as packages
-// keepalive for net and gnetkeepalive for gnet do. Programs that use a framework do not need
-// it.
+// Package adapter is for authors of adapters: they bring package keepalive to another
+// framework, as package gnetkeepalive does for gnet. Programs with a framework do not need it.
 //
-// An adapter keeps a [keepalive.Guard] for each connection, where keepalive.Of can find it:
-// the connection has a method SafeContext() any that returns the guard, or NetConn leads to
-// one that has. And it does five things:
+// # Connections
 //
-//   - When a connection is opened, it calls [Guard]. If that returns an error, it closes the
-//     connection, unless the error is [ErrClosed].
-//   - When the program has read bytes, it calls [Heard], if [Reads] says so.
-//   - When the Keeper calls Due, something is to be decided about a connection, most often
-//     that its deadline has passed. The adapter calls [Decide], now or later: on the goroutine
-//     that handles what the connection reads, behind what waits there. Until then a touch
-//     saves the connection.
-//   - When the Keeper calls End, it closes the connection, and then calls [Closed] with the
-//     [Reason].
-//   - When the connection is closed by somebody else, it calls [Release], and if that returns
-//     true [Closed], with keepalive.ReasonPeer or keepalive.ReasonLocal.
+// An adapter has a [keepalive.Guard] for each connection, and the program finds it with
+// keepalive.Of. So the connection, as the program knows it, is comparable and has a method
+// SafeContext() any for the guard, or a method NetConn() net.Conn for a connection inside with
+// such a method. A guard must not be copied or used again.
 //
-// Package adaptertest has a test of all that, which every adapter should pass.
+// # Calls
+//
+// The adapter calls these functions of the package:
+//
+//   - [Guard] for a new connection, before the program hears of it. After an error the adapter
+//     asks [IsRefused], and closes a refused connection.
+//   - [Heard] when bytes of the peer are read, if [Reads], and when bytes are written, if
+//     [Writes].
+//   - [Decide] once for each call of Due, behind all bytes already received: on the goroutine,
+//     or in the event loop, with the connection's reads. A touch before Decide saves the
+//     connection, so a busy program closes no living peer.
+//   - [Release] when anybody but the Keeper closes the connection. If the Keeper has been
+//     faster, Release returns false: End has been called, or is about to be.
+//   - [Closed] when the connection is closed, once: after End with the [Reason], or after a
+//     Release of true with keepalive.ReasonPeer or keepalive.ReasonLocal.
+//
+// The Keeper calls the methods of [Adapter].
+//
+// Between End and Closed a connection is leaving. It may send its farewell and linger. What the
+// peer still sends is not for the program. A program that closes the connection meanwhile must
+// not cut the farewell off.
+//
+// # A third adapter
+//
+// The example is a whole adapter, for sessions over UDP. Package adaptertest is the conformance
+// suite of all adapters.
 package adapter
 
 import (
@@ -31,29 +46,33 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/seam"
 )
 
-// Adapter is what a Keeper needs of the connections of a framework. One adapter may stand
-// for many connections: that of an event loop, for all of its connections. Any goroutine may
-// call its methods, except for Peer and End.
+// Adapter is the Keeper's way to the connections of a framework. One adapter may stand for one
+// connection, or for all connections of an event loop. Any goroutine may call Due and Do. The
+// Keeper calls Control and End during Decide, and Peer during Closed and in Do.
 type Adapter interface {
-	// Due is called by a worker when something is to be decided about a connection. It must
-	// not block for long. Decide is called once for each Due.
+	// Due says that something is to be decided about a connection, most often because its
+	// deadline has passed. The adapter calls Decide, now or later. Due must not block for long.
+	// If a program reads on any goroutine, as with net, Due may call Decide: the Keeper asks the
+	// socket for unread bytes.
 	Due(g *keepalive.Guard)
 
-	// Do runs f at a place from which Peer may be called, and returns after f, or an error if
-	// ctx is done first, or the connection is gone.
+	// Do runs f at a place for Decide and Peer, such as the connection's event loop, and returns
+	// after f. It returns an error if ctx is done first, or if the connection is gone and f does
+	// not run.
 	Do(ctx context.Context, g *keepalive.Guard, f func()) error
 
-	// Control calls f with the descriptor of the connection's socket, which stays open during
-	// the call. It is called by Decide. An error says that there is no socket to ask.
+	// Control calls f with the descriptor of the connection's socket. The descriptor stays open
+	// during the call. An error says that the connection has no socket of its own. Then
+	// keepalive.ActivityKernel is ActivityRead, and ReadIdle, WriteIdle and Rate.MinBytes of the
+	// keepalive.Config have no effect.
 	Control(g *keepalive.Guard, f func(fd uintptr)) error
 
-	// Peer returns the address of the peer, or nil if that is not known. It is called by Closed,
-	// and by a function that Do runs.
+	// Peer returns the address of the peer, or nil if it is not known.
 	Peer(g *keepalive.Guard) net.Addr
 
-	// End closes the connection for its Reason, after its farewell, in the given mode, and
-	// within timeout. It is called by Decide and must not block; it may go on elsewhere. In the
-	// end it calls Closed.
+	// End closes the connection for its Reason: it writes the farewell, closes in the given mode
+	// as far as the framework can, and calls Closed. All that may take as long as timeout. End
+	// must not block. It may go on elsewhere, and has no effect on a connection already closed.
 	End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode, timeout time.Duration)
 }
 
@@ -65,74 +84,83 @@ var funcs = seam.Get[keepalive.Keeper, keepalive.Guard, keepalive.Reason, interf
 	End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode, timeout time.Duration)
 }]()
 
-// MaxLinger is how many bytes a peer may still send after our side was closed, with
-// keepalive.CloseHalf.
+// MaxLinger is how many bytes the adapter takes from a peer after its own side is closed, with
+// keepalive.CloseHalf. Then it closes the connection.
 var MaxLinger = funcs.MaxLinger
 
-// Guard begins to guard a connection: g is the adapter's own, conn is the connection as the
-// program knows it, and remote the address of its peer, or nil if that is not known yet; see
-// [Identify]. tells is what [SocketTells] says of its socket.
+// Guard begins to guard a connection with the zero Guard g. conn is the connection as the
+// program knows it, and must already lead to g. remote is the address of the peer, or nil if
+// the adapter does not know it yet, see [Identify]. tells is the answer of [SocketTells], or
+// false without a socket.
 //
-// It returns keepalive.ReasonFull, perhaps wrapped, if there are too many connections, in all
-// or of this peer, and keepalive.ReasonDrain if the Keeper is draining: then the adapter closes
-// the connection. Any other error says that the Keeper has been closed: then the connection
-// stays open, unguarded.
+// An error means that the connection is not guarded. It wraps keepalive.ReasonFull if there
+// are too many connections, in all or of this peer, and keepalive.ReasonDrain if the Keeper is
+// draining: the adapter closes the connection, without [Release] and [Closed]. After any other
+// error the Keeper is closed, and the connection stays open.
 func Guard(k *keepalive.Keeper, g *keepalive.Guard, conn any, a Adapter, remote net.Addr, tells bool) error {
 	return funcs.Guard(k, g, conn, a, remote, tells)
 }
 
-// IsRefused reports whether an error of Guard says that the connection is to be closed, and
-// for what reason.
+// IsRefused reports whether the adapter has to close a connection after an error of [Guard],
+// and for what reason.
 func IsRefused(err error) (reason keepalive.Reason, refused bool) {
 	refused = errors.As(err, &reason)
 	return reason, refused
 }
 
-// Keeper returns the Keeper that guards a connection, or has guarded it.
+// Keeper returns the Keeper of a connection, also after its end.
 func Keeper(g *keepalive.Guard) *keepalive.Keeper { return funcs.Keeper(g) }
 
 // Conn returns the connection as the program knows it.
 func Conn(g *keepalive.Guard) any { return funcs.Conn(g) }
 
-// Scratch returns 32 bits of a guard that are the adapter's to use. They are 0 at first.
+// Scratch returns 32 bits of a guard for the adapter's own use, at first 0.
 func Scratch(g *keepalive.Guard) *uint32 { return funcs.Scratch(g) }
 
-// Heard says that bytes were read: life, unless only touches are, but no heartbeat of the
-// program's, see keepalive.Rate. Call it before the program sees the bytes: it also looks at the
-// clock, so that touches are exact. It takes some 30 ns.
+// Heard says that bytes were read or written. They are life, except with
+// keepalive.ActivityManual, but no heartbeat, see keepalive.Rate. The adapter calls Heard before
+// the program sees the bytes: Heard looks at the clock, so a touch of the program is exact. It
+// takes some 30 ns. Any goroutine may call it, also after the end of the connection.
 func Heard(g *keepalive.Guard) { funcs.Heard(g) }
 
-// Reads reports whether the adapter is to call Heard for bytes that are read.
+// Reads reports whether the adapter has to call Heard for bytes from the peer. It takes a
+// nanosecond, and the answer may change.
 func Reads(g *keepalive.Guard) bool { return funcs.Reads(g) }
 
-// Tells reports whether the socket knows when bytes last arrived: then the adapter may miss
-// some of them.
+// Writes is Reads for bytes to the peer: with keepalive.ActivityReadWrite, if the socket does
+// not tell of acknowledgements.
+func Writes(g *keepalive.Guard) bool { return funcs.Writes(g) }
+
+// Tells returns the tells of Guard. If it is true, the adapter may miss some bytes: the Keeper
+// asks the socket for them.
 func Tells(g *keepalive.Guard) bool { return funcs.Tells(g) }
 
 // SocketTells reports whether a socket knows when bytes last arrived. On Linux, sockets of TCP
 // do.
 func SocketTells(fd uintptr) bool { return funcs.SocketTells(fd) }
 
-// Reason returns why the Keeper closes the connection, after it has called End, or 0.
+// Reason returns the Keeper's reason to close a connection, set before End, or 0.
 func Reason(g *keepalive.Guard) keepalive.Reason { return funcs.Reason(g) }
 
-// Decide decides about a connection for which Due was called. It may call functions of the
-// program and methods of the adapter. It must not be called for the same connection by two
-// goroutines at the same time, unless one of them waits for the program's OnIdle.
+// Decide decides about a connection after Due. It calls functions of the program, and methods
+// of the adapter. While one goroutine decides, Decide on another one returns at once, and Due
+// is called once more.
 func Decide(g *keepalive.Guard) { funcs.Decide(g) }
 
-// Identify says where the peer of a connection is, if Guard did not know it. It reports false
-// if there are too many connections of the same peer: then the adapter closes the connection.
+// Identify gives the address of a peer after a Guard without it. It reports false if there are
+// too many connections of the same peer. Then the adapter calls [Release], and if that returns
+// true closes the connection and calls [Closed] with keepalive.ReasonFull.
 func Identify(g *keepalive.Guard, remote net.Addr) bool { return funcs.Identify(g, remote) }
 
-// Release ends the guarding of a connection that is closed for another reason than the
-// Keeper's. It reports false if the guarding has ended before.
+// Release ends the guarding of a connection without the Keeper. It reports false if the
+// guarding has ended before. Any goroutine may call it.
 func Release(g *keepalive.Guard) bool { return funcs.Release(g) }
 
-// Closed says that a connection has been closed. It must be called once for each connection:
-// after End, or after Release has returned true. It tells the program's OnClose.
+// Closed says that a connection is closed, and calls the program's OnClose. The adapter calls
+// it once for each guarded connection, where Peer may be called.
 func Closed(g *keepalive.Guard, reason keepalive.Reason) { funcs.Closed(g, reason) }
 
-// Lose ends the guarding of a connection in which nothing leads to the guard any more, because
-// somebody has overwritten it. Nobody can have touched the connection, and it is not closed.
+// Lose ends the guarding of a connection without a way to its guard, because the program has
+// overwritten it. Nobody can have touched the connection, so it stays open. Lose has no effect
+// after Release and End.
 func Lose(g *keepalive.Guard) { funcs.Lose(g) }

@@ -13,6 +13,7 @@ type Funcs[K, G, R, A any] struct {
 	Scratch  func(g *G) *uint32
 	Heard    func(g *G)
 	Reads    func(g *G) bool
+	Writes   func(g *G) bool
 	Tells    func(g *G) bool
 	Reason   func(g *G) R
 	Decide   func(g *G)
