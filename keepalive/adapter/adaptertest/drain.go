@@ -1,0 +1,93 @@
+package adaptertest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+func drainTests() []test {
+	return []test{
+		{name: "drain", run: drainClosesAll},
+		{name: "drain/spread", run: drainIsSpread},
+		{name: "drain/cut", run: drainIsCutShort},
+		{name: "drain/leaving", unless: overDatagrams, run: drainWaitsForFarewells},
+	}
+}
+
+// Drain closes all connections, the busy ones included, and returns after the last end.
+func drainClosesAll(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{Farewell: bye}})
+	clients := r.dialMany(10)
+	s := clients[0].stall()
+	s.wait()
+	time.AfterFunc(beat, s.end)
+	require.NoError(r, r.k.Drain(context.Background(), 0))
+	for i, c := range clients {
+		require.Len(r, r.endsOf(c.conn), 1, "Drain returns after OnClose")
+		c.requireEnd(keepalive.ReasonDrain)
+		if i > 0 { // the handler of the first one may still have answered
+			c.requireBytes("bye drain\n")
+		}
+	}
+	require.Zero(r, r.k.Len())
+	require.True(r, r.k.Stats().Draining)
+}
+
+func drainIsSpread(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal})
+	const n = 8
+	clients := r.dialMany(n)
+	begun := time.Now()
+	require.NoError(r, r.k.Drain(context.Background(), 2*timeout))
+	require.GreaterOrEqual(r, time.Since(begun), 2*timeout*(n-1)/n)
+	within := 0
+	for _, c := range clients {
+		e := c.requireEnd(keepalive.ReasonDrain)
+		if e.at.Sub(begun) < timeout {
+			within++
+		}
+	}
+	require.LessOrEqual(r, within, n/2+1, "ends within the first half")
+}
+
+// The context ends before the drain does. The other connections stay, and after Resume they
+// are kept as before.
+func drainIsCutShort(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal})
+	clients := r.dialMany(4)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	err := r.k.Drain(ctx, 4*eternal) // one each minute
+	require.ErrorIs(r, err, context.DeadlineExceeded)
+	left := 0
+	for _, c := range clients {
+		if len(r.endsOf(c.conn)) == 0 {
+			require.NoError(r, c.ask("beat"))
+			left++
+		}
+	}
+	require.Equal(r, 3, left)
+	require.Contains(r, err.Error(), fmt.Sprint(left))
+	r.k.Resume()
+	require.NoError(r, r.dial().ask("beat"))
+}
+
+// Drain waits for peers with a farewell, too.
+func drainWaitsForFarewells(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{
+		Mode: keepalive.CloseHalf, Timeout: eternal, Farewell: bye,
+	}})
+	c := r.dial()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	require.ErrorIs(r, r.k.Drain(ctx, 0), context.DeadlineExceeded)
+	c.requireBytes("bye drain\n")
+	time.AfterFunc(beat, func() { c.Close() })
+	require.NoError(r, r.k.Drain(context.Background(), 0))
+	c.requireEnd(keepalive.ReasonDrain)
+}

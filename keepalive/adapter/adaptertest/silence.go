@@ -1,0 +1,89 @@
+package adaptertest
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+func silenceTests() []test {
+	all := []test{
+		{name: "silence/first message", unless: overDatagrams, run: firstMessageIsAwaited},
+		{name: "silence/read", unless: withoutSocket, run: readIdle},
+		{name: "silence/write", unless: withoutSocket, run: writeIdle},
+		{name: "address", run: addressIsThePeers},
+	}
+	for _, activity := range activities {
+		all = append(all, test{name: "silence/" + activity.String(), run: func(r *rig) { silentPeersGo(r, activity) }})
+	}
+	return all
+}
+
+func silentPeersGo(r *rig, activity keepalive.Activity) {
+	r.serve(keepalive.Config{Activity: activity})
+	clients := r.dialMany(10)
+	for _, c := range clients {
+		c.requireExpiry(keepalive.ReasonIdle, timeout)
+		c.requireBytes("")
+	}
+}
+
+// FirstMessage is for a peer without a word, Timeout for a peer silent after its first message.
+func firstMessageIsAwaited(r *rig) {
+	r.serve(keepalive.Config{FirstMessage: timeout, Timeout: 2 * timeout})
+	begun := time.Now()
+	silent := r.connect()
+	speaks := r.dial()
+	silent.requireBytes("")
+	require.GreaterOrEqual(r, time.Since(begun), timeout)
+	require.Less(r, time.Since(begun), timeout+late)
+	speaks.requireExpiry(keepalive.ReasonIdle, 2*timeout)
+	r.eventually(func() bool { return r.k.Stats().Closed[keepalive.ReasonFirstMessage] > 0 }, "the silent one is counted")
+}
+
+// A connection without bytes from its peer is closed although it is touched.
+func readIdle(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal, ReadIdle: timeout})
+	c := r.dial()
+	for begin := time.Now(); len(r.endsOf(c.conn)) == 0; time.Sleep(beat) {
+		require.Less(r, time.Since(begin), late)
+		c.guard.Touch()
+	}
+	c.requireExpiry(keepalive.ReasonReadIdle, timeout)
+	c.requireBytes("")
+}
+
+// A connection without bytes to its peer is closed although the peer speaks.
+func writeIdle(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal, WriteIdle: timeout})
+	c := r.dial()
+	for begin := time.Now(); len(r.endsOf(c.conn)) == 0; time.Sleep(beat) {
+		require.Less(r, time.Since(begin), late)
+		_ = c.say("hush") // it may be closed
+	}
+	c.requireExpiry(keepalive.ReasonWriteIdle, timeout)
+}
+
+func addressIsThePeers(r *rig) {
+	ends := make(chan keepalive.End, 1)
+	r.serve(keepalive.Config{Timeout: eternal})
+	defer r.k.Watch(func(e keepalive.End) { ends <- e })()
+	c := r.dial()
+	if _, ok := c.LocalAddr().(*net.UnixAddr); ok {
+		return // the client has none
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), eternal)
+	defer cancel()
+	remote := c.guard.RemoteAddr(ctx)
+	require.NotNil(r, remote)
+	require.Equal(r, c.LocalAddr().String(), remote.String())
+	require.True(r, c.guard.Close(keepalive.ReasonLocal))
+	e := <-ends
+	require.NotNil(r, e.Remote)
+	require.Equal(r, c.LocalAddr().String(), e.Remote.String())
+	require.Equal(r, keepalive.ReasonLocal, e.Reason)
+}

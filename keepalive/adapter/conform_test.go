@@ -1,0 +1,33 @@
+//go:build unix
+
+package adapter_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter/adaptertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
+
+func TestTheAdapterOfTheExampleConforms(t *testing.T) {
+	adaptertest.Run(t, adaptertest.Adapter{
+		Datagrams: true,
+		NoSocket:  true,
+		Start: func(t *testing.T, k *keepalive.Keeper, handle adaptertest.Handler) net.Addr {
+			server, err := serveUDP(k, func(s *session, datagram []byte) (answer []byte, stay bool) {
+				return handle(s, strings.TrimSuffix(string(datagram), "\n"))
+			})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, server.Close()) })
+			return server.socket.LocalAddr()
+		},
+	})
+}
