@@ -26,7 +26,7 @@ func drainClosesAll(r *rig) {
 	s := clients[0].stall()
 	s.wait()
 	time.AfterFunc(beat, s.end)
-	require.NoError(r, r.k.Drain(context.Background(), 0))
+	r.drain(0)
 	for i, c := range clients {
 		require.Len(r, r.endsOf(c.conn), 1, "Drain returns after OnClose")
 		c.requireEnd(keepalive.ReasonDrain)
@@ -43,7 +43,7 @@ func drainIsSpread(r *rig) {
 	const n = 8
 	clients := r.dialMany(n)
 	begun := time.Now()
-	require.NoError(r, r.k.Drain(context.Background(), 2*timeout))
+	r.drain(2 * timeout)
 	require.GreaterOrEqual(r, time.Since(begun), 2*timeout*(n-1)/n)
 	within := 0
 	for _, c := range clients {
@@ -88,6 +88,6 @@ func drainWaitsForFarewells(r *rig) {
 	require.ErrorIs(r, r.k.Drain(ctx, 0), context.DeadlineExceeded)
 	c.requireBytes("bye drain\n")
 	time.AfterFunc(beat, func() { c.Close() })
-	require.NoError(r, r.k.Drain(context.Background(), 0))
+	r.drain(0)
 	c.requireEnd(keepalive.ReasonDrain)
 }

@@ -204,14 +204,20 @@ func (r *rig) settle() {
 	if r.closed {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), eternal)
-	defer cancel()
-	require.NoError(r, r.k.Drain(ctx, 0))
+	r.drain(0)
 	r.eventually(func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return uint64(len(r.ends)) == r.k.Stats().Opened
 	}, "OnClose is told of each connection")
+}
+
+// drain closes all connections, evenly spread.
+func (r *rig) drain(spread time.Duration) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), eternal)
+	defer cancel()
+	require.NoError(r, r.k.Drain(ctx, spread))
 }
 
 // requireEachEndOnce compares Config.OnClose, Stats and contexts after the server has stopped.

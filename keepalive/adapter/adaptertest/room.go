@@ -1,7 +1,6 @@
 package adaptertest
 
 import (
-	"context"
 	"net"
 	"time"
 
@@ -69,7 +68,7 @@ func peerWithTooManyIsRefused(r *rig) {
 
 func drainingServerRefuses(r *rig) {
 	r.serve(keepalive.Config{Timeout: eternal})
-	require.NoError(r, r.k.Drain(context.Background(), 0))
+	r.drain(0)
 	for range 3 {
 		r.requireRefusal(func(s keepalive.Stats) uint64 { return s.RefusedDrain })
 	}

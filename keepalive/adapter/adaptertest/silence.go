@@ -3,6 +3,7 @@ package adaptertest
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -69,9 +70,9 @@ func writeIdle(r *rig) {
 }
 
 func addressIsThePeers(r *rig) {
-	ends := make(chan keepalive.End, 1)
+	var ended atomic.Pointer[keepalive.End]
 	r.serve(keepalive.Config{Timeout: eternal})
-	defer r.k.Watch(func(e keepalive.End) { ends <- e })()
+	defer r.k.Watch(func(e keepalive.End) { ended.Store(&e) })()
 	c := r.dial()
 	if _, ok := c.LocalAddr().(*net.UnixAddr); ok {
 		return // the client has none
@@ -82,7 +83,8 @@ func addressIsThePeers(r *rig) {
 	require.NotNil(r, remote)
 	require.Equal(r, c.LocalAddr().String(), remote.String())
 	require.True(r, c.guard.Close(keepalive.ReasonLocal))
-	e := <-ends
+	r.eventually(func() bool { return ended.Load() != nil }, "Watch is told of the end")
+	e := ended.Load()
 	require.NotNil(r, e.Remote)
 	require.Equal(r, c.LocalAddr().String(), e.Remote.String())
 	require.Equal(r, keepalive.ReasonLocal, e.Reason)
