@@ -16,6 +16,7 @@ func reasonTests() []test {
 		{name: "reason/any", run: anyReasonByHand},
 		{name: "reason/local", run: handlerCloses},
 		{name: "reason/peer", unless: overDatagrams, run: peerCloses},
+		{name: "reason/again", unless: func(a Adapter) bool { return !a.Datagrams }, run: endedSessionBeginsAnew},
 		{name: "reason/age", run: busyConnectionGrowsOld},
 		{name: "reason/race", run: endsRace},
 	}
@@ -50,6 +51,20 @@ func peerCloses(r *rig) {
 	c := r.dial()
 	require.NoError(r, c.Close())
 	c.requireEnd(keepalive.ReasonPeer)
+}
+
+// After the end of a session, a datagram of the same peer begins another one.
+func endedSessionBeginsAnew(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal})
+	c := r.dial()
+	require.True(r, c.guard.Close(keepalive.ReasonMaxAge))
+	c.requireEnd(keepalive.ReasonMaxAge)
+	again := &client{Conn: c.Conn, r: r, lines: c.lines}
+	require.NoError(r, again.ask("name again"))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	require.NotNil(r, r.peers["again"].guard)
+	require.NotSame(r, c.guard, r.peers["again"].guard)
 }
 
 func busyConnectionGrowsOld(r *rig) {

@@ -223,11 +223,15 @@ func (r *rig) drain(spread time.Duration) {
 // requireEachEndOnce compares Config.OnClose, Stats and contexts after the server has stopped.
 // They agree about each end.
 func (r *rig) requireEachEndOnce() {
-	if r.closed || r.Failed() {
+	if r.Failed() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.closed {
+		require.Empty(r, r.ends, "OnClose after Keeper.Close")
+		return
+	}
 	closed := map[keepalive.Reason]uint64{}
 	for conn, ends := range r.ends {
 		require.Len(r, ends, 1, "OnClose is called once for each connection")
