@@ -61,8 +61,8 @@ const maxLayers = 8
 
 // Of returns the guard of a connection: one from [Keeper.Listener] or [Keeper.Conn], or a
 // *tls.Conn over it, or a gnet.Conn of an event handler wrapped by gnetkeepalive. It returns
-// nil for a connection never guarded. In OnClose, and after it, a connection still has its
-// guard, and the guard its [Guard.Value], but it guards nothing.
+// nil for a connection never guarded. In OnClose a connection still has its guard, and the guard
+// its [Guard.Value], but it guards nothing. After OnClose it has, too, except on gnet.
 func Of(conn any) *Guard {
 	for range maxLayers {
 		switch c := conn.(type) {

@@ -6,7 +6,7 @@
 // An adapter has a [keepalive.Guard] for each connection, and the program finds it with
 // keepalive.Of. So the connection, as the program knows it, is comparable and has a method
 // SafeContext() any for the guard, or a method NetConn() net.Conn for a connection inside with
-// such a method. A guard must not be copied or used again.
+// such a method, until OnClose has returned. A guard must not be copied or used again.
 //
 // # Calls
 //

@@ -99,11 +99,14 @@ func (r *rig) serve(cfg keepalive.Config) {
 // note notes an end.
 func (r *rig) note(conn any, reason keepalive.Reason) {
 	now := time.Now()
-	if keepalive.Of(conn) != nil || keepalive.Touch(conn) {
+	if _, _, guarded := keepalive.Of(conn).Deadline(); guarded || keepalive.Touch(conn) {
 		r.Errorf("%v: a connection is still guarded in OnClose", reason)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if p := r.conns[conn]; p != nil && keepalive.Of(conn) != p.guard {
+		r.Errorf("%v: a connection has no guard, or another one, in OnClose", reason)
+	}
 	r.ends[conn] = append(r.ends[conn], end{now, reason})
 }
 
