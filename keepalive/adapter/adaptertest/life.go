@@ -53,18 +53,13 @@ func touchMovesTheDeadline(r *rig) {
 	touched, other := r.dial(), r.dial()
 	r.attempt(func() bool {
 		time.Sleep(10 * tick)
-		before, stalls := deadline(other), r.k.Stats().Wheel.Stalls
+		before := deadline(other)
 		time.Sleep(10 * tick)
 		require.NoError(r, touched.ask("beat"))
 		require.NoError(r, other.ask("echo"))
 		beat := touched.said[len(touched.said)-1]
 		require.GreaterOrEqual(r, deadline(touched).Sub(beat.begun), eternal-ms)
-		moved := deadline(other).Sub(before)
-		if r.k.Stats().Wheel.Stalls > stalls {
-			return false // a stall moves all deadlines
-		}
-		require.Less(r, moved, 5*tick, "the deadline of another connection")
-		return true
+		return deadline(other).Sub(before) < 5*tick // or the Keeper was late
 	})
 }
 

@@ -55,7 +55,8 @@ func ignoredSilenceIsNoEnd(r *rig) {
 		return keepalive.Close
 	})})
 	c := r.dial()
-	time.Sleep(3 * timeout)
+	r.eventually(func() bool { return asked.Load() > 0 }, "OnIdle is asked")
+	time.Sleep(2 * timeout)
 	require.NoError(r, c.ask("echo"))
 	c.requireExpiry(keepalive.ReasonIdle, timeout)
 }
