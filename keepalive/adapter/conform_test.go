@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
-	"github.com/heartwheel-go/heartwheel/internal/leaktest"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter/adaptertest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
+func TestMain(m *testing.M) { testmain.Run(m) }
 
 func TestTheAdapterOfTheExampleConforms(t *testing.T) {
 	adaptertest.Run(t, adaptertest.Adapter{
