@@ -43,7 +43,7 @@ func TestStatsCountWhoCameAndHowOldTheyBecame(t *testing.T) {
 	})
 }
 
-// runtime.Goexit in one function, such as t.FailNow, spares neither the others nor Drain.
+// runtime.Goexit in one function, such as t.FailNow, harms neither the others nor Drain.
 func TestGoexitOfAWatcherHarmsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told, seen atomic.Int32
