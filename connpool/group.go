@@ -97,7 +97,7 @@ func (g *Group) Len() int {
 func (g *Group) Stats() wheel.Stats { return g.wheel.Stats() }
 
 // now is the time since the start, in whole ticks, with the time left out by the wheel. It
-// asks the clock, for some 30 ns.
+// does not ask the clock: the hand tells, unless it may sleep.
 func (g *Group) now() time.Duration {
 	return g.wheel.Now() + time.Duration(g.lost.Load())
 }

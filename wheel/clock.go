@@ -23,8 +23,9 @@ type clock struct {
 	over    atomic.Int64 // end of the tick now, since the start
 	tick    time.Duration
 	inverse uint64 // 2^64/tick, rounded down
+	sleeps  bool   // the hand may sleep for more than a tick
 
-	_ [cacheLine - 32]byte
+	_ [cacheLine - 40]byte
 }
 
 func (c *clock) setTick(tick time.Duration) {

@@ -127,6 +127,7 @@ func newOf[V any](cfg Config, funcs Funcs[V]) (*WheelOf[V], error) {
 	}
 	w.levels.early = w.sleep - 1
 	w.clock.setTick(cfg.Tick)
+	w.clock.sleeps = w.sleep > 1
 	w.since = func() time.Duration { return 0 }
 	w.asleep = w.since
 	w.pace = pace{sleep: w.clock.span(w.sleep), stall: cfg.Stall}

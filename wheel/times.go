@@ -21,11 +21,12 @@ type times struct {
 	stalled time.Duration // length of the stalls not reported yet
 }
 
-// Now returns the beginning of the present tick, by the wheel's time. It asks the clock,
-// and from now on touches are dated by this tick. Call it after a wait and before a touch:
-// the hand may sleep, see Config.MaxSleep. It takes some 30 ns, and never waits.
+// Now returns the beginning of the present tick, by the wheel's time, and from now on touches
+// are dated by this tick. If the hand may sleep, see Config.MaxSleep, Now asks the clock: call
+// it after a wait and before a touch. That takes some 30 ns. Otherwise the hand tells, and Now
+// is two loads. It never waits.
 func (s *times) Now() time.Duration {
-	if int64(s.since()) >= s.clock.over.Load() && s.timeMu.TryLock() {
+	if s.clock.sleeps && int64(s.since()) >= s.clock.over.Load() && s.timeMu.TryLock() {
 		s.publish(s.pace.asleep)
 		s.timeMu.Unlock()
 	}
