@@ -169,13 +169,13 @@ func (g *Guard) forget(why error) {
 	g.mu.Lock()
 	g.flags.And(^uint32(flagOpen))
 	var share *share
-	var u *user
 	if m := g.more.Load(); m != nil {
-		share, u, m.share = m.share, m.user, nil
+		share, m.share = m.share, nil
 	}
+	end := g.userNow().end()
 	g.mu.Unlock()
 	g.keeper.shares.giveBack(share)
-	u.end(why)
+	end(why)
 }
 
 // lose ends the guarding of a connection without its guard: nobody can have touched the

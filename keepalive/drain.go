@@ -6,8 +6,10 @@ import (
 	"time"
 )
 
-// drainLog is how often a drain logs its progress.
-const drainLog = time.Second
+const (
+	drainLog  = time.Second           // how often a drain logs its progress
+	drainPoll = 10 * time.Millisecond // how often it looks at the rest
+)
 
 // Drain refuses new connections from now on and closes all others with [ReasonDrain], evenly
 // spread over a time, so that their clients don't all come back at once. It returns after the
@@ -31,7 +33,7 @@ func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 		return k.notDrained(ctx)
 	}
 	for k.remaining() > 0 {
-		if !wait(k.policy.Load().Tick / 10) {
+		if !wait(max(drainPoll, k.policy.Load().Tick/10)) {
 			return k.notDrained(ctx)
 		}
 		if time.Since(logged) >= drainLog { // for connections guarded during the first round
@@ -51,7 +53,7 @@ func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool)
 	begin, tick := time.Now(), k.policy.Load().Tick
 	for i, g := range guards {
 		for i > 0 && time.Since(begin) < time.Duration(float64(spread)*(float64(i)/float64(len(guards)))) {
-			if !wait(min(tick, 10*time.Millisecond)) {
+			if !wait(min(tick, drainPoll)) {
 				return false
 			}
 		}

@@ -21,7 +21,8 @@ type policy struct {
 func newPolicy(cfg Config, generation uint32, seed maphash.Seed, sleep time.Duration) *policy {
 	p := &policy{Config: cfg, generation: generation, seed: seed, sleep: sleep}
 	p.rules = rules.Policy{
-		Tick:      sleep,
+		Tick:      cfg.Tick,
+		Sleep:     sleep,
 		Timeout:   cfg.Timeout,
 		First:     cfg.FirstMessage,
 		ReadIdle:  cfg.ReadIdle,

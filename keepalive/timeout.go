@@ -56,8 +56,8 @@ func (g *Guard) SetActivity(a Activity) error {
 	if err := changed.Validate(); err != nil {
 		return err
 	}
+	life := k.flagsOf(p, a, g.conn, g.tells()) & lifeMask // may log
 	return g.begin(p, func(*rules.State) {
-		life := k.flagsOf(p, a, g.conn, g.tells()) & lifeMask
 		for old := g.flags.Load(); !g.flags.CompareAndSwap(old, old&^lifeMask|life); {
 			old = g.flags.Load()
 		}

@@ -75,6 +75,9 @@ func (g *Guard) Context() context.Context {
 			u := g.userLocked()
 			if u.context == nil {
 				u.context, u.cancel = context.WithCancelCause(context.Background())
+				if why := g.reason(); why != 0 { // its end has begun
+					u.cancel(why)
+				}
 			}
 			return u.context
 		}
@@ -87,14 +90,15 @@ func (g *Guard) Context() context.Context {
 // endContext ends the context of a connection, just before its end.
 func (g *Guard) endContext(why error) {
 	g.mu.Lock()
-	u := g.userNow()
+	end := g.userNow().end()
 	g.mu.Unlock()
-	u.end(why)
+	end(why)
 }
 
-// end ends the context. A nil user has none.
-func (u *user) end(why error) {
+// end returns a function that ends the context. A nil user has none. mu must be held.
+func (u *user) end() context.CancelCauseFunc {
 	if u != nil && u.cancel != nil {
-		u.cancel(why)
+		return u.cancel
 	}
+	return func(error) {}
 }

@@ -14,9 +14,9 @@ const (
 	// idlest come first.
 	searchAmong = 4096
 
-	// searchAgain is the pause after a search without a result, in ticks. Such a search has
-	// looked at every member, and a storm of newcomers must not repeat it for each.
-	searchAgain = 10
+	// searchAgain is the pause after a search without a result. Such a search has looked at
+	// every member, and a storm of newcomers must not repeat it for each.
+	searchAgain = time.Second
 )
 
 // eviction finds members to evict. Pool.mu guards it.
@@ -74,7 +74,7 @@ func (p *Pool[V]) evictOne() bool {
 			return false
 		}
 		if !p.search(now) {
-			e.searchFrom = now + searchAgain*e.tick
+			e.searchFrom = now + max(searchAgain, 10*e.tick)
 			return false
 		}
 	}

@@ -85,7 +85,7 @@ func TestEvictsTheIdlestThatIsIdleEnough(t *testing.T) {
 		}
 		require.True(t, members[0].Touch())
 		require.ErrorIs(t, add(5), ErrFull, "the second is idle for 8s")
-		time.Sleep(2*time.Second + 200*ms) // longer than searchAgain ticks
+		time.Sleep(2*time.Second + 200*ms) // longer than searchAgain
 		require.NoError(t, add(5))
 		require.Equal(t, 1, <-evicted)
 		require.ErrorIs(t, add(6), ErrFull, "the third is idle for 8s")

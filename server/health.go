@@ -73,7 +73,7 @@ type hand struct {
 // check returns an error if the hand has not moved for too long. First the hand gets another
 // moment: this whole program may have stood still.
 func (h *hand) check(ctx context.Context, now func() uint64, tick time.Duration) error {
-	patience := 2*tick + stuckAfter
+	patience := 2*tick + max(time.Second, 10*tick) + stuckAfter // and the grace after a stall
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for h.stands(now()) >= patience {

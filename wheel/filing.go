@@ -38,10 +38,13 @@ func (w *WheelOf[V]) file(t *TimerOf[V], at word) (slot int) {
 // bringForward moves the entry of a pending timer with the given word if the visit would
 // come too late. w.mu must be held.
 func (w *WheelOf[V]) bringForward(t *TimerOf[V], at word) {
-	if s := &w.levels.slots; w.visitBy(t, at) < s.visitOf(t) {
+	s, by := &w.levels.slots, w.visitBy(t, at)
+	if by < s.visitOf(t) {
 		s.remove(t, w.hand)
 		w.file(t, at)
+		return
 	}
+	w.rouse(by) // the slot may come by earlier, but the hand sleep beyond
 }
 
 // keep files a due timer again, with a new word. w.mu must be held.

@@ -181,6 +181,9 @@ func (r *rig) touchAt(id int, ago time.Duration) {
 	require.Equal(r.t, m.state == due, r.timers[id].TouchAt(at))
 	if m.state == due {
 		tick := min(uint64(max(0, at)/r.model.tick), r.model.now)
+		if r.wheel.lastOf(m.touched) > at {
+			tick = m.touched
+		}
 		r.model.touch(m, max(m.touched, tick), max(m.at, at))
 	}
 }

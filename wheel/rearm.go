@@ -29,8 +29,11 @@ func (t *TimerOf[V]) Rearm(at time.Duration) bool {
 // was handed over.
 func (t *TimerOf[V]) TouchAt(at time.Duration) bool {
 	return t.decide(func(w *WheelOf[V], old word) {
-		tick := min(uint64(max(at, 0)/w.clock.tick), w.clock.now.Load())
-		w.keep(t, touchedOn(max(tick, touchedTick(old))))
+		tick, last := min(uint64(max(at, 0)/w.clock.tick), w.clock.now.Load()), touchedTick(old)
+		if w.lastOf(last) > at { // it may have been touched later, on a tick left late
+			tick = last
+		}
+		w.keep(t, touchedOn(max(tick, last)))
 		w.saved++
 	})
 }

@@ -45,6 +45,7 @@ func (s *times) publish(asleep time.Duration) (now time.Duration, tick uint64) {
 	c := &s.clock
 	now, stalled := s.pace.look(s.since(), asleep)
 	s.stalled += stalled
+	looked := now // at the last look
 	tick = uint64(now / c.tick)
 	if last := c.now.Load(); tick > last {
 		// A touch dated by last read it before this store, so before the second look at the
@@ -53,10 +54,11 @@ func (s *times) publish(asleep time.Duration) (now time.Duration, tick uint64) {
 		left, stalled := s.pace.look(s.since(), asleep)
 		s.stalled += stalled
 		s.lag.left(tick, left-c.span(last+1))
+		looked = left
 	}
 	over := int64(math.MaxInt64) // in a grace the hand looks at the clock, and nobody else
 	if s.pace.grace == 0 {
-		over = int64(sum(s.pace.looked, c.span(tick+1)-now))
+		over = int64(sum(s.pace.looked, c.span(tick+1)-looked))
 	}
 	c.over.Store(over)
 	return now, tick

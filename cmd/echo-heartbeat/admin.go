@@ -25,7 +25,7 @@ const (
 	adminTimeout = 30 * time.Second
 
 	// healthTimeout is how long event loops may take to answer /healthz.
-	healthTimeout = 3 * time.Second
+	healthTimeout = 5 * time.Second
 
 	// adminGrace is how long running requests may take at the end.
 	adminGrace = time.Second

@@ -120,9 +120,10 @@ func (w *wrapper) newState(conn net.Conn, state http.ConnState) {
 func (w *wrapper) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if c := connectionOf(r); c != nil {
 		if r.Body != nil && r.Body != http.NoBody {
-			own := *r // the server looks at its own
-			own.Body = &body{r.Body, c}
+			servers, own := r, *r // the server looks at the Body of its own
+			own.Body = &body{r.Body, c, servers, &own}
 			r = &own
+			defer func() { servers.MultipartForm = own.MultipartForm }() // it removes the files
 		}
 		c.busy(1)
 		defer c.busy(-1)
@@ -167,19 +168,24 @@ func (c *connection) hold(want bool) {
 	}
 }
 
-// body is the body of a request. Its reader waits for the peer.
+// body is the body of a request. A read waits for the peer.
 type body struct {
 	io.ReadCloser
-	connection *connection
+	connection   *connection
+	servers, own *http.Request
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	b.connection.busy(-1)
 	defer b.connection.busy(1)
-	return b.ReadCloser.Read(p)
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && b.servers.Trailer != nil {
+		b.own.Trailer = b.servers.Trailer // the server has read it
+	}
+	return n, err
 }
 
-// Close may have to read the rest of the body.
+// Close may have to read the rest.
 func (b *body) Close() error {
 	b.connection.busy(-1)
 	defer b.connection.busy(1)

@@ -10,14 +10,15 @@ func (d *decision) held() Outcome {
 	k, q := d.socket, d.s.Silence
 	until := d.now.Add(d.p.timeout(d.s))
 	switch {
-	case !k.Pending && q.Stage == Stuck:
-		d.enter(Silence{})
-		return Outcome{Do: Wait, Until: until}
 	case !k.Pending:
+		if q.Stage == Taking {
+			d.enter(Silence{})
+		}
+		d.s.Silence.Stuck = false
 		return Outcome{Do: Wait, Until: until}
-	case q.Stage < Stuck, q.Seen.Signs != k.Acked: // or it has taken something since
-		d.enter(Silence{Stage: Stuck, Why: Idle, Until: until})
-		d.s.Silence.Seen = Seen{Signs: k.Acked}
+	case !q.Stuck, q.Seen.Signs != k.Acked: // it is news, or the peer has taken something since
+		d.enter(Silence{Stage: Taking, Why: Idle, Until: until})
+		d.s.Silence.Seen, d.s.Silence.Stuck = Seen{Signs: k.Acked}, true
 		return Outcome{Do: Wait, Until: until}
 	case q.Stage == Ignored:
 		return d.ignore(Idle)

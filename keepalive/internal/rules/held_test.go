@@ -32,6 +32,10 @@ func TestHeld(t *testing.T) {
 			{now: at(80), with: stuck(9), want: wait(at(96))},
 			{now: at(96), with: stuck(9), want: closes(rules.Idle)},
 		}},
+		{name: "as many bytes are acknowledged as had arrived", policy: paced, rows: []row{
+			{now: at(16), with: and(stuck(7), asked(rules.Socket{Heard: rules.Unknown, Received: rules.Unknown, Sent: rules.Unknown, Signs: 7})), want: wait(at(32))},
+			{now: at(32), with: stuck(7), want: wait(at(48))},
+		}},
 		{name: "it is heard, and stuck again", rows: []row{
 			{now: at(16), with: stuck(7), want: wait(at(32))},
 			{now: at(20), with: touchedAt(at(20)), want: wait(at(36))},

@@ -6,6 +6,7 @@ import "time"
 // unless the field says otherwise.
 type Policy struct {
 	Tick    time.Duration // precision of the Keeper; required
+	Sleep   time.Duration // precision of touches, if it is less
 	Timeout time.Duration // how long a peer may be silent; required
 
 	First               time.Duration // time for the first message, in place of Timeout
@@ -54,6 +55,9 @@ func (p *Policy) Hop(s State, draw float64) time.Duration {
 	}
 	return max(hop, p.Tick)
 }
+
+// blur returns by how much an instant of a touch may be too early or too late.
+func (p *Policy) blur() time.Duration { return max(p.Tick, p.Sleep) }
 
 // timeout returns how long a connection may be silent without pressure.
 func (p *Policy) timeout(s State) time.Duration {

@@ -15,12 +15,13 @@ type Silence struct {
 	Edge   uint8  // edges counted
 	Why    Reason // of the closing to come
 	Until  Time   // end of the stage, or of more time
+	Stuck  bool   // the peer of a held connection did not take all that was written
 	Seen   Seen
 }
 
 // Seen is what the socket said when it was last asked because of this silence.
 type Seen struct {
-	Signs uint64 // if the connection is stuck, Socket.Acked
+	Signs uint64 // if Silence.Stuck, Socket.Acked
 	Taken uint64
 }
 
@@ -32,7 +33,7 @@ const (
 	Listening Stage = iota // for its timeout
 	Opened                 // for its first message
 	Probing                // for the answer to a probe
-	Stuck                  // for the peer of a held connection to take what was written
+	Taking                 // for the peer of a held connection to take what was written
 	Extended               // as the user has said
 	Waiting                // for its turn to be closed
 	Ignored                // for nothing: this silence does not matter
@@ -129,21 +130,21 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 	case k.Unread > 0 && !touches && took && (q.Slow || unseen || k.Moves):
 		return d.slow(0, d.now.Add(patience)), true // somebody reads, more slowly than the peer sends
 	case q.Rounds < maxRounds && (k.Unread > 0 || touches && fresh):
-		return d.slow(q.Rounds+1, d.now.Add(max(2*d.p.Tick, d.now.Sub(due)))), true
+		return d.slow(q.Rounds+1, d.now.Add(max(2*d.p.blur(), d.now.Sub(due)))), true
 	}
 	return Outcome{}, false
 }
 
 // note notes what the socket says: only later signs of life are news.
 func (d *decision) note() {
-	d.s.Silence.Seen = Seen{Signs: d.socket.Signs, Taken: d.socket.Taken}
+	d.s.Silence.Seen, d.s.Silence.Stuck = Seen{Signs: d.socket.Signs, Taken: d.socket.Taken}, false
 }
 
 // readLate reports whether this program may have been too busy to read in time: the decision
 // is late, and bytes have arrived since the last touch, as far as can be told.
 func (d *decision) readLate(due Time) bool {
-	busy := max(5*d.p.Tick, 50*time.Millisecond)
-	return d.now.Sub(due) > busy && d.socket.Received.Add(2*d.p.Tick) > d.e.Touched
+	busy := max(5*d.p.blur(), 50*time.Millisecond)
+	return d.now.Sub(due) > busy && d.socket.Received.Add(2*d.p.blur()) > d.e.Touched
 }
 
 // hear counts a sign of life at an instant as a touch.
@@ -220,7 +221,8 @@ func (d *decision) ignore(why Reason) Outcome {
 
 // enter begins a stage of the present silence.
 func (d *decision) enter(next Silence) {
-	next.Edge, next.Rounds, next.Seen = d.s.Silence.Edge, d.s.Silence.Rounds, d.s.Silence.Seen
+	q := d.s.Silence
+	next.Edge, next.Rounds, next.Seen, next.Stuck = q.Edge, q.Rounds, q.Seen, q.Stuck
 	d.s.Silence = next
 }
 
