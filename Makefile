@@ -6,7 +6,7 @@ FUZZTIME ?= 30s
 export GOWORK := off
 LINT     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: run test race lint fmt fuzz bench bench-quick load demo-fleet interop browser help
+.PHONY: run test race lint fmt fuzz explore bench bench-quick load demo-fleet interop browser help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -40,6 +40,9 @@ fmt: ## format the code
 
 fuzz: ## each fuzz test for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)
+
+explore: ## the wheel in every interleaving of two and of three actors: two minutes
+	$(GO) test -count 1 -timeout 30m -run TestExplore -v ./wheel/internal/explore -full
 
 bench: ## all benchmarks, with all peers: ten minutes, into bench/RESULTS.md
 	cd bench && $(GO) run ./report -out RESULTS.md

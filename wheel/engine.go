@@ -197,8 +197,10 @@ func (w *WheelOf[V]) Stop() {
 // word, and whether nobody has touched it since it was rearmed or looked at. w.mu must be
 // held.
 func (w *WheelOf[V]) touchedBy(at word) (last time.Duration, quiet bool) {
-	quiet = isRunning(at) && at&(rearmed|seen) != 0
-	return w.lastOf(touchedTick(at)), quiet
+	if !isRunning(at) { // it has ended while the caller waited for the lock
+		return 0, false
+	}
+	return w.lastOf(touchedTick(at)), at&(rearmed|seen) != 0
 }
 
 // dropDue takes a due timer out of the backlog or the undecided. w.mu must be held.

@@ -114,9 +114,6 @@ func (t *TimerOf[V]) restart(v *V, d time.Duration) bool {
 	}
 	w := t.wheel
 	delay := w.clock.ticks(d)
-	if v == nil && delay == t.delay.Load() {
-		return t.Touch()
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !isRunning(t.word.Load()) {

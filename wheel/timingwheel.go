@@ -107,13 +107,34 @@ func (tw *TimingWheel[K, V]) MoveTimer(key K, delay time.Duration) error {
 		return err
 	}
 	s := tw.shard(key)
-	s.mu.RLock()
-	t := s.timers[key]
-	s.mu.RUnlock()
-	if t == nil || !t.restart(nil, delay) {
+	moved, ok := s.touch(key, tw.engine.clock.ticks(delay))
+	if !ok {
+		moved = s.restart(key, delay)
+	}
+	if !moved {
 		return tw.notFound()
 	}
 	return nil
+}
+
+// touch moves the deadline of a key that is to keep its delay, in ticks. With another delay,
+// ok is false. The delay can't change meanwhile, for that takes the lock for writing.
+func (s *shard[K, V]) touch(key K, delay uint64) (touched, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	t := s.timers[key]
+	if t != nil && t.delay.Load() != delay {
+		return false, false
+	}
+	return t != nil && t.Touch(), true
+}
+
+// restart changes the delay and the deadline of a key.
+func (s *shard[K, V]) restart(key K, delay time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.timers[key]
+	return t != nil && t.restart(nil, delay)
 }
 
 // RemoveTimer makes a pending key never expire. It returns [ErrNotFound] if the key is not

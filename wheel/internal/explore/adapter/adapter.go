@@ -1,0 +1,206 @@
+//go:build ignore
+
+// This file becomes a part of each copy of package wheel, for the explorer has to see a few
+// unexported names.
+
+package wheel
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/wheel/internal/explore"
+)
+
+// keyed is what the wheel with keys has of a timer. The key of each timer is its number.
+type keyed = pair[int, int]
+
+// subject is a wheel to explore, with two timers, and a face with keys.
+type subject struct {
+	*WheelOf[keyed]
+	keys  TimingWheel[int, int]
+	timer [2]TimerOf[keyed]
+	ended int // calls of Funcs.Ended
+}
+
+// names are what traces call the words, the delays and the shards.
+var names = [2][3]string{{"A.word", "A.delay", "A.shard"}, {"B.word", "B.delay", "B.shard"}}
+
+// seed has the same shards in each run, and two for two keys.
+var seed = func() maphash.Seed {
+	for {
+		tw := TimingWheel[int, int]{seed: maphash.MakeSeed()}
+		if tw.shard(0) != tw.shard(1) {
+			return tw.seed
+		}
+	}
+}()
+
+// NewSubject makes a wheel with the given clock. Nothing moves its hand but Advance.
+func NewSubject(tick, sleep time.Duration, levels []int, since func() time.Duration) explore.Wheel {
+	s := new(subject)
+	w, err := newOf(Config{Tick: tick, MaxSleep: sleep, Levels: levels, Stall: -1}, Funcs[keyed]{
+		Due:   func(*TimerOf[keyed], keyed) {},
+		Ended: func() { s.ended++ },
+	})
+	if err != nil {
+		panic(err)
+	}
+	w.since = since
+	w.workers.running = math.MaxInt32 // no worker starts: TakeUp does their work
+	w.mu.Name("mu")
+	w.timeMu.Name("timeMu")
+	w.clock.now.GuardedBy(&w.timeMu)
+	w.clock.over.GuardedBy(&w.timeMu)
+	w.clock.now.Name("now")
+	w.clock.over.Name("over")
+	s.keys.engine, s.keys.seed = w, seed
+	for i := range s.timer {
+		s.timer[i].delay.GuardedBy(&w.mu)
+		s.timer[i].word.Name(names[i][0])
+		s.timer[i].delay.Name(names[i][1])
+		shard := s.keys.shard(i)
+		shard.mu.Name(names[i][2])
+		shard.timers = map[int]*TimerOf[keyed]{i: &s.timer[i]}
+	}
+	s.WheelOf = w
+	return s
+}
+
+// timer is a timer with its key for a value.
+type timer struct{ *TimerOf[keyed] }
+
+func (t timer) Remove() (int, bool) {
+	v, ok := t.TimerOf.Remove()
+	return v.value, ok
+}
+
+func (t timer) Expire() (int, bool) {
+	v, ok := t.TimerOf.Expire()
+	return v.value, ok
+}
+
+func (t timer) Value() (int, bool) {
+	v, ok := t.TimerOf.Value()
+	return v.value, ok
+}
+
+func (s *subject) Timer(i int) explore.Timer { return timer{&s.timer[i]} }
+
+func (s *subject) Start(i int, d time.Duration) bool {
+	return s.WheelOf.Start(&s.timer[i], keyed{i, i}, d) == nil
+}
+
+func (s *subject) MoveTimer(i int, d time.Duration) bool { return s.keys.MoveTimer(i, d) == nil }
+
+func (s *subject) Advance() { s.advance() }
+
+func (s *subject) Wake() time.Duration { return s.wake }
+
+func (s *subject) Lag(tick uint64) time.Duration { return s.lag.of(tick) }
+
+func (s *subject) TakeUp() (i int, ok bool) {
+	_, v, ok := s.takeUp()
+	return v.value, ok
+}
+
+func (s *subject) Tick() uint64 { return s.clock.now.Peek() }
+
+func (s *subject) State(i int) explore.State {
+	switch s.timer[i].word.Peek() & stateMask {
+	case unstarted:
+		return explore.Unstarted
+	case pending:
+		return explore.Pending
+	case due:
+		return explore.Due
+	case expired:
+		return explore.Expired
+	default:
+		return explore.Removed
+	}
+}
+
+// Check looks for timers filed twice, in a wrong place, or not at all.
+func (s *subject) Check() error {
+	var filed [len(s.timer) + 1]int // the last is of unknown timers
+	of := func(t *TimerOf[keyed]) *int {
+		for i := range s.timer {
+			if t == &s.timer[i] {
+				return &filed[i]
+			}
+		}
+		return &filed[len(s.timer)]
+	}
+	check := func(to *slot[keyed], visit uint64, gaps bool) error {
+		n := 0
+		for c := to.first; c != nil; c = c.next {
+			if c.slot != to || c.visit != visit || s.levels.slots.chunks[c.id] != c || c.next == nil && to.last != c {
+				return fmt.Errorf("a chunk has wrong links")
+			}
+			if c.n == 0 || c.next != nil && c.n < chunkSize {
+				return fmt.Errorf("a chunk has %d timers, must be full unless it is the last, and never empty", c.n)
+			}
+			for i, t := range c.entry[:c.n] {
+				if n++; t == nil && gaps {
+					continue
+				}
+				*of(t)++
+				if t == nil || t.filed != c.id<<chunkBits|uint32(i) || t.word.Peek()&stateMask != pending {
+					return fmt.Errorf("an entry has no timer, or one filed elsewhere, or one that is not pending")
+				}
+				if by := s.clock.now.Peek() + t.delay.Peek() + 1; visit > by {
+					return fmt.Errorf("the visit is on tick %d, and a touch needs it by %d", visit, by)
+				}
+			}
+		}
+		if n != to.len {
+			return fmt.Errorf("a slot has %d timers, and counts %d", n, to.len)
+		}
+		return nil
+	}
+	for i := range s.levels.slot {
+		visit, _ := s.levels.next(s.hand, i)
+		if err := check(&s.levels.slot[i], visit, false); err != nil {
+			return err
+		}
+	}
+	if err := check(&s.held, 0, true); err != nil {
+		return err
+	}
+	for _, t := range s.backlog.all(nil) {
+		*of(t)++
+		if !s.backlog.has(t) || t.word.Peek()&stateMask != due {
+			return fmt.Errorf("a wrong timer is in the backlog")
+		}
+	}
+	for i, t := range s.undecided {
+		*of(t)++
+		if t.filed != uint32(i) || t.word.Peek()&stateMask != due {
+			return fmt.Errorf("a wrong timer is among the undecided")
+		}
+	}
+	running, ended := 0, 0
+	for i := range s.timer {
+		t, want := &s.timer[i], 0
+		switch word := t.word.Peek(); {
+		case isRunning(word):
+			want = 1
+			running++
+		case word&stateMask != unstarted:
+			ended++
+		}
+		if filed[i] != want {
+			return fmt.Errorf("timer %c is filed %d times, must be %d", 'A'+i, filed[i], want)
+		}
+	}
+	if s.Len() != running || s.ended != ended {
+		return fmt.Errorf("counted %d running and %d ended, must be %d and %d", s.Len(), s.ended, running, ended)
+	}
+	if len(s.taken) > 0 {
+		return fmt.Errorf("the hand has left timers that it took out of their slots")
+	}
+	return nil
+}

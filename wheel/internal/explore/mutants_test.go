@@ -1,0 +1,192 @@
+package explore_test
+
+// mutant is a fault for the explorer to find.
+type mutant struct {
+	name    string
+	patches []patch
+}
+
+// quick is how many mutants, the first ones, are in the smaller depth.
+const quick = 6
+
+// mutants are faults of the engine. Each is a small change of the product's source.
+var mutants = []mutant{
+	{"a blind store in Touch", []patch{{
+		"timer.go", `		if old == next || t.word.CompareAndSwap(old, next) {
+			return true
+		}
+	}
+	return t.touch()`, `		t.word.Store(next)
+		return true
+	}
+	return t.touch()`,
+	}}},
+	{"Touch does not look again after a lost race", []patch{{
+		"timer.go", "			return true\n		}\n	}\n	return t.touch()\n", "			return true\n		}\n		return true\n	}\n	return t.touch()\n",
+	}}},
+	{"Move does not bring the visit forward", []patch{{
+		"timer.go", "				w.bringForward(t, next)\n", "",
+	}}},
+	{"SetDelay does not bring the visit forward", []patch{{
+		"timer.go", "		w.bringForward(t, old)\n", "		_ = w.bringForward\n",
+	}}},
+	{"the visit stores blindly", []patch{{
+		"hand.go", "		if t.word.CompareAndSwap(old, old&^stateMask|due) {\n", "		if t.word.Store(old&^stateMask | due); true {\n",
+	}}},
+	{"Expire looks before it has the lock", []patch{{
+		"timer.go", `	w := t.wheel
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		old := t.word.Load()
+		switch old & stateMask {
+		case pending:
+			if state`, `	w := t.wheel
+	old := t.word.Load()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		switch old & stateMask {
+		case pending:
+			old = t.word.Load()
+			if state`,
+	}}},
+	{"Touch reads the tick before the word", []patch{{
+		"timer.go", `	old := t.word.Load()
+	if old&stateMask == pending {
+		next := touchedOn(t.wheel.clock.now.Load())
+`, `	if t.wheel == nil {
+		return false
+	}
+	next := touchedOn(t.wheel.clock.now.Load())
+	old := t.word.Load()
+	if old&stateMask == pending {
+`,
+	}}},
+	{"SetDelay looks before it has the lock", []patch{{
+		"timer.go", `	w := t.wheel
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old := t.word.Load()
+	if !isRunning(old) {
+		return false
+	}
+	t.delay.Store(w.clock.ticks(d))`, `	w := t.wheel
+	old := t.word.Load()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.delay.Store(w.clock.ticks(d))`,
+	}}},
+	{"a touch in the middle of Remove is lost", []patch{{
+		"timer.go", `			if !t.word.CompareAndSwap(old, old&^stateMask|state) {
+				continue // touched meanwhile
+			}
+`, `			if !t.word.CompareAndSwap(old, old&^stateMask|state) {
+				return zero, false
+			}
+`,
+	}}},
+	{"Remove leaves the entry", []patch{{
+		"timer.go", "			w.levels.slots.remove(t, w.hand)\n", "",
+	}}},
+	{"Remove does not count down the slot", []patch{{
+		"slots.go", "	c.slot.len--\n", "",
+	}}},
+	{"the entry in the gap is not told its place", []patch{{
+		"slots.go", "c.entry[i], moved.filed = moved, t.filed", "c.entry[i] = moved",
+	}}},
+	{"Expire does not ask for a touch meanwhile", []patch{{
+		"timer.go", `			if state == expired {
+				return zero, false
+			}
+`, "",
+	}}},
+	{"Rearm does not ask for a touch meanwhile", []patch{{
+		"rearm.go", `	old := t.word.Load()
+	if old&stateMask != due {
+		return false
+	}
+	f(w, old)`, `	old := t.word.Load()
+	if !isRunning(old) {
+		return false
+	}
+	if old&stateMask == pending {
+		t.word.Store(old&^stateMask | due)
+		w.levels.slots.remove(t, w.hand)
+		w.backlog.add(t)
+		old = t.word.Load()
+	}
+	f(w, old)`,
+	}}},
+	{"TouchAt takes a later touch back", []patch{{
+		"rearm.go", "touchedOn(max(tick, touchedTick(old)))", "touchedOn(tick)",
+	}}},
+	{"HandOver stores blindly", []patch{{
+		"rearm.go", "		if t.word.CompareAndSwap(old, old&^stateMask|due) {\n", "		if t.word.Store(old&^stateMask | due); true {\n",
+	}}},
+	{"Look stores blindly", []patch{{
+		"rearm.go", "		if t.word.CompareAndSwap(old, old|seen) {\n", "		if t.word.Store(old | seen); true {\n",
+	}}},
+	{"an ended timer has been touched", []patch{{
+		"engine.go", `	if !isRunning(at) { // it has ended while the caller waited for the lock
+		return 0, false
+	}
+`, "",
+	}}},
+	{"the visit does not look again after a lost race", []patch{{
+		"hand.go", "			p.backlog.add(t)\n			return\n		}\n", "			p.backlog.add(t)\n			return\n		}\n		return\n",
+	}}},
+	{"the visit does not file again", []patch{{
+		"hand.go", "				p.file(t, old)\n", "",
+	}}},
+	{"nothing is held back for a late hand", []patch{{
+		"hand.go", "at > p.now {", "at > p.now && false {",
+	}}},
+	{"the lag is that of the look before the tick was published", []patch{{
+		"times.go", "		left, stalled := s.pace.look(s.since(), asleep)\n", "		left, stalled := now, time.Duration(0)\n",
+	}}},
+	{"the tick is published after the look for the lag", []patch{{
+		"times.go", `		c.now.Store(tick)
+		left, stalled := s.pace.look(s.since(), asleep)
+`, `		left, stalled := s.pace.look(s.since(), asleep)
+		c.now.Store(tick)
+`,
+	}}},
+	{"no tick on top of a touch", []patch{{
+		"timer.go", "	return touchedTick(at) + t.delay.Load() + 1\n", "	return touchedTick(at) + t.delay.Load()\n",
+	}}},
+	{"the entry is filed twice when it is brought forward", []patch{{
+		"filing.go", "		s.remove(t, w.hand)\n", "",
+	}}},
+	{"a rearmed timer is filed for its deadline, whatever a touch needs", []patch{{
+		"filing.go", "		by = min(by, w.hand+t.delay.Load()+1)\n", "",
+	}}},
+	{"a rearmed timer is filed for a touch from the tick of the clock", []patch{{
+		"filing.go", "w.hand+t.delay.Load()+1", "w.clock.now.Load()+t.delay.Load()+1",
+	}}},
+	{"a reader publishes a tick without the lock", []patch{{
+		"times.go", `s.clock.over.Load() && s.timeMu.TryLock() {
+		s.publish(s.pace.asleep)
+		s.timeMu.Unlock()
+`, `s.clock.over.Load() {
+		s.publish(s.pace.asleep)
+`,
+	}}},
+	{"a timer filed early does not wake the hand", []patch{{
+		"sleep.go", "at < w.wake {", "at < w.wake && false {",
+	}}},
+	{"a saved timer stays in the backlog", []patch{{
+		"filing.go", "	w.dropDue(t)\n", "",
+	}}},
+	{"MoveTimer asks for the delay without a lock", []patch{{
+		"timingwheel.go", `	if t != nil && t.delay.Load() != delay {
+		return false, false
+	}
+`, `	if t != nil && t.delay.Load() != delay {
+		return false, false
+	}
+	s.mu.RUnlock()
+	defer s.mu.RLock()
+`,
+	}}},
+}
