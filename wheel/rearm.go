@@ -33,7 +33,7 @@ func (t *TimerOf[V]) TouchAt(at time.Duration) bool {
 		if w.lastOf(last) > at { // it may have been touched later, on a tick left late
 			tick = last
 		}
-		w.keep(t, touchedOn(max(tick, last)))
+		w.keep(t, touchedOn(tick))
 		w.saved++
 	})
 }

@@ -119,7 +119,7 @@ var mutants = []mutant{
 	f(w, old)`,
 	}}},
 	{"TouchAt takes a later touch back", []patch{{
-		"rearm.go", "touchedOn(max(tick, touchedTick(old)))", "touchedOn(tick)",
+		"rearm.go", "if w.lastOf(last) > at {", "if false {",
 	}}},
 	{"HandOver stores blindly", []patch{{
 		"rearm.go", "		if t.word.CompareAndSwap(old, old&^stateMask|due) {\n", "		if t.word.Store(old&^stateMask | due); true {\n",
