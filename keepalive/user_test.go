@@ -107,14 +107,14 @@ func TestLoggerMayAskTheGuard(t *testing.T) {
 
 // A timeout of a connection's own may be shorter than the sleep of the hand.
 func TestShortTimeoutOfItsOwnIsExact(t *testing.T) {
-	for off := range time.Duration(12) {
+	for off := range 12 {
 		synctest.Test(t, func(t *testing.T) {
 			closed := make(chan struct{})
 			k := newKeeper(t, Config{OnClose: func(any, Reason) { close(closed) }})
 			here, there := net.Pipe()
 			defer there.Close()
 			c := k.Conn(here)
-			time.Sleep(time.Second + off*9700*time.Microsecond)
+			time.Sleep(time.Second + time.Duration(off)*9700*time.Microsecond)
 			begun := time.Now()
 			_, err := Of(c).SetTimeout(50 * ms)
 			require.NoError(t, err)
