@@ -9,8 +9,8 @@ import "time"
 // late each tick was left, by the hand or by Now. So a due timer can be held back by just
 // the lag of its touch.
 //
-// It is exact for the last 1024 ticks. Of older ticks it keeps the largest lag of each 16,
-// of still older ones of each 256, and so on: 40 KiB for 67 million ticks. For the time
+// It is exact for the last 4096 ticks. Of older ticks it keeps the largest lag of each 16,
+// of still older ones of each 256, and so on: 128 KiB for 16 million ticks. For the time
 // before, it is the largest lag ever.
 type lagLog struct {
 	last  uint64 // the published tick
@@ -19,8 +19,8 @@ type lagLog struct {
 }
 
 const (
-	lagRings = 5
-	lagRing  = 1024
+	lagRings = 4
+	lagRing  = 4096
 	lagShift = 4 // a place of a ring stands for 16 places of the one before
 )
 
