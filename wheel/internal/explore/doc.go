@@ -1,11 +1,11 @@
 // Package explore runs the wheel's own code in every interleaving of two and of three actors.
 //
 // An actor is a goroutine with one to three calls: Touch, Move, SetDelay, Remove, Expire, Rearm,
-// TouchAt, HandOver, Look, Start, a worker's taking up of a timer, MoveTimer, and the hand with
-// one or two passes. The actors begin from each state of a timer, on a wheel of nine slots. Two
-// actors run with any number of preemptions, and three with three. A class of scenarios has two
-// timers in one slot, and runs once more with a chunk for each timer, so that the hand lets go
-// of the lock between the two.
+// TouchAt, HandOver, Look, Now, Start, MoveTimer, a worker's taking up of a timer, and one or two
+// passes of the hand. The actors begin from each state of a timer, on a wheel of nine slots. Two
+// actors run with any number of preemptions, and three with three. In one class of scenarios the
+// hand sleeps for two ticks. Another has two timers in one slot, and runs once more with a chunk
+// for each timer, so that the hand lets go of the lock between the two.
 //
 // The test makes a copy of package wheel and replaces two of its imports: the packages
 // instead/sync and instead/atomic hand control to package sched before each operation. The copy
@@ -20,8 +20,9 @@
 // count of the wheel is looked at.
 //
 // Operations on different variables commute. If interleavings differ only in the order of such
-// operations, one is checked. Steps end at atomics and locks only, so a data race on plain
-// memory is left to the race detector.
+// operations, one is checked. A read under the lock of all writers has no step of its own.
+// Steps end at atomics and locks only, so a data race on plain memory is left to the race
+// detector.
 //
 // The test also patches copies with faults, and the explorer must find each. A misfit patch
 // fails the test, so the patches follow the product.

@@ -205,8 +205,9 @@ func (v *Var) Read() {
 	}
 }
 
-// ReadAtOnce is Read in the step of the operation before. It is for a variable whose writes
-// have a step of their own, and right after a lock was taken.
+// ReadAtOnce is Read in the step of the operation before it. That operation has to commute with
+// the writes of the variable, and with whatever can come between the two: it is the taking of a
+// lock, or the begin of a call.
 func (v *Var) ReadAtOnce() {
 	if turn != nil {
 		v.hasRead()

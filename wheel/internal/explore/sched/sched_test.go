@@ -157,6 +157,38 @@ func TestReadersShareALock(t *testing.T) {
 	require.Zero(t, beside, "readers beside the writer")
 }
 
+func TestAGuardedWriteWithoutTheLockIsFound(t *testing.T) {
+	r := Explore(0, func() []func() {
+		var m Mutex
+		a := new(register)
+		a.GuardedBy(&m)
+		return []func(){func() { m.Lock(); a.store(1); m.Unlock() }, func() { a.store(2) }}
+	}, func() error { return nil })
+	require.ErrorContains(t, r.Failure, "without its lock")
+}
+
+func TestTryLockFailsWhileALockIsHeld(t *testing.T) {
+	both, failed := 0, 0
+	r := Explore(unlimited, func() []func() {
+		m, a, inside := new(Mutex), new(register), 0
+		try := func() {
+			if !m.TryLock() {
+				failed++
+				return
+			}
+			inside++
+			both = max(both, inside)
+			a.load()
+			inside--
+			m.Unlock()
+		}
+		return []func(){try, try}
+	}, func() error { return nil })
+	require.NoError(t, r.Failure)
+	require.Equal(t, 1, both)
+	require.Positive(t, failed)
+}
+
 func TestADeadlockIsFound(t *testing.T) {
 	r := Explore(1, func() []func() {
 		var a, b Mutex
@@ -183,36 +215,59 @@ func TestAPanicIsFound(t *testing.T) {
 
 // A cut run ends like another run. So all outcomes are seen without it.
 func TestCutRunsAddNothing(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(20) {
 		for _, preemptions := range []int{1, 2, unlimited} {
-			outcomes := func(s *search) (map[string]bool, int) {
-				all := map[string]bool{}
-				var outcome func() string
-				r := s.explore(func() (actors []func()) {
-					actors, outcome = random(seed)
-					return actors
-				}, func() error {
-					all[outcome()] = true
-					return nil
-				})
-				require.NoError(t, r.Failure)
-				return all, r.Runs
-			}
-			want, all := outcomes(&search{preemptions: preemptions})
-			got, few := outcomes(&search{preemptions: preemptions, seen: map[uint64]int{}})
+			p := program{seed: seed, history: true}
+			want, all := p.outcomes(t, &search{preemptions: preemptions})
+			got, few := p.outcomes(t, &search{preemptions: preemptions, seen: map[uint64]int{}})
 			require.Equal(t, want, got, "seed %d, %d preemptions", seed, preemptions)
 			require.LessOrEqual(t, few, all)
 		}
 	}
 }
 
-// random makes two or three actors with a few operations on three registers and a lock. The
+// A guarded read is in no race. So all outcomes are seen if it has no step. But a call may end
+// earlier for that, which only makes the check of an order of the calls stricter.
+func TestStepsOfGuardedReadsAddNothing(t *testing.T) {
+	for seed := range uint64(20) {
+		want, all := program{seed: seed}.outcomes(t, &search{preemptions: unlimited})
+		got, few := program{seed: seed, guarded: true}.outcomes(t, &search{preemptions: unlimited})
+		require.Equal(t, want, got, "seed %d", seed)
+		require.LessOrEqual(t, few, all)
+	}
+}
+
+// program is a few random operations.
+type program struct {
+	seed    uint64
+	guarded bool // a register is
+	history bool // the outcome includes which calls had ended at a begin
+}
+
+func (p program) outcomes(t *testing.T, s *search) (all map[string]bool, runs int) {
+	all = map[string]bool{}
+	var outcome func() string
+	r := s.explore(func() (actors []func()) {
+		actors, outcome = p.actors()
+		return actors
+	}, func() error {
+		all[outcome()] = true
+		return nil
+	})
+	require.NoError(t, r.Failure)
+	return all, r.Runs
+}
+
+// actors makes two or three actors with a few operations on three registers and a lock. The
 // outcome is all they have read, the end, and the order of their calls.
-func random(seed uint64) (actors []func(), outcome func() string) {
-	rnd := rand.New(rand.NewPCG(seed, 1))
+func (p program) actors() (actors []func(), outcome func() string) {
+	rnd := rand.New(rand.NewPCG(p.seed, 1))
 	var regs [3]register
 	var plain uint64 // guarded by m
 	var m Mutex
+	if p.guarded {
+		regs[2].GuardedBy(&m)
+	}
 	n := 2 + rnd.IntN(2)
 	saw := make([][]uint64, n)
 	var ended []string
@@ -229,14 +284,17 @@ func random(seed uint64) (actors []func(), outcome func() string) {
 					End(nothing)
 					ended = append(ended, fmt.Sprint(i))
 					Begin(nothing)
-					note(uint64(len(ended)))
+					if p.history {
+						note(uint64(len(ended)))
+					}
 				}
 				switch kind / 3 {
 				case 0, 1:
 					note(r.load())
 				case 2:
-					r.store(uint64(10*i + k))
+					regs[kind%2].store(uint64(10*i + k))
 				case 3:
+					r := &regs[kind%2]
 					old := regs[0].load()
 					if r.Try(func() bool { return r.v == old }) {
 						r.v = uint64(100*i + k)
@@ -246,6 +304,8 @@ func random(seed uint64) (actors []func(), outcome func() string) {
 					note(plain)
 					plain = uint64(1000*i + k)
 					note(r.load())
+					regs[2].store(uint64(10000*i + k))
+					note(regs[2].load())
 					m.Unlock()
 				}
 			}
