@@ -22,7 +22,7 @@ var full = flag.Bool("full", false, "explore to the full depth: some minutes")
 
 // small makes small what would only take time for each run.
 var small = []patch{
-	{"lag.go", "lagRing  = 1024", "lagRing  = 32"},
+	{"lag.go", "lagRing  = 4096", "lagRing  = 32"},
 	{"timingwheel.go", "const shardCount = 64", "const shardCount = 2"},
 }
 
