@@ -12,10 +12,10 @@ type Silence struct {
 	Probes uint8  // number of the last probe
 	Rounds uint8  // how often the connection was given more time because this program is slow
 	Slow   bool   // it has more time now
+	Stuck  bool   // the peer of a held connection did not take all that was written
 	Edge   uint8  // edges counted
 	Why    Reason // of the closing to come
 	Until  Time   // end of the stage, or of more time
-	Stuck  bool   // the peer of a held connection did not take all that was written
 	Seen   Seen
 }
 
