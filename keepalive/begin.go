@@ -153,8 +153,6 @@ func (g *Guard) closed(reason Reason) {
 	k.log.Debug("keepalive: closed a connection", "reason", reason.String())
 	if g.reason() != 0 {
 		k.bursts.closed(k, reason)
-	}
-	if g.reason() != 0 {
 		defer k.leaving.Add(-1) // even after runtime.Goexit
 	}
 	if onClose := k.policy.Load().OnClose; onClose != nil {

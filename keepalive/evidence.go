@@ -28,7 +28,7 @@ func (g *Guard) look() *rules.Socket {
 	if g.adapter.Control(g, func(fd uintptr) { e = ask(fd) }) != nil {
 		e = nothing // closed, or without a socket
 	}
-	k, life := g.keeper, rules.Life(g.flags.Load()&lifeMask)
+	k, life := g.keeper, g.life()
 	s := &rules.Socket{
 		Heard:    rules.Unknown,
 		Received: k.ago(e.received),

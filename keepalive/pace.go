@@ -113,10 +113,4 @@ func (g *Guard) waits() bool {
 }
 
 // giveTurn has the connection decided about once more, at its turn.
-func (g *Guard) giveTurn() {
-	g.mu.Lock()
-	g.turn = true
-	g.need().limit.Store(0) // a visit may be just about to wait
-	g.mu.Unlock()
-	g.timer.HandOver()
-}
+func (g *Guard) giveTurn() { g.decideSoon(func(*more) { g.turn = true }) }

@@ -3,7 +3,6 @@ package keepalive
 import (
 	"cmp"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
@@ -102,12 +101,4 @@ func (g *Guard) Pong() (roundTrip time.Duration, ok bool) {
 		g.keeper.trips.observe(roundTrip)
 	}
 	return roundTrip, g.Touch()
-}
-
-// saturated returns a duration of so many nanoseconds, or the longest one there is.
-func saturated(ns float64) time.Duration {
-	if ns >= math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return time.Duration(ns)
 }

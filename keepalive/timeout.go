@@ -36,7 +36,7 @@ func (g *Guard) SetInterval(beat time.Duration) (time.Duration, error) {
 	}
 	p := g.keeper.policy.Load()
 	if beat > 0 {
-		return g.SetTimeout(max(1, saturated(float64(beat)*p.Interval.Multiplier)))
+		return g.SetTimeout(max(1, rules.Saturated(float64(beat)*p.Interval.Multiplier)))
 	}
 	return p.Timeout, g.begin(p, func(s *rules.State) { s.Own = 0 })
 }

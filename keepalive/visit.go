@@ -28,8 +28,15 @@ func (g *Guard) evict() {
 
 // condemn has the connection closed whatever its peer says until then.
 func (g *Guard) condemn(why Reason) {
+	g.decideSoon(func(m *more) { m.state = m.state.Condemned(rules.Reason(why)) })
+}
+
+// decideSoon changes something about the connection, and has it decided about at once.
+func (g *Guard) decideSoon(change func(m *more)) {
 	g.mu.Lock()
-	g.setState(g.state().Condemned(rules.Reason(why)), 0)
+	m := g.need()
+	change(m)
+	m.limit.Store(0) // a visit may be just about to wait
 	g.mu.Unlock()
 	g.timer.HandOver()
 }
@@ -102,7 +109,7 @@ func (v *visit) decide() rules.Outcome {
 		*e = e.Lasting()
 	}
 	e.Touched, e.Quiet, e.Due = rules.Time(touched), quiet, due
-	e.Life = rules.Life(g.flags.Load() & lifeMask)
+	e.Life = g.life()
 	e.Draw, e.Born, e.Pressure = v.policy.draw(g), g.born, pressure
 	if m := g.more.Load(); m != nil {
 		e.Beats = m.beats.Load()

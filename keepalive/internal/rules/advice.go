@@ -14,7 +14,7 @@ const (
 
 // EdgeOf returns the length of an edge, for a timeout.
 func EdgeOf(timeout time.Duration, edge int) time.Duration {
-	return saturated(float64(timeout) * (float64(Edges[edge]) / 1000))
+	return Saturated(float64(timeout) * (float64(Edges[edge]) / 1000))
 }
 
 // nextEdge returns when the silence reaches the next edge, or Never.

@@ -10,7 +10,7 @@ type Age struct {
 
 // maxAge returns how old a connection may become: each has an age of its own.
 func (p *Policy) maxAge(draw float64) time.Duration {
-	return p.MaxAge - min(p.MaxAge, saturated(float64(p.MaxAge)*p.MaxDraw*draw))
+	return p.MaxAge - min(p.MaxAge, Saturated(float64(p.MaxAge)*p.MaxDraw*draw))
 }
 
 // ageDeadline returns when the age of a connection is reached, and then when its grace is

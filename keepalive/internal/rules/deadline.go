@@ -48,6 +48,6 @@ func (d *decision) silenceDeadline() (Time, Reason) {
 		return end, why
 	}
 	timeout := d.p.timeout(d.s)
-	answers := saturated(float64(left) * float64(d.p.scaled(d.p.ProbeTimeout, timeout)))
+	answers := Saturated(float64(left) * float64(d.p.scaled(d.p.ProbeTimeout, timeout)))
 	return end.Add(sum(answers, d.p.probedEarly(timeout, d.e.Draw))), why
 }

@@ -28,8 +28,8 @@ func (t Time) Add(d time.Duration) Time {
 // Sub returns t-u.
 func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }
 
-// saturated returns a duration of so many nanoseconds, or the longest one there is.
-func saturated(ns float64) time.Duration {
+// Saturated returns a duration of so many nanoseconds, or the longest one there is.
+func Saturated(ns float64) time.Duration {
 	if ns >= math.MaxInt64 {
 		return math.MaxInt64
 	}

@@ -73,7 +73,7 @@ func (p *Policy) scaled(d, timeout time.Duration) time.Duration {
 	if timeout == p.Timeout {
 		return d
 	}
-	return saturated(float64(d) * (float64(timeout) / float64(p.Timeout)))
+	return Saturated(float64(d) * (float64(timeout) / float64(p.Timeout)))
 }
 
 // pressed returns what a timeout becomes under pressure, from 0 for none to 1 for full.
@@ -82,5 +82,5 @@ func (p *Policy) pressed(timeout time.Duration, pressure float64) time.Duration 
 		return timeout
 	}
 	shortest := p.scaled(p.Pressed, timeout)
-	return timeout - min(timeout, saturated(float64(timeout-shortest)*pressure))
+	return timeout - min(timeout, Saturated(float64(timeout-shortest)*pressure))
 }
