@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/certtest"
 )
 
 // curl against net/http on a guarded listener: plain, with TLS, and with HTTP/2.
 func TestCurl(t *testing.T) {
 	k := newNetKeeper(t, Config{})
-	cert, _ := certificate(t)
+	cert, _ := certtest.New(t)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" { // a download over three timeouts
 			for range 24 {

@@ -3,17 +3,11 @@ package keepalive
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -26,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/certtest"
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
 )
 
@@ -301,27 +296,6 @@ func testHalfClosed(t *testing.T, activity Activity) {
 	require.NoError(t, half.(interface{ CloseRead() error }).CloseRead())
 }
 
-// certificate for 127.0.0.1, of its own authority.
-func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber:          big.NewInt(1),
-		Subject:               pkix.Name{CommonName: "heartwheel test"},
-		NotAfter:              time.Now().Add(time.Hour),
-		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	roots := x509.NewCertPool()
-	roots.AddCert(cert)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
-}
-
 // serve runs an HTTP server on a guarded listener.
 func serve(t *testing.T, k *Keeper, handler http.Handler, config *tls.Config) (addr string) {
 	ln := k.Listener(listen(t, "tcp"))
@@ -345,7 +319,7 @@ func TestHTTP(t *testing.T) {
 	t.Parallel()
 	var c closings
 	k := newNetKeeper(t, Config{OnClose: c.add})
-	cert, roots := certificate(t)
+	cert, roots := certtest.New(t)
 	for name, config := range map[string]*tls.Config{
 		"http/1.1": nil,
 		"h2":       {Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},

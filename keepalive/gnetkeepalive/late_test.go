@@ -1,90 +1,24 @@
 package gnetkeepalive
 
 import (
-	"fmt"
-	"slices"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/panjf2000/gnet/v2"
-	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/latetest"
 )
 
-// All answers are waited for on one schedule, so their ticks do not add up.
 func TestProbesDoNotMakeTheEndLate(t *testing.T) {
-	for _, probes := range []int{1, 5, 10} {
-		t.Run(fmt.Sprintf("probes=%d", probes), func(t *testing.T) {
-			t.Parallel()
-			const tick = 50 * ms
-			for failed, tries := 0, 0; tries < 10; tries++ {
-				late, pause := lateness(t, probes, tick)
-				if late <= 2*tick+2*pause {
-					return
-				}
-				if pause < tick/2 { // or this machine is too busy to tell
-					failed++
-				}
-				require.Less(t, failed, 3, "%v late", late)
-			}
-		})
-	}
-}
-
-// lateness has some connections fall silent. It returns how long after their timeout three
-// quarters of them are closed at most, and the longest pause of this machine meanwhile.
-func lateness(t *testing.T, probes int, tick time.Duration) (late, pause time.Duration) {
-	const timeout, conns = time.Second, 20
-	var ends lateEnds
-	opened := make(chan gnet.Conn, 1)
-	w := observe(t, keepalive.Config{
-		Timeout: timeout,
-		Tick:    tick,
-		Probe:   keepalive.Probing{After: timeout / 2, Count: probes, Send: func(any) error { return nil }},
-		OnClose: ends.add,
-	}, &app{onOpen: func(c gnet.Conn) ([]byte, gnet.Action) {
-		opened <- c
-		return nil, gnet.None
-	}})
-	for range conns {
-		w.dial(t)
-		conn := <-opened
-		ends.due.Store(conn, time.Now().Add(timeout))
-		require.True(t, keepalive.Touch(conn))
-		time.Sleep(tick / 7)
-	}
-	for begin := time.Now(); ends.count() < conns; {
-		slept := time.Now()
-		time.Sleep(ms)
-		pause = max(pause, time.Since(slept)-ms)
-		require.Less(t, time.Since(begin), eternal)
-	}
-	require.EqualValues(t, conns, w.k.Stats().Closed[keepalive.ReasonNoAnswer])
-	require.EqualValues(t, conns*probes, w.k.Stats().Probes)
-	slices.Sort(ends.late)
-	require.GreaterOrEqual(t, ends.late[0], time.Duration(0))
-	return ends.late[conns*3/4], pause
-}
-
-// lateEnds is how late connections were closed.
-type lateEnds struct {
-	due  sync.Map // time.Time, by connection
-	mu   sync.Mutex
-	late []time.Duration
-}
-
-// add is for Config.OnClose.
-func (e *lateEnds) add(conn any, _ keepalive.Reason) {
-	due, _ := e.due.Load(conn)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.late = append(e.late, time.Since(due.(time.Time)))
-}
-
-func (e *lateEnds) count() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.late)
+	latetest.Run(t, func(t *testing.T, cfg keepalive.Config) (*keepalive.Keeper, func() any) {
+		opened := make(chan gnet.Conn, 1)
+		w := observe(t, cfg, &app{onOpen: func(c gnet.Conn) ([]byte, gnet.Action) {
+			opened <- c
+			return nil, gnet.None
+		}})
+		return w.k, func() any {
+			w.dial(t)
+			return <-opened
+		}
+	})
 }

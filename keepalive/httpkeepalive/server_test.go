@@ -3,15 +3,10 @@ package httpkeepalive_test
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"runtime"
@@ -22,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/heartwheel-go/heartwheel/internal/certtest"
 	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
@@ -68,6 +64,7 @@ type server struct {
 
 func start(t *testing.T, activity keepalive.Activity) *server {
 	s := &server{closed: make(chan keepalive.Reason, 100), interrupted: make(chan error, 1)}
+	certificate, _ := certtest.New(t)
 	var err error
 	s.keeper, err = keepalive.New(keepalive.Config{
 		Timeout:  timeout,
@@ -78,7 +75,7 @@ func start(t *testing.T, activity keepalive.Activity) *server {
 	srv := &http.Server{
 		Handler: s.handler(),
 		TLSConfig: &tls.Config{
-			Certificates: []tls.Certificate{certificate(t)},
+			Certificates: []tls.Certificate{certificate},
 			NextProtos:   []string{"h2", "http/1.1"}, // Serve would switch HTTP/2 off for ServeTLS
 			MinVersion:   tls.VersionTLS12,
 		},
@@ -221,14 +218,4 @@ func (s *server) closes(t *testing.T) keepalive.Reason {
 		require.Fail(t, "the connection is not closed")
 		return 0
 	}
-}
-
-// certificate returns one made for the occasion.
-func certificate(t *testing.T) tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
