@@ -175,6 +175,7 @@ func TestTheSnapshotSaysWhatHappened(t *testing.T) {
 		}
 		require.Equal(t, s.Wheel.Pending, filed)
 		require.InDelta(t, 0.01, s.Wheel.Levels[0].Span, 1e-9)
+		require.InDelta(t, 5.12, s.Wheel.Levels[1].Span, 1e-9, "a revolution of the first level")
 		require.NotNil(t, s.Advice)
 		require.Len(t, s.Advice.Silences, 13)
 		require.EqualValues(t, 1, s.Advice.Silences[8].Count) // the closed one, not the held one

@@ -98,15 +98,13 @@ func wheelOf(s wheel.Stats) Wheel {
 		Stalls:  s.Stalls,
 		Stalled: s.Stalled.Seconds(),
 	}
-	unit := uint64(1) // ticks of a slot
-	for _, slots := range s.Levels {
-		n := uint64(len(slots))
+	for i, slots := range s.Levels {
+		unit := s.Units[i]
 		w.Levels = append(w.Levels, Level{
 			Span:  float64(unit) * s.Tick.Seconds(),
-			Hand:  int(s.Now / unit % n),
+			Hand:  int(s.Now / unit % uint64(len(slots))),
 			Slots: slots,
 		})
-		unit *= n
 	}
 	return w
 }

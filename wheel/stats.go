@@ -33,11 +33,11 @@ type Stats struct {
 	Stalled time.Duration // length of all stalls, suspended machine included
 
 	// Levels are how many timers are filed in each slot of each level, the finest level
-	// first. A slot of the first level is a tick. A slot of a higher level is a revolution
-	// of the level below, see Config.Levels. The hand of a level stands at slot Now /
-	// (ticks of a slot) modulo slots. A touched timer is still filed before its deadline.
-	// Due timers are in no slot.
+	// first, and Units how many ticks a slot of each level is, see Config.Levels. The hand of
+	// a level stands at slot Now / unit modulo slots. A touched timer is still filed before
+	// its deadline. Due timers are in no slot.
 	Levels [][]int
+	Units  []uint64
 }
 
 // Stats returns the wheel's figures. It takes the lock for some microseconds.
@@ -47,6 +47,7 @@ func (w *WheelOf[V]) Stats() Stats {
 	w.timeMu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	levels, units := w.levels.stats()
 	return Stats{
 		Tick:    w.clock.tick,
 		Now:     w.hand,
@@ -62,17 +63,18 @@ func (w *WheelOf[V]) Stats() Stats {
 		Passes:  w.passes,
 		Stalls:  stalls,
 		Stalled: stalled,
-		Levels:  w.levels.stats(),
+		Levels:  levels,
+		Units:   units,
 	}
 }
 
-func (l *levels[V]) stats() [][]int {
-	stats := make([][]int, len(l.level))
-	for i, v := range l.level {
-		stats[i] = make([]int, v.size)
-		for slot := range stats[i] {
-			stats[i][slot] = l.slot[v.first+slot].len
+func (l *levels[V]) stats() (timers [][]int, units []uint64) {
+	for _, v := range l.level {
+		slots := make([]int, v.size)
+		for i := range slots {
+			slots[i] = l.slot[v.first+i].len
 		}
+		timers, units = append(timers, slots), append(units, v.unit)
 	}
-	return stats
+	return timers, units
 }

@@ -307,7 +307,7 @@ func TestStopDropsWhatWaitsForAWorker(t *testing.T) {
 		w.Stop() // does not wait for the running function
 		close(release)
 		synctest.Wait()
-		require.Equal(t, Stats{Added: 101, Expired: 1, Tick: 100 * ms, Now: w.Stats().Now, Late: w.Stats().Late, Passes: w.Stats().Passes, Levels: w.Stats().Levels}, w.Stats())
+		require.Equal(t, Stats{Added: 101, Expired: 1, Tick: 100 * ms, Now: w.Stats().Now, Late: w.Stats().Late, Passes: w.Stats().Passes, Levels: w.Stats().Levels, Units: w.Stats().Units}, w.Stats())
 	})
 }
 

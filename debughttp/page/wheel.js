@@ -101,11 +101,10 @@ function makeWheel(svg, readout) {
   }
 
   function turnHands(slots) {
-    let turn = slots / rings[0].size;
+    let gone = slots;
     for (const [i, ring] of rings.entries()) {
-      const part = i === 0 ? turn : (last.levels[i].hand + (turn % 1)) / ring.size;
-      ring.hand.setAttribute("transform", `rotate(${((part % 1) * 360).toFixed(3)} ${CENTRE} ${CENTRE})`);
-      turn = part;
+      if (i > 0) gone = last.levels[i].hand + (((gone * rings[i - 1].span) / ring.span) % 1);
+      ring.hand.setAttribute("transform", `rotate(${(((gone / ring.size) % 1) * 360).toFixed(3)} ${CENTRE} ${CENTRE})`);
     }
     const hand = (slots / rings[0].size) % 1, r = rings[0].r1;
     for (const mark of marks.children) place(mark, hand + mark.ahead, r);
