@@ -546,7 +546,7 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	q.signs, q.taken = m.signs, m.taken
 	manual, kernel := v.w.life == rules.Touches, v.w.life == rules.Arrivals
 	unread := m.arrived > m.taken
-	fresh := m.received > m.touched && m.received.Add(patience) > m.now
+	fresh := m.received > m.touched.Add(tick) && m.received.Add(patience) > m.now
 	late := m.now.Sub(due)
 	grace := func(till rules.Time) bool {
 		q.slow, q.slowTill = true, till

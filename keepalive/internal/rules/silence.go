@@ -117,7 +117,9 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 	case Opened:
 		alive = k.Signs > 0
 	}
-	fresh := k.Received > d.e.Touched && k.Received.Add(patience) > d.now
+	// Bytes seen at once with the last touch seem to come after it: the kernel's figures are
+	// only as exact as its own ticks.
+	fresh := k.Received > d.e.Touched.Add(d.p.blur()) && k.Received.Add(patience) > d.now
 	took := k.Taken != was.Taken   // or was, before the first look in this silence
 	unseen := d.e.Life == Arrivals // nobody touches for what is read
 	switch {
