@@ -2,6 +2,8 @@ package keepalive
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -14,4 +16,23 @@ func TestSizesOfAConnection(t *testing.T) {
 	}
 	require.LessOrEqual(t, unsafe.Sizeof(Guard{}), uintptr(128))
 	require.LessOrEqual(t, unsafe.Sizeof(more{}), uintptr(160))
+}
+
+// With a timeout alone, a living connection needs no second struct, with any Activity. Nor does
+// one that was asked about.
+func TestAConnectionWithATimeoutAloneHasNoMore(t *testing.T) {
+	for _, activity := range []Activity{ActivityRead, ActivityReadWrite, ActivityManual} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, Config{Timeout: time.Second, Activity: activity})
+			time.Sleep(time.Second) // an instant of the wheel's that is not zero
+			c, _ := pipe(k)
+			for range 100 {
+				time.Sleep(500 * time.Millisecond)
+				require.True(t, Touch(c))
+				_, known := Of(c).Info()
+				require.True(t, known)
+			}
+			require.Nil(t, Of(c).more.Load(), activity)
+		})
+	}
 }

@@ -164,7 +164,7 @@ func (v *view) lateness() plot.Chart {
 // limits are what a close is measured by.
 func (cfg config) limits() []plot.Limit {
 	limits := []plot.Limit{{Name: "the run fails from here", At: latency.Milliseconds(cfg.margin())}}
-	if cfg.addr == "" && cfg.baseline == "" {
+	if cfg.addr == "" && cfg.baseline == "" && cfg.tick > 0 {
 		limits = append(limits, plot.Limit{Name: "two ticks", At: latency.Milliseconds(2 * cfg.tick)})
 	}
 	return limits

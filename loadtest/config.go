@@ -62,7 +62,7 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	flags.Float64Var(&cfg.silent, "silent", 0.1, "share of the connections that falls silent, 0 to 1; 0 with -nodes where it is not given")
 	flags.DurationVar(&cfg.interval, "interval", 2*time.Second, "time between the heartbeats of a connection")
 	flags.DurationVar(&cfg.timeout, "timeout", 6*time.Second, "timeout of the server")
-	flags.DurationVar(&cfg.tick, "tick", 10*time.Millisecond, "tick of servers of its own")
+	flags.DurationVar(&cfg.tick, "tick", 0, "tick of servers of its own (default 0, theirs)")
 	flags.IntVar(&cfg.ramp, "ramp", 5000, "connections opened per second, at most")
 	flags.DurationVar(&cfg.duration, "duration", 0, "how long to go on after all connections are open (default 20s, or -timeout and -interval together where that is longer)")
 	flags.BoolVar(&cfg.reply, "reply", true, "whether heartbeats are answered; those of the probes are")
@@ -179,8 +179,8 @@ func (cfg config) check() error {
 		return fmt.Errorf("-interval %v: must be at least 1ms", cfg.interval)
 	case cfg.fleet.Nodes == 0 && cfg.duration > longest: // which the others are shorter than
 		return fmt.Errorf("-duration %v: must be at most %v", cfg.duration, longest)
-	case cfg.tick < ms || cfg.tick > cfg.timeout:
-		return fmt.Errorf("-tick %v: must be 1ms to -timeout %v", cfg.tick, cfg.timeout)
+	case cfg.tick != 0 && (cfg.tick < ms || cfg.tick > cfg.timeout):
+		return fmt.Errorf("-tick %v: must be 1ms to -timeout %v, or 0", cfg.tick, cfg.timeout)
 	case cfg.timeout <= cfg.interval:
 		return fmt.Errorf("-timeout %v: must be longer than -interval %v, or live connections are closed", cfg.timeout, cfg.interval)
 	case cfg.fleet.Nodes == 0 && cfg.duration < cfg.leastDuration() && cfg.storm:

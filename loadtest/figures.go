@@ -153,7 +153,7 @@ func (r *report) settingRows(cfg config) []row {
 		{"heartbeats are answered", yes[cfg.reply]},
 		{"sent together within", orNone(cfg.quantum)},
 		{"timeout", cfg.timeout.String()},
-		{"tick", cfg.tick.String()},
+		{"tick", orOwn(cfg.tick)},
 		{"opened per second, at most", figures.Thousands(cfg.ramp)},
 		{"duration after that", cfg.duration.String()},
 	}
@@ -172,6 +172,13 @@ func (r *report) settingRows(cfg config) []row {
 		row{"Go", m.Go},
 		row{"descriptors per process", figures.Thousands(m.Files)},
 	)
+}
+
+func orOwn(d time.Duration) string {
+	if d == 0 {
+		return "the server's default"
+	}
+	return d.String()
 }
 
 func orNone(d time.Duration) string {

@@ -56,8 +56,10 @@ func (cfg config) serverArgs(p plan) []string {
 	if cfg.baseline != "" {
 		return append(args, "-kind", cfg.baseline)
 	}
+	if cfg.tick > 0 {
+		args = append(args, "-tick", cfg.tick.String())
+	}
 	return append(args,
-		"-tick", cfg.tick.String(),
 		"-max-conns", strconv.Itoa(divideUp(cfg.conns, p.procs)+divideUp(cfg.probes, p.procs)),
 		"-log-format", "json")
 }

@@ -45,12 +45,14 @@ func (cfg Config) gatewayArgs(prefix string) []string {
 		"-addr", "127.0.0.1:0",
 		"-prefix", prefix,
 		"-timeout", cfg.Timeout.String(),
-		"-tick", cfg.Tick.String(),
 		"-lease", cfg.Lease.String(),
 		"-renew", cfg.Renew.String(),
 		"-resume", cfg.resume().String(),
 		"-max-conns", strconv.Itoa(cfg.most()),
 		"-log-format", "json",
+	}
+	if cfg.Tick > 0 {
+		args = append(args, "-tick", cfg.Tick.String())
 	}
 	if cfg.CallTimeout > 0 {
 		args = append(args, "-redis-timeout", cfg.CallTimeout.String())

@@ -12,6 +12,8 @@ func Open(p *Policy, e Evidence, now Time) State {
 	if p.MinBeat > 0 || p.MinBytes > 0 {
 		s.Rates = Rates{Began: e.Born, Next: e.Born.Add(window)}
 	}
-	s.Idles.At = e.Born.Add(p.idlePeriod())
+	if period := p.idlePeriod(); period > 0 {
+		s.Idles.At = e.Born.Add(period)
+	}
 	return s
 }

@@ -31,7 +31,7 @@ func read(args []string, stderr io.Writer) (options, error) {
 	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
 	flags.StringVar(&o.server.Addr, "addr", "127.0.0.1:0", "address to listen on, `host:port`; port 0 is any free one")
 	flags.DurationVar(&o.server.Timeout, "timeout", 30*time.Second, "how long a connection may be without a whole line")
-	flags.DurationVar(&o.server.Tick, "tick", 0, "how precise that is (0: 100ms, less for a timeout under 1s)")
+	flags.DurationVar(&o.server.Tick, "tick", 0, "how precise that is (0: 10ms, less for a timeout under 100ms)")
 	flags.DurationVar(&o.grace, "hello", 10*time.Second, "how long a connection may take to have a session (0: for ever)")
 	flags.IntVar(&o.server.Room.MaxConns, "max-conns", 0, "connections at a time (0: as many as the descriptor limit has room for)")
 	flags.StringVar(&o.fleet.URL, "redis", cmp.Or(os.Getenv("REDIS_URL"), defaultRedis), "`URL` of Redis")
