@@ -32,7 +32,10 @@ func testSlowSink(t *testing.T, activity Activity) {
 			k := newNetKeeper(t, Config{Activity: activity})
 			source, in := connect(t, "tcp")
 			out, sink := connect(t, "tcp")
+			// The kernel gives a large buffer room again only in large pieces, so a slow sink would
+			// look like one that hangs.
 			require.NoError(t, out.(*net.TCPConn).SetWriteBuffer(64<<10))
+			require.NoError(t, sink.(*net.TCPConn).SetReadBuffer(64<<10))
 			src := k.Conn(in)
 			go func() {
 				for {
