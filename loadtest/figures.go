@@ -151,9 +151,9 @@ func (r *report) settingRows(cfg config) []row {
 		{"all at once", yes[cfg.storm]},
 		{"time between heartbeats", cfg.interval.String()},
 		{"heartbeats are answered", yes[cfg.reply]},
-		{"sent together within", orNone(cfg.quantum)},
+		{"sent together within", or(cfg.quantum, "none")},
 		{"timeout", cfg.timeout.String()},
-		{"tick", orOwn(cfg.tick)},
+		{"tick", or(cfg.tick, "the server's default")},
 		{"opened per second, at most", figures.Thousands(cfg.ramp)},
 		{"duration after that", cfg.duration.String()},
 	}
@@ -174,16 +174,10 @@ func (r *report) settingRows(cfg config) []row {
 	)
 }
 
-func orOwn(d time.Duration) string {
+// or returns what a duration of 0 means, or the duration.
+func or(d time.Duration, zero string) string {
 	if d == 0 {
-		return "the server's default"
-	}
-	return d.String()
-}
-
-func orNone(d time.Duration) string {
-	if d == 0 {
-		return "none"
+		return zero
 	}
 	return d.String()
 }

@@ -72,7 +72,7 @@ func targets(runs []rounds) (all []target) {
 		atMost(name+": late p99", mostLate(s), " ms", rs.median(lateP99))
 		atMost(name+": bytes per connection of the client", 200, " B", rs.median(func(r report) float64 { return r.Client.BytesPerConn }))
 		if bare := find(runs, s, "gnet"); bare != nil {
-			atMost(name+": memory per connection more than bare gnet", 192, " B", rs.median(perConn)-bare.median(perConn))
+			atMost(name+": memory per connection more than bare gnet", 160, " B", rs.median(perConn)-bare.median(perConn))
 		}
 		if goroutines := find(runs, s, "net"); goroutines != nil {
 			atMost(name+": memory per connection, of that with a goroutine each", 20, " %", 100*rs.median(perConn)/goroutines.median(perConn))
