@@ -13,8 +13,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/callback/streamcall"
 )
 
-// openCallers returns what makes the calls, by kind. HTTP is always there; where the others
-// can't be reached at the start, their calls fail until they can.
+// openCallers returns the callers by kind. HTTP is always among them. If NATS or Redis can't
+// be reached at the start, calls to it fail until it can.
 func (o *options) openCallers(ends *closers) (map[string]timeout.Caller, error) {
 	callers := make(map[string]timeout.Caller)
 	cfg, err := o.httpConfig()
@@ -71,7 +71,7 @@ func (o *options) openNATS(ends *closers) (timeout.Caller, error) {
 func (o *options) openStreams(ends *closers) (timeout.Caller, error) {
 	cfg, err := goredis.ParseURL(o.streams)
 	if err != nil {
-		return nil, fmt.Errorf("streams at %s: the URL makes no sense", where(o.streams)) // its error could have the password
+		return nil, fmt.Errorf("streams at %s: the URL makes no sense", where(o.streams)) // err could contain the password
 	}
 	cfg.ContextTimeoutEnabled = true
 	client := goredis.NewClient(cfg)

@@ -30,14 +30,14 @@ func init() {
 	setClock(ahead)
 }
 
-// shifted is what is needed to make a time.Time.
+// shifted has the values that wrongNow needs for a time.Time.
 var shifted struct {
 	ahead time.Duration
-	start int64 // what the clock that knows no steps said when the process began, nanoseconds
+	start int64 // the monotonic clock when the process began, nanoseconds
 }
 
-// moment is a time.Time with the reading of the clock that knows no steps, as package time has
-// it: see the comment of time.Time.
+// moment is a time.Time with a monotonic reading, in the layout of package time: see the
+// comment of time.Time.
 type moment struct {
 	wall uint64
 	ext  int64
@@ -46,13 +46,13 @@ type moment struct {
 
 const (
 	hasMonotonic = 1 << 63
-	since1885    = 2682288000 // seconds from 1885, from which wall counts, to 1970
+	since1885    = 2682288000 // seconds from 1885, the zero of wall, to 1970
 )
 
-// setClock has time.Now in this process tell another time than the machine. Go does not ask
-// the C library for it, so nothing from outside can change that: the function's code becomes
-// a jump to another one. What is measured with the clock that knows no steps, such as
-// timers, stays right, as it does where the time of a machine is wrong.
+// setClock makes time.Now in this process tell another time than the machine. Go does not ask
+// the C library for the time, so nothing outside the process can change it. So setClock
+// overwrites the code of time.Now with a jump to wrongNow. The monotonic clock stays right,
+// and with it the timers, as on a machine with a wrong time.
 func setClock(ahead time.Duration) {
 	now := time.Now()
 	shifted.ahead = ahead
@@ -69,7 +69,7 @@ func setClock(ahead time.Duration) {
 	copy(unsafe.Slice((*byte)(code), len(jump)), jump)
 }
 
-// wrongNow is in the place of time.Now.
+// wrongNow replaces time.Now.
 func wrongNow() time.Time {
 	wall := readClock(clockRealtime) + int64(shifted.ahead)
 	seconds, nanoseconds := uint64(wall/1e9)+since1885, uint64(wall%1e9)
@@ -152,7 +152,7 @@ func testApart(t *testing.T, env []string) {
 	}
 	require.Less(t, latest, 4*time.Second, "and nothing waits for a clock")
 
-	// What one had that dies is done by the others in its time.
+	// When a node dies, the others run its tasks in their time.
 	after := make(map[string]time.Duration)
 	for i := range 100 {
 		after[fmt.Sprint("orphan-", i)] = 0

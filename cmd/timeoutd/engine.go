@@ -11,13 +11,13 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// opened is an engine, and what people call it.
+// opened is an engine with a name for people.
 type opened struct {
 	timeout.Engine
 	name string
 }
 
-// openEngine opens what the options say: SQLite if they say nothing.
+// openEngine opens the engine named by the options, or SQLite if they name none.
 func (o *options) openEngine(ctx context.Context, log *slog.Logger) (opened, error) {
 	switch {
 	case o.memory:
@@ -33,7 +33,8 @@ func (o *options) openEngine(ctx context.Context, log *slog.Logger) (opened, err
 	}
 }
 
-// sqlitePath returns where the file is, and makes its directory.
+// sqlitePath returns the absolute path of a file, and makes its directory. An empty path means
+// timeoutd.db in the data directory.
 func sqlitePath(path string) (string, error) {
 	if path == "" {
 		dir, err := dataDir()
@@ -49,7 +50,7 @@ func sqlitePath(path string) (string, error) {
 	return path, os.MkdirAll(filepath.Dir(path), 0o700)
 }
 
-// dataDir is where programs keep what is theirs: what systemd says, or the XDG base
+// dataDir returns the directory for the program's data: systemd's, or the one in the XDG base
 // directory specification.
 func dataDir() (string, error) {
 	if dir := os.Getenv("STATE_DIRECTORY"); dir != "" {
@@ -65,7 +66,7 @@ func dataDir() (string, error) {
 	return filepath.Join(home, ".local", "share", "heartwheel"), nil
 }
 
-// where is a URL without its secrets.
+// where returns the host and path of a URL, without its secrets.
 func where(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

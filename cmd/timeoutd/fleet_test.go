@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server starts a program that listens at an address, and waits until it does.
+// server starts a program, and waits until it listens at addr.
 func server(t *testing.T, addr, name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	launch(t, cmd, addr)
@@ -27,7 +27,7 @@ func server(t *testing.T, addr, name string, args ...string) *exec.Cmd {
 
 func launch(t *testing.T, cmd *exec.Cmd, addr string) {
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { // so that nothing of it is left, even where it stands still
+	t.Cleanup(func() { // so that nothing of it is left, even if it is stopped
 		_ = cmd.Process.Signal(syscall.SIGCONT)
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
@@ -41,8 +41,8 @@ func launch(t *testing.T, cmd *exec.Cmd, addr string) {
 	}, eternal, 20*time.Millisecond)
 }
 
-// free returns an address that nobody listens at. Its port is none that the kernel gives to
-// others while a server is away.
+// free returns an address without a listener. Its port is outside the kernel's range, so
+// nobody else gets it while a server is away.
 func free(t *testing.T) (addr, port string) {
 	for {
 		port = strconv.Itoa(22000 + rand.IntN(10000))
@@ -69,7 +69,7 @@ func startRedis(t *testing.T) (url string, cmd *exec.Cmd) {
 // etcdServer starts an etcd of its own, and returns its address.
 func etcdServer(t *testing.T) string { return newEtcd(t).addr }
 
-// etcdProcess is an etcd that can be away for a while.
+// etcdProcess is an etcd to be stopped and started again.
 type etcdProcess struct {
 	addr string
 	args []string
@@ -88,16 +88,17 @@ func newEtcd(t *testing.T) *etcdProcess {
 	return e
 }
 
-// start starts it, on the data that it has.
+// start starts etcd on its data directory.
 func (e *etcdProcess) start(t *testing.T) { e.cmd = server(t, e.addr, "etcd", e.args...) }
 
-// postgresServer starts a PostgreSQL of its own, which won't run as root, and returns its URL.
+// postgresServer starts a PostgreSQL of its own, and returns its URL. PostgreSQL won't run as
+// root.
 func postgresServer(t *testing.T) string {
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin")
 	require.NoError(t, err)
 	require.NotEmpty(t, found, "install the package postgresql")
 	bin := found[len(found)-1]
-	dir, err := os.MkdirTemp("", "timeoutd-postgres") // whose parents everybody may enter
+	dir, err := os.MkdirTemp("", "timeoutd-postgres") // everybody may enter its parents
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	var as *syscall.SysProcAttr
@@ -145,7 +146,8 @@ func TestTwoWithZooKeeper(t *testing.T) {
 
 func TestTwoWithPostgres(t *testing.T) { testTwo(t, "DATABASE_URL="+postgresServer(t)) }
 
-// Two databases have a part of the tasks each. They are refused one without the other.
+// Two databases have a part of the tasks each. One is refused without the other, and both are
+// refused in another order.
 func TestTwoWithTwoDatabases(t *testing.T) {
 	first := postgresServer(t)
 	second := strings.TrimSuffix(first, "/postgres") + "/second"
@@ -178,7 +180,8 @@ func TestTwoWithRedisInFrontOfPostgres(t *testing.T) {
 	testTwo(t, "DATABASE_URL="+postgresServer(t), "REDIS_URL="+redisServer(t))
 }
 
-// Two processes share a server: each has its slots, and when one is killed the other has all.
+// Two processes share a server, and each has its slots. When one is killed, the other has all
+// slots.
 func testTwo(t *testing.T, env ...string) {
 	to := newTarget(t)
 	with := process{args: []string{"-callback-allow", "127.0.0.0/8", "-ttl", "3s"}, env: env}

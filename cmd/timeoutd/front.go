@@ -14,8 +14,8 @@ import (
 
 const (
 	headTimeout  = 10 * time.Second // for the head of a request
-	bodyTimeout  = 30 * time.Second // for all of it
-	totalTimeout = 75 * time.Second // for it and its answer: the engine has 30 s
+	bodyTimeout  = 30 * time.Second // for the whole request
+	totalTimeout = 75 * time.Second // for the request and its answer: the engine has 30 s
 	idleTimeout  = 90 * time.Second // between two requests
 
 	// silence is how long a connection may do nothing: longer than any request may take.
@@ -23,7 +23,7 @@ const (
 
 	maxHeader = 32 << 10
 
-	// closeGrace is how long requests may take that run at the end.
+	// closeGrace is how long running requests may take at the end.
 	closeGrace = 3 * time.Second
 )
 
@@ -31,10 +31,10 @@ const (
 type front struct {
 	http   *http.Server
 	ln     net.Listener
-	keeper *keepalive.Keeper // so that connections that stay don't keep others out
+	keeper *keepalive.Keeper // keeps idle connections from keeping others out
 }
 
-// newFront makes what serves handler on ln, and takes it over.
+// newFront makes a front for handler on ln, and takes ln over.
 func newFront(ln net.Listener, handler http.Handler, maxConns int, log *slog.Logger) (*front, error) {
 	keeper, err := keepalive.New(keepalive.Config{
 		Timeout:  silence,
@@ -64,7 +64,7 @@ func (f *front) serve() error {
 	return nil
 }
 
-// close ends it. Requests that run get a moment.
+// close ends the server. Running requests get closeGrace.
 func (f *front) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()

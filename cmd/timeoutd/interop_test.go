@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The lines of the README's session, as curl understands them.
+// The README's session, as curl understands it.
 func TestCurlSession(t *testing.T) {
 	called := make(chan string, 10)
 	target := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { called <- r.URL.Path }))

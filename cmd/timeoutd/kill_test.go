@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Killed at any moment, the next process has all that was set, and runs what was running.
+// After a kill at any moment the next process has all tasks, and runs the interrupted ones
+// again.
 func TestKilledWithSQLite(t *testing.T) {
 	to := newTarget(t)
 	with := process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db"), "-callback-allow", "127.0.0.0/8", "-ttl", "3s"}}

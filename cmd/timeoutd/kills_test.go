@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// killLease is how long what a killed process had waits for another.
+	// killLease is how long the tasks of a killed process wait for another process.
 	killLease = 6 * time.Second
 
-	// settleTime is how long after the target's answer a task is settled at the latest, on a
-	// machine that does a lot else: who is killed after that has repeated nothing.
+	// settleTime is the longest time from the target's answer until the task is settled, on a
+	// busy machine. A process killed later than that has repeated nothing.
 	settleTime = 6 * time.Second
 )
 
-// fleet is a few processes on one store, each of which is killed and started again.
+// fleet is a few processes on one store. They are killed and replaced one by one.
 type fleet struct {
 	witness *witness
 	with    process
@@ -55,7 +55,7 @@ func (f *fleet) start(t *testing.T, place int) {
 	f.live[place], f.addrs[place], f.nodes[place] = p, addr, node
 }
 
-// kill kills one of them and starts it again.
+// kill kills a random process and starts another one in its place.
 func (f *fleet) kill(t *testing.T) {
 	place := f.random.IntN(len(f.live))
 	require.NoError(t, f.live[place].cmd.Process.Kill())
@@ -66,7 +66,7 @@ func (f *fleet) kill(t *testing.T) {
 	f.start(t, place)
 }
 
-// load sets tasks by all processes until stop.
+// load sets tasks through all processes until stop is closed.
 func (f *fleet) load(s *setter, name string, seed uint64, stop chan struct{}) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for n := 0; ; n++ {
@@ -86,8 +86,8 @@ func (f *fleet) load(s *setter, name string, seed uint64, stop chan struct{}) {
 	}
 }
 
-// A hundred kills, of processes that set, lease, call and settle at that moment. What was
-// accepted is delivered, and delivered again only where a killed process had it.
+// A hundred kills, while the processes set, lease, call and settle tasks. Each accepted task
+// is delivered. It is delivered again only if a killed process had it.
 func TestAHundredRandomKillsLoseNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		kills, processes int
@@ -125,7 +125,7 @@ func killAtRandom(t *testing.T, kills int, pause time.Duration, f *fleet, seed u
 		time.Sleep(time.Duration(f.random.Int64N(int64(pause))))
 		f.kill(t)
 	}
-	time.Sleep(time.Second) // in which nobody is killed, so nothing may be repeated
+	time.Sleep(time.Second) // nobody is killed now, so nothing may be repeated
 	close(stop)
 	setting.Wait()
 	accepted := s.all()
@@ -134,8 +134,8 @@ func killAtRandom(t *testing.T, kills int, pause time.Duration, f *fleet, seed u
 	f.judge(t, s, kills)
 }
 
-// await waits until all are delivered, however many have been left for the last process, as
-// long as they become fewer.
+// await waits until all accepted tasks are delivered. However many are left, it waits as long
+// as their number falls.
 func (f *fleet) await(t *testing.T, accepted []setOnce) {
 	t.Helper()
 	left := f.witness.missing(accepted)

@@ -1,18 +1,18 @@
-// Command timeoutd serves a timeout centre over HTTP, and talks to one that runs.
+// Command timeoutd serves a timeout centre over HTTP. Its commands talk to a running one.
 //
 //	timeoutd
 //	timeoutd set orders 4711 -after 15m -callback http://127.0.0.1:9000/unpaid
 //	timeoutd watch
 //
-// Without a command it serves: tasks are kept in an SQLite file, or where REDIS_URL,
-// DATABASE_URL or the other settings say. What flags can say can be said in a file, too
-// (-config). The environment wins over the file, and flags over both. Tokens and URLs,
-// which can have passwords, are not for the command line.
+// Without a command it serves. It keeps tasks in an SQLite file, unless REDIS_URL,
+// DATABASE_URL or another setting names another store. A config file (-config) can have the
+// same settings as the flags. The environment wins over the file, and flags win over both.
+// Tokens and URLs have no flags: a URL can have a password in it.
 //
-// SIGINT and SIGTERM end it gracefully: for -drain-delay it is only not ready; then nothing
-// more is begun, what was not begun is handed back, and calls get -grace to end. A second
-// signal ends it at once, and loses nothing either. Flags that make no sense end it with exit
-// code 2 and one line, and what goes wrong later with exit code 1.
+// SIGINT and SIGTERM end it gracefully. For -drain-delay it is only not ready. Then it begins
+// no more calls, hands back the tasks it has not begun, and gives running calls -grace to end.
+// A second signal ends it at once, and loses nothing either. Flags that make no sense end it
+// with exit code 2 and one line. A later failure ends it with exit code 1.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 		cancel()
 		signal.Stop(signals) // a second one ends the process at once
 		if len(signals) > 0 {
-			os.Exit(exitFailure) // and so does one that came before that
+			os.Exit(exitFailure) // the second one came before Stop
 		}
 	}()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))

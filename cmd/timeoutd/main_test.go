@@ -43,7 +43,7 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 	}
 }
 
-// The file, the environment and the flags: the later wins, and errors say where from.
+// The file, the environment and the flags: the later one wins, and an error names its source.
 func TestSettingsComeFromThreePlaces(t *testing.T) {
 	env := func(pairs ...string) func(string) (string, bool) {
 		return func(name string) (string, bool) {

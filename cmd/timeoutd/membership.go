@@ -8,7 +8,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/members/zookeeper"
 )
 
-// openMembers returns what knows the nodes, or nil for the engine.
+// openMembers returns the register of nodes, or nil if the engine is the register.
 func (o *options) openMembers(ends *closers) (timeout.Members, error) {
 	switch {
 	case len(o.etcd) > 0:

@@ -21,7 +21,8 @@ func openMemory() (opened, error) {
 	return opened{engine, "memory, and are gone when this ends"}, err
 }
 
-// openSQLite opens files, or the one where programs keep what is theirs.
+// openSQLite opens the files in list. If list is empty, it opens one file in the data
+// directory.
 func openSQLite(ctx context.Context, list string, sync bool, log *slog.Logger) (opened, error) {
 	cfg := sqlite.Config{}
 	if sync {
@@ -56,7 +57,7 @@ func openTables(ctx context.Context, urls []string, log *slog.Logger) (timeout.E
 	})
 }
 
-// openShards opens one engine, or several that have a part of the tasks each.
+// openShards opens one engine, or several engines with a part of the tasks each.
 func openShards[E timeout.Engine](ctx context.Context, at []string, log *slog.Logger, open func(context.Context, string) (E, error)) (timeout.Engine, error) {
 	if len(at) == 1 {
 		engine, err := open(ctx, at[0])
@@ -75,7 +76,7 @@ func openShards[E timeout.Engine](ctx context.Context, at []string, log *slog.Lo
 	return sharded.Open(ctx, shards, sharded.Config{Logger: log})
 }
 
-// wheres are URLs without their secrets.
+// wheres returns URLs without their secrets.
 func wheres(urls []string) string {
 	places := make([]string, len(urls))
 	for i, url := range urls {
@@ -89,8 +90,8 @@ func openRedis(ctx context.Context, url string) (opened, error) {
 	return opened{engine, "Redis at " + where(url)}, err
 }
 
-// openIndexed has Redis in front of PostgreSQL. Its keys are others than those of a Redis
-// that keeps tasks by itself.
+// openIndexed puts Redis in front of PostgreSQL. Its keys have another prefix than the keys of
+// a Redis used as the only store.
 func openIndexed(ctx context.Context, redisURL string, databases []string, log *slog.Logger) (opened, error) {
 	tables, err := openTables(ctx, databases, log)
 	if err != nil {

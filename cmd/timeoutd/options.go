@@ -10,7 +10,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/settings"
 )
 
-// options is what the program has been told.
+// options are the program's settings.
 type options struct {
 	addr      string
 	insecure  bool
@@ -55,7 +55,7 @@ type options struct {
 	logFormat string
 	logLevel  string
 
-	*settings.Set // how it is told
+	*settings.Set // the same, by name and group
 }
 
 func newOptions() *options {
@@ -73,7 +73,7 @@ func newOptions() *options {
 	return o
 }
 
-// settings are all that there are.
+// groups lists all settings.
 func (o *options) groups() []settings.Group {
 	return []settings.Group{
 		{Title: "Listening", Settings: []settings.Setting{
@@ -131,9 +131,8 @@ func (o *options) groups() []settings.Group {
 	}
 }
 
-// read returns what the program is told: by the config file, the environment, which wins
-// over it, and the flags, which win over both. Its error is one line and names where the
-// value comes from.
+// read reads the settings. The environment wins over the config file, and flags win over both.
+// The error is one line and names the source of the value.
 func read(args []string, env func(string) (string, bool)) (o *options, err error) {
 	path, err := settings.Read(func() *settings.Set { o = newOptions(); return o.Set }, args, env)
 	if err != nil {
@@ -143,13 +142,13 @@ func read(args []string, env func(string) (string, bool)) (o *options, err error
 	return o, nil
 }
 
-// level is the least that is logged.
+// level is the lowest level in the log.
 func (o *options) level() (level slog.Level) {
-	_ = level.UnmarshalText([]byte(o.logLevel)) // there are no other names
+	_ = level.UnmarshalText([]byte(o.logLevel)) // the setting allows no other names
 	return level
 }
 
-// usage prints them in groups.
+// usage prints the settings in groups.
 func usage(w io.Writer) {
 	fmt.Fprint(w, "Usage: timeoutd [flags]            serves a timeout centre\n"+
 		"       timeoutd COMMAND [flags]    talks to one: timeoutd help lists the commands\n")

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// etcd is away for longer than its members may be silent, and for a minute in the long form:
-// the nodes go on with the last view, so tasks run on time and once, and all are members again.
+// etcd is away for longer than the TTL of its members, and for a minute in the long form. The
+// nodes go on with the last view, so tasks run on time and once. Then all are members again.
 func TestEtcdIsAwayForAWhile(t *testing.T) {
 	for name, outage := range map[string]struct {
 		begin, end func(t *testing.T, e *etcdProcess)

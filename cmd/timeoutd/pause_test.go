@@ -31,12 +31,12 @@ func TestAnOwnerThatIsStoppedForLongerThanItsLeaseWithPostgres(t *testing.T) {
 	testStopped(t, "DATABASE_URL="+server)
 }
 
-// A process stands still (SIGSTOP) with tasks that it has leased, some of which are being
-// called, and whose answers it finds when it goes on. Meanwhile another has done them, is doing
-// them, or they were set anew: what it says of them has no effect.
+// A process is stopped (SIGSTOP) with leased tasks. Some of them are being called, and it
+// finds the answers when it goes on. Meanwhile another process has done the tasks or is doing
+// them, or they were set anew. So the reports of the first process have no effect.
 func testStopped(t *testing.T, env ...string) {
-	const lease = 5 * time.Second // which a busy machine keeps
-	var stopped atomic.Bool       // the target answers calls of the zombie only while it stands still
+	const lease = 5 * time.Second // a busy machine keeps it
+	var stopped atomic.Bool       // the target answers the zombie's calls only while the zombie is stopped
 	release := make(chan struct{})
 	w := newWitness(t, func(id, node string) {
 		switch {
@@ -45,7 +45,7 @@ func testStopped(t *testing.T, env ...string) {
 				time.Sleep(time.Millisecond)
 			}
 		case strings.HasSuffix(id, "slow"):
-			<-release // the heir is at it when the zombie goes on
+			<-release // the heir waits for this answer when the zombie goes on
 		}
 	})
 	letGo := sync.OnceFunc(func() { stopped.Store(true); close(release) })
@@ -56,7 +56,7 @@ func testStopped(t *testing.T, env ...string) {
 	ids := func(names ...string) (all []string) {
 		for _, name := range names {
 			for i := range 20 {
-				all = append(all, fmt.Sprintf("%02d-%s", i, name)) // engines go by it where all else is the same
+				all = append(all, fmt.Sprintf("%02d-%s", i, name)) // engines go by the id if all else is equal
 			}
 		}
 		return all
@@ -107,7 +107,7 @@ func testStopped(t *testing.T, env ...string) {
 	}
 
 	require.NoError(t, zombie.cmd.Process.Signal(syscall.SIGCONT))
-	// It has noticed: it has lost what it had, and is a member again.
+	// The zombie has noticed: it has lost its tasks, and is a member again.
 	require.Eventually(t, func() bool {
 		stats, topic := zombie.stats(t)
 		return len(stats.Members.Nodes) == 2 && topic.Here.Lost > 0
@@ -131,7 +131,7 @@ func testStopped(t *testing.T, env ...string) {
 	repeats := 0
 	for set, all := range w.seen() {
 		repeats += len(all) - 1
-		if len(all) > 1 { // a call that was about to be made comes after that of the heir
+		if len(all) > 1 { // a late call of the zombie comes after the heir's
 			slices.SortFunc(all, func(a, b delivery) int { return a.attempt - b.attempt })
 			require.Len(t, all, 2, "%v", set)
 			require.Equal(t, []string{"zombie", "heir"}, []string{all[0].node, all[1].node}, "%v", set)
@@ -142,7 +142,7 @@ func testStopped(t *testing.T, env ...string) {
 	t.Logf("%d repeats, of %d that were leased", repeats, leased)
 }
 
-// calledByHeir returns how many tasks of that name the heir was called for.
+// calledByHeir counts the tasks of a name with a first call by the heir.
 func calledByHeir(w *witness, name string) (n int) {
 	for set, all := range w.seen() {
 		if strings.HasSuffix(set.id, name) && all[0].node == "heir" {

@@ -49,13 +49,13 @@ func (p *process) launch(t *testing.T) {
 	p.log, p.wait = proctest.Start(t, p.cmd)
 }
 
-// logged waits until something is in the log, and returns its first group.
+// logged waits until the pattern is in the log, and returns its first group.
 func (p *process) logged(t *testing.T, pattern string) (group string) {
 	t.Helper()
 	return p.log.Await(t, pattern)
 }
 
-// addr returns where it listens.
+// addr returns the program's address.
 func (p *process) addr(t *testing.T) string {
 	t.Helper()
 	return p.logged(t, `msg=listening addr=([^ \n]+)`)
@@ -81,7 +81,7 @@ func (p *process) ask(t *testing.T, method, path, body string, header ...string)
 	return res.StatusCode, string(b)
 }
 
-// set sets a task, which was not there.
+// set sets a new task.
 func (p *process) set(t *testing.T, path, body string) {
 	t.Helper()
 	status, answer := p.ask(t, http.MethodPut, "/v1/topics/"+path, body)

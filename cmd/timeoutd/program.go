@@ -16,7 +16,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// program is what runs.
+// program is the server, with its settings, its log and its centre.
 type program struct {
 	options  *options
 	log      *slog.Logger
@@ -33,7 +33,7 @@ func newProgram(o *options, stderr io.Writer) *program {
 	return p
 }
 
-// run serves until ctx is done. What is started here has ended when it returns.
+// run serves until ctx is done. Everything it has started has ended when it returns.
 func (p *program) run(ctx context.Context) (err error) {
 	engine, err := p.options.openEngine(ctx, p.log)
 	if err != nil {
@@ -47,7 +47,7 @@ func (p *program) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.centre, err = timeout.New(engine.Engine, cfg); err != nil { // not opened, which is no Log and no Waker
+	if p.centre, err = timeout.New(engine.Engine, cfg); err != nil { // the wrapper, opened, is no Log and no Waker
 		return err
 	}
 	defer closing(&err, p.centre.Close)
@@ -63,10 +63,10 @@ func (p *program) run(ctx context.Context) (err error) {
 	return p.serve(ctx, front)
 }
 
-// closing has what a function returns become part of the error.
+// closing calls f and joins its error to *err.
 func closing(err *error, f func() error) { *err = errors.Join(*err, f()) }
 
-// newFront makes what serves HTTP on ln, and takes it over.
+// newFront makes the HTTP front on ln, and takes ln over.
 func (p *program) newFront(ln net.Listener, engine string) (*front, error) {
 	handler, err := api.New(p.centre, api.Config{
 		Tokens: p.options.tokens(), AnyHost: p.options.insecure, MaxBody: int64(p.options.maxBody), MaxBatch: p.options.maxBatch,
@@ -82,7 +82,7 @@ func (p *program) newFront(ln net.Listener, engine string) (*front, error) {
 	return f, err
 }
 
-// readiness returns why the program is not to get requests.
+// readiness returns why the program should get no requests, or nil.
 func (p *program) readiness() error {
 	if p.draining.Load() {
 		return errors.New("draining")
@@ -90,8 +90,8 @@ func (p *program) readiness() error {
 	return nil
 }
 
-// serve serves until ctx is done, or until something has failed. HTTP goes on while the
-// centre ends, since outcomes are told by it.
+// serve serves until ctx is done or something fails. HTTP goes on while the centre ends, since
+// targets tell the outcomes of calls over HTTP.
 func (p *program) serve(ctx context.Context, front *front) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -135,7 +135,7 @@ func (p *program) pause(ran <-chan struct{}) {
 	}
 }
 
-// configure returns what the centre is told, and what is to be closed after it.
+// configure returns the centre's config, and closers for its callers and members.
 func (p *program) configure() (timeout.Config, closers, error) {
 	var ends closers
 	cfg := timeout.Config{Node: p.options.node, TTL: p.options.ttl, Grace: grace(p.options.grace), All: true, MaxTopics: p.options.maxTopics, Logger: p.log}
@@ -152,7 +152,7 @@ func (p *program) configure() (timeout.Config, closers, error) {
 	return cfg, ends, nil
 }
 
-// grace is zero for none, which a centre has as a negative one.
+// grace converts the setting for a centre: zero means none, and a centre's none is negative.
 func grace(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
@@ -160,7 +160,7 @@ func grace(d time.Duration) time.Duration {
 	return d
 }
 
-// closers are closed in the order in which they were not opened.
+// closers are closed in reverse order.
 type closers []func() error
 
 func (c *closers) add(f func() error) { *c = append(*c, f) }

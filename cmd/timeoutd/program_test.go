@@ -38,7 +38,7 @@ func TestGracefulEnd(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A call that is under way has its time to end, and is not made again.
+// A running call has its time to end, and is not made again.
 func TestCallsEndInPeace(t *testing.T) {
 	began, calls := make(chan struct{}, 10), new(atomic.Int64)
 	to := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -105,7 +105,7 @@ func TestTokensFromAFile(t *testing.T) {
 	require.NotContains(t, p.log.String(), "0123456789")
 }
 
-// What an engine is besides reaches the centre: its log of executions, and who wakes it.
+// The centre gets the whole engine, with its log of executions and its Waker.
 func TestTheEngineIsAllThatItIs(t *testing.T) {
 	p := start(t, process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db")}})
 	p.set(t, "t/tasks/1", `{"after":"1h"}`)
@@ -114,11 +114,11 @@ func TestTheEngineIsAllThatItIs(t *testing.T) {
 	require.JSONEq(t, `{"executions":[]}`, body)
 }
 
-// All that is said is in the log, in its format: go-redis has a logger of its own otherwise.
+// All output is in the log, in its format. By itself go-redis has a logger of its own.
 func TestNoLibraryWritesPastTheLog(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	addr := ln.Addr().String() // where there is no Redis
+	addr := ln.Addr().String() // no Redis is here
 	require.NoError(t, ln.Close())
 	p := process{args: []string{"-memory", "-log-format", "json"}, env: []string{"TIMEOUTD_STREAMS=redis://" + addr}}
 	p.launch(t)
@@ -136,7 +136,7 @@ func TestNoLibraryWritesPastTheLog(t *testing.T) {
 	}
 }
 
-// Who may only set tasks makes no more topics than that, or none.
+// Tasks set with a write token make no more topics than allowed, or none.
 func TestTopicsThatTasksMake(t *testing.T) {
 	tokens := []string{"TIMEOUTD_WRITE_TOKEN=writer-0123456789", "TIMEOUTD_ADMIN_TOKEN=master-0123456789"}
 	writer, master := []string{"Authorization", "Bearer writer-0123456789"}, []string{"Authorization", "Bearer master-0123456789"}
@@ -170,7 +170,7 @@ func TestCommandsOfTheProgram(t *testing.T) {
 	require.Equal(t, exitUsage, run(t.Context(), []string{"sett"}, &out, &errs))
 }
 
-// Connections that say nothing, or never all of it, don't keep others out.
+// Silent connections, and connections with half a request, don't keep others out.
 func TestSlowClients(t *testing.T) {
 	p := start(t, process{args: []string{"-memory", "-max-conns", "20"}})
 	for i := range 40 {
@@ -194,7 +194,7 @@ func TestSlowClients(t *testing.T) {
 	}, eternal, 50*time.Millisecond)
 }
 
-// Whatever bytes come, there is an answer or an end, and the program goes on.
+// Any bytes get an answer or an end, and the program goes on.
 func TestHostileBytes(t *testing.T) {
 	p := start(t, process{args: []string{"-memory"}})
 	for _, text := range []string{
@@ -233,7 +233,7 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// The file is where the first line of the log says.
+// The SQLite file is in systemd's directory, in XDG's or in the home directory.
 func TestWhereTheFileIs(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -260,7 +260,7 @@ func TestWhereTheFileIs(t *testing.T) {
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 }
 
-// What can't be opened is said without its password.
+// An error in opening something is logged without its password.
 func TestPasswordsAreNotLogged(t *testing.T) {
 	for _, env := range []string{
 		"REDIS_URL=redis://:secret@127.0.0.1:1/0", "REDIS_URL=redis://:secret@127.0.0.1:x/0", "REDIS_URL=redis://:secret@127.0.0.1:1/x",

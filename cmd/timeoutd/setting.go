@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// list is words with spaces or commas between them.
+// list is a setting of words, with spaces or commas between them.
 type list struct{ p *[]string }
 
 func (v list) String() string { return strings.Join(*v.p, " ") }
@@ -15,13 +15,13 @@ func (v list) Set(s string) error {
 	return nil
 }
 
-// urls are with spaces between them: each may have commas.
+// urls is a setting of URLs with spaces between them, since a URL may have commas.
 type urls struct{ p *[]string }
 
 func (v urls) String() string     { return strings.Join(*v.p, " ") }
 func (v urls) Set(s string) error { *v.p = strings.Fields(s); return nil }
 
-// prefixes is a list of networks.
+// prefixes is a setting of networks.
 type prefixes struct{ p *[]netip.Prefix }
 
 func (v prefixes) String() string { return strings.Trim(fmt.Sprint(*v.p), "[]") }

@@ -17,7 +17,8 @@ func TestAProcessIsKilledBetweenTwoStepsWithRedis(t *testing.T) {
 	t.Parallel()
 	testSteps(t, "REDIS_URL="+redis)
 
-	// Only of Redis, which is one process, one can say what it has been sent and not done yet.
+	// Only Redis is a single process: while it is stopped, it has got a command and not run it
+	// yet.
 	t.Run("it has said what it has done, and has no answer", func(t *testing.T) {
 		s := newSteps(t, "REDIS_URL="+redis)
 		s.begin(t, "first")
@@ -59,7 +60,7 @@ func testSteps(t *testing.T, env string) {
 	})
 }
 
-// steps is a process that is at one task, has leased another, and is killed then.
+// steps is a process with one task in a call and another one leased, about to be killed.
 type steps struct {
 	*witness
 	with    process
@@ -82,7 +83,7 @@ func newSteps(t *testing.T, env string) *steps {
 	return s
 }
 
-// begin has the first task be called for, and the second, if there is one, be leased.
+// begin sets the tasks. The first is being called then, and the second, if any, is leased.
 func (s *steps) begin(t *testing.T, ids ...string) {
 	for i, id := range ids {
 		s.victim.set(t, "t/tasks/"+id, "{}")
@@ -94,7 +95,7 @@ func (s *steps) begin(t *testing.T, ids ...string) {
 	require.Empty(t, s.calls("second"))
 }
 
-// end has another process do what is left, and compares who has called.
+// end lets another process do the rest, and compares the callers.
 func (s *steps) end(t *testing.T, first, second []string) {
 	heir := start(t, s.employ(s.with, "heir"))
 	heir.rests(t)
@@ -112,7 +113,7 @@ func (s *steps) end(t *testing.T, first, second []string) {
 	require.Empty(t, s.mistakes())
 }
 
-// calls returns those for a task.
+// calls returns the calls for a task.
 func (s *steps) calls(id string) []delivery {
 	for set, all := range s.seen() {
 		if set.id == id {

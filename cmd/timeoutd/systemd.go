@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// tellTimeout is how long systemd may take to take what it is told. It never takes
-// long, but if it does the program goes on.
+// tellTimeout is how long systemd may take to receive a message. It never takes long, but if
+// it does, the program goes on.
 const tellTimeout = time.Second
 
-// systemd is told how the program is. Where nobody listens, nothing happens.
+// systemd sends the program's state to systemd, if $NOTIFY_SOCKET names its socket.
 type systemd struct{ log *slog.Logger }
 
 func (n systemd) tell(state string) {
@@ -21,7 +21,7 @@ func (n systemd) tell(state string) {
 	}
 }
 
-// stopping also says how long that may take, so that TimeoutStopSec is never too short.
+// stopping also says how long the end may take, so TimeoutStopSec is never too short.
 func (n systemd) stopping(most time.Duration) {
 	const more = 15 * time.Second
 	n.tell(fmt.Sprintf("STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=%d", (most + more).Microseconds()))

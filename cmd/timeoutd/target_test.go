@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
 )
 
-// target is what tasks call. It counts the calls by the id that is in the payload.
+// target is the target of tasks. It counts their calls by the id in the payload.
 type target struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -30,7 +30,7 @@ func newTarget(t *testing.T) *target {
 			to.calls[id]++
 			to.mu.Unlock()
 		}
-		time.Sleep(2 * time.Millisecond) // so that some are under way at any time
+		time.Sleep(2 * time.Millisecond) // so that some calls are under way at any time
 	}))
 	t.Cleanup(to.Close)
 	return to
@@ -46,7 +46,7 @@ func (to *target) called() (tasks, calls int) {
 	return len(to.calls), calls
 }
 
-// setMany sets n tasks in a batch, which are due within a second.
+// setMany sets n tasks in a batch. They are due within a second.
 func (p *process) setMany(t *testing.T, n int) {
 	t.Helper()
 	var batch api.Settings
@@ -63,14 +63,14 @@ func (p *process) setMany(t *testing.T, n int) {
 	require.Equal(t, http.StatusOK, status, answer)
 }
 
-// setTopic has tasks call a target.
+// setTopic makes the tasks of topic t call a target.
 func (p *process) setTopic(t *testing.T, to *target) {
 	t.Helper()
 	status, answer := p.ask(t, http.MethodPut, "/v1/topics/t", `{"lease":"3s","callback":{"kind":"http","target":"`+to.URL+`"}}`)
 	require.Equal(t, http.StatusOK, status, answer)
 }
 
-// stats returns the figures of one topic.
+// stats returns all figures, and the figures of topic t.
 func (p *process) stats(t *testing.T) (api.Stats, api.TopicStats) {
 	t.Helper()
 	status, answer := p.ask(t, http.MethodGet, "/v1/stats", "")

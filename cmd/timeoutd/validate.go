@@ -11,12 +11,12 @@ import (
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
 )
 
-// validate returns an error that names settings which contradict each other.
+// validate checks the settings against each other. Its error names the ones in conflict.
 func (o *options) validate() error {
 	return errors.Join(o.checkAddr(), o.checkTokens(), o.checkTopics(), o.checkEngine(), o.checkMembers(), o.checkCallbacks())
 }
 
-// checkAddr keeps what has no tokens from being reached by others.
+// checkAddr refuses an address beyond loopback without tokens, unless -insecure allows it.
 func (o *options) checkAddr() error {
 	if o.insecure || len(o.tokens()) > 0 || isLoopback(o.addr) {
 		return nil
@@ -30,7 +30,7 @@ func isLoopback(hostport string) bool {
 	return err == nil && (host == "localhost" || parseErr == nil && addr.IsLoopback())
 }
 
-// tokens are all that there are.
+// tokens returns the tokens of all scopes.
 func (o *options) tokens() (tokens []api.Token) {
 	for _, scope := range []struct {
 		secrets []string
@@ -86,7 +86,7 @@ func (o *options) checkDatabases() error {
 	return nil
 }
 
-// checkURL does not show a URL, which can have a password.
+// checkURL does not show the URL in its error: it can have a password.
 func checkURL(name, text string, schemes ...string) error {
 	if text == "" {
 		return nil

@@ -25,22 +25,22 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
 )
 
-// longForm is a variable that has the tests of faults be as long as in life: 1000 kills, and
-// etcd away for a minute.
+// longForm is an environment variable. If it is set, the tests of faults are as long as in
+// life: 1000 kills, and etcd away for a minute.
 const longForm = "HEARTWHEEL_LONG_FAULTS"
 
 func isLong() bool { return os.Getenv(longForm) != "" }
 
-// set is a task as it was set once.
+// setOnce is a task as it was set once.
 type setOnce struct {
 	id      string
 	version int64
 }
 
-// delivery is a call of one.
+// delivery is a call for a setOnce.
 type delivery struct {
 	attempt  int
-	node     string        // that made it
+	node     string        // the caller
 	late     time.Duration // after the action time
 	at       time.Time
 	answered time.Time // zero before
@@ -52,8 +52,8 @@ type worker struct {
 	secret []byte
 }
 
-// witness is a target that writes down who called it for what. Each process signs with a
-// secret of its own, which tells them apart.
+// witness is a target with a record of the calls: the caller and the task. Each process signs
+// with a secret of its own, so the witness can tell them apart.
 type witness struct {
 	*httptest.Server
 	hold func(id, node string) // called before the answer, if not nil
@@ -61,7 +61,7 @@ type witness struct {
 	mu      sync.Mutex
 	workers []worker // the latest last
 	calls   map[setOnce][]*delivery
-	wrong   []string // calls that should not be
+	wrong   []string // faulty calls
 }
 
 func newWitness(t *testing.T, hold func(id, node string)) *witness {
@@ -75,7 +75,7 @@ func (w *witness) serve(_ http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // its process was killed while it said so
+		return // the process was killed while it sent this
 	}
 	m, err := callback.Parse(r.Header.Get)
 	d := &delivery{attempt: m.Attempt, node: w.caller(r.Header, body), at: now, late: now.Sub(m.Due)}
@@ -94,18 +94,18 @@ func (w *witness) serve(_ http.ResponseWriter, r *http.Request) {
 	if w.hold != nil {
 		w.hold(m.ID, d.node)
 	} else {
-		time.Sleep(2 * time.Millisecond) // so that some are under way at any time
+		time.Sleep(2 * time.Millisecond) // so that some calls are under way at any time
 	}
 	w.mu.Lock()
 	d.answered = time.Now()
 	w.mu.Unlock()
 }
 
-// caller returns the node that has signed a call.
+// caller returns the node of a call by its signature.
 func (w *witness) caller(header http.Header, body []byte) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, one := range slices.Backward(w.workers) { // those that live first
+	for _, one := range slices.Backward(w.workers) { // live ones first
 		if httpcall.Verify(header, body, time.Now(), time.Hour, one.secret) == nil {
 			return one.node
 		}
@@ -113,7 +113,7 @@ func (w *witness) caller(header http.Header, body []byte) string {
 	return ""
 }
 
-// employ returns what a process is told so that its calls are known.
+// employ returns p with the settings that make its calls known.
 func (w *witness) employ(p process, node string) process {
 	secret := sha256.Sum256([]byte(node))
 	w.mu.Lock()
@@ -124,7 +124,7 @@ func (w *witness) employ(p process, node string) process {
 	return p
 }
 
-// seen returns what was called for, and how often.
+// seen returns the calls by task.
 func (w *witness) seen() map[setOnce][]delivery {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,27 +137,27 @@ func (w *witness) seen() map[setOnce][]delivery {
 	return seen
 }
 
-// missing returns which of those were not called for.
+// missing returns the wanted tasks without a call.
 func (w *witness) missing(wanted []setOnce) []setOnce {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(wanted), func(set setOnce) bool { return w.calls[set] != nil })
 }
 
-// mistakes returns calls that should not be, such as early ones.
+// mistakes returns faulty calls, such as early ones.
 func (w *witness) mistakes() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.wrong)
 }
 
-// setter sets tasks by the API, as a client does that tries again elsewhere.
+// setter sets tasks by the API, as a client of several servers does.
 type setter struct {
 	http http.Client
 
 	mu       sync.Mutex
 	accepted []setOnce
-	unknown  int // that may be there or not: the answer did not come
+	unknown  int // there or not: the answer did not come
 	refused  []string
 }
 
@@ -167,8 +167,8 @@ func newSetter(t *testing.T) *setter {
 	return s
 }
 
-// set sets tasks that are due after so long, in one batch. It returns false where there was no
-// answer.
+// set sets tasks in one batch, due after the given times. It reports whether the batch was
+// accepted.
 func (s *setter) set(addr string, after map[string]time.Duration) bool {
 	var batch api.Settings
 	ids := slices.Sorted(maps.Keys(after))
@@ -213,21 +213,21 @@ func (s *setter) refuse(text string) {
 	s.refused = append(s.refused, text)
 }
 
-// all returns what was accepted.
+// all returns the accepted tasks.
 func (s *setter) all() []setOnce {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.accepted)
 }
 
-// serveTopic has the tasks of topic t call the witness.
+// serveTopic makes the tasks of topic t call the witness.
 func (p *process) serveTopic(t *testing.T, w *witness, more string) {
 	t.Helper()
 	status, answer := p.ask(t, http.MethodPut, "/v1/topics/t", `{`+more+`"callback":{"kind":"http","target":"`+w.URL+`"}}`)
 	require.Equal(t, http.StatusOK, status, answer)
 }
 
-// rests waits until nothing waits or runs.
+// rests waits until no task waits, runs or is dead.
 func (p *process) rests(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
