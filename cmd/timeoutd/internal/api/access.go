@@ -12,7 +12,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// Scope is what a token is good for. Each has what the one before it has.
+// Scope is what a token allows. Each scope allows all that the one before it allows.
 type Scope int
 
 // The scopes.
@@ -26,16 +26,16 @@ const (
 // String returns the scope's name.
 func (s Scope) String() string { return [...]string{"open", "read", "write", "admin"}[s] }
 
-// MinToken is how many bytes a token has at least, so that nobody guesses it.
+// MinToken is the least length of a token in bytes. A shorter one could be guessed.
 const MinToken = 16
 
-// Token lets who has it do what its scope says.
+// Token gives its holder the rights of its scope.
 type Token struct {
 	Secret string
 	Scope  Scope
 }
 
-// access decides who may do what.
+// access decides about requests, by their tokens, hosts and origins.
 type access struct {
 	tokens  []hashed
 	anyHost bool
@@ -58,7 +58,7 @@ func newAccess(tokens []Token, anyHost bool) (access, error) {
 	return a, nil
 }
 
-// check returns why a request may not do what needs that scope.
+// check returns an error if a request may not use a route of scope needs.
 func (a access) check(r *http.Request, needs Scope) error {
 	if err := a.checkHost(r); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (a access) check(r *http.Request, needs Scope) error {
 	return nil
 }
 
-// scope returns what a token is good for. It takes as long for each.
+// scope returns the scope of a token. It takes equally long for every token.
 func (a access) scope(secret string) Scope {
 	sum := sha256.Sum256([]byte(secret))
 	scope := Open
@@ -94,17 +94,18 @@ func (a access) scope(secret string) Scope {
 	return scope
 }
 
-// forwarding are the headers by which proxies say that a request is not their own.
+// forwarding lists the headers added by proxies to forwarded requests.
 var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"}
 
-// checkHost refuses what a proxy passes on, and names that are not of loopback, where nothing
-// but that keeps others out, such as a page whose name resolves to loopback (DNS rebinding).
+// checkHost refuses forwarded requests, and requests to a name that is not of loopback, unless
+// all names are allowed. Without tokens nothing else keeps others out, such as a page with a
+// name resolving to loopback (DNS rebinding).
 func (a access) checkHost(r *http.Request) error {
 	if a.anyHost {
 		return nil
 	}
 	for _, name := range forwarding {
-		if _, ok := r.Header[name]; ok { // whatever it says
+		if _, ok := r.Header[name]; ok { // whatever its value
 			return problem(http.StatusForbidden, "the request was forwarded (header %s), must be from this machine where there are no tokens", name)
 		}
 	}

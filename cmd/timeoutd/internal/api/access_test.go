@@ -31,7 +31,7 @@ func TestScopes(t *testing.T) {
 				header = []string{"Authorization", c.token}
 			}
 			if path == "/" {
-				continue // which is not ours here
+				continue // it is not ours here
 			}
 			a := s.raw(method, path, "", header...)
 			switch {
@@ -49,7 +49,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// Where a name is all that keeps somebody's page out, it is looked at.
+// Without tokens only the Host keeps a stranger's page out, so it is checked.
 func TestHosts(t *testing.T) {
 	open, closed, insecure := start(t, Config{}), start(t, Config{Tokens: []Token{{master, Admin}}}), start(t, Config{AnyHost: true})
 	closed.token = master

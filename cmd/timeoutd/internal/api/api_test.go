@@ -49,7 +49,7 @@ func TestOneTaskOnItsWay(t *testing.T) {
 	require.Equal(t, Answer{Was: timeout.None}, do[Answer](s, http.MethodDelete, "/v1/topics/orders/tasks/nobody", ""))
 }
 
-// Who repeats a call has done it once, and with If-None-Match only the first one counts.
+// A repeated call has one effect. With If-None-Match only the first one counts.
 func TestCallsCanBeRepeated(t *testing.T) {
 	s := start(t, Config{})
 	const path = "/v1/topics/orders/tasks/1"
@@ -139,7 +139,7 @@ func TestPayloadsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-// What is in a path reaches the engine as it was meant, and nothing gets out of its segment.
+// An id in a path reaches the engine unchanged, and does not leave its segment.
 func TestIDsInPaths(t *testing.T) {
 	s := start(t, Config{})
 	for _, id := range []string{"a/b", "//", "a b", "ü😀", "%2F", "a?b#c", "{user-7}/reminder", "..a", "a+b", "~", "a;b=c", `"'<>&`, "move", strings.Repeat("ü", 127)} {
@@ -170,11 +170,11 @@ func TestIDsInPaths(t *testing.T) {
 	}
 }
 
-// Who says a path that means another one is told so: nobody is sent there with a method that
-// does something else there.
+// A path not in its shortest form is refused. After a redirect the method would do something
+// else.
 func TestCrookedPathsAreRefused(t *testing.T) {
 	s := start(t, Config{})
-	s.http.CheckRedirect = nil // it follows, with the method
+	s.http.CheckRedirect = nil // it follows a redirect, with the method
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/mix/tasks/a", `{"after":"1h"}`)
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/mix/tasks/"+url.PathEscape("a//../b/."), `{"after":"1h"}`)
 	for _, path := range []string{
@@ -188,7 +188,7 @@ func TestCrookedPathsAreRefused(t *testing.T) {
 			require.Empty(t, a.header.Get("Location"))
 		}
 	}
-	for path, status := range map[string]int{ // as clients make it that take such segments away themselves
+	for path, status := range map[string]int{ // as some clients make it, without such segments
 		"/v1/topics/mix/": http.StatusNotFound, "/v1/topics/mix/tasks/": http.StatusNotFound,
 		"/v1/topics/mix/tasks/%2e%2e": http.StatusBadRequest, "/v1/topics/mix/tasks/%2E": http.StatusBadRequest,
 		"/v1/topics/%2e%2e": http.StatusBadRequest, "/v1/topics/mix/tasks/%2e%2e/move": http.StatusBadRequest,
@@ -395,7 +395,7 @@ func TestDeadLetters(t *testing.T) {
 	require.Zero(t, counts().Dead)
 }
 
-// crowded is an engine where somebody else does something after each list.
+// crowded is an engine with somebody else at work after each list.
 type crowded struct {
 	timeout.Engine
 	listed func()
@@ -571,7 +571,7 @@ func TestExecutions(t *testing.T) {
 	require.Equal(t, "it is broken", log.Executions[0].Error)
 }
 
-// An answer is no gigabyte.
+// The payloads of an answer are limited.
 func TestManyLargePayloads(t *testing.T) {
 	s := start(t, Config{})
 	var keys []string

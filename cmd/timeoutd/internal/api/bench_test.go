@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-// BenchmarkSet sets tasks by requests of their own, or many in one, on connections that stay.
+// BenchmarkSet sets one task or many in a request, on lasting connections.
 func BenchmarkSet(b *testing.B) {
 	engine, err := memory.New(memory.Config{})
 	require.NoError(b, err)

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// smallBody is how many bytes a body may have that is read whatever others are.
+	// smallBody is the longest body, in bytes, to be read without waiting for others.
 	smallBody = 4 << 10
 
-	// bodiesAtOnce is how many of the longest bodies may be there at the same time, or as many
-	// bytes of others: what is read of one takes up to ten times as much memory.
+	// bodiesAtOnce is how many of the longest bodies may be in memory at the same time.
+	// Shorter ones count by their bytes. A decoded body takes up to ten times as much memory.
 	bodiesAtOnce = 4
 
-	// bodyPatience is how long a request waits for others to end. It has less than 30 s to be
-	// read.
+	// bodyPatience is how long a request waits for others to end. It is a part of the 30 s to
+	// read the request.
 	bodyPatience = 10 * time.Second
 )
 
-// readBody reads a body, and has its bytes count among those that are there until the request
+// readBody reads a body. Its bytes count against the limit for all bodies until the request
 // ends.
 func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	size := r.ContentLength
-	if size < 0 || size > h.cfg.MaxBody { // it is not said, or too long, which the reader finds
+	if size < 0 || size > h.cfg.MaxBody { // unknown, or too long: then the reader fails
 		size = h.cfg.MaxBody
 	}
 	if err := h.hold(r.Context(), size); err != nil {
@@ -44,8 +44,8 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	return body.Bytes(), nil
 }
 
-// hold waits until there is room for so many bytes, and has them be there until ctx, which is
-// that of the request, ends.
+// hold waits until there is room for size bytes, and takes the room until ctx, the request's,
+// is done.
 func (h *Handler) hold(ctx context.Context, size int64) error {
 	if size <= smallBody {
 		return nil

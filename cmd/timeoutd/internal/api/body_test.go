@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What fits into one body millions of times is not made millions of times.
+// Millions of elements fit into one body, but millions are not made of it.
 func TestALongListCostsNoMoreThanItsBody(t *testing.T) {
 	s := start(t, Config{})
 	for path, name := range map[string]string{"set": "tasks", "get": "keys"} {
@@ -30,8 +30,8 @@ func TestALongListCostsNoMoreThanItsBody(t *testing.T) {
 	}
 }
 
-// Many long bodies at the same time are not more than a few: the others wait, and are told
-// where that is too long. Short ones are never in the way of anybody.
+// Only a few long bodies are read at the same time. The others wait, and get an error if the
+// wait is too long. Short bodies never wait.
 func TestLongBodiesAtTheSameTime(t *testing.T) {
 	s := start(t, Config{MaxBody: 64 << 10})
 	s.handler.patience = eternal
@@ -42,7 +42,7 @@ func TestLongBodiesAtTheSameTime(t *testing.T) {
 			r, _ := http.NewRequest(http.MethodPut, s.url+"/v1/topics/t/tasks/a", body) // of unknown length
 			r.Header.Set("Content-Type", "application/json")
 			go func() {
-				_, _ = sender.Write([]byte("{")) // which is asked for when the head has come
+				_, _ = sender.Write([]byte("{")) // asked for when the head has come
 				began <- sender
 			}()
 			res, err := s.http.Do(r)
@@ -82,7 +82,7 @@ func TestLongBodiesAtTheSameTime(t *testing.T) {
 	for range bodiesAtOnce {
 		require.Contains(t, []int{http.StatusOK, http.StatusCreated}, <-ended)
 	}
-	for range 3 * bodiesAtOnce { // what has ended gives its room back
+	for range 3 * bodiesAtOnce { // ended requests have given their room back
 		require.Less(t, s.raw(http.MethodPut, "/v1/topics/t/tasks/long", long).status, 300)
 	}
 }

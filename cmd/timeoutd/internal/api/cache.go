@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// minFresh is how long figures serve all who ask.
+	// minFresh is the least time for which figures are reused.
 	minFresh = 500 * time.Millisecond
 
-	// freshShare bounds the time that taking them costs the engine to a tenth.
+	// freshShare bounds the engine's time for figures to a tenth of the whole.
 	freshShare = 10
 )
 
-// cache keeps the last figures. At most one look is taken at a time, and those who ask
-// meanwhile wait for it.
+// cache keeps the last figures. Only one caller takes new ones at a time. Other callers wait
+// for them.
 type cache struct {
 	mu     sync.Mutex
-	taking chan struct{} // closed when the look that is taken is there, or nil
+	taking chan struct{} // closed when the new figures are there; nil if nobody takes any
 	last   Stats
-	fresh  time.Time // until when the last one is
-	number uint64    // of times that it was forgotten
+	fresh  time.Time // until when last is reused
+	number uint64    // of calls of forget
 }
 
-// get returns figures. It returns an error where ctx is done before.
+// get returns figures, or an error if ctx is done before they are there.
 func (c *cache) get(ctx context.Context, take func() Stats) (Stats, error) {
 	for {
 		c.mu.Lock()
@@ -64,7 +64,7 @@ func (c *cache) refresh(number uint64, take func() Stats) (taken Stats) {
 	return taken
 }
 
-// forget has the next one who asks get figures of after now.
+// forget makes the next get return figures from after this call.
 func (c *cache) forget() {
 	c.mu.Lock()
 	c.fresh = time.Time{}

@@ -9,12 +9,12 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// deadBudget is for how long one request goes on with what is dead: then it says that there
-// is more.
+// deadBudget is how long one request goes on with dead tasks. After it the answer has More
+// set.
 const deadBudget = 5 * time.Second
 
-// Cleared is how many tasks that were dead have been replayed or dropped. With More there
-// are others: the same request goes on.
+// Cleared is how many dead tasks were replayed or dropped. With More there are others: the
+// same request goes on with them.
 type Cleared struct {
 	Changed int64 `json:"changed"`
 	More    bool  `json:"more"`
@@ -30,7 +30,7 @@ func (h *Handler) replayDead(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// dropTasks removes those tasks that are dead, and of the version that is said if one is.
+// dropTasks removes the given tasks if they are dead, and of the given version, if any.
 func (h *Handler) dropTasks(w http.ResponseWriter, r *http.Request) error {
 	removals, err := h.removals(w, r)
 	if err != nil {
@@ -46,7 +46,7 @@ func (h *Handler) dropTasks(w http.ResponseWriter, r *http.Request) error {
 	return tellAll(w, found, err, func(int) effect { return removable })
 }
 
-// dropDead removes all that is dead: each as it was listed, so what was set anew meanwhile
+// dropDead removes all dead tasks, each in its listed version. So a task set anew meanwhile
 // stays.
 func (h *Handler) dropDead(w http.ResponseWriter, r *http.Request) error {
 	return h.clearDead(w, r, removable, func(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
@@ -58,11 +58,11 @@ func (h *Handler) dropDead(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// clearing does something with tasks that were dead when they were listed.
+// clearing replays or drops tasks that were dead when they were listed.
 type clearing func(context.Context, []timeout.Task) ([]timeout.Answer, error)
 
-// clearDead goes on for a while, and not beyond as many as were dead at first: what is
-// replayed may be dead again before the last one is.
+// clearDead goes on for deadBudget, and for no more tasks than were dead at first: a replayed
+// task may be dead again before the last one is replayed.
 func (h *Handler) clearDead(w http.ResponseWriter, r *http.Request, has effect, do clearing) error {
 	name, err := nameOf(r)
 	if err != nil {

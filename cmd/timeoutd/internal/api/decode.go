@@ -15,7 +15,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// decode reads the body of a request, which must be one JSON value without unknown fields.
+// decode reads the body of a request. It must be one JSON value without unknown fields.
 func (h *Handler) decode(w http.ResponseWriter, r *http.Request, into any) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
@@ -28,10 +28,9 @@ func (h *Handler) decode(w http.ResponseWriter, r *http.Request, into any) error
 	return unmarshal(body, into)
 }
 
-// unmarshal is json.Unmarshal for what somebody else has written. The error wraps
-// timeout.ErrArgument.
+// unmarshal is json.Unmarshal for a stranger's text. The error wraps timeout.ErrArgument.
 func unmarshal(body []byte, into any) error {
-	if !utf8.Valid(body) { // which the decoder would mend, and an id would be another one
+	if !utf8.Valid(body) { // the decoder would mend it, and an id would be another one
 		return fmt.Errorf("%w: the body is not UTF-8", timeout.ErrArgument)
 	}
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) > 0 && trimmed[0] != '{' { // null would be taken for {}
@@ -48,7 +47,7 @@ func unmarshal(body []byte, into any) error {
 	return nil
 }
 
-// explain says what is wrong in the words of who has written it.
+// explain puts a decoder's error into words for the author of the JSON.
 func explain(err error) error {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
@@ -68,8 +67,7 @@ func explain(err error) error {
 	}
 }
 
-// queryOf returns the parameters of a request, which must be among the known ones and
-// there once each.
+// queryOf returns the parameters of a request. Each must be known, and there only once.
 func queryOf(r *http.Request, known ...string) (url.Values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package api is the HTTP face of a timeout centre: JSON under /v1, /metrics, /healthz,
-// /readyz, and a page at /. openapi.yaml describes it, and a test holds both together.
+// /readyz, and a page at /. openapi.yaml describes it, and a test compares the two.
 //
-// Each verb of the centre is there for one task, by its path, and for many, by their keys
-// in the body. The id "/" fits into no path, since it is taken for a part of the path's
-// form, however it is written; the body takes it. A path that is not in its shortest form is
-// refused, and nobody is redirected.
+// Each verb of the centre is there for one task, by its path, and for many, by their keys in
+// the body. The id "/" fits into no path: however it is written, it counts as a part of the
+// path's form. The body takes it. A path must be in its shortest form. Any other one is
+// refused, and not redirected.
 package api

@@ -9,12 +9,12 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// Feedback is the outcome of a task that was accepted.
+// Feedback is the outcome of an accepted task.
 type Feedback struct {
 	Token string `json:"token"`
 
-	// Error is how it has failed; without one it has succeeded. With Permanent there is no
-	// other attempt, and RetryAfter says when the next one is.
+	// Error says how the attempt failed. Empty means success. Permanent excludes another
+	// attempt, and RetryAfter is the time until the next one.
 	Error      string    `json:"error,omitempty"`
 	Permanent  bool      `json:"permanent,omitempty"`
 	RetryAfter *Duration `json:"retry_after,omitempty"`
@@ -45,7 +45,7 @@ func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, Settled{settled})
 }
 
-// failure returns the error as a handler would return it, and whether that makes sense.
+// failure returns the outcome as a handler would return it. err is about fields in conflict.
 func (f Feedback) failure() (failure, err error) {
 	if f.Error == "" {
 		if f.Permanent || f.RetryAfter != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// Whatever comes is refused with a clear error, or is a task that an engine can keep and
-// that comes back as it was.
+// Any body is refused with a clear error, or is a task that an engine can keep and give back
+// unchanged.
 func FuzzSetting(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"after":"1h","payload":{"a":[1,2]}}`, `{"due":4000000000000,"payload_base64":"AAAA"}`, `{"due":"2026-01-02T15:04:05+01:00"}`,
@@ -65,7 +65,7 @@ func FuzzBatch(f *testing.F) {
 	})
 }
 
-// A path is one task or none, whatever is in it.
+// A path is one task or none, whatever its id.
 func FuzzPath(f *testing.F) {
 	h := &Handler{mux: http.NewServeMux(), cfg: Config{}.withDefaults()}
 	var got timeout.Key
@@ -86,7 +86,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// escape escapes each byte that is no letter, as the most careful client does.
+// escape escapes all bytes but letters, as the most careful client does.
 func escape(id string) string {
 	var b strings.Builder
 	for _, c := range []byte(id) {

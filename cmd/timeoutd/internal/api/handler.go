@@ -16,17 +16,17 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// Config is what a Handler can be told. The zero value is useful.
+// Config configures a Handler. The zero value is useful.
 type Config struct {
-	// Tokens say who may do what. Without any everybody may do all, and only requests to a
-	// name of loopback are answered.
+	// Tokens give access. Without any, everybody may do all, and only requests to a name of
+	// loopback are answered.
 	Tokens []Token
 
-	// AnyHost has requests to any name answered, without tokens too.
+	// AnyHost allows requests to any name, even without tokens.
 	AnyHost bool
 
-	// MaxBody is how many bytes the body of a request may have, and a quarter of what those of
-	// all requests at the same time may have. Zero means 8 MiB.
+	// MaxBody is the longest body of a request, in bytes, and a quarter of the limit for all
+	// requests at the same time. Zero means 8 MiB.
 	MaxBody int64
 
 	// MaxBatch is how many tasks one request may name. Zero means 1000.
@@ -35,20 +35,20 @@ type Config struct {
 	// RequestTimeout is how long the engine may take for a request. Zero means 30s.
 	RequestTimeout time.Duration
 
-	// Engine is what the page calls the engine.
+	// Engine is the engine's name on the page.
 	Engine string
 
-	// Page is what is served at /. Nil means nothing.
+	// Page serves /. Nil means no page.
 	Page http.Handler
 
-	// Ready returns why the process is not to get requests, or nil. Nil means that it
-	// always is.
+	// Ready returns why the process should get no requests, or nil. A nil Ready means always
+	// ready.
 	Ready func() error
 
-	// Metrics are more collectors of /metrics.
+	// Metrics are additional collectors for /metrics.
 	Metrics []prometheus.Collector
 
-	// Logger gets a line for what fails here. Nil means slog's default.
+	// Logger gets a line for each failure of the server's own. Nil means slog's default.
 	Logger *slog.Logger
 }
 
@@ -91,12 +91,12 @@ type Handler struct {
 	centre *timeout.Center
 	access access
 	mux    *http.ServeMux
-	bodies *semaphore.Weighted // bytes of those that are there
-	crooks http.Handler        // for paths that the mux would straighten
+	bodies *semaphore.Weighted // bytes of the bodies in memory
+	crooks http.Handler        // for paths the mux would redirect
 	stats  cache
 	since  time.Time
 
-	patience time.Duration // bodyPatience, but in tests
+	patience time.Duration // bodyPatience, except in tests
 }
 
 // New makes a Handler for a centre. The error wraps timeout.ErrArgument.
@@ -123,7 +123,7 @@ func New(centre *timeout.Center, cfg Config) (*Handler, error) {
 	return h, nil
 }
 
-// route is a method and a path, what is needed for them, and what they do.
+// route is a method and a path, the scope they need, and their handler.
 type route struct {
 	pattern string
 	scope   Scope
@@ -188,9 +188,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// isStraight reports whether a path names what it seems to. The mux would redirect from any
-// other one to what it comes to, and a client that follows would repeat its method there: to
-// remove the task ".." of a topic would be to drop the topic.
+// isStraight reports whether a path is in its shortest form, with or without a slash at its
+// end. The mux would redirect any other path to that form, and a client would repeat its
+// method there. So removing the task ".." of a topic would drop the topic.
 func isStraight(escaped string) bool {
 	clean := path.Clean("/" + escaped)
 	return escaped == clean || escaped == clean+"/" && clean != "/"
@@ -200,7 +200,7 @@ func (h *Handler) crooked(_ http.ResponseWriter, r *http.Request) error {
 	return fmt.Errorf("%w: path %.200q, must begin with / and have no segment that is empty, . or .. in it", timeout.ErrArgument, r.URL.EscapedPath())
 }
 
-// serve is a route with all that stands before it.
+// serve returns the handler of a route, with its time limit, its access check and its errors.
 func (h *Handler) serve(route route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), h.cfg.RequestTimeout)
@@ -216,7 +216,7 @@ func (h *Handler) serve(route route) http.Handler {
 	})
 }
 
-// nowhere answers where there is no such path, or no such method of it.
+// nowhere answers requests with an unknown path, or with an unknown method for a path.
 func (h *Handler) nowhere(w http.ResponseWriter, r *http.Request) error {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
@@ -236,7 +236,7 @@ func (h *Handler) nowhere(w http.ResponseWriter, r *http.Request) error {
 	return problem(http.StatusMethodNotAllowed, "method %.*q at %.200q, must be one of %q", maxShown, r.Method, r.URL.Path, allowed)
 }
 
-// secure sets what no answer is without.
+// secure sets the headers of all answers.
 func secure(header http.Header) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")

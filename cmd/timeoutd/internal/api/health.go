@@ -19,8 +19,8 @@ func (h *Handler) getOpenAPI(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// getHealth says that the process answers. That the engine can't be reached is no reason to
-// end it: see getReadiness.
+// getHealth says only that the process answers. An engine out of reach is no reason to end the
+// process: see getReadiness.
 func (h *Handler) getHealth(w http.ResponseWriter, _ *http.Request) error {
 	return ok(w)
 }
@@ -31,7 +31,7 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
-	stats, err := h.look(ctx) // which everybody may ask for without the engine being asked each time
+	stats, err := h.look(ctx) // cached: many requests don't ask the engine many times
 	if err != nil {
 		return problem(http.StatusServiceUnavailable, "the engine does not answer: %v", err)
 	}

@@ -8,17 +8,17 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// list is one of a request, which is read up to a number of elements and not beyond: what is
-// short in JSON is long in memory, and millions of them fit into a body.
+// list is a list in a request. It is read up to a number of elements and not beyond: a short
+// element in JSON is long in memory, and millions of them fit into a body.
 type list[T any] struct {
 	name string
 	most int
-	list []T // nil where there was none
+	list []T // nil if it was missing
 }
 
 func listOf[T any](name string, most int) list[T] { return list[T]{name: name, most: most} }
 
-// The batches as they are read. Settings, Moves, Keys and Removals are what is written.
+// The batches for reading. For writing there are Settings, Moves, Keys and Removals.
 type (
 	settingsIn struct {
 		Tasks list[KeyedSetting] `json:"tasks"`
@@ -31,12 +31,12 @@ type (
 	}
 )
 
-// UnmarshalJSON reads a list. An error of an element wraps timeout.ErrArgument and says which
-// it is of.
+// UnmarshalJSON reads a list. An error of an element wraps timeout.ErrArgument and names the
+// element.
 func (l *list[T]) UnmarshalJSON(text []byte) error {
 	l.list = nil
 	if text[0] != '[' {
-		return json.Unmarshal(text, &l.list) // null, or what is no list
+		return json.Unmarshal(text, &l.list) // null, or no list
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -58,7 +58,7 @@ func (l *list[T]) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// check returns an error where the list was not there.
+// check returns an error if the list was missing.
 func (l *list[T]) check() error {
 	if l.list == nil {
 		return fmt.Errorf("%w: field %q is not there, must be a list", timeout.ErrArgument, l.name)

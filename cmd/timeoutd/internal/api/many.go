@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// maxAnswer is how many bytes of payloads one answer has at most.
+	// maxAnswer is the limit for the payloads of one answer, in bytes.
 	maxAnswer = 16 << 20
 
-	// getSize is how many tasks are got at a time: payloads of no more than maxAnswer.
+	// getSize is how many tasks are read at a time. Their payloads are no more than maxAnswer.
 	getSize = maxAnswer / timeout.MaxPayload
 )
 
-// Keys is a batch of names.
+// Keys is a batch of keys.
 type Keys struct {
 	Keys []timeout.Key `json:"keys"`
 }
 
-// Removals is a batch to be removed: each perhaps only in that state, or of that version.
+// Removals is a batch to be removed. A removal may be limited to a state or a version.
 type Removals struct {
 	Keys []timeout.Removal `json:"keys"`
 }
@@ -36,24 +36,24 @@ type Moves struct {
 	Moves []KeyedMove `json:"moves"`
 }
 
-// KeyedMove is one of them.
+// KeyedMove is a move in a batch.
 type KeyedMove struct {
 	timeout.Key
 	When
 }
 
-// Tasks is a page of a list, or what a batch has found.
+// Tasks is a page of a list, or the tasks of a batch.
 type Tasks struct {
 	Tasks []Task `json:"tasks"`
 	Next  string `json:"next,omitempty"`
 }
 
-// keys reads a batch of names.
+// keys reads a batch of keys.
 func (h *Handler) keys(w http.ResponseWriter, r *http.Request) ([]timeout.Key, error) {
 	return readKeys[timeout.Key](h, w, r)
 }
 
-// removals reads a batch of what is to be removed.
+// removals reads a batch of removals.
 func (h *Handler) removals(w http.ResponseWriter, r *http.Request) ([]timeout.Removal, error) {
 	return readKeys[timeout.Removal](h, w, r)
 }
@@ -86,7 +86,7 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		for i, task := range found {
-			task.Topic, task.ID = chunk[i].Topic, chunk[i].ID // also of one that is not there
+			task.Topic, task.ID = chunk[i].Topic, chunk[i].ID // also of a missing task
 			tasks.Tasks = append(tasks.Tasks, taskOf(task))
 			size += len(task.Payload)
 		}
@@ -156,7 +156,7 @@ func (h *Handler) replayTasks(w http.ResponseWriter, r *http.Request) error {
 	return tellAll(w, found, err, func(int) effect { return replayable })
 }
 
-// tellAll answers what a batch has found.
+// tellAll answers with the results of a batch.
 func tellAll(w http.ResponseWriter, found []timeout.Answer, err error, has func(int) effect) error {
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func tellAll(w http.ResponseWriter, found []timeout.Answer, err error, has func(
 	return answer(w, http.StatusOK, said)
 }
 
-// listTasks answers without payloads, which nobody reads in a list.
+// listTasks answers without payloads: nobody reads them in a list.
 func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request) error {
 	query, err := queryOf(r, "state", "limit", "cursor")
 	if err != nil {

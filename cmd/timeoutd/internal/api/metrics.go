@@ -16,7 +16,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("heartwheel_timeout_"+name, help, labels, nil)
 }
 
-// What is of the engine has one value on all nodes; the rest is this node's.
+// The engine's figures are the same on all nodes. The rest is this node's.
 var (
 	tasks     = desc("tasks", "Tasks in the engine, by state.", "topic", "state")
 	due       = desc("due_tasks", "Tasks in the engine that wait although their time has passed.", "topic")
@@ -103,7 +103,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// sink is where figures go.
+// sink takes figures.
 type sink chan<- prometheus.Metric
 
 func (to sink) counts(c Counts, topic string) {
@@ -142,8 +142,8 @@ func (to sink) counter(d *prometheus.Desc, n uint64, labels ...string) {
 	to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 }
 
-// histogram shows the buckets from one limit to another: what is below is in the first of
-// them.
+// histogram shows the buckets from one limit to another. The first one includes all shorter
+// durations.
 func (to sink) histogram(d *prometheus.Desc, h histogram.Durations, from, most time.Duration, labels ...string) {
 	buckets, seen := map[float64]uint64{}, uint64(0)
 	for i, n := range h.Buckets {

@@ -7,14 +7,14 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// keyOf returns the task that a path names. Whatever an id has in it, it is one segment of
-// the path, with a slash written as %2F.
+// keyOf returns the key in a path. Every id is one segment of the path, with a slash written
+// as %2F.
 func keyOf(r *http.Request) (timeout.Key, error) {
 	key := timeout.Key{Topic: r.PathValue("topic"), ID: r.PathValue("id")}
 	return key, key.Check()
 }
 
-// setTask is idempotent but for the version: who repeats it has set the task once.
+// setTask is idempotent but for the version: a repeated request sets the task once.
 func (h *Handler) setTask(w http.ResponseWriter, r *http.Request) error {
 	key, err := keyOf(r)
 	if err != nil {
@@ -50,7 +50,7 @@ func (h *Handler) setTask(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, status, said)
 }
 
-// ifNoneMatch reports whether the header of that name lets a task stay that is there.
+// ifNoneMatch reports whether the header If-None-Match protects an existing task.
 func ifNoneMatch(r *http.Request) (bool, error) {
 	switch value := r.Header.Get("If-None-Match"); value {
 	case "":
@@ -105,7 +105,7 @@ func (h *Handler) moveTask(w http.ResponseWriter, r *http.Request) error {
 	return tell(w, found, err, movable)
 }
 
-// move returns a move, which has to say where to.
+// move returns a move. It must have one of the two times.
 func (w When) move(key timeout.Key) (timeout.Move, error) {
 	due, after, err := w.read()
 	switch {
@@ -131,7 +131,7 @@ func (h *Handler) replayTask(w http.ResponseWriter, r *http.Request) error {
 	return tell(w, found[0], nil, replayable)
 }
 
-// tell answers what a call has found.
+// tell answers with the result of a call.
 func tell(w http.ResponseWriter, found timeout.Answer, err error, has effect) error {
 	if err == nil {
 		err = found.Err
@@ -142,7 +142,7 @@ func tell(w http.ResponseWriter, found timeout.Answer, err error, has effect) er
 	return answer(w, http.StatusOK, answerOf(found, has))
 }
 
-// Executions are the attempts of a task that have ended, the latest first.
+// Executions are the finished attempts of a task, the latest first.
 type Executions struct {
 	Executions []Execution `json:"executions"`
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// Every route is in the description, and the other way round, with what it says of tokens.
+// Every route is in the description, and the other way round, with its scope.
 func TestDescriptionHasWhatThereIs(t *testing.T) {
 	doc, err := description()
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func TestDescriptionHasWhatThereIs(t *testing.T) {
 	require.Equal(t, inMux, inFile)
 }
 
-// The limits of a topic are those that it is checked by.
+// The limits of a topic in the description are those in the code.
 func TestDescriptionHasTheLimits(t *testing.T) {
 	doc, err := description()
 	require.NoError(t, err)

@@ -10,21 +10,21 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// Problem is an error as RFC 9457 has it.
+// Problem is an error in the form of RFC 9457.
 type Problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 }
 
-// Error is the detail.
+// Error returns the detail.
 func (p Problem) Error() string { return p.Detail }
 
 func problem(status int, format string, args ...any) error {
 	return Problem{http.StatusText(status), status, fmt.Sprintf(format, args...)}
 }
 
-// statuses are what errors of a centre are in HTTP.
+// statuses are the HTTP statuses of a centre's errors.
 var statuses = []struct {
 	err    error
 	status int
@@ -38,8 +38,8 @@ var statuses = []struct {
 	{context.DeadlineExceeded, http.StatusGatewayTimeout},
 }
 
-// problemOf returns what a client is told of an error. What is nobody's fault that is known
-// here is the engine's, which can't be reached.
+// problemOf returns a client's view of an error. An unknown error is the engine's: it can't be
+// reached.
 func problemOf(err error) Problem {
 	var told Problem
 	if errors.As(err, &told) {

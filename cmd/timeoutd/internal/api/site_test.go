@@ -26,9 +26,9 @@ import (
 
 func TestMain(m *testing.M) { testmain.Run(m) }
 
-const eternal = time.Minute // how long a test waits for what must come
+const eternal = time.Minute // how long a test waits for an event
 
-// site is an API on a centre that runs, over real HTTP.
+// site is an API on a centre, over real HTTP.
 type site struct {
 	t       *testing.T
 	centre  *timeout.Center
@@ -58,7 +58,7 @@ func startOn(t *testing.T, engine timeout.Engine, cfg Config) *site {
 	return s
 }
 
-// run has the centre serve topics.
+// run makes the centre serve topics.
 func (s *site) run(handlers map[string]timeout.Handler) {
 	for topic, handler := range handlers {
 		require.NoError(s.t, s.centre.Handle(topic, handler))
@@ -72,14 +72,14 @@ func (s *site) run(handlers map[string]timeout.Handler) {
 	})
 }
 
-// answered is what came back.
+// answered is an answer.
 type answered struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// raw makes a request that may be against the description; what comes back may not.
+// raw makes a request. The request may break the description, an error in the answer may not.
 func (s *site) raw(method, path, body string, header ...string) answered {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
@@ -109,7 +109,7 @@ func (s *site) raw(method, path, body string, header ...string) answered {
 	return a
 }
 
-// problem returns the error that came back, which is complete.
+// problem returns the error in an answer. It must be complete.
 func (a answered) problem(t *testing.T) Problem {
 	t.Helper()
 	require.Equal(t, "application/problem+json", a.header.Get("Content-Type"), "%d %s", a.status, a.body)
@@ -121,7 +121,7 @@ func (a answered) problem(t *testing.T) Problem {
 	return p
 }
 
-// ask makes a request as the description has it, and checks the answer against it.
+// ask makes a request, and checks the request and its answer against the description.
 func (s *site) ask(status int, method, path, body string, header ...string) string {
 	s.t.Helper()
 	a := s.raw(method, path, body, header...)
@@ -151,7 +151,7 @@ func read(t *testing.T, body string, into any) {
 	require.NoError(t, d.Decode(into), body)
 }
 
-// description is the OpenAPI file, as somebody else reads it.
+// description is the OpenAPI file, read by another library.
 var description = sync.OnceValues(func() (*openapi3.T, error) {
 	doc, err := openapi3.NewLoader().LoadFromData(openAPI)
 	if err != nil {
@@ -168,7 +168,7 @@ var described = sync.OnceValues(func() (routers.Router, error) {
 	return gorillamux.NewRouter(doc)
 })
 
-// validate checks what was asked and answered against the description.
+// validate checks a request and its answer against the description.
 func (s *site) validate(method, path, body string, header []string, a answered) {
 	s.t.Helper()
 	router, err := described()
@@ -199,7 +199,7 @@ func (s *site) validate(method, path, body string, header []string, a answered) 
 	require.NoError(s.t, err, a.body)
 }
 
-// eventually waits until something holds.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, holds func() bool, what string) {
 	t.Helper()
 	require.Eventually(t, holds, eternal, 5*time.Millisecond, what)

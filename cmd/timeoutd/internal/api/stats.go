@@ -19,14 +19,14 @@ const (
 	counters = 8
 )
 
-// Stats is what is going on. What is of this node alone is in Here of each topic.
+// Stats are the figures of a centre. Each topic has the figures of this node alone in Here.
 type Stats struct {
 	At       Instant      `json:"at"`
 	Since    Instant      `json:"since"`
 	Node     string       `json:"node"`
 	Engine   string       `json:"engine"`
 	Members  Members      `json:"members"`
-	Circuits []string     `json:"circuits"` // to which this node makes no calls now
+	Circuits []string     `json:"circuits"` // targets without calls from this node now
 	Topics   []TopicStats `json:"topics"`
 
 	// Error is why figures of the engine are missing.
@@ -41,12 +41,12 @@ type Members struct {
 	Nodes  []timeout.Node `json:"nodes"`
 }
 
-// TopicStats is a topic, and what is going on in it.
+// TopicStats is a topic with its figures.
 type TopicStats struct {
 	Topic
-	Counts *Counts  `json:"counts"` // null where the engine did not say
+	Counts *Counts  `json:"counts"` // null if the engine did not say
 	Owners []string `json:"owners"` // of each slot; "" is nobody
-	Here   *Here    `json:"here"`   // null where this node does not serve it
+	Here   *Here    `json:"here"`   // null if this node does not serve it
 }
 
 // Here is timeout.Stats.
@@ -73,14 +73,14 @@ type Histogram struct {
 	Count   uint64   `json:"count"`
 	Sum     float64  `json:"sum_seconds"`
 	Max     float64  `json:"max_seconds"`
-	P50     float64  `json:"p50_seconds"` // the limit of the bucket where the median is
+	P50     float64  `json:"p50_seconds"` // the limit of the median's bucket
 	P99     float64  `json:"p99_seconds"`
 	Buckets []Bucket `json:"buckets"`
 
 	whole histogram.Durations // for /metrics
 }
 
-// Bucket is how many durations were at most so long, and longer than the bucket before.
+// Bucket counts durations up to its limit, and above the limit of the bucket before.
 type Bucket struct {
 	Limit float64 `json:"le_seconds"`
 	Count uint64  `json:"count"`
@@ -107,10 +107,10 @@ func (h *Handler) members() Members {
 	return Members{Node: h.centre.Node(), Term: view.Term, Leader: view.Leader(), Nodes: nodes}
 }
 
-// look returns figures that are new enough.
+// look returns figures of a moment ago, or new ones.
 func (h *Handler) look(ctx context.Context) (Stats, error) {
 	return h.stats.get(ctx, func() Stats {
-		// It serves others, too, so it does not end with the one who was first.
+		// The figures serve other requests, too, so they don't end with the first request.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 		defer cancel()
 		return h.take(ctx)
@@ -147,7 +147,7 @@ func (h *Handler) take(ctx context.Context) Stats {
 	return s
 }
 
-// count counts the tasks of all topics, and returns an error that it has met.
+// count counts the tasks of all topics, and returns one of its errors, if any.
 func (h *Handler) count(ctx context.Context, topics []TopicStats) error {
 	var group sync.WaitGroup
 	next, failed := make(chan *TopicStats), make(chan error, counters)

@@ -10,13 +10,13 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// When is an action time: one of the two, or neither for at once.
+// When is an action time: Due or After, or neither for at once.
 type When struct {
 	Due   *Instant  `json:"due,omitempty"`
 	After *Duration `json:"after,omitempty"`
 }
 
-// read returns what a centre goes by. The error wraps timeout.ErrArgument.
+// read returns the time as a centre takes it. The error wraps timeout.ErrArgument.
 func (w When) read() (due time.Time, after time.Duration, err error) {
 	if w.Due != nil && w.After != nil {
 		return due, after, fmt.Errorf("%w: due %v and after %v, must be one of them", timeout.ErrArgument, w.Due.Time, time.Duration(*w.After))
@@ -30,26 +30,25 @@ func (w When) read() (due time.Time, after time.Duration, err error) {
 	return due, after, nil
 }
 
-// Setting is what is said of a task that is set.
+// Setting is a task to be set, without its key.
 type Setting struct {
 	When
 
-	// Payload is any JSON value, which is kept as it was written. PayloadBase64 is for what
-	// is none.
+	// Payload is any JSON value, kept as it was written. PayloadBase64 is for anything else.
 	Payload       json.RawMessage `json:"payload,omitempty"`
 	PayloadBase64 *[]byte         `json:"payload_base64,omitempty"`
 
 	Callback *Callback `json:"callback,omitempty"`
 }
 
-// KeyedSetting is one of many, in a batch.
+// KeyedSetting is a setting in a batch.
 type KeyedSetting struct {
 	timeout.Key
 	Setting
 	IfAbsent bool `json:"if_absent,omitempty"`
 }
 
-// task returns what is set under a key. The error wraps timeout.ErrArgument.
+// task returns the task to be set under a key. The error wraps timeout.ErrArgument.
 func (s Setting) task(key timeout.Key, ifAbsent bool) (timeout.Task, error) {
 	task := timeout.Task{Topic: key.Topic, ID: key.ID, Payload: s.Payload, IfAbsent: ifAbsent, Callback: s.Callback.read()}
 	var err error
@@ -88,7 +87,7 @@ func callbackOf(c *timeout.Callback) *Callback {
 	return &Callback{Kind: c.Kind, Target: c.Target, Method: c.Method, Header: c.Header, Timeout: Duration(c.Timeout)}
 }
 
-// Task is a task as it is.
+// Task is a task in its present state.
 type Task struct {
 	timeout.Key
 	State    timeout.State `json:"state"`
@@ -100,7 +99,7 @@ type Task struct {
 	Node     string        `json:"node,omitempty"`
 	Callback *Callback     `json:"callback,omitempty"`
 
-	// PayloadBytes is there in lists, which have the size in place of the payload.
+	// PayloadBytes is the size of the payload. Lists have it in place of the payload.
 	PayloadBytes  int             `json:"payload_bytes,omitempty"`
 	Payload       json.RawMessage `json:"payload,omitempty"`
 	PayloadBase64 []byte          `json:"payload_base64,omitempty"`
@@ -117,7 +116,7 @@ func taskOf(t timeout.Task) Task {
 	return task
 }
 
-// briefOf is a task without its payload.
+// briefOf returns a task without its payload.
 func briefOf(t timeout.Task) Task {
 	return Task{
 		Key: t.Key(), State: t.State, Due: instantOf(t.Due), Until: instantOf(t.Until), Version: t.Version,
@@ -125,8 +124,8 @@ func briefOf(t timeout.Task) Task {
 	}
 }
 
-// isJSON reports whether a payload can be shown as the value that it is, and is what was
-// given but for the space around and between.
+// isJSON reports whether a payload can be shown as a JSON value, unchanged but for the space
+// around and between its parts.
 func isJSON(payload []byte) bool {
 	return len(bytes.TrimSpace(payload)) > 0 && utf8.Valid(payload) && json.Valid(payload)
 }
@@ -147,12 +146,12 @@ type Answer struct {
 	Error   *Problem      `json:"error,omitempty"`
 }
 
-// Answers are those to a batch, in its order.
+// Answers are the answers to a batch, in its order.
 type Answers struct {
 	Answers []Answer `json:"answers"`
 }
 
-// effect says whether a verb has changed something, where there was no error.
+// effect reports whether a call without an error has changed something.
 type effect func(timeout.Answer) bool
 
 func movable(a timeout.Answer) bool    { return a.Was == timeout.Pending }

@@ -43,7 +43,7 @@ func (t Topic) read() timeout.Topic {
 	}
 }
 
-// Topics are all that there are, by name.
+// Topics are all topics, by name.
 type Topics struct {
 	Topics []Topic `json:"topics"`
 }
@@ -60,7 +60,7 @@ func (h *Handler) listTopics(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, topics)
 }
 
-// TopicCounts is a topic, and how many tasks it has.
+// TopicCounts is a topic with the number of its tasks.
 type TopicCounts struct {
 	Topic
 	Counts Counts `json:"counts"`
@@ -102,14 +102,14 @@ func nameOf(r *http.Request) (string, error) {
 	return name, timeout.CheckTopic(name)
 }
 
-// TopicSetting is a topic as it is put. Paused is nil where nothing is said of it.
+// TopicSetting is the body of a PUT. A nil Paused says nothing about the pause.
 type TopicSetting struct {
 	Topic
 	Paused *bool `json:"paused,omitempty"`
 }
 
-// putTopic makes or changes a topic: what is not said becomes the default, but for the
-// number of slots and the pause, which stay.
+// putTopic makes or changes a topic. A missing field becomes the default, except the number of
+// slots and the pause: they stay.
 func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request) error {
 	name, err := nameOf(r)
 	if err != nil {
@@ -137,13 +137,13 @@ func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, topicOf(kept))
 }
 
-// checkPaused refuses what a put does not do: nobody is to think that a topic is paused which is
-// not.
+// checkPaused refuses a PUT with another Paused than the topic's, since a PUT does not change
+// it. Otherwise a caller could take a running topic for a paused one.
 func (h *Handler) checkPaused(ctx context.Context, name string, paused bool) error {
 	topic, err := h.centre.Topic(ctx, name)
 	switch {
 	case errors.Is(err, timeout.ErrNotFound):
-		return nil // it is made
+		return nil // the topic is made
 	case err == nil && topic.Paused != paused:
 		return fmt.Errorf("%w: paused %t of topic %s, which is there with %t: pause and resume change that", timeout.ErrConflict, paused, name, topic.Paused)
 	}

@@ -15,11 +15,11 @@ import (
 // maxShown is how much of a bad value an error shows.
 const maxShown = 60
 
-// maxMillis is the longest duration.
+// maxMillis is the longest duration, in milliseconds.
 const maxMillis = math.MaxInt64 / int64(time.Millisecond)
 
-// Instant is a time that is written as RFC 3339 in UTC with milliseconds, and is read from
-// that or from a number of milliseconds since the epoch.
+// Instant is a time. It is written as RFC 3339 in UTC with milliseconds. It is read in that
+// form, or as a number of milliseconds since the epoch.
 type Instant struct{ time.Time }
 
 // MarshalJSON writes the time.
@@ -36,7 +36,7 @@ func (i *Instant) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return err
 	}
-	if when.IsZero() { // which means none to a centre
+	if when.IsZero() { // it means none to a centre
 		return fmt.Errorf("%w: action time %v, must be in the years 1970 to 9999", timeout.ErrArgument, when)
 	}
 	i.Time = when
@@ -59,7 +59,7 @@ func parseInstant(text []byte) (time.Time, error) {
 	return when, nil
 }
 
-// Duration is written as in Go, and is read from that or from a number of milliseconds.
+// Duration is written as in Go. It is read in that form, or as a number of milliseconds.
 type Duration time.Duration
 
 // MarshalJSON writes the duration.

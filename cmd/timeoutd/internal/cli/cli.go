@@ -1,4 +1,4 @@
-// Package cli has the commands that talk to a timeoutd which runs, by its HTTP API.
+// Package cli has the commands. They talk to a running timeoutd by its HTTP API.
 package cli
 
 import (
@@ -17,20 +17,20 @@ const (
 	exitUsage   = 2
 )
 
-// defaultURL is where a timeoutd listens that was told nothing else.
+// defaultURL is the address of a timeoutd with default settings.
 const defaultURL = "http://127.0.0.1:8077"
 
-// command is one of them.
+// command is one of the commands.
 type command struct {
 	name  string
-	args  string // what comes after the name, in the help
+	args  string // the words after the name, in the help
 	help  string
 	least int // how many words it needs
 	most  int // and may have; negative is any number
 	setup func(s *session, flags *flag.FlagSet) func(ctx context.Context, words []string) error
 }
 
-// commands are all that there are.
+// commands returns all commands.
 func commands() []command {
 	return []command{
 		{"set", "TOPIC ID [-after 15m | -due TIME] [-payload JSON] [-callback URL]", "set a task, whatever it was before", 2, 2, setTask},
@@ -54,12 +54,12 @@ func commands() []command {
 	}
 }
 
-// usageError is one of who has typed the command.
+// usageError is a mistake in the command line.
 type usageError struct{ error }
 
 func misused(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// session is one call of the program.
+// session is one run of a command.
 type session struct {
 	client
 	out    io.Writer
@@ -67,7 +67,7 @@ type session struct {
 	env    func(string) (string, bool)
 }
 
-// Run does what args say, and returns the exit code.
+// Run runs the command in args, and returns the exit code.
 func Run(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
 	err := dispatch(ctx, args, env, stdout)
 	var usage usageError
@@ -110,7 +110,7 @@ func dispatch(ctx context.Context, args []string, env func(string) (string, bool
 	case len(words) < c.least || c.most >= 0 && len(words) > c.most:
 		return misused("%s with the words %q, must be: timeoutd %s", c.name, words, strings.TrimSpace(c.name+" "+c.args))
 	}
-	if c.most == 2 && slices.Contains([]string{".", "..", "/"}, words[1]) { // the server is asked by a path
+	if c.most == 2 && slices.Contains([]string{".", "..", "/"}, words[1]) { // the id becomes a part of a path
 		return misused("%s with the id %q, which fits into no path, must be another one", c.name, words[1])
 	}
 	if s.client, err = newClient(*address, env); err != nil {

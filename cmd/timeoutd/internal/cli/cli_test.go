@@ -23,11 +23,11 @@ import (
 func TestMain(m *testing.M) { testmain.Run(m) }
 
 const (
-	eternal = time.Minute // how long a test waits for what must come
+	eternal = time.Minute // how long a test waits for an event
 	secret  = "secret-0123456789"
 )
 
-// shell is somebody who types commands to a server with a token.
+// shell runs commands against a server with a token.
 type shell struct {
 	t      *testing.T
 	centre *timeout.Center
@@ -201,7 +201,7 @@ func TestWatch(t *testing.T) {
 	require.Contains(t, stderr, "the token is not known")
 }
 
-// On a terminal nothing scrolls, whatever there is to say.
+// On a terminal nothing scrolls, however long the text is.
 func TestRoomOnATerminal(t *testing.T) {
 	text := over(strings.Repeat("äbcdefghij\n", 50), 5, 10).String()
 	require.Equal(t, 9, strings.Count(text, "\n"))
@@ -259,7 +259,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The token goes to nobody else, and what is no timeoutd is said to be none.
+// The token goes to no other server. Any other server than a timeoutd is an error.
 func TestOtherServers(t *testing.T) {
 	var asked int
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))

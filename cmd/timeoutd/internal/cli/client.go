@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// patience is how long a server may take for an answer: longer than it gives itself.
+	// patience is how long a server may take for an answer: longer than its own limit.
 	patience = 90 * time.Second
 
-	// maxAnswer is how many bytes of an answer are read.
+	// maxAnswer is the longest answer, in bytes.
 	maxAnswer = 64 << 20
 )
 
@@ -98,8 +98,8 @@ func (c client) call(ctx context.Context, method, path string, body any, header 
 	return nil, told
 }
 
-// ask is call with an answer that is read into a value; where there is to be JSON, it is
-// printed, and false is returned.
+// ask is call with the answer read into a value. With -json it prints the answer instead, and
+// returns false.
 func (s *session) ask(ctx context.Context, method, path string, body, into any, header ...string) (more bool, err error) {
 	text, err := s.call(ctx, method, path, body, header...)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *session) ask(ctx context.Context, method, path string, body, into any, 
 	return true, nil
 }
 
-// status is that of a server's error, or 0.
+// status returns the status of a server's error, or 0.
 func status(err error) int {
 	var told api.Problem
 	if errors.As(err, &told) {

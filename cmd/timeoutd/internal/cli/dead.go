@@ -35,7 +35,7 @@ func dropTasks(s *session, flags *flag.FlagSet) func(context.Context, []string) 
 	}
 }
 
-// clear goes on until nothing more is dead.
+// clear repeats the request as long as the server says there is more.
 func (s *session) clear(ctx context.Context, topic, verb, done string) error {
 	total := int64(0)
 	for {

@@ -39,7 +39,7 @@ func whenFlags(flags *flag.FlagSet) *api.When {
 	return when
 }
 
-// callbackFlags adds those of a callback.
+// callbackFlags adds the flags of a callback.
 func callbackFlags(flags *flag.FlagSet, callback **api.Callback) {
 	get := func() *api.Callback {
 		if *callback == nil {
@@ -158,7 +158,7 @@ func removeTasks(s *session, _ *flag.FlagSet) func(context.Context, []string) er
 	}
 }
 
-// each has a batch done, and says what has become of each.
+// each sends a batch, and prints the result for each task.
 func (s *session) each(ctx context.Context, verb string, words []string, done string) error {
 	var batch api.Keys
 	for _, id := range words[1:] {

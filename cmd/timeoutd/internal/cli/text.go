@@ -12,7 +12,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
 )
 
-// clean keeps what somebody else has written from steering the terminal.
+// clean keeps a stranger's text from steering the terminal.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != ' ' && !unicode.IsPrint(r) {
@@ -22,7 +22,7 @@ func clean(text string) string {
 	}, text)
 }
 
-// brief is clean, and not longer than there is room for.
+// brief is clean, and cut to most characters.
 func brief(text string, most int) string {
 	runes := []rune(clean(text))
 	if len(runes) <= most {
@@ -54,7 +54,7 @@ func instant(i *api.Instant) string {
 	return i.Local().Format("2006-01-02 15:04:05.000")
 }
 
-// seconds writes what an answer has as seconds.
+// seconds formats a number of seconds.
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {

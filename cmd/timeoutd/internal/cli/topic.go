@@ -35,7 +35,7 @@ func runsOrNot(t api.Topic) string {
 	return "runs"
 }
 
-// topicFlags adds a flag for each setting of a topic, which is collected in set.
+// topicFlags adds a flag for each setting of a topic. The flags put their changes into set.
 func topicFlags(flags *flag.FlagSet, set *[]func(*api.Topic)) {
 	change := func(f func(*api.Topic)) { *set = append(*set, f) }
 	for name, field := range map[string]struct {
@@ -76,7 +76,7 @@ func topicFlags(flags *flag.FlagSet, set *[]func(*api.Topic)) {
 	})
 }
 
-// changeTopic shows a topic, or changes what is said of it and leaves the rest.
+// changeTopic shows a topic, or changes the given settings and leaves the rest.
 func changeTopic(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
 	var changes []func(*api.Topic)
 	var callback *api.Callback
@@ -89,7 +89,7 @@ func changeTopic(s *session, flags *flag.FlagSet) func(context.Context, []string
 		case err == nil:
 			err = json.Unmarshal(text, &topic)
 		case status(err) == http.StatusNotFound && (len(changes) > 0 || callback != nil):
-			err = nil // it is made
+			err = nil // the topic is made
 		}
 		if err != nil {
 			return err

@@ -19,8 +19,8 @@ import (
 const (
 	minEvery = 100 * time.Millisecond
 
-	// home goes to the first place of the terminal, and clear ends each line and what is
-	// below: a screen that is written over does not flicker.
+	// home goes to the top of the terminal. clearLine empties the rest of a line, and
+	// clearRest all below. Text written over the old one does not flicker.
 	home      = "\x1b[H"
 	clearLine = "\x1b[K"
 	clearRest = "\x1b[J"
@@ -69,8 +69,8 @@ func role(m api.Members, name string) string {
 	return or(strings.Join(is, ", "), "-")
 }
 
-// watch draws on a terminal what there is, over what was before; elsewhere one after the
-// other.
+// watch draws the figures again and again: on a terminal over the old ones, elsewhere one
+// after the other.
 func watch(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
 	every := flags.Duration("every", time.Second, "how often")
 	return func(ctx context.Context, _ []string) error {
@@ -82,7 +82,7 @@ func watch(s *session, flags *flag.FlagSet) func(context.Context, []string) erro
 			fmt.Fprint(s.out, hide)
 			defer fmt.Fprint(s.out, show)
 		}
-		var before, last *api.Stats // two that are not the same
+		var before, last *api.Stats // the last two different ones
 		for again := time.Tick(*every); ; {
 			var stats api.Stats
 			text := new(bytes.Buffer)
@@ -127,7 +127,8 @@ func terminalOf(w io.Writer) (fd int, terminal bool) {
 	return int(file.Fd()), term.IsTerminal(int(file.Fd()))
 }
 
-// over returns what writes a text over what is on a terminal, as far as there is room.
+// over returns the codes to write a text over another one on a terminal, as far as there is
+// room.
 func over(text string, width, height int) *bytes.Buffer {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if most := max(height-1, 2); len(lines) > most {
@@ -141,7 +142,7 @@ func over(text string, width, height int) *bytes.Buffer {
 	return out
 }
 
-// draw writes figures. With those of before, there are rates.
+// draw writes figures. With earlier ones it adds rates.
 func draw(w io.Writer, stats api.Stats, before *api.Stats) error {
 	m := stats.Members
 	fmt.Fprintf(w, "%s  %s  %s\nnodes: %d, led by %s, term %d\n", stats.At.Local().Format(time.TimeOnly), clean(stats.Node), clean(stats.Engine),

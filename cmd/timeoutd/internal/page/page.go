@@ -1,6 +1,6 @@
-// Package page is the page of a timeout centre: what there is, who does it, what has gone
-// wrong, and buttons for it. It has no build step, asks nobody but where it came from, and
-// no text becomes markup in it. What it shows comes from package api, as JSON.
+// Package page is the page of a timeout centre. It shows the tasks, the nodes with their
+// slots, and failures, and has buttons for them. It has no build step, sends requests to its
+// own server only, and never makes markup of text. Its data come from package api, as JSON.
 package page
 
 import (
@@ -16,7 +16,7 @@ var files embed.FS
 
 var page = webpage.Make(files, "page/ask.js", "page/topics.js", "page/task.js", "page/tasks.js", "page/main.js")
 
-// Handler returns what serves the page, which is the same for everybody.
+// Handler returns the handler of the page. The page is the same for everybody.
 func Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", page.Policy)

@@ -21,10 +21,10 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-// evil is an id that would be an image with a script, if it became markup.
+// evil is an id. As markup it would be an image with a script.
 const evil = `<img src=x onerror="document.title='evil'">`
 
-// serve serves the page of a centre that runs.
+// serve serves the page of a running centre.
 func serve(t *testing.T, cfg api.Config) (*timeout.Center, string) {
 	engine, err := memory.New(memory.Config{})
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func serve(t *testing.T, cfg api.Config) (*timeout.Center, string) {
 	return centre, server.URL
 }
 
-// traffic sets tasks in three topics: what works, what fails, and what is paused.
+// traffic sets tasks in three topics: one works, one fails, and one is paused.
 func traffic(t *testing.T, centre *timeout.Center) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -263,7 +263,7 @@ func TestThePageWithTokens(t *testing.T) {
 	require.NotContains(t, tab.Eval[string](b, `JSON.stringify(localStorage) + document.cookie`), master)
 }
 
-// keep keeps a picture, where somebody has asked for it.
+// keep keeps a picture if somebody has asked for it.
 func keep(t *testing.T, b *tab.Tab, name, scheme string, width, height int64) {
 	t.Helper()
 	dir := os.Getenv("HEARTWHEEL_PICTURES")
@@ -274,7 +274,7 @@ func keep(t *testing.T, b *tab.Tab, name, scheme string, width, height int64) {
 	require.NoError(t, os.WriteFile(dir+"/"+name, b.Picture(700*time.Millisecond), 0o600))
 }
 
-// requireQuiet is that the console has nothing to say, and nobody else was asked.
+// requireQuiet requires a console without errors, and requests to this server only.
 func requireQuiet(t *testing.T, b *tab.Tab, url string) {
 	t.Helper()
 	for _, m := range b.Messages() {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The policy lets run what is in the page, and nothing else; and nothing in it takes markup
-// or asks somebody else.
+// The policy allows the page's own script and style, and nothing else. Nothing in the page
+// takes markup or sends requests elsewhere.
 func TestThePageIsItsOwn(t *testing.T) {
 	w := httptest.NewRecorder()
 	Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))

@@ -1,4 +1,4 @@
-// Asking the server, with a token where it wants one.
+// Requests to the server, with a token if the server wants one.
 
 const PATIENCE = 15000;
 
@@ -41,7 +41,7 @@ function askForToken(why) {
   if (!$("token-box").open) { $("token").value = ""; $("token-box").showModal(); }
 }
 
-// armed is a button for what can't be undone: the first click asks, the second does it.
+// armed is a button for an irreversible action: the first click asks, the second one acts.
 function armed(label, sure, act) {
   let timer = 0;
   const button = h("button", { type: "button", class: "small", onclick: (e) => {

@@ -1,4 +1,4 @@
-// Asking for the figures, and what is remembered between two answers.
+// Requests for the figures, and the memory between two answers.
 
 (() => {
   const LONGEST = 300;
@@ -27,7 +27,7 @@
 
   function take(stats) {
     const before = latest, last = points[points.length - 1];
-    if (before && before.at === stats.at) return; // the same one once more
+    if (before && before.at === stats.at) return; // the same figures once more
     if (before && before.since !== stats.since) points = []; // another process
     latest = stats;
     const at = Date.parse(stats.at) / 1000, total = { done: ofHere("done"), failed: ofHere("failed") };
@@ -40,7 +40,7 @@
     draw();
   }
 
-  // merge adds up histograms, whose buckets have the same limits.
+  // merge adds up histograms. Their buckets have the same limits.
   function merge(name) {
     const all = { count: 0, max_seconds: 0, p50_seconds: 0, p99_seconds: 0, buckets: [] };
     for (const { here } of latest.topics) {
@@ -154,7 +154,7 @@
     try {
       if (stats && frozen) missed = true;
       else if (stats) take(stats);
-    } finally { // what is wrong with the page itself is for the console
+    } finally { // errors of the page itself are for the console
       notices();
       state();
       plan(again ? 0 : Math.max(50, interval - (performance.now() - begin)));

@@ -1,7 +1,7 @@
 // One task, in a box of its own.
 
-// exact writes a payload as it is: numbers beyond 2^53 keep their digits where the browser
-// tells them.
+// exact writes a payload as it is. Numbers beyond 2^53 keep their digits if the browser tells
+// them.
 function exact(text) {
   try {
     const task = JSON.parse(text, (_, value, context) =>
@@ -44,7 +44,7 @@ async function look(key, act) {
 async function drawAttempts(key) {
   const body = $("look-attempts").tBodies[0], line = (text) => [h("tr", {}, h("td", { class: "empty" }, text))];
   let rows;
-  if (key.id === "/") { // which fits into no path
+  if (key.id === "/") { // it fits into no path
     body.replaceChildren(...line("The attempts of a task of that id can't be asked for."));
     return;
   }

@@ -46,8 +46,8 @@ function makeTasks(changed) {
     $("said").classList.toggle("bad", !!bad);
   }
 
-  // act does something with one task, perhaps only if it is as it was seen, and says what it
-  // has found.
+  // act does something with one task, perhaps only in the state and version seen before, and
+  // says the result.
   async function act(verb, key, only) {
     try {
       const body = verb === "move" ? { moves: [{ ...key, after: 0 }] } : { keys: [{ ...key, ...only }] };
@@ -89,7 +89,7 @@ function makeTasks(changed) {
     draw();
   }
 
-  // tabs has a button for each state, which it keeps.
+  // tabs has a button for each state, and keeps the buttons.
   function tabs(counts) {
     const host = $("tabs");
     if (!host.firstChild) {
@@ -103,7 +103,7 @@ function makeTasks(changed) {
 
   $("next").addEventListener("click", () => { cursor = next; draw(); });
   $("first").addEventListener("click", () => { cursor = ""; draw(); });
-  // The list is looked at again by itself where nobody is about to click in it.
+  // The list draws itself again unless somebody is about to click in it.
   setInterval(() => {
     if (topic && !document.hidden && !cursor && !body.querySelector(".armed") && !body.contains(document.activeElement) && !body.matches(":hover")) draw();
   }, 3000);

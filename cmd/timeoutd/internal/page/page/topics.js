@@ -1,4 +1,4 @@
-// What is said of all topics: tiles, the table, who owns which slots, the nodes.
+// The view of all topics: tiles, the table, the owners of slots, the nodes.
 
 const COLORS = 8;
 
@@ -9,8 +9,8 @@ function drawTiles(host, tiles) {
     h("div", { class: "more" }, more || "\u00a0"))));
 }
 
-// drawNotices shows what somebody should know. Those that stay the same are left
-// alone, so that they are read aloud once.
+// drawNotices shows notices. As long as they stay the same, their elements stay, so they are
+// read aloud once.
 function drawNotices(host, notices) {
   const now = JSON.stringify(notices.map((n) => [n.id, n.bad]));
   if (host.dataset.now !== now) {
@@ -20,7 +20,7 @@ function drawNotices(host, notices) {
   notices.forEach((n) => setText($("notice-" + n.id).lastChild, n.text));
 }
 
-// ownerClass is the colour of a node: by its place, so that few have the same one.
+// ownerClass is the colour of a node, by its place, so that few nodes share one.
 const ownerClass = (members, owner) => {
   const i = members.nodes.findIndex((n) => n.name === owner);
   return owner === "" ? "nobody" : i < 0 ? "" : "o" + (i % COLORS);
@@ -71,7 +71,7 @@ function drawTopics(body, stats, chosen, filter, choose, pause) {
   }
 }
 
-// drawOwners shows whose the slots of a topic are.
+// drawOwners shows the owners of a topic's slots.
 function drawOwners(list, strip, stats, topic) {
   const has = new Map();
   for (const owner of topic.owners) has.set(owner, (has.get(owner) || 0) + 1);
@@ -103,7 +103,7 @@ function drawNodes(body, note, stats) {
   }));
 }
 
-// drawFacts is a list of names and values, without those that are empty.
+// drawFacts is a list of names and values, without empty ones.
 function drawFacts(list, facts) {
   const now = JSON.stringify(facts);
   if (list.dataset.now === now) return;
