@@ -63,7 +63,7 @@ func counter(name, help string, f func() uint64) prometheus.Collector {
 		func() float64 { return float64(f()) })
 }
 
-// readiness returns why the server is not to get new connections.
+// readiness returns why the server should get no new connections, or nil.
 func readiness(s *server.Server) error {
 	switch {
 	case s.Draining():
@@ -111,7 +111,7 @@ type admin struct {
 	log  *slog.Logger
 }
 
-// newAdmin makes what serves the pages on ln, and takes it over.
+// newAdmin makes the server of the pages on ln, and takes ln over.
 func newAdmin(ln net.Listener, s *server.Server, cfg debughttp.Config, log *slog.Logger) (a *admin, err error) {
 	a = &admin{log: log}
 	defer func() {
@@ -135,7 +135,7 @@ func newAdmin(ln net.Listener, s *server.Server, cfg debughttp.Config, log *slog
 	return a, nil
 }
 
-// newHandler returns what answers all requests. The page has a check of its own, and
+// newHandler returns the handler of all requests. The debug page has a check of its own, and
 // -debug-allow-remote turns that off.
 func newHandler(s *server.Server, page *debughttp.Handler, hosts debughttp.Hosts) (http.Handler, error) {
 	all, err := pages(s, page)
@@ -159,14 +159,14 @@ func newHandler(s *server.Server, page *debughttp.Handler, hosts debughttp.Hosts
 	return mux, nil
 }
 
-// serve serves until close.
+// serve serves the pages until close.
 func (a *admin) serve() {
 	if err := a.http.Serve(a.room); !errors.Is(err, http.ErrServerClosed) {
 		a.log.Error("admin: stopped", "error", err)
 	}
 }
 
-// close ends it. Running requests get a moment.
+// close ends the serving. Running requests get adminGrace.
 func (a *admin) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), adminGrace)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/server"
 )
 
-// options is everything the program was told.
+// options are the program's settings.
 type options struct {
 	server    server.Config
 	admin     string
@@ -23,7 +23,7 @@ type options struct {
 	logFormat string
 	logLevel  string
 
-	*settings.Set // how it is told
+	*settings.Set // the same, by name and group
 }
 
 func newOptions() *options {
@@ -103,11 +103,11 @@ func (o *options) groups() []settings.Group {
 
 // level is the lowest level in the log.
 func (o *options) level() (level slog.Level) {
-	_ = level.UnmarshalText([]byte(o.logLevel)) // there are no other names
+	_ = level.UnmarshalText([]byte(o.logLevel)) // the setting allows no other names
 	return level
 }
 
-// usage prints them in groups.
+// usage prints the settings in groups.
 func usage(w io.Writer) {
 	fmt.Fprintln(w, "Usage: echo-heartbeat [flags]")
 	newOptions().Usage(w)

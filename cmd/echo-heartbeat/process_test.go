@@ -59,7 +59,7 @@ func (p *process) launch(t *testing.T, args []string) {
 	p.log, p.wait = proctest.Start(t, p.cmd)
 }
 
-// logged waits until something is in the log, and returns its first group.
+// logged waits until the pattern is in the log, and returns its first group.
 func (p *process) logged(t *testing.T, pattern string) (group string) {
 	t.Helper()
 	return p.log.Await(t, pattern)
@@ -117,7 +117,7 @@ func (c client) line(t *testing.T) string {
 	return string(line)
 }
 
-// rest returns what comes until the server closes.
+// rest reads until the server closes.
 func (c client) rest(t *testing.T) string {
 	t.Helper()
 	b, err := io.ReadAll(c)

@@ -15,7 +15,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/server"
 )
 
-// program is what runs.
+// program is the server, with its settings, its log and its systemd.
 type program struct {
 	args    []string
 	options *options // in force; changed by reload only

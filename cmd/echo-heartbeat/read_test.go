@@ -15,7 +15,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/server"
 )
 
-// environment is what read is given for one.
+// environment returns the lookup function of an environment, for read.
 func environment(vars map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		value, ok := vars[name]

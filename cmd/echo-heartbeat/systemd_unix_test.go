@@ -31,7 +31,7 @@ func newManager(t *testing.T) *manager {
 	return &manager{conn, path}
 }
 
-// told returns what comes next, but for the watchdog's.
+// told returns the next message, except the watchdog's.
 func (m *manager) told(t *testing.T) string {
 	t.Helper()
 	b := make([]byte, 1<<10)
@@ -73,7 +73,7 @@ func TestSystemdIsTold(t *testing.T) {
 	require.NoError(t, p.wait())
 }
 
-// Whoever is not there to be told does no harm.
+// A socket that is missing does no harm.
 func TestSystemdThatDoesNotHear(t *testing.T) {
 	p := start(t, process{env: []string{"NOTIFY_SOCKET=/no/such/socket", "WATCHDOG_USEC=nonsense"}})
 	p.logged(t, "systemd: not told.*READY=1")
@@ -83,7 +83,7 @@ func TestSystemdThatDoesNotHear(t *testing.T) {
 	require.NoError(t, p.wait())
 }
 
-// Whoever does not read what it is told holds up neither a reload nor the end.
+// A systemd that reads nothing holds up neither a reload nor the end.
 func TestSystemdThatDoesNotRead(t *testing.T) {
 	t.Parallel() // it mostly waits
 	m := newManager(t)
