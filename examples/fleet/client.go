@@ -24,20 +24,20 @@ const (
 	greeting = 10 * time.Second
 )
 
-// backoff spreads clients who come back: each waits at random, up to twice as long each time.
+// backoff spreads returning clients: each waits at random, up to twice as long each time.
 var backoff = heartbeat.Backoff{First: 500 * time.Millisecond, Max: 2 * time.Second}
 
-// client is somebody with a session, who connects again when the connection goes.
+// client is a client with a session. It connects again when the connection goes.
 type client struct {
 	id     string
 	town   *town
 	ledger *ledger
 
 	away atomic.Bool // it does not come back
-	at   string      // the gateway that it was at; its own goroutine's
+	at   string      // its last gateway; only its own goroutine uses it
 }
 
-// town is where the gateways are, as clients know it.
+// town has the gateways, as clients know them.
 type town struct {
 	mu    sync.Mutex
 	nodes []*node
@@ -49,14 +49,14 @@ func (t *town) add(n *node) {
 	t.nodes = append(t.nodes, n)
 }
 
-// all returns those that there are, and were.
+// all returns all gateways, even ended ones.
 func (t *town) all() []*node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.nodes)
 }
 
-// hasDead reports whether one has ended by itself.
+// hasDead reports whether a gateway has ended by itself.
 func (t *town) hasDead() bool {
 	return slices.ContainsFunc(t.all(), func(n *node) bool {
 		state, _ := n.now()
@@ -64,7 +64,8 @@ func (t *town) hasDead() bool {
 	})
 }
 
-// others returns all in any order, but that of a name last. Clients aren't told which are dead.
+// others returns all gateways in any order, the named one last. Clients don't know the dead
+// ones.
 func (t *town) others(than string) []*node {
 	all := t.all()
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -74,7 +75,7 @@ func (t *town) others(than string) []*node {
 	return all
 }
 
-// final is the end of a session to which its client does not come back.
+// final is the end of a session without a return of its client.
 type final string
 
 func (f final) Error() string { return string(f) }
@@ -82,7 +83,7 @@ func (f final) Error() string { return string(f) }
 // Retryable is for heartbeat.Reconnect.
 func (f final) Retryable() bool { return false }
 
-// live has the client be there until ctx is done, or it has reason not to come back.
+// live keeps the client connected until ctx is done, or until an end is final.
 func (c *client) live(ctx context.Context, first *node) {
 	_ = heartbeat.Reconnect(ctx, backoff, func(ctx context.Context) (net.Conn, error) {
 		if c.at == "" {
@@ -92,7 +93,7 @@ func (c *client) live(ctx context.Context, first *node) {
 	}, c.session)
 }
 
-// dial connects to the first of some gateways that is there.
+// dial connects to the first gateway within reach.
 func (c *client) dial(ctx context.Context, tries []*node) (conn net.Conn, err error) {
 	var dialer net.Dialer
 	for _, n := range tries {

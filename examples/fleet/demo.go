@@ -16,16 +16,16 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/fleet"
 )
 
-// demo is all that runs.
+// demo has everything running.
 type demo struct {
 	cfg    config
 	out    io.Writer
 	began  time.Time
 	prefix string
 	url    string
-	redis  *redisserver.Server // where it is the demo's own
+	redis  *redisserver.Server // nil if it is not the demo's own
 
-	watch   *fleet.Node // looks, and has no sessions
+	watch   *fleet.Node // a lookup-only node
 	web     *web
 	town    town
 	ledger  *ledger
@@ -34,11 +34,11 @@ type demo struct {
 	leave   context.CancelFunc
 
 	mu    sync.Mutex
-	lines []string // that were said
+	lines []string // of the story
 }
 
 func newDemo(cfg config, out io.Writer) *demo {
-	// Not the word that others have in their Redis.
+	// The prefix must differ from others' in their Redis.
 	return &demo{cfg: cfg, out: out, began: time.Now(), prefix: "fleet-demo-" + rand.Text()[:8], ledger: newLedger(), leave: func() {}}
 }
 
@@ -97,7 +97,7 @@ func (d *demo) addNode(ctx context.Context, number int) error {
 	return nil
 }
 
-// connect has all clients come, to each gateway as many.
+// connect starts all clients, as many for each gateway.
 func (d *demo) connect() {
 	ctx, leave := context.WithCancel(context.Background())
 	d.leave = leave
@@ -132,7 +132,7 @@ func (d *demo) close() {
 	}
 }
 
-// tidy removes what is left in a Redis that is somebody else's.
+// tidy removes the demo's keys from somebody else's Redis.
 func (d *demo) tidy() {
 	options, err := redis.ParseURL(d.url)
 	if err != nil {

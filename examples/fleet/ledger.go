@@ -13,29 +13,29 @@ const (
 	// kept is how many events the page shows.
 	kept = 40
 
-	// crossing is how long after a client was welcomed again the offline of its epoch before may
-	// be heard: they come by different ways.
+	// crossing is how long the offline of an epoch may be heard after the client's next
+	// WELCOME. They come by different ways.
 	crossing = 500 * time.Millisecond
 )
 
-// ledger is what the demo's clients have seen and gateways have told, to be compared. Of a
-// visitor, who has a session by hand, the events are shown, and nothing is judged.
+// ledger keeps the clients' view and the gateways' events for comparison. The events of a
+// visitor, with a session by hand, are shown but not judged.
 type ledger struct {
 	mu       sync.Mutex
 	sessions map[string]*record
 	events   []happening
 }
 
-// record is what is known of a session.
+// record has the known facts of a session.
 type record struct {
-	node  string // the gateway that has welcomed it last
-	epoch int64  // and with which epoch
-	kind  string // and how
+	node  string // the gateway of its last WELCOME
+	epoch int64  // and the epoch
+	kind  string // and the kind
 	here  bool   // its connection is open
 
 	welcomes map[int64]time.Time // by epoch
 
-	expects  string // the reason of the offline that has to come, or ""
+	expects  string // the reason of the offline to come, or ""
 	offlines map[int64]*ending
 }
 
@@ -64,14 +64,14 @@ func (l *ledger) of(id string) *record {
 	return r
 }
 
-// enrol says that a session is one of the demo's clients.
+// enrol adds the session of one of the demo's clients.
 func (l *ledger) enrol(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.of(id)
 }
 
-// welcome is a client's.
+// welcome notes a client's WELCOME.
 func (l *ledger) welcome(id, node string, epoch int64, kind string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +80,7 @@ func (l *ledger) welcome(id, node string, epoch int64, kind string) {
 	r.welcomes[epoch] = time.Now()
 }
 
-// gone is a client's whose connection has ended.
+// gone notes the end of a client's connection.
 func (l *ledger) gone(id string, epoch int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +89,7 @@ func (l *ledger) gone(id string, epoch int64) {
 	}
 }
 
-// event is a gateway's.
+// event notes a gateway's event.
 func (l *ledger) event(e gateway.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +109,7 @@ func (l *ledger) event(e gateway.Event) {
 	o.times++
 }
 
-// expect says that the epoch which a session has now will be told to be offline.
+// expect announces an offline for the present epoch of a session.
 func (l *ledger) expect(id, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,7 +132,7 @@ func (l *ledger) latest() []happening {
 	return events
 }
 
-// count returns how many of some sessions are as a function wants it.
+// count returns how many of some sessions meet a condition.
 func (l *ledger) count(ids []string, is func(*record) bool) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +144,7 @@ func (l *ledger) count(ids []string, is func(*record) bool) (n int) {
 	return n
 }
 
-// at returns the sessions that are at a gateway.
+// at returns the sessions at a gateway.
 func (l *ledger) at(node string) (ids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +157,7 @@ func (l *ledger) at(node string) (ids []string) {
 	return ids
 }
 
-// late reports whether an offline of an epoch was told when the client had been back for a while.
+// late reports whether an offline was told when the client had been back for a while.
 func (r *record) late(epoch int64, o *ending) bool {
 	for back, at := range r.welcomes {
 		if back > epoch && o.heard.Sub(at) > crossing {
@@ -167,10 +167,10 @@ func (r *record) late(epoch int64, o *ending) bool {
 	return false
 }
 
-// ended reports whether the end that a session has to have was told.
+// ended reports whether the expected end of a session was told.
 func (r *record) ended() bool { return r.expects != "" && r.offlines[r.epoch] != nil }
 
-// heard returns when the first and the last end of some sessions was told.
+// heard returns the times of the first and the last end told of some sessions.
 func (l *ledger) heard(ids []string) (first, last time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,21 +190,21 @@ func (l *ledger) heard(ids []string) (first, last time.Time) {
 	return first, last
 }
 
-// verdict is what there is to say in the end.
+// verdict is the result of the demo.
 type verdict struct {
 	Sessions int `json:"sessions"`
 	Expected int `json:"expected"` // offlines
 	Seen     int `json:"seen"`     // of these
 	Again    int `json:"again"`    // of these, once more: it is at least once
-	Older    int `json:"older"`    // offlines of sessions that came back only then, with a higher epoch
-	Wrong    int `json:"wrong"`    // offlines of who is there, or is back; for another reason; or of who was drained
-	Lost     int `json:"lost"`     // that were not told
-	Absent   int `json:"absent"`   // sessions that should be there and are not
+	Older    int `json:"older"`    // offlines of sessions back only after it, with a higher epoch
+	Wrong    int `json:"wrong"`    // offlines of sessions here, back or drained, or for another reason
+	Lost     int `json:"lost"`     // expected, but not told
+	Absent   int `json:"absent"`   // sessions missing without an expected end
 }
 
 func (v verdict) pass() bool { return v.Wrong+v.Lost+v.Absent == 0 && v.Seen == v.Expected }
 
-// judge compares what was told with what was so.
+// judge compares the told ends with the real ones.
 func (l *ledger) judge() (v verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@ func offline(id string, epoch int64, reason string) gateway.Event {
 	return gateway.Event{Name: "offline", Session: id, Epoch: epoch, Reason: reason}
 }
 
-// Each fault that there can be is seen.
+// Each possible fault is seen.
 func TestTheVerdict(t *testing.T) {
 	for name, test := range map[string]struct {
 		happens func(l *ledger)

@@ -1,17 +1,17 @@
-// Command fleet shows what package timeout/fleet does, in one command: three gateways, some
-// hundred clients, and a page that says who is where. One gateway is killed, another one is
-// shut down, and a client is kicked; then it says whether what was told is what has happened.
+// Command fleet shows package timeout/fleet, in one command: three gateways, some hundred
+// clients, and a page with the place of each session. One gateway is killed, another one is
+// shut down, and a client is kicked. Then it says whether the gateways have told the truth.
 //
 //	fleet
 //	fleet -stay -http 127.0.0.1:8080
 //
 // Redis, the gateways and the clients are its own, and end with it. The gateways are
-// examples/fleet/gateway, as processes of this program, so that they can be killed.
+// examples/fleet/gateway, as processes of this program: processes can be killed.
 //
 // The page also answers GET /presence/{session} and GET /count, as JSON.
 //
-// It ends with exit code 0 where all was as it should be, 1 where not, and 2 for flags that make
-// no sense; with -stay on SIGINT. A second signal ends it at once.
+// It ends with exit code 0 if all was as it should be, 1 if not, and 2 for flags that make no
+// sense. With -stay it ends on SIGINT. A second signal ends it at once.
 package main
 
 import (
@@ -34,7 +34,7 @@ const (
 	exitFailure = 1
 	exitUsage   = 2
 
-	// asGateway is the first argument of the processes that are gateways.
+	// asGateway is the first argument of a gateway's process.
 	asGateway = "gateway"
 
 	minSessions = 10
@@ -51,7 +51,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// config is what the demo is told.
+// config are the demo's settings.
 type config struct {
 	redis    string
 	http     string
@@ -96,16 +96,16 @@ func (cfg config) check() error {
 	return cfg.presence("redis://", "").Validate()
 }
 
-// presence is the node that looks, and has no sessions.
+// presence returns the config of a lookup-only node.
 func (cfg config) presence(url, prefix string) fleet.Config {
 	return fleet.Config{
 		URL: url, Node: "presence", Prefix: prefix, Lease: cfg.lease, Renew: cfg.renew, Timeout: cfg.redisTimeout(),
-		Logger: slog.New(slog.DiscardHandler), // its calls have errors
+		Logger: slog.New(slog.DiscardHandler), // its calls return errors
 	}
 }
 
-// redisTimeout is as long as it can be: what is left of the lease after two renewals is for two
-// calls to Redis and a look for what has ended.
+// redisTimeout is as long as it can be. After two renewals the rest of the lease is for two
+// calls to Redis and a look for ended sessions.
 func (cfg config) redisTimeout() time.Duration { return (cfg.lease - 2*cfg.renew) / 5 * 2 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int) {

@@ -57,7 +57,7 @@ func (d *running) get(t *testing.T, path string) (status int, body string) {
 	return res.StatusCode, string(b)
 }
 
-// requireGone is that nobody listens any more where the story says that somebody did.
+// requireGone requires the demo's listeners and temporary files to be gone.
 func (d *running) requireGone(t *testing.T, patterns ...string) {
 	t.Helper()
 	for _, pattern := range patterns {

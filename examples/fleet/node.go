@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// startLimit and stopLimit are how long a gateway may take to be open, and to end.
+	// startLimit and stopLimit are how long a gateway may take to start, and to end.
 	startLimit = 20 * time.Second
 	stopLimit  = 20 * time.Second
 
@@ -32,10 +32,10 @@ type node struct {
 	state   condition
 	figures gateway.Figures
 	log     []string // its last lines
-	warning string   // the last one of these that is not only news
+	warning string   // the last one of them above INFO
 }
 
-// condition is what the page says of a node.
+// condition is the state of a node, for the page.
 type condition string
 
 const (
@@ -46,8 +46,9 @@ const (
 	ended    condition = "ended"
 )
 
-// startNode starts a gateway and waits until it has a node of the fleet. Each of its events goes to
-// tell. The URL of Redis may have a password, so it is not one of the arguments, which all can read.
+// startNode starts a gateway and waits until it has a node of the fleet. Its events go to
+// tell. The URL of Redis may have a password, so it is no argument: everybody can read
+// arguments.
 func startNode(ctx context.Context, name, redis string, args []string, tell func(gateway.Event)) (*node, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -116,7 +117,7 @@ func (n *node) lastWords() string {
 	return strings.Join(n.log, "; ")
 }
 
-// complaint is the last line of its log that is more than news, or "".
+// complaint returns the last line of the log above INFO, or "".
 func (n *node) complaint() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,13 +151,13 @@ func (n *node) hasEnded() bool {
 	}
 }
 
-// crash ends it without a word.
+// crash kills the gateway without a word.
 func (n *node) crash() {
 	n.become(killed)
 	n.Kill()
 }
 
-// drain has it leave its sessions to others and end.
+// drain lets the gateway leave its sessions to others and end.
 func (n *node) drain() error {
 	n.become(draining)
 	defer n.become(ended)

@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/redisserver"
 )
 
-// asPrograms has the processes that the test starts be main.
+// asPrograms makes the test's processes run main.
 func asPrograms(t *testing.T) {
 	name, value, _ := strings.Cut(proctest.AsProgram, "=")
 	t.Setenv(name, value)
@@ -28,7 +28,7 @@ func TestWhatEndsByItselfIsNamed(t *testing.T) {
 	}{
 		"a gateway": {func(t *testing.T, d *demo) {
 			ill := d.town.all()[2]
-			ill.Kill() // nobody has said that it is to be killed
+			ill.Kill() // without the demo's knowledge
 			state, _ := ill.now()
 			require.Equal(t, died, state)
 		}, "node-3 (died) says: "},
@@ -68,7 +68,7 @@ func TestAGatewayIsUpWhenItHasRedis(t *testing.T) {
 
 var anyPort = []string{"-addr", "127.0.0.1:0"}
 
-// startOnOwnRedis starts a node on a Redis of the test's own, with a password that is none.
+// startOnOwnRedis starts a node on the test's own Redis, with a meaningless password.
 func startOnOwnRedis(t *testing.T) *node {
 	asPrograms(t)
 	r, err := redisserver.Start(t.Context())

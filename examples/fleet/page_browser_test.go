@@ -20,11 +20,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/fleet"
 )
 
-// evil is a session that would be an image with a script, if it became markup.
+// evil is a session. As markup it would be an image with a script.
 const evil = `<img/src=x/onerror="document.title='evil'">`
 
-// TestThePage looks at the page of a demo without gateways, whose sessions are two nodes' of the
-// test's.
+// TestThePage looks at the page of a demo without gateways. The sessions are on nodes of the
+// test's own.
 func TestThePage(t *testing.T) {
 	r, err := redisserver.Start(t.Context())
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestThePage(t *testing.T) {
 	b.RequireOwnRequests(func(r string) bool { return strings.HasPrefix(r, url) })
 }
 
-// picture keeps what is seen where somebody wants to look at it.
+// picture keeps a picture if somebody has asked for it.
 func picture(t *testing.T, b *tab.Tab, name, scheme string, width, height int64) {
 	t.Helper()
 	dir := os.Getenv("HEARTWHEEL_PICTURES")

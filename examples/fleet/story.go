@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// await waits until a condition holds, and reports whether it came to that in time, and before a
-// gateway or the demo's Redis has ended by itself.
+// await waits until a condition holds, and reports whether it did. It gives up after a while,
+// or when a gateway or the demo's Redis has ended by itself.
 func (d *demo) await(ctx context.Context, holds func() bool) bool {
 	for end := time.Now().Add(d.patience()); !holds(); {
 		if time.Now().After(end) || d.town.hasDead() || d.redisEnd() != nil || !pause(ctx, 10*time.Millisecond) {
@@ -19,7 +19,7 @@ func (d *demo) await(ctx context.Context, holds func() bool) bool {
 	return true
 }
 
-// pause reports whether it was not interrupted.
+// pause waits, and reports whether it was not interrupted.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -29,8 +29,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// patience is how long the demo waits for what should take a lease: twice as long where many ends
-// are held back, and the machine may be busy.
+// patience is how long the demo waits for an event due within a lease. It is twice as long,
+// since many ends may be held back, and longer for a busy machine.
 func (d *demo) patience() time.Duration { return 2*d.cfg.lease + 15*time.Second }
 
 func (d *demo) ids() (ids []string) {
@@ -59,7 +59,7 @@ func (d *demo) play(ctx context.Context) (pass bool, err error) {
 	return pass, err
 }
 
-// redisEnd is how the demo's own Redis has ended, or nil.
+// redisEnd returns how the demo's own Redis has ended, or nil.
 func (d *demo) redisEnd() error {
 	if d.redis == nil {
 		return nil
@@ -67,7 +67,8 @@ func (d *demo) redisEnd() error {
 	return d.redis.Err()
 }
 
-// complain says what may be the reason that it did not go well: what gateways have complained of.
+// complain says the likely reason for a failure: the end of Redis, or the gateways'
+// complaints.
 func (d *demo) complain() {
 	if err := d.redisEnd(); err != nil {
 		d.say("Redis: %v", err)
@@ -80,7 +81,7 @@ func (d *demo) complain() {
 	}
 }
 
-// come has all clients be online.
+// come brings all clients online.
 func (d *demo) come(ctx context.Context) error {
 	d.connect()
 	ids := d.ids()
@@ -133,7 +134,7 @@ func toldOnce(r *record) bool { return r.ended() && r.offlines[r.epoch].times ==
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
 
-// split says who stays away when a node dies, and who comes back.
+// split divides the clients of a node: half of them stay away when it dies, half come back.
 func (d *demo) split(node string) (stay, back []string) {
 	byID := make(map[string]*client)
 	for _, c := range d.clients {
@@ -151,7 +152,7 @@ func (d *demo) split(node string) (stay, back []string) {
 	return stay, back
 }
 
-// shutDown has a node leave its sessions to others, after another one has come.
+// shutDown starts another node, and then lets one leave its sessions to the others.
 func (d *demo) shutDown(ctx context.Context) error {
 	if err := d.addNode(ctx, 4); err != nil {
 		return err
@@ -175,7 +176,7 @@ func (d *demo) shutDown(ctx context.Context) error {
 	return nil
 }
 
-// kick kicks a session, and then waits until the time is over in which others can be resumed.
+// kick kicks a session. Then it waits until no other session can be resumed any more.
 func (d *demo) kick(ctx context.Context) error {
 	window := time.Now().Add(d.cfg.lease + time.Second)
 	somebody := d.ledger.at(d.town.all()[0].name)[:1]
@@ -209,7 +210,7 @@ func (d *demo) compare(ctx context.Context) (pass bool, err error) {
 	return v.pass(), nil
 }
 
-// misplaced returns how many sessions Redis believes to be elsewhere than they are.
+// misplaced returns how many sessions have another place in Redis than in fact.
 func (d *demo) misplaced(ctx context.Context) (wrong int, err error) {
 	ids := d.ids()
 	all, err := d.watch.LookupAll(ctx, ids)

@@ -23,11 +23,11 @@ const (
 	// asking is how long a request may take.
 	asking = 5 * time.Second
 
-	// browsing is how long a connection may be without one. The page asks every second.
+	// browsing is how long a connection may be without a request. The page asks every second.
 	browsing = time.Minute
 )
 
-// web is the page, and what it asks for.
+// web serves the page and its data.
 type web struct {
 	demo  *demo
 	http  *http.Server
@@ -60,7 +60,7 @@ func (w *web) page(rw http.ResponseWriter, _ *http.Request) {
 	_, _ = rw.Write(page.HTML)
 }
 
-// presence is what a lookup says.
+// presence is the answer to a lookup.
 type presence struct {
 	Session  string    `json:"session"`
 	Node     string    `json:"node"`
@@ -84,7 +84,7 @@ func (w *web) count(rw http.ResponseWriter, r *http.Request) {
 	answer(rw, map[string]int64{"sessions": n}, err)
 }
 
-// state is all that the page shows.
+// state is everything on the page.
 type state struct {
 	Story    []string    `json:"story"`
 	Online   int64       `json:"online"`
@@ -104,7 +104,7 @@ type nodeState struct {
 	Told     uint64    `json:"told"`
 }
 
-// whereIs is where Redis says that a session is.
+// whereIs is the place of a session in Redis.
 type whereIs struct {
 	ID       string `json:"id"`
 	Node     string `json:"node"` // or empty
