@@ -7,7 +7,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/fleet"
 )
 
-// Event is a line of a gateway's stdout, with the fields of all kinds of them: Name says which.
+// Event is a line of a gateway's stdout, with the fields of all kinds. Name is the kind.
 type Event struct {
 	Name     string `json:"event"`
 	Session  string `json:"session,omitempty"`
@@ -20,7 +20,7 @@ type Event struct {
 	Attempt  int    `json:"attempt,omitempty"`
 }
 
-// Figures is the line that has the node's, whose name is stats.
+// Figures is the line with the node's figures. Its name is stats.
 type Figures struct {
 	Name     string `json:"event"`
 	Sessions int    `json:"sessions"`
@@ -47,8 +47,8 @@ func (g *gateway) online(o fleet.Online) {
 	g.journal.add(Event{Name: "online", Session: o.Session, Epoch: o.Epoch, Node: o.Node, Kind: kind})
 }
 
-// offline is the fleet's OnOffline. Only what is written has been told: else another node
-// tells it.
+// offline is the fleet's OnOffline. An end is told when its line is written. Otherwise another
+// node tells it.
 func (g *gateway) offline(ctx context.Context, o fleet.Offline) error {
 	return g.journal.add(Event{
 		Name: "offline", Session: o.Session, Epoch: o.Epoch, Reason: o.Reason.String(), Node: o.Node,

@@ -1,4 +1,4 @@
-// Package gateway is what examples/fleet/gateway runs, where it is described.
+// Package gateway is the program of examples/fleet/gateway. Its description is there.
 package gateway
 
 import (
@@ -26,11 +26,11 @@ const (
 	connecting = 10 * time.Second
 
 	// tellers is how many ends are told at the same time: as many as a node may tell. Each
-	// only waits until its line is written, and all of them are with one write.
+	// only waits until its line is written. One write has the lines of all.
 	tellers = 256
 )
 
-// Main is the program, until ctx is done. It returns its exit code.
+// Main runs the program until ctx is done, and returns its exit code.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int) {
 	o, err := read(args, stderr)
 	switch {
@@ -52,13 +52,13 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) (exit in
 	return exit
 }
 
-// gateway is a server that has the sessions of a node.
+// gateway is a server with the sessions of a node.
 type gateway struct {
 	log     *slog.Logger
 	journal *journal
 	server  *server.Server
 	clients clients
-	grace   time.Duration // for who has no session
+	grace   time.Duration // for clients without a session
 
 	node *fleet.Node // once open is closed
 	open chan struct{}
@@ -67,7 +67,7 @@ type gateway struct {
 func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	g := &gateway{log: o.logger(stderr), open: make(chan struct{}), grace: o.grace, clients: clients{all: make(map[gnet.Conn]*client)}}
 	if o.server.Room.MaxConns > 0 {
-		// Where that is not enough, the server says so.
+		// If this is not enough, the server says so.
 		_, _ = rlimit.Raise(o.server.Room.MaxConns + o.server.Room.MaxConns/16 + 1024)
 	}
 	o.server.Logger = g.log
@@ -95,7 +95,7 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if err := g.join(ctx, o.fleet); err != nil {
 		stop()
 		err = errors.Join(err, <-ended)
-		g.clients.work.Wait() // whose connections are closed
+		g.clients.work.Wait() // their connections are closed
 		return err
 	}
 	var background sync.WaitGroup
@@ -116,8 +116,8 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	return err
 }
 
-// join makes the node. Its name can be the server's address, which is known only now; who has
-// said HELLO already waits.
+// join makes the node. Its name can be the server's address, known only now. Clients may have
+// said HELLO already: they wait.
 func (g *gateway) join(ctx context.Context, cfg fleet.Config) (err error) {
 	if cfg.Node == "" {
 		cfg.Node = g.server.Addr().String()
@@ -134,8 +134,8 @@ func (g *gateway) join(ctx context.Context, cfg fleet.Config) (err error) {
 	return nil
 }
 
-// leave gives the sessions to other nodes. The server runs meanwhile: connections are closed in
-// its event loops, which must not be gone.
+// leave gives the sessions to other nodes. The server runs meanwhile: its event loops close
+// the connections.
 func (g *gateway) leave(limit time.Duration) {
 	g.clients.close()
 	g.journal.part()

@@ -83,7 +83,7 @@ func TestAGatewayThatGoesDownLeavesItsSessionsToOthers(t *testing.T) {
 		c.welcome(t, fmt.Sprint("s-", i), "new")
 		all = append(all, c)
 	}
-	stranger := a.dial(t) // who has not said HELLO
+	stranger := a.dial(t) // without a HELLO
 	require.Equal(t, "PONG", stranger.ask(t, "PING"))
 	a.end()
 	for i, c := range all {

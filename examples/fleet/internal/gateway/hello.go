@@ -20,8 +20,8 @@ const (
 	// patience is how long a client waits for its WELCOME at most.
 	patience = 10 * time.Second
 
-	// registrars is how many registrations wait for Redis at the same time, which takes that
-	// many in one batch.
+	// registrars is how many registrations wait for Redis at the same time, and are in one
+	// batch.
 	registrars = 512
 )
 
@@ -30,7 +30,7 @@ var (
 	errAway     = errors.New("try again: there is no answer from Redis")
 )
 
-// client is a connection that has said HELLO.
+// client is a connection after its HELLO.
 type client struct {
 	conn  gnet.Conn
 	id    string
@@ -38,12 +38,12 @@ type client struct {
 	asked time.Time
 
 	mu   sync.Mutex
-	over bool // BYE was said, after which there is no WELCOME
+	over bool // BYE was said, and no WELCOME may follow
 }
 
-// clients are the connections that have said HELLO, of which some wait to be registered.
+// clients are the connections after their HELLO. Some of them wait to be registered.
 type clients struct {
-	mu      sync.RWMutex // read for each line that is not HELLO
+	mu      sync.RWMutex // read for each line except HELLO
 	all     map[gnet.Conn]*client
 	waiting []*client
 	running int
@@ -64,8 +64,8 @@ func (g *gateway) line(c gnet.Conn, line []byte) (answer []byte, handled bool) {
 	return nil, true
 }
 
-// overdue closes a connection that should have had a session by now, and reports whether it did.
-// That is looked at when it says something else: who says nothing is closed by the Keeper.
+// overdue closes a connection without a session if its time for one is over, and reports
+// whether it did. It runs for each line except HELLO. The Keeper closes a silent connection.
 func (g *gateway) overdue(c gnet.Conn) bool {
 	if g.grace == 0 || g.clients.has(c) {
 		return false
@@ -78,7 +78,7 @@ func (g *gateway) overdue(c gnet.Conn) bool {
 	return true
 }
 
-// hello has a client be registered, which waits for Redis, and so is not done here.
+// hello starts a registration. The registration waits for Redis, so it is not done here.
 func (g *gateway) hello(c gnet.Conn, id string) error {
 	if id == "" || strings.ContainsFunc(id, isUnseen) {
 		return fmt.Errorf("session %.100q, must be a word without spaces or what can't be seen: HELLO session", id)
@@ -106,8 +106,9 @@ func (g *gateway) hello(c gnet.Conn, id string) error {
 	return nil
 }
 
-// isUnseen reports whether a character would make two sessions look like one, or one like two, to
-// who reads their names, such as a mark that turns the direction of writing.
+// isUnseen reports whether a reader of names can't see a character, such as a mark for the
+// direction of writing. With such characters two sessions would look like one, or one like
+// two.
 func isUnseen(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
 }
@@ -169,7 +170,7 @@ func (g *gateway) registerOn(ctx context.Context, cl *client) (*fleet.Session, e
 	}
 }
 
-// explain returns what a client is told. What is wrong with Redis is for the log.
+// explain returns the error for a client. Errors of Redis are for the log.
 func (g *gateway) explain(cl *client, err error) error {
 	switch {
 	case errors.Is(err, fleet.ErrDraining) || errors.Is(err, fleet.ErrClosed):
@@ -190,7 +191,7 @@ func (g *gateway) forget(cl *client) {
 	}
 }
 
-// bye is the last word to a client whose session is taken away.
+// bye is the last word to a client. Its session is taken away.
 func (g *gateway) bye(s *fleet.Session, reason fleet.Reason) {
 	conn, _ := s.Conn().(gnet.Conn)
 	g.clients.mu.RLock()
@@ -201,7 +202,7 @@ func (g *gateway) bye(s *fleet.Session, reason fleet.Reason) {
 	}
 }
 
-// say writes to a client, in its event loop, which knows whether the connection is open.
+// say writes to a client, in its event loop: the loop knows whether the connection is open.
 func (cl *client) say(text string, last bool) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
@@ -218,7 +219,7 @@ func (all *clients) has(c gnet.Conn) bool {
 	return all.all[c] != nil
 }
 
-// close refuses whoever says HELLO from now on.
+// close refuses each HELLO from now on.
 func (all *clients) close() {
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// unread is how many bytes of lines may wait for their reader: as of a few hundred thousand
+	// unread is how many bytes of lines may wait for their reader: a few hundred thousand
 	// events.
 	unread = 32 << 20
 
@@ -21,9 +21,8 @@ const (
 
 var errUnread = errors.New("nobody reads the events")
 
-// journal writes events, a line each. Who has an event to tell does not wait for the reader
-// of the lines, unless it asks to. When too much waits for the reader, events are lost, and who
-// asks is told so.
+// journal writes events, a line each. add does not wait for the reader of the lines; await
+// does. When too much waits for the reader, events are lost, and await returns an error.
 type journal struct {
 	out  io.Writer
 	log  *slog.Logger
@@ -38,14 +37,14 @@ type journal struct {
 	closed bool
 }
 
-// written is when some lines have been written, and how that was.
+// written is the result of writing some lines.
 type written struct {
 	done chan struct{}
 	over <-chan struct{} // the journal's
 	err  error           // once done is closed
 }
 
-// notWritten is of lines that were not taken.
+// notWritten is the result of refused lines.
 var notWritten = func() *written {
 	w := &written{done: make(chan struct{}), err: errUnread}
 	close(w.done)
@@ -61,7 +60,7 @@ func newJournal(out io.Writer, log *slog.Logger) *journal {
 	return j
 }
 
-// add has an event be written.
+// add queues an event to be written.
 func (j *journal) add(event any) *written {
 	line, err := json.Marshal(event)
 	if err != nil {
@@ -105,7 +104,7 @@ func (w *written) await(ctx context.Context) error {
 // part says that the process is about to end: from now on nobody waits for long.
 func (j *journal) part() { close(j.over) }
 
-// write writes what there is, again and again.
+// write writes the lines that wait, again and again.
 func (j *journal) write() {
 	defer close(j.done)
 	for last := false; !last; {
@@ -124,8 +123,8 @@ func (j *journal) write() {
 	}
 }
 
-// close waits until all is written, or for a while: nobody may read it any more. Nothing may be
-// added after it.
+// close waits until all is written, or for a while: perhaps nobody reads it any more. Nothing
+// may be added after it.
 func (j *journal) close() {
 	j.mu.Lock()
 	j.closed = true

@@ -49,7 +49,7 @@ func TestAnEventThatIsNotWrittenIsNotTold(t *testing.T) {
 	j.close()
 }
 
-// unreadable is a writer whose reader has other things to do.
+// unreadable is a writer without a reader until a channel is closed.
 type unreadable struct{ until chan struct{} }
 
 func (u unreadable) Write(p []byte) (int, error) {
@@ -84,7 +84,7 @@ func TestNobodyReadsTheEvents(t *testing.T) {
 	})
 }
 
-// Whoever started a gateway and does not read what it says can still end it.
+// A gateway can be ended even if nobody reads its events.
 func TestAGatewayEndsThoughNobodyReadsItsEvents(t *testing.T) {
 	t.Parallel()
 	n := newNodes(t)

@@ -45,7 +45,7 @@ func newNodes(t *testing.T) *nodes {
 	return &nodes{redis: r, prefix: fmt.Sprint("test-", prefixes.Add(1))}
 }
 
-// running is a gateway that runs in this process.
+// running is a gateway in this process.
 type running struct {
 	addr        string
 	events, log *logtest.Log
@@ -94,7 +94,7 @@ func (g *running) stop(t *testing.T) int {
 	}
 }
 
-// said returns the events of a name.
+// said returns the events of one name.
 func (g *running) said(t *testing.T, name string) (events []Event) {
 	t.Helper()
 	for _, line := range g.events.Lines(`"event":"` + name + `"`) {
@@ -163,7 +163,7 @@ func (c *caller) welcome(t *testing.T, session, kind string) (epoch int64) {
 	return epoch
 }
 
-// over requires that the gateway says last words and closes.
+// over requires the gateway's last words and the end of the connection.
 func (c *caller) over(t *testing.T, bye string) {
 	t.Helper()
 	require.Equal(t, bye, c.hear(t))
@@ -182,7 +182,7 @@ func (n *nodes) watcher(t *testing.T) *fleet.Node {
 	return node
 }
 
-// blocked is a writer that is blocked until it is told to go on.
+// blocked is a writer. Its Write blocks as long as free is locked.
 type blocked struct {
 	logtest.Log
 	free sync.Mutex

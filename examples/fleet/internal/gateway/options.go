@@ -16,8 +16,7 @@ import (
 
 const defaultRedis = "redis://127.0.0.1:6379"
 
-// options is what the gateway is told. What the server and the fleet can't do, they say
-// themselves.
+// options are the gateway's settings. The server and the fleet check their own.
 type options struct {
 	server    server.Config
 	fleet     fleet.Config

@@ -6,8 +6,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// QuietRedis keeps the client of Redis from writing to stderr what it returns as an error, too. It
-// is for main, since all clients of a process share it.
+// QuietRedis keeps the client of Redis from writing to stderr: it returns the same errors. It
+// is for main, since all clients of a process share one logger.
 func QuietRedis() { redis.SetLogger(quiet{}) }
 
 type quiet struct{}

@@ -7,9 +7,8 @@ import (
 	"syscall"
 )
 
-// UntilSignal returns a context for main that is done when the process is told to end: by SIGINT,
-// SIGTERM, or SIGHUP when its terminal is gone, unless nohup was to keep that away. A second signal
-// ends the process at once.
+// UntilSignal returns a context for main. It is done on SIGINT, on SIGTERM, or on SIGHUP from
+// a closing terminal, unless nohup ignores SIGHUP. A second signal ends the process at once.
 func UntilSignal() context.Context {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
