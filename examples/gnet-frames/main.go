@@ -1,9 +1,9 @@
 // Command gnet-frames echoes frames on gnet: four bytes of length, most significant
 // first, and as many bytes.
 //
-// Whole frames are life. An empty one is a heartbeat: a silent peer is asked with one,
-// and answers with another; whoever sends one unasked stays, too. The farewell is a
-// frame like any other.
+// Whole frames are life. An empty frame is a heartbeat. The server asks a silent peer with
+// one, and the peer answers with another. A peer may also send one unasked, to stay. The
+// farewell is a frame like any other.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 )
 
-const maxPending = 1 << 20 // bytes that a peer has asked for and does not read
+const maxPending = 1 << 20 // bytes a peer has asked for and not read
 
 func main() { example.Main("127.0.0.1:9001", serve) }
 
@@ -67,12 +67,12 @@ func serve(ctx context.Context, args example.Args) error {
 	case err = <-ended:
 	}
 	if err == nil && ctx.Err() == nil {
-		err = errors.New("gnet has stopped by itself") // which is no error to it
+		err = errors.New("gnet has stopped by itself") // gnet takes this for no error
 	}
 	return err
 }
 
-// stop says goodbye, and then ends what still came.
+// stop says goodbye, and then ends the connections of newcomers.
 func stop(eng gnet.Engine, k *keepalive.Keeper) {
 	patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -88,7 +88,7 @@ type frames struct {
 }
 
 func (h *frames) OnBoot(eng gnet.Engine) gnet.Action {
-	addr, err := gnetsocket.Addr(eng) // gnet knows only what it was asked for, such as port 0
+	addr, err := gnetsocket.Addr(eng) // gnet knows only the requested address, such as port 0
 	if err != nil {
 		h.args.Log.Error("no address", "error", err)
 		return gnet.Shutdown
@@ -114,7 +114,7 @@ func (h *frames) OnTraffic(c gnet.Conn) gnet.Action {
 			break
 		}
 		rest = after
-		keepalive.Of(c).Pong() // a touch, and a round trip where we have asked
+		keepalive.Of(c).Pong() // a touch, and a round trip if we have asked
 		if len(payload) > 0 {
 			if _, err := c.Write(frame(payload)); err != nil {
 				return gnet.Close
@@ -122,7 +122,7 @@ func (h *frames) OnTraffic(c gnet.Conn) gnet.Action {
 		}
 	}
 	if done := len(buf) - len(rest); done > 0 {
-		_, _ = c.Discard(done) // not with 0, which would discard all
+		_, _ = c.Discard(done) // not with 0: 0 would discard all
 	}
 	if c.OutboundBuffered() > maxPending {
 		return gnet.Close
@@ -140,8 +140,8 @@ const (
 	lenBytes = 4
 )
 
-// next returns the payload of the first frame of buf, and what comes after it, which is
-// nil where the frame is not complete yet.
+// next returns the payload of the first frame of buf, and the bytes after it. after is nil if
+// the frame is not complete yet.
 func next(buf []byte) (payload, after []byte, err error) {
 	if len(buf) < lenBytes {
 		return nil, nil, nil

@@ -28,7 +28,8 @@ func dial(t *testing.T, s *exampletest.Server) goframe.FrameConn {
 		c)
 }
 
-// say sends a frame and reads the answer. What the server asks meanwhile has no answer.
+// say sends a frame and reads the answer. It does not answer a question of the server
+// meanwhile.
 func say(c goframe.FrameConn, payload []byte) error {
 	if err := c.WriteFrame(payload); err != nil {
 		return err
@@ -45,7 +46,7 @@ func say(c goframe.FrameConn, payload []byte) error {
 	}
 }
 
-// goodbye reads until the last frame, and wants to have been asked before.
+// goodbye reads until the last frame, and requires a question before it.
 func goodbye(c goframe.FrameConn, want string) func() error {
 	return func() error {
 		asked := false
@@ -114,7 +115,7 @@ func TestFramesOfAllSizes(t *testing.T) {
 
 func TestAServerThatStopsSaysSo(t *testing.T) {
 	t.Parallel()
-	outer := t // whose connection is closed later
+	outer := t // its end closes the connection
 	var c goframe.FrameConn
 	t.Run("server", func(t *testing.T) {
 		c = dial(outer, exampletest.Start(t, serve))

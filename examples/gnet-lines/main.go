@@ -1,7 +1,7 @@
-// Command gnet-lines echoes lines on gnet, which has no deadlines of its own.
+// Command gnet-lines echoes lines on gnet. gnet has no deadlines of its own.
 //
-// Whole lines are life, so bytes without an end do not keep a connection. A silent one
-// hears why it is closed, and one that is too many, too.
+// Whole lines are life, so bytes without an end do not keep a connection. A silent peer hears
+// why it is closed, and so does one without room.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 
 const (
 	maxLine    = 16 << 10 // bytes
-	maxPending = 1 << 20  // bytes that a peer has asked for and does not read
+	maxPending = 1 << 20  // bytes a peer has asked for and not read
 )
 
 func main() { example.Main("127.0.0.1:9000", serve) }
@@ -61,12 +61,12 @@ func serve(ctx context.Context, args example.Args) error {
 	case err = <-ended:
 	}
 	if err == nil && ctx.Err() == nil {
-		err = errors.New("gnet has stopped by itself") // which is no error to it
+		err = errors.New("gnet has stopped by itself") // gnet takes this for no error
 	}
 	return err
 }
 
-// stop says goodbye, and then ends what still came.
+// stop says goodbye, and then ends the connections of newcomers.
 func stop(eng gnet.Engine, k *keepalive.Keeper) {
 	patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -81,7 +81,7 @@ type lines struct {
 }
 
 func (h *lines) OnBoot(eng gnet.Engine) gnet.Action {
-	addr, err := gnetsocket.Addr(eng) // gnet knows only what it was asked for, such as port 0
+	addr, err := gnetsocket.Addr(eng) // gnet knows only the requested address, such as port 0
 	if err != nil {
 		h.args.Log.Error("no address", "error", err)
 		return gnet.Shutdown
@@ -102,7 +102,7 @@ func (h *lines) OnTraffic(c gnet.Conn) gnet.Action {
 		if _, err := c.Write(buf[:whole]); err != nil {
 			return gnet.Close
 		}
-		_, _ = c.Discard(whole) // not with 0, which would discard all
+		_, _ = c.Discard(whole) // not with 0: 0 would discard all
 	}
 	if len(buf)-whole > maxLine {
 		_, _ = c.Write([]byte("ERR line too long\n"))
@@ -114,7 +114,7 @@ func (h *lines) OnTraffic(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// OnRefuse is gnetkeepalive's: the last words to a connection that may not stay.
+// OnRefuse is gnetkeepalive's: the last words to a refused connection.
 func (h *lines) OnRefuse(_ gnet.Conn, reason keepalive.Reason) []byte {
 	return fmt.Appendf(nil, "ERR %v\n", reason.String())
 }

@@ -34,7 +34,7 @@ func say(c *textproto.Conn, line string) error {
 	return err
 }
 
-// rest waits for the end, and for what is said before it.
+// rest reads until the end, and compares the text before it.
 func rest(c *textproto.Conn, want string) func() error {
 	return func() error {
 		b, err := io.ReadAll(c.R)
@@ -101,7 +101,7 @@ func TestManyLinesAtOnceAndLinesThatAreTooLong(t *testing.T) {
 
 func TestAServerThatStopsSaysSo(t *testing.T) {
 	t.Parallel()
-	outer := t // whose connection is closed later
+	outer := t // its end closes the connection
 	var c *textproto.Conn
 	t.Run("server", func(t *testing.T) {
 		c = dial(outer, exampletest.Start(t, serve))

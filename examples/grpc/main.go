@@ -1,12 +1,12 @@
 // Command grpc serves gRPC's own health service on guarded connections.
 //
-// gRPC has pings, idle times and ages itself: keepalive.ServerParameters, which are
-// right for it and say GOAWAY. Use those, and nothing of this, unless you need what they
-// don't have: limits, in all and of one address, with eviction of the idlest; shorter
-// timeouts while memory or descriptors run out; a timeout for clients that connect and
-// say nothing at all; and the same figures, reasons and drain as for your other servers.
+// gRPC has pings, idle times and ages itself: keepalive.ServerParameters. They are right for
+// it and say GOAWAY. Use them, and nothing of this, unless you need more. A Keeper adds
+// limits, in all and for one address, with eviction of the idlest. Its timeouts are shorter
+// while memory or descriptors run out, and a silent new client has one, too. Its figures,
+// reasons and drain are the same as for your other servers.
 //
-// Then calls must be held, since one that takes long is silent.
+// With a Keeper, calls must be held, since a long call is silent.
 package main
 
 import (
@@ -58,7 +58,7 @@ func serve(ctx context.Context, args example.Args) error {
 			defer hold(stream.Context())()
 			return next(srv, stream)
 		}),
-		// What is held must end, too: gRPC's pings find out where a client has vanished.
+		// Held connections must end, too: gRPC's pings find vanished clients.
 		grpc.KeepaliveParams(grpckeepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 	)
 	status := health.NewServer()
@@ -70,20 +70,20 @@ func serve(ctx context.Context, args example.Args) error {
 	}
 	args.Listening(ln.Addr())
 	context.AfterFunc(ctx, func() {
-		status.Shutdown() // ends nothing, but tells those who watch
+		status.Shutdown() // ends nothing, but tells the watchers
 		stop(srv, k)
 	})
 	return srv.Serve(k.Listener(ln)) // waits for stop
 }
 
-// stop lets gRPC say GOAWAY, which Drain can't, and wait for calls, but not for ever.
+// stop lets gRPC say GOAWAY and wait for calls, but not for ever. Drain can't say GOAWAY.
 func stop(srv *grpc.Server, k *keepalive.Keeper) {
 	patience := time.AfterFunc(5*time.Second, func() { _ = k.Drain(context.Background(), 0) })
 	defer patience.Stop()
 	srv.GracefulStop()
 }
 
-// hold says that the connection of a call is not silent until the call has ended.
+// hold holds the connection of a call until release: it is not silent meanwhile.
 func hold(ctx context.Context) (release func()) {
 	if p, ok := peer.FromContext(ctx); ok {
 		if info, ok := p.AuthInfo.(guardedInfo); ok {
@@ -93,13 +93,12 @@ func hold(ctx context.Context) (release func()) {
 	return func() {}
 }
 
-// guardedCreds lets a call find its connection: gRPC shows it to nobody but to those who
-// do the handshake.
+// guardedCreds lets a call find its connection: gRPC shows it only to the handshake.
 type guardedCreds struct {
 	credentials.TransportCredentials
 }
 
-// guardedInfo is what they say about it, and the connection.
+// guardedInfo is the handshake's info, and the connection.
 type guardedInfo struct {
 	credentials.AuthInfo
 	conn net.Conn

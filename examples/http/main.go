@@ -1,10 +1,10 @@
-// Command http serves HTTP/1.1 and, over TLS, HTTP/2, and hands connections over that leave
+// Command http serves HTTP/1.1 and, over TLS, HTTP/2. It hands connections over if they leave
 // HTTP.
 //
 // http.Server has timeouts of its own, and says GOAWAY before it closes idle HTTP/2
-// connections, so both are used here. The Keeper adds the rest: a hijacked connection has no
-// timeout of http.Server's any more, and http.Server bounds neither the connections of one
-// address nor, when memory runs out, its timeouts.
+// connections, so both are used here. The Keeper adds the rest. A hijacked connection has no
+// timeout of http.Server's any more. And http.Server does not limit the connections of one
+// address, or shorten its timeouts when memory runs out.
 package main
 
 import (
@@ -79,8 +79,8 @@ func serveOn(srv *http.Server, ln net.Listener, overTLS bool) error {
 	return srv.ServeTLS(ln, "", "") // with HTTP/2
 }
 
-// stop lets requests finish, and then ends the connections that have left HTTP: http.Server
-// has forgotten them.
+// stop lets requests finish, and then ends the hijacked connections: http.Server has forgotten
+// them.
 func stop(srv *http.Server, k *keepalive.Keeper) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -28,8 +28,7 @@ func start(t *testing.T, overTLS bool) *exampletest.Server {
 	})
 }
 
-// client is net/http's, and says of each request whether its connection was there
-// already.
+// client is net/http's. It says for each request whether its connection was there already.
 type client struct {
 	http.Client
 	base string
@@ -122,7 +121,7 @@ func TestWhoSendsSlowlyStays(t *testing.T) {
 	require.NoError(t, <-sent)
 }
 
-// The handler waits for the rest. It must not have said before that it works.
+// The handler waits for the rest of the request. Until then it must not hold the connection.
 func TestWhoStopsInTheMiddleOfARequestGoes(t *testing.T) {
 	t.Parallel()
 	conn, err := net.Dial("tcp", start(t, false).Addr)

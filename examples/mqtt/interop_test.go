@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	debian    = "mosquitto-clients" //nolint:misspell // that is its name
-	subscribe = "mosquitto_sub"     //nolint:misspell // that is its name
-	publish   = "mosquitto_pub"     //nolint:misspell // that is its name
+	debian    = "mosquitto-clients" //nolint:misspell // its name
+	subscribe = "mosquitto_sub"     //nolint:misspell // its name
+	publish   = "mosquitto_pub"     //nolint:misspell // its name
 )
 
-// Mosquitto's clients, with a keep alive of 5 s, than which they take no shorter: one
-// that pings by itself, and one that hangs.
+// Mosquitto's clients with a keep alive of 5 s, their shortest: one pings by itself, and one
+// hangs.
 func TestMosquitto(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"mqttv311", "mqttv5"} {

@@ -1,8 +1,8 @@
 // Command mqtt is an MQTT broker: mochi-mqtt on guarded connections.
 //
-// Whole packets are life. Each client has the timeout that it has asked for: one and a
-// half times the keep alive of its CONNECT, as the standard says, within bounds. A
-// client of MQTT 5 is told the bound, and why it is closed.
+// Whole packets are life. Each client asks for its own timeout: one and a half times the keep
+// alive of its CONNECT, as the standard says, within bounds. A client of MQTT 5 is told the
+// bound, and why it is closed.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() { example.Main("127.0.0.1:1883", serve) }
 func serve(ctx context.Context, args example.Args) error {
 	h := &hook{args: args}
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:      args.Timeout, // for clients that ask for none
+		Timeout:      args.Timeout, // for clients without a keep alive
 		FirstMessage: min(5*time.Second, args.Timeout),
 		Interval:     keepalive.Interval{Max: time.Hour},
 		Activity:     keepalive.ActivityManual,
@@ -62,12 +62,12 @@ func serve(ctx context.Context, args example.Args) error {
 	return errors.Join(k.Drain(patience, 0), broker.Close())
 }
 
-// hook is what the broker tells us.
+// hook gets the broker's events.
 type hook struct {
 	mqtt.HookBase
 	args   example.Args
 	keeper *keepalive.Keeper
-	modern sync.Map // net.Conn of a client that speaks MQTT 5
+	modern sync.Map // net.Conn of a client with MQTT 5
 }
 
 func (h *hook) ID() string { return "heartwheel" }
@@ -85,7 +85,7 @@ func (h *hook) OnConnect(cl *mqtt.Client, pk packets.Packet) error {
 		return err
 	}
 	granted := time.Duration(float64(inForce) / h.keeper.Config().Interval.Multiplier).Truncate(time.Second)
-	if granted > 0 && granted != asked { // MQTT 5 has a property for that
+	if granted > 0 && granted != asked { // MQTT 5 has a property for it
 		cl.State.Keepalive, cl.State.ServerKeepalive = uint16(granted/time.Second), true
 	}
 	return nil
@@ -111,8 +111,8 @@ func (h *hook) OnDisconnect(cl *mqtt.Client, err error, _ bool) {
 	h.args.Closed(cl.Net.Remote, err)
 }
 
-// farewell is a DISCONNECT, which only MQTT 5 has from a server. The broker writes whole
-// packets, so it comes between two; but below TLS there must be none.
+// farewell is a DISCONNECT: only MQTT 5 has one from a server. The broker writes whole
+// packets, so it comes between two of them. But below TLS there must be no farewell.
 func (h *hook) farewell(conn any, reason keepalive.Reason) []byte {
 	if _, ok := h.modern.Load(conn); !ok {
 		return nil

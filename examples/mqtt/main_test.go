@@ -20,12 +20,12 @@ func TestMain(m *testing.M) { exampletest.Main(m) }
 // client is paho's for MQTT 5.
 type client struct {
 	*paho.Client
-	granted *uint16   // the keep alive that the server has asked for
+	granted *uint16   // the server's keep alive, if it wants another one
 	ended   chan byte // the reason of the server's DISCONNECT
 	broken  chan error
 }
 
-// mute sends no pings, as a program would that hangs.
+// mute sends no pings, like a hanging program.
 type mute struct{}
 
 func (mute) Run(ctx context.Context, _ net.Conn, _ uint16) error { <-ctx.Done(); return nil }
@@ -91,7 +91,7 @@ func TestWhoPublishesStaysAndWhoIsSilentGoes(t *testing.T) {
 
 func TestAClientHasTheTimeoutThatItAsksFor(t *testing.T) {
 	t.Parallel()
-	const keepAlive = 3 // seconds: 4.5 s, and not the timeout of those who ask for none
+	const keepAlive = 3 // seconds: 4.5 s, and not the timeout of clients without a keep alive
 	s := exampletest.Start(t, serve)
 	pinging := dial(t, s.Addr, keepAlive, nil)
 
@@ -116,7 +116,7 @@ func TestAClientIsToldWhatItCanHave(t *testing.T) {
 	t.Parallel()
 	s := exampletest.Start(t, serve)
 	for asked, want := range map[uint16]uint16{
-		2400:  0, // what it has asked for
+		2400:  0, // the requested one
 		2401:  2400,
 		50000: 2400,
 		65535: 2400,
@@ -145,7 +145,7 @@ func TestWhoNeverConnectsGoes(t *testing.T) {
 
 func TestABrokerThatStopsSaysSo(t *testing.T) {
 	t.Parallel()
-	outer := t // whose connections are closed later
+	outer := t // its end closes the connections
 	var c *client
 	var silent net.Conn
 	t.Run("broker", func(t *testing.T) {

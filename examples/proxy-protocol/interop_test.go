@@ -22,7 +22,7 @@ func TestCurl(t *testing.T) {
 	require.Contains(t, out, "you are 127.0.0.1:")
 }
 
-// HAProxy sends the header for its clients, whom MaxPerKey counts.
+// HAProxy sends the header for its clients. MaxPerKey counts by client.
 func TestHAProxy(t *testing.T) {
 	t.Parallel()
 	s := exampletest.Start(t, serve)
@@ -39,7 +39,7 @@ func TestHAProxy(t *testing.T) {
 				require.Contains(t, out, "you are "+from+":")
 			}
 
-			for range maxPerClient { // somebody who keeps all that he may have
+			for range maxPerClient { // one client keeps all its connections
 				c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 8)}}).Dial("tcp", front)
 				require.NoError(t, err)
 				defer c.Close()

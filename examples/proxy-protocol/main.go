@@ -1,9 +1,8 @@
-// Command proxy-protocol is a web server behind a proxy that says who its clients are,
-// by the PROXY protocol: HAProxy, nginx, or a load balancer of a cloud.
+// Command proxy-protocol is a web server behind a proxy: HAProxy, nginx, or a load balancer of
+// a cloud. The proxy names its clients by the PROXY protocol.
 //
-// The listener that reads its header is inside, k.Listener around it, and TLS, if there is
-// TLS, around both. Then MaxPerKey counts the connections of a client, not those of the
-// proxy.
+// The listener for the header is inside, k.Listener around it, and TLS, if there is TLS,
+// around both. Then MaxPerKey counts the connections of a client, and not the proxy's.
 package main
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// maxPerClient is so small that it can be tried by hand.
+// maxPerClient is small enough to be tried by hand.
 const maxPerClient = 2
 
 func main() { example.Main("127.0.0.1:8084", serve) }
@@ -63,8 +62,8 @@ func serve(ctx context.Context, args example.Args) error {
 	return <-stopped
 }
 
-// trust says whose headers to believe: those of a proxy on this machine, which has to
-// send one. Anybody else could claim to be anybody, and is not let in.
+// trust believes the headers of a proxy on this machine, and requires one. Anybody else could
+// claim to be anybody, and is not let in.
 func trust(conn proxyproto.ConnPolicyOptions) (proxyproto.Policy, error) {
 	if addr, ok := conn.Upstream.(*net.TCPAddr); ok && addr.IP.IsLoopback() {
 		return proxyproto.REQUIRE, nil

@@ -23,7 +23,7 @@ var (
 	bob   = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 2222}
 )
 
-// proxied is a connection of a client that a proxy hands on.
+// proxied is a client's connection through a proxy.
 type proxied struct {
 	net.Conn
 	answers *bufio.Reader

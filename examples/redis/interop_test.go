@@ -20,7 +20,7 @@ func cli(t *testing.T, s *exampletest.Server, args ...string) *exampletest.Runni
 	return exampletest.Run(t, exampletest.Program(t, "redis-tools", "redis-cli", append([]string{"-h", host, "-p", port}, args...)...))
 }
 
-// redis-cli, as somebody uses it who is interrupted.
+// redis-cli, in the hands of an interrupted user.
 func TestRedisCLI(t *testing.T) {
 	t.Parallel()
 	s := exampletest.Start(t, serve)

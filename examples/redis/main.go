@@ -1,10 +1,10 @@
 // Command redis speaks the protocol of Redis, with redcon: PING, ECHO, GET, SET,
 // SUBSCRIBE, PUBLISH, DEBUG SLEEP and QUIT.
 //
-// Whole commands are life. As with Redis itself, a silent client is closed without a
-// word: its library would take an error that nobody has asked for as the answer to its
-// next command, and finds out by itself that a connection of its pool is gone. And as
-// with Redis, who subscribes may be silent for ever.
+// Whole commands are life. As with Redis itself, a silent client is closed without a word. Its
+// library would take an unasked error for the answer to its next command. And it notices
+// the end of a connection in its pool by itself. As with Redis, a subscriber may be silent for
+// ever.
 //
 // redcon has SetIdleClose, a read deadline before each command. A few hundred
 // connections need no more than that.
@@ -51,7 +51,7 @@ func serve(ctx context.Context, args example.Args) error {
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	defer stop()
 	args.Listening(ln.Addr())
-	err = srv.Serve(k.Listener(ln)) // closes all but subscribers, of which it knows nothing
+	err = srv.Serve(k.Listener(ln)) // closes all but subscribers: it does not know them
 
 	patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

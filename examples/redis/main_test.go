@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { exampletest.Main(m) }
 
-// client is go-redis's with a pool of one connection, and counts how many there were.
+// client is go-redis's with a pool of one connection, and counts its connections.
 type client struct {
 	*redis.Client
 	dialled atomic.Int32
@@ -26,7 +26,7 @@ func dial(t *testing.T, s *exampletest.Server) *client {
 	c.Client = redis.NewClient(&redis.Options{
 		Addr:       s.Addr,
 		PoolSize:   1,
-		MaxRetries: -1, // it has to know what it does
+		MaxRetries: -1, // a retry would hide an error
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			c.dialled.Add(1)
 			return new(net.Dialer).DialContext(ctx, network, addr)

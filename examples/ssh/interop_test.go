@@ -15,7 +15,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
 )
 
-// OpenSSH's client: it answers for whoever sits before it, until it is stopped.
+// OpenSSH's client answers for its user, until it is stopped.
 func TestOpenSSH(t *testing.T) {
 	t.Parallel()
 	s := exampletest.Start(t, serve)

@@ -1,9 +1,8 @@
-// Command ssh is an SSH server whose shell echoes lines.
+// Command ssh is an SSH server. Its shell echoes lines.
 //
-// What is read is life. Until a client has logged in there is a deadline as well, which
-// the Keeper leaves alone. A silent client is asked with the
-// request that OpenSSH's ClientAliveInterval sends, so whoever just sits there stays,
-// and a machine or program that does not answer goes.
+// Bytes from a client are life. Until its login there is a deadline as well, and the Keeper
+// leaves it alone. A silent client is asked with the request of OpenSSH's ClientAliveInterval.
+// So a silent user stays, and a machine or program without an answer goes.
 //
 // There is no goodbye: it would have to be encrypted, and the library has none.
 package main
@@ -34,7 +33,7 @@ func serve(ctx context.Context, args example.Args) error {
 	if err != nil {
 		return err
 	}
-	var clients sync.Map // net.Conn: *ssh.ServerConn, for whom the Keeper asks about a connection
+	var clients sync.Map // *ssh.ServerConn by net.Conn, for the Keeper's questions
 	var running sync.WaitGroup
 	defer running.Wait()
 	k, err := keepalive.New(keepalive.Config{
@@ -81,8 +80,8 @@ func serve(ctx context.Context, args example.Args) error {
 	}
 }
 
-// newLogin returns who may come in: everybody, to a key made for the occasion. This is an
-// example, on an address that only this machine reaches.
+// newLogin lets everybody in, with a key made for the occasion. This is an example, on an
+// address for this machine only.
 func newLogin() (*ssh.ServerConfig, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

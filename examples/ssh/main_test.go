@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { exampletest.Main(m) }
 
-// login is what a client needs for a server whose key nobody knows.
+// login is a client's config for a server with an unknown key.
 var login = &ssh.ClientConfig{User: "nobody", HostKeyCallback: ssh.InsecureIgnoreHostKey()}
 
 // terminal is a shell on the server, of the client in x/crypto.
@@ -60,7 +60,7 @@ func TestWhoAnswersStaysWithoutAWord(t *testing.T) {
 	require.NoError(t, c.say("still here"))
 }
 
-// A program that hangs takes the server's bytes, or its kernel does, and answers nothing.
+// A hanging program, or its kernel, takes the server's bytes and answers nothing.
 func TestWhoDoesNotAnswerGoes(t *testing.T) {
 	t.Parallel()
 	s := exampletest.Start(t, serve)

@@ -15,7 +15,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
 )
 
-// openssl s_client, which tells close_notify from an end without.
+// openssl s_client can tell close_notify from an end without it.
 func TestOpenSSL(t *testing.T) {
 	t.Parallel()
 	const unexpected = "unexpected eof while reading"
@@ -26,7 +26,7 @@ func TestOpenSSL(t *testing.T) {
 			c := exampletest.Run(t, exampletest.Program(t, "openssl", "openssl", "s_client", "-quiet", "-connect", s.Addr))
 			out := bufio.NewReader(c.Out)
 			fmt.Fprintln(c.In, "hello")
-			for line := ""; line != "hello\n"; { // after what it thinks of the certificate
+			for line := ""; line != "hello\n"; { // after its words about the certificate
 				var err error
 				line, err = out.ReadString('\n')
 				require.NoError(t, err)

@@ -1,18 +1,16 @@
-// Command tls echoes lines over TLS, and can be told to wrap the two listeners either way
-// round.
+// Command tls echoes lines over TLS. It can wrap the two listeners either way round.
 //
 //	tls.NewListener(k.Listener(ln), config)   // the right way
 //	k.Listener(tls.NewListener(ln, config))   // -above: only for protocols of your own
 //
-// Below TLS, net/http and all others see the *tls.Conn that they look for, and Touch,
-// Hold and the rest take it as well as what is inside. But a farewell would be plaintext
-// in the middle of TLS, and a connection that the Keeper closes ends without TLS's own
-// goodbye, close_notify.
+// Below TLS, net/http and all others see the *tls.Conn they look for. Touch, Hold and the rest
+// take it as well as the connection inside. But a farewell would be plaintext in the middle of
+// TLS. And if the Keeper closes a connection, it ends without TLS's own goodbye, close_notify.
 //
-// Above TLS, a farewell is encrypted like all else and close_notify comes after it. But
-// what Accept returns is no *tls.Conn any more: with net/http, clients that offer HTTP/2
-// get it if NextProtos has it, and then an answer in HTTP/1.1; without, there is no
-// HTTP/2, and either way Request.TLS is nil. The Keeper logs a warning.
+// Above TLS, a farewell is encrypted like all else, and close_notify comes after it. But
+// Accept returns no *tls.Conn any more. With net/http, a client may offer HTTP/2. If
+// NextProtos has it, the client gets HTTP/2, and then an answer in HTTP/1.1. Otherwise there
+// is no HTTP/2. Either way Request.TLS is nil. The Keeper logs a warning.
 package main
 
 import (

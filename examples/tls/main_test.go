@@ -80,7 +80,7 @@ func TestHandshakesAndRecordsAreNoLife(t *testing.T) {
 	}
 }
 
-// What the comment at the top says of net/http, so that it stays true.
+// The comment at the top of main.go must stay true of net/http.
 func TestTheWrongWayRoundForHTTP(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -91,7 +91,7 @@ func TestTheWrongWayRoundForHTTP(t *testing.T) {
 		{above: false, protos: []string{"h2", "http/1.1"}, want: "HTTP/2.0, TLS true"},
 		{above: false, want: "HTTP/2.0, TLS true"}, // ServeTLS adds it
 		{above: true, want: "HTTP/1.1, TLS false"},
-		{above: true, protos: []string{"h2", "http/1.1"}, want: "frame too large|http2: client conn could not be established"}, // HTTP/1.1 to who speaks HTTP/2
+		{above: true, protos: []string{"h2", "http/1.1"}, want: "frame too large|http2: client conn could not be established"}, // HTTP/1.1 to a client with HTTP/2
 	} {
 		t.Run(fmt.Sprintf("above=%v/protos=%v", test.above, test.protos), func(t *testing.T) {
 			t.Parallel()

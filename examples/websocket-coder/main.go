@@ -29,7 +29,7 @@ const (
 
 func main() { example.Main("127.0.0.1:8082", serve) }
 
-// socket is the value of a connection that has left HTTP.
+// socket is the value of a hijacked connection.
 type socket struct {
 	*websocket.Conn
 	writing atomic.Bool // a message, perhaps with several calls of Write

@@ -51,7 +51,7 @@ func TestWhoTalksStaysAndWhoDoesNotAnswerGoes(t *testing.T) {
 	t.Parallel()
 	s := exampletest.Start(t, serve)
 	c := dial(t, s)
-	c.SetPingHandler(func(string) error { return nil }) // as a program would that hangs
+	c.SetPingHandler(func(string) error { return nil }) // like a hanging program
 	last := exampletest.Talk(t, func() error { return say(c, strings.Repeat("x", 20_000)) })
 	exampletest.Gone(t, last, closed(c, "no_answer"))
 	s.Logs(t, "reason=no_answer")

@@ -27,7 +27,7 @@ const (
 
 func main() { example.Main("127.0.0.1:8081", serve) }
 
-// socket is the value of a connection that has left HTTP.
+// socket is the value of a hijacked connection.
 type socket struct {
 	*websocket.Conn
 	told atomic.Uint32 // the keepalive.Reason in the close frame to its peer, or 0
@@ -77,7 +77,7 @@ func serve(ctx context.Context, args example.Args) error {
 			guard.SetValue(s)
 			err = s.echo(guard)
 			if told := s.told.Load(); told != 0 {
-				err = keepalive.Reason(told) // the peer's answer to that may have come first
+				err = keepalive.Reason(told) // the peer's answer may have come first
 			}
 			args.Closed(ws.RemoteAddr(), err)
 		}),
@@ -115,7 +115,7 @@ func (s *socket) echo(guard *keepalive.Guard) error {
 // control sends a control frame, from any goroutine. It does not wait for a slow peer.
 func (s *socket) control(kind int, data []byte) error {
 	if s == nil {
-		return nil // not an error, which would end the connection
+		return nil // an error would end the connection
 	}
 	return s.WriteControl(kind, data, time.Now().Add(100*time.Millisecond))
 }

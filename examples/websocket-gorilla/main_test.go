@@ -54,7 +54,7 @@ func closed(t *testing.T, c *websocket.Conn, text string) func() error {
 	}
 }
 
-// deaf is a client that does not answer pings, as a program would that hangs.
+// deaf is a client without answers to pings, like a hanging program.
 var deaf = websocket.DialOptions{OnPingReceived: func(context.Context, []byte) bool { return false }}
 
 func TestWhoTalksStaysAndWhoDoesNotAnswerGoes(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Certificate makes a certificate for this machine that nobody has signed: good for an
-// example, and for nothing else.
+// Certificate makes a self-signed certificate for this machine: good for an example, and for
+// nothing else.
 func Certificate() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -25,7 +25,7 @@ func Certificate() (tls.Certificate, error) {
 		NotAfter:              time.Now().Add(24 * time.Hour),
 		DNSNames:              []string{"localhost"},
 		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-		IsCA:                  true, // so that a test can trust it
+		IsCA:                  true, // for a test to trust it
 		BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)

@@ -1,5 +1,5 @@
-// Package example has what all examples have in common and none is about: flags, a
-// log, signals.
+// Package example has the common parts of all examples: flags, a log, signals. No example is
+// about them.
 package example
 
 import (
@@ -16,18 +16,18 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// Args is what an example is told.
+// Args are an example's settings.
 type Args struct {
 	Addr    string        // host:port to listen on; port 0 is any free one
 	Timeout time.Duration // how long a connection may be silent
 	Log     *slog.Logger
 }
 
-// Listening says where the example can be reached. Each calls it once.
+// Listening logs the example's address. Each example calls it once.
 func (a Args) Listening(addr any) { a.Log.Info("listening", "addr", fmt.Sprint(addr)) }
 
-// Closed says why a connection has ended: because of its silence, for another reason of
-// the Keeper's, or because of its peer. err is that of the last Read or Write, or nil.
+// Closed logs why a connection has ended: because of its silence, for another reason of the
+// Keeper's, or because of its peer. err is the error of the last Read or Write, or nil.
 func (a Args) Closed(remote any, err error) {
 	log := a.Log.With("remote", fmt.Sprint(remote))
 	var reason keepalive.Reason
@@ -41,8 +41,8 @@ func (a Args) Closed(remote any, err error) {
 	}
 }
 
-// Main reads the flags and calls serve, until SIGINT or SIGTERM ends its context. Flags
-// of the example's own are to be defined before.
+// Main reads the flags and calls serve, until SIGINT or SIGTERM ends its context. An example
+// must define its own flags before.
 func Main(addr string, serve func(context.Context, Args) error) {
 	args := Args{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	flag.StringVar(&args.Addr, "addr", addr, "address to listen on, `host:port`; port 0 is any free one")

@@ -1,5 +1,5 @@
-// Package exampletest starts examples for their tests, and has the two questions that
-// are asked of each: does who talks stay, and does who is silent go, and not early?
+// Package exampletest starts examples for their tests. It has two questions for each example.
+// Does a talking client stay? Does a silent one go, and not early?
 package exampletest
 
 import (
@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// Timeout is that of the examples under test: long enough for a busy machine to
+	// Timeout is the timeout of the examples under test: long enough for a busy machine to
 	// send a heartbeat in time.
 	Timeout = 2 * time.Second
 
-	// Beat is how often a test talks that wants to stay.
+	// Beat is the pause of a talking test between two messages.
 	Beat = Timeout / 12
 
-	// Late is how late all may be on a machine that is busy with other tests.
+	// Late is how late everything may be on a machine busy with other tests.
 	Late = time.Minute
 )
 
-// Main is for TestMain. It looks for goroutines that are left, and lets more tests run
-// at the same time than there are processors, since they mostly wait. options are for goroutines
-// that may be left.
+// Main is for TestMain. It looks for leftover goroutines. It lets more tests run at the same
+// time than there are processors, since they mostly wait. options allow goroutines
+// to stay.
 func Main(m *testing.M, options ...goleak.Option) {
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
@@ -42,7 +42,7 @@ func Main(m *testing.M, options ...goleak.Option) {
 	testmain.Run(m, options...)
 }
 
-// Server is an example that runs.
+// Server is a running example.
 type Server struct {
 	Addr string
 
@@ -50,7 +50,7 @@ type Server struct {
 	ended chan error
 }
 
-// Start runs an example until the test ends, and requires that it then stops.
+// Start runs an example until the test ends, and requires it to stop then.
 func Start(t *testing.T, serve func(context.Context, example.Args) error) *Server {
 	s := &Server{log: new(logtest.Log), ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,7 +73,7 @@ func Start(t *testing.T, serve func(context.Context, example.Args) error) *Serve
 	return s
 }
 
-// address waits until the example has said where it can be reached.
+// address waits until the example has logged its address.
 func (s *Server) address(t *testing.T) string {
 	const before = `msg=listening addr=`
 	for end := time.Now().Add(Late); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -89,14 +89,14 @@ func (s *Server) address(t *testing.T) string {
 	return ""
 }
 
-// Logs waits until the example has logged what contains a text.
+// Logs waits until a text is in the example's log.
 func (s *Server) Logs(t *testing.T, text string) {
 	require.Eventually(t, func() bool { return strings.Contains(s.log.String(), text) },
 		Late, time.Millisecond, "not in the log: %s", text)
 }
 
-// Talk calls beat for several timeouts, and requires that it works each time. It returns
-// when the last one began.
+// Talk calls beat for several timeouts, and requires it to work each time. It returns the
+// instant before the last call.
 func Talk(t *testing.T, beat func() error) (last time.Time) {
 	longest := time.Duration(0)
 	last = time.Now()
@@ -108,9 +108,9 @@ func Talk(t *testing.T, beat func() error) (last time.Time) {
 	return last
 }
 
-// Gone requires that a connection is closed by the other side, but not before Timeout
-// has passed since an instant. ended waits for that: it returns nil when it has seen it,
-// or what it has seen else.
+// Gone requires the other side to close a connection, but not before Timeout has passed since
+// an instant. ended waits for the close. It returns nil for a close, and an error for anything
+// else.
 func Gone(t *testing.T, since time.Time, ended func() error) {
 	seen := make(chan error, 1)
 	go func() { seen <- ended() }()
@@ -150,8 +150,8 @@ func Trickle(t *testing.T, conn io.Writer, head string) {
 	t.Cleanup(func() { close(stop); <-stopped })
 }
 
-// EndOrReset is for Gone, where the other side closes while we send: then a reset may
-// come before the end.
+// EndOrReset is for Gone if the other side closes while we send: then a reset may come before
+// the end.
 func EndOrReset(r io.Reader) func() error {
 	return func() error {
 		_, _ = io.Copy(io.Discard, r)

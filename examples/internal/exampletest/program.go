@@ -10,27 +10,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Program prepares one of Debian's programs, which is in a package of the name. A missing
-// one fails the test. It is killed when the test ends, or after a minute.
+// Program prepares a program from a package of Debian. A missing program fails the test. The
+// program is killed when the test ends, or after a minute.
 func Program(t *testing.T, debian, name string, args ...string) *exec.Cmd {
 	path, err := exec.LookPath(name)
 	require.NoError(t, err, "apt-get install %s", debian)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.WaitDelay = time.Second // for the children that hold its output
+	cmd.WaitDelay = time.Second // for children holding its output
 	return cmd
 }
 
-// Output runs a program to its end, and returns what it has written, to its output and as
-// errors.
+// Output runs a program to its end, and returns its output, errors included.
 func Output(t *testing.T, cmd *exec.Cmd) string {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s: %s", cmd, out)
 	return string(out)
 }
 
-// Running is a program that runs.
+// Running is a running program.
 type Running struct {
 	*exec.Cmd
 	In  io.WriteCloser
