@@ -2,8 +2,8 @@
 // SUBSCRIBE, PUBLISH, DEBUG SLEEP and QUIT.
 //
 // Whole commands are life. As with Redis itself, a silent client is closed without a word. Its
-// library would take an unasked error for the answer to its next command. And it notices
-// the end of a connection in its pool by itself. As with Redis, a subscriber may be silent for
+// library would take an unasked error for the answer to its next command. And it notices the
+// end of a connection in its pool by itself. As with Redis, a subscriber may be silent for
 // ever.
 //
 // redcon has SetIdleClose, a read deadline before each command. A few hundred
