@@ -64,7 +64,7 @@ func TestWhoAnswersPingsStays(t *testing.T) {
 	pong := c.PingHandler()
 	c.SetPingHandler(func(data string) error { pings <- struct{}{}; return pong(data) })
 	answers := make(chan string, 1)
-	go func() { // this is what answers pings
+	go func() { // reading answers pings
 		defer close(answers)
 		for {
 			_, answer, err := c.ReadMessage()

@@ -74,7 +74,7 @@ func TestWhoAnswersPingsStays(t *testing.T) {
 		OnPingReceived: func(context.Context, []byte) bool { pings <- struct{}{}; return true },
 	})
 	answers := make(chan string, 1)
-	go func() { // this is what answers pings
+	go func() { // reading answers pings
 		defer close(answers)
 		for {
 			_, answer, err := c.Read(t.Context())

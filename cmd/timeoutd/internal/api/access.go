@@ -12,7 +12,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// Scope is what a token allows. Each scope allows all that the one before it allows.
+// Scope is the set of rights of a token. Each scope allows all that the one before it allows.
 type Scope int
 
 // The scopes.
@@ -20,7 +20,7 @@ const (
 	Open  Scope = iota // needs no token
 	Read               // looks at things
 	Write              // sets, moves, removes and replays tasks, and tells outcomes
-	Admin              // changes and drops topics, and drops what is dead
+	Admin              // changes and drops topics, and drops dead tasks
 )
 
 // String returns the scope's name.
