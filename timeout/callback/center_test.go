@@ -22,7 +22,6 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/callback/natscall"
 	"github.com/heartwheel-go/heartwheel/timeout/callback/streamcall"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
-	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver/natsserver"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
@@ -69,7 +68,7 @@ func httpCaller(t *testing.T) *httpcall.Caller {
 }
 
 func natsCaller(t *testing.T) (*natscall.Caller, jetstream.Stream) {
-	conn, err := nats.Connect(natsserver.Start(t).ClientURL())
+	conn, err := nats.Connect(testserver.NATS(t).URL)
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)

@@ -243,6 +243,7 @@ func (p *pair) compareNodes() {
 }
 
 func TestTheScriptsDoWhatTheModelDoes(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(14) {
 		nodeLease := time.Duration(seed%2) * 45 * time.Second
 		t.Run(fmt.Sprintf("seed=%d/nodeLease=%v", seed, nodeLease), func(t *testing.T) {

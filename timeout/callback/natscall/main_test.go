@@ -3,9 +3,7 @@ package natscall_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { testserver.Main(m) }

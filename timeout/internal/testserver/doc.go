@@ -1,5 +1,5 @@
 // Package testserver starts real servers for tests: Redis, alone and as a Cluster,
-// PostgreSQL, etcd and ZooKeeper. Each is a process of its own, on a free port of the
+// PostgreSQL, etcd, ZooKeeper and NATS. Each is a process of its own, on a free port of the
 // loopback interface, with a directory of its own. It ends with the test that started it,
 // and on Linux with the test binary too, whatever that dies of. The programs are Debian's:
 // scripts/install-servers installs them. Where one is missing the test fails, and is never
