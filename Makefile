@@ -2,11 +2,9 @@
 
 GO       ?= go
 FUZZTIME ?= 30s
-# Each module with the versions that its users get, whatever go.work says.
-export GOWORK := off
 LINT     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
-.PHONY: run test race lint fmt fuzz explore bench bench-quick load demo-fleet interop browser help
+.PHONY: run test race lint fmt fuzz explore bench bench-quick load demo-fleet interop browser tidy release-check help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -18,17 +16,7 @@ race: ## all tests with the race detector
 	$(GO) test -race ./...
 
 lint: ## what CI complains about
-	$(LINT) run --build-tags interop ./...
-	cd bench && $(LINT) run ./...
-	cd examples && $(LINT) run --build-tags interop,browser ./...
-	cd timeout && $(LINT) run --build-tags interop ./...
-	cd cmd/timeoutd && $(LINT) run --build-tags interop,browser ./...
-	cd internal/browsertest && $(LINT) run --build-tags browser ./...
-	GOOS=darwin $(GO) vet ./...
-	GOOS=windows $(GO) vet ./wheel ./pool ./keepalive/... ./server ./connpool ./debughttp
-	GOARCH=386 $(GO) vet ./...
-	cd timeout && GOOS=darwin $(GO) vet . ./memory ./internal/testserver # drivers take minutes
-	cd timeout && GOARCH=386 $(GO) vet . ./memory ./redis ./fleet
+	./scripts/lint
 
 fmt: ## format the code
 	$(LINT) fmt ./...
@@ -37,6 +25,7 @@ fmt: ## format the code
 	cd timeout && $(LINT) fmt ./...
 	cd cmd/timeoutd && $(LINT) fmt ./...
 	cd internal/browsertest && $(LINT) fmt ./...
+	cd cmd/timeoutd/internal/browsertest && $(LINT) fmt ./...
 
 fuzz: ## each fuzz test for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)
@@ -62,7 +51,13 @@ interop: ## tests with programs that nobody here wrote, such as curl, mosquitto 
 browser: ## the pages in a real browser (the package chromium), under load
 	cd internal/browsertest && $(GO) test -tags browser -count=1 .
 	cd examples && $(GO) test -tags browser -count=1 -run ThePage ./fleet
-	cd cmd/timeoutd && GOWORK=off $(GO) test -tags browser -count=1 ./internal/page
+	cd cmd/timeoutd/internal/browsertest && $(GO) test -tags browser -count=1 .
+
+tidy: ## go mod tidy in all modules
+	./scripts/tidy
+
+release-check: ## packs the modules and uses them as a stranger would, from empty folders
+	cd tools && $(GO) run ./release check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' $(MAKEFILE_LIST)

@@ -7,9 +7,9 @@ require (
 	github.com/eclipse/paho.golang v0.23.0
 	github.com/eclipse/paho.mqtt.golang v1.5.1
 	github.com/gorilla/websocket v1.5.3
-	github.com/heartwheel-go/heartwheel v0.0.0
+	github.com/heartwheel-go/heartwheel v0.1.0
 	github.com/heartwheel-go/heartwheel/internal/browsertest v0.0.0
-	github.com/heartwheel-go/heartwheel/timeout v0.0.0
+	github.com/heartwheel-go/heartwheel/timeout v0.1.0
 	github.com/mochi-mqtt/server/v2 v2.7.9
 	github.com/panjf2000/gnet/v2 v2.10.0
 	github.com/pires/go-proxyproto v0.8.1

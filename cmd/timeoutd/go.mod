@@ -2,18 +2,10 @@ module github.com/heartwheel-go/heartwheel/cmd/timeoutd
 
 go 1.26.0
 
-replace (
-	github.com/heartwheel-go/heartwheel => ../../
-	github.com/heartwheel-go/heartwheel/internal/browsertest => ../../internal/browsertest
-	github.com/heartwheel-go/heartwheel/timeout => ../../timeout
-)
-
 require (
-	github.com/chromedp/chromedp v0.22.1
 	github.com/getkin/kin-openapi v0.152.0
-	github.com/heartwheel-go/heartwheel v0.0.0
-	github.com/heartwheel-go/heartwheel/internal/browsertest v0.0.0
-	github.com/heartwheel-go/heartwheel/timeout v0.0.0
+	github.com/heartwheel-go/heartwheel v0.1.0
+	github.com/heartwheel-go/heartwheel/timeout v0.1.0
 	github.com/nats-io/nats.go v1.55.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/redis/go-redis/v9 v9.23.0
@@ -26,11 +18,9 @@ require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/chromedp/cdproto v0.159.1 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
-	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/go-openapi/jsonpointer v0.22.5 // indirect
 	github.com/go-openapi/swag/jsonname v0.25.5 // indirect
 	github.com/go-zookeeper/zk v1.0.4 // indirect

@@ -7,7 +7,7 @@ replace github.com/heartwheel-go/heartwheel => ../..
 require (
 	github.com/chromedp/cdproto v0.159.1
 	github.com/chromedp/chromedp v0.22.1
-	github.com/heartwheel-go/heartwheel v0.0.0
+	github.com/heartwheel-go/heartwheel v0.1.0
 	github.com/stretchr/testify v1.12.1
 )
 

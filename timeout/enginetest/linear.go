@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/linear"
 )
 
 // call is what somebody has asked for one key, and effect what the answer said.
@@ -35,29 +35,6 @@ type life struct {
 	version  int64 // the highest that there ever was
 	attempts int
 	lease    int64
-}
-
-// lives says which answers are right, one call after the other.
-var lives = porcupine.Model{
-	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-		byKey := map[string][]porcupine.Operation{}
-		for _, op := range history {
-			key := op.Input.(call).key
-			byKey[key] = append(byKey[key], op)
-		}
-		var parts [][]porcupine.Operation
-		for _, part := range byKey {
-			parts = append(parts, part)
-		}
-		return parts
-	},
-	Init: func() any { return life{} },
-	Step: func(state, input, output any) (bool, any) {
-		ok, next := state.(life).step(input.(call), output.(effect))
-		return ok, next
-	},
-	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
-	DescribeState:     func(state any) string { return fmt.Sprintf("%+v", state) },
 }
 
 // step tells whether an answer is right, and what is next.
@@ -123,30 +100,33 @@ func (l life) changed(c call, e effect) (bool, life) {
 	return !there || e.version == l.version, l // nothing was changed
 }
 
-// history is what several have seen.
+// history has the calls of several clients, by key.
 type history struct {
 	clock
-	mu  sync.Mutex
-	ops []porcupine.Operation
+	mu    sync.Mutex
+	calls map[string][]linear.Call[call, effect]
 }
 
-func (h *history) add(client int, start int64, input call, output effect) {
+func (h *history) add(begin int64, input call, answer effect) {
 	end := h.tick()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: input, Call: start, Output: output, Return: end})
+	h.calls[input.key] = append(h.calls[input.key], linear.Call[call, effect]{Begin: begin, End: end, Input: input, Answer: answer})
 }
 
 // testLinearizable has several work on a few keys: there must be an order of all calls, each
 // between its begin and its end, in which all answers are right.
 func testLinearizable(r *rig) {
-	const rounds, clients, calls = 4, 4, 60
+	const (
+		rounds, clients, calls = 4, 4, 60
+		searched               = 5_000_000 // steps of a search
+	)
 	end := time.Now().Add(enough)
 	for done := 0; done < rounds && time.Now().Before(end); done++ {
 		round := *r
 		round.topic = r.topic + unique("")
 		round.make(timeout.Topic{Slots: 2})
-		h := &history{}
+		h := &history{calls: map[string][]linear.Call[call, effect]{}}
 		together(clients, func(i int) {
 			engine := []timeout.Engine{r.engine, r.second}[i%2]
 			c := &client{r: &round, engine: engine, h: h, number: i}
@@ -157,14 +137,14 @@ func testLinearizable(r *rig) {
 				}
 			}
 		})
-		result, info := porcupine.CheckOperationsVerbose(lives, h.ops, 5*time.Second)
-		if result == porcupine.Illegal {
-			path := r.t.ArtifactDir() + "/history.html"
-			_ = porcupine.VisualizePath(lives, info, path)
-			for _, op := range h.ops {
-				r.t.Logf("%d: [%d, %d] %+v -> %+v", op.ClientId, op.Call, op.Return, op.Input, op.Output)
+		for key, calls := range h.calls {
+			if linear.Check(life{}, life.step, calls, searched) != linear.Impossible {
+				continue
 			}
-			require.Fail(r.t, "no order of the calls explains the answers", path)
+			for _, c := range calls {
+				r.t.Logf("[%d, %d] %+v -> %+v", c.Begin, c.End, c.Input, c.Answer)
+			}
+			require.Fail(r.t, "no order of the calls explains the answers", "key %s", key)
 		}
 		_ = r.engine.DropTopic(r.ctx, round.topic)
 	}
@@ -221,7 +201,7 @@ func (c *client) step() error {
 	if err != nil {
 		return err
 	}
-	c.h.add(c.number, start, in, effect{was: answers[0].Was, version: answers[0].Version})
+	c.h.add(start, in, effect{was: answers[0].Was, version: answers[0].Version})
 	return answers[0].Err
 }
 
@@ -230,7 +210,7 @@ func (c *client) get(start int64, id string) error {
 	if err != nil {
 		return err
 	}
-	c.h.add(c.number, start, call{verb: "get", key: id}, effect{was: tasks[0].State, version: tasks[0].Version, attempts: tasks[0].Attempts})
+	c.h.add(start, call{verb: "get", key: id}, effect{was: tasks[0].State, version: tasks[0].Version, attempts: tasks[0].Attempts})
 	return nil
 }
 
@@ -251,7 +231,7 @@ func (c *client) extend(start int64) error {
 	if err != nil {
 		return err
 	}
-	c.h.add(c.number, start, call{verb: "extend", key: token.ID, lease: token.Lease}, effect{ok: held[0]})
+	c.h.add(start, call{verb: "extend", key: token.ID, lease: token.Lease}, effect{ok: held[0]})
 	return nil
 }
 
@@ -277,11 +257,11 @@ func (c *client) expire(start int64) error {
 	}
 	if verb != "" {
 		token := ask.Settle[0].Token
-		c.h.add(c.number, start, call{verb: verb, key: token.ID, lease: token.Lease}, effect{ok: batch.Settled[0]})
+		c.h.add(start, call{verb: verb, key: token.ID, lease: token.Lease}, effect{ok: batch.Settled[0]})
 	}
 	for _, leased := range batch.Leased {
 		c.tokens = append(c.tokens, leased.Token)
-		c.h.add(c.number, start, call{verb: "leased", key: leased.ID}, effect{version: leased.Version, attempts: leased.Attempts, lease: leased.Token.Lease})
+		c.h.add(start, call{verb: "leased", key: leased.ID}, effect{version: leased.Version, attempts: leased.Attempts, lease: leased.Token.Lease})
 	}
 	return nil
 }

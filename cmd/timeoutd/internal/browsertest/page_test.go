@@ -1,6 +1,8 @@
 //go:build browser
 
-package page
+// Package browsertest has the tests of the page in a real browser. It is a module of its own: those
+// who install timeoutd need no browser.
+package browsertest
 
 import (
 	"context"
@@ -16,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/page"
 	"github.com/heartwheel-go/heartwheel/internal/browsertest/tab"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
@@ -36,7 +39,7 @@ func serve(t *testing.T, cfg api.Config) (*timeout.Center, string) {
 	ended := make(chan error, 1)
 	go func() { ended <- centre.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
-	cfg.Page, cfg.Engine = Handler(), "memory"
+	cfg.Page, cfg.Engine = page.Handler(), "memory"
 	handler, err := api.New(centre, cfg)
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)

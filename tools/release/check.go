@@ -1,0 +1,254 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// check packs the tree into a proxy of files, and uses its modules from empty ones elsewhere. Their
+// version is new each time, and is removed from the module cache at the end.
+func check(root string) (err error) {
+	dir, err := os.MkdirTemp("", "release-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	version := fmt.Sprintf("v0.0.0-check.%d", time.Now().UnixNano())
+	tree, proxy := filepath.Join(dir, "tree"), filepath.Join(dir, "proxy")
+	if err := copyTree(root, tree); err != nil {
+		return err
+	}
+	if err := packAll(tree, version, proxy); err != nil {
+		return err
+	}
+	u, err := newUser(dir, proxy, version)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := u.forget(); err == nil {
+			err = e
+		}
+	}()
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"go get of all packages", func() error { return u.getAll(tree) }},
+		{"a user of keepalive requires no more than it needs", u.requireLittle},
+		{"go install of all commands", func() error { return u.installAll(tree) }},
+		{"the code that README and docs show", func() error { return u.runExamples(tree) }},
+	} {
+		begun := time.Now()
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		fmt.Printf("ok  %s (%.1fs)\n", step.what, time.Since(begun).Seconds())
+	}
+	return nil
+}
+
+// user is a stranger with an empty folder, who gets our modules from the proxy, and all others from
+// the usual place.
+type user struct {
+	dir     string
+	version string
+	env     []string
+	cache   string // the module cache
+}
+
+func newUser(dir, proxy, version string) (*user, error) {
+	out, err := output(dir, nil, "go", "env", "GOPROXY", "GOMODCACHE")
+	if err != nil {
+		return nil, err
+	}
+	usual, cache, _ := strings.Cut(strings.TrimSpace(out), "\n")
+	return &user{
+		dir: dir, version: version, cache: cache,
+		env: []string{
+			"GOPROXY=file://" + filepath.ToSlash(proxy) + "," + usual,
+			"GONOSUMDB=" + first, "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw",
+			"GOBIN=" + filepath.Join(dir, "bin"),
+		},
+	}, nil
+}
+
+// forget removes our modules from the module cache.
+func (u *user) forget() error {
+	for _, module := range modules {
+		extracted := filepath.Join(u.cache, modulePath(module)) + "@" + u.version
+		downloads, err := filepath.Glob(filepath.Join(u.cache, "cache/download", modulePath(module), "@v", u.version+".*"))
+		if err != nil {
+			return err
+		}
+		for _, name := range append(downloads, extracted) {
+			if err := os.RemoveAll(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// start makes an empty module.
+func (u *user) start(name string) (dir string, err error) {
+	dir = filepath.Join(u.dir, "user", name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	return dir, u.golang(dir, "mod", "init", "example.com/"+name)
+}
+
+func (u *user) golang(dir string, args ...string) error {
+	_, err := output(dir, u.env, "go", args...)
+	return err
+}
+
+// published is a package that users can import, or a program.
+type published struct {
+	path    string
+	program bool
+}
+
+// packages returns those that users get of a tree.
+func (u *user) packages(tree string) (all []published, err error) {
+	for _, module := range modules {
+		out, err := output(filepath.Join(tree, module), u.env, "go", "list", "-f", "{{.Name}} {{.ImportPath}}", "./...")
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(out) {
+			name, path, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if !strings.Contains(path+"/", "/internal/") && !strings.HasSuffix(path, "/docs") {
+				all = append(all, published{path, name == "main"})
+			}
+		}
+	}
+	return all, nil
+}
+
+// getAll gets every package, and compiles a program that imports all that are no programs.
+func (u *user) getAll(tree string) error {
+	all, err := u.packages(tree)
+	if err != nil {
+		return err
+	}
+	dir, err := u.start("all")
+	if err != nil {
+		return err
+	}
+	args := []string{"get"}
+	program := "package main\n\nimport (\n"
+	for _, p := range all {
+		if !p.program {
+			args = append(args, p.path+"@"+u.version)
+			program += fmt.Sprintf("\t_ %q\n", p.path)
+		}
+	}
+	if err := write(filepath.Join(dir, "main.go"), []byte(program+")\n\nfunc main() {}\n")); err != nil {
+		return err
+	}
+	if err := u.golang(dir, args...); err != nil {
+		return err
+	}
+	return u.golang(dir, "build", "-o", os.DevNull, ".")
+}
+
+// requireLittle gets package keepalive alone.
+func (u *user) requireLittle() error {
+	dir, err := u.start("little")
+	if err != nil {
+		return err
+	}
+	const program = "package main\n\nimport _ \"" + first + "/keepalive\"\n\nfunc main() {}\n"
+	if err := write(filepath.Join(dir, "main.go"), []byte(program)); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"get", first + "/keepalive@" + u.version}, {"mod", "tidy"}, {"build", "-o", os.DevNull, "."}} {
+		if err := u.golang(dir, args...); err != nil {
+			return err
+		}
+	}
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return err
+	}
+	if n := strings.Count(string(mod), "// indirect"); n > 1 {
+		return fmt.Errorf("%d indirect requirements, must be at most 1:\n%s", n, mod)
+	}
+	return nil
+}
+
+// installAll installs every program that is for users, and asks it for its flags.
+func (u *user) installAll(tree string) error {
+	all, err := u.packages(tree)
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		if !p.program {
+			continue
+		}
+		if err := u.golang(u.dir, "install", p.path+"@"+u.version); err != nil {
+			return err
+		}
+		if _, err := output(u.dir, nil, filepath.Join(u.dir, "bin", path.Base(p.path)), "-h"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var packageClause = regexp.MustCompile(`(?m)^package (\w+)_test$`)
+
+// runExamples copies the examples into a module of the user's, and runs them. The blocks of code in
+// README and docs are copies of lines of these examples; a test of package readme says so.
+func (u *user) runExamples(tree string) error {
+	dir, err := u.start("examples")
+	if err != nil {
+		return err
+	}
+	args := []string{"get"}
+	var files []string
+	for _, module := range modules {
+		args = append(args, modulePath(module)+"@"+u.version)
+		out, err := output(filepath.Join(tree, module), u.env, "go", "list", "-f", "{{.Dir}}", "./...")
+		if err != nil {
+			return err
+		}
+		for dir := range strings.Lines(out) {
+			file := filepath.Join(strings.TrimSpace(dir), "example_test.go")
+			if _, err := os.Stat(file); err == nil {
+				files = append(files, file)
+			}
+		}
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("no examples in %s", tree)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if !packageClause.Match(text) {
+			return fmt.Errorf("%s is in the package that it shows", file)
+		}
+		relative, err := filepath.Rel(tree, file)
+		if err != nil {
+			return err
+		}
+		if err := write(filepath.Join(dir, relative), text); err != nil {
+			return err
+		}
+	}
+	if err := u.golang(dir, args...); err != nil {
+		return err
+	}
+	return u.golang(dir, "test", "-count=1", "./...")
+}

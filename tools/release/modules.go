@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/sumdb/dirhash"
+	modzip "golang.org/x/mod/zip"
+)
+
+const first = "github.com/heartwheel-go/heartwheel"
+
+// modules are the folders of the modules that users get. Each needs only those before it.
+var modules = []string{".", "timeout", "cmd/timeoutd"}
+
+func modulePath(dir string) string { return path.Join(first, dir) }
+
+// tag returns the tag of a module's version.
+func tag(dir, version string) string { return path.Join(dir, version) }
+
+// require writes a version of the modules before it into a module's go.mod, and their sums into its
+// go.sum. It refuses a module that users could not install.
+func require(root, dir, version string, sums []string) error {
+	name := filepath.Join(root, dir, "go.mod")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	file, err := modfile.Parse(name, text, nil)
+	if err != nil {
+		return err
+	}
+	if len(file.Replace) > 0 {
+		return fmt.Errorf("%s has a replace directive, so nobody can install the module", name)
+	}
+	for _, r := range slices.Clone(file.Require) {
+		if !isOurs(r.Mod.Path) {
+			continue
+		}
+		if !slices.ContainsFunc(modules, func(dir string) bool { return modulePath(dir) == r.Mod.Path }) {
+			return fmt.Errorf("%s requires %s, and users can't get that", name, r.Mod.Path)
+		}
+		if err := file.AddRequire(r.Mod.Path, version); err != nil {
+			return err
+		}
+	}
+	if text, err = file.Format(); err != nil {
+		return err
+	}
+	if err := os.WriteFile(name, text, 0o644); err != nil {
+		return err
+	}
+	return addSums(filepath.Join(root, dir, "go.sum"), file, sums)
+}
+
+func isOurs(path string) bool { return path == first || strings.HasPrefix(path, first+"/") }
+
+// addSums replaces the sums of our modules in a go.sum. It needs those of required modules only.
+func addSums(name string, file *modfile.File, sums []string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	lines = slices.DeleteFunc(lines, func(line string) bool { return isOurs(strings.Fields(line)[0]) })
+	for _, sum := range sums {
+		if slices.ContainsFunc(file.Require, func(r *modfile.Require) bool { return r.Mod.Path == strings.Fields(sum)[0] }) {
+			lines = append(lines, sum)
+		}
+	}
+	slices.Sort(lines)
+	return os.WriteFile(name, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
+}
+
+// pack writes a module's version as a proxy serves it, if proxy is not empty, and returns its lines
+// for a go.sum.
+func pack(root, dir, version, proxy string) (sums []string, err error) {
+	m := module.Version{Path: modulePath(dir), Version: version}
+	var packed bytes.Buffer
+	if err := modzip.CreateFromDir(&packed, m, filepath.Join(root, dir)); err != nil {
+		return nil, err
+	}
+	mod, err := os.ReadFile(filepath.Join(root, dir, "go.mod"))
+	if err != nil {
+		return nil, err
+	}
+	into := filepath.Join(proxy, m.Path, "@v")
+	if err := os.MkdirAll(into, 0o755); err != nil {
+		return nil, err
+	}
+	archive := filepath.Join(into, version+".zip")
+	for name, content := range map[string][]byte{
+		archive:                              packed.Bytes(),
+		filepath.Join(into, version+".mod"):  mod,
+		filepath.Join(into, version+".info"): fmt.Appendf(nil, `{"Version":%q}`, version),
+		filepath.Join(into, "list"):          []byte(version + "\n"),
+	} {
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			return nil, err
+		}
+	}
+	all, err := dirhash.HashZip(archive, dirhash.Hash1)
+	if err != nil {
+		return nil, err
+	}
+	alone, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(mod)), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		fmt.Sprintf("%s %s %s", m.Path, version, all),
+		fmt.Sprintf("%s %s/go.mod %s", m.Path, version, alone),
+	}, nil
+}
+
+// packAll does all that for each module of a tree.
+func packAll(root, version, proxy string) error {
+	var sums []string
+	for _, dir := range modules {
+		if err := require(root, dir, version, sums); err != nil {
+			return err
+		}
+		own, err := pack(root, dir, version, proxy)
+		if err != nil {
+			return fmt.Errorf("packing %s: %w", dir, err)
+		}
+		sums = append(sums, own...)
+	}
+	return nil
+}
+
+// copyTree copies the files of a tree that git knows or would add.
+func copyTree(from, to string) error {
+	out, err := output(from, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	if err != nil {
+		return err
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(out, "\x00"), "\x00") {
+		content, err := os.ReadFile(filepath.Join(from, name))
+		if os.IsNotExist(err) { // removed, and git not told yet
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := write(filepath.Join(to, name), content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func write(name string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(name, content, 0o644)
+}
+
+// output runs a program, and returns its output. An error has all that the program said.
+func output(dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out, stderr.Bytes())
+	}
+	return string(out), nil
+}
