@@ -25,9 +25,11 @@ func TestSnippetsAreCopiesOfExamples(t *testing.T) {
 	}
 	pages, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
-	ofPackages, err := filepath.Glob("../../*/README.md")
-	require.NoError(t, err)
-	pages = append(pages, ofPackages...)
+	for _, pattern := range []string{"../../*/README.md", "../../*/*/README.md"} {
+		ofPackages, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		pages = append(pages, ofPackages...)
+	}
 	blocks := 0
 	for _, page := range append(pages, "../../README.md") {
 		text, err := os.ReadFile(page)

@@ -38,8 +38,8 @@ func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 		}
 		return err
 	}))
-	for name, least := range map[string]int{"timeout.md": 60, "fleet.md": 20} {
-		page := pages(t)[filepath.Join(root, "docs", name)]
+	for name, least := range map[string]int{"timeout/README.md": 60, "timeout/fleet/README.md": 20} {
+		page := pages(t)[filepath.Join(root, name)]
 		names := 0
 		for _, m := range named.FindAllStringSubmatch(page, -1) {
 			names++
@@ -58,7 +58,7 @@ func TestTheTestsThatAPageNamesAreThere(t *testing.T) {
 // The timeout centre's page has a row for every promise, and for every flaw of the designs before it.
 func TestEveryPromiseAndEveryFlawHasARow(t *testing.T) {
 	var first strings.Builder // of each row
-	for line := range strings.Lines(pages(t)[filepath.Join(root, "docs", "timeout.md")]) {
+	for line := range strings.Lines(pages(t)[filepath.Join(root, "timeout", "README.md")]) {
 		if cells := strings.SplitN(line, "|", 3); len(cells) == 3 {
 			first.WriteString(cells[1] + "\n")
 		}

@@ -365,10 +365,10 @@ func TestAUserWhoMayNotPublishIsAnswered(t *testing.T) {
 	require.Equal(t, []verdict{superseded, kicked}, verdicts)
 }
 
-// docs/fleet.md says which commands a user of Redis needs.
+// README.md says which commands a user of Redis needs.
 func TestAUserWithTheCommandsThatAreNeededHasThemAll(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/fleet.md")
+	page, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	line := regexp.MustCompile(`(?m)^ACL SETUSER gateway .*$`).FindString(string(page))
 	prefix := prefix()
