@@ -1,6 +1,6 @@
 module github.com/heartwheel-go/heartwheel
 
-go 1.25.0
+go 1.26.0
 
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0

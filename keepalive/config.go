@@ -20,15 +20,15 @@ const (
 // Config is the config of a [Keeper]. The zero value is useful: a connection is closed
 // after a minute of silence, and all else is off.
 //
-// No duration may be negative. Each may be too long by up to two ticks, and is never too short.
-// See [Keeper.Update] for the settings that can be changed later.
+// No duration may be negative. Each may be too long by what Tick says, and is never too short. See
+// [Keeper.Update] for the settings that can be changed later.
 type Config struct {
-	// Timeout is how long a connection may be silent. It is never closed earlier, and at most
-	// two ticks later, see Tick. Zero means a minute.
+	// Timeout is how long a connection may be silent. It is never closed earlier, and by default
+	// at most 20ms later on a busy server, and 120ms on an idle one, see Tick. Zero means a minute.
 	Timeout time.Duration
 
-	// Tick is the precision: the Keeper wakes once per tick. It must be at least 1ms, and at most
-	// Timeout and an hour.
+	// Tick is the precision. The Keeper wakes once per tick, and a connection is closed at most
+	// two ticks late. Tick must be at least 1ms, and at most Timeout and an hour.
 	//
 	// Zero means 10ms at the price of 100ms. The Keeper wakes only if something is due, and
 	// each 100ms. In between, it learns the time from connections when they read. So on a busy

@@ -1,6 +1,6 @@
 module github.com/heartwheel-go/heartwheel/internal/browsertest
 
-go 1.25.0
+go 1.26.0
 
 replace github.com/heartwheel-go/heartwheel => ../..
 
