@@ -2,7 +2,7 @@
 
 GO       ?= go
 FUZZTIME ?= 30s
-LINT     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
+LINT     := GOWORK=off $(GO) tool -modfile=$(CURDIR)/tools/go.mod golangci-lint
 
 .PHONY: run test race lint fmt fuzz explore bench bench-quick load demo-fleet interop browser tidy release-check help
 
@@ -26,6 +26,8 @@ fmt: ## format the code
 	cd cmd/timeoutd && $(LINT) fmt ./...
 	cd internal/browsertest && $(LINT) fmt ./...
 	cd cmd/timeoutd/internal/browsertest && $(LINT) fmt ./...
+	cd timeout/internal/linear/porcupine && $(LINT) fmt ./...
+	cd tools && $(LINT) fmt ./...
 
 fuzz: ## each fuzz test for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)

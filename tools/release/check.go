@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -39,6 +40,7 @@ func check(root string) (err error) {
 		what string
 		do   func() error
 	}{
+		{"go.mod and go.sum are complete", func() error { return u.listAll(tree) }},
 		{"go get of all packages", func() error { return u.getAll(tree) }},
 		{"a user of keepalive requires no more than it needs", u.requireLittle},
 		{"go install of all commands", func() error { return u.installAll(tree) }},
@@ -86,6 +88,10 @@ func (u *user) forget() error {
 		if err != nil {
 			return err
 		}
+		list := filepath.Join(u.cache, "cache/download", modulePath(module), "@v", "list")
+		if err := dropLine(list, u.version); err != nil {
+			return err
+		}
 		for _, name := range append(downloads, extracted) {
 			if err := os.RemoveAll(name); err != nil {
 				return err
@@ -93,6 +99,18 @@ func (u *user) forget() error {
 		}
 	}
 	return nil
+}
+
+// dropLine removes a line from a file, if it exists.
+func dropLine(name, line string) error {
+	text, err := os.ReadFile(name)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, []byte(strings.ReplaceAll(string(text), line+"\n", "")), 0o644)
 }
 
 // start makes an empty module.
@@ -107,6 +125,18 @@ func (u *user) start(name string) (dir string, err error) {
 func (u *user) golang(dir string, args ...string) error {
 	_, err := output(dir, u.env, "go", args...)
 	return err
+}
+
+// listAll loads all packages and tests of the modules, as users have them: without go.work, and without
+// a change of go.mod or go.sum.
+func (u *user) listAll(tree string) error {
+	for _, module := range modules {
+		env := append(slices.Clone(u.env), "GOFLAGS=-mod=readonly")
+		if _, err := output(filepath.Join(tree, module), env, "go", "list", "-deps", "-test", "./..."); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // published is a package that users can import, or a program.

@@ -27,6 +27,22 @@ func modulePath(dir string) string { return path.Join(first, dir) }
 // tag returns the tag of a module's version.
 func tag(dir, version string) string { return path.Join(dir, version) }
 
+// checkLicense looks for the licence in a module's own folder. Without one there, a proxy would add the
+// first module's, and the sums would be others.
+func checkLicense(root, dir string) error {
+	want, err := os.ReadFile(filepath.Join(root, "LICENSE"))
+	if err != nil {
+		return err
+	}
+	own := filepath.Join(root, dir, "LICENSE")
+	if got, err := os.ReadFile(own); err != nil {
+		return err
+	} else if !bytes.Equal(got, want) {
+		return fmt.Errorf("%s is another licence than LICENSE", own)
+	}
+	return nil
+}
+
 // require writes a version of the modules before it into a module's go.mod, and their sums into its
 // go.sum. It refuses a module that users could not install.
 func require(root, dir, version string, sums []string) error {
@@ -128,6 +144,9 @@ func pack(root, dir, version, proxy string) (sums []string, err error) {
 func packAll(root, version, proxy string) error {
 	var sums []string
 	for _, dir := range modules {
+		if err := checkLicense(root, dir); err != nil {
+			return err
+		}
 		if err := require(root, dir, version, sums); err != nil {
 			return err
 		}

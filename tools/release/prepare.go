@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -15,20 +16,22 @@ func prepare(root, version string) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(string(changes), "\n## "+version) {
-		return fmt.Errorf("CHANGELOG.md has no heading %q", "## "+version)
+	if !slices.Contains(strings.Split(string(changes), "\n"), "## "+version) {
+		return fmt.Errorf("CHANGELOG.md has no line %q", "## "+version)
 	}
 	if dirty, err := output(root, nil, "git", "status", "--porcelain"); err != nil {
 		return err
 	} else if dirty != "" {
 		return fmt.Errorf("these files are not committed:\n%s", dirty)
 	}
-	tags, err := output(root, nil, "git", "tag", "--list", version)
-	if err != nil {
-		return err
-	}
-	if tags != "" {
-		return fmt.Errorf("the tag %s exists", version)
+	for _, dir := range modules {
+		there, err := output(root, nil, "git", "tag", "--list", tag(dir, version))
+		if err != nil {
+			return err
+		}
+		if there != "" {
+			return fmt.Errorf("the tag %s exists", tag(dir, version))
+		}
 	}
 	dir, err := os.MkdirTemp("", "release-*")
 	if err != nil {
@@ -53,6 +56,9 @@ func prepare(root, version string) error {
 			}
 		}
 	}
+	if err := requireElsewhere(root, version); err != nil {
+		return err
+	}
 	fmt.Printf("go.mod and go.sum have %s. Now:\n\n\tgit commit -am 'release %s'\n", version, version)
 	for _, dir := range modules {
 		fmt.Printf("\tgit tag %s\n", tag(dir, version))
@@ -62,5 +68,34 @@ func prepare(root, version string) error {
 		fmt.Printf(" %s", tag(dir, version))
 	}
 	fmt.Println()
+	return nil
+}
+
+// requireElsewhere writes the version into the go.mod of the modules of this tree that users don't get.
+// They replace ours by folders, but an older version than those folders require is an error.
+func requireElsewhere(root, version string) error {
+	out, err := output(root, nil, "git", "ls-files", "go.mod", "*/go.mod")
+	if err != nil {
+		return err
+	}
+	for name := range strings.Lines(out) {
+		dir := filepath.Dir(strings.TrimSpace(name))
+		if slices.Contains(modules, dir) {
+			continue
+		}
+		for _, module := range modules {
+			path := modulePath(module)
+			text, err := os.ReadFile(filepath.Join(root, dir, "go.mod"))
+			if err != nil {
+				return err
+			}
+			if !strings.Contains(string(text), path+" v") {
+				continue
+			}
+			if _, err := output(filepath.Join(root, dir), []string{"GOWORK=off"}, "go", "mod", "edit", "-require", path+"@"+version); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
