@@ -144,10 +144,10 @@ func pack(root, dir, version, proxy string) (sums []string, err error) {
 func packAll(root, version, proxy string) error {
 	var sums []string
 	for _, dir := range modules {
-		if err := checkLicense(root, dir); err != nil {
+		if err := require(root, dir, version, sums); err != nil {
 			return err
 		}
-		if err := require(root, dir, version, sums); err != nil {
+		if err := checkLicense(root, dir); err != nil {
 			return err
 		}
 		own, err := pack(root, dir, version, proxy)
