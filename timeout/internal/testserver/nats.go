@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -33,15 +32,11 @@ func NATS(t testing.TB, args ...string) *Server {
 
 // greets reads the greeting of a NATS server. It comes once the server is ready for JetStream.
 func greets(ctx context.Context, s *Server) error {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", s.Addr)
+	conn, err := dial(ctx, s.Addr)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(deadline)
-	}
 	greeting := make([]byte, len("INFO "))
 	if _, err := io.ReadFull(conn, greeting); err != nil {
 		return err

@@ -3,7 +3,6 @@ package testserver
 import (
 	"context"
 	"fmt"
-	"net"
 	"strconv"
 	"strings"
 	"syscall"
@@ -45,15 +44,11 @@ func redis(args ...string) program {
 
 // ping asks a Redis server whether it serves. One that wants a password does.
 func ping(ctx context.Context, addr string) error {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	conn, err := dial(ctx, addr)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(deadline)
-	}
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,15 +61,11 @@ func zookeeper(settings ...string) program {
 
 // serving asks a ZooKeeper server whether it serves.
 func serving(ctx context.Context, s *Server) error {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", s.Addr)
+	conn, err := dial(ctx, s.Addr)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(deadline)
-	}
 	if _, err := conn.Write([]byte("srvr")); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,19 @@ func unused(port int) error {
 		return err
 	}
 	return l.Close()
+}
+
+// dial connects to a server, with the deadline of ctx.
+func dial(ctx context.Context, addr string) (net.Conn, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(deadline)
+	}
+	return conn, nil
 }
 
 func address(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
