@@ -62,13 +62,13 @@ func (p *page) text() string {
 	return b.String()
 }
 
-// versions lists the peers.
+// versions lists the modules of the benchmarks: the peers, and libraries.
 func versions(b *strings.Builder) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{if not (or .Main .Indirect .Replace)}}{{.Path}} {{.Version}}{{end}}", "all").Output()
 	if err != nil {
 		return
 	}
-	fmt.Fprint(b, "\nPeers:\n\n")
+	fmt.Fprint(b, "\nVersions:\n\n")
 	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
 		if line != "" && !strings.HasPrefix(line, "golang.org/x/perf") && !strings.Contains(line, "testify") {
 			fmt.Fprintf(b, "- %s\n", line)
