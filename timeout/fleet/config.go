@@ -46,7 +46,7 @@ type Config struct {
 	// Redis is a server or Cluster, 7.0 or newer: a *redis.Client or *redis.ClusterClient of go-redis,
 	// made with MaxRetries -1 and ContextTimeoutEnabled, without which Timeout means nothing. It
 	// stays the caller's to close. URL is for those who have none. One of both is needed.
-	// README.md has the commands that its user needs, where that may not do everything.
+	// README.md lists the commands for a Redis user with few rights.
 	Redis goredis.UniversalClient
 	URL   string
 

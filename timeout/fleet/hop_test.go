@@ -36,7 +36,6 @@ func paced(perSecond int, d time.Duration) <-chan int {
 
 // It is not for beside others: it takes all of a small machine.
 func TestSessionsThatHopAThousandTimesASecondHaveOneOwnerAndNoEnd(t *testing.T) {
-	t.Parallel()
 	for _, test := range []struct{ sessions, perSecond int }{{1, 1000}, {100, 2000}} {
 		t.Run(fmt.Sprintf("sessions=%d", test.sessions), func(t *testing.T) {
 			r := newReal(t, testserver.SharedRedis(t), 3, nil)
