@@ -7,10 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -83,21 +81,10 @@ func TestThePage(t *testing.T) {
 			b.Until(`$("presence").textContent.startsWith("` + want + `") && ("` + want + `" !== "" || $("presence").textContent === "")`)
 		}
 	})
-	picture(t, b, "fleet.png", "light", 1360, 900)
-	picture(t, b, "fleet-dark.png", "dark", 1360, 900)
-	picture(t, b, "fleet-phone.png", "light", 390, 1500)
+	b.Keep("fleet.png", "light", 1360, 900)
+	b.Keep("fleet-dark.png", "dark", 1360, 900)
+	b.Keep("fleet-phone.png", "light", 390, 1500)
 	d.web.close()
 	b.Until(`$("live").classList.contains("lost")`)
 	b.RequireOwnRequests(func(r string) bool { return strings.HasPrefix(r, url) })
-}
-
-// picture keeps a picture if somebody has asked for it.
-func picture(t *testing.T, b *tab.Tab, name, scheme string, width, height int64) {
-	t.Helper()
-	dir := os.Getenv("HEARTWHEEL_PICTURES")
-	if dir == "" {
-		return
-	}
-	b.Dress(scheme, width, height)
-	require.NoError(t, os.WriteFile(dir+"/"+name, b.Picture(700*time.Millisecond), 0o600))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -140,6 +141,17 @@ func (b *Tab) Dress(scheme string, width, height int64) {
 	})
 	require.NoError(b.t, err)
 	b.Do(chromedp.EmulateViewport(width, height))
+}
+
+// Keep writes a picture in a colour scheme and a size to the folder HEARTWHEEL_PICTURES, if that is set.
+func (b *Tab) Keep(name, scheme string, width, height int64) {
+	b.t.Helper()
+	dir := os.Getenv("HEARTWHEEL_PICTURES")
+	if dir == "" {
+		return
+	}
+	b.Dress(scheme, width, height)
+	require.NoError(b.t, os.WriteFile(filepath.Join(dir, name), b.Picture(700*time.Millisecond), 0o600))
 }
 
 // Picture returns a PNG of the page, after a time for all motion to come to rest.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -105,9 +104,9 @@ func TestThePageWithTraffic(t *testing.T) {
 		b.Until(`document.querySelector("#chart-done .stroke.c-done")`)
 		require.Contains(t, tab.Eval[string](b, `$("nodes").textContent`), "node-1 this one")
 	})
-	keep(t, b, "page.png", "light", 1440, 1000)
-	keep(t, b, "page-dark.png", "dark", 1440, 1000)
-	keep(t, b, "page-phone.png", "light", 390, 1180)
+	b.Keep("page.png", "light", 1440, 1000)
+	b.Keep("page-dark.png", "dark", 1440, 1000)
+	b.Keep("page-phone.png", "light", 390, 1180)
 	b.Do(chromedp.EmulateViewport(1440, 1000))
 	b.Run("what comes from outside is text", func(t *testing.T) {
 		b.Press("#topics", "mail")
@@ -116,12 +115,12 @@ func TestThePageWithTraffic(t *testing.T) {
 		require.NotEqual(t, "evil", tab.Eval[string](b, `document.title`))
 		require.Equal(t, 8, tab.Eval[int](b, `document.querySelectorAll("#strip i").length`))
 	})
-	keep(t, b, "topic.png", "light", 1440, 1400)
+	b.Keep("topic.png", "light", 1440, 1400)
 	b.Run("a look at a task", func(t *testing.T) {
 		b.Press(`#tasks [data-id="`+strings.ReplaceAll(evil, `"`, `\"`)+`"]`, "Look")
 		b.Until(`$("look").open && $("look").dataset.state === "pending"`)
 		require.Contains(t, tab.Eval[string](b, `$("look-payload").textContent`), "12345678901234567890", "no digit is lost")
-		keep(t, b, "look.png", "dark", 1440, 1000)
+		b.Keep("look.png", "dark", 1440, 1000)
 		b.Press("#look-actions", "Remove")
 		require.Equal(t, timeout.Pending, state(t, centre, "mail", evil), "one click only asks")
 		b.Press("#look-actions", "Really remove?")
@@ -149,7 +148,7 @@ func TestThePageWithTraffic(t *testing.T) {
 		b.Until(`$("tasks").tBodies[0].dataset.drawn === "dead" && document.querySelectorAll("#tasks [data-id]").length > 0`)
 		id := tab.Eval[string](b, `document.querySelector("#tasks [data-id]").dataset.id`)
 		require.Equal(t, timeout.Dead, state(t, centre, "payments", id))
-		keep(t, b, "dead.png", "light", 1440, 1400)
+		b.Keep("dead.png", "light", 1440, 1400)
 		require.NoError(t, centre.Handle("payments", func(context.Context, timeout.Task) error { return nil }))
 		b.Press(`#tasks [data-id="`+id+`"]`, "Replay")
 		require.Eventually(t, func() bool { return state(t, centre, "payments", id) == timeout.Done }, tab.Eternal, 10*time.Millisecond)
@@ -204,8 +203,8 @@ func TestThePageWithNothing(t *testing.T) {
 	b.Until(`document.body.dataset.drawn >= 2`)
 	require.Contains(t, tab.Eval[string](b, `$("topics").textContent`), "No topics yet")
 	require.True(t, tab.Eval[bool](b, `$("topic-card").hidden`))
-	keep(t, b, "empty.png", "light", 1440, 1000)
-	keep(t, b, "empty-phone.png", "dark", 390, 900)
+	b.Keep("empty.png", "light", 1440, 1000)
+	b.Keep("empty-phone.png", "dark", 390, 900)
 	requireQuiet(t, b, url)
 }
 
@@ -224,8 +223,8 @@ func TestThePageWithFiftyTopics(t *testing.T) {
 	b := tab.Open(t, url+"/", 1440, 1000)
 	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 50`)
 	b.Until(`document.body.dataset.drawn >= 3`)
-	keep(t, b, "fifty.png", "dark", 1440, 1300)
-	keep(t, b, "fifty-phone.png", "light", 390, 1180)
+	b.Keep("fifty.png", "dark", 1440, 1300)
+	b.Keep("fifty-phone.png", "light", 390, 1180)
 	tab.Eval[bool](b, `(() => { $("filter").value = "MAIL-0"; $("filter").dispatchEvent(new Event("input")); return true; })()`)
 	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 3`)
 	require.LessOrEqual(t, tab.Eval[int](b, `document.documentElement.scrollWidth`), 1440)
@@ -240,7 +239,7 @@ func TestThePageWithTokens(t *testing.T) {
 	require.NoError(t, err)
 	b := tab.Open(t, url+"/", 1440, 1000)
 	b.Until(`$("token-box").open && $("token-why").textContent.includes("wants a token")`)
-	keep(t, b, "token.png", "light", 1440, 1000)
+	b.Keep("token.png", "light", 1440, 1000)
 	use := func(token string) {
 		b.Until(`$("token-box").open`)
 		tab.Eval[bool](b, fmt.Sprintf(`(() => { $("token").value = %q; return true; })()`, token))
@@ -264,17 +263,6 @@ func TestThePageWithTokens(t *testing.T) {
 	b.Do(chromedp.Reload())
 	b.Until(`document.querySelector("[data-topic=mail]")`)
 	require.NotContains(t, tab.Eval[string](b, `JSON.stringify(localStorage) + document.cookie`), master)
-}
-
-// keep keeps a picture if somebody has asked for it.
-func keep(t *testing.T, b *tab.Tab, name, scheme string, width, height int64) {
-	t.Helper()
-	dir := os.Getenv("HEARTWHEEL_PICTURES")
-	if dir == "" {
-		return
-	}
-	b.Dress(scheme, width, height)
-	require.NoError(t, os.WriteFile(dir+"/"+name, b.Picture(700*time.Millisecond), 0o600))
 }
 
 // requireQuiet requires a console without errors, and requests to this server only.
