@@ -36,15 +36,19 @@ func check(root string) (err error) {
 			err = e
 		}
 	}()
+	all, err := u.list(tree)
+	if err != nil {
+		return err
+	}
 	for _, step := range []struct {
 		what string
 		do   func() error
 	}{
 		{"go.mod and go.sum are complete", func() error { return u.listAll(tree) }},
-		{"go get of all packages", func() error { return u.getAll(tree) }},
+		{"go get of all packages", func() error { return u.getAll(all) }},
 		{"a user of keepalive requires no more than it needs", u.requireLittle},
-		{"go install of all commands", func() error { return u.installAll(tree) }},
-		{"the code that README and docs show", func() error { return u.runExamples(tree) }},
+		{"go install of all commands", func() error { return u.installAll(all) }},
+		{"the code that README and docs show", func() error { return u.runExamples(tree, all) }},
 	} {
 		begun := time.Now()
 		if err := step.do(); err != nil {
@@ -131,43 +135,43 @@ func (u *user) golang(dir string, args ...string) error {
 // a change of go.mod or go.sum.
 func (u *user) listAll(tree string) error {
 	for _, module := range modules {
-		env := append(slices.Clone(u.env), "GOFLAGS=-mod=readonly")
-		if _, err := output(filepath.Join(tree, module), env, "go", "list", "-deps", "-test", "./..."); err != nil {
+		if _, err := u.listed(tree, module, "-deps", "-test"); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// published is a package that users can import, or a program.
-type published struct {
-	path    string
-	program bool
+// listed returns the output of go list, which changes neither go.mod nor go.sum.
+func (u *user) listed(tree, module string, flags ...string) (string, error) {
+	env := append(slices.Clone(u.env), "GOFLAGS=-mod=readonly")
+	return output(filepath.Join(tree, module), env, "go", slices.Concat([]string{"list"}, flags, []string{"./..."})...)
 }
 
-// packages returns those that users get of a tree.
-func (u *user) packages(tree string) (all []published, err error) {
+// published is a package of our modules. What is not hidden, users can import or install.
+type published struct {
+	path, dir       string
+	program, hidden bool
+}
+
+// list returns the packages of a tree.
+func (u *user) list(tree string) (all []published, err error) {
 	for _, module := range modules {
-		out, err := output(filepath.Join(tree, module), u.env, "go", "list", "-f", "{{.Name}} {{.ImportPath}}", "./...")
+		out, err := u.listed(tree, module, "-f", "{{.Name}} {{.ImportPath}} {{.Dir}}")
 		if err != nil {
 			return nil, err
 		}
 		for line := range strings.Lines(out) {
-			name, path, _ := strings.Cut(strings.TrimSpace(line), " ")
-			if !strings.Contains(path+"/", "/internal/") && !strings.HasSuffix(path, "/docs") {
-				all = append(all, published{path, name == "main"})
-			}
+			f := strings.SplitN(strings.TrimSpace(line), " ", 3)
+			hidden := strings.Contains(f[1]+"/", "/internal/") || strings.HasSuffix(f[1], "/docs")
+			all = append(all, published{path: f[1], dir: f[2], program: f[0] == "main", hidden: hidden})
 		}
 	}
 	return all, nil
 }
 
 // getAll gets every package, and compiles a program that imports all that are no programs.
-func (u *user) getAll(tree string) error {
-	all, err := u.packages(tree)
-	if err != nil {
-		return err
-	}
+func (u *user) getAll(all []published) error {
 	dir, err := u.start("all")
 	if err != nil {
 		return err
@@ -175,7 +179,7 @@ func (u *user) getAll(tree string) error {
 	args := []string{"get"}
 	program := "package main\n\nimport (\n"
 	for _, p := range all {
-		if !p.program {
+		if !p.program && !p.hidden {
 			args = append(args, p.path+"@"+u.version)
 			program += fmt.Sprintf("\t_ %q\n", p.path)
 		}
@@ -215,13 +219,9 @@ func (u *user) requireLittle() error {
 }
 
 // installAll installs every program that is for users, and asks it for its flags.
-func (u *user) installAll(tree string) error {
-	all, err := u.packages(tree)
-	if err != nil {
-		return err
-	}
+func (u *user) installAll(all []published) error {
 	for _, p := range all {
-		if !p.program {
+		if !p.program || p.hidden {
 			continue
 		}
 		if err := u.golang(u.dir, "install", p.path+"@"+u.version); err != nil {
@@ -234,28 +234,24 @@ func (u *user) installAll(tree string) error {
 	return nil
 }
 
-var packageClause = regexp.MustCompile(`(?m)^package (\w+)_test$`)
+var packageClause = regexp.MustCompile(`(?m)^package \w+_test$`)
 
 // runExamples copies the examples into a module of the user's, and runs them. The blocks of code in
 // README and docs are copies of lines of these examples; a test of package readme says so.
-func (u *user) runExamples(tree string) error {
+func (u *user) runExamples(tree string, all []published) error {
 	dir, err := u.start("examples")
 	if err != nil {
 		return err
 	}
 	args := []string{"get"}
-	var files []string
 	for _, module := range modules {
 		args = append(args, modulePath(module)+"@"+u.version)
-		out, err := output(filepath.Join(tree, module), u.env, "go", "list", "-f", "{{.Dir}}", "./...")
-		if err != nil {
-			return err
-		}
-		for dir := range strings.Lines(out) {
-			file := filepath.Join(strings.TrimSpace(dir), "example_test.go")
-			if _, err := os.Stat(file); err == nil {
-				files = append(files, file)
-			}
+	}
+	var files []string
+	for _, p := range all {
+		file := filepath.Join(p.dir, "example_test.go")
+		if _, err := os.Stat(file); err == nil {
+			files = append(files, file)
 		}
 	}
 	if len(files) == 0 {

@@ -43,42 +43,54 @@ func checkLicense(root, dir string) error {
 	return nil
 }
 
+// setVersion writes a version of our modules into a go.mod.
+func setVersion(name, version string) (*modfile.File, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	file, err := modfile.Parse(name, text, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range slices.Clone(file.Require) {
+		if isPublished(r.Mod.Path) {
+			if err := file.AddRequire(r.Mod.Path, version); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if text, err = file.Format(); err != nil {
+		return nil, err
+	}
+	return file, os.WriteFile(name, text, 0o644)
+}
+
 // require writes a version of the modules before it into a module's go.mod, and their sums into its
 // go.sum. It refuses a module that users could not install.
 func require(root, dir, version string, sums []string) error {
 	name := filepath.Join(root, dir, "go.mod")
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	file, err := modfile.Parse(name, text, nil)
+	file, err := setVersion(name, version)
 	if err != nil {
 		return err
 	}
 	if len(file.Replace) > 0 {
 		return fmt.Errorf("%s has a replace directive, so nobody can install the module", name)
 	}
-	for _, r := range slices.Clone(file.Require) {
-		if !isOurs(r.Mod.Path) {
-			continue
-		}
-		if !slices.ContainsFunc(modules, func(dir string) bool { return modulePath(dir) == r.Mod.Path }) {
+	for _, r := range file.Require {
+		if isOurs(r.Mod.Path) && !isPublished(r.Mod.Path) {
 			return fmt.Errorf("%s requires %s, and users can't get that", name, r.Mod.Path)
 		}
-		if err := file.AddRequire(r.Mod.Path, version); err != nil {
-			return err
-		}
-	}
-	if text, err = file.Format(); err != nil {
-		return err
-	}
-	if err := os.WriteFile(name, text, 0o644); err != nil {
-		return err
 	}
 	return addSums(filepath.Join(root, dir, "go.sum"), file, sums)
 }
 
 func isOurs(path string) bool { return path == first || strings.HasPrefix(path, first+"/") }
+
+// isPublished reports whether users get a module.
+func isPublished(path string) bool {
+	return slices.ContainsFunc(modules, func(dir string) bool { return modulePath(dir) == path })
+}
 
 // addSums replaces the sums of our modules in a go.sum. It needs those of required modules only.
 func addSums(name string, file *modfile.File, sums []string) error {
@@ -97,8 +109,7 @@ func addSums(name string, file *modfile.File, sums []string) error {
 	return os.WriteFile(name, []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 }
 
-// pack writes a module's version as a proxy serves it, if proxy is not empty, and returns its lines
-// for a go.sum.
+// pack writes a module's version as a proxy serves it, and returns its lines for a go.sum.
 func pack(root, dir, version, proxy string) (sums []string, err error) {
 	m := module.Version{Path: modulePath(dir), Version: version}
 	var packed bytes.Buffer

@@ -78,23 +78,13 @@ func requireElsewhere(root, version string) error {
 	if err != nil {
 		return err
 	}
-	for name := range strings.Lines(out) {
-		dir := filepath.Dir(strings.TrimSpace(name))
-		if slices.Contains(modules, dir) {
+	for line := range strings.Lines(out) {
+		name := strings.TrimSpace(line)
+		if slices.Contains(modules, filepath.Dir(name)) {
 			continue
 		}
-		for _, module := range modules {
-			path := modulePath(module)
-			text, err := os.ReadFile(filepath.Join(root, dir, "go.mod"))
-			if err != nil {
-				return err
-			}
-			if !strings.Contains(string(text), path+" v") {
-				continue
-			}
-			if _, err := output(filepath.Join(root, dir), []string{"GOWORK=off"}, "go", "mod", "edit", "-require", path+"@"+version); err != nil {
-				return err
-			}
+		if _, err := setVersion(filepath.Join(root, name), version); err != nil {
+			return err
 		}
 	}
 	return nil
