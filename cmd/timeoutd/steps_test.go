@@ -20,7 +20,9 @@ func TestAProcessIsKilledBetweenTwoStepsWithRedis(t *testing.T) {
 	// Only Redis is a single process: while it is stopped, it has got a command and not run it
 	// yet.
 	t.Run("it has said what it has done, and has no answer", func(t *testing.T) {
-		s := newSteps(t, "REDIS_URL="+redis)
+		// A node says nothing of a task while it waits for an answer about others. With this rate it
+		// asks for no others.
+		s := newSteps(t, "REDIS_URL="+redis, `"rate":0.01,`)
 		s.begin(t, "first")
 		send(t, cmd, syscall.SIGSTOP)
 		s.release()
@@ -40,7 +42,7 @@ func TestAProcessIsKilledBetweenTwoStepsWithPostgres(t *testing.T) {
 
 func testSteps(t *testing.T, env string) {
 	t.Run("it has leased one, and another is being called", func(t *testing.T) {
-		s := newSteps(t, env)
+		s := newSteps(t, env, "")
 		s.begin(t, "first", "second")
 		require.NoError(t, s.victim.cmd.Process.Kill())
 		require.Error(t, s.victim.wait())
@@ -48,7 +50,7 @@ func testSteps(t *testing.T, env string) {
 		s.end(t, []string{"victim", "heir"}, []string{"heir"})
 	})
 	t.Run("it was answered, and has not said so", func(t *testing.T) {
-		s := newSteps(t, env)
+		s := newSteps(t, env, "")
 		s.begin(t, "first", "second")
 		send(t, s.victim.cmd, syscall.SIGSTOP)
 		time.Sleep(50 * time.Millisecond) // a signal takes its time
@@ -68,7 +70,8 @@ type steps struct {
 	victim  *process
 }
 
-func newSteps(t *testing.T, env string) *steps {
+// newSteps starts the process. more is JSON for its topic.
+func newSteps(t *testing.T, env, more string) *steps {
 	hold := make(chan struct{})
 	s := &steps{release: sync.OnceFunc(func() { close(hold) })}
 	s.witness = newWitness(t, func(_, node string) {
@@ -79,7 +82,7 @@ func newSteps(t *testing.T, env string) *steps {
 	t.Cleanup(s.release)
 	s.with = process{args: []string{"-ttl", "4s"}, env: []string{env}}
 	s.victim = start(t, s.employ(s.with, "victim"))
-	s.victim.serveTopic(t, s.witness, `"lease":"4s","concurrency":1,"slots":1,`)
+	s.victim.serveTopic(t, s.witness, more+`"lease":"4s","concurrency":1,"slots":1,`)
 	return s
 }
 
