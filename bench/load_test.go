@@ -15,7 +15,7 @@ import (
 // the loop itself costs, impl=none, is in all of them.
 func BenchmarkCPU(b *testing.B) {
 	const conns, every, timeout, window = 1_000_000, 10 * time.Second, 30 * time.Second, 8 * time.Second
-	only := map[string]bool{"heartwheel": true, "go-zero": true, "time.Timer": true, "stdlazy": true}
+	only := map[string]bool{"heartwheel": true, "go-zero": true, "time.Timer": true, "stdlazy": true, "flatsweep": true}
 	for _, im := range append([]impl{{name: "none", make: newNone}}, everyone()...) {
 		if im.name != "none" && !only[im.name] {
 			continue

@@ -19,6 +19,7 @@ import (
 
 // The peer hangs, so the kernel sends what fits, and then no more.
 func TestSendfileToAPeerThatHangsHasOneTimeout(t *testing.T) {
+	t.Parallel()
 	eachActivity(t, readingActivities(), func(t *testing.T, activity Activity) {
 		k := newNetKeeper(t, Config{Activity: activity})
 		_, inner := connect(t, "tcp")

@@ -18,6 +18,7 @@ import (
 
 // The socket is read past the connection, by its descriptor.
 func TestBytesReadPastTheConnectionAreLife(t *testing.T) {
+	t.Parallel()
 	eachActivity(t, readingActivities(), testBytesReadPast)
 }
 
@@ -120,6 +121,7 @@ func testBypass(t *testing.T, activity Activity) {
 // Only we send: a long download must not end because its client has nothing to
 // say, and when it has ended the client has a timeout for its next request.
 func TestDownload(t *testing.T) {
+	t.Parallel()
 	for _, activity := range readingActivities() {
 		t.Run("activity="+activity.String(), func(t *testing.T) {
 			t.Parallel()

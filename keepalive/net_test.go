@@ -175,6 +175,7 @@ func TestProgramThatHangsKillsNobodyAndKeepsNobody(t *testing.T) {
 // A proxy between guarded connections, in all combinations: bytes moved by the kernel are life,
 // in both directions, and silence is still silence.
 func TestCopiedBytesAreLife(t *testing.T) {
+	t.Parallel()
 	eachActivity(t, readingActivities(), testCopiedBytes)
 }
 
@@ -267,6 +268,7 @@ func TestMethodsOfTheConnectionInside(t *testing.T) {
 }
 
 func TestHalfClosedConnection(t *testing.T) {
+	t.Parallel()
 	eachActivity(t, activitiesHere(), testHalfClosed)
 }
 

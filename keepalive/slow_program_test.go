@@ -48,6 +48,7 @@ func eachNetwork(t *testing.T, test func(t *testing.T, network string) (steady b
 
 // The program waits for a database, say, and reads nothing for several timeouts.
 func TestSlowHandlerClosesNoPeerThatGoesOnSending(t *testing.T) {
+	t.Parallel()
 	eachActivity(t, []Activity{ActivityRead, ActivityReadWrite, ActivityManual}, func(t *testing.T, activity Activity) {
 		eachNetwork(t, func(t *testing.T, network string) bool { return testSlowHandler(t, network, activity) })
 	})
@@ -126,6 +127,7 @@ func TestBytesThatNobodyTouchesForKeepNobody(t *testing.T) {
 }
 
 func TestReadIdleSeesBytesThatWaitToBeRead(t *testing.T) {
+	t.Parallel()
 	eachNetwork(t, func(t *testing.T, network string) bool {
 		k := newKeeper(t, Config{Timeout: time.Minute, Tick: 20 * ms, ReadIdle: short})
 		peer, inner := connect(t, network)

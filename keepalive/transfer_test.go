@@ -15,6 +15,7 @@ import (
 // If the sink is slower than the source, a transfer always has unread bytes. It lives while
 // they move, and not when the sink hangs.
 func TestTransferIntoASlowSink(t *testing.T) {
+	t.Parallel()
 	eachActivity(t, readingActivities(), testSlowSink)
 }
 
@@ -96,6 +97,7 @@ func (b *beats) Read(p []byte) (int, error) {
 }
 
 func TestTransfersOfConnectionsWithoutASocket(t *testing.T) {
+	t.Parallel()
 	for _, activity := range readingActivities() {
 		for _, into := range []bool{true, false} {
 			t.Run(fmt.Sprintf("activity=%v/into=%v", activity, into), func(t *testing.T) {

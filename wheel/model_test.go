@@ -354,15 +354,13 @@ func (r *rig) checkLinks() {
 				require.LessOrEqual(t, visit, max(w.hand+1, timer.dueTick(timer.word.Load())), "visited too late")
 				require.LessOrEqual(t, visit, w.clock.now.Load()+timer.delay.Load()+1, "a touch would have to move the entry")
 			}
-			for _, timer := range c.entry[c.n:] {
-				require.Nil(t, timer, "must not keep timers alive")
-			}
+			kept := slices.ContainsFunc(c.entry[c.n:], func(timer *TimerOf[int]) bool { return timer != nil })
+			require.False(t, kept, "must not keep timers alive")
 		}
 	}
 	for i := range w.levels.slot {
 		visit, unit := w.levels.next(w.hand, i)
-		require.Greater(t, visit, w.hand)
-		require.Zero(t, visit%unit)
+		require.True(t, visit > w.hand && visit%unit == 0, "slot %d", i)
 		check(&w.levels.slot[i], visit)
 	}
 	check(&w.held, 0)
