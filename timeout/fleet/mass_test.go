@@ -125,7 +125,7 @@ func (c *crowd) watch(nodes []*Node, done <-chan struct{}) error {
 }
 
 func TestManySessionsThatDieAtOnceStarveNobody(t *testing.T) {
-	const count, perSecond = 100_000, 500
+	const count, perSecond = 50_000, 500
 	dead := &funeral{ends: make(map[string]int64)}
 	r := newReal(t, testserver.Redis(t), 2, func(c *Config) {
 		*c = longer(*c, massLease)

@@ -60,6 +60,7 @@ func over(t *testing.T, truth timeout.Truth, in timeout.Engine, cfg index.Config
 }
 
 func TestAWheelInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
+	t.Parallel()
 	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
 	enginetest.Run(t, over(t, truth, inMemory(t), index.Config{Scan: 100 * time.Millisecond}), enginetest.Options{})
 }
@@ -122,6 +123,7 @@ func TestWhatOneNodePausesAnotherCanResume(t *testing.T) {
 }
 
 func TestRedisInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	server := testserver.Redis(t)
 	open := func(t *testing.T) timeout.Engine {
