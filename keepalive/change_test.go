@@ -87,11 +87,11 @@ func TestUpdateTurnsPoliciesOnAndOff(t *testing.T) {
 		require.Equal(t, 2, k.Len())
 
 		for want, cfg := range map[string]Config{
-			"Tick 1s, can't be changed from 10ms":                {Timeout: 10 * time.Second, Tick: time.Second},
-			"Activity manual, can't be changed from read":        {Activity: ActivityManual},
-			"Full evict, can't be changed from reject":           {Room: Room{Full: 2, MaxConns: 5}},
-			"Timeout -1s, must be at least 1ms":                  {Timeout: -time.Second},
-			"Probe.After 1s, Probe.Timeout 0s, Probe.Count 0, a": {Probe: Probing{After: time.Second}},
+			"Tick 1s, can't be changed from 10ms":               {Timeout: 10 * time.Second, Tick: time.Second},
+			"Activity manual, can't be changed from read":       {Activity: ActivityManual},
+			"Full evict, can't be changed from reject":          {Room: Room{Full: 2, MaxConns: 5}},
+			"Timeout -1s, must be at least 1ms":                 {Timeout: -time.Second},
+			"Probe.After 1m0s and Probe.Timeout 0s, must be at": {Probe: Probing{After: time.Minute}},
 		} {
 			before := k.Config()
 			require.ErrorContains(t, k.Update(cfg), want)

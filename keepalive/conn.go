@@ -88,6 +88,7 @@ type conn struct {
 	broken      atomic.Bool   // the peer has closed it, or it broke
 	ended       atomic.Uint32 // why the Keeper has closed it, a Reason or 0
 	transfers   atomic.Int32  // running ReadFrom and WriteTo
+	parting     atomic.Pointer[parting]
 }
 
 func (c *conn) self() *conn { return c }
@@ -153,6 +154,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.inner.Read(p)
 	if n > 0 {
 		if c.ended.Load() != 0 {
+			c.parting.Load().wait()
 			return 0, c.fail("read", err) // later bytes are not for the program, see CloseHalf
 		}
 		if c.addrUnknown.Load() {
@@ -175,7 +177,11 @@ func (c *conn) Read(p []byte) (int, error) {
 
 func (c *conn) Write(p []byte) (int, error) {
 	if c.ended.Load() != 0 {
-		return 0, c.fail("write", net.ErrClosed) // it would come after the farewell
+		parting := c.parting.Load()
+		if parting == nil {
+			return 0, c.fail("write", net.ErrClosed) // it would come after the farewell
+		}
+		defer parting.written()
 	}
 	n, err := c.inner.Write(p)
 	if n > 0 {
@@ -240,16 +246,27 @@ func (c *conn) refuse(reason Reason) {
 // End closes the connection for a reason of the Keeper's. A farewell may have to wait, so it
 // has a goroutine of its own: the workers are for others.
 func (c *conn) End(g *Guard, farewell []byte, mode CloseMode, timeout time.Duration) {
+	up := g.upgradeNow()
+	if up != nil {
+		c.parting.Store(newParting())
+	}
 	c.ended.Store(uint32(g.reason()))
-	if len(farewell) == 0 && mode != CloseHalf {
+	if up == nil && len(farewell) == 0 && mode != CloseHalf {
 		c.shut(mode)
 		g.closed(g.reason())
 		return
 	}
 	go func() {
-		c.bid(farewell, mode, timeout)
-		c.shut(mode)
-		g.closed(g.reason())
+		defer func() { // even after runtime.Goexit
+			c.shut(mode)
+			g.closed(g.reason())
+		}()
+		end := time.AfterFunc(timeout, func() { _ = c.inner.Close() }) // deadlines are the program's
+		defer end.Stop()
+		if up != nil {
+			c.part(up, timeout)
+		}
+		c.bid(farewell, mode)
 	}()
 }
 
@@ -265,9 +282,7 @@ func (c *conn) shut(mode CloseMode) {
 const maxLinger = 4 << 20
 
 // bid says farewell, and with CloseHalf waits for the peer's end.
-func (c *conn) bid(farewell []byte, mode CloseMode, timeout time.Duration) {
-	end := time.AfterFunc(timeout, func() { _ = c.inner.Close() }) // deadlines are the program's
-	defer end.Stop()
+func (c *conn) bid(farewell []byte, mode CloseMode) {
 	if len(farewell) > 0 {
 		if _, err := c.inner.Write(farewell); err != nil {
 			return

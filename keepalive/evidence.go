@@ -15,6 +15,7 @@ type evidence struct {
 	taken    uint64        // bytes arrived and read
 	answered uint64        // bytes acknowledged by the peer
 	pending  bool          // the peer has not acknowledged everything written
+	unsent   bool          // some of that is not sent yet: the peer takes no more at the moment
 }
 
 var nothing = evidence{received: -1, sent: -1, acked: -1}
@@ -39,6 +40,8 @@ func (g *Guard) look() *rules.Socket {
 		Unread:   e.unread,
 		Acked:    e.answered,
 		Pending:  e.pending,
+		Backlog:  e.unsent && g.isUpgraded(),
+		Took:     k.ago(e.acked),
 	}
 	if c, ok := g.adapter.(*conn); ok {
 		c.tell(s)

@@ -36,7 +36,8 @@ func ask(fd uintptr) evidence {
 	}
 	e.taken = info.Bytes_received - uint64(e.unread)
 	e.answered = info.Bytes_acked
-	e.pending = info.Notsent_bytes > 0 || info.Unacked > 0
+	e.unsent = info.Notsent_bytes > 0
+	e.pending = e.unsent || info.Unacked > 0
 	return e
 }
 

@@ -47,11 +47,12 @@ type more struct {
 }
 
 const (
-	lifeMask   = 3      // a rules.Life
-	flagTells  = 1 << 2 // its socket knows when bytes last arrived
-	flagCounts = 1 << 3 // touches are counted
-	flagBegun  = 1 << 4 // it guards a connection, or has guarded one
-	flagOpen   = 1 << 5 // it guards a connection
+	lifeMask     = 3      // a rules.Life
+	flagTells    = 1 << 2 // its socket knows when bytes last arrived
+	flagCounts   = 1 << 3 // touches are counted
+	flagBegun    = 1 << 4 // it guards a connection, or has guarded one
+	flagOpen     = 1 << 5 // it guards a connection
+	flagUpgraded = 1 << 6 // it has an upgrade
 
 	reasonShift = 8 // above: why the Keeper closes it, a Reason or 0
 )
@@ -144,6 +145,13 @@ func (g *Guard) writes() bool {
 
 // life returns what counts as life of the connection.
 func (g *Guard) life() rules.Life { return rules.Life(g.flags.Load() & lifeMask) }
+
+// setLife sets what counts as life of the connection.
+func (g *Guard) setLife(life rules.Life) {
+	for old := g.flags.Load(); !g.flags.CompareAndSwap(old, old&^lifeMask|uint32(life)); {
+		old = g.flags.Load()
+	}
+}
 
 // moves reports whether the bytes of a transfer touch the guard.
 func (g *Guard) moves() bool { return g.life() != rules.Touches }

@@ -12,6 +12,7 @@ import (
 type policy struct {
 	Config
 	rules      rules.Policy
+	upgraded   rules.Policy // of upgraded connections: with their own probes
 	generation uint32
 	advisor    *advisor // nil unless Advise
 	seed       maphash.Seed
@@ -41,13 +42,23 @@ func newPolicy(cfg Config, generation uint32, seed maphash.Seed, sleep time.Dura
 		Advises:   cfg.Advise,
 		DryRun:    cfg.Closing.DryRun,
 	}
+	p.upgraded = p.rules
+	p.upgraded.ProbeAfter, p.upgraded.ProbeTimeout, p.upgraded.ProbeCount = cfg.Probe.times(cfg.Timeout, cfg.Tick)
 	if cfg.Probe.Send != nil {
-		p.rules.ProbeAfter, p.rules.ProbeTimeout, p.rules.ProbeCount = cfg.Probe.After, cfg.Probe.Timeout, cfg.Probe.Count
+		p.rules = p.upgraded
 	}
 	if cfg.Advise {
 		p.advisor = new(advisor)
 	}
 	return p
+}
+
+// rulesOf returns the rules for a connection.
+func (p *policy) rulesOf(g *Guard) *rules.Policy {
+	if g.isUpgraded() {
+		return &p.upgraded
+	}
+	return &p.rules
 }
 
 // draw returns a number from 0 to 1, drawn once per connection: the same each time, and another

@@ -17,6 +17,7 @@ type Probing struct {
 	// Send, if not nil, sends a probe, such as a ping. An error closes the connection at once.
 	// It is called by a worker, and on gnet in the connection's event loop. It does not work
 	// with ActivityReadWrite: the acknowledgement of the probe itself would be life.
+	// A WebSocket has a probe of its own, see package wskeepalive, and the times below.
 	Send func(conn any) error
 
 	// After is by when a silent peer is probed first. Zero means half of Config.Timeout.
@@ -32,7 +33,7 @@ type Probing struct {
 }
 
 func (p *Probing) setDefaults(timeout time.Duration) {
-	if p.Send == nil {
+	if p.isZero() {
 		return
 	}
 	p.Count = cmp.Or(p.Count, 1)
@@ -40,6 +41,21 @@ func (p *Probing) setDefaults(timeout time.Duration) {
 	if p.Count > 0 {
 		p.Timeout = cmp.Or(p.Timeout, max(0, timeout-p.After)/time.Duration(p.Count))
 	}
+}
+
+// isZero reports whether nothing is set.
+func (p Probing) isZero() bool {
+	return p.Send == nil && p.After == 0 && p.Timeout == 0 && p.Count == 0
+}
+
+// times returns After, Timeout and Count for probes of a connection's own: they have defaults
+// even if nothing is set.
+func (p Probing) times(timeout, tick time.Duration) (after, wait time.Duration, count int) {
+	if p.isZero() {
+		after = max(timeout/2, tick)
+		return after, max(timeout-after, tick), 1
+	}
+	return p.After, p.Timeout, p.Count
 }
 
 func (p Probing) check(cfg Config) error {
@@ -51,11 +67,9 @@ func (p Probing) check(cfg Config) error {
 	switch {
 	case err != nil:
 		return err
-	case p.Send == nil && (p.After > 0 || p.Timeout > 0 || p.Count > 0):
-		return wrong("Probe.After %v, Probe.Timeout %v, Probe.Count %d, and Probe.Send is nil", p.After, p.Timeout, p.Count)
-	case p.Send == nil:
+	case p.isZero():
 		return nil
-	case cfg.Activity == ActivityReadWrite:
+	case p.Send != nil && cfg.Activity == ActivityReadWrite:
 		return wrong("Probe.Send with Activity %v, for which the probe itself would be life", cfg.Activity)
 	case p.After < cfg.Tick || p.Timeout < cfg.Tick:
 		return wrong("Probe.After %v and Probe.Timeout %v, must be at least Tick %v", p.After, p.Timeout, cfg.Tick)
@@ -70,12 +84,19 @@ func (p Probing) check(cfg Config) error {
 // probe sends a probe. After a panic the peer has its time to answer, too: it is not to blame.
 func (v *visit) probe() {
 	k, u := v.keeper, v.user()
+	v.seen.Probed = rules.Sent
+	send := func() error { return v.policy.Probe.Send(v.conn) }
+	if up := v.upgradeNow(); up != nil {
+		if v.look().Backlog { // the probe would wait behind it
+			return
+		}
+		send = up.probe
+	}
 	v.mu.Lock()
 	u.probed = time.Now()
 	v.mu.Unlock()
-	v.seen.Probed = rules.Sent
 	k.call("Probe.Send", func() {
-		if err := v.policy.Probe.Send(v.conn); err != nil {
+		if err := send(); err != nil {
 			k.log.Debug("keepalive: a probe could not be sent", "error", err)
 			v.seen.Probed = rules.Failed
 		}

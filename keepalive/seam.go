@@ -34,6 +34,7 @@ func init() {
 		Release:     (*Guard).release,
 		Closed:      (*Guard).closed,
 		Lose:        (*Guard).lose,
+		Upgrade:     (*Guard).upgrade,
 		SocketTells: socketTells,
 		MaxLinger:   maxLinger,
 	})

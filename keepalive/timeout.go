@@ -49,6 +49,9 @@ func (g *Guard) SetActivity(a Activity) error {
 	if !g.isOpen() {
 		return ErrNotGuarded
 	}
+	if a == ActivityReadWrite && g.isUpgraded() {
+		return wrong("Activity %v of an upgraded connection, whose probes themselves would be life", a)
+	}
 	k := g.keeper
 	p := k.policy.Load()
 	changed := p.Config
@@ -58,9 +61,7 @@ func (g *Guard) SetActivity(a Activity) error {
 	}
 	life := k.flagsOf(p, a, g.conn, g.tells()) & lifeMask // may log
 	return g.begin(p, func(*rules.State) {
-		for old := g.flags.Load(); !g.flags.CompareAndSwap(old, old&^lifeMask|life); {
-			old = g.flags.Load()
-		}
+		g.setLife(rules.Life(life))
 	})
 }
 
@@ -77,7 +78,7 @@ func (g *Guard) begin(p *policy, change func(*rules.State)) error {
 	}
 	change(&s)
 	g.setState(s, g.limitNow())
-	g.timer.SetDelay(p.rules.Hop(s, p.draw(g)))
+	g.timer.SetDelay(p.rulesOf(g).Hop(s, p.draw(g)))
 	return nil
 }
 
@@ -130,7 +131,7 @@ func (g *Guard) Deadline() (at time.Time, reason Reason, ok bool) {
 	g.mu.Lock()
 	touched, quiet := g.timer.Touched()
 	e.Touched, e.Quiet = rules.Time(touched), quiet
-	end, why := rules.Deadline(&p.rules, g.state(), e, now)
+	end, why := rules.Deadline(p.rulesOf(g), g.state(), e, now)
 	g.mu.Unlock()
 	if why == 0 {
 		return time.Time{}, 0, true

@@ -12,6 +12,7 @@ type user struct {
 	cancel    context.CancelCauseFunc
 	probed    time.Time // of the last unanswered probe, or zero
 	roundTrip time.Duration
+	upgrade   *upgrade // or nil
 }
 
 // user returns the user of the connection, and makes it if there is none.

@@ -98,11 +98,11 @@ func (g *Guard) leave() (again bool) {
 func (v *visit) decide() rules.Outcome {
 	g, k := v.Guard, v.keeper
 	v.policy = k.policy.Load()
-	p := &v.policy.rules
 	now := k.now()
 	pressure := k.pressure(v.policy, time.Duration(now)) // calls the user, so not with mu held
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	p := v.policy.rulesOf(g)
 	e := &v.seen
 	touched, quiet, due := g.timer.Look()
 	if !quiet { // an answer of the user, or of the peer, was for the silence before
@@ -183,7 +183,7 @@ func (v *visit) end(out rules.Outcome) {
 	closing := v.policy.Closing
 	var farewell []byte
 	defer func() { v.adapter.End(v.Guard, farewell, closing.Mode, closing.Timeout) }() // even after runtime.Goexit
-	if closing.Farewell != nil {
+	if closing.Farewell != nil && !v.isUpgraded() {
 		k.call("Closing.Farewell", func() { farewell = closing.Farewell(v.conn, reason) })
 	}
 }

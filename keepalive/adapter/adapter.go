@@ -164,3 +164,23 @@ func Closed(g *keepalive.Guard, reason keepalive.Reason) { funcs.Closed(g, reaso
 // overwritten it. Nobody can have touched the connection, so it stays open. Lose has no effect
 // after Release and End.
 func Lose(g *keepalive.Guard) { funcs.Lose(g) }
+
+// Upgrade is for a protocol above a connection of net, with a ping for its peer, such as
+// WebSocket. From now on only Touch is life of this connection, and the Upgrade is a touch. The
+// connection has a probe and a farewell of its own:
+//
+//   - probe takes the place of keepalive.Probing.Send, also if that is nil. Its times are those
+//     of keepalive.Probing. It must not block.
+//   - farewell takes the place of keepalive.Closing.Farewell. It has a goroutine of its own, and
+//     may write through all layers above the connection, until it returns or the deadline has
+//     passed. Meanwhile the program's own writes still work, and Close has no effect. Nil means
+//     none. It is not called on gnet.
+//
+// A peer may still be busy with the bytes in front of a probe. So for TCP on Linux, the peer is
+// not silent while bytes wait to be sent, as long as it takes some of them. While bytes wait, no
+// probe is sent.
+//
+// Upgrade returns keepalive.ErrNotGuarded if the connection is not guarded, or not any more.
+func Upgrade(g *keepalive.Guard, probe func() error, farewell func(reason keepalive.Reason, deadline time.Time)) error {
+	return funcs.Upgrade(g, probe, farewell)
+}

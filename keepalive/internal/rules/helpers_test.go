@@ -50,6 +50,14 @@ func asked(k rules.Socket) func(e *rules.Evidence) {
 	return func(e *rules.Evidence) { e.Socket = &k }
 }
 
+// backlog is a socket with a backlog: the peer last took some of it at an instant.
+func backlog(took rules.Time) func(e *rules.Evidence) {
+	return func(e *rules.Evidence) {
+		mute(e)
+		e.Socket.Backlog, e.Socket.Took = true, took
+	}
+}
+
 // and joins pieces of evidence.
 func and(with ...func(e *rules.Evidence)) func(e *rules.Evidence) {
 	return func(e *rules.Evidence) {

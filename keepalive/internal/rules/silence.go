@@ -125,6 +125,8 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 	switch {
 	case k.Heard != Unknown && alive && !touches:
 		return d.hear(k.Heard), true
+	case k.Backlog && k.Took.Add(patience) > d.now:
+		return d.hear(k.Took), true // it can't see a probe behind these bytes
 	case unseen && k.Unread == 0 && (q.Slow || d.readLate(due)):
 		return d.hear(d.now), true // the peer waits for an answer
 	case k.Unread > 0 && touches && fresh && q.Slow && !took:

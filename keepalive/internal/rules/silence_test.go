@@ -49,6 +49,11 @@ func TestSilence(t *testing.T) {
 		{name: "nothing but touches", rows: []row{
 			{now: at(16), with: and(life(rules.Touches), asked(rules.Socket{Heard: at(15), Received: rules.Unknown})), want: closes(rules.Idle)},
 		}},
+		{name: "a backlog, and the peer takes some of it", rows: []row{
+			{now: at(16), with: and(life(rules.Touches), backlog(at(15))), want: heard(at(15))},
+			{now: at(31) - 1, with: and(life(rules.Touches), backlog(at(15)+1)), want: heard(at(15) + 1)},
+			{now: at(31), with: and(life(rules.Touches), backlog(at(15))), want: closes(rules.Idle)},
+		}},
 		{name: "unread bytes, three times", rows: []row{
 			{now: at(16), with: asked(rules.Socket{Unread: 1}), want: slowUntil(at(18))},
 			{now: at(18), with: asked(rules.Socket{Unread: 1}), want: slowUntil(at(20))},

@@ -2,7 +2,10 @@
 // programs.
 package seam
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // Funcs are functions of package keepalive, about its Keeper K, its Guard G, its Reason R and
 // the adapters A. Package adapter says what each does.
@@ -21,6 +24,7 @@ type Funcs[K, G, R, A any] struct {
 	Release  func(g *G) bool
 	Closed   func(g *G, reason R)
 	Lose     func(g *G)
+	Upgrade  func(g *G, probe func() error, farewell func(reason R, deadline time.Time)) error
 
 	SocketTells func(fd uintptr) bool
 	MaxLinger   int

@@ -1,0 +1,69 @@
+package keepalive
+
+import (
+	"sync"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+// upgrade is a protocol above a connection, with a probe and a farewell of its own, see
+// adapter.Upgrade.
+type upgrade struct {
+	probe    func() error
+	farewell func(reason Reason, deadline time.Time) // or nil
+}
+
+// upgrade gives the connection a protocol of its own.
+func (g *Guard) upgrade(probe func() error, farewell func(reason Reason, deadline time.Time)) error {
+	if !g.isOpen() {
+		return ErrNotGuarded
+	}
+	return g.begin(g.keeper.policy.Load(), func(*rules.State) {
+		g.userLocked().upgrade = &upgrade{probe: probe, farewell: farewell}
+		g.setLife(rules.Touches)
+		g.flags.Or(flagUpgraded)
+	})
+}
+
+// isUpgraded reports whether the connection has an upgrade.
+func (g *Guard) isUpgraded() bool { return g.flags.Load()&flagUpgraded != 0 }
+
+// upgradeNow returns the upgrade of the connection, or nil.
+func (g *Guard) upgradeNow() *upgrade {
+	if !g.isUpgraded() {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.userNow().upgrade
+}
+
+// parting is the time of an upgrade's farewell. The program must not close the layers above
+// before the farewell has gone through them. So it does not learn of the end before.
+type parting struct {
+	once sync.Once
+	over chan struct{} // closed with the first write, or with the end of the farewell
+}
+
+func newParting() *parting { return &parting{over: make(chan struct{})} }
+
+// wait waits until the program may learn of the end. A nil parting is over.
+func (p *parting) wait() {
+	if p != nil {
+		<-p.over
+	}
+}
+
+// written says that bytes were written.
+func (p *parting) written() { p.once.Do(func() { close(p.over) }) }
+
+// part says the farewell of an upgrade.
+func (c *conn) part(up *upgrade, timeout time.Duration) {
+	defer func() { // even after runtime.Goexit
+		c.parting.Swap(nil).written()
+	}()
+	if up.farewell != nil {
+		c.guard.keeper.call("farewell", func() { up.farewell(c.guard.reason(), time.Now().Add(timeout)) })
+	}
+}

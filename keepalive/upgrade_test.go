@@ -1,0 +1,171 @@
+package keepalive
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func noProbe() error { return nil }
+
+// An upgraded connection is probed, the others of its Keeper are not.
+func TestAnUpgradeHasAProbeOfItsOwn(t *testing.T) {
+	for _, probing := range []Probing{{}, {After: 20 * time.Second}, {Send: func(any) error { panic("the other probe") }}} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, Config{Timeout: time.Minute, Probe: probing})
+			conn, peer := pipe(k)
+			begin := time.Now()
+			var probes []time.Duration
+			require.NoError(t, Of(conn).upgrade(func() error {
+				probes = append(probes, time.Since(begin))
+				return nil
+			}, nil))
+			go func() { // bytes are no life
+				for {
+					if _, err := peer.Write([]byte("x")); err != nil {
+						return
+					}
+					time.Sleep(time.Second)
+				}
+			}()
+			_, err := io.Copy(io.Discard, conn)
+			require.ErrorIs(t, err, ReasonNoAnswer)
+			require.GreaterOrEqual(t, time.Since(begin), time.Minute)
+			require.LessOrEqual(t, time.Since(begin), time.Minute+2*time.Second, "three times some ticks, since bytes come without a touch")
+			require.Len(t, probes, 1)
+			after := k.policy.Load().upgraded.ProbeAfter
+			require.GreaterOrEqual(t, probes[0], after*3/4)
+			require.LessOrEqual(t, probes[0], after+2*time.Second)
+
+			time.Sleep(time.Second) // the writer ends
+			if probing.Send == nil {
+				conn, _ = pipe(k)
+				requireClosed(t, k, conn, ReasonIdle, time.Now(), time.Minute)
+			}
+		})
+	}
+}
+
+func TestAnAnswerKeepsAnUpgradedConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute})
+		conn, _ := pipe(k)
+		g := Of(conn)
+		require.NoError(t, g.upgrade(func() error {
+			time.AfterFunc(2*time.Second, func() { g.Pong() })
+			return nil
+		}, nil))
+		time.Sleep(time.Hour)
+		require.True(t, g.isOpen())
+		require.Equal(t, 2*time.Second, roundTrip(conn))
+		at, reason, ok := g.Deadline()
+		require.True(t, ok)
+		require.Equal(t, ReasonNoAnswer, reason)
+		require.LessOrEqual(t, time.Until(at), time.Minute+time.Second)
+
+		require.ErrorIs(t, g.SetActivity(ActivityReadWrite), ErrArgument)
+		require.NoError(t, g.SetActivity(ActivityRead))
+		require.NoError(t, conn.Close())
+		require.ErrorIs(t, g.upgrade(noProbe, nil), ErrNotGuarded)
+		require.ErrorIs(t, (*Guard)(nil).upgrade(noProbe, nil), ErrNotGuarded)
+	})
+}
+
+// The farewell is written through the layers of the program. The program learns of the end later.
+func TestAnUpgradeHasAFarewellOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := new(closings)
+		k := newKeeper(t, Config{
+			Timeout: time.Minute,
+			Closing: Closing{Farewell: func(any, Reason) []byte { return []byte("past all layers") }, Mode: CloseHalf},
+			OnClose: told.add,
+		})
+		conn, peer := pipe(k)
+		begun := make(chan struct{})
+		require.NoError(t, Of(conn).upgrade(noProbe, func(reason Reason, deadline time.Time) {
+			require.Equal(t, ReasonDrain, reason)
+			require.Equal(t, time.Second, time.Until(deadline))
+			close(begun)
+			time.Sleep(500 * ms)
+			require.NoError(t, conn.Close(), "the program has to wait")
+			_, err := conn.Write([]byte("bye"))
+			require.NoError(t, err)
+		}))
+		ended := make(chan time.Time, 1)
+		go func() {
+			_, err := conn.Read(make([]byte, 1))
+			ended <- time.Now()
+			require.ErrorIs(t, err, ReasonDrain)
+			_ = conn.Close()
+		}()
+		go func() {
+			<-begun
+			_, _ = peer.Write([]byte("x")) // the reader would fail at once
+		}()
+		start := time.Now()
+		drained := make(chan error, 1)
+		go func() { drained <- k.Drain(context.Background(), 0) }()
+		got, err := io.ReadAll(peer)
+		require.NoError(t, err)
+		require.Equal(t, "bye", string(got))
+		require.Equal(t, 500*ms, (<-ended).Sub(start).Truncate(100*ms))
+		require.NoError(t, <-drained)
+		require.Equal(t, []closing{{conn, ReasonDrain}}, told.list())
+		_, err = conn.Write([]byte("later"))
+		require.ErrorIs(t, err, ReasonDrain)
+	})
+}
+
+// A stuck farewell is cut off.
+func TestAnUpgradesFarewellIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := new(closings)
+		k := newKeeper(t, Config{Timeout: time.Minute, Closing: Closing{Timeout: 3 * time.Second}, OnClose: told.add, Logger: slog.New(slog.DiscardHandler)})
+		conn, _ := pipe(k)
+		require.NoError(t, Of(conn).upgrade(noProbe, func(Reason, time.Time) {
+			_, err := conn.Write([]byte("nobody reads that"))
+			require.ErrorIs(t, err, net.ErrClosed)
+			panic("and it may panic")
+		}))
+		begin := time.Now()
+		require.True(t, Of(conn).Close(ReasonLocal))
+		_, err := conn.Read(make([]byte, 1))
+		require.ErrorIs(t, err, ReasonLocal)
+		require.Equal(t, 3*time.Second, time.Since(begin).Truncate(100*ms))
+		synctest.Wait()
+		require.Equal(t, []closing{{conn, ReasonLocal}}, told.list())
+	})
+}
+
+// An upgrade during a close fails, or has its farewell.
+func TestUpgradesAndClosesAtOnce(t *testing.T) {
+	k := newKeeper(t, Config{Timeout: time.Minute})
+	for range 200 {
+		conn, peer := pipe(k)
+		var said atomic.Bool
+		upgraded := make(chan error, 1)
+		go func() {
+			upgraded <- Of(conn).upgrade(noProbe, func(Reason, time.Time) {
+				said.Store(true)
+				_, _ = conn.Write([]byte("bye"))
+			})
+		}()
+		go Of(conn).Close(ReasonLocal)
+		go func() { _, _ = conn.Read(make([]byte, 1)); _ = conn.Close() }()
+		var got bytes.Buffer
+		_, _ = io.Copy(&got, peer)
+		if err := <-upgraded; err != nil {
+			require.ErrorIs(t, err, ErrNotGuarded)
+			require.Empty(t, got.String())
+		}
+		require.Equal(t, said.Load(), got.String() == "bye")
+	}
+}
