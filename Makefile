@@ -43,7 +43,7 @@ interop: ## tests with programs that nobody here wrote, such as curl, mosquitto 
 
 browser: ## the pages in a real browser (the package chromium), under load
 	cd internal/browsertest && $(GO) test -tags browser -count=1 .
-	cd examples && $(GO) test -tags browser -count=1 -run ThePage ./fleet
+	cd examples && $(GO) test -tags browser -count=1 -run ThePage ./fleet ./internal/wstest
 	cd cmd/timeoutd/internal/browsertest && $(GO) test -tags browser -count=1 .
 
 tidy: ## go mod tidy in all modules

@@ -13,6 +13,7 @@
 //   - Peers only listen (push, streams): ActivityReadWrite. A peer lives as long as it
 //     acknowledges the bytes sent to it.
 //   - net/http: package httpkeepalive, with any of them.
+//   - WebSocket: package wskeepalive, with any of them.
 //   - gnet: package gnetkeepalive.
 //
 // Each accepted connection has one deadline in a timing wheel. A sign of life moves the

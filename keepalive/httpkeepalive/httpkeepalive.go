@@ -15,7 +15,7 @@
 //     So a handler may take its time, and an event stream may have nothing to say. For TCP on
 //     Linux, a peer that takes nothing of a response for a whole timeout is closed.
 //   - After Hijack the connection is a connection like any other, with its own timeout: see
-//     [Guard] for its handle.
+//     [Guard] for its handle, and package wskeepalive for WebSockets.
 //
 // All of this holds for HTTP/1.1 and HTTP/2, plain and over TLS, and with any
 // keepalive.Activity. An HTTP/2 connection is held while any of its requests is. Two settings

@@ -1,0 +1,141 @@
+// Package wskeepalive closes a WebSocket when its peer answers no ping, and says goodbye with a
+// close frame. One call after the upgrade does it, for gorilla/websocket and for
+// coder/websocket, plain and over TLS. The package imports neither of them.
+//
+//	httpkeepalive.Wrap(srv, k)
+//	err := srv.Serve(k.Listener(ln)) // or srv.ServeTLS
+//
+// and in a handler
+//
+//	ws, err := upgrader.Upgrade(w, r, nil) // or websocket.Accept
+//	...
+//	guard := httpkeepalive.Guard(r)
+//	err = wskeepalive.Gorilla(guard, ws) // or wskeepalive.Coder
+//
+// The program reads and writes as always. As both libraries demand, some goroutine must always
+// be reading: otherwise nobody hears the pongs.
+//
+//   - A pong is life. So is a whole message, if the program calls guard.Touch for it: that
+//     saves the next ping. Bytes are not life, so a trickled message keeps no connection.
+//   - A peer is asked after half of keepalive.Config.Timeout. Config.Probe has the times;
+//     Probe.Send can stay nil. Without an answer the connection is closed with
+//     keepalive.ReasonNoAnswer.
+//   - Before any close by the Keeper, the peer gets a close frame. Its text is the name of the
+//     keepalive.Reason. Its status is 1001 (going away) if a client should connect again, 1000
+//     after a keepalive.ReasonLocal, and else 1008 (policy violation). The library writes the
+//     frame, so the frame never comes in the middle of another one.
+//   - A pending read then returns an error with the Reason in it. The cause of guard.Context has
+//     it, too.
+//   - A peer still busy with a long message is not silent, as long as it takes some of it. This
+//     needs TCP on Linux. Elsewhere hold the connection around long writes, see
+//     keepalive.Guard.Hold.
+//
+// Other connections of the same Keeper are as before, whatever their keepalive.Activity is.
+// WebSockets over HTTP/2 share a connection, and are not for this package.
+package wskeepalive
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+)
+
+// GorillaConn is a *websocket.Conn of github.com/gorilla/websocket.
+type GorillaConn interface {
+	PingHandler() func(data string) error
+	SetPingHandler(h func(data string) error)
+	PongHandler() func(data string) error
+	SetPongHandler(h func(data string) error)
+	WriteControl(kind int, data []byte, deadline time.Time) error
+}
+
+// Gorilla keeps a WebSocket of gorilla/websocket alive. g is the guard of its connection:
+// httpkeepalive.Guard(r) in a handler, keepalive.Of(ws.NetConn()) anywhere. Gorilla must be
+// called before the first read. It wraps the handlers for pings and pongs, so the program sets
+// its own before. A ping of the peer is life, too.
+//
+// Gorilla returns keepalive.ErrNotGuarded if the connection is not guarded, or not any more.
+func Gorilla(g *keepalive.Guard, ws GorillaConn) error {
+	probe := func() error {
+		go func() { // it may have to wait for a message being written
+			_ = ws.WriteControl(opPing, nil, time.Now().Add(timeout(g))) // or there will be no answer
+		}()
+		return nil
+	}
+	farewell := func(reason keepalive.Reason, deadline time.Time) {
+		code := binary.BigEndian.AppendUint16(nil, uint16(status(reason)))
+		_ = ws.WriteControl(opClose, append(code, reason.String()...), deadline) // it is closed anyway
+	}
+	if err := adapter.Upgrade(g, probe, farewell); err != nil {
+		return err
+	}
+	ping, pong := ws.PingHandler(), ws.PongHandler()
+	ws.SetPingHandler(func(data string) error { g.Touch(); return ping(data) })
+	ws.SetPongHandler(func(data string) error { g.Pong(); return pong(data) })
+	return nil
+}
+
+// CoderConn is a *websocket.Conn of github.com/coder/websocket, or of nhooyr.io/websocket, its
+// name before. S is its StatusCode.
+type CoderConn[S ~int] interface {
+	Ping(ctx context.Context) error
+	Close(code S, reason string) error
+}
+
+// Coder keeps a WebSocket of coder/websocket alive. g is the guard of its connection:
+// httpkeepalive.Guard(r) in a handler. S follows from ws. A ping waiting for its pong has a
+// goroutine.
+//
+// The close frame is the library's closing handshake: the connection is closed after the peer's
+// close frame, or after keepalive.Closing.Timeout.
+//
+// Coder returns keepalive.ErrNotGuarded if the connection is not guarded, or not any more.
+func Coder[S ~int](g *keepalive.Guard, ws CoderConn[S]) error {
+	probe := func() error {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), timeout(g))
+			defer cancel()
+			if ws.Ping(ctx) == nil {
+				g.Pong()
+			}
+		}()
+		return nil
+	}
+	farewell := func(reason keepalive.Reason, _ time.Time) { // it ends with the connection
+		_ = ws.Close(S(status(reason)), reason.String())
+	}
+	return adapter.Upgrade(g, probe, farewell)
+}
+
+// Opcodes of RFC 6455, section 5.2.
+const (
+	opClose = 8
+	opPing  = 9
+)
+
+// Statuses of RFC 6455, section 7.4.1.
+const (
+	normalClosure   = 1000
+	goingAway       = 1001
+	policyViolation = 1008
+)
+
+// status returns the status of the close frame.
+func status(reason keepalive.Reason) int {
+	switch {
+	case reason == keepalive.ReasonLocal:
+		return normalClosure
+	case reason.Retryable():
+		return goingAway
+	}
+	return policyViolation
+}
+
+// timeout returns how long a ping is worth waiting for: the Keeper's decision comes first.
+func timeout(g *keepalive.Guard) time.Duration {
+	info, _ := g.Info()
+	return info.Timeout
+}
