@@ -1,8 +1,8 @@
 // Command websocket-gorilla echoes messages over WebSocket, with gorilla/websocket.
 //
-// Whole messages and pongs are life, so a trickle of bytes does not keep a connection. A
-// silent peer is pinged. If it does not answer, a close frame with status 1001 tells it why
-// before the end. The library sends that frame, so it comes between two others.
+// A silent peer is pinged. Pongs and whole messages are life, so a trickle of bytes does not
+// keep a connection. If the peer does not answer, a close frame with status 1001 tells it why.
+// With TLS all of that is the same.
 package main
 
 import (
@@ -10,7 +10,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -18,6 +17,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/wskeepalive"
 )
 
 const (
@@ -27,32 +27,12 @@ const (
 
 func main() { example.Main("127.0.0.1:8081", serve) }
 
-// socket is the value of a hijacked connection.
-type socket struct {
-	*websocket.Conn
-	told atomic.Uint32 // the keepalive.Reason in the close frame to its peer, or 0
-}
-
-// socketOf returns the socket of a connection, or nil while it speaks HTTP.
-func socketOf(conn any) *socket {
-	s, _ := keepalive.Of(conn).Value().(*socket)
-	return s
-}
-
 func serve(ctx context.Context, args example.Args) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:  args.Timeout,
-		Activity: keepalive.ActivityManual,
-		Probe: keepalive.Probing{
-			After: args.Timeout / 2,
-			Send:  func(conn any) error { return socketOf(conn).control(websocket.PingMessage, nil) },
-		},
-		Room: keepalive.Room{MaxPerKey: 1000},
-		OnIdle: func(conn any, reason keepalive.Reason) keepalive.Verdict {
-			socketOf(conn).goodbye(reason)
-			return keepalive.Close
-		},
-		Logger: args.Log,
+		Timeout: args.Timeout,
+		Room:    keepalive.Room{MaxPerKey: 1000},
+		Closing: keepalive.Closing{Mode: keepalive.CloseHalf}, // or a peer still sending may miss the close frame
+		Logger:  args.Log,
 	})
 	if err != nil {
 		return err
@@ -73,13 +53,10 @@ func serve(ctx context.Context, args example.Args) error {
 				return // Upgrade has answered
 			}
 			defer ws.Close()
-			guard, s := httpkeepalive.Guard(r), &socket{Conn: ws}
-			guard.SetValue(s)
-			err = s.echo(guard)
-			if told := s.told.Load(); told != 0 {
-				err = keepalive.Reason(told) // the peer's answer may have come first
+			guard := httpkeepalive.Guard(r)
+			if err := wskeepalive.Gorilla(guard, ws); err == nil {
+				args.Closed(ws.RemoteAddr(), echo(ws, guard))
 			}
-			args.Closed(ws.RemoteAddr(), err)
 		}),
 	}
 	httpkeepalive.Wrap(srv, k)
@@ -92,50 +69,24 @@ func serve(ctx context.Context, args example.Args) error {
 }
 
 // echo returns why the connection has ended.
-func (s *socket) echo(guard *keepalive.Guard) error {
-	s.SetReadLimit(maxMessage)
-	s.SetPongHandler(func(string) error { guard.Pong(); return nil })
-	answerPing := s.PingHandler()
-	s.SetPingHandler(func(data string) error { guard.Touch(); return answerPing(data) })
+func echo(ws *websocket.Conn, guard *keepalive.Guard) error {
+	ws.SetReadLimit(maxMessage)
 	for {
-		kind, message, err := s.ReadMessage()
+		kind, message, err := ws.ReadMessage()
 		if err != nil {
 			return err
 		}
-		release := guard.Hold() // while we work for it, and a touch at the end
-		_ = s.SetWriteDeadline(time.Now().Add(writeTimeout))
-		err = s.WriteMessage(kind, message)
-		release()
-		if err != nil {
+		guard.Touch() // a whole message
+		_ = ws.SetWriteDeadline(time.Now().Add(writeTimeout))
+		if err := ws.WriteMessage(kind, message); err != nil {
 			return err
 		}
 	}
-}
-
-// control sends a control frame, from any goroutine. It does not wait for a slow peer.
-func (s *socket) control(kind int, data []byte) error {
-	if s == nil {
-		return nil // an error would end the connection
-	}
-	return s.WriteControl(kind, data, time.Now().Add(100*time.Millisecond))
-}
-
-// goodbye sends a close frame. The peer may then close the connection before we do.
-func (s *socket) goodbye(reason keepalive.Reason) {
-	if s != nil {
-		s.told.Store(uint32(reason))
-	}
-	why := websocket.FormatCloseMessage(websocket.CloseGoingAway, reason.String())
-	_ = s.control(websocket.CloseMessage, why) // it is closed anyway
 }
 
 // stop ends HTTP connections, and then the sockets: http.Server has forgotten them.
 func stop(srv *http.Server, k *keepalive.Keeper) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	err := srv.Shutdown(ctx)
-	for conn := range k.Conns() {
-		socketOf(conn).goodbye(keepalive.ReasonDrain)
-	}
-	return errors.Join(err, k.Drain(ctx, 0))
+	return errors.Join(srv.Shutdown(ctx), k.Drain(ctx, 0))
 }
