@@ -87,9 +87,6 @@ func (v *visit) probe() {
 	v.seen.Probed = rules.Sent
 	send := func() error { return v.policy.Probe.Send(v.conn) }
 	if up := v.upgradeNow(); up != nil {
-		if v.look().Backlog { // the probe would wait behind it
-			return
-		}
 		send = up.probe
 	}
 	v.mu.Lock()

@@ -177,8 +177,7 @@ func Lose(g *keepalive.Guard) { funcs.Lose(g) }
 //     none. It is not called on gnet.
 //
 // A peer may still be busy with the bytes in front of a probe. So for TCP on Linux, the peer is
-// not silent while bytes wait to be sent, as long as it takes some of them. While bytes wait, no
-// probe is sent.
+// not silent while bytes wait to be sent, as long as it takes some of them.
 //
 // Upgrade returns keepalive.ErrNotGuarded if the connection is not guarded, or not any more.
 func Upgrade(g *keepalive.Guard, probe func() error, farewell func(reason keepalive.Reason, deadline time.Time)) error {

@@ -92,6 +92,10 @@ type CoderConn[S ~int] interface {
 // The close frame is the library's closing handshake: the connection is closed after the peer's
 // close frame, or after keepalive.Closing.Timeout.
 //
+// The library closes a connection itself if a ping can't be written for 5 seconds. So a peer
+// that takes none of the bytes in front of a ping may be closed before its timeout, with
+// keepalive.ReasonLocal.
+//
 // Coder returns keepalive.ErrNotGuarded if the connection is not guarded, or not any more.
 func Coder[S ~int](g *keepalive.Guard, ws CoderConn[S]) error {
 	probe := func() error {
