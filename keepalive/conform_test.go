@@ -8,13 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/frameworks"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter/adaptertest"
 )
 
 func TestTheAdapterForNetConforms(t *testing.T) {
 	t.Parallel()
-	adaptertest.Run(t, adaptertest.Adapter{Start: serveLines})
+	proved := adaptertest.Run(t, adaptertest.Adapter{Start: serveLines})
+	frameworks.Check(t, "[`net`](net.md)", "all", proved)
 }
 
 // serveLines has a goroutine for each connection.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/heartwheel-go/heartwheel/internal/frameworks"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter/adaptertest"
 )
@@ -19,12 +20,13 @@ func TestTheAdapterForGnetConforms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			adaptertest.Run(t, adaptertest.Adapter{
-				NoGoexit: true,
+			proved := adaptertest.Run(t, adaptertest.Adapter{
+				NoWait: true, InLoop: true, NoGoexit: true,
 				Start: func(t *testing.T, k *keepalive.Keeper, handle adaptertest.Handler) net.Addr {
 					return start(t, &app{onTraffic: func(c gnet.Conn) gnet.Action { return handleLines(c, handle) }}, k, opts...).addr
 				},
 			})
+			frameworks.Check(t, "[gnet](gnet.md)", "Linux, macOS, BSD", proved)
 		})
 	}
 }

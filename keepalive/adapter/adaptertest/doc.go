@@ -25,6 +25,12 @@
 // server knows nothing of this. It must read and handle as the framework's programs do: on
 // the goroutine, or in the event loop, of the connection.
 //
+// # Properties
+//
+// A framework may lack something: datagrams have no half close. The booleans of [Adapter] say
+// so, and the suite then tests that it is missing. So nobody can claim too much, nor too little,
+// and [Run] returns the properties of the adapter. docs/frameworks.md has a row of each adapter.
+//
 // # Time
 //
 // A run takes a few seconds. It waits more than it works, so the tests run at the same time.

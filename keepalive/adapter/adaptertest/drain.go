@@ -12,10 +12,10 @@ import (
 
 func drainTests() []test {
 	return []test{
-		{name: "drain", run: drainClosesAll},
-		{name: "drain/spread", run: drainIsSpread},
-		{name: "drain/cut", run: drainIsCutShort},
-		{name: "drain/leaving", unless: overDatagrams, run: drainWaitsForFarewells},
+		{name: "drain", of: drain, run: drainClosesAll},
+		{name: "drain/spread", of: drain, run: drainIsSpread},
+		{name: "drain/cut", of: drain, run: drainIsCutShort},
+		{name: "drain/leaving", of: half, run: drainWaitsForFarewells},
 	}
 }
 

@@ -37,11 +37,7 @@ func failingTests() (all []test) {
 		all = append(
 			all,
 			test{name: "panic/" + name, run: func(r *rig) { failureHarmsNobody(r, config, 1, func() { panic("on purpose") }) }},
-			test{
-				name:   "goexit/" + name,
-				unless: func(a Adapter) bool { return a.NoGoexit },
-				run:    func(r *rig) { failureHarmsNobody(r, config, 0, runtime.Goexit) },
-			},
+			test{name: "goexit/" + name, of: goexit, run: func(r *rig) { failureHarmsNobody(r, config, 0, runtime.Goexit) }},
 		)
 	}
 	return all

@@ -11,19 +11,24 @@ import (
 
 func farewellTests() []test {
 	all := []test{
-		{name: "farewell/half/lingers", unless: overDatagrams, run: halfClosedPeerMayFinish},
-		{name: "farewell/half/bounded", unless: overDatagrams, run: halfClosedPeerHasNotForEver},
+		{name: "farewell/half/lingers", of: half, run: halfClosedPeerMayFinish},
+		{name: "farewell/half/bounded", of: half, run: halfClosedPeerHasNotForEver},
+		{name: "farewell/half/whole", lack: half, run: halfCloseIsWhole},
 	}
-	for _, mode := range []keepalive.CloseMode{keepalive.CloseGraceful, keepalive.CloseHalf, keepalive.CloseReset} {
-		all = append(all, test{name: "farewell/" + mode.String(), run: func(r *rig) { farewellComesFirst(r, mode) }})
+	for _, mode := range []keepalive.CloseMode{keepalive.CloseGraceful, keepalive.CloseHalf} {
+		all = append(all, test{name: "farewell/" + mode.String(), of: farewell, run: func(r *rig) { farewellComesFirst(r, mode, nil) }})
 	}
-	return all
+	return append(
+		all,
+		test{name: "farewell/reset", of: reset, run: func(r *rig) { farewellComesFirst(r, keepalive.CloseReset, syscall.ECONNRESET) }},
+		test{name: "farewell/reset", lack: reset, run: func(r *rig) { farewellComesFirst(r, keepalive.CloseReset, nil) }},
+	)
 }
 
 func bye(_ any, reason keepalive.Reason) []byte { return []byte("bye " + reason.String() + "\n") }
 
 // The farewell, and then the end of the stream, also without a farewell.
-func farewellComesFirst(r *rig, mode keepalive.CloseMode) {
+func farewellComesFirst(r *rig, mode keepalive.CloseMode, end error) {
 	r.serve(keepalive.Config{Closing: keepalive.Closing{Mode: mode, Farewell: func(conn any, reason keepalive.Reason) []byte {
 		if r.nameOf(conn) == "none" {
 			return nil
@@ -37,21 +42,10 @@ func farewellComesFirst(r *rig, mode keepalive.CloseMode) {
 		}
 		got, err := c.rest(len(want))
 		require.Equal(r, want, got)
-		if mode != keepalive.CloseReset || err != nil {
-			c.requireEndOfStream(mode, err)
-		}
+		require.ErrorIs(r, err, end)
 		require.NoError(r, c.Close())
 		c.requireExpiry(keepalive.ReasonIdle, timeout)
 	}
-}
-
-func (c *client) requireEndOfStream(mode keepalive.CloseMode, err error) {
-	c.r.Helper()
-	if mode == keepalive.CloseReset {
-		require.ErrorIs(c.r, err, syscall.ECONNRESET)
-		return
-	}
-	require.NoError(c.r, err)
 }
 
 // With CloseHalf the peer may still send after the farewell. The handler hears nothing of it,
@@ -77,6 +71,17 @@ func halfClosedPeerMayFinish(r *rig) {
 	require.NoError(r, c.Close())
 	require.False(r, c.requireEnd(keepalive.ReasonMaxAge).at.Before(closed))
 	require.Equal(r, handled, r.lines(), "the handler hears nothing after the farewell")
+}
+
+// Where nothing can be closed by halves, CloseHalf does not wait for the peer.
+func halfCloseIsWhole(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{
+		Mode: keepalive.CloseHalf, Timeout: 2 * eternal, Farewell: bye,
+	}})
+	c := r.dial()
+	require.True(r, c.guard.Close(keepalive.ReasonMaxAge))
+	c.requireBytes("bye max_age\n")
+	c.requireEnd(keepalive.ReasonMaxAge)
 }
 
 // With CloseHalf the peer has Closing.Timeout to close its side.

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
 )
 
 var activities = []keepalive.Activity{
@@ -14,14 +15,28 @@ var activities = []keepalive.Activity{
 
 func lifeTests() []test {
 	all := []test{
-		{name: "touch", run: touchIsForOneConnection},
-		{name: "touch/deadline", run: touchMovesTheDeadline},
-		{name: "touch/bytes", run: bytesAreNoTouch},
+		{name: "touch", of: manual, run: touchIsForOneConnection},
+		{name: "touch/deadline", of: manual, run: touchMovesTheDeadline},
+		{name: "touch/bytes", of: manual, run: bytesAreNoTouch},
+		{name: "kernel", of: kernel, run: kernelIsAsked},
+		{name: "kernel", lack: kernel, run: kernelIsRead},
 	}
 	for _, activity := range activities {
-		all = append(all, test{name: "life/" + activity.String(), run: func(r *rig) { livingPeerStays(r, activity) }})
+		all = append(all, test{name: "life/" + activity.String(), of: lifeOf[activity], run: func(r *rig) { livingPeerStays(r, activity) }})
 	}
 	return all
+}
+
+// With ActivityKernel nobody has to tell of bytes.
+func kernelIsAsked(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal, Activity: keepalive.ActivityKernel})
+	require.False(r, adapter.Reads(r.dial().guard))
+}
+
+// Without a socket ActivityKernel is ActivityRead.
+func kernelIsRead(r *rig) {
+	r.serve(keepalive.Config{Timeout: eternal, Activity: keepalive.ActivityKernel})
+	require.True(r, adapter.Reads(r.dial().guard))
 }
 
 func livingPeerStays(r *rig, activity keepalive.Activity) {

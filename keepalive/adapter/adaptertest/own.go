@@ -10,10 +10,10 @@ import (
 
 func ownTests() []test {
 	return []test{
-		{name: "own/timeout", run: ownTimeout},
-		{name: "own/interval", run: ownInterval},
-		{name: "own/activity", run: ownActivity},
-		{name: "own/hold", run: heldConnectionStays},
+		{name: "own/timeout", of: ownTimeouts, run: ownTimeout},
+		{name: "own/interval", of: ownTimeouts, run: ownInterval},
+		{name: "own/activity", of: ownTimeouts, run: ownActivity},
+		{name: "own/hold", of: hold, run: heldConnectionStays},
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 
 func probeTests() []test {
 	return []test{
-		{name: "probe/pong", run: func(r *rig) { answeredProbesKeep(r, keepalive.ActivityManual, "pong") }},
-		{name: "probe/read", run: func(r *rig) { answeredProbesKeep(r, keepalive.ActivityRead, "echo") }},
-		{name: "probe/kernel", run: func(r *rig) { answeredProbesKeep(r, keepalive.ActivityKernel, "echo") }},
-		{name: "probe/silence", run: unansweredProbesEnd},
-		{name: "probe/failed", run: failedProbeEnds},
+		{name: "probe/pong", of: probing, run: func(r *rig) { answeredProbesKeep(r, keepalive.ActivityManual, "pong") }},
+		{name: "probe/read", of: probing, run: func(r *rig) { answeredProbesKeep(r, keepalive.ActivityRead, "echo") }},
+		{name: "probe/kernel", of: probing, run: func(r *rig) { answeredProbesKeep(r, keepalive.ActivityKernel, "echo") }},
+		{name: "probe/silence", of: probing, run: unansweredProbesEnd},
+		{name: "probe/failed", of: probing, run: failedProbeEnds},
 	}
 }
 

@@ -13,11 +13,12 @@ import (
 
 func reasonTests() []test {
 	return []test{
-		{name: "reason/any", run: anyReasonByHand},
+		{name: "reason/any", of: farewell, run: anyReasonByHand},
 		{name: "reason/local", run: handlerCloses},
-		{name: "reason/peer", unless: overDatagrams, run: peerCloses},
-		{name: "reason/again", unless: func(a Adapter) bool { return !a.Datagrams }, run: endedSessionBeginsAnew},
-		{name: "reason/age", run: busyConnectionGrowsOld},
+		{name: "reason/peer", of: peersClose, run: peerCloses},
+		{name: "reason/peer", lack: peersClose, run: peerClosesUnseen},
+		{name: "reason/again", lack: peersClose, run: endedSessionBeginsAnew},
+		{name: "reason/age", of: age, run: busyConnectionGrowsOld},
 		{name: "reason/race", run: endsRace},
 	}
 }
@@ -51,6 +52,14 @@ func peerCloses(r *rig) {
 	c := r.dial()
 	require.NoError(r, c.Close())
 	c.requireEnd(keepalive.ReasonPeer)
+}
+
+// A peer that goes falls silent.
+func peerClosesUnseen(r *rig) {
+	r.serve(keepalive.Config{})
+	c := r.dial()
+	require.NoError(r, c.Close())
+	c.requireExpiry(keepalive.ReasonIdle, timeout)
 }
 
 // After the end of a session, a datagram of the same peer begins another one.

@@ -12,10 +12,12 @@ import (
 
 func roomTests() []test {
 	return []test{
-		{name: "room/full", run: fullServerRefuses},
-		{name: "room/key", run: peerWithTooManyIsRefused},
-		{name: "room/drain", run: drainingServerRefuses},
-		{name: "room/evict", run: idlestIsEvicted},
+		{name: "room/full", of: reject, run: fullServerRefuses},
+		{name: "room/key", of: perKey, run: peerWithTooManyIsRefused},
+		{name: "room/drain", of: drain, run: drainingServerRefuses},
+		{name: "room/evict", of: evict, run: idlestIsEvicted},
+		{name: "room/wait", of: wait, run: fullServerWaits},
+		{name: "room/wait", lack: wait, run: fullServerRefusesToWait},
 	}
 }
 
@@ -75,6 +77,28 @@ func drainingServerRefuses(r *rig) {
 	r.k.Resume()
 	require.NoError(r, r.dial().ask("echo"))
 }
+
+// One more connection waits in the kernel's queue until there is room.
+func fullServerWaits(r *rig) {
+	r.serve(fullWaits)
+	first := r.dial()
+	second := r.connect()
+	require.NoError(r, second.say("name second"))
+	time.Sleep(timeout)
+	require.EqualValues(r, 1, r.k.Stats().Opened)
+	first.guard.Close(keepalive.ReasonLocal)
+	require.NoError(r, second.hear(0))
+	require.Zero(r, r.k.Stats().RefusedFull)
+}
+
+func fullServerRefusesToWait(r *rig) {
+	r.serve(fullWaits)
+	first := r.dial()
+	r.requireRefusal(func(s keepalive.Stats) uint64 { return s.RefusedFull })
+	require.NoError(r, first.ask("echo"))
+}
+
+var fullWaits = keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxConns: 1, Full: pool.Wait}}
 
 func idlestIsEvicted(r *rig) {
 	r.serve(keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxConns: 3, Full: pool.EvictIdlest, MinIdle: 5 * tick}})

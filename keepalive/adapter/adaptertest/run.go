@@ -4,6 +4,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
@@ -23,8 +24,16 @@ type Adapter struct {
 	Datagrams bool
 
 	// NoSocket says that Control has no socket to ask: Config.ReadIdle and Config.WriteIdle
-	// have no effect.
+	// have no effect, and ActivityKernel is ActivityRead.
 	NoSocket bool
+
+	// NoWait says that pool.Wait is pool.Reject, because the framework accepts connections
+	// before the adapter sees them.
+	NoWait bool
+
+	// InLoop says that the functions of the Config run in an event loop, also for other
+	// connections, which wait while one of them blocks.
+	InLoop bool
 
 	// NoGoexit says that the functions of the Config run on a goroutine of the framework's,
 	// such as an event loop, which must not end: they must not call runtime.Goexit.
@@ -40,34 +49,47 @@ type Handler func(conn any, line string) (answer []byte, stay bool)
 // atOnce is how many tests run at the same time.
 const atOnce = 16
 
-// Run tests an adapter.
-func Run(t *testing.T, a Adapter) {
+// Run tests an adapter. What the adapter is said to lack has to be missing, too. Run returns the
+// adapter's properties, or nil if a test has failed, or did not run: because of the flag -run,
+// or because the system can't do what it tests.
+func Run(t *testing.T, a Adapter) []Property {
 	t.Helper()
 	var running sync.WaitGroup
+	var missed atomic.Bool
 	places := make(chan struct{}, atOnce)
 	for _, one := range tests() {
-		if one.unless != nil && one.unless(a) {
+		if !one.concerns(a) {
 			continue
 		}
 		// Not t.Parallel: it runs only one test for each processor.
 		places <- struct{}{}
 		running.Go(func() {
 			defer func() { <-places }()
+			passed := false
 			t.Run(one.name, func(t *testing.T) {
 				r := &rig{T: t, adapter: a}
 				one.run(r)
 				r.settle()
+				passed = true
 			})
+			if !passed {
+				missed.Store(true)
+			}
 		})
 	}
 	running.Wait()
+	if missed.Load() || t.Failed() {
+		return nil
+	}
+	return a.proved()
 }
 
-// test is one test of the suite. It starts one server.
+// test is one test of the suite. It starts one server. At most one of its properties is set.
 type test struct {
-	name   string
-	unless func(a Adapter) bool // reports whether an adapter can't pass it
-	run    func(r *rig)
+	name string
+	of   property // for adapters with it
+	lack property // for adapters without it
+	run  func(r *rig)
 }
 
 func tests() []test {
@@ -76,6 +98,3 @@ func tests() []test {
 		reasonTests(), drainTests(), failingTests(), probeTests(), verdictTests(), ownTests(), updateTests(),
 	)
 }
-
-func overDatagrams(a Adapter) bool { return a.Datagrams }
-func withoutSocket(a Adapter) bool { return a.NoSocket }

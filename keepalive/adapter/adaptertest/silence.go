@@ -13,13 +13,16 @@ import (
 
 func silenceTests() []test {
 	all := []test{
-		{name: "silence/first message", unless: overDatagrams, run: firstMessageIsAwaited},
-		{name: "silence/read", unless: withoutSocket, run: readIdle},
-		{name: "silence/write", unless: withoutSocket, run: writeIdle},
+		{name: "silence/first message", of: firstMessage, run: firstMessageIsAwaited},
+		{name: "silence/first message", lack: firstMessage, run: firstMessageIsTheFirst},
+		{name: "silence/read", of: readIdle, run: readIdleEnds},
+		{name: "silence/read", lack: readIdle, run: func(r *rig) { idleIsNoEnd(r, keepalive.Config{ReadIdle: timeout}, "") }},
+		{name: "silence/write", of: writeIdle, run: writeIdleEnds},
+		{name: "silence/write", lack: writeIdle, run: func(r *rig) { idleIsNoEnd(r, keepalive.Config{WriteIdle: timeout}, "hush") }},
 		{name: "address", run: addressIsThePeers},
 	}
 	for _, activity := range activities {
-		all = append(all, test{name: "silence/" + activity.String(), run: func(r *rig) { silentPeersGo(r, activity) }})
+		all = append(all, test{name: "silence/" + activity.String(), of: lifeOf[activity], run: func(r *rig) { silentPeersGo(r, activity) }})
 	}
 	return all
 }
@@ -46,8 +49,32 @@ func firstMessageIsAwaited(r *rig) {
 	r.eventually(func() bool { return r.k.Stats().Closed[keepalive.ReasonFirstMessage] > 0 }, "the silent one is counted")
 }
 
+// A connection begins with its first message, so there is nothing to close before.
+func firstMessageIsTheFirst(r *rig) {
+	r.serve(keepalive.Config{FirstMessage: tick, Timeout: eternal})
+	c := r.connect()
+	time.Sleep(2 * timeout)
+	require.Zero(r, r.k.Stats().Opened)
+	require.NoError(r, c.ask("echo"))
+	require.EqualValues(r, 1, r.k.Stats().Opened)
+}
+
+// A connection outlives a silence in one direction that the adapter can't see.
+func idleIsNoEnd(r *rig, cfg keepalive.Config, line string) {
+	cfg.Timeout = eternal
+	r.serve(cfg)
+	c := r.dial()
+	for begin := time.Now(); time.Since(begin) < 3*timeout; time.Sleep(beat) {
+		if line != "" {
+			require.NoError(r, c.say(line))
+		}
+	}
+	require.Empty(r, r.endsOf(c.conn))
+	require.NoError(r, c.ask("echo"))
+}
+
 // A connection without bytes from its peer is closed although it is touched.
-func readIdle(r *rig) {
+func readIdleEnds(r *rig) {
 	r.serve(keepalive.Config{Timeout: eternal, ReadIdle: timeout})
 	c := r.dial()
 	for begin := time.Now(); len(r.endsOf(c.conn)) == 0; time.Sleep(beat) {
@@ -59,7 +86,7 @@ func readIdle(r *rig) {
 }
 
 // A connection without bytes to its peer is closed although the peer speaks.
-func writeIdle(r *rig) {
+func writeIdleEnds(r *rig) {
 	r.serve(keepalive.Config{Timeout: eternal, WriteIdle: timeout})
 	c := r.dial()
 	for begin := time.Now(); len(r.endsOf(c.conn)) == 0; time.Sleep(beat) {

@@ -10,14 +10,14 @@ import (
 
 func stallTests() []test {
 	all := []test{
-		{name: "stall/all", run: stallOfAllKillsNobody},
-		{name: "stall/gone", unless: overDatagrams, run: stallHidesAnEnd},
+		{name: "stall/all", of: slowProgram, run: stallOfAllKillsNobody},
+		{name: "stall/gone", of: peersClose, run: stallHidesAnEnd},
 	}
 	for _, activity := range activities {
 		all = append(
 			all,
-			test{name: "stall/living/" + activity.String(), run: func(r *rig) { stallKillsNobody(r, activity) }},
-			test{name: "stall/silent/" + activity.String(), run: func(r *rig) { stallKeepsNobody(r, activity) }},
+			test{name: "stall/living/" + activity.String(), of: slowProgram, run: func(r *rig) { stallKillsNobody(r, activity) }},
+			test{name: "stall/silent/" + activity.String(), of: slowProgram, run: func(r *rig) { stallKeepsNobody(r, activity) }},
 		)
 	}
 	return all

@@ -10,9 +10,9 @@ import (
 
 func updateTests() []test {
 	return []test{
-		{name: "update/longer", run: func(r *rig) { updatedTimeout(r, timeout, 4*timeout) }},
-		{name: "update/shorter", run: func(r *rig) { updatedTimeout(r, 4*timeout, timeout) }},
-		{name: "update/closing", unless: overDatagrams, run: updatedClosing},
+		{name: "update/longer", of: update, run: func(r *rig) { updatedTimeout(r, timeout, 4*timeout) }},
+		{name: "update/shorter", of: update, run: func(r *rig) { updatedTimeout(r, 4*timeout, timeout) }},
+		{name: "update/closing", of: half, run: updatedClosing},
 	}
 }
 

@@ -1,6 +1,7 @@
 package adaptertest
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,10 +12,12 @@ import (
 
 func verdictTests() []test {
 	return []test{
-		{name: "verdict/extend", run: extendedConnectionStays},
-		{name: "verdict/ignore", run: ignoredSilenceIsNoEnd},
-		{name: "verdict/touch", run: touchInOnIdleSaves},
-		{name: "verdict/close", run: closeInOnIdleCounts},
+		{name: "verdict/extend", of: onIdle, run: extendedConnectionStays},
+		{name: "verdict/ignore", of: onIdle, run: ignoredSilenceIsNoEnd},
+		{name: "verdict/touch", of: onIdle, run: touchInOnIdleSaves},
+		{name: "verdict/close", of: onIdle, run: closeInOnIdleCounts},
+		{name: "verdict/blocks", of: block, run: blockedOnIdleStopsNobody},
+		{name: "verdict/blocks", lack: block, run: blockedOnIdleStopsOthers},
 	}
 }
 
@@ -89,4 +92,54 @@ func closeInOnIdleCounts(r *rig) {
 	c := r.dial()
 	c.requireExpiry(keepalive.ReasonTooSlow, timeout)
 	c.requireBytes("bye too_slow\n")
+}
+
+// OnIdle blocks for one connection. All others get their answers.
+func blockedOnIdleStopsNobody(r *rig) {
+	others, unblock := r.blockOnIdle()
+	defer unblock()
+	for _, c := range others {
+		require.NoError(r, c.ask("beat"))
+	}
+}
+
+// OnIdle blocks for one connection. Others in its event loop get no answers until it returns.
+func blockedOnIdleStopsOthers(r *rig) {
+	others, unblock := r.blockOnIdle()
+	defer unblock()
+	for _, c := range others {
+		require.NoError(r, c.say("beat"))
+	}
+	time.Sleep(timeout)
+	answered := 0
+	for _, c := range others {
+		require.NoError(r, c.SetReadDeadline(time.Now().Add(ms)))
+		if _, err := c.lines.Peek(1); err == nil {
+			answered++
+		}
+		require.NoError(r, c.SetReadDeadline(time.Now().Add(eternal)))
+	}
+	require.Less(r, answered, len(others))
+	unblock()
+	for _, c := range others {
+		require.NoError(r, c.hear(len(c.said)-1))
+	}
+}
+
+// blockOnIdle returns some connections beside another one with a blocking OnIdle.
+func (r *rig) blockOnIdle() (others []*client, unblock func()) {
+	r.Helper()
+	begun, over := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	r.serve(keepalive.Config{Timeout: eternal, OnIdle: func(any, keepalive.Reason) keepalive.Verdict {
+		close(begun)
+		<-over
+		return keepalive.Close
+	}})
+	others = r.dialMany(8)
+	c := r.dial()
+	_, err := c.guard.SetTimeout(timeout)
+	require.NoError(r, err)
+	<-begun
+	return others, func() { once.Do(func() { close(over) }) }
 }
