@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/keepalive/internal/seam"
+	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // adapter is what stands between a Keeper and the connections of a framework: adapter.Adapter.
@@ -21,6 +22,7 @@ type adapter = interface {
 func init() {
 	seam.Set(seam.Funcs[Keeper, Guard, Reason, adapter]{
 		Guard:       (*Keeper).begin,
+		Refuse:      (*Keeper).refuses,
 		Keeper:      func(g *Guard) *Keeper { return g.keeper },
 		Conn:        func(g *Guard) any { return g.conn },
 		Scratch:     func(g *Guard) *uint32 { return &g.scratch },
@@ -45,4 +47,20 @@ func (k *Keeper) begin(g *Guard, conn any, a adapter, remote net.Addr, tells boo
 	err := k.guard(g, conn, a, remote, tells)
 	k.refuse(err)
 	return err
+}
+
+// refuses returns why any connection would be refused now, and counts it, or returns 0. Room to be made
+// by an eviction is room.
+func (k *Keeper) refuses() (why Reason) {
+	room := k.policy.Load().Room
+	switch {
+	case k.draining.Load():
+		why = ReasonDrain
+	case room.MaxConns > 0 && room.Full != pool.EvictIdlest && k.Len() >= room.MaxConns:
+		why = ReasonFull
+	default:
+		return 0
+	}
+	k.refuse(why)
+	return why
 }

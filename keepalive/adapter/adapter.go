@@ -108,6 +108,15 @@ func IsRefused(err error) (reason keepalive.Reason, refused bool) {
 	return reason, refused
 }
 
+// Refuse reports whether [Guard] would refuse any connection now, and for what reason: with
+// keepalive.ReasonFull or keepalive.ReasonDrain. A refusal is counted as one of Guard. Refuse needs no
+// connection and no memory, so it is for adapters that make a connection out of a packet. Guard
+// may still refuse after a false. Any goroutine may call it.
+func Refuse(k *keepalive.Keeper) (reason keepalive.Reason, refused bool) {
+	reason = funcs.Refuse(k)
+	return reason, reason != 0
+}
+
 // Keeper returns the Keeper of a connection, also after its end.
 func Keeper(g *keepalive.Guard) *keepalive.Keeper { return funcs.Keeper(g) }
 

@@ -11,6 +11,7 @@ import (
 // the adapters A. Package adapter says what each does.
 type Funcs[K, G, R, A any] struct {
 	Guard    func(k *K, g *G, conn any, a A, remote net.Addr, tells bool) error
+	Refuse   func(k *K) R
 	Keeper   func(g *G) *K
 	Conn     func(g *G) any
 	Scratch  func(g *G) *uint32

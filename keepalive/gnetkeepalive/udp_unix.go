@@ -1,0 +1,160 @@
+//go:build unix
+
+package gnetkeepalive
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"github.com/heartwheel-go/heartwheel/internal/udpsocket"
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/udpkeepalive"
+)
+
+// AcceptingHandler is an event handler for WrapUDP with an answer for peers without a session.
+// If OnStranger returns false, there is no session for the datagram, and no OnTraffic. A server can
+// answer with a cookie, and accept a peer that returns it: a spoofed address then costs no memory.
+type AcceptingHandler interface {
+	OnStranger(c gnet.Conn) (accept bool)
+}
+
+// WrapUDP is Wrap for UDP: k guards the sessions of the engine's UDP sockets, one for each address of
+// a peer, see package udpkeepalive. The SafeContext of a datagram's gnet.Conn is its session, a
+// *udpkeepalive.Session[V]. A gnet.Conn of UDP is good for its OnTraffic only, and the session until
+// its end. OnTraffic ends the session with gnet.Close. Datagrams of refused sessions are dropped.
+//
+// Everything but a server's UDP passes through. A handler for TCP, too, is wrapped by both functions.
+// The returned handler is for one engine at a time. OnShutdown ends all sessions. k is the caller's to
+// close, after the engine has stopped. gnet on Windows has no socket for each event loop, so there
+// WrapUDP does not exist.
+func WrapUDP[V any](inner gnet.EventHandler, k *keepalive.Keeper) gnet.EventHandler {
+	if inner == nil || k == nil {
+		panic("gnetkeepalive: WrapUDP needs a handler and a Keeper")
+	}
+	return &datagrams[V]{EventHandler: inner, keeper: k, of: make(map[int]*udpSocket[V])}
+}
+
+type datagrams[V any] struct {
+	gnet.EventHandler
+	keeper *keepalive.Keeper
+
+	mu sync.Mutex
+	of map[int]*udpSocket[V] // by their descriptors; each belongs to one event loop
+}
+
+// connected is in the SafeContext of a gnet.Client's UDP: there is a connection.
+type connected struct{}
+
+func (d *datagrams[V]) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
+	if isUDP(c) {
+		c.SetSafeContext(connected{})
+	}
+	return d.EventHandler.OnOpen(c)
+}
+
+func isUDP(c gnet.Conn) bool {
+	_, ok := c.LocalAddr().(*net.UDPAddr)
+	return ok
+}
+
+func (d *datagrams[V]) OnTraffic(c gnet.Conn) gnet.Action {
+	if _, ok := c.SafeContext().(connected); ok || !isUDP(c) {
+		return d.EventHandler.OnTraffic(c)
+	}
+	s := d.socket(c)
+	action := d.hear(c, s.sessions)
+	s.sessions.Decide(1)
+	return action
+}
+
+// hear passes a datagram to its session.
+func (d *datagrams[V]) hear(c gnet.Conn, sessions *udpkeepalive.Sessions[V]) gnet.Action {
+	peer := c.RemoteAddr().(*net.UDPAddr).AddrPort()
+	if inner, ok := d.EventHandler.(AcceptingHandler); ok && sessions.Find(peer) == nil && !inner.OnStranger(c) {
+		return gnet.None
+	}
+	session, err := sessions.Heard(peer)
+	if err != nil {
+		return gnet.None
+	}
+	c.SetSafeContext(session)
+	action := d.EventHandler.OnTraffic(c)
+	if action == gnet.Close {
+		_ = session.Close()
+	}
+	return action
+}
+
+// socket returns the sessions of a datagram's socket.
+func (d *datagrams[V]) socket(c gnet.Conn) *udpSocket[V] {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.of[c.Fd()]
+	if s == nil {
+		s = &udpSocket[V]{conn: c}
+		s.sessions = udpkeepalive.New[V](s, d.keeper)
+		d.of[c.Fd()] = s
+	}
+	return s
+}
+
+func (d *datagrams[V]) OnShutdown(eng gnet.Engine) {
+	d.EventHandler.OnShutdown(eng)
+	d.mu.Lock()
+	all := d.of
+	d.of = make(map[int]*udpSocket[V])
+	d.mu.Unlock()
+	for _, s := range all {
+		s.close()
+	}
+}
+
+// udpSocket is the udpkeepalive.Socket of one event loop's socket. conn is of its first datagram: the
+// descriptor, the event loop and SendTo outlive the datagram.
+type udpSocket[V any] struct {
+	conn     gnet.Conn
+	sessions *udpkeepalive.Sessions[V]
+
+	mu     sync.RWMutex
+	closed bool // gnet is about to close the descriptor
+}
+
+// Wake has the event loop decide. If datagrams wait, their OnTraffic does. It might not come, for a
+// datagram with a wrong checksum: so the loop looks again.
+func (s *udpSocket[V]) Wake() {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return
+	}
+	_ = s.conn.EventLoop().Execute(context.Background(), gnet.RunnableFunc(func(context.Context) error {
+		if s.sessions.Decide(0) {
+			time.AfterFunc(lostAfter, s.Wake)
+		}
+		return nil
+	}))
+}
+
+func (s *udpSocket[V]) Unread() int  { return udpsocket.Unread(uintptr(s.conn.Fd())) }
+func (s *udpSocket[V]) Lost() uint32 { return udpsocket.Lost(uintptr(s.conn.Fd())) }
+
+func (s *udpSocket[V]) WriteTo(datagram []byte, peer netip.AddrPort) (int, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return 0, net.ErrClosed
+	}
+	return s.conn.SendTo(datagram, net.UDPAddrFromAddrPort(peer))
+}
+
+func (s *udpSocket[V]) close() {
+	_ = s.sessions.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}

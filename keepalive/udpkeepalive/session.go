@@ -1,0 +1,99 @@
+package udpkeepalive
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+)
+
+// Session is what a Keeper guards in place of a connection: the datagrams of one peer, from the
+// first one to the end. The functions of the keepalive.Config get a *Session[V] as their conn, and
+// [keepalive.Of] and [keepalive.Touch] take one. After its end, a datagram of the same peer begins
+// another Session.
+//
+// Any goroutine may call its methods.
+type Session[V any] struct {
+	Value V // the program's own, at first zero
+
+	sessions *Sessions[V]
+	peer     netip.AddrPort
+	ended    atomic.Bool
+	guard    keepalive.Guard
+}
+
+// Peer returns the address of the peer, with IPv4 as such and not mapped into IPv6.
+func (s *Session[V]) Peer() netip.AddrPort { return s.peer }
+
+// Write sends a datagram to the peer. It returns [net.ErrClosed] after the end of the session, even
+// if the peer has another one by now.
+func (s *Session[V]) Write(datagram []byte) (int, error) {
+	if s.ended.Load() {
+		return 0, net.ErrClosed
+	}
+	n, err := s.sessions.socket.WriteTo(datagram, s.peer)
+	if err == nil && adapter.Writes(&s.guard) {
+		adapter.Heard(&s.guard)
+	}
+	return n, err
+}
+
+// Close ends the session with keepalive.ReasonLocal, without a farewell, and calls OnClose. With
+// another reason, or with a farewell, use keepalive.Of(s).Close. Closing again does nothing. It
+// always returns nil.
+func (s *Session[V]) Close() error {
+	s.sessions.forget(s)
+	s.release()
+	return nil
+}
+
+func (s *Session[V]) release() {
+	if adapter.Release(&s.guard) {
+		adapter.Closed(&s.guard, keepalive.ReasonLocal)
+	}
+}
+
+// SafeContext is the way of [keepalive.Of] to the guard.
+func (s *Session[V]) SafeContext() any { return &s.guard }
+
+// place is the adapter.Adapter of all sessions of a socket.
+type place[V any] Sessions[V]
+
+func sessionOf[V any](g *keepalive.Guard) *Session[V] { return adapter.Conn(g).(*Session[V]) }
+
+func (p *place[V]) Due(g *keepalive.Guard) {
+	if p.queue.add(g) {
+		p.socket.Wake()
+	}
+}
+
+// Do runs f here and now. A Peer is known everywhere. A decision that goes on, after a
+// runtime.Goexit in a function of the program, is behind the datagrams already.
+func (p *place[V]) Do(_ context.Context, g *keepalive.Guard, f func()) error {
+	if sessionOf[V](g).ended.Load() {
+		return net.ErrClosed
+	}
+	f()
+	return nil
+}
+
+func (p *place[V]) Control(*keepalive.Guard, func(fd uintptr)) error { return errors.ErrUnsupported }
+
+func (p *place[V]) Peer(g *keepalive.Guard) net.Addr {
+	return net.UDPAddrFromAddrPort(sessionOf[V](g).peer)
+}
+
+// End forgets the session, whatever the mode: a datagram is all that UDP has for a farewell.
+func (p *place[V]) End(g *keepalive.Guard, farewell []byte, _ keepalive.CloseMode, _ time.Duration) {
+	session := sessionOf[V](g)
+	(*Sessions[V])(p).forget(session)
+	if len(farewell) > 0 {
+		_, _ = p.socket.WriteTo(farewell, session.peer) // UDP may lose it anyway
+	}
+	adapter.Closed(g, adapter.Reason(g))
+}
