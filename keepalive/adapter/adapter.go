@@ -32,8 +32,8 @@
 //
 // # A third adapter
 //
-// The example is a whole adapter, for sessions over UDP. Package adaptertest is the conformance
-// suite of all adapters.
+// Package udpkeepalive is a whole adapter, for sessions over UDP, with no other access to package
+// keepalive than this one. Package adaptertest is the conformance suite of all adapters.
 package adapter
 
 import (

@@ -8,8 +8,8 @@
 // The handler sees the same as without: its connections are gnet's own, with their Context.
 // OnClose gets [keepalive.ErrIdleTimeout] for a connection closed for its silence.
 //
-// It is for connections of TCP and Unix sockets, accepted or dialled with gnet.Client. UDP
-// passes through.
+// Wrap is for connections of TCP and Unix sockets, accepted or dialled with gnet.Client; UDP
+// passes through. WrapUDP is for the sessions of a UDP server; all else passes through.
 //
 // # Contexts
 //

@@ -13,7 +13,10 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter/adaptertest"
 )
 
-func TestMain(m *testing.M) { testmain.Run(m) }
+func TestMain(m *testing.M) {
+	testmain.Parallel(16) // they mostly wait
+	testmain.Run(m)
+}
 
 func TestTheAdapterForUDPConforms(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 // A model of a socket and its queue: whatever the order of arrivals, reads and due sessions, all
 // datagrams in the socket when a session came due are read before it is taken, and each session is taken.
 func TestDecisionsComeBehindTheDatagrams(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(50) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { testQueue(t, rand.New(rand.NewPCG(seed, 0))) })
 	}
 }

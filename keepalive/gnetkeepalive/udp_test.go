@@ -1,0 +1,196 @@
+//go:build unix
+
+package gnetkeepalive
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/port"
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter/adaptertest"
+	"github.com/heartwheel-go/heartwheel/keepalive/udpkeepalive"
+)
+
+func TestTheAdapterForUDPConforms(t *testing.T) {
+	t.Parallel()
+	adaptertest.Run(t, adaptertest.Adapter{
+		Datagrams: true, NoSocket: true, NoGoexit: true,
+		Start: func(t *testing.T, k *keepalive.Keeper, handle adaptertest.Handler) net.Addr {
+			return startUDP(t, k, &app{onTraffic: func(c gnet.Conn) gnet.Action {
+				line, _ := c.Next(-1)
+				answer, stay := handle(sessionOf(c), strings.TrimSuffix(string(line), "\n"))
+				if len(answer) > 0 {
+					_, _ = c.Write(answer)
+				}
+				if !stay {
+					return gnet.Close
+				}
+				return gnet.None
+			}}).addr
+		},
+	})
+}
+
+func startUDP(t testing.TB, k *keepalive.Keeper, a *app) *engine {
+	a.booted = make(chan booted, 1)
+	return run(t, "udp://127.0.0.1:0", a, WrapUDP[int](a, k))
+}
+
+func sessionOf(c gnet.Conn) *udpkeepalive.Session[int] {
+	return c.SafeContext().(*udpkeepalive.Session[int])
+}
+
+// answerUDP returns the answer to a datagram. The server may not be there yet.
+func answerUDP(t *testing.T, c net.Conn, question string) string {
+	t.Helper()
+	buf := make([]byte, 100)
+	for begun := time.Now(); ; {
+		require.Less(t, time.Since(begun), eternal)
+		_, _ = c.Write([]byte(question))
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Second)))
+		if n, err := c.Read(buf); err == nil {
+			return string(buf[:n])
+		}
+	}
+}
+
+// Each event loop has a socket of its own. All sessions are counted, and each ends.
+func TestSessionsOfSeveralLoops(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, keepalive.Config{Timeout: 500 * ms})
+	a := &app{booted: make(chan booted, 1), onTraffic: func(c gnet.Conn) gnet.Action {
+		sessionOf(c).Value++
+		return echo(c)
+	}}
+	h := WrapUDP[int](a, k).(*datagrams[int])
+	number, err := port.Free()
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() { done <- gnet.Run(h, "udp://127.0.0.1:"+number, quiet, gnet.WithNumEventLoop(4)) }()
+	eng := (<-a.booted).Engine
+	defer func() { (&engine{booted: booted{Engine: eng}, done: done}).stop(t) }()
+	const sessions = 100
+	for range sessions {
+		c, err := net.Dial("udp", "127.0.0.1:"+number)
+		require.NoError(t, err)
+		defer c.Close()
+		require.Equal(t, "hello", answerUDP(t, c, "hello"))
+	}
+	h.mu.Lock()
+	require.Greater(t, len(h.of), 1, "one loop has all sessions")
+	h.mu.Unlock()
+	require.Eventually(t, func() bool { return k.Stats().Closed[keepalive.ReasonIdle] >= sessions }, eternal, ms)
+	require.Zero(t, k.Len())
+}
+
+// cookies is an AcceptingHandler.
+type cookies struct{ *app }
+
+func (cookies) OnStranger(c gnet.Conn) bool {
+	buf, _ := c.Peek(-1)
+	if string(buf) == "cookie" {
+		return true
+	}
+	_, _ = c.Write([]byte("cookie"))
+	return false
+}
+
+func TestStrangersOfUDP(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, keepalive.Config{})
+	a := &app{booted: make(chan booted, 1), onTraffic: echo}
+	e := run(t, "udp://127.0.0.1:0", a, WrapUDP[int](cookies{a}, k))
+	c := e.dial(t)
+	require.Equal(t, "cookie", answerUDP(t, c, "hello"))
+	require.Zero(t, k.Len())
+	require.Equal(t, "cookie", answerUDP(t, c, "cookie"))
+	require.Equal(t, 1, k.Len())
+	require.Equal(t, "hello", answerUDP(t, c, "hello"))
+}
+
+// A handler with both has both wrapped, in either order, and nothing is guarded twice.
+func TestBothWraps(t *testing.T) {
+	t.Parallel()
+	for _, network := range []string{"tcp", "udp"} {
+		for _, outer := range []string{"tcp", "udp"} {
+			k := newKeeper(t, keepalive.Config{Timeout: 300 * ms})
+			a := &app{booted: make(chan booted, 1), onTraffic: func(c gnet.Conn) gnet.Action {
+				if !keepalive.Touch(c) || keepalive.Of(c) == nil {
+					t.Error("not guarded")
+				}
+				return echo(c)
+			}}
+			h := WrapUDP[int](Wrap(a, k), k)
+			if outer == "tcp" {
+				h = Wrap(WrapUDP[int](a, k), k)
+			}
+			c := run(t, network+"://127.0.0.1:0", a, h).dial(t)
+			require.Equal(t, "hello", answerUDP(t, c, "hello"))
+			require.EqualValues(t, 1, k.Stats().Opened)
+			require.Eventually(t, func() bool { return k.Stats().Closed[keepalive.ReasonIdle] == 1 }, eternal, ms)
+		}
+	}
+}
+
+// The session sends from any goroutine, and no more after the engine: its descriptor may be somebody
+// else's.
+func TestSessionEndsWithItsEngine(t *testing.T) {
+	t.Parallel()
+	sessions, ended := make(chan *udpkeepalive.Session[int], 1), make(chan keepalive.Reason, 1)
+	k := newKeeper(t, keepalive.Config{OnClose: func(_ any, r keepalive.Reason) { ended <- r }})
+	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
+		sessions <- sessionOf(c)
+		return gnet.None
+	}}
+	e := startUDP(t, k, a)
+	c := e.dial(t)
+	_, err := c.Write([]byte("hello"))
+	require.NoError(t, err)
+	s := <-sessions
+	_, err = s.Write([]byte("by itself"))
+	require.NoError(t, err)
+	buf := make([]byte, 100)
+	n, err := c.Read(buf)
+	require.NoError(t, err)
+	require.Equal(t, "by itself", string(buf[:n]))
+	e.stop(t)
+	require.Equal(t, keepalive.ReasonLocal, <-ended)
+	_, err = s.Write([]byte("too late"))
+	require.ErrorIs(t, err, net.ErrClosed)
+	_, err = s.Write([]byte("too late"))
+	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+// A gnet.Client has a connection, and no sessions.
+func TestUDPOfAClientPassesThrough(t *testing.T) {
+	t.Parallel()
+	peer, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer peer.Close()
+	k := newKeeper(t, keepalive.Config{})
+	heard := make(chan any, 1)
+	a := &app{booted: make(chan booted, 1), onTraffic: func(c gnet.Conn) gnet.Action {
+		heard <- keepalive.Of(c)
+		return gnet.None
+	}}
+	client, err := gnet.NewClient(WrapUDP[int](a, k), quiet)
+	require.NoError(t, err)
+	require.NoError(t, client.Start())
+	defer client.Stop()
+	c, err := client.Dial("udp", peer.LocalAddr().String())
+	require.NoError(t, err)
+	_, err = c.Write([]byte("hello"))
+	require.NoError(t, err)
+	_, from, err := peer.ReadFrom(make([]byte, 10))
+	require.NoError(t, err)
+	_, err = peer.WriteTo([]byte("hello"), from)
+	require.NoError(t, err)
+	require.Nil(t, <-heard)
+	require.Zero(t, k.Stats().Opened)
+}
