@@ -12,6 +12,7 @@ require (
 	github.com/heartwheel-go/heartwheel/timeout v0.1.0
 	github.com/mochi-mqtt/server/v2 v2.7.9
 	github.com/panjf2000/gnet/v2 v2.10.0
+	github.com/pion/dtls/v3 v3.1.15
 	github.com/pires/go-proxyproto v0.8.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/smallnest/goframe v1.0.0
@@ -29,7 +30,6 @@ require (
 	github.com/chromedp/chromedp v0.22.1 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
-	github.com/pion/dtls/v3 v3.1.15 // indirect
 	github.com/pion/logging v0.2.4 // indirect
 	github.com/pion/transport/v5 v5.0.0 // indirect
 	github.com/rs/xid v1.4.0 // indirect

@@ -1,0 +1,118 @@
+// Command udp echoes datagrams, with a session for each address.
+//
+// Anybody can send a datagram from any address. So a stranger has to send a cookie first, and the
+// server keeps nothing until then. A session without datagrams hears why it ends.
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/examples/internal/example"
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/udpkeepalive"
+)
+
+func main() { example.Main("127.0.0.1:9002", serve) }
+
+func serve(ctx context.Context, args example.Args) error {
+	k, err := keepalive.New(keepalive.Config{
+		Timeout: args.Timeout,
+		Room:    keepalive.Room{MaxConns: 100_000, MaxPerKey: 100},
+		Closing: keepalive.Closing{Farewell: func(_ any, reason keepalive.Reason) []byte {
+			return fmt.Appendf(nil, "BYE %v\n", reason.String())
+		}},
+		OnClose: func(conn any, reason keepalive.Reason) {
+			args.Closed(conn.(*udpkeepalive.Session[lines]).Peer(), reason)
+		},
+		Logger: args.Log,
+	})
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	socket, err := listen(args.Addr)
+	if err != nil {
+		return err
+	}
+	conn := udpkeepalive.Wrap[lines](socket, k)
+	conn.Accept = newCookies(socket).accept
+	args.Listening(conn.LocalAddr())
+
+	var draining sync.WaitGroup
+	defer draining.Wait()
+	draining.Add(1)
+	ended := context.AfterFunc(ctx, func() {
+		defer draining.Done()
+		patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = k.Drain(patience, 0) // while echo reads
+		_ = conn.Close()
+	})
+	if err = echo(conn); ended() {
+		draining.Done()
+		_ = conn.Close()
+	}
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func listen(addr string) (*net.UDPConn, error) {
+	pc, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		return nil, err
+	}
+	socket := pc.(*net.UDPConn)
+	_ = socket.SetReadBuffer(4 << 20) // for the longest pause of this program
+	return socket, nil
+}
+
+// lines is our part of a session: how many lines it has sent.
+type lines int
+
+func echo(conn *udpkeepalive.Conn[lines]) error {
+	for buf := make([]byte, 64<<10); ; {
+		n, session, err := conn.Read(buf)
+		if err != nil {
+			return err
+		}
+		session.Value++
+		_, _ = fmt.Fprintf(session, "%d %s", session.Value, buf[:n]) // UDP may lose it anyway
+	}
+}
+
+// cookies are known without a note of each: a cookie is a signature of the address.
+type cookies struct {
+	socket *net.UDPConn
+	secret []byte
+}
+
+func newCookies(socket *net.UDPConn) *cookies { return &cookies{socket, []byte(rand.Text())} }
+
+// accept answers a stranger's datagram with a cookie. The answer must not be much longer than the
+// datagram, or others use the server to flood a third party.
+func (c *cookies) accept(datagram []byte, peer netip.AddrPort) bool {
+	want := c.of(peer)
+	if hmac.Equal(bytes.TrimSpace(datagram), want) {
+		return true
+	}
+	_, _ = c.socket.WriteToUDPAddrPort(append(want, '\n'), peer)
+	return false
+}
+
+func (c *cookies) of(peer netip.AddrPort) []byte {
+	mac := hmac.New(sha256.New, c.secret)
+	_, _ = mac.Write([]byte(peer.String()))
+	return fmt.Appendf(nil, "%x", mac.Sum(nil)[:8])
+}
