@@ -10,7 +10,11 @@ import (
 	"net"
 	"time"
 
+	"github.com/panjf2000/gnet/v2"
+
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/udpkeepalive"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -146,4 +150,24 @@ func Example_migrating() {
 	//
 	// hello
 	// hello
+}
+
+type player struct{ moves int }
+
+type game struct{ gnet.BuiltinEventEngine }
+
+func (*game) OnTraffic(c gnet.Conn) gnet.Action {
+	session := c.SafeContext().(*udpkeepalive.Session[player])
+	session.Value.moves++
+	return gnet.None
+}
+
+func Example_udpOnGnet() {
+	k, err := keepalive.New(keepalive.Config{Timeout: 30 * time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer k.Close()
+	err = gnet.Run(gnetkeepalive.WrapUDP[player](&game{}, k), "udp://:9000", gnet.WithMulticore(true))
+	fmt.Println(err)
 }

@@ -33,11 +33,10 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	conn := udpkeepalive.Wrap[player](socket, k)
-	go serve(conn)
-	defer conn.Close()
+	defer socket.Close()
+	go func() { _ = serve(socket, k) }()
 
-	client, err := net.Dial("udp", conn.LocalAddr().String())
+	client, err := net.Dial("udp", socket.LocalAddr().String())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -56,13 +55,15 @@ func Example() {
 	// 1 moves; keepalive: idle timeout
 }
 
-func serve(conn *udpkeepalive.Conn[player]) {
+func serve(socket *net.UDPConn, k *keepalive.Keeper) error {
+	conn := udpkeepalive.Wrap[player](socket, k)
+	defer conn.Close()
 	for buf := make([]byte, 1500); ; {
 		n, session, err := conn.Read(buf)
 		if err != nil {
-			return
+			return err
 		}
-		session.Value.moves++
+		session.Value.moves++ // a player of your own, at first zero
 		_, _ = fmt.Fprintf(session, "you go %s", buf[:n])
 	}
 }
