@@ -11,6 +11,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/frameworks"
 	"github.com/heartwheel-go/heartwheel/internal/port"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter/adaptertest"
@@ -19,8 +20,8 @@ import (
 
 func TestTheAdapterForUDPConforms(t *testing.T) {
 	t.Parallel()
-	adaptertest.Run(t, adaptertest.Adapter{
-		Datagrams: true, NoSocket: true, NoGoexit: true,
+	proved := adaptertest.Run(t, adaptertest.Adapter{
+		Datagrams: true, NoSocket: true, NoWait: true, InLoop: true, NoGoexit: true,
 		Start: func(t *testing.T, k *keepalive.Keeper, handle adaptertest.Handler) net.Addr {
 			return startUDP(t, k, &app{onTraffic: func(c gnet.Conn) gnet.Action {
 				line, _ := c.Next(-1)
@@ -35,6 +36,7 @@ func TestTheAdapterForUDPConforms(t *testing.T) {
 			}}).addr
 		},
 	})
+	frameworks.Check(t, "[UDP on gnet](udp.md#gnet)", "Linux, macOS, BSD", proved)
 }
 
 func startUDP(t testing.TB, k *keepalive.Keeper, a *app) *engine {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/frameworks"
 	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter/adaptertest"
@@ -20,14 +21,18 @@ func TestMain(m *testing.M) {
 
 func TestTheAdapterForUDPConforms(t *testing.T) {
 	t.Parallel()
-	adaptertest.Run(t, adaptertest.Adapter{Start: serveLines, Datagrams: true, NoSocket: true, NoGoexit: true})
+	proved := adaptertest.Run(t, adaptertest.Adapter{
+		Start:     serveLines,
+		Datagrams: true, NoSocket: true, NoWait: true, InLoop: true, NoGoexit: true,
+	})
+	frameworks.Check(t, "[UDP](udp.md)", "all", proved)
 }
 
 // Systems without a way to look into a socket find out by reading.
 func TestTheAdapterConformsWithoutALookIntoTheSocket(t *testing.T) {
 	t.Parallel()
 	adaptertest.Run(t, adaptertest.Adapter{
-		Datagrams: true, NoSocket: true, NoGoexit: true,
+		Datagrams: true, NoSocket: true, NoWait: true, InLoop: true, NoGoexit: true,
 		Start: func(t *testing.T, k *keepalive.Keeper, handle adaptertest.Handler) net.Addr {
 			conn := Wrap[struct{}](listen(t, "127.0.0.1:0"), k)
 			conn.socket.unread = func(uintptr) int { return -1 }
