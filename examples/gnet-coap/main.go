@@ -8,12 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
-	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
+	"github.com/heartwheel-go/heartwheel/internal/port"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/udpkeepalive"
@@ -40,10 +41,15 @@ func serve(ctx context.Context, args example.Args) error {
 	}
 	defer k.Close()
 
-	h := &coap{args: args, booted: make(chan gnet.Engine, 1)}
+	claim, addr, err := port.ClaimUDP(args.Addr) // gnet would share a taken port
+	if err != nil {
+		return err
+	}
+	h := &coap{args: args, claim: claim, booted: make(chan gnet.Engine, 1)}
 	ended := make(chan error, 1)
-	go func() { // WithMulticore(true) gives each processor a socket, if the port is not 0
-		ended <- gnet.Run(gnetkeepalive.WrapUDP[requests](h, k), "udp://"+args.Addr, gnet.WithSocketRecvBuffer(4<<20))
+	go func() {
+		handler := gnetkeepalive.WrapUDP[requests](h, k)
+		ended <- gnet.Run(handler, "udp://"+addr, gnet.WithMulticore(true), gnet.WithSocketRecvBuffer(4<<20))
 	}()
 	select {
 	case eng := <-h.booted:
@@ -70,16 +76,13 @@ func stop(eng gnet.Engine) {
 type coap struct {
 	gnet.BuiltinEventEngine
 	args   example.Args
+	claim  net.PacketConn
 	booted chan gnet.Engine
 }
 
 func (h *coap) OnBoot(eng gnet.Engine) gnet.Action {
-	addr, err := gnetsocket.Addr(eng) // gnet knows only the requested address, such as port 0
-	if err != nil {
-		h.args.Log.Error("no address", "error", err)
-		return gnet.Shutdown
-	}
-	h.args.Listening(addr)
+	h.args.Listening(h.claim.LocalAddr())
+	_ = h.claim.Close()
 	h.booted <- eng
 	return gnet.None
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// Addr returns the address of an engine with one listener. With port 0 gnet
+// Addr returns the address of an engine with one listener of TCP or Unix sockets. With port 0 gnet
 // does not know it. Call it in OnBoot: gnet does not guard its listener against an engine that stops
 // meanwhile.
 func Addr(eng gnet.Engine) (net.Addr, error) {
@@ -20,10 +20,6 @@ func Addr(eng gnet.Engine) (net.Addr, error) {
 	}
 	file := os.NewFile(uintptr(fd), "gnet listener")
 	defer file.Close()
-	if pc, err := net.FilePacketConn(file); err == nil { // UDP
-		defer pc.Close()
-		return pc.LocalAddr(), nil
-	}
 	ln, err := net.FileListener(file)
 	if err != nil {
 		return nil, fmt.Errorf("asking for the address of gnet's listener: %w", err)

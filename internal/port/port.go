@@ -2,7 +2,16 @@
 // a listener of its own.
 package port
 
-import "net"
+import (
+	"io"
+	"net"
+	"syscall"
+)
+
+type socket interface {
+	io.Closer
+	syscall.Conn
+}
 
 // Claim takes the port of an address, host:port, for the caller alone, and returns the address with
 // it; port 0 is any free one. gnet gives each loop a listener of its own by SO_REUSEPORT. With that
@@ -17,7 +26,7 @@ func Claim(addr string) (claim net.Listener, claimed string, err error) {
 		return nil, "", err
 	}
 	_, port, _ := net.SplitHostPort(claim.Addr().String()) // net made it
-	if err := share(claim); err != nil {
+	if err := share(claim.(*net.TCPListener)); err != nil {
 		_ = claim.Close()
 		return nil, "", err
 	}

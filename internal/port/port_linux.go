@@ -1,7 +1,6 @@
 package port
 
 import (
-	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -10,9 +9,9 @@ import (
 // Shared says whether each loop has a listener of its own for the same port.
 const Shared = true
 
-// share lets other listeners of this user have the port of ln too.
-func share(ln net.Listener) error {
-	raw, err := ln.(*net.TCPListener).SyscallConn()
+// share lets other sockets of this user have the port of c too.
+func share(c socket) error {
+	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
 	}

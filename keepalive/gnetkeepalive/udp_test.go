@@ -40,8 +40,25 @@ func TestTheAdapterForUDPConforms(t *testing.T) {
 }
 
 func startUDP(t testing.TB, k *keepalive.Keeper, a *app) *engine {
+	return runUDP(t, a, WrapUDP[int](a, k))
+}
+
+// runUDP runs an engine on a port for itself: gnet's sockets share theirs, and so two engines could
+// have the same one.
+func runUDP(t testing.TB, a *app, h gnet.EventHandler, opts ...gnet.Option) *engine {
+	claim, addr, err := port.ClaimUDP("127.0.0.1:0")
+	require.NoError(t, err)
 	a.booted = make(chan booted, 1)
-	return run(t, "udp://127.0.0.1:0", a, WrapUDP[int](a, k))
+	a.onBoot = func() gnet.Action {
+		_ = claim.Close()
+		return gnet.None
+	}
+	e := &engine{done: make(chan error, 1)}
+	go func() { e.done <- gnet.Run(h, "udp://"+addr, append(opts, quiet)...) }()
+	e.booted = <-a.booted
+	e.addr = claim.LocalAddr() // of several sockets
+	t.Cleanup(func() { e.stop(t) })
+	return e
 }
 
 func sessionOf(c gnet.Conn) *udpkeepalive.Session[int] {
@@ -66,23 +83,15 @@ func answerUDP(t *testing.T, c net.Conn, question string) string {
 func TestSessionsOfSeveralLoops(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, keepalive.Config{Timeout: 500 * ms})
-	a := &app{booted: make(chan booted, 1), onTraffic: func(c gnet.Conn) gnet.Action {
+	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
 		sessionOf(c).Value++
 		return echo(c)
 	}}
 	h := WrapUDP[int](a, k).(*datagrams[int])
-	number, err := port.Free()
-	require.NoError(t, err)
-	done := make(chan error, 1)
-	go func() { done <- gnet.Run(h, "udp://127.0.0.1:"+number, quiet, gnet.WithNumEventLoop(4)) }()
-	eng := (<-a.booted).Engine
-	defer func() { (&engine{booted: booted{Engine: eng}, done: done}).stop(t) }()
+	e := runUDP(t, a, h, gnet.WithNumEventLoop(4))
 	const sessions = 100
 	for range sessions {
-		c, err := net.Dial("udp", "127.0.0.1:"+number)
-		require.NoError(t, err)
-		defer c.Close()
-		require.Equal(t, "hello", answerUDP(t, c, "hello"))
+		require.Equal(t, "hello", answerUDP(t, e.dial(t), "hello"))
 	}
 	h.mu.Lock()
 	require.Greater(t, len(h.of), 1, "one loop has all sessions")
@@ -106,8 +115,8 @@ func (cookies) OnStranger(c gnet.Conn) bool {
 func TestStrangersOfUDP(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, keepalive.Config{})
-	a := &app{booted: make(chan booted, 1), onTraffic: echo}
-	e := run(t, "udp://127.0.0.1:0", a, WrapUDP[int](cookies{a}, k))
+	a := &app{onTraffic: echo}
+	e := runUDP(t, a, WrapUDP[int](cookies{a}, k))
 	c := e.dial(t)
 	require.Equal(t, "cookie", answerUDP(t, c, "hello"))
 	require.Zero(t, k.Len())
@@ -122,7 +131,7 @@ func TestBothWraps(t *testing.T) {
 	for _, network := range []string{"tcp", "udp"} {
 		for _, outer := range []string{"tcp", "udp"} {
 			k := newKeeper(t, keepalive.Config{Timeout: 300 * ms})
-			a := &app{booted: make(chan booted, 1), onTraffic: func(c gnet.Conn) gnet.Action {
+			a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
 				if !keepalive.Touch(c) || keepalive.Of(c) == nil {
 					t.Error("not guarded")
 				}
@@ -132,7 +141,12 @@ func TestBothWraps(t *testing.T) {
 			if outer == "tcp" {
 				h = Wrap(WrapUDP[int](a, k), k)
 			}
-			c := run(t, network+"://127.0.0.1:0", a, h).dial(t)
+			a.booted = make(chan booted, 1)
+			run := map[string]func() *engine{
+				"tcp": func() *engine { return run(t, "tcp://127.0.0.1:0", a, h) },
+				"udp": func() *engine { return runUDP(t, a, h) },
+			}[network]
+			c := run().dial(t)
 			require.Equal(t, "hello", answerUDP(t, c, "hello"))
 			require.EqualValues(t, 1, k.Stats().Opened)
 			require.Eventually(t, func() bool { return k.Stats().Closed[keepalive.ReasonIdle] == 1 }, eternal, ms)
