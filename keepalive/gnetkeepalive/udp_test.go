@@ -4,6 +4,7 @@ package gnetkeepalive
 
 import (
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -179,8 +180,26 @@ func TestSessionEndsWithItsEngine(t *testing.T) {
 	require.Equal(t, keepalive.ReasonLocal, <-ended)
 	_, err = s.Write([]byte("too late"))
 	require.ErrorIs(t, err, net.ErrClosed)
-	_, err = s.Write([]byte("too late"))
-	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+// Event loops still read while the engine goes down. Nobody would end such a session.
+func TestNoSessionBeginsDuringTheShutdown(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t, keepalive.Config{})
+	a := &app{onTraffic: echo}
+	h := WrapUDP[int](a, k)
+	c := runUDP(t, a, h).dial(t)
+	require.Equal(t, "hello", answerUDP(t, c, "hello"))
+	h.OnShutdown(gnet.Engine{})
+	require.Zero(t, k.Len())
+	for range 10 {
+		_, err := c.Write([]byte("hello"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(50*ms)))
+	_, err := c.Read(make([]byte, 100))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.Zero(t, k.Len())
 }
 
 // A gnet.Client has a connection, and no sessions.

@@ -43,8 +43,16 @@ type datagrams[V any] struct {
 	gnet.EventHandler
 	keeper *keepalive.Keeper
 
-	mu sync.Mutex
-	of map[int]*udpSocket[V] // by their descriptors; each belongs to one event loop
+	mu   sync.Mutex
+	of   map[int]*udpSocket[V] // by their descriptors; each belongs to one event loop
+	down bool                  // the engine is going down: nobody would end a new session
+}
+
+func (d *datagrams[V]) OnBoot(eng gnet.Engine) gnet.Action {
+	d.mu.Lock()
+	d.down = false
+	d.mu.Unlock()
+	return d.EventHandler.OnBoot(eng)
 }
 
 // connected is in the SafeContext of a gnet.Client's UDP: there is a connection.
@@ -67,14 +75,17 @@ func (d *datagrams[V]) OnTraffic(c gnet.Conn) gnet.Action {
 		return d.EventHandler.OnTraffic(c)
 	}
 	s := d.socket(c)
-	action := d.hear(c, s.sessions)
+	peer, ok := c.RemoteAddr().(*net.UDPAddr)
+	if s == nil || !ok {
+		return gnet.None
+	}
+	action := d.hear(c, s.sessions, peer.AddrPort())
 	s.sessions.Decide(1)
 	return action
 }
 
 // hear passes a datagram to its session.
-func (d *datagrams[V]) hear(c gnet.Conn, sessions *udpkeepalive.Sessions[V]) gnet.Action {
-	peer := c.RemoteAddr().(*net.UDPAddr).AddrPort()
+func (d *datagrams[V]) hear(c gnet.Conn, sessions *udpkeepalive.Sessions[V], peer netip.AddrPort) gnet.Action {
 	if inner, ok := d.EventHandler.(AcceptingHandler); ok && sessions.Find(peer) == nil && !inner.OnStranger(c) {
 		return gnet.None
 	}
@@ -90,12 +101,12 @@ func (d *datagrams[V]) hear(c gnet.Conn, sessions *udpkeepalive.Sessions[V]) gne
 	return action
 }
 
-// socket returns the sessions of a datagram's socket.
+// socket returns the sessions of a datagram's socket, or nil after OnShutdown.
 func (d *datagrams[V]) socket(c gnet.Conn) *udpSocket[V] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.of[c.Fd()]
-	if s == nil {
+	if s == nil && !d.down {
 		s = &udpSocket[V]{conn: c}
 		s.sessions = udpkeepalive.New[V](s, d.keeper)
 		d.of[c.Fd()] = s
@@ -107,7 +118,7 @@ func (d *datagrams[V]) OnShutdown(eng gnet.Engine) {
 	d.EventHandler.OnShutdown(eng)
 	d.mu.Lock()
 	all := d.of
-	d.of = make(map[int]*udpSocket[V])
+	d.of, d.down = make(map[int]*udpSocket[V]), true
 	d.mu.Unlock()
 	for _, s := range all {
 		s.close()

@@ -17,9 +17,10 @@ import (
 // patience is how long a read waits for a datagram while sessions are due.
 const patience = 10 * time.Millisecond
 
-// Conn is a socket of package net with its sessions. The goroutine in Read decides about them, so
-// the functions of the keepalive.Config may use what belongs to the read loop without a lock. They
-// must not call Read.
+// Conn is a socket of package net with its sessions. The goroutine in Read decides about them. It calls
+// Accept and the functions of the keepalive.Config, so with one read loop they may use the loop's data
+// without a lock. They must not call Read. OnClose is also called by Close and Session.Close, on their
+// goroutine.
 type Conn[V any] struct {
 	// Accept is asked about the datagram of a peer without a session. If it returns false, there is no
 	// session, and Read reads the next datagram. A server can answer with a cookie, and accept a

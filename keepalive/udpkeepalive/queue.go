@@ -46,9 +46,11 @@ func (q *queue) decide(read int, socket Socket) (waits bool) {
 	for q.some.Load() {
 		n := q.len() // before the look at the socket
 		waiting := socket.Unread()
-		q.losses.see(socket.Lost())
 		q.prove(n, read, waiting)
 		read = 0
+		if q.proved > 0 {
+			q.losses.see(socket.Lost())
+		}
 		for range batch {
 			g := q.take() // not before: the program may call runtime.Goexit
 			if g == nil {

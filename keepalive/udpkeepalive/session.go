@@ -19,7 +19,9 @@ import (
 //
 // Any goroutine may call its methods.
 type Session[V any] struct {
-	Value V // the program's own, at first zero
+	// Value is the program's own, at first zero. The Sessions don't use it. If several goroutines
+	// do, the program has to guard it.
+	Value V
 
 	sessions *Sessions[V]
 	peer     netip.AddrPort
