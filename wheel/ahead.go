@@ -7,34 +7,6 @@ import (
 	"time"
 )
 
-// All returns an iterator over the timers running at the call, with their values, in no
-// particular order. It leaves out timers ended before the iteration reaches them. To begin,
-// it looks at every timer under the wheel's lock: some milliseconds for 100,000 timers.
-// Touches go on meanwhile.
-func (w *WheelOf[V]) All() iter.Seq2[*TimerOf[V], V] {
-	return func(yield func(*TimerOf[V], V) bool) {
-		for _, t := range w.timers() {
-			if v, ok := t.Value(); ok && !yield(t, v) {
-				return
-			}
-		}
-	}
-}
-
-func (w *WheelOf[V]) timers() []*TimerOf[V] {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	all := make([]*TimerOf[V], 0, w.live.Load())
-	for i := range w.levels.slot {
-		all = w.levels.slot[i].first.timers(all)
-	}
-	for _, c := range w.taken {
-		all = c.timers(all)
-	}
-	all = w.held.first.timers(all)
-	return append(w.backlog.all(all), w.undecided...)
-}
-
 // Ahead goes through the pending timers in the order of their deadlines, slot by slot. With
 // the timers of a slot it yields an instant of [WheelOf.Time]: these timers, and all timers
 // after them, were touched then or later. So Ahead finds the longest idle timers, too, and

@@ -29,3 +29,11 @@ func (t *TimerOf[V]) idle() time.Duration {
 	}
 	return t.wheel.clock.span(t.wheel.clock.now.Load() - touchedTick(at))
 }
+
+// timers appends the timers of a list of chunks to a slice.
+func (c *chunk[V]) timers(to []*TimerOf[V]) []*TimerOf[V] {
+	for ; c != nil; c = c.next {
+		to = c.own(to)
+	}
+	return to
+}

@@ -83,15 +83,20 @@ func (t *TimerOf[V]) IsDue() bool { return t.word.Load()&stateMask == due }
 // Touched returns the instant of the last touch, by [WheelOf.Time]: of Touch, Move, Start
 // or TouchAt. It is never too early, and too late by a tick at most, unless the hand was
 // late or slept. quiet reports whether nobody has touched the timer since Move, Rearm or
-// Look. If the timer does not run, Touched returns 0 and false.
+// Look, and is false for an ended timer. If the timer was never started, Touched returns 0
+// and false.
 func (t *TimerOf[V]) Touched() (at time.Duration, quiet bool) {
-	if !isRunning(t.word.Load()) {
-		return 0, false
+	if word := t.word.Load(); !isRunning(word) && touchedTick(word) == 0 {
+		return 0, false // perhaps without a wheel yet
 	}
 	w := t.wheel
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.touchedBy(t.word.Load())
+	word := t.word.Load()
+	if !isRunning(word) {
+		return w.lastOf(touchedTick(word)), false
+	}
+	return w.touchedBy(word)
 }
 
 // Look is Touched and IsDue in one step, for a decision about the timer. From now on, quiet

@@ -38,6 +38,9 @@ type slots[V any] struct {
 	free   []uint32    // unused ids
 	spare  *chunk[V]
 	spares int
+
+	// moved, if not nil, gets each timer with a new place.
+	moved *[]*TimerOf[V]
 }
 
 // put adds t to a slot with its visit on the given tick.
@@ -52,6 +55,9 @@ func (s *slots[V]) put(to *slot[V], visit uint64, t *TimerOf[V]) {
 			to.last.next = c
 		}
 		to.last = c
+	}
+	if s.moved != nil {
+		*s.moved = append(*s.moved, t)
 	}
 	c.entry[c.n] = t
 	t.filed = c.id<<chunkBits | c.n
@@ -76,6 +82,9 @@ func (s *slots[V]) remove(t *TimerOf[V], hand uint64) {
 	last.entry[last.n] = nil
 	if moved != t {
 		c.entry[i], moved.filed = moved, t.filed
+		if s.moved != nil {
+			*s.moved = append(*s.moved, moved)
+		}
 	}
 	if last.n > 0 {
 		return
@@ -154,13 +163,11 @@ func (c *chunk[V]) fetch() {
 	}
 }
 
-// timers appends the timers of a list of chunks to a slice.
-func (c *chunk[V]) timers(to []*TimerOf[V]) []*TimerOf[V] {
-	for ; c != nil; c = c.next {
-		for _, t := range c.entry[:c.n] {
-			if t != nil {
-				to = append(to, t)
-			}
+// own appends the timers of a chunk to a slice.
+func (c *chunk[V]) own(to []*TimerOf[V]) []*TimerOf[V] {
+	for _, t := range c.entry[:c.n] {
+		if t != nil {
+			to = append(to, t)
 		}
 	}
 	return to

@@ -1,0 +1,69 @@
+package wheel
+
+import "iter"
+
+// share is how many chunks are copied before others have the lock: 3,776 timers.
+const share = 64
+
+// All returns an iterator over the timers running at the call, with their values, in no
+// particular order. It leaves out timers ended before the iteration reaches them, and may
+// have timers started meanwhile. To begin, it copies the references to all timers, 8 bytes
+// each, and lets others have the wheel's lock after each few thousand. Touches go on
+// meanwhile.
+func (w *WheelOf[V]) All() iter.Seq2[*TimerOf[V], V] {
+	return func(yield func(*TimerOf[V], V) bool) {
+		for _, t := range w.timers() {
+			if v, ok := t.Value(); ok && !yield(t, v) {
+				return
+			}
+		}
+	}
+}
+
+// timers returns all timers, each once. While it goes through the chunks, timers get other
+// places: those are noted, and left out where they were found.
+func (w *WheelOf[V]) timers() []*TimerOf[V] {
+	w.walking.Lock()
+	defer w.walking.Unlock()
+	all := make([]*TimerOf[V], 0, w.live.Load()) // not under the lock: fresh memory takes long
+	clear(all[:cap(all)])
+	var moved []*TimerOf[V]
+	slots := &w.levels.slots
+	w.mu.Lock()
+	slots.moved = &moved
+	for from, end := 0, len(slots.chunks); from < end; from += share {
+		for _, c := range slots.chunks[from:min(from+share, end)] {
+			if c != nil {
+				all = c.own(all)
+			}
+		}
+		w.letOthers()
+	}
+	slots.moved = nil
+	moved = append(w.backlog.all(moved), w.undecided...)
+	w.mu.Unlock()
+	return once(all, moved)
+}
+
+// once returns the timers of both slices, each once. A timer may be in each several times.
+func once[V any](all, moved []*TimerOf[V]) []*TimerOf[V] {
+	if len(moved) == 0 {
+		return all
+	}
+	set := make(map[*TimerOf[V]]bool, len(moved))
+	for _, t := range moved {
+		set[t] = true
+	}
+	n := 0
+	for _, t := range all {
+		if !set[t] {
+			all[n] = t
+			n++
+		}
+	}
+	all = all[:n]
+	for t := range set {
+		all = append(all, t)
+	}
+	return all
+}

@@ -1,0 +1,58 @@
+package wheel
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// While All goes through the timers, others start, end, are moved, come due and are filed
+// again. Those that run all the time are seen all the same, and once.
+func TestAllSeesEachTimerOnceWhateverMoves(t *testing.T) {
+	const timers = 40 * share * chunkSize / 8
+	w, err := NewOf(Config{Tick: time.Millisecond}, Funcs[int]{Due: func(m *TimerOf[int], _ int) { m.TouchAt(time.Hour) }})
+	require.NoError(t, err)
+	defer w.Stop()
+	all := make([]*TimerOf[int], timers)
+	for i := range all {
+		all[i] = new(TimerOf[int])
+		require.NoError(t, w.Start(all[i], i, time.Millisecond+rand.N(200*time.Millisecond)))
+	}
+	over := make(chan struct{})
+	var moving sync.WaitGroup
+	move := func(f func()) {
+		moving.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					f()
+				}
+			}
+		})
+	}
+	move(func() { all[rand.N(timers)].Move(rand.N(time.Second)) })
+	move(func() {
+		other := new(TimerOf[int])
+		_ = w.Start(other, -1, time.Millisecond+rand.N(200*time.Millisecond))
+		all[rand.N(timers)].HandOver()
+		other.Remove()
+	})
+	defer moving.Wait()
+	defer close(over)
+	for range 20 {
+		seen := make(map[*TimerOf[int]]int, timers)
+		for _, timer := range w.timers() {
+			seen[timer]++
+		}
+		for _, timer := range all {
+			if n := seen[timer]; n != 1 {
+				require.Equal(t, 1, n)
+			}
+		}
+	}
+}
