@@ -12,7 +12,8 @@ import (
 
 // Room says how many connections there may be.
 type Room struct {
-	// MaxConns is how many connections are kept. Zero means any number.
+	// MaxConns is how many connections are kept. Zero means any number. Without descriptors,
+	// accepts fail, and a gnet engine ends: the function [MaxConns] returns a safe number.
 	MaxConns int
 
 	// Full says what happens to one more: pool.Reject closes it at once, pool.Wait has the

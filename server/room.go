@@ -7,29 +7,16 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 )
 
-const (
-	// minSpare descriptors, or a 32nd of all if that is more, are kept free of connections,
-	// besides the open ones and those of the loops. gnet shuts itself down if an accept finds
-	// no descriptor, and a connection over the limit is accepted before it is refused.
-	minSpare   = 64
-	spareShare = 32
-
-	// perLoop is a listener, an epoll and an eventfd.
-	perLoop = 3
-)
+// perLoop is a listener, an epoll and an eventfd.
+const perLoop = 3
 
 // openNow returns how many descriptors are open.
 func openNow() int { return rlimit.Open() }
 
-// room returns the number of connections for which there are descriptors, and the number of
-// descriptors kept free. open is the number of open descriptors without a connection. ok is
-// false if there is no limit.
+// room returns for how many connections there are descriptors, as [keepalive.MaxConns] does, for
+// a known number of open descriptors. gnet shuts itself down if an accept finds no descriptor.
 func room(loops, open int) (limit, room, spare int, ok bool) {
-	if limit, ok = rlimit.Files(); !ok {
-		return 0, 0, 0, false
-	}
-	spare = max(minSpare, limit/spareShare)
-	return limit, limit - spare - perLoop*loops - open, spare, true
+	return rlimit.Room(perLoop*loops, open)
 }
 
 // maxConns returns how many connections to serve if the config wants want. open is as in room.

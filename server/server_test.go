@@ -381,7 +381,7 @@ func TestMaxConnsFitsIntoTheDescriptorLimit(t *testing.T) {
 	limit, ok := rlimit.Files()
 	require.True(t, ok)
 	s := idle(t, Config{})
-	require.LessOrEqual(t, s.MaxConns(), limit-minSpare-perLoop*runtime.GOMAXPROCS(0)-rlimit.Open())
+	require.LessOrEqual(t, s.MaxConns(), limit-rlimit.MinSpare-perLoop*runtime.GOMAXPROCS(0)-rlimit.Open())
 	require.Greater(t, s.MaxConns(), limit*9/10)
 	_, err := New(Config{Room: keepalive.Room{MaxConns: limit}})
 	require.ErrorIs(t, err, ErrArgument)
