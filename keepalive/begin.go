@@ -30,7 +30,7 @@ func (k *Keeper) guard(g *Guard, conn any, a adapter, remote net.Addr, tells boo
 		return ReasonDrain
 	}
 	p := k.policy.Load()
-	g.keeper, g.conn, g.adapter, g.born = k, conn, a, k.now()
+	g.keeper, g.conn, g.adapter, g.born, g.id = k, conn, a, k.now(), k.ids.Add(1)
 	g.flags.Store(k.flagsOf(p, p.Activity, conn, tells))
 	g.open(p)
 	if remote != nil && !g.identify(remote) {
@@ -97,9 +97,12 @@ func (k *Keeper) flagsOf(p *policy, a Activity, conn any, tells bool) uint32 {
 	return flags
 }
 
-// identify counts the connection for the key of its peer's address. It reports false if there
-// are too many connections of the same peer already, see Room.MaxPerKey.
+// identify notes the address of the peer, and counts the connection for its key. It reports
+// false if there are too many connections of the same peer already, see Room.MaxPerKey.
 func (g *Guard) identify(remote net.Addr) bool {
+	g.mu.Lock()
+	g.remote = remote
+	g.mu.Unlock()
 	k := g.keeper
 	p := k.policy.Load()
 	if p.Room.MaxPerKey == 0 {

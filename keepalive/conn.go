@@ -127,8 +127,7 @@ func identity(c net.Conn) net.Addr {
 // identify looks at the address of the peer after the first read, if the address was unknown
 // until then. It closes the connection if there are too many of the same peer.
 func (c *conn) identify() error {
-	if !c.addrUnknown.CompareAndSwap(true, false) || c.keeper.policy.Load().Room.MaxPerKey == 0 ||
-		c.guard.identify(c.inner.RemoteAddr()) {
+	if !c.addrUnknown.CompareAndSwap(true, false) || c.guard.identify(c.inner.RemoteAddr()) {
 		return nil
 	}
 	if c.guard.release() {

@@ -16,6 +16,8 @@ type evidence struct {
 	answered uint64        // bytes acknowledged by the peer
 	pending  bool          // the peer has not acknowledged everything written
 	unsent   bool          // some of that is not sent yet: the peer takes no more at the moment
+
+	roundTrip time.Duration // by the kernel's estimate, or 0
 }
 
 var nothing = evidence{received: -1, sent: -1, acked: -1}

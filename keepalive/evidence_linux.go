@@ -34,6 +34,7 @@ func ask(fd uintptr) evidence {
 		// Bytes sent again by the kernel are no news. Bytes acknowledged by the peer are.
 		e.sent = max(e.sent, atLeast(info.Last_ack_recv))
 	}
+	e.roundTrip = time.Duration(info.Rtt) * time.Microsecond
 	e.taken = info.Bytes_received - uint64(e.unread)
 	e.answered = info.Bytes_acked
 	e.unsent = info.Notsent_bytes > 0

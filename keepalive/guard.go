@@ -22,18 +22,20 @@ type Guard struct {
 	generation atomic.Uint32 // of the policy at its last decision
 	timer      pool.Member[*Guard]
 
-	keeper  *Keeper // this one and the next three are set before the timer starts
+	keeper  *Keeper // this one and the next four are set before the timer starts
 	conn    any     // as the program knows it
 	adapter adapter
 	born    rules.Time
+	id      uint64 // see Info.ID
 
 	// mu guards the rules.State in more, and the fields below. The wheel may be called with it,
 	// but no function of the user.
 	mu      sync.Mutex
-	visited bool   // a worker, or the event loop, decides about it
-	again   bool   // and has to do so once more
-	turn    bool   // its turn to be closed has come
-	scratch uint32 // the adapter's, and not guarded
+	remote  net.Addr // of the peer, or nil while unknown
+	visited bool     // a worker, or the event loop, decides about it
+	again   bool     // and has to do so once more
+	turn    bool     // its turn to be closed has come
+	scratch uint32   // the adapter's, and not guarded
 	more    atomic.Pointer[more]
 }
 

@@ -39,6 +39,7 @@ type Keeper struct {
 	cannotTell atomic.Bool  // warned of a connection on which ActivityKernel does not work
 	slow       atomic.Int64 // last warning of a slow program, by the wheel's time
 
+	ids         atomic.Uint64 // the last Guard.id
 	counts      counts
 	ages, trips histogramOf
 	bursts      bursts

@@ -122,8 +122,17 @@ func (g *Guard) hold(n int32) {
 // long as the connection is held or its silence is ignored. Only the socket knows of ReadIdle
 // and WriteIdle, so they are not in it. ok is false if the connection is not guarded.
 func (g *Guard) Deadline() (at time.Time, reason Reason, ok bool) {
+	end, now, reason, ok := g.deadline()
+	if reason == 0 {
+		return time.Time{}, 0, ok
+	}
+	return time.Now().Add(max(0, end.Sub(now))), reason, true
+}
+
+// deadline is Deadline by the Keeper's time.
+func (g *Guard) deadline() (end, now rules.Time, why Reason, ok bool) {
 	if !g.isOpen() {
-		return time.Time{}, 0, false
+		return 0, 0, 0, false
 	}
 	k := g.keeper
 	p, now := k.policy.Load(), k.now()
@@ -131,16 +140,14 @@ func (g *Guard) Deadline() (at time.Time, reason Reason, ok bool) {
 	g.mu.Lock()
 	touched, quiet := g.timer.Touched()
 	e.Touched, e.Quiet = rules.Time(touched), quiet
-	end, why := rules.Deadline(p.rulesOf(g), g.state(), e, now)
+	end, because := rules.Deadline(p.rulesOf(g), g.state(), e, now)
 	g.mu.Unlock()
-	if why == 0 {
-		return time.Time{}, 0, true
-	}
-	return time.Now().Add(max(0, end.Sub(now))), Reason(why), true
+	return end, now, Reason(because), true
 }
 
 // Info is what a Keeper knows of a connection, at one moment.
 type Info struct {
+	ID        uint64        // of the connection, from 1: no other connection of the Keeper ever has it
 	Age       time.Duration // since it was guarded
 	Idle      time.Duration // since the last touch; with ActivityKernel, since the socket had last heard of the peer when it was asked
 	Timeout   time.Duration // how long it may be silent, see SetTimeout
@@ -155,7 +162,7 @@ func (g *Guard) Info() (info Info, ok bool) {
 	}
 	k := g.keeper
 	now := k.now()
-	info = Info{Age: now.Sub(g.born), Timeout: k.policy.Load().Timeout}
+	info = Info{ID: g.id, Age: now.Sub(g.born), Timeout: k.policy.Load().Timeout}
 	g.mu.Lock()
 	s := g.state()
 	if u := g.userNow(); u != nil {
@@ -172,11 +179,19 @@ func (g *Guard) Info() (info Info, ok bool) {
 }
 
 // RemoteAddr returns the address of the connection's peer, or nil if it is not known, or the
-// connection is not guarded. On gnet only the connection's event loop knows it: then
-// RemoteAddr waits for the loop until ctx is done, and must not be called in the loop itself.
+// connection is not guarded. It is known from the beginning, or after the first read of a
+// connection that reads a PROXY header first. If an adapter does not tell the address, only
+// the connection's event loop may know it: then RemoteAddr waits for the loop until ctx is
+// done, and must not be called in the loop itself.
 func (g *Guard) RemoteAddr(ctx context.Context) net.Addr {
 	if !g.isOpen() {
 		return nil
+	}
+	g.mu.Lock()
+	remote := g.remote
+	g.mu.Unlock()
+	if remote != nil {
+		return remote
 	}
 	answer := make(chan net.Addr, 1) // the loop may answer when ctx is done
 	if g.adapter.Do(ctx, g, func() { answer <- g.adapter.Peer(g) }) != nil {

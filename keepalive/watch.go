@@ -6,14 +6,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 )
 
 // End is how a guarded connection ended.
 type End struct {
+	ID     uint64 // see Info
+	Conn   any    // as the program knows it
 	At     time.Time
 	Remote net.Addr // address of the peer, or nil if unknown
 	Reason Reason
 	Age    time.Duration // since it was guarded
+	Idle   time.Duration // since its last touch
 }
 
 // Watch has f called with the end of each connection, from now on and until stop is called. It
@@ -59,7 +64,14 @@ func (k *Keeper) tellWatchers(g *Guard, reason Reason, age time.Duration) {
 	if len(all) == 0 {
 		return
 	}
-	end := End{At: time.Now(), Remote: g.adapter.Peer(g), Reason: reason, Age: age}
+	g.mu.Lock()
+	remote := g.remote
+	g.mu.Unlock()
+	if remote == nil {
+		remote = g.adapter.Peer(g)
+	}
+	touched, _ := g.timer.Touched()
+	end := End{ID: g.id, Conn: g.conn, At: time.Now(), Remote: remote, Reason: reason, Age: age, Idle: max(0, k.now().Sub(rules.Time(touched)))}
 	for _, w := range slices.Backward(all) {
 		defer k.call("Watch", func() { w.see(end) }) // even after runtime.Goexit in another one
 	}

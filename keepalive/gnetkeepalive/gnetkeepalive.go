@@ -35,6 +35,7 @@ package gnetkeepalive
 
 import (
 	"net"
+	"strings"
 
 	"github.com/panjf2000/gnet/v2"
 
@@ -83,7 +84,7 @@ func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 	g := new(keepalive.Guard)
 	c.SetSafeContext(g)
 	tells := adapter.SocketTells(uintptr(c.Fd()))
-	err := adapter.Guard(h.keeper, g, c, h.loops.enter(c.EventLoop()), c.RemoteAddr(), tells)
+	err := adapter.Guard(h.keeper, g, c, h.loops.enter(c.EventLoop()), lasting(c.RemoteAddr()), tells)
 	if reason, refused := adapter.IsRefused(err); refused {
 		return h.refuse(c, reason)
 	}
@@ -92,6 +93,15 @@ func (h *handler) OnOpen(c gnet.Conn) (out []byte, action gnet.Action) {
 		c.SetSafeContext(nil)
 	}
 	return h.EventHandler.OnOpen(c)
+}
+
+// lasting returns an address that outlives its connection. gnet uses the memory of a zone again
+// after the close.
+func lasting(addr net.Addr) net.Addr {
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.Zone != "" {
+		return &net.TCPAddr{IP: tcp.IP, Port: tcp.Port, Zone: strings.Clone(tcp.Zone)}
+	}
+	return addr
 }
 
 func (h *handler) refuse(c gnet.Conn, reason keepalive.Reason) (out []byte, action gnet.Action) {

@@ -13,15 +13,16 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// The address of a gnet connection belongs to its event loop.
-func TestRemoteAddrAsksTheEventLoop(t *testing.T) {
+// The address of a gnet connection belongs to its event loop. The guard has noted it.
+func TestRemoteAddrDoesNotWaitForTheEventLoop(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, keepalive.Config{})
-	block := make(chan bool)
+	blocked, block := make(chan bool), make(chan bool)
 	ends := make(chan keepalive.End, 1)
 	defer k.Watch(func(e keepalive.End) { ends <- e })()
 	a := &app{onTraffic: func(c gnet.Conn) gnet.Action {
 		if buf, _ := c.Peek(-1); string(buf) == "wait" {
+			blocked <- true
 			<-block
 		}
 		return echo(c)
@@ -37,9 +38,8 @@ func TestRemoteAddrAsksTheEventLoop(t *testing.T) {
 
 	_, err := c.Write([]byte("wait"))
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	require.Eventually(t, func() bool { return keepalive.Of(conn).RemoteAddr(ctx) == nil }, eternal, ms, "the loop is blocked")
+	<-blocked
+	require.Equal(t, c.LocalAddr().String(), keepalive.Of(conn).RemoteAddr(t.Context()).String())
 	close(block)
 
 	require.NoError(t, c.Close())
