@@ -1,8 +1,12 @@
 package debughttp
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/url"
+	"strconv"
 	"testing"
 	"time"
 
@@ -56,6 +60,53 @@ func BenchmarkSnapshot(b *testing.B) {
 				h.look.refresh(h)
 			}
 		})
+		k.Close()
+	}
+}
+
+// peerless is a connection with an address and without a peer.
+type peerless struct {
+	silent
+	label string
+}
+
+func (*peerless) Do(_ context.Context, _ *keepalive.Guard, f func()) error { f(); return nil }
+
+// connectMany guards so many connections from as many addresses, touched over some time.
+func connectMany(tb testing.TB, k *keepalive.Keeper, conns int) []peerless {
+	all := make([]peerless, conns)
+	for i := range all {
+		c := &all[i]
+		from := &net.TCPAddr{IP: net.IPv4(10, byte(i>>16), byte(i>>8), byte(i)), Port: 1024 + i%60000}
+		require.NoError(tb, adapter.Guard(k, &c.guard, c, c, from, false))
+	}
+	return all
+}
+
+// A look at all connections for a page. Pages have the same cost, whatever their place.
+func BenchmarkList(b *testing.B) {
+	for _, conns := range []int{10_000, 100_000, 1_000_000} {
+		k := newKeeper(b, keepalive.Config{Timeout: time.Hour})
+		h := newHandler(b, k, Config{Label: func(conn any) string { return conn.(*peerless).label }})
+		all := connectMany(b, k, conns)
+		for i := range all {
+			all[i].label = "client-" + strconv.Itoa(i)
+		}
+		for _, query := range []string{"sort=idle", "sort=addr", "sort=left", "addr=10.0.7.0%2F24", "label=client-77", "id=7777", "sort=addr&after=0-ffff0a000800-0-0"} {
+			values, err := url.ParseQuery(query)
+			require.NoError(b, err)
+			b.Run(fmt.Sprintf("query=%s/conns=%d", query, conns), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					h.looks.next = time.Time{}
+					q, err := parseQuery(values, false)
+					require.NoError(b, err)
+					l, err := h.list(b.Context(), &q)
+					require.NoError(b, err)
+					require.NotEmpty(b, l.Connections)
+				}
+			})
+		}
 		k.Close()
 	}
 }

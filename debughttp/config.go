@@ -14,10 +14,11 @@ import (
 var ErrArgument = errors.New("debughttp: invalid argument")
 
 const (
-	defaultRecent = 64
-
-	// maxRecent bounds a snapshot. The ends are its longest part by far.
+	// maxRecent is how many ends are kept, some 200 bytes each.
 	maxRecent = 1000
+
+	// maxRecentShown bounds a snapshot. The ends are its longest part by far.
+	maxRecentShown = 64
 
 	// maxIdlest is how many of the idlest connections are shown.
 	maxIdlest = 20
@@ -46,9 +47,20 @@ type Config struct {
 	// can follow it, and has another name in the next Handler.
 	HideAddrs bool
 
-	// Recent is how many ends of connections are kept for the page. Zero means 64,
-	// negative means none; at most 1000.
+	// Recent is how many ends of connections are kept for the page. Zero means 1000, negative
+	// means none; at most 1000. Each takes some 200 bytes.
 	Recent int
+
+	// Label, if not nil, says what a connection is to the program, such as a client's ID. conn
+	// is the connection as the program knows it, and keepalive.Of(conn).Value a good place for
+	// the answer. Label is called by any goroutine, for each connection of a page and for each
+	// one that ends; a search for labels calls it for every connection. So it must be quick and
+	// must not block.
+	Label func(conn any) string
+
+	// CloseToken lets viewers with this secret close a connection; 16 bytes at least. Empty
+	// means that nobody can change anything here.
+	CloseToken string
 }
 
 func (cfg Config) withDefaults(k *keepalive.Keeper) (Config, error) {
@@ -57,6 +69,8 @@ func (cfg Config) withDefaults(k *keepalive.Keeper) (Config, error) {
 		return cfg, fmt.Errorf("%w: Keeper is nil", ErrArgument)
 	case cfg.Recent > maxRecent:
 		return cfg, fmt.Errorf("%w: Recent %d, must be at most %d", ErrArgument, cfg.Recent, maxRecent)
+	case cfg.CloseToken != "" && len(cfg.CloseToken) < minToken:
+		return cfg, fmt.Errorf("%w: CloseToken has %d bytes, must have at least %d", ErrArgument, len(cfg.CloseToken), minToken)
 	}
 	if err := cfg.Hosts.Validate(); err != nil {
 		return cfg, err
@@ -65,7 +79,7 @@ func (cfg Config) withDefaults(k *keepalive.Keeper) (Config, error) {
 		cfg.Name = filepath.Base(os.Args[0])
 	}
 	if cfg.Recent == 0 {
-		cfg.Recent = defaultRecent
+		cfg.Recent = maxRecent
 	}
 	cfg.Recent = max(cfg.Recent, 0)
 	return cfg, nil

@@ -9,10 +9,16 @@
 // hands, connections and their ends over time, lateness, the idlest connections, the last
 // closed ones with their reasons, and the config in force.
 //
+// # Connections
+//
+// With view=connections in the query, the page and the JSON list the connections: sorted, searched,
+// page by page, and the last 1000 closed ones with their reasons. See [Listing].
+//
 // # Access
 //
 // Only this machine may see it, unless [Config].AllowRemote is set: then the program, or a
-// proxy, has to keep strangers out. Nobody can change anything by it. It shows the addresses of
+// proxy, has to keep strangers out. Nobody can change anything by it, unless [Config].CloseToken lets
+// viewers close a connection. It shows the addresses of
 // peers, or made-up names with HideAddrs. [CheckHost] protects the other pages of a program from
 // rebound names.
 //

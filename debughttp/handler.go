@@ -1,16 +1,20 @@
 package debughttp
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/webpage"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 // Handler answers GET and HEAD with the page, or with a [Snapshot] as JSON if the query says
-// format=json or the header Accept prefers application/json. [New] makes one. Its methods may be
-// called by several goroutines at the same time.
+// format=json or the header Accept prefers application/json. With view=connections in the query
+// it answers with the page of connections, or a [Listing]. With Config.CloseToken it also answers
+// POST, and closes a connection. [New] makes one. Its methods may be called by several goroutines
+// at the same time.
 type Handler struct {
 	cfg     Config
 	keeper  *keepalive.Keeper
@@ -20,8 +24,9 @@ type Handler struct {
 	stop    func() // ends the watching
 	cache   cache
 	look    look
+	looks   *looks
 
-	// asking has a token for each running question for an address.
+	// asking has a token for each goroutine that asks sockets.
 	asking chan struct{}
 }
 
@@ -38,10 +43,11 @@ func New(k *keepalive.Keeper, cfg Config) (*Handler, error) {
 		keeper:  k,
 		started: time.Now(),
 		names:   newNames(cfg.HideAddrs),
-		recent:  recent{ends: make([]keepalive.End, 0, cfg.Recent)},
-		asking:  make(chan struct{}, maxIdlest),
+		recent:  recent{ends: make([]ended, 0, cfg.Recent)},
+		looks:   newLooks(),
+		asking:  make(chan struct{}, maxAsking),
 	}
-	h.stop = k.Watch(h.recent.add)
+	h.stop = k.Watch(func(end keepalive.End) { h.recent.add(end, h.label(end.Conn)) })
 	return h, nil
 }
 
@@ -53,25 +59,53 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, why, http.StatusForbidden)
 		return
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "debughttp: method "+strconv.Quote(r.Method)+" is not allowed: there is nothing to change here, only GET and HEAD", http.StatusMethodNotAllowed)
-		return
-	}
-	asJSON, err := wantsJSON(r)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	if h.cache.isClosed() {
+		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	switch {
-	case h.cache.isClosed():
-		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
-	case asJSON:
-		h.answerJSON(w, r)
+	case r.Method == http.MethodGet, r.Method == http.MethodHead:
+		h.show(w, r)
+	case r.Method == http.MethodPost && h.cfg.CloseToken != "":
+		h.answerClose(w, r)
 	default:
-		w.Header().Set("Content-Security-Policy", page.Policy)
-		answer(w, r, "text/html; charset=utf-8", page.HTML)
+		h.refuseMethod(w, r.Method)
 	}
+}
+
+func (h *Handler) refuseMethod(w http.ResponseWriter, method string) {
+	allowed, why := "GET, HEAD", "there is nothing to change here"
+	if h.cfg.CloseToken != "" {
+		allowed, why = "GET, HEAD, POST", "POST closes a connection, and nothing else can be changed"
+	}
+	w.Header().Set("Allow", allowed)
+	http.Error(w, fmt.Sprintf("debughttp: method %.40q is not allowed: %s, only %s", method, why, allowed), http.StatusMethodNotAllowed)
+}
+
+// show answers with one of the two views, the wheel or the connections, as a page or as JSON.
+func (h *Handler) show(w http.ResponseWriter, r *http.Request) {
+	asJSON, err := wantsJSON(r)
+	shown := r.URL.Query().Get("view")
+	if err == nil && shown != "" && shown != "connections" {
+		err = fmt.Errorf("%w: view %.40q, must be connections, or empty for the wheel", ErrArgument, shown)
+	}
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case asJSON && shown == "":
+		h.answerJSON(w, r)
+	case asJSON:
+		h.answerList(w, r)
+	case shown == "":
+		answerPage(w, r, page)
+	default:
+		answerPage(w, r, connectionsPage)
+	}
+}
+
+func answerPage(w http.ResponseWriter, r *http.Request, p webpage.Document) {
+	w.Header().Set("Content-Security-Policy", p.Policy)
+	answer(w, r, "text/html; charset=utf-8", p.HTML)
 }
 
 func (h *Handler) answerJSON(w http.ResponseWriter, r *http.Request) {
@@ -83,11 +117,12 @@ func (h *Handler) answerJSON(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, "application/json", body)
 }
 
-// Close ends the watching and the answers. It waits for a running snapshot. Closing again does
-// nothing. It always returns nil.
+// Close ends the watching and the answers. It waits for a running snapshot, and a running look
+// at all connections. Closing again does nothing. It always returns nil.
 func (h *Handler) Close() error {
 	h.stop()
 	h.cache.close()
+	h.looks.close()
 	return nil
 }
 

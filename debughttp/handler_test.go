@@ -211,6 +211,29 @@ func TestTheJSONHasStableNames(t *testing.T) {
 	})
 }
 
+func TestTheJSONOfConnectionsHasStableNames(t *testing.T) {
+	k := newKeeper(t, keepalive.Config{})
+	h := newHandler(t, k, Config{})
+	connectMany(t, k, 2)
+	for _, query := range []string{"", "state=closed"} {
+		body := asked(h, query).Body.Bytes()
+		strict := json.NewDecoder(bytes.NewReader(body))
+		strict.DisallowUnknownFields()
+		var l Listing
+		require.NoError(t, strict.Decode(&l))
+		doc, err := os.ReadFile("../docs/debug-page.md")
+		require.NoError(t, err)
+		var fields map[string]any
+		require.NoError(t, json.Unmarshal(body, &fields))
+		eachName(fields, func(name string) {
+			require.Equal(t, strings.ToLower(name), name)
+			if !strings.Contains(string(doc), "`"+name+"`") {
+				require.Fail(t, "not documented", name)
+			}
+		})
+	}
+}
+
 // eachName calls f with each name of a field, but for those of reasons.
 func eachName(v any, f func(name string)) {
 	switch v := v.(type) {
@@ -353,7 +376,7 @@ func TestAClosedKeeperIsStillShown(t *testing.T) {
 }
 
 // An adapter with a hanging event loop must not block the page, nor collect waiting goroutines.
-func TestAConnectionThatDoesNotAnswerHasNoAddress(t *testing.T) {
+func TestAConnectionThatDoesNotAnswerHasNoTraffic(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{})
 	h := newHandler(t, k, Config{})
 	s := &silent{stuck: stuck{asked: make(chan struct{}, 1000), release: make(chan struct{})}}
@@ -362,22 +385,25 @@ func TestAConnectionThatDoesNotAnswerHasNoAddress(t *testing.T) {
 		require.Eventually(t, func() bool { return len(h.asking) == 0 }, time.Minute, ms)
 	}()
 	require.NoError(t, s.guardWith(k))
-	for range 2 * maxIdlest {
-		h.look.fresh = time.Time{}
-		body, _, err := h.encoded()
-		require.NoError(t, err)
-		require.Contains(t, string(body), `"idlest":[{"addr":""`)
+	for range 2 * maxAsking {
+		l := listed(t, h, "")
+		require.Len(t, l.Connections, 1)
+		require.Nil(t, l.Connections[0].Received)
+		require.Nil(t, l.Connections[0].RoundTrip)
 	}
-	require.Len(t, s.asked, maxIdlest)
+	require.Len(t, s.asked, maxAsking)
 }
 
-func TestAConnectionThatPanicsHasNoAddress(t *testing.T) {
+func TestAConnectionThatPanicsHasNoTraffic(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{})
-	h := newHandler(t, k, Config{})
+	h := newHandler(t, k, Config{Label: func(any) string { panic("harms nobody") }})
 	s := &silent{}
 	require.NoError(t, s.guardWith(k))
 	require.Equal(t, "", see(t, h).Idlest[0].Addr)
-	require.Empty(t, h.asking)
+	row := listed(t, h, "").Connections[0]
+	require.Nil(t, row.Received)
+	require.Empty(t, row.Label)
+	require.Eventually(t, func() bool { return len(h.asking) == 0 }, time.Minute, ms)
 }
 
 // Viewers, short connections, and Close, all at once and for real.

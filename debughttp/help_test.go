@@ -52,6 +52,22 @@ func see(t testing.TB, h http.Handler) Snapshot {
 	return s
 }
 
+// listed returns the connections that a query finds.
+func listed(t testing.TB, h http.Handler, query string) Listing {
+	w := asked(h, query)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	var l Listing
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &l))
+	return l
+}
+
+// asked returns the answer to a query for connections.
+func asked(h http.Handler, query string) *httptest.ResponseRecorder {
+	r := from(local, "localhost")
+	r.URL.RawQuery = "view=connections&format=json&" + query
+	return ask(h, r)
+}
+
 // addr is an address with any text.
 type addr string
 

@@ -13,6 +13,9 @@ import (
 // maxName is the longest name, in runes. No address of IP or of a Unix socket is so long.
 const maxName = 128
 
+// hiddenPrefix begins the names of hidden addresses.
+const hiddenPrefix = "peer-"
+
 // names says how addresses are shown.
 type names struct {
 	key []byte // nil if addresses are not hidden
@@ -28,16 +31,11 @@ func newNames(hide bool) names {
 }
 
 // of returns the name for an address: "" for an unknown address, or if the address panics.
-func (n names) of(addr net.Addr) (name string) {
+func (n names) of(addr net.Addr) string {
 	if addr == nil {
 		return ""
 	}
-	defer func() {
-		if recover() != nil {
-			name = ""
-		}
-	}()
-	text := addr.String()
+	text := textOfAddr(addr)
 	if n.key == nil || text == "" {
 		return printable(text)
 	}
@@ -46,7 +44,17 @@ func (n names) of(addr net.Addr) (name string) {
 	}
 	mac := hmac.New(sha256.New, n.key)
 	mac.Write([]byte(text))
-	return "peer-" + hex.EncodeToString(mac.Sum(nil)[:5])
+	return hiddenPrefix + hex.EncodeToString(mac.Sum(nil)[:5])
+}
+
+// textOfAddr returns an address as text, or "" if it panics.
+func textOfAddr(addr net.Addr) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = ""
+		}
+	}()
+	return addr.String()
 }
 
 // printable returns a text by a peer, perhaps, without characters that change the look of the

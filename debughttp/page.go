@@ -9,5 +9,9 @@ import (
 //go:embed page
 var files embed.FS
 
-// page is the document. It is the same for all: its figures come later, as JSON.
-var page = webpage.Make(files, "page/wheel.js", "page/advice.js", "page/tables.js", "page/main.js")
+// page and connectionsPage are the documents. They are the same for all: their figures come
+// later, as JSON.
+var (
+	page            = webpage.Make(files, "page/rows.css", "page/theme.js", "page/wheel.js", "page/advice.js", "page/tables.js", "page/main.js")
+	connectionsPage = webpage.MakeNamed("page/connections", files, "page/rows.css", "page/theme.js", "page/tables.js", "page/connections.js")
+)

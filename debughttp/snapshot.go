@@ -24,7 +24,7 @@ type Snapshot struct {
 
 	Idlest   []Idle    `json:"idlest"` // the idlest first, at most 20
 	IdlestAt time.Time `json:"idlest_at"`
-	Recent   []End     `json:"recent"` // the last one first, see Config.Recent
+	Recent   []End     `json:"recent"` // the last one first, at most 64
 	Ended    uint64    `json:"ended"`  // how many connections have ended since the Handler was made
 
 	Reasons []Reason `json:"reasons"` // all of them
@@ -96,6 +96,7 @@ type Bucket struct {
 
 // Idle is a connection after a long silence.
 type Idle struct {
+	ID        uint64   `json:"id"`   // see Connection
 	Addr      string   `json:"addr"` // "" if it is not known
 	Idle      float64  `json:"idle_seconds"`
 	Timeout   float64  `json:"timeout_seconds"`
@@ -109,6 +110,7 @@ type Idle struct {
 // End is how a connection ended. Number counts the ends, from 1. By it a program tells new ends
 // from known ones.
 type End struct {
+	ID     uint64    `json:"id"` // of the connection, see Connection
 	Number uint64    `json:"number"`
 	At     time.Time `json:"at"`
 	Addr   string    `json:"addr"` // "" if it is not known

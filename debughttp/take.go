@@ -50,9 +50,10 @@ func (h *Handler) take() Snapshot {
 	for _, r := range keepalive.Reasons() {
 		s.Reasons = append(s.Reasons, Reason{Name: r.String(), Text: textOf(r), Retryable: r.Retryable()})
 	}
-	for i, e := range ends {
+	for _, e := range ends[:min(len(ends), maxRecentShown)] {
 		s.Recent = append(s.Recent, End{
-			Number: seen - uint64(i),
+			ID:     e.ID,
+			Number: e.number,
 			At:     e.At,
 			Addr:   h.names.of(e.Remote),
 			Reason: e.Reason.String(),

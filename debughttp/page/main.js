@@ -235,14 +235,8 @@
     stored.set("interval", interval);
     plan(0);
   });
-  function dress(theme) {
-    if (theme) document.documentElement.dataset.theme = theme;
-    else delete document.documentElement.dataset.theme;
-  }
-  $("theme").addEventListener("change", (e) => { dress(e.target.value); stored.set("theme", e.target.value); });
-
-  const was = { theme: stored.get("theme"), interval: stored.get("interval") };
-  if (["light", "dark"].includes(was.theme)) { $("theme").value = was.theme; dress(was.theme); }
-  if ([...$("interval").options].some((o) => o.value === was.interval)) { $("interval").value = was.interval; interval = Number(was.interval); }
+  keepTheme();
+  const was = stored.get("interval");
+  if ([...$("interval").options].some((o) => o.value === was)) { $("interval").value = was; interval = Number(was); }
   ask();
 })();

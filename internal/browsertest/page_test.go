@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"image/png"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/debughttp"
 	"github.com/heartwheel-go/heartwheel/internal/browsertest/tab"
+	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 const (
@@ -298,6 +300,40 @@ func TestScreenshots(t *testing.T) {
 	keep(t, b, "debug-page.png", "dark", 1440, 1060, 0)
 	keep(t, b, "debug-page-light.png", "light", 1440, 1060, 1000)
 	keep(t, b, "debug-page-phone.png", "dark", 390, 1180, 0)
+}
+
+// The pictures of docs/debug-page.md with 100,000 connections.
+func TestScreenshotsOfConnections(t *testing.T) {
+	if *screenshots == "" {
+		t.Skip("-screenshots does not say where to keep them")
+	}
+	k, err := keepalive.New(keepalive.Config{Timeout: time.Minute})
+	require.NoError(t, err)
+	defer k.Close()
+	page, err := debughttp.New(k, debughttp.Config{Name: "gateway", Label: Label, CloseToken: token})
+	require.NoError(t, err)
+	defer page.Close()
+	crowd, err := Crowd(k, 101_300)
+	require.NoError(t, err)
+	for begin := time.Now(); time.Since(begin) < 45*time.Second; time.Sleep(time.Millisecond) {
+		for range 4 {
+			keepalive.Touch(crowd[rand.N(len(crowd))])
+		}
+	}
+	for i := range 1300 {
+		crowd[i*77].Leave([]keepalive.Reason{keepalive.ReasonPeer, keepalive.ReasonLocal, keepalive.ReasonPeer, keepalive.ReasonTooMany}[rand.N(4)])
+		time.Sleep(time.Millisecond)
+	}
+	_, url := serve(t, page)
+	b := tab.Open(t, url+"?view=connections&sort=addr&addr=10.0.0.0/15&order=desc", 1280, 860)
+	b.Until(`document.body.dataset.drawn >= 2`)
+	keep(t, b, "connections.png", "light", 1280, 860, 0)
+	b.Click(`#show-closed`)
+	b.Until(`$("summary").textContent === "1 to 100 of 1,000"`)
+	keep(t, b, "connections-closed.png", "dark", 1280, 860, 0)
+	b.Do(chromedp.Navigate(url + "?view=connections&label=client-07&sort=idle"))
+	b.Until(`document.body.dataset.drawn >= 2`)
+	keep(t, b, "connections-phone.png", "dark", 390, 844, 0)
 }
 
 // keep keeps a picture. It must be less than 300 KB.

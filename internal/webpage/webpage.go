@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io/fs"
+	"strings"
 )
 
 //go:embed shared
@@ -25,17 +26,25 @@ type Document struct {
 }
 
 // Make returns the document of page/page.html, with page/page.css after the common style, and the
-// scripts after the common scripts. The files were there at the time of compiling: Make panics if one
-// is not.
-func Make(files fs.FS, scripts ...string) Document {
-	html := read(files, "page/page.html")
-	style := append(read(shared, "shared/base.css"), read(files, "page/page.css")...)
+// scripts after the common scripts. A part with the ending .css is one more style, and not a script.
+// The files were there at the time of compiling: Make panics if one is not.
+func Make(files fs.FS, parts ...string) Document { return MakeNamed("page/page", files, parts...) }
+
+// MakeNamed is Make for a document of another name: that of its HTML and its style, without their
+// endings.
+func MakeNamed(name string, files fs.FS, parts ...string) Document {
+	html := read(files, name+".html")
+	style := append(read(shared, "shared/base.css"), read(files, name+".css")...)
 	var script []byte
 	for _, name := range sharedScripts {
 		script = append(script, read(shared, name)...)
 	}
-	for _, name := range scripts {
-		script = append(script, read(files, name)...)
+	for _, part := range parts {
+		if strings.HasSuffix(part, ".css") {
+			style = append(style, read(files, part)...)
+		} else {
+			script = append(script, read(files, part)...)
+		}
 	}
 	html = bytes.Replace(html, []byte("/*style*/"), style, 1)
 	html = bytes.Replace(html, []byte("/*script*/"), script, 1)
