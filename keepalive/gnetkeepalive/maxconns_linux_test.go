@@ -47,7 +47,7 @@ func TestAnEngineWithMaxConnsOutlivesACrowd(t *testing.T) {
 	var problems bytes.Buffer
 	crowd.Stderr = &problems
 	require.NoError(t, crowd.Start())
-	defer crowd.Wait() //nolint:errcheck // it may have been waited for
+	defer crowd.Wait()
 	defer in.Close()
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	if line != "all\n" {
