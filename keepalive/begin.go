@@ -141,8 +141,13 @@ func inside(c any) any {
 }
 
 // release ends the guarding of a connection. It reports false if the guarding has ended before.
+// Then reason says why: 0 after Keeper.Close.
 func (g *Guard) release() bool {
 	_, ok := g.timer.Remove()
+	if !ok { // giveUp may be about to set the reason
+		g.mu.Lock()
+		defer g.mu.Unlock()
+	}
 	return ok
 }
 

@@ -63,9 +63,10 @@ const (
 const maxLayers = 8
 
 // Of returns the guard of a connection: one from [Keeper.Listener] or [Keeper.Conn], or a
-// *tls.Conn over it, or a gnet.Conn of an event handler wrapped by gnetkeepalive. It returns
-// nil for a connection never guarded. In OnClose a connection still has its guard, and the guard
-// its [Guard.Value], but it guards nothing. After OnClose it has, too, except on gnet.
+// *tls.Conn over it, or a connection of another framework with an adapter, such as a gnet.Conn.
+// It returns nil for a connection never guarded. In OnClose a connection still has its guard,
+// and the guard its [Guard.Value], but it guards nothing. After OnClose it has, too, except with
+// other frameworks.
 func Of(conn any) *Guard {
 	for range maxLayers {
 		switch c := conn.(type) {
@@ -78,7 +79,19 @@ func Of(conn any) *Guard {
 		case interface{ NetConn() net.Conn }: // a *tls.Conn
 			conn = c.NetConn()
 		default:
-			return nil
+			return find(c)
+		}
+	}
+	return nil
+}
+
+// finders find the guards of connections without a place for one, see adapter.Find.
+var finders []func(conn any) *Guard
+
+func find(conn any) *Guard {
+	for _, f := range finders {
+		if g := f(conn); g != nil {
+			return g.orNil()
 		}
 	}
 	return nil

@@ -169,16 +169,11 @@ func (v *visit) apply(out rules.Outcome) {
 func (v *visit) end(out rules.Outcome) {
 	k := v.keeper
 	k.leaving.Add(1) // first: drains count the connection at every moment
-	give := v.timer.Expire
-	if out.Anyway {
-		give = v.timer.Remove
-	}
-	if _, ok := give(); !ok { // touched or closed meanwhile
+	reason := Reason(out.Why)
+	if !v.giveUp(reason, out.Anyway) { // touched or closed meanwhile
 		k.leaving.Add(-1)
 		return
 	}
-	reason := Reason(out.Why)
-	v.setReason(reason)
 	v.endContext(reason)
 	closing := v.policy.Closing
 	var farewell []byte
@@ -186,6 +181,22 @@ func (v *visit) end(out rules.Outcome) {
 	if closing.Farewell != nil && !v.isUpgraded() {
 		k.call("Closing.Farewell", func() { farewell = closing.Farewell(v.conn, reason) })
 	}
+}
+
+// giveUp ends the guarding of a connection for a reason, anyway or only if nobody has touched it
+// meanwhile. mu makes the two one step for release.
+func (g *Guard) giveUp(reason Reason, anyway bool) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	give := g.timer.Expire
+	if anyway {
+		give = g.timer.Remove
+	}
+	_, ok := give()
+	if ok {
+		g.setReason(reason)
+	}
+	return ok
 }
 
 // count counts what a decision says besides its outcome.

@@ -4,9 +4,10 @@
 // # Connections
 //
 // An adapter has a [keepalive.Guard] for each connection, and the program finds it with
-// keepalive.Of. So the connection, as the program knows it, is comparable and has a method
-// SafeContext() any for the guard, or a method NetConn() net.Conn for a connection inside with
-// such a method, until OnClose has returned. A guard must not be copied or used again.
+// keepalive.Of until OnClose has returned. So the connection, as the program knows it, is
+// comparable and leads to its guard in one of three ways: a method SafeContext() any for the
+// guard, a method NetConn() net.Conn for a connection inside, or a function given to [Find]. A
+// guard must not be copied or used again.
 //
 // # Calls
 //
@@ -20,7 +21,8 @@
 //     or in the event loop, with the connection's reads. A touch before Decide saves the
 //     connection, so a busy program closes no living peer.
 //   - [Release] when anybody but the Keeper closes the connection. If the Keeper has been
-//     faster, Release returns false: End has been called, or is about to be.
+//     faster, Release returns false: End has been called, or is about to be. [Reason] is 0 only
+//     if the Keeper has been closed.
 //   - [Closed] when the connection is closed, once: after End with the [Reason], or after a
 //     Release of true with keepalive.ReasonPeer or keepalive.ReasonLocal.
 //
@@ -162,7 +164,8 @@ func Decide(g *keepalive.Guard) { funcs.Decide(g) }
 func Identify(g *keepalive.Guard, remote net.Addr) bool { return funcs.Identify(g, remote) }
 
 // Release ends the guarding of a connection without the Keeper. It reports false if the
-// guarding has ended before. Any goroutine may call it.
+// guarding has ended before. Then [Reason] is known, or 0 after Keeper.Close. Any goroutine may
+// call it.
 func Release(g *keepalive.Guard) bool { return funcs.Release(g) }
 
 // Closed says that a connection is closed, and calls the program's OnClose. The adapter calls
@@ -192,3 +195,8 @@ func Lose(g *keepalive.Guard) { funcs.Lose(g) }
 func Upgrade(g *keepalive.Guard, probe func() error, farewell func(reason keepalive.Reason, deadline time.Time)) error {
 	return funcs.Upgrade(g, probe, farewell)
 }
+
+// Find gives keepalive.Of a way to the guards of a framework without a place for them: f returns
+// the guard of a connection, or nil for connections it does not know. It is called for all kinds
+// of connections, and by any goroutine. Call Find when the program is initialized.
+func Find(f func(conn any) *keepalive.Guard) { funcs.Find(f) }
