@@ -1,0 +1,212 @@
+// Package conns guards the connections of nbio. It is the adapter behind packages nbiokeepalive
+// and nbhttpkeepalive.
+package conns
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/lesismal/nbio"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+)
+
+// all has the Conn of each *nbio.Conn, from Open to the end of Closed. Session is the program's,
+// so nbio has no other place for it.
+var all sync.Map
+
+func init() {
+	adapter.Find(func(conn any) *keepalive.Guard {
+		if nb, ok := conn.(*nbio.Conn); ok {
+			if c := Of(nb); c != nil {
+				return &c.guard
+			}
+		}
+		return nil
+	})
+}
+
+// Conn is what the adapter knows of a connection. A nil Conn is of a connection never guarded.
+type Conn struct {
+	guard   keepalive.Guard
+	nb      *nbio.Conn
+	state   atomic.Uint32 // idle, busy or due
+	closing atomic.Uint32 // how many of End and nbio's close have come
+	refused atomic.Uint32 // a keepalive.Reason, or 0
+	sent    atomic.Int64  // bytes of the peer after our side was closed
+}
+
+const (
+	idle = iota
+	busy // the program handles bytes
+	due  // and the connection is to be decided about after that
+)
+
+var _ adapter.Adapter = (*Conn)(nil)
+
+// Of returns the Conn of a connection, or nil.
+func Of(nb *nbio.Conn) *Conn {
+	c, _ := all.Load(nb)
+	found, _ := c.(*Conn)
+	return found
+}
+
+// Open begins to guard a connection. It reports false if the connection is refused: the program
+// hears nothing of it.
+func Open(k *keepalive.Keeper, nb *nbio.Conn) bool {
+	if nb.IsUDP() {
+		return true
+	}
+	c := &Conn{nb: nb}
+	all.Store(nb, c)
+	tells := false
+	_ = c.Control(nil, func(fd uintptr) { tells = adapter.SocketTells(fd) })
+	err := adapter.Guard(k, &c.guard, nb, c, nb.RemoteAddr(), tells)
+	if reason, refused := adapter.IsRefused(err); refused {
+		c.refused.Store(uint32(reason))
+		c.refuse()
+		return false
+	}
+	if err != nil { // the Keeper has been closed
+		all.Delete(nb)
+	}
+	return true
+}
+
+// refuse closes the connection. nbio is about to add its descriptor to the poller, and after a
+// close that could be somebody else's. So the poller closes it when it sees the end.
+func (c *Conn) refuse() {
+	if c.Control(nil, func(fd uintptr) { shut(fd) }) != nil {
+		_ = c.nb.Close()
+	}
+}
+
+// Refused returns the reason if the connection was refused, or nil.
+func (c *Conn) Refused() error {
+	if c == nil || c.refused.Load() == 0 {
+		return nil
+	}
+	return keepalive.Reason(c.refused.Load())
+}
+
+// Enter is called before the program handles n bytes. If it reports false, they are not for the
+// program. Leave follows true.
+func (c *Conn) Enter(n int) bool {
+	switch {
+	case c == nil:
+		return true
+	case c.refused.Load() != 0:
+		return false
+	case adapter.Reason(&c.guard) != 0:
+		c.linger(n)
+		return false
+	}
+	c.state.Store(busy)
+	if adapter.Reads(&c.guard) {
+		adapter.Heard(&c.guard)
+	}
+	return true
+}
+
+// Leave is called after the program has handled bytes.
+func (c *Conn) Leave() {
+	if c != nil && c.state.Swap(idle) == due {
+		go c.decide() // the program may end its goroutine, but not nbio's
+	}
+}
+
+// Closed is called once nbio has closed the connection. tell tells the program, unless the
+// connection was refused.
+func (c *Conn) Closed(err error, tell func(err error)) {
+	switch {
+	case c == nil:
+		tell(err)
+		return
+	case c.refused.Load() != 0:
+		all.Delete(c.nb)
+		return
+	}
+	released, reason := adapter.Release(&c.guard), reasonOf(err)
+	given := adapter.Reason(&c.guard)
+	if given != 0 {
+		reason, err = given, given
+	}
+	defer func() {
+		switch {
+		case released:
+			c.gone(reason)
+		case given == 0: // the Keeper has been closed
+			all.Delete(c.nb)
+		case c.closing.Add(1) == 2:
+			c.gone(given)
+		}
+	}()
+	tell(err)
+}
+
+// gone tells the Keeper of the end.
+func (c *Conn) gone(reason keepalive.Reason) {
+	defer all.Delete(c.nb)
+	adapter.Closed(&c.guard, reason)
+}
+
+// reasonOf tells an end by the peer or the network from one by the program.
+func reasonOf(err error) keepalive.Reason {
+	var broken syscall.Errno
+	if errors.Is(err, io.EOF) || errors.As(err, &broken) {
+		return keepalive.ReasonPeer
+	}
+	return keepalive.ReasonLocal
+}
+
+// Due decides, or has Leave do so.
+func (c *Conn) Due(*keepalive.Guard) {
+	for !c.state.CompareAndSwap(busy, due) {
+		switch c.state.Load() {
+		case idle:
+			c.decide()
+			return
+		case due:
+			return
+		}
+	}
+}
+
+// decide decides behind the jobs of the connection. A job may run here, and so may later ones of
+// the program: they can take long, and must not be ended.
+func (c *Conn) decide() {
+	if c.nb.ExecuteLen() == 0 {
+		adapter.Decide(&c.guard)
+		return
+	}
+	go c.nb.Execute(func() { go adapter.Decide(&c.guard) })
+}
+
+// Do runs f: any goroutine will do.
+func (c *Conn) Do(_ context.Context, _ *keepalive.Guard, f func()) error {
+	f()
+	return nil
+}
+
+// Control has f look at the socket. nbio closes it only after it has had the lock.
+func (c *Conn) Control(_ *keepalive.Guard, f func(fd uintptr)) error {
+	raw, err := c.nb.SyscallConn()
+	if err != nil {
+		return err
+	}
+	c.nb.Lock()
+	defer c.nb.Unlock()
+	if closed, _ := c.nb.IsClosed(); closed {
+		return net.ErrClosed
+	}
+	return raw.Control(f)
+}
+
+// Peer returns the address of the peer.
+func (c *Conn) Peer(*keepalive.Guard) net.Addr { return c.nb.RemoteAddr() }

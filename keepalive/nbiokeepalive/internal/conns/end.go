@@ -1,0 +1,92 @@
+package conns
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+)
+
+const (
+	// nbio has no event for an empty write queue, so part looks again and again: after a share
+	// of 1/peeks of the time left, but not before minPeek.
+	peeks   = 16
+	minPeek = 10 * time.Millisecond
+)
+
+// End closes the connection. nbio's close follows, and calls Closed.
+func (c *Conn) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode, timeout time.Duration) {
+	if c.closing.Add(1) == 2 { // somebody else has closed it
+		c.gone(adapter.Reason(g))
+		return
+	}
+	// The close drops the bytes in nbio's queue. A silent peer gets no time for them, unless
+	// there is a farewell to send, or half a close.
+	waits := len(farewell) > 0 || mode == keepalive.CloseHalf || !adapter.Reason(g).Timeout()
+	if len(farewell) > 0 {
+		_, _ = c.nb.Write(farewell) // if it fails, nbio closes the connection
+	}
+	switch {
+	case mode == keepalive.CloseReset:
+		_ = c.Control(g, reset)
+		_ = c.nb.Close()
+	case waits:
+		c.part(mode, time.Now().Add(timeout))
+	default:
+		_ = c.nb.Close()
+	}
+}
+
+// part closes the connection when all written bytes have left for the kernel, and with CloseHalf
+// when the peer has closed it, but then at the latest.
+func (c *Conn) part(mode keepalive.CloseMode, then time.Time) {
+	closed, _ := c.nb.IsClosed()
+	left := time.Until(then)
+	switch {
+	case closed:
+		return
+	case left <= 0:
+	case c.queued():
+		time.AfterFunc(max(minPeek, left/peeks), func() { c.part(mode, then) })
+		return
+	case mode == keepalive.CloseHalf && c.closeWrite():
+		time.AfterFunc(left, func() { _ = c.nb.Close() })
+		return
+	}
+	_ = c.nb.Close()
+}
+
+// queued reports whether bytes wait in nbio's write queue. nbio has no function for that.
+func (c *Conn) queued() bool {
+	c.nb.Lock()
+	defer c.nb.Unlock()
+	queue := reflect.ValueOf(c.nb).Elem().FieldByName("writeList")
+	return queue.IsValid() && queue.Len() > 0
+}
+
+// closeWrite ends our side, and reports whether that has worked.
+func (c *Conn) closeWrite() bool {
+	ended := false
+	_ = c.Control(nil, func(fd uintptr) { ended = shutWrite(fd) == nil })
+	return ended
+}
+
+// linger drops bytes of the peer after our side was closed.
+func (c *Conn) linger(n int) {
+	if c.sent.Add(int64(n)) > int64(adapter.MaxLinger) {
+		_ = c.nb.Close()
+	}
+}
+
+// Discard reads what has arrived, for linger.
+func (c *Conn) Discard() {
+	var buf [4 << 10]byte
+	for {
+		n, err := c.nb.Read(buf[:])
+		if n <= 0 || err != nil {
+			return
+		}
+		c.linger(n)
+	}
+}

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package conns
+
+import "errors"
+
+func shut(uintptr)            {}
+func shutWrite(uintptr) error { return errors.ErrUnsupported }
+func reset(uintptr)           {}
