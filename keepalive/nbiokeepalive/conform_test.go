@@ -3,6 +3,7 @@ package nbiokeepalive
 import (
 	"errors"
 	"net"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -25,8 +26,9 @@ var modes = map[string]struct {
 	"one shot, async": {config: nbio.Config{
 		EpollMod: nbio.EPOLLET, EPOLLONESHOT: nbio.EPOLLONESHOT, AsyncReadInPoller: true, IOExecute: read,
 	}},
-	"OnRead": {config: nbio.Config{NPoller: 2}, reads: true},
-	"jobs":   {config: nbio.Config{NPoller: 2}, jobs: true},
+	"Unix sockets": {config: nbio.Config{Network: "unix"}},
+	"OnRead":       {config: nbio.Config{NPoller: 2}, reads: true},
+	"jobs":         {config: nbio.Config{NPoller: 2}, jobs: true},
 }
 
 // read is an IOExecute: the buffers of nbio's own one have no room.
@@ -43,9 +45,14 @@ func TestTheAdapterForNbioConforms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			adaptertest.Run(t, adaptertest.Adapter{
+				NoSocket: mode.config.Network == "unix",
 				NoGoexit: true, // OnClose runs on nbio's goroutine
 				Start: func(t *testing.T, k *keepalive.Keeper, handle adaptertest.Handler) net.Addr {
-					e := newEngine(mode.config, k)
+					config := mode.config
+					if config.Network == "unix" {
+						config.Addrs = []string{filepath.Join(t.TempDir(), "s")}
+					}
+					e := newEngine(config, k)
 					pool := taskpool.New(100, 1000)
 					if mode.jobs {
 						e.Execute = pool.Go

@@ -45,7 +45,7 @@ type Conn struct {
 const (
 	idle = iota
 	busy // the program handles bytes
-	due  // and the connection is to be decided about after that
+	due  // after these bytes, or the next, the connection is to be decided about
 )
 
 var _ adapter.Adapter = (*Conn)(nil)
@@ -107,7 +107,7 @@ func (c *Conn) Enter(n int) bool {
 		c.linger(n)
 		return false
 	}
-	c.state.Store(busy)
+	c.state.CompareAndSwap(idle, busy)
 	if adapter.Reads(&c.guard) {
 		adapter.Heard(&c.guard)
 	}
@@ -165,17 +165,27 @@ func reasonOf(err error) keepalive.Reason {
 	return keepalive.ReasonLocal
 }
 
-// Due decides, or has Leave do so.
+// Due decides, or has Leave do so: after the bytes in the program's hands, and after unread bytes
+// if the Keeper can't ask the socket how old they are.
 func (c *Conn) Due(*keepalive.Guard) {
-	for !c.state.CompareAndSwap(busy, due) {
-		switch c.state.Load() {
-		case idle:
+	switch {
+	case c.state.CompareAndSwap(busy, due), c.state.Load() == due:
+	case c.unread() && c.state.CompareAndSwap(idle, due):
+		if !c.unread() && c.state.CompareAndSwap(due, idle) { // read meanwhile
 			c.decide()
-			return
-		case due:
-			return
 		}
+	case c.state.CompareAndSwap(busy, due): // since the first look
+	default:
+		c.decide()
 	}
+}
+
+// unread reports whether bytes wait for nbio, unless the Keeper asks the socket itself.
+func (c *Conn) unread() (waiting bool) {
+	if !adapter.Tells(&c.guard) {
+		_ = c.Control(nil, func(fd uintptr) { waiting = readable(fd) })
+	}
+	return waiting
 }
 
 // decide decides behind the jobs of the connection. A job may run here, and so may later ones of
