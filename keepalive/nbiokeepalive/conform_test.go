@@ -11,6 +11,7 @@ import (
 	"github.com/lesismal/nbio/taskpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/frameworks"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter/adaptertest"
 )
@@ -44,12 +45,14 @@ func TestTheAdapterForNbioConforms(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			adaptertest.Run(t, adaptertest.Adapter{
-				NoSocket: mode.config.Network == "unix",
+			unix := mode.config.Network == "unix"
+			proved := adaptertest.Run(t, adaptertest.Adapter{
+				NoSocket: unix,
+				NoWait:   true,
 				NoGoexit: true, // OnClose runs on nbio's goroutine
 				Start: func(t *testing.T, k *keepalive.Keeper, handle adaptertest.Handler) net.Addr {
 					config := mode.config
-					if config.Network == "unix" {
+					if unix {
 						config.Addrs = []string{filepath.Join(t.TempDir(), "s")}
 					}
 					e := newEngine(config, k)
@@ -75,6 +78,9 @@ func TestTheAdapterForNbioConforms(t *testing.T) {
 					return addr
 				},
 			})
+			if !unix {
+				frameworks.Check(t, "[nbio](../keepalive/nbiokeepalive/doc.go)", "Linux, macOS, BSD", proved)
+			}
 		})
 	}
 }

@@ -55,6 +55,11 @@ func (r *rig) connect() *client {
 	return c
 }
 
+func (c *client) overUnix() bool {
+	_, unix := c.LocalAddr().(*net.UnixAddr)
+	return unix
+}
+
 // dial opens a connection and says its name.
 func (r *rig) dial() *client {
 	r.Helper()
