@@ -30,11 +30,11 @@ func (c *Conn) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode
 	switch {
 	case mode == keepalive.CloseReset:
 		_ = c.Control(g, reset)
-		_ = c.nb.Close()
+		c.close()
 	case waits:
 		c.part(mode, time.Now().Add(timeout))
 	default:
-		_ = c.nb.Close()
+		c.close()
 	}
 }
 
@@ -51,11 +51,14 @@ func (c *Conn) part(mode keepalive.CloseMode, then time.Time) {
 		time.AfterFunc(max(minPeek, left/peeks), func() { c.part(mode, then) })
 		return
 	case mode == keepalive.CloseHalf && c.closeWrite():
-		time.AfterFunc(left, func() { _ = c.nb.Close() })
+		time.AfterFunc(left, c.close)
 		return
 	}
-	_ = c.nb.Close()
+	c.close()
 }
+
+// close tells nbio's own functions the reason, too.
+func (c *Conn) close() { _ = c.nb.CloseWithError(adapter.Reason(&c.guard)) }
 
 // queued reports whether bytes wait in nbio's write queue. nbio has no function for that.
 func (c *Conn) queued() bool {
@@ -75,7 +78,7 @@ func (c *Conn) closeWrite() bool {
 // linger drops bytes of the peer after our side was closed.
 func (c *Conn) linger(n int) {
 	if c.sent.Add(int64(n)) > int64(adapter.MaxLinger) {
-		_ = c.nb.Close()
+		c.close()
 	}
 }
 
