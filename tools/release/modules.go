@@ -20,7 +20,12 @@ import (
 const first = "github.com/heartwheel-go/heartwheel"
 
 // modules are the folders of the modules that users get. Each needs only those before it.
-var modules = []string{".", "timeout", "cmd/timeoutd"}
+var modules = []string{
+	".",
+	"keepalive/nbiokeepalive",
+	"timeout",
+	"cmd/timeoutd",
+}
 
 func modulePath(dir string) string { return path.Join(first, dir) }
 
