@@ -51,7 +51,8 @@ func serve(b *testing.B, e interface {
 	OnData(h func(c *nbio.Conn, data []byte))
 	Start() error
 	Stop()
-}, onData func(c *nbio.Conn, data []byte)) string {
+}, onData func(c *nbio.Conn, data []byte),
+) string {
 	b.Helper()
 	e.OnData(onData)
 	require.NoError(b, e.Start())

@@ -42,7 +42,7 @@ func Example_onIdle() {
 	ended := make(chan keepalive.Reason, 1)
 	k, err := keepalive.New(keepalive.Config{
 		Timeout: 100 * time.Millisecond,
-		OnIdle: func(conn any, reason keepalive.Reason) keepalive.Verdict {
+		OnIdle: func(conn any, _ keepalive.Reason) keepalive.Verdict {
 			c, g := conn.(*nbio.Conn), keepalive.Of(conn)
 			if g.Value() != nil {
 				return keepalive.Close

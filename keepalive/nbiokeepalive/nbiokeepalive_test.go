@@ -4,11 +4,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/lesismal/nbio"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
@@ -44,6 +46,17 @@ type program struct {
 // run starts a server. onData may be nil.
 func run(t testing.TB, cfg keepalive.Config, onData func(c *nbio.Conn, data []byte)) *program {
 	t.Helper()
+	p := prepare(t, cfg)
+	if onData != nil {
+		p.OnData(onData)
+	}
+	p.addr = start(t, p.Engine)
+	return p
+}
+
+// prepare is run without the start.
+func prepare(t testing.TB, cfg keepalive.Config) *program {
+	t.Helper()
 	k := newKeeper(t, cfg)
 	p := &program{
 		k: k, Engine: newEngine(nbio.Config{}, k),
@@ -51,10 +64,6 @@ func run(t testing.TB, cfg keepalive.Config, onData func(c *nbio.Conn, data []by
 	}
 	p.OnOpen(func(c *nbio.Conn) { p.opened <- c })
 	p.OnClose(func(_ *nbio.Conn, err error) { p.closed <- err })
-	if onData != nil {
-		p.OnData(onData)
-	}
-	p.addr = start(t, p.Engine)
 	return p
 }
 
@@ -201,28 +210,77 @@ func TestQueueHasNotForEver(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begun), timeout)
 }
 
-// After our side is closed, the peer may send adapter.MaxLinger bytes.
+// After our side is closed, the peer may send adapter.MaxLinger bytes, also to a program that
+// reads by itself.
 func TestLingeringIsBounded(t *testing.T) {
 	t.Parallel()
-	var heard atomic.Int64
-	p := run(t, keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{
-		Mode: keepalive.CloseHalf, Timeout: eternal, Farewell: sayBye,
-	}}, func(_ *nbio.Conn, data []byte) { heard.Add(int64(len(data))) })
-	client, c := p.dial(t)
-	require.True(t, keepalive.Of(c).Close(keepalive.ReasonMaxAge))
-	got, err := io.ReadAll(client)
-	require.NoError(t, err)
-	require.Equal(t, bye, string(got))
-	n := 0
-	for err == nil && n < 100*adapter.MaxLinger {
-		var written int
-		written, err = client.Write(make([]byte, 64<<10))
-		n += written
+	for name, reads := range map[string]bool{"OnData": false, "OnRead": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var heard atomic.Int64
+			onData := func(_ *nbio.Conn, data []byte) { heard.Add(int64(len(data))) }
+			p := prepare(t, keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{
+				Mode: keepalive.CloseHalf, Timeout: eternal, Farewell: sayBye,
+			}})
+			p.OnData(onData)
+			if reads {
+				p.OnRead(func(c *nbio.Conn) { readAll(c, onData) })
+			}
+			p.addr = start(t, p.Engine)
+			client, c := p.dial(t)
+			require.True(t, keepalive.Of(c).Close(keepalive.ReasonMaxAge))
+			got, err := io.ReadAll(client)
+			require.NoError(t, err)
+			require.Equal(t, bye, string(got))
+			n := 0
+			for err == nil && n < 100*adapter.MaxLinger {
+				var written int
+				written, err = client.Write(make([]byte, 64<<10))
+				n += written
+			}
+			require.Error(t, err)
+			require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+			require.Greater(t, n, adapter.MaxLinger)
+			require.ErrorIs(t, receive(t, p.closed), keepalive.ReasonMaxAge)
+			require.Zero(t, heard.Load())
+		})
 	}
-	require.Error(t, err)
-	require.Greater(t, n, adapter.MaxLinger)
-	require.ErrorIs(t, receive(t, p.closed), keepalive.ReasonMaxAge)
-	require.Zero(t, heard.Load())
+}
+
+// The program closes a connection between the Keeper's decision and its End. OnClose is called
+// once all the same, with the reason of the Keeper, after Farewell has returned.
+func TestProgramClosesDuringFarewell(t *testing.T) {
+	t.Parallel()
+	ended := make(chan keepalive.Reason, 10)
+	var p *program
+	p = prepare(t, keepalive.Config{
+		Timeout: timeout,
+		OnClose: func(_ any, reason keepalive.Reason) { ended <- reason },
+		Closing: keepalive.Closing{Farewell: func(conn any, _ keepalive.Reason) []byte {
+			_ = conn.(*nbio.Conn).Close()
+			assert.ErrorIs(t, receive(t, p.closed), keepalive.ErrIdleTimeout)
+			time.Sleep(50 * ms)
+			assert.Empty(t, ended)
+			return []byte(bye)
+		}},
+	})
+	p.addr = start(t, p.Engine)
+	_, c := p.dial(t)
+	require.Equal(t, keepalive.ReasonIdle, receive(t, ended))
+	require.Eventually(t, func() bool { return keepalive.Of(c) == nil && p.k.Stats().Leaving == 0 }, eternal, ms)
+	require.Empty(t, ended)
+}
+
+// After Keeper.Close nothing is kept of a connection, either.
+func TestConnectionsOfAClosedKeeperGo(t *testing.T) {
+	t.Parallel()
+	p := run(t, keepalive.Config{Timeout: eternal}, nil)
+	client, c := p.dial(t)
+	require.NoError(t, p.k.Close())
+	require.False(t, keepalive.Touch(c))
+	require.NoError(t, client.Close())
+	require.ErrorIs(t, receive(t, p.closed), io.EOF)
+	require.Eventually(t, func() bool { return keepalive.Of(c) == nil }, eternal, ms)
 }
 
 // The program hears nothing of a refused connection, although bytes have come with it.

@@ -41,7 +41,7 @@ func Wrap(engine *nbhttp.Engine, k *keepalive.Keeper) *Engine {
 		panic("nbhttpkeepalive: Wrap needs an engine and a Keeper")
 	}
 	engine.Engine.OnOpen(func(nb *nbio.Conn) { conns.Open(k, nb) })
-	engine.Engine.OnData(func(nb *nbio.Conn, data []byte) {
+	engine.OnData(func(nb *nbio.Conn, data []byte) {
 		if c := conns.Of(nb); c.Enter(len(data)) {
 			defer c.Leave()
 			nb.DataHandler()(nb, data)

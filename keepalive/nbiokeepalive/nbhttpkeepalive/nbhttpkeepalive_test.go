@@ -79,7 +79,7 @@ func run(t *testing.T, cfg keepalive.Config, certs ...tls.Certificate) *program 
 	return p
 }
 
-func (p *program) addr() string { return append(p.Config.Addrs, p.Config.AddrsTLS...)[0] }
+func (p *program) addr() string { return append(p.Addrs, p.AddrsTLS...)[0] }
 
 func receive[T any](t *testing.T, from chan T) (got T) {
 	t.Helper()

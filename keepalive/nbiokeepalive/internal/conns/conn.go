@@ -169,12 +169,12 @@ func reasonOf(err error) keepalive.Reason {
 // if the Keeper can't ask the socket how old they are.
 func (c *Conn) Due(*keepalive.Guard) {
 	switch {
-	case c.state.CompareAndSwap(busy, due), c.state.Load() == due:
+	case c.state.Load() == due:
 	case c.unread() && c.state.CompareAndSwap(idle, due):
 		if !c.unread() && c.state.CompareAndSwap(due, idle) { // read meanwhile
 			c.decide()
 		}
-	case c.state.CompareAndSwap(busy, due): // since the first look
+	case c.state.CompareAndSwap(busy, due):
 	default:
 		c.decide()
 	}
