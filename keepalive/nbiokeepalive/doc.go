@@ -34,6 +34,6 @@
 //
 // Bytes in nbio's write queue are lost if the program closes the connection. The Keeper waits
 // for them, for Closing.Timeout at most, if there is a farewell, half a close or a drain. A silent
-// peer without a farewell gets no time. nbio writes nothing more after its own read or write
-// deadline: leave them alone, or set them later than the Keeper's.
+// peer without a farewell gets no time. nbio's own deadlines stay the program's: when one
+// passes, nbio closes the connection, and the reason is ReasonLocal.
 package nbiokeepalive

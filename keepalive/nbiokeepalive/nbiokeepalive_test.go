@@ -251,24 +251,26 @@ func TestLingeringIsBounded(t *testing.T) {
 // once all the same, with the reason of the Keeper, after Farewell has returned.
 func TestProgramClosesDuringFarewell(t *testing.T) {
 	t.Parallel()
-	ended := make(chan keepalive.Reason, 10)
+	var ends atomic.Int32
+	returned := make(chan bool, 1)
 	var p *program
 	p = prepare(t, keepalive.Config{
 		Timeout: timeout,
-		OnClose: func(_ any, reason keepalive.Reason) { ended <- reason },
+		OnClose: func(any, keepalive.Reason) { ends.Add(1) },
 		Closing: keepalive.Closing{Farewell: func(conn any, _ keepalive.Reason) []byte {
 			_ = conn.(*nbio.Conn).Close()
 			assert.ErrorIs(t, receive(t, p.closed), keepalive.ErrIdleTimeout)
 			time.Sleep(50 * ms)
-			assert.Empty(t, ended)
+			returned <- assert.Zero(t, ends.Load())
 			return []byte(bye)
 		}},
 	})
 	p.addr = start(t, p.Engine)
 	_, c := p.dial(t)
-	require.Equal(t, keepalive.ReasonIdle, receive(t, ended))
+	require.True(t, receive(t, returned))
 	require.Eventually(t, func() bool { return keepalive.Of(c) == nil && p.k.Stats().Leaving == 0 }, eternal, ms)
-	require.Empty(t, ended)
+	require.EqualValues(t, 1, ends.Load())
+	require.EqualValues(t, 1, p.k.Stats().Closed[keepalive.ReasonIdle])
 }
 
 // After Keeper.Close nothing is kept of a connection, either.

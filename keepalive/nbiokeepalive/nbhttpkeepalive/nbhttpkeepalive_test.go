@@ -26,6 +26,8 @@ const (
 	eternal = time.Minute
 )
 
+// The tests run one after the other: nbio's buffers go from one connection to the next, unseen by
+// the race detector.
 func TestMain(m *testing.M) {
 	logging.SetLevel(logging.LevelNone)
 	testmain.Run(m, goleak.IgnoreCurrent()) // pools of nbhttp's own
@@ -93,7 +95,6 @@ func receive[T any](t *testing.T, from chan T) (got T) {
 
 // The handler takes longer than the timeout. After its answer the connection is idle.
 func TestSlowHandlerAnswersAndThenTheConnectionGoes(t *testing.T) {
-	t.Parallel()
 	p := run(t, keepalive.Config{Timeout: timeout, Tick: 10 * ms})
 	client := http.Client{Transport: &http.Transport{}, Timeout: eternal}
 	defer client.CloseIdleConnections()
@@ -108,12 +109,10 @@ func TestSlowHandlerAnswersAndThenTheConnectionGoes(t *testing.T) {
 }
 
 func TestWebSocketLivesUntilItIsSilent(t *testing.T) {
-	t.Parallel()
 	cert, _ := certtest.New(t)
 	own := tls.Certificate{Certificate: cert.Certificate, PrivateKey: cert.PrivateKey}
 	for scheme, certs := range map[string][]tls.Certificate{"ws": nil, "wss": {own}} {
 		t.Run(scheme, func(t *testing.T) {
-			t.Parallel()
 			p := run(t, keepalive.Config{Timeout: timeout}, certs...)
 			client := nbhttp.NewEngine(nbhttp.Config{Name: "client"})
 			require.NoError(t, client.Start())
@@ -148,7 +147,6 @@ func TestWebSocketLivesUntilItIsSilent(t *testing.T) {
 }
 
 func TestRefusedConnectionEndsWithItsReason(t *testing.T) {
-	t.Parallel()
 	p := run(t, keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxConns: 1}})
 	first, err := net.Dial("tcp", p.addr())
 	require.NoError(t, err)
@@ -164,6 +162,5 @@ func TestRefusedConnectionEndsWithItsReason(t *testing.T) {
 }
 
 func TestWrapNeedsBoth(t *testing.T) {
-	t.Parallel()
 	require.Panics(t, func() { Wrap(nil, nil) })
 }
