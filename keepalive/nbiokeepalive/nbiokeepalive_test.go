@@ -314,7 +314,7 @@ func TestRefusedConnectionIsNotHeardOf(t *testing.T) {
 // Dialled connections are guarded before the program hears of them.
 func TestDialledConnectionsAreGuarded(t *testing.T) {
 	t.Parallel()
-	p := run(t, keepalive.Config{Timeout: timeout, Room: keepalive.Room{MaxConns: 2}}, nil)
+	p := run(t, keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxConns: 2}}, nil)
 	peer, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer peer.Close()
@@ -338,8 +338,9 @@ func TestDialledConnectionsAreGuarded(t *testing.T) {
 	}
 	require.Equal(t, dialled{nil, true}, dial())
 	require.Equal(t, dialled{keepalive.ReasonFull, false}, dial())
-	for range 2 {
-		require.ErrorIs(t, receive(t, p.closed), keepalive.ErrIdleTimeout)
+	for conn := range p.k.Conns() {
+		require.True(t, keepalive.Of(conn).Close(keepalive.ReasonEvicted))
+		require.ErrorIs(t, receive(t, p.closed), keepalive.ReasonEvicted)
 	}
 	require.Empty(t, p.closed, "not for the refused one")
 }
