@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/debughttp"
@@ -65,6 +66,29 @@ func ExampleConfig_remote() {
 	mux.ServeHTTP(w, httptest.NewRequest("GET", "/debug/wheel", nil))
 	fmt.Println(w.Code)
 	// Output: 401
+}
+
+// Each connection with the name of its client, and a token to close one.
+func ExampleConfig_label() {
+	k, err := keepalive.New(keepalive.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer k.Close()
+
+	page, err := debughttp.New(k, debughttp.Config{
+		Label: func(conn any) string {
+			id, _ := keepalive.Of(conn).Value().(string) // see SetValue
+			return id
+		},
+		CloseToken: os.Getenv("CLOSE_TOKEN"), // 16 bytes at least
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer page.Close()
 }
 
 // The other pages of a program are safe from rebound names, too.

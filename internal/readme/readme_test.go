@@ -35,7 +35,7 @@ func TestSnippetsAreCopiesOfExamples(t *testing.T) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
-			require.Contains(t, examples.String(), block[1], "%s: in no example", page)
+			require.True(t, strings.Contains(examples.String(), block[1]), "%s: in no example:\n%s", page, block[1])
 			blocks++
 		}
 	}
