@@ -15,7 +15,7 @@ import (
 
 func TestNetcat(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	host, port, err := net.SplitHostPort(s.Addr)
 	require.NoError(t, err)
 	c := exampletest.Run(t, exampletest.Program(t, "netcat-openbsd", "nc", host, port))

@@ -10,27 +10,47 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
 
-	"github.com/heartwheel-go/heartwheel/examples/internal/example"
-	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 )
 
 const maxPending = 1 << 20 // bytes a peer has asked for and not read
 
-func main() { example.Main("127.0.0.1:9001", serve) }
+func main() {
+	addr := flag.String("addr", "127.0.0.1:9001", "address to listen on, `host:port`; port 0 is any free one")
+	timeout := flag.Duration("timeout", 30*time.Second, "how long a connection may be silent")
+	flag.Parse()
+	switch {
+	case *timeout <= 0:
+		log.Fatalf("-timeout %v: must be positive", *timeout)
+	case flag.NArg() > 0:
+		log.Fatalf("unexpected argument %q: there are only flags", flag.Arg(0))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := serve(ctx, *addr, *timeout, slog.Default()); err != nil {
+		log.Fatal(err)
+	}
+}
 
-func serve(ctx context.Context, args example.Args) error {
+func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:  args.Timeout,
+		Timeout:  timeout,
 		Activity: keepalive.ActivityManual,
 		Probe: keepalive.Probing{
-			After: args.Timeout / 2,
+			After: timeout / 2,
 			Send: func(conn any) error { // in the connection's event loop
 				_, err := conn.(gnet.Conn).Write(frame(nil))
 				return err
@@ -42,20 +62,23 @@ func serve(ctx context.Context, args example.Args) error {
 			},
 		},
 		Room: keepalive.Room{
-			MaxPerKey: 500,                                           // without descriptors, gnet stops: see also MaxConns
-			Pressure:  keepalive.Pressure{Timeout: args.Timeout / 4}, // while descriptors run out
+			MaxPerKey: 500,                                      // without descriptors, gnet stops: see also MaxConns
+			Pressure:  keepalive.Pressure{Timeout: timeout / 4}, // while descriptors run out
 		},
-		Logger: args.Log,
+		OnClose: func(conn any, reason keepalive.Reason) {
+			logger.Info("closed", "remote", conn.(net.Conn).RemoteAddr(), "reason", reason.String())
+		},
+		Logger: logger,
 	})
 	if err != nil {
 		return err
 	}
 	defer k.Close()
 
-	h := &frames{args: args, keeper: k, booted: make(chan gnet.Engine, 1)}
+	h := &frames{logger: logger, booted: make(chan gnet.Engine, 1)}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- gnet.Run(gnetkeepalive.Wrap(h, k), "tcp://"+args.Addr, gnet.WithMulticore(true))
+		ended <- gnet.Run(gnetkeepalive.Wrap(h, k), "tcp://"+addr, gnet.WithMulticore(true))
 	}()
 	select {
 	case eng := <-h.booted:
@@ -82,18 +105,17 @@ func stop(eng gnet.Engine, k *keepalive.Keeper) {
 
 type frames struct {
 	gnet.BuiltinEventEngine
-	args   example.Args
-	keeper *keepalive.Keeper
+	logger *slog.Logger
 	booted chan gnet.Engine
 }
 
 func (h *frames) OnBoot(eng gnet.Engine) gnet.Action {
-	addr, err := gnetsocket.Addr(eng) // gnet knows only the requested address, such as port 0
+	addr, err := gnetkeepalive.Addr(eng) // gnet knows only the requested address, such as port 0
 	if err != nil {
-		h.args.Log.Error("no address", "error", err)
+		h.logger.Error("no address", "error", err)
 		return gnet.Shutdown
 	}
-	h.args.Listening(addr)
+	h.logger.Info("listening", "addr", addr)
 	h.booted <- eng
 	return gnet.None
 }
@@ -107,7 +129,7 @@ func (h *frames) OnTraffic(c gnet.Conn) gnet.Action {
 	for {
 		payload, after, err := next(rest)
 		if err != nil {
-			h.args.Log.Info("not a frame", "remote", c.RemoteAddr(), "error", err)
+			h.logger.Info("not a frame", "remote", c.RemoteAddr(), "error", err)
 			return gnet.Close
 		}
 		if after == nil {
@@ -127,11 +149,6 @@ func (h *frames) OnTraffic(c gnet.Conn) gnet.Action {
 	if c.OutboundBuffered() > maxPending {
 		return gnet.Close
 	}
-	return gnet.None
-}
-
-func (h *frames) OnClose(c gnet.Conn, err error) gnet.Action {
-	h.args.Closed(c.RemoteAddr(), err)
 	return gnet.None
 }
 

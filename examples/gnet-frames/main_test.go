@@ -71,7 +71,7 @@ func goodbye(c goframe.FrameConn, want string) func() error {
 
 func TestWhoTalksStaysAndWhoDoesNotAnswerGoes(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	c := dial(t, s)
 	last := exampletest.Talk(t, func() error { return say(c, []byte("hello")) })
 	exampletest.Gone(t, last, goodbye(c, "no_answer"))
@@ -80,7 +80,7 @@ func TestWhoTalksStaysAndWhoDoesNotAnswerGoes(t *testing.T) {
 
 func TestWhoAnswersStays(t *testing.T) {
 	t.Parallel()
-	c := dial(t, exampletest.Start(t, serve))
+	c := dial(t, exampletest.Serve(t, serve))
 	for range 6 { // three timeouts
 		asked, err := c.ReadFrame()
 		require.NoError(t, err)
@@ -92,7 +92,7 @@ func TestWhoAnswersStays(t *testing.T) {
 
 func TestBytesOfAFrameAreNoLife(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	last := time.Now()
 	c, err := net.Dial("tcp", s.Addr)
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestBytesOfAFrameAreNoLife(t *testing.T) {
 
 func TestFramesOfAllSizes(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	c := dial(t, s)
 	for _, n := range []int{1, 255, 256, 1000, maxFrame} {
 		require.NoError(t, say(c, bytes.Repeat([]byte("x"), n)), "%d bytes", n)
@@ -118,7 +118,7 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	outer := t // its end closes the connection
 	var c goframe.FrameConn
 	t.Run("server", func(t *testing.T) {
-		c = dial(outer, exampletest.Start(t, serve))
+		c = dial(outer, exampletest.Serve(t, serve))
 		require.NoError(t, say(c, []byte("hello")))
 	})
 	last, err := c.ReadFrame()

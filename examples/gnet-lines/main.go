@@ -8,13 +8,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
 
-	"github.com/heartwheel-go/heartwheel/examples/internal/example"
-	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 )
@@ -24,32 +29,50 @@ const (
 	maxPending = 1 << 20  // bytes a peer has asked for and not read
 )
 
-func main() { example.Main("127.0.0.1:9000", serve) }
+func main() {
+	addr := flag.String("addr", "127.0.0.1:9000", "address to listen on, `host:port`; port 0 is any free one")
+	timeout := flag.Duration("timeout", 30*time.Second, "how long a connection may be silent")
+	flag.Parse()
+	switch {
+	case *timeout <= 0:
+		log.Fatalf("-timeout %v: must be positive", *timeout)
+	case flag.NArg() > 0:
+		log.Fatalf("unexpected argument %q: there are only flags", flag.Arg(0))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := serve(ctx, *addr, *timeout, slog.Default()); err != nil {
+		log.Fatal(err)
+	}
+}
 
-func serve(ctx context.Context, args example.Args) error {
+func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:  args.Timeout,
+		Timeout:  timeout,
 		Activity: keepalive.ActivityManual,
 		Room: keepalive.Room{
-			MaxPerKey: 500,                                           // without descriptors, gnet stops: see also MaxConns
-			Pressure:  keepalive.Pressure{Timeout: args.Timeout / 4}, // while descriptors run out
+			MaxPerKey: 500,                                      // without descriptors, gnet stops: see also MaxConns
+			Pressure:  keepalive.Pressure{Timeout: timeout / 4}, // while descriptors run out
 		},
 		Closing: keepalive.Closing{
 			Farewell: func(_ any, reason keepalive.Reason) []byte {
 				return fmt.Appendf(nil, "BYE %v\n", reason.String())
 			},
 		},
-		Logger: args.Log,
+		OnClose: func(conn any, reason keepalive.Reason) {
+			logger.Info("closed", "remote", conn.(net.Conn).RemoteAddr(), "reason", reason.String())
+		},
+		Logger: logger,
 	})
 	if err != nil {
 		return err
 	}
 	defer k.Close()
 
-	h := &lines{args: args, booted: make(chan gnet.Engine, 1)}
+	h := &lines{logger: logger, booted: make(chan gnet.Engine, 1)}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- gnet.Run(gnetkeepalive.Wrap(h, k), "tcp://"+args.Addr, gnet.WithMulticore(true))
+		ended <- gnet.Run(gnetkeepalive.Wrap(h, k), "tcp://"+addr, gnet.WithMulticore(true))
 	}()
 	select {
 	case eng := <-h.booted:
@@ -76,17 +99,17 @@ func stop(eng gnet.Engine, k *keepalive.Keeper) {
 
 type lines struct {
 	gnet.BuiltinEventEngine
-	args   example.Args
+	logger *slog.Logger
 	booted chan gnet.Engine
 }
 
 func (h *lines) OnBoot(eng gnet.Engine) gnet.Action {
-	addr, err := gnetsocket.Addr(eng) // gnet knows only the requested address, such as port 0
+	addr, err := gnetkeepalive.Addr(eng) // gnet knows only the requested address, such as port 0
 	if err != nil {
-		h.args.Log.Error("no address", "error", err)
+		h.logger.Error("no address", "error", err)
 		return gnet.Shutdown
 	}
-	h.args.Listening(addr)
+	h.logger.Info("listening", "addr", addr)
 	h.booted <- eng
 	return gnet.None
 }
@@ -117,9 +140,4 @@ func (h *lines) OnTraffic(c gnet.Conn) gnet.Action {
 // OnRefuse is gnetkeepalive's: the last words to a refused connection.
 func (h *lines) OnRefuse(_ gnet.Conn, reason keepalive.Reason) []byte {
 	return fmt.Appendf(nil, "ERR %v\n", reason.String())
-}
-
-func (h *lines) OnClose(c gnet.Conn, err error) gnet.Action {
-	h.args.Closed(c.RemoteAddr(), err)
-	return gnet.None
 }

@@ -47,23 +47,23 @@ func rest(c *textproto.Conn, want string) func() error {
 
 func TestWhoTalksStaysAndWhoIsSilentGoes(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	c := dial(t, s)
 	last := exampletest.Talk(t, func() error { return say(c, "hello") })
 	exampletest.Gone(t, last, rest(c, "BYE idle\n"))
-	s.Logs(t, "it was silent")
+	s.Logs(t, "reason=idle")
 }
 
 func TestWhoNeverSpeaksGoes(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	last := time.Now()
 	exampletest.Gone(t, last, rest(dial(t, s), "BYE idle\n"))
 }
 
 func TestBytesOfALineAreNoLife(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	last := time.Now()
 	c, err := net.Dial("tcp", s.Addr)
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestBytesOfALineAreNoLife(t *testing.T) {
 
 func TestManyLinesAtOnceAndLinesThatAreTooLong(t *testing.T) {
 	t.Parallel()
-	c := dial(t, exampletest.Start(t, serve))
+	c := dial(t, exampletest.Serve(t, serve))
 	sent := make(chan error, 1)
 	go func() {
 		for i := range 10_000 {
@@ -104,7 +104,7 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	outer := t // its end closes the connection
 	var c *textproto.Conn
 	t.Run("server", func(t *testing.T) {
-		c = dial(outer, exampletest.Start(t, serve))
+		c = dial(outer, exampletest.Serve(t, serve))
 		require.NoError(t, say(c, "hello"))
 	})
 	require.NoError(t, rest(c, "BYE drain\n")())

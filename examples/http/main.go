@@ -14,28 +14,55 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log"
+	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
 )
 
 func main() {
-	overTLS := flag.Bool("tls", false, "speak TLS, with a certificate made for the occasion")
-	example.Main("127.0.0.1:8080", func(ctx context.Context, args example.Args) error {
-		return serve(ctx, args, *overTLS)
-	})
+	addr := flag.String("addr", "127.0.0.1:8080", "address to listen on, `host:port`; port 0 is any free one")
+	timeout := flag.Duration("timeout", 30*time.Second, "how long a connection may be silent")
+	cert := flag.String("cert", "", "`file` with a certificate, for HTTPS (empty: HTTP)")
+	key := flag.String("key", "", "`file` with its key")
+	flag.Parse()
+	switch {
+	case *timeout <= 0:
+		log.Fatalf("-timeout %v: must be positive", *timeout)
+	case flag.NArg() > 0:
+		log.Fatalf("unexpected argument %q: there are only flags", flag.Arg(0))
+	}
+	var config *tls.Config
+	if *cert != "" || *key != "" {
+		certificate, err := tls.LoadX509KeyPair(*cert, *key)
+		if err != nil {
+			log.Fatalf("-cert and -key: %v", err)
+		}
+		config = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := serve(ctx, *addr, *timeout, slog.Default(), config); err != nil {
+		log.Fatal(err)
+	}
 }
 
-func serve(ctx context.Context, args example.Args, overTLS bool) error {
+func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger, config *tls.Config) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:  args.Timeout,
+		Timeout:  timeout,
 		Activity: keepalive.ActivityReadWrite,     // after a hijack, a peer may only listen
 		Room:     keepalive.Room{MaxPerKey: 1000}, // connections of one address
-		Logger:   args.Log,
+		OnClose: func(conn any, reason keepalive.Reason) {
+			logger.Info("closed", "remote", conn.(net.Conn).RemoteAddr(), "reason", reason.String())
+		},
+		Logger: logger,
 	})
 	if err != nil {
 		return err
@@ -45,38 +72,32 @@ func serve(ctx context.Context, args example.Args, overTLS bool) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", hello)
 	mux.Handle("/slow", slow())
-	mux.Handle("/lines", lines(args))
+	mux.Handle("/lines", http.HandlerFunc(lines))
 	srv := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout:       args.Timeout, // zero would mean ReadTimeout, or none
+		IdleTimeout:       timeout, // zero would mean ReadTimeout, or none
+		TLSConfig:         config,
 	}
 	httpkeepalive.Wrap(srv, k)
-	ln, err := net.Listen("tcp", args.Addr)
+	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
-	args.Listening(ln.Addr())
+	logger.Info("listening", "addr", ln.Addr())
 	ln = k.Listener(ln) // below TLS
 
 	stopped := make(chan error, 1)
 	context.AfterFunc(ctx, func() { stopped <- stop(srv, k) })
-	if err := serveOn(srv, ln, overTLS); !errors.Is(err, http.ErrServerClosed) {
+	if config == nil {
+		err = srv.Serve(ln)
+	} else {
+		err = srv.ServeTLS(ln, "", "") // with HTTP/2
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return <-stopped
-}
-
-func serveOn(srv *http.Server, ln net.Listener, overTLS bool) error {
-	if !overTLS {
-		return srv.Serve(ln)
-	}
-	certificate, err := example.Certificate()
-	if err != nil {
-		return err
-	}
-	srv.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	return srv.ServeTLS(ln, "", "") // with HTTP/2
 }
 
 // stop lets requests finish, and then ends the hijacked connections: http.Server has forgotten
@@ -109,30 +130,15 @@ func slow() http.Handler {
 }
 
 // lines leaves HTTP and echoes lines. The connection has its own timeout then.
-func lines(args example.Args) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		conn, rw, err := http.NewResponseController(w).Hijack()
-		if err != nil { // HTTP/2 has no connection to give away
-			http.Error(w, err.Error(), http.StatusHTTPVersionNotSupported)
-			return
-		}
-		defer conn.Close()
-		fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
-		args.Closed(conn.RemoteAddr(), echo(rw))
-	})
-}
-
-// echo returns why it has ended: nil if the peer has closed the connection.
-func echo(rw *bufio.ReadWriter) error {
-	if err := rw.Flush(); err != nil {
-		return err
+func lines(w http.ResponseWriter, _ *http.Request) {
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil { // HTTP/2 has no connection to give away
+		http.Error(w, err.Error(), http.StatusHTTPVersionNotSupported)
+		return
 	}
-	in := bufio.NewScanner(rw)
-	for in.Scan() {
+	defer conn.Close()
+	fmt.Fprint(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\n")
+	for in := bufio.NewScanner(rw); rw.Flush() == nil && in.Scan(); {
 		fmt.Fprintln(rw, in.Text())
-		if err := rw.Flush(); err != nil {
-			return err
-		}
 	}
-	return in.Err()
 }

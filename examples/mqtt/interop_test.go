@@ -28,7 +28,7 @@ func TestMosquitto(t *testing.T) {
 	for _, version := range []string{"mqttv311", "mqttv5"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			s := exampletest.Start(t, serve)
+			s := start(t)
 			host, port, err := net.SplitHostPort(s.Addr)
 			require.NoError(t, err)
 			start := func() (*exampletest.Running, *bufio.Scanner) {
@@ -43,7 +43,7 @@ func TestMosquitto(t *testing.T) {
 			hanging, out := start()
 			last := time.Now()
 			require.NoError(t, hanging.Process.Signal(syscall.SIGSTOP))
-			s.Logs(t, "it was silent")
+			s.Logs(t, "reason=idle")
 			require.GreaterOrEqual(t, time.Since(last), 7*time.Second) // 7.5, but the packet before came earlier
 
 			exampletest.Output(t, exampletest.Program(t, debian, publish,

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"testing"
 	"time"
@@ -10,12 +11,22 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 	"github.com/eclipse/paho.golang/paho/log"
 	mqtt3 "github.com/eclipse/paho.mqtt.golang"
+	mqtt "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/listeners"
+	"github.com/mochi-mqtt/server/v2/packets"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
+	"github.com/heartwheel-go/heartwheel/internal/port"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m) }
+
+func start(t *testing.T, others ...listeners.Listener) *exampletest.Server {
+	return exampletest.Serve(t, func(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
+		return serve(ctx, addr, timeout, logger, others...)
+	})
+}
 
 // client is paho's for MQTT 5.
 type client struct {
@@ -70,7 +81,7 @@ func (c *client) goodbye(want byte) func() error {
 
 func TestWhoPublishesStaysAndWhoIsSilentGoes(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := start(t)
 	lost := make(chan error, 1)
 	c := mqtt3.NewClient(mqtt3.NewClientOptions().AddBroker("tcp://" + s.Addr).
 		SetProtocolVersion(4).SetKeepAlive(0).SetAutoReconnect(false).
@@ -86,13 +97,13 @@ func TestWhoPublishesStaysAndWhoIsSilentGoes(t *testing.T) {
 		return sent.Error()
 	})
 	exampletest.Gone(t, last, func() error { <-lost; return nil })
-	s.Logs(t, "it was silent")
+	s.Logs(t, "reason=idle")
 }
 
 func TestAClientHasTheTimeoutThatItAsksFor(t *testing.T) {
 	t.Parallel()
 	const keepAlive = 3 // seconds: 4.5 s, and not the timeout of clients without a keep alive
-	s := exampletest.Start(t, serve)
+	s := start(t)
 	pinging := dial(t, s.Addr, keepAlive, nil)
 
 	last := time.Now()
@@ -100,7 +111,7 @@ func TestAClientHasTheTimeoutThatItAsksFor(t *testing.T) {
 	exampletest.Gone(t, last, silent.goodbye(0x8D)) // keep alive timeout
 	require.GreaterOrEqual(t, time.Since(last), 4500*time.Millisecond)
 	require.Nil(t, silent.granted)
-	s.Logs(t, "it was silent")
+	s.Logs(t, "reason=idle")
 
 	select {
 	case reason := <-pinging.ended:
@@ -114,7 +125,7 @@ func TestAClientHasTheTimeoutThatItAsksFor(t *testing.T) {
 
 func TestAClientIsToldWhatItCanHave(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := start(t)
 	for asked, want := range map[uint16]uint16{
 		2400:  0, // the requested one
 		2401:  2400,
@@ -134,7 +145,7 @@ func TestAClientIsToldWhatItCanHave(t *testing.T) {
 
 func TestWhoNeverConnectsGoes(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := start(t)
 	last := time.Now()
 	c, err := net.Dial("tcp", s.Addr)
 	require.NoError(t, err)
@@ -143,13 +154,65 @@ func TestWhoNeverConnectsGoes(t *testing.T) {
 	exampletest.Gone(t, last, exampletest.EndOrReset(c))
 }
 
+func TestClientsOfOtherListenersComeInAndKeepTheBrokersDeadline(t *testing.T) {
+	t.Parallel()
+	free, err := port.Free()
+	require.NoError(t, err)
+	web := net.JoinHostPort("127.0.0.1", free)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := start(t, listeners.NewNet("unguarded", ln), listeners.NewWebsocket(listeners.Config{ID: "websocket", Address: web}))
+
+	const keepAlive = 2 // seconds: mochi's own deadline is 3
+	last := time.Now()
+	silent := dial(t, ln.Addr().String(), keepAlive, mute{})
+
+	guarded := mqtt3.NewClient(mqtt3.NewClientOptions().AddBroker("tcp://" + s.Addr))
+	overWeb := mqtt3.NewClient(mqtt3.NewClientOptions().AddBroker("ws://" + web).SetConnectRetry(true).SetConnectRetryInterval(exampletest.Beat))
+	heard := make(chan mqtt3.Message, 1)
+	for _, do := range []func() mqtt3.Token{
+		guarded.Connect, overWeb.Connect,
+		func() mqtt3.Token {
+			return guarded.Subscribe("news", 1, func(_ mqtt3.Client, m mqtt3.Message) { heard <- m })
+		},
+		func() mqtt3.Token { return overWeb.Publish("news", 1, false, "hello") },
+	} {
+		done := do()
+		require.True(t, done.WaitTimeout(exampletest.Late))
+		require.NoError(t, done.Error())
+	}
+	defer guarded.Disconnect(0)
+	defer overWeb.Disconnect(0)
+	require.Equal(t, "hello", string((<-heard).Payload()))
+
+	select { // without a Keeper nobody says why
+	case <-silent.broken:
+		require.GreaterOrEqual(t, time.Since(last), 3*time.Second)
+	case <-silent.ended:
+	case <-time.After(exampletest.Late):
+		require.FailNow(t, "nobody watches it")
+	}
+}
+
+func TestAnInlineClientHasNoConnection(t *testing.T) {
+	t.Parallel()
+	broker := mqtt.New(&mqtt.Options{InlineClient: true})
+	defer broker.Close()
+	h := new(hook)
+	require.NoError(t, broker.AddHook(h, nil))
+	inline := broker.NewClient(nil, "local", "inline", true)
+	require.NoError(t, h.OnConnect(inline, packets.Packet{}))
+	h.OnSessionEstablished(inline, packets.Packet{})
+	require.NoError(t, broker.Publish("news", []byte("hello"), false, 0))
+}
+
 func TestABrokerThatStopsSaysSo(t *testing.T) {
 	t.Parallel()
 	outer := t // its end closes the connections
 	var c *client
 	var silent net.Conn
 	t.Run("broker", func(t *testing.T) {
-		s := exampletest.Start(t, serve)
+		s := start(t)
 		var err error
 		silent, err = net.Dial("tcp", s.Addr)
 		require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 // curl sends the header itself.
 func TestCurl(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	out := exampletest.Output(t, exampletest.Program(t, "curl", "curl", "-sS", "--max-time", "30", "--haproxy-protocol", "http://"+s.Addr))
 	require.Contains(t, out, "you are 127.0.0.1:")
 }
@@ -25,7 +25,7 @@ func TestCurl(t *testing.T) {
 // HAProxy sends the header for its clients. MaxPerKey counts by client.
 func TestHAProxy(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	for _, header := range []string{"send-proxy", "send-proxy-v2"} {
 		t.Run(header, func(t *testing.T) {
 			front := haproxy(t, s.Addr, header)

@@ -8,42 +8,62 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"log"
+	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/pires/go-proxyproto"
 
-	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 // maxPerClient is small enough to be tried by hand.
 const maxPerClient = 2
 
-func main() { example.Main("127.0.0.1:8084", serve) }
+func main() {
+	addr := flag.String("addr", "127.0.0.1:8084", "address to listen on, `host:port`; port 0 is any free one")
+	timeout := flag.Duration("timeout", 30*time.Second, "how long a connection may be silent")
+	flag.Parse()
+	switch {
+	case *timeout <= 0:
+		log.Fatalf("-timeout %v: must be positive", *timeout)
+	case flag.NArg() > 0:
+		log.Fatalf("unexpected argument %q: there are only flags", flag.Arg(0))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := serve(ctx, *addr, *timeout, slog.Default()); err != nil {
+		log.Fatal(err)
+	}
+}
 
-func serve(ctx context.Context, args example.Args) error {
+func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:      args.Timeout,
-		FirstMessage: min(5*time.Second, args.Timeout), // also for the header
+		Timeout:      timeout,
+		FirstMessage: min(5*time.Second, timeout), // also for the header
 		Room:         keepalive.Room{MaxPerKey: maxPerClient},
 		OnClose: func(conn any, reason keepalive.Reason) {
-			args.Closed(conn.(net.Conn).RemoteAddr(), reason)
+			logger.Info("closed", "remote", conn.(net.Conn).RemoteAddr(), "reason", reason.String())
 		},
-		Logger: args.Log,
+		Logger: logger,
 	})
 	if err != nil {
 		return err
 	}
 	defer k.Close()
 
-	ln, err := net.Listen("tcp", args.Addr)
+	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
-	args.Listening(ln.Addr())
+	logger.Info("listening", "addr", ln.Addr())
 	srv := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

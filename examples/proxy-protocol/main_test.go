@@ -61,7 +61,7 @@ func TestWhoAsksStaysAndWhoIsSilentGoes(t *testing.T) {
 	for _, version := range []byte{1, 2} {
 		t.Run(fmt.Sprintf("version=%d", version), func(t *testing.T) {
 			t.Parallel()
-			s := exampletest.Start(t, serve)
+			s := exampletest.Serve(t, serve)
 			c := dial(t, s, version, alice)
 			last := exampletest.Talk(t, func() error {
 				answer, err := c.ask()
@@ -69,14 +69,14 @@ func TestWhoAsksStaysAndWhoIsSilentGoes(t *testing.T) {
 				return err
 			})
 			exampletest.Gone(t, last, exampletest.EOF(c.answers))
-			s.Logs(t, `msg="it was silent" remote=192.0.2.1:1111`)
+			s.Logs(t, `msg=closed remote=192.0.2.1:1111 reason=idle`)
 		})
 	}
 }
 
 func TestTheClientIsLimitedAndNotTheProxy(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	works := func(c *proxied) {
 		_, err := c.ask()
 		require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestTheClientIsLimitedAndNotTheProxy(t *testing.T) {
 
 func TestWithoutAHeaderNobodyComesIn(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	_, err := dial(t, s, 0, nil).ask()
 	require.ErrorContains(t, err, "400 Bad Request")
 

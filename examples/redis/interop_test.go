@@ -23,7 +23,7 @@ func cli(t *testing.T, s *exampletest.Server, args ...string) *exampletest.Runni
 // redis-cli, in the hands of an interrupted user.
 func TestRedisCLI(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	c := cli(t, s)
 	out := bufio.NewReader(c.Out)
 	say := func(line, want string) {
@@ -34,7 +34,7 @@ func TestRedisCLI(t *testing.T) {
 	}
 	say("SET hello world", "OK")
 	exampletest.Talk(t, func() error { say("GET hello", "world"); return nil })
-	s.Logs(t, "it was silent")
+	s.Logs(t, "reason=idle")
 	say("GET hello", "Error: Server closed the connection")
 	say("GET hello", "world") // it has connected again
 	say(fmt.Sprintf("DEBUG SLEEP %v", (3*exampletest.Timeout).Seconds()), "OK")
@@ -43,7 +43,7 @@ func TestRedisCLI(t *testing.T) {
 
 func TestRedisCLISubscribes(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	out := bufio.NewScanner(cli(t, s, "--csv", "SUBSCRIBE", "news").Out)
 	for out.Text() != `"subscribe","news",1` { // it also tells how to end it
 		require.True(t, out.Scan())

@@ -13,44 +13,64 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
+	"log"
+	"log/slog"
 	"net"
+	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/tidwall/redcon"
 
-	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-func main() { example.Main("127.0.0.1:6380", serve) }
+func main() {
+	addr := flag.String("addr", "127.0.0.1:6380", "address to listen on, `host:port`; port 0 is any free one")
+	timeout := flag.Duration("timeout", 30*time.Second, "how long a connection may be silent")
+	flag.Parse()
+	switch {
+	case *timeout <= 0:
+		log.Fatalf("-timeout %v: must be positive", *timeout)
+	case flag.NArg() > 0:
+		log.Fatalf("unexpected argument %q: there are only flags", flag.Arg(0))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := serve(ctx, *addr, *timeout, slog.Default()); err != nil {
+		log.Fatal(err)
+	}
+}
 
-func serve(ctx context.Context, args example.Args) error {
+func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:  args.Timeout,
+		Timeout:  timeout,
 		Activity: keepalive.ActivityManual,
 		Room:     keepalive.Room{MaxConns: 10_000, MaxPerKey: 1000}, // Redis has maxclients
 		OnClose: func(conn any, reason keepalive.Reason) {
-			args.Closed(conn.(net.Conn).RemoteAddr(), reason)
+			logger.Info("closed", "remote", conn.(net.Conn).RemoteAddr(), "reason", reason.String())
 		},
-		Logger: args.Log,
+		Logger: logger,
 	})
 	if err != nil {
 		return err
 	}
 	defer k.Close()
 
-	ln, err := net.Listen("tcp", args.Addr)
+	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
 	s := &store{keeper: k}
-	srv := redcon.NewServer(args.Addr, s.handle, nil, nil)
+	srv := redcon.NewServer(addr, s.handle, nil, nil)
 	stop := context.AfterFunc(ctx, func() { ln.Close() })
 	defer stop()
-	args.Listening(ln.Addr())
+	logger.Info("listening", "addr", ln.Addr())
 	err = srv.Serve(k.Listener(ln)) // closes all but subscribers: it does not know them
 
 	patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -39,7 +39,7 @@ func dial(t *testing.T, s *exampletest.Server) *client {
 
 func TestWhoAsksStaysAndAPoolGetsOverTheEnd(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	c := dial(t, s)
 	require.NoError(t, c.Set(t.Context(), "hello", "world", 0).Err())
 	exampletest.Talk(t, func() error {
@@ -48,14 +48,14 @@ func TestWhoAsksStaysAndAPoolGetsOverTheEnd(t *testing.T) {
 		return err
 	})
 	require.EqualValues(t, 1, c.dialled.Load())
-	s.Logs(t, "it was silent")
+	s.Logs(t, "reason=idle")
 	require.NoError(t, c.Ping(t.Context()).Err())
 	require.EqualValues(t, 2, c.dialled.Load())
 }
 
 func TestWhoIsSilentGoesAndBytesOfACommandAreNoLife(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	for _, name := range []string{"silent", "trickle"} {
 		t.Run(name, func(t *testing.T) {
 			last := time.Now()
@@ -72,7 +72,7 @@ func TestWhoIsSilentGoesAndBytesOfACommandAreNoLife(t *testing.T) {
 
 func TestACommandMayTakeLongerThanTheTimeout(t *testing.T) {
 	t.Parallel()
-	c := dial(t, exampletest.Start(t, serve))
+	c := dial(t, exampletest.Serve(t, serve))
 	d := 3 * exampletest.Timeout
 	began := time.Now()
 	require.Equal(t, "OK", c.Do(t.Context(), "debug", "sleep", d.Seconds()).Val())
@@ -83,7 +83,7 @@ func TestACommandMayTakeLongerThanTheTimeout(t *testing.T) {
 
 func TestWhoSubscribesMayBeSilent(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	c := dial(t, s)
 	news := c.Subscribe(t.Context(), "news") // Receive sends no pings
 	defer news.Close()
@@ -104,7 +104,7 @@ func TestWhoSubscribesMayBeSilent(t *testing.T) {
 
 func TestNonsenseIsRefused(t *testing.T) {
 	t.Parallel()
-	c := dial(t, exampletest.Start(t, serve))
+	c := dial(t, exampletest.Serve(t, serve))
 	for _, command := range [][]any{{"get"}, {"set", "x"}, {"nonsense"}, {"debug", "sleep", "NaN"}, {"debug", "sleep", -1}, {"subscribe"}} {
 		require.ErrorContains(t, c.Do(t.Context(), command...).Err(), "ERR ", "%v", command)
 	}

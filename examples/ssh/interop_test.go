@@ -18,7 +18,7 @@ import (
 // OpenSSH's client answers for its user, until it is stopped.
 func TestOpenSSH(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	host, port, err := net.SplitHostPort(s.Addr)
 	require.NoError(t, err)
 	c := exampletest.Run(t, exampletest.Program(t, "openssh-client", "ssh", "-T", "-q", "-F", "none", "-p", port,
@@ -43,7 +43,7 @@ func TestOpenSSH(t *testing.T) {
 
 func TestOpenSSHExits(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	host, port, err := net.SplitHostPort(s.Addr)
 	require.NoError(t, err)
 	c := exampletest.Program(t, "openssh-client", "sh", "-c", fmt.Sprintf(

@@ -13,22 +13,42 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"fmt"
+	"log"
+	"log/slog"
 	"net"
+	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 const loginGrace = 10 * time.Second
 
-func main() { example.Main("127.0.0.1:2222", serve) }
+func main() {
+	addr := flag.String("addr", "127.0.0.1:2222", "address to listen on, `host:port`; port 0 is any free one")
+	timeout := flag.Duration("timeout", 30*time.Second, "how long a connection may be silent")
+	flag.Parse()
+	switch {
+	case *timeout <= 0:
+		log.Fatalf("-timeout %v: must be positive", *timeout)
+	case flag.NArg() > 0:
+		log.Fatalf("unexpected argument %q: there are only flags", flag.Arg(0))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := serve(ctx, *addr, *timeout, slog.Default()); err != nil {
+		log.Fatal(err)
+	}
+}
 
-func serve(ctx context.Context, args example.Args) error {
+func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
 	login, err := newLogin()
 	if err != nil {
 		return err
@@ -37,9 +57,9 @@ func serve(ctx context.Context, args example.Args) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	k, err := keepalive.New(keepalive.Config{
-		Timeout: args.Timeout,
+		Timeout: timeout,
 		Probe: keepalive.Probing{
-			After: args.Timeout / 2,
+			After: timeout / 2,
 			Send: func(conn any) error {
 				if client, ok := clients.Load(conn); ok {
 					running.Go(func() { // it waits for the answer
@@ -49,32 +69,39 @@ func serve(ctx context.Context, args example.Args) error {
 				return nil
 			},
 		},
-		Room:   keepalive.Room{MaxPerKey: 20},
-		Logger: args.Log,
+		Room: keepalive.Room{MaxPerKey: 20},
+		OnClose: func(conn any, reason keepalive.Reason) {
+			logger.Info("closed", "remote", conn.(net.Conn).RemoteAddr(), "reason", reason.String())
+		},
+		Logger: logger,
 	})
 	if err != nil {
 		return err
 	}
 	defer k.Close()
 
-	ln, err := net.Listen("tcp", args.Addr)
+	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
 	context.AfterFunc(ctx, func() { ln.Close() })
-	args.Listening(ln.Addr())
+	logger.Info("listening", "addr", ln.Addr())
 	ln = k.Listener(ln)
 	for {
 		conn, err := ln.Accept()
 		switch {
 		case err == nil:
-			running.Go(func() { args.Closed(conn.RemoteAddr(), converse(conn, login, &clients)) })
+			running.Go(func() {
+				if err := converse(conn, login, &clients); err != nil {
+					logger.Debug("ended", "remote", conn.RemoteAddr(), "error", err)
+				}
+			})
 		case ctx.Err() != nil:
 			patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
 			return k.Drain(patience, 0)
 		default:
-			args.Log.Warn("not accepted", "error", err) // no descriptor left, say
+			logger.Warn("not accepted", "error", err) // no descriptor left, say
 			time.Sleep(100 * time.Millisecond)
 		}
 	}

@@ -51,7 +51,7 @@ func (c *terminal) say(line string) error {
 
 func TestWhoAnswersStaysWithoutAWord(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	client, err := ssh.Dial("tcp", s.Addr, login)
 	require.NoError(t, err)
 	c := open(t, client)
@@ -63,7 +63,7 @@ func TestWhoAnswersStaysWithoutAWord(t *testing.T) {
 // A hanging program, or its kernel, takes the server's bytes and answers nothing.
 func TestWhoDoesNotAnswerGoes(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	raw, err := net.Dial("tcp", s.Addr)
 	require.NoError(t, err)
 	conn, channels, requests, err := ssh.NewClientConn(raw, s.Addr, login)
@@ -89,7 +89,7 @@ func TestWhoDoesNotAnswerGoes(t *testing.T) {
 
 func TestWhoDoesNotLogInGoes(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	last := time.Now()
 	c, err := net.Dial("tcp", s.Addr)
 	require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestWhoDoesNotLogInGoes(t *testing.T) {
 
 func TestExitEndsTheSession(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	client, err := ssh.Dial("tcp", s.Addr, login)
 	require.NoError(t, err)
 	c := open(t, client)
@@ -110,5 +110,5 @@ func TestExitEndsTheSession(t *testing.T) {
 	_, err = c.out.ReadString('\n')
 	require.ErrorIs(t, err, io.EOF)
 	require.NoError(t, c.Close())
-	s.Logs(t, "it has left")
+	s.Logs(t, "reason=peer")
 }

@@ -41,7 +41,7 @@ func TestOpenSSL(t *testing.T) {
 				require.Equal(t, !above, strings.Contains(got, unexpected), got)
 				return err
 			})
-			s.Logs(t, "it was silent")
+			s.Logs(t, "reason=idle")
 		})
 	}
 }

@@ -19,28 +19,54 @@ import (
 	"crypto/tls"
 	"flag"
 	"fmt"
+	"log"
+	"log/slog"
 	"net"
+	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 func main() {
+	addr := flag.String("addr", "127.0.0.1:8443", "address to listen on, `host:port`; port 0 is any free one")
+	timeout := flag.Duration("timeout", 30*time.Second, "how long a connection may be silent")
+	cert := flag.String("cert", "cert.pem", "`file` with the certificate")
+	key := flag.String("key", "key.pem", "`file` with its key")
 	above := flag.Bool("above", false, "guard what has been decrypted, and say goodbye")
-	example.Main("127.0.0.1:8443", func(ctx context.Context, args example.Args) error {
-		return serve(ctx, args, *above)
-	})
+	flag.Parse()
+	switch {
+	case *timeout <= 0:
+		log.Fatalf("-timeout %v: must be positive", *timeout)
+	case flag.NArg() > 0:
+		log.Fatalf("unexpected argument %q: there are only flags", flag.Arg(0))
+	}
+	certificate, err := tls.LoadX509KeyPair(*cert, *key)
+	if err != nil {
+		log.Fatalf("-cert and -key: %v", err)
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := serve(ctx, *addr, *timeout, slog.Default(), config, *above); err != nil {
+		log.Fatal(err)
+	}
 }
 
-func serve(ctx context.Context, args example.Args, above bool) error {
+// serve guards below TLS, or above.
+func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger, config *tls.Config, above bool) error {
 	cfg := keepalive.Config{
-		Timeout:      args.Timeout,
-		FirstMessage: min(5*time.Second, args.Timeout), // with the handshake
-		Activity:     keepalive.ActivityManual,         // whole lines
+		Timeout:      timeout,
+		FirstMessage: min(5*time.Second, timeout), // with the handshake
+		Activity:     keepalive.ActivityManual,    // whole lines
 		Room:         keepalive.Room{MaxPerKey: 1000},
-		Logger:       args.Log,
+		OnClose: func(conn any, reason keepalive.Reason) {
+			logger.Info("closed", "remote", conn.(net.Conn).RemoteAddr(), "reason", reason.String())
+		},
+		Logger: logger,
 	}
 	if above {
 		cfg.Closing.Farewell = func(_ any, reason keepalive.Reason) []byte {
@@ -53,17 +79,13 @@ func serve(ctx context.Context, args example.Args, above bool) error {
 	}
 	defer k.Close()
 
-	certificate, err := example.Certificate()
+	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", args.Addr)
-	if err != nil {
-		return err
-	}
-	args.Listening(ln.Addr())
+	logger.Info("listening", "addr", ln.Addr())
 	context.AfterFunc(ctx, func() { ln.Close() })
-	ln = wrap(ln, k, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, above)
+	ln = wrap(ln, k, config, above)
 
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -71,13 +93,17 @@ func serve(ctx context.Context, args example.Args, above bool) error {
 		conn, err := ln.Accept()
 		switch {
 		case err == nil:
-			running.Go(func() { args.Closed(conn.RemoteAddr(), echo(conn)) })
+			running.Go(func() {
+				if err := echo(conn); err != nil {
+					logger.Debug("ended", "remote", conn.RemoteAddr(), "error", err)
+				}
+			})
 		case ctx.Err() != nil:
 			patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
 			return k.Drain(patience, 0)
 		default:
-			args.Log.Warn("not accepted", "error", err) // no descriptor left, say
+			logger.Warn("not accepted", "error", err) // no descriptor left, say
 			time.Sleep(100 * time.Millisecond)
 		}
 	}

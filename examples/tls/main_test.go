@@ -15,21 +15,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
+	"github.com/heartwheel-go/heartwheel/internal/certtest"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m) }
 
 func start(t *testing.T, above bool) *exampletest.Server {
-	return exampletest.Start(t, func(ctx context.Context, args example.Args) error {
-		return serve(ctx, args, above)
+	certificate, _ := certtest.New(t)
+	config := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	return exampletest.Serve(t, func(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
+		return serve(ctx, addr, timeout, logger, config, above)
 	})
 }
 
 func dial(t *testing.T, addr string) *tls.Conn {
-	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true}) // the certificate is made by the example
+	c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true}) // the certificate is made by the test
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -54,7 +56,7 @@ func TestWhoTalksStaysAndWhoIsSilentGoes(t *testing.T) {
 				require.Equal(t, goodbye, string(rest))
 				return err
 			})
-			s.Logs(t, "it was silent")
+			s.Logs(t, "reason=idle")
 		})
 	}
 }
@@ -99,8 +101,7 @@ func TestTheWrongWayRoundForHTTP(t *testing.T) {
 			k, err := keepalive.New(keepalive.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			require.NoError(t, err)
 			defer k.Close()
-			certificate, err := example.Certificate()
-			require.NoError(t, err)
+			certificate, _ := certtest.New(t)
 			config := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: test.protos}
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
 			require.NoError(t, err)

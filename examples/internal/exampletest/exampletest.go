@@ -50,13 +50,18 @@ type Server struct {
 	ended chan error
 }
 
-// Start runs an example until the test ends, and requires it to stop then.
+// Start runs an example with its own flags and log until the test ends, and requires it to stop then.
 func Start(t *testing.T, serve func(context.Context, example.Args) error) *Server {
+	return Serve(t, func(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
+		return serve(ctx, example.Args{Addr: addr, Timeout: timeout, Log: logger})
+	})
+}
+
+// Serve runs an example until the test ends, and requires it to stop then.
+func Serve(t *testing.T, serve func(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error) *Server {
 	s := &Server{log: new(logtest.Log), ended: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		s.ended <- serve(ctx, example.Args{Addr: "127.0.0.1:0", Timeout: Timeout, Log: s.log.Logger(slog.LevelInfo)})
-	}()
+	go func() { s.ended <- serve(ctx, "127.0.0.1:0", Timeout, s.log.Logger(slog.LevelInfo)) }()
 	t.Cleanup(func() {
 		cancel()
 		select {
