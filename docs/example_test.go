@@ -8,6 +8,8 @@ import (
 	"io"
 	"log"
 	"net"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
@@ -75,6 +77,39 @@ func Example_timingWheel() {
 		return
 	}
 	tw.Stop()
+}
+
+// sessions is a user's type, with a timeout of an hour.
+type sessions struct {
+	timers *wheel.TimingWheel[string, int]
+}
+
+func newSessions(ended func(name string, user int)) (*sessions, error) {
+	timers, err := wheel.NewTimingWheel(time.Minute, 60, ended)
+	return &sessions{timers}, err
+}
+
+func (s *sessions) heard(name string, user int) error {
+	return s.timers.SetTimer(name, user, time.Hour)
+}
+
+func TestASessionEndsAnHourAfterItsLastWord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan string, 1)
+		s, err := newSessions(func(name string, _ int) { ended <- name })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.timers.Stop() // or the bubble waits for the wheel
+		_ = s.heard("s1", 7)
+		time.Sleep(59 * time.Minute) // takes no time
+		_ = s.heard("s1", 7)
+		last := time.Now()
+		<-ended
+		if d := time.Since(last); d < time.Hour || d > time.Hour+2*time.Minute {
+			t.Errorf("ended after %v", d)
+		}
+	})
 }
 
 func handle(line string) { fmt.Println(line) }

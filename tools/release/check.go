@@ -49,6 +49,7 @@ func check(root string) (err error) {
 		{"a user of keepalive requires no more than it needs", u.requireLittle},
 		{"go install of all commands", func() error { return u.installAll(all) }},
 		{"the code that README and docs show", func() error { return u.runExamples(tree, all) }},
+		{"the examples, copied", func() error { return u.copyExamples(tree) }},
 	} {
 		begun := time.Now()
 		if err := step.do(); err != nil {

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+// notCopied are the folders of examples that need other packages of this tree: fleet is a show of
+// several programs.
+var notCopied = []string{"fleet", "websocket-coder", "websocket-gorilla"}
+
+// copyExamples copies the folder of each example, without its tests, into a module of the user's, and
+// builds it. An internal package in it is an error then.
+func (u *user) copyExamples(tree string) error {
+	dir, err := u.start("copied")
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(tree, "examples", "*", "*.go"))
+	if err != nil {
+		return err
+	}
+	copied := 0
+	for _, file := range files {
+		name := filepath.Base(filepath.Dir(file))
+		if slices.Contains(notCopied, name) || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := write(filepath.Join(dir, name, filepath.Base(file)), text); err != nil {
+			return err
+		}
+		copied++
+	}
+	if copied == 0 {
+		return fmt.Errorf("no examples in %s", tree)
+	}
+	required, err := requirements(filepath.Join(tree, "examples", "go.mod"))
+	if err != nil {
+		return err
+	}
+	args := []string{"get", first + "@" + u.version}
+	if err := u.golang(dir, append(args, required...)...); err != nil {
+		return err
+	}
+	return u.golang(dir, "build", "-o", os.DevNull, "./...")
+}
+
+// requirements returns the modules of others that a go.mod requires directly, with their versions.
+func requirements(name string) (all []string, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	file, err := modfile.Parse(name, text, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range file.Require {
+		if !r.Indirect && !isOurs(r.Mod.Path) {
+			all = append(all, r.Mod.String())
+		}
+	}
+	return all, nil
+}
