@@ -65,7 +65,9 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 		return err
 	}
 	defer w.Stop()
-	ln, err := quic.ListenAddr(addr, config, &quic.Config{MaxIdleTimeout: 30 * time.Second})
+	ln, err := quic.ListenAddr(addr, config, &quic.Config{
+		MaxIdleTimeout: 30 * time.Second, // without any packet: the machine has vanished
+	})
 	if err != nil {
 		return err
 	}
@@ -76,9 +78,10 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	defer ln.Close()
 	for {
 		conn, err := ln.Accept(ctx)
-		if ctx.Err() != nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
 			return nil
-		} else if err != nil {
+		case err != nil:
 			return err
 		}
 		timer := w.AfterFunc(timeout, func() { _ = conn.CloseWithError(silent, "silent") })

@@ -28,6 +28,15 @@ func (*echo) OnClose(_ gnet.Conn, err error) gnet.Action {
 	return gnet.None
 }
 
+func (*echo) OnBoot(eng gnet.Engine) gnet.Action {
+	addr, err := gnetkeepalive.Addr(eng)
+	if err != nil {
+		return gnet.Shutdown
+	}
+	log.Println("listening on", addr)
+	return gnet.None
+}
+
 func Example() {
 	k, err := keepalive.New(keepalive.Config{Timeout: 30 * time.Second})
 	if err != nil {

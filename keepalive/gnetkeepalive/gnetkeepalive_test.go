@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/heartwheel-go/heartwheel/internal/gnetsocket"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
@@ -61,7 +60,7 @@ func (a *app) OnBoot(eng gnet.Engine) gnet.Action {
 			return action
 		}
 	}
-	addr, err := gnetsocket.Addr(eng)
+	addr, err := Addr(eng)
 	a.booted <- booted{eng, addr, err}
 	return gnet.None
 }

@@ -1,5 +1,4 @@
-// Package example has the common parts of all examples: flags, a log, signals. No example is
-// about them.
+// Package example has flags, a log and signals for examples that are more than one file to copy.
 package example
 
 import (
