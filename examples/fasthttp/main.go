@@ -85,7 +85,8 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	return <-stopped
 }
 
-// stop lets requests finish, and then ends the hijacked connections: fasthttp has forgotten them.
+// stop lets requests finish, and then ends the hijacked connections: fasthttp has forgotten them. It
+// takes up to 5 s if somebody has just connected and asked for nothing yet.
 func stop(srv *fasthttp.Server, k *keepalive.Keeper) error {
 	patience, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -102,7 +102,8 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	return srv.Serve(listener{k.Listener(ln), conns}) // waits for stop
 }
 
-// stop lets gRPC say GOAWAY and wait for calls, but not for ever. Drain can't say GOAWAY.
+// stop lets gRPC say GOAWAY and wait for calls, but not for ever. Drain can't say GOAWAY. gRPC also
+// waits for a client in the middle of its handshake.
 func stop(srv *grpc.Server, k *keepalive.Keeper) {
 	patience := time.AfterFunc(5*time.Second, func() { _ = k.Drain(context.Background(), 0) })
 	defer patience.Stop()

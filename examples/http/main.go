@@ -101,7 +101,7 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 }
 
 // stop lets requests finish, and then ends the hijacked connections: http.Server has forgotten
-// them.
+// them. It takes up to 5 s if somebody has just connected and asked for nothing yet.
 func stop(srv *http.Server, k *keepalive.Keeper) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
