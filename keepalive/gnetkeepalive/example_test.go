@@ -3,6 +3,7 @@ package gnetkeepalive_test
 import (
 	"errors"
 	"log"
+	"runtime"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
@@ -45,6 +46,24 @@ func Example() {
 	defer k.Close()
 
 	err = gnet.Run(gnetkeepalive.Wrap(&echo{}, k), "tcp://:9000", gnet.WithMulticore(true))
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// As many connections as there are descriptors.
+func Example_maxConns() {
+	most, err := keepalive.MaxConns(3*runtime.NumCPU() + 100)
+	if err != nil {
+		log.Fatal(err)
+	}
+	k, err := keepalive.New(keepalive.Config{Room: keepalive.Room{MaxConns: most}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer k.Close()
+
+	err = gnet.Run(gnetkeepalive.Wrap(&echo{}, k), "tcp://:9000", gnet.WithReusePort(true), gnet.WithMulticore(true))
 	if err != nil {
 		log.Fatal(err)
 	}
