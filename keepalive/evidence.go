@@ -45,8 +45,13 @@ func (g *Guard) look() *rules.Socket {
 		Backlog:  e.unsent && g.isUpgraded(),
 		Took:     k.ago(e.acked),
 	}
-	if c, ok := g.adapter.(*conn); ok {
-		c.tell(s)
+	switch a := g.adapter.(type) {
+	case *conn:
+		a.tell(s)
+	case interface{ Buffered(g *Guard) int }: // asked after the socket, or bytes on their way could be missed
+		n := a.Buffered(g)
+		s.Unread += n
+		s.Taken -= min(s.Taken, uint64(n))
 	}
 	if s.Arrived > 0 { // the kernel calls the beginning of a connection an arrival
 		s.Heard = s.Received

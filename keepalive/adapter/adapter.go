@@ -78,6 +78,16 @@ type Adapter interface {
 	End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode, timeout time.Duration)
 }
 
+// Buffering is an Adapter for a framework that reads from the socket ahead of the program. The
+// Keeper takes the bytes in its buffer for unread ones, as those in the socket.
+type Buffering interface {
+	Adapter
+
+	// Buffered returns how many bytes of the peer the framework has read, and the program has
+	// not. The Keeper calls it after Control. It may be called at any time, and must not block.
+	Buffered(g *keepalive.Guard) int
+}
+
 var funcs = seam.Get[keepalive.Keeper, keepalive.Guard, keepalive.Reason, interface {
 	Due(g *keepalive.Guard)
 	Do(ctx context.Context, g *keepalive.Guard, f func()) error

@@ -23,6 +23,7 @@ const first = "github.com/heartwheel-go/heartwheel"
 var modules = []string{
 	".",
 	"keepalive/nbiokeepalive",
+	"keepalive/netpollkeepalive",
 	"timeout",
 	"cmd/timeoutd",
 }

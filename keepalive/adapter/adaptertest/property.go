@@ -52,7 +52,7 @@ var (
 	perKey       = property{room, "`MaxPerKey`"}
 	evict        = property{room, "`EvictIdlest`"}
 	wait         = property{room, "`Wait`"}
-	block        = property{program, "may block"}
+	block        = property{program, "`OnIdle` may block"}
 )
 
 // goexit has no test of its lack: that would take an event loop down. So it is no Property.

@@ -1,0 +1,199 @@
+//go:build !windows
+
+package netpollkeepalive
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cloudwego/netpoll"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+)
+
+// conn is a guarded connection, and its adapter. netpoll's poller fills a buffer, and the program
+// reads from it on a goroutine of netpoll's or on its own. So a worker of the Keeper may decide at
+// any time: it asks the socket and the buffer for bytes that the program has not read yet.
+type conn struct {
+	netpoll.Connection // netpoll's own
+	guard              keepalive.Guard
+	fd                 uintptr
+	found              atomic.Int64 // bytes in the buffer when last decided
+
+	mu     sync.Mutex
+	open   bool             // netpoll is done with the beginning: any goroutine may close it
+	gone   bool             // netpoll closes the socket, or has closed it
+	why    keepalive.Reason // of the program's Close, or 0
+	ended  bool             // End was called
+	end    func()           // the rest of End, before open
+	linger *time.Timer      // or nil
+
+	writing sync.Mutex  // a write of the program's, or the farewell
+	broken  atomic.Bool // a write has failed, perhaps in the middle of a message
+
+	left    int // bytes in the buffer after OnRequest; for its goroutine only
+	dropped int // bytes of the peer after the end; for that goroutine only
+}
+
+var (
+	_ netpoll.Conn      = (*conn)(nil)
+	_ adapter.Buffering = (*conn)(nil)
+)
+
+// guarded begins to guard a connection before netpoll knows its socket.
+func guarded(k *keepalive.Keeper, inner netpoll.Connection) (*conn, error) {
+	c := &conn{Connection: inner, fd: uintptr(inner.(netpoll.Conn).Fd())}
+	// netpoll calls the callbacks from the last one to the first. Its own is the first, and
+	// closes the socket.
+	_ = inner.AddCloseCallback(c.closing)
+	return c, adapter.Guard(k, &c.guard, c, c, inner.RemoteAddr(), adapter.SocketTells(c.fd))
+}
+
+// SafeContext is keepalive.Of's way to the guard.
+func (c *conn) SafeContext() any { return &c.guard }
+
+// Fd returns the descriptor, as netpoll's own connections do.
+func (c *conn) Fd() int { return int(c.fd) }
+
+// IsActive reports false as soon as the Keeper has decided to close the connection.
+func (c *conn) IsActive() bool { return c.reason() == 0 && c.Connection.IsActive() }
+
+// reason returns the Keeper's reason to close the connection, or 0.
+func (c *conn) reason() keepalive.Reason { return adapter.Reason(&c.guard) }
+
+func (c *conn) SetOnRequest(on netpoll.OnRequest) error {
+	if on == nil {
+		return nil
+	}
+	return c.Connection.SetOnRequest(func(ctx context.Context, _ netpoll.Connection) error { return c.request(ctx, on) })
+}
+
+func (c *conn) AddCloseCallback(callback netpoll.CloseCallback) error {
+	if callback == nil {
+		return nil
+	}
+	return c.Connection.AddCloseCallback(func(netpoll.Connection) error { return callback(c) })
+}
+
+// request is OnRequest. netpoll calls it again and again while there are bytes in the buffer.
+func (c *conn) request(ctx context.Context, on netpoll.OnRequest) error {
+	if c.reason() != 0 {
+		return c.drop()
+	}
+	if adapter.Reads(&c.guard) && (c.Len() > c.left || !adapter.Tells(&c.guard)) {
+		adapter.Heard(&c.guard)
+	}
+	err := on(ctx, c)
+	c.left = c.Len()
+	return err
+}
+
+// drop drops the peer's bytes after the end.
+func (c *conn) drop() error {
+	in := c.Connection.Reader()
+	n := in.Len()
+	if c.dropped += n; c.dropped > adapter.MaxLinger {
+		return c.Connection.Close()
+	}
+	return errors.Join(in.Skip(n), in.Release())
+}
+
+// Due decides on a worker. Without a socket that tells, more bytes in the buffer than last time
+// are a sign of life.
+func (c *conn) Due(g *keepalive.Guard) {
+	if !adapter.Tells(g) {
+		if n := int64(c.Buffered(g)); n > c.found.Swap(n) {
+			adapter.Heard(g)
+		}
+	}
+	adapter.Decide(g)
+}
+
+// Buffered returns how many bytes of the peer wait in netpoll's buffer.
+func (c *conn) Buffered(*keepalive.Guard) int { return c.Connection.Reader().Len() }
+
+// Do runs f: any goroutine will do.
+func (c *conn) Do(_ context.Context, _ *keepalive.Guard, f func()) error {
+	f()
+	return nil
+}
+
+// Control has f look at the socket.
+func (c *conn) Control(_ *keepalive.Guard, f func(fd uintptr)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone {
+		return net.ErrClosed
+	}
+	f(c.fd)
+	return nil
+}
+
+// Peer returns the address of the peer. netpoll keeps it after the end.
+func (c *conn) Peer(*keepalive.Guard) net.Addr { return c.RemoteAddr() }
+
+// opened says that netpoll is done with the beginning of the connection.
+func (c *conn) opened() {
+	c.mu.Lock()
+	c.open = true
+	end := c.end
+	c.mu.Unlock()
+	if end != nil {
+		end()
+	}
+}
+
+// Close is the program's. After the Keeper has closed the connection, it leaves the farewell its
+// time.
+func (c *conn) Close() error {
+	why := keepalive.ReasonLocal
+	if !c.Connection.IsActive() {
+		why = keepalive.ReasonPeer
+	}
+	if adapter.Release(&c.guard) {
+		c.mu.Lock()
+		c.why = why
+		c.mu.Unlock()
+	} else if c.reason() != 0 {
+		return nil
+	}
+	return c.Connection.Close()
+}
+
+// closing is netpoll's last callback before it closes the socket, once. It may be on the poller,
+// so OnClose has a goroutine of its own.
+func (c *conn) closing(netpoll.Connection) error {
+	released, why := adapter.Release(&c.guard), keepalive.ReasonLocal
+	if released && c.leftByPeer() {
+		why = keepalive.ReasonPeer
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = true
+	if c.linger != nil {
+		c.linger.Stop()
+	}
+	switch {
+	case c.ended:
+		why = c.reason()
+	case c.why != 0:
+		why = c.why
+	case !released: // End is about to come, or there is no Keeper any more
+		return nil
+	}
+	go adapter.Closed(&c.guard, why)
+	return nil
+}
+
+// leftByPeer reports whether there is nothing more to read from a socket. Then it is the peer's
+// end, and otherwise netpoll's Shutdown.
+func (c *conn) leftByPeer() bool {
+	n, _, err := syscall.Recvfrom(int(c.fd), make([]byte, 1), syscall.MSG_PEEK)
+	return n <= 0 && !errors.Is(err, syscall.EAGAIN)
+}

@@ -1,0 +1,101 @@
+//go:build !windows
+
+package netpollkeepalive
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+)
+
+// pause is how long a farewell waits for the program's own write, and for room in the socket.
+const pause = 5 * time.Millisecond
+
+// End closes a connection. Its farewell may have to wait, so it has a goroutine of its own.
+func (c *conn) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode, timeout time.Duration) {
+	end := func() { c.shut(mode) }
+	if len(farewell) > 0 || mode == keepalive.CloseHalf {
+		end = func() { go c.part(farewell, mode, time.Now().Add(timeout)) }
+	}
+	c.mu.Lock()
+	defer func() {
+		c.mu.Unlock()
+		end()
+	}()
+	c.ended = true
+	switch {
+	case c.gone:
+		end = func() { go adapter.Closed(g, adapter.Reason(g)) }
+	case !c.open:
+		c.end, end = end, func() {}
+	}
+}
+
+// part says farewell. With CloseHalf it then leaves the end to the peer, until the deadline.
+func (c *conn) part(farewell []byte, mode keepalive.CloseMode, deadline time.Time) {
+	c.say(farewell, deadline)
+	if mode != keepalive.CloseHalf || !c.closeWrite() {
+		c.shut(mode)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.linger = time.AfterFunc(time.Until(deadline), func() { c.shut(mode) })
+	if c.gone {
+		c.linger.Stop()
+	}
+}
+
+// say writes a farewell past netpoll's buffer, which belongs to the program. It ends without all
+// of it at the deadline, or if the connection is broken or closed.
+func (c *conn) say(farewell []byte, deadline time.Time) {
+	for len(farewell) > 0 && time.Now().Before(deadline) {
+		n, err := c.send(farewell)
+		switch {
+		case err != nil:
+			return
+		case n == 0:
+			time.Sleep(pause)
+		}
+		farewell = farewell[n:]
+	}
+}
+
+// send writes what the socket takes, and nothing in the middle of a write of the program's.
+func (c *conn) send(p []byte) (n int, err error) {
+	if !c.writing.TryLock() {
+		return 0, nil
+	}
+	defer c.writing.Unlock()
+	if c.broken.Load() {
+		return 0, syscall.EPIPE
+	}
+	closed := c.Control(&c.guard, func(fd uintptr) { n, err = syscall.Write(int(fd), p) })
+	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR) {
+		return 0, nil
+	}
+	return max(n, 0), errors.Join(closed, err)
+}
+
+func (c *conn) closeWrite() bool {
+	var err error
+	closed := c.Control(&c.guard, func(fd uintptr) { err = syscall.Shutdown(int(fd), syscall.SHUT_WR) })
+	return errors.Join(closed, err) == nil
+}
+
+// shut closes the connection. netpoll closes the socket only after OnRequest. The peer need not
+// wait for that, but for a reset.
+func (c *conn) shut(mode keepalive.CloseMode) {
+	if mode == keepalive.CloseReset {
+		_ = c.Control(&c.guard, func(fd uintptr) {
+			_ = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
+		})
+	}
+	_ = c.Connection.Close()
+	if mode != keepalive.CloseReset {
+		_ = c.Control(&c.guard, func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
+	}
+}
