@@ -24,14 +24,13 @@ type conn struct {
 	netpoll.Connection // netpoll's own
 	guard              keepalive.Guard
 	fd                 uintptr
+	refused            bool
 	found              atomic.Int64 // bytes in the buffer when last decided
 
 	mu     sync.Mutex
-	open   bool             // netpoll is done with the beginning: any goroutine may close it
 	gone   bool             // netpoll closes the socket, or has closed it
 	why    keepalive.Reason // of the program's Close, or 0
 	ended  bool             // End was called
-	end    func()           // the rest of End, before open
 	linger *time.Timer      // or nil
 
 	writing sync.Mutex  // a write of the program's, or the farewell
@@ -83,7 +82,7 @@ func (c *conn) AddCloseCallback(callback netpoll.CloseCallback) error {
 
 // request is OnRequest. netpoll calls it again and again while there are bytes in the buffer.
 func (c *conn) request(ctx context.Context, on netpoll.OnRequest) error {
-	if c.reason() != 0 {
+	if c.refused || c.reason() != 0 {
 		return c.drop()
 	}
 	if adapter.Reads(&c.guard) && (c.Len() > c.left || !adapter.Tells(&c.guard)) {
@@ -94,7 +93,7 @@ func (c *conn) request(ctx context.Context, on netpoll.OnRequest) error {
 	return err
 }
 
-// drop drops the peer's bytes after the end.
+// drop drops bytes of the peer that are not for the program.
 func (c *conn) drop() error {
 	in := c.Connection.Reader()
 	n := in.Len()
@@ -137,17 +136,6 @@ func (c *conn) Control(_ *keepalive.Guard, f func(fd uintptr)) error {
 
 // Peer returns the address of the peer. netpoll keeps it after the end.
 func (c *conn) Peer(*keepalive.Guard) net.Addr { return c.RemoteAddr() }
-
-// opened says that netpoll is done with the beginning of the connection.
-func (c *conn) opened() {
-	c.mu.Lock()
-	c.open = true
-	end := c.end
-	c.mu.Unlock()
-	if end != nil {
-		end()
-	}
-}
 
 // Close is the program's. After the Keeper has closed the connection, it leaves the farewell its
 // time.

@@ -16,28 +16,24 @@ const pause = 5 * time.Millisecond
 
 // End closes a connection. Its farewell may have to wait, so it has a goroutine of its own.
 func (c *conn) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode, timeout time.Duration) {
-	end := func() { c.shut(mode) }
-	if len(farewell) > 0 || mode == keepalive.CloseHalf {
-		end = func() { go c.part(farewell, mode, time.Now().Add(timeout)) }
-	}
 	c.mu.Lock()
-	defer func() {
-		c.mu.Unlock()
-		end()
-	}()
 	c.ended = true
+	gone := c.gone
+	c.mu.Unlock()
 	switch {
-	case c.gone:
-		end = func() { go adapter.Closed(g, adapter.Reason(g)) }
-	case !c.open:
-		c.end, end = end, func() {}
+	case gone:
+		go adapter.Closed(g, adapter.Reason(g))
+	case len(farewell) > 0 || mode == keepalive.CloseHalf:
+		go c.part(farewell, mode, time.Now().Add(timeout))
+	default:
+		c.shut(mode)
 	}
 }
 
 // part says farewell. With CloseHalf it then leaves the end to the peer, until the deadline.
 func (c *conn) part(farewell []byte, mode keepalive.CloseMode, deadline time.Time) {
 	c.say(farewell, deadline)
-	if mode != keepalive.CloseHalf || !c.closeWrite() {
+	if mode != keepalive.CloseHalf || c.shutdown(syscall.SHUT_WR) != nil {
 		c.shut(mode)
 		return
 	}
@@ -80,22 +76,21 @@ func (c *conn) send(p []byte) (n int, err error) {
 	return max(n, 0), errors.Join(closed, err)
 }
 
-func (c *conn) closeWrite() bool {
-	var err error
-	closed := c.Control(&c.guard, func(fd uintptr) { err = syscall.Shutdown(int(fd), syscall.SHUT_WR) })
-	return errors.Join(closed, err) == nil
+// shut closes the connection, by way of the poller: to netpoll it is the peer's end. So it is right
+// at any time, also before netpoll knows the socket, and during OnRequest. The peer sees it at
+// once. A reset has to wait for netpoll to close the socket, after OnRequest.
+func (c *conn) shut(mode keepalive.CloseMode) {
+	if mode != keepalive.CloseReset {
+		_ = c.shutdown(syscall.SHUT_RDWR)
+		return
+	}
+	_ = c.Control(&c.guard, func(fd uintptr) {
+		_ = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
+	})
+	_ = c.shutdown(syscall.SHUT_RD)
 }
 
-// shut closes the connection. netpoll closes the socket only after OnRequest. The peer need not
-// wait for that, but for a reset.
-func (c *conn) shut(mode keepalive.CloseMode) {
-	if mode == keepalive.CloseReset {
-		_ = c.Control(&c.guard, func(fd uintptr) {
-			_ = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
-		})
-	}
-	_ = c.Connection.Close()
-	if mode != keepalive.CloseReset {
-		_ = c.Control(&c.guard, func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) })
-	}
+func (c *conn) shutdown(how int) (err error) {
+	closed := c.Control(&c.guard, func(fd uintptr) { err = syscall.Shutdown(int(fd), how) })
+	return errors.Join(closed, err)
 }

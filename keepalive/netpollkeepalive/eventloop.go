@@ -13,8 +13,8 @@ import (
 )
 
 // Handler has the callbacks of an event loop. netpoll calls them as it always does, but with
-// guarded connections. All but OnRequest may be nil. A refused connection is closed before
-// OnPrepare: the handler hears nothing of it.
+// guarded connections. All but OnRequest may be nil. The handler hears
+// nothing of a refused connection.
 type Handler struct {
 	OnPrepare    netpoll.OnPrepare
 	OnConnect    netpoll.OnConnect
@@ -65,9 +65,9 @@ func given(ctx context.Context, inner netpoll.Connection) netpoll.Connection {
 // prepare runs before netpoll knows the socket.
 func (l *loop) prepare(inner netpoll.Connection) context.Context {
 	c, err := guarded(l.keeper, inner)
-	if _, refused := adapter.IsRefused(err); refused {
-		_ = inner.Close()
-		return nil
+	if _, c.refused = adapter.IsRefused(err); c.refused {
+		c.shut(keepalive.CloseGraceful)
+		return context.WithValue(context.Background(), contextKey{}, c)
 	}
 	if err != nil { // the Keeper has been closed
 		return l.prepared(inner)
@@ -86,10 +86,7 @@ func (l *loop) prepared(c netpoll.Connection) context.Context {
 
 func (l *loop) connect(ctx context.Context, inner netpoll.Connection) context.Context {
 	c := of(ctx)
-	if c != nil {
-		c.opened()
-	}
-	if l.OnConnect == nil {
+	if l.OnConnect == nil || c != nil && c.refused {
 		return ctx
 	}
 	theirs := l.OnConnect(ctx, given(ctx, inner))
@@ -100,7 +97,7 @@ func (l *loop) connect(ctx context.Context, inner netpoll.Connection) context.Co
 }
 
 func (l *loop) disconnect(ctx context.Context, inner netpoll.Connection) {
-	if l.OnDisconnect != nil {
+	if c := of(ctx); l.OnDisconnect != nil && (c == nil || !c.refused && c.reason() == 0) {
 		l.OnDisconnect(ctx, given(ctx, inner))
 	}
 }

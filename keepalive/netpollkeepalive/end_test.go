@@ -1,0 +1,212 @@
+//go:build !windows
+
+package netpollkeepalive
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/cloudwego/netpoll"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+func farewell(any, keepalive.Reason) []byte { return []byte("bye") }
+
+// OnRequest is stuck. The peer sees the end at once, and OnClose comes after OnRequest.
+func TestPeerDoesNotWaitForOnRequest(t *testing.T) {
+	t.Parallel()
+	k, ends := newKeeper(t, keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{Farewell: farewell}})
+	stuck, over := make(chan netpoll.Connection, 1), make(chan struct{})
+	addr := serve(t, k, "tcp", Handler{OnRequest: func(ctx context.Context, c netpoll.Connection) error {
+		stuck <- c
+		<-over
+		return echo(ctx, c)
+	}})
+	client := dial(t, addr)
+	_, err := client.Write([]byte("hello"))
+	require.NoError(t, err)
+	c := receive(t, stuck)
+	require.True(t, keepalive.Of(c).Close(keepalive.ReasonDrain))
+	got, err := io.ReadAll(client)
+	require.NoError(t, err)
+	require.Equal(t, "bye", string(got))
+	require.Empty(t, ends)
+	require.False(t, c.IsActive())
+	require.Equal(t, 1, k.Stats().Leaving)
+	close(over)
+	require.Equal(t, end{c, keepalive.ReasonDrain}, receive(t, ends))
+}
+
+// After the end, every read and every write returns the reason, also a pending one.
+func TestReadAndWriteReturnTheReason(t *testing.T) {
+	t.Parallel()
+	k, ends := newKeeper(t, keepalive.Config{Timeout: 50 * time.Millisecond})
+	errs := make(chan error, 20)
+	addr := serve(t, k, "tcp", Handler{OnRequest: func(_ context.Context, c netpoll.Connection) error {
+		if _, err := c.Reader().Next(1); err != nil {
+			return err
+		}
+		_, pending := c.Reader().Next(1)
+		errs <- pending
+		for _, read := range []func() error{
+			func() error { _, err := c.Read(make([]byte, 1)); return err },
+			func() error { _, err := c.Reader().Peek(1); return err },
+			func() error { return c.Reader().Skip(1) },
+			func() error { _, err := c.Reader().Until('x'); return err },
+			func() error { _, err := c.Reader().ReadString(1); return err },
+			func() error { _, err := c.Reader().ReadBinary(1); return err },
+			func() error { _, err := c.Reader().ReadByte(); return err },
+			func() error { _, err := c.Reader().Slice(1); return err },
+			func() error { _, err := c.Write([]byte("x")); return err },
+			func() error { return c.Writer().Flush() },
+			func() error { errs <- keepalive.ErrIdleTimeout; return c.Close() },
+		} {
+			if err := read(); err != nil {
+				errs <- err
+			}
+		}
+		return nil
+	}})
+	_, err := dial(t, addr).Write([]byte("x"))
+	require.NoError(t, err)
+	require.Equal(t, keepalive.ReasonIdle, receive(t, ends).reason)
+	require.Len(t, errs, 12)
+	for range 12 {
+		require.ErrorIs(t, <-errs, keepalive.ErrIdleTimeout)
+	}
+}
+
+// The program is in the middle of a large write when the Keeper closes the connection. The
+// farewell follows the last byte.
+func TestFarewellFollowsAWholeWrite(t *testing.T) {
+	t.Parallel()
+	k, ends := newKeeper(t, keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{
+		Farewell: farewell, Timeout: eternal,
+	}})
+	message := bytes.Repeat([]byte("0123456789abcdef"), 1<<20) // more than sockets take
+	writing := make(chan netpoll.Connection, 1)
+	addr := serve(t, k, "tcp", Handler{OnRequest: func(_ context.Context, c netpoll.Connection) error {
+		_ = c.Reader().Skip(1)
+		writing <- c
+		_, err := c.Write(message)
+		return err
+	}})
+	client := dial(t, addr)
+	_, err := client.Write([]byte("x"))
+	require.NoError(t, err)
+	c := receive(t, writing)
+	first := make([]byte, 1<<10)
+	_, err = io.ReadFull(client, first) // so the write has begun
+	require.NoError(t, err)
+	require.True(t, keepalive.Of(c).Close(keepalive.ReasonMaxAge))
+	rest, err := io.ReadAll(client)
+	require.NoError(t, err)
+	require.Equal(t, append(message[len(first):], "bye"...), rest)
+	require.Equal(t, keepalive.ReasonMaxAge, receive(t, ends).reason)
+}
+
+// A peer does not take the rest of a large write. It gets no farewell in the middle of it.
+func TestNoFarewellInTheMiddleOfAWrite(t *testing.T) {
+	t.Parallel()
+	k, ends := newKeeper(t, keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{
+		Farewell: farewell, Timeout: 100 * time.Millisecond,
+	}})
+	message := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
+	writing := make(chan netpoll.Connection, 1)
+	addr := serve(t, k, "tcp", Handler{OnRequest: func(_ context.Context, c netpoll.Connection) error {
+		_ = c.Reader().Skip(1)
+		writing <- c
+		_, err := c.Write(message)
+		return err
+	}})
+	client := dial(t, addr)
+	_, err := client.Write([]byte("x"))
+	require.NoError(t, err)
+	c := receive(t, writing)
+	first := make([]byte, 1<<10)
+	_, err = io.ReadFull(client, first)
+	require.NoError(t, err)
+	require.True(t, keepalive.Of(c).Close(keepalive.ReasonMaxAge))
+	require.Equal(t, keepalive.ReasonMaxAge, receive(t, ends).reason)
+	rest, _ := io.ReadAll(client)
+	require.Less(t, len(rest), len(message))
+	require.True(t, bytes.HasPrefix(message[len(first):], rest), "there is something else in the middle")
+}
+
+// With CloseHalf a peer may not send for ever.
+func TestLingerIsBounded(t *testing.T) {
+	t.Parallel()
+	k, ends := newKeeper(t, keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{
+		Mode: keepalive.CloseHalf, Timeout: eternal,
+	}})
+	connected := make(chan netpoll.Connection, 1)
+	addr := serve(t, k, "tcp", Handler{
+		OnConnect: func(ctx context.Context, c netpoll.Connection) context.Context {
+			connected <- c
+			return ctx
+		},
+		OnRequest: func(context.Context, netpoll.Connection) error {
+			t.Error("OnRequest after the end")
+			return nil
+		},
+	})
+	client := dial(t, addr)
+	require.True(t, keepalive.Of(receive(t, connected)).Close(keepalive.ReasonMaxAge))
+	_, err := io.ReadAll(client)
+	require.NoError(t, err)
+	buf := make([]byte, 64<<10)
+	for sent := 0; err == nil; sent += len(buf) {
+		require.Less(t, sent, 64<<20)
+		_, err = client.Write(buf)
+	}
+	require.Equal(t, keepalive.ReasonMaxAge, receive(t, ends).reason)
+}
+
+// A Unix socket does not know when bytes last arrived.
+func TestUnixSockets(t *testing.T) {
+	t.Parallel()
+	for _, activity := range []keepalive.Activity{keepalive.ActivityRead, keepalive.ActivityReadWrite, keepalive.ActivityKernel} {
+		t.Run(activity.String(), func(t *testing.T) {
+			t.Parallel()
+			const timeout = 400 * time.Millisecond
+			k, ends := newKeeper(t, keepalive.Config{Timeout: timeout, Activity: activity})
+			over := make(chan struct{})
+			addr := serve(t, k, "unix", Handler{OnRequest: func(ctx context.Context, c netpoll.Connection) error {
+				<-over
+				for {
+					b, err := c.Reader().ReadByte()
+					if err != nil {
+						return err
+					}
+					if _, err := c.Write([]byte{b}); err != nil {
+						return err
+					}
+				}
+			}})
+			client := dial(t, addr)
+			for begin := time.Now(); time.Since(begin) < 3*timeout; time.Sleep(timeout / 8) { // nobody reads
+				requireBeat(t, client)
+			}
+			close(over)
+			for begin := time.Now(); time.Since(begin) < 3*timeout; time.Sleep(timeout / 8) {
+				requireBeat(t, client)
+			}
+			require.Empty(t, ends)
+			begun := time.Now()
+			require.Equal(t, keepalive.ReasonIdle, receive(t, ends).reason)
+			require.GreaterOrEqual(t, time.Since(begun), timeout/2)
+		})
+	}
+}
+
+func requireBeat(t *testing.T, client net.Conn) {
+	t.Helper()
+	_, err := client.Write([]byte("x"))
+	require.NoError(t, err)
+}
