@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,11 +24,13 @@ func TestPeerDoesNotWaitForOnRequest(t *testing.T) {
 	t.Parallel()
 	k, ends := newKeeper(t, keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{Farewell: farewell}})
 	stuck, over := make(chan netpoll.Connection, 1), make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(over) })
 	addr := serve(t, k, "tcp", Handler{OnRequest: func(ctx context.Context, c netpoll.Connection) error {
 		stuck <- c
 		<-over
 		return echo(ctx, c)
 	}})
+	defer goOn()
 	client := dial(t, addr)
 	_, err := client.Write([]byte("hello"))
 	require.NoError(t, err)
@@ -39,7 +42,7 @@ func TestPeerDoesNotWaitForOnRequest(t *testing.T) {
 	require.Empty(t, ends)
 	require.False(t, c.IsActive())
 	require.Equal(t, 1, k.Stats().Leaving)
-	close(over)
+	goOn()
 	require.Equal(t, end{c, keepalive.ReasonDrain}, receive(t, ends))
 }
 
@@ -177,6 +180,7 @@ func TestUnixSockets(t *testing.T) {
 			const timeout = 400 * time.Millisecond
 			k, ends := newKeeper(t, keepalive.Config{Timeout: timeout, Activity: activity})
 			over := make(chan struct{})
+			goOn := sync.OnceFunc(func() { close(over) })
 			addr := serve(t, k, "unix", Handler{OnRequest: func(ctx context.Context, c netpoll.Connection) error {
 				<-over
 				for {
@@ -189,11 +193,12 @@ func TestUnixSockets(t *testing.T) {
 					}
 				}
 			}})
+			defer goOn()
 			client := dial(t, addr)
 			for begin := time.Now(); time.Since(begin) < 3*timeout; time.Sleep(timeout / 8) { // nobody reads
 				requireBeat(t, client)
 			}
-			close(over)
+			goOn()
 			for begin := time.Now(); time.Since(begin) < 3*timeout; time.Sleep(timeout / 8) {
 				requireBeat(t, client)
 			}
