@@ -28,6 +28,8 @@ type conn struct {
 	found              atomic.Int64 // bytes in the buffer when last decided
 
 	mu     sync.Mutex
+	open   bool             // netpoll is done with the beginning
+	end    func()           // what is left to do before that, or nil
 	gone   bool             // netpoll closes the socket, or has closed it
 	why    keepalive.Reason // of the program's Close, or 0
 	ended  bool             // End was called
@@ -137,6 +139,18 @@ func (c *conn) Control(_ *keepalive.Guard, f func(fd uintptr)) error {
 // Peer returns the address of the peer. netpoll keeps it after the end.
 func (c *conn) Peer(*keepalive.Guard) net.Addr { return c.RemoteAddr() }
 
+// opened says that netpoll is done with the beginning of a connection. Shutdown would wait for ever
+// for a connection closed before.
+func (c *conn) opened() {
+	c.mu.Lock()
+	c.open = true
+	end := c.end
+	c.mu.Unlock()
+	if end != nil {
+		end()
+	}
+}
+
 // Close is the program's. After the Keeper has closed the connection, it leaves the farewell its
 // time.
 func (c *conn) Close() error {
@@ -147,6 +161,9 @@ func (c *conn) Close() error {
 	if adapter.Release(&c.guard) {
 		c.mu.Lock()
 		c.why = why
+		if c.gone { // closing was faster, and could not know why
+			go adapter.Closed(&c.guard, why)
+		}
 		c.mu.Unlock()
 	} else if c.reason() != 0 {
 		return nil
@@ -172,7 +189,7 @@ func (c *conn) closing(netpoll.Connection) error {
 		why = c.reason()
 	case c.why != 0:
 		why = c.why
-	case !released: // End is about to come, or there is no Keeper any more
+	case !released: // End or Close goes on, or there is no Keeper any more
 		return nil
 	}
 	go adapter.Closed(&c.guard, why)

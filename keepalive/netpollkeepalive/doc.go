@@ -9,7 +9,7 @@
 //
 // The callbacks get a guarded [netpoll.Connection] with all methods of netpoll's own, and so do
 // [keepalive.Touch] and [keepalive.Of]. Its Reader and Writer are still netpoll's buffers,
-// without a copy. netpoll's connections are not built for Windows.
+// without a copy. netpoll itself is not built for Windows, nor for 32 bits.
 //
 // # What counts as life
 //

@@ -16,18 +16,20 @@ const pause = 5 * time.Millisecond
 
 // End closes a connection. Its farewell may have to wait, so it has a goroutine of its own.
 func (c *conn) End(g *keepalive.Guard, farewell []byte, mode keepalive.CloseMode, timeout time.Duration) {
+	end := func() { c.shut(mode) }
+	if len(farewell) > 0 || mode == keepalive.CloseHalf {
+		end = func() { go c.part(farewell, mode, time.Now().Add(timeout)) }
+	}
 	c.mu.Lock()
 	c.ended = true
-	gone := c.gone
-	c.mu.Unlock()
 	switch {
-	case gone:
-		go adapter.Closed(g, adapter.Reason(g))
-	case len(farewell) > 0 || mode == keepalive.CloseHalf:
-		go c.part(farewell, mode, time.Now().Add(timeout))
-	default:
-		c.shut(mode)
+	case c.gone:
+		end = func() { go adapter.Closed(g, adapter.Reason(g)) }
+	case !c.open:
+		c.end, end = end, func() {}
 	}
+	c.mu.Unlock()
+	end()
 }
 
 // part says farewell. With CloseHalf it then leaves the end to the peer, until the deadline.
@@ -77,8 +79,7 @@ func (c *conn) send(p []byte) (n int, err error) {
 }
 
 // shut closes the connection, by way of the poller: to netpoll it is the peer's end. So it is right
-// at any time, also before netpoll knows the socket, and during OnRequest. The peer sees it at
-// once. A reset has to wait for netpoll to close the socket, after OnRequest.
+// during OnRequest, too. The peer sees it at once. A reset has to wait for netpoll to close the socket, after OnRequest.
 func (c *conn) shut(mode keepalive.CloseMode) {
 	if mode != keepalive.CloseReset {
 		_ = c.shutdown(syscall.SHUT_RDWR)

@@ -181,7 +181,7 @@ func TestUnixSockets(t *testing.T) {
 			k, ends := newKeeper(t, keepalive.Config{Timeout: timeout, Activity: activity})
 			over := make(chan struct{})
 			goOn := sync.OnceFunc(func() { close(over) })
-			addr := serve(t, k, "unix", Handler{OnRequest: func(ctx context.Context, c netpoll.Connection) error {
+			addr := serve(t, k, "unix", Handler{OnRequest: func(_ context.Context, c netpoll.Connection) error {
 				<-over
 				for {
 					b, err := c.Reader().ReadByte()

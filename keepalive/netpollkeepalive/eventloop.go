@@ -24,8 +24,7 @@ type Handler struct {
 
 // NewEventLoop is netpoll.NewEventLoop with connections guarded by k. The options are netpoll's,
 // but for WithOnPrepare, WithOnConnect and WithOnDisconnect: they have no effect, see Handler. k
-// is the caller's to close, after Shutdown. After that, and in several event loops with the same
-// k, all is as with one.
+// may serve several event loops. It is the caller's to close, after Shutdown.
 func NewEventLoop(k *keepalive.Keeper, h Handler, options ...netpoll.Option) (netpoll.EventLoop, error) {
 	if k == nil || h.OnRequest == nil {
 		return nil, errors.New("netpollkeepalive: NewEventLoop needs a Keeper and an OnRequest")
@@ -66,7 +65,7 @@ func given(ctx context.Context, inner netpoll.Connection) netpoll.Connection {
 func (l *loop) prepare(inner netpoll.Connection) context.Context {
 	c, err := guarded(l.keeper, inner)
 	if _, c.refused = adapter.IsRefused(err); c.refused {
-		c.shut(keepalive.CloseGraceful)
+		c.end = func() { c.shut(keepalive.CloseGraceful) }
 		return context.WithValue(context.Background(), contextKey{}, c)
 	}
 	if err != nil { // the Keeper has been closed
@@ -86,6 +85,9 @@ func (l *loop) prepared(c netpoll.Connection) context.Context {
 
 func (l *loop) connect(ctx context.Context, inner netpoll.Connection) context.Context {
 	c := of(ctx)
+	if c != nil {
+		c.opened()
+	}
 	if l.OnConnect == nil || c != nil && c.refused {
 		return ctx
 	}
