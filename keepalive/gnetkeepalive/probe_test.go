@@ -51,7 +51,10 @@ func TestProbes(t *testing.T) {
 			begin := time.Now()
 			got, err := io.ReadAll(dead)
 			require.NoError(t, err)
-			require.Equal(t, "??", string(got))
+			require.Regexp(t, `^\?{2,}$`, string(got))
+			if more := len(got) - 2; more > 0 { // the machine was too busy to read in time
+				require.LessOrEqual(t, uint64(more), 2*w.k.Stats().Spared)
+			}
 			require.GreaterOrEqual(t, time.Since(begin), (2400+2*1600)*ms)
 			w.requireEnd(t, dead, keepalive.ReasonNoAnswer)
 			answerer.Wait()
@@ -62,7 +65,7 @@ func TestProbes(t *testing.T) {
 
 			keepSaying(t, alive, 7200*ms)
 			sent := w.k.Stats().Probes
-			require.EqualValues(t, 7, sent, "who talks is not probed")
+			require.EqualValues(t, 5+len(got), sent, "who talks is not probed")
 			alive.Close()
 			w.requireEnd(t, alive, keepalive.ReasonPeer)
 		})
