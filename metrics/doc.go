@@ -2,6 +2,9 @@
 //
 //	unregister, err := metrics.Register(prometheus.DefaultRegisterer, k)
 //
+// [RegisterBeater] and [RegisterPool] do the same for the heartbeats of a client and for an outbound
+// pool.
+//
 // Figures are read when they are scraped: a connection or a heartbeat costs no more than
 // without them. Every label value is there from the first scrape on, with a zero, so rate and
 // alerts work before anything has happened. No label grows with the connections or their

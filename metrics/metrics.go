@@ -22,7 +22,17 @@ func Register(reg prometheus.Registerer, k *keepalive.Keeper) (unregister func()
 	if reg == nil || k == nil {
 		return nil, errors.New("metrics: Register needs a Registerer and a Keeper, and one of them is nil")
 	}
-	c := collector{k}
+	return add(reg, all, func(to sink) {
+		s, cfg := k.Stats(), k.Config()
+		collectConns(to, s, cfg)
+		collectPolicies(to, s, cfg)
+		collectAdvice(to, s)
+		collectWheel(to, s.Wheel, cfg)
+	})
+}
+
+func add(reg prometheus.Registerer, descs []*prometheus.Desc, collect func(sink)) (unregister func(), err error) {
+	c := &collector{descs, collect}
 	if err := reg.Register(c); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -31,24 +41,20 @@ func Register(reg prometheus.Registerer, k *keepalive.Keeper) (unregister func()
 }
 
 // collector reads the figures when they are scraped.
-type collector struct{ keeper *keepalive.Keeper }
+type collector struct {
+	descs   []*prometheus.Desc
+	collect func(sink)
+}
 
 // Describe is prometheus.Collector.
-func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range all {
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
 		ch <- d
 	}
 }
 
 // Collect is prometheus.Collector.
-func (c collector) Collect(ch chan<- prometheus.Metric) {
-	to := sink(ch)
-	s, cfg := c.keeper.Stats(), c.keeper.Config()
-	collectConns(to, s, cfg)
-	collectPolicies(to, s, cfg)
-	collectAdvice(to, s)
-	collectWheel(to, s.Wheel, cfg)
-}
+func (c *collector) Collect(ch chan<- prometheus.Metric) { c.collect(ch) }
 
 func collectConns(to sink, s keepalive.Stats, cfg keepalive.Config) {
 	to.gauge(conns, float64(s.Conns))
@@ -107,8 +113,8 @@ func float64FromBool(b bool) float64 {
 // sink takes figures.
 type sink chan<- prometheus.Metric
 
-func (to sink) gauge(d *prometheus.Desc, v float64) {
-	to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+func (to sink) gauge(d *prometheus.Desc, v float64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 }
 
 func (to sink) counter(d *prometheus.Desc, n uint64, labels ...string) {

@@ -41,7 +41,11 @@ var (
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
+	return describe(&all, name, help, labels...)
+}
+
+func describe(list *[]*prometheus.Desc, name, help string, labels ...string) *prometheus.Desc {
 	d := prometheus.NewDesc("heartwheel_"+name, help, labels, nil)
-	all = append(all, d)
+	*list = append(*list, d)
 	return d
 }

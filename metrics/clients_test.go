@@ -1,0 +1,107 @@
+package metrics
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/connpool"
+	"github.com/heartwheel-go/heartwheel/heartbeat"
+)
+
+func TestFiguresAreTheBeaters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, err := heartbeat.New(heartbeat.Config{})
+		require.NoError(t, err)
+		reg := prometheus.NewPedanticRegistry()
+		unregister, err := RegisterBeater(reg, b)
+		require.NoError(t, err)
+		here, there := net.Pipe()
+		go io.Copy(io.Discard, there)
+		c, err := b.Start(here, heartbeat.Options{Interval: time.Second, Message: []byte("x"), Answer: heartbeat.AnswerNone})
+		require.NoError(t, err)
+		go io.Copy(io.Discard, c)
+		time.Sleep(10500 * time.Millisecond)
+		require.EqualValues(t, 1, value(t, reg, "heartwheel_heartbeat_connections"))
+		beats := b.Stats().Beats
+		require.Greater(t, beats, uint64(5))
+		require.EqualValues(t, beats, value(t, reg, "heartwheel_heartbeat_beats_total"))
+		require.NoError(t, there.Close())
+		time.Sleep(10 * time.Second)
+		require.EqualValues(t, 1, value(t, reg, "heartwheel_heartbeat_failed_total"))
+		requireComplete(t, reg, beaterAll)
+		require.NoError(t, b.Close())
+		unregister()
+		families, err := reg.Gather()
+		require.NoError(t, err)
+		require.Empty(t, families)
+	})
+}
+
+func TestFiguresAreThePools(t *testing.T) {
+	refuse := false
+	p, err := connpool.New(connpool.Config[io.Closer]{Dial: func(context.Context) (io.Closer, error) {
+		if refuse {
+			return nil, io.ErrClosedPipe
+		}
+		here, _ := net.Pipe()
+		return here, nil
+	}})
+	require.NoError(t, err)
+	reg := prometheus.NewPedanticRegistry()
+	_, err = RegisterPool(reg, p)
+	require.NoError(t, err)
+	first, err := p.Get(t.Context())
+	require.NoError(t, err)
+	second, err := p.Get(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, first.Put())
+	require.EqualValues(t, 1, value(t, reg, "heartwheel_connpool_connections", "state=idle"))
+	require.EqualValues(t, 1, value(t, reg, "heartwheel_connpool_connections", "state=in_use"))
+	require.EqualValues(t, 2, value(t, reg, "heartwheel_connpool_gets_total"))
+	require.EqualValues(t, 2, value(t, reg, "heartwheel_connpool_dials_total"))
+	require.EqualValues(t, 2, value(t, reg, "heartwheel_connpool_waits_total"))
+	require.NoError(t, second.Drop())
+	require.EqualValues(t, 1, value(t, reg, "heartwheel_connpool_connections_closed_total", "reason=dropped"))
+	require.Zero(t, value(t, reg, "heartwheel_connpool_connections_closed_total", "reason=idle"))
+	third, err := p.Get(t.Context())
+	require.NoError(t, err)
+	_, err = third.Take()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, value(t, reg, "heartwheel_connpool_connections_taken_total"))
+	refuse = true
+	_, err = p.Get(t.Context())
+	require.Error(t, err)
+	require.EqualValues(t, 1, value(t, reg, "heartwheel_connpool_dial_errors_total"))
+	requireComplete(t, reg, poolAll)
+	require.NoError(t, p.Close())
+
+	_, err = RegisterPool(reg, p)
+	require.ErrorAs(t, err, &prometheus.AlreadyRegisteredError{})
+}
+
+// requireComplete requires a value of each metric, and names as Prometheus wants them.
+func requireComplete(t *testing.T, reg prometheus.Gatherer, descs []*prometheus.Desc) {
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	require.Len(t, families, len(descs))
+	problems, err := testutil.GatherAndLint(reg)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestRegisterOfClientsNeedsBoth(t *testing.T) {
+	_, err := RegisterBeater(prometheus.NewRegistry(), nil)
+	require.EqualError(t, err, "metrics: RegisterBeater needs a Registerer and a Beater, and one of them is nil")
+	_, err = RegisterPool(prometheus.NewRegistry(), nil)
+	require.EqualError(t, err, "metrics: RegisterPool needs a Registerer and a pool, and one of them is nil")
+	_, err = RegisterPool(nil, nil)
+	require.Error(t, err)
+}

@@ -1,0 +1,56 @@
+package metrics
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/heartwheel-go/heartwheel/connpool"
+)
+
+var (
+	poolAll []*prometheus.Desc
+
+	poolConns = ofPool("connections", "Open connections: idle, or in use, which is also during a check or a close.", "state")
+	poolDials = ofPool("dials_running", "Dials that are under way.")
+	poolGets  = ofPool("gets_total", "Calls of Get that returned a connection.")
+
+	poolWaiting  = ofPool("waiting", "Calls of Get that wait.")
+	poolWaits    = ofPool("waits_total", "Calls of Get that found no idle connection, and waited for one or for a dial.")
+	poolWaitTime = ofPool("wait_seconds_total", "How long these waited together.")
+
+	poolDialled    = ofPool("dials_total", "Dials that were begun.")
+	poolDialErrors = ofPool("dial_errors_total", "Dials that failed.")
+	poolTaken      = ofPool("connections_taken_total", "Connections that left the pool open (Lease.Take).")
+	poolClosed     = ofPool("connections_closed_total", "Connections that the pool closed, by reason.", "reason")
+	poolPanics     = ofPool("panics_total", "Functions of the program that panicked.")
+)
+
+func ofPool(name, help string, labels ...string) *prometheus.Desc {
+	return describe(&poolAll, "connpool_"+name, help, labels...)
+}
+
+// RegisterPool registers the figures of a [connpool.Pool], as heartwheel_connpool_*. Its errors and
+// unregister are those of [Register]. Give each pool a label of its own.
+func RegisterPool(reg prometheus.Registerer, p interface{ Stats() connpool.Stats }) (unregister func(), err error) {
+	if reg == nil || p == nil {
+		return nil, errors.New("metrics: RegisterPool needs a Registerer and a pool, and one of them is nil")
+	}
+	return add(reg, poolAll, func(to sink) {
+		s := p.Stats()
+		to.gauge(poolConns, float64(s.Idle), "idle")
+		to.gauge(poolConns, float64(s.InUse), "in_use")
+		to.gauge(poolDials, float64(s.Dialing))
+		to.counter(poolGets, s.Gets)
+		to.gauge(poolWaiting, float64(s.Waiting))
+		to.counter(poolWaits, s.Waits)
+		to.seconds(poolWaitTime, s.WaitTime)
+		to.counter(poolDialled, s.Dials)
+		to.counter(poolDialErrors, s.DialErrors)
+		to.counter(poolTaken, s.Taken)
+		for _, r := range connpool.Reasons() {
+			to.counter(poolClosed, s.Closed[r], r.String())
+		}
+		to.counter(poolPanics, s.Panics)
+	})
+}
