@@ -1,0 +1,38 @@
+package readme
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A tag of an action can be moved to other code. A commit can't.
+func TestActionsAreCommits(t *testing.T) {
+	text, err := os.ReadFile("../../.github/workflows/ci.yml")
+	require.NoError(t, err)
+	uses := regexp.MustCompile(`uses: .*`).FindAllString(string(text), -1)
+	require.NotEmpty(t, uses)
+	for _, line := range uses {
+		require.Regexp(t, `^uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`, line)
+	}
+}
+
+func TestDependabotKnowsAllModules(t *testing.T) {
+	text, err := os.ReadFile("../../.github/dependabot.yml")
+	require.NoError(t, err)
+	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Base(path) == "go.mod" {
+			dir, e := filepath.Rel(root, filepath.Dir(path))
+			require.NoError(t, e)
+			if dir == "." {
+				dir = ""
+			}
+			require.Contains(t, string(text), "- /"+filepath.ToSlash(dir)+"\n")
+		}
+		return err
+	}))
+}
