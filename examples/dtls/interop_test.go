@@ -16,7 +16,7 @@ import (
 
 func TestOpenSSL(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := start(t)
 	c := exampletest.Run(t, exampletest.Program(t, "openssl", "openssl", "s_client", "-dtls1_2", "-quiet", "-connect", s.Addr))
 	out := bufio.NewReader(c.Out)
 	last := time.Now()
@@ -29,5 +29,5 @@ func TestOpenSSL(t *testing.T) {
 	}
 	require.Contains(t, got, "hello\n")
 	require.GreaterOrEqual(t, time.Since(last), exampletest.Timeout)
-	s.Logs(t, "it was silent")
+	s.Logs(t, "reason=idle")
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"testing"
 	"time"
@@ -11,13 +13,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
+	"github.com/heartwheel-go/heartwheel/internal/certtest"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m) }
 
+func start(t *testing.T) *exampletest.Server {
+	certificate, _ := certtest.New(t)
+	return exampletest.Serve(t, func(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
+		return serve(ctx, addr, timeout, logger, certificate)
+	})
+}
+
 func TestWhoTalksStaysAndWhoIsSilentGoes(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := start(t)
 	addr, err := net.ResolveUDPAddr("udp", s.Addr)
 	require.NoError(t, err)
 	c, err := dtls.DialWithOptions("udp", addr, dtls.WithInsecureSkipVerify(true))
@@ -41,5 +51,5 @@ func TestWhoTalksStaysAndWhoIsSilentGoes(t *testing.T) {
 		require.Equal(t, "BYE idle\n", line)
 		return exampletest.EOF(in)()
 	})
-	s.Logs(t, "it was silent")
+	s.Logs(t, "reason=idle")
 }

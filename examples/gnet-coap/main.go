@@ -6,46 +6,65 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
+	"log"
+	"log/slog"
 	"net"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
 
-	"github.com/heartwheel-go/heartwheel/examples/internal/example"
-	"github.com/heartwheel-go/heartwheel/internal/port"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/udpkeepalive"
 )
 
-func main() { example.Main("127.0.0.1:5683", serve) }
+func main() {
+	addr := flag.String("addr", "127.0.0.1:5683", "address of UDP to listen on, `host:port`; port 0 is any free one")
+	timeout := flag.Duration("timeout", 30*time.Second, "how long an address may be silent")
+	flag.Parse()
+	switch {
+	case *timeout <= 0:
+		log.Fatalf("-timeout %v: must be positive", *timeout)
+	case flag.NArg() > 0:
+		log.Fatalf("unexpected argument %q: there are only flags", flag.Arg(0))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := serve(ctx, *addr, *timeout, slog.Default()); err != nil {
+		log.Fatal(err)
+	}
+}
 
 // requests is our part of a session.
 type requests int
 
-func serve(ctx context.Context, args example.Args) error {
+func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout:      args.Timeout,
+		Timeout:      timeout,
 		Activity:     keepalive.ActivityManual,
-		FirstMessage: args.Timeout / 4,
+		FirstMessage: timeout / 4,
 		Room:         keepalive.Room{MaxConns: 100_000, MaxPerKey: 1000},
 		OnClose: func(conn any, reason keepalive.Reason) {
-			args.Closed(conn.(*udpkeepalive.Session[requests]).Peer(), reason)
+			logger.Info("closed", "remote", conn.(*udpkeepalive.Session[requests]).Peer(), "reason", reason.String())
 		},
-		Logger: args.Log,
+		Logger: logger,
 	})
 	if err != nil {
 		return err
 	}
 	defer k.Close()
 
-	claim, addr, err := port.ClaimUDP(args.Addr) // gnet would share a taken port
-	if err != nil {
+	if addr, err = free(addr); err != nil {
 		return err
 	}
-	h := &coap{args: args, claim: claim, booted: make(chan gnet.Engine, 1)}
+	h := &coap{logger: logger, addr: addr, booted: make(chan gnet.Engine, 1)}
 	ended := make(chan error, 1)
 	go func() {
 		handler := gnetkeepalive.WrapUDP[requests](h, k)
@@ -66,6 +85,17 @@ func serve(ctx context.Context, args example.Args) error {
 	return err
 }
 
+// free returns an address with a port that nobody has just now. For UDP, gnet gives each event loop a socket
+// of its own with SO_REUSEPORT: it would share a port of another program on gnet, and with port 0 each
+// loop would have another port.
+func free(addr string) (string, error) {
+	socket, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		return "", err
+	}
+	return socket.LocalAddr().String(), socket.Close()
+}
+
 // stop ends the sessions, too. CoAP has no goodbye, or Keeper.Drain would come first.
 func stop(eng gnet.Engine) {
 	patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -75,14 +105,13 @@ func stop(eng gnet.Engine) {
 
 type coap struct {
 	gnet.BuiltinEventEngine
-	args   example.Args
-	claim  net.PacketConn
+	logger *slog.Logger
+	addr   string
 	booted chan gnet.Engine
 }
 
 func (h *coap) OnBoot(eng gnet.Engine) gnet.Action {
-	h.args.Listening(h.claim.LocalAddr())
-	_ = h.claim.Close()
+	h.logger.Info("listening", "addr", h.addr)
 	h.booted <- eng
 	return gnet.None
 }
@@ -109,4 +138,70 @@ func (h *coap) OnTraffic(c gnet.Conn) gnet.Action {
 	}
 	_, _ = c.Write(answer.append(nil, text)) // UDP may lose it anyway
 	return gnet.None
+}
+
+// The part of CoAP (RFC 7252) needed here: no options are read, and none are written.
+const (
+	confirmable, nonConfirmable, acknowledgement, reset = 0, 1, 2, 3 // types
+
+	empty, get, content, notAllowed = 0x00, 0x01, 0x45, 0x85 // codes: 0.00, 0.01, 2.05, 4.05
+
+	version   = 1 << 6
+	headerLen = 4
+	maxToken  = 8
+	payload   = 0xff // what comes after it
+)
+
+// message is a CoAP message, or the head of one.
+type message struct {
+	kind, code byte
+	id         uint16
+	token      []byte
+}
+
+// parse reports false for everything but CoAP.
+func parse(b []byte) (m message, ok bool) {
+	if len(b) < headerLen || b[0]>>6 != 1 {
+		return m, false
+	}
+	n := int(b[0] & 0xf)
+	if n > maxToken || len(b) < headerLen+n {
+		return m, false
+	}
+	return message{
+		kind:  b[0] >> 4 & 3,
+		code:  b[1],
+		id:    binary.BigEndian.Uint16(b[2:]),
+		token: b[headerLen : headerLen+n],
+	}, true
+}
+
+// append appends the message and its text, if there is one.
+func (m message) append(b []byte, text string) []byte {
+	b = append(b, version|m.kind<<4|byte(len(m.token)), m.code)
+	b = binary.BigEndian.AppendUint16(b, m.id)
+	b = append(b, m.token...)
+	if text != "" {
+		b = append(append(b, payload), text...)
+	}
+	return b
+}
+
+// answer returns the answer to a request, and true if there is one.
+func (m message) answer() (answer message, ok bool) {
+	answer = message{id: m.id, token: m.token, code: notAllowed}
+	if m.code == get {
+		answer.code = content
+	}
+	switch {
+	case m.kind == confirmable && m.code == empty: // a ping
+		return message{kind: reset, id: m.id}, true
+	case m.kind == confirmable:
+		answer.kind = acknowledgement
+	case m.kind == nonConfirmable:
+		answer.kind = nonConfirmable
+	default:
+		return message{}, false
+	}
+	return answer, m.code != empty
 }

@@ -47,7 +47,7 @@ func ask(c net.Conn, question message) (answer message, text string, err error) 
 
 func TestWhoTalksStaysAndWhoIsSilentGoes(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	c := dial(t, s)
 	n := 0
 	last := exampletest.Talk(t, func() error {
@@ -58,7 +58,7 @@ func TestWhoTalksStaysAndWhoIsSilentGoes(t *testing.T) {
 		}
 		return err
 	})
-	exampletest.Gone(t, last, func() error { s.Logs(t, "it was silent"); return nil })
+	exampletest.Gone(t, last, func() error { s.Logs(t, "reason=idle"); return nil })
 	_, text, err := ask(c, message{code: get, id: 1})
 	require.NoError(t, err)
 	require.Equal(t, "\xffrequest 1", text, "another session")
@@ -66,7 +66,7 @@ func TestWhoTalksStaysAndWhoIsSilentGoes(t *testing.T) {
 
 func TestOtherDatagramsAreNoLife(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	c := dial(t, s)
 	for begun := time.Now(); time.Since(begun) < exampletest.Timeout/2; time.Sleep(exampletest.Beat) {
 		_, err := c.Write([]byte("not CoAP"))
@@ -77,7 +77,7 @@ func TestOtherDatagramsAreNoLife(t *testing.T) {
 
 func TestPingAndOtherMethods(t *testing.T) {
 	t.Parallel()
-	c := dial(t, exampletest.Start(t, serve))
+	c := dial(t, exampletest.Serve(t, serve))
 	answer, text, err := ask(c, message{id: 7})
 	require.NoError(t, err)
 	require.Equal(t, message{kind: reset, id: 7, token: []byte{}}, answer)

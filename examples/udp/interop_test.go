@@ -16,7 +16,7 @@ import (
 
 func TestNetcat(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	host, port, err := net.SplitHostPort(s.Addr)
 	require.NoError(t, err)
 	talk(t, "netcat-openbsd", "nc", "-u", host, port)
@@ -24,7 +24,7 @@ func TestNetcat(t *testing.T) {
 
 func TestSocat(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	talk(t, "socat", "socat", "STDIO", "UDP:"+s.Addr)
 }
 

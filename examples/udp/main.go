@@ -11,42 +11,62 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
+	"log"
+	"log/slog"
 	"net"
 	"net/netip"
+	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/udpkeepalive"
 )
 
-func main() { example.Main("127.0.0.1:9002", serve) }
+func main() {
+	addr := flag.String("addr", "127.0.0.1:9002", "address of UDP to listen on, `host:port`; port 0 is any free one")
+	timeout := flag.Duration("timeout", 30*time.Second, "how long an address may be silent")
+	flag.Parse()
+	switch {
+	case *timeout <= 0:
+		log.Fatalf("-timeout %v: must be positive", *timeout)
+	case flag.NArg() > 0:
+		log.Fatalf("unexpected argument %q: there are only flags", flag.Arg(0))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := serve(ctx, *addr, *timeout, slog.Default()); err != nil {
+		log.Fatal(err)
+	}
+}
 
-func serve(ctx context.Context, args example.Args) error {
+func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout: args.Timeout,
+		Timeout: timeout,
 		Room:    keepalive.Room{MaxConns: 100_000, MaxPerKey: 100},
 		Closing: keepalive.Closing{Farewell: func(_ any, reason keepalive.Reason) []byte {
 			return fmt.Appendf(nil, "BYE %v\n", reason.String())
 		}},
 		OnClose: func(conn any, reason keepalive.Reason) {
-			args.Closed(conn.(*udpkeepalive.Session[lines]).Peer(), reason)
+			logger.Info("closed", "remote", conn.(*udpkeepalive.Session[lines]).Peer(), "reason", reason.String())
 		},
-		Logger: args.Log,
+		Logger: logger,
 	})
 	if err != nil {
 		return err
 	}
 	defer k.Close()
-	socket, err := listen(args.Addr)
+	socket, err := listen(addr)
 	if err != nil {
 		return err
 	}
 	conn := udpkeepalive.Wrap[lines](socket, k)
 	conn.Accept = newCookies(socket).accept
-	args.Listening(conn.LocalAddr())
+	logger.Info("listening", "addr", conn.LocalAddr())
 
 	var draining sync.WaitGroup
 	defer draining.Wait()

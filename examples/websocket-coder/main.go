@@ -6,16 +6,20 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"flag"
+	"log"
+	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
 
-	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/wskeepalive"
@@ -26,28 +30,46 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-func main() { example.Main("127.0.0.1:8082", serve) }
+func main() {
+	addr := flag.String("addr", "127.0.0.1:8082", "address to listen on, `host:port`; port 0 is any free one")
+	timeout := flag.Duration("timeout", 30*time.Second, "how long a connection may be silent")
+	flag.Parse()
+	switch {
+	case *timeout <= 0:
+		log.Fatalf("-timeout %v: must be positive", *timeout)
+	case flag.NArg() > 0:
+		log.Fatalf("unexpected argument %q: there are only flags", flag.Arg(0))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := serve(ctx, *addr, *timeout, slog.Default()); err != nil {
+		log.Fatal(err)
+	}
+}
 
-func serve(ctx context.Context, args example.Args) error {
+func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
 	k, err := keepalive.New(keepalive.Config{
-		Timeout: args.Timeout,
+		Timeout: timeout,
 		Room:    keepalive.Room{MaxPerKey: 1000},
 		Closing: keepalive.Closing{Mode: keepalive.CloseHalf}, // or a peer still sending may miss the close frame
-		Logger:  args.Log,
+		OnClose: func(conn any, reason keepalive.Reason) {
+			logger.Info("closed", "remote", conn.(net.Conn).RemoteAddr(), "reason", reason.String())
+		},
+		Logger: logger,
 	})
 	if err != nil {
 		return err
 	}
 	defer k.Close()
 
-	ln, err := net.Listen("tcp", args.Addr)
+	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
-	args.Listening(ln.Addr())
+	logger.Info("listening", "addr", ln.Addr())
 	srv := &http.Server{
 		ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout:       args.Timeout,
+		IdleTimeout:       timeout,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ws, err := websocket.Accept(w, r, nil)
 			if err != nil {
@@ -55,11 +77,11 @@ func serve(ctx context.Context, args example.Args) error {
 			}
 			defer func() { _ = ws.CloseNow() }()
 			guard := httpkeepalive.Guard(r)
-			remote, ended := guard.RemoteAddr(ctx), guard.Context()
-			if err := wskeepalive.Coder(guard, ws); err == nil {
-				err = echo(ws, guard)
-				args.Closed(remote, cmp.Or(context.Cause(ended), err)) // the library may say no more than that it is closed
+			if err := wskeepalive.Coder(guard, ws); err != nil {
+				return // closed meanwhile
 			}
+			err = echo(ws, guard)
+			logger.Debug("ended", "remote", r.RemoteAddr, "error", err)
 		}),
 	}
 	httpkeepalive.Wrap(srv, k)
@@ -93,7 +115,8 @@ func write(ws *websocket.Conn, kind websocket.MessageType, message []byte) error
 	return ws.Write(ctx, kind, message)
 }
 
-// stop ends HTTP connections, and then the sockets: http.Server has forgotten them.
+// stop ends HTTP connections, and then the sockets: http.Server has forgotten them. It takes up to 5 s
+// if somebody has just connected and asked for nothing yet.
 func stop(srv *http.Server, k *keepalive.Keeper) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -49,7 +49,7 @@ func closed(c *websocket.Conn, text string) func() error {
 
 func TestWhoTalksStaysAndWhoDoesNotAnswerGoes(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	c := dial(t, s)
 	c.SetPingHandler(func(string) error { return nil }) // like a hanging program
 	last := exampletest.Talk(t, func() error { return say(c, strings.Repeat("x", 20_000)) })
@@ -59,7 +59,7 @@ func TestWhoTalksStaysAndWhoDoesNotAnswerGoes(t *testing.T) {
 
 func TestWhoAnswersPingsStays(t *testing.T) {
 	t.Parallel()
-	c := dial(t, exampletest.Start(t, serve))
+	c := dial(t, exampletest.Serve(t, serve))
 	pings := make(chan struct{}, 100)
 	pong := c.PingHandler()
 	c.SetPingHandler(func(data string) error { pings <- struct{}{}; return pong(data) })
@@ -89,7 +89,7 @@ func TestWhoAnswersPingsStays(t *testing.T) {
 
 func TestBytesOfAMessageAreNoLife(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	c := dial(t, s)
 	last := time.Now()
 	require.NoError(t, say(c, "hello"))
@@ -101,7 +101,7 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	t.Parallel()
 	var c *websocket.Conn
 	t.Run("server", func(t *testing.T) {
-		s := exampletest.Start(t, serve)
+		s := exampletest.Serve(t, serve)
 		c, _, _ = websocket.DefaultDialer.Dial("ws://"+s.Addr, nil)
 		require.NotNil(t, c)
 		require.NoError(t, say(c, "hello"))

@@ -15,7 +15,7 @@ import (
 // curl asks for WebSocket, and knows nothing of it: it shows what comes.
 func TestCurl(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	began := time.Now()
 	out := exampletest.Output(t, exampletest.Program(t, "curl", "curl", "-sSN", "--http1.1", "--max-time", "30",
 		"-H", "Connection: Upgrade", "-H", "Upgrade: websocket", "-H", "Sec-WebSocket-Version: 13",

@@ -59,7 +59,7 @@ var deaf = websocket.DialOptions{OnPingReceived: func(context.Context, []byte) b
 
 func TestWhoTalksStaysAndWhoDoesNotAnswerGoes(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	opts := deaf
 	c, _ := dial(t, s, &opts)
 	last := exampletest.Talk(t, func() error { return say(t, c, strings.Repeat("x", 20_000)) })
@@ -70,7 +70,7 @@ func TestWhoTalksStaysAndWhoDoesNotAnswerGoes(t *testing.T) {
 func TestWhoAnswersPingsStays(t *testing.T) {
 	t.Parallel()
 	pings := make(chan struct{}, 100)
-	c, _ := dial(t, exampletest.Start(t, serve), &websocket.DialOptions{
+	c, _ := dial(t, exampletest.Serve(t, serve), &websocket.DialOptions{
 		OnPingReceived: func(context.Context, []byte) bool { pings <- struct{}{}; return true },
 	})
 	answers := make(chan string, 1)
@@ -99,7 +99,7 @@ func TestWhoAnswersPingsStays(t *testing.T) {
 
 func TestBytesOfAMessageAreNoLife(t *testing.T) {
 	t.Parallel()
-	s := exampletest.Start(t, serve)
+	s := exampletest.Serve(t, serve)
 	opts := deaf
 	c, conn := dial(t, s, &opts)
 	last := time.Now()
@@ -112,7 +112,7 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	t.Parallel()
 	var c *websocket.Conn
 	t.Run("server", func(t *testing.T) {
-		s := exampletest.Start(t, serve)
+		s := exampletest.Serve(t, serve)
 		var err error
 		c, _, err = websocket.Dial(context.Background(), "ws://"+s.Addr, nil)
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 
 // notCopied are the folders of examples that need other packages of this tree: fleet is a show of
 // several programs.
-var notCopied = []string{"fleet", "websocket-coder", "websocket-gorilla"}
+var notCopied = []string{"fleet"}
 
 // copyExamples copies the folder of each example, without its tests, into a module of the user's, and
 // builds it. An internal package in it is an error then.

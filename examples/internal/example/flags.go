@@ -1,3 +1,4 @@
+// Package example reads flags of examples that are more than one file to copy.
 package example
 
 import (
@@ -17,15 +18,11 @@ func Parse(flags *flag.FlagSet, args []string, help io.Writer) error {
 		flags.SetOutput(help)
 		flags.PrintDefaults()
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	return stray(flags.Args())
-}
-
-func stray(rest []string) error {
-	if len(rest) > 0 {
-		return fmt.Errorf("unexpected argument %q: there are only flags", rest[0])
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q: there are only flags", flags.Arg(0))
 	}
 	return nil
 }

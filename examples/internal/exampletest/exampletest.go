@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
@@ -48,13 +47,6 @@ type Server struct {
 
 	log   *logtest.Log
 	ended chan error
-}
-
-// Start runs an example with its own flags and log until the test ends, and requires it to stop then.
-func Start(t *testing.T, serve func(context.Context, example.Args) error) *Server {
-	return Serve(t, func(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
-		return serve(ctx, example.Args{Addr: addr, Timeout: timeout, Log: logger})
-	})
 }
 
 // Serve runs an example until the test ends, and requires it to stop then.

@@ -18,8 +18,8 @@ import (
 	gorilla "github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/examples/internal/example"
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
+	"github.com/heartwheel-go/heartwheel/internal/certtest"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/wskeepalive"
@@ -160,8 +160,7 @@ func start(t *testing.T, v variant, handle func(s socket, g *keepalive.Guard) er
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s.addr = ln.Addr().String()
-	certificate, err := example.Certificate()
-	require.NoError(t, err)
+	certificate, _ := certtest.New(t)
 	srv := &http.Server{
 		Handler: mux, ReadHeaderTimeout: exampletest.Late, ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
