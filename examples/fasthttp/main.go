@@ -24,6 +24,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -65,11 +66,13 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	}
 	defer k.Close()
 
+	fresh := new(newcomers)
 	srv := &fasthttp.Server{
 		Handler:     held(route),
 		Concurrency: 200_000,          // above MaxConns: fasthttp refuses, and evicts nobody
 		ReadTimeout: 10 * time.Second, // for a request with its body, or it could trickle for ever
 		IdleTimeout: 2 * timeout,      // the Keeper's comes first. Zero would mean ReadTimeout
+		ConnState:   fresh.note,
 		Logger:      slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 	ln, err := net.Listen("tcp", addr)
@@ -78,19 +81,39 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	}
 	logger.Info("listening", "addr", ln.Addr())
 	stopped := make(chan error, 1)
-	unused := context.AfterFunc(ctx, func() { stopped <- stop(srv, k) })
+	unused := context.AfterFunc(ctx, func() { stopped <- stop(srv, k, fresh) })
 	if err := srv.Serve(k.Listener(ln)); err != nil || unused() {
 		return err
 	}
 	return <-stopped
 }
 
-// stop lets requests finish, and then ends the hijacked connections: fasthttp has forgotten them. It
-// takes up to 5 s if somebody has just connected and asked for nothing yet.
-func stop(srv *fasthttp.Server, k *keepalive.Keeper) error {
+// stop lets requests finish, and then ends the hijacked connections: fasthttp has forgotten them. A
+// connection without a request has a second more to begin one.
+func stop(srv *fasthttp.Server, k *keepalive.Keeper, fresh *newcomers) error {
 	patience, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
+	defer time.AfterFunc(time.Second, fresh.close).Stop()
 	return errors.Join(srv.ShutdownWithContext(patience), k.Drain(patience, 0))
+}
+
+// newcomers are the connections without a byte of a request so far. A shutdown waits for them, up to 5 s.
+type newcomers struct{ conns sync.Map }
+
+// note is for fasthttp.Server.ConnState.
+func (n *newcomers) note(conn net.Conn, state fasthttp.ConnState) {
+	if state == fasthttp.StateNew {
+		n.conns.Store(conn, nil)
+	} else {
+		n.conns.Delete(conn)
+	}
+}
+
+func (n *newcomers) close() {
+	n.conns.Range(func(conn, _ any) bool {
+		keepalive.Of(conn).Close(keepalive.ReasonDrain)
+		return true
+	})
 }
 
 // held holds the connection while its handler runs. fasthttp reads the whole request before.

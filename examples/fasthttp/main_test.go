@@ -149,3 +149,8 @@ func TestNonsenseIsRefused(t *testing.T) {
 		require.Contains(t, body, "must be a duration of up to 1h")
 	}
 }
+
+func TestAShutdownWaitsForUploadsAndNotForNewcomers(t *testing.T) {
+	t.Parallel()
+	exampletest.Shutdown(t, "/", serve)
+}

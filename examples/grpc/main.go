@@ -24,6 +24,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -97,14 +98,15 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	logger.Info("listening", "addr", ln.Addr())
 	context.AfterFunc(ctx, func() {
 		status.Shutdown() // ends nothing, but tells the watchers
-		stop(srv, k)
+		stop(srv, k, conns)
 	})
 	return srv.Serve(listener{k.Listener(ln), conns}) // waits for stop
 }
 
 // stop lets gRPC say GOAWAY and wait for calls, but not for ever. Drain can't say GOAWAY. gRPC also
-// waits for a client in the middle of its handshake.
-func stop(srv *grpc.Server, k *keepalive.Keeper) {
+// waits for clients in their handshake: those that say nothing have a second more.
+func stop(srv *grpc.Server, k *keepalive.Keeper, conns *connections) {
+	defer time.AfterFunc(time.Second, conns.closeSilent).Stop()
 	patience := time.AfterFunc(5*time.Second, func() { _ = k.Drain(context.Background(), 0) })
 	defer patience.Stop()
 	srv.GracefulStop()
@@ -114,17 +116,27 @@ func stop(srv *grpc.Server, k *keepalive.Keeper) {
 // makes one *net.TCPAddr or *net.UnixAddr for each connection, and returns that pointer each time. So
 // the pointer is the key. peer.Peer stays as it is without a Keeper, and so does its AuthInfo.
 type connections struct {
-	byAddr sync.Map // guarded net.Conn by its net.Addr
+	byAddr sync.Map // *listed by its net.Addr
 }
 
 // hold holds the connection of a call until release: it is not silent meanwhile.
 func (c *connections) hold(ctx context.Context) (release func()) {
 	if p, ok := peer.FromContext(ctx); ok {
 		if conn, ok := c.byAddr.Load(p.Addr); ok {
-			return keepalive.Of(conn).Hold()
+			return keepalive.Of(conn.(*listed).Conn).Hold()
 		}
 	}
 	return func() {}
+}
+
+// closeSilent closes the connections that have never said anything.
+func (c *connections) closeSilent() {
+	c.byAddr.Range(func(_, conn any) bool {
+		if l := conn.(*listed); !l.heard.Load() {
+			keepalive.Of(l.Conn).Close(keepalive.ReasonDrain)
+		}
+		return true
+	})
 }
 
 // listener adds the connections of a Keeper's listener.
@@ -138,17 +150,27 @@ func (l listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.conns.byAddr.Store(conn.RemoteAddr(), conn)
-	return listed{conn, l.conns}, nil
+	c := &listed{Conn: conn, conns: l.conns}
+	l.conns.byAddr.Store(conn.RemoteAddr(), c)
+	return c, nil
 }
 
 // listed is removed by Close. gRPC closes each connection, whatever has ended it.
 type listed struct {
 	net.Conn
 	conns *connections
+	heard atomic.Bool
 }
 
-func (c listed) Close() error {
+func (c *listed) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && !c.heard.Load() {
+		c.heard.Store(true)
+	}
+	return n, err
+}
+
+func (c *listed) Close() error {
 	c.conns.byAddr.Delete(c.RemoteAddr())
 	return c.Conn.Close()
 }

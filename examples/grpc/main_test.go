@@ -209,3 +209,34 @@ func TestWhoNeverSpeaksGoes(t *testing.T) {
 	exampletest.Gone(t, last, exampletest.EOF(c))
 	s.Logs(t, "reason=idle")
 }
+
+// A call goes on while the server stops, but a client that never says anything is closed before.
+func TestAShutdownWaitsForCallsAndNotForNewcomers(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var silent net.Conn
+	ended := make(chan error, 1)
+	t.Run("server", func(st *testing.T) {
+		s := exampletest.Serve(st, func(ctx context.Context, addr string, _ time.Duration, logger *slog.Logger) error {
+			return serve(ctx, addr, exampletest.Late, logger) // no timeout ends the silent one
+		})
+		var err error
+		silent, err = net.Dial("tcp", s.Addr)
+		require.NoError(st, err)
+		t.Cleanup(func() { silent.Close() })
+		watch, err := dial(t, s, insecure.NewCredentials()).Watch(ctx, new(grpc_health_v1.HealthCheckRequest))
+		require.NoError(st, err)
+		_, err = watch.Recv()
+		require.NoError(st, err)
+		go func() {
+			err := exampletest.EOF(silent)()
+			time.AfterFunc(exampletest.Beat, cancel) // a drain of all would have ended the call by then
+			for err == nil {
+				_, err = watch.Recv()
+			}
+			ended <- err
+		}()
+	})
+	require.Equal(t, codes.Canceled, status.Code(<-ended))
+}

@@ -179,3 +179,10 @@ func base(s *exampletest.Server, overTLS bool) string {
 	}
 	return "http://" + s.Addr
 }
+
+func TestAShutdownWaitsForUploadsAndNotForNewcomers(t *testing.T) {
+	t.Parallel()
+	exampletest.Shutdown(t, "/slow", func(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
+		return serve(ctx, addr, timeout, logger, nil)
+	})
+}
