@@ -61,7 +61,7 @@ func TestASlowDownloadOfALongMessageIsNotCut(t *testing.T) {
 			_, err := s.read()
 			return err
 		})
-		c := s.dialSlow(t, 3*timeout/time.Duration(len(message)))
+		c := s.dialSlow(t, 2*timeout/time.Duration(len(message)))
 		pings := 0
 		pong := c.PingHandler()
 		c.SetPingHandler(func(data string) error { pings++; return pong(data) })
@@ -73,7 +73,7 @@ func TestASlowDownloadOfALongMessageIsNotCut(t *testing.T) {
 			require.NoError(t, err, "after %v, at %d", time.Since(began), n)
 			n += int(got)
 		}
-		require.Greater(t, time.Since(began), 3*timeout)
+		require.Greater(t, time.Since(began), 2*timeout)
 		go func() {
 			for {
 				if _, _, err := c.ReadMessage(); err != nil {

@@ -139,7 +139,7 @@ func start(t *testing.T, v variant, handle func(s socket, g *keepalive.Guard) er
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) })
 	mux.HandleFunc("/events", func(w http.ResponseWriter, r *http.Request) {
 		select { // silent for long
-		case <-time.After(3 * timeout):
+		case <-time.After(2 * timeout):
 			fmt.Fprint(w, "data: at last\n\n")
 		case <-r.Context().Done():
 		}
@@ -423,7 +423,7 @@ func TestWritersAndPings(t *testing.T) {
 		pings := 0
 		pong := c.PingHandler()
 		c.SetPingHandler(func(data string) error { pings++; return pong(data) })
-		for pings < 40 {
+		for pings < 20 {
 			_, got, err := c.ReadMessage()
 			require.NoError(t, err)
 			require.Equal(t, message, got)
