@@ -3,7 +3,7 @@
 GO       ?= go
 FUZZTIME ?= 30s
 
-.PHONY: run test race lint fmt fuzz explore bench bench-quick load demo-fleet interop browser tidy vulncheck release-check help
+.PHONY: run test race lint fmt fuzz explore bench bench-quick load demo-fleet interop browser tidy image vulncheck release-check help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -48,6 +48,9 @@ browser: ## the pages in a real browser (the package chromium), under load
 
 tidy: ## go mod tidy in all modules
 	./scripts/tidy
+
+image: ## container images of both programs, for amd64 and arm64, into bin/images
+	./scripts/image
 
 vulncheck: ## known vulnerabilities in what users get; needs vuln.go.dev
 	./scripts/vulncheck

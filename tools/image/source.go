@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// source is a clean clone of one commit. Go stamps programs with the commit, but only in a clone:
+// a worktree gets no stamp.
+type source struct {
+	dir      string
+	revision string    // the commit's hash
+	version  string    // its tag, or the last tag and the hash
+	time     time.Time // of the commit
+}
+
+// clone clones the last commit of a repository into dir.
+func clone(repo, dir string) (source, error) {
+	s := source{dir: dir}
+	if _, err := output(".", nil, "git", "clone", "--quiet", "--shared", repo, dir); err != nil {
+		return s, err
+	}
+	var err error
+	if s.revision, err = output(dir, nil, "git", "rev-parse", "HEAD"); err != nil {
+		return s, err
+	}
+	if s.version, err = output(dir, nil, "git", "describe", "--tags", "--always", "--abbrev=12"); err != nil {
+		return s, err
+	}
+	seconds, err := output(dir, nil, "git", "log", "-1", "--format=%ct")
+	if err != nil {
+		return s, err
+	}
+	unix, err := strconv.ParseInt(seconds, 10, 64)
+	s.time = time.Unix(unix, 0).UTC()
+	return s, err
+}
+
+// build compiles a program for Linux, and returns the static binary.
+func (s source) build(p program, arch string) ([]byte, error) {
+	file := filepath.Join(filepath.Dir(s.dir), p.name+"-"+arch)
+	env := []string{
+		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch,
+		"GOAMD64=v1", "GOARM64=v8.0", "GOWORK=", "GOFLAGS=-mod=readonly", "GOEXPERIMENT=",
+	}
+	if _, err := output(filepath.Join(s.dir, p.module), env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", file, p.pkg); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+}
+
+// output runs a program, and returns its output without the last newline. An error has all that the
+// program said.
+func output(dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, stderr.Bytes())
+	}
+	return strings.TrimSpace(string(out)), nil
+}
