@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"context"
 	"io"
 	"net"
 	"testing"
@@ -168,5 +169,22 @@ func TestGuardCloseClosesForEachReason(t *testing.T) {
 			require.EqualValues(t, 1, k.Stats().Closed[reason], reason)
 			require.False(t, Of(conn).Close(reason))
 		}
+	})
+}
+
+// The context is done before the close. A program that closes the connection then, while the
+// farewell is being made, does not cut the farewell off.
+func TestACloseAfterTheContextLeavesTheFarewell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, Closing: Closing{Farewell: func(any, Reason) []byte {
+			time.Sleep(100 * ms)
+			return []byte("bye")
+		}}})
+		conn, peer := pipe(k)
+		context.AfterFunc(Of(conn).Context(), func() { require.NoError(t, conn.Close()) })
+		require.True(t, Of(conn).Close(ReasonLocal))
+		got, err := io.ReadAll(peer)
+		require.NoError(t, err)
+		require.Equal(t, "bye", string(got))
 	})
 }

@@ -222,6 +222,9 @@ func (c *conn) Close() error {
 		return nil // the Keeper closes it, after the farewell
 	}
 	first := c.guard.release()
+	if !first && c.guard.reason() != 0 {
+		return nil // the Keeper is about to: its farewell is being made
+	}
 	err := c.inner.Close()
 	if first {
 		reason := ReasonLocal
