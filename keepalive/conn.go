@@ -263,7 +263,10 @@ func (c *conn) End(g *Guard, farewell []byte, mode CloseMode, timeout time.Durat
 			c.shut(mode)
 			g.closed(g.reason())
 		}()
-		end := time.AfterFunc(timeout, func() { _ = c.inner.Close() }) // deadlines are the program's
+		end := time.AfterFunc(timeout, func() { // deadlines are the program's
+			_ = c.inner.Close()
+			c.parted()
+		})
 		defer end.Stop()
 		if up != nil {
 			c.part(up, timeout)

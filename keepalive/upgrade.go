@@ -60,10 +60,17 @@ func (p *parting) written() { p.once.Do(func() { close(p.over) }) }
 
 // part says the farewell of an upgrade.
 func (c *conn) part(up *upgrade, timeout time.Duration) {
-	defer func() { // even after runtime.Goexit
-		c.parting.Swap(nil).written()
-	}()
+	defer c.parted() // even after runtime.Goexit
 	if up.farewell != nil {
 		c.guard.keeper.call("farewell", func() { up.farewell(c.guard.reason(), time.Now().Add(timeout)) })
+	}
+}
+
+// parted ends the parting, if there is one: nothing is written any more, and the program may learn
+// of the end.
+func (c *conn) parted() {
+	if p := c.parting.Swap(nil); p != nil {
+		p.written()
+		c.guard.endContext(c.guard.reason())
 	}
 }

@@ -145,6 +145,55 @@ func TestAnUpgradesFarewellIsBounded(t *testing.T) {
 	})
 }
 
+// A program may close its layers once the context is done. So the context ends after the farewell.
+func TestTheContextEndsAfterTheFarewell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute})
+		conn, peer := pipe(k)
+		ctx := Of(conn).Context()
+		require.NoError(t, Of(conn).upgrade(noProbe, func(Reason, time.Time) {
+			time.Sleep(100 * ms)
+			require.NoError(t, ctx.Err())
+			_, err := conn.Write([]byte("bye"))
+			require.NoError(t, err)
+		}))
+		require.True(t, Of(conn).Close(ReasonLocal))
+		got, err := io.ReadAll(peer)
+		require.NoError(t, err)
+		require.Equal(t, "bye", string(got))
+		require.ErrorIs(t, context.Cause(ctx), ReasonLocal)
+	})
+}
+
+// A farewell that does not return holds nobody up beyond its time.
+func TestAReaderDoesNotWaitForAStuckFarewell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Minute, Closing: Closing{Timeout: 3 * time.Second}})
+		conn, peer := pipe(k)
+		ctx := Of(conn).Context()
+		over := make(chan struct{})
+		require.NoError(t, Of(conn).upgrade(noProbe, func(Reason, time.Time) { <-over }))
+		begin := time.Now()
+		require.True(t, Of(conn).Close(ReasonLocal))
+		synctest.Wait()
+		go func() { _, _ = peer.Write([]byte("x")) }()
+		read := make(chan error, 1)
+		go func() {
+			_, err := conn.Read(make([]byte, 1))
+			read <- err
+		}()
+		select {
+		case err := <-read:
+			require.ErrorIs(t, err, ReasonLocal)
+		case <-time.After(time.Hour):
+			t.Error("the reader waits for ever")
+		}
+		require.Equal(t, 3*time.Second, time.Since(begin).Truncate(100*ms))
+		require.ErrorIs(t, context.Cause(ctx), ReasonLocal)
+		close(over)
+	})
+}
+
 // An upgrade during a close fails, or has its farewell.
 func TestUpgradesAndClosesAtOnce(t *testing.T) {
 	k := newKeeper(t, Config{Timeout: time.Minute})

@@ -174,7 +174,9 @@ func (v *visit) end(out rules.Outcome) {
 		k.leaving.Add(-1)
 		return
 	}
-	v.endContext(reason)
+	if !v.isUpgraded() { // otherwise the farewell comes first, through layers that the program may close
+		v.endContext(reason)
+	}
 	closing := v.policy.Closing
 	var farewell []byte
 	defer func() { v.adapter.End(v.Guard, farewell, closing.Mode, closing.Timeout) }() // even after runtime.Goexit

@@ -195,8 +195,9 @@ func Lose(g *keepalive.Guard) { funcs.Lose(g) }
 //     of keepalive.Probing. It must not block.
 //   - farewell takes the place of keepalive.Closing.Farewell. It has a goroutine of its own, and
 //     may write through all layers above the connection, until it returns or the deadline has
-//     passed. Meanwhile the program's own writes still work, and Close has no effect. Nil means
-//     none. It is not called on gnet.
+//     passed. Meanwhile the program's own writes still work, and Close has no effect. The context
+//     of the connection is done after it. OnClose and Drain wait for its return. Nil means none.
+//     It is not called on gnet.
 //
 // A peer may still be busy with the bytes in front of a probe. So for TCP on Linux, the peer is
 // not silent while bytes wait to be sent, as long as it takes some of them.
