@@ -11,12 +11,15 @@ import (
 // silent sessions. So a session gets its timeout once more if its silence saw a loss: once, or a
 // socket with a few losses now and then would keep all sessions for ever.
 //
-// A spared session has the time of that in its guard's scratch, in milliseconds since begun.
+// A spared session has the time of that in its guard's scratch, in grains since begun.
 type losses struct {
 	begun time.Time
 	known uint32
 	last  time.Time // when known was found to have changed, or zero
 }
+
+// grain is the unit of such a time. 32 bits of it last for 13 years.
+const grain = 100 * time.Millisecond
 
 // see notes the number of datagrams lost so far.
 func (l *losses) see(lost uint32) {
@@ -45,13 +48,13 @@ func (l *losses) spare(g *keepalive.Guard) {
 	if *spared > 0 && !touched.After(l.time(*spared).Add(blur(info.Timeout))) {
 		return // nothing was heard since
 	}
-	*spared = uint32(now.Sub(l.begun)/time.Millisecond) + 1
+	*spared = uint32(now.Sub(l.begun)/grain) + 1
 	g.Touch()
 }
 
-// time returns the end of a spared session's millisecond.
+// time returns the end of a spared session's grain.
 func (l *losses) time(spared uint32) time.Time {
-	return l.begun.Add(time.Duration(spared) * time.Millisecond)
+	return l.begun.Add(time.Duration(spared) * grain)
 }
 
 // blur is more than the Keeper's touches are too late: two ticks and a sleep of its clock.

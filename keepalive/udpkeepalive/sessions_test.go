@@ -223,6 +223,29 @@ func TestSilenceWithLostDatagramsProvesNothing(t *testing.T) {
 	})
 }
 
+// A flood fills the socket for ever, and datagrams are lost all the time. A silent session ends within
+// two timeouts all the same, also after months.
+func TestEndlessLossesKeepNoSilentSession(t *testing.T) {
+	t.Parallel()
+	for _, uptime := range []time.Duration{0, 49 * 24 * time.Hour, 50 * 24 * time.Hour, 1000 * 24 * time.Hour} {
+		bubble(t, keepalive.Config{Timeout: 10 * second}, func(t *testing.T, f *fake, s *Sessions[int], ended *ends) {
+			s.queue.losses.begun = s.queue.losses.begun.Add(-uptime)
+			f.unread = 100
+			silent := heard(t, s, alice)
+			begun := time.Now()
+			for len(ended.list()) == 0 && time.Since(begun) < time.Minute {
+				f.lost++
+				heard(t, s, bob)
+				s.Decide(1)
+				pass(10 * time.Millisecond)
+			}
+			requireEnds(t, ended, end{silent, keepalive.ReasonIdle})
+			require.Greater(t, time.Since(begun), 20*second-time.Millisecond)
+			require.Less(t, time.Since(begun), 23*second, "two timeouts, and twice the time for 101 datagrams")
+		})
+	}
+}
+
 // Losses don't keep what nobody has confirmed, and nobody for another reason than silence.
 func TestLostDatagramsSpareNobodyElse(t *testing.T) {
 	t.Parallel()
