@@ -57,10 +57,9 @@ func (c *Conn[V]) Read(buf []byte) (n int, session *Session[V], err error) {
 	for {
 		c.decide()
 		var peer netip.AddrPort
-		n, peer, err = c.socket.ReadFromUDPAddrPort(buf)
+		n, peer, err = c.socket.read(buf)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			c.socket.waited()
 			continue
 		case err != nil:
 			return 0, nil, err
@@ -108,8 +107,9 @@ type loop struct {
 	woken  atomic.Bool
 
 	// For the read loop only.
-	limited bool // the socket may have a deadline
-	empty   bool // the last read has found nothing for all its patience
+	limited bool      // the socket may have a deadline
+	until   time.Time // the deadline set last
+	empty   bool      // the last read has found nothing for all its patience
 }
 
 func newLoop(socket *net.UDPConn) *loop {
@@ -133,7 +133,8 @@ func (l *loop) Wake() {
 func (l *loop) limit(waits bool) {
 	switch {
 	case waits:
-		_ = l.SetReadDeadline(time.Now().Add(patience))
+		l.until = time.Now().Add(patience)
+		_ = l.SetReadDeadline(l.until)
 		l.limited = true
 	case l.limited || l.woken.Load():
 		_ = l.SetReadDeadline(time.Time{})
@@ -141,9 +142,15 @@ func (l *loop) limit(waits bool) {
 	}
 }
 
-// waited notes a read without a datagram: its patience is over, or Wake was called.
-func (l *loop) waited() {
-	l.limited, l.empty = true, !l.woken.Load()
+// read reads a datagram. Without one, it notes whether it has waited: a read that begins after the
+// deadline does not look into the socket, and Wake ends a read at any time.
+func (l *loop) read(buf []byte) (n int, peer netip.AddrPort, err error) {
+	waits := l.limited && time.Now().Before(l.until)
+	n, peer, err = l.ReadFromUDPAddrPort(buf)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		l.limited, l.empty = true, waits && !l.woken.Load() && !time.Now().Before(l.until)
+	}
+	return n, peer, err
 }
 
 // Unread asks the socket. On systems without an answer, such as Windows, an idle read is the proof of

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"sync"
 	"testing"
@@ -207,19 +208,43 @@ func TestTheLoopCallsTheFunctionsOfTheConfig(t *testing.T) {
 	require.Equal(t, 2, ended)
 }
 
-// A Wake ends a read as a deadline does.
-func TestWokenReadProvesNothing(t *testing.T) {
-	l := newLoop(listen(t, "[::1]:0"))
+// Without a look into the socket, only a read that has waited proves that the socket is empty.
+func TestAReadProvesNothingUnlessItHasWaited(t *testing.T) {
+	l := newLoop(listen(t, "127.0.0.1:0"))
 	defer l.Close()
 	l.unread = func(uintptr) int { return -1 }
+	read := func() {
+		_, _, err := l.read(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	}
 	require.Equal(t, plenty, l.Unread())
-	l.Wake()
-	l.waited()
-	require.Equal(t, plenty, l.Unread())
-	l.woken.Store(false)
-	l.waited()
+	l.limit(true)
+	read()
 	require.Zero(t, l.Unread())
 	require.Equal(t, plenty, l.Unread(), "an old proof")
+
+	c, err := net.Dial("udp", l.LocalAddr().String())
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Write([]byte("x"))
+	require.NoError(t, err)
+	l.limit(true)
+	time.Sleep(2 * patience)
+	read()
+	require.Equal(t, plenty, l.Unread(), "the read was too late to look")
+	l.limit(true)
+	l.Wake()
+	read()
+	require.Equal(t, plenty, l.Unread(), "woken")
+	l.limit(true)
+	l.Wake()
+	l.woken.Store(false) // the loop has seen it before Wake set the deadline
+	read()
+	require.Equal(t, plenty, l.Unread(), "woken late")
+	l.limit(true)
+	n, _, err := l.read(make([]byte, 1))
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
 }
 
 func TestSocketTellsOfItsDatagrams(t *testing.T) {
