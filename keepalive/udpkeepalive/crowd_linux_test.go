@@ -237,3 +237,31 @@ func TestSlowProgramWithAFullSocketLosesNobody(t *testing.T) {
 	c.requireLate(timeout)
 	c.await(func() bool { return s.keeper.Len() == 0 })
 }
+
+// A flood fills the socket all the time, and the loop reads slower than it comes. A dead session ends
+// all the same: its timeout is doubled, and no more.
+func TestDeadSessionEndsUnderAnEndlessFlood(t *testing.T) {
+	t.Parallel()
+	const timeout = 500 * ms
+	s := startServer(t, keepalive.Config{Timeout: timeout}, func(*Session[int], string) { time.Sleep(50 * time.Microsecond) })
+	c := newCrowd(t, s, 2)
+	c.say(0, 1, "the last word")
+	over := make(chan struct{})
+	var flooding sync.WaitGroup
+	defer flooding.Wait()
+	defer close(over)
+	flooding.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				c.send(1, "flood")
+			}
+		}
+	})
+	c.await(func() bool { return s.ended.all(c, 0, 1) })
+	require.Positive(t, s.socket.Lost(), "the socket was not full")
+	silent := crowd{t: t, socket: c.socket, server: s, peers: c.peers[:1]}
+	silent.requireLate(timeout)
+}
