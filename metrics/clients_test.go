@@ -100,8 +100,8 @@ func requireComplete(t *testing.T, reg prometheus.Gatherer, descs []*prometheus.
 func TestRegisterOfClientsNeedsBoth(t *testing.T) {
 	_, err := RegisterBeater(prometheus.NewRegistry(), nil)
 	require.EqualError(t, err, "metrics: RegisterBeater needs a Registerer and a Beater, and one of them is nil")
-	_, err = RegisterPool(prometheus.NewRegistry(), nil)
+	_, err = RegisterPool[int](prometheus.NewRegistry(), nil)
 	require.EqualError(t, err, "metrics: RegisterPool needs a Registerer and a pool, and one of them is nil")
-	_, err = RegisterPool(nil, nil)
+	_, err = RegisterPool[int](nil, nil)
 	require.Error(t, err)
 }

@@ -32,7 +32,7 @@ func ofPool(name, help string, labels ...string) *prometheus.Desc {
 
 // RegisterPool registers the figures of a [connpool.Pool], as heartwheel_connpool_*. Its errors and
 // unregister are those of [Register]. Give each pool a label of its own.
-func RegisterPool(reg prometheus.Registerer, p interface{ Stats() connpool.Stats }) (unregister func(), err error) {
+func RegisterPool[T any](reg prometheus.Registerer, p *connpool.Pool[T]) (unregister func(), err error) {
 	if reg == nil || p == nil {
 		return nil, errors.New("metrics: RegisterPool needs a Registerer and a pool, and one of them is nil")
 	}
