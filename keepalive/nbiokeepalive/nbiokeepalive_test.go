@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -343,6 +344,34 @@ func TestDialledConnectionsAreGuarded(t *testing.T) {
 		require.ErrorIs(t, receive(t, p.closed), keepalive.ReasonEvicted)
 	}
 	require.Empty(t, p.closed, "not for the refused one")
+}
+
+// A dialled connection may be closed before the program hears of it. nbio's goroutines for the two
+// are not the same.
+func TestDialledConnectionClosedAtOnceIsForgotten(t *testing.T) {
+	t.Parallel()
+	p := run(t, keepalive.Config{Timeout: eternal}, nil)
+	peer, err := net.Listen("unix", filepath.Join(t.TempDir(), "peer"))
+	require.NoError(t, err)
+	defer peer.Close()
+	go func() {
+		for {
+			c, err := peer.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	connected := make(chan *nbio.Conn, 1)
+	for range 500 {
+		if p.DialAsync("unix", peer.Addr().String(), func(c *nbio.Conn, _ error) { connected <- c }) != nil {
+			continue // too early for the peer
+		}
+		c := receive(t, connected)
+		_ = receive(t, p.closed)
+		require.Eventually(t, func() bool { return keepalive.Of(c) == nil && p.k.Len() == 0 }, 10*time.Second, ms/10)
+	}
 }
 
 func TestDatagramsPassThrough(t *testing.T) {

@@ -75,6 +75,13 @@ func Open(k *keepalive.Keeper, nb *nbio.Conn) bool {
 	}
 	if err != nil { // the Keeper has been closed
 		all.Delete(nb)
+		return true
+	}
+	nb.Lock()
+	closed, why := nb.IsClosed()
+	nb.Unlock()
+	if closed { // perhaps nbio has said so before there was a Conn, see DialAsync
+		c.Closed(why, func(error) {})
 	}
 	return true
 }
