@@ -1,6 +1,9 @@
 package wheel
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // share is how many chunks are copied before others have the lock: 3,776 timers.
 const share = 64
@@ -54,16 +57,12 @@ func once[V any](all, moved []*TimerOf[V]) []*TimerOf[V] {
 	for _, t := range moved {
 		set[t] = true
 	}
-	n := 0
-	for _, t := range all {
-		if !set[t] {
-			all[n] = t
-			n++
+	all = slices.DeleteFunc(all, func(t *TimerOf[V]) bool { return set[t] })
+	for _, t := range moved { // in the order of the notes, for package explore
+		if set[t] {
+			set[t] = false
+			all = append(all, t)
 		}
-	}
-	all = all[:n]
-	for t := range set {
-		all = append(all, t)
 	}
 	return all
 }

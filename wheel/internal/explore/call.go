@@ -44,6 +44,7 @@ const (
 	takeUp
 	start
 	now     // looks at the clock
+	seeAll  // goes through All
 	pause   // a tick passes
 	advance // wakes the hand when it wants to wake, late by some milliseconds
 	rest    // wakes the hand at the very beginning of the next tick; before the actors begin
@@ -54,7 +55,7 @@ const (
 var opNames = [ops]string{
 	"Touch()", "Move(1 tick)", "Move(10 ticks)", "SetDelay(1 tick)", "SetDelay(5 ticks)", "Remove()", "Expire()",
 	"Rearm(the past)", "Rearm(later)", "TouchAt(the past)", "TouchAt(now)", "HandOver()", "Look()", "Touched()", "Value()",
-	"MoveTimer(2 ticks)", "MoveTimer(3 ticks)", "takeUp()", "Start(2 ticks)", "Now()", "a tick passes",
+	"MoveTimer(2 ticks)", "MoveTimer(3 ticks)", "takeUp()", "Start(2 ticks)", "Now()", "All()", "a tick passes",
 	"the hand: advance()", "rest", "published",
 }
 
@@ -101,10 +102,11 @@ type answer struct {
 	isDue bool
 	timer int           // taken up, or the value
 	at    time.Duration // last touch
+	seen  [2]int8       // how often All has each timer
 }
 
 func (a answer) String() string {
-	return fmt.Sprintf("%v (timer %c, is due: %v, touched: %v)", a.ok, 'A'+a.timer, a.isDue, a.at)
+	return fmt.Sprintf("%v (timer %c, is due: %v, touched: %v, seen: %v)", a.ok, 'A'+a.timer, a.isDue, a.at, a.seen)
 }
 
 // world is a wheel, its clock, and the calls so far.
@@ -229,6 +231,8 @@ func (w *world) call(s step, n int) (a answer) {
 		a.ok = w.wheel.Start(s.timer, d)
 	case now:
 		a.at = w.wheel.Now()
+	case seeAll:
+		a.seen = w.wheel.Seen()
 	case pause:
 		w.clock.Write()
 		w.now += tick

@@ -129,21 +129,22 @@ func classes(full bool) []class {
 	few := programs([]op{touch}, []op{moveShort}, []op{takeUp, expire}, []op{rearmLater}, []op{handOver}, []op{advance})
 	some := slices.Concat(few, programs([]op{moveLong}, []op{delayShort}, []op{delayLong}, []op{remove}, []op{touchAtPast},
 		[]op{advance, advance}))
-	more := slices.Concat(some, programs([]op{look}, []op{touch, look}))
-	all := slices.Concat(more, programs([]op{expire}, []op{rearmPast}, []op{touchAtNow}, []op{touched}, []op{value},
+	more := slices.Concat(some, programs([]op{look}, []op{touch, look}, []op{touched}))
+	all := slices.Concat(more, programs([]op{expire}, []op{rearmPast}, []op{touchAtNow}, []op{value},
 		[]op{takeUp}, []op{start}, []op{touch, touch}, []op{start, touch}, []op{takeUp, rearmLater}, []op{takeUp, touchAtNow},
-		[]op{advance, takeUp, expire}, []op{now}, []op{now, touch}, []op{pause, touch}))
+		[]op{advance, takeUp, expire}, []op{now}, []op{now, touch}, []op{pause, touch}, []op{seeAll}))
 	withTime := slices.Concat(few, programs([]op{now}, []op{now, touch}, []op{pause, touch}, []op{pause, now, touch}))
 	asleep := programs([]op{touch}, []op{now, touch}, []op{delayShort}, []op{rearmLater}, []op{advance})
 	keys := programs([]op{moveKey}, []op{moveKeyOther}, []op{advance})
 	moreKeys := slices.Concat(keys, programs([]op{remove}, []op{takeUp, expire}, []op{advance, advance}))
+	withAll := append(onTwo(), steps(seeAll))
 	if !full {
 		return []class{
 			{"two actors", combine(befores, more, 2, 2)},
 			{"three actors", combine(mostBefores, few, 3, 1)},
 			{"a timer with a key", combine(someBefores, keys, 3, 1)},
 			{"a sleeping hand", sleeping(combine(befores, asleep, 2, 2))},
-			{"two timers in a slot", combine(neighbours, onTwo(), 2, 2)},
+			{"two timers in a slot", combine(neighbours, withAll, 2, 2)},
 		}
 	}
 	return []class{
@@ -151,7 +152,7 @@ func classes(full bool) []class {
 		{"three actors", combine(mostBefores, some, 3, 3)},
 		{"a timer with a key", slices.Concat(combine(befores, moreKeys, 2, unlimited), combine(someBefores, moreKeys, 3, 3))},
 		{"a sleeping hand", sleeping(slices.Concat(combine(befores, withTime, 2, unlimited), combine(mostBefores, asleep, 3, 3)))},
-		{"two timers in a slot", slices.Concat(combine(neighbours, onTwo(), 2, unlimited), combine(someNeighbours, onTwo(), 3, 3))},
+		{"two timers in a slot", slices.Concat(combine(neighbours, withAll, 2, unlimited), combine(someNeighbours, onTwo(), 3, 3))},
 	}
 }
 

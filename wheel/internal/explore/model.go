@@ -4,7 +4,7 @@ import "time"
 
 // The model is what the wheel promises, in the simplest way to say it: a call happens in one
 // piece, at some moment between its begin and its end. The hand's pass has a piece for each
-// timer: if it is pending and over, it is handed over.
+// timer: if it is pending and over, it is handed over. All has a piece for each timer, too.
 //
 // A touch reads the published tick, at any moment since the call began, and stores it later. So
 // the tick of a touch is the model's to choose, though it is never behind the tick of an
@@ -135,7 +135,7 @@ func (m *model) visit(i int, pass time.Duration, leave bool) bool {
 
 // parts returns the number of pieces in which a call happens.
 func (c *call) parts() int {
-	if c.op == advance || c.op == rest {
+	if c.op == advance || c.op == rest || c.op == seeAll {
 		return 2
 	}
 	return 1
@@ -176,6 +176,8 @@ func (m *model) apply(c *call, part, variant int) bool {
 		return true
 	case now:
 		return a.at == time.Duration(m.tick)*tick
+	case seeAll:
+		return a.seen[part] == 1 && m.timer[part].running() || a.seen[part] == 0 && !m.timer[part].running()
 	case advance, rest:
 		return m.visit(part, c.pass, variant == 1)
 	case takeUp:
@@ -257,8 +259,11 @@ func (m *model) takeUp(a answer) bool {
 
 func (m *model) look(c *call) bool {
 	a, t := c.answer, &m.timer[c.timer]
-	if !t.running() {
+	switch {
+	case t.state == Unstarted, c.op == look && !t.running():
 		return a == answer{}
+	case !t.running(): // it still knows its last touch
+		return !a.ok && a.at >= t.heard && a.at <= c.over
 	}
 	quiet := t.rearmed || t.seen
 	if c.op == look {

@@ -1,5 +1,7 @@
 package explore_test
 
+import "slices"
+
 // mutant is a fault for the explorer to find.
 type mutant struct {
 	name    string
@@ -189,4 +191,16 @@ var mutants = []mutant{
 	defer s.mu.RLock()
 `,
 	}}},
+	{"Touched forgets the last touch of an ended timer", []patch{{
+		"rearm.go", "		return w.lastOf(touchedTick(word)), false\n", "		return 0, false\n",
+	}}},
+	{"All misses a timer with a new place", slices.Concat(single, []patch{{
+		"slots.go", "	if s.moved != nil {\n		*s.moved = append(*s.moved, t)\n	}\n", "",
+	}})},
+	{"All misses the timers with workers", slices.Concat(single, []patch{{
+		"all.go", "append(w.backlog.all(moved), w.undecided...)", "w.backlog.all(moved)",
+	}})},
+	{"All has a timer with a new place twice", slices.Concat(single, []patch{{
+		"all.go", "return once(all, moved)", "return append(all, moved...)",
+	}})},
 }

@@ -10,6 +10,7 @@ type Wheel interface {
 	Advance()                              // wakes the hand
 	Now() time.Duration
 	TakeUp() (i int, ok bool)
+	Seen() [2]int8 // how often All has each timer
 
 	// These are no steps of the schedule.
 

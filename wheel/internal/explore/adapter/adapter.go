@@ -51,6 +51,7 @@ func NewSubject(tick, sleep time.Duration, levels []int, since func() time.Durat
 	w.since = since
 	w.workers.running = math.MaxInt32 // no worker starts: TakeUp does their work
 	w.mu.Name("mu")
+	w.walking.Name("walking")
 	w.timeMu.Name("timeMu")
 	w.clock.now.GuardedBy(&w.timeMu)
 	w.clock.over.GuardedBy(&w.timeMu)
@@ -104,6 +105,17 @@ func (s *subject) Lag(tick uint64) time.Duration { return s.lag.of(tick) }
 func (s *subject) TakeUp() (i int, ok bool) {
 	_, v, ok := s.takeUp()
 	return v.value, ok
+}
+
+func (s *subject) Seen() (times [2]int8) {
+	for t := range s.All() {
+		for i := range s.timer {
+			if t == &s.timer[i] {
+				times[i]++
+			}
+		}
+	}
+	return times
 }
 
 func (s *subject) Tick() uint64 { return s.clock.now.Peek() }
