@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,10 +87,25 @@ func Of(conn any) *Guard {
 }
 
 // finders find the guards of connections without a place for one, see adapter.Find.
-var finders []func(conn any) *Guard
+var finders atomic.Pointer[[]func(conn any) *Guard]
+
+// addFinder is adapter.Find. Packages are initialized one at a time, but connections may be looked
+// for meanwhile, also while a plugin is loaded.
+func addFinder(f func(conn any) *Guard) {
+	var all []func(conn any) *Guard
+	if old := finders.Load(); old != nil {
+		all = *old
+	}
+	all = append(slices.Clone(all), f)
+	finders.Store(&all)
+}
 
 func find(conn any) *Guard {
-	for _, f := range finders {
+	all := finders.Load()
+	if all == nil {
+		return nil
+	}
+	for _, f := range *all {
 		if g := f(conn); g != nil {
 			return g.orNil()
 		}

@@ -37,7 +37,7 @@ func init() {
 		Closed:      (*Guard).closed,
 		Lose:        (*Guard).lose,
 		Upgrade:     (*Guard).upgrade,
-		Find:        func(f func(conn any) *Guard) { finders = append(finders, f) },
+		Find:        addFinder,
 		SocketTells: socketTells,
 		MaxLinger:   maxLinger,
 	})
