@@ -1,0 +1,140 @@
+// Command web is a wall on one port with TLS: WebSockets write on it, and event streams show it.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/wskeepalive"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	cert, err := tls.LoadX509KeyPair("cert.pem", "key.pem")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:8443")
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Println("listening on", ln.Addr())
+	if err := Serve(ctx, ln, cert, time.Minute); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Serve runs the wall until ctx is done.
+func Serve(ctx context.Context, ln net.Listener, cert tls.Certificate, timeout time.Duration) error {
+	k, err := keepalive.New(keepalive.Config{Timeout: timeout, OnClose: func(conn any, reason keepalive.Reason) {
+		if name, ok := keepalive.Of(conn).Value().(string); ok {
+			log.Println(name, "has left:", reason)
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	w := &wall{watchers: map[chan string]bool{}, ping: timeout / 2, closing: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /write", w.write)
+	mux.HandleFunc("GET /events", w.events)
+	srv := &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{cert}},
+	}
+	httpkeepalive.Wrap(srv, k)
+	ended := make(chan error, 1)
+	go func() { ended <- srv.ServeTLS(k.Listener(ln), "", "") }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	close(w.closing) // Shutdown waits for the event streams, and not for the WebSockets
+	patience, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return errors.Join(srv.Shutdown(patience), k.Drain(patience, 0))
+}
+
+type wall struct {
+	ping     time.Duration
+	closing  chan struct{}
+	mu       sync.Mutex
+	watchers map[chan string]bool
+}
+
+func (w *wall) write(rw http.ResponseWriter, r *http.Request) {
+	ws, err := new(websocket.Upgrader).Upgrade(rw, r, nil)
+	if err != nil {
+		return
+	}
+	defer ws.Close()
+	guard := httpkeepalive.Guard(r)
+	guard.SetValue(r.FormValue("name"))
+	if err := wskeepalive.Gorilla(guard, ws); err != nil {
+		return
+	}
+	for {
+		_, text, err := ws.ReadMessage()
+		if err != nil {
+			return
+		}
+		guard.Touch()
+		w.show(string(text))
+	}
+}
+
+func (w *wall) show(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.watchers {
+		select {
+		case c <- text:
+		default: // too slow
+		}
+	}
+}
+
+func (w *wall) events(rw http.ResponseWriter, r *http.Request) {
+	c := make(chan string, 16)
+	w.mu.Lock()
+	w.watchers[c] = true
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		delete(w.watchers, c)
+		w.mu.Unlock()
+	}()
+	rw.Header().Set("Content-Type", "text/event-stream")
+	flusher := http.NewResponseController(rw)
+	ping := time.NewTicker(w.ping) // a vanished watcher shows when it takes nothing
+	defer ping.Stop()
+	for err := flusher.Flush(); err == nil; err = flusher.Flush() {
+		select {
+		case text := <-c:
+			fmt.Fprintf(rw, "data: %s\n\n", text)
+		case <-ping.C:
+			fmt.Fprint(rw, ":\n\n")
+		case <-r.Context().Done():
+			return
+		case <-w.closing:
+			return
+		}
+	}
+}
