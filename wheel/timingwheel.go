@@ -16,7 +16,7 @@ import (
 //   - a key set after Drain fires,
 //   - and Stop may be called twice.
 //
-// A program with room for a pointer per timer is better served by [Wheel]: it is five times
+// A program with room for a pointer per timer is better served by [Wheel]: it is ten times
 // as fast, and smaller.
 //
 // All methods may be called by several goroutines at the same time, and from the functions
