@@ -45,9 +45,12 @@ func TestOnlySilentDevicesLeave(t *testing.T) {
 	require.GreaterOrEqual(t, (<-mute.ended).Sub(mute.said), timeout)
 	require.GreaterOrEqual(t, (<-hung.ended).Sub(hung.said), 3*time.Second/2)
 	wait(t, sensor.Publish("readings", 1, false, "last"))
-	text := ""
-	for text != "last" { // the silent service is still there
-		text = <-readings
+	for text := ""; text != "last"; { // the silent service is still there
+		select {
+		case text = <-readings:
+		case <-time.After(10 * time.Second):
+			require.FailNow(t, "the service hears nothing")
+		}
 	}
 
 	stop()
