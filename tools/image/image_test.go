@@ -9,8 +9,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -133,13 +135,13 @@ func TestWhatAnImageHasAndSays(t *testing.T) {
 
 		archive, err := tarball.ImageFromPath(filepath.Join(out, "hello-"+arch+".tar"), nil)
 		require.NoError(t, err)
-		require.Equal(t, unpack(t, image), unpack(t, archive))
+		require.True(t, maps.EqualFunc(unpack(t, image), unpack(t, archive), bytes.Equal), "the archive has other files")
 	}
 }
 
 // checkFiles wants three files and nothing else, for a user who is not root.
 func checkFiles(t *testing.T, files map[string][]byte, arch, revision string) {
-	require.Len(t, files, 3)
+	require.ElementsMatch(t, []string{"hello", "etc/passwd", "etc/ssl/certs/ca-certificates.crt"}, slices.Collect(maps.Keys(files)))
 	binary, err := elf.NewFile(bytes.NewReader(files["hello"]))
 	require.NoError(t, err)
 	require.Equal(t, map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[arch], binary.Machine)
