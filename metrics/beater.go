@@ -16,6 +16,8 @@ var (
 	beaterUnanswered = ofBeater("unanswered_total", "Connections that were closed since the server did not answer.")
 	beaterFailed     = ofBeater("failed_total", "Connections that were closed since a heartbeat could not be sent.")
 	beaterPanics     = ofBeater("panics_total", "Functions of the program that panicked.")
+	beaterStalls     = ofBeater("stalls_total", "Times at which the process was stopped, and sent no heartbeats.")
+	beaterStalled    = ofBeater("stall_seconds_total", "How long these were together.")
 )
 
 func ofBeater(name, help string) *prometheus.Desc {
@@ -23,17 +25,21 @@ func ofBeater(name, help string) *prometheus.Desc {
 }
 
 // RegisterBeater registers the figures of a Beater, a client's heartbeats, as heartwheel_heartbeat_*.
-// Its errors and unregister are those of [Register].
+// Its errors and unregister are those of [Register]. The Beater behind [heartbeat.Start] and
+// [heartbeat.Run] is out of reach: make one with [heartbeat.New].
 func RegisterBeater(reg prometheus.Registerer, b *heartbeat.Beater) (unregister func(), err error) {
 	if reg == nil || b == nil {
 		return nil, errors.New("metrics: RegisterBeater needs a Registerer and a Beater, and one of them is nil")
 	}
-	return add(reg, beaterAll, func(to sink) {
-		s := b.Stats()
-		to.gauge(beaterConns, float64(s.Conns))
-		to.counter(beaterBeats, s.Beats)
-		to.counter(beaterUnanswered, s.Unanswered)
-		to.counter(beaterFailed, s.Failed)
-		to.counter(beaterPanics, s.Panics)
-	})
+	return add(reg, beaterAll, func(to sink) { collectBeater(to, b.Stats()) })
+}
+
+func collectBeater(to sink, s heartbeat.Stats) {
+	to.gauge(beaterConns, float64(s.Conns))
+	to.counter(beaterBeats, s.Beats)
+	to.counter(beaterUnanswered, s.Unanswered)
+	to.counter(beaterFailed, s.Failed)
+	to.counter(beaterPanics, s.Panics)
+	to.counter(beaterStalls, s.Wheel.Stalls)
+	to.seconds(beaterStalled, s.Wheel.Stalled)
 }

@@ -4,6 +4,8 @@ package metrics
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +20,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/connpool"
+	"github.com/heartwheel-go/heartwheel/heartbeat"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
@@ -62,7 +66,18 @@ func TestPromtoolTakesAScrape(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return k.Stats().Closed[keepalive.ReasonIdle] == 1 }, time.Minute, time.Millisecond)
 
-	s := httptest.NewServer(promhttp.HandlerFor(register(t, k), promhttp.HandlerOpts{}))
+	reg := register(t, k)
+	beater, err := heartbeat.New(heartbeat.Config{})
+	require.NoError(t, err)
+	defer beater.Close()
+	_, err = RegisterBeater(reg, beater)
+	require.NoError(t, err)
+	pool, err := connpool.New(connpool.Config[net.Conn]{Dial: func(context.Context) (net.Conn, error) { return nil, errors.ErrUnsupported }})
+	require.NoError(t, err)
+	defer pool.Close()
+	_, err = RegisterPool(reg, pool)
+	require.NoError(t, err)
+	s := httptest.NewServer(promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	defer s.Close()
 	res, err := http.Get(s.URL)
 	require.NoError(t, err)
@@ -71,5 +86,6 @@ func TestPromtoolTakesAScrape(t *testing.T) {
 	_, err = page.ReadFrom(res.Body)
 	require.NoError(t, err)
 	require.Contains(t, page.String(), `heartwheel_connections_closed_total{reason="idle"} 1`)
+	require.Contains(t, page.String(), `heartwheel_connpool_connections{state="idle"} 0`)
 	promtool(t, page.Bytes(), "check", "metrics")
 }

@@ -36,21 +36,22 @@ func RegisterPool[T any](reg prometheus.Registerer, p *connpool.Pool[T]) (unregi
 	if reg == nil || p == nil {
 		return nil, errors.New("metrics: RegisterPool needs a Registerer and a pool, and one of them is nil")
 	}
-	return add(reg, poolAll, func(to sink) {
-		s := p.Stats()
-		to.gauge(poolConns, float64(s.Idle), "idle")
-		to.gauge(poolConns, float64(s.InUse), "in_use")
-		to.gauge(poolDials, float64(s.Dialing))
-		to.counter(poolGets, s.Gets)
-		to.gauge(poolWaiting, float64(s.Waiting))
-		to.counter(poolWaits, s.Waits)
-		to.seconds(poolWaitTime, s.WaitTime)
-		to.counter(poolDialled, s.Dials)
-		to.counter(poolDialErrors, s.DialErrors)
-		to.counter(poolTaken, s.Taken)
-		for _, r := range connpool.Reasons() {
-			to.counter(poolClosed, s.Closed[r], r.String())
-		}
-		to.counter(poolPanics, s.Panics)
-	})
+	return add(reg, poolAll, func(to sink) { collectPool(to, p.Stats()) })
+}
+
+func collectPool(to sink, s connpool.Stats) {
+	to.gauge(poolConns, float64(s.Idle), "idle")
+	to.gauge(poolConns, float64(s.InUse), "in_use")
+	to.gauge(poolDials, float64(s.Dialing))
+	to.counter(poolGets, s.Gets)
+	to.gauge(poolWaiting, float64(s.Waiting))
+	to.counter(poolWaits, s.Waits)
+	to.seconds(poolWaitTime, s.WaitTime)
+	to.counter(poolDialled, s.Dials)
+	to.counter(poolDialErrors, s.DialErrors)
+	to.counter(poolTaken, s.Taken)
+	for _, r := range connpool.Reasons() {
+		to.counter(poolClosed, s.Closed[r], r.String())
+	}
+	to.counter(poolPanics, s.Panics)
 }

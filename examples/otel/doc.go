@@ -1,3 +1,3 @@
 // Package otel shows how OpenTelemetry gets the figures of a Keeper: by its bridge for Prometheus.
-// The example is the test.
+// Its test has a receiver of OTLP.
 package otel

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,12 +13,17 @@ import (
 
 // A tag of an action can be moved to other code. A commit can't.
 func TestActionsAreCommits(t *testing.T) {
-	text, err := os.ReadFile("../../.github/workflows/ci.yml")
+	files, err := filepath.Glob("../../.github/workflows/*.y*ml")
 	require.NoError(t, err)
-	uses := regexp.MustCompile(`uses: .*`).FindAllString(string(text), -1)
-	require.NotEmpty(t, uses)
-	for _, line := range uses {
-		require.Regexp(t, `^uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`, line)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		uses := regexp.MustCompile(`uses: .*`).FindAllString(string(text), -1)
+		require.NotEmpty(t, uses, file)
+		for _, line := range uses {
+			require.Regexp(t, `^uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`, line, file)
+		}
 	}
 }
 
@@ -35,4 +41,20 @@ func TestDependabotKnowsAllModules(t *testing.T) {
 		}
 		return err
 	}))
+}
+
+func TestVulncheckLooksAtAllThatIsReleased(t *testing.T) {
+	released, err := os.ReadFile("../../tools/release/modules.go")
+	require.NoError(t, err)
+	script, err := os.ReadFile("../../scripts/vulncheck")
+	require.NoError(t, err)
+	list := regexp.MustCompile(`(?s)var modules = \[\]string\{(.*?)\n\}`).FindSubmatch(released)
+	loop := regexp.MustCompile(`(?m)^for dir in (.*); do$`).FindSubmatch(script)
+	require.NotNil(t, list)
+	require.NotNil(t, loop)
+	var modules []string
+	for _, m := range regexp.MustCompile(`"(.*)"`).FindAllSubmatch(list[1], -1) {
+		modules = append(modules, string(m[1]))
+	}
+	require.ElementsMatch(t, modules, strings.Fields(string(loop[1])))
 }
