@@ -66,7 +66,8 @@ func (m manifest) duration(t *testing.T, flag string) time.Duration {
 // longest returns how long a program may take after SIGTERM.
 func (m manifest) longest(t *testing.T) time.Duration {
 	if m.deployment.Name == "timeoutd" {
-		return m.duration(t, "drain-delay") + m.duration(t, "grace")
+		const closeGrace = 3 * time.Second // of cmd/timeoutd, for HTTP requests that still run
+		return m.duration(t, "drain-delay") + m.duration(t, "grace") + closeGrace
 	}
 	require.Greater(t, m.duration(t, "shutdown-timeout"), m.duration(t, "drain-delay")+m.duration(t, "drain"))
 	return m.duration(t, "shutdown-timeout")
