@@ -29,6 +29,7 @@ func TestFiguresAreTheBeaters(t *testing.T) {
 		require.NoError(t, err)
 		go io.Copy(io.Discard, c)
 		time.Sleep(10500 * time.Millisecond)
+		synctest.Wait() // for a beat of this very moment
 		require.EqualValues(t, 1, value(t, reg, "heartwheel_heartbeat_connections"))
 		beats := b.Stats().Beats
 		require.Greater(t, beats, uint64(5))
