@@ -78,7 +78,7 @@ func TestMinIdleIsFilledAndStays(t *testing.T) {
 		s := &fakeServer{t: t, latency: 10 * ms}
 		p := newPoolOf(t, s, Config[*fake]{MaxIdleTime: time.Second, MinIdle: 3, MaxOpen: 5})
 		pass(35 * ms)
-		require.Equal(t, Stats{Open: 3, Idle: 3, Dials: 3}, p.Stats())
+		require.Equal(t, Stats{MaxOpen: 5, Open: 3, Idle: 3, Dials: 3}, p.Stats())
 		require.Equal(t, 1, s.seen(&s.mostDial), "one at a time")
 		pass(time.Minute)
 		require.Equal(t, 3, p.Stats().Idle)

@@ -166,7 +166,7 @@ func TestDialsThatFailAnswerWhoWaitsAndCostNoSlot(t *testing.T) {
 			g.Wait()
 		}
 		synctest.Wait()
-		require.Equal(t, Stats{Waits: 50, Dials: 50, DialErrors: 50, WaitTime: p.Stats().WaitTime}, p.Stats())
+		require.Equal(t, Stats{MaxOpen: 2, Waits: 50, Dials: 50, DialErrors: 50, WaitTime: p.Stats().WaitTime}, p.Stats())
 		require.Equal(t, 2, s.seen(&s.mostDial))
 		s.set(func() { s.down = nil })
 		getMany(t, p, 2)

@@ -1,9 +1,14 @@
 package connpool
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Stats is what a pool holds and what it has done, at one moment.
 type Stats struct {
+	MaxOpen int // see Config.MaxOpen; 0 is any number
+
 	Open    int // connections, also during a check or a close
 	Idle    int // open connections waiting for a Get
 	InUse   int // the other open connections
@@ -23,9 +28,14 @@ type Stats struct {
 
 // Stats returns the pool's figures.
 func (p *Pool[T]) Stats() Stats {
+	maxOpen := p.cfg.MaxOpen
+	if maxOpen == math.MaxInt {
+		maxOpen = 0
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Stats{
+		MaxOpen:    maxOpen,
 		Open:       p.open,
 		Idle:       p.idle.n,
 		InUse:      p.open - p.idle.n,

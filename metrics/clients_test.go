@@ -48,7 +48,7 @@ func TestFiguresAreTheBeaters(t *testing.T) {
 
 func TestFiguresAreThePools(t *testing.T) {
 	refuse := false
-	p, err := connpool.New(connpool.Config[io.Closer]{Dial: func(context.Context) (io.Closer, error) {
+	p, err := connpool.New(connpool.Config[io.Closer]{MaxOpen: 5, Dial: func(context.Context) (io.Closer, error) {
 		if refuse {
 			return nil, io.ErrClosedPipe
 		}
@@ -64,6 +64,7 @@ func TestFiguresAreThePools(t *testing.T) {
 	second, err := p.Get(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, first.Put())
+	require.EqualValues(t, 5, value(t, reg, "heartwheel_connpool_connections_limit"))
 	require.EqualValues(t, 1, value(t, reg, "heartwheel_connpool_connections", "state=idle"))
 	require.EqualValues(t, 1, value(t, reg, "heartwheel_connpool_connections", "state=in_use"))
 	require.EqualValues(t, 2, value(t, reg, "heartwheel_connpool_gets_total"))

@@ -50,7 +50,7 @@ heartwheel_heartbeat_unanswered_total 3
 
 func TestEachFigureOfAPoolHasItsName(t *testing.T) {
 	s := connpool.Stats{
-		Open: 3, Idle: 1, InUse: 2, Dialing: 4, Waiting: 5,
+		Open: 3, Idle: 1, InUse: 2, MaxOpen: 33, Dialing: 4, Waiting: 5,
 		Gets: 6, Waits: 7, WaitTime: 8500 * time.Millisecond,
 		Dials: 9, DialErrors: 10, Taken: 21, Panics: 12,
 	}
@@ -66,6 +66,7 @@ heartwheel_connpool_connections_closed_total{reason="idle"} 101
 heartwheel_connpool_connections_closed_total{reason="max_age"} 102
 heartwheel_connpool_connections_closed_total{reason="max_idle"} 103
 heartwheel_connpool_connections_closed_total{reason="reset"} 106
+heartwheel_connpool_connections_limit 33
 heartwheel_connpool_connections_taken_total 21
 heartwheel_connpool_dial_errors_total 10
 heartwheel_connpool_dials_running 4

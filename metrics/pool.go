@@ -12,6 +12,7 @@ var (
 	poolAll []*prometheus.Desc
 
 	poolConns = ofPool("connections", "Open connections: idle, or in use, which is also during a check or a close.", "state")
+	poolLimit = ofPool("connections_limit", "How many connections there may be (MaxOpen), running dials included; 0 for any number.")
 	poolDials = ofPool("dials_running", "Dials that are under way.")
 	poolGets  = ofPool("gets_total", "Calls of Get that returned a connection.")
 
@@ -42,6 +43,7 @@ func RegisterPool[T any](reg prometheus.Registerer, p *connpool.Pool[T]) (unregi
 func collectPool(to sink, s connpool.Stats) {
 	to.gauge(poolConns, float64(s.Idle), "idle")
 	to.gauge(poolConns, float64(s.InUse), "in_use")
+	to.gauge(poolLimit, float64(s.MaxOpen))
 	to.gauge(poolDials, float64(s.Dialing))
 	to.counter(poolGets, s.Gets)
 	to.gauge(poolWaiting, float64(s.Waiting))
