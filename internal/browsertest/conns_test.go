@@ -40,7 +40,7 @@ func TestThePageOfConnections(t *testing.T) {
 
 	const ids = `[...document.querySelectorAll("#rows tbody tr")].map((r) => Number(r.dataset.id))`
 	const summary = `$("summary").textContent`
-	sorted := func(column string, by string) {
+	sorted := func(column, by string) {
 		b.Until(`(() => { const v = [...document.querySelectorAll("#rows tbody tr")].map((r) => ` + column + `); return v.length === 100 && v.every((x, i) => i === 0 || (` + by + `)(v[i - 1], x)); })()`)
 	}
 
@@ -81,7 +81,7 @@ func TestThePageOfConnections(t *testing.T) {
 		tab.Eval[bool](b, `(($("search").value = ""), $("search").focus(), true)`)
 		b.Do(chromedp.SendKeys(chromedp.ID("search"), text))
 	}
-	b.Run("searched for", func(t *testing.T) {
+	b.Run("searched for", func(*testing.T) {
 		for text, want := range map[string]string{
 			"10.0.7.":       "1 to 100 of 256",
 			"10.0.7.0/28":   "1 to 16 of 16",
@@ -126,7 +126,7 @@ func TestThePageOfConnections(t *testing.T) {
 		b.Until(summary + ` === "none"`)
 		require.False(t, keepalive.Of(crowd[4999]).Touch())
 	})
-	b.Run("the closed ones, by reason", func(t *testing.T) {
+	b.Run("the closed ones, by reason", func(*testing.T) {
 		search("")
 		tab.Eval[bool](b, `($("search").dispatchEvent(new Event("input")), true)`)
 		b.Click(`#show-closed`)
