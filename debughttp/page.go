@@ -12,6 +12,6 @@ var files embed.FS
 // page and connectionsPage are the documents. They are the same for all: their figures come
 // later, as JSON.
 var (
-	page            = webpage.Make(files, "page/rows.css", "page/theme.js", "page/wheel.js", "page/advice.js", "page/tables.js", "page/main.js")
-	connectionsPage = webpage.MakeNamed("page/connections", files, "page/rows.css", "page/theme.js", "page/tables.js", "page/connections.js")
+	page            = webpage.Make(files, "page/rows.css", "page/address.js", "page/wheel.js", "page/advice.js", "page/tables.js", "page/main.js")
+	connectionsPage = webpage.MakeNamed("page/connections", files, "page/rows.css", "page/address.js", "page/tables.js", "page/connections.js")
 )

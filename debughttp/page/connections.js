@@ -63,8 +63,6 @@
     return found;
   }
 
-  const address = () => { const url = new URL(location.href); url.searchParams.set("format", "json"); url.hash = ""; return url; };
-
   async function ask() {
     asking?.abort();
     clearTimeout(timer);
@@ -100,11 +98,7 @@
     drawNotices($("notices"), failure ? [{ id: "lost", bad: true, head: "No answer.", text: failure }] : []);
   }
 
-  function state() {
-    const live = $("live");
-    live.className = "live" + (failure ? " lost" : paused ? " paused" : "");
-    setText(live, failure ? "lost" : paused ? "paused" : latest ? "live" : "connecting");
-  }
+  const state = () => showLive(failure, paused, latest);
 
   const byCount = (n) => (n < 1000 ? `${n} B` : n < 1e6 ? trim(n / 1e3) + " kB" : n < 1e9 ? trim(n / 1e6) + " MB" : trim(n / 1e9) + " GB");
   const maybe = (v, write) => (v == null ? "–" : write(v));

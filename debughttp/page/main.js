@@ -155,19 +155,7 @@
     drawNotices($("notices"), all);
   }
 
-  function state() {
-    const live = $("live");
-    live.className = "live" + (failure ? " lost" : paused ? " paused" : "");
-    setText(live, failure ? "lost" : paused ? "paused" : latest ? "live" : "connecting");
-  }
-
-  // address is where the page is, asked for JSON; what else is in the query stays.
-  function address() {
-    const url = new URL(location.href);
-    url.searchParams.set("format", "json");
-    url.hash = "";
-    return url;
-  }
+  const state = () => showLive(failure, paused, latest);
 
   // request returns a snapshot, or an error in words.
   async function request() {

@@ -16,7 +16,7 @@ import (
 var shared embed.FS
 
 // sharedScripts are the parts of all pages' scripts, each after those it needs.
-var sharedScripts = []string{"shared/dom.js", "shared/text.js", "shared/chart.js", "shared/histogram.js"}
+var sharedScripts = []string{"shared/dom.js", "shared/text.js", "shared/chart.js", "shared/histogram.js", "shared/controls.js"}
 
 // Document is a page and the policy under which it runs: no script and no style but its own, and no
 // request but to its own origin. No text becomes markup in it.
@@ -25,15 +25,15 @@ type Document struct {
 	Policy string
 }
 
-// Make returns the document of page/page.html, with page/page.css after the common style, and the
-// scripts after the common scripts. A part with the ending .css is one more style, and not a script.
+// Make returns the document of page/page.html, with the common head for <!--head-->, page/page.css
+// after the common style, and the scripts after the common scripts. A part with the ending .css is one more style, and not a script.
 // The files were there at the time of compiling: Make panics if one is not.
 func Make(files fs.FS, parts ...string) Document { return MakeNamed("page/page", files, parts...) }
 
 // MakeNamed is Make for a document of another name: that of its HTML and its style, without their
 // endings.
 func MakeNamed(name string, files fs.FS, parts ...string) Document {
-	html := read(files, name+".html")
+	html := bytes.Replace(read(files, name+".html"), []byte("<!--head-->\n"), read(shared, "shared/head.html"), 1)
 	style := append(read(shared, "shared/base.css"), read(files, name+".css")...)
 	var script []byte
 	for _, name := range sharedScripts {

@@ -131,9 +131,7 @@
   }
 
   function state() {
-    const live = $("live");
-    live.className = "live" + (failure ? " lost" : frozen ? " paused" : "");
-    setText(live, failure ? "lost" : frozen ? "frozen" : latest ? "live" : "connecting");
+    showLive(failure, frozen, latest, "frozen");
     $("forget").hidden = !token.get();
   }
 
@@ -218,15 +216,9 @@
   document.addEventListener("visibilitychange", () => { if (document.hidden) missed = true; plan(0); });
   addEventListener("hashchange", choose);
   $("interval").addEventListener("change", (e) => { interval = Number(e.target.value); stored.set("interval", interval); plan(0); });
-  function dress(theme) {
-    if (theme) document.documentElement.dataset.theme = theme;
-    else delete document.documentElement.dataset.theme;
-  }
-  $("theme").addEventListener("change", (e) => { dress(e.target.value); stored.set("theme", e.target.value); });
-
-  const was = { theme: stored.get("theme"), interval: stored.get("interval") };
-  if (["light", "dark"].includes(was.theme)) { $("theme").value = was.theme; dress(was.theme); }
-  if ([...$("interval").options].some((o) => o.value === was.interval)) { $("interval").value = was.interval; interval = Number(was.interval); }
+  keepTheme();
+  const was = stored.get("interval");
+  if ([...$("interval").options].some((o) => o.value === was)) { $("interval").value = was; interval = Number(was); }
   choose();
   request();
 })();
