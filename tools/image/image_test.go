@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/command"
 )
 
 var hello = program{name: "hello", module: ".", pkg: ".", description: "says hello", args: []string{"-x"}, ports: []string{"9000/tcp"}}
@@ -47,7 +49,7 @@ func git(t *testing.T, dir string, args ...string) {
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_AUTHOR_DATE=" + when,
 		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com", "GIT_COMMITTER_DATE=" + when,
 	}
-	_, err := output(dir, env, "git", args...)
+	_, err := command.Output(dir, env, "git", args...)
 	require.NoError(t, err)
 }
 

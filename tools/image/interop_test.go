@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
+	"github.com/heartwheel-go/heartwheel/tools/internal/command"
 )
 
 const eternal = time.Minute // how long a test waits for a certain event
@@ -49,9 +50,9 @@ func start(t *testing.T, name string, args ...string) *container {
 	dir := t.TempDir()
 	require.NoError(t, run([]string{"-repo", "../..", "-arch", runtime.GOARCH, "-out", dir, name}))
 	bundle := filepath.Join(dir, "bundle")
-	version, err := output("../..", nil, "git", "describe", "--tags", "--always", "--abbrev=12")
+	version, err := command.Output("../..", nil, "git", "describe", "--tags", "--always", "--abbrev=12")
 	require.NoError(t, err)
-	_, err = output(dir, nil, "umoci", "unpack", "--image", name+":"+version, bundle)
+	_, err = command.Output(dir, nil, "umoci", "unpack", "--image", name+":"+version, bundle)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{name, "etc/passwd", "etc/ssl/certs/ca-certificates.crt"}, tree(t, filepath.Join(bundle, "rootfs")))
 	configure(t, filepath.Join(bundle, "config.json"), name, args)
@@ -119,7 +120,7 @@ func launch(t *testing.T, bundle, id string) *container {
 
 // terminate sends SIGTERM.
 func (c *container) terminate(t *testing.T) {
-	_, err := output(".", nil, "runc", "--root", c.state, "kill", c.id, "TERM")
+	_, err := command.Output(".", nil, "runc", "--root", c.state, "kill", c.id, "TERM")
 	require.NoError(t, err)
 }
 
@@ -135,7 +136,7 @@ func (c *container) exits(t *testing.T) {
 
 // status returns lines of the process's status in /proc.
 func (c *container) status(t *testing.T) string {
-	text, err := output(".", nil, "runc", "--root", c.state, "state", c.id)
+	text, err := command.Output(".", nil, "runc", "--root", c.state, "state", c.id)
 	require.NoError(t, err)
 	var state struct{ Pid int }
 	require.NoError(t, json.Unmarshal([]byte(text), &state))

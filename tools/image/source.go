@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/command"
 )
 
 // source is a clean clone of one commit. Go stamps programs with the commit, but only in a clone:
@@ -23,17 +21,17 @@ type source struct {
 // clone clones the last commit of a repository into dir.
 func clone(repo, dir string) (source, error) {
 	s := source{dir: dir}
-	if _, err := output(".", nil, "git", "clone", "--quiet", "--shared", repo, dir); err != nil {
+	if _, err := command.Output(".", nil, "git", "clone", "--quiet", "--shared", repo, dir); err != nil {
 		return s, err
 	}
 	var err error
-	if s.revision, err = output(dir, nil, "git", "rev-parse", "HEAD"); err != nil {
+	if s.revision, err = command.Output(dir, nil, "git", "rev-parse", "HEAD"); err != nil {
 		return s, err
 	}
-	if s.version, err = output(dir, nil, "git", "describe", "--tags", "--always", "--abbrev=12"); err != nil {
+	if s.version, err = command.Output(dir, nil, "git", "describe", "--tags", "--always", "--abbrev=12"); err != nil {
 		return s, err
 	}
-	seconds, err := output(dir, nil, "git", "log", "-1", "--format=%ct")
+	seconds, err := command.Output(dir, nil, "git", "log", "-1", "--format=%ct")
 	if err != nil {
 		return s, err
 	}
@@ -49,23 +47,8 @@ func (s source) build(p program, arch string) ([]byte, error) {
 		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch,
 		"GOAMD64=v1", "GOARM64=v8.0", "GOWORK=", "GOFLAGS=-mod=readonly", "GOEXPERIMENT=",
 	}
-	if _, err := output(filepath.Join(s.dir, p.module), env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", file, p.pkg); err != nil {
+	if _, err := command.Output(filepath.Join(s.dir, p.module), env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", file, p.pkg); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(file)
-}
-
-// output runs a program, and returns its output without the last newline. An error has all that the
-// program said.
-func output(dir string, env []string, name string, args ...string) (string, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), env...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, stderr.Bytes())
-	}
-	return strings.TrimSpace(string(out)), nil
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/command"
 )
 
 // check packs the tree into a proxy of files, and uses its modules from empty ones elsewhere. Their
@@ -70,7 +72,7 @@ type user struct {
 }
 
 func newUser(dir, proxy, version string) (*user, error) {
-	out, err := output(dir, nil, "go", "env", "GOPROXY", "GOMODCACHE")
+	out, err := command.Output(dir, nil, "go", "env", "GOPROXY", "GOMODCACHE")
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +130,7 @@ func (u *user) start(name string) (dir string, err error) {
 }
 
 func (u *user) golang(dir string, args ...string) error {
-	_, err := output(dir, u.env, "go", args...)
+	_, err := command.Output(dir, u.env, "go", args...)
 	return err
 }
 
@@ -146,7 +148,7 @@ func (u *user) listAll(tree string) error {
 // listed returns the output of go list, which changes neither go.mod nor go.sum.
 func (u *user) listed(tree, module string, flags ...string) (string, error) {
 	env := append(slices.Clone(u.env), "GOFLAGS=-mod=readonly")
-	return output(filepath.Join(tree, module), env, "go", slices.Concat([]string{"list"}, flags, []string{"./..."})...)
+	return command.Output(filepath.Join(tree, module), env, "go", slices.Concat([]string{"list"}, flags, []string{"./..."})...)
 }
 
 // published is a package of our modules. What is not hidden, users can import or install.
@@ -228,7 +230,7 @@ func (u *user) installAll(all []published) error {
 		if err := u.golang(u.dir, "install", p.path+"@"+u.version); err != nil {
 			return err
 		}
-		if _, err := output(u.dir, nil, filepath.Join(u.dir, "bin", path.Base(p.path)), "-h"); err != nil {
+		if _, err := command.Output(u.dir, nil, filepath.Join(u.dir, "bin", path.Base(p.path)), "-h"); err != nil {
 			return err
 		}
 	}

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/mod/modfile"
 )
 
 // notCopied are the folders of examples that need other packages of this tree: fleet is a show of
@@ -56,11 +54,7 @@ func (u *user) copyExamples(tree string) error {
 
 // requirements returns the modules of others that a go.mod requires directly, with their versions.
 func requirements(name string) (all []string, err error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	file, err := modfile.Parse(name, text, nil)
+	file, err := readModule(name)
 	if err != nil {
 		return nil, err
 	}

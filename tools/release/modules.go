@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,8 @@ import (
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/sumdb/dirhash"
 	modzip "golang.org/x/mod/zip"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/command"
 )
 
 const first = "github.com/heartwheel-go/heartwheel"
@@ -49,13 +50,17 @@ func checkLicense(root, dir string) error {
 	return nil
 }
 
-// setVersion writes a version of our modules into a go.mod.
-func setVersion(name, version string) (*modfile.File, error) {
+func readModule(name string) (*modfile.File, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	file, err := modfile.Parse(name, text, nil)
+	return modfile.Parse(name, text, nil)
+}
+
+// setVersion writes a version of our modules into a go.mod.
+func setVersion(name, version string) (*modfile.File, error) {
+	file, err := readModule(name)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +71,8 @@ func setVersion(name, version string) (*modfile.File, error) {
 			}
 		}
 	}
-	if text, err = file.Format(); err != nil {
+	text, err := file.Format()
+	if err != nil {
 		return nil, err
 	}
 	return file, os.WriteFile(name, text, 0o644)
@@ -178,7 +184,7 @@ func packAll(root, version, proxy string) error {
 
 // copyTree copies the files of a tree that git knows or would add.
 func copyTree(from, to string) error {
-	out, err := output(from, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	out, err := command.Output(from, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil {
 		return err
 	}
@@ -202,18 +208,4 @@ func write(name string, content []byte) error {
 		return err
 	}
 	return os.WriteFile(name, content, 0o644)
-}
-
-// output runs a program, and returns its output. An error has all that the program said.
-func output(dir string, env []string, name string, args ...string) (string, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), env...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out, stderr.Bytes())
-	}
-	return string(out), nil
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/command"
 )
 
 // prepare makes the tree ready for the commit of a release, and says what to do then. One commit has
@@ -19,13 +21,13 @@ func prepare(root, version string) error {
 	if !slices.Contains(strings.Split(string(changes), "\n"), "## "+version) {
 		return fmt.Errorf("CHANGELOG.md has no line %q", "## "+version)
 	}
-	if dirty, err := output(root, nil, "git", "status", "--porcelain"); err != nil {
+	if dirty, err := command.Output(root, nil, "git", "status", "--porcelain"); err != nil {
 		return err
 	} else if dirty != "" {
 		return fmt.Errorf("these files are not committed:\n%s", dirty)
 	}
 	for _, dir := range modules {
-		there, err := output(root, nil, "git", "tag", "--list", tag(dir, version))
+		there, err := command.Output(root, nil, "git", "tag", "--list", tag(dir, version))
 		if err != nil {
 			return err
 		}
@@ -74,7 +76,7 @@ func prepare(root, version string) error {
 // requireElsewhere writes the version into the go.mod of the modules of this tree that users don't get.
 // They replace ours by folders, but an older version than those folders require is an error.
 func requireElsewhere(root, version string) error {
-	out, err := output(root, nil, "git", "ls-files", "go.mod", "*/go.mod")
+	out, err := command.Output(root, nil, "git", "ls-files", "go.mod", "*/go.mod")
 	if err != nil {
 		return err
 	}
