@@ -132,6 +132,13 @@ func (g *Guard) keep(share *share) bool {
 	return true
 }
 
+// knownRemote returns the address noted by identify, or nil.
+func (g *Guard) knownRemote() net.Addr {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.remote
+}
+
 // inside returns the connection inside one from [Keeper.Conn].
 func inside(c any) any {
 	if own, ok := c.(interface{ self() *conn }); ok {

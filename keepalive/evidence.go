@@ -25,13 +25,19 @@ var nothing = evidence{received: -1, sent: -1, acked: -1}
 // arrived returns how many bytes have ever arrived, if the socket tells.
 func (e evidence) arrived() uint64 { return e.taken + uint64(e.unread) }
 
-// look asks the socket of the connection. It costs two system calls on Linux.
-func (g *Guard) look() *rules.Socket {
+// ask asks the socket of the connection: nothing, if it is closed, or has no socket. It costs two
+// system calls on Linux.
+func (g *Guard) ask() evidence {
 	e := nothing
 	if g.adapter.Control(g, func(fd uintptr) { e = ask(fd) }) != nil {
-		e = nothing // closed, or without a socket
+		return nothing
 	}
-	k, life := g.keeper, g.life()
+	return e
+}
+
+// look is what the rules want to know of the socket.
+func (g *Guard) look() *rules.Socket {
+	e, k, life := g.ask(), g.keeper, g.life()
 	s := &rules.Socket{
 		Heard:    rules.Unknown,
 		Received: k.ago(e.received),

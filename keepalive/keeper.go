@@ -115,7 +115,7 @@ func (k *Keeper) Config() Config { return k.policy.Load().Config }
 // order.
 func (k *Keeper) Conns() iter.Seq[any] {
 	return func(yield func(any) bool) {
-		for _, g := range k.pool.All() {
+		for g := range k.guards() {
 			if !yield(g.conn) {
 				return
 			}

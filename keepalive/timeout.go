@@ -187,10 +187,7 @@ func (g *Guard) RemoteAddr(ctx context.Context) net.Addr {
 	if !g.isOpen() {
 		return nil
 	}
-	g.mu.Lock()
-	remote := g.remote
-	g.mu.Unlock()
-	if remote != nil {
+	if remote := g.knownRemote(); remote != nil {
 		return remote
 	}
 	answer := make(chan net.Addr, 1) // the loop may answer when ctx is done

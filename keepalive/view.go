@@ -72,13 +72,7 @@ func (g *Guard) deadlineView() (at time.Duration, why Reason, ok bool) {
 // traffic asks the socket how many bytes have come and gone. ok is false if it does not tell.
 func (g *Guard) traffic(ctx context.Context) (t view.Traffic, ok bool) {
 	answer := make(chan evidence, 1) // the loop may answer when ctx is done
-	if g.adapter.Do(ctx, g, func() {
-		e := nothing
-		if g.adapter.Control(g, func(fd uintptr) { e = ask(fd) }) != nil {
-			e = nothing
-		}
-		answer <- e
-	}) != nil {
+	if g.adapter.Do(ctx, g, func() { answer <- g.ask() }) != nil {
 		return t, false
 	}
 	e := <-answer

@@ -64,9 +64,7 @@ func (k *Keeper) tellWatchers(g *Guard, reason Reason, age time.Duration) {
 	if len(all) == 0 {
 		return
 	}
-	g.mu.Lock()
-	remote := g.remote
-	g.mu.Unlock()
+	remote := g.knownRemote()
 	if remote == nil {
 		remote = g.adapter.Peer(g)
 	}
