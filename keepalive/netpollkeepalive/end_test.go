@@ -85,13 +85,10 @@ func TestReadAndWriteReturnTheReason(t *testing.T) {
 	}
 }
 
-// The program is in the middle of a large write when the Keeper closes the connection. The
-// farewell follows the last byte.
-func TestFarewellFollowsAWholeWrite(t *testing.T) {
-	t.Parallel()
-	k, ends := newKeeper(t, keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{
-		Farewell: farewell, Timeout: eternal,
-	}})
+// closedInAWrite has the Keeper close a connection in the middle of a large write. It returns the
+// client, and the rest of the message for it.
+func closedInAWrite(t *testing.T, k *keepalive.Keeper) (client net.Conn, rest []byte) {
+	t.Helper()
 	message := bytes.Repeat([]byte("0123456789abcdef"), 1<<20) // more than sockets take
 	writing := make(chan netpoll.Connection, 1)
 	addr := serve(t, k, "tcp", Handler{OnRequest: func(_ context.Context, c netpoll.Connection) error {
@@ -100,7 +97,7 @@ func TestFarewellFollowsAWholeWrite(t *testing.T) {
 		_, err := c.Write(message)
 		return err
 	}})
-	client := dial(t, addr)
+	client = dial(t, addr)
 	_, err := client.Write([]byte("x"))
 	require.NoError(t, err)
 	c := receive(t, writing)
@@ -108,9 +105,20 @@ func TestFarewellFollowsAWholeWrite(t *testing.T) {
 	_, err = io.ReadFull(client, first) // so the write has begun
 	require.NoError(t, err)
 	require.True(t, keepalive.Of(c).Close(keepalive.ReasonMaxAge))
+	return client, message[len(first):]
+}
+
+// The program is in the middle of a large write when the Keeper closes the connection. The
+// farewell follows the last byte.
+func TestFarewellFollowsAWholeWrite(t *testing.T) {
+	t.Parallel()
+	k, ends := newKeeper(t, keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{
+		Farewell: farewell, Timeout: eternal,
+	}})
+	client, message := closedInAWrite(t, k)
 	rest, err := io.ReadAll(client)
 	require.NoError(t, err)
-	require.Equal(t, append(message[len(first):], "bye"...), rest)
+	require.Equal(t, append(message, "bye"...), rest)
 	require.Equal(t, keepalive.ReasonMaxAge, receive(t, ends).reason)
 }
 
@@ -120,26 +128,11 @@ func TestNoFarewellInTheMiddleOfAWrite(t *testing.T) {
 	k, ends := newKeeper(t, keepalive.Config{Timeout: eternal, Closing: keepalive.Closing{
 		Farewell: farewell, Timeout: 100 * time.Millisecond,
 	}})
-	message := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
-	writing := make(chan netpoll.Connection, 1)
-	addr := serve(t, k, "tcp", Handler{OnRequest: func(_ context.Context, c netpoll.Connection) error {
-		_ = c.Reader().Skip(1)
-		writing <- c
-		_, err := c.Write(message)
-		return err
-	}})
-	client := dial(t, addr)
-	_, err := client.Write([]byte("x"))
-	require.NoError(t, err)
-	c := receive(t, writing)
-	first := make([]byte, 1<<10)
-	_, err = io.ReadFull(client, first)
-	require.NoError(t, err)
-	require.True(t, keepalive.Of(c).Close(keepalive.ReasonMaxAge))
+	client, message := closedInAWrite(t, k)
 	require.Equal(t, keepalive.ReasonMaxAge, receive(t, ends).reason)
 	rest, _ := io.ReadAll(client)
 	require.Less(t, len(rest), len(message))
-	require.True(t, bytes.HasPrefix(message[len(first):], rest), "there is something else in the middle")
+	require.True(t, bytes.HasPrefix(message, rest), "there is something else in the middle")
 }
 
 // With CloseHalf a peer may not send for ever.
