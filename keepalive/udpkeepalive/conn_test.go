@@ -250,9 +250,10 @@ func TestAReadProvesNothingUnlessItHasWaited(t *testing.T) {
 func TestSocketTellsOfItsDatagrams(t *testing.T) {
 	l := newLoop(listen(t, "[::1]:0"))
 	defer l.Close()
-	if l.Unread() != 0 {
-		t.Skip("nobody knows")
+	if runtime.GOOS == "windows" {
+		t.Skip("a socket of Windows does not tell")
 	}
+	require.Zero(t, l.Unread())
 	c, err := net.Dial("udp", l.LocalAddr().String())
 	require.NoError(t, err)
 	defer c.Close()
