@@ -73,7 +73,7 @@ var (
 // key is what connections are sorted by. Connections with the same key are sorted by their IDs.
 type key [3]uint64
 
-// place is a place in the order: that of a connection, which may have gone meanwhile.
+// place is the place of a connection in the order. The connection may be gone by now.
 type place struct {
 	key key
 	id  uint64

@@ -7,9 +7,9 @@ const (
 	spareShare = 32
 )
 
-// Room returns the number of connections for which there are descriptors, and the number of
-// descriptors kept free. open is the number of open descriptors without a connection, and reserve
-// the number of those still to come. room may be negative. ok is false if there is no limit.
+// Room returns the limit on descriptors, the room left for connections, and the spare descriptors kept
+// free. open counts the open descriptors without a connection, and reserve the coming ones. room may be
+// negative. ok is false if there is no limit.
 func Room(reserve, open int) (limit, room, spare int, ok bool) {
 	if limit, ok = Files(); !ok {
 		return 0, 0, 0, false

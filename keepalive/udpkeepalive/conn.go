@@ -44,8 +44,8 @@ func Wrap[V any](socket *net.UDPConn, k *keepalive.Keeper) *Conn[V] {
 	return &Conn[V]{sessions: New[V](l, k), socket: l}
 }
 
-// Read reads a datagram, and returns its session. Before that it decides about due sessions: a program
-// that does not read closes nobody. A datagram longer than buf loses its end. Read drops the datagrams
+// Read decides about due sessions, reads a datagram, and returns its session. So a program that does not
+// read closes nobody. A datagram longer than buf loses its end. Read drops the datagrams
 // of refused sessions. It returns the errors of the socket as they are, and [net.ErrClosed] after
 // Close.
 //
