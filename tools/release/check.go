@@ -81,7 +81,7 @@ func newUser(dir, proxy, version string) (*user, error) {
 		dir: dir, version: version, cache: cache,
 		env: []string{
 			"GOPROXY=file://" + filepath.ToSlash(proxy) + "," + usual,
-			"GONOSUMDB=" + first, "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw",
+			"GONOSUMDB=" + first, "GOWORK=off", "GOFLAGS=-mod=mod -modcacherw -trimpath",
 			"GOBIN=" + filepath.Join(dir, "bin"),
 		},
 	}, nil
