@@ -12,7 +12,8 @@ import (
 // Each method takes a batch of any length and does it atomically task by task, not as a
 // whole: the answers are in the order of what was asked for. An error of the method says
 // that nothing is known about the whole batch; asking again does no harm. The Err of an
-// answer is about that one.
+// answer is about that one: of an engine of several parts, one that does not answer is an
+// error of its own tasks and of no others.
 //
 // All times that matter are those of the engine's own clock, in milliseconds. All methods
 // may be called by several goroutines and processes at the same time. What Check would
@@ -61,7 +62,9 @@ type Engine interface {
 	Replay(ctx context.Context, keys []Key) ([]Answer, error)
 
 	// Get returns the tasks, with State None for those that are not there. It returns all of
-	// them, however large: who asks for many keys may get as many times MaxPayload.
+	// them, however large: who asks for many keys may get as many times MaxPayload. An engine
+	// of several parts can answer with an error that wraps ErrPartial besides: what has a State
+	// is so then, and nothing is known of the others.
 	Get(ctx context.Context, keys []Key) ([]Task, error)
 
 	// List returns a page of the tasks of one topic and state.
@@ -82,10 +85,10 @@ type Engine interface {
 	Extend(ctx context.Context, tokens []Token, lease time.Duration) ([]bool, error)
 
 	// Upkeep does a bounded part of the work that nobody waits for: it deletes what was
-	// kept for its time, and moves what is left in the slots of before a topic grew. It
-	// reports whether there is more to do. It is called by one node at a time, more or less:
-	// two at the same time do no harm.
-	Upkeep(ctx context.Context, term int64) (more bool, err error)
+	// kept for its time, and what is dead beyond Topic.MaxDead, the oldest first, and moves
+	// what is left in the slots of before a topic grew. It is called by one node at a time,
+	// more or less: two at the same time do no harm.
+	Upkeep(ctx context.Context, term int64) (Swept, error)
 
 	// Members keeps the list of nodes in the engine itself.
 	Members
@@ -96,6 +99,35 @@ type Engine interface {
 	// Close ends what the engine has opened. It is idempotent. Other methods return
 	// ErrClosed then.
 	Close() error
+}
+
+// Swept is what a call of Upkeep has done.
+type Swept struct {
+	// More says that there is more to do.
+	More bool
+
+	// Dead counts the dead tasks that were deleted, by topic: those that were kept for
+	// Topic.RetainDead, and those that were too many. It is nil where there were none.
+	Dead map[string]int
+}
+
+// Add adds what another call has done.
+func (s *Swept) Add(other Swept) {
+	s.More = s.More || other.More
+	for topic, n := range other.Dead {
+		s.AddDead(topic, n)
+	}
+}
+
+// AddDead counts dead tasks of a topic that were deleted.
+func (s *Swept) AddDead(topic string, n int) {
+	if n == 0 {
+		return
+	}
+	if s.Dead == nil {
+		s.Dead = make(map[string]int)
+	}
+	s.Dead[topic] += n
 }
 
 // Move is a new action time for a task.
@@ -228,6 +260,10 @@ type Ask struct {
 	// and the error is ErrFenced; what was to be settled is settled even then, since a
 	// token proves more. Zero means that it is not looked at.
 	Term int64
+
+	// Late leaves alone what has been due for less than that. Zero means nothing. With it a
+	// node takes what the node does not that the slots belong to: it hangs, and shows itself.
+	Late time.Duration
 }
 
 // FenceFor is how long a slot is kept from nodes with an older view.
@@ -275,7 +311,8 @@ type Batch struct {
 
 	// Next is when there is something due again in these slots, as far as this call has
 	// seen: not after Now where there is more at once, and zero where nothing waits. An
-	// engine that is a Waker may leave out what it will wake for.
+	// engine that is a Waker may leave out what it will wake for. It says nothing where
+	// Ask.Late was not zero.
 	Next time.Time
 }
 

@@ -20,7 +20,8 @@ var (
 	// ErrFenced says that the slots were given to somebody else since: see Ask.Term.
 	ErrFenced = errors.New("timeout: fenced")
 
-	// ErrPartial says that a part of the engine does not answer: see Engine.Extend.
+	// ErrPartial says that a part of the engine does not answer: see Engine.Get and
+	// Engine.Extend.
 	ErrPartial = errors.New("timeout: a part of the engine does not answer")
 
 	// ErrUnsupported says that this engine can't do that at all.

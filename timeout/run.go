@@ -190,11 +190,12 @@ func (c *Center) upkeep(ctx context.Context) {
 	for {
 		wait := c.cfg.TTL / 3
 		if view := c.View(); view.Leader() == c.cfg.Node {
-			more, err := c.engine.Upkeep(ctx, view.Term)
+			swept, err := c.engine.Upkeep(ctx, view.Term)
+			c.countSwept(swept)
 			if err != nil && ctx.Err() == nil {
 				c.cfg.Logger.Warn("timeout: upkeep", "err", err)
 			}
-			if more && err == nil {
+			if swept.More && err == nil {
 				wait = 10 * time.Millisecond // so that others are served in between
 			}
 		}
@@ -202,6 +203,19 @@ func (c *Center) upkeep(ctx context.Context) {
 		case <-time.After(wait):
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// countSwept has the workers of the topics count what was deleted, where this node serves them.
+func (c *Center) countSwept(swept Swept) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for topic, n := range swept.Dead {
+		if w := c.workers[topic]; w != nil {
+			w.mu.Lock()
+			w.counts.Swept += uint64(n)
+			w.mu.Unlock()
 		}
 	}
 }

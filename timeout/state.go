@@ -7,7 +7,7 @@ type State uint8
 
 // The states. A task is Pending when it is set, Running while it is leased, and Pending
 // again where an attempt failed. It ends in one of the other three, which are kept for
-// Topic.Retain, but for Dead: what is dead stays until it is replayed, removed or set anew.
+// Topic.Retain, and for Topic.RetainDead if they are dead: they can be replayed for so long.
 const (
 	None    State = iota // there is no such task
 	Pending              // waits for its action time, or for the next attempt

@@ -22,6 +22,10 @@ type Stats struct {
 	Postponed uint64 `json:"postponed"` // tasks put off since their target fails: no attempt
 	Returned  uint64 `json:"returned"`  // tasks handed back when the centre stopped: no attempt
 
+	// Swept counts the dead tasks that this node has deleted, as the leader: see
+	// Topic.RetainDead and Topic.MaxDead.
+	Swept uint64 `json:"swept"`
+
 	// Abandoned counts handlers that had not returned a lease after Topic.Timeout, or after
 	// their lease was lost: they no longer count as running, and others have their places.
 	Abandoned uint64 `json:"abandoned"`

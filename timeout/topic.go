@@ -48,6 +48,13 @@ type Topic struct {
 	// means not at all.
 	Retain time.Duration `json:"retain,omitempty"`
 
+	// RetainDead is for how long dead tasks are kept. Zero means 30 days.
+	RetainDead time.Duration `json:"retain_dead,omitempty"`
+
+	// MaxDead is how many dead tasks are kept, about: where there are more, the oldest are
+	// deleted. Zero means 100,000; negative means any number.
+	MaxDead int `json:"max_dead,omitempty"`
+
 	// RetainLog is for how long the log of executions is kept, of tasks that are there: that of
 	// one that is forgotten goes with it. Zero means 7 days, or Retain where that is longer.
 	RetainLog time.Duration `json:"retain_log,omitempty"`
@@ -69,6 +76,8 @@ const (
 	DefaultBackoffMax  = 10 * time.Minute
 	DefaultLease       = 30 * time.Second
 	DefaultConcurrency = 64
+	DefaultRetainDead  = 30 * 24 * time.Hour
+	DefaultMaxDead     = 100_000
 	DefaultRetainLog   = 7 * 24 * time.Hour
 
 	minLease = 100 * time.Millisecond
@@ -93,6 +102,8 @@ func (t Topic) WithDefaults() Topic {
 	t.BackoffMax = or(t.BackoffMax, max(DefaultBackoffMax, t.Backoff))
 	t.Lease = or(t.Lease, DefaultLease)
 	t.Concurrency = or(t.Concurrency, DefaultConcurrency)
+	t.RetainDead = or(t.RetainDead, DefaultRetainDead)
+	t.MaxDead = or(t.MaxDead, DefaultMaxDead)
 	t.RetainLog = or(t.RetainLog, max(DefaultRetainLog, t.Retain))
 	return t
 }
@@ -146,7 +157,7 @@ func (t Topic) checkDurations() error {
 	for _, field := range []struct {
 		name  string
 		value time.Duration
-	}{{"Backoff", t.Backoff}, {"BackoffMax", t.BackoffMax}, {"Lease", t.Lease}, {"Timeout", t.Timeout}, {"Retain", t.Retain}, {"RetainLog", t.RetainLog}} {
+	}{{"Backoff", t.Backoff}, {"BackoffMax", t.BackoffMax}, {"Lease", t.Lease}, {"Timeout", t.Timeout}, {"Retain", t.Retain}, {"RetainDead", t.RetainDead}, {"RetainLog", t.RetainLog}} {
 		if field.value < 0 {
 			return fmt.Errorf("%w: %s %v of topic %s, must not be negative", ErrArgument, field.name, field.value, t.Name)
 		}

@@ -237,11 +237,29 @@ func (r *rig) eventually(what string, ok func() bool) {
 	}
 }
 
+// sweep does a part of the upkeep, of the topics of all tests, and counts what is told of.
+func (s *suite) sweep(ctx context.Context, engine timeout.Engine) (more bool, err error) {
+	swept, err := engine.Upkeep(ctx, 0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for topic, n := range swept.Dead {
+		s.dead[topic] += n
+	}
+	return swept.More, err
+}
+
+// sweptDead returns how many dead tasks of the topic were deleted.
+func (r *rig) sweptDead() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dead[r.topic]
+}
+
 // upkeep does all that there is to do.
 func (r *rig) upkeep() {
 	r.t.Helper()
 	for range 1000 {
-		more, err := r.engine.Upkeep(r.ctx, 0)
+		more, err := r.sweep(r.ctx, r.engine)
 		require.NoError(r.t, err)
 		if !more {
 			return

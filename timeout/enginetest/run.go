@@ -30,6 +30,9 @@ type suite struct {
 	engine timeout.Engine
 	second timeout.Engine // or engine
 	opts   Options
+
+	mu   sync.Mutex
+	dead map[string]int // how many dead tasks were deleted, by topic
 }
 
 // atOnce is how many tests run at the same time: they wait more than they work.
@@ -39,7 +42,7 @@ const atOnce = 8
 // all that the contract says. Tests of timeout.Log, Truth and Waker are run where the engine
 // is one. The engine is not closed.
 func Run(t *testing.T, engine timeout.Engine, opts Options) {
-	s := &suite{engine: engine, second: engine, opts: opts}
+	s := &suite{engine: engine, second: engine, opts: opts, dead: make(map[string]int)}
 	if opts.Second != nil {
 		s.second = opts.Second(t)
 	}
@@ -72,6 +75,8 @@ func (s *suite) tests() []test {
 		{"NothingIsEarly", testNeverEarly},
 		{"Members", testMembers},
 		{"Upkeep", testUpkeep},
+		{"DeadLetters", testDeadLetters},
+		{"Late", testLate},
 		{"Leases", testLeases},
 		{"LeasesDuringUpkeep", testLeasesDuringUpkeep},
 		{"Next", testNext},

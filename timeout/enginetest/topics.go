@@ -21,7 +21,8 @@ func testTopics(r *rig) {
 
 	full := timeout.Topic{
 		Slots: 16, Retries: 3, Backoff: 1500 * time.Millisecond, BackoffMax: time.Minute, Lease: 5 * time.Second,
-		Timeout: time.Second, Concurrency: 7, Rate: 2.5, Retain: 24 * time.Hour, RetainLog: 48 * time.Hour, Paused: true,
+		Timeout: time.Second, Concurrency: 7, Rate: 2.5, Retain: 24 * time.Hour, Paused: true,
+		RetainDead: 30 * time.Hour, MaxDead: 12, RetainLog: 48 * time.Hour,
 		Callback: &timeout.Callback{Kind: "http", Target: "http://example.org/ü", Header: map[string]string{"A": "b"}, Timeout: time.Second},
 	}
 	full.Name = r.topic
@@ -124,7 +125,7 @@ func testGrowing(r *rig) {
 			require.NotContains(r.t, got, leased.ID, "is leased twice")
 			got[leased.ID] = leased
 		}
-		_, err := r.engine.Upkeep(r.ctx, 0)
+		_, err := r.sweep(r.ctx, r.engine)
 		require.NoError(r.t, err)
 		return len(got) == want
 	})

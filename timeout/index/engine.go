@@ -330,16 +330,17 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 }
 
 // Upkeep is timeout.Engine's, of both.
-func (e *Engine) Upkeep(ctx context.Context, term int64) (bool, error) {
-	more, err := e.Truth.Upkeep(ctx, term)
+func (e *Engine) Upkeep(ctx context.Context, term int64) (timeout.Swept, error) {
+	swept, err := e.Truth.Upkeep(ctx, term)
 	if err != nil {
-		return more, err
+		return swept, err
 	}
 	also, err := e.index.Upkeep(ctx, term)
 	if err != nil {
 		e.warn("timeout/index: no upkeep of the index", err)
 	}
-	return more || also && err == nil, nil
+	swept.More = swept.More || also.More && err == nil // its dead are none of anybody's
+	return swept, nil
 }
 
 // Close closes both. It is idempotent.

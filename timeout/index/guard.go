@@ -129,6 +129,6 @@ func (g *guard) DropTopic(ctx context.Context, name string) error {
 	return err
 }
 
-func (g *guard) Upkeep(ctx context.Context, term int64) (bool, error) {
-	return ask(ctx, g, longer*g.patience, func(ctx context.Context) (bool, error) { return g.Engine.Upkeep(ctx, term) })
+func (g *guard) Upkeep(ctx context.Context, term int64) (timeout.Swept, error) {
+	return ask(ctx, g, longer*g.patience, func(ctx context.Context) (timeout.Swept, error) { return g.Engine.Upkeep(ctx, term) })
 }

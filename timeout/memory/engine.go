@@ -61,7 +61,9 @@ type topic struct {
 	tasks  map[string]*entry
 	counts [timeout.Removed + 1]int64
 	ready  []byTime // by slot: what is due and not leased
-	fences []fence  // by slot
+	ended  byTime   // what is done or removed, and kept
+	dead   byTime
+	fences []fence // by slot
 }
 
 // fence is the highest term that somebody has leased with.
@@ -149,7 +151,17 @@ func (t *topic) grow() {
 	}
 }
 
-func (t *topic) heapOf(en *entry) *byTime { return &t.ready[timeout.Slot(en.id, t.Slots)] }
+// heapOf returns the heap for an entry of that state, if it is in one.
+func (t *topic) heapOf(en *entry) *byTime {
+	switch en.state {
+	case timeout.Dead:
+		return &t.dead
+	case timeout.Done, timeout.Removed:
+		return &t.ended
+	default:
+		return &t.ready[timeout.Slot(en.id, t.Slots)]
+	}
+}
 
 // Topics is timeout.Engine's.
 func (e *Engine) Topics(ctx context.Context) ([]timeout.Topic, error) {
@@ -214,30 +226,6 @@ func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	}
 	defer e.mu.Unlock()
 	return time.UnixMilli(now()), nil
-}
-
-// Upkeep is timeout.Engine's: it looks at up to a thousand tasks that have ended.
-func (e *Engine) Upkeep(ctx context.Context, _ int64) (bool, error) {
-	if err := e.enter(ctx); err != nil {
-		return false, err
-	}
-	defer e.mu.Unlock()
-	left := 1000
-	for _, t := range e.topics {
-		if t.counts[timeout.Done]+t.counts[timeout.Removed] == 0 {
-			continue
-		}
-		until := now() - timeout.CeilMillis(t.Retain)
-		for _, en := range t.tasks {
-			if (en.state == timeout.Done || en.state == timeout.Removed) && en.at <= until {
-				e.drop(en)
-				if left--; left == 0 {
-					return true, nil
-				}
-			}
-		}
-	}
-	return false, nil
 }
 
 // Wake is timeout.Waker's: it tells of each task that becomes due.

@@ -9,7 +9,7 @@ import (
 )
 
 // entry is a task, in 128 bytes. One that is Pending or Running waits in the wheel, or is in
-// the heap of its slot.
+// the heap of its slot; one that has ended is in a heap of its topic.
 type entry struct {
 	// timer is started once, and moved from then on: where it comes before the task's time,
 	// or when the task is in the heap or has ended, that is nothing but a look in vain.

@@ -31,9 +31,10 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	if err := t.guard(slots, ask.Term, at); err != nil {
 		return batch, err
 	}
+	latest := at - timeout.CeilMillis(ask.Late)
 	for len(batch.Leased) < ask.Max {
 		en := t.first(slots)
-		if en == nil {
+		if en == nil || en.at > latest {
 			break
 		}
 		e.lease(t, en, ask, at, &batch)

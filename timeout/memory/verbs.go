@@ -64,6 +64,7 @@ func (e *Engine) wait(en *entry) {
 
 // enter has a task be in a state.
 func (en *entry) enter(state timeout.State) {
+	en.leave()
 	if en.state != timeout.None {
 		en.topic.counts[en.state]--
 	}
@@ -129,9 +130,9 @@ func (e *Engine) end(en *entry, state timeout.State) {
 		e.drop(en)
 		return
 	}
-	en.leave()
 	en.enter(state)
 	en.lease, en.at = 0, now()
+	en.topic.heapOf(en).add(en)
 }
 
 // Replay is timeout.Engine's.

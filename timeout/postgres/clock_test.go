@@ -27,9 +27,9 @@ func withClock(t *testing.T) (*testserver.Server, *postgres.Engine) {
 // upkeep does all of it.
 func upkeep(t *testing.T, e *postgres.Engine) {
 	t.Helper()
-	for more := true; more; {
+	for swept := (timeout.Swept{More: true}); swept.More; {
 		var err error
-		more, err = e.Upkeep(context.Background(), 0)
+		swept, err = e.Upkeep(context.Background(), 0)
 		require.NoError(t, err)
 	}
 }

@@ -260,9 +260,9 @@ func TestUpkeepDeletesWhatIsLeftOfATopic(t *testing.T) {
 	}
 	require.Equal(t, 1201, rows())
 	calls := 0
-	for more := true; more; calls++ {
+	for swept := (timeout.Swept{More: true}); swept.More; calls++ {
 		var err error
-		more, err = engine.Upkeep(t.Context(), 0)
+		swept, err = engine.Upkeep(t.Context(), 0)
 		require.NoError(t, err)
 	}
 	require.GreaterOrEqual(t, calls, 3, "a call's work is bounded")

@@ -20,10 +20,10 @@ const (
 // Upkeep is timeout.Engine's: it deletes at most 500 of each, tasks that have ended, those of
 // topics that were dropped, and executions, and shortens at most 500 leases from before the
 // clock was stepped back. The term is not looked at.
-func (e *Engine) Upkeep(ctx context.Context, _ int64) (more bool, err error) {
+func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept timeout.Swept, err error) {
 	all, err := e.readTopics(ctx, e.direct(), nil)
 	if err != nil {
-		return false, err
+		return swept, err
 	}
 	numbers, retain, keep := make([]int32, len(all)), make([]int64, len(all)), make([]int64, len(all))
 	for i, t := range all {
@@ -43,7 +43,7 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (more bool, err error) {
 		b.Queue(e.sql.SweepRest)
 	})
 	if err != nil {
-		return false, err
+		return swept, err
 	}
 	if page < maxSweep {
 		last = 0 // from the beginning, next time
@@ -52,7 +52,8 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (more bool, err error) {
 	e.swept = last
 	e.mu.Unlock()
 	shortened, err := e.shorten(ctx, numbers)
-	return ended == maxSweep || dropped == maxSweep || page == maxSweep && logged > 0 || shortened, err
+	swept.More = ended == maxSweep || dropped == maxSweep || page == maxSweep && logged > 0 || shortened
+	return swept, err
 }
 
 // shorten has leases and fences that were made before the clock was stepped back end as if

@@ -386,8 +386,8 @@ func TestWhatIsKeptIsDeletedInItsTime(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1500, counts.Done)
 	time.Sleep(5100 * time.Millisecond)
-	for more := true; more; {
-		more, err = engine.Upkeep(ctx, 1)
+	for swept := (timeout.Swept{More: true}); swept.More; {
+		swept, err = engine.Upkeep(ctx, 1)
 		require.NoError(t, err)
 	}
 	counts, err = engine.Count(ctx, "orders")

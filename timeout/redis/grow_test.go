@@ -147,9 +147,9 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 	var last atomic.Bool
 	time.AfterFunc(crashLease+5*time.Second, func() { last.Store(true) })
 	consume(t, []*redis.Engine{first}, "last", fired, &last)
-	for more := true; more; {
+	for swept := (timeout.Swept{More: true}); swept.More; {
 		var err error
-		more, err = first.Upkeep(ctx, 0)
+		swept, err = first.Upkeep(ctx, 0)
 		require.NoError(t, err)
 	}
 	requireAll(t, first, owners)

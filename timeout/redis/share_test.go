@@ -48,8 +48,8 @@ func TestSlotsShareARunOnlyAsFarAsTheirWorkIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	time.Sleep(20 * time.Millisecond)
 	require.NoError(t, client.SlowLogReset(ctx).Err())
-	for more := true; more; {
-		more, err = engine.Upkeep(ctx, 0)
+	for swept := (timeout.Swept{More: true}); swept.More; {
+		swept, err = engine.Upkeep(ctx, 0)
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, slotsPerRun(t, client), "each may delete as much as a script should")

@@ -12,18 +12,18 @@ const keepTasks = 256
 
 // Upkeep is timeout.Engine's. It also goes on with what others have begun to do with topics
 // and not finished. The term is not looked at.
-func (e *Engine) Upkeep(ctx context.Context, _ int64) (more bool, err error) {
+func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept timeout.Swept, err error) {
 	layouts, err := e.loadAll(ctx)
 	if err != nil {
-		return false, err
+		return swept, err
 	}
 	var failed error
 	for _, l := range layouts {
 		again, err := e.upkeepOf(ctx, l.Topic.Name)
 		failed = errors.Join(failed, err) // a topic that can't be kept holds up no other
-		more = more || again
+		swept.More = swept.More || again
 	}
-	return more, failed
+	return swept, failed
 }
 
 func (e *Engine) upkeepOf(ctx context.Context, topic string) (more bool, err error) {

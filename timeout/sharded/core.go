@@ -127,25 +127,24 @@ func (e *core) Leave(ctx context.Context, name string) error {
 }
 
 // Upkeep is timeout.Engine's, of all shards that answer. It brings their topics in line, too.
-func (e *core) Upkeep(ctx context.Context, term int64) (bool, error) {
+func (e *core) Upkeep(ctx context.Context, term int64) (swept timeout.Swept, err error) {
 	if err := e.enter(ctx); err != nil {
-		return false, err
+		return swept, err
 	}
-	more := make([]bool, len(e.shards))
+	each := make([]timeout.Swept, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
 		return e.callLong(ctx, s, func(ctx context.Context, engine timeout.Engine) (err error) {
 			if err := e.align(ctx, s, engine); err != nil {
 				return err
 			}
-			more[s.place], err = engine.Upkeep(ctx, term)
+			each[s.place], err = engine.Upkeep(ctx, term)
 			return err
 		})
 	})
-	some := false
-	for _, one := range more {
-		some = some || one
+	for _, one := range each {
+		swept.Add(one)
 	}
-	return some, unlessSome(errs)
+	return swept, unlessSome(errs)
 }
 
 // unlessSome returns what all shards say, where that is an error of each: what one can't do is

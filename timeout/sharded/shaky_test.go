@@ -77,8 +77,8 @@ func (s *shaky) Extend(ctx context.Context, tokens []timeout.Token, lease time.D
 	return through(ctx, s, func() ([]bool, error) { return s.Engine.Extend(ctx, tokens, lease) })
 }
 
-func (s *shaky) Upkeep(ctx context.Context, term int64) (bool, error) {
-	return through(ctx, s, func() (bool, error) { return s.Engine.Upkeep(ctx, term) })
+func (s *shaky) Upkeep(ctx context.Context, term int64) (timeout.Swept, error) {
+	return through(ctx, s, func() (timeout.Swept, error) { return s.Engine.Upkeep(ctx, term) })
 }
 
 func (s *shaky) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) (timeout.View, error) {

@@ -475,9 +475,9 @@ func TestUpkeepDeletesWhatWasKeptForItsTime(t *testing.T) {
 	for _, state := range states[1:] {
 		r.bring(state.String(), state)
 	}
-	more, err := r.Upkeep(t.Context(), 1)
+	swept, err := r.Upkeep(t.Context(), 1)
 	require.NoError(t, err)
-	require.False(t, more)
+	require.False(t, swept.More)
 	require.Equal(t, timeout.Done, r.get("done").State)
 	log, err := r.Executions(t.Context(), key("done"), 5)
 	require.NoError(t, err)

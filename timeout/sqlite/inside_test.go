@@ -210,9 +210,9 @@ func TestAnIdleEngineWritesNothing(t *testing.T) {
 	for range 10 {
 		_, err = e.Expire(ctx, ask)
 		require.NoError(t, err)
-		more, err := e.Upkeep(ctx, 1)
+		swept, err := e.Upkeep(ctx, 1)
 		require.NoError(t, err)
-		require.False(t, more)
+		require.False(t, swept.More)
 	}
 	<-e.lock
 }

@@ -8,13 +8,13 @@ import (
 )
 
 // Upkeep is timeout.Engine's. It writes nothing where there is nothing to do.
-func (e *Engine) Upkeep(ctx context.Context, _ int64) (bool, error) {
+func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept timeout.Swept, err error) {
 	if err := e.enter(ctx); err != nil {
-		return false, err
+		return swept, err
 	}
 	defer e.use.RUnlock()
-	more, err := e.upkeep(ctx)
-	return more, e.wrap("upkeep", err)
+	swept.More, err = e.upkeep(ctx)
+	return swept, e.wrap("upkeep", err)
 }
 
 func (e *Engine) upkeep(ctx context.Context) (more bool, err error) {

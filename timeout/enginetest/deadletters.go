@@ -1,0 +1,83 @@
+package enginetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// testDeadLetters has what is dead be deleted after its time, or where there is too much of it.
+func testDeadLetters(r *rig) {
+	const each = 60
+	topic := r.make(timeout.Topic{Slots: 4, MaxDead: -1})
+	require.Equal(r.t, timeout.DefaultRetainDead, topic.RetainDead)
+	byPlace := make(map[string][]string) // the oldest first
+	for i := range each {
+		id := fmt.Sprint("dead", i)
+		dead.bring(r, id)
+		place := fmt.Sprint(r.opts.Place(r.key(id)), " ", timeout.Slot(id, topic.Slots))
+		byPlace[place] = append(byPlace[place], id)
+		time.Sleep(2 * time.Millisecond) // so that one is older than the other
+	}
+	waiting.bring(r, "waiting")
+	r.upkeep()
+	require.Zero(r.t, r.sweptDead(), "they are neither too many nor too old")
+	require.Equal(r.t, each, r.sizes()[timeout.Dead])
+
+	topic.MaxDead = each / 3
+	r.make(topic)
+	// Other tests of the suite do the upkeep of this topic, too, and count what that deletes.
+	r.eventually("what is too much is deleted, and counted", func() bool {
+		r.upkeep()
+		left := r.sizes()[timeout.Dead]
+		return left <= topic.MaxDead+len(byPlace) && left+r.sweptDead() == each
+	})
+	require.GreaterOrEqual(r.t, r.sizes()[timeout.Dead], topic.MaxDead/2, "not many more are deleted")
+	for place, ids := range byPlace {
+		kept := false
+		for _, task := range r.getAll(ids...) {
+			if task.State == timeout.Dead {
+				kept = true
+			} else {
+				require.False(r.t, kept, "in place %s one is deleted and an older one is kept: %s", place, task.ID)
+			}
+		}
+	}
+
+	time.Sleep(short)
+	topic.RetainDead = short / 2
+	r.make(topic)
+	r.eventually("what was kept for its time is deleted, and counted", func() bool {
+		r.upkeep()
+		return r.sizes()[timeout.Dead] == 0 && r.sweptDead() == each
+	})
+	r.counts(timeout.Counts{Pending: 1})
+	require.Equal(r.t, timeout.None, r.set("dead1", newDue).Was)
+}
+
+// testLate has a node ask for what others should long have taken.
+func testLate(r *rig) {
+	r.make(timeout.Topic{Slots: 2})
+	r.set("old", past)
+	r.setAll(timeout.Task{Topic: r.topic, ID: "new"})
+	late := timeout.Ask{Max: 10, Late: long}
+	var leased []timeout.Leased
+	r.eventually("what is late is leased", func() bool {
+		leased = append(leased, r.expire(late).Leased...)
+		return len(leased) > 0
+	})
+	for range 20 {
+		leased = append(leased, r.expire(late).Leased...)
+	}
+	require.Len(r.t, leased, 1)
+	require.Equal(r.t, "old", leased[0].ID)
+	require.Equal(r.t, "new", r.lease(1, short)[0].ID)
+	time.Sleep(2 * short)
+	for range 20 {
+		require.Empty(r.t, r.expire(late).Leased, "its lease has not ended for long")
+	}
+	require.Equal(r.t, 2, r.lease(1, long)[0].Attempts)
+}
