@@ -42,7 +42,7 @@ type Engine struct {
 	mu    sync.Mutex // guards what follows, and the beginning of Wake against Close
 	swept int64      // how far Upkeep has come in the log of executions
 
-	shortenAt time.Time // when Upkeep looks at leases again
+	surveyAt time.Time // when Upkeep looks at leases, and at all that is dead, again
 }
 
 var (

@@ -51,9 +51,10 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	return batch, err
 }
 
-// take leases up to ask.Max tasks and settles the outcomes with the first of them.
+// take leases up to ask.Max tasks and settles the outcomes with the first of them. When the next
+// is due, and whether there is anything, is not looked at by who asks for what is late.
 func (e *Engine) take(ctx context.Context, t *topic, ask timeout.Ask, outcomes []settlement, s *slots, batch *timeout.Batch) error {
-	if len(outcomes) == 0 && !t.busy.Load() {
+	if len(outcomes) == 0 && !t.busy.Load() && ask.Late == 0 {
 		if due, err := e.peek(ctx, t, s, batch); err != nil || !due {
 			return err
 		}
@@ -70,8 +71,12 @@ func (e *Engine) take(ctx context.Context, t *topic, ask timeout.Ask, outcomes [
 		}
 		outcomes = nil
 		full := len(batch.Leased)+len(batch.Died)-before == most
-		t.busy.Store(full)
+		if ask.Late == 0 {
+			t.busy.Store(full)
+		}
 		switch {
+		case !full && ask.Late > 0:
+			return nil
 		case !full:
 			// The leases count, whatever becomes of this.
 			if _, err := e.peek(ctx, t, s, batch); err != nil && len(batch.Leased) == 0 && len(ask.Settle) == 0 {
@@ -98,7 +103,7 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask timeout.Ask, outcom
 		e.queueSettle(b, t, outcomes, settled)
 		if most > 0 {
 			e.queueFence(b, t, s, &fenced)
-			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, timeout.CeilMillis(ask.Lease), clean(ask.Node), most, s.fenced, s.term, fenceFor, maxBytes).Query(func(rows pgx.Rows) error {
+			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, timeout.CeilMillis(ask.Lease), clean(ask.Node), most, s.fenced, s.term, fenceFor, maxBytes, timeout.CeilMillis(ask.Late)).Query(func(rows pgx.Rows) error {
 				return leased.read(rows, t.Name, false)
 			})
 		}

@@ -31,13 +31,14 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 		{"settle", sql.Settle, byKey, byTime, []any{1, ids, numbers, shorts, numbers, numbers, bools, ids, numbers, numbers}},
 		{"claim", sql.Claim, byKey, byTime, []any{1, ids, numbers, 1, "n", 1}},
 		{"wanted", sql.Wanted, byKey, byTime, []any{1, ids, numbers}},
-		{"lease", sql.Lease, byTime, byKey, []any{1, nil, 7, 1, "n", 10, nil, 0, 1, 1}},
+		{"lease", sql.Lease, byTime, byKey, []any{1, nil, 7, 1, "n", 10, nil, 0, 1, 1, 0}},
 		{"peek", sql.Peek, byTime, byKey, []any{1, shorts, 7, nil, 0, 1, 1}},
 		{"list", sql.List, byTime, byKey, []any{1, 1, 0, "", 10, 1}},
 		{"shorten", sql.Shorten, byTime, byKey, []any{topics, 10}},
 		{"count", sql.Count, byTime, byKey, []any{1}},
 		{"upcoming", sql.Upcoming, byTime, byKey, []any{1, 0, "", 10, nil, 7, 10}},
-		{"sweep", sql.Sweep, byTime, byKey, []any{topics, numbers, 10}},
+		{"sweep", sql.Sweep, byTime, byKey, []any{topics, numbers, numbers, 10}},
+		{"sweepdead", sql.SweepDead, byTime, byKey, []any{topics, numbers, 10}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tx, err := newPool(t).Begin(t.Context())

@@ -1,3 +1,4 @@
+-- What has been due for less than $11 is left alone.
 WITH {clock},
 p AS MATERIALIZED (
     SELECT p.no, p.attempts
@@ -11,7 +12,7 @@ p AS MATERIALIZED (
 last AS MATERIALIZED (
     SELECT t.at
     FROM {s}.hw_tasks t
-    WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.at <= (SELECT now FROM clock)
+    WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.at <= (SELECT now FROM clock) - $11::bigint
         AND ($2::smallint[] IS NULL OR (t.slot & $3::smallint) = ANY ($2))
     ORDER BY t.at, t.id
     OFFSET $6::bigint - 1 LIMIT 1
@@ -19,7 +20,7 @@ last AS MATERIALIZED (
 outlived AS MATERIALIZED (
     SELECT t.ctid AS place, t.state, t.at, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size
     FROM {s}.hw_tasks t
-    WHERE t.topic = (SELECT no FROM p) AND t.state = 2 AND t.at <= (SELECT now FROM clock)
+    WHERE t.topic = (SELECT no FROM p) AND t.state = 2 AND t.at <= (SELECT now FROM clock) - $11
         AND ($2::smallint[] IS NULL OR (t.slot & $3::smallint) = ANY ($2))
         AND coalesce(t.at <= (SELECT at FROM last), true)
     ORDER BY t.at, t.id
@@ -29,7 +30,7 @@ outlived AS MATERIALIZED (
 fresh AS MATERIALIZED (
     SELECT t.ctid AS place, t.state, t.at, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size
     FROM {s}.hw_tasks t
-    WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.at <= (SELECT now FROM clock)
+    WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.at <= (SELECT now FROM clock) - $11
         AND ($2 IS NULL OR (t.slot & $3) = ANY ($2))
     ORDER BY t.at, t.id
     LIMIT $6 - (SELECT count(*) FROM outlived)

@@ -1,13 +1,17 @@
--- What is done or removed, and has been kept for its time.
-DELETE FROM {s}.hw_tasks t
-WHERE t.state IN (3, 5) AND t.ctid = ANY (ARRAY(
-    SELECT o.place
-    FROM unnest($1::integer[], $2::bigint[]) AS k (topic, retain), (VALUES (3::smallint), (5::smallint)) AS s (state), LATERAL (
-        SELECT t.ctid AS place
-        FROM {s}.hw_tasks t
-        WHERE t.topic = k.topic AND t.state = s.state AND t.at <= {now} - k.retain
-        ORDER BY t.at, t.id
-        LIMIT $3
-        FOR UPDATE SKIP LOCKED
-    ) o
-    LIMIT $3))
+-- What is done, removed or dead, and has been kept for its time.
+WITH gone AS (
+    DELETE FROM {s}.hw_tasks t
+    WHERE t.state IN (3, 4, 5) AND t.ctid = ANY (ARRAY(
+        SELECT o.place
+        FROM (VALUES (3::smallint), (5::smallint), (4::smallint)) AS s (state), unnest($1::integer[], $2::bigint[], $3::bigint[]) AS k (topic, ended, dead), LATERAL (
+            SELECT t.ctid AS place
+            FROM {s}.hw_tasks t
+            WHERE t.topic = k.topic AND t.state = s.state AND t.at <= {now} - CASE WHEN s.state = 4 THEN k.dead ELSE k.ended END
+            ORDER BY t.at, t.id
+            LIMIT $4
+            FOR UPDATE SKIP LOCKED
+        ) o
+        LIMIT $4))
+    RETURNING t.topic, t.state = 4 AS dead
+)
+SELECT topic, dead, count(*) FROM gone GROUP BY topic, dead
