@@ -39,10 +39,8 @@ type Engine struct {
 	counts counts
 	news   news
 
-	mu    sync.Mutex // guards what follows, and the beginning of Wake against Close
-	swept int64      // how far Upkeep has come in the log of executions
-
-	surveyAt time.Time // when Upkeep looks at leases, and at all that is dead, again
+	mu       sync.Mutex // guards what follows, and the beginning of Wake against Close
+	surveyAt time.Time  // when Upkeep looks at leases, and at all that is dead, again
 }
 
 var (

@@ -16,6 +16,7 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 	ids, numbers := []string{"a", "b"}, []int64{1, 2}
 	topics, bools, shorts := []int32{1, 1}, []bool{false, true}, []int16{1, 1}
 	const byKey, byTime = "hw_tasks_pkey", "hw_tasks_at"
+	const logByKey, logByTime = "hw_executions_task", "hw_executions_at"
 	for _, test := range []struct {
 		name, sql, index, other string
 		args                    []any
@@ -38,6 +39,10 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 		{"count", sql.Count, byTime, byKey, []any{1}},
 		{"upcoming", sql.Upcoming, byTime, byKey, []any{1, 0, "", 10, nil, 7, 10}},
 		{"sweep", sql.Sweep, byTime, byKey, []any{topics, numbers, numbers, 10}},
+		{"sweeplog", sql.SweepLog, logByTime, logByKey, []any{topics, numbers, 10}},
+		{"sweep's log", sql.Sweep, logByKey, logByTime, []any{topics, numbers, numbers, 10}},
+		{"delete's log", sql.Delete, logByKey, logByTime, []any{topics, ids, numbers, shorts, numbers}},
+		{"settledone's log", sql.SettleDone, logByKey, logByTime, []any{1, ids, numbers}},
 		{"sweepdead", sql.SweepDead, byTime, byKey, []any{topics, numbers, 10}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -60,6 +65,7 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 			require.Contains(t, plan.String(), test.index)
 			require.NotContains(t, plan.String(), test.other)
 			require.NotContains(t, plan.String(), "Seq Scan on hw_tasks")
+			require.NotContains(t, plan.String(), "Seq Scan on hw_executions")
 			if test.name != "upcoming" { // which merges two states
 				require.NotContains(t, plan.String(), "Sort Key: t.at", "the index has the order")
 			}

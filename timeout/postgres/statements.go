@@ -33,6 +33,7 @@ func newStatements(schema string) statements {
 	common := strings.NewReplacer(words...)
 	replacer := strings.NewReplacer(append(words,
 		"{give}\n", common.Replace(read("snippets/give")), // leases what is picked, for $4 milliseconds and for node $5
+		"{forget}\n", common.Replace(read("snippets/forget")), // deletes the log of what is gone
 		"{given}\n", common.Replace(read("snippets/given")), // the tasks to be set, in the order in which all lock rows
 	)...)
 	fields := reflect.ValueOf(&s).Elem()

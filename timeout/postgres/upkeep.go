@@ -26,30 +26,19 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (timeout.Swept, error) {
 		return timeout.Swept{}, err
 	}
 	r := newRetention(all)
-	e.mu.Lock()
-	from := e.swept
-	e.mu.Unlock()
 	var swept timeout.Swept
-	var dropped, last, page, logged int64
+	var dropped, logged int64
 	err = e.transact(ctx, "deleting what has ended", func(b *pgx.Batch) {
 		swept = timeout.Swept{}
 		b.Queue(e.sql.Sweep, r.topics, r.ended, r.dead, maxSweep).Query(r.read(&swept))
 		b.Queue(e.sql.SweepDropped, maxSweep).Exec(count64(&dropped))
-		b.Queue(e.sql.SweepLog, from, maxSweep, r.topics, r.log).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&last, &page, &logged)
-		})
+		b.Queue(e.sql.SweepLog, r.topics, r.log, maxSweep).Exec(count64(&logged))
 		b.Queue(e.sql.SweepRest)
 	})
 	if err != nil {
 		return timeout.Swept{}, err
 	}
-	if page < maxSweep {
-		last = 0 // from the beginning, next time
-	}
-	e.mu.Lock()
-	e.swept = last
-	e.mu.Unlock()
-	swept.More = swept.More || dropped == maxSweep || page == maxSweep && logged > 0
+	swept.More = swept.More || dropped == maxSweep || logged == maxSweep
 	surveyed, err := e.survey(ctx, r)
 	swept.Add(surveyed)
 	return swept, err

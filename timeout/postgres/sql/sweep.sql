@@ -12,6 +12,7 @@ WITH gone AS (
             FOR UPDATE SKIP LOCKED
         ) o
         LIMIT $4))
-    RETURNING t.topic, t.state = 4 AS dead
-)
+    RETURNING t.topic, t.id, t.state = 4 AS dead
+),
+{forget}
 SELECT topic, dead, count(*) FROM gone GROUP BY topic, dead

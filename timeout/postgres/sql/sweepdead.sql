@@ -18,6 +18,7 @@ WITH gone AS (
             FOR UPDATE SKIP LOCKED
         ) o
         LIMIT $3))
-    RETURNING t.topic
-)
+    RETURNING t.topic, t.id
+),
+{forget}
 SELECT topic, true, count(*) FROM gone GROUP BY topic

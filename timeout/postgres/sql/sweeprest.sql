@@ -3,3 +3,4 @@
 WITH fences AS (DELETE FROM {s}.hw_fences WHERE at < {now} - 3600000)
 DELETE FROM {s}.hw_dropped d
 WHERE d.at < {now} - 3600000 AND NOT EXISTS (SELECT FROM {s}.hw_tasks t WHERE t.topic = d.no)
+    AND NOT EXISTS (SELECT FROM {s}.hw_executions x WHERE x.topic = d.no)
