@@ -55,10 +55,10 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 	}
 	err := protect(func() error { return caller.Call(ctx, a.Task, call) })
 	switch cause := context.Cause(ctx); {
-	case errors.Is(err, ErrAccepted) || IsPermanent(err):
-		leave(nil) // it answers
-	case err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping)):
-		leave(errBrokenOff)
+	case errors.Is(err, ErrAccepted):
+		leave(nil)
+	case err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping)), errors.Is(err, ErrArgument):
+		leave(errNoCall)
 	default:
 		leave(err)
 	}

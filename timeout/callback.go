@@ -9,6 +9,9 @@ import (
 // MaxCallback is how many bytes the texts of a callback may have together.
 const MaxCallback = 8 << 10
 
+// MaxFinal is how many statuses a callback can call final.
+const MaxFinal = 16
+
 // Callback says what is called when a task is due, for tasks that no Go function handles.
 type Callback struct {
 	// Kind names the Caller that makes the call: "http", "nats", "redis".
@@ -26,6 +29,11 @@ type Callback struct {
 	// Timeout is how long the call may take, at most MaxDuration. Zero means the caller's
 	// default.
 	Timeout time.Duration `json:"timeout,omitempty"`
+
+	// Final are the statuses of HTTP answers after which a task is dead at once, beside 410:
+	// 400 to 599, at most MaxFinal of them. All other answers that are no success are tried
+	// again.
+	Final []int `json:"final,omitempty"`
 }
 
 // Check returns an error, which wraps ErrArgument, where there can be no such callback.
@@ -44,6 +52,13 @@ func (c Callback) Check() error {
 		return fmt.Errorf("%w: Timeout %v of a callback, must not be negative", ErrArgument, c.Timeout)
 	case c.Timeout > MaxDuration:
 		return fmt.Errorf("%w: Timeout %v of a callback, must be at most %v", ErrArgument, c.Timeout, MaxDuration)
+	case len(c.Final) > MaxFinal:
+		return fmt.Errorf("%w: Final of a callback has %d statuses, must have at most %d", ErrArgument, len(c.Final), MaxFinal)
+	}
+	for _, status := range c.Final {
+		if status < 400 || status > 599 {
+			return fmt.Errorf("%w: Final %d of a callback, must be 400 to 599", ErrArgument, status)
+		}
 	}
 	return nil
 }
@@ -56,7 +71,8 @@ type Caller interface {
 	Check(Callback) error
 
 	// Call makes a task's call. The context ends with the task's lease. The error is like
-	// that of a Handler.
+	// that of a Handler. Each error counts against the target, but for ErrAccepted and for
+	// errors that wrap ErrArgument, which say that the call itself can't be made.
 	Call(ctx context.Context, task Task, call Callback) error
 
 	// Circuit returns what fails together: for a URL its host. Where too many calls of one

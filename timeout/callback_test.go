@@ -36,6 +36,10 @@ func (c *targets) Call(ctx context.Context, _ timeout.Task, call timeout.Callbac
 	switch {
 	case call.Target == "dead":
 		return errors.New("connection refused")
+	case call.Target == "final":
+		return timeout.Permanent(errors.New("answer 410 Gone"))
+	case call.Target == "impossible":
+		return timeout.Permanent(fmt.Errorf("%w: message too long", timeout.ErrArgument))
 	case strings.HasPrefix(call.Target, "stuck"):
 		<-ctx.Done()
 		return context.Cause(ctx)
@@ -83,6 +87,22 @@ func TestADeadTargetGetsFewCallsAndHoldsUpNobody(t *testing.T) {
 		task := r.state("dead-7")
 		require.Equal(t, timeout.Pending, task.State)
 		require.LessOrEqual(t, task.Attempts, 10, "what is put off is no attempt")
+	})
+}
+
+// A proxy that says 410 to everything would kill a whole topic within a second.
+func TestATargetWhoseAnswersAreAllFinalOpensItsCircuitToo(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, caller := withTargets(t, timeout.Topic{})
+		for i := range 100 {
+			r.call(fmt.Sprint("final-", i), "final")
+			r.call(fmt.Sprint("impossible-", i), "impossible")
+			pass(10 * time.Millisecond)
+		}
+		pass(5 * time.Second)
+		require.Equal(t, 5, caller.count("final"), "and the others wait for better times")
+		require.Equal(t, 100, caller.count("impossible"), "a call that can't be made says nothing of its target")
+		require.Equal(t, []string{"fake final"}, r.OpenCircuits())
 	})
 }
 
@@ -199,6 +219,9 @@ func TestCallbacksThatCanNeverBeMadeAreRefused(t *testing.T) {
 			{Kind: "fake"},
 			{Kind: "fake", Target: strings.Repeat("x", 9000)},
 			{Kind: "fake", Target: "x", Timeout: -1},
+			{Kind: "fake", Target: "x", Final: []int{399}},
+			{Kind: "fake", Target: "x", Final: []int{422, 600}},
+			{Kind: "fake", Target: "x", Final: make([]int, timeout.MaxFinal+1)},
 		} {
 			_, err := r.Set(t.Context(), timeout.Task{Topic: "orders", ID: "1", Callback: &call})
 			require.ErrorIs(t, err, timeout.ErrArgument)

@@ -38,8 +38,9 @@ const (
 	circuitsKept = 10_000
 )
 
-// errBrokenOff is of a call that this node has broken off, which says nothing of the target.
-var errBrokenOff = errors.New("timeout: call broken off")
+// errNoCall is of a call that this node has broken off, or that can't be made at all: it says
+// nothing of the target.
+var errNoCall = errors.New("timeout: no call")
 
 func (cs *circuits) init(cfg Config) {
 	cs.failures, cs.wait = cfg.Circuit, cfg.CircuitWait
@@ -61,7 +62,7 @@ func (cs *circuits) of(name string) *circuit {
 			Name:        name,
 			MaxRequests: 1,
 			Timeout:     cs.wait,
-			IsExcluded:  func(err error) bool { return errors.Is(err, errBrokenOff) },
+			IsExcluded:  func(err error) bool { return errors.Is(err, errNoCall) },
 			ReadyToTrip: func(counts gobreaker.Counts) bool {
 				return counts.ConsecutiveFailures >= uint32(cs.failures)
 			},

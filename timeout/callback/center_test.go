@@ -32,7 +32,7 @@ func run(t *testing.T, callers map[string]timeout.Caller) *timeout.Center {
 	engine, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { engine.Close() })
-	centre, err := timeout.New(engine, timeout.Config{Callers: callers, All: true, Poll: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	centre, err := timeout.New(engine, timeout.Config{Callers: callers, All: true, Circuit: 20, Poll: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	_, err = centre.SetTopic(t.Context(), timeout.Topic{Name: "orders", Retain: time.Hour, Backoff: 10 * time.Millisecond})
 	require.NoError(t, err)
@@ -157,6 +157,10 @@ func TestTheAnswerOfATargetDecidesInTheCentre(t *testing.T) {
 		switch {
 		case m.ID == "gone":
 			w.WriteHeader(http.StatusGone)
+		case m.ID == "refused":
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		case m.ID == "rollout" && m.Attempt < 4: // a new version, a new token, a call that still works
+			w.WriteHeader([]int{http.StatusNotFound, http.StatusUnauthorized, http.StatusConflict}[m.Attempt-1])
 		case m.ID == "later":
 			w.WriteHeader(http.StatusAccepted)
 		case m.ID == "flaky" && m.Attempt < 3:
@@ -168,6 +172,10 @@ func TestTheAnswerOfATargetDecidesInTheCentre(t *testing.T) {
 	call := timeout.Callback{Kind: "http", Target: target.URL}
 	set(t, centre, "gone", call)
 	set(t, centre, "flaky", call)
+	set(t, centre, "rollout", call)
+	refused := call
+	refused.Final = []int{http.StatusUnprocessableEntity}
+	set(t, centre, "refused", refused)
 	async := call
 	async.Header = map[string]string{"Prefer": "respond-async"}
 	set(t, centre, "later", async)
@@ -176,7 +184,13 @@ func TestTheAnswerOfATargetDecidesInTheCentre(t *testing.T) {
 	require.Equal(t, timeout.Dead, dead.State)
 	require.Equal(t, 1, dead.Attempts)
 	require.Contains(t, dead.Error, "answer 410 Gone")
+	dead = ends(t, centre, "refused")
+	require.Equal(t, timeout.Dead, dead.State)
+	require.Equal(t, 1, dead.Attempts)
 	require.Equal(t, timeout.Done, ends(t, centre, "flaky").State)
+	rollout := ends(t, centre, "rollout")
+	require.Equal(t, timeout.Done, rollout.State)
+	require.Equal(t, 4, rollout.Attempts)
 
 	calls := func(id string) []callback.Message {
 		mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,8 +23,9 @@ const (
 	drainTime = time.Second
 )
 
-// errOfAnswer returns what the answer means for the task. header is that of the request.
-func (c *Caller) errOfAnswer(resp *http.Response, head []byte, header http.Header) error {
+// errOfAnswer returns what the answer to a request means for the task. final are the statuses
+// that the callback calls final.
+func (c *Caller) errOfAnswer(resp *http.Response, head []byte, header http.Header, final []int) error {
 	status := resp.StatusCode
 	switch {
 	case status == http.StatusAccepted && prefersAsync(header):
@@ -32,21 +34,13 @@ func (c *Caller) errOfAnswer(resp *http.Response, head []byte, header http.Heade
 		return nil
 	}
 	err := textOfAnswer(resp, head)
-	switch {
-	case status >= 300 && status < 400:
-		return timeout.Permanent(err)
-	case status >= 400 && status < 500 && !passing(status):
+	if status >= 300 && status < 400 || status == http.StatusGone || slices.Contains(final, status) {
 		return timeout.Permanent(err)
 	}
 	if after, has := retryAfter(resp.Header, time.Now()); has {
 		return timeout.RetryAfter(err, min(after, c.cfg.MaxRetryAfter))
 	}
 	return err
-}
-
-// passing reports whether a status of the client's fault is one that passes.
-func passing(status int) bool {
-	return status == http.StatusRequestTimeout || status == http.StatusTooEarly || status == http.StatusTooManyRequests
 }
 
 func textOfAnswer(resp *http.Response, head []byte) error {

@@ -99,7 +99,7 @@ func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callb
 	req := c.request(inTime, task, call, target)
 	resp, err := c.transport.RoundTrip(req)
 	if err == nil {
-		err = c.errOfAnswer(resp, c.drain(resp, cancel), req.Header)
+		err = c.errOfAnswer(resp, c.drain(resp, cancel), req.Header, call.Final)
 	} else {
 		err = c.errOfCall(ctx, inTime, err)
 	}

@@ -144,11 +144,17 @@ func TestTheAnswerDecidesWhatBecomesOfTheTask(t *testing.T) {
 		{"302", true, true, never},
 		{"307?Location=%zz", true, true, never},
 		{"308?Retry-After=5", true, true, never},
-		{"400", true, true, never},
-		{"401", true, true, never},
-		{"404", true, true, never},
+		{"400", false, true, never},
+		{"401", false, true, never},
+		{"403", false, true, never},
+		{"404", false, true, never},
+		{"404?Retry-After=5", false, true, 5 * time.Second},
+		{"409", false, true, never},
+		{"409?Retry-After=Wed,+21+Oct+2015+08:28:30+GMT&Date=Wed,+21+Oct+2015+07:28:00+GMT", false, true, time.Minute},
 		{"410", true, true, never},
-		{"422?Retry-After=5", true, true, never},
+		{"410?Retry-After=5", true, true, never},
+		{"422?Retry-After=5", true, true, never}, // the callback lists it
+		{"507", true, true, never},               // and this
 		{"408", false, true, never},
 		{"425", false, true, never},
 		{"429", false, true, never},
@@ -165,7 +171,9 @@ func TestTheAnswerDecidesWhatBecomesOfTheTask(t *testing.T) {
 		{"799", false, true, never},
 	} {
 		t.Run(test.answer, func(t *testing.T) {
-			err := c.Call(t.Context(), task, to(server.URL+"/"+test.answer))
+			call := to(server.URL + "/" + test.answer)
+			call.Final = []int{507, 422}
+			err := c.Call(t.Context(), task, call)
 			require.Equal(t, test.fails, err != nil, "%v", err)
 			require.Equal(t, test.permanent, timeout.IsPermanent(err))
 			after, has := timeout.RetryDelay(err)

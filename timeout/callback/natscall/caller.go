@@ -78,7 +78,7 @@ func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callb
 	}
 	err = fmt.Errorf("natscall: subject %.100s: %w", call.Target, err)
 	if lasting(err) {
-		return timeout.Permanent(err)
+		return timeout.Permanent(fmt.Errorf("%w: %w", timeout.ErrArgument, err)) // says nothing of the stream
 	}
 	return err
 }

@@ -118,6 +118,7 @@ func TestWhatNoStreamWillEverTakeIsDeadAtOnce(t *testing.T) {
 	err := c.Call(t.Context(), long, to("small"))
 	require.ErrorIs(t, err, jetstream.ErrStreamMessageExceedsMaximum)
 	require.True(t, timeout.IsPermanent(err))
+	require.ErrorIs(t, err, timeout.ErrArgument, "which says nothing of the stream")
 	require.EqualValues(t, 1, count(t, st))
 	long.Payload = make([]byte, timeout.MaxPayload)
 	err = c.Call(t.Context(), long, to("large"))
@@ -188,6 +189,9 @@ func TestWhatIsNoSubjectIsRefusedWhenItIsSet(t *testing.T) {
 	require.ErrorIs(t, c.Check(call), timeout.ErrArgument)
 	call = to("orders.due")
 	call.Kind = "http"
+	require.ErrorIs(t, c.Check(call), timeout.ErrArgument)
+	call = to("a")
+	call.Final = []int{422}
 	require.ErrorIs(t, c.Check(call), timeout.ErrArgument)
 
 	limited := open(t, js, natscall.Config{Prefix: "tasks."})

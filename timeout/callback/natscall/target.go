@@ -22,10 +22,10 @@ const maxSubject = 1000
 var reserved = []string{callback.Prefix, callback.HeaderKey, "Nats-"}
 
 // Check returns an error, which wraps timeout.ErrArgument and names the value, for a callback
-// that can never be made: one with another kind, with a method, with a header that is not the
-// callback's to set, or whose subject can't be published to. That is one with wildcards,
-// empty parts, spaces or control characters, and one that begins with $ or _INBOX, whose
-// messages are commands to the server or answers to others.
+// that can never be made: one with another kind, with a method, with final statuses, with a
+// header that is not the callback's to set, or whose subject can't be published to. That is one
+// with wildcards, empty parts, spaces or control characters, and one that begins with $ or
+// _INBOX, whose messages are commands to the server or answers to others.
 func (c *Caller) Check(call timeout.Callback) error {
 	if call.Kind != Kind {
 		return fmt.Errorf("%w: kind %.50q, must be %q", timeout.ErrArgument, call.Kind, Kind)
@@ -35,6 +35,9 @@ func (c *Caller) Check(call timeout.Callback) error {
 	}
 	if call.Method != "" {
 		return fmt.Errorf("%w: method %.50q, must be empty: subjects have none", timeout.ErrArgument, call.Method)
+	}
+	if len(call.Final) > 0 {
+		return fmt.Errorf("%w: final %v, must be empty: subjects have no status", timeout.ErrArgument, call.Final)
 	}
 	if err := checkHeader(call.Header); err != nil {
 		return err

@@ -219,6 +219,9 @@ func TestWhatIsNoStreamIsRefusedWhenItIsSet(t *testing.T) {
 	call.Method = "XADD"
 	require.ErrorIs(t, c.Check(call), timeout.ErrArgument)
 	call = to("events")
+	call.Final = []int{422}
+	require.ErrorIs(t, c.Check(call), timeout.ErrArgument)
+	call = to("events")
 	call.Kind = "nats"
 	require.ErrorIs(t, c.Check(call), timeout.ErrArgument)
 

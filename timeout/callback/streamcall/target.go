@@ -21,9 +21,9 @@ const maxLenHeader = "MAXLEN"
 var ours = []string{"key", "topic", "id", "version", "attempt", "due", "token", "payload"}
 
 // Check returns an error, which wraps timeout.ErrArgument and names the value, for a callback
-// that can never be made: one with another kind, with a method, with a key that is empty, too
-// long, without the prefix, or has control characters, with a MAXLEN that is not 1 or more,
-// or with a field that every entry has anyway.
+// that can never be made: one with another kind, with a method, with final statuses, with a key
+// that is empty, too long, without the prefix, or has control characters, with a MAXLEN that is
+// not 1 or more, or with a field that every entry has anyway.
 func (c *Caller) Check(call timeout.Callback) error {
 	if call.Kind != Kind {
 		return fmt.Errorf("%w: kind %.50q, must be %q", timeout.ErrArgument, call.Kind, Kind)
@@ -34,6 +34,8 @@ func (c *Caller) Check(call timeout.Callback) error {
 	switch {
 	case call.Method != "":
 		return fmt.Errorf("%w: method %.50q, must be empty: streams have none", timeout.ErrArgument, call.Method)
+	case len(call.Final) > 0:
+		return fmt.Errorf("%w: final %v, must be empty: streams have no status", timeout.ErrArgument, call.Final)
 	case len(call.Target) > maxKey:
 		return fmt.Errorf("%w: stream has %d bytes, must have at most %d", timeout.ErrArgument, len(call.Target), maxKey)
 	case !isText(call.Target):

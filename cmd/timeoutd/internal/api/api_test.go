@@ -252,6 +252,7 @@ func TestBadRequests(t *testing.T) {
 		{one, `{"payload":1,"payload_base64":"AA=="}`, 400, `payload and payload_base64, must be one of them`},
 		{one, `{"payload_base64":"*"}`, 400, `base64`},
 		{one, `{"callback":{"kind":"http"}}`, 400, `callback with kind "http" and target "", must have both`},
+		{one, `{"callback":{"kind":"http","target":"http://x","final":[422,200]}}`, 400, `Final 200 of a callback, must be 400 to 599`},
 		{one, `{"callback":{"kind":"http","target":"http://x","timeout":"-1s"}}`, 400, `Timeout -1s of a callback`},
 		{one, `{"payload":"` + strings.Repeat("x", 5000) + `"}`, 413, `the body has more than 4096 bytes`},
 		{"POST /v1/topics/t/tasks/a/move", `{}`, 400, `a move of t/a with neither due nor after`},
@@ -314,12 +315,13 @@ func TestGarbageCursors(t *testing.T) {
 func TestTopics(t *testing.T) {
 	s := start(t, Config{})
 	require.Equal(t, Topics{[]Topic{}}, get[Topics](s, "/v1/topics"))
-	kept := do[Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":4,"lease":"1m","retries":-1,"callback":{"kind":"http","target":"http://example.com/","timeout":2500}}`)
+	kept := do[Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":4,"lease":"1m","retries":-1,"callback":{"kind":"http","target":"http://example.com/","timeout":2500,"final":[422]}}`)
 	require.Equal(t, "mail", kept.Name)
 	require.Equal(t, 4, kept.Slots)
 	require.Equal(t, Duration(time.Minute), kept.Lease)
 	require.Equal(t, Duration(time.Second), kept.Backoff, "the default")
 	require.Equal(t, Duration(2500*time.Millisecond), kept.Callback.Timeout)
+	require.Equal(t, []int{422}, kept.Callback.Final)
 	require.Equal(t, 8, do[Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":8}`).Slots)
 	require.Equal(t, http.StatusConflict, s.raw(http.MethodPut, "/v1/topics/mail", `{"slots":4}`).status)
 

@@ -71,20 +71,21 @@ type Callback struct {
 	Method  string            `json:"method,omitempty"`
 	Header  map[string]string `json:"header,omitempty"`
 	Timeout Duration          `json:"timeout,omitzero"`
+	Final   []int             `json:"final,omitempty"`
 }
 
 func (c *Callback) read() *timeout.Callback {
 	if c == nil {
 		return nil
 	}
-	return &timeout.Callback{Kind: c.Kind, Target: c.Target, Method: c.Method, Header: c.Header, Timeout: time.Duration(c.Timeout)}
+	return &timeout.Callback{Kind: c.Kind, Target: c.Target, Method: c.Method, Header: c.Header, Timeout: time.Duration(c.Timeout), Final: c.Final}
 }
 
 func callbackOf(c *timeout.Callback) *Callback {
 	if c == nil {
 		return nil
 	}
-	return &Callback{Kind: c.Kind, Target: c.Target, Method: c.Method, Header: c.Header, Timeout: Duration(c.Timeout)}
+	return &Callback{Kind: c.Kind, Target: c.Target, Method: c.Method, Header: c.Header, Timeout: Duration(c.Timeout), Final: c.Final}
 }
 
 // Task is a task in its present state.
