@@ -12,9 +12,9 @@ import (
 func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
 	defer a.cancel(nil)
 	ctx := a.ctx
-	if topic.Timeout > 0 {
+	if limit := topic.limit(); limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, topic.Timeout, ErrTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrTimeout)
 		defer cancel()
 	}
 	call := a.Callback

@@ -30,7 +30,7 @@ func (w *worker) retire() <-chan struct{} {
 		if a.over {
 			continue
 		}
-		w.giveBack(a)
+		w.giveBack(a, time.Time{})
 	}
 	w.queue = nil
 	quiet := make(chan struct{})
@@ -42,11 +42,11 @@ func (w *worker) retire() <-chan struct{} {
 	return quiet
 }
 
-// giveBack hands back what was not begun. w.mu must be held.
-func (w *worker) giveBack(a *attempt) {
+// giveBack hands back what was not begun, due then, or at once if that is zero. w.mu must be held.
+func (w *worker) giveBack(a *attempt, due time.Time) {
 	w.drop(a)
 	w.counts.Returned++
-	w.settle(Outcome{Token: a.Token, As: Pending, Refund: true})
+	w.settle(Outcome{Token: a.Token, As: Pending, Due: due, Refund: true})
 }
 
 // cancel has the contexts of all handlers end.

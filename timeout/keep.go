@@ -27,6 +27,7 @@ func (w *worker) keep() {
 func (w *worker) aging(now time.Time) []*attempt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.unload(now)
 	var aging []*attempt
 	for a := range w.held {
 		switch {
@@ -59,7 +60,8 @@ func (w *worker) lose(a *attempt) {
 // hangs reports whether a handler has not returned for a lease after its context ended for
 // Topic.Timeout. w.mu must be held.
 func (w *worker) hangs(a *attempt, now time.Time) bool {
-	return w.topic.Timeout > 0 && !a.begun.IsZero() && now.Sub(a.begun)-w.topic.Timeout > w.topic.Lease
+	limit := w.topic.limit()
+	return limit > 0 && !a.begun.IsZero() && now.Sub(a.begun)-limit > w.topic.Lease
 }
 
 // abandon has an attempt fail while its handler hangs, and another goroutine take its place.

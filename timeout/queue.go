@@ -46,6 +46,7 @@ func (w *worker) over(a *attempt) (left bool) {
 
 // vacate gives the place of an attempt free. w.mu must be held.
 func (w *worker) vacate(a *attempt) {
+	w.move(time.Now())
 	w.busy--
 	if a.target == "" {
 		return
@@ -70,6 +71,7 @@ func (w *worker) begin() (*attempt, Topic, Handler) {
 		w.calls[a.target]++
 	}
 	a.begun = now
+	w.move(now)
 	a.ctx, a.cancel = context.WithCancelCause(WithToken(context.Background(), a.Token))
 	if !a.due.IsZero() {
 		if late := now.Sub(a.due); late < 0 {

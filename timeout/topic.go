@@ -32,7 +32,8 @@ type Topic struct {
 	Lease time.Duration `json:"lease,omitempty"`
 
 	// Timeout is how long a handler may take; then its context ends, and with an error the
-	// attempt has failed. Zero means that it may take for ever.
+	// attempt has failed. Zero means an hour, or Lease if that is longer; negative means for ever,
+	// and a handler that hangs then keeps its place and its task until the process ends.
 	Timeout time.Duration `json:"timeout,omitempty"`
 
 	// Concurrency is how many tasks of the topic a node runs at the same time. Zero means
@@ -76,6 +77,7 @@ const (
 	DefaultBackoffMax  = 10 * time.Minute
 	DefaultLease       = 30 * time.Second
 	DefaultConcurrency = 64
+	DefaultTimeout     = time.Hour
 	DefaultRetainDead  = 30 * 24 * time.Hour
 	DefaultMaxDead     = 100_000
 	DefaultRetainLog   = 7 * 24 * time.Hour
@@ -124,6 +126,11 @@ func (t Topic) Attempts() int {
 	return or(t.Retries, DefaultRetries) + 1
 }
 
+// limit returns how long a handler may take, and zero for ever.
+func (t Topic) limit() time.Duration {
+	return max(or(t.Timeout, max(DefaultTimeout, t.Lease)), 0)
+}
+
 // Check returns an error, which wraps ErrArgument, where there can be no such topic.
 func (t Topic) Check() error {
 	if err := CheckTopic(t.Name); err != nil {
@@ -158,7 +165,7 @@ func (t Topic) checkDurations() error {
 		name  string
 		value time.Duration
 	}{{"Backoff", t.Backoff}, {"BackoffMax", t.BackoffMax}, {"Lease", t.Lease}, {"Timeout", t.Timeout}, {"Retain", t.Retain}, {"RetainDead", t.RetainDead}, {"RetainLog", t.RetainLog}} {
-		if field.value < 0 {
+		if field.value < 0 && field.name != "Timeout" {
 			return fmt.Errorf("%w: %s %v of topic %s, must not be negative", ErrArgument, field.name, field.value, t.Name)
 		}
 		if field.value > MaxDuration {

@@ -61,6 +61,9 @@ type worker struct {
 	quiet    chan struct{}          // closed when workers is 0, where somebody waits for it
 	stopping bool
 	look     time.Time     // when serve looks at the latest
+	rescue   time.Time     // when serve looks for what is late in the slots of other nodes
+	moved    time.Time     // when a handler last began or ended
+	stuck    bool          // whether all handlers hang: nothing is leased then
 	ahead    time.Duration // how far the engine's clock is ahead of this one's, at least
 	counts   Stats
 }
@@ -121,6 +124,9 @@ func (w *worker) assign(slots []int, term int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.slots, w.term = slots, term
+	if w.rescue.IsZero() {
+		w.rescue = time.Now().Add(w.rescueWait())
+	}
 	w.lookNow()
 }
 
@@ -215,6 +221,9 @@ func (w *worker) plan(now time.Time, calls int) (Ask, time.Duration) {
 	case n > 0:
 		ask.Settle = w.outcomes[:n:n]
 		w.outcomes = append([]Outcome(nil), w.outcomes[n:]...)
+	case !w.rescue.IsZero() && !now.Before(w.rescue) && w.spare(now) > 0:
+		ask.Slots, ask.Term, ask.Late, ask.Max = w.foreign(), 0, w.topic.Lease, w.spare(now)
+		w.rescue = now.Add(w.rescueWait())
 	case ask.Max > 0:
 		if wait := min(max(w.look.Sub(now), 0), longest); wait > 0 {
 			return ask, wait
@@ -240,7 +249,7 @@ func (w *worker) room(now time.Time) int {
 
 // wants is room without the limit of Topic.Rate. w.mu must be held.
 func (w *worker) wants() int {
-	if w.stopping || w.topic.Paused || w.slots != nil && len(w.slots) == 0 {
+	if w.stopping || w.topic.Paused || w.stuck || w.slots != nil && len(w.slots) == 0 {
 		return 0
 	}
 	room := w.limit - len(w.queue) - w.asked
@@ -292,7 +301,11 @@ func (w *worker) take(ask Ask, batch Batch, targets []string, asked, now time.Ti
 	if ask.Max == 0 {
 		return // nothing was looked for
 	}
-	w.tune(now, now.Sub(asked), len(batch.Leased) == ask.Max)
+	if full := len(batch.Leased) == ask.Max; ask.Late == 0 {
+		w.tune(now, now.Sub(asked), full)
+	} else if w.counts.Rescued += uint64(len(batch.Leased)); full {
+		w.rescue = now
+	}
 	for i := range batch.Leased {
 		a := &attempt{Leased: batch.Leased[i], target: targets[i], queued: now, until: asked.Add(ask.Lease)}
 		if a.Attempts == 1 {
@@ -303,13 +316,17 @@ func (w *worker) take(ask Ask, batch Batch, targets []string, asked, now time.Ti
 		}
 		w.held[a] = struct{}{}
 		if w.stopping { // it was not when it asked
-			w.giveBack(a)
+			w.giveBack(a, time.Time{})
 			continue
 		}
 		w.queue = append(w.queue, a)
 	}
 	if w.limiter != nil {
 		w.limiter.ReserveN(now, len(batch.Leased))
+	}
+	w.hire()
+	if ask.Late > 0 {
+		return // which says nothing of its own slots
 	}
 	w.look = now.Add(w.c.cfg.Poll)
 	switch {
@@ -318,7 +335,6 @@ func (w *worker) take(ask Ask, batch Batch, targets []string, asked, now time.Ti
 	case !batch.Next.IsZero():
 		w.look = minTime(w.look, now.Add(batch.Next.Sub(batch.Now)))
 	}
-	w.hire()
 }
 
 func minTime(a, b time.Time) time.Time {

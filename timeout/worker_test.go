@@ -25,3 +25,18 @@ func TestARateWakesNobodyWhereNothingCanRun(t *testing.T) {
 		require.Equal(t, cfg.Poll, wait, name)
 	}
 }
+
+func TestAHandlerHasAnHourUnlessItsTopicSaysOtherwise(t *testing.T) {
+	for want, topic := range map[time.Duration]Topic{
+		time.Hour:       {},
+		2 * time.Hour:   {Lease: 2 * time.Hour},
+		time.Minute:     {Lease: 2 * time.Hour, Timeout: time.Minute},
+		100 * time.Hour: {Timeout: 100 * time.Hour},
+		0:               {Timeout: -1},
+	} {
+		topic.Name = "orders"
+		require.NoError(t, topic.Check())
+		require.Equal(t, want, topic.limit())
+		require.Equal(t, want, topic.WithDefaults().limit())
+	}
+}

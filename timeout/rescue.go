@@ -1,0 +1,62 @@
+package timeout
+
+import (
+	"slices"
+	"time"
+)
+
+// Which slots belong to a node is a preference: it saves nodes from asking for the same tasks.
+// What is late by a lease its node does not run, be it that it hangs and yet shows itself, or
+// that it has too much to do. Then whoever has places free runs it.
+
+// rescueWait is how long a worker waits until it looks for what is late in the slots of other
+// nodes: about a lease, and not all nodes at once. w.mu must be held.
+func (w *worker) rescueWait() time.Duration { return w.topic.Lease/2 + jitter(w.topic.Lease) }
+
+// spare returns how many tasks of other nodes could begin at once. w.mu must be held.
+func (w *worker) spare(now time.Time) int {
+	if w.stopping || w.topic.Paused || w.full || len(w.queue) > 0 || w.slots == nil || len(w.slots) == w.topic.Slots {
+		return 0
+	}
+	spare := w.topic.Concurrency - w.workers - w.asked
+	if w.limiter != nil {
+		spare = min(spare, int(w.limiter.TokensAt(now))-w.asked)
+	}
+	return max(spare, 0)
+}
+
+// foreign returns the slots that are not the worker's own. w.mu must be held.
+func (w *worker) foreign() []int {
+	foreign := make([]int, 0, w.topic.Slots)
+	for slot := range w.topic.Slots {
+		if _, own := slices.BinarySearch(w.slots, slot); !own {
+			foreign = append(foreign, slot)
+		}
+	}
+	return foreign
+}
+
+// unload hands back what is queued when all handlers have hung for a lease, with the time at
+// which it was due, so that other nodes see how late it is. w.mu must be held.
+func (w *worker) unload(now time.Time) {
+	if w.stuck || w.stopping || len(w.queue) == 0 || w.workers < w.topic.Concurrency || now.Sub(w.moved) <= w.topic.Lease {
+		return
+	}
+	w.stuck = true
+	w.c.cfg.Logger.Warn("timeout: all handlers hang, and what they should run is handed back", "topic", w.name, "tasks", len(w.queue))
+	for _, a := range w.queue {
+		if !a.over {
+			w.giveBack(a, a.Due)
+		}
+	}
+	w.queue = nil
+}
+
+// move notes that a handler begins or ends. w.mu must be held.
+func (w *worker) move(now time.Time) {
+	w.moved = now
+	if w.stuck {
+		w.stuck = false
+		w.lookNow()
+	}
+}

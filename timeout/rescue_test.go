@@ -1,0 +1,114 @@
+package timeout_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+)
+
+// two returns two nodes on one engine that share a topic, of which the first has a handler that
+// hangs until free is closed.
+func two(t *testing.T, topic timeout.Topic, free <-chan struct{}) (hangs, works *rig, ran *record) {
+	engine, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = engine.Close() })
+	hangs = rigOn(t, engine, timeout.Config{Node: "hangs", Topic: topic})
+	require.NoError(t, hangs.Handle("orders", func(context.Context, timeout.Task) error {
+		<-free
+		return nil
+	}))
+	works, ran = rigOn(t, engine, timeout.Config{Node: "works", Topic: topic}), new(record)
+	require.NoError(t, works.Handle("orders", func(_ context.Context, task timeout.Task) error {
+		ran.add(task.ID)
+		return nil
+	}))
+	pass(10 * time.Second)
+	require.Len(t, hangs.stats().Slots, 4)
+	require.Len(t, works.stats().Slots, 4)
+	return hangs, works, ran
+}
+
+// The node that hangs shows itself, so its slots stay its own: only what its handlers have is
+// not run by the other.
+func TestWhatANodeThatHangsHasIsRunByAnother(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		free := make(chan struct{})
+		hangs, works, ran := two(t, timeout.Topic{Concurrency: 4, Lease: time.Second}, free)
+		for i := range 100 {
+			works.set(fmt.Sprint(i), time.Second)
+		}
+		pass(2 * time.Second)
+		before := len(ran.all())
+		require.Less(t, before, 80, "the others belong to the one that hangs")
+		pass(30 * time.Second)
+		require.Len(t, ran.all(), 96)
+		require.Len(t, works.View().Nodes, 2)
+		require.EqualValues(t, 96-before, works.stats().Rescued)
+		require.Zero(t, hangs.stats().Queued)
+		require.Zero(t, works.stats().Early)
+
+		close(free)
+		pass(time.Second)
+		for i := range 100 {
+			works.set(fmt.Sprint("later-", i), time.Second)
+		}
+		pass(2 * time.Second)
+		require.Greater(t, hangs.stats().Done, uint64(14), "it takes part again")
+		require.EqualValues(t, 200, hangs.stats().Done+works.stats().Done)
+	})
+}
+
+// What is on time stays with the node that its slot belongs to.
+func TestWhatIsOnTimeIsLeftToItsNode(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		free := make(chan struct{})
+		close(free)
+		hangs, works, _ := two(t, timeout.Topic{Lease: time.Second}, free)
+		for range 60 {
+			for i := range 100 {
+				works.set(fmt.Sprint(i), 500*time.Millisecond)
+			}
+			pass(time.Second)
+		}
+		require.Zero(t, works.stats().Rescued)
+		require.Zero(t, hangs.stats().Rescued)
+		require.Zero(t, hangs.stats().Returned)
+	})
+}
+
+// More nodes than slots: one that has none runs what is late as well.
+func TestANodeWithoutSlotsRunsWhatIsLate(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		free := make(chan struct{})
+		defer close(free)
+		engine, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = engine.Close() })
+		var ran atomic.Int64
+		var first atomic.Bool
+		for _, name := range []string{"a", "b", "c"} {
+			r := rigOn(t, engine, timeout.Config{Node: name, Topic: timeout.Topic{Slots: 1, Concurrency: 1, Lease: time.Second}})
+			require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+				if first.CompareAndSwap(false, true) {
+					<-free
+				}
+				ran.Add(1)
+				return nil
+			}))
+			pass(10 * time.Second)
+		}
+		r := rigOn(t, engine, timeout.Config{Node: "setter"})
+		for i := range 10 {
+			r.set(fmt.Sprint(i), 0)
+		}
+		pass(time.Minute)
+		require.EqualValues(t, 9, ran.Load())
+	})
+}
