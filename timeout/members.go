@@ -1,9 +1,7 @@
 package timeout
 
 import (
-	"cmp"
 	"context"
-	"hash/fnv"
 	"slices"
 	"strconv"
 	"time"
@@ -68,30 +66,41 @@ func (v View) Leader() string {
 // the highest hash of both that has not got its share yet.
 func (v View) Owners(topic string, slots int) []string {
 	owners := make([]string, slots)
-	var names []string
+	var nodes []shareholder
 	for _, node := range v.Nodes {
 		if node.Serves(topic) {
-			names = append(names, node.Name)
+			nodes = append(nodes, shareholder{name: node.Name, hash: hash(fnvOffset, node.Name+"\x00"+topic+"\x00")})
 		}
 	}
-	if len(names) == 0 {
+	if len(nodes) == 0 {
 		return owners
 	}
-	share := (slots + len(names) - 1) / len(names)
-	has := make(map[string]int, len(names))
+	share := (slots + len(nodes) - 1) / len(nodes)
 	for slot := range owners {
-		slices.SortFunc(names, func(a, b string) int {
-			return cmp.Or(cmp.Compare(weight(b, topic, slot), weight(a, topic, slot)), cmp.Compare(a, b))
-		})
-		for _, name := range names {
-			if has[name] < share {
-				owners[slot] = name
-				has[name]++
-				break
+		digits := strconv.Itoa(slot)
+		var best *shareholder
+		var highest uint64
+		for i := range nodes {
+			n := &nodes[i]
+			if n.has == share {
+				continue
+			}
+			weight := mix(hash(n.hash, digits))
+			if best == nil || weight > highest || weight == highest && n.name < best.name {
+				best, highest = n, weight
 			}
 		}
+		owners[slot] = best.name
+		best.has++
 	}
 	return owners
+}
+
+// shareholder is a node while slots are dealt.
+type shareholder struct {
+	name string
+	hash uint64 // of the node and the topic
+	has  int    // slots
 }
 
 // Slots returns the slots of a topic that belong to the node of that name, in order. A node
@@ -106,12 +115,30 @@ func (v View) Slots(topic, name string, slots int) []int {
 	return mine
 }
 
-func weight(node, topic string, slot int) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(node + "\x00" + topic + "\x00" + strconv.Itoa(slot)))
-	// FNV's high bits hardly depend on the last bytes; the finalizer of SplitMix64 mixes them.
-	x := h.Sum64()
+// The constants of FNV-1a with 64 bits.
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
+
+// hash goes on with an FNV-1a.
+func hash(h uint64, text string) uint64 {
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * fnvPrime
+	}
+	return h
+}
+
+// mix is the finalizer of SplitMix64: FNV's high bits hardly depend on the last bytes.
+func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
+}
+
+// same reports whether the slots of all topics are dealt in the same way.
+func (v View) same(other View) bool {
+	return v.Term == other.Term && slices.EqualFunc(v.Nodes, other.Nodes, func(a, b Node) bool {
+		return a.Name == b.Name && (a.Topics == nil) == (b.Topics == nil) && slices.Equal(a.Topics, b.Topics)
+	})
 }

@@ -175,13 +175,26 @@ func (c *Center) dismiss(name string, w *worker) {
 	c.dismissed.Go(func() { w.drain(c.cfg.Grace) })
 }
 
-// adopt gives the workers the slots that a view says are this node's.
+// adopt gives the workers the slots that a view says are this node's, those whose slots may be
+// others than before.
 func (c *Center) adopt(view View) {
+	type deal struct {
+		w     *worker
+		slots int
+	}
+	var deals []deal
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	changed := !view.same(c.view)
 	c.view = view
 	for name, w := range c.workers {
-		w.assign(view.Slots(name, c.cfg.Node, c.topics[name].WithDefaults().Slots), view.Term)
+		if slots := c.topics[name].WithDefaults().Slots; changed || w.dealt != slots {
+			deals = append(deals, deal{w, slots})
+		}
+	}
+	c.mu.Unlock()
+	for _, d := range deals {
+		d.w.dealt = d.slots
+		d.w.assign(view.Slots(d.w.name, c.cfg.Node, d.slots), view.Term)
 	}
 }
 

@@ -39,6 +39,7 @@ type worker struct {
 	nudges chan struct{} // has one element where serve shall look at once
 	ended  chan struct{} // closed when serve and keep shall end
 	gone   sync.WaitGroup
+	dealt  int // of how many slots it has its share: for Run
 
 	// mu guards what follows. It is not held while the engine or a handler is called.
 	mu       sync.Mutex
