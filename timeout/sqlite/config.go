@@ -96,7 +96,7 @@ func (e *Engine) open(path string) error {
 		return err
 	}
 	e.writer = &writer{conn: conn, stmts: make(map[string]*sql.Stmt)}
-	if err := e.write(ctx, func(s session) error { return prepare(ctx, s) }); err != nil {
+	if err := e.write(ctx, func(s session) error { return migrate(ctx, s) }); err != nil {
 		return err
 	}
 	db, err := sql.Open("sqlite", address(path, "busy_timeout("+fmt.Sprint(e.cfg.BusyTimeout.Milliseconds())+")",

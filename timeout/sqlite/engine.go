@@ -28,6 +28,8 @@ type Engine struct {
 	mu      sync.Mutex          // guards what follows
 	counted map[string]counted  // by topic
 	fenced  map[string]fencedAs // by topic
+
+	surplusAt time.Time // when Upkeep looks again whether too much is dead
 }
 
 func now() int64 { return time.Now().UnixMilli() }

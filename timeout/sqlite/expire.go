@@ -61,6 +61,9 @@ type expiry struct {
 	fence  error
 }
 
+// latest is the time until which a task must have been due to be leased.
+func (x *expiry) latest(now int64) int64 { return now - timeout.CeilMillis(x.ask.Late) }
+
 // slots says which tasks are asked for, as SQL, where that is not all of a topic.
 func (x *expiry) slots(t *topic) (condition string, args []any) {
 	return inSlots(t, x.ask.Slots)
@@ -102,7 +105,7 @@ func (e *Engine) look(ctx context.Context, x *expiry) (busy bool, err error) {
 		return e.fenceIsOld(x.ask, at), err
 	}
 	x.batch.Next = time.UnixMilli(next)
-	return next <= at || e.fenceIsOld(x.ask, at), err
+	return next <= x.latest(at) || e.fenceIsOld(x.ask, at), err
 }
 
 // none is the time of what never comes.
@@ -227,7 +230,7 @@ type outlived struct {
 // lease leases up to limit tasks that are due, of the slots asked for, the earliest first.
 func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([]timeout.Leased, error) {
 	condition, args := x.slots(l.t)
-	due := append(append([]any{l.t.no, l.at}, args...), limit)
+	due := append(append([]any{l.t.no, x.latest(l.at)}, args...), limit)
 	var over []outlived
 	err := each(ctx, s, "SELECT seq, at, id, version, attempts, node, coalesce(length(payload), 0) FROM hw_tasks WHERE topic = ? AND state = 2 AND at <= ?"+condition+
 		" ORDER BY at, seq LIMIT ?", due, func(rows *sql.Rows) error {
@@ -240,7 +243,7 @@ func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([
 		return nil, err
 	}
 	if len(over) > 0 {
-		if over, limit, err = l.merge(ctx, s, over, condition, args, limit); err != nil {
+		if over, limit, err = merge(ctx, s, over, condition, due); err != nil {
 			return nil, err
 		}
 	}
@@ -276,11 +279,12 @@ func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([
 }
 
 // merge returns how many of the outlived leases come before what waits, and how many tasks
-// that wait there is room for.
-func (l *leasing) merge(ctx context.Context, s session, over []outlived, condition string, args []any, limit int) ([]outlived, int, error) {
+// that wait there is room for. The last of args is the limit.
+func merge(ctx context.Context, s session, over []outlived, condition string, args []any) ([]outlived, int, error) {
 	var waiting []int64
+	limit := args[len(args)-1].(int)
 	err := each(ctx, s, "SELECT at FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ?"+condition+" ORDER BY at, seq LIMIT ?",
-		append(append([]any{l.t.no, l.at}, args...), limit), func(rows *sql.Rows) error {
+		args, func(rows *sql.Rows) error {
 			waiting = append(waiting, 0)
 			return rows.Scan(&waiting[len(waiting)-1])
 		})

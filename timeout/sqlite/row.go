@@ -68,10 +68,12 @@ func find(ctx context.Context, s session, topic int64, ids []string) (map[string
 	return all, err
 }
 
-// numbers takes count numbers from the counter, and returns the first.
+// numbers takes count numbers from the counter, and returns the first. The counter is never behind
+// the clock, in microseconds: a power cut may take back commits whose numbers others know.
 func numbers(ctx context.Context, s session, count int) (int64, error) {
 	var last int64
-	_, err := one(ctx, s, "UPDATE hw_meta SET value = value + ? WHERE name = 'number' RETURNING value", []any{count}, &last)
+	_, err := one(ctx, s, "UPDATE hw_meta SET value = max(value, ?) + ? WHERE name = 'number' RETURNING value",
+		[]any{time.Now().UnixMicro(), count}, &last)
 	return last - int64(count) + 1, err
 }
 

@@ -14,19 +14,6 @@ import (
 //go:embed sql/*.sql
 var migrations embed.FS
 
-// numberStep is how far the counter is set on when a file is opened: a power cut may have taken
-// back commits whose numbers others know.
-const numberStep = 1 << 20
-
-// prepare makes the tables ready for an engine.
-func prepare(ctx context.Context, s session) error {
-	if err := migrate(ctx, s); err != nil {
-		return err
-	}
-	_, err := numbers(ctx, s, numberStep)
-	return err
-}
-
 // migrate brings the tables to the newest version. The transaction must have the write lock:
 // so two that open the file at the same time do it once.
 func migrate(ctx context.Context, s session) error {

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"math"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
@@ -13,22 +15,29 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept timeout.Swept, err 
 		return swept, err
 	}
 	defer e.use.RUnlock()
-	swept.More, err = e.upkeep(ctx)
+	swept.More, err = e.upkeep(ctx, &swept)
 	return swept, e.wrap("upkeep", err)
 }
 
-func (e *Engine) upkeep(ctx context.Context) (more bool, err error) {
+func (e *Engine) upkeep(ctx context.Context, swept *timeout.Swept) (more bool, err error) {
 	all, err := topics(ctx, e.reader)
 	if err != nil {
 		return false, err
 	}
 	for _, t := range all {
-		for _, state := range []timeout.State{timeout.Done, timeout.Removed} {
-			left, err := e.deleteEnded(ctx, t, state)
+		for _, state := range []timeout.State{timeout.Done, timeout.Removed, timeout.Dead} {
+			retain := t.Retain
+			if state == timeout.Dead {
+				retain = t.WithDefaults().RetainDead
+			}
+			gone, err := e.deleteEnded(ctx, t, state, place{now() - timeout.CeilMillis(retain), math.MaxInt64})
+			if state == timeout.Dead {
+				swept.AddDead(t.Name, gone)
+			}
 			if err != nil {
 				return false, err
 			}
-			more = more || left
+			more = more || gone == chunk
 		}
 		if err := e.bringBack(ctx, t); err != nil {
 			return false, err
@@ -39,6 +48,11 @@ func (e *Engine) upkeep(ctx context.Context) (more bool, err error) {
 		}
 		more = more || left
 	}
+	left, err := e.deleteSurplus(ctx, all, swept)
+	if err != nil {
+		return false, err
+	}
+	more = more || left
 	if err := e.lowerFences(ctx); err != nil {
 		return false, err
 	}
@@ -56,27 +70,69 @@ func (e *Engine) upkeep(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// deleteEnded deletes tasks that have been kept for their time, and their logs.
-func (e *Engine) deleteEnded(ctx context.Context, t *topic, state timeout.State) (more bool, err error) {
-	const query = "SELECT seq FROM hw_tasks WHERE topic = ? AND state = ? AND at <= ? LIMIT ?"
-	args := []any{t.no, int64(state), now() - timeout.CeilMillis(t.Retain), chunk}
+// deleteEnded deletes up to a chunk of tasks that have ended, the first ones first and none after
+// last, and their logs. It returns how many those were.
+func (e *Engine) deleteEnded(ctx context.Context, t *topic, state timeout.State, last place) (gone int, err error) {
+	const query = "SELECT seq FROM hw_tasks WHERE topic = ? AND state = ? AND (at, seq) <= (?, ?) ORDER BY at, seq LIMIT ?"
+	args := []any{t.no, int64(state), last.at, last.seq, chunk}
 	if some, err := integers(ctx, e.reader, query, args...); err != nil || len(some) == 0 {
-		return false, err
+		return 0, err
 	}
+	var ids []string
 	err = e.write(ctx, func(s session) error {
 		ctx := context.Background()
-		var ids []string
 		err := each(ctx, s, "DELETE FROM hw_tasks WHERE seq IN ("+query+") RETURNING id", args, func(rows *sql.Rows) error {
 			ids = append(ids, "")
 			return rows.Scan(&ids[len(ids)-1])
 		})
-		more = len(ids) == chunk
 		if err != nil {
 			return err
 		}
 		return forget(ctx, s, t.no, ids)
 	})
-	return more, err
+	if err != nil {
+		return 0, err
+	}
+	return len(ids), nil
+}
+
+// surplusShare is how much longer than a look for too many dead tasks the pause after it is.
+const surplusShare = 50
+
+// deleteSurplus deletes dead tasks that are too many, the oldest first. To find the last one that
+// is too much takes as long as there are dead ones, so it does not look each time.
+func (e *Engine) deleteSurplus(ctx context.Context, all []*topic, swept *timeout.Swept) (more bool, err error) {
+	began := time.Now()
+	e.mu.Lock()
+	pause := began.Before(e.surplusAt)
+	e.mu.Unlock()
+	if pause {
+		return false, nil
+	}
+	for _, t := range all {
+		var last place
+		surplus, err := t.MaxDead >= 0, error(nil)
+		if surplus {
+			surplus, err = one(ctx, e.reader, "SELECT at, seq FROM hw_tasks WHERE topic = ? AND state = 4 ORDER BY at DESC, seq DESC LIMIT 1 OFFSET ?",
+				[]any{t.no, t.WithDefaults().MaxDead}, &last.at, &last.seq)
+		}
+		gone := 0
+		if surplus && err == nil {
+			gone, err = e.deleteEnded(ctx, t, timeout.Dead, last)
+			swept.AddDead(t.Name, gone)
+		}
+		if err != nil {
+			return false, err
+		}
+		more = more || gone == chunk
+	}
+	if !more {
+		e.mu.Lock()
+		now := time.Now()
+		e.surplusAt = now.Add(surplusShare * now.Sub(began))
+		e.mu.Unlock()
+	}
+	return more, nil
 }
 
 // deleteLog deletes what was logged longer ago than the topic says.
