@@ -3,7 +3,10 @@ package sqlite_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,4 +52,53 @@ func BenchmarkExpire(b *testing.B) {
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 		})
 	}
+}
+
+// BenchmarkMove is about tasks that are moved to a later time over and over, by two goroutines: a
+// heartbeat of each of 10,000 connections.
+func BenchmarkMove(b *testing.B) {
+	const tasks, batch, clients = 10_000, 64, 2
+	path := filepath.Join(b.TempDir(), "tasks.db")
+	engine, err := sqlite.Open(path, sqlite.Config{})
+	require.NoError(b, err)
+	_, err = engine.SetTopic(b.Context(), timeout.Topic{Name: "bench"}, false)
+	require.NoError(b, err)
+	for _, some := range enginetest.Batches("bench", tasks, 1000, time.Now().Add(time.Hour)) {
+		_, err := engine.Set(b.Context(), some)
+		require.NoError(b, err)
+	}
+	begin := size(b, engine, path)
+	engine, err = sqlite.Open(path, sqlite.Config{})
+	require.NoError(b, err)
+	var next atomic.Int64
+	var all sync.WaitGroup
+	b.ResetTimer()
+	for range clients {
+		all.Go(func() {
+			for from := next.Add(batch) - batch; from < int64(b.N); from = next.Add(batch) - batch {
+				moves := make([]timeout.Move, min(batch, b.N-int(from)))
+				for i := range moves {
+					// Neighbours are moved together no more than heartbeats are.
+					id := fmt.Sprintf("task-%012d", (int(from)+i)%tasks)
+					moves[i] = timeout.Move{Key: timeout.Key{Topic: "bench", ID: id}, After: time.Hour}
+				}
+				if _, err := engine.Move(b.Context(), moves); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "moves/s")
+	b.StopTimer()
+	b.ReportMetric(float64(size(b, engine, path))/float64(begin), "size/begin")
+}
+
+// size closes a database and returns how many bytes it has.
+func size(b *testing.B, engine *sqlite.Engine, path string) int64 {
+	require.NoError(b, engine.Close())
+	info, err := os.Stat(path)
+	require.NoError(b, err)
+	return info.Size()
 }

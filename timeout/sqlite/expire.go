@@ -111,25 +111,21 @@ func (e *Engine) look(ctx context.Context, x *expiry) (busy bool, err error) {
 // none is the time of what never comes.
 const none = 1<<63 - 1
 
-// lookAhead is how many tasks of other slots are passed over to find when one of those asked
-// for is due next.
+// lookAhead is how many tasks are passed over, of other slots or moved to a later time, to find when
+// one of those asked for is due next.
 const lookAhead = 1000
 
 // next returns when something is due. Of what is due later only the first tasks are looked
 // at: where none of them is in the slots asked for, there is nothing to do before the last.
 func next(ctx context.Context, s session, t *topic, x *expiry, now int64) (int64, error) {
 	condition, args := x.slots(t)
-	ahead := lookAhead
-	if condition == "" {
-		ahead = 1
-	}
 	first := int64(none)
 	for _, state := range []string{"1", "2"} {
 		const of = "FROM hw_tasks WHERE topic = ? AND state = "
 		at := int64(none)
 		due, err := one(ctx, s, "SELECT at "+of+state+" AND at <= ?"+condition+" ORDER BY at, seq LIMIT 1", append([]any{t.no, now}, args...), &at)
 		if err == nil && !due {
-			at, err = nextLater(ctx, s, of+state, condition, args, t.no, now, ahead)
+			at, err = nextLater(ctx, s, of+state, condition, args, t.no, now)
 		}
 		if err != nil {
 			return none, err
@@ -139,16 +135,29 @@ func next(ctx context.Context, s session, t *topic, x *expiry, now int64) (int64
 	return first, nil
 }
 
-func nextLater(ctx context.Context, s session, of, condition string, args []any, topic, now int64, ahead int) (int64, error) {
-	var mine, last int64
-	var seen int
-	query := "SELECT coalesce(min(CASE WHEN true" + condition + " THEN at END), ?), coalesce(max(at), ?), count(*) FROM (SELECT at, hash " +
-		of + " AND at > ? ORDER BY at, seq LIMIT ?)"
-	_, err := one(ctx, s, query, append(slices.Clone(args), int64(none), int64(none), topic, now, ahead), &mine, &last, &seen)
-	if mine == none && seen == ahead {
-		mine = last
+// nextLater looks at the tasks in the order of the index, until no other one can be due before.
+func nextLater(ctx context.Context, s session, of, condition string, args []any, topic, now int64) (int64, error) {
+	first, seen := int64(none), 0
+	query := "SELECT at, max(at, due), true" + condition + " " + of + " AND at > ? ORDER BY at, seq LIMIT ?"
+	err := each(ctx, s, query, append(slices.Clone(args), topic, now, lookAhead), func(rows *sql.Rows) error {
+		var at, due int64
+		var mine bool
+		if err := rows.Scan(&at, &due, &mine); err != nil {
+			return err
+		}
+		if seen++; mine {
+			first = min(first, due)
+		}
+		if at >= first || seen == lookAhead {
+			first = min(first, at)
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
 	}
-	return mine, err
+	return first, err
 }
 
 // round settles and leases as much as one transaction may.
@@ -230,6 +239,9 @@ type outlived struct {
 // lease leases up to limit tasks that are due, of the slots asked for, the earliest first.
 func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([]timeout.Leased, error) {
 	condition, args := x.slots(l.t)
+	if done, err := l.refile(ctx, s, condition, args, limit); err != nil || !done {
+		return nil, err
+	}
 	due := append(append([]any{l.t.no, x.latest(l.at)}, args...), limit)
 	var over []outlived
 	err := each(ctx, s, "SELECT seq, at, id, version, attempts, node, coalesce(length(payload), 0) FROM hw_tasks WHERE topic = ? AND state = 2 AND at <= ?"+condition+
@@ -276,6 +288,26 @@ func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([
 		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Version, b.Version))
 	})
 	return leased, err
+}
+
+// refileRounds is how many times a transaction looks for tasks that were moved.
+const refileRounds = 8
+
+// refile files those that were moved to a later time under that, as far as they come before what
+// can be leased: what is left to be leased is due. It reports whether it has come so far.
+func (l *leasing) refile(ctx context.Context, s session, condition string, args []any, limit int) (done bool, err error) {
+	args = append(append([]any{l.t.no, l.at}, args...), limit)
+	for range refileRounds {
+		moved, err := integers(ctx, s, "SELECT seq FROM (SELECT seq, at, due FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ?"+condition+
+			" ORDER BY at, seq LIMIT ?) WHERE due > at", args...)
+		if err != nil || len(moved) == 0 {
+			return err == nil, err
+		}
+		if _, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = due WHERE seq IN (SELECT value FROM json_each(?))", array(moved)); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 // merge returns how many of the outlived leases come before what waits, and how many tasks

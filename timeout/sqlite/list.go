@@ -53,6 +53,10 @@ func (e *Engine) Count(ctx context.Context, topic string) (timeout.Counts, error
 	return counts, nil
 }
 
+// countQuery reads the time of an action only of tasks that may be due.
+const countQuery = "SELECT state, count(*), sum(at <= ?2 AND due <= ?2), coalesce(min(CASE WHEN at <= ?2 AND due <= ?2 THEN max(at, due) END), 0)" +
+	" FROM hw_tasks WHERE topic = ?1 GROUP BY state"
+
 func count(ctx context.Context, s session, topic string) (counts timeout.Counts, err error) {
 	t, err := topicOf(ctx, s, topic)
 	if err == nil && t == nil {
@@ -62,15 +66,15 @@ func count(ctx context.Context, s session, topic string) (counts timeout.Counts,
 		return counts, err
 	}
 	at := now()
-	err = each(ctx, s, "SELECT state, count(*), sum(at <= ?), min(at) FROM hw_tasks WHERE topic = ? GROUP BY state", []any{at, t.no}, func(rows *sql.Rows) error {
+	err = each(ctx, s, countQuery, []any{t.no, at}, func(rows *sql.Rows) error {
 		var state timeout.State
 		var all, due, first int64
 		if err := rows.Scan(&state, &all, &due, &first); err != nil {
 			return err
 		}
 		counts.Add(state, all)
-		if state == timeout.Pending {
-			counts.Due, counts.Lag = due, time.Duration(max(at-first, 0))*time.Millisecond
+		if state == timeout.Pending && due > 0 {
+			counts.Due, counts.Lag = due, time.Duration(at-first)*time.Millisecond
 		}
 		return nil
 	})
@@ -120,12 +124,25 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 	return page, e.wrap("listing tasks", err)
 }
 
-const listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ? AND state = ? AND (at, seq) > (?, ?) ORDER BY at, seq LIMIT ?"
+const (
+	listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND (at, seq) > (?3, ?4) ORDER BY at, seq LIMIT ?5"
+
+	// listPendingQuery has those in their place that were moved to a later time. So it has to look at all
+	// that are filed before, but at none that is filed after as many as a page can have are due.
+	listPendingQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at <= (" +
+		"SELECT CASE WHEN count(*) < ?5 THEN 9223372036854775807 ELSE max(due) END FROM (" +
+		"SELECT max(at, due) AS due FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at > ?3 ORDER BY at, seq LIMIT ?5))" +
+		" AND (max(at, due), seq) > (?3, ?4) ORDER BY max(at, due), seq LIMIT ?5"
+)
 
 func list(ctx context.Context, s session, t *topic, state timeout.State, from place, limit int) (page timeout.Page, err error) {
 	var last place
 	bytes := 0
-	err = each(ctx, s, listQuery, []any{t.no, int64(state), from.at, from.seq, limit + 1}, func(rows *sql.Rows) error {
+	query := listQuery
+	if state == timeout.Pending {
+		query = listPendingQuery
+	}
+	err = each(ctx, s, query, []any{t.no, int64(state), from.at, from.seq, limit + 1}, func(rows *sql.Rows) error {
 		r, err := scanTask(rows, t.Name)
 		if err != nil {
 			return err
@@ -147,16 +164,17 @@ func list(ctx context.Context, s session, t *topic, state timeout.State, from pl
 // errEnough ends the reading of rows: the payloads of those that are left are not read.
 var errEnough = errors.New("enough")
 
-// upcomingQuery merges both states, each in the order of the index.
+// upcomingQuery merges both states, each in the order of the index. A task that was moved to a later
+// time has its place there by the earlier one.
 func upcomingQuery(condition string) string {
 	half := func(state string) string {
-		return "SELECT id, version, at, seq FROM hw_tasks WHERE topic = ?1 AND state = " + state +
-			" AND (at, seq) > (?2, ?3) AND at < ?4" + condition
+		return "SELECT id, version, max(at, due), at, seq FROM hw_tasks WHERE topic = ?1 AND state = " + state +
+			" AND (at, seq) > (?2, ?3) AND at < ?4 AND due < ?4" + condition
 	}
 	return half("1") + " UNION ALL " + half("2") + " ORDER BY at, seq LIMIT ?5"
 }
 
-// Upcoming is timeout.Truth's: the earliest first, over all slots.
+// Upcoming is timeout.Truth's: the earliest first, over all slots, but for what was moved.
 func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (page timeout.UpcomingPage, err error) {
 	from, err := parsePlace(cursor)
 	if err != nil {
@@ -185,8 +203,9 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 			return nil
 		}
 		var w timeout.Wanted
-		err := rows.Scan(&w.ID, &w.Version, &last.at, &last.seq)
-		w.At = time.UnixMilli(last.at)
+		var at int64
+		err := rows.Scan(&w.ID, &w.Version, &at, &last.at, &last.seq)
+		w.At = time.UnixMilli(at)
 		page.Wanted = append(page.Wanted, w)
 		return err
 	})

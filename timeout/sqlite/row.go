@@ -27,6 +27,9 @@ func scanTask(rows *sql.Rows, topic string) (row, error) {
 	if err != nil {
 		return r, err
 	}
+	if r.State == timeout.Pending {
+		r.at = max(r.at, due)
+	}
 	r.Topic, r.Due, r.Until = topic, time.UnixMilli(due), time.UnixMilli(r.at)
 	if callback.Valid {
 		r.Callback = new(timeout.Callback)
@@ -42,7 +45,7 @@ type found struct {
 	seq      int64
 	id       string
 	state    timeout.State
-	due      int64
+	at, due  int64
 	version  int64
 	attempts int
 }
@@ -58,10 +61,10 @@ func (f *found) answer() timeout.Answer {
 // find reads the tasks of a topic that are there, by id.
 func find(ctx context.Context, s session, topic int64, ids []string) (map[string]*found, error) {
 	all := make(map[string]*found)
-	err := each(ctx, s, "SELECT seq, id, state, due, version, attempts FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
+	err := each(ctx, s, "SELECT seq, id, state, at, due, version, attempts FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
 		[]any{topic, array(ids)}, func(rows *sql.Rows) error {
 			f := new(found)
-			err := rows.Scan(&f.seq, &f.id, &f.state, &f.due, &f.version, &f.attempts)
+			err := rows.Scan(&f.seq, &f.id, &f.state, &f.at, &f.due, &f.version, &f.attempts)
 			all[f.id] = f
 			return err
 		})

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"maps"
 	"slices"
 	"time"
 
@@ -61,6 +63,7 @@ func move(ctx context.Context, s session, moves []timeout.Move) ([]timeout.Answe
 		return nil, err
 	}
 	at := now()
+	earlier, later := make(map[int64]moved), make(map[int64]moved) // by seq, since a key may come several times
 	err = change(ctx, s, keys, func(_ *topic, i int, f *found) error {
 		answers[i] = f.answer()
 		if f.state != timeout.Pending {
@@ -68,10 +71,40 @@ func move(ctx context.Context, s session, moves []timeout.Move) ([]timeout.Answe
 		}
 		f.due, f.version = moves[i].DueAt(at), version+int64(i)
 		answers[i].Version, answers[i].Due = f.version, time.UnixMilli(f.due)
-		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET at = ?1, due = ?1, version = ?2 WHERE seq = ?3", f.due, f.version, f.seq)
-		return err
+		_, before := earlier[f.seq]
+		switch {
+		case f.due < f.at:
+			f.at = f.due
+			delete(later, f.seq)
+			earlier[f.seq] = moved{f.seq, f.due, f.version}
+		case before: // it is written anyway
+			f.at = f.due
+			earlier[f.seq] = moved{f.seq, f.due, f.version}
+		default:
+			later[f.seq] = moved{f.seq, f.due, f.version}
+		}
+		return nil
 	}, func(*topic) error { return nil })
-	return answers, err
+	if err != nil {
+		return nil, err
+	}
+	if err := writeMoves(ctx, s, "at = value ->> 1, due = value ->> 1", earlier); err != nil {
+		return nil, err
+	}
+	return answers, writeMoves(ctx, s, "due = value ->> 1", later) // which touches no index
+}
+
+// moved is what a move writes: the task's seq, its action time and its version.
+type moved [3]int64
+
+// writeMoves writes moves in the order of the table.
+func writeMoves(ctx context.Context, s session, set string, moves map[int64]moved) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	all := slices.SortedFunc(maps.Values(moves), func(a, b moved) int { return cmp.Compare(a[0], b[0]) })
+	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET "+set+", version = value ->> 2 FROM json_each(?) WHERE seq = value ->> 0", array(all))
+	return err
 }
 
 func remove(ctx context.Context, s session, removals []timeout.Removal) ([]timeout.Answer, error) {
@@ -134,7 +167,7 @@ func replay(ctx context.Context, s session, keys []timeout.Key) ([]timeout.Answe
 		if f.state != timeout.Dead {
 			return nil
 		}
-		f.state, f.due, f.version = timeout.Pending, at, version+int64(i)
+		f.state, f.at, f.due, f.version = timeout.Pending, at, at, version+int64(i)
 		answers[i].Version, answers[i].Due = f.version, time.UnixMilli(at)
 		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, due = ?2, version = ?3, attempts = 0, lease = 0 WHERE seq = ?4",
 			int64(timeout.Pending), at, f.version, f.seq)
