@@ -87,10 +87,14 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 		var visits []visit
 		if x.ask.Max > 0 && !x.fenced {
 			room := x.ask.Max - len(x.batch.Leased)
-			if !first && (room == 0 || !l.hints.due(slots)) {
+			if !first && (room == 0 || x.ask.Late > 0 || !l.hints.due(slots)) {
 				break
 			}
-			visits = l.hints.visits(slots, x.engine.cfg.PollInterval, room)
+			poll := x.engine.cfg.PollInterval
+			if x.ask.Late > 0 { // it is asked rarely, about slots of which this process knows nothing
+				poll = -1
+			}
+			visits = l.hints.visits(slots, poll, room)
 		}
 		if len(visits) == 0 && len(x.open) == 0 {
 			break
@@ -248,7 +252,7 @@ func nextChunk(bySlot map[int][]int, slot int) []int {
 
 func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 	node := x.ask.Node[:min(len(x.ask.Node), 255)]
-	c := invoke(scriptExpire, at, make([]any, 5, 5+5*len(settle))...)
+	c := invoke(scriptExpire, at, make([]any, 6, 6+5*len(settle))...)
 	c.tasks, c.room = settle, lease
 	for _, i := range settle {
 		outcome := x.ask.Settle[i]
@@ -258,7 +262,7 @@ func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 		c.Size += len(text)
 	}
 	c.Args[0], c.Args[1] = string([]byte{byte(len(node))})+node, timeout.CeilMillis(x.ask.Lease)
-	c.Args[2], c.Args[3], c.Args[4] = lease, x.ask.Term, len(settle)
+	c.Args[2], c.Args[3], c.Args[4], c.Args[5] = lease, x.ask.Term, len(settle), timeout.CeilMillis(x.ask.Late)
 	return c
 }
 

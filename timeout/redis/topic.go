@@ -132,8 +132,13 @@ func (k kept) keep(at *place, limit int) *invocation {
 	if k.Topic.Paused {
 		paused = 1
 	}
-	c := invoke(scriptKeep, at, k.Rev, k.Topic.Attempts(), timeout.CeilMillis(k.Topic.Retain), paused, limit)
-	c.room = 2 * limit
+	topic := k.Topic.WithDefaults()
+	most := -1
+	if topic.MaxDead > 0 {
+		most = (topic.MaxDead + topic.Slots - 1) / topic.Slots
+	}
+	c := invoke(scriptKeep, at, k.Rev, topic.Attempts(), timeout.CeilMillis(topic.Retain), paused, limit, timeout.CeilMillis(topic.RetainDead), most)
+	c.room = 3 * limit
 	return c
 }
 

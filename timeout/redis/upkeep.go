@@ -19,31 +19,33 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept timeout.Swept, err 
 	}
 	var failed error
 	for _, l := range layouts {
-		again, err := e.upkeepOf(ctx, l.Topic.Name)
-		failed = errors.Join(failed, err) // a topic that can't be kept holds up no other
-		swept.More = swept.More || again
+		failed = errors.Join(failed, e.upkeepOf(ctx, l.Topic.Name, &swept)) // a topic that can't be kept holds up no other
 	}
 	return swept, failed
 }
 
-func (e *Engine) upkeepOf(ctx context.Context, topic string) (more bool, err error) {
+func (e *Engine) upkeepOf(ctx context.Context, topic string, swept *timeout.Swept) error {
 	l, err := e.reload(ctx, topic)
 	if errors.Is(err, timeout.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	more, err = e.draw(ctx, l, nil)
-	if errors.Is(err, errStale) {
-		return true, nil
-	}
-	if err != nil {
-		return more, err
-	}
-	err = e.all(ctx, l.places, func(at *place) *invocation { return l.keep(at, keepTasks) }, func(c *invocation) error {
-		more = more || c.Status != "" || integer(c.Answer[0]) == 1
 		return nil
-	})
-	return more, err
+	}
+	if err != nil {
+		return err
+	}
+	more, err := e.draw(ctx, l, nil)
+	if errors.Is(err, errStale) {
+		more, err = true, nil
+	} else if err == nil {
+		err = e.all(ctx, l.places, func(at *place) *invocation { return l.keep(at, keepTasks) }, func(c *invocation) error {
+			if c.Status != "" {
+				more = true
+				return nil
+			}
+			more = more || integer(c.Answer[0]) == 1
+			swept.AddDead(topic, int(integer(c.Answer[1])))
+			return nil
+		})
+	}
+	swept.More = swept.More || more
+	return err
 }

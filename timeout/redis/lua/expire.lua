@@ -1,4 +1,4 @@
--- expire(node, lease, max, term, count, then for each outcome: id, lease, as, after, error):
+-- expire(node, lease, max, term, count, late, then for each outcome: id, lease, as, after, error):
 -- settles leases, then leases what has outlived its lease and what is due. as is "d" done,
 -- "x" dead, "p" pending, "r" pending with the attempt given back. node is a record's, with
 -- its length.
@@ -6,18 +6,18 @@ local meta = call('HMGET', m, 'n', 'z', 'attempts', 'retain', 'paused', 'term', 
 local refused = refusal(meta)
 if refused then return refused end
 local now, node, lease, max = clock(), ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local present = text(now)
+local present, latest = text(now), text(now - ARGV[6])
 local term, count = tonumber(ARGV[4]), tonumber(ARGV[5])
 local settled = {}
 
 if count > 0 then
   local ids = {}
-  for i = 1, count do ids[i] = ARGV[5 * i + 1] end
+  for i = 1, count do ids[i] = ARGV[5 * i + 2] end
   local records = call('HMGET', a, unpack(ids))
   local seen, left, forget = {}, {}, {}
   local again, finished, dead, update = {}, {}, {}, {}
   for i = 1, count do
-    local base, id, record = 5 * i, ids[i], records[i]
+    local base, id, record = 5 * i + 1, ids[i], records[i]
     local own = record and not seen[id] and sub(record, 1, 7) == ARGV[base + 2]
     settled[i] = own and '1' or '0'
     if own then
@@ -77,7 +77,7 @@ if max > 0 and not fenced and not paused then
     end
   end
 
-  local over = call('ZRANGE', p, '-inf', present, 'BYSCORE', 'LIMIT', '0', ARGV[3])
+  local over = call('ZRANGE', p, '-inf', latest, 'BYSCORE', 'LIMIT', '0', ARGV[3])
   local scores, size = {}, 0
   if #over > 0 then
     local found, limit, update = call('HMGET', a, unpack(over)), tonumber(meta[3]), {}
@@ -103,7 +103,7 @@ if max > 0 and not fenced and not paused then
 
   local fresh = {}
   if late < max then
-    fresh = call('ZRANGE', s, '-inf', present, 'BYSCORE', 'LIMIT', '0', max - late, 'WITHSCORES')
+    fresh = call('ZRANGE', s, '-inf', latest, 'BYSCORE', 'LIMIT', '0', max - late, 'WITHSCORES')
   end
   local total = late
   for i = 1, #fresh, 2 do
