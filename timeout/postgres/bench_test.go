@@ -2,13 +2,19 @@ package postgres_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
+	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
 // BenchmarkSet is about tasks set in batches of 1000 by 4 goroutines.
@@ -35,4 +41,77 @@ func BenchmarkExpire(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkMove is about 10,000 tasks that two clients move over and over, 64 at a time, each time to
+// a later time, as who is heard of again and again: in the order in which they were set, and in any.
+func BenchmarkMove(b *testing.B) {
+	const tasks = 10_000
+	for _, order := range []string{"set", "random"} {
+		b.Run("order="+order, func(b *testing.B) {
+			engine := openTopic(b, timeout.Topic{Name: "bench"})
+			start := time.Now().Add(time.Hour)
+			batches := enginetest.Batches("bench", tasks, 1000, start)
+			enginetest.SetBatches(b, engine, batches, 1)
+			keys := make([]timeout.Key, 0, tasks)
+			for _, task := range slices.Concat(batches...) {
+				keys = append(keys, task.Key())
+			}
+			if order == "random" {
+				rand.Shuffle(tasks, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+			}
+			before := measure(b, newPool(b), engine)
+			b.ReportAllocs()
+			b.ResetTimer()
+			moveAll(b, engine, keys, start)
+			b.StopTimer()
+			measure(b, newPool(b), engine).report(b, before)
+		})
+	}
+}
+
+// moveAll moves tasks, one after the other and again, b.N times.
+func moveAll(b *testing.B, engine timeout.Engine, keys []timeout.Key, start time.Time) {
+	const clients, batch = 2, 64
+	var next atomic.Int64
+	var all errgroup.Group
+	for range clients {
+		all.Go(func() error {
+			for {
+				from := int(next.Add(batch)) - batch
+				if from >= b.N {
+					return nil
+				}
+				moves := make([]timeout.Move, min(batch, b.N-from))
+				for i := range moves {
+					moves[i] = timeout.Move{Key: keys[(from+i)%len(keys)], Due: start.Add(time.Duration(from+i) * time.Millisecond)}
+				}
+				if _, err := engine.Move(b.Context(), moves); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	require.NoError(b, all.Wait())
+}
+
+// measured is what the server has written and keeps, in bytes, and what became of its updates.
+type measured struct{ wal, updates, hot, table, indexes int64 }
+
+func measure(b *testing.B, pool *pgxpool.Pool, e *postgres.Engine) (m measured) {
+	b.Helper()
+	time.Sleep(time.Second) // a backend tells what it did once a second at most
+	require.NoError(b, pool.QueryRow(b.Context(), `SELECT (pg_current_wal_lsn() - '0/0')::bigint, n_tup_upd, n_tup_hot_upd, pg_table_size(relid), pg_indexes_size(relid)
+		FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'hw_tasks'`, e.Schema()).Scan(&m.wal, &m.updates, &m.hot, &m.table, &m.indexes))
+	return m
+}
+
+// report reports what has become of that since before.
+func (m measured) report(b *testing.B, before measured) {
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "moves/s")
+	b.ReportMetric(float64(m.wal-before.wal)/float64(b.N), "WAL-B/move")
+	b.ReportMetric(100*float64(m.hot-before.hot)/float64(max(m.updates-before.updates, 1)), "%HOT")
+	b.ReportMetric(float64(m.table)/float64(before.table), "table-growth")
+	b.ReportMetric(float64(m.indexes)/float64(before.indexes), "index-growth")
+	b.ReportMetric(float64(m.table+m.indexes)/(1<<20), "MiB")
 }

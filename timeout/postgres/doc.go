@@ -6,10 +6,12 @@
 //
 // A task is a row of hw_tasks, found by its key and by what it waits for: one index has the
 // state and the time, which is the action time of a task that waits and the end of the lease
-// of one that runs. Set is an INSERT … ON CONFLICT of up to a thousand rows, Expire takes the
-// first of the index with FOR UPDATE SKIP LOCKED, so that nodes don't wait for each other.
-// Each command is one transaction and one round trip. The server's clock decides. Versions
-// and numbers of leases come from a sequence, which the database must not be made to go back.
+// of one that runs. A move to a later time leaves the index as it is, which has the task under
+// an earlier time then: who finds it there files it again. Set is an INSERT … ON CONFLICT of up
+// to a thousand rows, Expire takes the first of the index with FOR UPDATE SKIP LOCKED, so that
+// nodes don't wait for each other. Each command is one transaction and one round trip, but for a
+// Move of what does not wait. The server's clock decides. Versions and numbers of leases come from
+// a sequence, which the database must not be made to go back.
 //
 // Where a commit is durable, which is the server's setting synchronous_commit, so is what a
 // call has answered.

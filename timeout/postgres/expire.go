@@ -35,7 +35,7 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	batch := timeout.Batch{Settled: make([]bool, len(ask.Settle))}
 	outcomes := settlements(ask.Settle)
 	for len(outcomes) > maxChunk {
-		if err := e.exchange(ctx, t, ask, outcomes[:maxChunk], 0, nil, &batch); err != nil {
+		if _, err := e.exchange(ctx, t, ask, outcomes[:maxChunk], limits{}, nil, &batch); err != nil {
 			return batch, err
 		}
 		outcomes = outcomes[maxChunk:]
@@ -43,7 +43,7 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	s := newSlots(t, ask)
 	if ask.Max <= 0 || s.none() {
 		if batch.Now.IsZero() || len(outcomes) > 0 {
-			err = e.exchange(ctx, t, ask, outcomes, 0, nil, &batch)
+			_, err = e.exchange(ctx, t, ask, outcomes, limits{}, nil, &batch)
 		}
 		return batch, err
 	}
@@ -59,10 +59,15 @@ func (e *Engine) take(ctx context.Context, t *topic, ask timeout.Ask, outcomes [
 			return err
 		}
 	}
-	for {
+	for refiled := 0; ; {
 		most := min(ask.Max-len(batch.Leased), maxChunk)
+		limits := limits{most: most, look: most}
+		if refiled > 0 { // perhaps there are many of that kind before what is due
+			limits.look = maxChunk
+		}
 		before := len(batch.Leased) + len(batch.Died)
-		err := e.exchange(ctx, t, ask, outcomes, most, s, batch)
+		var err error
+		refiled, err = e.exchange(ctx, t, ask, outcomes, limits, s, batch)
 		if err != nil && before > 0 && len(batch.Leased) > 0 {
 			return nil // what is leased must not be lost for what can be asked for again
 		}
@@ -70,7 +75,8 @@ func (e *Engine) take(ctx context.Context, t *topic, ask timeout.Ask, outcomes [
 			return err
 		}
 		outcomes = nil
-		full := len(batch.Leased)+len(batch.Died)-before == most
+		found := len(batch.Leased) + len(batch.Died) - before
+		full := found == limits.most || found+refiled == limits.look
 		if ask.Late == 0 {
 			t.busy.Store(full)
 		}
@@ -92,25 +98,30 @@ func (e *Engine) take(ctx context.Context, t *topic, ask timeout.Ask, outcomes [
 	}
 }
 
-// exchange settles and leases in one transaction.
-func (e *Engine) exchange(ctx context.Context, t *topic, ask timeout.Ask, outcomes []settlement, most int, s *slots, batch *timeout.Batch) error {
+// limits say how many tasks are leased at most, and how many are looked at for that.
+type limits struct{ most, look int }
+
+// exchange settles and leases in one transaction. It returns how many tasks it has filed again, since
+// they were moved and are due later than the index had them.
+func (e *Engine) exchange(ctx context.Context, t *topic, ask timeout.Ask, outcomes []settlement, limits limits, s *slots, batch *timeout.Batch) (refiled int, err error) {
 	var now, fenced int64
 	var leased leases
 	settled := make([]bool, len(outcomes))
-	err := e.transact(ctx, "settling and leasing tasks of "+t.Name, func(b *pgx.Batch) {
+	err = e.transact(ctx, "settling and leasing tasks of "+t.Name, func(b *pgx.Batch) {
 		clear(settled)
 		leased, fenced = leases{}, 0
 		e.queueSettle(b, t, outcomes, settled)
-		if most > 0 {
+		if limits.most > 0 {
 			e.queueFence(b, t, s, &fenced)
-			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, timeout.CeilMillis(ask.Lease), clean(ask.Node), most, s.fenced, s.term, fenceFor, maxBytes, timeout.CeilMillis(ask.Late)).Query(func(rows pgx.Rows) error {
+			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, timeout.CeilMillis(ask.Lease), clean(ask.Node), limits.most,
+				s.fenced, s.term, fenceFor, maxBytes, timeout.CeilMillis(ask.Late), limits.look).Query(func(rows pgx.Rows) error {
 				return leased.read(rows, t.Name, false)
 			})
 		}
 		b.Queue(e.sql.Now).QueryRow(func(row pgx.Row) error { return row.Scan(&now) })
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for i, o := range outcomes {
 		batch.Settled[o.index] = settled[i]
@@ -119,9 +130,9 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask timeout.Ask, outcom
 	batch.Leased = append(batch.Leased, leased.leased...)
 	batch.Died = append(batch.Died, leased.died...)
 	if fenced > 0 && len(batch.Leased) == 0 {
-		return fencedBy(t, s, fenced)
+		return leased.refiled, fencedBy(t, s, fenced)
 	}
-	return nil
+	return leased.refiled, nil
 }
 
 func fencedBy(t *topic, s *slots, term int64) error {
@@ -131,7 +142,8 @@ func fencedBy(t *topic, s *slots, term int64) error {
 // peek looks when there is something due, and reports whether that is now, or the fences are
 // to be written.
 func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *timeout.Batch) (due bool, err error) {
-	var now, fenced, fences, next int64
+	var now, fenced, fences int64
+	var next *int64
 	var paused, there bool
 	err = e.transact(ctx, "looking what is due in "+t.Name, func(b *pgx.Batch) {
 		b.Queue(e.sql.Peek, t.no, s.wanted, s.mask, s.fenced, s.term, fenceFor, fenceFresh).QueryRow(func(row pgx.Row) error {
@@ -157,10 +169,10 @@ func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *timeout.Ba
 	if fenced > 0 && len(batch.Leased) == 0 {
 		return false, fencedBy(t, s, fenced)
 	}
-	if next > 0 {
-		batch.Next = time.UnixMilli(next)
+	if next != nil {
+		batch.Next = time.UnixMilli(*next)
 	}
-	due = next > 0 && next <= now
+	due = next != nil && *next <= now
 	if due {
 		batch.Next = batch.Now
 	}
@@ -208,10 +220,11 @@ func newSlots(t *topic, ask timeout.Ask) *slots {
 
 func (s *slots) none() bool { return s.wanted != nil && len(s.wanted) == 0 }
 
-// leases are what a statement has leased, and what it has ended.
+// leases are what a statement has leased, what it has ended, and how many it has filed again.
 type leases struct {
-	leased []timeout.Leased
-	died   []timeout.Key
+	leased  []timeout.Leased
+	died    []timeout.Key
+	refiled int
 
 	// numbers and deaths say which of the tasks that were named these are, from 1.
 	numbers, deaths []int64
@@ -233,10 +246,13 @@ func (l *leases) read(rows pgx.Rows, topic string, named bool) error {
 		if err != nil {
 			return err
 		}
-		if task.State == timeout.Running {
+		switch task.State {
+		case timeout.Pending:
+			l.refiled++
+		case timeout.Running:
 			l.leased = append(l.leased, timeout.Leased{Task: task, Token: timeout.Token{Key: task.Key(), Lease: lease}, Again: again})
 			l.numbers = append(l.numbers, number)
-		} else {
+		default:
 			l.died = append(l.died, task.Key())
 			l.deaths = append(l.deaths, number)
 		}

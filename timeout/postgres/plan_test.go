@@ -32,7 +32,7 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 		{"settle", sql.Settle, byKey, byTime, []any{1, ids, numbers, shorts, numbers, numbers, bools, ids, numbers, numbers}},
 		{"claim", sql.Claim, byKey, byTime, []any{1, ids, numbers, 1, "n", 1}},
 		{"wanted", sql.Wanted, byKey, byTime, []any{1, ids, numbers}},
-		{"lease", sql.Lease, byTime, byKey, []any{1, nil, 7, 1, "n", 10, nil, 0, 1, 1, 0}},
+		{"lease", sql.Lease, byTime, byKey, []any{1, nil, 7, 1, "n", 10, nil, 0, 1, 1, 0, 10}},
 		{"peek", sql.Peek, byTime, byKey, []any{1, shorts, 7, nil, 0, 1, 1}},
 		{"list", sql.List, byTime, byKey, []any{1, 1, 0, "", 10, 1}},
 		{"shorten", sql.Shorten, byTime, byKey, []any{topics, 10}},

@@ -30,7 +30,10 @@ func (r *row) task(topic string) (timeout.Task, error) {
 		Topic: topic, ID: r.id, Payload: r.payload, State: timeout.State(r.state), Version: r.version, Attempts: int(r.attempts),
 		Due: time.UnixMilli(r.due), Until: time.UnixMilli(r.at), Node: r.node, Error: r.failure,
 	}
-	if r.callback != nil {
+	if len(r.payload) == 0 {
+		task.Payload = nil
+	}
+	if len(r.callback) > 0 {
 		task.Callback = new(timeout.Callback)
 		if err := json.Unmarshal(r.callback, task.Callback); err != nil {
 			return task, fmt.Errorf("callback of %v: %w", task.Key(), err)

@@ -18,12 +18,18 @@ type statements struct {
 	SweepDropped, SweepLog, SweepRest, Topics, Upcoming, Wanted string
 }
 
+// timeOf is the action time of a task that waits, the end of the lease of one that runs, and for
+// others when they came to an end. The index has column filed, which is an earlier time where a
+// task was moved.
+const timeOf = "CASE WHEN t.moved THEN t.due ELSE t.filed END"
+
 // snippets are what the statements have in common.
 var snippets = []string{
 	"{now}", "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
 	"{clock}", "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now)",
 	"{in k.after}", "least(clock.now + k.after, 253402300799999)",
-	"{task}", "t.id, t.state, t.at, t.due, t.version, t.attempts, t.node, t.error, t.callback, t.payload",
+	"{time}", timeOf,
+	"{task}", "t.id, t.state, " + timeOf + ", t.due, t.version, t.attempts, t.node, t.error, t.callback, t.payload",
 }
 
 // newStatements returns the statements for the tables of a schema.

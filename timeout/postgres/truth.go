@@ -11,7 +11,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
-// Upcoming is timeout.Truth's: in the order of the times.
+// Upcoming is timeout.Truth's: in the order of the times, but for what somebody moves just now.
 func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until time.Time, after string, limit int) (timeout.UpcomingPage, error) {
 	at, id, err := cursor.Read(after)
 	if err != nil {
@@ -23,14 +23,19 @@ func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until t
 	}
 	s := newSlots(t, timeout.Ask{Slots: asked})
 	var page timeout.UpcomingPage
+	var there int
+	var lastAt int64
+	var lastID string
 	err = e.transact(ctx, "reading what is upcoming in "+name, func(b *pgx.Batch) {
-		page = timeout.UpcomingPage{}
+		page, there = timeout.UpcomingPage{}, 0
 		b.Queue(e.sql.Upcoming, t.no, at, id, timeout.Millis(until), s.wanted, s.mask, limit).Query(func(rows pgx.Rows) error {
 			var w timeout.Wanted
-			var at int64
-			_, err := pgx.ForEachRow(rows, []any{&w.ID, &w.Version, &at}, func() error {
-				w.At = time.UnixMilli(at)
-				page.Wanted = append(page.Wanted, w)
+			var due int64
+			_, err := pgx.ForEachRow(rows, []any{&there, &lastAt, &lastID, &w.ID, &w.Version, &due}, func() error {
+				if w.ID != "" {
+					w.At = time.UnixMilli(due)
+					page.Wanted = append(page.Wanted, w)
+				}
 				return nil
 			})
 			return err
@@ -39,8 +44,8 @@ func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until t
 	if err != nil {
 		return timeout.UpcomingPage{}, err
 	}
-	if n := len(page.Wanted); n > 0 && n == limit {
-		page.Next = cursor.Write(page.Wanted[n-1].At.UnixMilli(), page.Wanted[n-1].ID)
+	if there > 0 && there == limit {
+		page.Next = cursor.Write(lastAt, lastID)
 	}
 	return page, nil
 }

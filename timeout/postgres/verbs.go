@@ -9,30 +9,71 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// Move is timeout.Engine's.
+// Move is timeout.Engine's. Most tasks that are moved are pending: what that is not true of is asked
+// for a second time, and so are all of a batch that has one several times. So no row is locked first.
 func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
-	return e.move(ctx, e.direct(), moves)
+	answers := make([]timeout.Answer, len(moves))
+	var left []int
+	err := chunks(len(moves), nil, func(from, to int) error {
+		rounds, err := e.locate(ctx, e.direct(), to-from, func(i int) timeout.Key { return moves[from+i].Key })
+		if err != nil || len(rounds) == 0 {
+			return err
+		}
+		ps := rounds[0]
+		if len(rounds) == 1 {
+			err = e.transact(ctx, "moving tasks", func(batch *pgx.Batch) {
+				clear(answers[from:to])
+				e.queueMove(batch, moves[from:to], ps, readAnswers(func(n int64, answer timeout.Answer) { answers[from+ps[n-1].index] = answer }))
+			})
+		}
+		for i := from; i < to; i++ {
+			if answers[i].Was == timeout.None {
+				left = append(left, i)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(left) > 0 {
+		again := make([]timeout.Move, len(left))
+		for n, i := range left {
+			again[n] = moves[i]
+		}
+		others, err := e.move(ctx, e.direct(), again)
+		if err != nil {
+			return nil, err
+		}
+		for n, i := range left {
+			answers[i] = others[n]
+		}
+	}
+	e.announceMoves(moves)
+	return answers, nil
 }
 
+// move is Move for tasks that may be anything.
 func (e *Engine) move(ctx context.Context, via via, moves []timeout.Move) ([]timeout.Answer, error) {
-	answers, err := e.change(ctx, via, "moving tasks", len(moves), func(i int) timeout.Key { return moves[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
-		due, after := make([]int64, len(ps)), make([]int64, len(ps))
-		soon := false
-		for i, p := range ps {
-			m := moves[from+p.index]
-			due[i], after[i] = when(m.Due, m.After)
-			soon = soon || isSoon(m.Due, m.After)
-		}
-		topics, ids := ps.columns()
-		batch.Queue(e.sql.Move, topics, ids, due, after).Query(read)
+	return e.change(ctx, via, "moving tasks", len(moves), func(i int) timeout.Key { return moves[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
+		soon := e.queueMove(batch, moves[from:], ps, read)
 		if soon && via.foreign {
 			batch.Queue(e.sql.Notify, e.channel(), ps.names())
 		}
 	})
-	if err == nil && !via.foreign {
-		e.announceMoves(moves)
+}
+
+// queueMove adds the statement that moves tasks, and reports whether one is due soon then.
+func (e *Engine) queueMove(batch *pgx.Batch, moves []timeout.Move, ps places, read func(pgx.Rows) error) (soon bool) {
+	due, after := make([]int64, len(ps)), make([]int64, len(ps))
+	for i, p := range ps {
+		m := moves[p.index]
+		due[i], after[i] = when(m.Due, m.After)
+		soon = soon || isSoon(m.Due, m.After)
 	}
-	return answers, err
+	topics, ids := ps.columns()
+	batch.Queue(e.sql.Move, topics, ids, due, after).Query(read)
+	return soon
 }
 
 // Remove is timeout.Engine's.

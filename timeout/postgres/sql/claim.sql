@@ -5,9 +5,10 @@ wanted AS MATERIALIZED (
     SELECT p.no AS topic, k.* FROM p, unnest($2::text[], $3::bigint[]) WITH ORDINALITY AS k (id, version, n)
 ),
 named AS MATERIALIZED (
-    SELECT t.ctid AS place, k.n, t.state, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size
+    SELECT t.ctid AS place, k.n, t.state, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size,
+        t.moved AND t.due > (SELECT now FROM clock) AS early
     FROM wanted k JOIN {s}.hw_tasks t ON t.topic = k.topic AND t.id = k.id AND t.version = k.version
-    WHERE t.state + 0 IN (1, 2) AND t.at + 0 <= (SELECT now FROM clock)
+    WHERE t.state + 0 IN (1, 2) AND t.filed + 0 <= (SELECT now FROM clock)
     FOR UPDATE OF t SKIP LOCKED
 ),
 picked AS MATERIALIZED (

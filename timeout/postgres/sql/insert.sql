@@ -3,7 +3,7 @@
 -- replaced by an older version: to look for that, as set.sql does, takes a sixth more.
 WITH {clock}
 INSERT INTO {s}.hw_tasks AS t
-    (at, due, version, lease, topic, attempts, slot, state, was, id, node, error, callback, payload)
-SELECT k.at, k.at, nextval('{s}.hw_number'), 0, k.topic, 0, k.slot, 1, 0, k.id, '', '', k.callback, k.payload
+    (filed, due, version, lease, topic, attempts, slot, state, was, id, node, error, span, callback, payload)
+SELECT k.at, k.at, nextval('{s}.hw_number'), 0, k.topic, 0, k.slot, 1, 0, k.id, '', '', 0, coalesce(k.callback, ''), coalesce(k.payload, '')
 {given}
 RETURNING t.topic, t.id, t.was, t.version, t.due

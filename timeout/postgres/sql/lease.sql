@@ -10,39 +10,43 @@ p AS MATERIALIZED (
 -- The last that could be leased if nothing was outlived: what was outlived later has to wait. It
 -- is looked for where something was.
 last AS MATERIALIZED (
-    SELECT t.at
+    SELECT t.filed
     FROM {s}.hw_tasks t
-    WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.at <= (SELECT now FROM clock) - $11::bigint
+    WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.filed <= (SELECT now FROM clock) - $11::bigint
         AND ($2::smallint[] IS NULL OR (t.slot & $3::smallint) = ANY ($2))
-    ORDER BY t.at, t.id
+    ORDER BY t.filed, t.id
     OFFSET $6::bigint - 1 LIMIT 1
 ),
 outlived AS MATERIALIZED (
-    SELECT t.ctid AS place, t.state, t.at, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size
+    SELECT t.ctid AS place, t.state, t.filed, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size
     FROM {s}.hw_tasks t
-    WHERE t.topic = (SELECT no FROM p) AND t.state = 2 AND t.at <= (SELECT now FROM clock) - $11
+    WHERE t.topic = (SELECT no FROM p) AND t.state = 2 AND t.filed <= (SELECT now FROM clock) - $11
         AND ($2::smallint[] IS NULL OR (t.slot & $3::smallint) = ANY ($2))
-        AND coalesce(t.at <= (SELECT at FROM last), true)
-    ORDER BY t.at, t.id
+        AND coalesce(t.filed <= (SELECT filed FROM last), true)
+    ORDER BY t.filed, t.id
     LIMIT $6::bigint
     FOR UPDATE SKIP LOCKED
 ),
+-- The index has some under an earlier time than theirs, since they were moved: they are filed again.
+-- Where there are many, more than can be leased are looked at.
 fresh AS MATERIALIZED (
-    SELECT t.ctid AS place, t.state, t.at, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size
+    SELECT t.ctid AS place, t.state, t.filed, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size,
+        t.moved AND t.due > (SELECT now FROM clock) - $11 AS early
     FROM {s}.hw_tasks t
-    WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.at <= (SELECT now FROM clock) - $11
+    WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.filed <= (SELECT now FROM clock) - $11
         AND ($2 IS NULL OR (t.slot & $3) = ANY ($2))
-    ORDER BY t.at, t.id
-    LIMIT $6 - (SELECT count(*) FROM outlived)
+    ORDER BY t.filed, t.id
+    LIMIT $12::bigint - (SELECT count(*) FROM outlived)
     FOR UPDATE SKIP LOCKED
 ),
 -- Large payloads end it early, after one more than there is room for.
 picked AS MATERIALIZED (
     SELECT * FROM (
-        SELECT k.*, sum(k.size) OVER (ORDER BY k.at, k.id ROWS UNBOUNDED PRECEDING) - k.size AS before
-        FROM (SELECT * FROM outlived UNION ALL SELECT * FROM fresh) k
+        SELECT k.*, sum(k.size) OVER earlier - k.size AS before, count(*) FILTER (WHERE NOT k.early) OVER earlier AS leased
+        FROM (SELECT *, false AS early FROM outlived UNION ALL SELECT * FROM fresh) k
+        WINDOW earlier AS (ORDER BY k.filed, k.id ROWS UNBOUNDED PRECEDING)
     ) k
-    WHERE k.before <= $10::bigint
+    WHERE k.before <= $10::bigint AND k.leased <= $6
 ),
 {give}
 RETURNING t.lease, k.state = 2, {task}

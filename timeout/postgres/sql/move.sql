@@ -1,8 +1,9 @@
+-- A move to a later time leaves the task where the index has it.
 WITH {clock}
-UPDATE {s}.hw_tasks t SET at = k.at, due = k.at, version = nextval('{s}.hw_number'), was = t.state
+UPDATE {s}.hw_tasks t SET filed = least(t.filed, k.at), moved = k.at > t.filed, due = k.at, version = nextval('{s}.hw_number')
 FROM (
     SELECT k.*, CASE WHEN k.due >= 0 THEN k.due ELSE {in k.after} END AS at
     FROM unnest($1::integer[], $2::text[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS k (topic, id, due, after, n), clock
 ) k
 WHERE t.topic = k.topic AND t.id = k.id AND t.state + 0 = 1 AND k.topic = ANY (ARRAY(SELECT no FROM {s}.hw_topics))
-RETURNING k.n, t.was, t.version, t.due
+RETURNING k.n, t.state, t.version, t.due

@@ -1,21 +1,25 @@
 -- What is due in slots that nobody asks for is passed over. Of what is due later only the first
--- are looked at: where none is wanted, there is nothing to do before the last of those.
+-- are looked at: where none is wanted, there is nothing to do before the last of those. What was moved
+-- is due later than the index has it, and what follows may be due before: then more are looked at, too.
 WITH {clock}
 SELECT clock.now, p.paused,
     coalesce((SELECT max(f.term) FROM {s}.hw_fences f
         WHERE f.topic = p.no AND f.slot = ANY ($4::smallint[]) AND f.term > $5::bigint AND f.at > clock.now - $6::bigint), 0),
     (SELECT count(*) FROM {s}.hw_fences f
         WHERE f.topic = p.no AND f.slot = ANY ($4) AND f.term = $5 AND f.at > clock.now - $7::bigint),
-    coalesce((SELECT min(coalesce(
-        (SELECT t.at FROM {s}.hw_tasks t
-            WHERE t.topic = p.no AND t.state = s.state AND t.at <= clock.now
+    (SELECT min(coalesce(
+        (SELECT t.filed FROM {s}.hw_tasks t
+            WHERE t.topic = p.no AND t.state = s.state AND t.filed <= clock.now
                 AND ($2::smallint[] IS NULL OR (t.slot & $3::smallint) = ANY ($2))
-            ORDER BY t.at, t.id LIMIT 1),
-        (SELECT coalesce(min(l.at) FILTER (WHERE l.mine), CASE WHEN count(*) = 1000 THEN max(l.at) END)
-            FROM (SELECT t.at, $2 IS NULL OR (t.slot & $3) = ANY ($2) AS mine
+            ORDER BY t.filed, t.id LIMIT 1),
+        (SELECT CASE WHEN count(*) = 1000 THEN least(min(l.at) FILTER (WHERE l.mine), max(l.filed)) ELSE min(l.at) FILTER (WHERE l.mine) END
+            FROM (SELECT t.filed, {time} AS at, $2 IS NULL OR (t.slot & $3) = ANY ($2) AS mine
                 FROM {s}.hw_tasks t
-                WHERE t.topic = p.no AND t.state = s.state AND t.at > clock.now
-                ORDER BY t.at, t.id LIMIT CASE WHEN $2 IS NULL THEN 1 ELSE 1000 END) l)
-        )) FROM (VALUES (1::smallint), (2::smallint)) AS s (state)), 0)
+                WHERE t.topic = p.no AND t.state = s.state AND t.filed > clock.now
+                ORDER BY t.filed, t.id LIMIT CASE WHEN $2 IS NOT NULL OR (
+                    SELECT t.moved FROM {s}.hw_tasks t
+                    WHERE t.topic = p.no AND t.state = s.state AND t.filed > clock.now
+                    ORDER BY t.filed, t.id LIMIT 1) THEN 1000 ELSE 1 END) l)
+        )) FROM (VALUES (1::smallint), (2::smallint)) AS s (state))
 FROM {s}.hw_topics p, clock
 WHERE p.no = $1

@@ -9,11 +9,11 @@ locked AS MATERIALIZED (
     FOR UPDATE OF t
 )
 INSERT INTO {s}.hw_tasks AS t
-    (at, due, version, lease, topic, attempts, slot, state, was, id, node, error, callback, payload)
-SELECT k.at, k.at, CASE WHEN (SELECT count(*) FROM locked) >= 0 THEN nextval('{s}.hw_number') END, 0, k.topic, 0, k.slot, 1, CASE WHEN k.absent THEN -1 ELSE 0 END, k.id, '', '', k.callback, k.payload
+    (filed, due, version, lease, topic, attempts, slot, state, was, id, node, error, span, callback, payload)
+SELECT k.at, k.at, CASE WHEN (SELECT count(*) FROM locked) >= 0 THEN nextval('{s}.hw_number') END, 0, k.topic, 0, k.slot, 1, CASE WHEN k.absent THEN -1 ELSE 0 END, k.id, '', '', 0, coalesce(k.callback, ''), coalesce(k.payload, '')
 {given}
 ON CONFLICT (topic, id) DO UPDATE SET
-    at = excluded.at, due = excluded.due, version = nextval('{s}.hw_number'), lease = 0, attempts = 0,
+    filed = excluded.filed, moved = false, due = excluded.due, version = nextval('{s}.hw_number'), lease = 0, attempts = 0,
     was = t.state, state = 1, node = '', error = '', callback = excluded.callback, payload = excluded.payload
 WHERE NOT (excluded.was = -1 AND t.state IN (1, 2, 4))
 RETURNING t.topic, t.id, greatest(t.was, 0), t.version, t.due

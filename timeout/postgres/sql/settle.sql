@@ -9,7 +9,7 @@ settled AS (
     UPDATE {s}.hw_tasks t SET
         state = k.outcome,
         lease = 0,
-        at = CASE WHEN k.outcome = 1 THEN CASE WHEN k.due >= 0 THEN k.due ELSE {in k.after} END ELSE clock.now END,
+        filed = CASE WHEN k.outcome = 1 THEN CASE WHEN k.due >= 0 THEN k.due ELSE {in k.after} END ELSE clock.now END,
         attempts = t.attempts - k.refund::integer,
         error = CASE WHEN k.outcome = 3 OR k.refund THEN t.error ELSE k.error END
     FROM k, clock

@@ -6,8 +6,8 @@ WITH gone AS (
         FROM (VALUES (3::smallint), (5::smallint), (4::smallint)) AS s (state), unnest($1::integer[], $2::bigint[], $3::bigint[]) AS k (topic, ended, dead), LATERAL (
             SELECT t.ctid AS place
             FROM {s}.hw_tasks t
-            WHERE t.topic = k.topic AND t.state = s.state AND t.at <= {now} - CASE WHEN s.state = 4 THEN k.dead ELSE k.ended END
-            ORDER BY t.at, t.id
+            WHERE t.topic = k.topic AND t.state = s.state AND t.filed <= {now} - CASE WHEN s.state = 4 THEN k.dead ELSE k.ended END
+            ORDER BY t.filed, t.id
             LIMIT $4
             FOR UPDATE SKIP LOCKED
         ) o
