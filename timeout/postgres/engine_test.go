@@ -454,3 +454,16 @@ func TestBatchesOfTheSameNewTasks(t *testing.T) {
 		require.EqualValues(t, tasks, fresh.Load(), "each is new to one of them")
 	}
 }
+
+// 1970 is when the zero of many a protocol is.
+func TestATaskThatIsDueSince1970HoldsNothingUp(t *testing.T) {
+	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	set(t, engine, timeout.Task{ID: "zero", Due: time.UnixMilli(0)}, timeout.Task{ID: "1", Due: time.Unix(1, 0)})
+	batch := expire(t, engine, 10, time.Minute)
+	require.Len(t, batch.Leased, 2)
+	set(t, engine, timeout.Task{ID: "zero", Due: time.UnixMilli(0)}, timeout.Task{ID: "1", Due: time.Unix(1, 0)})
+	batch = expire(t, engine, 1, time.Minute)
+	require.Equal(t, "zero", batch.Leased[0].ID)
+	require.Equal(t, batch.Now, batch.Next, "there is more at once")
+	require.Len(t, expire(t, engine, 10, time.Minute).Leased, 1)
+}
