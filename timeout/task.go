@@ -64,8 +64,9 @@ type Task struct {
 	// State is Pending for a task that waits and None for one that is not there.
 	State State `json:"state,omitzero"`
 
-	// Version is another one, and a higher one, each time that the task is set, moved or
-	// replayed.
+	// Version is another one each time that the task is set, moved or replayed: one that no
+	// task of this key ever had, and higher than every one that was answered before that call
+	// began. As long as the task is there, it is higher than the one before, too.
 	Version int64 `json:"version,omitempty"`
 
 	// Attempts is how many times the task was leased since it was set, the present one

@@ -18,6 +18,22 @@ type call struct {
 	key   string
 	due   bool  // set and move: at once, or far away
 	lease int64 // of a token
+	floor int64 // the highest version that was answered before the call began
+}
+
+// gives reports whether the task has a new version after the call.
+func (c call) gives(e effect) bool {
+	switch c.verb {
+	case "set":
+		return true
+	case "absent":
+		return e.was == timeout.None
+	case "move":
+		return e.was == timeout.Pending
+	case "replay":
+		return e.was == timeout.Dead
+	}
+	return false
 }
 
 type effect struct {
@@ -32,7 +48,7 @@ type effect struct {
 type life struct {
 	state    timeout.State
 	due      bool
-	version  int64 // the highest that there ever was
+	version  int64 // of what is there, or was last
 	attempts int
 	lease    int64
 }
@@ -79,23 +95,18 @@ func (l life) settled(c call, e effect) (bool, life) {
 func (l life) changed(c call, e effect) (bool, life) {
 	there := l.state != timeout.None
 	switch {
-	case c.verb == "set", c.verb == "absent" && !there, c.verb == "move" && l.state == timeout.Pending:
-		if e.version <= l.version {
+	case c.gives(e):
+		if e.version <= c.floor || there && e.version <= l.version {
 			return false, l
 		}
 		if c.verb != "move" {
 			l.attempts = 0
 		}
-		l.state, l.due, l.version = timeout.Pending, c.due, e.version
+		l.state, l.due, l.version = timeout.Pending, c.due || c.verb == "replay", e.version
 		return true, l
 	case c.verb == "remove" && there, c.verb == "drop" && l.state == timeout.Dead:
 		l.state = timeout.None
 		return e.version == 0, l
-	case c.verb == "replay" && l.state == timeout.Dead:
-		l.state, l.due, l.attempts = timeout.Pending, true, 0
-		ok := e.version > l.version
-		l.version = e.version
-		return ok, l
 	}
 	return !there || e.version == l.version, l // nothing was changed
 }
@@ -138,6 +149,7 @@ func testLinearizable(r *rig) {
 			}
 		})
 		for key, calls := range h.calls {
+			require.Zero(r.t, versions(calls), "a version of key %s that was given twice", key)
 			verdict := linear.Check(life{}, life.step, calls, searched)
 			if verdict == linear.Explained {
 				continue
@@ -150,6 +162,26 @@ func testLinearizable(r *rig) {
 		}
 		_ = r.engine.DropTopic(r.ctx, round.topic)
 	}
+}
+
+// versions fills in the floor of each call, and returns a version that was given twice, or zero.
+func versions(calls []linear.Call[call, effect]) (twice int64) {
+	given := map[int64]bool{}
+	for i := range calls {
+		c := &calls[i]
+		if c.Input.gives(c.Answer) {
+			if given[c.Answer.version] {
+				twice = c.Answer.version
+			}
+			given[c.Answer.version] = true
+		}
+		for _, before := range calls {
+			if before.End < c.Begin {
+				c.Input.floor = max(c.Input.floor, before.Answer.version)
+			}
+		}
+	}
+	return twice
 }
 
 // client makes random calls.

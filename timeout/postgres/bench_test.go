@@ -115,3 +115,20 @@ func (m measured) report(b *testing.B, before measured) {
 	b.ReportMetric(float64(m.indexes)/float64(before.indexes), "index-growth")
 	b.ReportMetric(float64(m.table+m.indexes)/(1<<20), "MiB")
 }
+
+// BenchmarkSetAgain is about tasks that are there, set anew in batches of 64 by 2 goroutines.
+func BenchmarkSetAgain(b *testing.B) {
+	const tasks = 10_000
+	engine := openTopic(b, timeout.Topic{Name: "bench"})
+	first := slices.Concat(enginetest.Batches("bench", tasks, 1000, time.Now().Add(time.Hour))...)
+	enginetest.SetBatches(b, engine, [][]timeout.Task{first}, 1)
+	batches := make([][]timeout.Task, 0, b.N/64+1)
+	for from := 0; from < b.N; from += 64 {
+		at := from % (tasks - 64)
+		batches = append(batches, first[at:at+min(64, b.N-from)])
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	enginetest.SetBatches(b, engine, batches, 2)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+}

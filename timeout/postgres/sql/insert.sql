@@ -1,6 +1,5 @@
 -- As set.sql, where no such task is there yet: a quarter of that statement's time is for the case
--- that one is. Where one is, it fails with unique_violation. Where one is being deleted just now, it may be
--- replaced by an older version: to look for that, as set.sql does, takes a sixth more.
+-- that one is. Where one is, it fails with unique_violation.
 WITH {clock}
 INSERT INTO {s}.hw_tasks AS t
     (filed, due, version, lease, topic, attempts, slot, state, was, id, node, error, span, callback, payload)

@@ -1,16 +1,9 @@
 -- Where there is such a task already, its row is locked and the new version is taken then. The
 -- column was carries IfAbsent into that, as -1.
--- Rows that are there are locked before a version is taken: who waits with one for somebody that moves
--- a task and deletes it would come back with the older version.
-WITH {clock},
-locked AS MATERIALIZED (
-    SELECT FROM unnest($1::integer[], $2::text[]) AS k (topic, id) JOIN {s}.hw_tasks t ON t.topic = k.topic AND t.id = k.id
-    ORDER BY t.topic, t.id
-    FOR UPDATE OF t
-)
+WITH {clock}
 INSERT INTO {s}.hw_tasks AS t
     (filed, due, version, lease, topic, attempts, slot, state, was, id, node, error, span, callback, payload)
-SELECT k.at, k.at, CASE WHEN (SELECT count(*) FROM locked) >= 0 THEN nextval('{s}.hw_number') END, 0, k.topic, 0, k.slot, 1, CASE WHEN k.absent THEN -1 ELSE 0 END, k.id, '', '', 0, coalesce(k.callback, ''), coalesce(k.payload, '')
+SELECT k.at, k.at, nextval('{s}.hw_number'), 0, k.topic, 0, k.slot, 1, CASE WHEN k.absent THEN -1 ELSE 0 END, k.id, '', '', 0, coalesce(k.callback, ''), coalesce(k.payload, '')
 {given}
 ON CONFLICT (topic, id) DO UPDATE SET
     filed = excluded.filed, moved = false, due = excluded.due, version = nextval('{s}.hw_number'), lease = 0, attempts = 0,

@@ -1,0 +1,129 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/postgres"
+)
+
+// witness knows the versions that were answered, by key.
+type witness struct {
+	mu      sync.Mutex
+	highest map[timeout.Key]int64
+	given   map[timeout.Key]map[int64]bool
+}
+
+// floor returns the highest versions of tasks that were answered before now.
+func (w *witness) floor(keys []timeout.Key) []int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	floors := make([]int64, len(keys))
+	for i, key := range keys {
+		floors[i] = w.highest[key]
+	}
+	return floors
+}
+
+// answered takes note of a version that a task was given by a call with that floor.
+func (w *witness) answered(key timeout.Key, version, floor int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if version <= floor {
+		return fmt.Errorf("%v has version %d after %d", key, version, floor)
+	}
+	if w.given[key] == nil {
+		w.given[key] = map[int64]bool{}
+	}
+	if w.given[key][version] {
+		return fmt.Errorf("%v has version %d twice", key, version)
+	}
+	w.given[key][version] = true
+	w.highest[key] = max(w.highest[key], version)
+	return nil
+}
+
+// Setters, movers and removers meet on a few keys. Some of those nobody removes: of them a version
+// that was answered is never followed by a lower one.
+func TestVersionsAreNewAndHigherThanWhatWasAnswered(t *testing.T) {
+	const hot, kept, calls = 6, 6, 120
+	engines := []*postgres.Engine{openTopic(t, timeout.Topic{Name: "orders"})}
+	engines = append(engines, open(t, schemaOf(engines[0])))
+	w := &witness{highest: map[timeout.Key]int64{}, given: map[timeout.Key]map[int64]bool{}}
+	some := func(from, to int) (keys []timeout.Key) {
+		for _, i := range rand.Perm(to - from)[:1+rand.IntN(3)] {
+			keys = append(keys, key(fmt.Sprint(from+i)))
+		}
+		return keys
+	}
+	verbs := []func(ctx context.Context, e *postgres.Engine) error{
+		func(ctx context.Context, e *postgres.Engine) error { // set
+			keys := some(0, hot+kept)
+			tasks, floors := make([]timeout.Task, len(keys)), w.floor(keys)
+			for i, key := range keys {
+				tasks[i] = timeout.Task{Topic: key.Topic, ID: key.ID, After: time.Hour}
+			}
+			answers, err := e.Set(ctx, tasks)
+			for i, answer := range answers {
+				err = errors.Join(err, w.answered(keys[i], answer.Version, floors[i]))
+			}
+			return err
+		},
+		func(ctx context.Context, e *postgres.Engine) error { // move
+			keys := some(0, hot+kept)
+			moves, floors := make([]timeout.Move, len(keys)), w.floor(keys)
+			for i, key := range keys {
+				moves[i] = timeout.Move{Key: key, After: time.Hour}
+			}
+			answers, err := e.Move(ctx, moves)
+			for i, answer := range answers {
+				if answer.Was == timeout.Pending {
+					err = errors.Join(err, w.answered(keys[i], answer.Version, floors[i]))
+				}
+			}
+			return err
+		},
+		func(ctx context.Context, e *postgres.Engine) error { // remove
+			var removals []timeout.Removal
+			for _, key := range some(0, hot) {
+				removals = append(removals, timeout.Removal{Key: key})
+			}
+			_, err := e.Remove(ctx, removals)
+			return err
+		},
+		func(ctx context.Context, e *postgres.Engine) error { // get
+			keys := some(hot, hot+kept)
+			floors := w.floor(keys)
+			tasks, err := e.Get(ctx, keys)
+			for i, task := range tasks {
+				if task.Version < floors[i] {
+					err = errors.Join(err, fmt.Errorf("%v: version %d is got after %d was answered", keys[i], task.Version, floors[i]))
+				}
+			}
+			return err
+		},
+	}
+	var all errgroup.Group
+	for i, engine := range engines {
+		for _, verb := range verbs {
+			all.Go(func() error {
+				for range calls {
+					if err := verb(t.Context(), engine); err != nil {
+						return fmt.Errorf("engine %d: %w", i, err)
+					}
+				}
+				return nil
+			})
+		}
+	}
+	require.NoError(t, all.Wait())
+}
