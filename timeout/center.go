@@ -3,8 +3,6 @@ package timeout
 import (
 	"fmt"
 	"sync"
-
-	"github.com/heartwheel-go/heartwheel/timeout/internal/groupcommit"
 )
 
 // Center sets, moves and removes tasks, and runs those that are due. Programs that only set
@@ -12,17 +10,17 @@ import (
 //
 // All methods may be called by several goroutines at the same time, by handlers too. The
 // verbs come with single tasks and with many: single calls that are made at the same time
-// are made one batch, and many tasks in one call are faster still. Where such a call has an
-// error, nothing is known of any of its tasks; each Answer has an error of its own besides.
-// Making a call again does no harm.
+// are made one batch, and many tasks in one call are faster still. An error of a call with many
+// tasks says that nothing is known of any of them. The Err of an Answer is about that task alone:
+// of an engine of several parts, one may be away. Making a call again does no harm.
 type Center struct {
 	cfg     Config
 	engine  Engine
 	members Members
 
-	sets    groupcommit.Committer[Task, Answer]
-	moves   groupcommit.Committer[Move, Answer]
-	removes groupcommit.Committer[Removal, Answer]
+	sets    *lanes[Task]
+	moves   *lanes[Move]
+	removes *lanes[Removal]
 
 	circuits circuits
 
@@ -64,9 +62,9 @@ func New(engine Engine, cfg Config) (*Center, error) {
 	if c.members == nil {
 		c.members = engine
 	}
-	commitBy(&c.sets, c.set)
-	commitBy(&c.moves, engine.Move)
-	commitBy(&c.removes, engine.Remove)
+	c.sets = newLanes(engine, Task.Key, c.set)
+	c.moves = newLanes(engine, func(m Move) Key { return m.Key }, engine.Move)
+	c.removes = newLanes(engine, func(r Removal) Key { return r.Key }, engine.Remove)
 	c.circuits.init(cfg)
 	return c, nil
 }
@@ -114,9 +112,9 @@ func (c *Center) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
-	c.sets.Close()
-	c.moves.Close()
-	c.removes.Close()
+	c.sets.close()
+	c.moves.close()
+	c.removes.close()
 	return nil
 }
 

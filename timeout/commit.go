@@ -2,6 +2,9 @@ package timeout
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/internal/groupcommit"
@@ -11,18 +14,71 @@ import (
 // can have given up long before.
 const commitTimeout = 30 * time.Second
 
-// commitBy has single calls be made in batches by do.
-func commitBy[Q any](c *groupcommit.Committer[Q, Answer], do func(context.Context, []Q) ([]Answer, error)) {
-	c.Closed = ErrClosed
-	c.Do = func(asks []Q) ([]Answer, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
-		defer cancel()
-		return do(ctx, asks)
+// lanes has single calls be made in batches, those for each part of the engine apart: one batch of
+// each is under way, so a part that hangs holds up none but its own callers.
+type lanes[Q any] struct {
+	key  func(Q) Key
+	lane func(Key) int
+	do   func(context.Context, []Q) ([]Answer, error)
+
+	mu     sync.Mutex // guards what follows
+	closed bool
+	byPart map[int]*groupcommit.Committer[Q, Answer]
+}
+
+func newLanes[Q any](engine Engine, key func(Q) Key, do func(context.Context, []Q) ([]Answer, error)) *lanes[Q] {
+	lane := func(Key) int { return 0 }
+	if laned, ok := engine.(Laned); ok {
+		lane = laned.Lane
 	}
-	c.Fail = func(answer Answer, err error) error {
-		if err != nil {
-			return err
-		}
-		return answer.Err
+	return &lanes[Q]{key: key, lane: lane, do: do, byPart: make(map[int]*groupcommit.Committer[Q, Answer])}
+}
+
+// call has one call be made in a batch.
+func (l *lanes[Q]) call(ctx context.Context, ask Q) (Answer, error) {
+	c, err := l.of(l.lane(l.key(ask)))
+	if err != nil {
+		return Answer{}, err
+	}
+	return c.Call(ctx, ask)
+}
+
+// of returns what makes the batches of a part.
+func (l *lanes[Q]) of(part int) (*groupcommit.Committer[Q, Answer], error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, ErrClosed
+	}
+	c := l.byPart[part]
+	if c == nil {
+		c = &groupcommit.Committer[Q, Answer]{Closed: ErrClosed, Do: l.commit, Fail: failed}
+		l.byPart[part] = c
+	}
+	return c, nil
+}
+
+func (l *lanes[Q]) commit(asks []Q) ([]Answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+	defer cancel()
+	return l.do(ctx, asks)
+}
+
+// failed returns the error of one call of a batch.
+func failed(answer Answer, err error) error {
+	if err != nil {
+		return err
+	}
+	return answer.Err
+}
+
+// close refuses further calls, and waits for those that were made.
+func (l *lanes[Q]) close() {
+	l.mu.Lock()
+	l.closed = true
+	all := slices.Collect(maps.Values(l.byPart))
+	l.mu.Unlock()
+	for _, c := range all {
+		c.Close()
 	}
 }

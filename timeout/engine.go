@@ -342,6 +342,14 @@ type Waker interface {
 	Wake(ctx context.Context, wake func(topic string)) error
 }
 
+// Laned is what engines of several parts have besides, each of which can fail or hang alone.
+type Laned interface {
+	// Lane returns the number of the part that a key is in: single calls for one part don't
+	// wait for those of another. It is asked before each of them, so it may change, and it asks
+	// nobody. A wrong answer does no harm but to the time that others take.
+	Lane(key Key) int
+}
+
 // Truth is what an engine has besides whose tasks can be found by another one: package index
 // puts a wheel or Redis in front of it.
 type Truth interface {

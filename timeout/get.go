@@ -13,7 +13,7 @@ func (c *Center) Get(ctx context.Context, key Key) (Task, error) {
 	}
 	tasks, err := c.engine.Get(ctx, []Key{key})
 	if err != nil {
-		return Task{}, err
+		return Task{}, err // of one task, a part is all
 	}
 	if tasks[0].State == None {
 		return Task{}, fmt.Errorf("%w: task %v", ErrNotFound, key)
@@ -21,8 +21,9 @@ func (c *Center) Get(ctx context.Context, key Key) (Task, error) {
 	return tasks[0], nil
 }
 
-// GetAll is Get for many tasks. Those that are not there have State None. All payloads are in
-// the answer, so who has large ones asks for few keys at a time.
+// GetAll is Get for many tasks. Those that are not there have State None. With an error that wraps
+// ErrPartial there are tasks besides: nothing is known of those without a State then. All payloads
+// are in the answer, so who has large ones asks for few keys at a time.
 func (c *Center) GetAll(ctx context.Context, keys []Key) ([]Task, error) {
 	if err := c.checkKeys(keys); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	answer, err := c.sets.Call(ctx, task)
+	answer, err := c.sets.call(ctx, task)
 	if err == nil {
 		c.wake(task.Topic, answer.Due)
 	}
@@ -33,15 +33,16 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 
 // SetAll is Set for many tasks. Where the same key is there several times, the last one
 // stays. The error wraps ErrArgument, and nothing is done, where one task is invalid. Where
-// only a task's topic is not there and may not be made, Answer.Err of that task says so, and
-// the others are set.
+// only a task's topic is not there and may not be made, or its part of the engine does not
+// answer, Answer.Err of that task says so, and the others are set.
 func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
 	if err := c.checkTasks(tasks...); err != nil {
 		return nil, err
 	}
-	if _, err := c.ensureOf(ctx, tasks...); err != nil {
+	// The engine refuses the tasks of topics that may not be made, or could not be, and set tells why.
+	if _, err := c.ensureOf(ctx, tasks...); err != nil && !c.knowsSome(tasks) {
 		return nil, err
-	} // the engine refuses the tasks of topics that may not be made, and set tells why
+	}
 	answers, err := c.set(ctx, tasks)
 	if err == nil {
 		c.wakeAll(len(answers), func(i int) (string, Answer) { return tasks[i].Topic, answers[i] })
@@ -62,15 +63,17 @@ func (c *Center) set(ctx context.Context, tasks []Task) ([]Answer, error) {
 			c.forget(tasks[i].Topic)
 		}
 	}
-	refused, err := c.ensureOf(ctx, missing...)
-	if err != nil {
-		return nil, err
+	if len(missing) == 0 {
+		return answers, nil
 	}
+	refused, unmade := c.ensureOf(ctx, missing...)
 	var rest []Task
 	var again []int
 	for i, answer := range answers {
 		switch topic := tasks[i].Topic; {
 		case !errors.Is(answer.Err, ErrNotFound):
+		case unmade != nil:
+			answers[i].Err = unmade
 		case refused[topic] != nil:
 			answers[i].Err = refused[topic]
 		default:
@@ -81,11 +84,12 @@ func (c *Center) set(ctx context.Context, tasks []Task) ([]Answer, error) {
 		return answers, nil
 	}
 	repeated, err := c.engine.Set(ctx, rest)
-	if err != nil {
-		return nil, err
-	}
 	for i, at := range again {
-		answers[at] = repeated[i]
+		if err != nil {
+			answers[at] = Answer{Err: err}
+		} else {
+			answers[at] = repeated[i]
+		}
 	}
 	return answers, nil
 }
@@ -127,6 +131,12 @@ func (c *Center) knows(tasks []Task) bool {
 	return true
 }
 
+// knowsSome reports whether the topic of one of the tasks is known.
+func (c *Center) knowsSome(tasks []Task) bool {
+	names := topicsOf(tasks)
+	return len(c.unknown(names)) < len(names)
+}
+
 // topicsOf returns the topics of tasks, once each.
 func topicsOf(tasks []Task) (names []string) {
 	seen := make(map[string]bool)
@@ -165,7 +175,7 @@ func (c *Center) move(ctx context.Context, move Move) (Answer, error) {
 	if err := c.checkMove(move); err != nil {
 		return Answer{}, err
 	}
-	answer, err := c.moves.Call(ctx, move)
+	answer, err := c.moves.call(ctx, move)
 	if err == nil {
 		c.wake(move.Topic, answer.Due)
 	}
@@ -200,7 +210,7 @@ func (c *Center) Remove(ctx context.Context, key Key) (Answer, error) {
 	if err := c.checkRemovals([]Removal{removal}); err != nil {
 		return Answer{}, err
 	}
-	return c.removes.Call(ctx, removal)
+	return c.removes.call(ctx, removal)
 }
 
 // RemoveAll is Remove for many tasks, or for those that are still as they were seen: what is

@@ -111,13 +111,22 @@ func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answe
 	if err != nil {
 		return nil, err
 	}
-	return answers, e.follow(ctx, answers, func(i int) (timeout.Key, bool) {
+	e.follow(ctx, answers, func(i int) (timeout.Key, bool) {
 		return tasks[i].Key(), answers[i].Err == nil && (!tasks[i].IfAbsent || !lives(answers[i].Was))
 	})
+	return answers, nil
 }
 
 func lives(was timeout.State) bool {
 	return was == timeout.Pending || was == timeout.Running || was == timeout.Dead
+}
+
+// Lane is timeout.Laned's, as far as the truth is.
+func (e *Engine) Lane(key timeout.Key) int {
+	if laned, ok := e.Truth.(timeout.Laned); ok {
+		return laned.Lane(key)
+	}
+	return 0
 }
 
 // Move is timeout.Engine's.
@@ -126,9 +135,10 @@ func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answ
 	if err != nil {
 		return nil, err
 	}
-	return answers, e.follow(ctx, answers, func(i int) (timeout.Key, bool) {
-		return moves[i].Key, answers[i].Was == timeout.Pending
+	e.follow(ctx, answers, func(i int) (timeout.Key, bool) {
+		return moves[i].Key, answers[i].Err == nil && answers[i].Was == timeout.Pending
 	})
+	return answers, nil
 }
 
 // Replay is timeout.Engine's.
@@ -137,9 +147,10 @@ func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answ
 	if err != nil {
 		return nil, err
 	}
-	return answers, e.follow(ctx, answers, func(i int) (timeout.Key, bool) {
-		return keys[i], answers[i].Was == timeout.Dead
+	e.follow(ctx, answers, func(i int) (timeout.Key, bool) {
+		return keys[i], answers[i].Err == nil && answers[i].Was == timeout.Dead
 	})
+	return answers, nil
 }
 
 // Remove is timeout.Engine's.
@@ -150,7 +161,7 @@ func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]time
 	}
 	var gone []timeout.Key
 	for i, answer := range answers {
-		if answer.Version == 0 {
+		if answer.Err == nil && answer.Version == 0 {
 			gone = append(gone, removals[i].Key)
 		}
 	}
@@ -159,11 +170,12 @@ func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]time
 }
 
 // follow has the index know what the truth has answered: the times of what is due soon, and
-// nothing of what is due later. Where the index fails, a scan does it.
-func (e *Engine) follow(ctx context.Context, answers []timeout.Answer, changed func(int) (timeout.Key, bool)) error {
+// nothing of what is due later. Where that fails, a scan does it.
+func (e *Engine) follow(ctx context.Context, answers []timeout.Answer, changed func(int) (timeout.Key, bool)) {
 	now, err := e.Now(ctx)
 	if err != nil {
-		return err
+		e.warn("timeout/index: tasks are not in the index, and found by a scan", err)
+		return
 	}
 	horizon := now.Add(e.cfg.Window)
 	var soon []timeout.Task
@@ -182,7 +194,6 @@ func (e *Engine) follow(ctx context.Context, answers []timeout.Answer, changed f
 	if _, err := e.put(ctx, soon); err != nil {
 		e.warn("timeout/index: tasks are not in the index, and found by a scan", err)
 	}
-	return nil
 }
 
 // entry is what the index has of a task: its version is the payload, and its time is that of

@@ -145,14 +145,14 @@ func (e *Engine) refresh(ctx context.Context, keys []timeout.Key) {
 	if err != nil {
 		e.reload(keys[0].Topic)
 		e.warn("timeout/index: the index is not told what became of tasks", err)
-		return
 	}
 	var waiting []timeout.Task
 	var ended []timeout.Key
-	for _, task := range tasks {
-		if task.State == timeout.Pending || task.State == timeout.Running {
+	for _, task := range tasks { // with an error, those that are known
+		switch {
+		case task.State == timeout.Pending || task.State == timeout.Running:
 			waiting = append(waiting, e.entry(task.Key(), task.Version, task.Until))
-		} else {
+		case task.State != timeout.None || err == nil:
 			ended = append(ended, task.Key())
 		}
 	}

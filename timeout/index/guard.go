@@ -67,7 +67,7 @@ func isTrouble(err error) bool {
 		return false
 	}
 	for _, answer := range []error{
-		timeout.ErrArgument, timeout.ErrNotFound, timeout.ErrConflict, timeout.ErrFenced, timeout.ErrPartial,
+		timeout.ErrArgument, timeout.ErrNotFound, timeout.ErrConflict, timeout.ErrFenced,
 		timeout.ErrUnsupported, timeout.ErrFull, timeout.ErrClosed,
 	} {
 		if errors.Is(err, answer) {
@@ -96,12 +96,23 @@ func ask[A any](ctx context.Context, g *guard, patience time.Duration, do func(c
 	return answer, err
 }
 
+// whole makes an error of the call of one that a part of the index has: what is there can't be found
+// in it.
+func whole(answers []timeout.Answer, err error) ([]timeout.Answer, error) {
+	for _, answer := range answers {
+		if err == nil && isTrouble(answer.Err) {
+			err = answer.Err
+		}
+	}
+	return answers, err
+}
+
 func (g *guard) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-	return ask(ctx, g, g.patience, func(ctx context.Context) ([]timeout.Answer, error) { return g.Engine.Set(ctx, tasks) })
+	return ask(ctx, g, g.patience, func(ctx context.Context) ([]timeout.Answer, error) { return whole(g.Engine.Set(ctx, tasks)) })
 }
 
 func (g *guard) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
-	return ask(ctx, g, g.patience, func(ctx context.Context) ([]timeout.Answer, error) { return g.Engine.Remove(ctx, removals) })
+	return ask(ctx, g, g.patience, func(ctx context.Context) ([]timeout.Answer, error) { return whole(g.Engine.Remove(ctx, removals)) })
 }
 
 func (g *guard) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {

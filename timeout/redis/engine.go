@@ -33,6 +33,7 @@ type Engine struct {
 var (
 	_ timeout.Engine = (*Engine)(nil)
 	_ timeout.Waker  = (*Engine)(nil)
+	_ timeout.Laned  = (*Engine)(nil)
 )
 
 func newEngine(r *redisrun.Client, cfg Config) *Engine {
@@ -58,6 +59,20 @@ func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 		return time.Time{}, e.redis.Wrap(fmt.Errorf("timeout/redis: asking for the time: %w", err))
 	}
 	return now.Truncate(time.Millisecond), nil
+}
+
+// Lane is timeout.Laned's: the server of a Cluster that has the key.
+func (e *Engine) Lane(key timeout.Key) int {
+	if !e.redis.Clustered() {
+		return 0
+	}
+	e.mu.Lock()
+	l := e.layouts[key.Topic]
+	e.mu.Unlock()
+	if l == nil { // whoever is the first has to ask the server that keeps the topics
+		return 0
+	}
+	return e.redis.Lane(l.slot(key.ID).keys[0].(string))
 }
 
 // Close ends the engine, and the client if Open has made it. It is idempotent.

@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -12,72 +11,51 @@ import (
 // Extend is timeout.Engine's. Where some slots fail and others answer, the error wraps
 // ErrPartial.
 func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
-	x := &extension{engine: e, tokens: tokens, lease: lease, good: make([]bool, len(tokens))}
+	good := make([]bool, len(tokens))
 	byTopic := make(map[string][]int)
 	for i, token := range tokens {
 		if _, ok := leaseKey(token.Lease); ok {
 			byTopic[token.Topic] = append(byTopic[token.Topic], i)
 		}
 	}
-	for topic, which := range byTopic {
-		if err := x.extend(ctx, topic, which); err != nil {
-			x.failure = err
-		}
-	}
-	switch {
-	case x.failure == nil:
-		return x.good, nil
-	case x.answered:
-		return x.good, fmt.Errorf("%w: %w", timeout.ErrPartial, x.failure)
-	}
-	return nil, x.failure
-}
-
-// extension is an Extend under way.
-type extension struct {
-	engine   *Engine
-	tokens   []timeout.Token
-	lease    time.Duration
-	good     []bool
-	answered bool // some slot has
-	failure  error
-}
-
-func (x *extension) extend(ctx context.Context, topic string, which []int) error {
 	v := verb{
-		key:   func(i int) timeout.Key { return x.tokens[i].Key },
-		begin: func(at *place) *invocation { return invoke(scriptExtend, at, timeout.CeilMillis(x.lease)) },
+		empty: true,
+		key:   func(i int) timeout.Key { return tokens[i].Key },
+		begin: func(at *place) *invocation { return invoke(scriptExtend, at, timeout.CeilMillis(lease)) },
 		add: func(c *invocation, i int) {
-			key, _ := leaseKey(x.tokens[i].Lease)
-			c.Args = append(c.Args, x.tokens[i].ID, key)
+			key, _ := leaseKey(tokens[i].Lease)
+			c.Args = append(c.Args, tokens[i].ID, key)
 		},
 		take: func(_ *layout, c *invocation) error {
-			x.answered = true
 			for j, is := range []byte(text(c.Answer[0])) {
-				x.good[c.tasks[j]] = is == '1'
+				good[c.tasks[j]] = is == '1'
 			}
 			return nil
 		},
-		lost: func(err error) { x.failure = err },
 	}
-	err := x.engine.using(ctx, topic, func(l *layout) error {
+	var lost losses
+	for topic, which := range byTopic {
 		var known []int
-		for _, i := range which {
-			is, err := x.engine.knows(ctx, l, x.tokens[i])
-			if err != nil {
-				return err
+		err := e.using(ctx, topic, func(l *layout) error {
+			known = known[:0]
+			for _, i := range which {
+				is, err := e.knows(ctx, l, tokens[i])
+				if err != nil {
+					return err
+				}
+				if is {
+					known = append(known, i)
+				}
 			}
-			if is {
-				known = append(known, i)
-			}
+			return nil
+		})
+		if err == nil {
+			e.eachOf(ctx, topic, known, v, &lost)
+		} else if absent(err) != nil {
+			lost.add(which, err)
 		}
-		which = known
-		return nil
-	})
-	if err == nil {
-		err = x.engine.eachOf(ctx, topic, which, v)
 	}
-	return absent(err)
+	return tellPartly(good, lost)
 }
 
 // absent is for what is asked of a topic that is not there, and answered with nothing.

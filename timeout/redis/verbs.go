@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -49,9 +48,15 @@ func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answe
 			c.Args[3], c.Args[4] = earliest(tasks, c.tasks)
 		},
 		take: func(l *layout, c *invocation) error { return e.takeSet(l, c, tasks, answers) },
-		fail: func(i int, err error) { answers[i].Err = err },
 	}
-	return answers, e.each(ctx, verb)
+	lost := e.each(ctx, verb)
+	for i, err := range lost {
+		if errors.Is(err, timeout.ErrNotFound) || errors.Is(err, timeout.ErrFull) {
+			answers[i].Err = err
+			delete(lost, i)
+		}
+	}
+	return tell(answers, lost)
 }
 
 // absentFlags has a byte 1 for each task with IfAbsent, and is empty where there is none.
@@ -111,9 +116,9 @@ func (e *Engine) takeSet(l *layout, c *invocation, tasks []timeout.Task, answers
 // Move is timeout.Engine's.
 func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
 	answers := make([]timeout.Answer, len(moves))
-	return answers, e.each(ctx, e.changing(scriptMove, true, answers, func(i int) timeout.Key { return moves[i].Key }, func(c *invocation, i int) {
+	return tell(answers, e.each(ctx, e.changing(scriptMove, true, answers, func(i int) timeout.Key { return moves[i].Key }, func(c *invocation, i int) {
 		c.Args = append(c.Args, moves[i].ID, ask(moves[i].Due, moves[i].After))
-	}))
+	})))
 }
 
 // Remove is timeout.Engine's.
@@ -124,7 +129,7 @@ func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]time
 	})
 	v.begin = func(at *place) *invocation { return invoke(scriptRemove, at, "") }
 	v.ready = func(c *invocation) { c.Args[0] = onlyAs(removals, c.tasks) }
-	return answers, e.each(ctx, v)
+	return tell(answers, e.each(ctx, v))
 }
 
 // onlyAs has a byte with the state and seven with the version that each task must have, and is
@@ -146,17 +151,17 @@ func onlyAs(removals []timeout.Removal, which []int) string {
 // Replay is timeout.Engine's.
 func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
 	answers := make([]timeout.Answer, len(keys))
-	return answers, e.each(ctx, e.changing(scriptReplay, true, answers, func(i int) timeout.Key { return keys[i] }, func(c *invocation, i int) {
+	return tell(answers, e.each(ctx, e.changing(scriptReplay, true, answers, func(i int) timeout.Key { return keys[i] }, func(c *invocation, i int) {
 		c.Args = append(c.Args, keys[i].ID)
-	}))
+	})))
 }
 
-// changing is what Move, Remove and Replay have in common. A topic that is not there has no
-// tasks.
+// changing is what Move, Remove and Replay have in common.
 func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []timeout.Answer, key func(int) timeout.Key, add func(*invocation, int)) verb {
 	return verb{
 		count: len(answers),
 		key:   key,
+		empty: true,
 		begin: func(at *place) *invocation { return invoke(s, at, e.channel, wakePrefix(at)) },
 		add:   add,
 		take: func(l *layout, c *invocation) error {
@@ -176,14 +181,15 @@ func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []timeout.Answ
 	}
 }
 
-// Get is timeout.Engine's.
+// Get is timeout.Engine's. Where some slots fail and others answer, the error wraps ErrPartial.
 func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
 	tasks := make([]timeout.Task, len(keys))
 	for i, key := range keys {
 		tasks[i].Topic, tasks[i].ID = key.Topic, key.ID
 	}
-	return tasks, e.each(ctx, verb{
+	return tellPartly(tasks, e.each(ctx, verb{
 		count: len(keys),
+		empty: true,
 		key:   func(i int) timeout.Key { return keys[i] },
 		size:  func(int) int { return batchBytes / 64 }, // nobody knows how large they are
 		begin: func(at *place) *invocation { return invoke(scriptGet, at) },
@@ -202,42 +208,30 @@ func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, e
 			}
 			return nil
 		},
-	})
+	}))
 }
 
 // verb is something that is done to tasks, slot by slot.
 type verb struct {
 	count int
 	key   func(i int) timeout.Key
+	empty bool                                 // a topic that is not there has no tasks, which is no error
 	size  func(i int) int                      // bytes, if not nil
 	begin func(at *place) *invocation          // of some tasks of a slot
 	add   func(c *invocation, i int)           // one more task
 	ready func(c *invocation)                  // that was the last one, if not nil
 	take  func(l *layout, c *invocation) error // the answer
-	fail  func(i int, err error)               // of one; nil where a full server is an error of all
-	lost  func(err error)                      // of some slots; nil where it is an error of all
 }
 
 // each does a verb. Where the same key is there several times, it is done one after the
-// other.
-func (e *Engine) each(ctx context.Context, v verb) error {
+// other. It returns the errors of the tasks that got no answer, by their places.
+func (e *Engine) each(ctx context.Context, v verb) (lost losses) {
 	for _, round := range v.rounds() {
 		for topic, tasks := range round {
-			err := e.eachOf(ctx, topic, tasks, v)
-			if errors.Is(err, timeout.ErrNotFound) {
-				for _, i := range tasks {
-					if v.fail != nil {
-						v.fail(i, err)
-					}
-				}
-				continue
-			}
-			if err != nil {
-				return err
-			}
+			e.eachOf(ctx, topic, tasks, v, &lost)
 		}
 	}
-	return nil
+	return lost
 }
 
 // rounds returns by topic what is done at the same time: no key twice.
@@ -256,9 +250,10 @@ func (v verb) rounds() []map[string][]int {
 	return rounds
 }
 
-// eachOf does a verb to tasks of one topic, and again to those whose slots have refused.
-func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb) error {
-	return e.using(ctx, topic, func(l *layout) error {
+// eachOf does a verb to tasks of one topic, and again to those whose slots have refused. It adds what
+// failed to lost.
+func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb, lost *losses) {
+	err := e.using(ctx, topic, func(l *layout) error {
 		if l.old != nil {
 			ids := make([]string, len(tasks))
 			for j, i := range tasks {
@@ -272,27 +267,21 @@ func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb) 
 			}
 		}
 		calls := v.calls(l, tasks)
-		err := e.run(ctx, calls)
-		if err != nil && v.lost == nil && (v.fail == nil || !errors.Is(err, timeout.ErrFull)) {
-			return err
-		}
+		_ = e.run(ctx, calls) // each call has an error of its own
 		tasks = tasks[:0:0]
 		var refused *invocation
 		for _, c := range calls {
-			switch {
-			case c.Answer == nil && c.Status == "" && v.lost != nil:
-				v.lost(cmp.Or(c.Err, err))
-			case c.Err != nil:
-				for _, i := range c.tasks {
-					v.fail(i, c.Err)
-				}
-			case c.Status != "":
+			err := c.Err
+			if err == nil && c.Status != "" {
 				refused = c
 				tasks = append(tasks, c.tasks...)
-			default:
-				if err := v.take(l, c); err != nil {
-					return err
-				}
+				continue
+			}
+			if err == nil {
+				err = v.take(l, c)
+			}
+			if err != nil {
+				lost.add(c.tasks, err)
 			}
 		}
 		if refused != nil {
@@ -300,6 +289,9 @@ func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb) 
 		}
 		return nil
 	})
+	if err != nil && !(v.empty && errors.Is(err, timeout.ErrNotFound)) {
+		lost.add(tasks, err)
+	}
 }
 
 // calls returns the scripts for tasks, of bounded size.

@@ -35,6 +35,7 @@ type core struct {
 var (
 	_ timeout.Engine = (*core)(nil)
 	_ timeout.Log    = (*core)(nil)
+	_ timeout.Laned  = (*core)(nil)
 )
 
 func start(ctx context.Context, openers []func(context.Context) (timeout.Engine, error), kind kind, own bool, cfg Config) (timeout.Engine, error) {
@@ -59,6 +60,16 @@ func start(ctx context.Context, openers []func(context.Context) (timeout.Engine,
 		e.guards.Go(func() { e.guard(s) })
 	}
 	return kind.as(e), nil
+}
+
+// Lane is timeout.Laned's: the shard of a key, and the part of that if it has several.
+func (e *core) Lane(key timeout.Key) int {
+	place := Place(key, len(e.shards))
+	inner := 0
+	if laned, ok := e.shards[place].known().(timeout.Laned); ok {
+		inner = laned.Lane(key)
+	}
+	return place + inner*len(e.shards)
 }
 
 // enter refuses a call of an engine that is closed, or whose context has ended.
@@ -168,12 +179,9 @@ func (e *core) Close() error {
 
 func (e *core) closeShards() error {
 	return errors.Join(e.together(nil, func(s *shard) error {
-		s.mu.Lock()
-		engine := s.engine
-		s.mu.Unlock()
-		if engine == nil {
-			return nil
+		if engine := s.known(); engine != nil {
+			return engine.Close()
 		}
-		return engine.Close()
+		return nil
 	})...)
 }

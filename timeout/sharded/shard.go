@@ -184,12 +184,16 @@ func (e *core) reach(ctx context.Context, s *shard) error {
 	return e.align(ctx, s, engine)
 }
 
+// known returns the engine, or nil where it is not open.
+func (s *shard) known() timeout.Engine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine
+}
+
 // reached returns the engine, and opens it where it is not open.
 func (s *shard) reached(ctx context.Context) (timeout.Engine, error) {
-	s.mu.Lock()
-	engine := s.engine
-	s.mu.Unlock()
-	if engine != nil {
+	if engine := s.known(); engine != nil {
 		return engine, nil
 	}
 	engine, err := s.open(ctx)

@@ -182,7 +182,7 @@ func (t truth) Claim(ctx context.Context, topic, node string, wanted []timeout.W
 		return nil, noTopic(topic)
 	}
 	key := func(w timeout.Wanted) timeout.Key { return timeout.Key{Topic: topic, ID: w.ID} }
-	claimed, failed := scatter(ctx, t.e, wanted, key, func(engine timeout.Engine, ctx context.Context, some []timeout.Wanted) ([]timeout.Claimed, error) {
+	claimed, failed := scatter(ctx, t.e, wanted, key, nil, func(engine timeout.Engine, ctx context.Context, some []timeout.Wanted) ([]timeout.Claimed, error) {
 		return engine.(timeout.Truth).Claim(ctx, topic, node, some, lease)
 	})
 	if err := allFailed(failed); err != nil {

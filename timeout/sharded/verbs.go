@@ -3,6 +3,7 @@ package sharded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,8 +12,9 @@ import (
 
 // scatter has each shard do its part of a batch, and returns the answers in the order of the
 // batch, with an error for each that got none. The topic of the marks has no tasks, for anybody. What to
-// do has the form of timeout.Engine.Move.
-func scatter[T, A any](ctx context.Context, e *core, batch []T, key func(T) timeout.Key, do func(timeout.Engine, context.Context, []T) ([]A, error)) ([]A, []error) {
+// do has the form of timeout.Engine.Move. With an error that wraps ErrPartial there
+// are the answers besides that are known.
+func scatter[T, A any](ctx context.Context, e *core, batch []T, key func(T) timeout.Key, known func(A) bool, do func(timeout.Engine, context.Context, []T) ([]A, error)) ([]A, []error) {
 	answers, failed := make([]A, len(batch)), make([]error, len(batch))
 	parts := make([][]int, len(e.shards))
 	for i, one := range batch {
@@ -34,7 +36,8 @@ func scatter[T, A any](ctx context.Context, e *core, batch []T, key func(T) time
 				some, err = do(engine, ctx, things)
 				return err
 			})
-			if err != nil {
+			partial := errors.Is(err, timeout.ErrPartial) && len(some) == len(part)
+			if err != nil && !partial {
 				for _, i := range left {
 					failed[i] = err
 				}
@@ -43,6 +46,9 @@ func scatter[T, A any](ctx context.Context, e *core, batch []T, key func(T) time
 			left = left[len(part):]
 			for n, i := range part {
 				answers[i] = some[n]
+				if partial && !known(some[n]) {
+					failed[i] = err
+				}
 			}
 		}
 		return nil
@@ -59,6 +65,19 @@ func tell(answers []timeout.Answer, failed []error) ([]timeout.Answer, error) {
 	for i, err := range failed {
 		if err != nil {
 			answers[i] = timeout.Answer{Err: err}
+		}
+	}
+	return answers, nil
+}
+
+// tellPartly is tell for what has no place for an error.
+func tellPartly[A any](answers []A, failed []error) ([]A, error) {
+	if err := allFailed(failed); err != nil {
+		return nil, err
+	}
+	for _, err := range failed {
+		if err != nil {
+			return answers, fmt.Errorf("%w: %w", timeout.ErrPartial, err)
 		}
 	}
 	return answers, nil
@@ -84,12 +103,15 @@ func ofMove(move timeout.Move) timeout.Key    { return move.Key }
 func ofTask(task timeout.Task) timeout.Key    { return task.Key() }
 func ofToken(token timeout.Token) timeout.Key { return token.Key }
 
+func isThere(task timeout.Task) bool { return task.State != timeout.None }
+func isHeld(held bool) bool          { return held }
+
 // Set is timeout.Engine's.
 func (e *core) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	answers, err := tell(scatter(ctx, e, tasks, ofTask, func(engine timeout.Engine, ctx context.Context, some []timeout.Task) ([]timeout.Answer, error) {
+	answers, err := tell(scatter(ctx, e, tasks, ofTask, nil, func(engine timeout.Engine, ctx context.Context, some []timeout.Task) ([]timeout.Answer, error) {
 		return e.set(ctx, engine, some)
 	}))
 	for i := range answers {
@@ -124,11 +146,12 @@ func (e *core) set(ctx context.Context, engine timeout.Engine, tasks []timeout.T
 		again[n] = tasks[i]
 	}
 	repeated, err := engine.Set(ctx, again)
-	if err != nil {
-		return nil, err
-	}
 	for n, i := range missing {
-		answers[i] = repeated[n]
+		if err != nil {
+			answers[i] = timeout.Answer{Err: err}
+		} else {
+			answers[i] = repeated[n]
+		}
 	}
 	return answers, nil
 }
@@ -138,7 +161,7 @@ func (e *core) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	return tell(scatter(ctx, e, moves, ofMove, timeout.Engine.Move))
+	return tell(scatter(ctx, e, moves, ofMove, nil, timeout.Engine.Move))
 }
 
 // Remove is timeout.Engine's.
@@ -146,7 +169,7 @@ func (e *core) Remove(ctx context.Context, removals []timeout.Removal) ([]timeou
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	return tell(scatter(ctx, e, removals, ofRemoval, timeout.Engine.Remove))
+	return tell(scatter(ctx, e, removals, ofRemoval, nil, timeout.Engine.Remove))
 }
 
 // Replay is timeout.Engine's.
@@ -154,24 +177,21 @@ func (e *core) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	return tell(scatter(ctx, e, keys, ofKey, timeout.Engine.Replay))
+	return tell(scatter(ctx, e, keys, ofKey, nil, timeout.Engine.Replay))
 }
 
-// Get is timeout.Engine's. All shards must answer that have any of the tasks.
+// Get is timeout.Engine's. Where a shard does not answer and others do, the error wraps ErrPartial.
 func (e *core) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	tasks, failed := scatter(ctx, e, keys, ofKey, timeout.Engine.Get)
-	for i, err := range failed {
-		if err != nil {
-			return nil, err
-		}
-		if keys[i].Topic == Reserved {
-			tasks[i] = timeout.Task{Topic: keys[i].Topic, ID: keys[i].ID}
+	tasks, failed := scatter(ctx, e, keys, ofKey, isThere, timeout.Engine.Get)
+	for i, key := range keys {
+		if failed[i] != nil || key.Topic == Reserved {
+			tasks[i] = timeout.Task{Topic: key.Topic, ID: key.ID}
 		}
 	}
-	return tasks, nil
+	return tellPartly(tasks, failed)
 }
 
 // Extend is timeout.Engine's. Where a shard does not answer, the error wraps ErrPartial.
@@ -179,18 +199,9 @@ func (e *core) Extend(ctx context.Context, tokens []timeout.Token, lease time.Du
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	held, failed := scatter(ctx, e, tokens, ofToken, func(engine timeout.Engine, ctx context.Context, some []timeout.Token) ([]bool, error) {
+	return tellPartly(scatter(ctx, e, tokens, ofToken, isHeld, func(engine timeout.Engine, ctx context.Context, some []timeout.Token) ([]bool, error) {
 		return engine.Extend(ctx, some, lease)
-	})
-	if err := allFailed(failed); err != nil {
-		return nil, err
-	}
-	for _, err := range failed {
-		if err != nil {
-			return held, errors.Join(timeout.ErrPartial, err)
-		}
-	}
-	return held, nil
+	}))
 }
 
 // Executions is timeout.Log's, where the shards are.

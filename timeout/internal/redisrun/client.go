@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -29,6 +30,9 @@ type Client struct {
 	cluster *goredis.ClusterClient // one of both
 	own     bool                   // Close closes the client
 	closed  atomic.Bool
+
+	mu    sync.Mutex     // guards lanes
+	lanes map[string]int // by address
 }
 
 // Open connects to the server of a URL. Where that is part of a Cluster, all of it is used.
@@ -78,7 +82,7 @@ func open(client goredis.UniversalClient, names Names, own bool) (*Client, error
 	if err := checkClient(client, names); err != nil {
 		return nil, err
 	}
-	r := &Client{names: names, client: client, own: own}
+	r := &Client{names: names, client: client, own: own, lanes: make(map[string]int)}
 	r.single, _ = client.(*goredis.Client)
 	r.cluster, _ = client.(*goredis.ClusterClient)
 	return r, nil
@@ -169,6 +173,28 @@ func (r *Client) ForKey(ctx context.Context, key string) (*goredis.Client, error
 	}
 	client, err := r.cluster.MasterForKey(ctx, key)
 	return client, r.Wrap(err)
+}
+
+// Clustered reports whether it is a client of a Cluster.
+func (r *Client) Clustered() bool { return r.cluster != nil }
+
+// Lane returns a number for the server of a Cluster that has a key, which no other server has, or
+// zero if none is known. It asks no server once the arrangement of the Cluster is known. A key
+// that was moved to another server has the number of that.
+func (r *Client) Lane(key string) int {
+	client, err := r.cluster.MasterForKey(context.Background(), key)
+	if err != nil {
+		return 0
+	}
+	addr := client.Options().Addr
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lane, known := r.lanes[addr]
+	if !known {
+		lane = len(r.lanes) + 1
+		r.lanes[addr] = lane
+	}
+	return lane
 }
 
 // Closed reports whether Close was called.

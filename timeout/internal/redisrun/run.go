@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -44,41 +45,58 @@ type Call struct {
 	Err    error
 }
 
-// Run runs scripts, those for one place in their order. The error is that of the first which
-// failed; it only wraps ErrFull where none failed otherwise. Nothing is tried again of which it
-// is not certain that it was not run.
+// Run runs scripts, those for one place in their order. After it each call has an answer, a
+// status or an error. Servers hold up none but their own calls, and Run returns when all have ended.
+// The error is that of the first call which failed; it only wraps ErrFull where none failed
+// otherwise. Nothing is tried again of which it is not certain that it was not run.
 func (r *Client) Run(ctx context.Context, calls []*Call) error {
 	if r.closed.Load() {
+		fail(calls, r.names.Closed)
 		return r.names.Closed
 	}
-	todo := calls
-	for attempt := 0; len(todo) > 0; attempt++ {
-		groups, err := r.byServer(ctx, todo)
-		if err != nil {
-			return r.Wrap(err)
-		}
-		if len(groups) == 1 {
-			for client, group := range groups {
-				r.send(ctx, client, group)
-			}
-		} else {
-			var all errgroup.Group
-			for client, group := range groups {
-				all.Go(func() error { r.send(ctx, client, group); return nil })
-			}
-			_ = all.Wait()
-		}
-		if todo = again(todo); len(todo) == 0 || attempt == redirects {
-			break
-		}
-		if err := r.rearranged(ctx, attempt); err != nil {
-			return err
-		}
-	}
+	r.attempt(ctx, calls, 0)
 	return r.failure(ctx, calls)
 }
 
-// failure returns the error of run.
+// attempt runs scripts, and again those that were sent to the wrong server.
+func (r *Client) attempt(ctx context.Context, calls []*Call, number int) {
+	groups := r.byServer(ctx, calls)
+	if len(groups) == 1 {
+		for client, group := range groups {
+			r.attemptOn(ctx, client, group, number)
+		}
+		return
+	}
+	var all sync.WaitGroup
+	for client, group := range groups {
+		all.Go(func() { r.attemptOn(ctx, client, group, number) })
+	}
+	all.Wait()
+}
+
+// attemptOn is attempt for one server.
+func (r *Client) attemptOn(ctx context.Context, client *goredis.Client, calls []*Call, number int) {
+	r.send(ctx, client, calls)
+	todo := again(calls)
+	if len(todo) == 0 || number == redirects {
+		return
+	}
+	if err := r.rearranged(ctx, number); err != nil {
+		for _, c := range todo {
+			c.Err = fmt.Errorf("%w: %w", err, c.Err)
+		}
+		return
+	}
+	r.attempt(ctx, todo, number+1)
+}
+
+func fail(calls []*Call, err error) {
+	for _, c := range calls {
+		c.Answer, c.Status, c.Err = nil, "", err
+	}
+}
+
+// failure returns the error of Run.
 func (r *Client) failure(ctx context.Context, calls []*Call) (err error) {
 	for _, c := range calls {
 		if c.Err == nil {
@@ -146,19 +164,21 @@ func Pause(ctx context.Context, attempt int) error {
 	}
 }
 
-func (r *Client) byServer(ctx context.Context, calls []*Call) (map[*goredis.Client][]*Call, error) {
+// byServer deals calls out to their servers. Those whose server is not known have failed.
+func (r *Client) byServer(ctx context.Context, calls []*Call) map[*goredis.Client][]*Call {
 	if r.cluster == nil {
-		return map[*goredis.Client][]*Call{r.single: calls}, nil
+		return map[*goredis.Client][]*Call{r.single: calls}
 	}
 	groups := make(map[*goredis.Client][]*Call)
 	for _, c := range calls {
 		client, err := r.cluster.MasterForKey(ctx, c.Keys[0].(string))
 		if err != nil {
-			return nil, err
+			fail([]*Call{c}, r.Wrap(err))
+			continue
 		}
 		groups[client] = append(groups[client], c)
 	}
-	return groups, nil
+	return groups
 }
 
 // send runs scripts on one server, some at a time, and gives it those that it does not know.
@@ -178,7 +198,17 @@ func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call
 		for _, c := range withCode(window, "ASK") {
 			r.ask(ctx, c)
 		}
+		if err := window[0].Err; isSilence(err) {
+			fail(calls, err) // they would wait for it as long
+			return
+		}
 	}
+}
+
+// isSilence reports whether an error says that a server has not answered in time.
+func isSilence(err error) bool {
+	var silence net.Error
+	return errors.As(err, &silence) && silence.Timeout()
 }
 
 func withCode(calls []*Call, code string) (found []*Call) {

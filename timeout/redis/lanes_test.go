@@ -1,0 +1,222 @@
+package redis_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+	"github.com/heartwheel-go/heartwheel/timeout/redis"
+)
+
+// crowd are callers of a centre, each of which sets new tasks one after the other.
+type crowd struct {
+	centre *timeout.Center
+	stop   atomic.Bool
+	all    sync.WaitGroup
+
+	mu   sync.Mutex // guards what follows
+	took []time.Duration
+	errs []error
+}
+
+// join has callers set tasks with ids that are wanted.
+func (c *crowd) join(callers int, name string, wanted func(id string) bool) {
+	for caller := range callers {
+		c.all.Go(func() {
+			for i := 0; !c.stop.Load(); i++ {
+				id := fmt.Sprintf("%s-%d-%d", name, caller, i)
+				if !wanted(id) {
+					continue
+				}
+				began := time.Now()
+				_, err := c.centre.Set(ctx, timeout.Task{Topic: "orders", ID: id, After: time.Hour})
+				c.note(time.Since(began), err)
+			}
+		})
+	}
+}
+
+func (c *crowd) note(took time.Duration, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.took = append(c.took, took)
+	if err != nil {
+		c.errs = append(c.errs, err)
+	}
+}
+
+// heard returns how long the calls since the last time took, and their errors.
+func (c *crowd) heard() (took []time.Duration, errs []error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	took, errs = c.took, c.errs
+	c.took, c.errs = nil, nil
+	return took, errs
+}
+
+// end has callers make no more calls, and waits for them.
+func (c *crowd) end() {
+	c.stop.Store(true)
+	c.all.Wait()
+}
+
+func percentile(took []time.Duration, share float64) time.Duration {
+	slices.Sort(took)
+	return took[int(float64(len(took)-1)*share)]
+}
+
+// Single calls are made in batches, of callers that know nothing of each other. A server that is
+// away, or hangs, is a trouble of its own tasks and of no others.
+func TestAServerOfAClusterThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		replicas int
+		away     func(testing.TB, server)
+		back     func(testing.TB, server)
+	}{
+		"killed":      {0, func(t testing.TB, s server) { s.Kill(t) }, func(t testing.TB, s server) { s.Restart(t) }},
+		"stopped":     {0, func(t testing.TB, s server) { s.Pause(t) }, func(t testing.TB, s server) { s.Continue(t) }},
+		"failed over": {1, func(t testing.TB, s server) { s.Pause(t) }, func(testing.TB, server) {}},
+	}
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := testserver.RedisCluster(t, 3, test.replicas, "--cluster-require-full-coverage", "no")
+			const patience = 2 * time.Second // of the client with a server
+			at := server{cluster.Nodes[0]}
+			at.URL += "?read_timeout=" + patience.String()
+			engine := openEngine(t, at, redis.Config{})
+			centre, err := timeout.New(engine, timeout.Config{})
+			require.NoError(t, err)
+			_, err = centre.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 16})
+			require.NoError(t, err)
+			victim, away := spare(t, cluster, engine.Prefix())
+			isAway := func(id string) bool { return away[timeout.Slot(id, 16)] }
+
+			others, own := &crowd{centre: centre}, &crowd{centre: centre}
+			others.join(48, "others", func(id string) bool { return !isAway(id) })
+			own.join(16, "own", isAway)
+			time.Sleep(time.Second)
+			took, errs := others.heard()
+			require.Empty(t, errs)
+			usual := percentile(took, 0.99)
+			_, errs = own.heard()
+			require.Empty(t, errs)
+
+			test.away(t, victim)
+			time.Sleep(2 * patience)
+			others.end()
+			took, errs = others.heard()
+			require.Empty(t, errs)
+			t.Logf("p99 of %v before and %v of %d calls after, at most %v", usual, percentile(took, 0.99), len(took), slices.Max(took))
+			require.Less(t, percentile(took, 0.99), usual+patience/2)
+
+			if test.replicas == 0 {
+				_, errs = own.heard()
+				require.NotEmpty(t, errs, "they are not silent about it")
+			}
+			test.back(t, victim)
+			assert.Eventually(t, func() bool {
+				took, errs := own.heard()
+				return len(took) > 0 && len(errs) == 0
+			}, time.Minute, 200*time.Millisecond, "they are set again")
+			own.end()
+			require.NoError(t, centre.Close())
+		})
+	}
+}
+
+// Of a call with many tasks, those on a server that is away have an error each, and the others are
+// done.
+func TestOfABatchEachTaskHasAnErrorOfItsOwn(t *testing.T) {
+	t.Parallel()
+	cluster := testserver.RedisCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	engine := openEngine(t, server{cluster.Nodes[0]}, redis.Config{})
+	centre, err := timeout.New(engine, timeout.Config{})
+	require.NoError(t, err)
+	_, err = centre.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 16, Retries: -1})
+	require.NoError(t, err)
+	victim, away := spare(t, cluster, engine.Prefix())
+	var tasks, lost []timeout.Task
+	var keys []timeout.Key
+	var moves []timeout.Move
+	var removals []timeout.Removal
+	for i := range 100 {
+		id := fmt.Sprint(i % 90) // some twice
+		tasks = append(tasks, timeout.Task{Topic: "orders", ID: id})
+		keys = append(keys, key(id))
+		moves = append(moves, timeout.Move{Key: key(id)})
+		removals = append(removals, timeout.Removal{Key: key(id)})
+		if away[timeout.Slot(id, 16)] {
+			lost = append(lost, tasks[i])
+		}
+	}
+	require.NotEmpty(t, lost)
+	_, err = centre.SetAll(ctx, tasks)
+	require.NoError(t, err)
+	var tokens []timeout.Token
+	for i := 0; len(tokens) < 90; i++ {
+		require.Less(t, i, 1000)
+		for _, leased := range expire(t, engine, timeout.Ask{Max: 100}).Leased {
+			tokens = append(tokens, leased.Token)
+		}
+	}
+	victim.Kill(t)
+
+	each := func(want timeout.State) func(answers []timeout.Answer, err error) {
+		return func(answers []timeout.Answer, err error) {
+			t.Helper()
+			require.NoError(t, err)
+			for i, answer := range answers {
+				if away[timeout.Slot(tasks[i].ID, 16)] {
+					require.Error(t, answer.Err)
+					require.Equal(t, timeout.Answer{Err: answer.Err}, answer)
+				} else {
+					require.NoError(t, answer.Err)
+					if i < 90 {
+						require.Equal(t, want, answer.Was)
+					}
+				}
+			}
+		}
+	}
+	held, err := engine.Extend(ctx, tokens, time.Minute)
+	require.ErrorIs(t, err, timeout.ErrPartial)
+	for i, token := range tokens {
+		require.Equal(t, !away[timeout.Slot(token.ID, 16)], held[i])
+	}
+	each(timeout.Running)(centre.MoveAll(ctx, moves))
+	each(timeout.Running)(centre.SetAll(ctx, tasks))
+	each(timeout.Pending)(centre.MoveAll(ctx, moves))
+	each(timeout.Pending)(centre.Replay(ctx, keys))
+	found, err := centre.GetAll(ctx, keys)
+	require.ErrorIs(t, err, timeout.ErrPartial)
+	for i, task := range found {
+		require.Equal(t, keys[i], task.Key())
+		require.Equal(t, away[timeout.Slot(task.ID, 16)], task.State == timeout.None)
+	}
+	each(timeout.Pending)(centre.RemoveAll(ctx, removals))
+
+	one := lost[0]
+	_, err = centre.Set(ctx, one)
+	require.Error(t, err)
+	_, err = centre.Get(ctx, one.Key())
+	require.Error(t, err)
+	require.NotErrorIs(t, err, timeout.ErrNotFound, "nobody knows")
+	_, err = centre.Remove(ctx, one.Key())
+	require.Error(t, err)
+	_, err = centre.Feedback(ctx, timeout.Token{Key: one.Key(), Lease: 1 << 20, Part: "1"}, nil)
+	require.Error(t, err)
+	all := []timeout.Task{one, one}
+	_, err = centre.SetAll(ctx, all)
+	require.Error(t, err, "nothing is known of any")
+	require.NoError(t, centre.Close())
+}
