@@ -1,6 +1,7 @@
 package sharded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ func (e *core) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew bool)
 	if wanted.Name == Reserved {
 		return kept, fmt.Errorf("%w: topic %s is that of the marks of shards", timeout.ErrArgument, Reserved)
 	}
+	wanted = e.shareOf(wanted)
 	err = e.call(ctx, e.shards[0], func(ctx context.Context, engine timeout.Engine) (err error) {
 		kept, err = engine.SetTopic(ctx, wanted, onlyNew)
 		return err
@@ -36,9 +38,30 @@ func (e *core) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew bool)
 		return e.call(ctx, s, func(ctx context.Context, engine timeout.Engine) error { return e.copyTopic(ctx, engine, kept, onlyNew) })
 	})
 	if err := errors.Join(errs...); err != nil && (!onlyNew || ctx.Err() != nil) {
-		return kept, err
+		return e.wholeOf(kept), err
 	}
-	return kept, nil
+	return e.wholeOf(kept), nil
+}
+
+// shareOf returns a topic as each shard has it: with a share of the dead tasks.
+func (e *core) shareOf(whole timeout.Topic) timeout.Topic {
+	if whole.MaxDead >= 0 {
+		n := len(e.shards)
+		whole.MaxDead = (cmp.Or(whole.MaxDead, timeout.DefaultMaxDead) + n - 1) / n
+	}
+	return whole
+}
+
+// wholeOf returns a topic of a shard as it is of all. The number of dead tasks was rounded up,
+// unless it is the default.
+func (e *core) wholeOf(share timeout.Topic) timeout.Topic {
+	switch n := share.MaxDead; {
+	case n == e.shareOf(timeout.Topic{}).MaxDead:
+		share.MaxDead = timeout.DefaultMaxDead
+	case n > 0:
+		share.MaxDead = n * len(e.shards)
+	}
+	return share
 }
 
 // Pause is timeout.Engine's: as SetTopic for a topic that is there.
@@ -59,7 +82,7 @@ func (e *core) Pause(ctx context.Context, name string, paused bool) (kept timeou
 	errs := e.together(isNotFirst, func(s *shard) error {
 		return e.call(ctx, s, func(ctx context.Context, engine timeout.Engine) error { return e.copyTopic(ctx, engine, kept, false) })
 	})
-	return kept, errors.Join(errs...)
+	return e.wholeOf(kept), errors.Join(errs...)
 }
 
 func isNotFirst(place int) bool { return place > 0 }
@@ -166,6 +189,9 @@ func (e *core) Topics(ctx context.Context) ([]timeout.Topic, error) {
 		topics, err := e.topicsOf(ctx, s, e.cfg.Patience)
 		if err == nil {
 			e.learn(topics...)
+			for i := range topics {
+				topics[i] = e.wholeOf(topics[i])
+			}
 			return topics, nil
 		}
 		errs = append(errs, err)

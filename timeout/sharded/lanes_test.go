@@ -1,0 +1,86 @@
+package sharded_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/sharded"
+)
+
+// Single calls are made in batches, of callers that know nothing of each other. A shard that is
+// away, or hangs, is a trouble of its own tasks and of no others.
+func TestAShardThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
+	for name, trouble := range troubles {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				require.NoError(r.t, r.set("first", time.Hour))
+				pass(time.Second)
+				var mu sync.Mutex
+				var took [3][]time.Duration
+				var errs [3]int
+				var all sync.WaitGroup
+				for caller := range 64 {
+					all.Go(func() {
+						for i := range 200 {
+							id := fmt.Sprintf("%d-%d", caller, i)
+							place := sharded.Place(timeout.Key{Topic: "orders", ID: id}, 3)
+							began := time.Now()
+							err := r.set(id, time.Hour)
+							mu.Lock()
+							took[place] = append(took[place], time.Since(began))
+							if err != nil {
+								errs[place]++
+							}
+							mu.Unlock()
+							time.Sleep(10 * time.Millisecond)
+						}
+					})
+				}
+				pass(500 * time.Millisecond)
+				r.shards[1].is.Store(trouble)
+				all.Wait()
+				for place := range took {
+					slices.Sort(took[place])
+					r.t.Logf("shard %d: p99 %v, %d errors of %d", place, took[place][len(took[place])*99/100], errs[place], len(took[place]))
+				}
+				for _, place := range []int{0, 2} {
+					require.Zero(r.t, errs[place])
+					require.Less(r.t, took[place][len(took[place])-1], 50*time.Millisecond)
+				}
+				require.Positive(r.t, errs[1], "they are not silent about it")
+				r.shards[1].is.Store(well)
+				pass(10 * time.Second)
+				require.NoError(r.t, r.set(ids("orders", 3, 1)[1][0], time.Hour))
+			})
+		})
+	}
+}
+
+// Of those that were asked for, what is on a shard that does not answer is not taken for missing.
+func TestOfABatchEachTaskHasAnErrorOfItsOwn(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		set := ids("orders", 3, 2)
+		var keys []timeout.Key
+		for _, id := range slices.Concat(set...) {
+			require.NoError(r.t, r.set(id, time.Hour))
+			keys = append(keys, timeout.Key{Topic: "orders", ID: id})
+		}
+		r.shards[1].is.Store(refusing)
+		found, err := r.GetAll(r.t.Context(), keys)
+		require.ErrorIs(r.t, err, timeout.ErrPartial)
+		require.ErrorIs(r.t, err, errRefused)
+		for i, task := range found {
+			require.Equal(r.t, keys[i], task.Key())
+			require.Equal(r.t, i/2 != 1, task.State == timeout.Pending)
+		}
+		_, err = r.Get(r.t.Context(), keys[2])
+		require.ErrorIs(r.t, err, errRefused)
+		require.NotErrorIs(r.t, err, timeout.ErrNotFound, "nobody knows")
+	})
+}
