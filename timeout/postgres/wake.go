@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	soon         = 5 * time.Second       // what is due later is found by looking
-	rest         = 10 * time.Millisecond // between two messages of one engine
-	reconnect    = 100 * time.Millisecond
-	maxReconnect = 5 * time.Second
-	listenCheck  = 30 * time.Second // how often a connection that is silent is tried
+	soon          = 5 * time.Second       // what is due later is found by looking
+	rest          = 10 * time.Millisecond // between two messages of one engine
+	spreadTimeout = time.Second           // for a message: who waits for longer looks by itself
+	reconnect     = 100 * time.Millisecond
+	maxReconnect  = 5 * time.Second
+	listenCheck   = 30 * time.Second // how often a connection that is silent is tried
 )
 
 // isSoon reports whether somebody should be told of such a task, as far as this process's
@@ -72,7 +73,9 @@ func (e *Engine) spread(ctx context.Context) {
 			return
 		case <-e.herald.ring:
 		}
-		_, _ = e.pool.Exec(ctx, e.sql.Notify, e.channel(), e.herald.take())
+		within, cancel := context.WithTimeout(ctx, spreadTimeout)
+		_, _ = e.pool.Exec(within, e.sql.Notify, e.channel(), e.herald.take())
+		cancel()
 		select {
 		case <-ctx.Done():
 			return
