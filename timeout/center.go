@@ -3,6 +3,7 @@ package timeout
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // Center sets, moves and removes tasks, and runs those that are due. Programs that only set
@@ -23,6 +24,7 @@ type Center struct {
 	removes *lanes[Removal]
 
 	circuits circuits
+	hears    atomic.Bool // whether the engine tells what others set
 
 	// mu guards what follows. It is not held while the engine or a handler is called.
 	mu       sync.Mutex

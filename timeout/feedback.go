@@ -35,5 +35,8 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 	if err != nil {
 		return false, err
 	}
+	if outcome.As == Pending && batch.Settled[0] {
+		c.wake(token.Topic, batch.Now.Add(outcome.After))
+	}
 	return batch.Settled[0], nil
 }

@@ -7,15 +7,21 @@ import (
 )
 
 // keep extends the leases of what is held when a third of them has passed, has the contexts
-// of those end that are lost, and gives up handlers that hang.
+// of those end that are lost, and gives up handlers that hang. Without any it sleeps.
 func (w *worker) keep() {
 	for {
 		w.mu.Lock()
-		lease := w.topic.Lease
+		lease, idle := w.topic.Lease, len(w.held)+len(w.lost) == 0
 		w.mu.Unlock()
+		var tick <-chan time.Time
+		leases := w.leases
+		if !idle {
+			tick, leases = time.After(min(lease/6, time.Second)), nil
+		}
 		select {
-		case <-time.After(min(lease/6, time.Second)):
+		case <-tick:
 			w.extend(w.aging(time.Now()), lease)
+		case <-leases:
 		case <-w.ended:
 			return
 		}

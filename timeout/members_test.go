@@ -65,7 +65,8 @@ func TestViewsWithTheSameNodesAreTheSame(t *testing.T) {
 	require.True(t, view(1, a, b).same(view(1, a, b)))
 	require.True(t, View{}.same(View{}))
 	for _, other := range []View{
-		{}, view(2, a, b), view(1, a), view(1, b, a), view(1, a, b, b),
+		{},
+		view(2, a, b), view(1, a), view(1, b, a), view(1, a, b, b),
 		view(1, Node{Name: "a", Topics: []string{"y"}}, b), view(1, a, Node{Name: "b", Topics: []string{}}),
 	} {
 		require.False(t, view(1, a, b).same(other), "%v", other)

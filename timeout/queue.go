@@ -98,7 +98,7 @@ func (w *worker) next(now time.Time) *attempt {
 		} else {
 			w.queue = slices.Delete(w.queue, i, i+1)
 		}
-		if len(w.queue) == 0 || w.room(now) == w.least() {
+		if len(w.queue) == 0 || w.wants() == w.least() {
 			w.nudge()
 		}
 		switch {

@@ -16,6 +16,10 @@ const leaveTimeout = 3 * time.Second
 // then, other than at a beat: that bounds what looks take of the time.
 const lookShare = 5
 
+// net is how long a topic is not looked at where the engine tells what others set: the price of
+// something that was not told.
+const net = 5 * time.Second
+
 // Run serves topics until ctx ends: those with a handler or a callback, see Config.All. An
 // engine that can't be reached is asked again and again. When ctx ends, Run leases nothing
 // more, hands back what was not begun, waits for handlers for Config.Grace, cancels their
@@ -237,18 +241,47 @@ func (c *Center) countSwept(swept Swept) {
 func (c *Center) listen(ctx context.Context) {
 	waker, ok := c.engine.(Waker)
 	for ok && ctx.Err() == nil {
-		err := waker.Wake(ctx, func(topic string) {
-			c.mu.Lock()
-			w := c.workers[topic]
-			c.mu.Unlock()
-			if w != nil {
-				w.mu.Lock()
-				w.lookNow()
-				w.mu.Unlock()
-			}
-		})
+		err := waker.Wake(ctx, c.told)
+		c.hear(false)
 		c.rest(ctx, "wake-ups", err)
 	}
+}
+
+// told has the worker of a topic look: see Waker.
+func (c *Center) told(topic string) {
+	if topic == "" {
+		c.hear(true)
+		return
+	}
+	c.mu.Lock()
+	w := c.workers[topic]
+	c.mu.Unlock()
+	if w != nil {
+		w.mu.Lock()
+		w.lookNow()
+		w.mu.Unlock()
+	}
+}
+
+// hear notes whether the engine tells from now on, and has all workers look: something may
+// have been set that nobody told.
+func (c *Center) hear(hears bool) {
+	c.hears.Store(hears)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.workers {
+		w.mu.Lock()
+		w.lookNow()
+		w.mu.Unlock()
+	}
+}
+
+// poll returns for how long a worker sleeps at most. Not all of them wake up together.
+func (c *Center) poll() time.Duration {
+	if !c.hears.Load() {
+		return c.cfg.Poll
+	}
+	return max(c.cfg.Poll, net-jitter(net/5))
 }
 
 // watch looks at the members when they say that they have changed.

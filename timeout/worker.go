@@ -32,11 +32,14 @@ const (
 
 // worker serves one topic on this node. One goroutine asks the engine for what is due and
 // settles what is done (serve), one extends leases (keep), and as many as there is work for
-// run handlers (work).
+// run handlers (work). Where nothing is to be done the first two sleep: serve until the earliest
+// time at which it knows of something, or until it is nudged, and keep until something is leased.
+// Center.poll is the net below that.
 type worker struct {
 	c      *Center
 	name   string
-	nudges chan struct{} // has one element where serve shall look at once
+	nudges chan struct{} // has one element where serve shall plan anew
+	leases chan struct{} // has one element where something was leased, for keep
 	ended  chan struct{} // closed when serve and keep shall end
 	gone   sync.WaitGroup
 	dealt  int // of how many slots it has its share: for Run
@@ -88,6 +91,7 @@ func newWorker(c *Center, topic Topic, handler Handler) *worker {
 		c:      c,
 		name:   topic.Name,
 		nudges: make(chan struct{}, 1),
+		leases: make(chan struct{}, 1),
 		ended:  make(chan struct{}),
 		held:   make(map[*attempt]struct{}),
 		lost:   make(map[*attempt]time.Time),
@@ -114,10 +118,11 @@ func (w *worker) change(topic Topic, handler Handler) {
 	if w.limit < topic.Concurrency || w.topic.Concurrency != topic.Concurrency {
 		w.limit = topic.Concurrency
 	}
-	if w.topic.Paused != topic.Paused {
+	if w.topic.Paused != topic.Paused || w.topic.Concurrency != topic.Concurrency {
 		w.lookNow()
 	}
 	w.topic, w.handler = topic, handler
+	w.hire()
 }
 
 // assign gives the worker the slots that are its own.
@@ -137,9 +142,12 @@ func (w *worker) lookNow() {
 	w.nudge()
 }
 
-func (w *worker) nudge() {
+func (w *worker) nudge() { ring(w.nudges) }
+
+// ring puts an element into a channel for one, if there is none.
+func ring(bell chan<- struct{}) {
 	select {
-	case w.nudges <- struct{}{}:
+	case bell <- struct{}{}:
 	default:
 	}
 }
@@ -148,7 +156,12 @@ func (w *worker) nudge() {
 func (w *worker) expect(due time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if at := due.Add(-w.ahead); at.Before(w.look) {
+	w.lookAt(due.Add(-w.ahead))
+}
+
+// lookAt has serve look at that time at the latest. w.mu must be held.
+func (w *worker) lookAt(at time.Time) {
+	if at.Before(w.look) {
 		w.look = at
 		w.nudge()
 	}
@@ -207,7 +220,7 @@ func (w *worker) plan(now time.Time, calls int) (Ask, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.putOff(now)
-	longest := w.c.cfg.Poll
+	longest := w.c.poll()
 	if len(w.calls) > 0 && len(w.queue) > 0 {
 		longest = min(longest, queueFor) // some may have to be put off then
 	}
@@ -236,6 +249,9 @@ func (w *worker) plan(now time.Time, calls int) (Ask, time.Duration) {
 		return ask, longest
 	}
 	w.asked += ask.Max
+	if ask.Max > 0 && ask.Late == 0 {
+		w.look = now.Add(longest) // what is heard from now on counts beside the answer
+	}
 	return ask, 0
 }
 
@@ -284,7 +300,10 @@ func (w *worker) ask(ask Ask) error {
 	w.asked -= ask.Max
 	if err == nil {
 		w.take(ask, batch, targets, asked, time.Now())
-	} else if !errors.Is(err, ErrFenced) { // then they are settled
+		return nil
+	}
+	w.look = time.Time{}            // as soon as troubles allow it
+	if !errors.Is(err, ErrFenced) { // then they are settled
 		w.outcomes = append(ask.Settle, w.outcomes...)
 	}
 	return err
@@ -299,8 +318,13 @@ func (w *worker) take(ask Ask, batch Batch, targets []string, asked, now time.Ti
 		}
 	}
 	w.ahead = batch.Now.Sub(now)
-	if ask.Max == 0 {
-		return // nothing was looked for
+	if ask.Max == 0 { // nothing was looked for
+		for _, outcome := range ask.Settle {
+			if outcome.As == Pending {
+				w.lookAt(now.Add(outcome.After))
+			}
+		}
+		return
 	}
 	if full := len(batch.Leased) == ask.Max; ask.Late == 0 {
 		w.tune(now, now.Sub(asked), full)
@@ -322,6 +346,9 @@ func (w *worker) take(ask Ask, batch Batch, targets []string, asked, now time.Ti
 		}
 		w.queue = append(w.queue, a)
 	}
+	if len(w.held) > 0 {
+		ring(w.leases)
+	}
 	if w.limiter != nil {
 		w.limiter.ReserveN(now, len(batch.Leased))
 	}
@@ -329,20 +356,12 @@ func (w *worker) take(ask Ask, batch Batch, targets []string, asked, now time.Ti
 	if ask.Late > 0 {
 		return // which says nothing of its own slots
 	}
-	w.look = now.Add(w.c.cfg.Poll)
 	switch {
 	case w.full:
-		w.look = now
+		w.lookAt(now)
 	case !batch.Next.IsZero():
-		w.look = minTime(w.look, now.Add(batch.Next.Sub(batch.Now)))
+		w.lookAt(now.Add(batch.Next.Sub(batch.Now)))
 	}
-}
-
-func minTime(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // tune has the queue be as long as handlers can take in about queueFor: longer where they

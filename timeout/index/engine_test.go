@@ -372,3 +372,42 @@ func TestABadConfigurationIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, timeout.ErrArgument)
 	}
 }
+
+// The index hears of what it is told in this process, and so not of what others set.
+func TestAnIndexHearsWhereTheTruthDoes(t *testing.T) {
+	for name, truth := range map[string]timeout.Truth{
+		"silent":  struct{ timeout.Truth }{table(t, filepath.Join(t.TempDir(), "tasks.db"))},
+		"hearing": hearing{table(t, filepath.Join(t.TempDir(), "tasks.db"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine := over(t, truth, inMemory(t), index.Config{})
+			_, err := engine.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			told := make(chan string, 100)
+			ended := make(chan error, 1)
+			go func() { ended <- engine.Wake(ctx, func(topic string) { told <- topic }) }()
+			if name == "hearing" {
+				require.Empty(t, <-told)
+			} else {
+				require.Eventually(t, func() bool {
+					_, err := engine.Set(ctx, []timeout.Task{{Topic: "orders", ID: "1"}})
+					require.NoError(t, err)
+					return len(told) > 0
+				}, time.Minute, 10*time.Millisecond)
+				require.Equal(t, "orders", <-told)
+			}
+			cancel()
+			require.NoError(t, <-ended)
+		})
+	}
+}
+
+// hearing is a truth that hears of all that is set.
+type hearing struct{ timeout.Truth }
+
+func (hearing) Wake(ctx context.Context, wake func(topic string)) error {
+	wake("")
+	<-ctx.Done()
+	return nil
+}

@@ -205,13 +205,23 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	running := 0
 	if one {
 		running++
-		go func() { ended <- indexed.Wake(ctx, wake) }()
+		go func() {
+			ended <- indexed.Wake(ctx, func(topic string) {
+				if topic != "" { // the index hears only of what it was told
+					wake(topic)
+				}
+			})
+		}()
 	}
 	if other {
 		running++
 		go func() {
 			ended <- truth.Wake(ctx, func(topic string) {
-				e.reload(topic)
+				if topic == "" {
+					e.reloadAll()
+				} else {
+					e.reload(topic)
+				}
 				wake(topic)
 			})
 		}()

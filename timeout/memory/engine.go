@@ -235,6 +235,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	}
 	e.wakers[&wake] = struct{}{}
 	e.mu.Unlock()
+	wake("")
 	<-ctx.Done()
 	e.mu.Lock()
 	delete(e.wakers, &wake)

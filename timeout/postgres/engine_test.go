@@ -323,8 +323,16 @@ func TestAServerThatCrashesUnderLoadLosesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var waking sync.WaitGroup
-	var woken atomic.Int64
-	waking.Go(func() { _ = engine.Wake(ctx, func(string) { woken.Add(1) }) })
+	var hears, woken atomic.Int64
+	waking.Go(func() {
+		_ = engine.Wake(ctx, func(topic string) {
+			if topic == "" {
+				hears.Add(1)
+			} else {
+				woken.Add(1)
+			}
+		})
+	})
 	var mu sync.Mutex
 	acknowledged := map[string]int64{}
 	versions := map[int64]bool{}
@@ -373,6 +381,7 @@ func TestAServerThatCrashesUnderLoadLosesNothing(t *testing.T) {
 		set(t, engine, timeout.Task{ID: "wake"})
 		return woken.Load() > heard
 	}, time.Minute, 20*time.Millisecond, "it listens again")
+	require.GreaterOrEqual(t, hears.Load(), int64(2), "and says so, since it heard nothing meanwhile")
 	for id, version := range acknowledged {
 		require.Equal(t, version, get(t, engine, id).Version, id)
 	}

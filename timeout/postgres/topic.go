@@ -61,17 +61,6 @@ func (ts *topics) forget(name string) {
 	delete(ts.known, name)
 }
 
-// names returns the names of all topics that the engine has used.
-func (ts *topics) names() []string {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	names := make([]string, 0, len(ts.known))
-	for name := range ts.known {
-		names = append(names, name)
-	}
-	return names
-}
-
 // find returns the topics of some names, without those that are not there.
 func (e *Engine) find(ctx context.Context, via via, names ...string) (map[string]*topic, error) {
 	found := make(map[string]*topic, len(names))

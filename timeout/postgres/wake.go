@@ -154,6 +154,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 		}
 		if err == nil {
 			wait = reconnect
+			wake("") // what was said before was not heard
 			err = listenTo(within, conn, wake)
 			closeConn(conn)
 			conn = nil
@@ -164,11 +165,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 		case <-time.After(wait):
 		}
 		wait = min(2*wait, maxReconnect)
-		if conn, err = e.listenAgain(within); err == nil {
-			for _, name := range e.topics.names() { // what was said meanwhile was not heard
-				wake(name)
-			}
-		}
+		conn, err = e.listenAgain(within)
 	}
 }
 

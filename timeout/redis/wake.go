@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
@@ -20,7 +22,8 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	if _, err := sub.Receive(ctx); err != nil {
 		return e.redis.Wrap(fmt.Errorf("timeout/redis: subscribing to %s: %w", e.channel, err))
 	}
-	messages := sub.Channel()
+	wake("")
+	messages := sub.ChannelWithSubscriptions()
 	for {
 		select {
 		case <-ctx.Done():
@@ -29,8 +32,13 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 			if !open {
 				return timeout.ErrClosed
 			}
-			if topic, ok := e.hear(message.Payload); ok {
-				wake(topic)
+			switch message := message.(type) {
+			case *redis.Subscription: // connected again: what was said meanwhile was not heard
+				wake("")
+			case *redis.Message:
+				if topic, ok := e.hear(message.Payload); ok {
+					wake(topic)
+				}
 			}
 		}
 	}

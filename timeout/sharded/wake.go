@@ -21,8 +21,25 @@ func (w waker) Wake(ctx context.Context, wake func(topic string)) error {
 	defer cancel()
 	defer context.AfterFunc(e.life, cancel)()
 	var listening sync.WaitGroup
+	var mu sync.Mutex
+	silent := make(map[*shard]bool, len(e.shards)) // those that have not said yet that they hear
 	for _, s := range e.shards {
-		listening.Go(func() { s.listen(ctx, wake) })
+		silent[s] = true
+	}
+	for _, s := range e.shards {
+		listening.Go(func() {
+			s.listen(ctx, func(topic string) {
+				mu.Lock()
+				if topic == "" {
+					delete(silent, s)
+				}
+				deaf := topic == "" && len(silent) > 0
+				mu.Unlock()
+				if !deaf {
+					wake(topic)
+				}
+			})
+		})
 	}
 	listening.Wait()
 	if e.closed.Load() {

@@ -1,0 +1,49 @@
+package sharded_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// hushed is a shard that hears once it is told to.
+type hushed struct {
+	timeout.Engine
+	hears chan struct{}
+}
+
+func (s hushed) Wake(ctx context.Context, wake func(topic string)) error {
+	wake("early")
+	for {
+		select {
+		case <-s.hears:
+			wake("")
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func TestShardsHearWhenEachOfThemDoes(t *testing.T) {
+	a, b := hushed{inMemory(t), make(chan struct{})}, hushed{inMemory(t), make(chan struct{})}
+	engine := over(t, a, b)
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan string, 10)
+	ended := make(chan error, 1)
+	go func() { ended <- engine.(timeout.Waker).Wake(ctx, func(topic string) { told <- topic }) }()
+	for range 2 {
+		require.Equal(t, "early", <-told)
+	}
+	a.hears <- struct{}{}
+	a.hears <- struct{}{} // so it has told what it heard first
+	require.Empty(t, told)
+	b.hears <- struct{}{}
+	require.Empty(t, <-told)
+	a.hears <- struct{}{}
+	require.Empty(t, <-told, "one of them has listened again")
+	cancel()
+	require.NoError(t, <-ended)
+}
