@@ -85,10 +85,21 @@ func (w *worker) abandon(a *attempt) {
 	w.giveUp(a)
 }
 
-// giveUp has another goroutine take the place of a handler that hangs. w.mu must be held.
+// giveUp has another goroutine take the place of a handler that hangs. Of those there are no
+// more than Topic.Concurrency: the next keeps its place until one of them returns. w.mu must
+// be held.
 func (w *worker) giveUp(a *attempt) {
+	if w.hanging >= w.topic.Concurrency {
+		w.lost[a] = time.Now() // and is looked at again
+		if !w.crowded {
+			w.crowded = true
+			w.c.cfg.Logger.Error("timeout: too many handlers hang, and no more get their places", "topic", w.name, "hang", w.hanging)
+		}
+		return
+	}
 	a.left = true
 	delete(w.lost, a)
+	w.hanging++
 	w.counts.Abandoned++
 	w.vacate(a)
 	w.leave()

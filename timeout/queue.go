@@ -38,7 +38,10 @@ func (w *worker) over(a *attempt) (left bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.lost, a)
-	if !a.left {
+	if a.left {
+		w.hanging--
+		w.crowded = false
+	} else {
 		w.vacate(a)
 	}
 	return a.left

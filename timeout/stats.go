@@ -28,7 +28,8 @@ type Stats struct {
 	Swept uint64 `json:"swept"`
 
 	// Abandoned counts handlers that had not returned a lease after Topic.Timeout, or after
-	// their lease was lost: they no longer count as running, and others have their places.
+	// their lease was lost: they no longer count as running, and others have their places. No
+	// more than Topic.Concurrency of them may hang at the same time.
 	Abandoned uint64 `json:"abandoned"`
 
 	// Again counts the tasks that were leased since an earlier lease was outlived, and Lost

@@ -134,6 +134,43 @@ func TestAHandlerThatHangsWithoutALeaseLosesItsPlace(t *testing.T) {
 	}
 }
 
+// A handler that always hangs would leave a goroutine behind for each attempt.
+func TestHandlersThatHangAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{
+			Concurrency: 3, Lease: time.Second, Timeout: time.Second, Retries: -1,
+		}})
+		var running atomic.Int64
+		free, hung := make(chan struct{}), make(chan struct{}, 100)
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			running.Add(1)
+			defer running.Add(-1)
+			if task.ID != "fine" {
+				hung <- struct{}{}
+				<-free
+			}
+			return nil
+		}))
+		for i := range 50 {
+			r.set(fmt.Sprint(i), 0)
+		}
+		pass(10 * time.Minute)
+		require.EqualValues(t, 6, running.Load(), "as many as may run, twice")
+		require.EqualValues(t, 3, r.stats().Abandoned)
+		require.Len(t, hung, 6)
+		free <- struct{}{}
+		pass(10 * time.Second)
+		require.Greater(t, len(hung), 6, "one has returned, and so another one has lost its place")
+		require.EqualValues(t, 6, running.Load())
+		close(free)
+		pass(time.Minute)
+		require.Zero(t, running.Load())
+		r.set("fine", 0)
+		pass(time.Second)
+		require.Equal(t, timeout.None, r.state("fine").State)
+	})
+}
+
 // What a target has accepted is not tried again since the lease could not be extended: the
 // lease that it has is still there.
 func TestAcceptedIsNoFailureWhereTheEngineIsAway(t *testing.T) {

@@ -59,6 +59,8 @@ type worker struct {
 	first    time.Time     // when the first of outcomes came
 	held     map[*attempt]struct{}
 	lost     map[*attempt]time.Time // handlers that run without a lease, and since when
+	hanging  int                    // handlers that hang and have lost their places
+	crowded  bool                   // whether there are too many of them
 	workers  int                    // goroutines in work
 	busy     int                    // of them, those with an attempt
 	calls    map[string]int         // of those with a target, how many are under way for each
