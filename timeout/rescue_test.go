@@ -112,3 +112,43 @@ func TestANodeWithoutSlotsRunsWhatIsLate(t *testing.T) {
 		require.EqualValues(t, 9, ran.Load())
 	})
 }
+
+// The slots of a node with a backlog go to another one: it still looks for what is late.
+func TestANodeThatLostItsSlotsWithABacklogRunsWhatIsLate(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		engine, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = engine.Close() })
+		members := new(assigner)
+		members.owner.Store("a")
+		topic := timeout.Topic{Slots: 1, Concurrency: 1, Lease: time.Second}
+		var ran atomic.Int64
+		a := rigOn(t, engine, timeout.Config{Node: "a", Members: members, TTL: time.Second, Topic: topic})
+		require.NoError(t, a.Handle("orders", func(context.Context, timeout.Task) error {
+			time.Sleep(100 * time.Millisecond)
+			ran.Add(1)
+			return nil
+		}))
+		pass(time.Second)
+		for i := range 100 {
+			a.set(fmt.Sprint(i), 0)
+		}
+		pass(2 * time.Second)
+		members.owner.Store("nobody that runs")
+		pass(time.Minute)
+		require.EqualValues(t, 100, ran.Load())
+		require.NotZero(t, a.stats().Rescued)
+	})
+}
+
+// assigner is a list of members with one node that owns all slots.
+type assigner struct {
+	owner atomic.Value
+	term  atomic.Int64
+}
+
+func (m *assigner) Beat(context.Context, timeout.Node, time.Duration) (timeout.View, error) {
+	return timeout.View{Term: m.term.Add(1), Nodes: []timeout.Node{{Name: m.owner.Load().(string)}}}, nil
+}
+
+func (*assigner) Leave(context.Context, string) error { return nil }

@@ -131,7 +131,7 @@ func (w *worker) change(topic Topic, handler Handler) {
 func (w *worker) assign(slots []int, term int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.slots, w.term = slots, term
+	w.slots, w.term, w.full = slots, term, false
 	if w.rescue.IsZero() {
 		w.rescue = time.Now().Add(w.rescueWait())
 	}
