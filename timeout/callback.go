@@ -30,9 +30,8 @@ type Callback struct {
 	// default.
 	Timeout time.Duration `json:"timeout,omitempty"`
 
-	// Final are the statuses of HTTP answers after which a task is dead at once, beside 410:
-	// 400 to 599, at most MaxFinal of them. All other answers that are no success are tried
-	// again.
+	// Final lists HTTP statuses, beside 410, after which a task is dead at once: 400 to 599, at
+	// most MaxFinal of them. All others but 2xx and redirects are tried again.
 	Final []int `json:"final,omitempty"`
 }
 
@@ -71,8 +70,8 @@ type Caller interface {
 	Check(Callback) error
 
 	// Call makes a task's call. The context ends with the task's lease. The error is like
-	// that of a Handler. Each error counts against the target, but for ErrAccepted and for
-	// errors that wrap ErrArgument, which say that the call itself can't be made.
+	// that of a Handler. Each error counts against the target, but for ErrAccepted, and for
+	// errors that wrap ErrArgument: those say that no such call can be made.
 	Call(ctx context.Context, task Task, call Callback) error
 
 	// Circuit returns what fails together: for a URL its host. Where too many calls of one

@@ -90,7 +90,7 @@ func TestADeadTargetGetsFewCallsAndHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// A proxy that says 410 to everything would kill a whole topic within a second.
+// A proxy with a 410 for everything would kill a whole topic within a second.
 func TestATargetWhoseAnswersAreAllFinalOpensItsCircuitToo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r, caller := withTargets(t, timeout.Topic{})

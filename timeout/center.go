@@ -24,7 +24,7 @@ type Center struct {
 	removes *lanes[Removal]
 
 	circuits circuits
-	hears    atomic.Bool // whether the engine tells what others set
+	hears    atomic.Bool // whether the engine tells of new tasks
 
 	// mu guards what follows. It is not held while the engine or a handler is called.
 	mu       sync.Mutex

@@ -38,7 +38,7 @@ const (
 	circuitsKept = 10_000
 )
 
-// errNoCall is of a call that this node has broken off, or that can't be made at all: it says
+// errNoCall stands for a call that was broken off by this node, or can't be made at all. It says
 // nothing of the target.
 var errNoCall = errors.New("timeout: no call")
 

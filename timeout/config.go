@@ -21,10 +21,9 @@ type Config struct {
 
 	// MaxTopics is how many topics there may be for a task to make another one, so that who
 	// may only set tasks can't make any number of them: each is asked for what is due by every
-	// node that serves it. More are ErrFull; SetTopic and Handle are not
-	// bounded, and nodes that make some at the same time can go a little beyond. Zero means
-	// 256, which are 50 questions in a second, or a thousand where the engine does not tell what
-	// others set; negative means that tasks make
+	// node that serves it. More are ErrFull; SetTopic and Handle are not bounded, and nodes that
+	// make some at the same time can go a little beyond. Zero means 256: some 50 questions in a
+	// second, or a thousand with an engine that is no Waker. Negative means that tasks make
 	// none: one of a topic that is not there is ErrNotFound.
 	MaxTopics int
 
@@ -50,9 +49,9 @@ type Config struct {
 	TTL time.Duration
 
 	// Poll is how often the engine is asked for what is due where nothing is known of. That
-	// is how late a task can be that another node sets on short notice, where the engine
-	// does not tell of it. Where it does (see Waker), it is asked every 5s, or every Poll if
-	// that is longer. Zero means 250ms; less than 1ms is an error.
+	// bounds the lateness of tasks set by another node on short notice. A Waker tells of them,
+	// and is asked every 5s, or every Poll if that is longer. Zero means
+	// 250ms; less than 1ms is an error.
 	Poll time.Duration
 
 	// Grace is how long Run waits for handlers when it shall end, before it cancels their

@@ -42,7 +42,7 @@ func (w *worker) retire() <-chan struct{} {
 	return quiet
 }
 
-// giveBack hands back what was not begun, due then, or at once if that is zero. w.mu must be held.
+// giveBack hands back an attempt that was not begun. A zero due means at once. w.mu must be held.
 func (w *worker) giveBack(a *attempt, due time.Time) {
 	w.drop(a)
 	w.counts.Returned++

@@ -338,10 +338,11 @@ type Execution struct {
 type Waker interface {
 	// Wake calls wake with a topic when somebody, perhaps in another process, has set or
 	// moved a task to a time earlier than all others of its slot. It may be called for
-	// nothing, and now and then not called: it only saves time. With an empty topic it says
-	// that it hears from now on, of all topics and whoever sets the tasks: what was set before
-	// may not have been told. Then, until Wake returns, a centre looks every few seconds
-	// only, and not every Config.Poll. Wake returns when ctx ends.
+	// nothing, and now and then not called: it only saves time. Wake returns when ctx ends.
+	//
+	// An empty topic says: from now on wake is called for all topics and all setters. Wake says
+	// so when it begins to listen, and again after each gap. Until Wake returns, a centre then asks
+	// every few seconds only, in place of every Config.Poll.
 	Wake(ctx context.Context, wake func(topic string)) error
 }
 

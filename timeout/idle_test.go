@@ -15,13 +15,13 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-// teller is an engine that tells what the test wants it to, and counts how often it is asked.
+// teller is an engine with a Wake in the hands of the test. It counts the calls of Expire.
 type teller struct {
 	timeout.Engine
 	asks   atomic.Int64
 	paused atomic.Bool // Expire waits for resume before it answers
 	resume chan struct{}
-	ends   chan error // what Wake returns
+	ends   chan error // for Wake to return
 
 	mu    sync.Mutex
 	wakes []func(topic string)
@@ -55,7 +55,7 @@ func (e *teller) tell(topic string) {
 	}
 }
 
-// Expire leaves out what it would wake for, as engines may.
+// Expire may wait with its answer.
 func (e *teller) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
 	e.asks.Add(1)
 	batch, err := e.Engine.Expire(ctx, ask)
@@ -65,14 +65,14 @@ func (e *teller) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	return batch, err
 }
 
-// asked returns how often the engine is asked in that time.
+// asked counts the calls of Expire in some time.
 func (e *teller) asked(d time.Duration) int64 {
 	before := e.asks.Load()
 	pass(d)
 	return e.asks.Load() - before
 }
 
-// serving returns a node with a handler that adds to a record, and another one that only sets.
+// serving returns a record of the handler of one node, and another node to set tasks with.
 func serving(t *testing.T, engine timeout.Engine) (setter *rig, ran *record) {
 	r := rigOn(t, engine, timeout.Config{Topic: timeout.Topic{Slots: 1}})
 	ran = new(record)
@@ -129,7 +129,7 @@ func TestWhatIsNotToldIsFoundAllTheSame(t *testing.T) {
 	})
 }
 
-// While the engine answers, it may tell of something that the answer does not know yet.
+// While the engine answers, it may tell of a newer task.
 func TestWhatIsToldWhileTheEngineAnswersIsNotForgotten(t *testing.T) {
 	for _, told := range []string{"orders", ""} {
 		inBubble(t, func(t *testing.T) {

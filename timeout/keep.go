@@ -85,9 +85,9 @@ func (w *worker) abandon(a *attempt) {
 	w.giveUp(a)
 }
 
-// giveUp has another goroutine take the place of a handler that hangs. Of those there are no
-// more than Topic.Concurrency: the next keeps its place until one of them returns. w.mu must
-// be held.
+// giveUp has another goroutine take the place of a handler that hangs. At most Topic.Concurrency
+// handlers lose their places; the next one keeps its own until one of them returns. w.mu must be
+// held.
 func (w *worker) giveUp(a *attempt) {
 	if w.hanging >= w.topic.Concurrency {
 		w.lost[a] = time.Now() // and is looked at again

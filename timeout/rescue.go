@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// Which slots belong to a node is a preference: it saves nodes from asking for the same tasks.
-// What is late by a lease its node does not run, be it that it hangs and yet shows itself, or
-// that it has too much to do. Then whoever has places free runs it.
+// The owner of a slot is a preference: it saves nodes from asking for the same tasks. If a task is
+// late by a lease, its owner hangs or has too much to do. Then any node with free places runs it.
 
-// rescueWait is how long a worker waits until it looks for what is late in the slots of other
-// nodes: about a lease, and not all nodes at once. w.mu must be held.
+// rescueWait is the time until a worker looks for late tasks in the slots of other nodes: about a
+// lease, with jitter. w.mu must be held.
 func (w *worker) rescueWait() time.Duration { return w.topic.Lease/2 + jitter(w.topic.Lease) }
 
 // spare returns how many tasks of other nodes could begin at once. w.mu must be held.
@@ -25,7 +24,7 @@ func (w *worker) spare(now time.Time) int {
 	return max(spare, 0)
 }
 
-// foreign returns the slots that are not the worker's own. w.mu must be held.
+// foreign returns the slots of other nodes. w.mu must be held.
 func (w *worker) foreign() []int {
 	foreign := make([]int, 0, w.topic.Slots)
 	for slot := range w.topic.Slots {
@@ -36,8 +35,8 @@ func (w *worker) foreign() []int {
 	return foreign
 }
 
-// unload hands back what is queued when all handlers have hung for a lease, with the time at
-// which it was due, so that other nodes see how late it is. w.mu must be held.
+// unload hands back the queue when all handlers have hung for a lease. The tasks keep their due
+// times, so other nodes see how late they are. w.mu must be held.
 func (w *worker) unload(now time.Time) {
 	if w.stuck || w.stopping || len(w.queue) == 0 || w.workers < w.topic.Concurrency || now.Sub(w.moved) <= w.topic.Lease {
 		return
@@ -52,7 +51,7 @@ func (w *worker) unload(now time.Time) {
 	w.queue = nil
 }
 
-// move notes that a handler begins or ends. w.mu must be held.
+// move notes the begin or end of a handler. w.mu must be held.
 func (w *worker) move(now time.Time) {
 	w.moved = now
 	if w.stuck {

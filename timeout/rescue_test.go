@@ -13,8 +13,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-// two returns two nodes on one engine that share a topic, of which the first has a handler that
-// hangs until free is closed.
+// two returns two nodes of one topic. The handler of the first one hangs until free is closed.
 func two(t *testing.T, topic timeout.Topic, free <-chan struct{}) (hangs, works *rig, ran *record) {
 	engine, err := memory.New(memory.Config{})
 	require.NoError(t, err)
@@ -35,8 +34,7 @@ func two(t *testing.T, topic timeout.Topic, free <-chan struct{}) (hangs, works 
 	return hangs, works, ran
 }
 
-// The node that hangs shows itself, so its slots stay its own: only what its handlers have is
-// not run by the other.
+// The first node goes on beating and keeps its slots. Only the tasks in its handlers wait.
 func TestWhatANodeThatHangsHasIsRunByAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		free := make(chan struct{})
@@ -65,7 +63,7 @@ func TestWhatANodeThatHangsHasIsRunByAnother(t *testing.T) {
 	})
 }
 
-// What is on time stays with the node that its slot belongs to.
+// Tasks on time stay with the owners of their slots.
 func TestWhatIsOnTimeIsLeftToItsNode(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		free := make(chan struct{})
@@ -83,7 +81,7 @@ func TestWhatIsOnTimeIsLeftToItsNode(t *testing.T) {
 	})
 }
 
-// More nodes than slots: one that has none runs what is late as well.
+// With more nodes than slots, a node without any runs late tasks as well.
 func TestANodeWithoutSlotsRunsWhatIsLate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		free := make(chan struct{})
@@ -113,7 +111,7 @@ func TestANodeWithoutSlotsRunsWhatIsLate(t *testing.T) {
 	})
 }
 
-// The slots of a node with a backlog go to another one: it still looks for what is late.
+// A node loses its slots in the middle of a backlog, and still looks for late tasks.
 func TestANodeThatLostItsSlotsWithABacklogRunsWhatIsLate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		engine, err := memory.New(memory.Config{})

@@ -16,8 +16,8 @@ const leaveTimeout = 3 * time.Second
 // then, other than at a beat: that bounds what looks take of the time.
 const lookShare = 5
 
-// net is how long a topic is not looked at where the engine tells what others set: the price of
-// something that was not told.
+// net is how long a topic is not looked at while the engine tells of new tasks. It bounds the
+// lateness of an untold task.
 const net = 5 * time.Second
 
 // Run serves topics until ctx ends: those with a handler or a callback, see Config.All. An
@@ -179,8 +179,7 @@ func (c *Center) dismiss(name string, w *worker) {
 	c.dismissed.Go(func() { w.drain(c.cfg.Grace) })
 }
 
-// adopt gives the workers the slots that a view says are this node's, those whose slots may be
-// others than before.
+// adopt gives workers their slots of a view, if those may have changed.
 func (c *Center) adopt(view View) {
 	type deal struct {
 		w     *worker
@@ -263,8 +262,8 @@ func (c *Center) told(topic string) {
 	}
 }
 
-// hear notes whether the engine tells from now on, and has all workers look: something may
-// have been set that nobody told.
+// hear notes whether the engine tells of new tasks from now on. All workers look, since some
+// tasks may be untold.
 func (c *Center) hear(hears bool) {
 	c.hears.Store(hears)
 	c.mu.Lock()
@@ -276,7 +275,7 @@ func (c *Center) hear(hears bool) {
 	}
 }
 
-// poll returns for how long a worker sleeps at most. Not all of them wake up together.
+// poll returns for how long a worker sleeps at most, with jitter.
 func (c *Center) poll() time.Duration {
 	if !c.hears.Load() {
 		return c.cfg.Poll

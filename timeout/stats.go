@@ -21,7 +21,7 @@ type Stats struct {
 	Accepted  uint64 `json:"accepted"`  // attempts whose outcome will be fed back
 	Postponed uint64 `json:"postponed"` // tasks put off since their target fails: no attempt
 	Returned  uint64 `json:"returned"`  // tasks handed back when the centre stopped, or all handlers hung: no attempt
-	Rescued   uint64 `json:"rescued"`   // tasks of other nodes' slots that were late by a lease
+	Rescued   uint64 `json:"rescued"`   // tasks of other nodes' slots, late by a lease
 
 	// Swept counts the dead tasks that this node has deleted, as the leader: see
 	// Topic.RetainDead and Topic.MaxDead.

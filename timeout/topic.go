@@ -32,8 +32,8 @@ type Topic struct {
 	Lease time.Duration `json:"lease,omitempty"`
 
 	// Timeout is how long a handler may take; then its context ends, and with an error the
-	// attempt has failed. Zero means an hour, or Lease if that is longer; negative means for ever,
-	// and a handler that hangs then keeps its place and its task until the process ends.
+	// attempt has failed. Zero means an hour, or Lease if that is longer; negative means for ever:
+	// then a hanging handler keeps its place and its task until the process ends.
 	Timeout time.Duration `json:"timeout,omitempty"`
 
 	// Concurrency is how many tasks of the topic a node runs at the same time. Zero means

@@ -134,7 +134,7 @@ func TestAHandlerThatHangsWithoutALeaseLosesItsPlace(t *testing.T) {
 	}
 }
 
-// A handler that always hangs would leave a goroutine behind for each attempt.
+// Otherwise a hanging handler leaves a goroutine behind for each attempt.
 func TestHandlersThatHangAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{Topic: timeout.Topic{

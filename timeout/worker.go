@@ -32,14 +32,13 @@ const (
 
 // worker serves one topic on this node. One goroutine asks the engine for what is due and
 // settles what is done (serve), one extends leases (keep), and as many as there is work for
-// run handlers (work). Where nothing is to be done the first two sleep: serve until the earliest
-// time at which it knows of something, or until it is nudged, and keep until something is leased.
-// Center.poll is the net below that.
+// run handlers (work). An idle worker sleeps: serve until the next due time, until it is nudged,
+// or for Center.poll, and keep until something is leased.
 type worker struct {
 	c      *Center
 	name   string
-	nudges chan struct{} // has one element where serve shall plan anew
-	leases chan struct{} // has one element where something was leased, for keep
+	nudges chan struct{} // has an element when serve shall plan anew
+	leases chan struct{} // has an element when something was leased, for keep
 	ended  chan struct{} // closed when serve and keep shall end
 	gone   sync.WaitGroup
 	dealt  int // of how many slots it has its share: for Run
@@ -59,7 +58,7 @@ type worker struct {
 	first    time.Time     // when the first of outcomes came
 	held     map[*attempt]struct{}
 	lost     map[*attempt]time.Time // handlers that run without a lease, and since when
-	hanging  int                    // handlers that hang and have lost their places
+	hanging  int                    // hanging handlers without a place
 	crowded  bool                   // whether there are too many of them
 	workers  int                    // goroutines in work
 	busy     int                    // of them, those with an attempt
@@ -67,7 +66,7 @@ type worker struct {
 	quiet    chan struct{}          // closed when workers is 0, where somebody waits for it
 	stopping bool
 	look     time.Time     // when serve looks at the latest
-	rescue   time.Time     // when serve looks for what is late in the slots of other nodes
+	rescue   time.Time     // when serve looks for late tasks in the slots of other nodes
 	moved    time.Time     // when a handler last began or ended
 	stuck    bool          // whether all handlers hang: nothing is leased then
 	ahead    time.Duration // how far the engine's clock is ahead of this one's, at least
@@ -161,7 +160,7 @@ func (w *worker) expect(due time.Time) {
 	w.lookAt(due.Add(-w.ahead))
 }
 
-// lookAt has serve look at that time at the latest. w.mu must be held.
+// lookAt has serve look at a time at the latest. w.mu must be held.
 func (w *worker) lookAt(at time.Time) {
 	if at.Before(w.look) {
 		w.look = at
@@ -252,7 +251,7 @@ func (w *worker) plan(now time.Time, calls int) (Ask, time.Duration) {
 	}
 	w.asked += ask.Max
 	if ask.Max > 0 && ask.Late == 0 {
-		w.look = now.Add(longest) // what is heard from now on counts beside the answer
+		w.look = now.Add(longest) // hints from now on count beside the answer
 	}
 	return ask, 0
 }
@@ -356,7 +355,7 @@ func (w *worker) take(ask Ask, batch Batch, targets []string, asked, now time.Ti
 	}
 	w.hire()
 	if ask.Late > 0 {
-		return // which says nothing of its own slots
+		return // it says nothing of its own slots
 	}
 	switch {
 	case w.full:

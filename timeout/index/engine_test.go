@@ -373,7 +373,7 @@ func TestABadConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-// The index hears of what it is told in this process, and so not of what others set.
+// The index hears of this process only, and others can set tasks.
 func TestAnIndexHearsWhereTheTruthDoes(t *testing.T) {
 	for name, truth := range map[string]timeout.Truth{
 		"silent":  struct{ timeout.Truth }{table(t, filepath.Join(t.TempDir(), "tasks.db"))},
@@ -403,7 +403,7 @@ func TestAnIndexHearsWhereTheTruthDoes(t *testing.T) {
 	}
 }
 
-// hearing is a truth that hears of all that is set.
+// hearing is a truth with a Wake.
 type hearing struct{ timeout.Truth }
 
 func (hearing) Wake(ctx context.Context, wake func(topic string)) error {

@@ -207,7 +207,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 		running++
 		go func() {
 			ended <- indexed.Wake(ctx, func(topic string) {
-				if topic != "" { // the index hears only of what it was told
+				if topic != "" { // the index hears of this process only
 					wake(topic)
 				}
 			})

@@ -154,7 +154,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 		}
 		if err == nil {
 			wait = reconnect
-			wake("") // what was said before was not heard
+			wake("") // earlier messages were not heard
 			err = listenTo(within, conn, wake)
 			closeConn(conn)
 			conn = nil

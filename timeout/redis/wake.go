@@ -33,7 +33,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 				return timeout.ErrClosed
 			}
 			switch message := message.(type) {
-			case *redis.Subscription: // connected again: what was said meanwhile was not heard
+			case *redis.Subscription: // connected again, after a gap
 				wake("")
 			case *redis.Message:
 				if topic, ok := e.hear(message.Payload); ok {

@@ -22,7 +22,7 @@ func (w waker) Wake(ctx context.Context, wake func(topic string)) error {
 	defer context.AfterFunc(e.life, cancel)()
 	var listening sync.WaitGroup
 	var mu sync.Mutex
-	silent := make(map[*shard]bool, len(e.shards)) // those that have not said yet that they hear
+	silent := make(map[*shard]bool, len(e.shards)) // shards that don't hear yet
 	for _, s := range e.shards {
 		silent[s] = true
 	}

@@ -38,7 +38,7 @@ func TestShardsHearWhenEachOfThemDoes(t *testing.T) {
 		require.Equal(t, "early", <-told)
 	}
 	a.hears <- struct{}{}
-	a.hears <- struct{}{} // so it has told what it heard first
+	a.hears <- struct{}{} // so the first one was told
 	require.Empty(t, told)
 	b.hears <- struct{}{}
 	require.Empty(t, <-told)

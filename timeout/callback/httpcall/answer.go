@@ -23,8 +23,8 @@ const (
 	drainTime = time.Second
 )
 
-// errOfAnswer returns what the answer to a request means for the task. final are the statuses
-// that the callback calls final.
+// errOfAnswer returns the error of an answer, or nil for a success. header is the request's, final
+// the callback's.
 func (c *Caller) errOfAnswer(resp *http.Response, head []byte, header http.Header, final []int) error {
 	status := resp.StatusCode
 	switch {

@@ -21,13 +21,13 @@
 //   - 2xx: done. 202 is [timeout.ErrAccepted] where the callback has the header
 //     "Prefer: respond-async" (RFC 7240): then the result is fed back later, with the token in
 //     Heartwheel-Token. Without it 202 is done, too, as many targets say it and mean no more.
-//   - 3xx, 410, and what Final of the callback lists: dead at once. Redirects are not followed.
+//   - 3xx, 410, and the callback's Final: dead at once. Redirects are not followed.
 //   - All other answers, and none at all: the next attempt may succeed. A target says 404 during
-//     a rollout, 401 with an old token, and 409 to a key that it still works on. A Retry-After is
+//     a rollout, 401 with an old token, and 409 to a key still in progress. A Retry-After is
 //     followed, in seconds or as a date, up to MaxRetryAfter.
 //
-// Each answer but a 2xx counts as a failure of the host, whether it is final or not: a host that
-// answers nothing else is left alone for a while (see timeout.Config.Circuit).
+// Each answer but a 2xx counts as a failure of the host, final or not. After some in a row the host
+// is left alone for a while (see timeout.Config.Circuit).
 //
 // # Targets
 //
