@@ -275,12 +275,12 @@ func (c *Center) hear(hears bool) {
 	}
 }
 
-// poll returns for how long a worker sleeps at most, with jitter.
+// poll returns for how long a worker sleeps at most.
 func (c *Center) poll() time.Duration {
 	if !c.hears.Load() {
 		return c.cfg.Poll
 	}
-	return max(c.cfg.Poll, net-jitter(net/5))
+	return max(c.cfg.Poll, net)
 }
 
 // watch looks at the members when they say that they have changed.

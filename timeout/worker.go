@@ -221,7 +221,8 @@ func (w *worker) plan(now time.Time, calls int) (Ask, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.putOff(now)
-	longest := w.c.poll()
+	poll := w.c.poll()
+	longest := poll
 	if len(w.calls) > 0 && len(w.queue) > 0 {
 		longest = min(longest, queueFor) // some may have to be put off then
 	}
@@ -251,7 +252,7 @@ func (w *worker) plan(now time.Time, calls int) (Ask, time.Duration) {
 	}
 	w.asked += ask.Max
 	if ask.Max > 0 && ask.Late == 0 {
-		w.look = now.Add(longest) // hints from now on count beside the answer
+		w.look = now.Add(poll - jitter((poll-w.c.cfg.Poll)/5)) // hints from now on count beside the answer
 	}
 	return ask, 0
 }
