@@ -30,6 +30,10 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 		e.settle(ctx, ask, done)
 		return batch, nil
 	}
+	if ask.Late > 0 { // which the index does not know
+		e.settle(ctx, ask, done)
+		return e.fromTruth(ctx, ask, batch)
+	}
 	horizon, err := e.load(ctx, ask.Topic, ask.Slots, batch.Now)
 	if err != nil {
 		e.warn("timeout/index: what is due soon is not in the index", err)

@@ -123,9 +123,9 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 				tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint("due-", len(set))})
 				set[tasks[len(tasks)-1].ID] = false
 			}
-			_, err := engines[rand.IntN(3)].Set(ctx, tasks)
-			for _, task := range tasks {
-				set[task.ID] = err == nil
+			answers, err := engines[rand.IntN(3)].Set(ctx, tasks)
+			for i, task := range tasks {
+				set[task.ID] = err == nil && answers[i].Err == nil
 			}
 			if !errors.Is(err, errCrash) {
 				assert.NoError(t, err)

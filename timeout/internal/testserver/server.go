@@ -224,8 +224,15 @@ func (s *Server) Stop(t testing.TB) {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Stop(t)
-	if err := s.run(); err != nil {
-		t.Fatalf("testserver: %v", err)
+	// Backends of a killed PostgreSQL end a moment after it, and it does not start before.
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		err := s.run()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, errEnded) || time.Since(began) > 10*time.Second {
+			t.Fatalf("testserver: %v", err)
+		}
 	}
 }
 

@@ -93,7 +93,8 @@ type Handler struct {
 	mux    *http.ServeMux
 	bodies *semaphore.Weighted // bytes of the bodies in memory
 	crooks http.Handler        // for paths the mux would redirect
-	stats  cache
+	stats  cache[Stats]
+	ready  cache[error]
 	since  time.Time
 
 	patience time.Duration // bodyPatience, except in tests

@@ -29,13 +29,16 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) error {
 	if err := h.cfg.Ready(); err != nil {
 		return problem(http.StatusServiceUnavailable, "%v", err)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-	defer cancel()
-	stats, err := h.look(ctx) // cached: many requests don't ask the engine many times
+	why, err := h.ready.get(r.Context(), func() (error, bool) { //nolint:revive // the error is the answer
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout)
+		defer cancel()
+		_, err := h.centre.Topics(ctx) // an error of an engine that can't write, too
+		return err, err == nil
+	})
 	if err != nil {
 		return problem(http.StatusServiceUnavailable, "the engine does not answer: %v", err)
 	}
-	if stats.Error != "" {
+	if why != nil {
 		return problem(http.StatusServiceUnavailable, "the engine does not answer")
 	}
 	return ok(w)

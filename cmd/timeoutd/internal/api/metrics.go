@@ -32,6 +32,8 @@ var (
 	accepted  = desc("accepted_total", "Attempts whose outcome is told later.", "topic")
 	postponed = desc("postponed_total", "Tasks that were put off since their target fails.", "topic")
 	returned  = desc("returned_total", "Tasks that were handed back when the node stopped.", "topic")
+	rescued   = desc("rescued_total", "Tasks of the slots of other nodes that were late by a lease.", "topic")
+	swept     = desc("swept_dead_total", "Dead tasks that this node has deleted, since they were too old or too many.", "topic")
 	abandoned = desc("abandoned_total", "Handlers that had not returned long after their time was over.", "topic")
 	again     = desc("again_total", "Tasks that were leased since an earlier lease was outlived.", "topic")
 	lost      = desc("lost_leases_total", "Leases that were lost on this node.", "topic")
@@ -45,7 +47,7 @@ var (
 
 	all = []*prometheus.Desc{
 		tasks, due, lag, paused, slots, owned, queued, running, done, failed, dead, accepted, postponed, returned,
-		abandoned, again, lost, early, lateness, took, circuits, nodes, leader, up,
+		rescued, swept, abandoned, again, lost, early, lateness, took, circuits, nodes, leader, up,
 	}
 )
 
@@ -126,6 +128,8 @@ func (to sink) here(s Here, topic string) {
 	to.counter(accepted, s.Accepted, topic)
 	to.counter(postponed, s.Postponed, topic)
 	to.counter(returned, s.Returned, topic)
+	to.counter(rescued, s.Rescued, topic)
+	to.counter(swept, s.Swept, topic)
 	to.counter(abandoned, s.Abandoned, topic)
 	to.counter(again, s.Again, topic)
 	to.counter(lost, s.Lost, topic)

@@ -60,6 +60,8 @@ type Here struct {
 	Accepted  uint64    `json:"accepted"`
 	Postponed uint64    `json:"postponed"`
 	Returned  uint64    `json:"returned"`
+	Rescued   uint64    `json:"rescued"`
+	Swept     uint64    `json:"swept"`
 	Abandoned uint64    `json:"abandoned"`
 	Again     uint64    `json:"again"`
 	Lost      uint64    `json:"lost"`
@@ -109,11 +111,12 @@ func (h *Handler) members() Members {
 
 // look returns figures of a moment ago, or new ones.
 func (h *Handler) look(ctx context.Context) (Stats, error) {
-	return h.stats.get(ctx, func() Stats {
+	return h.stats.get(ctx, func() (Stats, bool) {
 		// The figures serve other requests, too, so they don't end with the first request.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 		defer cancel()
-		return h.take(ctx)
+		s := h.take(ctx)
+		return s, s.Error == ""
 	})
 }
 
@@ -183,8 +186,8 @@ func (h *Handler) count(ctx context.Context, topics []TopicStats) error {
 func hereOf(s timeout.Stats) *Here {
 	return &Here{
 		Slots: s.Slots, Queued: s.Queued, Running: s.Running, Done: s.Done, Failed: s.Failed, Dead: s.Dead,
-		Accepted: s.Accepted, Postponed: s.Postponed, Returned: s.Returned, Abandoned: s.Abandoned,
-		Again: s.Again, Lost: s.Lost, Early: s.Early, Late: histogramOf(s.Late), Took: histogramOf(s.Took),
+		Accepted: s.Accepted, Postponed: s.Postponed, Returned: s.Returned, Rescued: s.Rescued, Swept: s.Swept,
+		Abandoned: s.Abandoned, Again: s.Again, Lost: s.Lost, Early: s.Early, Late: histogramOf(s.Late), Took: histogramOf(s.Took),
 	}
 }
 

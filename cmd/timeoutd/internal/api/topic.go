@@ -22,6 +22,8 @@ type Topic struct {
 	Concurrency int       `json:"concurrency,omitempty"`
 	Rate        float64   `json:"rate,omitempty"`
 	Retain      Duration  `json:"retain,omitzero"`
+	RetainDead  Duration  `json:"retain_dead,omitzero"`
+	MaxDead     int       `json:"max_dead,omitempty"`
 	RetainLog   Duration  `json:"retain_log,omitzero"`
 	Callback    *Callback `json:"callback,omitempty"`
 	Paused      bool      `json:"paused,omitempty"`
@@ -31,7 +33,8 @@ func topicOf(t timeout.Topic) Topic {
 	return Topic{
 		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: Duration(t.Backoff), BackoffMax: Duration(t.BackoffMax),
 		Lease: Duration(t.Lease), Timeout: Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate,
-		Retain: Duration(t.Retain), RetainLog: Duration(t.RetainLog), Callback: callbackOf(t.Callback), Paused: t.Paused,
+		Retain: Duration(t.Retain), RetainDead: Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: Duration(t.RetainLog),
+		Callback: callbackOf(t.Callback), Paused: t.Paused,
 	}
 }
 
@@ -39,7 +42,8 @@ func (t Topic) read() timeout.Topic {
 	return timeout.Topic{
 		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: time.Duration(t.Backoff), BackoffMax: time.Duration(t.BackoffMax),
 		Lease: time.Duration(t.Lease), Timeout: time.Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate,
-		Retain: time.Duration(t.Retain), RetainLog: time.Duration(t.RetainLog), Callback: t.Callback.read(), Paused: t.Paused,
+		Retain: time.Duration(t.Retain), RetainDead: time.Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: time.Duration(t.RetainLog),
+		Callback: t.Callback.read(), Paused: t.Paused,
 	}
 }
 

@@ -44,6 +44,7 @@ func topicFlags(flags *flag.FlagSet, set *[]func(*api.Topic)) {
 	}{
 		"slots":       {"in how many parts the tasks are split: a power of two, that can grow", func(t *api.Topic) *int { return &t.Slots }},
 		"retries":     {"attempts after the first one; negative is none", func(t *api.Topic) *int { return &t.Retries }},
+		"max-dead":    {"dead tasks that are kept, about; negative is any number", func(t *api.Topic) *int { return &t.MaxDead }},
 		"concurrency": {"tasks that a node runs at the same time", func(t *api.Topic) *int { return &t.Concurrency }},
 	} {
 		flags.Func(name, field.help, func(text string) error {
@@ -61,6 +62,7 @@ func topicFlags(flags *flag.FlagSet, set *[]func(*api.Topic)) {
 		"lease":       {"for how long a task belongs to a node that is silent", func(t *api.Topic) *api.Duration { return &t.Lease }},
 		"timeout":     {"how long a handler may take", func(t *api.Topic) *api.Duration { return &t.Timeout }},
 		"retain":      {"for how long what is done or removed is kept", func(t *api.Topic) *api.Duration { return &t.Retain }},
+		"retain-dead": {"for how long what is dead is kept", func(t *api.Topic) *api.Duration { return &t.RetainDead }},
 		"retain-log":  {"for how long attempts are kept, of tasks that are there", func(t *api.Topic) *api.Duration { return &t.RetainLog }},
 	} {
 		flags.Func(name, field.help, func(text string) error {
@@ -142,6 +144,8 @@ func (s *session) printTopic(topic api.Topic) table {
 		{"concurrency", topic.Concurrency},
 		{"rate", topic.Rate},
 		{"retain", time.Duration(topic.Retain)},
+		{"retain-dead", time.Duration(topic.RetainDead)},
+		{"max-dead", topic.MaxDead},
 		{"retain-log", time.Duration(topic.RetainLog)},
 		{"callback", or(callbackText(topic.Callback), "-")},
 	} {
