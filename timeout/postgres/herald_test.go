@@ -55,7 +55,7 @@ func TestAMessageThatIsNeverAnsweredHoldsUpNoOther(t *testing.T) {
 	defer func() {
 		for len(conns) > 0 { // the pool would wait long for one that is lost
 			if c := <-conns; c.cut.Load() {
-				_ = c.Conn.Close()
+				_ = c.Close()
 			}
 		}
 		pool.Close()

@@ -289,7 +289,7 @@ func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb, 
 		}
 		return nil
 	})
-	if err != nil && !(v.empty && errors.Is(err, timeout.ErrNotFound)) {
+	if err != nil && (!v.empty || !errors.Is(err, timeout.ErrNotFound)) {
 		lost.add(tasks, err)
 	}
 }

@@ -16,10 +16,13 @@
 //
 // # How it is kept
 //
-// Each task is a row. It has one time, at, which is the action time while the task waits and
-// the end of the lease while it runs; an index by topic, state and at finds what is due. All
-// tables have names that begin with hw_. Numbers of versions and leases come from a counter
-// in the file, never from a clock.
+// Each task is a row. Its time is at: the action time while the task waits, and the end of the
+// lease while it runs. An index by topic, state and at finds what is due. A move to a later time
+// writes the column due and leaves at alone, so it touches no index: what waits is due when both
+// have passed. All tables have names that begin with hw_.
+//
+// Numbers of versions and leases come from a counter in the file. It is never behind the clock, in
+// microseconds, so a power cut that takes the last commits back has no number given twice.
 //
 // There is one connection that writes, since SQLite has one writer at a time, and some that
 // read meanwhile. A transaction has at most 512 tasks, so nobody waits long. Looking for what

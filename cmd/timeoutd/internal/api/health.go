@@ -29,7 +29,7 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) error {
 	if err := h.cfg.Ready(); err != nil {
 		return problem(http.StatusServiceUnavailable, "%v", err)
 	}
-	why, err := h.ready.get(r.Context(), func() (error, bool) { //nolint:revive // the error is the answer
+	why, err := h.ready.get(r.Context(), func() (error, bool) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout)
 		defer cancel()
 		_, err := h.centre.Topics(ctx) // an error of an engine that can't write, too
