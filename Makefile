@@ -42,9 +42,7 @@ interop: ## tests with programs that nobody here wrote, such as curl, mosquitto 
 	./scripts/interop
 
 browser: ## the pages in a real browser (the package chromium), under load
-	cd internal/browsertest && $(GO) test -tags browser -count=1 .
-	cd examples && $(GO) test -tags browser -count=1 -run ThePage ./fleet ./internal/wstest
-	cd cmd/timeoutd/internal/browsertest && $(GO) test -tags browser -count=1 .
+	./scripts/browser
 
 tidy: ## go mod tidy in all modules
 	./scripts/tidy

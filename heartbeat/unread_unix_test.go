@@ -33,9 +33,9 @@ func TestAnswersThatWaitToBeRead(t *testing.T) {
 	s := echo(t)
 	b := newBeater(t, Config{Tick: 10 * ms})
 	ping := Options{Timeout: timeout, Interval: 100 * ms, Message: []byte("PING\n"), Answer: AnswerAck}
+	begin := time.Now()
 	slow, err := b.Start(dial(t, s.Addr()), ping)
 	require.NoError(t, err)
-	begin := time.Now()
 	<-slow.Done()
 	require.ErrorIs(t, slow.Err(), ErrNoAnswer)
 	require.GreaterOrEqual(t, time.Since(begin), (1+maxExcuses)*100*ms)

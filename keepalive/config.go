@@ -198,7 +198,8 @@ type Age struct {
 	// Jitter is a share of Max, less than 1. Zero means 0.1, negative means none.
 	Jitter float64
 
-	// Grace is how much longer a connection may stay after OnMax was told, to finish its work.
+	// Grace is how much longer a connection may stay to finish its work. It begins just before
+	// OnMax is called.
 	// Zero closes it at once.
 	Grace time.Duration
 

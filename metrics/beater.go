@@ -6,10 +6,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/heartwheel-go/heartwheel/heartbeat"
+	"github.com/heartwheel-go/heartwheel/internal/sink"
 )
 
 var (
-	beaterAll []*prometheus.Desc
+	beaterAll sink.Descs
 
 	beaterConns      = ofBeater("connections", "Connections that send heartbeats.")
 	beaterBeats      = ofBeater("beats_total", "Heartbeats that were sent.")
@@ -21,7 +22,7 @@ var (
 )
 
 func ofBeater(name, help string) *prometheus.Desc {
-	return describe(&beaterAll, "heartbeat_"+name, help)
+	return beaterAll.Add("heartbeat_"+name, help)
 }
 
 // RegisterBeater registers the figures of a Beater, a client's heartbeats, as heartwheel_heartbeat_*.
@@ -31,15 +32,15 @@ func RegisterBeater(reg prometheus.Registerer, b *heartbeat.Beater) (unregister 
 	if reg == nil || b == nil {
 		return nil, errors.New("metrics: RegisterBeater needs a Registerer and a Beater, and one of them is nil")
 	}
-	return add(reg, beaterAll, func(to sink) { collectBeater(to, b.Stats()) })
+	return add(reg, beaterAll, func(to sink.Sink) { collectBeater(to, b.Stats()) })
 }
 
-func collectBeater(to sink, s heartbeat.Stats) {
-	to.gauge(beaterConns, float64(s.Conns))
-	to.counter(beaterBeats, s.Beats)
-	to.counter(beaterUnanswered, s.Unanswered)
-	to.counter(beaterFailed, s.Failed)
-	to.counter(beaterPanics, s.Panics)
-	to.counter(beaterStalls, s.Wheel.Stalls)
-	to.seconds(beaterStalled, s.Wheel.Stalled)
+func collectBeater(to sink.Sink, s heartbeat.Stats) {
+	to.Gauge(beaterConns, float64(s.Conns))
+	to.Counter(beaterBeats, s.Beats)
+	to.Counter(beaterUnanswered, s.Unanswered)
+	to.Counter(beaterFailed, s.Failed)
+	to.Counter(beaterPanics, s.Panics)
+	to.Counter(beaterStalls, s.Wheel.Stalls)
+	to.Seconds(beaterStalled, s.Wheel.Stalled)
 }

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/sink"
 )
 
 // The tables of docs/operations.md have each metric with its labels. There, _x is short for a name that
@@ -33,7 +34,7 @@ func TestThePageListsAllMetrics(t *testing.T) {
 	}
 
 	var there []string
-	for _, descs := range [][]*prometheus.Desc{all, beaterAll, poolAll} {
+	for _, descs := range []sink.Descs{all, beaterAll, poolAll} {
 		for _, d := range descs {
 			parts := regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`).FindStringSubmatch(d.String())
 			require.Len(t, parts, 3, d.String())

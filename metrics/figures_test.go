@@ -13,11 +13,12 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/connpool"
 	"github.com/heartwheel-go/heartwheel/heartbeat"
+	"github.com/heartwheel-go/heartwheel/internal/sink"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
 // scrape returns the samples of a page, one in a line.
-func scrape(t *testing.T, descs []*prometheus.Desc, collect func(sink)) string {
+func scrape(t *testing.T, descs sink.Descs, collect func(sink.Sink)) string {
 	reg := prometheus.NewPedanticRegistry()
 	_, err := add(reg, descs, collect)
 	require.NoError(t, err)
@@ -45,7 +46,7 @@ heartwheel_heartbeat_panics_total 5
 heartwheel_heartbeat_stall_seconds_total 7.5
 heartwheel_heartbeat_stalls_total 6
 heartwheel_heartbeat_unanswered_total 3
-`, scrape(t, beaterAll, func(to sink) { collectBeater(to, s) }))
+`, scrape(t, beaterAll, func(to sink.Sink) { collectBeater(to, s) }))
 }
 
 func TestEachFigureOfAPoolHasItsName(t *testing.T) {
@@ -76,5 +77,5 @@ heartwheel_connpool_panics_total 12
 heartwheel_connpool_wait_seconds_total 8.5
 heartwheel_connpool_waiting 5
 heartwheel_connpool_waits_total 7
-`, scrape(t, poolAll, func(to sink) { collectPool(to, s) }))
+`, scrape(t, poolAll, func(to sink.Sink) { collectPool(to, s) }))
 }

@@ -1,10 +1,14 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/heartwheel-go/heartwheel/internal/sink"
+)
 
 // Names follow Prometheus: base units, _total for what only grows.
 var (
-	all []*prometheus.Desc
+	all sink.Descs
 
 	conns    = desc("connections", "Connections that are guarded.")
 	leaving  = desc("connections_leaving", "Connections that are being closed, to which last words are said.")
@@ -41,11 +45,5 @@ var (
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
-	return describe(&all, name, help, labels...)
-}
-
-func describe(list *[]*prometheus.Desc, name, help string, labels ...string) *prometheus.Desc {
-	d := prometheus.NewDesc("heartwheel_"+name, help, labels, nil)
-	*list = append(*list, d)
-	return d
+	return all.Add(name, help, labels...)
 }

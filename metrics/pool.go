@@ -6,10 +6,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/heartwheel-go/heartwheel/connpool"
+	"github.com/heartwheel-go/heartwheel/internal/sink"
 )
 
 var (
-	poolAll []*prometheus.Desc
+	poolAll sink.Descs
 
 	poolConns = ofPool("connections", "Open connections: idle, or in use, which is also during a check or a close.", "state")
 	poolLimit = ofPool("connections_limit", "How many connections there may be (MaxOpen), running dials included; 0 for any number.")
@@ -28,7 +29,7 @@ var (
 )
 
 func ofPool(name, help string, labels ...string) *prometheus.Desc {
-	return describe(&poolAll, "connpool_"+name, help, labels...)
+	return poolAll.Add("connpool_"+name, help, labels...)
 }
 
 // RegisterPool registers the figures of a [connpool.Pool], as heartwheel_connpool_*. Its errors and
@@ -37,23 +38,23 @@ func RegisterPool[T any](reg prometheus.Registerer, p *connpool.Pool[T]) (unregi
 	if reg == nil || p == nil {
 		return nil, errors.New("metrics: RegisterPool needs a Registerer and a pool, and one of them is nil")
 	}
-	return add(reg, poolAll, func(to sink) { collectPool(to, p.Stats()) })
+	return add(reg, poolAll, func(to sink.Sink) { collectPool(to, p.Stats()) })
 }
 
-func collectPool(to sink, s connpool.Stats) {
-	to.gauge(poolConns, float64(s.Idle), "idle")
-	to.gauge(poolConns, float64(s.InUse), "in_use")
-	to.gauge(poolLimit, float64(s.MaxOpen))
-	to.gauge(poolDials, float64(s.Dialing))
-	to.counter(poolGets, s.Gets)
-	to.gauge(poolWaiting, float64(s.Waiting))
-	to.counter(poolWaits, s.Waits)
-	to.seconds(poolWaitTime, s.WaitTime)
-	to.counter(poolDialled, s.Dials)
-	to.counter(poolDialErrors, s.DialErrors)
-	to.counter(poolTaken, s.Taken)
+func collectPool(to sink.Sink, s connpool.Stats) {
+	to.Gauge(poolConns, float64(s.Idle), "idle")
+	to.Gauge(poolConns, float64(s.InUse), "in_use")
+	to.Gauge(poolLimit, float64(s.MaxOpen))
+	to.Gauge(poolDials, float64(s.Dialing))
+	to.Counter(poolGets, s.Gets)
+	to.Gauge(poolWaiting, float64(s.Waiting))
+	to.Counter(poolWaits, s.Waits)
+	to.Seconds(poolWaitTime, s.WaitTime)
+	to.Counter(poolDialled, s.Dials)
+	to.Counter(poolDialErrors, s.DialErrors)
+	to.Counter(poolTaken, s.Taken)
 	for _, r := range connpool.Reasons() {
-		to.counter(poolClosed, s.Closed[r], r.String())
+		to.Counter(poolClosed, s.Closed[r], r.String())
 	}
-	to.counter(poolPanics, s.Panics)
+	to.Counter(poolPanics, s.Panics)
 }

@@ -1,18 +1,21 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// attempt runs a task, by the callback of its own, the handler, or the topic's callback.
+// attempt runs a task: by its own callback, the handler, or the topic's callback.
 func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
 	defer a.cancel(nil)
 	ctx := a.ctx
-	if limit := topic.limit(); limit > 0 {
+	if limit := timeLimit(topic); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, ErrTimeout)
 		defer cancel()
@@ -32,7 +35,7 @@ func (w *worker) attempt(a *attempt, topic Topic, handler Handler) {
 	w.call(ctx, a, topic, *call)
 }
 
-// call makes a callback, where its target can be expected to answer.
+// call makes a callback, unless the circuit of its target is open.
 func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callback) {
 	caller := w.c.cfg.Callers[call.Kind]
 	if caller == nil {
@@ -65,7 +68,7 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 	w.end(a, topic, err)
 }
 
-// target returns what fails together with the target of a callback.
+// target returns the name of the target's circuit, after the kind of the callback.
 func (w *worker) target(call *Callback) string {
 	name := call.Kind
 	if caller := w.c.cfg.Callers[call.Kind]; caller != nil {
@@ -74,8 +77,9 @@ func (w *worker) target(call *Callback) string {
 	return name
 }
 
-// targets returns those of tasks with callbacks of their own, and empty ones for the others.
-func (w *worker) targets(leased []Leased) []string {
+// targets returns the targets of tasks with callbacks of their own, and empty names for the
+// others.
+func (w *worker) targets(leased []engine.Leased) []string {
 	names := make([]string, len(leased))
 	for i := range leased {
 		if call := leased[i].Callback; call != nil {
@@ -107,7 +111,7 @@ func (w *worker) postpone(a *attempt, wait time.Duration) {
 	w.putBack(a, wait)
 }
 
-// end settles an attempt with what its handler returned.
+// end settles an attempt with the error of its handler.
 func (w *worker) end(a *attempt, topic Topic, err error) {
 	took := time.Since(a.begun)
 	accepted := errors.Is(err, ErrAccepted)
@@ -141,8 +145,7 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	w.settle(outcome)
 }
 
-// prolong extends a lease for whoever will feed the outcome back. Where that fails, the lease
-// ends when it would have.
+// prolong extends the lease of an accepted task. If that fails, the lease ends at its old time.
 func (w *worker) prolong(a *attempt, lease time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
@@ -151,12 +154,17 @@ func (w *worker) prolong(a *attempt, lease time.Duration) {
 	}
 }
 
-// finish takes an attempt out of what is held. It reports false where it was over already.
-// w.mu must be held.
+// finish takes an attempt out of the held ones. It reports false if it was over already. w.mu
+// must be held.
 func (w *worker) finish(a *attempt) bool {
 	if a.over {
 		return false
 	}
 	w.drop(a)
 	return true
+}
+
+// timeLimit returns how long a handler may take. Zero means for ever.
+func timeLimit(topic Topic) time.Duration {
+	return max(cmp.Or(topic.Timeout, max(engine.DefaultTimeout, topic.Lease)), 0)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // targets is a Caller whose targets do what their names say.
@@ -147,7 +148,7 @@ func TestATargetThatBeginsToHangLeavesRoomForOthers(t *testing.T) {
 		for target := range 3 {
 			calls := caller.count(fmt.Sprint("stuck", target))
 			require.Positive(t, calls)
-			require.LessOrEqual(t, calls, timeout.DefaultConcurrency/2)
+			require.LessOrEqual(t, calls, engine.DefaultConcurrency/2)
 		}
 	})
 }
@@ -221,7 +222,7 @@ func TestCallbacksThatCanNeverBeMadeAreRefused(t *testing.T) {
 			{Kind: "fake", Target: "x", Timeout: -1},
 			{Kind: "fake", Target: "x", Final: []int{399}},
 			{Kind: "fake", Target: "x", Final: []int{422, 600}},
-			{Kind: "fake", Target: "x", Final: make([]int, timeout.MaxFinal+1)},
+			{Kind: "fake", Target: "x", Final: make([]int, engine.MaxFinal+1)},
 		} {
 			_, err := r.Set(t.Context(), timeout.Task{Topic: "orders", ID: "1", Callback: &call})
 			require.ErrorIs(t, err, timeout.ErrArgument)

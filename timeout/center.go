@@ -4,20 +4,22 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Center sets, moves and removes tasks, and runs those that are due. Programs that only set
-// tasks need no Run.
+// Center sets, moves and removes tasks, and runs the due ones. Programs that only set tasks
+// need no Run.
 //
-// All methods may be called by several goroutines at the same time, by handlers too. The
-// verbs come with single tasks and with many: single calls that are made at the same time
-// are made one batch, and many tasks in one call are faster still. An error of a call with many
-// tasks says that nothing is known of any of them. The Err of an Answer is about that task alone:
-// of an engine of several parts, one may be away. Making a call again does no harm.
+// Several goroutines may call all methods at the same time, and so may handlers. The verbs take
+// single tasks or many. Simultaneous single calls become one batch; many tasks in one call are
+// faster still. After an error of a call with many tasks, nothing is known of any of them. The
+// Err of an Answer is about that task alone: a part of the engine may be away. Making a call
+// again does no harm.
 type Center struct {
 	cfg     Config
-	engine  Engine
-	members Members
+	engine  engine.Engine
+	members engine.Members
 
 	sets    *lanes[Task]
 	moves   *lanes[Move]
@@ -26,25 +28,25 @@ type Center struct {
 	circuits circuits
 	hears    atomic.Bool // whether the engine tells of new tasks
 
-	// mu guards what follows. It is not held while the engine or a handler is called.
+	// mu guards the fields below. It is not held while the engine or a handler is called.
 	mu       sync.Mutex
 	handlers map[string]Handler
-	topics   map[string]Topic // that are known to be there
+	topics   map[string]Topic // the known topics
 	workers  map[string]*worker
-	view     View
+	view     engine.View
 	running  bool
 	closed   bool
 	left     int           // handlers that outlived their workers
-	changed  chan struct{} // has one element where topics or handlers are to be looked at
+	changed  chan struct{} // has one element if topics or handlers have changed
 	making   chan struct{} // has one element while somebody makes topics
 
 	dismissed sync.WaitGroup // workers that end
 }
 
-// New returns a centre on an engine, which stays the caller's to close, after the centre. It
-// does not ask the engine for anything. The error wraps ErrArgument.
-func New(engine Engine, cfg Config) (*Center, error) {
-	if engine == nil {
+// New returns a centre on an engine. The caller closes the engine, after the centre. New does
+// not call the engine. The error wraps ErrArgument.
+func New(e engine.Engine, cfg Config) (*Center, error) {
+	if e == nil {
 		return nil, fmt.Errorf("%w: engine nil, must be one", ErrArgument)
 	}
 	cfg = cfg.withDefaults()
@@ -53,7 +55,7 @@ func New(engine Engine, cfg Config) (*Center, error) {
 	}
 	c := &Center{
 		cfg:      cfg,
-		engine:   engine,
+		engine:   e,
 		members:  cfg.Members,
 		handlers: make(map[string]Handler),
 		topics:   make(map[string]Topic),
@@ -62,11 +64,11 @@ func New(engine Engine, cfg Config) (*Center, error) {
 		making:   make(chan struct{}, 1),
 	}
 	if c.members == nil {
-		c.members = engine
+		c.members = e
 	}
-	c.sets = newLanes(engine, Task.Key, c.set)
-	c.moves = newLanes(engine, func(m Move) Key { return m.Key }, engine.Move)
-	c.removes = newLanes(engine, func(r Removal) Key { return r.Key }, engine.Remove)
+	c.sets = newLanes(e, Task.Key, c.set)
+	c.moves = newLanes(e, func(m Move) Key { return m.Key }, e.Move)
+	c.removes = newLanes(e, func(r Removal) Key { return r.Key }, e.Remove)
 	c.circuits.init(cfg)
 	return c, nil
 }
@@ -74,11 +76,11 @@ func New(engine Engine, cfg Config) (*Center, error) {
 // Node returns the name under which this centre leases tasks.
 func (c *Center) Node() string { return c.cfg.Node }
 
-// Handle has the tasks of a topic run by a function of this process, other than those with a
-// callback of their own. It may be called before and while the centre runs, and again to
-// change the function; nil ends it. The error wraps ErrArgument.
+// Handle makes a function of this process run the tasks of a topic, except for those with a
+// callback of their own. It may be called before and while the centre runs. Another call
+// replaces the function; nil removes it. The error wraps ErrArgument.
 func (c *Center) Handle(topic string, handler Handler) error {
-	if err := CheckTopic(topic); err != nil {
+	if err := engine.CheckTopic(topic); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -92,7 +94,7 @@ func (c *Center) Handle(topic string, handler Handler) error {
 	return nil
 }
 
-// look has a centre that runs look at topics and handlers soon.
+// look makes a running centre look at topics and handlers soon.
 func (c *Center) look() {
 	select {
 	case c.changed <- struct{}{}:
@@ -100,16 +102,15 @@ func (c *Center) look() {
 	}
 }
 
-// View returns which nodes this one knows of, and what it goes by: no nodes before the first
-// answer.
-func (c *Center) View() View {
+// View returns this node's present view of the nodes. It has no nodes before the first answer.
+func (c *Center) View() engine.View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.view
 }
 
-// Close has all further calls return ErrClosed, and waits for those that are under way. It
-// does not end Run, whose context does. It is idempotent.
+// Close makes all further calls return ErrClosed, and waits for those under way. It does not
+// end Run; the context of Run does. It is idempotent.
 func (c *Center) Close() error {
 	c.mu.Lock()
 	c.closed = true

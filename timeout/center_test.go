@@ -1,7 +1,10 @@
 package timeout_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
@@ -22,7 +26,7 @@ import (
 type rig struct {
 	*timeout.Center
 	t      *testing.T
-	engine timeout.Engine
+	engine engine.Engine
 	ctx    context.Context
 	stop   func() error
 }
@@ -46,12 +50,12 @@ func newRig(t *testing.T, cfg timeout.Config) *rig {
 	return rigOn(t, engine, cfg)
 }
 
-func rigOn(t *testing.T, engine timeout.Engine, cfg timeout.Config) *rig {
+func rigOn(t *testing.T, e engine.Engine, cfg timeout.Config) *rig {
 	t.Helper()
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	centre, err := timeout.New(engine, cfg)
+	centre, err := timeout.New(e, cfg)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
@@ -63,7 +67,7 @@ func rigOn(t *testing.T, engine timeout.Engine, cfg timeout.Config) *rig {
 		return err
 	})
 	t.Cleanup(func() { _ = stop() })
-	return &rig{centre, t, engine, ctx, stop}
+	return &rig{centre, t, e, ctx, stop}
 }
 
 func (r *rig) set(id string, after time.Duration) timeout.Answer {
@@ -493,13 +497,80 @@ func TestFeedbackSettlesWhatWasAccepted(t *testing.T) {
 	})
 }
 
+// With keys, a token is good for its own lease, on each node with one of the keys, and nobody can make
+// another one of it.
+func TestFeedbackTakesNoForgedToken(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		old, key, foreign := bytes.Repeat([]byte("o"), 32), bytes.Repeat([]byte("k"), 32), bytes.Repeat([]byte("f"), 32)
+		r := newRig(t, timeout.Config{FeedbackKeys: [][]byte{old}, Topic: timeout.Topic{Timeout: time.Minute}})
+		var token timeout.Token
+		require.NoError(t, r.Handle("orders", func(ctx context.Context, _ timeout.Task) error {
+			token, _ = timeout.TokenOf(ctx)
+			return timeout.ErrAccepted
+		}))
+		r.set("1", 0)
+		pass(time.Second)
+		require.Len(t, token.Proof, 32)
+		told, err := timeout.ParseToken(token.String())
+		require.NoError(t, err)
+		require.Equal(t, token, told)
+
+		another := func(keys ...[]byte) *timeout.Center {
+			c, err := timeout.New(r.engine, timeout.Config{FeedbackKeys: keys})
+			require.NoError(t, err)
+			return c
+		}
+		with := func(change func(*timeout.Token)) timeout.Token {
+			forged := token
+			change(&forged)
+			return forged
+		}
+		for name, forged := range map[string]timeout.Token{
+			"no proof":        with(func(t *timeout.Token) { t.Proof = "" }),
+			"half a proof":    with(func(t *timeout.Token) { t.Proof = t.Proof[:16] }),
+			"another id":      with(func(t *timeout.Token) { t.ID = "2" }),
+			"another topic":   with(func(t *timeout.Token) { t.Topic = "mail" }),
+			"the next lease":  with(func(t *timeout.Token) { t.Lease++ }),
+			"another part":    with(func(t *timeout.Token) { t.Part += "0" }),
+			"parts shifted":   with(func(t *timeout.Token) { t.Topic, t.Part = t.Topic+"\n"+t.Part, "" }),
+			"somebody's else": with(func(t *timeout.Token) { *t = tokenBy(foreign, *t) }),
+		} {
+			settled, err := r.Feedback(t.Context(), forged, nil)
+			require.Error(t, err, name)
+			require.False(t, settled, name)
+			if name != "parts shifted" { // which is no key
+				require.ErrorIs(t, err, timeout.ErrForged, name)
+			}
+		}
+		_, err = another(key).Feedback(t.Context(), token, nil)
+		require.ErrorIs(t, err, timeout.ErrForged, "a node with another key")
+		require.Equal(t, timeout.Running, r.state("1").State)
+		settled, err := another(key, old).Feedback(t.Context(), token, nil)
+		require.NoError(t, err)
+		require.True(t, settled, "a node where the key is being changed")
+
+		_, err = timeout.New(r.engine, timeout.Config{FeedbackKeys: [][]byte{key, key[:31]}})
+		require.ErrorIs(t, err, timeout.ErrArgument)
+		require.ErrorContains(t, err, "FeedbackKeys[1] has 31 bytes, must have at least 32")
+	})
+}
+
+// tokenBy signs a token as somebody with another key would.
+func tokenBy(key []byte, token timeout.Token) timeout.Token {
+	token.Proof = ""
+	hash := hmac.New(sha256.New, key)
+	hash.Write([]byte(token.String()))
+	token.Proof = string(hash.Sum(nil))
+	return token
+}
+
 // Nor does it make the topic anew, be it dropped here or by another node.
 func TestFeedbackForADroppedTopicSettlesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, here := range []bool{true, false} {
 			r := newRig(t, timeout.Config{})
 			r.set("1", 0)
-			batch, err := r.engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
+			batch, err := r.engine.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
 			require.NoError(t, err)
 			require.Len(t, batch.Leased, 1)
 			if here {

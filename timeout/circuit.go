@@ -9,9 +9,8 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// circuits keep dead targets from holding up the others: a call to a target that has failed
-// too often in a row is not made for a while. How many calls one can have under way at the same
-// time is the worker's.
+// circuits keep dead targets from holding up the others: after too many failures in a row a
+// target gets no call for a while. The worker bounds the simultaneous calls of a target.
 type circuits struct {
 	failures int
 	wait     time.Duration
@@ -20,25 +19,25 @@ type circuits struct {
 	all map[string]*circuit
 }
 
-// circuit is what fails together, such as a host.
+// circuit is a unit that fails as a whole, such as a host.
 type circuit struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
 	mu       sync.Mutex
-	calls    int       // that are under way
+	calls    int       // under way
 	answered time.Time // when the last one succeeded, or the first one began
 }
 
 const (
-	// circuitHangs is for how long no call must have succeeded for a target to hang.
+	// circuitHangs is how long a target must go without a successful call to count as hanging.
 	circuitHangs = time.Second
 
-	// circuitsKept is how many targets are remembered before those without a call are
-	// forgotten, and with them how often they failed.
+	// circuitsKept is how many targets are remembered. Beyond it those without a call are
+	// forgotten, with their failures.
 	circuitsKept = 10_000
 )
 
-// errNoCall stands for a call that was broken off by this node, or can't be made at all. It says
+// errNoCall stands for a call that this node broke off, or that can't be made at all. It says
 // nothing of the target.
 var errNoCall = errors.New("timeout: no call")
 
@@ -72,7 +71,7 @@ func (cs *circuits) of(name string) *circuit {
 	return c
 }
 
-// shed forgets targets that have no call under way. cs.mu must be held.
+// shed forgets targets without a call under way. cs.mu must be held.
 func (cs *circuits) shed() {
 	for name, c := range cs.all {
 		c.mu.Lock()
@@ -84,8 +83,7 @@ func (cs *circuits) shed() {
 	}
 }
 
-// OpenCircuits returns the targets that fail, and to which this node makes no call now, by
-// name.
+// OpenCircuits returns, by name, the failing targets that get no calls from this node now.
 func (c *Center) OpenCircuits() []string { return c.circuits.open() }
 
 func (cs *circuits) open() []string {
@@ -101,8 +99,7 @@ func (cs *circuits) open() []string {
 	return names
 }
 
-// enter asks whether a call can be made now. Where it can, leave must be called with how it
-// went.
+// enter asks whether a call can be made now. If so, leave must be called with its result.
 func (c *circuit) enter() (leave func(error), ok bool) {
 	done := func(error) {}
 	if c.breaker != nil {
@@ -128,7 +125,7 @@ func (c *circuit) enter() (leave func(error), ok bool) {
 	}, true
 }
 
-// hangs reports whether calls are under way of which none has succeeded for a while.
+// hangs reports whether calls are under way and none has succeeded for a while.
 func (c *circuit) hangs(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,34 +7,35 @@ import (
 	"sync"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/groupcommit"
 )
 
-// commitTimeout is how long an engine may take for a batch of single calls. Whoever waits for it
-// can have given up long before.
+// commitTimeout is how long an engine may take for a batch of single calls. Callers can have
+// given up long before.
 const commitTimeout = 30 * time.Second
 
-// lanes has single calls be made in batches, those for each part of the engine apart: one batch of
-// each is under way, so a part that hangs holds up none but its own callers.
+// lanes makes batches of single calls, one batch at a time for each part of the engine. So a
+// hanging part holds up only its own callers.
 type lanes[Q any] struct {
 	key  func(Q) Key
 	lane func(Key) int
 	do   func(context.Context, []Q) ([]Answer, error)
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	closed bool
 	byPart map[int]*groupcommit.Committer[Q, Answer]
 }
 
-func newLanes[Q any](engine Engine, key func(Q) Key, do func(context.Context, []Q) ([]Answer, error)) *lanes[Q] {
+func newLanes[Q any](e engine.Engine, key func(Q) Key, do func(context.Context, []Q) ([]Answer, error)) *lanes[Q] {
 	lane := func(Key) int { return 0 }
-	if laned, ok := engine.(Laned); ok {
+	if laned, ok := e.(engine.Laned); ok {
 		lane = laned.Lane
 	}
 	return &lanes[Q]{key: key, lane: lane, do: do, byPart: make(map[int]*groupcommit.Committer[Q, Answer])}
 }
 
-// call has one call be made in a batch.
+// call makes one call in a batch.
 func (l *lanes[Q]) call(ctx context.Context, ask Q) (Answer, error) {
 	c, err := l.of(l.lane(l.key(ask)))
 	if err != nil {
@@ -43,7 +44,7 @@ func (l *lanes[Q]) call(ctx context.Context, ask Q) (Answer, error) {
 	return c.Call(ctx, ask)
 }
 
-// of returns what makes the batches of a part.
+// of returns the Committer of a part.
 func (l *lanes[Q]) of(part int) (*groupcommit.Committer[Q, Answer], error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +73,7 @@ func failed(answer Answer, err error) error {
 	return answer.Err
 }
 
-// close refuses further calls, and waits for those that were made.
+// close refuses further calls, and waits for the earlier ones.
 func (l *lanes[Q]) close() {
 	l.mu.Lock()
 	l.closed = true

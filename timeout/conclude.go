@@ -6,11 +6,13 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// conclude returns how a task's attempt ends whose handler returned failure.
-func conclude(topic Topic, token Token, attempts int, failure error) Outcome {
-	outcome := Outcome{Token: token, As: Done}
+// conclude returns the outcome of an attempt after its handler has returned failure.
+func conclude(topic Topic, token Token, attempts int, failure error) engine.Outcome {
+	outcome := engine.Outcome{Token: token, As: Done}
 	if failure == nil {
 		return outcome
 	}
@@ -28,9 +30,9 @@ func conclude(topic Topic, token Token, attempts int, failure error) Outcome {
 	return outcome
 }
 
-// retryWait returns the wait after so many attempts: Topic.Backoff, twice that, and so on up
-// to BackoffMax, and a random half of it taken off, so that what failed together does not
-// come back together ("equal jitter").
+// retryWait returns the wait after so many attempts: Topic.Backoff, twice that, and so on up to
+// BackoffMax, less a random part of up to a half. So tasks that failed together do not come
+// back together ("equal jitter").
 func retryWait(topic Topic, attempts int) time.Duration {
 	topic = topic.WithDefaults()
 	wait := topic.BackoffMax
@@ -48,28 +50,27 @@ func jitter(d time.Duration) time.Duration {
 	return rand.N(d)
 }
 
-// clip cuts a text to MaxError bytes, between characters, and makes it one that every engine
-// can keep.
+// clip cuts a text to MaxError bytes, between characters, and makes it valid for every engine.
 func clip(text string) string {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", "\uFFFD"), "\uFFFD")
-	if len(text) <= MaxError {
+	if len(text) <= engine.MaxError {
 		return text
 	}
-	end := MaxError
+	end := engine.MaxError
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}
 	return text[:end]
 }
 
-// Causes with which the context of a handler ends.
+// The causes at the end of a handler's context.
 var (
-	// ErrLeaseLost is the cause where the task is no longer this handler's.
+	// ErrLeaseLost is the cause if the task is no longer this handler's.
 	ErrLeaseLost = errors.New("timeout: lease lost")
 
-	// ErrStopping is the cause where Run ends and its grace is over.
+	// ErrStopping is the cause if Run ends and its grace is over.
 	ErrStopping = errors.New("timeout: centre stopping")
 
-	// ErrTimeout is the cause where Topic.Timeout has passed.
+	// ErrTimeout is the cause if Topic.Timeout has passed.
 	ErrTimeout = errors.New("timeout: handler took too long")
 )

@@ -1,81 +1,93 @@
 package timeout
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Config is what a centre can be told. The zero value is useful.
+// Config is the configuration of a centre. The zero value is useful.
 type Config struct {
-	// Node is the name under which this centre leases tasks. No two that run may have the
-	// same. Empty means the machine's name and a random part.
+	// Node is the name of this centre in leases. No two running centres may have the same.
+	// Empty means the machine's name and a random part.
 	Node string
 
-	// Topic has the settings of topics that are made by being used: by Center.Set and
-	// Center.Handle. Its Name is not looked at.
+	// Topic has the settings of topics made by Center.Set and Center.Handle. Its Name is
+	// ignored.
 	Topic Topic
 
-	// MaxTopics is how many topics there may be for a task to make another one, so that who
-	// may only set tasks can't make any number of them: each is asked for what is due by every
-	// node that serves it. More are ErrFull; SetTopic and Handle are not bounded, and nodes that
-	// make some at the same time can go a little beyond. Zero means 256: some 50 questions in a
-	// second, or a thousand with an engine that is no Waker. Negative means that tasks make
-	// none: one of a topic that is not there is ErrNotFound.
+	// MaxTopics is the greatest number of topics up to which a task may make another one.
+	// Without a limit a setter of tasks could make any number of topics, and each serving node
+	// asks for the due tasks of each topic. Beyond it Set returns ErrFull. SetTopic and Handle
+	// have no limit. Nodes that make topics at the same time can go a little beyond. Zero means
+	// 256: some 50 calls of the engine per second, or a thousand with an engine that is no
+	// Waker. Negative means that tasks make no topics: a missing topic is ErrNotFound.
 	MaxTopics int
 
 	// Callers make the calls of tasks and topics with a Callback, by kind.
 	Callers map[string]Caller
 
-	// All has the node serve all topics that there are, and not only those with a handler
-	// here or with a callback of their own: for nodes whose tasks have callbacks.
+	// All makes the node serve all topics, even without a handler here or a callback of the
+	// topic: for nodes whose tasks have callbacks.
 	All bool
 
-	// Circuit is how many calls in a row must fail before none is made to that target for
-	// CircuitWait: tasks are then put off, and that counts as no attempt. Zero means 5 and
+	// Circuit is how many calls in a row must fail before the node makes none to that target
+	// for CircuitWait. It puts tasks off meanwhile, and that is no attempt. Zero means 5 and
 	// 10s; a negative Circuit means never.
 	Circuit     int
 	CircuitWait time.Duration
 
-	// Members says which nodes there are. Nil means the engine.
-	Members Members
+	// FeedbackKeys sign the tokens of handlers and callbacks, and Feedback refuses all others.
+	// Then nobody can guess a token. A stranger with a token can settle that attempt and
+	// nothing else. The first key signs. Feedback accepts all keys, so a key can be changed.
+	// All nodes need the same keys, each of at least 32 random bytes. Nil means that Feedback
+	// takes any token.
+	FeedbackKeys [][]byte
 
-	// TTL is how long a node may be silent before its slots are given to others; it shows
-	// itself in a third of that. What it has leased waits for Topic.Lease. Zero means 10s;
-	// less than 300ms is an error.
+	// Members says which nodes there are. Nil means the engine.
+	Members engine.Members
+
+	// TTL is how long a node may be silent before others get its slots; it beats every third of
+	// TTL. Its leases go on until Topic.Lease has passed. Zero means 10s; less than 300ms is an
+	// error.
 	TTL time.Duration
 
-	// Poll is how often the engine is asked for what is due where nothing is known of. That
-	// bounds the lateness of tasks set by another node on short notice. A Waker tells of them,
-	// and is asked every 5s, or every Poll if that is longer. Zero means
-	// 250ms; less than 1ms is an error.
+	// Poll is how often a centre asks the engine for due tasks if it knows of none. It bounds
+	// the lateness of tasks that another node sets on short notice. A Waker tells of them, and
+	// is asked every 5s, or every Poll if that is longer. Zero means 250ms; less than 1ms is an
+	// error.
 	Poll time.Duration
 
-	// Grace is how long Run waits for handlers when it shall end, before it cancels their
-	// contexts. Zero means 10s; negative means not at all.
+	// Grace is how long Run waits for handlers at its end, before it cancels their contexts.
+	// Zero means 10s; negative means not at all.
 	Grace time.Duration
 
-	// Logger gets a line where something is wrong. Nil means slog's default.
+	// Logger gets a line when something is wrong. Nil means slog's default.
 	Logger *slog.Logger
 }
 
 const (
 	minTTL  = 300 * time.Millisecond
 	minPoll = time.Millisecond
+
+	minFeedbackKey = 32
 )
 
 func (cfg Config) withDefaults() Config {
-	cfg.Node = or(cfg.Node, randomName())
-	cfg.MaxTopics = or(cfg.MaxTopics, 256)
-	cfg.Circuit = or(cfg.Circuit, 5)
-	cfg.CircuitWait = or(cfg.CircuitWait, 10*time.Second)
-	cfg.TTL = or(cfg.TTL, 10*time.Second)
-	cfg.Poll = or(cfg.Poll, 250*time.Millisecond)
-	cfg.Grace = or(cfg.Grace, 10*time.Second)
-	cfg.Logger = or(cfg.Logger, slog.Default())
+	cfg.Node = cmp.Or(cfg.Node, randomName())
+	cfg.MaxTopics = cmp.Or(cfg.MaxTopics, 256)
+	cfg.Circuit = cmp.Or(cfg.Circuit, 5)
+	cfg.CircuitWait = cmp.Or(cfg.CircuitWait, 10*time.Second)
+	cfg.TTL = cmp.Or(cfg.TTL, 10*time.Second)
+	cfg.Poll = cmp.Or(cfg.Poll, 250*time.Millisecond)
+	cfg.Grace = cmp.Or(cfg.Grace, 10*time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	return cfg
 }
 
@@ -89,14 +101,19 @@ func randomName() string {
 
 // check returns an error that names the field, its value and the limit.
 func (cfg Config) check() error {
-	if len(cfg.Node) > MaxID {
-		return fmt.Errorf("%w: Node has %d bytes, must have at most %d", ErrArgument, len(cfg.Node), MaxID)
+	if len(cfg.Node) > engine.MaxID {
+		return fmt.Errorf("%w: Node has %d bytes, must have at most %d", ErrArgument, len(cfg.Node), engine.MaxID)
 	}
 	if cfg.TTL < minTTL {
 		return fmt.Errorf("%w: TTL %v, must be at least %v", ErrArgument, cfg.TTL, minTTL)
 	}
 	if cfg.Poll < minPoll {
 		return fmt.Errorf("%w: Poll %v, must be at least %v", ErrArgument, cfg.Poll, minPoll)
+	}
+	for i, key := range cfg.FeedbackKeys {
+		if len(key) < minFeedbackKey {
+			return fmt.Errorf("%w: FeedbackKeys[%d] has %d bytes, must have at least %d", ErrArgument, i, len(key), minFeedbackKey)
+		}
 	}
 	if cfg.CircuitWait < 0 {
 		return fmt.Errorf("%w: CircuitWait %v, must not be negative", ErrArgument, cfg.CircuitWait)

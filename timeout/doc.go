@@ -1,7 +1,6 @@
-// Package timeout is a timeout centre: deadlines that survive a crash, are spread over
-// machines, and are consumed at least once. What package wheel does in one process for a
-// million connections, it does with the same verbs (set, move, remove, expire) for tasks
-// that are kept in SQLite, PostgreSQL or Redis.
+// Package timeout is a timeout centre: deadlines that survive a crash, are spread over machines, and
+// are consumed at least once. Package wheel does this in one process for a million connections. This
+// package has the same verbs (set, move, remove, expire) for tasks in SQLite, PostgreSQL or Redis.
 //
 //	engine, err := sqlite.Open("tasks.db", sqlite.Config{})
 //	...
@@ -18,18 +17,18 @@
 // # Promises
 //
 //   - Nothing fires early, by the engine's clock; the clocks of the nodes decide nothing.
-//   - What was set fires at least once, whatever crashes: a task is leased, not taken, and is
-//     only finished when its handler has said so.
-//   - One set never fires twice, but for a cause: a handler that failed, or whose lease ended
-//     before it did. Setting a task anew ends what was set before, be it waiting or running.
-//   - Every answer is exact: it tells in which state the task was when the call took effect.
+//   - A set fires at least once, whatever crashes: a task is leased, not taken, and is only
+//     finished when its handler has said so.
+//   - One set never fires twice without a cause: a handler that failed, or a lease that ended
+//     before its handler did. Setting a task anew ends the earlier set, waiting or running.
+//   - Every answer is exact: it tells the state of the task at the moment of the call's effect.
 //   - A task, a topic or a target that always fails holds up no other.
 //
 // # How it works
 //
-// A Center gives batches to an Engine, which has each batch done atomically, task by task.
-// An engine keeps one time for each task: the action time of one that waits, the end of the
-// lease of one that runs. What is due is what has a time that has passed; so a task whose
-// worker died is due again without anybody having to notice. A lease has a number that
-// nothing else ever gets, and only who has the number of the last one can finish the task.
+// A Center gives batches to an engine. The engine does each batch atomically, task by task. Package
+// engine has the contract. An engine keeps one time for each task: the action time of a waiting task,
+// the end of the lease of a running one. A task is due when that time has passed. So the task of a
+// dead worker is due again, and nobody has to notice the death. Each lease has a number that is never
+// used again. Only the holder of the last number can finish the task.
 package timeout

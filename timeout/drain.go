@@ -1,11 +1,15 @@
 package timeout
 
-import "time"
+import (
+	"time"
 
-// cancelGrace is how long handlers have when their contexts have ended.
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// cancelGrace is how long handlers may go on after their contexts have ended.
 const cancelGrace = time.Second
 
-// drain hands back what was not begun, waits for handlers, and ends the worker.
+// drain hands back the attempts that were not begun, waits for handlers, and ends the worker.
 func (w *worker) drain(grace time.Duration) {
 	quiet := w.retire()
 	if !within(quiet, max(grace, 0)) {
@@ -21,7 +25,7 @@ func (w *worker) drain(grace time.Duration) {
 	w.gone.Wait()
 }
 
-// retire has nothing more be begun. What it returns is closed when no handler runs.
+// retire stops starting handlers. The channel is closed when the last one has returned.
 func (w *worker) retire() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,10 +50,10 @@ func (w *worker) retire() <-chan struct{} {
 func (w *worker) giveBack(a *attempt, due time.Time) {
 	w.drop(a)
 	w.counts.Returned++
-	w.settle(Outcome{Token: a.Token, As: Pending, Due: due, Refund: true})
+	w.settle(engine.Outcome{Token: a.Token, As: Pending, Due: due, Refund: true})
 }
 
-// cancel has the contexts of all handlers end.
+// cancel ends the contexts of all handlers.
 func (w *worker) cancel() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +76,7 @@ func within(done <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// count adds handlers that still run to what Run returns.
+// count adds handlers that still run to the result of Run.
 func (c *Center) count(left int) {
 	c.mu.Lock()
 	c.left += left

@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
 const flawLease = time.Second
 
 // served is something that runs the tasks of the topic orders with a lease of flawLease.
-type served func(t *testing.T, engine timeout.Engine, handler timeout.Handler)
+type served func(t *testing.T, engine engine.Engine, handler timeout.Handler)
 
 // checkLongHandler has a task run for ten leases, where two workers look for work.
 func checkLongHandler(t *testing.T, serve served) error {
@@ -54,17 +55,17 @@ func checkLongHandler(t *testing.T, serve served) error {
 }
 
 // unextended runs what it leases for as long as it takes, and extends no lease.
-func unextended(t *testing.T, engine timeout.Engine, handler timeout.Handler) {
+func unextended(t *testing.T, e engine.Engine, handler timeout.Handler) {
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	all.Go(func() {
 		for ; ctx.Err() == nil; time.Sleep(flawLease / 10) {
-			batch, err := engine.Expire(ctx, timeout.Ask{Topic: "orders", Max: 1, Lease: flawLease})
+			batch, err := e.Expire(ctx, engine.Ask{Topic: "orders", Max: 1, Lease: flawLease})
 			for _, leased := range batch.Leased {
 				all.Go(func() {
 					_ = handler(ctx, leased.Task)
-					done := []timeout.Outcome{{Token: leased.Token, As: timeout.Done}}
-					_, _ = engine.Expire(context.WithoutCancel(ctx), timeout.Ask{Topic: "orders", Settle: done})
+					done := []engine.Outcome{{Token: leased.Token, As: timeout.Done}}
+					_, _ = e.Expire(context.WithoutCancel(ctx), engine.Ask{Topic: "orders", Settle: done})
 				})
 			}
 			if err != nil {
@@ -75,8 +76,8 @@ func unextended(t *testing.T, engine timeout.Engine, handler timeout.Handler) {
 	t.Cleanup(func() { cancel(); all.Wait() })
 }
 
-func byCentre(t *testing.T, engine timeout.Engine, handler timeout.Handler) {
-	r := rigOn(t, engine, timeout.Config{})
+func byCentre(t *testing.T, e engine.Engine, handler timeout.Handler) {
+	r := rigOn(t, e, timeout.Config{})
 	require.NoError(t, r.Handle("orders", handler))
 }
 

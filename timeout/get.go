@@ -1,11 +1,14 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Get returns a task. It is ErrNotFound where there is none: it was never set, or has ended
+// Get returns a task. It returns ErrNotFound if there is none: it was never set, or has ended
 // and is not kept.
 func (c *Center) Get(ctx context.Context, key Key) (Task, error) {
 	if err := c.checkKeys([]Key{key}); err != nil {
@@ -13,7 +16,7 @@ func (c *Center) Get(ctx context.Context, key Key) (Task, error) {
 	}
 	tasks, err := c.engine.Get(ctx, []Key{key})
 	if err != nil {
-		return Task{}, err // of one task, a part is all
+		return Task{}, err // for one task, a partial answer is none
 	}
 	if tasks[0].State == None {
 		return Task{}, fmt.Errorf("%w: task %v", ErrNotFound, key)
@@ -21,9 +24,9 @@ func (c *Center) Get(ctx context.Context, key Key) (Task, error) {
 	return tasks[0], nil
 }
 
-// GetAll is Get for many tasks. Those that are not there have State None. With an error that wraps
-// ErrPartial there are tasks besides: nothing is known of those without a State then. All payloads
-// are in the answer, so who has large ones asks for few keys at a time.
+// GetAll is Get for many tasks. Missing tasks have State None. Besides an error wrapping
+// ErrPartial it returns tasks as well; then nothing is known of those without a State. The
+// answer has all payloads, so ask for few keys at a time if payloads are large.
 func (c *Center) GetAll(ctx context.Context, keys []Key) ([]Task, error) {
 	if err := c.checkKeys(keys); err != nil {
 		return nil, err
@@ -32,36 +35,36 @@ func (c *Center) GetAll(ctx context.Context, keys []Key) ([]Task, error) {
 }
 
 // List returns a page of the tasks of a topic and a state, with payloads of at most
-// MaxPageBytes: where Page.Next is not empty there are more, however many are on the page.
+// MaxPageBytes. If Page.Next is not empty there are more, however many are on the page.
 func (c *Center) List(ctx context.Context, query Query) (Page, error) {
 	if err := c.open(); err != nil {
 		return Page{}, err
 	}
-	if err := CheckTopic(query.Topic); err != nil {
+	if err := engine.CheckTopic(query.Topic); err != nil {
 		return Page{}, err
 	}
 	if query.State == None || query.State > Removed {
 		return Page{}, fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", ErrArgument, query.State)
 	}
-	if query.Limit < 0 || query.Limit > MaxPage {
-		return Page{}, fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", ErrArgument, query.Limit, MaxPage)
+	if query.Limit < 0 || query.Limit > engine.MaxPage {
+		return Page{}, fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", ErrArgument, query.Limit, engine.MaxPage)
 	}
-	query.Limit = or(query.Limit, 100)
+	query.Limit = cmp.Or(query.Limit, 100)
 	return c.engine.List(ctx, query)
 }
 
-// Executions returns the attempts of a task that have ended, the latest first, at most limit
-// and not more than MaxPage. It is ErrUnsupported where the engine is no Log.
-func (c *Center) Executions(ctx context.Context, key Key, limit int) ([]Execution, error) {
+// Executions returns the ended attempts of a task, the latest first, at most limit and not more
+// than MaxPage. It returns ErrUnsupported if the engine is no Log.
+func (c *Center) Executions(ctx context.Context, key Key, limit int) ([]engine.Execution, error) {
 	if err := c.checkKeys([]Key{key}); err != nil {
 		return nil, err
 	}
-	log, ok := c.engine.(Log)
+	log, ok := c.engine.(engine.Log)
 	if !ok {
 		return nil, fmt.Errorf("%w: a log of executions", ErrUnsupported)
 	}
-	if limit < 1 || limit > MaxPage {
-		return nil, fmt.Errorf("%w: limit %d of executions, must be 1 to %d", ErrArgument, limit, MaxPage)
+	if limit < 1 || limit > engine.MaxPage {
+		return nil, fmt.Errorf("%w: limit %d of executions, must be 1 to %d", ErrArgument, limit, engine.MaxPage)
 	}
 	return log.Executions(ctx, key, limit)
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
 // teller is an engine with a Wake in the hands of the test. It counts the calls of Expire.
 type teller struct {
-	timeout.Engine
+	engine.Engine
 	asks   atomic.Int64
 	paused atomic.Bool // Expire waits for resume before it answers
 	resume chan struct{}
@@ -56,7 +57,7 @@ func (e *teller) tell(topic string) {
 }
 
 // Expire may wait with its answer.
-func (e *teller) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+func (e *teller) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	e.asks.Add(1)
 	batch, err := e.Engine.Expire(ctx, ask)
 	if ask.Max > 0 && e.paused.CompareAndSwap(true, false) {
@@ -73,14 +74,14 @@ func (e *teller) asked(d time.Duration) int64 {
 }
 
 // serving returns a record of the handler of one node, and another node to set tasks with.
-func serving(t *testing.T, engine timeout.Engine) (setter *rig, ran *record) {
-	r := rigOn(t, engine, timeout.Config{Topic: timeout.Topic{Slots: 1}})
+func serving(t *testing.T, e engine.Engine) (setter *rig, ran *record) {
+	r := rigOn(t, e, timeout.Config{Topic: timeout.Topic{Slots: 1}})
 	ran = new(record)
 	require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
 		ran.add(task.ID)
 		return nil
 	}))
-	setter = rigOn(t, engine, timeout.Config{Node: "setter"})
+	setter = rigOn(t, e, timeout.Config{Node: "setter"})
 	pass(11 * time.Second)
 	require.Len(t, r.stats().Slots, 1)
 	return setter, ran

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// keep extends the leases of what is held when a third of them has passed, has the contexts
-// of those end that are lost, and gives up handlers that hang. Without any it sleeps.
+// keep extends leases when a third of their time has passed. It cancels the contexts of lost
+// attempts and gives up hanging handlers. It sleeps while there is no lease and no hanging handler.
 func (w *worker) keep() {
 	for {
 		w.mu.Lock()
@@ -28,8 +30,8 @@ func (w *worker) keep() {
 	}
 }
 
-// aging returns the attempts whose leases are to be extended, and lets go of those that are
-// beyond that.
+// aging returns the attempts to extend. It loses attempts past their leases and abandons hanging
+// handlers.
 func (w *worker) aging(now time.Time) []*attempt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +55,7 @@ func (w *worker) aging(now time.Time) []*attempt {
 	return aging
 }
 
-// lose gives up an attempt whose lease has ended. w.mu must be held.
+// lose gives up an attempt that has lost its lease. w.mu must be held.
 func (w *worker) lose(a *attempt) {
 	w.drop(a)
 	w.counts.Lost++
@@ -63,15 +65,15 @@ func (w *worker) lose(a *attempt) {
 	}
 }
 
-// hangs reports whether a handler has not returned for a lease after its context ended for
-// Topic.Timeout. w.mu must be held.
+// hangs reports whether a handler still runs a lease after Topic.Timeout ended its context. w.mu
+// must be held.
 func (w *worker) hangs(a *attempt, now time.Time) bool {
-	limit := w.topic.limit()
+	limit := timeLimit(w.topic)
 	return limit > 0 && !a.begun.IsZero() && now.Sub(a.begun)-limit > w.topic.Lease
 }
 
-// abandon has an attempt fail while its handler hangs, and another goroutine take its place.
-// w.mu must be held.
+// abandon fails the attempt of a hanging handler and gives its place to another goroutine. w.mu
+// must be held.
 func (w *worker) abandon(a *attempt) {
 	w.drop(a)
 	a.cancel(ErrTimeout)
@@ -85,12 +87,12 @@ func (w *worker) abandon(a *attempt) {
 	w.giveUp(a)
 }
 
-// giveUp has another goroutine take the place of a handler that hangs. At most Topic.Concurrency
+// giveUp gives the place of a hanging handler to another goroutine. At most Topic.Concurrency
 // handlers lose their places; the next one keeps its own until one of them returns. w.mu must be
 // held.
 func (w *worker) giveUp(a *attempt) {
 	if w.hanging >= w.topic.Concurrency {
-		w.lost[a] = time.Now() // and is looked at again
+		w.lost[a] = time.Now() // aging calls giveUp again after another lease
 		if !w.crowded {
 			w.crowded = true
 			w.c.cfg.Logger.Error("timeout: too many handlers hang, and no more get their places", "topic", w.name, "hang", w.hanging)
@@ -106,7 +108,7 @@ func (w *worker) giveUp(a *attempt) {
 	w.hire()
 }
 
-// extend extends leases. Where the engine does not answer they end as they would have.
+// extend extends leases. If the engine does not answer, they end at their old times.
 func (w *worker) extend(aging []*attempt, lease time.Duration) {
 	if len(aging) == 0 {
 		return
@@ -119,7 +121,7 @@ func (w *worker) extend(aging []*attempt, lease time.Duration) {
 	defer cancel()
 	asked := time.Now()
 	held, err := w.c.engine.Extend(ctx, tokens, lease)
-	partial := errors.Is(err, ErrPartial)
+	partial := errors.Is(err, engine.ErrPartial)
 	if err != nil {
 		w.c.cfg.Logger.Warn("timeout: leases are not extended", "topic", w.name, "leases", len(tokens), "err", err)
 	}

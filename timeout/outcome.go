@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// ErrAccepted is what a Handler or a Caller returns for work that somebody else does from
-// now on, and whose result comes later, with the token: see Center.Feedback. The task stays
-// Running. Where nothing has come when its lease ends, it is leased again like one whose
-// worker died. It may be wrapped.
+// ErrAccepted is the error of a Handler or a Caller if somebody else goes on with the work and
+// reports the result later, with the token: see Center.Feedback. The task stays Running. If
+// nothing has come when its lease ends, it is leased again, as after the death of a worker. The
+// error may be wrapped.
 var ErrAccepted = errors.New("timeout: accepted, the result comes later")
 
-// Permanent marks the error of an attempt as one that another attempt would meet as well:
-// the task is Dead at once, however many attempts are left. It has the text of err, and
-// errors.Is and errors.As see through it. Of nil it is nil.
+// Permanent marks the error of an attempt as one that another attempt would meet as well: the
+// task is Dead at once, however many attempts are left. The result has the text of err, and
+// errors.Is and errors.As see through it. Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -22,19 +22,17 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
-// IsPermanent reports whether err, or any error that it wraps or joins, came from
-// Permanent. It is asked before RetryDelay and ErrAccepted: what is permanent is that,
-// whatever was joined to it.
+// IsPermanent reports whether err, or any error that it wraps or joins, came from Permanent. It
+// takes precedence over RetryDelay and ErrAccepted, whatever was joined to it.
 func IsPermanent(err error) bool {
 	var permanent *permanentError
 	return errors.As(err, &permanent)
 }
 
-// RetryAfter marks the error of an attempt with how long the next one shall wait, in place
-// of what the topic's Backoff would give: a target has said when it will be back. The
-// attempt counts all the same. Less than zero is zero, which means at once. It has the text
-// of err, and errors.Is and errors.As see through it. Of nil it is nil, since a success has
-// no next attempt.
+// RetryAfter marks the error of an attempt with the wait before the next one, in place of the
+// topic's Backoff: a target may say when it will be back. The attempt counts all the same. A
+// negative d is zero, and zero means at once. The result has the text of err, and errors.Is and
+// errors.As see through it. RetryAfter(nil, d) is nil, since a success has no next attempt.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -42,9 +40,8 @@ func RetryAfter(err error, d time.Duration) error {
 	return &retryError{err, max(d, 0)}
 }
 
-// RetryDelay returns the delay that err, or an error that it wraps or joins, was given by
-// RetryAfter, and whether there is one. Where there are several, it is the outermost, and of
-// those that are joined the first.
+// RetryDelay returns the delay of RetryAfter in err, or in an error that it wraps or joins, and
+// whether there is one. Of several it is the outermost, and of joined errors the first.
 func RetryDelay(err error) (time.Duration, bool) {
 	var retry *retryError
 	if !errors.As(err, &retry) {
@@ -68,14 +65,14 @@ func (e *retryError) Unwrap() error { return e.err }
 
 type tokenKey struct{}
 
-// WithToken returns a context that carries the token of the lease under which a Handler or
-// a Caller is called.
+// WithToken returns a context that carries the token of the lease for a call of a Handler or a
+// Caller.
 func WithToken(ctx context.Context, token Token) context.Context {
 	return context.WithValue(ctx, tokenKey{}, token)
 }
 
-// TokenOf returns the token of the lease that ctx belongs to, and whether there is one. It
-// is what a Handler gives to whoever shall feed the result back.
+// TokenOf returns the token of the lease of ctx, and whether there is one. A Handler passes it
+// to the program that will feed the result back.
 func TokenOf(ctx context.Context) (Token, bool) {
 	token, ok := ctx.Value(tokenKey{}).(Token)
 	return token, ok

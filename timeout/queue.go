@@ -4,13 +4,15 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// shareWait is about how long a task waits that was put off since its target has all the
-// calls under way that it may have.
+// shareWait is about how long a task is put off if its target has as many calls under way as it
+// may have.
 const shareWait = time.Second
 
-// hire starts goroutines for what is queued. w.mu must be held.
+// hire starts goroutines for the queue, up to Topic.Concurrency. w.mu must be held.
 func (w *worker) hire() {
 	for n := min(len(w.queue), w.topic.Concurrency-w.workers); n > 0; n-- {
 		w.workers++
@@ -18,7 +20,7 @@ func (w *worker) hire() {
 	}
 }
 
-// work runs what is queued until nothing is.
+// work runs queued attempts until there is none to begin.
 func (w *worker) work() {
 	for {
 		a, topic, handler := w.begin()
@@ -32,7 +34,7 @@ func (w *worker) work() {
 	}
 }
 
-// over counts an attempt out whose handler has returned, and reports whether its goroutine was
+// over counts out an attempt after its handler has returned. It reports whether its goroutine was
 // counted out before.
 func (w *worker) over(a *attempt) (left bool) {
 	w.mu.Lock()
@@ -47,7 +49,7 @@ func (w *worker) over(a *attempt) (left bool) {
 	return a.left
 }
 
-// vacate gives the place of an attempt free. w.mu must be held.
+// vacate frees the place of an attempt. w.mu must be held.
 func (w *worker) vacate(a *attempt) {
 	w.move(time.Now())
 	w.busy--
@@ -59,11 +61,11 @@ func (w *worker) vacate(a *attempt) {
 	}
 }
 
-// begin takes an attempt off the queue; without one, the goroutine is over.
+// begin takes an attempt off the queue. Without one, it counts the goroutine out.
 func (w *worker) begin() (*attempt, Topic, Handler) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now() // not before what has been queued while this waited for the lock
+	now := time.Now() // under the lock: not before an attempt was queued
 	a := w.next(now)
 	if a == nil {
 		w.leave()
@@ -75,7 +77,7 @@ func (w *worker) begin() (*attempt, Topic, Handler) {
 	}
 	a.begun = now
 	w.move(now)
-	a.ctx, a.cancel = context.WithCancelCause(WithToken(context.Background(), a.Token))
+	a.ctx, a.cancel = context.WithCancelCause(WithToken(context.Background(), prove(a.Token, w.c.cfg.FeedbackKeys)))
 	if !a.due.IsZero() {
 		if late := now.Sub(a.due); late < 0 {
 			w.counts.Early++
@@ -87,8 +89,8 @@ func (w *worker) begin() (*attempt, Topic, Handler) {
 	return a, w.topic, w.handler
 }
 
-// next takes the first attempt off the queue that can begin, and those before it that can't
-// begin any more. w.mu must be held.
+// next takes the first attempt that can begin off the queue. It drops the attempts before it that
+// are over or without a lease. w.mu must be held.
 func (w *worker) next(now time.Time) *attempt {
 	for i := 0; i < len(w.queue) && w.workers <= w.topic.Concurrency; {
 		a := w.queue[i]
@@ -116,16 +118,15 @@ func (w *worker) next(now time.Time) *attempt {
 	return nil
 }
 
-// blocked reports whether a target has as many calls under way as there are places free: one
-// that hangs gets half of all places, two that do a third each, and so on, so that
-// there always is one for others (dynamic thresholds, Choudhury and Hahne, 1998). w.mu must be
-// held.
+// blocked reports whether a target has at least as many calls under way as there are free places.
+// One hanging target gets half of all places, two get a third each, and so on. A place for others
+// always remains (dynamic thresholds, Choudhury and Hahne, 1998). w.mu must be held.
 func (w *worker) blocked(a *attempt) bool {
 	return a.target != "" && w.calls[a.target] > 0 && w.calls[a.target] >= w.topic.Concurrency-w.busy
 }
 
-// putOff hands back what has waited for its target for longer than anything should, so that
-// it makes room in the queue. w.mu must be held.
+// putOff hands back attempts that have waited for their targets longer than queueFor. That makes
+// room in the queue. w.mu must be held.
 func (w *worker) putOff(now time.Time) {
 	if len(w.calls) == 0 {
 		return
@@ -151,11 +152,12 @@ func (w *worker) putOff(now time.Time) {
 	w.queue = kept
 }
 
-// putBack hands an attempt back, for about that long. w.mu must be held.
+// putBack hands an attempt back, due again after half to one and a half times wait. w.mu must be
+// held.
 func (w *worker) putBack(a *attempt, wait time.Duration) {
 	if w.finish(a) {
 		w.counts.Postponed++
-		w.settle(Outcome{Token: a.Token, As: Pending, After: wait/2 + jitter(wait), Refund: true})
+		w.settle(engine.Outcome{Token: a.Token, As: Pending, After: wait/2 + jitter(wait), Refund: true})
 	}
 }
 
@@ -168,7 +170,7 @@ func (w *worker) leave() {
 	}
 }
 
-// drop takes an attempt out of what is held. w.mu must be held.
+// drop removes an attempt from w.held. w.mu must be held.
 func (w *worker) drop(a *attempt) {
 	a.over = true
 	delete(w.held, a)

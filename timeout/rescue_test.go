@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
@@ -145,8 +146,8 @@ type assigner struct {
 	term  atomic.Int64
 }
 
-func (m *assigner) Beat(context.Context, timeout.Node, time.Duration) (timeout.View, error) {
-	return timeout.View{Term: m.term.Add(1), Nodes: []timeout.Node{{Name: m.owner.Load().(string)}}}, nil
+func (m *assigner) Beat(context.Context, engine.Node, time.Duration) (engine.View, error) {
+	return engine.View{Term: m.term.Add(1), Nodes: []engine.Node{{Name: m.owner.Load().(string)}}}, nil
 }
 
 func (*assigner) Leave(context.Context, string) error { return nil }

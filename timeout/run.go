@@ -7,25 +7,26 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// leaveTimeout is how long the last calls of the engine may take when Run ends.
+// leaveTimeout is the time limit for leaving the members when Run ends.
 const leaveTimeout = 3 * time.Second
 
-// lookShare is how many times as long as a look at all topics and nodes nothing is looked at
-// then, other than at a beat: that bounds what looks take of the time.
+// lookShare limits the share of time spent on looks at all topics and nodes. After a look, Run
+// waits lookShare times as long as the look took, or until the next beat.
 const lookShare = 5
 
-// net is how long a topic is not looked at while the engine tells of new tasks. It bounds the
-// lateness of an untold task.
+// net is the longest sleep of a worker while the engine tells of new tasks, unless Config.Poll is
+// longer. It bounds the lateness of an untold task.
 const net = 5 * time.Second
 
-// Run serves topics until ctx ends: those with a handler or a callback, see Config.All. An
-// engine that can't be reached is asked again and again. When ctx ends, Run leases nothing
-// more, hands back what was not begun, waits for handlers for Config.Grace, cancels their
-// contexts then, and hands back what they leave. It returns nil, or an error that says how
-// many handlers still run; or ErrClosed after Close. It must not be called twice at the same
-// time.
+// Run serves the topics with a handler or a callback until ctx ends; see Config.All. It keeps
+// asking an unreachable engine. When ctx ends, Run leases nothing more and hands back the tasks
+// not begun. It waits for handlers for Config.Grace, then cancels their contexts and hands back
+// their tasks. It returns nil, or an error with the number of handlers still running; after
+// Close it returns ErrClosed. A second call at the same time is an error.
 func (c *Center) Run(ctx context.Context) error {
 	if err := c.start(); err != nil {
 		return err
@@ -49,7 +50,7 @@ func (c *Center) Run(ctx context.Context) error {
 		case <-c.changed:
 		case <-ctx.Done():
 		}
-		select { // topics that are made one by one are looked at together
+		select { // one look for several topics made one after another
 		case <-time.After(time.Until(next)):
 		case <-beat.C:
 		case <-ctx.Done():
@@ -73,19 +74,27 @@ func (c *Center) start() error {
 	return nil
 }
 
-// refresh looks which topics and nodes there are, and has each topic that this node serves
-// have a worker with its slots.
+// refresh reads the topics and the nodes. It gives each topic served by this node a worker with
+// its slots.
 func (c *Center) refresh(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, max(c.cfg.TTL, time.Second))
+	limit := max(c.cfg.TTL, time.Second)
+	asking, asked := context.WithTimeout(ctx, limit/2) // the rest is for the beat
+	err := c.refreshTopics(asking)
+	asked()
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := c.refreshTopics(ctx); err != nil {
+	if err != nil {
 		if ctx.Err() == nil {
 			c.cfg.Logger.Warn("timeout: topics can't be read", "err", err)
 		}
-		return
+		// Perhaps one server of several is away, and this node still serves the tasks of the others.
+		// But with Config.Members it must not stay a member while its engine is out of reach.
+		if c.cfg.Members != nil {
+			return
+		}
 	}
 	c.mu.Lock()
-	node := Node{Name: c.cfg.Node, Topics: make([]string, 0, len(c.workers))}
+	node := engine.Node{Name: c.cfg.Node, Topics: make([]string, 0, len(c.workers))}
 	for name := range c.workers {
 		node.Topics = append(node.Topics, name)
 	}
@@ -102,8 +111,8 @@ func (c *Center) refresh(ctx context.Context) {
 	c.adopt(view)
 }
 
-// manage gives the workers all slots where nothing is known of other nodes: what several do
-// is safe, and what nobody does is late.
+// manage gives the workers all slots if this node has no view. It is safe for several nodes to ask
+// for a slot; the tasks of a slot without a node would be late.
 func (c *Center) manage() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,21 +182,21 @@ func (c *Center) forgetKnown(topic string) {
 	c.mu.Unlock()
 }
 
-// dismiss ends a worker whose topic is no longer served. c.mu must be held.
+// dismiss ends the worker of a topic no longer served. c.mu must be held.
 func (c *Center) dismiss(name string, w *worker) {
 	delete(c.workers, name)
 	c.dismissed.Go(func() { w.drain(c.cfg.Grace) })
 }
 
-// adopt gives workers their slots of a view, if those may have changed.
-func (c *Center) adopt(view View) {
+// adopt gives workers their slots of a view if the slots may have changed.
+func (c *Center) adopt(view engine.View) {
 	type deal struct {
 		w     *worker
 		slots int
 	}
 	var deals []deal
 	c.mu.Lock()
-	changed := !view.same(c.view)
+	changed := !sameView(view, c.view)
 	c.view = view
 	for name, w := range c.workers {
 		if slots := c.topics[name].WithDefaults().Slots; changed || w.dealt != slots {
@@ -223,8 +232,8 @@ func (c *Center) upkeep(ctx context.Context) {
 	}
 }
 
-// countSwept has the workers of the topics count what was deleted, where this node serves them.
-func (c *Center) countSwept(swept Swept) {
+// countSwept adds the deleted tasks to the counts of this node's workers.
+func (c *Center) countSwept(swept engine.Swept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for topic, n := range swept.Dead {
@@ -236,9 +245,9 @@ func (c *Center) countSwept(swept Swept) {
 	}
 }
 
-// listen has workers look when others have set something, where the engine tells.
+// listen makes workers look when other nodes have set tasks, if the engine tells.
 func (c *Center) listen(ctx context.Context) {
-	waker, ok := c.engine.(Waker)
+	waker, ok := c.engine.(engine.Waker)
 	for ok && ctx.Err() == nil {
 		err := waker.Wake(ctx, c.told)
 		c.hear(false)
@@ -246,7 +255,8 @@ func (c *Center) listen(ctx context.Context) {
 	}
 }
 
-// told has the worker of a topic look: see Waker.
+// told makes the worker of a topic look. The empty topic means that the engine listens now; see
+// engine.Waker.
 func (c *Center) told(topic string) {
 	if topic == "" {
 		c.hear(true)
@@ -275,7 +285,7 @@ func (c *Center) hear(hears bool) {
 	}
 }
 
-// poll returns for how long a worker sleeps at most.
+// poll returns the longest sleep of a worker.
 func (c *Center) poll() time.Duration {
 	if !c.hears.Load() {
 		return c.cfg.Poll
@@ -283,15 +293,15 @@ func (c *Center) poll() time.Duration {
 	return max(c.cfg.Poll, net)
 }
 
-// watch looks at the members when they say that they have changed.
+// watch looks at the members when they report a change.
 func (c *Center) watch(ctx context.Context) {
-	watcher, ok := c.members.(Watcher)
+	watcher, ok := c.members.(engine.Watcher)
 	for ok && ctx.Err() == nil {
 		c.rest(ctx, "members", watcher.Watch(ctx, c.look))
 	}
 }
 
-// rest waits a while before something that has ended is begun again.
+// rest logs that a watch has ended, and waits a second before the next.
 func (c *Center) rest(ctx context.Context, what string, err error) {
 	if ctx.Err() != nil {
 		return
@@ -319,11 +329,18 @@ func (c *Center) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running = false
-	c.view = View{}
+	c.view = engine.View{}
 	left := c.left
 	c.left = 0
 	if left > 0 {
 		return fmt.Errorf("timeout: %d handlers still run, their tasks will run again", left)
 	}
 	return nil
+}
+
+// sameView reports whether the slots of all topics are dealt in the same way.
+func sameView(a, b engine.View) bool {
+	return a.Term == b.Term && slices.EqualFunc(a.Nodes, b.Nodes, func(a, b engine.Node) bool {
+		return a.Name == b.Name && (a.Topics == nil) == (b.Topics == nil) && slices.Equal(a.Topics, b.Topics)
+	})
 }

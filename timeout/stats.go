@@ -7,10 +7,10 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
-// Stats is what a node has done for a topic since it began to serve it.
+// Stats counts the work of a node for a topic since it began to serve the topic.
 type Stats struct {
 	Topic string `json:"topic"`
-	Slots []int  `json:"slots"` // that belong to this node
+	Slots []int  `json:"slots"` // slots of this node
 
 	Queued  int `json:"queued"`  // leased and not begun
 	Running int `json:"running"` // handlers that run
@@ -18,38 +18,38 @@ type Stats struct {
 	Done      uint64 `json:"done"`      // tasks that are done
 	Failed    uint64 `json:"failed"`    // attempts with an error or a panic
 	Dead      uint64 `json:"dead"`      // tasks that are dead
-	Accepted  uint64 `json:"accepted"`  // attempts whose outcome will be fed back
+	Accepted  uint64 `json:"accepted"`  // attempts with feedback to come
 	Postponed uint64 `json:"postponed"` // tasks put off since their target fails: no attempt
 	Returned  uint64 `json:"returned"`  // tasks handed back when the centre stopped, or all handlers hung: no attempt
 	Rescued   uint64 `json:"rescued"`   // tasks of other nodes' slots, late by a lease
 
-	// Swept counts the dead tasks that this node has deleted, as the leader: see
+	// Swept counts the dead tasks that this node has deleted as the leader: see
 	// Topic.RetainDead and Topic.MaxDead.
 	Swept uint64 `json:"swept"`
 
-	// Abandoned counts handlers that had not returned a lease after Topic.Timeout, or after
-	// their lease was lost: they no longer count as running, and others have their places. No
+	// Abandoned counts handlers that had not returned one lease after Topic.Timeout, or after
+	// losing their lease. They no longer count as running, and others take their places. No
 	// more than Topic.Concurrency of them may hang at the same time.
 	Abandoned uint64 `json:"abandoned"`
 
-	// Again counts the tasks that were leased since an earlier lease was outlived, and Lost
-	// the leases that were lost here: what may have been run twice is in one of them.
+	// Again counts the tasks leased after an earlier lease had ended unsettled, and Lost the
+	// leases lost here. A task that may have run twice is counted in one of them.
 	Again uint64 `json:"again"`
 	Lost  uint64 `json:"lost"`
 
-	// Early counts the tasks that were handled before they were due, by the engine's clock.
-	// It is 0, or there is a fault in the engine.
+	// Early counts the tasks handled before they were due, by the engine's clock. It is 0
+	// unless the engine has a fault.
 	Early uint64 `json:"early"`
 
-	// Late is how long after the action time first attempts began; of what was put off, with
-	// the time that it was.
+	// Late is how long after the action time first attempts began. For a task put off it
+	// includes that delay.
 	Late histogram.Durations `json:"-"`
 
 	// Took is how long handlers took.
 	Took histogram.Durations `json:"-"`
 }
 
-// Stats returns what this node has done for each topic that it serves, by name.
+// Stats returns the counts of this node for each topic that it serves, by name.
 func (c *Center) Stats() []Stats {
 	c.mu.Lock()
 	workers := make([]*worker, 0, len(c.workers))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // SetTopic makes or changes a topic, for all nodes; they know of it within a third of their
@@ -51,18 +53,18 @@ func (c *Center) Topic(ctx context.Context, name string) (Topic, error) {
 	return Topic{}, fmt.Errorf("%w: topic %q", ErrNotFound, name)
 }
 
-// Pause has a topic accept tasks and run none, on all nodes: no task is leased after it has
-// returned, and those that run go on. Resume ends that.
+// Pause makes a topic accept tasks and run none, on all nodes. After it has returned no task is
+// leased; running tasks go on. Resume ends the pause.
 func (c *Center) Pause(ctx context.Context, topic string) error { return c.pause(ctx, topic, true) }
 
-// Resume is the other half of Pause.
+// Resume ends a Pause.
 func (c *Center) Resume(ctx context.Context, topic string) error { return c.pause(ctx, topic, false) }
 
 func (c *Center) pause(ctx context.Context, name string, paused bool) error {
 	if err := c.open(); err != nil {
 		return err
 	}
-	if err := CheckTopic(name); err != nil {
+	if err := engine.CheckTopic(name); err != nil {
 		return err
 	}
 	kept, err := c.engine.Pause(ctx, name, paused)
@@ -73,7 +75,7 @@ func (c *Center) pause(ctx context.Context, name string, paused bool) error {
 	return err
 }
 
-// DropTopic ends a topic and all that is in it.
+// DropTopic ends a topic and everything in it.
 func (c *Center) DropTopic(ctx context.Context, name string) error {
 	if err := c.open(); err != nil {
 		return err
@@ -84,7 +86,17 @@ func (c *Center) DropTopic(ctx context.Context, name string) error {
 	return err
 }
 
-// Count counts the tasks of a topic. It is ErrNotFound where there is no such topic.
+// Ready returns nil if the engine stores new tasks and returns the present ones. The error wraps
+// ErrFull if the engine has no room: its present tasks run all the same. Ready can be called every
+// second.
+func (c *Center) Ready(ctx context.Context) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	return c.engine.Ready(ctx)
+}
+
+// Count counts the tasks of a topic. It returns ErrNotFound if there is no such topic.
 func (c *Center) Count(ctx context.Context, topic string) (Counts, error) {
 	if err := c.open(); err != nil {
 		return Counts{}, err
@@ -92,7 +104,7 @@ func (c *Center) Count(ctx context.Context, topic string) (Counts, error) {
 	return c.engine.Count(ctx, topic)
 }
 
-// lookUp is Topic for one that this node may know, or ErrNotFound.
+// lookUp is Topic, but first looks at the topics that this node knows.
 func (c *Center) lookUp(ctx context.Context, name string) (Topic, error) {
 	c.mu.Lock()
 	topic, known := c.topics[name]
@@ -103,8 +115,8 @@ func (c *Center) lookUp(ctx context.Context, name string) (Topic, error) {
 	return c.Topic(ctx, name)
 }
 
-// ensure has topics be there: those that are not are made, where Config.MaxTopics lets tasks
-// do that. It returns why others are refused, by name.
+// ensure makes the missing topics, as far as Config.MaxTopics lets tasks do that. It returns
+// why the others are refused, by name.
 func (c *Center) ensure(ctx context.Context, names ...string) (refused map[string]error, err error) {
 	missing := c.unknown(names)
 	if len(missing) == 0 {
@@ -128,7 +140,7 @@ func (c *Center) ensure(ctx context.Context, names ...string) (refused map[strin
 			continue
 		}
 		switch _, err := c.makeTopic(ctx, name); {
-		case errors.Is(err, ErrFull): // no room for it, which is no fault of the others
+		case errors.Is(err, ErrFull): // no room for it; the others are not at fault
 			refused[name] = err
 		case err != nil:
 			return nil, err
@@ -149,8 +161,8 @@ func (c *Center) unknown(names []string) (missing []string) {
 	return missing
 }
 
-// refusals returns why tasks may not make those of the missing topics that they may not make,
-// by name. Where there is room for some, they are the first ones.
+// refusals returns, by name, why tasks may not make some of the missing topics. If there is
+// room for some, the first ones are made.
 func (c *Center) refusals(ctx context.Context, missing []string) (map[string]error, error) {
 	there, err := c.engine.Topics(ctx)
 	if err != nil {
@@ -176,7 +188,7 @@ func (c *Center) refusals(ctx context.Context, missing []string) (map[string]err
 	return refused, nil
 }
 
-// makeTopic returns a topic, and makes it where it is not there.
+// makeTopic returns a topic, and makes it if it is missing.
 func (c *Center) makeTopic(ctx context.Context, name string) (Topic, error) {
 	topic := c.cfg.Topic
 	topic.Name = name

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
@@ -91,7 +92,7 @@ func TestTasksMakeNoTopicsWhereTheyMayNot(t *testing.T) {
 
 // slowTopics counts how often all topics are read, which takes a while.
 type slowTopics struct {
-	timeout.Engine
+	engine.Engine
 	reads atomic.Int64
 }
 

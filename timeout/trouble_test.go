@@ -12,12 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
 // shaky is an engine that can be out of reach, and counts its calls.
 type shaky struct {
-	timeout.Engine
+	engine.Engine
 	down    atomic.Bool
 	deaf    atomic.Bool // does what it is asked, and the answer is lost
 	sets    atomic.Int64
@@ -46,15 +47,15 @@ func (s *shaky) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer
 	return s.Engine.Set(ctx, tasks)
 }
 
-func (s *shaky) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+func (s *shaky) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if s.down.Load() {
-		return timeout.Batch{}, errDown
+		return engine.Batch{}, errDown
 	}
 	batch, err := s.Engine.Expire(ctx, ask)
 	time.Sleep(time.Duration(s.each.Load()) * time.Duration(len(batch.Leased)))
 	time.Sleep(time.Duration(s.late.Load()))
 	if s.deaf.Load() {
-		return timeout.Batch{}, errDown
+		return engine.Batch{}, errDown
 	}
 	return batch, err
 }
@@ -66,9 +67,9 @@ func (s *shaky) Extend(ctx context.Context, tokens []timeout.Token, lease time.D
 	return s.Engine.Extend(ctx, tokens, lease)
 }
 
-func (s *shaky) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) (timeout.View, error) {
+func (s *shaky) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	if s.down.Load() {
-		return timeout.View{}, errDown
+		return engine.View{}, errDown
 	}
 	return s.Engine.Beat(ctx, node, ttl)
 }

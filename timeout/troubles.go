@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// troubles is what a worker does where the engine fails: it says so once, and asks it less and
+// troubles handles failures of the engine for a worker: it logs the first, and asks less and
 // less often. Only serve uses it.
 type troubles struct {
 	w       *worker
@@ -22,10 +24,10 @@ func newTroubles(w *worker) *troubles {
 	return t
 }
 
-// pause returns for how long the engine is to be left alone.
+// pause returns how long the worker must leave the engine alone.
 func (t *troubles) pause(now time.Time) time.Duration { return t.until.Sub(now) }
 
-// answered takes note of how a call of the engine has ended.
+// answered records the result of a call of the engine.
 func (t *troubles) answered(err error, now time.Time) {
 	log, name := t.w.c.cfg.Logger, t.w.name
 	switch {
@@ -36,7 +38,7 @@ func (t *troubles) answered(err error, now time.Time) {
 		t.failing, t.until = false, time.Time{}
 		t.backoff.Reset()
 		return
-	case errors.Is(err, ErrFenced), errors.Is(err, ErrNotFound):
+	case errors.Is(err, engine.ErrFenced), errors.Is(err, ErrNotFound):
 		t.w.c.look() // for a newer view, and whether there is such a topic
 		t.until = now.Add(t.w.c.cfg.Poll)
 		return

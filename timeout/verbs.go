@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// Set has a task wait for its action time, whatever it was before. The answer says what it
-// was, and has the version that it has now. A topic that is not there yet is made, with
-// Config.Topic. With Task.IfAbsent nothing is changed where the task waits, runs or is
-// dead, which Answer.Was says.
+// Set makes a task wait for its action time, whatever its state was. The answer has that state
+// and the new version. A missing topic is made, with Config.Topic. With Task.IfAbsent Set
+// changes nothing if the task waits, runs or is dead: see Answer.Was.
 func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 	if err := c.checkTasks(task); err != nil {
 		return Answer{}, err
@@ -31,15 +30,15 @@ func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
 	return answer, err
 }
 
-// SetAll is Set for many tasks. Where the same key is there several times, the last one
-// stays. The error wraps ErrArgument, and nothing is done, where one task is invalid. Where
-// only a task's topic is not there and may not be made, or its part of the engine does not
-// answer, Answer.Err of that task says so, and the others are set.
+// SetAll is Set for many tasks. If a key occurs several times, the last one stays. If one task
+// is invalid, the error wraps ErrArgument, and nothing is done. If a task's topic is missing
+// and may not be made, or the task's part of the engine does not answer, Answer.Err of that
+// task says so, and the others are set.
 func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
 	if err := c.checkTasks(tasks...); err != nil {
 		return nil, err
 	}
-	// The engine refuses the tasks of topics that may not be made, or could not be, and set tells why.
+	// The engine refuses the tasks of topics that were not made, and set tells why.
 	if _, err := c.ensureOf(ctx, tasks...); err != nil && !c.knowsSome(tasks) {
 		return nil, err
 	}
@@ -50,7 +49,7 @@ func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
 	return answers, err
 }
 
-// set sets tasks, and once more those whose topic was not there and is now.
+// set sets tasks. It repeats the call for tasks whose topic was missing and is made now.
 func (c *Center) set(ctx context.Context, tasks []Task) ([]Answer, error) {
 	answers, err := c.engine.Set(ctx, tasks)
 	if err != nil {
@@ -149,7 +148,7 @@ func topicsOf(tasks []Task) (names []string) {
 	return names
 }
 
-// checkCallback asks the callback's Caller, where this node has it.
+// checkCallback asks the callback's Caller, if this node has it.
 func (c *Center) checkCallback(call Callback) error {
 	if caller := c.cfg.Callers[call.Kind]; caller != nil {
 		return caller.Check(call)
@@ -160,8 +159,8 @@ func (c *Center) checkCallback(call Callback) error {
 	return nil // a node that makes no calls can't know
 }
 
-// Move changes a task's action time, where it waits: Answer.Was is Pending then. A task that
-// runs, has ended or is not there stays as it is.
+// Move changes the action time of a waiting task: Answer.Was is Pending then. A task that runs,
+// has ended or is missing stays as it is.
 func (c *Center) Move(ctx context.Context, key Key, due time.Time) (Answer, error) {
 	return c.move(ctx, Move{Key: key, Due: due})
 }
@@ -213,10 +212,10 @@ func (c *Center) Remove(ctx context.Context, key Key) (Answer, error) {
 	return c.removes.call(ctx, removal)
 }
 
-// RemoveAll is Remove for many tasks, or for those that are still as they were seen: what is
-// dead is dropped with State Dead, or with the Version that it had, and what was set anew
-// meanwhile stays. A removal has had an effect where Answer.Was is Pending, Running or Dead and
-// Answer.Version is zero.
+// RemoveAll is Remove for many tasks, perhaps only for those that are still as they were seen.
+// For example, a removal with State Dead, or with the Version seen, drops a dead task and
+// spares one set anew meanwhile. A removal has had an effect if Answer.Was is Pending, Running
+// or Dead and Answer.Version is zero.
 func (c *Center) RemoveAll(ctx context.Context, removals []Removal) ([]Answer, error) {
 	if err := c.checkRemovals(removals); err != nil {
 		return nil, err
@@ -236,9 +235,9 @@ func (c *Center) checkRemovals(removals []Removal) error {
 	return nil
 }
 
-// Replay has tasks that are dead run again, at once, with all attempts before them and a new
-// version: it counts as a set, so callbacks have another idempotency key. Answer.Was is Dead
-// where it did.
+// Replay makes dead tasks run again, at once, with all their attempts and a new version. It
+// counts as a set, so callbacks have another idempotency key. Answer.Was is Dead for each
+// replayed task.
 func (c *Center) Replay(ctx context.Context, keys []Key) ([]Answer, error) {
 	if err := c.checkKeys(keys); err != nil {
 		return nil, err
@@ -262,7 +261,7 @@ func (c *Center) checkKeys(keys []Key) error {
 	return nil
 }
 
-// wake has the worker of a topic look where it would have slept for longer than until due.
+// wake makes the worker of a topic look again if it would sleep for longer than until due.
 func (c *Center) wake(topic string, due time.Time) {
 	c.mu.Lock()
 	w := c.workers[topic]

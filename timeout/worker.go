@@ -7,84 +7,84 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
-	// settleSize is how many outcomes are settled by one call at most, and settleWait for how
-	// long they wait for each other where there is a backlog.
+	// settleSize is the largest number of outcomes settled by one call. With a backlog,
+	// outcomes wait up to settleWait to be settled together.
 	settleSize = 1024
 	settleWait = 5 * time.Millisecond
 
-	// queueMax is how many tasks are leased ahead at most.
+	// queueMax is the largest number of tasks leased ahead, unless Topic.Concurrency is larger.
 	queueMax = 2048
 
-	// queueFor is for how long tasks should wait for a handler, leased: so long that a call
-	// of the engine is worth its while, and so short that a node does not hoard what others
-	// could do.
+	// queueFor is the intended wait of a leased task for a handler. It is long enough to make a
+	// call of the engine worthwhile, and short enough to leave tasks to other nodes.
 	queueFor = 100 * time.Millisecond
 
-	// engineTimeout is how long a call of the engine may take, and engineCalls how many calls
-	// are under way at the same time where there is a backlog: one is answered while what
-	// another one has brought is run.
+	// engineTimeout is the time limit of a call of the engine. With a backlog, up to engineCalls
+	// calls are under way: handlers run the tasks of one while the engine answers another.
 	engineTimeout = 15 * time.Second
 	engineCalls   = 2
 )
 
-// worker serves one topic on this node. One goroutine asks the engine for what is due and
-// settles what is done (serve), one extends leases (keep), and as many as there is work for
-// run handlers (work). An idle worker sleeps: serve until the next due time, until it is nudged,
-// or for Center.poll, and keep until something is leased.
+// worker serves one topic on this node. One goroutine asks the engine for due tasks and settles
+// outcomes (serve). Another extends leases (keep). Up to Topic.Concurrency goroutines run handlers
+// (work). In an idle worker, serve sleeps until the next due time, until a nudge, or for
+// Center.poll; keep sleeps until something is leased.
 type worker struct {
 	c      *Center
 	name   string
-	nudges chan struct{} // has an element when serve shall plan anew
-	leases chan struct{} // has an element when something was leased, for keep
-	ended  chan struct{} // closed when serve and keep shall end
+	nudges chan struct{} // has an element if serve must plan anew
+	leases chan struct{} // has an element if something was leased, for keep
+	ended  chan struct{} // closed to end serve and keep
 	gone   sync.WaitGroup
-	dealt  int // of how many slots it has its share: for Run
+	dealt  int // the number of slots at the last deal, for Run
 
-	// mu guards what follows. It is not held while the engine or a handler is called.
+	// mu guards the fields below. It is not held during calls of the engine or a handler.
 	mu       sync.Mutex
 	topic    Topic
 	handler  Handler
-	slots    []int // that are asked for; nil means all
+	slots    []int // to ask for; nil means all
 	term     int64
-	limiter  *rate.Limiter // nil without Topic.Rate
-	queue    []*attempt    // leased and not begun, the next first
-	limit    int           // how long the queue may get
-	full     bool          // whether the last batch was as large as it could be
-	asked    int           // how many tasks the engine is being asked for
-	outcomes []Outcome     // to be settled
-	first    time.Time     // when the first of outcomes came
+	limiter  *rate.Limiter    // nil without Topic.Rate
+	queue    []*attempt       // leased but not begun, the next first
+	limit    int              // the longest queue allowed
+	full     bool             // whether the last batch had as many tasks as asked for: a backlog
+	asked    int              // tasks asked for by the calls under way
+	outcomes []engine.Outcome // to be settled
+	first    time.Time        // when the first of outcomes was added
 	held     map[*attempt]struct{}
-	lost     map[*attempt]time.Time // handlers that run without a lease, and since when
+	lost     map[*attempt]time.Time // handlers running without a lease, and since when
 	hanging  int                    // hanging handlers without a place
-	crowded  bool                   // whether there are too many of them
+	crowded  bool                   // whether the log has said that too many handlers hang
 	workers  int                    // goroutines in work
-	busy     int                    // of them, those with an attempt
-	calls    map[string]int         // of those with a target, how many are under way for each
-	quiet    chan struct{}          // closed when workers is 0, where somebody waits for it
+	busy     int                    // workers with an attempt
+	calls    map[string]int         // calls under way, by target
+	quiet    chan struct{}          // closed when workers is 0; nil if nobody waits for that
 	stopping bool
-	look     time.Time     // when serve looks at the latest
-	rescue   time.Time     // when serve looks for late tasks in the slots of other nodes
+	look     time.Time     // the latest time of the next look
+	rescue   time.Time     // the time to look for late tasks in the slots of other nodes
 	moved    time.Time     // when a handler last began or ended
-	stuck    bool          // whether all handlers hang: nothing is leased then
-	ahead    time.Duration // how far the engine's clock is ahead of this one's, at least
+	stuck    bool          // whether all handlers hang; if so, nothing is leased
+	ahead    time.Duration // a lower bound of the engine's clock minus this node's
 	counts   Stats
 }
 
-// attempt is a lease that this node has.
+// attempt is a lease of this node.
 type attempt struct {
-	Leased
+	engine.Leased
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	until  time.Time // when the lease ends, by this node's clock
-	due    time.Time // the action time, by this node's clock, where it is a first attempt
+	due    time.Time // the action time, by this node's clock; zero after the first attempt
 	queued time.Time
 	begun  time.Time // zero while it is queued
-	target string    // what its callback calls, or empty where it has none of its own
-	over   bool      // is settled, lost or given up: what the handler returns is not looked at
-	left   bool      // was given up with a handler that hangs, and its goroutine counted out
+	target string    // the target of the task's own callback, or empty
+	over   bool      // settled, lost or given up: the handler's result is ignored
+	left   bool      // given up because its handler hangs; its goroutine is counted out
 }
 
 func newWorker(c *Center, topic Topic, handler Handler) *worker {
@@ -105,7 +105,7 @@ func newWorker(c *Center, topic Topic, handler Handler) *worker {
 	return w
 }
 
-// change gives the worker what the topic and its handler are now.
+// change gives the worker the current topic and handler.
 func (w *worker) change(topic Topic, handler Handler) {
 	topic = topic.WithDefaults()
 	w.mu.Lock()
@@ -126,7 +126,7 @@ func (w *worker) change(topic Topic, handler Handler) {
 	w.hire()
 }
 
-// assign gives the worker the slots that are its own.
+// assign gives the worker its slots.
 func (w *worker) assign(slots []int, term int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +137,7 @@ func (w *worker) assign(slots []int, term int64) {
 	w.lookNow()
 }
 
-// lookNow has serve look at once. w.mu must be held.
+// lookNow makes serve look at once. w.mu must be held.
 func (w *worker) lookNow() {
 	w.look = time.Time{}
 	w.nudge()
@@ -145,7 +145,7 @@ func (w *worker) lookNow() {
 
 func (w *worker) nudge() { ring(w.nudges) }
 
-// ring puts an element into a channel for one, if there is none.
+// ring puts an element into a channel of capacity one if it is empty.
 func ring(bell chan<- struct{}) {
 	select {
 	case bell <- struct{}{}:
@@ -153,14 +153,14 @@ func ring(bell chan<- struct{}) {
 	}
 }
 
-// expect has serve look when a task is due that was set here, by the engine's clock.
+// expect makes serve look when a task set on this node is due, by the engine's clock.
 func (w *worker) expect(due time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lookAt(due.Add(-w.ahead))
 }
 
-// lookAt has serve look at a time at the latest. w.mu must be held.
+// lookAt makes serve look at that time at the latest. w.mu must be held.
 func (w *worker) lookAt(at time.Time) {
 	if at.Before(w.look) {
 		w.look = at
@@ -168,7 +168,7 @@ func (w *worker) lookAt(at time.Time) {
 	}
 }
 
-// serve asks the engine for what is due, and settles what is done, until the worker ends.
+// serve asks the engine for due tasks and settles outcomes until the worker ends.
 func (w *worker) serve() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -181,7 +181,7 @@ func (w *worker) serve() {
 		if wait > 0 {
 			nudges = nil // not before that
 		} else {
-			var ask Ask
+			var ask engine.Ask
 			if ask, wait = w.plan(time.Now(), calls); wait == 0 {
 				calls++
 				w.gone.Go(func() { answers <- w.ask(ask) })
@@ -205,7 +205,7 @@ func (w *worker) serve() {
 	}
 }
 
-// settleRest settles what is left, where the engine answers.
+// settleRest settles the remaining outcomes. It gives up at the first error.
 func (w *worker) settleRest() {
 	for {
 		ask, _ := w.plan(time.Now(), 0)
@@ -215,9 +215,9 @@ func (w *worker) settleRest() {
 	}
 }
 
-// plan returns what to ask the engine now, while so many calls are under way, or how long
-// there is nothing to ask.
-func (w *worker) plan(now time.Time, calls int) (Ask, time.Duration) {
+// plan returns the next question to the engine, or a positive wait if there is none yet. calls
+// is the number of calls under way.
+func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.putOff(now)
@@ -226,7 +226,7 @@ func (w *worker) plan(now time.Time, calls int) (Ask, time.Duration) {
 	if len(w.calls) > 0 && len(w.queue) > 0 {
 		longest = min(longest, queueFor) // some may have to be put off then
 	}
-	ask := Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.slots, Term: w.term}
+	ask := engine.Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.slots, Term: w.term}
 	ask.Max = w.room(now)
 	n := min(len(w.outcomes), settleSize)
 	switch {
@@ -236,7 +236,7 @@ func (w *worker) plan(now time.Time, calls int) (Ask, time.Duration) {
 		return ask, settleWait - now.Sub(w.first)
 	case n > 0:
 		ask.Settle = w.outcomes[:n:n]
-		w.outcomes = append([]Outcome(nil), w.outcomes[n:]...)
+		w.outcomes = append([]engine.Outcome(nil), w.outcomes[n:]...)
 	case !w.rescue.IsZero() && !now.Before(w.rescue) && w.spare(now) > 0:
 		ask.Slots, ask.Term, ask.Late, ask.Max = w.foreign(), 0, w.topic.Lease, w.spare(now)
 		w.rescue = now.Add(w.rescueWait())
@@ -252,12 +252,12 @@ func (w *worker) plan(now time.Time, calls int) (Ask, time.Duration) {
 	}
 	w.asked += ask.Max
 	if ask.Max > 0 && ask.Late == 0 {
-		w.look = now.Add(poll - jitter((poll-w.c.cfg.Poll)/5)) // hints from now on count beside the answer
+		w.look = now.Add(poll - jitter((poll-w.c.cfg.Poll)/5)) // earlier hints are answered by this call, later ones still count
 	}
 	return ask, 0
 }
 
-// room returns how many tasks to ask for now. w.mu must be held.
+// room returns the number of tasks to ask for now. w.mu must be held.
 func (w *worker) room(now time.Time) int {
 	room := w.wants()
 	if w.limiter != nil {
@@ -281,8 +281,8 @@ func (w *worker) wants() int {
 	return room
 }
 
-// least is how many tasks are worth a call: with a backlog fewer, since they surely are there
-// and the queue must not run dry meanwhile. w.mu must be held.
+// least is the smallest number of tasks worth a call. It is smaller with a backlog: the tasks are
+// surely there, and the queue must not run dry during the call. w.mu must be held.
 func (w *worker) least() int {
 	if w.full {
 		return max(1, w.limit/4)
@@ -290,8 +290,8 @@ func (w *worker) least() int {
 	return max(1, w.limit/2)
 }
 
-// ask calls the engine, and takes what it answers.
-func (w *worker) ask(ask Ask) error {
+// ask calls the engine and takes its answer.
+func (w *worker) ask(ask engine.Ask) error {
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	asked := time.Now()
@@ -304,15 +304,15 @@ func (w *worker) ask(ask Ask) error {
 		w.take(ask, batch, targets, asked, time.Now())
 		return nil
 	}
-	w.look = time.Time{}            // as soon as troubles allow it
-	if !errors.Is(err, ErrFenced) { // then they are settled
+	w.look = time.Time{}                   // as soon as troubles allow it
+	if !errors.Is(err, engine.ErrFenced) { // ErrFenced: they are settled
 		w.outcomes = append(ask.Settle, w.outcomes...)
 	}
 	return err
 }
 
-// take queues what was leased. w.mu must be held.
-func (w *worker) take(ask Ask, batch Batch, targets []string, asked, now time.Time) {
+// take queues the leased tasks. w.mu must be held.
+func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, asked, now time.Time) {
 	w.counts.Dead += uint64(len(batch.Died))
 	for i, settled := range batch.Settled {
 		if !settled && ask.Settle[i].As != Pending {
@@ -342,7 +342,7 @@ func (w *worker) take(ask Ask, batch Batch, targets []string, asked, now time.Ti
 			w.counts.Again++
 		}
 		w.held[a] = struct{}{}
-		if w.stopping { // it was not when it asked
+		if w.stopping { // since the call
 			w.giveBack(a, time.Time{})
 			continue
 		}
@@ -356,7 +356,7 @@ func (w *worker) take(ask Ask, batch Batch, targets []string, asked, now time.Ti
 	}
 	w.hire()
 	if ask.Late > 0 {
-		return // it says nothing of its own slots
+		return // a rescue says nothing about the worker's own slots
 	}
 	switch {
 	case w.full:
@@ -366,10 +366,10 @@ func (w *worker) take(ask Ask, batch Batch, targets []string, asked, now time.Ti
 	}
 }
 
-// tune has the queue be as long as handlers can take in about queueFor: longer where they
-// have emptied it before a full batch came again. An engine that takes a good part of a lease
-// for a batch gets smaller ones: what comes when the lease has ended is leased in vain, again
-// and again. w.mu must be held.
+// tune fits the queue to the tasks that handlers begin in about queueFor. The queue doubles if it
+// is nearly empty when a full batch follows a full batch. It halves if tasks wait too long. It also
+// halves if the engine takes more than a quarter of a lease for a batch: a batch that arrives after
+// its leases ended is leased in vain, again and again. w.mu must be held.
 func (w *worker) tune(now time.Time, took time.Duration, full bool) {
 	switch {
 	case len(w.queue) <= w.limit/4 && full && w.full && took <= w.topic.Lease/8:
@@ -380,8 +380,8 @@ func (w *worker) tune(now time.Time, took time.Duration, full bool) {
 	w.full = full
 }
 
-// settle has an outcome be told to the engine. w.mu must be held.
-func (w *worker) settle(outcome Outcome) {
+// settle queues an outcome for the engine. w.mu must be held.
+func (w *worker) settle(outcome engine.Outcome) {
 	if len(w.outcomes) == 0 {
 		w.first = time.Now()
 		w.nudge()

@@ -6,12 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // Where nothing is to be asked for, a rate is no reason to look again.
 func TestARateWakesNobodyWhereNothingCanRun(t *testing.T) {
 	cfg := Config{Node: "a"}.withDefaults()
-	limit := DefaultConcurrency
+	limit := engine.DefaultConcurrency
 	full := make([]*attempt, limit)
 	for name, w := range map[string]*worker{
 		"paused":   {topic: Topic{Paused: true}},
@@ -36,7 +38,7 @@ func TestAHandlerHasAnHourUnlessItsTopicSaysOtherwise(t *testing.T) {
 	} {
 		topic.Name = "orders"
 		require.NoError(t, topic.Check())
-		require.Equal(t, want, topic.limit())
-		require.Equal(t, want, topic.WithDefaults().limit())
+		require.Equal(t, want, timeLimit(topic))
+		require.Equal(t, want, timeLimit(topic.WithDefaults()))
 	}
 }

@@ -13,16 +13,17 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
 // An opener returns an engine with nothing in it.
-type opener func(context.Context) (timeout.Engine, error)
+type opener func(context.Context) (engine.Engine, error)
 
 func onRedis(s *servers) opener {
-	return func(ctx context.Context) (timeout.Engine, error) {
+	return func(ctx context.Context) (engine.Engine, error) {
 		if err := flushRedis(ctx, s); err != nil {
 			return nil, err
 		}
@@ -31,7 +32,7 @@ func onRedis(s *servers) opener {
 }
 
 func onPostgres(s *servers) opener {
-	return func(ctx context.Context) (timeout.Engine, error) {
+	return func(ctx context.Context) (engine.Engine, error) {
 		pool, err := pgxpool.New(ctx, s.postgres)
 		if err != nil {
 			return nil, err
@@ -45,7 +46,7 @@ func onPostgres(s *servers) opener {
 }
 
 func onSQLite(s *servers) opener {
-	return func(context.Context) (timeout.Engine, error) {
+	return func(context.Context) (engine.Engine, error) {
 		dir, err := os.MkdirTemp(s.dir, "sqlite")
 		if err != nil {
 			return nil, err
@@ -55,13 +56,13 @@ func onSQLite(s *servers) opener {
 }
 
 // with calls f with a centre on a new engine.
-func with(ctx context.Context, open opener, f func(timeout.Engine, *timeout.Center) error) error {
-	engine, err := open(ctx)
+func with(ctx context.Context, open opener, f func(engine.Engine, *timeout.Center) error) error {
+	e, err := open(ctx)
 	if err != nil {
 		return err
 	}
-	defer engine.Close()
-	centre, err := timeout.New(engine, timeout.Config{Logger: quiet})
+	defer e.Close()
+	centre, err := timeout.New(e, timeout.Config{Logger: quiet})
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func with(ctx context.Context, open opener, f func(timeout.Engine, *timeout.Cent
 	if _, err := centre.SetTopic(ctx, timeout.Topic{Name: topic}); err != nil {
 		return err
 	}
-	return f(engine, centre)
+	return f(e, centre)
 }
 
 const topic = "bench"
@@ -103,7 +104,7 @@ type setter func(context.Context, *timeout.Center, int, time.Time) error
 
 func scheduleRate(open opener, set setter) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
-		err = with(ctx, open, func(_ timeout.Engine, centre *timeout.Center) error {
+		err = with(ctx, open, func(_ engine.Engine, centre *timeout.Center) error {
 			figure, err = perSecond(*tasks, func() error { return set(ctx, centre, *tasks, time.Now().Add(time.Hour)) })
 			return err
 		})
@@ -115,7 +116,7 @@ func scheduleRate(open opener, set setter) func(context.Context) (float64, error
 // second.
 func consumeRate(open opener) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
-		err = with(ctx, open, func(_ timeout.Engine, centre *timeout.Center) error {
+		err = with(ctx, open, func(_ engine.Engine, centre *timeout.Center) error {
 			if err := setInBatches(ctx, centre, *tasks, time.Now()); err != nil {
 				return err
 			}
@@ -162,7 +163,7 @@ func joined(err, other error) error {
 // lateRate returns the 99th percentile of the lateness in milliseconds under a steady load.
 func lateRate(open opener, note *string) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
-		err = with(ctx, open, func(_ timeout.Engine, centre *timeout.Center) error {
+		err = with(ctx, open, func(_ engine.Engine, centre *timeout.Center) error {
 			late := new(lateness)
 			total := int(float64(*rate) * steady.Seconds())
 			ended := make(chan error, 1)
@@ -205,7 +206,7 @@ func longestScript(s *servers, note *string) func(context.Context) (float64, err
 	return func(ctx context.Context) (figure float64, err error) {
 		client := goredis.NewClient(&goredis.Options{Addr: s.redis})
 		defer client.Close()
-		err = with(ctx, onRedis(s), func(_ timeout.Engine, centre *timeout.Center) error {
+		err = with(ctx, onRedis(s), func(_ engine.Engine, centre *timeout.Center) error {
 			if err := setInBatches(ctx, centre, *drain, time.Now()); err != nil {
 				return err
 			}
@@ -237,7 +238,7 @@ func measurements(s *servers) []measurement {
 	const perSec = "%.0f"
 	var asynqNote, ourNote, drainNote string
 	said := func(note *string) func() string { return func() string { return *note } }
-	return []measurement{
+	all := []measurement{
 		{"Redis: scheduled, tasks/s", "asynq, 64 callers", perSec, asynqScheduleRate(s), nil},
 		{"Redis: scheduled, tasks/s", "Set, 64 callers", perSec, scheduleRate(onRedis(s), setSingly), nil},
 		{"Redis: scheduled, tasks/s", "SetAll, 1000 each, 4 callers", perSec, scheduleRate(onRedis(s), setInBatches), nil},
@@ -256,4 +257,5 @@ func measurements(s *servers) []measurement {
 		{"SQLite: scheduled, tasks/s", "SetAll", perSec, scheduleRate(onSQLite(s), setInBatches), nil},
 		{"SQLite: due at once, handled and settled, tasks/s", "Center", perSec, consumeRate(onSQLite(s)), nil},
 	}
+	return slices.Concat(all, idleRows(s), moveRows(s), deadRows())
 }

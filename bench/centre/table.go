@@ -19,6 +19,12 @@ type measurement struct {
 	note    func() string                              // what else is to be said, after the last round
 }
 
+// noted returns a measurement whose rounds leave a note.
+func noted(name, subject, format string, of func(note *string) func(context.Context) (float64, error)) measurement {
+	note := new(string)
+	return measurement{name, subject, format, of(note), func() string { return *note }}
+}
+
 // table has the figures of all rounds.
 type table struct {
 	measurements []measurement

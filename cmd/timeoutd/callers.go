@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -23,10 +24,10 @@ func (o *options) openCallers(ends *closers) (map[string]timeout.Caller, error) 
 	}
 	calls, err := httpcall.New(cfg)
 	if err != nil {
-		return nil, err
+		return nil, withFlags(err)
 	}
 	ends.add(calls.Close)
-	callers[httpcall.Kind] = calls
+	callers[httpcall.Kind] = caller{calls}
 	if o.nats != "" {
 		if callers[natscall.Kind], err = o.openNATS(ends); err != nil {
 			return nil, err
@@ -45,14 +46,30 @@ func (o *options) httpConfig() (httpcall.Config, error) {
 	if len(o.callHosts) == 0 {
 		cfg.Hosts = nil // any
 	}
-	for _, text := range o.callSecrets {
+	var err error
+	cfg.Secrets, err = parseSecrets("callback-secret", o.callSecrets)
+	return cfg, err
+}
+
+// feedbackKeys returns timeout.Config's.
+func (o *options) feedbackKeys() ([][]byte, error) {
+	for i, text := range o.feedbackKey {
+		if slices.Contains(o.callSecrets, text) {
+			return nil, fmt.Errorf("feedback-key %d is a callback-secret, too, must be another one: targets know that", i+1)
+		}
+	}
+	return parseSecrets("feedback-key", o.feedbackKey)
+}
+
+func parseSecrets(name string, texts []string) (secrets [][]byte, err error) {
+	for _, text := range texts {
 		secret, err := httpcall.ParseSecret(text)
 		if err != nil {
-			return cfg, fmt.Errorf("callback-secret: %w", err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		cfg.Secrets = append(cfg.Secrets, secret)
+		secrets = append(secrets, secret)
 	}
-	return cfg, nil
+	return secrets, nil
 }
 
 func (o *options) openNATS(ends *closers) (timeout.Caller, error) {

@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // opened is an engine with a name for people.
 type opened struct {
-	timeout.Engine
+	engine.Engine
 	name string
 }
 
@@ -27,7 +27,7 @@ func (o *options) openEngine(ctx context.Context, log *slog.Logger) (opened, err
 	case len(o.database) > 0:
 		return openPostgres(ctx, o.database, log)
 	case o.redis != "":
-		return openRedis(ctx, o.redis)
+		return openRedis(ctx, o.redis, o.redisVolatile)
 	default:
 		return openSQLite(ctx, o.sqlite, o.sync, log)
 	}

@@ -62,7 +62,7 @@ func redisServer(t *testing.T) string {
 
 func startRedis(t *testing.T) (url string, cmd *exec.Cmd) {
 	addr, port := free(t)
-	cmd = server(t, addr, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+	cmd = server(t, addr, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--dir", t.TempDir())
 	return "redis://" + addr, cmd
 }
 

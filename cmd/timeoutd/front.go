@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -34,8 +35,8 @@ type front struct {
 	keeper *keepalive.Keeper // keeps idle connections from keeping others out
 }
 
-// newFront makes a front for handler on ln, and takes ln over.
-func newFront(ln net.Listener, handler http.Handler, maxConns int, log *slog.Logger) (*front, error) {
+// newFront makes a front for handler on ln, and takes ln over. A nil secure means no TLS.
+func newFront(ln net.Listener, handler http.Handler, secure *tls.Config, maxConns int, log *slog.Logger) (*front, error) {
 	keeper, err := keepalive.New(keepalive.Config{
 		Timeout:  silence,
 		Activity: keepalive.ActivityReadWrite,
@@ -47,6 +48,7 @@ func newFront(ln net.Listener, handler http.Handler, maxConns int, log *slog.Log
 	}
 	return &front{keeper: keeper, ln: keeper.Listener(ln), http: &http.Server{
 		Handler:           handler,
+		TLSConfig:         secure,
 		ReadHeaderTimeout: headTimeout,
 		ReadTimeout:       bodyTimeout,
 		WriteTimeout:      totalTimeout,
@@ -58,7 +60,11 @@ func newFront(ln net.Listener, handler http.Handler, maxConns int, log *slog.Log
 
 // serve serves until close.
 func (f *front) serve() error {
-	if err := f.http.Serve(f.ln); !errors.Is(err, http.ErrServerClosed) {
+	serve := f.http.Serve
+	if f.http.TLSConfig != nil {
+		serve = func(ln net.Listener) error { return f.http.ServeTLS(ln, "", "") }
+	}
+	if err := serve(f.ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

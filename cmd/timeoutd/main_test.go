@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
 )
 
 func TestBadFlagsExitWithOneClearLine(t *testing.T) {
@@ -91,6 +96,16 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 		require.Error(t, err, name)
 		require.NotContains(t, err.Error(), "secret")
 	}
+	short, good := "whsec_"+strings.Repeat("c2Vj", 8), "whsec_"+strings.Repeat("c2Vj", 11)
+	for want, pairs := range map[string][]string{
+		"feedback-key 2 has 24 bytes, must have at least 32":   {"TIMEOUTD_FEEDBACK_KEY", good + " " + short},
+		"feedback-key: timeout: invalid argument: secret of 6": {"TIMEOUTD_FEEDBACK_KEY", "secret"},
+		"feedback-key 1 is a callback-secret, too":             {"TIMEOUTD_FEEDBACK_KEY", good, "TIMEOUTD_CALLBACK_SECRET", good},
+	} {
+		o, err := read(nil, env(pairs...))
+		require.NoError(t, err)
+		require.ErrorContains(t, o.validate(), want)
+	}
 	o, err = read(nil, env("DATABASE_URL", "postgres://u:secret@h/d  postgres://u:secret@h/d"))
 	require.NoError(t, err)
 	require.ErrorContains(t, o.validate(), "database 2 of 2 is there twice")
@@ -125,5 +140,34 @@ func TestTakenAddressExitsWithFailure(t *testing.T) {
 	require.Contains(t, out.String(), "address already in use")
 	out.Reset()
 	require.Equal(t, exitFailure, run(context.Background(), []string{"-memory", "-ttl", "100ms"}, &out, &out))
-	require.Contains(t, out.String(), "TTL 100ms, must be at least 300ms")
+	require.Contains(t, out.String(), "invalid argument: -ttl 100ms, must be at least 300ms")
+}
+
+// A refused target says which flag would allow it, when it is set and when it is called.
+func TestRefusedTargetsNameTheFlags(t *testing.T) {
+	p := start(t, process{args: []string{"-memory", "-callback-hosts", "*.example.com,127.0.0.1,10.0.0.1"}})
+	for target, want := range map[string]string{
+		"http://127.0.0.1/":    "must be public, or allowed by -callback-allow",
+		"http://10.0.0.1/":     "must be public, or allowed by -callback-allow or -callback-allow-private",
+		"http://example.org/x": "must be one of -callback-hosts",
+	} {
+		status, answer := p.ask(t, http.MethodPut, "/v1/topics/t/tasks/a", `{"callback":{"kind":"http","target":"`+target+`"}}`)
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, answer, want+`"`, target)
+	}
+	c := caller{refusing{}}
+	err := c.Call(t.Context(), timeout.Task{}, timeout.Callback{})
+	require.True(t, timeout.IsPermanent(err), "it stays what it was")
+	require.ErrorIs(t, err, httpcall.ErrRefused)
+	require.EqualError(t, err, "httpcall: target refused: host x, must be one of -callback-hosts")
+	require.NoError(t, c.Check(timeout.Callback{}))
+}
+
+// refusing is a caller for a target whose name leads to a refused address.
+type refusing struct{ timeout.Caller }
+
+func (refusing) Check(timeout.Callback) error { return nil }
+
+func (refusing) Call(context.Context, timeout.Task, timeout.Callback) error {
+	return timeout.Permanent(fmt.Errorf("%w: host x, must be one of Hosts", httpcall.ErrRefused))
 }

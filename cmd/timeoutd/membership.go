@@ -3,13 +3,13 @@ package main
 import (
 	"fmt"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/members/etcd"
 	"github.com/heartwheel-go/heartwheel/timeout/members/zookeeper"
 )
 
 // openMembers returns the register of nodes, or nil if the engine is the register.
-func (o *options) openMembers(ends *closers) (timeout.Members, error) {
+func (o *options) openMembers(ends *closers) (engine.Members, error) {
 	switch {
 	case len(o.etcd) > 0:
 		members, err := etcd.Open(o.etcd, etcd.Config{Username: o.etcdUser, Password: o.etcdPassword})

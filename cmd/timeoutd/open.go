@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/index"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
@@ -51,23 +53,23 @@ func openPostgres(ctx context.Context, urls []string, log *slog.Logger) (opened,
 	return opened{engine, "PostgreSQL at " + wheres(urls)}, err
 }
 
-func openTables(ctx context.Context, urls []string, log *slog.Logger) (timeout.Engine, error) {
+func openTables(ctx context.Context, urls []string, log *slog.Logger) (engine.Engine, error) {
 	return openShards(ctx, urls, log, func(ctx context.Context, url string) (*postgres.Engine, error) {
 		return postgres.Open(ctx, url, postgres.Config{})
 	})
 }
 
 // openShards opens one engine, or several engines with a part of the tasks each.
-func openShards[E timeout.Engine](ctx context.Context, at []string, log *slog.Logger, open func(context.Context, string) (E, error)) (timeout.Engine, error) {
+func openShards[E engine.Engine](ctx context.Context, at []string, log *slog.Logger, open func(context.Context, string) (E, error)) (engine.Engine, error) {
 	if len(at) == 1 {
-		engine, err := open(ctx, at[0])
+		e, err := open(ctx, at[0])
 		if err != nil {
 			return nil, err
 		}
-		if err := sharded.Alone(ctx, engine); err != nil {
-			return nil, errors.Join(err, engine.Close())
+		if err := sharded.Alone(ctx, e); err != nil {
+			return nil, errors.Join(err, e.Close())
 		}
-		return engine, nil
+		return e, nil
 	}
 	shards := make([]func(context.Context) (E, error), len(at))
 	for i, one := range at {
@@ -85,9 +87,22 @@ func wheres(urls []string) string {
 	return strings.Join(places, ", ")
 }
 
-func openRedis(ctx context.Context, url string) (opened, error) {
-	engine, err := redis.Open(ctx, url, redis.Config{})
-	return opened{engine, "Redis at " + where(url)}, err
+func openRedis(ctx context.Context, url string, mayForget bool) (opened, error) {
+	e, err := redis.Open(ctx, url, redis.Config{})
+	if err != nil {
+		return opened{}, err
+	}
+	if !mayForget {
+		volatile, err := e.Volatile(ctx)
+		if err == nil && volatile {
+			err = fmt.Errorf("the Redis at %s keeps nothing on disk (appendonly no, and save is empty), so all tasks are gone when it ends: "+
+				"have it keep them, or say -redis-volatile", where(url))
+		}
+		if err != nil {
+			return opened{}, errors.Join(err, e.Close())
+		}
+	}
+	return opened{e, "Redis at " + where(url)}, nil
 }
 
 // openIndexed puts Redis in front of PostgreSQL. Its keys have another prefix than the keys of
@@ -97,7 +112,7 @@ func openIndexed(ctx context.Context, redisURL string, databases []string, log *
 	if err != nil {
 		return opened{}, err
 	}
-	truth, ok := tables.(timeout.Truth)
+	truth, ok := tables.(engine.Truth)
 	if !ok {
 		return opened{}, errors.Join(timeout.ErrUnsupported, tables.Close())
 	}
@@ -105,9 +120,9 @@ func openIndexed(ctx context.Context, redisURL string, databases []string, log *
 	if err != nil {
 		return opened{}, errors.Join(err, truth.Close())
 	}
-	engine, err := index.New(truth, front, index.Config{Logger: log})
+	e, err := index.New(truth, front, index.Config{Logger: log})
 	if err != nil {
 		return opened{}, errors.Join(err, truth.Close(), front.Close())
 	}
-	return opened{engine, "PostgreSQL at " + wheres(databases) + ", with Redis at " + where(redisURL) + " in front of it"}, nil
+	return opened{e, "PostgreSQL at " + wheres(databases) + ", with Redis at " + where(redisURL) + " in front of it"}, nil
 }

@@ -13,6 +13,8 @@ import (
 // options are the program's settings.
 type options struct {
 	addr      string
+	tlsCert   string
+	tlsKey    string
 	insecure  bool
 	maxConns  int
 	maxBody   int
@@ -27,6 +29,8 @@ type options struct {
 	database []string
 	redis    string
 
+	redisVolatile bool
+
 	node      string
 	ttl       time.Duration
 	etcd      []string
@@ -38,6 +42,7 @@ type options struct {
 	callPrivate bool
 	callHosts   []string
 	callSecrets []string
+	feedbackKey []string
 	nats        string
 	natsPrefix  string
 	streams     string
@@ -78,6 +83,8 @@ func (o *options) groups() []settings.Group {
 	return []settings.Group{
 		{Title: "Listening", Settings: []settings.Setting{
 			{Name: "addr", Value: settings.Address(&o.addr, false), Arg: "host:port", Help: "address to listen on; port 0 is any free one"},
+			{Name: "tls-cert", Value: settings.Text(&o.tlsCert), Arg: "file", Help: "speak HTTPS with the certificate in this file, as PEM with those between it and the root; it is read again when it changes"},
+			{Name: "tls-key", Value: settings.Text(&o.tlsKey), Arg: "file", Help: "its private key, as PEM"},
 			{Name: "insecure", Value: settings.Toggle(&o.insecure), Help: "without tokens, listen on other addresses than those of loopback, too: whoever reaches them can do all"},
 			{Name: "max-conns", Value: settings.Number(&o.maxConns), Arg: "number", Help: "connections at a time; for one more the idlest gives way"},
 			{Name: "max-body", Value: settings.Number(&o.maxBody), Arg: "bytes", Help: "the longest body of a request (0: 8388608)"},
@@ -93,6 +100,7 @@ func (o *options) groups() []settings.Group {
 			{Name: "sync", Value: settings.Toggle(&o.sync), Help: "with sqlite, each change waits for the disk, so that it survives a failure of the power too"},
 			{Name: "database", Value: urls{&o.database}, Arg: "urls", Help: "in PostgreSQL: postgres://user:password@host/name; in several databases, with spaces between them, each has a part of the tasks, and neither their number nor their order can change later", Variable: "DATABASE_URL", Secret: true},
 			{Name: "redis", Value: settings.Text(&o.redis), Arg: "url", Help: "in Redis: redis://:password@host:6379/0; with a database, Redis is the index in front of it", Variable: "REDIS_URL", Secret: true},
+			{Name: "redis-volatile", Value: settings.Toggle(&o.redisVolatile), Help: "the Redis may keep nothing on disk: then all tasks are gone when it ends"},
 			{Name: "memory", Value: settings.Toggle(&o.memory), Help: "nowhere: they are gone when the program ends"},
 		}},
 		{Title: "Topics", Settings: []settings.Setting{
@@ -112,6 +120,7 @@ func (o *options) groups() []settings.Group {
 			{Name: "callback-allow-private", Value: settings.Toggle(&o.callPrivate), Help: "private networks may be called by HTTP"},
 			{Name: "callback-hosts", Value: list{&o.callHosts}, Arg: "names", Help: "the only hosts that may be called by HTTP; *.example.com is all below (empty: any)"},
 			{Name: "callback-secret", Value: list{&o.callSecrets}, Arg: "secrets", Help: "sign HTTP calls: whsec_ and base64 each", Secret: true},
+			{Name: "feedback-key", Value: list{&o.feedbackKey}, Arg: "secrets", Help: "sign the lease tokens in calls, so that one is enough for /v1/feedback: whsec_ and base64 each, of at least 32 bytes and the same on all nodes; the first one signs (empty: feedback needs a write-token)", Secret: true},
 			{Name: "nats", Value: settings.Text(&o.nats), Arg: "url", Help: "for callbacks to NATS JetStream", Variable: "NATS_URL", Secret: true},
 			{Name: "nats-prefix", Value: settings.Text(&o.natsPrefix), Arg: "text", Help: "what each subject must begin with"},
 			{Name: "streams", Value: settings.Text(&o.streams), Arg: "url", Help: "of the Redis for callbacks to its streams", Secret: true},
@@ -140,6 +149,14 @@ func read(args []string, env func(string) (string, bool)) (o *options, err error
 	}
 	o.config = path
 	return o, nil
+}
+
+// scheme is that of the server's URL.
+func (o *options) scheme() string {
+	if o.tlsCert != "" {
+		return "https"
+	}
+	return "http"
 }
 
 // level is the lowest level in the log.

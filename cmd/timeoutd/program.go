@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -48,7 +49,7 @@ func (p *program) run(ctx context.Context) (err error) {
 		return err
 	}
 	if p.centre, err = timeout.New(engine.Engine, cfg); err != nil { // the wrapper, opened, is no Log and no Waker
-		return err
+		return withFlags(err)
 	}
 	defer closing(&err, p.centre.Close)
 
@@ -70,11 +71,18 @@ func closing(err *error, f func() error) { *err = errors.Join(*err, f()) }
 func (p *program) newFront(ln net.Listener, engine string) (*front, error) {
 	handler, err := api.New(p.centre, api.Config{
 		Tokens: p.options.tokens(), AnyHost: p.options.insecure, MaxBody: int64(p.options.maxBody), MaxBatch: p.options.maxBatch,
-		Engine: engine, Page: page.Handler(), Ready: p.readiness, Logger: p.log,
+		Engine: engine, Page: page.Handler(), Ready: p.readiness, SignedFeedback: len(p.options.feedbackKey) > 0, Logger: p.log,
 	})
+	var secure *tls.Config
+	if err == nil && p.options.tlsCert != "" {
+		var cert *certificate
+		if cert, err = openCertificate(p.options.tlsCert, p.options.tlsKey, p.log); err == nil {
+			secure = cert.config()
+		}
+	}
 	var f *front
 	if err == nil {
-		f, err = newFront(ln, handler, p.options.maxConns, p.log)
+		f, err = newFront(ln, handler, secure, p.options.maxConns, p.log)
 	}
 	if err != nil {
 		_ = ln.Close()
@@ -108,7 +116,7 @@ func (p *program) serve(ctx context.Context, front *front) error {
 		}
 	})
 	host := systemd{p.log}
-	p.log.Info("listening", "addr", front.ln.Addr().String(), "url", "http://"+front.ln.Addr().String(), "node", p.centre.Node(), "tokens", len(p.options.tokens()))
+	p.log.Info("listening", "addr", front.ln.Addr().String(), "url", p.options.scheme()+"://"+front.ln.Addr().String(), "node", p.centre.Node(), "tokens", len(p.options.tokens()))
 	host.tell("READY=1\nSTATUS=listening on " + front.ln.Addr().String())
 
 	<-ctx.Done()
@@ -143,6 +151,9 @@ func (p *program) configure() (timeout.Config, closers, error) {
 		cfg.MaxTopics = -1
 	}
 	var err error
+	if cfg.FeedbackKeys, err = p.options.feedbackKeys(); err != nil {
+		return cfg, ends, err
+	}
 	if cfg.Callers, err = p.options.openCallers(&ends); err != nil {
 		return cfg, ends, fmt.Errorf("callbacks: %w", err)
 	}

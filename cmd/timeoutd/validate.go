@@ -13,7 +13,7 @@ import (
 
 // validate checks the settings against each other. Its error names the ones in conflict.
 func (o *options) validate() error {
-	return errors.Join(o.checkAddr(), o.checkTokens(), o.checkTopics(), o.checkEngine(), o.checkMembers(), o.checkCallbacks())
+	return errors.Join(o.checkAddr(), o.checkTLS(), o.checkTokens(), o.checkTopics(), o.checkEngine(), o.checkMembers(), o.checkCallbacks())
 }
 
 // checkAddr refuses an address beyond loopback without tokens, unless -insecure allows it.
@@ -22,6 +22,13 @@ func (o *options) checkAddr() error {
 		return nil
 	}
 	return fmt.Errorf("addr %s can be reached from other machines and there are no tokens: set one ($TIMEOUTD_ADMIN_TOKEN, or admin-token in the config file), or -insecure where everybody may do all", o.addr)
+}
+
+func (o *options) checkTLS() error {
+	if (o.tlsCert == "") != (o.tlsKey == "") {
+		return fmt.Errorf("tls-cert %q and tls-key %q, must be both or none", o.tlsCert, o.tlsKey)
+	}
+	return nil
 }
 
 func isLoopback(hostport string) bool {
@@ -108,7 +115,16 @@ func (o *options) checkMembers() error {
 	return nil
 }
 
+// minFeedbackKey is package timeout's.
+const minFeedbackKey = 32
+
 func (o *options) checkCallbacks() error {
 	_, err := o.httpConfig()
-	return err
+	keys, keyErr := o.feedbackKeys()
+	for i, key := range keys {
+		if len(key) < minFeedbackKey {
+			keyErr = fmt.Errorf("feedback-key %d has %d bytes, must have at least %d", i+1, len(key), minFeedbackKey)
+		}
+	}
+	return errors.Join(err, keyErr)
 }

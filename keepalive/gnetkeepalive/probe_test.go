@@ -32,6 +32,7 @@ func TestProbes(t *testing.T) {
 					},
 				},
 			}, commands(&app{}))
+			begin := time.Now()
 			alive, dead := w.dial(t), w.dial(t)
 			var answerer sync.WaitGroup
 			var answers atomic.Int64
@@ -48,7 +49,6 @@ func TestProbes(t *testing.T) {
 					answers.Add(1)
 				}
 			})
-			begin := time.Now()
 			got, err := io.ReadAll(dead)
 			require.NoError(t, err)
 			require.Regexp(t, `^\?{2,}$`, string(got))

@@ -1,7 +1,7 @@
-// Package callback is what the calls of all kinds have in common: what is said about a task
-// beside its payload, and how it is written. Each kind is a [timeout.Caller] in a package of
-// its own, so that its client library reaches only programs that import it: httpcall,
-// natscall and streamcall.
+// Package callback is the common part of all calls: the facts about a task that a call carries
+// beside the payload, and their text form. Each kind is a [timeout.Caller] in a package of its
+// own: httpcall, natscall and streamcall. So a client library reaches only the programs that
+// import its package.
 //
-// Who is called can read it with [Parse], in Go, or follow the names of the headers.
+// A target in Go reads the facts with [Parse]. Others follow the names of the headers.
 package callback

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // The headers of a call, over HTTP and NATS. Those of the task begin with Prefix.
 const (
-	// HeaderKey is the header for Message.Key. It is the one of the IETF's draft
+	// HeaderKey is the header for Message.Key, from the IETF's draft
 	// draft-ietf-httpapi-idempotency-key-header.
 	HeaderKey = "Idempotency-Key"
 
@@ -26,10 +27,10 @@ const (
 	HeaderToken   = Prefix + "Token"   // as timeout.ParseToken reads it
 )
 
-// Message is what a call says about its task beside the payload.
+// Message holds the facts about a task that a call carries beside the payload.
 type Message struct {
-	// Key is the same for all attempts of what was set once, and for nothing else: whoever
-	// has done the work of a key need not do it again. See Key.
+	// Key is the same for all attempts of one set, and for nothing else. A target that has done
+	// the work of a key need not do it again. See Key.
 	Key string
 
 	Topic   string
@@ -54,8 +55,8 @@ func New(ctx context.Context, task timeout.Task) Message {
 }
 
 // Key returns the idempotency key of a task: its topic, a slash, its id, a colon and its
-// version, as in "orders/4711:12". Topic and id are escaped, see Escape. All attempts of one set
-// have the same; a task that is set, moved or replayed has another.
+// version, as in "orders/4711:12". Topic and id are escaped, see Escape. All attempts of one
+// set have the same key; setting, moving or replaying the task changes it.
 func Key(task timeout.Task) string {
 	return Escape(task.Topic) + "/" + Escape(task.ID) + ":" + strconv.FormatInt(task.Version, 10)
 }
@@ -63,8 +64,8 @@ func Key(task timeout.Task) string {
 // Field is a name and a value.
 type Field struct{ Name, Value string }
 
-// Headers returns the message as headers, always in the same order and each name once.
-// Without a Token there is no header of it.
+// Headers returns the message as headers, always in the same order and each name once. Without
+// a Token its header is missing.
 func (m Message) Headers() []Field {
 	fields := []Field{
 		{HeaderKey, m.Key},
@@ -72,7 +73,7 @@ func (m Message) Headers() []Field {
 		{HeaderID, Escape(m.ID)},
 		{HeaderVersion, strconv.FormatInt(m.Version, 10)},
 		{HeaderAttempt, strconv.Itoa(m.Attempt)},
-		{HeaderDue, strconv.FormatInt(timeout.Millis(m.Due), 10)},
+		{HeaderDue, strconv.FormatInt(engine.Millis(m.Due), 10)},
 	}
 	if m.Token != (timeout.Token{}) {
 		fields = append(fields, Field{HeaderToken, m.Token.String()})
@@ -80,7 +81,7 @@ func (m Message) Headers() []Field {
 	return fields
 }
 
-// Parse reads what Headers has written, from the method Get of an http.Header or a
+// Parse reads the headers that Headers returns, with the method Get of an http.Header or a
 // nats.Header. The error wraps timeout.ErrArgument and names the header.
 func Parse(get func(name string) string) (Message, error) {
 	m := Message{Key: get(HeaderKey), Topic: get(HeaderTopic)}
@@ -111,13 +112,13 @@ func Parse(get func(name string) string) (Message, error) {
 	return m, nil
 }
 
-// plain are the bytes that Escape leaves as they are. A full stop is none of them: in what
-// is signed for HTTP it ends the key.
+// plain are the bytes that Escape leaves as they are. A full stop is not among them: it ends
+// the key in the signed text of HTTP.
 const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~"
 
-// Escape writes each byte of an id that is not a letter, a digit or one of -_~ as a percent
-// sign and two hexadecimal digits, as URLs do: so it can stand in a header whatever it is,
-// between other texts, and anything that decodes the parts of a URL reads it.
+// Escape writes each byte of an id other than a letter, a digit and -_~ as a percent sign and
+// two hexadecimal digits, as in URLs. So any id can stand in a header and between other texts,
+// and every decoder of URL paths reads it.
 func Escape(id string) string {
 	var b strings.Builder
 	for i := range len(id) {
@@ -130,7 +131,7 @@ func Escape(id string) string {
 	return b.String()
 }
 
-// Unescape reads what Escape has written. The error wraps timeout.ErrArgument.
+// Unescape reads the text that Escape returns. The error wraps timeout.ErrArgument.
 func Unescape(text string) (string, error) {
 	id, err := url.PathUnescape(text)
 	if err != nil {

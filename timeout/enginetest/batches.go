@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// testBatches has batches of none, of the same key twice, and of very many.
+// testBatches tests empty batches, very large ones, and the same key twice in one batch.
 func testBatches(r *rig) {
-	r.make(timeout.Topic{Slots: 8})
+	r.make(engine.Topic{Slots: 8})
 	r.emptyBatches()
 	r.sameKeyTwice()
 	r.strangers()
@@ -39,23 +39,23 @@ func (r *rig) emptyBatches() {
 		require.NoError(r.t, err)
 		require.Empty(r.t, tasks)
 		require.Empty(r.t, r.extend(long))
-		r.expire(timeout.Ask{})
+		r.expire(engine.Ask{})
 	}
 	r.set("due", past)
 	for range 5 {
-		r.expire(timeout.Ask{}) // check looks that nothing is leased
-		require.Empty(r.t, r.expire(timeout.Ask{Max: 10, Slots: []int{}}).Leased, "no slots are none, and not all")
+		r.expire(engine.Ask{}) // check looks that nothing is leased
+		require.Empty(r.t, r.expire(engine.Ask{Max: 10, Slots: []int{}}).Leased, "no slots are none, and not all")
 	}
-	require.Equal(r.t, timeout.Pending, r.get("due").State)
+	require.Equal(r.t, engine.Pending, r.get("due").State)
 	r.remove("due")
 }
 
 func (r *rig) sameKeyTwice() {
 	r.t.Helper()
-	tasks := []timeout.Task{r.task("a", newDue), r.task("b", newDue), r.task("a", newDue.Add(1000)), r.task("a", newDue.Add(time.Hour))}
+	tasks := []engine.Task{r.task("a", newDue), r.task("b", newDue), r.task("a", newDue.Add(1000)), r.task("a", newDue.Add(time.Hour))}
 	tasks[3].Payload = []byte("last")
 	answers := r.setAll(tasks...)
-	was := []timeout.State{timeout.None, timeout.None, timeout.Pending, timeout.Pending}
+	was := []engine.State{engine.None, engine.None, engine.Pending, engine.Pending}
 	for i, answer := range answers {
 		require.Equal(r.t, was[i], answer.Was, "answer %d", i)
 		sameTime(r.t, tasks[i].Due, answer.Due, "Answer.Due")
@@ -66,88 +66,88 @@ func (r *rig) sameKeyTwice() {
 	require.Equal(r.t, answers[3].Version, a.Version, "the last one stays")
 	require.Equal(r.t, "last", string(a.Payload))
 
-	// The second of the same key finds what the first has made.
-	absent := []timeout.Task{r.task("c", newDue), r.task("c", newDue.Add(time.Hour))}
+	// The second task finds the first one of the same key.
+	absent := []engine.Task{r.task("c", newDue), r.task("c", newDue.Add(time.Hour))}
 	absent[0].IfAbsent, absent[1].IfAbsent = true, true
 	answers = r.setAll(absent...)
-	require.Equal(r.t, timeout.None, answers[0].Was)
-	require.Equal(r.t, timeout.Pending, answers[1].Was)
+	require.Equal(r.t, engine.None, answers[0].Was)
+	require.Equal(r.t, engine.Pending, answers[1].Was)
 	require.Equal(r.t, answers[0].Version, answers[1].Version)
 	sameTime(r.t, newDue, r.get("c").Due, "Due")
 
-	moves := []timeout.Move{{Key: r.key("a"), Due: newDue}, {Key: r.key("none"), Due: newDue}, {Key: r.key("a"), Due: newDue.Add(time.Minute)}}
+	moves := []engine.Move{{Key: r.key("a"), Due: newDue}, {Key: r.key("none"), Due: newDue}, {Key: r.key("a"), Due: newDue.Add(time.Minute)}}
 	moved, err := r.engine.Move(r.ctx, moves)
 	require.NoError(r.t, err)
-	require.Equal(r.t, []timeout.State{timeout.Pending, timeout.None, timeout.Pending}, states(moved))
+	require.Equal(r.t, []engine.State{engine.Pending, engine.None, engine.Pending}, states(moved))
 	sameTime(r.t, newDue.Add(time.Minute), r.get("a").Due, "Due")
 	require.Equal(r.t, moved[2].Version, r.get("a").Version)
 	require.Less(r.t, moved[0].Version, moved[2].Version)
 
 	removed, err := r.engine.Remove(r.ctx, removals(r.keys("a", "none", "a", "b")))
 	require.NoError(r.t, err)
-	require.Equal(r.t, []timeout.State{timeout.Pending, timeout.None, timeout.None, timeout.Pending}, states(removed))
+	require.Equal(r.t, []engine.State{engine.Pending, engine.None, engine.None, engine.Pending}, states(removed))
 	r.getAll("a", "c", "a", "none")
 	r.remove("c")
 }
 
-func states(answers []timeout.Answer) []timeout.State {
-	var states []timeout.State
+func states(answers []engine.Answer) []engine.State {
+	var states []engine.State
 	for _, answer := range answers {
 		states = append(states, answer.Was)
 	}
 	return states
 }
 
-// strangers are topics that are not there, in a batch with one that is.
+// strangers tests missing topics in a batch with an existing one.
 func (r *rig) strangers() {
 	r.t.Helper()
 	none := unique("none")
-	answers, err := r.engine.Set(r.ctx, []timeout.Task{r.task("x", newDue), {Topic: none, ID: "x", Due: newDue}, r.task("y", newDue)})
+	answers, err := r.engine.Set(r.ctx, []engine.Task{r.task("x", newDue), {Topic: none, ID: "x", Due: newDue}, r.task("y", newDue)})
 	require.NoError(r.t, err)
 	require.Len(r.t, answers, 3)
 	require.NoError(r.t, answers[0].Err)
-	require.ErrorIs(r.t, answers[1].Err, timeout.ErrNotFound)
+	require.ErrorIs(r.t, answers[1].Err, engine.ErrNotFound)
 	require.Contains(r.t, answers[1].Err.Error(), none)
 	require.NoError(r.t, answers[2].Err)
-	require.Equal(r.t, timeout.Pending, r.get("y").State)
+	require.Equal(r.t, engine.Pending, r.get("y").State)
 
-	key := timeout.Key{Topic: none, ID: "x"}
-	tasks, err := r.engine.Get(r.ctx, []timeout.Key{key, r.key("x")})
+	key := engine.Key{Topic: none, ID: "x"}
+	tasks, err := r.engine.Get(r.ctx, []engine.Key{key, r.key("x")})
 	require.NoError(r.t, err)
-	require.Equal(r.t, timeout.Task{Topic: none, ID: "x"}, tasks[0])
-	require.Equal(r.t, timeout.Pending, tasks[1].State)
-	held, err := r.engine.Extend(r.ctx, []timeout.Token{{Key: key, Lease: 1}}, long)
+	require.Equal(r.t, engine.Task{Topic: none, ID: "x"}, tasks[0])
+	require.Equal(r.t, engine.Pending, tasks[1].State)
+	held, err := r.engine.Extend(r.ctx, []engine.Token{{Key: key, Lease: 1}}, long)
 	require.NoError(r.t, err)
 	require.Equal(r.t, []bool{false}, held)
-	moved, err := r.engine.Move(r.ctx, []timeout.Move{{Key: key}, {Key: r.key("x"), Due: newDue}})
+	moved, err := r.engine.Move(r.ctx, []engine.Move{{Key: key}, {Key: r.key("x"), Due: newDue}})
 	require.NoError(r.t, err)
-	require.Equal(r.t, []timeout.State{timeout.None, timeout.Pending}, states(moved))
-	replayed, err := r.engine.Replay(r.ctx, []timeout.Key{key, r.key("x")})
+	require.Equal(r.t, []engine.State{engine.None, engine.Pending}, states(moved))
+	replayed, err := r.engine.Replay(r.ctx, []engine.Key{key, r.key("x")})
 	require.NoError(r.t, err)
-	require.Equal(r.t, []timeout.State{timeout.None, timeout.Pending}, states(replayed))
-	removed, err := r.engine.Remove(r.ctx, removals([]timeout.Key{key, r.key("x"), r.key("y")}))
+	require.Equal(r.t, []engine.State{engine.None, engine.Pending}, states(replayed))
+	removed, err := r.engine.Remove(r.ctx, removals([]engine.Key{key, r.key("x"), r.key("y")}))
 	require.NoError(r.t, err)
-	require.Equal(r.t, []timeout.State{timeout.None, timeout.Pending, timeout.Pending}, states(removed))
-	_, err = r.engine.Expire(r.ctx, timeout.Ask{Topic: none, Node: "node", Max: 1, Lease: long})
-	require.ErrorIs(r.t, err, timeout.ErrNotFound)
+	require.Equal(r.t, []engine.State{engine.None, engine.Pending, engine.Pending}, states(removed))
+	_, err = r.engine.Expire(r.ctx, engine.Ask{Topic: none, Node: "node", Max: 1, Lease: long})
+	require.ErrorIs(r.t, err, engine.ErrNotFound)
 }
 
 func (r *rig) manyAtOnce() {
 	r.t.Helper()
 	const count = 3000
-	var tasks []timeout.Task
-	var keys []timeout.Key
-	var moves []timeout.Move
+	var tasks []engine.Task
+	var keys []engine.Key
+	var moves []engine.Move
 	for _, i := range rand.Perm(count) {
 		id := fmt.Sprint(i)
 		tasks = append(tasks, r.task(id, newDue.Add(time.Duration(i)*time.Millisecond)))
 		keys = append(keys, r.key(id))
-		moves = append(moves, timeout.Move{Key: r.key(id), Due: past})
+		moves = append(moves, engine.Move{Key: r.key(id), Due: past})
 	}
 	answers := r.setAll(tasks...)
 	versions := map[int64]bool{}
 	for i, answer := range answers {
-		require.Equal(r.t, timeout.None, answer.Was)
+		require.Equal(r.t, engine.None, answer.Was)
 		sameTime(r.t, tasks[i].Due, answer.Due, "the answers are in the order of the tasks")
 		versions[answer.Version] = true
 	}
@@ -162,13 +162,13 @@ func (r *rig) manyAtOnce() {
 	require.NoError(r.t, err)
 	require.Equal(r.t, strings.Repeat("pending ", count), join(moved))
 	leased := r.lease(count, long)
-	outcomes := make([]timeout.Outcome, count)
-	tokens := make([]timeout.Token, count)
+	outcomes := make([]engine.Outcome, count)
+	tokens := make([]engine.Token, count)
 	ids := map[string]bool{}
 	for i, one := range leased {
 		ids[one.ID] = true
 		tokens[i] = one.Token
-		outcomes[i] = timeout.Outcome{Token: one.Token, As: timeout.Done}
+		outcomes[i] = engine.Outcome{Token: one.Token, As: engine.Done}
 	}
 	require.Len(r.t, ids, count, "each is leased once")
 	for i, held := range r.extend(long, tokens...) {
@@ -182,7 +182,7 @@ func (r *rig) manyAtOnce() {
 	require.Equal(r.t, strings.Repeat("none ", count), join(removed))
 }
 
-func join(answers []timeout.Answer) string {
+func join(answers []engine.Answer) string {
 	var all strings.Builder
 	for _, answer := range answers {
 		all.WriteString(answer.Was.String() + " ")
@@ -190,25 +190,25 @@ func join(answers []timeout.Answer) string {
 	return all.String()
 }
 
-// testAnyBytes has whatever a task can hold come back as it was.
+// testAnyBytes stores all contents that a task can have and compares them.
 func testAnyBytes(r *rig) {
-	r.make(timeout.Topic{Slots: 8})
-	every := make([]byte, timeout.MaxPayload)
+	r.make(engine.Topic{Slots: 8})
+	every := make([]byte, engine.MaxPayload)
 	for i := range every {
 		every[i] = byte(i * 7)
 	}
-	callback := &timeout.Callback{
+	callback := &engine.Callback{
 		Kind: "http", Target: "https://example.org/{x}?a=b&c=\"d\"", Method: "PUT", Timeout: 1500 * time.Millisecond,
 		Header: map[string]string{"X-Kind": "ünï'code", "Empty": "", "Lines": "a\tb"},
 	}
-	tasks := []timeout.Task{
+	tasks := []engine.Task{
 		{ID: "largest", Payload: every},
 		{ID: "empty", Payload: []byte{}},
 		{ID: "nil"},
 		{ID: "zero", Payload: []byte{0}},
 		{ID: "broken", Payload: []byte("\xff\xfe\x00'\"\\%s{}\r\n")},
 		{ID: "callback", Payload: []byte("1"), Callback: callback},
-		{ID: "small callback", Callback: &timeout.Callback{Kind: "nats", Target: "x"}},
+		{ID: "small callback", Callback: &engine.Callback{Kind: "nats", Target: "x"}},
 		{ID: "{user-7}/reminder"},
 		{ID: "{user-7}/other"},
 		{ID: "{}"},
@@ -228,8 +228,8 @@ func testAnyBytes(r *rig) {
 		{ID: "%_\\"},
 		{ID: "*?[a]"},
 		{ID: "$1"},
-		{ID: strings.Repeat("i", timeout.MaxID)},
-		{ID: strings.Repeat("é", timeout.MaxID/2)},
+		{ID: strings.Repeat("i", engine.MaxID)},
+		{ID: strings.Repeat("é", engine.MaxID/2)},
 		{ID: "0"},
 		{ID: "00"},
 		{ID: "1e0"},
@@ -239,20 +239,20 @@ func testAnyBytes(r *rig) {
 		tasks[i].Topic, tasks[i].Due = r.topic, past
 		require.NoError(r.t, tasks[i].Check())
 	}
-	want := map[string]timeout.Task{}
+	want := map[string]engine.Task{}
 	for i, answer := range r.setAll(tasks...) {
-		require.Equal(r.t, timeout.None, answer.Was, "%q is another than all others", tasks[i].ID)
+		require.Equal(r.t, engine.None, answer.Was, "%q is another than all others", tasks[i].ID)
 		want[tasks[i].ID] = tasks[i]
 		r.sameContent(tasks[i], r.get(tasks[i].ID))
 	}
-	var outcomes []timeout.Outcome
+	var outcomes []engine.Outcome
 	for _, leased := range r.lease(len(tasks), long) {
 		r.sameContent(want[leased.ID], leased.Task)
-		parsed, err := timeout.ParseToken(leased.Token.String())
+		parsed, err := engine.ParseToken(leased.Token.String())
 		require.NoError(r.t, err)
 		require.Equal(r.t, leased.Token, parsed)
 		failure := "failed: '\"\\ ü " + leased.ID
-		outcomes = append(outcomes, timeout.Outcome{Token: parsed, As: timeout.Dead, Error: failure})
+		outcomes = append(outcomes, engine.Outcome{Token: parsed, As: engine.Dead, Error: failure})
 	}
 	for i, settled := range r.settle(outcomes...) {
 		require.True(r.t, settled)
@@ -260,7 +260,7 @@ func testAnyBytes(r *rig) {
 		r.sameContent(want[task.ID], task)
 		require.Equal(r.t, outcomes[i].Error, task.Error)
 	}
-	page, err := r.engine.List(r.ctx, timeout.Query{Topic: r.topic, State: timeout.Dead, Limit: timeout.MaxPage})
+	page, err := r.engine.List(r.ctx, engine.Query{Topic: r.topic, State: engine.Dead, Limit: engine.MaxPage})
 	require.NoError(r.t, err)
 	require.Len(r.t, page.Tasks, len(tasks))
 	for _, task := range page.Tasks {
@@ -268,7 +268,7 @@ func testAnyBytes(r *rig) {
 	}
 }
 
-func (r *rig) sameContent(want, got timeout.Task) {
+func (r *rig) sameContent(want, got engine.Task) {
 	r.t.Helper()
 	require.Equal(r.t, want.Key(), got.Key())
 	require.True(r.t, string(want.Payload) == string(got.Payload), "payload of %q", want.ID)

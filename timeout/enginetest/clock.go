@@ -12,15 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Clock asks for what must be so whatever the clock of a store does. The engines are two on one
-// store, which has nothing else in it, and set sets its clock ahead of this machine's or behind
-// it: so these nodes' clocks are wrong, seen from there.
-func Clock(t *testing.T, engines []timeout.Engine, set func(ahead time.Duration)) {
+// Clock tests the promises that hold whatever the clock of a store does. The two engines share
+// a store, and nothing else uses it. set sets the store's clock ahead of this machine's or
+// behind it, so the nodes' clocks are wrong, seen from the store.
+func Clock(t *testing.T, engines []engine.Engine, set func(ahead time.Duration)) {
 	c := &clockwork{t: t, engine: engines[0], ran: make(map[string]int)}
-	for i, engine := range engines {
-		c.serve(engine, fmt.Sprint("node-", i))
+	for i, e := range engines {
+		c.serve(e, fmt.Sprint("node-", i))
 	}
 	for _, ahead := range []time.Duration{0, 5 * time.Second, -5 * time.Second, time.Minute, -time.Minute} {
 		set(ahead)
@@ -30,7 +31,7 @@ func Clock(t *testing.T, engines []timeout.Engine, set func(ahead time.Duration)
 	}
 
 	set(0)
-	// What waits while the clock is stepped waits for its time by that clock.
+	// A task that waits while the clock is stepped still waits for its time by that clock.
 	c.set("kept ", 20, time.Second)
 	set(-2 * time.Second)
 	c.await("orders", "kept ", 20, "an action time stays what it is")
@@ -38,8 +39,7 @@ func Clock(t *testing.T, engines []timeout.Engine, set func(ahead time.Duration)
 	set(time.Hour)
 	c.await("orders", "brought ", 20, "an hour has passed there")
 
-	// What had been leased, by a node that was there, is done when the lease has ended, as if
-	// the clock had not been stepped back.
+	// The lease of a dead node's task ends as if the clock had not been stepped back.
 	c.steal("orphans", "orphan ", 20)
 	set(0)
 	for i, centre := range c.centres {
@@ -48,15 +48,15 @@ func Clock(t *testing.T, engines []timeout.Engine, set func(ahead time.Duration)
 	c.await("orphans", "orphan ", 20, "a lease ends in its time")
 	require.Eventually(t, func() bool {
 		view := c.centres[0].View()
-		return !slices.ContainsFunc(view.Nodes, func(n timeout.Node) bool { return n.Name == "dead" }) && len(view.Nodes) == len(engines)
+		return !slices.ContainsFunc(view.Nodes, func(n engine.Node) bool { return n.Name == "dead" }) && len(view.Nodes) == len(engines)
 	}, patient, 20*time.Millisecond, "who is dead is no member for an hour")
 	c.judge()
 }
 
-// clockwork is a few centres and what they have done.
+// clockwork is a few centres and the record of their runs.
 type clockwork struct {
 	t       *testing.T
-	engine  timeout.Engine
+	engine  engine.Engine
 	centres []*timeout.Center
 
 	mu    sync.Mutex
@@ -64,13 +64,13 @@ type clockwork struct {
 	early []string
 }
 
-func (c *clockwork) serve(engine timeout.Engine, name string) {
-	centre, err := timeout.New(engine, timeout.Config{
+func (c *clockwork) serve(e engine.Engine, name string) {
+	centre, err := timeout.New(e, timeout.Config{
 		Node: name, TTL: time.Second, Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-		Topic: timeout.Topic{Lease: 10 * time.Second},
+		Topic: engine.Topic{Lease: 10 * time.Second},
 	})
 	require.NoError(c.t, err)
-	require.NoError(c.t, centre.Handle("orders", c.handler(engine)))
+	require.NoError(c.t, centre.Handle("orders", c.handler(e)))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- centre.Run(ctx) }()
@@ -86,7 +86,7 @@ func (c *clockwork) serve(engine timeout.Engine, name string) {
 func (c *clockwork) set(name string, n int, after time.Duration) {
 	c.t.Helper()
 	for i := range n {
-		_, err := c.centres[i%len(c.centres)].Set(c.t.Context(), timeout.Task{
+		_, err := c.centres[i%len(c.centres)].Set(c.t.Context(), engine.Task{
 			Topic: "orders", ID: fmt.Sprint(name, i), After: after + time.Duration(i)*10*time.Millisecond,
 		})
 		require.NoError(c.t, err)
@@ -96,9 +96,9 @@ func (c *clockwork) set(name string, n int, after time.Duration) {
 // await waits until tasks have run and are settled: a step of the clock ends leases.
 func (c *clockwork) await(topic, name string, n int, why string) {
 	c.t.Helper()
-	keys := make([]timeout.Key, n)
+	keys := make([]engine.Key, n)
 	for i := range keys {
-		keys[i] = timeout.Key{Topic: topic, ID: fmt.Sprint(name, i)}
+		keys[i] = engine.Key{Topic: topic, ID: fmt.Sprint(name, i)}
 	}
 	require.Eventually(c.t, func() bool {
 		tasks, err := c.engine.Get(c.t.Context(), keys)
@@ -106,7 +106,7 @@ func (c *clockwork) await(topic, name string, n int, why string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, task := range tasks {
-			if c.ran[task.ID] == 0 || task.State != timeout.None {
+			if c.ran[task.ID] == 0 || task.State != engine.None {
 				return false
 			}
 		}
@@ -114,45 +114,45 @@ func (c *clockwork) await(topic, name string, n int, why string) {
 	}, patient, 10*time.Millisecond, "%s: %s", name, why)
 }
 
-// handler writes down what runs.
-func (c *clockwork) handler(engine timeout.Engine) timeout.Handler {
-	return func(ctx context.Context, task timeout.Task) error {
-		now, err := engine.Now(ctx)
+// handler records each run.
+func (c *clockwork) handler(e engine.Engine) timeout.Handler {
+	return func(ctx context.Context, task engine.Task) error {
+		now, err := e.Now(ctx)
 		if err != nil {
 			return err
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.ran[task.ID]++
-		if now.Before(task.Due) && task.Attempts == 1 { // a later one's time had come before the step
+		if now.Before(task.Due) && task.Attempts == 1 { // the time of a later attempt had come before the step
 			c.early = append(c.early, task.ID)
 		}
 		return nil
 	}
 }
 
-// steal sets and leases n tasks as a node that is a member, and dies then.
+// steal sets and leases n tasks as a member that then dies.
 func (c *clockwork) steal(topic, name string, n int) {
 	ctx := c.t.Context()
-	_, err := c.engine.SetTopic(ctx, timeout.Topic{Name: topic}, true)
+	_, err := c.engine.SetTopic(ctx, engine.Topic{Name: topic}, true)
 	require.NoError(c.t, err)
-	_, err = c.engine.Beat(ctx, timeout.Node{Name: "dead"}, time.Second)
+	_, err = c.engine.Beat(ctx, engine.Node{Name: "dead"}, time.Second)
 	require.NoError(c.t, err)
-	var tasks []timeout.Task
+	var tasks []engine.Task
 	for i := range n {
-		tasks = append(tasks, timeout.Task{Topic: topic, ID: fmt.Sprint(name, i)})
+		tasks = append(tasks, engine.Task{Topic: topic, ID: fmt.Sprint(name, i)})
 	}
 	_, err = c.engine.Set(ctx, tasks)
 	require.NoError(c.t, err)
 	require.Eventually(c.t, func() bool {
-		batch, err := c.engine.Expire(ctx, timeout.Ask{Topic: topic, Node: "dead", Max: n, Lease: time.Second})
+		batch, err := c.engine.Expire(ctx, engine.Ask{Topic: topic, Node: "dead", Max: n, Lease: time.Second})
 		require.NoError(c.t, err)
 		n -= len(batch.Leased)
 		return n == 0
 	}, patient, time.Millisecond)
 }
 
-// judge looks at all that has run.
+// judge checks all recorded runs.
 func (c *clockwork) judge() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,56 +8,58 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // calls are all methods of an engine, other than Close.
-func (r *rig) calls(engine timeout.Engine, token timeout.Token) map[string]func(ctx context.Context) error {
+func (r *rig) calls(e engine.Engine, token engine.Token) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"SetTopic": func(ctx context.Context) error {
-			_, err := engine.SetTopic(ctx, timeout.Topic{Name: r.topic}, false)
+			_, err := e.SetTopic(ctx, engine.Topic{Name: r.topic}, false)
 			return err
 		},
-		"Pause":     func(ctx context.Context) error { _, err := engine.Pause(ctx, r.topic, true); return err },
-		"Topics":    func(ctx context.Context) error { _, err := engine.Topics(ctx); return err },
-		"DropTopic": func(ctx context.Context) error { return engine.DropTopic(ctx, r.topic) },
-		"Count":     func(ctx context.Context) error { _, err := engine.Count(ctx, r.topic); return err },
+		"Pause":     func(ctx context.Context) error { _, err := e.Pause(ctx, r.topic, true); return err },
+		"Topics":    func(ctx context.Context) error { _, err := e.Topics(ctx); return err },
+		"DropTopic": func(ctx context.Context) error { return e.DropTopic(ctx, r.topic) },
+		"Count":     func(ctx context.Context) error { _, err := e.Count(ctx, r.topic); return err },
 		"Set": func(ctx context.Context) error {
-			_, err := engine.Set(ctx, []timeout.Task{r.task("1", past)})
+			_, err := e.Set(ctx, []engine.Task{r.task("1", past)})
 			return err
 		},
 		"Move": func(ctx context.Context) error {
-			_, err := engine.Move(ctx, []timeout.Move{{Key: r.key("1"), Due: past}})
+			_, err := e.Move(ctx, []engine.Move{{Key: r.key("1"), Due: past}})
 			return err
 		},
-		"Remove": func(ctx context.Context) error { _, err := engine.Remove(ctx, removals(r.keys("1"))); return err },
-		"Replay": func(ctx context.Context) error { _, err := engine.Replay(ctx, r.keys("1")); return err },
-		"Get":    func(ctx context.Context) error { _, err := engine.Get(ctx, r.keys("1")); return err },
+		"Remove": func(ctx context.Context) error { _, err := e.Remove(ctx, removals(r.keys("1"))); return err },
+		"Replay": func(ctx context.Context) error { _, err := e.Replay(ctx, r.keys("1")); return err },
+		"Get":    func(ctx context.Context) error { _, err := e.Get(ctx, r.keys("1")); return err },
 		"List": func(ctx context.Context) error {
-			_, err := engine.List(ctx, timeout.Query{Topic: r.topic, State: timeout.Pending})
+			_, err := e.List(ctx, engine.Query{Topic: r.topic, State: engine.Pending})
 			return err
 		},
 		"Expire": func(ctx context.Context) error {
-			_, err := engine.Expire(ctx, r.ask(timeout.Ask{Max: 1}))
+			_, err := e.Expire(ctx, r.ask(engine.Ask{Max: 1}))
 			return err
 		},
 		"Extend": func(ctx context.Context) error {
-			_, err := engine.Extend(ctx, []timeout.Token{token}, long)
+			_, err := e.Extend(ctx, []engine.Token{token}, long)
 			return err
 		},
-		"Upkeep": func(ctx context.Context) error { _, err := engine.Upkeep(ctx, 0); return err },
-		"Now":    func(ctx context.Context) error { _, err := engine.Now(ctx); return err },
+		"Upkeep": func(ctx context.Context) error { _, err := e.Upkeep(ctx, 0); return err },
+		"Now":    func(ctx context.Context) error { _, err := e.Now(ctx); return err },
+		"Ready":  e.Ready,
 		"Beat": func(ctx context.Context) error {
-			_, err := engine.Beat(ctx, timeout.Node{Name: r.topic}, time.Second)
+			_, err := e.Beat(ctx, engine.Node{Name: r.topic}, time.Second)
 			return err
 		},
-		"Leave": func(ctx context.Context) error { return engine.Leave(ctx, r.topic) },
+		"Leave": func(ctx context.Context) error { return e.Leave(ctx, r.topic) },
 	}
 }
 
-// testContext has calls made after their context has ended.
+// testContext makes calls with an ended context.
 func testContext(r *rig) {
-	r.make(timeout.Topic{Slots: 2})
+	require.NoError(r.t, r.engine.Ready(r.ctx))
+	r.make(engine.Topic{Slots: 2})
 	r.set("1", newDue)
 	token := r.leased("2", long).Token
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -71,29 +73,29 @@ func testContext(r *rig) {
 	sameTime(r.t, newDue, r.get("1").Due, "Due")
 }
 
-// another opens an engine that can be closed, with a rig for it.
+// another opens a further engine for the test to close, with a rig for it.
 func (r *rig) another() *rig {
 	open := r.opts.Second
 	if open == nil {
 		open = r.opts.Open
 	}
-	engine := open(r.t)
+	e := open(r.t)
 	own := *r
-	own.suite = &suite{engine: engine, second: engine, opts: r.opts}
-	own.make(timeout.Topic{Slots: 2})
+	own.suite = &suite{engine: e, second: e, opts: r.opts}
+	own.make(engine.Topic{Slots: 2})
 	return &own
 }
 
-// testClose closes an engine that has done something.
+// testClose closes an engine after some work.
 func testClose(r *rig) {
 	own := r.another()
 	own.set("1", newDue)
 	leased := own.leased("2", long)
 	waked := make(chan struct{})
-	if waker, ok := own.engine.(timeout.Waker); ok {
+	if waker, ok := own.engine.(engine.Waker); ok {
 		ctx, cancel := context.WithCancel(r.ctx)
 		go func() {
-			_ = waker.Wake(ctx, func(string) {}) // whatever it says: the engine may be closed
+			_ = waker.Wake(ctx, func(string) {}) // any result will do: the engine may be closed
 			close(waked)
 		}()
 		defer func() {
@@ -110,11 +112,11 @@ func testClose(r *rig) {
 	}
 	require.NoError(r.t, own.engine.Close(), "Close is idempotent")
 	for name, call := range r.calls(own.engine, leased.Token) {
-		require.ErrorIs(r.t, call(r.ctx), timeout.ErrClosed, name)
+		require.ErrorIs(r.t, call(r.ctx), engine.ErrClosed, name)
 	}
-	if r.opts.Second != nil { // what it has done stays, and others go on
-		require.Equal(r.t, timeout.Pending, r.get("1").State)
-		require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: leased.Token, As: timeout.Done}))
+	if r.opts.Second != nil { // the closed engine's work stays, and others go on
+		require.Equal(r.t, engine.Pending, r.get("1").State)
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: leased.Token, As: engine.Done}))
 	}
 	r.t.Run("WhileInUse", func(t *testing.T) {
 		inner := *r
@@ -123,18 +125,19 @@ func testClose(r *rig) {
 	})
 }
 
-// closeWhileInUse has every call end, with an error or without, when the engine is closed.
+// closeWhileInUse checks that every call ends, with an error or without, when the engine is
+// closed.
 func (r *rig) closeWhileInUse() {
 	own := r.another()
 	ended := make(chan string)
 	calls := own.calls(own.engine, own.leased("2", long).Token)
-	for _, name := range []string{"DropTopic", "Beat", "Leave"} { // others are in the way of other tests
+	for _, name := range []string{"DropTopic", "Beat", "Leave"} { // on a shared store they disturb other tests
 		delete(calls, name)
 	}
 	for name, call := range calls {
 		go func() {
 			for start := time.Now(); time.Since(start) < patient; {
-				if errors.Is(call(r.ctx), timeout.ErrClosed) {
+				if errors.Is(call(r.ctx), engine.ErrClosed) {
 					ended <- name
 					return
 				}

@@ -6,40 +6,41 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// testDeadLetters has what is dead be deleted after its time, or where there is too much of it.
+// testDeadLetters checks that dead tasks are deleted after their time, or when there are too
+// many.
 func testDeadLetters(r *rig) {
 	const each = 60
-	topic := r.make(timeout.Topic{Slots: 4, MaxDead: -1})
-	require.Equal(r.t, timeout.DefaultRetainDead, topic.RetainDead)
+	topic := r.make(engine.Topic{Slots: 4, MaxDead: -1})
+	require.Equal(r.t, engine.DefaultRetainDead, topic.RetainDead)
 	byPlace := make(map[string][]string) // the oldest first
 	for i := range each {
 		id := fmt.Sprint("dead", i)
 		dead.bring(r, id)
-		place := fmt.Sprint(r.opts.Place(r.key(id)), " ", timeout.Slot(id, topic.Slots))
+		place := fmt.Sprint(r.opts.Place(r.key(id)), " ", engine.Slot(id, topic.Slots))
 		byPlace[place] = append(byPlace[place], id)
-		time.Sleep(2 * time.Millisecond) // so that one is older than the other
+		time.Sleep(2 * time.Millisecond) // to make one older than the other
 	}
 	waiting.bring(r, "waiting")
 	r.upkeep()
 	require.Zero(r.t, r.sweptDead(), "they are neither too many nor too old")
-	require.Equal(r.t, each, r.sizes()[timeout.Dead])
+	require.Equal(r.t, each, r.sizes()[engine.Dead])
 
 	topic.MaxDead = each / 3
 	r.make(topic)
-	// Other tests of the suite do the upkeep of this topic, too, and count what that deletes.
+	// Other tests of the suite do the upkeep of this topic, too, and count the deleted tasks.
 	r.eventually("what is too much is deleted, and counted", func() bool {
 		r.upkeep()
-		left := r.sizes()[timeout.Dead]
+		left := r.sizes()[engine.Dead]
 		return left <= topic.MaxDead+len(byPlace) && left+r.sweptDead() == each
 	})
-	require.GreaterOrEqual(r.t, r.sizes()[timeout.Dead], topic.MaxDead/2, "not many more are deleted")
+	require.GreaterOrEqual(r.t, r.sizes()[engine.Dead], topic.MaxDead/2, "not many more are deleted")
 	for place, ids := range byPlace {
 		kept := false
 		for _, task := range r.getAll(ids...) {
-			if task.State == timeout.Dead {
+			if task.State == engine.Dead {
 				kept = true
 			} else {
 				require.False(r.t, kept, "in place %s one is deleted and an older one is kept: %s", place, task.ID)
@@ -52,19 +53,19 @@ func testDeadLetters(r *rig) {
 	r.make(topic)
 	r.eventually("what was kept for its time is deleted, and counted", func() bool {
 		r.upkeep()
-		return r.sizes()[timeout.Dead] == 0 && r.sweptDead() == each
+		return r.sizes()[engine.Dead] == 0 && r.sweptDead() == each
 	})
-	r.counts(timeout.Counts{Pending: 1})
-	require.Equal(r.t, timeout.None, r.set("dead1", newDue).Was)
+	r.counts(engine.Counts{Pending: 1})
+	require.Equal(r.t, engine.None, r.set("dead1", newDue).Was)
 }
 
-// testLate has a node ask for what others should long have taken.
+// testLate has a node ask for tasks that are long overdue at other nodes.
 func testLate(r *rig) {
-	r.make(timeout.Topic{Slots: 2})
+	r.make(engine.Topic{Slots: 2})
 	r.set("old", past)
-	r.setAll(timeout.Task{Topic: r.topic, ID: "new"})
-	late := timeout.Ask{Max: 10, Late: long}
-	var leased []timeout.Leased
+	r.setAll(engine.Task{Topic: r.topic, ID: "new"})
+	late := engine.Ask{Max: 10, Late: long}
+	var leased []engine.Leased
 	r.eventually("what is late is leased", func() bool {
 		leased = append(leased, r.expire(late).Leased...)
 		return len(leased) > 0

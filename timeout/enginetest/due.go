@@ -10,12 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// testTimes looks at how action times are kept.
+// testTimes checks how action times are kept.
 func testTimes(r *rig) {
-	r.make(timeout.Topic{Slots: 2})
+	r.make(engine.Topic{Slots: 2})
 	before := r.now()
 	require.WithinDuration(r.t, time.Now(), before, time.Minute)
 	time.Sleep(5 * time.Millisecond)
@@ -48,25 +48,25 @@ func testTimes(r *rig) {
 		set := r.setAll(task)[0]
 		r.between(before, after, set.Due)
 		before = r.now()
-		answers, err := r.engine.Move(r.ctx, []timeout.Move{{Key: r.key("after"), After: after}})
+		answers, err := r.engine.Move(r.ctx, []engine.Move{{Key: r.key("after"), After: after}})
 		r.between(before, after, r.one(answers, err).Due)
 	}
 }
 
-// between says that due is so long after a time between before and now, of which an engine
-// may count the millisecond that has begun.
+// between checks that due is after a moment between before and now by the duration after. An
+// engine may count the millisecond that has begun.
 func (r *rig) between(before time.Time, after time.Duration, due time.Time) {
 	r.t.Helper()
-	ms := timeout.CeilMillis(after)
+	ms := engine.CeilMillis(after)
 	require.GreaterOrEqual(r.t, due.UnixMilli(), before.UnixMilli()+ms)
 	require.LessOrEqual(r.t, due.UnixMilli(), r.now().UnixMilli()+ms+1)
 }
 
-// testNeverEarly has tasks come due one after the other while several ask.
+// testNeverEarly makes tasks come due one after the other while several callers ask.
 func testNeverEarly(r *rig) {
 	const count = 200
-	r.make(timeout.Topic{Slots: 8})
-	tasks := make([]timeout.Task, count)
+	r.make(engine.Topic{Slots: 8})
+	tasks := make([]engine.Task, count)
 	for i := range tasks {
 		tasks[i] = r.task(fmt.Sprint(i), time.Time{})
 		tasks[i].After = time.Duration(rand.Int64N(int64(800 * time.Millisecond)))
@@ -78,11 +78,11 @@ func testNeverEarly(r *rig) {
 	var got atomic.Int64
 	var asking sync.WaitGroup
 	start := time.Now()
-	for i, engine := range []timeout.Engine{r.engine, r.second, r.engine} {
+	for i, e := range []engine.Engine{r.engine, r.second, r.engine} {
 		asking.Go(func() {
 			for got.Load() < count && time.Since(start) < patient {
-				batch, err := engine.Expire(r.ctx, r.ask(timeout.Ask{Node: fmt.Sprint(i), Max: 20}))
-				now, errNow := engine.Now(r.ctx)
+				batch, err := e.Expire(r.ctx, r.ask(engine.Ask{Node: fmt.Sprint(i), Max: 20}))
+				now, errNow := e.Now(r.ctx)
 				if err != nil || errNow != nil {
 					r.t.Errorf("Expire: %v, Now: %v", err, errNow)
 					return
@@ -102,18 +102,18 @@ func testNeverEarly(r *rig) {
 	require.EqualValues(r.t, count, got.Load())
 }
 
-// testOrder has many tasks of one slot, and of one part, due at once.
+// testOrder makes many tasks of one slot and one part due at once.
 func testOrder(r *rig) {
 	const count = 60
-	r.make(timeout.Topic{Slots: 1})
-	tasks := make([]timeout.Task, count)
+	r.make(engine.Topic{Slots: 1})
+	tasks := make([]engine.Task, count)
 	id := func(place int) string { return fmt.Sprint("{same}/", place) }
 	for i, place := range rand.Perm(count) {
 		tasks[i] = r.task(id(place), past.Add(time.Duration(place)*time.Millisecond))
 	}
 	r.setAll(tasks...)
-	require.Equal(r.t, timeout.Pending, r.move(id(59), past.Add(-time.Hour)).Was)
-	require.Equal(r.t, timeout.Pending, r.remove(id(30)).Was)
+	require.Equal(r.t, engine.Pending, r.move(id(59), past.Add(-time.Hour)).Was)
+	require.Equal(r.t, engine.Pending, r.remove(id(30)).Was)
 	var got []string
 	for len(got) < count-1 {
 		for _, leased := range r.lease(min(7, count-1-len(got)), long) {
@@ -129,12 +129,12 @@ func testOrder(r *rig) {
 	require.Equal(r.t, want, got, "the earliest first")
 }
 
-// testNext looks at when there is something due again.
+// testNext checks Batch.Next.
 func testNext(r *rig) {
-	r.make(timeout.Topic{Slots: 4})
+	r.make(engine.Topic{Slots: 4})
 	woken := r.woken()
 	r.set("far", r.later())
-	batch := r.expire(timeout.Ask{Max: 10})
+	batch := r.expire(engine.Ask{Max: 10})
 	require.Empty(r.t, batch.Leased)
 	if !batch.Next.IsZero() {
 		require.Greater(r.t, batch.Next.UnixMilli(), batch.Now.UnixMilli(), "asking at once is of no use")
@@ -146,7 +146,7 @@ func testNext(r *rig) {
 	}
 	leased := 0
 	r.eventually("ten tasks are leased", func() bool {
-		batch = r.expire(timeout.Ask{Max: 3})
+		batch = r.expire(engine.Ask{Max: 3})
 		leased += len(batch.Leased)
 		if leased < 10 && len(batch.Leased) > 0 {
 			require.False(r.t, batch.Next.IsZero())
@@ -155,23 +155,24 @@ func testNext(r *rig) {
 		return leased == 10
 	})
 
-	// Those that follow Next, and calls to wake, miss nothing.
-	set := r.setAll(timeout.Task{Topic: r.topic, ID: "soon", After: short})[0]
+	// A caller that follows Next, and calls to wake, misses nothing.
+	set := r.setAll(engine.Task{Topic: r.topic, ID: "soon", After: short})[0]
 	soon := r.follow(woken, set.Due, short)
 	require.Equal(r.t, "soon", soon.ID)
 	again := r.follow(woken, soon.Until, long)
 	require.Equal(r.t, "soon", again.ID, "the end of a lease counts, too")
-	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: again.Token, As: timeout.Pending, After: short}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: again.Token, As: engine.Pending, After: short}))
 	retried := r.follow(woken, r.get("soon").Until, long)
 	require.Equal(r.t, "soon", retried.ID)
-	answers, err := r.engine.Move(r.ctx, []timeout.Move{{Key: r.key("far"), After: short}})
+	answers, err := r.engine.Move(r.ctx, []engine.Move{{Key: r.key("far"), After: short}})
 	moved := r.follow(woken, r.one(answers, err).Due, long)
 	require.Equal(r.t, "far", moved.ID)
 }
 
-// woken hears of this topic, where the engine can tell.
+// woken returns a channel with an element after each wake of this topic, or nil if the engine
+// is no Waker.
 func (r *rig) woken() <-chan struct{} {
-	waker, ok := r.engine.(timeout.Waker)
+	waker, ok := r.engine.(engine.Waker)
 	if !ok {
 		return nil
 	}
@@ -197,12 +198,12 @@ func (r *rig) woken() <-chan struct{} {
 	return woken
 }
 
-// follow asks only when the engine says so, until a task is leased that is due at that time.
-func (r *rig) follow(woken <-chan struct{}, due time.Time, lease time.Duration) timeout.Leased {
+// follow asks only when the engine says so, until it leases a task that is due at that time.
+func (r *rig) follow(woken <-chan struct{}, due time.Time, lease time.Duration) engine.Leased {
 	r.t.Helper()
 	for start := time.Now(); ; {
 		require.Less(r.t, time.Since(start), patient, "nobody says that there is something due")
-		batch := r.expire(timeout.Ask{Max: 10, Lease: lease})
+		batch := r.expire(engine.Ask{Max: 10, Lease: lease})
 		if len(batch.Leased) > 0 {
 			require.Len(r.t, batch.Leased, 1)
 			return batch.Leased[0]
@@ -221,36 +222,36 @@ func (r *rig) follow(woken <-chan struct{}, due time.Time, lease time.Duration) 
 	}
 }
 
-// testPaused has a topic accept and settle, and lease nothing.
+// testPaused checks that a paused topic accepts and settles tasks, and leases none.
 func testPaused(r *rig) {
-	topic := r.make(timeout.Topic{Slots: 4, Retries: -1})
+	topic := r.make(engine.Topic{Slots: 4, Retries: -1})
 	first := r.leased("first", long)
 	r.leased("lost", short)
 	r.pause(true)
 	require.Equal(r.t, topic.Lease, r.find(r.topic).Lease, "all else stays as it is")
-	topic.Lease = 2 * topic.Lease // and a change of something else leaves it paused
+	topic.Lease = 2 * topic.Lease // a change of another setting leaves it paused
 	require.True(r.t, r.make(topic).Paused)
-	require.Equal(r.t, timeout.None, r.set("second", past).Was)
+	require.Equal(r.t, engine.None, r.set("second", past).Was)
 	r.idle(2 * short)
-	require.Equal(r.t, timeout.Running, r.get("lost").State, "nothing dies in a topic that is paused")
+	require.Equal(r.t, engine.Running, r.get("lost").State, "nothing dies in a topic that is paused")
 	require.Equal(r.t, []bool{true}, r.extend(long, first.Token))
-	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: first.Token, As: timeout.Done}))
-	require.Equal(r.t, timeout.None, r.get("first").State)
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: first.Token, As: engine.Done}))
+	require.Equal(r.t, engine.None, r.get("first").State)
 	r.pause(false)
 	require.Equal(r.t, topic, r.find(r.topic))
 	topic.Paused = true
 	require.False(r.t, r.make(topic).Paused, "it is for a topic that is made")
-	var died []timeout.Key
-	var leased []timeout.Leased
+	var died []engine.Key
+	var leased []engine.Leased
 	r.eventually("what has waited goes on", func() bool {
-		batch := r.expire(timeout.Ask{Max: 10})
+		batch := r.expire(engine.Ask{Max: 10})
 		died, leased = append(died, batch.Died...), append(leased, batch.Leased...)
 		return len(died) == 1 && len(leased) == 1
 	})
 	require.Equal(r.t, r.key("lost"), died[0])
 	require.Equal(r.t, "second", leased[0].ID)
 
-	// Neither takes back what the other does at the same time.
+	// Neither takes back a simultaneous change by the other.
 	const rounds = 9
 	together(2, func(i int) {
 		for n := range rounds {
@@ -258,7 +259,7 @@ func testPaused(r *rig) {
 			if i == 0 {
 				_, err = r.second.Pause(r.ctx, r.topic, n%2 == 0)
 			} else {
-				_, err = r.engine.SetTopic(r.ctx, timeout.Topic{Name: r.topic, Concurrency: n + 1}, false)
+				_, err = r.engine.SetTopic(r.ctx, engine.Topic{Name: r.topic, Concurrency: n + 1}, false)
 			}
 			if err != nil {
 				r.t.Errorf("round %d: %v", n, err)
@@ -271,6 +272,6 @@ func testPaused(r *rig) {
 
 	none := unique("none")
 	_, err := r.engine.Pause(r.ctx, none, true)
-	require.ErrorIs(r.t, err, timeout.ErrNotFound)
+	require.ErrorIs(r.t, err, engine.ErrNotFound)
 	require.Contains(r.t, err.Error(), none)
 }

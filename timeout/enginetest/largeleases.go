@@ -7,24 +7,24 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// LargePayloads is that payloads of a MiB come a few at a time: a call may ask for a thousand
-// tasks, and neither memory nor others who write should have to bear that. The topic t must be
-// there, and have no tasks.
-func LargePayloads(t *testing.T, engine timeout.Truth) {
+// LargePayloads checks that payloads of a MiB come a few at a time. A call may ask for a
+// thousand tasks, and neither memory nor other writers should have to bear that. The topic t
+// must exist and have no tasks.
+func LargePayloads(t *testing.T, e engine.Truth) {
 	t.Helper()
 	const all = 7
 	for i := range all {
-		_, err := engine.Set(t.Context(), []timeout.Task{{Topic: "t", ID: fmt.Sprint(i), Payload: make([]byte, timeout.MaxPayload)}})
+		_, err := e.Set(t.Context(), []engine.Task{{Topic: "t", ID: fmt.Sprint(i), Payload: make([]byte, engine.MaxPayload)}})
 		require.NoError(t, err)
 	}
 	time.Sleep(5 * time.Millisecond)
 
-	upcoming, err := engine.Upcoming(t.Context(), "t", nil, time.Now().Add(time.Hour), "", 100)
+	upcoming, err := e.Upcoming(t.Context(), "t", nil, time.Now().Add(time.Hour), "", 100)
 	require.NoError(t, err)
-	claimed, err := engine.Claim(t.Context(), "t", "claimer", upcoming.Wanted, time.Minute)
+	claimed, err := e.Claim(t.Context(), "t", "claimer", upcoming.Wanted, time.Minute)
 	require.NoError(t, err)
 	leased := 0
 	for _, c := range claimed {
@@ -38,7 +38,7 @@ func LargePayloads(t *testing.T, engine timeout.Truth) {
 
 	for calls := 0; leased < all; calls++ {
 		require.Less(t, calls, 4)
-		batch, err := engine.Expire(t.Context(), timeout.Ask{Topic: "t", Node: "n", Max: 1000, Lease: time.Minute})
+		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1000, Lease: time.Minute})
 		require.NoError(t, err)
 		require.NotEmpty(t, batch.Leased)
 		require.LessOrEqual(t, len(batch.Leased), 5)
@@ -51,11 +51,11 @@ func LargePayloads(t *testing.T, engine timeout.Truth) {
 	seen := make(map[string]bool)
 	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
 		require.Less(t, pages, all)
-		page, err := engine.List(t.Context(), timeout.Query{Topic: "t", State: timeout.Running, Limit: 1000, Cursor: cursor})
+		page, err := e.List(t.Context(), engine.Query{Topic: "t", State: engine.Running, Limit: 1000, Cursor: cursor})
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page.Tasks), 5)
 		for _, task := range page.Tasks {
-			require.Len(t, task.Payload, timeout.MaxPayload)
+			require.Len(t, task.Payload, engine.MaxPayload)
 			seen[task.ID] = true
 		}
 		cursor = page.Next

@@ -8,17 +8,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/linear"
 )
 
-// call is what somebody has asked for one key, and effect what the answer said.
+// call is a call for one key; effect is its answer.
 type call struct {
 	verb  string // set, absent, move, remove, drop, replay, get, leased, done, again, dead, extend
 	key   string
 	due   bool  // set and move: at once, or far away
 	lease int64 // of a token
-	floor int64 // the highest version that was answered before the call began
+	floor int64 // the highest version answered before the call began
 }
 
 // gives reports whether the task has a new version after the call.
@@ -27,17 +27,17 @@ func (c call) gives(e effect) bool {
 	case "set":
 		return true
 	case "absent":
-		return e.was == timeout.None
+		return e.was == engine.None
 	case "move":
-		return e.was == timeout.Pending
+		return e.was == engine.Pending
 	case "replay":
-		return e.was == timeout.Dead
+		return e.was == engine.Dead
 	}
 	return false
 }
 
 type effect struct {
-	was      timeout.State
+	was      engine.State
 	version  int64
 	attempts int
 	lease    int64
@@ -46,21 +46,21 @@ type effect struct {
 
 // life is the state of one key, by the contract.
 type life struct {
-	state    timeout.State
+	state    engine.State
 	due      bool
-	version  int64 // of what is there, or was last
+	version  int64 // of the present task, or of the last one
 	attempts int
 	lease    int64
 }
 
-// step tells whether an answer is right, and what is next.
+// step tells whether an answer is right, and returns the next state.
 func (l life) step(c call, e effect) (bool, life) {
 	switch c.verb {
 	case "leased":
-		if l.state != timeout.Pending || !l.due || e.version != l.version || e.attempts != l.attempts+1 || e.lease == l.lease {
+		if l.state != engine.Pending || !l.due || e.version != l.version || e.attempts != l.attempts+1 || e.lease == l.lease {
 			return false, l
 		}
-		l.state, l.attempts, l.lease = timeout.Running, e.attempts, e.lease
+		l.state, l.attempts, l.lease = engine.Running, e.attempts, e.lease
 		return true, l
 	case "done", "again", "dead", "extend":
 		return l.settled(c, e)
@@ -68,7 +68,7 @@ func (l life) step(c call, e effect) (bool, life) {
 		if e.was != l.state {
 			return false, l
 		}
-		return l.state == timeout.None || (e.version == l.version && e.attempts == l.attempts), l
+		return l.state == engine.None || (e.version == l.version && e.attempts == l.attempts), l
 	}
 	if e.was != l.state {
 		return false, l
@@ -77,23 +77,23 @@ func (l life) step(c call, e effect) (bool, life) {
 }
 
 func (l life) settled(c call, e effect) (bool, life) {
-	held := l.state == timeout.Running && l.lease == c.lease
+	held := l.state == engine.Running && l.lease == c.lease
 	if e.ok != held || !held {
 		return e.ok == held, l
 	}
 	switch c.verb {
 	case "done":
-		l.state = timeout.None
+		l.state = engine.None
 	case "again":
-		l.state = timeout.Pending
+		l.state = engine.Pending
 	case "dead":
-		l.state = timeout.Dead
+		l.state = engine.Dead
 	}
 	return true, l
 }
 
 func (l life) changed(c call, e effect) (bool, life) {
-	there := l.state != timeout.None
+	there := l.state != engine.None
 	switch {
 	case c.gives(e):
 		if e.version <= c.floor || there && e.version <= l.version {
@@ -102,10 +102,10 @@ func (l life) changed(c call, e effect) (bool, life) {
 		if c.verb != "move" {
 			l.attempts = 0
 		}
-		l.state, l.due, l.version = timeout.Pending, c.due || c.verb == "replay", e.version
+		l.state, l.due, l.version = engine.Pending, c.due || c.verb == "replay", e.version
 		return true, l
-	case c.verb == "remove" && there, c.verb == "drop" && l.state == timeout.Dead:
-		l.state = timeout.None
+	case c.verb == "remove" && there, c.verb == "drop" && l.state == engine.Dead:
+		l.state = engine.None
 		return e.version == 0, l
 	}
 	return !there || e.version == l.version, l // nothing was changed
@@ -125,8 +125,8 @@ func (h *history) add(begin int64, input call, answer effect) {
 	h.calls[input.key] = append(h.calls[input.key], linear.Call[call, effect]{Begin: begin, End: end, Input: input, Answer: answer})
 }
 
-// testLinearizable has several work on a few keys: there must be an order of all calls, each
-// between its begin and its end, in which all answers are right.
+// testLinearizable has several clients work on a few keys. There must be an order of all calls,
+// each between its begin and its end, that explains all answers.
 func testLinearizable(r *rig) {
 	const (
 		rounds, clients, calls = 4, 4, 60
@@ -136,11 +136,11 @@ func testLinearizable(r *rig) {
 	for done := 0; done < rounds && time.Now().Before(end); done++ {
 		round := *r
 		round.topic = r.topic + unique("")
-		round.make(timeout.Topic{Slots: 2})
+		round.make(engine.Topic{Slots: 2})
 		h := &history{calls: map[string][]linear.Call[call, effect]{}}
 		together(clients, func(i int) {
-			engine := []timeout.Engine{r.engine, r.second}[i%2]
-			c := &client{r: &round, engine: engine, h: h, number: i}
+			e := []engine.Engine{r.engine, r.second}[i%2]
+			c := &client{r: &round, engine: e, h: h, number: i}
 			for range calls {
 				if err := c.step(); err != nil {
 					r.t.Errorf("client %d: %v", i, err)
@@ -164,7 +164,7 @@ func testLinearizable(r *rig) {
 	}
 }
 
-// versions fills in the floor of each call, and returns a version that was given twice, or zero.
+// versions fills in the floor of each call. It returns a version that was given twice, or zero.
 func versions(calls []linear.Call[call, effect]) (twice int64) {
 	given := map[int64]bool{}
 	for i := range calls {
@@ -187,10 +187,10 @@ func versions(calls []linear.Call[call, effect]) (twice int64) {
 // client makes random calls.
 type client struct {
 	r      *rig
-	engine timeout.Engine
+	engine engine.Engine
 	h      *history
 	number int
-	tokens []timeout.Token
+	tokens []engine.Token
 }
 
 func (c *client) step() error {
@@ -200,7 +200,7 @@ func (c *client) step() error {
 	if due {
 		at = past
 	}
-	var answers []timeout.Answer
+	var answers []engine.Answer
 	var err error
 	in := call{key: id, due: due}
 	start := c.h.tick()
@@ -211,20 +211,20 @@ func (c *client) step() error {
 		if task.IfAbsent = dice < 2; task.IfAbsent {
 			in.verb = "absent"
 		}
-		answers, err = c.engine.Set(c.r.ctx, []timeout.Task{task})
+		answers, err = c.engine.Set(c.r.ctx, []engine.Task{task})
 	case 4, 5:
 		in.verb = "move"
-		answers, err = c.engine.Move(c.r.ctx, []timeout.Move{{Key: key, Due: at}})
+		answers, err = c.engine.Move(c.r.ctx, []engine.Move{{Key: key, Due: at}})
 	case 6:
 		in.verb = "remove"
-		removal := timeout.Removal{Key: key}
+		removal := engine.Removal{Key: key}
 		if rand.IntN(2) == 0 {
-			in.verb, removal.State = "drop", timeout.Dead
+			in.verb, removal.State = "drop", engine.Dead
 		}
-		answers, err = c.engine.Remove(c.r.ctx, []timeout.Removal{removal})
+		answers, err = c.engine.Remove(c.r.ctx, []engine.Removal{removal})
 	case 7:
 		in.verb = "replay"
-		answers, err = c.engine.Replay(c.r.ctx, []timeout.Key{key})
+		answers, err = c.engine.Replay(c.r.ctx, []engine.Key{key})
 	case 8, 9:
 		return c.get(start, id)
 	case 10:
@@ -248,10 +248,10 @@ func (c *client) get(start int64, id string) error {
 	return nil
 }
 
-// token is one of the last few that this client has got.
-func (c *client) token() (timeout.Token, bool) {
+// token returns one of the last few tokens of this client.
+func (c *client) token() (engine.Token, bool) {
 	if len(c.tokens) == 0 {
-		return timeout.Token{}, false
+		return engine.Token{}, false
 	}
 	return c.tokens[max(0, len(c.tokens)-1-rand.IntN(3))], true
 }
@@ -261,7 +261,7 @@ func (c *client) extend(start int64) error {
 	if !ok {
 		return nil
 	}
-	held, err := c.engine.Extend(c.r.ctx, []timeout.Token{token}, long)
+	held, err := c.engine.Extend(c.r.ctx, []engine.Token{token}, long)
 	if err != nil {
 		return err
 	}
@@ -271,19 +271,19 @@ func (c *client) extend(start int64) error {
 
 // expire settles one lease and asks for two.
 func (c *client) expire(start int64) error {
-	ask := c.r.ask(timeout.Ask{Node: fmt.Sprint(c.number), Max: rand.IntN(3)})
+	ask := c.r.ask(engine.Ask{Node: fmt.Sprint(c.number), Max: rand.IntN(3)})
 	verb := ""
 	if token, ok := c.token(); ok && rand.IntN(4) > 0 {
-		outcome := timeout.Outcome{Token: token}
+		outcome := engine.Outcome{Token: token}
 		switch rand.IntN(4) {
 		case 0:
-			verb, outcome.As, outcome.Error = "dead", timeout.Dead, "broken"
+			verb, outcome.As, outcome.Error = "dead", engine.Dead, "broken"
 		case 1:
-			verb, outcome.As, outcome.Error = "again", timeout.Pending, "broken"
+			verb, outcome.As, outcome.Error = "again", engine.Pending, "broken"
 		default:
-			verb, outcome.As = "done", timeout.Done
+			verb, outcome.As = "done", engine.Done
 		}
-		ask.Settle = []timeout.Outcome{outcome}
+		ask.Settle = []engine.Outcome{outcome}
 	}
 	batch, err := c.engine.Expire(c.r.ctx, ask)
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // list returns all tasks of a state, page by page.
-func (r *rig) list(state timeout.State, limit int) []timeout.Task {
+func (r *rig) list(state engine.State, limit int) []engine.Task {
 	r.t.Helper()
 	return r.listWhile(state, limit, func() {})
 }
 
 // listWhile does something after the first page.
-func (r *rig) listWhile(state timeout.State, limit int, something func()) []timeout.Task {
+func (r *rig) listWhile(state engine.State, limit int, something func()) []engine.Task {
 	r.t.Helper()
-	var all []timeout.Task
-	query := timeout.Query{Topic: r.topic, State: state, Limit: limit}
+	var all []engine.Task
+	query := engine.Query{Topic: r.topic, State: state, Limit: limit}
 	for i := range 10_000 {
 		if i == 1 {
 			something()
@@ -36,7 +36,7 @@ func (r *rig) listWhile(state timeout.State, limit int, something func()) []time
 			require.Equal(r.t, state, task.State)
 			require.Equal(r.t, r.topic, task.Topic)
 		}
-		require.LessOrEqual(r.t, bytes, timeout.MaxPageBytes)
+		require.LessOrEqual(r.t, bytes, engine.MaxPageBytes)
 		all = append(all, page.Tasks...)
 		if page.Next == "" {
 			return all
@@ -47,29 +47,29 @@ func (r *rig) listWhile(state timeout.State, limit int, something func()) []time
 	return nil
 }
 
-// testListLarge lists payloads of which few fit onto a page, in slots of few and of many, and
-// with some that have none.
+// testListLarge lists payloads too large for more than a few on a page, in slots of few tasks
+// and of many. Some tasks have no payload.
 func testListLarge(r *rig) {
-	r.make(timeout.Topic{Slots: 4})
+	r.make(engine.Topic{Slots: 4})
 	const large, small = 7, 40
-	payload := make([]byte, timeout.MaxPayload)
-	var tasks []timeout.Task
+	payload := make([]byte, engine.MaxPayload)
+	var tasks []engine.Task
 	for i := range large + small {
 		task := r.task(fmt.Sprint(i), newDue.Add(time.Duration(rand.IntN(50))*time.Millisecond))
 		if i < large {
-			task.Payload = payload[:timeout.MaxPayload-i]
+			task.Payload = payload[:engine.MaxPayload-i]
 		}
 		tasks = append(tasks, task)
 	}
 	r.setAll(tasks...)
 	slots := 4
-	for _, limit := range []int{5, timeout.MaxPage, 5, timeout.MaxPage} {
+	for _, limit := range []int{5, engine.MaxPage, 5, engine.MaxPage} {
 		sizes := map[string]int{}
 		grow := func() {
-			r.make(timeout.Topic{Slots: slots})
+			r.make(engine.Topic{Slots: slots})
 			slots *= 4
 		}
-		for _, task := range r.listWhile(timeout.Pending, limit, grow) {
+		for _, task := range r.listWhile(engine.Pending, limit, grow) {
 			require.NotContains(r.t, sizes, task.ID)
 			sizes[task.ID] = len(task.Payload)
 		}
@@ -81,13 +81,13 @@ func testListLarge(r *rig) {
 }
 
 func testList(r *rig) {
-	r.make(timeout.Topic{Slots: 4, Retain: long})
-	for state := timeout.Pending; state <= timeout.Removed; state++ {
+	r.make(engine.Topic{Slots: 4, Retain: long})
+	for state := engine.Pending; state <= engine.Removed; state++ {
 		require.Empty(r.t, r.list(state, 10))
 	}
 	const count = 107
-	want := map[string]timeout.Task{}
-	var tasks []timeout.Task
+	want := map[string]engine.Task{}
+	var tasks []engine.Task
 	for i := range count {
 		due := newDue
 		if i%2 == 0 { // half are due at the same time
@@ -99,21 +99,21 @@ func testList(r *rig) {
 	for _, task := range tasks {
 		want[task.ID] = r.get(task.ID)
 	}
-	for _, limit := range []int{1, 7, 100, timeout.MaxPage} {
+	for _, limit := range []int{1, 7, 100, engine.MaxPage} {
 		type part struct{ slot, place int }
 		last := map[part]time.Time{}
 		seen := map[string]bool{}
-		for _, task := range r.list(timeout.Pending, limit) {
+		for _, task := range r.list(engine.Pending, limit) {
 			require.False(r.t, seen[task.ID], "%s is there twice", task.ID)
 			seen[task.ID] = true
 			require.Equal(r.t, plain(want[task.ID]), plain(task))
-			in := part{timeout.Slot(task.ID, 4), r.opts.Place(task.Key())}
+			in := part{engine.Slot(task.ID, 4), r.opts.Place(task.Key())}
 			require.False(r.t, task.Until.Before(last[in]), "in the order of Until")
 			last[in] = task.Until
 		}
 		require.Len(r.t, seen, count, "limit %d", limit)
 	}
-	page, err := r.engine.List(r.ctx, timeout.Query{Topic: r.topic, State: timeout.Pending})
+	page, err := r.engine.List(r.ctx, engine.Query{Topic: r.topic, State: engine.Pending})
 	require.NoError(r.t, err)
 	require.Len(r.t, page.Tasks, 100)
 	require.NotEmpty(r.t, page.Next)
@@ -121,8 +121,8 @@ func testList(r *rig) {
 	for _, b := range []before{failed, running, dead, done, removed} {
 		b.bring(r, b.name)
 	}
-	require.Equal(r.t, map[timeout.State]int{
-		timeout.Pending: count + 1, timeout.Running: 1, timeout.Done: 1, timeout.Dead: 1, timeout.Removed: 1,
+	require.Equal(r.t, map[engine.State]int{
+		engine.Pending: count + 1, engine.Running: 1, engine.Done: 1, engine.Dead: 1, engine.Removed: 1,
 	}, r.sizes())
 	for _, b := range []before{running, dead, done, removed} {
 		listed := r.list(b.state, 10)
@@ -133,23 +133,23 @@ func testList(r *rig) {
 		"garbage", "!!", "0", " ", "\x00", page.Next + "x", page.Next[:len(page.Next)/2], page.Next[1:],
 		base64.RawURLEncoding.EncodeToString([]byte("a")), base64.StdEncoding.EncodeToString([]byte("{}")), "é",
 	} {
-		got, err := r.engine.List(r.ctx, timeout.Query{Topic: r.topic, State: timeout.Pending, Cursor: cursor})
-		if err == nil { // a part of a cursor may happen to be one
+		got, err := r.engine.List(r.ctx, engine.Query{Topic: r.topic, State: engine.Pending, Cursor: cursor})
+		if err == nil { // a part of a cursor may happen to be a cursor
 			require.Contains(r.t, page.Next+"x", cursor, "cursor %q has %d tasks", cursor, len(got.Tasks))
 			continue
 		}
-		require.ErrorIs(r.t, err, timeout.ErrArgument, "cursor %q", cursor)
+		require.ErrorIs(r.t, err, engine.ErrArgument, "cursor %q", cursor)
 	}
-	got, err := r.engine.List(r.ctx, timeout.Query{Topic: unique("none"), State: timeout.Pending})
+	got, err := r.engine.List(r.ctx, engine.Query{Topic: unique("none"), State: engine.Pending})
 	require.NoError(r.t, err)
-	require.Equal(r.t, timeout.Page{}, got)
+	require.Equal(r.t, engine.Page{}, got)
 }
 
-// testListUnderChange pages through while others are set, moved and removed.
+// testListUnderChange pages through a list while other callers set, move and remove tasks.
 func testListUnderChange(r *rig) {
-	r.make(timeout.Topic{Slots: 4})
+	r.make(engine.Topic{Slots: 4})
 	const count = 120
-	var tasks []timeout.Task
+	var tasks []engine.Task
 	for i := range count {
 		due := newDue.Add(time.Duration(rand.IntN(100)) * time.Millisecond)
 		tasks = append(tasks, r.task(fmt.Sprint("stays", i), due), r.task(fmt.Sprint("moves", i), due))
@@ -168,9 +168,9 @@ func testListUnderChange(r *rig) {
 			var err error
 			switch rand.IntN(3) {
 			case 0:
-				_, err = r.second.Set(r.ctx, []timeout.Task{r.task(id, due)})
+				_, err = r.second.Set(r.ctx, []engine.Task{r.task(id, due)})
 			case 1:
-				_, err = r.second.Move(r.ctx, []timeout.Move{{Key: r.key(id), Due: due}})
+				_, err = r.second.Move(r.ctx, []engine.Move{{Key: r.key(id), Due: due}})
 			default:
 				_, err = r.second.Remove(r.ctx, removals(r.keys(id)))
 			}
@@ -184,7 +184,7 @@ func testListUnderChange(r *rig) {
 	defer close(stop)
 	for _, limit := range []int{3, 7, 50} {
 		seen := map[string]int{}
-		for _, task := range r.list(timeout.Pending, limit) {
+		for _, task := range r.list(engine.Pending, limit) {
 			seen[task.ID]++
 		}
 		for i := range count {
@@ -194,38 +194,38 @@ func testListUnderChange(r *rig) {
 }
 
 func testCount(r *rig) {
-	r.make(timeout.Topic{Slots: 4, Retain: long})
-	r.counts(timeout.Counts{})
+	r.make(engine.Topic{Slots: 4, Retain: long})
+	r.counts(engine.Counts{})
 	set := time.Now()
 	for i, b := range []before{waiting, failed, running, running, dead, dead, dead, done, removed, removed} {
 		b.bring(r, fmt.Sprint(b.name, i))
 	}
-	r.counts(timeout.Counts{Pending: 2, Running: 2, Dead: 3, Done: 1, Removed: 2})
+	r.counts(engine.Counts{Pending: 2, Running: 2, Dead: 3, Done: 1, Removed: 2})
 	task := r.task("due", time.Time{})
 	task.Due = r.now().Add(-time.Minute)
 	r.setAll(task, r.task("later", r.now().Add(-time.Second)), r.task("future", newDue))
-	got := r.counts(timeout.Counts{Pending: 5, Running: 2, Dead: 3, Done: 1, Removed: 2, Due: 2})
+	got := r.counts(engine.Counts{Pending: 5, Running: 2, Dead: 3, Done: 1, Removed: 2, Due: 2})
 	require.GreaterOrEqual(r.t, got.Lag, time.Minute-time.Millisecond)
 	require.LessOrEqual(r.t, got.Lag, time.Minute+time.Since(set)+time.Second)
 	for range 2 {
 		r.lease(1, long)
 	}
-	r.counts(timeout.Counts{Pending: 3, Running: 4, Dead: 3, Done: 1, Removed: 2})
+	r.counts(engine.Counts{Pending: 3, Running: 4, Dead: 3, Done: 1, Removed: 2})
 	r.leased("over", short)
 	time.Sleep(2 * short)
-	r.counts(timeout.Counts{Pending: 3, Running: 5, Dead: 3, Done: 1, Removed: 2}) // what outlived its lease is not Pending
+	r.counts(engine.Counts{Pending: 3, Running: 5, Dead: 3, Done: 1, Removed: 2}) // a task whose lease has ended is not Pending
 
 	none := unique("none")
 	counts, err := r.engine.Count(r.ctx, none)
-	require.ErrorIs(r.t, err, timeout.ErrNotFound)
+	require.ErrorIs(r.t, err, engine.ErrNotFound)
 	require.Contains(r.t, err.Error(), none)
-	require.Equal(r.t, timeout.Counts{}, counts)
+	require.Equal(r.t, engine.Counts{}, counts)
 }
 
-// counts waits for those counts, since an engine may keep them for a moment.
-func (r *rig) counts(want timeout.Counts) timeout.Counts {
+// counts waits for those counts: an engine may keep old ones for a moment.
+func (r *rig) counts(want engine.Counts) engine.Counts {
 	r.t.Helper()
-	var got timeout.Counts
+	var got engine.Counts
 	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		counts, err := r.engine.Count(r.ctx, r.topic)
 		require.NoError(r.t, err)
@@ -242,9 +242,9 @@ func (r *rig) counts(want timeout.Counts) timeout.Counts {
 	return got
 }
 
-// testUpkeep has what is kept be deleted after its time, and not before.
+// testUpkeep checks that kept tasks are deleted after their time, and not before.
 func testUpkeep(r *rig) {
-	topic := r.make(timeout.Topic{Slots: 4, Retain: long})
+	topic := r.make(engine.Topic{Slots: 4, Retain: long})
 	const each = 6
 	for i := range each {
 		for _, b := range []before{waiting, dead, done, removed} {
@@ -252,7 +252,7 @@ func testUpkeep(r *rig) {
 		}
 	}
 	r.upkeep()
-	kept := map[timeout.State]int{timeout.Pending: each, timeout.Dead: each, timeout.Done: each, timeout.Removed: each}
+	kept := map[engine.State]int{engine.Pending: each, engine.Dead: each, engine.Done: each, engine.Removed: each}
 	require.Equal(r.t, kept, r.sizes(), "nothing is deleted before its time")
 	time.Sleep(short)
 	topic.Retain = short / 2
@@ -260,12 +260,12 @@ func testUpkeep(r *rig) {
 	r.eventually("what was kept for its time is deleted", func() bool {
 		r.upkeep()
 		sizes := r.sizes()
-		require.Equal(r.t, each, sizes[timeout.Dead], "what is dead stays")
-		require.Equal(r.t, each, sizes[timeout.Pending])
-		return sizes[timeout.Done]+sizes[timeout.Removed] == 0
+		require.Equal(r.t, each, sizes[engine.Dead], "what is dead stays")
+		require.Equal(r.t, each, sizes[engine.Pending])
+		return sizes[engine.Done]+sizes[engine.Removed] == 0
 	})
-	r.counts(timeout.Counts{Pending: each, Dead: each})
-	require.Equal(r.t, timeout.None, r.get("done1").State)
-	require.Equal(r.t, timeout.None, r.set("done1", newDue).Was)
-	require.Equal(r.t, timeout.None, r.remove("removed1").Was)
+	r.counts(engine.Counts{Pending: each, Dead: each})
+	require.Equal(r.t, engine.None, r.get("done1").State)
+	require.Equal(r.t, engine.None, r.set("done1", newDue).Was)
+	require.Equal(r.t, engine.None, r.remove("removed1").Was)
 }

@@ -8,16 +8,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 func testMembers(r *rig) { Members(r.t, r.engine, r.second) }
 
-// Members asks for what timeout.Members says: of one client, or of several of the same store.
-// Nobody else may be a member meanwhile.
-func Members(t *testing.T, clients ...timeout.Members) {
+// Members tests the contract of engine.Members, with one client or with several of the same
+// store. Nobody else may be a member meanwhile.
+func Members(t *testing.T, clients ...engine.Members) {
 	c := &club{t: t, clients: clients}
-	empty := c.leave("nobody") // who leaves without having come does no harm
+	empty := c.leave("nobody") // leaving without having come does no harm
 	require.NoError(t, empty)
 
 	first := c.beat("b", nil, time.Hour)
@@ -30,7 +30,7 @@ func Members(t *testing.T, clients ...timeout.Members) {
 	three := c.beat("a", []string{}, time.Hour)
 	require.Equal(t, []string{"b", "c", "a"}, c.names(three), "in the order in which they came")
 	require.Greater(t, three.Term, same.Term)
-	require.Equal(t, []timeout.Node{{Name: "b"}, {Name: "c", Topics: []string{"x", "y"}}, {Name: "a", Topics: []string{}}}, three.Nodes)
+	require.Equal(t, []engine.Node{{Name: "b"}, {Name: "c", Topics: []string{"x", "y"}}, {Name: "a", Topics: []string{}}}, three.Nodes)
 
 	other := c.beat("c", []string{"x"}, time.Hour)
 	require.Equal(t, []string{"b", "c", "a"}, c.names(other), "who serves other topics keeps its place")
@@ -51,7 +51,7 @@ func Members(t *testing.T, clients ...timeout.Members) {
 	require.Equal(t, []string{"c", "a", "b"}, c.names(back), "who comes again comes last")
 	require.Greater(t, back.Term, left.Term)
 
-	// One that does not beat any more is gone after its time, and not before.
+	// A node without beats is gone after its time, and not before.
 	start := time.Now() // before: the answer may take its time
 	dies := c.beat("dies", nil, 2*time.Second)
 	require.Contains(t, c.names(dies), "dies")
@@ -74,27 +74,28 @@ func Members(t *testing.T, clients ...timeout.Members) {
 	require.NoError(t, c.leave("last"))
 }
 
-// club is a few nodes, each of which beats through one of the clients.
+// club is a few nodes. Each of them beats through one of the clients.
 type club struct {
 	t       *testing.T
-	clients []timeout.Members
+	clients []engine.Members
 }
 
-func (c *club) beat(name string, topics []string, ttl time.Duration) timeout.View {
+func (c *club) beat(name string, topics []string, ttl time.Duration) engine.View {
 	c.t.Helper()
-	view, err := c.client(name).Beat(c.t.Context(), timeout.Node{Name: name, Topics: topics}, ttl)
+	view, err := c.client(name).Beat(c.t.Context(), engine.Node{Name: name, Topics: topics}, ttl)
 	require.NoError(c.t, err)
 	return view
 }
 
-// client returns a node's: where a client keeps a session, a node has one.
-func (c *club) client(name string) timeout.Members {
+// client returns the client of a node. A client may keep a session, so a node always has the
+// same one.
+func (c *club) client(name string) engine.Members {
 	return c.clients[int(name[0])%len(c.clients)]
 }
 
 func (c *club) leave(name string) error { return c.client(name).Leave(context.Background(), name) }
 
-func (c *club) names(view timeout.View) []string {
+func (c *club) names(view engine.View) []string {
 	var names []string
 	for _, node := range view.Nodes {
 		names = append(names, node.Name)

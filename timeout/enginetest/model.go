@@ -10,35 +10,36 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// model is an engine of one topic that is too simple to be wrong.
+// model is an engine of one topic, too simple to be wrong.
 type model struct {
 	*rig
 	tasks map[string]*modelTask
-	ended map[string]int64 // the versions of tasks that are not there
+	ended map[string]int64 // the versions of missing tasks
 	kept  bool             // whether the topic retains
 	slots int
-	old   []timeout.Token // tokens of leases that are not the last ones
+	old   []engine.Token // tokens of void leases
 	log   []string
 	rng   *rand.Rand
 }
 
-// modelTask is a task, in which only the engine's numbers are not the model's own.
+// modelTask is a task. Only its version and lease number come from the engine.
 type modelTask struct {
-	state    timeout.State
+	state    engine.State
 	version  int64
 	due      time.Time
-	waits    bool // it is pending, and its time is far away
+	waits    bool // pending, with its time far away
 	attempts int
 	failure  string
-	replayed bool // and has not failed since: an engine may forget how it had failed
+	replayed bool // without a failure since: an engine may forget the earlier one
 	payload  string
-	token    timeout.Token
+	token    engine.Token
 }
 
-// testModel has one engine, and the other, answer random calls as the model does.
+// testModel makes random calls of one engine and the other, and compares the answers with the
+// model's.
 func testModel(r *rig) {
 	end := time.Now().Add(enough)
 	for round := 0; round < 6 && time.Now().Before(end); round++ {
@@ -96,22 +97,22 @@ func (m *model) say(format string, args ...any) {
 
 func (m *model) setTopic() {
 	m.say("slots %d", m.slots)
-	topic := timeout.Topic{Slots: m.slots}
+	topic := engine.Topic{Slots: m.slots}
 	if m.kept {
 		topic.Retain = long
 	}
 	m.make(topic)
 }
 
-// one of the engines.
-func (m *model) any() timeout.Engine {
+// any returns one of the engines.
+func (m *model) any() engine.Engine {
 	if m.rng.IntN(2) == 0 {
 		return m.engine
 	}
 	return m.second
 }
 
-// ids are a few, with the same one twice now and then.
+// ids returns a few ids, now and then the same one twice.
 func (m *model) ids() []string {
 	ids := make([]string, 1+m.rng.IntN(4))
 	for i := range ids {
@@ -127,27 +128,27 @@ func (m *model) due() (time.Time, bool) {
 	return past.Add(time.Duration(m.rng.IntN(1000)) * time.Millisecond), false
 }
 
-func (m *model) was(id string) timeout.State {
+func (m *model) was(id string) engine.State {
 	if task := m.tasks[id]; task != nil {
 		return task.state
 	}
-	return timeout.None
+	return engine.None
 }
 
-// void ends the lease of a task that runs.
+// void ends the lease of a running task.
 func (m *model) void(task *modelTask) {
-	if task != nil && task.state == timeout.Running {
+	if task != nil && task.state == engine.Running {
 		m.old = append(m.old, task.token)
 	}
 }
 
 func (m *model) set() {
 	ids := m.ids()
-	tasks := make([]timeout.Task, len(ids))
+	tasks := make([]engine.Task, len(ids))
 	waits := make([]bool, len(ids))
 	absent := m.rng.IntN(3) == 0
 	for i, id := range ids {
-		tasks[i] = timeout.Task{Topic: m.topic, ID: id, Payload: fmt.Appendf(nil, "%d", m.rng.Uint64()), IfAbsent: absent}
+		tasks[i] = engine.Task{Topic: m.topic, ID: id, Payload: fmt.Appendf(nil, "%d", m.rng.Uint64()), IfAbsent: absent}
 		tasks[i].Due, waits[i] = m.due()
 	}
 	answers, err := m.any().Set(m.ctx, tasks)
@@ -157,7 +158,7 @@ func (m *model) set() {
 		require.NoError(m.t, answers[i].Err)
 		was, old := m.was(id), m.tasks[id]
 		require.Equal(m.t, was, answers[i].Was, "task %s", id)
-		if absent && (was == timeout.Pending || was == timeout.Running || was == timeout.Dead) {
+		if absent && (was == engine.Pending || was == engine.Running || was == engine.Dead) {
 			require.Equal(m.t, old.version, answers[i].Version)
 			continue
 		}
@@ -166,13 +167,13 @@ func (m *model) set() {
 			require.Greater(m.t, answers[i].Version, old.version, "task %s", id)
 		}
 		m.void(old)
-		m.tasks[id] = &modelTask{state: timeout.Pending, version: answers[i].Version, due: tasks[i].Due, waits: waits[i], payload: string(tasks[i].Payload)}
+		m.tasks[id] = &modelTask{state: engine.Pending, version: answers[i].Version, due: tasks[i].Due, waits: waits[i], payload: string(tasks[i].Payload)}
 	}
 }
 
 func (m *model) move() {
 	ids := m.ids()
-	moves := make([]timeout.Move, len(ids))
+	moves := make([]engine.Move, len(ids))
 	waits := make([]bool, len(ids))
 	for i, id := range ids {
 		moves[i].Key = m.key(id)
@@ -183,7 +184,7 @@ func (m *model) move() {
 	require.NoError(m.t, err)
 	for i, id := range ids {
 		require.Equal(m.t, m.was(id), answers[i].Was, "task %s", id)
-		if task := m.tasks[id]; m.was(id) == timeout.Pending {
+		if task := m.tasks[id]; m.was(id) == engine.Pending {
 			require.Greater(m.t, answers[i].Version, task.version)
 			task.version, task.due, task.waits = answers[i].Version, moves[i].Due, waits[i]
 		}
@@ -204,21 +205,21 @@ func (m *model) removeSome() {
 	for i, id := range ids {
 		was, task := m.was(id), m.tasks[id]
 		require.Equal(m.t, was, answers[i].Was, "task %s", id)
-		live := was == timeout.Pending || was == timeout.Running || was == timeout.Dead
+		live := was == engine.Pending || was == engine.Running || was == engine.Dead
 		switch {
-		case live && (all[i].State == timeout.None || all[i].State == was) && (all[i].Version == 0 || all[i].Version == task.version):
+		case live && (all[i].State == engine.None || all[i].State == was) && (all[i].Version == 0 || all[i].Version == task.version):
 			require.Zero(m.t, answers[i].Version, "task %s", id)
 			m.void(task)
-			m.end(id, timeout.Removed)
+			m.end(id, engine.Removed)
 		case task != nil:
 			require.Equal(m.t, task.version, answers[i].Version, "task %s stays", id)
 		}
 	}
 }
 
-// only has a removal be for a state, a version, both or neither: sometimes those of the task.
-func (m *model) only(removal *timeout.Removal, task *modelTask) {
-	removal.State = []timeout.State{timeout.None, timeout.Pending, timeout.Running, timeout.Dead}[m.rng.IntN(4)]
+// only restricts a removal to a state, a version, both or neither: sometimes those of the task.
+func (m *model) only(removal *engine.Removal, task *modelTask) {
+	removal.State = []engine.State{engine.None, engine.Pending, engine.Running, engine.Dead}[m.rng.IntN(4)]
 	switch {
 	case task != nil && m.rng.IntN(2) == 0:
 		removal.Version = task.version
@@ -227,8 +228,8 @@ func (m *model) only(removal *timeout.Removal, task *modelTask) {
 	}
 }
 
-// end has a task be done or removed.
-func (m *model) end(id string, state timeout.State) {
+// end makes a task done or removed.
+func (m *model) end(id string, state engine.State) {
 	task := m.tasks[id]
 	task.state, task.waits = state, false
 	if !m.kept {
@@ -244,18 +245,18 @@ func (m *model) replaySome() {
 	require.NoError(m.t, err)
 	for i, id := range ids {
 		require.Equal(m.t, m.was(id), answers[i].Was, "task %s", id)
-		if task := m.tasks[id]; m.was(id) == timeout.Dead {
+		if task := m.tasks[id]; m.was(id) == engine.Dead {
 			require.Greater(m.t, answers[i].Version, task.version)
-			task.state, task.version, task.due = timeout.Pending, answers[i].Version, answers[i].Due
+			task.state, task.version, task.due = engine.Pending, answers[i].Version, answers[i].Due
 			task.attempts, task.waits, task.replayed = 0, false, true
 		}
 	}
 }
 
-// tokens are those of some tasks that run, and some that are over.
-func (m *model) tokens() (tokens []timeout.Token, held []bool) {
+// tokens returns the tokens of some running tasks, and some void ones.
+func (m *model) tokens() (tokens []engine.Token, held []bool) {
 	for _, id := range slices.Sorted(maps.Keys(m.tasks)) {
-		if task := m.tasks[id]; task.state == timeout.Running && m.rng.IntN(2) == 0 {
+		if task := m.tasks[id]; task.state == engine.Running && m.rng.IntN(2) == 0 {
 			tokens, held = append(tokens, task.token), append(held, true)
 		}
 	}
@@ -284,16 +285,16 @@ func (m *model) extendSome() {
 
 func (m *model) expireSome() {
 	tokens, want := m.tokens()
-	ask := timeout.Ask{Max: m.rng.IntN(6)}
+	ask := engine.Ask{Max: m.rng.IntN(6)}
 	for i, token := range tokens {
-		outcome := timeout.Outcome{Token: token, As: []timeout.State{timeout.Done, timeout.Dead, timeout.Pending}[m.rng.IntN(3)]}
-		if outcome.As != timeout.Done {
+		outcome := engine.Outcome{Token: token, As: []engine.State{engine.Done, engine.Dead, engine.Pending}[m.rng.IntN(3)]}
+		if outcome.As != engine.Done {
 			outcome.Error = fmt.Sprintf("failure %d", m.rng.Uint64())
 		}
-		if outcome.As == timeout.Pending && m.rng.IntN(2) == 0 {
+		if outcome.As == engine.Pending && m.rng.IntN(2) == 0 {
 			outcome.After = long
 		}
-		if outcome.As == timeout.Pending && m.rng.IntN(3) == 0 {
+		if outcome.As == engine.Pending && m.rng.IntN(3) == 0 {
 			outcome.Refund, outcome.Error = true, ""
 		}
 		ask.Settle = append(ask.Settle, outcome)
@@ -305,23 +306,23 @@ func (m *model) expireSome() {
 }
 
 // settled applies an outcome that counts.
-func (m *model) settled(outcome timeout.Outcome) {
+func (m *model) settled(outcome engine.Outcome) {
 	task := m.tasks[outcome.Token.ID]
 	m.old = append(m.old, task.token)
-	if outcome.As != timeout.Done && !outcome.Refund {
+	if outcome.As != engine.Done && !outcome.Refund {
 		task.failure, task.replayed = outcome.Error, false
 	}
 	if outcome.Refund {
 		task.attempts--
 	}
 	task.state = outcome.As
-	task.waits = outcome.As == timeout.Pending && outcome.After > 0
-	if outcome.As == timeout.Done {
-		m.end(outcome.Token.ID, timeout.Done)
+	task.waits = outcome.As == engine.Pending && outcome.After > 0
+	if outcome.As == engine.Done {
+		m.end(outcome.Token.ID, engine.Done)
 	}
 }
 
-func (m *model) expire(ask timeout.Ask, want []bool) int {
+func (m *model) expire(ask engine.Ask, want []bool) int {
 	batch, err := m.any().Expire(m.ctx, m.ask(ask))
 	m.say("expire %+v: settled %v", ask, batch.Settled)
 	for _, leased := range batch.Leased {
@@ -336,9 +337,9 @@ func (m *model) expire(ask timeout.Ask, want []bool) int {
 	for _, leased := range batch.Leased {
 		task := m.tasks[leased.ID]
 		require.NotNil(m.t, task, "task %s is not there", leased.ID)
-		require.Equal(m.t, timeout.Pending, task.state, "task %s", leased.ID)
+		require.Equal(m.t, engine.Pending, task.state, "task %s", leased.ID)
 		require.False(m.t, task.waits, "task %s is not due", leased.ID)
-		task.state, task.token = timeout.Running, leased.Token
+		task.state, task.token = engine.Running, leased.Token
 		task.attempts++
 		m.same(leased.Task, task)
 		require.False(m.t, leased.Again)
@@ -349,7 +350,7 @@ func (m *model) expire(ask timeout.Ask, want []bool) int {
 	return len(batch.Leased)
 }
 
-func (m *model) same(got timeout.Task, want *modelTask) {
+func (m *model) same(got engine.Task, want *modelTask) {
 	m.t.Helper()
 	require.Equal(m.t, want.state, got.State, "task %s", got.ID)
 	require.Equal(m.t, want.version, got.Version, "task %s", got.ID)
@@ -370,21 +371,21 @@ func (m *model) look() {
 		if want := m.tasks[id]; want != nil {
 			m.same(tasks[i], want)
 		} else {
-			require.Equal(m.t, timeout.Task{Topic: m.topic, ID: id}, tasks[i])
+			require.Equal(m.t, engine.Task{Topic: m.topic, ID: id}, tasks[i])
 		}
 	}
 }
 
-// compare looks at all tasks.
+// compare compares all tasks with the engine's.
 func (m *model) compare() {
 	m.say("compare")
-	want := map[timeout.State][]string{}
+	want := map[engine.State][]string{}
 	ids := slices.Sorted(maps.Keys(m.tasks))
 	for i, task := range m.getAll(ids...) {
 		want[task.State] = append(want[task.State], ids[i])
 		m.same(task, m.tasks[ids[i]])
 	}
-	for state := timeout.Pending; state <= timeout.Removed; state++ {
+	for state := engine.Pending; state <= engine.Removed; state++ {
 		var got []string
 		for _, task := range m.list(state, 1+m.rng.IntN(30)) {
 			got = append(got, task.ID)
@@ -393,17 +394,17 @@ func (m *model) compare() {
 	}
 }
 
-// drain leases all that is due.
+// drain leases all due tasks.
 func (m *model) drain() {
 	left := 0
 	for _, task := range m.tasks {
-		if task.state == timeout.Pending && !task.waits {
+		if task.state == engine.Pending && !task.waits {
 			left++
 		}
 	}
 	for start := time.Now(); left > 0; {
 		require.Less(m.t, time.Since(start), patient, "%d tasks are not leased", left)
-		leased := m.expire(timeout.Ask{Max: 10}, nil)
+		leased := m.expire(engine.Ask{Max: 10}, nil)
 		if left -= leased; leased == 0 {
 			time.Sleep(5 * time.Millisecond)
 		}

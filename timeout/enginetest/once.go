@@ -9,13 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// firings are what consumers have seen of each version.
+// firings records for consumers the leases of each version.
 type firings struct {
 	mu    sync.Mutex
-	fired map[string][]int64 // versions, by id, in which order ever
+	fired map[string][]int64 // versions by id, in any order
 	held  map[firing]bool    // whether the outcome counted
 }
 
@@ -24,22 +24,22 @@ type firing struct {
 	version int64
 }
 
-// testExactlyOnce has several set, move and remove while several consume: the answers tell
-// which versions were to fire, and each of those does so once.
+// testExactlyOnce has several goroutines set, move and remove while others consume. The answers
+// tell which versions were to fire, and each of those must fire once.
 func testExactlyOnce(r *rig) {
 	const setters, each, consumers = 4, 150, 3
-	r.make(timeout.Topic{Slots: 4})
+	r.make(engine.Topic{Slots: 4})
 	seen := &firings{fired: map[string][]int64{}, held: map[firing]bool{}}
 	stop := make(chan struct{})
 	var consuming, setting sync.WaitGroup
 	for i := range consumers {
-		engine := []timeout.Engine{r.engine, r.second}[i%2]
-		consuming.Go(func() { r.consume(engine, fmt.Sprint("consumer", i), seen, stop) })
+		eng := []engine.Engine{r.engine, r.second}[i%2]
+		consuming.Go(func() { r.consume(eng, fmt.Sprint("consumer", i), seen, stop) })
 	}
 	want := make([]map[string]expectation, setters)
 	for i := range setters {
-		engine := []timeout.Engine{r.engine, r.second}[i%2]
-		setting.Go(func() { want[i] = r.plans(engine, i, each) })
+		eng := []engine.Engine{r.engine, r.second}[i%2]
+		setting.Go(func() { want[i] = r.plans(eng, i, each) })
 	}
 	setting.Wait()
 	ok := r.settled()
@@ -56,21 +56,21 @@ func testExactlyOnce(r *rig) {
 	}
 }
 
-// expectation is what must have happened to an id, as the answers say.
+// expectation is the outcome for an id according to the answers.
 type expectation struct {
 	how   string
 	fires []int64
 	held  map[int64]bool
 }
 
-// settled waits until nothing is left.
+// settled waits until no task is left.
 func (r *rig) settled() bool {
 	for start := time.Now(); time.Since(start) < patient; time.Sleep(20 * time.Millisecond) {
-		pending, err := r.engine.List(r.ctx, timeout.Query{Topic: r.topic, State: timeout.Pending, Limit: 1})
+		pending, err := r.engine.List(r.ctx, engine.Query{Topic: r.topic, State: engine.Pending, Limit: 1})
 		if err != nil || len(pending.Tasks) > 0 {
 			continue
 		}
-		running, err := r.engine.List(r.ctx, timeout.Query{Topic: r.topic, State: timeout.Running, Limit: 1})
+		running, err := r.engine.List(r.ctx, engine.Query{Topic: r.topic, State: engine.Running, Limit: 1})
 		if err == nil && len(running.Tasks) == 0 {
 			return true
 		}
@@ -78,12 +78,12 @@ func (r *rig) settled() bool {
 	return false
 }
 
-// consume settles what it has leased with the call that leases more.
-func (r *rig) consume(engine timeout.Engine, node string, seen *firings, stop <-chan struct{}) {
-	var settle []timeout.Outcome
+// consume settles its leases with the call for further ones.
+func (r *rig) consume(e engine.Engine, node string, seen *firings, stop <-chan struct{}) {
+	var settle []engine.Outcome
 	var firings []firing
 	for {
-		batch, err := engine.Expire(r.ctx, r.ask(timeout.Ask{Node: node, Max: 1 + rand.IntN(20), Settle: settle}))
+		batch, err := e.Expire(r.ctx, r.ask(engine.Ask{Node: node, Max: 1 + rand.IntN(20), Settle: settle}))
 		if err != nil {
 			r.t.Errorf("Expire: %v", err)
 			return
@@ -95,7 +95,7 @@ func (r *rig) consume(engine timeout.Engine, node string, seen *firings, stop <-
 		settle, firings = nil, nil
 		for _, leased := range batch.Leased {
 			seen.fired[leased.ID] = append(seen.fired[leased.ID], leased.Version)
-			settle = append(settle, timeout.Outcome{Token: leased.Token, As: timeout.Done})
+			settle = append(settle, engine.Outcome{Token: leased.Token, As: engine.Done})
 			firings = append(firings, firing{leased.ID, leased.Version})
 		}
 		seen.mu.Unlock()
@@ -110,15 +110,15 @@ func (r *rig) consume(engine timeout.Engine, node string, seen *firings, stop <-
 	}
 }
 
-// plans does one of four things with each of its ids, some at a time.
-func (r *rig) plans(engine timeout.Engine, setter, each int) map[string]expectation {
+// plans does one of four things with each of its ids, some ids at a time.
+func (r *rig) plans(e engine.Engine, setter, each int) map[string]expectation {
 	const batch = 10
 	want := map[string]expectation{}
 	for first := 0; first < each; first += batch {
 		plan := rand.IntN(4)
-		var tasks []timeout.Task
-		var keys []timeout.Key
-		var moves []timeout.Move
+		var tasks []engine.Task
+		var keys []engine.Key
+		var moves []engine.Move
 		for i := range batch {
 			id := fmt.Sprintf("%d/%d", setter, first+i)
 			due := past
@@ -127,33 +127,33 @@ func (r *rig) plans(engine timeout.Engine, setter, each int) map[string]expectat
 			}
 			tasks = append(tasks, r.task(id, due))
 			keys = append(keys, r.key(id))
-			moves = append(moves, timeout.Move{Key: r.key(id), Due: past})
+			moves = append(moves, engine.Move{Key: r.key(id), Due: past})
 		}
-		set, err := engine.Set(r.ctx, tasks)
-		var then []timeout.Answer
+		set, err := e.Set(r.ctx, tasks)
+		var then []engine.Answer
 		switch {
 		case err != nil:
 		case plan == 1:
-			then, err = engine.Move(r.ctx, moves)
+			then, err = e.Move(r.ctx, moves)
 		case plan == 2:
-			then, err = engine.Remove(r.ctx, removals(keys))
+			then, err = e.Remove(r.ctx, removals(keys))
 		case plan == 3:
-			then, err = engine.Set(r.ctx, tasks)
+			then, err = e.Set(r.ctx, tasks)
 		}
 		if err != nil || len(set) != batch || (plan > 0 && len(then) != batch) {
 			r.t.Errorf("plan %d: %v", plan, err)
 			return want
 		}
 		for i, key := range keys {
-			want[key.ID] = expected(plan, set[i], append(then, make([]timeout.Answer, batch)...)[i])
+			want[key.ID] = expected(plan, set[i], append(then, make([]engine.Answer, batch)...)[i])
 		}
 	}
 	return want
 }
 
-func expected(plan int, set, then timeout.Answer) expectation {
+func expected(plan int, set, then engine.Answer) expectation {
 	e := expectation{how: fmt.Sprintf("plan %d, then %v", plan, then), held: map[int64]bool{}}
-	if set.Was != timeout.None {
+	if set.Was != engine.None {
 		e.how = fmt.Sprintf("a set that found %v", set.Was)
 		return e
 	}
@@ -165,13 +165,13 @@ func expected(plan int, set, then timeout.Answer) expectation {
 	case 0:
 		fires(set.Version, true)
 	case 1: // it was far in the future
-		fires(then.Version, then.Was == timeout.Pending)
+		fires(then.Version, then.Was == engine.Pending)
 	default:
 		switch then.Was {
-		case timeout.Pending: // it had not fired, and never will
-		case timeout.Running:
+		case engine.Pending: // it had not fired, and never will
+		case engine.Running:
 			fires(set.Version, false)
-		case timeout.None:
+		case engine.None:
 			fires(set.Version, true)
 		}
 		if plan == 3 {
@@ -190,7 +190,7 @@ func together(count int, f func(i int)) {
 	running.Wait()
 }
 
-// clock gives times that are different and in order, for histories.
+// clock gives different times in order, for histories.
 type clock struct{ ticks atomic.Int64 }
 
 func (c *clock) tick() int64 { return c.ticks.Add(1) }

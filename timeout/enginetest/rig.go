@@ -7,15 +7,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
 	long    = time.Hour   // later than any test ends
-	patient = time.Minute // for what must happen, be the machine ever so busy
+	patient = time.Minute // for events that must happen, however busy the machine is
 	short   = 200 * time.Millisecond
-	busy    = time.Second     // for which a test has calls meet each other
-	enough  = 3 * time.Second // after which no more random calls are begun
+	busy    = time.Second     // length of a test of concurrent calls
+	enough  = 3 * time.Second // length of a test of random calls
 )
 
 // past is an action time that has passed.
@@ -36,7 +36,7 @@ func (s *suite) rig(t *testing.T) *rig {
 }
 
 // make makes the topic.
-func (r *rig) make(topic timeout.Topic) timeout.Topic {
+func (r *rig) make(topic engine.Topic) engine.Topic {
 	r.t.Helper()
 	topic.Name = r.topic
 	made, err := r.engine.SetTopic(r.ctx, topic, false)
@@ -53,18 +53,18 @@ func (r *rig) pause(paused bool) {
 	require.Equal(r.t, topic, r.find(r.topic))
 }
 
-func (r *rig) key(id string) timeout.Key { return timeout.Key{Topic: r.topic, ID: id} }
+func (r *rig) key(id string) engine.Key { return engine.Key{Topic: r.topic, ID: id} }
 
-func (r *rig) keys(ids ...string) []timeout.Key {
-	keys := make([]timeout.Key, len(ids))
+func (r *rig) keys(ids ...string) []engine.Key {
+	keys := make([]engine.Key, len(ids))
 	for i, id := range ids {
 		keys[i] = r.key(id)
 	}
 	return keys
 }
 
-func (r *rig) task(id string, due time.Time) timeout.Task {
-	return timeout.Task{Topic: r.topic, ID: id, Due: due, Payload: []byte("payload of " + id)}
+func (r *rig) task(id string, due time.Time) engine.Task {
+	return engine.Task{Topic: r.topic, ID: id, Due: due, Payload: []byte("payload of " + id)}
 }
 
 func (r *rig) now() time.Time {
@@ -74,10 +74,10 @@ func (r *rig) now() time.Time {
 	return now
 }
 
-// later is an action time that comes after the test.
+// later returns an action time after the end of the test.
 func (r *rig) later() time.Time { return r.now().Add(long).Truncate(time.Millisecond) }
 
-func (r *rig) setAll(tasks ...timeout.Task) []timeout.Answer {
+func (r *rig) setAll(tasks ...engine.Task) []engine.Answer {
 	r.t.Helper()
 	answers, err := r.engine.Set(r.ctx, tasks)
 	require.NoError(r.t, err)
@@ -88,39 +88,39 @@ func (r *rig) setAll(tasks ...timeout.Task) []timeout.Answer {
 	return answers
 }
 
-func (r *rig) set(id string, due time.Time) timeout.Answer {
+func (r *rig) set(id string, due time.Time) engine.Answer {
 	r.t.Helper()
 	return r.setAll(r.task(id, due))[0]
 }
 
-func (r *rig) move(id string, due time.Time) timeout.Answer {
+func (r *rig) move(id string, due time.Time) engine.Answer {
 	r.t.Helper()
-	answers, err := r.engine.Move(r.ctx, []timeout.Move{{Key: r.key(id), Due: due}})
+	answers, err := r.engine.Move(r.ctx, []engine.Move{{Key: r.key(id), Due: due}})
 	return r.one(answers, err)
 }
 
-func (r *rig) remove(id string) timeout.Answer {
+func (r *rig) remove(id string) engine.Answer {
 	r.t.Helper()
 	answers, err := r.engine.Remove(r.ctx, removals(r.keys(id)))
 	return r.one(answers, err)
 }
 
-// removals are those of tasks as they are.
-func removals(keys []timeout.Key) []timeout.Removal {
-	all := make([]timeout.Removal, len(keys))
+// removals are removals without conditions.
+func removals(keys []engine.Key) []engine.Removal {
+	all := make([]engine.Removal, len(keys))
 	for i, key := range keys {
 		all[i].Key = key
 	}
 	return all
 }
 
-func (r *rig) replay(id string) timeout.Answer {
+func (r *rig) replay(id string) engine.Answer {
 	r.t.Helper()
 	answers, err := r.engine.Replay(r.ctx, r.keys(id))
 	return r.one(answers, err)
 }
 
-func (r *rig) one(answers []timeout.Answer, err error) timeout.Answer {
+func (r *rig) one(answers []engine.Answer, err error) engine.Answer {
 	r.t.Helper()
 	require.NoError(r.t, err)
 	require.Len(r.t, answers, 1)
@@ -128,7 +128,7 @@ func (r *rig) one(answers []timeout.Answer, err error) timeout.Answer {
 	return answers[0]
 }
 
-func (r *rig) getAll(ids ...string) []timeout.Task {
+func (r *rig) getAll(ids ...string) []engine.Task {
 	r.t.Helper()
 	tasks, err := r.engine.Get(r.ctx, r.keys(ids...))
 	require.NoError(r.t, err)
@@ -139,13 +139,13 @@ func (r *rig) getAll(ids ...string) []timeout.Task {
 	return tasks
 }
 
-func (r *rig) get(id string) timeout.Task {
+func (r *rig) get(id string) engine.Task {
 	r.t.Helper()
 	return r.getAll(id)[0]
 }
 
-// expire asks with this rig's topic, a lease that lasts, and a node.
-func (r *rig) expire(ask timeout.Ask) timeout.Batch {
+// expire asks with this rig's topic, a long lease, and a node.
+func (r *rig) expire(ask engine.Ask) engine.Batch {
 	r.t.Helper()
 	batch, err := r.engine.Expire(r.ctx, r.ask(ask))
 	require.NoError(r.t, err)
@@ -153,7 +153,7 @@ func (r *rig) expire(ask timeout.Ask) timeout.Batch {
 	return batch
 }
 
-func (r *rig) ask(ask timeout.Ask) timeout.Ask {
+func (r *rig) ask(ask engine.Ask) engine.Ask {
 	ask.Topic = r.topic
 	if ask.Node == "" {
 		ask.Node = "node"
@@ -164,15 +164,15 @@ func (r *rig) ask(ask timeout.Ask) timeout.Ask {
 	return ask
 }
 
-// check looks at what must be right in every batch.
-func (r *rig) check(ask timeout.Ask, batch timeout.Batch) {
+// check checks the properties of every batch.
+func (r *rig) check(ask engine.Ask, batch engine.Batch) {
 	r.t.Helper()
 	require.Len(r.t, batch.Settled, len(ask.Settle))
 	require.LessOrEqual(r.t, len(batch.Leased), ask.Max)
 	require.False(r.t, batch.Now.IsZero(), "Batch.Now")
 	for _, leased := range batch.Leased {
 		require.Equal(r.t, r.topic, leased.Topic)
-		require.Equal(r.t, timeout.Running, leased.State)
+		require.Equal(r.t, engine.Running, leased.State)
 		require.Equal(r.t, leased.Key(), leased.Token.Key)
 		require.LessOrEqual(r.t, leased.Due.UnixMilli(), batch.Now.UnixMilli(), "%s is early", leased.Key())
 		require.Positive(r.t, leased.Attempts)
@@ -180,13 +180,13 @@ func (r *rig) check(ask timeout.Ask, batch timeout.Batch) {
 	}
 }
 
-// lease leases so many tasks, as soon as they are due.
-func (r *rig) lease(count int, lease time.Duration) []timeout.Leased {
+// lease leases count tasks, as soon as they are due.
+func (r *rig) lease(count int, lease time.Duration) []engine.Leased {
 	r.t.Helper()
-	var leased []timeout.Leased
+	var leased []engine.Leased
 	for start := time.Now(); len(leased) < count; {
 		require.Less(r.t, time.Since(start), patient, "%d of %d tasks are leased", len(leased), count)
-		batch := r.expire(timeout.Ask{Max: count - len(leased), Lease: lease})
+		batch := r.expire(engine.Ask{Max: count - len(leased), Lease: lease})
 		leased = append(leased, batch.Leased...)
 		if len(batch.Leased) == 0 {
 			time.Sleep(2 * time.Millisecond)
@@ -195,8 +195,8 @@ func (r *rig) lease(count int, lease time.Duration) []timeout.Leased {
 	return leased
 }
 
-// leased sets a task that is due, and leases it.
-func (r *rig) leased(id string, lease time.Duration) timeout.Leased {
+// leased sets a due task, and leases it.
+func (r *rig) leased(id string, lease time.Duration) engine.Leased {
 	r.t.Helper()
 	r.set(id, past)
 	leased := r.lease(1, lease)[0]
@@ -204,12 +204,12 @@ func (r *rig) leased(id string, lease time.Duration) timeout.Leased {
 	return leased
 }
 
-func (r *rig) settle(outcomes ...timeout.Outcome) []bool {
+func (r *rig) settle(outcomes ...engine.Outcome) []bool {
 	r.t.Helper()
-	return r.expire(timeout.Ask{Settle: outcomes}).Settled
+	return r.expire(engine.Ask{Settle: outcomes}).Settled
 }
 
-func (r *rig) extend(lease time.Duration, tokens ...timeout.Token) []bool {
+func (r *rig) extend(lease time.Duration, tokens ...engine.Token) []bool {
 	r.t.Helper()
 	held, err := r.engine.Extend(r.ctx, tokens, lease)
 	require.NoError(r.t, err)
@@ -217,11 +217,11 @@ func (r *rig) extend(lease time.Duration, tokens ...timeout.Token) []bool {
 	return held
 }
 
-// idle asks again and again: nothing is leased.
+// idle asks again and again for d, and gets no lease.
 func (r *rig) idle(d time.Duration) {
 	r.t.Helper()
 	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		batch := r.expire(timeout.Ask{Max: 10})
+		batch := r.expire(engine.Ask{Max: 10})
 		require.Empty(r.t, batch.Leased)
 		require.Empty(r.t, batch.Died)
 		if time.Since(start) > d {
@@ -237,9 +237,10 @@ func (r *rig) eventually(what string, ok func() bool) {
 	}
 }
 
-// sweep does a part of the upkeep, of the topics of all tests, and counts what is told of.
-func (s *suite) sweep(ctx context.Context, engine timeout.Engine) (more bool, err error) {
-	swept, err := engine.Upkeep(ctx, 0)
+// sweep does a part of the upkeep for the topics of all tests, and counts the deleted dead
+// tasks.
+func (s *suite) sweep(ctx context.Context, e engine.Engine) (more bool, err error) {
+	swept, err := e.Upkeep(ctx, 0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for topic, n := range swept.Dead {
@@ -255,7 +256,7 @@ func (r *rig) sweptDead() int {
 	return r.dead[r.topic]
 }
 
-// upkeep does all that there is to do.
+// upkeep calls Upkeep until there is no more to do.
 func (r *rig) upkeep() {
 	r.t.Helper()
 	for range 1000 {
@@ -269,7 +270,7 @@ func (r *rig) upkeep() {
 }
 
 // plain makes tasks comparable: an engine may answer in any time zone.
-func plain(task timeout.Task) timeout.Task {
+func plain(task engine.Task) engine.Task {
 	task.Due, task.Until = task.Due.UTC(), task.Until.UTC()
 	if len(task.Payload) == 0 {
 		task.Payload = nil
@@ -279,5 +280,5 @@ func plain(task timeout.Task) timeout.Task {
 
 func sameTime(t *testing.T, want, got time.Time, what string) {
 	t.Helper()
-	require.Equal(t, timeout.Millis(want), timeout.Millis(got), "%s: want %v, got %v", what, want, got)
+	require.Equal(t, engine.Millis(want), engine.Millis(got), "%s: want %v, got %v", what, want, got)
 }

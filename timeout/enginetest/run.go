@@ -6,60 +6,63 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Options are what Run can be told of an engine. The zero value is useful.
+// Options describe the engine to Run. The zero value is useful.
 type Options struct {
-	// Second returns another engine on the same store, as another process would have it: half
-	// of what is done at the same time is done by such a one then. Nil means that there can
-	// be none.
-	Second func(t *testing.T) timeout.Engine
+	// Second returns another engine on the same store, as another process would have it. It
+	// then does half of the concurrent work. Nil means that there can be none.
+	Second func(t *testing.T) engine.Engine
 
-	// Open returns an engine on a store of its own. Nil means that nothing is tested which
-	// needs one: where there is no Second either, Close.
-	Open func(t *testing.T) timeout.Engine
+	// Open returns an engine on a store of its own, for the test of Close. If Open and Second
+	// are both nil, Run leaves that test out.
+	Open func(t *testing.T) engine.Engine
 
-	// Place is for an engine of several parts, each of which has an order of its own: it returns
-	// the part that a task is in. Nil means that there is one.
-	Place func(key timeout.Key) int
+	// Place is for an engine of several parts, each with an order of its own: it returns the
+	// part of a task. Nil means that there is one part.
+	Place func(key engine.Key) int
 }
 
-// suite is what the tests of one run have in common.
+// suite is the common state of the tests of one run.
 type suite struct {
-	engine timeout.Engine
-	second timeout.Engine // or engine
+	engine engine.Engine
+	second engine.Engine // or engine
 	opts   Options
 
 	mu   sync.Mutex
-	dead map[string]int // how many dead tasks were deleted, by topic
+	dead map[string]int // numbers of deleted dead tasks, by topic
 }
 
 // atOnce is how many tests run at the same time: they wait more than they work.
 const atOnce = 8
 
-// Run asks an engine, which may have other topics than those of the suite and no members, for
-// all that the contract says. Tests of timeout.Log, Truth and Waker are run where the engine
-// is one. The engine is not closed.
-func Run(t *testing.T, engine timeout.Engine, opts Options) {
-	s := &suite{engine: engine, second: engine, opts: opts, dead: make(map[string]int)}
+// Run tests the whole contract on an engine. The engine may have other topics, but no members.
+// The tests of engine.Log, Truth and Waker run if the engine implements them. Run does not
+// close the engine.
+func Run(t *testing.T, e engine.Engine, opts Options) {
+	s := &suite{engine: e, second: e, opts: opts, dead: make(map[string]int)}
 	if opts.Second != nil {
 		s.second = opts.Second(t)
 	}
 	if s.opts.Place == nil {
-		s.opts.Place = func(timeout.Key) int { return 0 }
+		s.opts.Place = func(engine.Key) int { return 0 }
 	}
 	var waiting sync.WaitGroup
 	running := make(chan struct{}, atOnce)
 	for _, one := range s.tests() {
 		running <- struct{}{}
-		// Not t.Parallel: that runs no more tests at the same time than there are processors.
+		// t.Parallel would run no more tests at the same time than there are processors.
 		waiting.Go(func() {
 			defer func() { <-running }()
 			t.Run(one.name, func(t *testing.T) { one.run(s.rig(t)) })
 		})
 	}
 	waiting.Wait()
+	if opts.Second != nil || opts.Open != nil {
+		// It comes last: what an engine deletes while it is closed is counted by nobody.
+		t.Run("Close", func(t *testing.T) { testClose(s.rig(t)) })
+	}
 }
 
 type test struct {
@@ -68,7 +71,7 @@ type test struct {
 }
 
 func (s *suite) tests() []test {
-	tests := []test{ // those that take longest come first
+	tests := []test{ // the longest first
 		{"RandomCallsAreAnsweredAsByTheModel", testModel},
 		{"ConcurrentCallsAreLinearizable", testLinearizable},
 		{"EachSetFiresExactlyOnce", testExactlyOnce},
@@ -100,16 +103,13 @@ func (s *suite) tests() []test {
 		{"AnyBytes", testAnyBytes},
 		{"Context", testContext},
 	}
-	if s.opts.Second != nil || s.opts.Open != nil {
-		tests = append(tests, test{"Close", testClose})
-	}
-	if _, ok := s.engine.(timeout.Log); ok {
+	if _, ok := s.engine.(engine.Log); ok {
 		tests = append(tests, test{"Log", testLog}, test{"LogRetained", testLogRetained})
 	}
-	if _, ok := s.engine.(timeout.Waker); ok {
+	if _, ok := s.engine.(engine.Waker); ok {
 		tests = append(tests, test{"Waker", testWaker})
 	}
-	if _, ok := s.engine.(timeout.Truth); ok {
+	if _, ok := s.engine.(engine.Truth); ok {
 		tests = append(tests, test{"Upcoming", testUpcoming}, test{"Claim", testClaim}, test{"ClaimedOnce", testClaimedOnce})
 	}
 	return tests

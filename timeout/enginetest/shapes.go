@@ -10,14 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// testLog looks at the log of executions.
+// testLog tests the log of executions.
 func testLog(r *rig) {
-	log := r.engine.(timeout.Log)
-	r.make(timeout.Topic{Slots: 2, Retain: long})
-	of := func(id string, limit int) []timeout.Execution {
+	log := r.engine.(engine.Log)
+	r.make(engine.Topic{Slots: 2, Retain: long})
+	of := func(id string, limit int) []engine.Execution {
 		r.t.Helper()
 		executions, err := log.Executions(r.ctx, r.key(id), limit)
 		require.NoError(r.t, err)
@@ -28,11 +28,11 @@ func testLog(r *rig) {
 	version := r.set("1", past).Version
 	require.Empty(r.t, of("1", 10))
 	started := r.now().Add(-time.Second).Truncate(time.Millisecond)
-	outcomes := []timeout.Outcome{
-		{As: timeout.Pending, Error: "first", Started: started, Took: 1500 * time.Microsecond},
-		{As: timeout.Pending, Refund: true},
-		{As: timeout.Pending, Error: "second", Started: started.Add(time.Millisecond), Took: 0},
-		{As: timeout.Done, Started: started.Add(time.Second), Took: time.Minute},
+	outcomes := []engine.Outcome{
+		{As: engine.Pending, Error: "first", Started: started, Took: 1500 * time.Microsecond},
+		{As: engine.Pending, Refund: true},
+		{As: engine.Pending, Error: "second", Started: started.Add(time.Millisecond), Took: 0},
+		{As: engine.Done, Started: started.Add(time.Second), Took: time.Minute},
 	}
 	for i, outcome := range outcomes {
 		outcome.Token = r.expireOne(fmt.Sprint("node", i), long).Token
@@ -41,10 +41,10 @@ func testLog(r *rig) {
 	executions := of("1", 10)
 	require.Len(r.t, executions, 3, "what was not begun is no attempt")
 	for i, execution := range executions {
-		want := []timeout.Execution{
-			{Version: version, Attempt: 3, Node: "node3", Started: started.Add(time.Second), Took: time.Minute, As: timeout.Done},
-			{Version: version, Attempt: 2, Node: "node2", Started: started.Add(time.Millisecond), As: timeout.Pending, Error: "second"},
-			{Version: version, Attempt: 1, Node: "node0", Started: started, Took: 1500 * time.Microsecond, As: timeout.Pending, Error: "first"},
+		want := []engine.Execution{
+			{Version: version, Attempt: 3, Node: "node3", Started: started.Add(time.Second), Took: time.Minute, As: engine.Done},
+			{Version: version, Attempt: 2, Node: "node2", Started: started.Add(time.Millisecond), As: engine.Pending, Error: "second"},
+			{Version: version, Attempt: 1, Node: "node0", Started: started, Took: 1500 * time.Microsecond, As: engine.Pending, Error: "first"},
 		}[i]
 		sameTime(r.t, want.Started, execution.Started, "Started")
 		want.Started, execution.Started = time.Time{}, time.Time{}
@@ -56,19 +56,19 @@ func testLog(r *rig) {
 	require.Empty(r.t, of("2", 10))
 
 	token := r.leased("2", long).Token
-	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: token, As: timeout.Dead, Error: "broken"}))
-	require.Equal(r.t, []bool{false}, r.settle(timeout.Outcome{Token: token, As: timeout.Dead, Error: "stale"}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Dead, Error: "broken"}))
+	require.Equal(r.t, []bool{false}, r.settle(engine.Outcome{Token: token, As: engine.Dead, Error: "stale"}))
 	executions = of("2", 10)
 	require.Len(r.t, executions, 1, "what had no effect is not logged")
-	require.Equal(r.t, timeout.Dead, executions[0].As)
+	require.Equal(r.t, engine.Dead, executions[0].As)
 	require.Equal(r.t, "broken", executions[0].Error)
 }
 
-// testLogRetained has the log be kept for as long as the topic says.
+// testLogRetained checks that the log is kept for as long as the topic says.
 func testLogRetained(r *rig) {
-	log := r.engine.(timeout.Log)
-	topic := r.make(timeout.Topic{Slots: 2, Retain: long})
-	require.Equal(r.t, timeout.DefaultRetainLog, topic.RetainLog)
+	log := r.engine.(engine.Log)
+	topic := r.make(engine.Topic{Slots: 2, Retain: long})
+	require.Equal(r.t, engine.DefaultRetainLog, topic.RetainLog)
 	left := func() (left int) {
 		r.t.Helper()
 		r.upkeep()
@@ -81,8 +81,8 @@ func testLogRetained(r *rig) {
 	}
 	for i := range 5 {
 		token := r.leased(fmt.Sprint(i), long).Token
-		as := []timeout.State{timeout.Pending, timeout.Dead, timeout.Done}[i%3]
-		require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: token, As: as, After: long, Error: "broken"}))
+		as := []engine.State{engine.Pending, engine.Dead, engine.Done}[i%3]
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: as, After: long, Error: "broken"}))
 	}
 	require.Equal(r.t, 5, left())
 	topic.RetainLog = long
@@ -92,20 +92,19 @@ func testLogRetained(r *rig) {
 	topic.RetainLog = short / 2
 	r.make(topic)
 	r.eventually("the log is deleted after its time", func() bool { return left() == 0 })
-	require.Equal(r.t, map[timeout.State]int{timeout.Pending: 2, timeout.Dead: 2, timeout.Done: 1}, r.sizes(), "and no task is")
+	require.Equal(r.t, map[engine.State]int{engine.Pending: 2, engine.Dead: 2, engine.Done: 1}, r.sizes(), "and no task is")
 }
 
-// testWaker has somebody hear of what is set: where that goes beyond the process, another
-// engine, and otherwise the same.
+// testWaker listens on both engines, or twice on the only one, while tasks are set and moved.
 func testWaker(r *rig) {
-	r.make(timeout.Topic{Slots: 1})
+	r.make(engine.Topic{Slots: 1})
 	r.set("far", newDue)
 	var heard atomic.Int64
 	ctx, cancel := context.WithCancel(r.ctx)
 	ended := make(chan error, 2)
-	for _, engine := range []timeout.Engine{r.engine, r.second} {
+	for _, e := range []engine.Engine{r.engine, r.second} {
 		go func() {
-			ended <- engine.(timeout.Waker).Wake(ctx, func(topic string) {
+			ended <- e.(engine.Waker).Wake(ctx, func(topic string) {
 				if topic == r.topic {
 					heard.Add(1)
 				}
@@ -115,7 +114,7 @@ func testWaker(r *rig) {
 	wakes := func(what string, change func()) {
 		r.t.Helper()
 		before := heard.Load()
-		for start := time.Now(); ; change() { // again, since now and then it may not be called
+		for start := time.Now(); ; change() { // again, since a call may be missing now and then
 			for range 30 {
 				if heard.Load() != before {
 					return
@@ -139,20 +138,20 @@ func testWaker(r *rig) {
 	for range cap(ended) {
 		select {
 		case err := <-ended:
-			require.NotErrorIs(r.t, err, timeout.ErrClosed)
+			require.NotErrorIs(r.t, err, engine.ErrClosed)
 		case <-time.After(patient):
 			require.Fail(r.t, "Wake does not return when its context has ended")
 		}
 	}
 }
 
-// upcoming returns what is due soon, page by page.
-func (r *rig) upcoming(slots []int, until time.Time, limit int) []timeout.Wanted {
+// upcoming returns the tasks that are due before until, page by page.
+func (r *rig) upcoming(slots []int, until time.Time, limit int) []engine.Wanted {
 	r.t.Helper()
-	var all []timeout.Wanted
+	var all []engine.Wanted
 	cursor := ""
 	for range 1000 {
-		page, err := r.engine.(timeout.Truth).Upcoming(r.ctx, r.topic, slots, until, cursor, limit)
+		page, err := r.engine.(engine.Truth).Upcoming(r.ctx, r.topic, slots, until, cursor, limit)
 		require.NoError(r.t, err)
 		require.LessOrEqual(r.t, len(page.Wanted), limit)
 		all = append(all, page.Wanted...)
@@ -167,16 +166,16 @@ func (r *rig) upcoming(slots []int, until time.Time, limit int) []timeout.Wanted
 
 func testUpcoming(r *rig) {
 	const slots = 4
-	r.make(timeout.Topic{Slots: slots, Retain: long})
+	r.make(engine.Topic{Slots: slots, Retain: long})
 	for _, b := range []before{dead, done, removed, failed, running} {
 		b.bring(r, b.name)
 	}
-	var tasks []timeout.Task
+	var tasks []engine.Task
 	for i := range 50 {
 		tasks = append(tasks, r.task(fmt.Sprint(i), newDue.Add(time.Duration(i/5)*time.Second)))
 	}
 	r.setAll(tasks...)
-	ids := func(wanted []timeout.Wanted) []string {
+	ids := func(wanted []engine.Wanted) []string {
 		ids := []string{}
 		for _, one := range wanted {
 			task := r.get(one.ID)
@@ -192,7 +191,7 @@ func testUpcoming(r *rig) {
 		wanted := r.upcoming(nil, newDue, limit)
 		require.Equal(r.t, soon, ids(wanted), "before until, and not at it")
 		wanted = r.upcoming(nil, newDue.Add(5*time.Second), limit)
-		require.True(r.t, slices.IsSortedFunc(wanted, func(a, b timeout.Wanted) int { return a.At.Compare(b.At) }), "by time")
+		require.True(r.t, slices.IsSortedFunc(wanted, func(a, b engine.Wanted) int { return a.At.Compare(b.At) }), "by time")
 		require.Len(r.t, wanted, 27)
 		require.Len(r.t, ids(wanted), 27)
 		require.Len(r.t, ids(r.upcoming(nil, newDue.Add(long), limit)), 52)
@@ -203,40 +202,40 @@ func testUpcoming(r *rig) {
 		wanted := r.upcoming([]int{slot}, newDue.Add(long), 10)
 		total += len(wanted)
 		for _, one := range wanted {
-			require.Equal(r.t, slot, timeout.Slot(one.ID, slots))
+			require.Equal(r.t, slot, engine.Slot(one.ID, slots))
 		}
 	}
 	require.Equal(r.t, 52, total)
-	_, err := r.engine.(timeout.Truth).Upcoming(r.ctx, r.topic, nil, newDue, "garbage", 10)
-	require.ErrorIs(r.t, err, timeout.ErrArgument)
+	_, err := r.engine.(engine.Truth).Upcoming(r.ctx, r.topic, nil, newDue, "garbage", 10)
+	require.ErrorIs(r.t, err, engine.ErrArgument)
 }
 
-func (r *rig) claim(lease time.Duration, wanted ...timeout.Wanted) []timeout.Claimed {
+func (r *rig) claim(lease time.Duration, wanted ...engine.Wanted) []engine.Claimed {
 	r.t.Helper()
-	claimed, err := r.engine.(timeout.Truth).Claim(r.ctx, r.topic, "claimer", wanted, lease)
+	claimed, err := r.engine.(engine.Truth).Claim(r.ctx, r.topic, "claimer", wanted, lease)
 	require.NoError(r.t, err)
 	require.Len(r.t, claimed, len(wanted))
 	return claimed
 }
 
 func testClaim(r *rig) {
-	r.make(timeout.Topic{Slots: 4, Retries: 1})
+	r.make(engine.Topic{Slots: 4, Retries: 1})
 	require.Empty(r.t, r.claim(long))
 	r.set("due", past)
 	r.set("other", past)
 	r.set("later", newDue)
-	wanted := func(id string) timeout.Wanted {
+	wanted := func(id string) engine.Wanted {
 		task := r.get(id)
-		return timeout.Wanted{ID: id, Version: task.Version, At: task.Until}
+		return engine.Wanted{ID: id, Version: task.Version, At: task.Until}
 	}
 	old := wanted("due")
 	version := r.set("due", past).Version
 	due := wanted("due")
-	claimed := r.claim(long, due, wanted("later"), timeout.Wanted{ID: "none", Version: 1, At: past}, old)
+	claimed := r.claim(long, due, wanted("later"), engine.Wanted{ID: "none", Version: 1, At: past}, old)
 	require.True(r.t, claimed[0].OK)
 	leased := claimed[0].Leased
 	require.Equal(r.t, r.key("due"), leased.Key())
-	require.Equal(r.t, timeout.Running, leased.State)
+	require.Equal(r.t, engine.Running, leased.State)
 	require.Equal(r.t, version, leased.Version)
 	require.Equal(r.t, 1, leased.Attempts)
 	require.Equal(r.t, "claimer", leased.Node)
@@ -246,7 +245,7 @@ func testClaim(r *rig) {
 	require.False(r.t, claimed[1].OK)
 	sameTime(r.t, newDue, claimed[1].At, "At of what is not due")
 	for _, gone := range claimed[2:] {
-		require.Equal(r.t, timeout.Claimed{}, gone, "that version is not there")
+		require.Equal(r.t, engine.Claimed{}, gone, "that version is not there")
 	}
 
 	busy := r.claim(long, due)[0]
@@ -265,36 +264,36 @@ func testClaim(r *rig) {
 	require.False(r.t, over.OK, "no attempt is left")
 	require.True(r.t, over.Died)
 	require.True(r.t, over.At.IsZero(), "%v", over.At)
-	require.Equal(r.t, timeout.Dead, r.get("due").State)
+	require.Equal(r.t, engine.Dead, r.get("due").State)
 
 	r.pause(true)
 	require.False(r.t, r.claim(long, wanted("other"))[0].OK, "the topic is paused")
-	require.Equal(r.t, timeout.Pending, r.get("other").State)
+	require.Equal(r.t, engine.Pending, r.get("other").State)
 	r.pause(false)
 	other := r.claim(long, wanted("other"))[0]
 	require.True(r.t, other.OK)
-	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: other.Leased.Token, As: timeout.Done}))
-	require.Equal(r.t, timeout.None, r.get("other").State)
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: other.Leased.Token, As: engine.Done}))
+	require.Equal(r.t, engine.None, r.get("other").State)
 }
 
-// testClaimedOnce has several claim the same tasks.
+// testClaimedOnce has several nodes claim the same tasks.
 func testClaimedOnce(r *rig) {
 	const count = 100
-	r.make(timeout.Topic{Slots: 4})
-	var tasks []timeout.Task
+	r.make(engine.Topic{Slots: 4})
+	var tasks []engine.Task
 	for i := range count {
 		tasks = append(tasks, r.task(fmt.Sprint(i), past))
 	}
-	var wanted []timeout.Wanted
+	var wanted []engine.Wanted
 	for i, answer := range r.setAll(tasks...) {
-		wanted = append(wanted, timeout.Wanted{ID: tasks[i].ID, Version: answer.Version, At: answer.Due})
+		wanted = append(wanted, engine.Wanted{ID: tasks[i].ID, Version: answer.Version, At: answer.Due})
 	}
 	var times [count]atomic.Int64
 	var claiming sync.WaitGroup
 	for i := range 4 {
-		engine := []timeout.Engine{r.engine, r.second}[i%2].(timeout.Truth)
+		e := []engine.Engine{r.engine, r.second}[i%2].(engine.Truth)
 		claiming.Go(func() {
-			claimed, err := engine.Claim(r.ctx, r.topic, fmt.Sprint(i), wanted, long)
+			claimed, err := e.Claim(r.ctx, r.topic, fmt.Sprint(i), wanted, long)
 			if err != nil {
 				r.t.Errorf("Claim: %v", err)
 				return
@@ -308,7 +307,7 @@ func testClaimedOnce(r *rig) {
 	}
 	claiming.Wait()
 	for i := range times {
-		// With SKIP LOCKED somebody else's lock is as good as a lease, but one has got it.
+		// With SKIP LOCKED another node's lock is as good as a lease, but one node gets the task.
 		require.EqualValues(r.t, 1, times[i].Load(), "task %d", i)
 	}
 }

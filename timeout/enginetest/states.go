@@ -7,90 +7,90 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// before is what a task can be like when a verb comes.
+// before is the state of a task before a verb.
 type before struct {
 	name  string
-	state timeout.State
-	bring func(r *rig, id string) timeout.Token
+	state engine.State
+	bring func(r *rig, id string) engine.Token
 }
 
 var (
-	absent  = before{"absent", timeout.None, func(*rig, string) (none timeout.Token) { return none }}
-	waiting = before{"waiting", timeout.Pending, func(r *rig, id string) (none timeout.Token) {
+	absent  = before{"absent", engine.None, func(*rig, string) (none engine.Token) { return none }}
+	waiting = before{"waiting", engine.Pending, func(r *rig, id string) (none engine.Token) {
 		r.set(id, r.later())
 		return none
 	}}
-	failed = before{"failed", timeout.Pending, func(r *rig, id string) timeout.Token {
+	failed = before{"failed", engine.Pending, func(r *rig, id string) engine.Token {
 		token := r.leased(id, long).Token
-		require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: token, As: timeout.Pending, After: long, Error: "broken"}))
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, After: long, Error: "broken"}))
 		return token
 	}}
-	running = before{"running", timeout.Running, func(r *rig, id string) timeout.Token { return r.leased(id, long).Token }}
-	dead    = before{"dead", timeout.Dead, func(r *rig, id string) timeout.Token {
+	running = before{"running", engine.Running, func(r *rig, id string) engine.Token { return r.leased(id, long).Token }}
+	dead    = before{"dead", engine.Dead, func(r *rig, id string) engine.Token {
 		token := r.leased(id, long).Token
-		require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: token, As: timeout.Dead, Error: "broken"}))
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Dead, Error: "broken"}))
 		return token
 	}}
-	done = before{"done", timeout.Done, func(r *rig, id string) timeout.Token {
+	done = before{"done", engine.Done, func(r *rig, id string) engine.Token {
 		token := r.leased(id, long).Token
-		require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: token, As: timeout.Done}))
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Done}))
 		return token
 	}}
-	removed = before{"removed", timeout.Removed, func(r *rig, id string) (none timeout.Token) {
+	removed = before{"removed", engine.Removed, func(r *rig, id string) (none engine.Token) {
 		r.set(id, r.later())
-		require.Equal(r.t, timeout.Pending, r.remove(id).Was)
+		require.Equal(r.t, engine.Pending, r.remove(id).Was)
 		return none
 	}}
 )
 
-// verb is a call for several tasks, and in which states it changes something.
+// verb is a call for several tasks, and the states in which it changes something.
 type verb struct {
 	name    string
-	call    func(r *rig, ids []string) ([]timeout.Answer, error)
-	changes []timeout.State
-	after   timeout.State
+	call    func(r *rig, ids []string) ([]engine.Answer, error)
+	changes []engine.State
+	after   engine.State
 }
 
 var verbs = []verb{
-	{"set", func(r *rig, ids []string) ([]timeout.Answer, error) { return r.setLater(ids, false) }, []timeout.State{
-		timeout.None, timeout.Pending, timeout.Running, timeout.Done, timeout.Dead, timeout.Removed,
-	}, timeout.Pending},
-	{"setIfAbsent", func(r *rig, ids []string) ([]timeout.Answer, error) { return r.setLater(ids, true) }, []timeout.State{
-		timeout.None, timeout.Done, timeout.Removed,
-	}, timeout.Pending},
-	{"move", func(r *rig, ids []string) ([]timeout.Answer, error) {
-		var moves []timeout.Move
+	{"set", func(r *rig, ids []string) ([]engine.Answer, error) { return r.setLater(ids, false) }, []engine.State{
+		engine.None, engine.Pending, engine.Running, engine.Done, engine.Dead, engine.Removed,
+	}, engine.Pending},
+	{"setIfAbsent", func(r *rig, ids []string) ([]engine.Answer, error) { return r.setLater(ids, true) }, []engine.State{
+		engine.None, engine.Done, engine.Removed,
+	}, engine.Pending},
+	{"move", func(r *rig, ids []string) ([]engine.Answer, error) {
+		var moves []engine.Move
 		for _, key := range r.keys(ids...) {
-			moves = append(moves, timeout.Move{Key: key, Due: newDue})
+			moves = append(moves, engine.Move{Key: key, Due: newDue})
 		}
 		return r.engine.Move(r.ctx, moves)
-	}, []timeout.State{timeout.Pending}, timeout.Pending},
-	{"remove", func(r *rig, ids []string) ([]timeout.Answer, error) {
+	}, []engine.State{engine.Pending}, engine.Pending},
+	{"remove", func(r *rig, ids []string) ([]engine.Answer, error) {
 		return r.engine.Remove(r.ctx, removals(r.keys(ids...)))
-	}, []timeout.State{timeout.Pending, timeout.Running, timeout.Dead}, timeout.Removed},
-	{"drop", func(r *rig, ids []string) ([]timeout.Answer, error) {
-		return r.removeAs(ids, func(timeout.Task) timeout.Removal { return timeout.Removal{State: timeout.Dead} })
-	}, []timeout.State{timeout.Dead}, timeout.Removed},
-	{"removeThis", func(r *rig, ids []string) ([]timeout.Answer, error) {
-		return r.removeAs(ids, func(seen timeout.Task) timeout.Removal { return timeout.Removal{Version: seen.Version} })
-	}, []timeout.State{timeout.Pending, timeout.Running, timeout.Dead}, timeout.Removed},
-	{"removeAnother", func(r *rig, ids []string) ([]timeout.Answer, error) {
-		return r.removeAs(ids, func(seen timeout.Task) timeout.Removal { return timeout.Removal{Version: seen.Version + 1} })
-	}, nil, timeout.Removed},
-	{"replay", func(r *rig, ids []string) ([]timeout.Answer, error) {
+	}, []engine.State{engine.Pending, engine.Running, engine.Dead}, engine.Removed},
+	{"drop", func(r *rig, ids []string) ([]engine.Answer, error) {
+		return r.removeAs(ids, func(engine.Task) engine.Removal { return engine.Removal{State: engine.Dead} })
+	}, []engine.State{engine.Dead}, engine.Removed},
+	{"removeThis", func(r *rig, ids []string) ([]engine.Answer, error) {
+		return r.removeAs(ids, func(seen engine.Task) engine.Removal { return engine.Removal{Version: seen.Version} })
+	}, []engine.State{engine.Pending, engine.Running, engine.Dead}, engine.Removed},
+	{"removeAnother", func(r *rig, ids []string) ([]engine.Answer, error) {
+		return r.removeAs(ids, func(seen engine.Task) engine.Removal { return engine.Removal{Version: seen.Version + 1} })
+	}, nil, engine.Removed},
+	{"replay", func(r *rig, ids []string) ([]engine.Answer, error) {
 		return r.engine.Replay(r.ctx, r.keys(ids...))
-	}, []timeout.State{timeout.Dead}, timeout.Pending},
+	}, []engine.State{engine.Dead}, engine.Pending},
 }
 
-// newDue is the action time that sets and moves give, in the year 2100.
+// newDue is the action time of sets and moves, in the year 2100.
 var newDue = time.UnixMilli(4_102_444_800_123)
 
-// removeAs removes tasks, with conditions that depend on what is seen of them.
-func (r *rig) removeAs(ids []string, condition func(seen timeout.Task) timeout.Removal) ([]timeout.Answer, error) {
-	all := make([]timeout.Removal, len(ids))
+// removeAs removes tasks with conditions that depend on their present state.
+func (r *rig) removeAs(ids []string, condition func(seen engine.Task) engine.Removal) ([]engine.Answer, error) {
+	all := make([]engine.Removal, len(ids))
 	for i, task := range r.getAll(ids...) {
 		all[i] = condition(task)
 		all[i].Key = task.Key()
@@ -99,8 +99,8 @@ func (r *rig) removeAs(ids []string, condition func(seen timeout.Task) timeout.R
 	return r.engine.Remove(r.ctx, all)
 }
 
-func (r *rig) setLater(ids []string, ifAbsent bool) ([]timeout.Answer, error) {
-	var tasks []timeout.Task
+func (r *rig) setLater(ids []string, ifAbsent bool) ([]engine.Answer, error) {
+	var tasks []engine.Task
 	for _, id := range ids {
 		task := r.task(id, newDue)
 		task.Payload = []byte("new")
@@ -111,22 +111,22 @@ func (r *rig) setLater(ids []string, ifAbsent bool) ([]timeout.Answer, error) {
 }
 
 func testStatesKept(r *rig) {
-	testStates(r, timeout.Topic{Slots: 4, Retain: long}, absent, waiting, failed, running, dead, done, removed)
+	testStates(r, engine.Topic{Slots: 4, Retain: long}, absent, waiting, failed, running, dead, done, removed)
 }
 
 func testStatesForgotten(r *rig) {
-	testStates(r, timeout.Topic{Slots: 4}, absent, waiting, failed, running, dead)
+	testStates(r, engine.Topic{Slots: 4}, absent, waiting, failed, running, dead)
 	for _, b := range []before{done, removed} {
 		b.bring(r, b.name)
-		require.Equal(r.t, timeout.Task{Topic: r.topic, ID: b.name}, r.get(b.name), "is not kept")
+		require.Equal(r.t, engine.Task{Topic: r.topic, ID: b.name}, r.get(b.name), "is not kept")
 	}
 }
 
-func testStates(r *rig, topic timeout.Topic, befores ...before) {
+func testStates(r *rig, topic engine.Topic, befores ...before) {
 	made := r.make(topic)
 	for _, verb := range verbs {
 		var ids []string
-		var tokens []timeout.Token
+		var tokens []engine.Token
 		for _, b := range befores {
 			id := verb.name + "/" + b.name
 			ids = append(ids, id)
@@ -149,14 +149,14 @@ func testStates(r *rig, topic timeout.Topic, befores ...before) {
 	}
 }
 
-// checkVerb looks at what has become of one task.
-func (r *rig) checkVerb(verb verb, topic timeout.Topic, was timeout.Task, answer timeout.Answer, token timeout.Token) {
+// checkVerb checks one task after the call.
+func (r *rig) checkVerb(verb verb, topic engine.Topic, was engine.Task, answer engine.Answer, token engine.Token) {
 	t, task := r.t, r.get(was.ID)
 	for _, state := range verb.changes {
 		if state == was.State {
 			if token.Lease != 0 {
 				require.Equal(t, []bool{false}, r.extend(long, token), "the lease is void")
-				require.Equal(t, []bool{false}, r.settle(timeout.Outcome{Token: token, As: timeout.Dead}), "the lease is void")
+				require.Equal(t, []bool{false}, r.settle(engine.Outcome{Token: token, As: engine.Dead}), "the lease is void")
 				require.Equal(t, plain(task), plain(r.get(was.ID)), "a void lease changes nothing")
 			}
 			r.checkChanged(verb, topic, was, task, answer)
@@ -165,34 +165,34 @@ func (r *rig) checkVerb(verb verb, topic timeout.Topic, was timeout.Task, answer
 	}
 	require.Equal(t, plain(was), plain(task), "nothing is changed")
 	switch was.State {
-	case timeout.Pending, timeout.Running, timeout.Dead, timeout.Done, timeout.Removed:
+	case engine.Pending, engine.Running, engine.Dead, engine.Done, engine.Removed:
 		require.Equal(t, was.Version, answer.Version)
 		sameTime(t, was.Due, answer.Due, "Answer.Due")
-	case timeout.None:
+	case engine.None:
 		require.Zero(t, answer.Version)
 		require.True(t, answer.Due.IsZero())
 	}
-	if was.State == timeout.Running {
+	if was.State == engine.Running {
 		require.Equal(t, []bool{true}, r.extend(long, token), "the lease still counts")
 	}
 }
 
-func (r *rig) checkChanged(verb verb, topic timeout.Topic, was, task timeout.Task, answer timeout.Answer) {
+func (r *rig) checkChanged(verb verb, topic engine.Topic, was, task engine.Task, answer engine.Answer) {
 	t := r.t
-	if verb.after == timeout.Removed {
+	if verb.after == engine.Removed {
 		require.Zero(t, answer.Version)
 		require.True(t, answer.Due.IsZero(), "%v", answer.Due)
 		if topic.Retain == 0 {
-			require.Equal(t, timeout.Task{Topic: r.topic, ID: was.ID}, task)
+			require.Equal(t, engine.Task{Topic: r.topic, ID: was.ID}, task)
 			return
 		}
-		require.Equal(t, timeout.Removed, task.State)
+		require.Equal(t, engine.Removed, task.State)
 		require.Equal(t, was.Payload, task.Payload)
 		sameTime(t, was.Due, task.Due, "Due")
 		r.recent(task.Until)
 		return
 	}
-	require.Equal(t, timeout.Pending, task.State)
+	require.Equal(t, engine.Pending, task.State)
 	require.Equal(t, task.Version, answer.Version)
 	sameTime(t, task.Due, answer.Due, "Answer.Due")
 	sameTime(t, task.Due, task.Until, "Until")
@@ -205,7 +205,7 @@ func (r *rig) checkChanged(verb verb, topic timeout.Topic, was, task timeout.Tas
 		leased := r.lease(1, long)[0]
 		require.Equal(t, was.ID, leased.ID)
 		require.Equal(t, 1, leased.Attempts)
-		require.Equal(t, []bool{true}, r.settle(timeout.Outcome{Token: leased.Token, As: timeout.Done}))
+		require.Equal(t, []bool{true}, r.settle(engine.Outcome{Token: leased.Token, As: engine.Done}))
 	case "move":
 		require.Greater(t, task.Version, was.Version)
 		sameTime(t, newDue, task.Due, "Due")
@@ -221,7 +221,7 @@ func (r *rig) checkChanged(verb verb, topic timeout.Topic, was, task timeout.Tas
 	}
 }
 
-// recent says that a time is one of the last minute, by the engine's clock.
+// recent checks that a time is within the last minute, by the engine's clock.
 func (r *rig) recent(at time.Time) {
 	r.t.Helper()
 	ago := r.now().Sub(at)

@@ -10,69 +10,69 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// testTopics looks at what is kept of a topic.
+// testTopics checks the settings that an engine keeps of a topic.
 func testTopics(r *rig) {
-	made := r.make(timeout.Topic{})
-	require.Equal(r.t, timeout.Topic{Name: r.topic}.WithDefaults(), made)
+	made := r.make(engine.Topic{})
+	require.Equal(r.t, engine.Topic{Name: r.topic}.WithDefaults(), made)
 	require.Equal(r.t, made, r.find(r.topic))
 
-	full := timeout.Topic{
+	full := engine.Topic{
 		Slots: 16, Retries: 3, Backoff: 1500 * time.Millisecond, BackoffMax: time.Minute, Lease: 5 * time.Second,
 		Timeout: time.Second, Concurrency: 7, Rate: 2.5, Retain: 24 * time.Hour, Paused: true,
 		RetainDead: 30 * time.Hour, MaxDead: 12, RetainLog: 48 * time.Hour,
-		Callback: &timeout.Callback{Kind: "http", Target: "http://example.org/ü", Header: map[string]string{"A": "b"}, Timeout: time.Second, Final: []int{422}},
+		Callback: &engine.Callback{Kind: "http", Target: "http://example.org/ü", Header: map[string]string{"A": "b"}, Timeout: time.Second, Final: []int{422}},
 	}
 	full.Name = r.topic
 	require.NoError(r.t, r.engine.DropTopic(r.ctx, r.topic))
 	require.Equal(r.t, full, r.make(full), "a new one can be paused")
 	require.Equal(r.t, full, r.find(r.topic))
 
-	same, err := r.engine.SetTopic(r.ctx, timeout.Topic{Name: r.topic, Slots: 2, Retries: 9}, true)
+	same, err := r.engine.SetTopic(r.ctx, engine.Topic{Name: r.topic, Slots: 2, Retries: 9}, true)
 	require.NoError(r.t, err, "only where it is new")
 	require.Equal(r.t, full, same)
 	require.Equal(r.t, full, r.find(r.topic))
 
-	_, err = r.engine.SetTopic(r.ctx, timeout.Topic{Name: r.topic, Slots: 8, Retries: 9}, false)
-	require.ErrorIs(r.t, err, timeout.ErrConflict)
+	_, err = r.engine.SetTopic(r.ctx, engine.Topic{Name: r.topic, Slots: 8, Retries: 9}, false)
+	require.ErrorIs(r.t, err, engine.ErrConflict)
 	require.Contains(r.t, err.Error(), "16")
 	require.Contains(r.t, err.Error(), "8")
 	require.Equal(r.t, full, r.find(r.topic), "a conflict changes nothing")
 
-	bare := r.make(timeout.Topic{Retries: -1})
+	bare := r.make(engine.Topic{Retries: -1})
 	require.Equal(r.t, 16, bare.Slots, "no number leaves it as it is")
-	require.Equal(r.t, timeout.Topic{Name: r.topic, Slots: 16, Retries: -1, Paused: true}.WithDefaults(), bare, "all other fields are changed")
+	require.Equal(r.t, engine.Topic{Name: r.topic, Slots: 16, Retries: -1, Paused: true}.WithDefaults(), bare, "all other fields are changed")
 	require.Equal(r.t, bare, r.find(r.topic))
 
-	longest := "A.b_c:d-9" + strings.Repeat("x", timeout.MaxTopic-9)
+	longest := "A.b_c:d-9" + strings.Repeat("x", engine.MaxTopic-9)
 	defer func() { require.NoError(r.t, r.engine.DropTopic(r.ctx, longest)) }()
-	_, err = r.engine.SetTopic(r.ctx, timeout.Topic{Name: longest}, true)
+	_, err = r.engine.SetTopic(r.ctx, engine.Topic{Name: longest}, true)
 	require.NoError(r.t, err)
 	topics, err := r.engine.Topics(r.ctx)
 	require.NoError(r.t, err)
-	require.True(r.t, slices.IsSortedFunc(topics, func(a, b timeout.Topic) int { return strings.Compare(a.Name, b.Name) }), "by name")
+	require.True(r.t, slices.IsSortedFunc(topics, func(a, b engine.Topic) int { return strings.Compare(a.Name, b.Name) }), "by name")
 	require.Equal(r.t, longest, r.find(longest).Name)
 }
 
-func (r *rig) find(name string) timeout.Topic {
+func (r *rig) find(name string) engine.Topic {
 	r.t.Helper()
 	topics, err := r.second.Topics(r.ctx)
 	require.NoError(r.t, err)
-	i := slices.IndexFunc(topics, func(t timeout.Topic) bool { return t.Name == name })
+	i := slices.IndexFunc(topics, func(t engine.Topic) bool { return t.Name == name })
 	require.NotEqual(r.t, -1, i, "there is no topic %s", name)
 	return topics[i]
 }
 
-// testGrowing has the number of slots grow under tasks of all states.
+// testGrowing makes the number of slots grow under tasks of all states.
 func testGrowing(r *rig) {
 	const each = 24
-	topic := r.make(timeout.Topic{Slots: 2, Retain: long})
-	var tokens []timeout.Token
+	topic := r.make(engine.Topic{Slots: 2, Retain: long})
+	var tokens []engine.Token
 	versions := map[string]int64{}
 	r.setEach("running", each, past)
-	order := map[string]timeout.Token{}
+	order := map[string]engine.Token{}
 	for _, leased := range r.lease(each, long) {
 		order[leased.ID] = leased.Token
 	}
@@ -81,9 +81,9 @@ func testGrowing(r *rig) {
 	}
 	failing := r.leased("failing", long).Token
 	buried := r.leased("dead", long).Token
-	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: buried, As: timeout.Dead, Error: "broken"}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: buried, As: engine.Dead, Error: "broken"}))
 	failed := r.leased("failed", long).Token
-	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: failed, As: timeout.Pending, After: long, Error: "broken"}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: failed, As: engine.Pending, After: long, Error: "broken"}))
 	for _, name := range []string{"waiting", "due", "moved", "removed", "replaced"} {
 		due := newDue
 		if name == "due" {
@@ -102,26 +102,26 @@ func testGrowing(r *rig) {
 	for i := range each {
 		id := fmt.Sprint("moved", i)
 		moved := r.move(id, past)
-		require.Equal(r.t, timeout.Pending, moved.Was)
+		require.Equal(r.t, engine.Pending, moved.Was)
 		require.Greater(r.t, moved.Version, versions[id])
 		versions[id] = moved.Version
-		require.Equal(r.t, timeout.Pending, r.remove(fmt.Sprint("removed", i)).Was)
-		require.Equal(r.t, timeout.Removed, r.remove(fmt.Sprint("removed", i)).Was)
+		require.Equal(r.t, engine.Pending, r.remove(fmt.Sprint("removed", i)).Was)
+		require.Equal(r.t, engine.Removed, r.remove(fmt.Sprint("removed", i)).Was)
 		id = fmt.Sprint("replaced", i)
 		replaced := r.set(id, past)
-		require.Equal(r.t, timeout.Pending, replaced.Was)
+		require.Equal(r.t, engine.Pending, replaced.Was)
 		require.Greater(r.t, replaced.Version, versions[id])
 		versions[id] = replaced.Version
 	}
-	require.Equal(r.t, timeout.Dead, r.replay("dead").Was)
-	require.Equal(r.t, timeout.Running, r.set("running0", past).Was)
-	require.Equal(r.t, timeout.Running, r.remove("running1").Was)
+	require.Equal(r.t, engine.Dead, r.replay("dead").Was)
+	require.Equal(r.t, engine.Running, r.set("running0", past).Was)
+	require.Equal(r.t, engine.Running, r.remove("running1").Was)
 
-	// What is due comes once, be it in the old slots or in the new ones.
-	got := map[string]timeout.Leased{}
+	// A due task comes once, be it in the old slots or in the new ones.
+	got := map[string]engine.Leased{}
 	want := 3*each + 2
 	r.eventually("all that is due is leased", func() bool {
-		for _, leased := range r.expire(timeout.Ask{Max: 50, Slots: r.someSlots(topic.Slots)}).Leased {
+		for _, leased := range r.expire(engine.Ask{Max: 50, Slots: r.someSlots(topic.Slots)}).Leased {
 			require.NotContains(r.t, got, leased.ID, "is leased twice")
 			got[leased.ID] = leased
 		}
@@ -141,16 +141,16 @@ func testGrowing(r *rig) {
 	require.NotEqual(r.t, buried.Lease, got["dead"].Token.Lease)
 	require.NotEqual(r.t, tokens[0].Lease, got["running0"].Token.Lease, "a lease has a number of its own for ever")
 
-	// Leases of before still count, but for those that are void.
+	// Leases from before the growth still count, except for the void ones.
 	want = each - 2
 	held := r.extend(long, tokens...)
 	require.Equal(r.t, append([]bool{false, false}, slices.Repeat([]bool{true}, want)...), held)
-	var outcomes []timeout.Outcome
+	var outcomes []engine.Outcome
 	for _, token := range tokens {
-		outcomes = append(outcomes, timeout.Outcome{Token: token, As: timeout.Done})
+		outcomes = append(outcomes, engine.Outcome{Token: token, As: engine.Done})
 	}
 	require.Equal(r.t, held, r.settle(outcomes...))
-	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: failing, As: timeout.Pending, Error: "late"}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: failing, As: engine.Pending, Error: "late"}))
 	r.upkeep()
 	late := r.lease(1, long)[0]
 	require.Equal(r.t, "failing", late.ID)
@@ -158,15 +158,15 @@ func testGrowing(r *rig) {
 	require.Equal(r.t, "late", late.Error)
 	r.upkeep()
 	r.idle(50 * time.Millisecond)
-	require.Equal(r.t, map[timeout.State]int{
-		timeout.Pending: each + 1, timeout.Running: 3*each + 3, timeout.Done: want, timeout.Removed: each + 1,
+	require.Equal(r.t, map[engine.State]int{
+		engine.Pending: each + 1, engine.Running: 3*each + 3, engine.Done: want, engine.Removed: each + 1,
 	}, r.sizes())
 }
 
-// setEach sets so many tasks in one call, and returns their versions.
+// setEach sets count tasks in one call, and returns their versions.
 func (r *rig) setEach(name string, count int, due time.Time) map[string]int64 {
 	r.t.Helper()
-	tasks := make([]timeout.Task, count)
+	tasks := make([]engine.Task, count)
 	for i := range tasks {
 		tasks[i] = r.task(fmt.Sprint(name, i), due)
 	}
@@ -177,7 +177,7 @@ func (r *rig) setEach(name string, count int, due time.Time) map[string]int64 {
 	return versions
 }
 
-// someSlots is all slots, and now and then those in two halves.
+// someSlots returns all slots, and now and then two halves of them.
 func (r *rig) someSlots(slots int) []int {
 	var some []int
 	switch half := rand.IntN(3); half {
@@ -190,10 +190,10 @@ func (r *rig) someSlots(slots int) []int {
 }
 
 // sizes counts by listing.
-func (r *rig) sizes() map[timeout.State]int {
+func (r *rig) sizes() map[engine.State]int {
 	r.t.Helper()
-	sizes := map[timeout.State]int{}
-	for state := timeout.Pending; state <= timeout.Removed; state++ {
+	sizes := map[engine.State]int{}
+	for state := engine.Pending; state <= engine.Removed; state++ {
 		if listed := r.list(state, 100); len(listed) > 0 {
 			sizes[state] = len(listed)
 		}
@@ -201,30 +201,30 @@ func (r *rig) sizes() map[timeout.State]int {
 	return sizes
 }
 
-// testDropped has a topic end, and come again.
+// testDropped drops a topic and makes it anew.
 func testDropped(r *rig) {
-	r.make(timeout.Topic{Slots: 8, Retain: long})
+	r.make(engine.Topic{Slots: 8, Retain: long})
 	versions := r.setEach("", 20, r.later())
 	kept := r.leased("kept", long)
 	gone := r.leased("gone", long)
-	require.Equal(r.t, []bool{true}, r.settle(timeout.Outcome{Token: gone.Token, As: timeout.Dead}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: gone.Token, As: engine.Dead}))
 	require.NoError(r.t, r.engine.DropTopic(r.ctx, r.topic))
 	err := r.engine.DropTopic(r.ctx, r.topic)
-	require.ErrorIs(r.t, err, timeout.ErrNotFound)
+	require.ErrorIs(r.t, err, engine.ErrNotFound)
 	require.Contains(r.t, err.Error(), r.topic)
-	answers, err := r.engine.Set(r.ctx, []timeout.Task{r.task("0", past)})
+	answers, err := r.engine.Set(r.ctx, []engine.Task{r.task("0", past)})
 	require.NoError(r.t, err)
-	require.ErrorIs(r.t, answers[0].Err, timeout.ErrNotFound)
-	for _, engine := range []timeout.Engine{r.engine, r.second} {
-		_, err = engine.Count(r.ctx, r.topic)
-		require.ErrorIs(r.t, err, timeout.ErrNotFound)
+	require.ErrorIs(r.t, answers[0].Err, engine.ErrNotFound)
+	for _, e := range []engine.Engine{r.engine, r.second} {
+		_, err = e.Count(r.ctx, r.topic)
+		require.ErrorIs(r.t, err, engine.ErrNotFound)
 	}
 
-	r.make(timeout.Topic{Slots: 8})
+	r.make(engine.Topic{Slots: 8})
 	r.upkeep()
 	require.Empty(r.t, r.sizes())
 	for _, task := range r.getAll("0", "kept", "gone") {
-		require.Equal(r.t, timeout.None, task.State)
+		require.Equal(r.t, engine.None, task.State)
 	}
 	for id, version := range r.setEach("", 20, r.later()) {
 		require.Greater(r.t, version, versions[id], "a version is given twice")
@@ -232,15 +232,15 @@ func testDropped(r *rig) {
 	leased := r.leased("kept", long)
 	require.NotEqual(r.t, kept.Token.Lease, leased.Token.Lease, "a lease is given twice")
 	require.Equal(r.t, []bool{false, false}, r.extend(long, kept.Token, gone.Token))
-	require.Equal(r.t, []bool{false}, r.settle(timeout.Outcome{Token: kept.Token, As: timeout.Done}))
-	require.Equal(r.t, timeout.Running, r.get("kept").State)
+	require.Equal(r.t, []bool{false}, r.settle(engine.Outcome{Token: kept.Token, As: engine.Done}))
+	require.Equal(r.t, engine.Running, r.get("kept").State)
 }
 
 // testSlots leases from some slots and from no others.
 func testSlots(r *rig) {
 	const slots = 4
-	r.make(timeout.Topic{Slots: slots})
-	var tasks []timeout.Task
+	r.make(engine.Topic{Slots: slots})
+	var tasks []engine.Task
 	want := make([]int, slots)
 	for i := range 60 {
 		id := fmt.Sprint(i)
@@ -248,7 +248,7 @@ func testSlots(r *rig) {
 			id = fmt.Sprintf("{%d}/%d", i%9, i)
 		}
 		tasks = append(tasks, r.task(id, past))
-		want[timeout.Slot(id, slots)]++
+		want[engine.Slot(id, slots)]++
 	}
 	r.setAll(tasks...)
 	for _, own := range [][]int{{2}, {0, 3}, {1}} {
@@ -258,54 +258,54 @@ func testSlots(r *rig) {
 		}
 		got := 0
 		r.eventually("all tasks of the slots are leased", func() bool {
-			batch := r.expire(timeout.Ask{Max: 7, Slots: own})
+			batch := r.expire(engine.Ask{Max: 7, Slots: own})
 			for _, leased := range batch.Leased {
-				require.Contains(r.t, own, timeout.Slot(leased.ID, slots))
+				require.Contains(r.t, own, engine.Slot(leased.ID, slots))
 			}
 			got += len(batch.Leased)
 			return got == total
 		})
-		require.Empty(r.t, r.expire(timeout.Ask{Max: 7, Slots: own}).Leased)
+		require.Empty(r.t, r.expire(engine.Ask{Max: 7, Slots: own}).Leased)
 	}
 	r.leased("0", long)
 	r.set("0", past)
 	for _, strange := range [][]int{{slots}, {-1}, {slots, 1 << 20}} {
-		require.Empty(r.t, r.expire(timeout.Ask{Max: 7, Slots: strange}).Leased, "there are no such slots")
+		require.Empty(r.t, r.expire(engine.Ask{Max: 7, Slots: strange}).Leased, "there are no such slots")
 	}
 	r.eventually("a slot among others that there are not is leased from", func() bool {
-		return len(r.expire(timeout.Ask{Max: 7, Term: 1, Slots: []int{-1, timeout.Slot("0", slots), slots}}).Leased) == 1
+		return len(r.expire(engine.Ask{Max: 7, Term: 1, Slots: []int{-1, engine.Slot("0", slots), slots}}).Leased) == 1
 	})
 }
 
 // testFence has nodes with older views ask.
 func testFence(r *rig) {
 	const slots = 4
-	r.make(timeout.Topic{Slots: slots})
+	r.make(engine.Topic{Slots: slots})
 	n := 0
 	due := func(slot int) {
 		for {
 			n++
-			if id := fmt.Sprint(n); timeout.Slot(id, slots) == slot {
+			if id := fmt.Sprint(n); engine.Slot(id, slots) == slot {
 				r.set(id, past)
 				return
 			}
 		}
 	}
 	// asked leases one task from a slot that has one.
-	asked := func(slot int, term int64) timeout.Leased {
+	asked := func(slot int, term int64) engine.Leased {
 		r.t.Helper()
 		due(slot)
-		var leased []timeout.Leased
+		var leased []engine.Leased
 		r.eventually("a task is leased", func() bool {
-			leased = r.expire(timeout.Ask{Max: 1, Slots: []int{slot}, Term: term}).Leased
+			leased = r.expire(engine.Ask{Max: 1, Slots: []int{slot}, Term: term}).Leased
 			return len(leased) == 1
 		})
 		return leased[0]
 	}
-	refused := func(term int64, settle []timeout.Outcome, slots ...int) {
+	refused := func(term int64, settle []engine.Outcome, slots ...int) {
 		r.t.Helper()
-		batch, err := r.engine.Expire(r.ctx, r.ask(timeout.Ask{Max: 1, Slots: slots, Term: term, Settle: settle}))
-		require.ErrorIs(r.t, err, timeout.ErrFenced)
+		batch, err := r.engine.Expire(r.ctx, r.ask(engine.Ask{Max: 1, Slots: slots, Term: term, Settle: settle}))
+		require.ErrorIs(r.t, err, engine.ErrFenced)
 		require.Empty(r.t, batch.Leased)
 	}
 	asked(0, 3)
@@ -316,12 +316,12 @@ func testFence(r *rig) {
 	asked(1, 3)
 	due(0)
 	refused(4, nil, 0)
-	refused(1, []timeout.Outcome{{Token: old.Token, As: timeout.Dead, Error: "settled"}}, 0)
-	require.Equal(r.t, timeout.Dead, r.get(old.ID).State, "a token proves more than a term")
+	refused(1, []engine.Outcome{{Token: old.Token, As: engine.Dead, Error: "settled"}}, 0)
+	require.Equal(r.t, engine.Dead, r.get(old.ID).State, "a token proves more than a term")
 	asked(1, 4)
 	due(1)
 	refused(4, nil, 1, 0)
-	batch := r.expire(timeout.Ask{Term: 1, Slots: []int{0}})
+	batch := r.expire(engine.Ask{Term: 1, Slots: []int{0}})
 	require.Empty(r.t, batch.Leased, "who leases nothing is not refused")
 	asked(0, 6)
 	refused(5, nil, 0)

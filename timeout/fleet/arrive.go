@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// arrivals are registrations of an id that this node has asked for and not installed yet. Redis
-// tells what has become of one as soon as it was made, and answers later: what is heard by then is
-// kept here.
+// arrivals are the registrations of an id that this node has asked for and not installed yet.
+// Redis may announce the loss of a registration before it answers the request for it. Such news
+// is kept here.
 type arrivals struct {
 	asking []*Session
 	lost   token   // the newest that is not the node's any more
 	why    verdict // superseded or kicked
 }
 
-// arrive says that a session is being asked for, until arrived.
+// arrive notes that a session is being asked for, until arrived.
 func (n *Node) arrive(s *Session) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -35,7 +35,7 @@ func (n *Node) arrive(s *Session) error {
 	return nil
 }
 
-// arrived says that a session is installed, or will not be.
+// arrived notes that a session is installed, or will not be.
 func (n *Node) arrived(s *Session) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -46,14 +46,15 @@ func (n *Node) arrived(s *Session) {
 	n.coming.Done()
 }
 
-// noteLost has nobody install what was asked for up to a token. n.mu must be held.
+// noteLost keeps registrations up to a token from being installed. n.mu must be held.
 func (n *Node) noteLost(c claim, why verdict) {
 	if a := n.arriving[c.id]; a != nil && a.lost.epoch() <= c.token.epoch() {
 		a.lost, a.why = c.token, why
 	}
 }
 
-// lose takes a session away up to a token, whether it is here already or arrives.
+// lose takes a session away if its token is no newer than the claim's, whether it is installed
+// or arrives.
 func (n *Node) lose(c claim, why verdict) {
 	n.mu.Lock()
 	n.noteLost(c, why)
@@ -77,7 +78,8 @@ func (n *Node) goesOn(s *Session) bool {
 	return a != nil && slices.ContainsFunc(a.asking, same)
 }
 
-// sameConn looks first whether connections can be compared: anything that closes may be one.
+// sameConn compares two connections. It checks first that they are comparable: a connection can
+// be any io.Closer.
 func sameConn(a, b io.Closer) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
 }

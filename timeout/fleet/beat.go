@@ -8,35 +8,35 @@ import (
 	"time"
 )
 
-// beats is the node's own lease, where it has one: in each slot for itself, since each may be on
-// another server.
+// beats is the node's own lease, if it has one. The node has a lease in each slot, because each slot
+// may be on another server.
 type beats struct {
-	places  []place       // by slot; none without NodeLease
-	gone    []int64       // the watch loop's, by slot: the lease with which it has taken sessions away
-	failing bool          // the beat loop's
-	retry   time.Duration // after a failure
+	places  []place       // by slot; empty without NodeLease
+	gone    []int64       // by slot: good of the lease last given up; only for the watch loop
+	failing bool          // the last beat failed; only for the beat loop
+	retry   time.Duration // pause after a failure
 
-	mu    sync.Mutex // guards terms, and that places change with them
-	terms []int64    // under which slots know the node, by slot
+	mu    sync.Mutex // guards terms, and changes of places with them
+	terms []int64    // the slots' terms for the node, by slot
 }
 
-// place is what the node knows of its lease in a slot. A session is as good as its slot's lease if
-// it was extended under the term that the slot has now: under any other, the slot may have taken the
-// node for dead meanwhile.
+// place describes the node's lease in a slot. It protects a session only if the session was extended
+// under the slot's present term. After an earlier term, the slot may have taken the node for dead
+// meanwhile.
 type place struct {
-	good  atomic.Int64  // when the node asked for what gave it the lease, by its own clock
-	known atomic.Uint32 // how many terms there were, from 1 on
+	good  atomic.Int64  // when the node asked for the present lease, by its own clock
+	known atomic.Uint32 // number of the present term, counted from 1 by the node
 }
 
-// begin is for nodes that have leases. Of others places is empty.
+// begin sets up beats for a node with a lease. Without one, places is empty.
 func (b *beats) begin(slots int, every time.Duration) {
 	b.places, b.terms = make([]place, slots), make([]int64, slots)
 	b.gone = slices.Repeat([]int64{-1}, slots)
 	b.retry = max(every/20, time.Millisecond)
 }
 
-// beatLoop extends the node's lease: a little earlier each time, so that nodes which began together
-// don't stay together.
+// beatLoop extends the node's lease. Each beat comes a little early, by a random time. So nodes that
+// began together drift apart.
 func (n *Node) beatLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -54,7 +54,7 @@ func (n *Node) beatLoop(ctx context.Context) {
 	}
 }
 
-// beatOnce reports whether all slots have answered.
+// beatOnce extends the node's lease in all slots. It reports whether all have answered.
 func (n *Node) beatOnce() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
 	defer cancel()
@@ -79,9 +79,10 @@ func (n *Node) beatOnce() bool {
 	return err == nil
 }
 
-// learn notes that a slot has given the node its lease, which it asked for at sent, under a term. It
-// reports whether that is a new one. latest says that nothing newer was heard before: terms only go
-// up, but where the server has lost its data and its clock was set back as well.
+// learn notes that a slot has given the node a lease under a term. The node asked for it at sent.
+// learn reports whether the term is new. latest says that no newer answer was heard before. Then
+// even a lower term is new: terms go down only if the server has lost its data and its clock was set
+// back as well.
 func (n *Node) learn(slot int, term int64, sent time.Duration, latest bool) (changed bool) {
 	b, p := &n.beats, &n.beats.places[slot]
 	b.mu.Lock()
@@ -98,8 +99,8 @@ func (n *Node) learn(slot int, term int64, sent time.Duration, latest bool) (cha
 	return false
 }
 
-// learnTogether does so with the answers to registrations, and notes which terms these were made
-// under.
+// learnTogether calls learn for the answers to registrations. It also notes the node's number of the
+// term of each.
 func (n *Node) learnTogether(asks []registration, answers []registered, sent time.Duration) {
 	places := n.beats.places
 	if len(places) == 0 {
@@ -124,7 +125,7 @@ func (n *Node) learnTogether(asks []registration, answers []registered, sent tim
 	n.recheck(changed)
 }
 
-// known returns which term is known of each slot.
+// known returns the node's numbers of the present terms, by slot.
 func (n *Node) known() []uint32 {
 	terms := make([]uint32, n.store.slots())
 	for i := range n.beats.places {
@@ -133,18 +134,18 @@ func (n *Node) known() []uint32 {
 	return terms
 }
 
-// alive reports whether the lease of a slot is not over by the node's own clock, for a session that
-// was extended under known.
+// alive reports whether the node's lease in a slot protects a session extended under known, by the
+// node's own clock.
 func (n *Node) alive(slot uint16, known uint32, now time.Duration) bool {
 	if len(n.beats.places) == 0 {
 		return true
 	}
 	p := &n.beats.places[slot]
-	good := time.Duration(p.good.Load()) // that of a new term is seen with it
+	good := time.Duration(p.good.Load()) // read first: with a new good comes its new number, see learn
 	return now-good < n.cfg.NodeLease && p.known.Load() == known
 }
 
-// recheck has the sessions of some slots be extended at once, or refused.
+// recheck makes the renewers extend the sessions of some slots at once. The slots may refuse some.
 func (n *Node) recheck(slots []bool) {
 	if slices.Contains(slots, true) {
 		n.layout.ask()
@@ -152,7 +153,8 @@ func (n *Node) recheck(slots []bool) {
 	n.renewer.push(n.in(slots))
 }
 
-// forsaken returns the sessions of slots in which the node's lease will be over in less than ahead.
+// forsaken returns the sessions of the slots in which the node's lease is over, or will be within
+// ahead. It returns them once per lease.
 func (n *Node) forsaken(ahead time.Duration) []*Session {
 	b := &n.beats
 	limit := n.elapsed() - n.cfg.NodeLease + ahead

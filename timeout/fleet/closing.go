@@ -7,33 +7,33 @@ import (
 )
 
 const (
-	// closers is how many connections are closed at the same time. Those whose clients don't read
-	// may take all the time that they have.
+	// closers is how many connections are closed at the same time. A connection with a client
+	// that doesn't read may take all of its time.
 	closers = 1024
 
 	// lastWord is how long a connection stays open for OnEnd at most.
 	lastWord = time.Second
 )
 
-// closing has the connections that are to be closed.
+// closing holds the connections to close.
 type closing struct {
 	mu      sync.Mutex
 	waiting []parting
 	running int
-	open    int            // those that are not closed yet, waiting or not
-	none    chan struct{}  // is closed when there is none any more; nil where there is none
-	all     sync.WaitGroup // for who closes them, and for OnEnd
+	open    int            // connections not closed yet, waiting or not
+	none    chan struct{}  // closed when open falls to 0; nil while it is 0
+	all     sync.WaitGroup // the goroutines that close connections or run OnEnd
 }
 
-// parting is a connection that is to be closed at some time by the node's clock, or sooner.
+// parting is a connection to close at an instant of the node's clock, or sooner.
 type parting struct {
 	session *Session
 	reason  Reason
 	at      time.Duration
 }
 
-// takeAway releases a session whose connection does not know of it, and closes that, unless the
-// session goes on with it.
+// takeAway releases a session and closes its connection, unless the session goes on with the
+// same connection.
 func (n *Node) takeAway(s *Session, reason Reason, left leave) {
 	if !n.release(s, reason, left) || reason == ReasonMoved && n.goesOn(s) {
 		return
@@ -74,7 +74,7 @@ func (n *Node) closeSome() {
 	}
 }
 
-// part closes a connection when OnEnd has returned, or it is time.
+// part closes a connection when OnEnd has returned, or when its time is over.
 func (n *Node) part(p parting) {
 	c := &n.closing
 	if n.cfg.OnEnd != nil {
@@ -104,7 +104,7 @@ func (n *Node) part(p parting) {
 	}
 }
 
-// wait returns when all connections are closed that are to be, or with the cause of ctx.
+// wait returns nil when all connections to close are closed, or the cause of ctx.
 func (c *closing) wait(ctx context.Context) error {
 	c.mu.Lock()
 	none := c.none

@@ -34,117 +34,125 @@ const (
 	maxMeta   = 4096
 	minLease  = 300 * time.Millisecond
 	maxLease  = 7 * 24 * time.Hour
-	maxCalls  = tellBatch / 2 // as many at least wait to be told, where there are more
+	maxCalls  = tellBatch / 2 // at least as many ends wait to be told, if there are more
 	maxJitter = 0.5           // with more, some renewals come in less than half of Renew
 )
 
-// Config is what a node can be told. Zero means the default of each field. All nodes of a fleet
-// need the same Prefix and Slots, and the same Lease, NodeLease and Renew but while these are being
-// changed. A node that is only to ask, with Lookup, LookupAll, Count and Kick, needs no more than
-// Redis or URL, Node, and that Prefix; and those Slots, where it may be the first.
+// Config configures a node. The zero value of each field means its default. All nodes of a
+// fleet need the same Prefix and Slots. They also need the same Lease, NodeLease and Renew,
+// except while these are being changed. A node that only calls Lookup, LookupAll, Count and
+// Kick needs Redis or URL, Node, and the fleet's Prefix. If it may be the first node, it needs
+// the fleet's Slots as well.
 type Config struct {
-	// Redis is a server or Cluster, 7.0 or newer: a *redis.Client or *redis.ClusterClient of go-redis,
-	// made with MaxRetries -1 and ContextTimeoutEnabled, without which Timeout means nothing. It
-	// stays the caller's to close. URL is for those who have none. One of both is needed.
-	// README.md lists the commands for a Redis user with few rights.
+	// Redis is a server or Cluster, 7.0 or newer: a *redis.Client or *redis.ClusterClient of
+	// go-redis. Make it with MaxRetries -1 and with ContextTimeoutEnabled; otherwise Timeout
+	// has no effect. The caller closes it. URL is the alternative for callers without a client.
+	// Exactly one of the two is needed. README.md lists the commands for a Redis user with few
+	// rights.
 	Redis goredis.UniversalClient
 	URL   string
 
-	// Node is the name by which sessions say where they are, such as the address at which
-	// other nodes reach this one: at most 200 bytes. No two that run may have the same. It is
-	// needed.
+	// Node is the node's name in the records of its sessions, such as the address at which
+	// other nodes reach it: at most 200 bytes. No two running nodes may have the same name.
+	// Node is needed.
 	Node string
 
-	// Prefix is what all keys and channels begin with: at most 100 bytes, without braces.
+	// Prefix begins the names of all keys and channels: at most 100 bytes, without braces.
 	// Empty means "fleet".
 	Prefix string
 
-	// Keeper guards the connections that are registered, of package net or of gnet: a session
-	// ends when its connection is closed, whoever closes it and why. Who wants a session to wait
-	// for its client calls Session.Detach before that, such as in the Keeper's OnIdle. Close the
-	// node first: when the Keeper is closed, sessions end. Nil means that the program says when
-	// connections end, with Session.Close.
+	// Keeper guards the registered connections, of package net or of gnet. A session ends when
+	// its connection is closed, for whatever reason. To keep a session waiting for its client,
+	// call Session.Detach before that, such as in the Keeper's OnIdle. Close the node before
+	// the Keeper: closing the Keeper ends sessions. Nil means that the program reports the end
+	// of a connection with Session.Close.
 	Keeper *keepalive.Keeper
 
-	// Slots are the parts in which sessions are kept: a power of two up to 1024. The first node
-	// decides for ever, and another number is an error. Zero means what it has decided, or 16. More
-	// are for Clusters of many servers: each costs some 15us of Redis whenever a node looks for
-	// what has ended.
+	// Slots is the number of parts of the fleet's data: a power of two up to 1024. The
+	// first node decides it for ever, and another number is an error. Zero means the number
+	// already decided, or 16. Clusters of many servers need more. Each slot costs some 15us of
+	// Redis whenever a node looks for ended sessions.
 	Slots int
 
-	// Lease is how long a session outlives its node: between Lease less Renew and Lease after a
-	// node has died, its sessions end, and so do those that a node could not extend for as long.
-	// Zero means 90s, or 10m with NodeLease. It must be from 300ms to a week, and leave room for two
-	// renewals, two calls and a sweep: a Redis that was away for less than Renew is not noticed as such.
+	// Lease is how long a session outlives its node. After a node has died, its sessions end
+	// within Lease, and no sooner than Lease less Renew. A session that its node could not
+	// extend for as long ends, too. Zero means 90s, or 10m with NodeLease. Lease must be from
+	// 300ms to a week, and leave room for two renewals, two calls and a sweep. A Redis outage
+	// shorter than Renew is not noticed as such.
 	Lease time.Duration
 
-	// NodeLease, where it is more than zero, gives each node a lease of its own, which it extends
-	// every third of that: between two thirds of NodeLease and NodeLease after a node has died, all
-	// of its sessions end, however long Lease is. That is then for what is left over, and sessions
-	// are written once in minutes: for millions of them. In exchange, where one node is taken
-	// for dead by mistake, all that it has is offline. It must be from 300ms to Lease, and leave room
-	// for two of its thirds, two calls and a sweep. Zero means that only sessions have leases.
+	// NodeLease, if more than zero, gives each node a lease of its own. The node extends it
+	// every third of NodeLease. After a node has died, all of its sessions end within
+	// NodeLease, and no sooner than two thirds of it, however long Lease is. Lease is then for
+	// leftovers, and a session is written only once in minutes. This is for millions of
+	// sessions. In exchange, if one node is taken for dead by mistake, all of its sessions are
+	// offline. NodeLease must be from 300ms to Lease, and leave room for two of its thirds, two
+	// calls and a sweep. Zero means that only sessions have leases.
 	NodeLease time.Duration
 
-	// Renew is how often a lease is extended, less Jitter. It has nothing to do with how often
-	// clients are heard. Zero means a third of Lease, which says how long it may be.
+	// Renew is the interval between extensions of a lease, less Jitter. It does not depend on
+	// how often clients are heard. Zero means a third of Lease; Lease also sets the upper
+	// limit.
 	Renew time.Duration
 
-	// Jitter is the share of Renew by which each renewal comes earlier at random, so that those
-	// that came together don't stay together. Zero means 0.15, negative means none; at most 0.5.
+	// Jitter is the share of Renew by which each renewal comes earlier at random. It spreads
+	// renewals that began together. Zero means 0.15, negative means none; at most 0.5.
 	Jitter float64
 
-	// Resume is how long a session that was detached, by Session.Detach or Node.Drain, waits to
-	// be registered again before it ends. Zero means Lease, or with NodeLease 90s where that is
-	// less; at most a week.
+	// Resume is how long a session detached by Session.Detach or Node.Drain waits to be
+	// registered again before it ends. Zero means Lease; with NodeLease it means the lesser of
+	// Lease and 90s. At most a week.
 	Resume time.Duration
 
-	// Timeout is how long a call to Redis may take, from 1ms to what Lease and NodeLease leave room
-	// for. Zero means a sixth of Renew, or of a third of NodeLease where that is less, but not more
-	// than 3s. With more than these, less Sweep, one server of a Cluster that hangs has ends wait on
-	// all of them.
+	// Timeout is how long a call to Redis may take: at least 1ms, and at most the room that
+	// Lease and NodeLease leave. Zero means a sixth of Renew, or of a third of NodeLease if
+	// that is less, but at most 3s. If Timeout exceeds that Renew, or third of NodeLease, less
+	// Sweep, one hung server of a Cluster delays ends on all servers.
 	Timeout time.Duration
 
-	// Sweep is how often a node looks for sessions that have ended. Zero means 500ms, or a
-	// sixth of Renew or of a third of NodeLease where that is less. It must be from 1ms to half of
-	// these.
+	// Sweep is the interval between a node's looks for ended sessions. Zero means 500ms, or a
+	// sixth of Renew or of a third of NodeLease if that is less. Sweep must be from 1ms to half
+	// of Renew, and to half of a third of NodeLease.
 	Sweep time.Duration
 
-	// MaxExpire is up to which share of a slot's sessions may expire within a lease, where 16 or more
-	// of them would at once. With more, nothing does for another Lease, and there is a warning:
-	// something may be wrong with the ways to Redis. Those that were detached don't count. With
-	// NodeLease the same goes for nodes, where there are two or more. Zero means 0.6; negative means
-	// that all may.
+	// MaxExpire is the largest share of a slot's sessions that may expire within a lease. It
+	// applies when 16 or more would expire at once. Beyond that share, nothing expires for
+	// another Lease, and the node logs a warning: something may be wrong with the network to
+	// Redis. Detached sessions don't count. With NodeLease the same limit applies to nodes, if
+	// there are two or more. Zero means 0.6; negative means no limit.
 	MaxExpire float64
 
-	// Calls is how many of OnOffline run at the same time. Zero means 16; at most 256.
+	// Calls is how many calls of OnOffline run at the same time. Zero means 16; at most 256.
 	Calls int
 
-	// Outlive has the node go on serving sessions that it could not extend for a lease, theirs or its
-	// own, and closes those that turn out to be somebody else's when Redis is back. Without it the node
-	// closes them: nobody is served by two nodes for longer than a message takes, see Session.Alive,
-	// and Redis that is away for longer than Lease costs all connections.
+	// Outlive makes the node go on serving sessions after their lease, or its own, could not be
+	// extended in time. When Redis is back, the node closes the sessions that now belong to
+	// another node. Without Outlive the node closes all such sessions. Then no session is
+	// served by two nodes for longer than a message takes, see Session.Alive; but a Redis
+	// outage longer than Lease costs all connections.
 	Outlive bool
 
-	// OnOnline is told of each registration that this node makes, before Register returns, or soon
-	// where the node has registered the session again, see Online.Again. It must not block for long.
+	// OnOnline is told of each registration that this node makes, before Register returns. If
+	// the node has registered the session again by itself, OnOnline is told soon after, see
+	// Online.Again. It must not block for long.
 	OnOnline func(Online)
 
-	// OnOffline is told of the end of a session, at least once, by one of the nodes that have it;
-	// an error has it told again, after 1s, 2s and so on up to a minute. Where its context ends
-	// first (after half a minute), another node may be told. One node at least needs it: where
-	// none has, the ends of sessions are kept for ever.
+	// OnOffline is told of the end of a session, at least once, by one of the nodes that have
+	// an OnOffline. After an error it is told again, after 1s, 2s and so on up to a minute. If
+	// its context ends first (after half a minute), another node may be told. At least one node
+	// needs it; otherwise the ends of sessions are kept for ever.
 	OnOffline func(context.Context, Offline) error
 
-	// OnEnd is told that this node takes a session from its connection, and why, before it closes
-	// that: time for a last word in its protocol. The reasons are ReasonMoved, ReasonKicked,
-	// ReasonExpired, ReasonLost and ReasonDraining. The connection is closed when it returns, or after a
-	// second, or with ReasonLost after a hundredth of the lease, or of the node's, where that is less;
-	// where very many are taken at once, perhaps even before. It is not told of Session.Close or
-	// Detach, nor where the connection was closed by others.
+	// OnEnd is told that this node takes a session from its connection, and why, before the
+	// node closes the connection: time for a last word in the connection's protocol. The
+	// reasons are ReasonMoved, ReasonKicked, ReasonExpired, ReasonLost and ReasonDraining. The
+	// connection is closed when OnEnd returns, or after a second. With ReasonLost the limit is
+	// a hundredth of NodeLease, or of Lease without NodeLease, if that is less. If very many
+	// sessions are taken at once, the connection may even be closed before OnEnd. OnEnd is not
+	// told of Session.Close or Detach, nor of connections closed by others.
 	OnEnd func(*Session, Reason)
 
-	// Logger gets a line where something is wrong. Nil means slog's default.
+	// Logger gets a line when something is wrong. Nil means slog's default.
 	Logger *slog.Logger
 }
 
@@ -168,11 +176,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// beat is how often a node extends its own lease, where it has one.
+// beat returns the interval of a node's beats, or 0 without NodeLease.
 func (c Config) beat() time.Duration { return c.NodeLease / 3 }
 
-// shortest is how often at least something is extended: who has not looked for longer must not
-// take anything for dead.
+// shortest is the shortest interval at which anything is extended. A node that has not looked
+// for longer must take nothing for dead.
 func (c Config) shortest() time.Duration {
 	if c.NodeLease > 0 {
 		return min(c.Renew, c.beat())
@@ -180,7 +188,7 @@ func (c Config) shortest() time.Duration {
 	return c.Renew
 }
 
-// rules are what scripts go by, see head.lua.
+// rules returns the leases and intervals for the scripts, see head.lua.
 func (c Config) rules() string {
 	var kept []byte
 	for _, d := range []time.Duration{c.Lease, c.Renew, c.NodeLease, c.shortest()} {
@@ -189,11 +197,11 @@ func (c Config) rules() string {
 	return string(kept)
 }
 
-// Validate returns the error that New would return for this config, but for what is wrong with
-// URL or with the server.
+// Validate returns the error that New would return for this config, except for errors of URL or
+// of the server.
 func (c Config) Validate() error { return c.withDefaults().check() }
 
-// check looks at a Config that has its defaults.
+// check checks a Config that already has its defaults.
 func (c Config) check() error {
 	switch {
 	case (c.Redis == nil) == (c.URL == ""):

@@ -1,9 +1,9 @@
-// Package fleet knows which of many gateways has which session, and says when a session has
-// ended, also where its gateway has died.
+// Package fleet keeps track of sessions across many gateways. It knows the gateway of each
+// session, and reports the end of a session even if its gateway has died.
 //
-// A session has a lease in Redis, which its node extends every half minute, whatever the rate at
-// which clients are heard: a heartbeat writes nothing. When a node dies, its leases end, and
-// another node tells of it. For millions of sessions, nodes can have leases instead: see
+// Each session has a lease in Redis. Its node extends the lease every half minute, however
+// often the client is heard: a heartbeat writes nothing. When a node dies, its leases end, and
+// another node reports the ends. For millions of sessions, nodes can have leases instead: see
 // Config.NodeLease.
 //
 //	node, err := fleet.New(ctx, fleet.Config{
@@ -15,16 +15,16 @@
 //
 // # What it promises
 //
-// A session has one owner: who registers it takes it from whoever had it, whose connection is
-// closed. Each registration has an epoch, higher than those before, by which the owner is known
-// to Redis: whoever wakes up late is refused.
+// A session has one owner. Registering a session takes it from its previous owner, and that
+// owner's connection is closed. Each registration has an epoch, higher than those before it.
+// Redis knows the owner by the epoch, and refuses a node that wakes up late.
 //
-// OnOffline is told of each session that has ended and was not registered again, at least once,
-// and of none whose lease, or whose node's lease, is still extended. Where nobody could extend
-// leases, since Redis was away, nothing expires for a lease.
+// OnOffline is told at least once of each session that has ended and was not registered again.
+// It is never told of a session while its lease, or its node's lease, is still extended. If
+// Redis was away and nobody could extend leases, no lease expires for that.
 //
 // # When not to use it
 //
-// On one machine, package keepalive says when a connection ends. Where it is enough to know
-// of a dead node's sessions after minutes, a key with an expiry for each will do.
+// On one machine, package keepalive says when a connection ends. If it is enough to learn of a
+// dead node's sessions after minutes, one expiring key per session will do.
 package fleet

@@ -3,8 +3,8 @@ package fleet
 import "errors"
 
 var (
-	// ErrArgument says that an argument is outside of what is possible. The error that
-	// wraps it names the value and the limit.
+	// ErrArgument says that an argument is out of range. The wrapping error names the value and
+	// the limit.
 	ErrArgument = errors.New("fleet: invalid argument")
 
 	// ErrClosed says that the node has been closed. Register says ErrDraining then.
@@ -16,6 +16,6 @@ var (
 	// ErrNotFound says that there is no such session: nobody has it, or it has ended.
 	ErrNotFound = errors.New("fleet: no such session")
 
-	// ErrFull says that Redis has no room for more. Sessions that are there stay.
+	// ErrFull says that Redis has no room for more sessions. Existing sessions stay.
 	ErrFull = errors.New("fleet: Redis is full")
 )

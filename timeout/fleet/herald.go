@@ -3,30 +3,30 @@ package fleet
 import (
 	"sync"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// heraldLines is how many of OnOnline are told at the same time of sessions that were registered
-// again. There can be as many of these at once as the node has.
+// heraldLines is the number of concurrent OnOnline calls for sessions registered again. All sessions
+// of the node can be registered again at once.
 const heraldLines = 16
 
-// herald tells OnOnline of sessions that were registered again. Who extends leases does not wait
-// for that: the others would be over meanwhile.
+// herald tells OnOnline of sessions registered again. The renewals do not wait for that: other leases
+// would end meanwhile.
 type herald struct {
 	lines [heraldLines]line
 	all   sync.WaitGroup
 }
 
-// line is one after the other, so that a session's are in their order.
+// line makes calls one after the other. All calls for a session are in one line, in their order.
 type line struct {
 	mu      sync.Mutex
 	waiting []func()
 	runs    bool
 }
 
-// tell has f be called, after those of the same session that came before.
+// tell queues a call of f, after the earlier calls for the same session.
 func (h *herald) tell(id string, f func()) {
-	l := &h.lines[timeout.Slot(id, heraldLines)]
+	l := &h.lines[engine.Slot(id, heraldLines)]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, f)
@@ -36,7 +36,7 @@ func (h *herald) tell(id string, f func()) {
 	}
 }
 
-// run calls what waits until nothing does.
+// run makes the waiting calls until none waits.
 func (l *line) run() {
 	for {
 		l.mu.Lock()

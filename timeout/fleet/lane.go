@@ -9,28 +9,28 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// renewer has the sessions whose leases are to be extended. A session that is due stays here,
-// or in flight, until it has been extended or is over: its timer does not run meanwhile.
+// renewer holds the sessions with leases to extend. A due session stays here, or in flight,
+// until it has been extended or is over. Its timer does not run meanwhile.
 //
-// Slots that don't answer have a lane of their own: of several servers one may hang, and whoever is
-// on the others must not wait for it, again and again.
+// Slots that don't answer have a lane of their own. One server of several may hang, and
+// sessions on the other servers must not wait for it again and again.
 type renewer struct {
 	mu     sync.Mutex
-	lanes  [2]lane // of slots that answer, and of those that don't
-	silent []bool  // the latter, by slot
+	lanes  [2]lane // of answering slots, and of silent ones
+	silent []bool  // whether a slot is silent, by slot
 }
 
-// lane is what a renew loop works on, and who registers sessions beside it.
+// lane is the work of one renew loop, and the registrar beside the loop.
 type lane struct {
 	waiting []*Session
 	flight  []*Session
 	leaving []leaving
-	wake    chan struct{} // has an element when there may be something; nil where slots don't answer
+	wake    chan struct{} // has an element when there may be work; nil for silent slots
 
-	registrar groupcommit.Committer[registration, registered] // of new sessions, which no loop waits for
+	registrar groupcommit.Committer[registration, registered] // of new sessions; no loop waits for it
 }
 
-// leaving is a session that the node has no more, and what Redis has to be told.
+// leaving is a session that has left the node, and what Redis is to be told of it.
 type leaving struct {
 	claim
 	slot uint16
@@ -43,16 +43,16 @@ func (r *renewer) begin(slots int) {
 	r.lanes[0].wake = make(chan struct{}, 1)
 }
 
-// due is the wheel's.
+// due is called by the wheel.
 func (r *renewer) due(_ *wheel.TimerOf[*Session], s *Session) {
 	r.mu.Lock()
 	r.add(s)
 	r.mu.Unlock()
 }
 
-// add has a session wait, once. One that is in flight waits for the end of that: in two flights, perhaps
-// of two lanes, it would be taken for somebody else's where the one has registered it again and the other
-// asks with the token that it had before. r.mu must be held.
+// add makes a session wait, once. A session in flight waits for the end of its flight. In two
+// flights, perhaps of two lanes, the first may register the session again while the second asks
+// with the old token: the session would then seem to be another node's. r.mu must be held.
 func (r *renewer) add(s *Session) {
 	if s.waits {
 		return
@@ -77,8 +77,8 @@ func (r *renewer) of(slot uint16) *lane {
 	return &r.lanes[0]
 }
 
-// isSilent reports whether a lane is that of slots that don't answer: a call there takes all the time
-// that it has, so one that fails is enough for a while.
+// isSilent reports whether a lane is that of silent slots. A call there takes its whole
+// timeout, so one failure is enough for a while.
 func (r *renewer) isSilent(l *lane) bool { return l == &r.lanes[1] }
 
 // laneOf returns the lane of a slot, as it is now.
@@ -95,7 +95,7 @@ func (r *renewer) quiet() []bool {
 	return slices.Clone(r.silent)
 }
 
-// push has sessions be extended now, whenever they are due.
+// push makes sessions be extended now, due or not.
 func (r *renewer) push(sessions []*Session) {
 	if len(sessions) == 0 {
 		return
@@ -108,8 +108,8 @@ func (r *renewer) push(sessions []*Session) {
 	r.wakeUp()
 }
 
-// wakeUp has slots that answer be asked at once. The others are tried once per tick, whoever comes: it
-// may be very many that close their connections when Redis is away.
+// wakeUp makes the loop ask the answering slots at once. Silent slots are tried once per tick:
+// when Redis is away, very many connections may close.
 func (r *renewer) wakeUp() {
 	select {
 	case r.lanes[0].wake <- struct{}{}:
@@ -117,7 +117,7 @@ func (r *renewer) wakeUp() {
 	}
 }
 
-// leave has Redis be told, soon, what becomes of a session.
+// leave queues what Redis is to be told of a session that has left.
 func (n *Node) leave(c claim, how leave) {
 	r := &n.renewer
 	slot := n.slotOf(c.id)
@@ -128,7 +128,7 @@ func (n *Node) leave(c claim, how leave) {
 	r.wakeUp()
 }
 
-// take returns the next sessions of a lane that are to be extended. They are in flight then.
+// take returns the next sessions of a lane to extend, and puts them in flight.
 func (r *renewer) take(l *lane) []*Session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,7 +143,7 @@ func (r *renewer) take(l *lane) []*Session {
 	return l.flight
 }
 
-// land ends the flight of a lane, and has sessions of it wait again.
+// land ends the flight of a lane. The sessions in again wait once more.
 func (r *renewer) land(l *lane, again []*Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +158,7 @@ func (r *renewer) land(l *lane, again []*Session) {
 	}
 }
 
-// takeLeaving returns the next of a lane of which Redis is to be told.
+// takeLeaving returns the next sessions of a lane that Redis is to be told of.
 func (r *renewer) takeLeaving(l *lane) []leaving {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,8 +169,8 @@ func (r *renewer) takeLeaving(l *lane) []leaving {
 	return batch
 }
 
-// heard notes which slots have answered, and which have not, and has what waits change to the lane
-// where it belongs. It reports whether some were silent before, and whether some are now.
+// heard notes which slots have answered and which have not, and moves waiting sessions to their
+// new lane. It reports whether any slot was silent before, and whether any is now.
 func (r *renewer) heard(slots []uint16, answered func(i int) bool) (before, now bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,7 +187,7 @@ func (r *renewer) heard(slots []uint16, answered func(i int) bool) (before, now 
 	return before, slices.Contains(r.silent, true)
 }
 
-// deal has all that waits be in the lane where it belongs. r.mu must be held.
+// deal sorts all waiting sessions into their lanes. r.mu must be held.
 func (r *renewer) deal() {
 	sessions := slices.Concat(r.lanes[0].waiting, r.lanes[1].waiting)
 	gone := slices.Concat(r.lanes[0].leaving, r.lanes[1].leaving)
@@ -203,14 +203,14 @@ func (r *renewer) deal() {
 	}
 }
 
-// batches returns how many there are for a lane.
+// batches returns the number of batches that wait in a lane.
 func (r *renewer) batches(l *lane) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return max((len(l.waiting)+renewBatch-1)/renewBatch, (len(l.leaving)+batchSize-1)/batchSize)
 }
 
-// unsent returns of how many that have left Redis was not told.
+// unsent returns how many sessions have left without Redis being told.
 func (r *renewer) unsent() (count int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -220,7 +220,7 @@ func (r *renewer) unsent() (count int) {
 	return count
 }
 
-// outlived returns the sessions whose lease will be over at limit, by when it was asked for.
+// outlived returns the sessions with a lease asked for at limit or before.
 func (r *renewer) outlived(limit time.Duration) (over []*Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

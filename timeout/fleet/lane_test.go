@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
@@ -23,7 +23,7 @@ type splitStore struct {
 
 func (s splitStore) slots() int { return 16 }
 
-func (s splitStore) odd(id string) bool { return timeout.Slot(id, s.slots())%2 == 1 }
+func (s splitStore) odd(id string) bool { return engine.Slot(id, s.slots())%2 == 1 }
 
 // ask asks the server that answers, and waits for the other one in vain.
 func (s splitStore) ask(ctx context.Context, claims []claim, do func([]claim) ([]verdict, error)) ([]verdict, error) {

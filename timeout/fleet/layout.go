@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// layout is whether the fleet has the slots that this node uses. Where the server has lost its data,
-// a node that is new may decide otherwise before the others have said it again: then there are two
-// fleets that know nothing of each other, and this node ends its part.
+// layout notes whether the fleet has the slots that this node uses. After the server has lost
+// its data, a new node may decide on other slots before the existing nodes have confirmed
+// theirs. Then there are two fleets that know nothing of each other, and this node ends its
+// part.
 type layout struct {
 	doubt chan struct{}         // has an element when the server may have lost its data
 	other atomic.Pointer[error] // what is wrong, if anything
 }
 
-// ask has it be looked at soon.
+// ask requests a confirmation soon.
 func (l *layout) ask() {
 	select {
 	case l.doubt <- struct{}{}:
@@ -23,7 +24,7 @@ func (l *layout) ask() {
 	}
 }
 
-// wrong returns what is wrong.
+// wrong returns the present error, if any.
 func (l *layout) wrong() error {
 	if err := l.other.Load(); err != nil {
 		return *err
@@ -31,7 +32,7 @@ func (l *layout) wrong() error {
 	return nil
 }
 
-// layoutLoop says now and then how many slots there are, so that nobody decides otherwise.
+// layoutLoop confirms the number of slots now and then, so that no node decides otherwise.
 func (n *Node) layoutLoop(ctx context.Context) {
 	ticker := time.NewTicker(n.cfg.shortest())
 	defer ticker.Stop()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// listenLoop hears that sessions are somebody else's, or were kicked. It is only the faster way:
-// the next extension would find it, too. Two nodes would have a session until then, so all are
-// extended whenever something may have been missed.
+// listenLoop hears that sessions were registered elsewhere or kicked. The next extension would
+// find it, too, but two nodes would have the session until then. So all sessions are extended
+// whenever a message may have been missed.
 func (n *Node) listenLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := n.store.listen(ctx, n.hear)

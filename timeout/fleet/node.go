@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
@@ -21,13 +21,13 @@ var (
 	errElsewhere = errors.New("fleet: the slot has changed lanes")
 )
 
-// Node is a gateway with its sessions. New makes one, and Close ends it. Most programs call
-// Register for a connection that has said who it is, and leave it to Config.Keeper, or call
-// Session.Close, when that ends. All methods may be called by several goroutines at the same time.
+// Node is a gateway with its sessions. New makes one, and Close ends it. Most programs call Register
+// when a client has named its session. When the connection ends, Config.Keeper ends the session, or
+// the program calls Session.Close. Several goroutines may call the methods at the same time.
 type Node struct {
 	cfg     Config
 	store   store
-	wheel   *wheel.WheelOf[*Session] // what is to be renewed
+	wheel   *wheel.WheelOf[*Session] // renewals
 	renewer renewer
 	beats   beats
 	teller  teller
@@ -39,11 +39,10 @@ type Node struct {
 	draining atomic.Bool
 	stats    counters
 
-	// mu guards sessions, those that the node has, by id, and arriving, those that it asks for.
-	mu       sync.Mutex
-	sessions map[string]*Session
-	arriving map[string]*arrivals
-	coming   sync.WaitGroup // for those; none is added once the node drains
+	mu       sync.Mutex           // guards sessions and arriving
+	sessions map[string]*Session  // the node's sessions, by id
+	arriving map[string]*arrivals // registrations under way, by id
+	coming   sync.WaitGroup       // waits for arriving; a draining node adds none
 
 	closing closing
 	stop    context.CancelFunc
@@ -52,8 +51,8 @@ type Node struct {
 }
 
 // New makes a node and connects to Redis; ctx is for that only. The node extends leases and
-// tells ends until Close. It returns ErrArgument, wrapped with the value and its limit, where
-// the config asks for something impossible, and what the client of Redis says.
+// tells ends until Close. New returns ErrArgument, wrapped with the value and its limit, if the
+// config is impossible. It also returns the errors of the Redis client.
 func New(ctx context.Context, cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
@@ -65,7 +64,7 @@ func New(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := kept.subscribe(ctx); err != nil { // what becomes of its first session is told, too
+	if err := kept.subscribe(ctx); err != nil { // before the first session, to hear news of it
 		return nil, errors.Join(err, kept.close())
 	}
 	return newNode(cfg, kept)
@@ -83,7 +82,7 @@ func newNode(cfg Config, kept store) (*Node, error) {
 	n.layout.doubt = make(chan struct{}, 1)
 	n.teller.changed = make(chan struct{}, 1)
 	var err error
-	// A renewal is due by the clock, whatever kept this process from running.
+	// A renewal is due by the clock, even if this process was stopped meanwhile.
 	n.wheel, err = wheel.NewOf(wheel.Config{Tick: n.tick(), Stall: -1}, wheel.Funcs[*Session]{Due: n.renewer.due})
 	if err != nil {
 		stop()
@@ -106,21 +105,21 @@ func newNode(cfg Config, kept store) (*Node, error) {
 	return n, nil
 }
 
-// tick is how often renewals are looked for: they are sent together, and a batch of five times as
-// many costs Redis half as much for each.
+// tick returns the time between two looks for due renewals. Renewals of a tick go together: a batch
+// five times as large costs Redis half as much per session.
 func (n *Node) tick() time.Duration {
 	return max(min(n.cfg.Renew/50, 500*time.Millisecond), time.Millisecond)
 }
 
-// elapsed is the node's clock, which knows no steps.
+// elapsed returns the time by the node's clock. It is monotonic and has no steps.
 func (n *Node) elapsed() time.Duration { return time.Since(n.began) }
 
-func (n *Node) slotOf(id string) uint16 { return uint16(timeout.Slot(id, n.store.slots())) }
+func (n *Node) slotOf(id string) uint16 { return uint16(engine.Slot(id, n.store.slots())) }
 
 func (n *Node) everySlot() []bool { return slices.Repeat([]bool{true}, n.store.slots()) }
 
-// Lookup returns where a session is. It returns ErrNotFound where it is nowhere, or has ended,
-// ErrArgument for what can't be one, ErrClosed, and what the client of Redis says.
+// Lookup returns the presence of a session. It returns ErrNotFound if the session is nowhere or has
+// ended, ErrArgument for an impossible id, ErrClosed, and the errors of the Redis client.
 func (n *Node) Lookup(ctx context.Context, id string) (Presence, error) {
 	all, err := n.LookupAll(ctx, []string{id})
 	if err != nil {
@@ -132,8 +131,9 @@ func (n *Node) Lookup(ctx context.Context, id string) (Presence, error) {
 	return all[0], nil
 }
 
-// LookupAll returns where sessions are, in their order: of one that is nowhere, or has ended, there
-// is the id only, and Epoch is 0. With an error, as of Lookup, there is nothing.
+// LookupAll returns the presences of sessions, in the order of ids. If a session is nowhere or has
+// ended, its presence has only the id, and Epoch is 0. The errors are those of Lookup, but for
+// ErrNotFound.
 func (n *Node) LookupAll(ctx context.Context, ids []string) ([]Presence, error) {
 	for _, id := range ids {
 		if err := checkSession(id, nil); err != nil {
@@ -151,15 +151,15 @@ func (n *Node) LookupAll(ctx context.Context, ids []string) ([]Presence, error) 
 	return all, nil
 }
 
-// Count returns how many sessions the fleet has, those that are detached among them.
+// Count returns the number of sessions of the fleet, detached ones included.
 func (n *Node) Count(ctx context.Context) (int64, error) {
 	sessions, _, err := n.store.count(ctx)
 	return sessions, err
 }
 
-// Kick ends a session, wherever it is: its connection is closed with ReasonKicked when its node
-// hears of it, or with the next extension of its lease where Redis loses that message. It returns
-// ErrNotFound where there is none, and else the errors of Lookup.
+// Kick ends a session on any node. Its node closes the connection with ReasonKicked as soon as it
+// hears of the kick. If Redis loses that message, the node hears at the next extension of the lease.
+// The errors are those of Lookup.
 func (n *Node) Kick(ctx context.Context, id string) error {
 	if err := checkSession(id, nil); err != nil {
 		return err
@@ -171,19 +171,20 @@ func (n *Node) Kick(ctx context.Context, id string) error {
 	return err
 }
 
-// Len returns how many sessions this node has.
+// Len returns the number of this node's sessions.
 func (n *Node) Len() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.sessions)
 }
 
-// Drain has the node take no more sessions, detaches those that it has, and closes their
-// connections with ReasonDraining: who registers them on another node within Config.Resume
-// resumes them, and nobody is told of anything. It returns when all are closed, with or without
-// Config.OnEnd having returned, so that this may call it. When ctx ends before, it returns the
-// cause, and where Redis fails, what its client says; those that are not detached go on, and it
-// can be called again.
+// Drain stops the node from taking sessions, detaches its sessions, and closes their connections
+// with ReasonDraining. A client can resume its session on another node within Config.Resume; then
+// OnOffline is not told. Drain returns when all connections are closed, even if
+// Config.OnEnd still runs, so OnEnd may call Drain.
+//
+// If ctx ends early, Drain returns its cause; if Redis fails, the error of the Redis client. The
+// remaining sessions go on, and Drain can be called again.
 func (n *Node) Drain(ctx context.Context) error {
 	if err := n.detachAll(ctx); err != nil {
 		return err
@@ -203,7 +204,7 @@ func (n *Node) detachAll(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		// Of several servers one may hang: it has what is left of the time when the others are done.
+		// One of several servers may hang. Its turn comes last, with all the time that is left.
 		limited, cancel := context.WithTimeout(ctx, n.cfg.Timeout)
 		if silent {
 			limited = ctx
@@ -216,7 +217,7 @@ func (n *Node) detachAll(ctx context.Context) error {
 	}
 }
 
-// detach has some sessions wait to be resumed, and closes their connections.
+// detach detaches some sessions, and closes their connections.
 func (n *Node) detach(ctx context.Context, batch []*Session) error {
 	verdicts, err := n.store.unregister(ctx, claimsOf(batch), n.cfg.Resume)
 	n.stats.failed(err)
@@ -235,7 +236,8 @@ func (n *Node) detach(ctx context.Context, batch []*Session) error {
 	return err
 }
 
-// answering returns a few of the sessions in slots that answer or, where there are none, of the others.
+// answering returns a few of the sessions in slots that answer. If there are none, it returns a few
+// of the others.
 func (n *Node) answering(limit int) (batch []*Session, silent bool) {
 	quiet := n.renewer.quiet()
 	n.mu.Lock()
@@ -270,8 +272,8 @@ func (n *Node) some(limit int) []*Session {
 	return batch
 }
 
-// in returns the sessions of some slots. That is to look at all that the node has, so only where
-// something has happened.
+// in returns the sessions of some slots. It looks at all sessions of the node, so it is only for
+// rare events.
 func (n *Node) in(slots []bool) (sessions []*Session) {
 	if !slices.Contains(slots, true) {
 		return nil
@@ -286,9 +288,9 @@ func (n *Node) in(slots []bool) (sessions []*Session) {
 	return sessions
 }
 
-// Close ends the node: it drains, but for no longer than a call to Redis may take, and closes the
-// connections that are left, whose sessions end with their leases, or with that of the node. It
-// waits for functions of the user's, must not be called from one, and is idempotent. It returns nil.
+// Close ends the node. It drains for at most Config.Timeout, then closes the remaining connections.
+// Their sessions end with their leases, or with the node's lease. Close waits for the user's
+// functions, and must not be called from one. It is idempotent and returns nil.
 func (n *Node) Close() error {
 	n.closed.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
@@ -300,7 +302,7 @@ func (n *Node) Close() error {
 		for i := range n.renewer.lanes {
 			n.renewer.lanes[i].registrar.Close()
 		}
-		n.coming.Wait() // they leave at once
+		n.coming.Wait() // new sessions leave at once
 		n.stop()
 		n.loops.Wait()
 		if drained == nil {
@@ -321,8 +323,8 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// sayGoodbye ends the node's own lease, where nothing needs it any more. Otherwise its sessions
-// end with it.
+// sayGoodbye ends the node's own lease, if Redis was told of all sessions that have left. Otherwise
+// the other sessions end when the lease runs out.
 func (n *Node) sayGoodbye() {
 	if n.cfg.NodeLease == 0 || n.renewer.unsent() > 0 {
 		return
@@ -334,7 +336,7 @@ func (n *Node) sayGoodbye() {
 	}
 }
 
-// release has a session leave this node. It reports whether it was this call that did so.
+// release takes a session off this node. It reports whether this call did so.
 func (n *Node) release(s *Session, reason Reason, left leave) bool {
 	if !s.finish(reason, left) {
 		return false
@@ -342,7 +344,7 @@ func (n *Node) release(s *Session, reason Reason, left leave) bool {
 	n.mu.Lock()
 	if n.sessions[s.id] == s {
 		delete(n.sessions, s.id)
-		n.noteLost(s.claim(), superseded) // one that was asked for before it may be answered now
+		n.noteLost(s.claim(), superseded) // an earlier registration may be answered later
 	}
 	n.mu.Unlock()
 	s.timer.Remove()
@@ -353,7 +355,7 @@ func (n *Node) release(s *Session, reason Reason, left leave) bool {
 	return true
 }
 
-// protect calls a function of the user's. A panic is its error.
+// protect calls a function of the user. It turns a panic into an error.
 func (n *Node) protect(what string, f func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

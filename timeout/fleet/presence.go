@@ -2,49 +2,50 @@ package fleet
 
 import "time"
 
-// Online is a registration. Who has seen an Offline of the same session with this epoch or a higher one
-// drops it: another node may have told of the end first.
+// Online is a registration. Drop an Online if you have seen an Offline of the same session with
+// this epoch or a higher one: another node may have told of the end first.
 type Online struct {
 	Session string
 	Epoch   int64 // higher than that of any registration of this session before
 	Node    string
 	Meta    []byte
 
-	// Resumed says that it had been detached, and Again that Redis had lost it and its node has
-	// registered it once more: it was online all the time.
+	// Resumed says that the session had been detached. Again says that Redis had lost the
+	// session and its node has registered it once more: it was online all the time.
 	Resumed, Again bool
 
-	// Before is the node that had it until now, where one had.
+	// Before is the node that had the session until now, if any.
 	Before string
 }
 
-// Offline is the end of a session. Who has seen an Online of the same session with a higher epoch
-// drops it: that can't be kept from crossing on the way.
+// Offline is the end of a session. Drop an Offline if you have seen an Online of the same
+// session with a higher epoch: the two can cross on the way.
 type Offline struct {
 	Session string
 	Epoch   int64
 	Reason  Reason // ReasonClosed, ReasonExpired, ReasonDetached or ReasonKicked
 
-	// Attempt is 1, or more where it is told again, or where a node had taken it and did not come to
-	// tell it: such as one that had died, or that was busy for half a minute with others.
+	// Attempt is 1 at first. It is higher if the end is told again, or if a node had taken the
+	// end and did not tell it: because it died, say, or was busy with others for half a minute.
 	Attempt int
 
-	// LastSeen is when it was closed or detached; or when its lease was extended for the last time,
-	// up to Renew before its node was last there. Where nodes have leases it is as a rule when that of
-	// the node was, up to a third of NodeLease before.
+	// LastSeen is when the session was closed or detached. For an expired session it is the
+	// last extension of its lease, up to Renew before its node was last there. With NodeLease
+	// it is as a rule the last extension of the node's lease, up to a third of NodeLease
+	// before.
 	LastSeen time.Time
 
-	Node string // that had it last
+	Node string // that had the session last
 	Meta []byte
 }
 
-// Presence is what is known of a session.
+// Presence describes a session.
 type Presence struct {
 	Session  string
-	Node     string // that has it, or had it last where it is detached
+	Node     string // that has the session, or had it last if it is detached
 	Epoch    int64
-	Since    time.Time // of its registration, or the one before that where it was resumed
-	Until    time.Time // end of its lease; with NodeLease it ends before that where its node dies
+	Since    time.Time // of the registration; of an earlier one if it was resumed
+	Until    time.Time // end of the lease; with NodeLease the session ends sooner if its node dies
 	Detached bool
 	Meta     []byte
 }

@@ -2,30 +2,30 @@ package fleet
 
 import "strconv"
 
-// Reason is why a session ended, or was taken from a node; 0 is none. It is an error, too, so %v
+// Reason is why a session ended, or was taken from a node; 0 is none. It is also an error: %v
 // prints "fleet: session kicked", and String returns "kicked".
 type Reason byte
 
 const (
-	// ReasonClosed says that it was closed: by Session.Close, or with its connection, whoever has
-	// closed that. Why, the Keeper's OnClose is told.
+	// ReasonClosed says that the session was closed, by Session.Close or with its connection.
+	// The Keeper's OnClose is told why the connection was closed.
 	ReasonClosed Reason = iota + 1
 
-	// ReasonExpired says that its lease had ended: its node has died, or was cut off.
+	// ReasonExpired says that the lease had ended: the node has died, or was cut off.
 	ReasonExpired
 
-	// ReasonDetached says that it was detached, and nobody has resumed it in time.
+	// ReasonDetached says that the session was detached, and not resumed in time.
 	ReasonDetached
 
-	// ReasonKicked says that somebody has called Node.Kick.
+	// ReasonKicked says that the session was kicked, see Node.Kick.
 	ReasonKicked
 
-	// ReasonMoved says that the same session was registered anew, here or on another node.
-	// It goes on there: OnOffline is not told.
+	// ReasonMoved says that the same session was registered anew, here or on another node. It
+	// goes on there: OnOffline is not told.
 	ReasonMoved
 
-	// ReasonLost says that the node could not extend the lease for as long as it is: somebody
-	// else may have the session.
+	// ReasonLost says that the node could not extend the lease in time: another node may have
+	// the session.
 	ReasonLost
 
 	// ReasonDraining says that the node is being drained.
@@ -43,7 +43,7 @@ func (r Reason) String() string {
 
 func (r Reason) Error() string { return "fleet: session " + r.String() }
 
-// reasonOf reads what a slot keeps.
+// reasonOf translates the reason byte of a slot.
 func reasonOf(kept byte) Reason {
 	switch kept {
 	case 'e':

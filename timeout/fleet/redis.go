@@ -11,41 +11,41 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
 const (
-	// batchSize is how many sessions of a slot are in one run of a script at most, and
-	// batchBytes about how much.
+	// batchSize is the largest number of sessions in one run of a script. batchBytes limits the
+	// bytes of their ids and metadata, but a run has at least one session.
 	batchSize  = 512
 	batchBytes = 1 << 20
 
-	// heldLeast is how many sessions of a slot at least have to be due for them to be held back: a
-	// share of a few says nothing.
+	// heldLeast is the smallest number of due sessions for which a slot is held back: a share of
+	// a few sessions says nothing.
 	heldLeast = 16
 )
 
-// redisStore keeps sessions in slots, each with the keys of one hash tag: a session is in the
-// slot of its id, as tasks are, so that all that is done to it is one step on one server.
+// redisStore keeps sessions in slots. All keys of a slot have one hash tag. A session is in the slot
+// of its id, like a task. So each operation on a session is one step on one server.
 type redisStore struct {
 	redis   *redisrun.Client
 	scripts *scripts
 	cfg     Config
 	by      incarnation
-	keys    [][]any // of the slots
-	layout  string  // the key that says how many there are
-	channel string  // and the node's name: where it hears news
+	keys    [][]any // by slot
+	layout  string  // key of the number of slots
+	channel string  // with a node's name: the channel of its news
 
-	marks []mark // by slot: the one's that sweeps
-	rules string // which the scripts have from the config
+	marks []mark // by slot; only for the goroutine that sweeps
+	rules string // the config's times, for the scripts
 
-	subscribed *goredis.PubSub // to the channel, before listen, which takes it
+	subscribed *goredis.PubSub // subscription for the next listen
 }
 
 var names = redisrun.Names{Package: "fleet", Loss: "sessions", Argument: ErrArgument, Closed: ErrClosed, Full: ErrFull}
 
-// newRedisStore uses the slots that there are, or makes them.
+// newRedisStore connects to Redis. It takes the fleet's number of slots, or sets it.
 func newRedisStore(ctx context.Context, cfg Config, by incarnation, use *scripts) (*redisStore, error) {
 	s := &redisStore{scripts: use, cfg: cfg, by: by, layout: cfg.Prefix + ":{fleet}:c", channel: cfg.Prefix + ":node:", rules: cfg.rules()}
 	var err error
@@ -77,7 +77,7 @@ func newRedisStore(ctx context.Context, cfg Config, by incarnation, use *scripts
 	return s, nil
 }
 
-// settle returns how many slots there are. The first node decides.
+// settle returns the number of slots. The first node decides it.
 func (s *redisStore) settle(ctx context.Context, slots int) (int, error) {
 	client, err := s.redis.ForKey(ctx, s.layout)
 	if err != nil {
@@ -99,25 +99,25 @@ func (s *redisStore) settle(ctx context.Context, slots int) (int, error) {
 	return there, checkSlots(there)
 }
 
-// confirm is store's: it says it again where the server has lost it.
+// confirm sets the number of slots again if the server has lost it, see store.
 func (s *redisStore) confirm(ctx context.Context) error {
 	_, err := s.settle(ctx, s.slots())
 	return err
 }
 
-// verb is something that is done to sessions in batches.
+// verb is an operation on sessions in batches.
 type verb struct {
 	script *redisrun.Script
-	head   []any                                             // the first arguments of each run
-	count  int                                               // of sessions
-	id     func(i int) string                                // of each
-	add    func(args []any, i int) []any                     // what is asked of each
-	size   func(i int) int                                   // how much that is, if not little
-	take   func(items []int, answer []any) (malformed error) // the answers
+	head   []any                                             // first arguments of each run
+	count  int                                               // number of sessions
+	id     func(i int) string                                // id of session i
+	add    func(args []any, i int) []any                     // appends the arguments of session i
+	size   func(i int) int                                   // their bytes; nil if they are few
+	take   func(items []int, answer []any) (malformed error) // reads the answer for some sessions
 }
 
-// do deals sessions out to their slots. Those without an answer are left as they are, and there
-// is an error.
+// do deals sessions out to their slots, and runs the script there. If some sessions get no answer,
+// do does not call take for them, and returns an error.
 func (s *redisStore) do(ctx context.Context, v verb) error {
 	type batch struct {
 		redisrun.Call
@@ -126,7 +126,7 @@ func (s *redisStore) do(ctx context.Context, v verb) error {
 	open := make([]*batch, s.slots())
 	var batches []*batch
 	for i := range v.count {
-		slot, size := timeout.Slot(v.id(i), s.slots()), 0
+		slot, size := engine.Slot(v.id(i), s.slots()), 0
 		if v.size != nil {
 			size = v.size(i)
 		}
@@ -204,7 +204,7 @@ func (s *redisStore) unregister(ctx context.Context, claims []claim, resume time
 	return s.judge(ctx, s.scripts.unregister, claims, millis(resume), "c")
 }
 
-// judge asks about claims, each in one argument: these are what takes Redis most of its time.
+// judge asks about claims. Each is a single argument, because arguments take most of Redis's time.
 func (s *redisStore) judge(ctx context.Context, script *redisrun.Script, claims []claim, head ...any) ([]verdict, error) {
 	verdicts := make([]verdict, len(claims))
 	return verdicts, s.do(ctx, verb{
@@ -307,7 +307,7 @@ func (s *redisStore) close() error {
 	return s.redis.Close()
 }
 
-// subscribe has the server tell the node from now on; listen hears it.
+// subscribe begins the subscription to the node's channel. listen takes it.
 func (s *redisStore) subscribe(ctx context.Context) error {
 	channel := s.channel + s.cfg.Node
 	sub := s.redis.Client().Subscribe(ctx, channel)
@@ -319,8 +319,8 @@ func (s *redisStore) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// listen hears what is told to the node. Where it has to subscribe anew it says so: what was told
-// meanwhile is lost.
+// listen calls hear with the node's news. After a new subscription it says newsAgain, because
+// messages in between are lost.
 func (s *redisStore) listen(ctx context.Context, hear func(news)) error {
 	if s.redis.Closed() {
 		return ErrClosed
@@ -355,9 +355,9 @@ func (s *redisStore) listen(ctx context.Context, hear func(news)) error {
 	}
 }
 
-func millis(d time.Duration) int64 { return timeout.CeilMillis(d) }
+func millis(d time.Duration) int64 { return engine.CeilMillis(d) }
 
-// at, list, text and integer read answers: what is not there is nothing, no panic.
+// at, list, text and integer read answers. A missing part is a zero value and no panic.
 func at(answers []any, i int) any {
 	if i >= len(answers) {
 		return nil

@@ -6,19 +6,19 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
-// sweep is store's. Every node looks at every slot: what a script does is one step, so it makes no
-// difference which one comes first.
+// sweep looks at every slot, see store. All nodes do so, in any order: each run of the script is one
+// step.
 func (s *redisStore) sweep(ctx context.Context, limit int, outcomes []told) (swept, error) {
 	calls := make([]*redisrun.Call, 0, s.slots())
-	takes := make(map[int]*mark)            // by call, of those that may take some
+	takes := make(map[int]*mark)            // by call, for calls that may take ends
 	settles := make([][]told, 0, s.slots()) // by call
 	bySlot := make([][]told, s.slots())
 	for _, outcome := range outcomes {
-		slot := timeout.Slot(outcome.event.id, s.slots())
+		slot := engine.Slot(outcome.event.id, s.slots())
 		bySlot[slot] = append(bySlot[slot], outcome)
 	}
 	if limit > 0 {

@@ -11,25 +11,25 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive"
 )
 
-// Register makes a session this node's: whoever had it loses it, here and elsewhere, and its
-// connection there is closed with ReasonMoved, where it is not conn itself. The lease is extended
-// from then on without any doing of the program's, until Session.Close or Detach, or until the node
-// takes the session away: then it closes conn, with Session.Reason saying why.
+// Register makes a session this node's. Its previous owner loses it, here or elsewhere, and
+// that owner's connection is closed with ReasonMoved, unless it is conn itself. From then on
+// the node extends the lease by itself, until Session.Close or Detach, or until the node takes
+// the session away. In that case the node closes conn, and Session.Reason says why.
 //
-// An id is from 1 to 512 bytes of UTF-8, and meta, which Lookup and the functions of Config get, up to
-// 4096 bytes. conn can be anything that closes; with Config.Keeper it is a connection that this
-// guards, and the session is closed with it.
+// An id is from 1 to 512 bytes of UTF-8. meta has up to 4096 bytes; Lookup and the functions of
+// Config get it. conn can be anything that closes. With Config.Keeper it is a connection
+// guarded by the Keeper, and the session is closed with it.
 //
-// It waits for Redis: in an event loop, as of gnet, it is for a goroutine of its own. Where ctx ends
-// when Redis has been asked already, the session may have been taken from whoever had it: it is
-// taken back, which is to say that it ends, or waits to be resumed where somebody had it. An error of
-// the client of Redis leaves it open whether the session was registered: if so, it ends with the
-// lease that it has got.
+// Register waits for Redis: call it from a goroutine of its own, not from an event loop such as
+// gnet's. If ctx ends after Redis was asked, the session may have been taken from its previous
+// owner already. The registration is then taken back: the session ends, or waits to be resumed
+// if it had an owner or was detached. After an error of the client of Redis the session may be
+// registered or not: if so, it ends with its new lease.
 //
-// It returns ErrArgument, ErrDraining, ErrClosed or ErrFull, ReasonMoved or ReasonKicked where
-// somebody has registered or kicked the session meanwhile, keepalive.ErrNotGuarded for a connection
-// that the Keeper does not guard or does not any more, and what the client of Redis says. It does
-// not close conn.
+// Register returns ErrArgument, ErrDraining, ErrClosed or ErrFull; ReasonMoved or ReasonKicked
+// if the session was registered or kicked meanwhile; keepalive.ErrNotGuarded for a connection
+// that the Keeper does not guard, or no longer guards; and the errors of the client of Redis.
+// It does not close conn.
 func (n *Node) Register(ctx context.Context, conn io.Closer, id string, meta []byte) (*Session, error) {
 	if err := checkSession(id, meta); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (n *Node) Register(ctx context.Context, conn io.Closer, id string, meta []b
 	return s, nil
 }
 
-// ask has Redis make a session this node's, and installs it.
+// ask registers a session in Redis, and installs it.
 func (n *Node) ask(ctx context.Context, s *Session) (answer registered, err error) {
 	if err := n.arrive(s); err != nil {
 		return answer, err
@@ -75,7 +75,8 @@ func (n *Node) ask(ctx context.Context, s *Session) (answer registered, err erro
 	return answer, n.install(s)
 }
 
-// install has a session be found, and renewed, and takes it from the connection that had it here.
+// install makes a session visible to the node, starts its renewals, and takes it from the
+// connection that had it here.
 func (n *Node) install(s *Session) error {
 	known := s.known
 	n.mu.Lock()
@@ -124,8 +125,8 @@ func (n *Node) tellOnline(s *Session, answer registered, again bool) {
 	_ = n.protect("OnOnline", func() error { n.cfg.OnOnline(online); return nil })
 }
 
-// registerTogether has registrations be made in batches. One for which nobody waits any more is
-// taken back.
+// registerTogether sets up registration in batches. A registration is taken back if its caller
+// no longer waits.
 func (n *Node) registerTogether() {
 	for i := range n.renewer.lanes {
 		l := &n.renewer.lanes[i]
@@ -145,7 +146,7 @@ func (n *Node) registerTogether() {
 	}
 }
 
-// takeBack has it be as if a registration had not been made.
+// takeBack undoes a registration.
 func (n *Node) takeBack(ask registration, answer registered) {
 	how := leaveEnd
 	if answer.kind == kindMoved || answer.kind == kindResumed {
@@ -156,11 +157,12 @@ func (n *Node) takeBack(ask registration, answer registered) {
 	n.leave(gone, how)
 }
 
-// registerIn has a lane's registrar ask for what is the lane's. Slots of others have stopped answering
-// since these have asked, or begun to: they are sent to the other lane, and need not wait here.
+// registerIn registers the sessions with slots in the lane l. The slots of the others have
+// changed lanes since the call. Those sessions are sent to the other lane, and need not wait
+// here.
 func (n *Node) registerIn(l *lane, asks []registration) ([]registered, error) {
 	if n.draining.Load() {
-		return nil, ErrDraining // or they would be taken from where they are, to be detached
+		return nil, ErrDraining // else the node would take sessions from others, only to detach them
 	}
 	answers := make([]registered, len(asks))
 	own, items := make([]registration, 0, len(asks)), make([]int, 0, len(asks))
@@ -191,14 +193,15 @@ func (n *Node) registerNow(asks []registration) ([]registered, error) {
 	for i := range answers {
 		answers[i].sent, slots[i] = sent, n.slotOf(asks[i].id)
 	}
-	if !errors.Is(err, ErrFull) { // that is an answer, too
+	if !errors.Is(err, ErrFull) { // ErrFull is an answer, too
 		n.heard(slots, func(i int) bool { return answers[i].kind != 0 }, err)
 	}
 	n.learnTogether(asks, answers, sent)
 	return answers, err
 }
 
-// next is when a lease is to be extended: each at a time of its own, and none later than Renew.
+// next is the time until a lease is to be extended: a random one for each, and never more than
+// Renew.
 func (n *Node) next() time.Duration {
 	early := time.Duration(n.random() * n.cfg.Jitter * float64(n.cfg.Renew))
 	return max(n.cfg.Renew-2*n.tick()-early, n.tick())

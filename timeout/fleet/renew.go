@@ -11,7 +11,7 @@ import (
 // renewBatch is how many leases are extended in one round trip.
 const renewBatch = 4096
 
-// renewLoop works on a lane: once per tick on what is due, and at once on what is urgent.
+// renewLoop works on a lane: once per tick on due sessions, and at once on urgent ones.
 func (n *Node) renewLoop(ctx context.Context, l *lane) {
 	ticker := time.NewTicker(n.tick())
 	defer ticker.Stop()
@@ -68,15 +68,15 @@ func (n *Node) extendSome(l *lane) error {
 	}
 	n.heard(slots, func(i int) bool { return verdicts[i] != 0 }, err)
 	if len(lost) > 0 {
-		n.layout.ask() // and who knows what else the server has lost
+		n.layout.ask() // the server may have lost the number of slots, too
 	}
 	again = append(again, n.registerAgain(lost)...)
 	n.renewer.land(l, again)
 	return err
 }
 
-// heard notes which slots have answered, and says when Redis stops answering, and when it answers
-// again.
+// heard notes which slots have answered. It logs when Redis stops answering, and when it
+// answers again.
 func (n *Node) heard(slots []uint16, answered func(i int) bool, err error) {
 	switch before, now := n.renewer.heard(slots, answered); {
 	case now && !before:
@@ -89,10 +89,10 @@ func (n *Node) heard(slots []uint16, answered func(i int) bool, err error) {
 func (n *Node) extended(s *Session, sent time.Duration, known uint32) {
 	n.stats.renewals.Add(1)
 	s.extended(sent, known)
-	s.timer.Rearm(n.wheel.Time(0) + n.next()) // where it was not due, see push, it stays where it is
+	s.timer.Rearm(n.wheel.Time(0) + n.next()) // no effect if the timer is not due, see push
 }
 
-// refused takes a session away that is not this node's any more.
+// refused takes away a session when Redis refuses this node's claim.
 func (n *Node) refused(s *Session, why verdict) {
 	n.stats.refused.Add(1)
 	switch why {
@@ -109,9 +109,9 @@ func (n *Node) refused(s *Session, why verdict) {
 	}
 }
 
-// registerAgain registers sessions that Redis has lost, unless somebody else has them since. It
-// returns those that are to be extended at once: it could not, or had done so before, without
-// being answered.
+// registerAgain registers sessions that Redis has lost, unless another node has registered them
+// since. It returns the sessions to extend at once: their registration failed, or an earlier
+// one had succeeded without an answer.
 func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 	for lost := range slices.Chunk(lost, batchSize) {
 		asks := make([]registration, len(lost))
@@ -138,7 +138,7 @@ func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 				n.leave(s.claim(), left)
 				continue
 			}
-			if own { // since an answer that was lost
+			if own { // registered by a call without an answer
 				again = append(again, s)
 			} else {
 				n.extended(s, answer.sent, answer.known)
@@ -149,16 +149,16 @@ func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 	return again
 }
 
-// isOwn reports whether a session was refused since this node has registered it itself, for this
-// very connection.
+// isOwn reports whether a session was refused because this node itself has registered it since,
+// for this very connection.
 func (n *Node) isOwn(s *Session, refused registered) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return refused.prev.token.by() == refused.token.by() && n.sessions[s.id] == s && n.arriving[s.id] == nil
 }
 
-// sendLeaving tells Redis of sessions that have left. Who can't be told of for as long as a lease
-// has expired meanwhile.
+// sendLeaving tells Redis of departed sessions. It gives up on a session after the length
+// of a lease: the session has expired by then.
 func (n *Node) sendLeaving(ctx context.Context, l *lane) (err error) {
 	batch := n.renewer.takeLeaving(l)
 	for _, how := range []leave{leaveEnd, leaveDetach} {
@@ -196,8 +196,8 @@ func (n *Node) send(ctx context.Context, part []leaving, how leave) error {
 	return err
 }
 
-// sendRest tells Redis of those who have left just before the node ends, for as long as a call may
-// take in all.
+// sendRest tells Redis of the sessions departed just before the end of the node. It takes at most
+// Config.Timeout in all.
 func (n *Node) sendRest(l *lane) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Timeout)
 	defer cancel()
@@ -208,9 +208,10 @@ func (n *Node) sendRest(l *lane) {
 	}
 }
 
-// watchLoop, without Outlive, takes sessions away whose lease is all but over by this node's clock:
-// their connections have a hundredth of it to be closed, before anybody else knows of it. Those that
-// are neither due nor in flight were extended less than Renew ago.
+// watchLoop, without Outlive, takes away sessions when their lease is all but over by this
+// node's clock. Their connections have a hundredth of the lease to close, before any other node
+// knows. Sessions neither due nor in flight were extended less than Renew ago, and are not
+// looked at.
 func (n *Node) watchLoop(ctx context.Context) {
 	period := n.watchPeriod()
 	ticker := time.NewTicker(period)

@@ -10,22 +10,22 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// keyNames are the last parts of a slot's keys, and their names in the scripts: first those that most
-// scripts need.
+// keyNames are the last parts of a slot's keys, and their names in the scripts. A script gets the
+// keys up to the last one of its own, so the common keys come first.
 var keyNames = []string{"l", "e", "m", "o", "x", "y", "g", "t", "d", "a"}
 
-// scripts are what is done to slots, each in one step. What frees memory, or keeps what is
-// there, runs on a full server, too.
+// scripts are the operations on a slot, each in one step. Operations to free memory, or to keep
+// sessions alive, may run on a full server.
 type scripts struct {
 	register, extend, unregister, kick, sweep, get, count, beat, goodbye *redisrun.Script
 }
 
 var serverScripts = newScripts(read("clock"))
 
-// newScripts makes scripts that go by a clock: tests have one of their own.
+// newScripts makes the scripts with a clock. Tests have a clock of their own.
 func newScripts(clock string) *scripts {
 	head := "local call = redis.call\n" + clock + read("head")
-	script := func(name, flags, last string) *redisrun.Script { // of the keys that it needs
+	script := func(name, flags, last string) *redisrun.Script { // last is the last key of the script
 		keys := keyNames[:slices.Index(keyNames, last)+1]
 		return redisrun.NewSlotScript(name, flags, keys, head, read(name))
 	}

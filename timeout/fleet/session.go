@@ -11,7 +11,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// Session is one that this node has. Its methods may be called by several goroutines at the
+// Session is a session of this node. Its methods may be called by several goroutines at the
 // same time.
 type Session struct {
 	node  *Node
@@ -20,43 +20,44 @@ type Session struct {
 	meta  string
 	timer wheel.TimerOf[*Session] // runs until the next renewal
 
-	// good is when the node asked for what gave it the lease that it has, by its own clock that
-	// knows no steps: the server's lease ends later than this one.
+	// good is when the node asked for the present lease, by its own monotonic clock. The
+	// server's lease began later, so it ends later.
 	good atomic.Int64
 
 	mu    sync.Mutex // guards what follows, and is held while nothing else happens
 	token token
 	over  Reason // 0 while the node has it
-	left  leave  // what over is to Redis
-	slot  uint16 // of its id, which stays as it is
-	known uint32 // the term of its slot under which it was extended, see place
+	left  leave  // what Redis is told of the end
+	slot  uint16 // of the id; never changes
+	known uint32 // term of the slot at the last extension, see place
 
-	unsure bool // it may have been registered again: there was no answer
-	waits  bool // it is to be extended, now or after its flight: the renewer's
-	flies  bool // it is in flight: the renewer's
-	kind   byte // of its registration, which stays as it is
+	unsure bool // may have been registered again: Redis did not answer
+	waits  bool // to be extended, now or after its flight; the renewer's
+	flies  bool // in flight; the renewer's
+	kind   byte // of the registration; never changes
 }
 
-// guarded is a connection whose end its session follows, until that is over itself: a
-// connection can have many sessions, one after the other, and must not keep them all.
+// guarded is a connection with a session that ends when the connection does. stop undoes that
+// when the session is over: a connection can have many sessions, one after the other, and must
+// not keep them all.
 type guarded struct {
 	io.Closer
 	stop func() bool
 }
 
-// leave says what becomes of a session that its node does not have any more.
+// leave says what becomes of a session after it has left its node.
 type leave byte
 
 const (
-	leaveAlone  leave = iota // it is not the node's to say
+	leaveAlone  leave = iota // not for the node to say
 	leaveEnd                 // it ends
 	leaveDetach              // it waits to be resumed
 )
 
-// ID is what it was registered as.
+// ID returns the id of the registration.
 func (s *Session) ID() string { return s.id }
 
-// Conn is the connection that it was registered with.
+// Conn returns the connection of the registration.
 func (s *Session) Conn() io.Closer {
 	if g, ok := s.conn.(*guarded); ok {
 		return g.Closer
@@ -64,22 +65,26 @@ func (s *Session) Conn() io.Closer {
 	return s.conn
 }
 
-// Resumed reports whether it had been detached when it was registered, so that what the program
-// has kept for its client is still of use.
+// Resumed reports whether the session had been detached when it was registered. If so, the
+// state that the program has kept for its client is still of use.
 func (s *Session) Resumed() bool { return s.kind == kindResumed }
 
-// Moved reports whether another connection, here or elsewhere, had it until it was registered.
+// Moved reports whether the registration took the session from another connection, here or
+// elsewhere.
 func (s *Session) Moved() bool { return s.kind == kindMoved }
 
-// Epoch is higher than those of all registrations of the session before. It changes only where
-// Redis has lost its data and the node has registered the session again.
+// Epoch returns the epoch, higher than those of all earlier registrations of the session. It
+// changes only if Redis has lost its data and the node has registered the session again.
 func (s *Session) Epoch() int64 { return s.claim().token.epoch() }
 
-// Alive reports whether the node has the session, and its lease is not over by the node's own
-// clock, nor is that of the node where this has one: nobody was told that it is offline. Who
-// registers the session elsewhere has it at once, and this node hears of it a message later: until
-// then, and where Redis has lost that message until the next renewal, both say yes. What only one
-// may do needs the epoch. Alive takes some nanoseconds.
+// Alive reports whether the node has the session and its lease is not over by the node's own
+// clock. If the node has a lease, that must not be over either. While Alive is true, nobody was
+// told that the session is offline.
+//
+// When another node registers the session, it owns the session at once, and this node hears of
+// it a message later. Until then Alive is true on both nodes. If Redis loses that message, this
+// lasts until the next renewal. An action that only one node may do needs the epoch. Alive
+// takes some nanoseconds.
 func (s *Session) Alive() bool {
 	now := s.node.elapsed()
 	s.mu.Lock()
@@ -88,23 +93,23 @@ func (s *Session) Alive() bool {
 	return over == 0 && now-time.Duration(s.good.Load()) < s.node.cfg.Lease && s.node.alive(s.slot, known, now)
 }
 
-// Reason is why the node does not have it any more, or 0 while it does.
+// Reason returns why the node does not have the session any more, or 0 while it does.
 func (s *Session) Reason() Reason {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.over
 }
 
-// Close says that the connection has ended, and the session with it. It does not wait for Redis,
-// and does not close the connection. It returns nil, and calling it again does nothing.
+// Close ends the session because its connection has ended. It does not wait for Redis, and does
+// not close the connection. It returns nil, and calling it again does nothing.
 func (s *Session) Close() error {
 	s.node.release(s, ReasonClosed, leaveEnd)
 	return nil
 }
 
-// Detach says that the connection has ended, and that the session waits for its client to come
-// back: it ends with ReasonDetached if nobody registers it within Config.Resume. It is
-// otherwise like Close.
+// Detach says that the connection has ended, and keeps the session waiting for its client. If
+// nobody registers the session within Config.Resume, it ends with ReasonDetached. Otherwise
+// Detach is like Close.
 func (s *Session) Detach() { s.node.release(s, ReasonDetached, leaveDetach) }
 
 func (s *Session) claim() claim {
@@ -113,7 +118,7 @@ func (s *Session) claim() claim {
 	return claim{s.id, s.token}
 }
 
-// finish has the session be over, and reports whether it was this call that did so.
+// finish marks the session as over, and reports whether this call did so.
 func (s *Session) finish(reason Reason, left leave) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +132,7 @@ func (s *Session) finish(reason Reason, left leave) bool {
 	return true
 }
 
-// follow has it be closed when the life of its guarded connection ends.
+// follow closes the session when the life of its guarded connection ends.
 func (s *Session) follow(life context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +141,7 @@ func (s *Session) follow(life context.Context) {
 	}
 }
 
-// extended notes that its node asked at sent, under a term, for the lease that it has now.
+// extended notes that the node asked for the present lease at sent, under the term known.
 func (s *Session) extended(sent time.Duration, known uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,8 +149,8 @@ func (s *Session) extended(sent time.Duration, known uint32) {
 	s.good.Store(int64(sent))
 }
 
-// renewed gives it the token of a new registration. Where it is over meanwhile, it returns what
-// has to be done with that one: it is there for nobody, whoever had the one before.
+// renewed sets the token of a new registration. If the session is over already, renewed returns
+// what to do with the new registration, since no connection uses it.
 func (s *Session) renewed(t token) leave {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +161,7 @@ func (s *Session) renewed(t token) leave {
 	return cmp.Or(s.left, leaveDetach)
 }
 
-// doubt has it be in doubt whether it was registered again, until it is renewed.
+// doubt notes that the session may have been registered again, until renewed is called.
 func (s *Session) doubt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,20 +2,20 @@ package fleet
 
 import "sync/atomic"
 
-// Stats is what a node has done since it was made.
+// Stats counts what a node has done since New.
 type Stats struct {
 	Sessions int // that it has
 
-	Renewals uint64 // leases of sessions that it has extended
-	Beats    uint64 // times that it has asked for its own lease, see Config.NodeLease
-	Refused  uint64 // sessions that turned out not to be its own any more
-	Moved    uint64 // of its sessions, those that were registered anew
-	Lost     uint64 // those that it could not extend in time
-	Told     uint64 // ends that OnOffline was told of
-	Untold   uint64 // times that OnOffline has failed
-	Held     uint64 // times that nothing expires in a slot for a lease: after a gap, or see Config.MaxExpire
-	Failures uint64 // calls to Redis that have failed, and whose error nobody was given
-	Panics   uint64 // functions of the user that have panicked
+	Renewals uint64 // session leases extended
+	Beats    uint64 // requests for the node's own lease, see Config.NodeLease
+	Refused  uint64 // sessions that turned out to be the node's no more
+	Moved    uint64 // sessions of the node that were registered anew
+	Lost     uint64 // sessions that the node could not extend in time
+	Told     uint64 // ends told to OnOffline
+	Untold   uint64 // failures of OnOffline
+	Held     uint64 // times that a slot stopped expiring for a lease: after a gap, or see Config.MaxExpire
+	Failures uint64 // failed calls to Redis, apart from those of Lookup, LookupAll, Count and Kick
+	Panics   uint64 // panics in functions of the user
 }
 
 type counters struct {

@@ -7,47 +7,48 @@ import (
 )
 
 const (
-	// tellBatch is how many ends a node has taken and not told at most.
+	// tellBatch is about the largest number of ends taken and not yet told.
 	tellBatch = 512
 
-	// delivery is how long nobody else tells an end that a node has taken, and tellTimeout how
-	// long OnOffline may take.
+	// delivery is the time for a node to tell an end. Until then no other node takes the end.
+	// tellTimeout is the longest time of one call of OnOffline.
 	delivery    = time.Minute
 	tellTimeout = 30 * time.Second
 
-	// freshness is how long after it was taken an end is told without another look, and lookBatch
-	// how many are looked at together: one by one, a server that is busy would have few told.
+	// freshness is the largest age of a look at an end. If the look is older, the node looks
+	// again before it tells the end. lookBatch is the largest number of ends in such a look.
+	// One by one, a busy server would let the node tell only few.
 	freshness = 50 * time.Millisecond
 	lookBatch = 64
 
-	// patience is up to how long a look may take.
+	// patience limits the time of a sweep, unless Config.Timeout is longer.
 	patience = 5 * time.Second
 
-	// firstRetry and longestRetry are how long an end waits that could not be told.
+	// firstRetry and longestRetry are the shortest and longest pause before an end is told again.
 	firstRetry   = time.Second
 	longestRetry = time.Minute
 )
 
-// teller has the ends of sessions that this node tells.
+// teller keeps the ends of sessions that this node tells.
 type teller struct {
 	mu       sync.Mutex
 	waiting  []taken
-	running  int // of Config.Calls
-	busy     int // ends that are being told
+	running  int // telling goroutines, at most Config.Calls
+	busy     int // ends being told or looked at
 	outcomes []told
-	changed  chan struct{} // has an element when all was told, or half of it
+	changed  chan struct{} // has an element when half of tellBatch is left, or no end waits
 	calls    sync.WaitGroup
 	closed   bool // the node tells no more
-	failing  bool // the tell loop's
+	failing  bool // the last sweep failed; only for the tell loop
 }
 
 type taken struct {
 	event
-	at     time.Duration
-	looked time.Duration // when it was one for certain
+	at     time.Duration // when the node asked for the end
+	looked time.Duration // start of the sweep, or end of the last look after it
 }
 
-// tellLoop has sessions end whose lease is over, and tells ends.
+// tellLoop ends sessions when their lease is over, and tells ends.
 func (n *Node) tellLoop(ctx context.Context) {
 	t := &n.teller
 	timer := time.NewTimer(0)
@@ -60,7 +61,7 @@ func (n *Node) tellLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-t.changed: // and is settled, if that was all of it or enough
+		case <-t.changed: // time to settle the outcomes, and to take more ends
 		}
 	}
 	t.mu.Lock()
@@ -71,8 +72,8 @@ func (n *Node) tellLoop(ctx context.Context) {
 	n.sweepOnce(ctx, settleOnly)
 }
 
-// giveBack has others tell what waits, if this node does not any more: they need not wait. t.mu
-// must be held.
+// giveBack gives the waiting ends to other nodes at once, if this node tells no more. The caller
+// holds t.mu.
 func (t *teller) giveBack() {
 	if !t.closed {
 		return
@@ -83,20 +84,20 @@ func (t *teller) giveBack() {
 	t.waiting = nil
 }
 
-// room is how many ends may be taken.
+// room returns the number of ends that the node may take.
 func (t *teller) room() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if room := tellBatch - len(t.waiting) - t.busy; room >= tellBatch/2 {
 		return room
 	}
-	return 0 // few at a time are dear
+	return 0 // small batches are expensive
 }
 
-// sweepOnce settles what was told and takes what is to tell. It reports whether there was any.
+// sweepOnce settles outcomes, and takes ends to tell. It reports whether there may be more of them.
 func (n *Node) sweepOnce(ctx context.Context, room int) bool {
 	if n.layout.wrong() != nil {
-		return false // its sessions may be elsewhere
+		return false // the sessions may be in other slots
 	}
 	t := &n.teller
 	t.mu.Lock()
@@ -129,8 +130,8 @@ func (n *Node) sweepOnce(ctx context.Context, room int) bool {
 	return err == nil && (len(result.events) > 0 || result.more)
 }
 
-// patiently gives a look more time than other calls have, until the node ends: nobody waits for it, and
-// what it has taken would be told late if the answer were not awaited.
+// patiently gives a sweep more time than other calls, until the node ends. Nobody waits for a sweep,
+// but if the node does not wait for the answer, the ends in it are told late.
 func (n *Node) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() != nil {
 		return context.WithTimeout(context.Background(), n.cfg.Timeout)
@@ -140,7 +141,8 @@ func (n *Node) patiently(ctx context.Context) (context.Context, context.CancelFu
 	return look, func() { stop(); cancel() }
 }
 
-// startTelling has as many goroutines as there may be tell what waits. n.teller.mu must be held.
+// startTelling starts goroutines for the waiting ends, up to Config.Calls. The caller holds
+// n.teller.mu.
 func (n *Node) startTelling() {
 	t := &n.teller
 	for idle := len(t.waiting) - t.running; idle > 0 && t.running < n.cfg.Calls; idle-- {
@@ -149,7 +151,7 @@ func (n *Node) startTelling() {
 	}
 }
 
-// sessionsHeld and nodesHeld are why sweep.lua holds a slot back, in words: all that is in it, or only
+// sessionsHeld and nodesHeld say in words why sweep.lua holds back a slot: all of the slot, or only
 // its nodes.
 var (
 	sessionsHeld = map[string]string{
@@ -164,7 +166,7 @@ var (
 	}
 )
 
-// sayHeld says aloud that nothing expires for a while, and why.
+// sayHeld logs that nothing expires for a while, and why.
 func (n *Node) sayHeld(result swept) {
 	for why, slots := range result.held {
 		n.stats.held.Add(uint64(slots))
@@ -195,14 +197,14 @@ func (n *Node) tellSome() {
 			t.busy -= len(stale)
 			t.waiting = append(fresh, t.waiting...)
 			t.giveBack()
-			n.startTelling() // some may have ended, when nothing waited
+			n.startTelling() // other goroutines may have ended while none waited
 			t.mu.Unlock()
 			continue
 		}
 		end := t.waiting[0]
 		t.waiting = t.waiting[1:]
 		if t.busy++; len(t.waiting)+t.busy == tellBatch/2 {
-			t.notify() // so that there are more before there are none
+			t.notify() // takes more ends before none is left
 		}
 		t.mu.Unlock()
 		outcome := n.tell(end.event)
@@ -221,7 +223,8 @@ func (t *teller) notify() {
 	}
 }
 
-// stale takes the first ends if they were looked at before then. t.mu must be held.
+// stale takes the first waiting ends off the queue, up to the first one looked at since then, and at
+// most lookBatch. The caller holds t.mu.
 func (t *teller) stale(then time.Duration) []taken {
 	count := 0
 	for count < min(len(t.waiting), lookBatch) && t.waiting[count].looked < then {
@@ -251,8 +254,8 @@ func (n *Node) tell(end event) told {
 	return told{event: end, done: true}
 }
 
-// stillEnded returns those that nobody has registered since, and that are still this node's to
-// tell.
+// stillEnded returns the ends that this node may still tell: nobody has registered the session since,
+// and enough of delivery is left.
 func (n *Node) stillEnded(ends []taken) (still []taken) {
 	ids := make([]string, len(ends))
 	for i, end := range ends {
@@ -267,7 +270,7 @@ func (n *Node) stillEnded(ends []taken) (still []taken) {
 		n.tellLater(ends)
 		return nil
 	}
-	now := n.elapsed() // and not when it was asked, or a slow answer would be asked for again and again
+	now := n.elapsed() // the start of the look would be stale again after a slow answer, for ever
 	for i, end := range ends {
 		a := answers[i]
 		if a.there && a.value.token == end.token && a.value.state == stateEnded && now-end.at <= delivery-tellTimeout {
@@ -278,8 +281,8 @@ func (n *Node) stillEnded(ends []taken) (still []taken) {
 	return still
 }
 
-// tellLater gives ends back that can't be looked at, so that they don't wait until nobody tells them
-// any more.
+// tellLater gives back ends after a failed look. So they are told after firstRetry, and not only
+// after delivery.
 func (n *Node) tellLater(ends []taken) {
 	t := &n.teller
 	t.mu.Lock()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
@@ -73,7 +73,7 @@ func TestOutcomesOfSlotsThatFailAreOpen(t *testing.T) {
 	var outcomes, bad []told
 	for i := range 3 * batchSize {
 		outcome := told{event: event{id: fmt.Sprint(i)}, done: true}
-		if outcomes = append(outcomes, outcome); timeout.Slot(outcome.event.id, 2) == 1 {
+		if outcomes = append(outcomes, outcome); engine.Slot(outcome.event.id, 2) == 1 {
 			bad = append(bad, outcome)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// token is what a registration is known by: its epoch and the incarnation of its node, which
-// also tells registrations apart of which a failover has lost one.
+// token identifies a registration by its epoch and the incarnation of its node. If a failover
+// has lost a registration, the incarnation tells it from another node's with the same epoch.
 type token [epochBytes + incarnationBytes]byte
 
 const (
@@ -14,7 +14,7 @@ const (
 	incarnationBytes = 5
 )
 
-// incarnation is a node between its beginning and its end.
+// incarnation identifies one run of a node, from New to Close.
 type incarnation [incarnationBytes]byte
 
 func newToken(epoch int64, by incarnation) (t token) {
@@ -33,7 +33,7 @@ func (t token) epoch() int64 {
 
 func (t token) by() incarnation { return incarnation(t[epochBytes:]) }
 
-// value is what a slot keeps of a session that it has: whose it is, and its state.
+// value is what a slot keeps of a session: its owner and its state.
 type value struct {
 	token token
 	state string

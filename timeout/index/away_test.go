@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/index"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
@@ -39,13 +40,13 @@ func newReal(t *testing.T) *pair {
 	r.Center, err = timeout.New(over(t, truth, in, index.Config{Patience: 300 * time.Millisecond, Window: time.Second, Scan: 100 * time.Millisecond}),
 		timeout.Config{Poll: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+	require.NoError(t, r.Handle("orders", func(_ context.Context, task engine.Task) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.ran[task.ID]++
 		return nil
 	}))
-	_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders"})
+	_, err = r.SetTopic(t.Context(), engine.Topic{Name: "orders"})
 	require.NoError(t, err)
 	return r
 }
@@ -54,7 +55,7 @@ func (r *pair) set(t *testing.T, name string, tasks int, after time.Duration) {
 	var all sync.WaitGroup
 	for i := range tasks {
 		all.Go(func() {
-			_, err := r.Set(t.Context(), timeout.Task{Topic: "orders", ID: fmt.Sprint(name, i), After: after})
+			_, err := r.Set(t.Context(), engine.Task{Topic: "orders", ID: fmt.Sprint(name, i), After: after})
 			if err != nil {
 				t.Error(err)
 			}
@@ -116,7 +117,7 @@ func TestWhatIsDueRunsWhileTheIndexIsAway(t *testing.T) {
 			began := time.Now()
 			r.set(t, "now-", 100, 0)
 			require.Less(t, time.Since(began), 20*time.Second, "it does not hold up sets")
-			_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "new"})
+			_, err := r.SetTopic(t.Context(), engine.Topic{Name: "new"})
 			require.NoError(t, err)
 			r.awaits(t, 210)
 			back()
@@ -131,28 +132,28 @@ func TestLeasesThatAnotherNodeSettlesAreForgotten(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	a, b := over(t, table(t, path), inMemory(t), index.Config{}), over(t, table(t, path), inMemory(t), index.Config{})
-	_, err := a.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, false)
+	_, err := a.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
 	require.NoError(t, err)
-	var tasks []timeout.Task
+	var tasks []engine.Task
 	for i := range 500 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i)})
 	}
 	_, err = a.Set(t.Context(), tasks)
 	require.NoError(t, err)
-	var done []timeout.Outcome
+	var done []engine.Outcome
 	require.Eventually(t, func() bool {
-		batch, err := a.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "a", Max: 1000, Lease: 10 * time.Second})
+		batch, err := a.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 1000, Lease: 10 * time.Second})
 		require.NoError(t, err)
 		for _, leased := range batch.Leased {
-			done = append(done, timeout.Outcome{Token: leased.Token, As: timeout.Done})
+			done = append(done, engine.Outcome{Token: leased.Token, As: engine.Done})
 		}
 		return len(done) == len(tasks)
 	}, time.Minute, time.Millisecond)
 	require.Equal(t, len(tasks), a.Leases())
-	_, err = b.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "b", Settle: done})
+	_, err = b.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "b", Settle: done})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		_, err := a.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Second})
+		_, err := a.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Second})
 		require.NoError(t, err)
 		return a.Leases() == 0
 	}, time.Minute, 50*time.Millisecond)

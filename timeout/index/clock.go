@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// clock knows how far the index's clock is ahead of the truth's. Where they differ, the index
-// would find tasks by so much too late, or too early, and then the truth refuses them.
+// clock knows how far the index's clock is ahead of the truth's. Without a correction the index
+// would find tasks late, or find them early and have them refused by the truth.
 type clock struct {
 	mu    sync.Mutex
 	ahead time.Duration
 }
 
-// clockNoise is what two clocks may differ by: it is not worth writing entries anew.
+// clockNoise is a difference of the clocks too small to write the entries again.
 const clockNoise = 50 * time.Millisecond
 
-// reading is what a clock said.
+// reading is one reading of a clock.
 type reading struct {
 	said  time.Time
-	at    time.Time     // by this node's clock, in the middle of the call
-	slack time.Duration // how much later or earlier it may have been
+	at    time.Time     // time of the reading by this node's clock: the middle of the call
+	slack time.Duration // possible error of at, in both directions
 }
 
 func read(said, began time.Time) reading {
@@ -27,8 +27,8 @@ func read(said, began time.Time) reading {
 	return reading{said, began.Add(half), half}
 }
 
-// compare looks at both clocks, and reports whether they differ by something else than they
-// were thought to.
+// compare compares both clocks. It reports whether their difference has changed, and notes the new
+// one.
 func (c *clock) compare(truth, index reading) bool {
 	ahead := index.said.Sub(truth.said) - index.at.Sub(truth.at)
 	c.mu.Lock()
@@ -40,17 +40,17 @@ func (c *clock) compare(truth, index reading) bool {
 	return true
 }
 
-// ofIndex is a time of the truth's clock by that of the index.
+// ofIndex converts a time of the truth's clock to the index's clock.
 func (c *clock) ofIndex(at time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if by := at.Add(c.ahead); by.UnixMilli() > 0 { // what is before is no time of a task
+	if by := at.Add(c.ahead); by.UnixMilli() > 0 { // no task has an earlier time
 		return by
 	}
 	return at
 }
 
-// ofTruth is the reverse.
+// ofTruth converts a time of the index's clock to the truth's clock.
 func (c *clock) ofTruth(at time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/index"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
@@ -23,12 +24,12 @@ func TestAnIndexWhoseClockIsWrongFindsWhatIsDueInTime(t *testing.T) {
 	server.SetClock(t, -10*time.Second)
 	in, err := redis.Open(t.Context(), server.URL, redis.Config{})
 	require.NoError(t, err)
-	engine := over(t, table(t, filepath.Join(t.TempDir(), "tasks.db")), in, index.Config{})
-	centre, err := timeout.New(engine, timeout.Config{Poll: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	e := over(t, table(t, filepath.Join(t.TempDir(), "tasks.db")), in, index.Config{})
+	centre, err := timeout.New(e, timeout.Config{Poll: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	var mu sync.Mutex
 	late := map[string][]time.Duration{}
-	require.NoError(t, centre.Handle("orders", func(_ context.Context, task timeout.Task) error {
+	require.NoError(t, centre.Handle("orders", func(_ context.Context, task engine.Task) error {
 		mu.Lock()
 		defer mu.Unlock()
 		late[task.ID] = append(late[task.ID], time.Since(task.Due))
@@ -36,7 +37,7 @@ func TestAnIndexWhoseClockIsWrongFindsWhatIsDueInTime(t *testing.T) {
 	}))
 	set := func(name string, after time.Duration) {
 		for i := range 20 {
-			_, err := centre.Set(t.Context(), timeout.Task{Topic: "orders", ID: fmt.Sprint(name, i), After: after + time.Duration(i)*20*time.Millisecond})
+			_, err := centre.Set(t.Context(), engine.Task{Topic: "orders", ID: fmt.Sprint(name, i), After: after + time.Duration(i)*20*time.Millisecond})
 			require.NoError(t, err)
 		}
 	}

@@ -10,31 +10,31 @@ import (
 	"sync"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Config is what New can be told. The zero value is useful.
+// Config has the settings of New. The zero value is useful.
 type Config struct {
-	// Window is how far ahead tasks are put into the index. Zero means 5s; less than Scan is
-	// an error.
+	// Window is how long before its time a task enters the index. Zero means 5s; less than Scan
+	// is an error.
 	Window time.Duration
 
-	// Scan is how often the truth is read for tasks that are due within Window and not in
-	// the index: at most that often, and at most as often as Expire is called (see Poll of
-	// timeout.Config). It is how late a task can be that another node sets on short notice,
-	// where the index is one in memory. Zero means 1s; less than 10ms is an error.
+	// Scan is the shortest time between two scans of the truth for tasks missing in the index.
+	// Scans happen only in Expire (see Poll of timeout.Config). With an index in memory, a task
+	// that another node sets on short notice can be late by Scan. Zero means 1s; less than 10ms
+	// is an error.
 	Scan time.Duration
 
-	// Limit is how many tasks of a topic a scan reads at most: where there are more, the next
-	// scan comes when the first half of them is due. Zero means 100,000.
+	// Limit is the largest number of tasks of a topic that a scan reads. If there are more, the
+	// next scan comes when about half of them are due. Zero means 100,000.
 	Limit int
 
-	// Patience is how long the index may take for a call before it is taken for away: for so
-	// long it can hold up a call, one each second. What is due is looked for in the truth then.
-	// Zero means 1s; less than 10ms is an error.
+	// Patience is the longest time that a call of the index may take. After that, the index
+	// counts as away, and the engine asks the truth for due tasks. About once a second, one call
+	// tries the index again, and may take this long. Zero means 1s; less than 10ms is an error.
 	Patience time.Duration
 
-	// Logger gets a line where the index fails. Nil means slog's default.
+	// Logger gets a line when the index fails. Nil means slog's default.
 	Logger *slog.Logger
 }
 
@@ -43,34 +43,33 @@ const (
 	minPatience = 10 * time.Millisecond
 )
 
-// Engine is a timeout.Engine made of two. It embeds the truth, which does what has nothing
-// to do with time.
+// Engine is an engine.Engine made of two engines. It embeds the truth for the verbs that have
+// nothing to do with time.
 type Engine struct {
-	timeout.Truth
+	engine.Truth
 	index *guard
 	cfg   Config
 	clock clock
 
-	mu     sync.Mutex              // guards what follows
-	leases map[timeout.Token]lease // of the truth's leases, those of the index
-	loads  map[string]*load        // by topic
-	swept  time.Time               // when leases that had ended were forgotten
-	warned time.Time               // when there was a warning
+	mu     sync.Mutex             // guards the fields below
+	leases map[engine.Token]lease // leases of the index, by the token of the truth's lease
+	loads  map[string]*load       // by topic
+	swept  time.Time              // time of the last sweep of leases
+	warned time.Time              // time of the last warning
 
-	aligned time.Time // until when the index's topics are taken for those of the truth
+	aligned time.Time // next check of the index's topics
 }
 
-// lease is one of the index, which ends with that of the truth.
+// lease is a lease of the index. It ends with the truth's lease.
 type lease struct {
-	token timeout.Token
+	token engine.Token
 	until time.Time
 }
 
-// New returns an engine that keeps tasks in truth and finds them by index. Both are closed
-// with it. An index in memory belongs to this process alone; one in Redis can be shared by
-// all that have the same truth, and must have nothing else in it. The error wraps
-// timeout.ErrArgument.
-func New(truth timeout.Truth, index timeout.Engine, cfg Config) (*Engine, error) {
+// New returns an engine that keeps tasks in truth and finds them by index. Its Close closes both. An
+// index in memory belongs to this process alone. All engines with the same truth can share an index
+// in Redis; it must have nothing else in it. The error wraps engine.ErrArgument.
+func New(truth engine.Truth, index engine.Engine, cfg Config) (*Engine, error) {
 	if cfg.Window == 0 {
 		cfg.Window = 5 * time.Second
 	}
@@ -88,78 +87,78 @@ func New(truth timeout.Truth, index timeout.Engine, cfg Config) (*Engine, error)
 	}
 	switch {
 	case cfg.Scan < minScan:
-		return nil, fmt.Errorf("%w: Scan %v, must be at least %v", timeout.ErrArgument, cfg.Scan, minScan)
+		return nil, fmt.Errorf("%w: Scan %v, must be at least %v", engine.ErrArgument, cfg.Scan, minScan)
 	case cfg.Window < cfg.Scan:
-		return nil, fmt.Errorf("%w: Window %v, must be at least Scan %v", timeout.ErrArgument, cfg.Window, cfg.Scan)
+		return nil, fmt.Errorf("%w: Window %v, must be at least Scan %v", engine.ErrArgument, cfg.Window, cfg.Scan)
 	case cfg.Patience < minPatience:
-		return nil, fmt.Errorf("%w: Patience %v, must be at least %v", timeout.ErrArgument, cfg.Patience, minPatience)
+		return nil, fmt.Errorf("%w: Patience %v, must be at least %v", engine.ErrArgument, cfg.Patience, minPatience)
 	case cfg.Limit < 1:
-		return nil, fmt.Errorf("%w: Limit %d, must be positive", timeout.ErrArgument, cfg.Limit)
+		return nil, fmt.Errorf("%w: Limit %d, must be positive", engine.ErrArgument, cfg.Limit)
 	}
 	return &Engine{
 		Truth:  truth,
 		index:  &guard{Engine: index, patience: cfg.Patience, log: cfg.Logger},
 		cfg:    cfg,
-		leases: make(map[timeout.Token]lease),
+		leases: make(map[engine.Token]lease),
 		loads:  make(map[string]*load),
 	}, nil
 }
 
-// Set is timeout.Engine's: what is due soon is in the index when it returns.
-func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+// Set implements engine.Engine. When it returns, tasks due soon are in the index.
+func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	answers, err := e.Truth.Set(ctx, tasks)
 	if err != nil {
 		return nil, err
 	}
-	e.follow(ctx, answers, func(i int) (timeout.Key, bool) {
+	e.follow(ctx, answers, func(i int) (engine.Key, bool) {
 		return tasks[i].Key(), answers[i].Err == nil && (!tasks[i].IfAbsent || !lives(answers[i].Was))
 	})
 	return answers, nil
 }
 
-func lives(was timeout.State) bool {
-	return was == timeout.Pending || was == timeout.Running || was == timeout.Dead
+func lives(was engine.State) bool {
+	return was == engine.Pending || was == engine.Running || was == engine.Dead
 }
 
-// Lane is timeout.Laned's, as far as the truth is.
-func (e *Engine) Lane(key timeout.Key) int {
-	if laned, ok := e.Truth.(timeout.Laned); ok {
+// Lane implements engine.Laned. It returns 0 if the truth is not Laned.
+func (e *Engine) Lane(key engine.Key) int {
+	if laned, ok := e.Truth.(engine.Laned); ok {
 		return laned.Lane(key)
 	}
 	return 0
 }
 
-// Move is timeout.Engine's.
-func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
+// Move implements engine.Engine.
+func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
 	answers, err := e.Truth.Move(ctx, moves)
 	if err != nil {
 		return nil, err
 	}
-	e.follow(ctx, answers, func(i int) (timeout.Key, bool) {
-		return moves[i].Key, answers[i].Err == nil && answers[i].Was == timeout.Pending
+	e.follow(ctx, answers, func(i int) (engine.Key, bool) {
+		return moves[i].Key, answers[i].Err == nil && answers[i].Was == engine.Pending
 	})
 	return answers, nil
 }
 
-// Replay is timeout.Engine's.
-func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+// Replay implements engine.Engine.
+func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
 	answers, err := e.Truth.Replay(ctx, keys)
 	if err != nil {
 		return nil, err
 	}
-	e.follow(ctx, answers, func(i int) (timeout.Key, bool) {
-		return keys[i], answers[i].Err == nil && answers[i].Was == timeout.Dead
+	e.follow(ctx, answers, func(i int) (engine.Key, bool) {
+		return keys[i], answers[i].Err == nil && answers[i].Was == engine.Dead
 	})
 	return answers, nil
 }
 
-// Remove is timeout.Engine's.
-func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
+// Remove implements engine.Engine.
+func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
 	answers, err := e.Truth.Remove(ctx, removals)
 	if err != nil {
 		return nil, err
 	}
-	var gone []timeout.Key
+	var gone []engine.Key
 	for i, answer := range answers {
 		if answer.Err == nil && answer.Version == 0 {
 			gone = append(gone, removals[i].Key)
@@ -169,17 +168,17 @@ func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]time
 	return answers, nil
 }
 
-// follow has the index know what the truth has answered: the times of what is due soon, and
-// nothing of what is due later. Where that fails, a scan does it.
-func (e *Engine) follow(ctx context.Context, answers []timeout.Answer, changed func(int) (timeout.Key, bool)) {
+// follow brings the index up to date with the truth's answers. It writes the tasks due soon, and
+// removes the tasks due later. If that fails, a scan mends it.
+func (e *Engine) follow(ctx context.Context, answers []engine.Answer, changed func(int) (engine.Key, bool)) {
 	now, err := e.Now(ctx)
 	if err != nil {
 		e.warn("timeout/index: tasks are not in the index, and found by a scan", err)
 		return
 	}
 	horizon := now.Add(e.cfg.Window)
-	var soon []timeout.Task
-	var later []timeout.Key
+	var soon []engine.Task
+	var later []engine.Key
 	for i, answer := range answers {
 		key, ok := changed(i)
 		switch {
@@ -196,10 +195,10 @@ func (e *Engine) follow(ctx context.Context, answers []timeout.Answer, changed f
 	}
 }
 
-// entry is what the index has of a task: its version is the payload, and its time is that of
+// entry returns the entry of a task for the index. The payload is the version, and the time is by
 // the index's clock.
-func (e *Engine) entry(key timeout.Key, version int64, due time.Time) timeout.Task {
-	return timeout.Task{
+func (e *Engine) entry(key engine.Key, version int64, due time.Time) engine.Task {
+	return engine.Task{
 		Topic:   key.Topic,
 		ID:      key.ID,
 		Payload: binary.BigEndian.AppendUint64(nil, uint64(version)),
@@ -207,14 +206,15 @@ func (e *Engine) entry(key timeout.Key, version int64, due time.Time) timeout.Ta
 	}
 }
 
-func versionOf(entry timeout.Task) int64 {
+func versionOf(entry engine.Task) int64 {
 	if len(entry.Payload) != 8 {
-		return 0 // is no version of anything
+		return 0 // no task has this version
 	}
 	return int64(binary.BigEndian.Uint64(entry.Payload))
 }
 
-// warn writes a line about the index, now and then. That it is away was said.
+// warn logs a line about the index, at most one per Config.Scan. It says nothing when the index
+// rests: the guard has logged that.
 func (e *Engine) warn(what string, err error) {
 	if errors.Is(err, errAway) {
 		return
@@ -231,14 +231,14 @@ func (e *Engine) warn(what string, err error) {
 	}
 }
 
-// put sets entries in the index, whose topics are made where they are not there. Where the
-// index is full it leaves entries out: the answers are there nevertheless.
-func (e *Engine) put(ctx context.Context, entries []timeout.Task) ([]timeout.Answer, error) {
+// put sets entries in the index, and makes missing topics there. If the index is full, some entries
+// are left out; put then returns ErrFull along with the answers.
+func (e *Engine) put(ctx context.Context, entries []engine.Task) ([]engine.Answer, error) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
 	answers, err := e.index.Set(ctx, entries)
-	if err == nil && slices.ContainsFunc(answers, func(a timeout.Answer) bool { return errors.Is(a.Err, timeout.ErrNotFound) }) {
+	if err == nil && slices.ContainsFunc(answers, func(a engine.Answer) bool { return errors.Is(a.Err, engine.ErrNotFound) }) {
 		if err := e.makeTopics(ctx); err != nil {
 			return nil, err
 		}
@@ -249,7 +249,7 @@ func (e *Engine) put(ctx context.Context, entries []timeout.Task) ([]timeout.Ans
 	}
 	for _, answer := range answers {
 		switch {
-		case errors.Is(answer.Err, timeout.ErrFull):
+		case errors.Is(answer.Err, engine.ErrFull):
 			err = answer.Err
 		case answer.Err != nil:
 			return nil, answer.Err
@@ -258,11 +258,11 @@ func (e *Engine) put(ctx context.Context, entries []timeout.Task) ([]timeout.Ans
 	return answers, err
 }
 
-// attempts is how many times an entry may be leased: the truth counts those that matter.
+// attempts is the number of times that an entry may be leased. The truth counts the real attempts.
 const attempts = 1 << 30
 
-// makeTopics has the index have the truth's topics, with as many slots. The index is looked
-// at first: so what it has and the truth has not is gone, and not just being made.
+// makeTopics gives the index the truth's topics, with the same number of slots. It reads the index
+// first. So a topic that only the index has was dropped, and is not just being made.
 func (e *Engine) makeTopics(ctx context.Context) error {
 	there, err := e.index.Topics(ctx)
 	if err != nil {
@@ -281,8 +281,8 @@ func (e *Engine) makeTopics(ctx context.Context) error {
 			kept[topic.Name] = topic.Slots
 			continue
 		}
-		// It was dropped, and perhaps made anew: what is due is read again.
-		if err := e.index.DropTopic(ctx, topic.Name); err != nil && !errors.Is(err, timeout.ErrNotFound) {
+		// The topic was dropped, and perhaps made again. A scan reads its tasks again.
+		if err := e.index.DropTopic(ctx, topic.Name); err != nil && !errors.Is(err, engine.ErrNotFound) {
 			return err
 		}
 	}
@@ -290,25 +290,25 @@ func (e *Engine) makeTopics(ctx context.Context) error {
 		if kept[topic.Name] == topic.Slots {
 			continue
 		}
-		if _, err := e.index.SetTopic(ctx, shadow(topic), false); err != nil && !errors.Is(err, timeout.ErrConflict) {
-			return err // a conflict is with somebody who knows more
+		if _, err := e.index.SetTopic(ctx, shadow(topic), false); err != nil && !errors.Is(err, engine.ErrConflict) {
+			return err // a conflict is with a node that knows more
 		}
 	}
 	return nil
 }
 
-// shadow is a topic as the index has it. That is never paused: the truth leases nothing while
-// it is, and an index in another process would not hear of the end.
-func shadow(topic timeout.Topic) timeout.Topic {
-	return timeout.Topic{Name: topic.Name, Slots: topic.Slots, Retries: attempts}
+// shadow returns a topic for the index. It is never paused: the truth leases nothing during a pause,
+// and an index in another process would not hear of the end.
+func shadow(topic engine.Topic) engine.Topic {
+	return engine.Topic{Name: topic.Name, Slots: topic.Slots, Retries: attempts}
 }
 
-// drop removes entries from the index. Where that fails, the truth refuses them.
-func (e *Engine) drop(ctx context.Context, keys []timeout.Key) {
+// drop removes entries from the index. If that fails, the truth refuses them later.
+func (e *Engine) drop(ctx context.Context, keys []engine.Key) {
 	if len(keys) == 0 {
 		return
 	}
-	removals := make([]timeout.Removal, len(keys))
+	removals := make([]engine.Removal, len(keys))
 	for i, key := range keys {
 		removals[i].Key = key
 	}
@@ -317,8 +317,8 @@ func (e *Engine) drop(ctx context.Context, keys []timeout.Key) {
 	}
 }
 
-// SetTopic is timeout.Engine's. What the index was not told is mended with the next scan.
-func (e *Engine) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+// SetTopic implements engine.Engine. If the index can't be told, the next load mends it.
+func (e *Engine) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
 	kept, err := e.Truth.SetTopic(ctx, topic, onlyNew)
 	if err != nil {
 		return kept, err
@@ -330,18 +330,18 @@ func (e *Engine) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool
 	return kept, nil
 }
 
-// DropTopic is timeout.Engine's.
+// DropTopic implements engine.Engine.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	err := e.Truth.DropTopic(ctx, name)
-	if dropped := e.index.DropTopic(ctx, name); dropped != nil && !errors.Is(dropped, timeout.ErrNotFound) {
+	if dropped := e.index.DropTopic(ctx, name); dropped != nil && !errors.Is(dropped, engine.ErrNotFound) {
 		e.unaligned()
 		e.warn("timeout/index: a topic is still in the index", dropped)
 	}
 	return err
 }
 
-// Upkeep is timeout.Engine's, of both.
-func (e *Engine) Upkeep(ctx context.Context, term int64) (timeout.Swept, error) {
+// Upkeep implements engine.Engine. It does the upkeep of both.
+func (e *Engine) Upkeep(ctx context.Context, term int64) (engine.Swept, error) {
 	swept, err := e.Truth.Upkeep(ctx, term)
 	if err != nil {
 		return swept, err
@@ -350,7 +350,7 @@ func (e *Engine) Upkeep(ctx context.Context, term int64) (timeout.Swept, error) 
 	if err != nil {
 		e.warn("timeout/index: no upkeep of the index", err)
 	}
-	swept.More = swept.More || also.More && err == nil // its dead are none of anybody's
+	swept.More = swept.More || also.More && err == nil // dead entries of the index don't count
 	return swept, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/index"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
@@ -35,28 +36,28 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-func table(t *testing.T, path string) timeout.Truth {
-	engine, err := sqlite.Open(path, sqlite.Config{})
+func table(t *testing.T, path string) engine.Truth {
+	e, err := sqlite.Open(path, sqlite.Config{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = engine.Close() })
-	return engine
+	t.Cleanup(func() { _ = e.Close() })
+	return e
 }
 
-func inMemory(t *testing.T) timeout.Engine {
-	engine, err := memory.New(memory.Config{})
+func inMemory(t *testing.T) engine.Engine {
+	e, err := memory.New(memory.Config{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = engine.Close() })
-	return engine
+	t.Cleanup(func() { _ = e.Close() })
+	return e
 }
 
-func over(t *testing.T, truth timeout.Truth, in timeout.Engine, cfg index.Config) *index.Engine {
+func over(t *testing.T, truth engine.Truth, in engine.Engine, cfg index.Config) *index.Engine {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	engine, err := index.New(truth, in, cfg)
+	e, err := index.New(truth, in, cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = engine.Close() })
-	return engine
+	t.Cleanup(func() { _ = e.Close() })
+	return e
 }
 
 func TestAWheelInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
@@ -72,10 +73,10 @@ func TestWhatTwoNodesSetIsRunOnceByOneOfThem(t *testing.T) {
 	ran := map[string]int{}
 	var centres []*timeout.Center
 	for i := range 2 {
-		engine := over(t, table(t, path), inMemory(t), index.Config{Scan: 50 * time.Millisecond})
-		centre, err := timeout.New(engine, timeout.Config{Node: fmt.Sprint(i), Poll: 20 * time.Millisecond, TTL: time.Second})
+		e := over(t, table(t, path), inMemory(t), index.Config{Scan: 50 * time.Millisecond})
+		centre, err := timeout.New(e, timeout.Config{Node: fmt.Sprint(i), Poll: 20 * time.Millisecond, TTL: time.Second})
 		require.NoError(t, err)
-		require.NoError(t, centre.Handle("orders", func(_ context.Context, task timeout.Task) error {
+		require.NoError(t, centre.Handle("orders", func(_ context.Context, task engine.Task) error {
 			mu.Lock()
 			defer mu.Unlock()
 			ran[task.ID]++
@@ -85,7 +86,7 @@ func TestWhatTwoNodesSetIsRunOnceByOneOfThem(t *testing.T) {
 		centres = append(centres, centre)
 	}
 	for i := range 200 {
-		_, err := centres[i%2].Set(t.Context(), timeout.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Duration(i%10) * 100 * time.Millisecond})
+		_, err := centres[i%2].Set(t.Context(), engine.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Duration(i%10) * 100 * time.Millisecond})
 		require.NoError(t, err)
 	}
 	require.Eventually(t, func() bool {
@@ -105,12 +106,12 @@ func TestWhatOneNodePausesAnotherCanResume(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	cfg := index.Config{Scan: 50 * time.Millisecond}
 	a, b := over(t, table(t, path), inMemory(t), cfg), over(t, table(t, path), inMemory(t), cfg)
-	_, err := a.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, false)
+	_, err := a.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
 	require.NoError(t, err)
-	_, err = a.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: "1"}})
+	_, err = a.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}})
 	require.NoError(t, err)
 	lease := func() int {
-		batch, err := a.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute})
+		batch, err := a.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute})
 		require.NoError(t, err)
 		return len(batch.Leased)
 	}
@@ -126,7 +127,7 @@ func TestRedisInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	server := testserver.Redis(t)
-	open := func(t *testing.T) timeout.Engine {
+	open := func(t *testing.T) engine.Engine {
 		in, err := redis.Open(t.Context(), server.URL, redis.Config{})
 		require.NoError(t, err)
 		return over(t, table(t, path), in, index.Config{Scan: 100 * time.Millisecond})
@@ -135,11 +136,11 @@ func TestRedisInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
 }
 
 // slow is an index that hears late of outcomes, and whose leases come late.
-type slow struct{ timeout.Engine }
+type slow struct{ engine.Engine }
 
 const late = 50 * time.Millisecond
 
-func (s slow) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+func (s slow) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if len(ask.Settle) > 0 {
 		time.Sleep(late)
 	}
@@ -156,13 +157,13 @@ func TestASlowIndexMakesNothingLate(t *testing.T) {
 	in, err := redis.Open(t.Context(), testserver.Redis(t).URL, redis.Config{}) // says what is due next
 	require.NoError(t, err)
 	e := over(t, truth, slow{in}, index.Config{Scan: time.Minute, Window: time.Minute, Patience: time.Minute})
-	_, err = e.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, false)
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
 	require.NoError(t, err)
-	_, err = e.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: "1"}})
+	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}})
 	require.NoError(t, err)
-	follow := func(due time.Time, lease time.Duration) timeout.Leased {
+	follow := func(due time.Time, lease time.Duration) engine.Leased {
 		for {
-			batch, err := e.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "n", Max: 1, Lease: lease})
+			batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: lease})
 			require.NoError(t, err)
 			if len(batch.Leased) > 0 {
 				return batch.Leased[0]
@@ -178,41 +179,41 @@ func TestASlowIndexMakesNothingLate(t *testing.T) {
 	again := follow(first.Until, time.Minute)
 	require.True(t, again.Again)
 
-	settled, err := e.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "n", Settle: []timeout.Outcome{
-		{Token: again.Token, As: timeout.Pending, After: 200 * time.Millisecond},
+	settled, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Settle: []engine.Outcome{
+		{Token: again.Token, As: engine.Pending, After: 200 * time.Millisecond},
 	}})
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, settled.Settled)
-	tasks, err := e.Get(t.Context(), []timeout.Key{first.Key()})
+	tasks, err := e.Get(t.Context(), []engine.Key{first.Key()})
 	require.NoError(t, err)
 	follow(tasks[0].Until, time.Minute)
 }
 
 // broken is an index that can be out of order.
 type broken struct {
-	timeout.Engine
+	engine.Engine
 	down atomic.Bool
 }
 
 var errDown = errors.New("connection refused")
 
-func (b *broken) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+func (b *broken) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	if b.down.Load() {
 		return nil, errDown
 	}
 	return b.Engine.Set(ctx, tasks)
 }
 
-func (b *broken) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
+func (b *broken) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
 	if b.down.Load() {
 		return nil, errDown
 	}
 	return b.Engine.Remove(ctx, removals)
 }
 
-func (b *broken) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+func (b *broken) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if b.down.Load() {
-		return timeout.Batch{}, errDown
+		return engine.Batch{}, errDown
 	}
 	return b.Engine.Expire(ctx, ask)
 }
@@ -220,7 +221,7 @@ func (b *broken) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 // rig is an engine with an index that can be broken, and a centre that runs on it.
 type rig struct {
 	*timeout.Center
-	truth timeout.Truth
+	truth engine.Truth
 	index *broken
 	mu    sync.Mutex
 	ran   map[string]int
@@ -231,7 +232,7 @@ func newRig(t *testing.T, cfg index.Config) *rig {
 	centre, err := timeout.New(over(t, r.truth, r.index, cfg), timeout.Config{Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	r.Center = centre
-	require.NoError(t, centre.Handle("orders", func(_ context.Context, task timeout.Task) error {
+	require.NoError(t, centre.Handle("orders", func(_ context.Context, task engine.Task) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.ran[task.ID]++
@@ -250,7 +251,7 @@ func runs(t *testing.T, centre *timeout.Center) {
 }
 
 func (r *rig) set(t *testing.T, id string, after time.Duration) {
-	_, err := r.Set(t.Context(), timeout.Task{Topic: "orders", ID: id, After: after})
+	_, err := r.Set(t.Context(), engine.Task{Topic: "orders", ID: id, After: after})
 	require.NoError(t, err)
 }
 
@@ -267,9 +268,9 @@ func TestWhatTheIndexWasNotToldOfIsFound(t *testing.T) {
 	r.index.down.Store(true)
 	r.set(t, "lost", 100*time.Millisecond)
 	r.set(t, "before", 300*time.Millisecond) // the index has the other version
-	_, err := r.Set(t.Context(), timeout.Task{Topic: "orders", ID: "removed"})
+	_, err := r.Set(t.Context(), engine.Task{Topic: "orders", ID: "removed"})
 	require.NoError(t, err)
-	_, err = r.Remove(t.Context(), timeout.Key{Topic: "orders", ID: "removed"})
+	_, err = r.Remove(t.Context(), engine.Key{Topic: "orders", ID: "removed"})
 	require.NoError(t, err)
 	r.index.down.Store(false)
 	r.run(t)
@@ -281,26 +282,26 @@ func TestWhatTheIndexWasNotToldOfIsFound(t *testing.T) {
 
 // A lease that has ended in the truth may last for an hour in the index, which was not told.
 func TestALeaseWhoseEndTheIndexWasNotToldOfHidesNoTask(t *testing.T) {
-	for name, end := range map[string]func(t *testing.T, e *index.Engine, leased timeout.Leased){
-		"tried again": func(t *testing.T, e *index.Engine, leased timeout.Leased) {
-			batch, err := e.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "a", Settle: []timeout.Outcome{{Token: leased.Token, As: timeout.Pending}}})
+	for name, end := range map[string]func(t *testing.T, e *index.Engine, leased engine.Leased){
+		"tried again": func(t *testing.T, e *index.Engine, leased engine.Leased) {
+			batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Settle: []engine.Outcome{{Token: leased.Token, As: engine.Pending}}})
 			require.NoError(t, err)
 			require.Equal(t, []bool{true}, batch.Settled)
 		},
-		"set again": func(t *testing.T, e *index.Engine, leased timeout.Leased) {
-			_, err := e.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: leased.ID}})
+		"set again": func(t *testing.T, e *index.Engine, leased engine.Leased) {
+			_, err := e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: leased.ID}})
 			require.NoError(t, err)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := &broken{Engine: inMemory(t)}
 			e := over(t, table(t, filepath.Join(t.TempDir(), "tasks.db")), in, index.Config{Scan: 50 * time.Millisecond})
-			_, err := e.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, false)
+			_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
 			require.NoError(t, err)
-			_, err = e.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: "1"}})
+			_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}})
 			require.NoError(t, err)
-			ask := timeout.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Hour}
-			lease := func() (leased []timeout.Leased) {
+			ask := engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Hour}
+			lease := func() (leased []engine.Leased) {
 				batch, err := e.Expire(t.Context(), ask)
 				require.NoError(t, err)
 				return batch.Leased
@@ -343,19 +344,19 @@ func TestAnIndexThatIsEmptiedOrGoneForAWhileLosesNothing(t *testing.T) {
 // The table is the overflow: D3 and D7, with F22 mended.
 func TestTheIndexHasOnlyWhatIsDueSoonAndNotTooMuchOfIt(t *testing.T) {
 	r := newRig(t, index.Config{Window: time.Second, Scan: 50 * time.Millisecond, Limit: 10})
-	var tasks []timeout.Task
+	var tasks []engine.Task
 	for i := range 200 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint("later-", i), After: time.Hour})
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint("soon-", i), After: time.Duration(5*i) * time.Millisecond})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint("later-", i), After: time.Hour})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint("soon-", i), After: time.Duration(5*i) * time.Millisecond})
 	}
-	_, err := r.truth.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+	_, err := r.truth.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
 	require.NoError(t, err)
 	_, err = r.truth.Set(t.Context(), tasks) // by somebody else
 	require.NoError(t, err)
 	r.run(t)
 	require.Eventually(t, func() bool {
 		counts, err := r.index.Count(t.Context(), "orders")
-		if !errors.Is(err, timeout.ErrNotFound) { // the topic comes with its first entry
+		if !errors.Is(err, engine.ErrNotFound) { // the topic comes with its first entry
 			require.NoError(t, err)
 		}
 		require.Less(t, counts.Pending, int64(50))
@@ -369,29 +370,29 @@ func TestABadConfigurationIsRefused(t *testing.T) {
 	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
 	for _, cfg := range []index.Config{{Scan: 1}, {Window: time.Second, Scan: time.Minute}, {Limit: -1}, {Patience: 1}} {
 		_, err := index.New(truth, inMemory(t), cfg)
-		require.ErrorIs(t, err, timeout.ErrArgument)
+		require.ErrorIs(t, err, engine.ErrArgument)
 	}
 }
 
 // The index hears of this process only, and others can set tasks.
 func TestAnIndexHearsWhereTheTruthDoes(t *testing.T) {
-	for name, truth := range map[string]timeout.Truth{
-		"silent":  struct{ timeout.Truth }{table(t, filepath.Join(t.TempDir(), "tasks.db"))},
+	for name, truth := range map[string]engine.Truth{
+		"silent":  struct{ engine.Truth }{table(t, filepath.Join(t.TempDir(), "tasks.db"))},
 		"hearing": hearing{table(t, filepath.Join(t.TempDir(), "tasks.db"))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			engine := over(t, truth, inMemory(t), index.Config{})
-			_, err := engine.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+			e := over(t, truth, inMemory(t), index.Config{})
+			_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
 			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			told := make(chan string, 100)
 			ended := make(chan error, 1)
-			go func() { ended <- engine.Wake(ctx, func(topic string) { told <- topic }) }()
+			go func() { ended <- e.Wake(ctx, func(topic string) { told <- topic }) }()
 			if name == "hearing" {
 				require.Empty(t, <-told)
 			} else {
 				require.Eventually(t, func() bool {
-					_, err := engine.Set(ctx, []timeout.Task{{Topic: "orders", ID: "1"}})
+					_, err := e.Set(ctx, []engine.Task{{Topic: "orders", ID: "1"}})
 					require.NoError(t, err)
 					return len(told) > 0
 				}, time.Minute, 10*time.Millisecond)
@@ -404,7 +405,7 @@ func TestAnIndexHearsWhereTheTruthDoes(t *testing.T) {
 }
 
 // hearing is a truth with a Wake.
-type hearing struct{ timeout.Truth }
+type hearing struct{ engine.Truth }
 
 func (hearing) Wake(ctx context.Context, wake func(topic string)) error {
 	wake("")

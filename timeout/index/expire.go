@@ -5,21 +5,21 @@ import (
 	"errors"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// recheck is how soon an entry is looked at again whose task the truth does not lease though
-// it is due: a topic that is being paused, or a clock.
+// recheck is the pause before another look at a due task that the truth did not lease. The topic
+// may be just paused, or the clocks may differ.
 const recheck = 20 * time.Millisecond
 
-// sweepEvery is how often leases that have ended are looked for.
+// sweepEvery is the time between two sweeps of ended leases.
 const sweepEvery = time.Second
 
-// Expire is timeout.Engine's: the index says what could be due, and the truth decides. What the
-// index can't say, since it is away or full, the truth is asked for.
-func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+// Expire implements engine.Engine. The index proposes due tasks, and the truth decides. If the
+// index is away or full, Expire asks the truth for due tasks.
+func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	began := time.Now()
-	batch, err := e.Truth.Expire(ctx, timeout.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle})
+	batch, err := e.Truth.Expire(ctx, engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: ask.Settle})
 	if err != nil {
 		return batch, err
 	}
@@ -30,7 +30,7 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 		e.settle(ctx, ask, done)
 		return batch, nil
 	}
-	if ask.Late > 0 { // which the index does not know
+	if ask.Late > 0 { // the index can't select by lateness
 		e.settle(ctx, ask, done)
 		return e.fromTruth(ctx, ask, batch)
 	}
@@ -39,11 +39,11 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 		e.warn("timeout/index: what is due soon is not in the index", err)
 	}
 	asked := time.Now()
-	found, err := e.index.Expire(ctx, timeout.Ask{
+	found, err := e.index.Expire(ctx, engine.Ask{
 		Topic: ask.Topic, Node: ask.Node, Settle: done, Max: ask.Max, Lease: ask.Lease, Slots: ask.Slots, Term: ask.Term,
 	})
 	switch {
-	case errors.Is(err, timeout.ErrFenced):
+	case errors.Is(err, engine.ErrFenced):
 		return batch, err
 	case err != nil:
 		e.reload(ask.Topic)
@@ -52,7 +52,7 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 		return e.fromTruth(ctx, ask, batch)
 	}
 	if e.clock.compare(truth, read(found.Now, asked)) {
-		e.reloadAll() // what is in the index has wrong times
+		e.reloadAll() // the entries in the index have wrong times
 	}
 	batch.Next = shift(found.Next, batch.Now.Sub(found.Now))
 	if batch.Next.After(horizon) {
@@ -65,7 +65,7 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 		return batch, err
 	}
 	for _, leased := range batch.Leased {
-		if leased.Due.After(batch.Now) { // the truth has claimed it, so its clock was there
+		if leased.Due.After(batch.Now) { // the truth has leased it, so its clock has reached Due
 			batch.Now = leased.Due
 		}
 	}
@@ -75,13 +75,13 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	return batch, nil
 }
 
-// fromTruth adds to a batch what is due in the truth.
-func (e *Engine) fromTruth(ctx context.Context, ask timeout.Ask, batch timeout.Batch) (timeout.Batch, error) {
+// fromTruth adds due tasks to a batch, as the truth finds them.
+func (e *Engine) fromTruth(ctx context.Context, ask engine.Ask, batch engine.Batch) (engine.Batch, error) {
 	ask.Settle, ask.Max = nil, ask.Max-len(batch.Leased)
 	found, err := e.Truth.Expire(ctx, ask)
 	if err != nil {
 		if len(batch.Leased) > 0 {
-			return batch, nil // those are leased; the error comes again
+			return batch, nil // the caller must get the leased tasks; the error comes again
 		}
 		return batch, err
 	}
@@ -92,16 +92,16 @@ func (e *Engine) fromTruth(ctx context.Context, ask timeout.Ask, batch timeout.B
 	batch.Died = append(batch.Died, found.Died...)
 	batch.Next = found.Next
 	if again := batch.Now.Add(e.cfg.Scan); batch.Next.IsZero() || again.Before(batch.Next) {
-		batch.Next = again // the truth need not say what comes before that
+		batch.Next = again // Next may leave out tasks before that, if the truth is a Waker
 	}
 	return batch, nil
 }
 
-// settled returns the outcomes of the index's leases that belong to those of the truth, and
-// the tasks whose leases another process has in the index. The truth has settled them after began, by
-// its clock. A wait ends at a time, not after a while: the index hears of it later than the truth, and
-// must not find a task later than it is due.
-func (e *Engine) settled(outcomes []timeout.Outcome, settled []bool, began time.Time) (done []timeout.Outcome, others []timeout.Key) {
+// settled translates outcomes of the truth's leases into outcomes for the index. If another
+// process has the lease in the index, settled returns the task in others. The truth settled the
+// outcomes after began, by its own clock. The index hears of them later, and must not find a task
+// late. So settled turns a wait for a while into a wait until a time.
+func (e *Engine) settled(outcomes []engine.Outcome, settled []bool, began time.Time) (done []engine.Outcome, others []engine.Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sweep()
@@ -115,16 +115,15 @@ func (e *Engine) settled(outcomes []timeout.Outcome, settled []bool, began time.
 		}
 		delete(e.leases, outcome.Token)
 		as := outcome.As
-		if as == timeout.Dead {
-			as = timeout.Done // the index has no use for it
+		if as == engine.Dead {
+			as = engine.Done // the index has no use for dead tasks
 		}
-		done = append(done, timeout.Outcome{Token: own.token, As: as, Due: e.clock.ofIndex(time.UnixMilli(outcome.DueAt(began.UnixMilli())))})
+		done = append(done, engine.Outcome{Token: own.token, As: as, Due: e.clock.ofIndex(time.UnixMilli(outcome.DueAt(began.UnixMilli())))})
 	}
 	return done, others
 }
 
-// sweep forgets leases that have ended: they were settled by another node, or never. e.mu must
-// be held.
+// sweep forgets ended leases: another node settled them, or none did. The caller holds e.mu.
 func (e *Engine) sweep() {
 	now := time.Now()
 	if now.Sub(e.swept) < sweepEvery {
@@ -138,10 +137,10 @@ func (e *Engine) sweep() {
 	}
 }
 
-// refresh has the index know what has become of tasks, whatever it knew. Two that set the same
-// task at the same time can tell the index in the wrong order: then it is told again when the
-// truth refuses the version. Where it can't be told, a scan does it.
-func (e *Engine) refresh(ctx context.Context, keys []timeout.Key) {
+// refresh tells the index the present state of tasks. Two callers that set the same task at the
+// same time can tell the index in the wrong order. Then the truth refuses the index's version, and
+// refresh mends the entry. If the index can't be told, a scan mends it.
+func (e *Engine) refresh(ctx context.Context, keys []engine.Key) {
 	if len(keys) == 0 {
 		return
 	}
@@ -150,13 +149,13 @@ func (e *Engine) refresh(ctx context.Context, keys []timeout.Key) {
 		e.reload(keys[0].Topic)
 		e.warn("timeout/index: the index is not told what became of tasks", err)
 	}
-	var waiting []timeout.Task
-	var ended []timeout.Key
-	for _, task := range tasks { // with an error, those that are known
+	var waiting []engine.Task
+	var ended []engine.Key
+	for _, task := range tasks { // after an error, only some tasks are known
 		switch {
-		case task.State == timeout.Pending || task.State == timeout.Running:
+		case task.State == engine.Pending || task.State == engine.Running:
 			waiting = append(waiting, e.entry(task.Key(), task.Version, task.Until))
-		case task.State != timeout.None || err == nil:
+		case task.State != engine.None || err == nil:
 			ended = append(ended, task.Key())
 		}
 	}
@@ -167,34 +166,34 @@ func (e *Engine) refresh(ctx context.Context, keys []timeout.Key) {
 	}
 }
 
-// settle tells the index alone. What it does not hear is due again, and refused.
-func (e *Engine) settle(ctx context.Context, ask timeout.Ask, done []timeout.Outcome) {
+// settle settles leases in the index alone. If that fails, the entries come due again, and the truth
+// refuses them.
+func (e *Engine) settle(ctx context.Context, ask engine.Ask, done []engine.Outcome) {
 	if len(done) == 0 {
 		return
 	}
-	if _, err := e.index.Expire(ctx, timeout.Ask{Topic: ask.Topic, Node: ask.Node, Settle: done}); err != nil {
+	if _, err := e.index.Expire(ctx, engine.Ask{Topic: ask.Topic, Node: ask.Node, Settle: done}); err != nil {
 		e.warn("timeout/index: entries stay in the index, and are refused when due", err)
 	}
 }
 
-// claim leases in the truth what the index has found, and settles at once what is not to be
-// had.
-func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch, batch *timeout.Batch) error {
+// claim leases the found tasks in the truth. It settles the refused entries in the index at once.
+func (e *Engine) claim(ctx context.Context, ask engine.Ask, found engine.Batch, batch *engine.Batch) error {
 	if len(found.Leased) == 0 {
 		return nil
 	}
-	wanted := make([]timeout.Wanted, len(found.Leased))
+	wanted := make([]engine.Wanted, len(found.Leased))
 	for i, entry := range found.Leased {
-		wanted[i] = timeout.Wanted{ID: entry.ID, Version: versionOf(entry.Task), At: e.clock.ofTruth(entry.Due)}
+		wanted[i] = engine.Wanted{ID: entry.ID, Version: versionOf(entry.Task), At: e.clock.ofTruth(entry.Due)}
 	}
 	claimed, err := e.Claim(ctx, ask.Topic, ask.Node, wanted, ask.Lease)
 	if err != nil {
-		e.settle(context.WithoutCancel(ctx), ask, refused(found.Leased, func(int) (timeout.Outcome, bool) {
-			return timeout.Outcome{After: e.cfg.Scan}, true
+		e.settle(context.WithoutCancel(ctx), ask, refused(found.Leased, func(int) (engine.Outcome, bool) {
+			return engine.Outcome{After: e.cfg.Scan}, true
 		}))
 		return err
 	}
-	var gone []timeout.Key
+	var gone []engine.Key
 	until := time.Now().Add(ask.Lease)
 	e.mu.Lock()
 	for i, c := range claimed {
@@ -211,7 +210,7 @@ func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch
 		}
 	}
 	e.mu.Unlock()
-	e.settle(ctx, ask, refused(found.Leased, func(i int) (timeout.Outcome, bool) {
+	e.settle(ctx, ask, refused(found.Leased, func(i int) (engine.Outcome, bool) {
 		return e.later(claimed[i], batch.Now), !claimed[i].OK && !claimed[i].At.IsZero()
 	}))
 	e.settle(ctx, ask, ended(found.Leased, claimed))
@@ -219,53 +218,54 @@ func (e *Engine) claim(ctx context.Context, ask timeout.Ask, found timeout.Batch
 	return nil
 }
 
-// wait returns for how long a task that was not due is left alone.
-func wait(c timeout.Claimed, now time.Time) time.Duration {
+// wait returns the time until another look at a refused task.
+func wait(c engine.Claimed, now time.Time) time.Duration {
 	if c.At.After(now) {
 		return c.At.Sub(now)
 	}
 	return recheck
 }
 
-// later is when the index looks again at a task that was not due: at its time, if that is to come.
-func (e *Engine) later(c timeout.Claimed, now time.Time) timeout.Outcome {
+// later makes the index look again at a refused task: at the task's time if that is in the future,
+// else after recheck.
+func (e *Engine) later(c engine.Claimed, now time.Time) engine.Outcome {
 	if c.At.After(now) {
-		return timeout.Outcome{Due: e.clock.ofIndex(c.At)}
+		return engine.Outcome{Due: e.clock.ofIndex(c.At)}
 	}
-	return timeout.Outcome{After: recheck}
+	return engine.Outcome{After: recheck}
 }
 
-// refused are the outcomes of entries that are to be looked at again.
-func refused(entries []timeout.Leased, when func(int) (timeout.Outcome, bool)) []timeout.Outcome {
-	var outcomes []timeout.Outcome
+// refused returns the outcomes of the entries that wait for another look.
+func refused(entries []engine.Leased, when func(int) (engine.Outcome, bool)) []engine.Outcome {
+	var outcomes []engine.Outcome
 	for i, entry := range entries {
 		if outcome, ok := when(i); ok {
-			outcome.Token, outcome.As, outcome.Refund = entry.Token, timeout.Pending, true
+			outcome.Token, outcome.As, outcome.Refund = entry.Token, engine.Pending, true
 			outcomes = append(outcomes, outcome)
 		}
 	}
 	return outcomes
 }
 
-// ended are the outcomes of entries whose version is not there any more.
-func ended(entries []timeout.Leased, claimed []timeout.Claimed) []timeout.Outcome {
-	var outcomes []timeout.Outcome
+// ended returns the outcomes of the entries with a version unknown to the truth.
+func ended(entries []engine.Leased, claimed []engine.Claimed) []engine.Outcome {
+	var outcomes []engine.Outcome
 	for i, c := range claimed {
 		if !c.OK && c.At.IsZero() {
-			outcomes = append(outcomes, timeout.Outcome{Token: entries[i].Token, As: timeout.Done})
+			outcomes = append(outcomes, engine.Outcome{Token: entries[i].Token, As: engine.Done})
 		}
 	}
 	return outcomes
 }
 
-// Extend is timeout.Engine's.
-func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, length time.Duration) ([]bool, error) {
+// Extend implements engine.Engine.
+func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, length time.Duration) ([]bool, error) {
 	held, err := e.Truth.Extend(ctx, tokens, length)
-	partial := errors.Is(err, timeout.ErrPartial)
+	partial := errors.Is(err, engine.ErrPartial)
 	if err != nil && !partial {
 		return nil, err
 	}
-	var own []timeout.Token
+	var own []engine.Token
 	until := time.Now().Add(length)
 	e.mu.Lock()
 	for i, token := range tokens {
@@ -285,7 +285,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, length time
 	return held, err
 }
 
-// shift moves a time, other than the zero time.
+// shift moves a time. The zero time stays.
 func shift(t time.Time, d time.Duration) time.Time {
 	if t.IsZero() {
 		return t
@@ -293,7 +293,7 @@ func shift(t time.Time, d time.Duration) time.Time {
 	return t.Add(d)
 }
 
-// earlier returns the earlier of two times, of which zero is none.
+// earlier returns the earlier of two times. A zero a means none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || b.Before(a) {
 		return b

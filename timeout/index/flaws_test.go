@@ -13,7 +13,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/index"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
@@ -31,19 +31,19 @@ type front interface {
 }
 
 // own is package index as a front.
-type own struct{ timeout.Engine }
+type own struct{ engine.Engine }
 
 func (o own) set(ctx context.Context, id string) error {
-	_, err := o.Set(ctx, []timeout.Task{{Topic: "orders", ID: id}})
+	_, err := o.Set(ctx, []engine.Task{{Topic: "orders", ID: id}})
 	return err
 }
 
 func (o own) take(ctx context.Context) ([]string, error) {
-	batch, err := o.Expire(ctx, timeout.Ask{Topic: "orders", Node: "worker", Max: 10, Lease: time.Minute})
+	batch, err := o.Expire(ctx, engine.Ask{Topic: "orders", Node: "worker", Max: 10, Lease: time.Minute})
 	return ids(batch.Leased), err
 }
 
-func ids(leased []timeout.Leased) []string {
+func ids(leased []engine.Leased) []string {
 	var ids []string
 	for _, one := range leased {
 		ids = append(ids, one.ID)
@@ -52,20 +52,20 @@ func ids(leased []timeout.Leased) []string {
 }
 
 // withOrders is a table with a topic.
-func withOrders(t *testing.T) timeout.Truth {
+func withOrders(t *testing.T) engine.Truth {
 	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
-	_, err := truth.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, false)
+	_, err := truth.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
 	require.NoError(t, err)
 	return truth
 }
 
 // claim leases a task of a table by its id, as a worker does who reads the row again.
-func claim(ctx context.Context, truth timeout.Truth, id string) ([]string, error) {
-	tasks, err := truth.Get(ctx, []timeout.Key{{Topic: "orders", ID: id}})
-	if err != nil || tasks[0].State != timeout.Pending {
+func claim(ctx context.Context, truth engine.Truth, id string) ([]string, error) {
+	tasks, err := truth.Get(ctx, []engine.Key{{Topic: "orders", ID: id}})
+	if err != nil || tasks[0].State != engine.Pending {
 		return nil, err // there is nothing to do, it says
 	}
-	claimed, err := truth.Claim(ctx, "orders", "worker", []timeout.Wanted{{ID: id, Version: tasks[0].Version}}, time.Minute)
+	claimed, err := truth.Claim(ctx, "orders", "worker", []engine.Wanted{{ID: id, Version: tasks[0].Version}}, time.Minute)
 	if err != nil || !claimed[0].OK {
 		return nil, err
 	}
@@ -91,13 +91,13 @@ func takes(ctx context.Context, f front, id string, patience time.Duration) erro
 
 // writtenTwice writes a row, then a member of a sorted set, which is all that workers look at.
 type writtenTwice struct {
-	timeout.Truth
+	engine.Truth
 	client  *goredis.Client
 	crashed *bool // between the two
 }
 
 func (w writtenTwice) set(ctx context.Context, id string) error {
-	if _, err := w.Set(ctx, []timeout.Task{{Topic: "orders", ID: id}}); err != nil || *w.crashed {
+	if _, err := w.Set(ctx, []engine.Task{{Topic: "orders", ID: id}}); err != nil || *w.crashed {
 		return err
 	}
 	return w.client.ZAdd(ctx, "flawed", goredis.Z{Score: float64(time.Now().UnixMilli()), Member: id}).Err()
@@ -116,11 +116,11 @@ func (w writtenTwice) take(ctx context.Context) ([]string, error) {
 
 // crashing is an engine that hears of no task after a process has ended.
 type crashing struct {
-	timeout.Engine
+	engine.Engine
 	crashed *bool
 }
 
-func (c crashing) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+func (c crashing) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	if *c.crashed {
 		return nil, errDown
 	}
@@ -184,24 +184,24 @@ func TestFlaw17WhatIsInTheTableAndNotInRedisIsFound(t *testing.T) {
 
 // slowTable is a table that somebody else does something with while a row is being written.
 type slowTable struct {
-	timeout.Truth
+	engine.Truth
 	meanwhile *func()
 }
 
-func (s slowTable) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+func (s slowTable) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	(*s.meanwhile)()
 	return s.Truth.Set(ctx, tasks)
 }
 
 // queuedFirst puts a task into a queue in memory, then saves it.
 type queuedFirst struct {
-	timeout.Truth
+	engine.Truth
 	queue chan string
 }
 
 func (q queuedFirst) set(ctx context.Context, id string) error {
 	q.queue <- id
-	_, err := q.Set(ctx, []timeout.Task{{Topic: "orders", ID: id}})
+	_, err := q.Set(ctx, []engine.Task{{Topic: "orders", ID: id}})
 	return err
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/index"
 )
 
@@ -20,9 +20,9 @@ func twoNodes(t *testing.T) (a, b *index.Engine) {
 }
 
 // some returns tasks for all slots.
-func some() (tasks []timeout.Task) {
+func some() (tasks []engine.Task) {
 	for i := range 64 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i)})
 	}
 	return tasks
 }
@@ -31,9 +31,9 @@ func some() (tasks []timeout.Task) {
 // was made with, and is asked for others.
 func TestWhatOneNodeHasGrowAnotherServes(t *testing.T) {
 	a, b := twoNodes(t)
-	_, err := a.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 2}, false)
+	_, err := a.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 2}, false)
 	require.NoError(t, err)
-	_, err = b.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 8}, false)
+	_, err = b.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 8}, false)
 	require.NoError(t, err)
 	tasks := some()
 	_, err = a.Set(t.Context(), tasks)
@@ -41,7 +41,7 @@ func TestWhatOneNodeHasGrowAnotherServes(t *testing.T) {
 	leased := map[string]bool{}
 	require.Eventually(t, func() bool {
 		for slot := range 8 {
-			batch, err := a.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute, Slots: []int{slot}})
+			batch, err := a.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute, Slots: []int{slot}})
 			require.NoError(t, err)
 			for _, one := range batch.Leased {
 				require.False(t, leased[one.ID])
@@ -54,13 +54,13 @@ func TestWhatOneNodeHasGrowAnotherServes(t *testing.T) {
 
 func TestWhatOneNodeMakesAnewAnotherServes(t *testing.T) {
 	a, b := twoNodes(t)
-	ask := timeout.Ask{Topic: "orders", Node: "a", Max: 100, Lease: time.Minute, Slots: []int{0, 1}}
-	_, err := a.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 8}, false)
+	ask := engine.Ask{Topic: "orders", Node: "a", Max: 100, Lease: time.Minute, Slots: []int{0, 1}}
+	_, err := a.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 8}, false)
 	require.NoError(t, err)
 	_, err = a.Expire(t.Context(), ask)
 	require.NoError(t, err)
 	require.NoError(t, b.DropTopic(t.Context(), "orders"))
-	_, err = b.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 2}, false)
+	_, err = b.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 2}, false)
 	require.NoError(t, err)
 	tasks := some()
 	_, err = b.Set(t.Context(), tasks)

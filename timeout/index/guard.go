@@ -8,33 +8,33 @@ import (
 	"sync"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
-	// longer is for how many times Patience the index may take for what is of no limited size.
+	// longer is the time limit of calls without a size limit, as a multiple of Patience.
 	longer = 5
 
-	// rest is how long an index that has failed is left alone.
+	// rest is the pause after a failure of the index.
 	rest = time.Second
 )
 
-// errAway says that the index is left alone, since it has failed.
+// errAway says that the index rests after a failure.
 var errAway = errors.New("timeout/index: the index is away")
 
-// guard is the index, with a bound on what it holds up: a call has to answer in time, and after
-// one that has failed, others fail at once. Of those that come after a rest, one is tried.
+// guard is the index, with a limit on its delays. A call must answer in time.
+// After a failure, calls fail at once. After a rest, one call tries the index again.
 type guard struct {
-	timeout.Engine
+	engine.Engine
 	patience time.Duration
 	log      *slog.Logger
 
 	mu    sync.Mutex
 	away  bool
-	until time.Time // when it is tried again, if it is away
+	until time.Time // time of the next try, if the index is away
 }
 
-// enter reports whether the index is to be asked.
+// enter returns errAway if a call must not ask the index.
 func (g *guard) enter(patience time.Duration) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -42,11 +42,11 @@ func (g *guard) enter(patience time.Duration) error {
 	if g.away && now.Before(g.until) {
 		return errAway
 	}
-	g.until = now.Add(patience + rest) // for the others
+	g.until = now.Add(patience + rest) // if the index is away, other calls wait for this one
 	return nil
 }
 
-// leave notes what came of a call.
+// leave notes the result of a call.
 func (g *guard) leave(err error) {
 	g.mu.Lock()
 	before := g.away
@@ -61,14 +61,14 @@ func (g *guard) leave(err error) {
 	}
 }
 
-// isTrouble reports whether an error is of the index, and not its answer.
+// isTrouble reports whether an error is a failure of the index, rather than its answer.
 func isTrouble(err error) bool {
 	if err == nil {
 		return false
 	}
 	for _, answer := range []error{
-		timeout.ErrArgument, timeout.ErrNotFound, timeout.ErrConflict, timeout.ErrFenced,
-		timeout.ErrUnsupported, timeout.ErrFull, timeout.ErrClosed,
+		engine.ErrArgument, engine.ErrNotFound, engine.ErrConflict, engine.ErrFenced,
+		engine.ErrUnsupported, engine.ErrFull, engine.ErrClosed,
 	} {
 		if errors.Is(err, answer) {
 			return false
@@ -77,7 +77,7 @@ func isTrouble(err error) bool {
 	return true
 }
 
-// ask has the index do something.
+// ask makes a call of the index, unless it rests.
 func ask[A any](ctx context.Context, g *guard, patience time.Duration, do func(context.Context) (A, error)) (A, error) {
 	var none A
 	if err := g.enter(patience); err != nil {
@@ -87,7 +87,7 @@ func ask[A any](ctx context.Context, g *guard, patience time.Duration, do func(c
 	defer cancel()
 	answer, err := do(within)
 	if err != nil && ctx.Err() != nil {
-		return answer, err // the caller has no patience: that says nothing of the index
+		return answer, err // the caller's context ended: that says nothing about the index
 	}
 	if err != nil && within.Err() != nil {
 		err = fmt.Errorf("no answer within %v: %w", patience, err)
@@ -96,9 +96,9 @@ func ask[A any](ctx context.Context, g *guard, patience time.Duration, do func(c
 	return answer, err
 }
 
-// whole makes an error of the call of one that a part of the index has: what is there can't be found
-// in it.
-func whole(answers []timeout.Answer, err error) ([]timeout.Answer, error) {
+// whole turns a failure of a part of the index into an error of the whole call: the index can't
+// find the entries of that part.
+func whole(answers []engine.Answer, err error) ([]engine.Answer, error) {
 	for _, answer := range answers {
 		if err == nil && isTrouble(answer.Err) {
 			err = answer.Err
@@ -107,32 +107,32 @@ func whole(answers []timeout.Answer, err error) ([]timeout.Answer, error) {
 	return answers, err
 }
 
-func (g *guard) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-	return ask(ctx, g, g.patience, func(ctx context.Context) ([]timeout.Answer, error) { return whole(g.Engine.Set(ctx, tasks)) })
+func (g *guard) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
+	return ask(ctx, g, g.patience, func(ctx context.Context) ([]engine.Answer, error) { return whole(g.Engine.Set(ctx, tasks)) })
 }
 
-func (g *guard) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
-	return ask(ctx, g, g.patience, func(ctx context.Context) ([]timeout.Answer, error) { return whole(g.Engine.Remove(ctx, removals)) })
+func (g *guard) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
+	return ask(ctx, g, g.patience, func(ctx context.Context) ([]engine.Answer, error) { return whole(g.Engine.Remove(ctx, removals)) })
 }
 
-func (g *guard) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
-	return ask(ctx, g, g.patience, func(ctx context.Context) ([]timeout.Task, error) { return g.Engine.Get(ctx, keys) })
+func (g *guard) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
+	return ask(ctx, g, g.patience, func(ctx context.Context) ([]engine.Task, error) { return g.Engine.Get(ctx, keys) })
 }
 
-func (g *guard) Expire(ctx context.Context, what timeout.Ask) (timeout.Batch, error) {
-	return ask(ctx, g, g.patience, func(ctx context.Context) (timeout.Batch, error) { return g.Engine.Expire(ctx, what) })
+func (g *guard) Expire(ctx context.Context, what engine.Ask) (engine.Batch, error) {
+	return ask(ctx, g, g.patience, func(ctx context.Context) (engine.Batch, error) { return g.Engine.Expire(ctx, what) })
 }
 
-func (g *guard) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+func (g *guard) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
 	return ask(ctx, g, g.patience, func(ctx context.Context) ([]bool, error) { return g.Engine.Extend(ctx, tokens, lease) })
 }
 
-func (g *guard) Topics(ctx context.Context) ([]timeout.Topic, error) {
+func (g *guard) Topics(ctx context.Context) ([]engine.Topic, error) {
 	return ask(ctx, g, g.patience, g.Engine.Topics)
 }
 
-func (g *guard) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool) (timeout.Topic, error) {
-	return ask(ctx, g, longer*g.patience, func(ctx context.Context) (timeout.Topic, error) { return g.Engine.SetTopic(ctx, topic, onlyNew) })
+func (g *guard) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
+	return ask(ctx, g, longer*g.patience, func(ctx context.Context) (engine.Topic, error) { return g.Engine.SetTopic(ctx, topic, onlyNew) })
 }
 
 func (g *guard) DropTopic(ctx context.Context, name string) error {
@@ -140,6 +140,6 @@ func (g *guard) DropTopic(ctx context.Context, name string) error {
 	return err
 }
 
-func (g *guard) Upkeep(ctx context.Context, term int64) (timeout.Swept, error) {
-	return ask(ctx, g, longer*g.patience, func(ctx context.Context) (timeout.Swept, error) { return g.Engine.Upkeep(ctx, term) })
+func (g *guard) Upkeep(ctx context.Context, term int64) (engine.Swept, error) {
+	return ask(ctx, g, longer*g.patience, func(ctx context.Context) (engine.Swept, error) { return g.Engine.Upkeep(ctx, term) })
 }

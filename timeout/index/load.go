@@ -6,25 +6,25 @@ import (
 	"slices"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// loadPage is how many keys are read at a time.
+// loadPage is the number of keys in one read.
 const loadPage = 1000
 
-// load is how far a topic has been read.
+// load notes how far a topic has been read.
 type load struct {
 	slots   []int
-	next    time.Time // when it is read again
-	horizon time.Time // before which all that waits is in the index
+	next    time.Time // time of the next read
+	horizon time.Time // all waiting tasks due before this time are in the index
 
-	// outlasting are leases of the index, by id, with their ends: by the last scan they last longer
-	// than the truth says.
+	// outlasting has the ends of leases in the index, by id. In the last scan these leases lasted
+	// longer than the truth said.
 	outlasting map[string]time.Time
 }
 
-// load reads what is due soon where that is to be done again, and returns up to which time
-// the index has all.
+// load reads the tasks due soon, if it is time for another read. It returns the horizon: all tasks
+// due before it are in the index.
 func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.Time) (time.Time, error) {
 	e.mu.Lock()
 	l := e.loads[topic]
@@ -54,8 +54,8 @@ func (e *Engine) load(ctx context.Context, topic string, slots []int, now time.T
 	return horizon, nil
 }
 
-// align has the index have the truth's topics where it has not been looked at for a while: what
-// another node has dropped or had grow, the index of this one was not told.
+// align gives the index the truth's topics, once per Config.Scan. Another node may have dropped or
+// grown a topic, and this node's index was not told.
 func (e *Engine) align(ctx context.Context, now time.Time) error {
 	e.mu.Lock()
 	if now.Before(e.aligned) && e.aligned.Sub(now) <= e.cfg.Scan {
@@ -71,15 +71,15 @@ func (e *Engine) align(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// unaligned has the index's topics be looked at with the next load.
+// unaligned makes the next load align the topics.
 func (e *Engine) unaligned() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.aligned = time.Time{}
 }
 
-// scan adds what is due within the window and not in the index. It returns when to scan again,
-// and up to which time it has seen all.
+// scan adds to the index the missing tasks due within the window. It returns the time of the next
+// scan, and the horizon: it has seen all tasks due before that.
 func (e *Engine) scan(ctx context.Context, l *load, topic string, slots []int, now time.Time) (next, horizon time.Time, err error) {
 	next, horizon = now.Add(e.cfg.Scan), now.Add(e.cfg.Window)
 	cursor := ""
@@ -95,14 +95,14 @@ func (e *Engine) scan(ctx context.Context, l *load, topic string, slots []int, n
 		if err != nil {
 			return next, horizon, err
 		}
-		entries := make([]timeout.Task, len(page.Wanted))
+		entries := make([]engine.Task, len(page.Wanted))
 		for i, wanted := range page.Wanted {
-			entries[i] = e.entry(timeout.Key{Topic: topic, ID: wanted.ID}, wanted.Version, wanted.At)
+			entries[i] = e.entry(engine.Key{Topic: topic, ID: wanted.ID}, wanted.Version, wanted.At)
 			entries[i].IfAbsent = true
 		}
 		err = e.add(ctx, l, outlasting, entries)
-		if errors.Is(err, timeout.ErrFull) {
-			return next, page.Wanted[0].At, nil // some are left out from here on
+		if errors.Is(err, engine.ErrFull) {
+			return next, page.Wanted[0].At, nil // the index has left out tasks of this page
 		}
 		if err != nil {
 			return next, horizon, err
@@ -112,7 +112,8 @@ func (e *Engine) scan(ctx context.Context, l *load, topic string, slots []int, n
 			return next, horizon, nil
 		}
 		if read >= e.cfg.Limit {
-			// There is more: read again when half of it is due, but not all the time.
+			// There are more tasks: read again when about half of these are due, but at most
+			// every minScan.
 			last := page.Wanted[len(page.Wanted)-1].At
 			return now.Add(min(max(last.Sub(now)/2, minScan), e.cfg.Scan)), last, nil
 		}
@@ -120,22 +121,22 @@ func (e *Engine) scan(ctx context.Context, l *load, topic string, slots []int, n
 	}
 }
 
-// add puts entries into the index that are not there, or wait there for another time: that of
-// an older version, whose successor the index was not told of. It does so, too, if the index has an
-// old lease of a task, and was not told of its end. Such leases are noted in outlasting.
-func (e *Engine) add(ctx context.Context, l *load, outlasting map[string]time.Time, entries []timeout.Task) error {
+// add puts entries into the index. It writes missing entries, and entries that wait there for
+// another time: the index was not told of the newer version. It also writes an entry if the index
+// was not told of the end of a lease, and keeps the old one. It notes such leases in outlasting.
+func (e *Engine) add(ctx context.Context, l *load, outlasting map[string]time.Time, entries []engine.Task) error {
 	answers, full := e.put(ctx, entries)
-	if full != nil && !errors.Is(full, timeout.ErrFull) {
+	if full != nil && !errors.Is(full, engine.ErrFull) {
 		return full
 	}
-	var wrong, leased []timeout.Task
+	var wrong, leased []engine.Task
 	for i, answer := range answers {
 		entries[i].IfAbsent = false
 		switch {
 		case answer.Err != nil:
-		case answer.Was == timeout.Pending && answer.Due.UnixMilli() != entries[i].Due.UnixMilli():
+		case answer.Was == engine.Pending && answer.Due.UnixMilli() != entries[i].Due.UnixMilli():
 			wrong = append(wrong, entries[i])
-		case answer.Was == timeout.Running:
+		case answer.Was == engine.Running:
 			leased = append(leased, entries[i])
 		}
 	}
@@ -149,13 +150,13 @@ func (e *Engine) add(ctx context.Context, l *load, outlasting map[string]time.Ti
 	return full
 }
 
-// outlasted returns the entries whose lease in the index lasts longer than the truth says, by two scans:
-// between them a claim comes to its end.
-func (e *Engine) outlasted(ctx context.Context, l *load, outlasting map[string]time.Time, leased []timeout.Task) (old []timeout.Task, err error) {
+// outlasted returns the entries with a lease in the index that lasts longer than the truth says.
+// Two scans in a row must have seen the same lease, because a claim may be under way during one.
+func (e *Engine) outlasted(ctx context.Context, l *load, outlasting map[string]time.Time, leased []engine.Task) (old []engine.Task, err error) {
 	if len(leased) == 0 {
 		return nil, nil
 	}
-	keys := make([]timeout.Key, len(leased))
+	keys := make([]engine.Key, len(leased))
 	for i, entry := range leased {
 		keys[i] = entry.Key()
 	}
@@ -166,7 +167,7 @@ func (e *Engine) outlasted(ctx context.Context, l *load, outlasting map[string]t
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i, task := range there {
-		if task.State != timeout.Running || !task.Until.After(leased[i].Due.Add(clockNoise)) {
+		if task.State != engine.Running || !task.Until.After(leased[i].Due.Add(clockNoise)) {
 			continue
 		}
 		outlasting[task.ID] = task.Until
@@ -177,7 +178,7 @@ func (e *Engine) outlasted(ctx context.Context, l *load, outlasting map[string]t
 	return old, nil
 }
 
-// reload has a topic be read at the next call.
+// reload makes the next call read a topic.
 func (e *Engine) reload(topic string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -186,7 +187,7 @@ func (e *Engine) reload(topic string) {
 	}
 }
 
-// reloadAll has all topics be read at the next call.
+// reloadAll makes the next calls read all topics.
 func (e *Engine) reloadAll() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -195,10 +196,10 @@ func (e *Engine) reloadAll() {
 	}
 }
 
-// Wake is timeout.Waker's, where the index or the truth is one.
+// Wake implements engine.Waker. It wakes if the index or the truth is a Waker.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
-	indexed, one := e.index.Engine.(timeout.Waker)
-	truth, other := e.Truth.(timeout.Waker)
+	indexed, one := e.index.Engine.(engine.Waker)
+	truth, other := e.Truth.(engine.Waker)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 2)
@@ -207,7 +208,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 		running++
 		go func() {
 			ended <- indexed.Wake(ctx, func(topic string) {
-				if topic != "" { // the index hears of this process only
+				if topic != "" { // the index hears only this process: it can't promise all news
 					wake(topic)
 				}
 			})
@@ -238,11 +239,11 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	return failure
 }
 
-// Executions is timeout.Log's, where the truth has one.
-func (e *Engine) Executions(ctx context.Context, key timeout.Key, limit int) ([]timeout.Execution, error) {
-	log, ok := e.Truth.(timeout.Log)
+// Executions implements engine.Log if the truth does. Otherwise it returns engine.ErrUnsupported.
+func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
+	log, ok := e.Truth.(engine.Log)
 	if !ok {
-		return nil, timeout.ErrUnsupported
+		return nil, engine.ErrUnsupported
 	}
 	return log.Executions(ctx, key, limit)
 }

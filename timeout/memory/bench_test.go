@@ -9,22 +9,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
 const batch = 256
 
 // benchmark opens an engine with a topic, and makes ids of 17 bytes and payloads of 64.
-func benchmark(b *testing.B) (*memory.Engine, func(i int, after time.Duration) timeout.Task) {
-	engine, err := memory.New(memory.Config{})
+func benchmark(b *testing.B) (*memory.Engine, func(i int, after time.Duration) engine.Task) {
+	e, err := memory.New(memory.Config{})
 	require.NoError(b, err)
-	b.Cleanup(func() { engine.Close() })
-	_, err = engine.SetTopic(b.Context(), timeout.Topic{Name: "orders"}, true)
+	b.Cleanup(func() { e.Close() })
+	_, err = e.SetTopic(b.Context(), engine.Topic{Name: "orders"}, true)
 	require.NoError(b, err)
 	payload := make([]byte, 64)
-	return engine, func(i int, after time.Duration) timeout.Task {
-		return timeout.Task{Topic: "orders", ID: fmt.Sprintf("order-%011d", i), Payload: payload, After: after}
+	return e, func(i int, after time.Duration) engine.Task {
+		return engine.Task{Topic: "orders", ID: fmt.Sprintf("order-%011d", i), Payload: payload, After: after}
 	}
 }
 
@@ -34,8 +34,8 @@ func perTask(b *testing.B) {
 }
 
 func BenchmarkSet(b *testing.B) {
-	engine, task := benchmark(b)
-	tasks := make([]timeout.Task, batch)
+	e, task := benchmark(b)
+	tasks := make([]engine.Task, batch)
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
@@ -45,27 +45,27 @@ func BenchmarkSet(b *testing.B) {
 			n++
 		}
 		b.StartTimer()
-		_, _ = engine.Set(context.Background(), tasks)
+		_, _ = e.Set(context.Background(), tasks)
 	}
 	perTask(b)
 }
 
 func BenchmarkMove(b *testing.B) {
-	engine, task := benchmark(b)
+	e, task := benchmark(b)
 	const pending = 100_000
 	for i := range pending {
-		_, _ = engine.Set(b.Context(), []timeout.Task{task(i, time.Hour)})
+		_, _ = e.Set(b.Context(), []engine.Task{task(i, time.Hour)})
 	}
-	moves := make([][]timeout.Move, pending/batch)
+	moves := make([][]engine.Move, pending/batch)
 	for i := range moves {
 		for j := range batch {
-			moves[i] = append(moves[i], timeout.Move{Key: task(i*batch+j, 0).Key(), After: time.Hour + time.Duration(i)*time.Second})
+			moves[i] = append(moves[i], engine.Move{Key: task(i*batch+j, 0).Key(), After: time.Hour + time.Duration(i)*time.Second})
 		}
 	}
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
-		_, _ = engine.Move(context.Background(), moves[n%len(moves)])
+		_, _ = e.Move(context.Background(), moves[n%len(moves)])
 		n++
 	}
 	perTask(b)
@@ -73,9 +73,9 @@ func BenchmarkMove(b *testing.B) {
 
 // BenchmarkExpire settles a batch and leases the next.
 func BenchmarkExpire(b *testing.B) {
-	engine, task := benchmark(b)
-	tasks := make([]timeout.Task, batch)
-	var settle []timeout.Outcome
+	e, task := benchmark(b)
+	tasks := make([]engine.Task, batch)
+	var settle []engine.Outcome
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
@@ -84,12 +84,12 @@ func BenchmarkExpire(b *testing.B) {
 			tasks[i] = task(n, 0)
 			n++
 		}
-		_, _ = engine.Set(context.Background(), tasks)
+		_, _ = e.Set(context.Background(), tasks)
 		b.StartTimer()
-		got, _ := engine.Expire(context.Background(), timeout.Ask{Topic: "orders", Node: "n", Settle: settle, Max: batch, Lease: time.Minute})
+		got, _ := e.Expire(context.Background(), engine.Ask{Topic: "orders", Node: "n", Settle: settle, Max: batch, Lease: time.Minute})
 		settle = settle[:0]
 		for _, leased := range got.Leased {
-			settle = append(settle, timeout.Outcome{Token: leased.Token, As: timeout.Done})
+			settle = append(settle, engine.Outcome{Token: leased.Token, As: engine.Done})
 		}
 	}
 	perTask(b)
@@ -100,13 +100,13 @@ func BenchmarkExpire(b *testing.B) {
 func BenchmarkMemory(b *testing.B) {
 	const pending = 200_000
 	for b.Loop() {
-		engine, task := benchmark(b)
+		e, task := benchmark(b)
 		before := inUse()
 		for i := range pending {
-			_, _ = engine.Set(context.Background(), []timeout.Task{task(i, time.Hour)})
+			_, _ = e.Set(context.Background(), []engine.Task{task(i, time.Hour)})
 		}
 		b.ReportMetric(float64(inUse()-before)/pending, "B/task")
-		engine.Close()
+		e.Close()
 	}
 }
 

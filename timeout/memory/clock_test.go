@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
@@ -18,11 +18,11 @@ func TestBordersOfMinutesYearsAndDaylightSavingMakeNoDifference(t *testing.T) {
 	defer func(local *time.Location) { time.Local = local }(time.Local) //nolint:gosmopolitan // it must make no difference
 	time.Local = zone
 	synctest.Test(t, func(t *testing.T) {
-		enginetest.Borders(t, func(at time.Time) (timeout.Engine, func()) {
+		enginetest.Borders(t, func(at time.Time) (engine.Engine, func()) {
 			time.Sleep(time.Until(at))
-			engine, err := memory.New(memory.Config{})
+			e, err := memory.New(memory.Config{})
 			require.NoError(t, err)
-			return engine, func() { require.NoError(t, engine.Close()) }
+			return e, func() { require.NoError(t, e.Close()) }
 		})
 	})
 }

@@ -8,27 +8,27 @@ import (
 	"sync"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// Config is what New can be told. The zero value is useful.
+// Config is the configuration of New. The zero value is useful.
 type Config struct {
-	// Tick is the wheel's: tasks are up to two ticks late. Zero means 10ms; less than 1ms is
-	// an error.
+	// Tick is the tick of the wheel: tasks are up to two ticks late. Zero means 10ms; less than
+	// 1ms is an error.
 	Tick time.Duration
 
-	// Executions is how many attempts are kept of each task that is there. Zero means 20;
-	// negative means none.
+	// Executions is how many attempts are kept of each existing task. Zero means 20; negative
+	// means none.
 	Executions int
 }
 
-// Engine keeps tasks in memory. It is a timeout.Engine, a timeout.Log and a timeout.Waker.
+// Engine keeps tasks in memory. It is an engine.Engine, an engine.Log and an engine.Waker.
 type Engine struct {
 	cfg   Config
 	wheel *wheel.WheelOf[*entry]
 
-	mu     sync.Mutex // guards what follows, and all entries
+	mu     sync.Mutex // guards the fields below, and all entries
 	topics map[string]*topic
 	number int64 // the last version or lease number
 	nodes  []node
@@ -37,7 +37,7 @@ type Engine struct {
 	closed bool
 }
 
-// New returns an empty engine. The error wraps timeout.ErrArgument.
+// New returns an empty engine. The error wraps engine.ErrArgument.
 func New(cfg Config) (*Engine, error) {
 	if cfg.Tick == 0 {
 		cfg.Tick = 10 * time.Millisecond
@@ -46,10 +46,10 @@ func New(cfg Config) (*Engine, error) {
 		cfg.Executions = 20
 	}
 	e := &Engine{cfg: cfg, topics: make(map[string]*topic), wakers: make(map[*func(string)]struct{})}
-	// A stall of this process is no reason to be late: what is due then is due.
+	// No stall credit: a task due during a stall of this process is due at once.
 	w, err := wheel.NewOf(wheel.Config{Tick: cfg.Tick, Stall: -1}, wheel.Funcs[*entry]{Due: e.look})
 	if err != nil {
-		return nil, fmt.Errorf("%w: Tick %v: %w", timeout.ErrArgument, cfg.Tick, err)
+		return nil, fmt.Errorf("%w: Tick %v: %w", engine.ErrArgument, cfg.Tick, err)
 	}
 	e.wheel = w
 	return e, nil
@@ -57,16 +57,16 @@ func New(cfg Config) (*Engine, error) {
 
 // topic has the tasks of one name.
 type topic struct {
-	timeout.Topic
+	engine.Topic
 	tasks  map[string]*entry
-	counts [timeout.Removed + 1]int64
-	ready  []byTime // by slot: what is due and not leased
-	ended  byTime   // what is done or removed, and kept
+	counts [engine.Removed + 1]int64
+	ready  []byTime // by slot: tasks that are due and not leased
+	ended  byTime   // kept tasks that are done or removed
 	dead   byTime
 	fences []fence // by slot
 }
 
-// fence is the highest term that somebody has leased with.
+// fence is the term and the time of the last call for a slot that was not refused.
 type fence struct {
 	term int64
 	at   int64
@@ -74,7 +74,7 @@ type fence struct {
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// enter locks the engine, where it is open and ctx has not ended.
+// enter locks the engine, unless it is closed or ctx has ended.
 func (e *Engine) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (e *Engine) enter(ctx context.Context) error {
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
-		return timeout.ErrClosed
+		return engine.ErrClosed
 	}
 	return nil
 }
@@ -92,13 +92,13 @@ func (e *Engine) topic(name string) (*topic, error) {
 	if t := e.topics[name]; t != nil {
 		return t, nil
 	}
-	return nil, fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name)
+	return nil, fmt.Errorf("%w: topic %q", engine.ErrNotFound, name)
 }
 
-// SetTopic is timeout.Engine's.
-func (e *Engine) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+// SetTopic is engine.Engine's.
+func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
 	if err := e.enter(ctx); err != nil {
-		return timeout.Topic{}, err
+		return engine.Topic{}, err
 	}
 	defer e.mu.Unlock()
 	t := e.topics[wanted.Name]
@@ -113,7 +113,7 @@ func (e *Engine) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew boo
 			wanted.Slots = t.Slots
 		}
 		if wanted.Slots < t.Slots {
-			return t.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d", timeout.ErrConflict, wanted.Slots, wanted.Name, t.Slots)
+			return t.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d", engine.ErrConflict, wanted.Slots, wanted.Name, t.Slots)
 		}
 		wanted.Paused = t.Paused
 	}
@@ -122,21 +122,21 @@ func (e *Engine) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew boo
 	return t.Topic, nil
 }
 
-// Pause is timeout.Engine's.
-func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.Topic, error) {
+// Pause is engine.Engine's.
+func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
 	if err := e.enter(ctx); err != nil {
-		return timeout.Topic{}, err
+		return engine.Topic{}, err
 	}
 	defer e.mu.Unlock()
 	t, err := e.topic(name)
 	if err != nil {
-		return timeout.Topic{}, err
+		return engine.Topic{}, err
 	}
 	t.Paused = paused
 	return t.Topic, nil
 }
 
-// grow deals out what is ready among as many slots as there are now.
+// grow deals the ready tasks among the present number of slots.
 func (t *topic) grow() {
 	if len(t.ready) == t.Slots {
 		return
@@ -151,32 +151,32 @@ func (t *topic) grow() {
 	}
 }
 
-// heapOf returns the heap for an entry of that state, if it is in one.
+// heapOf returns the heap for an entry in its state, if it is in one.
 func (t *topic) heapOf(en *entry) *byTime {
 	switch en.state {
-	case timeout.Dead:
+	case engine.Dead:
 		return &t.dead
-	case timeout.Done, timeout.Removed:
+	case engine.Done, engine.Removed:
 		return &t.ended
 	default:
-		return &t.ready[timeout.Slot(en.id, t.Slots)]
+		return &t.ready[engine.Slot(en.id, t.Slots)]
 	}
 }
 
-// Topics is timeout.Engine's.
-func (e *Engine) Topics(ctx context.Context) ([]timeout.Topic, error) {
+// Topics is engine.Engine's.
+func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.mu.Unlock()
-	topics := make([]timeout.Topic, 0, len(e.topics))
+	topics := make([]engine.Topic, 0, len(e.topics))
 	for _, name := range slices.Sorted(maps.Keys(e.topics)) {
 		topics = append(topics, e.topics[name].Topic)
 	}
 	return topics, nil
 }
 
-// DropTopic is timeout.Engine's.
+// DropTopic is engine.Engine's.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	if err := e.enter(ctx); err != nil {
 		return err
@@ -188,29 +188,29 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	}
 	for _, en := range t.tasks {
 		en.timer.Remove()
-		en.state = timeout.None
+		en.state = engine.None
 	}
 	delete(e.topics, name)
 	return nil
 }
 
-// Count is timeout.Engine's.
-func (e *Engine) Count(ctx context.Context, name string) (timeout.Counts, error) {
+// Count is engine.Engine's.
+func (e *Engine) Count(ctx context.Context, name string) (engine.Counts, error) {
 	if err := e.enter(ctx); err != nil {
-		return timeout.Counts{}, err
+		return engine.Counts{}, err
 	}
 	defer e.mu.Unlock()
 	t, err := e.topic(name)
 	if err != nil {
-		return timeout.Counts{}, err
+		return engine.Counts{}, err
 	}
-	var counts timeout.Counts
+	var counts engine.Counts
 	for state, n := range t.counts {
-		counts.Add(timeout.State(state), n)
+		counts.Add(engine.State(state), n)
 	}
 	for _, h := range t.ready {
 		for _, en := range h {
-			if en.state == timeout.Pending {
+			if en.state == engine.Pending {
 				counts.Due++
 				counts.Lag = max(counts.Lag, time.Duration(now()-en.at)*time.Millisecond)
 			}
@@ -219,7 +219,7 @@ func (e *Engine) Count(ctx context.Context, name string) (timeout.Counts, error)
 	return counts, nil
 }
 
-// Now is timeout.Engine's.
+// Now is engine.Engine's.
 func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	if err := e.enter(ctx); err != nil {
 		return time.Time{}, err
@@ -228,7 +228,16 @@ func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(now()), nil
 }
 
-// Wake is timeout.Waker's: it tells of each task that becomes due.
+// Ready is engine.Engine's.
+func (e *Engine) Ready(ctx context.Context) error {
+	if err := e.enter(ctx); err != nil {
+		return err
+	}
+	e.mu.Unlock()
+	return nil
+}
+
+// Wake is engine.Waker's: it tells of each task that becomes due.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	if err := e.enter(ctx); err != nil {
 		return err
@@ -243,7 +252,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	return nil
 }
 
-// Close is timeout.Engine's. All tasks are gone.
+// Close is engine.Engine's. All tasks are gone.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true

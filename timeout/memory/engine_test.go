@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
@@ -18,41 +18,41 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestItDoesWhatEveryEngineMust(t *testing.T) {
-	open := func(t *testing.T) timeout.Engine {
-		engine, err := memory.New(memory.Config{})
+	open := func(t *testing.T) engine.Engine {
+		e, err := memory.New(memory.Config{})
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, engine.Close()) })
-		return engine
+		t.Cleanup(func() { require.NoError(t, e.Close()) })
+		return e
 	}
 	enginetest.Run(t, open(t), enginetest.Options{Open: open})
 }
 
 func TestAClosedEngineRefusesAllCalls(t *testing.T) {
-	engine, err := memory.New(memory.Config{})
+	e, err := memory.New(memory.Config{})
 	require.NoError(t, err)
-	require.NoError(t, engine.Close())
-	require.NoError(t, engine.Close())
-	_, err = engine.Topics(t.Context())
-	require.ErrorIs(t, err, timeout.ErrClosed)
+	require.NoError(t, e.Close())
+	require.NoError(t, e.Close())
+	_, err = e.Topics(t.Context())
+	require.ErrorIs(t, err, engine.ErrClosed)
 	_, err = memory.New(memory.Config{Tick: 1})
-	require.ErrorIs(t, err, timeout.ErrArgument)
+	require.ErrorIs(t, err, engine.ErrArgument)
 }
 
 func TestTheEarliestComesFirstOverAllSlots(t *testing.T) {
-	engine, err := memory.New(memory.Config{})
+	e, err := memory.New(memory.Config{})
 	require.NoError(t, err)
-	defer engine.Close()
-	_, err = engine.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 8}, true)
+	defer e.Close()
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 8}, true)
 	require.NoError(t, err)
 	const count = 100
-	var tasks []timeout.Task
+	var tasks []engine.Task
 	for _, i := range rand.Perm(count) {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: strconv.Itoa(i), Due: time.UnixMilli(int64(i))})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: strconv.Itoa(i), Due: time.UnixMilli(int64(i))})
 	}
-	_, err = engine.Set(t.Context(), tasks)
+	_, err = e.Set(t.Context(), tasks)
 	require.NoError(t, err)
 	for want := 0; want < count; {
-		batch, err := engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Max: 7, Lease: time.Hour})
+		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Max: 7, Lease: time.Hour})
 		require.NoError(t, err)
 		require.NotEmpty(t, batch.Leased)
 		for _, leased := range batch.Leased {
@@ -64,29 +64,29 @@ func TestTheEarliestComesFirstOverAllSlots(t *testing.T) {
 
 func TestATaskCanDieAndBeReplayedAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine, err := memory.New(memory.Config{})
+		e, err := memory.New(memory.Config{})
 		require.NoError(t, err)
-		defer engine.Close()
-		_, err = engine.SetTopic(t.Context(), timeout.Topic{Name: "orders", Retries: -1}, true)
+		defer e.Close()
+		_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders", Retries: -1}, true)
 		require.NoError(t, err)
-		key := timeout.Key{Topic: "orders", ID: "1"}
-		_, err = engine.Set(t.Context(), []timeout.Task{{Topic: key.Topic, ID: key.ID, After: time.Minute}})
+		key := engine.Key{Topic: "orders", ID: "1"}
+		_, err = e.Set(t.Context(), []engine.Task{{Topic: key.Topic, ID: key.ID, After: time.Minute}})
 		require.NoError(t, err)
-		ask := timeout.Ask{Topic: "orders", Max: 10, Lease: time.Minute}
-		expire := func() timeout.Batch {
+		ask := engine.Ask{Topic: "orders", Max: 10, Lease: time.Minute}
+		expire := func() engine.Batch {
 			time.Sleep(time.Minute + 20*time.Millisecond) // up to two ticks late
 			synctest.Wait()
-			batch, err := engine.Expire(t.Context(), ask)
+			batch, err := e.Expire(t.Context(), ask)
 			require.NoError(t, err)
 			return batch
 		}
 		for range 5 {
 			require.Len(t, expire().Leased, 1)
-			require.Equal(t, []timeout.Key{key}, expire().Died)
+			require.Equal(t, []engine.Key{key}, expire().Died)
 			require.Empty(t, expire().Leased, "what is dead stays")
-			answers, err := engine.Replay(t.Context(), []timeout.Key{key})
+			answers, err := e.Replay(t.Context(), []engine.Key{key})
 			require.NoError(t, err)
-			require.Equal(t, timeout.Dead, answers[0].Was)
+			require.Equal(t, engine.Dead, answers[0].Was)
 		}
 	})
 }

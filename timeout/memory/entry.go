@@ -4,34 +4,34 @@ import (
 	"container/heap"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
-// entry is a task, in 128 bytes. One that is Pending or Running waits in the wheel, or is in
-// the heap of its slot; one that has ended is in a heap of its topic.
+// entry is a task, in 128 bytes. A Pending or Running task waits in the wheel, or in the heap
+// of its slot. An ended one is in a heap of its topic.
 type entry struct {
-	// timer is started once, and moved from then on: where it comes before the task's time,
-	// or when the task is in the heap or has ended, that is nothing but a look in vain.
+	// timer is started once, and moved from then on. It may come before the task's time, or
+	// when the task is in the heap or has ended: then look does nothing.
 	timer wheel.TimerOf[*entry]
 
 	topic    *topic
 	id       string
 	payload  string
 	due      int64 // action time
-	at       int64 // when it is due next, end of the lease, or time of ending
+	at       int64 // next due time, end of the lease, or time of ending
 	version  int64
 	lease    int64 // the last lease's number
 	attempts int32
-	index    int32 // in the heap, counted from 1; 0 where it is in none
-	started  bool  // whether timer was
-	state    timeout.State
+	index    int32 // in the heap, counted from 1; 0 if in none
+	started  bool  // whether timer was started
+	state    engine.State
 	more     *more
 }
 
-// more is what most tasks that wait don't have.
+// more holds the fields that most waiting tasks don't need.
 type more struct {
-	callback *timeout.Callback
+	callback *engine.Callback
 	failure  string
 	node     string
 	log      []logged
@@ -39,11 +39,11 @@ type more struct {
 
 // logged is an attempt, and when it was logged.
 type logged struct {
-	timeout.Execution
+	engine.Execution
 	at int64
 }
 
-// mine returns what can be written to.
+// mine returns the entry's more, made if it is nil.
 func (en *entry) mine() *more {
 	if en.more == nil {
 		en.more = new(more)
@@ -51,10 +51,10 @@ func (en *entry) mine() *more {
 	return en.more
 }
 
-func (en *entry) key() timeout.Key { return timeout.Key{Topic: en.topic.Name, ID: en.id} }
+func (en *entry) key() engine.Key { return engine.Key{Topic: en.topic.Name, ID: en.id} }
 
-func (en *entry) task() timeout.Task {
-	task := timeout.Task{
+func (en *entry) task() engine.Task {
+	task := engine.Task{
 		Topic:    en.topic.Name,
 		ID:       en.id,
 		Due:      time.UnixMilli(en.due),
@@ -72,7 +72,7 @@ func (en *entry) task() timeout.Task {
 	return task
 }
 
-// byTime is a heap with what is due first on top.
+// byTime is a heap with the earliest entry on top.
 type byTime []*entry
 
 func (h byTime) Len() int           { return len(h) }
@@ -99,11 +99,11 @@ func (h *byTime) Pop() any {
 func (h *byTime) add(en *entry)    { heap.Push(h, en) }
 func (h *byTime) remove(en *entry) { heap.Remove(h, int(en.index-1)) }
 
-// maxWait is for how long, in milliseconds, a timer is filed: a task that is due later is
-// filed again then. A duration can't have all times that a task can have.
+// maxWait is the longest wait of a timer, in milliseconds. A task with a later time is filed
+// again then. A duration can't hold all waits that a task can have.
 const maxWait = 30 * 24 * 3600 * 1000
 
-// file has an entry be due at its time. e.mu must be held.
+// file makes an entry due at its time. e.mu must be held.
 func (e *Engine) file(en *entry) {
 	en.leave()
 	wait := time.Duration(min(en.at-now(), maxWait)) * time.Millisecond
@@ -115,7 +115,7 @@ func (e *Engine) file(en *entry) {
 		en.timer.Move(wait)
 	default:
 		en.started = true
-		_ = e.wheel.Start(&en.timer, en, wait) // it fails where the wheel was stopped
+		_ = e.wheel.Start(&en.timer, en, wait) // it fails if the wheel was stopped
 	}
 }
 
@@ -131,20 +131,20 @@ func (e *Engine) drop(en *entry) {
 	en.leave()
 	en.timer.Remove()
 	en.topic.counts[en.state]--
-	en.state = timeout.None
+	en.state = engine.None
 	delete(en.topic.tasks, en.id)
 }
 
-// look has a look at an entry whose timer has come. The timer is not ended: it can be moved.
+// look handles an entry when its timer comes. The timer is not ended: it can be moved.
 func (e *Engine) look(_ *wheel.TimerOf[*entry], en *entry) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if en.index == 0 && (en.state == timeout.Pending || en.state == timeout.Running) && !e.closed {
-		e.file(en) // again, where it is due later: see maxWait, or the clock was stepped back
+	if en.index == 0 && (en.state == engine.Pending || en.state == engine.Running) && !e.closed {
+		e.file(en) // again, if it is due later: see maxWait, or the clock was stepped back
 	}
 }
 
-// wake calls those who want to know, without the lock that must be held.
+// wake calls the wakers, each in a goroutine of its own since e.mu is held.
 func (e *Engine) wake(topic string) {
 	for waker := range e.wakers {
 		go (*waker)(topic)

@@ -6,21 +6,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Expire is timeout.Engine's.
-func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+// Expire is engine.Engine's.
+func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if err := e.enter(ctx); err != nil {
-		return timeout.Batch{}, err
+		return engine.Batch{}, err
 	}
 	defer e.mu.Unlock()
 	t, err := e.topic(ask.Topic)
 	if err != nil {
-		return timeout.Batch{}, err
+		return engine.Batch{}, err
 	}
 	at := now()
-	batch := timeout.Batch{Now: time.UnixMilli(at), Settled: make([]bool, len(ask.Settle))}
+	batch := engine.Batch{Now: time.UnixMilli(at), Settled: make([]bool, len(ask.Settle))}
 	for i, outcome := range ask.Settle {
 		batch.Settled[i] = e.settle(t, outcome)
 	}
@@ -31,7 +31,7 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	if err := t.guard(slots, ask.Term, at); err != nil {
 		return batch, err
 	}
-	latest := at - timeout.CeilMillis(ask.Late)
+	latest := at - engine.CeilMillis(ask.Late)
 	for len(batch.Leased) < ask.Max {
 		en := t.first(slots)
 		if en == nil || en.at > latest {
@@ -45,7 +45,7 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	return batch, nil
 }
 
-// asked returns those slots that there are.
+// asked returns the slots that exist.
 func (t *topic) asked(slots []int) []int {
 	if slots == nil {
 		slots = make([]int, t.Slots)
@@ -62,14 +62,14 @@ func (t *topic) asked(slots []int) []int {
 
 func (t *topic) strange(slot int) bool { return slot < 0 || slot >= t.Slots }
 
-// guard refuses a node whose view is old, see timeout.Ask.
+// guard refuses a node with an old view, see engine.Ask.
 func (t *topic) guard(slots []int, term, at int64) error {
 	if term == 0 {
 		return nil
 	}
 	for _, slot := range slots {
-		if f := t.fences[slot]; f.term > term && at-f.at < timeout.FenceFor.Milliseconds() {
-			return fmt.Errorf("%w: slot %d of topic %s was leased from with term %d, after %d", timeout.ErrFenced, slot, t.Name, f.term, term)
+		if f := t.fences[slot]; f.term > term && at-f.at < engine.FenceFor.Milliseconds() {
+			return fmt.Errorf("%w: slot %d of topic %s was leased from with term %d, after %d", engine.ErrFenced, slot, t.Name, f.term, term)
 		}
 	}
 	for _, slot := range slots {
@@ -78,7 +78,7 @@ func (t *topic) guard(slots []int, term, at int64) error {
 	return nil
 }
 
-// first returns what is due first in the slots, or nil.
+// first returns the task with the earliest time in the slots, or nil.
 func (t *topic) first(slots []int) *entry {
 	var first *entry
 	for _, slot := range slots {
@@ -89,14 +89,14 @@ func (t *topic) first(slots []int) *entry {
 	return first
 }
 
-// lease leases what is due, or ends it where it has outlived its last attempt.
-func (e *Engine) lease(t *topic, en *entry, ask timeout.Ask, at int64, batch *timeout.Batch) {
-	more, again := en.mine(), en.state == timeout.Running
+// lease leases a due task, or ends it if the lease of its last attempt has ended.
+func (e *Engine) lease(t *topic, en *entry, ask engine.Ask, at int64, batch *engine.Batch) {
+	more, again := en.mine(), en.state == engine.Running
 	if again {
 		more.failure = fmt.Sprintf("timeout: the lease of %s ended in attempt %d", more.node, en.attempts)
-		e.remember(en, timeout.Outcome{As: timeout.Pending, Error: more.failure})
+		e.remember(en, engine.Outcome{As: engine.Pending, Error: more.failure})
 		if int(en.attempts) >= t.Attempts() {
-			e.end(en, timeout.Dead)
+			e.end(en, engine.Dead)
 			batch.Died = append(batch.Died, en.key())
 			return
 		}
@@ -104,29 +104,29 @@ func (e *Engine) lease(t *topic, en *entry, ask timeout.Ask, at int64, batch *ti
 	e.number++
 	en.lease, more.node = e.number, ask.Node
 	en.attempts++
-	en.enter(timeout.Running)
-	en.at = at + timeout.CeilMillis(ask.Lease)
+	en.enter(engine.Running)
+	en.at = at + engine.CeilMillis(ask.Lease)
 	e.file(en)
-	batch.Leased = append(batch.Leased, timeout.Leased{
+	batch.Leased = append(batch.Leased, engine.Leased{
 		Task:  en.task(),
-		Token: timeout.Token{Key: en.key(), Lease: en.lease},
+		Token: engine.Token{Key: en.key(), Lease: en.lease},
 		Again: again,
 	})
 }
 
-// settle ends a lease, where it is the last one of its task.
-func (e *Engine) settle(t *topic, outcome timeout.Outcome) bool {
+// settle ends a lease if it is the last one of its task.
+func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	en := t.tasks[outcome.Token.ID]
-	if en == nil || en.state != timeout.Running || en.lease != outcome.Token.Lease {
+	if en == nil || en.state != engine.Running || en.lease != outcome.Token.Lease {
 		return false
 	}
-	if forgotten := outcome.As == timeout.Done && t.Retain == 0; !outcome.Refund && !forgotten {
+	if forgotten := outcome.As == engine.Done && t.Retain == 0; !outcome.Refund && !forgotten {
 		e.remember(en, outcome)
 	}
-	if outcome.As != timeout.Done && !outcome.Refund {
+	if outcome.As != engine.Done && !outcome.Refund {
 		en.mine().failure = outcome.Error
 	}
-	if outcome.As != timeout.Pending {
+	if outcome.As != engine.Pending {
 		e.end(en, outcome.As)
 		return true
 	}
@@ -134,13 +134,13 @@ func (e *Engine) settle(t *topic, outcome timeout.Outcome) bool {
 		en.attempts--
 	}
 	en.lease, en.at = 0, outcome.DueAt(now())
-	en.enter(timeout.Pending)
+	en.enter(engine.Pending)
 	e.file(en)
 	return true
 }
 
 // remember adds an attempt to a task's log.
-func (e *Engine) remember(en *entry, outcome timeout.Outcome) {
+func (e *Engine) remember(en *entry, outcome engine.Outcome) {
 	if e.cfg.Executions < 0 {
 		return
 	}
@@ -148,14 +148,14 @@ func (e *Engine) remember(en *entry, outcome timeout.Outcome) {
 	if len(more.log) >= e.cfg.Executions {
 		more.log = slices.Delete(more.log, 0, len(more.log)-e.cfg.Executions+1)
 	}
-	more.log = append(more.log, logged{at: now(), Execution: timeout.Execution{
+	more.log = append(more.log, logged{at: now(), Execution: engine.Execution{
 		Version: en.version, Attempt: int(en.attempts), Node: more.node,
 		Started: outcome.Started, Took: outcome.Took, As: outcome.As, Error: outcome.Error,
 	}})
 }
 
-// Executions is timeout.Log's.
-func (e *Engine) Executions(ctx context.Context, key timeout.Key, limit int) ([]timeout.Execution, error) {
+// Executions is engine.Log's.
+func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -164,18 +164,18 @@ func (e *Engine) Executions(ctx context.Context, key timeout.Key, limit int) ([]
 	if en == nil || en.more == nil {
 		return nil, nil
 	}
-	until := now() - timeout.CeilMillis(en.topic.RetainLog)
-	var log []timeout.Execution
+	until := now() - engine.CeilMillis(en.topic.RetainLog)
+	var log []engine.Execution
 	for _, one := range slices.Backward(en.more.log) {
-		if len(log) < limit && one.at > until { // what is older goes with the task: there are a few of each
+		if len(log) < limit && one.at > until { // older ones stay until the task goes: there are few of each
 			log = append(log, one.Execution)
 		}
 	}
 	return log, nil
 }
 
-// Extend is timeout.Engine's.
-func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+// Extend is engine.Engine's.
+func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -183,11 +183,11 @@ func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.
 	held := make([]bool, len(tokens))
 	for i, token := range tokens {
 		en := e.find(token.Key)
-		if en == nil || en.state != timeout.Running || en.lease != token.Lease {
+		if en == nil || en.state != engine.Running || en.lease != token.Lease {
 			continue
 		}
 		held[i] = true
-		en.at = now() + timeout.CeilMillis(lease)
+		en.at = now() + engine.CeilMillis(lease)
 		e.file(en)
 	}
 	return held, nil

@@ -5,24 +5,24 @@ import (
 	"slices"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// node is a member, until its time is over.
+// node is a member until its time is over.
 type node struct {
-	timeout.Node
+	engine.Node
 	until int64
 }
 
-// Beat is timeout.Members'.
-func (e *Engine) Beat(ctx context.Context, who timeout.Node, ttl time.Duration) (timeout.View, error) {
+// Beat is engine.Members'.
+func (e *Engine) Beat(ctx context.Context, who engine.Node, ttl time.Duration) (engine.View, error) {
 	if err := e.enter(ctx); err != nil {
-		return timeout.View{}, err
+		return engine.View{}, err
 	}
 	defer e.mu.Unlock()
 	at := now()
 	e.dismiss(func(n node) bool { return n.until <= at && n.Name != who.Name })
-	until := at + timeout.CeilMillis(ttl)
+	until := at + engine.CeilMillis(ttl)
 	i := slices.IndexFunc(e.nodes, func(n node) bool { return n.Name == who.Name })
 	switch {
 	case i < 0:
@@ -34,7 +34,7 @@ func (e *Engine) Beat(ctx context.Context, who timeout.Node, ttl time.Duration) 
 	default:
 		e.nodes[i].until = until
 	}
-	view := timeout.View{Term: e.term}
+	view := engine.View{Term: e.term}
 	for _, n := range e.nodes {
 		view.Nodes = append(view.Nodes, n.Node)
 	}
@@ -45,7 +45,7 @@ func sameTopics(a, b []string) bool {
 	return (a == nil) == (b == nil) && slices.Equal(a, b)
 }
 
-// Leave is timeout.Members'.
+// Leave is engine.Members'.
 func (e *Engine) Leave(ctx context.Context, name string) error {
 	if err := e.enter(ctx); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (e *Engine) Leave(ctx context.Context, name string) error {
 	return nil
 }
 
-// dismiss ends the membership of some. e.mu must be held.
+// dismiss ends the membership of the nodes selected by which. e.mu must be held.
 func (e *Engine) dismiss(which func(node) bool) {
 	before := len(e.nodes)
 	e.nodes = slices.DeleteFunc(e.nodes, which)

@@ -7,34 +7,34 @@ import (
 	"strings"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
-// Set is timeout.Engine's.
-func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+// Set is engine.Engine's.
+func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.mu.Unlock()
-	answers := make([]timeout.Answer, len(tasks))
+	answers := make([]engine.Answer, len(tasks))
 	for i, task := range tasks {
 		answers[i] = e.set(task)
 	}
 	return answers, nil
 }
 
-func (e *Engine) set(task timeout.Task) timeout.Answer {
+func (e *Engine) set(task engine.Task) engine.Answer {
 	t, err := e.topic(task.Topic)
 	if err != nil {
-		return timeout.Answer{Err: err}
+		return engine.Answer{Err: err}
 	}
 	en := t.tasks[task.ID]
-	was := timeout.None
+	was := engine.None
 	if en != nil {
 		was = en.state
 	}
-	if task.IfAbsent && (was == timeout.Pending || was == timeout.Running || was == timeout.Dead) {
+	if task.IfAbsent && (was == engine.Pending || was == engine.Running || was == engine.Dead) {
 		return en.answer(was)
 	}
 	if en == nil {
@@ -49,23 +49,23 @@ func (e *Engine) set(task timeout.Task) timeout.Answer {
 	return en.answer(was)
 }
 
-// answer is one that tells what the task is like now.
-func (en *entry) answer(was timeout.State) timeout.Answer {
-	return timeout.Answer{Was: was, Version: en.version, Due: time.UnixMilli(en.due)}
+// answer returns an Answer with the present version and time of the task.
+func (en *entry) answer(was engine.State) engine.Answer {
+	return engine.Answer{Was: was, Version: en.version, Due: time.UnixMilli(en.due)}
 }
 
-// wait has a task wait for its action time, with a new version.
+// wait makes a task wait for its action time, with a new version.
 func (e *Engine) wait(en *entry) {
 	e.number++
 	en.version, en.at, en.lease = e.number, en.due, 0
-	en.enter(timeout.Pending)
+	en.enter(engine.Pending)
 	e.file(en)
 }
 
-// enter has a task be in a state.
-func (en *entry) enter(state timeout.State) {
+// enter changes the state of a task, and the counts.
+func (en *entry) enter(state engine.State) {
 	en.leave()
-	if en.state != timeout.None {
+	if en.state != engine.None {
 		en.topic.counts[en.state]--
 	}
 	en.state = state
@@ -73,27 +73,27 @@ func (en *entry) enter(state timeout.State) {
 }
 
 // find returns a task, or nil.
-func (e *Engine) find(key timeout.Key) *entry {
+func (e *Engine) find(key engine.Key) *entry {
 	if t := e.topics[key.Topic]; t != nil {
 		return t.tasks[key.ID]
 	}
 	return nil
 }
 
-// Move is timeout.Engine's.
-func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
+// Move is engine.Engine's.
+func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.mu.Unlock()
-	answers := make([]timeout.Answer, len(moves))
+	answers := make([]engine.Answer, len(moves))
 	for i, move := range moves {
 		en := e.find(move.Key)
 		if en == nil {
 			continue
 		}
 		was := en.state
-		if was == timeout.Pending {
+		if was == engine.Pending {
 			en.due = move.DueAt(now())
 			e.wait(en)
 		}
@@ -102,13 +102,13 @@ func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answ
 	return answers, nil
 }
 
-// Remove is timeout.Engine's.
-func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
+// Remove is engine.Engine's.
+func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.mu.Unlock()
-	answers := make([]timeout.Answer, len(removals))
+	answers := make([]engine.Answer, len(removals))
 	for i, removal := range removals {
 		en := e.find(removal.Key)
 		if en == nil {
@@ -119,14 +119,14 @@ func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]time
 			continue
 		}
 		answers[i].Was = en.state
-		e.end(en, timeout.Removed)
+		e.end(en, engine.Removed)
 	}
 	return answers, nil
 }
 
-// end has a task be over, and forgets it where it is not to be kept.
-func (e *Engine) end(en *entry, state timeout.State) {
-	if state != timeout.Dead && en.topic.Retain == 0 {
+// end ends a task, and forgets it if it is not to be kept.
+func (e *Engine) end(en *entry, state engine.State) {
+	if state != engine.Dead && en.topic.Retain == 0 {
 		e.drop(en)
 		return
 	}
@@ -135,20 +135,20 @@ func (e *Engine) end(en *entry, state timeout.State) {
 	en.topic.heapOf(en).add(en)
 }
 
-// Replay is timeout.Engine's.
-func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+// Replay is engine.Engine's.
+func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.mu.Unlock()
-	answers := make([]timeout.Answer, len(keys))
+	answers := make([]engine.Answer, len(keys))
 	for i, key := range keys {
 		en := e.find(key)
 		if en == nil {
 			continue
 		}
 		was := en.state
-		if was == timeout.Dead {
+		if was == engine.Dead {
 			en.due, en.attempts = now(), 0
 			e.wait(en)
 		}
@@ -157,36 +157,36 @@ func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answ
 	return answers, nil
 }
 
-// Get is timeout.Engine's.
-func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
+// Get is engine.Engine's.
+func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.mu.Unlock()
-	tasks := make([]timeout.Task, len(keys))
+	tasks := make([]engine.Task, len(keys))
 	for i, key := range keys {
 		if en := e.find(key); en != nil {
 			tasks[i] = en.task()
 		} else {
-			tasks[i] = timeout.Task{Topic: key.Topic, ID: key.ID}
+			tasks[i] = engine.Task{Topic: key.Topic, ID: key.ID}
 		}
 	}
 	return tasks, nil
 }
 
-// List is timeout.Engine's. It looks at all tasks of the topic.
-func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
+// List is engine.Engine's. It looks at all tasks of the topic.
+func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, error) {
 	at, id, err := cursor.Read(query.Cursor)
 	if err != nil {
-		return timeout.Page{}, err
+		return engine.Page{}, err
 	}
 	if err := e.enter(ctx); err != nil {
-		return timeout.Page{}, err
+		return engine.Page{}, err
 	}
 	defer e.mu.Unlock()
 	t := e.topics[query.Topic]
 	if t == nil {
-		return timeout.Page{}, nil
+		return engine.Page{}, nil
 	}
 	var found []*entry
 	for _, en := range t.tasks {
@@ -195,14 +195,14 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 		}
 	}
 	slices.SortFunc(found, func(a, b *entry) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
-	var page timeout.Page
+	var page engine.Page
 	limit := query.Limit
 	if limit == 0 {
 		limit = 100
 	}
 	bytes := 0
 	for i, en := range found {
-		if bytes += len(en.payload); i == limit || bytes > timeout.MaxPageBytes {
+		if bytes += len(en.payload); i == limit || bytes > engine.MaxPageBytes {
 			last := found[i-1]
 			page.Next = cursor.Write(last.at, last.id)
 			break

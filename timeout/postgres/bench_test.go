@@ -12,18 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
 // BenchmarkSet is about tasks set in batches of 1000 by 4 goroutines.
 func BenchmarkSet(b *testing.B) {
-	engine := openTopic(b, timeout.Topic{Name: "bench"})
+	e := openTopic(b, engine.Topic{Name: "bench"})
 	batches := enginetest.Batches("bench", b.N, 1000, time.Now().Add(time.Hour))
 	b.ReportAllocs()
 	b.ResetTimer()
-	enginetest.SetBatches(b, engine, batches, 4)
+	enginetest.SetBatches(b, e, batches, 4)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 }
 
@@ -32,11 +32,11 @@ func BenchmarkExpire(b *testing.B) {
 	for _, workers := range []int{1, 4} {
 		for _, most := range []int{256, 1000} {
 			b.Run(fmt.Sprintf("workers=%d/max=%d", workers, most), func(b *testing.B) {
-				engine := openTopic(b, timeout.Topic{Name: "bench"})
-				enginetest.Fill(b, engine, "bench", b.N)
+				e := openTopic(b, engine.Topic{Name: "bench"})
+				enginetest.Fill(b, e, "bench", b.N)
 				b.ReportAllocs()
 				b.ResetTimer()
-				require.Equal(b, b.N, enginetest.Drain(b, engine, "bench", workers, most))
+				require.Equal(b, b.N, enginetest.Drain(b, e, "bench", workers, most))
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 			})
 		}
@@ -49,29 +49,29 @@ func BenchmarkMove(b *testing.B) {
 	const tasks = 10_000
 	for _, order := range []string{"set", "random"} {
 		b.Run("order="+order, func(b *testing.B) {
-			engine := openTopic(b, timeout.Topic{Name: "bench"})
+			e := openTopic(b, engine.Topic{Name: "bench"})
 			start := time.Now().Add(time.Hour)
 			batches := enginetest.Batches("bench", tasks, 1000, start)
-			enginetest.SetBatches(b, engine, batches, 1)
-			keys := make([]timeout.Key, 0, tasks)
+			enginetest.SetBatches(b, e, batches, 1)
+			keys := make([]engine.Key, 0, tasks)
 			for _, task := range slices.Concat(batches...) {
 				keys = append(keys, task.Key())
 			}
 			if order == "random" {
 				rand.Shuffle(tasks, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 			}
-			before := measure(b, newPool(b), engine)
+			before := measure(b, newPool(b), e)
 			b.ReportAllocs()
 			b.ResetTimer()
-			moveAll(b, engine, keys, start)
+			moveAll(b, e, keys, start)
 			b.StopTimer()
-			measure(b, newPool(b), engine).report(b, before)
+			measure(b, newPool(b), e).report(b, before)
 		})
 	}
 }
 
 // moveAll moves tasks, one after the other and again, b.N times.
-func moveAll(b *testing.B, engine timeout.Engine, keys []timeout.Key, start time.Time) {
+func moveAll(b *testing.B, e engine.Engine, keys []engine.Key, start time.Time) {
 	const clients, batch = 2, 64
 	var next atomic.Int64
 	var all errgroup.Group
@@ -82,11 +82,11 @@ func moveAll(b *testing.B, engine timeout.Engine, keys []timeout.Key, start time
 				if from >= b.N {
 					return nil
 				}
-				moves := make([]timeout.Move, min(batch, b.N-from))
+				moves := make([]engine.Move, min(batch, b.N-from))
 				for i := range moves {
-					moves[i] = timeout.Move{Key: keys[(from+i)%len(keys)], Due: start.Add(time.Duration(from+i) * time.Millisecond)}
+					moves[i] = engine.Move{Key: keys[(from+i)%len(keys)], Due: start.Add(time.Duration(from+i) * time.Millisecond)}
 				}
-				if _, err := engine.Move(b.Context(), moves); err != nil {
+				if _, err := e.Move(b.Context(), moves); err != nil {
 					return err
 				}
 			}
@@ -119,16 +119,16 @@ func (m measured) report(b *testing.B, before measured) {
 // BenchmarkSetAgain is about tasks that are there, set anew in batches of 64 by 2 goroutines.
 func BenchmarkSetAgain(b *testing.B) {
 	const tasks = 10_000
-	engine := openTopic(b, timeout.Topic{Name: "bench"})
+	e := openTopic(b, engine.Topic{Name: "bench"})
 	first := slices.Concat(enginetest.Batches("bench", tasks, 1000, time.Now().Add(time.Hour))...)
-	enginetest.SetBatches(b, engine, [][]timeout.Task{first}, 1)
-	batches := make([][]timeout.Task, 0, b.N/64+1)
+	enginetest.SetBatches(b, e, [][]engine.Task{first}, 1)
+	batches := make([][]engine.Task, 0, b.N/64+1)
 	for from := 0; from < b.N; from += 64 {
 		at := from % (tasks - 64)
 		batches = append(batches, first[at:at+min(64, b.N-from)])
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
-	enginetest.SetBatches(b, engine, batches, 2)
+	enginetest.SetBatches(b, e, batches, 2)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 }

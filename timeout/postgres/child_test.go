@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
@@ -26,17 +26,17 @@ func child() {
 		panic(err)
 	}
 	ctx := context.Background()
-	engine, err := postgres.Open(ctx, url, postgres.Config{Schema: schema})
+	e, err := postgres.Open(ctx, url, postgres.Config{Schema: schema})
 	if err != nil {
 		panic(err)
 	}
-	var settle []timeout.Outcome
+	var settle []engine.Outcome
 	for n := 0; ; n++ {
-		tasks := make([]timeout.Task, 20)
+		tasks := make([]engine.Task, 20)
 		for i := range tasks {
-			tasks[i] = timeout.Task{Topic: "orders", ID: fmt.Sprintf("%s-%d-%d", prefix, n, i)}
+			tasks[i] = engine.Task{Topic: "orders", ID: fmt.Sprintf("%s-%d-%d", prefix, n, i)}
 		}
-		answers, err := engine.Set(ctx, tasks)
+		answers, err := e.Set(ctx, tasks)
 		if err != nil {
 			panic(err)
 		}
@@ -44,7 +44,7 @@ func child() {
 		for i, answer := range answers {
 			fmt.Fprintln(lines, "set", tasks[i].ID, answer.Version)
 		}
-		batch, err := engine.Expire(ctx, timeout.Ask{Topic: "orders", Node: prefix, Max: 15, Lease: 500 * time.Millisecond, Settle: settle})
+		batch, err := e.Expire(ctx, engine.Ask{Topic: "orders", Node: prefix, Max: 15, Lease: 500 * time.Millisecond, Settle: settle})
 		if err != nil {
 			panic(err)
 		}
@@ -55,7 +55,7 @@ func child() {
 		}
 		settle = nil
 		for _, leased := range batch.Leased {
-			settle = append(settle, timeout.Outcome{Token: leased.Token, As: timeout.Done})
+			settle = append(settle, engine.Outcome{Token: leased.Token, As: engine.Done})
 		}
 		os.Stdout.WriteString(lines.String())
 	}
@@ -90,8 +90,8 @@ func runChild(t *testing.T, schema, prefix string, lines int) (set, done map[str
 }
 
 func TestNothingThatWasAcknowledgedIsLostWhenAProcessIsKilled(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders"})
-	schema := schemaOf(engine)
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	schema := schemaOf(e)
 	numbers := map[int64]string{}
 	left := map[string]bool{}
 	for round := range 3 {
@@ -109,16 +109,16 @@ func TestNothingThatWasAcknowledgedIsLostWhenAProcessIsKilled(t *testing.T) {
 	deadline := time.Now().Add(15 * time.Second)
 	for len(left) > 0 {
 		require.False(t, time.Now().After(deadline), "%d tasks are lost", len(left))
-		batch, err := engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "last", Max: 1000, Lease: time.Minute})
+		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "last", Max: 1000, Lease: time.Minute})
 		require.NoError(t, err)
 		for _, leased := range batch.Leased {
 			delete(left, leased.ID)
 		}
 		// What was settled by the child, with no word of it, is not there any more.
 		for id := range left {
-			tasks, err := engine.Get(t.Context(), []timeout.Key{{Topic: "orders", ID: id}})
+			tasks, err := e.Get(t.Context(), []engine.Key{{Topic: "orders", ID: id}})
 			require.NoError(t, err)
-			if tasks[0].State == timeout.None {
+			if tasks[0].State == engine.None {
 				left[id] = false
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
@@ -18,15 +18,14 @@ const (
 	minVersion = 120000
 )
 
-// Config is what an engine can be told. The zero value of each field means the default.
+// Config configures an engine. The zero value of each field means the default.
 type Config struct {
-	// Schema is where the tables are: letters, digits and _, not beginning with a digit, at
-	// most 50 bytes. It is made where it is not there. Empty means the first one of the
-	// search_path.
+	// Schema is the schema of the tables: letters, digits and _, not beginning with a digit, at
+	// most 50 bytes. It is made if absent. Empty means the first one of the search_path.
 	Schema string
 
-	// ListenURL is the server that Wake connects to, where that is not the one of the pool:
-	// a pooler does not let anybody listen. Empty means the pool's.
+	// ListenURL is the server for Wake, if not the pool's: nobody can listen through a pooler.
+	// Empty means the pool's.
 	ListenURL string
 }
 
@@ -34,25 +33,24 @@ var schemaName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func checkSchema(schema string) error {
 	if len(schema) > maxSchema || !schemaName.MatchString(schema) {
-		return fmt.Errorf("%w: Schema %.100q, must be letters, digits and _ (the first no digit), at most %d bytes", timeout.ErrArgument, schema, maxSchema)
+		return fmt.Errorf("%w: Schema %.100q, must be letters, digits and _ (the first no digit), at most %d bytes", engine.ErrArgument, schema, maxSchema)
 	}
 	return nil
 }
 
 // Open connects to the database of a URL, or of a list of keywords and values, and makes the
-// tables or brings them up to date. See pgxpool.ParseConfig for what can be said there, such
-// as pool_max_conns. An error that wraps timeout.ErrArgument says that the URL is none, that
-// the database is older than version 12 or is not in UTF-8, or that its tables were made by a
-// later version of this package. A server that takes no changes, such as a standby, is an error
-// too.
+// tables or brings them up to date. See pgxpool.ParseConfig for its settings, such as
+// pool_max_conns. The error wraps engine.ErrArgument if the URL is invalid, if the database is older
+// than version 12 or not in UTF-8, or if a later version of this package made its tables. A server
+// that takes no changes, such as a standby, is an error too.
 func Open(ctx context.Context, url string, cfg Config) (*Engine, error) {
 	poolConfig, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("%w: URL of PostgreSQL: %w", timeout.ErrArgument, withoutSecret(err))
+		return nil, fmt.Errorf("%w: URL of PostgreSQL: %w", engine.ErrArgument, withoutSecret(err))
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
 	if err != nil {
-		return nil, fmt.Errorf("%w: URL of PostgreSQL: %w", timeout.ErrArgument, err)
+		return nil, fmt.Errorf("%w: URL of PostgreSQL: %w", engine.ErrArgument, err)
 	}
 	e, err := New(ctx, pool, cfg)
 	if err != nil {
@@ -63,7 +61,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// withoutSecret takes what was to be parsed, which may hold a password, out of an error.
+// withoutSecret takes the parsed text out of an error: it may hold a password.
 func withoutSecret(err error) error {
 	if parse := (*pgconn.ParseConfigError)(nil); errors.As(err, &parse) {
 		if inner := parse.Unwrap(); inner != nil {
@@ -74,7 +72,7 @@ func withoutSecret(err error) error {
 	return err
 }
 
-// New is Open for a pool that is there, and stays the caller's to close, after the engine.
+// New is Open with the caller's pool. The caller closes the pool after the engine.
 func New(ctx context.Context, pool *pgxpool.Pool, cfg Config) (*Engine, error) {
 	if cfg.Schema != "" {
 		if err := checkSchema(cfg.Schema); err != nil {
@@ -85,7 +83,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, cfg Config) (*Engine, error) {
 	if cfg.ListenURL != "" {
 		var err error
 		if listen, err = pgx.ParseConfig(cfg.ListenURL); err != nil {
-			return nil, fmt.Errorf("%w: ListenURL: %w", timeout.ErrArgument, withoutSecret(err))
+			return nil, fmt.Errorf("%w: ListenURL: %w", engine.ErrArgument, withoutSecret(err))
 		}
 	}
 	schema, err := inspect(ctx, pool, cfg.Schema)
@@ -98,7 +96,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, cfg Config) (*Engine, error) {
 	return newEngine(pool, listen, schema), nil
 }
 
-// inspect returns the schema to use, and refuses a database that can't keep tasks.
+// inspect returns the schema to use, and refuses an unsuitable database.
 func inspect(ctx context.Context, pool *pgxpool.Pool, wanted string) (schema string, err error) {
 	const ask = `SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), coalesce(current_schema(), ''),
 		pg_is_in_recovery(), current_setting('transaction_read_only')::bool`
@@ -109,10 +107,10 @@ func inspect(ctx context.Context, pool *pgxpool.Pool, wanted string) (schema str
 		return "", fmt.Errorf("timeout/postgres: asking the server what it is: %w", classify(err))
 	}
 	if version < minVersion {
-		return "", fmt.Errorf("%w: PostgreSQL is of version %d, must be %d or newer", timeout.ErrArgument, version, minVersion)
+		return "", fmt.Errorf("%w: PostgreSQL is of version %d, must be %d or newer", engine.ErrArgument, version, minVersion)
 	}
 	if encoding != "UTF8" {
-		return "", fmt.Errorf("%w: the database's encoding is %s, must be UTF8", timeout.ErrArgument, encoding)
+		return "", fmt.Errorf("%w: the database's encoding is %s, must be UTF8", engine.ErrArgument, encoding)
 	}
 	if err := mode.check(); err != nil {
 		return "", err
@@ -121,7 +119,7 @@ func inspect(ctx context.Context, pool *pgxpool.Pool, wanted string) (schema str
 		return wanted, nil
 	}
 	if schema == "" {
-		return "", fmt.Errorf("%w: no schema of the search_path is there, and Schema is empty", timeout.ErrArgument)
+		return "", fmt.Errorf("%w: no schema of the search_path is there, and Schema is empty", engine.ErrArgument)
 	}
 	return schema, checkSchema(schema)
 }

@@ -7,10 +7,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// cheapCount is how long a count may take to be made each time. What takes longer is kept
+// cheapCount is the longest time of a count made at each call. The result of a slower one is kept
 // for a second.
 const cheapCount = 10 * time.Millisecond
 
@@ -20,15 +20,15 @@ type counts struct {
 }
 
 type count struct {
-	timeout.Counts
+	engine.Counts
 	until time.Time
 }
 
-// Count is timeout.Engine's. It reads the index, so it takes the longer the more tasks there
-// are; what took more than 10ms is the answer for a second.
-func (e *Engine) Count(ctx context.Context, name string) (timeout.Counts, error) {
+// Count implements engine.Engine. It reads the index, so its time grows with the number of tasks. A
+// count of more than 10ms is the answer for a second.
+func (e *Engine) Count(ctx context.Context, name string) (engine.Counts, error) {
 	if e.closed.Load() {
-		return timeout.Counts{}, timeout.ErrClosed
+		return engine.Counts{}, engine.ErrClosed
 	}
 	e.counts.mu.Lock()
 	known, ok := e.counts.known[name]
@@ -49,7 +49,7 @@ func (e *Engine) Count(ctx context.Context, name string) (timeout.Counts, error)
 
 // countAnew counts what is in a topic, which may have been dropped and made again since it was
 // read.
-func (e *Engine) countAnew(ctx context.Context, name string) (counted timeout.Counts, err error) {
+func (e *Engine) countAnew(ctx context.Context, name string) (counted engine.Counts, err error) {
 	for range 2 {
 		t, err := e.must(ctx, name)
 		if err != nil {
@@ -65,18 +65,18 @@ func (e *Engine) countAnew(ctx context.Context, name string) (counted timeout.Co
 }
 
 // count reports besides whether the topic is there.
-func (e *Engine) count(ctx context.Context, t *topic) (counted timeout.Counts, there bool, err error) {
+func (e *Engine) count(ctx context.Context, t *topic) (counted engine.Counts, there bool, err error) {
 	err = e.transact(ctx, "counting tasks", func(batch *pgx.Batch) {
-		counted, there = timeout.Counts{}, false
+		counted, there = engine.Counts{}, false
 		batch.Queue(e.sql.Count, t.no).Query(func(rows pgx.Rows) error {
 			var state int16
 			var n, due, lag int64
 			_, err := pgx.ForEachRow(rows, []any{&state, &n, &due, &lag}, func() error {
-				counted.Add(timeout.State(state), n)
-				switch timeout.State(state) {
-				case timeout.None:
+				counted.Add(engine.State(state), n)
+				switch engine.State(state) {
+				case engine.None:
 					there = true
-				case timeout.Pending:
+				case engine.Pending:
 					counted.Due, counted.Lag = due, max(0, time.Duration(lag)*time.Millisecond)
 				}
 				return nil

@@ -1,31 +1,28 @@
-// Package postgres is a timeout.Engine in a PostgreSQL database, of version 12 or newer: for
-// tasks that are to be set in the transaction of what they are about, and for centres that
-// have a database anyway.
+// Package postgres is a timeout.Engine in a PostgreSQL database, version 12 or newer. It can set
+// tasks in the transaction of your own data, and suits centres with a database anyway.
 //
 // # How it works
 //
-// A task is a row of hw_tasks, found by its key and by what it waits for: one index has the
-// state and the time, which is the action time of a task that waits and the end of the lease
-// of one that runs. A move to a later time leaves the index as it is, which has the task under
-// an earlier time then: who finds it there files it again. Set is an INSERT … ON CONFLICT of up
-// to a thousand rows, Expire takes the first of the index with FOR UPDATE SKIP LOCKED, so that
-// nodes don't wait for each other. Each command is one transaction and one round trip, but for a
-// Move of what does not wait. The server's clock decides. Versions and numbers of leases come from
-// a sequence, which the database must not be made to go back.
+// A task is a row of hw_tasks, found by its key. A second index has the state and the time: the
+// action time of a waiting task, the end of the lease of a running one. A move to a later time
+// leaves the index as it is, with the earlier time. The node that finds the task there files it
+// again. Set is an INSERT … ON CONFLICT of up to a thousand rows. Expire takes the first rows of
+// the index with FOR UPDATE SKIP LOCKED, so nodes don't wait for each other. Each command is one
+// transaction and one round trip, except a Move of tasks that are not waiting. The server's clock
+// decides. Versions and lease numbers come from a sequence; never set it back.
 //
-// Where a commit is durable, which is the server's setting synchronous_commit, so is what a
-// call has answered.
+// An answered call is as durable as a commit. The server's setting synchronous_commit decides.
 //
 // # Beside your tables
 //
-// SetTx, MoveTx and RemoveTx do their work in a transaction of yours: the task is there when
-// and only when that commits. Tables, sequence and channel have names that begin with hw_, in
-// Config.Schema; migrations are run by Open and New, by one of all that start at once.
+// SetTx, MoveTx and RemoveTx work in your transaction: the change is made if and only if that
+// commits. The names of tables, sequence and channel begin with hw_, in Config.Schema. Open and New
+// run the migrations; of several at the same time, one does.
 //
 // # Limits
 //
-// A node that is asked for some of a topic's slots reads past what is due in the others: with
-// many nodes and a large backlog that costs. A connection pooler that works by transaction
-// needs default_query_exec_mode=exec in the URL, and does not let Wake hear anything: then
-// Config.ListenURL has to name the server itself.
+// A node with some of a topic's slots reads past the due tasks of the others. That costs with many
+// nodes and a large backlog. A connection pooler in transaction mode needs
+// default_query_exec_mode=exec in the URL. Wake hears nothing through it, so Config.ListenURL has
+// to name the server itself.
 package postgres

@@ -12,17 +12,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// maxChunk is how many tasks a transaction has at most.
+// maxChunk is the largest number of tasks in a transaction.
 const maxChunk = 1000
 
-// Engine keeps tasks in PostgreSQL: see the package's comment, and timeout.Engine for its
-// methods. It is a timeout.Log, a timeout.Waker and a timeout.Truth, too.
+// Engine keeps tasks in PostgreSQL: see the package's comment, and engine.Engine for its
+// methods. It is an engine.Log, an engine.Waker and an engine.Truth, too.
 //
-// What another process changes of a topic is known after a second at the latest, other than
-// its being paused, dropped or given another number of retries, which is known at once.
+// The engine knows another process's change of a topic after a second at the latest. It knows at
+// once if the topic was paused, dropped or given another number of retries.
 type Engine struct {
 	pool   *pgxpool.Pool
 	listen *pgx.ConnConfig // of Wake
@@ -39,15 +39,15 @@ type Engine struct {
 	counts counts
 	news   news
 
-	mu       sync.Mutex // guards what follows, and the beginning of Wake against Close
+	mu       sync.Mutex // guards the fields below, and the beginning of Wake against Close
 	surveyAt time.Time  // when Upkeep looks at leases, and at all that is dead, again
 }
 
 var (
-	_ timeout.Engine = (*Engine)(nil)
-	_ timeout.Log    = (*Engine)(nil)
-	_ timeout.Waker  = (*Engine)(nil)
-	_ timeout.Truth  = (*Engine)(nil)
+	_ engine.Engine = (*Engine)(nil)
+	_ engine.Log    = (*Engine)(nil)
+	_ engine.Waker  = (*Engine)(nil)
+	_ engine.Truth  = (*Engine)(nil)
 )
 
 func newEngine(pool *pgxpool.Pool, listen *pgx.ConnConfig, schema string) *Engine {
@@ -63,7 +63,7 @@ func newEngine(pool *pgxpool.Pool, listen *pgx.ConnConfig, schema string) *Engin
 // Now returns the server's clock.
 func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	if e.closed.Load() {
-		return time.Time{}, timeout.ErrClosed
+		return time.Time{}, engine.ErrClosed
 	}
 	var now int64
 	if err := e.pool.QueryRow(ctx, e.sql.Now).Scan(&now); err != nil {
@@ -72,8 +72,8 @@ func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(now), nil
 }
 
-// Close ends the engine, and the pool if Open has made it. It waits for the calls that are
-// under way where the pool is the engine's own. It is idempotent.
+// Close ends the engine. If Open has made the pool, Close also waits for the calls under way and
+// closes the pool. It is idempotent.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	before := e.closed.Swap(true)
@@ -89,16 +89,14 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// conflicts is how many times a transaction is tried that the server has given up in favour
-// of another one.
+// conflicts is the number of tries of a transaction that the server aborts for another one.
 const conflicts = 10
 
-// transact sends the statements that fill adds, in one transaction and one round trip. Where
-// the server breaks that off in favour of another one it is done again: fill has to begin
-// anew each time.
+// transact sends the statements added by fill, in one transaction and one round trip. If
+// the server aborts it for another one, transact tries again: fill has to begin anew each time.
 func (e *Engine) transact(ctx context.Context, doing string, fill func(*pgx.Batch)) error {
 	if e.closed.Load() {
-		return timeout.ErrClosed
+		return engine.ErrClosed
 	}
 	var err error
 	for range conflicts {
@@ -113,29 +111,29 @@ func (e *Engine) transact(ctx context.Context, doing string, fill func(*pgx.Batc
 	return e.wrap(doing, err)
 }
 
-// isConflict reports a deadlock, what can't be serialized, and a task that was thought not to
-// be there: nothing has been done then.
+// isConflict reports a deadlock, a serialization failure, or a task wrongly thought to be new. In
+// these cases nothing has been done.
 func isConflict(err error) bool {
 	failure := (*pgconn.PgError)(nil)
 	return errors.As(err, &failure) && (failure.Code == "40P01" || failure.Code == "40001" || failure.Code == uniqueViolation)
 }
 
-// wrap says what was being done.
+// wrap adds the action to an error.
 func (e *Engine) wrap(doing string, err error) error {
 	switch {
-	case err == nil || errors.Is(err, timeout.ErrNotFound) || errors.Is(err, timeout.ErrClosed):
+	case err == nil || errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrClosed):
 		return err
 	case e.closed.Load():
-		return fmt.Errorf("%w: %s: %w", timeout.ErrClosed, doing, err)
+		return fmt.Errorf("%w: %s: %w", engine.ErrClosed, doing, err)
 	}
 	return fmt.Errorf("timeout/postgres: %s: %w", doing, classify(err))
 }
 
-// classify wraps ErrFull around the errors that mean that.
+// classify wraps errors of a full server in ErrFull.
 func classify(err error) error {
 	failure := (*pgconn.PgError)(nil)
 	if errors.As(err, &failure) && (failure.Code == "53100" || failure.Code == "53200") {
-		return fmt.Errorf("%w: %w", timeout.ErrFull, err)
+		return fmt.Errorf("%w: %w", engine.ErrFull, err)
 	}
 	return err
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
 func schemaOf(e *postgres.Engine) string { return e.Schema() }
 
-func key(id string) timeout.Key { return timeout.Key{Topic: "orders", ID: id} }
+func key(id string) engine.Key { return engine.Key{Topic: "orders", ID: id} }
 
-func set(t testing.TB, e *postgres.Engine, tasks ...timeout.Task) []timeout.Answer {
+func set(t testing.TB, e *postgres.Engine, tasks ...engine.Task) []engine.Answer {
 	t.Helper()
 	for i := range tasks {
 		tasks[i].Topic = "orders"
@@ -34,24 +34,24 @@ func set(t testing.TB, e *postgres.Engine, tasks ...timeout.Task) []timeout.Answ
 	return answers
 }
 
-func get(t testing.TB, e *postgres.Engine, id string) timeout.Task {
+func get(t testing.TB, e *postgres.Engine, id string) engine.Task {
 	t.Helper()
-	tasks, err := e.Get(context.Background(), []timeout.Key{key(id)})
+	tasks, err := e.Get(context.Background(), []engine.Key{key(id)})
 	require.NoError(t, err)
 	return tasks[0]
 }
 
-func expire(t testing.TB, e *postgres.Engine, most int, lease time.Duration, settle ...timeout.Outcome) timeout.Batch {
+func expire(t testing.TB, e *postgres.Engine, most int, lease time.Duration, settle ...engine.Outcome) engine.Batch {
 	t.Helper()
-	batch, err := e.Expire(context.Background(), timeout.Ask{Topic: "orders", Node: "node-1", Max: most, Lease: lease, Settle: settle})
+	batch, err := e.Expire(context.Background(), engine.Ask{Topic: "orders", Node: "node-1", Max: most, Lease: lease, Settle: settle})
 	require.NoError(t, err)
 	return batch
 }
 
 // leaseOne leases the one task that is or will soon be due.
-func leaseOne(t testing.TB, e *postgres.Engine, lease time.Duration) timeout.Leased {
+func leaseOne(t testing.TB, e *postgres.Engine, lease time.Duration) engine.Leased {
 	t.Helper()
-	var batch timeout.Batch
+	var batch engine.Batch
 	require.Eventually(t, func() bool {
 		batch = expire(t, e, 1, lease)
 		return len(batch.Leased) == 1
@@ -60,37 +60,37 @@ func leaseOne(t testing.TB, e *postgres.Engine, lease time.Duration) timeout.Lea
 }
 
 func TestAClosedEngineRefusesAllCalls(t *testing.T) {
-	engine, err := postgres.Open(t.Context(), sharedURL(t), postgres.Config{Schema: newSchema()})
+	e, err := postgres.Open(t.Context(), sharedURL(t), postgres.Config{Schema: newSchema()})
 	require.NoError(t, err)
 	waking := make(chan error, 1)
-	go func() { waking <- engine.Wake(context.Background(), func(string) {}) }()
-	require.NoError(t, engine.Close())
-	require.NoError(t, engine.Close())
-	require.ErrorIs(t, <-waking, timeout.ErrClosed)
-	_, err = engine.Topics(t.Context())
-	require.ErrorIs(t, err, timeout.ErrClosed)
-	_, err = engine.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: "1"}})
-	require.ErrorIs(t, err, timeout.ErrClosed)
-	_, err = engine.Expire(t.Context(), timeout.Ask{Topic: "orders"})
-	require.ErrorIs(t, err, timeout.ErrClosed)
-	_, err = engine.Now(t.Context())
-	require.ErrorIs(t, err, timeout.ErrClosed)
-	_, err = engine.Beat(t.Context(), timeout.Node{Name: "n"}, time.Second)
-	require.ErrorIs(t, err, timeout.ErrClosed)
-	require.ErrorIs(t, engine.Wake(t.Context(), func(string) {}), timeout.ErrClosed)
+	go func() { waking <- e.Wake(context.Background(), func(string) {}) }()
+	require.NoError(t, e.Close())
+	require.NoError(t, e.Close())
+	require.ErrorIs(t, <-waking, engine.ErrClosed)
+	_, err = e.Topics(t.Context())
+	require.ErrorIs(t, err, engine.ErrClosed)
+	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}})
+	require.ErrorIs(t, err, engine.ErrClosed)
+	_, err = e.Expire(t.Context(), engine.Ask{Topic: "orders"})
+	require.ErrorIs(t, err, engine.ErrClosed)
+	_, err = e.Now(t.Context())
+	require.ErrorIs(t, err, engine.ErrClosed)
+	_, err = e.Beat(t.Context(), engine.Node{Name: "n"}, time.Second)
+	require.ErrorIs(t, err, engine.ErrClosed)
+	require.ErrorIs(t, e.Wake(t.Context(), func(string) {}), engine.ErrClosed)
 }
 
 func TestWhatCanNotBeUsedIsRefusedAndTellsNoPassword(t *testing.T) {
 	for _, schema := range []string{"1a", "a-b", `a"b`, "ü", strings.Repeat("a", 51)} {
 		_, err := postgres.Open(t.Context(), sharedURL(t), postgres.Config{Schema: schema})
-		require.ErrorIs(t, err, timeout.ErrArgument, schema)
+		require.ErrorIs(t, err, engine.ErrArgument, schema)
 	}
 	for _, url := range []string{"postgres://u:secret@host:port/db", "postgres://u:secret@[::1/db", "host=h password=secret port=x", "postgres://u:secret@h/db?sslmode=never"} {
 		_, err := postgres.Open(t.Context(), url, postgres.Config{})
-		require.ErrorIs(t, err, timeout.ErrArgument, url)
+		require.ErrorIs(t, err, engine.ErrArgument, url)
 		require.NotContains(t, err.Error(), "secret")
 		_, err = postgres.Open(t.Context(), sharedURL(t), postgres.Config{ListenURL: url})
-		require.ErrorIs(t, err, timeout.ErrArgument, url)
+		require.ErrorIs(t, err, engine.ErrArgument, url)
 		require.NotContains(t, err.Error(), "secret")
 	}
 }
@@ -100,11 +100,11 @@ func TestManyCanMakeTheTablesAtOnceAndALaterVersionIsRefused(t *testing.T) {
 	var group errgroup.Group
 	for range 6 {
 		group.Go(func() error {
-			engine, err := postgres.Open(context.Background(), sharedURL(t), postgres.Config{Schema: schema})
+			e, err := postgres.Open(context.Background(), sharedURL(t), postgres.Config{Schema: schema})
 			if err != nil {
 				return err
 			}
-			return engine.Close()
+			return e.Close()
 		})
 	}
 	require.NoError(t, group.Wait())
@@ -112,7 +112,7 @@ func TestManyCanMakeTheTablesAtOnceAndALaterVersionIsRefused(t *testing.T) {
 	_, err := pool.Exec(t.Context(), `INSERT INTO `+schema+`.hw_migrations VALUES (1000)`)
 	require.NoError(t, err)
 	_, err = postgres.New(t.Context(), pool, postgres.Config{Schema: schema})
-	require.ErrorIs(t, err, timeout.ErrArgument)
+	require.ErrorIs(t, err, engine.ErrArgument)
 	require.ErrorContains(t, err, "1000")
 }
 
@@ -120,31 +120,31 @@ func TestWithoutASchemaTheSearchPathTells(t *testing.T) {
 	schema := newSchema()
 	_, err := newPool(t).Exec(t.Context(), `CREATE SCHEMA `+schema)
 	require.NoError(t, err)
-	engine, err := postgres.Open(t.Context(), sharedURL(t, "search_path="+schema), postgres.Config{})
+	e, err := postgres.Open(t.Context(), sharedURL(t, "search_path="+schema), postgres.Config{})
 	require.NoError(t, err)
-	defer engine.Close()
-	require.Equal(t, schema, engine.Schema())
-	_, err = engine.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+	defer e.Close()
+	require.Equal(t, schema, e.Schema())
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
 	require.NoError(t, err)
-	set(t, engine, timeout.Task{ID: "1"})
+	set(t, e, engine.Task{ID: "1"})
 }
 
 func TestFullIsErrFullAndNothingIsLost(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders"})
-	set(t, engine, timeout.Task{ID: "1"})
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	set(t, e, engine.Task{ID: "1"})
 	pool := newPool(t)
 	_, err := pool.Exec(t.Context(), fmt.Sprintf(`CREATE FUNCTION %[1]s.no_room() RETURNS trigger LANGUAGE plpgsql AS
 		$$BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END$$;
-		CREATE TRIGGER no_room BEFORE INSERT ON %[1]s.hw_tasks EXECUTE FUNCTION %[1]s.no_room()`, engine.Schema()))
+		CREATE TRIGGER no_room BEFORE INSERT ON %[1]s.hw_tasks EXECUTE FUNCTION %[1]s.no_room()`, e.Schema()))
 	require.NoError(t, err)
-	_, err = engine.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: "2"}})
-	require.ErrorIs(t, err, timeout.ErrFull)
-	leased := leaseOne(t, engine, time.Minute)
-	require.Equal(t, []bool{true}, expire(t, engine, 0, 0, timeout.Outcome{Token: leased.Token, As: timeout.Done}).Settled)
+	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "2"}})
+	require.ErrorIs(t, err, engine.ErrFull)
+	leased := leaseOne(t, e, time.Minute)
+	require.Equal(t, []bool{true}, expire(t, e, 0, 0, engine.Outcome{Token: leased.Token, As: engine.Done}).Settled)
 }
 
 func TestSettersOfTheSameKeysInDifferentOrderDoNotDeadlock(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	e := openTopic(t, engine.Topic{Name: "orders"})
 	const goroutines, keys, rounds = 8, 60, 15
 	var mu sync.Mutex
 	versions := map[int64]bool{}
@@ -153,20 +153,20 @@ func TestSettersOfTheSameKeysInDifferentOrderDoNotDeadlock(t *testing.T) {
 	for g := range goroutines {
 		group.Go(func() error {
 			for round := range rounds {
-				tasks := make([]timeout.Task, keys)
-				all := make([]timeout.Removal, keys)
+				tasks := make([]engine.Task, keys)
+				all := make([]engine.Removal, keys)
 				for i := range tasks {
 					n := (i*(2*g+1) + round) % keys // another order in each
-					tasks[i] = timeout.Task{Topic: "orders", ID: fmt.Sprint(n), IfAbsent: i%5 == 0, After: time.Duration(i%2) * time.Hour}
+					tasks[i] = engine.Task{Topic: "orders", ID: fmt.Sprint(n), IfAbsent: i%5 == 0, After: time.Duration(i%2) * time.Hour}
 					all[i].Key = tasks[i].Key()
 				}
-				answers, err := engine.Set(context.Background(), tasks)
+				answers, err := e.Set(context.Background(), tasks)
 				if err != nil {
 					return err
 				}
 				mu.Lock()
 				for i, answer := range answers {
-					if tasks[i].IfAbsent && answer.Was != timeout.None {
+					if tasks[i].IfAbsent && answer.Was != engine.None {
 						continue
 					}
 					if versions[answer.Version] {
@@ -174,37 +174,37 @@ func TestSettersOfTheSameKeysInDifferentOrderDoNotDeadlock(t *testing.T) {
 						return fmt.Errorf("version %d was given twice", answer.Version)
 					}
 					versions[answer.Version] = true
-					if answer.Was == timeout.None {
+					if answer.Was == engine.None {
 						fresh.Add(1)
 					}
 				}
 				mu.Unlock()
 				switch (g + round) % 4 {
 				case 0:
-					removed, err := engine.Remove(context.Background(), all)
+					removed, err := e.Remove(context.Background(), all)
 					if err != nil {
 						return err
 					}
 					for _, answer := range removed {
-						if answer.Was != timeout.None {
+						if answer.Was != engine.None {
 							fresh.Add(-1)
 						}
 					}
 				case 1:
-					batch, err := engine.Expire(context.Background(), timeout.Ask{Topic: "orders", Node: "n", Max: 20, Lease: time.Minute})
+					batch, err := e.Expire(context.Background(), engine.Ask{Topic: "orders", Node: "n", Max: 20, Lease: time.Minute})
 					if err != nil {
 						return err
 					}
-					var settle []timeout.Outcome
+					var settle []engine.Outcome
 					for i, leased := range batch.Leased {
-						settle = append(settle, timeout.Outcome{Token: leased.Token, As: []timeout.State{timeout.Done, timeout.Pending}[i%2]})
+						settle = append(settle, engine.Outcome{Token: leased.Token, As: []engine.State{engine.Done, engine.Pending}[i%2]})
 					}
-					batch, err = engine.Expire(context.Background(), timeout.Ask{Topic: "orders", Settle: settle})
+					batch, err = e.Expire(context.Background(), engine.Ask{Topic: "orders", Settle: settle})
 					if err != nil {
 						return err
 					}
 					for i, ok := range batch.Settled {
-						if ok && settle[i].As == timeout.Done {
+						if ok && settle[i].As == engine.Done {
 							fresh.Add(-1)
 						}
 					}
@@ -214,88 +214,88 @@ func TestSettersOfTheSameKeysInDifferentOrderDoNotDeadlock(t *testing.T) {
 		})
 	}
 	require.NoError(t, group.Wait())
-	counts, err := engine.Count(t.Context(), "orders")
+	counts, err := e.Count(t.Context(), "orders")
 	require.NoError(t, err)
 	require.Equal(t, fresh.Load(), counts.Pending+counts.Running, "each answer tells whether a task came or went")
 }
 
 func TestTextThatPostgreSQLCanNotKeepIsKeptAlmost(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders"})
-	set(t, engine, timeout.Task{ID: "1"})
-	leased := leaseOne(t, engine, time.Minute)
-	batch := expire(t, engine, 0, 0, timeout.Outcome{Token: leased.Token, As: timeout.Dead, Error: "a\x00b\xffc"})
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	set(t, e, engine.Task{ID: "1"})
+	leased := leaseOne(t, e, time.Minute)
+	batch := expire(t, e, 0, 0, engine.Outcome{Token: leased.Token, As: engine.Dead, Error: "a\x00b\xffc"})
 	require.True(t, batch.Settled[0])
-	require.Equal(t, "a\ufffdb\ufffdc", get(t, engine, "1").Error)
+	require.Equal(t, "a\ufffdb\ufffdc", get(t, e, "1").Error)
 }
 
 func TestAnOutlivedAttemptIsLogged(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders", Retries: 1})
-	set(t, engine, timeout.Task{ID: "1"})
-	leaseOne(t, engine, 20*time.Millisecond)
-	require.True(t, leaseOne(t, engine, 20*time.Millisecond).Again)
-	require.Eventually(t, func() bool { return len(expire(t, engine, 10, time.Minute).Died) == 1 }, time.Minute, 5*time.Millisecond)
-	log, err := engine.Executions(t.Context(), key("1"), 10)
+	e := openTopic(t, engine.Topic{Name: "orders", Retries: 1})
+	set(t, e, engine.Task{ID: "1"})
+	leaseOne(t, e, 20*time.Millisecond)
+	require.True(t, leaseOne(t, e, 20*time.Millisecond).Again)
+	require.Eventually(t, func() bool { return len(expire(t, e, 10, time.Minute).Died) == 1 }, time.Minute, 5*time.Millisecond)
+	log, err := e.Executions(t.Context(), key("1"), 10)
 	require.NoError(t, err)
 	require.Len(t, log, 2)
 	require.Equal(t, 2, log[0].Attempt)
 	require.Contains(t, log[0].Error, "node-1")
-	require.Equal(t, log[0].Error, get(t, engine, "1").Error)
+	require.Equal(t, log[0].Error, get(t, e, "1").Error)
 }
 
 func TestUpkeepDeletesWhatIsLeftOfATopic(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders"})
-	tasks := make([]timeout.Task, 1200)
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	tasks := make([]engine.Task, 1200)
 	for i := range tasks {
-		tasks[i] = timeout.Task{ID: fmt.Sprint(i)}
+		tasks[i] = engine.Task{ID: fmt.Sprint(i)}
 	}
-	set(t, engine, tasks...)
-	leased := leaseOne(t, engine, time.Minute)
-	expire(t, engine, 0, 0, timeout.Outcome{Token: leased.Token, As: timeout.Pending, Error: "no"})
-	require.NoError(t, engine.DropTopic(t.Context(), "orders"))
+	set(t, e, tasks...)
+	leased := leaseOne(t, e, time.Minute)
+	expire(t, e, 0, 0, engine.Outcome{Token: leased.Token, As: engine.Pending, Error: "no"})
+	require.NoError(t, e.DropTopic(t.Context(), "orders"))
 	pool := newPool(t)
 	rows := func() (n int) {
-		query := fmt.Sprintf(`SELECT (SELECT count(*) FROM %[1]s.hw_tasks) + (SELECT count(*) FROM %[1]s.hw_executions)`, engine.Schema())
+		query := fmt.Sprintf(`SELECT (SELECT count(*) FROM %[1]s.hw_tasks) + (SELECT count(*) FROM %[1]s.hw_executions)`, e.Schema())
 		require.NoError(t, pool.QueryRow(t.Context(), query).Scan(&n))
 		return n
 	}
 	require.Equal(t, 1201, rows())
 	calls := 0
-	for swept := (timeout.Swept{More: true}); swept.More; calls++ {
+	for swept := (engine.Swept{More: true}); swept.More; calls++ {
 		var err error
-		swept, err = engine.Upkeep(t.Context(), 0)
+		swept, err = e.Upkeep(t.Context(), 0)
 		require.NoError(t, err)
 	}
 	require.GreaterOrEqual(t, calls, 3, "a call's work is bounded")
 	require.Eventually(t, func() bool {
-		_, err := engine.Upkeep(t.Context(), 0)
+		_, err := e.Upkeep(t.Context(), 0)
 		require.NoError(t, err)
 		return rows() == 0
 	}, time.Minute, time.Millisecond)
 }
 
 func TestATopicThatHasGrownElsewhereIsLeasedFromByItsNewSlots(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders", Slots: 2})
-	other := open(t, engine.Schema())
-	tasks := make([]timeout.Task, 40)
+	e := openTopic(t, engine.Topic{Name: "orders", Slots: 2})
+	other := open(t, e.Schema())
+	tasks := make([]engine.Task, 40)
 	for i := range tasks {
-		tasks[i] = timeout.Task{ID: fmt.Sprint(i), Due: time.Unix(1, 0)}
+		tasks[i] = engine.Task{ID: fmt.Sprint(i), Due: time.Unix(1, 0)}
 	}
-	set(t, engine, tasks...)
-	_, err := other.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 4}, false)
+	set(t, e, tasks...)
+	_, err := other.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 4}, false)
 	require.NoError(t, err)
-	batch, err := engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "n", Max: 100, Lease: time.Minute, Slots: []int{2, 3}})
+	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 100, Lease: time.Minute, Slots: []int{2, 3}})
 	require.NoError(t, err)
 	require.NotEmpty(t, batch.Leased)
 	for _, leased := range batch.Leased {
-		require.GreaterOrEqual(t, timeout.Slot(leased.ID, 4), 2)
+		require.GreaterOrEqual(t, engine.Slot(leased.ID, 4), 2)
 	}
 }
 
 func TestAnIdleExpireWritesNothing(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders"})
-	set(t, engine, timeout.Task{ID: "1", After: time.Hour})
-	ask := timeout.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: []int{1, 2, 3}, Term: 3}
-	_, err := engine.Expire(t.Context(), ask) // the fences
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	set(t, e, engine.Task{ID: "1", After: time.Hour})
+	ask := engine.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: []int{1, 2, 3}, Term: 3}
+	_, err := e.Expire(t.Context(), ask) // the fences
 	require.NoError(t, err)
 	pool := newPool(t)
 	// Only transactions that write get a number; those of autovacuum, too.
@@ -305,7 +305,7 @@ func TestAnIdleExpireWritesNothing(t *testing.T) {
 	}
 	before := transactions()
 	for range 100 {
-		batch, err := engine.Expire(t.Context(), ask)
+		batch, err := e.Expire(t.Context(), ask)
 		require.NoError(t, err)
 		require.Empty(t, batch.Leased)
 	}
@@ -314,10 +314,10 @@ func TestAnIdleExpireWritesNothing(t *testing.T) {
 
 func TestAServerThatCrashesUnderLoadLosesNothing(t *testing.T) {
 	server := testserver.Postgres(t) // which waits for the disk
-	engine, err := postgres.Open(t.Context(), server.URL, postgres.Config{})
+	e, err := postgres.Open(t.Context(), server.URL, postgres.Config{})
 	require.NoError(t, err)
-	defer engine.Close()
-	_, err = engine.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+	defer e.Close()
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -325,7 +325,7 @@ func TestAServerThatCrashesUnderLoadLosesNothing(t *testing.T) {
 	var waking sync.WaitGroup
 	var hears, woken atomic.Int64
 	waking.Go(func() {
-		_ = engine.Wake(ctx, func(topic string) {
+		_ = e.Wake(ctx, func(topic string) {
 			if topic == "" {
 				hears.Add(1)
 			} else {
@@ -341,11 +341,11 @@ func TestAServerThatCrashesUnderLoadLosesNothing(t *testing.T) {
 	for g := range 3 {
 		setters.Go(func() {
 			for n := 0; !stop.Load(); n++ {
-				tasks := make([]timeout.Task, 10)
+				tasks := make([]engine.Task, 10)
 				for i := range tasks {
-					tasks[i] = timeout.Task{Topic: "orders", ID: fmt.Sprintf("%d-%d-%d", g, n, i)}
+					tasks[i] = engine.Task{Topic: "orders", ID: fmt.Sprintf("%d-%d-%d", g, n, i)}
 				}
-				answers, err := engine.Set(ctx, tasks)
+				answers, err := e.Set(ctx, tasks)
 				if err != nil {
 					time.Sleep(20 * time.Millisecond)
 					continue
@@ -378,12 +378,12 @@ func TestAServerThatCrashesUnderLoadLosesNothing(t *testing.T) {
 	setters.Wait()
 	heard := woken.Load()
 	require.Eventually(t, func() bool {
-		set(t, engine, timeout.Task{ID: "wake"})
+		set(t, e, engine.Task{ID: "wake"})
 		return woken.Load() > heard
 	}, time.Minute, 20*time.Millisecond, "it listens again")
 	require.GreaterOrEqual(t, hears.Load(), int64(2), "and says so, since it heard nothing meanwhile")
 	for id, version := range acknowledged {
-		require.Equal(t, version, get(t, engine, id).Version, id)
+		require.Equal(t, version, get(t, e, id).Version, id)
 	}
 	cancel()
 	waking.Wait()
@@ -392,14 +392,14 @@ func TestAServerThatCrashesUnderLoadLosesNothing(t *testing.T) {
 func TestAnotherProcessIsWokenForWhatIsDueSoon(t *testing.T) {
 	schema := newSchema()
 	setter, waiter := open(t, schema), open(t, schema)
-	_, err := setter.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+	_, err := setter.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	woken := make(chan string, 1000)
 	done := make(chan error, 1)
 	go func() { done <- waiter.Wake(ctx, func(topic string) { woken <- topic }) }()
 	require.Eventually(t, func() bool {
-		set(t, setter, timeout.Task{ID: "1", After: time.Second})
+		set(t, setter, engine.Task{ID: "1", After: time.Second})
 		select {
 		case topic := <-woken:
 			return topic == "orders"
@@ -414,22 +414,22 @@ func TestAnotherProcessIsWokenForWhatIsDueSoon(t *testing.T) {
 // Batches are tried as of new tasks. Where some are not new, nobody but the server's log hears
 // of that.
 func TestABatchOfWhichSomeAreNotNew(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	e := openTopic(t, engine.Topic{Name: "orders"})
 	for round := range 4 {
-		var tasks []timeout.Task
+		var tasks []engine.Task
 		for i := range 300 {
-			tasks = append(tasks, timeout.Task{ID: fmt.Sprint(i + 100*round), After: time.Hour, IfAbsent: i%7 == 0})
+			tasks = append(tasks, engine.Task{ID: fmt.Sprint(i + 100*round), After: time.Hour, IfAbsent: i%7 == 0})
 		}
-		for i, answer := range set(t, engine, tasks...) {
-			was := timeout.None
+		for i, answer := range set(t, e, tasks...) {
+			was := engine.None
 			if round > 0 && i < 200 {
-				was = timeout.Pending
+				was = engine.Pending
 			}
 			require.Equal(t, was, answer.Was, "round %d, task %d", round, i)
 			require.Positive(t, answer.Version)
 		}
 	}
-	counts, err := engine.Count(t.Context(), "orders")
+	counts, err := e.Count(t.Context(), "orders")
 	require.NoError(t, err)
 	require.EqualValues(t, 600, counts.Pending)
 }
@@ -437,22 +437,22 @@ func TestABatchOfWhichSomeAreNotNew(t *testing.T) {
 // Several processes set the same tasks as new ones at the same time.
 func TestBatchesOfTheSameNewTasks(t *testing.T) {
 	const setters, tasks = 4, 200
-	engines := []*postgres.Engine{openTopic(t, timeout.Topic{Name: "orders"})}
+	engines := []*postgres.Engine{openTopic(t, engine.Topic{Name: "orders"})}
 	for len(engines) < setters {
 		engines = append(engines, open(t, schemaOf(engines[0])))
 	}
 	for round := range 5 {
 		var all errgroup.Group
 		var fresh atomic.Int64
-		for _, engine := range engines {
+		for _, e := range engines {
 			all.Go(func() error {
-				batch := make([]timeout.Task, tasks)
+				batch := make([]engine.Task, tasks)
 				for i := range batch {
-					batch[i] = timeout.Task{Topic: "orders", ID: fmt.Sprintf("%d-%d", round, i), After: time.Hour}
+					batch[i] = engine.Task{Topic: "orders", ID: fmt.Sprintf("%d-%d", round, i), After: time.Hour}
 				}
-				answers, err := engine.Set(context.Background(), batch)
+				answers, err := e.Set(context.Background(), batch)
 				for _, answer := range answers {
-					if answer.Was == timeout.None {
+					if answer.Was == engine.None {
 						fresh.Add(1)
 					}
 				}
@@ -466,13 +466,13 @@ func TestBatchesOfTheSameNewTasks(t *testing.T) {
 
 // 1970 is when the zero of many a protocol is.
 func TestATaskThatIsDueSince1970HoldsNothingUp(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders"})
-	set(t, engine, timeout.Task{ID: "zero", Due: time.UnixMilli(0)}, timeout.Task{ID: "1", Due: time.Unix(1, 0)})
-	batch := expire(t, engine, 10, time.Minute)
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	set(t, e, engine.Task{ID: "zero", Due: time.UnixMilli(0)}, engine.Task{ID: "1", Due: time.Unix(1, 0)})
+	batch := expire(t, e, 10, time.Minute)
 	require.Len(t, batch.Leased, 2)
-	set(t, engine, timeout.Task{ID: "zero", Due: time.UnixMilli(0)}, timeout.Task{ID: "1", Due: time.Unix(1, 0)})
-	batch = expire(t, engine, 1, time.Minute)
+	set(t, e, engine.Task{ID: "zero", Due: time.UnixMilli(0)}, engine.Task{ID: "1", Due: time.Unix(1, 0)})
+	batch = expire(t, e, 1, time.Minute)
 	require.Equal(t, "zero", batch.Leased[0].ID)
 	require.Equal(t, batch.Now, batch.Next, "there is more at once")
-	require.Len(t, expire(t, engine, 10, time.Minute).Leased, 1)
+	require.Len(t, expire(t, e, 10, time.Minute).Leased, 1)
 }

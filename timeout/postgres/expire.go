@@ -9,30 +9,29 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // fenceFresh is for how long, in milliseconds, a fence is not written again. A fence counts
 // for that much longer.
 const fenceFresh = 5000
 
-// maxBytes is where a statement ends that reads large payloads, so that the memory does not
-// have to bear many of them: it reads one more at most.
+// maxBytes bounds the payloads read by one statement, to save memory. It reads one more at most.
 const maxBytes = 4 << 20
 
-var fenceFor = timeout.FenceFor.Milliseconds() + fenceFresh
+var fenceFor = engine.FenceFor.Milliseconds() + fenceFresh
 
-// Expire is timeout.Engine's. Where nothing is due it writes nothing.
-func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+// Expire implements engine.Engine. If nothing is due, it writes nothing.
+func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	t, err := e.must(ctx, ask.Topic)
 	if err == nil && len(ask.Slots) > 0 && slices.Max(ask.Slots) >= t.Slots {
 		e.topics.forget(ask.Topic) // it has grown, elsewhere
 		t, err = e.must(ctx, ask.Topic)
 	}
 	if err != nil {
-		return timeout.Batch{}, err
+		return engine.Batch{}, err
 	}
-	batch := timeout.Batch{Settled: make([]bool, len(ask.Settle))}
+	batch := engine.Batch{Settled: make([]bool, len(ask.Settle))}
 	outcomes := settlements(ask.Settle)
 	for len(outcomes) > maxChunk {
 		if _, err := e.exchange(ctx, t, ask, outcomes[:maxChunk], limits{}, nil, &batch); err != nil {
@@ -51,9 +50,9 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	return batch, err
 }
 
-// take leases up to ask.Max tasks and settles the outcomes with the first of them. When the next
-// is due, and whether there is anything, is not looked at by who asks for what is late.
-func (e *Engine) take(ctx context.Context, t *topic, ask timeout.Ask, outcomes []settlement, s *slots, batch *timeout.Batch) error {
+// take leases up to ask.Max tasks and settles the outcomes with the first of them. An ask for late
+// tasks does not peek.
+func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []settlement, s *slots, batch *engine.Batch) error {
 	if len(outcomes) == 0 && !t.busy.Load() && ask.Late == 0 {
 		if due, err := e.peek(ctx, t, s, batch); err != nil || !due {
 			return err
@@ -62,14 +61,14 @@ func (e *Engine) take(ctx context.Context, t *topic, ask timeout.Ask, outcomes [
 	for refiled := 0; ; {
 		most := min(ask.Max-len(batch.Leased), maxChunk)
 		limits := limits{most: most, look: most}
-		if refiled > 0 { // perhaps there are many of that kind before what is due
+		if refiled > 0 { // perhaps many moved tasks stand before the due ones
 			limits.look = maxChunk
 		}
 		before := len(batch.Leased) + len(batch.Died)
 		var err error
 		refiled, err = e.exchange(ctx, t, ask, outcomes, limits, s, batch)
 		if err != nil && before > 0 && len(batch.Leased) > 0 {
-			return nil // what is leased must not be lost for what can be asked for again
+			return nil // keep the leased tasks; the caller can ask for more again
 		}
 		if err != nil {
 			return err
@@ -98,12 +97,12 @@ func (e *Engine) take(ctx context.Context, t *topic, ask timeout.Ask, outcomes [
 	}
 }
 
-// limits say how many tasks are leased at most, and how many are looked at for that.
+// limits are the largest numbers of tasks to lease and to look at.
 type limits struct{ most, look int }
 
-// exchange settles and leases in one transaction. It returns how many tasks it has filed again, since
-// they were moved and are due later than the index had them.
-func (e *Engine) exchange(ctx context.Context, t *topic, ask timeout.Ask, outcomes []settlement, limits limits, s *slots, batch *timeout.Batch) (refiled int, err error) {
+// exchange settles and leases in one transaction. It returns the number of tasks filed again: moved
+// tasks, due later than the index said.
+func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcomes []settlement, limits limits, s *slots, batch *engine.Batch) (refiled int, err error) {
 	var now, fenced int64
 	var leased leases
 	settled := make([]bool, len(outcomes))
@@ -113,8 +112,8 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask timeout.Ask, outcom
 		e.queueSettle(b, t, outcomes, settled)
 		if limits.most > 0 {
 			e.queueFence(b, t, s, &fenced)
-			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, timeout.CeilMillis(ask.Lease), clean(ask.Node), limits.most,
-				s.fenced, s.term, fenceFor, maxBytes, timeout.CeilMillis(ask.Late), limits.look).Query(func(rows pgx.Rows) error {
+			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, engine.CeilMillis(ask.Lease), clean(ask.Node), limits.most,
+				s.fenced, s.term, fenceFor, maxBytes, engine.CeilMillis(ask.Late), limits.look).Query(func(rows pgx.Rows) error {
 				return leased.read(rows, t.Name, false)
 			})
 		}
@@ -136,12 +135,11 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask timeout.Ask, outcom
 }
 
 func fencedBy(t *topic, s *slots, term int64) error {
-	return fmt.Errorf("%w: a slot of topic %s was leased from with term %d, after %d", timeout.ErrFenced, t.Name, term, s.term)
+	return fmt.Errorf("%w: a slot of topic %s was leased from with term %d, after %d", engine.ErrFenced, t.Name, term, s.term)
 }
 
-// peek looks when there is something due, and reports whether that is now, or the fences are
-// to be written.
-func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *timeout.Batch) (due bool, err error) {
+// peek reads the next due time. It reports whether a task is due now or the fences must be written.
+func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *engine.Batch) (due bool, err error) {
 	var now, fenced, fences int64
 	var next *int64
 	var paused, there bool
@@ -186,15 +184,15 @@ func (e *Engine) queueFence(b *pgx.Batch, t *topic, s *slots, fenced *int64) {
 	b.Queue(e.sql.Fence, t.no, s.fenced, s.term, fenceFor, fenceFresh).QueryRow(func(row pgx.Row) error { return row.Scan(fenced) })
 }
 
-// slots are those to lease from.
+// slots are the slots to lease from.
 type slots struct {
 	wanted []int16 // nil for all
 	mask   int16
-	fenced []int16 // those whose fences are looked at
+	fenced []int16 // slots with fences to check
 	term   int64
 }
 
-func newSlots(t *topic, ask timeout.Ask) *slots {
+func newSlots(t *topic, ask engine.Ask) *slots {
 	s := &slots{mask: int16(t.Slots - 1), term: ask.Term} //nolint:gosec // at most 1023
 	asked := ask.Slots
 	if asked == nil {
@@ -220,17 +218,17 @@ func newSlots(t *topic, ask timeout.Ask) *slots {
 
 func (s *slots) none() bool { return s.wanted != nil && len(s.wanted) == 0 }
 
-// leases are what a statement has leased, what it has ended, and how many it has filed again.
+// leases are the results of a statement: leased tasks, dead tasks, and the number filed again.
 type leases struct {
-	leased  []timeout.Leased
-	died    []timeout.Key
+	leased  []engine.Leased
+	died    []engine.Key
 	refiled int
 
-	// numbers and deaths say which of the tasks that were named these are, from 1.
+	// numbers and deaths are the positions of leased and died among the named tasks, from 1.
 	numbers, deaths []int64
 }
 
-// read reads rows, which begin with a number where tasks were named.
+// read reads rows. If tasks were named, each row begins with a number.
 func (l *leases) read(rows pgx.Rows, topic string, named bool) error {
 	var number int64
 	var before []any
@@ -247,10 +245,10 @@ func (l *leases) read(rows pgx.Rows, topic string, named bool) error {
 			return err
 		}
 		switch task.State {
-		case timeout.Pending:
+		case engine.Pending:
 			l.refiled++
-		case timeout.Running:
-			l.leased = append(l.leased, timeout.Leased{Task: task, Token: timeout.Token{Key: task.Key(), Lease: lease}, Again: again})
+		case engine.Running:
+			l.leased = append(l.leased, engine.Leased{Task: task, Token: engine.Token{Key: task.Key(), Lease: lease}, Again: again})
 			l.numbers = append(l.numbers, number)
 		default:
 			l.died = append(l.died, task.Key())

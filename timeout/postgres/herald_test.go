@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
@@ -63,7 +63,7 @@ func TestAMessageThatIsNeverAnsweredHoldsUpNoOther(t *testing.T) {
 	setter, err := postgres.New(t.Context(), pool, postgres.Config{Schema: schema})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, setter.Close()) }()
-	_, err = setter.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+	_, err = setter.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
 	require.NoError(t, err)
 	waiter := open(t, schema)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -73,7 +73,7 @@ func TestAMessageThatIsNeverAnsweredHoldsUpNoOther(t *testing.T) {
 	hears := func() {
 		t.Helper()
 		require.Eventually(t, func() bool {
-			set(t, setter, timeout.Task{ID: "1", After: time.Second})
+			set(t, setter, engine.Task{ID: "1", After: time.Second})
 			select {
 			case <-woken:
 				return true
@@ -85,7 +85,7 @@ func TestAMessageThatIsNeverAnsweredHoldsUpNoOther(t *testing.T) {
 	hears()
 	next.Store(true)
 	require.Eventually(t, func() bool {
-		set(t, setter, timeout.Task{ID: "1", After: time.Second})
+		set(t, setter, engine.Task{ID: "1", After: time.Second})
 		return !next.Load()
 	}, time.Minute, time.Millisecond, "one is lost")
 	for len(woken) > 0 {

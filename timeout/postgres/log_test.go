@@ -8,23 +8,23 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
 // attempts has so many new tasks run, each once, and end as the outcome says.
-func attempts(t testing.TB, e *postgres.Engine, prefix string, count int, outcome timeout.Outcome) []timeout.Outcome {
+func attempts(t testing.TB, e *postgres.Engine, prefix string, count int, outcome engine.Outcome) []engine.Outcome {
 	t.Helper()
-	tasks := make([]timeout.Task, count)
+	tasks := make([]engine.Task, count)
 	for i := range tasks {
-		tasks[i] = timeout.Task{ID: fmt.Sprint(prefix, i), Due: time.Unix(1, 0)}
+		tasks[i] = engine.Task{ID: fmt.Sprint(prefix, i), Due: time.Unix(1, 0)}
 	}
 	set(t, e, tasks...)
 	return runAll(t, e, count, outcome)
 }
 
 // runAll leases what is due, so many tasks, and settles them.
-func runAll(t testing.TB, e *postgres.Engine, count int, outcome timeout.Outcome) (settled []timeout.Outcome) {
+func runAll(t testing.TB, e *postgres.Engine, count int, outcome engine.Outcome) (settled []engine.Outcome) {
 	t.Helper()
 	batch := expire(t, e, count, time.Minute)
 	require.Len(t, batch.Leased, count)
@@ -49,51 +49,51 @@ func logged(t testing.TB, pool *pgxpool.Pool, e *postgres.Engine) (all, orphans 
 // tasks are forgotten later than the first calls.
 func TestTheLogIsDeletedAsLongAsLoadLasts(t *testing.T) {
 	const each, before, after = 500, 4, 8
-	engine := openTopic(t, timeout.Topic{Name: "orders", Retain: time.Hour})
+	e := openTopic(t, engine.Topic{Name: "orders", Retain: time.Hour})
 	pool := newPool(t)
 	for round := range before + after {
 		if round == before {
-			_, err := engine.SetTopic(t.Context(), timeout.Topic{Name: "orders", Retain: time.Millisecond}, false)
+			_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders", Retain: time.Millisecond}, false)
 			require.NoError(t, err)
 		}
-		attempts(t, engine, fmt.Sprint(round, "-"), each, timeout.Outcome{As: timeout.Done})
+		attempts(t, e, fmt.Sprint(round, "-"), each, engine.Outcome{As: engine.Done})
 		time.Sleep(2 * time.Millisecond)
-		_, err := engine.Upkeep(t.Context(), 0)
+		_, err := e.Upkeep(t.Context(), 0)
 		require.NoError(t, err)
 	}
-	all, orphans := logged(t, pool, engine)
+	all, orphans := logged(t, pool, e)
 	require.Zero(t, orphans, "the log of a task goes with it")
 	require.LessOrEqual(t, all, (before+1)*each)
 }
 
 func TestTheLogOfATaskGoesWithIt(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders", RetainDead: time.Millisecond})
+	e := openTopic(t, engine.Topic{Name: "orders", RetainDead: time.Millisecond})
 	pool := newPool(t)
 	const each = 10
-	failed := timeout.Outcome{As: timeout.Pending, Due: time.Unix(1, 0), Error: "no"}
+	failed := engine.Outcome{As: engine.Pending, Due: time.Unix(1, 0), Error: "no"}
 
-	attempts(t, engine, "done", each, failed)
-	all, _ := logged(t, pool, engine)
+	attempts(t, e, "done", each, failed)
+	all, _ := logged(t, pool, e)
 	require.Equal(t, each, all)
-	runAll(t, engine, each, timeout.Outcome{As: timeout.Done})
-	all, _ = logged(t, pool, engine)
+	runAll(t, e, each, engine.Outcome{As: engine.Done})
+	all, _ = logged(t, pool, e)
 	require.Zero(t, all, "what is done, and not retained")
 
-	var removals []timeout.Removal
-	for _, outcome := range attempts(t, engine, "removed", each, failed) {
-		removals = append(removals, timeout.Removal{Key: outcome.Token.Key})
+	var removals []engine.Removal
+	for _, outcome := range attempts(t, e, "removed", each, failed) {
+		removals = append(removals, engine.Removal{Key: outcome.Token.Key})
 	}
-	answers, err := engine.Remove(t.Context(), removals)
+	answers, err := e.Remove(t.Context(), removals)
 	require.NoError(t, err)
-	require.Equal(t, timeout.Pending, answers[0].Was)
-	all, _ = logged(t, pool, engine)
+	require.Equal(t, engine.Pending, answers[0].Was)
+	all, _ = logged(t, pool, e)
 	require.Zero(t, all, "what is removed, and not retained")
 
-	attempts(t, engine, "dead", each, timeout.Outcome{As: timeout.Dead, Error: "no"})
+	attempts(t, e, "dead", each, engine.Outcome{As: engine.Dead, Error: "no"})
 	require.Eventually(t, func() bool {
-		_, err := engine.Upkeep(t.Context(), 0)
+		_, err := e.Upkeep(t.Context(), 0)
 		require.NoError(t, err)
-		all, orphans := logged(t, pool, engine)
+		all, orphans := logged(t, pool, e)
 		require.Zero(t, orphans)
 		return all == 0
 	}, time.Minute, time.Millisecond, "what is dead, and was kept for its time")

@@ -8,16 +8,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Beat is timeout.Members'.
-func (e *Engine) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) (timeout.View, error) {
+// Beat implements engine.Members.
+func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	topics, err := json.Marshal(node.Topics)
 	if err != nil {
-		return timeout.View{}, fmt.Errorf("timeout/postgres: topics of node %s: %w", node.Name, err)
+		return engine.View{}, fmt.Errorf("timeout/postgres: topics of node %s: %w", node.Name, err)
 	}
-	var view timeout.View
+	var view engine.View
 	err = e.changeView(ctx, "beating for "+node.Name, func(tx pgx.Tx, table string) (int64, error) {
 		dismissed, err := tx.Exec(ctx, `DELETE FROM `+table+` WHERE until <= `+snippets[1]+` AND name <> $1`, node.Name)
 		if err != nil {
@@ -27,7 +27,7 @@ func (e *Engine) Beat(ctx context.Context, node timeout.Node, ttl time.Duration)
 		err = tx.QueryRow(ctx, `WITH before AS (SELECT topics FROM `+table+` WHERE name = $1)
 			INSERT INTO `+table+` (name, topics, until, ttl) VALUES ($1, $2, `+snippets[1]+` + $3, $3)
 			ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, until = excluded.until, ttl = excluded.ttl
-			RETURNING coalesce((SELECT topics FROM before) <> topics, true)`, node.Name, string(topics), timeout.CeilMillis(ttl)).Scan(&changed)
+			RETURNING coalesce((SELECT topics FROM before) <> topics, true)`, node.Name, string(topics), engine.CeilMillis(ttl)).Scan(&changed)
 		if err != nil {
 			return 0, err
 		}
@@ -44,7 +44,7 @@ func (e *Engine) Beat(ctx context.Context, node timeout.Node, ttl time.Duration)
 	return view, err
 }
 
-// Leave is timeout.Members'.
+// Leave implements engine.Members.
 func (e *Engine) Leave(ctx context.Context, name string) error {
 	var term int64
 	return e.changeView(ctx, "leaving as "+name, func(tx pgx.Tx, table string) (int64, error) {
@@ -57,7 +57,7 @@ func (e *Engine) Leave(ctx context.Context, name string) error {
 // changed any.
 func (e *Engine) changeView(ctx context.Context, doing string, change func(tx pgx.Tx, table string) (int64, error), read func(tx pgx.Tx, table string) error, term *int64) error {
 	if e.closed.Load() {
-		return timeout.ErrClosed
+		return engine.ErrClosed
 	}
 	members, view := quote(e.schema)+".hw_members", quote(e.schema)+".hw_view"
 	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
@@ -76,9 +76,9 @@ func (e *Engine) changeView(ctx context.Context, doing string, change func(tx pg
 	return e.wrap(doing, err)
 }
 
-func readNodes(ctx context.Context, tx pgx.Tx, table string) ([]timeout.Node, error) {
+func readNodes(ctx context.Context, tx pgx.Tx, table string) ([]engine.Node, error) {
 	rows, _ := tx.Query(ctx, `SELECT name, topics FROM `+table+` ORDER BY no`)
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (node timeout.Node, err error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (node engine.Node, err error) {
 		var topics []byte
 		if err := row.Scan(&node.Name, &topics); err != nil {
 			return node, err

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 //go:embed migrations/*.sql
@@ -44,7 +44,7 @@ func migrateIn(ctx context.Context, tx pgx.Tx, schema string) error {
 		return err
 	}
 	if version > len(files) {
-		return fmt.Errorf("%w: tables are of version %d, must be at most %d: they were made by a later version", timeout.ErrArgument, version, len(files))
+		return fmt.Errorf("%w: tables are of version %d, must be at most %d: they were made by a later version", engine.ErrArgument, version, len(files))
 	}
 	for number := version + 1; number <= len(files); number++ {
 		text, err := migrations.ReadFile("migrations/" + files[number-1].Name())

@@ -1,9 +1,12 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // mode is whether the server takes changes.
@@ -15,6 +18,18 @@ type mode struct {
 const askMode = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::bool`
 
 func (m *mode) scan(row pgx.Row) error { return row.Scan(&m.standby, &m.readOnly) }
+
+// Ready implements engine.Engine.
+func (e *Engine) Ready(ctx context.Context) error {
+	if e.closed.Load() {
+		return engine.ErrClosed
+	}
+	var mode mode
+	if err := mode.scan(e.pool.QueryRow(ctx, askMode)); err != nil {
+		return e.wrap("being ready", err)
+	}
+	return mode.check()
+}
 
 // check returns an error where nothing can be changed. It is no timeout.ErrArgument: after a
 // failover the same server may take changes again, or another one has its name.

@@ -14,21 +14,21 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
 // moveTo moves tasks that are pending.
-func moveTo(t testing.TB, e *postgres.Engine, due time.Time, ids ...string) []timeout.Answer {
+func moveTo(t testing.TB, e *postgres.Engine, due time.Time, ids ...string) []engine.Answer {
 	t.Helper()
-	moves := make([]timeout.Move, len(ids))
+	moves := make([]engine.Move, len(ids))
 	for i, id := range ids {
-		moves[i] = timeout.Move{Key: key(id), Due: due}
+		moves[i] = engine.Move{Key: key(id), Due: due}
 	}
 	answers, err := e.Move(context.Background(), moves)
 	require.NoError(t, err)
 	for _, answer := range answers {
-		require.Equal(t, timeout.Pending, answer.Was)
+		require.Equal(t, engine.Pending, answer.Was)
 	}
 	return answers
 }
@@ -45,104 +45,104 @@ func filed(t testing.TB, pool *pgxpool.Pool, e *postgres.Engine, id string) time
 func in(d time.Duration) time.Time { return time.Now().Add(d).Truncate(time.Millisecond) }
 
 func TestAMoveToALaterTimeTouchesNoIndex(t *testing.T) {
-	engine, pool := openTopic(t, timeout.Topic{Name: "orders"}), newPool(t)
+	e, pool := openTopic(t, engine.Topic{Name: "orders"}), newPool(t)
 	first, later, last := in(time.Hour), in(2*time.Hour), in(3*time.Hour)
-	set(t, engine, timeout.Task{ID: "1", Due: first})
+	set(t, e, engine.Task{ID: "1", Due: first})
 	for _, due := range []time.Time{later, last, later} {
 		require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			_, err := engine.MoveTx(t.Context(), tx, []timeout.Move{{Key: key("1"), Due: due}})
+			_, err := e.MoveTx(t.Context(), tx, []engine.Move{{Key: key("1"), Due: due}})
 			require.NoError(t, err)
 			var updates, hot int
 			require.NoError(t, tx.QueryRow(t.Context(), `SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_user_tables
-				WHERE schemaname = $1 AND relname = 'hw_tasks'`, engine.Schema()).Scan(&updates, &hot))
+				WHERE schemaname = $1 AND relname = 'hw_tasks'`, e.Schema()).Scan(&updates, &hot))
 			require.Positive(t, updates)
 			require.Equal(t, updates, hot)
 			return nil
 		}))
-		require.Equal(t, due, get(t, engine, "1").Due)
-		require.Equal(t, due, get(t, engine, "1").Until)
-		require.Equal(t, first, filed(t, pool, engine, "1"))
+		require.Equal(t, due, get(t, e, "1").Due)
+		require.Equal(t, due, get(t, e, "1").Until)
+		require.Equal(t, first, filed(t, pool, e, "1"))
 	}
 
 	earlier := in(time.Minute)
-	moveTo(t, engine, earlier, "1")
-	require.Equal(t, earlier, filed(t, pool, engine, "1"), "a move to an earlier time is one in the index")
-	require.Equal(t, earlier, get(t, engine, "1").Until)
+	moveTo(t, e, earlier, "1")
+	require.Equal(t, earlier, filed(t, pool, e, "1"), "a move to an earlier time is one in the index")
+	require.Equal(t, earlier, get(t, e, "1").Until)
 }
 
 // Before the one that is due stand many in the index that are not.
 func TestWhatWasMovedIsFiledAgainWhereItIsDueByTheIndex(t *testing.T) {
 	const many = 2500
 	for _, most := range []int{1, 100} {
-		engine, pool := openTopic(t, timeout.Topic{Name: "orders"}), newPool(t)
-		var tasks []timeout.Task
+		e, pool := openTopic(t, engine.Topic{Name: "orders"}), newPool(t)
+		var tasks []engine.Task
 		var ids []string
 		for i := range many {
 			ids = append(ids, fmt.Sprint("moved", i))
-			tasks = append(tasks, timeout.Task{ID: ids[i], Due: time.Unix(int64(i/10), 0)})
+			tasks = append(tasks, engine.Task{ID: ids[i], Due: time.Unix(int64(i/10), 0)})
 		}
-		set(t, engine, append(tasks, timeout.Task{ID: "due", Due: time.Unix(many, 0)})...)
+		set(t, e, append(tasks, engine.Task{ID: "due", Due: time.Unix(many, 0)})...)
 		later := in(time.Hour)
-		moveTo(t, engine, later, ids...)
-		counts, err := engine.Count(t.Context(), "orders")
+		moveTo(t, e, later, ids...)
+		counts, err := e.Count(t.Context(), "orders")
 		require.NoError(t, err)
 		require.EqualValues(t, many+1, counts.Pending)
 		require.EqualValues(t, 1, counts.Due)
 		require.InDelta(t, time.Since(time.Unix(many, 0)), counts.Lag, float64(time.Minute))
 
-		var leased []timeout.Leased
+		var leased []engine.Leased
 		for range 10 + many/most { // the first one ends where it has leased as many as it may
-			batch := expire(t, engine, most, time.Minute)
+			batch := expire(t, e, most, time.Minute)
 			if leased = append(leased, batch.Leased...); batch.Next.After(batch.Now) {
 				break
 			}
 		}
 		require.Len(t, leased, 1)
 		require.Equal(t, "due", leased[0].ID)
-		require.Equal(t, later, filed(t, pool, engine, ids[many/2]))
-		batch := expire(t, engine, 10, time.Minute)
+		require.Equal(t, later, filed(t, pool, e, ids[many/2]))
+		batch := expire(t, e, 10, time.Minute)
 		require.Empty(t, batch.Leased)
 		require.Equal(t, leased[0].Until, batch.Next)
 	}
 }
 
 func TestNextIsThatOfATaskThatWasMoved(t *testing.T) {
-	for _, slots := range [][]int{nil, {timeout.Slot("1", 2), timeout.Slot("2", 2)}} {
-		engine := openTopic(t, timeout.Topic{Name: "orders", Slots: 2})
+	for _, slots := range [][]int{nil, {engine.Slot("1", 2), engine.Slot("2", 2)}} {
+		e := openTopic(t, engine.Topic{Name: "orders", Slots: 2})
 		next := func() time.Time {
-			batch, err := engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: slots})
+			batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 10, Lease: time.Minute, Slots: slots})
 			require.NoError(t, err)
 			require.Empty(t, batch.Leased)
 			return batch.Next
 		}
 		first, second, third := in(time.Hour), in(2*time.Hour), in(3*time.Hour)
-		set(t, engine, timeout.Task{ID: "1", Due: first}, timeout.Task{ID: "2", Due: second})
+		set(t, e, engine.Task{ID: "1", Due: first}, engine.Task{ID: "2", Due: second})
 		require.Equal(t, first, next())
-		moveTo(t, engine, third, "1")
+		moveTo(t, e, third, "1")
 		require.Equal(t, second, next())
-		moveTo(t, engine, third.Add(time.Hour), "2")
+		moveTo(t, e, third.Add(time.Hour), "2")
 		require.Equal(t, third, next())
-		moveTo(t, engine, time.Unix(1, 0), "1")
-		moveTo(t, engine, second, "1")
+		moveTo(t, e, time.Unix(1, 0), "1")
+		moveTo(t, e, second, "1")
 		require.Equal(t, second, next(), "it is filed again")
 	}
 }
 
 func TestListsAreInOrderWhereMuchWasMoved(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders", Slots: 2})
+	e := openTopic(t, engine.Topic{Name: "orders", Slots: 2})
 	base, until := in(time.Hour), in(time.Hour).Add(40*time.Second)
 	const count = 200
-	var tasks []timeout.Task
+	var tasks []engine.Task
 	for i := range count {
-		tasks = append(tasks, timeout.Task{ID: fmt.Sprint(i), Due: base.Add(time.Duration(rand.IntN(50)) * time.Second)})
+		tasks = append(tasks, engine.Task{ID: fmt.Sprint(i), Due: base.Add(time.Duration(rand.IntN(50)) * time.Second)})
 	}
-	set(t, engine, tasks...)
+	set(t, e, tasks...)
 	want := map[string]time.Time{}
 	for i, task := range tasks {
 		want[task.ID] = task.Due
 		if i%3 > 0 {
 			want[task.ID] = base.Add(time.Duration(rand.IntN(100)) * time.Second)
-			moveTo(t, engine, want[task.ID], task.ID)
+			moveTo(t, e, want[task.ID], task.ID)
 		}
 	}
 	before := 0
@@ -153,9 +153,9 @@ func TestListsAreInOrderWhereMuchWasMoved(t *testing.T) {
 	}
 	for _, limit := range []int{7, 50, 1000} {
 		got, last := map[string]time.Time{}, time.Time{}
-		query := timeout.Query{Topic: "orders", State: timeout.Pending, Limit: limit}
+		query := engine.Query{Topic: "orders", State: engine.Pending, Limit: limit}
 		for more := true; more; more = query.Cursor != "" {
-			page, err := engine.List(t.Context(), query)
+			page, err := e.List(t.Context(), query)
 			require.NoError(t, err)
 			for _, task := range page.Tasks {
 				require.NotContains(t, got, task.ID)
@@ -168,38 +168,38 @@ func TestListsAreInOrderWhereMuchWasMoved(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for _, limit := range []int{7, 50, 1000} {
-		var got []timeout.Wanted
+		var got []engine.Wanted
 		for cursor, more := "", true; more; more = cursor != "" {
-			page, err := engine.Upcoming(t.Context(), "orders", nil, until, cursor, limit)
+			page, err := e.Upcoming(t.Context(), "orders", nil, until, cursor, limit)
 			require.NoError(t, err)
 			got, cursor = append(got, page.Wanted...), page.Next
 		}
 		require.Len(t, got, before)
-		require.True(t, slices.IsSortedFunc(got, func(a, b timeout.Wanted) int { return a.At.Compare(b.At) }))
+		require.True(t, slices.IsSortedFunc(got, func(a, b engine.Wanted) int { return a.At.Compare(b.At) }))
 		for _, wanted := range got {
 			require.Equal(t, want[wanted.ID], wanted.At)
-			require.Equal(t, get(t, engine, wanted.ID).Version, wanted.Version)
+			require.Equal(t, get(t, e, wanted.ID).Version, wanted.Version)
 		}
 	}
 }
 
 func TestAClaimOfATaskThatWasMovedIsNotEarly(t *testing.T) {
-	engine, pool := openTopic(t, timeout.Topic{Name: "orders"}), newPool(t)
-	set(t, engine, timeout.Task{ID: "1", Due: time.Unix(1, 0)})
+	e, pool := openTopic(t, engine.Topic{Name: "orders"}), newPool(t)
+	set(t, e, engine.Task{ID: "1", Due: time.Unix(1, 0)})
 	due := in(time.Hour)
-	wanted := timeout.Wanted{ID: "1", Version: moveTo(t, engine, due, "1")[0].Version}
-	claimed, err := engine.Claim(t.Context(), "orders", "n", []timeout.Wanted{wanted}, time.Minute)
+	wanted := engine.Wanted{ID: "1", Version: moveTo(t, e, due, "1")[0].Version}
+	claimed, err := e.Claim(t.Context(), "orders", "n", []engine.Wanted{wanted}, time.Minute)
 	require.NoError(t, err)
-	require.Equal(t, []timeout.Claimed{{At: due}}, claimed)
-	require.Equal(t, due, filed(t, pool, engine, "1"))
+	require.Equal(t, []engine.Claimed{{At: due}}, claimed)
+	require.Equal(t, due, filed(t, pool, e, "1"))
 
 	due = in(time.Second)
-	moveTo(t, engine, time.Unix(1, 0), "1")
-	wanted.Version = moveTo(t, engine, due, "1")[0].Version
+	moveTo(t, e, time.Unix(1, 0), "1")
+	wanted.Version = moveTo(t, e, due, "1")[0].Version
 	require.Eventually(t, func() bool {
-		claimed, err := engine.Claim(t.Context(), "orders", "n", []timeout.Wanted{wanted}, time.Minute)
+		claimed, err := e.Claim(t.Context(), "orders", "n", []engine.Wanted{wanted}, time.Minute)
 		require.NoError(t, err)
-		now, err := engine.Now(t.Context())
+		now, err := e.Now(t.Context())
 		require.NoError(t, err)
 		require.False(t, claimed[0].OK && now.Before(due))
 		return claimed[0].OK
@@ -207,30 +207,30 @@ func TestAClaimOfATaskThatWasMovedIsNotEarly(t *testing.T) {
 }
 
 func TestAMoveAnswersForEachOfABatch(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders"})
-	set(t, engine, timeout.Task{ID: "runs"})
-	leaseOne(t, engine, time.Minute)
-	set(t, engine, timeout.Task{ID: "waits", After: time.Hour})
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	set(t, e, engine.Task{ID: "runs"})
+	leaseOne(t, e, time.Minute)
+	set(t, e, engine.Task{ID: "waits", After: time.Hour})
 	first, second := in(2*time.Hour), in(3*time.Hour)
-	answers, err := engine.Move(t.Context(), []timeout.Move{
+	answers, err := e.Move(t.Context(), []engine.Move{
 		{Key: key("waits"), Due: first},
 		{Key: key("runs"), Due: first},
 		{Key: key("none"), Due: first},
-		{Key: timeout.Key{Topic: "none", ID: "1"}, Due: first},
+		{Key: engine.Key{Topic: "none", ID: "1"}, Due: first},
 	})
 	require.NoError(t, err)
-	var was []timeout.State
+	var was []engine.State
 	for _, answer := range answers {
 		was = append(was, answer.Was)
 	}
-	require.Equal(t, []timeout.State{timeout.Pending, timeout.Running, timeout.None, timeout.None}, was)
-	require.Equal(t, first, get(t, engine, "waits").Due)
-	require.Equal(t, get(t, engine, "waits").Version, answers[0].Version)
-	answers, err = engine.Move(t.Context(), []timeout.Move{{Key: key("waits"), Due: second}, {Key: key("waits"), Due: first}})
+	require.Equal(t, []engine.State{engine.Pending, engine.Running, engine.None, engine.None}, was)
+	require.Equal(t, first, get(t, e, "waits").Due)
+	require.Equal(t, get(t, e, "waits").Version, answers[0].Version)
+	answers, err = e.Move(t.Context(), []engine.Move{{Key: key("waits"), Due: second}, {Key: key("waits"), Due: first}})
 	require.NoError(t, err)
 	require.Equal(t, second, answers[0].Due)
 	require.Greater(t, answers[1].Version, answers[0].Version)
-	require.Equal(t, first, get(t, engine, "waits").Due)
+	require.Equal(t, first, get(t, e, "waits").Due)
 }
 
 // The tables are those of version 2, with a task that waits, and a process that still runs.

@@ -5,22 +5,22 @@ import (
 	"context"
 	"slices"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// place is where a task is, or would be.
+// place is the topic and the id of a task.
 type place struct {
 	topic *topic
 	id    string
-	index int // in what was asked for
+	index int // in the call's batch
 }
 
-// places are in the order in which all lock rows, and no task is there twice.
+// places are in the common order of locking rows, without duplicates.
 type places []place
 
-// locate finds the topics of keys. The places of those whose topic is there are returned in
-// rounds, one after the other: what is asked for several times is in several of them.
-func (e *Engine) locate(ctx context.Context, via via, n int, key func(int) timeout.Key) ([]places, error) {
+// locate finds the topics of keys. It returns the places with an existing topic, in rounds. A key
+// named several times is in several rounds.
+func (e *Engine) locate(ctx context.Context, via via, n int, key func(int) engine.Key) ([]places, error) {
 	var names []string
 	last := ""
 	for i := range n {
@@ -46,7 +46,7 @@ func (p place) compare(other place) int {
 	return cmp.Or(cmp.Compare(p.topic.no, other.topic.no), cmp.Compare(p.id, other.id))
 }
 
-// rounds sorts, and puts the second of two that are the same into the second round.
+// rounds sorts the places, and puts each repetition of a key into a later round.
 func (ps places) rounds() []places {
 	slices.SortStableFunc(ps, place.compare)
 	var later places
@@ -73,8 +73,8 @@ func (ps places) columns() (topics []int32, ids []string) {
 	return topics, ids
 }
 
-// chunks calls do for each part of what has n elements. A part has at most maxChunk, and
-// where size is not nil, one or not more than 8 MiB.
+// chunks calls do for each part of n elements. A part has at most maxChunk elements. If size is not
+// nil, a part has one element or at most 8 MiB.
 func chunks(n int, size func(int) int, do func(from, to int) error) error {
 	const most = 8 << 20
 	for from := 0; from < n; {

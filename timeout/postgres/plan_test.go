@@ -6,13 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // The tables are empty and have no statistics: that is when a planner guesses wrong.
 func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders"})
-	sql := engine.Statements()
+	e := openTopic(t, engine.Topic{Name: "orders"})
+	sql := e.Statements()
 	ids, numbers := []string{"a", "b"}, []int64{1, 2}
 	topics, bools, shorts := []int32{1, 1}, []bool{false, true}, []int16{1, 1}
 	const byKey, byTime = "hw_tasks_pkey", "hw_tasks_at"

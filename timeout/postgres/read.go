@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
@@ -25,16 +25,16 @@ func (r *row) targets() []any {
 	return []any{&r.id, &r.state, &r.at, &r.due, &r.version, &r.attempts, &r.node, &r.failure, &r.callback, &r.payload}
 }
 
-func (r *row) task(topic string) (timeout.Task, error) {
-	task := timeout.Task{
-		Topic: topic, ID: r.id, Payload: r.payload, State: timeout.State(r.state), Version: r.version, Attempts: int(r.attempts),
+func (r *row) task(topic string) (engine.Task, error) {
+	task := engine.Task{
+		Topic: topic, ID: r.id, Payload: r.payload, State: engine.State(r.state), Version: r.version, Attempts: int(r.attempts),
 		Due: time.UnixMilli(r.due), Until: time.UnixMilli(r.at), Node: r.node, Error: r.failure,
 	}
 	if len(r.payload) == 0 {
 		task.Payload = nil
 	}
 	if len(r.callback) > 0 {
-		task.Callback = new(timeout.Callback)
+		task.Callback = new(engine.Callback)
 		if err := json.Unmarshal(r.callback, task.Callback); err != nil {
 			return task, fmt.Errorf("callback of %v: %w", task.Key(), err)
 		}
@@ -42,11 +42,11 @@ func (r *row) task(topic string) (timeout.Task, error) {
 	return task, nil
 }
 
-// Get is timeout.Engine's.
-func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
-	tasks := make([]timeout.Task, len(keys))
+// Get is engine.Engine's.
+func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
+	tasks := make([]engine.Task, len(keys))
 	for i, key := range keys {
-		tasks[i] = timeout.Task{Topic: key.Topic, ID: key.ID}
+		tasks[i] = engine.Task{Topic: key.Topic, ID: key.ID}
 	}
 	err := chunks(len(keys), nil, func(from, to int) error {
 		rounds, err := e.locate(ctx, e.direct(), to-from, keyOf(keys[from:to]))
@@ -57,7 +57,7 @@ func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, e
 			for _, ps := range rounds {
 				topics, ids := ps.columns()
 				batch.Queue(e.sql.Get, topics, ids).Query(func(rows pgx.Rows) error {
-					return readTasks(rows, "", func(n int64, task timeout.Task) {
+					return readTasks(rows, "", func(n int64, task engine.Task) {
 						i := from + ps[n-1].index
 						task.Topic = keys[i].Topic
 						tasks[i] = task
@@ -73,7 +73,7 @@ func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, e
 }
 
 // readTasks reads rows of a number and a task.
-func readTasks(rows pgx.Rows, topic string, found func(n int64, task timeout.Task)) error {
+func readTasks(rows pgx.Rows, topic string, found func(n int64, task engine.Task)) error {
 	var n int64
 	var r row
 	_, err := pgx.ForEachRow(rows, append([]any{&n}, r.targets()...), func() error {
@@ -87,11 +87,11 @@ func readTasks(rows pgx.Rows, topic string, found func(n int64, task timeout.Tas
 	return err
 }
 
-// List is timeout.Engine's: pages are in the order of Until, and of ids where that is the same.
-func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
+// List is engine.Engine's: pages are in the order of Until, and of ids where that is the same.
+func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, error) {
 	at, id, err := cursor.Read(query.Cursor)
 	if err != nil {
-		return timeout.Page{}, err
+		return engine.Page{}, err
 	}
 	limit := query.Limit
 	if limit == 0 {
@@ -100,21 +100,21 @@ func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 	found, err := e.find(ctx, e.direct(), query.Topic)
 	t := found[query.Topic]
 	if err != nil || t == nil {
-		return timeout.Page{}, err
+		return engine.Page{}, err
 	}
-	var page timeout.Page
+	var page engine.Page
 	var there int64
 	err = e.transact(ctx, "listing tasks", func(batch *pgx.Batch) {
-		page, there = timeout.Page{}, 0
-		batch.Queue(e.sql.List, t.no, int16(query.State), at, id, limit, timeout.MaxPageBytes).Query(func(rows pgx.Rows) error {
-			return readTasks(rows, query.Topic, func(found int64, task timeout.Task) {
+		page, there = engine.Page{}, 0
+		batch.Queue(e.sql.List, t.no, int16(query.State), at, id, limit, engine.MaxPageBytes).Query(func(rows pgx.Rows) error {
+			return readTasks(rows, query.Topic, func(found int64, task engine.Task) {
 				there = found
 				page.Tasks = append(page.Tasks, task)
 			})
 		})
 	})
 	if err != nil {
-		return timeout.Page{}, err
+		return engine.Page{}, err
 	}
 	if n := len(page.Tasks); n == limit || int64(n) < there {
 		last := page.Tasks[n-1]

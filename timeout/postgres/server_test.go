@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
@@ -42,12 +42,12 @@ func open(t testing.TB, schema string) *postgres.Engine {
 }
 
 // openTopic is open in a schema of its own, with a topic.
-func openTopic(t testing.TB, topic timeout.Topic) *postgres.Engine {
+func openTopic(t testing.TB, topic engine.Topic) *postgres.Engine {
 	t.Helper()
-	engine := open(t, newSchema())
-	_, err := engine.SetTopic(context.Background(), topic, false)
+	e := open(t, newSchema())
+	_, err := e.SetTopic(context.Background(), topic, false)
 	require.NoError(t, err)
-	return engine
+	return e
 }
 
 func newPool(t testing.TB) *pgxpool.Pool {

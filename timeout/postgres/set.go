@@ -7,16 +7,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Set is timeout.Engine's.
-func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+// Set is engine.Engine's.
+func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	return e.set(ctx, e.direct(), tasks)
 }
 
-func (e *Engine) set(ctx context.Context, via via, tasks []timeout.Task) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, len(tasks))
+func (e *Engine) set(ctx context.Context, via via, tasks []engine.Task) ([]engine.Answer, error) {
+	answers := make([]engine.Answer, len(tasks))
 	size := func(i int) int { return len(tasks[i].Payload) }
 	err := chunks(len(tasks), size, func(from, to int) error {
 		return e.setChunk(ctx, via, tasks[from:to], answers[from:to])
@@ -29,7 +29,7 @@ func (e *Engine) set(ctx context.Context, via via, tasks []timeout.Task) ([]time
 
 // setChunk sets tasks in one transaction. It does that again for tasks whose topic was
 // dropped since it was found: perhaps it was made anew.
-func (e *Engine) setChunk(ctx context.Context, via via, tasks []timeout.Task, answers []timeout.Answer) error {
+func (e *Engine) setChunk(ctx context.Context, via via, tasks []engine.Task, answers []engine.Answer) error {
 	left := make([]int, len(tasks))
 	for i := range left {
 		left[i] = i
@@ -47,14 +47,14 @@ func (e *Engine) setChunk(ctx context.Context, via via, tasks []timeout.Task, an
 		}
 	}
 	for _, i := range left {
-		answers[i] = timeout.Answer{Err: notFound(tasks[i].Topic)}
+		answers[i] = engine.Answer{Err: notFound(tasks[i].Topic)}
 	}
 	return nil
 }
 
 // setSome sets the tasks of some indices, and returns those whose topics are not there.
-func (e *Engine) setSome(ctx context.Context, via via, tasks []timeout.Task, answers []timeout.Answer, indices []int) (left []int, err error) {
-	rounds, err := e.locate(ctx, via, len(indices), func(i int) timeout.Key { return tasks[indices[i]].Key() })
+func (e *Engine) setSome(ctx context.Context, via via, tasks []engine.Task, answers []engine.Answer, indices []int) (left []int, err error) {
+	rounds, err := e.locate(ctx, via, len(indices), func(i int) engine.Key { return tasks[indices[i]].Key() })
 	if err != nil {
 		return nil, err
 	}
@@ -86,14 +86,14 @@ func (e *Engine) setSome(ctx context.Context, via via, tasks []timeout.Task, ans
 
 // queueSet adds the statement that sets tasks. Those that stay, since IfAbsent, are locked by
 // it and read by a second one.
-func (e *Engine) queueSet(via via, batch *pgx.Batch, tasks []timeout.Task, indices []int, ps places, answers []timeout.Answer, done []bool) {
+func (e *Engine) queueSet(via via, batch *pgx.Batch, tasks []engine.Task, indices []int, ps places, answers []engine.Answer, done []bool) {
 	c := newColumns(tasks, indices, ps)
 	statement := e.sql.Set
 	if !via.foreign && e.news.likely(len(ps)) {
 		statement = e.sql.Insert
 	}
 	batch.Queue(statement, c.topics, c.ids, c.slots, c.due, c.after, c.absent, c.callbacks, c.payloads).Query(func(rows pgx.Rows) error {
-		return readSet(rows, ps, func(p place, answer timeout.Answer) {
+		return readSet(rows, ps, func(p place, answer engine.Answer) {
 			answers[indices[p.index]], done[indices[p.index]] = answer, true
 		})
 	})
@@ -107,7 +107,7 @@ func (e *Engine) queueSet(via via, batch *pgx.Batch, tasks []timeout.Task, indic
 		return
 	}
 	topics, ids := careful.columns()
-	batch.Queue(e.sql.Lock, topics, ids).Query(readAnswers(func(n int64, answer timeout.Answer) {
+	batch.Queue(e.sql.Lock, topics, ids).Query(readAnswers(func(n int64, answer engine.Answer) {
 		if i := indices[careful[n-1].index]; !done[i] {
 			answers[i], done[i] = answer, true
 		}
@@ -125,13 +125,13 @@ type columns struct {
 	payloads   [][]byte
 }
 
-func newColumns(tasks []timeout.Task, indices []int, ps places) columns {
+func newColumns(tasks []engine.Task, indices []int, ps places) columns {
 	n := len(ps)
 	c := columns{slots: make([]int16, n), due: make([]int64, n), after: make([]int64, n), absent: make([]bool, n)}
 	c.topics, c.ids = ps.columns()
 	for i, p := range ps {
 		task := &tasks[indices[p.index]]
-		c.slots[i] = int16(timeout.Slot(task.ID, timeout.MaxSlots)) //nolint:gosec // it is at most 1023
+		c.slots[i] = int16(engine.Slot(task.ID, engine.MaxSlots)) //nolint:gosec // it is at most 1023
 		c.due[i], c.after[i] = when(task.Due, task.After)
 		c.absent[i] = task.IfAbsent
 		// Where no task has one, there is nothing to send.
@@ -151,7 +151,7 @@ func newColumns(tasks []timeout.Task, indices []int, ps places) columns {
 	return c
 }
 
-func encode(callback *timeout.Callback) *string {
+func encode(callback *engine.Callback) *string {
 	text, _ := json.Marshal(callback) // strings and a duration can always be written
 	s := string(text)
 	return &s
@@ -161,13 +161,13 @@ func encode(callback *timeout.Callback) *string {
 // and those from now.
 func when(due time.Time, after time.Duration) (at, from int64) {
 	if due.IsZero() {
-		return -1, timeout.CeilMillis(after)
+		return -1, engine.CeilMillis(after)
 	}
-	return timeout.Millis(due), 0
+	return engine.Millis(due), 0
 }
 
 // readSet reads what a set answers: tasks in the order of places, without some.
-func readSet(rows pgx.Rows, ps places, found func(place, timeout.Answer)) error {
+func readSet(rows pgx.Rows, ps places, found func(place, engine.Answer)) error {
 	var topic int32
 	var id string
 	var was int16
@@ -178,7 +178,7 @@ func readSet(rows pgx.Rows, ps places, found func(place, timeout.Answer)) error 
 			next++
 		}
 		if next < len(ps) {
-			found(ps[next], timeout.Answer{Was: timeout.State(was), Version: version, Due: time.UnixMilli(due)})
+			found(ps[next], engine.Answer{Was: engine.State(was), Version: version, Due: time.UnixMilli(due)})
 			next++
 		}
 		return nil

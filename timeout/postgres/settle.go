@@ -10,18 +10,18 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // settlement is an outcome and its index in the ask.
 type settlement struct {
-	timeout.Outcome
+	engine.Outcome
 	index int
 }
 
 // settlements are outcomes in the order in which all lock rows. Of several for one lease only
 // the first is there.
-func settlements(outcomes []timeout.Outcome) []settlement {
+func settlements(outcomes []engine.Outcome) []settlement {
 	all := make([]settlement, len(outcomes))
 	for i, outcome := range outcomes {
 		all[i] = settlement{outcome, i}
@@ -39,7 +39,7 @@ func settlements(outcomes []timeout.Outcome) []settlement {
 func (e *Engine) queueSettle(b *pgx.Batch, t *topic, outcomes []settlement, settled []bool) {
 	var gone, stays []int
 	for i, o := range outcomes {
-		if o.As == timeout.Done && t.Retain == 0 {
+		if o.As == engine.Done && t.Retain == 0 {
 			gone = append(gone, i)
 		} else {
 			stays = append(stays, i)
@@ -97,7 +97,7 @@ func newEnds(outcomes []settlement, which []int) ends {
 	c := ends{make([]int16, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n), make([]string, n)}
 	for k, i := range which {
 		o := outcomes[i]
-		c.as[k], c.refund[k] = int16(o.As), o.Refund && o.As == timeout.Pending
+		c.as[k], c.refund[k] = int16(o.As), o.Refund && o.As == engine.Pending
 		c.due[k], c.after[k] = when(o.Due, o.After)
 		c.failures[k], c.took[k] = clean(o.Error), int64(o.Took)
 		if !o.Started.IsZero() {
@@ -116,11 +116,11 @@ func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
 }
 
-// Extend is timeout.Engine's.
-func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+// Extend is engine.Engine's.
+func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
 	held := make([]bool, len(tokens))
 	err := chunks(len(tokens), nil, func(from, to int) error {
-		rounds, err := e.locate(ctx, e.direct(), to-from, func(i int) timeout.Key { return tokens[from+i].Key })
+		rounds, err := e.locate(ctx, e.direct(), to-from, func(i int) engine.Key { return tokens[from+i].Key })
 		if err != nil || len(rounds) == 0 {
 			return err
 		}
@@ -132,7 +132,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.
 				for i, p := range ps {
 					leases[i], which[i] = tokens[from+p.index].Lease, from+p.index
 				}
-				b.Queue(e.sql.Extend, topics, ids, leases, timeout.CeilMillis(lease)).Query(mark(held, which))
+				b.Queue(e.sql.Extend, topics, ids, leases, engine.CeilMillis(lease)).Query(mark(held, which))
 			}
 		})
 	})
@@ -142,16 +142,16 @@ func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.
 	return held, nil
 }
 
-// Executions is timeout.Log's: attempts are logged when they are settled, or outlived, and a
+// Executions is engine.Log's: attempts are logged when they are settled, or outlived, and a
 // successful one only in topics with a Retain. They are kept as long as the task is there, and
 // for seven days or Retain, if that is longer.
-func (e *Engine) Executions(ctx context.Context, key timeout.Key, limit int) ([]timeout.Execution, error) {
+func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
 	found, err := e.find(ctx, e.direct(), key.Topic)
 	t := found[key.Topic]
 	if err != nil || t == nil {
 		return nil, err
 	}
-	var executions []timeout.Execution
+	var executions []engine.Execution
 	err = e.transact(ctx, "reading executions", func(b *pgx.Batch) {
 		executions = nil
 		b.Queue(e.sql.Executions, t.no, key.ID, max(limit, 0)).Query(func(rows pgx.Rows) (err error) {
@@ -162,11 +162,11 @@ func (e *Engine) Executions(ctx context.Context, key timeout.Key, limit int) ([]
 	return executions, err
 }
 
-func scanExecution(row pgx.CollectableRow) (x timeout.Execution, err error) {
+func scanExecution(row pgx.CollectableRow) (x engine.Execution, err error) {
 	var started, took int64
 	var as int16
 	err = row.Scan(&x.Version, &x.Attempt, &x.Node, &started, &took, &as, &x.Error)
-	x.Took, x.As = time.Duration(took), timeout.State(as)
+	x.Took, x.As = time.Duration(took), engine.State(as)
 	if started != 0 {
 		x.Started = time.UnixMicro(started)
 	}

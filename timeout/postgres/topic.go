@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // fresh is for how long a topic is used without asking for it again.
@@ -21,7 +21,7 @@ const fresh = time.Second
 
 // topic is what an engine knows of one.
 type topic struct {
-	timeout.Topic
+	engine.Topic
 	no   int32
 	read time.Time
 
@@ -103,7 +103,7 @@ func (e *Engine) must(ctx context.Context, name string) (*topic, error) {
 	return found[name], nil
 }
 
-func notFound(name string) error { return fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name) }
+func notFound(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
 // readTopics reads the topics of some names.
 func (e *Engine) readTopics(ctx context.Context, via via, names []string) ([]*topic, error) {
@@ -133,34 +133,34 @@ func scanTopic(row pgx.CollectableRow) (*topic, error) {
 	return t, nil
 }
 
-// SetTopic is timeout.Engine's.
-func (e *Engine) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+// SetTopic is engine.Engine's.
+func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
 	if e.closed.Load() {
-		return timeout.Topic{}, timeout.ErrClosed
+		return engine.Topic{}, engine.ErrClosed
 	}
-	var kept timeout.Topic
+	var kept engine.Topic
 	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
 		kept, err = e.setTopic(ctx, tx, wanted, onlyNew)
 		return err
 	})
 	e.topics.forget(wanted.Name)
-	if errors.Is(err, timeout.ErrConflict) {
+	if errors.Is(err, engine.ErrConflict) {
 		return kept, err
 	}
 	return kept, e.wrap("setting topic "+wanted.Name, err)
 }
 
-func (e *Engine) setTopic(ctx context.Context, tx pgx.Tx, wanted timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+func (e *Engine) setTopic(ctx context.Context, tx pgx.Tx, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
 	table := quote(e.schema) + ".hw_topics"
 	for {
 		config, err := json.Marshal(wanted.WithDefaults())
 		if err != nil {
-			return timeout.Topic{}, err
+			return engine.Topic{}, err
 		}
 		made, err := tx.Exec(ctx, `INSERT INTO `+table+` (name, attempts, paused, config) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING`,
 			wanted.Name, wanted.Attempts(), wanted.Paused, string(config))
 		if err != nil {
-			return timeout.Topic{}, err
+			return engine.Topic{}, err
 		}
 		if made.RowsAffected() == 1 {
 			return wanted.WithDefaults(), nil
@@ -173,7 +173,7 @@ func (e *Engine) setTopic(ctx context.Context, tx pgx.Tx, wanted timeout.Topic, 
 			return topicOf(there), err
 		}
 		if wanted.Slots = cmp.Or(wanted.Slots, there.Slots); wanted.Slots < there.Slots {
-			return there.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d", timeout.ErrConflict, wanted.Slots, wanted.Name, there.Slots)
+			return there.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d", engine.ErrConflict, wanted.Slots, wanted.Name, there.Slots)
 		}
 		wanted.Paused = there.Paused
 		return e.changeTopic(ctx, tx, there.no, wanted.WithDefaults())
@@ -186,21 +186,21 @@ func (e *Engine) lockTopic(ctx context.Context, tx pgx.Tx, name string) (*topic,
 	return pgx.CollectExactlyOneRow(rows, scanTopic)
 }
 
-func (e *Engine) changeTopic(ctx context.Context, tx pgx.Tx, no int32, kept timeout.Topic) (timeout.Topic, error) {
+func (e *Engine) changeTopic(ctx context.Context, tx pgx.Tx, no int32, kept engine.Topic) (engine.Topic, error) {
 	config, err := json.Marshal(kept)
 	if err != nil {
-		return timeout.Topic{}, err
+		return engine.Topic{}, err
 	}
 	_, err = tx.Exec(ctx, `UPDATE `+quote(e.schema)+`.hw_topics SET attempts = $2, paused = $3, config = $4 WHERE no = $1`, no, kept.Attempts(), kept.Paused, string(config))
 	return kept, err
 }
 
-// Pause is timeout.Engine's.
-func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.Topic, error) {
+// Pause is engine.Engine's.
+func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
 	if e.closed.Load() {
-		return timeout.Topic{}, timeout.ErrClosed
+		return engine.Topic{}, engine.ErrClosed
 	}
-	var kept timeout.Topic
+	var kept engine.Topic
 	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
 		there, err := e.lockTopic(ctx, tx, name)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -214,23 +214,23 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.T
 		return err
 	})
 	e.topics.forget(name)
-	if errors.Is(err, timeout.ErrNotFound) {
+	if errors.Is(err, engine.ErrNotFound) {
 		return kept, err
 	}
 	return kept, e.wrap("pausing topic "+name, err)
 }
 
-func topicOf(t *topic) timeout.Topic {
+func topicOf(t *topic) engine.Topic {
 	if t == nil {
-		return timeout.Topic{}
+		return engine.Topic{}
 	}
 	return t.Topic
 }
 
-// Topics is timeout.Engine's. It is an error where the server takes no changes, although they
+// Topics is engine.Engine's. It is an error where the server takes no changes, although they
 // could be read: a centre asks for them at each beat, and a node that can only look on is not
 // ready.
-func (e *Engine) Topics(ctx context.Context) ([]timeout.Topic, error) {
+func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	var read []*topic
 	var mode mode
 	err := e.transact(ctx, "reading topics", func(batch *pgx.Batch) {
@@ -243,15 +243,15 @@ func (e *Engine) Topics(ctx context.Context) ([]timeout.Topic, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]timeout.Topic, len(read))
+	all := make([]engine.Topic, len(read))
 	for i, t := range read {
 		all[i] = t.Topic
 	}
-	slices.SortFunc(all, func(a, b timeout.Topic) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b engine.Topic) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
-// DropTopic is timeout.Engine's. What is in the topic can't be found from then on, and is
+// DropTopic is engine.Engine's. What is in the topic can't be found from then on, and is
 // deleted by Upkeep.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	dropped := int64(0)

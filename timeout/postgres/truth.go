@@ -7,29 +7,29 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
-// Upcoming is timeout.Truth's: in the order of the times, but for what somebody moves just now.
-func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until time.Time, after string, limit int) (timeout.UpcomingPage, error) {
+// Upcoming is engine.Truth's: in the order of the times, but for what somebody moves just now.
+func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until time.Time, after string, limit int) (engine.UpcomingPage, error) {
 	at, id, err := cursor.Read(after)
 	if err != nil {
-		return timeout.UpcomingPage{}, err
+		return engine.UpcomingPage{}, err
 	}
 	t, err := e.must(ctx, name)
 	if err != nil {
-		return timeout.UpcomingPage{}, err
+		return engine.UpcomingPage{}, err
 	}
-	s := newSlots(t, timeout.Ask{Slots: asked})
-	var page timeout.UpcomingPage
+	s := newSlots(t, engine.Ask{Slots: asked})
+	var page engine.UpcomingPage
 	var there int
 	var lastAt int64
 	var lastID string
 	err = e.transact(ctx, "reading what is upcoming in "+name, func(b *pgx.Batch) {
-		page, there = timeout.UpcomingPage{}, 0
-		b.Queue(e.sql.Upcoming, t.no, at, id, timeout.Millis(until), s.wanted, s.mask, limit).Query(func(rows pgx.Rows) error {
-			var w timeout.Wanted
+		page, there = engine.UpcomingPage{}, 0
+		b.Queue(e.sql.Upcoming, t.no, at, id, engine.Millis(until), s.wanted, s.mask, limit).Query(func(rows pgx.Rows) error {
+			var w engine.Wanted
 			var due int64
 			_, err := pgx.ForEachRow(rows, []any{&there, &lastAt, &lastID, &w.ID, &w.Version, &due}, func() error {
 				if w.ID != "" {
@@ -42,7 +42,7 @@ func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until t
 		})
 	})
 	if err != nil {
-		return timeout.UpcomingPage{}, err
+		return engine.UpcomingPage{}, err
 	}
 	if there > 0 && there == limit {
 		page.Next = cursor.Write(lastAt, lastID)
@@ -50,18 +50,18 @@ func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until t
 	return page, nil
 }
 
-// Claim is timeout.Truth's. What another call has locked at that moment is not
+// Claim is engine.Truth's. What another call has locked at that moment is not
 // claimed, and of large payloads about 4 MiB are.
-func (e *Engine) Claim(ctx context.Context, name, node string, wanted []timeout.Wanted, lease time.Duration) ([]timeout.Claimed, error) {
+func (e *Engine) Claim(ctx context.Context, name, node string, wanted []engine.Wanted, lease time.Duration) ([]engine.Claimed, error) {
 	t, err := e.must(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	claimed := make([]timeout.Claimed, len(wanted))
+	claimed := make([]engine.Claimed, len(wanted))
 	err = chunks(len(wanted), nil, func(from, to int) error {
 		return e.claim(ctx, t, node, wanted[from:to], lease, claimed[from:to])
 	})
-	if err == nil || !slices.ContainsFunc(claimed, func(c timeout.Claimed) bool { return c.OK }) {
+	if err == nil || !slices.ContainsFunc(claimed, func(c engine.Claimed) bool { return c.OK }) {
 		return claimed, err
 	}
 	for i := range claimed { // what is leased is not to be lost for it: the rest can be wanted again
@@ -72,18 +72,18 @@ func (e *Engine) Claim(ctx context.Context, name, node string, wanted []timeout.
 	return claimed, nil
 }
 
-func (e *Engine) claim(ctx context.Context, t *topic, node string, wanted []timeout.Wanted, lease time.Duration, claimed []timeout.Claimed) error {
+func (e *Engine) claim(ctx context.Context, t *topic, node string, wanted []engine.Wanted, lease time.Duration, claimed []engine.Claimed) error {
 	ids, versions := make([]string, len(wanted)), make([]int64, len(wanted))
 	for i, w := range wanted {
 		ids[i], versions[i] = clean(w.ID), w.Version
 	}
 	return e.transact(ctx, "claiming tasks of "+t.Name, func(b *pgx.Batch) {
 		clear(claimed)
-		b.Queue(e.sql.Claim, t.no, ids, versions, timeout.CeilMillis(lease), clean(node), maxBytes).Query(func(rows pgx.Rows) error {
+		b.Queue(e.sql.Claim, t.no, ids, versions, engine.CeilMillis(lease), clean(node), maxBytes).Query(func(rows pgx.Rows) error {
 			var l leases
 			err := l.read(rows, t.Name, true)
 			for i, leased := range l.leased {
-				claimed[l.numbers[i]-1] = timeout.Claimed{OK: true, Leased: leased}
+				claimed[l.numbers[i]-1] = engine.Claimed{OK: true, Leased: leased}
 			}
 			for _, number := range l.deaths {
 				claimed[number-1].Died = true

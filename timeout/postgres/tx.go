@@ -5,49 +5,49 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // SetTx is Center.Set in a transaction of the caller's, on the database that the engine is in:
-// the tasks are set when and only when it commits. An error that wraps timeout.ErrArgument
+// the tasks are set when and only when it commits. An error that wraps engine.ErrArgument
 // says that nothing was done; after any other one the transaction can only be rolled back.
 // Others that change the same tasks wait for the end of the transaction, so it should be
 // short. Callbacks are not checked by their callers.
-func (e *Engine) SetTx(ctx context.Context, tx pgx.Tx, tasks []timeout.Task) ([]timeout.Answer, error) {
+func (e *Engine) SetTx(ctx context.Context, tx pgx.Tx, tasks []engine.Task) ([]engine.Answer, error) {
 	for _, task := range tasks {
 		if err := task.Check(); err != nil {
 			return nil, err
 		}
 	}
 	if e.closed.Load() {
-		return nil, timeout.ErrClosed
+		return nil, engine.ErrClosed
 	}
 	return e.set(ctx, e.within(tx), tasks)
 }
 
 // MoveTx is Center.Move as SetTx is Center.Set.
-func (e *Engine) MoveTx(ctx context.Context, tx pgx.Tx, moves []timeout.Move) ([]timeout.Answer, error) {
+func (e *Engine) MoveTx(ctx context.Context, tx pgx.Tx, moves []engine.Move) ([]engine.Answer, error) {
 	for _, move := range moves {
-		task := timeout.Task{Topic: move.Topic, ID: move.ID, Due: move.Due, After: move.After}
+		task := engine.Task{Topic: move.Topic, ID: move.ID, Due: move.Due, After: move.After}
 		if err := task.Check(); err != nil {
 			return nil, err
 		}
 	}
 	if e.closed.Load() {
-		return nil, timeout.ErrClosed
+		return nil, engine.ErrClosed
 	}
 	return e.move(ctx, e.within(tx), moves)
 }
 
 // RemoveTx is Center.RemoveAll as SetTx is Center.Set.
-func (e *Engine) RemoveTx(ctx context.Context, tx pgx.Tx, removals []timeout.Removal) ([]timeout.Answer, error) {
+func (e *Engine) RemoveTx(ctx context.Context, tx pgx.Tx, removals []engine.Removal) ([]engine.Answer, error) {
 	for _, removal := range removals {
 		if err := removal.Check(); err != nil {
 			return nil, err
 		}
 	}
 	if e.closed.Load() {
-		return nil, timeout.ErrClosed
+		return nil, engine.ErrClosed
 	}
 	return e.remove(ctx, e.within(tx), removals)
 }

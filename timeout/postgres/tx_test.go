@@ -8,48 +8,48 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 func TestATaskIsSetWhenTheTransactionCommits(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	e := openTopic(t, engine.Topic{Name: "orders"})
 	pool := newPool(t)
 	for _, commit := range []bool{false, true} {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
-		answers, err := engine.SetTx(t.Context(), tx, []timeout.Task{{Topic: "orders", ID: "1", After: time.Hour}, {Topic: "none", ID: "1"}})
+		answers, err := e.SetTx(t.Context(), tx, []engine.Task{{Topic: "orders", ID: "1", After: time.Hour}, {Topic: "none", ID: "1"}})
 		require.NoError(t, err)
-		require.Equal(t, timeout.None, answers[0].Was)
-		require.ErrorIs(t, answers[1].Err, timeout.ErrNotFound)
-		require.Equal(t, timeout.None, get(t, engine, "1").State, "nobody sees it")
+		require.Equal(t, engine.None, answers[0].Was)
+		require.ErrorIs(t, answers[1].Err, engine.ErrNotFound)
+		require.Equal(t, engine.None, get(t, e, "1").State, "nobody sees it")
 		var seqscan string
 		require.NoError(t, tx.QueryRow(t.Context(), "SHOW enable_seqscan").Scan(&seqscan))
 		require.Equal(t, "on", seqscan, "the transaction's settings are its owner's")
 		if commit {
 			require.NoError(t, tx.Commit(t.Context()))
-			require.Equal(t, answers[0].Version, get(t, engine, "1").Version)
+			require.Equal(t, answers[0].Version, get(t, e, "1").Version)
 		} else {
 			require.NoError(t, tx.Rollback(t.Context()))
-			require.Equal(t, timeout.None, get(t, engine, "1").State)
+			require.Equal(t, engine.None, get(t, e, "1").State)
 		}
 	}
 }
 
 func TestATaskIsMovedAndRemovedWhenTheTransactionCommits(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	e := openTopic(t, engine.Topic{Name: "orders"})
 	pool := newPool(t)
-	before := set(t, engine, timeout.Task{ID: "1", After: time.Hour})[0]
+	before := set(t, e, engine.Task{ID: "1", After: time.Hour})[0]
 	for _, commit := range []bool{false, true} {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
-		answers, err := engine.MoveTx(t.Context(), tx, []timeout.Move{{Key: key("1"), After: 2 * time.Hour}, {Key: key("2")}})
+		answers, err := e.MoveTx(t.Context(), tx, []engine.Move{{Key: key("1"), After: 2 * time.Hour}, {Key: key("2")}})
 		require.NoError(t, err)
-		require.Equal(t, timeout.Pending, answers[0].Was)
-		require.Equal(t, timeout.None, answers[1].Was)
-		require.Equal(t, before.Version, get(t, engine, "1").Version)
+		require.Equal(t, engine.Pending, answers[0].Was)
+		require.Equal(t, engine.None, answers[1].Was)
+		require.Equal(t, before.Version, get(t, e, "1").Version)
 		if commit {
 			require.NoError(t, tx.Commit(t.Context()))
-			require.Equal(t, answers[0].Version, get(t, engine, "1").Version)
+			require.Equal(t, answers[0].Version, get(t, e, "1").Version)
 		} else {
 			require.NoError(t, tx.Rollback(t.Context()))
 		}
@@ -57,31 +57,31 @@ func TestATaskIsMovedAndRemovedWhenTheTransactionCommits(t *testing.T) {
 	for _, commit := range []bool{false, true} {
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
-		answers, err := engine.RemoveTx(t.Context(), tx, []timeout.Removal{{Key: key("1")}})
+		answers, err := e.RemoveTx(t.Context(), tx, []engine.Removal{{Key: key("1")}})
 		require.NoError(t, err)
-		require.Equal(t, timeout.Pending, answers[0].Was)
+		require.Equal(t, engine.Pending, answers[0].Was)
 		if commit {
 			require.NoError(t, tx.Commit(t.Context()))
-			require.Equal(t, timeout.None, get(t, engine, "1").State)
+			require.Equal(t, engine.None, get(t, e, "1").State)
 		} else {
 			require.NoError(t, tx.Rollback(t.Context()))
-			require.Equal(t, timeout.Pending, get(t, engine, "1").State)
+			require.Equal(t, engine.Pending, get(t, e, "1").State)
 		}
 	}
 }
 
 func TestATransactionIsNotToldWhatNoEngineCouldKeep(t *testing.T) {
-	engine := openTopic(t, timeout.Topic{Name: "orders"})
+	e := openTopic(t, engine.Topic{Name: "orders"})
 	tx, err := newPool(t).Begin(t.Context())
 	require.NoError(t, err)
 	defer tx.Rollback(t.Context())
-	_, err = engine.SetTx(t.Context(), tx, []timeout.Task{{Topic: "orders"}})
-	require.ErrorIs(t, err, timeout.ErrArgument)
-	_, err = engine.MoveTx(t.Context(), tx, []timeout.Move{{Key: key("1"), After: -1}})
-	require.ErrorIs(t, err, timeout.ErrArgument)
-	_, err = engine.RemoveTx(t.Context(), tx, []timeout.Removal{{Key: timeout.Key{Topic: "-", ID: "1"}}})
-	require.ErrorIs(t, err, timeout.ErrArgument)
-	_, err = engine.SetTx(t.Context(), tx, []timeout.Task{{Topic: "orders", ID: "1"}})
+	_, err = e.SetTx(t.Context(), tx, []engine.Task{{Topic: "orders"}})
+	require.ErrorIs(t, err, engine.ErrArgument)
+	_, err = e.MoveTx(t.Context(), tx, []engine.Move{{Key: key("1"), After: -1}})
+	require.ErrorIs(t, err, engine.ErrArgument)
+	_, err = e.RemoveTx(t.Context(), tx, []engine.Removal{{Key: engine.Key{Topic: "-", ID: "1"}}})
+	require.ErrorIs(t, err, engine.ErrArgument)
+	_, err = e.SetTx(t.Context(), tx, []engine.Task{{Topic: "orders", ID: "1"}})
 	require.NoError(t, err, "and can go on")
 }
 
@@ -89,18 +89,18 @@ func TestATransactionIsNotToldWhatNoEngineCouldKeep(t *testing.T) {
 // before it began: not above those that came while it waited, but none of them either.
 func TestATaskThatIsSetWhileItIsRemovedHasAHigherVersion(t *testing.T) {
 	for _, absent := range []bool{false, true} {
-		engine := openTopic(t, timeout.Topic{Name: "orders"})
+		e := openTopic(t, engine.Topic{Name: "orders"})
 		pool := newPool(t)
-		set(t, engine, timeout.Task{ID: "1", After: time.Hour})
+		set(t, e, engine.Task{ID: "1", After: time.Hour})
 		tx, err := pool.Begin(t.Context())
 		require.NoError(t, err)
 		defer tx.Rollback(context.Background())
-		before, err := engine.MoveTx(t.Context(), tx, []timeout.Move{{Key: key("1")}})
+		before, err := e.MoveTx(t.Context(), tx, []engine.Move{{Key: key("1")}})
 		require.NoError(t, err)
 
-		answered := make(chan []timeout.Answer, 1)
+		answered := make(chan []engine.Answer, 1)
 		go func() {
-			answers, err := engine.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: "1", IfAbsent: absent}})
+			answers, err := e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1", IfAbsent: absent}})
 			assert.NoError(t, err)
 			answered <- answers
 		}()
@@ -109,15 +109,15 @@ func TestATaskThatIsSetWhileItIsRemovedHasAHigherVersion(t *testing.T) {
 			err := pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))", int32(tx.Conn().PgConn().PID())).Scan(&waiting)
 			return assert.NoError(t, err) && waiting == 1
 		}, time.Minute, 5*time.Millisecond, "it waits")
-		moved, err := engine.MoveTx(t.Context(), tx, []timeout.Move{{Key: key("1")}})
+		moved, err := e.MoveTx(t.Context(), tx, []engine.Move{{Key: key("1")}})
 		require.NoError(t, err)
-		_, err = engine.RemoveTx(t.Context(), tx, []timeout.Removal{{Key: key("1")}})
+		_, err = e.RemoveTx(t.Context(), tx, []engine.Removal{{Key: key("1")}})
 		require.NoError(t, err)
 		require.NoError(t, tx.Commit(t.Context()))
 		answers := <-answered
-		require.Equal(t, timeout.None, answers[0].Was)
+		require.Equal(t, engine.None, answers[0].Was)
 		require.Greater(t, answers[0].Version, before[0].Version)
 		require.NotEqual(t, answers[0].Version, moved[0].Version)
-		require.Equal(t, answers[0].Version, get(t, engine, "1").Version)
+		require.Equal(t, answers[0].Version, get(t, e, "1").Version)
 	}
 }

@@ -6,16 +6,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Move is timeout.Engine's. Most tasks that are moved are pending: what that is not true of is asked
+// Move is engine.Engine's. Most tasks that are moved are pending: what that is not true of is asked
 // for a second time, and so are all of a batch that has one several times. So no row is locked first.
-func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, len(moves))
+func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
+	answers := make([]engine.Answer, len(moves))
 	var left []int
 	err := chunks(len(moves), nil, func(from, to int) error {
-		rounds, err := e.locate(ctx, e.direct(), to-from, func(i int) timeout.Key { return moves[from+i].Key })
+		rounds, err := e.locate(ctx, e.direct(), to-from, func(i int) engine.Key { return moves[from+i].Key })
 		if err != nil || len(rounds) == 0 {
 			return err
 		}
@@ -23,11 +23,11 @@ func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answ
 		if len(rounds) == 1 {
 			err = e.transact(ctx, "moving tasks", func(batch *pgx.Batch) {
 				clear(answers[from:to])
-				e.queueMove(batch, moves[from:to], ps, readAnswers(func(n int64, answer timeout.Answer) { answers[from+ps[n-1].index] = answer }))
+				e.queueMove(batch, moves[from:to], ps, readAnswers(func(n int64, answer engine.Answer) { answers[from+ps[n-1].index] = answer }))
 			})
 		}
 		for i := from; i < to; i++ {
-			if answers[i].Was == timeout.None {
+			if answers[i].Was == engine.None {
 				left = append(left, i)
 			}
 		}
@@ -37,7 +37,7 @@ func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answ
 		return nil, err
 	}
 	if len(left) > 0 {
-		again := make([]timeout.Move, len(left))
+		again := make([]engine.Move, len(left))
 		for n, i := range left {
 			again[n] = moves[i]
 		}
@@ -54,8 +54,8 @@ func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answ
 }
 
 // move is Move for tasks that may be anything.
-func (e *Engine) move(ctx context.Context, via via, moves []timeout.Move) ([]timeout.Answer, error) {
-	return e.change(ctx, via, "moving tasks", len(moves), func(i int) timeout.Key { return moves[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
+func (e *Engine) move(ctx context.Context, via via, moves []engine.Move) ([]engine.Answer, error) {
+	return e.change(ctx, via, "moving tasks", len(moves), func(i int) engine.Key { return moves[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
 		soon := e.queueMove(batch, moves[from:], ps, read)
 		if soon && via.foreign {
 			batch.Queue(e.sql.Notify, e.channel(), ps.names())
@@ -64,7 +64,7 @@ func (e *Engine) move(ctx context.Context, via via, moves []timeout.Move) ([]tim
 }
 
 // queueMove adds the statement that moves tasks, and reports whether one is due soon then.
-func (e *Engine) queueMove(batch *pgx.Batch, moves []timeout.Move, ps places, read func(pgx.Rows) error) (soon bool) {
+func (e *Engine) queueMove(batch *pgx.Batch, moves []engine.Move, ps places, read func(pgx.Rows) error) (soon bool) {
 	due, after := make([]int64, len(ps)), make([]int64, len(ps))
 	for i, p := range ps {
 		m := moves[p.index]
@@ -76,13 +76,13 @@ func (e *Engine) queueMove(batch *pgx.Batch, moves []timeout.Move, ps places, re
 	return soon
 }
 
-// Remove is timeout.Engine's.
-func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
+// Remove is engine.Engine's.
+func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
 	return e.remove(ctx, e.direct(), removals)
 }
 
-func (e *Engine) remove(ctx context.Context, via via, removals []timeout.Removal) ([]timeout.Answer, error) {
-	return e.change(ctx, via, "removing tasks", len(removals), func(i int) timeout.Key { return removals[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
+func (e *Engine) remove(ctx context.Context, via via, removals []engine.Removal) ([]engine.Answer, error) {
+	return e.change(ctx, via, "removing tasks", len(removals), func(i int) engine.Key { return removals[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
 		// Only one of both statements has anything to do, most of the time.
 		for _, retained := range []bool{false, true} {
 			var some places
@@ -109,19 +109,19 @@ func (e *Engine) remove(ctx context.Context, via via, removals []timeout.Removal
 	})
 }
 
-func keyOf(keys []timeout.Key) func(int) timeout.Key {
-	return func(i int) timeout.Key { return keys[i] }
+func keyOf(keys []engine.Key) func(int) engine.Key {
+	return func(i int) engine.Key { return keys[i] }
 }
 
-// Replay is timeout.Engine's.
-func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+// Replay is engine.Engine's.
+func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
 	answers, err := e.change(ctx, e.direct(), "replaying tasks", len(keys), keyOf(keys), func(batch *pgx.Batch, _ int, ps places, read func(pgx.Rows) error) {
 		topics, ids := ps.columns()
 		batch.Queue(e.sql.Replay, topics, ids).Query(read)
 	})
 	if err == nil {
 		for i, answer := range answers {
-			if answer.Was == timeout.Dead {
+			if answer.Was == engine.Dead {
 				e.herald.tell(keys[i].Topic)
 			}
 		}
@@ -132,19 +132,19 @@ func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answ
 // change locks tasks, which tells what they are, and then has effect change those that it is
 // for: what effect answers was changed, and counts for more than what was read, since a task
 // may have been set in between.
-func (e *Engine) change(ctx context.Context, via via, doing string, n int, key func(int) timeout.Key,
+func (e *Engine) change(ctx context.Context, via via, doing string, n int, key func(int) engine.Key,
 	effect func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error),
-) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, n)
+) ([]engine.Answer, error) {
+	answers := make([]engine.Answer, n)
 	err := chunks(n, nil, func(from, to int) error {
-		rounds, err := e.locate(ctx, via, to-from, func(i int) timeout.Key { return key(from + i) })
+		rounds, err := e.locate(ctx, via, to-from, func(i int) engine.Key { return key(from + i) })
 		if err != nil || len(rounds) == 0 {
 			return err
 		}
 		return via.send(ctx, doing, func(batch *pgx.Batch) {
 			clear(answers[from:to])
 			for _, ps := range rounds {
-				read := readAnswers(func(n int64, answer timeout.Answer) { answers[from+ps[n-1].index] = answer })
+				read := readAnswers(func(n int64, answer engine.Answer) { answers[from+ps[n-1].index] = answer })
 				topics, ids := ps.columns()
 				batch.Queue(e.sql.Lock, topics, ids).Query(read)
 				effect(batch, from, ps, read)
@@ -158,12 +158,12 @@ func (e *Engine) change(ctx context.Context, via via, doing string, n int, key f
 }
 
 // readAnswers reads rows of a number, the state before, version and action time.
-func readAnswers(found func(n int64, answer timeout.Answer)) func(pgx.Rows) error {
+func readAnswers(found func(n int64, answer engine.Answer)) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var n, version, due int64
 		var was int16
 		_, err := pgx.ForEachRow(rows, []any{&n, &was, &version, &due}, func() error {
-			answer := timeout.Answer{Was: timeout.State(was), Version: version}
+			answer := engine.Answer{Was: engine.State(was), Version: version}
 			if version != 0 {
 				answer.Due = time.UnixMilli(due)
 			}

@@ -12,19 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
 // witness knows the versions that were answered, by key.
 type witness struct {
 	mu      sync.Mutex
-	highest map[timeout.Key]int64
-	given   map[timeout.Key]map[int64]bool
+	highest map[engine.Key]int64
+	given   map[engine.Key]map[int64]bool
 }
 
 // floor returns the highest versions of tasks that were answered before now.
-func (w *witness) floor(keys []timeout.Key) []int64 {
+func (w *witness) floor(keys []engine.Key) []int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	floors := make([]int64, len(keys))
@@ -35,7 +35,7 @@ func (w *witness) floor(keys []timeout.Key) []int64 {
 }
 
 // answered takes note of a version that a task was given by a call with that floor.
-func (w *witness) answered(key timeout.Key, version, floor int64) error {
+func (w *witness) answered(key engine.Key, version, floor int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if version <= floor {
@@ -56,10 +56,10 @@ func (w *witness) answered(key timeout.Key, version, floor int64) error {
 // that was answered is never followed by a lower one.
 func TestVersionsAreNewAndHigherThanWhatWasAnswered(t *testing.T) {
 	const hot, kept, calls = 6, 6, 120
-	engines := []*postgres.Engine{openTopic(t, timeout.Topic{Name: "orders"})}
+	engines := []*postgres.Engine{openTopic(t, engine.Topic{Name: "orders"})}
 	engines = append(engines, open(t, schemaOf(engines[0])))
-	w := &witness{highest: map[timeout.Key]int64{}, given: map[timeout.Key]map[int64]bool{}}
-	some := func(from, to int) (keys []timeout.Key) {
+	w := &witness{highest: map[engine.Key]int64{}, given: map[engine.Key]map[int64]bool{}}
+	some := func(from, to int) (keys []engine.Key) {
 		for _, i := range rand.Perm(to - from)[:1+rand.IntN(3)] {
 			keys = append(keys, key(fmt.Sprint(from+i)))
 		}
@@ -68,9 +68,9 @@ func TestVersionsAreNewAndHigherThanWhatWasAnswered(t *testing.T) {
 	verbs := []func(ctx context.Context, e *postgres.Engine) error{
 		func(ctx context.Context, e *postgres.Engine) error { // set
 			keys := some(0, hot+kept)
-			tasks, floors := make([]timeout.Task, len(keys)), w.floor(keys)
+			tasks, floors := make([]engine.Task, len(keys)), w.floor(keys)
 			for i, key := range keys {
-				tasks[i] = timeout.Task{Topic: key.Topic, ID: key.ID, After: time.Hour}
+				tasks[i] = engine.Task{Topic: key.Topic, ID: key.ID, After: time.Hour}
 			}
 			answers, err := e.Set(ctx, tasks)
 			for i, answer := range answers {
@@ -80,22 +80,22 @@ func TestVersionsAreNewAndHigherThanWhatWasAnswered(t *testing.T) {
 		},
 		func(ctx context.Context, e *postgres.Engine) error { // move
 			keys := some(0, hot+kept)
-			moves, floors := make([]timeout.Move, len(keys)), w.floor(keys)
+			moves, floors := make([]engine.Move, len(keys)), w.floor(keys)
 			for i, key := range keys {
-				moves[i] = timeout.Move{Key: key, After: time.Hour}
+				moves[i] = engine.Move{Key: key, After: time.Hour}
 			}
 			answers, err := e.Move(ctx, moves)
 			for i, answer := range answers {
-				if answer.Was == timeout.Pending {
+				if answer.Was == engine.Pending {
 					err = errors.Join(err, w.answered(keys[i], answer.Version, floors[i]))
 				}
 			}
 			return err
 		},
 		func(ctx context.Context, e *postgres.Engine) error { // remove
-			var removals []timeout.Removal
+			var removals []engine.Removal
 			for _, key := range some(0, hot) {
-				removals = append(removals, timeout.Removal{Key: key})
+				removals = append(removals, engine.Removal{Key: key})
 			}
 			_, err := e.Remove(ctx, removals)
 			return err
@@ -113,11 +113,11 @@ func TestVersionsAreNewAndHigherThanWhatWasAnswered(t *testing.T) {
 		},
 	}
 	var all errgroup.Group
-	for i, engine := range engines {
+	for i, eng := range engines {
 		for _, verb := range verbs {
 			all.Go(func() error {
 				for range calls {
-					if err := verb(t.Context(), engine); err != nil {
+					if err := verb(t.Context(), eng); err != nil {
 						return fmt.Errorf("engine %d: %w", i, err)
 					}
 				}

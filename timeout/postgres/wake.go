@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
@@ -86,7 +86,7 @@ func (e *Engine) spread(ctx context.Context) {
 
 func (e *Engine) channel() string { return "hw_" + e.schema }
 
-func (e *Engine) announceSet(tasks []timeout.Task) {
+func (e *Engine) announceSet(tasks []engine.Task) {
 	last := ""
 	for i := range tasks {
 		if t := &tasks[i]; t.Topic != last && isSoon(t.Due, t.After) {
@@ -96,7 +96,7 @@ func (e *Engine) announceSet(tasks []timeout.Task) {
 	}
 }
 
-func (e *Engine) announceMoves(moves []timeout.Move) {
+func (e *Engine) announceMoves(moves []engine.Move) {
 	last := ""
 	for i := range moves {
 		if m := &moves[i]; m.Topic != last && isSoon(m.Due, m.After) {
@@ -107,7 +107,7 @@ func (e *Engine) announceMoves(moves []timeout.Move) {
 }
 
 // queueNotice has others be told when the transaction is committed.
-func (e *Engine) queueNotice(batch *pgx.Batch, tasks []timeout.Task) {
+func (e *Engine) queueNotice(batch *pgx.Batch, tasks []engine.Task) {
 	var names []string
 	for i := range tasks {
 		if t := &tasks[i]; isSoon(t.Due, t.After) && !slices.Contains(names, t.Topic) {
@@ -130,20 +130,20 @@ func (ps places) names() []string {
 	return names
 }
 
-// Wake is timeout.Waker's. It listens on a connection of its own, and connects again by
+// Wake is engine.Waker's. It listens on a connection of its own, and connects again by
 // itself when that is lost. It tells of tasks that are due within five seconds.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	e.mu.Lock()
 	if e.closed.Load() {
 		e.mu.Unlock()
-		return timeout.ErrClosed
+		return engine.ErrClosed
 	}
 	e.parts.Add(1)
 	e.mu.Unlock()
 	defer e.parts.Done()
 	within, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(e.life, func() { cancel(timeout.ErrClosed) })
+	stop := context.AfterFunc(e.life, func() { cancel(engine.ErrClosed) })
 	defer stop()
 
 	conn, err := e.listenAgain(within)

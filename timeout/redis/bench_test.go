@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
@@ -21,14 +22,14 @@ func BenchmarkSet(b *testing.B) {
 	for _, batch := range []int{8, 64, 256, 2048} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
 			server := startServer(b)
-			engine := openEngine(b, server, redis.Config{})
-			_, err := engine.SetTopic(context.Background(), timeout.Topic{Name: "bench"}, false)
+			e := openEngine(b, server, redis.Config{})
+			_, err := e.SetTopic(context.Background(), engine.Topic{Name: "bench"}, false)
 			require.NoError(b, err)
 			batches := enginetest.Batches("bench", b.N, batch, time.Now().Add(time.Hour))
 			b.ReportAllocs()
 			before := server.cpu(b)
 			b.ResetTimer()
-			enginetest.SetBatches(b, engine, batches, 4)
+			enginetest.SetBatches(b, e, batches, 4)
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 			b.ReportMetric((server.cpu(b)-before)*1e6/float64(b.N), "redis-µs/task")
 		})
@@ -40,14 +41,14 @@ func BenchmarkExpire(b *testing.B) {
 	for _, workers := range []int{1, 4} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
 			server := startServer(b, "--slowlog-log-slower-than", "1000", "--slowlog-max-len", "100000")
-			engine := openEngine(b, server, redis.Config{})
-			_, err := engine.SetTopic(context.Background(), timeout.Topic{Name: "bench"}, false)
+			e := openEngine(b, server, redis.Config{})
+			_, err := e.SetTopic(context.Background(), engine.Topic{Name: "bench"}, false)
 			require.NoError(b, err)
-			enginetest.Fill(b, engine, "bench", b.N)
+			enginetest.Fill(b, e, "bench", b.N)
 			b.ReportAllocs()
 			before := server.cpu(b)
 			b.ResetTimer()
-			require.Equal(b, b.N, enginetest.Drain(b, engine, "bench", workers, 256))
+			require.Equal(b, b.N, enginetest.Drain(b, e, "bench", workers, 256))
 			slow, err := server.client(b).SlowLogGet(context.Background(), 100000).Result()
 			require.NoError(b, err)
 			longest := time.Duration(0)
@@ -65,11 +66,11 @@ func BenchmarkExpire(b *testing.B) {
 // payload of 64.
 func BenchmarkMemory(b *testing.B) {
 	server := startServer(b)
-	engine := openEngine(b, server, redis.Config{})
-	_, err := engine.SetTopic(context.Background(), timeout.Topic{Name: "bench"}, false)
+	e := openEngine(b, server, redis.Config{})
+	_, err := e.SetTopic(context.Background(), engine.Topic{Name: "bench"}, false)
 	require.NoError(b, err)
 	before := server.info(b, "memory", "used_memory")
-	enginetest.SetBatches(b, engine, enginetest.Batches("bench", b.N, 10_000, time.Now().Add(time.Hour)), 1)
+	enginetest.SetBatches(b, e, enginetest.Batches("bench", b.N, 10_000, time.Now().Add(time.Hour)), 1)
 	b.ReportMetric((server.info(b, "memory", "used_memory")-before)/float64(b.N), "B/task")
 }
 
@@ -79,7 +80,7 @@ type counting struct {
 	calls atomic.Int64
 }
 
-func (c *counting) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+func (c *counting) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	c.calls.Add(1)
 	return c.Engine.Set(ctx, tasks)
 }
@@ -89,12 +90,12 @@ func BenchmarkSetSingly(b *testing.B) {
 	for _, callers := range []int{1, 8, 64, 1024} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			server := startServer(b)
-			engine := &counting{Engine: openEngine(b, server, redis.Config{})}
-			centre, err := timeout.New(engine, timeout.Config{})
+			e := &counting{Engine: openEngine(b, server, redis.Config{})}
+			centre, err := timeout.New(e, timeout.Config{})
 			require.NoError(b, err)
 			defer centre.Close()
 			tasks := slices.Concat(enginetest.Batches("bench", b.N, 10_000, time.Now().Add(time.Hour))...)
-			_, err = centre.Set(context.Background(), timeout.Task{Topic: "bench", ID: "first", After: time.Hour})
+			_, err = centre.Set(context.Background(), engine.Task{Topic: "bench", ID: "first", After: time.Hour})
 			require.NoError(b, err)
 			b.ReportAllocs()
 			before := server.cpu(b)
@@ -114,7 +115,7 @@ func BenchmarkSetSingly(b *testing.B) {
 			require.NoError(b, all.Wait())
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 			b.ReportMetric((server.cpu(b)-before)*1e6/float64(b.N), "redis-µs/task")
-			b.ReportMetric(float64(b.N)/float64(engine.calls.Load()), "tasks/call")
+			b.ReportMetric(float64(b.N)/float64(e.calls.Load()), "tasks/call")
 		})
 	}
 }

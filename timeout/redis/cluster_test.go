@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
@@ -18,11 +18,11 @@ import (
 func TestAClusterDoesWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
 	_, servers := startCluster(t, 3, 0)
-	open := func(t *testing.T) timeout.Engine {
-		engine, err := redis.Open(t.Context(), servers[1].URL, redis.Config{})
+	open := func(t *testing.T) engine.Engine {
+		e, err := redis.Open(t.Context(), servers[1].URL, redis.Config{})
 		require.NoError(t, err)
-		t.Cleanup(func() { _ = engine.Close() })
-		return engine
+		t.Cleanup(func() { _ = e.Close() })
+		return e
 	}
 	enginetest.Run(t, open(t), enginetest.Options{Second: open})
 }
@@ -30,8 +30,8 @@ func TestAClusterDoesWhatEveryEngineMust(t *testing.T) {
 func TestASlotOfAClusterIsMovedUnderLoad(t *testing.T) {
 	t.Parallel()
 	_, servers := startCluster(t, 3, 0)
-	engine := openEngine(t, servers[0], redis.Config{})
-	withTopic(t, engine, timeout.Topic{Slots: 1})
+	e := openEngine(t, servers[0], redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 1})
 	stop, done := make(chan struct{}), make(chan int)
 	go func() {
 		count := 0
@@ -42,23 +42,23 @@ func TestASlotOfAClusterIsMovedUnderLoad(t *testing.T) {
 				return
 			default:
 			}
-			answers, err := engine.Set(ctx, []timeout.Task{{Topic: "orders", ID: fmt.Sprint(count)}, {Topic: "orders", ID: fmt.Sprint(count + 1)}})
+			answers, err := e.Set(ctx, []engine.Task{{Topic: "orders", ID: fmt.Sprint(count)}, {Topic: "orders", ID: fmt.Sprint(count + 1)}})
 			if !assert.NoError(t, err) || !assert.NoError(t, answers[0].Err) {
 				return
 			}
 			for _, answer := range answers {
-				assert.Equal(t, timeout.None, answer.Was) // nothing was done twice
+				assert.Equal(t, engine.None, answer.Was) // nothing was done twice
 			}
 			count += 2
 		}
 	}()
 	for range 3 {
 		time.Sleep(50 * time.Millisecond)
-		moveKeys(t, servers, engine.Prefix())
+		moveKeys(t, servers, e.Prefix())
 	}
 	close(stop)
 	count := <-done
-	counts, err := engine.Count(ctx, "orders")
+	counts, err := e.Count(ctx, "orders")
 	require.NoError(t, err)
 	require.EqualValues(t, count, counts.Pending)
 	require.Positive(t, count)
@@ -100,13 +100,13 @@ func moveKeys(t *testing.T, servers []server, prefix string) {
 func TestAServerOfAClusterFailsOver(t *testing.T) {
 	t.Parallel()
 	cluster, servers := startCluster(t, 3, 1)
-	engine := openEngine(t, servers[0], redis.Config{})
-	withTopic(t, engine, timeout.Topic{Slots: 16})
-	var tasks []timeout.Task
+	e := openEngine(t, servers[0], redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 16})
+	var tasks []engine.Task
 	for i := range 1000 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i)})
 	}
-	_, err := engine.Set(ctx, tasks)
+	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
 	victim := server{cluster.Masters(t)[0]}
 	require.Eventually(t, func() bool { // its replica has all
@@ -116,16 +116,16 @@ func TestAServerOfAClusterFailsOver(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 	victim.Kill(t)
 	fired := map[string]bool{}
-	var settle []timeout.Outcome
+	var settle []engine.Outcome
 	require.Eventually(t, func() bool {
-		batch, err := engine.Expire(ctx, timeout.Ask{Topic: "orders", Node: "n", Settle: settle, Max: 100, Lease: 3 * time.Second})
+		batch, err := e.Expire(ctx, engine.Ask{Topic: "orders", Node: "n", Settle: settle, Max: 100, Lease: 3 * time.Second})
 		if err != nil {
 			return false
 		}
 		settle = settle[:0]
 		for _, leased := range batch.Leased {
 			fired[leased.ID] = true
-			settle = append(settle, timeout.Outcome{Token: leased.Token, As: timeout.Done})
+			settle = append(settle, engine.Outcome{Token: leased.Token, As: engine.Done})
 		}
 		return len(fired) == len(tasks)
 	}, time.Minute, time.Millisecond)

@@ -9,7 +9,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
@@ -39,7 +39,7 @@ func (c Config) withDefaults() Config {
 
 func (c Config) check() error {
 	if len(c.Prefix) > maxPrefix || strings.ContainsAny(c.Prefix, "{}") {
-		return fmt.Errorf("%w: Prefix %.120q, must be at most %d bytes without braces", timeout.ErrArgument, c.Prefix, maxPrefix)
+		return fmt.Errorf("%w: Prefix %.120q, must be at most %d bytes without braces", engine.ErrArgument, c.Prefix, maxPrefix)
 	}
 	return nil
 }
@@ -77,5 +77,5 @@ func New(client goredis.UniversalClient, cfg Config) (*Engine, error) {
 
 var names = redisrun.Names{
 	Package: "timeout/redis", Loss: "tasks",
-	Argument: timeout.ErrArgument, Closed: timeout.ErrClosed, Full: timeout.ErrFull,
+	Argument: engine.ErrArgument, Closed: engine.ErrClosed, Full: engine.ErrFull,
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
@@ -13,11 +13,11 @@ import (
 func TestItDoesWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
-	open := func(t *testing.T) timeout.Engine {
-		engine, err := redis.Open(t.Context(), server.URL, redis.Config{})
+	open := func(t *testing.T) engine.Engine {
+		e, err := redis.Open(t.Context(), server.URL, redis.Config{})
 		require.NoError(t, err)
-		t.Cleanup(func() { _ = engine.Close() })
-		return engine
+		t.Cleanup(func() { _ = e.Close() })
+		return e
 	}
 	enginetest.Run(t, open(t), enginetest.Options{Second: open})
 }

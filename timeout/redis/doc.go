@@ -15,9 +15,9 @@
 // of the slot's own fields. A script handles at most 256 tasks. Redis's own clock decides
 // what is due.
 //
-// Numbers of versions and leases come from a counter per slot. It starts from the server's
-// clock in microseconds when the slot is made, so that even a Redis that was flushed gives no
-// number twice.
+// Versions and leases have numbers from a counter per slot. A number is also never behind the
+// server's clock in microseconds. So a Redis that was flushed, or has lost its last writes, gives no
+// number twice, unless its clock is behind by more than the time that was lost.
 //
 // # How a topic grows
 //

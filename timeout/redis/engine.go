@@ -6,12 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
-// Engine keeps tasks in Redis: see the package's comment, and timeout.Engine for its methods.
-// It is a timeout.Waker, too. It keeps no log of executions.
+// Engine keeps tasks in Redis: see the package's comment, and engine.Engine for its methods.
+// It is an engine.Waker, too. It keeps no log of executions.
 type Engine struct {
 	cfg   Config
 	redis *redisrun.Client
@@ -31,12 +31,13 @@ type Engine struct {
 }
 
 var (
-	_ timeout.Engine = (*Engine)(nil)
-	_ timeout.Waker  = (*Engine)(nil)
-	_ timeout.Laned  = (*Engine)(nil)
+	_ engine.Engine = (*Engine)(nil)
+	_ engine.Waker  = (*Engine)(nil)
+	_ engine.Laned  = (*Engine)(nil)
 )
 
 func newEngine(r *redisrun.Client, cfg Config) *Engine {
+	r.Shun()
 	e := &Engine{
 		cfg: cfg, redis: r, layouts: make(map[string]*layout),
 		topicsKey:  cfg.Prefix + ":{topics}:t",
@@ -61,8 +62,11 @@ func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	return now.Truncate(time.Millisecond), nil
 }
 
-// Lane is timeout.Laned's: the server of a Cluster that has the key.
-func (e *Engine) Lane(key timeout.Key) int {
+// Ready is engine.Engine's: one server is enough.
+func (e *Engine) Ready(ctx context.Context) error { return e.redis.Ready(ctx) }
+
+// Lane is engine.Laned's: the server of a Cluster that has the key.
+func (e *Engine) Lane(key engine.Key) int {
 	if !e.redis.Clustered() {
 		return 0
 	}

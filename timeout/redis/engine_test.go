@@ -11,33 +11,33 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
 var ctx = context.Background()
 
-func key(id string) timeout.Key { return timeout.Key{Topic: "orders", ID: id} }
+func key(id string) engine.Key { return engine.Key{Topic: "orders", ID: id} }
 
-func set(t testing.TB, engine timeout.Engine, task timeout.Task) timeout.Answer {
+func set(t testing.TB, e engine.Engine, task engine.Task) engine.Answer {
 	t.Helper()
 	if task.Topic == "" {
 		task.Topic = "orders"
 	}
-	answers, err := engine.Set(ctx, []timeout.Task{task})
+	answers, err := e.Set(ctx, []engine.Task{task})
 	require.NoError(t, err)
 	require.NoError(t, answers[0].Err)
 	return answers[0]
 }
 
-func get(t testing.TB, engine timeout.Engine, id string) timeout.Task {
+func get(t testing.TB, e engine.Engine, id string) engine.Task {
 	t.Helper()
-	tasks, err := engine.Get(ctx, []timeout.Key{key(id)})
+	tasks, err := e.Get(ctx, []engine.Key{key(id)})
 	require.NoError(t, err)
 	return tasks[0]
 }
 
-func expire(t testing.TB, engine timeout.Engine, ask timeout.Ask) timeout.Batch {
+func expire(t testing.TB, e engine.Engine, ask engine.Ask) engine.Batch {
 	t.Helper()
 	if ask.Topic == "" {
 		ask.Topic = "orders"
@@ -48,102 +48,102 @@ func expire(t testing.TB, engine timeout.Engine, ask timeout.Ask) timeout.Batch 
 	if ask.Lease == 0 {
 		ask.Lease = time.Minute
 	}
-	batch, err := engine.Expire(ctx, ask)
+	batch, err := e.Expire(ctx, ask)
 	require.NoError(t, err)
 	return batch
 }
 
 // lease leases one task.
-func lease(t testing.TB, engine timeout.Engine, length time.Duration) timeout.Leased {
+func lease(t testing.TB, e engine.Engine, length time.Duration) engine.Leased {
 	t.Helper()
-	batch := expire(t, engine, timeout.Ask{Max: 1, Lease: length})
+	batch := expire(t, e, engine.Ask{Max: 1, Lease: length})
 	require.Len(t, batch.Leased, 1)
 	return batch.Leased[0]
 }
 
-func settle(t testing.TB, engine timeout.Engine, outcome timeout.Outcome) bool {
+func settle(t testing.TB, e engine.Engine, outcome engine.Outcome) bool {
 	t.Helper()
-	return expire(t, engine, timeout.Ask{Settle: []timeout.Outcome{outcome}}).Settled[0]
+	return expire(t, e, engine.Ask{Settle: []engine.Outcome{outcome}}).Settled[0]
 }
 
-func withTopic(t testing.TB, engine timeout.Engine, topic timeout.Topic) {
+func withTopic(t testing.TB, e engine.Engine, topic engine.Topic) {
 	t.Helper()
 	if topic.Name == "" {
 		topic.Name = "orders"
 	}
-	_, err := engine.SetTopic(ctx, topic, false)
+	_, err := e.SetTopic(ctx, topic, false)
 	require.NoError(t, err)
 }
 
 // orders is an engine with a topic.
-func orders(t testing.TB, topic timeout.Topic) *redis.Engine {
+func orders(t testing.TB, topic engine.Topic) *redis.Engine {
 	t.Helper()
-	engine := openEngine(t, sharedServer(t), redis.Config{})
-	withTopic(t, engine, topic)
-	return engine
+	e := openEngine(t, sharedServer(t), redis.Config{})
+	withTopic(t, e, topic)
+	return e
 }
 
 func TestATaskIsLeasedAndDone(t *testing.T) {
-	engine := orders(t, timeout.Topic{})
-	call := &timeout.Callback{Kind: "http", Target: "http://x", Header: map[string]string{"a": "b"}}
-	answer := set(t, engine, timeout.Task{ID: "ü \"{1}", Payload: []byte{0, 255, '\n'}, Callback: call})
-	require.Equal(t, timeout.None, answer.Was)
-	before := get(t, engine, "ü \"{1}")
-	require.Equal(t, timeout.Pending, before.State)
+	e := orders(t, engine.Topic{})
+	call := &engine.Callback{Kind: "http", Target: "http://x", Header: map[string]string{"a": "b"}}
+	answer := set(t, e, engine.Task{ID: "ü \"{1}", Payload: []byte{0, 255, '\n'}, Callback: call})
+	require.Equal(t, engine.None, answer.Was)
+	before := get(t, e, "ü \"{1}")
+	require.Equal(t, engine.Pending, before.State)
 	require.Equal(t, answer.Version, before.Version)
 	require.Equal(t, []byte{0, 255, '\n'}, before.Payload)
 	require.Equal(t, call, before.Callback)
 	require.True(t, before.Due.Equal(answer.Due))
-	got := lease(t, engine, time.Minute)
+	got := lease(t, e, time.Minute)
 	require.Equal(t, 1, got.Attempts)
-	require.Equal(t, timeout.Running, got.State)
+	require.Equal(t, engine.Running, got.State)
 	require.Equal(t, call, got.Callback)
-	running := get(t, engine, "ü \"{1}")
+	running := get(t, e, "ü \"{1}")
 	require.Equal(t, got.Task, running)
-	counts, err := engine.Count(ctx, "orders")
+	counts, err := e.Count(ctx, "orders")
 	require.NoError(t, err)
-	require.Equal(t, timeout.Counts{Running: 1}, counts)
-	require.True(t, settle(t, engine, timeout.Outcome{Token: got.Token, As: timeout.Done}))
-	require.False(t, settle(t, engine, timeout.Outcome{Token: got.Token, As: timeout.Done}))
-	require.Equal(t, timeout.None, get(t, engine, "ü \"{1}").State)
+	require.Equal(t, engine.Counts{Running: 1}, counts)
+	require.True(t, settle(t, e, engine.Outcome{Token: got.Token, As: engine.Done}))
+	require.False(t, settle(t, e, engine.Outcome{Token: got.Token, As: engine.Done}))
+	require.Equal(t, engine.None, get(t, e, "ü \"{1}").State)
 }
 
 func TestEveryVerbInEveryState(t *testing.T) {
-	states := []timeout.State{timeout.None, timeout.Pending, timeout.Running, timeout.Done, timeout.Dead, timeout.Removed}
-	has := func(state timeout.State, of ...timeout.State) bool { return slices.Contains(of, state) }
+	states := []engine.State{engine.None, engine.Pending, engine.Running, engine.Done, engine.Dead, engine.Removed}
+	has := func(state engine.State, of ...engine.State) bool { return slices.Contains(of, state) }
 	for _, state := range states {
 		for _, verb := range []string{"set", "set if absent", "move", "remove", "replay"} {
 			t.Run(fmt.Sprintf("%s/%v", verb, state), func(t *testing.T) {
 				t.Parallel()
-				engine := orders(t, timeout.Topic{Retain: time.Hour, Slots: 1})
-				before := into(t, engine, state)
+				e := orders(t, engine.Topic{Retain: time.Hour, Slots: 1})
+				before := into(t, e, state)
 				due := time.Now().Add(time.Hour).Truncate(time.Millisecond)
-				var answers []timeout.Answer
+				var answers []engine.Answer
 				var err error
 				after, grows := state, false
 				switch verb {
 				case "set", "set if absent":
-					answers, err = engine.Set(ctx, []timeout.Task{{Topic: "orders", ID: "1", Due: due, IfAbsent: verb != "set", Payload: []byte("new")}})
-					if verb == "set" || !has(state, timeout.Pending, timeout.Running, timeout.Dead) {
-						after, grows = timeout.Pending, true
+					answers, err = e.Set(ctx, []engine.Task{{Topic: "orders", ID: "1", Due: due, IfAbsent: verb != "set", Payload: []byte("new")}})
+					if verb == "set" || !has(state, engine.Pending, engine.Running, engine.Dead) {
+						after, grows = engine.Pending, true
 					}
 				case "move":
-					answers, err = engine.Move(ctx, []timeout.Move{{Key: key("1"), Due: due}})
-					grows = state == timeout.Pending
+					answers, err = e.Move(ctx, []engine.Move{{Key: key("1"), Due: due}})
+					grows = state == engine.Pending
 				case "remove":
-					answers, err = engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
-					if has(state, timeout.Pending, timeout.Running, timeout.Dead) {
-						after = timeout.Removed
+					answers, err = e.Remove(ctx, []engine.Removal{{Key: key("1")}})
+					if has(state, engine.Pending, engine.Running, engine.Dead) {
+						after = engine.Removed
 					}
 				case "replay":
-					answers, err = engine.Replay(ctx, []timeout.Key{key("1")})
-					if state == timeout.Dead {
-						after = timeout.Pending
+					answers, err = e.Replay(ctx, []engine.Key{key("1")})
+					if state == engine.Dead {
+						after = engine.Pending
 					}
 				}
 				require.NoError(t, err)
 				require.Equal(t, state, answers[0].Was)
-				task := get(t, engine, "1")
+				task := get(t, e, "1")
 				require.Equal(t, after, task.State)
 				if grows {
 					require.Greater(t, task.Version, before.Version)
@@ -154,7 +154,7 @@ func TestEveryVerbInEveryState(t *testing.T) {
 						require.Zero(t, task.Attempts)
 						require.Equal(t, "new", string(task.Payload))
 					}
-				} else if after == state && state != timeout.None {
+				} else if after == state && state != engine.None {
 					require.Equal(t, before, task)
 					require.Equal(t, before.Version, answers[0].Version)
 					require.True(t, before.Due.Equal(answers[0].Due))
@@ -165,199 +165,199 @@ func TestEveryVerbInEveryState(t *testing.T) {
 }
 
 // into brings task 1 into a state and returns it.
-func into(t *testing.T, engine timeout.Engine, state timeout.State) timeout.Task {
+func into(t *testing.T, e engine.Engine, state engine.State) engine.Task {
 	t.Helper()
-	if state == timeout.None {
-		return timeout.Task{}
+	if state == engine.None {
+		return engine.Task{}
 	}
-	set(t, engine, timeout.Task{ID: "1", Due: time.Now().Add(-time.Minute), Payload: []byte("old")})
+	set(t, e, engine.Task{ID: "1", Due: time.Now().Add(-time.Minute), Payload: []byte("old")})
 	switch state {
-	case timeout.Removed:
-		_, err := engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
+	case engine.Removed:
+		_, err := e.Remove(ctx, []engine.Removal{{Key: key("1")}})
 		require.NoError(t, err)
-	case timeout.Running, timeout.Done, timeout.Dead:
-		leased := lease(t, engine, time.Minute)
-		if state != timeout.Running {
-			require.True(t, settle(t, engine, timeout.Outcome{Token: leased.Token, As: state, Error: "because"}))
+	case engine.Running, engine.Done, engine.Dead:
+		leased := lease(t, e, time.Minute)
+		if state != engine.Running {
+			require.True(t, settle(t, e, engine.Outcome{Token: leased.Token, As: state, Error: "because"}))
 		}
 	}
-	task := get(t, engine, "1")
+	task := get(t, e, "1")
 	require.Equal(t, state, task.State)
 	return task
 }
 
 func TestAFailedTaskWaitsAndKeepsItsActionTime(t *testing.T) {
-	engine := orders(t, timeout.Topic{})
-	answer := set(t, engine, timeout.Task{ID: "1"})
-	leased := lease(t, engine, time.Minute)
-	require.True(t, settle(t, engine, timeout.Outcome{Token: leased.Token, As: timeout.Pending, After: 2 * time.Second, Error: "no"}))
-	task := get(t, engine, "1")
-	require.Equal(t, timeout.Pending, task.State)
+	e := orders(t, engine.Topic{})
+	answer := set(t, e, engine.Task{ID: "1"})
+	leased := lease(t, e, time.Minute)
+	require.True(t, settle(t, e, engine.Outcome{Token: leased.Token, As: engine.Pending, After: 2 * time.Second, Error: "no"}))
+	task := get(t, e, "1")
+	require.Equal(t, engine.Pending, task.State)
 	require.True(t, task.Due.Equal(answer.Due))
 	require.True(t, task.Until.After(task.Due))
 	require.Equal(t, "no", task.Error)
 	require.Equal(t, 1, task.Attempts)
-	batch := expire(t, engine, timeout.Ask{Max: 1})
+	batch := expire(t, e, engine.Ask{Max: 1})
 	require.Empty(t, batch.Leased)
 	require.True(t, batch.Next.Equal(task.Until), "%v %v", batch.Next, task.Until)
 	time.Sleep(batch.Next.Sub(batch.Now))
-	again := lease(t, engine, time.Minute)
+	again := lease(t, e, time.Minute)
 	require.Equal(t, 2, again.Attempts)
 	require.False(t, again.Again)
 	require.Equal(t, "no", again.Error)
 	require.NotEqual(t, leased.Token, again.Token)
-	require.True(t, settle(t, engine, timeout.Outcome{Token: again.Token, As: timeout.Pending, Refund: true}))
-	require.Equal(t, 1, get(t, engine, "1").Attempts)
+	require.True(t, settle(t, e, engine.Outcome{Token: again.Token, As: engine.Pending, Refund: true}))
+	require.Equal(t, 1, get(t, e, "1").Attempts)
 }
 
 func TestALeaseThatIsOutlivedIsGivenAgainUntilTheLastAttempt(t *testing.T) {
-	engine := orders(t, timeout.Topic{Retries: 1})
-	set(t, engine, timeout.Task{ID: "1"})
-	first := lease(t, engine, 20*time.Millisecond)
+	e := orders(t, engine.Topic{Retries: 1})
+	set(t, e, engine.Task{ID: "1"})
+	first := lease(t, e, 20*time.Millisecond)
 	time.Sleep(30 * time.Millisecond)
-	second := lease(t, engine, 20*time.Millisecond)
+	second := lease(t, e, 20*time.Millisecond)
 	require.True(t, second.Again)
 	require.Equal(t, 2, second.Attempts)
-	require.False(t, settle(t, engine, timeout.Outcome{Token: first.Token, As: timeout.Done}), "F12")
-	good, err := engine.Extend(ctx, []timeout.Token{first.Token, second.Token, {Key: key("1")}, {Key: key("1"), Part: "zzzzzzzzzzzz", Lease: 1 << 40}}, 20*time.Millisecond)
+	require.False(t, settle(t, e, engine.Outcome{Token: first.Token, As: engine.Done}), "F12")
+	good, err := e.Extend(ctx, []engine.Token{first.Token, second.Token, {Key: key("1")}, {Key: key("1"), Part: "zzzzzzzzzzzz", Lease: 1 << 40}}, 20*time.Millisecond)
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, true, false, false}, good)
 	time.Sleep(30 * time.Millisecond)
-	batch := expire(t, engine, timeout.Ask{Max: 10})
+	batch := expire(t, e, engine.Ask{Max: 10})
 	require.Empty(t, batch.Leased)
-	require.Equal(t, []timeout.Key{key("1")}, batch.Died)
-	dead := get(t, engine, "1")
-	require.Equal(t, timeout.Dead, dead.State)
+	require.Equal(t, []engine.Key{key("1")}, batch.Died)
+	dead := get(t, e, "1")
+	require.Equal(t, engine.Dead, dead.State)
 	require.Contains(t, dead.Error, "lease")
 }
 
 func TestTokensOfNothingSettleNothing(t *testing.T) {
-	engine := orders(t, timeout.Topic{})
-	set(t, engine, timeout.Task{ID: "1"})
-	leased := lease(t, engine, time.Minute)
-	for _, change := range []func(*timeout.Token){
-		func(t *timeout.Token) { t.Lease = 0 },
-		func(t *timeout.Token) { t.Lease = -1 },
-		func(t *timeout.Token) { t.Lease++; t.Lease += 1 << 10 },
-		func(t *timeout.Token) { t.Part = "" },
-		func(t *timeout.Token) { t.Part = "1" },
-		func(t *timeout.Token) { t.Part = "zzzzzzzzzzzz" },
-		func(t *timeout.Token) { t.Part = "-1" },
-		func(t *timeout.Token) { t.ID = "2" },
+	e := orders(t, engine.Topic{})
+	set(t, e, engine.Task{ID: "1"})
+	leased := lease(t, e, time.Minute)
+	for _, change := range []func(*engine.Token){
+		func(t *engine.Token) { t.Lease = 0 },
+		func(t *engine.Token) { t.Lease = -1 },
+		func(t *engine.Token) { t.Lease++; t.Lease += 1 << 10 },
+		func(t *engine.Token) { t.Part = "" },
+		func(t *engine.Token) { t.Part = "1" },
+		func(t *engine.Token) { t.Part = "zzzzzzzzzzzz" },
+		func(t *engine.Token) { t.Part = "-1" },
+		func(t *engine.Token) { t.ID = "2" },
 	} {
 		bad := leased.Token
 		change(&bad)
-		require.False(t, settle(t, engine, timeout.Outcome{Token: bad, As: timeout.Done}), "%+v", bad)
+		require.False(t, settle(t, e, engine.Outcome{Token: bad, As: engine.Done}), "%+v", bad)
 	}
-	require.Equal(t, timeout.Running, get(t, engine, "1").State)
-	waits := set(t, engine, timeout.Task{ID: "3", Due: time.Now().Add(time.Hour)})
-	require.False(t, settle(t, engine, timeout.Outcome{Token: timeout.Token{Key: key("3"), Part: leased.Token.Part}, As: timeout.Done}))
-	require.Equal(t, waits.Version, get(t, engine, "3").Version)
+	require.Equal(t, engine.Running, get(t, e, "1").State)
+	waits := set(t, e, engine.Task{ID: "3", Due: time.Now().Add(time.Hour)})
+	require.False(t, settle(t, e, engine.Outcome{Token: engine.Token{Key: key("3"), Part: leased.Token.Part}, As: engine.Done}))
+	require.Equal(t, waits.Version, get(t, e, "3").Version)
 }
 
 func TestATaskThatIsRemovedAndSetAgainGetsOtherNumbers(t *testing.T) {
-	engine := orders(t, timeout.Topic{})
+	e := orders(t, engine.Topic{})
 	numbers := map[int64]bool{}
 	for range 5 {
-		answer := set(t, engine, timeout.Task{ID: "1"})
-		leased := lease(t, engine, time.Minute)
+		answer := set(t, e, engine.Task{ID: "1"})
+		leased := lease(t, e, time.Minute)
 		require.False(t, numbers[answer.Version] || numbers[leased.Token.Lease])
 		numbers[answer.Version], numbers[leased.Token.Lease] = true, true
-		_, err := engine.Remove(ctx, []timeout.Removal{{Key: key("1")}})
+		_, err := e.Remove(ctx, []engine.Removal{{Key: key("1")}})
 		require.NoError(t, err)
 		if len(numbers) == 6 {
-			require.NoError(t, engine.DropTopic(ctx, "orders"))
-			withTopic(t, engine, timeout.Topic{})
+			require.NoError(t, e.DropTopic(ctx, "orders"))
+			withTopic(t, e, engine.Topic{})
 		}
 	}
 }
 
 func TestTheSameKeyTwiceInABatch(t *testing.T) {
-	engine := orders(t, timeout.Topic{})
-	var tasks []timeout.Task
+	e := orders(t, engine.Topic{})
+	var tasks []engine.Task
 	for i := range 600 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i % 300), Payload: fmt.Append(nil, i)})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i % 300), Payload: fmt.Append(nil, i)})
 	}
-	answers, err := engine.Set(ctx, tasks)
+	answers, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
 	for i, answer := range answers {
-		require.Equal(t, i >= 300, answer.Was == timeout.Pending)
-		require.Equal(t, fmt.Sprint(i%300+300), string(get(t, engine, tasks[i].ID).Payload))
+		require.Equal(t, i >= 300, answer.Was == engine.Pending)
+		require.Equal(t, fmt.Sprint(i%300+300), string(get(t, e, tasks[i].ID).Payload))
 	}
 }
 
 func TestManyAreLeasedInOneCall(t *testing.T) {
-	engine := orders(t, timeout.Topic{})
-	var tasks []timeout.Task
+	e := orders(t, engine.Topic{})
+	var tasks []engine.Task
 	for i := range 3000 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i)})
 	}
-	_, err := engine.Set(ctx, tasks)
+	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
-	batch := expire(t, engine, timeout.Ask{Max: 2500})
+	batch := expire(t, e, engine.Ask{Max: 2500})
 	require.Len(t, batch.Leased, 2500)
 	require.False(t, batch.Next.After(batch.Now))
-	var outcomes []timeout.Outcome
+	var outcomes []engine.Outcome
 	seen := map[string]bool{}
 	for _, leased := range batch.Leased {
 		require.False(t, seen[leased.ID])
 		seen[leased.ID] = true
-		outcomes = append(outcomes, timeout.Outcome{Token: leased.Token, As: timeout.Done})
+		outcomes = append(outcomes, engine.Outcome{Token: leased.Token, As: engine.Done})
 	}
-	batch = expire(t, engine, timeout.Ask{Max: 2500, Settle: outcomes})
+	batch = expire(t, e, engine.Ask{Max: 2500, Settle: outcomes})
 	require.Len(t, batch.Leased, 500)
 	require.NotContains(t, batch.Settled, false)
 }
 
 func TestLargePayloadsComeInSmallBatches(t *testing.T) {
-	engine := orders(t, timeout.Topic{Slots: 1})
-	var tasks []timeout.Task
+	e := orders(t, engine.Topic{Slots: 1})
+	var tasks []engine.Task
 	for i := range 20 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i), Payload: make([]byte, 1<<20)})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i), Payload: make([]byte, 1<<20)})
 	}
-	_, err := engine.Set(ctx, tasks)
+	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
-	batch := expire(t, engine, timeout.Ask{Max: 15})
+	batch := expire(t, e, engine.Ask{Max: 15})
 	require.Len(t, batch.Leased, 15)
 	require.Len(t, batch.Leased[7].Payload, 1<<20)
-	got, err := engine.Get(ctx, []timeout.Key{key("0"), key("19")})
+	got, err := e.Get(ctx, []engine.Key{key("0"), key("19")})
 	require.NoError(t, err)
 	require.Len(t, got[1].Payload, 1<<20)
-	page, err := engine.List(ctx, timeout.Query{Topic: "orders", State: timeout.Running, Limit: 15})
+	page, err := e.List(ctx, engine.Query{Topic: "orders", State: engine.Running, Limit: 15})
 	require.NoError(t, err)
 	require.NotEmpty(t, page.Next)
 	require.Less(t, len(page.Tasks), 15)
 }
 
 func TestAPausedTopicLeasesNothing(t *testing.T) {
-	engine := orders(t, timeout.Topic{})
-	set(t, engine, timeout.Task{ID: "1"})
-	leased := lease(t, engine, time.Minute)
-	_, err := engine.Pause(ctx, "orders", true)
+	e := orders(t, engine.Topic{})
+	set(t, e, engine.Task{ID: "1"})
+	leased := lease(t, e, time.Minute)
+	_, err := e.Pause(ctx, "orders", true)
 	require.NoError(t, err)
-	set(t, engine, timeout.Task{ID: "2"})
-	batch := expire(t, engine, timeout.Ask{Max: 10, Settle: []timeout.Outcome{{Token: leased.Token, As: timeout.Done}}})
+	set(t, e, engine.Task{ID: "2"})
+	batch := expire(t, e, engine.Ask{Max: 10, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}})
 	require.True(t, batch.Settled[0])
 	require.Empty(t, batch.Leased)
-	_, err = engine.Pause(ctx, "orders", false)
+	_, err = e.Pause(ctx, "orders", false)
 	require.NoError(t, err)
-	require.Equal(t, "2", lease(t, engine, time.Minute).ID)
+	require.Equal(t, "2", lease(t, e, time.Minute).ID)
 }
 
 func TestAnOlderTermIsFenced(t *testing.T) {
-	engine := orders(t, timeout.Topic{})
-	second := orders2(t, engine)
-	set(t, engine, timeout.Task{ID: "1"})
-	leased := lease(t, engine, time.Minute)
-	expire(t, second, timeout.Ask{Max: 1, Term: 2})
-	batch, err := engine.Expire(ctx, timeout.Ask{
+	e := orders(t, engine.Topic{})
+	second := orders2(t, e)
+	set(t, e, engine.Task{ID: "1"})
+	leased := lease(t, e, time.Minute)
+	expire(t, second, engine.Ask{Max: 1, Term: 2})
+	batch, err := e.Expire(ctx, engine.Ask{
 		Topic: "orders", Node: "old", Max: 1, Lease: time.Minute, Term: 1,
-		Settle: []timeout.Outcome{{Token: leased.Token, As: timeout.Done}},
+		Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}},
 	})
-	require.ErrorIs(t, err, timeout.ErrFenced)
+	require.ErrorIs(t, err, engine.ErrFenced)
 	require.True(t, batch.Settled[0])
-	expire(t, engine, timeout.Ask{Max: 1, Term: 2})
-	expire(t, engine, timeout.Ask{Max: 1})
+	expire(t, e, engine.Ask{Max: 1, Term: 2})
+	expire(t, e, engine.Ask{Max: 1})
 }
 
 // orders2 is a second engine on the same tasks.
@@ -367,48 +367,48 @@ func orders2(t testing.TB, engine *redis.Engine) *redis.Engine {
 }
 
 func TestWhatIsKeptIsDeletedInItsTime(t *testing.T) {
-	engine := orders(t, timeout.Topic{Retain: 5 * time.Second})
-	var tasks []timeout.Task
+	e := orders(t, engine.Topic{Retain: 5 * time.Second})
+	var tasks []engine.Task
 	for i := range 3000 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i)})
 	}
-	_, err := engine.Set(ctx, tasks)
+	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
-	batch := expire(t, engine, timeout.Ask{Max: 1500})
-	var outcomes []timeout.Outcome
+	batch := expire(t, e, engine.Ask{Max: 1500})
+	var outcomes []engine.Outcome
 	for _, leased := range batch.Leased {
-		outcomes = append(outcomes, timeout.Outcome{Token: leased.Token, As: timeout.Done})
+		outcomes = append(outcomes, engine.Outcome{Token: leased.Token, As: engine.Done})
 	}
-	expire(t, engine, timeout.Ask{Settle: outcomes})
-	_, err = engine.Remove(ctx, []timeout.Removal{{Key: key("2999")}, {Key: key("2998")}})
+	expire(t, e, engine.Ask{Settle: outcomes})
+	_, err = e.Remove(ctx, []engine.Removal{{Key: key("2999")}, {Key: key("2998")}})
 	require.NoError(t, err)
-	counts, err := engine.Count(ctx, "orders")
+	counts, err := e.Count(ctx, "orders")
 	require.NoError(t, err)
 	require.EqualValues(t, 1500, counts.Done)
 	time.Sleep(5100 * time.Millisecond)
-	for swept := (timeout.Swept{More: true}); swept.More; {
-		swept, err = engine.Upkeep(ctx, 1)
+	for swept := (engine.Swept{More: true}); swept.More; {
+		swept, err = e.Upkeep(ctx, 1)
 		require.NoError(t, err)
 	}
-	counts, err = engine.Count(ctx, "orders")
+	counts, err = e.Count(ctx, "orders")
 	require.NoError(t, err)
 	require.Zero(t, counts.Done)
 	require.Zero(t, counts.Removed)
 }
 
 func TestAListHasEachTaskOnce(t *testing.T) {
-	engine := orders(t, timeout.Topic{Slots: 2})
+	e := orders(t, engine.Topic{Slots: 2})
 	due := time.Now().Add(time.Hour)
-	var tasks []timeout.Task
+	var tasks []engine.Task
 	for i := range 700 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i), Due: due.Add(time.Duration(i/100) * time.Second)})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i), Due: due.Add(time.Duration(i/100) * time.Second)})
 	}
-	_, err := engine.Set(ctx, tasks)
+	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
 	seen := map[string]int{}
-	query := timeout.Query{Topic: "orders", State: timeout.Pending, Limit: 37}
+	query := engine.Query{Topic: "orders", State: engine.Pending, Limit: 37}
 	for page := 0; ; page++ {
-		got, err := engine.List(ctx, query)
+		got, err := e.List(ctx, query)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(got.Tasks), 37)
 		for _, task := range got.Tasks {
@@ -419,8 +419,8 @@ func TestAListHasEachTaskOnce(t *testing.T) {
 		}
 		query.Cursor = got.Next
 		if page == 3 { // it grows while it is listed, and what was the last one goes
-			withTopic(t, engine, timeout.Topic{Slots: 8})
-			_, err := engine.Remove(ctx, []timeout.Removal{{Key: got.Tasks[36].Key()}})
+			withTopic(t, e, engine.Topic{Slots: 8})
+			_, err := e.Remove(ctx, []engine.Removal{{Key: got.Tasks[36].Key()}})
 			require.NoError(t, err)
 		}
 	}
@@ -430,41 +430,41 @@ func TestAListHasEachTaskOnce(t *testing.T) {
 	}
 	for _, bad := range []string{"x", "////", "MQ", "MQoxCgoK"} {
 		query.Cursor = bad
-		_, err := engine.List(ctx, query)
-		require.ErrorIs(t, err, timeout.ErrArgument, bad)
+		_, err := e.List(ctx, query)
+		require.ErrorIs(t, err, engine.ErrArgument, bad)
 	}
 }
 
 func TestTopicsAreKept(t *testing.T) {
-	engine := orders(t, timeout.Topic{Retries: 3})
-	topic, err := engine.SetTopic(ctx, timeout.Topic{Name: "orders", Retries: 7}, true)
+	e := orders(t, engine.Topic{Retries: 3})
+	topic, err := e.SetTopic(ctx, engine.Topic{Name: "orders", Retries: 7}, true)
 	require.NoError(t, err)
 	require.Equal(t, 3, topic.Retries)
 	require.Equal(t, 8, topic.Slots)
-	_, err = engine.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 4}, false)
-	require.ErrorIs(t, err, timeout.ErrConflict)
-	topic, err = engine.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 16, Callback: &timeout.Callback{Kind: "a", Target: "b"}}, false)
+	_, err = e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 4}, false)
+	require.ErrorIs(t, err, engine.ErrConflict)
+	topic, err = e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16, Callback: &engine.Callback{Kind: "a", Target: "b"}}, false)
 	require.NoError(t, err)
 	require.Equal(t, 16, topic.Slots)
-	withTopic(t, engine, timeout.Topic{Name: "mails"})
-	topics, err := engine.Topics(ctx)
+	withTopic(t, e, engine.Topic{Name: "mails"})
+	topics, err := e.Topics(ctx)
 	require.NoError(t, err)
 	require.Len(t, topics, 2)
 	require.Equal(t, topic, topics[1])
-	require.NoError(t, engine.DropTopic(ctx, "orders"))
-	require.ErrorIs(t, engine.DropTopic(ctx, "orders"), timeout.ErrNotFound)
-	answers, err := engine.Set(ctx, []timeout.Task{{Topic: "orders", ID: "1"}, {Topic: "mails", ID: "1"}})
+	require.NoError(t, e.DropTopic(ctx, "orders"))
+	require.ErrorIs(t, e.DropTopic(ctx, "orders"), engine.ErrNotFound)
+	answers, err := e.Set(ctx, []engine.Task{{Topic: "orders", ID: "1"}, {Topic: "mails", ID: "1"}})
 	require.NoError(t, err)
-	require.ErrorIs(t, answers[0].Err, timeout.ErrNotFound)
+	require.ErrorIs(t, answers[0].Err, engine.ErrNotFound)
 	require.NoError(t, answers[1].Err)
-	_, err = engine.Expire(ctx, timeout.Ask{Topic: "orders", Max: 1, Lease: time.Second})
-	require.ErrorIs(t, err, timeout.ErrNotFound)
+	_, err = e.Expire(ctx, engine.Ask{Topic: "orders", Max: 1, Lease: time.Second})
+	require.ErrorIs(t, err, engine.ErrNotFound)
 }
 
 func TestMembersComeAndGo(t *testing.T) {
-	engine := openEngine(t, sharedServer(t), redis.Config{})
-	beat := func(name string, ttl time.Duration, topics ...string) timeout.View {
-		view, err := engine.Beat(ctx, timeout.Node{Name: name, Topics: topics}, ttl)
+	e := openEngine(t, sharedServer(t), redis.Config{})
+	beat := func(name string, ttl time.Duration, topics ...string) engine.View {
+		view, err := e.Beat(ctx, engine.Node{Name: name, Topics: topics}, ttl)
 		require.NoError(t, err)
 		return view
 	}
@@ -480,41 +480,41 @@ func TestMembersComeAndGo(t *testing.T) {
 	require.Len(t, third.Nodes, 1)
 	require.Greater(t, third.Term, second.Term)
 	beat("c", time.Minute)
-	require.NoError(t, engine.Leave(ctx, "b"))
+	require.NoError(t, e.Leave(ctx, "b"))
 	require.Equal(t, "c", beat("a", time.Minute).Leader())
 }
 
 func TestAnotherProcessIsWoken(t *testing.T) {
-	engine := orders(t, timeout.Topic{})
-	second := orders2(t, engine)
+	e := orders(t, engine.Topic{})
+	second := orders2(t, e)
 	woken := make(chan string, 100)
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- second.Wake(ctx, func(topic string) { woken <- topic }) }()
 	require.Empty(t, <-woken, "it hears from now on")
-	set(t, engine, timeout.Task{ID: "1", Due: time.Now().Add(time.Hour - time.Since(time.Unix(0, 0)))})
+	set(t, e, engine.Task{ID: "1", Due: time.Now().Add(time.Hour - time.Since(time.Unix(0, 0)))})
 	require.Equal(t, "orders", <-woken)
 	require.NoError(t, sharedServer(t).client(t).ClientKillByFilter(ctx, "TYPE", "pubsub").Err())
 	require.Empty(t, <-woken, "and again, with another connection")
-	set(t, engine, timeout.Task{ID: "2", Due: time.Now().Add(time.Hour - time.Since(time.Unix(0, 0)))})
+	set(t, e, engine.Task{ID: "2", Due: time.Now().Add(time.Hour - time.Since(time.Unix(0, 0)))})
 	require.Equal(t, "orders", <-woken)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
 func TestAClosedEngineSaysSo(t *testing.T) {
-	engine := orders(t, timeout.Topic{})
-	require.NoError(t, engine.Close())
-	require.NoError(t, engine.Close())
-	_, err := engine.Set(ctx, []timeout.Task{{Topic: "orders", ID: "1"}})
-	require.ErrorIs(t, err, timeout.ErrClosed)
-	_, err = engine.Topics(ctx)
-	require.ErrorIs(t, err, timeout.ErrClosed)
-	_, err = engine.Now(ctx)
-	require.ErrorIs(t, err, timeout.ErrClosed)
-	_, err = engine.Beat(ctx, timeout.Node{Name: "a"}, time.Second)
-	require.ErrorIs(t, err, timeout.ErrClosed)
-	_, err = engine.Upkeep(ctx, 0)
-	require.ErrorIs(t, err, timeout.ErrClosed)
-	require.True(t, errors.Is(engine.Leave(ctx, "a"), timeout.ErrClosed))
+	e := orders(t, engine.Topic{})
+	require.NoError(t, e.Close())
+	require.NoError(t, e.Close())
+	_, err := e.Set(ctx, []engine.Task{{Topic: "orders", ID: "1"}})
+	require.ErrorIs(t, err, engine.ErrClosed)
+	_, err = e.Topics(ctx)
+	require.ErrorIs(t, err, engine.ErrClosed)
+	_, err = e.Now(ctx)
+	require.ErrorIs(t, err, engine.ErrClosed)
+	_, err = e.Beat(ctx, engine.Node{Name: "a"}, time.Second)
+	require.ErrorIs(t, err, engine.ErrClosed)
+	_, err = e.Upkeep(ctx, 0)
+	require.ErrorIs(t, err, engine.ErrClosed)
+	require.True(t, errors.Is(e.Leave(ctx, "a"), engine.ErrClosed))
 }

@@ -8,29 +8,30 @@ import (
 	"slices"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // expiry is an Expire under way.
 type expiry struct {
 	engine *Engine
-	ask    timeout.Ask // with what is owed after the outcomes of the caller
-	own    int         // how many are the caller's
-	batch  timeout.Batch
+	ask    engine.Ask // with what is owed after the outcomes of the caller
+	own    int        // how many are the caller's
+	batch  engine.Batch
 	open   []int // of Ask.Settle, what is not settled yet
 	fenced bool
 
 	failed  []int // of Ask.Settle, those whose slots have failed
 	failure error // of a slot
 	broken  error // of a task that can't be read
+	undrawn bool  // whether tasks stay in old slots since a server does not answer
 }
 
-// Expire is timeout.Engine's. A slot where nothing is due as far as this engine knows is only
+// Expire is engine.Engine's. A slot where nothing is due as far as this engine knows is only
 // asked every Config.PollInterval, other than one of them; so Batch.Next can be later than
 // what another process has set since then. Where some slots fail and others answer, it
 // answers with what these have; what the others can't be told is told with a later call, and
 // counts as settled until then.
-func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	x := &expiry{engine: e, ask: ask, own: len(ask.Settle)}
 	x.ask.Settle = append(ask.Settle[:x.own:x.own], e.owed.take(ask.Topic)...)
 	x.batch.Settled = make([]bool, len(x.ask.Settle))
@@ -40,9 +41,9 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 	err := e.using(ctx, ask.Topic, func(l *layout) error { return x.do(ctx, l) })
 	if err = x.settleRest(err); err != nil {
 		x.giveBack(ctx)
-		return timeout.Batch{}, err
+		return engine.Batch{}, err
 	}
-	slices.SortStableFunc(x.batch.Leased, func(a, b timeout.Leased) int { return a.Due.Compare(b.Due) })
+	slices.SortStableFunc(x.batch.Leased, func(a, b engine.Leased) int { return a.Due.Compare(b.Due) })
 	if x.fenced {
 		return x.fence(ctx)
 	}
@@ -63,7 +64,7 @@ func (x *expiry) settleRest(err error) error {
 	case err == nil && !leased && !x.fenced:
 		err = x.broken
 	}
-	var owed []timeout.Outcome
+	var owed []engine.Outcome
 	for _, i := range x.failed {
 		if i >= x.own || err == nil {
 			owed = append(owed, x.ask.Settle[i])
@@ -71,7 +72,7 @@ func (x *expiry) settleRest(err error) error {
 		}
 	}
 	x.batch.Settled = x.batch.Settled[:x.own]
-	if !errors.Is(err, timeout.ErrNotFound) {
+	if !errors.Is(err, engine.ErrNotFound) {
 		x.engine.owed.keep(x.ask.Topic, owed)
 	}
 	return err
@@ -108,6 +109,8 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 	}
 	if more {
 		x.batch.Next = x.batch.Now // what waits in old slots comes with the next calls
+	} else if soon := x.batch.Now.Add(owedRest); x.undrawn && (x.batch.Next.IsZero() || soon.Before(x.batch.Next)) {
+		x.batch.Next = soon
 	}
 	if x.batch.Now.IsZero() { // no slot was asked
 		x.batch.Now, err = x.engine.Now(ctx)
@@ -130,28 +133,45 @@ func (l *layout) asked(slots []int) []int {
 	return slices.DeleteFunc(slots, func(slot int) bool { return slot < 0 || slot >= len(l.places) })
 }
 
-// migrate moves the tasks that are to be settled, and some of the others.
+// migrate moves the tasks that are to be settled, and some of the others. A server that does not
+// answer keeps only its own tasks from that.
 func (x *expiry) migrate(ctx context.Context, l *layout, slots []int) (more bool, err error) {
 	if l.old == nil {
 		return false, nil
 	}
 	var ids []string
+	isOld := func(i int) bool { return x.ask.Settle[i].Token.Part != partOf(l.Gen) }
 	for _, i := range x.open {
-		if token := x.ask.Settle[i].Token; token.Part != partOf(l.Gen) {
-			ids = append(ids, token.ID)
+		if isOld(i) {
+			ids = append(ids, x.ask.Settle[i].Token.ID)
 		}
 	}
-	if err := x.engine.bring(ctx, l, ids); err != nil {
+	away, err := x.engine.bring(ctx, l, ids)
+	if err != nil {
 		return false, err
 	}
+	x.open = slices.DeleteFunc(x.open, func(i int) bool {
+		err := away[engine.Slot(x.ask.Settle[i].Token.ID, len(l.old))]
+		failed := err != nil && isOld(i)
+		if failed {
+			x.failed, x.failure = append(x.failed, i), cmp.Or(x.failure, err)
+		}
+		return failed
+	})
 	if x.ask.Max == 0 || l.Topic.Paused {
 		return false, nil
 	}
 	more, err = x.engine.draw(ctx, l, slots)
-	if more && err == nil {
+	if errors.Is(err, errStale) {
+		return false, err
+	}
+	if err != nil {
+		x.failure, x.undrawn = cmp.Or(x.failure, err), true
+	}
+	if more {
 		l.hints.reset() // what came may be due
 	}
-	return more, err
+	return more && err == nil, nil
 }
 
 // round settles what is open, and leases from the slots of visits.
@@ -216,7 +236,7 @@ func (x *expiry) bySlot(ctx context.Context, l *layout) (map[int][]int, error) {
 	for _, i := range x.open {
 		token := x.ask.Settle[i].Token
 		if token.Topic != x.ask.Topic {
-			return nil, fmt.Errorf("%w: token of topic %q to be settled with topic %q", timeout.ErrArgument, token.Topic, x.ask.Topic)
+			return nil, fmt.Errorf("%w: token of topic %q to be settled with topic %q", engine.ErrArgument, token.Topic, x.ask.Topic)
 		}
 		known, err := x.engine.knows(ctx, l, token)
 		if err != nil {
@@ -232,7 +252,7 @@ func (x *expiry) bySlot(ctx context.Context, l *layout) (map[int][]int, error) {
 
 // knows reports whether a token can be one of a topic, as it is today. It returns stale where
 // the topic has grown since this process has read it.
-func (e *Engine) knows(ctx context.Context, l *layout, token timeout.Token) (bool, error) {
+func (e *Engine) knows(ctx context.Context, l *layout, token engine.Token) (bool, error) {
 	gen, ok := genOf(token)
 	if !ok || gen <= l.Gen {
 		return ok && gen >= l.Born, nil
@@ -257,20 +277,20 @@ func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 	for _, i := range settle {
 		outcome := x.ask.Settle[i]
 		key, _ := leaseKey(outcome.Token.Lease) // an empty one is that of no lease
-		text := outcome.Error[:min(len(outcome.Error), timeout.MaxError)]
+		text := outcome.Error[:min(len(outcome.Error), engine.MaxError)]
 		c.Args = append(c.Args, outcome.Token.ID, key, outcomeCode(outcome), ask(outcome.Due, max(outcome.After, 0)), text)
 		c.Size += len(text)
 	}
-	c.Args[0], c.Args[1] = string([]byte{byte(len(node))})+node, timeout.CeilMillis(x.ask.Lease)
-	c.Args[2], c.Args[3], c.Args[4], c.Args[5] = lease, x.ask.Term, len(settle), timeout.CeilMillis(x.ask.Late)
+	c.Args[0], c.Args[1] = string([]byte{byte(len(node))})+node, engine.CeilMillis(x.ask.Lease)
+	c.Args[2], c.Args[3], c.Args[4], c.Args[5] = lease, x.ask.Term, len(settle), engine.CeilMillis(x.ask.Late)
 	return c
 }
 
-func outcomeCode(outcome timeout.Outcome) string {
+func outcomeCode(outcome engine.Outcome) string {
 	switch {
-	case outcome.As == timeout.Done:
+	case outcome.As == engine.Done:
 		return "d"
-	case outcome.As == timeout.Dead:
+	case outcome.As == engine.Dead:
 		return "x"
 	case outcome.Refund:
 		return "r"
@@ -292,7 +312,7 @@ func (x *expiry) take(l *layout, c *invocation) {
 		x.batch.Settled[c.tasks[j]] = good == '1'
 	}
 	for _, id := range list(c.Answer[8]) {
-		x.batch.Died = append(x.batch.Died, timeout.Key{Topic: x.ask.Topic, ID: text(id)})
+		x.batch.Died = append(x.batch.Died, engine.Key{Topic: x.ask.Topic, ID: text(id)})
 	}
 	x.takeLeased(l, c, now)
 }
@@ -305,26 +325,29 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 	ids, scores, bodies, records := list(parts[0]), list(parts[1]), list(parts[2]), list(parts[3])
 	first, late, part := integer(c.Answer[5]), int(integer(c.Answer[6])), partOf(l.Gen)
 	for j := range ids {
-		key := timeout.Key{Topic: x.ask.Topic, ID: text(ids[j])}
-		leased := timeout.Leased{Again: j < late}
+		key := engine.Key{Topic: x.ask.Topic, ID: text(ids[j])}
+		leased := engine.Leased{Again: j < late}
 		leased.Topic, leased.ID = key.Topic, key.ID
 		if err := fill(&leased.Task, text(bodies[j]), text(records[j]), text(scores[j])); err != nil {
 			x.broken = cmp.Or(x.broken, err)
 			continue
 		}
-		leased.State, leased.Node = timeout.Running, x.ask.Node
+		if leased.Again { // as outlived of expire.lua
+			leased.Error = fmt.Sprintf("timeout: the lease of %s ended in attempt %d", leased.Node, leased.Attempts)
+		}
+		leased.State, leased.Node = engine.Running, x.ask.Node
 		leased.Attempts++
-		leased.Until = time.UnixMilli(now + timeout.CeilMillis(x.ask.Lease))
-		leased.Token = timeout.Token{Key: key, Lease: leaseOf(first+int64(j)+1, c.at.slot), Part: part}
+		leased.Until = time.UnixMilli(now + engine.CeilMillis(x.ask.Lease))
+		leased.Token = engine.Token{Key: key, Lease: leaseOf(first+int64(j)+1, c.at.slot), Part: part}
 		x.batch.Leased = append(x.batch.Leased, leased)
 	}
 }
 
 // fence answers where a slot has said that it belongs to somebody else.
-func (x *expiry) fence(ctx context.Context) (timeout.Batch, error) {
+func (x *expiry) fence(ctx context.Context) (engine.Batch, error) {
 	x.giveBack(ctx)
 	x.batch.Leased = nil
-	return x.batch, fmt.Errorf("%w: term %d of topic %s", timeout.ErrFenced, x.ask.Term, x.ask.Topic)
+	return x.batch, fmt.Errorf("%w: term %d of topic %s", engine.ErrFenced, x.ask.Term, x.ask.Topic)
 }
 
 // giveBack has what was leased wait again, with no attempt lost. Where that fails, the leases
@@ -333,9 +356,9 @@ func (x *expiry) giveBack(ctx context.Context) {
 	if len(x.batch.Leased) == 0 {
 		return
 	}
-	back := timeout.Ask{Topic: x.ask.Topic, Node: x.ask.Node}
+	back := engine.Ask{Topic: x.ask.Topic, Node: x.ask.Node}
 	for _, leased := range x.batch.Leased {
-		back.Settle = append(back.Settle, timeout.Outcome{Token: leased.Token, As: timeout.Pending, Refund: true})
+		back.Settle = append(back.Settle, engine.Outcome{Token: leased.Token, As: engine.Pending, Refund: true})
 	}
 	_, _ = x.engine.Expire(context.WithoutCancel(ctx), back) // the client has timeouts of its own
 }

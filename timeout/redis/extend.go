@@ -5,12 +5,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Extend is timeout.Engine's. Where some slots fail and others answer, the error wraps
+// Extend is engine.Engine's. Where some slots fail and others answer, the error wraps
 // ErrPartial.
-func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
 	good := make([]bool, len(tokens))
 	byTopic := make(map[string][]int)
 	for i, token := range tokens {
@@ -20,8 +20,8 @@ func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.
 	}
 	v := verb{
 		empty: true,
-		key:   func(i int) timeout.Key { return tokens[i].Key },
-		begin: func(at *place) *invocation { return invoke(scriptExtend, at, timeout.CeilMillis(lease)) },
+		key:   func(i int) engine.Key { return tokens[i].Key },
+		begin: func(at *place) *invocation { return invoke(scriptExtend, at, engine.CeilMillis(lease)) },
 		add: func(c *invocation, i int) {
 			key, _ := leaseKey(tokens[i].Lease)
 			c.Args = append(c.Args, tokens[i].ID, key)
@@ -60,7 +60,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.
 
 // absent is for what is asked of a topic that is not there, and answered with nothing.
 func absent(err error) error {
-	if errors.Is(err, timeout.ErrNotFound) {
+	if errors.Is(err, engine.ErrNotFound) {
 		return nil
 	}
 	return err

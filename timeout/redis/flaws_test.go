@@ -11,7 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // Each test here is about a way in which a timeout centre on Redis loses tasks or does them
@@ -84,23 +84,23 @@ func (w minutes) take(t *testing.T, at time.Time) (bodies []string) {
 }
 
 // ours is the engine, with leases that end soon.
-type ours struct{ timeout.Engine }
+type ours struct{ engine.Engine }
 
 const endsSoon = 30 * time.Millisecond
 
-func newOurs(t *testing.T) hand { return ours{orders(t, timeout.Topic{})} }
+func newOurs(t *testing.T) hand { return ours{orders(t, engine.Topic{})} }
 
 func (w ours) add(t *testing.T, id, body string, due time.Time) {
-	set(t, w, timeout.Task{ID: id, Payload: []byte(body), Due: due})
+	set(t, w, engine.Task{ID: id, Payload: []byte(body), Due: due})
 }
 
 func (w ours) remove(t *testing.T, id string, _ time.Time) {
-	_, err := w.Remove(ctx, []timeout.Removal{{Key: key(id)}})
+	_, err := w.Remove(ctx, []engine.Removal{{Key: key(id)}})
 	require.NoError(t, err)
 }
 
 func (w ours) take(t *testing.T, _ time.Time) (bodies []string) {
-	for _, leased := range expire(t, w, timeout.Ask{Max: 100, Lease: endsSoon}).Leased {
+	for _, leased := range expire(t, w, engine.Ask{Max: 100, Lease: endsSoon}).Leased {
 		bodies = append(bodies, string(leased.Payload))
 	}
 	return bodies
@@ -164,11 +164,11 @@ func TestFlaw4ARemovedTaskStaysRemoved(t *testing.T) {
 		return takes(t, w, due)
 	}, `["1"] are taken, must be []`)
 
-	engine := orders(t, timeout.Topic{})
-	w := ours{engine}
+	e := orders(t, engine.Topic{})
+	w := ours{e}
 	w.add(t, "1", "1", time.Now().Add(time.Hour))
 	w.remove(t, "1", time.Time{})
-	for _, name := range sharedServer(t).client(t).Keys(ctx, engine.Prefix()+":{orders:*").Val() {
+	for _, name := range sharedServer(t).client(t).Keys(ctx, e.Prefix()+":{orders:*").Val() {
 		require.Equal(t, ":m", name[len(name)-2:], "nothing is left of it")
 	}
 }
@@ -193,19 +193,19 @@ func TestFlaw6ATaskIsRemovedByItsIDWhateverItsTime(t *testing.T) {
 
 func TestFlaw7WhatIsDueAtOnceIsTakenInPortions(t *testing.T) {
 	client, name := flawed(t)
-	var tasks []timeout.Task
+	var tasks []engine.Task
 	var members []goredis.Z
 	for i := range 2000 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: strconv.Itoa(i)})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: strconv.Itoa(i)})
 		members = append(members, goredis.Z{Score: 1, Member: strconv.Itoa(i)})
 	}
 	client.ZAdd(ctx, name("z"), members...)
 	require.Len(t, eval(t, client, popSecond, []string{name("z")}, 1, 2), 2000, "all in one script")
-	engine := orders(t, timeout.Topic{Slots: 1})
-	_, err := engine.Set(ctx, tasks)
+	e := orders(t, engine.Topic{Slots: 1})
+	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
 	before := calls(t, client, "zremrangebyrank")
-	require.Len(t, expire(t, engine, timeout.Ask{Max: 2000}).Leased, 2000)
+	require.Len(t, expire(t, e, engine.Ask{Max: 2000}).Leased, 2000)
 	require.GreaterOrEqual(t, calls(t, client, "zremrangebyrank")-before, 2000/256+1)
 }
 
@@ -242,12 +242,12 @@ func TestFlaw9NothingFiresEarly(t *testing.T) {
 	require.EqualError(t, check(t, early), `["1"] are taken, must be []`)
 	require.NoError(t, check(t, newOurs(t)))
 
-	engine := orders(t, timeout.Topic{})
+	e := orders(t, engine.Topic{})
 	for i := range 20 {
-		set(t, engine, timeout.Task{ID: strconv.Itoa(i), After: time.Duration(i)*7*time.Millisecond + 1})
+		set(t, e, engine.Task{ID: strconv.Itoa(i), After: time.Duration(i)*7*time.Millisecond + 1})
 	}
 	for left := 20; left > 0; {
-		batch := expire(t, engine, timeout.Ask{Max: 20})
+		batch := expire(t, e, engine.Ask{Max: 20})
 		for _, leased := range batch.Leased {
 			require.False(t, leased.Due.After(batch.Now))
 			left--
@@ -315,32 +315,32 @@ func (l byMember) putBack(t *testing.T, member any, _ time.Duration) {
 }
 
 // byToken is the engine.
-type byToken struct{ timeout.Engine }
+type byToken struct{ engine.Engine }
 
-func newByToken(t *testing.T) lender { return byToken{orders(t, timeout.Topic{Slots: 1})} }
+func newByToken(t *testing.T) lender { return byToken{orders(t, engine.Topic{Slots: 1})} }
 
 func (l byToken) set(t *testing.T, id string, due time.Time) {
-	set(t, l, timeout.Task{ID: id, Due: due})
+	set(t, l, engine.Task{ID: id, Due: due})
 }
 
 func (l byToken) due(t *testing.T, id string) int64 { return get(t, l, id).Until.UnixMilli() }
 
 func (l byToken) take(t *testing.T, lease time.Duration) (any, bool) {
-	batch := expire(t, l, timeout.Ask{Max: 1, Lease: lease})
+	batch := expire(t, l, engine.Ask{Max: 1, Lease: lease})
 	if len(batch.Leased) == 0 {
 		return nil, false
 	}
 	return batch.Leased[0].Token, true
 }
 
-func (l byToken) id(token any) string { return token.(timeout.Token).ID }
+func (l byToken) id(token any) string { return token.(engine.Token).ID }
 
 func (l byToken) done(t *testing.T, token any) {
-	settle(t, l, timeout.Outcome{Token: token.(timeout.Token), As: timeout.Done})
+	settle(t, l, engine.Outcome{Token: token.(engine.Token), As: engine.Done})
 }
 
 func (l byToken) putBack(t *testing.T, token any, after time.Duration) {
-	settle(t, l, timeout.Outcome{Token: token.(timeout.Token), As: timeout.Pending, After: after, Error: "no"})
+	settle(t, l, engine.Outcome{Token: token.(engine.Token), As: engine.Pending, After: after, Error: "no"})
 }
 
 func TestFlaw11ATaskThatFailedDoesNotStarveTheOthers(t *testing.T) {
@@ -443,22 +443,22 @@ func TestFlaw15TasksWithTheSameContentAreTwo(t *testing.T) {
 
 func TestFlaw16LeasesThatHaveEndedAreTakenInPortions(t *testing.T) {
 	client, name := flawed(t)
-	var tasks []timeout.Task
+	var tasks []engine.Task
 	for i := range 600 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: strconv.Itoa(i)})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: strconv.Itoa(i)})
 		client.ZAdd(ctx, name("prepare"), goredis.Z{Score: 1, Member: i})
 	}
 	require.Len(t, client.ZRangeArgs(ctx, goredis.ZRangeArgs{Key: name("prepare"), Start: "-inf", Stop: 1, ByScore: true}).Val(), 600, "all, for each worker that looks")
-	engine := orders(t, timeout.Topic{Slots: 1})
-	_, err := engine.Set(ctx, tasks)
+	e := orders(t, engine.Topic{Slots: 1})
+	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
-	require.Len(t, expire(t, engine, timeout.Ask{Max: 600, Lease: 300 * time.Millisecond}).Leased, 600)
+	require.Len(t, expire(t, e, engine.Ask{Max: 600, Lease: 300 * time.Millisecond}).Leased, 600)
 	time.Sleep(310 * time.Millisecond)
-	batch := expire(t, engine, timeout.Ask{Max: 10})
+	batch := expire(t, e, engine.Ask{Max: 10})
 	require.Len(t, batch.Leased, 10)
 	require.True(t, batch.Leased[0].Again)
 	require.False(t, batch.Next.After(batch.Now))
-	require.Len(t, expire(t, engine, timeout.Ask{Max: 1000}).Leased, 590)
+	require.Len(t, expire(t, e, engine.Ask{Max: 1000}).Leased, 590)
 }
 
 func TestFlaw34And36WhatIsTakenHasALeaseInTheSameStep(t *testing.T) {
@@ -467,10 +467,10 @@ func TestFlaw34And36WhatIsTakenHasALeaseInTheSameStep(t *testing.T) {
 	require.Equal(t, "1", client.RPop(ctx, name("ready")).Val())
 	// Here a process may end, before it has written the lease.
 	require.Empty(t, client.Keys(ctx, name("*")).Val(), "nothing knows of it")
-	engine := orders(t, timeout.Topic{})
-	set(t, engine, timeout.Task{ID: "1"})
-	lease(t, engine, time.Minute)
-	task := get(t, engine, "1")
-	require.Equal(t, timeout.Running, task.State)
+	e := orders(t, engine.Topic{})
+	set(t, e, engine.Task{ID: "1"})
+	lease(t, e, time.Minute)
+	task := get(t, e, "1")
+	require.Equal(t, engine.Running, task.State)
 	require.True(t, task.Until.After(time.Now()), "what is taken has an end")
 }

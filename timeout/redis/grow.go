@@ -3,9 +3,10 @@ package redis
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strconv"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 
 // startGrowth begins a new generation, with another number of slots or the same. It returns
 // nil where it is to be tried again.
-func (e *Engine) startGrowth(ctx context.Context, now *layout, topic timeout.Topic) (*layout, error) {
+func (e *Engine) startGrowth(ctx context.Context, now *layout, topic engine.Topic) (*layout, error) {
 	gen, err := e.number(ctx)
 	if err != nil {
 		return nil, err
@@ -72,11 +73,13 @@ func (e *Engine) grow(ctx context.Context, l *layout) error {
 var errStale = errors.New("timeout/redis: topic has changed")
 
 // bring moves tasks of the given ids, as far as they are in old slots, to where they belong
-// now. After that the new slots are right about them, for ever: a sealed slot gets no task.
-func (e *Engine) bring(ctx context.Context, l *layout, ids []string) error {
+// now. After that the new slots are right about them, for ever: a sealed slot gets no task. Other
+// than those of the old slots in away: a server of theirs, or of their new places, did not answer.
+func (e *Engine) bring(ctx context.Context, l *layout, ids []string) (away map[int]error, err error) {
 	if l.old == nil {
-		return nil
+		return nil, nil
 	}
+	away = make(map[int]error)
 	bySlot := make(map[int][]any)
 	var calls []*invocation
 	flush := func(slot int) {
@@ -84,7 +87,7 @@ func (e *Engine) bring(ctx context.Context, l *layout, ids []string) error {
 		delete(bySlot, slot)
 	}
 	for _, id := range ids {
-		slot := timeout.Slot(id, len(l.old))
+		slot := engine.Slot(id, len(l.old))
 		if l.empty[slot].Load() {
 			continue
 		}
@@ -97,11 +100,16 @@ func (e *Engine) bring(ctx context.Context, l *layout, ids []string) error {
 	}
 	for len(calls) > 0 {
 		if err := e.transfer(ctx, l, calls); err != nil {
-			return err
+			return nil, err
+		}
+		for _, c := range calls {
+			if c.Err != nil {
+				away[c.at.slot] = c.Err
+			}
 		}
 		calls = unseen(calls)
 	}
-	return nil
+	return away, nil
 }
 
 // peek looks at the tasks of some ids, or at the first ones. Its answer can be as large as all
@@ -116,7 +124,7 @@ func peek(at *place, limit int, ids []any) *invocation {
 func unseen(peeks []*invocation) (left []*invocation) {
 	for _, c := range peeks {
 		ids := c.Args[2:]
-		if integer(c.Answer[0]) > 0 && len(ids) > 0 {
+		if c.Err == nil && integer(c.Answer[0]) > 0 && len(ids) > 0 {
 			if ids = ids[integer(c.Answer[2]):]; len(ids) > 0 {
 				left = append(left, peek(c.at, 0, ids))
 			}
@@ -132,13 +140,20 @@ func (e *Engine) draw(ctx context.Context, l *layout, slots []int) (more bool, e
 		return false, nil
 	}
 	var calls []*invocation
-	for slot := range l.old {
+	first := rand.IntN(len(l.old)) // a slot of a server that does not answer must not always be among them
+	for n := range l.old {
+		slot := (first + n) % len(l.old)
 		if !l.empty[slot].Load() && len(calls) < moveTasks/peekTasks && (slots == nil || l.feeds(slot, slots)) {
 			calls = append(calls, peek(l.old[slot], peekTasks, nil))
 		}
 	}
 	if err := e.transfer(ctx, l, calls); err != nil {
 		return true, err
+	}
+	for _, c := range calls {
+		if c.Err != nil {
+			return true, c.Err
+		}
 	}
 	left := 0
 	for slot := range l.old {
@@ -180,7 +195,8 @@ func (e *Engine) moveAll(ctx context.Context, l *layout) error {
 // transfer looks into old slots, has new ones take over what is there, and deletes it from
 // the old ones then. It may be done by several at the same time, and be left and begun anew
 // anywhere: what a sealed slot says of a task stays true, a new slot takes no id twice, and
-// an old one only deletes what was taken over.
+// an old one only deletes what was taken over. If a server does not answer, that is the Err of the
+// peeks with tasks there, and the others go on.
 func (e *Engine) transfer(ctx context.Context, l *layout, peeks []*invocation) error {
 	if len(peeks) == 0 {
 		return nil
@@ -188,33 +204,45 @@ func (e *Engine) transfer(ctx context.Context, l *layout, peeks []*invocation) e
 	if err := e.step("peek"); err != nil {
 		return err
 	}
-	if err := e.run(ctx, peeks); err != nil {
-		return err
-	}
-	var inserts, leaves []*invocation
+	_ = e.run(ctx, peeks) // each has an error of its own
+	var hops []*hop
 	for _, c := range peeks {
-		if c.Status == statusOpen || c.Status == statusGone {
+		switch {
+		case c.Err != nil:
+		case c.Status == statusOpen || c.Status == statusGone:
 			return e.reseal(ctx, l, c.at)
-		}
-		if integer(c.Answer[0]) == 0 {
+		case integer(c.Answer[0]) == 0:
 			l.empty[c.at.slot].Store(true)
-			continue
-		}
-		if tasks := list(c.Answer[1]); len(tasks) > 0 {
-			more, leave := l.takeOver(c.at, tasks)
-			inserts, leaves = append(inserts, more...), append(leaves, leave)
+		default:
+			hops = append(hops, l.hops(c)...)
 		}
 	}
 	if err := e.step("insert"); err != nil {
 		return err
 	}
-	if err := e.run(ctx, inserts); err != nil {
-		return err
+	inserts := make([]*invocation, len(hops))
+	for i, h := range hops {
+		inserts[i] = h.insert
 	}
-	for _, c := range inserts {
-		if c.Status != "" {
-			return e.mend(ctx, l, c)
+	_ = e.run(ctx, inserts)
+	bySlot := make(map[*place]*invocation)
+	var leaves []*invocation
+	for _, h := range hops {
+		if h.insert.Status != "" {
+			return e.mend(ctx, l, h.insert)
 		}
+		if h.insert.Err != nil {
+			h.peek.Err = h.insert.Err
+			continue
+		}
+		leave := bySlot[h.peek.at]
+		if leave == nil {
+			leave = invoke(scriptLeave, h.peek.at)
+			bySlot[h.peek.at] = leave
+			leaves = append(leaves, leave)
+		}
+		leave.Args = append(leave.Args, h.ids...)
+		leave.room += len(h.ids)
 	}
 	if err := e.step("leave"); err != nil {
 		return err
@@ -222,27 +250,30 @@ func (e *Engine) transfer(ctx context.Context, l *layout, peeks []*invocation) e
 	return e.run(ctx, leaves)
 }
 
-// takeOver returns the scripts that insert tasks of an old slot into new ones, and the one
-// that deletes them.
-func (l *layout) takeOver(from *place, tasks []any) (inserts []*invocation, leave *invocation) {
-	leave = invoke(scriptLeave, from)
-	bySlot := make(map[*place]*invocation)
-	for _, entry := range tasks {
+// hop takes tasks of one old slot to one new slot.
+type hop struct {
+	peek, insert *invocation
+	ids          []any
+}
+
+// hops returns those for the tasks that a peek has found.
+func (l *layout) hops(peek *invocation) (hops []*hop) {
+	bySlot := make(map[*place]*hop)
+	for _, entry := range list(peek.Answer[1]) {
 		task := list(entry)
 		at := l.slot(text(task[0]))
-		c := bySlot[at]
-		if c == nil {
-			c = invoke(scriptInsert, at, partOf(l.Old.Gen))
-			bySlot[at] = c
-			inserts = append(inserts, c)
+		h := bySlot[at]
+		if h == nil {
+			h = &hop{peek: peek, insert: invoke(scriptInsert, at, partOf(l.Old.Gen))}
+			bySlot[at] = h
+			hops = append(hops, h)
 		}
-		c.Args = append(c.Args, task...)
-		c.Size += len(text(task[3]))
-		c.room++
-		leave.room++
-		leave.Args = append(leave.Args, task[0])
+		h.insert.Args = append(h.insert.Args, task...)
+		h.insert.Size += len(text(task[3]))
+		h.insert.room++
+		h.ids = append(h.ids, task[0])
 	}
-	return inserts, leave
+	return hops
 }
 
 // reseal is for an old slot that is not as it should be: the topic has changed meanwhile, or

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
@@ -60,28 +60,28 @@ func (o *owner) engine() *redis.Engine { return o.engines[rand.IntN(len(o.engine
 func (o *owner) act(i int) {
 	id := fmt.Sprintf("%s-%d", o.name, rand.IntN(300))
 	payload, there := o.tasks[id]
-	was := timeout.None
+	was := engine.None
 	if there {
-		was = timeout.Pending
+		was = engine.Pending
 	}
-	var answers []timeout.Answer
+	var answers []engine.Answer
 	switch rand.IntN(4) {
 	case 0:
-		task := timeout.Task{Topic: "orders", ID: id, Payload: fmt.Append(nil, i), Due: time.Now().Add(time.Hour)}
-		persist(o.t, func() (err error) { answers, err = o.engine().Set(ctx, []timeout.Task{task}); return err })
+		task := engine.Task{Topic: "orders", ID: id, Payload: fmt.Append(nil, i), Due: time.Now().Add(time.Hour)}
+		persist(o.t, func() (err error) { answers, err = o.engine().Set(ctx, []engine.Task{task}); return err })
 		o.tasks[id] = fmt.Sprint(i)
 	case 1:
 		persist(o.t, func() (err error) {
-			answers, err = o.engine().Remove(ctx, []timeout.Removal{{Key: key(id)}})
+			answers, err = o.engine().Remove(ctx, []engine.Removal{{Key: key(id)}})
 			return err
 		})
 		delete(o.tasks, id)
 	case 2:
-		move := timeout.Move{Key: key(id), After: 2 * time.Hour}
-		persist(o.t, func() (err error) { answers, err = o.engine().Move(ctx, []timeout.Move{move}); return err })
+		move := engine.Move{Key: key(id), After: 2 * time.Hour}
+		persist(o.t, func() (err error) { answers, err = o.engine().Move(ctx, []engine.Move{move}); return err })
 	case 3:
-		var tasks []timeout.Task
-		persist(o.t, func() (err error) { tasks, err = o.engine().Get(ctx, []timeout.Key{key(id)}); return err })
+		var tasks []engine.Task
+		persist(o.t, func() (err error) { tasks, err = o.engine().Get(ctx, []engine.Key{key(id)}); return err })
 		require.Equal(o.t, was, tasks[0].State, id)
 		require.Equal(o.t, payload, string(tasks[0].Payload), id)
 		return
@@ -95,7 +95,7 @@ func (o *owner) act(i int) {
 
 func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T) {
 	t.Parallel()
-	first := orders(t, timeout.Topic{Slots: 1})
+	first := orders(t, engine.Topic{Slots: 1})
 	engines := []*redis.Engine{crashing(orders2(t, first), 20), crashing(orders2(t, first), 20), crashing(orders2(t, first), 20)}
 	var all sync.WaitGroup
 	var stop atomic.Bool
@@ -118,9 +118,9 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 	go func() {
 		defer close(produced)
 		for !stop.Load() {
-			var tasks []timeout.Task
+			var tasks []engine.Task
 			for range 20 {
-				tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint("due-", len(set))})
+				tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint("due-", len(set))})
 				set[tasks[len(tasks)-1].ID] = false
 			}
 			answers, err := engines[rand.IntN(3)].Set(ctx, tasks)
@@ -135,7 +135,7 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 	for slots := 2; slots <= 64; slots *= 2 {
 		time.Sleep(100 * time.Millisecond)
 		persist(t, func() error {
-			_, err := engines[rand.IntN(3)].SetTopic(ctx, timeout.Topic{Name: "orders", Slots: slots}, false)
+			_, err := engines[rand.IntN(3)].SetTopic(ctx, engine.Topic{Name: "orders", Slots: slots}, false)
 			return err
 		})
 	}
@@ -147,7 +147,7 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 	var last atomic.Bool
 	time.AfterFunc(crashLease+5*time.Second, func() { last.Store(true) })
 	consume(t, []*redis.Engine{first}, "last", fired, &last)
-	for swept := (timeout.Swept{More: true}); swept.More; {
+	for swept := (engine.Swept{More: true}); swept.More; {
 		var err error
 		swept, err = first.Upkeep(ctx, 0)
 		require.NoError(t, err)
@@ -180,10 +180,10 @@ const crashLease = 10 * time.Second
 
 // consume leases what is due, has some of it fail once, extends some, and settles all.
 func consume(t *testing.T, engines []*redis.Engine, node string, fired *tally, stop *atomic.Bool) {
-	var settle []timeout.Outcome
+	var settle []engine.Outcome
 	var leasedAt time.Time
 	for !stop.Load() || len(settle) > 0 {
-		var batch timeout.Batch
+		var batch engine.Batch
 		most := 50
 		if stop.Load() {
 			most = 0
@@ -191,7 +191,7 @@ func consume(t *testing.T, engines []*redis.Engine, node string, fired *tally, s
 		tries := 0
 		persist(t, func() (err error) {
 			tries++
-			batch, err = engines[rand.IntN(len(engines))].Expire(ctx, timeout.Ask{Topic: "orders", Node: node, Settle: settle, Max: most, Lease: crashLease})
+			batch, err = engines[rand.IntN(len(engines))].Expire(ctx, engine.Ask{Topic: "orders", Node: node, Settle: settle, Max: most, Lease: crashLease})
 			return err
 		})
 		for i, ok := range batch.Settled {
@@ -201,12 +201,12 @@ func consume(t *testing.T, engines []*redis.Engine, node string, fired *tally, s
 		}
 		settle = settle[:0]
 		leasedAt = time.Now()
-		var tokens []timeout.Token
+		var tokens []engine.Token
 		for _, leased := range batch.Leased {
 			tokens = append(tokens, leased.Token)
-			outcome := timeout.Outcome{Token: leased.Token, As: timeout.Done}
+			outcome := engine.Outcome{Token: leased.Token, As: engine.Done}
 			if leased.Attempts == 1 && rand.IntN(3) == 0 {
-				outcome.As, outcome.Error = timeout.Pending, "again"
+				outcome.As, outcome.Error = engine.Pending, "again"
 			} else {
 				require.True(t, leased.Again || leased.Attempts > 1 == (leased.Error == "again"))
 				fired.add(leased.ID)
@@ -223,7 +223,7 @@ func consume(t *testing.T, engines []*redis.Engine, node string, fired *tally, s
 }
 
 // requireAll compares what is there with what the owners know.
-func requireAll(t *testing.T, engine timeout.Engine, owners []*owner) {
+func requireAll(t *testing.T, e engine.Engine, owners []*owner) {
 	t.Helper()
 	want := map[string]string{}
 	for _, o := range owners {
@@ -232,9 +232,9 @@ func requireAll(t *testing.T, engine timeout.Engine, owners []*owner) {
 		}
 	}
 	got := map[string]string{}
-	query := timeout.Query{Topic: "orders", State: timeout.Pending, Limit: 1000}
+	query := engine.Query{Topic: "orders", State: engine.Pending, Limit: 1000}
 	for {
-		page, err := engine.List(ctx, query)
+		page, err := e.List(ctx, query)
 		require.NoError(t, err)
 		for _, task := range page.Tasks {
 			require.NotContains(t, got, task.ID)
@@ -245,9 +245,9 @@ func requireAll(t *testing.T, engine timeout.Engine, owners []*owner) {
 		}
 	}
 	require.Equal(t, want, got)
-	counts, err := engine.Count(ctx, "orders")
+	counts, err := e.Count(ctx, "orders")
 	require.NoError(t, err)
-	require.Equal(t, timeout.Counts{Pending: int64(len(want))}, counts)
+	require.Equal(t, engine.Counts{Pending: int64(len(want))}, counts)
 }
 
 // requireOneGeneration looks for keys that should not be there any more.

@@ -3,7 +3,7 @@ package redis
 import (
 	"strconv"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // place is where a slot is kept: its keys have the hash tag {topic:generation:slot}.
@@ -63,7 +63,7 @@ func leaseKey(lease int64) (string, bool) {
 // partOf is Token.Part: the generation in which the lease was given.
 func partOf(gen int64) string { return strconv.FormatInt(gen, 36) }
 
-func genOf(token timeout.Token) (int64, bool) {
+func genOf(token engine.Token) (int64, bool) {
 	gen, err := strconv.ParseInt(token.Part, 36, 64)
 	return gen, err == nil && gen > 0
 }

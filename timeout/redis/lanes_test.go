@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
@@ -37,7 +39,7 @@ func (c *crowd) join(callers int, name string, wanted func(id string) bool) {
 					continue
 				}
 				began := time.Now()
-				_, err := c.centre.Set(ctx, timeout.Task{Topic: "orders", ID: id, After: time.Hour})
+				_, err := c.centre.Set(ctx, engine.Task{Topic: "orders", ID: id, After: time.Hour})
 				c.note(time.Since(began), err)
 			}
 		})
@@ -93,13 +95,13 @@ func TestAServerOfAClusterThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
 			const patience = 2 * time.Second // of the client with a server
 			at := server{cluster.Nodes[0]}
 			at.URL += "?read_timeout=" + patience.String()
-			engine := openEngine(t, at, redis.Config{})
-			centre, err := timeout.New(engine, timeout.Config{})
+			e := openEngine(t, at, redis.Config{})
+			centre, err := timeout.New(e, timeout.Config{})
 			require.NoError(t, err)
-			_, err = centre.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 16})
+			_, err = centre.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16})
 			require.NoError(t, err)
-			victim, away := spare(t, cluster, engine.Prefix())
-			isAway := func(id string) bool { return away[timeout.Slot(id, 16)] }
+			victim, away := spare(t, cluster, e.Prefix())
+			isAway := func(id string) bool { return away[engine.Slot(id, 16)] }
 
 			others, own := &crowd{centre: centre}, &crowd{centre: centre}
 			others.join(48, "others", func(id string) bool { return !isAway(id) })
@@ -112,6 +114,9 @@ func TestAServerOfAClusterThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
 			require.Empty(t, errs)
 
 			test.away(t, victim)
+			inTime, stop := context.WithTimeout(ctx, patience/2)
+			require.NoError(t, e.Ready(inTime), "there are others")
+			stop()
 			time.Sleep(2 * patience)
 			others.end()
 			took, errs = others.heard()
@@ -139,46 +144,46 @@ func TestAServerOfAClusterThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
 func TestOfABatchEachTaskHasAnErrorOfItsOwn(t *testing.T) {
 	t.Parallel()
 	cluster := testserver.RedisCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
-	engine := openEngine(t, server{cluster.Nodes[0]}, redis.Config{})
-	centre, err := timeout.New(engine, timeout.Config{})
+	e := openEngine(t, server{cluster.Nodes[0]}, redis.Config{})
+	centre, err := timeout.New(e, timeout.Config{})
 	require.NoError(t, err)
-	_, err = centre.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 16, Retries: -1})
+	_, err = centre.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16, Retries: -1})
 	require.NoError(t, err)
-	victim, away := spare(t, cluster, engine.Prefix())
-	var tasks, lost []timeout.Task
-	var keys []timeout.Key
-	var moves []timeout.Move
-	var removals []timeout.Removal
+	victim, away := spare(t, cluster, e.Prefix())
+	var tasks, lost []engine.Task
+	var keys []engine.Key
+	var moves []engine.Move
+	var removals []engine.Removal
 	for i := range 100 {
 		id := fmt.Sprint(i % 90) // some twice
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: id})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: id})
 		keys = append(keys, key(id))
-		moves = append(moves, timeout.Move{Key: key(id)})
-		removals = append(removals, timeout.Removal{Key: key(id)})
-		if away[timeout.Slot(id, 16)] {
+		moves = append(moves, engine.Move{Key: key(id)})
+		removals = append(removals, engine.Removal{Key: key(id)})
+		if away[engine.Slot(id, 16)] {
 			lost = append(lost, tasks[i])
 		}
 	}
 	require.NotEmpty(t, lost)
 	_, err = centre.SetAll(ctx, tasks)
 	require.NoError(t, err)
-	var tokens []timeout.Token
+	var tokens []engine.Token
 	for i := 0; len(tokens) < 90; i++ {
 		require.Less(t, i, 1000)
-		for _, leased := range expire(t, engine, timeout.Ask{Max: 100}).Leased {
+		for _, leased := range expire(t, e, engine.Ask{Max: 100}).Leased {
 			tokens = append(tokens, leased.Token)
 		}
 	}
 	victim.Kill(t)
 
-	each := func(want timeout.State) func(answers []timeout.Answer, err error) {
-		return func(answers []timeout.Answer, err error) {
+	each := func(want engine.State) func(answers []engine.Answer, err error) {
+		return func(answers []engine.Answer, err error) {
 			t.Helper()
 			require.NoError(t, err)
 			for i, answer := range answers {
-				if away[timeout.Slot(tasks[i].ID, 16)] {
+				if away[engine.Slot(tasks[i].ID, 16)] {
 					require.Error(t, answer.Err)
-					require.Equal(t, timeout.Answer{Err: answer.Err}, answer)
+					require.Equal(t, engine.Answer{Err: answer.Err}, answer)
 				} else {
 					require.NoError(t, answer.Err)
 					if i < 90 {
@@ -188,34 +193,34 @@ func TestOfABatchEachTaskHasAnErrorOfItsOwn(t *testing.T) {
 			}
 		}
 	}
-	held, err := engine.Extend(ctx, tokens, time.Minute)
-	require.ErrorIs(t, err, timeout.ErrPartial)
+	held, err := e.Extend(ctx, tokens, time.Minute)
+	require.ErrorIs(t, err, engine.ErrPartial)
 	for i, token := range tokens {
-		require.Equal(t, !away[timeout.Slot(token.ID, 16)], held[i])
+		require.Equal(t, !away[engine.Slot(token.ID, 16)], held[i])
 	}
-	each(timeout.Running)(centre.MoveAll(ctx, moves))
-	each(timeout.Running)(centre.SetAll(ctx, tasks))
-	each(timeout.Pending)(centre.MoveAll(ctx, moves))
-	each(timeout.Pending)(centre.Replay(ctx, keys))
+	each(engine.Running)(centre.MoveAll(ctx, moves))
+	each(engine.Running)(centre.SetAll(ctx, tasks))
+	each(engine.Pending)(centre.MoveAll(ctx, moves))
+	each(engine.Pending)(centre.Replay(ctx, keys))
 	found, err := centre.GetAll(ctx, keys)
-	require.ErrorIs(t, err, timeout.ErrPartial)
+	require.ErrorIs(t, err, engine.ErrPartial)
 	for i, task := range found {
 		require.Equal(t, keys[i], task.Key())
-		require.Equal(t, away[timeout.Slot(task.ID, 16)], task.State == timeout.None)
+		require.Equal(t, away[engine.Slot(task.ID, 16)], task.State == engine.None)
 	}
-	each(timeout.Pending)(centre.RemoveAll(ctx, removals))
+	each(engine.Pending)(centre.RemoveAll(ctx, removals))
 
 	one := lost[0]
 	_, err = centre.Set(ctx, one)
 	require.Error(t, err)
 	_, err = centre.Get(ctx, one.Key())
 	require.Error(t, err)
-	require.NotErrorIs(t, err, timeout.ErrNotFound, "nobody knows")
+	require.NotErrorIs(t, err, engine.ErrNotFound, "nobody knows")
 	_, err = centre.Remove(ctx, one.Key())
 	require.Error(t, err)
-	_, err = centre.Feedback(ctx, timeout.Token{Key: one.Key(), Lease: 1 << 20, Part: "1"}, nil)
+	_, err = centre.Feedback(ctx, engine.Token{Key: one.Key(), Lease: 1 << 20, Part: "1"}, nil)
 	require.Error(t, err)
-	all := []timeout.Task{one, one}
+	all := []engine.Task{one, one}
 	_, err = centre.SetAll(ctx, all)
 	require.Error(t, err, "nothing is known of any")
 	require.NoError(t, centre.Close())

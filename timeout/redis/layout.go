@@ -9,7 +9,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
@@ -26,8 +26,8 @@ const (
 // kept is what Redis keeps of a topic. It is only changed as a whole, by who knows what it
 // was before; who finds it in a phase other than steady goes on with that.
 type kept struct {
-	Topic timeout.Topic `json:"topic"`
-	Phase phase         `json:"phase,omitempty"`
+	Topic engine.Topic `json:"topic"`
+	Phase phase        `json:"phase,omitempty"`
 
 	// Rev is higher after each change of what the slots know of the topic.
 	Rev int64 `json:"rev"`
@@ -67,13 +67,13 @@ func (e *Engine) newLayout(raw string) (*layout, error) {
 }
 
 // slot returns the place of an id.
-func (l *layout) slot(id string) *place { return l.places[timeout.Slot(id, len(l.places))] }
+func (l *layout) slot(id string) *place { return l.places[engine.Slot(id, len(l.places))] }
 
 // layout returns a topic that can be used. One that has refused, stale, is read anew; nil
 // means that what is known will do. The error wraps ErrNotFound where there is none.
 func (e *Engine) layout(ctx context.Context, topic string, stale *layout) (*layout, error) {
 	if e.redis.Closed() {
-		return nil, timeout.ErrClosed
+		return nil, engine.ErrClosed
 	}
 	e.mu.Lock()
 	known := e.layouts[topic]
@@ -89,7 +89,7 @@ func (e *Engine) reload(ctx context.Context, topic string) (*layout, error) {
 	for {
 		l, err := e.load1(ctx, topic)
 		if err != nil {
-			if errors.Is(err, timeout.ErrNotFound) {
+			if errors.Is(err, engine.ErrNotFound) {
 				e.forget(topic)
 			}
 			return nil, err
@@ -130,7 +130,7 @@ func (e *Engine) load1(ctx context.Context, topic string) (*layout, error) {
 	return e.newLayout(raw)
 }
 
-func noTopic(name string) error { return fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name) }
+func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
 // learn keeps a layout for the next calls, and returns the one that is known where it is the
 // same: that knows more.

@@ -10,20 +10,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Count is timeout.Engine's. While a topic grows, tasks that are just being moved may be
+// Count is engine.Engine's. While a topic grows, tasks that are just being moved may be
 // counted twice.
-func (e *Engine) Count(ctx context.Context, topic string) (timeout.Counts, error) {
-	var counts timeout.Counts
+func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error) {
+	var counts engine.Counts
 	err := e.using(ctx, topic, func(l *layout) error {
-		counts = timeout.Counts{}
+		counts = engine.Counts{}
 		return e.all(ctx, slices.Concat(l.places, l.old), func(at *place) *invocation { return invoke(scriptCount, at) },
 			func(c *invocation) error {
 				found := list(c.Answer[1])
 				for i := range found {
-					counts.Add(timeout.Pending+timeout.State(i), integer(found[i]))
+					counts.Add(engine.Pending+engine.State(i), integer(found[i]))
 				}
 				counts.Due += integer(c.Answer[2])
 				if first := text(c.Answer[3]); first != "" {
@@ -52,7 +52,7 @@ func (c cursor) String() string {
 }
 
 func parseCursor(given string) (c cursor, err error) {
-	bad := fmt.Errorf("%w: cursor %.300q, must be the Next of a page", timeout.ErrArgument, given)
+	bad := fmt.Errorf("%w: cursor %.300q, must be the Next of a page", engine.ErrArgument, given)
 	raw, err := base64.RawURLEncoding.DecodeString(given)
 	if err != nil {
 		return c, bad
@@ -67,7 +67,7 @@ func parseCursor(given string) (c cursor, err error) {
 	if parts[2] != "" {
 		_, err3 = strconv.ParseUint(parts[2], 10, 63)
 	}
-	if cmp.Or(err1, err2, err3) != nil || c.slots < 1 || c.slots > timeout.MaxSlots || c.slots&(c.slots-1) != 0 ||
+	if cmp.Or(err1, err2, err3) != nil || c.slots < 1 || c.slots > engine.MaxSlots || c.slots&(c.slots-1) != 0 ||
 		c.slot < 0 || c.slot >= c.slots || (parts[2] == "") != (parts[3] == "") {
 		return c, bad
 	}
@@ -75,33 +75,33 @@ func parseCursor(given string) (c cursor, err error) {
 	return c, nil
 }
 
-// List is timeout.Engine's. A topic that is not there has an empty page.
-func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
+// List is engine.Engine's. A topic that is not there has an empty page.
+func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, error) {
 	limit := cmp.Or(query.Limit, 100)
-	if limit < 0 || limit > timeout.MaxPage {
-		return timeout.Page{}, fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", timeout.ErrArgument, limit, timeout.MaxPage)
+	if limit < 0 || limit > engine.MaxPage {
+		return engine.Page{}, fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", engine.ErrArgument, limit, engine.MaxPage)
 	}
-	if query.State == timeout.None || query.State > timeout.Removed {
-		return timeout.Page{}, fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", timeout.ErrArgument, query.State)
+	if query.State == engine.None || query.State > engine.Removed {
+		return engine.Page{}, fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", engine.ErrArgument, query.State)
 	}
 	var at cursor
 	if query.Cursor != "" {
 		var err error
 		if at, err = parseCursor(query.Cursor); err != nil {
-			return timeout.Page{}, err
+			return engine.Page{}, err
 		}
 	}
-	var page timeout.Page
+	var page engine.Page
 	bytes := 0
 	err := e.using(ctx, query.Topic, func(l *layout) error {
 		if at.slots == 0 {
 			at.slots = len(l.places)
 		}
 		if at.slots > len(l.places) {
-			return fmt.Errorf("%w: cursor of a list with %d slots, topic %s has %d", timeout.ErrArgument, at.slots, query.Topic, len(l.places))
+			return fmt.Errorf("%w: cursor of a list with %d slots, topic %s has %d", engine.ErrArgument, at.slots, query.Topic, len(l.places))
 		}
 		for len(page.Tasks) < limit && at.slot < at.slots {
-			tasks, more, err := e.listGroup(ctx, l, query.State, at, room{limit - len(page.Tasks), timeout.MaxPageBytes - bytes, len(page.Tasks) == 0})
+			tasks, more, err := e.listGroup(ctx, l, query.State, at, room{limit - len(page.Tasks), engine.MaxPageBytes - bytes, len(page.Tasks) == 0})
 			if err != nil {
 				return err
 			}
@@ -134,7 +134,7 @@ type room struct {
 
 // listGroup returns what comes after a cursor in the slots that were one when the list began,
 // and whether there is more in them.
-func (e *Engine) listGroup(ctx context.Context, l *layout, state timeout.State, at cursor, room room) (tasks []timeout.Task, more bool, err error) {
+func (e *Engine) listGroup(ctx context.Context, l *layout, state engine.State, at cursor, room room) (tasks []engine.Task, more bool, err error) {
 	var group []int
 	for slot := at.slot; slot < len(l.places); slot += at.slots {
 		group = append(group, slot)
@@ -155,7 +155,7 @@ func (e *Engine) listGroup(ctx context.Context, l *layout, state timeout.State, 
 	if err := e.run(ctx, calls); err != nil {
 		return nil, false, err
 	}
-	var ends []timeout.Task // behind which a slot has more
+	var ends []engine.Task // behind which a slot has more
 	for _, c := range calls {
 		if c.Status != "" {
 			return nil, false, e.mend(ctx, l, c)
@@ -184,7 +184,7 @@ func (e *Engine) listGroup(ctx context.Context, l *layout, state timeout.State, 
 }
 
 // fit returns how many of some tasks do.
-func (r room) fit(tasks []timeout.Task) int {
+func (r room) fit(tasks []engine.Task) int {
 	bytes := 0
 	for i, task := range tasks {
 		bytes += len(task.Payload)
@@ -197,11 +197,11 @@ func (r room) fit(tasks []timeout.Task) int {
 }
 
 // byTime is the order of Redis's sorted sets.
-func byTime(a, b timeout.Task) int { return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.ID, b.ID)) }
+func byTime(a, b engine.Task) int { return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.ID, b.ID)) }
 
-func readList(topic string, state timeout.State, answer []any) ([]timeout.Task, error) {
+func readList(topic string, state engine.State, answer []any) ([]engine.Task, error) {
 	ids, scores, bodies, records := list(answer[0]), list(answer[1]), list(answer[2]), list(answer[3])
-	tasks := make([]timeout.Task, len(ids))
+	tasks := make([]engine.Task, len(ids))
 	for i := range ids {
 		task := &tasks[i]
 		task.Topic, task.ID, task.State = topic, text(ids[i]), state

@@ -3,7 +3,7 @@ package redis
 import (
 	"fmt"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // losses are the errors of the tasks of a batch that got no answer, by their places.
@@ -20,12 +20,12 @@ func (ls *losses) add(tasks []int, err error) {
 
 // tell returns the answers of a verb, with the errors of those that were lost. Where nothing else is
 // known of any, that is an error of the call.
-func tell(answers []timeout.Answer, lost losses) ([]timeout.Answer, error) {
+func tell(answers []engine.Answer, lost losses) ([]engine.Answer, error) {
 	if len(lost) > 0 && len(lost) == len(answers) {
 		return nil, lost[0]
 	}
 	for i, err := range lost {
-		answers[i] = timeout.Answer{Err: err}
+		answers[i] = engine.Answer{Err: err}
 	}
 	return answers, nil
 }
@@ -36,7 +36,7 @@ func tellPartly[A any](answers []A, lost losses) ([]A, error) {
 		return nil, lost[0]
 	}
 	for _, err := range lost {
-		return answers, fmt.Errorf("%w: %w", timeout.ErrPartial, err)
+		return answers, fmt.Errorf("%w: %w", engine.ErrPartial, err)
 	}
 	return answers, nil
 }

@@ -8,48 +8,48 @@ import (
 	"slices"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
-// Beat is timeout.Members'.
-func (e *Engine) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) (timeout.View, error) {
+// Beat is engine.Members'.
+func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	topics, err := json.Marshal(node.Topics)
 	if err != nil {
-		return timeout.View{}, fmt.Errorf("timeout/redis: topics of node %s: %w", node.Name, err)
+		return engine.View{}, fmt.Errorf("timeout/redis: topics of node %s: %w", node.Name, err)
 	}
-	c := &redisrun.Call{Script: scriptBeat, Keys: e.memberKeys, Args: []any{node.Name, timeout.CeilMillis(ttl), topics}}
+	c := &redisrun.Call{Script: scriptBeat, Keys: e.memberKeys, Args: []any{node.Name, engine.CeilMillis(ttl), topics}}
 	if err := e.redis.RunOne(ctx, c); err != nil {
-		return timeout.View{}, err
+		return engine.View{}, err
 	}
 	return readView(c.Answer)
 }
 
-// Leave is timeout.Members'.
+// Leave is engine.Members'.
 func (e *Engine) Leave(ctx context.Context, name string) error {
 	return e.redis.RunOne(ctx, &redisrun.Call{Script: scriptBeat, Keys: e.memberKeys, Args: []any{name, "", ""}})
 }
 
 // readView reads the nodes, which are kept as number (8 bytes), ttl (8) and topics.
-func readView(answer []any) (timeout.View, error) {
+func readView(answer []any) (engine.View, error) {
 	type member struct {
 		number int64
-		node   timeout.Node
+		node   engine.Node
 	}
 	var members []member
 	for pair := range slices.Chunk(list(answer[1]), 2) {
 		name, record := text(pair[0]), text(pair[1])
 		if len(record) < 16 {
-			return timeout.View{}, fmt.Errorf("timeout/redis: node %s has %d bytes, must have at least 16", name, len(record))
+			return engine.View{}, fmt.Errorf("timeout/redis: node %s has %d bytes, must have at least 16", name, len(record))
 		}
-		m := member{number(record[:8]), timeout.Node{Name: name}}
+		m := member{number(record[:8]), engine.Node{Name: name}}
 		if err := json.Unmarshal([]byte(record[16:]), &m.node.Topics); err != nil {
-			return timeout.View{}, fmt.Errorf("timeout/redis: topics of node %s: %w", name, err)
+			return engine.View{}, fmt.Errorf("timeout/redis: topics of node %s: %w", name, err)
 		}
 		members = append(members, m)
 	}
 	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.number, b.number) })
-	view := timeout.View{Term: integer(answer[0])}
+	view := engine.View{Term: integer(answer[0])}
 	for _, m := range members {
 		view.Nodes = append(view.Nodes, m.node)
 	}

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
@@ -23,12 +23,12 @@ type owed struct {
 }
 
 type debt struct {
-	outcomes []timeout.Outcome
+	outcomes []engine.Outcome
 	after    time.Time // when they are tried again
 }
 
 // take returns what is to be settled now.
-func (o *owed) take(topic string) []timeout.Outcome {
+func (o *owed) take(topic string) []engine.Outcome {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	d, ok := o.topics[topic]
@@ -40,7 +40,7 @@ func (o *owed) take(topic string) []timeout.Outcome {
 }
 
 // keep has outcomes be settled later.
-func (o *owed) keep(topic string, outcomes []timeout.Outcome) {
+func (o *owed) keep(topic string, outcomes []engine.Outcome) {
 	if len(outcomes) == 0 {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
@@ -20,7 +21,7 @@ import (
 // inSlot returns an id of a slot.
 func inSlot(slot, slots int) string {
 	for i := 0; ; i++ {
-		if id := fmt.Sprint("id-", i); timeout.Slot(id, slots) == slot {
+		if id := fmt.Sprint("id-", i); engine.Slot(id, slots) == slot {
 			return id
 		}
 	}
@@ -44,49 +45,49 @@ func breakSlot(t *testing.T, s server, engine *redis.Engine, id string) (mend fu
 func TestASlotThatCanNotBeSettledCostsNoOtherItsLease(t *testing.T) {
 	t.Parallel()
 	server := sharedServer(t)
-	engine := openEngine(t, server, redis.Config{PollInterval: -1})
-	withTopic(t, engine, timeout.Topic{Slots: 2})
+	e := openEngine(t, server, redis.Config{PollInterval: -1})
+	withTopic(t, e, engine.Topic{Slots: 2})
 	bad, good := inSlot(0, 2), inSlot(1, 2)
-	set(t, engine, timeout.Task{ID: bad})
-	first := lease(t, engine, time.Minute)
-	mend := breakSlot(t, server, engine, bad)
-	set(t, engine, timeout.Task{ID: good})
-	done := []timeout.Outcome{{Token: first.Token, As: timeout.Done}}
-	batch := expire(t, engine, timeout.Ask{Max: 10, Settle: done})
+	set(t, e, engine.Task{ID: bad})
+	first := lease(t, e, time.Minute)
+	mend := breakSlot(t, server, e, bad)
+	set(t, e, engine.Task{ID: good})
+	done := []engine.Outcome{{Token: first.Token, As: engine.Done}}
+	batch := expire(t, e, engine.Ask{Max: 10, Settle: done})
 	require.Len(t, batch.Leased, 1)
 	require.Equal(t, good, batch.Leased[0].ID)
 	require.Equal(t, []bool{true}, batch.Settled)
 
-	held, err := engine.Extend(ctx, []timeout.Token{first.Token, batch.Leased[0].Token}, time.Hour)
-	require.ErrorIs(t, err, timeout.ErrPartial)
+	held, err := e.Extend(ctx, []engine.Token{first.Token, batch.Leased[0].Token}, time.Hour)
+	require.ErrorIs(t, err, engine.ErrPartial)
 	require.Equal(t, []bool{false, true}, held)
-	_, err = engine.Expire(ctx, timeout.Ask{Topic: "orders", Settle: done})
+	_, err = e.Expire(ctx, engine.Ask{Topic: "orders", Settle: done})
 	require.ErrorContains(t, err, "WRONGTYPE", "who wants nothing but that can ask again")
 
 	mend()
-	require.Equal(t, timeout.Running, get(t, engine, bad).State)
+	require.Equal(t, engine.Running, get(t, e, bad).State)
 	require.Eventually(t, func() bool {
-		expire(t, engine, timeout.Ask{Max: 10})
-		return get(t, engine, bad).State == timeout.None
+		expire(t, e, engine.Ask{Max: 10})
+		return get(t, e, bad).State == engine.None
 	}, time.Minute, 50*time.Millisecond, "it is told later")
 }
 
 func TestATaskThatCanNotBeReadCostsNoOtherItsLease(t *testing.T) {
 	t.Parallel()
 	server := sharedServer(t)
-	engine, client := openEngine(t, server, redis.Config{PollInterval: -1}), server.client(t)
-	withTopic(t, engine, timeout.Topic{Slots: 1})
+	e, client := openEngine(t, server, redis.Config{PollInterval: -1}), server.client(t)
+	withTopic(t, e, engine.Topic{Slots: 1})
 	for _, id := range []string{"1", "2", "3"} {
-		set(t, engine, timeout.Task{ID: id})
+		set(t, e, engine.Task{ID: id})
 	}
-	keys := client.Keys(ctx, engine.Prefix()+":{orders:*:b").Val()
+	keys := client.Keys(ctx, e.Prefix()+":{orders:*:b").Val()
 	require.Len(t, keys, 1)
 	require.NoError(t, client.HSet(ctx, keys[0], "2", "x").Err())
-	batch := expire(t, engine, timeout.Ask{Max: 10})
+	batch := expire(t, e, engine.Ask{Max: 10})
 	require.Len(t, batch.Leased, 2)
-	set(t, engine, timeout.Task{ID: "2"})
+	set(t, e, engine.Task{ID: "2"})
 	require.NoError(t, client.HSet(ctx, keys[0], "2", "x").Err())
-	_, err := engine.Expire(ctx, timeout.Ask{Topic: "orders", Max: 10, Lease: time.Minute})
+	_, err := e.Expire(ctx, engine.Ask{Topic: "orders", Max: 10, Lease: time.Minute})
 	require.Error(t, err, "it is not silent about it")
 }
 
@@ -117,18 +118,18 @@ func spare(t *testing.T, cluster *testserver.Cluster, prefix string) (victim ser
 func TestAServerOfAClusterThatIsAwayCostsTheOthersNothing(t *testing.T) {
 	t.Parallel()
 	cluster, servers := startClusterOf(t, 3, "--cluster-require-full-coverage", "no")
-	engine := openEngine(t, servers[0], redis.Config{})
-	centre, err := timeout.New(engine, timeout.Config{Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	e := openEngine(t, servers[0], redis.Config{})
+	centre, err := timeout.New(e, timeout.Config{Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	_, err = centre.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 16, Lease: time.Minute})
+	_, err = centre.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16, Lease: time.Minute})
 	require.NoError(t, err)
-	victim, away := spare(t, cluster, engine.Prefix())
+	victim, away := spare(t, cluster, e.Prefix())
 	require.NotEmpty(t, away)
 
 	var mu sync.Mutex
 	attempts, late := map[string]int{}, time.Duration(0)
 	release := make(chan struct{})
-	require.NoError(t, centre.Handle("orders", func(_ context.Context, task timeout.Task) error {
+	require.NoError(t, centre.Handle("orders", func(_ context.Context, task engine.Task) error {
 		if strings.HasPrefix(task.ID, "held-") {
 			<-release
 			return nil
@@ -143,16 +144,16 @@ func TestAServerOfAClusterThatIsAwayCostsTheOthersNothing(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- centre.Run(running) }()
 	defer func() { stop(); require.NoError(t, <-ended) }()
-	var held, tasks []timeout.Task
+	var held, tasks []engine.Task
 	for i := range 20 {
-		held = append(held, timeout.Task{Topic: "orders", ID: fmt.Sprint("held-", i)})
+		held = append(held, engine.Task{Topic: "orders", ID: fmt.Sprint("held-", i)})
 	}
 	for i := 0; len(tasks) < 200; i++ {
-		if id := fmt.Sprint(i); !away[timeout.Slot(id, 16)] {
-			tasks = append(tasks, timeout.Task{Topic: "orders", ID: id, After: time.Second + time.Duration(i)*10*time.Millisecond})
+		if id := fmt.Sprint(i); !away[engine.Slot(id, 16)] {
+			tasks = append(tasks, engine.Task{Topic: "orders", ID: id, After: time.Second + time.Duration(i)*10*time.Millisecond})
 		}
 	}
-	_, err = engine.Set(ctx, append(held, tasks...))
+	_, err = e.Set(ctx, append(held, tasks...))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return centre.Stats()[0].Running == 20 }, time.Minute, 5*time.Millisecond)
 	victim.Kill(t)
@@ -168,12 +169,12 @@ func TestAServerOfAClusterThatIsAwayCostsTheOthersNothing(t *testing.T) {
 // The share of those with a task must not go to those with none.
 func TestOneTaskIsFoundAmongManySlotsThatAreAllAsked(t *testing.T) {
 	t.Parallel()
-	engine := openEngine(t, sharedServer(t), redis.Config{PollInterval: -1})
-	withTopic(t, engine, timeout.Topic{Slots: 16})
+	e := openEngine(t, sharedServer(t), redis.Config{PollInterval: -1})
+	withTopic(t, e, engine.Topic{Slots: 16})
 	for _, slot := range []int{15, 0, 7} {
-		set(t, engine, timeout.Task{ID: inSlot(slot, 16)})
+		set(t, e, engine.Task{ID: inSlot(slot, 16)})
 		within, cancel := context.WithTimeout(ctx, 20*time.Second)
-		batch, err := engine.Expire(within, timeout.Ask{Topic: "orders", Max: 1, Lease: time.Minute})
+		batch, err := e.Expire(within, engine.Ask{Topic: "orders", Max: 1, Lease: time.Minute})
 		cancel()
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, 1)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // A body is kept as version (7 bytes), a byte that says what follows, the callback as JSON
@@ -18,7 +18,7 @@ const (
 )
 
 // bodyOf is what is kept of a task but the version, which is Redis's to give.
-func bodyOf(task timeout.Task) (string, error) {
+func bodyOf(task engine.Task) (string, error) {
 	if task.Callback == nil {
 		body := make([]byte, 1+len(task.Payload))
 		copy(body[1:], task.Payload)
@@ -34,7 +34,7 @@ func bodyOf(task timeout.Task) (string, error) {
 
 // fill completes a task from a body, as Redis returns it, a record of attempts, which may be
 // empty, and the score.
-func fill(task *timeout.Task, body, record, score string) error {
+func fill(task *engine.Task, body, record, score string) error {
 	if len(body) < 8 {
 		return fmt.Errorf("timeout/redis: body of %v has %d bytes, must have at least 8", task.Key(), len(body))
 	}
@@ -45,7 +45,7 @@ func fill(task *timeout.Task, body, record, score string) error {
 		if head <= 0 || size > uint64(len(payload)-head) {
 			return fmt.Errorf("timeout/redis: callback of %v is cut off", task.Key())
 		}
-		task.Callback = new(timeout.Callback)
+		task.Callback = new(engine.Callback)
 		if err := json.Unmarshal([]byte(payload[head:head+int(size)]), task.Callback); err != nil {
 			return fmt.Errorf("timeout/redis: callback of %v: %w", task.Key(), err)
 		}
@@ -84,7 +84,7 @@ func number(text string) int64 {
 // less than zero.
 func ask(due time.Time, after time.Duration) int64 {
 	if due.IsZero() {
-		return -timeout.CeilMillis(after) - 1
+		return -engine.CeilMillis(after) - 1
 	}
-	return timeout.Millis(due)
+	return engine.Millis(due)
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 func FuzzCursorsAreReadOrRefused(f *testing.F) {
@@ -15,7 +15,7 @@ func FuzzCursorsAreReadOrRefused(f *testing.F) {
 	f.Fuzz(func(t *testing.T, given string) {
 		c, err := parseCursor(given)
 		if err != nil {
-			require.ErrorIs(t, err, timeout.ErrArgument)
+			require.ErrorIs(t, err, engine.ErrArgument)
 			return
 		}
 		require.Less(t, c.slot, c.slots)
@@ -26,13 +26,13 @@ func FuzzCursorsAreReadOrRefused(f *testing.F) {
 }
 
 func FuzzWhatIsKeptIsReadOrRefused(f *testing.F) {
-	body, err := bodyOf(timeout.Task{Payload: []byte("p"), Callback: &timeout.Callback{Kind: "http", Target: "t"}})
+	body, err := bodyOf(engine.Task{Payload: []byte("p"), Callback: &engine.Callback{Kind: "http", Target: "t"}})
 	require.NoError(f, err)
 	f.Add("1234567"+body, "1234567"+"1234"+"123456"+"1234"+"\x02n1error", "1795260000000")
 	f.Add("1234567\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "", "")
 	f.Add("", "1234567"+"1234"+"123456"+"1234"+"\xff", "x")
 	f.Fuzz(func(t *testing.T, body, record, score string) {
-		var task timeout.Task
+		var task engine.Task
 		if err := fill(&task, body, record, score); err == nil {
 			require.LessOrEqual(t, len(task.Payload), len(body))
 			require.LessOrEqual(t, len(task.Node)+len(task.Error), len(record))

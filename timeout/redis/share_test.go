@@ -8,7 +8,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
@@ -34,26 +34,26 @@ func TestSlotsShareARunOnlyAsFarAsTheirWorkIsBounded(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, "--slowlog-log-slower-than", "0", "--slowlog-max-len", "10000")
 	client := server.client(t)
-	engine := openEngine(t, server, redis.Config{})
-	withTopic(t, engine, timeout.Topic{Slots: 16, Retain: time.Millisecond})
-	var tasks []timeout.Task
-	var removals []timeout.Removal
+	e := openEngine(t, server, redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 16, Retain: time.Millisecond})
+	var tasks []engine.Task
+	var removals []engine.Removal
 	for i := range 2000 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Hour})
-		removals = append(removals, timeout.Removal{Key: key(fmt.Sprint(i))})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Hour})
+		removals = append(removals, engine.Removal{Key: key(fmt.Sprint(i))})
 	}
-	_, err := engine.Set(ctx, tasks)
+	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
-	_, err = engine.Remove(ctx, removals)
+	_, err = e.Remove(ctx, removals)
 	require.NoError(t, err)
 	time.Sleep(20 * time.Millisecond)
 	require.NoError(t, client.SlowLogReset(ctx).Err())
-	for swept := (timeout.Swept{More: true}); swept.More; {
-		swept, err = engine.Upkeep(ctx, 0)
+	for swept := (engine.Swept{More: true}); swept.More; {
+		swept, err = e.Upkeep(ctx, 0)
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, slotsPerRun(t, client), "each may delete as much as a script should")
-	counts, err := engine.Count(ctx, "orders")
+	counts, err := e.Count(ctx, "orders")
 	require.NoError(t, err)
 	require.Zero(t, counts.Removed)
 }
@@ -62,24 +62,24 @@ func TestSlotsShareARunOnlyAsFarAsTheirWorkIsBounded(t *testing.T) {
 func TestLargeTasksThatAreAskedForByIDMoveInBoundedRuns(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
-	engine, client := openEngine(t, server, redis.Config{}), server.client(t)
-	withTopic(t, engine, timeout.Topic{Slots: 1, Paused: true})
-	var tasks []timeout.Task
-	var keys []timeout.Key
+	e, client := openEngine(t, server, redis.Config{}), server.client(t)
+	withTopic(t, e, engine.Topic{Slots: 1, Paused: true})
+	var tasks []engine.Task
+	var keys []engine.Key
 	for i := range 40 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Hour, Payload: make([]byte, 400<<10)})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Hour, Payload: make([]byte, 400<<10)})
 		keys = append(keys, key(fmt.Sprint(i)))
 	}
-	_, err := engine.Set(ctx, tasks)
+	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
 	require.NoError(t, client.ConfigResetStat(ctx).Err())
-	withTopic(t, engine, timeout.Topic{Slots: 4})
-	got, err := engine.Get(ctx, append(keys, key("never")))
+	withTopic(t, e, engine.Topic{Slots: 4})
+	got, err := e.Get(ctx, append(keys, key("never")))
 	require.NoError(t, err)
 	for i := range keys {
 		require.Len(t, got[i].Payload, 400<<10, keys[i].ID)
 	}
-	require.Equal(t, timeout.None, got[40].State)
+	require.Equal(t, engine.None, got[40].State)
 	stats := client.InfoMap(ctx, "commandstats").Val()["Commandstats"]["cmdstat_evalsha"]
 	var runs int
 	_, err = fmt.Sscanf(stats, "calls=%d,", &runs)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
@@ -16,8 +16,8 @@ import (
 // stands still for longer than that, between reading a topic and using it, would not be told.
 const tombstone = 24 * time.Hour
 
-// SetTopic is timeout.Engine's. Growing waits for what an earlier growth has left to move.
-func (e *Engine) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+// SetTopic is engine.Engine's. Growing waits for what an earlier growth has left to move.
+func (e *Engine) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
 	return e.alter(ctx, topic.Name, func(now *layout) (*layout, error) {
 		switch {
 		case now == nil:
@@ -29,8 +29,8 @@ func (e *Engine) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool
 	})
 }
 
-// Pause is timeout.Engine's.
-func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.Topic, error) {
+// Pause is engine.Engine's.
+func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
 	return e.alter(ctx, name, func(now *layout) (*layout, error) {
 		if now == nil {
 			return nil, noTopic(name)
@@ -44,11 +44,11 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.T
 // alter has a function make a new layout of a topic's, or of nil where there is no such topic,
 // until it does: nil means that somebody else was faster, or that it is to be tried again. What
 // somebody has begun and must not be altered is finished before.
-func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) (*layout, error)) (timeout.Topic, error) {
+func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) (*layout, error)) (engine.Topic, error) {
 	for attempt := 0; ; attempt++ {
 		now, err := e.load1(ctx, name)
-		if err != nil && !errors.Is(err, timeout.ErrNotFound) {
-			return timeout.Topic{}, err
+		if err != nil && !errors.Is(err, engine.ErrNotFound) {
+			return engine.Topic{}, err
 		}
 		var next *layout
 		if now != nil && (now.Phase == sealing || now.Phase == dropping) {
@@ -57,19 +57,19 @@ func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) 
 			next, err = step(now)
 		}
 		if err != nil {
-			return timeout.Topic{}, err
+			return engine.Topic{}, err
 		}
 		if next != nil {
 			return next.Topic, nil
 		}
 		if err := redisrun.Pause(ctx, attempt); err != nil {
-			return timeout.Topic{}, err
+			return engine.Topic{}, err
 		}
 	}
 }
 
 // makeTopic makes the slots, then the topic. It returns nil where somebody else has made it.
-func (e *Engine) makeTopic(ctx context.Context, topic timeout.Topic) (*layout, error) {
+func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, error) {
 	gen, err := e.number(ctx)
 	if err != nil {
 		return nil, err
@@ -137,13 +137,13 @@ func (k kept) keep(at *place, limit int) *invocation {
 	if topic.MaxDead > 0 {
 		most = (topic.MaxDead + topic.Slots - 1) / topic.Slots
 	}
-	c := invoke(scriptKeep, at, k.Rev, topic.Attempts(), timeout.CeilMillis(topic.Retain), paused, limit, timeout.CeilMillis(topic.RetainDead), most)
+	c := invoke(scriptKeep, at, k.Rev, topic.Attempts(), engine.CeilMillis(topic.Retain), paused, limit, engine.CeilMillis(topic.RetainDead), most)
 	c.room = 3 * limit
 	return c
 }
 
 // changeTopic returns nil where it is to be tried again.
-func (e *Engine) changeTopic(ctx context.Context, now *layout, topic timeout.Topic) (*layout, error) {
+func (e *Engine) changeTopic(ctx context.Context, now *layout, topic engine.Topic) (*layout, error) {
 	if topic.Slots == 0 {
 		topic.Slots = now.Topic.Slots
 	}
@@ -151,7 +151,7 @@ func (e *Engine) changeTopic(ctx context.Context, now *layout, topic timeout.Top
 	topic = topic.WithDefaults()
 	switch {
 	case topic.Slots < now.Topic.Slots:
-		return nil, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d, which it has", timeout.ErrConflict, topic.Slots, topic.Name, now.Topic.Slots)
+		return nil, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d, which it has", engine.ErrConflict, topic.Slots, topic.Name, now.Topic.Slots)
 	case topic.Slots > now.Topic.Slots && now.Phase == moving:
 		return nil, e.moveAll(ctx, now)
 	case topic.Slots > now.Topic.Slots:
@@ -161,7 +161,7 @@ func (e *Engine) changeTopic(ctx context.Context, now *layout, topic timeout.Top
 }
 
 // revise changes a topic, and tells its slots. It returns nil where it is to be tried again.
-func (e *Engine) revise(ctx context.Context, now *layout, topic timeout.Topic) (*layout, error) {
+func (e *Engine) revise(ctx context.Context, now *layout, topic engine.Topic) (*layout, error) {
 	rev, err := e.number(ctx)
 	if err != nil {
 		return nil, err
@@ -180,13 +180,13 @@ func (e *Engine) revise(ctx context.Context, now *layout, topic timeout.Topic) (
 	return next, e.tell(ctx, to, next.places)
 }
 
-// Topics is timeout.Engine's.
-func (e *Engine) Topics(ctx context.Context) ([]timeout.Topic, error) {
+// Topics is engine.Engine's.
+func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	layouts, err := e.loadAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	topics := make([]timeout.Topic, 0, len(layouts))
+	topics := make([]engine.Topic, 0, len(layouts))
 	for _, l := range layouts {
 		if l.Phase != dropping {
 			topics = append(topics, l.Topic)
@@ -215,7 +215,7 @@ func (e *Engine) loadAll(ctx context.Context) ([]*layout, error) {
 	return layouts, nil
 }
 
-// DropTopic is timeout.Engine's.
+// DropTopic is engine.Engine's.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	for attempt := 0; ; attempt++ {
 		l, err := e.load1(ctx, name)

@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // keepTasks is how many tasks of one kind and slot are deleted by one script.
 const keepTasks = 256
 
-// Upkeep is timeout.Engine's. It also goes on with what others have begun to do with topics
+// Upkeep is engine.Engine's. It also goes on with what others have begun to do with topics
 // and not finished. The term is not looked at.
-func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept timeout.Swept, err error) {
+func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err error) {
 	layouts, err := e.loadAll(ctx)
 	if err != nil {
 		return swept, err
@@ -24,9 +24,9 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept timeout.Swept, err 
 	return swept, failed
 }
 
-func (e *Engine) upkeepOf(ctx context.Context, topic string, swept *timeout.Swept) error {
+func (e *Engine) upkeepOf(ctx context.Context, topic string, swept *engine.Swept) error {
 	l, err := e.reload(ctx, topic)
-	if errors.Is(err, timeout.ErrNotFound) {
+	if errors.Is(err, engine.ErrNotFound) {
 		return nil
 	}
 	if err != nil {

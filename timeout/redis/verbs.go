@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
@@ -20,9 +20,9 @@ const (
 	batchBytes = 1 << 20
 )
 
-// Set is timeout.Engine's. Where Redis is out of memory, the Err of answers wraps ErrFull.
-func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, len(tasks))
+// Set is engine.Engine's. Where Redis is out of memory, the Err of answers wraps ErrFull.
+func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
+	answers := make([]engine.Answer, len(tasks))
 	bodies := make([]string, len(tasks))
 	for i, task := range tasks {
 		var err error
@@ -32,10 +32,10 @@ func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answe
 	}
 	verb := verb{
 		count: len(tasks),
-		key:   func(i int) timeout.Key { return tasks[i].Key() },
+		key:   func(i int) engine.Key { return tasks[i].Key() },
 		size:  func(i int) int { return len(bodies[i]) },
 		begin: func(at *place) *invocation {
-			room := min(len(tasks)/timeout.DefaultSlots+8, batchTasks) // about, where they are spread evenly
+			room := min(len(tasks)/engine.DefaultSlots+8, batchTasks) // about, where they are spread evenly
 			c := invoke(scriptSet, at, make([]any, 5, 5+3*room)...)
 			c.tasks = make([]int, 0, room)
 			return c
@@ -51,7 +51,7 @@ func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answe
 	}
 	lost := e.each(ctx, verb)
 	for i, err := range lost {
-		if errors.Is(err, timeout.ErrNotFound) || errors.Is(err, timeout.ErrFull) {
+		if errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrFull) {
 			answers[i].Err = err
 			delete(lost, i)
 		}
@@ -60,7 +60,7 @@ func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answe
 }
 
 // absentFlags has a byte 1 for each task with IfAbsent, and is empty where there is none.
-func absentFlags(tasks []timeout.Task, which []int) string {
+func absentFlags(tasks []engine.Task, which []int) string {
 	var flags []byte
 	for j, i := range which {
 		if tasks[i].IfAbsent {
@@ -75,20 +75,20 @@ func absentFlags(tasks []timeout.Task, which []int) string {
 
 // earliest returns the first action time of some tasks, and a word where some are from now.
 // Those count as now: to wake somebody too early does no harm.
-func earliest(tasks []timeout.Task, which []int) (first int64, relative string) {
+func earliest(tasks []engine.Task, which []int) (first int64, relative string) {
 	first = -1
 	for _, i := range which {
 		if tasks[i].Due.IsZero() {
 			return -1, "relative"
 		}
-		if due := timeout.Millis(tasks[i].Due); first < 0 || due < first {
+		if due := engine.Millis(tasks[i].Due); first < 0 || due < first {
 			first = due
 		}
 	}
 	return first, ""
 }
 
-func (e *Engine) takeSet(l *layout, c *invocation, tasks []timeout.Task, answers []timeout.Answer) error {
+func (e *Engine) takeSet(l *layout, c *invocation, tasks []engine.Task, answers []engine.Answer) error {
 	if len(c.Answer) < 4 {
 		return fmt.Errorf("timeout/redis: set has answered with %d parts", len(c.Answer))
 	}
@@ -96,9 +96,9 @@ func (e *Engine) takeSet(l *layout, c *invocation, tasks []timeout.Task, answers
 	first := int64(0)
 	for j, i := range c.tasks {
 		due := tasks[i].DueAt(now)
-		answers[i] = timeout.Answer{Version: version, Due: time.UnixMilli(due)}
+		answers[i] = engine.Answer{Version: version, Due: time.UnixMilli(due)}
 		if j < len(was) {
-			answers[i].Was = timeout.State(was[j] - '0')
+			answers[i].Was = engine.State(was[j] - '0')
 		}
 		if j == 0 || due < first {
 			first = due
@@ -113,18 +113,18 @@ func (e *Engine) takeSet(l *layout, c *invocation, tasks []timeout.Task, answers
 	return nil
 }
 
-// Move is timeout.Engine's.
-func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, len(moves))
-	return tell(answers, e.each(ctx, e.changing(scriptMove, true, answers, func(i int) timeout.Key { return moves[i].Key }, func(c *invocation, i int) {
+// Move is engine.Engine's.
+func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
+	answers := make([]engine.Answer, len(moves))
+	return tell(answers, e.each(ctx, e.changing(scriptMove, true, answers, func(i int) engine.Key { return moves[i].Key }, func(c *invocation, i int) {
 		c.Args = append(c.Args, moves[i].ID, ask(moves[i].Due, moves[i].After))
 	})))
 }
 
-// Remove is timeout.Engine's.
-func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, len(removals))
-	v := e.changing(scriptRemove, false, answers, func(i int) timeout.Key { return removals[i].Key }, func(c *invocation, i int) {
+// Remove is engine.Engine's.
+func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
+	answers := make([]engine.Answer, len(removals))
+	v := e.changing(scriptRemove, false, answers, func(i int) engine.Key { return removals[i].Key }, func(c *invocation, i int) {
 		c.Args = append(c.Args, removals[i].ID)
 	})
 	v.begin = func(at *place) *invocation { return invoke(scriptRemove, at, "") }
@@ -134,10 +134,10 @@ func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]time
 
 // onlyAs has a byte with the state and seven with the version that each task must have, and is
 // empty where none must.
-func onlyAs(removals []timeout.Removal, which []int) string {
+func onlyAs(removals []engine.Removal, which []int) string {
 	var all []byte
 	for j, i := range which {
-		if r := removals[i]; r.State != timeout.None || r.Version != 0 {
+		if r := removals[i]; r.State != engine.None || r.Version != 0 {
 			if all == nil {
 				all = make([]byte, 8*len(which))
 			}
@@ -148,16 +148,16 @@ func onlyAs(removals []timeout.Removal, which []int) string {
 	return string(all)
 }
 
-// Replay is timeout.Engine's.
-func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, len(keys))
-	return tell(answers, e.each(ctx, e.changing(scriptReplay, true, answers, func(i int) timeout.Key { return keys[i] }, func(c *invocation, i int) {
+// Replay is engine.Engine's.
+func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
+	answers := make([]engine.Answer, len(keys))
+	return tell(answers, e.each(ctx, e.changing(scriptReplay, true, answers, func(i int) engine.Key { return keys[i] }, func(c *invocation, i int) {
 		c.Args = append(c.Args, keys[i].ID)
 	})))
 }
 
 // changing is what Move, Remove and Replay have in common.
-func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []timeout.Answer, key func(int) timeout.Key, add func(*invocation, int)) verb {
+func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []engine.Answer, key func(int) engine.Key, add func(*invocation, int)) verb {
 	return verb{
 		count: len(answers),
 		key:   key,
@@ -167,7 +167,7 @@ func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []timeout.Answ
 		take: func(l *layout, c *invocation) error {
 			for j, i := range c.tasks {
 				found := list(list(c.Answer[1])[j])
-				answers[i].Was = timeout.State(integer(found[0]))
+				answers[i].Was = engine.State(integer(found[0]))
 				if len(found) == 3 {
 					due := integer(found[2])
 					answers[i].Version, answers[i].Due = number7(text(found[1])), time.UnixMilli(due)
@@ -181,24 +181,24 @@ func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []timeout.Answ
 	}
 }
 
-// Get is timeout.Engine's. Where some slots fail and others answer, the error wraps ErrPartial.
-func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
-	tasks := make([]timeout.Task, len(keys))
+// Get is engine.Engine's. Where some slots fail and others answer, the error wraps ErrPartial.
+func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
+	tasks := make([]engine.Task, len(keys))
 	for i, key := range keys {
 		tasks[i].Topic, tasks[i].ID = key.Topic, key.ID
 	}
 	return tellPartly(tasks, e.each(ctx, verb{
 		count: len(keys),
 		empty: true,
-		key:   func(i int) timeout.Key { return keys[i] },
+		key:   func(i int) engine.Key { return keys[i] },
 		size:  func(int) int { return batchBytes / 64 }, // nobody knows how large they are
 		begin: func(at *place) *invocation { return invoke(scriptGet, at) },
 		add:   func(c *invocation, i int) { c.Args = append(c.Args, keys[i].ID) },
 		take: func(_ *layout, c *invocation) error {
 			states, scores, bodies, records := list(c.Answer[0]), list(c.Answer[1]), list(c.Answer[2]), list(c.Answer[3])
 			for j, i := range c.tasks {
-				state := timeout.State(integer(states[j]))
-				if state == timeout.None {
+				state := engine.State(integer(states[j]))
+				if state == engine.None {
 					continue
 				}
 				tasks[i].State = state
@@ -214,7 +214,7 @@ func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, e
 // verb is something that is done to tasks, slot by slot.
 type verb struct {
 	count int
-	key   func(i int) timeout.Key
+	key   func(i int) engine.Key
 	empty bool                                 // a topic that is not there has no tasks, which is no error
 	size  func(i int) int                      // bytes, if not nil
 	begin func(at *place) *invocation          // of some tasks of a slot
@@ -236,7 +236,7 @@ func (e *Engine) each(ctx context.Context, v verb) (lost losses) {
 
 // rounds returns by topic what is done at the same time: no key twice.
 func (v verb) rounds() []map[string][]int {
-	seen := make(map[timeout.Key]int, v.count)
+	seen := make(map[engine.Key]int, v.count)
 	var rounds []map[string][]int
 	for i := range v.count {
 		key := v.key(i)
@@ -259,9 +259,19 @@ func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb, 
 			for j, i := range tasks {
 				ids[j] = v.key(i).ID
 			}
-			if err := e.bring(ctx, l, ids); err != nil {
+			away, err := e.bring(ctx, l, ids)
+			if err != nil {
 				return err
 			}
+			brought := tasks[:0:0]
+			for j, i := range tasks {
+				if err := away[engine.Slot(ids[j], len(l.old))]; err != nil {
+					lost.add([]int{i}, err)
+				} else {
+					brought = append(brought, i)
+				}
+			}
+			tasks = brought
 			if err := e.step("verb"); err != nil {
 				return err
 			}
@@ -289,7 +299,7 @@ func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb, 
 		}
 		return nil
 	})
-	if err != nil && (!v.empty || !errors.Is(err, timeout.ErrNotFound)) {
+	if err != nil && (!v.empty || !errors.Is(err, engine.ErrNotFound)) {
 		lost.add(tasks, err)
 	}
 }

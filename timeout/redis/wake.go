@@ -8,14 +8,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Wake is timeout.Waker's. It listens to a channel, and connects again by itself when the
+// Wake is engine.Waker's. It listens to a channel, and connects again by itself when the
 // connection is lost.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	if e.redis.Closed() {
-		return timeout.ErrClosed
+		return engine.ErrClosed
 	}
 	sub := e.redis.Client().Subscribe(ctx, e.channel)
 	defer sub.Close()
@@ -30,7 +30,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 			return context.Cause(ctx)
 		case message, open := <-messages:
 			if !open {
-				return timeout.ErrClosed
+				return engine.ErrClosed
 			}
 			switch message := message.(type) {
 			case *redis.Subscription: // connected again, after a gap

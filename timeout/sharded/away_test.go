@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
@@ -20,7 +21,7 @@ import (
 type rig struct {
 	*timeout.Center
 	t      *testing.T
-	engine timeout.Engine
+	engine engine.Engine
 	shards []*shaky
 
 	mu  sync.Mutex
@@ -31,13 +32,13 @@ func inBubble(t *testing.T, f func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, ran: map[string]int{}}
-		var shards []timeout.Engine
+		var shards []engine.Engine
 		for range 3 {
 			r.shards = append(r.shards, &shaky{Engine: slowly(t)})
 			shards = append(shards, r.shards[len(r.shards)-1])
 		}
 		r.engine = overWith(t, sharded.Config{Logger: silent}, shards...)
-		centre, err := timeout.New(r.engine, timeout.Config{Topic: timeout.Topic{Lease: 9 * time.Second}, Logger: silent})
+		centre, err := timeout.New(r.engine, timeout.Config{Topic: engine.Topic{Lease: 9 * time.Second}, Logger: silent})
 		require.NoError(t, err)
 		r.Center = centre
 		ctx, cancel := context.WithCancel(t.Context())
@@ -56,12 +57,12 @@ func inBubble(t *testing.T, f func(r *rig)) {
 }
 
 // slowly is inMemory with fewer ticks, each of which has to be simulated.
-func slowly(t *testing.T) timeout.Engine {
+func slowly(t *testing.T) engine.Engine {
 	t.Helper()
-	engine, err := memory.New(memory.Config{Tick: 100 * time.Millisecond})
+	e, err := memory.New(memory.Config{Tick: 100 * time.Millisecond})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = engine.Close() })
-	return engine
+	t.Cleanup(func() { _ = e.Close() })
+	return e
 }
 
 func pass(d time.Duration) {
@@ -71,7 +72,7 @@ func pass(d time.Duration) {
 
 // handle has tasks take so long.
 func (r *rig) handle(took time.Duration) {
-	require.NoError(r.t, r.Handle("orders", func(ctx context.Context, task timeout.Task) error {
+	require.NoError(r.t, r.Handle("orders", func(ctx context.Context, task engine.Task) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -89,7 +90,7 @@ func ids(topic string, shards, each int) [][]string {
 	all := make([][]string, shards)
 	for n := 0; slices.ContainsFunc(all, func(some []string) bool { return len(some) < each }); n++ {
 		id := fmt.Sprint(n)
-		if p := sharded.Place(timeout.Key{Topic: topic, ID: id}, shards); len(all[p]) < each {
+		if p := sharded.Place(engine.Key{Topic: topic, ID: id}, shards); len(all[p]) < each {
 			all[p] = append(all[p], id)
 		}
 	}
@@ -97,7 +98,7 @@ func ids(topic string, shards, each int) [][]string {
 }
 
 func (r *rig) set(id string, after time.Duration) error {
-	_, err := r.Set(r.t.Context(), timeout.Task{Topic: "orders", ID: id, After: after})
+	_, err := r.Set(r.t.Context(), engine.Task{Topic: "orders", ID: id, After: after})
 	return err
 }
 
@@ -217,8 +218,8 @@ func TestAnOutcomeThatCouldNotBeToldIsToldLater(t *testing.T) {
 				r.shards[1].is.Store(well)
 				pass(3 * time.Second) // before their leases would have ended
 				for _, id := range set[1] {
-					_, err := r.Get(t.Context(), timeout.Key{Topic: "orders", ID: id})
-					require.ErrorIs(t, err, timeout.ErrNotFound, "it is done")
+					_, err := r.Get(t.Context(), engine.Key{Topic: "orders", ID: id})
+					require.ErrorIs(t, err, engine.ErrNotFound, "it is done")
 				}
 				pass(time.Minute)
 				require.True(t, r.all(slices.Concat(set...)))
@@ -231,11 +232,11 @@ func TestAnOutcomeThatCouldNotBeToldIsToldLater(t *testing.T) {
 func TestWhatCanNotBeSaidWithoutAShardIsAnError(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		set := ids("orders", 3, 1)
-		var tasks []timeout.Task
-		var keys []timeout.Key
+		var tasks []engine.Task
+		var keys []engine.Key
 		for _, some := range set {
-			tasks = append(tasks, timeout.Task{Topic: "orders", ID: some[0], After: time.Hour})
-			keys = append(keys, timeout.Key{Topic: "orders", ID: some[0]})
+			tasks = append(tasks, engine.Task{Topic: "orders", ID: some[0], After: time.Hour})
+			keys = append(keys, engine.Key{Topic: "orders", ID: some[0]})
 		}
 		_, err := r.SetAll(r.t.Context(), tasks)
 		require.NoError(r.t, err)
@@ -252,9 +253,9 @@ func TestWhatCanNotBeSaidWithoutAShardIsAnError(t *testing.T) {
 		require.NoError(r.t, err)
 		require.NoError(r.t, answers[0].Err)
 		require.ErrorIs(r.t, answers[1].Err, errRefused)
-		require.Equal(r.t, timeout.None, answers[1].Was)
-		require.Equal(r.t, timeout.Pending, answers[2].Was)
-		token := timeout.Token{Key: keys[1], Lease: 1}
+		require.Equal(r.t, engine.None, answers[1].Was)
+		require.Equal(r.t, engine.Pending, answers[2].Was)
+		token := engine.Token{Key: keys[1], Lease: 1}
 		_, err = r.Feedback(r.t.Context(), token, nil)
 		require.ErrorIs(r.t, err, errRefused)
 		for _, s := range r.shards {
@@ -262,7 +263,7 @@ func TestWhatCanNotBeSaidWithoutAShardIsAnError(t *testing.T) {
 		}
 		_, err = r.SetAll(r.t.Context(), tasks)
 		require.ErrorIs(r.t, err, errRefused)
-		_, err = r.engine.Expire(r.t.Context(), timeout.Ask{Topic: "orders", Max: 1})
+		_, err = r.engine.Expire(r.t.Context(), engine.Ask{Topic: "orders", Max: 1})
 		require.ErrorIs(r.t, err, errRefused)
 	})
 }
@@ -279,10 +280,10 @@ func TestTopicsAreBroughtInLineWhenAShardIsBack(t *testing.T) {
 		r.shards[2].is.Store(refusing)
 		pass(time.Second)
 		require.Error(t, r.Pause(t.Context(), "orders"))
-		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "mails"})
+		_, err := r.SetTopic(t.Context(), engine.Topic{Name: "mails"})
 		require.Error(t, err)
-		_, err = r.Set(t.Context(), timeout.Task{Topic: "new", ID: "1", After: time.Hour})
-		if sharded.Place(timeout.Key{Topic: "new", ID: "1"}, 3) == 2 {
+		_, err = r.Set(t.Context(), engine.Task{Topic: "new", ID: "1", After: time.Hour})
+		if sharded.Place(engine.Key{Topic: "new", ID: "1"}, 3) == 2 {
 			require.Error(t, err)
 		} else {
 			require.NoError(t, err)
@@ -314,10 +315,10 @@ func TestAShardThatDoesNotKnowATopicIsTold(t *testing.T) {
 		for _, place := range []int{1, 2} {
 			require.NoError(t, r.shards[place].Engine.DropTopic(t.Context(), "orders"))
 		}
-		answers, err := r.engine.Set(t.Context(), []timeout.Task{{Topic: "orders", ID: set[1][0]}})
+		answers, err := r.engine.Set(t.Context(), []engine.Task{{Topic: "orders", ID: set[1][0]}})
 		require.NoError(t, err)
 		require.NoError(t, answers[0].Err)
-		_, err = r.engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Max: 10, Lease: time.Minute})
+		_, err = r.engine.Expire(t.Context(), engine.Ask{Topic: "orders", Max: 10, Lease: time.Minute})
 		require.NoError(t, err)
 		for _, shard := range r.shards {
 			topics, err := shard.Engine.Topics(t.Context())
@@ -339,12 +340,12 @@ func TestAFirstShardFromAnEarlierTimeCostsNothingOfTheOthers(t *testing.T) {
 		for _, id := range slices.Concat(set[1], set[2]) {
 			require.NoError(t, r.set(id, time.Minute))
 		}
-		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 32})
+		_, err := r.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 32})
 		require.NoError(t, err)
 		pass(5 * time.Second)
 		require.NoError(t, r.shards[0].Engine.DropTopic(t.Context(), "orders"))
 		pass(5 * time.Second)
-		_, err = r.shards[0].Engine.SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 8}, true)
+		_, err = r.shards[0].Engine.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 8}, true)
 		require.NoError(t, err)
 		pass(2 * time.Minute)
 		require.True(t, r.all(slices.Concat(set[1], set[2])))
@@ -355,15 +356,15 @@ func TestAFirstShardFromAnEarlierTimeCostsNothingOfTheOthers(t *testing.T) {
 }
 
 func TestManyThatChangeATopicLeaveItTheSameEverywhere(t *testing.T) {
-	shards := []timeout.Engine{inMemory(t), inMemory(t), inMemory(t)}
-	engine, other := over(t, shards...), over(t, shards...)
+	shards := []engine.Engine{inMemory(t), inMemory(t), inMemory(t)}
+	e, other := over(t, shards...), over(t, shards...)
 	var changing sync.WaitGroup
 	for i := range 8 {
 		changing.Go(func() {
 			for n := range 50 {
-				_, err := []timeout.Engine{engine, other}[i%2].SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: 1 << (n / 10), Retries: 1 + i*100 + n}, n%7 == 0)
+				_, err := []engine.Engine{e, other}[i%2].SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 1 << (n / 10), Retries: 1 + i*100 + n}, n%7 == 0)
 				if err != nil {
-					require.ErrorIs(t, err, timeout.ErrConflict)
+					require.ErrorIs(t, err, engine.ErrConflict)
 				}
 			}
 		})

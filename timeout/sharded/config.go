@@ -6,14 +6,14 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Config is what New and Open can be told. The zero value is useful.
+// Config configures New and Open. The zero value is useful.
 type Config struct {
-	// Patience is how long a shard may take for at most a thousand tasks before it is taken
-	// for away: for so long it can hold up the others, once. Zero means 5s; less than 10ms is
-	// an error.
+	// Patience is the time limit of a call of a shard with at most a thousand tasks. A slower
+	// shard counts as away. It can hold up the others for Patience, once. Zero means 5s; less
+	// than 10ms is an error.
 	Patience time.Duration
 
 	// Logger gets a line when a shard goes away and when it comes back. Nil means slog's
@@ -35,62 +35,62 @@ func (c Config) withDefaults() Config {
 
 func (c Config) check(shards int) error {
 	if c.Patience < minPatience {
-		return fmt.Errorf("%w: Patience %v, must be at least %v", timeout.ErrArgument, c.Patience, minPatience)
+		return fmt.Errorf("%w: Patience %v, must be at least %v", engine.ErrArgument, c.Patience, minPatience)
 	}
-	if shards < 1 || shards > timeout.MaxSlots {
-		return fmt.Errorf("%w: %d shards, must be 1 to %d", timeout.ErrArgument, shards, timeout.MaxSlots)
+	if shards < 1 || shards > engine.MaxSlots {
+		return fmt.Errorf("%w: %d shards, must be 1 to %d", engine.ErrArgument, shards, engine.MaxSlots)
 	}
 	return nil
 }
 
-// New returns an engine over shards that are open, and that are closed with it. They must have
-// nothing in them that was not set by such an engine with the same list: the error wraps
-// timeout.ErrConflict where they were used alone, in another order, or with others. A shard
-// that does not answer is taken in when it does; but the first time all of them must. On an
-// error the shards stay open.
+// New returns an engine over open shards. Close of the engine closes them. The shards must be
+// empty, or set only by such an engine with the same list. If they were used alone, in another
+// order, or with others, the error wraps engine.ErrConflict. The first time, all shards must
+// answer. Later, a silent shard joins when it answers. On an error the shards stay open.
 //
-// The engine is a timeout.Log, and a timeout.Waker and a timeout.Truth where all shards are.
-func New(ctx context.Context, shards []timeout.Engine, cfg Config) (timeout.Engine, error) {
+// The engine is an engine.Log. If all shards are an engine.Waker, so is the engine; the same is
+// true of engine.Truth.
+func New(ctx context.Context, shards []engine.Engine, cfg Config) (engine.Engine, error) {
 	kind := kind{waker: true, truth: true}
-	openers := make([]func(context.Context) (timeout.Engine, error), len(shards))
+	openers := make([]func(context.Context) (engine.Engine, error), len(shards))
 	for place, shard := range shards {
 		if shard == nil {
-			return nil, fmt.Errorf("%w: shard %d is nil, must be an engine", timeout.ErrArgument, place)
+			return nil, fmt.Errorf("%w: shard %d is nil, must be an engine", engine.ErrArgument, place)
 		}
 		kind = kind.and(shard)
-		openers[place] = func(context.Context) (timeout.Engine, error) { return shard, nil }
+		openers[place] = func(context.Context) (engine.Engine, error) { return shard, nil }
 	}
 	return start(ctx, openers, kind, false, cfg)
 }
 
-// Open is New for shards that it opens, each as soon as that can be done: by functions that
-// return engines, which may be called again and again until they do.
-func Open[E timeout.Engine](ctx context.Context, shards []func(context.Context) (E, error), cfg Config) (timeout.Engine, error) {
-	openers := make([]func(context.Context) (timeout.Engine, error), len(shards))
+// Open is like New, but opens the shards. It calls each function again and again until the
+// function returns an engine.
+func Open[E engine.Engine](ctx context.Context, shards []func(context.Context) (E, error), cfg Config) (engine.Engine, error) {
+	openers := make([]func(context.Context) (engine.Engine, error), len(shards))
 	for place, open := range shards {
-		openers[place] = func(ctx context.Context) (timeout.Engine, error) {
-			engine, err := open(ctx)
+		openers[place] = func(ctx context.Context) (engine.Engine, error) {
+			e, err := open(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return engine, nil
+			return e, nil
 		}
 	}
-	var one E // of which the type says enough, where it is no interface
+	var one E // its type is enough, unless E is an interface
 	return start(ctx, openers, kind{true, true}.and(any(one)), true, cfg)
 }
 
-// kind is what an engine is besides.
+// kind is the optional interfaces of an engine.
 type kind struct{ waker, truth bool }
 
-func (k kind) and(engine any) kind {
-	_, waker := engine.(timeout.Waker)
-	_, truth := engine.(timeout.Truth)
+func (k kind) and(e any) kind {
+	_, waker := e.(engine.Waker)
+	_, truth := e.(engine.Truth)
 	return kind{k.waker && waker, k.truth && truth}
 }
 
-// as returns the engine with the methods that make it what it is.
-func (k kind) as(e *core) timeout.Engine {
+// as returns the engine with the methods of its kind.
+func (k kind) as(e *core) engine.Engine {
 	switch {
 	case k.waker && k.truth:
 		return struct {

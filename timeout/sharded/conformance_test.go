@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/index"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
@@ -29,49 +29,49 @@ const patience = time.Minute
 
 var silent = slog.New(slog.DiscardHandler)
 
-func over(t *testing.T, shards ...timeout.Engine) timeout.Engine {
+func over(t *testing.T, shards ...engine.Engine) engine.Engine {
 	t.Helper()
 	return overWith(t, sharded.Config{Patience: patience, Logger: silent}, shards...)
 }
 
-func overWith(t *testing.T, cfg sharded.Config, shards ...timeout.Engine) timeout.Engine {
+func overWith(t *testing.T, cfg sharded.Config, shards ...engine.Engine) engine.Engine {
 	t.Helper()
-	engine, err := sharded.New(t.Context(), shards, cfg)
+	e, err := sharded.New(t.Context(), shards, cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, engine.Close()) })
-	return engine
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return e
 }
 
-func inMemory(t *testing.T) timeout.Engine {
+func inMemory(t *testing.T) engine.Engine {
 	t.Helper()
-	engine, err := memory.New(memory.Config{})
+	e, err := memory.New(memory.Config{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = engine.Close() })
-	return engine
+	t.Cleanup(func() { _ = e.Close() })
+	return e
 }
 
-func inFile(t *testing.T, dir string, shard int) timeout.Engine {
+func inFile(t *testing.T, dir string, shard int) engine.Engine {
 	t.Helper()
-	engine, err := sqlite.Open(filepath.Join(dir, "tasks"+strconv.Itoa(shard)+".db"), sqlite.Config{})
+	e, err := sqlite.Open(filepath.Join(dir, "tasks"+strconv.Itoa(shard)+".db"), sqlite.Config{})
 	require.NoError(t, err)
-	return engine
+	return e
 }
 
-func place(shards int) func(timeout.Key) int {
-	return func(key timeout.Key) int { return sharded.Place(key, shards) }
+func place(shards int) func(engine.Key) int {
+	return func(key engine.Key) int { return sharded.Place(key, shards) }
 }
 
 func TestThreeInMemoryDoWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
-	open := func(t *testing.T) timeout.Engine { return over(t, inMemory(t), inMemory(t), inMemory(t)) }
+	open := func(t *testing.T) engine.Engine { return over(t, inMemory(t), inMemory(t), inMemory(t)) }
 	enginetest.Run(t, open(t), enginetest.Options{Open: open, Place: place(3)})
 }
 
 func TestFourFilesDoWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	open := func(t *testing.T) timeout.Engine {
-		var shards []timeout.Engine
+	open := func(t *testing.T) engine.Engine {
+		var shards []engine.Engine
 		for i := range 4 {
 			shards = append(shards, inFile(t, dir, i))
 		}
@@ -83,53 +83,53 @@ func TestFourFilesDoWhatEveryEngineMust(t *testing.T) {
 func TestTwoDatabasesDoWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
 	urls := []string{testserver.Database(t), testserver.Database(t)}
-	open := func(t *testing.T) timeout.Engine {
+	open := func(t *testing.T) engine.Engine {
 		var shards []func(context.Context) (*postgres.Engine, error)
 		for _, url := range urls {
 			shards = append(shards, func(ctx context.Context) (*postgres.Engine, error) {
 				return postgres.Open(ctx, url+"&pool_max_conns=8", postgres.Config{})
 			})
 		}
-		engine, err := sharded.Open(t.Context(), shards, sharded.Config{Patience: patience, Logger: silent})
+		e, err := sharded.Open(t.Context(), shards, sharded.Config{Patience: patience, Logger: silent})
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, engine.Close()) })
-		return engine
+		t.Cleanup(func() { require.NoError(t, e.Close()) })
+		return e
 	}
-	engine := open(t)
-	require.Implements(t, (*timeout.Truth)(nil), engine)
-	require.Implements(t, (*timeout.Waker)(nil), engine)
-	enginetest.Run(t, engine, enginetest.Options{Second: open, Place: place(2)})
+	e := open(t)
+	require.Implements(t, (*engine.Truth)(nil), e)
+	require.Implements(t, (*engine.Waker)(nil), e)
+	enginetest.Run(t, e, enginetest.Options{Second: open, Place: place(2)})
 }
 
 func TestAnIndexCanStandInFrontOfShards(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	truth, ok := over(t, inFile(t, dir, 0), inFile(t, dir, 1)).(timeout.Truth)
+	truth, ok := over(t, inFile(t, dir, 0), inFile(t, dir, 1)).(engine.Truth)
 	require.True(t, ok)
-	engine, err := index.New(truth, inMemory(t), index.Config{Scan: 100 * time.Millisecond, Logger: silent})
+	e, err := index.New(truth, inMemory(t), index.Config{Scan: 100 * time.Millisecond, Logger: silent})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, engine.Close()) }()
-	var tasks []timeout.Task
+	defer func() { require.NoError(t, e.Close()) }()
+	var tasks []engine.Task
 	for i := range 300 {
-		tasks = append(tasks, timeout.Task{Topic: "orders", ID: strconv.Itoa(i), After: time.Duration(i) * time.Millisecond})
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: strconv.Itoa(i), After: time.Duration(i) * time.Millisecond})
 	}
-	_, err = engine.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
 	require.NoError(t, err)
 	_, err = truth.Set(t.Context(), tasks[:150]) // which the index is not told
 	require.NoError(t, err)
-	_, err = engine.Set(t.Context(), tasks[150:])
+	_, err = e.Set(t.Context(), tasks[150:])
 	require.NoError(t, err)
-	leased := map[string]timeout.Outcome{}
+	leased := map[string]engine.Outcome{}
 	require.Eventually(t, func() bool {
-		batch, err := engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Node: "n", Max: 50, Lease: time.Minute})
+		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 50, Lease: time.Minute})
 		require.NoError(t, err)
 		for _, one := range batch.Leased {
 			require.NotContains(t, leased, one.ID)
-			leased[one.ID] = timeout.Outcome{Token: one.Token, As: timeout.Done}
+			leased[one.ID] = engine.Outcome{Token: one.Token, As: engine.Done}
 		}
 		return len(leased) == len(tasks)
 	}, time.Minute, 10*time.Millisecond)
-	batch, err := engine.Expire(t.Context(), timeout.Ask{Topic: "orders", Settle: slices.Collect(maps.Values(leased))})
+	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Settle: slices.Collect(maps.Values(leased))})
 	require.NoError(t, err)
 	require.NotContains(t, batch.Settled, false)
 }

@@ -3,18 +3,19 @@ package sharded
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// chunk is how many tasks are in a call of a shard, so that Patience is about a known amount of
-// work.
+// chunk is the largest number of tasks in a call of a shard. It bounds the work done within
+// Patience.
 const chunk = 1000
 
-// core is the engine, without what only some are.
+// core is the engine, without the optional interfaces Waker and Truth.
 type core struct {
 	cfg    Config
 	shards []*shard
@@ -25,28 +26,28 @@ type core struct {
 	end    context.CancelFunc
 	guards sync.WaitGroup
 
-	mu     sync.Mutex                     // guards what follows
-	list   string                         // which list of shards this is, see mark
-	slots  map[string]int                 // of the topics, as the first shard said last
-	fenced map[string]raisedFence         // by topic
-	owed   []map[string][]timeout.Outcome // by place and topic: see Expire
+	mu     sync.Mutex                    // guards the fields below
+	list   string                        // the name of this list of shards, see mark
+	slots  map[string]int                // by topic, as last read from a shard
+	fenced map[string]raisedFence        // by topic
+	owed   []map[string][]engine.Outcome // by place and topic: see Expire
 }
 
 var (
-	_ timeout.Engine = (*core)(nil)
-	_ timeout.Log    = (*core)(nil)
-	_ timeout.Laned  = (*core)(nil)
+	_ engine.Engine = (*core)(nil)
+	_ engine.Log    = (*core)(nil)
+	_ engine.Laned  = (*core)(nil)
 )
 
-func start(ctx context.Context, openers []func(context.Context) (timeout.Engine, error), kind kind, own bool, cfg Config) (timeout.Engine, error) {
+func start(ctx context.Context, openers []func(context.Context) (engine.Engine, error), kind kind, own bool, cfg Config) (engine.Engine, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(len(openers)); err != nil {
 		return nil, err
 	}
-	e := &core{cfg: cfg, own: own, slots: make(map[string]int), fenced: make(map[string]raisedFence), owed: make([]map[string][]timeout.Outcome, len(openers))}
+	e := &core{cfg: cfg, own: own, slots: make(map[string]int), fenced: make(map[string]raisedFence), owed: make([]map[string][]engine.Outcome, len(openers))}
 	e.life, e.end = context.WithCancel(context.Background())
 	for place, open := range openers {
-		e.owed[place] = make(map[string][]timeout.Outcome)
+		e.owed[place] = make(map[string][]engine.Outcome)
 		e.shards = append(e.shards, newShard(place, open))
 	}
 	if err := e.found(ctx); err != nil {
@@ -62,25 +63,26 @@ func start(ctx context.Context, openers []func(context.Context) (timeout.Engine,
 	return kind.as(e), nil
 }
 
-// Lane is timeout.Laned's: the shard of a key, and the part of that if it has several.
-func (e *core) Lane(key timeout.Key) int {
+// Lane implements engine.Laned: a lane is a shard, or a lane of a shard with several.
+func (e *core) Lane(key engine.Key) int {
 	place := Place(key, len(e.shards))
 	inner := 0
-	if laned, ok := e.shards[place].known().(timeout.Laned); ok {
+	if laned, ok := e.shards[place].known().(engine.Laned); ok {
 		inner = laned.Lane(key)
 	}
 	return place + inner*len(e.shards)
 }
 
-// enter refuses a call of an engine that is closed, or whose context has ended.
+// enter refuses a call if the engine is closed or the context has ended.
 func (e *core) enter(ctx context.Context) error {
 	if e.closed.Load() {
-		return timeout.ErrClosed
+		return engine.ErrClosed
 	}
 	return ctx.Err()
 }
 
-// together calls do for some shards at the same time, and returns what each says, by place.
+// together calls do for some shards at the same time and returns the errors, by place. A nil which
+// means all shards.
 func (e *core) together(which func(place int) bool, do func(s *shard) error) []error {
 	errs := make([]error, len(e.shards))
 	var running sync.WaitGroup
@@ -93,15 +95,15 @@ func (e *core) together(which func(place int) bool, do func(s *shard) error) []e
 	return errs
 }
 
-// Now is timeout.Engine's: the clock that is ahead of the others, of those that answer.
+// Now implements engine.Engine: the latest of the clocks that answer.
 func (e *core) Now(ctx context.Context) (time.Time, error) {
 	if err := e.enter(ctx); err != nil {
 		return time.Time{}, err
 	}
 	clocks := make([]time.Time, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
-		return e.call(ctx, s, func(ctx context.Context, engine timeout.Engine) (err error) {
-			clocks[s.place], err = engine.Now(ctx)
+		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
+			clocks[s.place], err = eng.Now(ctx)
 			return err
 		})
 	})
@@ -117,38 +119,58 @@ func (e *core) Now(ctx context.Context) (time.Time, error) {
 	return last, nil
 }
 
-// Beat is timeout.Members', of the first shard.
-func (e *core) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) (view timeout.View, err error) {
+// Ready implements engine.Engine: one shard is enough.
+func (e *core) Ready(ctx context.Context) error {
+	if err := e.enter(ctx); err != nil {
+		return err
+	}
+	ctx, found := context.WithCancel(ctx)
+	defer found()
+	errs := e.together(nil, func(s *shard) error {
+		err := e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return eng.Ready(ctx) })
+		if err == nil {
+			found() // don't wait for hanging shards
+		}
+		return err
+	})
+	if slices.Contains(errs, nil) {
+		return nil
+	}
+	return errors.Join(errs...)
+}
+
+// Beat implements engine.Members with the first shard.
+func (e *core) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (view engine.View, err error) {
 	if err := e.enter(ctx); err != nil {
 		return view, err
 	}
-	err = e.call(ctx, e.shards[0], func(ctx context.Context, engine timeout.Engine) (err error) {
-		view, err = engine.Beat(ctx, node, ttl)
+	err = e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) (err error) {
+		view, err = eng.Beat(ctx, node, ttl)
 		return err
 	})
 	return view, err
 }
 
-// Leave is timeout.Members', of the first shard.
+// Leave implements engine.Members with the first shard.
 func (e *core) Leave(ctx context.Context, name string) error {
 	if err := e.enter(ctx); err != nil {
 		return err
 	}
-	return e.call(ctx, e.shards[0], func(ctx context.Context, engine timeout.Engine) error { return engine.Leave(ctx, name) })
+	return e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) error { return eng.Leave(ctx, name) })
 }
 
-// Upkeep is timeout.Engine's, of all shards that answer. It brings their topics in line, too.
-func (e *core) Upkeep(ctx context.Context, term int64) (swept timeout.Swept, err error) {
+// Upkeep implements engine.Engine, for all shards that answer. It also aligns their topics.
+func (e *core) Upkeep(ctx context.Context, term int64) (swept engine.Swept, err error) {
 	if err := e.enter(ctx); err != nil {
 		return swept, err
 	}
-	each := make([]timeout.Swept, len(e.shards))
+	each := make([]engine.Swept, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
-		return e.callLong(ctx, s, func(ctx context.Context, engine timeout.Engine) (err error) {
-			if err := e.align(ctx, s, engine); err != nil {
+		return e.callLong(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
+			if err := e.align(ctx, s, eng); err != nil {
 				return err
 			}
-			each[s.place], err = engine.Upkeep(ctx, term)
+			each[s.place], err = eng.Upkeep(ctx, term)
 			return err
 		})
 	})
@@ -158,8 +180,8 @@ func (e *core) Upkeep(ctx context.Context, term int64) (swept timeout.Swept, err
 	return swept, unlessSome(errs)
 }
 
-// unlessSome returns what all shards say, where that is an error of each: what one can't do is
-// logged when that begins.
+// unlessSome returns the errors if all shards failed, and nil otherwise. The log tells when a
+// shard goes away.
 func unlessSome(errs []error) error {
 	for _, err := range errs {
 		if err == nil {
@@ -169,7 +191,7 @@ func unlessSome(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// Close is timeout.Engine's: it closes the shards. It is idempotent.
+// Close implements engine.Engine: it closes the shards. It is idempotent.
 func (e *core) Close() error {
 	e.closed.Store(true)
 	e.end()

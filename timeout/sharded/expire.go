@@ -6,27 +6,27 @@ import (
 	"slices"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
-	// lookAgain is how soon there is something to look for where a shard did not answer.
+	// lookAgain is the wait for the next look after a shard did not answer.
 	lookAgain = time.Second
 
-	// maxOwed is how many outcomes of a topic are kept for a shard. There are no more than
-	// this process has leased.
+	// maxOwed is the largest number of outcomes of a topic kept for a shard. There are never
+	// more than this process has leased.
 	maxOwed = 100_000
 )
 
-// Expire is timeout.Engine's. The shards of the slots are asked at the same time, each for its
-// share of Max, and again where others had less. What a shard can't be told, while others
-// answer, is told with the next call in which it can; until then it counts as settled.
-func (e *core) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+// Expire implements engine.Engine. It asks the shards of the slots at the same time, each for its
+// share of Max. If some had less, it asks the others again. If a shard is silent while others
+// answer, its outcomes wait for a later call; until then they count as settled.
+func (e *core) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if err := e.enter(ctx); err != nil {
-		return timeout.Batch{}, err
+		return engine.Batch{}, err
 	}
 	if ask.Topic == Reserved {
-		return timeout.Batch{}, noTopic(ask.Topic)
+		return engine.Batch{}, noTopic(ask.Topic)
 	}
 	x := e.newExpiry(ask)
 	for x.plan() {
@@ -38,35 +38,35 @@ func (e *core) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, erro
 // expiry is a call of Expire.
 type expiry struct {
 	*core
-	ask   timeout.Ask
+	ask   engine.Ask
 	parts []part // by place
-	batch timeout.Batch
-	turn  int // whose share is the largest
+	batch engine.Batch
+	turn  int // the place asked first, with the largest share
 
-	fences   bool // each of the slots' shards is asked for one task at least: it has to know the term
+	fences   bool // ask each shard of the slots for at least one task, to tell it the term
 	leased   int
 	rounds   int
 	answered bool
 	fence    error
 }
 
-// part is what a shard has to do with a call.
+// part is the part of a shard in a call.
 type part struct {
-	settle []timeout.Outcome // to be told in the next round: what was owed, then those of the call
+	settle []engine.Outcome // for the next round: first the owed ones, then those of the call
 	owed   int
-	index  []int // of the others, in Ask.Settle
+	index  []int // of the call's outcomes, in Ask.Settle
 	open   bool  // may have something to lease
 	asked  bool  // in this round
 	max    int   // for this round
-	looked bool  // was asked for what is due
+	looked bool  // was asked for due tasks
 	begun  time.Time
 
-	batch  timeout.Batch // the last one
-	leased []timeout.Leased
+	batch  engine.Batch // the last one
+	leased []engine.Leased
 	err    error
 }
 
-func (e *core) newExpiry(ask timeout.Ask) *expiry {
+func (e *core) newExpiry(ask engine.Ask) *expiry {
 	x := &expiry{core: e, ask: ask, parts: make([]part, len(e.shards))}
 	x.batch.Settled = make([]bool, len(ask.Settle))
 	e.mu.Lock()
@@ -93,7 +93,7 @@ func (e *core) newExpiry(ask timeout.Ask) *expiry {
 	return x
 }
 
-// plan says what each shard is asked in the next round, and reports whether any is.
+// plan sets the questions of the next round, and reports whether there are any.
 func (x *expiry) plan() bool {
 	x.rounds++
 	left, open, asked := x.ask.Max-x.leased, 0, 0
@@ -116,14 +116,14 @@ func (x *expiry) plan() bool {
 			asked++
 		}
 	}
-	if asked == 0 && x.rounds == 1 { // what time it is, and whether there is such a topic
+	if asked == 0 && x.rounds == 1 { // for the time, and whether the topic exists
 		x.parts[x.nearest()].asked = true
 		return true
 	}
 	return asked > 0
 }
 
-// nearest is the first shard that is not away.
+// nearest is the place of the first shard not away, or 0.
 func (x *expiry) nearest() int {
 	for place, s := range x.shards {
 		s.mu.Lock()
@@ -143,10 +143,10 @@ func (x *expiry) round(ctx context.Context) {
 		ask := x.ask
 		ask.Settle, ask.Max = p.settle, p.max
 		p.begun = time.Now()
-		p.err = x.call(ctx, s, func(ctx context.Context, engine timeout.Engine) (err error) {
-			p.batch, err = engine.Expire(ctx, ask)
-			if errors.Is(err, timeout.ErrNotFound) && s.place > 0 && x.heal(ctx, engine, ask.Topic) {
-				p.batch, err = engine.Expire(ctx, ask)
+		p.err = x.call(ctx, s, func(ctx context.Context, e engine.Engine) (err error) {
+			p.batch, err = e.Expire(ctx, ask)
+			if errors.Is(err, engine.ErrNotFound) && s.place > 0 && x.heal(ctx, e, ask.Topic) {
+				p.batch, err = e.Expire(ctx, ask)
 			}
 			return err
 		})
@@ -159,15 +159,15 @@ func (x *expiry) round(ctx context.Context) {
 	}
 }
 
-// take takes what a shard has answered.
+// take takes the answer of a shard.
 func (x *expiry) take(p *part) {
-	fenced := errors.Is(p.err, timeout.ErrFenced)
+	fenced := errors.Is(p.err, engine.ErrFenced)
 	if p.err != nil && !fenced {
 		p.open = false
-		if !errors.Is(p.err, timeout.ErrNotFound) {
+		if !errors.Is(p.err, engine.ErrNotFound) {
 			return
 		}
-		p.settle, p.owed, p.index = nil, 0, nil // nothing of a topic that is gone
+		p.settle, p.owed, p.index = nil, 0, nil // the topic is gone
 		return
 	}
 	x.answered = true
@@ -192,17 +192,17 @@ func (x *expiry) take(p *part) {
 }
 
 // end puts the answer together.
-func (x *expiry) end(ctx context.Context) (timeout.Batch, error) {
+func (x *expiry) end(ctx context.Context) (engine.Batch, error) {
 	if !x.answered {
-		x.keepOwed(func(p *part) []timeout.Outcome { return p.settle[:p.owed] })
-		return timeout.Batch{}, x.failure()
+		x.keepOwed(func(p *part) []engine.Outcome { return p.settle[:p.owed] })
+		return engine.Batch{}, x.failure()
 	}
 	for i := range x.parts {
 		for _, i := range x.parts[i].index {
 			x.batch.Settled[i] = true
 		}
 	}
-	x.keepOwed(func(p *part) []timeout.Outcome { return p.settle })
+	x.keepOwed(func(p *part) []engine.Outcome { return p.settle })
 	if x.fence != nil {
 		x.giveBack(ctx, 0)
 		return x.batch, x.fence
@@ -217,7 +217,7 @@ func (x *expiry) end(ctx context.Context) (timeout.Batch, error) {
 	return x.batch, nil
 }
 
-// failure is the error of a call that no shard has answered.
+// failure is the error of a call if no shard has answered.
 func (x *expiry) failure() error {
 	errs := make([]error, 0, len(x.parts))
 	for i := range x.parts {
@@ -225,11 +225,11 @@ func (x *expiry) failure() error {
 			errs = append(errs, p.err)
 		}
 	}
-	return allBut(errs, timeout.ErrNotFound)
+	return allBut(errs, engine.ErrNotFound)
 }
 
-// keepOwed keeps what shards were not told.
-func (x *expiry) keepOwed(of func(*part) []timeout.Outcome) {
+// keepOwed keeps outcomes for shards that did not get them.
+func (x *expiry) keepOwed(of func(*part) []engine.Outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for place := range x.parts {
@@ -240,39 +240,39 @@ func (x *expiry) keepOwed(of func(*part) []timeout.Outcome) {
 	}
 }
 
-// giveBack has the batch be the earliest tasks that were leased, at most so many, and gives the
-// others back. Where that fails their leases end.
+// giveBack puts the earliest leased tasks into the batch, at most that many, and gives the others
+// back. If that fails, their leases end in time.
 func (x *expiry) giveBack(ctx context.Context, most int) {
-	var leased []timeout.Leased
+	var leased []engine.Leased
 	for i := range x.parts {
 		leased = append(leased, x.parts[i].leased...)
 	}
-	slices.SortStableFunc(leased, func(a, b timeout.Leased) int { return a.Due.Compare(b.Due) })
+	slices.SortStableFunc(leased, func(a, b engine.Leased) int { return a.Due.Compare(b.Due) })
 	if len(leased) <= most {
 		x.batch.Leased = leased
 		return
 	}
 	x.batch.Leased = leased[:most:most]
-	back := make([][]timeout.Outcome, len(x.parts))
+	back := make([][]engine.Outcome, len(x.parts))
 	for _, one := range leased[most:] {
 		place := Place(one.Key(), len(x.parts))
-		back[place] = append(back[place], timeout.Outcome{Token: one.Token, As: timeout.Pending, Refund: true})
+		back[place] = append(back[place], engine.Outcome{Token: one.Token, As: engine.Pending, Refund: true})
 		x.parts[place].batch.Next = x.parts[place].batch.Now
 	}
 	x.together(func(place int) bool { return len(back[place]) > 0 }, func(s *shard) error {
-		return x.call(context.WithoutCancel(ctx), s, func(ctx context.Context, engine timeout.Engine) error {
-			_, err := engine.Expire(ctx, timeout.Ask{Topic: x.ask.Topic, Node: x.ask.Node, Settle: back[s.place]})
+		return x.call(context.WithoutCancel(ctx), s, func(ctx context.Context, e engine.Engine) error {
+			_, err := e.Expire(ctx, engine.Ask{Topic: x.ask.Topic, Node: x.ask.Node, Settle: back[s.place]})
 			return err
 		})
 	})
 }
 
-// next has the batch tell when there is something due in a shard. That is said by the clock of
-// the batch, so what counts is for how long there is nothing: from before the shard was asked.
+// next makes the batch tell the next due time of a shard, by the clock of the batch. So it counts
+// the time until then, beginning before the shard was asked.
 func (x *expiry) next(p *part, end time.Time) {
 	at := time.Time{}
 	switch {
-	case p.err != nil && !errors.Is(p.err, timeout.ErrNotFound):
+	case p.err != nil && !errors.Is(p.err, engine.ErrNotFound):
 		at = x.batch.Now.Add(lookAgain)
 	case p.open && !p.looked:
 		at = x.batch.Now
@@ -284,18 +284,18 @@ func (x *expiry) next(p *part, end time.Time) {
 	}
 }
 
-// fenceEvery is how often, with a Max that is less than there are shards, all of them are asked
-// nevertheless, so that they know the term.
+// fenceEvery is the interval of telling all shards the term if Max is less than the number of
+// shards.
 const fenceEvery = 5 * time.Second
 
-// raisedFence is the last ask that all shards of its slots have had.
+// raisedFence is the last ask that reached all shards of its slots.
 type raisedFence struct {
 	term  int64
 	slots []int
 	at    time.Time
 }
 
-func (e *core) fenceIsOld(ask timeout.Ask) bool {
+func (e *core) fenceIsOld(ask engine.Ask) bool {
 	if ask.Term == 0 {
 		return false
 	}
@@ -305,7 +305,7 @@ func (e *core) fenceIsOld(ask timeout.Ask) bool {
 	return last.term != ask.Term || time.Since(last.at) > fenceEvery || !slices.Equal(last.slots, ask.Slots)
 }
 
-func (e *core) raised(ask timeout.Ask) {
+func (e *core) raised(ask engine.Ask) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fenced[ask.Topic] = raisedFence{ask.Term, slices.Clone(ask.Slots), time.Now()}

@@ -1,6 +1,7 @@
 package sharded_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
@@ -29,7 +30,7 @@ func TestAShardThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
 					all.Go(func() {
 						for i := range 200 {
 							id := fmt.Sprintf("%d-%d", caller, i)
-							place := sharded.Place(timeout.Key{Topic: "orders", ID: id}, 3)
+							place := sharded.Place(engine.Key{Topic: "orders", ID: id}, 3)
 							began := time.Now()
 							err := r.set(id, time.Hour)
 							mu.Lock()
@@ -66,21 +67,60 @@ func TestAShardThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
 func TestOfABatchEachTaskHasAnErrorOfItsOwn(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		set := ids("orders", 3, 2)
-		var keys []timeout.Key
+		var keys []engine.Key
 		for _, id := range slices.Concat(set...) {
 			require.NoError(r.t, r.set(id, time.Hour))
-			keys = append(keys, timeout.Key{Topic: "orders", ID: id})
+			keys = append(keys, engine.Key{Topic: "orders", ID: id})
 		}
 		r.shards[1].is.Store(refusing)
 		found, err := r.GetAll(r.t.Context(), keys)
-		require.ErrorIs(r.t, err, timeout.ErrPartial)
+		require.ErrorIs(r.t, err, engine.ErrPartial)
 		require.ErrorIs(r.t, err, errRefused)
 		for i, task := range found {
 			require.Equal(r.t, keys[i], task.Key())
-			require.Equal(r.t, i/2 != 1, task.State == timeout.Pending)
+			require.Equal(r.t, i/2 != 1, task.State == engine.Pending)
 		}
 		_, err = r.Get(r.t.Context(), keys[2])
 		require.ErrorIs(r.t, err, errRefused)
-		require.NotErrorIs(r.t, err, timeout.ErrNotFound, "nobody knows")
+		require.NotErrorIs(r.t, err, engine.ErrNotFound, "nobody knows")
 	})
+}
+
+// A worker asks all shards together. If one of them hangs, the worker waits for it once, and for no
+// longer than Patience.
+func TestAShardThatHangsMakesTasksOfTheOthersLateOnce(t *testing.T) {
+	for name, trouble := range troubles {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				var mu sync.Mutex
+				late := map[string]time.Duration{}
+				require.NoError(r.t, r.Handle("orders", func(_ context.Context, task engine.Task) error {
+					mu.Lock()
+					defer mu.Unlock()
+					late[task.ID] = time.Since(task.Due)
+					return nil
+				}))
+				set := ids("orders", 3, 100)
+				for _, some := range set {
+					for n, id := range some {
+						require.NoError(r.t, r.set(id, 3*time.Second+time.Duration(n)*200*time.Millisecond))
+					}
+				}
+				pass(2 * time.Second)
+				r.shards[1].is.Store(trouble)
+				pass(30 * time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				var all []time.Duration
+				for _, id := range slices.Concat(set[0], set[2]) {
+					require.Contains(r.t, late, id)
+					all = append(all, late[id])
+				}
+				slices.Sort(all)
+				r.t.Logf("half of them were at most %v late, all %v", all[len(all)/2], all[len(all)-1])
+				require.LessOrEqual(r.t, all[len(all)/2], 300*time.Millisecond)
+				require.LessOrEqual(r.t, all[len(all)-1], 5*time.Second+300*time.Millisecond)
+			})
+		})
+	}
 }

@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// List is timeout.Engine's: the shards come one after the other, so the order is that of
-// Task.Until within each slot of a shard. All must answer.
-func (e *core) List(ctx context.Context, query timeout.Query) (page timeout.Page, err error) {
+// List implements engine.Engine. It lists one shard after the other, so the order of Task.Until
+// holds within a slot of a shard. All shards must answer.
+func (e *core) List(ctx context.Context, query engine.Query) (page engine.Page, err error) {
 	if err := e.enter(ctx); err != nil {
 		return page, err
 	}
@@ -25,19 +25,19 @@ func (e *core) List(ctx context.Context, query timeout.Query) (page timeout.Page
 		limit = 100
 	}
 	for bytes := 0; place < len(e.shards); place++ {
-		var some timeout.Page
+		var some engine.Page
 		query.Limit, query.Cursor = limit-len(page.Tasks), inner
-		err := e.callLong(ctx, e.shards[place], func(ctx context.Context, engine timeout.Engine) (err error) {
-			some, err = engine.List(ctx, query)
+		err := e.callLong(ctx, e.shards[place], func(ctx context.Context, eng engine.Engine) (err error) {
+			some, err = eng.List(ctx, query)
 			return err
 		})
 		if err != nil {
-			return timeout.Page{}, err
+			return engine.Page{}, err
 		}
 		for _, task := range some.Tasks {
 			bytes += len(task.Payload)
 		}
-		if bytes > timeout.MaxPageBytes && len(page.Tasks) > 0 { // what this shard has is another page
+		if bytes > engine.MaxPageBytes && len(page.Tasks) > 0 { // the tasks of this shard are for the next page
 			page.Next = cursor(place, "")
 			return page, nil
 		}
@@ -55,7 +55,7 @@ func (e *core) List(ctx context.Context, query timeout.Query) (page timeout.Page
 	return page, nil
 }
 
-// cursor is that of a shard, with its place.
+// cursor is the cursor of a shard, with its place.
 func cursor(place int, inner string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(place) + "/" + inner))
 }
@@ -70,7 +70,7 @@ func (e *core) parseCursor(text string) (place int, inner string, err error) {
 		place, err = strconv.Atoi(number)
 	}
 	if err != nil || !found || place < 0 || place >= len(e.shards) || cursor(place, inner) != text {
-		return 0, "", fmt.Errorf("%w: cursor %.100q, must be the Next of a page", timeout.ErrArgument, text)
+		return 0, "", fmt.Errorf("%w: cursor %.100q, must be the Next of a page", engine.ErrArgument, text)
 	}
 	return place, inner, nil
 }

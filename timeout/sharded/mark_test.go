@@ -11,13 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
-func several(t *testing.T, n int) []timeout.Engine {
-	var shards []timeout.Engine
+func several(t *testing.T, n int) []engine.Engine {
+	var shards []engine.Engine
 	for range n {
 		shards = append(shards, inMemory(t))
 	}
@@ -25,10 +25,10 @@ func several(t *testing.T, n int) []timeout.Engine {
 }
 
 // refused says that shards can't be used like that, with words that tell why.
-func refused(t *testing.T, shards []timeout.Engine, words ...string) {
+func refused(t *testing.T, shards []engine.Engine, words ...string) {
 	t.Helper()
 	_, err := sharded.New(t.Context(), shards, sharded.Config{Logger: silent})
-	require.ErrorIs(t, err, timeout.ErrConflict)
+	require.ErrorIs(t, err, engine.ErrConflict)
 	for _, word := range words {
 		require.ErrorContains(t, err, word)
 	}
@@ -36,37 +36,37 @@ func refused(t *testing.T, shards []timeout.Engine, words ...string) {
 
 func TestAnotherListOfShardsIsRefused(t *testing.T) {
 	s := several(t, 3)
-	engine := over(t, s...)
-	_, err := engine.SetTopic(t.Context(), timeout.Topic{Name: "orders"}, true)
+	e := over(t, s...)
+	_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
 	require.NoError(t, err)
 	over(t, s...) // the same again
 
-	refused(t, []timeout.Engine{s[1], s[0], s[2]}, "shard 1 of 3", "made as shard 2 of 3")
+	refused(t, []engine.Engine{s[1], s[0], s[2]}, "shard 1 of 3", "made as shard 2 of 3")
 	refused(t, s[:2], "made as shard 1 of 3")
 	refused(t, append(s, inMemory(t)), "of 4", "made as shard 1 of 3")
-	refused(t, []timeout.Engine{s[0], s[1], inMemory(t)}, "shard 3 of 3", "no mark")
-	refused(t, []timeout.Engine{s[0], s[1], s[1]}, "shard 3 of 3", "made as shard 2 of 3")
+	refused(t, []engine.Engine{s[0], s[1], inMemory(t)}, "shard 3 of 3", "no mark")
+	refused(t, []engine.Engine{s[0], s[1], s[1]}, "shard 3 of 3", "made as shard 2 of 3")
 
 	others := several(t, 3)
 	over(t, others...)
-	refused(t, []timeout.Engine{s[0], others[1], s[2]}, "shards 1 and 2 of 3", "do not belong together")
+	refused(t, []engine.Engine{s[0], others[1], s[2]}, "shards 1 and 2 of 3", "do not belong together")
 
 	alone := inMemory(t)
 	require.NoError(t, sharded.Alone(t.Context(), alone))
-	_, err = alone.SetTopic(t.Context(), timeout.Topic{Name: "old"}, true)
+	_, err = alone.SetTopic(t.Context(), engine.Topic{Name: "old"}, true)
 	require.NoError(t, err)
-	refused(t, []timeout.Engine{inMemory(t), alone}, "shard 2 of 2", `"old"`)
+	refused(t, []engine.Engine{inMemory(t), alone}, "shard 2 of 2", `"old"`)
 	require.NoError(t, sharded.Alone(t.Context(), alone), "nothing has been marked")
 
 	err = sharded.Alone(t.Context(), s[1])
-	require.ErrorIs(t, err, timeout.ErrConflict)
+	require.ErrorIs(t, err, engine.ErrConflict)
 	require.ErrorContains(t, err, "shard 2 of 3")
 	over(t, s...) // still the same
 }
 
 func TestOneShardIsAnEngineAsEver(t *testing.T) {
 	alone := inMemory(t)
-	_, err := alone.SetTopic(t.Context(), timeout.Topic{Name: "old"}, true)
+	_, err := alone.SetTopic(t.Context(), engine.Topic{Name: "old"}, true)
 	require.NoError(t, err)
 	over(t, alone)
 	require.NoError(t, sharded.Alone(t.Context(), alone))
@@ -74,38 +74,38 @@ func TestOneShardIsAnEngineAsEver(t *testing.T) {
 
 func TestTheMarksAreNobodysTasks(t *testing.T) {
 	s := several(t, 2)
-	engine := over(t, s...)
-	topics, err := engine.Topics(t.Context())
+	e := over(t, s...)
+	topics, err := e.Topics(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, topics)
-	_, err = engine.SetTopic(t.Context(), timeout.Topic{Name: sharded.Reserved}, false)
-	require.ErrorIs(t, err, timeout.ErrArgument)
-	require.ErrorIs(t, engine.DropTopic(t.Context(), sharded.Reserved), timeout.ErrNotFound)
-	page, err := engine.List(t.Context(), timeout.Query{Topic: sharded.Reserved, State: timeout.Pending})
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: sharded.Reserved}, false)
+	require.ErrorIs(t, err, engine.ErrArgument)
+	require.ErrorIs(t, e.DropTopic(t.Context(), sharded.Reserved), engine.ErrNotFound)
+	page, err := e.List(t.Context(), engine.Query{Topic: sharded.Reserved, State: engine.Pending})
 	require.NoError(t, err)
 	require.Empty(t, page.Tasks)
-	_, err = engine.Expire(t.Context(), timeout.Ask{Topic: sharded.Reserved, Max: 10, Lease: time.Hour})
-	require.ErrorIs(t, err, timeout.ErrNotFound)
+	_, err = e.Expire(t.Context(), engine.Ask{Topic: sharded.Reserved, Max: 10, Lease: time.Hour})
+	require.ErrorIs(t, err, engine.ErrNotFound)
 	for _, id := range []string{"place", "founded"} {
-		key := timeout.Key{Topic: sharded.Reserved, ID: id}
-		_, err := engine.Remove(t.Context(), []timeout.Removal{{Key: key}})
+		key := engine.Key{Topic: sharded.Reserved, ID: id}
+		_, err := e.Remove(t.Context(), []engine.Removal{{Key: key}})
 		require.NoError(t, err)
-		_, err = engine.Move(t.Context(), []timeout.Move{{Key: key}})
+		_, err = e.Move(t.Context(), []engine.Move{{Key: key}})
 		require.NoError(t, err)
-		answers, err := engine.Set(t.Context(), []timeout.Task{{Topic: key.Topic, ID: key.ID}})
+		answers, err := e.Set(t.Context(), []engine.Task{{Topic: key.Topic, ID: key.ID}})
 		require.NoError(t, err)
-		require.ErrorIs(t, answers[0].Err, timeout.ErrNotFound)
+		require.ErrorIs(t, answers[0].Err, engine.ErrNotFound)
 	}
 	over(t, s...)
 }
 
 // crashes ends a process at one of its writes.
 type crashes struct {
-	timeout.Engine
+	engine.Engine
 	left *atomic.Int64
 }
 
-func (c crashes) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+func (c crashes) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	if c.left.Add(-1) < 0 {
 		return nil, errors.New("crashed")
 	}
@@ -118,10 +118,10 @@ func TestWhoeverComesNextGoesOnWithMarking(t *testing.T) {
 			s := several(t, 3)
 			left := new(atomic.Int64)
 			left.Store(int64(writes))
-			_, err := sharded.New(t.Context(), []timeout.Engine{crashes{s[0], left}, crashes{s[1], left}, crashes{s[2], left}}, sharded.Config{Logger: silent})
+			_, err := sharded.New(t.Context(), []engine.Engine{crashes{s[0], left}, crashes{s[1], left}, crashes{s[2], left}}, sharded.Config{Logger: silent})
 			require.ErrorContains(t, err, "crashed")
 			over(t, s...)
-			refused(t, []timeout.Engine{s[1], s[0], s[2]}, "made as")
+			refused(t, []engine.Engine{s[1], s[0], s[2]}, "made as")
 		})
 	}
 }
@@ -130,7 +130,7 @@ func TestSeveralMayBeginAtTheSameTime(t *testing.T) {
 	for range 20 {
 		s := several(t, 3)
 		var beginning sync.WaitGroup
-		engines, errs := make([]timeout.Engine, 4), make([]error, 4)
+		engines, errs := make([]engine.Engine, 4), make([]error, 4)
 		for i := range engines {
 			beginning.Go(func() { engines[i], errs[i] = sharded.New(t.Context(), s, sharded.Config{Logger: silent}) })
 		}
@@ -144,16 +144,16 @@ func TestSeveralMayBeginAtTheSameTime(t *testing.T) {
 
 func TestABadConfigurationIsRefusedWithItsLimit(t *testing.T) {
 	for _, refused := range []struct {
-		shards []timeout.Engine
+		shards []engine.Engine
 		cfg    sharded.Config
 		word   string
 	}{
 		{nil, sharded.Config{}, "0 shards, must be 1 to 1024"},
-		{[]timeout.Engine{nil}, sharded.Config{}, "shard 0 is nil"},
+		{[]engine.Engine{nil}, sharded.Config{}, "shard 0 is nil"},
 		{several(t, 1), sharded.Config{Patience: time.Microsecond}, "Patience 1µs, must be at least 10ms"},
 	} {
 		_, err := sharded.New(t.Context(), refused.shards, refused.cfg)
-		require.ErrorIs(t, err, timeout.ErrArgument)
+		require.ErrorIs(t, err, engine.ErrArgument)
 		require.ErrorContains(t, err, refused.word)
 	}
 }
@@ -162,7 +162,7 @@ func TestABadConfigurationIsRefusedWithItsLimit(t *testing.T) {
 func TestAShardIsOpenedWhenItCanBe(t *testing.T) {
 	var away atomic.Int32
 	var openers []func(context.Context) (*memory.Engine, error)
-	var shards []timeout.Engine
+	var shards []engine.Engine
 	for place := range 3 {
 		shard, err := memory.New(memory.Config{})
 		require.NoError(t, err)
@@ -182,14 +182,14 @@ func TestAShardIsOpenedWhenItCanBe(t *testing.T) {
 	for place, shard := range shards { // those that were opened are closed, and in memory that is the end of them
 		if place != 2 {
 			_, err = shard.Topics(t.Context())
-			require.ErrorIs(t, err, timeout.ErrClosed)
+			require.ErrorIs(t, err, engine.ErrClosed)
 		}
 	}
 	require.NoError(t, shards[2].Close())
 }
 
 func TestAShardIsTakenInWhenItAnswers(t *testing.T) {
-	var shards []timeout.Engine
+	var shards []engine.Engine
 	var stubs []*shaky
 	for range 3 {
 		stubs = append(stubs, &shaky{Engine: inMemory(t)})
@@ -198,11 +198,11 @@ func TestAShardIsTakenInWhenItAnswers(t *testing.T) {
 	over(t, shards...)
 	for place, stub := range stubs {
 		stub.is.Store(refusing)
-		engine := over(t, shards...)
-		key := []timeout.Key{{Topic: "orders", ID: ids("orders", 3, 1)[place][0]}}
-		_, err := engine.Get(t.Context(), key)
+		e := over(t, shards...)
+		key := []engine.Key{{Topic: "orders", ID: ids("orders", 3, 1)[place][0]}}
+		_, err := e.Get(t.Context(), key)
 		require.ErrorIs(t, err, errRefused)
 		stub.is.Store(well)
-		require.Eventually(t, func() bool { _, err := engine.Get(t.Context(), key); return err == nil }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { _, err := e.Get(t.Context(), key); return err == nil }, time.Minute, 10*time.Millisecond)
 	}
 }

@@ -3,20 +3,20 @@ package sharded
 import (
 	"hash/crc32"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Place returns in which of so many shards a task is, from 0. All with the same text in braces
-// in their ids are in the same one, for each topic.
+// Place returns the shard of a task, from 0. Tasks of a topic with the same text in braces in
+// their ids are in the same shard.
 //
-// It is the lowest bits of the hash that decide, as for slots: so where the number of shards is
-// a power of two, a slot of a topic with at least as many slots is in one shard. The topic is
-// there so that the same few ids in many topics are not in the same shard.
-func Place(key timeout.Key, shards int) int {
-	return placeOf(key.Topic, int(timeout.Hash(key.ID)%timeout.MaxSlots), shards)
+// The lowest bits of the hash decide, as for slots. So if the number of shards is a power of two, a
+// slot of a topic with at least as many slots is in one shard. The topic counts, too: it spreads
+// the same few ids of many topics over the shards.
+func Place(key engine.Key, shards int) int {
+	return placeOf(key.Topic, int(engine.Hash(key.ID)%engine.MaxSlots), shards)
 }
 
-// placeOf is the place of a part: a slot of a topic that has as many as there can be.
+// placeOf is the place of a part: a slot of a topic with engine.MaxSlots slots.
 func placeOf(topic string, part, shards int) int {
 	return int((uint64(crc32.ChecksumIEEE([]byte(topic))) + uint64(part)) % uint64(shards)) //nolint:gosec // less than shards
 }
@@ -31,7 +31,7 @@ func places(topic string, slots []int, of, shards int) []bool {
 		return in
 	}
 	for _, slot := range slots {
-		for part := slot; part < timeout.MaxSlots; part += of {
+		for part := slot; part < engine.MaxSlots; part += of {
 			in[placeOf(topic, part, shards)] = true
 		}
 	}

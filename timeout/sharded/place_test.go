@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
@@ -26,7 +26,7 @@ func TestPlacesAreForEver(t *testing.T) {
 		{"orders", "{user-7}/other", 8, 7},
 		{"orders", "é", 5, 0},
 	} {
-		require.Equal(t, want.place, sharded.Place(timeout.Key{Topic: want.topic, ID: want.id}, want.of), "%+v", want)
+		require.Equal(t, want.place, sharded.Place(engine.Key{Topic: want.topic, ID: want.id}, want.of), "%+v", want)
 	}
 }
 
@@ -35,7 +35,7 @@ func TestShardsHaveAboutAsMuchEach(t *testing.T) {
 	for _, shards := range []int{2, 3, 8} {
 		has := make([]int, shards)
 		for i := range count {
-			has[sharded.Place(timeout.Key{Topic: "orders", ID: fmt.Sprint(i)}, shards)]++
+			has[sharded.Place(engine.Key{Topic: "orders", ID: fmt.Sprint(i)}, shards)]++
 		}
 		for place, n := range has {
 			require.InEpsilon(t, count/shards, n, 0.2, "shard %d of %d", place, shards)
@@ -49,10 +49,10 @@ func TestASlotIsInOneShardWhereTheirNumbersArePowersOfTwo(t *testing.T) {
 			in := map[int]int{}
 			for i := range 5000 {
 				id := fmt.Sprint(i)
-				place := sharded.Place(timeout.Key{Topic: "orders", ID: id}, shards)
-				before, seen := in[timeout.Slot(id, slots)]
+				place := sharded.Place(engine.Key{Topic: "orders", ID: id}, shards)
+				before, seen := in[engine.Slot(id, slots)]
 				require.True(t, !seen || before == place)
-				in[timeout.Slot(id, slots)] = place
+				in[engine.Slot(id, slots)] = place
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 	"github.com/heartwheel-go/heartwheel/timeout/sharded"
@@ -28,14 +29,14 @@ func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 			return postgres.Open(ctx, url+"&pool_max_conns=8", postgres.Config{})
 		})
 	}
-	engine, err := sharded.Open(t.Context(), openers, sharded.Config{Patience: time.Second, Logger: silent})
+	e, err := sharded.Open(t.Context(), openers, sharded.Config{Patience: time.Second, Logger: silent})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, engine.Close()) }()
-	centre, err := timeout.New(engine, timeout.Config{Topic: timeout.Topic{Lease: 5 * time.Second}, Poll: 100 * time.Millisecond, Logger: silent})
+	defer func() { require.NoError(t, e.Close()) }()
+	centre, err := timeout.New(e, timeout.Config{Topic: engine.Topic{Lease: 5 * time.Second}, Poll: 100 * time.Millisecond, Logger: silent})
 	require.NoError(t, err)
 	var mu sync.Mutex
 	ran := map[string]int{}
-	require.NoError(t, centre.Handle("orders", func(_ context.Context, task timeout.Task) error {
+	require.NoError(t, centre.Handle("orders", func(_ context.Context, task engine.Task) error {
 		mu.Lock()
 		defer mu.Unlock()
 		ran[task.ID]++
@@ -51,7 +52,7 @@ func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 		t.Helper()
 		for _, id := range ids {
 			require.EventuallyWithT(t, func(c *assert.CollectT) { // a busy machine may be silent for a second
-				_, err := centre.Set(t.Context(), timeout.Task{Topic: "orders", ID: id, After: after})
+				_, err := centre.Set(t.Context(), engine.Task{Topic: "orders", ID: id, After: after})
 				assert.NoError(c, err, what)
 			}, time.Minute, 50*time.Millisecond)
 		}
@@ -93,7 +94,7 @@ func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 		have(trouble.what, some(0), 1)
 		time.Sleep(1500 * time.Millisecond)
 		require.Equal(t, waits, missing(some(1)))
-		_, err := centre.Set(t.Context(), timeout.Task{Topic: "orders", ID: some(1)[10]})
+		_, err := centre.Set(t.Context(), engine.Task{Topic: "orders", ID: some(1)[10]})
 		require.ErrorContains(t, err, "shard 2 of 2", trouble.what)
 		trouble.end(t)
 		have(fmt.Sprint("no longer ", trouble.what), some(1)[:10], 1)

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // How a shaky shard is.
@@ -21,7 +21,7 @@ var errRefused = errors.New("connection refused")
 
 // shaky is a shard that can be out of reach.
 type shaky struct {
-	timeout.Engine
+	engine.Engine
 	is atomic.Int32
 }
 
@@ -44,12 +44,12 @@ func through[A any](ctx context.Context, s *shaky, do func() (A, error)) (A, err
 	return answer, err
 }
 
-func (s *shaky) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew bool) (timeout.Topic, error) {
-	return through(ctx, s, func() (timeout.Topic, error) { return s.Engine.SetTopic(ctx, topic, onlyNew) })
+func (s *shaky) SetTopic(ctx context.Context, topic engine.Topic, onlyNew bool) (engine.Topic, error) {
+	return through(ctx, s, func() (engine.Topic, error) { return s.Engine.SetTopic(ctx, topic, onlyNew) })
 }
 
-func (s *shaky) Topics(ctx context.Context) ([]timeout.Topic, error) {
-	return through(ctx, s, func() ([]timeout.Topic, error) { return s.Engine.Topics(ctx) })
+func (s *shaky) Topics(ctx context.Context) ([]engine.Topic, error) {
+	return through(ctx, s, func() ([]engine.Topic, error) { return s.Engine.Topics(ctx) })
 }
 
 func (s *shaky) DropTopic(ctx context.Context, name string) error {
@@ -57,32 +57,32 @@ func (s *shaky) DropTopic(ctx context.Context, name string) error {
 	return err
 }
 
-func (s *shaky) Count(ctx context.Context, topic string) (timeout.Counts, error) {
-	return through(ctx, s, func() (timeout.Counts, error) { return s.Engine.Count(ctx, topic) })
+func (s *shaky) Count(ctx context.Context, topic string) (engine.Counts, error) {
+	return through(ctx, s, func() (engine.Counts, error) { return s.Engine.Count(ctx, topic) })
 }
 
-func (s *shaky) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-	return through(ctx, s, func() ([]timeout.Answer, error) { return s.Engine.Set(ctx, tasks) })
+func (s *shaky) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
+	return through(ctx, s, func() ([]engine.Answer, error) { return s.Engine.Set(ctx, tasks) })
 }
 
-func (s *shaky) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
-	return through(ctx, s, func() ([]timeout.Task, error) { return s.Engine.Get(ctx, keys) })
+func (s *shaky) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
+	return through(ctx, s, func() ([]engine.Task, error) { return s.Engine.Get(ctx, keys) })
 }
 
-func (s *shaky) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
-	return through(ctx, s, func() (timeout.Batch, error) { return s.Engine.Expire(ctx, ask) })
+func (s *shaky) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	return through(ctx, s, func() (engine.Batch, error) { return s.Engine.Expire(ctx, ask) })
 }
 
-func (s *shaky) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+func (s *shaky) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
 	return through(ctx, s, func() ([]bool, error) { return s.Engine.Extend(ctx, tokens, lease) })
 }
 
-func (s *shaky) Upkeep(ctx context.Context, term int64) (timeout.Swept, error) {
-	return through(ctx, s, func() (timeout.Swept, error) { return s.Engine.Upkeep(ctx, term) })
+func (s *shaky) Upkeep(ctx context.Context, term int64) (engine.Swept, error) {
+	return through(ctx, s, func() (engine.Swept, error) { return s.Engine.Upkeep(ctx, term) })
 }
 
-func (s *shaky) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) (timeout.View, error) {
-	return through(ctx, s, func() (timeout.View, error) { return s.Engine.Beat(ctx, node, ttl) })
+func (s *shaky) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+	return through(ctx, s, func() (engine.View, error) { return s.Engine.Beat(ctx, node, ttl) })
 }
 
 func (s *shaky) Now(ctx context.Context) (time.Time, error) {

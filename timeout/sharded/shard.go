@@ -7,45 +7,45 @@ import (
 	"sync"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// How long a shard that is away is left alone before it is tried again.
+// The first and the longest pause between two tries to reach a shard.
 const (
 	firstRest = 50 * time.Millisecond
 	maxRest   = time.Second
 )
 
-// shard is one of the engines. It is asked, or it is away: then its calls fail at once, and its
-// guard tries to reach it. A call that got no answer in time has it be away; after any other
-// failure the guard looks whether it is.
+// shard is one of the engines. While it is away, its calls fail at once, and its guard tries to
+// reach it. A call without an answer in time makes it away. After any other failure the guard
+// checks the shard.
 type shard struct {
 	place  int
-	open   func(context.Context) (timeout.Engine, error)
-	doubts chan struct{} // has one element where the guard shall look
+	open   func(context.Context) (engine.Engine, error)
+	doubts chan struct{} // has one element if the guard must check
 	opened chan struct{} // closed when there is an engine
 
-	mu     sync.Mutex // guards what follows
-	engine timeout.Engine
-	away   error              // why it is not asked, or nil
-	calls  context.Context    // ends when the shard is taken for away since it is silent
-	hangUp context.CancelFunc // ends them
+	mu     sync.Mutex // guards the fields below
+	engine engine.Engine
+	away   error              // the reason for being away, or nil
+	calls  context.Context    // ends when the shard goes away
+	hangUp context.CancelFunc // ends calls
 }
 
 var errNew = errors.New("was not reached yet")
 
-func newShard(place int, open func(context.Context) (timeout.Engine, error)) *shard {
+func newShard(place int, open func(context.Context) (engine.Engine, error)) *shard {
 	s := &shard{place: place, open: open, doubts: make(chan struct{}, 1), opened: make(chan struct{}), away: errNew}
 	s.calls, s.hangUp = context.WithCancel(context.Background())
 	return s
 }
 
-// call has a shard do something of limited size, which has to answer within Patience.
-func (e *core) call(ctx context.Context, s *shard, do func(context.Context, timeout.Engine) error) error {
+// call calls a shard for work of limited size. The shard must answer within Patience.
+func (e *core) call(ctx context.Context, s *shard, do func(context.Context, engine.Engine) error) error {
 	return e.callWithin(ctx, s, e.cfg.Patience, do)
 }
 
-func (e *core) callWithin(ctx context.Context, s *shard, patience time.Duration, do func(context.Context, timeout.Engine) error) error {
+func (e *core) callWithin(ctx context.Context, s *shard, patience time.Duration, do func(context.Context, engine.Engine) error) error {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := e.callLong(within, s, do)
@@ -55,10 +55,10 @@ func (e *core) callWithin(ctx context.Context, s *shard, patience time.Duration,
 	return err
 }
 
-// callLong has a shard do something that may take its time.
-func (e *core) callLong(ctx context.Context, s *shard, do func(context.Context, timeout.Engine) error) error {
+// callLong calls a shard without a time limit of its own.
+func (e *core) callLong(ctx context.Context, s *shard, do func(context.Context, engine.Engine) error) error {
 	s.mu.Lock()
-	engine, away, calls := s.engine, s.away, s.calls
+	eng, away, calls := s.engine, s.away, s.calls
 	s.mu.Unlock()
 	if away != nil {
 		return e.of(s, away)
@@ -66,7 +66,7 @@ func (e *core) callLong(ctx context.Context, s *shard, do func(context.Context, 
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(calls, cancel)()
-	err := do(within, engine)
+	err := do(within, eng)
 	if !isTrouble(err) {
 		return err
 	}
@@ -76,21 +76,21 @@ func (e *core) callLong(ctx context.Context, s *shard, do func(context.Context, 
 	return e.of(s, err)
 }
 
-// of says which shard an error is of.
+// of adds the shard to an error.
 func (e *core) of(s *shard, err error) error {
 	if e.closed.Load() {
-		return fmt.Errorf("%w: shard %d of %d: %w", timeout.ErrClosed, s.place+1, len(e.shards), err)
+		return fmt.Errorf("%w: shard %d of %d: %w", engine.ErrClosed, s.place+1, len(e.shards), err)
 	}
 	return fmt.Errorf("timeout/sharded: shard %d of %d: %w", s.place+1, len(e.shards), err)
 }
 
-// isTrouble reports whether an error is of the shard, and not its answer.
+// isTrouble reports whether an error is a failure of the shard, not an answer.
 func isTrouble(err error) bool {
 	if err == nil {
 		return false
 	}
 	for _, answer := range []error{
-		timeout.ErrArgument, timeout.ErrNotFound, timeout.ErrConflict, timeout.ErrFenced, timeout.ErrUnsupported, timeout.ErrFull, timeout.ErrClosed,
+		engine.ErrArgument, engine.ErrNotFound, engine.ErrConflict, engine.ErrFenced, engine.ErrUnsupported, engine.ErrFull, engine.ErrClosed,
 	} {
 		if errors.Is(err, answer) {
 			return false
@@ -106,7 +106,7 @@ func (s *shard) doubt() {
 	}
 }
 
-// lose has a shard be away, and ends its calls.
+// lose makes a shard away and ends its calls.
 func (e *core) lose(s *shard, err error) {
 	s.mu.Lock()
 	first := s.away == nil || errors.Is(s.away, errNew)
@@ -119,7 +119,7 @@ func (e *core) lose(s *shard, err error) {
 	}
 }
 
-// regain has a shard be asked again.
+// regain ends a shard's being away.
 func (e *core) regain(s *shard) {
 	s.mu.Lock()
 	before := s.away
@@ -131,7 +131,7 @@ func (e *core) regain(s *shard) {
 	}
 }
 
-// guard looks after a shard as long as the engine lives.
+// guard checks a doubtful shard until it is reached, as long as the engine lives.
 func (e *core) guard(s *shard) {
 	for {
 		select {
@@ -155,7 +155,7 @@ func (e *core) guard(s *shard) {
 	}
 }
 
-// settleDoubt has a shard that was reached be asked, where it was not.
+// settleDoubt regains a shard after it was reached, if it was away.
 func (e *core) settleDoubt(s *shard) {
 	s.mu.Lock()
 	away := s.away
@@ -165,8 +165,7 @@ func (e *core) settleDoubt(s *shard) {
 	}
 }
 
-// reach opens a shard where that was not done, and looks whether it answers, is the one that it
-// should be, and has the topics that it should have.
+// reach opens a shard if necessary, checks its mark, and aligns its topics.
 func (e *core) reach(ctx context.Context, s *shard) error {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Patience)
 	defer cancel()
@@ -184,25 +183,25 @@ func (e *core) reach(ctx context.Context, s *shard) error {
 	return e.align(ctx, s, engine)
 }
 
-// known returns the engine, or nil where it is not open.
-func (s *shard) known() timeout.Engine {
+// known returns the engine, or nil if it is not open.
+func (s *shard) known() engine.Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine
 }
 
-// reached returns the engine, and opens it where it is not open.
-func (s *shard) reached(ctx context.Context) (timeout.Engine, error) {
-	if engine := s.known(); engine != nil {
-		return engine, nil
+// reached returns the engine, and opens it if necessary.
+func (s *shard) reached(ctx context.Context) (engine.Engine, error) {
+	if e := s.known(); e != nil {
+		return e, nil
 	}
-	engine, err := s.open(ctx)
+	e, err := s.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	s.engine = engine
+	s.engine = e
 	s.mu.Unlock()
 	close(s.opened)
-	return engine, nil
+	return e, nil
 }

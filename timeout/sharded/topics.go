@@ -9,25 +9,24 @@ import (
 	"slices"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-func noTopic(name string) error { return fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name) }
+func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
-// SetTopic is timeout.Engine's. The first shard decides, and the others get what it has. One
-// that is away gets a new topic when it is back; a change of a topic has to reach all of them,
-// and is an error otherwise, which says nothing more: what was reached is changed, and the
-// others will be.
-func (e *core) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew bool) (kept timeout.Topic, err error) {
+// SetTopic implements engine.Engine. The first shard decides, and the others copy its topic. A
+// shard that is away gets a new topic when it is back. A change must reach all shards, or SetTopic
+// returns an error. Even then the reached shards are changed, and the others will be.
+func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (kept engine.Topic, err error) {
 	if err := e.enter(ctx); err != nil {
 		return kept, err
 	}
 	if wanted.Name == Reserved {
-		return kept, fmt.Errorf("%w: topic %s is that of the marks of shards", timeout.ErrArgument, Reserved)
+		return kept, fmt.Errorf("%w: topic %s is that of the marks of shards", engine.ErrArgument, Reserved)
 	}
 	wanted = e.shareOf(wanted)
-	err = e.call(ctx, e.shards[0], func(ctx context.Context, engine timeout.Engine) (err error) {
-		kept, err = engine.SetTopic(ctx, wanted, onlyNew)
+	err = e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) (err error) {
+		kept, err = eng.SetTopic(ctx, wanted, onlyNew)
 		return err
 	})
 	if err != nil {
@@ -35,7 +34,7 @@ func (e *core) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew bool)
 	}
 	e.learn(kept)
 	errs := e.together(isNotFirst, func(s *shard) error {
-		return e.call(ctx, s, func(ctx context.Context, engine timeout.Engine) error { return e.copyTopic(ctx, engine, kept, onlyNew) })
+		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return e.copyTopic(ctx, eng, kept, onlyNew) })
 	})
 	if err := errors.Join(errs...); err != nil && (!onlyNew || ctx.Err() != nil) {
 		return e.wholeOf(kept), err
@@ -43,51 +42,50 @@ func (e *core) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew bool)
 	return e.wholeOf(kept), nil
 }
 
-// shareOf returns a topic as each shard has it: with a share of the dead tasks.
-func (e *core) shareOf(whole timeout.Topic) timeout.Topic {
+// shareOf returns a topic for a shard, with a share of MaxDead.
+func (e *core) shareOf(whole engine.Topic) engine.Topic {
 	if whole.MaxDead >= 0 {
 		n := len(e.shards)
-		whole.MaxDead = (cmp.Or(whole.MaxDead, timeout.DefaultMaxDead) + n - 1) / n
+		whole.MaxDead = (cmp.Or(whole.MaxDead, engine.DefaultMaxDead) + n - 1) / n
 	}
 	return whole
 }
 
-// wholeOf returns a topic of a shard as it is of all. The number of dead tasks was rounded up,
-// unless it is the default.
-func (e *core) wholeOf(share timeout.Topic) timeout.Topic {
+// wholeOf returns the whole topic from a shard's. MaxDead is rounded up, unless it is the default.
+func (e *core) wholeOf(share engine.Topic) engine.Topic {
 	switch n := share.MaxDead; {
-	case n == e.shareOf(timeout.Topic{}).MaxDead:
-		share.MaxDead = timeout.DefaultMaxDead
+	case n == e.shareOf(engine.Topic{}).MaxDead:
+		share.MaxDead = engine.DefaultMaxDead
 	case n > 0:
 		share.MaxDead = n * len(e.shards)
 	}
 	return share
 }
 
-// Pause is timeout.Engine's: as SetTopic for a topic that is there.
-func (e *core) Pause(ctx context.Context, name string, paused bool) (kept timeout.Topic, err error) {
+// Pause implements engine.Engine. It is like SetTopic for an existing topic.
+func (e *core) Pause(ctx context.Context, name string, paused bool) (kept engine.Topic, err error) {
 	if err := e.enter(ctx); err != nil {
 		return kept, err
 	}
 	if name == Reserved {
 		return kept, noTopic(name)
 	}
-	err = e.call(ctx, e.shards[0], func(ctx context.Context, engine timeout.Engine) (err error) {
-		kept, err = engine.Pause(ctx, name, paused)
+	err = e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) (err error) {
+		kept, err = eng.Pause(ctx, name, paused)
 		return err
 	})
 	if err != nil {
 		return kept, err
 	}
 	errs := e.together(isNotFirst, func(s *shard) error {
-		return e.call(ctx, s, func(ctx context.Context, engine timeout.Engine) error { return e.copyTopic(ctx, engine, kept, false) })
+		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return e.copyTopic(ctx, eng, kept, false) })
 	})
 	return e.wholeOf(kept), errors.Join(errs...)
 }
 
 func isNotFirst(place int) bool { return place > 0 }
 
-func (e *core) learn(topics ...timeout.Topic) {
+func (e *core) learn(topics ...engine.Topic) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, topic := range topics {
@@ -95,18 +93,19 @@ func (e *core) learn(topics ...timeout.Topic) {
 	}
 }
 
-// copyTopic gives a shard a topic of the first one, and looks then whether it is still like that
-// there: of two that copy at the same time, the last one to look has copied the last state.
-func (e *core) copyTopic(ctx context.Context, engine timeout.Engine, topic timeout.Topic, onlyNew bool) error {
+// copyTopic copies a topic from the first shard to another, and repeats that until the first shard
+// still has the same topic afterwards. So of two copies at the same time, the last one to check
+// has copied the last state.
+func (e *core) copyTopic(ctx context.Context, eng engine.Engine, topic engine.Topic, onlyNew bool) error {
 	for {
-		there, err := engine.SetTopic(ctx, topic, onlyNew)
-		grown := errors.Is(err, timeout.ErrConflict)
+		there, err := eng.SetTopic(ctx, topic, onlyNew)
+		grown := errors.Is(err, engine.ErrConflict)
 		if err != nil && !grown {
 			return err
 		}
-		if err == nil && there.Paused != topic.Paused { // which a set does not change
-			there, err = engine.Pause(ctx, topic.Name, topic.Paused)
-			if err != nil && !errors.Is(err, timeout.ErrNotFound) {
+		if err == nil && there.Paused != topic.Paused { // SetTopic does not change Paused
+			there, err = eng.Pause(ctx, topic.Name, topic.Paused)
+			if err != nil && !errors.Is(err, engine.ErrNotFound) {
 				return err
 			}
 		}
@@ -118,7 +117,7 @@ func (e *core) copyTopic(ctx context.Context, engine timeout.Engine, topic timeo
 		case err != nil || !found:
 			return err
 		case grown && same(now, topic):
-			if now, err = e.growFirst(ctx, engine, topic); err != nil {
+			if now, err = e.growFirst(ctx, eng, topic); err != nil {
 				return err
 			}
 		case same(now, topic) && !onlyNew:
@@ -128,10 +127,10 @@ func (e *core) copyTopic(ctx context.Context, engine timeout.Engine, topic timeo
 	}
 }
 
-// growFirst has the first shard have as many slots as another one: it was restored from a time
-// when there were fewer. Nobody would look into the others.
-func (e *core) growFirst(ctx context.Context, engine timeout.Engine, topic timeout.Topic) (grown timeout.Topic, err error) {
-	have, err := visible(ctx, engine)
+// growFirst gives the first shard's topic as many slots as another shard's. The first shard was
+// restored from a time with fewer slots, and nobody would look into the additional ones.
+func (e *core) growFirst(ctx context.Context, eng engine.Engine, topic engine.Topic) (grown engine.Topic, err error) {
+	have, err := visible(ctx, eng)
 	if err != nil {
 		return grown, err
 	}
@@ -140,7 +139,7 @@ func (e *core) growFirst(ctx context.Context, engine timeout.Engine, topic timeo
 			topic.Slots = max(topic.Slots, there.Slots)
 		}
 	}
-	err = e.callWithin(ctx, e.shards[0], e.cfg.Patience/3, func(ctx context.Context, first timeout.Engine) (err error) {
+	err = e.callWithin(ctx, e.shards[0], e.cfg.Patience/3, func(ctx context.Context, first engine.Engine) (err error) {
 		grown, err = first.SetTopic(ctx, topic, false)
 		return err
 	})
@@ -148,39 +147,39 @@ func (e *core) growFirst(ctx context.Context, engine timeout.Engine, topic timeo
 }
 
 // same reports whether two topics are equal.
-func same(a, b timeout.Topic) bool { return reflect.DeepEqual(a, b) }
+func same(a, b engine.Topic) bool { return reflect.DeepEqual(a, b) }
 
-// firstHas returns a topic as the first shard has it.
-func (e *core) firstHas(ctx context.Context, name string) (topic timeout.Topic, found bool, err error) {
+// firstHas returns a topic of the first shard.
+func (e *core) firstHas(ctx context.Context, name string) (topic engine.Topic, found bool, err error) {
 	topics, err := e.firstTopics(ctx)
-	if i := slices.IndexFunc(topics, func(t timeout.Topic) bool { return t.Name == name }); i >= 0 {
+	if i := slices.IndexFunc(topics, func(t engine.Topic) bool { return t.Name == name }); i >= 0 {
 		return topics[i], true, err
 	}
 	return topic, false, err
 }
 
-// firstTopics returns those of the first shard, to whoever is in a call of another one: which is
-// not to be blamed where the first one is silent, so that has less time.
-func (e *core) firstTopics(ctx context.Context) ([]timeout.Topic, error) {
+// firstTopics returns the topics of the first shard during a call of another one. It has only a
+// third of Patience: the other shard must not count as away if the first one is silent.
+func (e *core) firstTopics(ctx context.Context) ([]engine.Topic, error) {
 	return e.topicsOf(ctx, e.shards[0], e.cfg.Patience/3)
 }
 
-// topicsOf returns a shard's topics, without that of the mark.
-func (e *core) topicsOf(ctx context.Context, s *shard, patience time.Duration) (topics []timeout.Topic, err error) {
-	err = e.callWithin(ctx, s, patience, func(ctx context.Context, engine timeout.Engine) (err error) {
-		topics, err = visible(ctx, engine)
+// topicsOf returns a shard's topics, without Reserved.
+func (e *core) topicsOf(ctx context.Context, s *shard, patience time.Duration) (topics []engine.Topic, err error) {
+	err = e.callWithin(ctx, s, patience, func(ctx context.Context, eng engine.Engine) (err error) {
+		topics, err = visible(ctx, eng)
 		return err
 	})
 	return topics, err
 }
 
-func visible(ctx context.Context, engine timeout.Engine) ([]timeout.Topic, error) {
-	topics, err := engine.Topics(ctx)
-	return slices.DeleteFunc(topics, func(t timeout.Topic) bool { return t.Name == Reserved }), err
+func visible(ctx context.Context, e engine.Engine) ([]engine.Topic, error) {
+	topics, err := e.Topics(ctx)
+	return slices.DeleteFunc(topics, func(t engine.Topic) bool { return t.Name == Reserved }), err
 }
 
-// Topics is timeout.Engine's: as the first shard has them, or the next one that answers.
-func (e *core) Topics(ctx context.Context) ([]timeout.Topic, error) {
+// Topics implements engine.Engine: the topics of the first shard that answers.
+func (e *core) Topics(ctx context.Context) ([]engine.Topic, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -199,8 +198,7 @@ func (e *core) Topics(ctx context.Context) ([]timeout.Topic, error) {
 	return nil, errors.Join(errs...)
 }
 
-// DropTopic is timeout.Engine's. All shards must answer: otherwise it is an error, and is to be
-// done again.
+// DropTopic implements engine.Engine. All shards must answer. After an error, call it again.
 func (e *core) DropTopic(ctx context.Context, name string) error {
 	if err := e.enter(ctx); err != nil {
 		return err
@@ -208,15 +206,15 @@ func (e *core) DropTopic(ctx context.Context, name string) error {
 	if name == Reserved {
 		return noTopic(name)
 	}
-	for _, s := range e.shards { // so that as little as possible is begun in vain
-		if err := e.call(ctx, s, func(ctx context.Context, engine timeout.Engine) error { _, err := engine.Now(ctx); return err }); err != nil {
+	for _, s := range e.shards { // begin only if all shards answer
+		if err := e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { _, err := eng.Now(ctx); return err }); err != nil {
 			return err
 		}
 	}
 	drop := func(s *shard) error {
-		return e.callLong(ctx, s, func(ctx context.Context, engine timeout.Engine) error { return engine.DropTopic(ctx, name) })
+		return e.callLong(ctx, s, func(ctx context.Context, eng engine.Engine) error { return eng.DropTopic(ctx, name) })
 	}
-	// Once the first one has it no more, no other gets it again.
+	// The first shard goes first: without the topic there, no other shard gets it again.
 	errs := append([]error{drop(e.shards[0])}, e.together(isNotFirst, drop)[1:]...)
 	e.mu.Lock()
 	delete(e.slots, name)
@@ -225,10 +223,10 @@ func (e *core) DropTopic(ctx context.Context, name string) error {
 		delete(owed, name)
 	}
 	e.mu.Unlock()
-	return allBut(errs, timeout.ErrNotFound)
+	return allBut(errs, engine.ErrNotFound)
 }
 
-// allBut returns what went wrong, other than an answer that is one only where all say so.
+// allBut joins the errors other than answer. It returns answer only if all shards say so.
 func allBut(errs []error, answer error) error {
 	var wrong []error
 	said := 0
@@ -246,9 +244,9 @@ func allBut(errs []error, answer error) error {
 	return errors.Join(wrong...)
 }
 
-// align has a shard have the topics that the first one has: what it has missed while it was away.
-// What only the shard has stays: the first one may have been restored from an earlier time.
-func (e *core) align(ctx context.Context, s *shard, engine timeout.Engine) error {
+// align copies the topics of the first shard that the shard has missed while away. The shard's other
+// topics stay: the first shard may have been restored from an earlier time.
+func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
 	if s.place == 0 {
 		return nil
 	}
@@ -256,17 +254,17 @@ func (e *core) align(ctx context.Context, s *shard, engine timeout.Engine) error
 	if err != nil {
 		return ctx.Err() // later: the first one is away, too
 	}
-	have, err := visible(ctx, engine)
+	have, err := visible(ctx, eng)
 	if err != nil {
 		return err
 	}
-	there := make(map[string]timeout.Topic, len(have))
+	there := make(map[string]engine.Topic, len(have))
 	for _, topic := range have {
 		there[topic.Name] = topic
 	}
 	for _, topic := range wanted {
 		if has, ok := there[topic.Name]; !ok || !same(has, topic) {
-			if err := e.copyTopic(ctx, engine, topic, !ok); err != nil {
+			if err := e.copyTopic(ctx, eng, topic, !ok); err != nil {
 				return err
 			}
 		}
@@ -274,37 +272,36 @@ func (e *core) align(ctx context.Context, s *shard, engine timeout.Engine) error
 	return nil
 }
 
-// heal gives a shard topics that it does not know, and reports whether the first one has any of
-// them.
-func (e *core) heal(ctx context.Context, engine timeout.Engine, names ...string) (healed bool) {
+// heal copies missing topics from the first shard, and reports whether any was copied.
+func (e *core) heal(ctx context.Context, eng engine.Engine, names ...string) (healed bool) {
 	topics, err := e.firstTopics(ctx)
 	if err != nil {
 		return false
 	}
 	for _, topic := range topics {
 		if slices.Contains(names, topic.Name) {
-			healed = e.copyTopic(ctx, engine, topic, true) == nil || healed
+			healed = e.copyTopic(ctx, eng, topic, true) == nil || healed
 		}
 	}
 	return healed
 }
 
-// Count is timeout.Engine's: all shards must answer.
-func (e *core) Count(ctx context.Context, topic string) (sum timeout.Counts, err error) {
+// Count implements engine.Engine. All shards must answer.
+func (e *core) Count(ctx context.Context, topic string) (sum engine.Counts, err error) {
 	if err := e.enter(ctx); err != nil {
 		return sum, err
 	}
 	if topic == Reserved {
 		return sum, noTopic(topic)
 	}
-	parts := make([]timeout.Counts, len(e.shards))
+	parts := make([]engine.Counts, len(e.shards))
 	errs := e.together(nil, func(s *shard) error {
-		return e.callLong(ctx, s, func(ctx context.Context, engine timeout.Engine) (err error) {
-			parts[s.place], err = engine.Count(ctx, topic)
+		return e.callLong(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
+			parts[s.place], err = eng.Count(ctx, topic)
 			return err
 		})
 	})
-	if err := allBut(errs, timeout.ErrNotFound); err != nil {
+	if err := allBut(errs, engine.ErrNotFound); err != nil {
 		return sum, err
 	}
 	for _, part := range parts {

@@ -10,14 +10,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// truth is what the engine has besides where all shards are a timeout.Truth.
+// truth implements engine.Truth if all shards do.
 type truth struct{ e *core }
 
-// position is how far a shard has been read: from the cursor From, up to the task ID of the time
-// At, where that is not its end.
+// position is the progress of reading a shard: from the cursor From, up to the task ID of the time
+// At in milliseconds, or End.
 type position struct {
 	From string `json:"f,omitempty"`
 	At   int64  `json:"a,omitempty"`
@@ -35,20 +35,20 @@ func parsePositions(text string, shards int) ([]position, error) {
 		err = json.Unmarshal(raw, &all)
 	}
 	if err != nil || len(all) != shards {
-		return nil, fmt.Errorf("%w: cursor %.100q, must be the Next of a page", timeout.ErrArgument, text)
+		return nil, fmt.Errorf("%w: cursor %.100q, must be the Next of a page", engine.ErrArgument, text)
 	}
 	return all, nil
 }
 
-// upcoming is a page of a shard, of which some is left.
+// upcoming is the rest of a page of a shard.
 type upcoming struct {
-	timeout.UpcomingPage
+	engine.UpcomingPage
 	asked bool
 	err   error
 }
 
-// Upcoming is timeout.Truth's: pages of the shards that answer, merged by time.
-func (t truth) Upcoming(ctx context.Context, topic string, slots []int, until time.Time, text string, limit int) (page timeout.UpcomingPage, err error) {
+// Upcoming implements engine.Truth: it merges pages of the answering shards by time.
+func (t truth) Upcoming(ctx context.Context, topic string, slots []int, until time.Time, text string, limit int) (page engine.UpcomingPage, err error) {
 	e := t.e
 	if err := e.enter(ctx); err != nil {
 		return page, err
@@ -58,7 +58,7 @@ func (t truth) Upcoming(ctx context.Context, topic string, slots []int, until ti
 		return page, err
 	}
 	if limit < 1 {
-		return page, fmt.Errorf("%w: limit %d of a page, must be positive", timeout.ErrArgument, limit)
+		return page, fmt.Errorf("%w: limit %d of a page, must be positive", engine.ErrArgument, limit)
 	}
 	if topic == Reserved {
 		return page, noTopic(topic)
@@ -84,9 +84,9 @@ func (e *core) readUpcoming(ctx context.Context, topic string, slots []int, unti
 	}
 	e.together(func(place int) bool { return read[place].asked }, func(s *shard) error {
 		u := &read[s.place]
-		u.err = e.call(ctx, s, func(ctx context.Context, engine timeout.Engine) (err error) {
-			u.UpcomingPage, err = engine.(timeout.Truth).Upcoming(ctx, topic, slots, until, at[s.place].From, limit)
-			if errors.Is(err, timeout.ErrNotFound) && s.place > 0 && e.heal(ctx, engine, topic) {
+		u.err = e.call(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
+			u.UpcomingPage, err = eng.(engine.Truth).Upcoming(ctx, topic, slots, until, at[s.place].From, limit)
+			if errors.Is(err, engine.ErrNotFound) && s.place > 0 && e.heal(ctx, eng, topic) {
 				err = nil
 			}
 			return err
@@ -98,7 +98,7 @@ func (e *core) readUpcoming(ctx context.Context, topic string, slots []int, unti
 	answered := false
 	for _, u := range read {
 		switch {
-		case errors.Is(u.err, timeout.ErrArgument):
+		case errors.Is(u.err, engine.ErrArgument):
 			return nil, u.err
 		case u.asked:
 			errs = append(errs, u.err)
@@ -106,28 +106,28 @@ func (e *core) readUpcoming(ctx context.Context, topic string, slots []int, unti
 		}
 	}
 	if !answered {
-		return nil, allBut(errs, timeout.ErrNotFound)
+		return nil, allBut(errs, engine.ErrNotFound)
 	}
 	return read, nil
 }
 
-// skip takes away what pages before had. Where the last task of them is not there any more, what
-// is of the same time comes again, which does no harm.
+// skip removes the tasks of earlier pages. If the last of these tasks is gone, the tasks of the same
+// time come again; that does no harm.
 func (u *upcoming) skip(to position) {
 	if to.ID == "" {
 		return
 	}
-	is := func(w timeout.Wanted) bool { return w.ID == to.ID && w.At.UnixMilli() == to.At }
+	is := func(w engine.Wanted) bool { return w.ID == to.ID && w.At.UnixMilli() == to.At }
 	if i := slices.IndexFunc(u.Wanted, is); i >= 0 {
 		u.Wanted = u.Wanted[i+1:]
 		return
 	}
-	u.Wanted = slices.DeleteFunc(u.Wanted, func(w timeout.Wanted) bool { return w.At.UnixMilli() < to.At })
+	u.Wanted = slices.DeleteFunc(u.Wanted, func(w engine.Wanted) bool { return w.At.UnixMilli() < to.At })
 }
 
-// merge fills a page with the earliest tasks: those before which nothing can come that was not
-// read. It moves the positions there.
-func merge(page *timeout.UpcomingPage, read []upcoming, at []position, limit int) {
+// merge fills a page with the earliest tasks, as long as no unread task can be earlier. It moves the
+// positions accordingly.
+func merge(page *engine.UpcomingPage, read []upcoming, at []position, limit int) {
 	for len(page.Wanted) < limit {
 		first := -1
 		for place := range read {
@@ -136,7 +136,7 @@ func merge(page *timeout.UpcomingPage, read []upcoming, at []position, limit int
 				continue
 			}
 			if len(u.Wanted) == 0 && u.Next != "" {
-				first = -1 // there is more of it, which can be earlier
+				first = -1 // its next page can have an earlier task
 				break
 			}
 			if len(u.Wanted) > 0 && (first < 0 || u.Wanted[0].At.Before(read[first].Wanted[0].At)) {
@@ -172,18 +172,17 @@ func merge(page *timeout.UpcomingPage, read []upcoming, at []position, limit int
 	}
 }
 
-// Claim is timeout.Truth's. What is in a shard that does not answer can be wanted again in a
-// second.
-func (t truth) Claim(ctx context.Context, topic, node string, wanted []timeout.Wanted, lease time.Duration) ([]timeout.Claimed, error) {
+// Claim implements engine.Truth. The tasks of a silent shard can be wanted again in a second.
+func (t truth) Claim(ctx context.Context, topic, node string, wanted []engine.Wanted, lease time.Duration) ([]engine.Claimed, error) {
 	if err := t.e.enter(ctx); err != nil {
 		return nil, err
 	}
 	if topic == Reserved {
 		return nil, noTopic(topic)
 	}
-	key := func(w timeout.Wanted) timeout.Key { return timeout.Key{Topic: topic, ID: w.ID} }
-	claimed, failed := scatter(ctx, t.e, wanted, key, nil, func(engine timeout.Engine, ctx context.Context, some []timeout.Wanted) ([]timeout.Claimed, error) {
-		return engine.(timeout.Truth).Claim(ctx, topic, node, some, lease)
+	key := func(w engine.Wanted) engine.Key { return engine.Key{Topic: topic, ID: w.ID} }
+	claimed, failed := scatter(ctx, t.e, wanted, key, nil, func(eng engine.Engine, ctx context.Context, some []engine.Wanted) ([]engine.Claimed, error) {
+		return eng.(engine.Truth).Claim(ctx, topic, node, some, lease)
 	})
 	if err := allFailed(failed); err != nil {
 		return nil, err
@@ -191,7 +190,7 @@ func (t truth) Claim(ctx context.Context, topic, node string, wanted []timeout.W
 	later := time.Now().Add(lookAgain)
 	for i, err := range failed {
 		if err != nil {
-			claimed[i] = timeout.Claimed{At: maxTime(wanted[i].At, later)}
+			claimed[i] = engine.Claimed{At: maxTime(wanted[i].At, later)}
 		}
 	}
 	return claimed, nil

@@ -7,14 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// scatter has each shard do its part of a batch, and returns the answers in the order of the
-// batch, with an error for each that got none. The topic of the marks has no tasks, for anybody. What to
-// do has the form of timeout.Engine.Move. With an error that wraps ErrPartial there
-// are the answers besides that are known.
-func scatter[T, A any](ctx context.Context, e *core, batch []T, key func(T) timeout.Key, known func(A) bool, do func(timeout.Engine, context.Context, []T) ([]A, error)) ([]A, []error) {
+// scatter gives each shard its part of a batch. It returns the answers in the order of the batch,
+// and an error for each missing answer. Tasks of the topic Reserved get a zero answer. do has the
+// form of engine.Engine.Move. If its error wraps ErrPartial, scatter keeps the known answers.
+func scatter[T, A any](ctx context.Context, e *core, batch []T, key func(T) engine.Key, known func(A) bool, do func(engine.Engine, context.Context, []T) ([]A, error)) ([]A, []error) {
 	answers, failed := make([]A, len(batch)), make([]error, len(batch))
 	parts := make([][]int, len(e.shards))
 	for i, one := range batch {
@@ -32,11 +31,11 @@ func scatter[T, A any](ctx context.Context, e *core, batch []T, key func(T) time
 				things[n] = batch[i]
 			}
 			var some []A
-			err := e.call(ctx, s, func(ctx context.Context, engine timeout.Engine) (err error) {
-				some, err = do(engine, ctx, things)
+			err := e.call(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
+				some, err = do(eng, ctx, things)
 				return err
 			})
-			partial := errors.Is(err, timeout.ErrPartial) && len(some) == len(part)
+			partial := errors.Is(err, engine.ErrPartial) && len(some) == len(part)
 			if err != nil && !partial {
 				for _, i := range left {
 					failed[i] = err
@@ -56,34 +55,34 @@ func scatter[T, A any](ctx context.Context, e *core, batch []T, key func(T) time
 	return answers, failed
 }
 
-// tell returns the answers of a verb. Where no shard has answered that is an error of the call,
-// and otherwise of those that got no answer.
-func tell(answers []timeout.Answer, failed []error) ([]timeout.Answer, error) {
+// tell returns the answers of a verb. If no shard has answered, the call has the error. Otherwise
+// each task without an answer has its own.
+func tell(answers []engine.Answer, failed []error) ([]engine.Answer, error) {
 	if err := allFailed(failed); err != nil {
 		return nil, err
 	}
 	for i, err := range failed {
 		if err != nil {
-			answers[i] = timeout.Answer{Err: err}
+			answers[i] = engine.Answer{Err: err}
 		}
 	}
 	return answers, nil
 }
 
-// tellPartly is tell for what has no place for an error.
+// tellPartly is tell for answers without an error of their own: its error wraps ErrPartial.
 func tellPartly[A any](answers []A, failed []error) ([]A, error) {
 	if err := allFailed(failed); err != nil {
 		return nil, err
 	}
 	for _, err := range failed {
 		if err != nil {
-			return answers, fmt.Errorf("%w: %w", timeout.ErrPartial, err)
+			return answers, fmt.Errorf("%w: %w", engine.ErrPartial, err)
 		}
 	}
 	return answers, nil
 }
 
-// allFailed returns an error where there is nothing else.
+// allFailed returns an error if every part failed. It joins at most ten errors with different texts.
 func allFailed(failed []error) error {
 	if len(failed) == 0 || slices.Contains(failed, nil) {
 		return nil
@@ -97,22 +96,22 @@ func allFailed(failed []error) error {
 	return errors.Join(different...)
 }
 
-func ofKey(key timeout.Key) timeout.Key       { return key }
-func ofRemoval(r timeout.Removal) timeout.Key { return r.Key }
-func ofMove(move timeout.Move) timeout.Key    { return move.Key }
-func ofTask(task timeout.Task) timeout.Key    { return task.Key() }
-func ofToken(token timeout.Token) timeout.Key { return token.Key }
+func ofKey(key engine.Key) engine.Key       { return key }
+func ofRemoval(r engine.Removal) engine.Key { return r.Key }
+func ofMove(move engine.Move) engine.Key    { return move.Key }
+func ofTask(task engine.Task) engine.Key    { return task.Key() }
+func ofToken(token engine.Token) engine.Key { return token.Key }
 
-func isThere(task timeout.Task) bool { return task.State != timeout.None }
-func isHeld(held bool) bool          { return held }
+func isThere(task engine.Task) bool { return task.State != engine.None }
+func isHeld(held bool) bool         { return held }
 
-// Set is timeout.Engine's.
-func (e *core) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+// Set implements engine.Engine.
+func (e *core) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	answers, err := tell(scatter(ctx, e, tasks, ofTask, nil, func(engine timeout.Engine, ctx context.Context, some []timeout.Task) ([]timeout.Answer, error) {
-		return e.set(ctx, engine, some)
+	answers, err := tell(scatter(ctx, e, tasks, ofTask, nil, func(eng engine.Engine, ctx context.Context, some []engine.Task) ([]engine.Answer, error) {
+		return e.set(ctx, eng, some)
 	}))
 	for i := range answers {
 		if tasks[i].Topic == Reserved {
@@ -122,33 +121,34 @@ func (e *core) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer,
 	return answers, err
 }
 
-// set sets tasks of one shard, and once more those whose topic it has missed.
-func (e *core) set(ctx context.Context, engine timeout.Engine, tasks []timeout.Task) ([]timeout.Answer, error) {
-	answers, err := engine.Set(ctx, tasks)
+// set sets tasks of one shard. If the shard has missed a topic, it heals that and sets those tasks
+// once more.
+func (e *core) set(ctx context.Context, eng engine.Engine, tasks []engine.Task) ([]engine.Answer, error) {
+	answers, err := eng.Set(ctx, tasks)
 	if err != nil {
 		return nil, err
 	}
 	var missing []int
 	var names []string
 	for i, answer := range answers {
-		if errors.Is(answer.Err, timeout.ErrNotFound) {
+		if errors.Is(answer.Err, engine.ErrNotFound) {
 			missing = append(missing, i)
 			if name := tasks[i].Topic; !slices.Contains(names, name) {
 				names = append(names, name)
 			}
 		}
 	}
-	if len(missing) == 0 || !e.heal(ctx, engine, names...) {
+	if len(missing) == 0 || !e.heal(ctx, eng, names...) {
 		return answers, nil
 	}
-	again := make([]timeout.Task, len(missing))
+	again := make([]engine.Task, len(missing))
 	for n, i := range missing {
 		again[n] = tasks[i]
 	}
-	repeated, err := engine.Set(ctx, again)
+	repeated, err := eng.Set(ctx, again)
 	for n, i := range missing {
 		if err != nil {
-			answers[i] = timeout.Answer{Err: err}
+			answers[i] = engine.Answer{Err: err}
 		} else {
 			answers[i] = repeated[n]
 		}
@@ -156,66 +156,66 @@ func (e *core) set(ctx context.Context, engine timeout.Engine, tasks []timeout.T
 	return answers, nil
 }
 
-// Move is timeout.Engine's.
-func (e *core) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
+// Move implements engine.Engine.
+func (e *core) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	return tell(scatter(ctx, e, moves, ofMove, nil, timeout.Engine.Move))
+	return tell(scatter(ctx, e, moves, ofMove, nil, engine.Engine.Move))
 }
 
-// Remove is timeout.Engine's.
-func (e *core) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
+// Remove implements engine.Engine.
+func (e *core) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	return tell(scatter(ctx, e, removals, ofRemoval, nil, timeout.Engine.Remove))
+	return tell(scatter(ctx, e, removals, ofRemoval, nil, engine.Engine.Remove))
 }
 
-// Replay is timeout.Engine's.
-func (e *core) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+// Replay implements engine.Engine.
+func (e *core) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	return tell(scatter(ctx, e, keys, ofKey, nil, timeout.Engine.Replay))
+	return tell(scatter(ctx, e, keys, ofKey, nil, engine.Engine.Replay))
 }
 
-// Get is timeout.Engine's. Where a shard does not answer and others do, the error wraps ErrPartial.
-func (e *core) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
+// Get implements engine.Engine. If only some shards answer, the error wraps ErrPartial.
+func (e *core) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	tasks, failed := scatter(ctx, e, keys, ofKey, isThere, timeout.Engine.Get)
+	tasks, failed := scatter(ctx, e, keys, ofKey, isThere, engine.Engine.Get)
 	for i, key := range keys {
 		if failed[i] != nil || key.Topic == Reserved {
-			tasks[i] = timeout.Task{Topic: key.Topic, ID: key.ID}
+			tasks[i] = engine.Task{Topic: key.Topic, ID: key.ID}
 		}
 	}
 	return tellPartly(tasks, failed)
 }
 
-// Extend is timeout.Engine's. Where a shard does not answer, the error wraps ErrPartial.
-func (e *core) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+// Extend implements engine.Engine. If only some shards answer, the error wraps ErrPartial.
+func (e *core) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
-	return tellPartly(scatter(ctx, e, tokens, ofToken, isHeld, func(engine timeout.Engine, ctx context.Context, some []timeout.Token) ([]bool, error) {
-		return engine.Extend(ctx, some, lease)
+	return tellPartly(scatter(ctx, e, tokens, ofToken, isHeld, func(eng engine.Engine, ctx context.Context, some []engine.Token) ([]bool, error) {
+		return eng.Extend(ctx, some, lease)
 	}))
 }
 
-// Executions is timeout.Log's, where the shards are.
-func (e *core) Executions(ctx context.Context, key timeout.Key, limit int) (log []timeout.Execution, err error) {
+// Executions implements engine.Log. If the shard is no engine.Log, the error wraps ErrUnsupported.
+func (e *core) Executions(ctx context.Context, key engine.Key, limit int) (log []engine.Execution, err error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	if key.Topic == Reserved {
 		return nil, nil
 	}
-	err = e.call(ctx, e.shards[Place(key, len(e.shards))], func(ctx context.Context, engine timeout.Engine) (err error) {
-		logging, ok := engine.(timeout.Log)
+	err = e.call(ctx, e.shards[Place(key, len(e.shards))], func(ctx context.Context, eng engine.Engine) (err error) {
+		logging, ok := eng.(engine.Log)
 		if !ok {
-			return timeout.ErrUnsupported
+			return engine.ErrUnsupported
 		}
 		log, err = logging.Executions(ctx, key, limit)
 		return err

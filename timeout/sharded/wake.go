@@ -5,13 +5,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// waker is what the engine has besides where all shards are a timeout.Waker.
+// waker implements engine.Waker if all shards do.
 type waker struct{ e *core }
 
-// Wake is timeout.Waker's: each shard is listened to, and again where that has ended.
+// Wake implements engine.Waker. It listens to each shard, and again whenever that ends.
 func (w waker) Wake(ctx context.Context, wake func(topic string)) error {
 	e := w.e
 	if err := e.enter(ctx); err != nil {
@@ -43,7 +43,7 @@ func (w waker) Wake(ctx context.Context, wake func(topic string)) error {
 	}
 	listening.Wait()
 	if e.closed.Load() {
-		return timeout.ErrClosed
+		return engine.ErrClosed
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (s *shard) listen(ctx context.Context, wake func(topic string)) {
 		return
 	}
 	for ctx.Err() == nil {
-		_ = s.engine.(timeout.Waker).Wake(ctx, wake) // it only saves time, so it is asked again whatever it says
+		_ = s.engine.(engine.Waker).Wake(ctx, wake) // it only saves time, so any error leads to another try
 		select {
 		case <-ctx.Done():
 		case <-time.After(maxRest):

@@ -6,12 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // hushed is a shard that hears once it is told to.
 type hushed struct {
-	timeout.Engine
+	engine.Engine
 	hears chan struct{}
 }
 
@@ -29,11 +29,11 @@ func (s hushed) Wake(ctx context.Context, wake func(topic string)) error {
 
 func TestShardsHearWhenEachOfThemDoes(t *testing.T) {
 	a, b := hushed{inMemory(t), make(chan struct{})}, hushed{inMemory(t), make(chan struct{})}
-	engine := over(t, a, b)
+	e := over(t, a, b)
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan string, 10)
 	ended := make(chan error, 1)
-	go func() { ended <- engine.(timeout.Waker).Wake(ctx, func(topic string) { told <- topic }) }()
+	go func() { ended <- e.(engine.Waker).Wake(ctx, func(topic string) { told <- topic }) }()
 	for range 2 {
 		require.Equal(t, "early", <-told)
 	}

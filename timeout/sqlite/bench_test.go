@@ -12,18 +12,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
 func benchEngine(b *testing.B) *sqlite.Engine {
-	engine, err := sqlite.Open(filepath.Join(b.TempDir(), "tasks.db"), sqlite.Config{})
+	e, err := sqlite.Open(filepath.Join(b.TempDir(), "tasks.db"), sqlite.Config{})
 	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, engine.Close()) })
-	_, err = engine.SetTopic(context.Background(), timeout.Topic{Name: "bench"}, false)
+	b.Cleanup(func() { require.NoError(b, e.Close()) })
+	_, err = e.SetTopic(context.Background(), engine.Topic{Name: "bench"}, false)
 	require.NoError(b, err)
-	return engine
+	return e
 }
 
 // BenchmarkSet is about new tasks that are set in batches by one goroutine.
@@ -59,16 +59,16 @@ func BenchmarkExpire(b *testing.B) {
 func BenchmarkMove(b *testing.B) {
 	const tasks, batch, clients = 10_000, 64, 2
 	path := filepath.Join(b.TempDir(), "tasks.db")
-	engine, err := sqlite.Open(path, sqlite.Config{})
+	e, err := sqlite.Open(path, sqlite.Config{})
 	require.NoError(b, err)
-	_, err = engine.SetTopic(b.Context(), timeout.Topic{Name: "bench"}, false)
+	_, err = e.SetTopic(b.Context(), engine.Topic{Name: "bench"}, false)
 	require.NoError(b, err)
 	for _, some := range enginetest.Batches("bench", tasks, 1000, time.Now().Add(time.Hour)) {
-		_, err := engine.Set(b.Context(), some)
+		_, err := e.Set(b.Context(), some)
 		require.NoError(b, err)
 	}
-	begin := size(b, engine, path)
-	engine, err = sqlite.Open(path, sqlite.Config{})
+	begin := size(b, e, path)
+	e, err = sqlite.Open(path, sqlite.Config{})
 	require.NoError(b, err)
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -76,13 +76,13 @@ func BenchmarkMove(b *testing.B) {
 	for range clients {
 		all.Go(func() {
 			for from := next.Add(batch) - batch; from < int64(b.N); from = next.Add(batch) - batch {
-				moves := make([]timeout.Move, min(batch, b.N-int(from)))
+				moves := make([]engine.Move, min(batch, b.N-int(from)))
 				for i := range moves {
 					// Neighbours are moved together no more than heartbeats are.
 					id := fmt.Sprintf("task-%012d", (int(from)+i)%tasks)
-					moves[i] = timeout.Move{Key: timeout.Key{Topic: "bench", ID: id}, After: time.Hour}
+					moves[i] = engine.Move{Key: engine.Key{Topic: "bench", ID: id}, After: time.Hour}
 				}
-				if _, err := engine.Move(b.Context(), moves); err != nil {
+				if _, err := e.Move(b.Context(), moves); err != nil {
 					b.Error(err)
 					return
 				}
@@ -92,7 +92,7 @@ func BenchmarkMove(b *testing.B) {
 	all.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "moves/s")
 	b.StopTimer()
-	b.ReportMetric(float64(size(b, engine, path))/float64(begin), "size/begin")
+	b.ReportMetric(float64(size(b, e, path))/float64(begin), "size/begin")
 }
 
 // size closes a database and returns how many bytes it has.

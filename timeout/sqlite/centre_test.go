@@ -16,13 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/index"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
 // runCentre runs a centre until the test ends.
-func runCentre(t *testing.T, engine timeout.Engine, handle timeout.Handler) *timeout.Center {
-	centre, err := timeout.New(engine, timeout.Config{Poll: 20 * time.Millisecond, Topic: timeout.Topic{Backoff: time.Millisecond, BackoffMax: time.Millisecond}})
+func runCentre(t *testing.T, e engine.Engine, handle timeout.Handler) *timeout.Center {
+	centre, err := timeout.New(e, timeout.Config{Poll: 20 * time.Millisecond, Topic: engine.Topic{Backoff: time.Millisecond, BackoffMax: time.Millisecond}})
 	require.NoError(t, err)
 	require.NoError(t, centre.Handle("t", handle))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -45,7 +46,7 @@ func TestCentresRunWhatIsInTheFile(t *testing.T) {
 			var mu sync.Mutex
 			ran := map[string]int{}
 			var early atomic.Int64
-			handle := func(_ context.Context, task timeout.Task) error {
+			handle := func(_ context.Context, task engine.Task) error {
 				if time.Now().Before(task.Due) {
 					early.Add(1)
 				}
@@ -59,21 +60,21 @@ func TestCentresRunWhatIsInTheFile(t *testing.T) {
 			}
 			var centres []*timeout.Center
 			for range 2 {
-				var engine timeout.Engine = openEngine(t, path)
+				var e engine.Engine = openEngine(t, path)
 				if indexed {
 					wheel, err := memory.New(memory.Config{})
 					require.NoError(t, err)
-					engine, err = index.New(engine.(timeout.Truth), wheel, index.Config{Scan: 50 * time.Millisecond})
+					e, err = index.New(e.(engine.Truth), wheel, index.Config{Scan: 50 * time.Millisecond})
 					require.NoError(t, err)
-					t.Cleanup(func() { require.NoError(t, engine.Close()) })
+					t.Cleanup(func() { require.NoError(t, e.Close()) })
 				}
-				centres = append(centres, runCentre(t, engine, handle))
+				centres = append(centres, runCentre(t, e, handle))
 			}
 			const count = 1000
 			for i := range count {
 				after := time.Duration(rand.IntN(200)) * time.Millisecond
 				go func() {
-					if _, err := centres[i%2].Set(context.Background(), timeout.Task{Topic: "t", ID: fmt.Sprint(i), After: after}); err != nil {
+					if _, err := centres[i%2].Set(context.Background(), engine.Task{Topic: "t", ID: fmt.Sprint(i), After: after}); err != nil {
 						t.Error(err)
 					}
 				}()
@@ -83,7 +84,7 @@ func TestCentresRunWhatIsInTheFile(t *testing.T) {
 				got := len(ran)
 				mu.Unlock()
 				counts, err := centres[0].Count(context.Background(), "t")
-				return err == nil && got == count && counts == timeout.Counts{}
+				return err == nil && got == count && counts == engine.Counts{}
 			}, time.Minute, 20*time.Millisecond)
 			mu.Lock()
 			defer mu.Unlock()
@@ -100,11 +101,11 @@ func TestCentresRunWhatIsInTheFile(t *testing.T) {
 }
 
 func TestClaimLeasesWhatIsWantedAndDue(t *testing.T) {
-	r := newRig(t, timeout.Topic{Retries: -1})
-	a := r.set(timeout.Task{ID: "due"}, timeout.Task{ID: "later", After: time.Hour}, timeout.Task{ID: "newer"}, timeout.Task{ID: "outlived", Due: time.Unix(1, 0)})
+	r := newRig(t, engine.Topic{Retries: -1})
+	a := r.set(engine.Task{ID: "due"}, engine.Task{ID: "later", After: time.Hour}, engine.Task{ID: "newer"}, engine.Task{ID: "outlived", Due: time.Unix(1, 0)})
 	r.lease("outlived", time.Millisecond)
 	time.Sleep(5 * time.Millisecond)
-	wanted := []timeout.Wanted{
+	wanted := []engine.Wanted{
 		{ID: "due", Version: a[0].Version},
 		{ID: "later", Version: a[1].Version},
 		{ID: "newer", Version: a[2].Version - 1},
@@ -117,25 +118,25 @@ func TestClaimLeasesWhatIsWantedAndDue(t *testing.T) {
 	require.True(t, claimed[0].OK)
 	require.Equal(t, "m", claimed[0].Leased.Node)
 	require.Equal(t, a[1].Due.UnixMilli(), claimed[1].At.UnixMilli())
-	require.Equal(t, []timeout.Claimed{{}, {}}, claimed[2:4])
+	require.Equal(t, []engine.Claimed{{}, {}}, claimed[2:4])
 	require.False(t, claimed[4].OK)
 	require.False(t, claimed[4].At.IsZero(), "it belongs to somebody")
-	require.Equal(t, timeout.Claimed{Died: true}, claimed[5])
-	require.Equal(t, timeout.Dead, r.get("outlived").State)
-	require.Equal(t, []bool{true}, r.settle(timeout.Outcome{Token: claimed[0].Leased.Token, As: timeout.Done}))
+	require.Equal(t, engine.Claimed{Died: true}, claimed[5])
+	require.Equal(t, engine.Dead, r.get("outlived").State)
+	require.Equal(t, []bool{true}, r.settle(engine.Outcome{Token: claimed[0].Leased.Token, As: engine.Done}))
 }
 
 func TestUpcomingHasWhatWaitsAndRunsInTheOrderOfTime(t *testing.T) {
-	r := newRig(t, timeout.Topic{})
+	r := newRig(t, engine.Topic{})
 	for i := range 20 {
-		r.set(timeout.Task{ID: fmt.Sprint(i), Due: time.Unix(int64(1+i/3), 0)})
+		r.set(engine.Task{ID: fmt.Sprint(i), Due: time.Unix(int64(1+i/3), 0)})
 	}
 	r.lease("0", 500*time.Millisecond)
-	r.set(timeout.Task{ID: "late", After: time.Hour})
+	r.set(engine.Task{ID: "late", After: time.Hour})
 	for _, slots := range [][]int{nil, {0, 3, 5}} {
 		var want, got []string
 		for i := range 20 {
-			if id := fmt.Sprint(i); slots == nil || slices.Contains(slots, timeout.Slot(id, timeout.DefaultSlots)) {
+			if id := fmt.Sprint(i); slots == nil || slices.Contains(slots, engine.Slot(id, engine.DefaultSlots)) {
 				want = append(want, id)
 			}
 		}
@@ -160,17 +161,17 @@ func TestUpcomingHasWhatWaitsAndRunsInTheOrderOfTime(t *testing.T) {
 // TestItAnswersAsAnEngineInMemory has both do the same at random.
 func TestItAnswersAsAnEngineInMemory(t *testing.T) {
 	for seed := range uint64(3) {
-		r := newRig(t, timeout.Topic{})
+		r := newRig(t, engine.Topic{})
 		model, err := memory.New(memory.Config{})
 		require.NoError(t, err)
 		random := rand.New(rand.NewPCG(seed, 7))
-		topic := timeout.Topic{Name: "t", Retries: 1, Retain: time.Hour * time.Duration(seed%2)}
-		engines := []timeout.Engine{r.Engine, model}
-		for _, engine := range engines {
-			_, err := engine.SetTopic(t.Context(), topic, false)
+		topic := engine.Topic{Name: "t", Retries: 1, Retain: time.Hour * time.Duration(seed%2)}
+		engines := []engine.Engine{r.Engine, model}
+		for _, e := range engines {
+			_, err := e.SetTopic(t.Context(), topic, false)
 			require.NoError(t, err)
 		}
-		held := map[string][2]timeout.Token{}
+		held := map[string][2]engine.Token{}
 		for step := range 150 {
 			compare(t, engines, random, held, int64(step))
 		}
@@ -180,9 +181,9 @@ func TestItAnswersAsAnEngineInMemory(t *testing.T) {
 
 // compare does one step with both engines. What is due has times of the past that differ;
 // what is not is far in the future.
-func compare(t *testing.T, engines []timeout.Engine, random *rand.Rand, held map[string][2]timeout.Token, step int64) {
+func compare(t *testing.T, engines []engine.Engine, random *rand.Rand, held map[string][2]engine.Token, step int64) {
 	ctx := t.Context()
-	var keys []timeout.Key
+	var keys []engine.Key
 	for range 1 + random.IntN(5) {
 		keys = append(keys, key(fmt.Sprint(random.IntN(12))))
 	}
@@ -196,52 +197,52 @@ func compare(t *testing.T, engines []timeout.Engine, random *rand.Rand, held map
 		absent[i] = random.IntN(3) == 0
 	}
 	verb := random.IntN(6)
-	ask := timeout.Ask{Topic: "t", Node: "n", Lease: time.Hour, Max: random.IntN(4)}
-	var settle []timeout.Outcome
+	ask := engine.Ask{Topic: "t", Node: "n", Lease: time.Hour, Max: random.IntN(4)}
+	var settle []engine.Outcome
 	for _, k := range keys {
-		settle = append(settle, timeout.Outcome{
-			Token: timeout.Token{Key: k}, As: timeout.State(1 + 2*random.IntN(2) + random.IntN(2)), After: time.Hour, Refund: random.IntN(4) == 0, Error: fmt.Sprint(step),
+		settle = append(settle, engine.Outcome{
+			Token: engine.Token{Key: k}, As: engine.State(1 + 2*random.IntN(2) + random.IntN(2)), After: time.Hour, Refund: random.IntN(4) == 0, Error: fmt.Sprint(step),
 		})
 		last := &settle[len(settle)-1]
-		if last.As == timeout.Running {
-			last.As = timeout.Dead
+		if last.As == engine.Running {
+			last.As = engine.Dead
 		}
-		last.Refund = last.Refund && last.As == timeout.Pending
+		last.Refund = last.Refund && last.As == engine.Pending
 	}
 	var results [2]string
-	for n, engine := range engines {
-		var answers []timeout.Answer
+	for n, e := range engines {
+		var answers []engine.Answer
 		var err error
 		text := ""
 		switch verb {
 		case 0, 1:
-			var tasks []timeout.Task
+			var tasks []engine.Task
 			for i, k := range keys {
-				tasks = append(tasks, timeout.Task{Topic: k.Topic, ID: k.ID, Due: due[i], IfAbsent: absent[i], Payload: []byte{byte(step)}})
+				tasks = append(tasks, engine.Task{Topic: k.Topic, ID: k.ID, Due: due[i], IfAbsent: absent[i], Payload: []byte{byte(step)}})
 			}
-			answers, err = engine.Set(ctx, tasks)
+			answers, err = e.Set(ctx, tasks)
 		case 2:
-			var moves []timeout.Move
+			var moves []engine.Move
 			for i, k := range keys {
-				moves = append(moves, timeout.Move{Key: k, Due: due[i]})
+				moves = append(moves, engine.Move{Key: k, Due: due[i]})
 			}
-			answers, err = engine.Move(ctx, moves)
+			answers, err = e.Move(ctx, moves)
 		case 3:
-			all := make([]timeout.Removal, len(keys))
+			all := make([]engine.Removal, len(keys))
 			for i, k := range keys {
 				all[i].Key = k
 			}
-			answers, err = engine.Remove(ctx, all)
+			answers, err = e.Remove(ctx, all)
 		case 4:
-			answers, err = engine.Replay(ctx, keys[:1])
+			answers, err = e.Replay(ctx, keys[:1])
 		case 5:
 			for i, outcome := range settle {
 				settle[i].Token = held[outcome.Token.ID][n]
 				settle[i].Token.Key = outcome.Token.Key
 			}
 			ask.Settle = settle
-			var batch timeout.Batch
-			batch, err = engine.Expire(ctx, ask)
+			var batch engine.Batch
+			batch, err = e.Expire(ctx, ask)
 			text = fmt.Sprint(batch.Settled)
 			for _, leased := range batch.Leased {
 				both := held[leased.ID]
@@ -253,17 +254,17 @@ func compare(t *testing.T, engines []timeout.Engine, random *rand.Rand, held map
 		require.NoError(t, err)
 		for _, a := range answers {
 			text += fmt.Sprint(" ", a.Was, a.Version > 0, a.Err)
-			if verb != 4 && !a.Due.IsZero() && a.Was != timeout.Done && a.Was != timeout.Removed {
+			if verb != 4 && !a.Due.IsZero() && a.Was != engine.Done && a.Was != engine.Removed {
 				text += fmt.Sprint(a.Due.UnixMilli() > 0)
 			}
 		}
 		for id := range 12 {
-			tasks, err := engine.Get(ctx, []timeout.Key{key(fmt.Sprint(id))})
+			tasks, err := e.Get(ctx, []engine.Key{key(fmt.Sprint(id))})
 			require.NoError(t, err)
 			task := tasks[0]
 			text += fmt.Sprintf("\n%s %v %d %q %q %v", task.ID, task.State, task.Attempts, task.Error, task.Node, task.Payload)
 		}
-		counts, err := engine.Count(ctx, "t")
+		counts, err := e.Count(ctx, "t")
 		require.NoError(t, err)
 		counts.Lag = 0
 		results[n] = fmt.Sprintf("%d: %s %+v", verb, text, counts)

@@ -6,20 +6,20 @@ import (
 	"slices"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Claim is timeout.Truth's. Of large payloads it claims about 4 MiB.
-func (e *Engine) Claim(ctx context.Context, topic, node string, wanted []timeout.Wanted, lease time.Duration) ([]timeout.Claimed, error) {
+// Claim is engine.Truth's. Of large payloads it claims about 4 MiB.
+func (e *Engine) Claim(ctx context.Context, topic, node string, wanted []engine.Wanted, lease time.Duration) ([]engine.Claimed, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.use.RUnlock()
-	claimed := make([]timeout.Claimed, 0, len(wanted))
+	claimed := make([]engine.Claimed, 0, len(wanted))
 	for part := range slices.Chunk(wanted, chunk) {
-		var some []timeout.Claimed
+		var some []engine.Claimed
 		err := e.write(ctx, func(s session) (err error) {
-			some, err = claim(context.Background(), s, topic, node, part, timeout.CeilMillis(lease))
+			some, err = claim(context.Background(), s, topic, node, part, engine.CeilMillis(lease))
 			return err
 		})
 		if err != nil && len(claimed) == 0 {
@@ -27,7 +27,7 @@ func (e *Engine) Claim(ctx context.Context, topic, node string, wanted []timeout
 		}
 		if err != nil { // what is leased is not to be lost for it: the rest can be wanted again
 			for _, w := range wanted[len(claimed):] {
-				claimed = append(claimed, timeout.Claimed{At: w.At})
+				claimed = append(claimed, engine.Claimed{At: w.At})
 			}
 			break
 		}
@@ -39,11 +39,11 @@ func (e *Engine) Claim(ctx context.Context, topic, node string, wanted []timeout
 // claimable is a task that somebody wants.
 type claimable struct {
 	outlived
-	state timeout.State
+	state engine.State
 	i     int // its place in wanted
 }
 
-func claim(ctx context.Context, s session, name, node string, wanted []timeout.Wanted, lease int64) ([]timeout.Claimed, error) {
+func claim(ctx context.Context, s session, name, node string, wanted []engine.Wanted, lease int64) ([]engine.Claimed, error) {
 	t, err := topicOf(ctx, s, name)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func claim(ctx context.Context, s session, name, node string, wanted []timeout.W
 	if t == nil {
 		return nil, noTopic(name)
 	}
-	claimed := make([]timeout.Claimed, len(wanted))
+	claimed := make([]engine.Claimed, len(wanted))
 	l := leasing{t: t, node: node, at: now()}
 	l.until = l.at + lease
 	due, err := l.claimables(ctx, s, wanted, claimed)
@@ -66,7 +66,7 @@ func claim(ctx context.Context, s session, name, node string, wanted []timeout.W
 	places := make(map[string]int, len(due))
 	for _, c := range due {
 		places[c.id] = c.i
-		if c.state == timeout.Running {
+		if c.state == engine.Running {
 			over = append(over, c.outlived)
 		} else {
 			waiting = append(waiting, c.seq)
@@ -86,13 +86,13 @@ func claim(ctx context.Context, s session, name, node string, wanted []timeout.W
 	}
 	second, err := l.take(ctx, s, again, true, bySeq, array(again))
 	for _, leased := range append(first, second...) {
-		claimed[places[leased.ID]] = timeout.Claimed{OK: true, Leased: leased}
+		claimed[places[leased.ID]] = engine.Claimed{OK: true, Leased: leased}
 	}
 	return claimed, err
 }
 
 // claimables returns what is there and due, and says of the others when they are.
-func (l *leasing) claimables(ctx context.Context, s session, wanted []timeout.Wanted, claimed []timeout.Claimed) ([]*claimable, error) {
+func (l *leasing) claimables(ctx context.Context, s session, wanted []engine.Wanted, claimed []engine.Claimed) ([]*claimable, error) {
 	ids := make([]string, len(wanted))
 	for i, w := range wanted {
 		ids[i] = w.ID

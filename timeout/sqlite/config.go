@@ -13,7 +13,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
@@ -45,16 +45,16 @@ type Config struct {
 
 func (c Config) check() error {
 	if c.Sync != SyncNormal && c.Sync != SyncFull {
-		return fmt.Errorf("%w: Sync %d, must be SyncNormal or SyncFull", timeout.ErrArgument, c.Sync)
+		return fmt.Errorf("%w: Sync %d, must be SyncNormal or SyncFull", engine.ErrArgument, c.Sync)
 	}
 	if c.BusyTimeout < time.Millisecond {
-		return fmt.Errorf("%w: BusyTimeout %v, must be at least 1ms", timeout.ErrArgument, c.BusyTimeout)
+		return fmt.Errorf("%w: BusyTimeout %v, must be at least 1ms", engine.ErrArgument, c.BusyTimeout)
 	}
 	return nil
 }
 
 // Open opens the file, and makes it and its tables where they are not there. An error that
-// wraps timeout.ErrArgument says that the configuration is not possible, that path is no file,
+// wraps engine.ErrArgument says that the configuration is not possible, that path is no file,
 // or that the tables were made by a newer version.
 func Open(path string, cfg Config) (*Engine, error) {
 	cfg.BusyTimeout = cmp.Or(cfg.BusyTimeout, defaultBusy)
@@ -62,14 +62,20 @@ func Open(path string, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	if path == "" || strings.HasPrefix(path, ":memory:") || strings.HasPrefix(path, "file:") || strings.ContainsRune(path, 0) {
-		return nil, fmt.Errorf("%w: path %q, must be that of a file", timeout.ErrArgument, path)
+		return nil, fmt.Errorf("%w: path %q, must be that of a file", engine.ErrArgument, path)
 	}
-	e := &Engine{cfg: cfg, lock: make(chan struct{}, 1)}
-	if err := e.open(path); err != nil {
+	for kept := (&reserve{path: path + "-reserve"}); ; {
+		e := &Engine{cfg: cfg, lock: make(chan struct{}, 1), reserve: kept}
+		err := e.open(path)
+		if err == nil {
+			_ = kept.fill() // otherwise Set says so
+			return e, nil
+		}
 		_ = e.shut() // it is the first error that matters
-		return nil, e.wrap("opening "+path, err)
+		if !isFull(err) || !kept.release() {
+			return nil, e.wrap("opening "+path, err)
+		}
 	}
-	return e, nil
 }
 
 // open opens the connections. The writer's comes first: it makes the tables.
@@ -82,7 +88,7 @@ func (e *Engine) open(path string) error {
 	var err error
 	e.writing, err = sql.Open("sqlite", address(path, "busy_timeout("+fmt.Sprint(firstBusy.Milliseconds())+")",
 		"journal_mode(WAL)", "synchronous("+sync+")", "cache_size(-65536)", "temp_store(MEMORY)",
-		"wal_autocheckpoint(4000)", "journal_size_limit(67108864)"))
+		"wal_autocheckpoint("+fmt.Sprint(logPages)+")", "journal_size_limit(67108864)"))
 	if err != nil {
 		return err
 	}

@@ -6,18 +6,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
 func TestItDoesWhatEveryEngineMust(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.db")
-	second := func(t *testing.T) timeout.Engine {
-		engine, err := sqlite.Open(path, sqlite.Config{})
+	second := func(t *testing.T) engine.Engine {
+		e, err := sqlite.Open(path, sqlite.Config{})
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, engine.Close()) })
-		return engine
+		t.Cleanup(func() { require.NoError(t, e.Close()) })
+		return e
 	}
 	enginetest.Run(t, second(t), enginetest.Options{Second: second})
 }

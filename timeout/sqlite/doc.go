@@ -11,8 +11,10 @@
 // A program that has tables of its own in the same file can set, move and remove tasks in
 // its own transactions: see SetTx.
 //
-// Where the disk is full, setting is timeout.ErrFull, and leasing can be that as well, since
-// rows grow; removing and finishing tasks makes room. The file does not shrink by itself.
+// On a full disk Set is engine.ErrFull, and so is Ready. The engine keeps 8 MiB for that in a file beside
+// the database, whose name ends with -reserve. With them tasks are leased, finished and removed. When the
+// disk has room again, or enough tasks are gone, Set takes tasks again. The database does not shrink by
+// itself.
 //
 // # How it is kept
 //

@@ -5,15 +5,17 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // chunk is how many tasks a transaction has at most.
 const chunk = 512
 
-// Engine keeps tasks in a file. It is a timeout.Engine, a timeout.Truth and a timeout.Log.
+// Engine keeps tasks in a file. It is an engine.Engine, an engine.Truth, an engine.Log and an
+// engine.Waker.
 // Its methods may be called by several goroutines at the same time.
 type Engine struct {
 	cfg     Config
@@ -21,6 +23,9 @@ type Engine struct {
 	writer  *writer
 	reader  *reader
 	lock    chan struct{} // held by whoever uses writer
+	reserve *reserve
+	wakers  atomic.Int64 // calls of Wake
+	changed atomic.Int64 // transactions of verbs
 
 	use    sync.RWMutex // held by calls for reading, and by Close
 	closed bool
@@ -43,12 +48,12 @@ func (e *Engine) enter(ctx context.Context) error {
 	e.use.RLock()
 	if e.closed {
 		e.use.RUnlock()
-		return timeout.ErrClosed
+		return engine.ErrClosed
 	}
 	return nil
 }
 
-// Now is timeout.Engine's: the clock of this machine.
+// Now is engine.Engine's: the clock of this machine.
 func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	if err := e.enter(ctx); err != nil {
 		return time.Time{}, err
@@ -57,7 +62,7 @@ func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(now()), nil
 }
 
-// Close is timeout.Engine's. It waits for calls that have begun.
+// Close is engine.Engine's. It waits for calls that have begun.
 func (e *Engine) Close() error {
 	e.use.Lock()
 	defer e.use.Unlock()

@@ -9,13 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
 var (
-	_ timeout.Truth = (*sqlite.Engine)(nil)
-	_ timeout.Log   = (*sqlite.Engine)(nil)
+	_ engine.Truth = (*sqlite.Engine)(nil)
+	_ engine.Log   = (*sqlite.Engine)(nil)
 )
 
 // rig is an engine with one topic, "t".
@@ -25,7 +25,7 @@ type rig struct {
 	path string
 }
 
-func newRig(t *testing.T, topic timeout.Topic) *rig {
+func newRig(t *testing.T, topic engine.Topic) *rig {
 	t.Helper()
 	r := &rig{T: t, path: filepath.Join(t.TempDir(), "a b%?#.db")}
 	r.Engine = openEngine(t, r.path)
@@ -41,7 +41,7 @@ func openEngine(t *testing.T, path string) *sqlite.Engine {
 	return engine
 }
 
-func (r *rig) topic(topic timeout.Topic) timeout.Topic {
+func (r *rig) topic(topic engine.Topic) engine.Topic {
 	r.Helper()
 	topic.Name = "t"
 	kept, err := r.SetTopic(context.Background(), topic, false)
@@ -49,9 +49,9 @@ func (r *rig) topic(topic timeout.Topic) timeout.Topic {
 	return kept
 }
 
-func key(id string) timeout.Key { return timeout.Key{Topic: "t", ID: id} }
+func key(id string) engine.Key { return engine.Key{Topic: "t", ID: id} }
 
-func (r *rig) set(tasks ...timeout.Task) []timeout.Answer {
+func (r *rig) set(tasks ...engine.Task) []engine.Answer {
 	r.Helper()
 	for i := range tasks {
 		if tasks[i].Topic == "" {
@@ -64,14 +64,14 @@ func (r *rig) set(tasks ...timeout.Task) []timeout.Answer {
 	return answers
 }
 
-func (r *rig) get(id string) timeout.Task {
+func (r *rig) get(id string) engine.Task {
 	r.Helper()
-	tasks, err := r.Get(context.Background(), []timeout.Key{key(id)})
+	tasks, err := r.Get(context.Background(), []engine.Key{key(id)})
 	require.NoError(r.T, err)
 	return tasks[0]
 }
 
-func (r *rig) expire(ask timeout.Ask) timeout.Batch {
+func (r *rig) expire(ask engine.Ask) engine.Batch {
 	r.Helper()
 	ask.Topic = "t"
 	if ask.Node == "" {
@@ -87,64 +87,64 @@ func (r *rig) expire(ask timeout.Ask) timeout.Batch {
 }
 
 // lease leases one task, which must be that of the id.
-func (r *rig) lease(id string, lease time.Duration) timeout.Leased {
+func (r *rig) lease(id string, lease time.Duration) engine.Leased {
 	r.Helper()
-	batch := r.expire(timeout.Ask{Max: 1, Lease: lease})
+	batch := r.expire(engine.Ask{Max: 1, Lease: lease})
 	require.Len(r.T, batch.Leased, 1)
 	require.Equal(r.T, id, batch.Leased[0].ID)
 	return batch.Leased[0]
 }
 
-func (r *rig) settle(outcomes ...timeout.Outcome) []bool {
+func (r *rig) settle(outcomes ...engine.Outcome) []bool {
 	r.Helper()
-	return r.expire(timeout.Ask{Settle: outcomes}).Settled
+	return r.expire(engine.Ask{Settle: outcomes}).Settled
 }
 
 // bring has a task be in a state, with version and token.
-func (r *rig) bring(id string, state timeout.State) timeout.Token {
+func (r *rig) bring(id string, state engine.State) engine.Token {
 	r.Helper()
-	if state == timeout.None {
-		return timeout.Token{}
+	if state == engine.None {
+		return engine.Token{}
 	}
-	if state == timeout.Pending {
-		r.set(timeout.Task{ID: id, After: time.Hour})
-		return timeout.Token{}
+	if state == engine.Pending {
+		r.set(engine.Task{ID: id, After: time.Hour})
+		return engine.Token{}
 	}
-	r.set(timeout.Task{ID: id, Due: time.Unix(1, 0)})
+	r.set(engine.Task{ID: id, Due: time.Unix(1, 0)})
 	leased := r.lease(id, time.Minute)
 	switch state {
-	case timeout.Done, timeout.Dead:
-		require.Equal(r.T, []bool{true}, r.settle(timeout.Outcome{Token: leased.Token, As: state, Error: "e"}))
-	case timeout.Removed:
-		_, err := r.Remove(context.Background(), []timeout.Removal{{Key: key(id)}})
+	case engine.Done, engine.Dead:
+		require.Equal(r.T, []bool{true}, r.settle(engine.Outcome{Token: leased.Token, As: state, Error: "e"}))
+	case engine.Removed:
+		_, err := r.Remove(context.Background(), []engine.Removal{{Key: key(id)}})
 		require.NoError(r.T, err)
 	}
 	require.Equal(r.T, state, r.get(id).State)
 	return leased.Token
 }
 
-var states = []timeout.State{timeout.None, timeout.Pending, timeout.Running, timeout.Done, timeout.Dead, timeout.Removed}
+var states = []engine.State{engine.None, engine.Pending, engine.Running, engine.Done, engine.Dead, engine.Removed}
 
 func TestWhatIsSetIsKeptAsItWas(t *testing.T) {
-	r := newRig(t, timeout.Topic{})
+	r := newRig(t, engine.Topic{})
 	payload := make([]byte, 300_000)
 	for i := range payload {
 		payload[i] = byte(i * 7)
 	}
-	call := &timeout.Callback{Kind: "http", Target: "http://x/?a=<b>&c", Header: map[string]string{"A": "ü"}, Timeout: time.Second}
+	call := &engine.Callback{Kind: "http", Target: "http://x/?a=<b>&c", Header: map[string]string{"A": "ü"}, Timeout: time.Second}
 	due := time.Now().Add(time.Hour)
 	ids := []string{"plain", `q"uo'te\`, "ü€𝄞\u2028�", "{a}/[]", "<&>"}
 	for _, id := range ids {
-		answers := r.set(timeout.Task{ID: id, Payload: payload, Due: due, Callback: call, Error: "x", Attempts: 7, State: timeout.Dead})
-		require.Equal(t, timeout.None, answers[0].Was)
-		require.Equal(t, timeout.Millis(due), answers[0].Due.UnixMilli())
+		answers := r.set(engine.Task{ID: id, Payload: payload, Due: due, Callback: call, Error: "x", Attempts: 7, State: engine.Dead})
+		require.Equal(t, engine.None, answers[0].Was)
+		require.Equal(t, engine.Millis(due), answers[0].Due.UnixMilli())
 		got := r.get(id)
-		require.Equal(t, timeout.Task{
-			Topic: "t", ID: id, Payload: payload, Due: time.UnixMilli(timeout.Millis(due)), Callback: call,
-			State: timeout.Pending, Version: answers[0].Version, Until: time.UnixMilli(timeout.Millis(due)),
+		require.Equal(t, engine.Task{
+			Topic: "t", ID: id, Payload: payload, Due: time.UnixMilli(engine.Millis(due)), Callback: call,
+			State: engine.Pending, Version: answers[0].Version, Until: time.UnixMilli(engine.Millis(due)),
 		}, got)
-		again := r.set(timeout.Task{ID: id})
-		require.Equal(t, timeout.Pending, again[0].Was)
+		again := r.set(engine.Task{ID: id})
+		require.Equal(t, engine.Pending, again[0].Was)
 		require.Greater(t, again[0].Version, answers[0].Version)
 		require.Empty(t, r.get(id).Payload)
 		require.Nil(t, r.get(id).Callback)
@@ -157,32 +157,32 @@ func TestWhatIsSetIsKeptAsItWas(t *testing.T) {
 func TestEachVerbInEachState(t *testing.T) {
 	for _, retain := range []time.Duration{0, time.Hour} {
 		for _, was := range states {
-			if retain == 0 && (was == timeout.Done || was == timeout.Removed) {
+			if retain == 0 && (was == engine.Done || was == engine.Removed) {
 				continue
 			}
 			t.Run(fmt.Sprintf("retain=%v/was=%v", retain, was), func(t *testing.T) {
-				lives := was == timeout.Pending || was == timeout.Running || was == timeout.Dead
-				verbs := map[string]func(r *rig) (timeout.Answer, bool){
-					"set":      func(r *rig) (timeout.Answer, bool) { return r.set(timeout.Task{ID: "x", After: time.Hour})[0], true },
-					"ifabsent": func(r *rig) (timeout.Answer, bool) { return r.set(timeout.Task{ID: "x", IfAbsent: true})[0], !lives },
-					"move": func(r *rig) (timeout.Answer, bool) {
-						a, err := r.Move(context.Background(), []timeout.Move{{Key: key("x"), After: time.Minute}})
+				lives := was == engine.Pending || was == engine.Running || was == engine.Dead
+				verbs := map[string]func(r *rig) (engine.Answer, bool){
+					"set":      func(r *rig) (engine.Answer, bool) { return r.set(engine.Task{ID: "x", After: time.Hour})[0], true },
+					"ifabsent": func(r *rig) (engine.Answer, bool) { return r.set(engine.Task{ID: "x", IfAbsent: true})[0], !lives },
+					"move": func(r *rig) (engine.Answer, bool) {
+						a, err := r.Move(context.Background(), []engine.Move{{Key: key("x"), After: time.Minute}})
 						require.NoError(r.T, err)
-						return a[0], was == timeout.Pending
+						return a[0], was == engine.Pending
 					},
-					"remove": func(r *rig) (timeout.Answer, bool) {
-						a, err := r.Remove(context.Background(), []timeout.Removal{{Key: key("x")}})
+					"remove": func(r *rig) (engine.Answer, bool) {
+						a, err := r.Remove(context.Background(), []engine.Removal{{Key: key("x")}})
 						require.NoError(r.T, err)
 						return a[0], lives
 					},
-					"replay": func(r *rig) (timeout.Answer, bool) {
-						a, err := r.Replay(context.Background(), []timeout.Key{key("x")})
+					"replay": func(r *rig) (engine.Answer, bool) {
+						a, err := r.Replay(context.Background(), []engine.Key{key("x")})
 						require.NoError(r.T, err)
-						return a[0], was == timeout.Dead
+						return a[0], was == engine.Dead
 					},
 				}
 				for name, verb := range verbs {
-					r := newRig(t, timeout.Topic{Retain: retain})
+					r := newRig(t, engine.Topic{Retain: retain})
 					token := r.bring("x", was)
 					before := r.get("x")
 					answer, effect := verb(r)
@@ -193,21 +193,21 @@ func TestEachVerbInEachState(t *testing.T) {
 					case !effect:
 						require.Equal(t, before, after, name)
 					case name == "remove" && retain == 0:
-						require.Equal(t, timeout.None, after.State)
+						require.Equal(t, engine.None, after.State)
 					case name == "remove":
-						require.Equal(t, timeout.Removed, after.State)
+						require.Equal(t, engine.Removed, after.State)
 					default:
-						require.Equal(t, timeout.Pending, after.State, name)
+						require.Equal(t, engine.Pending, after.State, name)
 						require.Greater(t, after.Version, before.Version, name)
 						require.Equal(t, after.Version, answer.Version, name)
 						require.Equal(t, after.Due.UnixMilli(), answer.Due.UnixMilli(), name)
 					}
-					if was == timeout.Running {
-						held, err := r.Extend(t.Context(), []timeout.Token{token}, time.Hour)
+					if was == engine.Running {
+						held, err := r.Extend(t.Context(), []engine.Token{token}, time.Hour)
 						require.NoError(t, err)
 						require.Equal(t, []bool{!effect}, held, name)
-						require.Equal(t, []bool{!effect}, r.settle(timeout.Outcome{Token: token, As: timeout.Done}), name)
-						require.Equal(t, []bool{false}, r.settle(timeout.Outcome{Token: token, As: timeout.Done}), name)
+						require.Equal(t, []bool{!effect}, r.settle(engine.Outcome{Token: token, As: engine.Done}), name)
+						require.Equal(t, []bool{false}, r.settle(engine.Outcome{Token: token, As: engine.Done}), name)
 					}
 				}
 			})
@@ -216,158 +216,158 @@ func TestEachVerbInEachState(t *testing.T) {
 }
 
 func TestTheSameKeyTwiceInABatch(t *testing.T) {
-	r := newRig(t, timeout.Topic{})
+	r := newRig(t, engine.Topic{})
 	answers := r.set(
-		timeout.Task{ID: "x", Payload: []byte("1")},
-		timeout.Task{ID: "y"},
-		timeout.Task{ID: "x", Payload: []byte("2"), IfAbsent: true},
-		timeout.Task{ID: "x", Payload: []byte("3")},
-		timeout.Task{Topic: "unknown", ID: "x"},
+		engine.Task{ID: "x", Payload: []byte("1")},
+		engine.Task{ID: "y"},
+		engine.Task{ID: "x", Payload: []byte("2"), IfAbsent: true},
+		engine.Task{ID: "x", Payload: []byte("3")},
+		engine.Task{Topic: "unknown", ID: "x"},
 	)
-	require.Equal(t, timeout.None, answers[0].Was)
-	require.Equal(t, timeout.Pending, answers[2].Was)
+	require.Equal(t, engine.None, answers[0].Was)
+	require.Equal(t, engine.Pending, answers[2].Was)
 	require.Equal(t, answers[0].Version, answers[2].Version)
-	require.Equal(t, timeout.Pending, answers[3].Was)
-	require.ErrorIs(t, answers[4].Err, timeout.ErrNotFound)
+	require.Equal(t, engine.Pending, answers[3].Was)
+	require.ErrorIs(t, answers[4].Err, engine.ErrNotFound)
 	require.Equal(t, "3", string(r.get("x").Payload))
 	require.Equal(t, answers[3].Version, r.get("x").Version)
 
-	gone, err := r.Remove(t.Context(), []timeout.Removal{{Key: key("x")}, {Key: key("x")}, {Key: key("y")}, {Key: timeout.Key{Topic: "unknown", ID: "x"}}})
+	gone, err := r.Remove(t.Context(), []engine.Removal{{Key: key("x")}, {Key: key("x")}, {Key: key("y")}, {Key: engine.Key{Topic: "unknown", ID: "x"}}})
 	require.NoError(t, err)
-	require.Equal(t, []timeout.Answer{{Was: timeout.Pending}, {}, {Was: timeout.Pending}, {}}, gone)
-	require.Greater(t, r.set(timeout.Task{ID: "x"})[0].Version, answers[3].Version, "a version never comes again")
+	require.Equal(t, []engine.Answer{{Was: engine.Pending}, {}, {Was: engine.Pending}, {}}, gone)
+	require.Greater(t, r.set(engine.Task{ID: "x"})[0].Version, answers[3].Version, "a version never comes again")
 }
 
 func TestBatchesAreOfAnyLength(t *testing.T) {
-	r := newRig(t, timeout.Topic{})
+	r := newRig(t, engine.Topic{})
 	const count = 1500
-	var tasks []timeout.Task
-	var keys []timeout.Key
+	var tasks []engine.Task
+	var keys []engine.Key
 	for i := range count {
-		tasks = append(tasks, timeout.Task{ID: fmt.Sprint(i), Due: time.UnixMilli(int64(1 + i))})
+		tasks = append(tasks, engine.Task{ID: fmt.Sprint(i), Due: time.UnixMilli(int64(1 + i))})
 		keys = append(keys, key(fmt.Sprint(i)))
 	}
 	r.set(tasks...)
 	got, err := r.Get(t.Context(), keys)
 	require.NoError(t, err)
-	batch := r.expire(timeout.Ask{Max: 1400})
+	batch := r.expire(engine.Ask{Max: 1400})
 	require.Len(t, batch.Leased, 1400)
 	require.False(t, batch.Next.After(batch.Now))
-	var outcomes []timeout.Outcome
-	var tokens []timeout.Token
+	var outcomes []engine.Outcome
+	var tokens []engine.Token
 	for i, leased := range batch.Leased {
 		require.Equal(t, got[i].ID, leased.ID)
 		require.Equal(t, fmt.Sprint(i), leased.ID, "the earliest first")
-		outcomes = append(outcomes, timeout.Outcome{Token: leased.Token, As: timeout.Done})
+		outcomes = append(outcomes, engine.Outcome{Token: leased.Token, As: engine.Done})
 		tokens = append(tokens, leased.Token)
 	}
 	held, err := r.Extend(t.Context(), tokens, time.Hour)
 	require.NoError(t, err)
 	require.NotContains(t, held, false)
-	batch = r.expire(timeout.Ask{Max: 1000, Settle: outcomes})
+	batch = r.expire(engine.Ask{Max: 1000, Settle: outcomes})
 	require.NotContains(t, batch.Settled, false)
 	require.Len(t, batch.Leased, 100)
 	counts, err := r.Count(t.Context(), "t")
 	require.NoError(t, err)
-	require.Equal(t, timeout.Counts{Running: 100}, counts)
+	require.Equal(t, engine.Counts{Running: 100}, counts)
 	require.NoError(t, r.DropTopic(t.Context(), "t"))
-	require.ErrorIs(t, r.DropTopic(t.Context(), "t"), timeout.ErrNotFound)
-	r.topic(timeout.Topic{})
+	require.ErrorIs(t, r.DropTopic(t.Context(), "t"), engine.ErrNotFound)
+	r.topic(engine.Topic{})
 	counts, err = r.Count(t.Context(), "t")
 	require.NoError(t, err)
 	require.Zero(t, counts)
 }
 
 func TestNothingIsLeasedBeforeItsTime(t *testing.T) {
-	r := newRig(t, timeout.Topic{})
+	r := newRig(t, engine.Topic{})
 	due := time.Now().Add(60*time.Millisecond + 100*time.Microsecond)
-	r.set(timeout.Task{ID: "x", Due: due})
+	r.set(engine.Task{ID: "x", Due: due})
 	deadline := time.Now().Add(10 * time.Second)
 	for {
-		batch := r.expire(timeout.Ask{Max: 10})
+		batch := r.expire(engine.Ask{Max: 10})
 		if len(batch.Leased) == 1 {
 			require.False(t, time.Now().Before(due))
 			require.False(t, batch.Now.Before(due))
 			return
 		}
-		require.Equal(t, timeout.Millis(due), batch.Next.UnixMilli())
+		require.Equal(t, engine.Millis(due), batch.Next.UnixMilli())
 		require.True(t, time.Now().Before(deadline))
 	}
 }
 
 func TestOutcomes(t *testing.T) {
-	r := newRig(t, timeout.Topic{Retries: 1})
-	r.set(timeout.Task{ID: "x", Due: time.Unix(1, 0), Payload: []byte("p")})
+	r := newRig(t, engine.Topic{Retries: 1})
+	r.set(engine.Task{ID: "x", Due: time.Unix(1, 0), Payload: []byte("p")})
 	first := r.lease("x", time.Minute)
 	require.Equal(t, 1, first.Attempts)
 	require.Equal(t, "n", first.Node)
 	require.Equal(t, "p", string(first.Payload))
-	require.Equal(t, timeout.Running, first.State)
+	require.Equal(t, engine.Running, first.State)
 	require.WithinDuration(t, time.Now().Add(time.Minute), first.Until, 30*time.Second)
 
 	require.Equal(t, []bool{true, false}, r.settle(
-		timeout.Outcome{Token: first.Token, As: timeout.Pending, After: time.Hour, Error: "broken", Started: time.Now(), Took: 5},
-		timeout.Outcome{Token: first.Token, As: timeout.Done},
+		engine.Outcome{Token: first.Token, As: engine.Pending, After: time.Hour, Error: "broken", Started: time.Now(), Took: 5},
+		engine.Outcome{Token: first.Token, As: engine.Done},
 	))
 	task := r.get("x")
-	require.Equal(t, timeout.Pending, task.State)
+	require.Equal(t, engine.Pending, task.State)
 	require.Equal(t, "broken", task.Error)
 	require.Equal(t, int64(1000), task.Due.UnixMilli())
 	require.WithinDuration(t, time.Now().Add(time.Hour), task.Until, time.Minute)
 	require.Equal(t, first.Version, task.Version)
 
-	_, err := r.Move(t.Context(), []timeout.Move{{Key: key("x")}})
+	_, err := r.Move(t.Context(), []engine.Move{{Key: key("x")}})
 	require.NoError(t, err)
 	second := r.lease("x", time.Minute)
 	require.Equal(t, 2, second.Attempts)
 	require.Greater(t, second.Token.Lease, first.Token.Lease)
-	require.Equal(t, []bool{true}, r.settle(timeout.Outcome{Token: second.Token, As: timeout.Pending, Refund: true}))
+	require.Equal(t, []bool{true}, r.settle(engine.Outcome{Token: second.Token, As: engine.Pending, Refund: true}))
 	third := r.lease("x", time.Minute)
 	require.Equal(t, 2, third.Attempts)
 	require.Equal(t, "broken", third.Error)
-	for _, wrong := range []timeout.Token{
+	for _, wrong := range []engine.Token{
 		{Key: key("y"), Lease: third.Token.Lease, Part: third.Token.Part},
-		{Key: timeout.Key{Topic: "u", ID: "x"}, Lease: third.Token.Lease, Part: third.Token.Part},
+		{Key: engine.Key{Topic: "u", ID: "x"}, Lease: third.Token.Lease, Part: third.Token.Part},
 		{Key: key("x"), Lease: third.Token.Lease + 1, Part: third.Token.Part},
 		{Key: key("x"), Lease: third.Token.Lease, Part: "' OR 1"},
 		second.Token,
 	} {
-		require.Equal(t, []bool{false}, r.settle(timeout.Outcome{Token: wrong, As: timeout.Done}), wrong)
+		require.Equal(t, []bool{false}, r.settle(engine.Outcome{Token: wrong, As: engine.Done}), wrong)
 	}
-	require.Equal(t, []bool{true}, r.settle(timeout.Outcome{Token: third.Token, As: timeout.Dead, Error: "hopeless"}))
-	require.Equal(t, timeout.Dead, r.get("x").State)
+	require.Equal(t, []bool{true}, r.settle(engine.Outcome{Token: third.Token, As: engine.Dead, Error: "hopeless"}))
+	require.Equal(t, engine.Dead, r.get("x").State)
 	require.Equal(t, "hopeless", r.get("x").Error)
 
 	log, err := r.Executions(t.Context(), key("x"), 10)
 	require.NoError(t, err)
 	require.Len(t, log, 2)
-	require.Equal(t, timeout.Dead, log[0].As)
+	require.Equal(t, engine.Dead, log[0].As)
 	require.Equal(t, 1, log[1].Attempt)
 	require.Equal(t, time.Duration(5), log[1].Took)
 	require.WithinDuration(t, time.Now(), log[1].Started, time.Minute)
 
-	_, err = r.Replay(t.Context(), []timeout.Key{key("x")})
+	_, err = r.Replay(t.Context(), []engine.Key{key("x")})
 	require.NoError(t, err)
 	require.Equal(t, 1, r.lease("x", time.Minute).Attempts)
 }
 
 func TestALeaseThatIsOutlived(t *testing.T) {
-	r := newRig(t, timeout.Topic{Retries: 1})
-	r.set(timeout.Task{ID: "x", Due: time.Unix(1, 0)}, timeout.Task{ID: "y", Due: time.Unix(2, 0)})
+	r := newRig(t, engine.Topic{Retries: 1})
+	r.set(engine.Task{ID: "x", Due: time.Unix(1, 0)}, engine.Task{ID: "y", Due: time.Unix(2, 0)})
 	r.lease("x", time.Millisecond)
 	time.Sleep(5 * time.Millisecond)
-	batch := r.expire(timeout.Ask{Max: 2, Lease: time.Millisecond})
+	batch := r.expire(engine.Ask{Max: 2, Lease: time.Millisecond})
 	require.Len(t, batch.Leased, 2)
 	require.True(t, batch.Leased[0].Again)
 	require.Equal(t, 2, batch.Leased[0].Attempts)
 	require.Contains(t, batch.Leased[0].Error, "the lease of n ended in attempt 1")
 	require.False(t, batch.Leased[1].Again)
 	time.Sleep(5 * time.Millisecond)
-	batch = r.expire(timeout.Ask{Max: 2})
+	batch = r.expire(engine.Ask{Max: 2})
 	require.Len(t, batch.Leased, 1)
 	require.Equal(t, "y", batch.Leased[0].ID)
-	require.Equal(t, []timeout.Key{key("x")}, batch.Died)
-	require.Equal(t, timeout.Dead, r.get("x").State)
+	require.Equal(t, []engine.Key{key("x")}, batch.Died)
+	require.Equal(t, engine.Dead, r.get("x").State)
 	require.Contains(t, r.get("x").Error, "ended in attempt 2")
 	log, err := r.Executions(t.Context(), key("x"), 1)
 	require.NoError(t, err)
@@ -376,75 +376,75 @@ func TestALeaseThatIsOutlived(t *testing.T) {
 }
 
 func TestAPausedTopicLeasesNothingAndSettles(t *testing.T) {
-	r := newRig(t, timeout.Topic{})
-	r.set(timeout.Task{ID: "x"}, timeout.Task{ID: "y"})
-	leased := r.expire(timeout.Ask{Max: 1}).Leased[0]
+	r := newRig(t, engine.Topic{})
+	r.set(engine.Task{ID: "x"}, engine.Task{ID: "y"})
+	leased := r.expire(engine.Ask{Max: 1}).Leased[0]
 	_, err := r.Pause(t.Context(), "t", true)
 	require.NoError(t, err)
-	batch := r.expire(timeout.Ask{Max: 1, Settle: []timeout.Outcome{{Token: leased.Token, As: timeout.Done}}})
+	batch := r.expire(engine.Ask{Max: 1, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}})
 	require.Equal(t, []bool{true}, batch.Settled)
 	require.Empty(t, batch.Leased)
-	require.Empty(t, r.expire(timeout.Ask{Max: 1}).Leased)
+	require.Empty(t, r.expire(engine.Ask{Max: 1}).Leased)
 	_, err = r.Pause(t.Context(), "t", false)
 	require.NoError(t, err)
-	require.Len(t, r.expire(timeout.Ask{Max: 1}).Leased, 1)
+	require.Len(t, r.expire(engine.Ask{Max: 1}).Leased, 1)
 }
 
 func TestOnlyTheSlotsAskedForAreLeasedFromEvenAfterTheyGrow(t *testing.T) {
-	r := newRig(t, timeout.Topic{Slots: 2})
-	var tasks []timeout.Task
+	r := newRig(t, engine.Topic{Slots: 2})
+	var tasks []engine.Task
 	for i := range 64 {
-		tasks = append(tasks, timeout.Task{ID: fmt.Sprint(i), Due: time.Unix(1, 0)})
+		tasks = append(tasks, engine.Task{ID: fmt.Sprint(i), Due: time.Unix(1, 0)})
 	}
 	r.set(tasks...)
-	for _, leased := range r.expire(timeout.Ask{Max: 10, Slots: []int{1, 1, 7, -1}}).Leased {
-		require.Equal(t, 1, timeout.Slot(leased.ID, 2))
+	for _, leased := range r.expire(engine.Ask{Max: 10, Slots: []int{1, 1, 7, -1}}).Leased {
+		require.Equal(t, 1, engine.Slot(leased.ID, 2))
 	}
-	require.Equal(t, 8, r.topic(timeout.Topic{Slots: 8}).Slots)
-	require.Equal(t, 8, r.topic(timeout.Topic{}).Slots)
-	_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "t", Slots: 4}, false)
-	require.ErrorIs(t, err, timeout.ErrConflict)
-	for _, leased := range r.expire(timeout.Ask{Max: 64, Slots: []int{2, 5}}).Leased {
-		require.Contains(t, []int{2, 5}, timeout.Slot(leased.ID, 8))
+	require.Equal(t, 8, r.topic(engine.Topic{Slots: 8}).Slots)
+	require.Equal(t, 8, r.topic(engine.Topic{}).Slots)
+	_, err := r.SetTopic(t.Context(), engine.Topic{Name: "t", Slots: 4}, false)
+	require.ErrorIs(t, err, engine.ErrConflict)
+	for _, leased := range r.expire(engine.Ask{Max: 64, Slots: []int{2, 5}}).Leased {
+		require.Contains(t, []int{2, 5}, engine.Slot(leased.ID, 8))
 	}
-	require.Empty(t, r.expire(timeout.Ask{Max: 64, Slots: []int{}}).Leased)
-	r.expire(timeout.Ask{Max: 64})
+	require.Empty(t, r.expire(engine.Ask{Max: 64, Slots: []int{}}).Leased)
+	r.expire(engine.Ask{Max: 64})
 	counts, err := r.Count(t.Context(), "t")
 	require.NoError(t, err)
-	require.Equal(t, timeout.Counts{Running: 64}, counts)
+	require.Equal(t, engine.Counts{Running: 64}, counts)
 }
 
 func TestAnOlderTermIsFenced(t *testing.T) {
-	r := newRig(t, timeout.Topic{})
+	r := newRig(t, engine.Topic{})
 	other := openEngine(t, r.path)
-	r.set(timeout.Task{ID: "x"}, timeout.Task{ID: "y"})
-	leased := r.expire(timeout.Ask{Max: 1, Term: 1}).Leased[0]
-	_, err := other.Expire(t.Context(), timeout.Ask{Topic: "t", Node: "m", Term: 2, Slots: []int{0, 1, 2, 3, 4, 5, 6, 7}, Max: 0})
+	r.set(engine.Task{ID: "x"}, engine.Task{ID: "y"})
+	leased := r.expire(engine.Ask{Max: 1, Term: 1}).Leased[0]
+	_, err := other.Expire(t.Context(), engine.Ask{Topic: "t", Node: "m", Term: 2, Slots: []int{0, 1, 2, 3, 4, 5, 6, 7}, Max: 0})
 	require.NoError(t, err)
-	_, err = other.Expire(t.Context(), timeout.Ask{Topic: "t", Node: "m", Term: 2, Slots: []int{3}, Max: 1, Lease: time.Minute})
+	_, err = other.Expire(t.Context(), engine.Ask{Topic: "t", Node: "m", Term: 2, Slots: []int{3}, Max: 1, Lease: time.Minute})
 	require.NoError(t, err)
 	for _, slots := range [][]int{nil, {1, 3}} {
-		_, err = r.Expire(t.Context(), timeout.Ask{Topic: "t", Term: 1, Slots: slots, Max: 1, Lease: time.Minute})
-		require.ErrorIs(t, err, timeout.ErrFenced)
+		_, err = r.Expire(t.Context(), engine.Ask{Topic: "t", Term: 1, Slots: slots, Max: 1, Lease: time.Minute})
+		require.ErrorIs(t, err, engine.ErrFenced)
 	}
-	_, err = r.Expire(t.Context(), timeout.Ask{
-		Topic: "t", Term: 1, Max: 1, Lease: time.Minute, Settle: []timeout.Outcome{{Token: leased.Token, As: timeout.Done}},
+	_, err = r.Expire(t.Context(), engine.Ask{
+		Topic: "t", Term: 1, Max: 1, Lease: time.Minute, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}},
 	})
-	require.ErrorIs(t, err, timeout.ErrFenced)
-	require.Equal(t, timeout.None, r.get(leased.ID).State, "it was settled")
-	_, err = r.Expire(t.Context(), timeout.Ask{Topic: "t", Term: 1, Slots: []int{1}, Max: 1, Lease: time.Minute})
+	require.ErrorIs(t, err, engine.ErrFenced)
+	require.Equal(t, engine.None, r.get(leased.ID).State, "it was settled")
+	_, err = r.Expire(t.Context(), engine.Ask{Topic: "t", Term: 1, Slots: []int{1}, Max: 1, Lease: time.Minute})
 	require.NoError(t, err)
 }
 
 func TestListsArePagesWithoutHolesOrDoubles(t *testing.T) {
-	r := newRig(t, timeout.Topic{Retain: time.Hour})
-	var tasks []timeout.Task
+	r := newRig(t, engine.Topic{Retain: time.Hour})
+	var tasks []engine.Task
 	for i := range 25 {
-		tasks = append(tasks, timeout.Task{ID: fmt.Sprint(i), Due: time.UnixMilli(1e12 + int64(i)/10)})
+		tasks = append(tasks, engine.Task{ID: fmt.Sprint(i), Due: time.UnixMilli(1e12 + int64(i)/10)})
 	}
 	r.set(tasks...)
 	seen := map[string]int{}
-	query := timeout.Query{Topic: "t", State: timeout.Pending, Limit: 4}
+	query := engine.Query{Topic: "t", State: engine.Pending, Limit: 4}
 	for pages := 1; ; pages++ {
 		page, err := r.List(t.Context(), query)
 		require.NoError(t, err)
@@ -452,7 +452,7 @@ func TestListsArePagesWithoutHolesOrDoubles(t *testing.T) {
 			seen[task.ID]++
 			require.False(t, i > 0 && task.Until.Before(page.Tasks[i-1].Until))
 		}
-		_, err = r.Remove(t.Context(), []timeout.Removal{{Key: page.Tasks[0].Key()}}) // what goes meanwhile disturbs nothing
+		_, err = r.Remove(t.Context(), []engine.Removal{{Key: page.Tasks[0].Key()}}) // what goes meanwhile disturbs nothing
 		require.NoError(t, err)
 		if query.Cursor = page.Next; page.Next == "" {
 			require.Equal(t, 7, pages)
@@ -460,35 +460,35 @@ func TestListsArePagesWithoutHolesOrDoubles(t *testing.T) {
 		}
 	}
 	require.Len(t, seen, 25)
-	page, err := r.List(t.Context(), timeout.Query{Topic: "t", State: timeout.Removed})
+	page, err := r.List(t.Context(), engine.Query{Topic: "t", State: engine.Removed})
 	require.NoError(t, err)
 	require.Len(t, page.Tasks, 7)
-	for _, bad := range []timeout.Query{{State: timeout.Pending, Limit: 1001}, {State: timeout.Pending, Limit: -1}, {}, {State: 9}, {State: timeout.Dead, Cursor: "x"}, {State: timeout.Dead, Cursor: "MS8y"[:3]}} {
+	for _, bad := range []engine.Query{{State: engine.Pending, Limit: 1001}, {State: engine.Pending, Limit: -1}, {}, {State: 9}, {State: engine.Dead, Cursor: "x"}, {State: engine.Dead, Cursor: "MS8y"[:3]}} {
 		bad.Topic = "t"
 		_, err := r.List(t.Context(), bad)
-		require.ErrorIs(t, err, timeout.ErrArgument)
+		require.ErrorIs(t, err, engine.ErrArgument)
 	}
 }
 
 func TestUpkeepDeletesWhatWasKeptForItsTime(t *testing.T) {
-	r := newRig(t, timeout.Topic{Retain: time.Hour})
+	r := newRig(t, engine.Topic{Retain: time.Hour})
 	for _, state := range states[1:] {
 		r.bring(state.String(), state)
 	}
 	swept, err := r.Upkeep(t.Context(), 1)
 	require.NoError(t, err)
 	require.False(t, swept.More)
-	require.Equal(t, timeout.Done, r.get("done").State)
+	require.Equal(t, engine.Done, r.get("done").State)
 	log, err := r.Executions(t.Context(), key("done"), 5)
 	require.NoError(t, err)
 	require.Len(t, log, 1, "a topic that retains has the log of what succeeded")
-	r.topic(timeout.Topic{})
+	r.topic(engine.Topic{})
 	_, err = r.Upkeep(t.Context(), 1)
 	require.NoError(t, err)
 	for _, state := range states[1:] {
 		want := state
-		if state == timeout.Done || state == timeout.Removed {
-			want = timeout.None
+		if state == engine.Done || state == engine.Removed {
+			want = engine.None
 		}
 		require.Equal(t, want, r.get(state.String()).State)
 	}
@@ -498,27 +498,27 @@ func TestUpkeepDeletesWhatWasKeptForItsTime(t *testing.T) {
 }
 
 func TestMembersComeAndGo(t *testing.T) {
-	r := newRig(t, timeout.Topic{})
+	r := newRig(t, engine.Topic{})
 	other := openEngine(t, r.path)
-	first, err := r.Beat(t.Context(), timeout.Node{Name: "a"}, time.Hour)
+	first, err := r.Beat(t.Context(), engine.Node{Name: "a"}, time.Hour)
 	require.NoError(t, err)
-	second, err := other.Beat(t.Context(), timeout.Node{Name: "b", Topics: []string{}}, time.Hour)
+	second, err := other.Beat(t.Context(), engine.Node{Name: "b", Topics: []string{}}, time.Hour)
 	require.NoError(t, err)
 	require.Greater(t, second.Term, first.Term)
-	require.Equal(t, []timeout.Node{{Name: "a"}, {Name: "b", Topics: []string{}}}, second.Nodes)
-	same, err := r.Beat(t.Context(), timeout.Node{Name: "a"}, time.Hour)
+	require.Equal(t, []engine.Node{{Name: "a"}, {Name: "b", Topics: []string{}}}, second.Nodes)
+	same, err := r.Beat(t.Context(), engine.Node{Name: "a"}, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, second, same)
-	changed, err := r.Beat(t.Context(), timeout.Node{Name: "a", Topics: []string{"t"}}, time.Millisecond)
+	changed, err := r.Beat(t.Context(), engine.Node{Name: "a", Topics: []string{"t"}}, time.Millisecond)
 	require.NoError(t, err)
 	require.Greater(t, changed.Term, same.Term)
 	require.Equal(t, "a", changed.Leader())
 	time.Sleep(5 * time.Millisecond)
-	alone, err := other.Beat(t.Context(), timeout.Node{Name: "b", Topics: []string{}}, time.Hour)
+	alone, err := other.Beat(t.Context(), engine.Node{Name: "b", Topics: []string{}}, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, "b", alone.Leader())
 	require.NoError(t, other.Leave(t.Context(), "b"))
-	back, err := r.Beat(t.Context(), timeout.Node{Name: "a"}, time.Hour)
+	back, err := r.Beat(t.Context(), engine.Node{Name: "a"}, time.Hour)
 	require.NoError(t, err)
 	require.Greater(t, back.Term, alone.Term)
 	require.Len(t, back.Nodes, 1)

@@ -10,14 +10,14 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Expire is timeout.Engine's. What is asked for beyond 512 outcomes or tasks is done in
+// Expire is engine.Engine's. What is asked for beyond 512 outcomes or tasks is done in
 // several transactions.
-func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, error) {
+func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if err := e.enter(ctx); err != nil {
-		return timeout.Batch{}, err
+		return engine.Batch{}, err
 	}
 	defer e.use.RUnlock()
 	x := &expiry{ask: ask, settle: ask.Settle}
@@ -30,8 +30,11 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 		}
 	}
 	for {
-		leased, died := len(batch.Leased), len(batch.Died)
-		err := e.write(ctx, func(s session) error { return e.round(context.Background(), s, x) })
+		leased, died, settled := len(batch.Leased), len(batch.Died), len(batch.Settled)
+		err := e.write(ctx, func(s session) error {
+			batch.Leased, batch.Died, batch.Settled, x.fence = batch.Leased[:leased], batch.Died[:died], batch.Settled[:settled], nil
+			return e.round(context.Background(), s, x)
+		})
 		if err != nil {
 			e.forgetFence(ask.Topic) // it may not be committed
 		}
@@ -40,7 +43,7 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 			return *batch, nil
 		}
 		if err != nil {
-			return timeout.Batch{}, e.wrap("expiring", err)
+			return engine.Batch{}, e.wrap("expiring", err)
 		}
 		if x.fence != nil {
 			return *batch, x.fence
@@ -55,14 +58,14 @@ func (e *Engine) Expire(ctx context.Context, ask timeout.Ask) (timeout.Batch, er
 
 // expiry is a call of Expire.
 type expiry struct {
-	ask    timeout.Ask
-	settle []timeout.Outcome // those that are left
-	batch  timeout.Batch
+	ask    engine.Ask
+	settle []engine.Outcome // those that are left
+	batch  engine.Batch
 	fence  error
 }
 
 // latest is the time until which a task must have been due to be leased.
-func (x *expiry) latest(now int64) int64 { return now - timeout.CeilMillis(x.ask.Late) }
+func (x *expiry) latest(now int64) int64 { return now - engine.CeilMillis(x.ask.Late) }
 
 // slots says which tasks are asked for, as SQL, where that is not all of a topic.
 func (x *expiry) slots(t *topic) (condition string, args []any) {
@@ -187,7 +190,7 @@ func (e *Engine) leaseDue(ctx context.Context, s session, t *topic, x *expiry, s
 	if x.ask.Max <= 0 || t.Paused || settled < len(x.settle) {
 		return nil
 	}
-	if err := checkFence(ctx, s, t, x.ask, at); errors.Is(err, timeout.ErrFenced) {
+	if err := checkFence(ctx, s, t, x.ask, at); errors.Is(err, engine.ErrFenced) {
 		x.fence = err // and what was settled is committed
 		return nil
 	} else if err != nil {
@@ -196,14 +199,14 @@ func (e *Engine) leaseDue(ctx context.Context, s session, t *topic, x *expiry, s
 	if err := e.raiseFence(ctx, s, t, x.ask, at); err != nil {
 		return err
 	}
-	l := leasing{t: t, node: x.ask.Node, at: at, until: at + timeout.CeilMillis(x.ask.Lease)}
+	l := leasing{t: t, node: x.ask.Node, at: at, until: at + engine.CeilMillis(x.ask.Lease)}
 	leased, err := l.lease(ctx, s, x, min(x.ask.Max-len(x.batch.Leased), chunk))
 	if err != nil {
 		return err
 	}
 	x.batch.Leased = append(x.batch.Leased, leased...)
 	for _, id := range l.died {
-		x.batch.Died = append(x.batch.Died, timeout.Key{Topic: t.Name, ID: id})
+		x.batch.Died = append(x.batch.Died, engine.Key{Topic: t.Name, ID: id})
 	}
 	next, err := next(ctx, s, t, x, at)
 	x.batch.Next = time.Time{}
@@ -237,7 +240,7 @@ type outlived struct {
 }
 
 // lease leases up to limit tasks that are due, of the slots asked for, the earliest first.
-func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([]timeout.Leased, error) {
+func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([]engine.Leased, error) {
 	condition, args := x.slots(l.t)
 	if done, err := l.refile(ctx, s, condition, args, limit); err != nil || !done {
 		return nil, err
@@ -284,7 +287,7 @@ func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([
 		"SELECT seq, at, coalesce(length(payload), 0) AS size FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ?"+condition+
 		" ORDER BY at, seq LIMIT ?)) WHERE before <= ?)", append(due, maxBytes-bytes)...)
 	leased = append(leased, waiting...)
-	slices.SortStableFunc(leased, func(a, b timeout.Leased) int {
+	slices.SortStableFunc(leased, func(a, b engine.Leased) int {
 		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Version, b.Version))
 	})
 	return leased, err
@@ -338,22 +341,22 @@ func merge(ctx context.Context, s session, over []outlived, condition string, ar
 func (l *leasing) judge(ctx context.Context, s session, over []outlived) (again []int64, err error) {
 	for _, o := range over {
 		text := fmt.Sprintf("timeout: the lease of %s ended in attempt %d", o.node, o.attempts)
-		text = text[:min(len(text), timeout.MaxError)]
-		state, until := timeout.Running, o.at
+		text = text[:min(len(text), engine.MaxError)]
+		state, until := engine.Running, o.at
 		if o.attempts < l.t.Attempts() {
 			again = append(again, o.seq)
 		} else {
 			l.died = append(l.died, o.id)
-			state, until = timeout.Dead, l.at
+			state, until = engine.Dead, l.at
 		}
 		if _, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?, at = ?, lease = 0, error = ? WHERE seq = ?", int64(state), until, text, o.seq); err != nil {
 			return nil, err
 		}
-		as := timeout.Pending
-		if state == timeout.Dead {
-			as = timeout.Dead
+		as := engine.Pending
+		if state == engine.Dead {
+			as = engine.Dead
 		}
-		e := execution{id: o.id, at: l.at, Execution: timeout.Execution{Version: o.version, Attempt: o.attempts, Node: o.node, As: as, Error: text}}
+		e := execution{id: o.id, at: l.at, Execution: engine.Execution{Version: o.version, Attempt: o.attempts, Node: o.node, As: as, Error: text}}
 		if err := e.insert(ctx, s, l.t); err != nil {
 			return nil, err
 		}
@@ -362,24 +365,24 @@ func (l *leasing) judge(ctx context.Context, s session, over []outlived) (again 
 }
 
 // take leases tasks by a condition.
-func (l *leasing) take(ctx context.Context, s session, seqs []int64, again bool, condition string, args ...any) ([]timeout.Leased, error) {
+func (l *leasing) take(ctx context.Context, s session, seqs []int64, again bool, condition string, args ...any) ([]engine.Leased, error) {
 	if again && len(seqs) == 0 {
 		return nil, nil
 	}
-	var leased []timeout.Leased
+	var leased []engine.Leased
 	err := each(ctx, s, "UPDATE hw_tasks SET state = 2, at = ?, span = ?, attempts = attempts + 1, lease = ?, node = ? WHERE "+condition+
 		" RETURNING "+columns, append([]any{l.until, l.until - l.at, l.number, l.node}, args...), func(rows *sql.Rows) error {
 		r, err := scanTask(rows, l.t.Name)
 		if err != nil {
 			return err
 		}
-		leased = append(leased, timeout.Leased{Task: r.Task, Token: token(r), Again: again})
+		leased = append(leased, engine.Leased{Task: r.Task, Token: token(r), Again: again})
 		return nil
 	})
 	return leased, err
 }
 
 // token is the proof of a row's lease.
-func token(r row) timeout.Token {
-	return timeout.Token{Key: r.Key(), Lease: r.lease, Part: strconv.FormatInt(r.seq, 10)}
+func token(r row) engine.Token {
+	return engine.Token{Key: r.Key(), Lease: r.lease, Part: strconv.FormatInt(r.seq, 10)}
 }

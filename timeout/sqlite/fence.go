@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // fenceEvery is how often, in milliseconds, a node that leases again and again writes that it
 // does. Fences last that much longer.
 const fenceEvery = 5000
 
-var fenceLasts = timeout.FenceFor.Milliseconds() + fenceEvery
+var fenceLasts = engine.FenceFor.Milliseconds() + fenceEvery
 
 // fencedAs is what this engine has written last for a topic.
 type fencedAs struct {
@@ -22,7 +22,7 @@ type fencedAs struct {
 }
 
 // fenceIsOld reports whether the fence of an ask is to be written.
-func (e *Engine) fenceIsOld(ask timeout.Ask, at int64) bool {
+func (e *Engine) fenceIsOld(ask engine.Ask, at int64) bool {
 	if ask.Term == 0 {
 		return false
 	}
@@ -33,8 +33,8 @@ func (e *Engine) fenceIsOld(ask timeout.Ask, at int64) bool {
 		(last.slots == nil) != (ask.Slots == nil) || !slices.Equal(last.slots, ask.Slots)
 }
 
-// checkFence refuses a node whose view is old, see timeout.Ask.
-func checkFence(ctx context.Context, s session, t *topic, ask timeout.Ask, at int64) error {
+// checkFence refuses a node whose view is old, see engine.Ask.
+func checkFence(ctx context.Context, s session, t *topic, ask engine.Ask, at int64) error {
 	if ask.Term == 0 {
 		return nil
 	}
@@ -48,11 +48,11 @@ func checkFence(ctx context.Context, s session, t *topic, ask timeout.Ask, at in
 	if err != nil || !found {
 		return err
 	}
-	return fmt.Errorf("%w: slot %d of topic %s was leased from with term %d, after %d", timeout.ErrFenced, slot, t.Name, term, ask.Term)
+	return fmt.Errorf("%w: slot %d of topic %s was leased from with term %d, after %d", engine.ErrFenced, slot, t.Name, term, ask.Term)
 }
 
 // raiseFence writes the term of an ask, where that was not done a moment ago.
-func (e *Engine) raiseFence(ctx context.Context, s session, t *topic, ask timeout.Ask, at int64) error {
+func (e *Engine) raiseFence(ctx context.Context, s session, t *topic, ask engine.Ask, at int64) error {
 	if !e.fenceIsOld(ask, at) {
 		return nil
 	}

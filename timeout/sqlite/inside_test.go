@@ -11,14 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 func openInside(t *testing.T) *Engine {
 	e, err := Open(filepath.Join(t.TempDir(), "tasks.db"), Config{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	_, err = e.SetTopic(t.Context(), timeout.Topic{Name: "t"}, false)
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "t"}, false)
 	require.NoError(t, err)
 	return e
 }
@@ -39,15 +39,15 @@ func plan(t *testing.T, e *Engine, query string, args ...any) string {
 func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()
-	ask := timeout.Ask{Topic: "t", Node: "n", Lease: time.Millisecond, Max: 2, Term: 1, Slots: []int{0, 1, 2, 3, 4, 5, 6}}
+	ask := engine.Ask{Topic: "t", Node: "n", Lease: time.Millisecond, Max: 2, Term: 1, Slots: []int{0, 1, 2, 3, 4, 5, 6}}
 	for i := range 20 {
-		_, err := e.Set(ctx, []timeout.Task{{Topic: "t", ID: fmt.Sprint(i)}, {Topic: "t", ID: fmt.Sprint(i, "later"), After: time.Hour}})
+		_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: fmt.Sprint(i)}, {Topic: "t", ID: fmt.Sprint(i, "later"), After: time.Hour}})
 		require.NoError(t, err)
 		batch, err := e.Expire(ctx, ask)
 		require.NoError(t, err)
 		ask.Settle = nil
 		for j, leased := range batch.Leased {
-			ask.Settle = append(ask.Settle, timeout.Outcome{Token: leased.Token, As: timeout.State(1 + (i+j)%4), Refund: i > 9})
+			ask.Settle = append(ask.Settle, engine.Outcome{Token: leased.Token, As: engine.State(1 + (i+j)%4), Refund: i > 9})
 		}
 		if i%5 == 0 {
 			ask.Settle = nil
@@ -57,14 +57,14 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 			ask.Slots = nil
 		}
 	}
-	keys := []timeout.Key{{Topic: "t", ID: "1"}, {Topic: "t", ID: "2"}}
+	keys := []engine.Key{{Topic: "t", ID: "1"}, {Topic: "t", ID: "2"}}
 	_, err := e.Get(ctx, keys)
 	require.NoError(t, err)
-	_, err = e.Move(ctx, []timeout.Move{{Key: timeout.Key{Topic: "t", ID: "1later"}}})
+	_, err = e.Move(ctx, []engine.Move{{Key: engine.Key{Topic: "t", ID: "1later"}}})
 	require.NoError(t, err)
 	_, err = e.Replay(ctx, keys)
 	require.NoError(t, err)
-	_, err = e.List(ctx, timeout.Query{Topic: "t", State: timeout.Pending})
+	_, err = e.List(ctx, engine.Query{Topic: "t", State: engine.Pending})
 	require.NoError(t, err)
 	for _, slots := range [][]int{nil, {1}} {
 		page, err := e.Upcoming(ctx, "t", slots, time.Now(), "", 5)
@@ -74,9 +74,9 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	}
 	_, err = e.Executions(ctx, keys[0], 1)
 	require.NoError(t, err)
-	_, err = e.Remove(ctx, []timeout.Removal{{Key: keys[0]}, {Key: keys[1]}})
+	_, err = e.Remove(ctx, []engine.Removal{{Key: keys[0]}, {Key: keys[1]}})
 	require.NoError(t, err)
-	_, err = e.SetTopic(ctx, timeout.Topic{Name: "t", RetainLog: time.Millisecond}, false)
+	_, err = e.SetTopic(ctx, engine.Topic{Name: "t", RetainLog: time.Millisecond}, false)
 	require.NoError(t, err)
 	_, err = e.Upkeep(ctx, 1)
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 func TestAFullDiskIsErrFullUntilThereIsRoomAgain(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()
-	_, err := e.Set(ctx, []timeout.Task{{Topic: "t", ID: "first"}})
+	_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "first"}})
 	require.NoError(t, err)
 	var pages int64
 	_, err = one(ctx, e.writer, "PRAGMA page_count", nil, &pages)
@@ -123,34 +123,34 @@ func TestAFullDiskIsErrFullUntilThereIsRoomAgain(t *testing.T) {
 	kept := 0
 	for ; err == nil; kept++ {
 		require.Less(t, kept, 1000)
-		_, err = e.Set(ctx, []timeout.Task{{Topic: "t", ID: fmt.Sprint(kept), Payload: make([]byte, 10_000)}, {Topic: "t", ID: fmt.Sprint("other", kept)}})
+		_, err = e.Set(ctx, []engine.Task{{Topic: "t", ID: fmt.Sprint(kept), Payload: make([]byte, 10_000)}, {Topic: "t", ID: fmt.Sprint("other", kept)}})
 	}
-	require.ErrorIs(t, err, timeout.ErrFull)
+	require.ErrorIs(t, err, engine.ErrFull)
 	counts, err := e.Count(ctx, "t")
 	require.NoError(t, err)
 	require.EqualValues(t, 1+2*(kept-1), counts.Pending, "what failed has had no effect")
-	_, err = e.Remove(ctx, []timeout.Removal{{Key: timeout.Key{Topic: "t", ID: "0"}}})
+	_, err = e.Remove(ctx, []engine.Removal{{Key: engine.Key{Topic: "t", ID: "0"}}})
 	require.NoError(t, err)
 	for range kept {
-		batch, err := e.Expire(ctx, timeout.Ask{Topic: "t", Max: 1, Lease: time.Minute})
+		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
 		require.NoError(t, err)
-		_, err = e.Expire(ctx, timeout.Ask{Topic: "t", Settle: []timeout.Outcome{{Token: batch.Leased[0].Token, As: timeout.Done}}})
+		_, err = e.Expire(ctx, engine.Ask{Topic: "t", Settle: []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}}})
 		require.NoError(t, err)
 	}
-	_, err = e.Set(ctx, []timeout.Task{{Topic: "t", ID: "again"}})
+	_, err = e.Set(ctx, []engine.Task{{Topic: "t", ID: "again"}})
 	require.NoError(t, err)
 }
 
 func TestALeaseFromBeforeTheClockWasSteppedBackIsShortened(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()
-	_, err := e.Set(ctx, []timeout.Task{{Topic: "t", ID: "x"}})
+	_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x"}})
 	require.NoError(t, err)
-	batch, err := e.Expire(ctx, timeout.Ask{Topic: "t", Max: 1, Lease: time.Minute})
+	batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, batch.Leased, 1)
 	until := func() time.Time {
-		tasks, err := e.Get(ctx, []timeout.Key{{Topic: "t", ID: "x"}})
+		tasks, err := e.Get(ctx, []engine.Key{{Topic: "t", ID: "x"}})
 		require.NoError(t, err)
 		return tasks[0].Until
 	}
@@ -167,12 +167,32 @@ func TestALeaseFromBeforeTheClockWasSteppedBackIsShortened(t *testing.T) {
 	require.WithinDuration(t, time.Now().Add(time.Minute), until(), 50*time.Second)
 }
 
+func TestARetryDoesNotWaitForAClockThatWasSteppedBack(t *testing.T) {
+	for _, refund := range []bool{false, true} {
+		e := openInside(t)
+		ctx := t.Context()
+		_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x"}})
+		require.NoError(t, err)
+		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute})
+		require.NoError(t, err)
+		require.Len(t, batch.Leased, 1)
+		require.NoError(t, e.write(ctx, func(s session) error { // the task was set an hour ahead
+			_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET due = due + 3600000")
+			return err
+		}))
+		again := engine.Outcome{Token: batch.Leased[0].Token, As: engine.Pending, Refund: refund}
+		batch, err = e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Settle: []engine.Outcome{again}})
+		require.NoError(t, err)
+		require.Len(t, batch.Leased, 1, "the next attempt is due at once")
+	}
+}
+
 func TestMembersAndFencesFromBeforeTheClockWasSteppedBackEndInTheirTime(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()
-	_, err := e.Beat(ctx, timeout.Node{Name: "dead"}, 100*time.Millisecond)
+	_, err := e.Beat(ctx, engine.Node{Name: "dead"}, 100*time.Millisecond)
 	require.NoError(t, err)
-	ask := timeout.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute, Term: 9}
+	ask := engine.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute, Term: 9}
 	_, err = e.Expire(ctx, ask)
 	require.NoError(t, err)
 	require.NoError(t, e.write(ctx, func(s session) error {
@@ -183,7 +203,7 @@ func TestMembersAndFencesFromBeforeTheClockWasSteppedBackEndInTheirTime(t *testi
 		return err
 	}))
 	require.Eventually(t, func() bool {
-		view, err := e.Beat(ctx, timeout.Node{Name: "alive"}, time.Minute)
+		view, err := e.Beat(ctx, engine.Node{Name: "alive"}, time.Minute)
 		require.NoError(t, err)
 		return len(view.Nodes) == 1
 	}, time.Minute, 10*time.Millisecond, "the node that is dead is not a member for an hour")
@@ -191,19 +211,19 @@ func TestMembersAndFencesFromBeforeTheClockWasSteppedBackEndInTheirTime(t *testi
 	require.NoError(t, err)
 	ask.Term = 8
 	_, err = e.Expire(ctx, ask)
-	require.ErrorIs(t, err, timeout.ErrFenced, "the fence still counts")
+	require.ErrorIs(t, err, engine.ErrFenced, "the fence still counts")
 	var until int64
 	_, err = one(ctx, e.reader, "SELECT max(until) FROM hw_fences", nil, &until)
 	require.NoError(t, err)
-	require.WithinDuration(t, time.Now().Add(timeout.FenceFor), time.UnixMilli(until), timeout.FenceFor/2, "and for no longer than any other")
+	require.WithinDuration(t, time.Now().Add(engine.FenceFor), time.UnixMilli(until), engine.FenceFor/2, "and for no longer than any other")
 }
 
 func TestAnIdleEngineWritesNothing(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()
-	_, err := e.Set(ctx, []timeout.Task{{Topic: "t", ID: "x", After: time.Hour}})
+	_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x", After: time.Hour}})
 	require.NoError(t, err)
-	ask := timeout.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute, Term: 3, Slots: []int{0, 1}}
+	ask := engine.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute, Term: 3, Slots: []int{0, 1}}
 	_, err = e.Expire(ctx, ask) // writes the fence
 	require.NoError(t, err)
 	e.lock <- struct{}{} // nobody can write
@@ -225,7 +245,7 @@ func FuzzPlace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := parsePlace(text)
 		if err != nil {
-			require.ErrorIs(t, err, timeout.ErrArgument)
+			require.ErrorIs(t, err, engine.ErrArgument)
 		} else if text != "" {
 			require.Equal(t, text, p.String())
 		}
@@ -236,20 +256,20 @@ func TestWhatWaitsInOtherSlotsIsNotReadToTheEnd(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()
 	const many = lookAhead + 200
-	var tasks []timeout.Task
+	var tasks []engine.Task
 	for i := range many {
-		tasks = append(tasks, timeout.Task{Topic: "t", ID: fmt.Sprintf("{all in one}%d", i), After: time.Hour + time.Duration(i)*time.Second})
+		tasks = append(tasks, engine.Task{Topic: "t", ID: fmt.Sprintf("{all in one}%d", i), After: time.Hour + time.Duration(i)*time.Second})
 	}
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
-	slot := timeout.Slot("{all in one}", timeout.DefaultSlots)
-	other := []int{(slot + 1) % timeout.DefaultSlots}
+	slot := engine.Slot("{all in one}", engine.DefaultSlots)
+	other := []int{(slot + 1) % engine.DefaultSlots}
 
-	batch, err := e.Expire(ctx, timeout.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
+	batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(time.Hour+(lookAhead-1)*time.Second), batch.Next, time.Minute, "there is nothing before the last that was seen")
 
-	batch, err = e.Expire(ctx, timeout.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{slot}})
+	batch, err = e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{slot}})
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now().Add(time.Hour), batch.Next, time.Minute)
 
@@ -260,18 +280,18 @@ func TestWhatWaitsInOtherSlotsIsNotReadToTheEnd(t *testing.T) {
 	require.NoError(t, err)
 	mine := ""
 	for i := 0; mine == ""; i++ {
-		if id := fmt.Sprint("mine", i); timeout.Slot(id, timeout.DefaultSlots) == other[0] {
+		if id := fmt.Sprint("mine", i); engine.Slot(id, engine.DefaultSlots) == other[0] {
 			mine = id
 		}
 	}
-	_, err = e.Set(ctx, []timeout.Task{{Topic: "t", ID: mine}})
+	_, err = e.Set(ctx, []engine.Task{{Topic: "t", ID: mine}})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		batch, err := e.Expire(ctx, timeout.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
+		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: other})
 		return err == nil && len(batch.Leased) == 1 && batch.Leased[0].ID == mine
 	}, time.Minute, 5*time.Millisecond, "what is due is found behind all that is due in another slot")
 
-	batch, err = e.Expire(ctx, timeout.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{(slot + 2) % timeout.DefaultSlots}})
+	batch, err = e.Expire(ctx, engine.Ask{Topic: "t", Max: 1, Lease: time.Minute, Slots: []int{(slot + 2) % engine.DefaultSlots}})
 	require.NoError(t, err)
 	require.True(t, batch.Next.IsZero() || batch.Next.After(batch.Now))
 }

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
 // counted is what was counted lately, where there was much.
 type counted struct {
-	counts timeout.Counts
+	counts engine.Counts
 	until  time.Time
 }
 
@@ -25,11 +25,11 @@ const (
 	countKept = time.Second
 )
 
-// Count is timeout.Engine's. It reads an index of the topic's tasks. Where there are more than
+// Count is engine.Engine's. It reads an index of the topic's tasks. Where there are more than
 // 50,000, it gives the same answer for a second, or for ten times as long as it took.
-func (e *Engine) Count(ctx context.Context, topic string) (timeout.Counts, error) {
+func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error) {
 	if err := e.enter(ctx); err != nil {
-		return timeout.Counts{}, err
+		return engine.Counts{}, err
 	}
 	defer e.use.RUnlock()
 	begin := time.Now()
@@ -57,7 +57,7 @@ func (e *Engine) Count(ctx context.Context, topic string) (timeout.Counts, error
 const countQuery = "SELECT state, count(*), sum(at <= ?2 AND due <= ?2), coalesce(min(CASE WHEN at <= ?2 AND due <= ?2 THEN max(at, due) END), 0)" +
 	" FROM hw_tasks WHERE topic = ?1 GROUP BY state"
 
-func count(ctx context.Context, s session, topic string) (counts timeout.Counts, err error) {
+func count(ctx context.Context, s session, topic string) (counts engine.Counts, err error) {
 	t, err := topicOf(ctx, s, topic)
 	if err == nil && t == nil {
 		err = noTopic(topic)
@@ -67,13 +67,13 @@ func count(ctx context.Context, s session, topic string) (counts timeout.Counts,
 	}
 	at := now()
 	err = each(ctx, s, countQuery, []any{t.no, at}, func(rows *sql.Rows) error {
-		var state timeout.State
+		var state engine.State
 		var all, due, first int64
 		if err := rows.Scan(&state, &all, &due, &first); err != nil {
 			return err
 		}
 		counts.Add(state, all)
-		if state == timeout.Pending && due > 0 {
+		if state == engine.Pending && due > 0 {
 			counts.Due, counts.Lag = due, time.Duration(at-first)*time.Millisecond
 		}
 		return nil
@@ -94,31 +94,31 @@ func parsePlace(text string) (place, error) {
 		return p, err
 	}
 	if p.seq, err = strconv.ParseInt(rest, 10, 64); err != nil || p.String() != text {
-		return p, fmt.Errorf("%w: cursor %.100q, must be the Next of a page", timeout.ErrArgument, text)
+		return p, fmt.Errorf("%w: cursor %.100q, must be the Next of a page", engine.ErrArgument, text)
 	}
 	return p, nil
 }
 
-// List is timeout.Engine's. Its pages are in the order of Until over all slots.
-func (e *Engine) List(ctx context.Context, query timeout.Query) (timeout.Page, error) {
+// List is engine.Engine's. Its pages are in the order of Until over all slots.
+func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, error) {
 	limit := cmp.Or(query.Limit, 100)
-	if limit < 0 || limit > timeout.MaxPage {
-		return timeout.Page{}, fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", timeout.ErrArgument, query.Limit, timeout.MaxPage)
+	if limit < 0 || limit > engine.MaxPage {
+		return engine.Page{}, fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", engine.ErrArgument, query.Limit, engine.MaxPage)
 	}
-	if query.State == timeout.None || query.State > timeout.Removed {
-		return timeout.Page{}, fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", timeout.ErrArgument, query.State)
+	if query.State == engine.None || query.State > engine.Removed {
+		return engine.Page{}, fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", engine.ErrArgument, query.State)
 	}
 	from, err := parsePlace(query.Cursor)
 	if err != nil {
-		return timeout.Page{}, err
+		return engine.Page{}, err
 	}
 	if err := e.enter(ctx); err != nil {
-		return timeout.Page{}, err
+		return engine.Page{}, err
 	}
 	defer e.use.RUnlock()
 	t, err := topicOf(ctx, e.reader, query.Topic)
 	if err != nil || t == nil {
-		return timeout.Page{}, e.wrap("listing tasks", err)
+		return engine.Page{}, e.wrap("listing tasks", err)
 	}
 	page, err := list(ctx, e.reader, t, query.State, from, limit)
 	return page, e.wrap("listing tasks", err)
@@ -135,11 +135,11 @@ const (
 		" AND (max(at, due), seq) > (?3, ?4) ORDER BY max(at, due), seq LIMIT ?5"
 )
 
-func list(ctx context.Context, s session, t *topic, state timeout.State, from place, limit int) (page timeout.Page, err error) {
+func list(ctx context.Context, s session, t *topic, state engine.State, from place, limit int) (page engine.Page, err error) {
 	var last place
 	bytes := 0
 	query := listQuery
-	if state == timeout.Pending {
+	if state == engine.Pending {
 		query = listPendingQuery
 	}
 	err = each(ctx, s, query, []any{t.no, int64(state), from.at, from.seq, limit + 1}, func(rows *sql.Rows) error {
@@ -147,7 +147,7 @@ func list(ctx context.Context, s session, t *topic, state timeout.State, from pl
 		if err != nil {
 			return err
 		}
-		if bytes += len(r.Payload); len(page.Tasks) == limit || bytes > timeout.MaxPageBytes {
+		if bytes += len(r.Payload); len(page.Tasks) == limit || bytes > engine.MaxPageBytes {
 			page.Next = last.String()
 			return errEnough
 		}
@@ -174,14 +174,14 @@ func upcomingQuery(condition string) string {
 	return half("1") + " UNION ALL " + half("2") + " ORDER BY at, seq LIMIT ?5"
 }
 
-// Upcoming is timeout.Truth's: the earliest first, over all slots, but for what was moved.
-func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (page timeout.UpcomingPage, err error) {
+// Upcoming is engine.Truth's: the earliest first, over all slots, but for what was moved.
+func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (page engine.UpcomingPage, err error) {
 	from, err := parsePlace(cursor)
 	if err != nil {
 		return page, err
 	}
 	if limit < 1 {
-		return page, fmt.Errorf("%w: limit %d of a page, must be positive", timeout.ErrArgument, limit)
+		return page, fmt.Errorf("%w: limit %d of a page, must be positive", engine.ErrArgument, limit)
 	}
 	if err := e.enter(ctx); err != nil {
 		return page, err
@@ -197,12 +197,12 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 	condition, args := inSlots(t, slots)
 	condition = strings.Replace(strings.Replace(condition, "?", "?6", 1), "(?)", "(?7)", 1)
 	var last place
-	err = each(ctx, e.reader, upcomingQuery(condition), append([]any{t.no, from.at, from.seq, timeout.Millis(until), limit + 1}, args...), func(rows *sql.Rows) error {
+	err = each(ctx, e.reader, upcomingQuery(condition), append([]any{t.no, from.at, from.seq, engine.Millis(until), limit + 1}, args...), func(rows *sql.Rows) error {
 		if len(page.Wanted) == limit {
 			page.Next = last.String()
 			return nil
 		}
-		var w timeout.Wanted
+		var w engine.Wanted
 		var at int64
 		err := rows.Scan(&w.ID, &w.Version, &at, &last.at, &last.seq)
 		w.At = time.UnixMilli(at)

@@ -5,18 +5,18 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // execution is an attempt as it is logged.
 type execution struct {
-	timeout.Execution
+	engine.Execution
 	id string
 	at int64 // when it was logged
 }
 
-func executionOf(h *held, outcome timeout.Outcome, at int64) execution {
-	return execution{id: h.id, at: at, Execution: timeout.Execution{
+func executionOf(h *held, outcome engine.Outcome, at int64) execution {
+	return execution{id: h.id, at: at, Execution: engine.Execution{
 		Version: h.version, Attempt: h.attempts, Node: h.node,
 		Started: outcome.Started, Took: outcome.Took, As: outcome.As, Error: outcome.Error,
 	}}
@@ -32,17 +32,17 @@ func (e execution) insert(ctx context.Context, s session, t *topic) error {
 	return err
 }
 
-// Executions is timeout.Log's.
-func (e *Engine) Executions(ctx context.Context, key timeout.Key, limit int) ([]timeout.Execution, error) {
+// Executions is engine.Log's.
+func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.use.RUnlock()
-	var log []timeout.Execution
+	var log []engine.Execution
 	err := each(ctx, e.reader, `SELECT version, attempt, node, started, took, x.state, error FROM hw_executions x, hw_topics t
 		WHERE t.name = ? AND x.topic = t.no AND x.id = ? ORDER BY x.no DESC LIMIT ?`,
 		[]any{key.Topic, key.ID, max(limit, 0)}, func(rows *sql.Rows) error {
-			var x timeout.Execution
+			var x engine.Execution
 			var started sql.NullInt64
 			err := rows.Scan(&x.Version, &x.Attempt, &x.Node, &started, &x.Took, &x.As, &x.Error)
 			if started.Valid {

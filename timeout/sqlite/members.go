@@ -7,38 +7,38 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Beat is timeout.Members'.
-func (e *Engine) Beat(ctx context.Context, node timeout.Node, ttl time.Duration) (timeout.View, error) {
+// Beat is engine.Members'.
+func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	if err := e.enter(ctx); err != nil {
-		return timeout.View{}, err
+		return engine.View{}, err
 	}
 	defer e.use.RUnlock()
-	var view timeout.View
+	var view engine.View
 	err := e.write(ctx, func(s session) error {
 		var err error
-		view, err = beat(context.Background(), s, node, timeout.CeilMillis(ttl))
+		view, err = beat(context.Background(), s, node, engine.CeilMillis(ttl))
 		return err
 	})
 	return view, e.wrap("beating", err)
 }
 
-func beat(ctx context.Context, s session, node timeout.Node, ttl int64) (timeout.View, error) {
+func beat(ctx context.Context, s session, node engine.Node, ttl int64) (engine.View, error) {
 	topics, err := json.Marshal(node.Topics) // nil is null
 	if err != nil {
-		return timeout.View{}, err
+		return engine.View{}, err
 	}
 	at := now()
 	changed, err := dismiss(ctx, s, "until <= ? AND name <> ?", at, node.Name)
 	if err != nil {
-		return timeout.View{}, err
+		return engine.View{}, err
 	}
 	var before string
 	there, err := one(ctx, s, "SELECT topics FROM hw_members WHERE name = ?", []any{node.Name}, &before)
 	if err != nil {
-		return timeout.View{}, err
+		return engine.View{}, err
 	}
 	changed = changed || !there || before != string(topics)
 	_, err = s.ExecContext(ctx, `INSERT INTO hw_members (name, topics, until, ttl) VALUES (?, ?, ?, ?)
@@ -50,18 +50,18 @@ func beat(ctx context.Context, s session, node timeout.Node, ttl int64) (timeout
 		err = nextTerm(ctx, s)
 	}
 	if err != nil {
-		return timeout.View{}, err
+		return engine.View{}, err
 	}
 	return view(ctx, s)
 }
 
-func view(ctx context.Context, s session) (timeout.View, error) {
-	var v timeout.View
+func view(ctx context.Context, s session) (engine.View, error) {
+	var v engine.View
 	if _, err := one(ctx, s, "SELECT value FROM hw_meta WHERE name = 'term'", nil, &v.Term); err != nil {
 		return v, err
 	}
 	err := each(ctx, s, "SELECT name, topics FROM hw_members ORDER BY no", nil, func(rows *sql.Rows) error {
-		var node timeout.Node
+		var node engine.Node
 		var topics string
 		if err := rows.Scan(&node.Name, &topics); err != nil {
 			return err
@@ -75,7 +75,7 @@ func view(ctx context.Context, s session) (timeout.View, error) {
 	return v, err
 }
 
-// Leave is timeout.Members'.
+// Leave is engine.Members'.
 func (e *Engine) Leave(ctx context.Context, name string) error {
 	if err := e.enter(ctx); err != nil {
 		return err

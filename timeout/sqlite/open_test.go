@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
@@ -19,13 +19,13 @@ func TestManyOpenANewFileAtTheSameTime(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			engine, err := sqlite.Open(path, sqlite.Config{})
+			e, err := sqlite.Open(path, sqlite.Config{})
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			_, err = engine.SetTopic(context.Background(), timeout.Topic{Name: "t"}, true)
-			if err != nil || engine.Close() != nil {
+			_, err = e.SetTopic(context.Background(), engine.Topic{Name: "t"}, true)
+			if err != nil || e.Close() != nil {
 				t.Error(err)
 			}
 		})
@@ -39,26 +39,26 @@ func TestManyOpenANewFileAtTheSameTime(t *testing.T) {
 func TestTasksAreThereWhenTheFileIsOpenedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	for i := range 2 {
-		engine, err := sqlite.Open(path, sqlite.Config{Sync: sqlite.SyncFull})
+		e, err := sqlite.Open(path, sqlite.Config{Sync: sqlite.SyncFull})
 		require.NoError(t, err)
-		kept, err := engine.SetTopic(t.Context(), timeout.Topic{Name: "t", Slots: 4 * (1 - i), Retain: time.Hour}, i == 0)
+		kept, err := e.SetTopic(t.Context(), engine.Topic{Name: "t", Slots: 4 * (1 - i), Retain: time.Hour}, i == 0)
 		require.NoError(t, err)
 		require.Equal(t, 4, kept.Slots)
-		answers, err := engine.Set(t.Context(), []timeout.Task{{Topic: "t", ID: "x"}})
+		answers, err := e.Set(t.Context(), []engine.Task{{Topic: "t", ID: "x"}})
 		require.NoError(t, err)
-		require.Equal(t, []timeout.State{timeout.None, timeout.Pending}[i], answers[0].Was)
-		require.NoError(t, engine.Close())
-		require.NoError(t, engine.Close())
+		require.Equal(t, []engine.State{engine.None, engine.Pending}[i], answers[0].Was)
+		require.NoError(t, e.Close())
+		require.NoError(t, e.Close())
 	}
 }
 
 func TestTablesOfAnOlderVersionAreBroughtUpToDate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.db")
-	engine, err := sqlite.Open(path, sqlite.Config{})
+	e, err := sqlite.Open(path, sqlite.Config{})
 	require.NoError(t, err)
-	_, err = engine.SetTopic(t.Context(), timeout.Topic{Name: "t"}, true)
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "t"}, true)
 	require.NoError(t, err)
-	require.NoError(t, engine.Close())
+	require.NoError(t, e.Close())
 	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)
 	for _, statement := range []string{
@@ -81,16 +81,16 @@ func TestTablesOfAnOlderVersionAreBroughtUpToDate(t *testing.T) {
 
 func TestTablesOfANewerVersionAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.db")
-	engine, err := sqlite.Open(path, sqlite.Config{})
+	e, err := sqlite.Open(path, sqlite.Config{})
 	require.NoError(t, err)
-	require.NoError(t, engine.Close())
+	require.NoError(t, e.Close())
 	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)
 	_, err = db.ExecContext(t.Context(), "UPDATE hw_meta SET value = 99 WHERE name = 'schema'")
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	_, err = sqlite.Open(path, sqlite.Config{})
-	require.ErrorIs(t, err, timeout.ErrArgument)
+	require.ErrorIs(t, err, engine.ErrArgument)
 	require.ErrorContains(t, err, "99")
 }
 
@@ -107,47 +107,47 @@ func TestWhatCantBeOpened(t *testing.T) {
 		{filepath.Join(dir, "a.db"), sqlite.Config{BusyTimeout: -1}},
 	} {
 		_, err := sqlite.Open(bad.path, bad.cfg)
-		require.ErrorIs(t, err, timeout.ErrArgument, bad)
+		require.ErrorIs(t, err, engine.ErrArgument, bad)
 	}
 	_, err := sqlite.Open(filepath.Join(dir, "missing", "a.db"), sqlite.Config{})
 	require.ErrorContains(t, err, "missing")
 }
 
 func TestAClosedEngineSaysSo(t *testing.T) {
-	engine, err := sqlite.Open(filepath.Join(t.TempDir(), "tasks.db"), sqlite.Config{})
+	e, err := sqlite.Open(filepath.Join(t.TempDir(), "tasks.db"), sqlite.Config{})
 	require.NoError(t, err)
-	require.NoError(t, engine.Close())
-	ctx, keys := t.Context(), []timeout.Key{key("x")}
+	require.NoError(t, e.Close())
+	ctx, keys := t.Context(), []engine.Key{key("x")}
 	for name, call := range map[string]func() error{
-		"SetTopic":   func() error { _, err := engine.SetTopic(ctx, timeout.Topic{Name: "t"}, false); return err },
-		"Topics":     func() error { _, err := engine.Topics(ctx); return err },
-		"DropTopic":  func() error { return engine.DropTopic(ctx, "t") },
-		"Count":      func() error { _, err := engine.Count(ctx, "t"); return err },
-		"Set":        func() error { _, err := engine.Set(ctx, nil); return err },
-		"Move":       func() error { _, err := engine.Move(ctx, nil); return err },
-		"Remove":     func() error { _, err := engine.Remove(ctx, []timeout.Removal{{Key: keys[0]}}); return err },
-		"Replay":     func() error { _, err := engine.Replay(ctx, keys); return err },
-		"Get":        func() error { _, err := engine.Get(ctx, keys); return err },
-		"List":       func() error { _, err := engine.List(ctx, timeout.Query{Topic: "t", State: 1}); return err },
-		"Expire":     func() error { _, err := engine.Expire(ctx, timeout.Ask{Topic: "t"}); return err },
-		"Extend":     func() error { _, err := engine.Extend(ctx, nil, time.Second); return err },
-		"Upkeep":     func() error { _, err := engine.Upkeep(ctx, 1); return err },
-		"Beat":       func() error { _, err := engine.Beat(ctx, timeout.Node{Name: "n"}, time.Second); return err },
-		"Leave":      func() error { return engine.Leave(ctx, "n") },
-		"Now":        func() error { _, err := engine.Now(ctx); return err },
-		"Executions": func() error { _, err := engine.Executions(ctx, key("x"), 1); return err },
-		"Claim":      func() error { _, err := engine.Claim(ctx, "t", "n", nil, time.Second); return err },
-		"Upcoming":   func() error { _, err := engine.Upcoming(ctx, "t", nil, time.Now(), "", 1); return err },
+		"SetTopic":   func() error { _, err := e.SetTopic(ctx, engine.Topic{Name: "t"}, false); return err },
+		"Topics":     func() error { _, err := e.Topics(ctx); return err },
+		"DropTopic":  func() error { return e.DropTopic(ctx, "t") },
+		"Count":      func() error { _, err := e.Count(ctx, "t"); return err },
+		"Set":        func() error { _, err := e.Set(ctx, nil); return err },
+		"Move":       func() error { _, err := e.Move(ctx, nil); return err },
+		"Remove":     func() error { _, err := e.Remove(ctx, []engine.Removal{{Key: keys[0]}}); return err },
+		"Replay":     func() error { _, err := e.Replay(ctx, keys); return err },
+		"Get":        func() error { _, err := e.Get(ctx, keys); return err },
+		"List":       func() error { _, err := e.List(ctx, engine.Query{Topic: "t", State: 1}); return err },
+		"Expire":     func() error { _, err := e.Expire(ctx, engine.Ask{Topic: "t"}); return err },
+		"Extend":     func() error { _, err := e.Extend(ctx, nil, time.Second); return err },
+		"Upkeep":     func() error { _, err := e.Upkeep(ctx, 1); return err },
+		"Beat":       func() error { _, err := e.Beat(ctx, engine.Node{Name: "n"}, time.Second); return err },
+		"Leave":      func() error { return e.Leave(ctx, "n") },
+		"Now":        func() error { _, err := e.Now(ctx); return err },
+		"Executions": func() error { _, err := e.Executions(ctx, key("x"), 1); return err },
+		"Claim":      func() error { _, err := e.Claim(ctx, "t", "n", nil, time.Second); return err },
+		"Upcoming":   func() error { _, err := e.Upcoming(ctx, "t", nil, time.Now(), "", 1); return err },
 	} {
-		require.ErrorIs(t, call(), timeout.ErrClosed, name)
+		require.ErrorIs(t, call(), engine.ErrClosed, name)
 	}
 }
 
 func TestAContextEndsTheWaitForAnotherWriter(t *testing.T) {
-	r := newRig(t, timeout.Topic{})
+	r := newRig(t, engine.Topic{})
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	r.Engine = openEngine(t, path)
-	r.topic(timeout.Topic{})
+	r.topic(engine.Topic{})
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
 	require.NoError(t, err)
 	defer db.Close()
@@ -157,15 +157,15 @@ func TestAContextEndsTheWaitForAnotherWriter(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	begin := time.Now()
-	_, err = r.Set(ctx, []timeout.Task{{Topic: "t", ID: "x"}})
+	_, err = r.Set(ctx, []engine.Task{{Topic: "t", ID: "x"}})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Less(t, time.Since(begin), 5*time.Second)
-	require.Equal(t, timeout.None, r.get("x").State, "reading goes on")
-	require.Empty(t, r.expire(timeout.Ask{Max: 1}).Leased, "and so does looking for what is due")
+	require.Equal(t, engine.None, r.get("x").State, "reading goes on")
+	require.Empty(t, r.expire(engine.Ask{Max: 1}).Leased, "and so does looking for what is due")
 
 	done := make(chan error)
 	go func() {
-		_, err := r.Set(context.Background(), []timeout.Task{{Topic: "t", ID: "x"}})
+		_, err := r.Set(context.Background(), []engine.Task{{Topic: "t", ID: "x"}})
 		done <- err
 	}()
 	time.Sleep(50 * time.Millisecond)

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
@@ -38,44 +38,44 @@ func TestMain(m *testing.M) {
 // child sets tasks, leases tasks of any child and finishes half of those. It writes a line
 // for each that is acknowledged, until nobody reads them.
 func child(path, name string) error {
-	engine, err := sqlite.Open(path, sqlite.Config{})
+	e, err := sqlite.Open(path, sqlite.Config{})
 	if err != nil {
 		return err
 	}
-	defer engine.Close()
+	defer e.Close()
 	ctx := context.Background()
-	if _, err := engine.SetTopic(ctx, timeout.Topic{Name: "t"}, true); err != nil {
+	if _, err := e.SetTopic(ctx, engine.Topic{Name: "t"}, true); err != nil {
 		return err
 	}
 	out := bufio.NewWriter(os.Stdout)
 	for round := 0; ; round++ {
-		tasks := make([]timeout.Task, 50)
+		tasks := make([]engine.Task, 50)
 		for i := range tasks {
-			tasks[i] = timeout.Task{Topic: "t", ID: fmt.Sprintf("%s-%d-%d", name, round, i)}
+			tasks[i] = engine.Task{Topic: "t", ID: fmt.Sprintf("%s-%d-%d", name, round, i)}
 		}
-		answers, err := engine.Set(ctx, tasks)
+		answers, err := e.Set(ctx, tasks)
 		if err != nil {
 			return err
 		}
 		for i, answer := range answers {
 			fmt.Fprintf(out, "set %s %d\n", tasks[i].ID, answer.Version)
 		}
-		batch, err := engine.Expire(ctx, timeout.Ask{Topic: "t", Node: name, Max: 40, Lease: time.Hour})
+		batch, err := e.Expire(ctx, engine.Ask{Topic: "t", Node: name, Max: 40, Lease: time.Hour})
 		if err != nil {
 			return err
 		}
-		var settle []timeout.Outcome
+		var settle []engine.Outcome
 		for i, leased := range batch.Leased {
 			fmt.Fprintf(out, "leased %s %d\n", leased.ID, leased.Token.Lease)
 			if i%2 == 0 {
-				settle = append(settle, timeout.Outcome{Token: leased.Token, As: timeout.Done})
+				settle = append(settle, engine.Outcome{Token: leased.Token, As: engine.Done})
 				fmt.Fprintf(out, "settling %s 0\n", leased.ID)
 			}
 		}
 		if err := out.Flush(); err != nil { // what is settled may be so before anybody hears of it
 			return err
 		}
-		batch, err = engine.Expire(ctx, timeout.Ask{Topic: "t", Node: name, Settle: settle})
+		batch, err = e.Expire(ctx, engine.Ask{Topic: "t", Node: name, Settle: settle})
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func TestProcessesThatAreKilledLoseNothingThatWasAcknowledged(t *testing.T) {
 		}
 		all.Wait()
 	}
-	engine := openEngine(t, path)
+	e := openEngine(t, path)
 	versions, leases := map[int64]string{}, map[string]int64{}
 	set, settling, settled := map[string]int64{}, map[string]bool{}, map[string]bool{}
 	for _, w := range words {
@@ -166,22 +166,22 @@ func TestProcessesThatAreKilledLoseNothingThatWasAcknowledged(t *testing.T) {
 	require.Greater(t, len(set), 1000)
 	require.NotEmpty(t, settled)
 	for id, version := range set {
-		tasks, err := engine.Get(t.Context(), []timeout.Key{key(id)})
+		tasks, err := e.Get(t.Context(), []engine.Key{key(id)})
 		require.NoError(t, err)
 		state := tasks[0].State
 		switch {
 		case settled[id]:
-			require.Equal(t, timeout.None, state, id)
+			require.Equal(t, engine.None, state, id)
 		case settling[id]:
-			require.Contains(t, []timeout.State{timeout.None, timeout.Running}, state, id)
+			require.Contains(t, []engine.State{engine.None, engine.Running}, state, id)
 		case leases[id] != 0:
-			require.Equal(t, timeout.Running, state, id)
+			require.Equal(t, engine.Running, state, id)
 			require.Equal(t, version, tasks[0].Version)
 		default: // or leased by one that was killed before it told
-			require.Contains(t, []timeout.State{timeout.Pending, timeout.Running}, state, id)
+			require.Contains(t, []engine.State{engine.Pending, engine.Running}, state, id)
 		}
 	}
-	answers, err := engine.Set(t.Context(), []timeout.Task{{Topic: "t", ID: "last"}})
+	answers, err := e.Set(t.Context(), []engine.Task{{Topic: "t", ID: "last"}})
 	require.NoError(t, err)
 	for version := range versions {
 		require.Greater(t, answers[0].Version, version)

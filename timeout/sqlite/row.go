@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // columns are those that scanTask reads.
@@ -15,7 +15,7 @@ const columns = "seq, id, state, at, due, version, attempts, lease, node, error,
 
 // row is a task as it is kept.
 type row struct {
-	timeout.Task
+	engine.Task
 	seq, at, lease int64
 }
 
@@ -27,12 +27,12 @@ func scanTask(rows *sql.Rows, topic string) (row, error) {
 	if err != nil {
 		return r, err
 	}
-	if r.State == timeout.Pending {
+	if r.State == engine.Pending {
 		r.at = max(r.at, due)
 	}
 	r.Topic, r.Due, r.Until = topic, time.UnixMilli(due), time.UnixMilli(r.at)
 	if callback.Valid {
-		r.Callback = new(timeout.Callback)
+		r.Callback = new(engine.Callback)
 		if err := json.Unmarshal([]byte(callback.String), r.Callback); err != nil {
 			return r, fmt.Errorf("callback of %v: %w", r.Key(), err)
 		}
@@ -44,18 +44,18 @@ func scanTask(rows *sql.Rows, topic string) (row, error) {
 type found struct {
 	seq      int64
 	id       string
-	state    timeout.State
+	state    engine.State
 	at, due  int64
 	version  int64
 	attempts int
 }
 
 // answer is what a verb has found, where it has changed nothing.
-func (f *found) answer() timeout.Answer {
+func (f *found) answer() engine.Answer {
 	if f == nil {
-		return timeout.Answer{}
+		return engine.Answer{}
 	}
-	return timeout.Answer{Was: f.state, Version: f.version, Due: time.UnixMilli(f.due)}
+	return engine.Answer{Was: f.state, Version: f.version, Due: time.UnixMilli(f.due)}
 }
 
 // find reads the tasks of a topic that are there, by id.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 //go:embed sql/*.sql
@@ -34,7 +34,7 @@ func migrate(ctx context.Context, s session) error {
 	}
 	if version > len(names) {
 		return fmt.Errorf("%w: tables are of version %d, must be at most %d: they were made by a newer version of this package",
-			timeout.ErrArgument, version, len(names))
+			engine.ErrArgument, version, len(names))
 	}
 	if version == len(names) {
 		return nil

@@ -13,7 +13,7 @@ import (
 	driver "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // firstBusy is how long SQLite itself waits for another writer. The rest of BusyTimeout is
@@ -96,9 +96,32 @@ func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*
 	return stmt.QueryContext(ctx, args...)
 }
 
-// write does something in one transaction. It waits for other writers as long as ctx and
-// BusyTimeout let it; what has begun is not interrupted, it is short.
+// write does something in one transaction, and once more if the disk was full and has some room now. So
+// do may be called several times.
 func (e *Engine) write(ctx context.Context, do func(session) error) error {
+	for failures := 1; ; failures++ {
+		err := e.transact(ctx, do)
+		if !isFull(err) || !e.makeRoom(ctx, failures) {
+			return err
+		}
+	}
+}
+
+// add is write for what is refused while the disk is full.
+func (e *Engine) add(ctx context.Context, do func(session) error) error {
+	if err := e.room(ctx); err != nil {
+		return err
+	}
+	err := e.transact(ctx, do)
+	if isFull(err) {
+		e.reserve.release() // so that all know
+	}
+	return err
+}
+
+// transact does something in one transaction. It waits for other writers as long as ctx and
+// BusyTimeout let it; what has begun is not interrupted, it is short.
+func (e *Engine) transact(ctx context.Context, do func(session) error) error {
 	select {
 	case e.lock <- struct{}{}:
 		defer func() { <-e.lock }()
@@ -160,13 +183,13 @@ func (e *Engine) wrap(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, known := range []error{timeout.ErrArgument, timeout.ErrNotFound, timeout.ErrConflict, timeout.ErrFenced, timeout.ErrClosed} {
+	for _, known := range []error{engine.ErrArgument, engine.ErrNotFound, engine.ErrConflict, engine.ErrFenced, engine.ErrClosed, engine.ErrFull} {
 		if errors.Is(err, known) {
 			return err
 		}
 	}
-	if code(err) == lib.SQLITE_FULL {
-		return fmt.Errorf("%w: timeout/sqlite: %s: %w", timeout.ErrFull, what, err)
+	if isFull(err) {
+		return fmt.Errorf("%w: timeout/sqlite: %s: %w", engine.ErrFull, what, err)
 	}
 	return fmt.Errorf("timeout/sqlite: %s: %w", what, err)
 }

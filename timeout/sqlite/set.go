@@ -8,33 +8,35 @@ import (
 	"strings"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Set is timeout.Engine's.
-func (e *Engine) Set(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-	return inChunks(ctx, e, "setting tasks", tasks, set)
+// Set is engine.Engine's.
+func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
+	return inChunks(ctx, e, e.add, "setting tasks", tasks, set)
 }
 
 // verb does something with at most chunk things in one transaction.
-type verb[T any] func(ctx context.Context, s session, things []T) ([]timeout.Answer, error)
+type verb[T any] func(ctx context.Context, s session, things []T) ([]engine.Answer, error)
 
 // inChunks does something in as many transactions as it needs.
-func inChunks[T any](ctx context.Context, e *Engine, what string, things []T, do verb[T]) ([]timeout.Answer, error) {
+func inChunks[T any](ctx context.Context, e *Engine, write func(context.Context, func(session) error) error, what string, things []T, do verb[T]) ([]engine.Answer, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.use.RUnlock()
-	answers := make([]timeout.Answer, 0, len(things))
+	answers := make([]engine.Answer, 0, len(things))
 	for part := range slices.Chunk(things, chunk) {
-		err := e.write(ctx, func(s session) error {
-			some, err := do(context.Background(), s, part)
-			answers = append(answers, some...)
+		var some []engine.Answer
+		err := write(ctx, func(s session) (err error) {
+			some, err = do(context.Background(), s, part)
 			return err
 		})
 		if err != nil {
 			return nil, e.wrap(what, err)
 		}
+		answers = append(answers, some...)
+		e.changed.Add(1)
 	}
 	return answers, nil
 }
@@ -63,14 +65,14 @@ func byTopic[T any](ctx context.Context, s session, things []T, topicOfThing fun
 	return nil
 }
 
-func set(ctx context.Context, s session, tasks []timeout.Task) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, len(tasks))
+func set(ctx context.Context, s session, tasks []engine.Task) ([]engine.Answer, error) {
+	answers := make([]engine.Answer, len(tasks))
 	version, err := numbers(ctx, s, len(tasks))
 	if err != nil {
 		return nil, err
 	}
 	at := now()
-	err = byTopic(ctx, s, tasks, func(t timeout.Task) string { return t.Topic }, func(t *topic, places []int) error {
+	err = byTopic(ctx, s, tasks, func(t engine.Task) string { return t.Topic }, func(t *topic, places []int) error {
 		if t == nil {
 			for _, i := range places {
 				answers[i].Err = noTopic(tasks[i].Topic)
@@ -83,7 +85,7 @@ func set(ctx context.Context, s session, tasks []timeout.Task) ([]timeout.Answer
 }
 
 // setIn sets the tasks of one topic. Which version a task gets is said by its place.
-func setIn(ctx context.Context, s session, t *topic, tasks []timeout.Task, places []int, version, at int64, answers []timeout.Answer) error {
+func setIn(ctx context.Context, s session, t *topic, tasks []engine.Task, places []int, version, at int64, answers []engine.Answer) error {
 	ids := make([]string, len(places))
 	for n, i := range places {
 		ids[n] = tasks[i].ID
@@ -98,10 +100,10 @@ func setIn(ctx context.Context, s session, t *topic, tasks []timeout.Task, place
 		task := &tasks[i]
 		before := there[task.ID]
 		answers[i] = before.answer()
-		if before != nil && task.IfAbsent && before.state != timeout.Done && before.state != timeout.Removed {
+		if before != nil && task.IfAbsent && before.state != engine.Done && before.state != engine.Removed {
 			continue
 		}
-		after := &found{state: timeout.Pending, due: task.DueAt(at), version: version + int64(i)}
+		after := &found{state: engine.Pending, due: task.DueAt(at), version: version + int64(i)}
 		answers[i].Version, answers[i].Due = after.version, time.UnixMilli(after.due)
 		if before != nil && before.attempts > 0 {
 			stale = append(stale, task.ID)
@@ -126,7 +128,7 @@ func setIn(ctx context.Context, s session, t *topic, tasks []timeout.Task, place
 // setColumns is how many values a task has.
 const setColumns = 9
 
-func appendValues(values []any, t *topic, task *timeout.Task, answer timeout.Answer) ([]any, error) {
+func appendValues(values []any, t *topic, task *engine.Task, answer engine.Answer) ([]any, error) {
 	var callback, payload any
 	if task.Callback != nil {
 		text, err := json.Marshal(task.Callback)
@@ -139,7 +141,7 @@ func appendValues(values []any, t *topic, task *timeout.Task, answer timeout.Ans
 		payload = task.Payload
 	}
 	due := answer.Due.UnixMilli()
-	return append(values, t.no, task.ID, int64(timeout.Hash(task.ID)), int64(timeout.Pending), due, due, answer.Version, callback, payload), nil
+	return append(values, t.no, task.ID, int64(engine.Hash(task.ID)), int64(engine.Pending), due, due, answer.Version, callback, payload), nil
 }
 
 // insertSizes are the numbers of tasks for which there is a statement.

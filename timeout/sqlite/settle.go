@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // held is a task whose lease somebody claims to have.
@@ -20,7 +20,7 @@ type held struct {
 
 // heldBy reads the running tasks that tokens are of, by place of the token: nil where its
 // lease is not the last one of its task.
-func heldBy(ctx context.Context, s session, tokens []timeout.Token, topicNo func(string) int64) ([]*held, error) {
+func heldBy(ctx context.Context, s session, tokens []engine.Token, topicNo func(string) int64) ([]*held, error) {
 	all := make([]*held, len(tokens))
 	seqs := make([]int64, 0, len(tokens))
 	for _, token := range tokens {
@@ -54,12 +54,12 @@ func heldBy(ctx context.Context, s session, tokens []timeout.Token, topicNo func
 }
 
 // settle settles leases, and reports for each whether it was the last one of its task.
-func settle(ctx context.Context, s session, t *topic, outcomes []timeout.Outcome, at int64) ([]bool, error) {
+func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome, at int64) ([]bool, error) {
 	settled := make([]bool, len(outcomes))
 	if len(outcomes) == 0 {
 		return settled, nil
 	}
-	tokens := make([]timeout.Token, len(outcomes))
+	tokens := make([]engine.Token, len(outcomes))
 	for i, outcome := range outcomes {
 		tokens[i] = outcome.Token
 	}
@@ -80,7 +80,7 @@ func settle(ctx context.Context, s session, t *topic, outcomes []timeout.Outcome
 		}
 		h.lease = 0 // the same token again is of no effect
 		settled[i] = true
-		if outcomes[i].As != timeout.Done {
+		if outcomes[i].As != engine.Done {
 			if err := fail(ctx, s, t, h, outcomes[i], at); err != nil {
 				return nil, err
 			}
@@ -95,51 +95,54 @@ func settle(ctx context.Context, s session, t *topic, outcomes []timeout.Outcome
 			logged = append(logged, h.id)
 		}
 	}
-	return settled, end(ctx, s, t, timeout.Done, done, logged, at)
+	return settled, end(ctx, s, t, engine.Done, done, logged, at)
 }
 
-// fail settles an attempt that has not succeeded.
-func fail(ctx context.Context, s session, t *topic, h *held, outcome timeout.Outcome, at int64) error {
-	if outcome.Refund && outcome.As == timeout.Pending {
-		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?, lease = 0, attempts = attempts - 1 WHERE seq = ?",
+// fail settles an attempt that has not succeeded. The action time is not after that of the next
+// attempt, even if the clock was stepped back meanwhile: the task would wait for it again.
+func fail(ctx context.Context, s session, t *topic, h *held, outcome engine.Outcome, at int64) error {
+	if outcome.Refund && outcome.As == engine.Pending {
+		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = min(due, ?1), lease = 0, attempts = attempts - 1 WHERE seq = ?2",
 			outcome.DueAt(at), h.seq)
 		return err
 	}
-	state, until := timeout.Dead, at
-	if outcome.As == timeout.Pending {
-		state, until = timeout.Pending, outcome.DueAt(at)
+	state, until := engine.Dead, at
+	if outcome.As == engine.Pending {
+		state, until = engine.Pending, outcome.DueAt(at)
 	}
-	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?, at = ?, lease = 0, error = ? WHERE seq = ?", int64(state), until, outcome.Error, h.seq)
+	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, due = min(due, ?2), lease = 0, error = ?3 WHERE seq = ?4",
+		int64(state), until, outcome.Error, h.seq)
 	if err != nil {
 		return err
 	}
 	return executionOf(h, outcome, at).insert(ctx, s, t)
 }
 
-// Extend is timeout.Engine's.
-func (e *Engine) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+// Extend is engine.Engine's.
+func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.use.RUnlock()
 	answers := make([]bool, 0, len(tokens))
 	for len(answers) < len(tokens) {
-		err := e.write(ctx, func(s session) error {
+		var some []bool
+		err := e.write(ctx, func(s session) (err error) {
 			part := tokens[len(answers):min(len(answers)+chunk, len(tokens))]
-			some, err := extend(context.Background(), s, part, timeout.CeilMillis(lease))
-			answers = append(answers, some...)
+			some, err = extend(context.Background(), s, part, engine.CeilMillis(lease))
 			return err
 		})
 		if err != nil {
 			return nil, e.wrap("extending leases", err)
 		}
+		answers = append(answers, some...)
 	}
 	return answers, nil
 }
 
-func extend(ctx context.Context, s session, tokens []timeout.Token, lease int64) ([]bool, error) {
+func extend(ctx context.Context, s session, tokens []engine.Token, lease int64) ([]bool, error) {
 	numbers := make(map[string]int64)
-	err := byTopic(ctx, s, tokens, func(token timeout.Token) string { return token.Topic }, func(t *topic, places []int) error {
+	err := byTopic(ctx, s, tokens, func(token engine.Token) string { return token.Topic }, func(t *topic, places []int) error {
 		if t != nil {
 			numbers[tokens[places[0]].Topic] = t.no
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // stepped are two engines on one file. One has leased task x with a fence, by a clock that was an
@@ -39,10 +39,10 @@ func newStepped(t *testing.T) *stepped {
 
 // lease leases a task and raises the fence of its slot.
 func (r *stepped) lease(id string) {
-	slots := []int{timeout.Slot(id, timeout.DefaultSlots)}
-	_, err := r.other.Set(r.Context(), []timeout.Task{{Topic: "t", ID: id}})
+	slots := []int{engine.Slot(id, engine.DefaultSlots)}
+	_, err := r.other.Set(r.Context(), []engine.Task{{Topic: "t", ID: id}})
 	require.NoError(r, err)
-	batch, err := r.other.Expire(r.Context(), timeout.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Minute, Term: 1, Slots: slots})
+	batch, err := r.other.Expire(r.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Minute, Term: 1, Slots: slots})
 	require.NoError(r, err)
 	require.Len(r, batch.Leased, 1)
 }

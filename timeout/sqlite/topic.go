@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // topic is a topic and its number in the tables.
 type topic struct {
 	no int64
-	timeout.Topic
+	engine.Topic
 }
 
 func parseTopic(no int64, config string) (*topic, error) {
@@ -34,12 +34,12 @@ func topicOf(ctx context.Context, s session, name string) (*topic, error) {
 	return parseTopic(no, config)
 }
 
-func noTopic(name string) error { return fmt.Errorf("%w: topic %q", timeout.ErrNotFound, name) }
+func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
-// SetTopic is timeout.Engine's.
-func (e *Engine) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+// SetTopic is engine.Engine's.
+func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
 	if err := e.enter(ctx); err != nil {
-		return timeout.Topic{}, err
+		return engine.Topic{}, err
 	}
 	defer e.use.RUnlock()
 	if onlyNew { // the usual case writes nothing
@@ -47,7 +47,7 @@ func (e *Engine) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew boo
 			return topicOrZero(t), e.wrap("reading topic "+wanted.Name, err)
 		}
 	}
-	var kept timeout.Topic
+	var kept engine.Topic
 	err := e.write(ctx, func(s session) error {
 		var err error
 		kept, err = setTopic(context.Background(), s, wanted, onlyNew)
@@ -56,24 +56,24 @@ func (e *Engine) SetTopic(ctx context.Context, wanted timeout.Topic, onlyNew boo
 	return kept, e.wrap("setting topic "+wanted.Name, err)
 }
 
-func topicOrZero(t *topic) timeout.Topic {
+func topicOrZero(t *topic) engine.Topic {
 	if t == nil {
-		return timeout.Topic{}
+		return engine.Topic{}
 	}
 	return t.Topic
 }
 
-func setTopic(ctx context.Context, s session, wanted timeout.Topic, onlyNew bool) (timeout.Topic, error) {
+func setTopic(ctx context.Context, s session, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
 	t, err := topicOf(ctx, s, wanted.Name)
 	switch {
 	case err != nil:
-		return timeout.Topic{}, err
+		return engine.Topic{}, err
 	case t != nil && onlyNew:
 		return t.Topic, nil
 	case t != nil && wanted.Slots == 0:
 		wanted.Slots = t.Slots
 	case t != nil && wanted.Slots < t.Slots:
-		return t.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d, which it has", timeout.ErrConflict, wanted.Slots, wanted.Name, t.Slots)
+		return t.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d, which it has", engine.ErrConflict, wanted.Slots, wanted.Name, t.Slots)
 	}
 	if t != nil {
 		wanted.Paused = t.Paused
@@ -82,23 +82,23 @@ func setTopic(ctx context.Context, s session, wanted timeout.Topic, onlyNew bool
 }
 
 // keep writes a topic.
-func keep(ctx context.Context, s session, topic timeout.Topic) (timeout.Topic, error) {
+func keep(ctx context.Context, s session, topic engine.Topic) (engine.Topic, error) {
 	config, err := json.Marshal(topic)
 	if err != nil {
-		return timeout.Topic{}, err
+		return engine.Topic{}, err
 	}
 	_, err = s.ExecContext(ctx, "INSERT INTO hw_topics (name, config) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET config = excluded.config",
 		topic.Name, string(config))
 	return topic, err
 }
 
-// Pause is timeout.Engine's.
-func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.Topic, error) {
+// Pause is engine.Engine's.
+func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
 	if err := e.enter(ctx); err != nil {
-		return timeout.Topic{}, err
+		return engine.Topic{}, err
 	}
 	defer e.use.RUnlock()
-	var kept timeout.Topic
+	var kept engine.Topic
 	err := e.write(ctx, func(s session) error {
 		t, err := topicOf(context.Background(), s, name)
 		if err == nil && t == nil {
@@ -114,14 +114,14 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (timeout.T
 	return kept, e.wrap("pausing topic "+name, err)
 }
 
-// Topics is timeout.Engine's.
-func (e *Engine) Topics(ctx context.Context) ([]timeout.Topic, error) {
+// Topics is engine.Engine's.
+func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.use.RUnlock()
 	all, err := topics(ctx, e.reader)
-	kept := make([]timeout.Topic, len(all))
+	kept := make([]engine.Topic, len(all))
 	for i, t := range all {
 		kept[i] = t.Topic
 	}
@@ -147,7 +147,7 @@ func topics(ctx context.Context, s session) ([]*topic, error) {
 	return all, nil
 }
 
-// DropTopic is timeout.Engine's. The topic is gone at once; its tasks are deleted in many
+// DropTopic is engine.Engine's. The topic is gone at once; its tasks are deleted in many
 // short transactions, and what is left when ctx ends is for Upkeep.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	if err := e.enter(ctx); err != nil {

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // SetTx sets tasks in a transaction of the caller's, on a connection of the caller's to the
@@ -15,10 +15,10 @@ import (
 //
 // The transaction should be short, and begin with BEGIN IMMEDIATE or write before it reads:
 // while it is open, nobody else writes. The centre hears of tasks that are due at once when
-// it looks next, so they may be late by its Poll. The error wraps timeout.ErrArgument for
+// it looks next, so they may be late by its Poll. The error wraps engine.ErrArgument for
 // tasks that can't be kept, and nothing is changed then. Other errors leave the transaction
 // to be rolled back.
-func SetTx(ctx context.Context, tx *sql.Tx, tasks []timeout.Task) ([]timeout.Answer, error) {
+func SetTx(ctx context.Context, tx *sql.Tx, tasks []engine.Task) ([]engine.Answer, error) {
 	for _, task := range tasks {
 		if err := task.Check(); err != nil {
 			return nil, err
@@ -28,9 +28,9 @@ func SetTx(ctx context.Context, tx *sql.Tx, tasks []timeout.Task) ([]timeout.Ans
 }
 
 // MoveTx is to Move what SetTx is to Set.
-func MoveTx(ctx context.Context, tx *sql.Tx, moves []timeout.Move) ([]timeout.Answer, error) {
+func MoveTx(ctx context.Context, tx *sql.Tx, moves []engine.Move) ([]engine.Answer, error) {
 	for _, m := range moves {
-		task := timeout.Task{Topic: m.Topic, ID: m.ID, Due: m.Due, After: m.After}
+		task := engine.Task{Topic: m.Topic, ID: m.ID, Due: m.Due, After: m.After}
 		if err := task.Check(); err != nil {
 			return nil, err
 		}
@@ -39,7 +39,7 @@ func MoveTx(ctx context.Context, tx *sql.Tx, moves []timeout.Move) ([]timeout.An
 }
 
 // RemoveTx is to Remove what SetTx is to Set.
-func RemoveTx(ctx context.Context, tx *sql.Tx, removals []timeout.Removal) ([]timeout.Answer, error) {
+func RemoveTx(ctx context.Context, tx *sql.Tx, removals []engine.Removal) ([]engine.Answer, error) {
 	for _, removal := range removals {
 		if err := removal.Check(); err != nil {
 			return nil, err
@@ -48,8 +48,8 @@ func RemoveTx(ctx context.Context, tx *sql.Tx, removals []timeout.Removal) ([]ti
 	return inTx(ctx, tx, "removing tasks", removals, remove)
 }
 
-func inTx[T any](ctx context.Context, tx *sql.Tx, what string, things []T, do verb[T]) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, 0, len(things))
+func inTx[T any](ctx context.Context, tx *sql.Tx, what string, things []T, do verb[T]) ([]engine.Answer, error) {
+	answers := make([]engine.Answer, 0, len(things))
 	for len(answers) < len(things) {
 		part := things[len(answers):min(len(answers)+chunk, len(things))]
 		some, err := do(ctx, tx, part)

@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
 func TestTasksOfATransactionOfTheCallers(t *testing.T) {
-	r := newRig(t, timeout.Topic{})
+	r := newRig(t, engine.Topic{})
 	r.path = filepath.Join(t.TempDir(), "app.db")
 	r.Engine = openEngine(t, r.path)
-	r.topic(timeout.Topic{})
+	r.topic(engine.Topic{})
 	db, err := sql.Open("sqlite", "file:"+r.path+"?_txlock=immediate&_pragma=busy_timeout(5000)")
 	require.NoError(t, err)
 	defer db.Close()
@@ -28,47 +28,47 @@ func TestTasksOfATransactionOfTheCallers(t *testing.T) {
 		require.NoError(t, err)
 		_, err = tx.ExecContext(t.Context(), "INSERT INTO orders VALUES ('4711')")
 		require.NoError(t, err)
-		answers, err := sqlite.SetTx(t.Context(), tx, []timeout.Task{
+		answers, err := sqlite.SetTx(t.Context(), tx, []engine.Task{
 			{Topic: "t", ID: "4711", After: time.Hour, Payload: []byte("p")}, {Topic: "t", ID: "4712"}, {Topic: "u", ID: "4712"},
 		})
 		require.NoError(t, err)
 		require.NotZero(t, answers[0].Version)
-		require.ErrorIs(t, answers[2].Err, timeout.ErrNotFound)
-		moved, err := sqlite.MoveTx(t.Context(), tx, []timeout.Move{{Key: key("4711"), After: time.Minute}})
+		require.ErrorIs(t, answers[2].Err, engine.ErrNotFound)
+		moved, err := sqlite.MoveTx(t.Context(), tx, []engine.Move{{Key: key("4711"), After: time.Minute}})
 		require.NoError(t, err)
-		require.Equal(t, timeout.Pending, moved[0].Was)
-		gone, err := sqlite.RemoveTx(t.Context(), tx, []timeout.Removal{{Key: key("4712")}, {Key: key("4713")}})
+		require.Equal(t, engine.Pending, moved[0].Was)
+		gone, err := sqlite.RemoveTx(t.Context(), tx, []engine.Removal{{Key: key("4712")}, {Key: key("4713")}})
 		require.NoError(t, err)
-		require.Equal(t, []timeout.Answer{{Was: timeout.Pending}, {}}, gone)
-		require.Equal(t, timeout.None, r.get("4711").State, "nobody sees it before the commit")
+		require.Equal(t, []engine.Answer{{Was: engine.Pending}, {}}, gone)
+		require.Equal(t, engine.None, r.get("4711").State, "nobody sees it before the commit")
 		if !commit {
 			require.NoError(t, tx.Rollback())
-			require.Equal(t, timeout.None, r.get("4711").State)
+			require.Equal(t, engine.None, r.get("4711").State)
 			continue
 		}
 		require.NoError(t, tx.Commit())
 		task := r.get("4711")
-		require.Equal(t, timeout.Pending, task.State)
+		require.Equal(t, engine.Pending, task.State)
 		require.Equal(t, moved[0].Version, task.Version)
 		require.Equal(t, "p", string(task.Payload))
 	}
 }
 
 func TestATransactionIsNotChangedByWhatCantBeKept(t *testing.T) {
-	r := newRig(t, timeout.Topic{})
+	r := newRig(t, engine.Topic{})
 	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "empty.db"))
 	require.NoError(t, err)
 	defer db.Close()
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback()) }()
-	_, err = sqlite.SetTx(t.Context(), tx, []timeout.Task{{Topic: "t", ID: "x"}, {Topic: "t", ID: "\n"}})
-	require.ErrorIs(t, err, timeout.ErrArgument)
-	_, err = sqlite.MoveTx(t.Context(), tx, []timeout.Move{{Key: key("x"), After: -1}})
-	require.ErrorIs(t, err, timeout.ErrArgument)
-	_, err = sqlite.RemoveTx(t.Context(), tx, []timeout.Removal{{Key: timeout.Key{Topic: "", ID: "x"}}})
-	require.ErrorIs(t, err, timeout.ErrArgument)
-	_, err = sqlite.SetTx(t.Context(), tx, []timeout.Task{{Topic: "t", ID: "x"}})
+	_, err = sqlite.SetTx(t.Context(), tx, []engine.Task{{Topic: "t", ID: "x"}, {Topic: "t", ID: "\n"}})
+	require.ErrorIs(t, err, engine.ErrArgument)
+	_, err = sqlite.MoveTx(t.Context(), tx, []engine.Move{{Key: key("x"), After: -1}})
+	require.ErrorIs(t, err, engine.ErrArgument)
+	_, err = sqlite.RemoveTx(t.Context(), tx, []engine.Removal{{Key: engine.Key{Topic: "", ID: "x"}}})
+	require.ErrorIs(t, err, engine.ErrArgument)
+	_, err = sqlite.SetTx(t.Context(), tx, []engine.Task{{Topic: "t", ID: "x"}})
 	require.ErrorContains(t, err, "hw_meta", "there are no tables")
-	require.Equal(t, timeout.None, r.get("x").State)
+	require.Equal(t, engine.None, r.get("x").State)
 }

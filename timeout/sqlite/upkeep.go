@@ -6,11 +6,11 @@ import (
 	"math"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Upkeep is timeout.Engine's. It writes nothing where there is nothing to do.
-func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept timeout.Swept, err error) {
+// Upkeep is engine.Engine's. It writes nothing where there is nothing to do.
+func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err error) {
 	if err := e.enter(ctx); err != nil {
 		return swept, err
 	}
@@ -19,19 +19,19 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept timeout.Swept, err 
 	return swept, e.wrap("upkeep", err)
 }
 
-func (e *Engine) upkeep(ctx context.Context, swept *timeout.Swept) (more bool, err error) {
+func (e *Engine) upkeep(ctx context.Context, swept *engine.Swept) (more bool, err error) {
 	all, err := topics(ctx, e.reader)
 	if err != nil {
 		return false, err
 	}
 	for _, t := range all {
-		for _, state := range []timeout.State{timeout.Done, timeout.Removed, timeout.Dead} {
+		for _, state := range []engine.State{engine.Done, engine.Removed, engine.Dead} {
 			retain := t.Retain
-			if state == timeout.Dead {
+			if state == engine.Dead {
 				retain = t.WithDefaults().RetainDead
 			}
-			gone, err := e.deleteEnded(ctx, t, state, place{now() - timeout.CeilMillis(retain), math.MaxInt64})
-			if state == timeout.Dead {
+			gone, err := e.deleteEnded(ctx, t, state, place{now() - engine.CeilMillis(retain), math.MaxInt64})
+			if state == engine.Dead {
 				swept.AddDead(t.Name, gone)
 			}
 			if err != nil {
@@ -72,7 +72,7 @@ func (e *Engine) upkeep(ctx context.Context, swept *timeout.Swept) (more bool, e
 
 // deleteEnded deletes up to a chunk of tasks that have ended, the first ones first and none after
 // last, and their logs. It returns how many those were.
-func (e *Engine) deleteEnded(ctx context.Context, t *topic, state timeout.State, last place) (gone int, err error) {
+func (e *Engine) deleteEnded(ctx context.Context, t *topic, state engine.State, last place) (gone int, err error) {
 	const query = "SELECT seq FROM hw_tasks WHERE topic = ? AND state = ? AND (at, seq) <= (?, ?) ORDER BY at, seq LIMIT ?"
 	args := []any{t.no, int64(state), last.at, last.seq, chunk}
 	if some, err := integers(ctx, e.reader, query, args...); err != nil || len(some) == 0 {
@@ -81,6 +81,7 @@ func (e *Engine) deleteEnded(ctx context.Context, t *topic, state timeout.State,
 	var ids []string
 	err = e.write(ctx, func(s session) error {
 		ctx := context.Background()
+		ids = nil
 		err := each(ctx, s, "DELETE FROM hw_tasks WHERE seq IN ("+query+") RETURNING id", args, func(rows *sql.Rows) error {
 			ids = append(ids, "")
 			return rows.Scan(&ids[len(ids)-1])
@@ -101,7 +102,7 @@ const surplusShare = 50
 
 // deleteSurplus deletes dead tasks that are too many, the oldest first. To find the last one that
 // is too much takes as long as there are dead ones, so it does not look each time.
-func (e *Engine) deleteSurplus(ctx context.Context, all []*topic, swept *timeout.Swept) (more bool, err error) {
+func (e *Engine) deleteSurplus(ctx context.Context, all []*topic, swept *engine.Swept) (more bool, err error) {
 	began := time.Now()
 	e.mu.Lock()
 	pause := began.Before(e.surplusAt)
@@ -118,7 +119,7 @@ func (e *Engine) deleteSurplus(ctx context.Context, all []*topic, swept *timeout
 		}
 		gone := 0
 		if surplus && err == nil {
-			gone, err = e.deleteEnded(ctx, t, timeout.Dead, last)
+			gone, err = e.deleteEnded(ctx, t, engine.Dead, last)
 			swept.AddDead(t.Name, gone)
 		}
 		if err != nil {
@@ -138,7 +139,7 @@ func (e *Engine) deleteSurplus(ctx context.Context, all []*topic, swept *timeout
 // deleteLog deletes what was logged longer ago than the topic says.
 func (e *Engine) deleteLog(ctx context.Context, t *topic) (more bool, err error) {
 	const old = "SELECT no FROM hw_executions WHERE topic = ? AND at <= ? LIMIT ?"
-	args := []any{t.no, now() - timeout.CeilMillis(t.WithDefaults().RetainLog), chunk}
+	args := []any{t.no, now() - engine.CeilMillis(t.WithDefaults().RetainLog), chunk}
 	some, err := integers(ctx, e.reader, old, args...)
 	if err != nil || len(some) == 0 {
 		return false, err

@@ -8,28 +8,28 @@ import (
 	"slices"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Move is timeout.Engine's.
-func (e *Engine) Move(ctx context.Context, moves []timeout.Move) ([]timeout.Answer, error) {
-	return inChunks(ctx, e, "moving tasks", moves, move)
+// Move is engine.Engine's.
+func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
+	return inChunks(ctx, e, e.write, "moving tasks", moves, move)
 }
 
-// Remove is timeout.Engine's.
-func (e *Engine) Remove(ctx context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
-	return inChunks(ctx, e, "removing tasks", removals, remove)
+// Remove is engine.Engine's.
+func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
+	return inChunks(ctx, e, e.write, "removing tasks", removals, remove)
 }
 
-// Replay is timeout.Engine's.
-func (e *Engine) Replay(ctx context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
-	return inChunks(ctx, e, "replaying tasks", keys, replay)
+// Replay is engine.Engine's.
+func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
+	return inChunks(ctx, e, e.write, "replaying tasks", keys, replay)
 }
 
 // change calls do for each task that is there, topic by topic, with its place in keys. What
 // do changes in found is what it finds when the same key comes again.
-func change(ctx context.Context, s session, keys []timeout.Key, do func(t *topic, i int, f *found) error, end func(*topic) error) error {
-	return byTopic(ctx, s, keys, func(k timeout.Key) string { return k.Topic }, func(t *topic, places []int) error {
+func change(ctx context.Context, s session, keys []engine.Key, do func(t *topic, i int, f *found) error, end func(*topic) error) error {
+	return byTopic(ctx, s, keys, func(k engine.Key) string { return k.Topic }, func(t *topic, places []int) error {
 		if t == nil {
 			return nil
 		}
@@ -42,7 +42,7 @@ func change(ctx context.Context, s session, keys []timeout.Key, do func(t *topic
 			return err
 		}
 		for _, i := range places {
-			if f := there[keys[i].ID]; f != nil && f.state != timeout.None {
+			if f := there[keys[i].ID]; f != nil && f.state != engine.None {
 				if err := do(t, i, f); err != nil {
 					return err
 				}
@@ -52,9 +52,9 @@ func change(ctx context.Context, s session, keys []timeout.Key, do func(t *topic
 	})
 }
 
-func move(ctx context.Context, s session, moves []timeout.Move) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, len(moves))
-	keys := make([]timeout.Key, len(moves))
+func move(ctx context.Context, s session, moves []engine.Move) ([]engine.Answer, error) {
+	answers := make([]engine.Answer, len(moves))
+	keys := make([]engine.Key, len(moves))
 	for i, m := range moves {
 		keys[i] = m.Key
 	}
@@ -66,7 +66,7 @@ func move(ctx context.Context, s session, moves []timeout.Move) ([]timeout.Answe
 	earlier, later := make(map[int64]moved), make(map[int64]moved) // by seq, since a key may come several times
 	err = change(ctx, s, keys, func(_ *topic, i int, f *found) error {
 		answers[i] = f.answer()
-		if f.state != timeout.Pending {
+		if f.state != engine.Pending {
 			return nil
 		}
 		f.due, f.version = moves[i].DueAt(at), version+int64(i)
@@ -107,9 +107,9 @@ func writeMoves(ctx context.Context, s session, set string, moves map[int64]move
 	return err
 }
 
-func remove(ctx context.Context, s session, removals []timeout.Removal) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, len(removals))
-	keys := make([]timeout.Key, len(removals))
+func remove(ctx context.Context, s session, removals []engine.Removal) ([]engine.Answer, error) {
+	answers := make([]engine.Answer, len(removals))
+	keys := make([]engine.Key, len(removals))
 	for i, r := range removals {
 		keys[i] = r.Key
 	}
@@ -123,9 +123,9 @@ func remove(ctx context.Context, s session, removals []timeout.Removal) ([]timeo
 		}
 		answers[i].Was = f.state
 		gone = append(gone, f.seq)
-		f.state = timeout.Removed
+		f.state = engine.Removed
 		if t.Retain == 0 {
-			f.state = timeout.None
+			f.state = engine.None
 			if f.attempts > 0 {
 				logged = append(logged, f.id)
 			}
@@ -133,18 +133,18 @@ func remove(ctx context.Context, s session, removals []timeout.Removal) ([]timeo
 		return nil
 	}, func(t *topic) error {
 		defer func() { gone, logged = nil, nil }()
-		return end(ctx, s, t, timeout.Removed, gone, logged, at)
+		return end(ctx, s, t, engine.Removed, gone, logged, at)
 	})
 	return answers, err
 }
 
 // end has tasks be over. They are deleted, with the logs of those that have one, where the
 // topic does not retain them.
-func end(ctx context.Context, s session, t *topic, as timeout.State, seqs []int64, logged []string, at int64) error {
+func end(ctx context.Context, s session, t *topic, as engine.State, seqs []int64, logged []string, at int64) error {
 	if len(seqs) == 0 {
 		return nil
 	}
-	if as == timeout.Dead || t.Retain > 0 {
+	if as == engine.Dead || t.Retain > 0 {
 		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?, at = ?, lease = 0 WHERE seq IN (SELECT value FROM json_each(?))",
 			int64(as), at, array(seqs))
 		return err
@@ -155,8 +155,8 @@ func end(ctx context.Context, s session, t *topic, as timeout.State, seqs []int6
 	return forget(ctx, s, t.no, logged)
 }
 
-func replay(ctx context.Context, s session, keys []timeout.Key) ([]timeout.Answer, error) {
-	answers := make([]timeout.Answer, len(keys))
+func replay(ctx context.Context, s session, keys []engine.Key) ([]engine.Answer, error) {
+	answers := make([]engine.Answer, len(keys))
 	version, err := numbers(ctx, s, len(keys))
 	if err != nil {
 		return nil, err
@@ -164,29 +164,29 @@ func replay(ctx context.Context, s session, keys []timeout.Key) ([]timeout.Answe
 	at := now()
 	err = change(ctx, s, keys, func(_ *topic, i int, f *found) error {
 		answers[i] = f.answer()
-		if f.state != timeout.Dead {
+		if f.state != engine.Dead {
 			return nil
 		}
-		f.state, f.at, f.due, f.version = timeout.Pending, at, at, version+int64(i)
+		f.state, f.at, f.due, f.version = engine.Pending, at, at, version+int64(i)
 		answers[i].Version, answers[i].Due = f.version, time.UnixMilli(at)
 		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, due = ?2, version = ?3, attempts = 0, lease = 0 WHERE seq = ?4",
-			int64(timeout.Pending), at, f.version, f.seq)
+			int64(engine.Pending), at, f.version, f.seq)
 		return err
 	}, func(*topic) error { return nil })
 	return answers, err
 }
 
-// Get is timeout.Engine's.
-func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, error) {
+// Get is engine.Engine's.
+func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer e.use.RUnlock()
-	tasks := make([]timeout.Task, len(keys))
+	tasks := make([]engine.Task, len(keys))
 	for i, key := range keys {
 		tasks[i].Topic, tasks[i].ID = key.Topic, key.ID
 	}
-	err := byTopic(ctx, e.reader, keys, func(k timeout.Key) string { return k.Topic }, func(t *topic, places []int) error {
+	err := byTopic(ctx, e.reader, keys, func(k engine.Key) string { return k.Topic }, func(t *topic, places []int) error {
 		if t == nil {
 			return nil
 		}
@@ -204,12 +204,12 @@ func (e *Engine) Get(ctx context.Context, keys []timeout.Key) ([]timeout.Task, e
 }
 
 // get reads the tasks of some places, which are of one topic.
-func get(ctx context.Context, s session, t *topic, tasks []timeout.Task, places []int) error {
+func get(ctx context.Context, s session, t *topic, tasks []engine.Task, places []int) error {
 	ids := make([]string, len(places))
 	for n, i := range places {
 		ids[n] = tasks[i].ID
 	}
-	there := make(map[string]timeout.Task, len(places))
+	there := make(map[string]engine.Task, len(places))
 	err := each(ctx, s, "SELECT "+columns+" FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
 		[]any{t.no, array(ids)}, func(rows *sql.Rows) error {
 			r, err := scanTask(rows, t.Name)

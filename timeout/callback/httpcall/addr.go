@@ -9,26 +9,26 @@ import (
 	"syscall"
 )
 
-// ErrRefused says that a target is not one that this Caller may call. The error that wraps
-// it names the address or host, and what it is.
+// ErrRefused says that this Caller may not call a target. The error wrapping it names the
+// address or host, and the kind of address.
 var ErrRefused = errors.New("httpcall: target refused")
 
-// special is a part of the address space that is not for everybody.
+// special is a part of the address space that is not open to everybody.
 type special struct {
 	what     string
 	prefixes []netip.Prefix
 }
 
-// metadata are the addresses that clouds give to every machine for its credentials, beside
-// those that are link-local: of AWS in IPv6, Alibaba, Azure and Oracle.
+// metadata are the addresses outside of link-local that clouds give to every machine for its
+// credentials: AWS over IPv6, Alibaba, Azure and Oracle.
 var metadata = special{"cloud metadata", prefixes("fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32")}
 
-// private are those that AllowPrivate allows. 100.64.0.0/10 is for carriers (RFC 6598), and
-// used like the others by some clouds.
+// private are the networks that AllowPrivate allows. 100.64.0.0/10 is for carriers (RFC 6598),
+// and some clouds use it like the others.
 var private = special{"private", prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")}
 
-// specials are the others that the registries of IANA (RFC 6890) say are not globally
-// reachable, and the tunnels in whose addresses an IPv4 address is hidden.
+// specials are the other networks that are not globally reachable by the registries of IANA
+// (RFC 6890), and the tunnels with an IPv4 address hidden in theirs.
 var specials = []special{
 	{"unspecified", prefixes("0.0.0.0/8", "::/128")},
 	{"loopback", prefixes("127.0.0.0/8", "::1/128")},
@@ -39,10 +39,10 @@ var specials = []special{
 	{"of a tunnel", prefixes("192.88.99.0/24", "2002::/16")},
 }
 
-// global is the part of IPv6 that is given to the world at all (RFC 4291).
+// global is the part of IPv6 for global addresses (RFC 4291).
 var global = netip.MustParsePrefix("2000::/3")
 
-// nat64 is where IPv6-only networks have the IPv4 addresses (RFC 6052).
+// nat64 holds the IPv4 addresses in IPv6-only networks (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 func prefixes(texts ...string) []netip.Prefix {
@@ -63,7 +63,7 @@ type guard struct {
 	private bool
 }
 
-// control is for net.Dialer.ControlContext, which is called with each address that is dialed,
+// control is for net.Dialer.ControlContext. The dialer calls it with each address to dial,
 // after names were resolved and before anything is sent.
 func (g guard) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	addr, err := netip.ParseAddrPort(address)
@@ -73,7 +73,7 @@ func (g guard) control(_ context.Context, _, address string, _ syscall.RawConn) 
 	return g.check(addr.Addr())
 }
 
-// check returns an error, which wraps ErrRefused, for an address that may not be called.
+// check returns an error wrapping ErrRefused if the address may not be called.
 func (g guard) check(ip netip.Addr) error {
 	ip = ip.Unmap().WithZone("")
 	if slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(ip) }) {

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// headBytes is how much of a body or a location is in an error.
+	// headBytes is how much of a body or a location an error shows.
 	headBytes = 200
 
-	// drainTime is how long the body of an answer is waited for. The answer is known by
-	// then; it is only about using the connection again.
+	// drainTime bounds the wait for the body of an answer. The result is known by then; reading
+	// on only serves to use the connection again.
 	drainTime = time.Second
 )
 
-// errOfAnswer returns the error of an answer, or nil for a success. header is the request's, final
-// the callback's.
+// errOfAnswer returns the error of an answer, or nil for a success. header is the request's,
+// final the callback's.
 func (c *Caller) errOfAnswer(resp *http.Response, head []byte, header http.Header, final []int) error {
 	status := resp.StatusCode
 	switch {
@@ -55,26 +55,26 @@ func textOfAnswer(resp *http.Response, head []byte) error {
 }
 
 // drain reads the body, as far as Config.MaxResponse and drainTime allow, and closes it. It
-// returns how the body begins. cancel ends the request.
+// returns the beginning of the body. cancel ends the request.
 func (c *Caller) drain(resp *http.Response, cancel context.CancelFunc) []byte {
 	body := resp.Body
 	defer body.Close()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return nil // nobody has asked for it, and no context ends a read of what comes then
+		return nil // no request asks for it, and no context would end a read after it
 	}
 	defer time.AfterFunc(drainTime, cancel).Stop()
 	head := make([]byte, min(headBytes, c.cfg.MaxResponse))
 	n, err := io.ReadFull(body, head)
 	if err == nil {
-		// One byte more, so that the end is seen where it is just there.
+		// One byte more, to see the end of a body of just that length.
 		_, _ = io.CopyN(io.Discard, body, int64(c.cfg.MaxResponse-n)+1)
 	}
 	return head[:n]
 }
 
-// retryAfter returns what the header Retry-After asks for, if it is there and later than now:
-// seconds or a date (RFC 9110, section 10.2.3). A date is compared with that of the answer
-// where there is one, since the clocks of others may differ.
+// retryAfter returns the wait in the header Retry-After, if it is there and positive: seconds
+// or a date (RFC 9110, section 10.2.3). A date is compared with the date of the answer if there
+// is one, since the clocks of others may differ.
 func retryAfter(header http.Header, now time.Time) (time.Duration, bool) {
 	text := strings.TrimSpace(header.Get("Retry-After"))
 	if text != "" && strings.Trim(text, "0123456789") == "" {
@@ -91,12 +91,12 @@ func retryAfter(header http.Header, now time.Time) (time.Duration, bool) {
 	return after, after > 0
 }
 
-// seconds reads digits of any number.
+// seconds reads any number of digits.
 func seconds(digits string) (time.Duration, bool) {
 	const most = math.MaxInt64 / int64(time.Second)
 	n := int64(0)
 	for _, digit := range digits {
-		n = min(n*10+int64(digit-'0'), most/10) // which is 29 years, and more than anybody may ask for
+		n = min(n*10+int64(digit-'0'), most/10) // 29 years, more than anybody may ask for
 	}
 	return time.Duration(n) * time.Second, n > 0
 }

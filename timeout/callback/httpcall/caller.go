@@ -18,7 +18,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
 )
 
-// Kind is the kind of callbacks that a [Caller] makes.
+// Kind is the kind of callback that a [Caller] makes.
 const Kind = "http"
 
 const (
@@ -27,8 +27,8 @@ const (
 	maxIdle     = 1000
 	maxHeader   = 64 << 10 // bytes of an answer's head
 
-	// A connection of HTTP/2 is shared: where the other side has silently gone, all calls
-	// to it would wait in vain until somebody asks.
+	// A connection of HTTP/2 is shared: if the other side silently disappears, all calls on the
+	// connection wait in vain until a ping fails.
 	pingAfter   = 10 * time.Second
 	pingTimeout = 5 * time.Second
 )
@@ -46,13 +46,13 @@ type Caller struct {
 	closing context.Context // ends all calls and dials
 	close   context.CancelFunc
 
-	mu      sync.Mutex // guards closed, and that nothing is added to running after it
+	mu      sync.Mutex // guards closed; nothing is added to running after it is set
 	closed  bool
 	running sync.WaitGroup // calls and dials
 }
 
-// New returns a Caller. The error wraps timeout.ErrArgument and names the field and its
-// value. The Caller must be closed.
+// New returns a Caller. The error wraps timeout.ErrArgument and names the field and its value.
+// The Caller must be closed.
 func New(cfg Config) (*Caller, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -71,17 +71,17 @@ func New(cfg Config) (*Caller, error) {
 		MaxIdleConns:           maxIdle,
 		IdleConnTimeout:        idleTime,
 		MaxResponseHeaderBytes: maxHeader,
-		DisableCompression:     true, // few bytes are read, and they shall stay few
+		DisableCompression:     true, // the answer is short, and shall stay short
 		ForceAttemptHTTP2:      true,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
 	return c, nil
 }
 
-// Call makes a call and returns what its answer means: see the package. What Check refuses is
-// permanent here, and so is a name that leads to an address that is refused. After Close the
-// error wraps timeout.ErrClosed. The error says how the body of the answer begins; it never
-// has the URL's path, query or password.
+// Call makes a call and returns the meaning of its answer: see the package. A callback that
+// Check refuses is a permanent error here, and so is a name with a refused address. After Close
+// the error wraps timeout.ErrClosed. The error shows the beginning of the answer's body, but
+// never the URL's path, query or password.
 func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callback) error {
 	target, err := c.check(call)
 	if err != nil {
@@ -158,8 +158,8 @@ func (c *Caller) header(ctx context.Context, task timeout.Task, call timeout.Cal
 	for _, field := range callback.New(ctx, task).Headers() {
 		header.Set(field.Name, field.Value)
 	}
-	// The key under its canonical name would have net/http send a POST again by itself, on
-	// another connection, when the first one broke: then one attempt would be two calls.
+	// With a key of the canonical name, net/http would repeat a POST by itself on another
+	// connection if the first one broke. Then one attempt would be two calls.
 	key := header[callback.HeaderKey]
 	header.Del(callback.HeaderKey)
 	header["idempotency-key"] = key
@@ -182,8 +182,8 @@ func contentType(body []byte) string {
 	return "application/octet-stream"
 }
 
-// Close ends the calls that are running, waits for them and closes all connections. It is
-// idempotent and returns nil.
+// Close ends the running calls, waits for them and closes all connections. It is idempotent and
+// returns nil.
 func (c *Caller) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -194,8 +194,7 @@ func (c *Caller) Close() error {
 	return nil
 }
 
-// dial is the transport's. A dial can outlive the call that it was begun for: then its
-// connection is for the next one.
+// dial is the transport's. A dial can outlive its call: then the next call gets the connection.
 func (c *Caller) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if !c.begin() {
 		return nil, timeout.ErrClosed
@@ -207,7 +206,8 @@ func (c *Caller) dial(ctx context.Context, network, address string) (net.Conn, e
 	return c.dialer.DialContext(ctx, network, address)
 }
 
-// begin reports whether something may begin; then running.Done must be called at its end.
+// begin reports whether a call or dial may begin. If so, running.Done must be called at its
+// end.
 func (c *Caller) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,6 +21,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // here allows what tests listen on.
@@ -183,7 +184,7 @@ func TestTheAnswerDecidesWhatBecomesOfTheTask(t *testing.T) {
 			}
 			if test.fails {
 				require.ErrorContains(t, err, "answer "+test.answer[:3])
-				require.Less(t, len(err.Error()), timeout.MaxError)
+				require.Less(t, len(err.Error()), engine.MaxError)
 				require.NotContains(t, err.Error(), "\n")
 				require.ErrorContains(t, err, `"because\nxxx`)
 			}

@@ -23,58 +23,56 @@ const (
 	defaultUserAgent     = "Heartwheel"
 )
 
-// Config is what a [Caller] can be told. The zero Config calls public addresses only and
+// Config is the configuration of a [Caller]. The zero Config calls public addresses only and
 // signs nothing.
 type Config struct {
-	// Secrets sign the requests, each with a signature of its own: during a rotation
-	// there are the new one and the old one. 24 to 64 bytes, as ParseSecret returns them.
-	// Nil means that nothing is signed.
+	// Secrets sign the requests. Each adds a signature of its own, so that the new and the old
+	// secret overlap during a rotation. Each has 24 to 64 bytes; ParseSecret returns them. Nil
+	// means no signatures.
 	Secrets [][]byte
 
-	// Allow are addresses that may be called although they are refused otherwise, such as
-	// 127.0.0.0/8. IPv4 is written as such, and counts for IPv4 in IPv6 as well.
+	// Allow are addresses that may be called although they are special, such as 127.0.0.0/8. An
+	// IPv4 prefix counts for IPv4 in IPv6 as well, and must not be written in that form.
 	Allow []netip.Prefix
 
 	// AllowPrivate allows the private networks: 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16,
-	// 100.64.0.0/10 and fc00::/7, but for addresses of cloud metadata in them.
+	// 100.64.0.0/10 and fc00::/7, except for the addresses of cloud metadata in them.
 	AllowPrivate bool
 
-	// Hosts are the only ones that may be called: a name or an address as it is in the
-	// URL, or "*.example.com" for all names below that one. The addresses must be allowed
-	// all the same. Nil means any, and empty means none.
+	// Hosts are the only hosts that may be called: a name or an address as it is in the URL, or
+	// "*.example.com" for all names below that one. Their addresses must be allowed all the
+	// same. Nil means any, and empty means none.
 	Hosts []string
 
-	// Timeout is how long a call may take that has no timeout of its own, from the wait for
-	// a free connection to the head of the answer. Zero means 30s.
+	// Timeout is how long a call may take if the callback has no Timeout: from the wait for a
+	// free connection to the head of the answer. Zero means 30s.
 	Timeout time.Duration
 
 	// MaxRetryAfter is the longest wait that a target can ask for. Zero means 1h.
 	MaxRetryAfter time.Duration
 
-	// MaxResponse is how many bytes of an answer's body are read, so that the connection
-	// can be used again. With more, it is closed. Zero means 64 KiB.
+	// MaxResponse is how many bytes of an answer's body are read in order to use the connection
+	// again. The connection is closed if the body is longer. Zero means 64 KiB.
 	MaxResponse int
 
-	// MaxPerHost is how many connections to one host there may be. Calls wait for a free
-	// one. Zero means 64.
+	// MaxPerHost is the greatest number of connections to one host. Calls wait for a free one.
+	// Zero means 64.
 	MaxPerHost int
 
-	// UserAgent is the header of that name where the callback has none. Empty means
-	// "Heartwheel".
+	// UserAgent is the header of that name if the callback has none. Empty means "Heartwheel".
 	UserAgent string
 
-	// TLS is for targets with https. Nil means the system's certificates and TLS 1.2 or
-	// newer.
+	// TLS is for targets with https. Nil means the system's certificates and TLS 1.2 or newer.
 	TLS *tls.Config
 
-	// Proxy returns the proxy for a request, or nil. It is the proxy whose address is
-	// dialed and must be allowed then; what is behind it the proxy must guard itself. Nil
-	// means no proxy, also where the environment has one.
+	// Proxy returns the proxy for a request, or nil. With a proxy, the Caller dials and checks
+	// the proxy's address only: the proxy itself must guard the network behind it. Nil means no
+	// proxy, even if the environment has one.
 	Proxy func(*http.Request) (*url.URL, error)
 }
 
-// withDefaults returns the config with each zero replaced by what it means, or an error that
-// names the value and its limit.
+// withDefaults returns the config with defaults in place of zeros, or an error that names the
+// value and its limit.
 func (cfg Config) withDefaults() (Config, error) {
 	if err := cfg.check(); err != nil {
 		return cfg, err

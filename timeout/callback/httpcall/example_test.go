@@ -12,6 +12,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
 	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // What the target knows and what it does: it checks the signature, and that it has not done
@@ -22,7 +23,7 @@ func Example() {
 		panic(err)
 	}
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, timeout.MaxPayload))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, engine.MaxPayload))
 		if err != nil || httpcall.Verify(r.Header, body, time.Now(), 5*time.Minute, secret) != nil {
 			http.Error(w, "who are you?", http.StatusForbidden)
 			return

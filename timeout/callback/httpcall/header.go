@@ -13,19 +13,19 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
 )
 
-// connection are the headers that are about the connection, not the request: with them a
-// caller could make one server see another request than the next one.
+// connection are the headers about the connection, not the request. With them a caller could
+// make one server see another request than the next server.
 var connection = []string{
 	"Connection", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate",
 	"Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// ours are headers that only this package sets. Those that begin with callback.Prefix or
-// webhookPrefix are, too.
+// ours are headers that only this package sets, like all that begin with callback.Prefix or
+// webhookPrefix.
 var ours = []string{callback.HeaderKey, "X-Idempotency-Key"}
 
-// checkHeader returns an error, which wraps timeout.ErrArgument, for headers that a callback
-// can't have.
+// checkHeader returns an error wrapping timeout.ErrArgument if a callback can't have these
+// headers.
 func checkHeader(header map[string]string) error {
 	seen := make(map[string]bool, len(header))
 	for _, name := range slices.Sorted(maps.Keys(header)) {

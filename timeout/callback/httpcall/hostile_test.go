@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 var quiet = log.New(io.Discard, "", 0)
@@ -97,7 +98,7 @@ func TestAHostileTargetHoldsNobodyUp(t *testing.T) {
 			require.Equal(t, test.done, err == nil, "%v", err)
 			require.False(t, timeout.IsPermanent(err), "%v", err)
 			if err != nil {
-				require.Less(t, len(err.Error()), timeout.MaxError)
+				require.Less(t, len(err.Error()), engine.MaxError)
 				require.True(t, strings.HasPrefix(err.Error(), "httpcall: POST "+url+": "), "%v", err)
 			}
 		})

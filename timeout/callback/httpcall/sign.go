@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// The headers of Standard Webhooks 1.0.0, and what its secrets begin with as text.
+// The headers of Standard Webhooks 1.0.0, and the prefix of its secrets as text.
 const (
 	HeaderWebhookID        = "Webhook-Id"
 	HeaderWebhookTimestamp = "Webhook-Timestamp"
@@ -31,7 +31,7 @@ const (
 	maxSecret = 64
 )
 
-// ErrSignature says that a request has no signature of any of the secrets, or an old one.
+// ErrSignature says that a request has no valid signature of any of the secrets, or an old one.
 var ErrSignature = errors.New("httpcall: signature does not match")
 
 // ParseSecret reads a secret in the form of Standard Webhooks: "whsec_" and base64. The error
@@ -73,10 +73,9 @@ func mac(secret []byte, id, timestamp string, body []byte) []byte {
 	return hash.Sum(nil)
 }
 
-// Verify is for targets: it returns an error, which wraps ErrSignature, unless the request
-// with this header and body was signed with one of the secrets and at most tolerance before
-// or after now. The body must be as it was sent. The error never says what the signature
-// should be.
+// Verify is for targets. It returns nil if the request with this header and body was signed
+// with one of the secrets, at most tolerance before or after now. Otherwise the error wraps
+// ErrSignature. The body must be as it was sent. The error never shows the right signature.
 func Verify(header http.Header, body []byte, now time.Time, tolerance time.Duration, secrets ...[]byte) error {
 	timestamp := header.Get(HeaderWebhookTimestamp)
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)

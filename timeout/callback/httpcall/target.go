@@ -15,14 +15,13 @@ import (
 // maxName is how many bytes a name in the DNS can have.
 const maxName = 253
 
-// methods are those of a callback. CONNECT and TRACE are for others than targets.
+// methods are those of a callback. CONNECT and TRACE are not for targets.
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
 
-// Check returns an error, which wraps timeout.ErrArgument and names the value, for a callback
-// that can never be made: one with another kind or method, a URL that is none of http or
-// https, a header that is not the callback's to set. Where the host is an address or a name
-// that is refused, it wraps ErrRefused as well. Other names are not resolved here: where they
-// lead is looked at when they are called.
+// Check returns an error wrapping timeout.ErrArgument if the callback can never be made. It
+// refuses another kind or method, a URL other than http or https, and headers that a callback
+// may not set. The error names the value. It also wraps ErrRefused if the host is a refused
+// address or name. Check does not resolve other names: each call checks their addresses.
 func (c *Caller) Check(call timeout.Callback) error {
 	_, err := c.check(call)
 	return err
@@ -51,8 +50,8 @@ func (c *Caller) check(call timeout.Callback) (*url.URL, error) {
 	return target, nil
 }
 
-// Circuit returns scheme, host and port of the callback's URL, in lower case and with the
-// port also where it is the usual one. Of what Check refuses it returns something.
+// Circuit returns scheme, host and port of the callback's URL, in lower case. The port is
+// always there, even the usual one. For a callback that Check refuses it still returns a text.
 func (c *Caller) Circuit(call timeout.Callback) string {
 	target, err := parseTarget(call.Target)
 	if err != nil {
@@ -78,7 +77,7 @@ func hostOf(target *url.URL) string {
 	return strings.ToLower(strings.TrimSuffix(target.Hostname(), "."))
 }
 
-// parseTarget reads a URL. Its errors don't repeat what may be a password.
+// parseTarget reads a URL. Its errors don't repeat a possible password.
 func parseTarget(text string) (*url.URL, error) {
 	target, err := url.Parse(text)
 	if err != nil {
@@ -103,8 +102,8 @@ func parseTarget(text string) (*url.URL, error) {
 	return target, nil
 }
 
-// isName reports whether host can be a name in the DNS. One whose last part is a number is
-// none: some programs read 2130706433, 0177.0.0.1 and 0x7f.1 as 127.0.0.1.
+// isName reports whether host can be a name in the DNS. A name with a number as its last part
+// is refused: some programs read 2130706433, 0177.0.0.1 and 0x7f.1 as 127.0.0.1.
 func isName(host string) bool {
 	if host == "" || len(host) > maxName {
 		return false
@@ -127,7 +126,8 @@ func notInName(r rune) bool {
 	return !letter && r != '-' && r != '_'
 }
 
-// checkHost refuses a host that is not one of Hosts, or whose address is known already.
+// checkHost refuses a host outside of Hosts, and one with a refused address if the address is
+// known without the DNS.
 func (c *Caller) checkHost(host string) error {
 	if c.cfg.Hosts != nil && !slices.ContainsFunc(c.cfg.Hosts, func(allowed string) bool { return matches(host, allowed) }) {
 		return fmt.Errorf("%w: host %.100q, must be one of Hosts", ErrRefused, host)

@@ -13,19 +13,18 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
 )
 
-// Kind is the kind of callbacks that a [Caller] makes.
+// Kind is the kind of callback that a [Caller] makes.
 const Kind = "nats"
 
 const defaultTimeout = 10 * time.Second
 
-// Config is what a [Caller] can be told.
+// Config is the configuration of a [Caller].
 type Config struct {
-	// Timeout is how long a call may take that has no timeout of its own. Zero means 10s.
+	// Timeout is how long a call may take if the callback has no Timeout. Zero means 10s.
 	Timeout time.Duration
 
-	// Prefix is what each subject must begin with, such as "tasks.". What the connection
-	// may publish at all is for the permissions of its user to say. Empty means that there
-	// is no such limit.
+	// Prefix must begin each subject, such as "tasks.". Besides, the permissions of the
+	// connection's user bound the subjects. Empty means no such limit.
 	Prefix string
 }
 
@@ -38,7 +37,7 @@ type Caller struct {
 	cfg Config
 }
 
-// New returns a Caller that publishes with js, whose connection stays the caller's to close.
+// New returns a Caller that publishes with js. The caller of New closes the connection of js.
 // The error wraps timeout.ErrArgument and names the field and its value.
 func New(js jetstream.JetStream, cfg Config) (*Caller, error) {
 	if js == nil {
@@ -53,9 +52,10 @@ func New(js jetstream.JetStream, cfg Config) (*Caller, error) {
 	return &Caller{js: js, cfg: cfg}, nil
 }
 
-// Call publishes the payload and waits for the stream to have it: see the package. What Check
-// refuses is permanent here. While the connection is down it fails at once: a message that
-// the client library kept until it is up again could come after the task was set anew.
+// Call publishes the payload and waits until the stream has stored it: see the package. A
+// callback that Check refuses is a permanent error here. While the connection is down Call
+// fails at once. Otherwise the client library would keep the message for the next connection,
+// and it could arrive after the task was set anew.
 func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callback) error {
 	if err := c.Check(call); err != nil {
 		return timeout.Permanent(err)
@@ -78,7 +78,7 @@ func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callb
 	}
 	err = fmt.Errorf("natscall: subject %.100s: %w", call.Target, err)
 	if lasting(err) {
-		return timeout.Permanent(fmt.Errorf("%w: %w", timeout.ErrArgument, err)) // says nothing of the stream
+		return timeout.Permanent(fmt.Errorf("%w: %w", timeout.ErrArgument, err)) // the stream is not at fault
 	}
 	return err
 }

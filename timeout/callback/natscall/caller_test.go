@@ -13,6 +13,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
 	"github.com/heartwheel-go/heartwheel/timeout/callback/natscall"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
@@ -120,7 +121,7 @@ func TestWhatNoStreamWillEverTakeIsDeadAtOnce(t *testing.T) {
 	require.True(t, timeout.IsPermanent(err))
 	require.ErrorIs(t, err, timeout.ErrArgument, "which says nothing of the stream")
 	require.EqualValues(t, 1, count(t, st))
-	long.Payload = make([]byte, timeout.MaxPayload)
+	long.Payload = make([]byte, engine.MaxPayload)
 	err = c.Call(t.Context(), long, to("large"))
 	require.ErrorIs(t, err, nats.ErrMaxPayload)
 	require.True(t, timeout.IsPermanent(err))

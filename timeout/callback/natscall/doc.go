@@ -1,19 +1,17 @@
-// Package natscall makes callbacks over NATS: the payload of a task is published to a subject
-// that a JetStream stream listens to. It is the Caller of kind "nats".
+// Package natscall makes callbacks over NATS: it publishes the payload of a task to a subject of a
+// JetStream stream. It is the Caller of kind "nats".
 //
 //	js, err := jetstream.New(conn)
 //	...
 //	calls, err := natscall.New(js, natscall.Config{})
 //
-// The task is done when the stream has acknowledged the message. The message has the headers
-// of package callback and those of the callback, and the idempotency key as Nats-Msg-Id as
-// well: within its window for duplicates (Duplicates of the stream, 2 minutes by default) a
-// stream keeps the message of several attempts once. Attempts that are further apart can be
-// there twice, with the same key.
+// The task is done when the stream has acknowledged the message. The message has the headers of
+// package callback and those of the callback. The idempotency key is its Nats-Msg-Id as well: within
+// its window for duplicates (Duplicates of the stream, 2 minutes by default) a stream keeps one
+// message of several attempts. Attempts further apart can lead to two messages with the same key.
 //
-// A subject that no stream listens to is a failure like any other, and is tried again: the
-// stream may be made later, and a stream that is electing a leader looks the same. What the
-// stream or the server will never take, such as a message that is too long, is dead at once.
-// A server takes 1 MiB with the headers unless it is told otherwise (max_payload), so not the
-// longest of payloads.
+// A subject without a stream is a failure like any other, and the task is tried again. Somebody may
+// make the stream later, and a stream without a leader looks the same. If the stream or the server
+// will never take the message, for example because it is too long, the task is dead at once. A
+// server takes 1 MiB with the headers by default (max_payload), so not the longest of payloads.
 package natscall

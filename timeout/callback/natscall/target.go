@@ -13,19 +13,19 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
 )
 
-// maxSubject is how many bytes a subject can have. A server hangs up on a line of more than
-// max_control_line, 4 KiB by default, and all calls share the connection.
+// maxSubject is how many bytes a subject can have. All calls share a connection, and a server
+// closes it after a line of more than max_control_line, 4 KiB by default.
 const maxSubject = 1000
 
-// reserved is what headers begin with that are ours, or mean something to the server, which
-// would delete older messages for Nats-Rollup.
+// reserved are the prefixes of headers that only this package or the server gives a meaning.
+// With Nats-Rollup, for example, the server would delete older messages.
 var reserved = []string{callback.Prefix, callback.HeaderKey, "Nats-"}
 
-// Check returns an error, which wraps timeout.ErrArgument and names the value, for a callback
-// that can never be made: one with another kind, with a method, with final statuses, with a
-// header that is not the callback's to set, or whose subject can't be published to. That is one
-// with wildcards, empty parts, spaces or control characters, and one that begins with $ or
-// _INBOX, whose messages are commands to the server or answers to others.
+// Check returns an error wrapping timeout.ErrArgument if the callback can never be made. It
+// refuses another kind, a method, final statuses, reserved headers and invalid subjects. A
+// subject is invalid if it has wildcards, empty parts, spaces or control characters. It is
+// invalid also if it begins with $ or _INBOX: messages there are commands to the server or
+// answers to other clients. The error names the value.
 func (c *Caller) Check(call timeout.Callback) error {
 	if call.Kind != Kind {
 		return fmt.Errorf("%w: kind %.50q, must be %q", timeout.ErrArgument, call.Kind, Kind)
@@ -51,8 +51,8 @@ func (c *Caller) Check(call timeout.Callback) error {
 	return nil
 }
 
-// Circuit returns the first part of the subject: most often there is a stream for all that
-// begins with it, and a stream that is full or gone says nothing about others.
+// Circuit returns the first part of the subject. Most often one stream takes all subjects with
+// that first part, and a full or missing stream says nothing about others.
 func (c *Caller) Circuit(call timeout.Callback) string {
 	first, _, _ := strings.Cut(call.Target, ".")
 	return first

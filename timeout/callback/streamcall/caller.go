@@ -13,28 +13,28 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Kind is the kind of callbacks that a [Caller] makes.
+// Kind is the kind of callback that a [Caller] makes.
 const Kind = "redis"
 
 const defaultTimeout = 10 * time.Second
 
-// Config is what a [Caller] can be told.
+// Config is the configuration of a [Caller].
 type Config struct {
-	// Timeout is how long a call may take that has no timeout of its own. The client's
-	// ReadTimeout bounds it, too, and alone if its ContextTimeoutEnabled is false. Zero
-	// means 10s.
+	// Timeout is how long a call may take if the callback has no Timeout. The client's
+	// ReadTimeout bounds it, too, and alone if its ContextTimeoutEnabled is false. Zero means
+	// 10s.
 	Timeout time.Duration
 
-	// Prefix is what each key must begin with, such as "events:". Without one, who sets a
-	// task can add to any stream that the client can, and make keys of any name: there should
-	// be one where the server has other data, such as the tasks themselves. Empty means that
-	// there is no such limit.
+	// Prefix must begin each key, such as "events:". Without it a setter of tasks can add to
+	// any stream of the server, as far as the client may, and make keys of any name. Set it if
+	// the server keeps other data, such as the tasks themselves. Empty means no such limit.
 	Prefix string
 
-	// MaxLen is how many entries a stream keeps, roughly, where the callback does not say it
-	// with MAXLEN. Zero means all.
+	// MaxLen is how many entries a stream keeps, roughly, if the callback has no header MAXLEN.
+	// Zero means all.
 	MaxLen int64
 }
 
@@ -47,8 +47,8 @@ type Caller struct {
 	cfg    Config
 }
 
-// New returns a Caller that adds with client, which stays the caller's to close. The error
-// wraps timeout.ErrArgument and names the field and its value.
+// New returns a Caller that adds entries with client. The caller of New closes the client. The
+// error wraps timeout.ErrArgument and names the field and its value.
 func New(client redis.UniversalClient, cfg Config) (*Caller, error) {
 	switch {
 	case client == nil:
@@ -64,8 +64,8 @@ func New(client redis.UniversalClient, cfg Config) (*Caller, error) {
 	return &Caller{client: client, cfg: cfg}, nil
 }
 
-// Call adds the entry: see the package. What Check refuses is permanent here, and so is a key
-// that has something else than a stream.
+// Call adds the entry: see the package. A callback that Check refuses is a permanent error
+// here, and so is a key of another type than a stream.
 func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callback) error {
 	if err := c.Check(call); err != nil {
 		return timeout.Permanent(err)
@@ -82,7 +82,7 @@ func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callb
 	}
 	permanent := redis.HasErrorPrefix(err, "WRONGTYPE")
 	if deadline, _ := ctx.Deadline(); !time.Now().Before(deadline) {
-		<-ctx.Done() // the socket has the same deadline, and can be a moment earlier
+		<-ctx.Done() // the socket has the same deadline and can end a moment earlier
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -94,8 +94,8 @@ func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callb
 	return err
 }
 
-// once is a command that the client sends once: where an answer is lost it would add a
-// second entry otherwise.
+// once is a command that the client sends only once: a retry after a lost answer would add a
+// second entry.
 type once struct{ *redis.StringCmd }
 
 func (once) NoRetry() bool { return true }
@@ -109,7 +109,7 @@ func (c *Caller) command(ctx context.Context, task timeout.Task, call timeout.Ca
 	m := callback.New(ctx, task)
 	args = append(
 		args, "*", "key", m.Key, "topic", m.Topic, "id", m.ID, "version", m.Version,
-		"attempt", m.Attempt, "due", timeout.Millis(m.Due),
+		"attempt", m.Attempt, "due", engine.Millis(m.Due),
 	)
 	if m.Token != (timeout.Token{}) {
 		args = append(args, "token", m.Token.String())
@@ -123,7 +123,7 @@ func (c *Caller) command(ctx context.Context, task timeout.Task, call timeout.Ca
 	return args
 }
 
-// maxLen returns how many entries the stream keeps, or zero. Check has looked at the header.
+// maxLen returns how many entries the stream keeps, or zero. Check has validated the header.
 func (c *Caller) maxLen(call timeout.Callback) int64 {
 	for name, value := range call.Header {
 		if strings.EqualFold(name, maxLenHeader) {

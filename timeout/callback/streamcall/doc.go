@@ -3,22 +3,21 @@
 //
 //	calls, err := streamcall.New(client, streamcall.Config{Prefix: "events:"})
 //
-// An entry has these fields, all as text but for the payload, which is as it was set:
+// An entry has these fields, all as text except for the payload, kept as it was set:
 //
-//	key      the idempotency key: the same for all attempts of what was set once
+//	key      the idempotency key: the same for all attempts of one set
 //	topic    the task's topic
 //	id       its id
 //	version  its version
 //	attempt  1 for the first
 //	due      its action time, in milliseconds since the epoch
-//	token    the token of the lease, where there is one
+//	token    the token of the lease, if there is one
 //	payload  its payload
 //
-// and then one for each header of the callback, in the order of their names. But for the
-// header MAXLEN: it is not a field, but how many entries the stream keeps, roughly
-// (MAXLEN ~), of which the oldest are dropped.
+// One field for each header of the callback follows, in the order of their names. The header MAXLEN
+// is no field: it is how many entries the stream keeps, roughly (MAXLEN ~). The oldest are dropped.
 //
-// Redis does not know about idempotency keys: where an attempt was carried out and its answer
-// lost, the next one adds another entry with the same key, and consumers drop it. One attempt
-// never adds two: repeats of the client library are off.
+// Redis does not know about idempotency keys. If an attempt was carried out and its answer lost, the
+// next one adds another entry with the same key, and consumers drop it. One attempt never adds two
+// entries: repeats of the client library are off.
 package streamcall

@@ -11,19 +11,19 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// maxKey is how many bytes a stream's key can have. Redis has no such limit that is near.
+// maxKey is how many bytes a stream's key can have. Redis itself allows far more.
 const maxKey = 1000
 
-// maxLenHeader is the header that is no field.
+// maxLenHeader is the header that does not become a field.
 const maxLenHeader = "MAXLEN"
 
-// ours are the fields that every entry has.
+// ours are the fields of every entry.
 var ours = []string{"key", "topic", "id", "version", "attempt", "due", "token", "payload"}
 
-// Check returns an error, which wraps timeout.ErrArgument and names the value, for a callback
-// that can never be made: one with another kind, with a method, with final statuses, with a key
-// that is empty, too long, without the prefix, or has control characters, with a MAXLEN that is
-// not 1 or more, or with a field that every entry has anyway.
+// Check returns an error wrapping timeout.ErrArgument if the callback can never be made. It
+// refuses another kind, a method and final statuses. It refuses a key that is empty, too long,
+// without the prefix, or has control characters. It refuses a MAXLEN below 1 and a field that
+// every entry has. The error names the value.
 func (c *Caller) Check(call timeout.Callback) error {
 	if call.Kind != Kind {
 		return fmt.Errorf("%w: kind %.50q, must be %q", timeout.ErrArgument, call.Kind, Kind)
@@ -46,8 +46,8 @@ func (c *Caller) Check(call timeout.Callback) error {
 	return checkHeader(call.Header)
 }
 
-// Circuit returns the key of the stream. What fails for one, such as its node of a Cluster or
-// a permission, says nothing about others.
+// Circuit returns the key of the stream. A failure of one stream, such as of its node of a
+// Cluster or of a permission, says nothing about others.
 func (c *Caller) Circuit(call timeout.Callback) string { return call.Target }
 
 func checkHeader(header map[string]string) error {

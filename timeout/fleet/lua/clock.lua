@@ -1,5 +1,5 @@
--- clock is the server's, in microseconds, and server names its data: another one after a
--- failover, and after a restart.
+-- clock returns the server's time in microseconds, the same in one run. server returns the name of
+-- the server's data; it changes with a failover, and with a restart.
 local moment, name
 local function clock()
   if not moment then

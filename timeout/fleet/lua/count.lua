@@ -1,2 +1,2 @@
--- count(): sessions, and those that have ended and were not told yet
+-- count(): answers with the number of sessions, and the number of ends not told yet.
 return {call('ZCARD', l), call('ZCARD', x)}

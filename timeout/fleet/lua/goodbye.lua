@@ -1,2 +1,2 @@
--- goodbye(incarnation): the node is gone, and has no sessions.
+-- goodbye(incarnation): removes a node without sessions.
 return {call('ZREM', g, ARGV[1]), call('HDEL', t, ARGV[1])}

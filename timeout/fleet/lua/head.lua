@@ -1,28 +1,32 @@
--- The keys of a slot. l has the sessions with the end of their lease as the score, in ms, by member; e their
--- tokens and a byte for their state, if any; o their records. What has ended and was not told yet
--- is in x, with the time at which to tell as the score, and in y. a has the incarnations of those
--- who have taken ends to tell, with the time as the score that the last ones have in x: until then
--- nobody else takes them. m has the slot's own fields:
--- n and b the last epoch and the first one, r whose data it is, lo and hi the epochs that may have
--- been lost, last when it was swept, hold until when nothing expires, pass until when a large part
--- may, w and c since when how many have expired; nhold, npass, nw and nc are those for nodes. rules
--- is what nodes go by.
---
--- Where nodes have leases, g has their incarnations with the end of it as the score, and t the
--- terms under which the slot knows them, each with the length of the lease. d has those whose lease
--- is over, until all of their sessions were looked for: last seen (6), and the cursor of the walk
--- through e.
+-- The keys of a slot:
+-- l   sorted set of the sessions, as members (see member). The score is the end of the lease, in ms.
+-- e   the sessions' tokens by id, each followed by a byte for the state, if any.
+-- o   the sessions' records by id.
+-- x   sorted set of the ends not told yet, by id. The score is the time to tell them.
+-- y   the same ends by id, with all of their data.
+-- a   sorted set of the incarnations of nodes that have taken ends. The score is the score of the
+--     last ones in x: until then no other node takes them.
+-- m   the slot's own fields: n the last epoch, b the first epoch, r the name of the server's data, lo
+--     and hi the range of epochs that may be lost, last the time of the last sweep. Nothing expires
+--     until hold; a large share may expire until pass. c sessions have expired since w. nhold, npass,
+--     nw and nc are the same for nodes. rules are the times of the nodes, see agree.
+-- If nodes have leases:
+-- g   sorted set of the nodes' incarnations. The score is the end of the node's lease.
+-- t   the slot's terms for the nodes, each with the length of the node's lease.
+-- d   the nodes with a lease that is over, until all of their sessions are found: last seen (6), and
+--     the cursor of the walk through e.
 --
 -- A token is epoch (7 bytes) and incarnation (5). States: none online, "k" kicked, "d" detached,
--- "x" ended. A record is since (6), length of the lease in ms (4), node (1 byte of length before
--- it), meta. What has ended is token, attempts (2), reason (1), last seen (6), record.
+-- "x" ended. A record is since (6), length of the lease in ms (4), node (after 1 byte of length),
+-- meta. An end is token, attempts (2), reason (1), last seen (6), record.
 local pack, sub = struct.pack, string.sub
 
--- text writes a number in full: Lua's own way has 14 digits. To redis.call numbers are slow.
+-- text writes a number with all of its digits: Lua itself writes only 14. redis.call is slow with
+-- numbers.
 local function text(number) return string.format('%.0f', number) end
 
--- publish tells a node what it would find later, too. So where that is not allowed, what was
--- written before still gets its answer.
+-- publish tells a node early about a change that it would find later anyway. So publish ignores
+-- errors, for example if it is not allowed: the caller still needs the answer about its writes.
 local function publish(channel, message) redis.pcall('PUBLISH', channel, message) end
 
 local function epochOf(token) return (struct.unpack('>I7', token)) end
@@ -37,9 +41,9 @@ local function holdNodes(now, nodeLease)
   call('HSET', m, 'nhold', text(now + nodeLease), 'npass', text(now + 2 * nodeLease))
 end
 
--- doubt has the slot know no node: each learns of a new term with its next beat, and looks at all
--- of its sessions. One that was taken for dead may have come back since, and beats before the hold
--- is over. A cursor means nothing to another server.
+-- doubt makes the slot forget all nodes. Each node gets a new term with its next beat, and looks at
+-- all of its sessions. A node taken for dead may have come back since; it beats before the hold is
+-- over. The walks begin again, because another server does not understand their cursors.
 local function doubt(now, nodeLease)
   local dead = call('HGETALL', d)
   for i = 1, #dead, 2 do call('HSET', d, dead[i], sub(dead[i + 1], 1, 6) .. '0') end
@@ -47,16 +51,17 @@ local function doubt(now, nodeLease)
   holdNodes(now, nodeLease)
 end
 
--- wider returns the longer leases, and the shorter renewals, of two rules: lease, renewal, lease of a
--- node or 0, and beat, how often anything is extended at least; each in ms, in 4 bytes.
+-- wider returns the longer leases and the shorter intervals of two rules. Rules are four times in ms,
+-- in 4 bytes each: lease, interval of renewals, lease of a node or 0, and the shortest interval of
+-- all.
 local function wider(one, other)
   local lease, renew, nodeLease, beat = struct.unpack('>I4I4I4I4', one)
   local lease2, renew2, nodeLease2, beat2 = struct.unpack('>I4I4I4I4', other)
   return pack('>I4I4I4I4', math.max(lease, lease2), math.min(renew, renew2), math.max(nodeLease, nodeLease2), math.min(beat, beat2))
 end
 
--- agree returns what a slot goes by: the longest leases and the shortest renewals that anybody has
--- named today or yesterday. So nodes may have other rules while these are being changed.
+-- agree returns the rules of a slot: the longest leases and the shortest intervals named by any node
+-- today, or on the last day of use before. So nodes may have different rules during a change.
 local function agree(kept, rules, now)
   local day = pack('>I4', math.floor(now / 86400000))
   if kept == day .. rules .. rules then return struct.unpack('>I4I4I4I4', rules) end
@@ -71,10 +76,10 @@ local function agree(kept, rules, now)
   return struct.unpack('>I4I4I4I4', wider(today, before))
 end
 
--- begin returns the last epoch, what the slot goes by, and whether its data is another server's. A
--- slot begins with the clock, so that its epochs are higher than those that it gave before its data
--- was lost. Where the data is another server's, the last writes may be missing: those of sessions
--- that are renewed, too.
+-- begin returns the last epoch, the four rules of the slot, and whether its data is from another
+-- server. The first epoch is the time, so new epochs are higher than those from before a loss of
+-- the data. If the data is from another server, the last writes may be missing, even those of renewed
+-- sessions.
 local function begin(us, rules)
   local meta, name = call('HMGET', m, 'n', 'r', 'rules'), server()
   local lease, renew, nodeLease, beat = agree(meta[3], rules, math.floor(us / 1000))
@@ -90,10 +95,10 @@ local function begin(us, rules)
   return tonumber(meta[1]), lease, renew, nodeLease, beat, meta[2] ~= name
 end
 
-local walks = 4 -- how many steps of looking for dead nodes' sessions one run may take
+local walks = 4 -- largest number of steps of walk in one run
 
--- extendNode gives a node its lease. It returns the term under which the slot knows the node, and
--- the last epoch: where it did not know it, or has taken it for dead, that is a new one.
+-- extendNode extends a node's lease. It returns the slot's term for the node, and the last epoch. If
+-- the slot did not know the node, or has taken it for dead, both are new.
 local function extendNode(us, nodeLease, incarnation, last)
   call('ZADD', g, text(math.ceil(us / 1000) + nodeLease), incarnation)
   local term = call('HGET', t, incarnation)
@@ -105,24 +110,24 @@ local function extendNode(us, nodeLease, incarnation, last)
   return last, last
 end
 
--- member is what a session is in l: who knows it can extend it, so it begins with the token where
--- that is allowed, and with none where it is not any more.
+-- member returns a session's member in l. A node extends a session by naming its member. So the
+-- member begins with the token while the session may be extended, and with zeros after that.
 local nobody = string.rep('\0', 12)
 local function member(id, value) return (#value == 12 and value or nobody) .. id end
 local function idOf(member) return sub(member, 13) end
 
--- disown has nobody extend a session any more, which stays in a state until a lease is over.
+-- disown gives a session a state until stop. No node can extend it any more.
 local function disown(id, token, state, stop)
   call('ZREM', l, member(id, token))
   call('ZADD', l, stop, member(id, token .. state))
   call('HSET', e, id, token .. state)
 end
 
-local facts -- of the slot, once they are needed
-local function chosen() facts = nil end -- called when the keys are another slot's, see package redisrun
+local facts -- fields of m for refusal, read once
+local function chosen() facts = nil end -- called after a change to another slot, see package redisrun
 
--- refusal says why a token is not the owner's: "s" somebody has it since, "k" kicked, "x" it has
--- ended, "u" the server has lost it.
+-- refusal returns why a token does not hold the session: "s" somebody has registered it since, "k"
+-- kicked, "x" ended, "u" the server has lost it.
 local function refusal(value, token)
   if value and sub(value, 1, 12) == token then
     return sub(value, 13) == 'k' and 'k' or 'x'
@@ -135,7 +140,8 @@ local function refusal(value, token)
   return 'x'
 end
 
--- finish ends sessions: id, token and state, reason, last seen, record of each. They are told from now on.
+-- finish ends sessions: id, token and state, reason, last seen, record of each. Their ends can be
+-- told from now on.
 local function finish(ended, now)
   if #ended == 0 then return end
   local ids, members, marks, events, times = {}, {}, {}, {}, {}

@@ -1,5 +1,5 @@
--- kick(channel, id): answers with whose the session is, or with nothing where it is not there. One
--- that is detached ends at once.
+-- kick(channel, id): kicks a session. Answers with its token, state and record, or with an empty
+-- string if it is not there. A detached session ends at once.
 local now, id = math.floor(clock() / 1000), ARGV[2]
 local value = call('HGET', e, id)
 local state = value and sub(value, 13)

@@ -1,7 +1,8 @@
--- register(rules, incarnation, node, channel, id, token, meta ...): a token is of before,
--- where the session shall be registered only if nobody has it since; or empty. Answers for each
--- what it was before ("n" nothing, "m" somebody's, "r" detached, "e" ended and not told, "s" it was
--- not registered), its epoch, and whose; then with the node's term, whose lease is extended, too.
+-- register(rules, incarnation, node, channel, id, token, meta ...): registers sessions, and extends
+-- the node's lease. With a token, a session is registered only if its present epoch, if any, is lower.
+-- Answers for each with its earlier state ("n" none, "m" with an owner, "r" detached, "e" ended and not
+-- told; or "s" if it was not registered), its epoch, and the earlier value and record. The last part
+-- of the answer is the node's term.
 local us, lease, _, nodeLease = clock(), struct.unpack('>I4I4I4', ARGV[1])
 local now = math.floor(us / 1000)
 local last, term = begin(us, ARGV[1]), 0
@@ -13,7 +14,7 @@ local ids = {}
 for i = 1, count do ids[i] = ARGV[3 * i + 2] end
 local found = call('HMGET', e, unpack(ids))
 local tokens, records, times, gone, told, drop, answers = {}, {}, {}, {}, {}, {}, {}
-local here = {} -- what is registered by this very call
+local here = {} -- sessions registered by this call
 for i = 1, count do
   local id, claim, since, kind = ids[i], ARGV[3 * i + 3], now, 'n'
   local old, before = found[i] or nil, ''

@@ -1,11 +1,15 @@
 -- sweep(max, rules, share, least, delivery, retry, longest, incarnation, mark, id, token, attempts,
--- after ...): settles what was told, then ends what has outlived its lease and leases what is to
--- be told, for delivery ms. With a max of 0 it only looks, with less it only settles. after is
--- empty for what is done, or in how many ms it is to be told again. retry is what that can't exceed,
--- and longest what no lease can, where all nodes go by the same rules. mark is the score of the ends
--- that the node knows to have taken last, where it has called since and got no answer, or -1. The
--- answer: the time, for how many ms nothing expires and why, where this call says so, how many leases are
--- over, what is to be told, and 1 where there are sessions of dead nodes to be looked for.
+-- after ...): settles outcomes, then ends sessions with a lease that is over, and then takes ends to
+-- tell. For delivery ms no other node takes these. If max is 0, sweep only looks; if it is less,
+-- sweep only settles. An end with an empty after is done; else it is told again in after ms. If more
+-- than share of the sessions, and at least least, are over at once, the slot is held back. A share of
+-- 0 means never. No end waits longer than retry, and no lease is longer than longest, if all nodes
+-- have the same rules. mark is the score of the last ends certainly taken by the node, or -1 if no
+-- later call lacks an answer.
+--
+-- The answer: the time; for how many ms nothing expires, and why, if this call has begun that; the
+-- number of leases that are over; the ids and the ends to tell; and 1 if the walk for sessions of
+-- dead nodes goes on, else 0.
 local us, max = clock(), tonumber(ARGV[1])
 local now = math.floor(us / 1000)
 local present = text(now)
@@ -37,8 +41,8 @@ if not meta[1] then return {now, 0, '', 0, {}, {}, 0} end
 local _, lease, renew, nodeLease, beat, other = begin(us, ARGV[2])
 local last, held, pass = tonumber(meta[2]), tonumber(meta[3] or 0), tonumber(meta[4] or 0)
 local why = ''
--- Nobody could renew while nobody could sweep. A lease that was given before the clock was set
--- forward seems to be over; before it was set back, it seems to last for longer than it can.
+-- While no node could sweep, none could renew. After the clock was set forward, older leases seem to
+-- be over. After it was set back, they seem to last too long.
 if now - last > renew then why = 'gap'
 elseif last - now > 1000 then why = 'clock'
 elseif other then why = 'server' end
@@ -55,11 +59,12 @@ if nodeLease > 0 and (why ~= '' or now - last > beat or nodesHeld > now + nodeLe
   holdNodes(now, nodeLease)
   nodesHeld, nodesPass = now + nodeLease, now + 2 * nodeLease
 end
--- That is written now and then only: it is copied to replicas and files.
+-- last is written only now and then, because replicas and files get each write.
 if now - last > beat / 8 or last - now > 1000 then call('HSET', m, 'last', present) end
 
--- shorten takes back what the clock was set back by from what lasts for longer than it can: than
--- lengthOf, by its own field in the key known, if any. What goes by longer rules is not cut.
+-- shorten mends scores after the clock was set back: a score more than limit in the future is cut. If
+-- known is a key, the cut is to the length of the member's own lease, by lengthOf and its field in
+-- known. So leases with longer rules are not cut too short.
 local function shorten(key, limit, known, lengthOf, fieldOf)
   local far = call('ZRANGE', key, '(' .. text(now + limit), '+inf', 'BYSCORE', 'LIMIT', '0', '256')
   if #far == 0 then return end
@@ -74,13 +79,14 @@ end
 shorten(l, tonumber(ARGV[7]), o, leaseOf, idOf)
 shorten(x, tonumber(ARGV[6]))
 
--- lengthOf is that of a node's lease, by its term: none where the slot does not know it any more.
+-- lengthOf returns the length of a node's lease, from its field in t. If the slot no longer knows the
+-- node, it returns nodeLease.
 local function lengthOf(term)
   return term and tonumber(string.match(term, ' (%d+)')) or nodeLease
 end
 local share = tonumber(ARGV[3])
 
--- bury has nodes be dead whose lease is over.
+-- bury takes nodes for dead when their lease is over.
 local function bury()
   local count = call('ZCOUNT', g, '-inf', present)
   if count == 0 then return end
@@ -106,8 +112,8 @@ local function bury()
   call('HSET', m, 'nw', text(window), 'nc', text(buried + #gone))
 end
 
--- walk goes on through e, and ends the sessions of the dead that it finds: not those that wait to be
--- resumed. Those who died together are looked for together. It reports whether there is more.
+-- walk does a step through e, and ends the sessions of dead nodes, but not the detached ones. Nodes
+-- that died together share a walk. It returns 1 if there is more to do, else 0.
 local function walk()
   local dead, seen, names = call('HGETALL', d), {}, {}
   if #dead == 0 then return 0 end
@@ -129,7 +135,7 @@ local function walk()
       some[#some + 1] = {id, value, state == '' and 'e' or state, at}
     end
   end
-  -- There may be many more than were asked for.
+  -- HSCAN may return many more than 128.
   for from = 1, #some, 512 do
     local part, ids = {unpack(some, from, math.min(from + 511, #some))}, {}
     for i = 1, #part do ids[i] = part[i][1] end
@@ -152,8 +158,8 @@ if nodeLease > 0 then
   if nodesHeld <= now and max > 0 then more = walk() end
 end
 
--- served returns how many of those that are over somebody had to extend: the rest were detached, and
--- have waited for as long as they should. Of very many, the first ones are looked at.
+-- served returns how many of the due leases a node had to extend. The others are of detached sessions
+-- at the end of their wait. It looks at the first 1024, and projects from these.
 local function served(due)
   local ids, count = call('ZRANGE', l, '-inf', present, 'BYSCORE', 'LIMIT', '0', '1024'), 0
   for i = 1, #ids do ids[i] = idOf(ids[i]) end
@@ -188,8 +194,8 @@ if due > 0 and held <= now and max > 0 then
   end
 end
 
--- What was taken and has got lost on the way is due at once, as if it had not been taken. There may
--- be ends among it that somebody else has taken in the same millisecond: these are told twice.
+-- Ends that were taken by a call without an answer are due at once, as if they had not been taken. If
+-- another node has taken ends in the same millisecond, these are told twice.
 local by, mark = ARGV[8], tonumber(ARGV[9])
 local lost = mark >= 0 and tonumber(call('ZSCORE', a, by) or 0) or 0
 if lost > now and lost ~= mark then

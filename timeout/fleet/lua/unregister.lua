@@ -1,6 +1,5 @@
--- unregister(resume, reason, token and id ...): with a resume window in ms, the sessions are
--- detached for so long; they end otherwise. Answers with a byte for each: "h" done, or a refusal.
--- Those that were kicked end in either case.
+-- unregister(resume, reason, token and id ...): detaches sessions for resume ms. If resume is 0, or
+-- a session was kicked, the session ends. Answers with a byte for each: "h" done, or a refusal.
 local now, resume = math.floor(clock() / 1000), tonumber(ARGV[1])
 local verdicts, ended, ids, seen = {}, {}, {}, {}
 for i = 1, #ARGV - 2 do ids[i] = idOf(ARGV[i + 2]) end

@@ -1,5 +1,5 @@
-// Package cursor writes and reads the cursors of lists that are in the order of a time and of
-// something else: where a page has ended.
+// Package cursor writes and reads the cursors of lists ordered by a time and a text. A cursor
+// is the end of a page.
 package cursor
 
 import (
@@ -9,17 +9,18 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Write returns the cursor behind a place: a time, and what orders those of the same time.
+// Write returns the cursor after a place: a time, and the text that orders entries of the same
+// time.
 func Write(at int64, rest string) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d/%s", at, rest))
 }
 
-// Read returns the place of a cursor, and for an empty one a place before everything: a time of
-// -1. Somebody else may have written it: the error wraps timeout.ErrArgument, and what comes
-// after the time is UTF-8 without zeros, and else anything.
+// Read returns the place of a cursor. An empty cursor is a place before everything, with a time
+// of -1. A cursor may be forged: the error wraps timeout.ErrArgument, and rest is any UTF-8
+// without zeros.
 func Read(cursor string) (at int64, rest string, err error) {
 	if cursor == "" {
 		return -1, "", nil
@@ -30,7 +31,7 @@ func Read(cursor string) (at int64, rest string, err error) {
 		at, err = strconv.ParseInt(number, 10, 64)
 	}
 	if err != nil || !found || !utf8.ValidString(rest) || strings.Contains(rest, "\x00") || Write(at, rest) != cursor {
-		return 0, "", fmt.Errorf("%w: cursor %.100q, must be the Next of a page", timeout.ErrArgument, cursor)
+		return 0, "", fmt.Errorf("%w: cursor %.100q, must be the Next of a page", engine.ErrArgument, cursor)
 	}
 	return at, rest, nil
 }

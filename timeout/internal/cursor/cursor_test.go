@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
@@ -33,7 +33,7 @@ func TestWhatNobodyHasWrittenIsRefused(t *testing.T) {
 		encode([]byte("9223372036854775808/x")), encode([]byte("1/\xff")), encode([]byte("1/\x00")), cursor.Write(1, "x") + "=",
 	} {
 		_, _, err := cursor.Read(bad)
-		require.ErrorIs(t, err, timeout.ErrArgument, "%q", bad)
+		require.ErrorIs(t, err, engine.ErrArgument, "%q", bad)
 	}
 }
 
@@ -43,7 +43,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		at, rest, err := cursor.Read(text)
 		if err != nil {
-			require.ErrorIs(t, err, timeout.ErrArgument)
+			require.ErrorIs(t, err, engine.ErrArgument)
 			return
 		}
 		if text != "" {

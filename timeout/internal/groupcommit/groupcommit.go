@@ -1,6 +1,6 @@
-// Package groupcommit makes batches of single calls, as databases do with commits (group commit,
-// DeWitt et al., 1984): a call that comes alone goes at once, and those that come while others
-// are under way go together.
+// Package groupcommit makes batches of single calls, as databases do with commits (group
+// commit, DeWitt et al., 1984). A single call goes at once. Calls that come while a batch is
+// under way go together.
 package groupcommit
 
 import (
@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// size is how many calls are made one batch at most.
+	// size is the greatest number of calls in a batch.
 	size = 512
 
-	// patience is for how long at most a batch waits for those who were answered with the one
-	// before, and share the part of the time that took.
+	// patience and share bound the wait of a batch for the callers of the batch before: at most
+	// patience, and at most one share-th of that batch's time.
 	patience = 500 * time.Microsecond
 	share    = 8
 )
 
-// A Committer makes batches of calls that ask for a Q and are answered with an A. There is one
-// batch under way at a time: with two, each is half as large, and Redis did a fifth less on two
-// processors. The functions are set before the first call, and not called at the same time as
-// themselves, other than Abandon.
+// A Committer makes batches of calls with a Q and an answer A. One batch is under way at a
+// time: with two, each is half as large, and Redis did a fifth less on two processors. The
+// functions are set before the first call. None runs at the same time as itself, other than
+// Abandon.
 type Committer[Q, A any] struct {
-	// Do makes a batch of at most 512 calls. It has to end by itself. The answers are in the
-	// order of the asks, and zero, or left out at the end, where there is none.
+	// Do makes a batch of at most 512 calls. It must end by itself. The answers are in the
+	// order of the asks. A missing answer is zero, or left out at the end.
 	Do func(asks []Q) ([]A, error)
 
-	// Fail is the error of one call: err is that of Do.
+	// Fail returns the error of one call; err is the error of Do.
 	Fail func(answer A, err error) error
 
-	// Abandon is told of a call that was answered without an error when nobody waited for it
-	// any more. It may be nil.
+	// Abandon is told of a call answered without an error after its caller gave up. It may be
+	// nil.
 	Abandon func(ask Q, answer A)
 
 	// Closed is the error of calls after Close.
@@ -44,7 +44,7 @@ type Committer[Q, A any] struct {
 	waiting []*call[Q, A]
 	flies   bool
 	closed  bool
-	idle    sync.WaitGroup // for the one that flies
+	idle    sync.WaitGroup // for the batch under way
 	spare   sync.Pool
 }
 
@@ -56,13 +56,13 @@ type call[Q, A any] struct {
 
 	// Guarded by the committer's mu.
 	answered bool
-	gone     bool // nobody waits for it
+	gone     bool // its caller has given up
 }
 
 func (c *call[Q, A]) reset() { *c = call[Q, A]{done: c.done} }
 
-// Call has ask done in a batch. When ctx ends while it waits for others, it is not done; when
-// that is after its batch has begun, it may have been done or not.
+// Call has ask done in a batch. If ctx ends before the batch begins, ask is not done. If ctx
+// ends later, ask may have been done or not.
 func (c *Committer[Q, A]) Call(ctx context.Context, ask Q) (answer A, err error) {
 	if ctx.Err() != nil {
 		return answer, context.Cause(ctx)
@@ -93,7 +93,7 @@ func (c *Committer[Q, A]) Call(ctx context.Context, ask Q) (answer A, err error)
 	}
 	c.mu.Lock()
 	own.gone = true
-	answered := own.answered // just now: otherwise the batch sees that it is gone
+	answered := own.answered // just now: otherwise the batch sees gone
 	c.mu.Unlock()
 	if answered {
 		c.abandon(own)
@@ -107,13 +107,13 @@ func (c *Committer[Q, A]) abandon(own *call[Q, A]) {
 	}
 }
 
-// fly does what waits until nothing does.
+// fly makes batches until no call waits.
 func (c *Committer[Q, A]) fly() {
 	last, took := 0, time.Duration(0)
 	for {
 		c.gather(last, min(took/share, patience))
 		c.mu.Lock()
-		// Whoever has gone may have asked elsewhere since, and a late answer would undo that.
+		// A caller that gave up may have asked elsewhere since, and a late call would undo that.
 		c.waiting = slices.DeleteFunc(c.waiting, func(own *call[Q, A]) bool { return own.gone })
 		batch := c.waiting[:min(len(c.waiting), size)]
 		c.waiting = c.waiting[len(batch):]
@@ -129,9 +129,9 @@ func (c *Committer[Q, A]) fly() {
 	}
 }
 
-// gather lets those who were answered just now call again, so that they go together again:
-// otherwise the first of them goes alone, and the others wait for it. It yields to them until
-// as many wait, for so long at most.
+// gather yields to the callers of the last batch so that they call again and go together.
+// Otherwise the first of them would go alone, and the others wait for it. It ends when expected
+// calls wait, or after patience.
 func (c *Committer[Q, A]) gather(expected int, patience time.Duration) {
 	runtime.Gosched()
 	if expected <= 1 {
@@ -171,8 +171,8 @@ func (c *Committer[Q, A]) commit(batch []*call[Q, A]) {
 	}
 }
 
-// answer reports for each call of a batch whether nobody waits for it any more. Those who give
-// up after that find that it was answered.
+// answer reports for each call of a batch whether its caller has given up. A caller that gives
+// up later finds the call answered.
 func (c *Committer[Q, A]) answer(batch []*call[Q, A]) []bool {
 	gone := make([]bool, len(batch))
 	c.mu.Lock()
@@ -184,7 +184,7 @@ func (c *Committer[Q, A]) answer(batch []*call[Q, A]) []bool {
 	return gone
 }
 
-// Close refuses further calls, and waits for those that were made.
+// Close refuses further calls, and waits for the earlier ones.
 func (c *Committer[Q, A]) Close() {
 	c.mu.Lock()
 	c.closed = true

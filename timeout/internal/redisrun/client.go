@@ -30,6 +30,7 @@ type Client struct {
 	cluster *goredis.ClusterClient // one of both
 	own     bool                   // Close closes the client
 	closed  atomic.Bool
+	silence *silence // nil without Shun
 
 	mu    sync.Mutex     // guards lanes
 	lanes map[string]int // by address
@@ -160,6 +161,74 @@ func inspect(ctx context.Context, client *goredis.Client, names Names) (clustere
 	return fields["cluster_enabled"] == "1", nil
 }
 
+// EachMaster calls do for each server, one after the other, up to the first error.
+func (r *Client) EachMaster(ctx context.Context, do func(context.Context, *goredis.Client) error) error {
+	if r.closed.Load() {
+		return r.names.Closed
+	}
+	if r.cluster == nil {
+		return r.Wrap(do(ctx, r.single))
+	}
+	var one sync.Mutex
+	return r.Wrap(r.cluster.ForEachMaster(ctx, func(ctx context.Context, client *goredis.Client) error {
+		one.Lock()
+		defer one.Unlock()
+		return do(ctx, client)
+	}))
+}
+
+// readyScript does nothing. Redis refuses scripts without flags while it takes no changes: its memory
+// is full, it can't save, or it is a replica. The argument is as large as a task may be, since it
+// needs room as well.
+const readyScript = "#!lua\nreturn 1"
+
+var readyArgument = strings.Repeat("x", 16<<10)
+
+// readyKeys is how many keys are looked up to find some of the masters of a Cluster.
+const readyKeys = 16
+
+// Ready returns nil if a server takes changes.
+func (r *Client) Ready(ctx context.Context) error {
+	if r.closed.Load() {
+		return r.names.Closed
+	}
+	ask := func(ctx context.Context, client *goredis.Client) error {
+		err := client.Eval(ctx, readyScript, nil, readyArgument).Err()
+		if err != nil {
+			err = r.names.said("ready", err)
+		}
+		return r.Wrap(err)
+	}
+	if r.cluster == nil {
+		return ask(ctx, r.single)
+	}
+	some := make(map[*goredis.Client]bool)
+	for i := range readyKeys {
+		client, err := r.cluster.MasterForKey(ctx, strconv.Itoa(i))
+		if err != nil {
+			return r.Wrap(err)
+		}
+		some[client] = true
+	}
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	ctx, found := context.WithCancel(ctx)
+	defer found() // so that nobody waits for those that hang
+	errs := make(chan error, len(some))
+	for client := range some {
+		asking.Go(func() { errs <- ask(ctx, client) })
+	}
+	var failed error
+	for range some {
+		err := <-errs
+		if err == nil {
+			return nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
 // Client is what it is made of.
 func (r *Client) Client() goredis.UniversalClient { return r.client }
 
@@ -197,12 +266,27 @@ func (r *Client) Lane(key string) int {
 	return lane
 }
 
+// Shun has calls to a hanging server of a Cluster fail at once, after the first one has waited as long
+// as the client waits. It must be called before all other methods.
+func (r *Client) Shun() {
+	if r.cluster != nil {
+		r.silence = newSilence()
+	}
+}
+
 // Closed reports whether Close was called.
 func (r *Client) Closed() bool { return r.closed.Load() }
 
 // Close ends all calls to come, and the client if Open has made it. It is idempotent.
 func (r *Client) Close() error {
-	if r.closed.Swap(true) || !r.own {
+	if r.closed.Swap(true) {
+		return nil
+	}
+	if r.silence != nil {
+		defer r.silence.asks.Wait()
+		r.silence.close()
+	}
+	if !r.own {
 		return nil
 	}
 	if err := r.client.Close(); err != nil && !errors.Is(err, goredis.ErrClosed) {

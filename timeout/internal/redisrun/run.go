@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"time"
@@ -183,6 +182,12 @@ func (r *Client) byServer(ctx context.Context, calls []*Call) map[*goredis.Clien
 
 // send runs scripts on one server, some at a time, and gives it those that it does not know.
 func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call) {
+	if r.silence != nil {
+		if err := r.silence.of(ctx, client); err != nil {
+			fail(calls, fmt.Errorf("%s: %w", r.names.Package, err))
+			return
+		}
+	}
 	for len(calls) > 0 {
 		count, size := 0, 0
 		for count < len(calls) && count < Window && (count == 0 || size+calls[count].Size <= windowBytes) {
@@ -199,16 +204,13 @@ func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call
 			r.ask(ctx, c)
 		}
 		if err := window[0].Err; isSilence(err) {
+			if r.silence != nil {
+				r.silence.suspect(client, err)
+			}
 			fail(calls, err) // they would wait for it as long
 			return
 		}
 	}
-}
-
-// isSilence reports whether an error says that a server has not answered in time.
-func isSilence(err error) bool {
-	var silence net.Error
-	return errors.As(err, &silence) && silence.Timeout()
 }
 
 func withCode(calls []*Call, code string) (found []*Call) {
@@ -293,13 +295,18 @@ func (r *Client) take(run []*Call, sent *goredis.Cmd) {
 	}
 }
 
+// said is the error of a script.
+func (n Names) said(script string, err error) error {
+	if hasCode(err, "OOM") || hasCode(err, "MISCONF") {
+		return fmt.Errorf("%w: %w", n.Full, err)
+	}
+	return fmt.Errorf("%s: script %s: %w", n.Package, script, err)
+}
+
 func (c *Call) take(answer any, err error, names Names) {
 	c.Answer, c.Status, c.Err = nil, "", nil
 	if err != nil {
-		c.Err = fmt.Errorf("%s: script %s: %w", names.Package, c.Script.name, err)
-		if hasCode(err, "OOM") || hasCode(err, "MISCONF") {
-			c.Err = fmt.Errorf("%w: %w", names.Full, err)
-		}
+		c.Err = names.said(c.Script.name, err)
 		return
 	}
 	switch answer := answer.(type) {

@@ -10,21 +10,22 @@ import (
 )
 
 const (
-	// Ports are below those that the kernel gives to connections (32768 and up on Linux):
-	// one of those could take the port while the server is away, and a client that dials
-	// such a port again and again gets connected to itself in the end.
+	// Ports are below the kernel's range for connections (32768 and up on Linux). A connection
+	// could take a port from there while the server is away. Also, a client that dials such a
+	// port again and again ends up connected to itself.
 	firstPort, lastPort = 10_000, 21_999
 
-	// busOffset is from the port of a node of a Redis Cluster to its port for other nodes.
+	// busOffset is the distance from the port of a Redis Cluster node to its port for other
+	// nodes.
 	busOffset = 10_000
 )
 
-// reserve returns a port on which nobody listens, and that other tests do not get until guard
-// is closed, even while nobody listens.
+// reserve returns a free port. Other tests do not get it until guard is closed, even while
+// nobody listens there.
 func reserve() (port int, guard io.Closer, err error) {
 	for range 100 {
 		port = firstPort + rand.IntN(lastPort-firstPort+1)
-		// Nobody here speaks UDP, so the UDP port of that number says that it is taken.
+		// Nobody here speaks UDP, so a bound UDP port of that number marks the port as taken.
 		guard, err = net.ListenPacket("udp4", address(port))
 		if err != nil {
 			continue

@@ -21,9 +21,9 @@ func PostgresWithClock(t testing.TB, settings ...string) *Server {
 	return start(t, withClock(postgres(settings...)))
 }
 
-// SetClock sets the clock of a server ahead of this machine's, or behind it where ahead is
-// negative. It can be set while the server runs, which is a step of the clock, and while it
-// does not. What the server measures with the clock that knows no steps stays right.
+// SetClock sets the clock of a server ahead of this machine's, or behind it if ahead is
+// negative. It may be called while the server runs, for a step of the clock, and while it does
+// not. The server's monotonic clock stays right.
 func (s *Server) SetClock(t testing.TB, ahead time.Duration) {
 	t.Helper()
 	if err := s.writeClock(ahead); err != nil {
@@ -31,8 +31,8 @@ func (s *Server) SetClock(t testing.TB, ahead time.Duration) {
 	}
 }
 
-// writeClock writes the file by which the library libfaketime goes, at once: the server reads
-// it whenever it asks for the time.
+// writeClock writes the file of the library libfaketime, atomically: the server reads it
+// whenever it asks for the time.
 func (s *Server) writeClock(ahead time.Duration) error {
 	if !s.program.clock {
 		return fmt.Errorf("it has that of this machine")
@@ -47,7 +47,7 @@ func (s *Server) writeClock(ahead time.Duration) error {
 
 func (s *Server) clockFile() string { return filepath.Join(s.Dir, "clock") }
 
-// withClock has a program run with a clock that can be set.
+// withClock makes a program run with an adjustable clock.
 func withClock(p program) program {
 	prepare, sweep := p.prepare, p.sweep
 	p.clock = true
@@ -58,7 +58,7 @@ func withClock(p program) program {
 		return prepare(s)
 	}
 	p.sweep = func(s *Server) {
-		for _, pid := range s.pids { // a server that is killed leaves it
+		for _, pid := range s.pids { // a killed server leaves it
 			_ = os.Remove("/dev/shm/faketime_shm_" + strconv.Itoa(pid))
 			_ = os.Remove("/dev/shm/sem.faketime_sem_" + strconv.Itoa(pid))
 		}
@@ -69,7 +69,7 @@ func withClock(p program) program {
 	return p
 }
 
-// clockEnvironment returns what a process needs for a clock that can be set.
+// clockEnvironment returns the environment of a process with an adjustable clock.
 func (s *Server) clockEnvironment() ([]string, error) {
 	const library = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 	found, _ := filepath.Glob(library)
@@ -77,8 +77,8 @@ func (s *Server) clockEnvironment() ([]string, error) {
 		return nil, missing(library, "libfaketime")
 	}
 	return append(os.Environ(),
-		// Debian's Redis has an allocator that asks for the time before the library can
-		// tell it, and both wait for each other then: the C library's comes before it.
+		// The allocator of Debian's Redis asks for the time before the library can answer, and
+		// both then wait for each other. So the C library's allocator comes first.
 		"LD_PRELOAD="+found[0]+" libc.so.6",
 		"FAKETIME_TIMESTAMP_FILE="+s.clockFile(), "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1",
 	), nil

@@ -15,9 +15,9 @@ type Cluster struct {
 	Nodes []*Server
 }
 
-// RedisCluster starts a Redis Cluster of so many masters, three or more, each with so many
-// replicas. A node that does not answer for a second is held to be dead. The args are for each
-// node, see Redis.
+// RedisCluster starts a Redis Cluster of the given number of masters, three or more, each with
+// the given number of replicas. The cluster considers a node dead after a second without an
+// answer. The args are for each node, see Redis.
 func RedisCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 	t.Helper()
 	if masters < 3 || replicas < 0 {
@@ -48,8 +48,8 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// Await waits until all nodes that run agree that the cluster is well, and all replicas are
-// in step with their masters.
+// Await waits until all running nodes agree that the cluster is well, and all replicas are in
+// step with their masters.
 func (c *Cluster) Await(t testing.TB) {
 	t.Helper()
 	eventually(t, func() error {
@@ -65,7 +65,7 @@ func (c *Cluster) Await(t testing.TB) {
 	})
 }
 
-// well returns an error where a node finds that its cluster is not well.
+// well returns an error if a node finds that its cluster is not well.
 func well(node *Server, nodes int) error {
 	info, err := node.ask("CLUSTER", "INFO")
 	switch {
@@ -83,7 +83,7 @@ func well(node *Server, nodes int) error {
 	return err
 }
 
-// Masters returns the nodes that are masters and run.
+// Masters returns the running masters.
 func (c *Cluster) Masters(t testing.TB) []*Server {
 	t.Helper()
 	var masters []*Server
@@ -102,7 +102,7 @@ func (c *Cluster) Masters(t testing.TB) []*Server {
 	return masters
 }
 
-// Replicas returns the nodes that are replicas of a master and run.
+// Replicas returns the running replicas of a master.
 func (c *Cluster) Replicas(t testing.TB, master *Server) []*Server {
 	t.Helper()
 	var replicas []*Server
@@ -122,8 +122,8 @@ func (c *Cluster) Replicas(t testing.TB, master *Server) []*Server {
 	return replicas
 }
 
-// Failover has a replica take over from its master in good order, without a write lost, and
-// returns it. For a failover in bad order, Kill a master, and wait with AwaitTakeover.
+// Failover makes a replica take over from its master in good order, without a lost write, and
+// returns the replica. For a failover in bad order, Kill a master, and wait with AwaitTakeover.
 func (c *Cluster) Failover(t testing.TB, master *Server) *Server {
 	t.Helper()
 	replicas := c.Replicas(t, master)
@@ -137,8 +137,8 @@ func (c *Cluster) Failover(t testing.TB, master *Server) *Server {
 	return replicas[0]
 }
 
-// AwaitTakeover waits until one of the replicas is a master, and all nodes that run know, and
-// returns it.
+// AwaitTakeover waits until one of the replicas is a master and all running nodes know it. It
+// returns that replica.
 func (c *Cluster) AwaitTakeover(t testing.TB, replicas []*Server) *Server {
 	t.Helper()
 	var taken *Server
@@ -159,7 +159,7 @@ func (c *Cluster) AwaitTakeover(t testing.TB, replicas []*Server) *Server {
 	return taken
 }
 
-// ask returns what a Redis server answers.
+// ask returns the answer of a Redis server.
 func (s *Server) ask(command ...string) (string, error) {
 	return redisCLI(append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(s.port)}, command...)...)
 }

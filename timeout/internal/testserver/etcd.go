@@ -17,8 +17,8 @@ func Etcd(t testing.TB, args ...string) *Server {
 	return start(t, etcd(args...))
 }
 
-// SharedEtcd returns the etcd server that the tests of this package share. What is in it is
-// theirs to tell apart.
+// SharedEtcd returns the etcd server that the tests of this package share. The tests must keep
+// their keys apart.
 func SharedEtcd(t testing.TB) *Server {
 	t.Helper()
 	return sharedEtcd.get(t, etcd())
@@ -46,7 +46,7 @@ func etcd(args ...string) program {
 	}
 }
 
-// healthy asks an etcd server whether it has a leader, and so serves.
+// healthy asks an etcd server whether it has a leader and therefore serves.
 func healthy(ctx context.Context, s *Server) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/health", nil)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main is for TestMain. It runs the tests, stops the servers that they shared, and then fails
-// where goroutines are left, as goleak.VerifyTestMain does, which gets the options.
+// Main is for TestMain. It runs the tests and stops the shared servers. Then it fails if
+// goroutines are left, like goleak.VerifyTestMain, with the given options.
 func Main(m *testing.M, options ...goleak.Option) {
 	atEnd.mu.Lock()
 	atEnd.main = true
@@ -26,7 +26,7 @@ func (r run) Run() int {
 	return code
 }
 
-// atEnd is what Main does after the tests.
+// atEnd holds the work of Main after the tests.
 var atEnd cleanups
 
 type cleanups struct {
@@ -35,7 +35,8 @@ type cleanups struct {
 	todo []func()
 }
 
-// add has something done after the tests. The error says that TestMain doesn't call Main.
+// add registers a function to run after the tests. The error says that TestMain doesn't call
+// Main.
 func (c *cleanups) add(do func()) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,14 +56,14 @@ func (c *cleanups) all() {
 	c.todo = nil
 }
 
-// shared is a server that all tests of a package use.
+// shared is a server for all tests of a package.
 type shared struct {
 	once   sync.Once
 	server *Server
 	err    error
 }
 
-// get returns the server, which the first call starts.
+// get returns the server. The first call starts it.
 func (s *shared) get(t testing.TB, p program) *Server {
 	t.Helper()
 	s.once.Do(func() {
@@ -82,8 +83,8 @@ func (s *shared) end() {
 	}
 }
 
-// tempDir returns a new directory that others may enter, which those of testing are not:
-// PostgreSQL's files are another user's.
+// tempDir returns a new directory that other users may enter: PostgreSQL's files are another
+// user's. The directories of package testing are closed to others.
 func tempDir(name string) (string, error) {
 	dir, err := os.MkdirTemp("", "testserver-"+name+"-")
 	if err != nil {

@@ -21,11 +21,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/process"
 )
 
-// NoFsync is an argument for Postgres that has it not wait for the disk. What is committed
-// then survives a Kill, since the kernel has it, and not a machine that loses power.
+// NoFsync is an argument for Postgres: the server does not wait for the disk. Committed data
+// then survives a Kill, since the kernel has it, but not a loss of power.
 const NoFsync = "fsync=off"
 
-// Postgres starts a PostgreSQL server with the superuser postgres, who needs no password. The
+// Postgres starts a PostgreSQL server with the superuser postgres, without a password. The
 // settings come last on its command line, each as "name=value"; see NoFsync. It needs Main.
 func Postgres(t testing.TB, settings ...string) *Server {
 	t.Helper()
@@ -44,8 +44,8 @@ var (
 	databases      atomic.Int64
 )
 
-// Database returns the URL of a new database on the server that the tests of this package
-// share, which is dropped when the test ends.
+// Database returns the URL of a new database on the shared server of this package. The database
+// is dropped when the test ends.
 func Database(t testing.TB) string {
 	t.Helper()
 	s := SharedPostgres(t)
@@ -95,12 +95,12 @@ func postgres(settings ...string) program {
 	}
 }
 
-// removeSharedMemory removes the segment of System V's shared memory by which PostgreSQL
-// knows that a data directory is in use. It is small, and there can be only so many.
+// removeSharedMemory removes the segment of System V shared memory that marks a data directory
+// as in use. It is small, but the number of segments is limited.
 func removeSharedMemory(s *Server) {
 	said, err := os.ReadFile(filepath.Join(s.Dir, "data", "postmaster.pid"))
 	if err != nil {
-		return // it has done so itself
+		return // the server has done so itself
 	}
 	if lines := strings.Split(string(said), "\n"); len(lines) > 6 {
 		if fields := strings.Fields(lines[6]); len(fields) == 2 { // its key and its id
@@ -109,12 +109,12 @@ func removeSharedMemory(s *Server) {
 	}
 }
 
-// postgresProgram finds the newest version where Debian puts several beside each other.
+// postgresProgram finds the newest version if Debian has installed several.
 func postgresProgram(name string) (string, error) {
 	return find(name, "postgresql", "/usr/lib/postgresql/*/bin/"+name)
 }
 
-// preparePostgres gives a server its data directory: a copy of one that is made once.
+// preparePostgres gives a server its data directory: a copy of one made once.
 func preparePostgres(s *Server) error {
 	template.once.Do(func() {
 		if template.err = atEnd.add(func() { _ = os.RemoveAll(template.dir) }); template.err == nil {
@@ -180,8 +180,8 @@ func initdb() (dir string, err error) {
 // account is a user of this machine.
 type account struct{ uid, gid int }
 
-// postgresUser returns who runs PostgreSQL, which refuses to run as root: nil stands for who
-// runs the tests, if that is not root.
+// postgresUser returns the account that runs PostgreSQL: it refuses to run as root. Nil stands
+// for the account of the tests, if that is not root.
 func postgresUser() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -197,7 +197,7 @@ func postgresUser() (*account, error) {
 	return &account{uid, gid}, errors.Join(err, err2)
 }
 
-// give makes all files in a directory somebody's, and nobody else's.
+// give makes all files in a directory belong to who alone.
 func give(dir string, who *account) error {
 	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil {

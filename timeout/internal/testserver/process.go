@@ -7,10 +7,10 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/process"
 )
 
-// family is a program that runs, with those that it has started.
+// family is a running program with its descendants.
 type family struct{ *process.Process }
 
-// pause stops the process, and then those that it has started: it starts no more.
+// pause stops the process first, so that it starts no more, and then its descendants.
 func (p *family) pause() error {
 	if err := p.Signal(sigStop); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (p *family) resume() error {
 	return p.Signal(sigContinue)
 }
 
-// kill ends the process and all that it has started, and waits until they have.
+// kill ends the process and its descendants, and waits until they have ended.
 func (p *family) kill() {
 	others := descendants(p.PID())
 	_ = p.Signal(syscall.SIGKILL)
@@ -37,11 +37,11 @@ func (p *family) kill() {
 	}
 }
 
-// finish asks the process to end, waits, and kills it where that takes too long. It reports
-// whether the process ended by itself.
+// finish asks the process to end, waits, and kills it if it takes too long. It reports whether
+// the process ended by itself.
 func (p *family) finish(ask syscall.Signal) bool {
 	_ = p.Signal(ask)
-	_ = p.resume() // what is paused does not hear
+	_ = p.resume() // a paused process does not hear
 	select {
 	case <-p.Ended():
 		return true

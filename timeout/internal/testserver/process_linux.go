@@ -14,7 +14,7 @@ const (
 	sigContinue = syscall.SIGCONT
 )
 
-// attributes are those of a process that runs as who, unless that is nil.
+// attributes are those of a process that runs as who, unless who is nil.
 func attributes(who *account) *syscall.SysProcAttr {
 	if who == nil {
 		return nil
@@ -22,8 +22,8 @@ func attributes(who *account) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(who.uid), Gid: uint32(who.gid)}}
 }
 
-// descendants returns the ids of all processes that one has started, and these, and so on.
-// They are looked for in /proc: those of PostgreSQL are groups of their own.
+// descendants returns the ids of all children of a process, of their children, and so on. It
+// reads /proc, since those of PostgreSQL are groups of their own.
 func descendants(pid int) []int {
 	children := make(map[int][]int)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -59,8 +59,7 @@ func stat(pid int) (state byte, parent int, ok bool) {
 	return fields[0][0], parent, err == nil
 }
 
-// anyLives reports whether one of the processes has not ended. One that nobody has waited for
-// yet has.
+// anyLives reports whether one of the processes has not ended. A zombie has ended.
 func anyLives(pids []int) bool {
 	for _, pid := range pids {
 		if state, _, ok := stat(pid); ok && state != 'Z' && state != 'X' {
@@ -70,7 +69,7 @@ func anyLives(pids []int) bool {
 	return false
 }
 
-// signalAll signals processes, but those that have ended.
+// signalAll signals the processes that have not ended.
 func signalAll(pids []int, sig syscall.Signal) error {
 	var errs []error
 	for _, pid := range pids {

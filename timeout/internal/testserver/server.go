@@ -18,39 +18,39 @@ import (
 )
 
 const (
-	patience  = time.Minute // for a server that starts, on a machine that is busy
+	patience  = time.Minute // for the start of a server, on a busy machine
 	endsAfter = 15 * time.Second
-	logTail   = 4096 // bytes of a log that an error has
+	logTail   = 4096 // bytes of the log in an error
 )
 
-// Server is a server of one process. Its methods may be called by several goroutines at the
-// same time, as far as those of t may.
+// Server is a server of one process. Several goroutines may call its methods at the same time,
+// as far as t allows.
 type Server struct {
 	Addr string // host:port, the same after a Restart
-	URL  string // that clients of this kind take
+	URL  string // for clients of this kind
 	Dir  string // with its data and its log
 
 	port    int
 	guard   io.Closer
 	program program
-	who     *account // that runs it, if it is another one
-	pids    []int    // of all processes that it was
+	who     *account // account of the process, if it is another one
+	pids    []int    // of all its processes so far
 
 	mu      sync.Mutex
 	process *family // nil if it doesn't run
 }
 
-// program is what kind of server it is.
+// program is a kind of server.
 type program struct {
 	name    string // for people
 	scheme  string // of URL
-	path    string // of URL, what comes after the address
+	path    string // of URL, after the address
 	prepare func(s *Server) error
 	command func(s *Server) (program string, args []string, err error)
 	ready   func(ctx context.Context, s *Server) error
-	stop    syscall.Signal  // that asks it to end well
-	quit    syscall.Signal  // that ends it at once, and leaves nothing in the kernel
-	sweep   func(s *Server) // removes what it leaves there where it is killed
+	stop    syscall.Signal  // asks it to end well
+	quit    syscall.Signal  // ends it at once, and leaves nothing in the kernel
+	sweep   func(s *Server) // removes its leftovers in the kernel after a kill
 	clock   bool            // it has a clock of its own
 }
 
@@ -70,7 +70,7 @@ func start(t testing.TB, p program) *Server {
 	return s
 }
 
-// begin starts a server. Where its port was taken just then, it tries again with another.
+// begin starts a server. If its port was taken just then, it tries again with another.
 func begin(p program) (*Server, error) {
 	var err error
 	for range 3 {
@@ -167,8 +167,8 @@ func (s *Server) await() error {
 	}
 }
 
-// Pause has the server do nothing until Continue: SIGSTOP. Connections stay, and the kernel
-// goes on accepting some.
+// Pause stops the server until Continue, with SIGSTOP. Connections stay, and the kernel goes on
+// accepting some.
 func (s *Server) Pause(t testing.TB) {
 	t.Helper()
 	s.with(t, (*family).pause)
@@ -180,7 +180,7 @@ func (s *Server) Continue(t testing.TB) {
 	s.with(t, (*family).resume)
 }
 
-// with does something with the process. A server that does not run fails the test.
+// with calls do with the process. It fails the test if the server does not run.
 func (s *Server) with(t testing.TB, do func(*family) error) {
 	t.Helper()
 	s.mu.Lock()
@@ -193,8 +193,8 @@ func (s *Server) with(t testing.TB, do func(*family) error) {
 	}
 }
 
-// Kill ends the server as a crash does, with SIGKILL, and waits until it has ended. The data
-// stays. Where it does not run, nothing happens.
+// Kill ends the server like a crash, with SIGKILL, and waits until it has ended. The data
+// stays. If the server does not run, nothing happens.
 func (s *Server) Kill(testing.TB) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,8 +204,8 @@ func (s *Server) Kill(testing.TB) {
 	}
 }
 
-// Stop asks the server to end, as the service of a machine that shuts down, and waits until it
-// has ended. The data stays. Where it does not run, nothing happens.
+// Stop asks the server to end, like the shutdown of a machine, and waits until it has ended.
+// The data stays. If the server does not run, nothing happens.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()
@@ -224,7 +224,7 @@ func (s *Server) Stop(t testing.TB) {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.Stop(t)
-	// Backends of a killed PostgreSQL end a moment after it, and it does not start before.
+	// Backends of a killed PostgreSQL end a moment later, and it does not start before.
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		err := s.run()
 		if err == nil {
@@ -277,7 +277,7 @@ func (s *Server) log() string {
 	return string(bytes.TrimSpace(said))
 }
 
-// find returns where a program is. The error says which package has it.
+// find returns the path of a program. The error names its package.
 func find(name, pkg string, elsewhere ...string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil

@@ -11,18 +11,18 @@ import (
 	"testing"
 )
 
-// zookeeperJar knows itself where the other jars are.
+// zookeeperJar knows the places of the other jars.
 const zookeeperJar = "/usr/share/java/zookeeper.jar"
 
-// ZooKeeper starts a ZooKeeper server, alone. Sessions may end after as little as 200 ms of
-// silence, and are looked at each 100 ms. The settings are lines of its zoo.cfg, "name=value".
+// ZooKeeper starts a single ZooKeeper server. Sessions may end after as little as 200 ms of
+// silence, and are checked every 100 ms. The settings are lines of its zoo.cfg, "name=value".
 func ZooKeeper(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	return start(t, zookeeper(settings...))
 }
 
-// SharedZooKeeper returns the ZooKeeper server that the tests of this package share. What is
-// in it is theirs to tell apart.
+// SharedZooKeeper returns the ZooKeeper server that the tests of this package share. The tests
+// must keep their nodes apart.
 func SharedZooKeeper(t testing.TB) *Server {
 	t.Helper()
 	return sharedZooKeeper.get(t, zookeeper())

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
@@ -14,17 +14,17 @@ const (
 	maxPrefix     = 1024
 )
 
-// Config is what Members can be told. The zero value of each field means the default.
+// Config has the settings of Members. The zero value of each field means the default.
 type Config struct {
-	// Prefix is what all keys begin with: centres with different ones know nothing of each
-	// other. At most 1024 bytes. Empty means "/timeout/members/". It should end with what
-	// ends a name where you use etcd, so that it is not the beginning of another one.
+	// Prefix begins all keys. Centres with different prefixes know nothing of each other. At
+	// most 1024 bytes. Empty means "/timeout/members/". End it with the separator of your
+	// keys, such as a slash, so that no other prefix begins with it.
 	Prefix string
 
-	// Username and Password are for Open. Empty means that etcd asks for none.
+	// Username and Password are for Open. Empty means that etcd needs none.
 	Username, Password string
 
-	// TLS is for Open. Nil means that of an endpoint with "https" is the system's.
+	// TLS is for Open. Nil means the system's configuration, for endpoints with "https".
 	TLS *tls.Config
 }
 
@@ -35,18 +35,18 @@ func (c Config) withDefaults() Config {
 
 func (c Config) check() error {
 	if len(c.Prefix) > maxPrefix {
-		return fmt.Errorf("%w: Prefix of %d bytes, must have at most %d", timeout.ErrArgument, len(c.Prefix), maxPrefix)
+		return fmt.Errorf("%w: Prefix of %d bytes, must have at most %d", engine.ErrArgument, len(c.Prefix), maxPrefix)
 	}
 	return nil
 }
 
 func checkEndpoints(endpoints []string) error {
 	if len(endpoints) == 0 {
-		return fmt.Errorf("%w: endpoints %q, must have at least one", timeout.ErrArgument, endpoints)
+		return fmt.Errorf("%w: endpoints %q, must have at least one", engine.ErrArgument, endpoints)
 	}
 	for _, endpoint := range endpoints {
 		if strings.TrimSpace(endpoint) == "" {
-			return fmt.Errorf("%w: endpoints %q, must not have an empty one", timeout.ErrArgument, endpoints)
+			return fmt.Errorf("%w: endpoints %q, must not have an empty one", engine.ErrArgument, endpoints)
 		}
 	}
 	return nil

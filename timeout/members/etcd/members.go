@@ -11,30 +11,30 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Members are the nodes that etcd knows. It is a timeout.Watcher. All methods may be called by
-// several goroutines at the same time.
+// Members keeps the list of nodes in etcd. It is an engine.Watcher. Several goroutines may call
+// its methods at the same time.
 type Members struct {
 	client *clientv3.Client
-	own    bool // the client is Open's
+	own    bool // Open made the client
 	cfg    Config
 	closed atomic.Bool
 
-	// turn has an element while somebody uses what follows.
+	// turn guards the fields below; it has an element while it is taken.
 	turn  chan struct{}
-	nodes map[string]*node // that beat here, by name
-	last  snapshot         // what was read last, and is a view
+	nodes map[string]*node // the nodes of this process, by name
+	last  snapshot         // the snapshot of the last view
 }
 
 var _ interface {
-	timeout.Members
-	timeout.Watcher
+	engine.Members
+	engine.Watcher
 } = (*Members)(nil)
 
-// New returns the members that a client knows, which stays the caller's to close. The error
-// wraps timeout.ErrArgument.
+// New returns the Members of a client. The caller closes the client. The error wraps
+// engine.ErrArgument.
 func New(client *clientv3.Client, cfg Config) (*Members, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
@@ -43,10 +43,9 @@ func New(client *clientv3.Client, cfg Config) (*Members, error) {
 	return &Members{client: client, cfg: cfg, turn: make(chan struct{}, 1), nodes: make(map[string]*node)}, nil
 }
 
-// Open returns the members that the servers of a cluster know, with a client of its own. It
-// does not wait for a server, so none needs to be there yet; but with a user it is asked for
-// a token, for at most five seconds. An error that wraps timeout.ErrArgument says that an
-// argument is wrong.
+// Open returns the Members of a cluster, with a client of its own. The servers need not run yet,
+// because Open does not wait for them. With a Username, however, Open asks a server for a token,
+// for at most five seconds. If an argument is wrong, the error wraps engine.ErrArgument.
 func Open(endpoints []string, cfg Config) (*Members, error) {
 	if err := checkEndpoints(endpoints); err != nil {
 		return nil, err
@@ -58,8 +57,8 @@ func Open(endpoints []string, cfg Config) (*Members, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, Username: cfg.Username, Password: cfg.Password, TLS: cfg.TLS,
 		DialTimeout:       5 * time.Second,
-		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second, // for a server that hangs: another one is asked then
-		Logger: zap.NewNop(), // what matters is in the errors
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second, // leaves a hanging server for another one
+		Logger: zap.NewNop(), // everything important is in the errors
 	})
 	if err != nil {
 		return nil, fmt.Errorf("timeout/members/etcd: %w", err)
@@ -69,15 +68,15 @@ func Open(endpoints []string, cfg Config) (*Members, error) {
 	return m, err
 }
 
-// Beat is timeout.Members'. etcd counts ttl in seconds, rounded up, and makes it two at least.
-func (m *Members) Beat(ctx context.Context, who timeout.Node, ttl time.Duration) (timeout.View, error) {
+// Beat implements engine.Members. ttl is rounded up to seconds, and etcd makes it at least two.
+func (m *Members) Beat(ctx context.Context, who engine.Node, ttl time.Duration) (engine.View, error) {
 	if ttl <= 0 {
-		return timeout.View{}, fmt.Errorf("%w: ttl %v, must be above 0", timeout.ErrArgument, ttl)
+		return engine.View{}, fmt.Errorf("%w: ttl %v, must be above 0", engine.ErrArgument, ttl)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience(ttl))
 	defer cancel()
 	if err := m.begin(ctx); err != nil {
-		return timeout.View{}, wrap("beat", who.Name, err)
+		return engine.View{}, wrap("beat", who.Name, err)
 	}
 	defer m.end()
 	n := m.nodes[who.Name]
@@ -87,29 +86,29 @@ func (m *Members) Beat(ctx context.Context, who timeout.Node, ttl time.Duration)
 	}
 	seen, err := m.beat(ctx, n, who, seconds(ttl))
 	if err == nil && !seen.has(who.Name) {
-		n.joined = false // its key was removed by somebody, or what the terms count from
+		n.joined = false // somebody removed the node's key, or the key of the changes
 		seen, err = m.beat(ctx, n, who, seconds(ttl))
 	}
 	if err == nil && !seen.has(who.Name) {
 		err = errRemoved
 	}
 	if err != nil {
-		return timeout.View{}, wrap("beat", who.Name, err)
+		return engine.View{}, wrap("beat", who.Name, err)
 	}
 	return m.adopt(seen), nil
 }
 
 var errRemoved = errors.New("its key is removed as soon as it is written")
 
-// beat has a node be a member, and reads all.
-func (m *Members) beat(ctx context.Context, n *node, who timeout.Node, seconds int64) (snapshot, error) {
+// beat makes a node a member, and reads all nodes.
+func (m *Members) beat(ctx context.Context, n *node, who engine.Node, seconds int64) (snapshot, error) {
 	if err := n.beat(ctx, m, who, seconds); err != nil {
 		return snapshot{}, err
 	}
 	return m.read(ctx)
 }
 
-// Leave is timeout.Members'.
+// Leave implements engine.Members.
 func (m *Members) Leave(ctx context.Context, name string) error {
 	if err := m.begin(ctx); err != nil {
 		return wrap("leave", name, err)
@@ -128,8 +127,8 @@ func (m *Members) Leave(ctx context.Context, name string) error {
 	return nil
 }
 
-// Close ends the client if Open has made it. Nodes that have not left are members until their
-// leases end. It is idempotent.
+// Close closes the client if Open made it. A node that has not left stays a member until its lease
+// ends. Close is idempotent.
 func (m *Members) Close() error {
 	if m.closed.Swap(true) || !m.own {
 		return nil
@@ -140,7 +139,7 @@ func (m *Members) Close() error {
 	return nil
 }
 
-// begin waits for this call's turn.
+// begin waits for the turn of this call.
 func (m *Members) begin(ctx context.Context) error {
 	select {
 	case m.turn <- struct{}{}:
@@ -149,26 +148,26 @@ func (m *Members) begin(ctx context.Context) error {
 	}
 	if m.closed.Load() {
 		m.end()
-		return timeout.ErrClosed
+		return engine.ErrClosed
 	}
 	return nil
 }
 
 func (m *Members) end() { <-m.turn }
 
-// adopt returns the view of what was read. While nothing changes it stays the same.
-func (m *Members) adopt(seen snapshot) timeout.View {
+// adopt returns the view of a snapshot. While nothing changes, the view and its term stay the same.
+func (m *Members) adopt(seen snapshot) engine.View {
 	if !slices.Equal(seen.keys, m.last.keys) {
 		m.last = seen
 	}
-	return timeout.View{Term: m.last.term, Nodes: slices.Clone(m.last.nodes)}
+	return engine.View{Term: m.last.term, Nodes: slices.Clone(m.last.nodes)}
 }
 
 func wrap(what, name string, err error) error {
 	return fmt.Errorf("timeout/members/etcd: %s of node %s: %w", what, name, err)
 }
 
-// patience is how long a beat may take, so that a centre that notices has time for another.
+// patience returns how long a beat may take. It leaves the centre time for another beat.
 func patience(ttl time.Duration) time.Duration { return max(ttl/2, time.Second) }
 
 // seconds rounds up.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/members/etcd"
@@ -27,7 +27,7 @@ const (
 
 var beat, names, watch = memberstest.Beat, memberstest.Names, memberstest.Watch
 
-// open returns members as another process would have them.
+// open returns new Members, as in another process.
 func open(t *testing.T, s *testserver.Server) *etcd.Members {
 	t.Helper()
 	m, err := etcd.Open([]string{s.URL}, etcd.Config{Prefix: "/" + t.Name() + "/"})
@@ -112,7 +112,7 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	for _, change := range []func(){
 		func() { beat(t, other, "b", short) },
 		func() {
-			_, err := other.Beat(t.Context(), timeout.Node{Name: "b", Topics: []string{"orders"}}, short)
+			_, err := other.Beat(t.Context(), engine.Node{Name: "b", Topics: []string{"orders"}}, short)
 			require.NoError(t, err)
 		},
 		func() {}, // its lease ends
@@ -162,7 +162,7 @@ func TestABeatEndsWithItsContext(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	_, err = m.Beat(ctx, timeout.Node{Name: "a"}, long)
+	_, err = m.Beat(ctx, engine.Node{Name: "a"}, long)
 	require.True(t, errors.Is(err, context.Canceled), err)
 	memberstest.Closed(t, m)
 }
@@ -178,13 +178,13 @@ func TestAWatchEndsWithTheClient(t *testing.T) {
 
 func TestBadArgumentsAreNamed(t *testing.T) {
 	_, err := etcd.Open(nil, etcd.Config{})
-	require.ErrorIs(t, err, timeout.ErrArgument)
+	require.ErrorIs(t, err, engine.ErrArgument)
 	_, err = etcd.Open([]string{"a:1", " "}, etcd.Config{})
-	require.ErrorIs(t, err, timeout.ErrArgument)
+	require.ErrorIs(t, err, engine.ErrArgument)
 	require.ErrorContains(t, err, `" "`)
 	_, err = etcd.Open([]string{"a:1"}, etcd.Config{Prefix: strings.Repeat("p", 1025)})
-	require.ErrorIs(t, err, timeout.ErrArgument)
+	require.ErrorIs(t, err, engine.ErrArgument)
 	require.ErrorContains(t, err, "1025")
-	_, err = open(t, &testserver.Server{URL: "http://127.0.0.1:1"}).Beat(t.Context(), timeout.Node{Name: "a"}, 0)
-	require.ErrorIs(t, err, timeout.ErrArgument)
+	_, err = open(t, &testserver.Server{URL: "http://127.0.0.1:1"}).Beat(t.Context(), engine.Node{Name: "a"}, 0)
+	require.ErrorIs(t, err, engine.ErrArgument)
 }

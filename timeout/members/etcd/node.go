@@ -14,19 +14,19 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// node is a member that beats here.
+// node is a member in this process.
 type node struct {
 	lease   clientv3.LeaseID // 0 if there is none
-	seconds int64            // that were asked for
-	joined  bool             // the key has that lease
-	topics  []string         // that the key has
+	seconds int64            // requested time of the lease
+	joined  bool             // the node's key has that lease
+	topics  []string         // the topics in the node's key
 }
 
-// beat has the node be a member for so long.
-func (n *node) beat(ctx context.Context, m *Members, who timeout.Node, seconds int64) error {
+// beat makes the node a member for that many seconds.
+func (n *node) beat(ctx context.Context, m *Members, who engine.Node, seconds int64) error {
 	if n.lease != 0 && n.seconds == seconds {
 		switch err := keepAlive(ctx, m.client, n.lease); {
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
@@ -51,7 +51,7 @@ func (n *node) beat(ctx context.Context, m *Members, who timeout.Node, seconds i
 	}
 	n.joined, n.topics = true, slices.Clone(who.Topics)
 	if old != 0 && old != n.lease {
-		_, _ = m.client.Revoke(ctx, old) // nothing has it, and it would end by itself
+		_, _ = m.client.Revoke(ctx, old) // no key has it, and it would end by itself
 	}
 	return nil
 }
@@ -68,18 +68,18 @@ func (n *node) leave(ctx context.Context, m *Members) error {
 	return err
 }
 
-// Keys are the prefix and one of these.
+// A key is the prefix and one of these.
 const (
-	// changesKey has the time in milliseconds when it was made, and is written, with the same
-	// value, whenever a node joins or has other topics. So who reads the nodes of before can
-	// see that there were others in between.
+	// changesKey holds its own creation time, in milliseconds. A node writes it again, with the
+	// same value, whenever it joins or changes its topics. So a reader of an unchanged list
+	// sees that other nodes were there in between.
 	changesKey = "changes"
 
-	nodesKey = "nodes/" // and the name
+	nodesKey = "nodes/" // followed by the name
 )
 
-// put writes a node's key, which keeps its place if it is there.
-func (m *Members) put(ctx context.Context, who timeout.Node, lease clientv3.LeaseID) error {
+// put writes a node's key. A key that is there keeps its place.
+func (m *Members) put(ctx context.Context, who engine.Node, lease clientv3.LeaseID) error {
 	value, err := json.Marshal(who)
 	if err != nil {
 		return err
@@ -94,8 +94,8 @@ func (m *Members) put(ctx context.Context, who timeout.Node, lease clientv3.Leas
 	return err
 }
 
-// keepAlive has a lease live for its whole time again. The client's KeepAliveOnce asks again
-// without a pause where a server has no leader.
+// keepAlive renews a lease for its whole time. It does not use the client's KeepAliveOnce: that one
+// retries without a pause when the cluster has no leader.
 func keepAlive(ctx context.Context, client *clientv3.Client, lease clientv3.LeaseID) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
@@ -103,7 +103,7 @@ func keepAlive(ctx context.Context, client *clientv3.Client, lease clientv3.Leas
 	if err != nil {
 		return clientv3.ContextError(ctx, err)
 	}
-	// The error of a Send that met the end of the stream is Recv's.
+	// If Send meets the end of the stream, Recv returns the error.
 	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(lease)}); err != nil && !errors.Is(err, io.EOF) {
 		return clientv3.ContextError(ctx, err)
 	}

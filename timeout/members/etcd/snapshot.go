@@ -10,28 +10,28 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// snapshot is what etcd has at one revision.
+// snapshot is the content of etcd at one revision.
 type snapshot struct {
 	term  int64
-	nodes []timeout.Node
-	keys  []version // nothing has changed where these are the same
+	nodes []engine.Node
+	keys  []version // equal as long as nothing changes
 }
 
-// version is a key that nobody has written since.
+// version is one state of a key.
 type version struct {
 	key      string
-	revision int64 // of the last write
+	revision int64 // revision of its last write
 }
 
 func (s snapshot) has(name string) bool {
-	return slices.ContainsFunc(s.nodes, func(n timeout.Node) bool { return n.Name == name })
+	return slices.ContainsFunc(s.nodes, func(n engine.Node) bool { return n.Name == name })
 }
 
-// read reads all nodes, in the order in which they came. Where what the terms count from is
-// missing, it returns no nodes.
+// read reads all nodes, oldest first. Without the key of the changes there are no terms; read then
+// returns no nodes.
 func (m *Members) read(ctx context.Context) (snapshot, error) {
 	answer, err := m.client.Get(ctx, m.cfg.Prefix, clientv3.WithPrefix(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
@@ -46,7 +46,7 @@ func (m *Members) read(ctx context.Context) (snapshot, error) {
 		case key == changesKey:
 			base, err = strconv.ParseInt(string(kv.Value), 10, 64)
 		case strings.HasPrefix(key, nodesKey):
-			var node timeout.Node
+			var node engine.Node
 			err = json.Unmarshal(kv.Value, &node)
 			node.Name = strings.TrimPrefix(key, nodesKey)
 			s.nodes = append(s.nodes, node)

@@ -6,15 +6,15 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Watch is timeout.Watcher's. It calls changed once at the beginning, for what it has missed.
-// It outlives a server that is away, and returns an error where the servers have no leader,
-// and where what has changed is no longer known: then it is to be called again.
+// Watch implements engine.Watcher. It calls changed once at the beginning, because it may have
+// missed changes. It goes on when a server is away. It returns an error if the servers have no
+// leader, or no longer know the changes. The caller then calls Watch again.
 func (m *Members) Watch(ctx context.Context, changed func()) error {
 	if m.closed.Load() {
-		return timeout.ErrClosed
+		return engine.ErrClosed
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the watch
@@ -31,7 +31,7 @@ func (m *Members) Watch(ctx context.Context, changed func()) error {
 		}
 	}
 	if ctx.Err() == nil {
-		return timeout.ErrClosed // the client was closed
+		return engine.ErrClosed // the client was closed
 	}
 	return nil
 }

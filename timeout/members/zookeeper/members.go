@@ -6,34 +6,34 @@ import (
 	"sync"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Members are the nodes that ZooKeeper knows. It is a timeout.Watcher. All methods may be
-// called by several goroutines at the same time.
+// Members keeps the list of nodes in ZooKeeper. It is an engine.Watcher. Several goroutines may
+// call its methods at the same time.
 type Members struct {
 	servers []string
 	cfg     Config
 
-	// running are the goroutines of calls that nobody waits for any more, and of sessions.
+	// running counts the goroutines of sessions and of calls, abandoned ones included.
 	running sync.WaitGroup
 
-	// mu guards what follows. It is not held while ZooKeeper is asked.
+	// mu guards the fields below. No one holds it during a call to ZooKeeper.
 	mu      sync.Mutex
-	nodes   map[string]*node // that beat here, by name
-	session *session         // that Watch uses: the last that a node has joined with
-	another chan struct{}    // closed when session is another one
+	nodes   map[string]*node // the nodes of this process, by name
+	session *session         // for Watch: the session of the last beat that read the list
+	another chan struct{}    // closed when session changes
 	closed  bool
 	closing chan struct{}
 }
 
 var _ interface {
-	timeout.Members
-	timeout.Watcher
+	engine.Members
+	engine.Watcher
 } = (*Members)(nil)
 
-// Open returns the members that the servers of an ensemble know, each "host" or "host:port".
-// It does not connect yet: a node's first Beat does. The error wraps timeout.ErrArgument.
+// Open returns the Members of an ensemble. Each server is "host" or "host:port". Open does not
+// connect yet: the first Beat of a node does. The error wraps engine.ErrArgument.
 func Open(servers []string, cfg Config) (*Members, error) {
 	servers, err := checkServers(servers)
 	if err != nil {
@@ -49,35 +49,35 @@ func Open(servers []string, cfg Config) (*Members, error) {
 	}, nil
 }
 
-// Beat is timeout.Members'. ZooKeeper may make another ttl of it, see above. A node that beats
-// with another ttl than before loses its place.
-func (m *Members) Beat(ctx context.Context, who timeout.Node, ttl time.Duration) (timeout.View, error) {
+// Beat implements engine.Members. ZooKeeper may raise or lower ttl, see the package's comment. A
+// node that changes its ttl loses its place.
+func (m *Members) Beat(ctx context.Context, who engine.Node, ttl time.Duration) (engine.View, error) {
 	if ttl < time.Millisecond {
-		return timeout.View{}, fmt.Errorf("%w: ttl %v, must be at least 1ms", timeout.ErrArgument, ttl)
+		return engine.View{}, fmt.Errorf("%w: ttl %v, must be at least 1ms", engine.ErrArgument, ttl)
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(ttl/2, time.Second))
 	defer cancel()
 	n, err := m.node(who.Name)
 	if err != nil {
-		return timeout.View{}, err
+		return engine.View{}, err
 	}
 	n.hear(ttl)
 	defer n.hear(ttl)
-	view, err := do(ctx, n, func() (timeout.View, error) { return n.beat(who, ttl) })
+	view, err := do(ctx, n, func() (engine.View, error) { return n.beat(who, ttl) })
 	if err != nil {
-		return timeout.View{}, fmt.Errorf("timeout/members/zookeeper: beat of node %s: %w", who.Name, err)
+		return engine.View{}, fmt.Errorf("timeout/members/zookeeper: beat of node %s: %w", who.Name, err)
 	}
 	return view, nil
 }
 
-// Leave is timeout.Members'. Of a node that never beat here it knows nothing.
+// Leave implements engine.Members. It removes only a node that has beaten through this Members.
 func (m *Members) Leave(ctx context.Context, name string) error {
 	m.mu.Lock()
 	n, closed := m.nodes[name], m.closed
 	m.mu.Unlock()
 	switch {
 	case closed:
-		return timeout.ErrClosed
+		return engine.ErrClosed
 	case n == nil:
 		return nil
 	}
@@ -88,8 +88,8 @@ func (m *Members) Leave(ctx context.Context, name string) error {
 	return nil
 }
 
-// Close ends all sessions, and so the membership of nodes that have not left, in some seconds
-// at most. It is idempotent.
+// Close ends all sessions, and with them the membership of the nodes that have not left. It takes
+// a few seconds at most, and is idempotent.
 func (m *Members) Close() error {
 	m.mu.Lock()
 	if m.closed {
@@ -106,12 +106,12 @@ func (m *Members) Close() error {
 	return nil
 }
 
-// node returns the node of that name.
+// node returns the node of that name. It makes a new one if there is none.
 func (m *Members) node(name string) (*node, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return nil, timeout.ErrClosed
+		return nil, engine.ErrClosed
 	}
 	n := m.nodes[name]
 	if n == nil {
@@ -121,7 +121,8 @@ func (m *Members) node(name string) (*node, error) {
 	return n, nil
 }
 
-// start runs something that Close waits for. It reports false after Close.
+// start runs a function in a goroutine; Close waits for it. After Close, start runs nothing and
+// reports false.
 func (m *Members) start(run func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,7 +133,7 @@ func (m *Members) start(run func()) bool {
 	return true
 }
 
-// use has Watch use a session.
+// use gives Watch a session.
 func (m *Members) use(s *session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,7 +142,7 @@ func (m *Members) use(s *session) {
 	}
 }
 
-// unuse has Watch wait for another session than one that ends.
+// unuse takes an ending session from Watch, and lets it wait for the next one.
 func (m *Members) unuse(s *session) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,7 +151,7 @@ func (m *Members) unuse(s *session) {
 	}
 }
 
-// replace tells Watch of a session. m.mu must be held.
+// replace tells Watch about a session. The caller holds m.mu.
 func (m *Members) replace(s *session) {
 	m.session = s
 	close(m.another)

@@ -15,7 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/enginetest"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/members/internal/memberstest"
@@ -34,7 +34,7 @@ var beat, names, watch = memberstest.Beat, memberstest.Names, memberstest.Watch
 
 func config(t *testing.T) zookeeper.Config { return zookeeper.Config{Path: "/" + t.Name() + "/nodes"} }
 
-// open returns members as another process would have them.
+// open returns new Members, as in another process.
 func open(t *testing.T, s *testserver.Server) *zookeeper.Members {
 	t.Helper()
 	return openWith(t, s, config(t))
@@ -48,7 +48,7 @@ func openWith(t *testing.T, s *testserver.Server, cfg zookeeper.Config) *zookeep
 	return m
 }
 
-// client is somebody else's connection.
+// client returns a connection of its own.
 func client(t *testing.T, s *testserver.Server) *zk.Conn {
 	conn, _, err := zk.Connect([]string{s.Addr}, long, zk.WithLogInfo(false))
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func client(t *testing.T, s *testserver.Server) *zk.Conn {
 	return conn
 }
 
-// cable is a connection to a server that can be cut, as where a process is killed.
+// cable is a connection to a server. A test can cut it, as if the process was killed.
 type cable struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -110,13 +110,13 @@ func TestAConnectionThatIsLostCostsNothing(t *testing.T) {
 	for range 3 {
 		wire.set(false)
 		require.Eventually(t, func() bool {
-			view, err := m.Beat(t.Context(), timeout.Node{Name: "a"}, long)
+			view, err := m.Beat(t.Context(), engine.Node{Name: "a"}, long)
 			return err == nil && view.Term == before.Term
 		}, eternal, 10*time.Millisecond)
 	}
 }
 
-// A process that is stopped for longer than its session lives.
+// A process stops for longer than its session lives.
 func TestAZombieHasALowerTermAndJoinsAsTheLast(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedZooKeeper(t)
@@ -129,16 +129,16 @@ func TestAZombieHasALowerTermAndJoinsAsTheLast(t *testing.T) {
 	beat(t, heir, "heir", long)
 	wire.set(true)
 	require.Eventually(t, func() bool {
-		_, _ = zombie.Beat(t.Context(), timeout.Node{Name: "zombie"}, short) // so that it keeps its session
+		_, _ = zombie.Beat(t.Context(), engine.Node{Name: "zombie"}, short) // so that it keeps its session
 		return beat(t, heir, "heir", long).Leader() == "heir"
 	}, eternal, 20*time.Millisecond)
 	require.Greater(t, beat(t, heir, "heir", long).Term, asleep.Term)
 
 	wire.set(false)
-	var awake timeout.View
+	var awake engine.View
 	require.Eventually(t, func() bool {
 		var err error
-		awake, err = zombie.Beat(t.Context(), timeout.Node{Name: "zombie"}, short)
+		awake, err = zombie.Beat(t.Context(), engine.Node{Name: "zombie"}, short)
 		return err == nil
 	}, eternal, 20*time.Millisecond)
 	require.Equal(t, []string{"heir", "zombie"}, names(awake))
@@ -166,7 +166,7 @@ func TestManyJoinAtOnce(t *testing.T) {
 	errs := make([]error, many)
 	for i := range members {
 		members[i] = open(t, s)
-		joins.Go(func() { _, errs[i] = members[i].Beat(t.Context(), timeout.Node{Name: string(rune('a' + i))}, long) })
+		joins.Go(func() { _, errs[i] = members[i].Beat(t.Context(), engine.Node{Name: string(rune('a' + i))}, long) })
 	}
 	joins.Wait()
 	for _, err := range errs {
@@ -216,7 +216,7 @@ func TestWhatOthersPutBesideIsNoNode(t *testing.T) {
 		_, err := other.Create(config(t).Path+"/"+name, []byte("{"), zk.FlagPersistent, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		if name == "n--1" { // which could be one's
-			_, err = m.Beat(t.Context(), timeout.Node{Name: "a"}, long)
+			_, err = m.Beat(t.Context(), engine.Node{Name: "a"}, long)
 			require.ErrorContains(t, err, "n--1")
 			require.NoError(t, other.Delete(config(t).Path+"/"+name, -1))
 		}
@@ -235,7 +235,7 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	beat(t, before, "before", short)
 	go func() { // lives until it is cut
 		for t.Context().Err() == nil {
-			_, _ = before.Beat(t.Context(), timeout.Node{Name: "before"}, short)
+			_, _ = before.Beat(t.Context(), engine.Node{Name: "before"}, short)
 			time.Sleep(short / 5)
 		}
 	}()
@@ -244,7 +244,7 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	for _, change := range []func(){
 		func() { beat(t, after, "after", long) },
 		func() {
-			_, err := after.Beat(t.Context(), timeout.Node{Name: "after", Topics: []string{"orders"}}, long)
+			_, err := after.Beat(t.Context(), engine.Node{Name: "after", Topics: []string{"orders"}}, long)
 			require.NoError(t, err)
 		},
 		func() { require.NoError(t, after.Leave(t.Context(), "after")) },
@@ -258,7 +258,7 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	require.NoError(t, end())
 }
 
-// Of n nodes one is told when the leader goes; the others see it in the list.
+// When the leader goes, one of n nodes is told at once; the others see it in the list.
 func TestEachNodeWatchesTheNextSmallerOne(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedZooKeeper(t)
@@ -289,7 +289,7 @@ func TestEachNodeWatchesTheNextSmallerOne(t *testing.T) {
 	}, eternal, 20*time.Millisecond)
 }
 
-// watchers asks a server how many sessions watch each path.
+// watchers asks a server for the number of sessions that watch each path.
 func watchers(t *testing.T, s *testserver.Server) map[string]int {
 	conn, err := net.Dial("tcp", s.Addr)
 	require.NoError(t, err)
@@ -332,7 +332,7 @@ func TestNodesAndTermsGoOnWhereTheStoreWasLost(t *testing.T) {
 	t.Parallel()
 	s := testserver.ZooKeeper(t)
 	m, other := open(t, s), open(t, s)
-	var before timeout.View
+	var before engine.View
 	for range 5 {
 		beat(t, other, "other", long)
 		require.NoError(t, other.Leave(t.Context(), "other"))
@@ -343,10 +343,10 @@ func TestNodesAndTermsGoOnWhereTheStoreWasLost(t *testing.T) {
 	s.Stop(t)
 	require.NoError(t, os.RemoveAll(filepath.Join(s.Dir, "data")))
 	s.Restart(t)
-	var after timeout.View
+	var after engine.View
 	require.Eventually(t, func() bool {
 		var err error
-		after, err = m.Beat(t.Context(), timeout.Node{Name: "a"}, long)
+		after, err = m.Beat(t.Context(), engine.Node{Name: "a"}, long)
 		return err == nil
 	}, eternal, 50*time.Millisecond)
 	require.Equal(t, before.Nodes, after.Nodes)
@@ -367,11 +367,11 @@ func TestZnodesAreOnlyForWhoMayUseThem(t *testing.T) {
 	before := beat(t, m, "a", long)
 	wire.set(false) // and on the next connection
 	require.Eventually(t, func() bool {
-		_, err := m.Beat(t.Context(), timeout.Node{Name: "a", Topics: []string{"orders"}}, long)
+		_, err := m.Beat(t.Context(), engine.Node{Name: "a", Topics: []string{"orders"}}, long)
 		return err == nil
 	}, eternal, 10*time.Millisecond)
 	require.Greater(t, beat(t, m, "a", long).Term, before.Term)
-	_, err := open(t, s).Beat(t.Context(), timeout.Node{Name: "b"}, long)
+	_, err := open(t, s).Beat(t.Context(), engine.Node{Name: "b"}, long)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 }
 
@@ -383,7 +383,7 @@ func TestABeatEndsWithItsContext(t *testing.T) {
 	m := open(t, &testserver.Server{Addr: hung.Addr().String()})
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err := m.Beat(ctx, timeout.Node{Name: "a"}, long)
+		_, err := m.Beat(ctx, engine.Node{Name: "a"}, long)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, m.Leave(ctx, "a"), context.DeadlineExceeded)
 		cancel()
@@ -398,22 +398,22 @@ func TestAWatchEndsWithTheMembers(t *testing.T) {
 	changes, end := watch(m)
 	changes.Await(t, "")
 	require.NoError(t, m.Close())
-	require.ErrorIs(t, end(), timeout.ErrClosed)
+	require.ErrorIs(t, end(), engine.ErrClosed)
 }
 
 func TestBadArgumentsAreNamed(t *testing.T) {
 	for _, servers := range [][]string{nil, {"a:1", " "}, {"zookeeper://a:1"}, {":1"}} {
 		_, err := zookeeper.Open(servers, zookeeper.Config{})
-		require.ErrorIs(t, err, timeout.ErrArgument, "%q", servers)
+		require.ErrorIs(t, err, engine.ErrArgument, "%q", servers)
 	}
 	for _, path := range []string{"a", "/", "/a/", "/a//b", "/a/../b", "/.", "/\x00", "/" + strings.Repeat("p", 1024)} {
 		_, err := zookeeper.Open([]string{"a:1"}, zookeeper.Config{Path: path})
-		require.ErrorIs(t, err, timeout.ErrArgument, "%q", path)
+		require.ErrorIs(t, err, engine.ErrArgument, "%q", path)
 	}
 	m, err := zookeeper.Open([]string{"a", "[::1]:2181"}, zookeeper.Config{})
 	require.NoError(t, err)
-	_, err = m.Beat(t.Context(), timeout.Node{Name: "a"}, time.Microsecond)
-	require.ErrorIs(t, err, timeout.ErrArgument)
+	_, err = m.Beat(t.Context(), engine.Node{Name: "a"}, time.Microsecond)
+	require.ErrorIs(t, err, engine.ErrArgument)
 	require.NoError(t, m.Leave(t.Context(), "who never came"))
 	require.NoError(t, m.Close())
 }

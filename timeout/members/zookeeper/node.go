@@ -13,31 +13,31 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
-	tries   = 8 // of a beat, while others change what it reads
-	strikes = 3 // connections that a server took, and gave no answer on
+	tries   = 8 // rounds of a beat, while others change the list
+	strikes = 3 // connections without a successful beat, before the node gives up its session
 )
 
-// node is a member that beats here.
+// node is a member in this process.
 type node struct {
 	m       *Members
-	timer   *time.Timer // fires when it has not beaten for its ttl
+	timer   *time.Timer // fires ttl after the last beat
 	session atomic.Pointer[session]
-	child   atomic.Pointer[string] // its znode, without the parent's path; nil if it has none
+	child   atomic.Pointer[string] // name of the node's znode, without the path; nil if none
 
 	mu    sync.Mutex
-	heard time.Time // when it beat last
+	heard time.Time // last beat
 	ttl   time.Duration
 
-	// turn has an element while somebody uses what follows. It may be a call that nobody waits
-	// for any more: go-zookeeper's know no context.
+	// turn guards the fields below; it has an element while it is taken. The holder may be an
+	// abandoned call, because the calls of go-zookeeper take no context.
 	turn   chan struct{}
-	mark   string   // by which the node knows a znode as its own
-	topics []string // that the znode has
-	unsure bool     // it may have others: nothing was heard of the last change
+	mark   string   // prefix of the node's own znode
+	topics []string // the topics in the znode
+	unsure bool     // the last update of the topics got no answer
 	last   snapshot
 }
 
@@ -48,7 +48,8 @@ func newNode(m *Members) *node {
 	return n
 }
 
-// do does what needs the node's turn, and stops waiting for it when ctx ends.
+// do calls a function with the node's turn. When ctx ends, do returns; the function may go on, and
+// keeps the turn until it returns.
 func do[T any](ctx context.Context, n *node, what func() (T, error)) (T, error) {
 	select {
 	case n.turn <- struct{}{}:
@@ -61,13 +62,13 @@ func do[T any](ctx context.Context, n *node, what func() (T, error)) (T, error) 
 		defer end()
 		return what()
 	})
-	if errors.Is(err, timeout.ErrClosed) {
-		end() // it was not begun
+	if errors.Is(err, engine.ErrClosed) {
+		end() // Close came first, and the function did not run
 	}
 	return value, err
 }
 
-// hear says that the node beats.
+// hear notes a beat.
 func (n *node) hear(ttl time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,14 +76,14 @@ func (n *node) hear(ttl time.Duration) {
 	n.timer.Reset(ttl)
 }
 
-// silent ends the membership of a node that has not beaten for its ttl: ZooKeeper hears the
-// process, which is not enough.
+// silent ends the membership of a node that has not beaten for its ttl. ZooKeeper still hears
+// the process, but that is not enough.
 func (n *node) silent() {
 	select {
 	case n.turn <- struct{}{}:
 		defer func() { <-n.turn }()
 	default:
-		return // it beats, and the timer runs anew
+		return // a beat is under way, and starts the timer again
 	}
 	n.mu.Lock()
 	silent := time.Since(n.heard) >= n.ttl
@@ -92,8 +93,8 @@ func (n *node) silent() {
 	}
 }
 
-// beat has the node be a member, and returns who is. The node's turn must be had.
-func (n *node) beat(who timeout.Node, ttl time.Duration) (timeout.View, error) {
+// beat makes the node a member, and returns the view. The caller has the node's turn.
+func (n *node) beat(who engine.Node, ttl time.Duration) (engine.View, error) {
 	s := n.session.Load()
 	if s != nil && s.ttl != ttl {
 		n.end()
@@ -102,10 +103,10 @@ func (n *node) beat(who timeout.Node, ttl time.Duration) (timeout.View, error) {
 	if s == nil {
 		var err error
 		if s, err = n.connect(ttl); err != nil {
-			return timeout.View{}, err
+			return engine.View{}, err
 		}
 	}
-	var view timeout.View
+	var view engine.View
 	err := s.introduce(n.m.cfg)
 	if err == nil {
 		view, err = n.join(s, who)
@@ -114,27 +115,27 @@ func (n *node) beat(who timeout.Node, ttl time.Duration) (timeout.View, error) {
 	case err == nil:
 		s.dialer.taken.Store(0)
 	case s.dialer.taken.Load() >= strikes:
-		// A server that has lost what this session has seen refuses it for ever. A new one
-		// costs the place.
+		// A server that has lost data refuses this session for ever, because the session has
+		// seen that data. A new session costs the node its place.
 		n.end()
 	}
 	return view, err
 }
 
-// join does what is missing for the node to be a member.
-func (n *node) join(s *session, who timeout.Node) (timeout.View, error) {
+// join makes the missing znodes, and returns the view.
+func (n *node) join(s *session, who engine.Node) (engine.View, error) {
 	data, err := json.Marshal(who)
 	if err != nil {
-		return timeout.View{}, err
+		return engine.View{}, err
 	}
 	for range tries {
 		there, stat, err := s.conn.Exists(n.m.cfg.Path)
 		if err != nil {
-			return timeout.View{}, err
+			return engine.View{}, err
 		}
 		if !there {
 			if err := n.m.makePath(s.conn); err != nil {
-				return timeout.View{}, err
+				return engine.View{}, err
 			}
 			continue
 		}
@@ -144,7 +145,7 @@ func (n *node) join(s *session, who timeout.Node) (timeout.View, error) {
 		}
 		children, stat, err := s.conn.Children(n.m.cfg.Path)
 		if err != nil {
-			return timeout.View{}, err
+			return engine.View{}, err
 		}
 		switch child := find(children, n.mark); {
 		case child == "":
@@ -161,16 +162,16 @@ func (n *node) join(s *session, who timeout.Node) (timeout.View, error) {
 				return seen.view(), nil
 			}
 		}
-		if err != nil && !errors.Is(err, zk.ErrNoNode) { // one that has gone just now
-			return timeout.View{}, err
+		if err != nil && !errors.Is(err, zk.ErrNoNode) { // ErrNoNode: a znode has just gone
+			return engine.View{}, err
 		}
 	}
-	return timeout.View{}, errBusy
+	return engine.View{}, errBusy
 }
 
 var errBusy = errors.New("nodes come and go faster than they can be read")
 
-// create makes the node's znode. Where the answer is lost, the mark tells.
+// create makes the node's znode. If the answer is lost, the next round finds the znode by its mark.
 func (n *node) create(s *session, data []byte, topics []string) error {
 	n.child.Store(nil)
 	n.topics, n.unsure = slices.Clone(topics), false
@@ -178,8 +179,8 @@ func (n *node) create(s *session, data []byte, topics []string) error {
 	return err
 }
 
-// update has the znode have other topics, and the parent a higher version, which says so to
-// who reads it.
+// update writes new topics into the znode. It also raises the version of the parent, to tell the
+// other nodes.
 func (n *node) update(s *session, child string, data []byte, topics []string) error {
 	n.unsure = true
 	_, err := s.conn.Multi(
@@ -192,7 +193,7 @@ func (n *node) update(s *session, child string, data []byte, topics []string) er
 	return err
 }
 
-// leave ends the membership. The node's turn must be had.
+// leave ends the membership. The caller has the node's turn.
 func (n *node) leave() error {
 	n.timer.Stop()
 	var err error
@@ -206,7 +207,7 @@ func (n *node) leave() error {
 	return err
 }
 
-// end ends the session. The node's turn must be had.
+// end ends the session. The caller has the node's turn.
 func (n *node) end() {
 	s := n.session.Swap(nil)
 	if s == nil {
@@ -218,11 +219,11 @@ func (n *node) end() {
 	s.close()
 }
 
-// close ends the node for good, be it in the middle of a beat.
+// close ends the node for good, even in the middle of a beat.
 func (n *node) close() {
 	for {
 		if s := n.session.Load(); s != nil {
-			s.close() // calls end then
+			s.close() // ends a call under way, too
 		}
 		select {
 		case n.turn <- struct{}{}:
@@ -247,7 +248,7 @@ func (n *node) connect(ttl time.Duration) (*session, error) {
 	return s, nil
 }
 
-// makePath makes the znode whose children are the nodes, and those above it.
+// makePath makes the parent znode of the nodes, and the znodes above it.
 func (m *Members) makePath(conn *zk.Conn) error {
 	path := ""
 	for part := range strings.SplitSeq(m.cfg.Path[1:], "/") {

@@ -12,21 +12,21 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// session is a connection to ZooKeeper that is made again and again. When the server has
-// ended the session, go-zookeeper goes on with another one, without the znodes of this.
+// session is a connection to ZooKeeper; go-zookeeper makes it again when it breaks. When the
+// server has ended the session, go-zookeeper goes on with a new one, without the old znodes.
 type session struct {
 	node   *node
 	conn   *zk.Conn
 	dialer *dialer
 	ttl    time.Duration
-	known  bool // to the server, or needs not be; node.turn guards it
+	known  bool // the server has accepted the credentials; node.turn guards it
 
 	once  sync.Once
-	over  chan struct{} // closed by close, at its beginning
-	ended chan struct{} // closed when nothing of it runs any more
+	over  chan struct{} // closed when close begins
+	ended chan struct{} // closed when the connection's events have ended
 }
 
-// connect begins a session, and does not wait for it.
+// connect begins a session, and does not wait for a server.
 func (m *Members) connect(ttl time.Duration) (*session, error) {
 	d := &dialer{dial: m.cfg.Dial, limit: max(ttl, time.Second)}
 	conn, events, err := zk.Connect(m.servers, ttl,
@@ -37,14 +37,14 @@ func (m *Members) connect(ttl time.Duration) (*session, error) {
 	}
 	s := &session{conn: conn, dialer: d, ttl: ttl, over: make(chan struct{}), ended: make(chan struct{})}
 	m.running.Go(func() {
-		for range events { // which end with the connection
+		for range events { // the events end with the connection
 		}
 		close(s.ended)
 	})
 	return s, nil
 }
 
-// introduce says who this is, once: go-zookeeper says it again on each connection.
+// introduce sends the credentials, once: go-zookeeper repeats them on each new connection.
 func (s *session) introduce(cfg Config) error {
 	if s.known || cfg.Scheme == "" {
 		return nil
@@ -54,8 +54,8 @@ func (s *session) introduce(cfg Config) error {
 	return err
 }
 
-// close ends the session, with its znodes if a server is there to hear it within a second,
-// and all calls. It is idempotent, and returns when it has been done.
+// close ends the session and all its calls. If a server hears of it within a second, the znodes
+// go at once. close is idempotent, and each call waits for the end.
 func (s *session) close() {
 	s.once.Do(func() {
 		close(s.over)
@@ -68,16 +68,16 @@ func (s *session) close() {
 // dialer makes the connections of one session.
 type dialer struct {
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
-	limit time.Duration // of a read, and of a write
-	taken atomic.Int64  // connections since an answer
+	limit time.Duration // limit of each read, and of each write
+	taken atomic.Int64  // connections since the last successful beat
 
 	mu   sync.Mutex
 	conn net.Conn
 	done bool
 }
 
-// connect is a zk.Dialer. It closes the connection before, which go-zookeeper leaves open
-// when the session has ended.
+// connect is a zk.Dialer. It closes the previous connection: go-zookeeper leaves it open when the
+// session has ended.
 func (d *dialer) connect(network, address string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -100,7 +100,7 @@ func (d *dialer) connect(network, address string, timeout time.Duration) (net.Co
 	return d.conn, nil
 }
 
-// shut ends all, now.
+// shut closes the connection, and refuses any other.
 func (d *dialer) shut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -110,8 +110,9 @@ func (d *dialer) shut() {
 	}
 }
 
-// limited is a connection whose deadlines are near: go-zookeeper waits for a session for
-// nearly seven times its timeout, which a server that hangs is given before another is asked.
+// limited is a connection with deadlines at most limit away. go-zookeeper waits for a session for
+// nearly seven times its timeout. Without the limit, a hanging server would get all that time
+// before go-zookeeper asks another one.
 type limited struct {
 	net.Conn
 	limit time.Duration
@@ -128,13 +129,13 @@ func (c *limited) near(t time.Time) time.Time {
 	return t
 }
 
-// provider is a zk.HostProvider that leaves names to who dials: go-zookeeper's own looks them
-// up once, and never learns that a server has moved.
+// provider is a zk.HostProvider that leaves the look-up of names to the dialer. The provider of
+// go-zookeeper looks them up once, and never learns that a server has moved.
 type provider struct {
 	mu      sync.Mutex
 	servers []string
 	at      int
-	tried   int // since there was a session
+	tried   int // servers tried since the last session
 }
 
 func (p *provider) Init(servers []string) error {
@@ -144,7 +145,7 @@ func (p *provider) Init(servers []string) error {
 
 func (p *provider) Len() int { return len(p.servers) }
 
-// Next returns the next server, and whether all have been tried.
+// Next returns the next server. It also reports whether the client has just tried all of them.
 func (p *provider) Next() (server string, all bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

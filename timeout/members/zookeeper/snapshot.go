@@ -10,32 +10,31 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// snapshot is what ZooKeeper had at one time.
+// snapshot is the content of ZooKeeper at one time.
 type snapshot struct {
 	term    int64
-	ctime   int64 // when the parent was made,
-	version int32 // and how often its data was written since
-	nodes   []timeout.Node
-	known   map[string]timeout.Node // by child
+	ctime   int64 // creation time of the parent, in milliseconds
+	version int32 // number of writes to the parent's data since
+	nodes   []engine.Node
+	known   map[string]engine.Node // by name of the znode
 }
 
-// term returns the term of the children of a znode. Each that comes or goes adds one to
-// Cversion, and each that serves other topics one to Version.
+// term returns the term of the children of a znode. A child that comes or goes adds one to
+// Cversion. A child that changes its topics adds one to Version.
 func term(parent *zk.Stat) int64 {
 	return parent.Ctime + int64(parent.Cversion) + int64(parent.Version)
 }
 
-// next returns the snapshot of the children, and reads the data only of those that may have
-// other data than before.
+// next returns the snapshot of the children. It reads only the data that may have changed.
 func (s snapshot) next(conn *zk.Conn, path string, children []string, parent *zk.Stat) (snapshot, error) {
 	old := s.known
 	if s.ctime != parent.Ctime || s.version != parent.Version {
 		old = nil
 	}
-	seen := snapshot{term: term(parent), ctime: parent.Ctime, version: parent.Version, known: make(map[string]timeout.Node)}
+	seen := snapshot{term: term(parent), ctime: parent.Ctime, version: parent.Version, known: make(map[string]engine.Node)}
 	for _, child := range inOrder(children) {
 		node, ok := old[child]
 		if !ok {
@@ -53,10 +52,10 @@ func (s snapshot) next(conn *zk.Conn, path string, children []string, parent *zk
 	return seen, nil
 }
 
-// add adds a node at the end. One that is there already has two znodes, of which the first is
-// that of a session which will end: the node keeps its place until then.
-func (s *snapshot) add(node timeout.Node) {
-	i := slices.IndexFunc(s.nodes, func(n timeout.Node) bool { return n.Name == node.Name })
+// add adds a node at the end. A node that is there already has two znodes. The first is of an old
+// session that will end; until then the node keeps its place.
+func (s *snapshot) add(node engine.Node) {
+	i := slices.IndexFunc(s.nodes, func(n engine.Node) bool { return n.Name == node.Name })
 	if i < 0 {
 		s.nodes = append(s.nodes, node)
 	} else {
@@ -64,19 +63,19 @@ func (s *snapshot) add(node timeout.Node) {
 	}
 }
 
-func (s snapshot) view() timeout.View {
-	return timeout.View{Term: s.term, Nodes: slices.Clone(s.nodes)}
+func (s snapshot) view() engine.View {
+	return engine.View{Term: s.term, Nodes: slices.Clone(s.nodes)}
 }
 
-// inOrder returns the children that are nodes, in the order in which they came.
+// inOrder returns the znodes of nodes among the children, oldest first.
 func inOrder(children []string) []string {
 	nodes := slices.DeleteFunc(slices.Clone(children), func(child string) bool { return sequence(child) < 0 })
 	slices.SortFunc(nodes, func(a, b string) int { return cmp.Compare(sequence(a), sequence(b)) })
 	return nodes
 }
 
-// sequence returns the number that ZooKeeper has given to a node's znode, or -1 if it is
-// somebody else's.
+// sequence returns the number that ZooKeeper gave to a node's znode. It returns -1 for any other
+// znode.
 func sequence(child string) int64 {
 	rest, ok := strings.CutPrefix(child, "n-")
 	if !ok {
@@ -93,7 +92,7 @@ func sequence(child string) int64 {
 	return int64(number)
 }
 
-// find returns the child with a mark, or an empty string.
+// find returns the oldest child with a mark, or an empty string.
 func find(children []string, mark string) string {
 	for _, child := range inOrder(children) {
 		if strings.HasPrefix(child, mark) {

@@ -8,16 +8,17 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
-	spread = 200 * time.Millisecond // over which nodes read the list when it has changed
-	again  = time.Second            // after which what could not be watched is tried again
+	spread = 200 * time.Millisecond // the nodes spread their reads of a new list over this time
+	again  = time.Second            // pause before another try to watch
 )
 
-// Watch is timeout.Watcher's. It begins when a node has joined with Beat, and calls changed
-// once then, for what it has missed. It outlives servers that are away, and sessions that end.
+// Watch implements engine.Watcher. It begins when a node has joined with Beat. It then calls
+// changed once, because it may have missed changes. It goes on when servers are away, and when
+// sessions end.
 func (m *Members) Watch(ctx context.Context, changed func()) error {
 	for {
 		m.mu.Lock()
@@ -31,24 +32,25 @@ func (m *Members) Watch(ctx context.Context, changed func()) error {
 		case <-ctx.Done():
 			return nil
 		case <-m.closing:
-			return timeout.ErrClosed
+			return engine.ErrClosed
 		}
 	}
 }
 
-// watch is what Watch knows of a session.
+// watch is the state of Watch for one session.
 type watch struct {
 	m       *Members
 	s       *session
 	changed func()
 
-	list        <-chan zk.Event // nodes came or went; nil if that is not watched
-	topics      <-chan zk.Event // one serves other topics
-	leader      <-chan zk.Event // the next smaller one has gone
-	predecessor string          // which is that one; empty if there is none
+	// A nil channel means that nothing watches yet.
+	list        <-chan zk.Event // nodes came or went
+	topics      <-chan zk.Event // a node changed its topics
+	leader      <-chan zk.Event // the next smaller node went, or changed its topics
+	predecessor string          // znode of the next smaller node; empty if there is none
 }
 
-// run watches until the session is another one.
+// run watches until the session changes.
 func (w *watch) run(ctx context.Context, another <-chan struct{}) {
 	tell := time.NewTimer(0)
 	defer tell.Stop()
@@ -70,7 +72,7 @@ func (w *watch) run(ctx context.Context, another <-chan struct{}) {
 		case <-tell.C:
 			w.changed()
 		case <-retry:
-			tell.Reset(0) // for what was missed meanwhile
+			tell.Reset(0) // changes may have been missed meanwhile
 		case <-another:
 			return
 		case <-w.m.closing:
@@ -81,8 +83,8 @@ func (w *watch) run(ctx context.Context, another <-chan struct{}) {
 	}
 }
 
-// arm watches what is not watched. A watch that is there stays: go-zookeeper takes it to the
-// next connection, and knows no way to end it.
+// arm sets the missing watches. A watch that is set stays: go-zookeeper takes it to the next
+// connection, and has no way to end it.
 func (w *watch) arm(ctx context.Context) error {
 	if w.topics == nil {
 		topics, err := call(ctx, w.m, func() (<-chan zk.Event, error) {
@@ -126,7 +128,7 @@ func (w *watch) follow(ctx context.Context, predecessor string) error {
 		return events, err
 	})
 	switch {
-	case errors.Is(err, zk.ErrNoNode): // it has gone already, and the list will say so
+	case errors.Is(err, zk.ErrNoNode): // it has gone already; the list will tell the next one
 		w.predecessor = ""
 		w.changed()
 		return nil
@@ -137,7 +139,7 @@ func (w *watch) follow(ctx context.Context, predecessor string) error {
 	return err
 }
 
-// before returns the child that came before one, or an empty string.
+// before returns the child that came just before one, or an empty string.
 func before(children []string, one *string) string {
 	last := ""
 	if one == nil {
@@ -152,8 +154,8 @@ func before(children []string, one *string) string {
 	return last
 }
 
-// call does a call that knows no context, and stops waiting for it when ctx ends. It returns
-// then when its connection ends.
+// call runs a function that takes no context. When ctx ends, call returns; the function goes on
+// until it has its answer or its connection ends.
 func call[T any](ctx context.Context, m *Members, what func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -165,7 +167,7 @@ func call[T any](ctx context.Context, m *Members, what func() (T, error)) (T, er
 		value, err := what()
 		answered <- answer{value, err}
 	}) {
-		return none, timeout.ErrClosed
+		return none, engine.ErrClosed
 	}
 	select {
 	case a := <-answered:

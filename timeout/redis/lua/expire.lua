@@ -63,6 +63,11 @@ if max > 0 and term > 0 then
   end
 end
 
+-- outlived is the error of an attempt whose lease has ended.
+local function outlived(record)
+  return 'timeout: the lease of ' .. sub(record, 23, 22 + byte(record, 22)) .. ' ended in attempt ' .. text(attempts(record))
+end
+
 local paused = meta[5] == '1'
 local ids, bodies, records, number, late, died = {}, {}, {}, 0, 0, {}
 if max > 0 and not fenced and not paused then
@@ -86,7 +91,7 @@ if max > 0 and not fenced and not paused then
       if attempts(record) >= limit then
         died[#died + 1] = over[i]
         update[#update + 1] = over[i]
-        update[#update + 1] = noLease .. sub(record, 8, 22 + byte(record, 22)) .. 'the lease of the last attempt has ended'
+        update[#update + 1] = noLease .. sub(record, 8, 22 + byte(record, 22)) .. outlived(record)
       else
         late = late + 1
         ids[late], records[late], scores[late] = over[i], record, false
@@ -130,14 +135,16 @@ if max > 0 and not fenced and not paused then
       for i = late + 1, total do records[i] = found and found[i - late] end
       call('ZREMRANGEBYRANK', s, '0', total - late - 1)
     end
-    number = call('HINCRBY', m, 'n', total) - total
+    number = numbers(meta[1], total)
     local running, update, tail = {}, {}, pack('>I4', lasting(lease)) .. node
     local stop = text(now + lease)
     for i = 1, total do
       local record, id = records[i], ids[i]
       running[2 * i - 1], running[2 * i] = stop, id
       update[2 * i - 1] = id
-      if record then
+      if i <= late then
+        update[2 * i] = pack('>I7I4', number + i, attempts(record) + 1) .. sub(record, 12, 17) .. tail .. outlived(record)
+      elseif record then
         update[2 * i] = pack('>I7I4', number + i, attempts(record) + 1) .. sub(record, 12, 17) .. tail .. sub(record, 23 + byte(record, 22))
       else
         update[2 * i] = pack('>I7I4I6', number + i, 1, scores[i]) .. tail

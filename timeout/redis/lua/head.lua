@@ -11,13 +11,23 @@ local pack, byte, sub = struct.pack, string.byte, string.sub
 -- text writes a number in full: Lua's own way has 14 digits. To redis.call numbers are slow.
 local function text(number) return string.format('%.0f', number) end
 
-local moment
+local moment, micros
 local function clock()
   if not moment then
     local time = call('TIME')
-    moment = time[1] * 1000 + math.floor(time[2] / 1000)
+    moment, micros = time[1] * 1000 + math.floor(time[2] / 1000), time[1] * 1000000 + time[2]
   end
   return moment
+end
+
+-- numbers takes count numbers, and returns the one before them. last is the last one that the slot
+-- knows. The clock in microseconds is another bound: a server that has lost its last writes, in a crash
+-- or a failover, gives no number a second time.
+local function numbers(last, count)
+  clock()
+  local before = math.max(tonumber(last), micros)
+  call('HSET', m, 'n', text(before + count))
+  return before
 end
 
 -- A slot that was never made, or has lost its data, answers "gone", and one that accepts

@@ -1,10 +1,11 @@
 -- move(channel, message, id, time ...): only what is pending.
-local refused = refusal(call('HMGET', m, 'n', 'z'))
+local meta = call('HMGET', m, 'n', 'z')
+local refused = refusal(meta)
 if refused then return refused end
 local now, ids = clock(), {}
 for i = 1, (#ARGV - 2) / 2 do ids[i] = ARGV[2 * i + 1] end
 local state, score = states(ids)
-local number = pack('>I7', call('HINCRBY', m, 'n', '1')) -- of all: no task is here twice
+local number = pack('>I7', numbers(meta[1], 1) + 1) -- of all: no task is here twice
 local bodies, records = call('HMGET', b, unpack(ids)), call('HMGET', a, unpack(ids))
 local scores, fields, update, answers, first = {}, {}, {}, {}, nil
 for i = 1, #ids do

@@ -1,11 +1,12 @@
 -- replay(channel, message, id ...): only what is dead.
-local refused = refusal(call('HMGET', m, 'n', 'z'))
+local meta = call('HMGET', m, 'n', 'z')
+local refused = refusal(meta)
 if refused then return refused end
 local now, ids = clock(), {}
 for i = 3, #ARGV do ids[i - 2] = ARGV[i] end
 local state, score = states(ids)
 local bodies, records = call('HMGET', b, unpack(ids)), call('HMGET', a, unpack(ids))
-local number = pack('>I7', call('HINCRBY', m, 'n', 1)) -- of all: no task is here twice
+local number = pack('>I7', numbers(meta[1], 1) + 1) -- of all: no task is here twice
 local scores, back, fields, answers = {}, {}, {}, {}
 for i = 1, #ids do
   if state[i] == 4 then

@@ -7,7 +7,7 @@ if refused then return refused end
 local now, channel, message, absent = clock(), ARGV[1], ARGV[2], ARGV[3]
 local count, relative = (#ARGV - 5) / 3, ARGV[5] ~= ''
 local was, kept, skip = {}, {}, {}
-local version = call('HINCRBY', m, 'n', '1') -- of all: no task is here twice
+local version = numbers(meta[1], 1) + 1 -- of all: no task is here twice
 local head = pack('>I7', version)
 local scores, fields, size, big = {}, {}, 0, 0
 

@@ -22,6 +22,7 @@ func TestScopes(t *testing.T) {
 	require.NoError(t, err)
 	for _, route := range routes {
 		method, path, _ := strings.Cut(strings.NewReplacer("{topic}", "t", "{id}", "a", "{$}", "").Replace(route.pattern), " ")
+		path, _, _ = strings.Cut(path, "?")
 		for _, c := range []struct {
 			token string
 			scope Scope

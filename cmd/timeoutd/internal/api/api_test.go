@@ -7,12 +7,15 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 func TestOneTaskOnItsWay(t *testing.T) {
@@ -45,7 +48,7 @@ func TestOneTaskOnItsWay(t *testing.T) {
 	require.Equal(t, timeout.Removed, repeated.Was, "it is kept for a while")
 	require.False(t, repeated.Changed)
 	require.False(t, do[Answer](s, http.MethodPost, path+"/move", `{"after":0}`).Changed)
-	s.ask(http.StatusNotFound, http.MethodGet, "/v1/topics/orders/tasks/nobody", "")
+	require.Contains(t, s.ask(http.StatusNotFound, http.MethodGet, "/v1/topics/orders/tasks/nobody", ""), "the topic's retain")
 	require.Equal(t, Answer{Was: timeout.None}, do[Answer](s, http.MethodDelete, "/v1/topics/orders/tasks/nobody", ""))
 }
 
@@ -236,7 +239,7 @@ func TestBadRequests(t *testing.T) {
 		{one, "{\"payload\":\"\xff\"}", 400, `not UTF-8`},
 		{one, `{"afer":"1h"}`, 400, `unknown field "afer"`},
 		{one, `{"after":"1 parsec"}`, 400, `duration "1 parsec", must be as 1m30s`},
-		{one, `{"after":"-1s"}`, 400, `After -1s of t/a, must not be negative`},
+		{one, `{"after":"-1s"}`, 400, `invalid argument: after -1s of t/a, must not be negative`},
 		{one, `{"after":1.5}`, 400, `duration 1.5, must be a string or a whole number of milliseconds`},
 		{one, `{"after":9223372036854775807}`, 400, `duration of 9223372036854775807 ms, must be at most 9223372036854 ms`},
 		{one, `{"after":9223372036854775808}`, 400, `must be a number of milliseconds up to 9223372036854775807`},
@@ -251,13 +254,17 @@ func TestBadRequests(t *testing.T) {
 		{one, `{"due":0,"after":0}`, 400, `must be one of them`},
 		{one, `{"payload":1,"payload_base64":"AA=="}`, 400, `payload and payload_base64, must be one of them`},
 		{one, `{"payload_base64":"*"}`, 400, `base64`},
+		{one, `{"payload_base64":1}`, 400, `field "payload_base64" is a JSON number, must be a string`},
 		{one, `{"callback":{"kind":"http"}}`, 400, `callback with kind "http" and target "", must have both`},
-		{one, `{"callback":{"kind":"http","target":"http://x","final":[422,200]}}`, 400, `Final 200 of a callback, must be 400 to 599`},
-		{one, `{"callback":{"kind":"http","target":"http://x","timeout":"-1s"}}`, 400, `Timeout -1s of a callback`},
+		{one, `{"callback":{"kind":"http","target":"http://x","final":[422,200]}}`, 400, `invalid argument: final 200 of a callback, must be 400 to 599`},
+		{one, `{"callback":{"kind":"http","target":"http://x","timeout":"-1s"}}`, 400, `invalid argument: timeout -1s of a callback`},
 		{one, `{"payload":"` + strings.Repeat("x", 5000) + `"}`, 413, `the body has more than 4096 bytes`},
 		{"POST /v1/topics/t/tasks/a/move", `{}`, 400, `a move of t/a with neither due nor after`},
 		{"POST /v1/topics/t/tasks/a/move", `{"after":-1}`, 400, `after -1ms of t/a, must not be negative`},
-		{set, `{"tasks":{}}`, 400, `field "tasks" is a JSON object`},
+		{set, `{"tasks":{}}`, 400, `field "tasks" is a JSON object, must be a list`},
+		{set, `{"tasks":[{"topic":1}]}`, 400, `tasks[0]: timeout: invalid argument: field "topic" is a JSON number, must be a string`},
+		{"PUT /v1/topics/t", `{"paused":1}`, 400, `field "paused" is a JSON number, must be true or false`},
+		{"PUT /v1/topics/t", `{"callback":[]}`, 400, `field "callback" is a JSON array, must be an object`},
 		{set, `{"tasks":[{"topic":"t","id":"a"},{"topic":"t","id":""}]}`, 400, `tasks[1]: timeout: invalid argument: id has 0 bytes`},
 		{set, `{"tasks":[{"topic":"!","id":"a"}]}`, 400, `tasks[0]: timeout: invalid argument: topic "!"`},
 		{set, `{"tasks":[{},{},{}]}`, 400, `3 tasks in a request, must be at most 2`},
@@ -278,15 +285,20 @@ func TestBadRequests(t *testing.T) {
 		{"GET /v1/topics/t/tasks?state=lost", ``, 400, `state "lost"`},
 		{"GET /v1/topics/t/tasks?state=none", ``, 400, `state none of a list`},
 		{"GET /v1/topics/t/tasks?a;b", ``, 400, `semicolon`},
-		{"PUT /v1/topics/t", `{"slots":3}`, 400, `Slots 3 of topic t, must be a power of two`},
-		{"PUT /v1/topics/t", `{"retries":1000001}`, 400, `Retries 1000001 of topic t, must be at most 1000000`},
-		{"PUT /v1/topics/t", `{"concurrency":65537}`, 400, `Concurrency 65537 of topic t, must be 0 to 65536`},
-		{"PUT /v1/topics/t", `{"rate":1e7}`, 400, `Rate 1e+07 of topic t, must be 0, or from 1e-06 to 1e+06`},
-		{"PUT /v1/topics/t", `{"retain":3153600000001}`, 400, `Retain 876000h0m0.001s of topic t, must be at most 876000h0m0s`},
-		{one, `{"callback":{"kind":"http","target":"http://x","timeout":"876001h"}}`, 400, `Timeout 876001h0m0s of a callback, must be at most 876000h0m0s`},
+		{"PUT /v1/topics/t", `{"retain_dead":"-1s"}`, 400, `invalid argument: retain_dead -1s of topic t, must not be negative`},
+		{"PUT /v1/topics/t", `{"retain_dead":"876001h"}`, 400, `invalid argument: retain_dead 876001h0m0s of topic t, must be at most 876000h0m0s`},
+		{"PUT /v1/topics/t", `{"max_dead":1.5}`, 400, `field "max_dead" is a JSON number 1.5, must be a whole number`},
+		{"PUT /v1/topics/t", `{"backoff":"2h","backoff_max":"1h"}`, 400, `invalid argument: backoff 2h0m0s of topic t, must be at most backoff_max 1h0m0s`},
+		{"PUT /v1/topics/t", `{"slots":3}`, 400, `invalid argument: slots 3 of topic t, must be a power of two`},
+		{"PUT /v1/topics/t", `{"retries":1000001}`, 400, `invalid argument: retries 1000001 of topic t, must be at most 1000000`},
+		{"PUT /v1/topics/t", `{"concurrency":65537}`, 400, `invalid argument: concurrency 65537 of topic t, must be 0 to 65536`},
+		{"PUT /v1/topics/t", `{"rate":1e7}`, 400, `invalid argument: rate 1e+07 of topic t, must be 0, or from 1e-06 to 1e+06`},
+		{"PUT /v1/topics/t", `{"retain":3153600000001}`, 400, `invalid argument: retain 876000h0m0.001s of topic t, must be at most 876000h0m0s`},
+		{one, `{"callback":{"kind":"http","target":"http://x","timeout":"876001h"}}`, 400, `invalid argument: timeout 876001h0m0s of a callback, must be at most 876000h0m0s`},
 		{set, `{"tasks":[{"topic":"t","id":".."}]}`, 400, `id "..", must be neither . nor .. but another one`},
 		{"PUT /v1/topics/t", `{"name":"u"}`, 400, `name "u" in the body, must be that of the path, "t"`},
-		{"PUT /v1/topics/t", `{"lease":"1ms"}`, 400, `Lease 1ms of topic t, must be at least 100ms`},
+		{set, `{"tasks":[{"topic":"t","id":"Lease Slots","after":"-1s"}]}`, 400, `tasks[0]: timeout: invalid argument: after -1s of t/Lease Slots, must not`},
+		{"PUT /v1/topics/t", `{"lease":"1ms"}`, 400, `invalid argument: lease 1ms of topic t, must be at least 100ms`},
 		{"GET /v1/topics/nobody", ``, 404, `topic "nobody"`},
 		{"DELETE /v1/topics/nobody", ``, 404, ``},
 		{"POST /v1/topics/nobody/pause", ``, 404, `topic "nobody"`},
@@ -380,9 +392,9 @@ func TestDeadLetters(t *testing.T) {
 	require.Equal(t, []bool{false, true, false}, []bool{dropped[0].Changed, dropped[1].Changed, dropped[2].Changed})
 	require.Equal(t, []timeout.State{timeout.Pending, timeout.Dead, timeout.None}, []timeout.State{dropped[0].Was, dropped[1].Was, dropped[2].Was})
 	require.Equal(t, timeout.Pending, get[Task](s, "/v1/topics/t/tasks/waits").State, "what is not dead stays")
-	require.Equal(t, Cleared{18, false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay", ""))
+	require.Equal(t, Cleared{Changed: 18, More: false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay", ""))
 	eventually(t, func() bool { return counts().Done == 19 }, "all are done")
-	require.Equal(t, Cleared{0, false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay", ""))
+	require.Equal(t, Cleared{Changed: 0, More: false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay", ""))
 
 	<-broken
 	broken <- true
@@ -393,13 +405,13 @@ func TestDeadLetters(t *testing.T) {
 		}())
 	}
 	eventually(t, func() bool { return counts().Dead == 600 }, "all are dead")
-	require.Equal(t, Cleared{600, false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/drop", ""))
+	require.Equal(t, Cleared{Changed: 600, More: false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/drop", ""))
 	require.Zero(t, counts().Dead)
 }
 
 // crowded is an engine with somebody else at work after each list.
 type crowded struct {
-	timeout.Engine
+	engine.Engine
 	listed func()
 }
 
@@ -410,9 +422,9 @@ func (c crowded) List(ctx context.Context, query timeout.Query) (timeout.Page, e
 }
 
 func TestWhatIsSetAnewMeanwhileIsNotDropped(t *testing.T) {
-	engine := newEngine(t)
+	e := newEngine(t)
 	set := func(id string, after time.Duration) {
-		answers, err := engine.Set(t.Context(), []timeout.Task{{Topic: "t", ID: id, After: after}})
+		answers, err := e.Set(t.Context(), []timeout.Task{{Topic: "t", ID: id, After: after}})
 		require.NoError(t, err)
 		require.NoError(t, answers[0].Err)
 	}
@@ -420,28 +432,28 @@ func TestWhatIsSetAnewMeanwhileIsNotDropped(t *testing.T) {
 		for _, id := range ids {
 			set(id, 0)
 		}
-		batch, err := engine.Expire(t.Context(), timeout.Ask{Topic: "t", Node: "n", Max: len(ids), Lease: time.Hour})
+		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Max: len(ids), Lease: time.Hour})
 		require.NoError(t, err)
 		require.Len(t, batch.Leased, len(ids))
-		var settle []timeout.Outcome
+		var settle []engine.Outcome
 		for _, leased := range batch.Leased {
-			settle = append(settle, timeout.Outcome{Token: leased.Token, As: timeout.Dead})
+			settle = append(settle, engine.Outcome{Token: leased.Token, As: timeout.Dead})
 		}
-		_, err = engine.Expire(t.Context(), timeout.Ask{Topic: "t", Node: "n", Settle: settle})
+		_, err = e.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Settle: settle})
 		require.NoError(t, err)
 	}
-	s := startOn(t, crowded{engine, func() {
+	s := startOn(t, crowded{e, func() {
 		set("waits", time.Hour)
 		die("again")
 	}}, Config{})
 	do[Topic](s, http.MethodPut, "/v1/topics/t", `{}`)
 	die("waits", "again", "stays")
 	state := func(id string) timeout.State {
-		tasks, err := engine.Get(t.Context(), []timeout.Key{{Topic: "t", ID: id}})
+		tasks, err := e.Get(t.Context(), []timeout.Key{{Topic: "t", ID: id}})
 		require.NoError(t, err)
 		return tasks[0].State
 	}
-	require.Equal(t, Cleared{1, false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/drop", ""))
+	require.Equal(t, Cleared{Changed: 1, More: false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/drop", ""))
 	require.Equal(t, []timeout.State{timeout.Pending, timeout.Dead, timeout.None}, []timeout.State{state("waits"), state("again"), state("stays")})
 
 	seen := get[Task](s, "/v1/topics/t/tasks/again").Version
@@ -494,6 +506,44 @@ func TestFeedback(t *testing.T) {
 	}
 }
 
+// With keys, the token of a lease is the only authority that feedback needs, and none that can be
+// made up.
+func TestSignedFeedback(t *testing.T) {
+	for signed, refusal := range map[bool]int{true: http.StatusOK, false: http.StatusUnauthorized} {
+		var keys [][]byte
+		if signed {
+			keys = [][]byte{make([]byte, 32)}
+		}
+		s := startWith(t, newEngine(t), timeout.Config{FeedbackKeys: keys}, Config{SignedFeedback: signed, Tokens: []Token{{master, Admin}}})
+		tokens := make(chan timeout.Token, 10)
+		s.run(map[string]timeout.Handler{"t": func(ctx context.Context, _ timeout.Task) error {
+			token, _ := timeout.TokenOf(ctx)
+			tokens <- token
+			return timeout.ErrAccepted
+		}})
+		s.token = master
+		s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/a", `{}`)
+		token := <-tokens
+		s.token = ""
+		tell := func(token timeout.Token) answered {
+			return s.raw(http.MethodPost, "/v1/feedback", `{"token":"`+token.String()+`"}`)
+		}
+		if signed {
+			another := token
+			another.ID = "b"
+			a := tell(another)
+			require.Equal(t, http.StatusForbidden, a.status)
+			require.Contains(t, a.problem(t).Detail, "forged token of t/b")
+			large := `{"token":"` + strings.Repeat("x", 65<<10) + `"}`
+			require.Equal(t, http.StatusRequestEntityTooLarge, s.raw(http.MethodPost, "/v1/feedback", large).status)
+		}
+		require.Equal(t, refusal, tell(token).status)
+		s.token = master
+		want := map[bool]timeout.State{true: timeout.Done, false: timeout.Running}[signed]
+		require.Equal(t, want, get[Task](s, "/v1/topics/t/tasks/a").State)
+	}
+}
+
 func TestStats(t *testing.T) {
 	s := start(t, Config{Engine: "an engine"})
 	s.run(map[string]timeout.Handler{"works": func(context.Context, timeout.Task) error { return nil }, "fails": func(context.Context, timeout.Task) error { return errBroken }})
@@ -530,10 +580,39 @@ func TestStats(t *testing.T) {
 	} {
 		require.Contains(t, metrics, "\n"+line, metrics)
 	}
-	for _, d := range all {
-		name := strings.Split(d.String(), `"`)[1]
-		require.Contains(t, metrics, "# TYPE "+name+" ")
+}
+
+// narrow is an engine that notes how many counts there are at a time.
+type narrow struct {
+	engine.Engine
+	now, most atomic.Int32
+}
+
+func (e *narrow) Count(ctx context.Context, topic string) (timeout.Counts, error) {
+	if now := e.now.Add(1); now > e.most.Load() {
+		e.most.Store(now)
 	}
+	defer e.now.Add(-1)
+	time.Sleep(time.Millisecond) // so that counts would meet
+	return e.Engine.Count(ctx, topic)
+}
+
+// Figures leave the engine's connections to tasks, however many topics there are and however many ask.
+func TestStatsCountOneTopicAtATime(t *testing.T) {
+	engine := &narrow{Engine: newEngine(t)}
+	s := startOn(t, engine, Config{})
+	for i := range 30 {
+		do[Topic](s, http.MethodPut, fmt.Sprintf("/v1/topics/t%d", i), `{}`)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() { s.raw(http.MethodGet, "/v1/stats", "") })
+	}
+	all.Wait()
+	for _, topic := range get[Stats](s, "/v1/stats").Topics {
+		require.NotNil(t, topic.Counts)
+	}
+	require.EqualValues(t, 1, engine.most.Load())
 }
 
 func TestHealth(t *testing.T) {
@@ -553,6 +632,21 @@ func TestHealth(t *testing.T) {
 	require.Equal(t, "1", a.header.Get("Retry-After"))
 	require.Contains(t, get[Stats](s, "/v1/stats").Error, "closed")
 	require.Contains(t, s.ask(http.StatusOK, http.MethodGet, "/metrics", ""), "heartwheel_timeout_engine_up 0")
+}
+
+// uncounted is an engine that takes for ever to count its tasks.
+type uncounted struct{ engine.Engine }
+
+func (uncounted) Count(ctx context.Context, _ string) (timeout.Counts, error) {
+	<-ctx.Done()
+	return timeout.Counts{}, ctx.Err()
+}
+
+func TestReadinessCountsNoTasks(t *testing.T) {
+	s := startOn(t, uncounted{newEngine(t)}, Config{RequestTimeout: time.Second})
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/a", `{"after":"1h"}`)
+	s.ask(http.StatusGatewayTimeout, http.MethodGet, "/v1/topics/t", "")
+	s.ask(http.StatusOK, http.MethodGet, "/readyz", "")
 }
 
 func TestExecutions(t *testing.T) {

@@ -10,14 +10,14 @@ const (
 	// minFresh is the least time for which figures are reused.
 	minFresh = 500 * time.Millisecond
 
-	// freshShare bounds the engine's time for figures to a tenth of the whole. What an engine that
-	// hung did not say is not kept for that long.
+	// freshShare bounds the engine's time for figures to a tenth of the whole.
 	freshShare = 10
 )
 
-// cache keeps what the engine has said last. Only one caller asks at a time. Other callers wait
-// for it.
+// cache keeps the engine's last answer. Only one caller asks at a time. Other callers wait for it.
 type cache[T any] struct {
+	share int // how many times as long as it took an answer is reused, if that is more than minFresh
+
 	mu     sync.Mutex
 	taking chan struct{} // closed when the answer is there; nil if nobody asks
 	last   T
@@ -25,8 +25,9 @@ type cache[T any] struct {
 	number uint64    // of calls of forget
 }
 
-// get returns what take does, or did a moment ago, or an error if ctx is done before. take says
-// whether it has an answer.
+// get returns an answer of take, perhaps from a moment ago, or an error if ctx is done before. take
+// also reports whether the engine answered. A failure is reused for minFresh only: otherwise a long
+// silence of the engine would count for long after its end.
 func (c *cache[T]) get(ctx context.Context, take func() (T, bool)) (none T, err error) {
 	for {
 		c.mu.Lock()
@@ -58,7 +59,7 @@ func (c *cache[T]) refresh(number uint64, take func() (T, bool)) (taken T) {
 		if ok && c.number == number { // nothing has changed meanwhile
 			keep := minFresh
 			if answered {
-				keep = max(minFresh, freshShare*time.Since(began))
+				keep = max(minFresh, time.Duration(c.share)*time.Since(began))
 			}
 			c.last, c.fresh = taken, time.Now().Add(keep)
 		}

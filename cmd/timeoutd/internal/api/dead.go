@@ -4,20 +4,23 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// deadBudget is how long one request goes on with dead tasks. After it the answer has More
-// set.
+// deadBudget is how long one request goes on with dead tasks.
 const deadBudget = 5 * time.Second
 
-// Cleared is how many dead tasks were replayed or dropped. With More there are others: the
-// same request goes on with them.
+// Cleared is how many dead tasks were replayed or dropped. With More there are others: the same
+// request with the cursor Next goes on with them.
 type Cleared struct {
-	Changed int64 `json:"changed"`
-	More    bool  `json:"more"`
+	Changed int64  `json:"changed"`
+	More    bool   `json:"more"`
+	Next    string `json:"next,omitempty"`
 }
 
 func (h *Handler) replayDead(w http.ResponseWriter, r *http.Request) error {
@@ -61,43 +64,82 @@ func (h *Handler) dropDead(w http.ResponseWriter, r *http.Request) error {
 // clearing replays or drops tasks that were dead when they were listed.
 type clearing func(context.Context, []timeout.Task) ([]timeout.Answer, error)
 
-// clearDead goes on for deadBudget, and for no more tasks than were dead at first: a replayed
-// task may be dead again before the last one is replayed.
+// clearDead replays or drops the dead tasks of a topic, or only those of one cause.
 func (h *Handler) clearDead(w http.ResponseWriter, r *http.Request, has effect, do clearing) error {
+	query := r.URL.Query()
+	topic, err := h.topicOf(r)
+	if err != nil {
+		return err
+	}
+	var cleared Cleared
+	cleared.Next, err = h.eachDead(r.Context(), topic.Name, query.Get("cursor"), func(tasks []timeout.Task) error {
+		if only := query.Get("cause"); only != "" {
+			tasks = slices.DeleteFunc(tasks, func(task timeout.Task) bool { return causeOf(task, topic).id() != only })
+		}
+		changed, err := clearPage(r.Context(), tasks, has, do)
+		cleared.Changed += changed
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	cleared.More = cleared.Next != ""
+	h.stats.forget()
+	return answer(w, http.StatusOK, cleared)
+}
+
+// topicOf returns the topic in a path.
+func (h *Handler) topicOf(r *http.Request) (timeout.Topic, error) {
 	name, err := nameOf(r)
 	if err != nil {
-		return err
+		return timeout.Topic{}, err
 	}
-	if _, err := h.centre.Topic(r.Context(), name); err != nil {
-		return err
+	return h.centre.Topic(r.Context(), name)
+}
+
+// eachDead visits the dead tasks of a topic, a page at a time, for deadBudget. next is the cursor
+// with which another call goes on, or empty. All these calls together visit no more tasks than
+// were dead at first: a replayed task may be dead again before the last one is replayed.
+func (h *Handler) eachDead(ctx context.Context, topic, cursor string, visit func([]timeout.Task) error) (next string, err error) {
+	query := timeout.Query{Topic: topic, State: timeout.Dead, Limit: 500}
+	left, err := int64(0), error(nil)
+	if cursor == "" {
+		var counts timeout.Counts
+		counts, err = h.centre.Count(ctx, topic)
+		left = counts.Dead
+	} else {
+		left, query.Cursor, err = parseCursor(cursor)
 	}
-	counts, err := h.centre.Count(r.Context(), name)
 	if err != nil {
-		return err
+		return "", err
 	}
-	until, cleared, seen := time.Now().Add(deadBudget), Cleared{}, int64(0)
-	query := timeout.Query{Topic: name, State: timeout.Dead, Limit: 500}
-	for seen < counts.Dead {
-		page, err := h.centre.List(r.Context(), query)
+	for until := time.Now().Add(deadBudget); left > 0; {
+		page, err := h.centre.List(ctx, query)
 		if err != nil {
-			return err
+			return "", err
 		}
-		changed, err := clearPage(r.Context(), page.Tasks, has, do)
-		if err != nil {
-			return err
+		left -= int64(len(page.Tasks))
+		if err := visit(page.Tasks); err != nil {
+			return "", err
 		}
-		cleared.Changed += changed
-		seen += int64(len(page.Tasks))
 		if query.Cursor = page.Next; query.Cursor == "" {
 			break
 		}
-		if time.Now().After(until) {
-			cleared.More = seen < counts.Dead
-			break
+		if left > 0 && time.Now().After(until) {
+			return strconv.FormatInt(left, 10) + "." + query.Cursor, nil
 		}
 	}
-	h.stats.forget()
-	return answer(w, http.StatusOK, cleared)
+	return "", nil
+}
+
+// parseCursor reads a cursor of eachDead: the number of tasks that are left, and a list's cursor.
+func parseCursor(text string) (left int64, cursor string, err error) {
+	number, cursor, found := strings.Cut(text, ".")
+	left, err = strconv.ParseInt(number, 10, 64)
+	if !found || err != nil || left < 0 {
+		return 0, "", fmt.Errorf("%w: cursor %.*q, must be the next of an answer", timeout.ErrArgument, maxShown, text)
+	}
+	return left, cursor, nil
 }
 
 func clearPage(ctx context.Context, tasks []timeout.Task, has effect, do clearing) (changed int64, err error) {

@@ -9,10 +9,14 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // decode reads the body of a request. It must be one JSON value without unknown fields.
@@ -59,7 +63,7 @@ func explain(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: the JSON ends before it is complete", timeout.ErrArgument)
 	case errors.As(err, &kind):
-		return fmt.Errorf("%w: field %.*q is a JSON %s, must be of type %s", timeout.ErrArgument, maxShown, kind.Field, kind.Value, kind.Type)
+		return fmt.Errorf("%w: field %.*q is a JSON %s, must be %s", timeout.ErrArgument, maxShown, pathOf(kind.Field), kind.Value, kindOf(kind.Type))
 	case errors.As(err, &syntax):
 		return fmt.Errorf("%w: no JSON at byte %d: %w", timeout.ErrArgument, syntax.Offset, syntax)
 	default:
@@ -67,25 +71,54 @@ func explain(err error) error {
 	}
 }
 
-// queryOf returns the parameters of a request. Each must be known, and there only once.
-func queryOf(r *http.Request, known ...string) (url.Values, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
+// pathOf leaves the names of embedded Go types out of a field's path.
+func pathOf(field string) string {
+	parts := slices.DeleteFunc(strings.Split(field, "."), func(part string) bool { return part != "" && 'A' <= part[0] && part[0] <= 'Z' })
+	return strings.Join(parts, ".")
+}
+
+// kindOf returns JSON's word for a Go type.
+func kindOf(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 { // base64
+			return "a string"
+		}
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	default:
+		return "a whole number"
+	}
+}
+
+// checkQuery returns an error for a parameter that is not known, or is there twice. Behind an id
+// with a question mark that was not escaped there is such a query.
+func checkQuery(u *url.URL, known []string) error {
+	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, fmt.Errorf("%w: query: %w", timeout.ErrArgument, err)
+		return fmt.Errorf("%w: query: %w", timeout.ErrArgument, err)
 	}
 	for name, values := range query {
-		if len(values) > 1 {
-			return nil, fmt.Errorf("%w: parameter %.*q is there %d times, must be there once", timeout.ErrArgument, maxShown, name, len(values))
-		}
-		found := false
-		for _, k := range known {
-			found = found || k == name
-		}
-		if !found {
-			return nil, fmt.Errorf("%w: parameter %.*q, must be one of %q", timeout.ErrArgument, maxShown, name, known)
+		switch {
+		case len(known) == 0:
+			return fmt.Errorf("%w: parameter %.*q, must not be there (a question mark in an id is written as %%3F)", timeout.ErrArgument, maxShown, name)
+		case !slices.Contains(known, name):
+			return fmt.Errorf("%w: parameter %.*q, must be one of %q", timeout.ErrArgument, maxShown, name, known)
+		case len(values) > 1 && !strings.HasSuffix(name, "[]"):
+			return fmt.Errorf("%w: parameter %.*q is there %d times, must be there once", timeout.ErrArgument, maxShown, name, len(values))
 		}
 	}
-	return query, nil
+	if u.ForceQuery && len(known) == 0 {
+		return fmt.Errorf("%w: a question mark without parameters, must not be there (in an id it is written as %%3F)", timeout.ErrArgument)
+	}
+	return nil
 }
 
 // limitOf reads a number of tasks. Without one it is zero.
@@ -94,8 +127,8 @@ func limitOf(text string) (int, error) {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > timeout.MaxPage {
-		return 0, fmt.Errorf("%w: limit %.*q, must be a number from 1 to %d", timeout.ErrArgument, maxShown, text, timeout.MaxPage)
+	if err != nil || n < 1 || n > engine.MaxPage {
+		return 0, fmt.Errorf("%w: limit %.*q, must be a number from 1 to %d", timeout.ErrArgument, maxShown, text, engine.MaxPage)
 	}
 	return n, nil
 }

@@ -25,7 +25,21 @@ type Settled struct {
 	Settled bool `json:"settled"`
 }
 
+// maxFeedback is the longest body of a feedback, in bytes: anybody may send one.
+const maxFeedback = 64 << 10
+
+func (h *Handler) feedbackScope() Scope {
+	if h.cfg.SignedFeedback {
+		return Open
+	}
+	return Write
+}
+
 func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength > maxFeedback {
+		return problem(http.StatusRequestEntityTooLarge, "the body has %d bytes, must have at most %d", r.ContentLength, maxFeedback)
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxFeedback)
 	var told Feedback
 	if err := h.decode(w, r, &told); err != nil {
 		return err

@@ -45,6 +45,10 @@ type Config struct {
 	// ready.
 	Ready func() error
 
+	// SignedFeedback says that the centre has FeedbackKeys: then the token of a lease is all that
+	// /v1/feedback asks for. Otherwise it needs scope write.
+	SignedFeedback bool
+
 	// Metrics are additional collectors for /metrics.
 	Metrics []prometheus.Collector
 
@@ -94,7 +98,7 @@ type Handler struct {
 	bodies *semaphore.Weighted // bytes of the bodies in memory
 	crooks http.Handler        // for paths the mux would redirect
 	stats  cache[Stats]
-	ready  cache[error]
+	ready  cache[string] // why not, or empty
 	since  time.Time
 
 	patience time.Duration // bodyPatience, except in tests
@@ -111,24 +115,35 @@ func New(centre *timeout.Center, cfg Config) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{cfg: cfg, centre: centre, access: access, mux: http.NewServeMux(), since: time.Now(), patience: bodyPatience}
+	h.stats.share = freshShare
 	h.bodies = semaphore.NewWeighted(bodiesAtOnce * cfg.MaxBody)
 	routes, err := h.routes()
 	if err != nil {
 		return nil, err
 	}
 	for _, route := range routes {
-		h.mux.Handle(route.pattern, h.serve(route))
+		pattern, _ := route.split()
+		h.mux.Handle(pattern, h.serve(route))
 	}
 	h.mux.Handle("/", h.serve(route{"/", Open, h.nowhere}))
 	h.crooks = h.serve(route{"", Open, h.crooked})
 	return h, nil
 }
 
-// route is a method and a path, the scope they need, and their handler.
+// route is a method and a path with its parameters, the scope they need, and their handler.
 type route struct {
 	pattern string
 	scope   Scope
 	serve   func(w http.ResponseWriter, r *http.Request) error
+}
+
+// split returns the mux's pattern of a route and the names of its parameters.
+func (r route) split() (pattern string, params []string) {
+	pattern, names, found := strings.Cut(r.pattern, "?")
+	if found {
+		params = strings.Split(names, "&")
+	}
+	return pattern, params
 }
 
 func (h *Handler) routes() ([]route, error) {
@@ -143,16 +158,17 @@ func (h *Handler) routes() ([]route, error) {
 		{"DELETE /v1/topics/{topic}", Admin, h.dropTopic},
 		{"POST /v1/topics/{topic}/pause", Admin, h.pauseTopic},
 		{"POST /v1/topics/{topic}/resume", Admin, h.resumeTopic},
-		{"POST /v1/topics/{topic}/dead/replay", Write, h.replayDead},
-		{"POST /v1/topics/{topic}/dead/drop", Admin, h.dropDead},
+		{"GET /v1/topics/{topic}/dead/causes?cursor", Read, h.listCauses},
+		{"POST /v1/topics/{topic}/dead/replay?cause&cursor", Write, h.replayDead},
+		{"POST /v1/topics/{topic}/dead/drop?cause&cursor", Admin, h.dropDead},
 
-		{"GET /v1/topics/{topic}/tasks", Read, h.listTasks},
+		{"GET /v1/topics/{topic}/tasks?state&limit&cursor", Read, h.listTasks},
 		{"GET /v1/topics/{topic}/tasks/{id}", Read, h.getTask},
 		{"PUT /v1/topics/{topic}/tasks/{id}", Write, h.setTask},
 		{"DELETE /v1/topics/{topic}/tasks/{id}", Write, h.removeTask},
 		{"POST /v1/topics/{topic}/tasks/{id}/move", Write, h.moveTask},
 		{"POST /v1/topics/{topic}/tasks/{id}/replay", Write, h.replayTask},
-		{"GET /v1/topics/{topic}/tasks/{id}/executions", Read, h.listExecutions},
+		{"GET /v1/topics/{topic}/tasks/{id}/executions?limit", Read, h.listExecutions},
 
 		{"POST /v1/tasks/get", Read, h.getTasks},
 		{"POST /v1/tasks/set", Write, h.setTasks},
@@ -160,13 +176,13 @@ func (h *Handler) routes() ([]route, error) {
 		{"POST /v1/tasks/remove", Write, h.removeTasks},
 		{"POST /v1/tasks/replay", Write, h.replayTasks},
 		{"POST /v1/tasks/drop", Write, h.dropTasks},
-		{"POST /v1/feedback", Write, h.feedback},
+		{"POST /v1/feedback", h.feedbackScope(), h.feedback},
 
 		{"GET /v1/stats", Read, h.getStats},
 		{"GET /v1/members", Read, h.getMembers},
 		{"GET /v1/openapi.yaml", Open, h.getOpenAPI},
 
-		{"GET /metrics", Read, metrics},
+		{"GET /metrics?name[]", Read, metrics},
 		{"GET /healthz", Open, h.getHealth},
 		{"GET /readyz", Open, h.getReadiness},
 	}
@@ -201,13 +217,17 @@ func (h *Handler) crooked(_ http.ResponseWriter, r *http.Request) error {
 	return fmt.Errorf("%w: path %.200q, must begin with / and have no segment that is empty, . or .. in it", timeout.ErrArgument, r.URL.EscapedPath())
 }
 
-// serve returns the handler of a route, with its time limit, its access check and its errors.
+// serve returns the handler of a route, with its time limit, its checks and its errors.
 func (h *Handler) serve(route route) http.Handler {
+	pattern, params := route.split()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), h.cfg.RequestTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)
 		err := h.access.check(r, route.scope)
+		if err == nil && pattern != "/" && pattern != "" { // what is nowhere has no parameters
+			err = checkQuery(r.URL, params)
+		}
 		if err == nil {
 			err = route.serve(w, r)
 		}

@@ -3,12 +3,16 @@ package api
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"net/http"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// readyTimeout is how long the engine may take for /readyz.
-const readyTimeout = 3 * time.Second
+// readyTimeout is how long the engine may take for /readyz. With minFresh it is less than 2 s, and
+// so is the time from the engine's recovery to the first answer that says so.
+const readyTimeout = time.Second
 
 //go:embed openapi.yaml
 var openAPI []byte
@@ -29,17 +33,23 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) error {
 	if err := h.cfg.Ready(); err != nil {
 		return problem(http.StatusServiceUnavailable, "%v", err)
 	}
-	why, err := h.ready.get(r.Context(), func() (error, bool) {
+	why, err := h.ready.get(r.Context(), func() (string, bool) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), readyTimeout)
 		defer cancel()
-		_, err := h.centre.Topics(ctx) // an error of an engine that can't write, too
-		return err, err == nil
+		err := h.centre.Ready(ctx)
+		switch { // anybody may ask, and the error can name the engine
+		case errors.Is(err, timeout.ErrFull):
+			return "the engine has no room for tasks, and finishes those that it has", false
+		case err != nil:
+			return "the engine does not answer, or takes no changes", false
+		}
+		return "", true
 	})
 	if err != nil {
-		return problem(http.StatusServiceUnavailable, "the engine does not answer: %v", err)
+		why = "the engine does not answer: " + err.Error()
 	}
-	if why != nil {
-		return problem(http.StatusServiceUnavailable, "the engine does not answer")
+	if why != "" {
+		return problem(http.StatusServiceUnavailable, "%s", why)
 	}
 	return ok(w)
 }

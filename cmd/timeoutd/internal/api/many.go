@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 const (
@@ -13,7 +14,7 @@ const (
 	maxAnswer = 16 << 20
 
 	// getSize is how many tasks are read at a time. Their payloads are no more than maxAnswer.
-	getSize = maxAnswer / timeout.MaxPayload
+	getSize = maxAnswer / engine.MaxPayload
 )
 
 // Keys is a batch of keys.
@@ -170,13 +171,11 @@ func tellAll(w http.ResponseWriter, found []timeout.Answer, err error, has func(
 
 // listTasks answers without payloads: nobody reads them in a list.
 func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request) error {
-	query, err := queryOf(r, "state", "limit", "cursor")
-	if err != nil {
-		return err
-	}
+	query := r.URL.Query()
 	state := timeout.Pending
 	if name := query.Get("state"); name != "" {
-		if state, err = timeout.ParseState(name); err != nil {
+		var err error
+		if state, err = engine.ParseState(name); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -68,6 +69,9 @@ func (h *Handler) getTask(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	task, err := h.centre.Get(r.Context(), key)
+	if errors.Is(err, timeout.ErrNotFound) {
+		return problem(http.StatusNotFound, "%v: it was never set, or has ended; the topic's retain says for how long such tasks are kept", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -147,7 +151,7 @@ type Executions struct {
 	Executions []Execution `json:"executions"`
 }
 
-// Execution is timeout.Execution.
+// Execution is engine.Execution.
 type Execution struct {
 	Version int64         `json:"version"`
 	Attempt int           `json:"attempt"`
@@ -163,10 +167,7 @@ func (h *Handler) listExecutions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	query, err := queryOf(r, "limit")
-	if err != nil {
-		return err
-	}
+	query := r.URL.Query()
 	limit, err := limitOf(query.Get("limit"))
 	if err != nil {
 		return err

@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Every route is in the description, and the other way round, with its scope.
+// Every route is in the description, and the other way round, with its scope and parameters.
 func TestDescriptionHasWhatThereIs(t *testing.T) {
 	doc, err := description()
 	require.NoError(t, err)
@@ -25,15 +26,23 @@ func TestDescriptionHasWhatThereIs(t *testing.T) {
 			open[method+" "+path] = operation.Security != nil && len(*operation.Security) == 0
 		}
 	}
-	h := &Handler{cfg: Config{Page: http.NotFoundHandler()}.withDefaults()}
-	routes, err := h.routes()
+	routes, err := start(t, Config{Page: http.NotFoundHandler()}).handler.routes()
 	require.NoError(t, err)
 	var inMux []string
 	for _, route := range routes {
-		pattern := strings.ReplaceAll(route.pattern, "{$}", "")
+		pattern, params := route.split()
+		pattern = strings.ReplaceAll(pattern, "{$}", "")
 		inMux = append(inMux, pattern)
 		require.Equal(t, route.scope == Open, open[pattern], pattern)
-		operation := doc.Paths.Value(strings.Fields(pattern)[1]).GetOperation(strings.Fields(pattern)[0])
+		item := doc.Paths.Value(strings.Fields(pattern)[1])
+		operation := item.GetOperation(strings.Fields(pattern)[0])
+		var described []string
+		for _, param := range append(slices.Clone(item.Parameters), operation.Parameters...) {
+			if param.Value.In == "query" {
+				described = append(described, param.Value.Name)
+			}
+		}
+		require.ElementsMatch(t, params, described, pattern)
 		require.Equal(t, route.scope == Write, strings.HasSuffix(operation.Summary, "(write)"), pattern)
 		require.Equal(t, route.scope == Admin, strings.HasSuffix(operation.Summary, "(admin)"), pattern)
 	}
@@ -48,19 +57,19 @@ func TestDescriptionHasTheLimits(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range []string{"Topic", "TopicCounts"} {
 		fields := doc.Components.Schemas[name].Value.Properties
-		require.EqualValues(t, timeout.MaxSlots, *fields["slots"].Value.Max)
-		require.EqualValues(t, timeout.MaxRetries, *fields["retries"].Value.Max)
-		require.EqualValues(t, timeout.MaxConcurrency, *fields["concurrency"].Value.Max)
-		require.EqualValues(t, timeout.MaxRate, *fields["rate"].Value.Max)
+		require.EqualValues(t, engine.MaxSlots, *fields["slots"].Value.Max)
+		require.EqualValues(t, engine.MaxRetries, *fields["retries"].Value.Max)
+		require.EqualValues(t, engine.MaxConcurrency, *fields["concurrency"].Value.Max)
+		require.EqualValues(t, engine.MaxRate, *fields["rate"].Value.Max)
 		for _, field := range []string{"backoff", "backoff_max", "lease", "timeout", "retain", "retain_log"} {
 			require.Equal(t, "#/components/schemas/BoundedDurationIn", fields[field].Ref, field)
 		}
 	}
 	bounded := doc.Components.Schemas["BoundedDurationIn"].Value
-	require.EqualValues(t, timeout.MaxDuration.Milliseconds(), *bounded.OneOf[1].Value.Max)
-	require.Equal(t, fmt.Sprintf("At most %.0fh.", timeout.MaxDuration.Hours()), bounded.Description)
+	require.EqualValues(t, engine.MaxDuration.Milliseconds(), *bounded.OneOf[1].Value.Max)
+	require.Equal(t, fmt.Sprintf("At most %.0fh.", engine.MaxDuration.Hours()), bounded.Description)
 	id := doc.Components.Schemas["ID"].Value
-	require.EqualValues(t, timeout.MaxID, *id.MaxLength)
+	require.EqualValues(t, engine.MaxID, *id.MaxLength)
 	for text, fits := range map[string]bool{".": false, "..": false, "...": true, "..a": true, ".a": true, "a": true, "a.": true, "/": true, "ü": true} {
 		require.Equal(t, fits, regexp.MustCompile(id.Pattern).MatchString(text), text)
 		require.Equal(t, fits, timeout.Key{Topic: "t", ID: text}.Check() == nil, text)

@@ -30,6 +30,7 @@ var statuses = []struct {
 	status int
 }{
 	{timeout.ErrArgument, http.StatusBadRequest},
+	{timeout.ErrForged, http.StatusForbidden},
 	{timeout.ErrNotFound, http.StatusNotFound},
 	{timeout.ErrConflict, http.StatusConflict},
 	{timeout.ErrUnsupported, http.StatusNotImplemented},
@@ -47,7 +48,7 @@ func problemOf(err error) Problem {
 	}
 	for _, known := range statuses {
 		if errors.Is(err, known.err) {
-			return Problem{http.StatusText(known.status), known.status, err.Error()}
+			return Problem{http.StatusText(known.status), known.status, spell(err.Error())}
 		}
 	}
 	return Problem{http.StatusText(http.StatusBadGateway), http.StatusBadGateway, err.Error()}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 func TestMain(m *testing.M) { testmain.Run(m) }
@@ -40,10 +41,13 @@ type site struct {
 
 func start(t *testing.T, cfg Config) *site { return startOn(t, newEngine(t), cfg) }
 
-func startOn(t *testing.T, engine timeout.Engine, cfg Config) *site {
-	centre, err := timeout.New(engine, timeout.Config{
-		Topic: timeout.Topic{Retries: -1, Retain: time.Hour}, Poll: 10 * time.Millisecond, TTL: time.Second,
-	})
+func startOn(t *testing.T, e engine.Engine, cfg Config) *site {
+	return startWith(t, e, timeout.Config{}, cfg)
+}
+
+func startWith(t *testing.T, e engine.Engine, of timeout.Config, cfg Config) *site {
+	of.Topic, of.Poll, of.TTL = timeout.Topic{Retries: -1, Retain: time.Hour}, 10*time.Millisecond, time.Second
+	centre, err := timeout.New(e, of)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, centre.Close()) })
 	handler, err := New(centre, cfg)

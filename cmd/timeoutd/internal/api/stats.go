@@ -4,20 +4,15 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
-const (
-	// countTimeout is how long the engine may take for the figures of all topics.
-	countTimeout = 5 * time.Second
-
-	// counters is how many topics are counted at the same time.
-	counters = 8
-)
+// countTimeout is how long the engine may take for the figures of all topics.
+const countTimeout = 5 * time.Second
 
 // Stats are the figures of a centre. Each topic has the figures of this node alone in Here.
 type Stats struct {
@@ -33,12 +28,12 @@ type Stats struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Members is timeout.View.
+// Members is engine.View.
 type Members struct {
-	Node   string         `json:"node"`
-	Term   int64          `json:"term"`
-	Leader string         `json:"leader"`
-	Nodes  []timeout.Node `json:"nodes"`
+	Node   string        `json:"node"`
+	Term   int64         `json:"term"`
+	Leader string        `json:"leader"`
+	Nodes  []engine.Node `json:"nodes"`
 }
 
 // TopicStats is a topic with its figures.
@@ -78,8 +73,6 @@ type Histogram struct {
 	P50     float64  `json:"p50_seconds"` // the limit of the median's bucket
 	P99     float64  `json:"p99_seconds"`
 	Buckets []Bucket `json:"buckets"`
-
-	whole histogram.Durations // for /metrics
 }
 
 // Bucket counts durations up to its limit, and above the limit of the bucket before.
@@ -104,7 +97,7 @@ func (h *Handler) members() Members {
 	view := h.centre.View()
 	nodes := view.Nodes
 	if nodes == nil {
-		nodes = []timeout.Node{}
+		nodes = []engine.Node{}
 	}
 	return Members{Node: h.centre.Node(), Term: view.Term, Leader: view.Leader(), Nodes: nodes}
 }
@@ -150,37 +143,20 @@ func (h *Handler) take(ctx context.Context) Stats {
 	return s
 }
 
-// count counts the tasks of all topics, and returns one of its errors, if any.
-func (h *Handler) count(ctx context.Context, topics []TopicStats) error {
-	var group sync.WaitGroup
-	next, failed := make(chan *TopicStats), make(chan error, counters)
-	for range min(counters, len(topics)) {
-		group.Go(func() {
-			var last error
-			for topic := range next {
-				counts, err := h.centre.Count(ctx, topic.Name)
-				if errors.Is(err, timeout.ErrNotFound) {
-					continue // it has been dropped since the topics were read
-				}
-				if err != nil {
-					last = err
-					continue
-				}
-				said := countsOf(counts)
-				topic.Counts = &said
-			}
-			if last != nil {
-				failed <- last
-			}
-		})
-	}
+// count counts the tasks of all topics, and returns one of its errors, if any. It counts one topic
+// at a time, so that figures take one connection of the engine's, and leave the others to tasks.
+func (h *Handler) count(ctx context.Context, topics []TopicStats) (last error) {
 	for i := range topics {
-		next <- &topics[i]
+		counts, err := h.centre.Count(ctx, topics[i].Name)
+		switch {
+		case err == nil:
+			said := countsOf(counts)
+			topics[i].Counts = &said
+		case !errors.Is(err, timeout.ErrNotFound): // otherwise it has been dropped since the topics were read
+			last = err
+		}
 	}
-	close(next)
-	group.Wait()
-	close(failed)
-	return <-failed
+	return last
 }
 
 func hereOf(s timeout.Stats) *Here {
@@ -194,7 +170,7 @@ func hereOf(s timeout.Stats) *Here {
 func histogramOf(h histogram.Durations) Histogram {
 	said := Histogram{
 		Count: h.Count, Sum: h.Sum.Seconds(), Max: h.Max.Seconds(),
-		P50: h.Quantile(0.5).Seconds(), P99: h.Quantile(0.99).Seconds(), Buckets: []Bucket{}, whole: h,
+		P50: h.Quantile(0.5).Seconds(), P99: h.Quantile(0.99).Seconds(), Buckets: []Bucket{},
 	}
 	seen := uint64(0)
 	for i, n := range h.Buckets {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // Topic is timeout.Topic.
@@ -103,7 +104,7 @@ func (h *Handler) getTopic(w http.ResponseWriter, r *http.Request) error {
 
 func nameOf(r *http.Request) (string, error) {
 	name := r.PathValue("topic")
-	return name, timeout.CheckTopic(name)
+	return name, engine.CheckTopic(name)
 }
 
 // TopicSetting is the body of a PUT. A nil Paused says nothing about the pause.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // maxShown is how much of a bad value an error shows.
@@ -40,7 +41,7 @@ func (i *Instant) UnmarshalJSON(text []byte) error {
 		return fmt.Errorf("%w: action time %v, must be in the years 1970 to 9999", timeout.ErrArgument, when)
 	}
 	i.Time = when
-	return timeout.CheckDue(when)
+	return engine.CheckDue(when)
 }
 
 func parseInstant(text []byte) (time.Time, error) {

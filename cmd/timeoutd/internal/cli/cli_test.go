@@ -73,7 +73,7 @@ func (s *shell) ok(args ...string) string {
 
 func TestATaskFromAShell(t *testing.T) {
 	s := start(t, nil)
-	require.Regexp(t, `^orders/4711 is set for 20\d\d-.*, version 1; it was none\n$`, s.ok("set", "orders", "4711", "-after", "15m", "-payload", `{"n":12345678901234567890}`))
+	require.Regexp(t, `^orders/4711 is set for 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [+-]\d\d:\d\d, version 1; it was none\n$`, s.ok("set", "orders", "4711", "-after", "15m", "-payload", `{"n":12345678901234567890}`))
 	require.Regexp(t, `it was pending`, s.ok("set", "-due", "4000000000000", "orders", "-payload", `{"n":12345678901234567890}`, "4711"), "flags may be anywhere")
 	require.Contains(t, s.ok("set", "orders", "4711", "-if-absent"), "stays as it is: it is pending")
 	shown := s.ok("get", "orders", "4711")
@@ -105,9 +105,9 @@ func TestTopicsFromAShell(t *testing.T) {
 	exit, _, stderr := s.run("topic", "mail")
 	require.Equal(t, exitFailure, exit)
 	require.Contains(t, stderr, `topic "mail"`)
-	require.Contains(t, s.ok("topic", "mail", "-slots", "16", "-lease", "1m", "-rate", "2.5", "-callback", "http://example.com/"), "http http://example.com/")
+	require.Contains(t, s.ok("topic", "mail", "-slots", "16", "-lease", "1m", "-rate", "2.5", "-retain-dead", "48h", "-max-dead", "7", "-callback", "http://example.com/"), "http http://example.com/")
 	changed := s.ok("topic", "mail", "-retries", "3")
-	for _, kept := range []string{"slots        16", "lease        1m0s", "rate         2.5", "retries      3", "http://example.com/"} {
+	for _, kept := range []string{"slots        16", "lease        1m0s", "rate         2.5", "retain-dead  48h0m0s", "max-dead     7", "retries      3", "http://example.com/"} {
 		require.Contains(t, changed, kept, "what is not said stays")
 	}
 	require.Equal(t, "mail: paused\n", s.ok("pause", "mail"))
@@ -139,6 +139,14 @@ func TestDeadLettersFromAShell(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Count(s.ok("dead", "t"), "no\uFFFD[2Jway") == 5 }, eternal, 10*time.Millisecond, "and nobody steers the terminal")
 	require.NotContains(t, s.ok("get", "t", "1")+s.ok("executions", "t", "1"), "\x1b")
 	require.Contains(t, s.ok("executions", "t", "1"), "dead")
+	causes := s.ok("causes", "t")
+	require.Regexp(t, `^CAUSE +TASKS +NEWEST +EXAMPLE +TARGET +ERROR\n[0-9a-f]{16}  5 .* [0-4]  +-  +no.\[…\n$`, causes)
+	require.NotContains(t, causes, "\x1b")
+	require.Equal(t, "0 run again\n", s.ok("replay", "t", "-cause", "another"))
+	cause := strings.Fields(strings.Split(causes, "\n")[1])[0]
+	require.Equal(t, "5 run again\n", s.ok("replay", "t", "-cause", cause))
+	require.Eventually(t, func() bool { return strings.Contains(s.ok("causes", "t"), cause+"  5 ") }, eternal, 10*time.Millisecond, "they are dead again")
+
 	require.Equal(t, "t/1 is dropped; it was dead\nt/waits stays as it is: it is pending\n", s.ok("drop", "t", "1", "waits"))
 	<-fails
 	fails <- false
@@ -147,7 +155,7 @@ func TestDeadLettersFromAShell(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(s.ok("topic", "t"), "done         4") }, eternal, 10*time.Millisecond)
 	require.Equal(t, "0 dropped\n", s.ok("drop", "t", "-all"))
 	require.Equal(t, "{\"changed\":0,\"more\":false}\n", s.ok("drop", "t", "-all", "-json"))
-	for _, bad := range [][]string{{"replay", "t"}, {"drop", "t"}, {"drop", "t", "1", "-all"}} {
+	for _, bad := range [][]string{{"replay", "t"}, {"drop", "t"}, {"drop", "t", "1", "-all"}, {"replay", "t", "-all", "-cause", "x"}} {
 		exit, _, _ := s.run(bad...)
 		require.Equal(t, exitUsage, exit)
 	}
@@ -195,6 +203,7 @@ func TestWatch(t *testing.T) {
 	require.Zero(t, exit, errs.String())
 	require.Greater(t, strings.Count(out.String(), "led by node-1"), 1)
 	require.NotContains(t, out.String(), "\x1b", "it is no terminal")
+	require.Regexp(t, `(?m)^\d\d:\d\d:\d\d [+-]\d\d:\d\d  node-1`, out.String())
 	s.env["TIMEOUTD_TOKEN"] = "wrong"
 	exit, _, stderr := s.run("watch")
 	require.Equal(t, exitFailure, exit)

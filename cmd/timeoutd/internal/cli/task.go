@@ -15,6 +15,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // whenFlags adds -after and -due.
@@ -110,7 +111,7 @@ func readPayload(text string, raw bool, into *api.Setting) error {
 	if name, isFile := strings.CutPrefix(text, "@"); isFile {
 		var err error
 		if name == "-" {
-			bytes, err = io.ReadAll(io.LimitReader(os.Stdin, timeout.MaxPayload+1))
+			bytes, err = io.ReadAll(io.LimitReader(os.Stdin, engine.MaxPayload+1))
 		} else {
 			bytes, err = os.ReadFile(name)
 		}
@@ -119,8 +120,8 @@ func readPayload(text string, raw bool, into *api.Setting) error {
 		}
 	}
 	switch {
-	case len(bytes) > timeout.MaxPayload:
-		return misused("the payload has more than %d bytes, must have at most that", timeout.MaxPayload)
+	case len(bytes) > engine.MaxPayload:
+		return misused("the payload has more than %d bytes, must have at most that", engine.MaxPayload)
 	case len(bytes) == 0:
 	case raw:
 		into.PayloadBase64 = &bytes

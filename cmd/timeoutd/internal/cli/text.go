@@ -51,7 +51,7 @@ func instant(i *api.Instant) string {
 	if i == nil {
 		return "-"
 	}
-	return i.Local().Format("2006-01-02 15:04:05.000")
+	return i.Local().Format("2006-01-02 15:04:05.000 -07:00")
 }
 
 // seconds formats a number of seconds.

@@ -19,6 +19,8 @@ import (
 const (
 	minEvery = 100 * time.Millisecond
 
+	clock = "15:04:05 -07:00"
+
 	// home goes to the top of the terminal. clearLine empties the rest of a line, and
 	// clearRest all below. Text written over the old one does not flicker.
 	home      = "\x1b[H"
@@ -93,7 +95,7 @@ func watch(s *session, flags *flag.FlagSet) func(context.Context, []string) erro
 			case err != nil && status(err)/100 == 4: // it will not get better
 				return err
 			case err != nil:
-				fmt.Fprintf(text, "%s: %s\n", time.Now().Format(time.TimeOnly), clean(err.Error()))
+				fmt.Fprintf(text, "%s: %s\n", time.Now().Format(clock), clean(err.Error()))
 			case more:
 				if last == nil || !last.At.Equal(stats.At.Time) {
 					before, last = last, &stats
@@ -145,7 +147,7 @@ func over(text string, width, height int) *bytes.Buffer {
 // draw writes figures. With earlier ones it adds rates.
 func draw(w io.Writer, stats api.Stats, before *api.Stats) error {
 	m := stats.Members
-	fmt.Fprintf(w, "%s  %s  %s\nnodes: %d, led by %s, term %d\n", stats.At.Local().Format(time.TimeOnly), clean(stats.Node), clean(stats.Engine),
+	fmt.Fprintf(w, "%s  %s  %s\nnodes: %d, led by %s, term %d\n", stats.At.Local().Format(clock), clean(stats.Node), clean(stats.Engine),
 		len(m.Nodes), clean(or(m.Leader, "nobody")), m.Term)
 	if len(m.Nodes) > 1 {
 		fmt.Fprintln(w, "DONE to LATE P99 are of this node alone, the rest is of all")

@@ -14,7 +14,7 @@ import (
 //go:embed page
 var files embed.FS
 
-var page = webpage.Make(files, "page/ask.js", "page/topics.js", "page/task.js", "page/tasks.js", "page/main.js")
+var page = webpage.Make(files, "page/ask.js", "page/topics.js", "page/task.js", "page/causes.js", "page/tasks.js", "page/main.js")
 
 // Handler returns the handler of the page. The page is the same for everybody.
 func Handler() http.Handler {

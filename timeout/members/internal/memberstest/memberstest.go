@@ -1,6 +1,5 @@
-// Package memberstest has what the tests of packages etcd and zookeeper have in common, with
-// real servers: what enginetest.Members can't ask for, since it needs somebody who dies, a
-// server that is away, or a watcher.
+// Package memberstest has the common tests of packages etcd and zookeeper, with real servers. They
+// go beyond enginetest.Members: they need a dying node, an absent server, or a watcher.
 package memberstest
 
 import (
@@ -12,40 +11,41 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
 // Durations of the tests.
 const (
-	Eternal = 90 * time.Second // how long a test waits for what must come
-	Long    = time.Minute      // a ttl that does not end during a test
-	Dying   = 8 * time.Second  // that of one that ends after the others have come
-	Short   = time.Second      // that of one that ends; etcd makes two seconds of it
+	Eternal = 90 * time.Second // longest wait for an expected event
+	Long    = time.Minute      // a ttl longer than any test
+	Dying   = 8 * time.Second  // a ttl that ends, but only after the other nodes have come
+	Short   = time.Second      // a ttl that ends soon; etcd makes it two seconds
 )
 
-// Members is what both packages open.
+// Members is the interface of both packages' Members.
 type Members interface {
-	timeout.Members
-	timeout.Watcher
+	engine.Members
+	engine.Watcher
 	Close() error
 }
 
 // Beat beats until it gets a view.
-func Beat(t *testing.T, m timeout.Members, name string, ttl time.Duration) timeout.View {
+func Beat(t *testing.T, m engine.Members, name string, ttl time.Duration) engine.View {
 	t.Helper()
 	for begun := time.Now(); ; {
-		view, err := m.Beat(t.Context(), timeout.Node{Name: name}, ttl)
+		view, err := m.Beat(t.Context(), engine.Node{Name: name}, ttl)
 		if errors.Is(err, context.DeadlineExceeded) && time.Since(begun) < Eternal {
-			continue // a short ttl has little patience, and this machine other work
+			continue // a short ttl has a short time limit, and the machine may be busy
 		}
 		require.NoError(t, err)
 		return view
 	}
 }
 
-// Names returns those of the nodes, in their order.
-func Names(view timeout.View) []string {
+// Names returns the names of the nodes, in their order.
+func Names(view engine.View) []string {
 	var names []string
 	for _, node := range view.Nodes {
 		names = append(names, node.Name)
@@ -53,11 +53,11 @@ func Names(view timeout.View) []string {
 	return names
 }
 
-// Changes are what a watcher was told.
+// Changes has one element for each call of a watcher's function.
 type Changes chan struct{}
 
-// Watch watches until end.
-func Watch(m timeout.Watcher) (changes Changes, end func() error) {
+// Watch watches until the caller calls end. end returns the error of the watcher.
+func Watch(m engine.Watcher) (changes Changes, end func() error) {
 	changes = make(Changes, 1000)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -65,7 +65,7 @@ func Watch(m timeout.Watcher) (changes Changes, end func() error) {
 	return changes, func() error { cancel(); return <-ended }
 }
 
-// Await requires that a change is told.
+// Await waits for a change, and fails the test if none comes.
 func (c Changes) Await(t *testing.T, why string) {
 	t.Helper()
 	select {
@@ -75,7 +75,7 @@ func (c Changes) Await(t *testing.T, why string) {
 	}
 }
 
-// Drain waits until nothing has come for a while.
+// Drain takes all changes, until none has come for quiet.
 func (c Changes) Drain(quiet time.Duration) {
 	for {
 		select {
@@ -86,11 +86,11 @@ func (c Changes) Drain(quiet time.Duration) {
 	}
 }
 
-// Serve runs a centre.
-func Serve(t *testing.T, m timeout.Members) (centre *timeout.Center, stop func()) {
-	engine, err := memory.New(memory.Config{})
+// Serve runs a centre on those members until the caller calls stop.
+func Serve(t *testing.T, m engine.Members) (centre *timeout.Center, stop func()) {
+	e, err := memory.New(memory.Config{})
 	require.NoError(t, err)
-	centre, err = timeout.New(engine, timeout.Config{Node: "centre", Members: m, TTL: Short})
+	centre, err = timeout.New(e, timeout.Config{Node: "centre", Members: m, TTL: Short})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -99,12 +99,12 @@ func Serve(t *testing.T, m timeout.Members) (centre *timeout.Center, stop func()
 		cancel()
 		require.NoError(t, <-ended)
 		require.NoError(t, centre.Close())
-		require.NoError(t, engine.Close())
+		require.NoError(t, e.Close())
 	}
 }
 
-// KilledLeader has the first of three nodes die without a Leave.
-func KilledLeader(t *testing.T, a, b, c timeout.Members, kill func()) {
+// KilledLeader lets the first of three nodes die without a Leave.
+func KilledLeader(t *testing.T, a, b, c engine.Members, kill func()) {
 	Beat(t, a, "a", Dying)
 	Beat(t, b, "b", Long)
 	before := Beat(t, c, "c", Long)
@@ -123,9 +123,9 @@ func KilledLeader(t *testing.T, a, b, c timeout.Members, kill func()) {
 	require.Greater(t, after.Term, before.Term)
 }
 
-// CameAndWent has a node come and go between two beats of another: it has had slots, so the
-// term is higher.
-func CameAndWent(t *testing.T, a, b timeout.Members) {
+// CameAndWent lets a node come and go between two beats of another node. It has had slots, so the
+// term must rise.
+func CameAndWent(t *testing.T, a, b engine.Members) {
 	before := Beat(t, a, "a", Long)
 	between := Beat(t, b, "b", Long)
 	require.NoError(t, b.Leave(t.Context(), "b"))
@@ -135,27 +135,27 @@ func CameAndWent(t *testing.T, a, b timeout.Members) {
 	require.Greater(t, after.Term, between.Term)
 }
 
-// An Outage is how a server goes away, and comes back.
+// An Outage takes a server away, and brings it back.
 type Outage struct {
 	Begin, End func(*testserver.Server, testing.TB)
 }
 
-// Outages are those that a test has.
+// Outages has the kinds of outage, by name.
 var Outages = map[string]Outage{
 	"stopped": {(*testserver.Server).Stop, (*testserver.Server).Restart},
 	"killed":  {(*testserver.Server).Kill, (*testserver.Server).Restart},
 	"paused":  {(*testserver.Server).Pause, (*testserver.Server).Continue},
 }
 
-// Away has a server be away for longer than the ttl of a centre that runs, with another node
-// beside it that somebody watches: the last view is used meanwhile.
+// Away takes a server away for longer than the ttl of a running centre. Another node is a member
+// too, and its changes are watched. The centre must keep its last view meanwhile.
 func Away(t *testing.T, s *testserver.Server, centre *timeout.Center, other Members, changes Changes, outage Outage) {
 	require.Eventually(t, func() bool { return len(centre.View().Nodes) == 2 }, Eternal, 10*time.Millisecond)
 	before := centre.View()
 	outage.Begin(s, t)
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	_, err := other.Beat(ctx, timeout.Node{Name: "other"}, Long)
+	_, err := other.Beat(ctx, engine.Node{Name: "other"}, Long)
 	cancel()
 	require.Error(t, err)
 	require.Less(t, time.Since(asked), Eternal/2)
@@ -164,7 +164,7 @@ func Away(t *testing.T, s *testserver.Server, centre *timeout.Center, other Memb
 
 	outage.End(s, t)
 	require.Eventually(t, func() bool {
-		view, err := other.Beat(t.Context(), timeout.Node{Name: "other"}, Long)
+		view, err := other.Beat(t.Context(), engine.Node{Name: "other"}, Long)
 		return err == nil && len(view.Nodes) == 2 && view.Term >= before.Term
 	}, Eternal, 50*time.Millisecond)
 	changes.Drain(300 * time.Millisecond)
@@ -175,12 +175,12 @@ func Away(t *testing.T, s *testserver.Server, centre *timeout.Center, other Memb
 	changes.Await(t, "the watch goes on after the outage")
 }
 
-// Closed closes twice, and calls what is closed then.
+// Closed closes twice, and then calls every method.
 func Closed(t *testing.T, m Members) {
 	require.NoError(t, m.Close())
 	require.NoError(t, m.Close())
-	_, err := m.Beat(t.Context(), timeout.Node{Name: "a"}, Long)
-	require.ErrorIs(t, err, timeout.ErrClosed)
-	require.ErrorIs(t, m.Leave(t.Context(), "a"), timeout.ErrClosed)
-	require.ErrorIs(t, m.Watch(t.Context(), func() {}), timeout.ErrClosed)
+	_, err := m.Beat(t.Context(), engine.Node{Name: "a"}, Long)
+	require.ErrorIs(t, err, engine.ErrClosed)
+	require.ErrorIs(t, m.Leave(t.Context(), "a"), engine.ErrClosed)
+	require.ErrorIs(t, m.Watch(t.Context(), func() {}), engine.ErrClosed)
 }

@@ -4,7 +4,7 @@ const STATES = ["pending", "running", "done", "dead", "removed"];
 
 function makeTasks(changed) {
   let topic = "", state = "pending", cursor = "", next = "", number = 0;
-  const body = $("tasks").tBodies[0];
+  const body = $("tasks").tBodies[0], causes = makeCauses(clear, (key) => show(key));
 
   async function draw() {
     if (!topic) return;
@@ -59,16 +59,20 @@ function makeTasks(changed) {
       say(e.message, true);
     }
     changed();
+    explain();
     await draw();
   }
 
-  async function clear(verb) {
+  // clear replays or drops what is dead, perhaps of one cause only.
+  async function clear(verb, cause) {
+    const query = new URLSearchParams(cause ? { cause } : {});
     let total = 0, more = true;
     try {
       while (more) {
-        const answer = await askJSON("POST", `${topicPath(topic)}/dead/${verb}`);
+        const answer = await askJSON("POST", `${topicPath(topic)}/dead/${verb}?${query}`);
         total += answer.changed;
         more = answer.more;
+        if (more) query.set("cursor", answer.next);
         say(`${plural(total, "task")} ${verb === "replay" ? "run again" : "dropped"}${more ? " so far" : ""}.`);
       }
     } catch (e) {
@@ -76,8 +80,12 @@ function makeTasks(changed) {
     }
     cursor = "";
     changed();
+    explain();
     await draw();
   }
+
+  // explain says why tasks are dead. It reads them all, so it is not repeated like the list.
+  const explain = () => (state === "dead" ? causes.draw(topic) : causes.hide());
 
   function choose(name, wanted) {
     topic = name;
@@ -86,6 +94,7 @@ function makeTasks(changed) {
     say("");
     body.replaceChildren();
     tabs(null);
+    explain();
     draw();
   }
 
@@ -93,7 +102,7 @@ function makeTasks(changed) {
   function tabs(counts) {
     const host = $("tabs");
     if (!host.firstChild) {
-      host.append(...STATES.map((name) => h("button", { type: "button", "data-state": name, onclick: () => { state = name; cursor = ""; say(""); tabs(null); draw(); } }, name, h("b"))));
+      host.append(...STATES.map((name) => h("button", { type: "button", "data-state": name, onclick: () => { state = name; cursor = ""; say(""); tabs(null); explain(); draw(); } }, name, h("b"))));
     }
     for (const b of host.children) {
       b.setAttribute("aria-pressed", b.dataset.state === state);

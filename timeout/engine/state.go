@@ -1,20 +1,21 @@
-package timeout
+package engine
 
 import "fmt"
 
-// State is where a task is on its way.
+// State is the stage of a task's life.
 type State uint8
 
-// The states. A task is Pending when it is set, Running while it is leased, and Pending
-// again where an attempt failed. It ends in one of the other three, which are kept for
-// Topic.Retain, and for Topic.RetainDead if they are dead: they can be replayed for so long.
+// The states. A task is Pending when it is set, Running while it is leased, and Pending again
+// after a failed attempt. It ends as Done, Dead or Removed. A task that is Done or Removed is
+// kept for Topic.Retain. A Dead one is kept for Topic.RetainDead, and can be replayed until
+// then.
 const (
 	None    State = iota // there is no such task
-	Pending              // waits for its action time, or for the next attempt
+	Pending              // waits for its action time or for the next attempt
 	Running              // is leased
 	Done                 // its handler has succeeded
 	Dead                 // has failed for the last time
-	Removed              // was removed while it waited, ran or was dead
+	Removed              // was removed while Pending, Running or Dead
 )
 
 var stateNames = [...]string{"none", "pending", "running", "done", "dead", "removed"}
@@ -47,5 +48,5 @@ func ParseState(name string) (State, error) {
 	return None, fmt.Errorf("%w: state %q, must be one of %q", ErrArgument, name, stateNames)
 }
 
-// Ended reports whether nothing will happen any more to a task of that state by itself.
+// Ended reports whether a task of that state stays as it is until somebody changes it.
 func (s State) Ended() bool { return s == Done || s == Dead || s == Removed }

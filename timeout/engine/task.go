@@ -1,4 +1,4 @@
-package timeout
+package engine
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ const (
 	MaxPayload = 1 << 20 // bytes of a payload
 )
 
-// maxDue is the latest action time, in milliseconds since the epoch: the end of the year
-// 9999. A float64, which is what Redis sorts by, has it exactly.
+// maxDue is the latest action time, in milliseconds since the epoch: the end of the year 9999.
+// A float64, the sort key of Redis, holds it exactly.
 const maxDue = 253402300799999
 
 // Key names a task.
@@ -27,71 +27,69 @@ type Key struct {
 // String returns the topic, a slash and the id.
 func (k Key) String() string { return k.Topic + "/" + k.ID }
 
-// Task is something to be done at a time. Who sets one fills in the first group of fields;
-// the second is the centre's, and is ignored there.
+// Task is work to be done at a time. A caller of Set fills in the first group of fields. The
+// centre fills in the second group, and Set ignores it.
 type Task struct {
-	// Topic says who handles the task: letters, digits, and any of ._:- after the first,
-	// at most MaxTopic bytes.
+	// Topic decides the task's handler. It has letters, digits, and after the first character
+	// any of ._:- as well. It has at most MaxTopic bytes.
 	Topic string `json:"topic"`
 
-	// ID is unique in the topic: setting one that is there replaces it. At most MaxID bytes
-	// of UTF-8 without control characters, and neither "." nor "..", which many a program
-	// takes out of a path. It decides the slot that the task is in; where a part of it stands
-	// in braces, as in "{user-7}/reminder", only the first such part does.
+	// ID is unique in the topic: setting an existing one replaces that task. It has at most
+	// MaxID bytes of UTF-8 without control characters. "." and ".." are refused, since many
+	// programs take them out of a path. The ID decides the slot of the task. If a part of it
+	// stands in braces, as in "{user-7}/reminder", only the first such part does.
 	ID string `json:"id"`
 
-	// Payload is handed to the handler as it is, and is the body of a callback. At most
+	// Payload is handed to the handler as it is, and is the body of a callback. It has at most
 	// MaxPayload bytes.
 	Payload []byte `json:"payload,omitempty"`
 
-	// Due is the action time: the handler is not called before the engine's clock says so.
-	// It is kept in milliseconds since the epoch, rounded up. One that has passed is due at
-	// once. The zero time means After.
+	// Due is the action time: the handler is not called before the engine's clock says so. It
+	// is kept in milliseconds since the epoch, rounded up. A past time is due at once. The zero
+	// time means After.
 	Due time.Time `json:"due,omitzero"`
 
-	// After is the time from the call to the action time, by the engine's clock, where Due
-	// is zero. Zero means at once. It is rounded up to milliseconds.
+	// After is the time from the call to the action time, by the engine's clock, if Due is
+	// zero. Zero means at once. It is rounded up to milliseconds.
 	After time.Duration `json:"-"`
 
-	// Callback says what is called in place of the topic's handler or callback; nil means
-	// those.
+	// Callback replaces the handler or callback of the topic. Nil means those.
 	Callback *Callback `json:"callback,omitempty"`
 
-	// IfAbsent lets a set change nothing where there is a task of this key that waits, runs
-	// or is dead.
+	// IfAbsent makes a set change nothing if a task of this key waits, runs or is dead.
 	IfAbsent bool `json:"-"`
 
-	// State is Pending for a task that waits and None for one that is not there.
+	// State is Pending for a waiting task and None for a missing one.
 	State State `json:"state,omitzero"`
 
-	// Version is another one each time that the task is set, moved or replayed: one that no
-	// task of this key ever had, and higher than every one that was answered before that call
-	// began. As long as the task is there, it is higher than the one before, too.
+	// Version changes each time the task is set, moved or replayed. The new version was never
+	// used for this key, and is higher than every version answered before that call began.
+	// While the task exists, each version is higher than the one before.
 	Version int64 `json:"version,omitempty"`
 
 	// Attempts is how many times the task was leased since it was set, the present one
 	// included: 1 in the first call of a handler.
 	Attempts int `json:"attempts,omitempty"`
 
-	// Error is how the last attempt failed, as text, at most MaxError bytes.
+	// Error is the failure of the last attempt, as text, at most MaxError bytes.
 	Error string `json:"error,omitempty"`
 
-	// Until is when the lease of a running task ends, and when one that is done, dead or
-	// removed became that. For one that waits it is when it is due next, which is later
-	// than Due after a failure.
+	// Until is the end of the lease for a running task, and the time of ending for a done, dead
+	// or removed one. For a waiting task it is the time of the next attempt, later than Due
+	// after a failure.
 	Until time.Time `json:"until,omitzero"`
 
-	// Node is who has leased the task last.
+	// Node is the node that leased the task last.
 	Node string `json:"node,omitempty"`
 }
 
-// MaxError is how many bytes of the text of an error are kept.
+// MaxError is how many bytes of an error's text are kept.
 const MaxError = 1000
 
 // Key returns the task's topic and id.
 func (t Task) Key() Key { return Key{t.Topic, t.ID} }
 
-// Check returns an error, which wraps ErrArgument, where no engine could keep the task.
+// Check returns an error wrapping ErrArgument if no engine could keep the task.
 func (t Task) Check() error {
 	if err := t.Key().Check(); err != nil {
 		return err
@@ -111,7 +109,7 @@ func (t Task) Check() error {
 	return nil
 }
 
-// Check returns an error, which wraps ErrArgument, where there can be no such task.
+// Check returns an error wrapping ErrArgument if the key is invalid.
 func (k Key) Check() error {
 	if err := CheckTopic(k.Topic); err != nil {
 		return err
@@ -128,7 +126,7 @@ func (k Key) Check() error {
 	return nil
 }
 
-// CheckTopic returns an error, which wraps ErrArgument, where no topic can have that name.
+// CheckTopic returns an error wrapping ErrArgument if name is no valid name of a topic.
 func CheckTopic(name string) error {
 	if name == "" || len(name) > MaxTopic {
 		return fmt.Errorf("%w: topic has %d bytes, must have 1 to %d", ErrArgument, len(name), MaxTopic)
@@ -142,8 +140,8 @@ func CheckTopic(name string) error {
 	return nil
 }
 
-// CheckDue returns an error, which wraps ErrArgument, for an action time that can't be kept:
-// one before 1970, other than the zero time, or after the year 9999.
+// CheckDue returns an error wrapping ErrArgument if the action time is before 1970 or after the
+// year 9999. The zero time is valid.
 func CheckDue(due time.Time) error {
 	if due.IsZero() {
 		return nil
@@ -154,7 +152,7 @@ func CheckDue(due time.Time) error {
 	return nil
 }
 
-// Millis returns milliseconds since the epoch, rounded up: so nothing is due before t.
+// Millis returns milliseconds since the epoch, rounded up so that nothing is due before t.
 func Millis(t time.Time) int64 {
 	ms := t.UnixMilli()
 	if t.Nanosecond()%int(time.Millisecond) != 0 {
@@ -163,8 +161,8 @@ func Millis(t time.Time) int64 {
 	return ms
 }
 
-// DueAt returns when a task that is set at now, in milliseconds since the epoch, is due: in
-// the same unit, and never after the year 9999. It is for engines.
+// DueAt returns the action time of a task that is set at now, both in milliseconds since the
+// epoch. After never leads beyond the year 9999. It is for engines.
 func (t Task) DueAt(now int64) int64 {
 	if !t.Due.IsZero() {
 		return Millis(t.Due)

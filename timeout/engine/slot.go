@@ -1,15 +1,15 @@
-package timeout
+package engine
 
 import (
 	"hash/crc32"
 	"strings"
 )
 
-// MaxSlots is how many slots a topic can have.
+// MaxSlots is the greatest number of slots of a topic.
 const MaxSlots = 1024
 
-// Hash returns the CRC-32 (IEEE) of an id, or of the first part of it that stands in braces:
-// its lowest bits are the slot. Tasks with the same text in braces are in the same slot.
+// Hash returns the CRC-32 (IEEE) of an id, or of the first part of it in braces. The lowest
+// bits are the slot, so tasks with the same text in braces are in the same slot.
 func Hash(id string) uint32 {
 	if _, rest, found := strings.Cut(id, "{"); found {
 		if basis, _, closed := strings.Cut(rest, "}"); closed && basis != "" {
@@ -19,5 +19,5 @@ func Hash(id string) uint32 {
 	return crc32.ChecksumIEEE([]byte(id))
 }
 
-// Slot returns the slot of an id in a topic of so many slots, which must be a power of two.
+// Slot returns the slot of an id in a topic with that many slots, a power of two.
 func Slot(id string, slots int) int { return int(Hash(id) & uint32(slots-1)) }

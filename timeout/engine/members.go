@@ -1,4 +1,4 @@
-package timeout
+package engine
 
 import (
 	"context"
@@ -7,24 +7,25 @@ import (
 	"time"
 )
 
-// Members knows which nodes there are. Nothing depends on it but who does what: a task is
-// safe whoever leases it. Engines are Members themselves; packages etcd and zookeeper in
+// Members knows the live nodes. They only decide which node does which work: a task is safe
+// whichever node leases it. Engines are Members themselves; packages etcd and zookeeper in
 // timeout/members are others.
 type Members interface {
-	// Beat says that node lives, and for ttl from now on, and returns who does. It is called
-	// about every third of ttl. Where it fails, the last view goes on being used.
+	// Beat declares the node alive for ttl from now, and returns the live nodes. A node calls
+	// it about every third of ttl. If it fails, the node goes on with the last view.
 	Beat(ctx context.Context, node Node, ttl time.Duration) (View, error)
 
-	// Leave says that the node of that name is going away.
+	// Leave ends the membership of the node of that name.
 	Leave(ctx context.Context, name string) error
 }
 
-// Node is a centre that runs.
+// Node is a running centre.
 type Node struct {
-	// Name is another one for each that runs.
+	// Name is unique among the running nodes.
 	Name string `json:"name"`
 
-	// Topics are those that the node serves, in order. Nil means all, and empty means none.
+	// Topics are the topics that the node serves, in order. Nil means all, and empty means
+	// none.
 	Topics []string `json:"topics"`
 }
 
@@ -33,20 +34,20 @@ func (n Node) Serves(topic string) bool {
 	return n.Topics == nil || slices.Contains(n.Topics, topic)
 }
 
-// Watcher is what Members have besides that notice by themselves when a node comes or goes.
+// Watcher is the interface of Members that notice without a Beat when a node comes or goes.
 type Watcher interface {
 	// Watch calls changed when the next Beat will return another view. It returns when ctx
 	// ends.
 	Watch(ctx context.Context, changed func()) error
 }
 
-// View is which nodes there are.
+// View is the list of live nodes.
 type View struct {
 	// Term is higher for each later view.
 	Term int64 `json:"term"`
 
-	// Nodes are the nodes, in the order in which they came. The first is the leader, which
-	// does what one is enough for. A node whose topics have changed keeps its place.
+	// Nodes are the nodes, in the order of arrival. The first is the leader and does the work
+	// that needs only one node. A node whose topics have changed keeps its place.
 	Nodes []Node `json:"nodes"`
 }
 
@@ -58,12 +59,12 @@ func (v View) Leader() string {
 	return v.Nodes[0].Name
 }
 
-// Owners returns for each slot of a topic the name of the node that it belongs to, which is
-// empty where no node serves the topic. No node has more than its share, rounded up, and
-// when one comes or goes few slots but its own change hands.
+// Owners returns for each slot of a topic the name of its node, or an empty string if no node
+// serves the topic. No node has more than its share, rounded up. When a node comes or goes, few
+// slots but its own change hands.
 //
-// It is rendezvous hashing (Thaler and Ravishankar, 1996): each slot goes to the node with
-// the highest hash of both that has not got its share yet.
+// It is rendezvous hashing (Thaler and Ravishankar, 1996): each slot goes to the node with the
+// highest hash of node, topic and slot among the nodes that still lack a part of their share.
 func (v View) Owners(topic string, slots int) []string {
 	owners := make([]string, slots)
 	var nodes []shareholder
@@ -96,7 +97,7 @@ func (v View) Owners(topic string, slots int) []string {
 	return owners
 }
 
-// shareholder is a node while slots are dealt.
+// shareholder is a node while Owners deals the slots.
 type shareholder struct {
 	name string
 	hash uint64 // of the node and the topic
@@ -104,7 +105,7 @@ type shareholder struct {
 }
 
 // Slots returns the slots of a topic that belong to the node of that name, in order. A node
-// that is not in the view has none. It is never nil, which an Ask would take for all.
+// outside of the view has none. The result is never nil, since nil means all slots in an Ask.
 func (v View) Slots(topic, name string, slots int) []int {
 	mine := []int{}
 	for slot, owner := range v.Owners(topic, slots) {
@@ -121,7 +122,7 @@ const (
 	fnvPrime  = 1099511628211
 )
 
-// hash goes on with an FNV-1a.
+// hash continues an FNV-1a hash.
 func hash(h uint64, text string) uint64 {
 	for i := range len(text) {
 		h = (h ^ uint64(text[i])) * fnvPrime
@@ -129,16 +130,10 @@ func hash(h uint64, text string) uint64 {
 	return h
 }
 
-// mix is the finalizer of SplitMix64: FNV's high bits hardly depend on the last bytes.
+// mix is the finalizer of SplitMix64. It is needed because FNV's high bits hardly depend on the
+// last bytes.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
-}
-
-// same reports whether the slots of all topics are dealt in the same way.
-func (v View) same(other View) bool {
-	return v.Term == other.Term && slices.EqualFunc(v.Nodes, other.Nodes, func(a, b Node) bool {
-		return a.Name == b.Name && (a.Topics == nil) == (b.Topics == nil) && slices.Equal(a.Topics, b.Topics)
-	})
 }

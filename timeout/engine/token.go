@@ -1,4 +1,4 @@
-package timeout
+package engine
 
 import (
 	"encoding/base64"
@@ -7,21 +7,25 @@ import (
 	"strings"
 )
 
-// String returns the token as text that fits into a URL or a header: ParseToken reads it.
-// It is a proof of nothing but the lease, and not secret from whoever runs the task.
+// String returns the token as text for a URL or a header. ParseToken reads it. Without a Proof
+// anybody can forge it.
 func (t Token) String() string {
-	parts := strings.Join([]string{t.Topic, t.Part, strconv.FormatInt(t.Lease, 10), t.ID}, "\n")
-	return base64.RawURLEncoding.EncodeToString([]byte(parts))
+	parts := []string{t.Topic, t.Part, strconv.FormatInt(t.Lease, 10), t.ID} // none has a newline
+	if t.Proof != "" {
+		parts = append(parts, t.Proof)
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(parts, "\n")))
 }
 
-// ParseToken reads what String has written. The error wraps ErrArgument.
+// ParseToken reads the text that String returns. It does not check the Proof. The error wraps
+// ErrArgument.
 func ParseToken(text string) (Token, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return Token{}, fmt.Errorf("%w: token %.50q: %w", ErrArgument, text, err)
 	}
-	parts := strings.SplitN(string(raw), "\n", 4)
-	if len(parts) != 4 {
+	parts := strings.SplitN(string(raw), "\n", 5)
+	if len(parts) < 4 {
 		return Token{}, fmt.Errorf("%w: token %.50q, must have four parts", ErrArgument, text)
 	}
 	lease, err := strconv.ParseInt(parts[2], 10, 64)
@@ -29,5 +33,8 @@ func ParseToken(text string) (Token, error) {
 		return Token{}, fmt.Errorf("%w: token %.50q: lease %.30q, must be a number", ErrArgument, text, parts[2])
 	}
 	token := Token{Key: Key{Topic: parts[0], ID: parts[3]}, Lease: lease, Part: parts[1]}
+	if len(parts) == 5 {
+		token.Proof = parts[4]
+	}
 	return token, token.Check()
 }

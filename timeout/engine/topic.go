@@ -1,71 +1,72 @@
-package timeout
+package engine
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
 
-// Topic is what an engine keeps about the tasks of one name, for all nodes. The zero value
-// of each field but Name means the default.
+// Topic holds the settings of the tasks of one name. An engine keeps it for all nodes. The zero
+// value of each field but Name means the default.
 type Topic struct {
 	Name string `json:"name"`
 
-	// Slots is in how many parts the topic's tasks are split: a power of two, at most
-	// MaxSlots. Different slots are served by different nodes, and in Redis Cluster by
-	// different servers. It can grow while everything runs, and not shrink. Zero means
-	// what the topic has, and 8 for a new one.
+	// Slots is the number of parts of the topic: a power of two, at most MaxSlots. Different
+	// nodes serve different slots, and in Redis Cluster different servers keep them. The number
+	// can grow while everything runs, but not shrink. Zero means the number that the topic has,
+	// and 8 for a new one.
 	Slots int `json:"slots"`
 
 	// Retries is how many times a task is tried again after the first attempt before it is
 	// dead. Zero means 16; negative means never; more than MaxRetries is an error.
 	Retries int `json:"retries,omitempty"`
 
-	// Backoff and BackoffMax are the waits before the first retry and before any: each is
-	// twice the one before, and then shortened by a random part of up to a half. Zero means
-	// 1s and 10m. No duration of a topic may be longer than MaxDuration.
+	// Backoff is the wait before the first retry. Each wait is twice the one before, at most
+	// BackoffMax, and then shortened by a random part of up to a half. Zero means 1s and 10m.
+	// No duration of a topic may be longer than MaxDuration.
 	Backoff    time.Duration `json:"backoff,omitempty"`
 	BackoffMax time.Duration `json:"backoff_max,omitempty"`
 
-	// Lease is for how long a task belongs to a node before another one may run it. The
-	// centre extends it as long as the handler runs and the node lives. Zero means 30s;
-	// less than 100ms is an error.
+	// Lease is how long a task belongs to a node before another node may run it. The centre
+	// extends it as long as the handler runs and the node lives. Zero means 30s; less than
+	// 100ms is an error.
 	Lease time.Duration `json:"lease,omitempty"`
 
-	// Timeout is how long a handler may take; then its context ends, and with an error the
-	// attempt has failed. Zero means an hour, or Lease if that is longer; negative means for ever:
-	// then a hanging handler keeps its place and its task until the process ends.
+	// Timeout is how long a handler may take. Then its context ends, and if the handler returns
+	// an error the attempt has failed. Zero means an hour, or Lease if that is longer. Negative
+	// means for ever: then a hanging handler keeps its place and its task until the process
+	// ends.
 	Timeout time.Duration `json:"timeout,omitempty"`
 
-	// Concurrency is how many tasks of the topic a node runs at the same time. Zero means
-	// 64; more than MaxConcurrency is an error. Of tasks with callbacks of their own, those
-	// to one target get at most half of that.
+	// Concurrency is how many tasks of the topic a node runs at the same time. Zero means 64;
+	// more than MaxConcurrency is an error. Tasks with callbacks of their own to one target get
+	// at most half of that.
 	Concurrency int `json:"concurrency,omitempty"`
 
 	// Rate is how many tasks of the topic a node begins in a second. Zero means any number;
 	// less than MinRate or more than MaxRate is an error.
 	Rate float64 `json:"rate,omitempty"`
 
-	// Retain is for how long tasks that are done or removed are kept, to be looked at. Zero
-	// means not at all.
+	// Retain is how long done and removed tasks are kept for inspection. Zero means not at all.
 	Retain time.Duration `json:"retain,omitempty"`
 
-	// RetainDead is for how long dead tasks are kept. Zero means 30 days.
+	// RetainDead is how long dead tasks are kept. Zero means 30 days.
 	RetainDead time.Duration `json:"retain_dead,omitempty"`
 
-	// MaxDead is how many dead tasks are kept, about: where there are more, the oldest are
-	// deleted. Zero means 100,000; negative means any number.
+	// MaxDead is about how many dead tasks are kept. Beyond it the oldest are deleted. Zero
+	// means 100,000; negative means any number.
 	MaxDead int `json:"max_dead,omitempty"`
 
-	// RetainLog is for how long the log of executions is kept, of tasks that are there: that of
-	// one that is forgotten goes with it. Zero means 7 days, or Retain where that is longer.
+	// RetainLog is how long the log of executions is kept while its task exists. The log of a
+	// deleted task goes with it. Zero means 7 days, or Retain if that is longer.
 	RetainLog time.Duration `json:"retain_log,omitempty"`
 
-	// Callback is called for tasks without one of their own, where no handler is registered
-	// on the node. It lets a topic be served without a restart.
+	// Callback is called for tasks without one of their own if the node has no handler for the
+	// topic. With it a topic can be served without a restart.
 	Callback *Callback `json:"callback,omitempty"`
 
-	// Paused topics accept tasks and run none. It is for topics that are made: of one that is
-	// there, only Pause and Resume change it.
+	// Paused topics accept tasks and run none. The field counts for a new topic only: Pause and
+	// Resume change an existing one.
 	Paused bool `json:"paused,omitempty"`
 }
 
@@ -95,27 +96,19 @@ const (
 	MaxDuration    = 100 * 365 * 24 * time.Hour
 )
 
-// WithDefaults returns the topic with all that is zero filled in, other than what zero is a
-// meaning of: Timeout, Rate, Retain, Callback and Paused.
+// WithDefaults returns the topic with defaults in place of zero fields. Timeout, Rate, Retain,
+// Callback and Paused stay: their zero has a meaning.
 func (t Topic) WithDefaults() Topic {
-	t.Slots = or(t.Slots, DefaultSlots)
-	t.Retries = or(t.Retries, DefaultRetries)
-	t.Backoff = or(t.Backoff, DefaultBackoff)
-	t.BackoffMax = or(t.BackoffMax, max(DefaultBackoffMax, t.Backoff))
-	t.Lease = or(t.Lease, DefaultLease)
-	t.Concurrency = or(t.Concurrency, DefaultConcurrency)
-	t.RetainDead = or(t.RetainDead, DefaultRetainDead)
-	t.MaxDead = or(t.MaxDead, DefaultMaxDead)
-	t.RetainLog = or(t.RetainLog, max(DefaultRetainLog, t.Retain))
+	t.Slots = cmp.Or(t.Slots, DefaultSlots)
+	t.Retries = cmp.Or(t.Retries, DefaultRetries)
+	t.Backoff = cmp.Or(t.Backoff, DefaultBackoff)
+	t.BackoffMax = cmp.Or(t.BackoffMax, max(DefaultBackoffMax, t.Backoff))
+	t.Lease = cmp.Or(t.Lease, DefaultLease)
+	t.Concurrency = cmp.Or(t.Concurrency, DefaultConcurrency)
+	t.RetainDead = cmp.Or(t.RetainDead, DefaultRetainDead)
+	t.MaxDead = cmp.Or(t.MaxDead, DefaultMaxDead)
+	t.RetainLog = cmp.Or(t.RetainLog, max(DefaultRetainLog, t.Retain))
 	return t
-}
-
-func or[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
 }
 
 // Attempts returns how many attempts a task has before it is dead.
@@ -123,15 +116,10 @@ func (t Topic) Attempts() int {
 	if t.Retries < 0 {
 		return 1
 	}
-	return or(t.Retries, DefaultRetries) + 1
+	return cmp.Or(t.Retries, DefaultRetries) + 1
 }
 
-// limit returns how long a handler may take, and zero for ever.
-func (t Topic) limit() time.Duration {
-	return max(or(t.Timeout, max(DefaultTimeout, t.Lease)), 0)
-}
-
-// Check returns an error, which wraps ErrArgument, where there can be no such topic.
+// Check returns an error wrapping ErrArgument if the topic is invalid.
 func (t Topic) Check() error {
 	if err := CheckTopic(t.Name); err != nil {
 		return err
@@ -178,7 +166,7 @@ func (t Topic) checkDurations() error {
 	return nil
 }
 
-// Counts are how many tasks of a topic there are in each state, at one moment.
+// Counts are the numbers of tasks of a topic by state, at one moment.
 type Counts struct {
 	Pending int64 `json:"pending"`
 	Running int64 `json:"running"`
@@ -186,8 +174,8 @@ type Counts struct {
 	Dead    int64 `json:"dead"`
 	Removed int64 `json:"removed"`
 
-	// Due are those of Pending whose time has passed, and Lag is for how long it has, for
-	// the one that waits longest.
+	// Due counts the Pending tasks that are due. Lag is how long the first of them has been
+	// due.
 	Due int64         `json:"due"`
 	Lag time.Duration `json:"lag"`
 }

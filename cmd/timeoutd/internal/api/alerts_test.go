@@ -1,0 +1,42 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+const alerts = "../../../../deploy/prometheus/timeoutd."
+
+// Every metric in an alert and in its tests exists.
+func TestAlertsAskOnlyForWhatThereIs(t *testing.T) {
+	s := start(t, Config{})
+	s.run(map[string]timeout.Handler{"t": func(context.Context, timeout.Task) error { return nil }})
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/a", `{}`)
+	have := make(map[string]bool)
+	for _, line := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\w+)$`).FindAllStringSubmatch(s.ask(http.StatusOK, http.MethodGet, "/metrics", ""), -1) {
+		have[line[1]] = true
+		if line[2] == "histogram" {
+			have[line[1]+"_bucket"] = true
+		}
+	}
+	files, err := filepath.Glob(alerts + "*.yml")
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		names := regexp.MustCompile(`heartwheel_[a-z_]+`).FindAllString(string(text), -1)
+		require.Greater(t, len(names), 5)
+		for _, name := range names {
+			require.True(t, have[name], "%s in %s", name, file)
+		}
+	}
+}

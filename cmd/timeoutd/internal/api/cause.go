@@ -1,0 +1,68 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
+)
+
+// cause is why a task is dead: the same for all tasks with the same kind of error at the same
+// target.
+type cause struct {
+	error  string // the last error, general
+	target string // the kind of the call and its target, general; empty for a handler
+}
+
+// causeOf returns the cause of a dead task. The topic's callback is for tasks without their own.
+func causeOf(task timeout.Task, topic timeout.Topic) cause {
+	call := task.Callback
+	if call == nil {
+		call = topic.Callback
+	}
+	first, _, _ := strings.Cut(task.Error, "\n") // a panic's stack follows
+	return cause{error: general(first, 1), target: targetOf(call)}
+}
+
+// id names the cause in requests, on all nodes.
+func (c cause) id() string {
+	sum := sha256.Sum256([]byte(c.target + "\x00" + c.error))
+	return hex.EncodeToString(sum[:8])
+}
+
+func targetOf(call *timeout.Callback) string {
+	if call == nil {
+		return ""
+	}
+	target := general(call.Target, idDigits)
+	if u, err := url.Parse(call.Target); call.Kind == httpcall.Kind && err == nil {
+		target = u.Scheme + "://" + u.Host + general(u.Path, idDigits) // a query can have secrets
+	}
+	return call.Kind + " " + target
+}
+
+// idDigits is how many digits make a part of a target an id. A version, as in /v2/, is none.
+const idDigits = 4
+
+// word is a number, a time, an address, an id or a plain word.
+var word = regexp.MustCompile(`[\w-]+(?:[:.+][\w-]+)*`)
+
+var (
+	status = regexp.MustCompile(`^[1-5]\d\d$`) // looks like that of an answer
+	digit  = regexp.MustCompile(`\d`)
+)
+
+// general replaces each word with so many digits or more, other than a status: it differs from task to
+// task.
+func general(text string, digits int) string {
+	return word.ReplaceAllStringFunc(text, func(word string) string {
+		if len(digit.FindAllString(word, digits)) < digits || status.MatchString(word) {
+			return word
+		}
+		return "…"
+	})
+}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
+)
+
+// What is kept of the dead is a topic's to say, and what is deleted is counted.
+func TestDeadTasksAreDeletedAndCounted(t *testing.T) {
+	s := start(t, Config{})
+	kept := do[Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"retain_dead":"1h","max_dead":2}`)
+	require.Equal(t, time.Hour, time.Duration(kept.RetainDead))
+	require.Equal(t, 2, kept.MaxDead)
+	require.Equal(t, kept, get[TopicCounts](s, "/v1/topics/t").Topic)
+
+	s.run(map[string]timeout.Handler{"t": func(context.Context, timeout.Task) error { return errBroken }})
+	do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[{"topic":"t","id":"a"},{"topic":"t","id":"b"},{"topic":"t","id":"c"},{"topic":"t","id":"d"},{"topic":"t","id":"e"}]}`)
+	eventually(t, func() bool {
+		here := get[Stats](s, "/v1/stats").Topics[0].Here
+		return here != nil && here.Swept == 3
+	}, "three are deleted")
+	require.EqualValues(t, 2, get[TopicCounts](s, "/v1/topics/t").Counts.Dead)
+	require.Contains(t, s.ask(http.StatusOK, http.MethodGet, "/metrics", ""), "\nheartwheel_timeout_swept_dead_total{topic=\"t\"} 3\n")
+
+	do[Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"retain_dead":1}`)
+	eventually(t, func() bool { return get[TopicCounts](s, "/v1/topics/t").Counts.Dead == 0 }, "the others are too old")
+	require.Equal(t, -1, do[Topic](s, http.MethodPut, "/v1/topics/t", `{"max_dead":-1}`).MaxDead)
+}
+
+// Dead tasks are grouped by error and target, and a group is replayed or dropped alone.
+func TestDeadTasksByTheirCause(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := http.StatusGone
+		if strings.HasPrefix(r.URL.Path, "/b") {
+			status = http.StatusConflict
+		}
+		http.Error(w, "no order "+r.URL.Query().Get("n")+" at "+time.Now().Format(time.RFC3339Nano), status)
+	}))
+	t.Cleanup(target.Close)
+	calls, err := httpcall.New(httpcall.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, calls.Close()) })
+	s := startWith(t, newEngine(t), timeout.Config{Callers: map[string]timeout.Caller{"http": calls}, All: true, Circuit: -1}, Config{})
+	s.run(nil)
+	do[Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"callback":{"kind":"http","target":"`+target.URL+`/topic"}}`)
+	for i := range 10 {
+		for path, n := range map[string]int{"a/1000": 6, "b": 3} {
+			if i < n {
+				call := fmt.Sprintf(`{"callback":{"kind":"http","target":"%s/%s%d?n=%d"}}`, target.URL, path, i, 1000+i)
+				s.ask(http.StatusCreated, http.MethodPut, fmt.Sprintf("/v1/topics/t/tasks/%c%d", path[0], i), call)
+			}
+		}
+	}
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/c", `{}`)
+	dead := func() int64 { return get[TopicCounts](s, "/v1/topics/t").Counts.Dead }
+	eventually(t, func() bool { return dead() == 10 }, "all are dead")
+
+	told := get[Causes](s, "/v1/topics/t/dead/causes")
+	require.Empty(t, told.Next)
+	require.Zero(t, told.Other)
+	groups := make(map[string]Cause)
+	for _, group := range told.Causes {
+		groups[fmt.Sprint(group.Tasks, " ", strings.TrimPrefix(group.Target, "http "+target.URL))] = group
+	}
+	require.Len(t, groups, 5, "%v", told) // one of 6, one of 1, and b0 to b2: few digits are a part of the name
+	first := told.Causes[0]
+	require.Equal(t, "http "+target.URL+"/a/…", first.Target)
+	require.EqualValues(t, 6, first.Tasks)
+	require.Equal(t, `httpcall: POST http://…: answer 410 Gone: "no order … at …\n"`, first.Error)
+	require.Regexp(t, `^a[0-5]$`, first.Sample.ID)
+	require.Equal(t, get[Task](s, "/v1/topics/t/tasks/"+first.Sample.ID).Error, first.Sample.Error)
+	require.Equal(t, get[Task](s, "/v1/topics/t/tasks/"+first.Sample.ID).Until, first.Newest)
+	require.Contains(t, groups, "1 /topic", "the topic's callback")
+	require.Contains(t, groups["1 /b1"].Error, "409 Conflict")
+
+	path := "/v1/topics/t/dead/"
+	require.Equal(t, Cleared{Changed: 6}, do[Cleared](s, http.MethodPost, path+"replay?cause="+first.ID, ""))
+	eventually(t, func() bool { return dead() == 10 }, "they are dead again")
+	require.Equal(t, Cleared{}, do[Cleared](s, http.MethodPost, path+"drop?cause=nobody", ""))
+	require.Equal(t, Cleared{Changed: 6}, do[Cleared](s, http.MethodPost, path+"drop?cause="+first.ID, ""))
+	require.EqualValues(t, 4, dead(), "those of other causes stay")
+
+	for _, cursor := range []string{"x", "7", "-1.", "99999999999999999999.", "1.nonsense"} {
+		a := s.raw(http.MethodGet, path+"causes?cursor="+url.QueryEscape(cursor), "")
+		require.Equal(t, http.StatusBadRequest, a.status, cursor)
+	}
+	require.Equal(t, http.StatusNotFound, s.raw(http.MethodGet, "/v1/topics/nobody/dead/causes", "").status)
+	require.Equal(t, http.StatusBadRequest, s.raw(http.MethodPost, path+"replay?caus="+first.ID, "").status, "not all of them")
+}
+
+// A request with a cursor goes on with as many tasks as were left.
+func TestDeadTasksGoOnWithACursor(t *testing.T) {
+	s := start(t, Config{})
+	s.run(map[string]timeout.Handler{"t": func(_ context.Context, task timeout.Task) error { return fmt.Errorf("no %s", task.ID) }})
+	var tasks []string
+	for i := range 1100 {
+		tasks = append(tasks, fmt.Sprintf(`{"topic":"t","id":"%c%c%c"}`, 'a'+i%26, 'a'+i/26%26, 'a'+i/676))
+	}
+	do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[`+strings.Join(tasks[:550], ",")+`]}`)
+	do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[`+strings.Join(tasks[550:], ",")+`]}`)
+	eventually(t, func() bool { return get[TopicCounts](s, "/v1/topics/t").Counts.Dead == 1100 }, "all are dead")
+	told := get[Causes](s, "/v1/topics/t/dead/causes")
+	require.Len(t, told.Causes, maxCauses)
+	require.EqualValues(t, 1100-maxCauses, told.Other)
+
+	page, err := s.centre.List(t.Context(), timeout.Query{Topic: "t", State: timeout.Dead, Limit: 500})
+	require.NoError(t, err)
+	left := 1100 - len(page.Tasks)
+	rest := get[Causes](s, fmt.Sprintf("/v1/topics/t/dead/causes?cursor=%d.%s", left, url.QueryEscape(page.Next)))
+	require.EqualValues(t, left, rest.Other+int64(len(rest.Causes)))
+	require.Equal(t, Causes{Causes: []Cause{}}, get[Causes](s, "/v1/topics/t/dead/causes?cursor="+url.QueryEscape("0."+page.Next)))
+}
+
+func TestErrorsInGeneral(t *testing.T) {
+	for text, want := range map[string]string{
+		`answer 404 Not Found: "no user 4711"`:                                                   `answer 404 Not Found: "no user …"`,
+		"Post \"http://127.0.0.1:9000/x\": dial tcp 127.0.0.1:9000: connect: connection refused": "Post \"http://…/x\": dial tcp …: connect: connection refused",
+		"request 3f2b1c9e-0a1b-4c2d-8e3f-001122334455 at 2026-01-02T15:04:05.6Z failed":          "request … at … failed",
+		"context deadline exceeded":                                                              "context deadline exceeded", "": "", "über 12, status 404 of o2:3": "über …, status 404 of …",
+	} {
+		require.Equal(t, want, general(text, 1))
+	}
+	topic := timeout.Topic{Callback: &timeout.Callback{Kind: "nats", Target: "events.order"}}
+	require.Equal(t, cause{"timeout: handler panicked: no", "nats events.order"}, causeOf(timeout.Task{Error: "timeout: handler panicked: no\ngoroutine 1"}, topic))
+	require.Equal(t, cause{"no", "http https://h:12345/…"}, causeOf(timeout.Task{Error: "no", Callback: &timeout.Callback{Kind: "http", Target: "https://h:12345/12345?key=secret"}}, topic))
+	require.Equal(t, cause{}, causeOf(timeout.Task{}, timeout.Topic{}))
+}

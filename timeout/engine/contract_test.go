@@ -1,0 +1,176 @@
+package engine_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+func TestTokensSurviveTheirText(t *testing.T) {
+	for _, token := range []engine.Token{
+		{Key: engine.Key{Topic: "orders", ID: "4711"}, Lease: 7, Part: "0"},
+		{Key: engine.Key{Topic: "a.b:c", ID: "{user 7}/ü/\" "}, Lease: 1<<63 - 1},
+	} {
+		back, err := engine.ParseToken(token.String())
+		require.NoError(t, err)
+		require.Equal(t, token, back)
+	}
+}
+
+func FuzzParseToken(f *testing.F) {
+	f.Add(engine.Token{Key: engine.Key{Topic: "t", ID: "id"}, Lease: 1, Part: "p"}.String())
+	f.Add("////")
+	f.Fuzz(func(t *testing.T, text string) {
+		token, err := engine.ParseToken(text)
+		if err != nil {
+			require.ErrorIs(t, err, engine.ErrArgument)
+			return
+		}
+		back, err := engine.ParseToken(token.String())
+		require.NoError(t, err)
+		require.Equal(t, token, back)
+	})
+}
+
+func TestTheSlotIsTheHashOfTheIDOrOfWhatStandsInBraces(t *testing.T) {
+	require.Equal(t, uint32(0xcbf43926), engine.Hash("123456789"), "the check value of CRC-32")
+	require.Equal(t, engine.Hash("user-7"), engine.Hash("{user-7}/reminder"))
+	require.Equal(t, engine.Hash("user-7"), engine.Hash("a{user-7}{b}"))
+	require.NotEqual(t, engine.Hash(""), engine.Hash("{}x"))
+	seen := map[int]bool{}
+	for i := range 1000 {
+		seen[engine.Slot(fmt.Sprint("task-", i), 8)] = true
+	}
+	require.Len(t, seen, 8)
+	require.Zero(t, engine.Slot("anything", 1))
+}
+
+func TestNothingIsDueBeforeItsTimeForTheRounding(t *testing.T) {
+	due := time.UnixMilli(1000).Add(time.Nanosecond)
+	require.EqualValues(t, 1001, engine.Millis(due))
+	require.EqualValues(t, 1000, engine.Millis(time.UnixMilli(1000)))
+	require.EqualValues(t, 1001, engine.Task{Due: due}.DueAt(5))
+	require.EqualValues(t, 6, engine.Task{After: time.Microsecond}.DueAt(5))
+	require.EqualValues(t, 5, engine.Task{}.DueAt(5))
+	require.Equal(t, int64(253402300799999), engine.Task{After: 1<<63 - 1}.DueAt(253402300799990))
+}
+
+func TestWhatNoEngineCouldKeepIsRefused(t *testing.T) {
+	good := engine.Task{Topic: "orders", ID: "1"}
+	require.NoError(t, good.Check())
+	for _, change := range []func(*engine.Task){
+		func(t *engine.Task) { t.Topic = "" },
+		func(t *engine.Task) { t.Topic = "a{b}" },
+		func(t *engine.Task) { t.Topic = ".a" },
+		func(t *engine.Task) { t.Topic = strings.Repeat("a", 101) },
+		func(t *engine.Task) { t.ID = "" },
+		func(t *engine.Task) { t.ID = "a\nb" },
+		func(t *engine.Task) { t.ID = "." },
+		func(t *engine.Task) { t.ID = ".." },
+		func(t *engine.Task) { t.ID = "\xff" },
+		func(t *engine.Task) { t.ID = strings.Repeat("a", 256) },
+		func(t *engine.Task) { t.Payload = make([]byte, 1<<20+1) },
+		func(t *engine.Task) { t.After = -1 },
+		func(t *engine.Task) { t.Due = time.Unix(-1, 0) },
+		func(t *engine.Task) { t.Due = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		func(t *engine.Task) { t.Due = time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC) },
+		func(t *engine.Task) { t.Callback = &engine.Callback{Kind: "http"} },
+	} {
+		bad := good
+		change(&bad)
+		require.ErrorIs(t, bad.Check(), engine.ErrArgument, "%+v", bad.Key())
+	}
+}
+
+func TestATopicHasUpperLimitsToo(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		set    func(topic *engine.Topic, beyond bool)
+		errors []string // the value and the limit
+	}{
+		{"Slots", func(t *engine.Topic, b bool) { t.Slots = pick(b, 1024, 2048) }, []string{"Slots 2048", "1024"}},
+		{"Retries", func(t *engine.Topic, b bool) { t.Retries = pick(b, 1_000_000, 1_000_001) }, []string{"Retries 1000001", "1000000"}},
+		{"Concurrency", func(t *engine.Topic, b bool) { t.Concurrency = pick(b, 65536, 65537) }, []string{"Concurrency 65537", "65536"}},
+		{"Concurrency below", func(t *engine.Topic, b bool) { t.Concurrency = pick(b, 0, -1) }, []string{"Concurrency -1", "65536"}},
+		{"Rate", func(t *engine.Topic, b bool) { t.Rate = pick(b, 1e6, 1e6+1) }, []string{"Rate 1.000001e+06", "1e+06"}},
+		{"Rate below", func(t *engine.Topic, b bool) { t.Rate = pick(b, 1e-6, 9e-7) }, []string{"Rate 9e-07", "1e-06"}},
+		{"infinite Rate", func(t *engine.Topic, b bool) { t.Rate = pick(b, 0, math.Inf(1)) }, []string{"Rate +Inf", "1e+06"}},
+		{"no Rate", func(t *engine.Topic, b bool) { t.Rate = pick(b, 0, math.NaN()) }, []string{"Rate NaN", "1e+06"}},
+		{"Backoff", func(t *engine.Topic, b bool) { t.Backoff = years(b) }, []string{"Backoff 876000h0m0.000000001s", "876000h0m0s"}},
+		{"BackoffMax", func(t *engine.Topic, b bool) { t.BackoffMax = years(b) }, []string{"BackoffMax 876000h0m0.000000001s", "876000h0m0s"}},
+		{"Lease", func(t *engine.Topic, b bool) { t.Lease = years(b) }, []string{"Lease 876000h0m0.000000001s", "876000h0m0s"}},
+		{"Timeout", func(t *engine.Topic, b bool) { t.Timeout = years(b) }, []string{"Timeout 876000h0m0.000000001s", "876000h0m0s"}},
+		{"Retain", func(t *engine.Topic, b bool) { t.Retain = years(b) }, []string{"Retain 876000h0m0.000000001s", "876000h0m0s"}},
+		{"RetainLog", func(t *engine.Topic, b bool) { t.RetainLog = years(b) }, []string{"RetainLog 876000h0m0.000000001s", "876000h0m0s"}},
+		{"Callback", func(t *engine.Topic, b bool) {
+			t.Callback = &engine.Callback{Kind: "http", Target: "http://x", Timeout: years(b)}
+		}, []string{"Timeout 876000h0m0.000000001s of a callback", "876000h0m0s"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			topic := engine.Topic{Name: "orders"}
+			c.set(&topic, false)
+			require.NoError(t, topic.Check(), "at the limit")
+			require.NoError(t, topic.WithDefaults().Check())
+			c.set(&topic, true)
+			err := topic.Check()
+			require.ErrorIs(t, err, engine.ErrArgument)
+			for _, want := range c.errors {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+func pick[T any](beyond bool, at, other T) T {
+	if beyond {
+		return other
+	}
+	return at
+}
+
+// years is the longest duration, or one that is longer.
+func years(beyond bool) time.Duration {
+	return pick(beyond, engine.MaxDuration, engine.MaxDuration+1)
+}
+
+func TestSlotsAreDealtEvenlyAndFewChangeHands(t *testing.T) {
+	view := func(names ...string) (v engine.View) {
+		for _, name := range names {
+			v.Nodes = append(v.Nodes, engine.Node{Name: name})
+		}
+		return v
+	}
+	four := view("a", "b", "c", "d")
+	require.Equal(t, "a", four.Leader())
+	before := four.Owners("orders", 64)
+	for _, node := range four.Nodes {
+		mine := four.Slots("orders", node.Name, 64)
+		require.Len(t, mine, 16)
+		for _, slot := range mine {
+			require.Equal(t, node.Name, before[slot])
+		}
+	}
+	moved := 0
+	for slot, owner := range view("a", "b", "c").Owners("orders", 64) {
+		if before[slot] != "d" && before[slot] != owner {
+			moved++
+		}
+	}
+	require.Less(t, moved, 16)
+	require.Empty(t, four.Slots("orders", "nobody", 64))
+	require.Empty(t, engine.View{}.Owners("orders", 8)[0])
+	require.Empty(t, engine.View{}.Leader())
+}
+
+func TestSlotsBelongToNodesThatServeTheTopic(t *testing.T) {
+	view := engine.View{Nodes: []engine.Node{{Name: "a", Topics: []string{"mails"}}, {Name: "b", Topics: []string{}}, {Name: "c"}}}
+	require.Len(t, view.Slots("orders", "c", 8), 8)
+	require.Len(t, view.Slots("mails", "a", 8), 4)
+	require.Empty(t, view.Slots("mails", "b", 8))
+}

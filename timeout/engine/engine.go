@@ -1,0 +1,407 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Engine keeps tasks in memory, SQLite, PostgreSQL or Redis. Programs choose an engine and call a
+// timeout.Center.
+//
+// Each method takes a batch of any length. It is atomic for each task, not for the batch. The
+// answers are in the order of the arguments. After an error of the method, the outcome of the
+// whole batch is unknown; repeating the call does no harm. The Err of an answer is about one
+// task alone. If one part of an engine of several parts does not answer, only the tasks of that
+// part get an error.
+//
+// All times are those of the engine's own clock, in milliseconds. Several goroutines and
+// processes may call all methods at the same time. The caller passes nothing to an engine that
+// Check refuses. Package enginetest is the conformance suite.
+type Engine interface {
+	// SetTopic makes a topic, or changes all settings of an existing one, with two exceptions.
+	// Slots of zero leaves the number of slots as it is. Paused counts for a new topic only, so
+	// changing another setting neither pauses nor resumes the topic. With onlyNew an existing
+	// topic stays as it is. SetTopic returns the topic as it is kept now, with the defaults
+	// filled in. Fewer slots than the topic has are ErrConflict.
+	SetTopic(ctx context.Context, topic Topic, onlyNew bool) (Topic, error)
+
+	// Pause pauses or resumes a topic and changes nothing else. It returns the topic as it is
+	// kept now, or ErrNotFound if there is no such topic.
+	Pause(ctx context.Context, topic string, paused bool) (Topic, error)
+
+	// Topics returns all topics, by name.
+	Topics(ctx context.Context) ([]Topic, error)
+
+	// DropTopic ends a topic and everything in it. It returns ErrNotFound if there is no such
+	// topic.
+	DropTopic(ctx context.Context, name string) error
+
+	// Count counts the tasks of a topic. It returns ErrNotFound if there is no such topic. Its
+	// cost may grow with the number of slots, but not with the number of tasks.
+	Count(ctx context.Context, topic string) (Counts, error)
+
+	// Set makes each task wait for its action time, whatever its state was. The attempts start
+	// anew, and the lease of a running task is void. With IfAbsent it changes nothing if the
+	// task is Pending, Running or Dead. If a key occurs several times in tasks, the last one
+	// stays. Set makes no topics: if a task's topic does not exist, its Err is ErrNotFound.
+	Set(ctx context.Context, tasks []Task) ([]Answer, error)
+
+	// Move changes the action time of pending tasks, before the first attempt or before a
+	// retry. It does not change other tasks.
+	Move(ctx context.Context, moves []Move) ([]Answer, error)
+
+	// Remove ends pending, running and dead tasks that match the removal. The lease of a
+	// running task is void. Other tasks stay as they are.
+	Remove(ctx context.Context, removals []Removal) ([]Answer, error)
+
+	// Replay makes dead tasks wait again: due at once, with all their attempts and a new
+	// version. It does not change other tasks. The version is new because the idempotency key
+	// is made of it. With the old key, a target that remembers its answers would repeat the old
+	// one, and a queue that drops duplicates would drop the task.
+	Replay(ctx context.Context, keys []Key) ([]Answer, error)
+
+	// Get returns the tasks. The State of a missing task is None. Get returns all tasks however
+	// large, so a call for many keys may return as many times MaxPayload. An engine of several
+	// parts can return tasks and also an error that wraps ErrPartial. Then the tasks with a
+	// State are right, and nothing is known of the others.
+	Get(ctx context.Context, keys []Key) ([]Task, error)
+
+	// List returns a page of the tasks of one topic and state.
+	List(ctx context.Context, query Query) (Page, error)
+
+	// Expire settles earlier leases, then leases due tasks, the earliest first as far as the
+	// engine can tell. A Running task whose lease has ended is due as well; if it has no
+	// attempt left it becomes Dead. If some parts of an engine of several parts do not answer,
+	// Expire returns the leases of the others without an error. Outcomes for the silent parts
+	// count as settled, and a later call delivers them.
+	Expire(ctx context.Context, ask Ask) (Batch, error)
+
+	// Extend makes leases end after the duration lease from now. It reports for each token
+	// whether its lease was still the last one of the task. False means that the task was set,
+	// removed, settled or leased again, so the handler's work is in vain. An engine of several
+	// parts can also return an error that wraps ErrPartial. Then each true is right, and
+	// nothing is known of the others.
+	Extend(ctx context.Context, tokens []Token, lease time.Duration) ([]bool, error)
+
+	// Upkeep does a bounded part of the background work. It deletes tasks at the end of their
+	// retention, and the oldest dead tasks beyond Topic.MaxDead. It also moves tasks out of the
+	// slots of before a topic grew. Normally one node at a time calls it; two calls at the same
+	// time do no harm.
+	Upkeep(ctx context.Context, term int64) (Swept, error)
+
+	// Members keeps the list of nodes in the engine itself.
+	Members
+
+	// Ready returns nil if the engine can store tasks and return them: it has just answered,
+	// and keeps its writes. The error wraps ErrFull if there is no room. Ready touches no more
+	// than a row, so it can be called every second. For an engine of several parts, one working
+	// part is enough.
+	Ready(ctx context.Context) error
+
+	// Now returns the engine's clock.
+	Now(ctx context.Context) (time.Time, error)
+
+	// Close releases the resources of the engine. It is idempotent. After it, other methods
+	// return ErrClosed.
+	Close() error
+}
+
+// Swept is the result of a call of Upkeep.
+type Swept struct {
+	// More says that there is more to do.
+	More bool
+
+	// Dead counts the dead tasks that Upkeep deleted, by topic: those older than
+	// Topic.RetainDead, and those beyond Topic.MaxDead. It is nil if there were none.
+	Dead map[string]int
+}
+
+// Add adds the result of another call.
+func (s *Swept) Add(other Swept) {
+	s.More = s.More || other.More
+	for topic, n := range other.Dead {
+		s.AddDead(topic, n)
+	}
+}
+
+// AddDead counts n deleted dead tasks of a topic.
+func (s *Swept) AddDead(topic string, n int) {
+	if n == 0 {
+		return
+	}
+	if s.Dead == nil {
+		s.Dead = make(map[string]int)
+	}
+	s.Dead[topic] += n
+}
+
+// Move is a new action time for a task.
+type Move struct {
+	Key
+	Due   time.Time     // as in Task
+	After time.Duration // as in Task
+}
+
+// DueAt is Task.DueAt.
+func (m Move) DueAt(now int64) int64 { return Task{Due: m.Due, After: m.After}.DueAt(now) }
+
+// Removal names a task to remove, perhaps only if it is still in a certain state and version.
+// So dropping a dead task does not remove a task set anew meanwhile.
+type Removal struct {
+	Key
+
+	// State is the required state of the task: Pending, Running or Dead. None means any of
+	// them.
+	State State `json:"state,omitzero"`
+
+	// Version is the required version of the task. Zero means any.
+	Version int64 `json:"version,omitempty"`
+}
+
+// Check returns an error wrapping ErrArgument if the removal is invalid.
+func (r Removal) Check() error {
+	if err := r.Key.Check(); err != nil {
+		return err
+	}
+	switch r.State {
+	case None, Pending, Running, Dead:
+	default:
+		return fmt.Errorf("%w: state %v of a removal of %v, must be none, pending, running or dead", ErrArgument, r.State, r.Key)
+	}
+	if r.Version < 0 {
+		return fmt.Errorf("%w: version %d of a removal of %v, must not be negative", ErrArgument, r.Version, r.Key)
+	}
+	return nil
+}
+
+// Removes reports whether the removal applies to a task of that state and version. It is for
+// engines.
+func (r Removal) Removes(state State, version int64) bool {
+	live := state == Pending || state == Running || state == Dead
+	return live && (r.State == None || r.State == state) && (r.Version == 0 || r.Version == version)
+}
+
+// Answer is the result of a call for one task.
+type Answer struct {
+	// Was is the state of the task before the call. A set replaces a task in any state. A move
+	// has had an effect if Was is Pending, a replay if it is Dead. A removal has had an effect
+	// if Was is Pending, Running or Dead and Version is zero.
+	Was State `json:"was"`
+
+	// Version and Due are those of the task after the call, and zero if there is none. A
+	// removed task has none.
+	Version int64     `json:"version,omitempty"`
+	Due     time.Time `json:"due,omitzero"`
+
+	// Err is the reason why nothing was done.
+	Err error `json:"-"`
+}
+
+// Query selects tasks for List.
+type Query struct {
+	Topic string
+	State State // one of Pending, Running, Done, Dead and Removed
+
+	// Limit is the greatest number of tasks on the page. Zero means 100; more than MaxPage is
+	// an error.
+	Limit int
+
+	// Cursor is the Next of the page before, or empty for the first page.
+	Cursor string
+}
+
+const (
+	// MaxPage is the greatest number of tasks on a page.
+	MaxPage = 1000
+
+	// MaxPageBytes bounds the payloads on a page, in bytes. A page of large tasks has fewer of
+	// them than Limit.
+	MaxPageBytes = 4 << 20
+)
+
+// Page is a part of a list, in the order of Task.Until within each slot. A task that stays in
+// the list throughout is on exactly one page, whatever happens to others meanwhile. A page with
+// a Next can have fewer tasks than Query.Limit, or none.
+type Page struct {
+	Tasks []Task `json:"tasks"`
+	Next  string `json:"next,omitempty"` // empty on the last page
+}
+
+// Token proves a lease. Its text form can be given to others: see timeout.Center.Feedback.
+type Token struct {
+	Key
+	Lease int64  // number of the lease, never used again for a task of that key
+	Part  string // place of the task, for the engine
+
+	// Proof is a centre's signature, for use outside of the centre: see timeout.Config.FeedbackKeys.
+	// Engines leave it empty.
+	Proof string
+}
+
+// Leased is a task that is Running now, with the token of its lease.
+type Leased struct {
+	Task
+	Token Token
+
+	// Again says that the lease before this one ended unsettled: its worker died or hung.
+	Again bool
+}
+
+// Ask is the argument of Expire.
+type Ask struct {
+	Topic string
+	Node  string // the asking node
+
+	// Settle are the outcomes of earlier leases, of this topic.
+	Settle []Outcome
+
+	// Max is the greatest number of tasks to lease. Zero means none.
+	Max int
+
+	// Lease is the length of the new leases.
+	Lease time.Duration
+
+	// Slots are the slots to lease from. Nil means all. Slots that do not exist are ignored:
+	// the node may not know yet how many there are.
+	Slots []int
+
+	// Term is the Term of the View by which the node owns the slots. If a call with a higher
+	// term has asked for one of them within the last FenceFor, Expire leases nothing and
+	// returns ErrFenced. It still settles: a token is a better proof than a term. Zero skips
+	// the check.
+	Term int64
+
+	// Late makes Expire lease only tasks that have been due for at least Late. Zero means no
+	// delay. A node uses it for the slots of other nodes, in case an owner sends its beats but
+	// hangs.
+	Late time.Duration
+}
+
+// FenceFor is how long a slot is kept from nodes with an older view.
+const FenceFor = 30 * time.Second
+
+// Outcome settles a lease.
+type Outcome struct {
+	Token Token
+
+	// As is Done, Dead, or Pending for another attempt: at Due by the engine's clock, or After
+	// from now if Due is zero.
+	As    State
+	Due   time.Time
+	After time.Duration
+
+	// Refund, with Pending, does not count the attempt: the task was not begun.
+	Refund bool
+
+	// Error is the failure as text. For Done the error of an earlier attempt stays.
+	Error string
+
+	// Started and Took are for the log of executions.
+	Started time.Time
+	Took    time.Duration
+}
+
+// DueAt returns the time of another attempt if the lease is settled at now, both in
+// milliseconds since the epoch. It is for engines.
+func (o Outcome) DueAt(now int64) int64 { return Task{Due: o.Due, After: o.After}.DueAt(now) }
+
+// Batch is the answer of Expire.
+type Batch struct {
+	// Now is the engine's clock.
+	Now time.Time
+
+	// Settled reports for each of Ask.Settle whether its lease was the last one of the task. If
+	// not, the outcome had no effect.
+	Settled []bool
+
+	// Leased are the new leases, at most Ask.Max.
+	Leased []Leased
+
+	// Died are the tasks that this call made Dead because the lease of their last attempt
+	// ended.
+	Died []Key
+
+	// Next is when a task is next due in these slots, as far as this call has seen. It is not
+	// after Now if more tasks are due at once, and zero if none waits. A Waker may leave out
+	// tasks that it will wake for. Next means nothing if Ask.Late was not zero.
+	Next time.Time
+}
+
+// Log is the interface of engines with a log of executions.
+type Log interface {
+	// Executions returns the ended attempts of a task, the latest first, at most limit.
+	Executions(ctx context.Context, key Key, limit int) ([]Execution, error)
+}
+
+// Execution is an attempt that has ended.
+type Execution struct {
+	Version int64         `json:"version"`
+	Attempt int           `json:"attempt"`
+	Node    string        `json:"node"`
+	Started time.Time     `json:"started"`
+	Took    time.Duration `json:"took"`
+	As      State         `json:"as"`
+	Error   string        `json:"error,omitempty"`
+}
+
+// Waker is the interface of engines that hear of tasks set by others.
+type Waker interface {
+	// Wake calls wake with a topic when anybody, perhaps another process, sets or moves a task
+	// to a time before all others of its slot. Some calls may be needless and some may be
+	// missing: they only save time. Wake returns when ctx ends.
+	//
+	// An empty topic says that wake is called from now on for all topics and all setters. Wake
+	// says so when it begins to listen, and again after each gap. From then until Wake returns,
+	// a centre asks only every few seconds instead of every timeout.Config.Poll.
+	Wake(ctx context.Context, wake func(topic string)) error
+}
+
+// Laned is the interface of engines of several parts if each part can fail or hang alone.
+type Laned interface {
+	// Lane returns the number of the part that keeps a key. Single calls for one part don't
+	// wait for those of another. A centre calls Lane before each of them, so the number may
+	// change. Lane does not call a server. A wrong number only makes other calls wait.
+	Lane(key Key) int
+}
+
+// Truth is the interface of engines that allow an index in front: package index finds the due
+// tasks with a wheel or Redis.
+type Truth interface {
+	Engine
+
+	// Upcoming returns the Pending and Running tasks of some slots, or of all if slots is nil,
+	// with a time before until. It returns pages of at most limit, by cursor.
+	Upcoming(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (UpcomingPage, error)
+
+	// Claim leases tasks by their keys if they are due, or tells why not.
+	Claim(ctx context.Context, topic, node string, wanted []Wanted, lease time.Duration) ([]Claimed, error)
+}
+
+// UpcomingPage is a page of tasks that are due soon.
+type UpcomingPage struct {
+	Wanted []Wanted
+	Next   string // the cursor of the next page, empty on the last
+}
+
+// Wanted is a version of a task, and when it is due.
+type Wanted struct {
+	ID      string
+	Version int64
+	At      time.Time // action time, or end of the lease
+}
+
+// Claimed is the result for a Wanted.
+type Claimed struct {
+	// OK says that the claim has leased the task, as Leased.
+	OK     bool
+	Leased Leased
+
+	// At is when the task is due, if that version exists but is not due yet or is leased. Zero
+	// means that this version is gone.
+	At time.Time
+
+	// Died says that this claim has made the task Dead: the lease of its last attempt had
+	// ended.
+	Died bool
+}

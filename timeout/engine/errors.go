@@ -1,0 +1,34 @@
+package engine
+
+import "errors"
+
+var (
+	// ErrArgument is the error for an argument out of range. The error wrapping it names the
+	// value and the limit.
+	ErrArgument = errors.New("timeout: invalid argument")
+
+	// ErrNotFound is the error for a missing task or topic.
+	ErrNotFound = errors.New("timeout: not found")
+
+	// ErrClosed is the error after Close of the centre or the engine.
+	ErrClosed = errors.New("timeout: closed")
+
+	// ErrConflict is the error for a change that an existing topic can't make: its number of
+	// slots can grow and not shrink.
+	ErrConflict = errors.New("timeout: conflict")
+
+	// ErrFenced is the error for slots owned by another node by now: see Ask.Term.
+	ErrFenced = errors.New("timeout: fenced")
+
+	// ErrPartial is the error if a part of the engine does not answer: see Engine.Get and
+	// Engine.Extend.
+	ErrPartial = errors.New("timeout: a part of the engine does not answer")
+
+	// ErrUnsupported is the error for a call that this engine does not support.
+	ErrUnsupported = errors.New("timeout: not supported by this engine")
+
+	// ErrFull is the error of an engine without room for more, such as Redis out of memory or a
+	// full disk. It is also the error if there are as many topics as timeout.Config.MaxTopics
+	// allows. Existing tasks can still be handled.
+	ErrFull = errors.New("timeout: engine full")
+)

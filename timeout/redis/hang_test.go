@@ -1,0 +1,157 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+	"github.com/heartwheel-go/heartwheel/timeout/redis"
+)
+
+// runs are the runs of tasks, by id.
+type runs struct {
+	mu   sync.Mutex
+	late map[string][]time.Duration
+}
+
+func (r *runs) handle(_ context.Context, task engine.Task) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late[task.ID] = append(r.late[task.ID], time.Since(task.Due))
+	return nil
+}
+
+// of returns how late the tasks ran, if all have run.
+func (r *runs) of(tasks []engine.Task) (late []time.Duration, all bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, task := range tasks {
+		if len(r.late[task.ID]) == 0 {
+			return nil, false
+		}
+		late = append(late, r.late[task.ID]...)
+	}
+	return late, true
+}
+
+// A worker asks the servers of all its slots together. If one of them hangs, the worker waits for
+// it once, and not with each question.
+func TestAServerOfAClusterThatHangsMakesNoTaskOfTheOthersLate(t *testing.T) {
+	t.Parallel()
+	const patience = 2 * time.Second // of the client with a server
+	cluster := testserver.RedisCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	at := server{cluster.Nodes[0]}
+	at.URL += "?read_timeout=" + patience.String()
+	e := openEngine(t, at, redis.Config{})
+	centre, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	_, err = centre.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16, Lease: 3 * time.Second})
+	require.NoError(t, err)
+	victim, away := spare(t, cluster, e.Prefix())
+	var own, others []engine.Task
+	for i := 0; len(others) < 300; i++ {
+		task := engine.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Second + time.Duration(len(others))*20*time.Millisecond}
+		if away[engine.Slot(task.ID, 16)] {
+			own = append(own, task)
+		} else {
+			others = append(others, task)
+		}
+	}
+	_, err = centre.SetAll(ctx, slices.Concat(own, others))
+	require.NoError(t, err)
+	ran := &runs{late: make(map[string][]time.Duration)}
+	require.NoError(t, centre.Handle("orders", ran.handle))
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- centre.Run(running) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, centre.Close()) })
+
+	victim.Pause(t)
+	var late []time.Duration
+	require.Eventually(t, func() (all bool) {
+		late, all = ran.of(others)
+		return all
+	}, time.Minute, 10*time.Millisecond)
+	t.Logf("half of them were at most %v late, 99 %% %v and all %v", percentile(late, 0.5), percentile(late, 0.99), slices.Max(late))
+	require.Less(t, percentile(late, 0.5), patience/2)
+	require.Less(t, slices.Max(late), 3*patience)
+
+	victim.Continue(t)
+	began := time.Now()
+	require.Eventually(t, func() bool {
+		_, all := ran.of(own)
+		return all
+	}, time.Minute, 10*time.Millisecond)
+	t.Logf("the rest ran within %v", time.Since(began))
+	late, _ = ran.of(slices.Concat(own, others))
+	require.Len(t, late, len(own)+len(others), "each ran once")
+}
+
+// While a topic grows, tasks are taken from the old slots to the new ones. A server that hangs keeps
+// only its own tasks from that.
+func TestWhileATopicGrowsAServerThatHangsMakesNoTaskOfTheOthersLate(t *testing.T) {
+	t.Parallel()
+	const patience = 2 * time.Second
+	cluster := testserver.RedisCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	at := server{cluster.Nodes[0]}
+	at.URL += "?read_timeout=" + patience.String()
+	e := openEngine(t, at, redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 16})
+	victim, old := spare(t, cluster, e.Prefix())
+	var tasks []engine.Task
+	for i := range 300 {
+		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Second})
+	}
+	_, err := e.Set(ctx, tasks)
+	require.NoError(t, err)
+	stays := errors.New("nothing is moved yet")
+	e.OnStep(func(step string) error {
+		if step == "peek" {
+			return stays
+		}
+		return nil
+	})
+	_, err = e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 32, Lease: 3 * time.Second}, false)
+	require.NoError(t, err)
+	e.OnStep(func(string) error { return nil })
+	_, now := spare(t, cluster, e.Prefix())
+	lives := func(task engine.Task) bool {
+		return !old[engine.Slot(task.ID, 16)] && !now[engine.Slot(task.ID, 32)]
+	}
+	others := slices.DeleteFunc(slices.Clone(tasks), func(task engine.Task) bool { return !lives(task) })
+	require.NotEmpty(t, others)
+	require.Less(t, len(others), len(tasks))
+
+	centre, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	ran := &runs{late: make(map[string][]time.Duration)}
+	require.NoError(t, centre.Handle("orders", ran.handle))
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	victim.Pause(t)
+	go func() { ended <- centre.Run(running) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, centre.Close()) })
+	var late []time.Duration
+	require.Eventually(t, func() (all bool) {
+		late, all = ran.of(others)
+		return all
+	}, time.Minute, 10*time.Millisecond)
+	t.Logf("all %d of %d were at most %v late", len(others), len(tasks), slices.Max(late))
+	victim.Continue(t)
+	require.Eventually(t, func() bool {
+		_, all := ran.of(tasks)
+		return all
+	}, time.Minute, 10*time.Millisecond)
+	late, _ = ran.of(tasks)
+	require.Len(t, late, len(tasks), "each ran once")
+}

@@ -1,0 +1,48 @@
+package timeout
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+func TestViewsWithTheSameNodesAreTheSame(t *testing.T) {
+	view := func(term int64, nodes ...engine.Node) engine.View { return engine.View{Term: term, Nodes: nodes} }
+	a, b := engine.Node{Name: "a", Topics: []string{"x"}}, engine.Node{Name: "b"}
+	require.True(t, sameView(view(1, a, b), view(1, a, b)))
+	require.True(t, sameView(engine.View{}, engine.View{}))
+	for _, other := range []engine.View{
+		{},
+		view(2, a, b), view(1, a), view(1, b, a), view(1, a, b, b),
+		view(1, engine.Node{Name: "a", Topics: []string{"y"}}, b), view(1, a, engine.Node{Name: "b", Topics: []string{}}),
+	} {
+		require.False(t, sameView(view(1, a, b), other), "%v", other)
+	}
+}
+
+// A beat of a node with many topics: Set waits for c.mu meanwhile.
+func BenchmarkAdopt(b *testing.B) {
+	const topics, slots, nodes = 256, 64, 20
+	view := engine.View{Term: 1}
+	names := make([]string, topics)
+	c := &Center{workers: map[string]*worker{}, topics: map[string]Topic{}, cfg: Config{Node: "node-7"}}
+	for i := range names {
+		names[i] = fmt.Sprintf("topic-%03d", i)
+		c.topics[names[i]] = Topic{Name: names[i], Slots: slots}
+		c.workers[names[i]] = &worker{c: c, name: names[i], nudges: make(chan struct{}, 1), topic: c.topics[names[i]].WithDefaults()}
+	}
+	for i := range nodes {
+		view.Nodes = append(view.Nodes, engine.Node{Name: fmt.Sprint("node-", i), Topics: names})
+	}
+	for name, step := range map[string]int64{"view=same": 0, "view=other": 1} {
+		b.Run(fmt.Sprintf("%s/topics=%d/slots=%d/nodes=%d", name, topics, slots, nodes), func(b *testing.B) {
+			for b.Loop() {
+				view.Term += step
+				c.adopt(view)
+			}
+		})
+	}
+}

@@ -1,0 +1,93 @@
+package timeoutmetrics
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/heartwheel-go/heartwheel/internal/sink"
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+var (
+	ofNode sink.Descs
+
+	owned     = perTopic("owned_slots", "Slots that belong to this node.")
+	queued    = perTopic("queued_tasks", "Tasks that this node has leased and not begun.")
+	running   = perTopic("running_handlers", "Handlers that run on this node.")
+	done      = perTopic("done_total", "Tasks that were done.")
+	failed    = perTopic("failed_attempts_total", "Attempts that ended with an error or a panic.")
+	dead      = perTopic("dead_total", "Tasks that became dead.")
+	accepted  = perTopic("accepted_total", "Attempts whose outcome is told later.")
+	postponed = perTopic("postponed_total", "Tasks that were put off since their target fails.")
+	returned  = perTopic("returned_total", "Tasks that were handed back when the node stopped.")
+	rescued   = perTopic("rescued_total", "Tasks of the slots of other nodes that were late by a lease.")
+	swept     = perTopic("swept_dead_total", "Dead tasks that this node has deleted, since they were too old or too many.")
+	abandoned = perTopic("abandoned_total", "Handlers that had not returned long after their time was over.")
+	again     = perTopic("again_total", "Tasks that were leased since an earlier lease was outlived.")
+	lost      = perTopic("lost_leases_total", "Leases that were lost on this node.")
+	early     = perTopic("early_total", "Tasks that were handled before they were due. It is 0, or the engine is at fault.")
+	lateness  = perTopic("lateness_seconds", "How long after the action time first attempts began.")
+	took      = perTopic("handler_seconds", "How long handlers took.")
+
+	circuits = ofNode.Add("timeout_open_circuits", "Targets to which this node makes no calls, since they fail.")
+	nodes    = ofNode.Add("timeout_nodes", "Nodes that this one knows of.")
+	leader   = ofNode.Add("timeout_leader", "1 while this node is the leader.")
+)
+
+func perTopic(name, help string) *prometheus.Desc {
+	return ofNode.Add("timeout_"+name, help, "topic")
+}
+
+// Register registers the figures of a centre, as heartwheel_timeout_*, for each topic that it
+// serves. It returns the error of the registry, such as prometheus.AlreadyRegisteredError if
+// another centre has the same labels. unregister takes the figures out again. The centre may be
+// closed before: its counters stay.
+func Register(reg prometheus.Registerer, centre *timeout.Center) (unregister func(), err error) {
+	if centre == nil {
+		return nil, errors.New("timeoutmetrics: the centre is nil")
+	}
+	return add(reg, ofNode, func(to sink.Sink) {
+		collectNode(to, centre.Node(), centre.View(), centre.OpenCircuits())
+		for _, s := range centre.Stats() {
+			collectTopic(to, s)
+		}
+	})
+}
+
+func add(reg prometheus.Registerer, descs sink.Descs, collect func(sink.Sink)) (unregister func(), err error) {
+	unregister, err = sink.Register(reg, descs, collect)
+	if err != nil {
+		return nil, fmt.Errorf("timeoutmetrics: %w", err)
+	}
+	return unregister, nil
+}
+
+func collectNode(to sink.Sink, name string, view engine.View, open []string) {
+	to.Gauge(circuits, float64(len(open)))
+	to.Gauge(nodes, float64(len(view.Nodes)))
+	to.Bool(leader, view.Leader() == name)
+}
+
+func collectTopic(to sink.Sink, s timeout.Stats) {
+	to.Gauge(owned, float64(len(s.Slots)), s.Topic)
+	to.Gauge(queued, float64(s.Queued), s.Topic)
+	to.Gauge(running, float64(s.Running), s.Topic)
+	to.Counter(done, s.Done, s.Topic)
+	to.Counter(failed, s.Failed, s.Topic)
+	to.Counter(dead, s.Dead, s.Topic)
+	to.Counter(accepted, s.Accepted, s.Topic)
+	to.Counter(postponed, s.Postponed, s.Topic)
+	to.Counter(returned, s.Returned, s.Topic)
+	to.Counter(rescued, s.Rescued, s.Topic)
+	to.Counter(swept, s.Swept, s.Topic)
+	to.Counter(abandoned, s.Abandoned, s.Topic)
+	to.Counter(again, s.Again, s.Topic)
+	to.Counter(lost, s.Lost, s.Topic)
+	to.Counter(early, s.Early, s.Topic)
+	to.Histogram(lateness, s.Late, time.Millisecond, 5000*time.Second, s.Topic)
+	to.Histogram(took, s.Took, 100*time.Microsecond, 500*time.Second, s.Topic)
+}

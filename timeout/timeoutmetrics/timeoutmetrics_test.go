@@ -1,0 +1,153 @@
+package timeoutmetrics
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/sink"
+	"github.com/heartwheel-go/heartwheel/internal/testmain"
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/memory"
+)
+
+func TestMain(m *testing.M) { testmain.Run(m) }
+
+// gather returns the values of all metrics but histograms, by name and labels but the topic.
+func gather(t *testing.T, reg *prometheus.Registry) map[string]float64 {
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	got := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			name := strings.TrimPrefix(family.GetName(), "heartwheel_timeout_")
+			for _, label := range m.GetLabel() {
+				if label.GetName() != "topic" {
+					name += "," + label.GetValue()
+				}
+			}
+			if m.GetHistogram() == nil {
+				got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	problems, err := testutil.GatherAndLint(reg)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	return got
+}
+
+// Each number of the figures has a value of its own, so none can take the place of another.
+func TestEachFigureOfANodeIsThereOnce(t *testing.T) {
+	s := timeout.Stats{Topic: "t", Slots: make([]int, 100)}
+	fields, want := reflect.ValueOf(&s).Elem(), map[float64]bool{100: true}
+	for i := range fields.NumField() {
+		switch f := fields.Field(i); {
+		case f.CanInt():
+			f.SetInt(int64(i + 1))
+		case f.CanUint():
+			f.SetUint(uint64(i + 1))
+		default:
+			continue
+		}
+		want[float64(i+1)] = true
+	}
+	reg := prometheus.NewPedanticRegistry()
+	_, err := add(reg, ofNode, func(to sink.Sink) { collectTopic(to, s) })
+	require.NoError(t, err)
+	got := gather(t, reg)
+	require.Len(t, got, len(want))
+	for name, value := range got {
+		require.True(t, want[value], name)
+		delete(want, value)
+	}
+	require.EqualValues(t, s.Done, got["done_total"])
+	require.EqualValues(t, s.Rescued, got["rescued_total"])
+	require.EqualValues(t, s.Swept, got["swept_dead_total"])
+}
+
+// A centre with a topic shows both its own figures and the engine's.
+func TestACentreIsScraped(t *testing.T) {
+	engine, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	defer engine.Close()
+	centre, err := timeout.New(engine, timeout.Config{})
+	require.NoError(t, err)
+	defer centre.Close()
+	ran := make(chan struct{})
+	require.NoError(t, centre.Handle("t", func(context.Context, timeout.Task) error { close(ran); return nil }))
+	for id, after := range map[string]time.Duration{"now": 0, "later": time.Hour} {
+		_, err = centre.Set(t.Context(), timeout.Task{Topic: "t", ID: id, After: after})
+		require.NoError(t, err)
+	}
+	reg := prometheus.NewPedanticRegistry()
+	unregister, err := Register(reg, centre)
+	require.NoError(t, err)
+	_, err = RegisterTopics(reg, centre, time.Minute)
+	require.NoError(t, err)
+	_, err = Register(reg, centre)
+	require.ErrorAs(t, err, new(prometheus.AlreadyRegisteredError))
+
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- centre.Run(ctx) }()
+	<-ran
+	require.Eventually(t, func() bool { return gather(t, reg)["done_total"] == 1 }, time.Minute, 10*time.Millisecond)
+	got := gather(t, reg)
+	for name, want := range map[string]float64{
+		"tasks,pending": 1, "due_tasks": 0, "lag_seconds": 0, "slots": 8, "owned_slots": 8, "engine_up": 1, "nodes": 1,
+		"leader": 1, "open_circuits": 0, "early_total": 0, "paused": 0,
+	} {
+		value, there := got[name]
+		require.True(t, there, name)
+		require.Equal(t, want, value, name)
+	}
+	stop()
+	require.NoError(t, <-ended)
+	unregister()
+	unregister()
+	_, there := gather(t, reg)["done_total"]
+	require.False(t, there)
+}
+
+// silent has a topic and never counts it.
+type silent struct{ err error }
+
+func (s silent) Topics(context.Context) ([]timeout.Topic, error) {
+	return []timeout.Topic{{Name: "t"}}, s.err
+}
+
+func (silent) Count(ctx context.Context, _ string) (timeout.Counts, error) {
+	<-ctx.Done()
+	return timeout.Counts{}, ctx.Err()
+}
+
+func TestAnEngineThatDoesNotAnswerIsDown(t *testing.T) {
+	for of, want := range map[silent]map[string]float64{
+		{}:                   {"engine_up": 0, "paused": 0, "slots": 8},
+		{errors.New("away")}: {"engine_up": 0},
+	} {
+		reg := prometheus.NewPedanticRegistry()
+		_, err := RegisterTopics(reg, of, 10*time.Millisecond)
+		require.NoError(t, err)
+		require.Equal(t, want, gather(t, reg))
+	}
+}
+
+func TestWhatCanNotBeScrapedIsRefused(t *testing.T) {
+	_, err := Register(prometheus.NewRegistry(), nil)
+	require.EqualError(t, err, "timeoutmetrics: the centre is nil")
+	_, err = RegisterTopics(prometheus.NewRegistry(), nil, time.Second)
+	require.EqualError(t, err, "timeoutmetrics: the Counter is nil")
+	_, err = RegisterTopics(prometheus.NewRegistry(), silent{}, 0)
+	require.EqualError(t, err, "timeoutmetrics: wait 0s, must be positive")
+	_, err = RegisterTopics(nil, silent{}, time.Second)
+	require.EqualError(t, err, "timeoutmetrics: the Registerer is nil")
+}

@@ -1,0 +1,80 @@
+package timeoutmetrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/heartwheel-go/heartwheel/internal/sink"
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+var (
+	ofTopics sink.Descs
+
+	tasks  = ofTopics.Add("timeout_tasks", "Tasks in the engine, by state.", "topic", "state")
+	due    = ofTopics.Add("timeout_due_tasks", "Tasks in the engine that wait although their time has passed.", "topic")
+	lag    = ofTopics.Add("timeout_lag_seconds", "For how long the task has been due that has waited for longest.", "topic")
+	paused = ofTopics.Add("timeout_paused", "1 while the topic is paused.", "topic")
+	slots  = ofTopics.Add("timeout_slots", "Slots of the topic.", "topic")
+	up     = ofTopics.Add("timeout_engine_up", "1 while the engine answers.")
+)
+
+// Counter tells topics and how many tasks they have: a Center, or something in front of one that
+// remembers its answers for a while. Its methods are called by several goroutines at the same time.
+type Counter interface {
+	Topics(ctx context.Context) ([]timeout.Topic, error)
+	Count(ctx context.Context, topic string) (timeout.Counts, error)
+}
+
+// RegisterTopics registers the figures of an engine, as heartwheel_timeout_*, for each topic that
+// there is. Each scrape counts the tasks of one topic after the other, for wait at most. Topics
+// that the engine does not count in time have no figures of tasks, and engine_up is 0.
+// Its errors and unregister are those of [Register]. A wait of 0 or less is an error.
+func RegisterTopics(reg prometheus.Registerer, counter Counter, wait time.Duration) (unregister func(), err error) {
+	switch {
+	case counter == nil:
+		return nil, errors.New("timeoutmetrics: the Counter is nil")
+	case wait <= 0:
+		return nil, fmt.Errorf("timeoutmetrics: wait %v, must be positive", wait)
+	}
+	return add(reg, ofTopics, func(to sink.Sink) {
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		defer cancel()
+		to.Bool(up, collectTopics(ctx, to, counter))
+	})
+}
+
+// collectTopics reports whether the engine has answered all.
+func collectTopics(ctx context.Context, to sink.Sink, counter Counter) (answered bool) {
+	all, err := counter.Topics(ctx)
+	if err != nil {
+		return false
+	}
+	answered = true
+	for _, topic := range all {
+		to.Bool(paused, topic.Paused, topic.Name)
+		to.Gauge(slots, float64(topic.WithDefaults().Slots), topic.Name)
+		counts, err := counter.Count(ctx, topic.Name)
+		switch {
+		case err == nil:
+			collectCounts(to, counts, topic.Name)
+		case !errors.Is(err, timeout.ErrNotFound): // otherwise it has been dropped just now
+			answered = false
+		}
+	}
+	return answered
+}
+
+func collectCounts(to sink.Sink, c timeout.Counts, topic string) {
+	to.Gauge(tasks, float64(c.Pending), topic, "pending")
+	to.Gauge(tasks, float64(c.Running), topic, "running")
+	to.Gauge(tasks, float64(c.Done), topic, "done")
+	to.Gauge(tasks, float64(c.Dead), topic, "dead")
+	to.Gauge(tasks, float64(c.Removed), topic, "removed")
+	to.Gauge(due, float64(c.Due), topic)
+	to.Gauge(lag, c.Lag.Seconds(), topic)
+}

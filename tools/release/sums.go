@@ -1,0 +1,43 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/command"
+)
+
+// checkSums fails if go list changes a go.work.sum of the tree: it would do that in each fresh clone,
+// too.
+func checkSums(tree string) error {
+	return filepath.WalkDir(tree, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "go.work" {
+			return err
+		}
+		before, err := readSum(name)
+		if err != nil {
+			return err
+		}
+		if _, err := command.Output(filepath.Dir(name), nil, "go", "list", "-m", "all"); err != nil {
+			return err
+		}
+		after, err := readSum(name)
+		if err == nil && !bytes.Equal(before, after) {
+			err = fmt.Errorf("%s.sum has %d bytes, and %d after go list -m all: make tidy writes it", name, len(before), len(after))
+		}
+		return err
+	})
+}
+
+// readSum returns the sums of a workspace, or nothing if it has none.
+func readSum(work string) ([]byte, error) {
+	sum, err := os.ReadFile(work + ".sum")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return sum, err
+}
