@@ -38,6 +38,9 @@ type (
 	// Counts are how many tasks a topic has in each state.
 	Counts = engine.Counts
 
+	// Execution is an attempt at a task, as in the log of executions.
+	Execution = engine.Execution
+
 	// Token proves a lease. Whoever has it can tell the outcome: see Center.Feedback.
 	Token = engine.Token
 )
@@ -74,6 +77,9 @@ var (
 	// ErrFull is the error of an engine without room for more. Existing tasks can still be
 	// handled.
 	ErrFull = engine.ErrFull
+
+	// ErrPartial is the error if a part of the engine does not answer: see Center.GetAll.
+	ErrPartial = engine.ErrPartial
 )
 
 // ParseToken reads the text of Token.String. It does not check the Proof. The error wraps

@@ -55,7 +55,7 @@ func (c *Center) List(ctx context.Context, query Query) (Page, error) {
 
 // Executions returns the ended attempts of a task, the latest first, at most limit and not more
 // than MaxPage. It returns ErrUnsupported if the engine is no Log.
-func (c *Center) Executions(ctx context.Context, key Key, limit int) ([]engine.Execution, error) {
+func (c *Center) Executions(ctx context.Context, key Key, limit int) ([]Execution, error) {
 	if err := c.checkKeys([]Key{key}); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// Package postgres is a timeout.Engine in a PostgreSQL database, version 12 or newer. It can set
+// Package postgres is an engine.Engine in a PostgreSQL database, version 12 or newer. It can set
 // tasks in the transaction of your own data, and suits centres with a database anyway.
 //
 // # How it works

@@ -155,3 +155,33 @@ func TestWhileATopicGrowsAServerThatHangsMakesNoTaskOfTheOthersLate(t *testing.T
 	late, _ = ran.of(tasks)
 	require.Len(t, late, len(tasks), "each ran once")
 }
+
+// Ready waits for no server that hangs, however long the client would.
+func TestReadyDoesNotWaitForAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	cluster := testserver.RedisCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	at := server{cluster.Nodes[0]}
+	at.URL += "?read_timeout=10m"
+	e := openEngine(t, at, redis.Config{})
+	require.NoError(t, e.Ready(ctx))
+	cluster.Nodes[2].Pause(t)
+	for range 3 {
+		inTime, stop := context.WithTimeout(ctx, time.Minute)
+		require.NoError(t, e.Ready(inTime))
+		require.NoError(t, inTime.Err())
+		stop()
+	}
+	cluster.Nodes[2].Continue(t)
+	require.NoError(t, e.Close())
+
+	// Alone, it is waited for as long as ctx says.
+	alone := startServer(t)
+	alone.URL += "?read_timeout=10m"
+	e = openEngine(t, alone, redis.Config{})
+	alone.Pause(t)
+	patient, stop := context.WithCancel(ctx)
+	time.AfterFunc(100*time.Millisecond, stop)
+	require.ErrorIs(t, e.Ready(patient), context.Canceled)
+	alone.Continue(t)
+	require.NoError(t, e.Close())
+}

@@ -27,7 +27,8 @@ func TestAServerSaysWhetherItKeepsAnythingOnDisk(t *testing.T) {
 		require.Error(t, err)
 	}
 	_, nodes := startClusterOf(t, 3, "--appendonly", "yes")
-	e := openEngine(t, nodes[0], redis.Config{})
+	nodes[1].URL += "?read_timeout=1s"
+	e := openEngine(t, nodes[1], redis.Config{})
 	volatile, err := e.Volatile(ctx)
 	require.NoError(t, err)
 	require.False(t, volatile)
@@ -35,4 +36,10 @@ func TestAServerSaysWhetherItKeepsAnythingOnDisk(t *testing.T) {
 	volatile, err = e.Volatile(ctx)
 	require.NoError(t, err)
 	require.True(t, volatile, "one of them is enough")
+
+	nodes[0].Pause(t)
+	volatile, err = e.Volatile(ctx)
+	nodes[0].Continue(t)
+	require.NoError(t, err, "a server that hangs keeps nobody from beginning")
+	require.True(t, volatile)
 }

@@ -1,7 +1,7 @@
 // Package sharded makes one engine of several. A hash of a task's topic and slot basis chooses its
-// shard (see timeout.Hash).
+// shard (see engine.Hash).
 //
-//	var shards []timeout.Engine
+//	var shards []engine.Engine
 //	for _, url := range urls {
 //		shard, err := postgres.Open(ctx, url, postgres.Config{})
 //		...

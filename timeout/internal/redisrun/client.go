@@ -30,9 +30,10 @@ type Client struct {
 	cluster *goredis.ClusterClient // one of both
 	own     bool                   // Close closes the client
 	closed  atomic.Bool
-	silence *silence // nil without Shun
+	silence *silence       // nil without Shun
+	asking  sync.WaitGroup // the questions of Ready
 
-	mu    sync.Mutex     // guards lanes
+	mu    sync.Mutex     // guards lanes, and the begin of asking
 	lanes map[string]int // by address
 }
 
@@ -161,20 +162,28 @@ func inspect(ctx context.Context, client *goredis.Client, names Names) (clustere
 	return fields["cluster_enabled"] == "1", nil
 }
 
-// EachMaster calls do for each server, one after the other, up to the first error.
-func (r *Client) EachMaster(ctx context.Context, do func(context.Context, *goredis.Client) error) error {
+// EachMaster asks all servers at the same time. It fails if none has answered.
+func (r *Client) EachMaster(ctx context.Context, ask func(context.Context, *goredis.Client) error) error {
 	if r.closed.Load() {
 		return r.names.Closed
 	}
 	if r.cluster == nil {
-		return r.Wrap(do(ctx, r.single))
+		return r.Wrap(ask(ctx, r.single))
 	}
-	var one sync.Mutex
-	return r.Wrap(r.cluster.ForEachMaster(ctx, func(ctx context.Context, client *goredis.Client) error {
-		one.Lock()
-		defer one.Unlock()
-		return do(ctx, client)
-	}))
+	var mu sync.Mutex // guards the variables below
+	var failed error
+	answered := false
+	err := r.cluster.ForEachMaster(ctx, func(ctx context.Context, client *goredis.Client) error {
+		err := ask(ctx, client)
+		mu.Lock()
+		defer mu.Unlock()
+		failed, answered = errors.Join(failed, err), answered || err == nil
+		return nil
+	})
+	if answered {
+		return nil
+	}
+	return r.Wrap(errors.Join(err, failed))
 }
 
 // readyScript does nothing. Redis refuses scripts without flags while it takes no changes: its memory
@@ -187,46 +196,64 @@ var readyArgument = strings.Repeat("x", 16<<10)
 // readyKeys is how many keys are looked up to find some of the masters of a Cluster.
 const readyKeys = 16
 
-// Ready returns nil if a server takes changes.
+// Ready returns nil if a server takes changes. It does not wait for others that hang.
 func (r *Client) Ready(ctx context.Context) error {
-	if r.closed.Load() {
-		return r.names.Closed
-	}
-	ask := func(ctx context.Context, client *goredis.Client) error {
-		err := client.Eval(ctx, readyScript, nil, readyArgument).Err()
-		if err != nil {
-			err = r.names.said("ready", err)
-		}
+	some, err := r.someMasters(ctx)
+	if err != nil {
 		return r.Wrap(err)
 	}
-	if r.cluster == nil {
-		return ask(ctx, r.single)
-	}
-	some := make(map[*goredis.Client]bool)
-	for i := range readyKeys {
-		client, err := r.cluster.MasterForKey(ctx, strconv.Itoa(i))
-		if err != nil {
-			return r.Wrap(err)
-		}
-		some[client] = true
-	}
-	var asking sync.WaitGroup
-	defer asking.Wait()
-	ctx, found := context.WithCancel(ctx)
-	defer found() // so that nobody waits for those that hang
 	errs := make(chan error, len(some))
+	r.mu.Lock()
 	for client := range some {
-		asking.Go(func() { errs <- ask(ctx, client) })
+		if r.closed.Load() {
+			errs <- r.names.Closed
+			continue
+		}
+		r.asking.Go(func() { errs <- r.Wrap(r.ready(ctx, client)) })
 	}
+	r.mu.Unlock()
 	var failed error
 	for range some {
-		err := <-errs
+		select {
+		case err = <-errs:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		if err == nil {
 			return nil
 		}
 		failed = errors.Join(failed, err)
 	}
 	return failed
+}
+
+// someMasters returns the server, or some of a Cluster.
+func (r *Client) someMasters(ctx context.Context) (map[*goredis.Client]bool, error) {
+	if r.cluster == nil {
+		return map[*goredis.Client]bool{r.single: true}, nil
+	}
+	some := make(map[*goredis.Client]bool)
+	for i := range readyKeys {
+		client, err := r.cluster.MasterForKey(ctx, strconv.Itoa(i))
+		if err != nil {
+			return nil, err
+		}
+		some[client] = true
+	}
+	return some, nil
+}
+
+// ready runs readyScript.
+func (r *Client) ready(ctx context.Context, client *goredis.Client) error {
+	if r.silence != nil {
+		if err := r.silence.of(ctx, client); err != nil {
+			return fmt.Errorf("%s: %w", r.names.Package, err)
+		}
+	}
+	if err := client.Eval(ctx, readyScript, nil, readyArgument).Err(); err != nil {
+		return r.names.said("ready", err)
+	}
+	return nil
 }
 
 // Client is what it is made of.
@@ -279,9 +306,13 @@ func (r *Client) Closed() bool { return r.closed.Load() }
 
 // Close ends all calls to come, and the client if Open has made it. It is idempotent.
 func (r *Client) Close() error {
-	if r.closed.Swap(true) {
+	r.mu.Lock()
+	before := r.closed.Swap(true)
+	r.mu.Unlock()
+	if before {
 		return nil
 	}
+	defer r.asking.Wait()
 	if r.silence != nil {
 		defer r.silence.asks.Wait()
 		r.silence.close()

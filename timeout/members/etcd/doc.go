@@ -8,7 +8,7 @@
 //	centre, err := timeout.New(engine, timeout.Config{Members: members})
 //
 // An engine knows its nodes without this package. Use it for many centres, to take the beats off
-// the engine, or to notice at once when a node comes or goes: Members is a timeout.Watcher.
+// the engine, or to notice at once when a node comes or goes: Members is an engine.Watcher.
 //
 // # What it costs
 //

@@ -8,7 +8,7 @@
 //	centre, err := timeout.New(engine, timeout.Config{Members: members})
 //
 // An engine knows its nodes without this package. Use it for many centres, to take the beats off
-// the engine, or to notice at once when a node comes or goes: Members is a timeout.Watcher.
+// the engine, or to notice at once when a node comes or goes: Members is an engine.Watcher.
 //
 // Each node has a session of its own, because the ttl of its beats is the session's timeout. So
 // no constructor takes an existing connection. ZooKeeper limits timeouts to between 2 and 20 of

@@ -98,8 +98,8 @@ func kindOf(t reflect.Type) string {
 	}
 }
 
-// checkQuery returns an error for a parameter that is not known, or is there twice. Behind an id
-// with a question mark that was not escaped there is such a query.
+// checkQuery returns an error for a parameter that is unknown, empty, or there twice. An id with a
+// question mark that was not escaped has such a query. An empty cause would mean all tasks.
 func checkQuery(u *url.URL, known []string) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -113,6 +113,8 @@ func checkQuery(u *url.URL, known []string) error {
 			return fmt.Errorf("%w: parameter %.*q, must be one of %q", timeout.ErrArgument, maxShown, name, known)
 		case len(values) > 1 && !strings.HasSuffix(name, "[]"):
 			return fmt.Errorf("%w: parameter %.*q is there %d times, must be there once", timeout.ErrArgument, maxShown, name, len(values))
+		case name != "cursor" && slices.Contains(values, ""): // the first page has an empty cursor
+			return fmt.Errorf("%w: parameter %.*q is empty, must have a value or not be there", timeout.ErrArgument, maxShown, name)
 		}
 	}
 	if u.ForceQuery && len(known) == 0 {
