@@ -3,7 +3,9 @@
 package server
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"net"
 	"os"
 	"syscall"
@@ -46,6 +48,7 @@ func TestServerFitsIntoALowDescriptorLimit(t *testing.T) {
 // gnet stops when it runs out of descriptors, and says nothing. The server does.
 func TestRunningOutOfDescriptorsIsAnError(t *testing.T) {
 	r := start(t, Config{Loops: 1})
+	require.Equal(t, "PONG\n", ask(t, r.dial(t), "PING\n"), "all loops have begun")
 	files := takeAllDescriptors(t)
 	files[0].Close() // one for the client, and none for the server
 	if client, err := net.Dial("tcp", r.Addr().String()); err == nil {
@@ -59,7 +62,8 @@ func TestRunningOutOfDescriptorsIsAnError(t *testing.T) {
 	}
 }
 
-// With a Listener it is only a pause.
+// With a Listener it is only a pause. If some descriptor of an earlier test is closed meanwhile, the
+// accept succeeds and gnet lacks one: then the client is told by EOF, and comes again.
 func TestListenerOutlivesALackOfDescriptors(t *testing.T) {
 	r := startOn(t, listen(t), Config{Loops: 1})
 	alive := r.dial(t)
@@ -73,7 +77,16 @@ func TestListenerOutlivesALackOfDescriptors(t *testing.T) {
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	limit.Cur += 10
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
-	require.Equal(t, "PONG\n", ask(t, c, "PING\n"))
+	answered := func(c net.Conn) bool {
+		if _, err := io.WriteString(c, "PING\n"); err != nil {
+			return false
+		}
+		answer, err := bufio.NewReader(c).ReadString('\n')
+		return err == nil && answer == "PONG\n"
+	}
+	if !answered(c) {
+		require.True(t, answered(r.dial(t)))
+	}
 	require.Equal(t, "PONG\n", ask(t, alive, "PING\n"))
 }
 
