@@ -220,9 +220,9 @@ const (
 	MaxPageBytes = 4 << 20
 )
 
-// Page is a part of a list, in the order of Task.Until within each slot. A task that stays in
-// the list throughout is on exactly one page, whatever happens to others meanwhile. A page with
-// a Next can have fewer tasks than Query.Limit, or none.
+// Page is a part of a list, in the order of Task.Until. A task that stays in the list throughout is on
+// exactly one page, whatever happens to others meanwhile. A page with a Next can have fewer tasks than
+// Query.Limit, or none.
 type Page struct {
 	Tasks []Task `json:"tasks"`
 	Next  string `json:"next,omitempty"` // empty on the last page

@@ -3,14 +3,13 @@ package redis
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
 // Count is engine.Engine's. While a topic grows, tasks that are just being moved may be
@@ -36,94 +35,59 @@ func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error)
 	return counts, err
 }
 
-// cursor is where a list goes on. The list goes through the groups of slots that were one
-// slot when it began: so a task that is moved to another slot meanwhile stays where it is in
-// the list.
-type cursor struct {
-	slots int // how many there were
-	slot  int // the one of these that comes next
-	score string
-	id    string // after this one, if score is not empty
-}
-
-func (c cursor) String() string {
-	parts := []string{strconv.Itoa(c.slots), strconv.Itoa(c.slot), c.score, c.id}
-	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(parts, "\n")))
-}
-
-func parseCursor(given string) (c cursor, err error) {
-	bad := fmt.Errorf("%w: cursor %.300q, must be the Next of a page", engine.ErrArgument, given)
-	raw, err := base64.RawURLEncoding.DecodeString(given)
-	if err != nil {
-		return c, bad
-	}
-	parts := strings.SplitN(string(raw), "\n", 4)
-	if len(parts) != 4 {
-		return c, bad
-	}
-	var err1, err2, err3 error
-	c.slots, err1 = strconv.Atoi(parts[0])
-	c.slot, err2 = strconv.Atoi(parts[1])
-	if parts[2] != "" {
-		_, err3 = strconv.ParseUint(parts[2], 10, 63)
-	}
-	if cmp.Or(err1, err2, err3) != nil || c.slots < 1 || c.slots > engine.MaxSlots || c.slots&(c.slots-1) != 0 ||
-		c.slot < 0 || c.slot >= c.slots || (parts[2] == "") != (parts[3] == "") {
-		return c, bad
-	}
-	c.score, c.id = parts[2], parts[3]
-	return c, nil
-}
-
-// List is engine.Engine's. A topic that is not there has an empty page.
-func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, error) {
+// List is engine.Engine's. A topic that is not there has an empty page. While a topic grows, List first
+// moves all of its tasks to where they belong.
+func (e *Engine) List(ctx context.Context, query engine.Query) (page engine.Page, err error) {
 	limit := cmp.Or(query.Limit, 100)
 	if limit < 0 || limit > engine.MaxPage {
-		return engine.Page{}, fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", engine.ErrArgument, limit, engine.MaxPage)
+		return page, fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", engine.ErrArgument, limit, engine.MaxPage)
 	}
 	if query.State == engine.None || query.State > engine.Removed {
-		return engine.Page{}, fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", engine.ErrArgument, query.State)
+		return page, fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", engine.ErrArgument, query.State)
 	}
-	var at cursor
-	if query.Cursor != "" {
-		var err error
-		if at, err = parseCursor(query.Cursor); err != nil {
-			return engine.Page{}, err
-		}
+	var from after
+	if from.at, from.id, err = cursor.Read(query.Cursor); err != nil {
+		return page, err
 	}
-	var page engine.Page
 	bytes := 0
-	err := e.using(ctx, query.Topic, func(l *layout) error {
-		if at.slots == 0 {
-			at.slots = len(l.places)
+	err = e.using(ctx, query.Topic, func(l *layout) (err error) {
+		for left := l.old != nil; left; {
+			if left, err = e.draw(ctx, l, nil); err != nil {
+				return err
+			}
 		}
-		if at.slots > len(l.places) {
-			return fmt.Errorf("%w: cursor of a list with %d slots, topic %s has %d", engine.ErrArgument, at.slots, query.Topic, len(l.places))
-		}
-		for len(page.Tasks) < limit && at.slot < at.slots {
-			tasks, more, err := e.listGroup(ctx, l, query.State, at, room{limit - len(page.Tasks), engine.MaxPageBytes - bytes, len(page.Tasks) == 0})
+		for more := true; more && len(page.Tasks) < limit; {
+			var tasks []engine.Task
+			tasks, more, err = e.listAfter(ctx, l, query.State, from, room{limit - len(page.Tasks), engine.MaxPageBytes - bytes, len(page.Tasks) == 0})
 			if err != nil {
 				return err
 			}
-			page.Tasks = append(page.Tasks, tasks...)
+			page.Next = ""
 			for _, task := range tasks {
+				from.at, from.id = task.Until.UnixMilli(), task.ID
 				bytes += len(task.Payload)
 			}
+			page.Tasks = append(page.Tasks, tasks...)
 			if more {
-				if len(tasks) > 0 {
-					last := tasks[len(tasks)-1]
-					at.score, at.id = strconv.FormatInt(last.Until.UnixMilli(), 10), last.ID
-				}
-				break
+				page.Next = cursor.Write(from.at, from.id)
 			}
-			at = cursor{slots: at.slots, slot: at.slot + 1}
+			if len(tasks) == 0 {
+				break // the next one does not fit
+			}
 		}
 		return nil
 	})
-	if err == nil && at.slot < at.slots {
-		page.Next = at.String()
+	if err != nil {
+		page = engine.Page{}
 	}
 	return page, absent(err)
+}
+
+// after is a place in a list: behind the task of an id and a time in milliseconds. A negative time is
+// before the first task.
+type after struct {
+	at int64
+	id string
 }
 
 // room is what fits onto the rest of a page. On one that is empty the first task does.
@@ -132,45 +96,37 @@ type room struct {
 	empty        bool
 }
 
-// listGroup returns what comes after a cursor in the slots that were one when the list began,
-// and whether there is more in them.
-func (e *Engine) listGroup(ctx context.Context, l *layout, state engine.State, at cursor, room room) (tasks []engine.Task, more bool, err error) {
-	var group []int
-	for slot := at.slot; slot < len(l.places); slot += at.slots {
-		group = append(group, slot)
+// listAfter returns the next tasks of all slots, and whether there may be more. It asks each slot for a
+// share of what fits. So it may return fewer tasks than that, but at least one if one fits.
+func (e *Engine) listAfter(ctx context.Context, l *layout, state engine.State, from after, room room) (tasks []engine.Task, more bool, err error) {
+	slots := len(l.places)
+	share, bytes := min(room.tasks, 2*room.tasks/slots+4), room.bytes/slots
+	score := ""
+	if from.at >= 0 {
+		score = strconv.FormatInt(from.at, 10)
 	}
-	for left := l.old != nil; left; { // first all of them must be where they belong
-		if left, err = e.draw(ctx, l, group); err != nil {
-			return nil, false, err
-		}
-	}
-	calls, least := make([]*invocation, len(group)), 0
-	if room.empty {
-		least = 1
-	}
-	for i, slot := range group {
-		calls[i] = invoke(scriptList, l.places[slot], int(state), room.tasks, at.score, at.id, room.bytes, least)
-		calls[i].room, calls[i].Size = room.tasks, room.bytes
-	}
-	if err := e.run(ctx, calls); err != nil {
-		return nil, false, err
+	ask := func(at *place) *invocation {
+		c := invoke(scriptList, at, int(state), share, score, from.id, bytes)
+		c.room, c.Size = share, bytes
+		return c
 	}
 	var ends []engine.Task // behind which a slot has more
-	for _, c := range calls {
+	err = e.all(ctx, l.places, ask, func(c *invocation) error {
 		if c.Status != "" {
-			return nil, false, e.mend(ctx, l, c)
+			return e.mend(ctx, l, c)
 		}
 		found, err := readList(l.Topic.Name, state, c.Answer)
 		if err != nil {
-			return nil, false, err
+			return err
 		}
-		switch full := integer(c.Answer[4]) == 1 || len(found) == room.tasks; {
-		case full && len(found) == 0:
-			return nil, true, nil // not one has fitted
-		case full:
+		if integer(c.Answer[4]) == 1 || len(found) == share {
 			ends = append(ends, found[len(found)-1])
 		}
 		tasks = append(tasks, found...)
+		return nil
+	})
+	if err != nil {
+		return nil, false, err
 	}
 	slices.SortFunc(tasks, byTime)
 	for _, end := range ends { // what comes behind it is not known

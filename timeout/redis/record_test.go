@@ -8,23 +8,6 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-func FuzzCursorsAreReadOrRefused(f *testing.F) {
-	f.Add(cursor{slots: 8, slot: 3, score: "1795260000000", id: "a\nb"}.String())
-	f.Add(cursor{slots: 1024}.String())
-	f.Add("////")
-	f.Fuzz(func(t *testing.T, given string) {
-		c, err := parseCursor(given)
-		if err != nil {
-			require.ErrorIs(t, err, engine.ErrArgument)
-			return
-		}
-		require.Less(t, c.slot, c.slots)
-		back, err := parseCursor(c.String())
-		require.NoError(t, err)
-		require.Equal(t, c, back)
-	})
-}
-
 func FuzzWhatIsKeptIsReadOrRefused(f *testing.F) {
 	body, err := bodyOf(engine.Task{Payload: []byte("p"), Callback: &engine.Callback{Kind: "http", Target: "t"}})
 	require.NoError(f, err)

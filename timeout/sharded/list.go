@@ -1,76 +1,143 @@
 package sharded
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"slices"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// List implements engine.Engine. It lists one shard after the other, so the order of Task.Until
-// holds within a slot of a shard. All shards must answer.
+// List implements engine.Engine. It merges the lists of all shards, and all must answer.
 func (e *core) List(ctx context.Context, query engine.Query) (page engine.Page, err error) {
 	if err := e.enter(ctx); err != nil {
 		return page, err
 	}
-	place, inner, err := e.parseCursor(query.Cursor)
+	next, err := e.parseCursor(query.Cursor)
 	if err != nil || query.Topic == Reserved {
 		return page, err
 	}
-	limit := query.Limit
-	if limit == 0 {
-		limit = 100
-	}
-	for bytes := 0; place < len(e.shards); place++ {
-		var some engine.Page
-		query.Limit, query.Cursor = limit-len(page.Tasks), inner
-		err := e.callLong(ctx, e.shards[place], func(ctx context.Context, eng engine.Engine) (err error) {
-			some, err = eng.List(ctx, query)
-			return err
-		})
-		if err != nil {
-			return engine.Page{}, err
-		}
-		for _, task := range some.Tasks {
-			bytes += len(task.Payload)
-		}
-		if bytes > engine.MaxPageBytes && len(page.Tasks) > 0 { // the tasks of this shard are for the next page
-			page.Next = cursor(place, "")
-			return page, nil
-		}
-		page.Tasks = append(page.Tasks, some.Tasks...)
-		inner = ""
-		switch {
-		case some.Next != "":
-			page.Next = cursor(place, some.Next)
-			return page, nil
-		case place < len(e.shards)-1 && len(page.Tasks) >= limit:
-			page.Next = cursor(place+1, "")
-			return page, nil
+	query.Limit = cmp.Or(query.Limit, 100)
+	limits := make([]int, len(next))
+	for place, cursor := range next {
+		if cursor != nil {
+			limits[place] = query.Limit
 		}
 	}
+	parts, err := e.listParts(ctx, query, next, limits)
+	if err != nil {
+		return page, err
+	}
+
+	// A cursor stands behind a whole page. So a shard with only some of its tasks on the common page is
+	// asked once more, for these.
+	taken := firstOf(parts, query.Limit)
+	again := make([]int, len(next))
+	for place, n := range taken {
+		if n > 0 && n < len(parts[place].Tasks) {
+			again[place] = n
+		}
+	}
+	fewer, err := e.listParts(ctx, query, next, again)
+	if err != nil {
+		return page, err
+	}
+	for place, n := range taken {
+		part := parts[place]
+		if again[place] > 0 {
+			part = fewer[place]
+		}
+		if limits[place] == 0 || n == 0 && len(part.Tasks) > 0 {
+			continue // it stays where it is
+		}
+		page.Tasks = append(page.Tasks, part.Tasks...)
+		next[place] = nil
+		if part.Next != "" {
+			next[place] = &part.Next
+		}
+	}
+	slices.SortStableFunc(page.Tasks, byTime)
+	page.Next = next.String()
 	return page, nil
 }
 
-// cursor is the cursor of a shard, with its place.
-func cursor(place int, inner string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(place) + "/" + inner))
+func byTime(a, b engine.Task) int { return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.ID, b.ID)) }
+
+// listParts asks shards for pages after their cursors, and none with a limit of zero.
+func (e *core) listParts(ctx context.Context, query engine.Query, from cursors, limits []int) ([]engine.Page, error) {
+	parts := make([]engine.Page, len(e.shards))
+	errs := e.together(func(place int) bool { return limits[place] > 0 }, func(s *shard) error {
+		query := query
+		query.Limit, query.Cursor = limits[s.place], *from[s.place]
+		return e.callLong(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
+			parts[s.place], err = eng.List(ctx, query)
+			return err
+		})
+	})
+	return parts, errors.Join(errs...)
 }
 
-func (e *core) parseCursor(text string) (place int, inner string, err error) {
+// firstOf returns how many tasks of each part are among the first ones of all, on a page of a limit.
+func firstOf(parts []engine.Page, limit int) (taken []int) {
+	taken = make([]int, len(parts))
+	for bytes := 0; limit > 0; limit-- {
+		first := -1
+		for place, part := range parts {
+			switch n := taken[place]; {
+			case n < len(part.Tasks):
+				if first < 0 || byTime(part.Tasks[n], parts[first].Tasks[taken[first]]) < 0 {
+					first = place
+				}
+			case part.Next != "":
+				return taken // what follows in this shard is not known
+			}
+		}
+		if first < 0 {
+			return taken
+		}
+		bytes += len(parts[first].Tasks[taken[first]].Payload)
+		if bytes > engine.MaxPageBytes && slices.Max(taken) > 0 {
+			return taken
+		}
+		taken[first]++
+	}
+	return taken
+}
+
+// cursors are where the lists of the shards go on, by place: nil behind the last task.
+type cursors []*string
+
+// String is empty if all lists have ended.
+func (c cursors) String() string {
+	if !slices.ContainsFunc(c, func(cursor *string) bool { return cursor != nil }) {
+		return ""
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // strings can't fail
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// parseCursor reads the text of cursors. An empty one is the beginning.
+func (e *core) parseCursor(text string) (c cursors, err error) {
 	if text == "" {
-		return 0, "", nil
+		c = make(cursors, len(e.shards))
+		for place := range c {
+			c[place] = new(string)
+		}
+		return c, nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
-	number, inner, found := strings.Cut(string(raw), "/")
-	if err == nil && found {
-		place, err = strconv.Atoi(number)
+	if err == nil {
+		err = json.Unmarshal(raw, &c)
 	}
-	if err != nil || !found || place < 0 || place >= len(e.shards) || cursor(place, inner) != text {
-		return 0, "", fmt.Errorf("%w: cursor %.100q, must be the Next of a page", engine.ErrArgument, text)
+	if err != nil || len(c) != len(e.shards) || c.String() != text {
+		return nil, fmt.Errorf("%w: cursor %.100q, must be the Next of a page", engine.ErrArgument, text)
 	}
-	return place, inner, nil
+	return c, nil
 }

@@ -1,5 +1,5 @@
--- list(state, limit, score, id, room, least): what comes after (score, id) in a set; an empty
--- score is the beginning. Bodies have no more bytes than there is room, but for the first least.
+-- list(state, limit, score, id, room): what comes after (score, id) in a set; an empty score is the
+-- beginning. Bodies have no more bytes than there is room, but for the first one.
 local refused = refusal(call('HMGET', m, 'n', 'z'))
 if refused then return refused end
 local set, limit, after = sets[tonumber(ARGV[1])], tonumber(ARGV[2]), ARGV[4]
@@ -25,12 +25,12 @@ if ARGV[3] ~= '' then
 end
 local found = call('ZRANGE', set, first, first + limit - 1, 'WITHSCORES')
 local ids, scores, bodies, records = {}, {}, {}, {}
-local room, least = tonumber(ARGV[5]), tonumber(ARGV[6])
+local room = tonumber(ARGV[5])
 for i = 1, #found, 2 do
   local id = found[i]
   local body = call('HGET', b, id)
   room = room - #body
-  if room < 0 and #ids >= least then break end -- the rest is on another page
+  if room < 0 and #ids > 0 then break end -- the rest is on another page
   ids[#ids + 1], scores[#scores + 1], bodies[#bodies + 1] = id, found[i + 1], body
   records[#records + 1] = call('HGET', a, id)
 end
