@@ -19,6 +19,9 @@
 // server's clock in microseconds. So a Redis that was flushed, or has lost its last writes, gives no
 // number twice, unless its clock is behind by more than the time that was lost.
 //
+// A Cluster has the records of the topics on one master, and copies of them on the others. Without
+// the record of a topic nobody finds its keys. If it is lost, the copies bring it back.
+//
 // # How a topic grows
 //
 // The slots of a topic are one generation. Growing adds one: the old slots are sealed, from

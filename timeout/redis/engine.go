@@ -20,9 +20,10 @@ type Engine struct {
 	memberKeys           []any
 	channel              string
 
-	// mu guards layouts. It is not held while Redis is asked.
+	// mu guards layouts and proofs. It is not held while Redis is asked.
 	mu      sync.Mutex
 	layouts map[string]*layout
+	proofs  map[string]proof // of the copies in a Cluster, by topic
 
 	owed owed
 
@@ -39,7 +40,7 @@ var (
 func newEngine(r *redisrun.Client, cfg Config) *Engine {
 	r.Shun()
 	e := &Engine{
-		cfg: cfg, redis: r, layouts: make(map[string]*layout),
+		cfg: cfg, redis: r, layouts: make(map[string]*layout), proofs: make(map[string]proof),
 		topicsKey:  cfg.Prefix + ":{topics}:t",
 		numberKey:  cfg.Prefix + ":{topics}:n",
 		memberKeys: []any{cfg.Prefix + ":{members}:z", cfg.Prefix + ":{members}:h", cfg.Prefix + ":{members}:m"},

@@ -5,3 +5,13 @@ func (e *Engine) OnStep(step func(name string) error) { e.step = step }
 
 // Prefix is the engine's Config.Prefix.
 func (e *Engine) Prefix() string { return e.cfg.Prefix }
+
+// CopyTags are the hash tags of the copies of the records.
+var CopyTags = copyTags
+
+// SlotKey returns a key of a slot of a topic that the engine knows.
+func (e *Engine) SlotKey(topic string, slot int) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.layouts[topic].places[slot].keys[0].(string)
+}

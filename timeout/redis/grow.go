@@ -23,7 +23,7 @@ const (
 // startGrowth begins a new generation, with another number of slots or the same. It returns
 // nil where it is to be tried again.
 func (e *Engine) startGrowth(ctx context.Context, now *layout, topic engine.Topic) (*layout, error) {
-	gen, err := e.number(ctx)
+	gen, err := e.number(ctx, max(now.Rev, now.Gen))
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -21,6 +20,7 @@ const (
 	sealing  phase = "sealing"  // the old slots are sealed, then the new ones made
 	moving   phase = "moving"   // tasks are taken from the old slots to the new ones
 	dropping phase = "dropping" // all slots are deleted, then the topic
+	dropped  phase = "dropped"  // only in copies: there is no such topic any more
 )
 
 // kept is what Redis keeps of a topic. It is only changed as a whole, by who knows what it
@@ -31,6 +31,9 @@ type kept struct {
 
 	// Rev is higher after each change of what the slots know of the topic.
 	Rev int64 `json:"rev"`
+
+	// Seq is higher after each change, also than that of a topic of the same name before.
+	Seq int64 `json:"seq"`
 
 	// Gen is the generation that tasks are set in, with Topic.Slots slots; Born is the
 	// topic's first one: leases of older ones were of a topic that is gone. Old is the
@@ -53,8 +56,8 @@ type layout struct {
 
 func (e *Engine) newLayout(raw string) (*layout, error) {
 	l := &layout{raw: raw}
-	if err := json.Unmarshal([]byte(raw), &l.kept); err != nil {
-		return nil, fmt.Errorf("timeout/redis: reading a topic: %w", err)
+	if err := parse(raw, &l.kept); err != nil {
+		return nil, err
 	}
 	name := l.Topic.Name
 	l.places = generation{l.Gen, l.Topic.Slots}.places(e.cfg.Prefix, name)
@@ -114,20 +117,42 @@ func (e *Engine) finish(ctx context.Context, l *layout) error {
 	return nil
 }
 
-// load1 reads a topic.
+// load1 reads a topic. In a Cluster all copies know of what it returns, as far as they answer.
 func (e *Engine) load1(ctx context.Context, topic string) (*layout, error) {
+	for attempt := 0; ; attempt++ {
+		raw, err := e.read(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		should, err := e.confer(ctx, topic, raw)
+		switch {
+		case err != nil:
+			return nil, err
+		case should == raw && raw == "":
+			return nil, noTopic(topic)
+		case should == raw:
+			return e.newLayout(raw)
+		}
+		if _, err := e.swap(ctx, topic, raw, should); err != nil {
+			return nil, err
+		}
+		if err := redisrun.Pause(ctx, attempt); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// read returns a topic's record in the hash, or an empty one.
+func (e *Engine) read(ctx context.Context, topic string) (string, error) {
 	client, err := e.redis.ForKey(ctx, e.topicsKey)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	raw, err := client.HGet(ctx, e.topicsKey, topic).Result()
-	if errors.Is(err, goredis.Nil) {
-		return nil, noTopic(topic)
+	if err != nil && !errors.Is(err, goredis.Nil) {
+		return "", e.redis.Wrap(fmt.Errorf("timeout/redis: reading topic %q: %w", topic, err))
 	}
-	if err != nil {
-		return nil, e.redis.Wrap(fmt.Errorf("timeout/redis: reading topic %q: %w", topic, err))
-	}
-	return e.newLayout(raw)
+	return raw, nil
 }
 
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
@@ -151,6 +176,7 @@ func (e *Engine) learn(l *layout) *layout {
 func (e *Engine) forget(topic string) {
 	e.mu.Lock()
 	delete(e.layouts, topic)
+	delete(e.proofs, topic)
 	e.mu.Unlock()
 }
 
@@ -160,16 +186,27 @@ func (e *Engine) change(ctx context.Context, l *layout, to kept) (*layout, error
 	before, name := "", to.Topic.Name
 	if l != nil {
 		before = l.raw
+		to.Seq = l.Seq + 1
 	}
-	raw, err := json.Marshal(to)
+	raw, err := to.json()
 	if err != nil {
-		return nil, fmt.Errorf("timeout/redis: writing topic %q: %w", name, err)
+		return nil, err
 	}
-	done, err := e.swap(ctx, name, before, string(raw))
+	done, err := e.swap(ctx, name, before, raw)
 	if err != nil || !done {
 		return nil, err
 	}
-	return e.newLayout(string(raw))
+	should, err := e.confer(ctx, name, raw)
+	if err != nil {
+		return nil, err
+	}
+	if should != raw { // the hash had lost changes, or there were others since
+		undone, err := e.swap(ctx, name, raw, should)
+		if err != nil || undone {
+			return nil, err
+		}
+	}
+	return e.newLayout(raw)
 }
 
 func (e *Engine) swap(ctx context.Context, topic, before, after string) (bool, error) {
@@ -180,9 +217,9 @@ func (e *Engine) swap(ctx context.Context, topic, before, after string) (bool, e
 	return c.Answer[0] == int64(1), nil
 }
 
-// number returns a number that no generation and no revision has had before.
-func (e *Engine) number(ctx context.Context) (int64, error) {
-	c := &redisrun.Call{Script: scriptNumber, Keys: []any{e.numberKey}}
+// number returns a number above floor that no generation and no revision has had before.
+func (e *Engine) number(ctx context.Context, floor int64) (int64, error) {
+	c := &redisrun.Call{Script: scriptNumber, Keys: []any{e.numberKey}, Args: []any{floor}}
 	if err := e.redis.RunOne(ctx, c); err != nil {
 		return 0, err
 	}

@@ -30,6 +30,8 @@ var (
 	scriptSettle = slotScript("settle", "allow-oom")
 	scriptDrop   = slotScript("drop", "allow-oom")
 	scriptTopic  = redisrun.NewScript("topic", "allow-oom", read("topic"))
+	scriptCopy   = redisrun.NewScript("copy", "allow-oom", read("copy"))
+	scriptCopied = redisrun.NewScript("copied", "no-writes", read("copied"))
 	scriptNumber = redisrun.NewScript("number", "allow-oom", read("number"))
 	scriptBeat   = redisrun.NewScript("beat", "allow-oom", read("beat"))
 )

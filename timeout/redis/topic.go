@@ -70,7 +70,14 @@ func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) 
 
 // makeTopic makes the slots, then the topic. It returns nil where somebody else has made it.
 func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, error) {
-	gen, err := e.number(ctx)
+	seq, err := e.buried(ctx, topic.Name)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.step("number"); err != nil {
+		return nil, err
+	}
+	gen, err := e.number(ctx, seq)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +85,7 @@ func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, er
 	if err := e.makeSlots(ctx, places, 0, ""); err != nil {
 		return nil, err
 	}
-	to := kept{Topic: topic, Rev: gen, Gen: gen, Born: gen}
+	to := kept{Topic: topic, Rev: gen, Seq: gen, Gen: gen, Born: gen}
 	if err := e.tell(ctx, to, places); err != nil {
 		return nil, err
 	}
@@ -89,10 +96,16 @@ func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, er
 	if err != nil {
 		return nil, err
 	}
-	if l == nil {
-		return nil, e.dropSlots(ctx, places)
+	if l != nil {
+		return e.learn(l), nil
 	}
-	return e.learn(l), nil
+	switch l, err = e.load1(ctx, topic.Name); {
+	case err == nil && l.Born == gen: // changed by others, who know it from the copies
+		return nil, nil
+	case err != nil && !errors.Is(err, engine.ErrNotFound):
+		return nil, err
+	}
+	return nil, e.dropSlots(ctx, places)
 }
 
 func (e *Engine) makeSlots(ctx context.Context, places []*place, number int64, from string) error {
@@ -162,7 +175,7 @@ func (e *Engine) changeTopic(ctx context.Context, now *layout, topic engine.Topi
 
 // revise changes a topic, and tells its slots. It returns nil where it is to be tried again.
 func (e *Engine) revise(ctx context.Context, now *layout, topic engine.Topic) (*layout, error) {
-	rev, err := e.number(ctx)
+	rev, err := e.number(ctx, max(now.Rev, now.Gen))
 	if err != nil {
 		return nil, err
 	}
@@ -201,18 +214,49 @@ func (e *Engine) loadAll(ctx context.Context) ([]*layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := client.HVals(ctx, e.topicsKey).Result()
+	all, err := client.HGetAll(ctx, e.topicsKey).Result()
 	if err != nil {
 		return nil, e.redis.Wrap(fmt.Errorf("timeout/redis: reading the topics: %w", err))
 	}
-	layouts := make([]*layout, len(all))
-	for i, raw := range all {
-		if layouts[i], err = e.newLayout(raw); err != nil {
+	layouts := make([]*layout, 0, len(all))
+	for _, raw := range all {
+		l, err := e.newLayout(raw)
+		if err != nil {
 			return nil, err
 		}
+		layouts = append(layouts, l)
+	}
+	if e.redis.Clustered() {
+		lost, err := e.loadLost(ctx, all)
+		if err != nil {
+			return nil, err
+		}
+		layouts = append(layouts, lost...)
 	}
 	slices.SortFunc(layouts, func(a, b *layout) int { return strings.Compare(a.Topic.Name, b.Topic.Name) })
 	return layouts, nil
+}
+
+// loadLost reads the topics that only copies have a record of.
+func (e *Engine) loadLost(ctx context.Context, known map[string]string) (lost []*layout, err error) {
+	names, err := e.copied(ctx)
+	if err != nil && len(known) == 0 {
+		return nil, err // with topics in the hash, it was not lost
+	}
+	for name := range names {
+		if _, ok := known[name]; ok {
+			continue
+		}
+		l, err := e.load1(ctx, name)
+		if errors.Is(err, engine.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		lost = append(lost, l)
+	}
+	return lost, nil
 }
 
 // DropTopic is engine.Engine's.
@@ -254,6 +298,12 @@ func (e *Engine) drop(ctx context.Context, l *layout) error {
 		return err
 	}
 	if err := e.step("drop topic"); err != nil {
+		return err
+	}
+	if err := e.bury(ctx, l); err != nil {
+		return err
+	}
+	if err := e.step("buried"); err != nil {
 		return err
 	}
 	_, err := e.swap(ctx, l.Topic.Name, l.raw, "")

@@ -1,7 +1,7 @@
--- number(): a number that is higher than all before it, also than those before the data was
--- lost: the clock is where it begins.
+-- number(floor): a number that is higher than the floor and than all before it, also than those
+-- before the data was lost: the clock is where it begins.
 local time = redis.call('TIME')
 local now, last = time[1] * 1000 + math.floor(time[2] / 1000), tonumber(redis.call('GET', KEYS[1]) or 0)
-local number = string.format('%.0f', math.max(now, last + 1))
+local number = string.format('%.0f', math.max(now, last + 1, ARGV[1] + 1))
 redis.call('SET', KEYS[1], number)
 return {number}

@@ -1,0 +1,217 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
+)
+
+// A Cluster has the records of all topics in one hash on one master, and copies of them under
+// these hash tags: see docs/decisions/0036. The tags divide the slots of a Cluster evenly, so
+// three masters or more have at most two each. A single server has no copies.
+var copyTags = []string{"topics:1511", "topics:1521", "topics:1531", "topics:1571", "topics:1541"}
+
+const (
+	// most is more than half of the copies.
+	most = 3
+
+	// graveTime is how long the copies remember a dropped topic. A server with older data than
+	// that would bring the topic back.
+	graveTime = 30 * 24 * time.Hour
+
+	// provenTime is how long a process takes the copies of a record for complete.
+	provenTime = time.Minute
+)
+
+// proof says that most copies have had a record.
+type proof struct {
+	raw string
+	at  time.Time
+}
+
+func (e *Engine) proven(topic, raw string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.proofs[topic]
+	return p.raw == raw && time.Since(p.at) < provenTime
+}
+
+func (e *Engine) prove(topic, raw string) {
+	e.mu.Lock()
+	e.proofs[topic] = proof{raw, time.Now()}
+	e.mu.Unlock()
+}
+
+// confer writes a topic's record to the copies, and returns the record that the hash should have:
+// another one if the hash has lost changes. Empty means that there is no topic.
+func (e *Engine) confer(ctx context.Context, topic, raw string) (string, error) {
+	if !e.redis.Clustered() || raw != "" && e.proven(topic, raw) {
+		return raw, nil
+	}
+	if err := e.step("copy"); err != nil {
+		return "", err
+	}
+	held, err := e.copy(ctx, topic, raw, false)
+	if err != nil {
+		return "", err
+	}
+	should, err := verdict(raw, held)
+	if err != nil || should.raw == "" {
+		return "", err
+	}
+	if should.Phase == dropped {
+		if len(held) > 1 { // some have not heard of it
+			_, err = e.copy(ctx, topic, should.raw, true)
+		}
+		return "", err
+	}
+	if held[raw] >= most {
+		e.prove(topic, raw)
+	}
+	return should.raw, nil
+}
+
+// copy has the copies take a record, or only asks them if it is empty. It returns how many of them
+// have which record. The ones that don't answer are not counted; one is enough.
+func (e *Engine) copy(ctx context.Context, topic, raw string, gone bool) (held map[string]int, err error) {
+	ttl := ""
+	if gone {
+		ttl = fmt.Sprint(graveTime.Milliseconds())
+	}
+	calls := make([]*redisrun.Call, len(copyTags))
+	for i, tag := range copyTags {
+		keys := []any{e.copyKey(tag), e.cfg.Prefix + ":{" + tag + "}:d:" + topic}
+		calls[i] = &redisrun.Call{Script: scriptCopy, Keys: keys, Args: []any{topic, raw, ttl}}
+	}
+	err = e.redis.Run(ctx, calls)
+	held = make(map[string]int)
+	for _, c := range calls {
+		if c.Err == nil {
+			held[text(c.Answer[0])]++
+		}
+	}
+	if len(held) == 0 {
+		return nil, err
+	}
+	return held, nil
+}
+
+func (e *Engine) copyKey(tag string) string { return e.cfg.Prefix + ":{" + tag + "}:t" }
+
+// ranked is a record that some copies have.
+type ranked struct {
+	kept
+	raw  string
+	held int
+}
+
+func rank(raw string, held int) (r ranked, err error) {
+	r.raw, r.held = raw, held
+	if raw != "" {
+		err = parse(raw, &r.kept)
+	}
+	return r, err
+}
+
+// verdict decides which record a topic should have. The hash has raw, and the copies have had a
+// chance to take it.
+func verdict(raw string, held map[string]int) (ranked, error) {
+	own, err := rank(raw, held[raw])
+	if err != nil || raw != "" && own.held >= most {
+		return own, err
+	}
+	var last, known ranked // the one with the highest Seq, and the one that most copies have
+	for other, count := range held {
+		r, err := rank(other, count)
+		switch {
+		case err != nil:
+			return own, err
+		case other == "" || other == raw:
+			continue
+		case count >= most:
+			known = r
+		}
+		if c := cmp.Or(cmp.Compare(r.Seq, last.Seq), cmp.Compare(r.held, last.held), cmp.Compare(r.raw, last.raw)); c > 0 {
+			last = r
+		}
+	}
+	switch {
+	case raw == "" || last.Seq > own.Seq:
+		return last, nil
+	case known.raw != "":
+		return known, nil
+	case last.raw != "" && last.Seq == own.Seq: // none of both was used: see copy.lua
+		own.Seq++
+		own.raw, err = own.json()
+	}
+	return own, err
+}
+
+// buried returns the highest Seq that the copies know of a topic that is not there, or zero.
+func (e *Engine) buried(ctx context.Context, topic string) (seq int64, err error) {
+	if !e.redis.Clustered() {
+		return 0, nil
+	}
+	held, err := e.copy(ctx, topic, "", false)
+	if err != nil {
+		return 0, err
+	}
+	last, err := verdict("", held)
+	return last.Seq, err
+}
+
+// bury tells the copies that a topic is dropped.
+func (e *Engine) bury(ctx context.Context, l *layout) error {
+	if !e.redis.Clustered() {
+		return nil
+	}
+	raw, err := kept{Topic: engine.Topic{Name: l.Topic.Name}, Phase: dropped, Rev: l.Rev, Seq: l.Seq + 1}.json()
+	if err != nil {
+		return err
+	}
+	_, err = e.copy(ctx, l.Topic.Name, raw, true)
+	return err
+}
+
+// copied returns the topics that the copies have records of, and whether most copies have answered.
+func (e *Engine) copied(ctx context.Context) (names map[string]bool, err error) {
+	calls := make([]*redisrun.Call, len(copyTags))
+	for i, tag := range copyTags {
+		calls[i] = &redisrun.Call{Script: scriptCopied, Keys: []any{e.copyKey(tag)}}
+	}
+	err = e.redis.Run(ctx, calls)
+	names = make(map[string]bool)
+	answers := 0
+	for _, c := range calls {
+		if c.Err == nil {
+			answers++
+			for _, name := range c.Answer {
+				names[text(name)] = true
+			}
+		}
+	}
+	if answers >= most {
+		err = nil
+	}
+	return names, err
+}
+
+func (k kept) json() (string, error) {
+	raw, err := json.Marshal(k)
+	if err != nil {
+		return "", fmt.Errorf("timeout/redis: writing topic %q: %w", k.Topic.Name, err)
+	}
+	return string(raw), nil
+}
+
+func parse(raw string, k *kept) error {
+	if err := json.Unmarshal([]byte(raw), k); err != nil {
+		return fmt.Errorf("timeout/redis: reading a topic: %w", err)
+	}
+	return nil
+}
