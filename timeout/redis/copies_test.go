@@ -503,3 +503,25 @@ func TestASingleServerHasNoCopies(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{e.Prefix() + ":{topics}:t", e.Prefix() + ":{topics}:n"}, keys)
 }
+
+// The counter of generations is lost with the records, and was ahead of the clock.
+func TestNoGenerationIsUsedTwiceThoughItsCounterIsLost(t *testing.T) {
+	t.Parallel()
+	_, servers := startCluster(t, 3, 0)
+	e := openEngine(t, servers[0], redis.Config{PollInterval: -1})
+	counter := e.Prefix() + ":{topics}:n"
+	_, client := with(t, servers, counter)
+	require.NoError(t, client.Set(ctx, counter, time.Now().Add(time.Hour).UnixMilli(), 0).Err())
+	withTopic(t, e, engine.Topic{Slots: 1})
+	for slots := 2; slots <= 8; slots *= 2 {
+		setAll(t, e, batchOf("orders", fmt.Sprint(slots), 10, 0))
+		loseHash(t, servers, e.Prefix())
+		withTopic(t, e, engine.Topic{Slots: slots})
+	}
+	require.Len(t, fire(t, "orders", 30, e), 30)
+	require.NoError(t, e.DropTopic(ctx, "orders"))
+	loseHash(t, servers, e.Prefix())
+	withTopic(t, e, engine.Topic{Slots: 1})
+	setAll(t, e, batchOf("orders", "a", 10, 0))
+	require.Len(t, fire(t, "orders", 10, openEngine(t, servers[1], redis.Config{Prefix: e.Prefix()})), 10)
+}
