@@ -36,7 +36,7 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// BenchmarkExpire is about tasks that are all due: each call settles those of the one before.
+// BenchmarkExpire is about tasks, all due. Each call settles the leases of the call before.
 func BenchmarkExpire(b *testing.B) {
 	for _, workers := range []int{1, 4} {
 		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {

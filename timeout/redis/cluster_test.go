@@ -64,7 +64,7 @@ func TestASlotOfAClusterIsMovedUnderLoad(t *testing.T) {
 	require.Positive(t, count)
 }
 
-// moveKeys moves the slot of the Cluster that has the keys of a topic to another server, key
+// moveKeys moves a topic's slot of the Cluster to another server, key
 // by key.
 func moveKeys(t *testing.T, servers []server, prefix string) {
 	t.Helper()

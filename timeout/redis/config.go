@@ -25,9 +25,9 @@ type Config struct {
 	// know nothing of each other. At most 100 bytes, without braces. Empty means "timeout".
 	Prefix string
 
-	// PollInterval is how long Expire leaves a slot alone where nothing was due as far as
-	// this engine knows: tasks which other processes set may be that late, unless Wake runs.
-	// Zero means 250ms; negative means that every slot is asked each time.
+	// PollInterval is the time between two questions to a slot with nothing due, as far as this
+	// engine knows. Tasks of other processes may be that late, unless Wake runs. Zero means 250ms.
+	// If it is negative, each Expire asks every slot.
 	PollInterval time.Duration
 }
 
@@ -45,9 +45,9 @@ func (c Config) check() error {
 }
 
 // Open connects to the server of a URL, "redis://user:password@host:port/db", with "rediss"
-// for TLS and "unix" for a socket. Where that server is part of a Cluster, all of it is used.
-// An error that wraps ErrArgument says that the URL is none, that the server is older than
-// 7.0, or that it is set up to evict keys.
+// for TLS and "unix" for a socket. If the server is part of a Cluster, the engine uses all of
+// it. The error wraps ErrArgument if the URL is none, and if the server is older than 7.0 or evicts
+// keys.
 func Open(ctx context.Context, url string, cfg Config) (*Engine, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
@@ -60,9 +60,9 @@ func Open(ctx context.Context, url string, cfg Config) (*Engine, error) {
 	return newEngine(r, cfg), nil
 }
 
-// New makes an engine of a client, which stays the caller's to close: a *redis.Client or a
-// *redis.ClusterClient of go-redis, made with MaxRetries -1, since a script whose answer was
-// lost may have been run. It asks the server for nothing.
+// New makes an engine of a client: a *redis.Client or a *redis.ClusterClient of go-redis. The
+// caller closes the client. It must have MaxRetries -1, since Redis may have run a script even if
+// the answer was lost. New asks the server for nothing.
 func New(client goredis.UniversalClient, cfg Config) (*Engine, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {

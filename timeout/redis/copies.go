@@ -20,15 +20,15 @@ const (
 	// most is more than half of the copies.
 	most = 3
 
-	// graveTime is how long the copies remember a dropped topic. A server with older data than
-	// that would bring the topic back.
+	// graveTime is how long the copies remember a dropped topic. A server with older data would
+	// bring the topic back.
 	graveTime = 30 * 24 * time.Hour
 
 	// provenTime is how long a process takes the copies of a record for complete.
 	provenTime = time.Minute
 )
 
-// proof says that most copies have had a record.
+// proof is a record in most of the copies, at some time.
 type proof struct {
 	raw string
 	at  time.Time
@@ -47,8 +47,8 @@ func (e *Engine) prove(topic, raw string) {
 	e.mu.Unlock()
 }
 
-// confer writes a topic's record to the copies, and returns the record that the hash should have:
-// another one if the hash has lost changes. Empty means that there is no topic.
+// confer writes a topic's record to the copies, and returns the record for the hash: another one if
+// the hash has lost changes, and an empty one if there is no such topic.
 func (e *Engine) confer(ctx context.Context, topic, raw string) (string, error) {
 	if !e.redis.Clustered() || raw != "" && e.proven(topic, raw) {
 		return raw, nil
@@ -76,8 +76,8 @@ func (e *Engine) confer(ctx context.Context, topic, raw string) (string, error) 
 	return should.raw, nil
 }
 
-// copy has the copies take a record, or only asks them if it is empty. It returns how many of them
-// have which record. The ones that don't answer are not counted; one is enough.
+// copy has the copies take a record, or only asks them if it is empty. It counts the copies with each
+// record, as far as they answer. One answer is enough.
 func (e *Engine) copy(ctx context.Context, topic, raw string, gone bool) (held map[string]int, err error) {
 	ttl := ""
 	if gone {
@@ -103,7 +103,7 @@ func (e *Engine) copy(ctx context.Context, topic, raw string, gone bool) (held m
 
 func (e *Engine) copyKey(tag string) string { return e.cfg.Prefix + ":{" + tag + "}:t" }
 
-// ranked is a record that some copies have.
+// ranked is a record of some copies.
 type ranked struct {
 	kept
 	raw  string
@@ -118,14 +118,14 @@ func rank(raw string, held int) (r ranked, err error) {
 	return r, err
 }
 
-// verdict decides which record a topic should have. The hash has raw, and the copies have had a
-// chance to take it.
+// verdict decides between the records of a topic. The hash has raw, and the copies could have taken
+// it.
 func verdict(raw string, held map[string]int) (ranked, error) {
 	own, err := rank(raw, held[raw])
 	if err != nil || raw != "" && own.held >= most {
 		return own, err
 	}
-	var last, known ranked // the one with the highest Seq, and the one that most copies have
+	var last, known ranked // the one with the highest Seq, and the one of most copies
 	for other, count := range held {
 		r, err := rank(other, count)
 		switch {
@@ -145,14 +145,14 @@ func verdict(raw string, held map[string]int) (ranked, error) {
 		return last, nil
 	case known.raw != "":
 		return known, nil
-	case last.raw != "" && last.Seq == own.Seq: // none of both was used: see copy.lua
+	case last.raw != "" && last.Seq == own.Seq: // nobody has used either of them
 		own.Seq++
 		own.raw, err = own.json()
 	}
 	return own, err
 }
 
-// buried returns the highest Seq that the copies know of a topic that is not there, or zero.
+// buried returns the highest Seq of a missing topic in the copies, or zero.
 func (e *Engine) buried(ctx context.Context, topic string) (seq int64, err error) {
 	if !e.redis.Clustered() {
 		return 0, nil
@@ -165,7 +165,7 @@ func (e *Engine) buried(ctx context.Context, topic string) (seq int64, err error
 	return last.Seq, err
 }
 
-// bury tells the copies that a topic is dropped.
+// bury tells the copies of the end of a topic.
 func (e *Engine) bury(ctx context.Context, l *layout) error {
 	if !e.redis.Clustered() {
 		return nil
@@ -178,7 +178,7 @@ func (e *Engine) bury(ctx context.Context, l *layout) error {
 	return err
 }
 
-// copied returns the topics that the copies have records of, and whether most copies have answered.
+// copied returns the topics in the copies, and an error if most copies have not answered.
 func (e *Engine) copied(ctx context.Context) (names map[string]bool, err error) {
 	calls := make([]*redisrun.Call, len(copyTags))
 	for i, tag := range copyTags {

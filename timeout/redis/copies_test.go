@@ -35,7 +35,7 @@ func loseHash(t testing.TB, servers []server, prefix string) {
 	require.NoError(t, client.Del(ctx, prefix+":{topics}:t", prefix+":{topics}:n").Err())
 }
 
-// generationsOf returns the generations in which a topic has slots that take tasks, or have some.
+// generationsOf returns the generations of a topic with open slots, or with tasks.
 func generationsOf(t testing.TB, servers []server, prefix, topic string) map[string]bool {
 	found := map[string]bool{}
 	for _, s := range servers {
@@ -51,7 +51,7 @@ func generationsOf(t testing.TB, servers []server, prefix, topic string) map[str
 	return found
 }
 
-// fire runs all that is due or will soon be, by turns in several engines, until there were so many.
+// fire runs so many tasks in several engines, by turns, and counts how often each has run.
 func fire(t testing.TB, topic string, tasks int, engines ...*redis.Engine) map[string]int {
 	t.Helper()
 	times, settle := map[string]int{}, make([][]engine.Outcome, len(engines))
@@ -103,7 +103,7 @@ func topicNames(t testing.TB, e engine.Engine) (names []string) {
 }
 
 // The tasks are on all masters, the records of the topics on one. Without the records nobody must
-// begin other keys: their tasks and those of the processes that know a topic would be apart.
+// begin other keys. A process with a known topic goes on in the old ones.
 func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 	t.Parallel()
 	_, servers := startCluster(t, 3, 0)
@@ -266,7 +266,7 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 						if next == nil && !done {
 							require.Len(t, fire(t, "bills", 8, openEngine(t, servers[2], cfg)), 8)
 						}
-						if name != "crash" { // it leaves slots that were never used
+						if name != "crash" { // it leaves unused slots
 							require.Len(t, generationsOf(t, servers, known.Prefix(), "bills"), 1)
 						}
 					}
@@ -435,7 +435,7 @@ func TestAServerComesBackWithACopyOfBefore(t *testing.T) {
 	require.Equal(t, []string{"orders"}, topicNames(t, e))
 }
 
-// A replica takes over that has not heard of the last change.
+// A replica takes over and has not heard of the last change.
 func TestTheHashLosesItsLastChange(t *testing.T) {
 	t.Parallel()
 	_, servers := startCluster(t, 3, 0)

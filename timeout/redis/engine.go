@@ -50,7 +50,7 @@ func newEngine(r *redisrun.Client, cfg Config) *Engine {
 	return e
 }
 
-// Now returns the server's clock, and in a Cluster that of the server which keeps the topics.
+// Now returns the server's clock. In a Cluster it is the clock of the server with the topics.
 func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	client, err := e.redis.ForKey(ctx, e.topicsKey)
 	if err != nil {
@@ -66,7 +66,7 @@ func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 // Ready is engine.Engine's: one server is enough.
 func (e *Engine) Ready(ctx context.Context) error { return e.redis.Ready(ctx) }
 
-// Lane is engine.Laned's: the server of a Cluster that has the key.
+// Lane is engine.Laned's: the server of the key, in a Cluster.
 func (e *Engine) Lane(key engine.Key) int {
 	if !e.redis.Clustered() {
 		return 0
@@ -74,7 +74,7 @@ func (e *Engine) Lane(key engine.Key) int {
 	e.mu.Lock()
 	l := e.layouts[key.Topic]
 	e.mu.Unlock()
-	if l == nil { // whoever is the first has to ask the server that keeps the topics
+	if l == nil { // the first one asks the server with the topics
 		return 0
 	}
 	return e.redis.Lane(l.slot(key.ID).keys[0].(string))

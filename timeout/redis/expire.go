@@ -20,17 +20,16 @@ type expiry struct {
 	open   []int // of Ask.Settle, what is not settled yet
 	fenced bool
 
-	failed  []int // of Ask.Settle, those whose slots have failed
+	failed  []int // of Ask.Settle, by slots without an answer
 	failure error // of a slot
-	broken  error // of a task that can't be read
+	broken  error // of an unreadable task
 	undrawn bool  // whether tasks stay in old slots since a server does not answer
 }
 
-// Expire is engine.Engine's. A slot where nothing is due as far as this engine knows is only
-// asked every Config.PollInterval, other than one of them; so Batch.Next can be later than
-// what another process has set since then. Where some slots fail and others answer, it
-// answers with what these have; what the others can't be told is told with a later call, and
-// counts as settled until then.
+// Expire is engine.Engine's. It asks a slot with nothing due, as far as this engine knows, only
+// every Config.PollInterval, but for one of them. So Batch.Next can be later than a task of another
+// process. If some slots fail, the answer is that of the others. A later call tells the failed ones
+// what became of their leases; these count as settled until then.
 func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	x := &expiry{engine: e, ask: ask, own: len(ask.Settle)}
 	x.ask.Settle = append(ask.Settle[:x.own:x.own], e.owed.take(ask.Topic)...)
@@ -52,7 +51,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 
 // settleRest keeps what some slots could not be told for a later call, and returns the error of
 // this one. With something leased there is none, as far as the caller need not ask again. A
-// caller who wants nothing leased can as well do so.
+// caller without a wish for leases can as well do so.
 func (x *expiry) settleRest(err error) error {
 	x.failed = append(x.failed, x.open...)
 	untold := slices.ContainsFunc(x.failed, func(i int) bool { return i < x.own })
@@ -92,7 +91,7 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 				break
 			}
 			poll := x.engine.cfg.PollInterval
-			if x.ask.Late > 0 { // it is asked rarely, about slots of which this process knows nothing
+			if x.ask.Late > 0 { // it is asked rarely, about slots without hints
 				poll = -1
 			}
 			visits = l.hints.visits(slots, poll, room)
@@ -118,7 +117,7 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 	return err
 }
 
-// asked returns the slots of an Ask that there are.
+// asked returns the slots of an Ask, as far as they exist.
 func (l *layout) asked(slots []int) []int {
 	if slots == nil {
 		slots = make([]int, len(l.places))
@@ -133,8 +132,8 @@ func (l *layout) asked(slots []int) []int {
 	return slices.DeleteFunc(slots, func(slot int) bool { return slot < 0 || slot >= len(l.places) })
 }
 
-// migrate moves the tasks that are to be settled, and some of the others. A server that does not
-// answer keeps only its own tasks from that.
+// migrate moves the tasks to be settled, and some of the others. A silent server holds up only its
+// own tasks.
 func (x *expiry) migrate(ctx context.Context, l *layout, slots []int) (more bool, err error) {
 	if l.old == nil {
 		return false, nil
@@ -229,7 +228,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 	return nil
 }
 
-// bySlot deals what is to be settled over the slots. Tokens that can't be of this topic, as
+// bySlot deals the outcomes over the slots. Tokens that can't be of this topic, as
 // it is today, are not settled.
 func (x *expiry) bySlot(ctx context.Context, l *layout) (map[int][]int, error) {
 	bySlot := make(map[int][]int)
@@ -250,8 +249,8 @@ func (x *expiry) bySlot(ctx context.Context, l *layout) (map[int][]int, error) {
 	return bySlot, nil
 }
 
-// knows reports whether a token can be one of a topic, as it is today. It returns stale where
-// the topic has grown since this process has read it.
+// knows reports whether a token can be one of a topic, as it is today. It returns stale if the
+// topic has grown since this process has read it.
 func (e *Engine) knows(ctx context.Context, l *layout, token engine.Token) (bool, error) {
 	gen, ok := genOf(token)
 	if !ok || gen <= l.Gen {
@@ -276,7 +275,7 @@ func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 	c.tasks, c.room = settle, lease
 	for _, i := range settle {
 		outcome := x.ask.Settle[i]
-		key, _ := leaseKey(outcome.Token.Lease) // an empty one is that of no lease
+		key, _ := leaseKey(outcome.Token.Lease) // no lease has an empty one
 		text := outcome.Error[:min(len(outcome.Error), engine.MaxError)]
 		c.Args = append(c.Args, outcome.Token.ID, key, outcomeCode(outcome), ask(outcome.Due, max(outcome.After, 0)), text)
 		c.Size += len(text)
@@ -343,14 +342,14 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 	}
 }
 
-// fence answers where a slot has said that it belongs to somebody else.
+// fence is the answer if a slot belongs to somebody else.
 func (x *expiry) fence(ctx context.Context) (engine.Batch, error) {
 	x.giveBack(ctx)
 	x.batch.Leased = nil
 	return x.batch, fmt.Errorf("%w: term %d of topic %s", engine.ErrFenced, x.ask.Term, x.ask.Topic)
 }
 
-// giveBack has what was leased wait again, with no attempt lost. Where that fails, the leases
+// giveBack has the leased tasks wait again, with no attempt lost. If that fails, the leases
 // end by themselves.
 func (x *expiry) giveBack(ctx context.Context) {
 	if len(x.batch.Leased) == 0 {

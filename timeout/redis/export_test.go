@@ -1,6 +1,6 @@
 package redis
 
-// OnStep has a function called before each step of what takes several; its error ends that.
+// OnStep has a function called before each step of longer work. Its error ends the work.
 func (e *Engine) OnStep(step func(name string) error) { e.step = step }
 
 // Prefix is the engine's Config.Prefix.
@@ -9,7 +9,7 @@ func (e *Engine) Prefix() string { return e.cfg.Prefix }
 // CopyTags are the hash tags of the copies of the records.
 var CopyTags = copyTags
 
-// SlotKey returns a key of a slot of a topic that the engine knows.
+// SlotKey returns a key of a slot of a known topic.
 func (e *Engine) SlotKey(topic string, slot int) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

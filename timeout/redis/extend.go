@@ -8,7 +8,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Extend is engine.Engine's. Where some slots fail and others answer, the error wraps
+// Extend is engine.Engine's. If some slots fail and others answer, the error wraps
 // ErrPartial.
 func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
 	good := make([]bool, len(tokens))
@@ -58,7 +58,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 	return tellPartly(good, lost)
 }
 
-// absent is for what is asked of a topic that is not there, and answered with nothing.
+// absent turns the error of a missing topic into none, for questions with an empty answer.
 func absent(err error) error {
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil

@@ -222,8 +222,8 @@ func TestNoScriptHoldsUpAServerWithManyTasks(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("%d scripts: median %v, 99%% %v, longest %v", len(took), took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
-	// A script that looked at all tasks would take a tenth of a second each time. Some take long on a
-	// machine that is shared: their median says more than the longest.
+	// A look at all tasks would take a tenth of a second each time. Some scripts take long on a shared
+	// machine: the median says more than the longest.
 	require.Less(t, took[len(took)/2], 50*time.Millisecond)
 	require.Greater(t, len(took), count/512)
 }
@@ -274,7 +274,7 @@ func TestAClockThatIsSteppedBackLosesNothing(t *testing.T) {
 		return len(batch.Leased) == 1 && batch.Leased[0].Again
 	}, time.Minute, 10*time.Millisecond)
 	require.False(t, settle(t, e, engine.Outcome{Token: first.Token, As: engine.Done}))
-	// A lease that somebody has made longer stays as long as that.
+	// An extended lease stays as long as it is.
 	set(t, e, engine.Task{ID: "1"})
 	long := lease(t, e, 50*time.Millisecond)
 	good, err := e.Extend(ctx, []engine.Token{long.Token}, time.Hour)

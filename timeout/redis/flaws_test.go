@@ -14,9 +14,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Each test here is about a way in which a timeout centre on Redis loses tasks or does them
-// twice. There is one check for the flawed form, in a few lines, which must fail it, and for the
-// engine, which must pass.
+// Each test here is about a way to lose tasks in Redis, or to do them twice. One check is for the
+// flawed form, in a few lines, and for the engine. The flawed form must fail it, and the engine
+// must pass.
 
 // flawed is a client, and keys for the flawed form.
 func flawed(t *testing.T) (*goredis.Client, func(string) string) {
@@ -33,7 +33,7 @@ func eval(t *testing.T, client *goredis.Client, source string, keys []string, ar
 	return answer
 }
 
-// hand is a wheel whose hand is at the time that a worker's clock says.
+// hand is a wheel with its hand at the time of a worker's clock.
 type hand interface {
 	add(t *testing.T, id, body string, due time.Time)
 	remove(t *testing.T, id string, due time.Time)
@@ -41,21 +41,21 @@ type hand interface {
 }
 
 // minutes is a wheel of sorted sets, one for each minute, with bodies by the second. What is
-// removed is in a set that is forgotten after a while.
+// removed is in a set, and forgotten after a while.
 type minutes struct {
 	client *goredis.Client
 	name   func(string) string
 	slice  func(time.Time) string // the set of a time
 }
 
-const forgotten = 10 * time.Millisecond // 120 s there, for tasks that are due later than that
+const forgotten = 10 * time.Millisecond // 120 s there, for tasks due later
 
 func newMinutes(t *testing.T) hand {
 	client, name := flawed(t)
 	return minutes{client, name, slice}
 }
 
-// slice is the key of the minute that a wheel of minutes keeps a task in, by a clock.
+// slice is the key of a task's minute in a wheel of minutes, by a clock.
 func slice(at time.Time) string { return "task_" + at.Format("2006-01-02-15:04") }
 
 func (w minutes) add(t *testing.T, _, body string, due time.Time) {
@@ -83,7 +83,7 @@ func (w minutes) take(t *testing.T, at time.Time) (bodies []string) {
 	return bodies
 }
 
-// ours is the engine, with leases that end soon.
+// ours is the engine, with short leases.
 type ours struct{ engine.Engine }
 
 const endsSoon = 30 * time.Millisecond
@@ -106,14 +106,14 @@ func (w ours) take(t *testing.T, _ time.Time) (bodies []string) {
 	return bodies
 }
 
-// fails requires that the flawed form fails a check like that, and that ours passes it.
+// fails has the flawed form fail a check as said, and ours pass it.
 func fails(t *testing.T, check func(*testing.T, hand) error, how string) {
 	t.Helper()
 	require.EqualError(t, check(t, newMinutes(t)), how)
 	require.NoError(t, check(t, newOurs(t)))
 }
 
-// takes returns an error where these are not taken, in any order.
+// takes returns an error if these are not taken, in any order.
 func takes(t *testing.T, w hand, at time.Time, want ...string) error {
 	got := w.take(t, at)
 	slices.Sort(got)
@@ -123,13 +123,13 @@ func takes(t *testing.T, w hand, at time.Time, want ...string) error {
 	return nil
 }
 
-// present is a time that is due at once: what is no whole millisecond is rounded up.
+// present is a time due at once. Fractions of a millisecond would be rounded up.
 func present() time.Time { return time.Now().Truncate(time.Millisecond) }
 
 func TestFlaw1AGapInTickingLeavesNothingBehind(t *testing.T) {
 	fails(t, func(t *testing.T, w hand) error {
 		now := present()
-		w.add(t, "1", "1", now.Add(-4*time.Second)) // the ticks of that time were missed
+		w.add(t, "1", "1", now.Add(-4*time.Second)) // nobody looked at the ticks of then
 		return takes(t, w, now, "1")
 	}, `[] are taken, must be ["1"]`)
 }
@@ -138,7 +138,7 @@ func TestFlaw2ADelayShorterThanATickIsKept(t *testing.T) {
 	fails(t, func(t *testing.T, w hand) error {
 		second := time.Unix(time.Now().Unix(), 0)
 		w.take(t, second)
-		w.add(t, "1", "1", second) // for the second that was looked at
+		w.add(t, "1", "1", second) // for the second of the last look
 		return takes(t, w, second.Add(2*time.Second), "1")
 	}, `[] are taken, must be ["1"]`)
 }
@@ -266,8 +266,8 @@ type lender interface {
 	putBack(t *testing.T, receipt any, after time.Duration)
 }
 
-// byMember is two sorted sets, where a worker says of which task it speaks and no more. The
-// score of one that was put back is how many retries are left.
+// byMember is two sorted sets. A worker names its task and no lease. After a task was put back its
+// score is the number of its retries left.
 type byMember struct {
 	client *goredis.Client
 	keys   []string // what waits, and what was taken
@@ -361,7 +361,7 @@ func TestFlaw11ATaskThatFailedDoesNotStarveTheOthers(t *testing.T) {
 	require.NoError(t, check(t, newByToken(t)))
 }
 
-// outlived takes a task for a worker that is too slow, and for the next one then.
+// outlived takes a task for a worker, too slow, and for the next one then.
 func outlived(t *testing.T, l lender, lease time.Duration) (slow, next any) {
 	l.set(t, "1", present())
 	slow, found := l.take(t, 10*time.Millisecond)
@@ -393,7 +393,7 @@ func checkPutBackMeanwhile(t *testing.T, l lender) error {
 	return nil
 }
 
-// checkLateDone has a slow worker be ready while the next one does it, who dies.
+// checkLateDone has a slow worker be ready while the next one does the task and dies.
 func checkLateDone(t *testing.T, l lender) error {
 	slow, _ := outlived(t, l, 10*time.Millisecond)
 	l.done(t, slow)

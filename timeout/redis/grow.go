@@ -21,7 +21,7 @@ const (
 )
 
 // startGrowth begins a new generation, with another number of slots or the same. It returns
-// nil where it is to be tried again.
+// nil if the caller must try again.
 func (e *Engine) startGrowth(ctx context.Context, now *layout, topic engine.Topic) (*layout, error) {
 	gen, err := e.number(ctx, max(now.Rev, now.Gen))
 	if err != nil {
@@ -41,7 +41,7 @@ func (e *Engine) startGrowth(ctx context.Context, now *layout, topic engine.Topi
 }
 
 // grow seals the old slots and makes the new ones: when it returns, somebody has done so.
-// From the first of its steps on, all others who use the topic do the same.
+// From the first of its steps on, all other users of the topic do the same.
 func (e *Engine) grow(ctx context.Context, l *layout) error {
 	if err := e.step("seal"); err != nil {
 		return err
@@ -69,12 +69,13 @@ func (e *Engine) grow(ctx context.Context, l *layout) error {
 	return err
 }
 
-// errStale says that a topic is not any more as this process knew it: see using.
+// errStale means a change of the topic since this process has read it: see using.
 var errStale = errors.New("timeout/redis: topic has changed")
 
 // bring moves tasks of the given ids, as far as they are in old slots, to where they belong
-// now. After that the new slots are right about them, for ever: a sealed slot gets no task. Other
-// than those of the old slots in away: a server of theirs, or of their new places, did not answer.
+// now. After that the new slots are right about them, for ever: a sealed slot gets no task. The
+// exceptions are the tasks of the old slots in away. Their server did not answer, or that of their
+// new slots.
 func (e *Engine) bring(ctx context.Context, l *layout, ids []string) (away map[int]error, err error) {
 	if l.old == nil {
 		return nil, nil
@@ -112,15 +113,15 @@ func (e *Engine) bring(ctx context.Context, l *layout, ids []string) (away map[i
 	return away, nil
 }
 
-// peek looks at the tasks of some ids, or at the first ones. Its answer can be as large as all
-// that slots which share a run may send, so it shares none.
+// peek looks at the tasks of some ids, or at the first ones. Its answer can be as large as those of
+// several slots in one run may be together, so it has a run of its own.
 func peek(at *place, limit int, ids []any) *invocation {
 	c := invoke(scriptPeek, at, append([]any{limit, peekBytes}, ids...)...)
 	c.room, c.Size = max(limit, len(ids)), batchBytes
 	return c
 }
 
-// unseen returns the looks at the ids that others have left out, for the size of the bodies.
+// unseen returns looks at the ids left out by others, for the size of the bodies.
 func unseen(peeks []*invocation) (left []*invocation) {
 	for _, c := range peeks {
 		ids := c.Args[2:]
@@ -140,7 +141,7 @@ func (e *Engine) draw(ctx context.Context, l *layout, slots []int) (more bool, e
 		return false, nil
 	}
 	var calls []*invocation
-	first := rand.IntN(len(l.old)) // a slot of a server that does not answer must not always be among them
+	first := rand.IntN(len(l.old)) // so that the slots of a silent server are not always among them
 	for n := range l.old {
 		slot := (first + n) % len(l.old)
 		if !l.empty[slot].Load() && len(calls) < moveTasks/peekTasks && (slots == nil || l.feeds(slot, slots)) {
@@ -179,7 +180,7 @@ func (l *layout) feeds(old int, slots []int) bool {
 	return false
 }
 
-// moveAll moves all that is left. It returns when the topic is, or was, in one generation.
+// moveAll moves all other tasks. It returns when the topic is, or was, in one generation.
 func (e *Engine) moveAll(ctx context.Context, l *layout) error {
 	for {
 		more, err := e.draw(ctx, l, nil)
@@ -192,11 +193,11 @@ func (e *Engine) moveAll(ctx context.Context, l *layout) error {
 	}
 }
 
-// transfer looks into old slots, has new ones take over what is there, and deletes it from
-// the old ones then. It may be done by several at the same time, and be left and begun anew
-// anywhere: what a sealed slot says of a task stays true, a new slot takes no id twice, and
-// an old one only deletes what was taken over. If a server does not answer, that is the Err of the
-// peeks with tasks there, and the others go on.
+// transfer looks into old slots, has new ones take over their tasks, and deletes these from the
+// old ones then. Several may do it at the same time, and may leave it and begin anew anywhere: a
+// sealed slot's answer about a task stays true, a new slot takes no id twice, and an old one
+// deletes a task only after another slot has taken it over. If a server does not answer, the peeks
+// with tasks there have an Err, and the others go on.
 func (e *Engine) transfer(ctx context.Context, l *layout, peeks []*invocation) error {
 	if len(peeks) == 0 {
 		return nil
@@ -256,7 +257,7 @@ type hop struct {
 	ids          []any
 }
 
-// hops returns those for the tasks that a peek has found.
+// hops returns the hops for the tasks of a peek.
 func (l *layout) hops(peek *invocation) (hops []*hop) {
 	bySlot := make(map[*place]*hop)
 	for _, entry := range list(peek.Answer[1]) {
@@ -276,8 +277,8 @@ func (l *layout) hops(peek *invocation) (hops []*hop) {
 	return hops
 }
 
-// reseal is for an old slot that is not as it should be: the topic has changed meanwhile, or
-// the slot's data was lost.
+// reseal is for an old slot in a wrong state: the topic has changed meanwhile, or the slot's data
+// was lost.
 func (e *Engine) reseal(ctx context.Context, l *layout, at *place) error {
 	if now, err := e.load1(ctx, l.Topic.Name); err != nil || now.raw != l.raw {
 		return errStale
@@ -288,14 +289,13 @@ func (e *Engine) reseal(ctx context.Context, l *layout, at *place) error {
 	return errStale
 }
 
-// mend is for a slot that has refused: the topic is to be read again. Where it is the same,
-// a server has lost data: a slot that is gone is made anew, and where one is sealed that
-// should not be, the change of the topic was lost, and is made again. It returns stale where
-// there is hope.
+// mend is for a refusal by a slot: it reads the topic again. If the topic is the same, a server has
+// lost data. If the slot is gone, mend makes it anew. If it is sealed and should be open, a change
+// of the topic was lost, and mend makes it again. It returns stale if there is hope.
 func (e *Engine) mend(ctx context.Context, l *layout, c *invocation) error {
 	now, err := e.load1(ctx, l.Topic.Name)
 	if err != nil || now.raw != l.raw {
-		return errStale // whoever reads the topic again finds what is wrong
+		return errStale // the next reader of the topic finds out
 	}
 	if c.Status == statusSealed {
 		if l.Phase == steady {
@@ -318,7 +318,7 @@ func (e *Engine) mend(ctx context.Context, l *layout, c *invocation) error {
 	return errStale
 }
 
-// retire ends a generation that has nothing any more.
+// retire ends an empty generation.
 func (e *Engine) retire(ctx context.Context, l *layout) error {
 	if err := e.step("retire"); err != nil {
 		return err

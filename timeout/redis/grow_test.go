@@ -51,7 +51,7 @@ type owner struct {
 	t       *testing.T
 	engines []*redis.Engine
 	name    string
-	tasks   map[string]string // payloads of those that wait
+	tasks   map[string]string // payloads of the pending ones
 	seen    map[string]int64  // the last version of each
 }
 
@@ -175,7 +175,7 @@ func (f *tally) add(id string) {
 	f.mu.Unlock()
 }
 
-// crashLease is how long a batch stays leased whose node has crashed before it knew of it.
+// crashLease is the lease of a batch after the crash of its node.
 const crashLease = 10 * time.Second
 
 // consume leases what is due, has some of it fail once, extends some, and settles all.
@@ -250,7 +250,7 @@ func requireAll(t *testing.T, e engine.Engine, owners []*owner) {
 	require.Equal(t, engine.Counts{Pending: int64(len(want))}, counts)
 }
 
-// requireOneGeneration looks for keys that should not be there any more.
+// requireOneGeneration looks for keys of older generations.
 func requireOneGeneration(t *testing.T, engine *redis.Engine) {
 	t.Helper()
 	client := sharedServer(t).client(t)

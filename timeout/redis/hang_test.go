@@ -97,8 +97,8 @@ func TestAServerOfAClusterThatHangsMakesNoTaskOfTheOthersLate(t *testing.T) {
 	require.Len(t, late, len(own)+len(others), "each ran once")
 }
 
-// While a topic grows, tasks are taken from the old slots to the new ones. A server that hangs keeps
-// only its own tasks from that.
+// While a topic grows, tasks are taken from the old slots to the new ones. A hanging server keeps
+// only its own tasks.
 func TestWhileATopicGrowsAServerThatHangsMakesNoTaskOfTheOthersLate(t *testing.T) {
 	t.Parallel()
 	const patience = 2 * time.Second

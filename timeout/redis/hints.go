@@ -42,7 +42,7 @@ func (h *hints) reset() {
 	}
 }
 
-// set notes that something in a slot is due at a time.
+// set notes a due time of a slot.
 func (h *hints) set(slot int, at int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,7 +63,7 @@ type visit struct {
 	sets      int
 }
 
-// visits returns which of the slots are to be asked, those with the earliest task first, and
+// visits returns the slots to be asked, the one with the earliest task first, and
 // shares room among them. There is always one, but for no slots.
 func (h *hints) visits(slots []int, poll time.Duration, room int) []visit {
 	h.mu.Lock()
@@ -98,7 +98,7 @@ func (h *hints) first(slot int) int64 {
 	return math.MaxInt64
 }
 
-// share gives the slots of which a backlog is known that much, the first ones first, since
+// share gives each slot with a known backlog room for it, the first ones first, since
 // few large portions cost less than many small ones; the others get equal shares.
 func (h *hints) share(visits []visit, room int) {
 	left := len(visits)
@@ -127,7 +127,7 @@ func (h *hints) answered(v visit, now, next, backlog int64) {
 	s.next, s.backlog, s.now, s.asked = next, backlog, now, v.asked
 }
 
-// settled notes that something in a slot waits for another attempt, perhaps.
+// settled notes the time of a next attempt in a slot, if there is one.
 func (h *hints) settled(slot int, next int64) {
 	if next > 0 {
 		h.set(slot, next)
@@ -142,7 +142,7 @@ func (h *hints) failed(v visit) {
 	s.asked, s.backlog, s.next = v.asked, 0, 0
 }
 
-// due reports whether some of the slots have something that is due, as of their last answer.
+// due reports whether some of the slots have due tasks, as of their last answer.
 func (h *hints) due(slots []int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// place is where a slot is kept: its keys have the hash tag {topic:generation:slot}.
+// place is the keys of a slot: they have the hash tag {topic:generation:slot}.
 type place struct {
 	topic string
 	gen   int64
@@ -41,8 +41,8 @@ func (g generation) places(prefix, topic string) []*place {
 	return places
 }
 
-// slotBits are the lowest bits of Token.Lease, which are the slot's number, so that no two
-// slots of a topic give the same lease. The others are the number that the slot gave.
+// slotBits are the lowest bits of Token.Lease: the slot's number, so that no two slots of a topic
+// give the same lease. The other bits are a number given by the slot.
 const slotBits = 10
 
 func leaseOf(number int64, slot int) int64 { return number<<slotBits | int64(slot) }
@@ -60,7 +60,7 @@ func leaseKey(lease int64) (string, bool) {
 	return string(key[:]), true
 }
 
-// partOf is Token.Part: the generation in which the lease was given.
+// partOf is Token.Part: the generation of the lease.
 func partOf(gen int64) string { return strconv.FormatInt(gen, 36) }
 
 func genOf(token engine.Token) (int64, bool) {

@@ -17,7 +17,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
-// crowd are callers of a centre, each of which sets new tasks one after the other.
+// crowd are callers of a centre. Each sets new tasks one after the other.
 type crowd struct {
 	centre *timeout.Center
 	stop   atomic.Bool
@@ -28,7 +28,7 @@ type crowd struct {
 	errs []error
 }
 
-// join has callers set tasks with ids that are wanted.
+// join has callers set tasks with the wanted ids.
 func (c *crowd) join(callers int, name string, wanted func(id string) bool) {
 	for caller := range callers {
 		c.all.Go(func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
-// phase is where a topic is in what takes several steps.
+// phase is how far a topic is in a change of several steps.
 type phase string
 
 const (
@@ -23,8 +23,8 @@ const (
 	dropped  phase = "dropped"  // only in copies: there is no such topic any more
 )
 
-// kept is what Redis keeps of a topic. It is only changed as a whole, by who knows what it
-// was before; who finds it in a phase other than steady goes on with that.
+// kept is the record of a topic in Redis. It only changes as a whole, by compare and swap. A process
+// that finds another phase than steady goes on with that.
 type kept struct {
 	Topic engine.Topic `json:"topic"`
 	Phase phase        `json:"phase,omitempty"`
@@ -32,25 +32,25 @@ type kept struct {
 	// Rev is higher after each change of what the slots know of the topic.
 	Rev int64 `json:"rev"`
 
-	// Seq is higher after each change, also than that of a topic of the same name before.
+	// Seq is higher after each change, and in a topic made anew under the same name.
 	Seq int64 `json:"seq"`
 
-	// Gen is the generation that tasks are set in, with Topic.Slots slots; Born is the
-	// topic's first one: leases of older ones were of a topic that is gone. Old is the
-	// generation from which tasks are moved.
+	// Gen is the generation for new tasks, with Topic.Slots slots. Born is the topic's first one:
+	// leases of older ones were of a dropped topic. Old is the generation before, with tasks to be
+	// moved.
 	Gen  int64       `json:"gen"`
 	Born int64       `json:"born"`
 	Old  *generation `json:"old,omitempty"`
 }
 
 // layout is a topic as this process knows it. Nothing depends on its being up to date: slots
-// that are not in use any more refuse.
+// out of use refuse.
 type layout struct {
 	kept
 	raw    string
 	places []*place
 	old    []*place      // of the generation before, while tasks are moved
-	empty  []atomic.Bool // which of old have nothing any more: they stay so
+	empty  []atomic.Bool // by slot of old: it has nothing any more, and stays so
 	hints  hints
 }
 
@@ -72,8 +72,8 @@ func (e *Engine) newLayout(raw string) (*layout, error) {
 // slot returns the place of an id.
 func (l *layout) slot(id string) *place { return l.places[engine.Slot(id, len(l.places))] }
 
-// layout returns a topic that can be used. One that has refused, stale, is read anew; nil
-// means that what is known will do. The error wraps ErrNotFound where there is none.
+// layout returns a topic, ready for use. After a refusal stale is the refused layout, to be read
+// anew, and otherwise nil. The error wraps ErrNotFound if there is no such topic.
 func (e *Engine) layout(ctx context.Context, topic string, stale *layout) (*layout, error) {
 	if e.redis.Closed() {
 		return nil, engine.ErrClosed
@@ -106,7 +106,7 @@ func (e *Engine) reload(ctx context.Context, topic string) (*layout, error) {
 	}
 }
 
-// finish goes on with what somebody has begun, up to where the topic can be used or is gone.
+// finish goes on with work begun by somebody, until the topic can be used or is gone.
 func (e *Engine) finish(ctx context.Context, l *layout) error {
 	switch l.Phase {
 	case sealing:
@@ -157,8 +157,8 @@ func (e *Engine) read(ctx context.Context, topic string) (string, error) {
 
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
-// learn keeps a layout for the next calls, and returns the one that is known where it is the
-// same: that knows more.
+// learn keeps a layout for the next calls. If the known one is the same, it returns that, with all
+// its hints.
 func (e *Engine) learn(l *layout) *layout {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -181,7 +181,7 @@ func (e *Engine) forget(topic string) {
 }
 
 // change replaces what is kept of a topic, if it still is what l says, or if there still is
-// none where l is nil. It returns nil if it is not.
+// none if l is nil. It returns nil if there was another change.
 func (e *Engine) change(ctx context.Context, l *layout, to kept) (*layout, error) {
 	before, name := "", to.Topic.Name
 	if l != nil {
@@ -217,7 +217,7 @@ func (e *Engine) swap(ctx context.Context, topic, before, after string) (bool, e
 	return c.Answer[0] == int64(1), nil
 }
 
-// number returns a number above floor that no generation and no revision has had before.
+// number returns a number above floor, for a generation or a revision. It is never given twice.
 func (e *Engine) number(ctx context.Context, floor int64) (int64, error) {
 	c := &redisrun.Call{Script: scriptNumber, Keys: []any{e.numberKey}, Args: []any{floor}}
 	if err := e.redis.RunOne(ctx, c); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
-// Count is engine.Engine's. While a topic grows, tasks that are just being moved may be
-// counted twice.
+// Count is engine.Engine's. While a topic grows, it may count tasks twice in the middle of their
+// move.
 func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error) {
 	var counts engine.Counts
 	err := e.using(ctx, topic, func(l *layout) error {
@@ -35,7 +35,7 @@ func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error)
 	return counts, err
 }
 
-// List is engine.Engine's. A topic that is not there has an empty page. While a topic grows, List first
+// List is engine.Engine's. A missing topic has an empty page. While a topic grows, List first
 // moves all of its tasks to where they belong.
 func (e *Engine) List(ctx context.Context, query engine.Query) (page engine.Page, err error) {
 	limit := cmp.Or(query.Limit, 100)
@@ -90,7 +90,7 @@ type after struct {
 	id string
 }
 
-// room is what fits onto the rest of a page. On one that is empty the first task does.
+// room is the room on the rest of a page. The first task fits onto an empty page in any case.
 type room struct {
 	tasks, bytes int
 	empty        bool

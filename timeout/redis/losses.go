@@ -6,7 +6,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// losses are the errors of the tasks of a batch that got no answer, by their places.
+// losses are the errors of the tasks without an answer, by their places in the batch.
 type losses map[int]error
 
 func (ls *losses) add(tasks []int, err error) {
@@ -18,8 +18,8 @@ func (ls *losses) add(tasks []int, err error) {
 	}
 }
 
-// tell returns the answers of a verb, with the errors of those that were lost. Where nothing else is
-// known of any, that is an error of the call.
+// tell returns the answers of a verb, with the errors of the lost ones. If all are lost, the call has
+// an error.
 func tell(answers []engine.Answer, lost losses) ([]engine.Answer, error) {
 	if len(lost) > 0 && len(lost) == len(answers) {
 		return nil, lost[0]
@@ -30,7 +30,7 @@ func tell(answers []engine.Answer, lost losses) ([]engine.Answer, error) {
 	return answers, nil
 }
 
-// tellPartly is tell for what has no place for an error.
+// tellPartly is tell for answers without a place for an error.
 func tellPartly[A any](answers []A, lost losses) ([]A, error) {
 	if len(lost) > 0 && len(lost) == len(answers) {
 		return nil, lost[0]

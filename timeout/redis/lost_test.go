@@ -11,8 +11,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
-// A server that has lost its last writes, in a crash or a failover, gives no number twice. Otherwise
-// a target would take the new set for one that it has done, and an old lease would settle a new one.
+// A server has lost its last writes, in a crash or a failover, and gives no number twice. Otherwise a
+// target would take the new set for an old one, done already, and an old lease would settle a new one.
 func TestNumbersThatWereLostAreNotGivenAgain(t *testing.T) {
 	server := startServer(t)
 	e := openEngine(t, server, redis.Config{})

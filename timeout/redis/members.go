@@ -30,7 +30,7 @@ func (e *Engine) Leave(ctx context.Context, name string) error {
 	return e.redis.RunOne(ctx, &redisrun.Call{Script: scriptBeat, Keys: e.memberKeys, Args: []any{name, "", ""}})
 }
 
-// readView reads the nodes, which are kept as number (8 bytes), ttl (8) and topics.
+// readView reads the nodes. The record of a node is number (8 bytes), ttl (8) and topics.
 func readView(answer []any) (engine.View, error) {
 	type member struct {
 		number int64

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// owedRest is how long slots that could not be told what became of leases are left alone.
+	// owedRest is the pause before slots without an answer are told again of outcomes.
 	owedRest = time.Second
 
 	// maxOwed is how many outcomes of a topic are kept. There are no more than this process has
@@ -16,7 +16,7 @@ const (
 	maxOwed = 100_000
 )
 
-// owed are outcomes that could not be told to some slots, by topic.
+// owed are outcomes for slots without an answer, by topic.
 type owed struct {
 	mu     sync.Mutex
 	topics map[string]debt

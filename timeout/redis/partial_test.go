@@ -91,7 +91,7 @@ func TestATaskThatCanNotBeReadCostsNoOtherItsLease(t *testing.T) {
 	require.Error(t, err, "it is not silent about it")
 }
 
-// spare returns a server that has only slots of orders, and which.
+// spare returns a server with slots of orders only, and their numbers.
 func spare(t *testing.T, cluster *testserver.Cluster, prefix string) (victim server, slots map[int]bool) {
 	for _, master := range cluster.Masters(t) {
 		victim, slots = server{master}, map[int]bool{}
@@ -113,8 +113,7 @@ func spare(t *testing.T, cluster *testserver.Cluster, prefix string) (victim ser
 	return victim, nil
 }
 
-// What is on servers that answer is neither late nor loses an attempt, while tasks are to be
-// settled on one that is away.
+// One server is away, with tasks to be settled. Tasks on the others are not late and lose no attempt.
 func TestAServerOfAClusterThatIsAwayCostsTheOthersNothing(t *testing.T) {
 	t.Parallel()
 	cluster, servers := startClusterOf(t, 3, "--cluster-require-full-coverage", "no")

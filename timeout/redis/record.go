@@ -10,14 +10,14 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// A body is kept as version (7 bytes), a byte that says what follows, the callback as JSON
-// with its length before it where there is one, and the payload.
+// A body in Redis is version (7 bytes), a byte for its kind, the callback as JSON after its length
+// if there is one, and the payload.
 const (
 	plain        = 0
 	withCallback = 1
 )
 
-// bodyOf is what is kept of a task but the version, which is Redis's to give.
+// bodyOf is the body of a task without the version. Redis gives that.
 func bodyOf(task engine.Task) (string, error) {
 	if task.Callback == nil {
 		body := make([]byte, 1+len(task.Payload))
@@ -32,8 +32,8 @@ func bodyOf(task engine.Task) (string, error) {
 	return string(append(append(body, callback...), task.Payload...)), nil
 }
 
-// fill completes a task from a body, as Redis returns it, a record of attempts, which may be
-// empty, and the score.
+// fill completes a task from a body, as Redis returns it, a record of attempts, perhaps empty, and
+// the score.
 func fill(task *engine.Task, body, record, score string) error {
 	if len(body) < 8 {
 		return fmt.Errorf("timeout/redis: body of %v has %d bytes, must have at least 8", task.Key(), len(body))

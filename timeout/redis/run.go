@@ -9,13 +9,13 @@ import (
 // invocation is one run of a script for a place, and what came of it.
 type invocation struct {
 	redisrun.Call
-	room int // how many tasks it may find besides those that it is about
+	room int // how many tasks it may find besides its own
 
 	tasks []int // for the caller: what it is about
 	at    *place
 }
 
-// The words by which a slot refuses.
+// The words of a refusal by a slot.
 const (
 	statusSealed = "sealed" // the topic has grown, or is gone
 	statusGone   = "gone"   // the slot was never made, or has lost its data

@@ -31,7 +31,7 @@ type server struct{ *testserver.Server }
 
 func startServer(t testing.TB, args ...string) server { return server{testserver.Redis(t, args...)} }
 
-// sharedServer is one server for all tests that don't harm it.
+// sharedServer is one server for all harmless tests.
 func sharedServer(t testing.TB) server { return server{testserver.SharedRedis(t)} }
 
 // startCluster starts so many masters, and as many replicas of each.
@@ -58,7 +58,7 @@ func (s server) client(t testing.TB) *goredis.Client {
 	return client
 }
 
-// info returns a number that the server knows of itself.
+// info returns a figure of the server about itself.
 func (s server) info(t testing.TB, section, field string) float64 {
 	all, err := s.client(t).InfoMap(context.Background(), section).Result()
 	require.NoError(t, err)

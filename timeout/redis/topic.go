@@ -12,8 +12,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
-// tombstone is for how long the mark of a slot that is out of use stays: a process that
-// stands still for longer than that, between reading a topic and using it, would not be told.
+// tombstone is how long the mark of a slot out of use stays. A process may stand still for that long
+// between reading a topic and using it. After a longer time nobody would tell it.
 const tombstone = 24 * time.Hour
 
 // SetTopic is engine.Engine's. Growing waits for what an earlier growth has left to move.
@@ -41,9 +41,9 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 	})
 }
 
-// alter has a function make a new layout of a topic's, or of nil where there is no such topic,
-// until it does: nil means that somebody else was faster, or that it is to be tried again. What
-// somebody has begun and must not be altered is finished before.
+// alter has a function make a new layout of a topic's, or of nil if there is no such topic. It calls
+// the function again if it returns nil: somebody else was faster, or something had to be done first.
+// Before, it finishes a growth or a drop begun by somebody.
 func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) (*layout, error)) (engine.Topic, error) {
 	for attempt := 0; ; attempt++ {
 		now, err := e.load1(ctx, name)
@@ -68,7 +68,7 @@ func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) 
 	}
 }
 
-// makeTopic makes the slots, then the topic. It returns nil where somebody else has made it.
+// makeTopic makes the slots, then the topic. It returns nil if somebody else has made it.
 func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, error) {
 	seq, err := e.buried(ctx, topic.Name)
 	if err != nil {
@@ -100,7 +100,7 @@ func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, er
 		return e.learn(l), nil
 	}
 	switch l, err = e.load1(ctx, topic.Name); {
-	case err == nil && l.Born == gen: // changed by others, who know it from the copies
+	case err == nil && l.Born == gen: // changed by others since
 		return nil, nil
 	case err != nil && !errors.Is(err, engine.ErrNotFound):
 		return nil, err
@@ -138,7 +138,7 @@ func (e *Engine) tell(ctx context.Context, to kept, places []*place) error {
 	return e.all(ctx, places, func(at *place) *invocation { return to.keep(at, 0) }, nil)
 }
 
-// keep is the script that tells a slot about its topic, and deletes what was kept for its
+// keep is the script to tell a slot about its topic. It also deletes finished tasks after their
 // time, at most limit of each kind.
 func (k kept) keep(at *place, limit int) *invocation {
 	paused := 0
@@ -155,7 +155,7 @@ func (k kept) keep(at *place, limit int) *invocation {
 	return c
 }
 
-// changeTopic returns nil where it is to be tried again.
+// changeTopic returns nil if the caller must try again.
 func (e *Engine) changeTopic(ctx context.Context, now *layout, topic engine.Topic) (*layout, error) {
 	if topic.Slots == 0 {
 		topic.Slots = now.Topic.Slots
@@ -173,7 +173,7 @@ func (e *Engine) changeTopic(ctx context.Context, now *layout, topic engine.Topi
 	return e.revise(ctx, now, topic)
 }
 
-// revise changes a topic, and tells its slots. It returns nil where it is to be tried again.
+// revise changes a topic, and tells its slots. It returns nil if the caller must try again.
 func (e *Engine) revise(ctx context.Context, now *layout, topic engine.Topic) (*layout, error) {
 	rev, err := e.number(ctx, max(now.Rev, now.Gen))
 	if err != nil {
@@ -237,7 +237,7 @@ func (e *Engine) loadAll(ctx context.Context) ([]*layout, error) {
 	return layouts, nil
 }
 
-// loadLost reads the topics that only copies have a record of.
+// loadLost reads the topics with a record in the copies only.
 func (e *Engine) loadLost(ctx context.Context, known map[string]string) (lost []*layout, err error) {
 	names, err := e.copied(ctx)
 	if err != nil && len(known) == 0 {
@@ -288,7 +288,7 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	}
 }
 
-// drop deletes the slots of a topic that is being dropped, then the topic.
+// drop deletes the slots of a topic in phase dropping, then the topic.
 func (e *Engine) drop(ctx context.Context, l *layout) error {
 	e.forget(l.Topic.Name)
 	if err := e.step("drop slots"); err != nil {

@@ -20,7 +20,7 @@ const (
 	batchBytes = 1 << 20
 )
 
-// Set is engine.Engine's. Where Redis is out of memory, the Err of answers wraps ErrFull.
+// Set is engine.Engine's. If Redis is out of memory, the Err of answers wraps ErrFull.
 func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	answers := make([]engine.Answer, len(tasks))
 	bodies := make([]string, len(tasks))
@@ -35,7 +35,7 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 		key:   func(i int) engine.Key { return tasks[i].Key() },
 		size:  func(i int) int { return len(bodies[i]) },
 		begin: func(at *place) *invocation {
-			room := min(len(tasks)/engine.DefaultSlots+8, batchTasks) // about, where they are spread evenly
+			room := min(len(tasks)/engine.DefaultSlots+8, batchTasks) // about, if they are spread evenly
 			c := invoke(scriptSet, at, make([]any, 5, 5+3*room)...)
 			c.tasks = make([]int, 0, room)
 			return c
@@ -59,7 +59,7 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 	return tell(answers, lost)
 }
 
-// absentFlags has a byte 1 for each task with IfAbsent, and is empty where there is none.
+// absentFlags has a byte 1 for each task with IfAbsent, and is empty without any.
 func absentFlags(tasks []engine.Task, which []int) string {
 	var flags []byte
 	for j, i := range which {
@@ -73,7 +73,7 @@ func absentFlags(tasks []engine.Task, which []int) string {
 	return string(flags)
 }
 
-// earliest returns the first action time of some tasks, and a word where some are from now.
+// earliest returns the first action time of some tasks, and a word if some are from now.
 // Those count as now: to wake somebody too early does no harm.
 func earliest(tasks []engine.Task, which []int) (first int64, relative string) {
 	first = -1
@@ -132,8 +132,8 @@ func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engin
 	return tell(answers, e.each(ctx, v))
 }
 
-// onlyAs has a byte with the state and seven with the version that each task must have, and is
-// empty where none must.
+// onlyAs has for each task a byte with the wanted state and seven with the wanted version. It is
+// empty if nothing is wanted.
 func onlyAs(removals []engine.Removal, which []int) string {
 	var all []byte
 	for j, i := range which {
@@ -181,7 +181,7 @@ func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []engine.Answe
 	}
 }
 
-// Get is engine.Engine's. Where some slots fail and others answer, the error wraps ErrPartial.
+// Get is engine.Engine's. If some slots fail and others answer, the error wraps ErrPartial.
 func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
 	tasks := make([]engine.Task, len(keys))
 	for i, key := range keys {
@@ -211,20 +211,20 @@ func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, err
 	}))
 }
 
-// verb is something that is done to tasks, slot by slot.
+// verb is something to be done to tasks, slot by slot.
 type verb struct {
 	count int
 	key   func(i int) engine.Key
-	empty bool                                 // a topic that is not there has no tasks, which is no error
+	empty bool                                 // a missing topic has no tasks and is no error
 	size  func(i int) int                      // bytes, if not nil
 	begin func(at *place) *invocation          // of some tasks of a slot
 	add   func(c *invocation, i int)           // one more task
-	ready func(c *invocation)                  // that was the last one, if not nil
+	ready func(c *invocation)                  // after the last task, if not nil
 	take  func(l *layout, c *invocation) error // the answer
 }
 
-// each does a verb. Where the same key is there several times, it is done one after the
-// other. It returns the errors of the tasks that got no answer, by their places.
+// each does a verb, one after the other for tasks of the same key. It returns the errors of the
+// tasks without an answer, by their places.
 func (e *Engine) each(ctx context.Context, v verb) (lost losses) {
 	for _, round := range v.rounds() {
 		for topic, tasks := range round {
@@ -250,8 +250,8 @@ func (v verb) rounds() []map[string][]int {
 	return rounds
 }
 
-// eachOf does a verb to tasks of one topic, and again to those whose slots have refused. It adds what
-// failed to lost.
+// eachOf does a verb to tasks of one topic, and again to tasks of slots that have refused. It adds
+// the failures to lost.
 func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb, lost *losses) {
 	err := e.using(ctx, topic, func(l *layout) error {
 		if l.old != nil {
@@ -335,7 +335,7 @@ func (v verb) calls(l *layout, tasks []int) []*invocation {
 // tries is how many times a topic is read again because a slot has refused.
 const tries = 50
 
-// using calls do with a topic, and again as long as that returns stale.
+// using calls do with a topic, and again as long as do returns stale.
 func (e *Engine) using(ctx context.Context, topic string, do func(*layout) error) error {
 	var last *layout
 	for attempt := 0; ; attempt++ {

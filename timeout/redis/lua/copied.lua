@@ -1,2 +1,2 @@
--- copied(): the topics that a copy has a record of.
+-- copied(): the topics of a copy.
 return redis.call('HKEYS', KEYS[1])

@@ -1,6 +1,6 @@
--- copy(name, record, ttl): a copy takes a record that is later than its own. It takes none of a
--- topic made anew in place of one that was not dropped. An empty record only asks. A ttl is for
--- the record of a dropped topic. It returns the record of the copy, or an empty one.
+-- copy(name, record, ttl): a copy takes a record with a higher seq than its own. But the record of
+-- a topic made anew does not take the place of a live one. An empty record only asks. A ttl is for the
+-- record of a dropped topic. It returns the record of the copy, or an empty one.
 local live, dropped = KEYS[1], KEYS[2]
 local kept = redis.call('GET', dropped) or redis.call('HGET', live, ARGV[1]) or ''
 if ARGV[2] == '' then return {kept} end

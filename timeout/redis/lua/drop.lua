@@ -1,5 +1,5 @@
--- drop(ttl): all of the slot goes, but for the mark that says so to those who have not heard
--- of it. That goes, too, after a time.
+-- drop(ttl): all of the slot goes, but for a mark. It tells processes that have not heard of the
+-- end, and goes after a time.
 call('UNLINK', s, p, f, d, r, b, a, t)
 local time = call('TIME')
 call('HSETNX', m, 'n', text(time[1] * 1000000 + time[2]))

@@ -50,8 +50,8 @@ if count > 0 then
   if #dead > 0 then call('ZADD', d, unpack(dead)) end
 end
 
--- A term is remembered from time to time, which is enough: it is for half a minute. One that
--- seems to have been seen in the future was seen before the clock was stepped back.
+-- A term is remembered for half a minute, so it is enough to note it from time to time. A note from
+-- the future was made before the clock was stepped back.
 local fenced = false
 if max > 0 and term > 0 then
   local last, seen = tonumber(meta[6] or 0), tonumber(meta[7] or 0)
@@ -63,7 +63,7 @@ if max > 0 and term > 0 then
   end
 end
 
--- outlived is the error of an attempt whose lease has ended.
+-- outlived is the error of an attempt after the end of its lease.
 local function outlived(record)
   return 'timeout: the lease of ' .. sub(record, 23, 22 + byte(record, 22)) .. ' ended in attempt ' .. text(attempts(record))
 end
@@ -129,7 +129,7 @@ if max > 0 and not fenced and not paused then
   if total > 0 then
     bodies = call('HMGET', b, unpack(ids))
     if total > late then
-      -- Those that never failed have no record; often none of those that wait has.
+      -- Without an earlier attempt a task has no record. Often no pending task has one.
       local others = call('ZCARD', p) + call('ZCARD', f) + call('ZCARD', d) + call('ZCARD', r)
       local found = call('HLEN', a) > others and call('HMGET', a, unpack(ids, late + 1, total))
       for i = late + 1, total do records[i] = found and found[i - late] end

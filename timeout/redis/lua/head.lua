@@ -1,7 +1,7 @@
--- The keys of a slot, which all have its hash tag and so are on one server. s, p, f, d and r
+-- The keys of a slot. All have its hash tag, so they are on one server. s, p, f, d and r
 -- are the sets of ids by state, in the order of timeout.State, with what Task.Until is as the
 -- score; b holds the bodies, a what is known of attempts, m the slot's own fields, and t the
--- ids that came from the slots of before the topic grew. The script is for one slot, with its
+-- ids from the slots of before the topic grew. The script is for one slot, with its
 -- arguments in ARGV.
 local sets
 local function chosen() sets = {s, p, f, d, r} end
@@ -20,9 +20,9 @@ local function clock()
   return moment
 end
 
--- numbers takes count numbers, and returns the one before them. last is the last one that the slot
--- knows. The clock in microseconds is another bound: a server that has lost its last writes, in a crash
--- or a failover, gives no number a second time.
+-- numbers takes count numbers, and returns the one before them. last is the slot's last one. The clock
+-- in microseconds is another bound: a server may have lost its last writes, in a crash or a failover,
+-- and gives no number a second time.
 local function numbers(last, count)
   clock()
   local before = math.max(tonumber(last), micros)
@@ -30,14 +30,14 @@ local function numbers(last, count)
   return before
 end
 
--- A slot that was never made, or has lost its data, answers "gone", and one that accepts
--- nothing any more "sealed": the client looks at the topic again. Nothing has been done then.
+-- A slot answers "gone" if it was never made or has lost its data, and "sealed" if it accepts nothing
+-- any more. The client looks at the topic again. Nothing has been done then.
 local function refusal(meta)
   if not meta[1] then return 'gone' end
   if meta[2] then return 'sealed' end
 end
 
--- states returns for each id the number of its state and its score, or nothing where the
+-- states returns for each id the number of its state and its score, or nothing if the
 -- task is not there.
 local function states(ids)
   local state, score, left = {}, {}, #ids
@@ -53,7 +53,7 @@ local function states(ids)
   return state, score
 end
 
--- An attempt is kept as lease (7 bytes, zero where none), attempts (4), action time (6),
+-- An attempt is kept as lease (7 bytes, zero for none), attempts (4), action time (6),
 -- length of the lease in ms (4), node (1 byte of length before it), error.
 local noLease = string.rep('\0', 7)
 
@@ -76,7 +76,7 @@ end
 local forever = 4294967295
 local function lasting(lease) return math.min(tonumber(lease), forever) end
 
--- earlier tells those who listen when the first time of the slot will be an earlier one.
+-- earlier tells the listeners if the first time of the slot will be an earlier one.
 local function earlier(channel, message, at)
   if channel == '' or not at then return end
   local head = call('ZRANGE', s, '0', '0', 'WITHSCORES')[2]

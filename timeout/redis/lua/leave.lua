@@ -1,4 +1,4 @@
--- leave(id ...): tasks that another slot has taken over go from a sealed one.
+-- leave(id ...): tasks go from a sealed slot after another one has taken them over.
 local meta = call('HMGET', m, 'n', 'z')
 if not meta[2] then return 'open' end
 for _, set in ipairs(sets) do call('ZREM', set, unpack(ARGV)) end

@@ -18,7 +18,7 @@ local first = 0
 if ARGV[3] ~= '' then
   local stop = 0
   first, stop = call('ZCOUNT', set, '-inf', '(' .. ARGV[3]), call('ZCOUNT', set, '-inf', ARGV[3])
-  while first < stop do -- the first of the same score that comes after
+  while first < stop do -- the first one after it of the same score
     local middle = math.floor((first + stop) / 2)
     if above(call('ZRANGE', set, middle, middle)[1]) then stop = middle else first = middle + 1 end
   end

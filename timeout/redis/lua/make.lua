@@ -1,6 +1,6 @@
--- make(number, from): a slot that is not there yet begins to number with what is more than
--- the clock's microseconds and a number given. It waits for the tasks of the generation from,
--- if that is not empty. It never changes a slot that is there.
+-- make(number, from): a missing slot begins to number with the higher one of the clock's
+-- microseconds and a number given. It waits for the tasks of the generation from,
+-- if that is not empty. It never changes an existing slot.
 if call('HEXISTS', m, 'n') == 1 then return {0} end
 local time = call('TIME')
 local number = math.max(time[1] * 1000000 + time[2], tonumber(ARGV[1]))

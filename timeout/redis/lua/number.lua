@@ -1,5 +1,5 @@
--- number(floor): a number that is higher than the floor and than all before it, also than those
--- before the data was lost: the clock is where it begins.
+-- number(floor): a number above the floor and above all numbers before it. It begins with the clock,
+-- so it is above those before a loss of the data, too.
 local time = redis.call('TIME')
 local now, last = time[1] * 1000 + math.floor(time[2] / 1000), tonumber(redis.call('GET', KEYS[1]) or 0)
 local number = string.format('%.0f', math.max(now, last + 1, ARGV[1] + 1))

@@ -1,5 +1,5 @@
--- remove(only, id ...): what is pending, running or dead. Only has, where it is not empty, for
--- each the state and version that it must have, in one byte and seven; zeros stand for any.
+-- remove(only, id ...): what is pending, running or dead. If only is not empty, it has
+-- for each the wanted state and version, in one byte and seven; zeros stand for any.
 local meta = call('HMGET', m, 'n', 'z', 'retain')
 local refused = refusal(meta)
 if refused then return refused end

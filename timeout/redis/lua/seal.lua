@@ -1,4 +1,4 @@
--- seal(): the slot accepts nothing any more. It returns the last number that it has given.
+-- seal(): the slot accepts nothing any more. It returns its last number.
 if call('HEXISTS', m, 'z') == 0 then
   local time = call('TIME')
   call('HSETNX', m, 'n', text(time[1] * 1000000 + time[2]))

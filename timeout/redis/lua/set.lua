@@ -1,6 +1,6 @@
 -- set(channel, message, absent, first, relative, id, time, body ...): absent has a byte 1 for
--- each task that is to be set only where there is none, or is empty. first is the earliest time,
--- and relative is empty where no time is one from now.
+-- each task to be set only if there is none, or is empty. first is the earliest time,
+-- and relative is empty if no time is one from now.
 local meta = call('HMGET', m, 'n', 'z')
 local refused = refusal(meta)
 if refused then return refused end
@@ -11,7 +11,7 @@ local version = numbers(meta[1], 1) + 1 -- of all: no task is here twice
 local head = pack('>I7', version)
 local scores, fields, size, big = {}, {}, 0, 0
 
--- replace has those of ids which are there leave their sets, but for those to be kept.
+-- replace has the existing tasks of ids leave their sets, but for those to be kept.
 local function replace(ids, bodies)
   local state, score = states(ids)
   local clear, leave = {}, {{}, {}, {}, {}, {}}
@@ -56,7 +56,7 @@ for i = 1, count do
   from = from + 3
 end
 if size > 0 then
-  -- Most tasks are new; then this is all that looks for them.
+  -- Most tasks are new; then nothing else looks for them.
   if call('HSET', b, unpack(fields)) * 2 < size and absent == '' then replace(all()) end
   earlier(channel, message, asked(ARGV[4], now))
   call('ZADD', s, unpack(scores))

@@ -1,5 +1,5 @@
 -- topic(name, before, after): changes what is kept of a topic, if it still is what it was
--- before. Empty means that there is none.
+-- before. Empty means no such topic.
 local topics = KEYS[1]
 local kept = redis.call('HGET', topics, ARGV[1]) or ''
 if kept ~= ARGV[2] then return {0, kept} end
