@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -95,10 +96,10 @@ func (e *Engine) copy(ctx context.Context, topic, raw string, gone bool) (held m
 			held[text(c.Answer[0])]++
 		}
 	}
-	if len(held) == 0 {
+	if len(held) == 0 && (raw == "" || !errors.Is(err, engine.ErrFull)) {
 		return nil, err
 	}
-	return held, nil
+	return held, nil // a full Cluster still serves the topics that it has
 }
 
 func (e *Engine) copyKey(tag string) string { return e.cfg.Prefix + ":{" + tag + "}:t" }
@@ -141,6 +142,9 @@ func verdict(raw string, held map[string]int) (ranked, error) {
 		}
 	}
 	switch {
+	case raw != "" && own.Seq == 0 && last.Seq > 0: // changed by a node of an earlier version
+		own.Seq = last.Seq + 1
+		own.raw, err = own.json()
 	case raw == "" || last.Seq > own.Seq:
 		return last, nil
 	case known.raw != "":

@@ -3,6 +3,8 @@ package redis_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -180,7 +182,7 @@ func TestTheRecordsOfTheTopicsAreLost(t *testing.T) {
 func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 	t.Parallel()
 	_, servers := startCluster(t, 3, 0)
-	whole := func(t *testing.T, e *redis.Engine) error {
+	whole := func(e *redis.Engine) error {
 		for swept := (engine.Swept{More: true}); swept.More; {
 			var err error
 			if swept, err = e.Upkeep(ctx, 1); err != nil {
@@ -190,21 +192,21 @@ func TestTheRecordsAreLostBetweenTwoSteps(t *testing.T) {
 		return nil
 	}
 	acts := map[string]func(*testing.T, *redis.Engine) error{
-		"make": func(t *testing.T, e *redis.Engine) error {
+		"make": func(_ *testing.T, e *redis.Engine) error {
 			_, err := e.SetTopic(ctx, engine.Topic{Name: "bills", Slots: 2}, false)
 			return err
 		},
-		"grow": func(t *testing.T, e *redis.Engine) error {
+		"grow": func(_ *testing.T, e *redis.Engine) error {
 			if _, err := e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 4}, false); err != nil {
 				return err
 			}
-			return whole(t, e)
+			return whole(e)
 		},
-		"pause": func(t *testing.T, e *redis.Engine) error {
+		"pause": func(_ *testing.T, e *redis.Engine) error {
 			_, err := e.Pause(ctx, "orders", true)
 			return err
 		},
-		"drop": func(t *testing.T, e *redis.Engine) error {
+		"drop": func(_ *testing.T, e *redis.Engine) error {
 			if err := e.DropTopic(ctx, "gone"); !errors.Is(err, engine.ErrNotFound) {
 				return err
 			}
@@ -524,4 +526,27 @@ func TestNoGenerationIsUsedTwiceThoughItsCounterIsLost(t *testing.T) {
 	withTopic(t, e, engine.Topic{Slots: 1})
 	setAll(t, e, batchOf("orders", "a", 10, 0))
 	require.Len(t, fire(t, "orders", 10, openEngine(t, servers[1], redis.Config{Prefix: e.Prefix()})), 10)
+}
+
+// No copy can take a record, but the tasks can still be read.
+func TestAClusterThatCanNotSaveStillAnswers(t *testing.T) {
+	t.Parallel()
+	_, servers := startCluster(t, 3, 0)
+	e := openEngine(t, servers[0], redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 4})
+	setAll(t, e, batchOf("orders", "a", 10, time.Hour))
+	for _, s := range servers {
+		client := s.client(t)
+		require.NoError(t, os.MkdirAll(filepath.Join(s.Dir, "dump.rdb", "x"), 0o700)) // in the file's place
+		require.NoError(t, client.ConfigSet(ctx, "save", "3600 1").Err())
+		require.NoError(t, client.BgSave(ctx).Err())
+		require.Eventually(t, func() bool {
+			return client.Eval(ctx, "#!lua\nreturn 1", nil).Err() != nil
+		}, time.Minute, 10*time.Millisecond)
+	}
+	fresh := openEngine(t, servers[1], redis.Config{Prefix: e.Prefix()})
+	require.Equal(t, engine.Pending, get(t, fresh, "a-3").State)
+	require.Equal(t, []string{"orders"}, topicNames(t, fresh))
+	_, err := fresh.Pause(ctx, "orders", true)
+	require.ErrorIs(t, err, engine.ErrFull)
 }

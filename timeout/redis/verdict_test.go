@@ -31,6 +31,7 @@ func TestWhichRecordATopicShouldHave(t *testing.T) {
 		{"most know another", other, map[string]int{other: 2, one: 3}, one},
 		{"nobody knows it of most", other, map[string]int{other: 2, one: 2}, record(2, `,"phase":"moving"`)},
 		{"some have one of before", two, map[string]int{two: 1, one: 2}, two},
+		{"a node of an earlier version has changed it", record(0, ""), map[string]int{two: 5}, record(3, "")},
 		{"most would not take it", two, map[string]int{one: 3}, one},
 	} {
 		got, err := verdict(c.raw, c.held)
