@@ -49,8 +49,8 @@ func (e *Engine) prove(topic, raw string) {
 }
 
 // confer writes a topic's record to the copies, and returns the record for the hash: another one if
-// the hash has lost changes, and an empty one if there is no such topic.
-func (e *Engine) confer(ctx context.Context, topic, raw string) (string, error) {
+// the hash has lost changes, and an empty one if there is no such topic. The own record of a change has just been written.
+func (e *Engine) confer(ctx context.Context, topic, raw string, own bool) (string, error) {
 	if !e.redis.Clustered() || raw != "" && e.proven(topic, raw) {
 		return raw, nil
 	}
@@ -61,45 +61,89 @@ func (e *Engine) confer(ctx context.Context, topic, raw string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	should, err := verdict(raw, held)
+	should, err := verdict(raw, held.count())
 	if err != nil || should.raw == "" {
 		return "", err
 	}
+	if own && raw != "" && should.raw != raw {
+		if err := e.recall(ctx, topic, raw, should, held); err != nil {
+			return "", err
+		}
+	}
 	if should.Phase == dropped {
-		if len(held) > 1 { // some have not heard of it
+		if raw == "" && len(held.count()) > 1 { // some have not heard of it
 			_, err = e.copy(ctx, topic, should.raw, true)
 		}
 		return "", err
 	}
-	if held[raw] >= most {
+	if held.count()[raw] >= most {
 		e.prove(topic, raw)
 	}
 	return should.raw, nil
 }
 
-// copy has the copies take a record, or only asks them if it is empty. It counts the copies with each
-// record, as far as they answer. One answer is enough.
-func (e *Engine) copy(ctx context.Context, topic, raw string, gone bool) (held map[string]int, err error) {
+// recall takes this process's record of a topic made anew from the copies that had it. They get the
+// one of the topic that is there: nobody has used the other.
+func (e *Engine) recall(ctx context.Context, topic, raw string, should ranked, held answers) error {
+	own, err := rank(raw, 0)
+	if err != nil || own.Born == should.Born {
+		return err // a later change takes its place
+	}
+	var calls []*redisrun.Call
+	for i, tag := range copyTags {
+		if held[i] == raw {
+			c := e.copyCall(tag, topic, should.raw, should.Phase == dropped)
+			c.Args[3] = raw
+			calls = append(calls, c)
+		}
+	}
+	_ = e.redis.Run(ctx, calls) // most copies have the other one in any case
+	return nil
+}
+
+// answers are the records of a topic in the copies, in the order of copyTags.
+type answers []string
+
+// silent is the answer of a copy that gives none.
+const silent = "silent"
+
+// count returns how many copies have which record. A silent one has none, not even an empty one.
+func (a answers) count() map[string]int {
+	held := make(map[string]int)
+	for _, raw := range a {
+		if raw != silent {
+			held[raw]++
+		}
+	}
+	return held
+}
+
+// copy has the copies take a record, or only asks them if it is empty. One answer is enough.
+func (e *Engine) copy(ctx context.Context, topic, raw string, gone bool) (answers, error) {
+	calls := make([]*redisrun.Call, len(copyTags))
+	for i, tag := range copyTags {
+		calls[i] = e.copyCall(tag, topic, raw, gone)
+	}
+	err := e.redis.Run(ctx, calls)
+	held := make(answers, len(calls))
+	for i, c := range calls {
+		if held[i] = silent; c.Err == nil {
+			held[i] = text(c.Answer[0])
+		}
+	}
+	if len(held.count()) == 0 && (raw == "" || !errors.Is(err, engine.ErrFull)) {
+		return nil, err
+	}
+	return held, nil // a full Cluster still serves the topics that it has
+}
+
+func (e *Engine) copyCall(tag, topic, raw string, gone bool) *redisrun.Call {
 	ttl := ""
 	if gone {
 		ttl = fmt.Sprint(graveTime.Milliseconds())
 	}
-	calls := make([]*redisrun.Call, len(copyTags))
-	for i, tag := range copyTags {
-		keys := []any{e.copyKey(tag), e.cfg.Prefix + ":{" + tag + "}:d:" + topic}
-		calls[i] = &redisrun.Call{Script: scriptCopy, Keys: keys, Args: []any{topic, raw, ttl}}
-	}
-	err = e.redis.Run(ctx, calls)
-	held = make(map[string]int)
-	for _, c := range calls {
-		if c.Err == nil {
-			held[text(c.Answer[0])]++
-		}
-	}
-	if len(held) == 0 && (raw == "" || !errors.Is(err, engine.ErrFull)) {
-		return nil, err
-	}
-	return held, nil // a full Cluster still serves the topics that it has
+	keys := []any{e.copyKey(tag), e.cfg.Prefix + ":{" + tag + "}:d:" + topic}
+	return &redisrun.Call{Script: scriptCopy, Keys: keys, Args: []any{topic, raw, ttl, ""}}
 }
 
 func (e *Engine) copyKey(tag string) string { return e.cfg.Prefix + ":{" + tag + "}:t" }
@@ -141,6 +185,9 @@ func verdict(raw string, held map[string]int) (ranked, error) {
 			last = r
 		}
 	}
+	if known.raw != "" && known.Born != last.Born {
+		last = known // the other topic of the same name was never used
+	}
 	switch {
 	case raw != "" && own.Seq == 0 && last.Seq > 0: // changed by a node of an earlier version
 		own.Seq = last.Seq + 1
@@ -165,7 +212,7 @@ func (e *Engine) buried(ctx context.Context, topic string) (seq int64, err error
 	if err != nil {
 		return 0, err
 	}
-	last, err := verdict("", held)
+	last, err := verdict("", held.count())
 	return last.Seq, err
 }
 
@@ -174,7 +221,7 @@ func (e *Engine) bury(ctx context.Context, l *layout) error {
 	if !e.redis.Clustered() {
 		return nil
 	}
-	raw, err := kept{Topic: engine.Topic{Name: l.Topic.Name}, Phase: dropped, Rev: l.Rev, Seq: l.Seq + 1}.json()
+	raw, err := kept{Topic: engine.Topic{Name: l.Topic.Name}, Phase: dropped, Rev: l.Rev, Seq: l.Seq + 1, Born: l.Born}.json()
 	if err != nil {
 		return err
 	}

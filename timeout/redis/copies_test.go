@@ -3,6 +3,7 @@ package redis_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -549,4 +550,60 @@ func TestAClusterThatCanNotSaveStillAnswers(t *testing.T) {
 	require.Equal(t, []string{"orders"}, topicNames(t, fresh))
 	_, err := fresh.Pause(ctx, "orders", true)
 	require.ErrorIs(t, err, engine.ErrFull)
+}
+
+// Several processes make, grow, change and drop a topic while its record is lost over and over.
+func TestTheRecordsAreLostWhileATopicIsMadeAndDropped(t *testing.T) {
+	t.Parallel()
+	_, servers := startCluster(t, 3, 0)
+	first := openEngine(t, servers[0], redis.Config{})
+	withTopic(t, first, engine.Topic{Slots: 1})
+	var all sync.WaitGroup
+	var stop atomic.Bool
+	var engines []*redis.Engine
+	for n := range 4 {
+		e := openEngine(t, servers[n%3], redis.Config{Prefix: first.Prefix()})
+		engines = append(engines, e)
+		e.OnStep(func(string) error {
+			time.Sleep(time.Duration(rand.IntN(5)) * time.Millisecond)
+			return nil
+		})
+		all.Go(func() {
+			for !stop.Load() {
+				var err error
+				switch rand.IntN(5) {
+				case 0:
+					err = e.DropTopic(ctx, "orders")
+				case 1:
+					_, err = e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 1 << rand.IntN(4)}, false)
+				case 2:
+					_, err = e.Pause(ctx, "orders", rand.IntN(2) == 0)
+				case 3:
+					_, err = e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 1}, true)
+				case 4:
+					_, err = e.Upkeep(ctx, 1)
+				}
+				if !errors.Is(err, engine.ErrNotFound) && !errors.Is(err, engine.ErrConflict) {
+					assert.NoError(t, err)
+				}
+			}
+		})
+	}
+	_, client := with(t, servers, first.Prefix()+":{topics}:t")
+	for range 100 {
+		time.Sleep(30 * time.Millisecond)
+		require.NoError(t, client.Del(ctx, first.Prefix()+":{topics}:t", first.Prefix()+":{topics}:n").Err())
+	}
+	stop.Store(true)
+	all.Wait()
+	withTopic(t, first, engine.Topic{})
+	for i, e := range engines { // what they know of the topic is the same
+		setAll(t, e, batchOf("orders", fmt.Sprint("a", i), 20, time.Hour))
+	}
+	for i := range engines {
+		require.Equal(t, engine.Pending, get(t, first, fmt.Sprintf("a%d-7", i)).State)
+	}
+	counts, err := first.Count(ctx, "orders")
+	require.NoError(t, err)
+	require.EqualValues(t, 80, counts.Pending)
 }

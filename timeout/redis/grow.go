@@ -334,11 +334,21 @@ func (e *Engine) retire(ctx context.Context, l *layout) error {
 	to := l.kept
 	to.Phase, to.Old = steady, nil
 	next, err := e.change(ctx, l, to)
-	if err != nil || next == nil {
+	if err != nil {
 		return err
 	}
-	e.learn(next)
-	return e.dropSlots(ctx, l.old)
+	if next != nil {
+		e.learn(next)
+		return e.dropSlots(ctx, l.old)
+	}
+	now, err := e.load1(ctx, l.Topic.Name)
+	switch {
+	case err != nil && !errors.Is(err, engine.ErrNotFound):
+		return err
+	case err == nil && (now.Gen == l.Old.Gen || now.Old != nil && now.Old.Gen == l.Old.Gen):
+		return nil // it is tried again
+	}
+	return e.dropSlots(ctx, l.old) // whoever ended the generation may have ended, too
 }
 
 // integer, text and list read a script's answer.

@@ -124,7 +124,7 @@ func (e *Engine) load1(ctx context.Context, topic string) (*layout, error) {
 		if err != nil {
 			return nil, err
 		}
-		should, err := e.confer(ctx, topic, raw)
+		should, err := e.confer(ctx, topic, raw, false)
 		switch {
 		case err != nil:
 			return nil, err
@@ -196,15 +196,13 @@ func (e *Engine) change(ctx context.Context, l *layout, to kept) (*layout, error
 	if err != nil || !done {
 		return nil, err
 	}
-	should, err := e.confer(ctx, name, raw)
+	should, err := e.confer(ctx, name, raw, true)
 	if err != nil {
 		return nil, err
 	}
-	if should != raw { // the hash had lost changes, or there were others since
-		undone, err := e.swap(ctx, name, raw, should)
-		if err != nil || undone {
-			return nil, err
-		}
+	if should != raw { // the hash had lost changes, or has lost this one, or there are others since
+		_, err := e.swap(ctx, name, raw, should)
+		return nil, err
 	}
 	return e.newLayout(raw)
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,7 @@ func TestWhichRecordATopicShouldHave(t *testing.T) {
 		return fmt.Sprintf(`{"topic":{"name":"a"},"seq":%d,"rev":1,"gen":1,"born":1%s}`, seq, rest)
 	}
 	one, other, two, gone := record(1, ""), record(1, `,"phase":"moving"`), record(2, ""), record(3, `,"phase":"dropped"`)
+	newer := strings.Replace(record(9, ""), `"born":1`, `"born":9`, 1)
 	for _, c := range []struct {
 		name string
 		raw  string
@@ -32,6 +34,9 @@ func TestWhichRecordATopicShouldHave(t *testing.T) {
 		{"nobody knows it of most", other, map[string]int{other: 2, one: 2}, record(2, `,"phase":"moving"`)},
 		{"some have one of before", two, map[string]int{two: 1, one: 2}, two},
 		{"a node of an earlier version has changed it", record(0, ""), map[string]int{two: 5}, record(3, "")},
+		{"most have another topic of the same name", "", map[string]int{one: 3, newer: 2}, one},
+		{"most have heard of the end of another one", "", map[string]int{gone: 3, newer: 2}, gone},
+		{"some still have another one", newer, map[string]int{newer: 2, one: 2}, newer},
 		{"most would not take it", two, map[string]int{one: 3}, one},
 	} {
 		got, err := verdict(c.raw, c.held)
