@@ -1,5 +1,5 @@
-// Package redisrun runs Lua scripts on Redis, alone or a Cluster: many in one round trip, those
-// of several slots in one run, each at most once.
+// Package redisrun runs Lua scripts on Redis, alone or a Cluster: many in one round trip, each at
+// most once. Without a Cluster, one run of a script can serve several slots.
 package redisrun
 
 import (
@@ -14,11 +14,11 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Names are what errors begin with, and wrap.
+// Names are the prefix of the errors, and the errors they wrap.
 type Names struct {
 	Package                string
 	Argument, Closed, Full error
-	Loss                   string // what a server that evicts keys would lose
+	Loss                   string // the things lost by a server with eviction
 }
 
 // Client is a client of a server or of a Cluster. Its methods may be called by several
@@ -37,14 +37,14 @@ type Client struct {
 	lanes map[string]int // by address
 }
 
-// Open connects to the server of a URL. Where that is part of a Cluster, all of it is used.
+// Open connects to the server of a URL. If that is part of a Cluster, all of it is used.
 func Open(ctx context.Context, url string, names Names) (*Client, error) {
 	opts, err := goredis.ParseURL(url)
 	if err != nil {
 		return nil, fmt.Errorf("%w: URL of Redis: %w", names.Argument, withoutSecret(err))
 	}
 	opts.DialerRetries = 1
-	opts.MaxRetries = -1 // a script whose answer was lost may have been run
+	opts.MaxRetries = -1 // a script with a lost answer may have been run
 	opts.ContextTimeoutEnabled = true
 	client := goredis.NewClient(opts)
 	clustered, err := inspect(ctx, client, names)
@@ -66,7 +66,7 @@ func Open(ctx context.Context, url string, names Names) (*Client, error) {
 	}), names, true)
 }
 
-// withoutSecret takes what was to be parsed, which may hold a password, out of an error.
+// withoutSecret takes the URL, with a possible password, out of an error of parsing it.
 func withoutSecret(err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		return inner
@@ -74,8 +74,8 @@ func withoutSecret(err error) error {
 	return err
 }
 
-// New makes one of a client, which stays the caller's to close: a *redis.Client or a
-// *redis.ClusterClient, made with MaxRetries -1. It asks the server for nothing.
+// New makes a Client of a *redis.Client or a *redis.ClusterClient, made with MaxRetries -1. The caller
+// keeps the duty to close that. New asks the server for nothing.
 func New(client goredis.UniversalClient, names Names) (*Client, error) {
 	return open(client, names, false)
 }
@@ -112,8 +112,8 @@ func checkClient(client goredis.UniversalClient, names Names) error {
 	return nil
 }
 
-// Inspect refuses a client of New that does not end a call with its context, and servers that Open
-// would refuse.
+// Inspect refuses the same servers as Open, and a client of New without ContextTimeoutEnabled: its
+// calls would outlive their context.
 func (r *Client) Inspect(ctx context.Context) error {
 	if r.cluster != nil {
 		if !r.cluster.Options().ContextTimeoutEnabled {
@@ -138,8 +138,8 @@ func endless(names Names) error {
 	return fmt.Errorf("%w: ContextTimeoutEnabled false of the client, must be true: a call would not end in time", names.Argument)
 }
 
-// inspect reports whether a server is part of a cluster, and refuses one that loses what it
-// is given.
+// inspect reports whether a server is part of a Cluster. It refuses Redis before 7.0, and a server
+// with an eviction policy for all keys, since it would lose some.
 func inspect(ctx context.Context, client *goredis.Client, names Names) (clustered bool, err error) {
 	info, err := client.Info(ctx, "everything").Result()
 	if err != nil {
@@ -196,7 +196,7 @@ var readyArgument = strings.Repeat("x", 16<<10)
 // readyKeys is how many keys are looked up to find some of the masters of a Cluster.
 const readyKeys = 16
 
-// Ready returns nil if a server takes changes. It does not wait for others that hang.
+// Ready returns nil as soon as one server takes changes, even while others hang.
 func (r *Client) Ready(ctx context.Context) error {
 	some, err := r.someMasters(ctx)
 	if err != nil {
@@ -256,7 +256,7 @@ func (r *Client) ready(ctx context.Context, client *goredis.Client) error {
 	return nil
 }
 
-// Client is what it is made of.
+// Client returns the client of Redis in use.
 func (r *Client) Client() goredis.UniversalClient { return r.client }
 
 // ForKey returns the server of a key, for single commands.
@@ -274,9 +274,9 @@ func (r *Client) ForKey(ctx context.Context, key string) (*goredis.Client, error
 // Clustered reports whether it is a client of a Cluster.
 func (r *Client) Clustered() bool { return r.cluster != nil }
 
-// Lane returns a number for the server of a Cluster that has a key, which no other server has, or
-// zero if none is known. It asks no server once the arrangement of the Cluster is known. A key
-// that was moved to another server has the number of that.
+// Lane returns the number of a key's server in a Cluster, or zero if no server is known for the key.
+// No two servers have the same number. Lane asks no server once the arrangement of the Cluster is
+// known. A key moved to another server has the number of the new one.
 func (r *Client) Lane(key string) int {
 	client, err := r.cluster.MasterForKey(context.Background(), key)
 	if err != nil {

@@ -12,26 +12,26 @@ import (
 )
 
 const (
-	// Window and windowBytes are how many scripts, and how much, are sent before their
-	// answers are read.
+	// Window is the most scripts, and windowBytes the most bytes of arguments, sent before their
+	// answers are read. A larger script is sent alone.
 	Window      = 16
 	windowBytes = 4 << 20
 
-	// shareWeight is up to how many entries several slots share a run of a script. With more, it
-	// costs more to deal the arguments out than to run it again.
+	// shareWeight is the most entries of several slots in one run of a script. Beyond it, dealing the
+	// arguments out costs more than another run.
 	shareWeight = 128
 
-	// shareBytes is up to how much is sent to several slots in one run.
+	// shareBytes is the most bytes of arguments for several slots in one run.
 	shareBytes = 1 << 20
 
-	// redirects is how many times a script is sent elsewhere, or waits for a Cluster that is
-	// being rearranged, before that is an error.
+	// redirects is the most times a refused script is sent again, to another server or after a wait
+	// for a Cluster being rearranged. The next refusal is an error.
 	redirects = 20
 )
 
-// Call is one run of a script, and what came of it: an answer, or a word by which the
-// slot has refused it, or an error. Only with an error that is not of the server itself it is
-// unknown whether it was run.
+// Call is one run of a script and its result: an answer, or the slot's refusal in one word, or an
+// error. Only an error from elsewhere than the server, such as a lost answer, leaves it unknown
+// whether the script was run.
 type Call struct {
 	Script *Script
 	Keys   []any
@@ -44,10 +44,10 @@ type Call struct {
 	Err    error
 }
 
-// Run runs scripts, those for one place in their order. After it each call has an answer, a
-// status or an error. Servers hold up none but their own calls, and Run returns when all have ended.
-// The error is that of the first call which failed; it only wraps ErrFull where none failed
-// otherwise. Nothing is tried again of which it is not certain that it was not run.
+// Run runs scripts, those for one slot in their order. After it each call has an answer, a status or
+// an error. A slow server holds up only its own calls, and Run returns when all have ended. The error
+// is that of the first failed call. It wraps Names.Full only if no call failed otherwise. Run repeats
+// a call only if it certainly was not run.
 func (r *Client) Run(ctx context.Context, calls []*Call) error {
 	if r.closed.Load() {
 		fail(calls, r.names.Closed)
@@ -57,7 +57,8 @@ func (r *Client) Run(ctx context.Context, calls []*Call) error {
 	return r.failure(ctx, calls)
 }
 
-// attempt runs scripts, and again those that were sent to the wrong server.
+// attempt runs scripts, and repeats those sent to the wrong server. number counts the attempts
+// before it.
 func (r *Client) attempt(ctx context.Context, calls []*Call, number int) {
 	groups := r.byServer(ctx, calls)
 	if len(groups) == 1 {
@@ -117,7 +118,7 @@ func (r *Client) RunOne(ctx context.Context, c *Call) error {
 	return r.Run(ctx, []*Call{c})
 }
 
-// again returns those that the server has refused to run for now.
+// again returns the calls refused by their server for now, for another attempt.
 func again(calls []*Call) []*Call {
 	var todo []*Call
 	for _, c := range calls {
@@ -128,8 +129,8 @@ func again(calls []*Call) []*Call {
 	return todo
 }
 
-// elsewhere reports whether an error says that a script was not run since it was sent to the
-// wrong server, or to one that can't run it for now.
+// elsewhere reports whether a script was not run because its server was the wrong one, or could
+// not run it for now.
 func elsewhere(err error) bool {
 	for _, code := range []string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING"} {
 		if hasCode(err, code) {
@@ -139,7 +140,7 @@ func elsewhere(err error) bool {
 	return false
 }
 
-// hasCode reports whether an error is one of Redis's that begins with code.
+// hasCode reports whether an error is a reply of Redis beginning with code.
 func hasCode(err error, code string) bool {
 	var answer goredis.Error
 	return errors.As(err, &answer) && strings.HasPrefix(answer.Error(), code+" ")
@@ -163,7 +164,7 @@ func Pause(ctx context.Context, attempt int) error {
 	}
 }
 
-// byServer deals calls out to their servers. Those whose server is not known have failed.
+// byServer deals calls out to their servers. A call without a known server fails.
 func (r *Client) byServer(ctx context.Context, calls []*Call) map[*goredis.Client][]*Call {
 	if r.cluster == nil {
 		return map[*goredis.Client][]*Call{r.single: calls}
@@ -180,7 +181,8 @@ func (r *Client) byServer(ctx context.Context, calls []*Call) map[*goredis.Clien
 	return groups
 }
 
-// send runs scripts on one server, some at a time, and gives it those that it does not know.
+// send runs scripts on one server, a window at a time, and loads the scripts unknown to it. If the
+// server does not answer in time, all calls left fail at once.
 func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call) {
 	if r.silence != nil {
 		if err := r.silence.of(ctx, client); err != nil {
@@ -239,8 +241,8 @@ func (r *Client) exec(ctx context.Context, client *goredis.Client, calls []*Call
 	}
 }
 
-// runs returns which calls are made one run of their script: slots that are on one
-// server, as far as all of them together are not too much.
+// runs groups calls into runs of their script. Neighbours of one slot script share a run up to
+// shareWeight and shareBytes. On a Cluster each call is a run of its own.
 func (r *Client) runs(calls []*Call) (runs [][]*Call) {
 	weight, size := 0, 0
 	for i, c := range calls {
@@ -319,7 +321,7 @@ func (c *Call) take(answer any, err error, names Names) {
 	}
 }
 
-// load gives a server scripts that it does not know, and runs them then: they were not.
+// load gives a server its unknown scripts and then runs them: the first time they were not run.
 func (r *Client) load(ctx context.Context, client *goredis.Client, calls []*Call) {
 	loaded := make(map[*Script]bool)
 	for _, c := range calls {
@@ -334,7 +336,7 @@ func (r *Client) load(ctx context.Context, client *goredis.Client, calls []*Call
 	r.exec(ctx, client, calls)
 }
 
-// ask runs a script on the server that takes over its keys just now.
+// ask runs a script on the server taking over its keys just now, named in the ASK reply.
 func (r *Client) ask(ctx context.Context, c *Call) {
 	words := strings.Fields(c.Err.Error())
 	address := words[len(words)-1]

@@ -22,8 +22,8 @@ const (
 )
 
 // silence knows the hanging servers of a Cluster. A call to one of them fails at once. Otherwise
-// each call waits for the timeout of the client, and so does whatever the caller wants of the
-// other servers. A hanging server also keeps the scripts in its socket and runs them later, for
+// each call waits for the timeout of the client, and so does the caller's work on the other
+// servers. A hanging server also keeps the scripts in its socket and runs them later, for
 // nobody: a PING does no harm there.
 //
 // The first call without an answer makes a server suspect, and starts PINGs. Calls to a suspect wait
@@ -112,7 +112,7 @@ func (s *silence) close() {
 	s.end()
 }
 
-// isSilence reports whether an error says that a server has not answered in time.
+// isSilence reports whether an error is a timeout: the server has not answered in time.
 func isSilence(err error) bool {
 	var silence net.Error
 	return errors.As(err, &silence) && silence.Timeout()
