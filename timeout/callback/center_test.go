@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { testserver.Main(m) }
 
-// run returns a centre that runs, with a topic whose tasks are kept when they are done.
+// run returns a running centre with a topic that keeps its done tasks.
 func run(t *testing.T, callers map[string]timeout.Caller) *timeout.Center {
 	engine, err := memory.New(memory.Config{})
 	require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestTheAnswerOfATargetDecidesInTheCentre(t *testing.T) {
 			w.WriteHeader(http.StatusGone)
 		case m.ID == "refused":
 			w.WriteHeader(http.StatusUnprocessableEntity)
-		case m.ID == "rollout" && m.Attempt < 4: // a new version, a new token, a call that still works
+		case m.ID == "rollout" && m.Attempt < 4: // a new version or a new token: a later attempt succeeds
 			w.WriteHeader([]int{http.StatusNotFound, http.StatusUnauthorized, http.StatusConflict}[m.Attempt-1])
 		case m.ID == "later":
 			w.WriteHeader(http.StatusAccepted)

@@ -27,7 +27,7 @@ const (
 	HeaderToken   = Prefix + "Token"   // as timeout.ParseToken reads it
 )
 
-// Message holds the facts about a task that a call carries beside the payload.
+// Message holds the facts about a task in a call, beside the payload.
 type Message struct {
 	// Key is the same for all attempts of one set, and for nothing else. A target that has done
 	// the work of a key need not do it again. See Key.
@@ -39,12 +39,11 @@ type Message struct {
 	Attempt int
 	Due     time.Time // the action time, in milliseconds
 
-	// Token proves the lease. With it the result can be fed back. The zero Token means that
-	// there is none.
+	// Token proves the lease. With it the result can be fed back. The zero Token means none.
 	Token timeout.Token
 }
 
-// New returns the message of a task, with the token that ctx carries.
+// New returns the message of a task, with the token in ctx.
 func New(ctx context.Context, task timeout.Task) Message {
 	token, _ := timeout.TokenOf(ctx)
 	return Message{
@@ -81,7 +80,7 @@ func (m Message) Headers() []Field {
 	return fields
 }
 
-// Parse reads the headers that Headers returns, with the method Get of an http.Header or a
+// Parse reads the headers returned by Headers, with the method Get of an http.Header or a
 // nats.Header. The error wraps timeout.ErrArgument and names the header.
 func Parse(get func(name string) string) (Message, error) {
 	m := Message{Key: get(HeaderKey), Topic: get(HeaderTopic)}
@@ -112,7 +111,7 @@ func Parse(get func(name string) string) (Message, error) {
 	return m, nil
 }
 
-// plain are the bytes that Escape leaves as they are. A full stop is not among them: it ends
+// plain are the bytes left as they are by Escape. A full stop is not among them: it ends
 // the key in the signed text of HTTP.
 const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~"
 
@@ -131,7 +130,7 @@ func Escape(id string) string {
 	return b.String()
 }
 
-// Unescape reads the text that Escape returns. The error wraps timeout.ErrArgument.
+// Unescape reads the text returned by Escape. The error wraps timeout.ErrArgument.
 func Unescape(text string) (string, error) {
 	id, err := url.PathUnescape(text)
 	if err != nil {

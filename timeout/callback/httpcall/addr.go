@@ -13,7 +13,7 @@ import (
 // address or host, and the kind of address.
 var ErrRefused = errors.New("httpcall: target refused")
 
-// special is a part of the address space that is not open to everybody.
+// special is a part of the address space not open to everybody.
 type special struct {
 	what     string
 	prefixes []netip.Prefix

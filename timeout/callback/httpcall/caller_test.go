@@ -299,7 +299,7 @@ func TestAnAttemptIsOneCallEvenWhereTheConnectionBreaks(t *testing.T) {
 		hits.Store(0)
 		small := timeout.Task{Topic: "t", ID: "1", Payload: []byte(payload)}
 		var wg sync.WaitGroup
-		for range 5 { // several connections that are idle then
+		for range 5 { // several connections, idle afterwards
 			wg.Go(func() { require.NoError(t, c.Call(t.Context(), small, to(server.URL))) })
 		}
 		wg.Wait()

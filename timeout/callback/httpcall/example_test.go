@@ -15,8 +15,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// What the target knows and what it does: it checks the signature, and that it has not done
-// this work before.
+// The target checks the signature. It also checks the key, so it does the same work only once.
 func Example() {
 	secret, err := httpcall.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 var quiet = log.New(io.Discard, "", 0)
 
-// target is a server that reads the head of each request and then does what it likes.
+// target is a server: it reads the head of each request and then calls answer.
 func target(t *testing.T, answer func(conn *net.TCPConn)) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

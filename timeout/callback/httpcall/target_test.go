@@ -144,7 +144,7 @@ func TestACircuitIsSchemeHostAndPort(t *testing.T) {
 	}
 }
 
-// resolve has the caller ask a server of names that answers whatever is set.
+// resolve has the caller ask a server of names. It gives answer's address for each name.
 func resolve(t *testing.T, c *Caller, answer func() netip.Addr) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -199,7 +199,7 @@ func TestANameThatLeadsInsideIsNotCalled(t *testing.T) {
 	}
 	require.Zero(t, hits.Load())
 
-	// The same name, where it may lead there: what refused it was nothing else.
+	// The same name is called if its address is allowed: nothing else refused it.
 	c = open(t, Config{Allow: here})
 	resolve(t, c, func() netip.Addr { return *ip.Load() })
 	addr := netip.MustParseAddr("127.0.0.1")
@@ -237,7 +237,7 @@ func FuzzTarget(f *testing.F) {
 			require.ErrorIs(t, err, timeout.ErrArgument)
 			return
 		}
-		// What was let through is a name, or an address that may be dialed.
+		// Check lets only names and allowed addresses through.
 		back, err := url.Parse(circuit)
 		require.NoError(t, err)
 		require.Equal(t, circuit, c.Circuit(to(circuit)))
