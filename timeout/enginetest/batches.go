@@ -43,7 +43,7 @@ func (r *rig) emptyBatches() {
 	}
 	r.set("due", past)
 	for range 5 {
-		r.expire(engine.Ask{}) // check looks that nothing is leased
+		r.expire(engine.Ask{}) // check requires an answer without leases
 		require.Empty(r.t, r.expire(engine.Ask{Max: 10, Slots: []int{}}).Leased, "no slots are none, and not all")
 	}
 	require.Equal(r.t, engine.Pending, r.get("due").State)
@@ -190,7 +190,7 @@ func join(answers []engine.Answer) string {
 	return all.String()
 }
 
-// testAnyBytes stores all contents that a task can have and compares them.
+// testAnyBytes stores all possible contents of a task and compares them.
 func testAnyBytes(r *rig) {
 	r.make(engine.Topic{Slots: 8})
 	every := make([]byte, engine.MaxPayload)

@@ -15,7 +15,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Clock tests the promises that hold whatever the clock of a store does. The two engines share
+// Clock tests the promises kept under any clock of the store. The two engines share
 // a store, and nothing else uses it. set sets the store's clock ahead of this machine's or
 // behind it, so the nodes' clocks are wrong, seen from the store.
 func Clock(t *testing.T, engines []engine.Engine, set func(ahead time.Duration)) {
@@ -31,7 +31,7 @@ func Clock(t *testing.T, engines []engine.Engine, set func(ahead time.Duration))
 	}
 
 	set(0)
-	// A task that waits while the clock is stepped still waits for its time by that clock.
+	// If the clock is stepped, a waiting task still waits for its time by the stepped clock.
 	c.set("kept ", 20, time.Second)
 	set(-2 * time.Second)
 	c.await("orders", "kept ", 20, "an action time stays what it is")
@@ -131,7 +131,7 @@ func (c *clockwork) handler(e engine.Engine) timeout.Handler {
 	}
 }
 
-// steal sets and leases n tasks as a member that then dies.
+// steal sets and leases n tasks as a member, and the member then dies.
 func (c *clockwork) steal(topic, name string, n int) {
 	ctx := c.t.Context()
 	_, err := c.engine.SetTopic(ctx, engine.Topic{Name: topic}, true)

@@ -125,8 +125,7 @@ func testClose(r *rig) {
 	})
 }
 
-// closeWhileInUse checks that every call ends, with an error or without, when the engine is
-// closed.
+// closeWhileInUse closes the engine during calls. Each call must end, with an error or without.
 func (r *rig) closeWhileInUse() {
 	own := r.another()
 	ended := make(chan string)

@@ -9,8 +9,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// testDeadLetters checks that dead tasks are deleted after their time, or when there are too
-// many.
+// testDeadLetters has dead tasks deleted after their time, or when there are too many.
 func testDeadLetters(r *rig) {
 	const each = 60
 	topic := r.make(engine.Topic{Slots: 4, MaxDead: -1})
@@ -59,7 +58,7 @@ func testDeadLetters(r *rig) {
 	require.Equal(r.t, engine.None, r.set("dead1", newDue).Was)
 }
 
-// testLate has a node ask for tasks that are long overdue at other nodes.
+// testLate has a node ask for tasks long overdue at other nodes.
 func testLate(r *rig) {
 	r.make(engine.Topic{Slots: 2})
 	r.set("old", past)

@@ -53,8 +53,8 @@ func testTimes(r *rig) {
 	}
 }
 
-// between checks that due is after a moment between before and now by the duration after. An
-// engine may count the millisecond that has begun.
+// between checks due: it must be a moment between before and now, plus the duration after. An
+// engine may count the millisecond already begun.
 func (r *rig) between(before time.Time, after time.Duration, due time.Time) {
 	r.t.Helper()
 	ms := engine.CeilMillis(after)
@@ -155,7 +155,7 @@ func testNext(r *rig) {
 		return leased == 10
 	})
 
-	// A caller that follows Next, and calls to wake, misses nothing.
+	// A caller guided by Next and the calls to wake misses nothing.
 	set := r.setAll(engine.Task{Topic: r.topic, ID: "soon", After: short})[0]
 	soon := r.follow(woken, set.Due, short)
 	require.Equal(r.t, "soon", soon.ID)
@@ -198,7 +198,7 @@ func (r *rig) woken() <-chan struct{} {
 	return woken
 }
 
-// follow asks only when the engine says so, until it leases a task that is due at that time.
+// follow asks only when the engine says so, until it leases a task due at that time.
 func (r *rig) follow(woken <-chan struct{}, due time.Time, lease time.Duration) engine.Leased {
 	r.t.Helper()
 	for start := time.Now(); ; {

@@ -9,7 +9,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// testTokens tries old tokens in every situation in which an engine could take them for new.
+// testTokens tries old tokens in every situation with a chance to be taken for new.
 func testTokens(r *rig) {
 	r.make(engine.Topic{Slots: 2, Retain: 0})
 	seen := map[int64]bool{}
@@ -61,7 +61,7 @@ func testTokens(r *rig) {
 	sixth := fresh(r.lease(1, long)[0]) // replayed
 	void(fifth)
 
-	// Texts and numbers that only look like a token.
+	// Texts and numbers in the form of a token, never given to anybody.
 	wrong := sixth
 	wrong.Lease += 1 << 20
 	void(wrong)
@@ -195,7 +195,7 @@ func testLeases(r *rig) {
 	require.Equal(r.t, []bool{true, true, true}, r.extend(short, cut.Token, settled.Token, extended.Token), "a lease can be made shorter")
 	time.Sleep(2 * short)
 
-	// A lease that has ended is still the last one until another follows.
+	// An ended lease is still the last one until another follows.
 	require.Equal(r.t, []bool{true}, r.extend(long, extended.Token))
 	batch := r.expire(engine.Ask{Node: "other", Settle: []engine.Outcome{{Token: settled.Token, As: engine.Done}}, Max: 10})
 	require.Equal(r.t, []bool{true}, batch.Settled)

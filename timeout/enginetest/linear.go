@@ -125,8 +125,8 @@ func (h *history) add(begin int64, input call, answer effect) {
 	h.calls[input.key] = append(h.calls[input.key], linear.Call[call, effect]{Begin: begin, End: end, Input: input, Answer: answer})
 }
 
-// testLinearizable has several clients work on a few keys. There must be an order of all calls,
-// each between its begin and its end, that explains all answers.
+// testLinearizable has several clients work on a few keys. Some order of all calls, each between
+// its begin and its end, must explain all answers.
 func testLinearizable(r *rig) {
 	const (
 		rounds, clients, calls = 4, 4, 60
@@ -164,7 +164,7 @@ func testLinearizable(r *rig) {
 	}
 }
 
-// versions fills in the floor of each call. It returns a version that was given twice, or zero.
+// versions fills in the floor of each call. It returns a version given twice, or zero.
 func versions(calls []linear.Call[call, effect]) (twice int64) {
 	given := map[int64]bool{}
 	for i := range calls {

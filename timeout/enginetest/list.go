@@ -240,7 +240,7 @@ func (r *rig) counts(want engine.Counts) engine.Counts {
 	return got
 }
 
-// testUpkeep checks that kept tasks are deleted after their time, and not before.
+// testUpkeep has kept tasks deleted after their time, and not before.
 func testUpkeep(r *rig) {
 	topic := r.make(engine.Topic{Slots: 4, Retain: long})
 	const each = 6

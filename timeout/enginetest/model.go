@@ -305,7 +305,7 @@ func (m *model) expireSome() {
 	m.expire(ask, want)
 }
 
-// settled applies an outcome that counts.
+// settled applies a valid outcome.
 func (m *model) settled(outcome engine.Outcome) {
 	task := m.tasks[outcome.Token.ID]
 	m.old = append(m.old, task.token)

@@ -12,13 +12,13 @@ import (
 
 const (
 	long    = time.Hour   // later than any test ends
-	patient = time.Minute // for events that must happen, however busy the machine is
+	patient = time.Minute // for certain events, however busy the machine is
 	short   = 200 * time.Millisecond
 	busy    = time.Second     // length of a test of concurrent calls
 	enough  = 3 * time.Second // length of a test of random calls
 )
 
-// past is an action time that has passed.
+// past is an action time in the past.
 var past = time.UnixMilli(1_000_000_000_000)
 
 // rig is an engine with a topic of the test's own.

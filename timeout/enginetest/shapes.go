@@ -145,7 +145,7 @@ func testWaker(r *rig) {
 	}
 }
 
-// upcoming returns the tasks that are due before until, page by page.
+// upcoming returns the tasks due before until, page by page.
 func (r *rig) upcoming(slots []int, until time.Time, limit int) []engine.Wanted {
 	r.t.Helper()
 	var all []engine.Wanted

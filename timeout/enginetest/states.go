@@ -46,7 +46,7 @@ var (
 	}}
 )
 
-// verb is a call for several tasks, and the states in which it changes something.
+// verb is a call for several tasks, with the states that it changes.
 type verb struct {
 	name    string
 	call    func(r *rig, ids []string) ([]engine.Answer, error)
@@ -88,7 +88,7 @@ var verbs = []verb{
 // newDue is the action time of sets and moves, in the year 2100.
 var newDue = time.UnixMilli(4_102_444_800_123)
 
-// removeAs removes tasks with conditions that depend on their present state.
+// removeAs removes tasks with conditions on their present state.
 func (r *rig) removeAs(ids []string, condition func(seen engine.Task) engine.Removal) ([]engine.Answer, error) {
 	all := make([]engine.Removal, len(ids))
 	for i, task := range r.getAll(ids...) {

@@ -291,7 +291,7 @@ func testFence(r *rig) {
 			}
 		}
 	}
-	// asked leases one task from a slot that has one.
+	// asked leases one task from a slot with one.
 	asked := func(slot int, term int64) engine.Leased {
 		r.t.Helper()
 		due(slot)
