@@ -6,16 +6,15 @@ import (
 	"slices"
 )
 
-// arrivals are the registrations of an id that this node has asked for and not installed yet.
-// Redis may announce the loss of a registration before it answers the request for it. Such news
-// is kept here.
+// arrivals are this node's registrations of an id, asked for and not installed yet. Redis may
+// announce the loss of a registration before it answers the request for it. Such news is kept here.
 type arrivals struct {
 	asking []*Session
-	lost   token   // the newest that is not the node's any more
+	lost   token   // the newest token no longer the node's
 	why    verdict // superseded or kicked
 }
 
-// arrive notes that a session is being asked for, until arrived.
+// arrive counts a session among the arrivals, until arrived.
 func (n *Node) arrive(s *Session) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -35,7 +34,7 @@ func (n *Node) arrive(s *Session) error {
 	return nil
 }
 
-// arrived notes that a session is installed, or will not be.
+// arrived ends the arrival of a session: it is installed, or will not be.
 func (n *Node) arrived(s *Session) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -78,8 +77,8 @@ func (n *Node) goesOn(s *Session) bool {
 	return a != nil && slices.ContainsFunc(a.asking, same)
 }
 
-// sameConn compares two connections. It checks first that they are comparable: a connection can
-// be any io.Closer.
+// sameConn reports whether two connections are the same. A connection can be any io.Closer, even
+// an incomparable one: such a connection equals none.
 func sameConn(a, b io.Closer) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.ValueOf(a).Comparable() && a == b
 }

@@ -35,8 +35,8 @@ func (b *beats) begin(slots int, every time.Duration) {
 	b.retry = max(every/20, time.Millisecond)
 }
 
-// beatLoop extends the node's lease. Each beat comes a little early, by a random time. So nodes that
-// began together drift apart.
+// beatLoop extends the node's lease. Each beat comes a little early, by a random time. So nodes
+// begun together drift apart.
 func (n *Node) beatLoop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -79,10 +79,9 @@ func (n *Node) beatOnce() bool {
 	return err == nil
 }
 
-// learn notes that a slot has given the node a lease under a term. The node asked for it at sent.
-// learn reports whether the term is new. latest says that no newer answer was heard before. Then
-// even a lower term is new: terms go down only if the server has lost its data and its clock was set
-// back as well.
+// learn notes a lease given to the node by a slot, under a term. The node asked for it at sent. learn
+// reports whether the term is new. With latest, no newer answer was heard before. Then even a lower
+// term is new: terms go down only if the server has lost its data and its clock was set back as well.
 func (n *Node) learn(slot int, term int64, sent time.Duration, latest bool) (changed bool) {
 	b, p := &n.beats, &n.beats.places[slot]
 	b.mu.Lock()
@@ -153,8 +152,8 @@ func (n *Node) recheck(slots []bool) {
 	n.renewer.push(n.in(slots))
 }
 
-// forsaken returns the sessions of the slots in which the node's lease is over, or will be within
-// ahead. It returns them once per lease.
+// forsaken returns the sessions in slots without a lease of the node: it is over, or will be within
+// ahead. forsaken returns them once per lease.
 func (n *Node) forsaken(ahead time.Duration) []*Session {
 	b := &n.beats
 	limit := n.elapsed() - n.cfg.NodeLease + ahead

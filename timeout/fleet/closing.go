@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// closers is how many connections are closed at the same time. A connection with a client
-	// that doesn't read may take all of its time.
+	// closers is the most connections closed at the same time. If its client doesn't read, a
+	// connection may take all of its time.
 	closers = 1024
 
 	// lastWord is how long a connection stays open for OnEnd at most.
@@ -22,7 +22,7 @@ type closing struct {
 	running int
 	open    int            // connections not closed yet, waiting or not
 	none    chan struct{}  // closed when open falls to 0; nil while it is 0
-	all     sync.WaitGroup // the goroutines that close connections or run OnEnd
+	all     sync.WaitGroup // the goroutines closing connections or running OnEnd
 }
 
 // parting is a connection to close at an instant of the node's clock, or sooner.
@@ -67,7 +67,7 @@ func (n *Node) closeSome() {
 			return
 		}
 		p := c.waiting[0]
-		c.waiting[0] = parting{} // so that it does not stay in memory
+		c.waiting[0] = parting{} // it must not stay in memory
 		c.waiting = c.waiting[1:]
 		c.mu.Unlock()
 		n.part(p)

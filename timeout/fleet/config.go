@@ -75,8 +75,8 @@ type Config struct {
 	Slots int
 
 	// Lease is how long a session outlives its node. After a node has died, its sessions end
-	// within Lease, and no sooner than Lease less Renew. A session that its node could not
-	// extend for as long ends, too. Zero means 90s, or 10m with NodeLease. Lease must be from
+	// within Lease, and no sooner than Lease less Renew. If a living node could not extend a
+	// session for as long, it ends, too. Zero means 90s, or 10m with NodeLease. Lease must be from
 	// 300ms to a week, and leave room for two renewals, two calls and a sweep. A Redis outage
 	// shorter than Renew is not noticed as such.
 	Lease time.Duration
@@ -87,7 +87,7 @@ type Config struct {
 	// leftovers, and a session is written only once in minutes. This is for millions of
 	// sessions. In exchange, if one node is taken for dead by mistake, all of its sessions are
 	// offline. NodeLease must be from 300ms to Lease, and leave room for two of its thirds, two
-	// calls and a sweep. Zero means that only sessions have leases.
+	// calls and a sweep. Zero means none: only sessions have leases.
 	NodeLease time.Duration
 
 	// Renew is the interval between extensions of a lease, less Jitter. It does not depend on
@@ -95,8 +95,8 @@ type Config struct {
 	// limit.
 	Renew time.Duration
 
-	// Jitter is the share of Renew by which each renewal comes earlier at random. It spreads
-	// renewals that began together. Zero means 0.15, negative means none; at most 0.5.
+	// Jitter is a share of Renew: each renewal comes earlier at random, by up to that share. It
+	// spreads renewals begun together. Zero means 0.15, negative means none; at most 0.5.
 	Jitter float64
 
 	// Resume is how long a session detached by Session.Detach or Node.Drain waits to be
@@ -104,15 +104,15 @@ type Config struct {
 	// Lease and 90s. At most a week.
 	Resume time.Duration
 
-	// Timeout is how long a call to Redis may take: at least 1ms, and at most the room that
-	// Lease and NodeLease leave. Zero means a sixth of Renew, or of a third of NodeLease if
-	// that is less, but at most 3s. If Timeout exceeds that Renew, or third of NodeLease, less
-	// Sweep, one hung server of a Cluster delays ends on all servers.
+	// Timeout is how long a call to Redis may take: at least 1ms, and at most the room left by
+	// Lease and NodeLease. Zero means a sixth of Renew, or of a third of NodeLease if it is set
+	// and the third is shorter, but at most 3s. If Timeout exceeds that Renew, or third of
+	// NodeLease, less Sweep, one hung server of a Cluster delays ends on all servers.
 	Timeout time.Duration
 
-	// Sweep is the interval between a node's looks for ended sessions. Zero means 500ms, or a
-	// sixth of Renew or of a third of NodeLease if that is less. Sweep must be from 1ms to half
-	// of Renew, and to half of a third of NodeLease.
+	// Sweep is the interval between a node's looks for ended sessions. Zero means the shortest of
+	// 500ms, a sixth of Renew and, with NodeLease, a sixth of its third. Sweep must be from 1ms
+	// to half of Renew and, with NodeLease, to half of its third.
 	Sweep time.Duration
 
 	// MaxExpire is the largest share of a slot's sessions that may expire within a lease. It
@@ -126,19 +126,19 @@ type Config struct {
 	Calls int
 
 	// Outlive makes the node go on serving sessions after their lease, or its own, could not be
-	// extended in time. When Redis is back, the node closes the sessions that now belong to
-	// another node. Without Outlive the node closes all such sessions. Then no session is
+	// extended in time. When Redis is back, the node closes the sessions taken over by another
+	// node meanwhile. Without Outlive the node closes all such sessions. Then no session is
 	// served by two nodes for longer than a message takes, see Session.Alive; but a Redis
 	// outage longer than Lease costs all connections.
 	Outlive bool
 
-	// OnOnline is told of each registration that this node makes, before Register returns. If
+	// OnOnline is told of each registration by this node, before Register returns. If
 	// the node has registered the session again by itself, OnOnline is told soon after, see
 	// Online.Again. It must not block for long.
 	OnOnline func(Online)
 
-	// OnOffline is told of the end of a session, at least once, by one of the nodes that have
-	// an OnOffline. After an error it is told again, after 1s, 2s and so on up to a minute. If
+	// OnOffline is told of the end of a session, at least once, by one of the nodes with an
+	// OnOffline. After an error it is told again, after 1s, 2s and so on up to a minute. If
 	// its context ends first (after half a minute), another node may be told. At least one node
 	// needs it; otherwise the ends of sessions are kept for ever.
 	OnOffline func(context.Context, Offline) error
@@ -147,7 +147,7 @@ type Config struct {
 	// node closes the connection: time for a last word in the connection's protocol. The
 	// reasons are ReasonMoved, ReasonKicked, ReasonExpired, ReasonLost and ReasonDraining. The
 	// connection is closed when OnEnd returns, or after a second. With ReasonLost the limit is
-	// a hundredth of NodeLease, or of Lease without NodeLease, if that is less. If very many
+	// a hundredth of NodeLease, or of Lease without NodeLease, but at most a second. If very many
 	// sessions are taken at once, the connection may even be closed before OnEnd. OnEnd is not
 	// told of Session.Close or Detach, nor of connections closed by others.
 	OnEnd func(*Session, Reason)
@@ -179,8 +179,8 @@ func (c Config) withDefaults() Config {
 // beat returns the interval of a node's beats, or 0 without NodeLease.
 func (c Config) beat() time.Duration { return c.NodeLease / 3 }
 
-// shortest is the shortest interval at which anything is extended. A node that has not looked
-// for longer must take nothing for dead.
+// shortest is the shortest interval between extensions of anything. If a node has not looked
+// for longer, it must take nothing for dead.
 func (c Config) shortest() time.Duration {
 	if c.NodeLease > 0 {
 		return min(c.Renew, c.beat())
@@ -197,11 +197,10 @@ func (c Config) rules() string {
 	return string(kept)
 }
 
-// Validate returns the error that New would return for this config, except for errors of URL or
-// of the server.
+// Validate returns New's error for this config, except for errors of URL or of the server.
 func (c Config) Validate() error { return c.withDefaults().check() }
 
-// check checks a Config that already has its defaults.
+// check checks a Config with its defaults filled in.
 func (c Config) check() error {
 	switch {
 	case (c.Redis == nil) == (c.URL == ""):

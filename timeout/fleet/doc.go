@@ -19,7 +19,7 @@
 // owner's connection is closed. Each registration has an epoch, higher than those before it.
 // Redis knows the owner by the epoch, and refuses a node that wakes up late.
 //
-// OnOffline is told at least once of each session that has ended and was not registered again.
+// OnOffline is told at least once of each ended session, unless it was registered again.
 // It is never told of a session while its lease, or its node's lease, is still extended. If
 // Redis was away and nobody could extend leases, no lease expires for that.
 //

@@ -3,19 +3,19 @@ package fleet
 import "errors"
 
 var (
-	// ErrArgument says that an argument is out of range. The wrapping error names the value and
-	// the limit.
+	// ErrArgument means an argument out of range. The wrapping error names the value and the
+	// limit.
 	ErrArgument = errors.New("fleet: invalid argument")
 
-	// ErrClosed says that the node has been closed. Register says ErrDraining then.
+	// ErrClosed means a closed node. Its Register returns ErrDraining instead.
 	ErrClosed = errors.New("fleet: closed")
 
-	// ErrDraining says that the node takes no new sessions: after Node.Drain or Node.Close.
+	// ErrDraining means a node closed to new sessions: after Node.Drain or Node.Close.
 	ErrDraining = errors.New("fleet: draining")
 
-	// ErrNotFound says that there is no such session: nobody has it, or it has ended.
+	// ErrNotFound means no such session: nobody has it, or it has ended.
 	ErrNotFound = errors.New("fleet: no such session")
 
-	// ErrFull says that Redis has no room for more sessions. Existing sessions stay.
+	// ErrFull means no room for more sessions in Redis. Existing sessions stay.
 	ErrFull = errors.New("fleet: Redis is full")
 )

@@ -10,8 +10,8 @@ import (
 // of the node can be registered again at once.
 const heraldLines = 16
 
-// herald tells OnOnline of sessions registered again. The renewals do not wait for that: other leases
-// would end meanwhile.
+// herald tells OnOnline of sessions registered again. The renewals do not wait for OnOnline: other
+// leases would end meanwhile.
 type herald struct {
 	lines [heraldLines]line
 	all   sync.WaitGroup

@@ -30,7 +30,7 @@ type lane struct {
 	registrar groupcommit.Committer[registration, registered] // of new sessions; no loop waits for it
 }
 
-// leaving is a session that has left the node, and what Redis is to be told of it.
+// leaving is the news for Redis of a session gone from the node.
 type leaving struct {
 	claim
 	slot uint16
@@ -77,7 +77,7 @@ func (r *renewer) of(slot uint16) *lane {
 	return &r.lanes[0]
 }
 
-// isSilent reports whether a lane is that of silent slots. A call there takes its whole
+// isSilent reports whether a lane is for silent slots. A call there takes its whole
 // timeout, so one failure is enough for a while.
 func (r *renewer) isSilent(l *lane) bool { return l == &r.lanes[1] }
 
@@ -88,7 +88,7 @@ func (r *renewer) laneOf(slot uint16) *lane {
 	return r.of(slot)
 }
 
-// quiet returns which slots don't answer.
+// quiet tells for each slot whether it is silent.
 func (r *renewer) quiet() []bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,7 +117,7 @@ func (r *renewer) wakeUp() {
 	}
 }
 
-// leave queues what Redis is to be told of a session that has left.
+// leave queues the news for Redis of a session gone from the node.
 func (n *Node) leave(c claim, how leave) {
 	r := &n.renewer
 	slot := n.slotOf(c.id)
@@ -158,7 +158,7 @@ func (r *renewer) land(l *lane, again []*Session) {
 	}
 }
 
-// takeLeaving returns the next sessions of a lane that Redis is to be told of.
+// takeLeaving returns a lane's next news for Redis of sessions gone.
 func (r *renewer) takeLeaving(l *lane) []leaving {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,8 +169,8 @@ func (r *renewer) takeLeaving(l *lane) []leaving {
 	return batch
 }
 
-// heard notes which slots have answered and which have not, and moves waiting sessions to their
-// new lane. It reports whether any slot was silent before, and whether any is now.
+// heard notes whether each of the slots has answered, and moves waiting sessions to their new
+// lane. It reports whether any slot was silent before, and whether any is now.
 func (r *renewer) heard(slots []uint16, answered func(i int) bool) (before, now bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,7 +203,7 @@ func (r *renewer) deal() {
 	}
 }
 
-// batches returns the number of batches that wait in a lane.
+// batches returns the number of batches waiting in a lane.
 func (r *renewer) batches(l *lane) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

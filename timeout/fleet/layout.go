@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// layout notes whether the fleet has the slots that this node uses. After the server has lost
-// its data, a new node may decide on other slots before the existing nodes have confirmed
-// theirs. Then there are two fleets that know nothing of each other, and this node ends its
-// part.
+// layout notes whether the fleet has the same slots as this node. After the server has lost its
+// data, a new node may decide on other slots before the existing nodes have confirmed theirs. Then
+// there are two fleets without knowledge of each other, and this node ends its part.
 type layout struct {
 	doubt chan struct{}         // has an element when the server may have lost its data
 	other atomic.Pointer[error] // what is wrong, if anything
@@ -32,7 +31,7 @@ func (l *layout) wrong() error {
 	return nil
 }
 
-// layoutLoop confirms the number of slots now and then, so that no node decides otherwise.
+// layoutLoop confirms the number of slots now and then. So no node decides otherwise.
 func (n *Node) layoutLoop(ctx context.Context) {
 	ticker := time.NewTicker(n.cfg.shortest())
 	defer ticker.Stop()

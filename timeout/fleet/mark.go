@@ -2,9 +2,9 @@ package fleet
 
 import "time"
 
-// mark is the time until which nobody else takes the ends that the node has taken in a slot. If
-// the answer of a call was lost, nobody has the ends it took. So the slot keeps a mark as well,
-// and the node tells the slot its own.
+// mark is an instant in a slot: until then nobody else takes the ends already taken by the node. If
+// the answer of a call was lost, nobody has the ends it took. So the slot keeps a mark as well, and
+// the node tells the slot its own.
 type mark struct {
 	known int64     // the server's time, in ms, or 0
 	doubt time.Time // until then, a call without an answer may have taken some
@@ -22,8 +22,8 @@ func (m *mark) say() int64 {
 	return m.known
 }
 
-// took notes that a call has taken ends, at the server's time now.
+// took notes a call with ends in its answer, at the server's time now, in ms.
 func (m *mark) took(now int64) { m.known = now + delivery.Milliseconds() }
 
-// missed notes that a call was not answered.
+// missed notes a call without an answer.
 func (m *mark) missed() { m.doubt = time.Now().Add(delivery) }

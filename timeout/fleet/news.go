@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// listenLoop hears that sessions were registered elsewhere or kicked. The next extension would
-// find it, too, but two nodes would have the session until then. So all sessions are extended
-// whenever a message may have been missed.
+// listenLoop hears of sessions registered elsewhere or kicked. The next extension would find it, too,
+// but two nodes would have the session until then. So the node extends all sessions whenever it may
+// have missed a message.
 func (n *Node) listenLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := n.store.listen(ctx, n.hear)

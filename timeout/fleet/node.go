@@ -50,7 +50,7 @@ type Node struct {
 	closed  sync.Once
 }
 
-// New makes a node and connects to Redis; ctx is for that only. The node extends leases and
+// New makes a node and connects to Redis; ctx is for the connecting only. The node extends leases and
 // tells ends until Close. New returns ErrArgument, wrapped with the value and its limit, if the
 // config is impossible. It also returns the errors of the Redis client.
 func New(ctx context.Context, cfg Config) (*Node, error) {
@@ -204,7 +204,7 @@ func (n *Node) detachAll(ctx context.Context) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		// One of several servers may hang. Its turn comes last, with all the time that is left.
+		// One of several servers may hang. Its turn comes last, with all the time left.
 		limited, cancel := context.WithTimeout(ctx, n.cfg.Timeout)
 		if silent {
 			limited = ctx
@@ -236,8 +236,8 @@ func (n *Node) detach(ctx context.Context, batch []*Session) error {
 	return err
 }
 
-// answering returns a few of the sessions in slots that answer. If there are none, it returns a few
-// of the others.
+// answering returns a few of the sessions in answering slots. If there are none, it returns a few of
+// the others, and silent is true.
 func (n *Node) answering(limit int) (batch []*Session, silent bool) {
 	quiet := n.renewer.quiet()
 	n.mu.Lock()
@@ -323,8 +323,8 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// sayGoodbye ends the node's own lease, if Redis was told of all sessions that have left. Otherwise
-// the other sessions end when the lease runs out.
+// sayGoodbye ends the node's own lease, if Redis was told of all sessions gone. Otherwise the
+// other sessions end when the lease runs out.
 func (n *Node) sayGoodbye() {
 	if n.cfg.NodeLease == 0 || n.renewer.unsent() > 0 {
 		return

@@ -6,15 +6,15 @@ import "time"
 // this epoch or a higher one: another node may have told of the end first.
 type Online struct {
 	Session string
-	Epoch   int64 // higher than that of any registration of this session before
+	Epoch   int64 // higher than at any earlier registration of this session
 	Node    string
 	Meta    []byte
 
-	// Resumed says that the session had been detached. Again says that Redis had lost the
-	// session and its node has registered it once more: it was online all the time.
+	// Resumed means a session detached before. Again means a session lost by Redis and registered
+	// once more by its node: it was online all the time.
 	Resumed, Again bool
 
-	// Before is the node that had the session until now, if any.
+	// Before is the session's node until now, if any.
 	Before string
 }
 
@@ -35,14 +35,14 @@ type Offline struct {
 	// before.
 	LastSeen time.Time
 
-	Node string // that had the session last
+	Node string // the session's last node
 	Meta []byte
 }
 
 // Presence describes a session.
 type Presence struct {
 	Session  string
-	Node     string // that has the session, or had it last if it is detached
+	Node     string // the session's node, or its last one if it is detached
 	Epoch    int64
 	Since    time.Time // of the registration; of an earlier one if it was resumed
 	Until    time.Time // end of the lease; with NodeLease the session ends sooner if its node dies

@@ -7,28 +7,28 @@ import "strconv"
 type Reason byte
 
 const (
-	// ReasonClosed says that the session was closed, by Session.Close or with its connection.
-	// The Keeper's OnClose is told why the connection was closed.
+	// ReasonClosed means a closed session, by Session.Close or with its connection. The
+	// Keeper's OnClose is told why the connection was closed.
 	ReasonClosed Reason = iota + 1
 
-	// ReasonExpired says that the lease had ended: the node has died, or was cut off.
+	// ReasonExpired means an ended lease: the node has died, or was cut off.
 	ReasonExpired
 
-	// ReasonDetached says that the session was detached, and not resumed in time.
+	// ReasonDetached means a session detached, and not resumed in time.
 	ReasonDetached
 
-	// ReasonKicked says that the session was kicked, see Node.Kick.
+	// ReasonKicked means a session kicked by Node.Kick.
 	ReasonKicked
 
-	// ReasonMoved says that the same session was registered anew, here or on another node. It
-	// goes on there: OnOffline is not told.
+	// ReasonMoved means a new registration of the same session, here or on another node. It goes
+	// on there, and OnOffline is not told.
 	ReasonMoved
 
-	// ReasonLost says that the node could not extend the lease in time: another node may have
-	// the session.
+	// ReasonLost means a lease not extended in time by the node: another node may have the
+	// session.
 	ReasonLost
 
-	// ReasonDraining says that the node is being drained.
+	// ReasonDraining means a node being drained.
 	ReasonDraining
 )
 

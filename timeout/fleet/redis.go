@@ -21,8 +21,8 @@ const (
 	batchSize  = 512
 	batchBytes = 1 << 20
 
-	// heldLeast is the smallest number of due sessions for which a slot is held back: a share of
-	// a few sessions says nothing.
+	// heldLeast is the least number of due sessions to hold a slot back for: a share of a few
+	// sessions says nothing.
 	heldLeast = 16
 )
 
@@ -37,7 +37,7 @@ type redisStore struct {
 	layout  string  // key of the number of slots
 	channel string  // with a node's name: the channel of its news
 
-	marks []mark // by slot; only for the goroutine that sweeps
+	marks []mark // by slot; only for the sweeping goroutine
 	rules string // the config's times, for the scripts
 
 	subscribed *goredis.PubSub // subscription for the next listen

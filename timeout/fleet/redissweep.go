@@ -14,7 +14,7 @@ import (
 // step.
 func (s *redisStore) sweep(ctx context.Context, limit int, outcomes []told) (swept, error) {
 	calls := make([]*redisrun.Call, 0, s.slots())
-	takes := make(map[int]*mark)            // by call, for calls that may take ends
+	takes := make(map[int]*mark)            // by call, for calls with room for ends
 	settles := make([][]told, 0, s.slots()) // by call
 	bySlot := make([][]told, s.slots())
 	for _, outcome := range outcomes {

@@ -28,8 +28,8 @@ import (
 //
 // Register returns ErrArgument, ErrDraining, ErrClosed or ErrFull; ReasonMoved or ReasonKicked
 // if the session was registered or kicked meanwhile; keepalive.ErrNotGuarded for a connection
-// that the Keeper does not guard, or no longer guards; and the errors of the client of Redis.
-// It does not close conn.
+// not, or no longer, guarded by the Keeper; and the errors of the client of Redis. It does not
+// close conn.
 func (n *Node) Register(ctx context.Context, conn io.Closer, id string, meta []byte) (*Session, error) {
 	if err := checkSession(id, meta); err != nil {
 		return nil, err
@@ -75,8 +75,8 @@ func (n *Node) ask(ctx context.Context, s *Session) (answer registered, err erro
 	return answer, n.install(s)
 }
 
-// install makes a session visible to the node, starts its renewals, and takes it from the
-// connection that had it here.
+// install makes a session visible to the node, starts its renewals, and takes it from its
+// earlier connection here.
 func (n *Node) install(s *Session) error {
 	known := s.known
 	n.mu.Lock()

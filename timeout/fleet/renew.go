@@ -75,8 +75,8 @@ func (n *Node) extendSome(l *lane) error {
 	return err
 }
 
-// heard notes which slots have answered. It logs when Redis stops answering, and when it
-// answers again.
+// heard notes whether each of the slots has answered. It logs when Redis stops answering, and
+// when it answers again.
 func (n *Node) heard(slots []uint16, answered func(i int) bool, err error) {
 	switch before, now := n.renewer.heard(slots, answered); {
 	case now && !before:
@@ -109,9 +109,9 @@ func (n *Node) refused(s *Session, why verdict) {
 	}
 }
 
-// registerAgain registers sessions that Redis has lost, unless another node has registered them
-// since. It returns the sessions to extend at once: their registration failed, or an earlier
-// one had succeeded without an answer.
+// registerAgain registers sessions lost by Redis, unless another node has registered them since.
+// It returns the sessions to extend at once: their registration failed, or an earlier one had
+// succeeded without an answer.
 func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 	for lost := range slices.Chunk(lost, batchSize) {
 		asks := make([]registration, len(lost))
@@ -225,8 +225,8 @@ func (n *Node) watchLoop(ctx context.Context) {
 		for _, s := range n.renewer.outlived(n.elapsed() - n.cfg.Lease + 2*period) {
 			n.takeAway(s, ReasonLost, leaveAlone)
 		}
-		// With the node's next lease they would be online for as long as their own. Who comes back
-		// by then finds them.
+		// With the node's next lease they would be online for as long as their own. A client back
+		// by then finds its session.
 		for _, s := range n.forsaken(2 * period) {
 			n.takeAway(s, ReasonLost, leaveDetach)
 		}

@@ -37,9 +37,9 @@ type Session struct {
 	kind   byte // of the registration; never changes
 }
 
-// guarded is a connection with a session that ends when the connection does. stop undoes that
-// when the session is over: a connection can have many sessions, one after the other, and must
-// not keep them all.
+// guarded is a connection under a Keeper: its session ends with it. When the session is over, stop
+// breaks that link: a connection can have many sessions, one after the other, and must not keep
+// them all.
 type guarded struct {
 	io.Closer
 	stop func() bool
@@ -66,7 +66,7 @@ func (s *Session) Conn() io.Closer {
 }
 
 // Resumed reports whether the session had been detached when it was registered. If so, the
-// state that the program has kept for its client is still of use.
+// program's state for its client is still of use.
 func (s *Session) Resumed() bool { return s.kind == kindResumed }
 
 // Moved reports whether the registration took the session from another connection, here or
@@ -79,12 +79,12 @@ func (s *Session) Epoch() int64 { return s.claim().token.epoch() }
 
 // Alive reports whether the node has the session and its lease is not over by the node's own
 // clock. If the node has a lease, that must not be over either. While Alive is true, nobody was
-// told that the session is offline.
+// told of the session's end.
 //
 // When another node registers the session, it owns the session at once, and this node hears of
 // it a message later. Until then Alive is true on both nodes. If Redis loses that message, this
-// lasts until the next renewal. An action that only one node may do needs the epoch. Alive
-// takes some nanoseconds.
+// lasts until the next renewal. An action reserved for one node needs the epoch. Alive takes
+// some nanoseconds.
 func (s *Session) Alive() bool {
 	now := s.node.elapsed()
 	s.mu.Lock()
@@ -107,7 +107,7 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// Detach says that the connection has ended, and keeps the session waiting for its client. If
+// Detach takes the session from its ended connection and keeps it waiting for its client. If
 // nobody registers the session within Config.Resume, it ends with ReasonDetached. Otherwise
 // Detach is like Close.
 func (s *Session) Detach() { s.node.release(s, ReasonDetached, leaveDetach) }
@@ -141,7 +141,7 @@ func (s *Session) follow(life context.Context) {
 	}
 }
 
-// extended notes that the node asked for the present lease at sent, under the term known.
+// extended notes the present lease, asked for by the node at sent, under the term known.
 func (s *Session) extended(sent time.Duration, known uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *Session) renewed(t token) leave {
 	return cmp.Or(s.left, leaveDetach)
 }
 
-// doubt notes that the session may have been registered again, until renewed is called.
+// doubt notes a possible new registration of the session, until renewed is called.
 func (s *Session) doubt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

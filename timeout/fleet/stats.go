@@ -4,16 +4,16 @@ import "sync/atomic"
 
 // Stats counts what a node has done since New.
 type Stats struct {
-	Sessions int // that it has
+	Sessions int // present sessions of the node
 
 	Renewals uint64 // session leases extended
 	Beats    uint64 // requests for the node's own lease, see Config.NodeLease
-	Refused  uint64 // sessions that turned out to be the node's no more
-	Moved    uint64 // sessions of the node that were registered anew
-	Lost     uint64 // sessions that the node could not extend in time
+	Refused  uint64 // sessions found to be the node's no more
+	Moved    uint64 // sessions of the node registered anew, here or elsewhere
+	Lost     uint64 // sessions not extended in time
 	Told     uint64 // ends told to OnOffline
 	Untold   uint64 // failures of OnOffline
-	Held     uint64 // times that a slot stopped expiring for a lease: after a gap, or see Config.MaxExpire
+	Held     uint64 // pauses of a slot's expiries for a lease: after a gap, or see Config.MaxExpire
 	Failures uint64 // failed calls to Redis, apart from those of Lookup, LookupAll, Count and Kick
 	Panics   uint64 // panics in functions of the user
 }

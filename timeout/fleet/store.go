@@ -20,21 +20,21 @@ type store interface {
 
 	// sweep first settles the outcomes of earlier ends. Then it looks for leases that are over,
 	// ends up to about limit sessions, and returns as many ends to tell. A limit of zero is a
-	// mere look: it says that a node looks, and that nothing is out of order. With settleOnly
-	// there is not even that. If the answer of a call was lost, the next call takes the same
+	// mere look. It tells the slots: a node looks, and nothing is out of order. With settleOnly
+	// there is not even a look. If the answer of a call was lost, the next call takes the same
 	// ends again. Only one goroutine may call sweep at a time.
 	sweep(ctx context.Context, limit int, outcomes []told) (swept, error)
 
-	// confirm repeats the number of slots, in case the server has lost it. It returns an error
-	// that wraps ErrArgument if the server has another number.
+	// confirm repeats the number of slots, in case the server has lost it. If the server has
+	// another number, the error wraps ErrArgument.
 	confirm(ctx context.Context) error
 
 	// slots returns the number of slots: sessions in different slots are independent.
 	slots() int
 
 	// beat extends the node's own lease in each slot, and returns the slots' terms for the
-	// node. A term is 0 if the slot did not answer, or nodes have no leases. A slot that did
-	// not know the node, or has taken it for dead, returns a new term: the node must then look
+	// node. A term is 0 if the slot did not answer, or nodes have no leases. If a slot did not
+	// know the node, or has taken it for dead, it returns a new term: the node must then look
 	// at its sessions there.
 	beat(ctx context.Context) (terms []int64, err error)
 
@@ -53,7 +53,7 @@ type store interface {
 // settleOnly is a limit, see store.
 const settleOnly = -1
 
-// registration asks for a session. before, if set, is a token that this node has had: the
+// registration asks for a session. before, if set, is an earlier token of this node: the
 // session is registered only if nobody has registered it since.
 type registration struct {
 	id     string
@@ -67,7 +67,7 @@ type registered struct {
 	prev  value         // unless kind is kindNew
 	whose record        // if kind is kindMoved or kindResumed
 	term  int64         // the slot's term for the node, see beat
-	known uint32        // the node's number of that term, see place
+	known uint32        // the node's number of the term, see place
 	sent  time.Duration // when the node asked, by its own clock
 }
 
@@ -108,7 +108,7 @@ type swept struct {
 	events  []event
 	held    map[string]int // slots held back by this call, by cause
 	due     int            // ended leases in the held slots
-	silence time.Duration  // longest time for which a slot is held back
+	silence time.Duration  // longest time of holding a slot back
 	more    bool           // some sessions of dead nodes were not looked at yet
 	open    []told         // outcomes perhaps not settled
 }
@@ -122,7 +122,7 @@ type found struct {
 }
 
 // news is a message to a node: a session was registered by somebody else, or kicked. newsAgain
-// says that the node hears again after a gap, and may have missed messages.
+// comes when the node hears again after a gap, and may have missed messages.
 type news struct {
 	kind byte
 	claim

@@ -29,7 +29,7 @@ const (
 	longestRetry = time.Minute
 )
 
-// teller keeps the ends of sessions that this node tells.
+// teller keeps this node's ends of sessions to tell.
 type teller struct {
 	mu       sync.Mutex
 	waiting  []taken
@@ -84,7 +84,7 @@ func (t *teller) giveBack() {
 	t.waiting = nil
 }
 
-// room returns the number of ends that the node may take.
+// room returns the number of ends the node may still take.
 func (t *teller) room() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -166,7 +166,7 @@ var (
 	}
 )
 
-// sayHeld logs that nothing expires for a while, and why.
+// sayHeld logs a pause of expiries, and its cause.
 func (n *Node) sayHeld(result swept) {
 	for why, slots := range result.held {
 		n.stats.held.Add(uint64(slots))
@@ -254,7 +254,7 @@ func (n *Node) tell(end event) told {
 	return told{event: end, done: true}
 }
 
-// stillEnded returns the ends that this node may still tell: nobody has registered the session since,
+// stillEnded returns the ends this node may still tell: nobody has registered the session since,
 // and enough of delivery is left.
 func (n *Node) stillEnded(ends []taken) (still []taken) {
 	ids := make([]string, len(ends))

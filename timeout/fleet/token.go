@@ -71,7 +71,7 @@ func readRecord(text string) (record, error) {
 	return record{number(text[:6]), number(text[6:10]), text[recordHead:end], text[end:]}, nil
 }
 
-// event is the end of a session that was not told yet.
+// event is an end of a session, not told yet.
 type event struct {
 	id       string
 	token    token
