@@ -14,8 +14,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
-// beatConfig is of nodes with a lease of a quarter of a minute, which they extend every five seconds
-// at the latest; a session's is ten minutes.
+// beatConfig gives nodes a lease of a quarter of a minute, extended every five seconds at the latest.
+// A session's lease is ten minutes.
 var beatConfig = func() Config {
 	cfg := nodeConfig
 	cfg.Lease, cfg.NodeLease = 0, 15*time.Second
@@ -135,7 +135,7 @@ func TestANodeThatMayOutliveItsLeaseIsFencedWhenItIsBack(t *testing.T) {
 		require.Len(t, f.diary.offlines(), 2)
 		anew, _ := register(t, f.nodes[1], "b")
 		f.set(func() { f.fakes[0].cut = false })
-		// A registration gives the node its lease again, but not to those that it had.
+		// A registration gives the node its lease again, but not to its earlier sessions.
 		fresh, _ := register(t, f.nodes[0], "c")
 		require.True(t, fresh.Alive())
 		require.False(t, s.Alive())

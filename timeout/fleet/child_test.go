@@ -24,13 +24,13 @@ const (
 	childLease    = "HEARTWHEEL_FLEET_CHILD_LEASE"
 )
 
-// Leases of tests on real servers. They end soon, and not at once on a machine that is busy.
+// Leases of tests on real servers. They end soon, but not at once on a busy machine.
 const (
 	quickLease     = 9 * time.Second
 	quickNodeLease = 12 * time.Second
 )
 
-// quick is a fleet of which sessions have such leases.
+// quick is a fleet with such leases of sessions.
 func quick(url, prefix, node string) Config {
 	return Config{
 		URL: url, Prefix: prefix, Node: node, Lease: quickLease, Renew: quickLease / 5,
@@ -39,21 +39,21 @@ func quick(url, prefix, node string) Config {
 	}
 }
 
-// beating has the nodes of a fleet have leases, which end as soon.
+// beating gives the nodes of a fleet leases about as short.
 func beating(cfg Config) Config {
 	cfg.NodeLease, cfg.Timeout = quickNodeLease, 1800*time.Millisecond
 	cfg.Lease, cfg.Renew = 0, 0
 	return cfg
 }
 
-// longer gives a fleet leases that end later.
+// longer gives a fleet other, longer leases.
 func longer(cfg Config, lease time.Duration) Config {
 	cfg.Lease, cfg.Renew, cfg.Timeout = lease, lease*3/10, lease*18/100
 	return cfg
 }
 
-// runChild is the process of a node that is killed or stopped. It serves as long as somebody
-// reads, and answers each line with what has become of its sessions.
+// runChild is the process of a node to be killed or stopped. It serves until its input ends, and
+// answers each line with the number of its sessions, refusals and renewals.
 func runChild() {
 	cfg := quick(os.Getenv(childURL), os.Getenv(childPrefix), "child")
 	if os.Getenv(childBeats) != "" {
@@ -83,7 +83,7 @@ func runChild() {
 
 func childSession(i int) string { return fmt.Sprint("child-", i) }
 
-// child is that process.
+// child is the process of runChild.
 type child struct {
 	cmd *exec.Cmd
 	in  io.Writer

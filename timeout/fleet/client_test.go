@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// client is one of a gateway, which says something after each answer and a while.
+// client is a client of a gateway. It says something a while after each answer.
 type client struct {
 	id     string
 	epoch  int64
@@ -28,7 +28,7 @@ type client struct {
 	gone   chan struct{} // closed then
 }
 
-// dial connects to a gateway and says who it is.
+// dial connects to a gateway and sends the client's id.
 func dial(addr, id string) (*client, error) {
 	conn, err := net.DialTimeout("tcp4", addr, 30*time.Second)
 	if err != nil {
@@ -101,7 +101,7 @@ func talking(t *testing.T, c *client) *client {
 	return c
 }
 
-// allTalk waits until all have had an answer since, of sessions that are alive.
+// allTalk waits until each client has had an answer since, with its session alive.
 func allTalk(t *testing.T, clients []*client) {
 	t.Helper()
 	since := time.Now().UnixMicro()

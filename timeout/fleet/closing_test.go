@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newStuck makes a node with sessions, whose OnEnd waits until the test is over.
+// newStuck makes a node with sessions. Its OnEnd waits until the test is over.
 func newStuck(t *testing.T, count int) (f *fleetOf, sessions []*Session, conns []*conn) {
 	f = &fleetOf{shared: newShared(nodeConfig)}
 	cfg := nodeConfig
@@ -90,7 +90,7 @@ func TestOnEndMayDrainItsNode(t *testing.T) {
 	})
 }
 
-// slowConn is a connection that takes a while to close.
+// slowConn is a connection with a slow Close.
 type slowConn struct{ conn }
 
 func (c *slowConn) Close() error {
@@ -113,7 +113,7 @@ func TestDrainWaitsForConnectionsToBeClosedAsLongAsItMay(t *testing.T) {
 	})
 }
 
-// lateStore takes its time where sessions leave.
+// lateStore is slow to unregister sessions.
 type lateStore struct {
 	store
 	late time.Duration

@@ -67,8 +67,8 @@ func (i *island) allTold(t *testing.T, clients []*client) {
 	}, "all ends are told")
 }
 
-// quiet lets a lease go by, and asks that all these are still served, and that what was told is
-// the end of no others than old, each once and for that reason.
+// quiet lets a lease go by. The clients in serving must still be served. The ends told must all be
+// of old, each once and for the given reason.
 func (i *island) quiet(t *testing.T, serving []*client, reason Reason, old ...*client) {
 	t.Helper()
 	allTalk(t, serving)

@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/fleet"
 )
 
-// A gateway whose clients say who they are on the first line, and then now and then something.
+// A gateway. Its clients send their name on the first line, and then now and then something.
 func Example() {
 	ctx := context.Background()
 	keeper, err := keepalive.New(keepalive.Config{Timeout: 30 * time.Second})
@@ -76,7 +76,7 @@ func ExampleNode_Lookup() {
 	fmt.Println(where.Node, "has it since", where.Since)
 }
 
-// A gateway that goes down: its clients come back to others, and nobody is told of anything.
+// A gateway goes down: its clients come back to others, and nobody is told of anything.
 func ExampleNode_Drain() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

@@ -14,8 +14,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
-// A replica takes over that does not have what was written last: sessions that were registered,
-// that have moved and that were closed meanwhile.
+// A replica takes over without the last writes: sessions were registered, moved and closed
+// meanwhile.
 func TestAFailoverThatLosesWritesLosesNoSession(t *testing.T) {
 	t.Parallel()
 	master := testserver.Redis(t)

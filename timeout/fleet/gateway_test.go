@@ -19,9 +19,9 @@ type gatewayConfig struct {
 	Outlive                              bool
 }
 
-// gateway is a node with a Keeper, to which clients connect by TCP. In its first line a client says
-// who it is, and hears its epoch; what it says later is answered with the time, in µs, and whether
-// the session was alive after that.
+// gateway is a node with a Keeper. Clients connect to it by TCP. A client's first line is its id, and
+// the answer is its epoch. The answer to each later line is the time, in µs, and whether the session
+// was alive after that.
 type gateway struct {
 	node   *Node
 	keeper *keepalive.Keeper
@@ -29,11 +29,11 @@ type gateway struct {
 	conns  sync.WaitGroup
 }
 
-// happening is what a gateway was told by its node: the end of a session ("offline"), or that a
-// session was taken from its connection ("end").
+// happening is an event told to a gateway by its node: the end of a session ("offline"), or a
+// session taken from its connection ("end").
 type happening struct {
 	Kind    string
-	By      string // the node that says so
+	By      string // the telling node
 	Session string
 	Epoch   int64
 	Reason  Reason
@@ -105,7 +105,7 @@ func (g *gateway) serve(conn net.Conn) {
 	}
 }
 
-// close ends it as a gateway ends that is replaced: sessions wait to be resumed elsewhere.
+// close ends the gateway like a replaced one: sessions wait to be resumed elsewhere.
 func (g *gateway) close() error {
 	g.ln.Close()
 	err := g.node.Drain(context.Background())

@@ -17,8 +17,8 @@ import (
 
 const childGateway = "HEARTWHEEL_FLEET_CHILD_GATEWAY"
 
-// runGateway is the process of a gateway. Its first line of input says what it is told to be, and
-// it serves until that input ends, or until SIGTERM, which has it drain first.
+// runGateway is the process of a gateway. Its first line of input is its gatewayConfig. It serves
+// until the input ends, or until SIGTERM: then it drains first.
 func runGateway() {
 	input := bufio.NewScanner(os.Stdin)
 	var mu sync.Mutex
@@ -57,13 +57,13 @@ func runGateway() {
 	os.Exit(0)
 }
 
-// gatewayChild is that process.
+// gatewayChild is the process of runGateway.
 type gatewayChild struct {
 	*child
 	heard sync.WaitGroup // reads what it says
 }
 
-// spawnGateway starts the process, which waits for what it is to be.
+// spawnGateway starts the process. It waits for its gatewayConfig.
 func spawnGateway(t *testing.T, attributes *syscall.SysProcAttr) *gatewayChild {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -82,7 +82,7 @@ func spawnGateway(t *testing.T, attributes *syscall.SysProcAttr) *gatewayChild {
 	return c
 }
 
-// serve has it be a gateway, and returns where that listens. What it is told goes to the ledger.
+// serve makes the process a gateway, and returns its address. Its happenings go to the ledger.
 func (c *gatewayChild) serve(t *testing.T, cfg gatewayConfig, l *ledger) (addr string) {
 	t.Helper()
 	line, err := json.Marshal(cfg)

@@ -22,8 +22,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
-// gnetServer is an engine whose connections are sessions once they have said who they are, on
-// their first line; others are heartbeats.
+// gnetServer is an engine with sessions. The first line of a connection is its session's id, and
+// later lines are heartbeats.
 type gnetServer struct {
 	gnet.BuiltinEventEngine
 	node   *Node
@@ -152,7 +152,7 @@ func TestASessionOnGnetEndsWhenItsPeerCloses(t *testing.T) {
 	require.NoError(t, s.dial(t, "a").Close())
 	require.Equal(t, ReasonClosed, r.endOf(t, "a").Reason)
 
-	// And moves with its client, whose old connection is closed.
+	// The session moves with its client, and the old connection is closed.
 	old, anew := s.dial(t, "b"), s.dial(t, "b")
 	_, err := io.Copy(io.Discard, old)
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
-// splitStore is on two servers, of which one may hang: the one with the odd slots.
+// splitStore is on two servers. The server of the odd slots may hang.
 type splitStore struct {
 	*fake
 	hangs *atomic.Bool
@@ -25,7 +25,7 @@ func (s splitStore) slots() int { return 16 }
 
 func (s splitStore) odd(id string) bool { return engine.Slot(id, s.slots())%2 == 1 }
 
-// ask asks the server that answers, and waits for the other one in vain.
+// ask asks the answering server, and waits for the other one in vain.
 func (s splitStore) ask(ctx context.Context, claims []claim, do func([]claim) ([]verdict, error)) ([]verdict, error) {
 	var there []claim
 	for _, c := range claims {
@@ -74,7 +74,7 @@ func (s splitStore) register(ctx context.Context, asks []registration) ([]regist
 	return answers, err
 }
 
-// Such as all clients of a node that has died.
+// All clients of a dead node come at once, for example.
 func TestManyWhoComeToAServerThatHangsHoldUpNobodyWhoComesToAnother(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const count = 10_000
@@ -146,7 +146,7 @@ func TestAServerThatHangsHoldsUpNobodyOnAnother(t *testing.T) {
 	}
 }
 
-// fullStore is on a server that has no room, and counts what it is asked.
+// fullStore is on a full server, and counts its calls.
 type fullStore struct {
 	*fake
 	full *atomic.Bool
@@ -253,8 +253,8 @@ func TestAMasterOfAClusterThatHangsHoldsUpNobodyOnAnother(t *testing.T) {
 	allAlive(t, sessions)
 }
 
-// requireRegistrations requires that sessions of servers that answer are registered one after the
-// other while others ask for some of one that does not.
+// requireRegistrations requires sessions of answering servers to be registered one after the other,
+// while other callers register sessions of a silent server.
 func requireRegistrations(t *testing.T, n *Node, answers func(id string) bool) {
 	const count = 100
 	var stop atomic.Bool
@@ -293,9 +293,9 @@ func requireRegistrations(t *testing.T, n *Node, answers func(id string) bool) {
 	asking.Wait()
 }
 
-// One lane hears that Redis has lost sessions and registers them again; meanwhile all are to be looked
-// at once more, and their slots are of the other lane by now. With the tokens that they had before
-// they would be taken for somebody else's.
+// One lane hears of sessions lost by Redis and registers them again. Meanwhile all are to be extended
+// once more, and their slots belong to the other lane by now. With their old tokens they would be
+// taken for somebody else's.
 func TestSessionsThatAreRegisteredAgainAreNotAskedForMeanwhile(t *testing.T) {
 	for _, cfg := range []Config{nodeConfig, beatConfig} {
 		t.Run(fmt.Sprintf("NodeLease=%v", cfg.NodeLease), func(t *testing.T) {
@@ -362,7 +362,7 @@ func TestAServerThatHangsKeepsNoSessionOnAnotherFromBeingDetached(t *testing.T) 
 	}
 }
 
-// Each that ends has Redis be told, but not those that could not be told be tried again.
+// Each end makes the node tell Redis, but not retry the failed ends.
 func TestAServerThatFailsIsNotAskedByEachWhoLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const count = 10_000

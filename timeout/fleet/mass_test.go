@@ -19,7 +19,7 @@ import (
 // renewals with the race detector.
 const massLease = 15 * time.Second
 
-// funeral counts the ends that are told, by session: the highest epoch of each.
+// funeral counts the ends told, by session: the highest epoch of each.
 type funeral struct {
 	mu    sync.Mutex
 	ends  map[string]int64
@@ -54,7 +54,7 @@ func (f *funeral) hasAll(first, count int) bool {
 	return true
 }
 
-// crowd is the sessions of the nodes that live on.
+// crowd is the sessions of the surviving nodes.
 type crowd struct {
 	mu       sync.Mutex
 	sessions []*Session

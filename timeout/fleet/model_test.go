@@ -103,7 +103,7 @@ func (m *model) clone() *model {
 	return &c
 }
 
-// failOver is what a failover to a replica does that has what older has.
+// failOver is a failover to a replica with the state of older.
 func (m *model) failOver(older *model, server string) {
 	now, sent, own := m.now, m.sent, m.rules
 	*m = *older.clone()
@@ -278,7 +278,7 @@ func (m *model) settle(t told) {
 	}
 }
 
-// byTime returns the ids whose time has come, as a sorted set does.
+// byTime returns the ids due at now, in the order of a sorted set.
 func byTime(times map[string]int64, now int64) (ids []string) {
 	for id, at := range times {
 		if at <= now {
@@ -295,7 +295,7 @@ func byTime(times map[string]int64, now int64) (ids []string) {
 	return ids
 }
 
-// sweep is one of a node that says mark.
+// sweep is a sweep by a node, with its mark.
 func (m *model) sweep(node incarnation, mark int64, limit int, outcomes []told) swept {
 	result := swept{held: map[string]int{}}
 	for _, t := range outcomes {
@@ -399,7 +399,7 @@ func (m *model) restore(until int64) {
 	}
 }
 
-// leaseOf is the length of a node's lease, as far as that is known.
+// leaseOf is the length of a node's lease, if known, and otherwise that of the rules.
 func (m *model) leaseOf(node incarnation, by rules) int64 {
 	if term, known := m.terms[node]; known {
 		return term.lease
@@ -407,7 +407,7 @@ func (m *model) leaseOf(node incarnation, by rules) int64 {
 	return by.nodeLease
 }
 
-// bury has nodes be dead whose lease is over.
+// bury takes nodes for dead when their lease is over.
 func (m *model) bury(rules rules, pass int64, why string) string {
 	now := m.ms()
 	var over []incarnation
@@ -492,7 +492,7 @@ func (m *model) expire(by rules, over []string, limit int, pass int64, why strin
 
 var errAway = errors.New("away")
 
-// fake is a store on a model that several nodes share: Redis as a node sees it.
+// fake is a store on a model shared by several nodes: Redis as a node sees it.
 type fake struct {
 	*shared
 	by   incarnation

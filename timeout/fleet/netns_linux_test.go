@@ -19,7 +19,7 @@ type link struct {
 	ours, theirs string // addresses of the two cards
 }
 
-// nobody is the address of a card that there is not.
+// nobody is the address of no card.
 const nobody = "02:68:77:ff:ff:ff"
 
 // newLink lays one. A process can have four.
@@ -50,7 +50,7 @@ func newLink(t *testing.T, pid, number int) *link {
 	return l
 }
 
-// cut has frames in both directions go to a card that there is not: nobody is told of it.
+// cut has frames in both directions go to a missing card: nobody is told of it.
 func (l *link) cut(t *testing.T) { l.connect(t, nobody, nobody) }
 
 // heal ends a cut.

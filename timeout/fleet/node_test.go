@@ -105,7 +105,7 @@ func (f *fleetOf) add(t *testing.T, name string, cfg Config) *Node {
 	return n
 }
 
-// nodeOn returns a node on a store, with a Config that has its defaults, until the test ends.
+// nodeOn returns a node on a store, until the test ends. cfg must have its defaults.
 func nodeOn(t *testing.T, cfg Config, on store) *Node {
 	t.Helper()
 	n, err := newNode(cfg, on)
@@ -171,8 +171,8 @@ func TestASessionThatIsClosedIsToldOnce(t *testing.T) {
 	})
 }
 
-// dies has the first node, which has 100 sessions, be dead from now on. The first of its ends is told
-// later than least, and all are at most later. It returns when that began.
+// dies kills the first node, with its 100 sessions. Its first end must be told later than least, and
+// all by most. dies returns the time of death.
 func (f *fleetOf) dies(t *testing.T, least, most time.Duration) (began time.Time) {
 	t.Helper()
 	f.set(func() { f.fakes[0].cut = true })
@@ -538,7 +538,7 @@ func TestSessionsThatCameTogetherAreNotRenewedTogether(t *testing.T) {
 	})
 }
 
-// newGuarded makes a connection that a Keeper closes after ten seconds of silence.
+// newGuarded makes a connection under a Keeper with a timeout of ten seconds.
 func newGuarded(t *testing.T) (k *keepalive.Keeper, conn, guarded net.Conn) {
 	k, err := keepalive.New(keepalive.Config{Timeout: 10 * time.Second})
 	require.NoError(t, err)

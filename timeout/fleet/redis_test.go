@@ -70,7 +70,7 @@ func allAlive(t testing.TB, sessions []*Session) {
 	}
 }
 
-// by returns the ends that were told, by session: the highest epoch of each.
+// by returns the ends told, by session: the highest epoch of each.
 func (d *diary) by() map[string]Offline {
 	ends := make(map[string]Offline)
 	for _, o := range d.offlines() {
@@ -250,7 +250,7 @@ func TestKickDrainAndCountOnACluster(t *testing.T) {
 	}
 }
 
-// useFleet does all that there is with a fleet of two.
+// useFleet does everything possible with a fleet of two.
 func useFleet(t *testing.T, server *testserver.Server, change func(*Config)) {
 	r := newReal(t, server, 2, change)
 	sessions := fill(t, r.nodes[0], "a", 100)

@@ -13,7 +13,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
-// loyal is a client that connects to another gateway whenever it has lost one.
+// loyal is a client. Whenever it has lost a gateway, it connects to another one.
 type loyal struct {
 	id     string
 	epochs []int64                // of its connections, one after the other

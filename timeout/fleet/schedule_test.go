@@ -78,7 +78,7 @@ var steps = map[string]func(w *world) string{
 	"time":  func(w *world) string { return w.looks(10) },
 	"beatA": func(w *world) string { return w.beats(0) },
 	"beatB": func(w *world) string { return w.beats(1) },
-	// Until a node is dead whose lease was just extended, and nobody has looked for its sessions.
+	// Long enough for a node with a fresh lease to be dead, before a look for its sessions.
 	"dies": func(w *world) string { return w.looks(9) },
 	"ages": func(w *world) string { return w.looks(8) },
 	"failover": func(w *world) string {
@@ -108,7 +108,7 @@ func (w *world) looks(times int) string {
 	return ""
 }
 
-// beats extends a node's lease, and looks at its session if that has a new term.
+// beats extends a node's lease, and its session's if the term is new.
 func (w *world) beats(node int) string {
 	a := &w.nodes[node]
 	lives := a.term != 0 && w.now-a.good < w.nodeLease*1000
@@ -136,7 +136,7 @@ func (w *world) serves(i int) bool {
 		(w.nodeLease == 0 || g.term == a.term && w.now-a.good < w.nodeLease*1000)
 }
 
-// forget notes that the server may not know what it has answered.
+// forget notes that the server may have lost its earlier answers.
 func (w *world) forget() {
 	for i := range w.given {
 		w.given[i].excused, w.given[i].forgot = true, true
@@ -329,7 +329,7 @@ func TestEveryOrderOfStepsOfTwoNodesKeepsThePromises(t *testing.T) {
 	})
 }
 
-// Where nodes have leases, too: these end, and those who had them come back, at each step.
+// Nodes have leases, too. A node's lease may end, and the node may come back, at each step.
 func TestEveryOrderOfStepsOfTwoNodesWithLeasesKeepsThePromises(t *testing.T) {
 	exploreAll(t, nodeScheduleConfig, []schedule{
 		{depth: 3, names: "registerA registerB extendA extendB closeA detachA kick sweep ack nack renew lease time dies beatA beatB failover loss"},

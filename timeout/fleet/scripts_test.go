@@ -22,7 +22,7 @@ local function clock() return tonumber(call('GET', string.sub(l, 1, -2) .. 'cloc
 local function server() return call('GET', string.sub(l, 1, -2) .. 'server') end
 `
 
-// pair is the model and Redis, which have to answer the same.
+// pair is the model and Redis. Both must give the same answers.
 type pair struct {
 	t      *testing.T
 	random *rand.Rand

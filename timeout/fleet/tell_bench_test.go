@@ -13,9 +13,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
-// BenchmarkTell is about the sessions of a node that has died, all of which end at the same
-// time, and another one that tells of them: to a function that returns at once, and to one that
-// writes to a database.
+// BenchmarkTell has all sessions of a dead node end at the same time. Another node tells their ends:
+// to a function with an immediate return, and to one with a write to a database.
 func BenchmarkTell(b *testing.B) {
 	for _, work := range []time.Duration{0, time.Millisecond} {
 		b.Run(fmt.Sprintf("work=%v", work), func(b *testing.B) { benchTell(b, work) })

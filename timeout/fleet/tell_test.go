@@ -17,7 +17,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
 )
 
-// slowStore answers late to those who tell ends.
+// slowStore answers sweep and get late.
 type slowStore struct {
 	store
 	late time.Duration
@@ -33,7 +33,7 @@ func (s slowStore) get(ctx context.Context, ids []string) ([]found, error) {
 	return s.store.get(ctx, ids)
 }
 
-// tornStore is of several servers, of which one is away that has nothing.
+// tornStore is on several servers. One without sessions is away.
 type tornStore struct {
 	store
 	settled *atomic.Int32
@@ -103,7 +103,7 @@ func TestManyEndsAreToldInShortTimeByARedisThatIsBusy(t *testing.T) {
 	})
 }
 
-// A node that has enough to tell goes on looking: that somebody looks says that Redis is there.
+// A node with enough to tell goes on looking: its looks prove to the slots that Redis is there.
 func TestANodeThatIsBusyTellingIsNoOutage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		cfg := beatConfig
@@ -202,7 +202,8 @@ func TestTheLogSaysWhenEndsCanBeLookedForAgain(t *testing.T) {
 	})
 }
 
-// What was taken by a call whose answer was lost is told at once, and not when others may take it.
+// If the answer of a call was lost, the ends it took are told at once, and not only when others may
+// take them.
 func TestEndsThatWereTakenAndGotLostAreTakenAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFleet(t, 1, nodeConfig)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dying is a slot of which one node has half of the sessions and dies, in a time that is told.
+// dying is a slot under a told clock. One of two nodes, with half of the sessions, dies.
 type dying struct {
 	*pair
 	claims [2][]claim // of the one that dies, and of the one that lives
@@ -68,7 +68,7 @@ func (d *dying) look() bool {
 	return result.more
 }
 
-// verdicts is what becomes of all sessions that a node believes to have.
+// verdicts counts the verdicts on all sessions that a node believes to have.
 func (d *dying) verdicts(node int) map[verdict]int {
 	verdicts, err := d.nodes[node].extend(ctx, d.claims[node])
 	require.NoError(d.t, err)
