@@ -165,7 +165,7 @@ func BenchmarkWalk(b *testing.B) {
 		b.Run(fmt.Sprintf("dead=%d%%", share), func(b *testing.B) {
 			server := testserver.Redis(b)
 			client, s := connect(b, server), benchStore(b, server, 0)
-			s.cfg.NodeLease = time.Hour // against a gap
+			s.cfg.NodeLease = time.Hour // long enough to leave no gap
 			if share == 0 {
 				s.by = incarnation{2}
 			}

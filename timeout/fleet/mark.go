@@ -2,9 +2,9 @@ package fleet
 
 import "time"
 
-// mark is an instant in a slot: until then nobody else takes the ends already taken by the node. If
-// the answer of a call was lost, nobody has the ends it took. So the slot keeps a mark as well, and
-// the node tells the slot its own.
+// mark is an instant, one for each slot: until then nobody else takes the ends already taken by the
+// node. If the answer of a call was lost, nobody has the ends it took. So the slot keeps a mark as
+// well, and the node tells the slot its own.
 type mark struct {
 	known int64     // the server's time, in ms, or 0
 	doubt time.Time // until then, a call without an answer may have taken some

@@ -75,7 +75,7 @@ func withoutSecret(err error) error {
 }
 
 // New makes a Client of a *redis.Client or a *redis.ClusterClient, made with MaxRetries -1. The caller
-// keeps the duty to close that. New asks the server for nothing.
+// closes that client: Close does not. New asks the server for nothing.
 func New(client goredis.UniversalClient, names Names) (*Client, error) {
 	return open(client, names, false)
 }
