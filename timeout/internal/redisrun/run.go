@@ -46,8 +46,8 @@ type Call struct {
 
 // Run runs scripts, those for one slot in their order. After it each call has an answer, a status or
 // an error. A slow server holds up only its own calls, and Run returns when all have ended. The error
-// is that of the first failed call. It wraps Names.Full only if no call failed otherwise. Run repeats
-// a call only if it certainly was not run.
+// is that of the first call failed for another reason than Names.Full. If there is none, it is that
+// of the last failed call. Run repeats a call only if it certainly was not run.
 func (r *Client) Run(ctx context.Context, calls []*Call) error {
 	if r.closed.Load() {
 		fail(calls, r.names.Closed)
