@@ -17,6 +17,10 @@ var (
 	// slots can grow and not shrink.
 	ErrConflict = errors.New("timeout: conflict")
 
+	// ErrForged is the error for a Token with a Proof by nobody who may make one: see
+	// timeout.Config.FeedbackKeys.
+	ErrForged = errors.New("timeout: forged token")
+
 	// ErrFenced is the error for slots owned by another node by now: see Ask.Term.
 	ErrFenced = errors.New("timeout: fenced")
 

@@ -93,7 +93,7 @@ func TestBatches(t *testing.T) {
 
 	gone := do[Answers](s, http.MethodPost, "/v1/tasks/remove", `{"keys":[{"topic":"a","id":"/"},{"topic":"a","id":"no"}]}`)
 	require.Equal(t, []Answer{{Was: timeout.Pending, Changed: true}, {Was: timeout.None}}, gone.Answers)
-	require.Equal(t, Answers{[]Answer{}}, do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[]}`))
+	require.Equal(t, Answers{Answers: []Answer{}}, do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[]}`))
 }
 
 func TestPages(t *testing.T) {
@@ -326,7 +326,7 @@ func TestGarbageCursors(t *testing.T) {
 
 func TestTopics(t *testing.T) {
 	s := start(t, Config{})
-	require.Equal(t, Topics{[]Topic{}}, get[Topics](s, "/v1/topics"))
+	require.Equal(t, Topics{Topics: []Topic{}}, get[Topics](s, "/v1/topics"))
 	kept := do[Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":4,"lease":"1m","retries":-1,"callback":{"kind":"http","target":"http://example.com/","timeout":2500,"final":[422]}}`)
 	require.Equal(t, "mail", kept.Name)
 	require.Equal(t, 4, kept.Slots)

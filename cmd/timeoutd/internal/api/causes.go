@@ -12,30 +12,6 @@ import (
 // maxCauses is how many causes one answer has.
 const maxCauses = 200
 
-// Causes says why tasks are dead. If there is a Next, it is about the tasks up to there, and the
-// same request with that cursor is about others.
-type Causes struct {
-	Causes []Cause `json:"causes"` // the most tasks first
-	Other  int64   `json:"other"`  // tasks of more causes than an answer has
-	Next   string  `json:"next,omitempty"`
-}
-
-// Cause is a group of dead tasks with the same kind of error at the same target.
-type Cause struct {
-	ID     string   `json:"cause"`
-	Error  string   `json:"error"`            // what the errors have in common
-	Target string   `json:"target,omitempty"` // what the targets have in common; empty for a handler
-	Tasks  int64    `json:"tasks"`
-	Newest *Instant `json:"newest"`
-	Sample Sample   `json:"example"`
-}
-
-// Sample is the task that has died last.
-type Sample struct {
-	ID    string `json:"id"`
-	Error string `json:"error"`
-}
-
 func (h *Handler) listCauses(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	topic, err := h.topicOf(r)
@@ -60,7 +36,7 @@ func (h *Handler) listCauses(w http.ResponseWriter, r *http.Request) error {
 	}) {
 		causes = append(causes, *group)
 	}
-	return answer(w, http.StatusOK, Causes{causes, other, next})
+	return answer(w, http.StatusOK, Causes{Causes: causes, Other: other, Next: next})
 }
 
 // count adds a task to its group. It reports false if there are too many groups.
@@ -76,7 +52,7 @@ func count(groups map[string]*Cause, task timeout.Task, why cause) bool {
 	}
 	group.Tasks++
 	if group.Newest == nil || task.Until.After(group.Newest.Time) {
-		group.Newest, group.Sample = &Instant{task.Until}, Sample{task.ID, task.Error}
+		group.Newest, group.Sample = &Instant{Time: task.Until}, Sample{ID: task.ID, Error: task.Error}
 	}
 	return true
 }

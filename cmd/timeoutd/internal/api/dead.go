@@ -15,14 +15,6 @@ import (
 // deadBudget is how long one request goes on with dead tasks.
 const deadBudget = 5 * time.Second
 
-// Cleared is how many dead tasks were replayed or dropped. With More there are others: the same
-// request with the cursor Next goes on with them.
-type Cleared struct {
-	Changed int64  `json:"changed"`
-	More    bool   `json:"more"`
-	Next    string `json:"next,omitempty"`
-}
-
 func (h *Handler) replayDead(w http.ResponseWriter, r *http.Request) error {
 	return h.clearDead(w, r, replayable, func(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
 		keys := make([]timeout.Key, len(tasks))

@@ -9,22 +9,6 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
-// Feedback is the outcome of an accepted task.
-type Feedback struct {
-	Token string `json:"token"`
-
-	// Error says how the attempt failed. Empty means success. Permanent excludes another
-	// attempt, and RetryAfter is the time until the next one.
-	Error      string    `json:"error,omitempty"`
-	Permanent  bool      `json:"permanent,omitempty"`
-	RetryAfter *Duration `json:"retry_after,omitempty"`
-}
-
-// Settled says whether an outcome came in time.
-type Settled struct {
-	Settled bool `json:"settled"`
-}
-
 // maxFeedback is the longest body of a feedback, in bytes: anybody may send one.
 const maxFeedback = 64 << 10
 
@@ -48,7 +32,7 @@ func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	failure, err := told.failure()
+	failure, err := failureOf(told)
 	if err != nil {
 		return err
 	}
@@ -56,11 +40,11 @@ func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, Settled{settled})
+	return answer(w, http.StatusOK, Settled{Settled: settled})
 }
 
-// failure returns the outcome as a handler would return it. err is about fields in conflict.
-func (f Feedback) failure() (failure, err error) {
+// failureOf returns the outcome as a handler would return it. err is about fields in conflict.
+func failureOf(f Feedback) (failure, err error) {
 	if f.Error == "" {
 		if f.Permanent || f.RetryAfter != nil {
 			return nil, fmt.Errorf("%w: permanent or retry_after without an error, must have one", timeout.ErrArgument)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 // Any body is refused with a clear error, or is a task that an engine can keep and give back
@@ -26,7 +27,7 @@ func FuzzSetting(f *testing.F) {
 		err := unmarshal(body, &setting)
 		var task timeout.Task
 		if err == nil {
-			task, err = setting.task(timeout.Key{Topic: "t", ID: "a"}, false)
+			task, err = setting.Task(timeout.Key{Topic: "t", ID: "a"}, false)
 		}
 		if err != nil {
 			require.ErrorIs(t, err, timeout.ErrArgument)
@@ -35,7 +36,7 @@ func FuzzSetting(f *testing.F) {
 			return
 		}
 		require.NoError(t, task.Check())
-		back, err := json.Marshal(taskOf(task))
+		back, err := json.Marshal(wire.TaskOf(task))
 		require.NoError(t, err)
 		var again Task
 		require.NoError(t, json.Unmarshal(back, &again))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 const (
@@ -16,38 +17,6 @@ const (
 	// getSize is how many tasks are read at a time. Their payloads are no more than maxAnswer.
 	getSize = maxAnswer / engine.MaxPayload
 )
-
-// Keys is a batch of keys.
-type Keys struct {
-	Keys []timeout.Key `json:"keys"`
-}
-
-// Removals is a batch to be removed. A removal may be limited to a state or a version.
-type Removals struct {
-	Keys []timeout.Removal `json:"keys"`
-}
-
-// Settings is a batch to be set.
-type Settings struct {
-	Tasks []KeyedSetting `json:"tasks"`
-}
-
-// Moves is a batch to be moved.
-type Moves struct {
-	Moves []KeyedMove `json:"moves"`
-}
-
-// KeyedMove is a move in a batch.
-type KeyedMove struct {
-	timeout.Key
-	When
-}
-
-// Tasks is a page of a list, or the tasks of a batch.
-type Tasks struct {
-	Tasks []Task `json:"tasks"`
-	Next  string `json:"next,omitempty"`
-}
 
 // keys reads a batch of keys.
 func (h *Handler) keys(w http.ResponseWriter, r *http.Request) ([]timeout.Key, error) {
@@ -88,7 +57,7 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 		}
 		for i, task := range found {
 			task.Topic, task.ID = chunk[i].Topic, chunk[i].ID // also of a missing task
-			tasks.Tasks = append(tasks.Tasks, taskOf(task))
+			tasks.Tasks = append(tasks.Tasks, wire.TaskOf(task))
 			size += len(task.Payload)
 		}
 		if n := len(tasks.Tasks); size > maxAnswer && n > 1 {
@@ -109,7 +78,7 @@ func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
 	tasks := make([]timeout.Task, len(batch.Tasks.list))
 	for i, one := range batch.Tasks.list {
 		var err error
-		if tasks[i], err = one.task(one.Key, one.IfAbsent); err != nil {
+		if tasks[i], err = one.Task(one.Key, one.IfAbsent); err != nil {
 			return fmt.Errorf("tasks[%d]: %w", i, err)
 		}
 	}
@@ -128,7 +97,7 @@ func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
 	moves := make([]timeout.Move, len(batch.Moves.list))
 	for i, one := range batch.Moves.list {
 		var err error
-		if moves[i], err = one.move(one.Key); err == nil {
+		if moves[i], err = moveOf(one.When, one.Key); err == nil {
 			err = one.Check()
 		}
 		if err != nil {
@@ -162,7 +131,7 @@ func tellAll(w http.ResponseWriter, found []timeout.Answer, err error, has func(
 	if err != nil {
 		return err
 	}
-	said := Answers{make([]Answer, len(found))}
+	said := Answers{Answers: make([]Answer, len(found))}
 	for i, one := range found {
 		said.Answers[i] = answerOf(one, has(i))
 	}
@@ -189,7 +158,7 @@ func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request) error {
 	}
 	tasks := Tasks{Tasks: make([]Task, len(page.Tasks)), Next: page.Next}
 	for i, task := range page.Tasks {
-		tasks.Tasks[i] = briefOf(task)
+		tasks.Tasks[i] = wire.BriefOf(task)
 	}
 	return answer(w, http.StatusOK, tasks)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 // keyOf returns the key in a path. Every id is one segment of the path, with a slash written
@@ -29,7 +30,7 @@ func (h *Handler) setTask(w http.ResponseWriter, r *http.Request) error {
 	if err := h.decode(w, r, &setting); err != nil {
 		return err
 	}
-	task, err := setting.task(key, ifAbsent)
+	task, err := setting.Task(key, ifAbsent)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (h *Handler) getTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, taskOf(task))
+	return answer(w, http.StatusOK, wire.TaskOf(task))
 }
 
 func (h *Handler) removeTask(w http.ResponseWriter, r *http.Request) error {
@@ -96,7 +97,7 @@ func (h *Handler) moveTask(w http.ResponseWriter, r *http.Request) error {
 	if err := h.decode(w, r, &when); err != nil {
 		return err
 	}
-	move, err := when.move(key)
+	move, err := moveOf(when, key)
 	if err != nil {
 		return err
 	}
@@ -109,9 +110,9 @@ func (h *Handler) moveTask(w http.ResponseWriter, r *http.Request) error {
 	return tell(w, found, err, movable)
 }
 
-// move returns a move. It must have one of the two times.
-func (w When) move(key timeout.Key) (timeout.Move, error) {
-	due, after, err := w.read()
+// moveOf returns a move. It must have one of the two times.
+func moveOf(w When, key timeout.Key) (timeout.Move, error) {
+	due, after, err := w.Read()
 	switch {
 	case err != nil:
 		return timeout.Move{}, err
@@ -146,22 +147,6 @@ func tell(w http.ResponseWriter, found timeout.Answer, err error, has effect) er
 	return answer(w, http.StatusOK, answerOf(found, has))
 }
 
-// Executions are the finished attempts of a task, the latest first.
-type Executions struct {
-	Executions []Execution `json:"executions"`
-}
-
-// Execution is engine.Execution.
-type Execution struct {
-	Version int64         `json:"version"`
-	Attempt int           `json:"attempt"`
-	Node    string        `json:"node"`
-	Started *Instant      `json:"started,omitempty"`
-	Took    Duration      `json:"took"`
-	As      timeout.State `json:"as"`
-	Error   string        `json:"error,omitempty"`
-}
-
 func (h *Handler) listExecutions(w http.ResponseWriter, r *http.Request) error {
 	key, err := keyOf(r)
 	if err != nil {
@@ -179,9 +164,9 @@ func (h *Handler) listExecutions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page := Executions{make([]Execution, len(all))}
+	page := Executions{Executions: make([]Execution, len(all))}
 	for i, e := range all {
-		page.Executions[i] = Execution{e.Version, e.Attempt, e.Node, instantOf(e.Started), Duration(e.Took), e.As, e.Error}
+		page.Executions[i] = wire.ExecutionOf(e)
 	}
 	return answer(w, http.StatusOK, page)
 }

@@ -7,36 +7,11 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
-// Problem is an error in the form of RFC 9457.
-type Problem struct {
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-}
-
-// Error returns the detail.
-func (p Problem) Error() string { return p.Detail }
-
 func problem(status int, format string, args ...any) error {
-	return Problem{http.StatusText(status), status, fmt.Sprintf(format, args...)}
-}
-
-// statuses are the HTTP statuses of a centre's errors.
-var statuses = []struct {
-	err    error
-	status int
-}{
-	{timeout.ErrArgument, http.StatusBadRequest},
-	{timeout.ErrForged, http.StatusForbidden},
-	{timeout.ErrNotFound, http.StatusNotFound},
-	{timeout.ErrConflict, http.StatusConflict},
-	{timeout.ErrUnsupported, http.StatusNotImplemented},
-	{timeout.ErrFull, http.StatusInsufficientStorage},
-	{timeout.ErrClosed, http.StatusServiceUnavailable},
-	{context.DeadlineExceeded, http.StatusGatewayTimeout},
+	return Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
 // problemOf returns a client's view of an error. An unknown error is the engine's: it can't be
@@ -46,12 +21,16 @@ func problemOf(err error) Problem {
 	if errors.As(err, &told) {
 		return told
 	}
-	for _, known := range statuses {
-		if errors.Is(err, known.err) {
-			return Problem{http.StatusText(known.status), known.status, spell(err.Error())}
+	for _, known := range wire.Statuses {
+		if errors.Is(err, known.Err) {
+			return Problem{Title: http.StatusText(known.Status), Status: known.Status, Detail: spell(err.Error())}
 		}
 	}
-	return Problem{http.StatusText(http.StatusBadGateway), http.StatusBadGateway, err.Error()}
+	status := http.StatusBadGateway
+	if errors.Is(err, context.DeadlineExceeded) {
+		status = http.StatusGatewayTimeout
+	}
+	return Problem{Title: http.StatusText(status), Status: status, Detail: err.Error()}
 }
 
 // refuse answers with an error.

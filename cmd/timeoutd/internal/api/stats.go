@@ -8,78 +8,12 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
 // countTimeout is how long the engine may take for the figures of all topics.
 const countTimeout = 5 * time.Second
-
-// Stats are the figures of a centre. Each topic has the figures of this node alone in Here.
-type Stats struct {
-	At       Instant      `json:"at"`
-	Since    Instant      `json:"since"`
-	Node     string       `json:"node"`
-	Engine   string       `json:"engine"`
-	Members  Members      `json:"members"`
-	Circuits []string     `json:"circuits"` // targets without calls from this node now
-	Topics   []TopicStats `json:"topics"`
-
-	// Error is why figures of the engine are missing.
-	Error string `json:"error,omitempty"`
-}
-
-// Members is engine.View.
-type Members struct {
-	Node   string        `json:"node"`
-	Term   int64         `json:"term"`
-	Leader string        `json:"leader"`
-	Nodes  []engine.Node `json:"nodes"`
-}
-
-// TopicStats is a topic with its figures.
-type TopicStats struct {
-	Topic
-	Counts *Counts  `json:"counts"` // null if the engine did not say
-	Owners []string `json:"owners"` // of each slot; "" is nobody
-	Here   *Here    `json:"here"`   // null if this node does not serve it
-}
-
-// Here is timeout.Stats.
-type Here struct {
-	Slots     []int     `json:"slots"`
-	Queued    int       `json:"queued"`
-	Running   int       `json:"running"`
-	Done      uint64    `json:"done"`
-	Failed    uint64    `json:"failed"`
-	Dead      uint64    `json:"dead"`
-	Accepted  uint64    `json:"accepted"`
-	Postponed uint64    `json:"postponed"`
-	Returned  uint64    `json:"returned"`
-	Rescued   uint64    `json:"rescued"`
-	Swept     uint64    `json:"swept"`
-	Abandoned uint64    `json:"abandoned"`
-	Again     uint64    `json:"again"`
-	Lost      uint64    `json:"lost"`
-	Early     uint64    `json:"early"`
-	Late      Histogram `json:"late"`
-	Took      Histogram `json:"took"`
-}
-
-// Histogram counts durations. Buckets end with the last one that is not empty.
-type Histogram struct {
-	Count   uint64   `json:"count"`
-	Sum     float64  `json:"sum_seconds"`
-	Max     float64  `json:"max_seconds"`
-	P50     float64  `json:"p50_seconds"` // the limit of the median's bucket
-	P99     float64  `json:"p99_seconds"`
-	Buckets []Bucket `json:"buckets"`
-}
-
-// Bucket counts durations up to its limit, and above the limit of the bucket before.
-type Bucket struct {
-	Limit float64 `json:"le_seconds"`
-	Count uint64  `json:"count"`
-}
 
 func (h *Handler) getStats(w http.ResponseWriter, r *http.Request) error {
 	stats, err := h.look(r.Context())
@@ -116,7 +50,7 @@ func (h *Handler) look(ctx context.Context) (Stats, error) {
 // take asks the centre and the engine.
 func (h *Handler) take(ctx context.Context) Stats {
 	s := Stats{
-		At: Instant{time.Now()}, Since: Instant{h.since}, Node: h.centre.Node(), Engine: h.cfg.Engine,
+		At: Instant{Time: time.Now()}, Since: Instant{Time: h.since}, Node: h.centre.Node(), Engine: h.cfg.Engine,
 		Members: h.members(), Circuits: h.centre.OpenCircuits(), Topics: []TopicStats{},
 	}
 	if s.Circuits == nil {
@@ -134,7 +68,7 @@ func (h *Handler) take(ctx context.Context) Stats {
 	view := h.centre.View()
 	for _, topic := range topics {
 		s.Topics = append(s.Topics, TopicStats{
-			Topic: topicOf(topic), Here: here[topic.Name], Owners: view.Owners(topic.Name, topic.WithDefaults().Slots),
+			Topic: wire.TopicOf(topic), Here: here[topic.Name], Owners: view.Owners(topic.Name, topic.WithDefaults().Slots),
 		})
 	}
 	if err := h.count(ctx, s.Topics); err != nil {
@@ -150,7 +84,7 @@ func (h *Handler) count(ctx context.Context, topics []TopicStats) (last error) {
 		counts, err := h.centre.Count(ctx, topics[i].Name)
 		switch {
 		case err == nil:
-			said := countsOf(counts)
+			said := wire.CountsOf(counts)
 			topics[i].Counts = &said
 		case !errors.Is(err, timeout.ErrNotFound): // otherwise it has been dropped since the topics were read
 			last = err
@@ -178,7 +112,7 @@ func histogramOf(h histogram.Durations) Histogram {
 			break
 		}
 		seen += n
-		said.Buckets = append(said.Buckets, Bucket{h.Bound(i).Seconds(), n})
+		said.Buckets = append(said.Buckets, Bucket{Limit: h.Bound(i).Seconds(), Count: n})
 	}
 	return said
 }

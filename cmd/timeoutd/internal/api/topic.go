@@ -5,85 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
-
-// Topic is timeout.Topic.
-type Topic struct {
-	Name        string    `json:"name,omitempty"`
-	Slots       int       `json:"slots,omitempty"`
-	Retries     int       `json:"retries,omitempty"`
-	Backoff     Duration  `json:"backoff,omitzero"`
-	BackoffMax  Duration  `json:"backoff_max,omitzero"`
-	Lease       Duration  `json:"lease,omitzero"`
-	Timeout     Duration  `json:"timeout,omitzero"`
-	Concurrency int       `json:"concurrency,omitempty"`
-	Rate        float64   `json:"rate,omitempty"`
-	Retain      Duration  `json:"retain,omitzero"`
-	RetainDead  Duration  `json:"retain_dead,omitzero"`
-	MaxDead     int       `json:"max_dead,omitempty"`
-	RetainLog   Duration  `json:"retain_log,omitzero"`
-	Callback    *Callback `json:"callback,omitempty"`
-	Paused      bool      `json:"paused,omitempty"`
-}
-
-func topicOf(t timeout.Topic) Topic {
-	return Topic{
-		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: Duration(t.Backoff), BackoffMax: Duration(t.BackoffMax),
-		Lease: Duration(t.Lease), Timeout: Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate,
-		Retain: Duration(t.Retain), RetainDead: Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: Duration(t.RetainLog),
-		Callback: callbackOf(t.Callback), Paused: t.Paused,
-	}
-}
-
-func (t Topic) read() timeout.Topic {
-	return timeout.Topic{
-		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: time.Duration(t.Backoff), BackoffMax: time.Duration(t.BackoffMax),
-		Lease: time.Duration(t.Lease), Timeout: time.Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate,
-		Retain: time.Duration(t.Retain), RetainDead: time.Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: time.Duration(t.RetainLog),
-		Callback: t.Callback.read(), Paused: t.Paused,
-	}
-}
-
-// Topics are all topics, by name.
-type Topics struct {
-	Topics []Topic `json:"topics"`
-}
 
 func (h *Handler) listTopics(w http.ResponseWriter, r *http.Request) error {
 	all, err := h.centre.Topics(r.Context())
 	if err != nil {
 		return err
 	}
-	topics := Topics{make([]Topic, len(all))}
+	topics := Topics{Topics: make([]Topic, len(all))}
 	for i, topic := range all {
-		topics.Topics[i] = topicOf(topic)
+		topics.Topics[i] = wire.TopicOf(topic)
 	}
 	return answer(w, http.StatusOK, topics)
-}
-
-// TopicCounts is a topic with the number of its tasks.
-type TopicCounts struct {
-	Topic
-	Counts Counts `json:"counts"`
-}
-
-// Counts is timeout.Counts.
-type Counts struct {
-	Pending int64   `json:"pending"`
-	Running int64   `json:"running"`
-	Done    int64   `json:"done"`
-	Dead    int64   `json:"dead"`
-	Removed int64   `json:"removed"`
-	Due     int64   `json:"due"`
-	Lag     float64 `json:"lag_seconds"`
-}
-
-func countsOf(c timeout.Counts) Counts {
-	return Counts{c.Pending, c.Running, c.Done, c.Dead, c.Removed, c.Due, c.Lag.Seconds()}
 }
 
 func (h *Handler) getTopic(w http.ResponseWriter, r *http.Request) error {
@@ -99,18 +36,12 @@ func (h *Handler) getTopic(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, TopicCounts{topicOf(topic), countsOf(counts)})
+	return answer(w, http.StatusOK, TopicCounts{Topic: wire.TopicOf(topic), Counts: wire.CountsOf(counts)})
 }
 
 func nameOf(r *http.Request) (string, error) {
 	name := r.PathValue("topic")
 	return name, engine.CheckTopic(name)
-}
-
-// TopicSetting is the body of a PUT. A nil Paused says nothing about the pause.
-type TopicSetting struct {
-	Topic
-	Paused *bool `json:"paused,omitempty"`
 }
 
 // putTopic makes or changes a topic. A missing field becomes the default, except the number of
@@ -134,12 +65,12 @@ func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request) error {
 		}
 		topic.Topic.Paused = *topic.Paused
 	}
-	kept, err := h.centre.SetTopic(r.Context(), topic.read())
+	kept, err := h.centre.SetTopic(r.Context(), topic.Read())
 	if err != nil {
 		return err
 	}
 	h.stats.forget()
-	return answer(w, http.StatusOK, topicOf(kept))
+	return answer(w, http.StatusOK, wire.TopicOf(kept))
 }
 
 // checkPaused refuses a PUT with another Paused than the topic's, since a PUT does not change
@@ -189,5 +120,5 @@ func (h *Handler) pause(w http.ResponseWriter, r *http.Request, do func(ctx cont
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, topicOf(topic))
+	return answer(w, http.StatusOK, wire.TopicOf(topic))
 }

@@ -1,4 +1,7 @@
-package api
+// Package wire has the JSON of timeoutd's HTTP API: what package timeoutclient sends and reads, and
+// what timeoutd reads and sends. openapi.yaml of timeoutd describes it. Programs have more use for
+// timeoutclient.
+package wire
 
 import (
 	"bytes"
@@ -9,7 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
@@ -23,12 +25,20 @@ const maxMillis = math.MaxInt64 / int64(time.Millisecond)
 // form, or as a number of milliseconds since the epoch.
 type Instant struct{ time.Time }
 
+// Read returns the time: the zero time for nil.
+func (i *Instant) Read() time.Time {
+	if i == nil {
+		return time.Time{}
+	}
+	return i.Time
+}
+
 // MarshalJSON writes the time.
 func (i Instant) MarshalJSON() ([]byte, error) {
 	return []byte(`"` + i.UTC().Format("2006-01-02T15:04:05.000Z") + `"`), nil
 }
 
-// UnmarshalJSON reads either form. The error wraps timeout.ErrArgument.
+// UnmarshalJSON reads either form. The error wraps engine.ErrArgument.
 func (i *Instant) UnmarshalJSON(text []byte) error {
 	if isNull(text) {
 		return nil
@@ -38,7 +48,7 @@ func (i *Instant) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if when.IsZero() { // it means none to a centre
-		return fmt.Errorf("%w: action time %v, must be in the years 1970 to 9999", timeout.ErrArgument, when)
+		return fmt.Errorf("%w: action time %v, must be in the years 1970 to 9999", engine.ErrArgument, when)
 	}
 	i.Time = when
 	return engine.CheckDue(when)
@@ -55,7 +65,7 @@ func parseInstant(text []byte) (time.Time, error) {
 	}
 	when, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return when, fmt.Errorf("%w: action time %.*q, must be as 2026-01-02T15:04:05Z, or a number of milliseconds since 1970", timeout.ErrArgument, maxShown, s)
+		return when, fmt.Errorf("%w: action time %.*q, must be as 2026-01-02T15:04:05Z, or a number of milliseconds since 1970", engine.ErrArgument, maxShown, s)
 	}
 	return when, nil
 }
@@ -68,7 +78,7 @@ func (d Duration) MarshalJSON() ([]byte, error) {
 	return strconv.AppendQuote(nil, time.Duration(d).String()), nil
 }
 
-// UnmarshalJSON reads either form. The error wraps timeout.ErrArgument.
+// UnmarshalJSON reads either form. The error wraps engine.ErrArgument.
 func (d *Duration) UnmarshalJSON(text []byte) error {
 	if isNull(text) {
 		return nil
@@ -76,7 +86,7 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	if text[0] != '"' {
 		ms, err := whole(text, "duration")
 		if err == nil && (ms > maxMillis || ms < -maxMillis) {
-			err = fmt.Errorf("%w: duration of %d ms, must be at most %d ms", timeout.ErrArgument, ms, maxMillis)
+			err = fmt.Errorf("%w: duration of %d ms, must be at most %d ms", engine.ErrArgument, ms, maxMillis)
 		}
 		*d = Duration(ms * int64(time.Millisecond))
 		return err
@@ -87,7 +97,7 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	}
 	parsed, err := time.ParseDuration(s)
 	if err != nil {
-		return fmt.Errorf("%w: duration %.*q, must be as 1m30s, or a number of milliseconds", timeout.ErrArgument, maxShown, s)
+		return fmt.Errorf("%w: duration %.*q, must be as 1m30s, or a number of milliseconds", engine.ErrArgument, maxShown, s)
 	}
 	*d = Duration(parsed)
 	return nil
@@ -100,9 +110,9 @@ func whole(text []byte, what string) (int64, error) {
 	n, err := strconv.ParseInt(string(text), 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		return 0, fmt.Errorf("%w: %s %.*s, must be a number of milliseconds up to %d", timeout.ErrArgument, what, maxShown, text, int64(math.MaxInt64))
+		return 0, fmt.Errorf("%w: %s %.*s, must be a number of milliseconds up to %d", engine.ErrArgument, what, maxShown, text, int64(math.MaxInt64))
 	case err != nil:
-		return 0, fmt.Errorf("%w: %s %.*s, must be a string or a whole number of milliseconds", timeout.ErrArgument, what, maxShown, text)
+		return 0, fmt.Errorf("%w: %s %.*s, must be a string or a whole number of milliseconds", engine.ErrArgument, what, maxShown, text)
 	}
 	return n, nil
 }

@@ -1,0 +1,72 @@
+package wire
+
+import (
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// Stats are the figures of a centre. Each topic has the figures of this node alone in Here.
+type Stats struct {
+	At       Instant      `json:"at"`
+	Since    Instant      `json:"since"`
+	Node     string       `json:"node"`
+	Engine   string       `json:"engine"`
+	Members  Members      `json:"members"`
+	Circuits []string     `json:"circuits"` // targets without calls from this node now
+	Topics   []TopicStats `json:"topics"`
+
+	// Error is why figures of the engine are missing.
+	Error string `json:"error,omitempty"`
+}
+
+// Members is engine.View.
+type Members struct {
+	Node   string        `json:"node"`
+	Term   int64         `json:"term"`
+	Leader string        `json:"leader"`
+	Nodes  []engine.Node `json:"nodes"`
+}
+
+// TopicStats is a topic with its figures.
+type TopicStats struct {
+	Topic
+	Counts *Counts  `json:"counts"` // null if the engine did not say
+	Owners []string `json:"owners"` // of each slot; "" is nobody
+	Here   *Here    `json:"here"`   // null if this node does not serve it
+}
+
+// Here is timeout.Stats.
+type Here struct {
+	Slots     []int     `json:"slots"`
+	Queued    int       `json:"queued"`
+	Running   int       `json:"running"`
+	Done      uint64    `json:"done"`
+	Failed    uint64    `json:"failed"`
+	Dead      uint64    `json:"dead"`
+	Accepted  uint64    `json:"accepted"`
+	Postponed uint64    `json:"postponed"`
+	Returned  uint64    `json:"returned"`
+	Rescued   uint64    `json:"rescued"`
+	Swept     uint64    `json:"swept"`
+	Abandoned uint64    `json:"abandoned"`
+	Again     uint64    `json:"again"`
+	Lost      uint64    `json:"lost"`
+	Early     uint64    `json:"early"`
+	Late      Histogram `json:"late"`
+	Took      Histogram `json:"took"`
+}
+
+// Histogram counts durations. Buckets end with the last one that is not empty.
+type Histogram struct {
+	Count   uint64   `json:"count"`
+	Sum     float64  `json:"sum_seconds"`
+	Max     float64  `json:"max_seconds"`
+	P50     float64  `json:"p50_seconds"` // the limit of the median's bucket
+	P99     float64  `json:"p99_seconds"`
+	Buckets []Bucket `json:"buckets"`
+}
+
+// Bucket counts durations up to its limit, and above the limit of the bucket before.
+type Bucket struct {
+	Limit float64 `json:"le_seconds"`
+	Count uint64  `json:"count"`
+}

@@ -1,0 +1,219 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// When is an action time: Due or After, or neither for at once.
+type When struct {
+	Due   *Instant  `json:"due,omitempty"`
+	After *Duration `json:"after,omitempty"`
+}
+
+// Read returns the time as a centre takes it. The error wraps engine.ErrArgument.
+func (w When) Read() (due time.Time, after time.Duration, err error) {
+	if w.Due != nil && w.After != nil {
+		return due, after, fmt.Errorf("%w: due %v and after %v, must be one of them", engine.ErrArgument, w.Due.Time, time.Duration(*w.After))
+	}
+	if w.Due != nil {
+		due = w.Due.Time
+	}
+	if w.After != nil {
+		after = time.Duration(*w.After)
+	}
+	return due, after, nil
+}
+
+// Setting is a task to be set, without its key.
+type Setting struct {
+	When
+
+	// Payload is any JSON value, kept as it was written. PayloadBase64 is for anything else.
+	Payload       json.RawMessage `json:"payload,omitempty"`
+	PayloadBase64 *[]byte         `json:"payload_base64,omitempty"`
+
+	Callback *Callback `json:"callback,omitempty"`
+}
+
+// Task returns the task to be set under a key. The error wraps engine.ErrArgument.
+func (s Setting) Task(key engine.Key, ifAbsent bool) (engine.Task, error) {
+	task := engine.Task{Topic: key.Topic, ID: key.ID, Payload: s.Payload, IfAbsent: ifAbsent, Callback: s.Callback.Read()}
+	var err error
+	if task.Due, task.After, err = s.Read(); err != nil {
+		return task, err
+	}
+	if s.PayloadBase64 != nil {
+		if s.Payload != nil {
+			return task, fmt.Errorf("%w: payload and payload_base64, must be one of them", engine.ErrArgument)
+		}
+		task.Payload = *s.PayloadBase64
+	}
+	return task, task.Check()
+}
+
+// KeyedSetting is a setting in a batch.
+type KeyedSetting struct {
+	engine.Key
+	Setting
+	IfAbsent bool `json:"if_absent,omitempty"`
+}
+
+// KeyedMove is a move in a batch.
+type KeyedMove struct {
+	engine.Key
+	When
+}
+
+// Callback is engine.Callback.
+type Callback struct {
+	Kind    string            `json:"kind"`
+	Target  string            `json:"target"`
+	Method  string            `json:"method,omitempty"`
+	Header  map[string]string `json:"header,omitempty"`
+	Timeout Duration          `json:"timeout,omitzero"`
+	Final   []int             `json:"final,omitempty"`
+}
+
+// Read returns the callback as a centre takes it. Nil stays nil.
+func (c *Callback) Read() *engine.Callback {
+	if c == nil {
+		return nil
+	}
+	return &engine.Callback{Kind: c.Kind, Target: c.Target, Method: c.Method, Header: c.Header, Timeout: time.Duration(c.Timeout), Final: c.Final}
+}
+
+// CallbackOf returns the callback as JSON. Nil stays nil.
+func CallbackOf(c *engine.Callback) *Callback {
+	if c == nil {
+		return nil
+	}
+	return &Callback{Kind: c.Kind, Target: c.Target, Method: c.Method, Header: c.Header, Timeout: Duration(c.Timeout), Final: c.Final}
+}
+
+// Task is a task in its present state.
+type Task struct {
+	engine.Key
+	State    engine.State `json:"state"`
+	Due      *Instant     `json:"due,omitempty"`
+	Until    *Instant     `json:"until,omitempty"`
+	Version  int64        `json:"version,omitempty"`
+	Attempts int          `json:"attempts,omitempty"`
+	Error    string       `json:"error,omitempty"`
+	Node     string       `json:"node,omitempty"`
+	Callback *Callback    `json:"callback,omitempty"`
+
+	// PayloadBytes is the size of the payload. Lists have it in place of the payload.
+	PayloadBytes  int             `json:"payload_bytes,omitempty"`
+	Payload       json.RawMessage `json:"payload,omitempty"`
+	PayloadBase64 []byte          `json:"payload_base64,omitempty"`
+}
+
+// TaskOf returns a task with its payload.
+func TaskOf(t engine.Task) Task {
+	task := BriefOf(t)
+	task.PayloadBytes = 0
+	if isJSON(t.Payload) {
+		task.Payload = t.Payload
+	} else {
+		task.PayloadBase64 = t.Payload
+	}
+	return task
+}
+
+// BriefOf returns a task without its payload.
+func BriefOf(t engine.Task) Task {
+	return Task{
+		Key: t.Key(), State: t.State, Due: InstantOf(t.Due), Until: InstantOf(t.Until), Version: t.Version,
+		Attempts: t.Attempts, Error: t.Error, Node: t.Node, Callback: CallbackOf(t.Callback), PayloadBytes: len(t.Payload),
+	}
+}
+
+// isJSON reports whether a payload can be shown as a JSON value, unchanged but for the space
+// around and between its parts.
+func isJSON(payload []byte) bool {
+	return len(bytes.TrimSpace(payload)) > 0 && utf8.Valid(payload) && json.Valid(payload)
+}
+
+// InstantOf returns the time as JSON: nil if it is zero.
+func InstantOf(t time.Time) *Instant {
+	if t.IsZero() {
+		return nil
+	}
+	return &Instant{t}
+}
+
+// Answer is engine.Answer. Changed says whether the call has had an effect.
+type Answer struct {
+	Was     engine.State `json:"was"`
+	Changed bool         `json:"changed"`
+	Version int64        `json:"version,omitempty"`
+	Due     *Instant     `json:"due,omitempty"`
+	Error   *Problem     `json:"error,omitempty"`
+}
+
+// Execution is engine.Execution.
+type Execution struct {
+	Version int64        `json:"version"`
+	Attempt int          `json:"attempt"`
+	Node    string       `json:"node"`
+	Started *Instant     `json:"started,omitempty"`
+	Took    Duration     `json:"took"`
+	As      engine.State `json:"as"`
+	Error   string       `json:"error,omitempty"`
+}
+
+// WhenOf returns an action time. A centre has refused both a due and an after.
+func WhenOf(due time.Time, after time.Duration) When {
+	when := When{Due: InstantOf(due)}
+	if after != 0 {
+		when.After = (*Duration)(&after)
+	}
+	return when
+}
+
+// SettingOf returns a task to be set. The payload arrives byte for byte: it is JSON in JSON only if
+// that changes nothing.
+func SettingOf(t engine.Task) Setting {
+	setting := Setting{When: WhenOf(t.Due, t.After), Callback: CallbackOf(t.Callback)}
+	var compact bytes.Buffer
+	switch {
+	case len(t.Payload) == 0:
+	case isJSON(t.Payload) && json.Compact(&compact, t.Payload) == nil && bytes.Equal(compact.Bytes(), t.Payload):
+		setting.Payload = t.Payload
+	default:
+		setting.PayloadBase64 = &t.Payload
+	}
+	return setting
+}
+
+// Read returns the task. Its payload is as the server shows it: JSON may have other white space.
+func (t Task) Read() engine.Task {
+	task := engine.Task{
+		Topic: t.Topic, ID: t.ID, State: t.State, Due: t.Due.Read(), Until: t.Until.Read(), Version: t.Version,
+		Attempts: t.Attempts, Error: t.Error, Node: t.Node, Callback: t.Callback.Read(), Payload: t.PayloadBase64,
+	}
+	if t.Payload != nil {
+		task.Payload = t.Payload
+	}
+	return task
+}
+
+// ExecutionOf returns an attempt as JSON.
+func ExecutionOf(e engine.Execution) Execution {
+	return Execution{
+		Version: e.Version, Attempt: e.Attempt, Node: e.Node, Started: InstantOf(e.Started), Took: Duration(e.Took), As: e.As, Error: e.Error,
+	}
+}
+
+// Read returns the attempt.
+func (e Execution) Read() engine.Execution {
+	return engine.Execution{
+		Version: e.Version, Attempt: e.Attempt, Node: e.Node, Started: e.Started.Read(), Took: time.Duration(e.Took), As: e.As, Error: e.Error,
+	}
+}

@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// Topic is engine.Topic.
+type Topic struct {
+	Name        string    `json:"name,omitempty"`
+	Slots       int       `json:"slots,omitempty"`
+	Retries     int       `json:"retries,omitempty"`
+	Backoff     Duration  `json:"backoff,omitzero"`
+	BackoffMax  Duration  `json:"backoff_max,omitzero"`
+	Lease       Duration  `json:"lease,omitzero"`
+	Timeout     Duration  `json:"timeout,omitzero"`
+	Concurrency int       `json:"concurrency,omitempty"`
+	Rate        float64   `json:"rate,omitempty"`
+	Retain      Duration  `json:"retain,omitzero"`
+	RetainDead  Duration  `json:"retain_dead,omitzero"`
+	MaxDead     int       `json:"max_dead,omitempty"`
+	RetainLog   Duration  `json:"retain_log,omitzero"`
+	Callback    *Callback `json:"callback,omitempty"`
+	Paused      bool      `json:"paused,omitempty"`
+}
+
+// TopicOf returns a topic as JSON.
+func TopicOf(t engine.Topic) Topic {
+	return Topic{
+		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: Duration(t.Backoff), BackoffMax: Duration(t.BackoffMax),
+		Lease: Duration(t.Lease), Timeout: Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate,
+		Retain: Duration(t.Retain), RetainDead: Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: Duration(t.RetainLog),
+		Callback: CallbackOf(t.Callback), Paused: t.Paused,
+	}
+}
+
+// Read returns the topic as a centre takes it.
+func (t Topic) Read() engine.Topic {
+	return engine.Topic{
+		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: time.Duration(t.Backoff), BackoffMax: time.Duration(t.BackoffMax),
+		Lease: time.Duration(t.Lease), Timeout: time.Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate,
+		Retain: time.Duration(t.Retain), RetainDead: time.Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: time.Duration(t.RetainLog),
+		Callback: t.Callback.Read(), Paused: t.Paused,
+	}
+}
+
+// Topics are all topics, by name.
+type Topics struct {
+	Topics []Topic `json:"topics"`
+}
+
+// TopicCounts is a topic with the number of its tasks.
+type TopicCounts struct {
+	Topic
+	Counts Counts `json:"counts"`
+}
+
+// Counts is engine.Counts.
+type Counts struct {
+	Pending int64   `json:"pending"`
+	Running int64   `json:"running"`
+	Done    int64   `json:"done"`
+	Dead    int64   `json:"dead"`
+	Removed int64   `json:"removed"`
+	Due     int64   `json:"due"`
+	Lag     float64 `json:"lag_seconds"`
+}
+
+// CountsOf returns counts as JSON.
+func CountsOf(c engine.Counts) Counts {
+	return Counts{c.Pending, c.Running, c.Done, c.Dead, c.Removed, c.Due, c.Lag.Seconds()}
+}
+
+// TopicSetting is the body of a PUT. A nil Paused says nothing about the pause.
+type TopicSetting struct {
+	Topic
+	Paused *bool `json:"paused,omitempty"`
+}
+
+// Read returns the counts.
+func (c Counts) Read() engine.Counts {
+	return engine.Counts{
+		Pending: c.Pending, Running: c.Running, Done: c.Done, Dead: c.Dead, Removed: c.Removed,
+		Due: c.Due, Lag: time.Duration(c.Lag * float64(time.Second)),
+	}
+}
