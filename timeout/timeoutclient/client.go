@@ -1,0 +1,128 @@
+package timeoutclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+const (
+	// patience is how long a server may take for an answer: longer than its own limit.
+	patience = 90 * time.Second
+
+	// maxAnswer is the longest answer, in bytes.
+	maxAnswer = 64 << 20
+)
+
+// Config configures a Client. The zero value is useful.
+type Config struct {
+	// Token is one of the server's tokens. Empty means none.
+	Token string
+
+	// HTTPClient makes the requests. It follows no redirects, whatever it says: the token is for
+	// nobody else. Nil means a client of its own with a limit of 90 s for a request.
+	HTTPClient *http.Client
+}
+
+// Client talks to a timeoutd. New makes one. It may be used by several goroutines at the same time.
+type Client struct {
+	base  string
+	token string
+	http  http.Client
+}
+
+// New makes a client for the server at a URL such as http://127.0.0.1:8077. It makes no request yet.
+// The error wraps engine.ErrArgument.
+func New(address string, cfg Config) (*Client, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("%w: the server's URL %.100q, must be as http://127.0.0.1:8077", engine.ErrArgument, address)
+	}
+	c := &Client{base: strings.TrimSuffix(u.String(), "/"), token: strings.TrimSpace(cfg.Token)}
+	if cfg.HTTPClient != nil {
+		c.http = *cfg.HTTPClient
+	} else {
+		c.http = http.Client{Timeout: patience, Transport: http.DefaultTransport.(*http.Transport).Clone()}
+	}
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c, nil
+}
+
+// Close closes idle connections, those of Config.HTTPClient, too.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// call makes a request with a body, if it is not nil, and reads the answer into a value, if it is not
+// nil.
+func (c *Client) call(ctx context.Context, method, path string, body, into any, header ...string) error {
+	r, err := c.request(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	res, err := c.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s %s: the answer ended early: %w", method, path, err)
+	case len(text) > maxAnswer:
+		return fmt.Errorf("%s %s: the answer has more than %d bytes", method, path, maxAnswer)
+	case res.StatusCode >= http.StatusMultipleChoices && res.StatusCode != http.StatusPreconditionFailed:
+		return errorOf(method, path, res, text)
+	case into == nil:
+		return nil
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("%s %s: the answer makes no sense: %w", method, path, err)
+	}
+	return nil
+}
+
+func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
+	text := new(bytes.Buffer)
+	if body != nil {
+		e := json.NewEncoder(text)
+		e.SetEscapeHTML(false) // it would change a payload
+		if err := e.Encode(body); err != nil {
+			return nil, err
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, text)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return r, nil
+}
+
+// topicPath returns the path of a topic, and what follows it.
+func topicPath(topic, rest string) (string, error) {
+	return "/v1/topics/" + url.PathEscape(topic) + rest, engine.CheckTopic(topic)
+}
+
+// taskPath returns the path of a task, and what follows it.
+func taskPath(key engine.Key, rest string) (string, error) {
+	path, _ := topicPath(key.Topic, "/tasks/"+url.PathEscape(key.ID)+rest)
+	return path, key.Check() // also of "..", before it is in a path
+}
+
+// pathless reports whether an id fits into no path: "/" counts as a part of the path's form.
+func pathless(id string) bool { return id == "/" }

@@ -1,0 +1,52 @@
+package timeoutclient_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient"
+)
+
+func Example() {
+	client, err := timeoutclient.New("http://127.0.0.1:8077", timeoutclient.Config{Token: os.Getenv("TIMEOUTD_TOKEN")})
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	// An unpaid order is cancelled in fifteen minutes.
+	order := engine.Key{Topic: "orders", ID: "4711"}
+	_, err = client.Set(ctx, engine.Task{
+		Topic: order.Topic, ID: order.ID, After: 15 * time.Minute, Payload: []byte(`{"order":4711}`),
+		Callback: &engine.Callback{Kind: "http", Target: "https://shop.example.com/unpaid"},
+	})
+	if errors.Is(err, engine.ErrFull) {
+		fmt.Println("there is no room for more tasks")
+	}
+
+	// It is paid.
+	answer, err := client.Remove(ctx, order)
+	if err == nil && !answer.Changed {
+		fmt.Println("too late: the task is", answer.Was)
+	}
+}
+
+func ExampleClient_All() {
+	client, err := timeoutclient.New("http://127.0.0.1:8077", timeoutclient.Config{})
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	for task, err := range client.All(context.Background(), engine.Query{Topic: "orders", State: engine.Dead}) {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(task.ID, task.Until, task.Error)
+	}
+}

@@ -1,0 +1,282 @@
+package timeoutclient
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
+)
+
+// Answer is the result of a call for one task.
+type Answer struct {
+	engine.Answer
+
+	// Changed says whether the call has had an effect.
+	Changed bool
+}
+
+func answerOf(a wire.Answer) Answer {
+	answer := Answer{engine.Answer{Was: a.Was, Version: a.Version, Due: a.Due.Read()}, a.Changed}
+	if a.Error != nil {
+		answer.Err = problem(*a.Error)
+	}
+	return answer
+}
+
+// one makes a call for one task.
+func (c *Client) one(ctx context.Context, method string, key engine.Key, rest string, body any, header ...string) (Answer, error) {
+	path, err := taskPath(key, rest)
+	if err != nil {
+		return Answer{}, err
+	}
+	var found wire.Answer
+	err = c.call(ctx, method, path, body, &found, header...)
+	return answerOf(found), err
+}
+
+// many makes a call for n tasks.
+func (c *Client) many(ctx context.Context, path string, body any, n int) ([]Answer, error) {
+	var found wire.Answers
+	if err := c.call(ctx, http.MethodPost, path, body, &found); err != nil {
+		return nil, err
+	}
+	if len(found.Answers) != n {
+		return nil, fmt.Errorf("POST %s: %d answers for %d tasks", path, len(found.Answers), n)
+	}
+	answers := make([]Answer, n)
+	for i, a := range found.Answers {
+		answers[i] = answerOf(a)
+	}
+	return answers, nil
+}
+
+// first returns the only answer of a call for many tasks.
+func first(answers []Answer, err error) (Answer, error) {
+	if err != nil {
+		return Answer{}, err
+	}
+	return answers[0], answers[0].Err
+}
+
+// Set makes a task wait for its action time, whatever its state was. With IfAbsent a task that waits,
+// runs or is dead stays as it is, and Changed is false. The payload arrives byte for byte.
+func (c *Client) Set(ctx context.Context, task engine.Task) (Answer, error) {
+	if pathless(task.ID) {
+		return first(c.SetAll(ctx, []engine.Task{task}))
+	}
+	var header []string
+	if task.IfAbsent {
+		header = []string{"If-None-Match", "*"}
+	}
+	return c.one(ctx, http.MethodPut, task.Key(), "", wire.SettingOf(task), header...)
+}
+
+// SetAll is Set for many tasks: up to 1000 of them and 8 MiB, unless the server has other limits. The
+// answers are in the order of the tasks.
+func (c *Client) SetAll(ctx context.Context, tasks []engine.Task) ([]Answer, error) {
+	batch := wire.Settings{Tasks: make([]wire.KeyedSetting, len(tasks))}
+	for i, task := range tasks {
+		batch.Tasks[i] = wire.KeyedSetting{Key: task.Key(), Setting: wire.SettingOf(task), IfAbsent: task.IfAbsent}
+	}
+	return c.many(ctx, "/v1/tasks/set", batch, len(tasks))
+}
+
+// Move changes the action time of a waiting task. It changes no other task.
+func (c *Client) Move(ctx context.Context, key engine.Key, due time.Time) (Answer, error) {
+	return c.move(ctx, engine.Move{Key: key, Due: due})
+}
+
+// MoveAfter is Move with a time from now on, by the engine's clock.
+func (c *Client) MoveAfter(ctx context.Context, key engine.Key, after time.Duration) (Answer, error) {
+	return c.move(ctx, engine.Move{Key: key, After: after})
+}
+
+func (c *Client) move(ctx context.Context, move engine.Move) (Answer, error) {
+	if pathless(move.ID) {
+		return first(c.MoveAll(ctx, []engine.Move{move}))
+	}
+	return c.one(ctx, http.MethodPost, move.Key, "/move", whenOf(move))
+}
+
+// MoveAll is Move for many tasks. A move with neither Due nor After is to now.
+func (c *Client) MoveAll(ctx context.Context, moves []engine.Move) ([]Answer, error) {
+	batch := wire.Moves{Moves: make([]wire.KeyedMove, len(moves))}
+	for i, move := range moves {
+		batch.Moves[i] = wire.KeyedMove{Key: move.Key, When: whenOf(move)}
+	}
+	return c.many(ctx, "/v1/tasks/move", batch, len(moves))
+}
+
+func whenOf(move engine.Move) wire.When {
+	when := wire.WhenOf(move.Due, move.After)
+	if when.Due == nil && when.After == nil {
+		when.After = new(wire.Duration)
+	}
+	return when
+}
+
+// Remove ends a task that waits, runs or is dead.
+func (c *Client) Remove(ctx context.Context, key engine.Key) (Answer, error) {
+	if pathless(key.ID) {
+		return first(c.RemoveAll(ctx, []engine.Removal{{Key: key}}))
+	}
+	return c.one(ctx, http.MethodDelete, key, "", nil)
+}
+
+// RemoveAll is Remove for many tasks, each perhaps only in a certain state and version.
+func (c *Client) RemoveAll(ctx context.Context, removals []engine.Removal) ([]Answer, error) {
+	return c.many(ctx, "/v1/tasks/remove", wire.Removals{Keys: append([]engine.Removal{}, removals...)}, len(removals))
+}
+
+// Replay makes dead tasks wait again: due at once, with all their attempts. It changes no other task.
+func (c *Client) Replay(ctx context.Context, keys []engine.Key) ([]Answer, error) {
+	return c.many(ctx, "/v1/tasks/replay", keysOf(keys), len(keys))
+}
+
+// keysOf returns a batch. A nil list would be null.
+func keysOf(keys []engine.Key) wire.Keys { return wire.Keys{Keys: append([]engine.Key{}, keys...)} }
+
+// Get returns a task, or engine.ErrNotFound. A JSON payload may have other white space, and other
+// escapes in strings, than it was set with.
+func (c *Client) Get(ctx context.Context, key engine.Key) (engine.Task, error) {
+	if pathless(key.ID) {
+		tasks, err := c.GetAll(ctx, []engine.Key{key})
+		if err == nil && tasks[0].State == engine.None {
+			err = fmt.Errorf("%w: task %v", engine.ErrNotFound, key)
+		}
+		if err != nil {
+			return engine.Task{}, err
+		}
+		return tasks[0], nil
+	}
+	path, err := taskPath(key, "")
+	if err != nil {
+		return engine.Task{}, err
+	}
+	var task wire.Task
+	err = c.call(ctx, http.MethodGet, path, nil, &task)
+	return task.Read(), err
+}
+
+// GetAll returns tasks with their payloads. The State of a missing task is None.
+func (c *Client) GetAll(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
+	var found wire.Tasks
+	if err := c.call(ctx, http.MethodPost, "/v1/tasks/get", keysOf(keys), &found); err != nil {
+		return nil, err
+	}
+	if len(found.Tasks) != len(keys) {
+		return nil, fmt.Errorf("POST /v1/tasks/get: %d tasks for %d keys", len(found.Tasks), len(keys))
+	}
+	tasks := make([]engine.Task, len(keys))
+	for i, task := range found.Tasks {
+		tasks[i] = task.Read()
+	}
+	return tasks, nil
+}
+
+// Page is a part of a list.
+type Page struct {
+	Tasks []Listed
+	Next  string // the cursor of the next page; empty on the last one
+}
+
+// Listed is a task in a list. It has no payload, only its size.
+type Listed struct {
+	engine.Task
+	PayloadBytes int
+}
+
+// List returns a page of the tasks of one topic and state. State None means Pending.
+func (c *Client) List(ctx context.Context, query engine.Query) (Page, error) {
+	path, err := topicPath(query.Topic, "/tasks?")
+	if err != nil {
+		return Page{}, err
+	}
+	params := url.Values{}
+	if query.State != engine.None {
+		params.Set("state", query.State.String())
+	}
+	if query.Limit != 0 {
+		params.Set("limit", strconv.Itoa(query.Limit))
+	}
+	if query.Cursor != "" {
+		params.Set("cursor", query.Cursor)
+	}
+	var found wire.Tasks
+	if err := c.call(ctx, http.MethodGet, path+params.Encode(), nil, &found); err != nil {
+		return Page{}, err
+	}
+	page := Page{make([]Listed, len(found.Tasks)), found.Next}
+	for i, task := range found.Tasks {
+		page.Tasks[i] = Listed{task.Read(), task.PayloadBytes}
+	}
+	return page, nil
+}
+
+// All returns the tasks of List from the cursor on, over all pages. An error is the last of the pairs.
+func (c *Client) All(ctx context.Context, query engine.Query) iter.Seq2[Listed, error] {
+	return func(yield func(Listed, error) bool) {
+		for {
+			page, err := c.List(ctx, query)
+			if err != nil {
+				yield(Listed{}, err)
+				return
+			}
+			for _, task := range page.Tasks {
+				if !yield(task, nil) {
+					return
+				}
+			}
+			if query.Cursor = page.Next; query.Cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+// Executions returns the ended attempts of a task, the latest first. A limit of zero means 100.
+func (c *Client) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
+	path, err := taskPath(key, "/executions")
+	if err != nil {
+		return nil, err
+	}
+	if pathless(key.ID) {
+		return nil, fmt.Errorf("%w: id %q, has no list of executions: it fits into no path", engine.ErrArgument, key.ID)
+	}
+	if limit != 0 {
+		path += "?limit=" + strconv.Itoa(limit)
+	}
+	var found wire.Executions
+	if err := c.call(ctx, http.MethodGet, path, nil, &found); err != nil {
+		return nil, err
+	}
+	all := make([]engine.Execution, len(found.Executions))
+	for i, e := range found.Executions {
+		all[i] = e.Read()
+	}
+	return all, nil
+}
+
+// Outcome is the result of a call that was accepted. The zero value is success.
+type Outcome struct {
+	Error      string         // how the attempt failed; empty is success
+	Permanent  bool           // excludes another attempt
+	RetryAfter *time.Duration // time until the next attempt; nil means by the topic's backoff
+}
+
+// Feedback tells the outcome of a call that was answered 202. The token is the call's Heartwheel-Token.
+// Feedback reports false if it comes too late: the lease has ended, and the task runs again, or was
+// set, removed or settled.
+func (c *Client) Feedback(ctx context.Context, token string, outcome Outcome) (settled bool, err error) {
+	var found wire.Settled
+	err = c.call(ctx, http.MethodPost, "/v1/feedback", wire.Feedback{
+		Token: token, Error: outcome.Error, Permanent: outcome.Permanent, RetryAfter: (*wire.Duration)(outcome.RetryAfter),
+	}, &found)
+	return found.Settled, err
+}

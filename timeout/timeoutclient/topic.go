@@ -1,0 +1,175 @@
+package timeoutclient
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
+)
+
+// Topics returns all topics, by name.
+func (c *Client) Topics(ctx context.Context) ([]engine.Topic, error) {
+	var found wire.Topics
+	if err := c.call(ctx, http.MethodGet, "/v1/topics", nil, &found); err != nil {
+		return nil, err
+	}
+	topics := make([]engine.Topic, len(found.Topics))
+	for i, topic := range found.Topics {
+		topics[i] = topic.Read()
+	}
+	return topics, nil
+}
+
+// Topic returns a topic, or engine.ErrNotFound.
+func (c *Client) Topic(ctx context.Context, name string) (engine.Topic, error) {
+	found, err := c.topic(ctx, name)
+	return found.Topic.Read(), err
+}
+
+// Count counts the tasks of a topic.
+func (c *Client) Count(ctx context.Context, topic string) (engine.Counts, error) {
+	found, err := c.topic(ctx, topic)
+	return found.Counts.Read(), err
+}
+
+func (c *Client) topic(ctx context.Context, name string) (found wire.TopicCounts, err error) {
+	path, err := topicPath(name, "")
+	if err != nil {
+		return found, err
+	}
+	err = c.call(ctx, http.MethodGet, path, nil, &found)
+	return found, err
+}
+
+// SetTopic makes a topic, or changes all settings of an existing one but the pause, and returns it
+// with the defaults filled in. Slots of zero stay as they are. Fewer slots than there are, and
+// another pause, are engine.ErrConflict.
+func (c *Client) SetTopic(ctx context.Context, topic engine.Topic) (engine.Topic, error) {
+	return c.changeTopic(ctx, http.MethodPut, topic.Name, "", wire.TopicOf(topic))
+}
+
+// Pause makes a topic accept tasks and run none. It returns the topic.
+func (c *Client) Pause(ctx context.Context, topic string) (engine.Topic, error) {
+	return c.changeTopic(ctx, http.MethodPost, topic, "/pause", nil)
+}
+
+// Resume ends a pause. It returns the topic.
+func (c *Client) Resume(ctx context.Context, topic string) (engine.Topic, error) {
+	return c.changeTopic(ctx, http.MethodPost, topic, "/resume", nil)
+}
+
+func (c *Client) changeTopic(ctx context.Context, method, name, rest string, body any) (engine.Topic, error) {
+	path, err := topicPath(name, rest)
+	if err != nil {
+		return engine.Topic{}, err
+	}
+	var kept wire.Topic
+	err = c.call(ctx, method, path, body, &kept)
+	return kept.Read(), err
+}
+
+// DropTopic ends a topic and all tasks in it.
+func (c *Client) DropTopic(ctx context.Context, topic string) error {
+	path, err := topicPath(topic, "")
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, http.MethodDelete, path, nil, nil)
+}
+
+// Cause is a group of dead tasks with the same kind of error at the same target.
+type Cause struct {
+	ID           string
+	Error        string // what the errors have in common
+	Target       string // what the targets have in common; empty for a handler
+	Tasks        int64
+	Newest       time.Time // when the last task of them died
+	Example      string    // its id
+	ExampleError string
+}
+
+// Causes says why tasks of a topic are dead: the causes with the most tasks first. other is how many
+// tasks have other causes, beyond those that a server tells.
+func (c *Client) Causes(ctx context.Context, topic string) (causes []Cause, other int64, err error) {
+	path, err := topicPath(topic, "/dead/causes?")
+	if err != nil {
+		return nil, 0, err
+	}
+	groups := make(map[string]Cause)
+	for cursor := ""; ; {
+		var told wire.Causes
+		if err := c.call(ctx, http.MethodGet, path+url.Values{"cursor": {cursor}}.Encode(), nil, &told); err != nil {
+			return nil, 0, err
+		}
+		other += told.Other
+		for _, one := range told.Causes {
+			group := Cause{one.ID, one.Error, one.Target, one.Tasks, one.Newest.Read(), one.Sample.ID, one.Sample.Error}
+			if before, known := groups[group.ID]; known {
+				group.Tasks += before.Tasks
+				if before.Newest.After(group.Newest) {
+					group.Newest, group.Example, group.ExampleError = before.Newest, before.Example, before.ExampleError
+				}
+			}
+			groups[group.ID] = group
+		}
+		if cursor = told.Next; cursor == "" {
+			break
+		}
+	}
+	return slices.SortedFunc(maps.Values(groups), func(a, b Cause) int {
+		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.ID, b.ID))
+	}), other, nil
+}
+
+// ReplayDead replays the dead tasks of a topic with one cause, the ID of a Cause, or all if it is empty.
+// It returns how many, also beside an error: those are replayed.
+func (c *Client) ReplayDead(ctx context.Context, topic, cause string) (int64, error) {
+	return c.clear(ctx, topic, "/dead/replay?", cause)
+}
+
+// DropDead removes the dead tasks of a topic with one cause, or all if it is empty. It returns how
+// many, also beside an error.
+func (c *Client) DropDead(ctx context.Context, topic, cause string) (int64, error) {
+	return c.clear(ctx, topic, "/dead/drop?", cause)
+}
+
+// clear repeats the request as long as the server says that there is more.
+func (c *Client) clear(ctx context.Context, topic, rest, cause string) (total int64, err error) {
+	path, err := topicPath(topic, rest)
+	if err != nil {
+		return 0, err
+	}
+	query := url.Values{}
+	if cause != "" {
+		query.Set("cause", cause)
+	}
+	for {
+		var cleared wire.Cleared
+		if err := c.call(ctx, http.MethodPost, path+query.Encode(), nil, &cleared); err != nil {
+			return total, err
+		}
+		total += cleared.Changed
+		if !cleared.More {
+			return total, nil
+		}
+		query.Set("cursor", cleared.Next)
+	}
+}
+
+// Stats returns the figures of the server and its topics.
+func (c *Client) Stats(ctx context.Context) (stats wire.Stats, err error) {
+	err = c.call(ctx, http.MethodGet, "/v1/stats", nil, &stats)
+	return stats, err
+}
+
+// Members returns the nodes that share the tasks.
+func (c *Client) Members(ctx context.Context) (members wire.Members, err error) {
+	err = c.call(ctx, http.MethodGet, "/v1/members", nil, &members)
+	return members, err
+}
