@@ -9,6 +9,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient"
 )
 
 // The exit codes, besides 0.
@@ -62,7 +64,8 @@ func misused(format string, args ...any) error { return usageError{fmt.Errorf(fo
 
 // session is one run of a command.
 type session struct {
-	client
+	*timeoutclient.Client
+	said   recorder
 	out    io.Writer
 	asJSON bool
 	env    func(string) (string, bool)
@@ -114,10 +117,10 @@ func dispatch(ctx context.Context, args []string, env func(string) (string, bool
 	if c.most == 2 && slices.Contains([]string{".", "..", "/"}, words[1]) { // the id becomes a part of a path
 		return misused("%s with the id %q, which fits into no path, must be another one", c.name, words[1])
 	}
-	if s.client, err = newClient(*address, env); err != nil {
+	if s.Client, err = newClient(*address, env, &s.said); err != nil {
 		return usageError{err}
 	}
-	defer s.close()
+	defer s.Close()
 	return do(ctx, words)
 }
 

@@ -4,10 +4,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net/http"
-	"net/url"
 
-	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // clearTasks is replay and drop: of some tasks, of all that are dead, or of those with one cause.
@@ -26,7 +24,13 @@ func clearTasks(verb, many, one string) func(*session, *flag.FlagSet) func(conte
 			case chosen != 1:
 				return misused("%s with %d of ids, -all and -cause, must have one", verb, chosen)
 			case len(words) > 1:
-				return s.each(ctx, verb, words, one)
+				keys := keysOf(words)
+				if verb == "replay" {
+					found, err := s.Replay(ctx, keys)
+					return s.each(keys, found, err, one)
+				}
+				found, err := s.RemoveAll(ctx, removals(keys, engine.Dead))
+				return s.each(keys, found, err, one)
 			default:
 				return s.clear(ctx, words[0], verb, *cause, many)
 			}
@@ -34,29 +38,20 @@ func clearTasks(verb, many, one string) func(*session, *flag.FlagSet) func(conte
 	}
 }
 
-// clear repeats the request as long as the server says there is more.
+// clear replays or drops what is dead.
 func (s *session) clear(ctx context.Context, topic, verb, cause, done string) error {
-	total, query := int64(0), url.Values{}
-	if cause != "" {
-		query.Set("cause", cause)
+	do := s.ReplayDead
+	if verb == "drop" {
+		do = s.DropDead
 	}
-	for {
-		var cleared api.Cleared
-		quiet := *s
-		quiet.asJSON = false
-		if _, err := quiet.ask(ctx, http.MethodPost, topicPath(topic)+"/dead/"+verb+"?"+query.Encode(), nil, &cleared); err != nil {
-			return fmt.Errorf("%d %s, and then: %w", total, done, err)
-		}
-		total += cleared.Changed
-		if !cleared.More {
-			break
-		}
-		query.Set("cursor", cleared.Next)
-	}
-	if s.asJSON {
+	total, err := do(ctx, topic, cause)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%d %s, and then: %w", total, done, err)
+	case s.asJSON:
 		fmt.Fprintf(s.out, "{\"changed\":%d,\"more\":false}\n", total)
-		return nil
+	default:
+		fmt.Fprintf(s.out, "%d %s\n", total, done)
 	}
-	fmt.Fprintf(s.out, "%d %s\n", total, done)
 	return nil
 }

@@ -6,27 +6,26 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
-	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
-	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 // whenFlags adds -after and -due.
-func whenFlags(flags *flag.FlagSet) *api.When {
-	when := new(api.When)
+func whenFlags(flags *flag.FlagSet) *wire.When {
+	when := new(wire.When)
 	flags.Func("after", "time from now, such as 15m", func(s string) error {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < 0 {
 			return fmt.Errorf("must be a duration such as 1m30s, and not negative")
 		}
-		when.After = (*api.Duration)(&d)
+		when.After = (*wire.Duration)(&d)
 		return nil
 	})
 	flags.Func("due", "time such as 2026-01-02T15:04:05Z, or milliseconds since 1970", func(s string) error {
@@ -34,17 +33,17 @@ func whenFlags(flags *flag.FlagSet) *api.When {
 		if _, err := strconv.ParseInt(s, 10, 64); err != nil {
 			text = strconv.AppendQuote(nil, s)
 		}
-		when.Due = new(api.Instant)
+		when.Due = new(wire.Instant)
 		return when.Due.UnmarshalJSON(text)
 	})
 	return when
 }
 
 // callbackFlags adds the flags of a callback.
-func callbackFlags(flags *flag.FlagSet, callback **api.Callback) {
-	get := func() *api.Callback {
+func callbackFlags(flags *flag.FlagSet, callback **engine.Callback) {
+	get := func() *engine.Callback {
 		if *callback == nil {
-			*callback = new(api.Callback)
+			*callback = new(engine.Callback)
 		}
 		return *callback
 	}
@@ -71,30 +70,28 @@ func callbackFlags(flags *flag.FlagSet, callback **api.Callback) {
 	})
 	flags.Func("call-timeout", "how long a call may take", func(s string) error {
 		d, err := time.ParseDuration(s)
-		get().Timeout = api.Duration(d)
+		get().Timeout = d
 		return err
 	})
 }
 
 func setTask(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
-	var setting api.Setting
+	var task engine.Task
 	when := whenFlags(flags)
-	callbackFlags(flags, &setting.Callback)
+	callbackFlags(flags, &task.Callback)
 	payload := flags.String("payload", "", "a JSON `value`; @file reads it, and @- reads standard input")
 	raw := flags.Bool("raw", false, "the payload is bytes, and no JSON")
 	ifAbsent := flags.Bool("if-absent", false, "change nothing where there is a task that waits, runs or is dead")
-	return func(ctx context.Context, words []string) error {
-		setting.When = *when
-		if err := readPayload(*payload, *raw, &setting); err != nil {
+	return func(ctx context.Context, words []string) (err error) {
+		task.Topic, task.ID, task.IfAbsent = words[0], words[1], *ifAbsent
+		if task.Due, task.After, err = when.Read(); err != nil {
 			return err
 		}
-		var header []string
-		if *ifAbsent {
-			header = []string{"If-None-Match", "*"}
+		if task.Payload, err = readPayload(*payload, *raw); err != nil {
+			return err
 		}
-		var found api.Answer
-		more, err := s.ask(ctx, http.MethodPut, taskPath(words[0], words[1]), setting, &found, header...)
-		if err != nil || !more {
+		found, err := s.Set(ctx, task)
+		if done, err := s.done(err); done {
 			return err
 		}
 		if !found.Changed {
@@ -106,7 +103,7 @@ func setTask(s *session, flags *flag.FlagSet) func(context.Context, []string) er
 	}
 }
 
-func readPayload(text string, raw bool, into *api.Setting) error {
+func readPayload(text string, raw bool) ([]byte, error) {
 	bytes := []byte(text)
 	if name, isFile := strings.CutPrefix(text, "@"); isFile {
 		var err error
@@ -116,21 +113,16 @@ func readPayload(text string, raw bool, into *api.Setting) error {
 			bytes, err = os.ReadFile(name)
 		}
 		if err != nil {
-			return fmt.Errorf("payload: %w", err)
+			return nil, fmt.Errorf("payload: %w", err)
 		}
 	}
 	switch {
 	case len(bytes) > engine.MaxPayload:
-		return misused("the payload has more than %d bytes, must have at most that", engine.MaxPayload)
-	case len(bytes) == 0:
-	case raw:
-		into.PayloadBase64 = &bytes
-	case !json.Valid(bytes):
-		return misused("the payload %.50q is no JSON; with -raw it may be anything", bytes)
-	default:
-		into.Payload = bytes
+		return nil, misused("the payload has more than %d bytes, must have at most that", engine.MaxPayload)
+	case len(bytes) > 0 && !raw && !json.Valid(bytes):
+		return nil, misused("the payload %.50q is no JSON; with -raw it may be anything", bytes)
 	}
-	return nil
+	return bytes, nil
 }
 
 func moveTask(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
@@ -139,9 +131,15 @@ func moveTask(s *session, flags *flag.FlagSet) func(context.Context, []string) e
 		if (when.Due == nil) == (when.After == nil) {
 			return misused("move with -after and -due, or none of them, must have one")
 		}
-		var found api.Answer
-		more, err := s.ask(ctx, http.MethodPost, taskPath(words[0], words[1])+"/move", when, &found)
-		if err != nil || !more {
+		key := engine.Key{Topic: words[0], ID: words[1]}
+		var found timeoutclient.Answer
+		var err error
+		if when.Due != nil {
+			found, err = s.Move(ctx, key, when.Due.Time)
+		} else {
+			found, err = s.MoveAfter(ctx, key, time.Duration(*when.After))
+		}
+		if done, err := s.done(err); done {
 			return err
 		}
 		if !found.Changed {
@@ -155,44 +153,54 @@ func moveTask(s *session, flags *flag.FlagSet) func(context.Context, []string) e
 
 func removeTasks(s *session, _ *flag.FlagSet) func(context.Context, []string) error {
 	return func(ctx context.Context, words []string) error {
-		return s.each(ctx, "remove", words, "is removed")
+		keys := keysOf(words)
+		found, err := s.RemoveAll(ctx, removals(keys, engine.None))
+		return s.each(keys, found, err, "is removed")
 	}
 }
 
-// each sends a batch, and prints the result for each task.
-func (s *session) each(ctx context.Context, verb string, words []string, done string) error {
-	var batch api.Keys
+// keysOf returns the keys of a topic and ids.
+func keysOf(words []string) (keys []engine.Key) {
 	for _, id := range words[1:] {
-		batch.Keys = append(batch.Keys, timeout.Key{Topic: words[0], ID: id})
+		keys = append(keys, engine.Key{Topic: words[0], ID: id})
 	}
-	var found api.Answers
-	more, err := s.ask(ctx, http.MethodPost, "/v1/tasks/"+verb, batch, &found)
-	if err != nil || !more {
+	return keys
+}
+
+func removals(keys []engine.Key, state engine.State) (all []engine.Removal) {
+	for _, key := range keys {
+		all = append(all, engine.Removal{Key: key, State: state})
+	}
+	return all
+}
+
+// each prints the results of a batch.
+func (s *session) each(keys []engine.Key, found []timeoutclient.Answer, err error, done string) error {
+	if done, err := s.done(err); done {
 		return err
 	}
 	failed := 0
-	for i, one := range found.Answers {
+	for i, one := range found {
 		switch {
-		case one.Error != nil:
+		case one.Err != nil:
 			failed++
-			fmt.Fprintf(s.out, "%s: %s\n", clean(batch.Keys[i].String()), clean(one.Error.Detail))
+			fmt.Fprintf(s.out, "%s: %s\n", clean(keys[i].String()), clean(one.Err.Error()))
 		case one.Changed:
-			fmt.Fprintf(s.out, "%s %s; it was %v\n", clean(batch.Keys[i].String()), done, one.Was)
+			fmt.Fprintf(s.out, "%s %s; it was %v\n", clean(keys[i].String()), done, one.Was)
 		default:
-			fmt.Fprintf(s.out, "%s stays as it is: it is %v\n", clean(batch.Keys[i].String()), one.Was)
+			fmt.Fprintf(s.out, "%s stays as it is: it is %v\n", clean(keys[i].String()), one.Was)
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d could not be done", failed, len(found.Answers))
+		return fmt.Errorf("%d of %d could not be done", failed, len(found))
 	}
 	return nil
 }
 
 func getTask(s *session, _ *flag.FlagSet) func(context.Context, []string) error {
 	return func(ctx context.Context, words []string) error {
-		var task api.Task
-		more, err := s.ask(ctx, http.MethodGet, taskPath(words[0], words[1]), nil, &task)
-		if err != nil || !more {
+		task, err := s.Get(ctx, engine.Key{Topic: words[0], ID: words[1]})
+		if done, err := s.done(err); done {
 			return err
 		}
 		t := newTable(s.out, task.Topic+"/"+task.ID, task.State.String())
@@ -206,16 +214,16 @@ func getTask(s *session, _ *flag.FlagSet) func(context.Context, []string) error 
 			}
 		}
 		switch {
-		case task.Payload != nil:
+		case utf8.Valid(task.Payload) && json.Valid(task.Payload):
 			t.row("payload", string(task.Payload))
-		case len(task.PayloadBase64) > 0:
-			t.row("payload", fmt.Sprintf("%q", task.PayloadBase64))
+		case len(task.Payload) > 0:
+			t.row("payload", fmt.Sprintf("%q", task.Payload))
 		}
 		return t.Flush()
 	}
 }
 
-func callbackText(c *api.Callback) string {
+func callbackText(c *engine.Callback) string {
 	if c == nil {
 		return ""
 	}
@@ -237,18 +245,25 @@ func pageFlags(flags *flag.FlagSet) (limit *int, all *bool) {
 	return flags.Int("limit", 100, "tasks in a page, at most 1000"), flags.Bool("all", false, "all pages")
 }
 
-func (s *session) list(ctx context.Context, topic, state string, limit int, all bool) error {
-	query := url.Values{"state": {state}, "limit": {strconv.Itoa(limit)}}
-	until := map[string]string{"pending": "NEXT", "running": "LEASE ENDS"}[state]
-	t := newTable(io.Discard)
-	if !s.asJSON {
-		t = newTable(s.out, "ID", or(until, "SINCE"), "ATTEMPTS", "BYTES", "ERROR")
+func (s *session) list(ctx context.Context, topic, name string, limit int, all bool) error {
+	state, err := engine.ParseState(name)
+	if err == nil {
+		err = checkLimit(limit)
 	}
+	if err != nil {
+		return err
+	}
+	query := engine.Query{Topic: topic, State: state, Limit: limit}
+	until := map[engine.State]string{engine.Pending: "NEXT", engine.Running: "LEASE ENDS"}[state]
+	head := []string{"ID", or(until, "SINCE"), "ATTEMPTS", "BYTES", "ERROR"}
+	var t table
 	for {
-		var page api.Tasks
-		more, err := s.ask(ctx, http.MethodGet, topicPath(topic)+"/tasks?"+query.Encode(), nil, &page)
-		if err != nil || !more {
+		page, err := s.List(ctx, query)
+		if done, err := s.done(err); done {
 			return err
+		}
+		if head != nil {
+			t, head = newTable(s.out, head...), nil
 		}
 		for _, task := range page.Tasks {
 			t.row(task.ID, instant(task.Until), number(task.Attempts), number(task.PayloadBytes), brief(task.Error, 80))
@@ -263,43 +278,51 @@ func (s *session) list(ctx context.Context, topic, state string, limit int, all 
 			fmt.Fprintln(s.out, "There are more: see -all and -limit.")
 			return nil
 		}
-		query.Set("cursor", page.Next)
+		query.Cursor = page.Next
 	}
+}
+
+// checkLimit refuses a limit of zero, too: the client would leave it to the server.
+func checkLimit(limit int) error {
+	if limit < 1 || limit > engine.MaxPage {
+		return fmt.Errorf("limit \"%d\", must be a number from 1 to %d", limit, engine.MaxPage)
+	}
+	return nil
 }
 
 func listExecutions(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
 	limit := flags.Int("limit", 100, "attempts, at most 1000")
 	return func(ctx context.Context, words []string) error {
-		var found api.Executions
-		more, err := s.ask(ctx, http.MethodGet, taskPath(words[0], words[1])+"/executions?limit="+strconv.Itoa(*limit), nil, &found)
-		if err != nil || !more {
+		if err := checkLimit(*limit); err != nil {
+			return err
+		}
+		found, err := s.Executions(ctx, engine.Key{Topic: words[0], ID: words[1]}, *limit)
+		if done, err := s.done(err); done {
 			return err
 		}
 		t := newTable(s.out, "STARTED", "ATTEMPT", "AS", "TOOK", "NODE", "ERROR")
-		for _, e := range found.Executions {
-			t.row(instant(e.Started), number(e.Attempt), e.As.String(), time.Duration(e.Took).String(), e.Node, brief(e.Error, 80))
+		for _, e := range found {
+			t.row(instant(e.Started), number(e.Attempt), e.As.String(), e.Took.String(), e.Node, brief(e.Error, 80))
 		}
 		return t.Flush()
 	}
 }
 
 func feedback(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
-	var told api.Feedback
+	var told timeoutclient.Outcome
 	flags.StringVar(&told.Error, "error", "", "how it has failed; without it, it has succeeded")
 	flags.BoolVar(&told.Permanent, "permanent", false, "there is to be no other attempt")
 	flags.Func("retry-after", "when the next attempt is to be", func(text string) error {
 		d, err := time.ParseDuration(text)
-		told.RetryAfter = (*api.Duration)(&d)
+		told.RetryAfter = &d
 		return err
 	})
 	return func(ctx context.Context, words []string) error {
-		told.Token = words[0]
-		var found api.Settled
-		more, err := s.ask(ctx, http.MethodPost, "/v1/feedback", told, &found)
-		if err != nil || !more {
+		settled, err := s.Feedback(ctx, words[0], told)
+		if done, err := s.done(err); done {
 			return err
 		}
-		if !found.Settled {
+		if !settled {
 			return fmt.Errorf("too late: the lease has ended, and the task runs again, or was set, removed or settled")
 		}
 		fmt.Fprintln(s.out, "settled")

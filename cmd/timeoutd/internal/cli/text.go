@@ -8,8 +8,6 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
-
-	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
 )
 
 // clean keeps a stranger's text from steering the terminal.
@@ -47,11 +45,11 @@ func (t table) row(cells ...string) {
 	fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 }
 
-func instant(i *api.Instant) string {
-	if i == nil {
+func instant(t time.Time) string {
+	if t.IsZero() {
 		return "-"
 	}
-	return i.Local().Format("2006-01-02 15:04:05.000 -07:00")
+	return t.Local().Format("2006-01-02 15:04:05.000 -07:00")
 }
 
 // seconds formats a number of seconds.

@@ -3,17 +3,18 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/term"
 
-	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 const (
@@ -32,9 +33,8 @@ const (
 
 func showStats(s *session, _ *flag.FlagSet) func(context.Context, []string) error {
 	return func(ctx context.Context, _ []string) error {
-		var stats api.Stats
-		more, err := s.ask(ctx, http.MethodGet, "/v1/stats", nil, &stats)
-		if err != nil || !more {
+		stats, err := s.Stats(ctx)
+		if done, err := s.done(err); done {
 			return err
 		}
 		return draw(s.out, stats, nil)
@@ -43,9 +43,8 @@ func showStats(s *session, _ *flag.FlagSet) func(context.Context, []string) erro
 
 func listMembers(s *session, _ *flag.FlagSet) func(context.Context, []string) error {
 	return func(ctx context.Context, _ []string) error {
-		var members api.Members
-		more, err := s.ask(ctx, http.MethodGet, "/v1/members", nil, &members)
-		if err != nil || !more {
+		members, err := s.Members(ctx)
+		if done, err := s.done(err); done {
 			return err
 		}
 		t := newTable(s.out, "NODE", "ROLE", "TOPICS")
@@ -60,7 +59,7 @@ func listMembers(s *session, _ *flag.FlagSet) func(context.Context, []string) er
 	}
 }
 
-func role(m api.Members, name string) string {
+func role(m wire.Members, name string) string {
 	var is []string
 	if name == m.Leader {
 		is = append(is, "leader")
@@ -84,19 +83,22 @@ func watch(s *session, flags *flag.FlagSet) func(context.Context, []string) erro
 			fmt.Fprint(s.out, hide)
 			defer fmt.Fprint(s.out, show)
 		}
-		var before, last *api.Stats // the last two different ones
+		var told *timeoutclient.Error
+		var before, last *wire.Stats // the last two different ones
 		for again := time.Tick(*every); ; {
-			var stats api.Stats
 			text := new(bytes.Buffer)
-			more, err := s.ask(ctx, http.MethodGet, "/v1/stats", nil, &stats)
+			s.said.text.Reset()
+			stats, err := s.Stats(ctx)
 			switch {
 			case ctx.Err() != nil:
 				return nil
-			case err != nil && status(err)/100 == 4: // it will not get better
+			case errors.As(err, &told) && told.Status/100 == 4: // it will not get better
 				return err
 			case err != nil:
 				fmt.Fprintf(text, "%s: %s\n", time.Now().Format(clock), clean(err.Error()))
-			case more:
+			case s.asJSON:
+				_, _ = s.said.text.WriteTo(s.out)
+			default:
 				if last == nil || !last.At.Equal(stats.At.Time) {
 					before, last = last, &stats
 				}
@@ -145,7 +147,7 @@ func over(text string, width, height int) *bytes.Buffer {
 }
 
 // draw writes figures. With earlier ones it adds rates.
-func draw(w io.Writer, stats api.Stats, before *api.Stats) error {
+func draw(w io.Writer, stats wire.Stats, before *wire.Stats) error {
 	m := stats.Members
 	fmt.Fprintf(w, "%s  %s  %s\nnodes: %d, led by %s, term %d\n", stats.At.Local().Format(clock), clean(stats.Node), clean(stats.Engine),
 		len(m.Nodes), clean(or(m.Leader, "nobody")), m.Term)
@@ -169,7 +171,7 @@ func draw(w io.Writer, stats api.Stats, before *api.Stats) error {
 	return t.Flush()
 }
 
-func cells(topic api.TopicStats, stats api.Stats, before *api.Stats) []string {
+func cells(topic wire.TopicStats, stats wire.Stats, before *wire.Stats) []string {
 	row := []string{brief(topic.Name, 40), "?", "?", "?", "?", "?"}
 	if c := topic.Counts; c != nil {
 		row = []string{brief(topic.Name, 40), number(c.Pending), number(c.Due), seconds(c.Lag), number(c.Running), number(c.Dead)}
@@ -192,7 +194,7 @@ func cells(topic api.TopicStats, stats api.Stats, before *api.Stats) []string {
 		fmt.Sprintf("%d of %d", len(here.Slots), len(topic.Owners)), note)
 }
 
-func find(stats *api.Stats, name string) *api.Here {
+func find(stats *wire.Stats, name string) *wire.Here {
 	if stats == nil {
 		return nil
 	}

@@ -6,14 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 func TestWithSeveralNodesItIsSaidWhatIsOfOne(t *testing.T) {
 	for nodes, said := range map[int]bool{0: false, 1: false, 3: true} {
 		var out strings.Builder
-		require.NoError(t, draw(&out, api.Stats{Members: api.Members{Nodes: make([]engine.Node, nodes)}}, nil))
+		require.NoError(t, draw(&out, wire.Stats{Members: wire.Members{Nodes: make([]engine.Node, nodes)}}, nil))
 		require.Equal(t, said, strings.Contains(out.String(), "of this node alone"), "%d nodes", nodes)
 	}
 }
