@@ -88,6 +88,7 @@ func (c *Client) SetAll(ctx context.Context, tasks []engine.Task) ([]Answer, err
 }
 
 // Move changes the action time of a waiting task. It changes no other task.
+// A zero due is now.
 func (c *Client) Move(ctx context.Context, key engine.Key, due time.Time) (Answer, error) {
 	return c.move(ctx, engine.Move{Key: key, Due: due})
 }

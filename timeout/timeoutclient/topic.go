@@ -29,7 +29,7 @@ func (c *Client) Topics(ctx context.Context) ([]engine.Topic, error) {
 // Topic returns a topic, or engine.ErrNotFound.
 func (c *Client) Topic(ctx context.Context, name string) (engine.Topic, error) {
 	found, err := c.topic(ctx, name)
-	return found.Topic.Read(), err
+	return found.Read(), err
 }
 
 // Count counts the tasks of a topic.

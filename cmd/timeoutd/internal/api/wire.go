@@ -2,7 +2,8 @@ package api
 
 import "github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 
-// The shapes of requests and answers. Package wire defines them for clients, too.
+// Answer and the other types here are the shapes of requests and answers. Package wire defines them,
+// for clients too.
 type (
 	Answer       = wire.Answer
 	Answers      = wire.Answers
