@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 func TestAnOwnerThatIsStoppedForLongerThanItsLeaseWithRedis(t *testing.T) {
@@ -153,7 +153,7 @@ func calledByHeir(w *witness, name string) (n int) {
 }
 
 // task returns a task of topic t.
-func (p *process) task(t *testing.T, id string) (task api.Task) {
+func (p *process) task(t *testing.T, id string) (task wire.Task) {
 	t.Helper()
 	status, body := p.ask(t, http.MethodGet, "/v1/topics/t/tasks/"+id, "")
 	require.Equal(t, http.StatusOK, status, body)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 // target is the target of tasks. It counts their calls by the id in the payload.
@@ -49,11 +49,11 @@ func (to *target) called() (tasks, calls int) {
 // setMany sets n tasks in a batch. They are due within a second.
 func (p *process) setMany(t *testing.T, n int) {
 	t.Helper()
-	var batch api.Settings
+	var batch wire.Settings
 	for i := range n {
-		var one api.KeyedSetting
+		var one wire.KeyedSetting
 		one.Topic, one.ID = "t", fmt.Sprint("task-", i)
-		after := api.Duration(time.Duration(i) * time.Second / time.Duration(n))
+		after := wire.Duration(time.Duration(i) * time.Second / time.Duration(n))
 		one.After, one.Payload = &after, []byte(fmt.Sprintf("%q", one.ID))
 		batch.Tasks = append(batch.Tasks, one)
 	}
@@ -71,16 +71,16 @@ func (p *process) setTopic(t *testing.T, to *target) {
 }
 
 // stats returns all figures, and the figures of topic t.
-func (p *process) stats(t *testing.T) (api.Stats, api.TopicStats) {
+func (p *process) stats(t *testing.T) (wire.Stats, wire.TopicStats) {
 	t.Helper()
 	status, answer := p.ask(t, http.MethodGet, "/v1/stats", "")
 	require.Equal(t, http.StatusOK, status)
-	var stats api.Stats
+	var stats wire.Stats
 	require.NoError(t, json.Unmarshal([]byte(answer), &stats))
 	for _, topic := range stats.Topics {
 		if topic.Name == "t" {
 			return stats, topic
 		}
 	}
-	return stats, api.TopicStats{}
+	return stats, wire.TopicStats{}
 }

@@ -20,9 +20,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
 	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 // longForm is an environment variable. If it is set, the tests of faults are as long as in
@@ -170,12 +170,12 @@ func newSetter(t *testing.T) *setter {
 // set sets tasks in one batch, due after the given times. It reports whether the batch was
 // accepted.
 func (s *setter) set(addr string, after map[string]time.Duration) bool {
-	var batch api.Settings
+	var batch wire.Settings
 	ids := slices.Sorted(maps.Keys(after))
 	for _, id := range ids {
-		var one api.KeyedSetting
+		var one wire.KeyedSetting
 		one.Topic, one.ID = "t", id
-		when := api.Duration(after[id])
+		when := wire.Duration(after[id])
 		one.After = &when
 		batch.Tasks = append(batch.Tasks, one)
 	}
@@ -183,7 +183,7 @@ func (s *setter) set(addr string, after map[string]time.Duration) bool {
 	if err != nil {
 		panic(err)
 	}
-	var said api.Answers
+	var said wire.Answers
 	res, err := s.http.Post("http://"+addr+"/v1/tasks/set", "application/json", bytes.NewReader(body))
 	if err == nil {
 		defer res.Body.Close()

@@ -16,40 +16,41 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 func TestOneTaskOnItsWay(t *testing.T) {
 	s := start(t, Config{})
 	const path = "/v1/topics/orders/tasks/4711"
-	var first Answer
+	var first wire.Answer
 	read(t, s.ask(http.StatusCreated, http.MethodPut, path, `{"after":"15m","payload":{"n":12345678901234567890}}`), &first)
 	require.Equal(t, timeout.None, first.Was)
 	require.True(t, first.Changed)
 	require.InDelta(t, time.Now().Add(15*time.Minute).Unix(), first.Due.Unix(), 60)
 
-	second := do[Answer](s, http.MethodPut, path, `{"due":"2099-01-02T03:04:05.6781Z","payload":{"n":12345678901234567890}}`)
+	second := do[wire.Answer](s, http.MethodPut, path, `{"due":"2099-01-02T03:04:05.6781Z","payload":{"n":12345678901234567890}}`)
 	require.Equal(t, timeout.Pending, second.Was)
 	require.Greater(t, second.Version, first.Version)
 	require.Equal(t, "2099-01-02T03:04:05.679Z", second.Due.UTC().Format(time.RFC3339Nano), "rounded up to milliseconds")
 
-	task := get[Task](s, path)
+	task := get[wire.Task](s, path)
 	require.Equal(t, timeout.Pending, task.State)
 	require.Equal(t, second.Version, task.Version)
 	require.JSONEq(t, `{"n":12345678901234567890}`, string(task.Payload))
 	require.Contains(t, string(task.Payload), "12345678901234567890", "no digit is lost")
 
-	moved := do[Answer](s, http.MethodPost, path+"/move", `{"due":4000000000000}`)
+	moved := do[wire.Answer](s, http.MethodPost, path+"/move", `{"due":4000000000000}`)
 	require.True(t, moved.Changed)
 	require.Equal(t, int64(4000000000000), moved.Due.UnixMilli())
 
-	removed := do[Answer](s, http.MethodDelete, path, "")
-	require.Equal(t, Answer{Was: timeout.Pending, Changed: true}, removed)
-	repeated := do[Answer](s, http.MethodDelete, path, "")
+	removed := do[wire.Answer](s, http.MethodDelete, path, "")
+	require.Equal(t, wire.Answer{Was: timeout.Pending, Changed: true}, removed)
+	repeated := do[wire.Answer](s, http.MethodDelete, path, "")
 	require.Equal(t, timeout.Removed, repeated.Was, "it is kept for a while")
 	require.False(t, repeated.Changed)
-	require.False(t, do[Answer](s, http.MethodPost, path+"/move", `{"after":0}`).Changed)
+	require.False(t, do[wire.Answer](s, http.MethodPost, path+"/move", `{"after":0}`).Changed)
 	require.Contains(t, s.ask(http.StatusNotFound, http.MethodGet, "/v1/topics/orders/tasks/nobody", ""), "the topic's retain")
-	require.Equal(t, Answer{Was: timeout.None}, do[Answer](s, http.MethodDelete, "/v1/topics/orders/tasks/nobody", ""))
+	require.Equal(t, wire.Answer{Was: timeout.None}, do[wire.Answer](s, http.MethodDelete, "/v1/topics/orders/tasks/nobody", ""))
 }
 
 // A repeated call has one effect. With If-None-Match only the first one counts.
@@ -58,20 +59,20 @@ func TestCallsCanBeRepeated(t *testing.T) {
 	const path = "/v1/topics/orders/tasks/1"
 	const body = `{"due":"2099-01-01T00:00:00Z","payload":"x"}`
 	s.ask(http.StatusCreated, http.MethodPut, path, body)
-	again := do[Answer](s, http.MethodPut, path, body)
+	again := do[wire.Answer](s, http.MethodPut, path, body)
 	require.Equal(t, timeout.Pending, again.Was)
-	require.Equal(t, int64(1), get[TopicCounts](s, "/v1/topics/orders").Counts.Pending)
+	require.Equal(t, int64(1), get[wire.TopicCounts](s, "/v1/topics/orders").Counts.Pending)
 
-	var refused Answer
+	var refused wire.Answer
 	read(t, s.ask(http.StatusPreconditionFailed, http.MethodPut, path, `{"after":0}`, "If-None-Match", "*"), &refused)
-	require.Equal(t, Answer{Was: timeout.Pending, Version: again.Version, Due: again.Due}, refused)
+	require.Equal(t, wire.Answer{Was: timeout.Pending, Version: again.Version, Due: again.Due}, refused)
 	s.ask(http.StatusCreated, http.MethodPut, path+"2", `{"after":"1h"}`, "If-None-Match", "*")
 	require.Equal(t, http.StatusBadRequest, s.raw(http.MethodPut, path, body, "If-None-Match", `"v1"`).status)
 }
 
 func TestBatches(t *testing.T) {
 	s := start(t, Config{})
-	set := do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[
+	set := do[wire.Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[
 		{"topic":"a","id":"1","after":"1h","payload":[1]},
 		{"topic":"b","id":"x/y","due":4000000000000,"payload_base64":"/wA="},
 		{"topic":"a","id":"1","after":3600000,"if_absent":true},
@@ -82,18 +83,18 @@ func TestBatches(t *testing.T) {
 	require.False(t, set.Answers[2].Changed)
 	require.Equal(t, timeout.Pending, set.Answers[2].Was)
 
-	moved := do[Answers](s, http.MethodPost, "/v1/tasks/move", `{"moves":[{"topic":"a","id":"1","after":"5h"},{"topic":"a","id":"no","after":"5h"}]}`)
+	moved := do[wire.Answers](s, http.MethodPost, "/v1/tasks/move", `{"moves":[{"topic":"a","id":"1","after":"5h"},{"topic":"a","id":"no","after":"5h"}]}`)
 	require.True(t, moved.Answers[0].Changed)
-	require.Equal(t, Answer{Was: timeout.None}, moved.Answers[1])
+	require.Equal(t, wire.Answer{Was: timeout.None}, moved.Answers[1])
 
-	found := do[Tasks](s, http.MethodPost, "/v1/tasks/get", `{"keys":[{"topic":"b","id":"x/y"},{"topic":"b","id":"no"},{"topic":"a","id":"/"}]}`)
+	found := do[wire.Tasks](s, http.MethodPost, "/v1/tasks/get", `{"keys":[{"topic":"b","id":"x/y"},{"topic":"b","id":"no"},{"topic":"a","id":"/"}]}`)
 	require.Equal(t, []byte{0xff, 0}, found.Tasks[0].PayloadBase64)
 	require.Equal(t, timeout.None, found.Tasks[1].State)
 	require.Equal(t, timeout.Pending, found.Tasks[2].State, "an id that fits into no path")
 
-	gone := do[Answers](s, http.MethodPost, "/v1/tasks/remove", `{"keys":[{"topic":"a","id":"/"},{"topic":"a","id":"no"}]}`)
-	require.Equal(t, []Answer{{Was: timeout.Pending, Changed: true}, {Was: timeout.None}}, gone.Answers)
-	require.Equal(t, Answers{Answers: []Answer{}}, do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[]}`))
+	gone := do[wire.Answers](s, http.MethodPost, "/v1/tasks/remove", `{"keys":[{"topic":"a","id":"/"},{"topic":"a","id":"no"}]}`)
+	require.Equal(t, []wire.Answer{{Was: timeout.Pending, Changed: true}, {Was: timeout.None}}, gone.Answers)
+	require.Equal(t, wire.Answers{Answers: []wire.Answer{}}, do[wire.Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[]}`))
 }
 
 func TestPages(t *testing.T) {
@@ -105,10 +106,10 @@ func TestPages(t *testing.T) {
 		want[id] = true
 		tasks = append(tasks, fmt.Sprintf(`{"topic":"t","id":%q,"after":"%dm","payload":"12345"}`, id, 100+i))
 	}
-	do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[`+strings.Join(tasks, ",")+`]}`)
+	do[wire.Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[`+strings.Join(tasks, ",")+`]}`)
 	path, pages := "/v1/topics/t/tasks?limit=60", 0
 	for cursor := ""; ; pages++ {
-		page := get[Tasks](s, path+"&cursor="+url.QueryEscape(cursor))
+		page := get[wire.Tasks](s, path+"&cursor="+url.QueryEscape(cursor))
 		require.LessOrEqual(t, len(page.Tasks), 60)
 		for _, task := range page.Tasks {
 			require.True(t, want[task.ID], "%s is there once", task.ID)
@@ -136,7 +137,7 @@ func TestPayloadsComeBackAsTheyWere(t *testing.T) {
 		path := fmt.Sprintf("/v1/topics/t/tasks/b%d", i)
 		encoded := base64.StdEncoding.EncodeToString([]byte(payload))
 		s.ask(http.StatusCreated, http.MethodPut, path, `{"after":"1h","payload_base64":"`+encoded+`"}`)
-		task := get[Task](s, path)
+		task := get[wire.Task](s, path)
 		require.Equal(t, payload, string(task.PayloadBase64))
 		require.Nil(t, task.Payload)
 	}
@@ -148,10 +149,10 @@ func TestIDsInPaths(t *testing.T) {
 	for _, id := range []string{"a/b", "//", "a b", "ü😀", "%2F", "a?b#c", "{user-7}/reminder", "..a", "a+b", "~", "a;b=c", `"'<>&`, "move", strings.Repeat("ü", 127)} {
 		path := "/v1/topics/t/tasks/" + url.PathEscape(id)
 		s.ask(http.StatusCreated, http.MethodPut, path, `{"after":"1h"}`)
-		require.Equal(t, id, get[Task](s, path).ID)
-		require.Equal(t, id, do[Tasks](s, http.MethodPost, "/v1/tasks/get", fmt.Sprintf(`{"keys":[{"topic":"t","id":%s}]}`, quote(id))).Tasks[0].ID)
-		require.True(t, do[Answer](s, http.MethodPost, path+"/move", `{"after":"2h"}`).Changed)
-		require.True(t, do[Answer](s, http.MethodDelete, path, "").Changed)
+		require.Equal(t, id, get[wire.Task](s, path).ID)
+		require.Equal(t, id, do[wire.Tasks](s, http.MethodPost, "/v1/tasks/get", fmt.Sprintf(`{"keys":[{"topic":"t","id":%s}]}`, quote(id))).Tasks[0].ID)
+		require.True(t, do[wire.Answer](s, http.MethodPost, path+"/move", `{"after":"2h"}`).Changed)
+		require.True(t, do[wire.Answer](s, http.MethodDelete, path, "").Changed)
 	}
 	for path, status := range map[string]int{
 		"/v1/topics/t/tasks/":                                  http.StatusNotFound,
@@ -199,7 +200,7 @@ func TestCrookedPathsAreRefused(t *testing.T) {
 		require.Equal(t, status, s.raw(http.MethodDelete, strings.TrimSuffix(path, "/move"), "").status, path)
 		require.GreaterOrEqual(t, s.raw(http.MethodPost, path, "{}").status, http.StatusBadRequest, path)
 	}
-	require.EqualValues(t, 2, get[TopicCounts](s, "/v1/topics/mix").Counts.Pending)
+	require.EqualValues(t, 2, get[wire.TopicCounts](s, "/v1/topics/mix").Counts.Pending)
 }
 
 func quote(s string) string { return strings.ReplaceAll(fmt.Sprintf("%q", s), `\x`, `\u00`) }
@@ -312,7 +313,7 @@ func TestBadRequests(t *testing.T) {
 	for _, header := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/json;;"} {
 		require.Equal(t, http.StatusUnsupportedMediaType, s.raw(http.MethodPut, "/v1/topics/t/tasks/a", `{}`, "Content-Type", header).status)
 	}
-	require.Empty(t, get[Topics](s, "/v1/topics").Topics, "nothing of that has made a topic")
+	require.Empty(t, get[wire.Topics](s, "/v1/topics").Topics, "nothing of that has made a topic")
 }
 
 func TestGarbageCursors(t *testing.T) {
@@ -326,34 +327,34 @@ func TestGarbageCursors(t *testing.T) {
 
 func TestTopics(t *testing.T) {
 	s := start(t, Config{})
-	require.Equal(t, Topics{Topics: []Topic{}}, get[Topics](s, "/v1/topics"))
-	kept := do[Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":4,"lease":"1m","retries":-1,"callback":{"kind":"http","target":"http://example.com/","timeout":2500,"final":[422]}}`)
+	require.Equal(t, wire.Topics{Topics: []wire.Topic{}}, get[wire.Topics](s, "/v1/topics"))
+	kept := do[wire.Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":4,"lease":"1m","retries":-1,"callback":{"kind":"http","target":"http://example.com/","timeout":2500,"final":[422]}}`)
 	require.Equal(t, "mail", kept.Name)
 	require.Equal(t, 4, kept.Slots)
-	require.Equal(t, Duration(time.Minute), kept.Lease)
-	require.Equal(t, Duration(time.Second), kept.Backoff, "the default")
-	require.Equal(t, Duration(2500*time.Millisecond), kept.Callback.Timeout)
+	require.Equal(t, wire.Duration(time.Minute), kept.Lease)
+	require.Equal(t, wire.Duration(time.Second), kept.Backoff, "the default")
+	require.Equal(t, wire.Duration(2500*time.Millisecond), kept.Callback.Timeout)
 	require.Equal(t, []int{422}, kept.Callback.Final)
-	require.Equal(t, 8, do[Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":8}`).Slots)
+	require.Equal(t, 8, do[wire.Topic](s, http.MethodPut, "/v1/topics/mail", `{"slots":8}`).Slots)
 	require.Equal(t, http.StatusConflict, s.raw(http.MethodPut, "/v1/topics/mail", `{"slots":4}`).status)
 
-	require.True(t, do[Topic](s, http.MethodPost, "/v1/topics/mail/pause", "").Paused)
-	require.True(t, get[TopicCounts](s, "/v1/topics/mail").Paused)
-	require.True(t, do[Topic](s, http.MethodPut, "/v1/topics/mail", `{"retries":3}`).Paused, "who changes something else resumes nothing")
-	require.True(t, do[Topic](s, http.MethodPut, "/v1/topics/mail", `{"paused":true}`).Paused)
+	require.True(t, do[wire.Topic](s, http.MethodPost, "/v1/topics/mail/pause", "").Paused)
+	require.True(t, get[wire.TopicCounts](s, "/v1/topics/mail").Paused)
+	require.True(t, do[wire.Topic](s, http.MethodPut, "/v1/topics/mail", `{"retries":3}`).Paused, "who changes something else resumes nothing")
+	require.True(t, do[wire.Topic](s, http.MethodPut, "/v1/topics/mail", `{"paused":true}`).Paused)
 	a := s.raw(http.MethodPut, "/v1/topics/mail", `{"paused":false,"retries":5}`)
 	require.Equal(t, http.StatusConflict, a.status)
 	require.Contains(t, a.problem(t).Detail, "paused false of topic mail, which is there with true: pause and resume change that")
-	require.Equal(t, 16, get[TopicCounts](s, "/v1/topics/mail").Retries, "nothing is changed then")
-	require.False(t, do[Topic](s, http.MethodPost, "/v1/topics/mail/resume", "").Paused)
+	require.Equal(t, 16, get[wire.TopicCounts](s, "/v1/topics/mail").Retries, "nothing is changed then")
+	require.False(t, do[wire.Topic](s, http.MethodPost, "/v1/topics/mail/resume", "").Paused)
 	require.Equal(t, http.StatusConflict, s.raw(http.MethodPut, "/v1/topics/mail", `{"paused":true}`).status)
-	require.True(t, do[Topic](s, http.MethodPut, "/v1/topics/quiet", `{"paused":true}`).Paused, "a new one can be made so")
+	require.True(t, do[wire.Topic](s, http.MethodPut, "/v1/topics/quiet", `{"paused":true}`).Paused, "a new one can be made so")
 	s.ask(http.StatusNoContent, http.MethodDelete, "/v1/topics/quiet", "")
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/mail/tasks/a", `{"after":"1h"}`)
-	require.Equal(t, int64(1), get[TopicCounts](s, "/v1/topics/mail").Counts.Pending)
+	require.Equal(t, int64(1), get[wire.TopicCounts](s, "/v1/topics/mail").Counts.Pending)
 	s.ask(http.StatusNoContent, http.MethodDelete, "/v1/topics/mail", "")
 	s.ask(http.StatusNotFound, http.MethodGet, "/v1/topics/mail", "")
-	require.Empty(t, get[Topics](s, "/v1/topics").Topics)
+	require.Empty(t, get[wire.Topics](s, "/v1/topics").Topics)
 }
 
 func TestDeadLetters(t *testing.T) {
@@ -371,30 +372,30 @@ func TestDeadLetters(t *testing.T) {
 	for i := range 20 {
 		s.ask(http.StatusCreated, http.MethodPut, fmt.Sprintf("/v1/topics/t/tasks/%d", i), `{}`)
 	}
-	counts := func() Counts { return get[TopicCounts](s, "/v1/topics/t").Counts }
+	counts := func() wire.Counts { return get[wire.TopicCounts](s, "/v1/topics/t").Counts }
 	eventually(t, func() bool { return counts().Dead == 20 }, "all are dead")
-	dead := get[Tasks](s, "/v1/topics/t/tasks?state=dead&limit=3")
+	dead := get[wire.Tasks](s, "/v1/topics/t/tasks?state=dead&limit=3")
 	require.Len(t, dead.Tasks, 3)
 	require.Equal(t, "it is broken", dead.Tasks[0].Error)
 	require.NotEmpty(t, dead.Tasks[0].Node)
 
-	require.True(t, do[Answer](s, http.MethodPost, "/v1/topics/t/tasks/3/replay", "").Changed)
+	require.True(t, do[wire.Answer](s, http.MethodPost, "/v1/topics/t/tasks/3/replay", "").Changed)
 	eventually(t, func() bool { return counts().Dead == 20 }, "it is dead again")
-	require.Equal(t, Answer{Was: timeout.None}, do[Answer](s, http.MethodPost, "/v1/topics/t/tasks/none/replay", ""))
+	require.Equal(t, wire.Answer{Was: timeout.None}, do[wire.Answer](s, http.MethodPost, "/v1/topics/t/tasks/none/replay", ""))
 	<-broken
 	broken <- false
-	batch := do[Answers](s, http.MethodPost, "/v1/tasks/replay", `{"keys":[{"topic":"t","id":"1"},{"topic":"t","id":"none"}]}`)
+	batch := do[wire.Answers](s, http.MethodPost, "/v1/tasks/replay", `{"keys":[{"topic":"t","id":"1"},{"topic":"t","id":"none"}]}`)
 	require.True(t, batch.Answers[0].Changed)
 	require.False(t, batch.Answers[1].Changed)
 	eventually(t, func() bool { return counts().Done == 1 }, "it is done")
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/waits", `{"after":"1h"}`)
-	dropped := do[Answers](s, http.MethodPost, "/v1/tasks/drop", `{"keys":[{"topic":"t","id":"waits"},{"topic":"t","id":"2"},{"topic":"t","id":"none"}]}`).Answers
+	dropped := do[wire.Answers](s, http.MethodPost, "/v1/tasks/drop", `{"keys":[{"topic":"t","id":"waits"},{"topic":"t","id":"2"},{"topic":"t","id":"none"}]}`).Answers
 	require.Equal(t, []bool{false, true, false}, []bool{dropped[0].Changed, dropped[1].Changed, dropped[2].Changed})
 	require.Equal(t, []timeout.State{timeout.Pending, timeout.Dead, timeout.None}, []timeout.State{dropped[0].Was, dropped[1].Was, dropped[2].Was})
-	require.Equal(t, timeout.Pending, get[Task](s, "/v1/topics/t/tasks/waits").State, "what is not dead stays")
-	require.Equal(t, Cleared{Changed: 18, More: false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay", ""))
+	require.Equal(t, timeout.Pending, get[wire.Task](s, "/v1/topics/t/tasks/waits").State, "what is not dead stays")
+	require.Equal(t, wire.Cleared{Changed: 18, More: false}, do[wire.Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay", ""))
 	eventually(t, func() bool { return counts().Done == 19 }, "all are done")
-	require.Equal(t, Cleared{Changed: 0, More: false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay", ""))
+	require.Equal(t, wire.Cleared{Changed: 0, More: false}, do[wire.Cleared](s, http.MethodPost, "/v1/topics/t/dead/replay", ""))
 
 	<-broken
 	broken <- true
@@ -405,7 +406,7 @@ func TestDeadLetters(t *testing.T) {
 		}())
 	}
 	eventually(t, func() bool { return counts().Dead == 600 }, "all are dead")
-	require.Equal(t, Cleared{Changed: 600, More: false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/drop", ""))
+	require.Equal(t, wire.Cleared{Changed: 600, More: false}, do[wire.Cleared](s, http.MethodPost, "/v1/topics/t/dead/drop", ""))
 	require.Zero(t, counts().Dead)
 }
 
@@ -446,20 +447,20 @@ func TestWhatIsSetAnewMeanwhileIsNotDropped(t *testing.T) {
 		set("waits", time.Hour)
 		die("again")
 	}}, Config{})
-	do[Topic](s, http.MethodPut, "/v1/topics/t", `{}`)
+	do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{}`)
 	die("waits", "again", "stays")
 	state := func(id string) timeout.State {
 		tasks, err := e.Get(t.Context(), []timeout.Key{{Topic: "t", ID: id}})
 		require.NoError(t, err)
 		return tasks[0].State
 	}
-	require.Equal(t, Cleared{Changed: 1, More: false}, do[Cleared](s, http.MethodPost, "/v1/topics/t/dead/drop", ""))
+	require.Equal(t, wire.Cleared{Changed: 1, More: false}, do[wire.Cleared](s, http.MethodPost, "/v1/topics/t/dead/drop", ""))
 	require.Equal(t, []timeout.State{timeout.Pending, timeout.Dead, timeout.None}, []timeout.State{state("waits"), state("again"), state("stays")})
 
-	seen := get[Task](s, "/v1/topics/t/tasks/again").Version
+	seen := get[wire.Task](s, "/v1/topics/t/tasks/again").Version
 	die("again")
-	drop := func(id string, version int64) Answer {
-		return do[Answers](s, http.MethodPost, "/v1/tasks/drop", fmt.Sprintf(`{"keys":[{"topic":"t","id":"%s","version":%d}]}`, id, version)).Answers[0]
+	drop := func(id string, version int64) wire.Answer {
+		return do[wire.Answers](s, http.MethodPost, "/v1/tasks/drop", fmt.Sprintf(`{"keys":[{"topic":"t","id":"%s","version":%d}]}`, id, version)).Answers[0]
 	}
 	found := drop("again", seen)
 	require.False(t, found.Changed, "that is another dead letter")
@@ -468,7 +469,7 @@ func TestWhatIsSetAnewMeanwhileIsNotDropped(t *testing.T) {
 	require.True(t, drop("again", found.Version).Changed)
 	require.Equal(t, timeout.None, state("again"))
 	require.False(t, drop("waits", 0).Changed)
-	removed := do[Answers](s, http.MethodPost, "/v1/tasks/remove", `{"keys":[{"topic":"t","id":"waits","state":"running"},{"topic":"t","id":"waits","state":"pending"}]}`).Answers
+	removed := do[wire.Answers](s, http.MethodPost, "/v1/tasks/remove", `{"keys":[{"topic":"t","id":"waits","state":"running"},{"topic":"t","id":"waits","state":"pending"}]}`).Answers
 	require.Equal(t, []bool{false, true}, []bool{removed[0].Changed, removed[1].Changed})
 }
 
@@ -480,23 +481,23 @@ func TestFeedback(t *testing.T) {
 		tokens <- token.String()
 		return timeout.ErrAccepted
 	}})
-	state := func(id string) timeout.State { return get[Task](s, "/v1/topics/t/tasks/"+id).State }
+	state := func(id string) timeout.State { return get[wire.Task](s, "/v1/topics/t/tasks/"+id).State }
 
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/good", `{}`)
 	token := <-tokens
 	require.Equal(t, timeout.Running, state("good"))
-	require.True(t, do[Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+token+`"}`).Settled)
+	require.True(t, do[wire.Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+token+`"}`).Settled)
 	require.Equal(t, timeout.Done, state("good"))
-	require.False(t, do[Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+token+`"}`).Settled, "once")
+	require.False(t, do[wire.Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+token+`"}`).Settled, "once")
 
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/bad", `{}`)
-	require.True(t, do[Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+<-tokens+`","error":"no such order","permanent":true}`).Settled)
+	require.True(t, do[wire.Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+<-tokens+`","error":"no such order","permanent":true}`).Settled)
 	require.Equal(t, timeout.Dead, state("bad"))
 
-	do[Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":5}`)
+	do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":5}`)
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/later", `{}`)
-	require.True(t, do[Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+<-tokens+`","error":"busy","retry_after":"1h"}`).Settled)
-	later := get[Task](s, "/v1/topics/t/tasks/later")
+	require.True(t, do[wire.Settled](s, http.MethodPost, "/v1/feedback", `{"token":"`+<-tokens+`","error":"busy","retry_after":"1h"}`).Settled)
+	later := get[wire.Task](s, "/v1/topics/t/tasks/later")
 	require.Equal(t, timeout.Pending, later.State)
 	require.Equal(t, "busy", later.Error)
 	require.InDelta(t, time.Now().Add(time.Hour).Unix(), later.Until.Unix(), 60)
@@ -540,7 +541,7 @@ func TestSignedFeedback(t *testing.T) {
 		require.Equal(t, refusal, tell(token).status)
 		s.token = master
 		want := map[bool]timeout.State{true: timeout.Done, false: timeout.Running}[signed]
-		require.Equal(t, want, get[Task](s, "/v1/topics/t/tasks/a").State)
+		require.Equal(t, want, get[wire.Task](s, "/v1/topics/t/tasks/a").State)
 	}
 }
 
@@ -553,7 +554,7 @@ func TestStats(t *testing.T) {
 		s.ask(http.StatusCreated, http.MethodPut, fmt.Sprintf("/v1/topics/fails/tasks/%d", i), `{}`)
 	}
 	eventually(t, func() bool {
-		stats := get[Stats](s, "/v1/stats")
+		stats := get[wire.Stats](s, "/v1/stats")
 		if len(stats.Topics) != 3 {
 			return false
 		}
@@ -561,14 +562,14 @@ func TestStats(t *testing.T) {
 		return fails.Here != nil && fails.Here.Dead == 5 && works.Here != nil && works.Here.Done == 5 && works.Here.Early == 0 && works.Here.Late.Count == 5 &&
 			fails.Counts.Dead == 5 && works.Counts.Done == 5 && nobody.Counts.Due == 1 && nobody.Here == nil
 	}, "all is counted")
-	stats := get[Stats](s, "/v1/stats")
+	stats := get[wire.Stats](s, "/v1/stats")
 	require.Equal(t, "an engine", stats.Engine)
 	require.Equal(t, s.centre.Node(), stats.Members.Leader)
 	for _, owner := range stats.Topics[2].Owners {
 		require.Equal(t, s.centre.Node(), owner)
 	}
 	require.Equal(t, []string{"", "", "", "", "", "", "", ""}, stats.Topics[1].Owners)
-	members := get[Members](s, "/v1/members")
+	members := get[wire.Members](s, "/v1/members")
 	require.Equal(t, s.centre.Node(), members.Nodes[0].Name)
 	require.Equal(t, []string{"fails", "works"}, members.Nodes[0].Topics)
 
@@ -602,14 +603,14 @@ func TestStatsCountOneTopicAtATime(t *testing.T) {
 	engine := &narrow{Engine: newEngine(t)}
 	s := startOn(t, engine, Config{})
 	for i := range 30 {
-		do[Topic](s, http.MethodPut, fmt.Sprintf("/v1/topics/t%d", i), `{}`)
+		do[wire.Topic](s, http.MethodPut, fmt.Sprintf("/v1/topics/t%d", i), `{}`)
 	}
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() { s.raw(http.MethodGet, "/v1/stats", "") })
 	}
 	all.Wait()
-	for _, topic := range get[Stats](s, "/v1/stats").Topics {
+	for _, topic := range get[wire.Stats](s, "/v1/stats").Topics {
 		require.NotNil(t, topic.Counts)
 	}
 	require.EqualValues(t, 1, engine.most.Load())
@@ -630,7 +631,7 @@ func TestHealth(t *testing.T) {
 	a := s.raw(http.MethodPut, "/v1/topics/t/tasks/a", `{}`)
 	require.Equal(t, http.StatusServiceUnavailable, a.status)
 	require.Equal(t, "1", a.header.Get("Retry-After"))
-	require.Contains(t, get[Stats](s, "/v1/stats").Error, "closed")
+	require.Contains(t, get[wire.Stats](s, "/v1/stats").Error, "closed")
 	require.Contains(t, s.ask(http.StatusOK, http.MethodGet, "/metrics", ""), "heartwheel_timeout_engine_up 0")
 }
 
@@ -653,14 +654,14 @@ func TestExecutions(t *testing.T) {
 	s := start(t, Config{})
 	s.run(map[string]timeout.Handler{"t": func(context.Context, timeout.Task) error { return errBroken }})
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/a", `{}`)
-	eventually(t, func() bool { return get[Task](s, "/v1/topics/t/tasks/a").State == timeout.Dead }, "it is dead")
+	eventually(t, func() bool { return get[wire.Task](s, "/v1/topics/t/tasks/a").State == timeout.Dead }, "it is dead")
 	a := s.raw(http.MethodGet, "/v1/topics/t/tasks/a/executions?limit=5", "")
 	s.validate(http.MethodGet, "/v1/topics/t/tasks/a/executions?limit=5", "", nil, a)
 	if a.status == http.StatusNotImplemented {
 		require.Contains(t, a.problem(t).Detail, "not supported by this engine")
 		return
 	}
-	var log Executions
+	var log wire.Executions
 	read(t, a.body, &log)
 	require.Len(t, log.Executions, 1)
 	require.Equal(t, timeout.Dead, log.Executions[0].As)
@@ -685,7 +686,7 @@ func TestManyLargePayloads(t *testing.T) {
 	listed := map[string]bool{}
 	for path, pages := "/v1/topics/t/tasks", 0; path != ""; pages++ {
 		require.Less(t, pages, 18, "there are several on a page")
-		page := get[Tasks](s, path)
+		page := get[wire.Tasks](s, path)
 		for _, task := range page.Tasks {
 			require.False(t, listed[task.ID])
 			require.Equal(t, 1<<20, task.PayloadBytes)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 // deadBudget is how long one request goes on with dead tasks.
@@ -63,7 +64,7 @@ func (h *Handler) clearDead(w http.ResponseWriter, r *http.Request, has effect, 
 	if err != nil {
 		return err
 	}
-	var cleared Cleared
+	var cleared wire.Cleared
 	cleared.Next, err = h.eachDead(r.Context(), topic.Name, query.Get("cursor"), func(tasks []timeout.Task) error {
 		if only := query.Get("cause"); only != "" {
 			tasks = slices.DeleteFunc(tasks, func(task timeout.Task) bool { return causeOf(task, topic).id() != only })

@@ -15,28 +15,29 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 // What is kept of the dead is a topic's to say, and what is deleted is counted.
 func TestDeadTasksAreDeletedAndCounted(t *testing.T) {
 	s := start(t, Config{})
-	kept := do[Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"retain_dead":"1h","max_dead":2}`)
+	kept := do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"retain_dead":"1h","max_dead":2}`)
 	require.Equal(t, time.Hour, time.Duration(kept.RetainDead))
 	require.Equal(t, 2, kept.MaxDead)
-	require.Equal(t, kept, get[TopicCounts](s, "/v1/topics/t").Topic)
+	require.Equal(t, kept, get[wire.TopicCounts](s, "/v1/topics/t").Topic)
 
 	s.run(map[string]timeout.Handler{"t": func(context.Context, timeout.Task) error { return errBroken }})
-	do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[{"topic":"t","id":"a"},{"topic":"t","id":"b"},{"topic":"t","id":"c"},{"topic":"t","id":"d"},{"topic":"t","id":"e"}]}`)
+	do[wire.Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[{"topic":"t","id":"a"},{"topic":"t","id":"b"},{"topic":"t","id":"c"},{"topic":"t","id":"d"},{"topic":"t","id":"e"}]}`)
 	eventually(t, func() bool {
-		here := get[Stats](s, "/v1/stats").Topics[0].Here
+		here := get[wire.Stats](s, "/v1/stats").Topics[0].Here
 		return here != nil && here.Swept == 3
 	}, "three are deleted")
-	require.EqualValues(t, 2, get[TopicCounts](s, "/v1/topics/t").Counts.Dead)
+	require.EqualValues(t, 2, get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead)
 	require.Contains(t, s.ask(http.StatusOK, http.MethodGet, "/metrics", ""), "\nheartwheel_timeout_swept_dead_total{topic=\"t\"} 3\n")
 
-	do[Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"retain_dead":1}`)
-	eventually(t, func() bool { return get[TopicCounts](s, "/v1/topics/t").Counts.Dead == 0 }, "the others are too old")
-	require.Equal(t, -1, do[Topic](s, http.MethodPut, "/v1/topics/t", `{"max_dead":-1}`).MaxDead)
+	do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"retain_dead":1}`)
+	eventually(t, func() bool { return get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead == 0 }, "the others are too old")
+	require.Equal(t, -1, do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{"max_dead":-1}`).MaxDead)
 }
 
 // Dead tasks are grouped by error and target, and a group is replayed or dropped alone.
@@ -54,7 +55,7 @@ func TestDeadTasksByTheirCause(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, calls.Close()) })
 	s := startWith(t, newEngine(t), timeout.Config{Callers: map[string]timeout.Caller{"http": calls}, All: true, Circuit: -1}, Config{})
 	s.run(nil)
-	do[Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"callback":{"kind":"http","target":"`+target.URL+`/topic"}}`)
+	do[wire.Topic](s, http.MethodPut, "/v1/topics/t", `{"retries":-1,"callback":{"kind":"http","target":"`+target.URL+`/topic"}}`)
 	for i := range 10 {
 		for path, n := range map[string]int{"a/1000": 6, "b": 3} {
 			if i < n {
@@ -64,13 +65,13 @@ func TestDeadTasksByTheirCause(t *testing.T) {
 		}
 	}
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/c", `{}`)
-	dead := func() int64 { return get[TopicCounts](s, "/v1/topics/t").Counts.Dead }
+	dead := func() int64 { return get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead }
 	eventually(t, func() bool { return dead() == 10 }, "all are dead")
 
-	told := get[Causes](s, "/v1/topics/t/dead/causes")
+	told := get[wire.Causes](s, "/v1/topics/t/dead/causes")
 	require.Empty(t, told.Next)
 	require.Zero(t, told.Other)
-	groups := make(map[string]Cause)
+	groups := make(map[string]wire.Cause)
 	for _, group := range told.Causes {
 		groups[fmt.Sprint(group.Tasks, " ", strings.TrimPrefix(group.Target, "http "+target.URL))] = group
 	}
@@ -80,16 +81,16 @@ func TestDeadTasksByTheirCause(t *testing.T) {
 	require.EqualValues(t, 6, first.Tasks)
 	require.Equal(t, `httpcall: POST http://…: answer 410 Gone: "no order … at …\n"`, first.Error)
 	require.Regexp(t, `^a[0-5]$`, first.Sample.ID)
-	require.Equal(t, get[Task](s, "/v1/topics/t/tasks/"+first.Sample.ID).Error, first.Sample.Error)
-	require.Equal(t, get[Task](s, "/v1/topics/t/tasks/"+first.Sample.ID).Until, first.Newest)
+	require.Equal(t, get[wire.Task](s, "/v1/topics/t/tasks/"+first.Sample.ID).Error, first.Sample.Error)
+	require.Equal(t, get[wire.Task](s, "/v1/topics/t/tasks/"+first.Sample.ID).Until, first.Newest)
 	require.Contains(t, groups, "1 /topic", "the topic's callback")
 	require.Contains(t, groups["1 /b1"].Error, "409 Conflict")
 
 	path := "/v1/topics/t/dead/"
-	require.Equal(t, Cleared{Changed: 6}, do[Cleared](s, http.MethodPost, path+"replay?cause="+first.ID, ""))
+	require.Equal(t, wire.Cleared{Changed: 6}, do[wire.Cleared](s, http.MethodPost, path+"replay?cause="+first.ID, ""))
 	eventually(t, func() bool { return dead() == 10 }, "they are dead again")
-	require.Equal(t, Cleared{}, do[Cleared](s, http.MethodPost, path+"drop?cause=nobody", ""))
-	require.Equal(t, Cleared{Changed: 6}, do[Cleared](s, http.MethodPost, path+"drop?cause="+first.ID, ""))
+	require.Equal(t, wire.Cleared{}, do[wire.Cleared](s, http.MethodPost, path+"drop?cause=nobody", ""))
+	require.Equal(t, wire.Cleared{Changed: 6}, do[wire.Cleared](s, http.MethodPost, path+"drop?cause="+first.ID, ""))
 	require.EqualValues(t, 4, dead(), "those of other causes stay")
 
 	for _, cursor := range []string{"x", "7", "-1.", "99999999999999999999.", "1.nonsense"} {
@@ -108,19 +109,19 @@ func TestDeadTasksGoOnWithACursor(t *testing.T) {
 	for i := range 1100 {
 		tasks = append(tasks, fmt.Sprintf(`{"topic":"t","id":"%c%c%c"}`, 'a'+i%26, 'a'+i/26%26, 'a'+i/676))
 	}
-	do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[`+strings.Join(tasks[:550], ",")+`]}`)
-	do[Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[`+strings.Join(tasks[550:], ",")+`]}`)
-	eventually(t, func() bool { return get[TopicCounts](s, "/v1/topics/t").Counts.Dead == 1100 }, "all are dead")
-	told := get[Causes](s, "/v1/topics/t/dead/causes")
+	do[wire.Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[`+strings.Join(tasks[:550], ",")+`]}`)
+	do[wire.Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[`+strings.Join(tasks[550:], ",")+`]}`)
+	eventually(t, func() bool { return get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead == 1100 }, "all are dead")
+	told := get[wire.Causes](s, "/v1/topics/t/dead/causes")
 	require.Len(t, told.Causes, maxCauses)
 	require.EqualValues(t, 1100-maxCauses, told.Other)
 
 	page, err := s.centre.List(t.Context(), timeout.Query{Topic: "t", State: timeout.Dead, Limit: 500})
 	require.NoError(t, err)
 	left := 1100 - len(page.Tasks)
-	rest := get[Causes](s, fmt.Sprintf("/v1/topics/t/dead/causes?cursor=%d.%s", left, url.QueryEscape(page.Next)))
+	rest := get[wire.Causes](s, fmt.Sprintf("/v1/topics/t/dead/causes?cursor=%d.%s", left, url.QueryEscape(page.Next)))
 	require.EqualValues(t, left, rest.Other+int64(len(rest.Causes)))
-	require.Equal(t, Causes{Causes: []Cause{}}, get[Causes](s, "/v1/topics/t/dead/causes?cursor="+url.QueryEscape("0."+page.Next)))
+	require.Equal(t, wire.Causes{Causes: []wire.Cause{}}, get[wire.Causes](s, "/v1/topics/t/dead/causes?cursor="+url.QueryEscape("0."+page.Next)))
 }
 
 func TestErrorsInGeneral(t *testing.T) {

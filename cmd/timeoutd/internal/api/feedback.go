@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 // maxFeedback is the longest body of a feedback, in bytes: anybody may send one.
@@ -24,7 +25,7 @@ func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
 		return problem(http.StatusRequestEntityTooLarge, "the body has %d bytes, must have at most %d", r.ContentLength, maxFeedback)
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxFeedback)
-	var told Feedback
+	var told wire.Feedback
 	if err := h.decode(w, r, &told); err != nil {
 		return err
 	}
@@ -40,11 +41,11 @@ func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, Settled{Settled: settled})
+	return answer(w, http.StatusOK, wire.Settled{Settled: settled})
 }
 
 // failureOf returns the outcome as a handler would return it. err is about fields in conflict.
-func failureOf(f Feedback) (failure, err error) {
+func failureOf(f wire.Feedback) (failure, err error) {
 	if f.Error == "" {
 		if f.Permanent || f.RetryAfter != nil {
 			return nil, fmt.Errorf("%w: permanent or retry_after without an error, must have one", timeout.ErrArgument)

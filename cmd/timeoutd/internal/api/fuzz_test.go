@@ -23,7 +23,7 @@ func FuzzSetting(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var setting Setting
+		var setting wire.Setting
 		err := unmarshal(body, &setting)
 		var task timeout.Task
 		if err == nil {
@@ -38,7 +38,7 @@ func FuzzSetting(f *testing.F) {
 		require.NoError(t, task.Check())
 		back, err := json.Marshal(wire.TaskOf(task))
 		require.NoError(t, err)
-		var again Task
+		var again wire.Task
 		require.NoError(t, json.Unmarshal(back, &again))
 		if again.Payload != nil {
 			require.JSONEq(t, string(task.Payload), string(again.Payload))
@@ -56,8 +56,8 @@ func FuzzBatch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, into := range []any{
-			&settingsIn{listOf[KeyedSetting]("tasks", 3)}, &movesIn{listOf[KeyedMove]("moves", 3)}, &keysIn[timeout.Key]{listOf[timeout.Key]("keys", 3)},
-			&keysIn[timeout.Removal]{listOf[timeout.Removal]("keys", 3)}, new(Feedback), new(Topic),
+			&settingsIn{listOf[wire.KeyedSetting]("tasks", 3)}, &movesIn{listOf[wire.KeyedMove]("moves", 3)}, &keysIn[timeout.Key]{listOf[timeout.Key]("keys", 3)},
+			&keysIn[timeout.Removal]{listOf[timeout.Removal]("keys", 3)}, new(wire.Feedback), new(wire.Topic),
 		} {
 			if err := unmarshal(body, into); err != nil && !errors.Is(err, timeout.ErrArgument) {
 				t.Fatalf("%T: %v", into, err)

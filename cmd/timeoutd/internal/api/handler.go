@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 // Config configures a Handler. The zero value is useful.
@@ -97,7 +98,7 @@ type Handler struct {
 	mux    *http.ServeMux
 	bodies *semaphore.Weighted // bytes of the bodies in memory
 	crooks http.Handler        // for paths the mux would redirect
-	stats  cache[Stats]
+	stats  cache[wire.Stats]
 	ready  cache[string] // why not, or empty
 	since  time.Time
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 // list is a list in a request. It is read up to a number of elements and not beyond: a short
@@ -21,10 +22,10 @@ func listOf[T any](name string, most int) list[T] { return list[T]{name: name, m
 // The batches for reading. For writing there are Settings, Moves, Keys and Removals.
 type (
 	settingsIn struct {
-		Tasks list[KeyedSetting] `json:"tasks"`
+		Tasks list[wire.KeyedSetting] `json:"tasks"`
 	}
 	movesIn struct {
-		Moves list[KeyedMove] `json:"moves"`
+		Moves list[wire.KeyedMove] `json:"moves"`
 	}
 	keysIn[T any] struct {
 		Keys list[T] `json:"keys"`

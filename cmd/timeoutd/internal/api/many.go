@@ -49,7 +49,7 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tasks, size := Tasks{Tasks: make([]Task, 0, len(keys))}, 0
+	tasks, size := wire.Tasks{Tasks: make([]wire.Task, 0, len(keys))}, 0
 	for chunk := range slices.Chunk(keys, getSize) {
 		found, err := h.centre.GetAll(r.Context(), chunk)
 		if err != nil {
@@ -68,7 +68,7 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
-	batch := settingsIn{listOf[KeyedSetting]("tasks", h.cfg.MaxBatch)}
+	batch := settingsIn{listOf[wire.KeyedSetting]("tasks", h.cfg.MaxBatch)}
 	if err := h.decode(w, r, &batch); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
-	batch := movesIn{listOf[KeyedMove]("moves", h.cfg.MaxBatch)}
+	batch := movesIn{listOf[wire.KeyedMove]("moves", h.cfg.MaxBatch)}
 	if err := h.decode(w, r, &batch); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func tellAll(w http.ResponseWriter, found []timeout.Answer, err error, has func(
 	if err != nil {
 		return err
 	}
-	said := Answers{Answers: make([]Answer, len(found))}
+	said := wire.Answers{Answers: make([]wire.Answer, len(found))}
 	for i, one := range found {
 		said.Answers[i] = answerOf(one, has(i))
 	}
@@ -156,7 +156,7 @@ func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tasks := Tasks{Tasks: make([]Task, len(page.Tasks)), Next: page.Next}
+	tasks := wire.Tasks{Tasks: make([]wire.Task, len(page.Tasks)), Next: page.Next}
 	for i, task := range page.Tasks {
 		tasks.Tasks[i] = wire.BriefOf(task)
 	}

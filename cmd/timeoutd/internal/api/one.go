@@ -26,7 +26,7 @@ func (h *Handler) setTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var setting Setting
+	var setting wire.Setting
 	if err := h.decode(w, r, &setting); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (h *Handler) moveTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var when When
+	var when wire.When
 	if err := h.decode(w, r, &when); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (h *Handler) moveTask(w http.ResponseWriter, r *http.Request) error {
 }
 
 // moveOf returns a move. It must have one of the two times.
-func moveOf(w When, key timeout.Key) (timeout.Move, error) {
+func moveOf(w wire.When, key timeout.Key) (timeout.Move, error) {
 	due, after, err := w.Read()
 	switch {
 	case err != nil:
@@ -164,7 +164,7 @@ func (h *Handler) listExecutions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page := Executions{Executions: make([]Execution, len(all))}
+	page := wire.Executions{Executions: make([]wire.Execution, len(all))}
 	for i, e := range all {
 		page.Executions[i] = wire.ExecutionOf(e)
 	}

@@ -10,27 +10,30 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
+// maxShown is how much of a bad value an error shows.
+const maxShown = 60
+
 func problem(status int, format string, args ...any) error {
-	return Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+	return wire.Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
 // problemOf returns a client's view of an error. An unknown error is the engine's: it can't be
 // reached.
-func problemOf(err error) Problem {
-	var told Problem
+func problemOf(err error) wire.Problem {
+	var told wire.Problem
 	if errors.As(err, &told) {
 		return told
 	}
 	for _, known := range wire.Statuses {
 		if errors.Is(err, known.Err) {
-			return Problem{Title: http.StatusText(known.Status), Status: known.Status, Detail: spell(err.Error())}
+			return wire.Problem{Title: http.StatusText(known.Status), Status: known.Status, Detail: spell(err.Error())}
 		}
 	}
 	status := http.StatusBadGateway
 	if errors.Is(err, context.DeadlineExceeded) {
 		status = http.StatusGatewayTimeout
 	}
-	return Problem{Title: http.StatusText(status), Status: status, Detail: err.Error()}
+	return wire.Problem{Title: http.StatusText(status), Status: status, Detail: err.Error()}
 }
 
 // refuse answers with an error.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 // An id with a question mark that was not escaped names another task, or a topic: nothing is done.
@@ -37,7 +38,7 @@ func TestAQuestionMarkInAPathDoesNoHarm(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, a.status, where)
 		require.Contains(t, a.problem(t).Detail, name, where)
 	}
-	require.Equal(t, timeout.Pending, get[Task](s, "/v1/topics/t/tasks/a").State)
+	require.Equal(t, timeout.Pending, get[wire.Task](s, "/v1/topics/t/tasks/a").State)
 }
 
 // Each route refuses what it does not know.

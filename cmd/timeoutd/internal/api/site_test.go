@@ -23,6 +23,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 func TestMain(m *testing.M) { testmain.Run(m) }
@@ -114,10 +115,10 @@ func (s *site) raw(method, path, body string, header ...string) answered {
 }
 
 // problem returns the error in an answer. It must be complete.
-func (a answered) problem(t *testing.T) Problem {
+func (a answered) problem(t *testing.T) wire.Problem {
 	t.Helper()
 	require.Equal(t, "application/problem+json", a.header.Get("Content-Type"), "%d %s", a.status, a.body)
-	var p Problem
+	var p wire.Problem
 	require.NoError(t, json.Unmarshal([]byte(a.body), &p), a.body)
 	require.Equal(t, a.status, p.Status)
 	require.Equal(t, http.StatusText(a.status), p.Title)

@@ -27,18 +27,18 @@ func (h *Handler) getMembers(w http.ResponseWriter, _ *http.Request) error {
 	return answer(w, http.StatusOK, h.members())
 }
 
-func (h *Handler) members() Members {
+func (h *Handler) members() wire.Members {
 	view := h.centre.View()
 	nodes := view.Nodes
 	if nodes == nil {
 		nodes = []engine.Node{}
 	}
-	return Members{Node: h.centre.Node(), Term: view.Term, Leader: view.Leader(), Nodes: nodes}
+	return wire.Members{Node: h.centre.Node(), Term: view.Term, Leader: view.Leader(), Nodes: nodes}
 }
 
 // look returns figures of a moment ago, or new ones.
-func (h *Handler) look(ctx context.Context) (Stats, error) {
-	return h.stats.get(ctx, func() (Stats, bool) {
+func (h *Handler) look(ctx context.Context) (wire.Stats, error) {
+	return h.stats.get(ctx, func() (wire.Stats, bool) {
 		// The figures serve other requests, too, so they don't end with the first request.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 		defer cancel()
@@ -48,15 +48,15 @@ func (h *Handler) look(ctx context.Context) (Stats, error) {
 }
 
 // take asks the centre and the engine.
-func (h *Handler) take(ctx context.Context) Stats {
-	s := Stats{
-		At: Instant{Time: time.Now()}, Since: Instant{Time: h.since}, Node: h.centre.Node(), Engine: h.cfg.Engine,
-		Members: h.members(), Circuits: h.centre.OpenCircuits(), Topics: []TopicStats{},
+func (h *Handler) take(ctx context.Context) wire.Stats {
+	s := wire.Stats{
+		At: wire.Instant{Time: time.Now()}, Since: wire.Instant{Time: h.since}, Node: h.centre.Node(), Engine: h.cfg.Engine,
+		Members: h.members(), Circuits: h.centre.OpenCircuits(), Topics: []wire.TopicStats{},
 	}
 	if s.Circuits == nil {
 		s.Circuits = []string{}
 	}
-	here := make(map[string]*Here)
+	here := make(map[string]*wire.Here)
 	for _, stats := range h.centre.Stats() {
 		here[stats.Topic] = hereOf(stats)
 	}
@@ -67,7 +67,7 @@ func (h *Handler) take(ctx context.Context) Stats {
 	}
 	view := h.centre.View()
 	for _, topic := range topics {
-		s.Topics = append(s.Topics, TopicStats{
+		s.Topics = append(s.Topics, wire.TopicStats{
 			Topic: wire.TopicOf(topic), Here: here[topic.Name], Owners: view.Owners(topic.Name, topic.WithDefaults().Slots),
 		})
 	}
@@ -79,7 +79,7 @@ func (h *Handler) take(ctx context.Context) Stats {
 
 // count counts the tasks of all topics, and returns one of its errors, if any. It counts one topic
 // at a time, so that figures take one connection of the engine's, and leave the others to tasks.
-func (h *Handler) count(ctx context.Context, topics []TopicStats) (last error) {
+func (h *Handler) count(ctx context.Context, topics []wire.TopicStats) (last error) {
 	for i := range topics {
 		counts, err := h.centre.Count(ctx, topics[i].Name)
 		switch {
@@ -93,18 +93,18 @@ func (h *Handler) count(ctx context.Context, topics []TopicStats) (last error) {
 	return last
 }
 
-func hereOf(s timeout.Stats) *Here {
-	return &Here{
+func hereOf(s timeout.Stats) *wire.Here {
+	return &wire.Here{
 		Slots: s.Slots, Queued: s.Queued, Running: s.Running, Done: s.Done, Failed: s.Failed, Dead: s.Dead,
 		Accepted: s.Accepted, Postponed: s.Postponed, Returned: s.Returned, Rescued: s.Rescued, Swept: s.Swept,
 		Abandoned: s.Abandoned, Again: s.Again, Lost: s.Lost, Early: s.Early, Late: histogramOf(s.Late), Took: histogramOf(s.Took),
 	}
 }
 
-func histogramOf(h histogram.Durations) Histogram {
-	said := Histogram{
+func histogramOf(h histogram.Durations) wire.Histogram {
+	said := wire.Histogram{
 		Count: h.Count, Sum: h.Sum.Seconds(), Max: h.Max.Seconds(),
-		P50: h.Quantile(0.5).Seconds(), P99: h.Quantile(0.99).Seconds(), Buckets: []Bucket{},
+		P50: h.Quantile(0.5).Seconds(), P99: h.Quantile(0.99).Seconds(), Buckets: []wire.Bucket{},
 	}
 	seen := uint64(0)
 	for i, n := range h.Buckets {
@@ -112,7 +112,7 @@ func histogramOf(h histogram.Durations) Histogram {
 			break
 		}
 		seen += n
-		said.Buckets = append(said.Buckets, Bucket{Limit: h.Bound(i).Seconds(), Count: n})
+		said.Buckets = append(said.Buckets, wire.Bucket{Limit: h.Bound(i).Seconds(), Count: n})
 	}
 	return said
 }

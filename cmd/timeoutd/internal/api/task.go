@@ -25,8 +25,8 @@ func setEffect(ifAbsent bool) effect {
 	return always
 }
 
-func answerOf(a timeout.Answer, has effect) Answer {
-	answer := Answer{Was: a.Was, Version: a.Version, Due: wire.InstantOf(a.Due)}
+func answerOf(a timeout.Answer, has effect) wire.Answer {
+	answer := wire.Answer{Was: a.Was, Version: a.Version, Due: wire.InstantOf(a.Due)}
 	if a.Err != nil {
 		problem := problemOf(a.Err)
 		answer.Error = &problem

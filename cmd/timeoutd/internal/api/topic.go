@@ -16,7 +16,7 @@ func (h *Handler) listTopics(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	topics := Topics{Topics: make([]Topic, len(all))}
+	topics := wire.Topics{Topics: make([]wire.Topic, len(all))}
 	for i, topic := range all {
 		topics.Topics[i] = wire.TopicOf(topic)
 	}
@@ -36,7 +36,7 @@ func (h *Handler) getTopic(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, TopicCounts{Topic: wire.TopicOf(topic), Counts: wire.CountsOf(counts)})
+	return answer(w, http.StatusOK, wire.TopicCounts{Topic: wire.TopicOf(topic), Counts: wire.CountsOf(counts)})
 }
 
 func nameOf(r *http.Request) (string, error) {
@@ -51,7 +51,7 @@ func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var topic TopicSetting
+	var topic wire.TopicSetting
 	if err := h.decode(w, r, &topic); err != nil {
 		return err
 	}
