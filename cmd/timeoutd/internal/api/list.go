@@ -19,7 +19,7 @@ type list[T any] struct {
 
 func listOf[T any](name string, most int) list[T] { return list[T]{name: name, most: most} }
 
-// The batches for reading. For writing there are Settings, Moves, Keys and Removals.
+// The batches for reading. Package wire has those for writing.
 type (
 	settingsIn struct {
 		Tasks list[wire.KeyedSetting] `json:"tasks"`
