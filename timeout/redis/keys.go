@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -16,6 +17,18 @@ type place struct {
 
 // keyNames are the last parts of a slot's keys, and their names in the scripts.
 var keyNames = []string{"s", "p", "f", "d", "r", "b", "a", "m", "t"}
+
+// lookKeys are the keys of look.lua, in its order.
+var lookKeys = []string{"m", "f", "d", "r"}
+
+// named returns some of the place's keys.
+func (p *place) named(names []string) []any {
+	keys := make([]any, len(names))
+	for i, name := range names {
+		keys[i] = p.keys[slices.Index(keyNames, name)]
+	}
+	return keys
+}
 
 func newPlace(prefix, topic string, gen int64, slot int) *place {
 	tag := prefix + ":{" + topic + ":" + strconv.FormatInt(gen, 36) + ":" + strconv.Itoa(slot) + "}:"

@@ -22,6 +22,7 @@ var (
 	scriptExpire = slotScript("expire", "allow-oom")
 	scriptExtend = slotScript("extend", "allow-oom")
 	scriptKeep   = slotScript("keep", "allow-oom")
+	scriptLook   = redisrun.NewSlotScript("look", "no-writes", lookKeys, "local function chosen() end\n", read("look"))
 	scriptMake   = slotScript("make", "allow-oom")
 	scriptSeal   = slotScript("seal", "allow-oom")
 	scriptPeek   = slotScript("peek", "no-writes")

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,12 +14,12 @@ import (
 )
 
 // slotsPerRun returns how many slots a run of a script was about at most, by the number of its
-// keys, of all that the slow log has.
+// keys, of all that the slow log has. Looks of Upkeep don't count: they delete nothing.
 func slotsPerRun(t *testing.T, client *goredis.Client) (most int) {
 	log, err := client.SlowLogGet(ctx, 10000).Result()
 	require.NoError(t, err)
 	for _, entry := range log {
-		if entry.Args[0] == "EVALSHA" {
+		if entry.Args[0] == "EVALSHA" && !strings.HasSuffix(entry.Args[3], ":m") {
 			var keys int
 			_, err := fmt.Sscan(entry.Args[2], &keys)
 			require.NoError(t, err)

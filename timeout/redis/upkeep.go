@@ -1,51 +1,125 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// keepTasks is how many tasks of one kind and slot are deleted by one script.
-const keepTasks = 256
+const (
+	keepTasks = 256  // tasks of one kind and slot deleted by one script
+	lookSlots = 1024 // slots to look at before any of them is kept
+)
 
-// Upkeep is engine.Engine's. It also goes on with what others have begun to do with topics
-// and not finished. The term is not looked at.
+// Upkeep implements engine.Engine. It also goes on with changes of topics that others have begun and
+// not finished. It ignores the term. Each call looks at all slots, many in one run of a script. The
+// slots with something to do have runs of their own.
 func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err error) {
 	layouts, err := e.loadAll(ctx)
 	if err != nil {
 		return swept, err
 	}
-	var failed error
-	for _, l := range layouts {
-		failed = errors.Join(failed, e.upkeepOf(ctx, l.Topic.Name, &swept)) // a topic that can't be kept holds up no other
+	var failed error // a topic with an error holds up no other
+	var group []*layout
+	slots := 0
+	for i, l := range layouts {
+		l, err := e.advance(ctx, l, &swept)
+		failed = errors.Join(failed, err)
+		if l != nil {
+			group = append(group, l)
+			slots += len(l.places)
+		}
+		if slots >= lookSlots || i == len(layouts)-1 {
+			failed = errors.Join(failed, e.upkeepOf(ctx, group, &swept))
+			group, slots = nil, 0
+		}
 	}
 	return swept, failed
 }
 
-func (e *Engine) upkeepOf(ctx context.Context, topic string, swept *engine.Swept) error {
-	l, err := e.reload(ctx, topic)
+// advance goes on with the changes of a topic. It returns nil if its slots can't be kept now.
+func (e *Engine) advance(ctx context.Context, read *layout, swept *engine.Swept) (*layout, error) {
+	l, err := e.current(ctx, read)
 	if errors.Is(err, engine.ErrNotFound) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	more, err := e.draw(ctx, l, nil)
-	if errors.Is(err, errStale) {
-		more, err = true, nil
-	} else if err == nil {
-		err = e.all(ctx, l.places, func(at *place) *invocation { return l.keep(at, keepTasks) }, func(c *invocation) error {
-			if c.Status != "" {
-				more = true
-				return nil
-			}
-			more = more || integer(c.Answer[0]) == 1
-			swept.AddDead(topic, int(integer(c.Answer[1])))
-			return nil
-		})
-	}
 	swept.More = swept.More || more
-	return err
+	if errors.Is(err, errStale) {
+		swept.More = true
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// current returns the known layout of a topic if what was just read is the same. Otherwise it reads
+// the topic again. So it does in a Cluster: the server of the topics may have lost changes.
+func (e *Engine) current(ctx context.Context, read *layout) (*layout, error) {
+	e.mu.Lock()
+	known := e.layouts[read.Topic.Name]
+	e.mu.Unlock()
+	ready := read.Phase == steady || read.Phase == moving
+	if ready && known != nil && known.raw == read.raw && !e.redis.Clustered() {
+		return known, nil
+	}
+	return e.reload(ctx, read.Topic.Name)
+}
+
+// upkeepOf keeps the slots of some topics.
+func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, swept *engine.Swept) (failed error) {
+	var looks []*invocation
+	for _, l := range layouts {
+		for _, at := range l.places {
+			looks = append(looks, l.look(at))
+		}
+	}
+	_ = e.run(ctx, looks) // each call has its own error
+	for _, l := range layouts {
+		failed = errors.Join(failed, e.keepSlots(ctx, l, looks[:len(l.places)], swept))
+		looks = looks[len(l.places):]
+	}
+	return failed
+}
+
+// keepSlots keeps the slots of a topic in which looks have found something to do.
+func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, swept *engine.Swept) error {
+	var places []*place
+	var failure error
+	for _, c := range looks {
+		switch {
+		case c.Err != nil:
+			failure = cmp.Or(failure, c.Err)
+		case c.Status != "":
+			swept.More = true
+		case integer(c.Answer[0]) == 1:
+			places = append(places, c.at)
+		}
+	}
+	err := e.all(ctx, places, func(at *place) *invocation { return l.keep(at, keepTasks) }, func(c *invocation) error {
+		if c.Status != "" {
+			swept.More = true
+			return nil
+		}
+		swept.More = swept.More || integer(c.Answer[0]) == 1
+		swept.AddDead(l.Topic.Name, int(integer(c.Answer[1])))
+		return nil
+	})
+	return cmp.Or(failure, err)
+}
+
+// look is the script to find out whether keep has anything to do in a slot.
+func (k kept) look(at *place) *invocation {
+	keep := k.keep(at, 0)
+	c := invoke(scriptLook, at, keep.Args[0], keep.Args[5], keep.Args[6])
+	c.Keys = at.named(lookKeys)
+	c.room = 1
+	return c
 }

@@ -1,0 +1,117 @@
+package redis_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/redis"
+)
+
+// calls returns how often the server has run a command.
+func (s server) calls(t testing.TB, command string) (calls int) {
+	stats := s.client(t).InfoMap(ctx, "commandstats").Val()["Commandstats"]["cmdstat_"+command]
+	if stats != "" {
+		_, err := fmt.Sscanf(stats, "calls=%d,", &calls)
+		require.NoError(t, err)
+	}
+	return calls
+}
+
+// sweep calls Upkeep until nothing is left to do, and returns the number of deleted dead tasks.
+func sweep(t testing.TB, e *redis.Engine) (dead int) {
+	for swept := (engine.Swept{More: true}); swept.More; {
+		var err error
+		swept, err = e.Upkeep(ctx, 0)
+		require.NoError(t, err)
+		for _, n := range swept.Dead {
+			dead += n
+		}
+	}
+	return dead
+}
+
+func TestUpkeepOfIdleTopicsSharesRuns(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	e := openEngine(t, server, redis.Config{})
+	for i := range 64 {
+		withTopic(t, e, engine.Topic{Name: fmt.Sprint("idle-", i), Slots: 8})
+	}
+	require.NoError(t, server.client(t).ConfigResetStat(ctx).Err())
+	require.Zero(t, sweep(t, e))
+	require.LessOrEqual(t, server.calls(t, "evalsha"), 64*8/16+1, "16 slots to a run")
+	require.Zero(t, server.calls(t, "hget"), "topics are read together, once")
+}
+
+// Each way for a slot to have something to do, beside tasks that stay.
+func TestUpkeepFindsWhateverASlotHasToDo(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, startServer(t), redis.Config{})
+	const each = 40
+	withTopic(t, e, engine.Topic{Name: "short", Slots: 4, Retain: time.Millisecond, RetainDead: time.Hour})
+	withTopic(t, e, engine.Topic{Name: "long", Slots: 4, Retain: time.Hour, RetainDead: time.Millisecond})
+	withTopic(t, e, engine.Topic{Name: "most", Slots: 4, Retain: time.Hour, RetainDead: time.Hour, MaxDead: 8})
+	for _, topic := range []string{"short", "long", "most"} {
+		var tasks []engine.Task
+		for i := range 3 * each {
+			tasks = append(tasks, engine.Task{Topic: topic, ID: fmt.Sprint(i)})
+		}
+		_, err := e.Set(ctx, tasks)
+		require.NoError(t, err)
+		settle := engine.Ask{Topic: topic}
+		for i, leased := range expire(t, e, engine.Ask{Topic: topic, Max: 2 * each}).Leased {
+			as := engine.Done
+			if i%2 == 1 {
+				as = engine.Dead
+			}
+			settle.Settle = append(settle.Settle, engine.Outcome{Token: leased.Token, As: as})
+		}
+		require.Len(t, settle.Settle, 2*each)
+		expire(t, e, settle)
+		_, err = e.Remove(ctx, []engine.Removal{{Key: settle.Settle[0].Token.Key}})
+		require.NoError(t, err)
+		var removals []engine.Removal
+		for i := range tasks {
+			removals = append(removals, engine.Removal{Key: tasks[i].Key(), State: engine.Pending})
+		}
+		_, err = e.Remove(ctx, removals)
+		require.NoError(t, err)
+	}
+	time.Sleep(20 * time.Millisecond) // at least: the retention has ended
+	require.Equal(t, each+each-8, sweep(t, e))
+	for topic, want := range map[string][3]int64{"short": {0, each, 0}, "long": {each, 0, each}, "most": {each, 8, each}} {
+		counts, err := e.Count(ctx, topic)
+		require.NoError(t, err)
+		require.Equal(t, want, [3]int64{counts.Done, counts.Dead, counts.Removed}, topic)
+	}
+}
+
+// A process may stop after it has changed a topic and before its slots know.
+func TestUpkeepTellsSlotsOfAChangedTopic(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, startServer(t), redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 4, Retain: time.Hour})
+	set(t, e, engine.Task{ID: "1"})
+	crash := errors.New("crash")
+	e.OnStep(func(name string) error {
+		if name == "tell" {
+			return crash
+		}
+		return nil
+	})
+	_, err := e.SetTopic(ctx, engine.Topic{Name: "orders", Retain: time.Millisecond}, false)
+	require.ErrorIs(t, err, crash)
+	e.OnStep(func(string) error { return nil })
+	_, err = e.Remove(ctx, []engine.Removal{{Key: key("1")}})
+	require.NoError(t, err)
+	time.Sleep(20 * time.Millisecond) // at least
+	sweep(t, e)
+	counts, err := e.Count(ctx, "orders")
+	require.NoError(t, err)
+	require.Zero(t, counts.Removed)
+}
