@@ -13,8 +13,8 @@ const (
 	lookSlots = 1024 // slots to look at before any of them is kept
 )
 
-// Upkeep implements engine.Engine. It also goes on with changes of topics that others have begun and
-// not finished. It ignores the term. Each call looks at all slots, many in one run of a script. The
+// Upkeep implements engine.Engine. It also goes on with unfinished changes of topics, begun by others.
+// It ignores the term. Each call looks at all slots, many in one run of a script. The
 // slots with something to do have runs of their own.
 func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err error) {
 	layouts, err := e.loadAll(ctx)
@@ -60,7 +60,7 @@ func (e *Engine) advance(ctx context.Context, read *layout, swept *engine.Swept)
 	return l, nil
 }
 
-// current returns the known layout of a topic if what was just read is the same. Otherwise it reads
+// current returns the known layout of a topic if the one just read is the same. Otherwise it reads
 // the topic again. So it does in a Cluster: the server of the topics may have lost changes.
 func (e *Engine) current(ctx context.Context, read *layout) (*layout, error) {
 	e.mu.Lock()
@@ -89,7 +89,7 @@ func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, swept *engine.
 	return failed
 }
 
-// keepSlots keeps the slots of a topic in which looks have found something to do.
+// keepSlots keeps the slots of a topic, if their looks have found something to do.
 func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, swept *engine.Swept) error {
 	var places []*place
 	var failure error
