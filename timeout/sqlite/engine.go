@@ -30,9 +30,9 @@ type Engine struct {
 	use    sync.RWMutex // held by calls for reading, and by Close
 	closed bool
 
-	mu      sync.Mutex          // guards what follows
-	counted map[string]counted  // by topic
-	fenced  map[string]fencedAs // by topic
+	mu      sync.Mutex         // guards what follows
+	counted map[string]counted // by topic
+	fenced  map[int64]fence    // by number of the topic
 
 	surplusAt time.Time // when Upkeep looks again whether too much is dead
 }

@@ -33,10 +33,11 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		leased, died, settled := len(batch.Leased), len(batch.Died), len(batch.Settled)
 		err := e.write(ctx, func(s session) error {
 			batch.Leased, batch.Died, batch.Settled, x.fence = batch.Leased[:leased], batch.Died[:died], batch.Settled[:settled], nil
+			x.raised = nil
 			return e.round(context.Background(), s, x)
 		})
-		if err != nil {
-			e.forgetFence(ask.Topic) // it may not be committed
+		if err == nil {
+			e.keepFence(x.topic, x.raised)
 		}
 		if leased > 0 && (err != nil || x.fence != nil) { // what is leased is not to be lost for it
 			batch.Leased, batch.Died, batch.Next = batch.Leased[:leased], batch.Died[:died], batch.Now
@@ -62,6 +63,9 @@ type expiry struct {
 	settle []engine.Outcome // those that are left
 	batch  engine.Batch
 	fence  error
+
+	topic  int64  // number of the topic
+	raised *fence // by the transaction
 }
 
 // latest is the time until which a task must have been due to be leased.
@@ -105,10 +109,10 @@ func (e *Engine) look(ctx context.Context, x *expiry) (busy bool, err error) {
 	}
 	next, err := next(ctx, e.reader, t, x, at)
 	if next == none {
-		return e.fenceIsOld(x.ask, at), err
+		return e.fenceIsOld(t, x.ask, at), err
 	}
 	x.batch.Next = time.UnixMilli(next)
-	return next <= x.latest(at) || e.fenceIsOld(x.ask, at), err
+	return next <= x.latest(at) || e.fenceIsOld(t, x.ask, at), err
 }
 
 // none is the time of what never comes.
@@ -196,9 +200,11 @@ func (e *Engine) leaseDue(ctx context.Context, s session, t *topic, x *expiry, s
 	} else if err != nil {
 		return err
 	}
-	if err := e.raiseFence(ctx, s, t, x.ask, at); err != nil {
+	raised, err := e.raiseFence(ctx, s, t, x.ask, at)
+	if err != nil {
 		return err
 	}
+	x.topic, x.raised = t.no, raised
 	l := leasing{t: t, node: x.ask.Node, at: at, until: at + engine.CeilMillis(x.ask.Lease)}
 	leased, err := l.lease(ctx, s, x, min(x.ask.Max-len(x.batch.Leased), chunk))
 	if err != nil {

@@ -14,21 +14,21 @@ const fenceEvery = 5000
 
 var fenceLasts = engine.FenceFor.Milliseconds() + fenceEvery
 
-// fencedAs is what this engine has written last for a topic.
-type fencedAs struct {
+// fence is the last fence that this engine has committed for a topic.
+type fence struct {
 	term  int64
 	slots []int
-	at    int64
+	at    int64 // in milliseconds since the epoch
 }
 
-// fenceIsOld reports whether the fence of an ask is to be written.
-func (e *Engine) fenceIsOld(ask engine.Ask, at int64) bool {
+// fenceIsOld reports whether the fence of an ask must be written.
+func (e *Engine) fenceIsOld(t *topic, ask engine.Ask, at int64) bool {
 	if ask.Term == 0 {
 		return false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	last, ok := e.fenced[ask.Topic]
+	last, ok := e.fenced[t.no]
 	return !ok || last.term != ask.Term || at-last.at >= fenceEvery || at < last.at ||
 		(last.slots == nil) != (ask.Slots == nil) || !slices.Equal(last.slots, ask.Slots)
 }
@@ -51,10 +51,11 @@ func checkFence(ctx context.Context, s session, t *topic, ask engine.Ask, at int
 	return fmt.Errorf("%w: slot %d of topic %s was leased from with term %d, after %d", engine.ErrFenced, slot, t.Name, term, ask.Term)
 }
 
-// raiseFence writes the term of an ask, where that was not done a moment ago.
-func (e *Engine) raiseFence(ctx context.Context, s session, t *topic, ask engine.Ask, at int64) error {
-	if !e.fenceIsOld(ask, at) {
-		return nil
+// raiseFence writes the term of an ask, unless this was done a moment ago. The caller passes the
+// fence to keepFence once it is committed.
+func (e *Engine) raiseFence(ctx context.Context, s session, t *topic, ask engine.Ask, at int64) (*fence, error) {
+	if !e.fenceIsOld(t, ask, at) {
+		return nil, nil
 	}
 	slots := ask.Slots
 	if slots == nil {
@@ -65,16 +66,20 @@ func (e *Engine) raiseFence(ctx context.Context, s session, t *topic, ask engine
 	_, err := s.ExecContext(ctx, `INSERT INTO hw_fences (topic, slot, term, until) SELECT ?, value, ?, ? FROM json_each(?) WHERE true
 		ON CONFLICT (topic, slot) DO UPDATE SET term = excluded.term, until = excluded.until`,
 		t.no, ask.Term, at+fenceLasts, array(slots))
-	if err != nil {
-		return err
+	return &fence{ask.Term, slices.Clone(ask.Slots), at}, err
+}
+
+// keepFence remembers a fence of the topic with that number.
+func (e *Engine) keepFence(topic int64, raised *fence) {
+	if raised == nil {
+		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fenced == nil {
-		e.fenced = make(map[string]fencedAs)
+		e.fenced = make(map[int64]fence)
 	}
-	e.fenced[ask.Topic] = fencedAs{ask.Term, slices.Clone(ask.Slots), at}
-	return nil
+	e.fenced[topic] = *raised
 }
 
 // lowerFences has fences from before the clock was stepped back last as long as one of now. The
@@ -91,7 +96,7 @@ func (e *Engine) lowerFences(ctx context.Context) error {
 	})
 }
 
-func (e *Engine) forgetFence(topic string) {
+func (e *Engine) forgetFence(topic int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.fenced, topic)

@@ -171,3 +171,22 @@ func TestADiskWithoutRoomForTheReserve(t *testing.T) {
 	_, err = e.Set(t.Context(), []engine.Task{{Topic: "t", ID: "a"}})
 	require.ErrorIs(t, err, engine.ErrFull)
 }
+
+// A transaction that meets a full disk is repeated. The fence is written then, too.
+func TestAFenceIsRaisedThoughTheDiskWasFullAtFirst(t *testing.T) {
+	d := newDisk(t, 5)
+	one, other := d.open(), d.open()
+	ctx := t.Context()
+	_, err := one.SetTopic(ctx, engine.Topic{Name: "t"}, false)
+	require.NoError(t, err)
+	d.setUntilFull(one, 3000)
+	d.fill()
+	for term := int64(2); term < 100; term++ {
+		ask := engine.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Minute, Term: term}
+		_, err := one.Expire(ctx, ask)
+		require.NoError(t, err)
+		ask.Term--
+		_, err = other.Expire(ctx, ask)
+		require.ErrorIs(t, err, engine.ErrFenced, "term %d", term)
+	}
+}

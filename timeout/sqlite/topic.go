@@ -166,7 +166,9 @@ func (e *Engine) DropTopic(ctx context.Context, name string) error {
 		_, err = s.ExecContext(context.Background(), "UPDATE hw_topics SET name = NULL WHERE no = ?", t.no)
 		return err
 	})
-	e.forgetFence(name)
+	if err == nil {
+		e.forgetFence(t.no)
+	}
 	e.mu.Lock()
 	delete(e.counted, name)
 	e.mu.Unlock()
