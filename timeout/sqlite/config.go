@@ -64,11 +64,11 @@ func Open(path string, cfg Config) (*Engine, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") || strings.HasPrefix(path, "file:") || strings.ContainsRune(path, 0) {
 		return nil, fmt.Errorf("%w: path %q, must be that of a file", engine.ErrArgument, path)
 	}
-	for kept := (&reserve{path: path + "-reserve"}); ; {
+	for kept := newReserve(path + "-reserve"); ; {
 		e := &Engine{cfg: cfg, lock: make(chan struct{}, 1), reserve: kept}
 		err := e.open(path)
 		if err == nil {
-			_ = kept.fill() // otherwise Set says so
+			_ = kept.fill(context.Background()) // otherwise Set says so
 			return e, nil
 		}
 		_ = e.shut() // it is the first error that matters

@@ -190,3 +190,66 @@ func TestAFenceIsRaisedThoughTheDiskWasFullAtFirst(t *testing.T) {
 		require.ErrorIs(t, err, engine.ErrFenced, "term %d", term)
 	}
 }
+
+// Tasks take the room that others have left in the file, also if the log has none to grow.
+func TestAFullDiskThatIsOpenedTakesTasksIfTheFileHasRoom(t *testing.T) {
+	d := newDisk(t, 5)
+	ctx := t.Context()
+	earlier := d.open()
+	_, err := earlier.SetTopic(ctx, engine.Topic{Name: "t"}, false)
+	require.NoError(t, err)
+	n := d.setUntilFull(earlier, 3000)
+	require.Equal(t, n, d.finish(earlier))
+	require.NoError(t, earlier.Close())
+	earlier = d.open() // which fills the reserve
+	require.NoError(t, earlier.Close())
+	d.fill()
+	e := d.open()
+	for i := range n / 10 {
+		tasks := make([]engine.Task, 10)
+		for j := range tasks {
+			tasks[j] = engine.Task{Topic: "t", ID: fmt.Sprint(i, " ", j), Payload: make([]byte, 300)}
+		}
+		_, err := e.Set(ctx, tasks)
+		require.NoError(t, err, "batch %d", i)
+		require.NoError(t, e.Ready(ctx))
+	}
+	require.Equal(t, n/10*10, d.finish(e))
+}
+
+// Only a disk without room is full. Any other failure of the reserve says what it is.
+func TestAReserveThatCantBeWrittenIsNoFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks.db")
+	require.NoError(t, os.Mkdir(path+"-reserve", 0o700))
+	e, err := sqlite.Open(path, sqlite.Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close()) }()
+	err = e.Ready(t.Context())
+	require.ErrorIs(t, err, syscall.EISDIR)
+	require.NotErrorIs(t, err, engine.ErrFull)
+	require.NoError(t, os.Remove(path+"-reserve"))
+	require.Eventually(t, func() bool { return e.Ready(t.Context()) == nil }, time.Minute, 10*time.Millisecond)
+}
+
+// A disk that is full is no ready one, though nobody has tried to set a task.
+func TestADiskThatIsFullButForTheReserveIsNotReady(t *testing.T) {
+	d := newDisk(t, 5)
+	e := d.open()
+	ctx := t.Context()
+	_, err := e.SetTopic(ctx, engine.Topic{Name: "t"}, false)
+	require.NoError(t, err)
+	require.NoError(t, e.Ready(ctx))
+	d.fill()
+	var full error
+	for range 1000 { // until the log needs room
+		if full = e.Ready(ctx); full != nil {
+			break
+		}
+	}
+	for range 10 {
+		require.ErrorIs(t, e.Ready(ctx), engine.ErrFull)
+		_, err = e.Set(ctx, []engine.Task{{Topic: "t", ID: "more"}})
+		require.ErrorIs(t, err, engine.ErrFull)
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"sync"
+	"runtime"
+	"syscall"
 	"time"
 
 	driver "modernc.org/sqlite"
@@ -28,32 +29,42 @@ const (
 	reserveSteps = 8 // the parts in which the reserve is given back
 )
 
+// reserveSize is the length of the reserve, in bytes.
 func reserveSize() int64 { return reserveLogs * logPages * pageSize }
 
-// reserve is a file beside the database that only takes up room. When the disk is full it is cut
-// shorter, so that tasks can be leased, finished and removed: that needs room as well. While it is too
-// short no task is set. All processes see its length. It is written again when the disk has room.
+func reserveStep() int64 { return reserveSize() / reserveSteps }
+
+// reserve is a file beside the database that only takes up room. On a full disk the engine cuts it
+// shorter, since leasing, finishing and removing tasks need room as well. While the reserve is too
+// short, no task is set. All processes see its length. It is filled again when the disk has room.
 type reserve struct {
 	path string
 
-	mu    sync.Mutex
-	short error     // of the last try to fill it
-	again time.Time // when the next one may come
+	lock  chan struct{} // held while the file is changed and the fields below are used
+	short error         // of the last try to fill it
+	again time.Time     // start of the next try, at the earliest
 }
 
+func newReserve(path string) *reserve { return &reserve{path: path, lock: make(chan struct{}, 1)} }
+
+// length is zero if the file is not there or can't be seen.
 func (r *reserve) length() int64 {
 	info, err := os.Stat(r.path)
-	if err != nil {
+	if err != nil || !info.Mode().IsRegular() {
 		return 0
 	}
 	return info.Size()
 }
 
-// fill makes it as long as it should be. After a failure it does nothing for a while, since each try
-// writes all that the disk takes.
-func (r *reserve) fill() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// fill makes the reserve as long as it should be. After a failure it does nothing for a while, since
+// each try writes all that the disk takes. The error wraps engine.ErrFull if the disk has no room.
+func (r *reserve) fill(ctx context.Context) error {
+	select {
+	case r.lock <- struct{}{}:
+		defer func() { <-r.lock }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	before := r.length()
 	if before >= reserveSize() {
 		return nil
@@ -62,44 +73,61 @@ func (r *reserve) fill() error {
 	if began.Before(r.again) {
 		return r.short
 	}
-	err := r.grow(before)
-	if err == nil {
-		return nil
+	err := r.grow(ctx, before)
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
 	r.again = time.Now().Add(max(100*time.Millisecond, 20*time.Since(began)))
-	r.short = fmt.Errorf("%w: timeout/sqlite: no task is set before the disk of %s has %d KiB of room: %w", engine.ErrFull, r.path, (reserveSize()-before)>>10, err)
+	r.short = fmt.Errorf("writing the reserve for a full disk: %w", err)
+	if noRoom(err) {
+		r.short = fmt.Errorf("%w: timeout/sqlite: no task is set before the disk of %s has %d KiB of room: %w",
+			engine.ErrFull, r.path, (reserveSize()+reserveStep()-before)>>10, err)
+	}
 	return r.short
 }
 
-// grow writes what no file system can store as nothing.
-func (r *reserve) grow(length int64) (err error) {
+// noRoom reports whether the operating system refuses to write because the disk, or the share of the
+// user, is full.
+func noRoom(err error) bool {
+	const handleDiskFull, diskFull = syscall.Errno(39), syscall.Errno(112) // on Windows
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		runtime.GOOS == "windows" && (errors.Is(err, handleDiskFull) || errors.Is(err, diskFull))
+}
+
+// grow writes noise, because a file system may store zeros as nothing. It also writes one step more,
+// and gives that back. So the disk has room for more than the reserve, and the next transaction does
+// not find it full again.
+func (r *reserve) grow(ctx context.Context, length int64) (err error) {
 	file, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, file.Truncate(length))
-		}
-		err = errors.Join(err, file.Close())
-	}()
+	all := length
+	defer func() { err = errors.Join(err, file.Truncate(all), file.Close()) }()
 	var seed [32]byte
-	noise, part, all := rand.NewChaCha8(seed), make([]byte, reserveSize()/reserveSteps), reserveSize()
-	for at := length; at < all; at += int64(len(part)) {
+	noise, part, end := rand.NewChaCha8(seed), make([]byte, reserveStep()), reserveSize()+reserveStep()
+	for at := length; at < end; at += int64(len(part)) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		_, _ = noise.Read(part) // it can't fail
-		if _, err := file.WriteAt(part[:min(int64(len(part)), all-at)], at); err != nil {
+		if _, err := file.WriteAt(part[:min(int64(len(part)), end-at)], at); err != nil {
 			return err
 		}
 	}
-	return file.Sync()
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	all = reserveSize()
+	return nil
 }
 
-// release gives a part of the room back, and reports whether there was any.
+// release gives a step of the room back, and reports whether there was any.
 func (r *reserve) release() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.lock <- struct{}{}
+	defer func() { <-r.lock }()
 	length := r.length()
-	return length > 0 && os.Truncate(r.path, max(length-reserveSize()/reserveSteps, 0)) == nil
+	return length > 0 && os.Truncate(r.path, max(length-reserveStep(), 0)) == nil
 }
 
 // isFull reports whether an error says that there is no room: in the file, on the disk, or for the
@@ -109,22 +137,26 @@ func isFull(err error) bool {
 	return errors.As(err, &failure) && (failure.Code()&0xff == lib.SQLITE_FULL || failure.Code() == lib.SQLITE_IOERR_SHMSIZE)
 }
 
-// room returns an error that wraps engine.ErrFull if no task may be set.
+// room returns an error that wraps engine.ErrFull if the disk has no room and the file has none to
+// reuse.
 func (e *Engine) room(ctx context.Context) error {
-	err := e.reserve.fill()
-	if err == nil {
-		return nil
-	}
-	var free int64 // in the file: what was deleted there
-	if _, failure := one(ctx, e.reader, "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size", nil, &free); failure == nil && free >= reserveSize() {
+	err := e.reserve.fill(ctx)
+	if errors.Is(err, engine.ErrFull) && e.reusable(ctx) {
 		return nil
 	}
 	return err
 }
 
-// makeRoom is called after failures because of a full disk. What was committed moves from the
-// write-ahead log to the database, and the log begins anew. From the second failure in a row on, a part
-// of the reserve is given back before. It returns false when nothing is left.
+// reusable reports whether deleted rows have left enough room in the file.
+func (e *Engine) reusable(ctx context.Context) bool {
+	var free int64
+	_, err := one(ctx, e.reader, "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size", nil, &free)
+	return err == nil && free >= reserveSize()
+}
+
+// makeRoom is called after failures because of a full disk. It moves all commits from the write-ahead
+// log to the database, so that the log begins anew. From the second failure in a row on, it gives a
+// step of the reserve back first. It returns false when nothing is left.
 func (e *Engine) makeRoom(ctx context.Context, failures int) bool {
 	if failures > 1 && !e.reserve.release() {
 		return false
@@ -135,17 +167,14 @@ func (e *Engine) makeRoom(ctx context.Context, failures int) bool {
 	return true
 }
 
-// Ready is engine.Engine's: it writes a row. A full disk is engine.ErrFull, though tasks can be leased,
-// finished and removed still.
+// Ready is engine.Engine's. It writes a row in the way of Set, so a full disk is engine.ErrFull, though
+// tasks can still be leased, finished and removed.
 func (e *Engine) Ready(ctx context.Context) error {
 	if err := e.enter(ctx); err != nil {
 		return err
 	}
 	defer e.use.RUnlock()
-	if err := e.room(ctx); err != nil {
-		return err
-	}
-	return e.wrap("being ready", e.write(ctx, func(s session) error {
+	return e.wrap("being ready", e.add(ctx, func(s session) error {
 		_, err := s.ExecContext(context.Background(), "INSERT OR REPLACE INTO hw_meta (name, value) VALUES ('ready', ?)", now())
 		return err
 	}))

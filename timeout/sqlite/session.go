@@ -107,16 +107,25 @@ func (e *Engine) write(ctx context.Context, do func(session) error) error {
 	}
 }
 
-// add is write for what is refused while the disk is full.
+// add is write for transactions that a full disk refuses. They may reuse the room of deleted rows, and
+// get at most one step of the reserve, for the log. A larger one would leave too little for others.
 func (e *Engine) add(ctx context.Context, do func(session) error) error {
 	if err := e.room(ctx); err != nil {
 		return err
 	}
-	err := e.transact(ctx, do)
-	if isFull(err) {
-		e.reserve.release() // so that all know
+	for failures := 1; ; failures++ {
+		err := e.transact(ctx, do)
+		if !isFull(err) {
+			return err
+		}
+		if failures > 2 || !e.reusable(ctx) {
+			e.reserve.release() // so that all know
+			return err
+		}
+		if !e.makeRoom(ctx, failures) {
+			return err
+		}
 	}
-	return err
 }
 
 // transact does something in one transaction. It waits for other writers as long as ctx and
