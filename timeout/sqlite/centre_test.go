@@ -271,3 +271,47 @@ func compare(t *testing.T, engines []engine.Engine, random *rand.Rand, held map[
 	}
 	require.Equal(t, results[1], results[0])
 }
+
+// A process hears of tasks that others set and of topics that they resume, and not of their beats.
+func TestAProcessIsWokenByTasksAndNotByBeats(t *testing.T) {
+	r := newRig(t, engine.Topic{})
+	other := openEngine(t, r.path)
+	ctx, cancel := context.WithCancel(t.Context())
+	woken, ended := make(chan string, 1000), make(chan error)
+	go func() { ended <- r.Wake(ctx, func(topic string) { woken <- topic }) }()
+	defer func() { cancel(); require.NoError(t, <-ended) }()
+	next := func() string {
+		select {
+		case topic := <-woken:
+			return topic
+		case <-time.After(time.Minute):
+			require.Fail(t, "nobody was woken")
+		}
+		return ""
+	}
+	require.Empty(t, next())
+	for range 6 {
+		require.NoError(t, other.Ready(ctx))
+		_, err := other.Beat(ctx, engine.Node{Name: "other"}, time.Minute)
+		require.NoError(t, err)
+		time.Sleep(300 * time.Millisecond) // the test fails for sure only if each is seen alone
+	}
+	require.Empty(t, woken)
+	for _, change := range []func() error{
+		func() error {
+			_, err := other.Set(ctx, []engine.Task{{Topic: "t", ID: "x", After: time.Hour}})
+			return err
+		},
+		func() error {
+			_, err := other.Move(ctx, []engine.Move{{Key: key("x")}})
+			return err
+		},
+		func() error {
+			_, err := other.Pause(ctx, "t", false)
+			return err
+		},
+	} {
+		require.NoError(t, change())
+		require.Equal(t, "t", next())
+	}
+}

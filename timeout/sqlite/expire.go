@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -71,7 +72,7 @@ type expiry struct {
 // latest is the time until which a task must have been due to be leased.
 func (x *expiry) latest(now int64) int64 { return now - engine.CeilMillis(x.ask.Late) }
 
-// slots says which tasks are asked for, as SQL, where that is not all of a topic.
+// slots is the SQL condition for the slots of an ask, with its arguments. It is empty for all slots.
 func (x *expiry) slots(t *topic) (condition string, args []any) {
 	return inSlots(t, x.ask.Slots)
 }
@@ -89,8 +90,7 @@ func inSlots(t *topic, slots []int) (condition string, args []any) {
 	return " AND (hash & ?) IN (SELECT value FROM json_each(?))", []any{t.Slots - 1, array(slots)}
 }
 
-// look reports whether there is something to do, without writing: this is what an engine does
-// that has nothing to do.
+// look reports whether there is something to do, without writing: an idle engine does this alone.
 func (e *Engine) look(ctx context.Context, x *expiry) (busy bool, err error) {
 	t, err := topicOf(ctx, e.reader, x.ask.Topic)
 	if err != nil {
@@ -107,7 +107,7 @@ func (e *Engine) look(ctx context.Context, x *expiry) (busy bool, err error) {
 	if err := checkFence(ctx, e.reader, t, x.ask, at); err != nil {
 		return false, err
 	}
-	next, err := next(ctx, e.reader, t, x, at)
+	next, err := x.next(ctx, e.reader, t, at)
 	if next == none {
 		return e.fenceIsOld(t, x.ask, at), err
 	}
@@ -115,41 +115,27 @@ func (e *Engine) look(ctx context.Context, x *expiry) (busy bool, err error) {
 	return next <= x.latest(at) || e.fenceIsOld(t, x.ask, at), err
 }
 
-// none is the time of what never comes.
+// none is the time of no task.
 const none = 1<<63 - 1
 
-// lookAhead is how many tasks are passed over, of other slots or moved to a later time, to find when
-// one of those asked for is due next.
+// lookAhead is the greatest number of tasks that a search for the next due one reads. Tasks of other
+// slots, and those moved to a later time, count as well.
 const lookAhead = 1000
 
-// next returns when something is due. Of what is due later only the first tasks are looked
-// at: where none of them is in the slots asked for, there is nothing to do before the last.
-func next(ctx context.Context, s session, t *topic, x *expiry, now int64) (int64, error) {
+// next returns the time of the next due task. Of later tasks it reads the first ones only. If none of
+// them is in the slots of the ask, nothing is due before the last of them.
+func (x *expiry) next(ctx context.Context, s session, t *topic, now int64) (int64, error) {
 	condition, args := x.slots(t)
-	first := int64(none)
-	for _, state := range []string{"1", "2"} {
-		const of = "FROM hw_tasks WHERE topic = ? AND state = "
-		at := int64(none)
-		due, err := one(ctx, s, "SELECT at "+of+state+" AND at <= ?"+condition+" ORDER BY at, seq LIMIT 1", append([]any{t.no, now}, args...), &at)
-		if err == nil && !due {
-			at, err = nextLater(ctx, s, of+state, condition, args, t.no, now)
-		}
-		if err != nil {
-			return none, err
-		}
-		first = min(first, at)
+	at := int64(none)
+	due, err := one(ctx, s, dueQuery(numbered(condition, 3)), append([]any{t.no, now}, args...), &at, new(int64))
+	if err != nil || due {
+		return at, err
 	}
-	return first, nil
-}
-
-// nextLater looks at the tasks in the order of the index, until no other one can be due before.
-func nextLater(ctx context.Context, s session, of, condition string, args []any, topic, now int64) (int64, error) {
 	first, seen := int64(none), 0
-	query := "SELECT at, max(at, due), true" + condition + " " + of + " AND at > ? ORDER BY at, seq LIMIT ?"
-	err := each(ctx, s, query, append(slices.Clone(args), topic, now, lookAhead), func(rows *sql.Rows) error {
+	err = each(ctx, s, laterQuery(numbered(condition, 4)), append([]any{t.no, now, lookAhead}, args...), func(rows *sql.Rows) error {
 		var at, due int64
 		var mine bool
-		if err := rows.Scan(&at, &due, &mine); err != nil {
+		if err := rows.Scan(&at, &due, &mine, new(int64)); err != nil {
 			return err
 		}
 		if seen++; mine {
@@ -165,6 +151,26 @@ func nextLater(ctx context.Context, s session, of, condition string, args []any,
 		err = nil
 	}
 	return first, err
+}
+
+// numbered gives the arguments of a condition the numbers from first on.
+func numbered(condition string, first int) string {
+	for n := first; strings.Contains(condition, "?)"); n++ {
+		condition = strings.Replace(condition, "?)", "?"+strconv.Itoa(n)+")", 1)
+	}
+	return condition
+}
+
+// dueQuery reads the first task that the index has as due.
+func dueQuery(condition string) string {
+	half := "SELECT at, seq FROM hw_tasks WHERE topic = ?1 AND state = %d AND at <= ?2" + condition
+	return fmt.Sprintf(half+" UNION ALL "+half+" ORDER BY at, seq LIMIT 1", engine.Pending, engine.Running)
+}
+
+// laterQuery reads the others, in the order of the index.
+func laterQuery(condition string) string {
+	half := "SELECT at, max(at, due), true" + condition + ", seq FROM hw_tasks WHERE topic = ?1 AND state = %d AND at > ?2"
+	return fmt.Sprintf(half+" UNION ALL "+half+" ORDER BY at, seq LIMIT ?3", engine.Pending, engine.Running)
 }
 
 // round settles and leases as much as one transaction may.
@@ -205,6 +211,21 @@ func (e *Engine) leaseDue(ctx context.Context, s session, t *topic, x *expiry, s
 		return err
 	}
 	x.topic, x.raised = t.no, raised
+	next, err := x.next(ctx, s, t, at)
+	if err == nil && next <= x.latest(at) {
+		if err = x.lease(ctx, s, t, at); err == nil {
+			next, err = x.next(ctx, s, t, at)
+		}
+	}
+	x.batch.Next = time.Time{}
+	if next != none {
+		x.batch.Next = time.UnixMilli(next)
+	}
+	return err
+}
+
+// lease adds a chunk of leases to the batch.
+func (x *expiry) lease(ctx context.Context, s session, t *topic, at int64) error {
 	l := leasing{t: t, node: x.ask.Node, at: at, until: at + engine.CeilMillis(x.ask.Lease)}
 	leased, err := l.lease(ctx, s, x, min(x.ask.Max-len(x.batch.Leased), chunk))
 	if err != nil {
@@ -214,12 +235,7 @@ func (e *Engine) leaseDue(ctx context.Context, s session, t *topic, x *expiry, s
 	for _, id := range l.died {
 		x.batch.Died = append(x.batch.Died, engine.Key{Topic: t.Name, ID: id})
 	}
-	next, err := next(ctx, s, t, x, at)
-	x.batch.Next = time.Time{}
-	if next != none {
-		x.batch.Next = time.UnixMilli(next)
-	}
-	return err
+	return nil
 }
 
 // leasing is what all leases of one transaction have in common.

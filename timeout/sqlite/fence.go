@@ -8,9 +8,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// fenceEvery is how often, in milliseconds, a node that leases again and again writes that it
-// does. Fences last that much longer.
-const fenceEvery = 5000
+// fenceEvery is the time between two writes of the fence of a node, in milliseconds. Fences last that
+// much longer. An idle node looks every few seconds, so most of its looks write nothing.
+const fenceEvery = 30_000
 
 var fenceLasts = engine.FenceFor.Milliseconds() + fenceEvery
 

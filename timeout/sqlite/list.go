@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -195,9 +194,8 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 		return page, e.wrap("reading what is due soon", err)
 	}
 	condition, args := inSlots(t, slots)
-	condition = strings.Replace(strings.Replace(condition, "?", "?6", 1), "(?)", "(?7)", 1)
 	var last place
-	err = each(ctx, e.reader, upcomingQuery(condition), append([]any{t.no, from.at, from.seq, engine.Millis(until), limit + 1}, args...), func(rows *sql.Rows) error {
+	err = each(ctx, e.reader, upcomingQuery(numbered(condition, 6)), append([]any{t.no, from.at, from.seq, engine.Millis(until), limit + 1}, args...), func(rows *sql.Rows) error {
 		if len(page.Wanted) == limit {
 			page.Next = last.String()
 			return nil

@@ -74,6 +74,7 @@ func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome,
 	}
 	var done []int64
 	var logged []string
+	again := false
 	for i, h := range all {
 		if h == nil || h.lease == 0 {
 			continue
@@ -81,6 +82,7 @@ func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome,
 		h.lease = 0 // the same token again is of no effect
 		settled[i] = true
 		if outcomes[i].As != engine.Done {
+			again = again || outcomes[i].As == engine.Pending
 			if err := fail(ctx, s, t, h, outcomes[i], at); err != nil {
 				return nil, err
 			}
@@ -93,6 +95,11 @@ func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome,
 			}
 		} else if h.attempts > 1 {
 			logged = append(logged, h.id)
+		}
+	}
+	if again {
+		if _, err := numbers(ctx, s, 1); err != nil { // wakes the other processes
+			return nil, err
 		}
 	}
 	return settled, end(ctx, s, t, engine.Done, done, logged, at)

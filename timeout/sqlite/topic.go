@@ -89,6 +89,9 @@ func keep(ctx context.Context, s session, topic engine.Topic) (engine.Topic, err
 	}
 	_, err = s.ExecContext(ctx, "INSERT INTO hw_topics (name, config) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET config = excluded.config",
 		topic.Name, string(config))
+	if err == nil {
+		_, err = numbers(ctx, s, 1) // wakes the other processes
+	}
 	return topic, err
 }
 
