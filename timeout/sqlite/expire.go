@@ -170,7 +170,7 @@ func dueQuery(condition string) string {
 // laterQuery reads the others, in the order of the index.
 func laterQuery(condition string) string {
 	half := "SELECT at, max(at, due), true" + condition + ", seq FROM hw_tasks WHERE topic = ?1 AND state = %d AND at > ?2"
-	return fmt.Sprintf(half+" UNION ALL "+half+" ORDER BY at, seq LIMIT ?3", engine.Pending, engine.Running)
+	return fmt.Sprintf(half+" UNION ALL "+half+" ORDER BY at, seq LIMIT ?3 + 0", engine.Pending, engine.Running)
 }
 
 // round settles and leases as much as one transaction may.
@@ -270,7 +270,7 @@ func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([
 	due := append(append([]any{l.t.no, x.latest(l.at)}, args...), limit)
 	var over []outlived
 	err := each(ctx, s, "SELECT seq, at, id, version, attempts, node, coalesce(length(payload), 0) FROM hw_tasks WHERE topic = ? AND state = 2 AND at <= ?"+condition+
-		" ORDER BY at, seq LIMIT ?", due, func(rows *sql.Rows) error {
+		" ORDER BY at, seq LIMIT ? + 0", due, func(rows *sql.Rows) error {
 		var o outlived
 		err := rows.Scan(&o.seq, &o.at, &o.id, &o.version, &o.attempts, &o.node, &o.size)
 		over = append(over, o)
@@ -307,7 +307,7 @@ func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([
 	due[len(due)-1] = limit
 	waiting, err := l.take(ctx, s, nil, false, "seq IN (SELECT seq FROM (SELECT seq, sum(size) OVER (ORDER BY at, seq) - size AS before FROM ("+
 		"SELECT seq, at, coalesce(length(payload), 0) AS size FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ?"+condition+
-		" ORDER BY at, seq LIMIT ?)) WHERE before <= ?)", append(due, maxBytes-bytes)...)
+		" ORDER BY at, seq LIMIT ? + 0)) WHERE before <= ?)", append(due, maxBytes-bytes)...)
 	leased = append(leased, waiting...)
 	slices.SortStableFunc(leased, func(a, b engine.Leased) int {
 		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Version, b.Version))
@@ -324,7 +324,7 @@ func (l *leasing) refile(ctx context.Context, s session, condition string, args 
 	args = append(append([]any{l.t.no, l.at}, args...), limit)
 	for range refileRounds {
 		moved, err := integers(ctx, s, "SELECT seq FROM (SELECT seq, at, due FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ?"+condition+
-			" ORDER BY at, seq LIMIT ?) WHERE due > at", args...)
+			" ORDER BY at, seq LIMIT ? + 0) WHERE due > at", args...)
 		if err != nil || len(moved) == 0 {
 			return err == nil, err
 		}
@@ -340,7 +340,7 @@ func (l *leasing) refile(ctx context.Context, s session, condition string, args 
 func merge(ctx context.Context, s session, over []outlived, condition string, args []any) ([]outlived, int, error) {
 	var waiting []int64
 	limit := args[len(args)-1].(int)
-	err := each(ctx, s, "SELECT at FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ?"+condition+" ORDER BY at, seq LIMIT ?",
+	err := each(ctx, s, "SELECT at FROM hw_tasks WHERE topic = ? AND state = 1 AND at <= ?"+condition+" ORDER BY at, seq LIMIT ? + 0",
 		args, func(rows *sql.Rows) error {
 			waiting = append(waiting, 0)
 			return rows.Scan(&waiting[len(waiting)-1])

@@ -124,14 +124,14 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 }
 
 const (
-	listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND (at, seq) > (?3, ?4) ORDER BY at, seq LIMIT ?5"
+	listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND (at, seq) > (?3, ?4) ORDER BY at, seq LIMIT ?5 + 0"
 
 	// listPendingQuery has those in their place that were moved to a later time. So it has to look at all
 	// that are filed before, but at none that is filed after as many as a page can have are due.
 	listPendingQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at <= (" +
 		"SELECT CASE WHEN count(*) < ?5 THEN 9223372036854775807 ELSE max(due) END FROM (" +
-		"SELECT max(at, due) AS due FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at > ?3 ORDER BY at, seq LIMIT ?5))" +
-		" AND (max(at, due), seq) > (?3, ?4) ORDER BY max(at, due), seq LIMIT ?5"
+		"SELECT max(at, due) AS due FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at > ?3 ORDER BY at, seq LIMIT ?5 + 0))" +
+		" AND (max(at, due), seq) > (?3, ?4) ORDER BY max(at, due), seq LIMIT ?5 + 0"
 )
 
 func list(ctx context.Context, s session, t *topic, state engine.State, from place, limit int) (page engine.Page, err error) {
@@ -170,7 +170,7 @@ func upcomingQuery(condition string) string {
 		return "SELECT id, version, max(at, due), at, seq FROM hw_tasks WHERE topic = ?1 AND state = " + state +
 			" AND (at, seq) > (?2, ?3) AND at < ?4 AND due < ?4" + condition
 	}
-	return half("1") + " UNION ALL " + half("2") + " ORDER BY at, seq LIMIT ?5"
+	return half("1") + " UNION ALL " + half("2") + " ORDER BY at, seq LIMIT ?5 + 0"
 }
 
 // Upcoming is engine.Truth's: the earliest first, over all slots, but for what was moved.

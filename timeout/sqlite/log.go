@@ -40,7 +40,7 @@ func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]e
 	defer e.use.RUnlock()
 	var log []engine.Execution
 	err := each(ctx, e.reader, `SELECT version, attempt, node, started, took, x.state, error FROM hw_executions x, hw_topics t
-		WHERE t.name = ? AND x.topic = t.no AND x.id = ? ORDER BY x.no DESC LIMIT ?`,
+		WHERE t.name = ? AND x.topic = t.no AND x.id = ? ORDER BY x.no DESC LIMIT ? + 0`,
 		[]any{key.Topic, key.ID, max(limit, 0)}, func(rows *sql.Rows) error {
 			var x engine.Execution
 			var started sql.NullInt64

@@ -20,8 +20,9 @@ import (
 // waited here, where ctx is looked at.
 const firstBusy = 20 * time.Millisecond
 
-// session is where statements are executed: the engine's own connections, or a transaction
-// of somebody else.
+// session executes statements: one of the engine's own connections, or a transaction of somebody else.
+// A limit is written as "LIMIT ? + 0". SQLite looks at the value of a plain "LIMIT ?" when it plans a
+// statement, and plans it anew for each call.
 type session interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

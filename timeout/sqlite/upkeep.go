@@ -73,7 +73,7 @@ func (e *Engine) upkeep(ctx context.Context, swept *engine.Swept) (more bool, er
 // deleteEnded deletes up to a chunk of tasks that have ended, the first ones first and none after
 // last, and their logs. It returns how many those were.
 func (e *Engine) deleteEnded(ctx context.Context, t *topic, state engine.State, last place) (gone int, err error) {
-	const query = "SELECT seq FROM hw_tasks WHERE topic = ? AND state = ? AND (at, seq) <= (?, ?) ORDER BY at, seq LIMIT ?"
+	const query = "SELECT seq FROM hw_tasks WHERE topic = ? AND state = ? AND (at, seq) <= (?, ?) ORDER BY at, seq LIMIT ? + 0"
 	args := []any{t.no, int64(state), last.at, last.seq, chunk}
 	if some, err := integers(ctx, e.reader, query, args...); err != nil || len(some) == 0 {
 		return 0, err
@@ -114,7 +114,7 @@ func (e *Engine) deleteSurplus(ctx context.Context, all []*topic, swept *engine.
 		var last place
 		surplus, err := t.MaxDead >= 0, error(nil)
 		if surplus {
-			surplus, err = one(ctx, e.reader, "SELECT at, seq FROM hw_tasks WHERE topic = ? AND state = 4 ORDER BY at DESC, seq DESC LIMIT 1 OFFSET ?",
+			surplus, err = one(ctx, e.reader, "SELECT at, seq FROM hw_tasks WHERE topic = ? AND state = 4 ORDER BY at DESC, seq DESC LIMIT 1 OFFSET ? + 0",
 				[]any{t.no, t.WithDefaults().MaxDead}, &last.at, &last.seq)
 		}
 		gone := 0
@@ -138,7 +138,7 @@ func (e *Engine) deleteSurplus(ctx context.Context, all []*topic, swept *engine.
 
 // deleteLog deletes what was logged longer ago than the topic says.
 func (e *Engine) deleteLog(ctx context.Context, t *topic) (more bool, err error) {
-	const old = "SELECT no FROM hw_executions WHERE topic = ? AND at <= ? LIMIT ?"
+	const old = "SELECT no FROM hw_executions WHERE topic = ? AND at <= ? LIMIT ? + 0"
 	args := []any{t.no, now() - engine.CeilMillis(t.WithDefaults().RetainLog), chunk}
 	some, err := integers(ctx, e.reader, old, args...)
 	if err != nil || len(some) == 0 {
@@ -162,7 +162,7 @@ func (e *Engine) bringBack(ctx context.Context, t *topic) error {
 	}
 	return e.write(ctx, func(s session) error {
 		_, err := s.ExecContext(context.Background(),
-			"UPDATE hw_tasks SET at = ?2 + span WHERE seq IN (SELECT seq FROM hw_tasks WHERE topic = ?1 AND state = 2 AND at > ?2 + span LIMIT ?3)",
+			"UPDATE hw_tasks SET at = ?2 + span WHERE seq IN (SELECT seq FROM hw_tasks WHERE topic = ?1 AND state = 2 AND at > ?2 + span LIMIT ?3 + 0)",
 			t.no, now(), chunk)
 		return err
 	})
@@ -186,7 +186,7 @@ func (e *Engine) deleteSome(ctx context.Context, table, key, condition string, a
 	if some, err := integers(ctx, e.reader, "SELECT "+key+" FROM "+table+" WHERE "+condition+" LIMIT 1", arg); err != nil || len(some) == 0 {
 		return false, err
 	}
-	query := "DELETE FROM " + table + " WHERE " + key + " IN (SELECT " + key + " FROM " + table + " WHERE " + condition + " LIMIT ?2)"
+	query := "DELETE FROM " + table + " WHERE " + key + " IN (SELECT " + key + " FROM " + table + " WHERE " + condition + " LIMIT ?2 + 0)"
 	if table == "hw_fences" { // has no key of one column, and at most MaxSlots rows for a topic
 		query = "DELETE FROM " + table + " WHERE " + condition + " AND ?2 > 0"
 	}
