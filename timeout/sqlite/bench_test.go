@@ -55,8 +55,14 @@ func BenchmarkExpire(b *testing.B) {
 }
 
 // BenchmarkMove is about tasks that are moved to a later time over and over, by two goroutines: a
-// heartbeat of each of 10,000 connections.
+// heartbeat of each of 10,000 connections, in the order in which they came or in no order.
 func BenchmarkMove(b *testing.B) {
+	b.Run("order=set", func(b *testing.B) { benchmarkMove(b, 1) })
+	b.Run("order=none", func(b *testing.B) { benchmarkMove(b, 7919) })
+}
+
+// benchmarkMove moves tasks whose places are step apart.
+func benchmarkMove(b *testing.B, step int) {
 	const tasks, batch, clients = 10_000, 64, 2
 	path := filepath.Join(b.TempDir(), "tasks.db")
 	e, err := sqlite.Open(path, sqlite.Config{})
@@ -78,8 +84,7 @@ func BenchmarkMove(b *testing.B) {
 			for from := next.Add(batch) - batch; from < int64(b.N); from = next.Add(batch) - batch {
 				moves := make([]engine.Move, min(batch, b.N-int(from)))
 				for i := range moves {
-					// Neighbours are moved together no more than heartbeats are.
-					id := fmt.Sprintf("task-%012d", (int(from)+i)%tasks)
+					id := fmt.Sprintf("task-%012d", (int(from)+i)*step%tasks)
 					moves[i] = engine.Move{Key: engine.Key{Topic: "bench", ID: id}, After: time.Hour}
 				}
 				if _, err := e.Move(b.Context(), moves); err != nil {

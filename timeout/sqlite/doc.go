@@ -13,8 +13,8 @@
 //
 // On a full disk Set is engine.ErrFull, and so is Ready. The engine keeps 8 MiB for that in a file beside
 // the database, whose name ends with -reserve. With them tasks are leased, finished and removed. When the
-// disk has room again, or enough tasks are gone, Set takes tasks again. The database does not shrink by
-// itself.
+// disk has room again, or the file has as much to reuse, Set takes tasks again. The database does not
+// shrink by itself.
 //
 // # How it is kept
 //
@@ -24,7 +24,8 @@
 // have passed. All tables have names that begin with hw_.
 //
 // Numbers of versions and leases come from a counter in the file. It is never behind the clock, in
-// microseconds, so a power cut that takes the last commits back has no number given twice.
+// microseconds, so no number is given twice, even if a power cut takes the last commits back. Other
+// processes watch the counter, and look for due tasks when it has moved.
 //
 // There is one connection that writes, since SQLite has one writer at a time, and some that
 // read meanwhile. A transaction has at most 512 tasks, so nobody waits long. Looking for what

@@ -8,16 +8,15 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// SetTx sets tasks in a transaction of the caller's, on a connection of the caller's to the
-// same file: what is set is there if the transaction is committed, and not if it is not. The
-// driver may be any one for SQLite 3.38 or newer. The file must have been opened by Open
-// before, and the topics must be there: an answer's Err is ErrNotFound where one is not.
+// SetTx sets tasks in a transaction of the caller, on the caller's own connection to the same file. The
+// tasks are there if the transaction is committed, and not if it is rolled back. Any driver for SQLite
+// 3.38 or newer will do. Open must have made the tables before. The Err of an answer wraps
+// engine.ErrNotFound if there is no such topic.
 //
-// The transaction should be short, and begin with BEGIN IMMEDIATE or write before it reads:
-// while it is open, nobody else writes. The centre hears of tasks that are due at once when
-// it looks next, so they may be late by its Poll. The error wraps engine.ErrArgument for
-// tasks that can't be kept, and nothing is changed then. Other errors leave the transaction
-// to be rolled back.
+// The transaction should be short, and begin with BEGIN IMMEDIATE or write before it reads: nobody else
+// writes while it is open. A running centre hears of the tasks soon after the commit. An error that
+// wraps engine.ErrArgument is about a task that can't be kept; then nothing is changed. After any other
+// error the caller must roll the transaction back.
 func SetTx(ctx context.Context, tx *sql.Tx, tasks []engine.Task) ([]engine.Answer, error) {
 	for _, task := range tasks {
 		if err := task.Check(); err != nil {
