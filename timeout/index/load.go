@@ -200,7 +200,8 @@ func (e *Engine) reloadAll() {
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	indexed, one := e.index.Engine.(engine.Waker)
 	truth, other := e.Truth.(engine.Waker)
-	ctx, cancel := context.WithCancel(ctx)
+	given := ctx
+	ctx, cancel := context.WithCancel(given)
 	defer cancel()
 	ended := make(chan error, 2)
 	running := 0
@@ -235,6 +236,9 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	for range running {
 		failure = errors.Join(failure, <-ended)
 		cancel()
+	}
+	if given.Err() != nil {
+		return nil // who begins to listen then has an error
 	}
 	return failure
 }
