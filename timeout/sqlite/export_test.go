@@ -1,4 +1,4 @@
 package sqlite
 
-// With the race detector SQLite is slow, and the tests need small disks.
-func init() { logPages = 128 }
+// ShortLog is for tests: with the race detector SQLite is slow, and they need small disks.
+func ShortLog() { logPages = 128 }

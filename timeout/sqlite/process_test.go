@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,6 +26,10 @@ import (
 const childPath = "TIMEOUT_SQLITE_CHILD"
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		sqlite.ShortLog()
+	}
 	if path := os.Getenv(childPath); path != "" {
 		if err := child(path, os.Getenv("TIMEOUT_SQLITE_NAME")); err != nil {
 			fmt.Fprintln(os.Stderr, err)
