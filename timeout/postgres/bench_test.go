@@ -27,7 +27,7 @@ func BenchmarkSet(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 }
 
-// BenchmarkExpire is about tasks that are all due: each call settles those of the one before.
+// BenchmarkExpire leases due tasks. Each call settles the tasks of the call before.
 func BenchmarkExpire(b *testing.B) {
 	for _, workers := range []int{1, 4} {
 		for _, most := range []int{256, 1000} {
@@ -43,8 +43,8 @@ func BenchmarkExpire(b *testing.B) {
 	}
 }
 
-// BenchmarkMove is about 10,000 tasks that two clients move over and over, 64 at a time, each time to
-// a later time, as who is heard of again and again: in the order in which they were set, and in any.
+// BenchmarkMove has 10,000 tasks. Two clients move them over and over, 64 at a time, each time to a
+// later time, as heartbeats do: in the order of the sets, or in a random one.
 func BenchmarkMove(b *testing.B) {
 	const tasks = 10_000
 	for _, order := range []string{"set", "random"} {
@@ -106,7 +106,7 @@ func measure(b *testing.B, pool *pgxpool.Pool, e *postgres.Engine) (m measured) 
 	return m
 }
 
-// report reports what has become of that since before.
+// report reports the differences from before, and the sizes.
 func (m measured) report(b *testing.B, before measured) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "moves/s")
 	b.ReportMetric(float64(m.wal-before.wal)/float64(b.N), "WAL-B/move")
@@ -116,7 +116,7 @@ func (m measured) report(b *testing.B, before measured) {
 	b.ReportMetric(float64(m.table+m.indexes)/(1<<20), "MiB")
 }
 
-// BenchmarkSetAgain is about tasks that are there, set anew in batches of 64 by 2 goroutines.
+// BenchmarkSetAgain is about existing tasks, set anew in batches of 64 by 2 goroutines.
 func BenchmarkSetAgain(b *testing.B) {
 	const tasks = 10_000
 	e := openTopic(b, engine.Topic{Name: "bench"})

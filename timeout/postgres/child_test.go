@@ -16,8 +16,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
-// childEnv has the URL, the schema and a prefix of ids for a process that sets and consumes
-// tasks until it is killed. It tells of what was acknowledged.
+// childEnv has the URL, the schema and a prefix of ids for a child process. The child sets and
+// consumes tasks until it is killed, and prints the acknowledged ones.
 const childEnv = "TIMEOUT_POSTGRES_CHILD"
 
 func child() {

@@ -13,7 +13,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
-// withClock returns an engine on a server whose clock can be set, with a topic.
+// withClock returns a server with a settable clock, and an engine on it, with a topic.
 func withClock(t *testing.T) (*testserver.Server, *postgres.Engine) {
 	server := testserver.PostgresWithClock(t, testserver.NoFsync)
 	e, err := postgres.Open(t.Context(), server.URL, postgres.Config{})

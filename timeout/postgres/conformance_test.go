@@ -19,7 +19,7 @@ func TestItDoesWhatEveryEngineMust(t *testing.T) {
 	})
 }
 
-// That is what a pooler that works by transaction needs.
+// A pooler in transaction mode needs this.
 func TestItCanDoWithoutPreparedStatements(t *testing.T) {
 	e, err := postgres.Open(t.Context(), sharedURL(t, "default_query_exec_mode=exec"), postgres.Config{Schema: newSchema()})
 	require.NoError(t, err)

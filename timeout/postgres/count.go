@@ -47,8 +47,8 @@ func (e *Engine) Count(ctx context.Context, name string) (engine.Counts, error) 
 	return counted, err
 }
 
-// countAnew counts what is in a topic, which may have been dropped and made again since it was
-// read.
+// countAnew counts the tasks of a topic. It tries a second time if the topic is missing: it may have
+// been dropped and made again since it was read.
 func (e *Engine) countAnew(ctx context.Context, name string) (counted engine.Counts, err error) {
 	for range 2 {
 		t, err := e.must(ctx, name)
@@ -64,7 +64,7 @@ func (e *Engine) countAnew(ctx context.Context, name string) (counted engine.Cou
 	return counted, notFound(name)
 }
 
-// count reports besides whether the topic is there.
+// count also reports whether the topic exists.
 func (e *Engine) count(ctx context.Context, t *topic) (counted engine.Counts, there bool, err error) {
 	err = e.transact(ctx, "counting tasks", func(batch *pgx.Batch) {
 		counted, there = engine.Counts{}, false

@@ -7,16 +7,17 @@
 // action time of a waiting task, the end of the lease of a running one. A move to a later time
 // leaves the index as it is, with the earlier time. The node that finds the task there files it
 // again. Set is an INSERT … ON CONFLICT of up to a thousand rows. Expire takes the first rows of
-// the index with FOR UPDATE SKIP LOCKED, so nodes don't wait for each other. Each command is one
-// transaction and one round trip, except a Move of tasks that are not waiting. The server's clock
-// decides. Versions and lease numbers come from a sequence; never set it back.
+// the index with FOR UPDATE SKIP LOCKED, so nodes don't wait for each other. Most commands are one
+// transaction and one round trip for each thousand tasks. A Move of tasks not waiting needs a second
+// one. Expire may look for due tasks before it leases, and for the next due time after it. The
+// server's clock decides. Versions and lease numbers come from a sequence; never set it back.
 //
 // An answered call is as durable as a commit. The server's setting synchronous_commit decides.
 //
 // # Beside your tables
 //
-// SetTx, MoveTx and RemoveTx work in your transaction: the change is made if and only if that
-// commits. The names of tables, sequence and channel begin with hw_, in Config.Schema. Open and New
+// SetTx, MoveTx and RemoveTx work in your transaction: the change is made if and only if you
+// commit. The names of tables, sequence and channel begin with hw_, in Config.Schema. Open and New
 // run the migrations; of several at the same time, one does.
 //
 // # Limits

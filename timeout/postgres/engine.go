@@ -32,7 +32,7 @@ type Engine struct {
 	closed atomic.Bool
 	life   context.Context // ends with the engine
 	end    context.CancelFunc
-	parts  sync.WaitGroup // the herald, and all that wait in Wake
+	parts  sync.WaitGroup // the herald and the calls of Wake
 
 	herald *herald
 	topics topics
@@ -40,7 +40,7 @@ type Engine struct {
 	news   news
 
 	mu       sync.Mutex // guards the fields below, and the beginning of Wake against Close
-	surveyAt time.Time  // when Upkeep looks at leases, and at all that is dead, again
+	surveyAt time.Time  // next survey by Upkeep
 }
 
 var (
@@ -89,7 +89,7 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// conflicts is the number of tries of a transaction that the server aborts for another one.
+// conflicts is the number of tries of a transaction aborted by the server because of another one.
 const conflicts = 10
 
 // transact sends the statements added by fill, in one transaction and one round trip. If

@@ -48,7 +48,7 @@ func expire(t testing.TB, e *postgres.Engine, most int, lease time.Duration, set
 	return batch
 }
 
-// leaseOne leases the one task that is or will soon be due.
+// leaseOne leases the only task, due now or soon.
 func leaseOne(t testing.TB, e *postgres.Engine, lease time.Duration) engine.Leased {
 	t.Helper()
 	var batch engine.Batch
@@ -298,7 +298,7 @@ func TestAnIdleExpireWritesNothing(t *testing.T) {
 	_, err := e.Expire(t.Context(), ask) // the fences
 	require.NoError(t, err)
 	pool := newPool(t)
-	// Only transactions that write get a number; those of autovacuum, too.
+	// Only writing transactions get a number, including those of autovacuum.
 	transactions := func() (n int64) {
 		require.NoError(t, pool.QueryRow(t.Context(), `SELECT txid_snapshot_xmax(txid_current_snapshot())`).Scan(&n))
 		return n
@@ -313,7 +313,7 @@ func TestAnIdleExpireWritesNothing(t *testing.T) {
 }
 
 func TestAServerThatCrashesUnderLoadLosesNothing(t *testing.T) {
-	server := testserver.Postgres(t) // which waits for the disk
+	server := testserver.Postgres(t) // its commits wait for the disk
 	e, err := postgres.Open(t.Context(), server.URL, postgres.Config{})
 	require.NoError(t, err)
 	defer e.Close()
@@ -411,8 +411,7 @@ func TestAnotherProcessIsWokenForWhatIsDueSoon(t *testing.T) {
 	require.ErrorIs(t, <-done, context.Canceled)
 }
 
-// Batches are tried as of new tasks. Where some are not new, nobody but the server's log hears
-// of that.
+// Large batches are tried as new tasks. If some are not new, only the server's log shows it.
 func TestABatchOfWhichSomeAreNotNew(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders"})
 	for round := range 4 {

@@ -12,8 +12,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// fenceFresh is for how long, in milliseconds, a fence is not written again. A fence counts
-// for that much longer.
+// fenceFresh is the time, in milliseconds, before a fence is written again. A fence counts for as
+// much longer.
 const fenceFresh = 5000
 
 // maxBytes bounds the payloads read by one statement, to save memory. It reads one more at most.

@@ -15,12 +15,12 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
-// cutConn is a connection that is lost when it sends a certain text, and next says so: the network
-// drops that and all after it, and tells neither end.
+// cutConn is a connection that is lost when it sends the text while next is set: the network drops
+// the text and all later bytes, and tells neither end.
 type cutConn struct {
 	net.Conn
 	on   []byte       // the text
-	next *atomic.Bool // the next one to send that is cut
+	next *atomic.Bool // set: cut the next connection to send the text
 	cut  atomic.Bool
 }
 
@@ -53,7 +53,7 @@ func TestAMessageThatIsNeverAnsweredHoldsUpNoOther(t *testing.T) {
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
 	defer func() {
-		for len(conns) > 0 { // the pool would wait long for one that is lost
+		for len(conns) > 0 { // the pool would wait long for a lost one
 			if c := <-conns; c.cut.Load() {
 				_ = c.Close()
 			}

@@ -36,7 +36,7 @@ func runAll(t testing.TB, e *postgres.Engine, count int, outcome engine.Outcome)
 	return settled
 }
 
-// logged returns how many rows the log has, and how many of those are of tasks that are gone.
+// logged returns the number of rows in the log, and how many of them have no task any more.
 func logged(t testing.TB, pool *pgxpool.Pool, e *postgres.Engine) (all, orphans int) {
 	t.Helper()
 	query := fmt.Sprintf(`SELECT count(*), count(*) FILTER (WHERE NOT EXISTS (
@@ -45,8 +45,8 @@ func logged(t testing.TB, pool *pgxpool.Pool, e *postgres.Engine) (all, orphans 
 	return all, orphans
 }
 
-// Each call of Upkeep finds as much that is new in the log as it can delete, and older rows whose
-// tasks are forgotten later than the first calls.
+// Between two calls of Upkeep the log gets as many new rows as a call can delete. There are older rows,
+// too: their tasks are deleted only after the first calls.
 func TestTheLogIsDeletedAsLongAsLoadLasts(t *testing.T) {
 	const each, before, after = 500, 4, 8
 	e := openTopic(t, engine.Topic{Name: "orders", Retain: time.Hour})

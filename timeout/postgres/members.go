@@ -53,8 +53,8 @@ func (e *Engine) Leave(ctx context.Context, name string) error {
 	}, func(pgx.Tx, string) error { return nil }, &term)
 }
 
-// changeView has one at a time change the members, and counts the term up where change has
-// changed any.
+// changeView calls change, then read, in a transaction; only one at a time can do so. If change has
+// changed any members, the term goes up by one.
 func (e *Engine) changeView(ctx context.Context, doing string, change func(tx pgx.Tx, table string) (int64, error), read func(tx pgx.Tx, table string) error, term *int64) error {
 	if e.closed.Load() {
 		return engine.ErrClosed

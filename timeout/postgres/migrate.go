@@ -15,14 +15,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrationLock is the number of the advisory lock that whoever migrates has.
+// migrationLock is the number of the advisory lock for migrating.
 const migrationLock = 0x68775f74696d65
 
-// migrate makes the tables of a schema, or brings them up to date: the file of each number
-// that hw_migrations does not have is run, all in one transaction.
+// migrate makes the tables of a schema, or brings them up to date: it runs the files above the version
+// in hw_migrations, all in one transaction.
 func migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		// The lock is taken in a statement of its own: what comes next sees what others did.
+		// The lock has a statement of its own: the next statement sees what others did before.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrationLock)); err != nil {
 			return err
 		}
@@ -62,8 +62,8 @@ func migrateIn(ctx context.Context, tx pgx.Tx, schema string) error {
 	return nil
 }
 
-// schemaVersion makes what is needed to know it. A role that may not make schemas and tables
-// can use those that are there.
+// schemaVersion returns the version of the tables. It makes the schema and hw_migrations if missing.
+// So a role without the right to make them can use existing ones.
 func schemaVersion(ctx context.Context, tx pgx.Tx, schema string) (version int, err error) {
 	var haveSchema, haveTable bool
 	err = tx.QueryRow(ctx, `SELECT to_regnamespace($1) IS NOT NULL, to_regclass($2) IS NOT NULL`, quote(schema), quote(schema)+".hw_migrations").

@@ -12,7 +12,7 @@ import (
 // mode is whether the server takes changes.
 type mode struct {
 	standby  bool
-	readOnly bool // which a standby is, too
+	readOnly bool // also true for a standby
 }
 
 const askMode = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::bool`
@@ -31,7 +31,7 @@ func (e *Engine) Ready(ctx context.Context) error {
 	return mode.check()
 }
 
-// check returns an error where nothing can be changed. It is no timeout.ErrArgument: after a
+// check returns an error if the server takes no changes. It is no engine.ErrArgument: after a
 // failover the same server may take changes again, or another one has its name.
 func (m *mode) check() error {
 	switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
-// moveTo moves tasks that are pending.
+// moveTo moves pending tasks.
 func moveTo(t testing.TB, e *postgres.Engine, due time.Time, ids ...string) []engine.Answer {
 	t.Helper()
 	moves := make([]engine.Move, len(ids))
@@ -33,7 +33,7 @@ func moveTo(t testing.TB, e *postgres.Engine, due time.Time, ids ...string) []en
 	return answers
 }
 
-// filed returns the time under which the index has a task.
+// filed returns the time of a task in the index.
 func filed(t testing.TB, pool *pgxpool.Pool, e *postgres.Engine, id string) time.Time {
 	t.Helper()
 	var at int64
@@ -70,7 +70,7 @@ func TestAMoveToALaterTimeTouchesNoIndex(t *testing.T) {
 	require.Equal(t, earlier, get(t, e, "1").Until)
 }
 
-// Before the one that is due stand many in the index that are not.
+// In the index many tasks, not due yet, stand before the due one.
 func TestWhatWasMovedIsFiledAgainWhereItIsDueByTheIndex(t *testing.T) {
 	const many = 2500
 	for _, most := range []int{1, 100} {
@@ -91,7 +91,7 @@ func TestWhatWasMovedIsFiledAgainWhereItIsDueByTheIndex(t *testing.T) {
 		require.InDelta(t, time.Since(time.Unix(many, 0)), counts.Lag, float64(time.Minute))
 
 		var leased []engine.Leased
-		for range 10 + many/most { // the first one ends where it has leased as many as it may
+		for range 10 + many/most { // a full batch ends a call early
 			batch := expire(t, e, most, time.Minute)
 			if leased = append(leased, batch.Leased...); batch.Next.After(batch.Now) {
 				break
@@ -233,7 +233,7 @@ func TestAMoveAnswersForEachOfABatch(t *testing.T) {
 	require.Equal(t, first, get(t, e, "waits").Due)
 }
 
-// The tables are those of version 2, with a task that waits, and a process that still runs.
+// The tables are of version 2, with a waiting task, and a process of that version still runs.
 func TestTablesOfAnEarlierVersionAreBroughtUpToDate(t *testing.T) {
 	schema, pool := newSchema(), newPool(t)
 	exec := func(sql string) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// The tables are empty and have no statistics: that is when a planner guesses wrong.
+// The tables are empty and have no statistics: then a planner guesses wrong.
 func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 	e := openTopic(t, engine.Topic{Name: "orders"})
 	sql := e.Statements()
@@ -66,7 +66,7 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 			require.NotContains(t, plan.String(), test.other)
 			require.NotContains(t, plan.String(), "Seq Scan on hw_tasks")
 			require.NotContains(t, plan.String(), "Seq Scan on hw_executions")
-			if test.name != "upcoming" { // which merges two states
+			if test.name != "upcoming" { // it merges two states
 				require.NotContains(t, plan.String(), "Sort Key: t.at", "the index has the order")
 			}
 		})

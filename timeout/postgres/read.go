@@ -12,7 +12,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
-// row is what {task} in a statement stands for.
+// row is a row of the columns {task} of a statement.
 type row struct {
 	id, node, failure string
 	state             int16
@@ -42,7 +42,7 @@ func (r *row) task(topic string) (engine.Task, error) {
 	return task, nil
 }
 
-// Get is engine.Engine's.
+// Get implements engine.Engine.
 func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
 	tasks := make([]engine.Task, len(keys))
 	for i, key := range keys {
@@ -87,7 +87,7 @@ func readTasks(rows pgx.Rows, topic string, found func(n int64, task engine.Task
 	return err
 }
 
-// List is engine.Engine's: pages are in the order of Until, and of ids where that is the same.
+// List implements engine.Engine. Pages are in the order of Until; equal times, in the order of ids.
 func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, error) {
 	at, id, err := cursor.Read(query.Cursor)
 	if err != nil {

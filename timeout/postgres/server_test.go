@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	testserver.Main(m)
 }
 
-// sharedURL is that of the server for all tests that don't harm it.
+// sharedURL returns the URL of the server for all tests that don't harm it.
 func sharedURL(t testing.TB, options ...string) string {
 	return strings.Join(append([]string{testserver.SharedPostgres(t).URL, "pool_max_conns=10"}, options...), "&")
 }

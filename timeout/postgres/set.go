@@ -10,7 +10,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Set is engine.Engine's.
+// Set implements engine.Engine.
 func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	return e.set(ctx, e.direct(), tasks)
 }
@@ -27,8 +27,8 @@ func (e *Engine) set(ctx context.Context, via via, tasks []engine.Task) ([]engin
 	return answers, nil
 }
 
-// setChunk sets tasks in one transaction. It does that again for tasks whose topic was
-// dropped since it was found: perhaps it was made anew.
+// setChunk sets tasks in one transaction. It tries a second time for tasks of a missing topic: a topic
+// dropped since its lookup may have been made anew.
 func (e *Engine) setChunk(ctx context.Context, via via, tasks []engine.Task, answers []engine.Answer) error {
 	left := make([]int, len(tasks))
 	for i := range left {
@@ -52,7 +52,7 @@ func (e *Engine) setChunk(ctx context.Context, via via, tasks []engine.Task, ans
 	return nil
 }
 
-// setSome sets the tasks of some indices, and returns those whose topics are not there.
+// setSome sets the tasks of some indices. It returns the indices of tasks of missing topics.
 func (e *Engine) setSome(ctx context.Context, via via, tasks []engine.Task, answers []engine.Answer, indices []int) (left []int, err error) {
 	rounds, err := e.locate(ctx, via, len(indices), func(i int) engine.Key { return tasks[indices[i]].Key() })
 	if err != nil {
@@ -84,8 +84,8 @@ func (e *Engine) setSome(ctx context.Context, via via, tasks []engine.Task, answ
 	return left, nil
 }
 
-// queueSet adds the statement that sets tasks. Those that stay, since IfAbsent, are locked by
-// it and read by a second one.
+// queueSet adds a statement to set tasks. With IfAbsent it may leave a task as it is, but locks it.
+// A second statement reads these tasks.
 func (e *Engine) queueSet(via via, batch *pgx.Batch, tasks []engine.Task, indices []int, ps places, answers []engine.Answer, done []bool) {
 	c := newColumns(tasks, indices, ps)
 	statement := e.sql.Set
@@ -134,7 +134,7 @@ func newColumns(tasks []engine.Task, indices []int, ps places) columns {
 		c.slots[i] = int16(engine.Slot(task.ID, engine.MaxSlots)) //nolint:gosec // it is at most 1023
 		c.due[i], c.after[i] = when(task.Due, task.After)
 		c.absent[i] = task.IfAbsent
-		// Where no task has one, there is nothing to send.
+		// A column of payloads or callbacks stays nil if no task has one.
 		if task.Payload != nil {
 			if c.payloads == nil {
 				c.payloads = make([][]byte, n)
@@ -157,8 +157,8 @@ func encode(callback *engine.Callback) *string {
 	return &s
 }
 
-// when returns an action time as the statements have it: milliseconds since the epoch, or -1
-// and those from now.
+// when returns an action time for a statement: at is in milliseconds since the epoch. If it is -1,
+// the time is from milliseconds after the server's now. Both are rounded up.
 func when(due time.Time, after time.Duration) (at, from int64) {
 	if due.IsZero() {
 		return -1, engine.CeilMillis(after)
@@ -166,7 +166,7 @@ func when(due time.Time, after time.Duration) (at, from int64) {
 	return engine.Millis(due), 0
 }
 
-// readSet reads what a set answers: tasks in the order of places, without some.
+// readSet reads the rows of a set. They are in the order of the places; some places have no row.
 func readSet(rows pgx.Rows, ps places, found func(place, engine.Answer)) error {
 	var topic int32
 	var id string

@@ -13,14 +13,14 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// settlement is an outcome and its index in the ask.
+// settlement is an outcome and its index in Ask.Settle.
 type settlement struct {
 	engine.Outcome
 	index int
 }
 
-// settlements are outcomes in the order in which all lock rows. Of several for one lease only
-// the first is there.
+// settlements returns the outcomes in the common order of locking rows. Of several outcomes for one
+// lease it keeps the first.
 func settlements(outcomes []engine.Outcome) []settlement {
 	all := make([]settlement, len(outcomes))
 	for i, outcome := range outcomes {
@@ -34,8 +34,8 @@ func settlements(outcomes []engine.Outcome) []settlement {
 	})
 }
 
-// queueSettle adds the statements that settle outcomes: one for what is deleted, one for what
-// stays.
+// queueSettle adds the statements to settle outcomes: one deletes the Done tasks of a topic without
+// Retain, one updates the others.
 func (e *Engine) queueSettle(b *pgx.Batch, t *topic, outcomes []settlement, settled []bool) {
 	var gone, stays []int
 	for i, o := range outcomes {
@@ -46,7 +46,7 @@ func (e *Engine) queueSettle(b *pgx.Batch, t *topic, outcomes []settlement, sett
 		}
 	}
 	if len(gone) > 0 && len(stays) > 0 {
-		// Two statements don't lock in one order.
+		// Each statement locks in the common order, but the two in a row do not. So lock all rows first.
 		topics, ids := make([]int32, len(outcomes)), make([]string, len(outcomes))
 		for i, o := range outcomes {
 			topics[i], ids[i] = t.no, o.Token.ID
@@ -72,7 +72,7 @@ func tokensOf(outcomes []settlement, which []int) (ids []string, leases []int64)
 	return ids, leases
 }
 
-// mark reads the numbers, from 1, of those that were found.
+// mark reads the numbers of the rows found, from 1. For number n it sets found[which[n-1]].
 func mark(found []bool, which []int) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var n int64
@@ -107,8 +107,8 @@ func newEnds(outcomes []settlement, which []int) ends {
 	return c
 }
 
-// clean returns text as PostgreSQL can keep it: without bytes that are no UTF-8, and without
-// NUL.
+// clean returns text as PostgreSQL can keep it: U+FFFD stands for each NUL, and for each run of
+// bytes outside UTF-8.
 func clean(text string) string {
 	if utf8.ValidString(text) && !strings.Contains(text, "\x00") {
 		return text
@@ -116,7 +116,7 @@ func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
 }
 
-// Extend is engine.Engine's.
+// Extend implements engine.Engine.
 func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
 	held := make([]bool, len(tokens))
 	err := chunks(len(tokens), nil, func(from, to int) error {
@@ -142,9 +142,10 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 	return held, nil
 }
 
-// Executions is engine.Log's: attempts are logged when they are settled, or outlived, and a
-// successful one only in topics with a Retain. They are kept as long as the task is there, and
-// for seven days or Retain, if that is longer.
+// Executions implements engine.Log. The log gets an attempt when it is settled, except for a
+// refunded one, or when its task is leased again or dead after the end of the lease. A successful
+// attempt is logged only in topics with a Retain. Upkeep deletes executions older than
+// Topic.RetainLog. The log of a task is deleted with the task.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
 	found, err := e.find(ctx, e.direct(), key.Topic)
 	t := found[key.Topic]

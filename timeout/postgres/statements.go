@@ -18,12 +18,12 @@ type statements struct {
 	SweepDropped, SweepLog, SweepRest, Topics, Upcoming, Wanted string
 }
 
-// timeOf is the action time of a task that waits, the end of the lease of one that runs, and for
-// others when they came to an end. The index has column filed, which is an earlier time where a
-// task was moved.
+// timeOf is the action time of a waiting task, the end of the lease of a running one, and the time
+// at which any other task ended. The index has column filed. For a moved task that can be an earlier
+// time than the action time.
 const timeOf = "CASE WHEN t.moved THEN t.due ELSE t.filed END"
 
-// snippets are what the statements have in common.
+// snippets are pairs of a placeholder and the text for it, common to the statements.
 var snippets = []string{
 	"{now}", "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
 	"{clock}", "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now)",
@@ -38,9 +38,9 @@ func newStatements(schema string) statements {
 	words := append(slices.Clone(snippets), "{s}", quote(schema))
 	common := strings.NewReplacer(words...)
 	replacer := strings.NewReplacer(append(words,
-		"{give}\n", common.Replace(read("snippets/give")), // leases what is picked, for $4 milliseconds and for node $5
-		"{forget}\n", common.Replace(read("snippets/forget")), // deletes the log of what is gone
-		"{given}\n", common.Replace(read("snippets/given")), // the tasks to be set, in the order in which all lock rows
+		"{give}\n", common.Replace(read("snippets/give")), // leases the picked tasks, for $4 milliseconds and for node $5
+		"{forget}\n", common.Replace(read("snippets/forget")), // deletes the log of the tasks in gone
+		"{given}\n", common.Replace(read("snippets/given")), // the tasks to be set, in the common order of locking rows
 	)...)
 	fields := reflect.ValueOf(&s).Elem()
 	for i := range fields.NumField() {

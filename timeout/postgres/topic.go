@@ -16,27 +16,27 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// fresh is for how long a topic is used without asking for it again.
+// fresh is the time after a read of a topic in which the engine uses it without another read.
 const fresh = time.Second
 
-// topic is what an engine knows of one.
+// topic is a topic as an engine has read it.
 type topic struct {
 	engine.Topic
 	no   int32
 	read time.Time
 
-	// busy says that the last look has found as much as there could be: the next one takes
-	// without looking first.
+	// busy means a full last batch: as many tasks as it could have. Then Expire takes the next
+	// batch without a peek.
 	busy atomic.Bool
 }
 
-// topics are those that the engine has used.
+// topics are the topics used by the engine.
 type topics struct {
 	mu    sync.Mutex
 	known map[string]*topic
 }
 
-// get returns a topic that was read a short time ago, or nil.
+// get returns a topic read less than fresh ago, or nil.
 func (ts *topics) get(name string) *topic {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -61,7 +61,7 @@ func (ts *topics) forget(name string) {
 	delete(ts.known, name)
 }
 
-// find returns the topics of some names, without those that are not there.
+// find returns the topics of some names, without the missing ones.
 func (e *Engine) find(ctx context.Context, via via, names ...string) (map[string]*topic, error) {
 	found := make(map[string]*topic, len(names))
 	var missing []string
@@ -84,14 +84,14 @@ func (e *Engine) find(ctx context.Context, via via, names ...string) (map[string
 	}
 	for _, t := range read {
 		found[t.Name] = t
-		if !via.foreign { // what was made in somebody's transaction may never have been
+		if !via.foreign { // a topic made in the caller's transaction may be rolled back
 			e.topics.put(t)
 		}
 	}
 	return found, nil
 }
 
-// must is find for one topic that has to be there.
+// must is find for one topic. A missing one is ErrNotFound.
 func (e *Engine) must(ctx context.Context, name string) (*topic, error) {
 	found, err := e.find(ctx, e.direct(), name)
 	if err != nil {
@@ -133,7 +133,7 @@ func scanTopic(row pgx.CollectableRow) (*topic, error) {
 	return t, nil
 }
 
-// SetTopic is engine.Engine's.
+// SetTopic implements engine.Engine.
 func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
 	if e.closed.Load() {
 		return engine.Topic{}, engine.ErrClosed
@@ -180,7 +180,7 @@ func (e *Engine) setTopic(ctx context.Context, tx pgx.Tx, wanted engine.Topic, o
 	}
 }
 
-// lockTopic reads a topic that the transaction changes.
+// lockTopic reads a topic and locks it for a change in the transaction.
 func (e *Engine) lockTopic(ctx context.Context, tx pgx.Tx, name string) (*topic, error) {
 	rows, _ := tx.Query(ctx, `SELECT no, name, config FROM `+quote(e.schema)+`.hw_topics WHERE name = $1 FOR UPDATE`, name)
 	return pgx.CollectExactlyOneRow(rows, scanTopic)
@@ -195,7 +195,7 @@ func (e *Engine) changeTopic(ctx context.Context, tx pgx.Tx, no int32, kept engi
 	return kept, err
 }
 
-// Pause is engine.Engine's.
+// Pause implements engine.Engine.
 func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
 	if e.closed.Load() {
 		return engine.Topic{}, engine.ErrClosed
@@ -227,9 +227,8 @@ func topicOf(t *topic) engine.Topic {
 	return t.Topic
 }
 
-// Topics is engine.Engine's. It is an error where the server takes no changes, although they
-// could be read: a centre asks for them at each beat, and a node that can only look on is not
-// ready.
+// Topics implements engine.Engine. A server without changes, such as a standby, is an error, although
+// it could answer: a centre asks for the topics at each beat, and its node is not ready then.
 func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	var read []*topic
 	var mode mode
@@ -251,8 +250,8 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	return all, nil
 }
 
-// DropTopic is engine.Engine's. What is in the topic can't be found from then on, and is
-// deleted by Upkeep.
+// DropTopic implements engine.Engine. Nobody can find the topic's tasks from then on. Upkeep deletes
+// them.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	dropped := int64(0)
 	err := e.transact(ctx, "dropping topic "+name, func(batch *pgx.Batch) {

@@ -11,7 +11,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
-// Upcoming is engine.Truth's: in the order of the times, but for what somebody moves just now.
+// Upcoming implements engine.Truth. The tasks are in the order of their times, except for those that
+// another transaction changes at that moment.
 func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until time.Time, after string, limit int) (engine.UpcomingPage, error) {
 	at, id, err := cursor.Read(after)
 	if err != nil {
@@ -50,8 +51,8 @@ func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until t
 	return page, nil
 }
 
-// Claim is engine.Truth's. What another call has locked at that moment is not
-// claimed, and of large payloads about 4 MiB are.
+// Claim implements engine.Truth. It skips tasks locked by another call at that moment. Of each
+// thousand tasks it claims at most about 4 MiB of payload: the task over the limit is the last.
 func (e *Engine) Claim(ctx context.Context, name, node string, wanted []engine.Wanted, lease time.Duration) ([]engine.Claimed, error) {
 	t, err := e.must(ctx, name)
 	if err != nil {
@@ -64,7 +65,7 @@ func (e *Engine) Claim(ctx context.Context, name, node string, wanted []engine.W
 	if err == nil || !slices.ContainsFunc(claimed, func(c engine.Claimed) bool { return c.OK }) {
 		return claimed, err
 	}
-	for i := range claimed { // what is leased is not to be lost for it: the rest can be wanted again
+	for i := range claimed { // an error must not lose the leased tasks: the rest can be wanted again
 		if c := &claimed[i]; !c.OK && !c.Died && c.At.IsZero() {
 			c.At = wanted[i].At
 		}

@@ -8,11 +8,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// SetTx is Center.Set in a transaction of the caller's, on the database that the engine is in:
-// the tasks are set when and only when it commits. An error that wraps engine.ErrArgument
-// says that nothing was done; after any other one the transaction can only be rolled back.
-// Others that change the same tasks wait for the end of the transaction, so it should be
-// short. Callbacks are not checked by their callers.
+// SetTx is Center.SetAll in the caller's transaction, on the engine's database. The tasks are set if
+// and only if the transaction commits. A missing topic is not made: Answer.Err is ErrNotFound. After
+// an error wrapping engine.ErrArgument or engine.ErrClosed nothing was done, and the transaction can
+// go on. After any other error, roll it back. Keep the transaction short: other changes of the same
+// tasks wait for its end. No Caller checks the callbacks.
 func (e *Engine) SetTx(ctx context.Context, tx pgx.Tx, tasks []engine.Task) ([]engine.Answer, error) {
 	for _, task := range tasks {
 		if err := task.Check(); err != nil {
@@ -25,7 +25,7 @@ func (e *Engine) SetTx(ctx context.Context, tx pgx.Tx, tasks []engine.Task) ([]e
 	return e.set(ctx, e.within(tx), tasks)
 }
 
-// MoveTx is Center.Move as SetTx is Center.Set.
+// MoveTx is Center.MoveAll in the caller's transaction, as SetTx is Center.SetAll.
 func (e *Engine) MoveTx(ctx context.Context, tx pgx.Tx, moves []engine.Move) ([]engine.Answer, error) {
 	for _, move := range moves {
 		task := engine.Task{Topic: move.Topic, ID: move.ID, Due: move.Due, After: move.After}
@@ -39,7 +39,7 @@ func (e *Engine) MoveTx(ctx context.Context, tx pgx.Tx, moves []engine.Move) ([]
 	return e.move(ctx, e.within(tx), moves)
 }
 
-// RemoveTx is Center.RemoveAll as SetTx is Center.Set.
+// RemoveTx is Center.RemoveAll in the caller's transaction, as SetTx is Center.SetAll.
 func (e *Engine) RemoveTx(ctx context.Context, tx pgx.Tx, removals []engine.Removal) ([]engine.Answer, error) {
 	for _, removal := range removals {
 		if err := removal.Check(); err != nil {

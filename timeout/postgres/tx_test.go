@@ -85,8 +85,8 @@ func TestATransactionIsNotToldWhatNoEngineCouldKeep(t *testing.T) {
 	require.NoError(t, err, "and can go on")
 }
 
-// Who sets a task that somebody is removing waits for that. Its version is above those that were answered
-// before it began: not above those that came while it waited, but none of them either.
+// A set of a task waits while somebody removes the task. Its version is above all versions answered
+// before it began. It may be below versions answered while it waited, but is none of them.
 func TestATaskThatIsSetWhileItIsRemovedHasAHigherVersion(t *testing.T) {
 	for _, absent := range []bool{false, true} {
 		e := openTopic(t, engine.Topic{Name: "orders"})

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	maxSweep = 500 // rows of a kind that a call deletes
+	maxSweep = 500 // rows of a kind deleted by a call
 
 	// surveyShare is the ratio of the pause after a survey to its duration, at least. There can be
 	// many running tasks, such as accepted ones waiting for feedback.
@@ -89,7 +89,7 @@ type retention struct {
 func newRetention(topics []*topic) *retention {
 	r := &retention{names: make(map[int32]string, len(topics))}
 	for _, t := range topics {
-		kept := t.WithDefaults() // what was set by an earlier version lacks some
+		kept := t.WithDefaults() // the topics of an earlier version lack some
 		r.names[t.no] = t.Name
 		r.topics = append(r.topics, t.no)
 		r.ended = append(r.ended, engine.CeilMillis(kept.Retain))

@@ -9,8 +9,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Move is engine.Engine's. Most tasks that are moved are pending: what that is not true of is asked
-// for a second time, and so are all of a batch that has one several times. So no row is locked first.
+// Move implements engine.Engine. Most moved tasks are pending, so it first moves those without
+// locking any row in advance. A second transaction, with locks, is for the rest. If a key is repeated
+// in a thousand moves, all of them are left to the second one.
 func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
 	answers := make([]engine.Answer, len(moves))
 	var left []int
@@ -53,7 +54,7 @@ func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer
 	return answers, nil
 }
 
-// move is Move for tasks that may be anything.
+// move is Move for tasks in any state.
 func (e *Engine) move(ctx context.Context, via via, moves []engine.Move) ([]engine.Answer, error) {
 	return e.change(ctx, via, "moving tasks", len(moves), func(i int) engine.Key { return moves[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
 		soon := e.queueMove(batch, moves[from:], ps, read)
@@ -63,7 +64,7 @@ func (e *Engine) move(ctx context.Context, via via, moves []engine.Move) ([]engi
 	})
 }
 
-// queueMove adds the statement that moves tasks, and reports whether one is due soon then.
+// queueMove adds a statement to move tasks. It reports whether one of the new times is soon.
 func (e *Engine) queueMove(batch *pgx.Batch, moves []engine.Move, ps places, read func(pgx.Rows) error) (soon bool) {
 	due, after := make([]int64, len(ps)), make([]int64, len(ps))
 	for i, p := range ps {
@@ -76,14 +77,14 @@ func (e *Engine) queueMove(batch *pgx.Batch, moves []engine.Move, ps places, rea
 	return soon
 }
 
-// Remove is engine.Engine's.
+// Remove implements engine.Engine.
 func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
 	return e.remove(ctx, e.direct(), removals)
 }
 
 func (e *Engine) remove(ctx context.Context, via via, removals []engine.Removal) ([]engine.Answer, error) {
 	return e.change(ctx, via, "removing tasks", len(removals), func(i int) engine.Key { return removals[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
-		// Only one of both statements has anything to do, most of the time.
+		// One statement is for topics with a Retain, one for the others. Most batches need only one.
 		for _, retained := range []bool{false, true} {
 			var some places
 			var numbers, versions []int64
@@ -113,7 +114,7 @@ func keyOf(keys []engine.Key) func(int) engine.Key {
 	return func(i int) engine.Key { return keys[i] }
 }
 
-// Replay is engine.Engine's.
+// Replay implements engine.Engine.
 func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
 	answers, err := e.change(ctx, e.direct(), "replaying tasks", len(keys), keyOf(keys), func(batch *pgx.Batch, _ int, ps places, read func(pgx.Rows) error) {
 		topics, ids := ps.columns()
@@ -129,9 +130,8 @@ func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer
 	return answers, err
 }
 
-// change locks tasks, which tells what they are, and then has effect change those that it is
-// for: what effect answers was changed, and counts for more than what was read, since a task
-// may have been set in between.
+// change locks and reads tasks. Then the statement of effect changes those in a suitable state. Its
+// answers override the ones read before: somebody may have set a missing task in between.
 func (e *Engine) change(ctx context.Context, via via, doing string, n int, key func(int) engine.Key,
 	effect func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error),
 ) ([]engine.Answer, error) {

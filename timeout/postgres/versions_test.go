@@ -16,14 +16,14 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/postgres"
 )
 
-// witness knows the versions that were answered, by key.
+// witness knows the answered versions, by key.
 type witness struct {
 	mu      sync.Mutex
 	highest map[engine.Key]int64
 	given   map[engine.Key]map[int64]bool
 }
 
-// floor returns the highest versions of tasks that were answered before now.
+// floor returns the highest versions of tasks answered before now.
 func (w *witness) floor(keys []engine.Key) []int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -34,7 +34,7 @@ func (w *witness) floor(keys []engine.Key) []int64 {
 	return floors
 }
 
-// answered takes note of a version that a task was given by a call with that floor.
+// answered takes note of the version given to a task by a call with that floor.
 func (w *witness) answered(key engine.Key, version, floor int64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,8 +52,8 @@ func (w *witness) answered(key engine.Key, version, floor int64) error {
 	return nil
 }
 
-// Setters, movers and removers meet on a few keys. Some of those nobody removes: of them a version
-// that was answered is never followed by a lower one.
+// Setters, movers and removers meet on a few keys. Nobody removes some of them: their later versions
+// are never below an answered one.
 func TestVersionsAreNewAndHigherThanWhatWasAnswered(t *testing.T) {
 	const hot, kept, calls = 6, 6, 120
 	engines := []*postgres.Engine{openTopic(t, engine.Topic{Name: "orders"})}

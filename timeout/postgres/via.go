@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// via is the way to the server: transactions of the engine's own, or one of somebody else.
+// via is the way to the server: transactions of the engine's own, or a foreign one, the caller's.
 type via struct {
 	send    func(ctx context.Context, doing string, fill func(*pgx.Batch)) error
 	foreign bool
@@ -16,7 +16,7 @@ type via struct {
 
 func (e *Engine) direct() via { return via{send: e.transact} }
 
-// within is the way through somebody's transaction, whose settings stay as they are.
+// within is the way through the caller's transaction. It leaves the transaction's settings alone.
 func (e *Engine) within(tx pgx.Tx) via {
 	return via{foreign: true, send: func(ctx context.Context, doing string, fill func(*pgx.Batch)) error {
 		batch := new(pgx.Batch)
@@ -28,7 +28,7 @@ func (e *Engine) within(tx pgx.Tx) via {
 	}}
 }
 
-// count64 stores how many rows a statement has changed.
+// count64 stores the number of rows changed by a statement.
 func count64(n *int64) func(pgconn.CommandTag) error {
 	return func(tag pgconn.CommandTag) error {
 		*n = tag.RowsAffected()

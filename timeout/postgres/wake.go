@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	soon          = 5 * time.Second       // what is due later is found by looking
+	soon          = 5 * time.Second       // a node finds tasks due later by polling
 	rest          = 10 * time.Millisecond // between two messages of one engine
-	spreadTimeout = time.Second           // for a message: who waits for longer looks by itself
+	spreadTimeout = time.Second           // for a message: without it, nodes find the task by polling
 	reconnect     = 100 * time.Millisecond
 	maxReconnect  = 5 * time.Second
-	listenCheck   = 30 * time.Second // how often a connection that is silent is tried
+	listenCheck   = 30 * time.Second // silence before a ping, and the timeout of the ping
 )
 
-// isSoon reports whether somebody should be told of such a task, as far as this process's
-// clock can tell.
+// isSoon reports whether to tell others of a task with that time, by this process's clock.
 func isSoon(due time.Time, after time.Duration) bool {
 	if !due.IsZero() {
 		after = time.Until(due)
@@ -30,8 +29,9 @@ func isSoon(due time.Time, after time.Duration) bool {
 	return after <= soon
 }
 
-// herald tells others of topics with something due soon. It does so apart from what sets
-// tasks: transactions that notify are committed one after the other by the server.
+// herald collects the topics with a task due soon, for messages to other engines. The messages are
+// apart from the transactions that set tasks: the server commits notifying transactions one after
+// the other.
 type herald struct {
 	mu     sync.Mutex
 	topics map[string]struct{}
@@ -52,7 +52,7 @@ func (h *herald) tell(topic string) {
 	}
 }
 
-// take returns the topics that are to be told of.
+// take returns the collected topics, and forgets them.
 func (h *herald) take() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,8 +64,8 @@ func (h *herald) take() []string {
 	return names
 }
 
-// spread sends what the herald was told, until ctx ends. It only saves time: what can't be
-// sent is forgotten.
+// spread sends the herald's topics until ctx ends. A message only saves time: one that fails is not
+// sent again.
 func (e *Engine) spread(ctx context.Context) {
 	for {
 		select {
@@ -106,7 +106,7 @@ func (e *Engine) announceMoves(moves []engine.Move) {
 	}
 }
 
-// queueNotice has others be told when the transaction is committed.
+// queueNotice adds a message to the transaction. The server sends it at the commit.
 func (e *Engine) queueNotice(batch *pgx.Batch, tasks []engine.Task) {
 	var names []string
 	for i := range tasks {
@@ -130,8 +130,9 @@ func (ps places) names() []string {
 	return names
 }
 
-// Wake is engine.Waker's. It listens on a connection of its own, and connects again by
-// itself when that is lost. It tells of tasks that are due within five seconds.
+// Wake implements engine.Waker. It listens on a connection of its own. If it loses that, it connects
+// again after 100ms, and doubles this wait up to 5s while it fails. It hears of tasks due within five
+// seconds.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	e.mu.Lock()
 	if e.closed.Load() {
@@ -154,7 +155,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 		}
 		if err == nil {
 			wait = reconnect
-			wake("") // earlier messages were not heard
+			wake("") // earlier messages are lost
 			err = listenTo(within, conn, wake)
 			closeConn(conn)
 			conn = nil
