@@ -104,7 +104,7 @@ func protect(f func() error) (err error) {
 	return err
 }
 
-// postpone hands an attempt back, for about that long.
+// postpone hands an attempt back, due again after half to one and a half times wait.
 func (w *worker) postpone(a *attempt, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

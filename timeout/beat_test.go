@@ -13,7 +13,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-// headless is an engine whose topics are on a server that hangs.
+// headless is an engine with its topics on a hanging server.
 type headless struct {
 	engine.Engine
 	hangs atomic.Bool

@@ -15,7 +15,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// targets is a Caller whose targets do what their names say.
+// targets is a Caller. Its targets do as their names say.
 type targets struct {
 	mu    sync.Mutex
 	calls map[string]int
@@ -153,7 +153,7 @@ func TestATargetThatBeginsToHangLeavesRoomForOthers(t *testing.T) {
 	})
 }
 
-// A target that answers gets more than its share has places, one after the other, and nothing
+// An answering target gets more calls than its share has places, one after the other, and no task
 // is put off for long.
 func TestABurstForOneOfSeveralTargetsIsNotSlow(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

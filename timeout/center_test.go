@@ -22,7 +22,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-// rig is a centre that runs on an engine in memory, in a bubble with a clock of its own.
+// rig is a running centre on an engine in memory, in a bubble with a clock of its own.
 type rig struct {
 	*timeout.Center
 	t      *testing.T

@@ -37,8 +37,8 @@ const (
 	circuitsKept = 10_000
 )
 
-// errNoCall stands for a call that this node broke off, or that can't be made at all. It says
-// nothing of the target.
+// errNoCall stands for a call broken off by this node, or an impossible one. It says nothing of the
+// target.
 var errNoCall = errors.New("timeout: no call")
 
 func (cs *circuits) init(cfg Config) {

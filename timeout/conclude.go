@@ -31,8 +31,8 @@ func conclude(topic Topic, token Token, attempts int, failure error) engine.Outc
 }
 
 // retryWait returns the wait after so many attempts: Topic.Backoff, twice that, and so on up to
-// BackoffMax, less a random part of up to a half. So tasks that failed together do not come
-// back together ("equal jitter").
+// BackoffMax, less a random part of up to a half. So tasks failing together do not come back
+// together ("equal jitter").
 func retryWait(topic Topic, attempts int) time.Duration {
 	topic = topic.WithDefaults()
 	wait := topic.BackoffMax

@@ -119,6 +119,6 @@ func (cfg Config) check() error {
 		return fmt.Errorf("%w: CircuitWait %v, must not be negative", ErrArgument, cfg.CircuitWait)
 	}
 	defaults := cfg.Topic
-	defaults.Name = "x" // any name: each topic that is made has its own
+	defaults.Name = "x" // any name: each new topic has its own
 	return defaults.Check()
 }

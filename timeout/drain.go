@@ -9,7 +9,7 @@ import (
 // cancelGrace is how long handlers may go on after their contexts have ended.
 const cancelGrace = time.Second
 
-// drain hands back the attempts that were not begun, waits for handlers, and ends the worker.
+// drain hands back the attempts still queued, waits for handlers, and ends the worker.
 func (w *worker) drain(grace time.Duration) {
 	quiet := w.retire()
 	if !within(quiet, max(grace, 0)) {
@@ -46,7 +46,7 @@ func (w *worker) retire() <-chan struct{} {
 	return quiet
 }
 
-// giveBack hands back an attempt that was not begun. A zero due means at once. w.mu must be held.
+// giveBack hands back a queued attempt. A zero due means at once. w.mu must be held.
 func (w *worker) giveBack(a *attempt, due time.Time) {
 	w.drop(a)
 	w.counts.Returned++
@@ -64,7 +64,7 @@ func (w *worker) cancel() {
 	}
 }
 
-// within reports whether a channel was closed in that time.
+// within reports whether a channel is closed within d.
 func within(done <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -76,7 +76,7 @@ func within(done <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// count adds handlers that still run to the result of Run.
+// count adds running handlers to the result of Run.
 func (c *Center) count(left int) {
 	c.mu.Lock()
 	c.left += left

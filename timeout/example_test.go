@@ -11,7 +11,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-// An order is cancelled that has not been paid in time.
+// An order not paid in time is cancelled.
 func Example() {
 	engine, err := memory.New(memory.Config{})
 	if err != nil {

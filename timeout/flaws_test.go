@@ -16,10 +16,10 @@ import (
 
 const flawLease = time.Second
 
-// served is something that runs the tasks of the topic orders with a lease of flawLease.
+// served runs the tasks of the topic orders with a lease of flawLease.
 type served func(t *testing.T, engine engine.Engine, handler timeout.Handler)
 
-// checkLongHandler has a task run for ten leases, where two workers look for work.
+// checkLongHandler has a task run for ten leases while two workers look for work.
 func checkLongHandler(t *testing.T, serve served) error {
 	engine, err := memory.New(memory.Config{})
 	require.NoError(t, err)

@@ -55,7 +55,7 @@ func (w *worker) aging(now time.Time) []*attempt {
 	return aging
 }
 
-// lose gives up an attempt that has lost its lease. w.mu must be held.
+// lose gives up an attempt without a lease. w.mu must be held.
 func (w *worker) lose(a *attempt) {
 	w.drop(a)
 	w.counts.Lost++

@@ -22,8 +22,8 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
-// IsPermanent reports whether err, or any error that it wraps or joins, came from Permanent. It
-// takes precedence over RetryDelay and ErrAccepted, whatever was joined to it.
+// IsPermanent reports whether err, or any error wrapped or joined in it, came from Permanent. It
+// takes precedence over RetryDelay and ErrAccepted in the same error.
 func IsPermanent(err error) bool {
 	var permanent *permanentError
 	return errors.As(err, &permanent)
@@ -40,8 +40,8 @@ func RetryAfter(err error, d time.Duration) error {
 	return &retryError{err, max(d, 0)}
 }
 
-// RetryDelay returns the delay of RetryAfter in err, or in an error that it wraps or joins, and
-// whether there is one. Of several it is the outermost, and of joined errors the first.
+// RetryDelay returns the delay of RetryAfter in err, or in an error wrapped or joined in it, and
+// whether there is one. Of several delays it is the outermost, and of joined errors the first.
 func RetryDelay(err error) (time.Duration, bool) {
 	var retry *retryError
 	if !errors.As(err, &retry) {

@@ -34,7 +34,7 @@ func TestMarksOfAnErrorAreSeenThroughWrapsAndJoins(t *testing.T) {
 		accepted := wrap(timeout.ErrAccepted)
 		require.ErrorIs(t, accepted, timeout.ErrAccepted)
 
-		// The outermost delay is that of the wrap where it has one.
+		// If the wrap has a delay, it is the outermost.
 		want := 3 * time.Second
 		if d, has := timeout.RetryDelay(wrap(cause)); has {
 			want = d

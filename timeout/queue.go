@@ -89,8 +89,8 @@ func (w *worker) begin() (*attempt, Topic, Handler) {
 	return a, w.topic, w.handler
 }
 
-// next takes the first attempt that can begin off the queue. It drops the attempts before it that
-// are over or without a lease. w.mu must be held.
+// next takes the first attempt able to begin off the queue. Before it, it drops attempts over or
+// without a lease. w.mu must be held.
 func (w *worker) next(now time.Time) *attempt {
 	for i := 0; i < len(w.queue) && w.workers <= w.topic.Concurrency; {
 		a := w.queue[i]
@@ -125,8 +125,8 @@ func (w *worker) blocked(a *attempt) bool {
 	return a.target != "" && w.calls[a.target] > 0 && w.calls[a.target] >= w.topic.Concurrency-w.busy
 }
 
-// putOff hands back attempts that have waited for their targets longer than queueFor. That makes
-// room in the queue. w.mu must be held.
+// putOff makes room in the queue: it hands back attempts waiting for their targets for longer than
+// queueFor. w.mu must be held.
 func (w *worker) putOff(now time.Time) {
 	if len(w.calls) == 0 {
 		return

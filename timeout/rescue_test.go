@@ -140,7 +140,7 @@ func TestANodeThatLostItsSlotsWithABacklogRunsWhatIsLate(t *testing.T) {
 	})
 }
 
-// assigner is a list of members with one node that owns all slots.
+// assigner is a list of members. One node owns all slots.
 type assigner struct {
 	owner atomic.Value
 	term  atomic.Int64

@@ -221,7 +221,7 @@ func (c *Center) upkeep(ctx context.Context) {
 				c.cfg.Logger.Warn("timeout: upkeep", "err", err)
 			}
 			if swept.More && err == nil {
-				wait = 10 * time.Millisecond // so that others are served in between
+				wait = 10 * time.Millisecond // others are served in between
 			}
 		}
 		select {
@@ -301,7 +301,7 @@ func (c *Center) watch(ctx context.Context) {
 	}
 }
 
-// rest logs that a watch has ended, and waits a second before the next.
+// rest logs the end of a watch, and waits a second before the next.
 func (c *Center) rest(ctx context.Context, what string, err error) {
 	if ctx.Err() != nil {
 		return

@@ -13,18 +13,18 @@ type Stats struct {
 	Slots []int  `json:"slots"` // slots of this node
 
 	Queued  int `json:"queued"`  // leased and not begun
-	Running int `json:"running"` // handlers that run
+	Running int `json:"running"` // running handlers
 
-	Done      uint64 `json:"done"`      // tasks that are done
+	Done      uint64 `json:"done"`      // tasks with the outcome Done
 	Failed    uint64 `json:"failed"`    // attempts with an error or a panic
-	Dead      uint64 `json:"dead"`      // tasks that are dead
+	Dead      uint64 `json:"dead"`      // tasks with the outcome Dead
 	Accepted  uint64 `json:"accepted"`  // attempts with feedback to come
 	Postponed uint64 `json:"postponed"` // tasks put off since their target fails: no attempt
 	Returned  uint64 `json:"returned"`  // tasks handed back when the centre stopped, or all handlers hung: no attempt
 	Rescued   uint64 `json:"rescued"`   // tasks of other nodes' slots, late by a lease
 
-	// Swept counts the dead tasks that this node has deleted as the leader: see
-	// Topic.RetainDead and Topic.MaxDead.
+	// Swept counts the dead tasks deleted by this node as the leader: see Topic.RetainDead and
+	// Topic.MaxDead.
 	Swept uint64 `json:"swept"`
 
 	// Abandoned counts handlers that had not returned one lease after Topic.Timeout, or after

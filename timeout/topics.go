@@ -9,8 +9,8 @@ import (
 )
 
 // SetTopic makes or changes a topic, for all nodes; they know of it within a third of their
-// TTL. It returns what is kept: a topic that is there is paused after it if it was before. See
-// Engine.SetTopic for errors.
+// TTL. It returns the topic as stored: an existing topic keeps its Paused. See Engine.SetTopic for
+// errors.
 func (c *Center) SetTopic(ctx context.Context, topic Topic) (Topic, error) {
 	if err := c.open(); err != nil {
 		return Topic{}, err
@@ -104,7 +104,7 @@ func (c *Center) Count(ctx context.Context, topic string) (Counts, error) {
 	return c.engine.Count(ctx, topic)
 }
 
-// lookUp is Topic, but first looks at the topics that this node knows.
+// lookUp is Topic, but first looks at the topics known to this node.
 func (c *Center) lookUp(ctx context.Context, name string) (Topic, error) {
 	c.mu.Lock()
 	topic, known := c.topics[name]
@@ -122,7 +122,7 @@ func (c *Center) ensure(ctx context.Context, names ...string) (refused map[strin
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	select { // so that two don't count, and then make, at the same time
+	select { // one goroutine at a time counts and makes topics
 	case c.making <- struct{}{}:
 		defer func() { <-c.making }()
 	case <-ctx.Done():
@@ -149,7 +149,7 @@ func (c *Center) ensure(ctx context.Context, names ...string) (refused map[strin
 	return refused, nil
 }
 
-// unknown returns the names of topics that this node does not know.
+// unknown returns the names of the topics unknown to this node.
 func (c *Center) unknown(names []string) (missing []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -73,8 +73,8 @@ func TestTasksMakeNoTopicsWhereTheyMayNot(t *testing.T) {
 		_, err = r.Set(t.Context(), of("orders", "1"))
 		require.NoError(t, err)
 
-		// Dropped by another node, which this one does not know yet: nor is it made anew then, and
-		// the tasks of others in the same batch are set.
+		// Another node drops the topic, and this one does not know it yet. The topic is not made
+		// anew, and the batch's tasks of other topics are set.
 		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "mails"})
 		require.NoError(t, err)
 		synctest.Wait() // until it has looked at what there is
@@ -90,7 +90,7 @@ func TestTasksMakeNoTopicsWhereTheyMayNot(t *testing.T) {
 	})
 }
 
-// slowTopics counts how often all topics are read, which takes a while.
+// slowTopics counts the reads of all topics. A read takes a while.
 type slowTopics struct {
 	engine.Engine
 	reads atomic.Int64
@@ -107,8 +107,8 @@ func (e *slowTopics) SetTopic(ctx context.Context, topic timeout.Topic, onlyNew 
 	return e.Engine.SetTopic(ctx, topic, onlyNew)
 }
 
-// Many topics that are made in a batch are looked at together, and so are those that are made
-// one by one by others: a look for each of them would be as many squared.
+// The centre looks at many new topics together, made in a batch or one by one: a look for each would
+// take a time quadratic in their number.
 func TestManyNewTopicsAreLookedAtTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		inMemory, err := memory.New(memory.Config{})

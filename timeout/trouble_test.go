@@ -16,7 +16,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
-// shaky is an engine that can be out of reach, and counts its calls.
+// shaky is an engine with faults to switch on. It counts its calls.
 type shaky struct {
 	engine.Engine
 	down    atomic.Bool
@@ -74,7 +74,7 @@ func (s *shaky) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (
 	return s.Engine.Beat(ctx, node, ttl)
 }
 
-// What an answer brings that comes while the centre stops is not begun any more.
+// If tasks arrive while the centre stops, it begins none of them.
 func TestStoppingHandsBackWhatIsLeasedMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		engine := newShaky(t)
@@ -97,7 +97,7 @@ func TestStoppingHandsBackWhatIsLeasedMeanwhile(t *testing.T) {
 	})
 }
 
-// A handler that hangs though its lease is lost keeps its place only for as long as a lease.
+// A handler hanging after the loss of its lease keeps its place for one more lease.
 func TestAHandlerThatHangsWithoutALeaseLosesItsPlace(t *testing.T) {
 	for name, end := range map[string]func(*rig, *shaky){
 		"removed": func(r *rig, _ *shaky) {
@@ -172,8 +172,8 @@ func TestHandlersThatHangAreBounded(t *testing.T) {
 	})
 }
 
-// What a target has accepted is not tried again since the lease could not be extended: the
-// lease that it has is still there.
+// A task accepted by its target is not tried again at once if its lease can't be extended: the old
+// lease goes on.
 func TestAcceptedIsNoFailureWhereTheEngineIsAway(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		engine := newShaky(t)

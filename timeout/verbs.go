@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Set makes a task wait for its action time, whatever its state was. The answer has that state
+// Set makes a task wait for its action time, in whatever state it was. The answer has the old state
 // and the new version. A missing topic is made, with Config.Topic. With Task.IfAbsent Set
 // changes nothing if the task waits, runs or is dead: see Answer.Was.
 func (c *Center) Set(ctx context.Context, task Task) (Answer, error) {
@@ -38,7 +38,7 @@ func (c *Center) SetAll(ctx context.Context, tasks []Task) ([]Answer, error) {
 	if err := c.checkTasks(tasks...); err != nil {
 		return nil, err
 	}
-	// The engine refuses the tasks of topics that were not made, and set tells why.
+	// The engine refuses the tasks of missing topics. Then set finds out why they are missing.
 	if _, err := c.ensureOf(ctx, tasks...); err != nil && !c.knowsSome(tasks) {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (c *Center) checkCallback(call Callback) error {
 	if len(c.cfg.Callers) > 0 {
 		return fmt.Errorf("%w: callback of kind %q, must be one of %q", ErrArgument, call.Kind, slices.Sorted(maps.Keys(c.cfg.Callers)))
 	}
-	return nil // a node that makes no calls can't know
+	return nil // a node without Callers can't know
 }
 
 // Move changes the action time of a waiting task: Answer.Was is Pending then. A task that runs,
@@ -202,8 +202,9 @@ func (c *Center) checkMove(move Move) error {
 	return Task{Topic: move.Topic, ID: move.ID, Due: move.Due, After: move.After}.Check()
 }
 
-// Remove ends a task that waits, runs or is dead; Answer.Was says which. The context of a
-// handler that runs it ends within a third of its lease.
+// Remove ends a task in the state Pending, Running or Dead; Answer.Was is this state. The context of
+// a running handler ends at the next try to extend its lease: mostly within a third of the lease, and
+// always within half of it unless the engine is slow.
 func (c *Center) Remove(ctx context.Context, key Key) (Answer, error) {
 	removal := Removal{Key: key}
 	if err := c.checkRemovals([]Removal{removal}); err != nil {
@@ -212,8 +213,8 @@ func (c *Center) Remove(ctx context.Context, key Key) (Answer, error) {
 	return c.removes.call(ctx, removal)
 }
 
-// RemoveAll is Remove for many tasks, perhaps only for those that are still as they were seen.
-// For example, a removal with State Dead, or with the Version seen, drops a dead task and
+// RemoveAll is Remove for many tasks. A removal with a State or a Version spares a task in any other
+// one. For example, a removal with State Dead, or with the Version seen, drops a dead task and
 // spares one set anew meanwhile. A removal has had an effect if Answer.Was is Pending, Running
 // or Dead and Answer.Version is zero.
 func (c *Center) RemoveAll(ctx context.Context, removals []Removal) ([]Answer, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Where nothing is to be asked for, a rate is no reason to look again.
+// If there is nothing to ask for, a rate is no reason to look again.
 func TestARateWakesNobodyWhereNothingCanRun(t *testing.T) {
 	cfg := Config{Node: "a"}.withDefaults()
 	limit := engine.DefaultConcurrency
