@@ -12,8 +12,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// fenceFresh is the time, in milliseconds, before a fence is written again. A fence counts for as
-// much longer.
+// fenceFresh is the time, in milliseconds, before a fence is written again. A fence counts for
+// engine.FenceFor and fenceFresh together.
 const fenceFresh = 5000
 
 // maxBytes bounds the payloads read by one statement, to save memory. It reads one more at most.

@@ -46,7 +46,7 @@ func (e *Engine) queueSettle(b *pgx.Batch, t *topic, outcomes []settlement, sett
 		}
 	}
 	if len(gone) > 0 && len(stays) > 0 {
-		// Each statement locks in the common order, but the two in a row do not. So lock all rows first.
+		// Two statements in a row would not lock in the common order. So lock all rows first.
 		topics, ids := make([]int32, len(outcomes)), make([]string, len(outcomes))
 		for i, o := range outcomes {
 			topics[i], ids[i] = t.no, o.Token.ID

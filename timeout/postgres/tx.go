@@ -9,10 +9,10 @@ import (
 )
 
 // SetTx is Center.SetAll in the caller's transaction, on the engine's database. The tasks are set if
-// and only if the transaction commits. A missing topic is not made: Answer.Err is ErrNotFound. After
-// an error wrapping engine.ErrArgument or engine.ErrClosed nothing was done, and the transaction can
-// go on. After any other error, roll it back. Keep the transaction short: other changes of the same
-// tasks wait for its end. No Caller checks the callbacks.
+// and only if the transaction commits. A missing topic is not made: then Answer.Err of its tasks wraps
+// engine.ErrNotFound. After an error wrapping engine.ErrArgument or engine.ErrClosed nothing was done,
+// and the transaction can go on. After any other error, roll it back. Keep the transaction short:
+// other changes of the same tasks wait for its end. No Caller checks the callbacks.
 func (e *Engine) SetTx(ctx context.Context, tx pgx.Tx, tasks []engine.Task) ([]engine.Answer, error) {
 	for _, task := range tasks {
 		if err := task.Check(); err != nil {
