@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -36,7 +37,12 @@ type fleet struct {
 	killed  map[string]time.Time // by node
 }
 
+// newFleet starts the processes, on an address for them alone if there are as many as on Linux: the
+// kernel soon gives the port of a killed process to another one, and that would accept our tasks.
 func newFleet(t *testing.T, size int, seed uint64, w *witness, with process) *fleet {
+	if runtime.GOOS == "linux" {
+		with.host = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+	}
 	f := &fleet{witness: w, with: with, random: rand.New(rand.NewPCG(seed, seed)), killed: make(map[string]time.Time)}
 	f.live, f.addrs, f.nodes = make([]*process, size), make([]string, size), make([]string, size)
 	for place := range size {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -26,6 +28,7 @@ func TestMain(m *testing.M) {
 // process is the program as a process of its own.
 type process struct {
 	args []string // besides -addr
+	host string   // to listen on; empty is 127.0.0.1
 	env  []string
 
 	cmd  *exec.Cmd
@@ -44,7 +47,8 @@ func start(t *testing.T, p process) *process {
 func (p *process) launch(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	p.cmd = exec.Command(self, append([]string{"-addr", "127.0.0.1:0"}, p.args...)...)
+	addr := net.JoinHostPort(cmp.Or(p.host, "127.0.0.1"), "0")
+	p.cmd = exec.Command(self, append([]string{"-addr", addr}, p.args...)...)
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "XDG_DATA_HOME=" + t.TempDir()}, p.env...)
 	p.log, p.wait = proctest.Start(t, p.cmd)
 }

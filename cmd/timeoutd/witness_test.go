@@ -202,6 +202,10 @@ func (s *setter) set(addr string, after map[string]time.Duration) bool {
 		return false
 	}
 	for i, answer := range said.Answers {
+		if answer.Error != nil {
+			s.refused = append(s.refused, answer.Error.Detail)
+			continue
+		}
 		s.accepted = append(s.accepted, setOnce{ids[i], answer.Version})
 	}
 	return true

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/gnetkeepalive"
@@ -61,10 +62,13 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	}
 	defer k.Close()
 
-	if addr, err = free(addr); err != nil {
+	claim, err := claim(addr)
+	if err != nil {
 		return err
 	}
-	h := &coap{logger: logger, addr: addr, booted: make(chan gnet.Engine, 1)}
+	defer claim.Close()
+	addr = claim.LocalAddr().String()
+	h := &coap{logger: logger, addr: addr, claim: claim, booted: make(chan gnet.Engine, 1)}
 	ended := make(chan error, 1)
 	go func() {
 		handler := gnetkeepalive.WrapUDP[requests](h, k)
@@ -85,15 +89,26 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	return err
 }
 
-// free returns an address with a port that nobody has just now. For UDP, gnet gives each event loop a socket
-// of its own with SO_REUSEPORT: it would share a port of another program on gnet, and with port 0 each
-// loop would have another port.
-func free(addr string) (string, error) {
-	socket, err := net.ListenPacket("udp", addr)
+// claim takes the port of an address for this program alone, and then shares it with gnet. For UDP, gnet
+// gives each event loop a socket of its own with SO_REUSEPORT: it would share a port of another program on
+// gnet, and with port 0 each loop would have another port. Close the claim when gnet listens.
+func claim(addr string) (net.PacketConn, error) {
+	claim, err := net.ListenPacket("udp", addr)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return socket.LocalAddr().String(), socket.Close()
+	socket, err := claim.(*net.UDPConn).SyscallConn()
+	if err == nil {
+		lost := socket.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+		})
+		err = errors.Join(err, lost)
+	}
+	if err != nil {
+		_ = claim.Close()
+		return nil, err
+	}
+	return claim, nil
 }
 
 // stop ends the sessions, too. CoAP has no goodbye, or Keeper.Drain would come first.
@@ -107,10 +122,14 @@ type coap struct {
 	gnet.BuiltinEventEngine
 	logger *slog.Logger
 	addr   string
+	claim  net.PacketConn
 	booted chan gnet.Engine
 }
 
 func (h *coap) OnBoot(eng gnet.Engine) gnet.Action {
+	if err := h.claim.Close(); err != nil {
+		h.logger.Error("giving up the claim", "err", err)
+	}
 	h.logger.Info("listening", "addr", h.addr)
 	h.booted <- eng
 	return gnet.None
