@@ -18,6 +18,13 @@ const leaveTimeout = 3 * time.Second
 // waits lookShare times as long as the look took, or until the next beat.
 const lookShare = 5
 
+// With little to do, Upkeep takes at most the upkeepShare-th part of the time, but comes after upkeepMost
+// at the latest.
+const (
+	upkeepShare = 1000
+	upkeepMost  = 15 * time.Second
+)
+
 // net is the longest sleep of a worker while the engine tells of new tasks, unless Config.Poll is
 // longer. It bounds the lateness of an untold task.
 const net = 5 * time.Second
@@ -35,6 +42,7 @@ func (c *Center) Run(ctx context.Context) error {
 	var helpers sync.WaitGroup
 	helpers.Go(func() { c.upkeep(background) })
 	helpers.Go(func() { c.listen(background) })
+	helpers.Go(func() { c.peek(background) })
 	helpers.Go(func() { c.watch(background) })
 
 	beat := time.NewTicker(c.cfg.TTL / 3)
@@ -213,7 +221,7 @@ func (c *Center) adopt(view engine.View) {
 // upkeep does the engine's upkeep while this node is the leader.
 func (c *Center) upkeep(ctx context.Context) {
 	for {
-		wait := c.cfg.TTL / 3
+		wait, began := c.cfg.TTL/3, time.Now()
 		if view := c.View(); view.Leader() == c.cfg.Node {
 			swept, err := c.engine.Upkeep(ctx, view.Term)
 			c.countSwept(swept)
@@ -222,6 +230,8 @@ func (c *Center) upkeep(ctx context.Context) {
 			}
 			if swept.More && err == nil {
 				wait = 10 * time.Millisecond // others are served in between
+			} else {
+				wait = max(wait, min(upkeepShare*time.Since(began), upkeepMost))
 			}
 		}
 		select {

@@ -66,6 +66,8 @@ type worker struct {
 	quiet    chan struct{}          // closed when workers is 0; nil if nobody waits for that
 	stopping bool
 	look     time.Time     // the latest time of the next look
+	net      time.Time     // that time if nothing is known to be due before
+	own      time.Time     // when a peek no longer does instead
 	rescue   time.Time     // the time to look for late tasks in the slots of other nodes
 	moved    time.Time     // when a handler last began or ended
 	stuck    bool          // whether all handlers hang; if so, nothing is leased
@@ -252,7 +254,8 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 	}
 	w.asked += ask.Max
 	if ask.Max > 0 && ask.Late == 0 {
-		w.look = now.Add(poll - jitter((poll-w.c.cfg.Poll)/5)) // earlier hints are answered by this call, later ones still count
+		w.look = now.Add(poll - jitter((poll-w.c.cfg.Poll)/10)) // earlier hints are answered by this call, later ones still count
+		w.net, w.own = w.look, now.Add(ownLook-jitter(ownLook/2))
 	}
 	return ask, 0
 }

@@ -357,6 +357,31 @@ type Waker interface {
 	Wake(ctx context.Context, wake func(topic string)) error
 }
 
+// Peeker is the interface of engines that can look at many topics in one call. A centre without
+// anything to do looks so, instead of by Expire at each topic.
+type Peeker interface {
+	// Peek returns for each element of peeks how long it is until Expire may find a due task. At most
+	// zero means now. It is also the answer if the engine can't tell: the topic is missing or being
+	// changed, a part of the engine is away, or an outcome waits for it. NothingDue means that no task waits.
+	// The time may be too short, since an engine may look at more slots. Peek changes nothing. After an
+	// error nothing is known; ErrUnsupported means that a part of the engine can't peek.
+	Peek(ctx context.Context, peeks []Peek) ([]time.Duration, error)
+}
+
+// Peek asks for a part of a topic.
+type Peek struct {
+	Topic string
+	Slots []int // as in Ask
+}
+
+// NothingDue is the answer to a Peek if no task waits.
+const NothingDue time.Duration = 1<<63 - 1
+
+// Wait returns the answer to a Peek for a task due in ms milliseconds. It is for engines.
+func Wait(ms int64) time.Duration {
+	return time.Duration(min(ms, NothingDue.Milliseconds()-1)) * time.Millisecond
+}
+
 // Laned is the interface of engines of several parts if each part can fail or hang alone.
 type Laned interface {
 	// Lane returns the number of the part that keeps a key. Single calls for one part don't

@@ -47,6 +47,7 @@ var (
 	_ engine.Engine = (*Engine)(nil)
 	_ engine.Log    = (*Engine)(nil)
 	_ engine.Waker  = (*Engine)(nil)
+	_ engine.Peeker = (*Engine)(nil)
 	_ engine.Truth  = (*Engine)(nil)
 )
 

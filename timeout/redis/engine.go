@@ -35,6 +35,7 @@ var (
 	_ engine.Engine = (*Engine)(nil)
 	_ engine.Waker  = (*Engine)(nil)
 	_ engine.Laned  = (*Engine)(nil)
+	_ engine.Peeker = (*Engine)(nil)
 )
 
 func newEngine(r *redisrun.Client, cfg Config) *Engine {

@@ -1,5 +1,7 @@
 package redis
 
+import "github.com/heartwheel-go/heartwheel/timeout/engine"
+
 // OnStep has a function called before each step of longer work. Its error ends the work.
 func (e *Engine) OnStep(step func(name string) error) { e.step = step }
 
@@ -15,3 +17,6 @@ func (e *Engine) SlotKey(topic string, slot int) string {
 	defer e.mu.Unlock()
 	return e.layouts[topic].places[slot].keys[0].(string)
 }
+
+// Owe makes the engine owe a slot of the topic an outcome.
+func (e *Engine) Owe(topic string) { e.owed.keep(topic, []engine.Outcome{{}}) }

@@ -13,6 +13,8 @@ type place struct {
 	gen   int64
 	slot  int
 	keys  []any // in the order of keyNames
+
+	look, first []any // those of lookKeys and firstKeys
 }
 
 // keyNames are the last parts of a slot's keys, and their names in the scripts.
@@ -20,6 +22,9 @@ var keyNames = []string{"s", "p", "f", "d", "r", "b", "a", "m", "t"}
 
 // lookKeys are the keys of look.lua, in its order.
 var lookKeys = []string{"m", "f", "d", "r"}
+
+// firstKeys are the keys of first.lua, in its order.
+var firstKeys = []string{"m", "s", "p"}
 
 // named returns some of the place's keys.
 func (p *place) named(names []string) []any {
@@ -36,6 +41,7 @@ func newPlace(prefix, topic string, gen int64, slot int) *place {
 	for i, name := range keyNames {
 		p.keys[i] = tag + name
 	}
+	p.look, p.first = p.named(lookKeys), p.named(firstKeys)
 	return p
 }
 

@@ -39,6 +39,14 @@ func (o *owed) take(topic string) []engine.Outcome {
 	return d.outcomes
 }
 
+// has reports whether outcomes of a topic wait.
+func (o *owed) has(topic string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, ok := o.topics[topic]
+	return ok
+}
+
 // keep has outcomes be settled later.
 func (o *owed) keep(topic string, outcomes []engine.Outcome) {
 	if len(outcomes) == 0 {

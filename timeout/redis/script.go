@@ -23,6 +23,7 @@ var (
 	scriptExtend = slotScript("extend", "allow-oom")
 	scriptKeep   = slotScript("keep", "allow-oom")
 	scriptLook   = redisrun.NewSlotScript("look", "no-writes", lookKeys, "local function chosen() end\n", read("look"))
+	scriptFirst  = redisrun.NewSlotScript("first", "no-writes", firstKeys, "local function chosen() end\n", read("first"))
 	scriptMake   = slotScript("make", "allow-oom")
 	scriptSeal   = slotScript("seal", "allow-oom")
 	scriptPeek   = slotScript("peek", "no-writes")

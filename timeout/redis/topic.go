@@ -208,7 +208,7 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	return topics, nil
 }
 
-// loadAll reads all topics, by name.
+// loadAll reads all topics, by name. Unchanged ones are the known layouts.
 func (e *Engine) loadAll(ctx context.Context) ([]*layout, error) {
 	client, err := e.redis.ForKey(ctx, e.topicsKey)
 	if err != nil {
@@ -219,10 +219,14 @@ func (e *Engine) loadAll(ctx context.Context) ([]*layout, error) {
 		return nil, e.redis.Wrap(fmt.Errorf("timeout/redis: reading the topics: %w", err))
 	}
 	layouts := make([]*layout, 0, len(all))
-	for _, raw := range all {
-		l, err := e.newLayout(raw)
-		if err != nil {
-			return nil, err
+	for name, raw := range all {
+		e.mu.Lock()
+		l := e.layouts[name]
+		e.mu.Unlock()
+		if l == nil || l.raw != raw {
+			if l, err = e.newLayout(raw); err != nil {
+				return nil, err
+			}
 		}
 		layouts = append(layouts, l)
 	}

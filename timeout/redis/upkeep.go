@@ -119,7 +119,7 @@ func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, 
 func (k kept) look(at *place) *invocation {
 	keep := k.keep(at, 0)
 	c := invoke(scriptLook, at, keep.Args[0], keep.Args[5], keep.Args[6])
-	c.Keys = at.named(lookKeys)
+	c.Keys = at.look
 	c.room = 1
 	return c
 }

@@ -44,7 +44,7 @@ func TestUpkeepOfIdleTopicsSharesRuns(t *testing.T) {
 	}
 	require.NoError(t, server.client(t).ConfigResetStat(ctx).Err())
 	require.Zero(t, sweep(t, e))
-	require.LessOrEqual(t, server.calls(t, "evalsha"), 64*8/16+1, "16 slots to a run")
+	require.LessOrEqual(t, server.calls(t, "evalsha"), 64*8/128+1, "128 slots to a run")
 	require.Zero(t, server.calls(t, "hget"), "topics are read together, once")
 }
 

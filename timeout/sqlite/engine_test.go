@@ -14,8 +14,9 @@ import (
 )
 
 var (
-	_ engine.Truth = (*sqlite.Engine)(nil)
-	_ engine.Log   = (*sqlite.Engine)(nil)
+	_ engine.Truth  = (*sqlite.Engine)(nil)
+	_ engine.Log    = (*sqlite.Engine)(nil)
+	_ engine.Peeker = (*sqlite.Engine)(nil)
 )
 
 // rig is an engine with one topic, "t".

@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -24,13 +26,22 @@ func (e *Engine) upkeep(ctx context.Context, swept *engine.Swept) (more bool, er
 	if err != nil {
 		return false, err
 	}
+	first, err := e.oldest(ctx)
+	if err != nil {
+		return false, err
+	}
 	for _, t := range all {
+		old := first[t.no]
 		for _, state := range []engine.State{engine.Done, engine.Removed, engine.Dead} {
 			retain := t.Retain
 			if state == engine.Dead {
 				retain = t.WithDefaults().RetainDead
 			}
-			gone, err := e.deleteEnded(ctx, t, state, place{now() - engine.CeilMillis(retain), math.MaxInt64})
+			last := now() - engine.CeilMillis(retain)
+			if old.tasks[state] > last {
+				continue
+			}
+			gone, err := e.deleteEnded(ctx, t, state, place{last, math.MaxInt64})
 			if state == engine.Dead {
 				swept.AddDead(t.Name, gone)
 			}
@@ -39,14 +50,18 @@ func (e *Engine) upkeep(ctx context.Context, swept *engine.Swept) (more bool, er
 			}
 			more = more || gone == chunk
 		}
-		if err := e.bringBack(ctx, t); err != nil {
-			return false, err
+		if old.tasks[engine.Running] != none {
+			if err := e.bringBack(ctx, t); err != nil {
+				return false, err
+			}
 		}
-		left, err := e.deleteLog(ctx, t)
-		if err != nil {
-			return false, err
+		if old.logged != none {
+			left, err := e.deleteLog(ctx, t)
+			if err != nil {
+				return false, err
+			}
+			more = more || left
 		}
-		more = more || left
 	}
 	left, err := e.deleteSurplus(ctx, all, swept)
 	if err != nil {
@@ -68,6 +83,31 @@ func (e *Engine) upkeep(ctx context.Context, swept *engine.Swept) (more bool, er
 	}
 	_, err = e.deleteSome(ctx, "hw_fences", "topic", "until <= ?", now())
 	return more, err
+}
+
+// oldest is the first times of what a topic has: tasks by their state, and the log. It is none if there
+// is nothing.
+type oldest struct {
+	tasks  [engine.Removed + 1]int64
+	logged int64
+}
+
+// oldestQuery reads the oldest of all topics. One statement costs less than several for each topic.
+var oldestQuery = fmt.Sprintf("SELECT t.no, "+strings.Repeat("coalesce((SELECT at FROM hw_tasks WHERE topic = t.no AND state = %d ORDER BY at LIMIT 1), ?1), ", 4)+
+	"coalesce((SELECT at FROM hw_executions WHERE topic = t.no ORDER BY at LIMIT 1), ?1) FROM hw_topics t WHERE name IS NOT NULL",
+	engine.Done, engine.Removed, engine.Dead, engine.Running)
+
+// oldest returns the oldest by the number of the topic.
+func (e *Engine) oldest(ctx context.Context) (map[int64]oldest, error) {
+	first := make(map[int64]oldest)
+	err := each(ctx, e.reader, oldestQuery, []any{none}, func(rows *sql.Rows) error {
+		var no int64
+		var o oldest
+		err := rows.Scan(&no, &o.tasks[engine.Done], &o.tasks[engine.Removed], &o.tasks[engine.Dead], &o.tasks[engine.Running], &o.logged)
+		first[no] = o
+		return err
+	})
+	return first, err
 }
 
 // deleteEnded deletes up to a chunk of tasks that have ended, the first ones first and none after

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	wakeLook = 50 * time.Millisecond  // between two looks for changes of others
+	wakeLook = 100 * time.Millisecond // between two looks for changes of others
 	wakeRest = 250 * time.Millisecond // after a change, so that much writing of others costs no more than asking for it
 )
 

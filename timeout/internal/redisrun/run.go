@@ -13,7 +13,8 @@ import (
 
 const (
 	// Window is the most scripts, and windowBytes the most bytes of arguments, sent before their
-	// answers are read. A larger script is sent alone.
+	// answers are read. A larger script is sent alone. Runs of one
+	// script with a weight of 1 each may be more, up to shareWeight.
 	Window      = 16
 	windowBytes = 4 << 20
 
@@ -192,7 +193,7 @@ func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call
 	}
 	for len(calls) > 0 {
 		count, size := 0, 0
-		for count < len(calls) && count < Window && (count == 0 || size+calls[count].Size <= windowBytes) {
+		for count < len(calls) && count < most(calls, count) && (count == 0 || size+calls[count].Size <= windowBytes) {
 			size += calls[count].Size
 			count++
 		}
@@ -213,6 +214,14 @@ func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call
 			return
 		}
 	}
+}
+
+// most is the most calls of a window, for all that is known of it before the next of calls.
+func most(calls []*Call, next int) int {
+	if c := calls[next]; c.Weight == 1 && c.Script == calls[0].Script {
+		return shareWeight
+	}
+	return Window
 }
 
 func withCode(calls []*Call, code string) (found []*Call) {

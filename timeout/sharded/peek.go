@@ -1,0 +1,62 @@
+package sharded
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// Peek implements engine.Peeker: the wait for a topic is the shortest one of its shards.
+func (e *core) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, error) {
+	if err := e.enter(ctx); err != nil {
+		return nil, err
+	}
+	waits := make([]time.Duration, len(peeks))
+	parts := make([]peekPart, len(e.shards))
+	e.mu.Lock()
+	for i, p := range peeks {
+		waits[i] = engine.NothingDue
+		for place, in := range places(p.Topic, p.Slots, e.slots[p.Topic], len(e.shards)) {
+			if part := &parts[place]; in {
+				part.peeks, part.index = append(part.peeks, p), append(part.index, i)
+			}
+			if len(e.owed[place][p.Topic]) > 0 {
+				waits[i] = 0
+			}
+		}
+	}
+	e.mu.Unlock()
+	errs := e.together(func(place int) bool { return len(parts[place].peeks) > 0 }, func(s *shard) error {
+		part := &parts[s.place]
+		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
+			peeker, ok := eng.(engine.Peeker)
+			if !ok {
+				return engine.ErrUnsupported
+			}
+			part.waits, err = peeker.Peek(ctx, part.peeks)
+			return err
+		})
+	})
+	for place, part := range parts {
+		if errors.Is(errs[place], engine.ErrUnsupported) {
+			return nil, errs[place]
+		}
+		for n, i := range part.index {
+			if errs[place] != nil {
+				waits[i] = 0
+			} else {
+				waits[i] = min(waits[i], part.waits[n])
+			}
+		}
+	}
+	return waits, ctx.Err()
+}
+
+// peekPart is what one shard is asked, and its answer.
+type peekPart struct {
+	peeks []engine.Peek
+	index []int // in the peeks of the call
+	waits []time.Duration
+}

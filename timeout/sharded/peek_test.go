@@ -1,0 +1,57 @@
+package sharded_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/sharded"
+)
+
+// peekable is a shaky shard with a Peek.
+type peekable struct{ *shaky }
+
+func (p peekable) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, error) {
+	return through(ctx, p.shaky, func() ([]time.Duration, error) { return p.Engine.(engine.Peeker).Peek(ctx, peeks) })
+}
+
+// Of a topic with a shard that is away, or with an outcome that waits for a shard, a peek knows nothing.
+func TestAPeekLeavesToExpireWhatAShardOwesOrHides(t *testing.T) {
+	first, second := &shaky{Engine: inFile(t, t.TempDir(), 0)}, &shaky{Engine: inFile(t, t.TempDir(), 1)}
+	e := overWith(t, sharded.Config{Patience: time.Second}, peekable{first}, peekable{second})
+	peek := func() time.Duration {
+		waits, err := e.(engine.Peeker).Peek(t.Context(), []engine.Peek{{Topic: "orders"}})
+		require.NoError(t, err)
+		return waits[0]
+	}
+	_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
+	require.NoError(t, err)
+	require.Equal(t, engine.NothingDue, peek())
+
+	id := ids("orders", 2, 1)[1][0]
+	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: id}})
+	require.NoError(t, err)
+	require.LessOrEqual(t, peek(), time.Duration(0))
+	ask := engine.Ask{Topic: "orders", Node: "node", Max: 1, Lease: time.Hour}
+	batch, err := e.Expire(t.Context(), ask)
+	require.NoError(t, err)
+	require.Len(t, batch.Leased, 1)
+	require.LessOrEqual(t, peek(), time.Hour)
+	require.Greater(t, peek(), time.Minute)
+
+	second.is.Store(refusing)
+	ask.Settle = []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}}
+	_, err = e.Expire(t.Context(), ask)
+	require.NoError(t, err)
+	require.Zero(t, peek(), "a shard is away")
+	second.is.Store(well)
+	require.Zero(t, peek(), "an outcome waits for it")
+	ask.Settle = nil
+	require.Eventually(t, func() bool {
+		_, err = e.Expire(t.Context(), ask)
+		return err == nil && peek() == engine.NothingDue
+	}, time.Minute, time.Millisecond)
+}
