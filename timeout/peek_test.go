@@ -43,7 +43,7 @@ func (e *peeker) Peek(_ context.Context, peeks []engine.Peek) ([]time.Duration, 
 
 func TestOnePeekDoesForAllIdleTopics(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		const topics = 64
+		const topics = 16
 		e := newPeeker(t)
 		r := rigOn(t, e, timeout.Config{})
 		for i := range topics {

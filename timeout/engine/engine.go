@@ -37,8 +37,9 @@ type Engine interface {
 	// topic.
 	DropTopic(ctx context.Context, name string) error
 
-	// Count counts the tasks of a topic. It returns ErrNotFound if there is no such topic. Its
-	// cost may grow with the number of slots, but not with the number of tasks.
+	// Count counts the tasks of a topic. It returns ErrNotFound if there is no such topic. If the
+	// cost grows with the number of tasks, a count serves later calls, too: for ten times as
+	// long as it took, or for a second if that is longer.
 	Count(ctx context.Context, topic string) (Counts, error)
 
 	// Set makes each task wait for its action time, whatever its state was. The attempts start

@@ -10,9 +10,13 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// cheapCount is the longest time of a count made at each call. The result of a slower one is kept
-// for a second.
-const cheapCount = 10 * time.Millisecond
+const (
+	// cheapCount is the longest time of a count made at each call. The result of a slower one is kept.
+	cheapCount = 10 * time.Millisecond
+
+	// countShare is for how many times its own duration a count is kept, for a second at least.
+	countShare = 10
+)
 
 type counts struct {
 	mu    sync.Mutex
@@ -25,7 +29,7 @@ type count struct {
 }
 
 // Count implements engine.Engine. It reads the index, so its time grows with the number of tasks. A
-// count of more than 10ms is the answer for a second.
+// count of more than 10ms is the answer for a second, or for ten times as long as it took.
 func (e *Engine) Count(ctx context.Context, name string) (engine.Counts, error) {
 	if e.closed.Load() {
 		return engine.Counts{}, engine.ErrClosed
@@ -42,7 +46,7 @@ func (e *Engine) Count(ctx context.Context, name string) (engine.Counts, error) 
 	defer e.counts.mu.Unlock()
 	delete(e.counts.known, name)
 	if took := time.Since(begun); err == nil && took > cheapCount {
-		e.counts.known[name] = count{counted, time.Now().Add(time.Second)}
+		e.counts.known[name] = count{counted, time.Now().Add(max(time.Second, countShare*took))}
 	}
 	return counted, err
 }
