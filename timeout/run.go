@@ -2,6 +2,7 @@ package timeout
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,6 +39,8 @@ func (c *Center) Run(ctx context.Context) error {
 	if err := c.start(); err != nil {
 		return err
 	}
+	run := rand.Text()
+	other := twin{keep: 2 * c.cfg.TTL}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var helpers sync.WaitGroup
 	helpers.Go(func() { c.upkeep(background) })
@@ -49,7 +52,7 @@ func (c *Center) Run(ctx context.Context) error {
 	defer beat.Stop()
 	for ctx.Err() == nil {
 		began := time.Now()
-		c.refresh(ctx)
+		c.refresh(ctx, run, &other)
 		ended := time.Now()
 		next := ended.Add(lookShare * ended.Sub(began))
 		select {
@@ -84,7 +87,7 @@ func (c *Center) start() error {
 
 // refresh reads the topics and the nodes. It gives each topic served by this node a worker with
 // its slots.
-func (c *Center) refresh(ctx context.Context) {
+func (c *Center) refresh(ctx context.Context, run string, other *twin) {
 	limit := max(c.cfg.TTL, time.Second)
 	asking, asked := context.WithTimeout(ctx, limit/2) // the rest is for the beat
 	err := c.refreshTopics(asking)
@@ -102,7 +105,7 @@ func (c *Center) refresh(ctx context.Context) {
 		}
 	}
 	c.mu.Lock()
-	node := engine.Node{Name: c.cfg.Node, Topics: make([]string, 0, len(c.workers))}
+	node := engine.Node{Name: c.cfg.Node, Run: run, Topics: make([]string, 0, len(c.workers))}
 	for name := range c.workers {
 		node.Topics = append(node.Topics, name)
 	}
@@ -116,6 +119,15 @@ func (c *Center) refresh(ctx context.Context) {
 		c.manage()
 		return
 	}
+	now := time.Now()
+	switch other.met(view.Other, now) {
+	case twinRuns:
+		c.cfg.Logger.Error("timeout: another running node has this node's name, so both share the slots of one: give each process a name of its own (timeoutd: -node)",
+			"node", c.cfg.Node, "run", run, "other", other.run, "for", now.Sub(other.since).Round(time.Millisecond))
+	case twinGone:
+		c.cfg.Logger.Info("timeout: no other node has this node's name any more", "node", c.cfg.Node)
+	}
+	view.Other = other.run
 	c.adopt(view)
 }
 

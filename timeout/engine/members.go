@@ -21,12 +21,25 @@ type Members interface {
 
 // Node is a running centre.
 type Node struct {
-	// Name is unique among the running nodes.
+	// Name is unique among the running nodes. If two have the same, tasks are safe, but the nodes
+	// share the slots of one. View.Other tells them.
 	Name string `json:"name"`
 
 	// Topics are the topics that the node serves, in order. Nil means all, and empty means
 	// none.
 	Topics []string `json:"topics"`
+
+	// Run is a random id for one run of the node. Empty is unknown: the node is of an earlier
+	// version. The nodes of a View have none.
+	Run string `json:"run,omitempty"`
+}
+
+// Other returns run if another node has it, and an empty string if it is n's or one is unknown.
+func (n Node) Other(run string) string {
+	if n.Run == "" || run == n.Run {
+		return ""
+	}
+	return run
 }
 
 // Serves reports whether the node runs the tasks of a topic.
@@ -49,6 +62,11 @@ type View struct {
 	// Nodes are the nodes, in the order of arrival. The first is the leader and does the work
 	// that needs only one node. A node whose topics have changed keeps its place.
 	Nodes []Node `json:"nodes"`
+
+	// Other is the run of another node with this node's name. It is empty unless that one has
+	// beaten since this run's last beat. The first beat of a run may find its predecessor, which
+	// has ended, so only a later one proves that two run.
+	Other string `json:"-"`
 }
 
 // Leader returns the name of the first node, or an empty string.

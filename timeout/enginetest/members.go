@@ -72,6 +72,61 @@ func Members(t *testing.T, clients ...engine.Members) {
 	require.Equal(t, []string{"last"}, c.names(last))
 	require.Greater(t, last.Term, view.Term)
 	require.NoError(t, c.leave("last"))
+
+	Runs(t, clients...)
+}
+
+// Runs tests that two runs of one name learn of each other if both beat, and only then. It is a part
+// of Members.
+func Runs(t *testing.T, clients ...engine.Members) {
+	c := &club{t: t, clients: clients}
+	c.testOneAfterTheOther()
+	c.testTwins()
+}
+
+// testOneAfterTheOther lets runs of one name follow each other. They may meet in the first beat at
+// most.
+func (c *club) testOneAfterTheOther() {
+	c.run(0, "restarted", "first", 2*time.Second)
+	c.run(-1, "restarted", "second", time.Hour)
+	for begun := time.Now(); time.Since(begun) < 2500*time.Millisecond; time.Sleep(50 * time.Millisecond) {
+		require.Empty(c.t, c.run(-1, "restarted", "second", time.Hour).Other, "its predecessor beats no more")
+	}
+
+	c.run(0, "returned", "first", time.Second)
+	time.Sleep(1100 * time.Millisecond)
+	require.Empty(c.t, c.run(-1, "returned", "second", time.Hour).Other, "its predecessor's time is over")
+
+	for range 3 { // an earlier version knows no runs
+		require.Empty(c.t, c.run(0, "old", "", time.Hour).Other)
+		require.Empty(c.t, c.run(-1, "old", "new", time.Hour).Other)
+	}
+	for _, name := range []string{"restarted", "returned", "old"} {
+		c.leaveAll(name)
+	}
+}
+
+// testTwins lets two runs of one name beat at the same time. Both learn that, and for the others
+// they are one node that does not change.
+func (c *club) testTwins() {
+	c.run(0, "twin", "one", time.Hour)
+	begun := c.run(-1, "twin", "two", time.Hour)
+	one, two := c.run(0, "twin", "one", time.Hour), begun
+	want := one.Term
+	metOne, metTwo := one.Other != "", false
+	for start := time.Now(); !metOne || !metTwo; time.Sleep(20 * time.Millisecond) {
+		require.Less(c.t, time.Since(start), patient, "they don't learn of each other: %v, %v", metOne, metTwo)
+		one, two = c.run(0, "twin", "one", time.Hour), c.run(-1, "twin", "two", time.Hour)
+		require.Contains(c.t, []string{"", "two"}, one.Other)
+		require.Contains(c.t, []string{"", "one"}, two.Other)
+		metOne, metTwo = metOne || one.Other != "", metTwo || two.Other != ""
+	}
+	for _, view := range []engine.View{one, two} {
+		require.Equal(c.t, []engine.Node{{Name: "twin"}}, view.Nodes)
+	}
+	require.Equal(c.t, want, one.Term)
+	require.Equal(c.t, begun.Term, two.Term)
+	c.leaveAll("twin")
 }
 
 // club is a few nodes. Each of them beats through one of the clients.
@@ -85,6 +140,23 @@ func (c *club) beat(name string, topics []string, ttl time.Duration) engine.View
 	view, err := c.client(name).Beat(c.t.Context(), engine.Node{Name: name, Topics: topics}, ttl)
 	require.NoError(c.t, err)
 	return view
+}
+
+// run beats for a run of a node, through the first client (0) or the last (-1).
+func (c *club) run(client int, name, run string, ttl time.Duration) engine.View {
+	c.t.Helper()
+	if client < 0 {
+		client += len(c.clients)
+	}
+	view, err := c.clients[client].Beat(c.t.Context(), engine.Node{Name: name, Run: run}, ttl)
+	require.NoError(c.t, err)
+	return view
+}
+
+func (c *club) leaveAll(name string) {
+	for _, client := range c.clients {
+		require.NoError(c.t, client.Leave(context.Background(), name))
+	}
 }
 
 // client returns the client of a node. A client may keep a session, so a node always has the

@@ -11,6 +11,7 @@ import (
 // node is a member until its time is over.
 type node struct {
 	engine.Node
+	run   string
 	until int64
 }
 
@@ -22,19 +23,24 @@ func (e *Engine) Beat(ctx context.Context, who engine.Node, ttl time.Duration) (
 	defer e.mu.Unlock()
 	at := now()
 	e.dismiss(func(n node) bool { return n.until <= at && n.Name != who.Name })
-	until := at + engine.CeilMillis(ttl)
+	var view engine.View
+	this := node{who, who.Run, at + engine.CeilMillis(ttl)}
+	this.Run = "" // views have none
 	i := slices.IndexFunc(e.nodes, func(n node) bool { return n.Name == who.Name })
-	switch {
-	case i < 0:
-		e.nodes = append(e.nodes, node{who, until})
+	if i < 0 {
+		e.nodes = append(e.nodes, this)
 		e.term++
-	case !sameTopics(e.nodes[i].Topics, who.Topics):
-		e.nodes[i] = node{who, until}
-		e.term++
-	default:
-		e.nodes[i].until = until
+	} else {
+		old := e.nodes[i]
+		if old.until > at {
+			view.Other = who.Other(old.run)
+		}
+		if !sameTopics(old.Topics, who.Topics) {
+			e.term++
+		}
+		e.nodes[i] = this
 	}
-	view := engine.View{Term: e.term}
+	view.Term = e.term
 	for _, n := range e.nodes {
 		view.Nodes = append(view.Nodes, n.Node)
 	}

@@ -24,13 +24,17 @@ func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) 
 			return 0, err
 		}
 		var changed bool
-		err = tx.QueryRow(ctx, `WITH before AS (SELECT topics FROM `+table+` WHERE name = $1)
-			INSERT INTO `+table+` (name, topics, until, ttl) VALUES ($1, $2, `+snippets[1]+` + $3, $3)
-			ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, until = excluded.until, ttl = excluded.ttl
-			RETURNING coalesce((SELECT topics FROM before) <> topics, true)`, node.Name, string(topics), engine.CeilMillis(ttl)).Scan(&changed)
+		var run string // of the record before, if it was alive
+		err = tx.QueryRow(ctx, `WITH before AS (SELECT topics, run, until FROM `+table+` WHERE name = $1)
+			INSERT INTO `+table+` (name, topics, until, ttl, run) VALUES ($1, $2, `+snippets[1]+` + $3, $3, $4)
+			ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, until = excluded.until, ttl = excluded.ttl, run = excluded.run
+			RETURNING coalesce((SELECT topics FROM before) <> topics, true),
+				coalesce((SELECT run FROM before WHERE until > `+snippets[1]+`), '')`,
+			node.Name, string(topics), engine.CeilMillis(ttl), node.Run).Scan(&changed, &run)
 		if err != nil {
 			return 0, err
 		}
+		view.Other = node.Other(run)
 		// An end with more before it than a node's ttl was set before the clock was stepped back.
 		_, err = tx.Exec(ctx, `UPDATE `+table+` SET until = `+snippets[1]+` + ttl WHERE until > `+snippets[1]+` + ttl AND name <> $1`, node.Name)
 		if changed {

@@ -44,7 +44,7 @@ func newEngine(r *redisrun.Client, cfg Config) *Engine {
 		cfg: cfg, redis: r, layouts: make(map[string]*layout), proofs: make(map[string]proof),
 		topicsKey:  cfg.Prefix + ":{topics}:t",
 		numberKey:  cfg.Prefix + ":{topics}:n",
-		memberKeys: []any{cfg.Prefix + ":{members}:z", cfg.Prefix + ":{members}:h", cfg.Prefix + ":{members}:m"},
+		memberKeys: []any{cfg.Prefix + ":{members}:z", cfg.Prefix + ":{members}:h", cfg.Prefix + ":{members}:m", cfg.Prefix + ":{members}:r"},
 		channel:    cfg.Prefix + ":wake",
 		step:       func(string) error { return nil },
 	}

@@ -484,6 +484,34 @@ func TestMembersComeAndGo(t *testing.T) {
 	require.Equal(t, "c", beat("a", time.Minute).Leader())
 }
 
+// Nodes of an earlier version neither read nor write runs. They may beat under the same name, and
+// dismiss nodes of this version.
+func TestMembersOfAnEarlierVersionHaveNoRun(t *testing.T) {
+	members := prefix()
+	e, client := openEngine(t, sharedServer(t), redis.Config{Prefix: members}), sharedServer(t).client(t)
+	members += ":{members}:"
+	beat := func(name, run string) engine.View {
+		view, err := e.Beat(ctx, engine.Node{Name: name, Run: run}, time.Minute)
+		require.NoError(t, err)
+		return view
+	}
+	beat("a", "1")
+	record := client.HGet(ctx, members+"h", "a").Val()
+	require.Equal(t, "null", record[16:], "they read this")
+	beat("b", "2")
+	require.NoError(t, client.Del(ctx, members+"r").Err()) // as if both were of an earlier version
+	view := beat("a", "3")
+	require.Empty(t, view.Other)
+	require.Len(t, view.Nodes, 2)
+	require.Equal(t, "3", beat("a", "4").Other)
+	beat("b", "5")
+	require.NoError(t, client.ZRem(ctx, members+"z", "b").Err()) // dismissed by an earlier version
+	require.NoError(t, client.HDel(ctx, members+"h", "b").Err())
+	beat("a", "4")
+	require.Equal(t, map[string]string{"a": "4"}, client.HGetAll(ctx, members+"r").Val(), "nothing is left of it")
+	require.Empty(t, beat("b", "6").Other)
+}
+
 func TestAnotherProcessIsWoken(t *testing.T) {
 	e := orders(t, engine.Topic{})
 	second := orders2(t, e)

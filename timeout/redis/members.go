@@ -18,16 +18,18 @@ func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) 
 	if err != nil {
 		return engine.View{}, fmt.Errorf("timeout/redis: topics of node %s: %w", node.Name, err)
 	}
-	c := &redisrun.Call{Script: scriptBeat, Keys: e.memberKeys, Args: []any{node.Name, engine.CeilMillis(ttl), topics}}
+	c := &redisrun.Call{Script: scriptBeat, Keys: e.memberKeys, Args: []any{node.Name, engine.CeilMillis(ttl), topics, node.Run}}
 	if err := e.redis.RunOne(ctx, c); err != nil {
 		return engine.View{}, err
 	}
-	return readView(c.Answer)
+	view, err := readView(c.Answer)
+	view.Other = node.Other(text(c.Answer[2]))
+	return view, err
 }
 
 // Leave is engine.Members'.
 func (e *Engine) Leave(ctx context.Context, name string) error {
-	return e.redis.RunOne(ctx, &redisrun.Call{Script: scriptBeat, Keys: e.memberKeys, Args: []any{name, "", ""}})
+	return e.redis.RunOne(ctx, &redisrun.Call{Script: scriptBeat, Keys: e.memberKeys, Args: []any{name, "", "", ""}})
 }
 
 // readView reads the nodes. The record of a node is number (8 bytes), ttl (8) and topics.

@@ -35,14 +35,16 @@ func beat(ctx context.Context, s session, node engine.Node, ttl int64) (engine.V
 	if err != nil {
 		return engine.View{}, err
 	}
-	var before string
-	there, err := one(ctx, s, "SELECT topics FROM hw_members WHERE name = ?", []any{node.Name}, &before)
+	var before, run string
+	var until int64
+	there, err := one(ctx, s, "SELECT topics, coalesce(run, ''), until FROM hw_members WHERE name = ?", []any{node.Name}, &before, &run, &until)
 	if err != nil {
 		return engine.View{}, err
 	}
 	changed = changed || !there || before != string(topics)
-	_, err = s.ExecContext(ctx, `INSERT INTO hw_members (name, topics, until, ttl) VALUES (?, ?, ?, ?)
-		ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, until = excluded.until, ttl = excluded.ttl`, node.Name, string(topics), at+ttl, ttl)
+	_, err = s.ExecContext(ctx, `INSERT INTO hw_members (name, topics, run, until, ttl) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, run = excluded.run, until = excluded.until, ttl = excluded.ttl`,
+		node.Name, string(topics), node.Run, at+ttl, ttl)
 	if err == nil { // an end with more before it than a node's ttl was set before the clock was stepped back
 		_, err = s.ExecContext(ctx, "UPDATE hw_members SET until = ?1 + ttl WHERE until > ?1 + ttl", at)
 	}
@@ -52,7 +54,11 @@ func beat(ctx context.Context, s session, node engine.Node, ttl int64) (engine.V
 	if err != nil {
 		return engine.View{}, err
 	}
-	return view(ctx, s)
+	v, err := view(ctx, s)
+	if until > at {
+		v.Other = node.Other(run)
+	}
+	return v, err
 }
 
 func view(ctx context.Context, s session) (engine.View, error) {

@@ -63,16 +63,25 @@ func TestTablesOfAnOlderVersionAreBroughtUpToDate(t *testing.T) {
 	require.NoError(t, err)
 	for _, statement := range []string{
 		"ALTER TABLE hw_members DROP COLUMN ttl",
+		"ALTER TABLE hw_members DROP COLUMN run",
 		"DROP INDEX hw_executions_by_time",
 		"CREATE INDEX hw_executions_by_time ON hw_executions (at)",
+		"INSERT INTO hw_members (name, topics, until) VALUES ('a', 'null', 9999999999999)",
 		"UPDATE hw_meta SET value = 1 WHERE name = 'schema'",
 	} {
 		_, err := db.Exec(statement)
 		require.NoError(t, err)
 	}
-	topics, err := openEngine(t, path).Topics(t.Context())
+	e = openEngine(t, path)
+	topics, err := e.Topics(t.Context())
 	require.NoError(t, err)
 	require.Len(t, topics, 1)
+	for range 2 {
+		view, err := e.Beat(t.Context(), engine.Node{Name: "a", Run: "1"}, time.Minute)
+		require.NoError(t, err)
+		require.Equal(t, []engine.Node{{Name: "a"}}, view.Nodes)
+		require.Empty(t, view.Other, "a member of an earlier version has no run")
+	}
 	var columns int
 	require.NoError(t, db.QueryRow("SELECT count(*) FROM pragma_index_info('hw_executions_by_time')").Scan(&columns))
 	require.Equal(t, 2, columns)

@@ -36,6 +36,7 @@ var (
 	circuits = ofNode.Add("timeout_open_circuits", "Targets to which this node makes no calls, since they fail.")
 	nodes    = ofNode.Add("timeout_nodes", "Nodes that this one knows of.")
 	leader   = ofNode.Add("timeout_leader", "1 while this node is the leader.")
+	taken    = ofNode.Add("timeout_name_taken", "1 while another running node has this node's name.")
 )
 
 func perTopic(name, help string) *prometheus.Desc {
@@ -70,6 +71,7 @@ func collectNode(to sink.Sink, name string, view engine.View, open []string) {
 	to.Gauge(circuits, float64(len(open)))
 	to.Gauge(nodes, float64(len(view.Nodes)))
 	to.Bool(leader, view.Leader() == name)
+	to.Bool(taken, view.Other != "")
 }
 
 func collectTopic(to sink.Sink, s timeout.Stats) {

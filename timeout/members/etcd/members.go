@@ -24,8 +24,8 @@ type Members struct {
 
 	// turn guards the fields below; it has an element while it is taken.
 	turn  chan struct{}
-	nodes map[string]*node // the nodes of this process, by name
-	last  snapshot         // the snapshot of the last view
+	nodes map[nodeKey]*node // the nodes of this process
+	last  snapshot          // the snapshot of the last view
 }
 
 var _ interface {
@@ -40,7 +40,7 @@ func New(client *clientv3.Client, cfg Config) (*Members, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	return &Members{client: client, cfg: cfg, turn: make(chan struct{}, 1), nodes: make(map[string]*node)}, nil
+	return &Members{client: client, cfg: cfg, turn: make(chan struct{}, 1), nodes: make(map[nodeKey]*node)}, nil
 }
 
 // Open returns the Members of a cluster, with a client of its own. The servers need not run yet,
@@ -79,10 +79,11 @@ func (m *Members) Beat(ctx context.Context, who engine.Node, ttl time.Duration) 
 		return engine.View{}, wrap("beat", who.Name, err)
 	}
 	defer m.end()
-	n := m.nodes[who.Name]
+	key := nodeKey{who.Name, who.Run}
+	n := m.nodes[key]
 	if n == nil {
 		n = &node{}
-		m.nodes[who.Name] = n
+		m.nodes[key] = n
 	}
 	seen, err := m.beat(ctx, n, who, seconds(ttl))
 	if err == nil && !seen.has(who.Name) {
@@ -95,7 +96,9 @@ func (m *Members) Beat(ctx context.Context, who engine.Node, ttl time.Duration) 
 	if err != nil {
 		return engine.View{}, wrap("beat", who.Name, err)
 	}
-	return m.adopt(seen), nil
+	view := m.adopt(seen)
+	view.Other = n.meet(ctx, m.client, who, seen.runs)
+	return view, nil
 }
 
 var errRemoved = errors.New("its key is removed as soon as it is written")
@@ -114,11 +117,14 @@ func (m *Members) Leave(ctx context.Context, name string) error {
 		return wrap("leave", name, err)
 	}
 	defer m.end()
-	if n := m.nodes[name]; n != nil {
+	for key, n := range m.nodes {
+		if key.name != name {
+			continue
+		}
 		if err := n.leave(ctx, m); err != nil {
 			return wrap("leave", name, err)
 		}
-		delete(m.nodes, name)
+		delete(m.nodes, key)
 	}
 	// An earlier process may have had that name.
 	if _, err := m.client.Delete(ctx, m.cfg.Prefix+nodesKey+name); err != nil {

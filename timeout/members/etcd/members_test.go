@@ -41,6 +41,13 @@ func TestMembersAreAsTheContractSays(t *testing.T) {
 	enginetest.Members(t, open(t, testserver.SharedEtcd(t)))
 }
 
+func TestTwoProcessesOfOneNameAreTold(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedEtcd(t)
+	enginetest.Runs(t, open(t, s), open(t, s))
+	memberstest.Twins(t, open(t, s), open(t, s))
+}
+
 func TestAKilledLeaderIsMissedAndTheNextOneLeads(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedEtcd(t)

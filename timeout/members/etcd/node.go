@@ -17,12 +17,19 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
+// nodeKey tells the nodes of this process apart.
+type nodeKey struct{ name, run string }
+
 // node is a member in this process.
 type node struct {
 	lease   clientv3.LeaseID // 0 if there is none
 	seconds int64            // requested time of the lease
 	joined  bool             // the node's key has that lease
 	topics  []string         // the topics in the node's key
+
+	// ends has the leases of other nodes of this name. Each would have ended by that time, if its
+	// node had not beaten since.
+	ends map[clientv3.LeaseID]time.Time
 }
 
 // beat makes the node a member for that many seconds.
@@ -76,22 +83,68 @@ const (
 	changesKey = "changes"
 
 	nodesKey = "nodes/" // followed by the name
+
+	// runsKey is followed by a lease, and holds the name and the run of its node. Two nodes of one
+	// name share a nodesKey, but not that.
+	runsKey = "runs/"
 )
 
 // put writes a node's key. A key that is there keeps its place.
 func (m *Members) put(ctx context.Context, who engine.Node, lease clientv3.LeaseID) error {
-	value, err := json.Marshal(who)
+	value, err := json.Marshal(engine.Node{Name: who.Name, Topics: who.Topics})
 	if err != nil {
 		return err
 	}
 	changes := m.cfg.Prefix + changesKey
 	put := clientv3.OpPut(m.cfg.Prefix+nodesKey+who.Name, string(value), clientv3.WithLease(lease))
+	puts := []clientv3.Op{put}
+	if who.Run != "" {
+		run, err := json.Marshal(running{Name: who.Name, Run: who.Run})
+		if err != nil {
+			return err
+		}
+		key := m.cfg.Prefix + runsKey + strconv.FormatInt(int64(lease), 16)
+		puts = append(puts, clientv3.OpPut(key, string(run), clientv3.WithLease(lease)))
+	}
+	first := clientv3.OpPut(changes, strconv.FormatInt(time.Now().UnixMilli(), 10))
+	again := clientv3.OpPut(changes, "", clientv3.WithIgnoreValue())
 	_, err = m.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.CreateRevision(changes), "=", 0)).
-		Then(clientv3.OpPut(changes, strconv.FormatInt(time.Now().UnixMilli(), 10)), put).
-		Else(clientv3.OpPut(changes, "", clientv3.WithIgnoreValue()), put).
+		Then(append([]clientv3.Op{first}, puts...)...).
+		Else(append([]clientv3.Op{again}, puts...)...).
 		Commit()
 	return err
+}
+
+// meet returns the run of another node with this name, if somebody has renewed its lease since this
+// node first saw it. The lease of a predecessor that was killed just runs down. The errors of etcd
+// are no errors of the beat: the next one asks again.
+func (n *node) meet(ctx context.Context, client *clientv3.Client, who engine.Node, runs []running) (other string) {
+	ends := make(map[clientv3.LeaseID]time.Time)
+	for _, r := range runs {
+		if r.Name != who.Name || who.Other(r.Run) == "" {
+			continue
+		}
+		asked := time.Now()
+		left, err := client.TimeToLive(ctx, r.lease)
+		if err != nil {
+			return ""
+		}
+		if left.TTL <= 0 {
+			continue // it has just ended
+		}
+		end, known := n.ends[r.lease]
+		renewed := known && asked.Add(time.Duration(left.TTL)*time.Second).After(end)
+		if renewed {
+			other = r.Run
+		}
+		if renewed || !known {
+			end = time.Now().Add(time.Duration(left.TTL+1) * time.Second) // etcd rounds down
+		}
+		ends[r.lease] = end
+	}
+	n.ends = ends
+	return other
 }
 
 // keepAlive renews a lease for its whole time. It does not use the client's KeepAliveOnce: that one

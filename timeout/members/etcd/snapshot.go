@@ -18,6 +18,15 @@ type snapshot struct {
 	term  int64
 	nodes []engine.Node
 	keys  []version // equal as long as nothing changes
+	runs  []running
+}
+
+// running is the run of a node that has one.
+type running struct {
+	Name string `json:"name"`
+	Run  string `json:"run"`
+
+	lease clientv3.LeaseID
 }
 
 // version is one state of a key.
@@ -50,6 +59,13 @@ func (m *Members) read(ctx context.Context) (snapshot, error) {
 			err = json.Unmarshal(kv.Value, &node)
 			node.Name = strings.TrimPrefix(key, nodesKey)
 			s.nodes = append(s.nodes, node)
+		case strings.HasPrefix(key, runsKey):
+			run := running{lease: clientv3.LeaseID(kv.Lease)}
+			if err := json.Unmarshal(kv.Value, &run); err != nil {
+				return snapshot{}, fmt.Errorf("key %s: %w", kv.Key, err)
+			}
+			s.runs = append(s.runs, run)
+			continue // the nodes are the same
 		default:
 			continue // somebody else's
 		}

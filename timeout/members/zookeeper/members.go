@@ -20,9 +20,9 @@ type Members struct {
 
 	// mu guards the fields below. No one holds it during a call to ZooKeeper.
 	mu      sync.Mutex
-	nodes   map[string]*node // the nodes of this process, by name
-	session *session         // for Watch: the session of the last beat that read the list
-	another chan struct{}    // closed when session changes
+	nodes   map[nodeKey]*node // the nodes of this process
+	session *session          // for Watch: the session of the last beat that read the list
+	another chan struct{}     // closed when session changes
 	closed  bool
 	closing chan struct{}
 }
@@ -45,7 +45,7 @@ func Open(servers []string, cfg Config) (*Members, error) {
 	}
 	return &Members{
 		servers: servers, cfg: cfg,
-		nodes: make(map[string]*node), another: make(chan struct{}), closing: make(chan struct{}),
+		nodes: make(map[nodeKey]*node), another: make(chan struct{}), closing: make(chan struct{}),
 	}, nil
 }
 
@@ -57,7 +57,7 @@ func (m *Members) Beat(ctx context.Context, who engine.Node, ttl time.Duration) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(ttl/2, time.Second))
 	defer cancel()
-	n, err := m.node(who.Name)
+	n, err := m.node(nodeKey{who.Name, who.Run})
 	if err != nil {
 		return engine.View{}, err
 	}
@@ -73,17 +73,21 @@ func (m *Members) Beat(ctx context.Context, who engine.Node, ttl time.Duration) 
 // Leave implements engine.Members. It removes only a node that has beaten through this Members.
 func (m *Members) Leave(ctx context.Context, name string) error {
 	m.mu.Lock()
-	n, closed := m.nodes[name], m.closed
-	m.mu.Unlock()
-	switch {
-	case closed:
-		return engine.ErrClosed
-	case n == nil:
-		return nil
+	closed := m.closed
+	var nodes []*node
+	for key, n := range m.nodes {
+		if key.name == name {
+			nodes = append(nodes, n)
+		}
 	}
-	_, err := do(ctx, n, func() (struct{}, error) { return struct{}{}, n.leave() })
-	if err != nil {
-		return fmt.Errorf("timeout/members/zookeeper: leave of node %s: %w", name, err)
+	m.mu.Unlock()
+	if closed {
+		return engine.ErrClosed
+	}
+	for _, n := range nodes {
+		if _, err := do(ctx, n, func() (struct{}, error) { return struct{}{}, n.leave() }); err != nil {
+			return fmt.Errorf("timeout/members/zookeeper: leave of node %s: %w", name, err)
+		}
 	}
 	return nil
 }
@@ -106,17 +110,17 @@ func (m *Members) Close() error {
 	return nil
 }
 
-// node returns the node of that name. It makes a new one if there is none.
-func (m *Members) node(name string) (*node, error) {
+// node returns that node. It makes a new one if there is none.
+func (m *Members) node(key nodeKey) (*node, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return nil, engine.ErrClosed
 	}
-	n := m.nodes[name]
+	n := m.nodes[key]
 	if n == nil {
 		n = newNode(m)
-		m.nodes[name] = n
+		m.nodes[key] = n
 	}
 	return n, nil
 }

@@ -91,6 +91,13 @@ func TestMembersAreAsTheContractSays(t *testing.T) {
 	enginetest.Members(t, open(t, testserver.SharedZooKeeper(t)))
 }
 
+func TestTwoProcessesOfOneNameAreTold(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedZooKeeper(t)
+	enginetest.Runs(t, open(t, s), open(t, s))
+	memberstest.Twins(t, open(t, s), open(t, s))
+}
+
 func TestAKilledLeaderIsMissedAndTheNextOneLeads(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedZooKeeper(t)

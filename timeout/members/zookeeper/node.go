@@ -21,6 +21,9 @@ const (
 	strikes = 3 // connections without a successful beat, before the node gives up its session
 )
 
+// nodeKey tells the nodes of this process apart.
+type nodeKey struct{ name, run string }
+
 // node is a member in this process.
 type node struct {
 	m       *Members
@@ -39,6 +42,7 @@ type node struct {
 	topics []string // the topics in the znode
 	unsure bool     // the last update of the topics got no answer
 	last   snapshot
+	others map[string]int32 // versions of the znodes of other nodes with this name
 }
 
 func newNode(m *Members) *node {
@@ -113,6 +117,7 @@ func (n *node) beat(who engine.Node, ttl time.Duration) (engine.View, error) {
 	}
 	switch {
 	case err == nil:
+		view.Other = n.meet(s, who)
 		s.dialer.taken.Store(0)
 	case s.dialer.taken.Load() >= strikes:
 		// A server that has lost data refuses this session for ever, because the session has
@@ -171,6 +176,41 @@ func (n *node) join(s *session, who engine.Node) (engine.View, error) {
 
 var errBusy = errors.New("nodes come and go faster than they can be read")
 
+// meet returns the run of another node with this name, if that one has beaten since this node last
+// looked. While such nodes see each other, each writes its znode at each beat, unchanged; the znode
+// of a predecessor that was killed keeps its version until its session ends. The errors of ZooKeeper
+// are no errors of the beat: the next one looks again.
+func (n *node) meet(s *session, who engine.Node) (other string) {
+	before := n.others
+	n.others = nil
+	for child, node := range n.last.known {
+		if node.Name != who.Name || who.Other(node.Run) == "" {
+			continue
+		}
+		there, stat, err := s.conn.Exists(n.m.cfg.Path + "/" + child)
+		if err != nil {
+			n.others = before
+			return ""
+		}
+		if !there {
+			continue
+		}
+		if version, known := before[child]; known && stat.Version != version {
+			other = node.Run
+		}
+		if n.others == nil {
+			n.others = make(map[string]int32)
+		}
+		n.others[child] = stat.Version
+	}
+	if child := n.child.Load(); n.others != nil && child != nil {
+		if data, err := json.Marshal(who); err == nil {
+			_, _ = s.conn.Set(n.m.cfg.Path+"/"+*child, data, -1)
+		}
+	}
+	return other
+}
+
 // create makes the node's znode. If the answer is lost, the next round finds the znode by its mark.
 func (n *node) create(s *session, data []byte, topics []string) error {
 	n.child.Store(nil)
@@ -215,7 +255,7 @@ func (n *node) end() {
 	}
 	n.m.unuse(s)
 	n.child.Store(nil)
-	n.last, n.unsure = snapshot{}, false
+	n.last, n.unsure, n.others = snapshot{}, false, nil
 	s.close()
 }
 

@@ -47,6 +47,7 @@ func (s snapshot) next(conn *zk.Conn, path string, children []string, parent *zk
 			}
 		}
 		seen.known[child] = node
+		node.Run = "" // views have none
 		seen.add(node)
 	}
 	return seen, nil

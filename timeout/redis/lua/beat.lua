@@ -1,9 +1,11 @@
--- beat(name, ttl, topics): the node is there for ttl. It returns the term, then name, number
--- and topics of each.
-local ends, nodes, state = KEYS[1], KEYS[2], KEYS[3]
+-- beat(name, ttl, topics, run): the node is there for ttl. It returns the term, then name, number
+-- and topics of each, then the run of the node's record before, or '' if that was not alive. Runs
+-- have a key of their own: nodes of an earlier version read records without them.
+local ends, nodes, state, runs = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local call = redis.call
 local time = call('TIME')
 local now, changed = time[1] * 1000 + math.floor(time[2] / 1000), false
+local before = ''
 local term = tonumber(call('HGET', state, 'term') or 0)
 if term == 0 then term = now end
 
@@ -11,6 +13,7 @@ for _, name in ipairs(call('ZRANGE', ends, '-inf', now, 'BYSCORE')) do
   if name ~= ARGV[1] then
     call('ZREM', ends, name)
     call('HDEL', nodes, name)
+    call('HDEL', runs, name)
     changed = true
   end
 end
@@ -21,13 +24,21 @@ if ARGV[2] == '' then -- leave
   if kept then changed = true end
   call('ZREM', ends, ARGV[1])
   call('HDEL', nodes, ARGV[1])
+  call('HDEL', runs, ARGV[1])
 else
-  local late = number and tonumber(call('ZSCORE', ends, ARGV[1])) <= now
+  local late, run = number and tonumber(call('ZSCORE', ends, ARGV[1])) <= now, call('HGET', runs, ARGV[1])
+  if run and number and not late then before = run end
+  if run ~= ARGV[4] then call('HSET', runs, ARGV[1], ARGV[4]) end
   if not number or late then number = call('HINCRBY', state, 'number', 1) end
   local record = struct.pack('>I8I8', number, ARGV[2]) .. ARGV[3]
   if not kept or late or string.sub(kept, 17) ~= ARGV[3] then changed = true end
   if kept ~= record then call('HSET', nodes, ARGV[1], record) end
   call('ZADD', ends, now + ARGV[2], ARGV[1])
+end
+if call('HLEN', runs) > call('HLEN', nodes) then -- a node of an earlier version took some away
+  for _, name in ipairs(call('HKEYS', runs)) do
+    if call('HEXISTS', nodes, name) == 0 then call('HDEL', runs, name) end
+  end
 end
 if changed then term = term + 1 end
 if changed or call('HEXISTS', state, 'term') == 0 then
@@ -41,4 +52,4 @@ for i = 1, #last, 2 do
   local _, ttl = struct.unpack('>I8I8', record)
   if tonumber(last[i + 1]) > now + ttl then call('ZADD', ends, now + ttl, last[i]) end
 end
-return {string.format('%.0f', term), call('HGETALL', nodes)}
+return {string.format('%.0f', term), call('HGETALL', nodes), before}

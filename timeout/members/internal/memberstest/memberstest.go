@@ -135,6 +135,23 @@ func CameAndWent(t *testing.T, a, b engine.Members) {
 	require.Greater(t, after.Term, between.Term)
 }
 
+// Twins runs two centres of one name. Both are told, and yet beat not much more often.
+func Twins(t *testing.T, a, b Members) {
+	one, stopOne := Serve(t, a)
+	two, stopTwo := Serve(t, b)
+	require.Eventually(t, func() bool { return one.View().Other != "" && two.View().Other != "" }, Eternal, 10*time.Millisecond)
+	changesOne, endOne := Watch(a)
+	changesTwo, endTwo := Watch(b)
+	time.Sleep(3 * Short)
+	require.NoError(t, endOne())
+	require.NoError(t, endTwo())
+	require.Less(t, len(changesOne)+len(changesTwo), 60, "each beats some nine times, and wakes the other at most")
+	require.Len(t, one.View().Nodes, 1)
+	stopTwo()
+	require.Eventually(t, func() bool { return one.View().Other == "" }, Eternal, 10*time.Millisecond)
+	stopOne()
+}
+
 // An Outage takes a server away, and brings it back.
 type Outage struct {
 	Begin, End func(*testserver.Server, testing.TB)

@@ -1,0 +1,46 @@
+package postgres_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// The tables are of version 4, with a living member, and its process goes on beating.
+func TestMembersOfAnEarlierVersionHaveNoRun(t *testing.T) {
+	schema, pool := newSchema(), newPool(t)
+	exec := func(sql string) {
+		_, err := pool.Exec(t.Context(), strings.ReplaceAll(sql, "{s}", schema), pgx.QueryExecModeSimpleProtocol)
+		require.NoError(t, err)
+	}
+	exec(`CREATE SCHEMA {s}; CREATE TABLE {s}.hw_migrations (version integer PRIMARY KEY); INSERT INTO {s}.hw_migrations VALUES (1), (2), (3), (4)`)
+	files, err := os.ReadDir("migrations")
+	require.NoError(t, err)
+	for _, file := range files[:4] {
+		text, err := os.ReadFile("migrations/" + file.Name())
+		require.NoError(t, err)
+		exec(string(text))
+	}
+	earlier := func() { // as its Beat does
+		exec(`INSERT INTO {s}.hw_members (name, topics, until, ttl) VALUES ('a', 'null', 9999999999999, 1000)
+			ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, until = excluded.until, ttl = excluded.ttl`)
+	}
+	earlier()
+	e := open(t, schema)
+	beat := func(run string) string {
+		view, err := e.Beat(t.Context(), engine.Node{Name: "a", Run: run}, time.Minute)
+		require.NoError(t, err)
+		require.Equal(t, []engine.Node{{Name: "a"}}, view.Nodes)
+		return view.Other
+	}
+	require.Empty(t, beat("1"))
+	earlier()
+	require.Empty(t, beat("1"))
+	require.Equal(t, "1", beat("2"))
+}
