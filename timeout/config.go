@@ -14,8 +14,9 @@ import (
 
 // Config is the configuration of a centre. The zero value is useful.
 type Config struct {
-	// Node is the name of this centre in leases. No two running centres may have the same.
-	// Empty means the machine's name and a random part.
+	// Node is the name of this centre in leases. No two running centres may have the same: they
+	// would share the slots of one, and log an error each minute. Empty means the machine's name
+	// and a random part.
 	Node string
 
 	// Topic has the settings of topics made by Center.Set and Center.Handle. Its Name is

@@ -63,10 +63,10 @@ type View struct {
 	// that needs only one node. A node whose topics have changed keeps its place.
 	Nodes []Node `json:"nodes"`
 
-	// Other is the run of another node with this node's name. It is empty unless that one has
-	// beaten since this run's last beat. The first beat of a run may find its predecessor, which
-	// has ended, so only a later one proves that two run.
-	Other string `json:"-"`
+	// Other is the run of another node with this node's name. It is empty unless the other has
+	// beaten since this run's last beat. The first beat of a run may find the record of its dead
+	// predecessor. Only a later beat proves two running nodes.
+	Other string `json:"other,omitempty"`
 }
 
 // Leader returns the name of the first node, or an empty string.

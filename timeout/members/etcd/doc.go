@@ -13,7 +13,8 @@
 // # What it costs
 //
 // A beat is two round trips: one renews the lease and writes nothing, one reads all nodes. When a
-// node comes or goes, each of them reads all of them once.
+// node comes or goes, each of them reads all of them once. While two nodes have one name, each asks
+// etcd at each beat for the lease of the other: that is one more round trip.
 //
 // # While etcd is away
 //

@@ -27,8 +27,8 @@ type node struct {
 	joined  bool             // the node's key has that lease
 	topics  []string         // the topics in the node's key
 
-	// ends has the leases of other nodes of this name. Each would have ended by that time, if its
-	// node had not beaten since.
+	// ends has the leases of other nodes of this name, and for each the latest end without another
+	// beat of its node.
 	ends map[clientv3.LeaseID]time.Time
 }
 
@@ -85,7 +85,7 @@ const (
 	nodesKey = "nodes/" // followed by the name
 
 	// runsKey is followed by a lease, and holds the name and the run of its node. Two nodes of one
-	// name share a nodesKey, but not that.
+	// name share a nodesKey, and have a runsKey each.
 	runsKey = "runs/"
 )
 
@@ -117,8 +117,8 @@ func (m *Members) put(ctx context.Context, who engine.Node, lease clientv3.Lease
 }
 
 // meet returns the run of another node with this name, if somebody has renewed its lease since this
-// node first saw it. The lease of a predecessor that was killed just runs down. The errors of etcd
-// are no errors of the beat: the next one asks again.
+// node first saw it. The lease of a killed predecessor just runs down. An error of etcd is no error
+// of the beat: the next one asks again.
 func (n *node) meet(ctx context.Context, client *clientv3.Client, who engine.Node, runs []running) (other string) {
 	ends := make(map[clientv3.LeaseID]time.Time)
 	for _, r := range runs {

@@ -26,6 +26,9 @@
 //
 // The nodes spread these reads over a fifth of a second.
 //
+// While two nodes have one name, each writes its znode at each beat, and looks at that of the
+// other. The session of a killed process only runs out, and writes nothing.
+//
 // # While ZooKeeper is away
 //
 // A beat fails after half the ttl, or after a second if that is longer. Centres go on with the

@@ -176,10 +176,10 @@ func (n *node) join(s *session, who engine.Node) (engine.View, error) {
 
 var errBusy = errors.New("nodes come and go faster than they can be read")
 
-// meet returns the run of another node with this name, if that one has beaten since this node last
-// looked. While such nodes see each other, each writes its znode at each beat, unchanged; the znode
-// of a predecessor that was killed keeps its version until its session ends. The errors of ZooKeeper
-// are no errors of the beat: the next one looks again.
+// meet returns the run of another node with this name, if the other has beaten since this node last
+// looked. While such nodes see each other, each writes the same data to its znode at each beat. The
+// znode of a killed predecessor keeps its version until its session ends. An error of ZooKeeper is
+// no error of the beat: the next one looks again.
 func (n *node) meet(s *session, who engine.Node) (other string) {
 	before := n.others
 	n.others = nil

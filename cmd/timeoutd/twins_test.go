@@ -1,0 +1,62 @@
+//go:build interop && unix
+
+package main
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Two processes with one name both log it, and show it to Prometheus. They stay ready. A process
+// that starts under the name of one just killed says nothing of it.
+func TestTwoProcessesWithOneNameAreTold(t *testing.T) {
+	for name, with := range map[string]func(t *testing.T) process{
+		"file": func(t *testing.T) process {
+			return process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db")}}
+		},
+		"redis":    func(t *testing.T) process { return process{env: []string{"REDIS_URL=" + redisServer(t)}} },
+		"postgres": func(t *testing.T) process { return process{env: []string{"DATABASE_URL=" + postgresServer(t)}} },
+		"etcd": func(t *testing.T) process {
+			return process{env: []string{"REDIS_URL=" + redisServer(t), "ETCD_ENDPOINTS=" + newEtcd(t).addr}}
+		},
+		"zookeeper": func(t *testing.T) process {
+			return process{env: []string{"REDIS_URL=" + redisServer(t), "ZOOKEEPER=" + zookeeperServer(t)}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := with(t)
+			t.Parallel()
+			p.args = append(p.args, "-node", "same", "-ttl", "3s")
+			a, b := start(t, p), start(t, p)
+			const told = `level=ERROR msg="timeout: another running node has this node's name.*-node.*node=same run=[A-Z2-7]+ other=([A-Z2-7]+) for=`
+			taken := func(p *process) bool {
+				_, body := p.ask(t, http.MethodGet, "/metrics", "")
+				return strings.Contains(body, "heartwheel_timeout_name_taken 1\n")
+			}
+			require.NotEqual(t, a.logged(t, told), b.logged(t, told))
+			for _, p := range []*process{a, b} {
+				require.Eventually(t, func() bool { return taken(p) }, eternal, 50*time.Millisecond)
+				status, body := p.ask(t, http.MethodGet, "/readyz", "")
+				require.Equal(t, http.StatusOK, status, body)
+			}
+			b.set(t, "orders/tasks/1", `{"after":"1h"}`)
+
+			require.NoError(t, b.cmd.Process.Kill())
+			_ = b.wait()
+			require.Eventually(t, func() bool { return !taken(a) }, eternal, 50*time.Millisecond)
+			a.logged(t, "no other node has this node's name any more")
+			require.NoError(t, a.cmd.Process.Kill())
+			_ = a.wait()
+			c := start(t, p)
+			for begun := time.Now(); time.Since(begun) < 8*time.Second; time.Sleep(100 * time.Millisecond) {
+				require.False(t, taken(c))
+			}
+			require.NotContains(t, c.log.String(), "this node's name")
+		})
+	}
+}
