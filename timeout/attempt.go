@@ -57,8 +57,9 @@ func (w *worker) call(ctx context.Context, a *attempt, topic Topic, call Callbac
 		defer cancel()
 	}
 	err := protect(func() error { return caller.Call(ctx, a.Task, call) })
+	_, again := againDelay(err)
 	switch cause := context.Cause(ctx); {
-	case errors.Is(err, ErrAccepted):
+	case errors.Is(err, ErrAccepted), again:
 		leave(nil)
 	case err != nil && (errors.Is(cause, ErrLeaseLost) || errors.Is(cause, ErrStopping)), errors.Is(err, ErrArgument):
 		leave(errNoCall)
@@ -128,6 +129,8 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	}
 	w.counts.Took.Observe(took)
 	switch {
+	case outcome.Anew:
+		w.counts.Done++
 	case err != nil && w.stopping && errors.Is(context.Cause(a.ctx), ErrStopping):
 		w.counts.Returned++
 		outcome.As, outcome.After, outcome.Refund = Pending, 0, true

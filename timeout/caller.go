@@ -10,9 +10,9 @@ type Caller interface {
 	Check(Callback) error
 
 	// Call makes a task's call. The context ends with the task's lease. The error is like a
-	// Handler's. Each error counts against the target, with three exceptions: ErrAccepted, an
-	// error wrapping ErrArgument (no such call can be made), and any error after ErrLeaseLost
-	// or ErrStopping has ended the context.
+	// Handler's. Each error counts against the target, with four exceptions: ErrAccepted, Again,
+	// an error wrapping ErrArgument (no such call can be made), and any error after
+	// ErrLeaseLost or ErrStopping has ended the context.
 	Call(ctx context.Context, task Task, call Callback) error
 
 	// Circuit returns the name of a unit that fails as a whole: for a URL its host. After too

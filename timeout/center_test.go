@@ -235,6 +235,148 @@ func TestAnErrorSaysWhatIsNext(t *testing.T) {
 	})
 }
 
+func TestAgainRunsATaskAsIfItWereSetAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Retries: 1, Backoff: time.Second})
+		require.NoError(t, err)
+		var ran []time.Time
+		var seen []timeout.Task
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			ran, seen = append(ran, time.Now()), append(seen, task)
+			switch {
+			case len(ran)%3 == 1:
+				return errors.New("busy")
+			case len(ran) < 30:
+				return fmt.Errorf("wrapped: %w", timeout.Again(time.Hour))
+			}
+			return nil
+		}))
+		version := r.set("1", time.Minute).Version
+		pass(time.Minute + 10*time.Second)
+		require.Len(t, seen, 2)
+		waiting := r.state("1")
+		require.Equal(t, timeout.Pending, waiting.State)
+		require.Empty(t, waiting.Error)
+		require.Zero(t, waiting.Attempts)
+		pass(24 * time.Hour)
+		require.Len(t, ran, 30, "twenty lives, half of them with a failure, none dead of all failures")
+		for i, task := range seen {
+			require.Equal(t, version, task.Version)
+			switch i % 3 {
+			case 0, 2:
+				require.Equal(t, 1, task.Attempts)
+				require.Empty(t, task.Error)
+				require.Less(t, ran[i].Sub(task.Due), 300*time.Millisecond, "Due is that of this life")
+				if i > 0 {
+					wait := ran[i].Sub(ran[i-1])
+					require.GreaterOrEqual(t, wait, time.Hour, "no backoff, and nothing is early")
+					require.Less(t, wait, time.Hour+300*time.Millisecond)
+				}
+			default:
+				require.Equal(t, 2, task.Attempts)
+				require.Equal(t, "busy", task.Error)
+			}
+		}
+		s := r.stats()
+		require.EqualValues(t, 20, s.Done)
+		require.EqualValues(t, 10, s.Failed)
+		require.Zero(t, s.Dead)
+		require.Zero(t, s.Early)
+		require.EqualValues(t, 20, s.Late.Count, "of each life")
+		require.Equal(t, timeout.None, r.state("1").State)
+	})
+}
+
+func TestAgainAtOnceDoesNotUseUpTheRetries(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		runs := 0
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			if runs++; runs < 200 {
+				return timeout.Again(0)
+			}
+			return nil
+		}))
+		r.set("1", 0)
+		pass(2 * time.Minute)
+		require.Equal(t, 200, runs)
+		require.EqualValues(t, 200, r.stats().Done)
+		require.Zero(t, r.stats().Failed)
+	})
+}
+
+func TestAgainWithADelayOutOfRangeIsAFailure(t *testing.T) {
+	for _, d := range []time.Duration{-1, engine.MaxDuration + 1} {
+		err := timeout.Again(d)
+		require.ErrorIs(t, err, timeout.ErrArgument)
+		require.ErrorContains(t, err, fmt.Sprint(d))
+		require.ErrorContains(t, err, fmt.Sprint(engine.MaxDuration))
+	}
+	require.NotErrorIs(t, timeout.Again(engine.MaxDuration), timeout.ErrArgument)
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			if task.Attempts == 1 {
+				return timeout.Again(-time.Second)
+			}
+			require.Contains(t, task.Error, "-1s")
+			return timeout.Permanent(timeout.Again(time.Second))
+		}))
+		r.set("1", 0)
+		pass(time.Hour)
+		require.EqualValues(t, 2, r.stats().Failed)
+		require.Equal(t, timeout.Dead, r.state("1").State, "Permanent goes before Again")
+	})
+}
+
+func TestATaskSetOrRemovedWhileItRunsIsNotBegunAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		begun, free := make(chan string, 2), make(chan struct{})
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			begun <- task.ID
+			<-free
+			return timeout.Again(time.Minute)
+		}))
+		r.set("set", 0)
+		r.set("removed", 0)
+		<-begun
+		<-begun
+		set := r.set("set", 10*time.Hour)
+		_, err := r.Remove(t.Context(), key("removed"))
+		require.NoError(t, err)
+		close(free)
+		pass(time.Hour)
+		require.Equal(t, set.Version, r.state("set").Version)
+		require.Equal(t, set.Due, r.state("set").Due)
+		require.Equal(t, timeout.None, r.state("removed").State)
+		require.Empty(t, begun)
+		require.EqualValues(t, 2, r.stats().Lost)
+	})
+}
+
+func TestFeedbackCanBeginATaskAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		tokens := make(chan timeout.Token, 2)
+		require.NoError(t, r.Handle("orders", func(ctx context.Context, task timeout.Task) error {
+			require.Equal(t, 1, task.Attempts)
+			token, _ := timeout.TokenOf(ctx)
+			tokens <- token
+			return timeout.ErrAccepted
+		}))
+		r.set("1", 0)
+		settled, err := r.Feedback(t.Context(), <-tokens, timeout.Again(10*time.Second))
+		require.NoError(t, err)
+		require.True(t, settled)
+		began := time.Now()
+		<-tokens
+		require.Less(t, time.Since(began), 11*time.Second)
+		require.GreaterOrEqual(t, time.Since(began), 10*time.Second)
+	})
+}
+
 func TestSettingATaskThatRunsEndsItsContextAndRunsTheNewOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := newRig(t, timeout.Config{Topic: timeout.Topic{Lease: 3 * time.Second}})

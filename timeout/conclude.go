@@ -16,6 +16,10 @@ func conclude(topic Topic, token Token, attempts int, failure error) engine.Outc
 	if failure == nil {
 		return outcome
 	}
+	if after, again := againDelay(failure); again {
+		outcome.As, outcome.After, outcome.Anew = Pending, after, true
+		return outcome
+	}
 	outcome.Error = clip(failure.Error())
 	if IsPermanent(failure) || attempts >= topic.Attempts() {
 		outcome.As = Dead

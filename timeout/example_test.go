@@ -83,6 +83,48 @@ var errBusy, errNoSuchUser = errors.New("busy"), errors.New("no such user")
 
 func send(context.Context, []byte) error { return nil }
 
+// A gateway looks every few minutes whether a device still answers, for as long as it does. The check
+// is a task that runs again and again. Like any task it survives a crash, and whichever node is free
+// runs it.
+func ExampleAgain() {
+	engine, err := memory.New(memory.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+	centre, err := timeout.New(engine, timeout.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer centre.Close()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	beats := 0
+	err = centre.Handle("beats", func(_ context.Context, task timeout.Task) error {
+		if beats++; beats > 3 { // no answer
+			fmt.Println(task.ID, "is gone")
+			cancel()
+			return nil // done: no further check
+		}
+		fmt.Println(task.ID, "is there, attempt", task.Attempts)
+		return timeout.Again(20 * time.Millisecond) // 5 * time.Minute, in earnest
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := centre.Set(ctx, timeout.Task{Topic: "beats", ID: "device-7"}); err != nil {
+		log.Fatal(err)
+	}
+	if err := centre.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// device-7 is there, attempt 1
+	// device-7 is there, attempt 1
+	// device-7 is there, attempt 1
+	// device-7 is gone
+}
+
 // Settings of a topic are kept in the engine, for all nodes.
 func ExampleCenter_SetTopic() {
 	engine, err := memory.New(memory.Config{})

@@ -5,7 +5,8 @@ import "context"
 // A Handler runs a due task. Without an error the task is Done. After an error it is tried
 // again after Topic.Backoff, or after the delay of RetryAfter. It is Dead if the error is
 // Permanent or Topic.Retries are used up. A panic is an error with the stack. ErrAccepted means
-// that somebody will tell the outcome to Center.Feedback, with the token from TokenOf.
+// that somebody will tell the outcome to Center.Feedback, with the token from TokenOf. Again means
+// success, and that the task runs once more later.
 //
 // The context ends when the lease is lost: the task was set or removed meanwhile, or the engine
 // could not be reached for as long as the lease. Then another node may run the task, and the
@@ -14,5 +15,5 @@ import "context"
 //
 // A handler is called at least once for each task, by several goroutines at the same time, and
 // now and then again after a crash. It must be able to stand that. Task.Key with Task.Version
-// is the same in all calls for one set.
+// is the same in all calls for one set. Task.Due tells the runs by Again apart.
 type Handler func(ctx context.Context, task Task) error

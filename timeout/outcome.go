@@ -3,7 +3,10 @@ package timeout
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // ErrAccepted is the error of a Handler or a Caller if somebody else goes on with the work and
@@ -49,6 +52,36 @@ func RetryDelay(err error) (time.Duration, bool) {
 	}
 	return retry.after, true
 }
+
+// Again returns an error for a Handler whose task has succeeded and is to run again: a periodic
+// task. It is no failure: nothing waits for a backoff, no circuit counts it, and Stats counts the
+// attempt as Done. The task begins a new life d from now, by the engine's clock. Attempts begin at 1
+// again, the error of an earlier attempt is gone, and Task.Due is the new action time. The key,
+// Task.Version, the payload and the callback stay. So Key and Version name the set, and Due tells
+// its runs apart. A set, a removal or a dropped topic meanwhile wins: then Again changes nothing.
+//
+// Zero means at once. If d is negative or longer than 100 years, the error is an ordinary failure
+// that wraps ErrArgument. The error may be wrapped. Permanent and ErrAccepted in the same error go
+// before Again, and Again goes before RetryAfter. Center.Feedback takes Again as well.
+func Again(d time.Duration) error {
+	if d < 0 || d > engine.MaxDuration {
+		return fmt.Errorf("%w: Again(%v), must be from 0 to %v", ErrArgument, d, engine.MaxDuration)
+	}
+	return &againError{d}
+}
+
+// againDelay returns the delay of Again in err, and whether there is one that counts.
+func againDelay(err error) (time.Duration, bool) {
+	var again *againError
+	if !errors.As(err, &again) || IsPermanent(err) {
+		return 0, false
+	}
+	return again.after, true
+}
+
+type againError struct{ after time.Duration }
+
+func (e *againError) Error() string { return fmt.Sprintf("timeout: again in %v", e.after) }
 
 type permanentError struct{ err error }
 

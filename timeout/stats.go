@@ -15,7 +15,7 @@ type Stats struct {
 	Queued  int `json:"queued"`  // leased and not begun
 	Running int `json:"running"` // running handlers
 
-	Done      uint64 `json:"done"`      // tasks with the outcome Done
+	Done      uint64 `json:"done"`      // attempts with success: tasks with the outcome Done, and each Again
 	Failed    uint64 `json:"failed"`    // attempts with an error or a panic
 	Dead      uint64 `json:"dead"`      // tasks with the outcome Dead
 	Accepted  uint64 `json:"accepted"`  // attempts with feedback to come

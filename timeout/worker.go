@@ -318,7 +318,7 @@ func (w *worker) ask(ask engine.Ask) error {
 func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, asked, now time.Time) {
 	w.counts.Dead += uint64(len(batch.Died))
 	for i, settled := range batch.Settled {
-		if !settled && ask.Settle[i].As != Pending {
+		if o := ask.Settle[i]; !settled && (o.As != Pending || o.Anew) {
 			w.counts.Lost++
 		}
 	}

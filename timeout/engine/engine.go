@@ -295,7 +295,13 @@ type Outcome struct {
 	// Refund, with Pending, does not count the attempt: the task was not begun.
 	Refund bool
 
-	// Error is the failure as text. For Done the error of an earlier attempt stays.
+	// Anew, with Pending, ends one life of the task well and begins the next: no attempts, no
+	// error, no node, and a new action time. Version, payload and callback stay. The log has the
+	// attempt as Done, under the same condition as that of a Done task. Anew goes before Refund.
+	Anew bool
+
+	// Error is the failure as text. For Done the error of an earlier attempt stays, and Anew
+	// ignores Error.
 	Error string
 
 	// Started and Took are for the log of executions.

@@ -46,7 +46,7 @@ type Task struct {
 
 	// Due is the action time: the handler is not called before the engine's clock says so. It
 	// is kept in milliseconds since the epoch, rounded up. A past time is due at once. The zero
-	// time means After.
+	// time means After. A retry leaves Due as it is. After timeout.Again it is the new time.
 	Due time.Time `json:"due,omitzero"`
 
 	// After is the time from the call to the action time, by the engine's clock, if Due is
@@ -67,8 +67,8 @@ type Task struct {
 	// While the task exists, each version is higher than the one before.
 	Version int64 `json:"version,omitempty"`
 
-	// Attempts is how many times the task was leased since it was set, the present one
-	// included: 1 in the first call of a handler.
+	// Attempts is how many times the task was leased since it was set, replayed, or begun anew
+	// by timeout.Again, the present one included: 1 in the first call of a handler.
 	Attempts int `json:"attempts,omitempty"`
 
 	// Error is the failure of the last attempt, as text, at most MaxError bytes.

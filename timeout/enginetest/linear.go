@@ -14,9 +14,9 @@ import (
 
 // call is a call for one key; effect is its answer.
 type call struct {
-	verb  string // set, absent, move, remove, drop, replay, get, leased, done, again, dead, extend
+	verb  string // set, absent, move, remove, drop, replay, get, leased, done, again, anew, dead, extend
 	key   string
-	due   bool  // set and move: at once, or far away
+	due   bool  // set, move and anew: at once, or far away
 	lease int64 // of a token
 	floor int64 // the highest version answered before the call began
 }
@@ -62,7 +62,7 @@ func (l life) step(c call, e effect) (bool, life) {
 		}
 		l.state, l.attempts, l.lease = engine.Running, e.attempts, e.lease
 		return true, l
-	case "done", "again", "dead", "extend":
+	case "done", "again", "anew", "dead", "extend":
 		return l.settled(c, e)
 	case "get":
 		if e.was != l.state {
@@ -86,6 +86,8 @@ func (l life) settled(c call, e effect) (bool, life) {
 		l.state = engine.None
 	case "again":
 		l.state = engine.Pending
+	case "anew":
+		l.state, l.due, l.attempts = engine.Pending, c.due, 0
 	case "dead":
 		l.state = engine.Dead
 	}
@@ -275,11 +277,16 @@ func (c *client) expire(start int64) error {
 	verb := ""
 	if token, ok := c.token(); ok && rand.IntN(4) > 0 {
 		outcome := engine.Outcome{Token: token}
-		switch rand.IntN(4) {
+		switch rand.IntN(5) {
 		case 0:
 			verb, outcome.As, outcome.Error = "dead", engine.Dead, "broken"
 		case 1:
 			verb, outcome.As, outcome.Error = "again", engine.Pending, "broken"
+		case 2:
+			verb, outcome.As, outcome.Anew = "anew", engine.Pending, true
+			if rand.IntN(2) == 0 {
+				outcome.After = long
+			}
 		default:
 			verb, outcome.As = "done", engine.Done
 		}
@@ -291,7 +298,7 @@ func (c *client) expire(start int64) error {
 	}
 	if verb != "" {
 		token := ask.Settle[0].Token
-		c.h.add(start, call{verb: verb, key: token.ID, lease: token.Lease}, effect{ok: batch.Settled[0]})
+		c.h.add(start, call{verb: verb, key: token.ID, lease: token.Lease, due: ask.Settle[0].After == 0}, effect{ok: batch.Settled[0]})
 	}
 	for _, leased := range batch.Leased {
 		c.tokens = append(c.tokens, leased.Token)

@@ -297,6 +297,10 @@ func (m *model) expireSome() {
 		if outcome.As == engine.Pending && m.rng.IntN(3) == 0 {
 			outcome.Refund, outcome.Error = true, ""
 		}
+		if outcome.As == engine.Pending && m.rng.IntN(3) == 0 {
+			outcome.Anew, outcome.Error, outcome.After = true, "", 0
+			outcome.Due, _ = m.due()
+		}
 		ask.Settle = append(ask.Settle, outcome)
 		if want[i] {
 			m.settled(outcome)
@@ -309,6 +313,11 @@ func (m *model) expireSome() {
 func (m *model) settled(outcome engine.Outcome) {
 	task := m.tasks[outcome.Token.ID]
 	m.old = append(m.old, task.token)
+	if outcome.Anew {
+		task.state, task.attempts, task.failure, task.replayed = engine.Pending, 0, "", false
+		task.due, task.waits = outcome.Due, !outcome.Due.Before(newDue)
+		return
+	}
 	if outcome.As != engine.Done && !outcome.Refund {
 		task.failure, task.replayed = outcome.Error, false
 	}

@@ -87,6 +87,7 @@ func (s *suite) tests() []test {
 		{"StatesForgotten", testStatesForgotten},
 		{"Tokens", testTokens},
 		{"Attempts", testAttempts},
+		{"Anew", testAnew},
 		{"Batches", testBatches},
 		{"Order", testOrder},
 		{"Times", testTimes},
@@ -104,7 +105,7 @@ func (s *suite) tests() []test {
 		{"Context", testContext},
 	}
 	if _, ok := s.engine.(engine.Log); ok {
-		tests = append(tests, test{"Log", testLog}, test{"LogRetained", testLogRetained})
+		tests = append(tests, test{"Log", testLog}, test{"LogRetained", testLogRetained}, test{"LogAnew", testLogAnew})
 	}
 	if _, ok := s.engine.(engine.Waker); ok {
 		tests = append(tests, test{"Waker", testWaker})

@@ -118,7 +118,7 @@ func (e *Engine) settled(outcomes []engine.Outcome, settled []bool, began time.T
 		if as == engine.Dead {
 			as = engine.Done // the index has no use for dead tasks
 		}
-		done = append(done, engine.Outcome{Token: own.token, As: as, Due: e.clock.ofIndex(time.UnixMilli(outcome.DueAt(began.UnixMilli())))})
+		done = append(done, engine.Outcome{Token: own.token, As: as, Anew: outcome.Anew, Due: e.clock.ofIndex(time.UnixMilli(outcome.DueAt(began.UnixMilli())))})
 	}
 	return done, others
 }

@@ -120,6 +120,10 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	if en == nil || en.state != engine.Running || en.lease != outcome.Token.Lease {
 		return false
 	}
+	if outcome.Anew && outcome.As == engine.Pending {
+		e.renew(t, en, outcome)
+		return true
+	}
 	if forgotten := outcome.As == engine.Done && t.Retain == 0; !outcome.Refund && !forgotten {
 		e.remember(en, outcome)
 	}
@@ -137,6 +141,21 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	en.enter(engine.Pending)
 	e.file(en)
 	return true
+}
+
+// renew begins the next life of a task.
+func (e *Engine) renew(t *topic, en *entry, outcome engine.Outcome) {
+	if t.Retain > 0 {
+		outcome.As, outcome.Error = engine.Done, ""
+		e.remember(en, outcome)
+	}
+	if en.more != nil {
+		en.more.failure, en.more.node = "", ""
+	}
+	en.due = outcome.DueAt(now())
+	en.attempts, en.lease, en.at = 0, 0, en.due
+	en.enter(engine.Pending)
+	e.file(en)
 }
 
 // remember adds an attempt to a task's log.

@@ -29,7 +29,7 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 		{"replay", sql.Replay, byKey, byTime, []any{topics, ids}},
 		{"extend", sql.Extend, byKey, byTime, []any{topics, ids, numbers, 1}},
 		{"settledone", sql.SettleDone, byKey, byTime, []any{1, ids, numbers}},
-		{"settle", sql.Settle, byKey, byTime, []any{1, ids, numbers, shorts, numbers, numbers, bools, ids, numbers, numbers}},
+		{"settle", sql.Settle, byKey, byTime, []any{1, ids, numbers, shorts, numbers, numbers, bools, bools, ids, numbers, numbers, true}},
 		{"claim", sql.Claim, byKey, byTime, []any{1, ids, numbers, 1, "n", 1}},
 		{"wanted", sql.Wanted, byKey, byTime, []any{1, ids, numbers}},
 		{"lease", sql.Lease, byTime, byKey, []any{1, nil, 7, 1, "n", 10, nil, 0, 1, 1, 0, 10}},

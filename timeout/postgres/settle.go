@@ -60,7 +60,7 @@ func (e *Engine) queueSettle(b *pgx.Batch, t *topic, outcomes []settlement, sett
 	if len(stays) > 0 {
 		c := newEnds(outcomes, stays)
 		ids, leases := tokensOf(outcomes, stays)
-		b.Queue(e.sql.Settle, t.no, ids, leases, c.as, c.due, c.after, c.refund, c.failures, c.started, c.took).Query(mark(settled, stays))
+		b.Queue(e.sql.Settle, t.no, ids, leases, c.as, c.due, c.after, c.refund, c.anew, c.failures, c.started, c.took, t.Retain > 0).Query(mark(settled, stays))
 	}
 }
 
@@ -88,16 +88,17 @@ func mark(found []bool, which []int) func(pgx.Rows) error {
 type ends struct {
 	as                        []int16
 	due, after, started, took []int64
-	refund                    []bool
+	refund, anew              []bool
 	failures                  []string
 }
 
 func newEnds(outcomes []settlement, which []int) ends {
 	n := len(which)
-	c := ends{make([]int16, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n), make([]string, n)}
+	c := ends{make([]int16, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n), make([]bool, n), make([]string, n)}
 	for k, i := range which {
 		o := outcomes[i]
-		c.as[k], c.refund[k] = int16(o.As), o.Refund && o.As == engine.Pending
+		c.as[k], c.anew[k] = int16(o.As), o.Anew && o.As == engine.Pending
+		c.refund[k] = o.Refund && o.As == engine.Pending && !o.Anew
 		c.due[k], c.after[k] = when(o.Due, o.After)
 		c.failures[k], c.took[k] = clean(o.Error), int64(o.Took)
 		if !o.Started.IsZero() {

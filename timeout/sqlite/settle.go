@@ -83,7 +83,11 @@ func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome,
 		settled[i] = true
 		if outcomes[i].As != engine.Done {
 			again = again || outcomes[i].As == engine.Pending
-			if err := fail(ctx, s, t, h, outcomes[i], at); err != nil {
+			settleOne := fail
+			if outcomes[i].Anew && outcomes[i].As == engine.Pending {
+				settleOne = renew
+			}
+			if err := settleOne(ctx, s, t, h, outcomes[i], at); err != nil {
 				return nil, err
 			}
 			continue
@@ -123,6 +127,23 @@ func fail(ctx context.Context, s session, t *topic, h *held, outcome engine.Outc
 		return err
 	}
 	return executionOf(h, outcome, at).insert(ctx, s, t)
+}
+
+// renew begins the next life of a task. Without Retain it deletes the log of the earlier life, since
+// the attempts no longer tell that there is one.
+func renew(ctx context.Context, s session, t *topic, h *held, outcome engine.Outcome, at int64) error {
+	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = ?1, lease = 0, attempts = 0, node = '', error = '' WHERE seq = ?2",
+		outcome.DueAt(at), h.seq)
+	switch {
+	case err != nil:
+		return err
+	case t.Retain > 0:
+		outcome.As, outcome.Error = engine.Done, ""
+		return executionOf(h, outcome, at).insert(ctx, s, t)
+	case h.attempts > 1:
+		return forget(ctx, s, t.no, []string{h.id})
+	}
+	return nil
 }
 
 // Extend is engine.Engine's.

@@ -1,23 +1,33 @@
+-- A task that begins anew is as if just set, and its attempt is logged as done. The number of that
+-- attempt and its node are read from the snapshot: nobody changes them as long as the lease is valid.
 WITH {clock},
 k AS MATERIALIZED (
-    SELECT p.no AS topic, k.*
-    FROM {s}.hw_topics p, unnest($2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[], $7::boolean[], $8::text[], $9::bigint[], $10::bigint[])
-        WITH ORDINALITY AS k (id, lease, outcome, due, after, refund, error, started, took, n)
+    SELECT p.no AS topic, k.*, CASE WHEN k.outcome <> 1 THEN clock.now WHEN k.due >= 0 THEN k.due ELSE {in k.after} END AS at
+    FROM clock, {s}.hw_topics p, unnest($2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[], $7::boolean[], $8::boolean[], $9::text[], $10::bigint[], $11::bigint[])
+        WITH ORDINALITY AS k (id, lease, outcome, due, after, refund, anew, error, started, took, n)
     WHERE p.no = $1
 ),
 settled AS (
     UPDATE {s}.hw_tasks t SET
         state = k.outcome,
         lease = 0,
-        filed = CASE WHEN k.outcome = 1 THEN CASE WHEN k.due >= 0 THEN k.due ELSE {in k.after} END ELSE clock.now END,
-        attempts = t.attempts - k.refund::integer,
-        error = CASE WHEN k.outcome = 3 OR k.refund THEN t.error ELSE k.error END
-    FROM k, clock
+        filed = k.at,
+        due = CASE WHEN k.anew THEN k.at ELSE t.due END,
+        attempts = CASE WHEN k.anew THEN 0 ELSE t.attempts - k.refund::integer END,
+        node = CASE WHEN k.anew THEN '' ELSE t.node END,
+        error = CASE WHEN k.anew THEN '' WHEN k.outcome = 3 OR k.refund THEN t.error ELSE k.error END
+    FROM k
     WHERE t.topic = k.topic AND t.id = k.id AND t.lease = k.lease AND t.state + 0 = 2
-    RETURNING k.n, k.refund, k.outcome, k.error AS failure, k.started, k.took, t.topic, t.id, t.version, t.attempts, t.node, clock.now
+    RETURNING k.n, k.refund, k.anew, k.outcome, k.error AS failure, k.started, k.took, t.topic, t.id, t.version, t.attempts, t.node
 ),
 logged AS (
     INSERT INTO {s}.hw_executions (at, version, started, took, topic, attempt, outcome, id, node, error)
-    SELECT now, version, started, took, topic, attempts, outcome, id, node, failure FROM settled WHERE NOT refund
+    SELECT now, version, started, took, topic,
+        CASE WHEN anew THEN (SELECT t.attempts FROM {s}.hw_tasks t WHERE t.topic = s.topic AND t.id = s.id) ELSE attempts END,
+        CASE WHEN anew THEN 3 ELSE outcome END, id,
+        CASE WHEN anew THEN (SELECT t.node FROM {s}.hw_tasks t WHERE t.topic = s.topic AND t.id = s.id) ELSE node END,
+        CASE WHEN anew THEN '' ELSE failure END
+    FROM settled s, clock
+    WHERE NOT refund AND ($12 OR NOT anew)
 )
 SELECT n FROM settled

@@ -1,7 +1,7 @@
 -- expire(node, lease, max, term, count, late, then for each outcome: id, lease, as, after, error):
 -- settles leases, then leases what has outlived its lease and what is due. as is "d" done,
--- "x" dead, "p" pending, "r" pending with the attempt given back. node is a record's, with
--- its length.
+-- "x" dead, "p" pending, "r" pending with the attempt given back, "a" pending as if just set.
+-- node is a record's, with its length.
 local meta = call('HMGET', m, 'n', 'z', 'attempts', 'retain', 'paused', 'term', 'termat', 'big')
 local refused = refusal(meta)
 if refused then return refused end
@@ -14,7 +14,7 @@ if count > 0 then
   local ids = {}
   for i = 1, count do ids[i] = ARGV[5 * i + 2] end
   local records = call('HMGET', a, unpack(ids))
-  local seen, left, forget = {}, {}, {}
+  local seen, left, forget, fresh = {}, {}, {}, {}
   local again, finished, dead, update = {}, {}, {}, {}
   for i = 1, count do
     local base, id, record = 5 * i + 1, ids[i], records[i]
@@ -26,6 +26,9 @@ if count > 0 then
       local as, failure = ARGV[base + 3], ARGV[base + 5]
       if as == 'd' and meta[4] == '0' then
         forget[#forget + 1] = id
+      elseif as == 'a' then
+        fresh[#fresh + 1] = id
+        again[#again + 1], again[#again + 2] = asked(ARGV[base + 4], now), id
       else
         local tries, stop = attempts(record), 22 + byte(record, 22)
         if as == 'r' then tries = math.max(tries - 1, 0) end
@@ -44,6 +47,7 @@ if count > 0 then
     call('HDEL', b, unpack(forget))
     call('HDEL', a, unpack(forget))
   end
+  if #fresh > 0 then call('HDEL', a, unpack(fresh)) end
   if #update > 0 then call('HSET', a, unpack(update)) end
   if #again > 0 then call('ZADD', s, unpack(again)) end
   if #finished > 0 then call('ZADD', f, unpack(finished)) end

@@ -1,0 +1,141 @@
+package enginetest
+
+import (
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// testAnew checks engine.Outcome.Anew: each life is like that of a task just set.
+func testAnew(r *rig) {
+	r.make(engine.Topic{Slots: 1, Retain: long, Retries: 1})
+	set := r.set("1", past)
+	first := r.expireOne("a", long)
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: first.Token, As: engine.Pending, Error: "first"}))
+	last := r.expireOne("a", long)
+	require.Equal(r.t, 2, last.Attempts)
+	require.Equal(r.t, "first", last.Error)
+	for range 5 {
+		before := r.now()
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Anew: true, Error: "ignored"}))
+		task := r.get("1")
+		require.Equal(r.t, engine.Pending, task.State)
+		require.Equal(r.t, set.Version, task.Version)
+		require.Equal(r.t, "payload of 1", string(task.Payload))
+		require.Zero(r.t, task.Attempts)
+		require.Empty(r.t, task.Error, "the error of an earlier life is gone")
+		require.Empty(r.t, task.Node)
+		sameTime(r.t, task.Due, task.Until, "Until")
+		require.False(r.t, task.Due.Before(before.Truncate(time.Millisecond)), "Due %v is before %v", task.Due, before)
+		require.False(r.t, task.Due.After(r.now()), "Due %v is in the future", task.Due)
+		require.Equal(r.t, map[engine.State]int{engine.Pending: 1}, r.sizes())
+		last = r.expireOne("b", long)
+		require.Equal(r.t, 1, last.Attempts, "each life has all its attempts")
+		require.Equal(r.t, set.Version, last.Version)
+		require.Equal(r.t, "b", last.Node)
+		require.Empty(r.t, last.Error)
+		require.False(r.t, last.Again)
+		sameTime(r.t, task.Due, last.Due, "Due")
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Error: "again"}))
+		last = r.expireOne("b", long)
+		require.Equal(r.t, 2, last.Attempts)
+		sameTime(r.t, task.Due, last.Due, "Due stays the action time of this life")
+	}
+
+	// A wait is one by the engine's clock. What waits can be moved and removed.
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Anew: true, After: long}))
+	task := r.get("1")
+	sameTime(r.t, task.Due, task.Until, "Until")
+	wait := task.Due.Sub(r.now())
+	require.True(r.t, wait <= long+time.Millisecond && wait > long-time.Minute, "it waits %v", wait)
+	r.idle(20 * time.Millisecond)
+	require.Equal(r.t, engine.Pending, r.move("1", past).Was)
+	moved := r.expireOne("a", long)
+	require.Equal(r.t, 1, moved.Attempts)
+	sameTime(r.t, past, moved.Due, "Due")
+	at := r.later()
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: moved.Token, As: engine.Pending, Anew: true, Refund: true, Due: at, After: time.Minute}))
+	task = r.get("1")
+	sameTime(r.t, at, task.Due, "Due")
+	require.Zero(r.t, task.Attempts)
+	require.Equal(r.t, engine.Pending, r.remove("1").Was)
+
+	// A lease that is over changes nothing.
+	voids := func(what string, token engine.Token) {
+		r.t.Helper()
+		before := r.get(token.ID)
+		require.Equal(r.t, []bool{false}, r.settle(engine.Outcome{Token: token, As: engine.Pending, Anew: true, After: long}), what)
+		require.Equal(r.t, plain(before), plain(r.get(token.ID)), what)
+	}
+	token := r.leased("2", long).Token
+	voids("another task's token", engine.Token{Key: token.Key, Lease: first.Token.Lease, Part: token.Part})
+	require.Equal(r.t, []bool{true, false}, r.settle(
+		engine.Outcome{Token: token, As: engine.Pending, Anew: true, After: long}, engine.Outcome{Token: token, As: engine.Done}))
+	voids("settled", token)
+	token = r.leased("2", long).Token
+	r.set("2", r.later())
+	voids("set", token)
+	token = r.leased("2", long).Token
+	require.Equal(r.t, engine.Running, r.remove("2").Was)
+	voids("removed", token)
+	token = r.leased("2", short).Token
+	again := r.expireOne("b", long)
+	require.True(r.t, again.Again)
+	voids("outlived", token)
+
+	// The next life begins with all attempts, also after the end of a lease.
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: again.Token, As: engine.Pending, Anew: true}))
+	r.expireOne("a", short)
+	again = r.expireOne("b", long)
+	require.True(r.t, again.Again)
+	require.Equal(r.t, 2, again.Attempts)
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: again.Token, As: engine.Done}))
+
+	// Without Retain an engine keeps a task for its next life all the same.
+	r.make(engine.Topic{Slots: 1, Retries: 1})
+	token = r.leased("3", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, Error: "broken"}))
+	token = r.expireOne("a", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, Anew: true}))
+	last = r.expireOne("a", long)
+	require.Equal(r.t, 1, last.Attempts)
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Done}))
+	require.Equal(r.t, engine.None, r.get("3").State)
+	r.idle(20 * time.Millisecond)
+}
+
+// testLogAnew checks that the log has an attempt before another life as Done.
+func testLogAnew(r *rig) {
+	log := r.engine.(engine.Log)
+	r.make(engine.Topic{Slots: 1, Retain: long})
+	version := r.set("1", past).Version
+	failed := engine.Outcome{As: engine.Pending, Error: "first"}
+	anew := engine.Outcome{As: engine.Pending, Anew: true, Error: "ignored"}
+	for i, outcome := range []engine.Outcome{failed, anew, anew, failed} {
+		outcome.Token, outcome.Took = r.expireOne(string(rune('a'+i)), long).Token, time.Duration(i)*time.Second
+		require.Equal(r.t, []bool{true}, r.settle(outcome))
+	}
+	executions, err := log.Executions(r.ctx, r.key("1"), 10)
+	require.NoError(r.t, err)
+	for i := range executions {
+		executions[i].Started = time.Time{}
+	}
+	require.Equal(r.t, []engine.Execution{
+		{Version: version, Attempt: 1, Node: "d", Took: 3 * time.Second, As: engine.Pending, Error: "first"},
+		{Version: version, Attempt: 1, Node: "c", Took: 2 * time.Second, As: engine.Done},
+		{Version: version, Attempt: 2, Node: "b", Took: time.Second, As: engine.Done},
+		{Version: version, Attempt: 1, Node: "a", As: engine.Pending, Error: "first"},
+	}, executions)
+	require.Equal(r.t, "first", r.get("1").Error)
+
+	// Without Retain the log has no attempt that succeeded.
+	r.make(engine.Topic{Slots: 1})
+	token := r.leased("2", long).Token
+	anew.Token, anew.After = token, long
+	_ = r.settle(anew)
+	executions, err = log.Executions(r.ctx, r.key("2"), 10)
+	require.NoError(r.t, err)
+	require.Empty(r.t, executions)
+}
