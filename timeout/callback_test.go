@@ -44,6 +44,8 @@ func (c *targets) Call(ctx context.Context, _ timeout.Task, call timeout.Callbac
 	case strings.HasPrefix(call.Target, "stuck"):
 		<-ctx.Done()
 		return context.Cause(ctx)
+	case call.Target == "again":
+		return timeout.Again(time.Second)
 	case call.Target == "slow":
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -104,6 +106,19 @@ func TestATargetWhoseAnswersAreAllFinalOpensItsCircuitToo(t *testing.T) {
 		require.Equal(t, 5, caller.count("final"), "and the others wait for better times")
 		require.Equal(t, 100, caller.count("impossible"), "a call that can't be made says nothing of its target")
 		require.Equal(t, []string{"fake final"}, r.OpenCircuits())
+	})
+}
+
+func TestATargetThatIsCalledAgainAndAgainKeepsItsCircuitClosed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r, caller := withTargets(t, timeout.Topic{})
+		r.call("1", "again")
+		for range 60 {
+			pass(time.Second)
+			require.Empty(t, r.OpenCircuits())
+		}
+		require.Greater(t, caller.count("again"), 40)
+		require.Zero(t, r.stats().Postponed)
 	})
 }
 

@@ -248,7 +248,7 @@ func TestAgainRunsATaskAsIfItWereSetAnew(t *testing.T) {
 			case len(ran)%3 == 1:
 				return errors.New("busy")
 			case len(ran) < 30:
-				return fmt.Errorf("wrapped: %w", timeout.Again(time.Hour))
+				return fmt.Errorf("wrapped: %w", timeout.Again(time.Minute))
 			}
 			return nil
 		}))
@@ -259,7 +259,7 @@ func TestAgainRunsATaskAsIfItWereSetAnew(t *testing.T) {
 		require.Equal(t, timeout.Pending, waiting.State)
 		require.Empty(t, waiting.Error)
 		require.Zero(t, waiting.Attempts)
-		pass(24 * time.Hour)
+		pass(20 * time.Minute)
 		require.Len(t, ran, 30, "twenty lives, half of them with a failure, none dead of all failures")
 		for i, task := range seen {
 			require.Equal(t, version, task.Version)
@@ -270,8 +270,8 @@ func TestAgainRunsATaskAsIfItWereSetAnew(t *testing.T) {
 				require.Less(t, ran[i].Sub(task.Due), 300*time.Millisecond, "Due is that of this life")
 				if i > 0 {
 					wait := ran[i].Sub(ran[i-1])
-					require.GreaterOrEqual(t, wait, time.Hour, "no backoff, and nothing is early")
-					require.Less(t, wait, time.Hour+300*time.Millisecond)
+					require.GreaterOrEqual(t, wait, time.Minute, "no backoff, and nothing is early")
+					require.Less(t, wait, time.Minute+300*time.Millisecond)
 				}
 			default:
 				require.Equal(t, 2, task.Attempts)
@@ -324,7 +324,7 @@ func TestAgainWithADelayOutOfRangeIsAFailure(t *testing.T) {
 			return timeout.Permanent(timeout.Again(time.Second))
 		}))
 		r.set("1", 0)
-		pass(time.Hour)
+		pass(2 * time.Minute)
 		require.EqualValues(t, 2, r.stats().Failed)
 		require.Equal(t, timeout.Dead, r.state("1").State, "Permanent goes before Again")
 	})
@@ -347,7 +347,7 @@ func TestATaskSetOrRemovedWhileItRunsIsNotBegunAnew(t *testing.T) {
 		_, err := r.Remove(t.Context(), key("removed"))
 		require.NoError(t, err)
 		close(free)
-		pass(time.Hour)
+		pass(2 * time.Minute)
 		require.Equal(t, set.Version, r.state("set").Version)
 		require.Equal(t, set.Due, r.state("set").Due)
 		require.Equal(t, timeout.None, r.state("removed").State)

@@ -129,12 +129,12 @@ func testLogAnew(r *rig) {
 		{Version: version, Attempt: 1, Node: "a", As: engine.Pending, Error: "first"},
 	}, executions)
 	require.Equal(r.t, "first", r.get("1").Error)
+	require.Equal(r.t, engine.Pending, r.remove("1").Was)
 
 	// Without Retain the log has no attempt that succeeded.
 	r.make(engine.Topic{Slots: 1})
-	token := r.leased("2", long).Token
-	anew.Token, anew.After = token, long
-	_ = r.settle(anew)
+	anew.Token, anew.After = r.leased("2", long).Token, long
+	require.Equal(r.t, []bool{true}, r.settle(anew))
 	executions, err = log.Executions(r.ctx, r.key("2"), 10)
 	require.NoError(r.t, err)
 	require.Empty(r.t, executions)

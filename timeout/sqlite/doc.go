@@ -32,6 +32,7 @@
 // is due writes nothing where nothing is.
 //
 // The log of executions has attempts that failed, and those that succeeded where the topic
-// has a Retain. It begins anew when a task is set, goes with its task, and has nothing that
-// is older than seven days or the longest Retain.
+// has a Retain. It begins anew when a task is set, and without a Retain when another life of the
+// task begins. It goes with its task, and has nothing that is older than seven days or the
+// longest Retain.
 package sqlite

@@ -18,7 +18,7 @@ var (
 	owned     = perTopic("owned_slots", "Slots that belong to this node.")
 	queued    = perTopic("queued_tasks", "Tasks that this node has leased and not begun.")
 	running   = perTopic("running_handlers", "Handlers that run on this node.")
-	done      = perTopic("done_total", "Tasks that were done.")
+	done      = perTopic("done_total", "Tasks that were done, and successful runs of tasks that run again.")
 	failed    = perTopic("failed_attempts_total", "Attempts that ended with an error or a panic.")
 	dead      = perTopic("dead_total", "Tasks that became dead.")
 	accepted  = perTopic("accepted_total", "Attempts whose outcome is told later.")
