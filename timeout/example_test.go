@@ -83,9 +83,8 @@ var errBusy, errNoSuchUser = errors.New("busy"), errors.New("no such user")
 
 func send(context.Context, []byte) error { return nil }
 
-// A gateway looks every few minutes whether a device still answers, for as long as it does. The check
-// is a task that runs again and again. Like any task it survives a crash, and whichever node is free
-// runs it.
+// A gateway checks a device every few minutes, as long as the device answers. The check is a task that
+// runs again and again. Like any task it survives a crash.
 func ExampleAgain() {
 	engine, err := memory.New(memory.Config{})
 	if err != nil {
@@ -99,29 +98,36 @@ func ExampleAgain() {
 	defer centre.Close()
 
 	ctx, cancel := context.WithCancel(context.Background())
-	beats := 0
-	err = centre.Handle("beats", func(_ context.Context, task timeout.Task) error {
-		if beats++; beats > 3 { // no answer
-			fmt.Println(task.ID, "is gone")
+	const every = 20 * time.Millisecond // 5 * time.Minute, in earnest
+	checks := 0
+	gone := func(id string) bool {
+		if checks++; checks > 3 {
+			fmt.Println(id, "is gone")
 			cancel()
+			return true
+		}
+		fmt.Println(id, "is there")
+		return false
+	}
+	err = centre.Handle("devices", func(_ context.Context, task timeout.Task) error {
+		if gone(task.ID) {
 			return nil // done: no further check
 		}
-		fmt.Println(task.ID, "is there, attempt", task.Attempts)
-		return timeout.Again(20 * time.Millisecond) // 5 * time.Minute, in earnest
+		return timeout.Again(every)
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := centre.Set(ctx, timeout.Task{Topic: "beats", ID: "device-7"}); err != nil {
+	if _, err := centre.Set(ctx, timeout.Task{Topic: "devices", ID: "device-7"}); err != nil {
 		log.Fatal(err)
 	}
 	if err := centre.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
-	// device-7 is there, attempt 1
-	// device-7 is there, attempt 1
-	// device-7 is there, attempt 1
+	// device-7 is there
+	// device-7 is there
+	// device-7 is there
 	// device-7 is gone
 }
 

@@ -60,8 +60,8 @@ func RetryDelay(err error) (time.Duration, bool) {
 // Task.Version, the payload and the callback stay. So Key and Version name the set, and Due tells
 // its runs apart. A set, a removal or a dropped topic meanwhile wins: then Again changes nothing.
 //
-// Zero means at once. If d is negative or longer than 100 years, the error is an ordinary failure
-// that wraps ErrArgument. The error may be wrapped. Permanent and ErrAccepted in the same error go
+// Zero means at once. If d is negative or longer than 100 years, the error is an ordinary failure,
+// wrapping ErrArgument. The error may be wrapped. Permanent and ErrAccepted in the same error go
 // before Again, and Again goes before RetryAfter. Center.Feedback takes Again as well.
 func Again(d time.Duration) error {
 	if d < 0 || d > engine.MaxDuration {

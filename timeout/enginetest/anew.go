@@ -44,7 +44,7 @@ func testAnew(r *rig) {
 		sameTime(r.t, task.Due, last.Due, "Due stays the action time of this life")
 	}
 
-	// A wait is one by the engine's clock. What waits can be moved and removed.
+	// The wait is by the engine's clock. A waiting task can be moved and removed.
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Anew: true, After: long}))
 	task := r.get("1")
 	sameTime(r.t, task.Due, task.Until, "Until")
@@ -106,7 +106,7 @@ func testAnew(r *rig) {
 	r.idle(20 * time.Millisecond)
 }
 
-// testLogAnew checks that the log has an attempt before another life as Done.
+// testLogAnew reads the log of a task with several lives. An attempt before another life is Done there.
 func testLogAnew(r *rig) {
 	log := r.engine.(engine.Log)
 	r.make(engine.Topic{Slots: 1, Retain: long})
