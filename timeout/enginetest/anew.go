@@ -138,4 +138,15 @@ func testLogAnew(r *rig) {
 	executions, err = log.Executions(r.ctx, r.key("2"), 10)
 	require.NoError(r.t, err)
 	require.Empty(r.t, executions)
+
+	// The log goes with its task, also that of an earlier life.
+	failed.Token = r.leased("3", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(failed))
+	anew.Token, anew.After = r.expireOne("a", long).Token, 0
+	require.Equal(r.t, []bool{true}, r.settle(anew))
+	last := r.expireOne("a", long)
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Done}))
+	executions, err = log.Executions(r.ctx, r.key("3"), 10)
+	require.NoError(r.t, err)
+	require.Empty(r.t, executions)
 }
