@@ -145,7 +145,7 @@ func (x *expiry) round(ctx context.Context) {
 		p.begun = time.Now()
 		p.err = x.call(ctx, s, func(ctx context.Context, e engine.Engine) (err error) {
 			p.batch, err = e.Expire(ctx, ask)
-			if errors.Is(err, engine.ErrNotFound) && s.place > 0 && x.heal(ctx, e, ask.Topic) {
+			if errors.Is(err, engine.ErrNotFound) && s.place > 0 && x.heal(ctx, s, e, ask.Topic) {
 				p.batch, err = e.Expire(ctx, ask)
 			}
 			return err

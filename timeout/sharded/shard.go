@@ -25,6 +25,8 @@ type shard struct {
 	doubts chan struct{} // has one element if the guard must check
 	opened chan struct{} // closed when there is an engine
 
+	copying chan struct{} // has one element while a topic is copied to the shard
+
 	mu     sync.Mutex // guards the fields below
 	engine engine.Engine
 	away   error              // the reason for being away, or nil
@@ -35,7 +37,7 @@ type shard struct {
 var errNew = errors.New("was not reached yet")
 
 func newShard(place int, open func(context.Context) (engine.Engine, error)) *shard {
-	s := &shard{place: place, open: open, doubts: make(chan struct{}, 1), opened: make(chan struct{}), away: errNew}
+	s := &shard{place: place, open: open, doubts: make(chan struct{}, 1), opened: make(chan struct{}), copying: make(chan struct{}, 1), away: errNew}
 	s.calls, s.hangUp = context.WithCancel(context.Background())
 	return s
 }

@@ -34,7 +34,7 @@ func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) 
 	}
 	e.learn(kept)
 	errs := e.together(isNotFirst, func(s *shard) error {
-		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return e.copyTopic(ctx, eng, kept, onlyNew) })
+		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return e.copyTopic(ctx, s, eng, kept, onlyNew) })
 	})
 	if err := errors.Join(errs...); err != nil && (!onlyNew || ctx.Err() != nil) {
 		return e.wholeOf(kept), err
@@ -78,7 +78,7 @@ func (e *core) Pause(ctx context.Context, name string, paused bool) (kept engine
 		return kept, err
 	}
 	errs := e.together(isNotFirst, func(s *shard) error {
-		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return e.copyTopic(ctx, eng, kept, false) })
+		return e.call(ctx, s, func(ctx context.Context, eng engine.Engine) error { return e.copyTopic(ctx, s, eng, kept, false) })
 	})
 	return e.wholeOf(kept), errors.Join(errs...)
 }
@@ -95,35 +95,46 @@ func (e *core) learn(topics ...engine.Topic) {
 
 // copyTopic copies a topic from the first shard to another, and repeats that until the first shard
 // still has the same topic afterwards. So of two copies at the same time, the last one to check
-// has copied the last state.
-func (e *core) copyTopic(ctx context.Context, eng engine.Engine, topic engine.Topic, onlyNew bool) error {
-	for {
-		there, err := eng.SetTopic(ctx, topic, onlyNew)
-		grown := errors.Is(err, engine.ErrConflict)
-		if err != nil && !grown {
+// has copied the last state. With onlyNew it begins with topic, and an equal one is enough.
+//
+// The copies to one shard take turns, and each reads the first shard in its turn. Otherwise one with
+// an earlier state could resume a topic for a moment, after Pause has returned. Another process still can.
+func (e *core) copyTopic(ctx context.Context, s *shard, eng engine.Engine, topic engine.Topic, onlyNew bool) error {
+	select {
+	case s.copying <- struct{}{}:
+		defer func() { <-s.copying }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if onlyNew {
+		there, err := eng.SetTopic(ctx, topic, true)
+		if err != nil || same(there, topic) {
 			return err
 		}
-		if err == nil && there.Paused != topic.Paused { // SetTopic does not change Paused
-			there, err = eng.Pause(ctx, topic.Name, topic.Paused)
-			if err != nil && !errors.Is(err, engine.ErrNotFound) {
-				return err
-			}
-		}
-		if err == nil && onlyNew && same(there, topic) {
-			return nil
-		}
+	}
+	for copied, grown := false, false; ; {
 		now, found, err := e.firstHas(ctx, topic.Name)
 		switch {
-		case err != nil || !found:
+		case err != nil || !found || copied && same(now, topic):
 			return err
 		case grown && same(now, topic):
 			if now, err = e.growFirst(ctx, eng, topic); err != nil {
 				return err
 			}
-		case same(now, topic) && !onlyNew:
-			return nil
 		}
-		topic, onlyNew = now, false
+		topic = now
+		there, err := eng.SetTopic(ctx, topic, false)
+		grown = errors.Is(err, engine.ErrConflict)
+		if err == nil && there.Paused != topic.Paused { // SetTopic does not change Paused
+			if _, err = eng.Pause(ctx, topic.Name, topic.Paused); errors.Is(err, engine.ErrNotFound) {
+				copied = false
+				continue
+			}
+		}
+		if err != nil && !grown {
+			return err
+		}
+		copied = !grown
 	}
 }
 
@@ -264,7 +275,7 @@ func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
 	}
 	for _, topic := range wanted {
 		if has, ok := there[topic.Name]; !ok || !same(has, topic) {
-			if err := e.copyTopic(ctx, eng, topic, !ok); err != nil {
+			if err := e.copyTopic(ctx, s, eng, topic, !ok); err != nil {
 				return err
 			}
 		}
@@ -273,14 +284,14 @@ func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
 }
 
 // heal copies missing topics from the first shard, and reports whether any was copied.
-func (e *core) heal(ctx context.Context, eng engine.Engine, names ...string) (healed bool) {
+func (e *core) heal(ctx context.Context, s *shard, eng engine.Engine, names ...string) (healed bool) {
 	topics, err := e.firstTopics(ctx)
 	if err != nil {
 		return false
 	}
 	for _, topic := range topics {
 		if slices.Contains(names, topic.Name) {
-			healed = e.copyTopic(ctx, eng, topic, true) == nil || healed
+			healed = e.copyTopic(ctx, s, eng, topic, true) == nil || healed
 		}
 	}
 	return healed

@@ -86,7 +86,7 @@ func (e *core) readUpcoming(ctx context.Context, topic string, slots []int, unti
 		u := &read[s.place]
 		u.err = e.call(ctx, s, func(ctx context.Context, eng engine.Engine) (err error) {
 			u.UpcomingPage, err = eng.(engine.Truth).Upcoming(ctx, topic, slots, until, at[s.place].From, limit)
-			if errors.Is(err, engine.ErrNotFound) && s.place > 0 && e.heal(ctx, eng, topic) {
+			if errors.Is(err, engine.ErrNotFound) && s.place > 0 && e.heal(ctx, s, eng, topic) {
 				err = nil
 			}
 			return err

@@ -138,7 +138,11 @@ func (e *core) set(ctx context.Context, eng engine.Engine, tasks []engine.Task) 
 			}
 		}
 	}
-	if len(missing) == 0 || !e.heal(ctx, eng, names...) {
+	if len(missing) == 0 {
+		return answers, nil
+	}
+	s := e.shards[Place(tasks[0].Key(), len(e.shards))]
+	if !e.heal(ctx, s, eng, names...) {
 		return answers, nil
 	}
 	again := make([]engine.Task, len(missing))
