@@ -26,7 +26,7 @@ func benchEngine(b *testing.B) *sqlite.Engine {
 	return e
 }
 
-// BenchmarkSet is about new tasks that are set in batches by one goroutine.
+// BenchmarkSet sets new tasks in batches, with one goroutine.
 func BenchmarkSet(b *testing.B) {
 	for _, batch := range []int{64, 1000} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
@@ -40,7 +40,7 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// BenchmarkExpire is about tasks that are all due: each call settles those of the one before.
+// BenchmarkExpire leases due tasks. Each call settles the tasks of the last one.
 func BenchmarkExpire(b *testing.B) {
 	for _, most := range []int{256, 1024} {
 		b.Run(fmt.Sprintf("max=%d", most), func(b *testing.B) {
@@ -54,14 +54,14 @@ func BenchmarkExpire(b *testing.B) {
 	}
 }
 
-// BenchmarkMove is about tasks that are moved to a later time over and over, by two goroutines: a
-// heartbeat of each of 10,000 connections, in the order in which they came or in no order.
+// BenchmarkMove moves tasks to a later time over and over, with two goroutines: a heartbeat of
+// each of 10,000 connections, in the order of their making or in no order.
 func BenchmarkMove(b *testing.B) {
 	b.Run("order=set", func(b *testing.B) { benchmarkMove(b, 1) })
 	b.Run("order=none", func(b *testing.B) { benchmarkMove(b, 7919) })
 }
 
-// benchmarkMove moves tasks whose places are step apart.
+// benchmarkMove moves tasks in steps of the given width.
 func benchmarkMove(b *testing.B, step int) {
 	const tasks, batch, clients = 10_000, 64, 2
 	path := filepath.Join(b.TempDir(), "tasks.db")
@@ -100,7 +100,7 @@ func benchmarkMove(b *testing.B, step int) {
 	b.ReportMetric(float64(size(b, e, path))/float64(begin), "size/begin")
 }
 
-// size closes a database and returns how many bytes it has.
+// size closes a database and returns its size in bytes.
 func size(b *testing.B, engine *sqlite.Engine, path string) int64 {
 	require.NoError(b, engine.Close())
 	info, err := os.Stat(path)

@@ -158,7 +158,7 @@ func TestUpcomingHasWhatWaitsAndRunsInTheOrderOfTime(t *testing.T) {
 	}
 }
 
-// TestItAnswersAsAnEngineInMemory has both do the same at random.
+// TestItAnswersAsAnEngineInMemory does the same random steps with both engines.
 func TestItAnswersAsAnEngineInMemory(t *testing.T) {
 	for seed := range uint64(3) {
 		r := newRig(t, engine.Topic{})
@@ -179,8 +179,8 @@ func TestItAnswersAsAnEngineInMemory(t *testing.T) {
 	}
 }
 
-// compare does one step with both engines. What is due has times of the past that differ;
-// what is not is far in the future.
+// compare does one step with both engines. Due tasks have different times in the past. Other
+// tasks are far in the future.
 func compare(t *testing.T, engines []engine.Engine, random *rand.Rand, held map[string][2]engine.Token, step int64) {
 	ctx := t.Context()
 	var keys []engine.Key
@@ -272,7 +272,7 @@ func compare(t *testing.T, engines []engine.Engine, random *rand.Rand, held map[
 	require.Equal(t, results[1], results[0])
 }
 
-// A process hears of tasks that others set and of topics that they resume, and not of their beats.
+// A process hears of other processes' tasks and of their resumed topics, but not of their beats.
 func TestAProcessIsWokenByTasksAndNotByBeats(t *testing.T) {
 	r := newRig(t, engine.Topic{})
 	other := openEngine(t, r.path)
@@ -294,7 +294,7 @@ func TestAProcessIsWokenByTasksAndNotByBeats(t *testing.T) {
 		require.NoError(t, other.Ready(ctx))
 		_, err := other.Beat(ctx, engine.Node{Name: "other"}, time.Minute)
 		require.NoError(t, err)
-		time.Sleep(300 * time.Millisecond) // the test fails for sure only if each is seen alone
+		time.Sleep(300 * time.Millisecond) // time to see each beat alone: else the test can pass by chance
 	}
 	require.Empty(t, woken)
 	for _, change := range []func() error{

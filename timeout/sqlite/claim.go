@@ -9,7 +9,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Claim is engine.Truth's. Of large payloads it claims about 4 MiB.
+// Claim implements engine.Truth. Of each 512 tasks it claims at most 4 MiB of payloads, or a
+// single larger task.
 func (e *Engine) Claim(ctx context.Context, topic, node string, wanted []engine.Wanted, lease time.Duration) ([]engine.Claimed, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
@@ -25,7 +26,7 @@ func (e *Engine) Claim(ctx context.Context, topic, node string, wanted []engine.
 		if err != nil && len(claimed) == 0 {
 			return nil, e.wrap("claiming tasks", err)
 		}
-		if err != nil { // what is leased is not to be lost for it: the rest can be wanted again
+		if err != nil { // keep the leases; the caller can claim the rest again
 			for _, w := range wanted[len(claimed):] {
 				claimed = append(claimed, engine.Claimed{At: w.At})
 			}
@@ -36,11 +37,11 @@ func (e *Engine) Claim(ctx context.Context, topic, node string, wanted []engine.
 	return claimed, nil
 }
 
-// claimable is a task that somebody wants.
+// claimable is a wanted task.
 type claimable struct {
 	outlived
 	state engine.State
-	i     int // its place in wanted
+	i     int // place in wanted, or -1
 }
 
 func claim(ctx context.Context, s session, name, node string, wanted []engine.Wanted, lease int64) ([]engine.Claimed, error) {
@@ -91,7 +92,8 @@ func claim(ctx context.Context, s session, name, node string, wanted []engine.Wa
 	return claimed, err
 }
 
-// claimables returns what is there and due, and says of the others when they are.
+// claimables returns the wanted tasks that are due. For the others it writes their times into
+// claimed.
 func (l *leasing) claimables(ctx context.Context, s session, wanted []engine.Wanted, claimed []engine.Claimed) ([]*claimable, error) {
 	ids := make([]string, len(wanted))
 	for i, w := range wanted {
@@ -111,11 +113,11 @@ func (l *leasing) claimables(ctx context.Context, s session, wanted []engine.Wan
 		c := there[w.ID]
 		switch {
 		case c == nil || c.version != w.Version:
-		case c.i >= 0: // the same one again
+		case c.i >= 0: // the same id again
 			claimed[i].At = time.UnixMilli(l.until)
 		case c.at > l.at || l.t.Paused:
 			claimed[i].At = time.UnixMilli(c.at)
-		case len(due) > 0 && bytes+c.size > maxBytes: // the next claim
+		case len(due) > 0 && bytes+c.size > maxBytes: // for the next claim
 			claimed[i].At = time.UnixMilli(c.at)
 		default:
 			c.i = i

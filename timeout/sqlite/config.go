@@ -25,21 +25,21 @@ const (
 type Sync int
 
 const (
-	// SyncNormal has a commit wait for the operating system: nothing is lost with the process,
-	// and with a power cut at most what was committed since the last checkpoint.
+	// SyncNormal makes a commit wait for the operating system only. The end of the process loses
+	// nothing. A power cut loses at most the commits since the last checkpoint.
 	SyncNormal Sync = iota
 
-	// SyncFull has every commit wait for the disk: nothing is lost with a power cut either.
+	// SyncFull makes every commit wait for the disk. A power cut loses nothing either.
 	SyncFull
 )
 
-// Config is what Open can be told. The zero value of each field means the default.
+// Config has the settings of Open. The zero value of each field means the default.
 type Config struct {
 	// Sync is what a commit waits for. Zero is SyncNormal.
 	Sync Sync
 
-	// BusyTimeout is how long a call waits while another process writes. Zero means 10s; less
-	// than 1ms is an error.
+	// BusyTimeout is the longest time that a call waits while another process writes. Zero means
+	// 10s; less than 1ms is an error.
 	BusyTimeout time.Duration
 }
 
@@ -53,9 +53,9 @@ func (c Config) check() error {
 	return nil
 }
 
-// Open opens the file, and makes it and its tables where they are not there. An error that
-// wraps engine.ErrArgument says that the configuration is not possible, that path is no file,
-// or that the tables were made by a newer version.
+// Open opens the file. It creates a missing file and missing tables. The error wraps
+// engine.ErrArgument if the configuration is invalid, if path does not name a file, or if a newer
+// version made the tables.
 func Open(path string, cfg Config) (*Engine, error) {
 	cfg.BusyTimeout = cmp.Or(cfg.BusyTimeout, defaultBusy)
 	if err := cfg.check(); err != nil {
@@ -68,17 +68,17 @@ func Open(path string, cfg Config) (*Engine, error) {
 		e := &Engine{cfg: cfg, lock: make(chan struct{}, 1), reserve: kept}
 		err := e.open(path)
 		if err == nil {
-			_ = kept.fill(context.Background()) // otherwise Set says so
+			_ = kept.fill(context.Background()) // after a failure, Set returns the error
 			return e, nil
 		}
-		_ = e.shut() // it is the first error that matters
+		_ = e.shut() // only the first error matters
 		if !isFull(err) || !kept.release() {
 			return nil, e.wrap("opening "+path, err)
 		}
 	}
 }
 
-// open opens the connections. The writer's comes first: it makes the tables.
+// open opens the connections. The writer's comes first, because it makes the tables.
 func (e *Engine) open(path string) error {
 	ctx := context.Background()
 	sync := "NORMAL"
@@ -116,7 +116,7 @@ func (e *Engine) open(path string) error {
 	return nil
 }
 
-// address is the URI of a file, whatever characters its path has.
+// address returns the URI of a file. The path may have any characters.
 func address(path string, pragmas ...string) string {
 	path = filepath.ToSlash(path)
 	if runtime.GOOS == "windows" && filepath.VolumeName(path) != "" {

@@ -11,36 +11,35 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// chunk is how many tasks a transaction has at most.
+// chunk is the greatest number of tasks in one transaction.
 const chunk = 512
 
-// Engine keeps tasks in a file. It is an engine.Engine, an engine.Truth, an engine.Log and an
-// engine.Waker.
-// Its methods may be called by several goroutines at the same time.
+// Engine keeps tasks in a file. It implements engine.Engine, engine.Truth, engine.Log,
+// engine.Peeker and engine.Waker. Several goroutines may call its methods at the same time.
 type Engine struct {
 	cfg     Config
 	writing *sql.DB
 	writer  *writer
 	reader  *reader
-	lock    chan struct{} // held by whoever uses writer
+	lock    chan struct{} // held while writer is in use
 	reserve *reserve
-	wakers  atomic.Int64 // calls of Wake
-	changed atomic.Int64 // transactions of verbs
+	wakers  atomic.Int64 // running calls of Wake
+	changed atomic.Int64 // committed transactions of Set, Move, Remove and Replay
 
-	use    sync.RWMutex // held by calls for reading, and by Close
+	use    sync.RWMutex // read lock: every call; write lock: Close
 	closed bool
 
-	mu      sync.Mutex         // guards what follows
+	mu      sync.Mutex         // guards the fields below
 	counted map[string]counted // by topic
 	fenced  map[int64]fence    // by number of the topic
 
-	surplusAt time.Time // when Upkeep looks again whether too much is dead
+	surplusAt time.Time // time of Upkeep's next search for surplus dead tasks
 }
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// enter has Close wait for the call, where the engine is open and ctx has not ended. The
-// caller must call e.use.RUnlock then.
+// enter makes Close wait for the call. It fails if the engine is closed or ctx has ended. After a
+// success the caller must call e.use.RUnlock.
 func (e *Engine) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -53,7 +52,7 @@ func (e *Engine) enter(ctx context.Context) error {
 	return nil
 }
 
-// Now is engine.Engine's: the clock of this machine.
+// Now implements engine.Engine. It returns the clock of this machine.
 func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	if err := e.enter(ctx); err != nil {
 		return time.Time{}, err
@@ -62,7 +61,7 @@ func (e *Engine) Now(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(now()), nil
 }
 
-// Close is engine.Engine's. It waits for calls that have begun.
+// Close implements engine.Engine. It waits for running calls.
 func (e *Engine) Close() error {
 	e.use.Lock()
 	defer e.use.Unlock()
@@ -73,7 +72,8 @@ func (e *Engine) Close() error {
 	return e.shut()
 }
 
-// shut closes what is open. The writer is last: whoever closes the file last cleans up.
+// shut closes the connections. The writer is last, because the last connection to close cleans up
+// the file.
 func (e *Engine) shut() error {
 	var failures []error
 	if e.reader != nil {

@@ -87,7 +87,7 @@ func (r *rig) expire(ask engine.Ask) engine.Batch {
 	return batch
 }
 
-// lease leases one task, which must be that of the id.
+// lease leases one task, and checks its id.
 func (r *rig) lease(id string, lease time.Duration) engine.Leased {
 	r.Helper()
 	batch := r.expire(engine.Ask{Max: 1, Lease: lease})
@@ -101,7 +101,7 @@ func (r *rig) settle(outcomes ...engine.Outcome) []bool {
 	return r.expire(engine.Ask{Settle: outcomes}).Settled
 }
 
-// bring has a task be in a state, with version and token.
+// bring brings a task into a state, and returns the token of its lease, if it had one.
 func (r *rig) bring(id string, state engine.State) engine.Token {
 	r.Helper()
 	if state == engine.None {
@@ -453,7 +453,7 @@ func TestListsArePagesWithoutHolesOrDoubles(t *testing.T) {
 			seen[task.ID]++
 			require.False(t, i > 0 && task.Until.Before(page.Tasks[i-1].Until))
 		}
-		_, err = r.Remove(t.Context(), []engine.Removal{{Key: page.Tasks[0].Key()}}) // what goes meanwhile disturbs nothing
+		_, err = r.Remove(t.Context(), []engine.Removal{{Key: page.Tasks[0].Key()}}) // a task removed meanwhile disturbs nothing
 		require.NoError(t, err)
 		if query.Cursor = page.Next; page.Next == "" {
 			require.Equal(t, 7, pages)

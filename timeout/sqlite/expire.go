@@ -14,8 +14,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Expire is engine.Engine's. What is asked for beyond 512 outcomes or tasks is done in
-// several transactions.
+// Expire implements engine.Engine. It handles more than 512 outcomes or tasks in several
+// transactions.
 func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	if err := e.enter(ctx); err != nil {
 		return engine.Batch{}, err
@@ -40,7 +40,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		if err == nil {
 			e.keepFence(x.topic, x.raised)
 		}
-		if leased > 0 && (err != nil || x.fence != nil) { // what is leased is not to be lost for it
+		if leased > 0 && (err != nil || x.fence != nil) { // keep the leases of earlier transactions
 			batch.Leased, batch.Died, batch.Next = batch.Leased[:leased], batch.Died[:died], batch.Now
 			return *batch, nil
 		}
@@ -58,21 +58,22 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	}
 }
 
-// expiry is a call of Expire.
+// expiry is one call of Expire.
 type expiry struct {
 	ask    engine.Ask
-	settle []engine.Outcome // those that are left
+	settle []engine.Outcome // the remaining ones
 	batch  engine.Batch
 	fence  error
 
 	topic  int64  // number of the topic
-	raised *fence // by the transaction
+	raised *fence // by the last transaction
 }
 
-// latest is the time until which a task must have been due to be leased.
+// latest returns the latest time of a task to be leased: Late before now.
 func (x *expiry) latest(now int64) int64 { return now - engine.CeilMillis(x.ask.Late) }
 
-// slots is the SQL condition for the slots of an ask, with its arguments. It is empty for all slots.
+// slots returns the SQL condition for the slots of an ask, with its arguments. It is empty for
+// all slots.
 func (x *expiry) slots(t *topic) (condition string, args []any) {
 	return inSlots(t, x.ask.Slots)
 }
@@ -90,7 +91,7 @@ func inSlots(t *topic, slots []int) (condition string, args []any) {
 	return " AND (hash & ?) IN (SELECT value FROM json_each(?))", []any{t.Slots - 1, array(slots)}
 }
 
-// look reports whether there is something to do, without writing: an idle engine does this alone.
+// look reports whether there is work, without writing. An idle engine does only this.
 func (e *Engine) look(ctx context.Context, x *expiry) (busy bool, err error) {
 	t, err := topicOf(ctx, e.reader, x.ask.Topic)
 	if err != nil {
@@ -118,12 +119,12 @@ func (e *Engine) look(ctx context.Context, x *expiry) (busy bool, err error) {
 // none is the time of no task.
 const none = 1<<63 - 1
 
-// lookAhead is the greatest number of tasks that a search for the next due one reads. Tasks of other
-// slots, and those moved to a later time, count as well.
+// lookAhead is the greatest number of tasks read in a search for the next due task. Tasks of
+// other slots, and tasks moved to a later time, count as well.
 const lookAhead = 1000
 
-// next returns the time of the next due task. Of later tasks it reads the first ones only. If none of
-// them is in the slots of the ask, nothing is due before the last of them.
+// next returns the time of the next due task. It reads only the first of the later tasks. If none
+// of them is in the slots of the ask, nothing is due before the last of them.
 func (x *expiry) next(ctx context.Context, s session, t *topic, now int64) (int64, error) {
 	condition, args := x.slots(t)
 	at := int64(none)
@@ -153,7 +154,7 @@ func (x *expiry) next(ctx context.Context, s session, t *topic, now int64) (int6
 	return first, err
 }
 
-// numbered gives the arguments of a condition the numbers from first on.
+// numbered numbers the arguments of a condition, beginning with first.
 func numbered(condition string, first int) string {
 	for n := first; strings.Contains(condition, "?)"); n++ {
 		condition = strings.Replace(condition, "?)", "?"+strconv.Itoa(n)+")", 1)
@@ -161,19 +162,19 @@ func numbered(condition string, first int) string {
 	return condition
 }
 
-// dueQuery reads the first task that the index has as due.
+// dueQuery reads the first due task, by the times of the index.
 func dueQuery(condition string) string {
 	half := "SELECT at, seq FROM hw_tasks WHERE topic = ?1 AND state = %d AND at <= ?2" + condition
 	return fmt.Sprintf(half+" UNION ALL "+half+" ORDER BY at, seq LIMIT 1", engine.Pending, engine.Running)
 }
 
-// laterQuery reads the others, in the order of the index.
+// laterQuery reads the later tasks, in the order of the index.
 func laterQuery(condition string) string {
 	half := "SELECT at, max(at, due), true" + condition + ", seq FROM hw_tasks WHERE topic = ?1 AND state = %d AND at > ?2"
 	return fmt.Sprintf(half+" UNION ALL "+half+" ORDER BY at, seq LIMIT ?3 + 0", engine.Pending, engine.Running)
 }
 
-// round settles and leases as much as one transaction may.
+// round settles and leases as much as fits into one transaction.
 func (e *Engine) round(ctx context.Context, s session, x *expiry) error {
 	t, err := topicOf(ctx, s, x.ask.Topic)
 	if err != nil {
@@ -194,14 +195,14 @@ func (e *Engine) round(ctx context.Context, s session, x *expiry) error {
 	return nil
 }
 
-// leaseDue leases what is due, once all that was to be settled is.
+// leaseDue leases due tasks, once all outcomes are settled.
 func (e *Engine) leaseDue(ctx context.Context, s session, t *topic, x *expiry, settled int, at int64) error {
 	x.batch.Now = time.UnixMilli(at)
 	if x.ask.Max <= 0 || t.Paused || settled < len(x.settle) {
 		return nil
 	}
 	if err := checkFence(ctx, s, t, x.ask, at); errors.Is(err, engine.ErrFenced) {
-		x.fence = err // and what was settled is committed
+		x.fence = err // the transaction still commits the settled outcomes
 		return nil
 	} else if err != nil {
 		return err
@@ -238,17 +239,18 @@ func (x *expiry) lease(ctx context.Context, s session, t *topic, at int64) error
 	return nil
 }
 
-// leasing is what all leases of one transaction have in common.
+// leasing is the common part of all leases of one transaction.
 type leasing struct {
 	t         *topic
 	node      string
 	at, until int64
-	number    int64 // of the leases
+	number    int64 // number of the leases
 	died      []string
 }
 
-// maxBytes is where a transaction ends that leases large payloads, so that neither others who
-// write nor the memory have to bear many of them: it leases one task more at most.
+// maxBytes is the size of payloads, in bytes, after which a transaction leases no further task.
+// So it exceeds the limit by one task at most. Large payloads must burden neither other writers
+// nor the memory.
 const maxBytes = 4 << 20
 
 // outlived is a lease that has ended by itself.
@@ -258,10 +260,10 @@ type outlived struct {
 	version  int64
 	attempts int
 	node     string
-	size     int // of the payload
+	size     int // size of the payload in bytes
 }
 
-// lease leases up to limit tasks that are due, of the slots asked for, the earliest first.
+// lease leases up to limit due tasks in the slots of the ask, the earliest first.
 func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([]engine.Leased, error) {
 	condition, args := x.slots(l.t)
 	if done, err := l.refile(ctx, s, condition, args, limit); err != nil || !done {
@@ -315,11 +317,11 @@ func (l *leasing) lease(ctx context.Context, s session, x *expiry, limit int) ([
 	return leased, err
 }
 
-// refileRounds is how many times a transaction looks for tasks that were moved.
+// refileRounds is the greatest number of searches for moved tasks in one transaction.
 const refileRounds = 8
 
-// refile files those that were moved to a later time under that, as far as they come before what
-// can be leased: what is left to be leased is due. It reports whether it has come so far.
+// refile files moved tasks at their later times, as far as they come before the tasks to lease.
+// The remaining tasks to lease are due. It reports whether it has finished within refileRounds.
 func (l *leasing) refile(ctx context.Context, s session, condition string, args []any, limit int) (done bool, err error) {
 	args = append(append([]any{l.t.no, l.at}, args...), limit)
 	for range refileRounds {
@@ -335,8 +337,8 @@ func (l *leasing) refile(ctx context.Context, s session, condition string, args 
 	return false, nil
 }
 
-// merge returns how many of the outlived leases come before what waits, and how many tasks
-// that wait there is room for. The last of args is the limit.
+// merge returns the outlived leases that come before the waiting tasks, and the room left for
+// waiting tasks. The last of args is the limit.
 func merge(ctx context.Context, s session, over []outlived, condition string, args []any) ([]outlived, int, error) {
 	var waiting []int64
 	limit := args[len(args)-1].(int)
@@ -359,7 +361,7 @@ func merge(ctx context.Context, s session, over []outlived, condition string, ar
 	return over[:n], limit - n, nil
 }
 
-// judge ends those that have no attempt left, and returns the others.
+// judge makes tasks without a further attempt dead, and returns the others.
 func (l *leasing) judge(ctx context.Context, s session, over []outlived) (again []int64, err error) {
 	for _, o := range over {
 		text := fmt.Sprintf("timeout: the lease of %s ended in attempt %d", o.node, o.attempts)
@@ -386,7 +388,7 @@ func (l *leasing) judge(ctx context.Context, s session, over []outlived) (again 
 	return again, nil
 }
 
-// take leases tasks by a condition.
+// take leases the tasks that match a condition.
 func (l *leasing) take(ctx context.Context, s session, seqs []int64, again bool, condition string, args ...any) ([]engine.Leased, error) {
 	if again && len(seqs) == 0 {
 		return nil, nil

@@ -1,4 +1,5 @@
 package sqlite
 
-// ShortLog is for tests: with the race detector SQLite is slow, and they need small disks.
+// ShortLog shortens the log for tests: they need small disks, and SQLite is slow with the race
+// detector.
 func ShortLog() { logPages = 128 }

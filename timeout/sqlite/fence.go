@@ -8,13 +8,13 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// fenceEvery is the time between two writes of the fence of a node, in milliseconds. Fences last that
-// much longer. An idle node looks every few seconds, so most of its looks write nothing.
+// fenceEvery is the time between two writes of a node's fence, in milliseconds. Fences last that
+// much longer. An idle node looks every few seconds, so most looks write nothing.
 const fenceEvery = 30_000
 
 var fenceLasts = engine.FenceFor.Milliseconds() + fenceEvery
 
-// fence is the last fence that this engine has committed for a topic.
+// fence is this engine's last committed fence for a topic.
 type fence struct {
 	term  int64
 	slots []int
@@ -51,8 +51,8 @@ func checkFence(ctx context.Context, s session, t *topic, ask engine.Ask, at int
 	return fmt.Errorf("%w: slot %d of topic %s was leased from with term %d, after %d", engine.ErrFenced, slot, t.Name, term, ask.Term)
 }
 
-// raiseFence writes the term of an ask, unless this was done a moment ago. The caller passes the
-// fence to keepFence once it is committed.
+// raiseFence writes the term of an ask, unless the last write was a moment ago. After the commit
+// the caller passes the fence to keepFence.
 func (e *Engine) raiseFence(ctx context.Context, s session, t *topic, ask engine.Ask, at int64) (*fence, error) {
 	if !e.fenceIsOld(t, ask, at) {
 		return nil, nil
@@ -69,7 +69,7 @@ func (e *Engine) raiseFence(ctx context.Context, s session, t *topic, ask engine
 	return &fence{ask.Term, slices.Clone(ask.Slots), at}, err
 }
 
-// keepFence remembers a fence of the topic with that number.
+// keepFence remembers a committed fence. topic is the number of the topic.
 func (e *Engine) keepFence(topic int64, raised *fence) {
 	if raised == nil {
 		return
@@ -82,8 +82,8 @@ func (e *Engine) keepFence(topic int64, raised *fence) {
 	e.fenced[topic] = *raised
 }
 
-// lowerFences has fences from before the clock was stepped back last as long as one of now. The
-// clock is asked as in bringBack.
+// lowerFences shortens fences from before the clock was stepped back: they last as long as a
+// fence of now. It asks the clock as late as bringBack does, and for the same reason.
 func (e *Engine) lowerFences(ctx context.Context) error {
 	var last int64
 	_, err := one(ctx, e.reader, "SELECT coalesce(max(until), 0) FROM hw_fences", nil, &last)

@@ -33,7 +33,7 @@ func newDisk(t *testing.T, mib int) *disk {
 	return d
 }
 
-// fill has somebody else take all room that there is.
+// fill takes all free room, as another program would.
 func (d *disk) fill() {
 	d.Helper()
 	f, err := os.OpenFile(filepath.Join(d.dir, "other"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -47,13 +47,13 @@ func (d *disk) fill() {
 	require.NoError(d.T, f.Close())
 }
 
-// more gives the disk another size.
+// more sets the size of the disk.
 func (d *disk) more(mib int) {
 	d.Helper()
 	require.NoError(d.T, syscall.Mount("tmpfs", d.dir, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%dm", mib)))
 }
 
-// empty ends that.
+// empty gives the room taken by fill back.
 func (d *disk) empty() { require.NoError(d.T, os.Remove(filepath.Join(d.dir, "other"))) }
 
 func (d *disk) open() *sqlite.Engine {
@@ -64,7 +64,7 @@ func (d *disk) open() *sqlite.Engine {
 	return e
 }
 
-// setUntilFull sets tasks until the engine takes no more, and returns how many it took.
+// setUntilFull sets tasks until the engine refuses one, and returns the number of accepted tasks.
 func (d *disk) setUntilFull(e *sqlite.Engine, payload int) (n int) {
 	d.Helper()
 	for err := error(nil); err == nil; n++ {
@@ -78,7 +78,7 @@ func (d *disk) setUntilFull(e *sqlite.Engine, payload int) (n int) {
 	return n
 }
 
-// finish runs all tasks: each fails once, and one in ten has no further attempt.
+// finish runs all tasks. Each fails once, and one in ten has no further attempt.
 func (d *disk) finish(e *sqlite.Engine) (done int) {
 	d.Helper()
 	ctx := context.Background()
@@ -103,7 +103,8 @@ func (d *disk) finish(e *sqlite.Engine) (done int) {
 	}
 }
 
-// On a full disk no task is set. All that there are can be leased, fail, be moved, removed and done.
+// On a full disk Set refuses tasks. All existing tasks can be leased, fail, be moved, removed and
+// done.
 func TestAFullDiskTakesNoTasksAndFinishesThoseThatThereAre(t *testing.T) {
 	d := newDisk(t, 5)
 	one, other := d.open(), d.open()
@@ -172,7 +173,7 @@ func TestADiskWithoutRoomForTheReserve(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrFull)
 }
 
-// A transaction that meets a full disk is repeated. The fence is written then, too.
+// After a full disk the transaction is repeated. The repeated one writes the fence, too.
 func TestAFenceIsRaisedThoughTheDiskWasFullAtFirst(t *testing.T) {
 	d := newDisk(t, 5)
 	one, other := d.open(), d.open()
@@ -191,7 +192,7 @@ func TestAFenceIsRaisedThoughTheDiskWasFullAtFirst(t *testing.T) {
 	}
 }
 
-// Tasks take the room that others have left in the file, also if the log has none to grow.
+// Tasks take room left in the file by others, also if the log has no room to grow.
 func TestAFullDiskThatIsOpenedTakesTasksIfTheFileHasRoom(t *testing.T) {
 	d := newDisk(t, 5)
 	ctx := t.Context()
@@ -201,7 +202,7 @@ func TestAFullDiskThatIsOpenedTakesTasksIfTheFileHasRoom(t *testing.T) {
 	n := d.setUntilFull(earlier, 3000)
 	require.Equal(t, n, d.finish(earlier))
 	require.NoError(t, earlier.Close())
-	earlier = d.open() // which fills the reserve
+	earlier = d.open() // fills the reserve
 	require.NoError(t, earlier.Close())
 	d.fill()
 	e := d.open()
@@ -217,7 +218,7 @@ func TestAFullDiskThatIsOpenedTakesTasksIfTheFileHasRoom(t *testing.T) {
 	require.Equal(t, n/10*10, d.finish(e))
 }
 
-// Only a disk without room is full. Any other failure of the reserve says what it is.
+// Only a disk without room is full. Any other failure of the reserve names its cause.
 func TestAReserveThatCantBeWrittenIsNoFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	require.NoError(t, os.Mkdir(path+"-reserve", 0o700))
@@ -231,7 +232,7 @@ func TestAReserveThatCantBeWrittenIsNoFullDisk(t *testing.T) {
 	require.Eventually(t, func() bool { return e.Ready(t.Context()) == nil }, time.Minute, 10*time.Millisecond)
 }
 
-// A disk that is full is no ready one, though nobody has tried to set a task.
+// A full disk is not ready, even before anybody has tried to set a task.
 func TestADiskThatIsFullButForTheReserveIsNotReady(t *testing.T) {
 	d := newDisk(t, 5)
 	e := d.open()

@@ -34,8 +34,8 @@ func plan(t *testing.T, e *Engine, query string, args ...any) string {
 	return strings.Join(steps, "\n")
 }
 
-// TestEveryStatementIsDoneByIndex executes everything, then looks at all statements that were
-// prepared for it.
+// TestEveryStatementIsDoneByIndex executes everything, then checks the plan of each prepared
+// statement.
 func TestEveryStatementIsDoneByIndex(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()
@@ -99,7 +99,7 @@ func TestEveryStatementIsDoneByIndex(t *testing.T) {
 		}
 		text := plan(t, e, query, args...)
 		require.NotContains(t, text, "SCAN hw_tasks", query)
-		if query != listPendingQuery { // what was moved has no index
+		if query != listPendingQuery { // moved tasks have no index
 			require.NotContains(t, text, "TEMP B-TREE FOR", query)
 		}
 		looked++
@@ -239,7 +239,7 @@ func TestAnIdleEngineWritesNothing(t *testing.T) {
 	<-e.lock
 }
 
-// A look that finds nothing due takes no number and writes nothing but its fence, and that rarely.
+// A look without a due task takes no number. It writes only its fence, and rarely.
 func TestALookThatFindsNothingTakesNoNumber(t *testing.T) {
 	e := openInside(t)
 	ctx := t.Context()

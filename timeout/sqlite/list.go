@@ -13,19 +13,20 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
 )
 
-// counted is what was counted lately, where there was much.
+// counted is a recent count of a large topic.
 type counted struct {
 	counts engine.Counts
 	until  time.Time
 }
 
 const (
-	manyTasks = 50_000 // are counted in some ten milliseconds
+	manyTasks = 50_000 // takes some ten milliseconds to count
 	countKept = time.Second
 )
 
-// Count is engine.Engine's. It reads an index of the topic's tasks. Where there are more than
-// 50,000, it gives the same answer for a second, or for ten times as long as it took.
+// Count implements engine.Engine. It reads an index of the topic's tasks. For 50,000 tasks or
+// more it keeps the answer for a second, or for ten times the time of the count if that is
+// longer.
 func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error) {
 	if err := e.enter(ctx); err != nil {
 		return engine.Counts{}, err
@@ -52,7 +53,7 @@ func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error)
 	return counts, nil
 }
 
-// countQuery reads the time of an action only of tasks that may be due.
+// countQuery reads the action times of those tasks only that may be due.
 const countQuery = "SELECT state, count(*), sum(at <= ?2 AND due <= ?2), coalesce(min(CASE WHEN at <= ?2 AND due <= ?2 THEN max(at, due) END), 0)" +
 	" FROM hw_tasks WHERE topic = ?1 GROUP BY state"
 
@@ -80,12 +81,12 @@ func count(ctx context.Context, s session, topic string) (counts engine.Counts, 
 	return counts, err
 }
 
-// place is where a page ends: in the order of the index.
+// place is the end of a page, in the order of the index.
 type place struct{ at, seq int64 }
 
 func (p place) String() string { return cursor.Write(p.at, strconv.FormatInt(p.seq, 10)) }
 
-// parsePlace reads a cursor: an empty one is before everything.
+// parsePlace reads a cursor. An empty cursor is before everything.
 func parsePlace(text string) (place, error) {
 	at, rest, err := cursor.Read(text)
 	p := place{at, -1}
@@ -98,7 +99,7 @@ func parsePlace(text string) (place, error) {
 	return p, nil
 }
 
-// List is engine.Engine's. Its pages are in the order of Until over all slots.
+// List implements engine.Engine. Its pages are in the order of Until over all slots.
 func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, error) {
 	limit := cmp.Or(query.Limit, 100)
 	if limit < 0 || limit > engine.MaxPage {
@@ -126,8 +127,9 @@ func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, err
 const (
 	listQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND (at, seq) > (?3, ?4) ORDER BY at, seq LIMIT ?5 + 0"
 
-	// listPendingQuery has those in their place that were moved to a later time. So it has to look at all
-	// that are filed before, but at none that is filed after as many as a page can have are due.
+	// listPendingQuery lists moved tasks at their new times. So it must look at all tasks filed
+	// before the page. After the page's start it takes the first ?5 filed tasks, and looks at no
+	// task filed after the latest of their times.
 	listPendingQuery = "SELECT " + columns + " FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at <= (" +
 		"SELECT CASE WHEN count(*) < ?5 THEN 9223372036854775807 ELSE max(due) END FROM (" +
 		"SELECT max(at, due) AS due FROM hw_tasks WHERE topic = ?1 AND state = ?2 AND at > ?3 ORDER BY at, seq LIMIT ?5 + 0))" +
@@ -160,11 +162,11 @@ func list(ctx context.Context, s session, t *topic, state engine.State, from pla
 	return page, err
 }
 
-// errEnough ends the reading of rows: the payloads of those that are left are not read.
+// errEnough ends the reading of rows. The payloads of the remaining rows are not read.
 var errEnough = errors.New("enough")
 
-// upcomingQuery merges both states, each in the order of the index. A task that was moved to a later
-// time has its place there by the earlier one.
+// upcomingQuery merges both states, each in the order of the index. A task moved to a later time
+// keeps its earlier place there.
 func upcomingQuery(condition string) string {
 	half := func(state string) string {
 		return "SELECT id, version, max(at, due), at, seq FROM hw_tasks WHERE topic = ?1 AND state = " + state +
@@ -173,7 +175,8 @@ func upcomingQuery(condition string) string {
 	return half("1") + " UNION ALL " + half("2") + " ORDER BY at, seq LIMIT ?5 + 0"
 }
 
-// Upcoming is engine.Truth's: the earliest first, over all slots, but for what was moved.
+// Upcoming implements engine.Truth. The earliest tasks come first, over all slots. Moved tasks
+// come at their earlier times.
 func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until time.Time, cursor string, limit int) (page engine.UpcomingPage, err error) {
 	from, err := parsePlace(cursor)
 	if err != nil {

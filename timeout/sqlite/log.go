@@ -8,11 +8,11 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// execution is an attempt as it is logged.
+// execution is an attempt for the log.
 type execution struct {
 	engine.Execution
 	id string
-	at int64 // when it was logged
+	at int64 // time of the log entry, in milliseconds since the epoch
 }
 
 func executionOf(h *held, outcome engine.Outcome, at int64) execution {
@@ -32,7 +32,7 @@ func (e execution) insert(ctx context.Context, s session, t *topic) error {
 	return err
 }
 
-// Executions is engine.Log's.
+// Executions implements engine.Log.
 func (e *Engine) Executions(ctx context.Context, key engine.Key, limit int) ([]engine.Execution, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err

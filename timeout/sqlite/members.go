@@ -10,7 +10,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Beat is engine.Members'.
+// Beat implements engine.Members.
 func (e *Engine) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
 	if err := e.enter(ctx); err != nil {
 		return engine.View{}, err
@@ -45,7 +45,7 @@ func beat(ctx context.Context, s session, node engine.Node, ttl int64) (engine.V
 	_, err = s.ExecContext(ctx, `INSERT INTO hw_members (name, topics, run, until, ttl) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (name) DO UPDATE SET topics = excluded.topics, run = excluded.run, until = excluded.until, ttl = excluded.ttl`,
 		node.Name, string(topics), node.Run, at+ttl, ttl)
-	if err == nil { // an end with more before it than a node's ttl was set before the clock was stepped back
+	if err == nil { // an end later than a ttl from now was set before the clock was stepped back
 		_, err = s.ExecContext(ctx, "UPDATE hw_members SET until = ?1 + ttl WHERE until > ?1 + ttl", at)
 	}
 	if err == nil && changed {
@@ -81,7 +81,7 @@ func view(ctx context.Context, s session) (engine.View, error) {
 	return v, err
 }
 
-// Leave is engine.Members'.
+// Leave implements engine.Members.
 func (e *Engine) Leave(ctx context.Context, name string) error {
 	if err := e.enter(ctx); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (e *Engine) Leave(ctx context.Context, name string) error {
 	return e.wrap("leaving", err)
 }
 
-// dismiss ends the membership of some, and reports whether there were any.
+// dismiss deletes the members that match a condition, and reports whether there were any.
 func dismiss(ctx context.Context, s session, condition string, args ...any) (bool, error) {
 	result, err := s.ExecContext(ctx, "DELETE FROM hw_members WHERE "+condition, args...)
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// peekQuery reads when the first tasks of topics are due, in any slot. What was moved is due later than
-// the index has it.
+// peekQuery reads the time of the first task of each topic, in any slot. It takes the times of
+// the index, and a moved task is due later.
 const peekQuery = "SELECT name, min(" +
 	"coalesce((SELECT at FROM hw_tasks WHERE topic = t.no AND state = 1 ORDER BY at LIMIT 1), ?2), " +
 	"coalesce((SELECT at FROM hw_tasks WHERE topic = t.no AND state = 2 ORDER BY at LIMIT 1), ?2)) " +
 	"FROM hw_topics t WHERE name IN (SELECT value FROM json_each(?1))"
 
-// Peek is engine.Peeker's. It looks at all slots of each topic.
+// Peek implements engine.Peeker. It looks at all slots of each topic.
 func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err

@@ -21,8 +21,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
-// childPath is the variable that has the test binary be a child, which uses the file of that
-// path and tells what was answered until it is killed.
+// childPath is the variable with the path of a file. It makes the test binary a child. The child
+// uses the file, and reports each answer until it is killed.
 const childPath = "TIMEOUT_SQLITE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// child sets tasks, leases tasks of any child and finishes half of those. It writes a line
-// for each that is acknowledged, until nobody reads them.
+// child sets tasks, leases tasks of any child and finishes half of the leased ones. It writes a
+// line for each acknowledged step, until nobody reads them.
 func child(path, name string) error {
 	e, err := sqlite.Open(path, sqlite.Config{})
 	if err != nil {
@@ -77,7 +77,7 @@ func child(path, name string) error {
 				fmt.Fprintf(out, "settling %s 0\n", leased.ID)
 			}
 		}
-		if err := out.Flush(); err != nil { // what is settled may be so before anybody hears of it
+		if err := out.Flush(); err != nil { // a kill can come after the settling and before its report
 			return err
 		}
 		batch, err = e.Expire(ctx, engine.Ask{Topic: "t", Node: name, Settle: settle})
@@ -99,7 +99,7 @@ type word struct {
 	number   int64
 }
 
-// runChild runs a child, kills it after some lines, and returns them.
+// runChild runs a child and kills it after some lines. It returns the lines.
 func runChild(t *testing.T, path, name string, lines int) []word {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -182,7 +182,7 @@ func TestProcessesThatAreKilledLoseNothingThatWasAcknowledged(t *testing.T) {
 		case leases[id] != 0:
 			require.Equal(t, engine.Running, state, id)
 			require.Equal(t, version, tasks[0].Version)
-		default: // or leased by one that was killed before it told
+		default: // perhaps leased by a child killed before its report
 			require.Contains(t, []engine.State{engine.Pending, engine.Running}, state, id)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/sqlite"
 )
 
-// seen is every number that an engine has ever given: versions and leases.
+// seen has all numbers given so far: versions and leases.
 type seen struct {
 	*testing.T
 	numbers map[int64]string
@@ -27,7 +27,7 @@ func (s *seen) give(number int64, to string) {
 	s.numbers[number] = to
 }
 
-// use has an engine give numbers for the same tasks each time.
+// use makes an engine give numbers. The tasks are the same each time.
 func (s *seen) use(e *sqlite.Engine) {
 	ctx := context.Background()
 	for round := range 20 {
@@ -56,8 +56,8 @@ func (s *seen) use(e *sqlite.Engine) {
 	}
 }
 
-// TestNoNumberIsGivenTwiceThoughCommitsAreLost restores a copy of the files, as a power cut does
-// that takes the last commits back. What was leased before has tokens of leases that are not there.
+// TestNoNumberIsGivenTwiceThoughCommitsAreLost restores a copy of the files. So it loses the last
+// commits, as a power cut does. Afterwards the tokens of lost leases must match nothing.
 func TestNoNumberIsGivenTwiceThoughCommitsAreLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	s := &seen{t, make(map[int64]string), make(map[engine.Token]bool)}

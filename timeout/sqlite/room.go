@@ -16,17 +16,18 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// logPages is how long the write-ahead log becomes before its pages move to the database. Tests change it.
+// logPages is the length of the write-ahead log at which its pages move to the database. Tests
+// change it.
 var logPages int64 = 1000
 
 const (
 	pageSize = 4096
 
-	// The pages of a log can all be new in the database, and need room there before the log can begin
-	// anew. As much again is for transactions.
+	// All pages of a log can be new in the database. They need room there before the log can
+	// begin anew. As much again is for transactions.
 	reserveLogs = 2
 
-	reserveSteps = 8 // the parts in which the reserve is given back
+	reserveSteps = 8 // number of steps in which the engine gives the reserve back
 )
 
 // reserveSize is the length of the reserve, in bytes.
@@ -34,20 +35,22 @@ func reserveSize() int64 { return reserveLogs * logPages * pageSize }
 
 func reserveStep() int64 { return reserveSize() / reserveSteps }
 
-// reserve is a file beside the database that only takes up room. On a full disk the engine cuts it
-// shorter, since leasing, finishing and removing tasks need room as well. While the reserve is too
-// short, no task is set. All processes see its length. It is filled again when the disk has room.
+// reserve is a file beside the database. It only takes up room. On a full disk the engine
+// shortens it, because leasing, finishing and removing tasks need room as well. While the reserve
+// is too short, Set refuses tasks. All processes see its length. The engine fills it again when
+// the disk has room.
 type reserve struct {
 	path string
 
 	lock  chan struct{} // held while the file is changed and the fields below are used
-	short error         // of the last try to fill it
-	again time.Time     // start of the next try, at the earliest
+	short error         // error of the last try to fill the file
+	again time.Time     // earliest start of the next try
 }
 
 func newReserve(path string) *reserve { return &reserve{path: path, lock: make(chan struct{}, 1)} }
 
-// length is zero if the file is not there or can't be seen.
+// length returns the length of the file in bytes. It is zero if the file is missing or can't be
+// seen.
 func (r *reserve) length() int64 {
 	info, err := os.Stat(r.path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -56,8 +59,8 @@ func (r *reserve) length() int64 {
 	return info.Size()
 }
 
-// fill makes the reserve as long as it should be. After a failure it does nothing for a while, since
-// each try writes all that the disk takes. The error wraps engine.ErrFull if the disk has no room.
+// fill gives the reserve its full length. After a failure it does nothing for a while, because
+// each try writes until the disk is full. The error wraps engine.ErrFull if the disk has no room.
 func (r *reserve) fill(ctx context.Context) error {
 	select {
 	case r.lock <- struct{}{}:
@@ -86,17 +89,17 @@ func (r *reserve) fill(ctx context.Context) error {
 	return r.short
 }
 
-// noRoom reports whether the operating system refuses to write because the disk, or the share of the
-// user, is full.
+// noRoom reports whether the operating system refuses to write because the disk or the user's
+// quota is full.
 func noRoom(err error) bool {
 	const handleDiskFull, diskFull = syscall.Errno(39), syscall.Errno(112) // on Windows
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
 		runtime.GOOS == "windows" && (errors.Is(err, handleDiskFull) || errors.Is(err, diskFull))
 }
 
-// grow writes noise, because a file system may store zeros as nothing. It also writes one step more,
-// and gives that back. So the disk has room for more than the reserve, and the next transaction does
-// not find it full again.
+// grow writes noise, because a file system may store zeros as nothing. It also writes one step
+// more, and gives it back. So the disk has room for more than the reserve, and the next
+// transaction does not find it full again.
 func (r *reserve) grow(ctx context.Context, length int64) (err error) {
 	file, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -122,7 +125,7 @@ func (r *reserve) grow(ctx context.Context, length int64) (err error) {
 	return nil
 }
 
-// release gives a step of the room back, and reports whether there was any.
+// release shortens the reserve by a step, and reports whether it did.
 func (r *reserve) release() bool {
 	r.lock <- struct{}{}
 	defer func() { <-r.lock }()
@@ -130,15 +133,15 @@ func (r *reserve) release() bool {
 	return length > 0 && os.Truncate(r.path, max(length-reserveStep(), 0)) == nil
 }
 
-// isFull reports whether an error says that there is no room: in the file, on the disk, or for the
-// memory that processes share, which is a file, too.
+// isFull reports whether an error means that there is no room: in the file, on the disk, or for
+// the memory shared by processes. That memory is a file, too.
 func isFull(err error) bool {
 	var failure *driver.Error
 	return errors.As(err, &failure) && (failure.Code()&0xff == lib.SQLITE_FULL || failure.Code() == lib.SQLITE_IOERR_SHMSIZE)
 }
 
-// room returns an error that wraps engine.ErrFull if the disk has no room and the file has none to
-// reuse.
+// room returns an error if no task may be added. The error wraps engine.ErrFull if the disk has
+// no room and the file has none to reuse.
 func (e *Engine) room(ctx context.Context) error {
 	err := e.reserve.fill(ctx)
 	if errors.Is(err, engine.ErrFull) && e.reusable(ctx) {
@@ -154,21 +157,21 @@ func (e *Engine) reusable(ctx context.Context) bool {
 	return err == nil && free >= reserveSize()
 }
 
-// makeRoom is called after failures because of a full disk. It moves all commits from the write-ahead
-// log to the database, so that the log begins anew. From the second failure in a row on, it gives a
-// step of the reserve back first. It returns false when nothing is left.
+// makeRoom is called after each failure on a full disk. It moves all commits from the write-ahead
+// log to the database, so the log begins anew. From the second failure in a row on, it first
+// shortens the reserve by a step. It returns false if the reserve is used up.
 func (e *Engine) makeRoom(ctx context.Context, failures int) bool {
 	if failures > 1 && !e.reserve.release() {
 		return false
 	}
 	e.lock <- struct{}{}
 	defer func() { <-e.lock }()
-	_, _ = one(ctx, e.writer, "PRAGMA wal_checkpoint(RESTART)", nil, new(int), new(int), new(int)) // the next write says whether it helped
+	_, _ = one(ctx, e.writer, "PRAGMA wal_checkpoint(RESTART)", nil, new(int), new(int), new(int)) // the next write shows its effect
 	return true
 }
 
-// Ready is engine.Engine's. It writes a row in the way of Set, so a full disk is engine.ErrFull, though
-// tasks can still be leased, finished and removed.
+// Ready implements engine.Engine. It writes a row in the same way as Set. So on a full disk it
+// returns engine.ErrFull, though tasks can still be leased, finished and removed.
 func (e *Engine) Ready(ctx context.Context) error {
 	if err := e.enter(ctx); err != nil {
 		return err

@@ -10,10 +10,10 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// columns are those that scanTask reads.
+// columns are the columns for scanTask.
 const columns = "seq, id, state, at, due, version, attempts, lease, node, error, callback, payload"
 
-// row is a task as it is kept.
+// row is a stored task.
 type row struct {
 	engine.Task
 	seq, at, lease int64
@@ -40,7 +40,7 @@ func scanTask(rows *sql.Rows, topic string) (row, error) {
 	return r, nil
 }
 
-// found is what a verb needs to know of a task that is there.
+// found is the part of an existing task that a verb needs.
 type found struct {
 	seq      int64
 	id       string
@@ -50,7 +50,7 @@ type found struct {
 	attempts int
 }
 
-// answer is what a verb has found, where it has changed nothing.
+// answer returns the answer of a verb that changes nothing.
 func (f *found) answer() engine.Answer {
 	if f == nil {
 		return engine.Answer{}
@@ -58,7 +58,7 @@ func (f *found) answer() engine.Answer {
 	return engine.Answer{Was: f.state, Version: f.version, Due: time.UnixMilli(f.due)}
 }
 
-// find reads the tasks of a topic that are there, by id.
+// find reads the existing tasks of a topic, by id.
 func find(ctx context.Context, s session, topic int64, ids []string) (map[string]*found, error) {
 	all := make(map[string]*found)
 	err := each(ctx, s, "SELECT seq, id, state, at, due, version, attempts FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
@@ -71,8 +71,9 @@ func find(ctx context.Context, s session, topic int64, ids []string) (map[string
 	return all, err
 }
 
-// numbers takes count numbers from the counter, and returns the first. The counter is never behind
-// the clock, in microseconds: a power cut may take back commits whose numbers others know.
+// numbers takes count numbers from the counter, and returns the first. The counter is never
+// behind the clock, in microseconds. A power cut may take commits back, after others have seen
+// their numbers.
 func numbers(ctx context.Context, s session, count int) (int64, error) {
 	var last int64
 	_, err := one(ctx, s, "UPDATE hw_meta SET value = max(value, ?) + ? WHERE name = 'number' RETURNING value",
@@ -80,7 +81,7 @@ func numbers(ctx context.Context, s session, count int) (int64, error) {
 	return last - int64(count) + 1, err
 }
 
-// forget deletes the log of tasks.
+// forget deletes the logs of tasks.
 func forget(ctx context.Context, s session, topic int64, ids []string) error {
 	if len(ids) == 0 {
 		return nil

@@ -14,8 +14,8 @@ import (
 //go:embed sql/*.sql
 var migrations embed.FS
 
-// migrate brings the tables to the newest version. The transaction must have the write lock:
-// so two that open the file at the same time do it once.
+// migrate brings the tables to the newest version. The transaction must hold the write lock. So
+// two processes that open the file at the same time migrate it once.
 func migrate(ctx context.Context, s session) error {
 	names, err := fs.Glob(migrations, "sql/*.sql")
 	if err != nil {

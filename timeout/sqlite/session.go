@@ -16,19 +16,19 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// firstBusy is how long SQLite itself waits for another writer. The rest of BusyTimeout is
-// waited here, where ctx is looked at.
+// firstBusy is the time for which SQLite itself waits for another writer. The engine waits the
+// rest of BusyTimeout, and watches ctx meanwhile.
 const firstBusy = 20 * time.Millisecond
 
-// session executes statements: one of the engine's own connections, or a transaction of somebody else.
-// A limit is written as "LIMIT ? + 0". SQLite looks at the value of a plain "LIMIT ?" when it plans a
-// statement, and plans it anew for each call.
+// session executes statements, on one of the engine's own connections or in a caller's
+// transaction. A limit is written as "LIMIT ? + 0". For a plain "LIMIT ?", SQLite looks at the
+// value when it plans a statement, and plans it anew for each call.
 type session interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// writer is the connection that writes, with its prepared statements.
+// writer is the writing connection, with its prepared statements.
 type writer struct {
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
@@ -63,14 +63,14 @@ func (w *writer) QueryContext(ctx context.Context, query string, args ...any) (*
 	return stmt.QueryContext(ctx, args...)
 }
 
-// reader is the connections that read, with prepared statements.
+// reader is the reading connections, with their prepared statements.
 type reader struct {
 	db    *sql.DB
 	mu    sync.Mutex // guards stmts
 	stmts map[string]*sql.Stmt
 }
 
-// ExecContext is there to make a session of it: the connections refuse to write.
+// ExecContext makes reader a session. The connections refuse to write.
 func (r *reader) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	return r.db.ExecContext(ctx, query, args...)
 }
@@ -97,8 +97,8 @@ func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*
 	return stmt.QueryContext(ctx, args...)
 }
 
-// write does something in one transaction, and once more if the disk was full and has some room now. So
-// do may be called several times.
+// write calls do in one transaction. If the disk is full and makeRoom finds room, write calls do
+// again, as often as that happens.
 func (e *Engine) write(ctx context.Context, do func(session) error) error {
 	for failures := 1; ; failures++ {
 		err := e.transact(ctx, do)
@@ -108,8 +108,9 @@ func (e *Engine) write(ctx context.Context, do func(session) error) error {
 	}
 }
 
-// add is write for transactions that a full disk refuses. They may reuse the room of deleted rows, and
-// get at most one step of the reserve, for the log. A larger one would leave too little for others.
+// add is write for transactions that add data, so a full disk refuses them. They may reuse the
+// room of deleted rows, and get at most one step of the reserve, for the log. A larger
+// transaction would leave too little for others.
 func (e *Engine) add(ctx context.Context, do func(session) error) error {
 	if err := e.room(ctx); err != nil {
 		return err
@@ -120,7 +121,7 @@ func (e *Engine) add(ctx context.Context, do func(session) error) error {
 			return err
 		}
 		if failures > 2 || !e.reusable(ctx) {
-			e.reserve.release() // so that all know
+			e.reserve.release() // all processes see the shorter reserve
 			return err
 		}
 		if !e.makeRoom(ctx, failures) {
@@ -129,8 +130,9 @@ func (e *Engine) add(ctx context.Context, do func(session) error) error {
 	}
 }
 
-// transact does something in one transaction. It waits for other writers as long as ctx and
-// BusyTimeout let it; what has begun is not interrupted, it is short.
+// transact calls do in one transaction. It waits for this engine's other transactions until ctx
+// ends, and for other processes until BusyTimeout at most. It does not interrupt a transaction
+// that has begun, because transactions are short.
 func (e *Engine) transact(ctx context.Context, do func(session) error) error {
 	select {
 	case e.lock <- struct{}{}:
@@ -149,7 +151,7 @@ func (e *Engine) transact(ctx context.Context, do func(session) error) error {
 	committed := false
 	defer func() {
 		if !committed {
-			_, _ = e.writer.ExecContext(background, "ROLLBACK") // it fails where SQLite has done that
+			_, _ = e.writer.ExecContext(background, "ROLLBACK") // fails if SQLite has rolled back by itself
 		}
 	}()
 	if err := do(e.writer); err != nil {
@@ -160,7 +162,7 @@ func (e *Engine) transact(ctx context.Context, do func(session) error) error {
 	return err
 }
 
-// patiently tries again what fails since another process writes.
+// patiently repeats try while another process writes, for BusyTimeout at most.
 func (e *Engine) patiently(ctx context.Context, try func() error) error {
 	deadline := time.Now().Add(e.cfg.BusyTimeout)
 	for {
@@ -174,12 +176,12 @@ func (e *Engine) patiently(ctx context.Context, try func() error) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Duration(1+rand.IntN(4)) * time.Millisecond): // those who wait take turns by chance
+		case <-time.After(time.Duration(1+rand.IntN(4)) * time.Millisecond): // random, to take turns
 		}
 	}
 }
 
-// code returns SQLite's primary code of an error, and 0 where it is none of its errors.
+// code returns SQLite's primary code of an error, and 0 for any other error.
 func code(err error) int {
 	var failure *driver.Error
 	if errors.As(err, &failure) {
@@ -188,7 +190,7 @@ func code(err error) int {
 	return 0
 }
 
-// wrap says what failed. Errors of package timeout stay as they are.
+// wrap adds the failed action to an error. Errors of package engine stay as they are.
 func (e *Engine) wrap(what string, err error) error {
 	if err == nil {
 		return nil
@@ -219,7 +221,8 @@ func each(ctx context.Context, s session, query string, args []any, scan func(*s
 	return rows.Err()
 }
 
-// one reads at most one row, and reports whether there was one.
+// one reads the row of a query into the destinations, and reports whether there was one. Of
+// several rows the last one stays.
 func one(ctx context.Context, s session, query string, args []any, into ...any) (bool, error) {
 	found := false
 	err := each(ctx, s, query, args, func(rows *sql.Rows) error {
@@ -229,11 +232,11 @@ func one(ctx context.Context, s session, query string, args []any, into ...any) 
 	return found, err
 }
 
-// array is a list as json_each reads it.
+// array returns a list for json_each.
 func array[T any](values []T) string {
 	text, err := json.Marshal(values)
 	if err != nil {
-		panic(err) // neither numbers nor strings can fail
+		panic(err) // numbers and strings can't fail
 	}
 	return string(text)
 }

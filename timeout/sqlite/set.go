@@ -11,15 +11,15 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Set is engine.Engine's.
+// Set implements engine.Engine.
 func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	return inChunks(ctx, e, e.add, "setting tasks", tasks, set)
 }
 
-// verb does something with at most chunk things in one transaction.
+// verb executes at most chunk things in one transaction.
 type verb[T any] func(ctx context.Context, s session, things []T) ([]engine.Answer, error)
 
-// inChunks does something in as many transactions as it needs.
+// inChunks executes a verb in as many transactions as it needs.
 func inChunks[T any](ctx context.Context, e *Engine, write func(context.Context, func(session) error) error, what string, things []T, do verb[T]) ([]engine.Answer, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
@@ -41,8 +41,8 @@ func inChunks[T any](ctx context.Context, e *Engine, write func(context.Context,
 	return answers, nil
 }
 
-// byTopic calls do for every topic that things are of, with the places of those. The topic is
-// nil where there is none.
+// byTopic calls do once for each topic of the things, with their places. The topic is nil if it
+// does not exist.
 func byTopic[T any](ctx context.Context, s session, things []T, topicOfThing func(T) string, do func(*topic, []int) error) error {
 	places := make(map[string][]int, 1)
 	var names []string
@@ -84,7 +84,7 @@ func set(ctx context.Context, s session, tasks []engine.Task) ([]engine.Answer, 
 	return answers, err
 }
 
-// setIn sets the tasks of one topic. Which version a task gets is said by its place.
+// setIn sets the tasks of one topic. The version of a task is version plus its place.
 func setIn(ctx context.Context, s session, t *topic, tasks []engine.Task, places []int, version, at int64, answers []engine.Answer) error {
 	ids := make([]string, len(places))
 	for n, i := range places {
@@ -94,8 +94,8 @@ func setIn(ctx context.Context, s session, t *topic, tasks []engine.Task, places
 	if err != nil {
 		return err
 	}
-	last := make(map[string]int, len(places)) // by id, the place of the one that stays
-	var stale []string                        // have a log
+	last := make(map[string]int, len(places)) // by id: place of the stored task
+	var stale []string                        // ids with a log
 	for _, i := range places {
 		task := &tasks[i]
 		before := there[task.ID]
@@ -125,7 +125,7 @@ func setIn(ctx context.Context, s session, t *topic, tasks []engine.Task, places
 	return insert(ctx, s, values)
 }
 
-// setColumns is how many values a task has.
+// setColumns is the number of values of a task.
 const setColumns = 9
 
 func appendValues(values []any, t *topic, task *engine.Task, answer engine.Answer) ([]any, error) {
@@ -144,7 +144,7 @@ func appendValues(values []any, t *topic, task *engine.Task, answer engine.Answe
 	return append(values, t.no, task.ID, int64(engine.Hash(task.ID)), int64(engine.Pending), due, due, answer.Version, callback, payload), nil
 }
 
-// insertSizes are the numbers of tasks for which there is a statement.
+// insertSizes are the numbers of tasks in one insert statement.
 var insertSizes = []int{64, 8, 1}
 
 var insertQueries = func() map[int]string {
@@ -160,7 +160,7 @@ var insertQueries = func() map[int]string {
 	return queries
 }()
 
-// insert writes tasks, with setColumns values each, over those that are there.
+// insert writes tasks, with setColumns values each. It overwrites existing tasks.
 func insert(ctx context.Context, s session, values []any) error {
 	for _, size := range insertSizes {
 		for n := size * setColumns; len(values) >= n; values = values[n:] {

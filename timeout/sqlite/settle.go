@@ -9,7 +9,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// held is a task whose lease somebody claims to have.
+// held is a running task, found by a caller's token.
 type held struct {
 	seq, lease int64
 	id         string
@@ -18,8 +18,8 @@ type held struct {
 	node       string
 }
 
-// heldBy reads the running tasks that tokens are of, by place of the token: nil where its
-// lease is not the last one of its task.
+// heldBy returns the running task of each token. It is nil if the token's lease is not the last
+// one of its task.
 func heldBy(ctx context.Context, s session, tokens []engine.Token, topicNo func(string) int64) ([]*held, error) {
 	all := make([]*held, len(tokens))
 	seqs := make([]int64, 0, len(tokens))
@@ -53,7 +53,7 @@ func heldBy(ctx context.Context, s session, tokens []engine.Token, topicNo func(
 	return all, err
 }
 
-// settle settles leases, and reports for each whether it was the last one of its task.
+// settle settles leases. It reports for each whether it was the last lease of its task.
 func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome, at int64) ([]bool, error) {
 	settled := make([]bool, len(outcomes))
 	if len(outcomes) == 0 {
@@ -79,7 +79,7 @@ func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome,
 		if h == nil || h.lease == 0 {
 			continue
 		}
-		h.lease = 0 // the same token again is of no effect
+		h.lease = 0 // a second outcome with this token has no effect
 		settled[i] = true
 		if outcomes[i].As != engine.Done {
 			again = again || outcomes[i].As == engine.Pending
@@ -102,15 +102,16 @@ func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome,
 		}
 	}
 	if again {
-		if _, err := numbers(ctx, s, 1); err != nil { // wakes the other processes
+		if _, err := numbers(ctx, s, 1); err != nil { // wakes other processes
 			return nil, err
 		}
 	}
 	return settled, end(ctx, s, t, engine.Done, done, logged, at)
 }
 
-// fail settles an attempt that has not succeeded. The action time is not after that of the next
-// attempt, even if the clock was stepped back meanwhile: the task would wait for it again.
+// fail settles a failed attempt. The action time is not after the time of the next attempt, even
+// if the clock was stepped back meanwhile. Otherwise the task would wait for the action time
+// again.
 func fail(ctx context.Context, s session, t *topic, h *held, outcome engine.Outcome, at int64) error {
 	if outcome.Refund && outcome.As == engine.Pending {
 		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = min(due, ?1), lease = 0, attempts = attempts - 1 WHERE seq = ?2",
@@ -129,8 +130,8 @@ func fail(ctx context.Context, s session, t *topic, h *held, outcome engine.Outc
 	return executionOf(h, outcome, at).insert(ctx, s, t)
 }
 
-// renew begins the next life of a task. Without Retain it deletes the log of the earlier life, since
-// the attempts no longer tell that there is one.
+// renew begins the next life of a task. Without Retain it deletes the log of the earlier life, because
+// the attempts no longer show one.
 func renew(ctx context.Context, s session, t *topic, h *held, outcome engine.Outcome, at int64) error {
 	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = ?1, lease = 0, attempts = 0, node = '', error = '' WHERE seq = ?2",
 		outcome.DueAt(at), h.seq)
@@ -146,7 +147,7 @@ func renew(ctx context.Context, s session, t *topic, h *held, outcome engine.Out
 	return nil
 }
 
-// Extend is engine.Engine's.
+// Extend implements engine.Engine.
 func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.Duration) ([]bool, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// stepped are two engines on one file. One has leased task x with a fence, by a clock that was an
-// hour ahead.
+// stepped is two engines on one file. By a clock an hour ahead, the other engine has leased task
+// x and raised its fence.
 type stepped struct {
 	*testing.T
 	e, other *Engine
@@ -47,7 +47,7 @@ func (r *stepped) lease(id string) {
 	require.Len(r, batch.Leased, 1)
 }
 
-// meanwhile has task y be leased while e, which has seen that it has to write, waits for its turn.
+// meanwhile leases task y while e waits for its turn. Before that, e has seen a reason to write.
 func (r *stepped) meanwhile(write func(context.Context) error) {
 	r.e.lock <- struct{}{}
 	written := make(chan error)

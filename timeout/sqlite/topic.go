@@ -23,7 +23,7 @@ func parseTopic(no int64, config string) (*topic, error) {
 	return t, nil
 }
 
-// topicOf reads a topic. It returns nil where there is none.
+// topicOf reads a topic. It returns nil if there is no such topic.
 func topicOf(ctx context.Context, s session, name string) (*topic, error) {
 	var no int64
 	var config string
@@ -36,7 +36,7 @@ func topicOf(ctx context.Context, s session, name string) (*topic, error) {
 
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
-// SetTopic is engine.Engine's.
+// SetTopic implements engine.Engine.
 func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
 	if err := e.enter(ctx); err != nil {
 		return engine.Topic{}, err
@@ -95,7 +95,7 @@ func keep(ctx context.Context, s session, topic engine.Topic) (engine.Topic, err
 	return topic, err
 }
 
-// Pause is engine.Engine's.
+// Pause implements engine.Engine.
 func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
 	if err := e.enter(ctx); err != nil {
 		return engine.Topic{}, err
@@ -117,7 +117,7 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 	return kept, e.wrap("pausing topic "+name, err)
 }
 
-// Topics is engine.Engine's.
+// Topics implements engine.Engine.
 func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
@@ -150,8 +150,8 @@ func topics(ctx context.Context, s session) ([]*topic, error) {
 	return all, nil
 }
 
-// DropTopic is engine.Engine's. The topic is gone at once; its tasks are deleted in many
-// short transactions, and what is left when ctx ends is for Upkeep.
+// DropTopic implements engine.Engine. The topic is gone at once. Its tasks are deleted in many
+// short transactions. If ctx ends before that, Upkeep deletes the rest.
 func (e *Engine) DropTopic(ctx context.Context, name string) error {
 	if err := e.enter(ctx); err != nil {
 		return err

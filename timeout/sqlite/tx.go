@@ -8,15 +8,15 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// SetTx sets tasks in a transaction of the caller, on the caller's own connection to the same file. The
-// tasks are there if the transaction is committed, and not if it is rolled back. Any driver for SQLite
-// 3.38 or newer will do. Open must have made the tables before. The Err of an answer wraps
-// engine.ErrNotFound if there is no such topic.
+// SetTx sets tasks in the caller's transaction, on the caller's own connection to the same file.
+// The commit makes the tasks, and a rollback leaves nothing. Any driver for SQLite 3.38 or newer
+// will do. Open must have made the tables before. The Err of an answer wraps engine.ErrNotFound
+// if there is no such topic.
 //
-// The transaction should be short, and begin with BEGIN IMMEDIATE or write before it reads: nobody else
-// writes while it is open. A running centre hears of the tasks soon after the commit. An error that
-// wraps engine.ErrArgument is about a task that can't be kept; then nothing is changed. After any other
-// error the caller must roll the transaction back.
+// The transaction should be short, because nobody else writes while it is open. It should begin
+// with BEGIN IMMEDIATE, or write before it reads. A running centre hears of the tasks soon after
+// the commit. An error about an invalid task wraps engine.ErrArgument; then nothing is changed.
+// After any other error the caller must roll the transaction back.
 func SetTx(ctx context.Context, tx *sql.Tx, tasks []engine.Task) ([]engine.Answer, error) {
 	for _, task := range tasks {
 		if err := task.Check(); err != nil {
@@ -26,7 +26,7 @@ func SetTx(ctx context.Context, tx *sql.Tx, tasks []engine.Task) ([]engine.Answe
 	return inTx(ctx, tx, "setting tasks", tasks, set)
 }
 
-// MoveTx is to Move what SetTx is to Set.
+// MoveTx moves tasks in the caller's transaction, under the rules of SetTx.
 func MoveTx(ctx context.Context, tx *sql.Tx, moves []engine.Move) ([]engine.Answer, error) {
 	for _, m := range moves {
 		task := engine.Task{Topic: m.Topic, ID: m.ID, Due: m.Due, After: m.After}
@@ -37,7 +37,7 @@ func MoveTx(ctx context.Context, tx *sql.Tx, moves []engine.Move) ([]engine.Answ
 	return inTx(ctx, tx, "moving tasks", moves, move)
 }
 
-// RemoveTx is to Remove what SetTx is to Set.
+// RemoveTx removes tasks in the caller's transaction, under the rules of SetTx.
 func RemoveTx(ctx context.Context, tx *sql.Tx, removals []engine.Removal) ([]engine.Answer, error) {
 	for _, removal := range removals {
 		if err := removal.Check(); err != nil {

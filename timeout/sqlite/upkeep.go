@@ -11,7 +11,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Upkeep is engine.Engine's. It writes nothing where there is nothing to do.
+// Upkeep implements engine.Engine. It writes nothing if there is nothing to do.
 func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err error) {
 	if err := e.enter(ctx); err != nil {
 		return swept, err
@@ -85,19 +85,19 @@ func (e *Engine) upkeep(ctx context.Context, swept *engine.Swept) (more bool, er
 	return more, err
 }
 
-// oldest is the first times of what a topic has: tasks by their state, and the log. It is none if there
-// is nothing.
+// oldest has the first times of a topic: of its tasks by state, and of its log. A time is none if
+// there is nothing.
 type oldest struct {
 	tasks  [engine.Removed + 1]int64
 	logged int64
 }
 
-// oldestQuery reads the oldest of all topics. One statement costs less than several for each topic.
+// oldestQuery reads oldest for all topics. One statement costs less than several for each topic.
 var oldestQuery = fmt.Sprintf("SELECT t.no, "+strings.Repeat("coalesce((SELECT at FROM hw_tasks WHERE topic = t.no AND state = %d ORDER BY at LIMIT 1), ?1), ", 4)+
 	"coalesce((SELECT at FROM hw_executions WHERE topic = t.no ORDER BY at LIMIT 1), ?1) FROM hw_topics t WHERE name IS NOT NULL",
 	engine.Done, engine.Removed, engine.Dead, engine.Running)
 
-// oldest returns the oldest by the number of the topic.
+// oldest returns the first times by the number of the topic.
 func (e *Engine) oldest(ctx context.Context) (map[int64]oldest, error) {
 	first := make(map[int64]oldest)
 	err := each(ctx, e.reader, oldestQuery, []any{none}, func(rows *sql.Rows) error {
@@ -110,8 +110,8 @@ func (e *Engine) oldest(ctx context.Context) (map[int64]oldest, error) {
 	return first, err
 }
 
-// deleteEnded deletes up to a chunk of tasks that have ended, the first ones first and none after
-// last, and their logs. It returns how many those were.
+// deleteEnded deletes up to a chunk of ended tasks and their logs. It deletes the earliest first,
+// and none after last. It returns the number of tasks.
 func (e *Engine) deleteEnded(ctx context.Context, t *topic, state engine.State, last place) (gone int, err error) {
 	const query = "SELECT seq FROM hw_tasks WHERE topic = ? AND state = ? AND (at, seq) <= (?, ?) ORDER BY at, seq LIMIT ? + 0"
 	args := []any{t.no, int64(state), last.at, last.seq, chunk}
@@ -137,11 +137,12 @@ func (e *Engine) deleteEnded(ctx context.Context, t *topic, state engine.State, 
 	return len(ids), nil
 }
 
-// surplusShare is how much longer than a look for too many dead tasks the pause after it is.
+// surplusShare is the pause after a search for surplus dead tasks, as a multiple of the search's
+// time.
 const surplusShare = 50
 
-// deleteSurplus deletes dead tasks that are too many, the oldest first. To find the last one that
-// is too much takes as long as there are dead ones, so it does not look each time.
+// deleteSurplus deletes the surplus dead tasks, the oldest first. The search reads as many
+// entries as a topic may have dead tasks, so not every call searches.
 func (e *Engine) deleteSurplus(ctx context.Context, all []*topic, swept *engine.Swept) (more bool, err error) {
 	began := time.Now()
 	e.mu.Lock()
@@ -176,7 +177,7 @@ func (e *Engine) deleteSurplus(ctx context.Context, all []*topic, swept *engine.
 	return more, nil
 }
 
-// deleteLog deletes what was logged longer ago than the topic says.
+// deleteLog deletes log entries older than the topic's RetainLog.
 func (e *Engine) deleteLog(ctx context.Context, t *topic) (more bool, err error) {
 	const old = "SELECT no FROM hw_executions WHERE topic = ? AND at <= ? LIMIT ? + 0"
 	args := []any{t.no, now() - engine.CeilMillis(t.WithDefaults().RetainLog), chunk}
@@ -191,11 +192,11 @@ func (e *Engine) deleteLog(ctx context.Context, t *topic) (more bool, err error)
 	return len(some) == chunk, err
 }
 
-// bringBack shortens leases that end later than they could have been made to: the clock was
-// stepped back meanwhile. The clock is asked after all that has made leases. A time from before
-// them would make new leases look like old ones, and shorten them.
+// bringBack shortens leases with an end too far in the future: the clock was stepped back after
+// they were made. The clock must be asked after all these leases were made. An earlier time would
+// make new leases look like old ones, and shorten them.
 func (e *Engine) bringBack(ctx context.Context, t *topic) error {
-	var last int64 // when a lease was made
+	var last int64 // latest start of a lease
 	_, err := one(ctx, e.reader, "SELECT coalesce(max(at - span), 0) FROM hw_tasks WHERE topic = ? AND state = 2", []any{t.no}, &last)
 	if err != nil || last <= now() {
 		return err
@@ -208,7 +209,7 @@ func (e *Engine) bringBack(ctx context.Context, t *topic) error {
 	})
 }
 
-// clear deletes a part of what is left of a topic that was dropped, and at last the topic.
+// clear deletes a part of a dropped topic, and at last the topic itself.
 func (e *Engine) clear(ctx context.Context, no int64) (more bool, err error) {
 	for _, table := range []struct{ name, key string }{{"hw_tasks", "seq"}, {"hw_executions", "no"}, {"hw_fences", "slot"}} {
 		if left, err := e.deleteSome(ctx, table.name, table.key, "topic = ?", no); err != nil || left {
@@ -227,7 +228,7 @@ func (e *Engine) deleteSome(ctx context.Context, table, key, condition string, a
 		return false, err
 	}
 	query := "DELETE FROM " + table + " WHERE " + key + " IN (SELECT " + key + " FROM " + table + " WHERE " + condition + " LIMIT ?2 + 0)"
-	if table == "hw_fences" { // has no key of one column, and at most MaxSlots rows for a topic
+	if table == "hw_fences" { // no key of one column, and at most MaxSlots rows for a topic
 		query = "DELETE FROM " + table + " WHERE " + condition + " AND ?2 > 0"
 	}
 	err = e.write(ctx, func(s session) error {

@@ -11,23 +11,23 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Move is engine.Engine's.
+// Move implements engine.Engine.
 func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
 	return inChunks(ctx, e, e.write, "moving tasks", moves, move)
 }
 
-// Remove is engine.Engine's.
+// Remove implements engine.Engine.
 func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engine.Answer, error) {
 	return inChunks(ctx, e, e.write, "removing tasks", removals, remove)
 }
 
-// Replay is engine.Engine's.
+// Replay implements engine.Engine.
 func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
 	return inChunks(ctx, e, e.write, "replaying tasks", keys, replay)
 }
 
-// change calls do for each task that is there, topic by topic, with its place in keys. What
-// do changes in found is what it finds when the same key comes again.
+// change calls do for each existing task, topic by topic, with its place in keys. If a key comes
+// again, do gets the same found, with its own changes.
 func change(ctx context.Context, s session, keys []engine.Key, do func(t *topic, i int, f *found) error, end func(*topic) error) error {
 	return byTopic(ctx, s, keys, func(k engine.Key) string { return k.Topic }, func(t *topic, places []int) error {
 		if t == nil {
@@ -63,7 +63,7 @@ func move(ctx context.Context, s session, moves []engine.Move) ([]engine.Answer,
 		return nil, err
 	}
 	at := now()
-	earlier, later := make(map[int64]moved), make(map[int64]moved) // by seq, since a key may come several times
+	earlier, later := make(map[int64]moved), make(map[int64]moved) // by seq: a key may come several times
 	err = change(ctx, s, keys, func(_ *topic, i int, f *found) error {
 		answers[i] = f.answer()
 		if f.state != engine.Pending {
@@ -77,7 +77,7 @@ func move(ctx context.Context, s session, moves []engine.Move) ([]engine.Answer,
 			f.at = f.due
 			delete(later, f.seq)
 			earlier[f.seq] = moved{f.seq, f.due, f.version}
-		case before: // it is written anyway
+		case before: // at is written anyway
 			f.at = f.due
 			earlier[f.seq] = moved{f.seq, f.due, f.version}
 		default:
@@ -91,10 +91,10 @@ func move(ctx context.Context, s session, moves []engine.Move) ([]engine.Answer,
 	if err := writeMoves(ctx, s, "at = value ->> 1, due = value ->> 1", earlier); err != nil {
 		return nil, err
 	}
-	return answers, writeMoves(ctx, s, "due = value ->> 1", later) // which touches no index
+	return answers, writeMoves(ctx, s, "due = value ->> 1", later) // touches no index
 }
 
-// moved is what a move writes: the task's seq, its action time and its version.
+// moved is a written move: the task's seq, its action time and its version.
 type moved [3]int64
 
 // writeMoves writes moves in the order of the table.
@@ -138,8 +138,8 @@ func remove(ctx context.Context, s session, removals []engine.Removal) ([]engine
 	return answers, err
 }
 
-// end has tasks be over. They are deleted, with the logs of those that have one, where the
-// topic does not retain them.
+// end ends tasks. If the topic does not retain them, end deletes them, and the logs of the ids in
+// logged.
 func end(ctx context.Context, s session, t *topic, as engine.State, seqs []int64, logged []string, at int64) error {
 	if len(seqs) == 0 {
 		return nil
@@ -176,7 +176,7 @@ func replay(ctx context.Context, s session, keys []engine.Key) ([]engine.Answer,
 	return answers, err
 }
 
-// Get is engine.Engine's.
+// Get implements engine.Engine.
 func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, err
 	return tasks, nil
 }
 
-// get reads the tasks of some places, which are of one topic.
+// get reads the tasks at some places. All of them are of topic t.
 func get(ctx context.Context, s session, t *topic, tasks []engine.Task, places []int) error {
 	ids := make([]string, len(places))
 	for n, i := range places {

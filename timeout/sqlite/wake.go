@@ -6,14 +6,15 @@ import (
 )
 
 const (
-	wakeLook = 100 * time.Millisecond // between two looks for changes of others
-	wakeRest = 250 * time.Millisecond // after a change, so that much writing of others costs no more than asking for it
+	wakeLook = 100 * time.Millisecond // between two looks for changes of other connections
+	wakeRest = 250 * time.Millisecond // after a change: busy writers must not make looking expensive
 )
 
-// Wake is engine.Waker's. SQLite counts the changes of other connections (PRAGMA data_version). Beats
-// and Ready are changes, too, so Wake also looks whether anybody has taken a number. It does not know
-// of which topic the tasks are, and wakes all. A program that keeps the file to itself is not woken by
-// its own changes, since its centre knows of them. If there are two centres with one Engine, both are.
+// Wake implements engine.Waker. SQLite counts the changes of other connections (PRAGMA
+// data_version). Beats and Ready are changes, too, so Wake also looks whether anybody has taken a
+// number. It does not know the topics of the tasks, and wakes all topics. A program with the file
+// to itself is not woken by its own changes, because its centre knows of them. If two centres
+// share one Engine, its own changes wake both.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	e.wakers.Add(1)
 	defer e.wakers.Add(-1)
@@ -47,14 +48,15 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	}
 }
 
-// changes is different after each change that a centre may not know of.
+// changes differs after each change unknown to a centre.
 type changes struct {
-	others int64 // the version of the file
-	number int64 // the last number that was taken, as of that version or later
+	others int64 // version of the file
+	number int64 // last number taken, as of that version or later
 	own    int64
 }
 
-// changes returns the latest ones. It reads the number only if there are others than before.
+// changes returns the latest changes. It reads the number only after a new change of other
+// connections.
 func (e *Engine) changes(ctx context.Context, before changes) (c changes, err error) {
 	if err := e.enter(ctx); err != nil {
 		return c, err
@@ -71,7 +73,7 @@ func (e *Engine) changes(ctx context.Context, before changes) (c changes, err er
 	return c, err
 }
 
-// version returns a number that differs after each commit of other connections.
+// version returns a number. It differs after each commit of another connection.
 func (e *Engine) version(ctx context.Context) (version int64, err error) {
 	select {
 	case e.lock <- struct{}{}:

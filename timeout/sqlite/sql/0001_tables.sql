@@ -1,5 +1,5 @@
--- One counter gives versions and lease numbers, another one the terms of views. Neither goes
--- back while the file is there.
+-- One counter gives versions and lease numbers, another one the terms of views. Neither goes back
+-- while the file exists.
 CREATE TABLE hw_meta (
     name  TEXT    PRIMARY KEY,
     value INTEGER NOT NULL
@@ -7,16 +7,16 @@ CREATE TABLE hw_meta (
 
 INSERT INTO hw_meta (name, value) VALUES ('number', 0), ('term', 0);
 
--- A topic that was dropped has no name, until its last task is deleted.
+-- A dropped topic has no name. Its row stays until its last task is deleted.
 CREATE TABLE hw_topics (
     no     INTEGER PRIMARY KEY AUTOINCREMENT,
     name   TEXT    UNIQUE,
     config TEXT    NOT NULL
 );
 
--- at is the action time of a task that waits, the end of the lease of one that runs, and the
--- time of ending of others; span is how long the lease was. The payload comes last: what does
--- not need it does not read it.
+-- at is the action time of a waiting task, the end of the lease of a running task, and the time
+-- of the end of other tasks. span is the length of the lease. The payload comes last, so a query
+-- without it does not read it.
 CREATE TABLE hw_tasks (
     seq      INTEGER PRIMARY KEY,
     topic    INTEGER NOT NULL,
@@ -37,8 +37,8 @@ CREATE TABLE hw_tasks (
 
 CREATE UNIQUE INDEX hw_tasks_by_id ON hw_tasks (topic, id);
 
--- What is due, what is listed and what is counted: one index, since each costs every write.
--- Tasks of one time come in the order in which they were made, so side by side in the table.
+-- One index finds, lists and counts tasks, since each index costs every write. Tasks of one time
+-- come in the order of their rows, so side by side in the table.
 CREATE INDEX hw_tasks_by_time ON hw_tasks (topic, state, at);
 
 CREATE TABLE hw_executions (

@@ -1,3 +1,3 @@
--- For how long a member was to last, so that one can be told that was there before the clock was
--- stepped back. NULL is unknown: the member is of an earlier version.
+-- How long the member was to last. After the clock was stepped back, this shows members of before.
+-- NULL is unknown: an earlier version wrote the member.
 ALTER TABLE hw_members ADD COLUMN ttl INTEGER;

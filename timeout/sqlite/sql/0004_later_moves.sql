@@ -1,2 +1,2 @@
--- A task that waits is due when both at and due have passed: a move to a later time writes due, and
--- not at, so it touches no index. What does not know that would be early.
+-- A waiting task is due when both at and due have passed. A move to a later time writes due, and not at,
+-- so it touches no index. A program unaware of this version would run such a task early.
