@@ -64,7 +64,7 @@ func (r *pair) set(t *testing.T, name string, tasks int, after time.Duration) {
 	all.Wait()
 }
 
-// awaits has so many tasks run, each once.
+// awaits waits until so many tasks have run, each once.
 func (r *pair) awaits(t *testing.T, tasks int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -127,7 +127,8 @@ func TestWhatIsDueRunsWhileTheIndexIsAway(t *testing.T) {
 	}
 }
 
-// What was accepted here and is fed back to another node is forgotten here when its lease ends.
+// A node leases tasks, and their outcomes go to another node. The first node forgets the leases
+// when they end.
 func TestLeasesThatAnotherNodeSettlesAreForgotten(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tasks.db")

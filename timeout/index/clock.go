@@ -27,8 +27,8 @@ func read(said, began time.Time) reading {
 	return reading{said, began.Add(half), half}
 }
 
-// compare compares both clocks. It reports whether their difference has changed, and notes the new
-// one.
+// compare compares both clocks. It reports whether their difference has changed, and stores the
+// new one.
 func (c *clock) compare(truth, index reading) bool {
 	ahead := index.said.Sub(truth.said) - index.at.Sub(truth.at)
 	c.mu.Lock()

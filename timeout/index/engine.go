@@ -25,13 +25,15 @@ type Config struct {
 	// is an error.
 	Scan time.Duration
 
-	// Limit is the largest number of tasks of a topic that a scan reads. If there are more, the
-	// next scan comes when about half of them are due. Zero means 100,000.
+	// Limit is the largest number of a topic's tasks in one scan. If there are more, the next
+	// scan comes when about half of them are due. Zero means 100,000; a negative Limit is an
+	// error.
 	Limit int
 
-	// Patience is the longest time that a call of the index may take. After that, the index
-	// counts as away, and the engine asks the truth for due tasks. About once a second, one call
-	// tries the index again, and may take this long. Zero means 1s; less than 10ms is an error.
+	// Patience is the longest time of a call of the index. After that, the index counts as away,
+	// and the engine asks the truth for due tasks. About once a second, one call tries the index
+	// again, and may take this long. Calls that make or drop a topic, and Upkeep, may take five
+	// times as long. Zero means 1s; less than 10ms is an error.
 	Patience time.Duration
 
 	// Logger gets a line when the index fails. Nil means slog's default.
@@ -43,8 +45,8 @@ const (
 	minPatience = 10 * time.Millisecond
 )
 
-// Engine is an engine.Engine made of two engines. It embeds the truth for the verbs that have
-// nothing to do with time.
+// Engine is an engine.Engine made of two engines. It embeds the truth for the verbs unrelated to
+// time.
 type Engine struct {
 	engine.Truth
 	index *guard
@@ -261,8 +263,8 @@ func (e *Engine) put(ctx context.Context, entries []engine.Task) ([]engine.Answe
 // attempts is the number of times that an entry may be leased. The truth counts the real attempts.
 const attempts = 1 << 30
 
-// makeTopics gives the index the truth's topics, with the same number of slots. It reads the index
-// first. So a topic that only the index has was dropped, and is not just being made.
+// makeTopics gives the index the truth's topics, with the same number of slots. It reads the
+// index first. So a topic found only in the index was dropped, and is not just being made.
 func (e *Engine) makeTopics(ctx context.Context) error {
 	there, err := e.index.Topics(ctx)
 	if err != nil {
@@ -291,7 +293,7 @@ func (e *Engine) makeTopics(ctx context.Context) error {
 			continue
 		}
 		if _, err := e.index.SetTopic(ctx, shadow(topic), false); err != nil && !errors.Is(err, engine.ErrConflict) {
-			return err // a conflict is with a node that knows more
+			return err // a conflict is with a node that has seen more slots
 		}
 	}
 	return nil

@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) {
 	goredis.SetLogger(silent{}) // servers are killed here
-	// The client's pool looks every second whether a server is there again, also once after it
-	// has been closed.
+	// After a failure, the client's pool tries the server every second, also once after its own
+	// Close.
 	testserver.Main(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
@@ -101,7 +101,7 @@ func TestWhatTwoNodesSetIsRunOnceByOneOfThem(t *testing.T) {
 	}
 }
 
-// A wheel that was told of a pause is not told of its end where another node ends it.
+// One node's wheel hears of a pause. It does not hear of the end, if another node ends it.
 func TestWhatOneNodePausesAnotherCanResume(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.db")
 	cfg := index.Config{Scan: 50 * time.Millisecond}
@@ -135,7 +135,7 @@ func TestRedisInFrontOfATableDoesWhatEveryEngineMust(t *testing.T) {
 	enginetest.Run(t, open(t), enginetest.Options{Second: open})
 }
 
-// slow is an index that hears late of outcomes, and whose leases come late.
+// slow is a slow index. It hears late of outcomes, and its leases come late.
 type slow struct{ engine.Engine }
 
 const late = 50 * time.Millisecond
@@ -151,10 +151,10 @@ func (s slow) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) 
 	return batch, err
 }
 
-// What is due again is due at the truth's time, however late the index hears of it.
+// A task due again is due at the truth's time, however late the index hears of it.
 func TestASlowIndexMakesNothingLate(t *testing.T) {
 	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
-	in, err := redis.Open(t.Context(), testserver.Redis(t).URL, redis.Config{}) // says what is due next
+	in, err := redis.Open(t.Context(), testserver.Redis(t).URL, redis.Config{}) // knows the next due time
 	require.NoError(t, err)
 	e := over(t, truth, slow{in}, index.Config{Scan: time.Minute, Window: time.Minute, Patience: time.Minute})
 	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
@@ -189,7 +189,7 @@ func TestASlowIndexMakesNothingLate(t *testing.T) {
 	follow(tasks[0].Until, time.Minute)
 }
 
-// broken is an index that can be out of order.
+// broken is an index with a switch for failures.
 type broken struct {
 	engine.Engine
 	down atomic.Bool
@@ -218,7 +218,7 @@ func (b *broken) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	return b.Engine.Expire(ctx, ask)
 }
 
-// rig is an engine with an index that can be broken, and a centre that runs on it.
+// rig is a centre on an engine with a broken index.
 type rig struct {
 	*timeout.Center
 	truth engine.Truth
@@ -261,7 +261,7 @@ func (r *rig) times(id string) int {
 	return r.ran[id]
 }
 
-// F17: what is in the table and not in the index is found by a scan.
+// A scan finds tasks missing in the index.
 func TestWhatTheIndexWasNotToldOfIsFound(t *testing.T) {
 	r := newRig(t, index.Config{Scan: 50 * time.Millisecond})
 	r.set(t, "before", 100*time.Millisecond)
@@ -280,7 +280,7 @@ func TestWhatTheIndexWasNotToldOfIsFound(t *testing.T) {
 	require.Equal(t, 1, r.times("before"))
 }
 
-// A lease that has ended in the truth may last for an hour in the index, which was not told.
+// A lease has ended in the truth. The index was not told, and there it may last for an hour.
 func TestALeaseWhoseEndTheIndexWasNotToldOfHidesNoTask(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, e *index.Engine, leased engine.Leased){
 		"tried again": func(t *testing.T, e *index.Engine, leased engine.Leased) {
@@ -341,7 +341,7 @@ func TestAnIndexThatIsEmptiedOrGoneForAWhileLosesNothing(t *testing.T) {
 	}
 }
 
-// The table is the overflow: D3 and D7, with F22 mended.
+// The table is the overflow of the index: the index holds a few tasks, and only tasks due soon.
 func TestTheIndexHasOnlyWhatIsDueSoonAndNotTooMuchOfIt(t *testing.T) {
 	r := newRig(t, index.Config{Window: time.Second, Scan: 50 * time.Millisecond, Limit: 10})
 	var tasks []engine.Task
@@ -374,7 +374,7 @@ func TestABadConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-// The index hears of this process only, and others can set tasks.
+// The index hears of this process only. Other processes can set tasks, too.
 func TestAnIndexHearsWhereTheTruthDoes(t *testing.T) {
 	for name, truth := range map[string]engine.Truth{
 		"silent":  struct{ engine.Truth }{table(t, filepath.Join(t.TempDir(), "tasks.db"))},

@@ -8,8 +8,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// recheck is the pause before another look at a due task that the truth did not lease. The topic
-// may be just paused, or the clocks may differ.
+// recheck is the pause before another look at a due task refused by the truth. The topic may be
+// just paused, or the clocks may differ.
 const recheck = 20 * time.Millisecond
 
 // sweepEvery is the time between two sweeps of ended leases.

@@ -1,11 +1,11 @@
 package index
 
-// Leases returns how many leases an engine knows.
+// Leases returns the number of leases known to the engine.
 func (e *Engine) Leases() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.leases)
 }
 
-// Rest is how long an index that has failed is left alone.
+// Rest is the pause after a failure of the index.
 const Rest = rest

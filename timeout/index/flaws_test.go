@@ -19,14 +19,14 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/redis"
 )
 
-// The tests here are about ways in which a table with something quick in front of it loses
-// tasks, or is late. Each has one check, which a small form with the flaw must fail and ours
-// must pass.
+// The tests here are about flaws of a table with something quick in front of it. With these
+// flaws, tasks are lost or late. Each flaw has one check. A small program with the flaw must fail
+// it, and package index must pass it.
 
 // front is a table with an index in front of it.
 type front interface {
 	set(ctx context.Context, id string) error
-	// take returns the ids of what a worker leases.
+	// take leases tasks as a worker, and returns their ids.
 	take(ctx context.Context) ([]string, error)
 }
 
@@ -51,7 +51,7 @@ func ids(leased []engine.Leased) []string {
 	return ids
 }
 
-// withOrders is a table with a topic.
+// withOrders returns a table with a topic.
 func withOrders(t *testing.T) engine.Truth {
 	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
 	_, err := truth.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
@@ -59,11 +59,11 @@ func withOrders(t *testing.T) engine.Truth {
 	return truth
 }
 
-// claim leases a task of a table by its id, as a worker does who reads the row again.
+// claim leases a task of a table by its id. First it reads the row again, as a worker does.
 func claim(ctx context.Context, truth engine.Truth, id string) ([]string, error) {
 	tasks, err := truth.Get(ctx, []engine.Key{{Topic: "orders", ID: id}})
 	if err != nil || tasks[0].State != engine.Pending {
-		return nil, err // there is nothing to do, it says
+		return nil, err // the row says: nothing to do
 	}
 	claimed, err := truth.Claim(ctx, "orders", "worker", []engine.Wanted{{ID: id, Version: tasks[0].Version}}, time.Minute)
 	if err != nil || !claimed[0].OK {
@@ -72,7 +72,7 @@ func claim(ctx context.Context, truth engine.Truth, id string) ([]string, error)
 	return []string{id}, nil
 }
 
-// takes reports whether a worker gets that task, and no other.
+// takes fails unless a worker gets this task within patience, and no other.
 func takes(ctx context.Context, f front, id string, patience time.Duration) error {
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		got, err := f.take(ctx)
@@ -89,11 +89,11 @@ func takes(ctx context.Context, f front, id string, patience time.Duration) erro
 	}
 }
 
-// writtenTwice writes a row, then a member of a sorted set, which is all that workers look at.
+// writtenTwice writes a row, then a member of a sorted set. Workers look only at the set.
 type writtenTwice struct {
 	engine.Truth
 	client  *goredis.Client
-	crashed *bool // between the two
+	crashed *bool // true: the process ends between the two writes
 }
 
 func (w writtenTwice) set(ctx context.Context, id string) error {
@@ -114,7 +114,7 @@ func (w writtenTwice) take(ctx context.Context) ([]string, error) {
 	return claim(ctx, w.Truth, due[0])
 }
 
-// crashing is an engine that hears of no task after a process has ended.
+// crashing is an engine out of reach of a crashed process.
 type crashing struct {
 	engine.Engine
 	crashed *bool
@@ -127,15 +127,15 @@ func (c crashing) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer
 	return c.Engine.Set(ctx, tasks)
 }
 
-// trial is a front with Redis, and what can happen to it.
+// trial is a front with Redis, and the means to disturb it.
 type trial struct {
 	front
 	crashed  *bool
 	flush    func() error
-	patience time.Duration // how long workers ask for what they should get
+	patience time.Duration // time for which workers ask for a task
 }
 
-// checkCrash has a process end when the row is written, and Redis has not heard of it.
+// checkCrash crashes a process after the row is written, and before Redis hears of it.
 func checkCrash(ctx context.Context, f trial) error {
 	if err := f.set(ctx, "0"); err != nil {
 		return err
@@ -152,7 +152,7 @@ func checkCrash(ctx context.Context, f trial) error {
 	return takes(ctx, f, "1", f.patience)
 }
 
-// checkFlushed has Redis lose all that it has.
+// checkFlushed empties Redis.
 func checkFlushed(ctx context.Context, f trial) error {
 	if err := errors.Join(f.set(ctx, "1"), f.flush()); err != nil {
 		return err
@@ -182,7 +182,7 @@ func TestFlaw17WhatIsInTheTableAndNotInRedisIsFound(t *testing.T) {
 	}
 }
 
-// slowTable is a table that somebody else does something with while a row is being written.
+// slowTable is a table with a pause before each write. Meanwhile it calls a function.
 type slowTable struct {
 	engine.Truth
 	meanwhile *func()
@@ -214,8 +214,8 @@ func (q queuedFirst) take(ctx context.Context) ([]string, error) {
 	}
 }
 
-// checkQueue has a worker ask while a task is being saved, and afterwards: it gets it then,
-// and does not wait for a scan.
+// checkQueue asks for a task while it is being saved, and afterwards. A worker must get it
+// afterwards, without waiting for a scan.
 func checkQueue(ctx context.Context, f front, meanwhile *func()) error {
 	var early []string
 	var failure error

@@ -27,8 +27,8 @@ func some() (tasks []engine.Task) {
 	return tasks
 }
 
-// A wheel is not told either where another node has a topic grow: it has as many slots as it
-// was made with, and is asked for others.
+// One node's wheel is not told of slots added by another node. It has its first number of slots,
+// and is asked for others.
 func TestWhatOneNodeHasGrowAnotherServes(t *testing.T) {
 	a, b := twoNodes(t)
 	_, err := a.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 2}, false)

@@ -77,7 +77,7 @@ func isTrouble(err error) bool {
 	return true
 }
 
-// ask makes a call of the index, unless it rests.
+// ask calls the index, unless it rests after a failure.
 func ask[A any](ctx context.Context, g *guard, patience time.Duration, do func(context.Context) (A, error)) (A, error) {
 	var none A
 	if err := g.enter(patience); err != nil {

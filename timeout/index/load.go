@@ -79,7 +79,7 @@ func (e *Engine) unaligned() {
 }
 
 // scan adds to the index the missing tasks due within the window. It returns the time of the next
-// scan, and the horizon: it has seen all tasks due before that.
+// scan, and the horizon: it has seen all tasks due before then.
 func (e *Engine) scan(ctx context.Context, l *load, topic string, slots []int, now time.Time) (next, horizon time.Time, err error) {
 	next, horizon = now.Add(e.cfg.Scan), now.Add(e.cfg.Window)
 	cursor := ""
@@ -150,8 +150,9 @@ func (e *Engine) add(ctx context.Context, l *load, outlasting map[string]time.Ti
 	return full
 }
 
-// outlasted returns the entries with a lease in the index that lasts longer than the truth says.
-// Two scans in a row must have seen the same lease, because a claim may be under way during one.
+// outlasted returns entries with an outlasting lease: in the index, it lasts longer than in the
+// truth. Two scans in a row must have seen the same lease, because a claim may be under way
+// during one.
 func (e *Engine) outlasted(ctx context.Context, l *load, outlasting map[string]time.Time, leased []engine.Task) (old []engine.Task, err error) {
 	if len(leased) == 0 {
 		return nil, nil
@@ -238,7 +239,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 		cancel()
 	}
 	if given.Err() != nil {
-		return nil // who begins to listen then has an error
+		return nil // ctx has ended: a Waker that just begins fails then
 	}
 	return failure
 }
