@@ -28,7 +28,7 @@ func benchmark(b *testing.B) (*memory.Engine, func(i int, after time.Duration) e
 	}
 }
 
-// perTask reports how many tasks a second were done, where each b.N was a batch.
+// perTask reports the tasks per second. Each b.N is a batch.
 func perTask(b *testing.B) {
 	b.ReportMetric(float64(b.N)*batch/b.Elapsed().Seconds(), "tasks/s")
 }

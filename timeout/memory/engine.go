@@ -60,13 +60,13 @@ type topic struct {
 	engine.Topic
 	tasks  map[string]*entry
 	counts [engine.Removed + 1]int64
-	ready  []byTime // by slot: tasks that are due and not leased
-	ended  byTime   // kept tasks that are done or removed
+	ready  []byTime // by slot: due tasks without a lease
+	ended  byTime   // kept tasks, done or removed
 	dead   byTime
 	fences []fence // by slot
 }
 
-// fence is the term and the time of the last call for a slot that was not refused.
+// fence is the term and the time of the last accepted call for a slot.
 type fence struct {
 	term int64
 	at   int64

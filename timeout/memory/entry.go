@@ -29,7 +29,7 @@ type entry struct {
 	more     *more
 }
 
-// more holds the fields that most waiting tasks don't need.
+// more holds fields unused by most waiting tasks.
 type more struct {
 	callback *engine.Callback
 	failure  string

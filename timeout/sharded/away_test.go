@@ -17,7 +17,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
-// rig is a centre over three shards, in a bubble, that remembers what it has run.
+// rig is a centre over three shards, in a bubble. It counts the runs of each task.
 type rig struct {
 	*timeout.Center
 	t      *testing.T
@@ -56,7 +56,7 @@ func inBubble(t *testing.T, f func(r *rig)) {
 	})
 }
 
-// slowly is inMemory with fewer ticks, each of which has to be simulated.
+// slowly is inMemory with fewer ticks, because each tick costs a step of the simulation.
 func slowly(t *testing.T) engine.Engine {
 	t.Helper()
 	e, err := memory.New(memory.Config{Tick: 100 * time.Millisecond})
@@ -70,7 +70,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// handle has tasks take so long.
+// handle handles tasks. Each takes the given time.
 func (r *rig) handle(took time.Duration) {
 	require.NoError(r.t, r.Handle("orders", func(ctx context.Context, task engine.Task) error {
 		select {
@@ -85,7 +85,7 @@ func (r *rig) handle(took time.Duration) {
 	}))
 }
 
-// ids returns so many of each shard.
+// ids returns each ids for each shard.
 func ids(topic string, shards, each int) [][]string {
 	all := make([][]string, shards)
 	for n := 0; slices.ContainsFunc(all, func(some []string) bool { return len(some) < each }); n++ {
@@ -172,7 +172,7 @@ func TestWhileAShardIsAwayItsTasksWaitAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
-// What takes longer than its lease goes on where the shard answers, and only there.
+// A task longer than its lease goes on if its shard answers, and only then.
 func TestLeasesAreExtendedWhileAnotherShardIsAway(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestLeasesAreExtendedWhileAnotherShardIsAway(t *testing.T) {
 	}
 }
 
-// What was done while the shard was away is told when it is back.
+// Outcomes from a time without the shard are delivered when it is back.
 func TestAnOutcomeThatCouldNotBeToldIsToldLater(t *testing.T) {
 	for name, trouble := range map[string]int32{"refusing": refusing, "hanging": hanging} {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestAnOutcomeThatCouldNotBeToldIsToldLater(t *testing.T) {
 	}
 }
 
-// Whoever asks for one thing, or for all of it, is told that it could not be had.
+// A call for one task or for everything fails if it needs the missing shard.
 func TestWhatCanNotBeSaidWithoutAShardIsAnError(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		set := ids("orders", 3, 1)
@@ -268,7 +268,7 @@ func TestWhatCanNotBeSaidWithoutAShardIsAnError(t *testing.T) {
 	})
 }
 
-// A pause that could not be told everywhere is an error, and holds where it was told; the others
+// A pause must reach all shards, or it is an error. It holds in the reached shards. The others
 // hear of it when they are back.
 func TestTopicsAreBroughtInLineWhenAShardIsBack(t *testing.T) {
 	inBubble(t, func(r *rig) {
@@ -304,7 +304,7 @@ func TestTopicsAreBroughtInLineWhenAShardIsBack(t *testing.T) {
 	})
 }
 
-// A shard that has never heard of a topic, whyever, is told by whoever needs it.
+// If a shard does not know a topic, for any reason, the next call in need of the topic tells it.
 func TestAShardThatDoesNotKnowATopicIsTold(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t
@@ -330,8 +330,8 @@ func TestAShardThatDoesNotKnowATopicIsTold(t *testing.T) {
 	})
 }
 
-// A first shard that was restored from an earlier time may lack topics, and slots of others. What
-// the others have is not dropped for that, and not forgotten either.
+// After a restore from an earlier time, the first shard may lack topics, and slots of others. The
+// other shards neither drop nor forget theirs.
 func TestAFirstShardFromAnEarlierTimeCostsNothingOfTheOthers(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		t := r.t

@@ -48,8 +48,9 @@ func (c Config) check(shards int) error {
 // order, or with others, the error wraps engine.ErrConflict. The first time, all shards must
 // answer. Later, a silent shard joins when it answers. On an error the shards stay open.
 //
-// The engine is an engine.Log. If all shards are an engine.Waker, so is the engine; the same is
-// true of engine.Truth.
+// The engine implements engine.Log, engine.Laned and engine.Peeker; Peek returns
+// engine.ErrUnsupported unless all shards implement engine.Peeker. If all shards implement
+// engine.Waker, so does the engine. The same is true of engine.Truth.
 func New(ctx context.Context, shards []engine.Engine, cfg Config) (engine.Engine, error) {
 	kind := kind{waker: true, truth: true}
 	openers := make([]func(context.Context) (engine.Engine, error), len(shards))

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { testserver.Main(m) }
 
-// patience is for shards that are well, on a machine that may be busy.
+// patience is for healthy shards on a busy machine.
 const patience = time.Minute
 
 var silent = slog.New(slog.DiscardHandler)
@@ -115,7 +115,7 @@ func TestAnIndexCanStandInFrontOfShards(t *testing.T) {
 	}
 	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, true)
 	require.NoError(t, err)
-	_, err = truth.Set(t.Context(), tasks[:150]) // which the index is not told
+	_, err = truth.Set(t.Context(), tasks[:150]) // the index is not told
 	require.NoError(t, err)
 	_, err = e.Set(t.Context(), tasks[150:])
 	require.NoError(t, err)

@@ -81,8 +81,8 @@ func (e *core) enter(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// together calls do for some shards at the same time and returns the errors, by place. A nil which
-// means all shards.
+// together calls do for some shards at the same time and returns the errors, by place. If which
+// is nil, it calls do for all shards.
 func (e *core) together(which func(place int) bool, do func(s *shard) error) []error {
 	errs := make([]error, len(e.shards))
 	var running sync.WaitGroup
@@ -95,7 +95,7 @@ func (e *core) together(which func(place int) bool, do func(s *shard) error) []e
 	return errs
 }
 
-// Now implements engine.Engine: the latest of the clocks that answer.
+// Now implements engine.Engine: it returns the latest of the answering shards' clocks.
 func (e *core) Now(ctx context.Context) (time.Time, error) {
 	if err := e.enter(ctx); err != nil {
 		return time.Time{}, err
@@ -159,7 +159,7 @@ func (e *core) Leave(ctx context.Context, name string) error {
 	return e.call(ctx, e.shards[0], func(ctx context.Context, eng engine.Engine) error { return eng.Leave(ctx, name) })
 }
 
-// Upkeep implements engine.Engine, for all shards that answer. It also aligns their topics.
+// Upkeep implements engine.Engine, for all answering shards. It also aligns their topics.
 func (e *core) Upkeep(ctx context.Context, term int64) (swept engine.Swept, err error) {
 	if err := e.enter(ctx); err != nil {
 		return swept, err

@@ -228,7 +228,7 @@ func (x *expiry) failure() error {
 	return allBut(errs, engine.ErrNotFound)
 }
 
-// keepOwed keeps outcomes for shards that did not get them.
+// keepOwed keeps outcomes not delivered to their shards.
 func (x *expiry) keepOwed(of func(*part) []engine.Outcome) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -240,8 +240,8 @@ func (x *expiry) keepOwed(of func(*part) []engine.Outcome) {
 	}
 }
 
-// giveBack puts the earliest leased tasks into the batch, at most that many, and gives the others
-// back. If that fails, their leases end in time.
+// giveBack puts the earliest leased tasks into the batch, at most most of them. It gives the
+// others back. If giving back fails, their leases end in time.
 func (x *expiry) giveBack(ctx context.Context, most int) {
 	var leased []engine.Leased
 	for i := range x.parts {
@@ -288,7 +288,7 @@ func (x *expiry) next(p *part, end time.Time) {
 // shards.
 const fenceEvery = 5 * time.Second
 
-// raisedFence is the last ask that reached all shards of its slots.
+// raisedFence is the last ask to reach all shards of its slots.
 type raisedFence struct {
 	term  int64
 	slots []int

@@ -14,8 +14,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
-// Single calls are made in batches, of callers that know nothing of each other. A shard that is
-// away, or hangs, is a trouble of its own tasks and of no others.
+// Batches combine single calls of unrelated callers. If a shard is away or hangs, only its own
+// tasks suffer.
 func TestAShardThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestAShardThatIsAwayHoldsUpNoCallOfTheOthers(t *testing.T) {
 	}
 }
 
-// Of those that were asked for, what is on a shard that does not answer is not taken for missing.
+// A task on a silent shard has an error. It does not count as missing.
 func TestOfABatchEachTaskHasAnErrorOfItsOwn(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		set := ids("orders", 3, 2)

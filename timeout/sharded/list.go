@@ -52,7 +52,7 @@ func (e *core) List(ctx context.Context, query engine.Query) (page engine.Page, 
 			part = fewer[place]
 		}
 		if limits[place] == 0 || n == 0 && len(part.Tasks) > 0 {
-			continue // it stays where it is
+			continue // its cursor stays
 		}
 		page.Tasks = append(page.Tasks, part.Tasks...)
 		next[place] = nil
@@ -108,7 +108,7 @@ func firstOf(parts []engine.Page, limit int) (taken []int) {
 	return taken
 }
 
-// cursors are where the lists of the shards go on, by place: nil behind the last task.
+// cursors are the positions in the lists of the shards, by place. Nil is behind the last task.
 type cursors []*string
 
 // String is empty if all lists have ended.

@@ -14,10 +14,10 @@ import (
 // Reserved is the topic of each shard's mark. It can't be used for anything else.
 const Reserved = "heartwheel.sharded"
 
-// The two tasks of that topic. Nobody leases them.
+// The two tasks of the topic Reserved. Nobody leases them.
 const (
 	placeID   = "place"   // has the mark, and is set only if absent
-	foundedID = "founded" // says that all shards have a mark
+	foundedID = "founded" // its presence means: all shards have a mark
 )
 
 // mark is the identity of a shard, stored in it.
@@ -68,7 +68,7 @@ func write(ctx context.Context, e engine.Engine, id string, payload []byte) erro
 	return answers[0].Err
 }
 
-// Alone returns an error that wraps engine.ErrConflict if an engine is one of several shards. Set
+// Alone returns an error if an engine is one of several shards; it wraps engine.ErrConflict. Set
 // through this engine alone, a task could be in the wrong shard.
 func Alone(ctx context.Context, e engine.Engine) error {
 	m, err := readMark(ctx, e)
@@ -78,9 +78,10 @@ func Alone(ctx context.Context, e engine.Engine) error {
 	return err
 }
 
-// found opens the shards and checks that they belong together in this order. The first time, it
-// marks each shard with its place, and then tells each that all are marked. So a shard without a
-// mark among finished shards has lost its data or belongs to something else.
+// found opens the shards and checks their marks: they must belong together in this order. The
+// first time, it marks each shard with its place. Then it tells each shard of the end of the
+// marking. So a shard without a mark among finished shards has lost its data or belongs to
+// something else.
 func (e *core) found(ctx context.Context) error {
 	marks := make([]mark, len(e.shards))
 	errs := e.readMarks(ctx, marks)
@@ -186,7 +187,7 @@ func (e *core) unused(ctx context.Context, s *shard) error {
 	return nil
 }
 
-// admit takes in the shards that have answered, and loses the others.
+// admit takes in the answering shards, and loses the others.
 func (e *core) admit(ctx context.Context, marks []mark, errs []error) error {
 	if err := e.agree(marks); err != nil {
 		return err

@@ -24,7 +24,7 @@ func several(t *testing.T, n int) []engine.Engine {
 	return shards
 }
 
-// refused says that shards can't be used like that, with words that tell why.
+// refused expects a refusal of the shards, with these words in the error.
 func refused(t *testing.T, shards []engine.Engine, words ...string) {
 	t.Helper()
 	_, err := sharded.New(t.Context(), shards, sharded.Config{Logger: silent})
@@ -158,7 +158,8 @@ func TestABadConfigurationIsRefusedWithItsLimit(t *testing.T) {
 	}
 }
 
-// What does not answer when a process begins is taken in when it does. The first time all must.
+// A process can begin without some shards, and takes them in when they answer. The first time all
+// must answer.
 func TestAShardIsOpenedWhenItCanBe(t *testing.T) {
 	var away atomic.Int32
 	var openers []func(context.Context) (*memory.Engine, error)
@@ -179,7 +180,7 @@ func TestAShardIsOpenedWhenItCanBe(t *testing.T) {
 	require.ErrorIs(t, err, errRefused)
 	require.ErrorContains(t, err, "the first time all shards must answer")
 	require.ErrorContains(t, err, "shard 3 of 3")
-	for place, shard := range shards { // those that were opened are closed, and in memory that is the end of them
+	for place, shard := range shards { // the opened ones are closed, for good in memory
 		if place != 2 {
 			_, err = shard.Topics(t.Context())
 			require.ErrorIs(t, err, engine.ErrClosed)

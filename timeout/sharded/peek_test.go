@@ -18,7 +18,7 @@ func (p peekable) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duratio
 	return through(ctx, p.shaky, func() ([]time.Duration, error) { return p.Engine.(engine.Peeker).Peek(ctx, peeks) })
 }
 
-// Of a topic with a shard that is away, or with an outcome that waits for a shard, a peek knows nothing.
+// A peek returns zero for a topic if one of its shards is away, or an outcome waits for a shard.
 func TestAPeekLeavesToExpireWhatAShardOwesOrHides(t *testing.T) {
 	first, second := &shaky{Engine: inFile(t, t.TempDir(), 0)}, &shaky{Engine: inFile(t, t.TempDir(), 1)}
 	e := overWith(t, sharded.Config{Patience: time.Second}, peekable{first}, peekable{second})

@@ -10,7 +10,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
-// Changing one of these loses every task that is set.
+// Changing one of these places loses all stored tasks.
 func TestPlacesAreForEver(t *testing.T) {
 	for _, want := range []struct {
 		topic, id string

@@ -18,7 +18,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
-// Two servers of PostgreSQL, one of which is killed, and later silent.
+// Two servers of PostgreSQL. One of them is killed, and later silent.
 func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 	t.Parallel()
 	servers := []*testserver.Server{testserver.SharedPostgres(t), testserver.Postgres(t, testserver.NoFsync)}
@@ -87,7 +87,7 @@ func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 		some := func(place int) []string { return set[place][10+20*n : 30+20*n] }
 		do(trouble.what, some(1)[:10], time.Second)
 		trouble.begin(t)
-		time.Sleep(2 * time.Second) // for what was leased before
+		time.Sleep(2 * time.Second) // for the tasks leased before
 		waits := missing(some(1))
 		t.Logf("%s: %d tasks wait", trouble.what, len(waits))
 		do(trouble.what, some(0), 0)

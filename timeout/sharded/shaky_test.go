@@ -9,23 +9,23 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// How a shaky shard is.
+// The states of a shaky shard.
 const (
 	well = iota
 	refusing
 	hanging // does nothing, and answers when the caller gives up
-	deaf    // does what it is asked, and answers when the caller gives up
+	deaf    // does its work, and answers when the caller gives up
 )
 
 var errRefused = errors.New("connection refused")
 
-// shaky is a shard that can be out of reach.
+// shaky is a shard with adjustable failures.
 type shaky struct {
 	engine.Engine
 	is atomic.Int32
 }
 
-// through does a call of the shard as it is.
+// through makes a call of the shard in its state.
 func through[A any](ctx context.Context, s *shaky, do func() (A, error)) (A, error) {
 	var none A
 	is := s.is.Load()

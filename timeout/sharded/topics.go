@@ -14,8 +14,8 @@ import (
 
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }
 
-// SetTopic implements engine.Engine. The first shard decides, and the others copy its topic. A
-// shard that is away gets a new topic when it is back. A change must reach all shards, or SetTopic
+// SetTopic implements engine.Engine. The first shard decides, and the others copy its topic. If a
+// shard is away, it gets a new topic when it is back. A change must reach all shards, or SetTopic
 // returns an error. Even then the reached shards are changed, and the others will be.
 func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (kept engine.Topic, err error) {
 	if err := e.enter(ctx); err != nil {
@@ -93,9 +93,9 @@ func (e *core) learn(topics ...engine.Topic) {
 	}
 }
 
-// copyTopic copies a topic from the first shard to another, and repeats that until the first shard
-// still has the same topic afterwards. So of two copies at the same time, the last one to check
-// has copied the last state. With onlyNew it begins with topic, and an equal one is enough.
+// copyTopic copies a topic from the first shard to another. It repeats the copy until the first
+// shard still has the same topic afterwards. So of two copies at the same time, the last one to
+// check has copied the last state. With onlyNew it begins with topic, and an equal one is enough.
 //
 // The copies to one shard take turns, and each reads the first shard in its turn. Otherwise one with
 // an earlier state could resume a topic for a moment, after Pause has returned. Another process still can.
@@ -189,7 +189,7 @@ func visible(ctx context.Context, e engine.Engine) ([]engine.Topic, error) {
 	return slices.DeleteFunc(topics, func(t engine.Topic) bool { return t.Name == Reserved }), err
 }
 
-// Topics implements engine.Engine: the topics of the first shard that answers.
+// Topics implements engine.Engine: it returns the topics of the first answering shard.
 func (e *core) Topics(ctx context.Context) ([]engine.Topic, error) {
 	if err := e.enter(ctx); err != nil {
 		return nil, err
@@ -255,7 +255,7 @@ func allBut(errs []error, answer error) error {
 	return errors.Join(wrong...)
 }
 
-// align copies the topics of the first shard that the shard has missed while away. The shard's other
+// align copies the first shard's topics that the shard has missed while away. The shard's other
 // topics stay: the first shard may have been restored from an earlier time.
 func (e *core) align(ctx context.Context, s *shard, eng engine.Engine) error {
 	if s.place == 0 {

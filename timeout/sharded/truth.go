@@ -71,7 +71,7 @@ func (t truth) Upcoming(ctx context.Context, topic string, slots []int, until ti
 	return page, nil
 }
 
-// readUpcoming reads a page of each shard that is not at its end.
+// readUpcoming reads a page of each shard, except of those at their end.
 func (e *core) readUpcoming(ctx context.Context, topic string, slots []int, until time.Time, at []position, limit int) ([]upcoming, error) {
 	e.mu.Lock()
 	of := e.slots[topic]
@@ -111,8 +111,8 @@ func (e *core) readUpcoming(ctx context.Context, topic string, slots []int, unti
 	return read, nil
 }
 
-// skip removes the tasks of earlier pages. If the last of these tasks is gone, the tasks of the same
-// time come again; that does no harm.
+// skip removes the tasks of earlier pages. If the last of these tasks is gone, the tasks of the
+// same time come again, without harm.
 func (u *upcoming) skip(to position) {
 	if to.ID == "" {
 		return

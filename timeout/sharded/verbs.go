@@ -121,8 +121,8 @@ func (e *core) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, e
 	return answers, err
 }
 
-// set sets tasks of one shard. If the shard has missed a topic, it heals that and sets those tasks
-// once more.
+// set sets tasks of one shard. If the shard has missed a topic, set heals the topic and sets its
+// tasks once more.
 func (e *core) set(ctx context.Context, eng engine.Engine, tasks []engine.Task) ([]engine.Answer, error) {
 	answers, err := eng.Set(ctx, tasks)
 	if err != nil {

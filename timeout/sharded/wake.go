@@ -11,7 +11,8 @@ import (
 // waker implements engine.Waker if all shards do.
 type waker struct{ e *core }
 
-// Wake implements engine.Waker. It listens to each shard, and again whenever that ends.
+// Wake implements engine.Waker. It listens to each shard. When a shard's Wake ends, it listens
+// again.
 func (w waker) Wake(ctx context.Context, wake func(topic string)) error {
 	e := w.e
 	if err := e.enter(ctx); err != nil {
@@ -22,7 +23,7 @@ func (w waker) Wake(ctx context.Context, wake func(topic string)) error {
 	defer context.AfterFunc(e.life, cancel)()
 	var listening sync.WaitGroup
 	var mu sync.Mutex
-	silent := make(map[*shard]bool, len(e.shards)) // shards that don't hear yet
+	silent := make(map[*shard]bool, len(e.shards)) // not hearing yet
 	for _, s := range e.shards {
 		silent[s] = true
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// hushed is a shard that hears once it is told to.
+// hushed is a shard with a switch for hearing.
 type hushed struct {
 	engine.Engine
 	hears chan struct{}

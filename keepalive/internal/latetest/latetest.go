@@ -1,4 +1,4 @@
-// Package latetest has the test of how late probes make the end, for each adapter.
+// Package latetest tests, for each adapter, how late a connection ends after probes.
 package latetest
 
 import (
@@ -19,12 +19,12 @@ const (
 	eternal = time.Minute
 )
 
-// Start starts a Keeper with a config, and whatever serves its connections. open opens a
-// connection whose peer says nothing, and returns it as the program knows it.
+// Start starts a Keeper with a config, and a server for its connections. open opens a connection
+// with a silent peer, and returns the server's connection.
 type Start func(t *testing.T, cfg keepalive.Config) (k *keepalive.Keeper, open func() (conn any))
 
-// Run tests that the end is at most two ticks late with any number of probes. All answers are
-// waited for on one schedule, so their ticks do not add up.
+// Run tests the lateness of the end: at most two ticks, with any number of probes. One schedule
+// waits for all answers, so their ticks do not add up.
 func Run(t *testing.T, start Start) {
 	for _, probes := range []int{1, 5, 10} {
 		t.Run(fmt.Sprintf("probes=%d", probes), func(t *testing.T) {
@@ -34,7 +34,7 @@ func Run(t *testing.T, start Start) {
 				if late <= 2*tick+2*pause {
 					return
 				}
-				if pause < tick/2 { // or this machine is too busy to tell
+				if pause < tick/2 { // otherwise this machine is too busy to tell
 					failed++
 				}
 				require.Less(t, failed, 3, "%v late", late)
@@ -43,8 +43,8 @@ func Run(t *testing.T, start Start) {
 	}
 }
 
-// lateness has some connections fall silent. It returns how long after their timeout three
-// quarters of them are closed at most, and the longest pause of this machine meanwhile.
+// lateness lets some connections fall silent. It returns an upper bound of the time from timeout
+// to end for three quarters of them, and the longest pause of this machine meanwhile.
 func lateness(t *testing.T, start Start, probes int) (late, pause time.Duration) {
 	const timeout, conns = time.Second, 20
 	var ends lateEnds

@@ -15,8 +15,8 @@ const (
 	// size is the greatest number of calls in a batch.
 	size = 512
 
-	// patience and share bound the wait of a batch for the callers of the batch before: at most
-	// patience, and at most one share-th of that batch's time.
+	// patience and share bound the time for which a batch waits for the callers of the last
+	// batch: at most patience, and at most one share-th of the last batch's time.
 	patience = 500 * time.Microsecond
 	share    = 8
 )
@@ -113,7 +113,7 @@ func (c *Committer[Q, A]) fly() {
 	for {
 		c.gather(last, min(took/share, patience))
 		c.mu.Lock()
-		// A caller that gave up may have asked elsewhere since, and a late call would undo that.
+		// A caller may have asked elsewhere after giving up. A late call would undo that.
 		c.waiting = slices.DeleteFunc(c.waiting, func(own *call[Q, A]) bool { return own.gone })
 		batch := c.waiting[:min(len(c.waiting), size)]
 		c.waiting = c.waiting[len(batch):]
@@ -129,7 +129,7 @@ func (c *Committer[Q, A]) fly() {
 	}
 }
 
-// gather yields to the callers of the last batch so that they call again and go together.
+// gather yields to the callers of the last batch, for them to call again and go together.
 // Otherwise the first of them would go alone, and the others wait for it. It ends when expected
 // calls wait, or after patience.
 func (c *Committer[Q, A]) gather(expected int, patience time.Duration) {
@@ -171,8 +171,8 @@ func (c *Committer[Q, A]) commit(batch []*call[Q, A]) {
 	}
 }
 
-// answer reports for each call of a batch whether its caller has given up. A caller that gives
-// up later finds the call answered.
+// answer reports for each call of a batch whether its caller has given up. If a caller gives up
+// later, it finds the call answered.
 func (c *Committer[Q, A]) answer(batch []*call[Q, A]) []bool {
 	gone := make([]bool, len(batch))
 	c.mu.Lock()

@@ -14,8 +14,7 @@ import (
 
 var errClosed = errors.New("closed")
 
-// slow is a committer that takes five milliseconds for any number of calls, and answers with
-// what it is asked.
+// slow is a committer for echoes. A batch takes five milliseconds, whatever its size.
 func slow(sizes *[]int) *Committer[int, int] {
 	return &Committer[int, int]{
 		Do: func(asks []int) ([]int, error) {
@@ -49,8 +48,7 @@ func TestThoseWhoAreAnsweredTogetherCallTogetherAgain(t *testing.T) {
 	require.Less(t, len(sizes), calls*9/5, "sizes %v", sizes)
 }
 
-// A batch that waits for calls which don't come must go nevertheless, also where no time goes
-// by while it waits.
+// A batch must not wait for missing calls for ever, even if no time passes while it waits.
 func TestNobodyWaitsForThoseWhoDoNotCallAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int
@@ -71,7 +69,7 @@ func TestNobodyWaitsForThoseWhoDoNotCallAgain(t *testing.T) {
 	})
 }
 
-// Who has given up must not be given the answer of somebody else.
+// After giving up, a caller must not get the answer of another one.
 func TestACallThatWasGivenUpHarmsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int

@@ -44,7 +44,7 @@ type search[S comparable, In, Out any] struct {
 	calls  []Call[In, Out]
 	next   func(S, In, Out) (bool, S)
 	steps  int
-	placed []byte // a bit for each call that has its place
+	placed []byte // a bit for each call: it has its place
 	left   int    // calls without one
 	seen   map[visited[S]]bool
 }
@@ -55,7 +55,7 @@ type visited[S comparable] struct {
 	state  S
 }
 
-// explain places the calls that are left.
+// explain places the remaining calls.
 func (s *search[S, In, Out]) explain(state S) bool {
 	if s.left == 0 {
 		return true

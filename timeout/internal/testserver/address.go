@@ -11,7 +11,7 @@ import (
 
 const (
 	// Ports are below the kernel's range for connections (32768 and up on Linux). A connection
-	// could take a port from there while the server is away. Also, a client that dials such a
+	// could take a port of that range while the server is away. Also, a client dialing such a
 	// port again and again ends up connected to itself.
 	firstPort, lastPort = 10_000, 21_999
 
@@ -25,7 +25,7 @@ const (
 func reserve() (port int, guard io.Closer, err error) {
 	for range 100 {
 		port = firstPort + rand.IntN(lastPort-firstPort+1)
-		// Nobody here speaks UDP, so a bound UDP port of that number marks the port as taken.
+		// Nobody here speaks UDP. So a bound UDP port of the same number marks the port as taken.
 		guard, err = net.ListenPacket("udp4", address(port))
 		if err != nil {
 			continue

@@ -48,8 +48,8 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// Await waits until all running nodes agree that the cluster is well, and all replicas are in
-// step with their masters.
+// Await waits until all running nodes find the cluster well, and all replicas are in step with
+// their masters.
 func (c *Cluster) Await(t testing.TB) {
 	t.Helper()
 	eventually(t, func() error {
@@ -65,7 +65,7 @@ func (c *Cluster) Await(t testing.TB) {
 	})
 }
 
-// well returns an error if a node finds that its cluster is not well.
+// well returns an error if a node finds its cluster unwell.
 func well(node *Server, nodes int) error {
 	info, err := node.ask("CLUSTER", "INFO")
 	switch {
@@ -138,7 +138,7 @@ func (c *Cluster) Failover(t testing.TB, master *Server) *Server {
 }
 
 // AwaitTakeover waits until one of the replicas is a master and all running nodes know it. It
-// returns that replica.
+// returns the new master.
 func (c *Cluster) AwaitTakeover(t testing.TB, replicas []*Server) *Server {
 	t.Helper()
 	var taken *Server

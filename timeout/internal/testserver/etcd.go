@@ -17,7 +17,7 @@ func Etcd(t testing.TB, args ...string) *Server {
 	return start(t, etcd(args...))
 }
 
-// SharedEtcd returns the etcd server that the tests of this package share. The tests must keep
+// SharedEtcd returns the etcd server shared by the tests of this package. The tests must keep
 // their keys apart.
 func SharedEtcd(t testing.TB) *Server {
 	t.Helper()

@@ -35,8 +35,7 @@ type cleanups struct {
 	todo []func()
 }
 
-// add registers a function to run after the tests. The error says that TestMain doesn't call
-// Main.
+// add registers a function to run after the tests. It fails if TestMain doesn't call Main.
 func (c *cleanups) add(do func()) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

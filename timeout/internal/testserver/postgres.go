@@ -32,8 +32,8 @@ func Postgres(t testing.TB, settings ...string) *Server {
 	return start(t, postgres(settings...))
 }
 
-// SharedPostgres returns the PostgreSQL server that the tests of this package share. It runs
-// with NoFsync. See Database.
+// SharedPostgres returns the PostgreSQL server shared by the tests of this package. It runs with
+// NoFsync. See Database.
 func SharedPostgres(t testing.TB) *Server {
 	t.Helper()
 	return sharedPostgres.get(t, postgres(NoFsync))
@@ -95,8 +95,8 @@ func postgres(settings ...string) program {
 	}
 }
 
-// removeSharedMemory removes the segment of System V shared memory that marks a data directory
-// as in use. It is small, but the number of segments is limited.
+// removeSharedMemory removes a segment of System V shared memory: the mark of a data directory in
+// use. It is small, but the number of segments is limited.
 func removeSharedMemory(s *Server) {
 	said, err := os.ReadFile(filepath.Join(s.Dir, "data", "postmaster.pid"))
 	if err != nil {
@@ -197,7 +197,7 @@ func postgresUser() (*account, error) {
 	return &account{uid, gid}, errors.Join(err, err2)
 }
 
-// give makes all files in a directory belong to who alone.
+// give makes all files in a directory private to who. If who is nil, the owner stays.
 func give(dir string, who *account) error {
 	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil {

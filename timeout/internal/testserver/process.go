@@ -10,7 +10,7 @@ import (
 // family is a running program with its descendants.
 type family struct{ *process.Process }
 
-// pause stops the process first, so that it starts no more, and then its descendants.
+// pause stops the process first, and then its descendants. So it starts no further ones.
 func (p *family) pause() error {
 	if err := p.Signal(sigStop); err != nil {
 		return err

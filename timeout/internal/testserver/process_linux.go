@@ -14,7 +14,7 @@ const (
 	sigContinue = syscall.SIGCONT
 )
 
-// attributes are those of a process that runs as who, unless who is nil.
+// attributes returns the attributes of a process of the account who, or nil if who is nil.
 func attributes(who *account) *syscall.SysProcAttr {
 	if who == nil {
 		return nil
@@ -23,7 +23,7 @@ func attributes(who *account) *syscall.SysProcAttr {
 }
 
 // descendants returns the ids of all children of a process, of their children, and so on. It
-// reads /proc, since those of PostgreSQL are groups of their own.
+// reads /proc, because PostgreSQL's children are in process groups of their own.
 func descendants(pid int) []int {
 	children := make(map[int][]int)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -69,7 +69,7 @@ func anyLives(pids []int) bool {
 	return false
 }
 
-// signalAll signals the processes that have not ended.
+// signalAll signals the running ones of the processes.
 func signalAll(pids []int, sig syscall.Signal) error {
 	var errs []error
 	for _, pid := range pids {

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// Redis starts a Redis server that keeps nothing on disk unless args say so. The args come last
-// on its command line, such as "--appendonly", "yes".
+// Redis starts a Redis server. It keeps nothing on disk unless args say so. The args come last on
+// its command line, such as "--appendonly", "yes".
 func Redis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return start(t, redis(args...))
 }
 
-// SharedRedis returns the Redis server that the tests of this package share. The tests must
-// keep their keys apart.
+// SharedRedis returns the Redis server shared by the tests of this package. The tests must keep
+// their keys apart.
 func SharedRedis(t testing.TB) *Server {
 	t.Helper()
 	return sharedRedis.get(t, redis())
@@ -42,7 +42,7 @@ func redis(args ...string) program {
 	}
 }
 
-// ping asks a Redis server whether it serves. A server that asks for a password does.
+// ping asks a Redis server whether it serves. A demand for a password means yes.
 func ping(ctx context.Context, addr string) error {
 	conn, err := dial(ctx, addr)
 	if err != nil {

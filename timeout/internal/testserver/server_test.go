@@ -172,7 +172,8 @@ func TestAPortIsNotGivenTwice(t *testing.T) {
 
 const hold = "TESTSERVER_HOLDS_A_SERVER"
 
-// TestHold is not a test: it is run as a process of its own, that starts servers and is killed.
+// TestHold is not a test. Another test runs it as a process of its own, lets it start servers,
+// and kills it.
 func TestHold(t *testing.T) {
 	if os.Getenv(hold) == "" {
 		return

@@ -21,7 +21,7 @@ func ZooKeeper(t testing.TB, settings ...string) *Server {
 	return start(t, zookeeper(settings...))
 }
 
-// SharedZooKeeper returns the ZooKeeper server that the tests of this package share. The tests
+// SharedZooKeeper returns the ZooKeeper server shared by the tests of this package. The tests
 // must keep their nodes apart.
 func SharedZooKeeper(t testing.TB) *Server {
 	t.Helper()
