@@ -43,10 +43,10 @@ func perTopic(name, help string) *prometheus.Desc {
 	return ofNode.Add("timeout_"+name, help, "topic")
 }
 
-// Register registers the figures of a centre, as heartwheel_timeout_*, for each topic that it
-// serves. It returns the error of the registry, such as prometheus.AlreadyRegisteredError if
-// another centre has the same labels. unregister takes the figures out again. The centre may be
-// closed before: its counters stay.
+// Register registers the figures of a centre, as heartwheel_timeout_*, for each topic it serves.
+// It returns the error of the registry, such as prometheus.AlreadyRegisteredError if another
+// centre has the same labels. unregister takes the figures out again. The centre may be closed
+// before: its counters stay.
 func Register(reg prometheus.Registerer, centre *timeout.Center) (unregister func(), err error) {
 	if centre == nil {
 		return nil, errors.New("timeoutmetrics: the centre is nil")

@@ -23,17 +23,17 @@ var (
 	up     = ofTopics.Add("timeout_engine_up", "1 while the engine answers.")
 )
 
-// Counter tells topics and how many tasks they have: a Center, or something in front of one that
-// remembers its answers for a while. Its methods are called by several goroutines at the same time.
+// Counter returns topics and the numbers of their tasks. It is a Center, or something in front of
+// one to keep its answers for a while. Several goroutines call its methods at the same time.
 type Counter interface {
 	Topics(ctx context.Context) ([]timeout.Topic, error)
 	Count(ctx context.Context, topic string) (timeout.Counts, error)
 }
 
-// RegisterTopics registers the figures of an engine, as heartwheel_timeout_*, for each topic that
-// there is. Each scrape counts the tasks of one topic after the other, for wait at most. Topics
-// that the engine does not count in time have no figures of tasks, and engine_up is 0.
-// Its errors and unregister are those of [Register]. A wait of 0 or less is an error.
+// RegisterTopics registers the figures of an engine, as heartwheel_timeout_*, for each existing
+// topic. Each scrape counts the tasks of one topic after the other, for wait at most. A topic not
+// counted in time has no figures of tasks, and engine_up is 0. Its errors and unregister are
+// those of [Register]. A wait of 0 or less is an error.
 func RegisterTopics(reg prometheus.Registerer, counter Counter, wait time.Duration) (unregister func(), err error) {
 	switch {
 	case counter == nil:

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ErrRefused says that this Caller may not call a target. The error wrapping it names the
-// address or host, and the kind of address.
+// ErrRefused refuses a target to this Caller. The error wrapping it names the address or host,
+// and the kind of address.
 var ErrRefused = errors.New("httpcall: target refused")
 
 // special is a part of the address space not open to everybody.
@@ -19,16 +19,16 @@ type special struct {
 	prefixes []netip.Prefix
 }
 
-// metadata are the addresses outside of link-local that clouds give to every machine for its
-// credentials: AWS over IPv6, Alibaba, Azure and Oracle.
+// metadata are clouds' addresses outside of link-local, for the credentials of their machines:
+// AWS over IPv6, Alibaba, Azure and Oracle.
 var metadata = special{"cloud metadata", prefixes("fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32")}
 
-// private are the networks that AllowPrivate allows. 100.64.0.0/10 is for carriers (RFC 6598),
-// and some clouds use it like the others.
+// private are the networks for AllowPrivate. 100.64.0.0/10 is for carriers (RFC 6598), and some
+// clouds use it like the others.
 var private = special{"private", prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")}
 
-// specials are the other networks that are not globally reachable by the registries of IANA
-// (RFC 6890), and the tunnels with an IPv4 address hidden in theirs.
+// specials are the other networks not globally reachable by the registries of IANA (RFC 6890),
+// and the tunnels with an IPv4 address hidden in theirs.
 var specials = []special{
 	{"unspecified", prefixes("0.0.0.0/8", "::/128")},
 	{"loopback", prefixes("127.0.0.0/8", "::1/128")},
@@ -57,7 +57,7 @@ func (s special) contains(ip netip.Addr) bool {
 	return slices.ContainsFunc(s.prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// guard decides which addresses may be dialed.
+// guard decides about dialing an address.
 type guard struct {
 	allow   []netip.Prefix
 	private bool

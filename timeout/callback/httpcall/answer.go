@@ -66,7 +66,7 @@ func (c *Caller) drain(resp *http.Response, cancel context.CancelFunc) []byte {
 	head := make([]byte, min(headBytes, c.cfg.MaxResponse))
 	n, err := io.ReadFull(body, head)
 	if err == nil {
-		// One byte more, to see the end of a body of just that length.
+		// One byte more, to see the end of a body of exactly MaxResponse bytes.
 		_, _ = io.CopyN(io.Discard, body, int64(c.cfg.MaxResponse-n)+1)
 	}
 	return head[:n]

@@ -18,7 +18,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
 )
 
-// Kind is the kind of callback that a [Caller] makes.
+// Kind is the kind of a [Caller]'s callbacks.
 const Kind = "http"
 
 const (
@@ -78,10 +78,10 @@ func New(cfg Config) (*Caller, error) {
 	return c, nil
 }
 
-// Call makes a call and returns the meaning of its answer: see the package. A callback that
-// Check refuses is a permanent error here, and so is a name with a refused address. After Close
-// the error wraps timeout.ErrClosed. The error shows the beginning of the answer's body, but
-// never the URL's path, query or password.
+// Call makes a call and returns the meaning of its answer: see the package. A callback refused by
+// Check is a permanent error here, and so is a name with a refused address. After Close the error
+// wraps timeout.ErrClosed. The error shows the beginning of the answer's body, but never the
+// URL's path, query or password.
 func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callback) error {
 	target, err := c.check(call)
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *Caller) request(ctx context.Context, task timeout.Task, call timeout.Ca
 	if len(body) > 0 {
 		setBody(req, body)
 	} else if req.Method != http.MethodGet && req.Method != http.MethodHead {
-		req.Body = http.NoBody // so that a Content-Length of 0 is sent
+		req.Body = http.NoBody // sends a Content-Length of 0
 	}
 	if user := target.User; user != nil && req.Header.Get("Authorization") == "" {
 		password, _ := user.Password()

@@ -26,21 +26,21 @@ const (
 // Config is the configuration of a [Caller]. The zero Config calls public addresses only and
 // signs nothing.
 type Config struct {
-	// Secrets sign the requests. Each adds a signature of its own, so that the new and the old
-	// secret overlap during a rotation. Each has 24 to 64 bytes; ParseSecret returns them. Nil
-	// means no signatures.
+	// Secrets sign the requests. Each adds a signature of its own, so the new and the old secret
+	// can overlap during a rotation. Each has 24 to 64 bytes; ParseSecret returns them. Nil means
+	// no signatures.
 	Secrets [][]byte
 
-	// Allow are addresses that may be called although they are special, such as 127.0.0.0/8. An
-	// IPv4 prefix counts for IPv4 in IPv6 as well, and must not be written in that form.
+	// Allow are special addresses open to calls all the same, such as 127.0.0.0/8. An IPv4 prefix
+	// counts for IPv4 in IPv6 as well, and must not be written as IPv4 in IPv6.
 	Allow []netip.Prefix
 
 	// AllowPrivate allows the private networks: 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16,
 	// 100.64.0.0/10 and fc00::/7, except for the addresses of cloud metadata in them.
 	AllowPrivate bool
 
-	// Hosts are the only hosts that may be called: a name or an address as it is in the URL, or
-	// "*.example.com" for all names below that one. Their addresses must be allowed all the
+	// Hosts are the only hosts open to calls: a name or an address as it is in the URL, or
+	// "*.example.com" for all names below example.com. Their addresses must be allowed all the
 	// same. Nil means any, and empty means none.
 	Hosts []string
 
@@ -48,7 +48,7 @@ type Config struct {
 	// free connection to the head of the answer. Zero means 30s.
 	Timeout time.Duration
 
-	// MaxRetryAfter is the longest wait that a target can ask for. Zero means 1h.
+	// MaxRetryAfter is the longest wait granted to a target's Retry-After. Zero means 1h.
 	MaxRetryAfter time.Duration
 
 	// MaxResponse is how many bytes of an answer's body are read in order to use the connection
@@ -59,7 +59,7 @@ type Config struct {
 	// Zero means 64.
 	MaxPerHost int
 
-	// UserAgent is the header of that name if the callback has none. Empty means "Heartwheel".
+	// UserAgent is the User-Agent header if the callback has none. Empty means "Heartwheel".
 	UserAgent string
 
 	// TLS is for targets with https. Nil means the system's certificates and TLS 1.2 or newer.
@@ -71,8 +71,8 @@ type Config struct {
 	Proxy func(*http.Request) (*url.URL, error)
 }
 
-// withDefaults returns the config with defaults in place of zeros, or an error that names the
-// value and its limit.
+// withDefaults returns the config with defaults in place of zeros. The error names the value and
+// its limit.
 func (cfg Config) withDefaults() (Config, error) {
 	if err := cfg.check(); err != nil {
 		return cfg, err

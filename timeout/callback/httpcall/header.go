@@ -20,7 +20,7 @@ var connection = []string{
 	"Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// ours are headers that only this package sets, like all that begin with callback.Prefix or
+// ours are headers set only by this package, like all with the prefix callback.Prefix or
 // webhookPrefix.
 var ours = []string{callback.HeaderKey, "X-Idempotency-Key"}
 

@@ -50,8 +50,8 @@ func (c *Caller) check(call timeout.Callback) (*url.URL, error) {
 	return target, nil
 }
 
-// Circuit returns scheme, host and port of the callback's URL, in lower case. The port is
-// always there, even the usual one. For a callback that Check refuses it still returns a text.
+// Circuit returns scheme, host and port of the callback's URL, in lower case. The port is always
+// there, even the usual one. For a callback refused by Check it still returns a text.
 func (c *Caller) Circuit(call timeout.Callback) string {
 	target, err := parseTarget(call.Target)
 	if err != nil {

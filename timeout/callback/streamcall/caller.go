@@ -16,7 +16,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Kind is the kind of callback that a [Caller] makes.
+// Kind is the kind of a [Caller]'s callbacks.
 const Kind = "redis"
 
 const defaultTimeout = 10 * time.Second
@@ -64,8 +64,8 @@ func New(client redis.UniversalClient, cfg Config) (*Caller, error) {
 	return &Caller{client: client, cfg: cfg}, nil
 }
 
-// Call adds the entry: see the package. A callback that Check refuses is a permanent error
-// here, and so is a key of another type than a stream.
+// Call adds the entry: see the package. A callback refused by Check is a permanent error here,
+// and so is a key of another type than a stream.
 func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callback) error {
 	if err := c.Check(call); err != nil {
 		return timeout.Permanent(err)
@@ -94,8 +94,7 @@ func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callb
 	return err
 }
 
-// once is a command that the client sends only once: a retry after a lost answer would add a
-// second entry.
+// once is a command without retries: a retry after a lost answer would add a second entry.
 type once struct{ *redis.StringCmd }
 
 func (once) NoRetry() bool { return true }

@@ -14,16 +14,16 @@ import (
 // maxKey is how many bytes a stream's key can have. Redis itself allows far more.
 const maxKey = 1000
 
-// maxLenHeader is the header that does not become a field.
+// maxLenHeader is a header, but never a field.
 const maxLenHeader = "MAXLEN"
 
 // ours are the fields of every entry.
 var ours = []string{"key", "topic", "id", "version", "attempt", "due", "token", "payload"}
 
 // Check returns an error wrapping timeout.ErrArgument if the callback can never be made. It
-// refuses another kind, a method and final statuses. It refuses a key that is empty, too long,
-// without the prefix, or has control characters. It refuses a MAXLEN below 1 and a field that
-// every entry has. The error names the value.
+// refuses another kind, a method and final statuses. It refuses an empty key, a too long one, one
+// without the prefix, and one with control characters. It refuses a MAXLEN below 1, and a header
+// with the name of a field of every entry. The error names the value.
 func (c *Caller) Check(call timeout.Callback) error {
 	if call.Kind != Kind {
 		return fmt.Errorf("%w: kind %.50q, must be %q", timeout.ErrArgument, call.Kind, Kind)
