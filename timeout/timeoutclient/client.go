@@ -20,6 +20,9 @@ const (
 
 	// maxAnswer is the longest answer, in bytes.
 	maxAnswer = 64 << 20
+
+	// maxIdle is how many connections wait for more calls. net/http keeps two of a host.
+	maxIdle = 100
 )
 
 // Config configures a Client. The zero value is useful.
@@ -43,17 +46,38 @@ type Client struct {
 // The error wraps engine.ErrArgument.
 func New(address string, cfg Config) (*Client, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, fmt.Errorf("%w: the server's URL %.100q, must be as http://127.0.0.1:8077", engine.ErrArgument, address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.ForceQuery || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("%w: the server's URL %.100q, must be as http://127.0.0.1:8077", engine.ErrArgument, withoutSecrets(address))
 	}
 	c := &Client{base: strings.TrimSuffix(u.String(), "/"), token: strings.TrimSpace(cfg.Token)}
 	if cfg.HTTPClient != nil {
 		c.http = *cfg.HTTPClient
 	} else {
-		c.http = http.Client{Timeout: patience, Transport: http.DefaultTransport.(*http.Transport).Clone()}
+		c.http = http.Client{Timeout: patience, Transport: newTransport()}
 	}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
+}
+
+// withoutSecrets returns a URL without a password and without a query.
+func withoutSecrets(address string) string {
+	address, _, _ = strings.Cut(address, "?")
+	if at := strings.LastIndexByte(address, '@'); at >= 0 {
+		address = "…" + address[at:]
+	}
+	return address
+}
+
+// newTransport returns net/http's transport with more idle connections, or what a program has put in
+// its place.
+func newTransport() http.RoundTripper {
+	usual, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport
+	}
+	usual = usual.Clone()
+	usual.MaxIdleConns, usual.MaxIdleConnsPerHost = maxIdle, maxIdle
+	return usual
 }
 
 // Close closes idle connections, those of Config.HTTPClient, too.
@@ -80,15 +104,23 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any, 
 		return fmt.Errorf("%s %s: the answer ended early: %w", method, path, err)
 	case len(text) > maxAnswer:
 		return fmt.Errorf("%s %s: the answer has more than %d bytes", method, path, maxAnswer)
-	case res.StatusCode >= http.StatusMultipleChoices && res.StatusCode != http.StatusPreconditionFailed:
-		return errorOf(method, path, res, text)
-	case into == nil:
+	case into == nil && res.StatusCode == http.StatusNoContent:
 		return nil
+	case into == nil, res.StatusCode >= http.StatusMultipleChoices && !isKept(res, text):
+		return errorOf(method, path, res, text)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("%s %s: the answer makes no sense: %w", method, path, err)
 	}
 	return nil
+}
+
+// isKept reports whether an answer says that an existing task stays as it is.
+func isKept(res *http.Response, text []byte) bool {
+	var found struct {
+		Was *engine.State `json:"was"`
+	}
+	return res.StatusCode == http.StatusPreconditionFailed && json.Unmarshal(text, &found) == nil && found.Was != nil
 }
 
 func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {

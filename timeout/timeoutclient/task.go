@@ -40,6 +40,17 @@ func (c *Client) one(ctx context.Context, method string, key engine.Key, rest st
 	return answerOf(found), err
 }
 
+// checkAll returns the first error of a list: JSON would have another id in place of one that is no
+// UTF-8.
+func checkAll[T interface{ Check() error }](name string, list []T) error {
+	for i, one := range list {
+		if err := one.Check(); err != nil {
+			return fmt.Errorf("%s[%d]: %w", name, i, err)
+		}
+	}
+	return nil
+}
+
 // many makes a call for n tasks.
 func (c *Client) many(ctx context.Context, path string, body any, n int) ([]Answer, error) {
 	var found wire.Answers
@@ -80,6 +91,9 @@ func (c *Client) Set(ctx context.Context, task engine.Task) (Answer, error) {
 // SetAll is Set for many tasks: up to 1000 of them and 8 MiB, unless the server has other limits. The
 // answers are in the order of the tasks.
 func (c *Client) SetAll(ctx context.Context, tasks []engine.Task) ([]Answer, error) {
+	if err := checkAll("tasks", tasks); err != nil {
+		return nil, err
+	}
 	batch := wire.Settings{Tasks: make([]wire.KeyedSetting, len(tasks))}
 	for i, task := range tasks {
 		batch.Tasks[i] = wire.KeyedSetting{Key: task.Key(), Setting: wire.SettingOf(task), IfAbsent: task.IfAbsent}
@@ -107,6 +121,9 @@ func (c *Client) move(ctx context.Context, move engine.Move) (Answer, error) {
 
 // MoveAll is Move for many tasks. A move with neither Due nor After is to now.
 func (c *Client) MoveAll(ctx context.Context, moves []engine.Move) ([]Answer, error) {
+	if err := checkAll("moves", moves); err != nil {
+		return nil, err
+	}
 	batch := wire.Moves{Moves: make([]wire.KeyedMove, len(moves))}
 	for i, move := range moves {
 		batch.Moves[i] = wire.KeyedMove{Key: move.Key, When: whenOf(move)}
@@ -132,11 +149,17 @@ func (c *Client) Remove(ctx context.Context, key engine.Key) (Answer, error) {
 
 // RemoveAll is Remove for many tasks, each perhaps only in a certain state and version.
 func (c *Client) RemoveAll(ctx context.Context, removals []engine.Removal) ([]Answer, error) {
+	if err := checkAll("keys", removals); err != nil {
+		return nil, err
+	}
 	return c.many(ctx, "/v1/tasks/remove", wire.Removals{Keys: append([]engine.Removal{}, removals...)}, len(removals))
 }
 
 // Replay makes dead tasks wait again: due at once, with all their attempts. It changes no other task.
 func (c *Client) Replay(ctx context.Context, keys []engine.Key) ([]Answer, error) {
+	if err := checkAll("keys", keys); err != nil {
+		return nil, err
+	}
 	return c.many(ctx, "/v1/tasks/replay", keysOf(keys), len(keys))
 }
 
@@ -167,6 +190,9 @@ func (c *Client) Get(ctx context.Context, key engine.Key) (engine.Task, error) {
 
 // GetAll returns tasks with their payloads. The State of a missing task is None.
 func (c *Client) GetAll(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
+	if err := checkAll("keys", keys); err != nil {
+		return nil, err
+	}
 	var found wire.Tasks
 	if err := c.call(ctx, http.MethodPost, "/v1/tasks/get", keysOf(keys), &found); err != nil {
 		return nil, err

@@ -168,9 +168,13 @@ type Execution struct {
 	Error   string       `json:"error,omitempty"`
 }
 
-// WhenOf returns an action time. A centre has refused both a due and an after.
+// WhenOf returns an action time, rounded up to milliseconds: nothing is due early. A centre has
+// refused both a due and an after.
 func WhenOf(due time.Time, after time.Duration) When {
-	when := When{Due: InstantOf(due)}
+	var when When
+	if !due.IsZero() {
+		when.Due = &Instant{due.Add(time.Millisecond - 1)} // an Instant is written without what is below a millisecond
+	}
 	if after != 0 {
 		when.After = (*Duration)(&after)
 	}
