@@ -166,8 +166,8 @@ func (c *Client) Replay(ctx context.Context, keys []engine.Key) ([]Answer, error
 // keysOf returns a batch. A nil list would be null.
 func keysOf(keys []engine.Key) wire.Keys { return wire.Keys{Keys: append([]engine.Key{}, keys...)} }
 
-// Get returns a task, or engine.ErrNotFound. A JSON payload may have other white space, and other
-// escapes in strings, than it was set with.
+// Get returns a task, or engine.ErrNotFound. A JSON payload may have other white space than it was set
+// with.
 func (c *Client) Get(ctx context.Context, key engine.Key) (engine.Task, error) {
 	if pathless(key.ID) {
 		tasks, err := c.GetAll(ctx, []engine.Key{key})

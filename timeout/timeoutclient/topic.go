@@ -48,8 +48,8 @@ func (c *Client) topic(ctx context.Context, name string) (found wire.TopicCounts
 }
 
 // SetTopic makes a topic, or changes all settings of an existing one but the pause, and returns it
-// with the defaults filled in. Slots of zero stay as they are. Fewer slots than there are, and
-// another pause, are engine.ErrConflict.
+// with the defaults filled in. Slots of zero stay as they are. Fewer slots than there are, and Paused
+// of a topic that runs, are engine.ErrConflict. A pause lasts until Resume.
 func (c *Client) SetTopic(ctx context.Context, topic engine.Topic) (engine.Topic, error) {
 	return c.changeTopic(ctx, http.MethodPut, topic.Name, "", wire.TopicOf(topic))
 }

@@ -185,6 +185,12 @@ func TestListsOfManyPages(t *testing.T) {
 	}
 	require.Contains(t, s.ok("list", "t", "-limit", "60"), "There are more")
 	require.Equal(t, 250, strings.Count(s.ok("list", "t", "-limit", "60", "-all"), "task-"))
+	pages := s.ok("list", "t", "-limit", "60", "-all", "-json")
+	require.Equal(t, 250, strings.Count(pages, `"id":"task-`))
+	require.Equal(t, 5, strings.Count(pages, "\n"), "each page is a line")
+	first := s.ok("list", "t", "-limit", "60", "-json")
+	require.Equal(t, 60, strings.Count(first, `"id":"task-`))
+	require.True(t, strings.HasPrefix(pages, first))
 	exit, _, stderr := s.run("list", "t", "-limit", "0")
 	require.Equal(t, exitFailure, exit)
 	require.Contains(t, stderr, `limit "0", must be a number from 1 to 1000`)

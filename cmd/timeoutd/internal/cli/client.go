@@ -41,12 +41,13 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// done reports whether a command ends after a call: it has failed, or the answers were printed with
-// -json.
+// done reports whether a command ends after a call: it has failed, or the answers since the last call
+// of done were printed with -json.
 func (s *session) done(err error) (bool, error) {
 	if err == nil && s.asJSON {
-		_, err = s.out.Write(s.said.text.Bytes())
+		_, err = s.said.text.WriteTo(s.out)
 		return true, err
 	}
+	s.said.text.Reset()
 	return err != nil, err
 }

@@ -245,6 +245,7 @@ func pageFlags(flags *flag.FlagSet) (limit *int, all *bool) {
 	return flags.Int("limit", 100, "tasks in a page, at most 1000"), flags.Bool("all", false, "all pages")
 }
 
+// list prints the tasks in a state. With -json each page is a line.
 func (s *session) list(ctx context.Context, topic, name string, limit int, all bool) error {
 	state, err := engine.ParseState(name)
 	if err == nil {
@@ -259,23 +260,25 @@ func (s *session) list(ctx context.Context, topic, name string, limit int, all b
 	var t table
 	for {
 		page, err := s.List(ctx, query)
-		if done, err := s.done(err); done {
+		printed, err := s.done(err)
+		if err != nil {
 			return err
 		}
-		if head != nil {
-			t, head = newTable(s.out, head...), nil
+		if !printed {
+			if head != nil {
+				t, head = newTable(s.out, head...), nil
+			}
+			for _, task := range page.Tasks {
+				t.row(task.ID, instant(task.Until), number(task.Attempts), number(task.PayloadBytes), brief(task.Error, 80))
+			}
+			if err := t.Flush(); err != nil {
+				return err
+			}
+			if page.Next != "" && !all {
+				fmt.Fprintln(s.out, "There are more: see -all and -limit.")
+			}
 		}
-		for _, task := range page.Tasks {
-			t.row(task.ID, instant(task.Until), number(task.Attempts), number(task.PayloadBytes), brief(task.Error, 80))
-		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
-		switch {
-		case page.Next == "":
-			return nil
-		case !all:
-			fmt.Fprintln(s.out, "There are more: see -all and -limit.")
+		if page.Next == "" || !all {
 			return nil
 		}
 		query.Cursor = page.Next
