@@ -174,6 +174,10 @@ func TestFeedbackFromAShell(t *testing.T) {
 	exit, _, stderr := s.run("feedback", token)
 	require.Equal(t, exitFailure, exit)
 	require.Contains(t, stderr, "too late")
+	exit, stdout, stderr := s.run("feedback", token, "-json")
+	require.Equal(t, exitFailure, exit, "-json is no other outcome")
+	require.Equal(t, "{\"settled\":false}\n", stdout)
+	require.Contains(t, stderr, "too late")
 	require.Contains(t, s.ok("dead", "t"), "no")
 }
 
@@ -289,4 +293,20 @@ func TestOtherServers(t *testing.T) {
 	exit, _, stderr = s.run("topics", "-url", other.URL)
 	require.Equal(t, exitFailure, exit)
 	require.Contains(t, stderr, "the answer makes no sense")
+}
+
+// A script sees by the exit code that one of many tasks has failed, also with -json.
+func TestOneFailureOfManyIsAFailure(t *testing.T) {
+	const answers = `{"answers":[{"was":"dead","changed":true},{"was":"none","changed":false,"error":{"title":"Insufficient Storage","status":507,"detail":"timeout: full"}}]}`
+	half := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answers + "\n")) }))
+	defer half.Close()
+	s := start(t, nil)
+	for _, verb := range []string{"remove", "replay", "drop"} {
+		for flag, want := range map[string]string{"-json=false": "t/2: timeout: full\n", "-json": answers} {
+			exit, stdout, stderr := s.run(verb, "t", "1", "2", "-url", half.URL, flag)
+			require.Equal(t, exitFailure, exit, verb+flag)
+			require.Contains(t, stdout, want)
+			require.Equal(t, "timeoutd: 1 of 2 could not be done\n", stderr)
+		}
+	}
 }

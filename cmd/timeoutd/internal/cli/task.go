@@ -176,14 +176,18 @@ func removals(keys []engine.Key, state engine.State) (all []engine.Removal) {
 
 // each prints the results of a batch.
 func (s *session) each(keys []engine.Key, found []timeoutclient.Answer, err error, done string) error {
-	if done, err := s.done(err); done {
+	printed, err := s.done(err)
+	if err != nil {
 		return err
 	}
 	failed := 0
 	for i, one := range found {
-		switch {
-		case one.Err != nil:
+		if one.Err != nil {
 			failed++
+		}
+		switch {
+		case printed:
+		case one.Err != nil:
 			fmt.Fprintf(s.out, "%s: %s\n", clean(keys[i].String()), clean(one.Err.Error()))
 		case one.Changed:
 			fmt.Fprintf(s.out, "%s %s; it was %v\n", clean(keys[i].String()), done, one.Was)
@@ -322,13 +326,15 @@ func feedback(s *session, flags *flag.FlagSet) func(context.Context, []string) e
 	})
 	return func(ctx context.Context, words []string) error {
 		settled, err := s.Feedback(ctx, words[0], told)
-		if done, err := s.done(err); done {
+		printed, err := s.done(err)
+		switch {
+		case err != nil:
 			return err
-		}
-		if !settled {
+		case !settled:
 			return fmt.Errorf("too late: the lease has ended, and the task runs again, or was set, removed or settled")
+		case !printed:
+			fmt.Fprintln(s.out, "settled")
 		}
-		fmt.Fprintln(s.out, "settled")
 		return nil
 	}
 }
