@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func TestTheClientSetsAndFindsTasks(t *testing.T) {
 		require.ErrorIs(t, err, engine.ErrNotFound)
 	}
 
-	payloads := []string{"", "{}", `{ "a": 1 }`, `"<&>"`, "null", " ", "\xff\x00", "\u2028", "\"\u2028\\u003c\\/\"", `{"b":1.0e5,"a":-0,"a":"\ud800"}`}
+	payloads := []string{"", "{}", `{ "a": 1 }`, `"<&>"`, "null", " ", "\xff\x00", "\u2028", "\"\u2028\\u003c\\/\"", `{"b":1.0e5,"a":-0,"a":"\ud800"}`, strings.Repeat("[", 9999) + strings.Repeat("]", 9999)}
 	tasks := make([]engine.Task, len(payloads))
 	for i, payload := range payloads {
 		tasks[i] = engine.Task{Topic: "many", ID: string(rune('a' + i)), After: time.Hour, Payload: []byte(payload)}

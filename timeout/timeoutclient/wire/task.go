@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -137,7 +138,15 @@ func BriefOf(t engine.Task) Task {
 // isJSON reports whether a payload can be shown as a JSON value, unchanged but for the space
 // around and between its parts.
 func isJSON(payload []byte) bool {
-	return len(bytes.TrimSpace(payload)) > 0 && utf8.Valid(payload) && json.Valid(payload)
+	return len(bytes.TrimSpace(payload)) > 0 && utf8.Valid(payload) && json.Valid(payload) && fitsInside(payload)
+}
+
+// fitsInside reports whether JSON can be read inside a batch: encoding/json reads 10,000 levels.
+func fitsInside(value []byte) bool {
+	if bytes.Count(value, []byte("["))+bytes.Count(value, []byte("{")) < 9990 {
+		return true
+	}
+	return json.Valid(slices.Concat([]byte("[[[[[["), value, []byte("]]]]]]")))
 }
 
 // InstantOf returns the time as JSON: nil if it is zero.
