@@ -34,6 +34,14 @@ func TestAnAnswerOfAnotherServerIsAnError(t *testing.T) {
 		require.ErrorContains(t, err, "the answer makes no sense")
 	}
 
+	for _, body := range []string{"{}", "null", `{"status":"ok"}`} {
+		c := clientOf(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
+		_, err := c.Set(t.Context(), engine.Task{Topic: "t", ID: "a"})
+		require.ErrorContains(t, err, "the answer makes no sense")
+		_, err = c.Get(t.Context(), engine.Key{Topic: "t", ID: "a"})
+		require.ErrorContains(t, err, "the answer makes no sense")
+	}
+
 	c := clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusPreconditionFailed)
 		_, _ = w.Write([]byte(`{"title":"Precondition Failed","status":412,"detail":"this site asks for a precondition"}`))

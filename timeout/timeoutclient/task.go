@@ -35,9 +35,16 @@ func (c *Client) one(ctx context.Context, method string, key engine.Key, rest st
 	if err != nil {
 		return Answer{}, err
 	}
-	var found wire.Answer
+	const unsaid = engine.Removed + 1
+	found := wire.Answer{Was: unsaid}
 	err = c.call(ctx, method, path, body, &found, header...)
-	return answerOf(found), err
+	if err == nil && found.Was == unsaid {
+		err = fmt.Errorf("%s %s: the answer makes no sense: it has no state", method, path)
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	return answerOf(found), nil
 }
 
 // checkAll returns the first error of a list: JSON would have another id in place of one that is no
@@ -184,8 +191,13 @@ func (c *Client) Get(ctx context.Context, key engine.Key) (engine.Task, error) {
 		return engine.Task{}, err
 	}
 	var task wire.Task
-	err = c.call(ctx, http.MethodGet, path, nil, &task)
-	return task.Read(), err
+	if err := c.call(ctx, http.MethodGet, path, nil, &task); err != nil {
+		return engine.Task{}, err
+	}
+	if task.Key != key {
+		return engine.Task{}, fmt.Errorf("GET %s: the answer makes no sense: it is about %.100q", path, task.Key)
+	}
+	return task.Read(), nil
 }
 
 // GetAll returns tasks with their payloads. The State of a missing task is None.
