@@ -89,7 +89,8 @@ func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, swept *engine.
 	return failed
 }
 
-// keepSlots keeps the slots of a topic, if their looks have found something to do.
+// keepSlots keeps the slots of a topic, if their looks have found something to do. It mends slots that
+// refuse: nobody else may ask them.
 func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, swept *engine.Swept) error {
 	var places []*place
 	var failure error
@@ -99,6 +100,9 @@ func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, 
 			failure = cmp.Or(failure, c.Err)
 		case c.Status != "":
 			swept.More = true
+			if err := e.mend(ctx, l, c); !errors.Is(err, errStale) {
+				failure = cmp.Or(failure, err)
+			}
 		case integer(c.Answer[0]) == 1:
 			places = append(places, c.at)
 		}

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,4 +115,36 @@ func TestUpkeepTellsSlotsOfAChangedTopic(t *testing.T) {
 	counts, err := e.Count(ctx, "orders")
 	require.NoError(t, err)
 	require.Zero(t, counts.Removed)
+}
+
+// A server has lost slots, or one slot's growth, and nobody asks for their tasks.
+func TestUpkeepMendsSlotsThatRefuse(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	e := openEngine(t, server, redis.Config{})
+	lose := map[string]func(meta string) error{
+		"gone":   func(meta string) error { return server.client(t).Del(ctx, meta).Err() },
+		"sealed": func(meta string) error { return server.client(t).HSet(ctx, meta, "z", 1).Err() },
+	}
+	for name, do := range lose {
+		withTopic(t, e, engine.Topic{Name: name, Slots: 4})
+		for slot := range 3 {
+			require.NoError(t, do(strings.TrimSuffix(e.SlotKey(name, slot), "s")+"m"))
+		}
+	}
+	more := true
+	for range 20 {
+		if more {
+			swept, err := e.Upkeep(ctx, 0)
+			require.NoError(t, err)
+			more = swept.More
+		}
+	}
+	require.False(t, more, "nothing is left to do")
+	for name := range lose {
+		for i := range 20 {
+			set(t, e, engine.Task{Topic: name, ID: fmt.Sprint(i)})
+		}
+		require.Len(t, expire(t, e, engine.Ask{Topic: name, Max: 100}).Leased, 20)
+	}
 }
