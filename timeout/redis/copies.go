@@ -168,7 +168,7 @@ func rank(raw string, held int) (r ranked, err error) {
 // it.
 func verdict(raw string, held map[string]int) (ranked, error) {
 	own, err := rank(raw, held[raw])
-	if err != nil || raw != "" && own.held >= most {
+	if err != nil || own.Seq > 0 && own.held >= most {
 		return own, err
 	}
 	var last, known ranked // the one with the highest Seq, and the one of most copies
@@ -190,7 +190,7 @@ func verdict(raw string, held map[string]int) (ranked, error) {
 		last = known // the other topic of the same name was never used
 	}
 	switch {
-	case raw != "" && own.Seq == 0 && last.Seq > 0: // changed by a node of an earlier version
+	case raw != "" && own.Seq == 0 && (own.held > 0 || last.raw != ""): // by a node of an earlier version
 		own.Seq = last.Seq + 1
 		own.raw, err = own.json()
 	case raw == "" || last.Seq > own.Seq:
