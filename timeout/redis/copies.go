@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -77,10 +78,12 @@ func (e *Engine) confer(ctx context.Context, topic, raw string, own bool) (strin
 		}
 		return "", err
 	}
-	if held.count()[raw] >= most {
-		e.prove(topic, raw)
+	if raw == "" || held.count()[raw] < most {
+		return should.raw, nil
 	}
-	return should.raw, nil
+	e.prove(topic, raw)
+	e.tidy(ctx, topic, should, held)
+	return raw, nil
 }
 
 // recall takes this process's record of a topic made anew from the copies that had it. They get the
@@ -90,16 +93,38 @@ func (e *Engine) recall(ctx context.Context, topic, raw string, should ranked, h
 	if err != nil || own.Born == should.Born {
 		return err // a later change takes its place
 	}
+	e.replace(ctx, topic, should, held, func(other string) bool { return other == raw })
+	return nil // most copies have the other one in any case
+}
+
+// tidy gives a topic's record to the copies that refuse it for another one: the topic was made twice, or
+// changed twice at one Seq, and that process ended before its recall. The other record could win after a
+// loss of the hash and of some copies. own is in the hash and in most copies.
+func (e *Engine) tidy(ctx context.Context, topic string, own ranked, held answers) {
+	wrong := func(other string) bool {
+		r, err := rank(other, 0)
+		refuses := r.Born != own.Born || r.Seq == own.Seq
+		return err == nil && other != "" && other != own.raw && r.Phase != dropped && refuses
+	}
+	if !slices.ContainsFunc(held, wrong) {
+		return
+	}
+	if now, err := e.read(ctx, topic); err == nil && now == own.raw { // not dropped and made anew meanwhile
+		e.replace(ctx, topic, own, held, wrong)
+	}
+}
+
+// replace gives a record to the copies with a wrong one.
+func (e *Engine) replace(ctx context.Context, topic string, should ranked, held answers, wrong func(raw string) bool) {
 	var calls []*redisrun.Call
 	for i, tag := range copyTags {
-		if held[i] == raw {
+		if wrong(held[i]) {
 			c := e.copyCall(tag, topic, should.raw, should.Phase == dropped)
-			c.Args[3] = raw
+			c.Args[3] = held[i]
 			calls = append(calls, c)
 		}
 	}
-	_ = e.redis.Run(ctx, calls) // most copies have the other one in any case
-	return nil
+	_ = e.redis.Run(ctx, calls) // the next look at a copy tries again
 }
 
 // answers are the records of a topic in the copies, in the order of copyTags.

@@ -1,0 +1,106 @@
+package redis_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/redis"
+)
+
+// changed returns a record with other fields. A nil field is left out.
+func changed(t testing.TB, raw string, fields map[string]any) string {
+	t.Helper()
+	record := map[string]any{}
+	decoder := json.NewDecoder(strings.NewReader(raw))
+	decoder.UseNumber()
+	require.NoError(t, decoder.Decode(&record))
+	for name, value := range fields {
+		if record[name] = value; value == nil {
+			delete(record, name)
+		}
+	}
+	text, err := json.Marshal(record)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// Two processes made a topic at the same time, when the hash was lost, and the one with the record of
+// fewer copies ended before it took that back. Later the server of the hash is lost with its copies.
+func TestARecordInTheFewerCopiesDoesNotWinLater(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]func(raw string) string{
+		"made twice": func(raw string) string {
+			return changed(t, raw, map[string]any{"seq": 9e12, "rev": 9e12, "gen": 9e12, "born": 9e12})
+		},
+		"changed twice": func(raw string) string { // the later one by its bytes
+			return `{"z":0,` + strings.Replace(raw, `"slots":4`, `"slots":4,"paused":true`, 1)[1:]
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, servers := startCluster(t, 3, 0)
+			e := openEngine(t, servers[0], redis.Config{})
+			withTopic(t, e, engine.Topic{Slots: 4})
+			setAll(t, e, batchOf("orders", "a", 20, time.Hour))
+			home, client := with(t, servers, e.Prefix()+":{topics}:t")
+			own := client.HGet(ctx, e.Prefix()+":{topics}:t", "orders").Val()
+			left := 2
+			for _, tag := range redis.CopyTags {
+				name := e.Prefix() + ":{" + tag + "}:t"
+				if at, copies := with(t, servers, name); at != home && left > 0 {
+					require.NoError(t, copies.HSet(ctx, name, "orders", other(own)).Err())
+					left--
+				}
+			}
+			require.Zero(t, left)
+			_, err := openEngine(t, servers[1], redis.Config{Prefix: e.Prefix()}).Upkeep(ctx, 1)
+			require.NoError(t, err)
+			for _, tag := range redis.CopyTags {
+				name := e.Prefix() + ":{" + tag + "}:t"
+				if at, copies := with(t, servers, name); at == home {
+					require.NoError(t, copies.Del(ctx, name).Err())
+				}
+			}
+			loseHash(t, servers, e.Prefix())
+			fresh := openEngine(t, servers[2], redis.Config{Prefix: e.Prefix()})
+			require.Equal(t, engine.Pending, get(t, fresh, "a-7").State)
+			topics, err := fresh.Topics(ctx)
+			require.NoError(t, err)
+			require.False(t, topics[0].Paused)
+		})
+	}
+}
+
+// Nodes of an earlier version write records without a seq, and no copies.
+func TestATopicOfAnEarlierVersionStaysAsThatChangesIt(t *testing.T) {
+	t.Parallel()
+	_, servers := startCluster(t, 3, 0)
+	e := openEngine(t, servers[0], redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 1})
+	hash := e.Prefix() + ":{topics}:t"
+	_, client := with(t, servers, hash)
+	before := changed(t, client.HGet(ctx, hash, "orders").Val(), map[string]any{"seq": nil})
+	for name, copies := range copiesOf(t, servers, e.Prefix()) {
+		require.NoError(t, copies.HDel(ctx, name, "orders").Err())
+	}
+	again := func() *redis.Engine { return openEngine(t, servers[1], redis.Config{Prefix: e.Prefix()}) }
+	write := func(paused bool) {
+		raw := changed(t, before, map[string]any{"topic": map[string]any{"name": "orders", "slots": 1, "paused": paused}})
+		require.NoError(t, client.HSet(ctx, hash, "orders", raw).Err())
+	}
+	write(false)
+	for _, paused := range []bool{true, false, true} {
+		set(t, again(), engine.Task{ID: "1"}) // one of today's version reads it
+		write(paused)
+		fresh := again()
+		set(t, fresh, engine.Task{ID: "2"})
+		topics, err := fresh.Topics(ctx)
+		require.NoError(t, err)
+		require.Equal(t, paused, topics[0].Paused)
+	}
+}
