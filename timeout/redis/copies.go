@@ -144,7 +144,9 @@ func (a answers) count() map[string]int {
 	return held
 }
 
-// copy has the copies take a record, or only asks them if it is empty. One answer is enough.
+// copy has the copies take a record, or only asks them if it is empty. One answer is enough. But most
+// copies must answer before a topic is missing. A copy that was not waited for is not silent: if ctx ends
+// before all answers, copy has its error.
 func (e *Engine) copy(ctx context.Context, topic, raw string, gone bool) (answers, error) {
 	calls := make([]*redisrun.Call, len(copyTags))
 	for i, tag := range copyTags {
@@ -157,10 +159,16 @@ func (e *Engine) copy(ctx context.Context, topic, raw string, gone bool) (answer
 			held[i] = text(c.Answer[0])
 		}
 	}
-	if len(held.count()) == 0 && (raw == "" || !errors.Is(err, engine.ErrFull)) {
+	found := held.count()
+	none := len(found) == 0 || len(found) == 1 && found[""] > 0
+	switch {
+	case err == nil:
+	case ctx.Err() != nil, raw == "" && none && found[""] < most:
+		return nil, err
+	case raw != "" && len(found) == 0 && !errors.Is(err, engine.ErrFull): // a full Cluster serves the topics that it has
 		return nil, err
 	}
-	return held, nil // a full Cluster still serves the topics that it has
+	return held, nil
 }
 
 func (e *Engine) copyCall(tag, topic, raw string, gone bool) *redisrun.Call {

@@ -1,11 +1,15 @@
 package redis_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -103,4 +107,87 @@ func TestATopicOfAnEarlierVersionStaysAsThatChangesIt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, paused, topics[0].Paused)
 	}
+}
+
+// impatient ends a context after the first answer of a server with copies. The other servers get nothing.
+type impatient struct {
+	goredis.Hook
+	mu   sync.Mutex
+	stop context.CancelFunc // nil until armed
+}
+
+func (h *impatient) DialHook(next goredis.DialHook) goredis.DialHook          { return next }
+func (h *impatient) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook { return next }
+
+func (h *impatient) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []goredis.Cmder) error {
+		if !strings.Contains(fmt.Sprint(commands[0].Args()...), "{topics:15") {
+			return next(ctx, commands)
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		err := next(ctx, commands)
+		if h.stop != nil {
+			h.stop()
+		}
+		return err
+	}
+}
+
+func TestACallThatEndsAmidTheCopiesMakesNoTopic(t *testing.T) {
+	t.Parallel()
+	_, servers := startCluster(t, 3, 0)
+	var addresses []string
+	for _, s := range servers {
+		addresses = append(addresses, s.Addr)
+	}
+	client := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: addresses, MaxRetries: -1, ContextTimeoutEnabled: true})
+	defer client.Close()
+	hook := &impatient{}
+	client.OnNewNode(func(node *goredis.Client) { node.AddHook(hook) })
+	e, err := redis.New(client, redis.Config{Prefix: prefix()})
+	require.NoError(t, err)
+	defer e.Close()
+	withTopic(t, e, engine.Topic{Slots: 1})
+
+	short, stop := context.WithCancel(ctx)
+	defer stop()
+	e.OnStep(func(step string) error {
+		if step == "topic" { // the next copies are those of the new topic
+			hook.mu.Lock()
+			hook.stop = stop
+			hook.mu.Unlock()
+		}
+		return nil
+	})
+	_, err = e.SetTopic(short, engine.Topic{Name: "bills", Slots: 1}, false)
+	require.ErrorIs(t, err, context.Canceled)
+	hook.stop = nil
+	withTopic(t, e, engine.Topic{Name: "bills", Slots: 1})
+	for name, copies := range copiesOf(t, servers, e.Prefix()) {
+		require.True(t, copies.HExists(ctx, name, "bills").Val(), name)
+	}
+}
+
+// The hash is lost with the copies beside it, and a process does not reach the other masters.
+func TestATopicIsNotMissingIfMostCopiesAreSilent(t *testing.T) {
+	t.Parallel()
+	_, servers := startClusterOf(t, 3, "--cluster-node-timeout", "600000")
+	e := openEngine(t, servers[0], redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 1})
+	home, client := with(t, servers, e.Prefix()+":{topics}:t")
+	home.URL += "?read_timeout=1s"
+	fresh := openEngine(t, home, redis.Config{Prefix: e.Prefix()})
+	require.NoError(t, client.FlushAll(ctx).Err())
+	for _, s := range servers {
+		if s.Addr != home.Addr {
+			s.Pause(t)
+			defer s.Continue(t)
+		}
+	}
+	_, err := fresh.Get(ctx, []engine.Key{key("1")})
+	require.Error(t, err)
+	_, err = fresh.Count(ctx, "orders")
+	require.Error(t, err)
+	require.NotErrorIs(t, err, engine.ErrNotFound)
 }
