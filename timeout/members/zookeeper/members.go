@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -108,6 +109,13 @@ func (m *Members) Close() error {
 	m.mu.Unlock()
 	m.running.Wait()
 	return nil
+}
+
+// forget forgets a node that has left.
+func (m *Members) forget(n *node) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.nodes, func(_ nodeKey, other *node) bool { return other == n })
 }
 
 // node returns that node. It makes a new one if there is none.

@@ -98,6 +98,19 @@ func TestTwoProcessesOfOneNameAreTold(t *testing.T) {
 	memberstest.Twins(t, open(t, s), open(t, s))
 }
 
+// Each run of a process is a node of its own.
+func TestNothingIsKeptOfRunsThatHaveLeft(t *testing.T) {
+	t.Parallel()
+	m := open(t, testserver.SharedZooKeeper(t))
+	for _, run := range []string{"1", "2", "1"} {
+		view, err := m.Beat(t.Context(), engine.Node{Name: "a", Run: run}, long)
+		require.NoError(t, err)
+		require.Len(t, view.Nodes, 1)
+		require.NoError(t, m.Leave(t.Context(), "a"))
+		require.Zero(t, m.Nodes())
+	}
+}
+
 func TestAKilledLeaderIsMissedAndTheNextOneLeads(t *testing.T) {
 	t.Parallel()
 	s := testserver.SharedZooKeeper(t)

@@ -42,6 +42,7 @@ type node struct {
 	topics []string // the topics in the znode
 	unsure bool     // the last update of the topics got no answer
 	last   snapshot
+	gone   bool             // has left; a run of that name is another node then
 	others map[string]int32 // versions of the znodes of other nodes with this name
 }
 
@@ -97,8 +98,13 @@ func (n *node) silent() {
 	}
 }
 
+var errGone = errors.New("the node has left meanwhile")
+
 // beat makes the node a member, and returns the view. The caller has the node's turn.
 func (n *node) beat(who engine.Node, ttl time.Duration) (engine.View, error) {
+	if n.gone {
+		return engine.View{}, errGone
+	}
 	s := n.session.Load()
 	if s != nil && s.ttl != ttl {
 		n.end()
@@ -244,6 +250,10 @@ func (n *node) leave() error {
 		}
 	}
 	n.end()
+	if err == nil {
+		n.gone = true
+		n.m.forget(n)
+	}
 	return err
 }
 
