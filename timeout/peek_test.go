@@ -41,6 +41,15 @@ func (e *peeker) Peek(_ context.Context, peeks []engine.Peek) ([]time.Duration, 
 	return waits, err
 }
 
+// idling is serving with a peeker that tells, and with nothing to do for a while.
+func idling(t *testing.T) (e *peeker, setter *rig, ran *record) {
+	e = newPeeker(t)
+	setter, ran = serving(t, e)
+	e.tell("")
+	pass(30 * time.Second)
+	return e, setter, ran
+}
+
 func TestOnePeekDoesForAllIdleTopics(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const topics = 16
@@ -69,10 +78,7 @@ func TestOnePeekDoesForAllIdleTopics(t *testing.T) {
 // A peek leads to a look at what is due, now or soon.
 func TestWhatAPeekFindsIsRun(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		e := newPeeker(t)
-		setter, ran := serving(t, e)
-		e.tell("")
-		pass(30 * time.Second)
+		e, setter, ran := idling(t)
 		setter.set("due", 0)
 		e.says(0)
 		pass(5 * time.Second)
@@ -100,10 +106,7 @@ func TestAPeekThatFailsOrHangsDelaysNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				e := newPeeker(t)
-				setter, ran := serving(t, e)
-				e.tell("")
-				pass(30 * time.Second)
+				e, setter, ran := idling(t)
 				e.answer.Store(answer)
 				for n := range 10 {
 					pass(5 * time.Second)
@@ -121,10 +124,7 @@ func TestAPeekThatFailsOrHangsDelaysNothing(t *testing.T) {
 // A task that the engine tells of during a peek is run at once, whatever the peek says.
 func TestAPeekUnderWayHoldsUpNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		e := newPeeker(t)
-		setter, ran := serving(t, e)
-		e.tell("")
-		pass(30 * time.Second)
+		e, setter, ran := idling(t)
 		peeks := e.peeks.Load()
 		e.answer.Store(func() (time.Duration, error) { time.Sleep(3 * time.Second); return engine.NothingDue, nil })
 		for e.peeks.Load() == peeks {
@@ -139,10 +139,7 @@ func TestAPeekUnderWayHoldsUpNothing(t *testing.T) {
 
 func TestOnlyIdleTopicsAreInAPeek(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		e := newPeeker(t)
-		setter, _ := serving(t, e)
-		e.tell("")
-		pass(30 * time.Second)
+		e, setter, _ := idling(t)
 		err := setter.Pause(t.Context(), "orders")
 		require.NoError(t, err)
 		pass(30 * time.Second)

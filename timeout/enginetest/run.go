@@ -19,6 +19,9 @@ type Options struct {
 	// are both nil, Run leaves that test out.
 	Open func(t *testing.T) engine.Engine
 
+	// NoPeek is for an engine.Peeker with a part that can't peek: Peek must be ErrUnsupported.
+	NoPeek bool
+
 	// Place is for an engine of several parts, each with an order of its own: it returns the
 	// part of a task. Nil means that there is one part.
 	Place func(key engine.Key) int

@@ -72,9 +72,7 @@ func (e *Engine) Lane(key engine.Key) int {
 	if !e.redis.Clustered() {
 		return 0
 	}
-	e.mu.Lock()
-	l := e.layouts[key.Topic]
-	e.mu.Unlock()
+	l := e.known(key.Topic)
 	if l == nil { // the first one asks the server with the topics
 		return 0
 	}

@@ -72,16 +72,20 @@ func (e *Engine) newLayout(raw string) (*layout, error) {
 // slot returns the place of an id.
 func (l *layout) slot(id string) *place { return l.places[engine.Slot(id, len(l.places))] }
 
+// known returns a topic as this process knows it, or nil.
+func (e *Engine) known(topic string) *layout {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.layouts[topic]
+}
+
 // layout returns a topic, ready for use. After a refusal stale is the refused layout, to be read
 // anew, and otherwise nil. The error wraps ErrNotFound if there is no such topic.
 func (e *Engine) layout(ctx context.Context, topic string, stale *layout) (*layout, error) {
 	if e.redis.Closed() {
 		return nil, engine.ErrClosed
 	}
-	e.mu.Lock()
-	known := e.layouts[topic]
-	e.mu.Unlock()
-	if known != nil && known != stale {
+	if known := e.known(topic); known != nil && known != stale {
 		return known, nil
 	}
 	return e.reload(ctx, topic)

@@ -16,9 +16,7 @@ func (e *Engine) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duration
 	layouts := make([]*layout, len(peeks))
 	var calls []*invocation
 	for i, p := range peeks {
-		e.mu.Lock()
-		l := e.layouts[p.Topic]
-		e.mu.Unlock()
+		l := e.known(p.Topic)
 		if l == nil || l.old != nil || e.owed.has(p.Topic) {
 			continue
 		}

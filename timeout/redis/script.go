@@ -22,8 +22,8 @@ var (
 	scriptExpire = slotScript("expire", "allow-oom")
 	scriptExtend = slotScript("extend", "allow-oom")
 	scriptKeep   = slotScript("keep", "allow-oom")
-	scriptLook   = redisrun.NewSlotScript("look", "no-writes", lookKeys, "local function chosen() end\n", read("look"))
-	scriptFirst  = redisrun.NewSlotScript("first", "no-writes", firstKeys, "local function chosen() end\n", read("first"))
+	scriptLook   = bareScript("look", lookKeys)
+	scriptFirst  = bareScript("first", firstKeys)
 	scriptMake   = slotScript("make", "allow-oom")
 	scriptSeal   = slotScript("seal", "allow-oom")
 	scriptPeek   = slotScript("peek", "no-writes")
@@ -40,6 +40,12 @@ var (
 
 func slotScript(name, flags string) *redisrun.Script {
 	return redisrun.NewSlotScript(name, flags, keyNames, read("head"), read(name))
+}
+
+// bareScript returns a script that reads some keys of a slot, without head.lua: it runs often, on slots
+// with nothing to do.
+func bareScript(name string, keys []string) *redisrun.Script {
+	return redisrun.NewSlotScript(name, "no-writes", keys, "local function chosen() end\n", read(name))
 }
 
 func read(name string) string {

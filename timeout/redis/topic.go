@@ -220,9 +220,7 @@ func (e *Engine) loadAll(ctx context.Context) ([]*layout, error) {
 	}
 	layouts := make([]*layout, 0, len(all))
 	for name, raw := range all {
-		e.mu.Lock()
-		l := e.layouts[name]
-		e.mu.Unlock()
+		l := e.known(name)
 		if l == nil || l.raw != raw {
 			if l, err = e.newLayout(raw); err != nil {
 				return nil, err

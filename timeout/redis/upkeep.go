@@ -63,9 +63,7 @@ func (e *Engine) advance(ctx context.Context, read *layout, swept *engine.Swept)
 // current returns the known layout of a topic if the one just read is the same. Otherwise it reads
 // the topic again. So it does in a Cluster: the server of the topics may have lost changes.
 func (e *Engine) current(ctx context.Context, read *layout) (*layout, error) {
-	e.mu.Lock()
-	known := e.layouts[read.Topic.Name]
-	e.mu.Unlock()
+	known := e.known(read.Topic.Name)
 	ready := read.Phase == steady || read.Phase == moving
 	if ready && known != nil && known.raw == read.raw && !e.redis.Clustered() {
 		return known, nil

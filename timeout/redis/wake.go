@@ -55,9 +55,7 @@ func (e *Engine) hear(message string) (topic string, ok bool) {
 	if err != nil || err2 != nil || slot < 0 {
 		return "", false
 	}
-	e.mu.Lock()
-	l := e.layouts[parts[0]]
-	e.mu.Unlock()
+	l := e.known(parts[0])
 	if l != nil && partOf(l.Gen) == parts[1] {
 		l.hints.set(slot, at)
 	}

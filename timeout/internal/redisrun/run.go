@@ -13,8 +13,8 @@ import (
 
 const (
 	// Window is the most scripts, and windowBytes the most bytes of arguments, sent before their
-	// answers are read. A larger script is sent alone. Runs of one
-	// script with a weight of 1 each may be more, up to shareWeight.
+	// answers are read. A larger script is sent alone. Runs of one script with a weight of 1 each may
+	// be more, up to shareWeight.
 	Window      = 16
 	windowBytes = 4 << 20
 
