@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -72,7 +73,7 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	ended := make(chan error, 1)
 	go func() {
 		handler := gnetkeepalive.WrapUDP[requests](h, k)
-		ended <- gnet.Run(handler, "udp://"+addr, gnet.WithMulticore(true), gnet.WithSocketRecvBuffer(4<<20))
+		ended <- gnet.Run(handler, "udp://"+addr, gnet.WithMulticore(true), gnet.WithTicker(true), gnet.WithSocketRecvBuffer(4<<20))
 	}()
 	select {
 	case eng := <-h.booted:
@@ -124,15 +125,23 @@ type coap struct {
 	addr   string
 	claim  net.PacketConn
 	booted chan gnet.Engine
+
+	listening sync.Once
 }
 
 func (h *coap) OnBoot(eng gnet.Engine) gnet.Action {
 	if err := h.claim.Close(); err != nil {
 		h.logger.Error("giving up the claim", "err", err)
 	}
-	h.logger.Info("listening", "addr", h.addr)
 	h.booted <- eng
 	return gnet.None
+}
+
+// OnTick comes once all loops have their sockets, and OnBoot before. In between, the kernel deals the peers
+// anew to one socket more, and a peer on another loop has another session.
+func (h *coap) OnTick() (time.Duration, gnet.Action) {
+	h.listening.Do(func() { h.logger.Info("listening", "addr", h.addr) })
+	return time.Hour, gnet.None
 }
 
 func (h *coap) OnTraffic(c gnet.Conn) gnet.Action {
