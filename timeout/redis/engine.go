@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
@@ -52,16 +54,14 @@ func newEngine(r *redisrun.Client, cfg Config) *Engine {
 }
 
 // Now returns the server's clock. In a Cluster it is the clock of the server with the topics.
-func (e *Engine) Now(ctx context.Context) (time.Time, error) {
-	client, err := e.redis.ForKey(ctx, e.topicsKey)
-	if err != nil {
-		return time.Time{}, err
-	}
-	now, err := client.Time(ctx).Result()
-	if err != nil {
-		return time.Time{}, e.redis.Wrap(fmt.Errorf("timeout/redis: asking for the time: %w", err))
-	}
-	return now.Truncate(time.Millisecond), nil
+func (e *Engine) Now(ctx context.Context) (now time.Time, err error) {
+	err = e.redis.OnKey(ctx, e.topicsKey, func(client *goredis.Client) (err error) {
+		if now, err = client.Time(ctx).Result(); err != nil {
+			return fmt.Errorf("timeout/redis: asking for the time: %w", err)
+		}
+		return nil
+	})
+	return now.Truncate(time.Millisecond), err
 }
 
 // Ready is engine.Engine's: one server is enough.

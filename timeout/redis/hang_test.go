@@ -185,3 +185,33 @@ func TestReadyDoesNotWaitForAServerThatHangs(t *testing.T) {
 	alone.Continue(t)
 	require.NoError(t, e.Close())
 }
+
+// The hash of the topics is read with single commands. They wait for a hanging server once, as scripts do.
+func TestTheServerOfTheTopicsHangsAndIsWaitedForOnce(t *testing.T) {
+	t.Parallel()
+	cluster, servers := startClusterOf(t, 3, "--cluster-require-full-coverage", "no")
+	at := server{cluster.Nodes[0]}
+	at.URL += "?read_timeout=10m"
+	e := openEngine(t, at, redis.Config{})
+	withTopic(t, e, engine.Topic{})
+	home, _ := with(t, servers, e.Prefix()+":{topics}:t")
+	for name, do := range map[string]func(context.Context, *redis.Engine) error{
+		"Get":    func(ctx context.Context, e *redis.Engine) error { return err1(e.Get(ctx, []engine.Key{key("1")})) },
+		"Topics": func(ctx context.Context, e *redis.Engine) error { return err1(e.Topics(ctx)) },
+		"Now":    func(ctx context.Context, e *redis.Engine) error { return err1(e.Now(ctx)) },
+	} {
+		fresh := openEngine(t, at, redis.Config{Prefix: e.Prefix()})
+		require.NoError(t, fresh.Ready(ctx))
+		home.Pause(t)
+		for _, patience := range []time.Duration{time.Second, time.Minute, time.Minute} {
+			inTime, stop := context.WithTimeout(ctx, patience)
+			require.Error(t, do(inTime, fresh), name)
+			if patience == time.Minute {
+				require.NoError(t, inTime.Err(), name)
+			}
+			stop()
+		}
+		home.Continue(t)
+		require.Eventually(t, func() bool { return do(ctx, fresh) == nil }, time.Minute, 10*time.Millisecond)
+	}
+}

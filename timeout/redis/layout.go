@@ -147,16 +147,15 @@ func (e *Engine) load1(ctx context.Context, topic string) (*layout, error) {
 }
 
 // read returns a topic's record in the hash, or an empty one.
-func (e *Engine) read(ctx context.Context, topic string) (string, error) {
-	client, err := e.redis.ForKey(ctx, e.topicsKey)
-	if err != nil {
-		return "", err
-	}
-	raw, err := client.HGet(ctx, e.topicsKey, topic).Result()
-	if err != nil && !errors.Is(err, goredis.Nil) {
-		return "", e.redis.Wrap(fmt.Errorf("timeout/redis: reading topic %q: %w", topic, err))
-	}
-	return raw, nil
+func (e *Engine) read(ctx context.Context, topic string) (raw string, err error) {
+	err = e.redis.OnKey(ctx, e.topicsKey, func(client *goredis.Client) (err error) {
+		raw, err = client.HGet(ctx, e.topicsKey, topic).Result()
+		if err != nil && !errors.Is(err, goredis.Nil) {
+			return fmt.Errorf("timeout/redis: reading topic %q: %w", topic, err)
+		}
+		return nil
+	})
+	return raw, err
 }
 
 func noTopic(name string) error { return fmt.Errorf("%w: topic %q", engine.ErrNotFound, name) }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
@@ -210,13 +212,15 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 
 // loadAll reads all topics, by name. Unchanged ones are the known layouts.
 func (e *Engine) loadAll(ctx context.Context) ([]*layout, error) {
-	client, err := e.redis.ForKey(ctx, e.topicsKey)
+	var all map[string]string
+	err := e.redis.OnKey(ctx, e.topicsKey, func(client *goredis.Client) (err error) {
+		if all, err = client.HGetAll(ctx, e.topicsKey).Result(); err != nil {
+			return fmt.Errorf("timeout/redis: reading the topics: %w", err)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	all, err := client.HGetAll(ctx, e.topicsKey).Result()
-	if err != nil {
-		return nil, e.redis.Wrap(fmt.Errorf("timeout/redis: reading the topics: %w", err))
 	}
 	layouts := make([]*layout, 0, len(all))
 	for name, raw := range all {

@@ -271,6 +271,25 @@ func (r *Client) ForKey(ctx context.Context, key string) (*goredis.Client, error
 	return client, r.Wrap(err)
 }
 
+// OnKey asks the server of a key with single commands. It fails at once if that hangs, as Run does.
+func (r *Client) OnKey(ctx context.Context, key string, ask func(*goredis.Client) error) error {
+	client, err := r.ForKey(ctx, key)
+	if err != nil {
+		return err
+	}
+	if r.silence == nil {
+		return r.Wrap(ask(client))
+	}
+	if err := r.silence.of(ctx, client); err != nil {
+		return fmt.Errorf("%s: %w", r.names.Package, err)
+	}
+	err = ask(client)
+	if isSilence(err) {
+		r.silence.suspect(client, err)
+	}
+	return r.Wrap(err)
+}
+
 // Clustered reports whether it is a client of a Cluster.
 func (r *Client) Clustered() bool { return r.cluster != nil }
 
