@@ -237,8 +237,8 @@ func verdict(raw string, held map[string]int) (ranked, error) {
 	return own, err
 }
 
-// buried returns the highest Seq of a missing topic in the copies, or zero.
-func (e *Engine) buried(ctx context.Context, topic string) (seq int64, err error) {
+// buried returns the highest number in the copies' record of a missing topic, or zero.
+func (e *Engine) buried(ctx context.Context, topic string) (highest int64, err error) {
 	if !e.redis.Clustered() {
 		return 0, nil
 	}
@@ -247,7 +247,7 @@ func (e *Engine) buried(ctx context.Context, topic string) (seq int64, err error
 		return 0, err
 	}
 	last, err := verdict("", held.count())
-	return last.Seq, err
+	return max(last.Seq, last.Rev), err // Rev is never below Gen
 }
 
 // bury tells the copies of the end of a topic.

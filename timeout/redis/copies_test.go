@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -527,6 +528,28 @@ func TestNoGenerationIsUsedTwiceThoughItsCounterIsLost(t *testing.T) {
 	withTopic(t, e, engine.Topic{Slots: 1})
 	setAll(t, e, batchOf("orders", "a", 10, 0))
 	require.Len(t, fire(t, "orders", 10, openEngine(t, servers[1], redis.Config{Prefix: e.Prefix()})), 10)
+}
+
+// The counter went ahead of the clock after the topic was made, so its generation is above its seq.
+func TestAGenerationIsAboveThoseOfADroppedTopic(t *testing.T) {
+	t.Parallel()
+	_, servers := startCluster(t, 3, 0)
+	e := openEngine(t, servers[0], redis.Config{})
+	generation := func() int64 {
+		gen, err := strconv.ParseInt(strings.Split(e.SlotKey("orders", 0), ":")[2], 36, 64)
+		require.NoError(t, err)
+		return gen
+	}
+	withTopic(t, e, engine.Topic{Slots: 1})
+	counter := e.Prefix() + ":{topics}:n"
+	_, client := with(t, servers, counter)
+	require.NoError(t, client.Set(ctx, counter, time.Now().Add(time.Hour).UnixMilli(), 0).Err())
+	withTopic(t, e, engine.Topic{Slots: 2})
+	before := generation()
+	require.NoError(t, e.DropTopic(ctx, "orders"))
+	loseHash(t, servers, e.Prefix())
+	withTopic(t, e, engine.Topic{Slots: 1})
+	require.Greater(t, generation(), before)
 }
 
 // No copy can take a record, but the tasks can still be read.

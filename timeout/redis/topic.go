@@ -72,14 +72,14 @@ func (e *Engine) alter(ctx context.Context, name string, step func(now *layout) 
 
 // makeTopic makes the slots, then the topic. It returns nil if somebody else has made it.
 func (e *Engine) makeTopic(ctx context.Context, topic engine.Topic) (*layout, error) {
-	seq, err := e.buried(ctx, topic.Name)
+	floor, err := e.buried(ctx, topic.Name)
 	if err != nil {
 		return nil, err
 	}
 	if err := e.step("number"); err != nil {
 		return nil, err
 	}
-	gen, err := e.number(ctx, seq)
+	gen, err := e.number(ctx, floor)
 	if err != nil {
 		return nil, err
 	}
