@@ -56,7 +56,12 @@ require (
 	github.com/antlabs/stl v0.0.2 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/fatih/color v1.18.0 // indirect
+	github.com/heartwheel-go/heartwheel/fleet v0.1.0
+	github.com/heartwheel-go/heartwheel/internal/redisrun v0.1.0 // indirect
 	github.com/heartwheel-go/heartwheel/timeout v0.1.0
+	github.com/heartwheel-go/heartwheel/timeout/postgres v0.1.0
+	github.com/heartwheel-go/heartwheel/timeout/redis v0.1.0
+	github.com/heartwheel-go/heartwheel/timeout/sqlite v0.1.0
 	github.com/mattn/go-colorable v0.1.13 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
@@ -75,3 +80,13 @@ require (
 replace github.com/heartwheel-go/heartwheel => ../
 
 replace github.com/heartwheel-go/heartwheel/timeout => ../timeout
+
+replace github.com/heartwheel-go/heartwheel/internal/redisrun => ../internal/redisrun
+
+replace github.com/heartwheel-go/heartwheel/fleet => ../fleet
+
+replace github.com/heartwheel-go/heartwheel/timeout/sqlite => ../timeout/sqlite
+
+replace github.com/heartwheel-go/heartwheel/timeout/postgres => ../timeout/postgres
+
+replace github.com/heartwheel-go/heartwheel/timeout/redis => ../timeout/redis

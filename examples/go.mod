@@ -44,6 +44,9 @@ require (
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.31.0 // indirect
+	github.com/heartwheel-go/heartwheel/fleet v0.1.0
+	github.com/heartwheel-go/heartwheel/internal/redisrun v0.1.0 // indirect
+	github.com/heartwheel-go/heartwheel/timeout/sqlite v0.1.0
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/molecule-man/go-brrr v1.3.0 // indirect
@@ -90,3 +93,9 @@ replace (
 	github.com/heartwheel-go/heartwheel/internal/browsertest => ../internal/browsertest
 	github.com/heartwheel-go/heartwheel/timeout => ../timeout
 )
+
+replace github.com/heartwheel-go/heartwheel/internal/redisrun => ../internal/redisrun
+
+replace github.com/heartwheel-go/heartwheel/fleet => ../fleet
+
+replace github.com/heartwheel-go/heartwheel/timeout/sqlite => ../timeout/sqlite

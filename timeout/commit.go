@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/groupcommit"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
-	"github.com/heartwheel-go/heartwheel/timeout/internal/groupcommit"
 )
 
 // commitTimeout is how long an engine may take for a batch of single calls. Callers can have

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/heartwheel-go/heartwheel/timeout/fleet"
+	"github.com/heartwheel-go/heartwheel/fleet"
 )
 
 const (

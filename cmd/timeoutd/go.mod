@@ -28,6 +28,14 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/gorilla/mux v1.8.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
+	github.com/heartwheel-go/heartwheel/internal/redisrun v0.1.0 // indirect
+	github.com/heartwheel-go/heartwheel/timeout/callback/natscall v0.1.0
+	github.com/heartwheel-go/heartwheel/timeout/callback/streamcall v0.1.0
+	github.com/heartwheel-go/heartwheel/timeout/members/etcd v0.1.0
+	github.com/heartwheel-go/heartwheel/timeout/members/zookeeper v0.1.0
+	github.com/heartwheel-go/heartwheel/timeout/postgres v0.1.0
+	github.com/heartwheel-go/heartwheel/timeout/redis v0.1.0
+	github.com/heartwheel-go/heartwheel/timeout/sqlite v0.1.0
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/pgx/v5 v5.12.0 // indirect

@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/heartwheel-go/heartwheel/fleet"
 	"github.com/heartwheel-go/heartwheel/internal/redisserver"
-	"github.com/heartwheel-go/heartwheel/timeout/fleet"
 )
 
 // demo has everything running.

@@ -1,4 +1,4 @@
-// Command fleet shows package timeout/fleet, in one command: three gateways, some hundred
+// Command fleet shows package fleet, in one command: three gateways, some hundred
 // clients, and a page with the place of each session. One gateway is killed, another one is
 // shut down, and a client is kicked. Then it says whether the gateways have told the truth.
 //
@@ -27,7 +27,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/examples/fleet/internal/gateway"
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
-	"github.com/heartwheel-go/heartwheel/timeout/fleet"
+	"github.com/heartwheel-go/heartwheel/fleet"
 )
 
 const (

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/examples/fleet/internal/gateway"
+	"github.com/heartwheel-go/heartwheel/fleet"
 	"github.com/heartwheel-go/heartwheel/internal/browsertest/tab"
 	"github.com/heartwheel-go/heartwheel/internal/redisserver"
-	"github.com/heartwheel-go/heartwheel/timeout/fleet"
 )
 
 // evil is a session. As markup it would be an image with a script.

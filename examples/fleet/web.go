@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/fleet"
 	"github.com/heartwheel-go/heartwheel/internal/webpage"
-	"github.com/heartwheel-go/heartwheel/timeout/fleet"
 )
 
 //go:embed page

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,20 +40,4 @@ func TestDependabotKnowsAllModules(t *testing.T) {
 		}
 		return err
 	}))
-}
-
-func TestVulncheckLooksAtAllThatIsReleased(t *testing.T) {
-	released, err := os.ReadFile("../../tools/release/modules.go")
-	require.NoError(t, err)
-	script, err := os.ReadFile("../../scripts/vulncheck")
-	require.NoError(t, err)
-	list := regexp.MustCompile(`(?s)var modules = \[\]string\{(.*?)\n\}`).FindSubmatch(released)
-	loop := regexp.MustCompile(`(?m)^for dir in (.*); do$`).FindSubmatch(script)
-	require.NotNil(t, list)
-	require.NotNil(t, loop)
-	var modules []string
-	for _, m := range regexp.MustCompile(`"(.*)"`).FindAllSubmatch(list[1], -1) {
-		modules = append(modules, string(m[1]))
-	}
-	require.ElementsMatch(t, modules, strings.Fields(string(loop[1])))
 }

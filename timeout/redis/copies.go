@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/redisrun"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
-	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
 // A Cluster has the records of all topics in one hash on one master, and copies of them under

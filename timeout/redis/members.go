@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/redisrun"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
-	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
 // Beat is engine.Members'.

@@ -3,7 +3,7 @@ package redis
 import (
 	"context"
 
-	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
+	"github.com/heartwheel-go/heartwheel/internal/redisrun"
 )
 
 // invocation is one run of a script for a place, and what came of it.

@@ -3,7 +3,7 @@ package redis
 import (
 	"embed"
 
-	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
+	"github.com/heartwheel-go/heartwheel/internal/redisrun"
 )
 
 //go:embed lua/*.lua

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/internal/redisrun"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
-	"github.com/heartwheel-go/heartwheel/timeout/internal/redisrun"
 )
 
 const (

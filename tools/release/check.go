@@ -178,22 +178,14 @@ func (u *user) list(tree string) (all []published, err error) {
 
 // getAll gets every package, and compiles a program that imports all that are no programs.
 func (u *user) getAll(all []published) error {
-	dir, err := u.start("all")
-	if err != nil {
-		return err
-	}
-	args := []string{"get"}
-	program := "package main\n\nimport (\n"
+	var paths []string
 	for _, p := range all {
 		if !p.program && !p.hidden {
-			args = append(args, p.path+"@"+u.version)
-			program += fmt.Sprintf("\t_ %q\n", p.path)
+			paths = append(paths, p.path)
 		}
 	}
-	if err := write(filepath.Join(dir, "main.go"), []byte(program+")\n\nfunc main() {}\n")); err != nil {
-		return err
-	}
-	if err := u.golang(dir, args...); err != nil {
+	dir, err := u.importing("all", paths...)
+	if err != nil {
 		return err
 	}
 	return u.golang(dir, "build", "-o", os.DevNull, ".")
@@ -201,18 +193,12 @@ func (u *user) getAll(all []published) error {
 
 // requireLittle gets package keepalive alone.
 func (u *user) requireLittle() error {
-	dir, err := u.start("little")
+	dir, err := u.importing("little", first+"/keepalive")
 	if err != nil {
 		return err
 	}
-	const program = "package main\n\nimport _ \"" + first + "/keepalive\"\n\nfunc main() {}\n"
-	if err := write(filepath.Join(dir, "main.go"), []byte(program)); err != nil {
+	if err := u.golang(dir, "build", "-o", os.DevNull, "."); err != nil {
 		return err
-	}
-	for _, args := range [][]string{{"get", first + "/keepalive@" + u.version}, {"mod", "tidy"}, {"build", "-o", os.DevNull, "."}} {
-		if err := u.golang(dir, args...); err != nil {
-			return err
-		}
 	}
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
@@ -222,6 +208,25 @@ func (u *user) requireLittle() error {
 		return fmt.Errorf("%d indirect requirements, must be at most 1:\n%s", n, mod)
 	}
 	return nil
+}
+
+// importing makes a tidy module with a program that imports packages of ours.
+func (u *user) importing(name string, paths ...string) (dir string, err error) {
+	if dir, err = u.start(name); err != nil {
+		return "", err
+	}
+	program, get := "package main\n\nimport (\n", []string{"get"}
+	for _, path := range paths {
+		program += fmt.Sprintf("\t_ %q\n", path)
+		get = append(get, path+"@"+u.version)
+	}
+	if err := write(filepath.Join(dir, "main.go"), []byte(program+")\n\nfunc main() {}\n")); err != nil {
+		return "", err
+	}
+	if err := u.golang(dir, get...); err != nil {
+		return "", err
+	}
+	return dir, u.golang(dir, "mod", "tidy")
 }
 
 // installAll installs every program that is for users, and asks it for its flags.

@@ -26,6 +26,9 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := findModules(root); err != nil {
+		return err
+	}
 	switch {
 	case len(args) == 1 && args[0] == "check":
 		return check(root)

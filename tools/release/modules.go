@@ -21,12 +21,40 @@ import (
 const first = "github.com/heartwheel-go/heartwheel"
 
 // modules are the folders of the modules that users get. Each needs only those before it.
-var modules = []string{
-	".",
-	"keepalive/nbiokeepalive",
-	"keepalive/netpollkeepalive",
-	"timeout",
-	"cmd/timeoutd",
+var modules []string
+
+// findModules asks scripts/modules for them.
+func findModules(root string) error {
+	out, err := command.Output(root, nil, "./scripts/modules", "released")
+	if err != nil {
+		return err
+	}
+	found := strings.Fields(out)
+	var add func(dir string) error
+	add = func(dir string) error {
+		if slices.Contains(modules, dir) {
+			return nil
+		}
+		file, err := readModule(filepath.Join(root, dir, "go.mod"))
+		if err != nil {
+			return err
+		}
+		for _, other := range found {
+			if slices.ContainsFunc(file.Require, func(r *modfile.Require) bool { return r.Mod.Path == modulePath(other) }) {
+				if err := add(other); err != nil {
+					return err
+				}
+			}
+		}
+		modules = append(modules, dir)
+		return nil
+	}
+	for _, dir := range found {
+		if err := add(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func modulePath(dir string) string { return path.Join(first, dir) }

@@ -3,7 +3,7 @@ package natscall_test
 import (
 	"testing"
 
-	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
 )
 
 func TestMain(m *testing.M) { testserver.Main(m) }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/heartwheel-go/heartwheel/timeout/internal/testserver"
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
 )
 
 func TestMain(m *testing.M) { testserver.Main(m) }

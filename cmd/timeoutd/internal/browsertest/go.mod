@@ -38,3 +38,19 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 )
+
+replace github.com/heartwheel-go/heartwheel/internal/redisrun => ../../../../internal/redisrun
+
+replace github.com/heartwheel-go/heartwheel/timeout/sqlite => ../../../../timeout/sqlite
+
+replace github.com/heartwheel-go/heartwheel/timeout/postgres => ../../../../timeout/postgres
+
+replace github.com/heartwheel-go/heartwheel/timeout/redis => ../../../../timeout/redis
+
+replace github.com/heartwheel-go/heartwheel/timeout/members/etcd => ../../../../timeout/members/etcd
+
+replace github.com/heartwheel-go/heartwheel/timeout/members/zookeeper => ../../../../timeout/members/zookeeper
+
+replace github.com/heartwheel-go/heartwheel/timeout/callback/natscall => ../../../../timeout/callback/natscall
+
+replace github.com/heartwheel-go/heartwheel/timeout/callback/streamcall => ../../../../timeout/callback/streamcall

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/timeout/fleet"
+	"github.com/heartwheel-go/heartwheel/fleet"
 )
 
 // Event is a line of a gateway's stdout, with the fields of all kinds. Name is the kind.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/heartwheel-go/heartwheel/fleet"
 	"github.com/heartwheel-go/heartwheel/internal/rlimit"
 	"github.com/heartwheel-go/heartwheel/server"
-	"github.com/heartwheel-go/heartwheel/timeout/fleet"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 
 	"github.com/panjf2000/gnet/v2"
 
+	"github.com/heartwheel-go/heartwheel/fleet"
 	"github.com/heartwheel-go/heartwheel/keepalive"
-	"github.com/heartwheel-go/heartwheel/timeout/fleet"
 )
 
 const (

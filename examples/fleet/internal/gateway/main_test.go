@@ -16,9 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/exampletest"
+	"github.com/heartwheel-go/heartwheel/fleet"
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/internal/redisserver"
-	"github.com/heartwheel-go/heartwheel/timeout/fleet"
 )
 
 const late = exampletest.Late

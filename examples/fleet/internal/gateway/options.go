@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/examples/internal/example"
+	"github.com/heartwheel-go/heartwheel/fleet"
 	"github.com/heartwheel-go/heartwheel/server"
-	"github.com/heartwheel-go/heartwheel/timeout/fleet"
 )
 
 const defaultRedis = "redis://127.0.0.1:6379"

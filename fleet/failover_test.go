@@ -1,0 +1,72 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
+)
+
+// A replica takes over without the last writes: sessions were registered, moved and closed
+// meanwhile.
+func TestAFailoverThatLosesWritesLosesNoSession(t *testing.T) {
+	t.Parallel()
+	master := testserver.Redis(t)
+	host, port, err := net.SplitHostPort(master.Addr)
+	require.NoError(t, err)
+	replica := testserver.Redis(t, "--replicaof", host+" "+port)
+	var address atomic.Value
+	address.Store(master.Addr)
+	r := newReal(t, master, 2, func(c *Config) {
+		c.URL, c.Redis = "", goredis.NewClient(&goredis.Options{
+			MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1,
+			Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, network, address.Load().(string))
+			},
+		})
+		client := c.Redis
+		t.Cleanup(func() { client.Close() })
+	})
+	stay, closed, moved := fill(t, r.nodes[0], "stays", 200), fill(t, r.nodes[0], "closed", 50), fill(t, r.nodes[0], "moved", 50)
+	to := connect(t, replica)
+	eventually(t, func() bool {
+		copied, err := connect(t, master).Wait(ctx, 1, time.Second).Result()
+		return err == nil && copied == 1
+	}, "the replica has all")
+	require.NoError(t, to.ReplicaOf(ctx, "no", "one").Err())
+	late := fill(t, r.nodes[0], "late", 100)
+	anew := fill(t, r.nodes[1], "moved", 50)
+	for _, s := range closed {
+		s.Close()
+	}
+	eventually(t, func() bool { return len(r.diary.by()) == len(closed) }, "ends are told")
+	before := late[0].Epoch()
+	address.Store(replica.Addr)
+	master.Kill(t)
+	expected := int64(len(stay) + len(late) + len(anew))
+	eventually(t, func() bool {
+		online, err := r.nodes[1].Count(ctx)
+		return err == nil && online == expected
+	}, "all are there, and no others")
+	time.Sleep(quickLease + time.Second)
+	allAlive(t, stay)
+	allAlive(t, late)
+	allAlive(t, anew)
+	require.Greater(t, late[0].Epoch(), before)
+	for i, s := range moved {
+		require.Equal(t, ReasonMoved, s.Reason())
+		where, err := r.nodes[0].Lookup(ctx, fmt.Sprint("moved-", i))
+		require.NoError(t, err)
+		require.Equal(t, "node-1", where.Node)
+	}
+	for id := range r.diary.by() {
+		require.Contains(t, id, "closed-")
+	}
+}

@@ -1,0 +1,170 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
+)
+
+// massLease is longer than that of other tests: it leaves the child time for 100,000
+// renewals with the race detector.
+const massLease = 15 * time.Second
+
+// funeral counts the ends told, by session: the highest epoch of each.
+type funeral struct {
+	mu    sync.Mutex
+	ends  map[string]int64
+	told  int
+	first time.Time
+	last  time.Time
+}
+
+func (f *funeral) tell(_ context.Context, o Offline) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last = time.Now()
+	if f.told++; f.told == 1 {
+		f.first = f.last
+	}
+	f.ends[o.Session] = max(f.ends[o.Session], o.Epoch)
+	return nil
+}
+
+// hasAll reports whether the ends of all sessions of the child were told, from the first-th on.
+func (f *funeral) hasAll(first, count int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.ends) < count-first {
+		return false
+	}
+	for i := first; i < count; i++ {
+		if f.ends[childSession(i)] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// crowd is the sessions of the surviving nodes.
+type crowd struct {
+	mu       sync.Mutex
+	sessions []*Session
+	back     int             // how many of them had been the dead node's: the first ones
+	took     []time.Duration // of their registrations
+	failed   atomic.Int64    // those that were made again
+
+	oldest  time.Duration // that a lease was not extended
+	backlog int           // most ends that a node had taken
+}
+
+// grow adds perSecond sessions until done is closed. Up to back of them, every second one, come
+// back.
+func (c *crowd) grow(nodes []*Node, perSecond, back int, done <-chan struct{}) error {
+	var all errgroup.Group
+	all.SetLimit(64)
+	for i, began := 0, time.Now(); ; i++ {
+		select {
+		case <-done:
+			return all.Wait()
+		case <-time.After(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(perSecond)))):
+		}
+		id := fmt.Sprint("new-", i)
+		if i%2 == 1 && c.back < back {
+			id = childSession(c.back)
+			c.back++
+		}
+		all.Go(func() error {
+			began := time.Now()
+			s, err := nodes[i%len(nodes)].Register(ctx, &conn{}, id, nil)
+			for ; err != nil && time.Since(began) < massLease; c.failed.Add(1) { // as a client does
+				s, err = nodes[i%len(nodes)].Register(ctx, &conn{}, id, nil)
+			}
+			if err != nil {
+				return fmt.Errorf("registering %s: %w", id, err)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.sessions, c.took = append(c.sessions, s), append(c.took, time.Since(began))
+			return nil
+		})
+	}
+}
+
+// watch looks again and again how old leases are, until done is closed.
+func (c *crowd) watch(nodes []*Node, done <-chan struct{}) error {
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-time.After(50 * time.Millisecond):
+		}
+		c.mu.Lock()
+		sessions := c.sessions
+		c.mu.Unlock()
+		for _, s := range sessions {
+			c.oldest = max(c.oldest, s.node.elapsed()-time.Duration(s.good.Load()))
+			if !s.Alive() {
+				return fmt.Errorf("%s is not alive: %w", s.ID(), s.Reason())
+			}
+		}
+		for _, n := range nodes {
+			n.teller.mu.Lock()
+			c.backlog = max(c.backlog, len(n.teller.waiting)+n.teller.busy)
+			n.teller.mu.Unlock()
+		}
+	}
+}
+
+func TestManySessionsThatDieAtOnceStarveNobody(t *testing.T) {
+	const count, perSecond = 50_000, 500
+	dead := &funeral{ends: make(map[string]int64)}
+	r := newReal(t, testserver.Redis(t), 2, func(c *Config) {
+		*c = longer(*c, massLease)
+		c.OnOffline = dead.tell
+	})
+	began := time.Now()
+	dying := startChild(t, r.url, r.prefix, count, childLease+"="+massLease.String())
+	t.Logf("%d sessions were there after %v", count, time.Since(began))
+	living := &crowd{sessions: append(fill(t, r.nodes[0], "live-0", 500), fill(t, r.nodes[1], "live-1", 500)...)}
+	dying.kill()
+	killed := time.Now()
+	done := make(chan struct{})
+	var work errgroup.Group
+	work.Go(func() error { return living.grow(r.nodes, perSecond, count/10, done) })
+	work.Go(func() error { return living.watch(r.nodes, done) })
+	require.Eventually(t, func() bool { return dead.hasAll(count/10, count) }, 5*time.Minute, 200*time.Millisecond, "all that stay away are told")
+	close(done)
+	require.NoError(t, work.Wait())
+	t.Logf("%d were told from %v to %v after the kill, %.0f per second", dead.told, dead.first.Sub(killed), dead.last.Sub(killed),
+		float64(dead.told)/dead.last.Sub(dead.first).Seconds())
+	eventually(t, func() bool { return dead.hasAll(living.back, count) }, "all are told or come back")
+
+	slices.Sort(living.took)
+	median, longest := living.took[len(living.took)/2], living.took[len(living.took)-1]
+	t.Logf("meanwhile %d came and %d came back, in %v at the median and %v at most, %d of them not at once; no lease was older than %v; %d ends waited at most",
+		len(living.took)-living.back, living.back, median, longest, living.failed.Load(), living.oldest, living.backlog)
+	require.Less(t, median, massLease/30)
+	require.Less(t, longest, massLease/2)
+	require.Less(t, living.oldest, massLease*2/3, "leases are extended every third")
+	require.LessOrEqual(t, living.backlog, tellBatch+defaultSlots)
+	allAlive(t, living.sessions)
+	dead.mu.Lock()
+	defer dead.mu.Unlock()
+	for _, s := range living.sessions {
+		require.Less(t, dead.ends[s.ID()], s.Epoch(), s.ID())
+		delete(dead.ends, s.ID())
+	}
+	require.Len(t, dead.ends, count-living.back, "of others than the dead")
+	online, err := r.nodes[0].Count(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, len(living.sessions), online)
+}
