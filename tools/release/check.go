@@ -52,6 +52,7 @@ func check(root string) (err error) {
 		{"go.mod and go.sum are complete", func() error { return u.listAll(tree) }},
 		{"go get of all packages", func() error { return u.getAll(all) }},
 		{"a user of keepalive requires no more than it needs", u.requireLittle},
+		{"a user of one driver gets no other", func() error { return u.requireOneDriver(all) }},
 		{"go install of all commands", func() error { return u.installAll(all) }},
 		{"the code that README and docs show", func() error { return u.runExamples(tree, all) }},
 		{"the examples, copied", func() error { return u.copyExamples(tree) }},
