@@ -47,7 +47,7 @@ func (s source) build(p program, arch string) ([]byte, error) {
 		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch,
 		"GOAMD64=v1", "GOARM64=v8.0", "GOWORK=", "GOFLAGS=-mod=readonly", "GOEXPERIMENT=",
 	}
-	if _, err := command.Output(filepath.Join(s.dir, p.module), env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", file, p.pkg); err != nil {
+	if _, err := command.Output(filepath.Join(s.dir, p.module), env, "go", "build", "-trimpath", "-buildvcs=true", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-o", file, p.pkg); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(file)
