@@ -1,6 +1,7 @@
 package timeout
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,7 @@ type Center struct {
 	handlers map[string]Handler
 	topics   map[string]Topic // the known topics
 	workers  map[string]*worker
+	desks    map[string]*desk
 	view     engine.View
 	running  bool
 	closed   bool
@@ -40,7 +42,11 @@ type Center struct {
 	changed  chan struct{} // has one element if topics or handlers have changed
 	making   chan struct{} // has one element while somebody makes topics
 
+	pulling  context.Context // ends with the requests at the desks
+	endPulls context.CancelCauseFunc
+
 	dismissed sync.WaitGroup // workers that end
+	serving   sync.WaitGroup // desks that ask
 }
 
 // New returns a centre on an engine. The caller closes the engine, after the centre. New does
@@ -60,6 +66,7 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 		handlers: make(map[string]Handler),
 		topics:   make(map[string]Topic),
 		workers:  make(map[string]*worker),
+		desks:    make(map[string]*desk),
 		changed:  make(chan struct{}, 1),
 		making:   make(chan struct{}, 1),
 	}
@@ -70,6 +77,7 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 	c.moves = newLanes(e, func(m Move) Key { return m.Key }, e.Move)
 	c.removes = newLanes(e, func(r Removal) Key { return r.Key }, e.Remove)
 	c.circuits.init(cfg)
+	c.pulling, c.endPulls = context.WithCancelCause(context.Background())
 	return c, nil
 }
 
@@ -114,7 +122,9 @@ func (c *Center) View() engine.View {
 func (c *Center) Close() error {
 	c.mu.Lock()
 	c.closed = true
+	c.endPulls(ErrClosed)
 	c.mu.Unlock()
+	c.serving.Wait()
 	c.sets.close()
 	c.moves.close()
 	c.removes.close()

@@ -35,7 +35,7 @@ type Config struct {
 	Callers map[string]Caller
 
 	// All makes the node serve all topics, even without a handler here or a callback of the
-	// topic: for nodes whose tasks have callbacks.
+	// topic: for nodes whose tasks have callbacks. Topics with Topic.Pull are not among them.
 	All bool
 
 	// Circuit is how many calls in a row must fail before the node makes none to that target

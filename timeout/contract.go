@@ -41,6 +41,9 @@ type (
 	// Execution is an attempt at a task, as in the log of executions.
 	Execution = engine.Execution
 
+	// Leased is a task leased by Center.Pull, with the token of its lease.
+	Leased = engine.Leased
+
 	// Token proves a lease. Whoever has it can tell the outcome: see Center.Feedback.
 	Token = engine.Token
 )

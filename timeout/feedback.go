@@ -4,28 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Feedback tells the outcome of a task after ErrAccepted. failure is like the error of a
-// handler, and nil is success. Feedback reports false if the lease had ended: the task runs
-// again, has been set, removed or settled, or its topic was dropped. Telling an outcome twice
-// does no harm. With Config.FeedbackKeys it returns ErrForged for an unsigned token, whatever
-// the task.
+// Feedback tells the outcome of a task after ErrAccepted, or of a task from Pull. failure is like
+// the error of a handler, and nil is success. With ErrStopping nobody has begun the task: it is due
+// at once, and the attempt does not count. Feedback reports false if the lease had ended: the task
+// runs again, has been set, removed or settled, or its topic was dropped. Telling an outcome twice
+// does no harm. With Config.FeedbackKeys it returns ErrForged for an unsigned token, whatever the
+// task.
 func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool, error) {
-	if err := c.open(); err != nil {
-		return false, err
-	}
-	if err := token.Check(); err != nil {
-		return false, err
-	}
-	if keys := c.cfg.FeedbackKeys; len(keys) > 0 && !proved(token, keys) {
-		return false, fmt.Errorf("%w of %v", ErrForged, token.Key)
-	}
-	token.Proof = "" // unknown to engines
-	topic, err := c.lookUp(ctx, token.Topic)
-	if errors.Is(err, ErrNotFound) {
+	topic, err := c.admit(ctx, token)
+	if errors.Is(err, errNoTopic) {
 		return false, nil
 	}
 	if err != nil {
@@ -35,7 +27,14 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 	if err != nil {
 		return false, err
 	}
-	outcome := conclude(topic, token, tasks[0].Attempts, failure)
+	outcome := conclude(topic, bare(token), tasks[0].Attempts, failure)
+	if errors.Is(failure, ErrStopping) {
+		outcome = engine.Outcome{Token: outcome.Token, As: Pending, Refund: true}
+	}
+	if token.Begun != 0 {
+		outcome.Started = time.UnixMilli(token.Begun)
+		outcome.Took = max(time.Since(outcome.Started), 0)
+	}
 	batch, err := c.engine.Expire(ctx, engine.Ask{Topic: token.Topic, Node: c.cfg.Node, Settle: []engine.Outcome{outcome}})
 	if errors.Is(err, ErrNotFound) { // dropped after this node had learned of it
 		return false, nil
@@ -47,4 +46,31 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 		c.wake(token.Topic, batch.Now.Add(outcome.After))
 	}
 	return batch.Settled[0], nil
+}
+
+// errNoTopic is the error of admit if the topic of a token is gone.
+var errNoTopic = errors.New("timeout: the topic of the token is gone")
+
+// admit checks a token from outside, and returns its topic.
+func (c *Center) admit(ctx context.Context, token Token) (Topic, error) {
+	if err := c.open(); err != nil {
+		return Topic{}, err
+	}
+	if err := token.Check(); err != nil {
+		return Topic{}, err
+	}
+	if keys := c.cfg.FeedbackKeys; len(keys) > 0 && !proved(token, keys) {
+		return Topic{}, fmt.Errorf("%w of %v", ErrForged, token.Key)
+	}
+	topic, err := c.lookUp(ctx, token.Topic)
+	if errors.Is(err, ErrNotFound) {
+		err = errNoTopic
+	}
+	return topic, err
+}
+
+// bare returns a token as engines know it.
+func bare(token Token) Token {
+	token.Proof, token.Begun = "", 0
+	return token
 }

@@ -67,6 +67,9 @@ func (c *Center) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
+	c.mu.Lock()
+	c.endPulls(ErrStopping)
+	c.mu.Unlock()
 	cancel()
 	helpers.Wait()
 	return c.stop()
@@ -82,6 +85,9 @@ func (c *Center) start() error {
 		return errors.New("timeout: Run is running already")
 	}
 	c.running = true
+	if c.pulling.Err() != nil { // by an earlier Run
+		c.pulling, c.endPulls = context.WithCancelCause(context.Background())
+	}
 	return nil
 }
 
@@ -168,7 +174,7 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 	for name, topic := range known {
 		handler := c.handlers[name]
 		w := c.workers[name]
-		switch serves := handler != nil || len(c.cfg.Callers) > 0 && (c.cfg.All || topic.Callback != nil); {
+		switch serves := handler != nil || len(c.cfg.Callers) > 0 && !topic.Pull && (c.cfg.All || topic.Callback != nil); {
 		case serves && w == nil:
 			c.workers[name] = newWorker(c, topic, handler)
 		case serves:
@@ -180,6 +186,13 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 	for name, w := range c.workers {
 		if _, ok := known[name]; !ok {
 			c.dismiss(name, w)
+		}
+	}
+	for name, d := range c.desks {
+		if topic, ok := known[name]; ok {
+			d.change(topic)
+		} else {
+			delete(c.desks, name) // after its present requests it ends
 		}
 	}
 	return nil
@@ -285,12 +298,15 @@ func (c *Center) told(topic string) {
 		return
 	}
 	c.mu.Lock()
-	w := c.workers[topic]
+	w, d := c.workers[topic], c.desks[topic]
 	c.mu.Unlock()
 	if w != nil {
 		w.mu.Lock()
 		w.lookNow()
 		w.mu.Unlock()
+	}
+	if d != nil {
+		d.told()
 	}
 }
 
@@ -304,6 +320,9 @@ func (c *Center) hear(hears bool) {
 		w.mu.Lock()
 		w.lookNow()
 		w.mu.Unlock()
+	}
+	for _, d := range c.desks {
+		d.told()
 	}
 }
 

@@ -2,6 +2,7 @@ package timeout
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/heartwheel-go/heartwheel/wheel/histogram"
@@ -22,6 +23,10 @@ type Stats struct {
 	Postponed uint64 `json:"postponed"` // tasks put off since their target fails: no attempt
 	Returned  uint64 `json:"returned"`  // tasks handed back when the centre stopped, or all handlers hung: no attempt
 	Rescued   uint64 `json:"rescued"`   // tasks of other nodes' slots, late by a lease
+
+	// Pulled counts the tasks leased by Pull on this node. Done, Failed and Took don't count them,
+	// since any node may be told their outcomes.
+	Pulled uint64 `json:"pulled"`
 
 	// Swept counts the dead tasks deleted by this node as the leader: see Topic.RetainDead and
 	// Topic.MaxDead.
@@ -52,15 +57,28 @@ type Stats struct {
 // Stats returns the counts of this node for each topic that it serves, by name.
 func (c *Center) Stats() []Stats {
 	c.mu.Lock()
-	workers := make([]*worker, 0, len(c.workers))
-	for _, w := range c.workers {
-		workers = append(workers, w)
-	}
+	workers, desks := maps.Clone(c.workers), maps.Clone(c.desks)
 	c.mu.Unlock()
-	all := make([]Stats, 0, len(workers))
-	for _, w := range workers {
-		all = append(all, w.stats())
+	all := make([]Stats, 0, len(workers)+len(desks))
+	for name, w := range workers {
+		stats := w.stats()
+		if d := desks[name]; d != nil { // it has a handler, too
+			stats.add(d.stats())
+			delete(desks, name)
+		}
+		all = append(all, stats)
+	}
+	for _, d := range desks {
+		all = append(all, d.stats())
 	}
 	slices.SortFunc(all, func(a, b Stats) int { return cmp.Compare(a.Topic, b.Topic) })
 	return all
+}
+
+// add adds what a desk counts.
+func (s *Stats) add(desk Stats) {
+	s.Pulled += desk.Pulled
+	s.Again += desk.Again
+	s.Dead += desk.Dead
+	s.Early += desk.Early
 }

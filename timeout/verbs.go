@@ -262,13 +262,17 @@ func (c *Center) checkKeys(keys []Key) error {
 	return nil
 }
 
-// wake makes the worker of a topic look again if it would sleep for longer than until due.
+// wake makes the worker and the desk of a topic look again if they would sleep for longer than until
+// due.
 func (c *Center) wake(topic string, due time.Time) {
 	c.mu.Lock()
-	w := c.workers[topic]
+	w, d := c.workers[topic], c.desks[topic]
 	c.mu.Unlock()
 	if w != nil {
 		w.expect(due)
+	}
+	if d != nil {
+		d.expect(due)
 	}
 }
 

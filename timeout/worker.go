@@ -113,10 +113,7 @@ func (w *worker) change(topic Topic, handler Handler) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if topic.Rate != w.topic.Rate {
-		w.limiter = nil
-		if topic.Rate > 0 {
-			w.limiter = rate.NewLimiter(rate.Limit(topic.Rate), max(1, int(topic.Rate/10)))
-		}
+		w.limiter = limiterOf(topic)
 	}
 	if w.limit < topic.Concurrency || w.topic.Concurrency != topic.Concurrency {
 		w.limit = topic.Concurrency
@@ -126,6 +123,14 @@ func (w *worker) change(topic Topic, handler Handler) {
 	}
 	w.topic, w.handler = topic, handler
 	w.hire()
+}
+
+// limiterOf returns a limiter for Topic.Rate, or nil without one.
+func limiterOf(topic Topic) *rate.Limiter {
+	if topic.Rate <= 0 {
+		return nil
+	}
+	return rate.NewLimiter(rate.Limit(topic.Rate), max(1, int(topic.Rate/10)))
 }
 
 // assign gives the worker its slots.

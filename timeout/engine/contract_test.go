@@ -16,6 +16,7 @@ func TestTokensSurviveTheirText(t *testing.T) {
 	for _, token := range []engine.Token{
 		{Key: engine.Key{Topic: "orders", ID: "4711"}, Lease: 7, Part: "0"},
 		{Key: engine.Key{Topic: "a.b:c", ID: "{user 7}/ü/\" "}, Lease: 1<<63 - 1},
+		{Key: engine.Key{Topic: "t", ID: "x@1"}, Lease: 7, Begun: 1764060000000, Proof: "a\nb"},
 	} {
 		back, err := engine.ParseToken(token.String())
 		require.NoError(t, err)
@@ -25,6 +26,7 @@ func TestTokensSurviveTheirText(t *testing.T) {
 
 func FuzzParseToken(f *testing.F) {
 	f.Add(engine.Token{Key: engine.Key{Topic: "t", ID: "id"}, Lease: 1, Part: "p"}.String())
+	f.Add(engine.Token{Key: engine.Key{Topic: "t", ID: "id"}, Lease: 1, Begun: 1764060000000}.String())
 	f.Add("////")
 	f.Fuzz(func(t *testing.T, text string) {
 		token, err := engine.ParseToken(text)

@@ -235,6 +235,10 @@ type Token struct {
 	Lease int64  // number of the lease, never used again for a task of that key
 	Part  string // place of the task, for the engine
 
+	// Begun is when timeout.Center.Pull leased the task, in milliseconds by the engine's clock.
+	// Zero means another lease. Engines leave it zero.
+	Begun int64
+
 	// Proof is a centre's signature, for use outside of the centre: see timeout.Config.FeedbackKeys.
 	// Engines leave it empty.
 	Proof string

@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // String returns the token as text for a URL or a header. ParseToken reads it. Without a Proof
 // anybody can forge it.
 func (t Token) String() string {
-	parts := []string{t.Topic, t.Part, strconv.FormatInt(t.Lease, 10), t.ID} // none has a newline
+	lease := strconv.FormatInt(t.Lease, 10)
+	if t.Begun != 0 {
+		lease += "@" + strconv.FormatInt(t.Begun, 10)
+	}
+	parts := []string{t.Topic, t.Part, lease, t.ID} // none has a newline
 	if t.Proof != "" {
 		parts = append(parts, t.Proof)
 	}
@@ -28,11 +33,18 @@ func ParseToken(text string) (Token, error) {
 	if len(parts) < 4 {
 		return Token{}, fmt.Errorf("%w: token %.50q, must have four parts", ErrArgument, text)
 	}
-	lease, err := strconv.ParseInt(parts[2], 10, 64)
-	if err != nil {
-		return Token{}, fmt.Errorf("%w: token %.50q: lease %.30q, must be a number", ErrArgument, text, parts[2])
+	number, begin, pulled := strings.Cut(parts[2], "@")
+	lease, err := strconv.ParseInt(number, 10, 64)
+	var begun int64
+	if err == nil && pulled {
+		if begun, err = strconv.ParseInt(begin, 10, 64); err == nil {
+			err = CheckDue(time.UnixMilli(begun))
+		}
 	}
-	token := Token{Key: Key{Topic: parts[0], ID: parts[3]}, Lease: lease, Part: parts[1]}
+	if err != nil {
+		return Token{}, fmt.Errorf("%w: token %.50q: lease %.50q, must be a number, perhaps with a begin", ErrArgument, text, parts[2])
+	}
+	token := Token{Key: Key{Topic: parts[0], ID: parts[3]}, Lease: lease, Part: parts[1], Begun: begun}
 	if len(parts) == 5 {
 		token.Proof = parts[4]
 	}

@@ -65,6 +65,11 @@ type Topic struct {
 	// topic. With it a topic can be served without a restart.
 	Callback *Callback `json:"callback,omitempty"`
 
+	// Pull leaves the tasks to programs that ask for them: see timeout.Center.Pull. A node runs
+	// them only if it has a handler for the topic. Callback must be nil, and nobody makes the
+	// callbacks of single tasks.
+	Pull bool `json:"pull,omitempty"`
+
 	// Paused topics accept tasks and run none. The field counts for a new topic only: Pause and
 	// Resume change an existing one.
 	Paused bool `json:"paused,omitempty"`
@@ -97,7 +102,7 @@ const (
 )
 
 // WithDefaults returns the topic with defaults in place of zero fields. Timeout, Rate, Retain,
-// Callback and Paused stay: their zero has a meaning.
+// Callback, Pull and Paused stay: their zero has a meaning.
 func (t Topic) WithDefaults() Topic {
 	t.Slots = cmp.Or(t.Slots, DefaultSlots)
 	t.Retries = cmp.Or(t.Retries, DefaultRetries)
@@ -142,10 +147,13 @@ func (t Topic) Check() error {
 	if err := t.checkDurations(); err != nil {
 		return err
 	}
-	if t.Callback != nil {
-		return t.Callback.Check()
+	if t.Callback == nil {
+		return nil
 	}
-	return nil
+	if t.Pull {
+		return fmt.Errorf("%w: Pull of topic %s together with Callback %s, must be one of them", ErrArgument, t.Name, t.Callback.Kind)
+	}
+	return t.Callback.Check()
 }
 
 func (t Topic) checkDurations() error {

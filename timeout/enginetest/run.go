@@ -104,6 +104,7 @@ func (s *suite) tests() []test {
 		{"Dropped", testDropped},
 		{"Slots", testSlots},
 		{"Fence", testFence},
+		{"Pulls", testPulls},
 		{"AnyBytes", testAnyBytes},
 		{"Context", testContext},
 	}

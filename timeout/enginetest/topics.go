@@ -41,9 +41,9 @@ func testTopics(r *rig) {
 	require.Contains(r.t, err.Error(), "8")
 	require.Equal(r.t, full, r.find(r.topic), "a conflict changes nothing")
 
-	bare := r.make(engine.Topic{Retries: -1})
+	bare := r.make(engine.Topic{Retries: -1, Pull: true})
 	require.Equal(r.t, 16, bare.Slots, "no number leaves it as it is")
-	require.Equal(r.t, engine.Topic{Name: r.topic, Slots: 16, Retries: -1, Paused: true}.WithDefaults(), bare, "all other fields are changed")
+	require.Equal(r.t, engine.Topic{Name: r.topic, Slots: 16, Retries: -1, Pull: true, Paused: true}.WithDefaults(), bare, "all other fields are changed")
 	require.Equal(r.t, bare, r.find(r.topic))
 
 	longest := "A.b_c:d-9" + strings.Repeat("x", engine.MaxTopic-9)

@@ -1,0 +1,58 @@
+package enginetest
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// testPulls asks for all slots without a term, as timeout.Center.Pull does on any node, while nodes
+// ask for their own slots with a term. Each task is leased once, and no term is in the way.
+func testPulls(r *rig) {
+	const slots, askers, tasks = 4, 4, 200
+	r.make(engine.Topic{Slots: slots, Lease: long, Pull: true})
+	var all []engine.Task
+	for i := range tasks {
+		all = append(all, r.task(fmt.Sprint(i), past))
+	}
+	r.setAll(all...)
+	var mu sync.Mutex
+	leased := make(map[string]int)
+	var asking sync.WaitGroup
+	for i := range askers {
+		eng := []engine.Engine{r.engine, r.second}[i/2%2]
+		ask := r.ask(engine.Ask{Node: fmt.Sprint("asker", i), Max: 7})
+		if i%2 == 0 {
+			ask.Slots, ask.Term = []int{i, i + 1}, 9
+		}
+		asking.Go(func() {
+			for range tasks / 7 {
+				batch, err := eng.Expire(r.ctx, ask)
+				if err != nil {
+					r.t.Error(err)
+					return
+				}
+				mu.Lock()
+				for _, one := range batch.Leased {
+					leased[one.ID]++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	asking.Wait()
+	r.eventually("all tasks are leased without a term", func() bool {
+		for _, one := range r.expire(engine.Ask{Max: tasks}).Leased {
+			leased[one.ID]++
+		}
+		return len(leased) == tasks
+	})
+	for id, n := range leased {
+		require.Equal(r.t, 1, n, "leases of %s", id)
+	}
+	_, err := r.engine.Expire(r.ctx, r.ask(engine.Ask{Max: 1, Slots: []int{0}, Term: 8}))
+	require.ErrorIs(r.t, err, engine.ErrFenced, "calls without a term lower no fence")
+}

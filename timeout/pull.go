@@ -1,0 +1,181 @@
+package timeout
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// MaxPull is the greatest Pull.Max.
+const MaxPull = 100
+
+// Pull asks for due tasks of a topic with Topic.Pull, on behalf of a program elsewhere.
+type Pull struct {
+	Topic string
+
+	// Max is the greatest number of tasks. Zero means 1; more than MaxPull is an error. Payloads
+	// beyond engine.MaxPageBytes wait for another call.
+	Max int
+
+	// Lease is how long the tasks belong to the program, unless it calls Extend. Zero means
+	// Topic.Lease; less than 100ms is an error. Topic.Timeout bounds it.
+	Lease time.Duration
+
+	// Wait is how long to wait for a first due task. Zero means not at all; negative is an error.
+	Wait time.Duration
+}
+
+func (p Pull) check() error {
+	if p.Max < 0 || p.Max > MaxPull {
+		return fmt.Errorf("%w: Max %d of a pull, must be 0 to %d", ErrArgument, p.Max, MaxPull)
+	}
+	if p.Wait < 0 {
+		return fmt.Errorf("%w: Wait %v of a pull, must not be negative", ErrArgument, p.Wait)
+	}
+	return engine.CheckTopic(p.Topic)
+}
+
+// Pull leases due tasks to the caller, and may return none. The caller extends their leases by
+// Extend, and tells their outcomes by Feedback, with the tokens and on any node. Otherwise the
+// tasks run again when their leases end. Several callers share the tasks. Backoff, Retries and
+// Topic.Rate are as with handlers. Topic.Concurrency does not count, since a caller decides by Max
+// how many tasks it has.
+//
+// Pull works without Run, but then it hears of no task that another node sets, and asks the engine
+// every Config.Poll. When Run ends, waiting calls return ErrStopping. A topic without Topic.Pull is
+// ErrConflict, and a missing one is ErrNotFound. If ctx ends, Pull hands back the tasks that it has
+// leased.
+func (c *Center) Pull(ctx context.Context, pull Pull) ([]Leased, error) {
+	if err := c.open(); err != nil {
+		return nil, err
+	}
+	if err := pull.check(); err != nil {
+		return nil, err
+	}
+	topic, err := c.pulledTopic(ctx, pull.Topic)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := leaseOf(topic, pull.Lease)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{most: cmp.Or(pull.Max, 1), lease: lease, last: pull.Wait == 0, got: make(chan pulled, 1)}
+	d, pulling, err := c.queue(topic, r)
+	if err != nil {
+		return nil, err
+	}
+	return d.await(ctx, pulling, r, pull.Wait)
+}
+
+// pulledTopic returns a topic with Topic.Pull.
+func (c *Center) pulledTopic(ctx context.Context, name string) (Topic, error) {
+	topic, err := c.lookUp(ctx, name)
+	if err == nil && !topic.Pull { // it may have changed
+		topic, err = c.Topic(ctx, name)
+	}
+	if err == nil && !topic.Pull {
+		err = fmt.Errorf("%w: topic %q is not pulled, since nodes run its tasks: set its Pull first", ErrConflict, name)
+	}
+	return topic, err
+}
+
+// leaseOf returns the length of a lease for a program elsewhere. Zero means the topic's.
+func leaseOf(topic Topic, lease time.Duration) (time.Duration, error) {
+	topic = topic.WithDefaults()
+	limit := timeLimit(topic)
+	if lease != 0 {
+		topic.Lease = lease
+	}
+	if err := topic.Check(); err != nil {
+		return 0, err
+	}
+	if limit > 0 {
+		return min(topic.Lease, limit), nil
+	}
+	return topic.Lease, nil
+}
+
+// queue adds a request to the desk of a topic. pulling ends with the requests.
+func (c *Center) queue(topic Topic, r *request) (d *desk, pulling context.Context, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, nil, ErrClosed
+	}
+	if err := context.Cause(c.pulling); err != nil {
+		return nil, nil, err
+	}
+	d = c.desks[topic.Name]
+	if d == nil {
+		d = &desk{c: c, name: topic.Name, bell: make(chan struct{}, 1)}
+		c.desks[topic.Name] = d
+	}
+	d.change(topic)
+	if d.join(r) {
+		c.serving.Go(d.serve)
+	}
+	return d, c.pulling, nil
+}
+
+// handBack returns tasks that nobody has begun. If the engine does not answer, their leases end.
+func (c *Center) handBack(topic string, leased []Leased) {
+	if len(leased) == 0 {
+		return
+	}
+	ask := engine.Ask{Topic: topic, Node: c.cfg.Node}
+	for i := range leased {
+		token := leased[i].Token
+		ask.Settle = append(ask.Settle, engine.Outcome{Token: bare(token), As: Pending, Refund: true})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
+	defer cancel()
+	batch, err := c.engine.Expire(ctx, ask)
+	switch {
+	case err == nil:
+		c.wake(topic, batch.Now)
+	case !errors.Is(err, ErrNotFound):
+		c.cfg.Logger.Warn("timeout: tasks that nobody has begun are not handed back", "topic", topic, "tasks", len(leased), "err", err)
+	}
+}
+
+// Extend makes the lease of a token end after the duration lease from now, be that earlier or
+// later than before. The token is of Pull, or of a task after ErrAccepted. Zero means Topic.Lease;
+// less than 100ms is an error. One call reaches at most Topic.Timeout from now, and a pulled task
+// has no more than Topic.Timeout in all. Extend returns how long the lease lasts now. That is zero
+// if the lease is lost: the task has used up Topic.Timeout, runs again, or has been set, removed or
+// settled. With Config.FeedbackKeys Extend returns ErrForged for an unsigned token.
+func (c *Center) Extend(ctx context.Context, token Token, lease time.Duration) (time.Duration, error) {
+	topic, err := c.admit(ctx, token)
+	if errors.Is(err, errNoTopic) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	left, err := leaseOf(topic, lease)
+	if err != nil {
+		return 0, err
+	}
+	if limit := timeLimit(topic); limit > 0 && token.Begun != 0 {
+		now, err := c.engine.Now(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if left = min(left, time.UnixMilli(token.Begun).Add(limit).Sub(now)); left <= 0 {
+			return 0, nil
+		}
+	}
+	held, err := c.engine.Extend(ctx, []Token{bare(token)}, left)
+	switch {
+	case len(held) == 1 && held[0]: // right, even beside ErrPartial
+		return left, nil
+	case errors.Is(err, ErrNotFound):
+		return 0, nil
+	}
+	return 0, err
+}
