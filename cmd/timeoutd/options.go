@@ -20,6 +20,7 @@ type options struct {
 	maxBody   int
 	maxBatch  int
 	readToken []string
+	workTok   []string
 	writeTok  []string
 	adminTok  []string
 
@@ -92,6 +93,7 @@ func (o *options) groups() []settings.Group {
 		}},
 		{Title: "Tokens: several of each, with spaces between them", Settings: []settings.Setting{
 			{Name: "read-token", Value: list{&o.readToken}, Arg: "tokens", Help: "lets who has one look at everything", Secret: true},
+			{Name: "work-token", Value: list{&o.workTok}, Arg: "topic=token", Help: "lets who has one pull the tasks of that topic, and nothing else", Secret: true},
 			{Name: "write-token", Value: list{&o.writeTok}, Arg: "tokens", Help: "and set, move, remove and replay tasks", Secret: true},
 			{Name: "admin-token", Value: list{&o.adminTok}, Arg: "tokens", Help: "and change and drop topics, and drop what is dead", Secret: true},
 		}},

@@ -7,8 +7,10 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // validate checks the settings against each other. Its error names the ones in conflict.
@@ -47,6 +49,10 @@ func (o *options) tokens() (tokens []api.Token) {
 			tokens = append(tokens, api.Token{Secret: secret, Scope: scope.is})
 		}
 	}
+	for _, text := range o.workTok {
+		topic, secret, _ := strings.Cut(text, "=")
+		tokens = append(tokens, api.Token{Secret: secret, Scope: api.Work, Topic: topic})
+	}
 	return tokens
 }
 
@@ -54,6 +60,11 @@ func (o *options) checkTokens() error {
 	for _, token := range o.tokens() {
 		if len(token.Secret) < api.MinToken {
 			return fmt.Errorf("a %v-token has %d bytes, must have at least %d", token.Scope, len(token.Secret), api.MinToken)
+		}
+	}
+	for i, text := range o.workTok { // whose topic can be its secret, if there is no =
+		if topic, _, _ := strings.Cut(text, "="); engine.CheckTopic(topic) != nil {
+			return fmt.Errorf("work-token %d has no topic, must be as orders=TOKEN", i+1)
 		}
 	}
 	return nil

@@ -15,6 +15,11 @@
 // ErrUnsupported and ErrClosed. Calls for many tasks return an error if nothing is known about them.
 // Otherwise each answer has its own Err.
 //
+// # Work
+//
+// [Client.Work] does the due tasks of a topic with engine.Topic.Pull. It is made of Pull, Extend and
+// Feedback.
+//
 // # Repeating a call
 //
 // The client repeats nothing by itself. Every call can be repeated after an error: setting, moving,

@@ -301,21 +301,3 @@ func (c *Client) Executions(ctx context.Context, key engine.Key, limit int) ([]e
 	}
 	return all, nil
 }
-
-// Outcome is the result of a call that was accepted. The zero value is success.
-type Outcome struct {
-	Error      string         // how the attempt failed; empty is success
-	Permanent  bool           // excludes another attempt
-	RetryAfter *time.Duration // time until the next attempt; nil means by the topic's backoff
-}
-
-// Feedback tells the outcome of a call that was answered 202. The token is the call's Heartwheel-Token.
-// Feedback reports false if it comes too late: the lease has ended, and the task runs again, or was
-// set, removed or settled.
-func (c *Client) Feedback(ctx context.Context, token string, outcome Outcome) (settled bool, err error) {
-	var found wire.Settled
-	err = c.call(ctx, http.MethodPost, "/v1/feedback", wire.Feedback{
-		Token: token, Error: outcome.Error, Permanent: outcome.Permanent, RetryAfter: (*wire.Duration)(outcome.RetryAfter),
-	}, &found)
-	return found.Settled, err
-}

@@ -70,6 +70,7 @@ func TestEachFigureOfANodeIsThereOnce(t *testing.T) {
 	}
 	require.EqualValues(t, s.Done, got["done_total"])
 	require.EqualValues(t, s.Rescued, got["rescued_total"])
+	require.EqualValues(t, s.Pulled, got["pulled_total"])
 	require.EqualValues(t, s.Swept, got["swept_dead_total"])
 }
 

@@ -1,6 +1,6 @@
 package wire
 
-// Feedback is the outcome of an accepted task.
+// Feedback is the outcome of a pulled or an accepted task.
 type Feedback struct {
 	Token string `json:"token"`
 
@@ -9,6 +9,12 @@ type Feedback struct {
 	Error      string    `json:"error,omitempty"`
 	Permanent  bool      `json:"permanent,omitempty"`
 	RetryAfter *Duration `json:"retry_after,omitempty"`
+
+	// Again means success, and that the task runs again after that time.
+	Again *Duration `json:"again,omitempty"`
+
+	// Returned means that nobody has begun the task: the attempt does not count.
+	Returned bool `json:"returned,omitempty"`
 }
 
 // Settled says whether an outcome came in time.

@@ -46,6 +46,7 @@ type Here struct {
 	Postponed uint64    `json:"postponed"`
 	Returned  uint64    `json:"returned"`
 	Rescued   uint64    `json:"rescued"`
+	Pulled    uint64    `json:"pulled"`
 	Swept     uint64    `json:"swept"`
 	Abandoned uint64    `json:"abandoned"`
 	Again     uint64    `json:"again"`

@@ -22,6 +22,7 @@ type Topic struct {
 	MaxDead     int       `json:"max_dead,omitempty"`
 	RetainLog   Duration  `json:"retain_log,omitzero"`
 	Callback    *Callback `json:"callback,omitempty"`
+	Pull        bool      `json:"pull,omitempty"`
 	Paused      bool      `json:"paused,omitempty"`
 }
 
@@ -31,7 +32,7 @@ func TopicOf(t engine.Topic) Topic {
 		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: Duration(t.Backoff), BackoffMax: Duration(t.BackoffMax),
 		Lease: Duration(t.Lease), Timeout: Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate,
 		Retain: Duration(t.Retain), RetainDead: Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: Duration(t.RetainLog),
-		Callback: CallbackOf(t.Callback), Paused: t.Paused,
+		Callback: CallbackOf(t.Callback), Pull: t.Pull, Paused: t.Paused,
 	}
 }
 
@@ -41,7 +42,7 @@ func (t Topic) Read() engine.Topic {
 		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: time.Duration(t.Backoff), BackoffMax: time.Duration(t.BackoffMax),
 		Lease: time.Duration(t.Lease), Timeout: time.Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate,
 		Retain: time.Duration(t.Retain), RetainDead: time.Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: time.Duration(t.RetainLog),
-		Callback: t.Callback.Read(), Paused: t.Paused,
+		Callback: t.Callback.Read(), Pull: t.Pull, Paused: t.Paused,
 	}
 }
 

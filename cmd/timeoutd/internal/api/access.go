@@ -7,24 +7,28 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Scope is the set of rights of a token. Each scope allows all that the one before it allows.
+// Scope is the set of rights of a token. Each scope allows all that the one before it allows, but
+// Work is for its topics alone.
 type Scope int
 
 // The scopes.
 const (
 	Open  Scope = iota // needs no token
 	Read               // looks at things
+	Work               // pulls the tasks of a topic, extends their leases and tells their outcomes
 	Write              // sets, moves, removes and replays tasks, and tells outcomes
 	Admin              // changes and drops topics, and drops dead tasks
 )
 
 // String returns the scope's name.
-func (s Scope) String() string { return [...]string{"open", "read", "write", "admin"}[s] }
+func (s Scope) String() string { return [...]string{"open", "read", "work", "write", "admin"}[s] }
 
 // MinToken is the least length of a token in bytes. A shorter one could be guessed.
 const MinToken = 16
@@ -33,11 +37,12 @@ const MinToken = 16
 type Token struct {
 	Secret string
 	Scope  Scope
+	Topic  string // with scope Work
 }
 
 // access decides about requests, by their tokens, hosts and origins.
 type access struct {
-	tokens  []hashed
+	tokens  []hashed // of both kinds
 	anyHost bool
 	cross   *http.CrossOriginProtection
 }
@@ -45,6 +50,7 @@ type access struct {
 type hashed struct {
 	sum   [sha256.Size]byte
 	scope Scope
+	topic string
 }
 
 func newAccess(tokens []Token, anyHost bool) (access, error) {
@@ -53,7 +59,12 @@ func newAccess(tokens []Token, anyHost bool) (access, error) {
 		if len(token.Secret) < MinToken || strings.ContainsFunc(token.Secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			return a, fmt.Errorf("%w: a token of scope %v has %d bytes, must have at least %d, of visible ASCII", timeout.ErrArgument, token.Scope, len(token.Secret), MinToken)
 		}
-		a.tokens = append(a.tokens, hashed{sha256.Sum256([]byte(token.Secret)), token.Scope})
+		if token.Scope == Work {
+			if err := engine.CheckTopic(token.Topic); err != nil {
+				return a, fmt.Errorf("a token of scope work: %w", err)
+			}
+		}
+		a.tokens = append(a.tokens, hashed{sha256.Sum256([]byte(token.Secret)), token.Scope, token.Topic})
 	}
 	return a, nil
 }
@@ -69,29 +80,53 @@ func (a access) check(r *http.Request, needs Scope) error {
 	if needs == Open || len(a.tokens) == 0 {
 		return nil
 	}
-	kind, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(kind, "Bearer") {
+	secret, found := bearer(r)
+	if !found {
 		return problem(http.StatusUnauthorized, "there is no token, must be one of scope %v in the header Authorization: Bearer", needs)
 	}
-	has := a.scope(strings.TrimSpace(secret))
+	has, topics := a.rights(secret)
 	switch {
-	case has == Open:
+	case has >= needs, needs == Work && len(topics) > 0: // work checks the topic
+		return nil
+	case has == Open && len(topics) == 0:
 		return problem(http.StatusUnauthorized, "the token is not known")
-	case has < needs:
-		return problem(http.StatusForbidden, "the token has scope %v, must have %v", has, needs)
+	case has == Open:
+		has = Work
+	}
+	return problem(http.StatusForbidden, "the token has scope %v, must have %v", has, needs)
+}
+
+// work returns an error if a request that passed check may not work on the tasks of a topic.
+func (a access) work(r *http.Request, topic string) error {
+	if len(a.tokens) == 0 {
+		return nil
+	}
+	secret, _ := bearer(r)
+	if has, topics := a.rights(secret); has < Work && !slices.Contains(topics, topic) {
+		return problem(http.StatusForbidden, "the token is for work on the topics %q, must be for %.*q", topics, maxShown, topic)
 	}
 	return nil
 }
 
-// scope returns the scope of a token. It takes equally long for every token.
-func (a access) scope(secret string) Scope {
+// bearer returns the token of a request.
+func bearer(r *http.Request) (secret string, found bool) {
+	kind, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(secret), strings.EqualFold(kind, "Bearer")
+}
+
+// rights returns the scope of a token, and the topics that it may work on. It compares with all tokens,
+// so it takes equally long for every unknown one.
+func (a access) rights(secret string) (scope Scope, topics []string) {
 	sum := sha256.Sum256([]byte(secret))
-	scope := Open
 	for _, token := range a.tokens {
-		same := subtle.ConstantTimeCompare(sum[:], token.sum[:])
-		scope = Scope(subtle.ConstantTimeSelect(same, max(int(token.scope), int(scope)), int(scope)))
+		switch same := subtle.ConstantTimeCompare(sum[:], token.sum[:]) == 1; {
+		case same && token.scope == Work:
+			topics = append(topics, token.topic)
+		case same:
+			scope = max(scope, token.scope)
+		}
 	}
-	return scope
+	return scope, topics
 }
 
 // forwarding lists the headers added by proxies to forwarded requests.

@@ -17,7 +17,7 @@ const (
 )
 
 func TestScopes(t *testing.T) {
-	s := start(t, Config{Tokens: []Token{{reader, Read}, {writer, Write}, {master, Admin}}, Page: http.NotFoundHandler()})
+	s := start(t, Config{Tokens: []Token{{reader, Read, ""}, {writer, Write, ""}, {master, Admin, ""}}, Page: http.NotFoundHandler()})
 	routes, err := s.handler.routes()
 	require.NoError(t, err)
 	for _, route := range routes {
@@ -52,7 +52,7 @@ func TestScopes(t *testing.T) {
 
 // Without tokens only the Host keeps a stranger's page out, so it is checked.
 func TestHosts(t *testing.T) {
-	open, closed, insecure := start(t, Config{}), start(t, Config{Tokens: []Token{{master, Admin}}}), start(t, Config{AnyHost: true})
+	open, closed, insecure := start(t, Config{}), start(t, Config{Tokens: []Token{{master, Admin, ""}}}), start(t, Config{AnyHost: true})
 	closed.token = master
 	for host, local := range map[string]bool{
 		"localhost": true, "localhost:8077": true, "app.localhost": true, "127.0.0.1:1": true, "127.9.9.9": true, "[::1]:80": true, "LOCALHOST.": true,
@@ -71,7 +71,7 @@ func TestHosts(t *testing.T) {
 
 // Nor does a proxy on the same machine let everybody in.
 func TestForwardedRequests(t *testing.T) {
-	open, closed := start(t, Config{}), start(t, Config{Tokens: []Token{{master, Admin}}})
+	open, closed := start(t, Config{}), start(t, Config{Tokens: []Token{{master, Admin, ""}}})
 	closed.token = master
 	for _, name := range forwarding {
 		require.Equal(t, http.StatusForbidden, open.raw(http.MethodGet, "/v1/topics", "", name, "").status, name)
@@ -81,7 +81,7 @@ func TestForwardedRequests(t *testing.T) {
 
 // No page of another site changes anything, with or without tokens.
 func TestOtherSites(t *testing.T) {
-	for _, cfg := range []Config{{}, {Tokens: []Token{{master, Admin}}}} {
+	for _, cfg := range []Config{{}, {Tokens: []Token{{master, Admin, ""}}}} {
 		s := start(t, cfg)
 		s.token = master
 		for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
@@ -101,7 +101,7 @@ func TestOtherSites(t *testing.T) {
 
 func TestTokensThatCouldBeGuessed(t *testing.T) {
 	for _, secret := range []string{"", "short", strings.Repeat("x", 15), "with space 0123456789", "ümlaut-0123456789"} {
-		_, err := newAccess([]Token{{secret, Read}}, false)
+		_, err := newAccess([]Token{{secret, Read, ""}}, false)
 		require.ErrorIs(t, err, timeout.ErrArgument)
 		require.ErrorContains(t, err, "must have at least 16")
 		if secret != "" {

@@ -515,7 +515,7 @@ func TestSignedFeedback(t *testing.T) {
 		if signed {
 			keys = [][]byte{make([]byte, 32)}
 		}
-		s := startWith(t, newEngine(t), timeout.Config{FeedbackKeys: keys}, Config{SignedFeedback: signed, Tokens: []Token{{master, Admin}}})
+		s := startWith(t, newEngine(t), timeout.Config{FeedbackKeys: keys}, Config{SignedFeedback: signed, Tokens: []Token{{master, Admin, ""}}})
 		tokens := make(chan timeout.Token, 10)
 		s.run(map[string]timeout.Handler{"t": func(ctx context.Context, _ timeout.Task) error {
 			token, _ := timeout.TokenOf(ctx)

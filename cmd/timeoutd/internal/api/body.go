@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -28,8 +30,8 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	if size < 0 || size > h.cfg.MaxBody { // unknown, or too long: then the reader fails
 		size = h.cfg.MaxBody
 	}
-	if err := h.hold(r.Context(), size); err != nil {
-		return nil, err
+	if !h.hold(r.Context(), h.bodies, size) {
+		return nil, problem(http.StatusServiceUnavailable, "the bodies of other requests have so many bytes that there is no room for %d more, must have at most %d together", size, bodiesAtOnce*h.cfg.MaxBody)
 	}
 	var body bytes.Buffer
 	body.Grow(int(min(size, max(r.ContentLength, 0))) + bytes.MinRead)
@@ -45,16 +47,16 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, erro
 }
 
 // hold waits until there is room for size bytes, and takes the room until ctx, the request's,
-// is done.
-func (h *Handler) hold(ctx context.Context, size int64) error {
+// is done. It reports false if there was no room in time.
+func (h *Handler) hold(ctx context.Context, room *semaphore.Weighted, size int64) bool {
 	if size <= smallBody {
-		return nil
+		return true
 	}
 	within, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
-	if err := h.bodies.Acquire(within, size); err != nil {
-		return problem(http.StatusServiceUnavailable, "the bodies of other requests have so many bytes that there is no room for %d more, must have at most %d together", size, bodiesAtOnce*h.cfg.MaxBody)
+	if room.Acquire(within, size) != nil {
+		return false
 	}
-	context.AfterFunc(ctx, func() { h.bodies.Release(size) })
-	return nil
+	context.AfterFunc(ctx, func() { room.Release(size) })
+	return true
 }

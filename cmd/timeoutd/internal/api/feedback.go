@@ -7,29 +7,46 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
-// maxFeedback is the longest body of a feedback, in bytes: anybody may send one.
+// maxFeedback is the longest body with the token of a lease, in bytes: anybody may send one.
 const maxFeedback = 64 << 10
 
-func (h *Handler) feedbackScope() Scope {
+// leaseScope is the scope needed beside the token of a lease.
+func (h *Handler) leaseScope() Scope {
 	if h.cfg.SignedFeedback {
 		return Open
 	}
-	return Write
+	return Work
 }
 
-func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
+// decodeLease reads a body with the token of a lease.
+func (h *Handler) decodeLease(w http.ResponseWriter, r *http.Request, into any) error {
 	if r.ContentLength > maxFeedback {
 		return problem(http.StatusRequestEntityTooLarge, "the body has %d bytes, must have at most %d", r.ContentLength, maxFeedback)
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxFeedback)
+	return h.decode(w, r, into)
+}
+
+// leaseToken reads the token of a lease. Without a signature the request needs the right to work on
+// the topic.
+func (h *Handler) leaseToken(r *http.Request, text string) (timeout.Token, error) {
+	token, err := timeout.ParseToken(text)
+	if err == nil && !h.cfg.SignedFeedback {
+		err = h.access.work(r, token.Topic)
+	}
+	return token, err
+}
+
+func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
 	var told wire.Feedback
-	if err := h.decode(w, r, &told); err != nil {
+	if err := h.decodeLease(w, r, &told); err != nil {
 		return err
 	}
-	token, err := timeout.ParseToken(told.Token)
+	token, err := h.leaseToken(r, told.Token)
 	if err != nil {
 		return err
 	}
@@ -46,6 +63,19 @@ func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
 
 // failureOf returns the outcome as a handler would return it. err is about fields in conflict.
 func failureOf(f wire.Feedback) (failure, err error) {
+	if f.Again != nil || f.Returned {
+		if f.Again != nil && f.Returned || f.Error != "" || f.Permanent || f.RetryAfter != nil {
+			return nil, fmt.Errorf("%w: again or returned beside another outcome, must be alone", timeout.ErrArgument)
+		}
+		if f.Returned {
+			return timeout.ErrStopping, nil
+		}
+		again := time.Duration(*f.Again)
+		if again < 0 || again > engine.MaxDuration {
+			return nil, fmt.Errorf("%w: again %v, must be from 0 to %v", timeout.ErrArgument, again, engine.MaxDuration)
+		}
+		return timeout.Again(again), nil
+	}
 	if f.Error == "" {
 		if f.Permanent || f.RetryAfter != nil {
 			return nil, fmt.Errorf("%w: permanent or retry_after without an error, must have one", timeout.ErrArgument)

@@ -47,7 +47,7 @@ type Config struct {
 	Ready func() error
 
 	// SignedFeedback says that the centre has FeedbackKeys: then the token of a lease is all that
-	// /v1/feedback asks for. Otherwise it needs scope write.
+	// /v1/feedback and /v1/extend ask for. Otherwise they need scope work.
 	SignedFeedback bool
 
 	// Metrics are additional collectors for /metrics.
@@ -97,6 +97,8 @@ type Handler struct {
 	access access
 	mux    *http.ServeMux
 	bodies *semaphore.Weighted // bytes of the bodies in memory
+	pulled *semaphore.Weighted // bytes of the payloads in answers to pulls
+	polls  *semaphore.Weighted // pulls that wait
 	crooks http.Handler        // for paths the mux would redirect
 	stats  cache[wire.Stats]
 	ready  cache[string] // why not, or empty
@@ -118,6 +120,7 @@ func New(centre *timeout.Center, cfg Config) (*Handler, error) {
 	h := &Handler{cfg: cfg, centre: centre, access: access, mux: http.NewServeMux(), since: time.Now(), patience: bodyPatience}
 	h.stats.share = freshShare
 	h.bodies = semaphore.NewWeighted(bodiesAtOnce * cfg.MaxBody)
+	h.pulled, h.polls = semaphore.NewWeighted(maxPulled), semaphore.NewWeighted(maxPolls)
 	routes, err := h.routes()
 	if err != nil {
 		return nil, err
@@ -177,7 +180,9 @@ func (h *Handler) routes() ([]route, error) {
 		{"POST /v1/tasks/remove", Write, h.removeTasks},
 		{"POST /v1/tasks/replay", Write, h.replayTasks},
 		{"POST /v1/tasks/drop", Write, h.dropTasks},
-		{"POST /v1/feedback", h.feedbackScope(), h.feedback},
+		{"POST /v1/topics/{topic}/pull", Work, h.pull},
+		{"POST /v1/extend", h.leaseScope(), h.extend},
+		{"POST /v1/feedback", h.leaseScope(), h.feedback},
 
 		{"GET /v1/stats", Read, h.getStats},
 		{"GET /v1/members", Read, h.getMembers},

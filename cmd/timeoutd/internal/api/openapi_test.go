@@ -43,6 +43,7 @@ func TestDescriptionHasWhatThereIs(t *testing.T) {
 			}
 		}
 		require.ElementsMatch(t, params, described, pattern)
+		require.Equal(t, route.scope == Work, strings.HasSuffix(operation.Summary, "(work)"), pattern)
 		require.Equal(t, route.scope == Write, strings.HasSuffix(operation.Summary, "(write)"), pattern)
 		require.Equal(t, route.scope == Admin, strings.HasSuffix(operation.Summary, "(admin)"), pattern)
 	}

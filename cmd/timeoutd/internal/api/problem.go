@@ -43,6 +43,11 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Status >= http.StatusInternalServerError {
 		h.cfg.Logger.Warn("api: request failed", "method", r.Method, "path", r.URL.Path, "status", p.Status, "err", p.Detail)
 	}
+	answerProblem(w, p)
+}
+
+// answerProblem answers with an error, and logs nothing.
+func answerProblem(w http.ResponseWriter, p wire.Problem) {
 	switch p.Status {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")

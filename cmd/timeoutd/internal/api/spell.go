@@ -10,7 +10,7 @@ import (
 
 // fields are the names in JSON of the fields that errors of package timeout name.
 var fields = func() map[string]string {
-	names := map[string]string{"After": "after", "Limit": "limit"}
+	names := map[string]string{"After": "after", "Limit": "limit", "Max": "max", "Wait": "wait"}
 	for _, of := range []any{timeout.Topic{}, timeout.Callback{}} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(of)) {
 			names[field.Name], _, _ = strings.Cut(field.Tag.Get("json"), ",")

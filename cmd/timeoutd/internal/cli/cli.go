@@ -41,7 +41,8 @@ func commands() []command {
 		{"get", "TOPIC ID", "show a task and its payload", 2, 2, getTask},
 		{"list", "TOPIC [-state pending] [-limit 100] [-all]", "list the tasks in a state", 1, 1, listTasks},
 		{"executions", "TOPIC ID", "list the attempts of a task that have ended", 2, 2, listExecutions},
-		{"feedback", "TOKEN [-error TEXT] [-permanent | -retry-after 1m]", "tell the outcome of a call that was accepted", 1, 1, feedback},
+		{"work", "TOPIC -exec PROGRAM [-max 4] [-lease 1m]", "run a program for each due task of a topic with -pull, until interrupted", 1, 1, work},
+		{"feedback", "TOKEN [-error TEXT] [-permanent | -retry-after 1m]", "tell the outcome of a task that was pulled or accepted", 1, 1, feedback},
 		{"dead", "TOPIC [-limit 100] [-all]", "list the tasks that are dead", 1, 1, listDead},
 		{"causes", "TOPIC", "say why tasks are dead, by error and target", 1, 1, listCauses},
 		{"replay", "TOPIC ID... | -all | -cause CAUSE", "have tasks that are dead run again", 1, -1, clearTasks("replay", "run again", "runs again")},
@@ -117,6 +118,7 @@ func dispatch(ctx context.Context, args []string, env func(string) (string, bool
 	if c.most == 2 && slices.Contains([]string{".", "..", "/"}, words[1]) { // the id becomes a part of a path
 		return misused("%s with the id %q, which fits into no path, must be another one", c.name, words[1])
 	}
+	s.said.keeps = s.asJSON
 	if s.Client, err = newClient(*address, env, &s.said); err != nil {
 		return usageError{err}
 	}

@@ -26,13 +26,14 @@ func newClient(address string, env func(string) (string, bool), said *recorder) 
 // recorder keeps the text of the answers, for -json.
 type recorder struct {
 	*http.Transport
-	text bytes.Buffer
+	keeps bool // false: nobody will ask for the text
+	text  bytes.Buffer
 }
 
 // RoundTrip makes a request.
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := r.Transport.RoundTrip(req)
-	if err == nil {
+	if err == nil && r.keeps {
 		res.Body = struct {
 			io.Reader
 			io.Closer

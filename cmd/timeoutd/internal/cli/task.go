@@ -324,6 +324,12 @@ func feedback(s *session, flags *flag.FlagSet) func(context.Context, []string) e
 		told.RetryAfter = &d
 		return err
 	})
+	flags.Func("again", "it has succeeded, and is to run again after that time", func(text string) error {
+		d, err := time.ParseDuration(text)
+		told.Again = &d
+		return err
+	})
+	flags.BoolVar(&told.Returned, "returned", false, "nobody has begun it, and the attempt does not count")
 	return func(ctx context.Context, words []string) error {
 		settled, err := s.Feedback(ctx, words[0], told)
 		printed, err := s.done(err)

@@ -20,10 +20,18 @@ func listTopics(s *session, _ *flag.FlagSet) func(context.Context, []string) err
 		t := newTable(s.out, "TOPIC", "SLOTS", "RETRIES", "BACKOFF", "LEASE", "STATE", "CALLBACK")
 		for _, topic := range all {
 			t.row(topic.Name, number(topic.Slots), number(topic.Retries), topic.Backoff.String(),
-				topic.Lease.String(), runsOrNot(topic), callbackText(topic.Callback))
+				topic.Lease.String(), runsOrNot(topic), servedBy(topic))
 		}
 		return t.Flush()
 	}
+}
+
+// servedBy says who runs the tasks of a topic.
+func servedBy(t engine.Topic) string {
+	if t.Pull {
+		return "pulled"
+	}
+	return callbackText(t.Callback)
 }
 
 func runsOrNot(t engine.Topic) string {
@@ -69,6 +77,15 @@ func topicFlags(flags *flag.FlagSet, set *[]func(*engine.Topic)) {
 			return err
 		})
 	}
+	flags.BoolFunc("pull", "programs ask for the tasks, and there is no callback: see work", func(text string) error {
+		pull, err := strconv.ParseBool(text)
+		change(func(t *engine.Topic) {
+			if t.Pull = pull; pull {
+				t.Callback = nil
+			}
+		})
+		return err
+	})
 	flags.Func("rate", "tasks that a node begins in a second", func(text string) error {
 		f, err := strconv.ParseFloat(text, 64)
 		change(func(t *engine.Topic) { t.Rate = f })
@@ -141,7 +158,7 @@ func (s *session) printTopic(topic engine.Topic) table {
 		{"retain-dead", topic.RetainDead},
 		{"max-dead", topic.MaxDead},
 		{"retain-log", topic.RetainLog},
-		{"callback", or(callbackText(topic.Callback), "-")},
+		{"callback", or(servedBy(topic), "-")},
 	} {
 		t.row(field.name, fmt.Sprint(field.value))
 	}

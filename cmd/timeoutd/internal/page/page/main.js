@@ -109,7 +109,7 @@
     $("topic-card").hidden = !topic;
     if (!topic) return;
     setText($("topic-title"), topic.name);
-    setText($("topic-note"), `${plural(topic.owners.length, "slot")}${topic.paused ? ", paused" : ""}${topic.here ? "" : "; this node does not serve it"}`);
+    setText($("topic-note"), `${plural(topic.owners.length, "slot")}${topic.paused ? ", paused" : ""}${topic.pull ? "; programs pull its tasks" : topic.here ? "" : "; this node does not serve it"}`);
     drawOwners($("owners"), $("strip"), latest, topic);
     tasks.tabs(topic.counts);
     drawFacts($("settings"), topicFacts(topic));
@@ -124,7 +124,7 @@
       const early = ofHere("early");
       if (early > 0) all.push({ id: "early", bad: true, head: "Early.", text: `${plural(early, "task")} ran before the action time by the engine's clock, which must never be: there is a fault in the engine.` });
       if (latest.circuits.length) all.push({ id: "circuits", head: plural(latest.circuits.length, "open circuit") + ".", text: `No calls are made for a while to what fails: ${latest.circuits.slice(0, 20).join(", ")}.` });
-      const orphans = latest.members.nodes.length ? latest.topics.filter((t) => t.owners.includes("")).map((t) => t.name) : [];
+      const orphans = latest.members.nodes.length ? latest.topics.filter((t) => !t.pull && t.owners.includes("")).map((t) => t.name) : [];
       if (orphans.length) all.push({ id: "orphans", head: "Nobody serves", text: `${orphans.slice(0, 20).join(", ")}: there is no callback for it, and no node has a handler.` });
     }
     drawNotices($("notices"), all);

@@ -1,0 +1,94 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
+)
+
+const (
+	// maxWait is the longest wait of a pull. It leaves the engine a third of its time.
+	maxWait = 20 * time.Second
+
+	// maxPolls is how many pulls may wait at the same time: half of the connections by default.
+	maxPolls = 512
+
+	// maxPulled bounds the payloads in answers to pulls, in bytes, until they are sent. An answer
+	// has no more than a twelfth of it.
+	maxPulled = 64 << 20
+)
+
+func (h *Handler) pull(w http.ResponseWriter, r *http.Request) error {
+	name, err := nameOf(r)
+	if err == nil {
+		err = h.access.work(r, name)
+	}
+	if err != nil {
+		return err
+	}
+	var asked wire.Pull
+	if err := h.decode(w, r, &asked); err != nil {
+		return err
+	}
+	pull := timeout.Pull{Topic: name, Max: asked.Max, Lease: time.Duration(asked.Lease), Wait: time.Duration(asked.Wait)}
+	if pull.Wait > maxWait {
+		return fmt.Errorf("%w: wait %v, must be at most %v", timeout.ErrArgument, pull.Wait, maxWait)
+	}
+	leased, err := h.await(r, pull)
+	switch { // what every restart of a node or a worker does to many pulls is not worth a line in the log
+	case errors.Is(err, timeout.ErrStopping):
+		answerProblem(w, problemOf(problem(http.StatusServiceUnavailable, "this node goes down, and leases no more tasks: ask another")))
+		return nil
+	case errors.Is(r.Context().Err(), context.Canceled): // nobody reads an answer
+		return nil
+	case err != nil:
+		return err
+	}
+	size := int64(0)
+	for _, one := range leased {
+		size += int64(len(one.Payload))
+	}
+	if !h.hold(r.Context(), h.pulled, size) {
+		for _, one := range leased {
+			_, _ = h.centre.Feedback(r.Context(), one.Token, timeout.ErrStopping) // otherwise its lease ends
+		}
+		return problem(http.StatusServiceUnavailable, "answers with payloads of %d bytes are on their way, must be at most %d together", size, maxPulled)
+	}
+	said := wire.Pulled{Tasks: make([]wire.Leased, len(leased))}
+	for i, one := range leased {
+		said.Tasks[i] = wire.LeasedOf(one)
+	}
+	return answer(w, http.StatusOK, said)
+}
+
+// await pulls, with one of the places to wait.
+func (h *Handler) await(r *http.Request, pull timeout.Pull) ([]timeout.Leased, error) {
+	if pull.Wait > 0 {
+		if !h.polls.TryAcquire(1) {
+			return nil, problem(http.StatusServiceUnavailable, "other pulls wait at this node, must be at most %d together: ask another, or without wait", maxPolls)
+		}
+		defer h.polls.Release(1)
+	}
+	return h.centre.Pull(r.Context(), pull)
+}
+
+func (h *Handler) extend(w http.ResponseWriter, r *http.Request) error {
+	var asked wire.Extend
+	if err := h.decodeLease(w, r, &asked); err != nil {
+		return err
+	}
+	token, err := h.leaseToken(r, asked.Token)
+	if err != nil {
+		return err
+	}
+	left, err := h.centre.Extend(r.Context(), token, time.Duration(asked.Lease))
+	if err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, wire.Extended{Held: left > 0, Lease: wire.Duration(left)})
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+func TestWorkRunsAProgramForEachTask(t *testing.T) {
+	s := start(t, nil)
+	require.Contains(t, s.ok("topic", "jobs", "-callback", "http://example.com/"), "http://example.com/")
+	require.Regexp(t, `callback +pulled`, s.ok("topic", "jobs", "-pull", "-retain", "1h", "-retries", "-1"))
+	require.Regexp(t, `jobs .* pulled`, s.ok("topics"))
+	s.ok("set", "jobs", "good", "-payload", `{"n":1}`)
+	s.ok("set", "jobs", "bad", "-payload", `{"n":2}`)
+	s.ok("set", "jobs", "slow", "-after", "500ms", "-payload", `{"n":3}`)
+	file := filepath.Join(t.TempDir(), "seen")
+	program := `cat >>` + file + `; echo " $HEARTWHEEL_TOPIC/$HEARTWHEEL_ID $HEARTWHEEL_ATTEMPT" >>` + file + `
+case $HEARTWHEEL_ID in
+bad) head -c 5000 /dev/zero | tr '\0' x >&2; echo "no such order" >&2; exit 3;;
+slow) exec sleep 1000;;
+esac`
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errs strings.Builder
+	exit := make(chan int, 1)
+	go func() {
+		exit <- Run(ctx, []string{"work", "jobs", "-max", "2", "-exec", program}, func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, &out, &errs)
+	}()
+	state := func(id string) timeout.Task {
+		task, err := s.centre.Get(t.Context(), timeout.Key{Topic: "jobs", ID: id})
+		require.NoError(t, err)
+		return task
+	}
+	for id, want := range map[string]timeout.State{"good": timeout.Done, "bad": timeout.Dead, "slow": timeout.Running} {
+		require.Eventually(t, func() bool { return state(id).State == want }, eternal, 10*time.Millisecond, id)
+	}
+	require.Regexp(t, `^x+no such order$`, state("bad").Error)
+	cancel()
+	require.Zero(t, <-exit, errs.String())
+	slow := state("slow")
+	require.Equal(t, timeout.Pending, slow.State, "an interrupted task is handed back")
+	require.Zero(t, slow.Attempts)
+	require.Contains(t, out.String(), "jobs/good done, attempt 1\n")
+	require.Contains(t, out.String(), "jobs/slow interrupted, attempt 1\n")
+
+	for _, args := range [][]string{{"work", "jobs"}, {"work", "jobs", "-exec", "true", "-json"}, {"work"}} {
+		exit, _, _ := s.run(args...)
+		require.Equal(t, exitUsage, exit, args)
+	}
+	for _, args := range [][]string{{"work", "nobody", "-exec", "true"}, {"work", "!", "-exec", "true"}, {"work", "jobs", "-exec", "true", "-max", "-1"}} {
+		exit, _, stderr := s.run(args...)
+		require.Equal(t, exitFailure, exit, stderr)
+	}
+}

@@ -1,0 +1,47 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// Pull asks for due tasks. Its fields are those of timeout.Pull.
+type Pull struct {
+	Max   int      `json:"max,omitempty"`
+	Lease Duration `json:"lease,omitzero"`
+	Wait  Duration `json:"wait,omitzero"`
+}
+
+// Pulled are leased tasks.
+type Pulled struct {
+	Tasks []Leased `json:"tasks"`
+}
+
+// Leased is a task with the token of its lease.
+type Leased struct {
+	Task
+	Token string   `json:"token"`
+	Lease Duration `json:"lease"` // its length
+
+	// Again says that the lease before this one ended unsettled.
+	Again bool `json:"again,omitempty"`
+}
+
+// LeasedOf returns a task from timeout.Center.Pull.
+func LeasedOf(l engine.Leased) Leased {
+	lease := l.Until.Sub(time.UnixMilli(l.Token.Begun))
+	return Leased{TaskOf(l.Task), l.Token.String(), Duration(lease), l.Again}
+}
+
+// Extend asks for another end of a lease. A Lease of zero is the topic's.
+type Extend struct {
+	Token string   `json:"token"`
+	Lease Duration `json:"lease,omitzero"`
+}
+
+// Extended says whether a lease goes on, and for how long from now.
+type Extended struct {
+	Held  bool     `json:"held"`
+	Lease Duration `json:"lease,omitzero"`
+}

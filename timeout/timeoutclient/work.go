@@ -1,0 +1,155 @@
+package timeoutclient
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// ErrLeaseLost is the cause of the end of a context in Work: the task is no longer this program's.
+var ErrLeaseLost = errors.New("timeoutclient: lease lost")
+
+const (
+	// workPause is the wait of Work after a failed call.
+	workPause = time.Second
+
+	// maxPull is the server's limit for Pull.Max.
+	maxPull = 100
+)
+
+// Work pulls the due tasks of a topic, and calls do for up to pull.Max of them at the same time, until
+// ctx ends. It extends their leases meanwhile, and tells the outcomes. It repeats calls that may succeed
+// later. Pull.Wait does not count, and Pull.Max may be more than 100.
+//
+// The context of do ends with the lease, and with ctx. After the end of ctx do should return soon, with
+// Outcome{Returned: true} if it has had no effects. Work waits for it. Work returns nil when ctx has
+// ended. Otherwise it returns an error that will not go away: a wrong token, a topic that is missing or
+// without Pull, a number out of range.
+func (c *Client) Work(ctx context.Context, pull Pull, do func(context.Context, Leased) Outcome) error {
+	if pull.Max < 0 {
+		return fmt.Errorf("%w: Max %d of a pull, must not be negative", engine.ErrArgument, pull.Max)
+	}
+	pull.Wait = MaxWait
+	places := make(chan struct{}, cmp.Or(pull.Max, 1)) // has an element for each task
+	var working sync.WaitGroup
+	defer working.Wait()
+	for {
+		if pull.Max = take(ctx, places); pull.Max == 0 {
+			return nil
+		}
+		asked := time.Now()
+		leased, err := c.Pull(ctx, pull)
+		for range pull.Max - len(leased) {
+			<-places
+		}
+		for _, one := range leased {
+			working.Go(func() {
+				defer func() { <-places }()
+				c.work(ctx, one, do)
+			})
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case lasting(err):
+			return err
+		case len(leased) == 0 && time.Since(asked) < workPause: // no server has waited
+			rest(ctx, workPause)
+		}
+	}
+}
+
+// take waits for a free place, and takes all free ones, up to maxPull. It returns zero when ctx has
+// ended.
+func take(ctx context.Context, places chan<- struct{}) (n int) {
+	select {
+	case places <- struct{}{}:
+	case <-ctx.Done():
+		return 0
+	}
+	for n = 1; n < maxPull; n++ {
+		select {
+		case places <- struct{}{}:
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+// work does one task.
+func (c *Client) work(ctx context.Context, one Leased, do func(context.Context, Leased) Outcome) {
+	working, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ended := make(chan struct{})
+	var keeping sync.WaitGroup
+	keeping.Go(func() { c.keep(one, ended, cancel) })
+	outcome := do(working, one)
+	close(ended)
+	keeping.Wait()
+
+	telling, told := context.WithTimeout(context.WithoutCancel(ctx), one.Lease) // then the lease is over
+	defer told()
+	for telling.Err() == nil {
+		if _, err := c.Feedback(telling, one.Token, outcome); err == nil || lasting(err) {
+			return
+		}
+		rest(telling, workPause)
+	}
+}
+
+// keep extends a lease whenever a third of it has passed, until the task has ended. It cancels the
+// task when the lease is over.
+func (c *Client) keep(one Leased, ended <-chan struct{}, cancel context.CancelCauseFunc) {
+	until, wait := time.Now().Add(one.Lease), one.Lease/3
+	for {
+		select {
+		case <-time.After(wait):
+		case <-ended:
+			return
+		}
+		asked := time.Now()
+		if !asked.Before(until) {
+			cancel(ErrLeaseLost)
+			return
+		}
+		ctx, done := context.WithTimeout(context.Background(), max(one.Lease/3, workPause))
+		left, err := c.Extend(ctx, one.Token, one.Lease)
+		done()
+		wait = one.Lease / 3
+		switch {
+		case err != nil:
+			wait = max(min(wait, workPause, time.Until(until)), 0)
+		case left == 0:
+			cancel(ErrLeaseLost)
+			return
+		case left < one.Lease: // the topic's Timeout allows no more
+			until, wait = asked.Add(left), left
+		default:
+			until = asked.Add(left)
+		}
+	}
+}
+
+// lasting reports whether a call that fails with err fails again.
+func lasting(err error) bool {
+	var told *Error
+	if errors.As(err, &told) {
+		return told.Status >= http.StatusBadRequest && told.Status < http.StatusInternalServerError && told.Status != http.StatusTooManyRequests
+	}
+	return errors.Is(err, engine.ErrArgument)
+}
+
+// rest waits for d, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

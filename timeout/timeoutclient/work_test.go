@@ -1,0 +1,176 @@
+package timeoutclient
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
+)
+
+// fakeServer is a transport with the answers of a server, for tests in a bubble.
+type fakeServer struct {
+	mu      sync.Mutex
+	due     []wire.Leased
+	failing int           // calls to fail
+	left    time.Duration // the answer to extend
+	pulls   []wire.Pull
+	extends []string
+	told    []wire.Feedback
+}
+
+func (f *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rec := httptest.NewRecorder()
+	if f.failing > 0 {
+		f.failing--
+		rec.WriteHeader(http.StatusBadGateway)
+		return rec.Result(), nil
+	}
+	switch r.URL.Path {
+	case "/v1/topics/t/pull":
+		var asked wire.Pull
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		f.pulls = append(f.pulls, asked)
+		n := min(asked.Max, len(f.due))
+		if n == 0 {
+			f.mu.Unlock()
+			select {
+			case <-time.After(time.Duration(asked.Wait)):
+			case <-r.Context().Done():
+			}
+			f.mu.Lock()
+		}
+		_ = json.NewEncoder(rec).Encode(wire.Pulled{Tasks: append([]wire.Leased{}, f.due[:n]...)})
+		f.due = f.due[n:]
+	case "/v1/extend":
+		var asked wire.Extend
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		f.extends = append(f.extends, asked.Token)
+		_ = json.NewEncoder(rec).Encode(wire.Extended{Held: f.left > 0, Lease: wire.Duration(f.left)})
+	case "/v1/feedback":
+		var told wire.Feedback
+		_ = json.NewDecoder(r.Body).Decode(&told)
+		f.told = append(f.told, told)
+		_ = json.NewEncoder(rec).Encode(wire.Settled{Settled: true})
+	default:
+		rec.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(rec).Encode(wire.Problem{Status: http.StatusNotFound, Detail: engine.ErrNotFound.Error()})
+	}
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	return rec.Result(), nil
+}
+
+func (f *fakeServer) client(t *testing.T) *Client {
+	c, err := New("http://127.0.0.1:1", Config{HTTPClient: &http.Client{Transport: f}})
+	require.NoError(t, err)
+	return c
+}
+
+func leased(id string, lease time.Duration) wire.Leased {
+	return wire.Leased{Task: wire.Task{Key: engine.Key{Topic: "t", ID: id}}, Token: id, Lease: wire.Duration(lease)}
+}
+
+func TestWorkRunsAsMuchAsItHasPlacesForAndTellsTheOutcomes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{left: 30 * time.Second}
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			f.due = append(f.due, leased(id, 30*time.Second))
+		}
+		f.failing = 2
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		running, most := 0, 0
+		ended := make(chan error, 1)
+		go func() {
+			ended <- f.client(t).Work(ctx, Pull{Topic: "t", Max: 2}, func(_ context.Context, one Leased) Outcome {
+				mu.Lock()
+				running++
+				most = max(most, running)
+				mu.Unlock()
+				time.Sleep(55 * time.Second)
+				mu.Lock()
+				running--
+				mu.Unlock()
+				return Outcome{Error: "of " + one.ID}
+			})
+		}()
+		time.Sleep(4 * time.Minute)
+		cancel()
+		require.NoError(t, <-ended)
+		require.Equal(t, 2, most)
+		require.Len(t, f.told, 5)
+		for _, told := range f.told {
+			require.Equal(t, "of "+told.Token, told.Error)
+		}
+		require.Len(t, f.extends, 5*5, "every 10s, and none after the outcome")
+	})
+}
+
+func TestTheContextOfWorkEndsWithTheLease(t *testing.T) {
+	for name, c := range map[string]struct {
+		left    time.Duration
+		failing int
+		after   time.Duration
+	}{
+		"lost":                  {0, 0, 10 * time.Second},
+		"used up":               {7 * time.Second, 0, 17 * time.Second},
+		"the server is away":    {30 * time.Second, 1000, 30 * time.Second},
+		"the server comes back": {30 * time.Second, 2, 90 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fakeServer{left: c.left, due: []wire.Leased{leased("a", 30*time.Second)}}
+				ctx, cancel := context.WithCancel(t.Context())
+				var cause error
+				var after time.Duration
+				ended := make(chan error, 1)
+				go func() {
+					ended <- f.client(t).Work(ctx, Pull{Topic: "t"}, func(ctx context.Context, _ Leased) Outcome {
+						f.mu.Lock()
+						f.failing = c.failing
+						f.mu.Unlock()
+						began := time.Now()
+						select {
+						case <-ctx.Done():
+						case <-time.After(90 * time.Second):
+						}
+						after, cause = time.Since(began), context.Cause(ctx)
+						return Outcome{}
+					})
+				}()
+				time.Sleep(3 * time.Minute)
+				cancel()
+				require.NoError(t, <-ended)
+				require.Equal(t, c.after, after)
+				if after < 90*time.Second {
+					require.ErrorIs(t, cause, ErrLeaseLost)
+				}
+			})
+		})
+	}
+}
+
+func TestWorkEndsWithAnErrorThatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := (&fakeServer{}).client(t)
+		do := func(context.Context, Leased) Outcome { panic("there is no task") }
+		require.ErrorIs(t, c.Work(t.Context(), Pull{Topic: "nobody"}, do), engine.ErrNotFound)
+		require.ErrorIs(t, c.Work(t.Context(), Pull{Topic: "!"}, do), engine.ErrArgument)
+		require.ErrorIs(t, c.Work(t.Context(), Pull{Topic: "t", Max: -1}, do), engine.ErrArgument)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, c.Work(ended, Pull{Topic: "t"}, do))
+	})
+}
