@@ -337,6 +337,6 @@ func (d *desk) stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.counts
-	s.Topic, s.Slots = d.name, []int{}
+	s.Topic, s.Slots, s.Waiting = d.name, []int{}, len(d.waiting)
 	return s
 }

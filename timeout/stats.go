@@ -15,6 +15,7 @@ type Stats struct {
 
 	Queued  int `json:"queued"`  // leased and not begun
 	Running int `json:"running"` // running handlers
+	Waiting int `json:"waiting"` // calls of Pull that wait for a due task
 
 	Done      uint64 `json:"done"`      // attempts with success: tasks with the outcome Done, and each Again
 	Failed    uint64 `json:"failed"`    // attempts with an error or a panic
@@ -77,6 +78,7 @@ func (c *Center) Stats() []Stats {
 
 // add adds what a desk counts.
 func (s *Stats) add(desk Stats) {
+	s.Waiting += desk.Waiting
 	s.Pulled += desk.Pulled
 	s.Again += desk.Again
 	s.Dead += desk.Dead

@@ -94,7 +94,7 @@ func (o *options) groups() []settings.Group {
 		{Title: "Tokens: several of each, with spaces between them", Settings: []settings.Setting{
 			{Name: "read-token", Value: list{&o.readToken}, Arg: "tokens", Help: "lets who has one look at everything", Secret: true},
 			{Name: "work-token", Value: list{&o.workTok}, Arg: "topic=token", Help: "lets who has one pull the tasks of that topic, and nothing else", Secret: true},
-			{Name: "write-token", Value: list{&o.writeTok}, Arg: "tokens", Help: "and set, move, remove and replay tasks", Secret: true},
+			{Name: "write-token", Value: list{&o.writeTok}, Arg: "tokens", Help: "and set, move, remove, replay and pull tasks", Secret: true},
 			{Name: "admin-token", Value: list{&o.adminTok}, Arg: "tokens", Help: "and change and drop topics, and drop what is dead", Secret: true},
 		}},
 		{Title: "Where tasks are kept", Settings: []settings.Setting{
@@ -122,7 +122,7 @@ func (o *options) groups() []settings.Group {
 			{Name: "callback-allow-private", Value: settings.Toggle(&o.callPrivate), Help: "private networks may be called by HTTP"},
 			{Name: "callback-hosts", Value: list{&o.callHosts}, Arg: "names", Help: "the only hosts that may be called by HTTP; *.example.com is all below (empty: any)"},
 			{Name: "callback-secret", Value: list{&o.callSecrets}, Arg: "secrets", Help: "sign HTTP calls: whsec_ and base64 each", Secret: true},
-			{Name: "feedback-key", Value: list{&o.feedbackKey}, Arg: "secrets", Help: "sign the lease tokens in calls, so that one is enough for /v1/feedback: whsec_ and base64 each, of at least 32 bytes and the same on all nodes; the first one signs (empty: feedback needs a write-token)", Secret: true},
+			{Name: "feedback-key", Value: list{&o.feedbackKey}, Arg: "secrets", Help: "sign the lease tokens in calls, so that one is enough for /v1/feedback and /v1/extend: whsec_ and base64 each, of at least 32 bytes and the same on all nodes; the first one signs (empty: they need a work-token or a write-token)", Secret: true},
 			{Name: "nats", Value: settings.Text(&o.nats), Arg: "url", Help: "for callbacks to NATS JetStream", Variable: "NATS_URL", Secret: true},
 			{Name: "nats-prefix", Value: settings.Text(&o.natsPrefix), Arg: "text", Help: "what each subject must begin with"},
 			{Name: "streams", Value: settings.Text(&o.streams), Arg: "url", Help: "of the Redis for callbacks to its streams", Secret: true},

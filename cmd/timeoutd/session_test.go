@@ -11,10 +11,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/internal/proctest"
 )
 
@@ -28,28 +30,16 @@ func TestOneTasksLifeInTheReadme(t *testing.T) {
 	}))
 	t.Cleanup(target.Close)
 	p := start(t, process{args: []string{"-memory", "-callback-allow", "127.0.0.0/8"}})
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "\n## One task's life, three ways\n")
-	require.True(t, found)
-	section, _, _ = strings.Cut(section, "\n## ")
-	section = strings.NewReplacer("127.0.0.1:8077", p.addr(t), "127.0.0.1:9000", target.Listener.Addr().String()).Replace(section)
-	blocks := regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(section, -1)
+	blocks := readmeBlocks(t, "One task's life, three ways", "127.0.0.1:8077", p.addr(t), "127.0.0.1:9000", target.Listener.Addr().String())
 	require.Len(t, blocks, 3)
-
-	self, err := os.Executable()
-	require.NoError(t, err)
-	bin := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "timeoutd"), []byte(fmt.Sprintf("#!/bin/sh\n%s GORACE=atexit_sleep_ms=0 exec '%s' \"$@\"\n", proctest.AsProgram, self)), 0o700))
 	program := filepath.Join(t.TempDir(), "main.go")
 	var said []string
 	for _, block := range blocks {
-		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", block[2])
+		cmd := p.bash(t, block[2])
 		if block[1] == "go" {
 			require.NoError(t, os.WriteFile(program, []byte(block[2]), 0o600))
 			cmd = exec.CommandContext(t.Context(), "go", "run", program)
 		}
-		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TIMEOUTD_URL=http://"+p.addr(t), "TIMEOUTD_TOKEN=")
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s%s", block[2], out)
 		require.Equal(t, "/unpaid", <-called)
@@ -59,4 +49,47 @@ func TestOneTasksLifeInTheReadme(t *testing.T) {
 	require.Equal(t, "go/4711 is done after attempt 1\n", said[1])
 	require.Regexp(t, `(?s)shell/4711 is set for .*shell/4711 is due at .*shell/4711 +done.* 1 +done `, said[2])
 	require.Empty(t, called, "each task is called once")
+}
+
+// readmeBlocks returns the blocks of code of a section, each with its language and its text.
+func readmeBlocks(t *testing.T, title string, replace ...string) [][]string {
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "\n## "+title+"\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	section = strings.NewReplacer(replace...).Replace(section)
+	return regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(section, -1)
+}
+
+// bash returns a script that has the command timeoutd, and this process as its server.
+func (p *process) bash(t *testing.T, script string) *exec.Cmd {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	bin := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "timeoutd"), []byte(fmt.Sprintf("#!/bin/sh\n%s GORACE=atexit_sleep_ms=0 exec '%s' \"$@\"\n", proctest.AsProgram, self)), 0o700))
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TIMEOUTD_URL=http://"+p.addr(t), "TIMEOUTD_TOKEN=")
+	return cmd
+}
+
+// A worker in curl, and one by the command, which runs until it is interrupted.
+func TestTheWorkersInTheReadme(t *testing.T) {
+	t.Parallel()
+	p := start(t, process{args: []string{"-memory"}})
+	blocks := readmeBlocks(t, "Workers that ask for tasks", "127.0.0.1:8077", p.addr(t), "'jq .image'", "cat")
+	require.Len(t, blocks, 2)
+	out, err := p.bash(t, blocks[0][2]).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Regexp(t, `(?s)"pull":true.*"was":"none","changed":true.*"held":true,"lease":"5m0s".*"settled":true`, string(out))
+
+	cmd := p.bash(t, blocks[1][2])
+	var text logtest.Log
+	cmd.Stdout, cmd.Stderr = &text, &text
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	text.Await(t, `(thumbnails/4712 done, attempt 1)`)
+	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))
+	_ = cmd.Wait() // bash says how the command ended
+	require.Contains(t, text.String(), `{"image":4712}`)
 }

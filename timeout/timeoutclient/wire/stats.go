@@ -39,6 +39,7 @@ type Here struct {
 	Slots     []int     `json:"slots"`
 	Queued    int       `json:"queued"`
 	Running   int       `json:"running"`
+	Waiting   int       `json:"waiting"`
 	Done      uint64    `json:"done"`
 	Failed    uint64    `json:"failed"`
 	Dead      uint64    `json:"dead"`
