@@ -253,7 +253,7 @@ func (d *desk) fail(err error) {
 	d.waiting = nil
 }
 
-// take hands out the leased tasks. It returns those of requests that have gone.
+// take hands out the leased tasks. It returns the tasks of ended requests.
 func (d *desk) take(ask engine.Ask, batch engine.Batch, now time.Time) (rest []Leased) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -321,7 +321,7 @@ func (d *desk) deal(leased []Leased, lease time.Duration) (rest []Leased) {
 	return leased
 }
 
-// dismiss answers the requests that match with the tasks that they have. d.mu must be held.
+// dismiss answers the matching requests, with their tasks if any. d.mu must be held.
 func (d *desk) dismiss(matches func(*request) bool) {
 	d.waiting = slices.DeleteFunc(d.waiting, func(r *request) bool {
 		if !matches(r) {

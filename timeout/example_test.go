@@ -156,3 +156,37 @@ func ExampleCenter_SetTopic() {
 	fmt.Println(topic.Name, topic.Slots, err)
 	// Output: mails 16 <nil>
 }
+
+// The tasks of a pulled topic wait until somebody asks for them, here on behalf of a program elsewhere.
+func ExampleCenter_Pull() {
+	ctx := context.Background()
+	engine, err := memory.New(memory.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+	centre, err := timeout.New(engine, timeout.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer centre.Close()
+	if _, err := centre.SetTopic(ctx, timeout.Topic{Name: "thumbnails", Pull: true}); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := centre.Set(ctx, timeout.Task{Topic: "thumbnails", ID: "4711"}); err != nil {
+		log.Fatal(err)
+	}
+	leased, err := centre.Pull(ctx, timeout.Pull{Topic: "thumbnails", Max: 10, Wait: 20 * time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, one := range leased {
+		left, err := centre.Extend(ctx, one.Token, time.Minute) // the work takes longer than Topic.Lease
+		fmt.Println(one.ID, left, err)
+		settled, err := centre.Feedback(ctx, one.Token, nil)
+		fmt.Println(one.ID, settled, err)
+	}
+	// Output:
+	// 4711 1m0s <nil>
+	// 4711 true <nil>
+}

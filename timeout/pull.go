@@ -46,9 +46,9 @@ func (p Pull) check() error {
 // how many tasks it has.
 //
 // Pull works without Run, but then it hears of no task that another node sets, and asks the engine
-// every Config.Poll. When Run ends, waiting calls return ErrStopping. A topic without Topic.Pull is
-// ErrConflict, and a missing one is ErrNotFound. If ctx ends, Pull hands back the tasks that it has
-// leased.
+// every Config.Poll. When Run ends, waiting and later calls return ErrStopping, until Run begins again.
+// A topic without Topic.Pull is ErrConflict, and a missing one is ErrNotFound. If ctx ends, Pull hands
+// back the tasks that it has leased.
 func (c *Center) Pull(ctx context.Context, pull Pull) ([]Leased, error) {
 	if err := c.open(); err != nil {
 		return nil, err

@@ -77,8 +77,7 @@ func (p *process) eventually(t *testing.T, path, text string) {
 	}, eternal, 10*time.Millisecond)
 }
 
-// A work token is all that a worker has. Its server makes a token of each lease that is good for that
-// lease.
+// A work token is all of a worker's authority: for one topic, and for pulling.
 func TestTheClientPullsWithAWorkToken(t *testing.T) {
 	t.Parallel()
 	const admin, work = "admin-0123456789abcdef", "work-0123456789ab=cdef"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -50,3 +51,28 @@ func ExampleClient_All() {
 		fmt.Println(task.ID, task.Until, task.Error)
 	}
 }
+
+// A worker does up to four tasks at a time.
+func ExampleClient_Work() {
+	client, err := timeoutclient.New("http://127.0.0.1:8077", timeoutclient.Config{Token: os.Getenv("TIMEOUTD_TOKEN")})
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err = client.Work(ctx, timeoutclient.Pull{Topic: "thumbnails", Max: 4}, func(ctx context.Context, task timeoutclient.Leased) timeoutclient.Outcome {
+		switch err := shrink(ctx, task.Payload); {
+		case ctx.Err() != nil:
+			return timeoutclient.Outcome{Returned: true}
+		case err != nil:
+			return timeoutclient.Outcome{Error: err.Error()}
+		}
+		return timeoutclient.Outcome{}
+	})
+	if err != nil {
+		panic(err) // the topic is missing, or the token is wrong
+	}
+}
+
+func shrink(context.Context, []byte) error { return nil }

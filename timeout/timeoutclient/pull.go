@@ -36,7 +36,7 @@ type Leased struct {
 	Token string        // for Extend and Feedback
 	Lease time.Duration // from the answer on, unless it is extended
 
-	// Again says that an earlier lease ended unsettled: its worker died or hung.
+	// Again means that an earlier lease ended unsettled: its worker died or hung.
 	Again bool
 }
 
@@ -62,18 +62,17 @@ func (c *Client) Pull(ctx context.Context, pull Pull) ([]Leased, error) {
 	return leased, nil
 }
 
-// Extend makes a lease end after that time from now: the lease of a pulled task, or of a call that was
-// answered 202. Zero means the topic's Lease. Extend returns how long the lease lasts now. That is less
-// than asked for if the topic's Timeout comes first, and zero if the lease is lost: the task runs
-// again, or was set, removed or settled.
+// Extend makes a lease end after that time from now: the lease of a pulled task, or of a call answered
+// with 202. Zero means the topic's Lease. Extend returns the new length of the lease. It is shorter than
+// asked for if the topic's Timeout comes first. Zero means a lost lease: the task runs again, or was set,
+// removed or settled.
 func (c *Client) Extend(ctx context.Context, token string, lease time.Duration) (time.Duration, error) {
 	var found wire.Extended
 	err := c.call(ctx, http.MethodPost, "/v1/extend", wire.Extend{Token: token, Lease: wire.Duration(lease)}, &found)
 	return time.Duration(found.Lease), err
 }
 
-// Outcome is the result of a task that was pulled, or of a call that was answered 202. The zero value
-// is success.
+// Outcome is the result of a pulled task, or of a call answered with 202. The zero value is success.
 type Outcome struct {
 	Error      string         // how the attempt failed; empty is success
 	Permanent  bool           // excludes another attempt
@@ -82,8 +81,8 @@ type Outcome struct {
 	Returned   bool           // nobody has begun the task: the attempt does not count
 }
 
-// Feedback tells the outcome of a pulled task, or of a call that was answered 202: then the token is
-// the call's Heartwheel-Token. Feedback reports false if it comes too late: the lease has ended, and
+// Feedback tells the outcome of a pulled task, or of a call answered with 202 and its
+// Heartwheel-Token. Feedback reports false if it comes too late: the lease has ended, and
 // the task runs again, or was set, removed or settled.
 func (c *Client) Feedback(ctx context.Context, token string, outcome Outcome) (settled bool, err error) {
 	var found wire.Settled

@@ -24,13 +24,13 @@ const (
 )
 
 // Work pulls the due tasks of a topic, and calls do for up to pull.Max of them at the same time, until
-// ctx ends. It extends their leases meanwhile, and tells the outcomes. It repeats calls that may succeed
-// later. Pull.Wait does not count, and Pull.Max may be more than 100.
+// ctx ends. It extends their leases meanwhile, and tells the outcomes. After a temporary failure of the
+// server it goes on. Pull.Wait does not count, and Pull.Max may be more than 100.
 //
 // The context of do ends with the lease, and with ctx. After the end of ctx do should return soon, with
-// Outcome{Returned: true} if it has had no effects. Work waits for it. Work returns nil when ctx has
-// ended. Otherwise it returns an error that will not go away: a wrong token, a topic that is missing or
-// without Pull, a number out of range.
+// Outcome{Returned: true} if it has had no effects. Work waits for it, and returns nil. Before that,
+// Work returns a permanent error only: a wrong token, a missing topic, a topic without Pull, a number
+// out of range.
 func (c *Client) Work(ctx context.Context, pull Pull, do func(context.Context, Leased) Outcome) error {
 	if pull.Max < 0 {
 		return fmt.Errorf("%w: Max %d of a pull, must not be negative", engine.ErrArgument, pull.Max)

@@ -10,10 +10,10 @@ type Feedback struct {
 	Permanent  bool      `json:"permanent,omitempty"`
 	RetryAfter *Duration `json:"retry_after,omitempty"`
 
-	// Again means success, and that the task runs again after that time.
+	// Again means success, and another run after that time.
 	Again *Duration `json:"again,omitempty"`
 
-	// Returned means that nobody has begun the task: the attempt does not count.
+	// Returned is for a task not begun by anybody: the attempt does not count.
 	Returned bool `json:"returned,omitempty"`
 }
 

@@ -24,7 +24,7 @@ type Leased struct {
 	Token string   `json:"token"`
 	Lease Duration `json:"lease"` // its length
 
-	// Again says that the lease before this one ended unsettled.
+	// Again means an earlier lease without an outcome.
 	Again bool `json:"again,omitempty"`
 }
 
