@@ -151,7 +151,7 @@ func (t Topic) Check() error {
 		return nil
 	}
 	if t.Pull {
-		return fmt.Errorf("%w: Pull of topic %s together with Callback %s, must be one of them", ErrArgument, t.Name, t.Callback.Kind)
+		return fmt.Errorf("%w: Pull of topic %s together with a callback of kind %s, must be one of them", ErrArgument, t.Name, t.Callback.Kind)
 	}
 	return t.Callback.Check()
 }

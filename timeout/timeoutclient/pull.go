@@ -57,7 +57,7 @@ func (c *Client) Pull(ctx context.Context, pull Pull) ([]Leased, error) {
 	}
 	leased := make([]Leased, len(found.Tasks))
 	for i, one := range found.Tasks {
-		leased[i] = Leased{one.Task.Read(), one.Token, time.Duration(one.Lease), one.Again}
+		leased[i] = Leased{one.Read(), one.Token, time.Duration(one.Lease), one.Again}
 	}
 	return leased, nil
 }

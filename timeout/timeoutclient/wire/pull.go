@@ -30,7 +30,7 @@ type Leased struct {
 
 // LeasedOf returns a task from timeout.Center.Pull.
 func LeasedOf(l engine.Leased) Leased {
-	lease := l.Until.Sub(time.UnixMilli(l.Token.Begun))
+	lease := l.Until.Sub(time.UnixMilli(l.Token.Begun)) // by one clock
 	return Leased{TaskOf(l.Task), l.Token.String(), Duration(lease), l.Again}
 }
 

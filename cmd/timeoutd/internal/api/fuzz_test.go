@@ -50,14 +50,14 @@ func FuzzSetting(f *testing.F) {
 
 func FuzzBatch(f *testing.F) {
 	for _, seed := range []string{
-		`{"tasks":[{"topic":"t","id":"a","after":"1h"}]}`, `{"moves":[{"topic":"t","id":"a","due":0}]}`, `{"keys":[{"topic":"t","id":"\ud800"}]}`, `{"token":"YQ","error":"x"}`,
+		`{"tasks":[{"topic":"t","id":"a","after":"1h"}]}`, `{"moves":[{"topic":"t","id":"a","due":0}]}`, `{"keys":[{"topic":"t","id":"\ud800"}]}`, `{"token":"YQ","error":"x"}`, `{"max":3,"lease":"1m","wait":1}`, `{"token":"YQ","again":"1s","returned":true}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, into := range []any{
 			&settingsIn{listOf[wire.KeyedSetting]("tasks", 3)}, &movesIn{listOf[wire.KeyedMove]("moves", 3)}, &keysIn[timeout.Key]{listOf[timeout.Key]("keys", 3)},
-			&keysIn[timeout.Removal]{listOf[timeout.Removal]("keys", 3)}, new(wire.Feedback), new(wire.Topic),
+			&keysIn[timeout.Removal]{listOf[timeout.Removal]("keys", 3)}, new(wire.Feedback), new(wire.Topic), new(wire.Pull), new(wire.Extend),
 		} {
 			if err := unmarshal(body, into); err != nil && !errors.Is(err, timeout.ErrArgument) {
 				t.Fatalf("%T: %v", into, err)
