@@ -119,3 +119,43 @@ func BenchmarkSetSingly(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkMove has 10,000 tasks. Two clients move them over and over, 64 at a time, each time to a
+// later time.
+func BenchmarkMove(b *testing.B) {
+	server := startServer(b)
+	e := openEngine(b, server, redis.Config{})
+	_, err := e.SetTopic(b.Context(), engine.Topic{Name: "bench"}, false)
+	require.NoError(b, err)
+	start := time.Now().Add(time.Hour)
+	tasks := slices.Concat(enginetest.Batches("bench", 10_000, 1000, start)...)
+	enginetest.SetBatches(b, e, [][]engine.Task{tasks}, 1)
+	const batch = 64
+	memory := server.info(b, "memory", "used_memory")
+	before := server.cpu(b)
+	b.ReportAllocs()
+	b.ResetTimer()
+	var next atomic.Int64
+	var clients errgroup.Group
+	for range 2 {
+		clients.Go(func() error {
+			for {
+				from := int(next.Add(batch)) - batch
+				if from >= b.N {
+					return nil
+				}
+				moves := make([]engine.Move, min(batch, b.N-from))
+				for i := range moves {
+					moves[i] = engine.Move{Key: tasks[(from+i)%len(tasks)].Key(), Due: start.Add(time.Duration(from+i) * time.Millisecond)}
+				}
+				if _, err := e.Move(b.Context(), moves); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	require.NoError(b, clients.Wait())
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "moves/s")
+	b.ReportMetric((server.cpu(b)-before)*1e6/float64(b.N), "redis-µs/move")
+	b.ReportMetric(server.info(b, "memory", "used_memory")/memory, "size-ratio")
+}

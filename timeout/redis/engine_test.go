@@ -530,6 +530,58 @@ func TestAnotherProcessIsWoken(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
+// One script moves tasks before their first attempt and before another, and looks only for the second kind
+// in the sets.
+func TestAMoveFindsWhatWaitsAmongTheOthers(t *testing.T) {
+	e := orders(t, engine.Topic{Slots: 1, Retain: time.Hour})
+	one := func(id string) engine.Leased {
+		set(t, e, engine.Task{ID: id, Due: time.Unix(1, 0)})
+		return lease(t, e, time.Minute)
+	}
+	require.True(t, settle(t, e, engine.Outcome{Token: one("again").Token, As: engine.Pending, After: time.Hour, Error: "x"}))
+	require.True(t, settle(t, e, engine.Outcome{Token: one("anew").Token, As: engine.Pending, After: time.Hour, Anew: true}))
+	require.True(t, settle(t, e, engine.Outcome{Token: one("done").Token, As: engine.Done}))
+	require.True(t, settle(t, e, engine.Outcome{Token: one("dead").Token, As: engine.Dead}))
+	set(t, e, engine.Task{ID: "removed", After: time.Hour})
+	_, err := e.Remove(ctx, []engine.Removal{{Key: key("removed")}})
+	require.NoError(t, err)
+	one("running")
+	set(t, e, engine.Task{ID: "fresh", After: time.Hour})
+
+	ids := []string{"fresh", "none", "again", "running", "done", "anew", "dead", "removed"}
+	was := []engine.State{engine.Pending, engine.None, engine.Pending, engine.Running, engine.Done, engine.Pending, engine.Dead, engine.Removed}
+	moves := make([]engine.Move, len(ids))
+	for i, id := range ids {
+		moves[i] = engine.Move{Key: key(id), After: 2 * time.Hour}
+		if i%2 == 0 {
+			moves[i].Due = time.Now().Add(3 * time.Hour).Truncate(time.Millisecond)
+		}
+	}
+	before := make([]engine.Task, len(ids))
+	for i, id := range ids {
+		before[i] = get(t, e, id)
+	}
+	answers, err := e.Move(ctx, moves)
+	require.NoError(t, err)
+	for i, id := range ids {
+		require.Equal(t, was[i], answers[i].Was, id)
+		now := get(t, e, id)
+		require.Equal(t, answers[i].Version, now.Version, id)
+		if was[i] != engine.None {
+			require.Equal(t, answers[i].Due, now.Due, id)
+		}
+		if was[i] != engine.Pending {
+			require.Equal(t, before[i], now, id)
+			continue
+		}
+		require.Equal(t, now.Due, now.Until, id)
+		require.Greater(t, now.Version, before[i].Version, id)
+		require.Equal(t, before[i].Attempts, now.Attempts, id)
+		require.Equal(t, before[i].Error, now.Error, id)
+	}
+	require.Equal(t, 1, get(t, e, "again").Attempts)
+}
+
 func TestAClosedEngineSaysSo(t *testing.T) {
 	e := orders(t, engine.Topic{})
 	require.NoError(t, e.Close())

@@ -47,7 +47,9 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 			c.Args[0], c.Args[1], c.Args[2] = e.channel, wakePrefix(c.at), absentFlags(tasks, c.tasks)
 			c.Args[3], c.Args[4] = earliest(tasks, c.tasks)
 		},
-		take: func(l *layout, c *invocation) error { return e.takeSet(l, c, tasks, answers) },
+		take: func(l *layout, c *invocation) error {
+			return takeDue(l, c, answers, true, func(i int, now int64) int64 { return tasks[i].DueAt(now) })
+		},
 	}
 	lost := e.each(ctx, verb)
 	for i, err := range lost {
@@ -88,20 +90,32 @@ func earliest(tasks []engine.Task, which []int) (first int64, relative string) {
 	return first, ""
 }
 
-func (e *Engine) takeSet(l *layout, c *invocation, tasks []engine.Task, answers []engine.Answer) error {
+// soonest lowers the argument first of move to an action time, unless that is relative.
+func soonest(first *any, at int64) {
+	if before, ok := (*first).(int64); at >= 0 && (!ok || at < before) {
+		*first = at
+	}
+}
+
+// takeDue reads the answer of set or move. due returns the new time of a task. Set changes all tasks but
+// for those that the answer has as kept. Move changes only pending ones, so its all is false.
+func takeDue(l *layout, c *invocation, answers []engine.Answer, all bool, due func(i int, now int64) int64) error {
 	if len(c.Answer) < 4 {
-		return fmt.Errorf("timeout/redis: set has answered with %d parts", len(c.Answer))
+		return fmt.Errorf("timeout/redis: a script has answered with %d parts, must be 4", len(c.Answer))
 	}
 	now, version, was := integer(c.Answer[0]), integer(c.Answer[1]), text(c.Answer[2])
-	first := int64(0)
+	first := int64(-1)
 	for j, i := range c.tasks {
-		due := tasks[i].DueAt(now)
-		answers[i] = engine.Answer{Version: version, Due: time.UnixMilli(due)}
 		if j < len(was) {
 			answers[i].Was = engine.State(was[j] - '0')
 		}
-		if j == 0 || due < first {
-			first = due
+		if !all && answers[i].Was != engine.Pending {
+			continue
+		}
+		at := due(i, now)
+		answers[i].Version, answers[i].Due = version, time.UnixMilli(at)
+		if first < 0 || at < first {
+			first = at
 		}
 	}
 	for _, entry := range list(c.Answer[3]) {
@@ -109,16 +123,29 @@ func (e *Engine) takeSet(l *layout, c *invocation, tasks []engine.Task, answers 
 		answer := &answers[c.tasks[integer(kept[0])]]
 		answer.Version, answer.Due = number7(text(kept[1])), time.UnixMilli(integer(kept[2]))
 	}
-	l.hints.set(c.at.slot, first)
+	if first >= 0 {
+		l.hints.set(c.at.slot, first)
+	}
 	return nil
 }
 
 // Move is engine.Engine's.
 func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
 	answers := make([]engine.Answer, len(moves))
-	return tell(answers, e.each(ctx, e.changing(scriptMove, true, answers, func(i int) engine.Key { return moves[i].Key }, func(c *invocation, i int) {
-		c.Args = append(c.Args, moves[i].ID, ask(moves[i].Due, moves[i].After))
-	})))
+	return tell(answers, e.each(ctx, verb{
+		count: len(moves),
+		key:   func(i int) engine.Key { return moves[i].Key },
+		empty: true,
+		begin: func(at *place) *invocation { return invoke(scriptMove, at, e.channel, wakePrefix(at), "") },
+		add: func(c *invocation, i int) {
+			at := ask(moves[i].Due, moves[i].After)
+			soonest(&c.Args[2], at)
+			c.Args = append(c.Args, moves[i].ID, at)
+		},
+		take: func(l *layout, c *invocation) error {
+			return takeDue(l, c, answers, false, func(i int, now int64) int64 { return moves[i].DueAt(now) })
+		},
+	}))
 }
 
 // Remove is engine.Engine's.

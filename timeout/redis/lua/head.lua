@@ -53,6 +53,19 @@ local function states(ids)
   return state, score
 end
 
+-- standing returns the number of each task's state, and 0 for a missing task. A task with a body and no
+-- record waits for its first attempt: the sets are asked about the others only.
+local function standing(ids, bodies, records)
+  local state, some, places = {}, {}, {}
+  for i = 1, #ids do
+    state[i] = bodies[i] and 1 or 0
+    if records[i] then some[#some + 1], places[#places + 1] = ids[i], i end
+  end
+  local found = #some > 0 and states(some)
+  for j, i in ipairs(places) do state[i] = found[j] or 0 end
+  return state
+end
+
 -- An attempt is kept as lease (7 bytes, zero for none), attempts (4), action time (6),
 -- length of the lease in ms (4), node (1 byte of length before it), error.
 local noLease = string.rep('\0', 7)
@@ -91,4 +104,12 @@ local function asked(given, now)
   local at = tonumber(given)
   if at < 0 then at = math.min(now - at - 1, 253402300799999) end
   return at
+end
+
+-- timed returns an action time as text, and first, the earliest one so far or nothing. A relative time can
+-- be earlier than first.
+local function timed(given, now, first)
+  if byte(given) ~= 45 then return given, first end
+  local at = asked(given, now)
+  return text(at), math.min(at, first or at)
 end

@@ -1,33 +1,34 @@
--- move(channel, message, id, time ...): only what is pending.
+-- move(channel, message, first, id, time ...): only what is pending. first is the earliest time but for
+-- relative ones, or empty. The answer has a digit for the state of each task, and the version and time of
+-- those that stay as they were.
 local meta = call('HMGET', m, 'n', 'z')
 local refused = refusal(meta)
 if refused then return refused end
-local now, ids = clock(), {}
-for i = 1, (#ARGV - 2) / 2 do ids[i] = ARGV[2 * i + 1] end
-local state, score = states(ids)
-local number = pack('>I7', numbers(meta[1], 1) + 1) -- of all: no task is here twice
+local now, count, ids = clock(), (#ARGV - 3) / 2, {}
+for i = 1, count do ids[i] = ARGV[2 * i + 2] end
 local bodies, records = call('HMGET', b, unpack(ids)), call('HMGET', a, unpack(ids))
-local scores, fields, update, answers, first = {}, {}, {}, {}, nil
-for i = 1, #ids do
+local state = standing(ids, bodies, records)
+local version = numbers(meta[1], 1) + 1 -- of all: no task is here twice
+local head = pack('>I7', version)
+local scores, fields, update, kept, size, first = {}, {}, {}, {}, 0, tonumber(ARGV[3])
+for i = 1, count do
   if state[i] == 1 then
-    local at = asked(ARGV[2 * i + 2], now)
-    if not first or at < first then first = at end
-    scores[#scores + 1], scores[#scores + 2] = at, ids[i]
-    fields[#fields + 1], fields[#fields + 2] = ids[i], number .. sub(bodies[i], 8)
-    if records[i] then
-      update[#update + 1], update[#update + 2] = ids[i], sub(records[i], 1, 11) .. pack('>I6', at) .. sub(records[i], 18)
+    local id, record, at = ids[i], records[i]
+    at, first = timed(ARGV[2 * i + 3], now, first)
+    scores[size + 1], fields[size + 1] = at, id
+    size = size + 2
+    scores[size], fields[size] = id, head .. sub(bodies[i], 8)
+    if record then
+      update[#update + 1], update[#update + 2] = id, sub(record, 1, 11) .. pack('>I6', at) .. sub(record, 18)
     end
-    answers[i] = {1, number, text(at)}
-  elseif state[i] then
-    answers[i] = {state[i], sub(bodies[i], 1, 7), records[i] and text(due(records[i])) or score[i]}
-  else
-    answers[i] = {0}
+  elseif state[i] > 0 then
+    kept[#kept + 1] = {i - 1, sub(bodies[i], 1, 7), text(due(records[i]))}
   end
 end
-earlier(ARGV[1], ARGV[2], first)
-if #scores > 0 then
+if size > 0 then
+  earlier(ARGV[1], ARGV[2], first)
   call('ZADD', s, unpack(scores))
   call('HSET', b, unpack(fields))
 end
 if #update > 0 then call('HSET', a, unpack(update)) end
-return {now, answers}
+return {now, version, table.concat(state), kept}
