@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -528,6 +529,53 @@ func TestAnotherProcessIsWoken(t *testing.T) {
 	require.Equal(t, "orders", <-woken)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// What is set or moved to a time from now wakes others only if it is the first of its slot, at that time.
+func TestOthersAreWokenByTheFirstTaskOnly(t *testing.T) {
+	e := orders(t, engine.Topic{Slots: 1})
+	client := sharedServer(t).client(t)
+	sub := client.Subscribe(ctx, e.Prefix()+":wake")
+	defer sub.Close()
+	_, err := sub.Receive(ctx)
+	require.NoError(t, err)
+	// heard returns the times of the messages since the last call.
+	heard := func() (times []int64) {
+		require.NoError(t, client.Publish(ctx, e.Prefix()+":wake", "end").Err())
+		for {
+			message, err := sub.ReceiveMessage(ctx)
+			require.NoError(t, err)
+			if message.Payload == "end" {
+				return times
+			}
+			_, last, _ := strings.Cut(message.Payload, "\n0\n")
+			at, err := strconv.ParseInt(last, 10, 64)
+			require.NoError(t, err, "message %q", message.Payload)
+			times = append(times, at)
+		}
+	}
+	move := func(moves ...engine.Move) []engine.Answer {
+		for i := range moves {
+			moves[i].Topic = "orders"
+		}
+		answers, err := e.Move(ctx, moves)
+		require.NoError(t, err)
+		return answers
+	}
+	first := set(t, e, engine.Task{ID: "first", After: time.Hour})
+	require.Equal(t, []int64{first.Due.UnixMilli()}, heard())
+	set(t, e, engine.Task{ID: "later", After: 2 * time.Hour})
+	require.Empty(t, heard())
+	move(engine.Move{Key: key("later"), After: 3 * time.Hour}, engine.Move{Key: key("first"), After: 2 * time.Hour})
+	require.Empty(t, heard())
+	soon := time.Now().Add(30 * time.Minute).Truncate(time.Millisecond)
+	answers := move(engine.Move{Key: key("first"), After: 20 * time.Minute}, engine.Move{Key: key("later"), Due: soon})
+	require.Equal(t, soon, answers[1].Due)
+	require.Equal(t, []int64{answers[0].Due.UnixMilli()}, heard())
+	move(engine.Move{Key: key("first"), After: 4 * time.Hour}, engine.Move{Key: key("later"), Due: soon.Add(-time.Minute)})
+	require.Empty(t, heard(), "the first one was earlier")
+	move(engine.Move{Key: key("later"), Due: soon.Add(-2 * time.Minute)})
+	require.Equal(t, []int64{soon.Add(-2 * time.Minute).UnixMilli()}, heard())
 }
 
 // One script moves tasks before their first attempt and before another, and looks only for the second kind

@@ -36,17 +36,16 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 		size:  func(i int) int { return len(bodies[i]) },
 		begin: func(at *place) *invocation {
 			room := min(len(tasks)/engine.DefaultSlots+8, batchTasks) // about, if they are spread evenly
-			c := invoke(scriptSet, at, make([]any, 5, 5+3*room)...)
+			c := invoke(scriptSet, at, append(make([]any, 0, 4+3*room), e.channel, wakePrefix(at), "", "")...)
 			c.tasks = make([]int, 0, room)
 			return c
 		},
 		add: func(c *invocation, i int) {
-			c.Args = append(c.Args, tasks[i].ID, ask(tasks[i].Due, tasks[i].After), bodies[i])
+			at := ask(tasks[i].Due, tasks[i].After)
+			soonest(&c.Args[3], at)
+			c.Args = append(c.Args, tasks[i].ID, at, bodies[i])
 		},
-		ready: func(c *invocation) {
-			c.Args[0], c.Args[1], c.Args[2] = e.channel, wakePrefix(c.at), absentFlags(tasks, c.tasks)
-			c.Args[3], c.Args[4] = earliest(tasks, c.tasks)
-		},
+		ready: func(c *invocation) { c.Args[2] = absentFlags(tasks, c.tasks) },
 		take: func(l *layout, c *invocation) error {
 			return takeDue(l, c, answers, true, func(i int, now int64) int64 { return tasks[i].DueAt(now) })
 		},
@@ -75,22 +74,7 @@ func absentFlags(tasks []engine.Task, which []int) string {
 	return string(flags)
 }
 
-// earliest returns the first action time of some tasks, and a word if some are from now.
-// Those count as now: to wake somebody too early does no harm.
-func earliest(tasks []engine.Task, which []int) (first int64, relative string) {
-	first = -1
-	for _, i := range which {
-		if tasks[i].Due.IsZero() {
-			return -1, "relative"
-		}
-		if due := engine.Millis(tasks[i].Due); first < 0 || due < first {
-			first = due
-		}
-	}
-	return first, ""
-}
-
-// soonest lowers the argument first of move to an action time, unless that is relative.
+// soonest lowers the argument first of set and move to an action time, unless that is relative.
 func soonest(first *any, at int64) {
 	if before, ok := (*first).(int64); at >= 0 && (!ok || at < before) {
 		*first = at

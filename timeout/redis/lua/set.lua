@@ -1,11 +1,10 @@
--- set(channel, message, absent, first, relative, id, time, body ...): absent has a byte 1 for
--- each task to be set only if there is none, or is empty. first is the earliest time,
--- and relative is empty if no time is one from now.
+-- set(channel, message, absent, first, id, time, body ...): absent has a byte 1 for each task to be
+-- set only if there is none, or is empty. first is the earliest time but for relative ones, or empty.
 local meta = call('HMGET', m, 'n', 'z')
 local refused = refusal(meta)
 if refused then return refused end
 local now, channel, message, absent = clock(), ARGV[1], ARGV[2], ARGV[3]
-local count, relative = (#ARGV - 5) / 3, ARGV[5] ~= ''
+local count, first = (#ARGV - 4) / 3, tonumber(ARGV[4])
 local was, kept, skip = {}, {}, {}
 local version = numbers(meta[1], 1) + 1 -- of all: no task is here twice
 local head = pack('>I7', version)
@@ -35,7 +34,7 @@ end
 
 local function all()
   local ids = {}
-  for i = 1, count do ids[i] = ARGV[3 * i + 3] end
+  for i = 1, count do ids[i] = ARGV[3 * i + 2] end
   return ids
 end
 
@@ -43,11 +42,11 @@ if absent ~= '' then
   local ids = all()
   replace(ids, call('HMGET', b, unpack(ids)))
 end
-local from = 6
+local from = 5
 for i = 1, count do
   if not skip[i] then
-    local id, at, body = ARGV[from], ARGV[from + 1], ARGV[from + 2]
-    if relative and byte(at) == 45 then at = text(asked(at, now)) end
+    local id, body, at = ARGV[from], ARGV[from + 2]
+    at, first = timed(ARGV[from + 1], now, first)
     if #body > big then big = #body end
     scores[size + 1], fields[size + 1] = at, id
     size = size + 2
@@ -58,7 +57,7 @@ end
 if size > 0 then
   -- Most tasks are new; then nothing else looks for them.
   if call('HSET', b, unpack(fields)) * 2 < size and absent == '' then replace(all()) end
-  earlier(channel, message, asked(ARGV[4], now))
+  earlier(channel, message, first)
   call('ZADD', s, unpack(scores))
 end
 if big > 4096 then call('HSET', m, 'big', 1) end
