@@ -531,7 +531,7 @@ func TestAnotherProcessIsWoken(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-// What is set or moved to a time from now wakes others only if it is the first of its slot, at that time.
+// A task with a time from now wakes others only if it comes first in its slot. They hear that time.
 func TestOthersAreWokenByTheFirstTaskOnly(t *testing.T) {
 	e := orders(t, engine.Topic{Slots: 1})
 	client := sharedServer(t).client(t)
@@ -595,6 +595,13 @@ func TestAMoveFindsWhatWaitsAmongTheOthers(t *testing.T) {
 	require.NoError(t, err)
 	one("running")
 	set(t, e, engine.Task{ID: "fresh", After: time.Hour})
+
+	client, tag := sharedServer(t).client(t), strings.TrimSuffix(e.SlotKey("orders", 0), "s")
+	for _, state := range []string{"p", "f", "d", "r"} {
+		members := client.ZRange(ctx, tag+state, 0, -1).Val()
+		require.Len(t, members, 1)
+		require.True(t, client.HExists(ctx, tag+"a", members[0]).Val(), "%s has no record, and so waits", members[0])
+	}
 
 	ids := []string{"fresh", "none", "again", "running", "done", "anew", "dead", "removed"}
 	was := []engine.State{engine.Pending, engine.None, engine.Pending, engine.Running, engine.Done, engine.Pending, engine.Dead, engine.Removed}

@@ -82,7 +82,7 @@ func soonest(first *any, at int64) {
 }
 
 // takeDue reads the answer of set or move. due returns the new time of a task. Set changes all tasks but
-// for those that the answer has as kept. Move changes only pending ones, so its all is false.
+// the kept ones in the answer. Move changes only pending ones, so its all is false.
 func takeDue(l *layout, c *invocation, answers []engine.Answer, all bool, due func(i int, now int64) int64) error {
 	if len(c.Answer) < 4 {
 		return fmt.Errorf("timeout/redis: a script has answered with %d parts, must be 4", len(c.Answer))

@@ -1,6 +1,6 @@
--- move(channel, message, first, id, time ...): only what is pending. first is the earliest time but for
+-- move(channel, message, first, id, time ...): only pending tasks. first is the earliest time but for
 -- relative ones, or empty. The answer has a digit for the state of each task, and the version and time of
--- those that stay as they were.
+-- each unchanged one.
 local meta = call('HMGET', m, 'n', 'z')
 local refused = refusal(meta)
 if refused then return refused end
