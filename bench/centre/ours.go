@@ -112,6 +112,27 @@ func scheduleRate(open opener, set setter) func(context.Context) (float64, error
 	}
 }
 
+// redisCost notes the processor time of a task in microseconds, of this process and of Redis.
+func redisCost(s *servers, measure func(context.Context) (float64, error), note *string) func(context.Context) (float64, error) {
+	return func(ctx context.Context) (float64, error) {
+		if err := flushRedis(ctx, s); err != nil { // it takes a while, and is no task's cost
+			return 0, err
+		}
+		own, theirs, err := processor(ctx, s.server.Processor)
+		if err != nil {
+			return 0, err
+		}
+		figure, err := measure(ctx)
+		if err != nil {
+			return 0, err
+		}
+		own2, theirs2, err := processor(ctx, s.server.Processor)
+		each := 1e6 / float64(*tasks)
+		*note = fmt.Sprintf("processor time of a task: process %.1f µs, server %.1f µs", (own2-own)*each, (theirs2-theirs)*each)
+		return figure, err
+	}
+}
+
 // consumeRate returns how many tasks that are due at once are handled and settled in a
 // second.
 func consumeRate(open opener) func(context.Context) (float64, error) {
@@ -238,10 +259,15 @@ func measurements(s *servers) []measurement {
 	const perSec = "%.0f"
 	var asynqNote, ourNote, drainNote string
 	said := func(note *string) func() string { return func() string { return *note } }
+	scheduled := func(subject string, measure func(context.Context) (float64, error)) measurement {
+		return noted("Redis: scheduled, tasks/s", subject, perSec, func(note *string) func(context.Context) (float64, error) {
+			return redisCost(s, measure, note)
+		})
+	}
 	all := []measurement{
-		{"Redis: scheduled, tasks/s", "asynq, 64 callers", perSec, asynqScheduleRate(s), nil},
-		{"Redis: scheduled, tasks/s", "Set, 64 callers", perSec, scheduleRate(onRedis(s), setSingly), nil},
-		{"Redis: scheduled, tasks/s", "SetAll, 1000 each, 4 callers", perSec, scheduleRate(onRedis(s), setInBatches), nil},
+		scheduled("asynq, 64 callers", asynqScheduleRate(s)),
+		scheduled("Set, 64 callers", scheduleRate(onRedis(s), setSingly)),
+		scheduled("SetAll, 1000 each, 4 callers", scheduleRate(onRedis(s), setInBatches)),
 		{"Redis: due at once, handled and settled, tasks/s", "asynq, tuned", perSec, asynqConsumeRate(s), nil},
 		{"Redis: due at once, handled and settled, tasks/s", "Center", perSec, consumeRate(onRedis(s)), nil},
 		{"Redis: lateness under steady load, p99, ms", "asynq, tuned", "%.1f", asynqLateness(s, &asynqNote), said(&asynqNote)},
