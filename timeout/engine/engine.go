@@ -299,13 +299,14 @@ type Outcome struct {
 	// Refund, with Pending, does not count the attempt: the task was not begun.
 	Refund bool
 
-	// Anew, with Pending, ends one life of the task well and begins the next: no attempts, no
-	// error, no node, and a new action time. Version, payload and callback stay. The log has the
-	// attempt as Done, under the same condition as that of a Done task. Anew goes before Refund.
+	// Anew, with Pending, ends one life of the task and begins the next: no attempts, no node, and
+	// a new action time. Version, payload and callback stay. Without an Error the life has ended
+	// well: the task has no error any more, and the log has the attempt as Done, under the same
+	// condition as that of a Done task. With an Error the life has failed: the task keeps the
+	// Error, and the log has the attempt as Dead. Anew goes before Refund.
 	Anew bool
 
-	// Error is the failure as text. For Done the error of an earlier attempt stays, and Anew
-	// ignores Error.
+	// Error is the failure as text. For Done the error of an earlier attempt stays.
 	Error string
 
 	// Started and Took are for the log of executions.

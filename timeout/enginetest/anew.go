@@ -19,7 +19,7 @@ func testAnew(r *rig) {
 	require.Equal(r.t, "first", last.Error)
 	for range 5 {
 		before := r.now()
-		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Anew: true, Error: "ignored"}))
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Anew: true}))
 		task := r.get("1")
 		require.Equal(r.t, engine.Pending, task.State)
 		require.Equal(r.t, set.Version, task.Version)
@@ -85,6 +85,33 @@ func testAnew(r *rig) {
 	require.True(r.t, again.Again)
 	voids("outlived", token)
 
+	// A failed life leaves its error, until the next outcome.
+	token = r.leased("4", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, Anew: true, Error: "failed"}))
+	task = r.get("4")
+	require.Equal(r.t, engine.Pending, task.State)
+	require.Zero(r.t, task.Attempts)
+	require.Equal(r.t, "failed", task.Error)
+	require.Empty(r.t, task.Node)
+	require.Equal(r.t, "payload of 4", string(task.Payload))
+	sameTime(r.t, task.Due, task.Until, "Until")
+	last = r.expireOne("b", long)
+	require.Equal(r.t, 1, last.Attempts)
+	require.Equal(r.t, "failed", last.Error)
+	sameTime(r.t, task.Due, last.Due, "Due")
+	at = r.later()
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Anew: true, Error: "failed again", Due: at}))
+	task = r.get("4")
+	require.Equal(r.t, "failed again", task.Error)
+	sameTime(r.t, at, task.Due, "Due")
+	voids("failed", last.Token)
+	require.Equal(r.t, engine.Pending, r.move("4", past).Was)
+	moved = r.expireOne("a", long)
+	sameTime(r.t, past, moved.Due, "Due")
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: moved.Token, As: engine.Pending, Anew: true, After: long}))
+	require.Empty(r.t, r.get("4").Error)
+	require.Equal(r.t, engine.Pending, r.remove("4").Was)
+
 	// The next life begins with all attempts, also after the end of a lease.
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: again.Token, As: engine.Pending, Anew: true}))
 	r.expireOne("a", short)
@@ -106,14 +133,15 @@ func testAnew(r *rig) {
 	r.idle(20 * time.Millisecond)
 }
 
-// testLogAnew reads the log of a task with several lives. An attempt before another life is Done there.
+// testLogAnew reads the log of a task with several lives. The last attempt of a life is Done
+// or Dead there.
 func testLogAnew(r *rig) {
 	log := r.engine.(engine.Log)
 	r.make(engine.Topic{Slots: 1, Retain: long})
 	version := r.set("1", past).Version
 	failed := engine.Outcome{As: engine.Pending, Error: "first"}
-	anew := engine.Outcome{As: engine.Pending, Anew: true, Error: "ignored"}
-	for i, outcome := range []engine.Outcome{failed, anew, anew, failed} {
+	anew, died := engine.Outcome{As: engine.Pending, Anew: true}, engine.Outcome{As: engine.Pending, Anew: true, Error: "last"}
+	for i, outcome := range []engine.Outcome{failed, died, anew, failed} {
 		outcome.Token, outcome.Took = r.expireOne(string(rune('a'+i)), long).Token, time.Duration(i)*time.Second
 		require.Equal(r.t, []bool{true}, r.settle(outcome))
 	}
@@ -125,7 +153,7 @@ func testLogAnew(r *rig) {
 	require.Equal(r.t, []engine.Execution{
 		{Version: version, Attempt: 1, Node: "d", Took: 3 * time.Second, As: engine.Pending, Error: "first"},
 		{Version: version, Attempt: 1, Node: "c", Took: 2 * time.Second, As: engine.Done},
-		{Version: version, Attempt: 2, Node: "b", Took: time.Second, As: engine.Done},
+		{Version: version, Attempt: 2, Node: "b", Took: time.Second, As: engine.Dead, Error: "last"},
 		{Version: version, Attempt: 1, Node: "a", As: engine.Pending, Error: "first"},
 	}, executions)
 	require.Equal(r.t, "first", r.get("1").Error)
@@ -139,12 +167,26 @@ func testLogAnew(r *rig) {
 	require.NoError(r.t, err)
 	require.Empty(r.t, executions)
 
+	// It has each failed life, until the end of the task.
+	died.Token = r.leased("4", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(died))
+	executions, err = log.Executions(r.ctx, r.key("4"), 10)
+	require.NoError(r.t, err)
+	require.Len(r.t, executions, 1)
+	require.Equal(r.t, engine.Dead, executions[0].As)
+	require.Equal(r.t, "last", executions[0].Error)
+	last := r.expireOne("a", long)
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Done}))
+	executions, err = log.Executions(r.ctx, r.key("4"), 10)
+	require.NoError(r.t, err)
+	require.Empty(r.t, executions)
+
 	// The log goes with its task, also that of an earlier life.
 	failed.Token = r.leased("3", long).Token
 	require.Equal(r.t, []bool{true}, r.settle(failed))
 	anew.Token, anew.After = r.expireOne("a", long).Token, 0
 	require.Equal(r.t, []bool{true}, r.settle(anew))
-	last := r.expireOne("a", long)
+	last = r.expireOne("a", long)
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Done}))
 	executions, err = log.Executions(r.ctx, r.key("3"), 10)
 	require.NoError(r.t, err)

@@ -298,7 +298,10 @@ func (m *model) expireSome() {
 			outcome.Refund, outcome.Error = true, ""
 		}
 		if outcome.As == engine.Pending && m.rng.IntN(3) == 0 {
-			outcome.Anew, outcome.Error, outcome.After = true, "", 0
+			outcome.Anew, outcome.After = true, 0
+			if m.rng.IntN(2) == 0 {
+				outcome.Error = ""
+			}
 			outcome.Due, _ = m.due()
 		}
 		ask.Settle = append(ask.Settle, outcome)
@@ -314,7 +317,7 @@ func (m *model) settled(outcome engine.Outcome) {
 	task := m.tasks[outcome.Token.ID]
 	m.old = append(m.old, task.token)
 	if outcome.Anew {
-		task.state, task.attempts, task.failure, task.replayed = engine.Pending, 0, "", false
+		task.state, task.attempts, task.failure, task.replayed = engine.Pending, 0, outcome.Error, false
 		task.due, task.waits = outcome.Due, !outcome.Due.Before(newDue)
 		return
 	}

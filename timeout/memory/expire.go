@@ -145,12 +145,16 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 
 // renew begins the next life of a task.
 func (e *Engine) renew(t *topic, en *entry, outcome engine.Outcome) {
-	if t.Retain > 0 {
-		outcome.As, outcome.Error = engine.Done, ""
+	outcome.As = engine.Done
+	if outcome.Error != "" {
+		outcome.As = engine.Dead
+	}
+	if t.Retain > 0 || outcome.As == engine.Dead {
 		e.remember(en, outcome)
 	}
-	if en.more != nil {
-		en.more.failure, en.more.node = "", ""
+	if en.more != nil || outcome.Error != "" {
+		more := en.mine()
+		more.failure, more.node = outcome.Error, ""
 	}
 	en.due = outcome.DueAt(now())
 	en.attempts, en.lease, en.at = 0, 0, en.due

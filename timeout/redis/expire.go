@@ -291,6 +291,8 @@ func outcomeCode(outcome engine.Outcome) string {
 		return "d"
 	case outcome.As == engine.Dead:
 		return "x"
+	case outcome.Anew && outcome.Error != "":
+		return "f"
 	case outcome.Anew:
 		return "a"
 	case outcome.Refund:

@@ -16,6 +16,7 @@ type held struct {
 	version    int64
 	attempts   int
 	node       string
+	logged     bool // whether the log may have an earlier attempt
 }
 
 // heldBy returns the running task of each token. It is nil if the token's lease is not the last
@@ -36,11 +37,11 @@ func heldBy(ctx context.Context, s session, tokens []engine.Token, topicNo func(
 		part  string
 	}
 	there := make(map[key]*held, len(seqs))
-	err := each(ctx, s, "SELECT topic, seq, id, lease, version, attempts, node FROM hw_tasks WHERE seq IN (SELECT value FROM json_each(?)) AND state = 2",
+	err := each(ctx, s, "SELECT topic, seq, id, lease, version, attempts, node, attempts > 1 OR error <> '' FROM hw_tasks WHERE seq IN (SELECT value FROM json_each(?)) AND state = 2",
 		[]any{array(seqs)}, func(rows *sql.Rows) error {
 			h := new(held)
 			var topic int64
-			err := rows.Scan(&topic, &h.seq, &h.id, &h.lease, &h.version, &h.attempts, &h.node)
+			err := rows.Scan(&topic, &h.seq, &h.id, &h.lease, &h.version, &h.attempts, &h.node, &h.logged)
 			there[key{topic, strconv.FormatInt(h.seq, 10)}] = h
 			return err
 		})
@@ -97,7 +98,7 @@ func settle(ctx context.Context, s session, t *topic, outcomes []engine.Outcome,
 			if err := executionOf(h, outcomes[i], at).insert(ctx, s, t); err != nil {
 				return nil, err
 			}
-		} else if h.attempts > 1 {
+		} else if h.logged {
 			logged = append(logged, h.id)
 		}
 	}
@@ -130,18 +131,21 @@ func fail(ctx context.Context, s session, t *topic, h *held, outcome engine.Outc
 	return executionOf(h, outcome, at).insert(ctx, s, t)
 }
 
-// renew begins the next life of a task. Without Retain it deletes the log of the earlier life, because
-// the attempts no longer show one.
+// renew begins the next life of a task. Without Retain it deletes the log of the earlier lives after
+// a success, because neither the attempts nor an error show one any more.
 func renew(ctx context.Context, s session, t *topic, h *held, outcome engine.Outcome, at int64) error {
-	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = ?1, lease = 0, attempts = 0, node = '', error = '' WHERE seq = ?2",
-		outcome.DueAt(at), h.seq)
+	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = ?1, lease = 0, attempts = 0, node = '', error = ?3 WHERE seq = ?2",
+		outcome.DueAt(at), h.seq, outcome.Error)
+	outcome.As = engine.Done
+	if outcome.Error != "" {
+		outcome.As = engine.Dead
+	}
 	switch {
 	case err != nil:
 		return err
-	case t.Retain > 0:
-		outcome.As, outcome.Error = engine.Done, ""
+	case t.Retain > 0 || outcome.As == engine.Dead:
 		return executionOf(h, outcome, at).insert(ctx, s, t)
-	case h.attempts > 1:
+	case h.logged:
 		return forget(ctx, s, t.no, []string{h.id})
 	}
 	return nil

@@ -1,5 +1,6 @@
--- A task that begins anew is as if just set, and its attempt is logged as done. The number of that
--- attempt and its node are read from the snapshot: nobody changes them as long as the lease is valid.
+-- A task that begins anew is as if just set but for an error, and its attempt is logged as done or
+-- dead. The number of that attempt and its node are read from the snapshot: nobody changes them as
+-- long as the lease is valid.
 WITH {clock},
 k AS MATERIALIZED (
     SELECT p.no AS topic, k.*, CASE WHEN k.outcome <> 1 THEN clock.now WHEN k.due >= 0 THEN k.due ELSE {in k.after} END AS at
@@ -15,7 +16,7 @@ settled AS (
         due = CASE WHEN k.anew THEN k.at ELSE t.due END,
         attempts = CASE WHEN k.anew THEN 0 ELSE t.attempts - k.refund::integer END,
         node = CASE WHEN k.anew THEN '' ELSE t.node END,
-        error = CASE WHEN k.anew THEN '' WHEN k.outcome = 3 OR k.refund THEN t.error ELSE k.error END
+        error = CASE WHEN k.anew THEN k.error WHEN k.outcome = 3 OR k.refund THEN t.error ELSE k.error END
     FROM k
     WHERE t.topic = k.topic AND t.id = k.id AND t.lease = k.lease AND t.state + 0 = 2
     RETURNING k.n, k.refund, k.anew, k.outcome, k.error AS failure, k.started, k.took, t.topic, t.id, t.version, t.attempts, t.node
@@ -24,10 +25,10 @@ logged AS (
     INSERT INTO {s}.hw_executions (at, version, started, took, topic, attempt, outcome, id, node, error)
     SELECT now, version, started, took, topic,
         CASE WHEN anew THEN (SELECT t.attempts FROM {s}.hw_tasks t WHERE t.topic = s.topic AND t.id = s.id) ELSE attempts END,
-        CASE WHEN anew THEN 3 ELSE outcome END, id,
+        CASE WHEN NOT anew THEN outcome WHEN failure = '' THEN 3 ELSE 4 END, id,
         CASE WHEN anew THEN (SELECT t.node FROM {s}.hw_tasks t WHERE t.topic = s.topic AND t.id = s.id) ELSE node END,
-        CASE WHEN anew THEN '' ELSE failure END
+        failure
     FROM settled s, clock
-    WHERE NOT refund AND ($12 OR NOT anew)
+    WHERE NOT refund AND ($12 OR NOT anew OR failure <> '')
 )
 SELECT n FROM settled

@@ -1,6 +1,7 @@
 -- expire(node, lease, max, term, count, late, then for each outcome: id, lease, as, after, error):
 -- settles leases, then leases what has outlived its lease and what is due. as is "d" done,
--- "x" dead, "p" pending, "r" pending with the attempt given back, "a" pending as if just set.
+-- "x" dead, "p" pending, "r" pending with the attempt given back, "a" pending as if just set, "f" the
+-- same with an error.
 -- node is a record's, with its length.
 local meta = call('HMGET', m, 'n', 'z', 'attempts', 'retain', 'paused', 'term', 'termat', 'big')
 local refused = refusal(meta)
@@ -29,6 +30,11 @@ if count > 0 then
       elseif as == 'a' then
         fresh[#fresh + 1] = id
         again[#again + 1], again[#again + 2] = asked(ARGV[base + 4], now), id
+      elseif as == 'f' then
+        local at = asked(ARGV[base + 4], now)
+        update[#update + 1] = id
+        update[#update + 1] = noLease .. pack('>I4I6', 0, at) .. sub(record, 18, 21) .. '\0' .. failure
+        again[#again + 1], again[#again + 2] = at, id
       else
         local tries, stop = attempts(record), 22 + byte(record, 22)
         if as == 'r' then tries = math.max(tries - 1, 0) end
