@@ -120,32 +120,45 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 		err = nil
 		w.prolong(a, max(topic.Lease, topic.Timeout))
 	}
-	outcome := conclude(topic, a.Token, a.Attempts, err)
-	outcome.Started, outcome.Took = a.begun, took
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.finish(a) {
 		return
 	}
 	w.counts.Took.Observe(took)
-	switch {
-	case outcome.Anew:
-		w.counts.Done++
-	case err != nil && w.stopping && errors.Is(context.Cause(a.ctx), ErrStopping):
-		w.counts.Returned++
-		outcome.As, outcome.After, outcome.Refund = Pending, 0, true
-	case err != nil:
-		w.counts.Failed++
-	case accepted:
+	if accepted {
 		w.counts.Accepted++
 		return // its lease goes on without the handler
-	default:
-		w.counts.Done++
 	}
-	if outcome.As == Dead {
+	outcome := w.conclude(a, topic, err)
+	outcome.Took = took
+	switch {
+	case err == nil || outcome.Anew && outcome.Error == "":
+		w.counts.Done++
+	case w.stopping && errors.Is(context.Cause(a.ctx), ErrStopping):
+		w.counts.Returned++
+		outcome.As, outcome.Due, outcome.After, outcome.Refund, outcome.Anew = Pending, time.Time{}, 0, true, false
+	default:
+		w.counts.Failed++
+	}
+	if gaveUp(outcome) {
 		w.counts.Dead++
 	}
 	w.settle(outcome)
+}
+
+// conclude returns the outcome of an attempt. w.mu must be held.
+func (w *worker) conclude(a *attempt, topic Topic, failure error) engine.Outcome {
+	now := time.Now()
+	if failure == nil && w.unread != nil {
+		failure = w.unread
+	}
+	outcome := conclude(topic, w.schedule, a.Task, a.now.Add(now.Sub(a.queued)), failure)
+	outcome.Token, outcome.Started = a.Token, a.begun
+	if !a.begun.IsZero() {
+		outcome.Took = now.Sub(a.begun)
+	}
+	return outcome
 }
 
 // prolong extends the lease of an accepted task. If that fails, the lease ends at its old time.

@@ -1,6 +1,7 @@
 package timeout
 
 import (
+	"cmp"
 	"errors"
 	"math/rand/v2"
 	"strings"
@@ -10,29 +11,56 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// conclude returns the outcome of an attempt after its handler has returned failure.
-func conclude(topic Topic, token Token, attempts int, failure error) engine.Outcome {
-	outcome := engine.Outcome{Token: token, As: Done}
-	if failure == nil {
-		return outcome
-	}
+// conclude returns the outcome of an attempt at a task after its handler has returned failure. The
+// schedule is that of Topic.Every, or nil. The engine's clock shows now, or a little more.
+func conclude(topic Topic, schedule *engine.Schedule, task Task, now time.Time, failure error) engine.Outcome {
 	if after, again := againDelay(failure); again {
-		outcome.As, outcome.After, outcome.Anew = Pending, after, true
-		return outcome
+		return engine.Outcome{As: Pending, After: after, Anew: true}
 	}
-	outcome.Error = clip(failure.Error())
-	if IsPermanent(failure) || attempts >= topic.Attempts() {
-		outcome.As = Dead
-		return outcome
+	var next time.Time // when a periodic task runs again
+	if schedule != nil {
+		next = schedule.Next(task.Due, now)
 	}
-	outcome.As = Pending
+	if failure == nil && schedule != nil {
+		return engine.Outcome{As: Pending, Due: next, Anew: true}
+	}
+	if failure == nil {
+		return engine.Outcome{As: Done}
+	}
+	text := clip(failure.Error())
+	if IsPermanent(failure) {
+		return engine.Outcome{As: Dead, Error: text}
+	}
 	wait, asked := RetryDelay(failure)
 	if !asked {
-		wait = retryWait(topic, attempts)
+		wait = retryWait(topic, task.Attempts)
 	}
-	outcome.After = wait
-	return outcome
+	switch last := task.Attempts >= attemptsOf(topic); {
+	case schedule != nil && (last || !now.Add(wait).Before(next)):
+		return engine.Outcome{As: Pending, Due: next, Anew: true, Error: cmp.Or(text, "timeout: failed")}
+	case last:
+		return engine.Outcome{As: Dead, Error: text}
+	}
+	return engine.Outcome{As: Pending, After: wait, Error: text}
 }
+
+// attemptsOf returns how many attempts a task has, or each run of a periodic one.
+func attemptsOf(topic Topic) int {
+	topic.Every = ""
+	return topic.Attempts()
+}
+
+// scheduleOf returns the schedule of Topic.Every, or nil.
+func scheduleOf(topic Topic) (*engine.Schedule, error) {
+	if topic.Every == "" {
+		return nil, nil
+	}
+	schedule, err := engine.ParseSchedule(topic.Every)
+	return &schedule, err
+}
+
+// gaveUp reports whether an outcome ends a task or one of its runs for good, without success.
+func gaveUp(o engine.Outcome) bool { return o.As == Dead || o.Anew && o.Error != "" }
 
 // retryWait returns the wait after so many attempts: Topic.Backoff, twice that, and so on up to
 // BackoffMax, less a random part of up to a half. So tasks failing together do not come back

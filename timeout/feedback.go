@@ -27,10 +27,19 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 	if err != nil {
 		return false, err
 	}
-	outcome := conclude(topic, bare(token), tasks[0].Attempts, failure)
-	if errors.Is(failure, ErrStopping) {
-		outcome = engine.Outcome{Token: outcome.Token, As: Pending, Refund: true}
+	var now time.Time
+	schedule, err := scheduleOf(topic)
+	if err == nil && schedule != nil {
+		now, err = c.engine.Now(ctx)
 	}
+	if err != nil {
+		return false, err
+	}
+	outcome := conclude(topic, schedule, tasks[0], now, failure)
+	if errors.Is(failure, ErrStopping) {
+		outcome = engine.Outcome{As: Pending, Refund: true}
+	}
+	outcome.Token = bare(token)
 	if token.Begun != 0 {
 		outcome.Started = time.UnixMilli(token.Begun)
 		outcome.Took = max(time.Since(outcome.Started), 0)
@@ -43,7 +52,11 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 		return false, err
 	}
 	if outcome.As == Pending && batch.Settled[0] {
-		c.wake(token.Topic, batch.Now.Add(outcome.After))
+		due := outcome.Due
+		if due.IsZero() {
+			due = batch.Now.Add(outcome.After)
+		}
+		c.wake(token.Topic, due)
 	}
 	return batch.Settled[0], nil
 }

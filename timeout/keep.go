@@ -78,9 +78,8 @@ func (w *worker) abandon(a *attempt) {
 	w.drop(a)
 	a.cancel(ErrTimeout)
 	w.counts.Failed++
-	outcome := conclude(w.topic, a.Token, a.Attempts, ErrTimeout)
-	outcome.Started, outcome.Took = a.begun, time.Since(a.begun)
-	if outcome.As == Dead {
+	outcome := w.conclude(a, w.topic, ErrTimeout)
+	if gaveUp(outcome) {
 		w.counts.Dead++
 	}
 	w.settle(outcome)

@@ -1,6 +1,7 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -46,6 +47,8 @@ type worker struct {
 	// mu guards the fields below. It is not held during calls of the engine or a handler.
 	mu       sync.Mutex
 	topic    Topic
+	schedule *engine.Schedule // of Topic.Every; nil without it
+	unread   error            // why this node can't read Topic.Every; then it leases nothing
 	handler  Handler
 	slots    []int // to ask for; nil means all
 	term     int64
@@ -83,6 +86,7 @@ type attempt struct {
 	until  time.Time // when the lease ends, by this node's clock
 	due    time.Time // the action time, by this node's clock; zero after the first attempt
 	queued time.Time
+	now    time.Time // the engine's clock at queued, or a little before
 	begun  time.Time // zero while it is queued
 	target string    // the target of the task's own callback, or empty
 	over   bool      // settled, lost or given up: the handler's result is ignored
@@ -119,6 +123,12 @@ func (w *worker) change(topic Topic, handler Handler) {
 		w.limit = topic.Concurrency
 	}
 	if w.topic.Paused != topic.Paused || w.topic.Concurrency != topic.Concurrency {
+		w.lookNow()
+	}
+	if topic.Every != w.topic.Every {
+		if w.schedule, w.unread = scheduleOf(topic); w.unread != nil {
+			w.c.cfg.Logger.Error("timeout: this node can't read the schedule of a topic, and does not serve it", "topic", w.name, "err", w.unread)
+		}
 		w.lookNow()
 	}
 	w.topic, w.handler = topic, handler
@@ -276,7 +286,7 @@ func (w *worker) room(now time.Time) int {
 
 // wants is room without the limit of Topic.Rate. w.mu must be held.
 func (w *worker) wants() int {
-	if w.stopping || w.topic.Paused || w.stuck || w.slots != nil && len(w.slots) == 0 {
+	if w.stopping || w.topic.Paused || w.stuck || w.unread != nil || w.slots != nil && len(w.slots) == 0 {
 		return 0
 	}
 	room := w.limit - len(w.queue) - w.asked
@@ -330,8 +340,12 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 	w.ahead = batch.Now.Sub(now)
 	if ask.Max == 0 { // nothing was looked for
 		for _, outcome := range ask.Settle {
-			if outcome.As == Pending {
+			switch {
+			case outcome.As != Pending:
+			case outcome.Due.IsZero():
 				w.lookAt(now.Add(outcome.After))
+			default:
+				w.lookAt(outcome.Due.Add(-w.ahead))
 			}
 		}
 		return
@@ -342,7 +356,7 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 		w.rescue = now
 	}
 	for i := range batch.Leased {
-		a := &attempt{Leased: batch.Leased[i], target: targets[i], queued: now, until: asked.Add(ask.Lease)}
+		a := &attempt{Leased: batch.Leased[i], target: targets[i], queued: now, now: batch.Now, until: asked.Add(ask.Lease)}
 		if a.Attempts == 1 {
 			a.due = now.Add(a.Due.Sub(batch.Now)) // a step of this node's clock does not matter
 		}
@@ -350,8 +364,15 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 			w.counts.Again++
 		}
 		w.held[a] = struct{}{}
-		if w.stopping { // since the call
+		switch {
+		case w.stopping: // since the call
 			w.giveBack(a, time.Time{})
+			continue
+		case w.schedule != nil && a.Attempts > attemptsOf(w.topic): // the lease of the last one ended
+			w.drop(a)
+			w.counts.Dead++
+			a.Attempts--
+			w.settle(w.conclude(a, w.topic, errors.New(cmp.Or(a.Error, "timeout: a lease ended"))))
 			continue
 		}
 		w.queue = append(w.queue, a)

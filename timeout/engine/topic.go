@@ -47,6 +47,18 @@ type Topic struct {
 	// less than MinRate or more than MaxRate is an error.
 	Rate float64 `json:"rate,omitempty"`
 
+	// Every makes the tasks of the topic periodic: after each run a task waits for the next one. It is
+	// an interval from MinEvery to MaxDuration, such as "10m", or a cron expression of five fields,
+	// or @hourly and the like. A cron expression is in UTC, unless a zone stands before it:
+	// "CRON_TZ=Europe/Berlin 30 2 * * *". An interval counts from Task.Due, so it doesn't drift. Times
+	// that pass while a task runs or no node does are skipped. If the clocks of the zone skip a time, the run
+	// comes later by the step. A time that they show twice counts once, unless all hours are meant.
+	// A run without an attempt left, or whose retry would not come before the next run, is given
+	// up: Stats.Dead counts it, and the task keeps the error until its next attempt has ended. An
+	// error of timeout.Permanent ends the task, and so does its removal. timeout.Again goes
+	// before Every. Empty means that each task runs once. See timeout.Again for what stays.
+	Every string `json:"every,omitempty"`
+
 	// Retain is how long done and removed tasks are kept for inspection. Zero means not at all.
 	Retain time.Duration `json:"retain,omitempty"`
 
@@ -116,8 +128,12 @@ func (t Topic) WithDefaults() Topic {
 	return t
 }
 
-// Attempts returns how many attempts a task has before it is dead.
+// Attempts returns how many attempts a task has before an engine makes it Dead. The periodic tasks
+// of Every have more than Retries, since the centre gives up their runs.
 func (t Topic) Attempts() int {
+	if t.Every != "" {
+		return MaxRetries + 1
+	}
 	if t.Retries < 0 {
 		return 1
 	}
@@ -146,6 +162,11 @@ func (t Topic) Check() error {
 	}
 	if err := t.checkDurations(); err != nil {
 		return err
+	}
+	if t.Every != "" {
+		if _, err := ParseSchedule(t.Every); err != nil {
+			return fmt.Errorf("%w (topic %s)", err, t.Name)
+		}
 	}
 	if t.Callback == nil {
 		return nil

@@ -133,6 +133,33 @@ func testAnew(r *rig) {
 	r.idle(20 * time.Millisecond)
 }
 
+// testEvery checks that the tasks of Topic.Every don't die of leases that end, since a centre gives up
+// their runs.
+func testEvery(r *rig) {
+	r.make(engine.Topic{Slots: 1, Retries: -1, Every: "1h"})
+	r.set("1", past)
+	for attempt := 1; attempt <= 3; attempt++ {
+		require.Equal(r.t, attempt, r.expireOne("a", short).Attempts)
+	}
+	last := r.expireOne("b", long)
+	require.Contains(r.t, last.Error, "the lease of a ended in attempt 3")
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Anew: true, Error: last.Error, After: long}))
+	require.Equal(r.t, last.Error, r.get("1").Error)
+
+	// A topic can lose its schedule, and get one.
+	r.make(engine.Topic{Retries: -1})
+	r.set("2", past)
+	r.expireOne("a", short)
+	require.Eventually(r.t, func() bool {
+		require.Empty(r.t, r.expire(engine.Ask{Max: 1}).Leased)
+		return r.get("2").State == engine.Dead
+	}, patient, 10*time.Millisecond)
+	r.make(engine.Topic{Retries: -1, Every: "1h"})
+	r.set("2", past)
+	r.expireOne("a", short)
+	require.Equal(r.t, 2, r.expireOne("a", long).Attempts)
+}
+
 // testLogAnew reads the log of a task with several lives. The last attempt of a life is Done
 // or Dead there.
 func testLogAnew(r *rig) {

@@ -91,6 +91,7 @@ func (s *suite) tests() []test {
 		{"Tokens", testTokens},
 		{"Attempts", testAttempts},
 		{"Anew", testAnew},
+		{"Every", testEvery},
 		{"Batches", testBatches},
 		{"Order", testOrder},
 		{"Times", testTimes},

@@ -1,0 +1,119 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+	_ "time/tzdata" // for machines without zones
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+func TestTheNextRunIsTheFirstTimeAfterTheLastRunAndAfterNow(t *testing.T) {
+	const layout = "2006-01-02 15:04:05.999999999"
+	at := func(text string) time.Time {
+		t.Helper()
+		parsed, err := time.Parse(layout, text)
+		require.NoError(t, err)
+		return parsed
+	}
+	for _, c := range []struct {
+		every, due string
+		late       time.Duration // when the run ends, after due
+		want       []string      // this run, and those after it if they end in time
+	}{
+		{"10m", "2026-01-01 00:03:00", 0, []string{"2026-01-01 00:13:00", "2026-01-01 00:23:00"}},
+		{"10m", "2026-01-01 00:03:00", time.Nanosecond, []string{"2026-01-01 00:13:00"}},
+		{"10m", "2026-01-01 00:03:00", 10*time.Minute - 1, []string{"2026-01-01 00:13:00"}},
+		{"10m", "2026-01-01 00:03:00", 10 * time.Minute, []string{"2026-01-01 00:23:00"}}, // never now: each time once
+		{"10m", "2026-01-01 00:03:00", 25 * time.Hour, []string{"2026-01-02 01:13:00"}},   // one run, not 150
+		{"10m", "2026-01-01 00:03:00", -time.Hour, []string{"2026-01-01 00:13:00"}},       // the clock was stepped back
+		{"@every 1h30m", "2026-01-01 00:00:00", 0, []string{"2026-01-01 01:30:00"}},
+		{"CRON_TZ=Europe/Berlin @every 1h", "2026-03-29 00:30:00", 0, []string{"2026-03-29 01:30:00"}}, // no zone in it
+
+		{"*/15 * * * *", "2026-01-01 00:03:00", 0, []string{"2026-01-01 00:15:00", "2026-01-01 00:30:00"}},
+		{"0 3 * * *", "2026-01-01 03:00:00", 0, []string{"2026-01-02 03:00:00"}},
+		{"0 3 * * *", "2026-01-01 03:00:00", 50 * time.Hour, []string{"2026-01-04 03:00:00"}},
+		{"0 3 * * *", "2026-01-01 03:00:00", -time.Hour, []string{"2026-01-02 03:00:00"}},
+		{"0 3 * * *", "2026-01-01 02:59:59.999", 0, []string{"2026-01-01 03:00:00"}},
+		{"@daily", "2026-01-01 03:00:00", 0, []string{"2026-01-02 00:00:00"}},
+		{"0 0 13 * 5", "2026-02-10 00:00:00", 0, []string{"2026-02-13 00:00:00", "2026-02-20 00:00:00"}}, // the 13th, and each Friday
+		{"0 0 31 * *", "2026-04-01 00:00:00", 0, []string{"2026-05-31 00:00:00", "2026-07-31 00:00:00"}},
+		{"0 0 29 2 *", "2096-02-29 00:00:00", 0, []string{"2104-02-29 00:00:00"}},
+
+		// In UTC. Berlin goes from 02:00 to 03:00 at 01:00 UTC on the 29th of March 2026, and back
+		// from 03:00 to 02:00 at 01:00 UTC on the 25th of October.
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-28 01:30:00", 0, []string{"2026-03-29 01:30:00", "2026-03-30 00:30:00"}},
+		{"CRON_TZ=Europe/Berlin 30 2,3 * * *", "2026-03-28 02:30:00", 0, []string{"2026-03-29 01:30:00", "2026-03-30 00:30:00"}},
+		{"CRON_TZ=Europe/Berlin */30 * * * *", "2026-03-29 00:30:00", 0, []string{"2026-03-29 01:00:00", "2026-03-29 01:30:00"}},
+		{"CRON_TZ=Europe/Berlin 30 2 * * *", "2026-10-24 00:30:00", 0, []string{"2026-10-25 00:30:00", "2026-10-26 01:30:00"}},
+		{"TZ=Europe/Berlin 0,30 2 * * *", "2026-10-25 00:00:00", 0, []string{"2026-10-25 00:30:00", "2026-10-26 01:00:00"}},
+		{"CRON_TZ=Europe/Berlin 0 */2 * * *", "2026-10-24 22:00:00", 0, []string{"2026-10-25 00:00:00", "2026-10-25 03:00:00"}},
+		{"CRON_TZ=Europe/Berlin 0 * * * *", "2026-10-24 23:00:00", 0, []string{"2026-10-25 00:00:00", "2026-10-25 01:00:00", "2026-10-25 02:00:00"}},
+		{"CRON_TZ=Australia/Lord_Howe 45 1 * * *", "2026-04-03 14:45:00", 0, []string{"2026-04-04 14:45:00", "2026-04-05 15:15:00"}}, // half an hour
+	} {
+		t.Run(c.every+" "+c.due, func(t *testing.T) {
+			schedule, err := engine.ParseSchedule(c.every)
+			require.NoError(t, err)
+			due, now := at(c.due), at(c.due).Add(c.late)
+			for _, want := range c.want {
+				due = schedule.Next(due, now)
+				require.Equal(t, want, due.Format(layout))
+				now = due
+			}
+		})
+	}
+}
+
+func TestTheZoneOfTheCallerDoesNotMatter(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	for _, every := range []string{"0 3 * * *", "CRON_TZ=Local 0 3 * * *", "CRON_TZ=UTC 0 3 * * *"} {
+		schedule, err := engine.ParseSchedule(every)
+		require.NoError(t, err)
+		due := time.Date(2026, 7, 1, 3, 0, 0, 0, time.UTC)
+		require.Equal(t, due.AddDate(0, 0, 1), schedule.Next(due.In(berlin), due.In(berlin)), every)
+	}
+}
+
+func TestAScheduleThatNobodyCanKeepIsRefused(t *testing.T) {
+	for every, want := range map[string]string{
+		"999ms":                                 `"999ms", must be from 1s to 876000h0m0s`,
+		"-1h":                                   "must be from 1s",
+		"1000000h":                              "to 876000h0m0s",
+		"@every 10ms":                           "at least 1s",
+		"often":                                 "must be a duration or a cron expression",
+		"* * * *":                               "expected exactly 5 fields",
+		"* * * * * *":                           "expected exactly 5 fields",
+		"60 * * * *":                            "60",
+		"0 0 30 2 *":                            "must have a time within 9 years",
+		"CRON_TZ=Mars/Olympus * * * * *":        "Mars/Olympus",
+		"CRON_TZ=UTC":                           "",
+		"@reboot":                               "@reboot",
+		strings.Repeat("1,", 100) + "1 * * * *": "has 209 bytes, must have at most 200",
+	} {
+		err := engine.Topic{Name: "t", Every: every}.Check()
+		require.ErrorIs(t, err, engine.ErrArgument, every)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func FuzzSchedule(f *testing.F) {
+	f.Add("10m", int64(0), int64(1))
+	f.Add("CRON_TZ=Europe/Berlin 30 2 * * *", int64(1774659600000), int64(0))
+	f.Fuzz(func(t *testing.T, text string, due, late int64) {
+		schedule, err := engine.ParseSchedule(text)
+		if err != nil {
+			require.ErrorIs(t, err, engine.ErrArgument)
+			return
+		}
+		const years = int64(200 * 365 * 24 * time.Hour / time.Millisecond)
+		at := time.UnixMilli(((due % years) + years) % years)
+		now := at.Add(time.Duration(late%years) * time.Millisecond)
+		next := schedule.Next(at, now)
+		require.True(t, next.After(at), "%v is not after %v", next, at)
+		require.True(t, next.After(now), "%v is not after %v", next, now)
+	})
+}
