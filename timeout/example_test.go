@@ -131,6 +131,58 @@ func ExampleAgain() {
 	// device-7 is gone
 }
 
+// A backup each night, in a zone with a summer time. The program sets the task at each start.
+func Example_periodic() {
+	engine, err := memory.New(memory.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+	centre, err := timeout.New(engine, timeout.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer centre.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+
+	_, err = centre.SetTopic(ctx, timeout.Topic{Name: "backups", Every: "CRON_TZ=Europe/Berlin 30 2 * * *"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = centre.Handle("backups", func(ctx context.Context, task timeout.Task) error {
+		return backUp(ctx, task.ID) // after a failure it is tried again, and then at the next time
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = centre.Set(ctx, timeout.Task{Topic: "backups", ID: "orders", IfAbsent: true}) // now, and then each night
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { // the example ends after the first run
+		for {
+			task, err := centre.Get(ctx, timeout.Key{Topic: "backups", ID: "orders"})
+			if err == nil && task.Due.After(time.Now()) {
+				fmt.Println("the next run is within a day:", time.Until(task.Due) < 25*time.Hour)
+				cancel()
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if err := centre.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// backing up orders
+	// the next run is within a day: true
+}
+
+func backUp(_ context.Context, id string) error {
+	fmt.Println("backing up", id)
+	return nil
+}
+
 // Settings of a topic are kept in the engine, for all nodes.
 func ExampleCenter_SetTopic() {
 	engine, err := memory.New(memory.Config{})

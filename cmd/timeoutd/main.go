@@ -25,6 +25,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	_ "time/tzdata" // for images and machines without time zones
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/cli"
 )

@@ -11,8 +11,8 @@ const (
 	// MinEvery is the shortest interval of a Schedule.
 	MinEvery = time.Second
 
-	// maxSchedule is the greatest length of the text of a Schedule, in bytes.
-	maxSchedule = 200
+	// MaxSchedule is the greatest length of the text of a Schedule, in bytes.
+	MaxSchedule = 200
 
 	// searchYears is how far ahead a cron expression must have a time. Between two 29ths of February
 	// there can be eight years.
@@ -33,8 +33,8 @@ type Schedule struct {
 
 // ParseSchedule reads the text of Topic.Every. The error wraps ErrArgument.
 func ParseSchedule(text string) (Schedule, error) {
-	if len(text) > maxSchedule {
-		return Schedule{}, fmt.Errorf("%w: Every has %d bytes, must have at most %d", ErrArgument, len(text), maxSchedule)
+	if len(text) > MaxSchedule {
+		return Schedule{}, fmt.Errorf("%w: Every has %d bytes, must have at most %d", ErrArgument, len(text), MaxSchedule)
 	}
 	if interval, err := time.ParseDuration(text); err == nil {
 		return scheduleOf(text, interval)

@@ -17,6 +17,7 @@ type Topic struct {
 	Timeout     Duration  `json:"timeout,omitzero"`
 	Concurrency int       `json:"concurrency,omitempty"`
 	Rate        float64   `json:"rate,omitempty"`
+	Every       string    `json:"every,omitempty"`
 	Retain      Duration  `json:"retain,omitzero"`
 	RetainDead  Duration  `json:"retain_dead,omitzero"`
 	MaxDead     int       `json:"max_dead,omitempty"`
@@ -30,7 +31,7 @@ type Topic struct {
 func TopicOf(t engine.Topic) Topic {
 	return Topic{
 		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: Duration(t.Backoff), BackoffMax: Duration(t.BackoffMax),
-		Lease: Duration(t.Lease), Timeout: Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate,
+		Lease: Duration(t.Lease), Timeout: Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate, Every: t.Every,
 		Retain: Duration(t.Retain), RetainDead: Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: Duration(t.RetainLog),
 		Callback: CallbackOf(t.Callback), Pull: t.Pull, Paused: t.Paused,
 	}
@@ -40,7 +41,7 @@ func TopicOf(t engine.Topic) Topic {
 func (t Topic) Read() engine.Topic {
 	return engine.Topic{
 		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: time.Duration(t.Backoff), BackoffMax: time.Duration(t.BackoffMax),
-		Lease: time.Duration(t.Lease), Timeout: time.Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate,
+		Lease: time.Duration(t.Lease), Timeout: time.Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate, Every: t.Every,
 		Retain: time.Duration(t.Retain), RetainDead: time.Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: time.Duration(t.RetainLog),
 		Callback: t.Callback.Read(), Pull: t.Pull, Paused: t.Paused,
 	}

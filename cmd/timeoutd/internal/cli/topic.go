@@ -86,6 +86,10 @@ func topicFlags(flags *flag.FlagSet, set *[]func(*engine.Topic)) {
 		})
 		return err
 	})
+	flags.Func("every", `when the tasks run again: an interval, or a cron expression in UTC, or with CRON_TZ=Zone before it; "" for once`, func(text string) error {
+		change(func(t *engine.Topic) { t.Every = text })
+		return nil
+	})
 	flags.Func("rate", "tasks that a node begins in a second", func(text string) error {
 		f, err := strconv.ParseFloat(text, 64)
 		change(func(t *engine.Topic) { t.Rate = f })
@@ -154,6 +158,7 @@ func (s *session) printTopic(topic engine.Topic) table {
 		{"timeout", topic.Timeout},
 		{"concurrency", topic.Concurrency},
 		{"rate", topic.Rate},
+		{"every", or(topic.Every, "-")},
 		{"retain", topic.Retain},
 		{"retain-dead", topic.RetainDead},
 		{"max-dead", topic.MaxDead},
