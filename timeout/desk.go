@@ -69,6 +69,14 @@ func (d *desk) change(topic Topic) {
 	d.topic = topic
 }
 
+// limiterOf returns a limiter for Topic.Rate, or nil without one.
+func limiterOf(topic Topic) *rate.Limiter {
+	if topic.Rate <= 0 {
+		return nil
+	}
+	return rate.NewLimiter(rate.Limit(topic.Rate), max(1, int(topic.Rate/10)))
+}
+
 // join adds a request. It reports whether serve must be started.
 func (d *desk) join(r *request) (start bool) {
 	d.mu.Lock()

@@ -199,6 +199,7 @@ func ExampleCenter_SetTopic() {
 		Slots:       16,                 // parts, of which each node serves some; can grow
 		Concurrency: 8,                  // handlers at the same time, on each node
 		Rate:        100,                // begun in a second, on each node
+		GlobalRate:  250,                // begun in a second, on all nodes together
 		Retries:     5,                  // then it is dead, and waits for a replay
 		Backoff:     2 * time.Second,    // then 4s, 8s …
 		Lease:       10 * time.Second,   // so long a node may be silent

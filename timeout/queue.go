@@ -12,9 +12,9 @@ import (
 // may have.
 const shareWait = time.Second
 
-// hire starts goroutines for the queue, up to Topic.Concurrency. w.mu must be held.
+// hire starts goroutines for the queue, up to places. w.mu must be held.
 func (w *worker) hire() {
-	for n := min(len(w.queue), w.topic.Concurrency-w.workers); n > 0; n-- {
+	for n := min(len(w.queue), w.places-w.workers); n > 0; n-- {
 		w.workers++
 		go w.work()
 	}
@@ -92,7 +92,7 @@ func (w *worker) begin() (*attempt, Topic, Handler) {
 // next takes the first attempt able to begin off the queue. Before it, it drops attempts over or
 // without a lease. w.mu must be held.
 func (w *worker) next(now time.Time) *attempt {
-	for i := 0; i < len(w.queue) && w.workers <= w.topic.Concurrency; {
+	for i := 0; i < len(w.queue) && w.workers <= w.places; {
 		a := w.queue[i]
 		if !a.over && now.Before(a.until) && w.blocked(a) {
 			i++
@@ -122,7 +122,7 @@ func (w *worker) next(now time.Time) *attempt {
 // One hanging target gets half of all places, two get a third each, and so on. A place for others
 // always remains (dynamic thresholds, Choudhury and Hahne, 1998). w.mu must be held.
 func (w *worker) blocked(a *attempt) bool {
-	return a.target != "" && w.calls[a.target] > 0 && w.calls[a.target] >= w.topic.Concurrency-w.busy
+	return a.target != "" && w.calls[a.target] > 0 && w.calls[a.target] >= w.places-w.busy
 }
 
 // putOff makes room in the queue: it hands back attempts waiting for their targets for longer than

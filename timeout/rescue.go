@@ -17,7 +17,7 @@ func (w *worker) spare(now time.Time) int {
 	if w.stopping || w.topic.Paused || w.unread != nil || w.full || len(w.queue) > 0 || w.slots == nil || len(w.slots) == w.topic.Slots {
 		return 0
 	}
-	spare := w.topic.Concurrency - w.workers - w.asked
+	spare := w.places - w.workers - w.asked
 	if w.limiter != nil {
 		spare = min(spare, int(w.limiter.TokensAt(now))-w.asked)
 	}
@@ -38,7 +38,7 @@ func (w *worker) foreign() []int {
 // unload hands back the queue when all handlers have hung for a lease. The tasks keep their due
 // times, so other nodes see how late they are. w.mu must be held.
 func (w *worker) unload(now time.Time) {
-	if w.stuck || w.stopping || len(w.queue) == 0 || w.workers < w.topic.Concurrency || now.Sub(w.moved) <= w.topic.Lease {
+	if w.stuck || w.stopping || len(w.queue) == 0 || w.workers < w.places || now.Sub(w.moved) <= w.topic.Lease {
 		return
 	}
 	w.stuck = true

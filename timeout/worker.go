@@ -32,7 +32,7 @@ const (
 )
 
 // worker serves one topic on this node. One goroutine asks the engine for due tasks and settles
-// outcomes (serve). Another extends leases (keep). Up to Topic.Concurrency goroutines run handlers
+// outcomes (serve). Another extends leases (keep). Up to places goroutines run handlers
 // (work). In an idle worker, serve sleeps until the next due time, until a nudge, or for
 // Center.poll; keep sleeps until something is leased.
 type worker struct {
@@ -52,7 +52,8 @@ type worker struct {
 	handler  Handler
 	slots    []int // to ask for; nil means all
 	term     int64
-	limiter  *rate.Limiter    // nil without Topic.Rate
+	places   int              // for handlers: see allowed
+	limiter  *rate.Limiter    // nil without Topic.Rate and Topic.GlobalRate
 	queue    []*attempt       // leased but not begun, the next first
 	limit    int              // the longest queue allowed
 	full     bool             // whether the last batch had as many tasks as asked for: a backlog
@@ -116,13 +117,7 @@ func (w *worker) change(topic Topic, handler Handler) {
 	topic = topic.WithDefaults()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if topic.Rate != w.topic.Rate {
-		w.limiter = limiterOf(topic)
-	}
-	if w.limit < topic.Concurrency || w.topic.Concurrency != topic.Concurrency {
-		w.limit = topic.Concurrency
-	}
-	if w.topic.Paused != topic.Paused || w.topic.Concurrency != topic.Concurrency {
+	if w.topic.Paused != topic.Paused {
 		w.lookNow()
 	}
 	if topic.Every != w.topic.Every {
@@ -132,25 +127,19 @@ func (w *worker) change(topic Topic, handler Handler) {
 		w.lookNow()
 	}
 	w.topic, w.handler = topic, handler
-	w.hire()
-}
-
-// limiterOf returns a limiter for Topic.Rate, or nil without one.
-func limiterOf(topic Topic) *rate.Limiter {
-	if topic.Rate <= 0 {
-		return nil
-	}
-	return rate.NewLimiter(rate.Limit(topic.Rate), max(1, int(topic.Rate/10)))
+	w.deal(time.Now())
 }
 
 // assign gives the worker its slots.
 func (w *worker) assign(slots []int, term int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now := time.Now()
 	w.slots, w.term, w.full = slots, term, false
 	if w.rescue.IsZero() {
-		w.rescue = time.Now().Add(w.rescueWait())
+		w.rescue = now.Add(w.rescueWait())
 	}
+	w.deal(now)
 	w.lookNow()
 }
 
@@ -263,7 +252,7 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 		}
 	case w.limiter != nil && w.wants() > 0: // until some of a burst can begin
 		missing := max(1, float64(w.limiter.Burst())/2) - w.limiter.TokensAt(now)
-		return ask, min(max(time.Duration(missing/w.topic.Rate*float64(time.Second)), time.Millisecond), longest)
+		return ask, min(max(time.Duration(missing/float64(w.limiter.Limit())*float64(time.Second)), time.Millisecond), longest)
 	default:
 		return ask, longest
 	}
@@ -286,7 +275,7 @@ func (w *worker) room(now time.Time) int {
 
 // wants is room without the limit of Topic.Rate. w.mu must be held.
 func (w *worker) wants() int {
-	if w.stopping || w.topic.Paused || w.stuck || w.unread != nil || w.slots != nil && len(w.slots) == 0 {
+	if w.stopping || w.topic.Paused || w.stuck || w.unread != nil || w.places == 0 || w.slots != nil && len(w.slots) == 0 {
 		return 0
 	}
 	room := w.limit - len(w.queue) - w.asked
@@ -404,7 +393,7 @@ func (w *worker) tune(now time.Time, took time.Duration, full bool) {
 	case len(w.queue) <= w.limit/4 && full && w.full && took <= w.topic.Lease/8:
 		w.limit = min(2*w.limit, max(queueMax, w.topic.Concurrency))
 	case took > w.topic.Lease/4, len(w.queue) > 0 && now.Sub(w.queue[0].queued) > queueFor:
-		w.limit = max(w.limit/2, w.topic.Concurrency)
+		w.limit = max(w.limit/2, w.places)
 	}
 	w.full = full
 }

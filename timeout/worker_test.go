@@ -16,9 +16,10 @@ func TestARateWakesNobodyWhereNothingCanRun(t *testing.T) {
 	limit := engine.DefaultConcurrency
 	full := make([]*attempt, limit)
 	for name, w := range map[string]*worker{
-		"paused":   {topic: Topic{Paused: true}},
-		"no slots": {slots: []int{}},
-		"full":     {queue: full},
+		"paused":    {topic: Topic{Paused: true}, places: limit},
+		"no slots":  {slots: []int{}, places: limit},
+		"no places": {},
+		"full":      {queue: full, places: limit},
 	} {
 		w.c, w.limit, w.limiter = &Center{cfg: cfg}, limit, rate.NewLimiter(1000, 100)
 		w.topic.Rate = 1000

@@ -23,7 +23,8 @@ type Engine interface {
 	// Slots of zero leaves the number of slots as it is. Paused counts for a new topic only, so
 	// changing another setting neither pauses nor resumes the topic. With onlyNew an existing
 	// topic stays as it is. SetTopic returns the topic as it is kept now, with the defaults
-	// filled in. Fewer slots than the topic has are ErrConflict.
+	// filled in. Fewer slots than the topic has are ErrConflict, and more slots than
+	// GlobalConcurrency are ErrArgument: see Topic.In.
 	SetTopic(ctx context.Context, topic Topic, onlyNew bool) (Topic, error)
 
 	// Pause pauses or resumes a topic and changes nothing else. It returns the topic as it is

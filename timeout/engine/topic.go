@@ -13,8 +13,8 @@ type Topic struct {
 
 	// Slots is the number of parts of the topic: a power of two, at most MaxSlots. Different
 	// nodes serve different slots, and in Redis Cluster different servers keep them. The number
-	// can grow while everything runs, but not shrink. Zero means the number that the topic has,
-	// and 8 for a new one.
+	// can grow while everything runs, but not shrink. Zero means the number that the topic has.
+	// For a new one it means 8, or fewer if GlobalConcurrency is less.
 	Slots int `json:"slots"`
 
 	// Retries is how many times a task is tried again after the first attempt before it is
@@ -46,6 +46,18 @@ type Topic struct {
 	// Rate is how many tasks of the topic a node begins in a second. Zero means any number;
 	// less than MinRate or more than MaxRate is an error.
 	Rate float64 `json:"rate,omitempty"`
+
+	// GlobalConcurrency is how many tasks of the topic all nodes together run at the same time. Each
+	// slot gets an equal part, and a node has the parts of its slots. So it must be at least Slots.
+	// While slots change hands, tasks begun by the old owner go on beside those of the new one. So
+	// for the length of a task there can be twice as many. Zero means no such limit; more than
+	// MaxGlobalConcurrency is an error.
+	GlobalConcurrency int `json:"global_concurrency,omitempty"`
+
+	// GlobalRate is how many tasks of the topic all nodes together begin in a second, dealt like
+	// GlobalConcurrency. A node that has begun none for a while may begin the tasks of a tenth of a
+	// second, or one, at once. Zero means no such limit; else it is from MinRate to MaxRate.
+	GlobalRate float64 `json:"global_rate,omitempty"`
 
 	// Every makes the tasks of the topic periodic: after each run a task waits for the next one. It is
 	// an interval from MinEvery to MaxDuration, such as "10m", or a cron expression of five fields,
@@ -108,15 +120,23 @@ const (
 const (
 	MaxRetries     = 1_000_000
 	MaxConcurrency = 1 << 16
-	MinRate        = 1e-6 // one in twelve days
-	MaxRate        = 1e6
-	MaxDuration    = 100 * 365 * 24 * time.Hour
+
+	MaxGlobalConcurrency = 1 << 20
+
+	MinRate     = 1e-6 // one in twelve days
+	MaxRate     = 1e6
+	MaxDuration = 100 * 365 * 24 * time.Hour
 )
 
 // WithDefaults returns the topic with defaults in place of zero fields. Timeout, Rate, Retain,
 // Callback, Pull and Paused stay: their zero has a meaning.
 func (t Topic) WithDefaults() Topic {
-	t.Slots = cmp.Or(t.Slots, DefaultSlots)
+	if t.Slots == 0 {
+		t.Slots = DefaultSlots
+		for t.GlobalConcurrency > 0 && t.Slots > t.GlobalConcurrency {
+			t.Slots /= 2
+		}
+	}
 	t.Retries = cmp.Or(t.Retries, DefaultRetries)
 	t.Backoff = cmp.Or(t.Backoff, DefaultBackoff)
 	t.BackoffMax = cmp.Or(t.BackoffMax, max(DefaultBackoffMax, t.Backoff))
@@ -126,6 +146,19 @@ func (t Topic) WithDefaults() Topic {
 	t.MaxDead = cmp.Or(t.MaxDead, DefaultMaxDead)
 	t.RetainLog = cmp.Or(t.RetainLog, max(DefaultRetainLog, t.Retain))
 	return t
+}
+
+// In returns the topic as it is kept in place of an earlier one: with its Paused, its Slots if there
+// are none, and defaults. The error wraps ErrConflict or ErrArgument. It is for engines.
+func (t Topic) In(place Topic) (Topic, error) {
+	t.Slots, t.Paused = cmp.Or(t.Slots, place.Slots), place.Paused
+	if t.Slots < place.Slots {
+		return place, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d, which it has", ErrConflict, t.Slots, t.Name, place.Slots)
+	}
+	if err := t.checkSlots(); err != nil {
+		return place, err
+	}
+	return t.WithDefaults(), nil
 }
 
 // Attempts returns how many attempts a task has before an engine makes it Dead. The periodic tasks
@@ -157,8 +190,19 @@ func (t Topic) Check() error {
 	if t.Concurrency < 0 || t.Concurrency > MaxConcurrency {
 		return fmt.Errorf("%w: Concurrency %d of topic %s, must be 0 to %d", ErrArgument, t.Concurrency, t.Name, MaxConcurrency)
 	}
-	if t.Rate != 0 && !(t.Rate >= MinRate && t.Rate <= MaxRate) { // a NaN is refused, too
-		return fmt.Errorf("%w: Rate %v of topic %s, must be 0, or from %v to %v", ErrArgument, t.Rate, t.Name, MinRate, MaxRate)
+	if t.GlobalConcurrency < 0 || t.GlobalConcurrency > MaxGlobalConcurrency {
+		return fmt.Errorf("%w: GlobalConcurrency %d of topic %s, must be 0 to %d", ErrArgument, t.GlobalConcurrency, t.Name, MaxGlobalConcurrency)
+	}
+	if err := t.checkSlots(); err != nil {
+		return err
+	}
+	for _, field := range []struct {
+		name string
+		rate float64
+	}{{"Rate", t.Rate}, {"GlobalRate", t.GlobalRate}} {
+		if r := field.rate; r != 0 && !(r >= MinRate && r <= MaxRate) { // a NaN is refused, too
+			return fmt.Errorf("%w: %s %v of topic %s, must be 0, or from %v to %v", ErrArgument, field.name, r, t.Name, MinRate, MaxRate)
+		}
 	}
 	if err := t.checkDurations(); err != nil {
 		return err
@@ -175,6 +219,14 @@ func (t Topic) Check() error {
 		return fmt.Errorf("%w: Pull of topic %s together with a callback of kind %s, must be one of them", ErrArgument, t.Name, t.Callback.Kind)
 	}
 	return t.Callback.Check()
+}
+
+// checkSlots returns an error if a slot would have no part of GlobalConcurrency.
+func (t Topic) checkSlots() error {
+	if t.GlobalConcurrency != 0 && t.GlobalConcurrency < t.Slots {
+		return fmt.Errorf("%w: GlobalConcurrency %d of topic %s, must be 0 or at least the number of its slots, %d", ErrArgument, t.GlobalConcurrency, t.Name, t.Slots)
+	}
+	return nil
 }
 
 func (t Topic) checkDurations() error {

@@ -21,7 +21,7 @@ func testTopics(r *rig) {
 
 	full := engine.Topic{
 		Slots: 16, Retries: 3, Backoff: 1500 * time.Millisecond, BackoffMax: time.Minute, Lease: 5 * time.Second,
-		Timeout: time.Second, Concurrency: 7, Rate: 2.5, Every: "CRON_TZ=Europe/Berlin 30 2 * * *", Retain: 24 * time.Hour, Paused: true,
+		Timeout: time.Second, Concurrency: 7, Rate: 2.5, GlobalConcurrency: 100, GlobalRate: 20.5, Every: "CRON_TZ=Europe/Berlin 30 2 * * *", Retain: 24 * time.Hour, Paused: true,
 		RetainDead: 30 * time.Hour, MaxDead: 12, RetainLog: 48 * time.Hour,
 		Callback: &engine.Callback{Kind: "http", Target: "http://example.org/ü", Header: map[string]string{"A": "b"}, Timeout: time.Second, Final: []int{422}},
 	}
@@ -41,10 +41,19 @@ func testTopics(r *rig) {
 	require.Contains(r.t, err.Error(), "8")
 	require.Equal(r.t, full, r.find(r.topic), "a conflict changes nothing")
 
+	_, err = r.engine.SetTopic(r.ctx, engine.Topic{Name: r.topic, GlobalConcurrency: 15}, false)
+	require.ErrorIs(r.t, err, engine.ErrArgument, "a slot would have no part")
+	require.Contains(r.t, err.Error(), "GlobalConcurrency 15")
+	require.Contains(r.t, err.Error(), "16")
+	require.Equal(r.t, full, r.find(r.topic))
+
 	bare := r.make(engine.Topic{Retries: -1, Pull: true})
 	require.Equal(r.t, 16, bare.Slots, "no number leaves it as it is")
 	require.Equal(r.t, engine.Topic{Name: r.topic, Slots: 16, Retries: -1, Pull: true, Paused: true}.WithDefaults(), bare, "all other fields are changed")
 	require.Equal(r.t, bare, r.find(r.topic))
+
+	require.NoError(r.t, r.engine.DropTopic(r.ctx, r.topic))
+	require.Equal(r.t, 4, r.make(engine.Topic{GlobalConcurrency: 7}).Slots, "a new one has no more slots than places")
 
 	longest := "A.b_c:d-9" + strings.Repeat("x", engine.MaxTopic-9)
 	defer func() { require.NoError(r.t, r.engine.DropTopic(r.ctx, longest)) }()

@@ -109,13 +109,10 @@ func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool
 	case onlyNew:
 		return t.Topic, nil
 	default:
-		if wanted.Slots == 0 {
-			wanted.Slots = t.Slots
+		var err error
+		if wanted, err = wanted.In(t.Topic); err != nil {
+			return t.Topic, err
 		}
-		if wanted.Slots < t.Slots {
-			return t.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d", engine.ErrConflict, wanted.Slots, wanted.Name, t.Slots)
-		}
-		wanted.Paused = t.Paused
 	}
 	t.Topic = wanted.WithDefaults()
 	t.grow()

@@ -144,7 +144,7 @@ func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool
 		return err
 	})
 	e.topics.forget(wanted.Name)
-	if errors.Is(err, engine.ErrConflict) {
+	if errors.Is(err, engine.ErrConflict) || errors.Is(err, engine.ErrArgument) {
 		return kept, err
 	}
 	return kept, e.wrap("setting topic "+wanted.Name, err)
@@ -172,11 +172,11 @@ func (e *Engine) setTopic(ctx context.Context, tx pgx.Tx, wanted engine.Topic, o
 		if err != nil || onlyNew {
 			return topicOf(there), err
 		}
-		if wanted.Slots = cmp.Or(wanted.Slots, there.Slots); wanted.Slots < there.Slots {
-			return there.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d", engine.ErrConflict, wanted.Slots, wanted.Name, there.Slots)
+		kept, err := wanted.In(there.Topic)
+		if err != nil {
+			return kept, err
 		}
-		wanted.Paused = there.Paused
-		return e.changeTopic(ctx, tx, there.no, wanted.WithDefaults())
+		return e.changeTopic(ctx, tx, there.no, kept)
 	}
 }
 

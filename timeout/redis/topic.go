@@ -159,14 +159,10 @@ func (k kept) keep(at *place, limit int) *invocation {
 
 // changeTopic returns nil if the caller must try again.
 func (e *Engine) changeTopic(ctx context.Context, now *layout, topic engine.Topic) (*layout, error) {
-	if topic.Slots == 0 {
-		topic.Slots = now.Topic.Slots
-	}
-	topic.Paused = now.Topic.Paused
-	topic = topic.WithDefaults()
+	topic, err := topic.In(now.Topic)
 	switch {
-	case topic.Slots < now.Topic.Slots:
-		return nil, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d, which it has", engine.ErrConflict, topic.Slots, topic.Name, now.Topic.Slots)
+	case err != nil:
+		return nil, err
 	case topic.Slots > now.Topic.Slots && now.Phase == moving:
 		return nil, e.moveAll(ctx, now)
 	case topic.Slots > now.Topic.Slots:

@@ -70,13 +70,10 @@ func setTopic(ctx context.Context, s session, wanted engine.Topic, onlyNew bool)
 		return engine.Topic{}, err
 	case t != nil && onlyNew:
 		return t.Topic, nil
-	case t != nil && wanted.Slots == 0:
-		wanted.Slots = t.Slots
-	case t != nil && wanted.Slots < t.Slots:
-		return t.Topic, fmt.Errorf("%w: Slots %d of topic %s, must be at least %d, which it has", engine.ErrConflict, wanted.Slots, wanted.Name, t.Slots)
-	}
-	if t != nil {
-		wanted.Paused = t.Paused
+	case t != nil:
+		if wanted, err = wanted.In(t.Topic); err != nil {
+			return t.Topic, err
+		}
 	}
 	return keep(ctx, s, wanted.WithDefaults())
 }

@@ -8,23 +8,25 @@ import (
 
 // Topic is engine.Topic.
 type Topic struct {
-	Name        string    `json:"name,omitempty"`
-	Slots       int       `json:"slots,omitempty"`
-	Retries     int       `json:"retries,omitempty"`
-	Backoff     Duration  `json:"backoff,omitzero"`
-	BackoffMax  Duration  `json:"backoff_max,omitzero"`
-	Lease       Duration  `json:"lease,omitzero"`
-	Timeout     Duration  `json:"timeout,omitzero"`
-	Concurrency int       `json:"concurrency,omitempty"`
-	Rate        float64   `json:"rate,omitempty"`
-	Every       string    `json:"every,omitempty"`
-	Retain      Duration  `json:"retain,omitzero"`
-	RetainDead  Duration  `json:"retain_dead,omitzero"`
-	MaxDead     int       `json:"max_dead,omitempty"`
-	RetainLog   Duration  `json:"retain_log,omitzero"`
-	Callback    *Callback `json:"callback,omitempty"`
-	Pull        bool      `json:"pull,omitempty"`
-	Paused      bool      `json:"paused,omitempty"`
+	Name              string    `json:"name,omitempty"`
+	Slots             int       `json:"slots,omitempty"`
+	Retries           int       `json:"retries,omitempty"`
+	Backoff           Duration  `json:"backoff,omitzero"`
+	BackoffMax        Duration  `json:"backoff_max,omitzero"`
+	Lease             Duration  `json:"lease,omitzero"`
+	Timeout           Duration  `json:"timeout,omitzero"`
+	Concurrency       int       `json:"concurrency,omitempty"`
+	Rate              float64   `json:"rate,omitempty"`
+	GlobalConcurrency int       `json:"global_concurrency,omitempty"`
+	GlobalRate        float64   `json:"global_rate,omitempty"`
+	Every             string    `json:"every,omitempty"`
+	Retain            Duration  `json:"retain,omitzero"`
+	RetainDead        Duration  `json:"retain_dead,omitzero"`
+	MaxDead           int       `json:"max_dead,omitempty"`
+	RetainLog         Duration  `json:"retain_log,omitzero"`
+	Callback          *Callback `json:"callback,omitempty"`
+	Pull              bool      `json:"pull,omitempty"`
+	Paused            bool      `json:"paused,omitempty"`
 }
 
 // TopicOf returns a topic as JSON.
@@ -32,6 +34,7 @@ func TopicOf(t engine.Topic) Topic {
 	return Topic{
 		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: Duration(t.Backoff), BackoffMax: Duration(t.BackoffMax),
 		Lease: Duration(t.Lease), Timeout: Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate, Every: t.Every,
+		GlobalConcurrency: t.GlobalConcurrency, GlobalRate: t.GlobalRate,
 		Retain: Duration(t.Retain), RetainDead: Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: Duration(t.RetainLog),
 		Callback: CallbackOf(t.Callback), Pull: t.Pull, Paused: t.Paused,
 	}
@@ -42,6 +45,7 @@ func (t Topic) Read() engine.Topic {
 	return engine.Topic{
 		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: time.Duration(t.Backoff), BackoffMax: time.Duration(t.BackoffMax),
 		Lease: time.Duration(t.Lease), Timeout: time.Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate, Every: t.Every,
+		GlobalConcurrency: t.GlobalConcurrency, GlobalRate: t.GlobalRate,
 		Retain: time.Duration(t.Retain), RetainDead: time.Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: time.Duration(t.RetainLog),
 		Callback: t.Callback.Read(), Pull: t.Pull, Paused: t.Paused,
 	}

@@ -292,6 +292,8 @@ func TestBadRequests(t *testing.T) {
 		{"PUT /v1/topics/t", `{"backoff":"2h","backoff_max":"1h"}`, 400, `invalid argument: backoff 2h0m0s of topic t, must be at most backoff_max 1h0m0s`},
 		{"PUT /v1/topics/t", `{"slots":3}`, 400, `invalid argument: slots 3 of topic t, must be a power of two`},
 		{"PUT /v1/topics/t", `{"retries":1000001}`, 400, `invalid argument: retries 1000001 of topic t, must be at most 1000000`},
+		{"PUT /v1/topics/t", `{"slots":8,"global_concurrency":7}`, 400, `invalid argument: global_concurrency 7 of topic t, must be 0 or at least the number of its slots, 8`},
+		{"PUT /v1/topics/t", `{"every":"1ms"}`, 400, `invalid argument: every "1ms", must be from 1s to 876000h0m0s (topic t)`},
 		{"PUT /v1/topics/t", `{"concurrency":65537}`, 400, `invalid argument: concurrency 65537 of topic t, must be 0 to 65536`},
 		{"PUT /v1/topics/t", `{"rate":1e7}`, 400, `invalid argument: rate 1e+07 of topic t, must be 0, or from 1e-06 to 1e+06`},
 		{"PUT /v1/topics/t", `{"retain":3153600000001}`, 400, `invalid argument: retain 876000h0m0.001s of topic t, must be at most 876000h0m0s`},

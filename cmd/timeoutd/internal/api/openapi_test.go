@@ -62,6 +62,8 @@ func TestDescriptionHasTheLimits(t *testing.T) {
 		require.EqualValues(t, engine.MaxRetries, *fields["retries"].Value.Max)
 		require.EqualValues(t, engine.MaxConcurrency, *fields["concurrency"].Value.Max)
 		require.EqualValues(t, engine.MaxRate, *fields["rate"].Value.Max)
+		require.EqualValues(t, engine.MaxGlobalConcurrency, *fields["global_concurrency"].Value.Max)
+		require.EqualValues(t, engine.MaxRate, *fields["global_rate"].Value.Max)
 		require.EqualValues(t, engine.MaxSchedule, *fields["every"].Value.MaxLength)
 		for _, field := range []string{"backoff", "backoff_max", "lease", "timeout", "retain", "retain_log"} {
 			require.Equal(t, "#/components/schemas/BoundedDurationIn", fields[field].Ref, field)

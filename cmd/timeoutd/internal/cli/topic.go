@@ -52,6 +52,8 @@ func topicFlags(flags *flag.FlagSet, set *[]func(*engine.Topic)) {
 		"retries":     {"attempts after the first one; negative is none", func(t *engine.Topic) *int { return &t.Retries }},
 		"max-dead":    {"dead tasks that are kept, about; negative is any number", func(t *engine.Topic) *int { return &t.MaxDead }},
 		"concurrency": {"tasks that a node runs at the same time", func(t *engine.Topic) *int { return &t.Concurrency }},
+
+		"global-concurrency": {"tasks that all nodes together run at the same time, at least as many as slots; 0 is any number", func(t *engine.Topic) *int { return &t.GlobalConcurrency }},
 	} {
 		flags.Func(name, field.help, func(text string) error {
 			n, err := strconv.Atoi(text)
@@ -90,11 +92,19 @@ func topicFlags(flags *flag.FlagSet, set *[]func(*engine.Topic)) {
 		change(func(t *engine.Topic) { t.Every = text })
 		return nil
 	})
-	flags.Func("rate", "tasks that a node begins in a second", func(text string) error {
-		f, err := strconv.ParseFloat(text, 64)
-		change(func(t *engine.Topic) { t.Rate = f })
-		return err
-	})
+	for name, field := range map[string]struct {
+		help string
+		of   func(*engine.Topic) *float64
+	}{
+		"rate":        {"tasks that a node begins in a second; 0 is any number", func(t *engine.Topic) *float64 { return &t.Rate }},
+		"global-rate": {"tasks that all nodes together begin in a second; 0 is any number", func(t *engine.Topic) *float64 { return &t.GlobalRate }},
+	} {
+		flags.Func(name, field.help, func(text string) error {
+			f, err := strconv.ParseFloat(text, 64)
+			change(func(t *engine.Topic) { *field.of(t) = f })
+			return err
+		})
+	}
 }
 
 // changeTopic shows a topic, or changes the given settings and leaves the rest.
@@ -158,6 +168,8 @@ func (s *session) printTopic(topic engine.Topic) table {
 		{"timeout", topic.Timeout},
 		{"concurrency", topic.Concurrency},
 		{"rate", topic.Rate},
+		{"global-concurrency", topic.GlobalConcurrency},
+		{"global-rate", topic.GlobalRate},
 		{"every", or(topic.Every, "-")},
 		{"retain", topic.Retain},
 		{"retain-dead", topic.RetainDead},

@@ -1,0 +1,83 @@
+package timeout
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// The limits of a topic for all nodes are dealt with its slots: no store is asked. A node knows its
+// slots, so it knows its part, and the parts of all nodes of one view are the whole.
+
+// allowed returns how many tasks of a topic a node may run at the same time, and how many it may
+// begin in a second: by the topic's limits of a node, and the parts of those for all nodes that
+// go with its slots. Without a view the slots are nil. Then the node has no part, since each of
+// several nodes would take the whole.
+func allowed(topic Topic, slots []int) (places int, perSecond float64) {
+	places, perSecond = topic.Concurrency, math.Inf(1)
+	if topic.Rate > 0 {
+		perSecond = topic.Rate
+	}
+	if topic.GlobalConcurrency > 0 {
+		places = min(places, part(topic.GlobalConcurrency, topic.Slots, slots))
+	}
+	if topic.GlobalRate > 0 {
+		perSecond = min(perSecond, topic.GlobalRate*float64(len(slots))/float64(topic.Slots))
+	}
+	if perSecond == 0 {
+		places = 0
+	}
+	return places, perSecond
+}
+
+// part returns the places of some slots if all slots together have limit places. The places of the
+// first k slots are a k-th part of all, rounded down. So all slots together have exactly limit,
+// two slots differ by one at most, and with limit at least all each has one.
+func part(limit, all int, slots []int) (places int) {
+	for _, slot := range slots {
+		if slot < all { // no earlier number of slots is higher
+			places += limit*(slot+1)/all - limit*slot/all
+		}
+	}
+	return places
+}
+
+// deal fits the worker to its topic and its slots. w.mu must be held.
+func (w *worker) deal(now time.Time) {
+	places, perSecond := allowed(w.topic, w.slots)
+	if places != w.places || w.limit < places {
+		w.limit = places
+		w.lookNow()
+	}
+	if w.places > places {
+		w.shed(places)
+	}
+	w.places = places
+	burst := int(min(perSecond, float64(math.MaxInt32)) / 10)
+	if perSecond > 0 {
+		burst = max(burst, 1)
+	}
+	switch {
+	case math.IsInf(perSecond, 1):
+		w.limiter = nil
+	case w.limiter == nil:
+		w.limiter = rate.NewLimiter(rate.Limit(perSecond), burst)
+	case w.limiter.Limit() != rate.Limit(perSecond):
+		w.limiter.SetLimitAt(now, rate.Limit(perSecond))
+		w.limiter.SetBurstAt(now, burst)
+	}
+	w.hire()
+}
+
+// shed hands back the end of the queue, due as before, so that other nodes can run it. w.mu must be
+// held.
+func (w *worker) shed(keep int) {
+	for len(w.queue) > keep {
+		last := w.queue[len(w.queue)-1]
+		w.queue = w.queue[:len(w.queue)-1]
+		if !last.over {
+			w.giveBack(last, last.Due)
+		}
+	}
+}
