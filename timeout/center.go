@@ -26,6 +26,7 @@ type Center struct {
 	moves   *lanes[Move]
 	removes *lanes[Removal]
 
+	arbiter  arbiter
 	circuits circuits
 	hears    atomic.Bool // whether the engine tells of new tasks
 
@@ -76,6 +77,7 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 	c.sets = newLanes(e, Task.Key, c.set)
 	c.moves = newLanes(e, func(m Move) Key { return m.Key }, e.Move)
 	c.removes = newLanes(e, func(r Removal) Key { return r.Key }, e.Remove)
+	c.arbiter.limit = cfg.Concurrency
 	c.circuits.init(cfg)
 	c.pulling, c.endPulls = context.WithCancelCause(context.Background())
 	return c, nil

@@ -34,6 +34,11 @@ type Config struct {
 	// Callers make the calls of tasks and topics with a Callback, by kind.
 	Callers map[string]Caller
 
+	// Concurrency is how many tasks of all topics together the node runs at the same time, besides the
+	// limits of each topic. If more are due, Topic.Priority decides. The node leases no more ahead than can
+	// begin. Zero means no such limit; more than 65536 is an error.
+	Concurrency int
+
 	// All makes the node serve all topics, even without a handler here or a callback of the
 	// topic: for nodes whose tasks have callbacks. Topics with Topic.Pull are not among them.
 	All bool
@@ -110,6 +115,9 @@ func (cfg Config) check() error {
 	}
 	if cfg.Poll < minPoll {
 		return fmt.Errorf("%w: Poll %v, must be at least %v", ErrArgument, cfg.Poll, minPoll)
+	}
+	if cfg.Concurrency < 0 || cfg.Concurrency > engine.MaxConcurrency {
+		return fmt.Errorf("%w: Concurrency %d, must be 0 to %d", ErrArgument, cfg.Concurrency, engine.MaxConcurrency)
 	}
 	for i, key := range cfg.FeedbackKeys {
 		if len(key) < minFeedbackKey {

@@ -23,6 +23,7 @@ func (w *worker) drain(grace time.Duration) {
 	}
 	close(w.ended)
 	w.gone.Wait()
+	w.c.arbiter.remove(&w.tenant)
 }
 
 // retire stops starting handlers. The channel is closed when the last one has returned.
@@ -37,6 +38,7 @@ func (w *worker) retire() <-chan struct{} {
 		w.giveBack(a, time.Time{})
 	}
 	w.queue = nil
+	w.hire() // no longer waits for a place
 	quiet := make(chan struct{})
 	if w.workers == 0 {
 		close(quiet)

@@ -103,7 +103,7 @@ func (w *worker) giveUp(a *attempt) {
 	w.hanging++
 	w.counts.Abandoned++
 	w.vacate(a)
-	w.leave()
+	w.leave(w.useful())
 	w.hire()
 }
 

@@ -46,14 +46,15 @@ func part(limit, all int, slots []int) (places int) {
 // deal fits the worker to its topic and its slots. w.mu must be held.
 func (w *worker) deal(now time.Time) {
 	places, perSecond := allowed(w.topic, w.slots)
-	if places != w.places || w.limit < places {
-		w.limit = places
+	fewer := places < w.places
+	if places != w.places {
+		w.places = places
+		w.limit = w.base()
 		w.lookNow()
 	}
-	if w.places > places {
+	if fewer {
 		w.shed(places)
 	}
-	w.places = places
 	burst := int(min(perSecond, float64(math.MaxInt32)) / 10)
 	if perSecond > 0 {
 		burst = max(burst, 1)

@@ -12,18 +12,35 @@ import (
 // may have.
 const shareWait = time.Second
 
-// hire starts goroutines for the queue, up to places. w.mu must be held.
+// hire starts goroutines for the queue, up to places, as far as the node has room. w.mu must be held.
 func (w *worker) hire() {
-	for n := min(len(w.queue), w.places-w.workers); n > 0; n-- {
+	n := min(len(w.queue), w.places-w.workers)
+	if w.c.arbiter.limit > 0 {
+		n = w.c.arbiter.want(&w.tenant, w.priority(), w.useful(), time.Now())
+	}
+	for ; n > 0; n-- {
 		w.workers++
 		go w.work()
 	}
 }
 
-// work runs queued attempts until there is none to begin.
+// useful returns how many places of the node could be in use now. w.mu must be held.
+func (w *worker) useful() int { return min(w.busy+len(w.queue), w.places) }
+
+func (w *worker) priority() int { return max(w.topic.Priority, 1) }
+
+// join is work on a place that the topic has waited for.
+func (w *worker) join() {
+	w.mu.Lock()
+	w.workers++
+	w.mu.Unlock()
+	w.work()
+}
+
+// work runs queued attempts until there is none to begin, or another topic gets the place.
 func (w *worker) work() {
-	for {
-		a, topic, handler := w.begin()
+	for again := false; ; again = true {
+		a, topic, handler := w.begin(again)
 		if a == nil {
 			return
 		}
@@ -61,14 +78,19 @@ func (w *worker) vacate(a *attempt) {
 	}
 }
 
-// begin takes an attempt off the queue. Without one, it counts the goroutine out.
-func (w *worker) begin() (*attempt, Topic, Handler) {
+// begin takes an attempt off the queue. Without one, or if another topic gets the place of a goroutine
+// that has run one, it counts the goroutine out.
+func (w *worker) begin(again bool) (*attempt, Topic, Handler) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now() // under the lock: not before an attempt was queued
+	if again && w.c.arbiter.limit > 0 && !w.c.arbiter.keeps(&w.tenant, w.useful(), now) {
+		w.leave(w.useful())
+		return nil, Topic{}, nil
+	}
 	a := w.next(now)
 	if a == nil {
-		w.leave()
+		w.leave(w.busy) // what is left in the queue can't begin
 		return nil, Topic{}, nil
 	}
 	w.busy++
@@ -161,9 +183,12 @@ func (w *worker) putBack(a *attempt, wait time.Duration) {
 	}
 }
 
-// leave counts a goroutine out. w.mu must be held.
-func (w *worker) leave() {
+// leave counts a goroutine out. The topic can use so many places of the node. w.mu must be held.
+func (w *worker) leave(useful int) {
 	w.workers--
+	if w.c.arbiter.limit > 0 {
+		w.c.arbiter.giveBack(&w.tenant, useful, time.Now())
+	}
 	if w.workers == 0 && w.quiet != nil {
 		close(w.quiet)
 		w.quiet = nil

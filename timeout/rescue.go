@@ -18,6 +18,9 @@ func (w *worker) spare(now time.Time) int {
 		return 0
 	}
 	spare := w.places - w.workers - w.asked
+	if w.c.arbiter.limit > 0 {
+		spare = min(spare, w.c.arbiter.free())
+	}
 	if w.limiter != nil {
 		spare = min(spare, int(w.limiter.TokensAt(now))-w.asked)
 	}
@@ -35,9 +38,16 @@ func (w *worker) foreign() []int {
 	return foreign
 }
 
-// unload hands back the queue when all handlers have hung for a lease. The tasks keep their due
-// times, so other nodes see how late they are. w.mu must be held.
+// unload hands back the queue when all handlers have hung for a lease, or the topic has waited so long
+// for a place of the node. The tasks keep their due times, so other nodes see how late they are. w.mu
+// must be held.
 func (w *worker) unload(now time.Time) {
+	if w.c.arbiter.limit > 0 && len(w.queue) > 0 && now.Sub(w.queue[0].queued) > w.topic.Lease {
+		w.shed(0)
+		w.limit, w.full, w.rest = w.base(), false, now.Add(w.topic.Lease)
+		w.hire() // no longer waits
+		return
+	}
 	if w.stuck || w.stopping || len(w.queue) == 0 || w.workers < w.places || now.Sub(w.moved) <= w.topic.Lease {
 		return
 	}

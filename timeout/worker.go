@@ -53,6 +53,8 @@ type worker struct {
 	slots    []int // to ask for; nil means all
 	term     int64
 	places   int              // for handlers: see allowed
+	tenant   tenant           // for Config.Concurrency
+	rest     time.Time        // until then nothing is leased unless the node has room
 	limiter  *rate.Limiter    // nil without Topic.Rate and Topic.GlobalRate
 	queue    []*attempt       // leased but not begun, the next first
 	limit    int              // the longest queue allowed
@@ -106,6 +108,8 @@ func newWorker(c *Center, topic Topic, handler Handler) *worker {
 		calls:  make(map[string]int),
 		slots:  []int{}, // none before there is a view
 	}
+	w.tenant.worker = w
+	c.arbiter.add(&w.tenant)
 	w.change(topic, handler)
 	w.gone.Go(w.serve)
 	w.gone.Go(w.keep)
@@ -257,6 +261,7 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 		return ask, longest
 	}
 	w.asked += ask.Max
+	w.c.arbiter.ask(ask.Max)
 	if ask.Max > 0 && ask.Late == 0 {
 		w.look = now.Add(poll - jitter((poll-w.c.cfg.Poll)/10)) // earlier hints are answered by this call, later ones still count
 		w.net, w.own = w.look, now.Add(ownLook-jitter(ownLook/2))
@@ -278,14 +283,31 @@ func (w *worker) wants() int {
 	if w.stopping || w.topic.Paused || w.stuck || w.unread != nil || w.places == 0 || w.slots != nil && len(w.slots) == 0 {
 		return 0
 	}
-	room := w.limit - len(w.queue) - w.asked
+	limit := w.limit
+	if w.c.arbiter.limit > 0 {
+		free := min(w.c.arbiter.free(), w.places)
+		if free == 0 && time.Now().Before(w.rest) {
+			return 0
+		}
+		limit = max(limit, free)
+	}
+	room := limit - len(w.queue) - w.asked
 	if room < w.least() {
 		return 0
 	}
 	if w.full {
-		room = min(room, (w.limit+1)/2) // and as much by another call
+		room = min(room, (limit+1)/2) // and as much by another call
 	}
 	return room
+}
+
+// base is the length of the queue allowed at least. With Config.Concurrency it is one, for a topic
+// without any task could not say that it waits. w.mu must be held.
+func (w *worker) base() int {
+	if w.c.arbiter.limit > 0 {
+		return min(w.places, 1)
+	}
+	return w.places
 }
 
 // least is the smallest number of tasks worth a call. It is smaller with a backlog: the tasks are
@@ -307,6 +329,7 @@ func (w *worker) ask(ask engine.Ask) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked -= ask.Max
+	w.c.arbiter.ask(-ask.Max)
 	if err == nil {
 		w.take(ask, batch, targets, asked, time.Now())
 		return nil
@@ -393,7 +416,7 @@ func (w *worker) tune(now time.Time, took time.Duration, full bool) {
 	case len(w.queue) <= w.limit/4 && full && w.full && took <= w.topic.Lease/8:
 		w.limit = min(2*w.limit, max(queueMax, w.topic.Concurrency))
 	case took > w.topic.Lease/4, len(w.queue) > 0 && now.Sub(w.queue[0].queued) > queueFor:
-		w.limit = max(w.limit/2, w.places)
+		w.limit = max(w.limit/2, w.base())
 	}
 	w.full = full
 }

@@ -50,6 +50,8 @@ type options struct {
 
 	streamsPrefix string
 
+	concurrency int
+
 	maxTopics   int
 	knownTopics bool
 
@@ -106,6 +108,7 @@ func (o *options) groups() []settings.Group {
 			{Name: "memory", Value: settings.Toggle(&o.memory), Help: "nowhere: they are gone when the program ends"},
 		}},
 		{Title: "Topics", Settings: []settings.Setting{
+			{Name: "concurrency", Value: settings.Number(&o.concurrency), Arg: "number", Help: "tasks of all topics together that this node runs at the same time; if more are due, the priorities of the topics decide (0: no such limit)"},
 			{Name: "max-topics", Value: settings.Number(&o.maxTopics), Arg: "number", Help: "how many topics there may be for a task to make another one; an admin-token can make any number (0: 256)"},
 			{Name: "known-topics", Value: settings.Toggle(&o.knownTopics), Help: "tasks make no topics: an admin-token makes them first"},
 		}},

@@ -146,7 +146,7 @@ func (p *program) pause(ran <-chan struct{}) {
 // configure returns the centre's config, and closers for its callers and members.
 func (p *program) configure() (timeout.Config, closers, error) {
 	var ends closers
-	cfg := timeout.Config{Node: p.options.node, TTL: p.options.ttl, Grace: grace(p.options.grace), All: true, MaxTopics: p.options.maxTopics, Logger: p.log}
+	cfg := timeout.Config{Node: p.options.node, TTL: p.options.ttl, Grace: grace(p.options.grace), All: true, MaxTopics: p.options.maxTopics, Concurrency: p.options.concurrency, Logger: p.log}
 	if p.options.knownTopics {
 		cfg.MaxTopics = -1
 	}

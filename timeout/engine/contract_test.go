@@ -104,6 +104,8 @@ func TestATopicHasUpperLimitsToo(t *testing.T) {
 		{"Rate below", func(t *engine.Topic, b bool) { t.Rate = pick(b, 1e-6, 9e-7) }, []string{"Rate 9e-07", "1e-06"}},
 		{"infinite Rate", func(t *engine.Topic, b bool) { t.Rate = pick(b, 0, math.Inf(1)) }, []string{"Rate +Inf", "1e+06"}},
 		{"no Rate", func(t *engine.Topic, b bool) { t.Rate = pick(b, 0, math.NaN()) }, []string{"Rate NaN", "1e+06"}},
+		{"Priority", func(t *engine.Topic, b bool) { t.Priority = pick(b, 1000, 1001) }, []string{"Priority 1001", "1000"}},
+		{"Priority below", func(t *engine.Topic, b bool) { t.Priority = pick(b, 0, -1) }, []string{"Priority -1", "1000"}},
 		{"GlobalConcurrency", func(t *engine.Topic, b bool) { t.GlobalConcurrency = pick(b, 1<<20, 1<<20+1) }, []string{"GlobalConcurrency 1048577", "1048576"}},
 		{"GlobalConcurrency below", func(t *engine.Topic, b bool) { t.GlobalConcurrency = pick(b, 0, -1) }, []string{"GlobalConcurrency -1", "1048576"}},
 		{"GlobalConcurrency and Slots", func(t *engine.Topic, b bool) { t.Slots, t.GlobalConcurrency = 8, pick(b, 8, 7) }, []string{"GlobalConcurrency 7", "slots, 8"}},

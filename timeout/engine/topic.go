@@ -43,6 +43,11 @@ type Topic struct {
 	// at most half of that.
 	Concurrency int `json:"concurrency,omitempty"`
 
+	// Priority is the topic's share of a node's places, beside those of other topics, while more tasks are
+	// due than timeout.Config.Concurrency lets run: a topic with 6 gets twice as much as one with
+	// 3. Zero means 1; more than MaxPriority is an error.
+	Priority int `json:"priority,omitempty"`
+
 	// Rate is how many tasks of the topic a node begins in a second. Zero means any number;
 	// less than MinRate or more than MaxRate is an error.
 	Rate float64 `json:"rate,omitempty"`
@@ -122,14 +127,15 @@ const (
 	MaxConcurrency = 1 << 16
 
 	MaxGlobalConcurrency = 1 << 20
+	MaxPriority          = 1000
 
 	MinRate     = 1e-6 // one in twelve days
 	MaxRate     = 1e6
 	MaxDuration = 100 * 365 * 24 * time.Hour
 )
 
-// WithDefaults returns the topic with defaults in place of zero fields. Timeout, Rate, Retain,
-// Callback, Pull and Paused stay: their zero has a meaning.
+// WithDefaults returns the topic with defaults in place of zero fields. The others stay: their
+// zero has a meaning.
 func (t Topic) WithDefaults() Topic {
 	if t.Slots == 0 {
 		t.Slots = DefaultSlots
@@ -189,6 +195,9 @@ func (t Topic) Check() error {
 	}
 	if t.Concurrency < 0 || t.Concurrency > MaxConcurrency {
 		return fmt.Errorf("%w: Concurrency %d of topic %s, must be 0 to %d", ErrArgument, t.Concurrency, t.Name, MaxConcurrency)
+	}
+	if t.Priority < 0 || t.Priority > MaxPriority {
+		return fmt.Errorf("%w: Priority %d of topic %s, must be 0 to %d", ErrArgument, t.Priority, t.Name, MaxPriority)
 	}
 	if t.GlobalConcurrency < 0 || t.GlobalConcurrency > MaxGlobalConcurrency {
 		return fmt.Errorf("%w: GlobalConcurrency %d of topic %s, must be 0 to %d", ErrArgument, t.GlobalConcurrency, t.Name, MaxGlobalConcurrency)

@@ -21,7 +21,7 @@ func testTopics(r *rig) {
 
 	full := engine.Topic{
 		Slots: 16, Retries: 3, Backoff: 1500 * time.Millisecond, BackoffMax: time.Minute, Lease: 5 * time.Second,
-		Timeout: time.Second, Concurrency: 7, Rate: 2.5, GlobalConcurrency: 100, GlobalRate: 20.5, Every: "CRON_TZ=Europe/Berlin 30 2 * * *", Retain: 24 * time.Hour, Paused: true,
+		Timeout: time.Second, Concurrency: 7, Rate: 2.5, Priority: 6, GlobalConcurrency: 100, GlobalRate: 20.5, Every: "CRON_TZ=Europe/Berlin 30 2 * * *", Retain: 24 * time.Hour, Paused: true,
 		RetainDead: 30 * time.Hour, MaxDead: 12, RetainLog: 48 * time.Hour,
 		Callback: &engine.Callback{Kind: "http", Target: "http://example.org/ü", Header: map[string]string{"A": "b"}, Timeout: time.Second, Final: []int{422}},
 	}

@@ -16,6 +16,7 @@ type Topic struct {
 	Lease             Duration  `json:"lease,omitzero"`
 	Timeout           Duration  `json:"timeout,omitzero"`
 	Concurrency       int       `json:"concurrency,omitempty"`
+	Priority          int       `json:"priority,omitempty"`
 	Rate              float64   `json:"rate,omitempty"`
 	GlobalConcurrency int       `json:"global_concurrency,omitempty"`
 	GlobalRate        float64   `json:"global_rate,omitempty"`
@@ -33,7 +34,7 @@ type Topic struct {
 func TopicOf(t engine.Topic) Topic {
 	return Topic{
 		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: Duration(t.Backoff), BackoffMax: Duration(t.BackoffMax),
-		Lease: Duration(t.Lease), Timeout: Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate, Every: t.Every,
+		Lease: Duration(t.Lease), Timeout: Duration(t.Timeout), Concurrency: t.Concurrency, Priority: t.Priority, Rate: t.Rate, Every: t.Every,
 		GlobalConcurrency: t.GlobalConcurrency, GlobalRate: t.GlobalRate,
 		Retain: Duration(t.Retain), RetainDead: Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: Duration(t.RetainLog),
 		Callback: CallbackOf(t.Callback), Pull: t.Pull, Paused: t.Paused,
@@ -44,7 +45,7 @@ func TopicOf(t engine.Topic) Topic {
 func (t Topic) Read() engine.Topic {
 	return engine.Topic{
 		Name: t.Name, Slots: t.Slots, Retries: t.Retries, Backoff: time.Duration(t.Backoff), BackoffMax: time.Duration(t.BackoffMax),
-		Lease: time.Duration(t.Lease), Timeout: time.Duration(t.Timeout), Concurrency: t.Concurrency, Rate: t.Rate, Every: t.Every,
+		Lease: time.Duration(t.Lease), Timeout: time.Duration(t.Timeout), Concurrency: t.Concurrency, Priority: t.Priority, Rate: t.Rate, Every: t.Every,
 		GlobalConcurrency: t.GlobalConcurrency, GlobalRate: t.GlobalRate,
 		Retain: time.Duration(t.Retain), RetainDead: time.Duration(t.RetainDead), MaxDead: t.MaxDead, RetainLog: time.Duration(t.RetainLog),
 		Callback: t.Callback.Read(), Pull: t.Pull, Paused: t.Paused,

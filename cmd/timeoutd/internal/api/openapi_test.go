@@ -62,6 +62,7 @@ func TestDescriptionHasTheLimits(t *testing.T) {
 		require.EqualValues(t, engine.MaxRetries, *fields["retries"].Value.Max)
 		require.EqualValues(t, engine.MaxConcurrency, *fields["concurrency"].Value.Max)
 		require.EqualValues(t, engine.MaxRate, *fields["rate"].Value.Max)
+		require.EqualValues(t, engine.MaxPriority, *fields["priority"].Value.Max)
 		require.EqualValues(t, engine.MaxGlobalConcurrency, *fields["global_concurrency"].Value.Max)
 		require.EqualValues(t, engine.MaxRate, *fields["global_rate"].Value.Max)
 		require.EqualValues(t, engine.MaxSchedule, *fields["every"].Value.MaxLength)

@@ -111,7 +111,7 @@ func TestTopicsFromAShell(t *testing.T) {
 	require.Contains(t, stderr, `topic "mail"`)
 	require.Contains(t, s.ok("topic", "mail", "-slots", "16", "-lease", "1m", "-rate", "2.5", "-retain-dead", "48h", "-max-dead", "7", "-callback", "http://example.com/"), "http http://example.com/")
 	changed := squeezed(s.ok("topic", "mail", "-retries", "3", "-every", "10m", "-global-concurrency", "32"))
-	for _, kept := range []string{"slots 16", "lease 1m0s", "rate 2.5", "retain-dead 48h0m0s", "max-dead 7", "retries 3", "every 10m", "global-concurrency 32", "global-rate 0", "http://example.com/"} {
+	for _, kept := range []string{"slots 16", "lease 1m0s", "rate 2.5", "retain-dead 48h0m0s", "max-dead 7", "retries 3", "priority 1", "every 10m", "global-concurrency 32", "global-rate 0", "http://example.com/"} {
 		require.Contains(t, changed, kept, "what is not said stays")
 	}
 	require.Equal(t, "mail: paused\n", s.ok("pause", "mail"))

@@ -53,6 +53,7 @@ func topicFlags(flags *flag.FlagSet, set *[]func(*engine.Topic)) {
 		"max-dead":    {"dead tasks that are kept, about; negative is any number", func(t *engine.Topic) *int { return &t.MaxDead }},
 		"concurrency": {"tasks that a node runs at the same time", func(t *engine.Topic) *int { return &t.Concurrency }},
 
+		"priority":           {"share of the places of a node while more is due than it may run: 6 gets twice as many as 3; 0 is 1", func(t *engine.Topic) *int { return &t.Priority }},
 		"global-concurrency": {"tasks that all nodes together run at the same time, at least as many as slots; 0 is any number", func(t *engine.Topic) *int { return &t.GlobalConcurrency }},
 	} {
 		flags.Func(name, field.help, func(text string) error {
@@ -167,6 +168,7 @@ func (s *session) printTopic(topic engine.Topic) table {
 		{"lease", topic.Lease},
 		{"timeout", topic.Timeout},
 		{"concurrency", topic.Concurrency},
+		{"priority", max(topic.Priority, 1)},
 		{"rate", topic.Rate},
 		{"global-concurrency", topic.GlobalConcurrency},
 		{"global-rate", topic.GlobalRate},

@@ -116,5 +116,5 @@ const callbackText = (c) => (c ? `${c.kind} ${c.method ? c.method + " " : ""}${c
 
 const topicFacts = (t) => [
   ["retries", t.retries < 0 ? "none" : t.retries], ["backoff", t.backoff], ["backoff max", t.backoff_max], ["lease", t.lease], ["timeout", t.timeout],
-  ["concurrency", t.concurrency], ["rate", t.rate ? t.rate + "/s" : ""], ["global concurrency", t.global_concurrency || ""], ["global rate", t.global_rate ? t.global_rate + "/s" : ""], ["every", t.every], ["retain", t.retain], ["retain dead", t.retain_dead], ["max dead", t.max_dead < 0 ? "any number" : t.max_dead], ["retain log", t.retain_log], ["callback", callbackText(t.callback)],
+  ["concurrency", t.concurrency], ["priority", t.priority || ""], ["rate", t.rate ? t.rate + "/s" : ""], ["global concurrency", t.global_concurrency || ""], ["global rate", t.global_rate ? t.global_rate + "/s" : ""], ["every", t.every], ["retain", t.retain], ["retain dead", t.retain_dead], ["max dead", t.max_dead < 0 ? "any number" : t.max_dead], ["retain log", t.retain_log], ["callback", callbackText(t.callback)],
 ];

@@ -1,0 +1,192 @@
+package timeout
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// placeCost is what a topic pays for beginning a task, in place-seconds, besides the time on its place.
+// So topics whose tasks take no time share the places of an instant, too.
+const placeCost = 1e-3
+
+// claim is what the choice of a topic depends on.
+type claim struct {
+	used     float64 // place-seconds since the topics began to wait for places
+	priority int     // Topic.Priority
+}
+
+// choose returns which of the topics that want a place gets one: the topic that has used the least
+// for its priority, then the highest priority, then the first. A topic that waits has its use unchanged
+// while those that run use more. So each has its turn, and in the long run the topics use the
+// places in proportion to their priorities, however long their tasks take (weighted fair queueing).
+func choose(claims []claim) int {
+	best := 0
+	for i, c := range claims[1:] {
+		b := claims[best]
+		if order := cmp.Compare(c.used*float64(b.priority), b.used*float64(c.priority)); order < 0 || order == 0 && c.priority > b.priority {
+			best = i + 1
+		}
+	}
+	return best
+}
+
+// arbiter deals the places of a node to its topics: see Config.Concurrency. A place is a goroutine in
+// worker.work. Use counts only as long as a topic waits: what a topic does with places that nobody else
+// wants is not held against it.
+type arbiter struct {
+	limit int // zero means none, and nothing else is used
+
+	// mu guards the fields below, and those of the tenants. It may be taken with worker.mu held,
+	// and not the other way round.
+	mu      sync.Mutex
+	held    int
+	asked   int // tasks that calls under way may lease
+	at      time.Time
+	tenants []*tenant
+}
+
+// tenant is a topic with places.
+type tenant struct {
+	claim
+	worker *worker
+	held   int
+	wants  int // places that it can use now, with those held
+}
+
+func (t *tenant) waits() bool { return t.wants > t.held }
+
+func (a *arbiter) add(t *tenant) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tenants = append(a.tenants, t)
+}
+
+func (a *arbiter) remove(t *tenant) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tenants = slices.DeleteFunc(a.tenants, func(other *tenant) bool { return other == t })
+}
+
+// free returns how many tasks could begin beside those of calls under way.
+func (a *arbiter) free() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return max(a.limit-a.held-a.asked, 0)
+}
+
+// ask notes that a call may lease n tasks, or that it has ended if n is negative.
+func (a *arbiter) ask(n int) {
+	if a.limit == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked += n
+}
+
+// want tells how many places a topic can use now, and returns how many more it gets at once. It waits
+// for the rest.
+func (a *arbiter) want(t *tenant, priority, wants int, now time.Time) (more int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.count(now)
+	waited := t.waits()
+	t.priority, t.wants = priority, wants
+	more = max(min(wants-t.held, a.limit-a.held), 0)
+	a.give(t, more)
+	if t.waits() && !waited {
+		a.join(t)
+	}
+	return more
+}
+
+// keeps reports whether a topic keeps a place after a task, for another one. If not, it must return
+// the place.
+func (a *arbiter) keeps(t *tenant, wants int, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.count(now)
+	t.wants = wants
+	if wants < t.held || a.best(t) != t {
+		return false
+	}
+	t.used += placeCost
+	return true
+}
+
+// giveBack returns a place of a topic that can use so many. It goes to the worker of a topic that waits, if any.
+func (a *arbiter) giveBack(t *tenant, wants int, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.count(now)
+	waited := t.waits()
+	t.wants = wants
+	t.held--
+	a.held--
+	if t.waits() && !waited {
+		a.join(t)
+	}
+	if best := a.best(nil); best != nil && a.held < a.limit {
+		a.give(best, 1)
+		go best.worker.join()
+	}
+}
+
+func (a *arbiter) give(t *tenant, n int) {
+	t.held += n
+	a.held += n
+	t.used += placeCost * float64(n)
+}
+
+// best returns the topic that gets the next place, of those that wait and of t if it is not nil.
+func (a *arbiter) best(t *tenant) *tenant {
+	var candidates []*tenant
+	if t != nil {
+		candidates = append(candidates, t)
+	}
+	for _, other := range a.tenants {
+		if other != t && other.waits() {
+			candidates = append(candidates, other)
+		}
+	}
+	if len(candidates) == 0 {
+		return nil
+	}
+	claims := make([]claim, len(candidates))
+	for i, candidate := range candidates {
+		claims[i] = candidate.claim
+	}
+	return candidates[choose(claims)]
+}
+
+// count adds the use of places since the last count, if a topic has waited.
+func (a *arbiter) count(now time.Time) {
+	passed := now.Sub(a.at).Seconds()
+	a.at = now
+	if passed <= 0 || !slices.ContainsFunc(a.tenants, (*tenant).waits) {
+		return
+	}
+	for _, t := range a.tenants {
+		t.used += float64(t.held) * passed
+	}
+}
+
+// join begins the wait of a topic. The first one makes all begin at zero. A later one has no credit
+// for the time when it did not wait.
+func (a *arbiter) join(t *tenant) {
+	least, others := 0.0, false
+	for _, other := range a.tenants {
+		if used := other.used / float64(max(other.priority, 1)); other != t && other.waits() && (!others || used < least) {
+			least, others = used, true
+		}
+	}
+	if others {
+		t.used = max(t.used, least*float64(t.priority))
+		return
+	}
+	for _, other := range a.tenants {
+		other.used = 0
+	}
+}

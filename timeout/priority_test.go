@@ -1,0 +1,121 @@
+package timeout
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestThePlaceGoesToTheTopicThatHasUsedLeastForItsPriority(t *testing.T) {
+	for _, c := range []struct {
+		claims []claim
+		want   int
+	}{
+		{[]claim{{0, 1}}, 0},
+		{[]claim{{0, 1}, {0, 1}}, 0},
+		{[]claim{{0, 1}, {0, 6}, {0, 6}}, 1},
+		{[]claim{{1, 1}, {5, 6}}, 1},
+		{[]claim{{1, 1}, {6, 6}}, 1},
+		{[]claim{{1, 1}, {7, 6}}, 0},
+		{[]claim{{1000, 1000}, {1.5, 1}, {0.5, 1}}, 2},
+	} {
+		require.Equal(t, c.want, choose(c.claims), "%v", c.claims)
+	}
+}
+
+// simulation runs topics on an arbiter for a while. Each has a backlog without end.
+type simulation struct {
+	arbiter
+	at      time.Time
+	topics  []*tenant
+	lengths []time.Duration
+	use     []time.Duration
+	waited  []time.Duration // the longest time without a place
+	last    []time.Time
+	ends    []end
+}
+
+type end struct {
+	at    time.Time
+	topic int
+}
+
+func simulate(places int, priorities []int, lengths []time.Duration, d time.Duration) *simulation {
+	s := &simulation{arbiter: arbiter{limit: places, at: time.Unix(1, 0)}, at: time.Unix(1, 0), lengths: lengths}
+	n := len(priorities)
+	s.use, s.waited, s.last = make([]time.Duration, n), make([]time.Duration, n), make([]time.Time, n)
+	for i, priority := range priorities {
+		t := &tenant{}
+		t.priority, t.wants = priority, places
+		s.topics, s.tenants, s.last[i] = append(s.topics, t), append(s.tenants, t), s.at
+	}
+	s.fill()
+	for until := s.at.Add(d); s.at.Before(until); {
+		first := 0
+		for i := range s.ends {
+			if s.ends[i].at.Before(s.ends[first].at) {
+				first = i
+			}
+		}
+		e := s.ends[first]
+		s.ends = append(s.ends[:first], s.ends[first+1:]...)
+		s.at = e.at
+		s.count(s.at)
+		s.topics[e.topic].held--
+		s.held--
+		s.fill()
+	}
+	return s
+}
+
+// fill gives all free places to those that the arbiter chooses.
+func (s *simulation) fill() {
+	for s.held < s.limit {
+		best := s.best(nil)
+		for i, t := range s.topics {
+			if t == best {
+				s.waited[i] = max(s.waited[i], s.at.Sub(s.last[i]))
+				length := s.lengths[i]
+				s.use[i] += length
+				s.ends = append(s.ends, end{s.at.Add(length), i})
+			}
+		}
+		s.give(best, 1)
+		for i, t := range s.topics {
+			if t.held > 0 {
+				s.last[i] = s.at
+			}
+		}
+	}
+}
+
+func TestTopicsUseThePlacesByTheirPriorities(t *testing.T) {
+	const fast, slow = 10 * time.Millisecond, time.Second
+	for _, places := range []int{1, 3, 10} {
+		for _, priorities := range [][]int{{1, 1}, {6, 3, 1}, {1, 1, 10}} {
+			for _, lengths := range [][]time.Duration{{fast, fast, fast}, {slow, fast, fast}, {fast, fast, slow}, {slow, slow, fast}} {
+				t.Run(fmt.Sprintf("places=%d/priorities=%v/lengths=%v", places, priorities, lengths), func(t *testing.T) {
+					const d = time.Minute
+					s := simulate(places, priorities, lengths[:len(priorities)], d)
+					sum := 0
+					for _, p := range priorities {
+						sum += p
+					}
+					for i, p := range priorities {
+						want := float64(places) * d.Seconds() * float64(p) / float64(sum)
+						require.InDelta(t, want, s.use[i].Seconds(), want/10+float64(places)*lengths[i].Seconds(), "topic %d", i)
+						require.Less(t, s.waited[i], d/2, "topic %d", i)
+					}
+				})
+			}
+		}
+	}
+}
+
+// However little a topic's priority is, it has its turn: a thousandth beside the highest one.
+func TestNoTopicStarves(t *testing.T) {
+	s := simulate(1, []int{1, 1000}, []time.Duration{time.Second, time.Second}, time.Hour)
+	require.InDelta(t, 4, s.use[0].Seconds(), 1)
+}
