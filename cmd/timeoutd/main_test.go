@@ -27,6 +27,7 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 		"-ttl 1":                               `timeoutd: invalid value "1" for flag -ttl: must be a duration such as 1m30s`,
 		"-grace -1s":                           `timeoutd: invalid value "-1s" for flag -grace: must not be negative`,
 		"-max-conns -1":                        `timeoutd: invalid value "-1" for flag -max-conns: must not be negative`,
+		"-concurrency 65537":                   "timeoutd: concurrency 65537, must be 0 to 65536",
 		"-known-topics -max-topics 7":          "timeoutd: known-topics is there together with max-topics 7, must be one of them",
 		"-callback-allow 127.0.0.1":            `timeoutd: invalid value "127.0.0.1" for flag -callback-allow: must be networks such as 127.0.0.0/8`,
 		"-etcd a:1 -zookeeper b:2":             `timeoutd: etcd ["a:1"] and zookeeper ["b:2"], must be one of them`,

@@ -74,6 +74,9 @@ func (o *options) checkTopics() error {
 	if o.knownTopics && o.maxTopics != 0 {
 		return fmt.Errorf("known-topics is there together with max-topics %d, must be one of them", o.maxTopics)
 	}
+	if o.concurrency < 0 || o.concurrency > engine.MaxConcurrency {
+		return fmt.Errorf("concurrency %d, must be 0 to %d", o.concurrency, engine.MaxConcurrency)
+	}
 	return nil
 }
 

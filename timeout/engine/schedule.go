@@ -22,7 +22,7 @@ const (
 	anyHour = 1 << 63
 )
 
-var cronParser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom).
+var cronParser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom).
 	WithMaxSearchYears(searchYears)
 
 // Schedule says when a periodic task runs again: see Topic.Every.
@@ -68,7 +68,7 @@ func scheduleOf(text string, interval time.Duration) (Schedule, error) {
 func (s Schedule) Next(due, now time.Time) time.Time {
 	late := now.Sub(due)
 	if s.cron == nil {
-		return due.Add(s.interval * (max(late, 0)/s.interval + 1))
+		return due.Add(max(late, 0).Truncate(s.interval) + s.interval)
 	}
 	next := due
 	if late > 0 {
