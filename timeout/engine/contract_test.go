@@ -112,6 +112,8 @@ func TestATopicHasUpperLimitsToo(t *testing.T) {
 		{"GlobalRate", func(t *engine.Topic, b bool) { t.GlobalRate = pick(b, 1e6, 1e6+1) }, []string{"GlobalRate 1.000001e+06", "1e+06"}},
 		{"GlobalRate below", func(t *engine.Topic, b bool) { t.GlobalRate = pick(b, 1e-6, 9e-7) }, []string{"GlobalRate 9e-07", "1e-06"}},
 		{"no GlobalRate", func(t *engine.Topic, b bool) { t.GlobalRate = pick(b, 0, math.NaN()) }, []string{"GlobalRate NaN", "1e+06"}},
+		{"GlobalConcurrency and Pull", func(t *engine.Topic, b bool) { t.Pull, t.GlobalConcurrency = true, pick(b, 0, 9) }, []string{"Pull of topic orders", "GlobalConcurrency 9"}},
+		{"GlobalRate and Pull", func(t *engine.Topic, b bool) { t.Pull, t.GlobalRate = true, pick(b, 0, 0.5) }, []string{"Pull of topic orders", "GlobalRate 0.5"}},
 		{"Backoff", func(t *engine.Topic, b bool) { t.Backoff = years(b) }, []string{"Backoff 876000h0m0.000000001s", "876000h0m0s"}},
 		{"BackoffMax", func(t *engine.Topic, b bool) { t.BackoffMax = years(b) }, []string{"BackoffMax 876000h0m0.000000001s", "876000h0m0s"}},
 		{"Lease", func(t *engine.Topic, b bool) { t.Lease = years(b) }, []string{"Lease 876000h0m0.000000001s", "876000h0m0s"}},

@@ -96,7 +96,7 @@ type Topic struct {
 
 	// Pull leaves the tasks to programs that ask for them: see timeout.Center.Pull. A node runs
 	// them only if it has a handler for the topic. Callback must be nil, and nobody makes the
-	// callbacks of single tasks.
+	// callbacks of single tasks. GlobalConcurrency and GlobalRate must be zero.
 	Pull bool `json:"pull,omitempty"`
 
 	// Paused topics accept tasks and run none. The field counts for a new topic only: Pause and
@@ -220,6 +220,9 @@ func (t Topic) Check() error {
 		if _, err := ParseSchedule(t.Every); err != nil {
 			return fmt.Errorf("%w (topic %s)", err, t.Name)
 		}
+	}
+	if t.Pull && (t.GlobalConcurrency != 0 || t.GlobalRate != 0) { // any node leases from all slots
+		return fmt.Errorf("%w: Pull of topic %s together with GlobalConcurrency %d and GlobalRate %v, must be without them", ErrArgument, t.Name, t.GlobalConcurrency, t.GlobalRate)
 	}
 	if t.Callback == nil {
 		return nil

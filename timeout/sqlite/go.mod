@@ -4,6 +4,8 @@ go 1.26.0
 
 require github.com/stretchr/testify v1.12.1
 
+require github.com/netresearch/go-cron v0.9.1 // indirect
+
 require (
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect

@@ -18,6 +18,7 @@ require github.com/stretchr/testify v1.12.1
 require (
 	github.com/heartwheel-go/heartwheel/internal/redisrun v0.1.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/netresearch/go-cron v0.9.1 // indirect
 )
 
 require (
