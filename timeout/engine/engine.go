@@ -44,7 +44,7 @@ type Engine interface {
 	Count(ctx context.Context, topic string) (Counts, error)
 
 	// Set makes each task wait for its action time, whatever its state was. The attempts start
-	// anew, and the lease of a running task is void. With IfAbsent it changes nothing if the
+	// anew, like Created and all counts, and the lease of a running task is void. With IfAbsent it changes nothing if the
 	// task is Pending, Running or Dead. If a key occurs several times in tasks, the last one
 	// stays. Set makes no topics: if a task's topic does not exist, its Err is ErrNotFound.
 	Set(ctx context.Context, tasks []Task) ([]Answer, error)
@@ -301,7 +301,7 @@ type Outcome struct {
 	Refund bool
 
 	// Anew, with Pending, ends one life of the task and begins the next: no attempts, no node, and
-	// a new action time. Version, payload and callback stay. Without an Error the life has ended
+	// a new action time. Calls, Failures and all else stay. Without an Error the life has ended
 	// well: the task has no error any more, and the log has the attempt as Done, under the same
 	// condition as that of a Done task. With an Error the life has failed: the task keeps the
 	// Error, and the log has the attempt as Dead. Anew goes before Refund.

@@ -56,6 +56,11 @@ type Task struct {
 	// Callback replaces the handler or callback of the topic. Nil means those.
 	Callback *Callback `json:"callback,omitempty"`
 
+	// Trace is handed from the setter to the handler, and is sent with each callback. It has the
+	// headers Traceparent, Tracestate and Baggage, as far as there are any: see CheckTrace. It is a
+	// carrier of OpenTelemetry: propagation.MapCarrier(task.Trace).
+	Trace map[string]string `json:"trace,omitempty"`
+
 	// IfAbsent makes a set change nothing if a task of this key waits, runs or is dead.
 	IfAbsent bool `json:"-"`
 
@@ -67,9 +72,24 @@ type Task struct {
 	// While the task exists, each version is higher than the one before.
 	Version int64 `json:"version,omitempty"`
 
+	// Created is the time of the task's set, by the engine's clock, in milliseconds. A set makes a new
+	// task, also over another one: Created, Calls and Failures begin again then. Moves, retries, replays
+	// and timeout.Again leave Created as it is. Zero is unknown: a program of an earlier version has set
+	// the task.
+	Created time.Time `json:"created,omitzero"`
+
 	// Attempts is how many times the task was leased since it was set, replayed, or begun anew
 	// by timeout.Again, the present one included: 1 in the first call of a handler.
 	Attempts int `json:"attempts,omitempty"`
+
+	// Calls is how many times the task was leased since it was set, the present time included. Unlike
+	// Attempts it goes on through replays and timeout.Again. It leaves out attempts that were handed
+	// back. An extended lease is the same call. A lease counts even if it ended unsettled.
+	Calls int `json:"calls,omitempty"`
+
+	// Failures is how many of the Calls failed: all but the present one and the successful ones. A call
+	// failed, too, if its lease ended unsettled, or if a removal cut it off.
+	Failures int `json:"failures,omitempty"`
 
 	// Error is the failure of the last attempt, as text, at most MaxError bytes.
 	Error string `json:"error,omitempty"`
@@ -103,10 +123,22 @@ func (t Task) Check() error {
 	if err := CheckDue(t.Due); err != nil {
 		return err
 	}
+	if err := CheckTrace(t.Trace); err != nil {
+		return err
+	}
 	if t.Callback != nil {
 		return t.Callback.Check()
 	}
 	return nil
+}
+
+// Count fills in Calls and Failures. The arguments are those of the lives before the present one, and
+// Attempts and State are those of the present one. It is for engines.
+func (t *Task) Count(calls, failures int) {
+	t.Calls, t.Failures = calls+t.Attempts, failures+t.Attempts
+	if t.State == Running || t.State == Done {
+		t.Failures--
+	}
 }
 
 // Check returns an error wrapping ErrArgument if the key is invalid.

@@ -35,7 +35,12 @@ type modelTask struct {
 	failure  string
 	replayed bool // without a failure since: an engine may forget the earlier one
 	payload  string
+	traced   bool
 	token    engine.Token
+
+	before, after   time.Time // looks at the clock around the set
+	created         time.Time // once it was seen
+	calls, failures int
 }
 
 // testModel makes random calls of one engine and the other, and compares the answers with the
@@ -150,8 +155,13 @@ func (m *model) set() {
 	for i, id := range ids {
 		tasks[i] = engine.Task{Topic: m.topic, ID: id, Payload: fmt.Appendf(nil, "%d", m.rng.Uint64()), IfAbsent: absent}
 		tasks[i].Due, waits[i] = m.due()
+		if m.rng.IntN(3) == 0 {
+			tasks[i].Trace = trace
+		}
 	}
+	before := m.now()
 	answers, err := m.any().Set(m.ctx, tasks)
+	after := m.now()
 	m.say("set %v absent=%v waits=%v: %v %v", ids, absent, waits, answers, err)
 	require.NoError(m.t, err)
 	for i, id := range ids {
@@ -168,6 +178,7 @@ func (m *model) set() {
 		}
 		m.void(old)
 		m.tasks[id] = &modelTask{state: engine.Pending, version: answers[i].Version, due: tasks[i].Due, waits: waits[i], payload: string(tasks[i].Payload)}
+		m.tasks[id].traced, m.tasks[id].before, m.tasks[id].after = tasks[i].Trace != nil, before, after
 	}
 }
 
@@ -231,6 +242,9 @@ func (m *model) only(removal *engine.Removal, task *modelTask) {
 // end makes a task done or removed.
 func (m *model) end(id string, state engine.State) {
 	task := m.tasks[id]
+	if state == engine.Removed && task.state == engine.Running {
+		task.failures++
+	}
 	task.state, task.waits = state, false
 	if !m.kept {
 		m.ended[id] = task.version
@@ -323,9 +337,11 @@ func (m *model) settled(outcome engine.Outcome) {
 	}
 	if outcome.As != engine.Done && !outcome.Refund {
 		task.failure, task.replayed = outcome.Error, false
+		task.failures++
 	}
 	if outcome.Refund {
 		task.attempts--
+		task.calls--
 	}
 	task.state = outcome.As
 	task.waits = outcome.As == engine.Pending && outcome.After > 0
@@ -353,6 +369,7 @@ func (m *model) expire(ask engine.Ask, want []bool) int {
 		require.False(m.t, task.waits, "task %s is not due", leased.ID)
 		task.state, task.token = engine.Running, leased.Token
 		task.attempts++
+		task.calls++
 		m.same(leased.Task, task)
 		require.False(m.t, leased.Again)
 		for _, old := range m.old {
@@ -367,6 +384,14 @@ func (m *model) same(got engine.Task, want *modelTask) {
 	require.Equal(m.t, want.state, got.State, "task %s", got.ID)
 	require.Equal(m.t, want.version, got.Version, "task %s", got.ID)
 	require.Equal(m.t, want.attempts, got.Attempts, "task %s", got.ID)
+	require.Equal(m.t, want.calls, got.Calls, "task %s", got.ID)
+	require.Equal(m.t, want.failures, got.Failures, "task %s", got.ID)
+	if want.created.IsZero() {
+		m.created(want.before, want.after, got)
+		want.created = got.Created
+	}
+	sameTime(m.t, want.created, got.Created, "Created of "+got.ID)
+	require.Equal(m.t, want.traced, got.Trace != nil, "task %s", got.ID)
 	require.Equal(m.t, want.payload, string(got.Payload), "task %s", got.ID)
 	sameTime(m.t, want.due, got.Due, "Due of "+got.ID)
 	if !want.replayed {

@@ -271,7 +271,7 @@ func (r *rig) upkeep() {
 
 // plain makes tasks comparable: an engine may answer in any time zone.
 func plain(task engine.Task) engine.Task {
-	task.Due, task.Until = task.Due.UTC(), task.Until.UTC()
+	task.Due, task.Until, task.Created = task.Due.UTC(), task.Until.UTC(), task.Created.UTC()
 	if len(task.Payload) == 0 {
 		task.Payload = nil
 	}

@@ -92,6 +92,7 @@ func (s *suite) tests() []test {
 		{"Attempts", testAttempts},
 		{"Anew", testAnew},
 		{"Every", testEvery},
+		{"Record", testRecord},
 		{"Batches", testBatches},
 		{"Order", testOrder},
 		{"Times", testTimes},

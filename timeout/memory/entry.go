@@ -2,6 +2,7 @@ package memory
 
 import (
 	"container/heap"
+	"maps"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -21,7 +22,7 @@ type entry struct {
 	due      int64 // action time
 	at       int64 // next due time, end of the lease, or time of ending
 	version  int64
-	lease    int64 // the last lease's number
+	created  int64
 	attempts int32
 	index    int32 // in the heap, counted from 1; 0 if in none
 	started  bool  // whether timer was started
@@ -31,7 +32,11 @@ type entry struct {
 
 // more holds fields unused by most waiting tasks.
 type more struct {
+	lease    int64 // the last lease's number, or 0
+	calls    int   // of earlier lives
+	failures int   // of earlier lives
 	callback *engine.Callback
+	trace    map[string]string
 	failure  string
 	node     string
 	log      []logged
@@ -51,6 +56,26 @@ func (en *entry) mine() *more {
 	return en.more
 }
 
+// leased reports whether the lease of a token is the last one of the task.
+func (en *entry) leased(token engine.Token) bool {
+	return en != nil && en.state == engine.Running && en.more.lease == token.Lease
+}
+
+// free ends the lease, if there is one.
+func (en *entry) free() {
+	if en.more != nil {
+		en.more.lease = 0
+	}
+}
+
+// begin begins another life of the task. So many of its attempts have succeeded.
+func (en *entry) begin(succeeded int) {
+	more := en.mine()
+	more.calls += int(en.attempts)
+	more.failures += int(en.attempts) - succeeded
+	en.attempts = 0
+}
+
 func (en *entry) key() engine.Key { return engine.Key{Topic: en.topic.Name, ID: en.id} }
 
 func (en *entry) task() engine.Task {
@@ -60,15 +85,19 @@ func (en *entry) task() engine.Task {
 		Due:      time.UnixMilli(en.due),
 		State:    en.state,
 		Version:  en.version,
+		Created:  time.UnixMilli(en.created),
 		Attempts: int(en.attempts),
 		Until:    time.UnixMilli(en.at),
 	}
 	if en.payload != "" {
 		task.Payload = []byte(en.payload)
 	}
+	var more more
 	if en.more != nil {
-		task.Callback, task.Error, task.Node = en.more.callback, en.more.failure, en.more.node
+		more = *en.more
 	}
+	task.Callback, task.Trace, task.Error, task.Node = more.callback, maps.Clone(more.trace), more.failure, more.node
+	task.Count(more.calls, more.failures)
 	return task
 }
 

@@ -102,14 +102,14 @@ func (e *Engine) lease(t *topic, en *entry, ask engine.Ask, at int64, batch *eng
 		}
 	}
 	e.number++
-	en.lease, more.node = e.number, ask.Node
+	more.lease, more.node = e.number, ask.Node
 	en.attempts++
 	en.enter(engine.Running)
 	en.at = at + engine.CeilMillis(ask.Lease)
 	e.file(en)
 	batch.Leased = append(batch.Leased, engine.Leased{
 		Task:  en.task(),
-		Token: engine.Token{Key: en.key(), Lease: en.lease},
+		Token: engine.Token{Key: en.key(), Lease: more.lease},
 		Again: again,
 	})
 }
@@ -117,7 +117,7 @@ func (e *Engine) lease(t *topic, en *entry, ask engine.Ask, at int64, batch *eng
 // settle ends a lease if it is the last one of its task.
 func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	en := t.tasks[outcome.Token.ID]
-	if en == nil || en.state != engine.Running || en.lease != outcome.Token.Lease {
+	if !en.leased(outcome.Token) {
 		return false
 	}
 	if outcome.Anew && outcome.As == engine.Pending {
@@ -137,7 +137,8 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 	if outcome.Refund {
 		en.attempts--
 	}
-	en.lease, en.at = 0, outcome.DueAt(now())
+	en.free()
+	en.at = outcome.DueAt(now())
 	en.enter(engine.Pending)
 	e.file(en)
 	return true
@@ -152,12 +153,15 @@ func (e *Engine) renew(t *topic, en *entry, outcome engine.Outcome) {
 	if t.Retain > 0 || outcome.As == engine.Dead {
 		e.remember(en, outcome)
 	}
-	if en.more != nil || outcome.Error != "" {
-		more := en.mine()
-		more.failure, more.node = outcome.Error, ""
+	succeeded := 1
+	if outcome.Error != "" {
+		succeeded = 0
 	}
+	en.begin(succeeded)
+	en.free()
+	en.more.failure, en.more.node = outcome.Error, ""
 	en.due = outcome.DueAt(now())
-	en.attempts, en.lease, en.at = 0, 0, en.due
+	en.at = en.due
 	en.enter(engine.Pending)
 	e.file(en)
 }
@@ -206,7 +210,7 @@ func (e *Engine) Extend(ctx context.Context, tokens []engine.Token, lease time.D
 	held := make([]bool, len(tokens))
 	for i, token := range tokens {
 		en := e.find(token.Key)
-		if en == nil || en.state != engine.Running || en.lease != token.Lease {
+		if !en.leased(token) {
 			continue
 		}
 		held[i] = true

@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -41,9 +42,10 @@ func (e *Engine) set(task engine.Task) engine.Answer {
 		en = &entry{topic: t, id: strings.Clone(task.ID)}
 		t.tasks[en.id] = en
 	}
-	en.payload, en.due, en.attempts, en.more = string(task.Payload), task.DueAt(now()), 0, nil
-	if task.Callback != nil {
-		en.more = &more{callback: task.Callback}
+	at := now()
+	en.payload, en.due, en.created, en.attempts, en.more = string(task.Payload), task.DueAt(at), at, 0, nil
+	if task.Callback != nil || len(task.Trace) > 0 {
+		en.more = &more{callback: task.Callback, trace: maps.Clone(task.Trace)}
 	}
 	e.wait(en)
 	return en.answer(was)
@@ -57,7 +59,8 @@ func (en *entry) answer(was engine.State) engine.Answer {
 // wait makes a task wait for its action time, with a new version.
 func (e *Engine) wait(en *entry) {
 	e.number++
-	en.version, en.at, en.lease = e.number, en.due, 0
+	en.version, en.at = e.number, en.due
+	en.free()
 	en.enter(engine.Pending)
 	e.file(en)
 }
@@ -131,7 +134,8 @@ func (e *Engine) end(en *entry, state engine.State) {
 		return
 	}
 	en.enter(state)
-	en.lease, en.at = 0, now()
+	en.at = now()
+	en.free()
 	en.topic.heapOf(en).add(en)
 }
 
@@ -149,7 +153,8 @@ func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer
 		}
 		was := en.state
 		if was == engine.Dead {
-			en.due, en.attempts = now(), 0
+			en.due = now()
+			en.begin(0)
 			e.wait(en)
 		}
 		answers[i] = en.answer(was)

@@ -259,5 +259,8 @@ func TestTablesOfAnEarlierVersionAreBroughtUpToDate(t *testing.T) {
 	require.Equal(t, later, get(t, engine, "old").Until)
 	require.ErrorContains(t, exec(early), "column \"at\" does not exist", "a process of before can't run it early")
 	moveTo(t, engine, time.Unix(1, 0), "old")
-	require.Equal(t, "old", leaseOne(t, engine, time.Minute).ID)
+	leased := leaseOne(t, engine, time.Minute)
+	require.Equal(t, "old", leased.ID)
+	require.Zero(t, leased.Created, "nobody has written it down")
+	require.Equal(t, 1, leased.Calls)
 }

@@ -2,14 +2,13 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/internal/cursor"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/origin"
 )
 
 // row is a row of the columns {task} of a statement.
@@ -17,12 +16,14 @@ type row struct {
 	id, node, failure string
 	state             int16
 	at, due, version  int64
+	created           int64
 	attempts          int32
+	calls, failures   int32
 	callback, payload []byte
 }
 
 func (r *row) targets() []any {
-	return []any{&r.id, &r.state, &r.at, &r.due, &r.version, &r.attempts, &r.node, &r.failure, &r.callback, &r.payload}
+	return []any{&r.id, &r.state, &r.at, &r.due, &r.version, &r.attempts, &r.node, &r.failure, &r.callback, &r.payload, &r.created, &r.calls, &r.failures}
 }
 
 func (r *row) task(topic string) (engine.Task, error) {
@@ -33,13 +34,11 @@ func (r *row) task(topic string) (engine.Task, error) {
 	if len(r.payload) == 0 {
 		task.Payload = nil
 	}
-	if len(r.callback) > 0 {
-		task.Callback = new(engine.Callback)
-		if err := json.Unmarshal(r.callback, task.Callback); err != nil {
-			return task, fmt.Errorf("callback of %v: %w", task.Key(), err)
-		}
+	if r.created > 0 {
+		task.Created = time.UnixMilli(r.created)
 	}
-	return task, nil
+	task.Count(int(r.calls), int(r.failures))
+	return task, origin.Read(r.callback, &task)
 }
 
 // Get implements engine.Engine.

@@ -2,12 +2,12 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/origin"
 )
 
 // Set implements engine.Engine.
@@ -141,20 +141,15 @@ func newColumns(tasks []engine.Task, indices []int, ps places) columns {
 			}
 			c.payloads[i] = task.Payload
 		}
-		if task.Callback != nil {
+		if from := origin.Of(task); from != "" {
 			if c.callbacks == nil {
 				c.callbacks = make([]*string, n)
 			}
-			c.callbacks[i] = encode(task.Callback)
+			kept := from // from itself would be allocated for each task
+			c.callbacks[i] = &kept
 		}
 	}
 	return c
-}
-
-func encode(callback *engine.Callback) *string {
-	text, _ := json.Marshal(callback) // strings and a duration can always be written
-	s := string(text)
-	return &s
 }
 
 // when returns an action time for a statement: at is in milliseconds since the epoch. If it is -1,

@@ -29,7 +29,7 @@ var snippets = []string{
 	"{clock}", "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now)",
 	"{in k.after}", "least(clock.now + k.after, 253402300799999)",
 	"{time}", timeOf,
-	"{task}", "t.id, t.state, " + timeOf + ", t.due, t.version, t.attempts, t.node, t.error, t.callback, t.payload",
+	"{task}", "t.id, t.state, " + timeOf + ", t.due, t.version, t.attempts, t.node, t.error, t.callback, t.payload, t.created, t.calls, t.failures",
 }
 
 // newStatements returns the statements for the tables of a schema.

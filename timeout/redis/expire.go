@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -276,7 +277,8 @@ func (x *expiry) call(at *place, lease int, settle []int) *invocation {
 	for _, i := range settle {
 		outcome := x.ask.Settle[i]
 		key, _ := leaseKey(outcome.Token.Lease) // no lease has an empty one
-		text := outcome.Error[:min(len(outcome.Error), engine.MaxError)]
+		text := strings.ToValidUTF8(outcome.Error, "\ufffd")
+		text = text[:min(len(text), engine.MaxError)]
 		c.Args = append(c.Args, outcome.Token.ID, key, outcomeCode(outcome), ask(outcome.Due, max(outcome.After, 0)), text)
 		c.Size += len(text)
 	}
@@ -331,7 +333,8 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 		key := engine.Key{Topic: x.ask.Topic, ID: text(ids[j])}
 		leased := engine.Leased{Again: j < late}
 		leased.Topic, leased.ID = key.Topic, key.ID
-		if err := fill(&leased.Task, text(bodies[j]), text(records[j]), text(scores[j])); err != nil {
+		calls, failures, err := fill(&leased.Task, text(bodies[j]), text(records[j]), text(scores[j]))
+		if err != nil {
 			x.broken = cmp.Or(x.broken, err)
 			continue
 		}
@@ -340,6 +343,7 @@ func (x *expiry) takeLeased(l *layout, c *invocation, now int64) {
 		}
 		leased.State, leased.Node = engine.Running, x.ask.Node
 		leased.Attempts++
+		leased.Count(calls, failures)
 		leased.Until = time.UnixMilli(now + engine.CeilMillis(x.ask.Lease))
 		leased.Token = engine.Token{Key: key, Lease: leaseOf(first+int64(j)+1, c.at.slot), Part: part}
 		x.batch.Leased = append(x.batch.Leased, leased)

@@ -161,7 +161,7 @@ func readList(topic string, state engine.State, answer []any) ([]engine.Task, er
 	for i := range ids {
 		task := &tasks[i]
 		task.Topic, task.ID, task.State = topic, text(ids[i]), state
-		if err := fill(task, text(bodies[i]), text(records[i]), text(scores[i])); err != nil {
+		if err := complete(task, text(bodies[i]), text(records[i]), text(scores[i])); err != nil {
 			return nil, err
 		}
 	}

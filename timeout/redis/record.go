@@ -2,52 +2,62 @@ package redis
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/origin"
 )
 
-// A body in Redis is version (7 bytes), a byte for its kind, the callback as JSON after its length
-// if there is one, and the payload.
+// A body in Redis is version (7 bytes), a byte for its kind, an origin as JSON after its length if there
+// is one, and the payload. The JSON begins with white space, for a mark: see place in head.lua.
 const (
-	plain        = 0
-	withCallback = 1
+	plain      = 0
+	withOrigin = 1
+	moved      = 2 // plain, with a mark
 )
 
 // bodyOf is the body of a task without the version. Redis gives that.
-func bodyOf(task engine.Task) (string, error) {
-	if task.Callback == nil {
+func bodyOf(task *engine.Task) string {
+	from := origin.Of(task)
+	if from == "" {
 		body := make([]byte, 1+len(task.Payload))
 		copy(body[1:], task.Payload)
-		return string(body), nil
+		return string(body)
 	}
-	callback, err := json.Marshal(task.Callback)
-	if err != nil {
-		return "", fmt.Errorf("timeout/redis: callback of %v: %w", task.Key(), err)
-	}
-	body := binary.AppendUvarint([]byte{withCallback}, uint64(len(callback)))
-	return string(append(append(body, callback...), task.Payload...)), nil
+	body := binary.AppendUvarint([]byte{withOrigin}, uint64(1+len(from)))
+	return string(append(append(append(body, ' '), from...), task.Payload...))
 }
 
-// fill completes a task from a body, as Redis returns it, a record of attempts, perhaps empty, and
-// the score.
-func fill(task *engine.Task, body, record, score string) error {
+// historySize is the size of a history at the end of a record: see head.lua.
+const historySize = 6 + 4 + 4 + 1
+
+// oldest is the first time that a version can stand for, in ms: 2001. Earlier ones are mere numbers.
+const oldest = 1e12
+
+// complete fills in a task with its state from a body, as Redis returns it, a record of attempts, perhaps
+// empty, and the score.
+func complete(task *engine.Task, body, record, score string) error {
+	calls, failures, err := fill(task, body, record, score)
+	task.Count(calls, failures)
+	return err
+}
+
+// fill is complete without Calls and Failures. It returns those of earlier lives.
+func fill(task *engine.Task, body, record, score string) (calls, failures int, err error) {
 	if len(body) < 8 {
-		return fmt.Errorf("timeout/redis: body of %v has %d bytes, must have at least 8", task.Key(), len(body))
+		return 0, 0, fmt.Errorf("timeout/redis: body of %v has %d bytes, must have at least 8", task.Key(), len(body))
 	}
 	task.Version = number7(body)
 	payload := body[8:]
-	if body[7] == withCallback {
+	if body[7] == withOrigin {
 		size, head := binary.Uvarint([]byte(payload[:min(len(payload), binary.MaxVarintLen64)]))
 		if head <= 0 || size > uint64(len(payload)-head) {
-			return fmt.Errorf("timeout/redis: callback of %v is cut off", task.Key())
+			return 0, 0, fmt.Errorf("timeout/redis: callback of %v is cut off", task.Key())
 		}
-		task.Callback = new(engine.Callback)
-		if err := json.Unmarshal([]byte(payload[head:head+int(size)]), task.Callback); err != nil {
-			return fmt.Errorf("timeout/redis: callback of %v: %w", task.Key(), err)
+		if err := origin.Read([]byte(payload[head:head+int(size)]), task); err != nil {
+			return 0, 0, fmt.Errorf("timeout/redis: %w", err)
 		}
 		payload = payload[head+int(size):]
 	}
@@ -56,17 +66,28 @@ func fill(task *engine.Task, body, record, score string) error {
 	}
 	until, err := strconv.ParseInt(score, 10, 64)
 	if err != nil && score != "" {
-		return fmt.Errorf("timeout/redis: time of %v: %w", task.Key(), err)
+		return 0, 0, fmt.Errorf("timeout/redis: time of %v: %w", task.Key(), err)
 	}
 	task.Until = time.UnixMilli(until)
 	task.Due = task.Until
+	created := int64(0)
 	if len(record) >= 22 && len(record) >= 22+int(record[21]) {
 		task.Attempts = int(number(record[7:11]))
 		task.Due = time.UnixMilli(number(record[11:17]))
-		task.Node = record[22 : 22+int(record[21])]
-		task.Error = record[22+int(record[21]):]
+		task.Node, task.Error = record[22:22+int(record[21])], record[22+int(record[21]):]
+		if n := len(task.Error) - historySize; n >= 0 && task.Error[n+historySize-1] == 0xff {
+			past := task.Error[n:]
+			created, calls, failures = number(past[:6]), int(number(past[6:10])), int(number(past[10:14]))
+			task.Error = task.Error[:n]
+		}
 	}
-	return nil
+	if created == 0 {
+		created = (task.Version - 1) / 1000 // the version of a set is by the server's clock, in µs
+	}
+	if created >= oldest {
+		task.Created = time.UnixMilli(created)
+	}
+	return calls, failures, nil
 }
 
 // number7 reads the version of a body, or the lease of a record.

@@ -9,14 +9,14 @@ import (
 )
 
 func FuzzWhatIsKeptIsReadOrRefused(f *testing.F) {
-	body, err := bodyOf(engine.Task{Payload: []byte("p"), Callback: &engine.Callback{Kind: "http", Target: "t"}})
-	require.NoError(f, err)
+	body := bodyOf(&engine.Task{Payload: []byte("p"), Callback: &engine.Callback{Kind: "http", Target: "t"}})
 	f.Add("1234567"+body, "1234567"+"1234"+"123456"+"1234"+"\x02n1error", "1795260000000")
+	f.Add("1234567\x02payload", "1234567"+"1234"+"123456"+"1234"+"\x02n1error"+"123456"+"1234"+"1234"+"\xff", "1795260000000")
 	f.Add("1234567\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "", "")
 	f.Add("", "1234567"+"1234"+"123456"+"1234"+"\xff", "x")
 	f.Fuzz(func(t *testing.T, body, record, score string) {
 		var task engine.Task
-		if err := fill(&task, body, record, score); err == nil {
+		if err := complete(&task, body, record, score); err == nil {
 			require.LessOrEqual(t, len(task.Payload), len(body))
 			require.LessOrEqual(t, len(task.Node)+len(task.Error), len(record))
 		}

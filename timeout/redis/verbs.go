@@ -24,11 +24,8 @@ const (
 func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer, error) {
 	answers := make([]engine.Answer, len(tasks))
 	bodies := make([]string, len(tasks))
-	for i, task := range tasks {
-		var err error
-		if bodies[i], err = bodyOf(task); err != nil {
-			return nil, err
-		}
+	for i := range tasks {
+		bodies[i] = bodyOf(&tasks[i])
 	}
 	verb := verb{
 		count: len(tasks),
@@ -213,7 +210,7 @@ func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, err
 					continue
 				}
 				tasks[i].State = state
-				if err := fill(&tasks[i], text(bodies[j]), text(records[j]), text(scores[j])); err != nil {
+				if err := complete(&tasks[i], text(bodies[j]), text(records[j]), text(scores[j])); err != nil {
 					return err
 				}
 			}

@@ -140,6 +140,8 @@ func TestWhatIsSetIsKeptAsItWas(t *testing.T) {
 		require.Equal(t, engine.None, answers[0].Was)
 		require.Equal(t, engine.Millis(due), answers[0].Due.UnixMilli())
 		got := r.get(id)
+		require.WithinDuration(t, time.Now(), got.Created, time.Minute)
+		got.Created = time.Time{}
 		require.Equal(t, engine.Task{
 			Topic: "t", ID: id, Payload: payload, Due: time.UnixMilli(engine.Millis(due)), Callback: call,
 			State: engine.Pending, Version: answers[0].Version, Until: time.UnixMilli(engine.Millis(due)),

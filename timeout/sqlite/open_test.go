@@ -58,12 +58,19 @@ func TestTablesOfAnOlderVersionAreBroughtUpToDate(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "t"}, true)
 	require.NoError(t, err)
+	callback := &engine.Callback{Kind: "http", Target: "http://127.0.0.1/"}
+	_, err = e.Set(t.Context(), []engine.Task{{Topic: "t", ID: "old", Callback: callback}, {Topic: "t", ID: "new"}})
+	require.NoError(t, err)
 	require.NoError(t, e.Close())
 	db, err := sql.Open("sqlite", path)
 	require.NoError(t, err)
 	for _, statement := range []string{
 		"ALTER TABLE hw_members DROP COLUMN ttl",
 		"ALTER TABLE hw_members DROP COLUMN run",
+		"ALTER TABLE hw_tasks DROP COLUMN created",
+		"ALTER TABLE hw_tasks DROP COLUMN calls",
+		"ALTER TABLE hw_tasks DROP COLUMN failures",
+		"UPDATE hw_tasks SET attempts = 2",
 		"DROP INDEX hw_executions_by_time",
 		"CREATE INDEX hw_executions_by_time ON hw_executions (at)",
 		"INSERT INTO hw_members (name, topics, until) VALUES ('a', 'null', 9999999999999)",
@@ -76,6 +83,16 @@ func TestTablesOfAnOlderVersionAreBroughtUpToDate(t *testing.T) {
 	topics, err := e.Topics(t.Context())
 	require.NoError(t, err)
 	require.Len(t, topics, 1)
+	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "t", Node: "a", Max: 2, Lease: time.Minute})
+	require.NoError(t, err)
+	require.Len(t, batch.Leased, 2)
+	for _, leased := range batch.Leased {
+		require.Zero(t, leased.Created, "nobody has written it down")
+		require.Equal(t, []int{3, 3, 2}, []int{leased.Attempts, leased.Calls, leased.Failures})
+		if leased.ID == "old" {
+			require.Equal(t, callback, leased.Callback)
+		}
+	}
 	for range 2 {
 		view, err := e.Beat(t.Context(), engine.Node{Name: "a", Run: "1"}, time.Minute)
 		require.NoError(t, err)

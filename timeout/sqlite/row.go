@@ -3,15 +3,14 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/origin"
 )
 
 // columns are the columns for scanTask.
-const columns = "seq, id, state, at, due, version, attempts, lease, node, error, callback, payload"
+const columns = "seq, id, state, at, due, version, attempts, lease, node, error, callback, payload, created, calls, failures"
 
 // row is a stored task.
 type row struct {
@@ -21,9 +20,11 @@ type row struct {
 
 func scanTask(rows *sql.Rows, topic string) (row, error) {
 	var r row
-	var due int64
-	var callback sql.NullString
-	err := rows.Scan(&r.seq, &r.ID, &r.State, &r.at, &due, &r.Version, &r.Attempts, &r.lease, &r.Node, &r.Error, &callback, &r.Payload)
+	var due, created int64
+	var calls, failures int
+	var callback []byte
+	err := rows.Scan(&r.seq, &r.ID, &r.State, &r.at, &due, &r.Version, &r.Attempts, &r.lease, &r.Node, &r.Error, &callback, &r.Payload,
+		&created, &calls, &failures)
 	if err != nil {
 		return r, err
 	}
@@ -31,13 +32,11 @@ func scanTask(rows *sql.Rows, topic string) (row, error) {
 		r.at = max(r.at, due)
 	}
 	r.Topic, r.Due, r.Until = topic, time.UnixMilli(due), time.UnixMilli(r.at)
-	if callback.Valid {
-		r.Callback = new(engine.Callback)
-		if err := json.Unmarshal([]byte(callback.String), r.Callback); err != nil {
-			return r, fmt.Errorf("callback of %v: %w", r.Key(), err)
-		}
+	if created > 0 {
+		r.Created = time.UnixMilli(created)
 	}
-	return r, nil
+	r.Count(calls, failures)
+	return r, origin.Read(callback, &r.Task)
 }
 
 // found is the part of an existing task that a verb needs.

@@ -2,13 +2,12 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/internal/origin"
 )
 
 // Set implements engine.Engine.
@@ -114,9 +113,7 @@ func setIn(ctx context.Context, s session, t *topic, tasks []engine.Task, places
 	values := make([]any, 0, setColumns*len(last))
 	for _, i := range places {
 		if where, ok := last[tasks[i].ID]; ok && where == i {
-			if values, err = appendValues(values, t, &tasks[i], answers[i]); err != nil {
-				return err
-			}
+			values = appendValues(values, t, &tasks[i], answers[i], at)
 		}
 	}
 	if err := forget(ctx, s, t.no, stale); err != nil {
@@ -126,22 +123,18 @@ func setIn(ctx context.Context, s session, t *topic, tasks []engine.Task, places
 }
 
 // setColumns is the number of values of a task.
-const setColumns = 9
+const setColumns = 10
 
-func appendValues(values []any, t *topic, task *engine.Task, answer engine.Answer) ([]any, error) {
+func appendValues(values []any, t *topic, task *engine.Task, answer engine.Answer, at int64) []any {
 	var callback, payload any
-	if task.Callback != nil {
-		text, err := json.Marshal(task.Callback)
-		if err != nil {
-			return nil, fmt.Errorf("callback of %v: %w", task.Key(), err)
-		}
-		callback = string(text)
+	if from := origin.Of(task); from != "" {
+		callback = from
 	}
 	if len(task.Payload) > 0 {
 		payload = task.Payload
 	}
 	due := answer.Due.UnixMilli()
-	return append(values, t.no, task.ID, int64(engine.Hash(task.ID)), int64(engine.Pending), due, due, answer.Version, callback, payload), nil
+	return append(values, t.no, task.ID, int64(engine.Hash(task.ID)), int64(engine.Pending), due, due, answer.Version, callback, payload, at)
 }
 
 // insertSizes are the numbers of tasks in one insert statement.
@@ -151,11 +144,11 @@ var insertQueries = func() map[int]string {
 	queries := make(map[int]string)
 	for _, size := range insertSizes {
 		values := "(" + strings.Repeat("?, ", setColumns-1) + "?)"
-		queries[size] = "INSERT INTO hw_tasks (topic, id, hash, state, at, due, version, callback, payload) VALUES " +
+		queries[size] = "INSERT INTO hw_tasks (topic, id, hash, state, at, due, version, callback, payload, created) VALUES " +
 			strings.Repeat(values+", ", size-1) + values +
 			` ON CONFLICT (topic, id) DO UPDATE SET state = excluded.state, at = excluded.at, due = excluded.due,
 			version = excluded.version, attempts = 0, lease = 0, span = 0, node = '', error = '',
-			callback = excluded.callback, payload = excluded.payload`
+			callback = excluded.callback, payload = excluded.payload, created = excluded.created, calls = 0, failures = 0`
 	}
 	return queries
 }()

@@ -134,7 +134,7 @@ func fail(ctx context.Context, s session, t *topic, h *held, outcome engine.Outc
 // renew begins the next life of a task. Without Retain it deletes the log of the earlier lives after
 // a success, because neither the attempts nor an error show one any more.
 func renew(ctx context.Context, s session, t *topic, h *held, outcome engine.Outcome, at int64) error {
-	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = ?1, lease = 0, attempts = 0, node = '', error = ?3 WHERE seq = ?2",
+	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = 1, at = ?1, due = ?1, lease = 0, calls = calls + attempts, failures = failures + attempts - (?3 = ''), attempts = 0, node = '', error = ?3 WHERE seq = ?2",
 		outcome.DueAt(at), h.seq, outcome.Error)
 	outcome.As = engine.Done
 	if outcome.Error != "" {

@@ -169,7 +169,7 @@ func replay(ctx context.Context, s session, keys []engine.Key) ([]engine.Answer,
 		}
 		f.state, f.at, f.due, f.version = engine.Pending, at, at, version+int64(i)
 		answers[i].Version, answers[i].Due = f.version, time.UnixMilli(at)
-		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, due = ?2, version = ?3, attempts = 0, lease = 0 WHERE seq = ?4",
+		_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET state = ?1, at = ?2, due = ?2, version = ?3, calls = calls + attempts, failures = failures + attempts, attempts = 0, lease = 0 WHERE seq = ?4",
 			int64(engine.Pending), at, f.version, f.seq)
 		return err
 	}, func(*topic) error { return nil })

@@ -14,6 +14,8 @@ settled AS (
         lease = 0,
         filed = k.at,
         due = CASE WHEN k.anew THEN k.at ELSE t.due END,
+        calls = t.calls + CASE WHEN k.anew THEN t.attempts ELSE 0 END,
+        failures = t.failures + CASE WHEN k.anew THEN t.attempts - (k.error = '')::integer ELSE 0 END,
         attempts = CASE WHEN k.anew THEN 0 ELSE t.attempts - k.refund::integer END,
         node = CASE WHEN k.anew THEN '' ELSE t.node END,
         error = CASE WHEN k.anew THEN k.error WHEN k.outcome = 3 OR k.refund THEN t.error ELSE k.error END

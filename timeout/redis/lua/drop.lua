@@ -1,8 +1,7 @@
 -- drop(ttl): all of the slot goes, but for a mark. It tells processes that have not heard of the
 -- end, and goes after a time.
-call('UNLINK', s, p, f, d, r, b, a, t)
-local time = call('TIME')
-call('HSETNX', m, 'n', text(time[1] * 1000000 + time[2]))
-call('HSET', m, 'z', 1)
+local time, number = call('TIME'), call('HGET', m, 'n')
+call('UNLINK', s, p, f, d, r, b, a, m, t)
+call('HSET', m, 'n', number or text(time[1] * 1000000 + time[2]), 'z', 1)
 call('PEXPIRE', m, ARGV[1])
 return {1}

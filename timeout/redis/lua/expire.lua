@@ -15,7 +15,7 @@ if count > 0 then
   local ids = {}
   for i = 1, count do ids[i] = ARGV[5 * i + 2] end
   local records = call('HMGET', a, unpack(ids))
-  local seen, left, forget, fresh = {}, {}, {}, {}
+  local seen, left, forget = {}, {}, {}
   local again, finished, dead, update = {}, {}, {}, {}
   for i = 1, count do
     local base, id, record = 5 * i + 1, ids[i], records[i]
@@ -27,20 +27,18 @@ if count > 0 then
       local as, failure = ARGV[base + 3], ARGV[base + 5]
       if as == 'd' and meta[4] == '0' then
         forget[#forget + 1] = id
-      elseif as == 'a' then
-        fresh[#fresh + 1] = id
-        again[#again + 1], again[#again + 2] = asked(ARGV[base + 4], now), id
-      elseif as == 'f' then
+      elseif as == 'a' or as == 'f' then
         local at = asked(ARGV[base + 4], now)
-        update[#update + 1] = id
-        update[#update + 1] = noLease .. pack('>I4I6', 0, at) .. sub(record, 18, 21) .. '\0' .. failure
+        local past = as == 'a' and history(record, nil, 1) or failure .. history(record, nil, 0)
+        update[#update + 1], update[#update + 2] = id, waits(at, past)
         again[#again + 1], again[#again + 2] = at, id
       else
         local tries, stop = attempts(record), 22 + byte(record, 22)
+        local last, past = split(record)
         if as == 'r' then tries = math.max(tries - 1, 0) end
-        if as == 'd' or (as == 'r' and failure == '') then failure = sub(record, stop + 1) end
+        if as == 'd' or (as == 'r' and failure == '') then failure = last end
         update[#update + 1] = id
-        update[#update + 1] = noLease .. pack('>I4', tries) .. sub(record, 12, stop) .. failure
+        update[#update + 1] = noLease .. pack('>I4', tries) .. sub(record, 12, stop) .. failure .. past
         local to, at = again, present
         if as == 'd' then to = finished elseif as == 'x' then to = dead
         else at = asked(ARGV[base + 4], now) end
@@ -53,7 +51,6 @@ if count > 0 then
     call('HDEL', b, unpack(forget))
     call('HDEL', a, unpack(forget))
   end
-  if #fresh > 0 then call('HDEL', a, unpack(fresh)) end
   if #update > 0 then call('HSET', a, unpack(update)) end
   if #again > 0 then call('ZADD', s, unpack(again)) end
   if #finished > 0 then call('ZADD', f, unpack(finished)) end
@@ -73,9 +70,10 @@ if max > 0 and term > 0 then
   end
 end
 
--- outlived is the error of an attempt after the end of its lease.
+-- outlived is the error of an attempt after the end of its lease, and the history.
 local function outlived(record)
-  return 'timeout: the lease of ' .. sub(record, 23, 22 + byte(record, 22)) .. ' ended in attempt ' .. text(attempts(record))
+  local _, past = split(record)
+  return 'timeout: the lease of ' .. sub(record, 23, 22 + byte(record, 22)) .. ' ended in attempt ' .. text(attempts(record)) .. past
 end
 
 local paused = meta[5] == '1'
@@ -142,7 +140,15 @@ if max > 0 and not fenced and not paused then
       -- Without an earlier attempt a task has no record. Often no pending task has one.
       local others = call('ZCARD', p) + call('ZCARD', f) + call('ZCARD', d) + call('ZCARD', r)
       local found = call('HLEN', a) > others and call('HMGET', a, unpack(ids, late + 1, total))
-      for i = late + 1, total do records[i] = found and found[i - late] end
+      local marks = {}
+      for i = late + 1, total do
+        records[i] = found and found[i - late]
+        if not records[i] and bodies[i] and byte(bodies[i], 8) ~= 0 then
+          records[i] = moved(ids[i], bodies[i], scores[i])
+          if records[i] then marks[#marks + 1] = ids[i] end
+        end
+      end
+      unmark(marks)
       call('ZREMRANGEBYRANK', s, '0', total - late - 1)
     end
     number = numbers(meta[1], total)

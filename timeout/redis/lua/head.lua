@@ -67,8 +67,8 @@ local function standing(ids, bodies, records)
 end
 
 -- An attempt is kept as lease (7 bytes, zero for none), attempts (4), action time (6),
--- length of the lease in ms (4), node (1 byte of length before it), error.
-local noLease = string.rep('\0', 7)
+-- length of the lease in ms (4), node (1 byte of length before it), error, and perhaps a history.
+local noLease, noTime = string.rep('\0', 7), string.rep('\0', 6)
 
 local function attempts(record)
   local w, x, y, z = byte(record, 8, 11)
@@ -83,6 +83,66 @@ end
 local function length(record)
   local w, x, y, z = byte(record, 18, 21)
   return ((w * 256 + x) * 256 + y) * 256 + z
+end
+
+-- A history is when the task was set (6 bytes), its calls and failures before the present life (4 each),
+-- and a byte 255: no error ends so, since it is UTF-8. Without a history, or with a zero for when, the
+-- version says when: it is still that of the set. split returns the error and the history, perhaps empty.
+local function split(record)
+  local from, size = 23 + byte(record, 22), #record
+  if size >= from + 14 and byte(record, size) == 255 then
+    return sub(record, from, size - 15), sub(record, size - 14)
+  end
+  return sub(record, from), ''
+end
+
+-- history returns that of a task. It has a body if the version is about to change, and succeeded if the
+-- task begins another life: so many of its present attempts have.
+local function history(record, body, succeeded)
+  local created, calls, failures = 0, 0, 0
+  if record then
+    local _, past = split(record)
+    if past ~= '' then created, calls, failures = struct.unpack('>I6I4I4', past) end
+    if succeeded then
+      local tries = attempts(record)
+      calls, failures = calls + tries, failures + tries - succeeded
+    end
+  end
+  if created == 0 and body and #body > 7 then created = math.floor((struct.unpack('>I7', body) - 1) / 1000) end
+  return pack('>I6I4I4I1', created, calls, failures, 255)
+end
+
+-- waits is the record of a task without attempts.
+local function waits(at, past) return noLease .. pack('>I4I6I4I1', 0, at, 0, 0) .. past end
+
+-- A task that was moved before its first lease has no record, so that nobody has to write one at each
+-- move. Its body has a mark: kind 2 for 0, or a line feed for the space before the JSON of kind 1. Then m
+-- has when the task was set, in 6 bytes, under the id after a byte 1. Without the mark that doesn't count.
+-- Another key would cost each call more. Field marks of m says that there ever was one.
+-- mark returns whether a body has the mark, and if not, the body with it. One of an earlier version may
+-- have no place for it.
+local function mark(body)
+  local at, bare, sign = 8, 0, 2
+  if byte(body, 8) == 1 then
+    repeat at = at + 1 until (byte(body, at) or 0) < 128 -- the length of the JSON
+    at, bare, sign = at + 1, 32, 10
+  end
+  local found = byte(body, at)
+  if found == sign then return true end
+  return false, found == bare and sub(body, 1, at - 1) .. string.char(sign) .. sub(body, at + 1)
+end
+
+-- moved returns a record for a task that has none, if its body has a mark.
+local function moved(id, body, score)
+  return body and mark(body) and waits(score, (call('HGET', m, '\1' .. id) or noTime) .. pack('>I4I4I1', 0, 0, 255))
+end
+
+-- unmark deletes what m has of tasks.
+local function unmark(ids)
+  if #ids == 0 or call('HEXISTS', m, 'marks') == 0 then return end
+  local names = {}
+  for i = 1, #ids do names[i] = '\1' .. ids[i] end
+  call('HDEL', m, unpack(names))
 end
 
 -- lasting is the length of a lease as it is kept: the highest number stands for any above.

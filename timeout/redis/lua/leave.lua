@@ -4,4 +4,5 @@ if not meta[2] then return 'open' end
 for _, set in ipairs(sets) do call('ZREM', set, unpack(ARGV)) end
 call('HDEL', b, unpack(ARGV))
 call('HDEL', a, unpack(ARGV))
+unmark(ARGV)
 return {call('HLEN', b)}

@@ -32,6 +32,6 @@ for i = 1, #found, 2 do
   room = room - #body
   if room < 0 and #ids > 0 then break end -- the rest is on another page
   ids[#ids + 1], scores[#scores + 1], bodies[#bodies + 1] = id, found[i + 1], body
-  records[#records + 1] = call('HGET', a, id)
+  records[#records + 1] = call('HGET', a, id) or moved(id, body, found[i + 1])
 end
 return {ids, scores, bodies, records, #ids * 2 < #found and 1 or 0}

@@ -10,17 +10,25 @@ local bodies, records = call('HMGET', b, unpack(ids)), call('HMGET', a, unpack(i
 local state = standing(ids, bodies, records)
 local version = numbers(meta[1], 1) + 1 -- of all: no task is here twice
 local head = pack('>I7', version)
-local scores, fields, update, kept, size, first = {}, {}, {}, {}, 0, tonumber(ARGV[3])
+local scores, fields, update, set, kept, size, first = {}, {}, {}, {}, {}, 0, tonumber(ARGV[3])
 for i = 1, count do
   if state[i] == 1 then
-    local id, record, at = ids[i], records[i]
+    local id, body, record, at = ids[i], bodies[i], records[i]
     at, first = timed(ARGV[2 * i + 3], now, first)
+    if record then
+      update[#update + 1] = id
+      update[#update + 1] = sub(record, 1, 11) .. pack('>I6', at) .. sub(record, 18, 22 + byte(record, 22)) .. split(record) .. history(record, body)
+    elseif byte(body, 8) ~= 2 then
+      local has, with = mark(body)
+      if with then
+        body, set[#set + 1], set[#set + 2] = with, '\1' .. id, sub(history(nil, body), 1, 6)
+      elseif not has then
+        update[#update + 1], update[#update + 2] = id, waits(at, history(nil, body))
+      end
+    end
     scores[size + 1], fields[size + 1] = at, id
     size = size + 2
-    scores[size], fields[size] = id, head .. sub(bodies[i], 8)
-    if record then
-      update[#update + 1], update[#update + 2] = id, sub(record, 1, 11) .. pack('>I6', at) .. sub(record, 18)
-    end
+    scores[size], fields[size] = id, head .. sub(body, 8)
   elseif state[i] > 0 then
     kept[#kept + 1] = {i - 1, sub(bodies[i], 1, 7), text(due(records[i]))}
   end
@@ -31,4 +39,5 @@ if size > 0 then
   call('HSET', b, unpack(fields))
 end
 if #update > 0 then call('HSET', a, unpack(update)) end
+if #set > 0 then call('HSET', m, 'marks', 1, unpack(set)) end
 return {now, version, table.concat(state), kept}

@@ -1,13 +1,13 @@
 -- remove(only, id ...): what is pending, running or dead. If only is not empty, it has
 -- for each the wanted state and version, in one byte and seven; zeros stand for any.
-local meta = call('HMGET', m, 'n', 'z', 'retain')
+local meta = call('HMGET', m, 'n', 'z', 'retain', 'marks')
 local refused = refusal(meta)
 if refused then return refused end
 local only, ids, now = ARGV[1], {}, clock()
 for i = 2, #ARGV do ids[i - 1] = ARGV[i] end
 local state, score = states(ids)
 local retain, answers = meta[3] ~= '0', {}
-local records = call('HMGET', a, unpack(ids))
+local records, marks = call('HMGET', a, unpack(ids)), meta[4]
 local function version(id) return sub(call('HGET', b, id), 1, 7) end
 
 -- meant tells whether it is what the caller has seen.
@@ -23,7 +23,7 @@ for i = 1, #ids do
   if (number == 1 or number == 2 or number == 4) and meant(i) then
     leave[number][#leave[number] + 1] = id
     if retain then
-      local record = records[i] or noLease .. pack('>I4I6I4I1', 0, score[i], 0, 0)
+      local record = records[i] or marks and moved(id, call('HGET', b, id), score[i]) or waits(score[i], '')
       ended[#ended + 1], ended[#ended + 2] = now, id
       update[#update + 1], update[#update + 2] = id, noLease .. sub(record, 8)
     else
@@ -39,6 +39,7 @@ end
 for number = 1, 4 do
   if #leave[number] > 0 then call('ZREM', sets[number], unpack(leave[number])) end
 end
+unmark(leave[1])
 if #gone > 0 then
   call('HDEL', b, unpack(gone))
   call('HDEL', a, unpack(gone))

@@ -27,6 +27,7 @@ local function replace(ids, bodies)
     end
   end
   if #clear > 0 then call('HDEL', a, unpack(clear)) end
+  unmark(clear)
   for number = 2, 5 do
     if #leave[number] > 0 then call('ZREM', sets[number], unpack(leave[number])) end
   end

@@ -1,5 +1,5 @@
 FROM (
-    SELECT k.*, CASE WHEN k.due >= 0 THEN k.due ELSE {in k.after} END AS at
+    SELECT k.*, CASE WHEN k.due >= 0 THEN k.due ELSE {in k.after} END AS at, clock.now
     FROM unnest($1::integer[], $2::text[], $3::smallint[], $4::bigint[], $5::bigint[], $6::boolean[], $7::text[], $8::bytea[])
         AS k (topic, id, slot, due, after, absent, callback, payload), clock
 ) k
