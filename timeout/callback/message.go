@@ -12,7 +12,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// The headers of a call, over HTTP and NATS. Those of the task begin with Prefix.
+// The headers of a call, over HTTP and NATS. Those of the task begin with Prefix. Those of its Trace
+// have the names that they have there: traceparent, tracestate, baggage.
 const (
 	// HeaderKey is the header for Message.Key, from the IETF's draft
 	// draft-ietf-httpapi-idempotency-key-header.
@@ -39,6 +40,9 @@ type Message struct {
 	Attempt int
 	Due     time.Time // the action time, in milliseconds
 
+	// Trace is that of the task. Nil means none.
+	Trace map[string]string
+
 	// Token proves the lease. With it the result can be fed back. The zero Token means none.
 	Token timeout.Token
 }
@@ -49,7 +53,7 @@ func New(ctx context.Context, task timeout.Task) Message {
 	return Message{
 		Key:   Key(task),
 		Topic: task.Topic, ID: task.ID, Version: task.Version,
-		Attempt: task.Attempts, Due: task.Due, Token: token,
+		Attempt: task.Attempts, Due: task.Due, Trace: task.Trace, Token: token,
 	}
 }
 
@@ -64,7 +68,7 @@ func Key(task timeout.Task) string {
 type Field struct{ Name, Value string }
 
 // Headers returns the message as headers, always in the same order and each name once. Without
-// a Token its header is missing.
+// a Token its header is missing, and so is what is not in the Trace.
 func (m Message) Headers() []Field {
 	fields := []Field{
 		{HeaderKey, m.Key},
@@ -77,11 +81,19 @@ func (m Message) Headers() []Field {
 	if m.Token != (timeout.Token{}) {
 		fields = append(fields, Field{HeaderToken, m.Token.String()})
 	}
+	for _, name := range traceNames {
+		if value := m.Trace[name]; value != "" {
+			fields = append(fields, Field{name, value})
+		}
+	}
 	return fields
 }
 
+var traceNames = []string{engine.Traceparent, engine.Tracestate, engine.Baggage}
+
 // Parse reads the headers returned by Headers, with the method Get of an http.Header or a
-// nats.Header. The error wraps timeout.ErrArgument and names the header.
+// nats.Header. Without a valid Trace it is nil: programs on the way may have changed it. The error
+// wraps timeout.ErrArgument and names the header.
 func Parse(get func(name string) string) (Message, error) {
 	m := Message{Key: get(HeaderKey), Topic: get(HeaderTopic)}
 	var err error
@@ -107,6 +119,15 @@ func Parse(get func(name string) string) (Message, error) {
 		if m.Token, err = timeout.ParseToken(text); err != nil {
 			return Message{}, fmt.Errorf("header %s: %w", HeaderToken, err)
 		}
+	}
+	trace := make(map[string]string)
+	for _, name := range traceNames {
+		if value := get(name); value != "" {
+			trace[name] = value
+		}
+	}
+	if len(trace) > 0 && engine.CheckTrace(trace) == nil {
+		m.Trace = trace
 	}
 	return m, nil
 }

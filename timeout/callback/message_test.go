@@ -11,6 +11,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/callback"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 func header(m callback.Message) http.Header {
@@ -38,6 +39,25 @@ func TestWhoIsCalledReadsWhatTheTaskIs(t *testing.T) {
 		require.Equal(t, token, back.Token)
 		require.Equal(t, 3, back.Attempt)
 	}
+}
+
+func TestATraceIsInTheHeadersAsW3CHasIt(t *testing.T) {
+	trace := map[string]string{
+		engine.Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		engine.Tracestate:  "congo=t61rcWkgMzE", engine.Baggage: "user=7",
+	}
+	h := header(callback.New(context.Background(), timeout.Task{Topic: "orders", ID: "1", Trace: trace}))
+	for name, value := range trace {
+		require.Equal(t, []string{value}, h.Values(name))
+	}
+	back, err := callback.Parse(h.Get)
+	require.NoError(t, err)
+	require.Equal(t, trace, back.Trace)
+
+	h.Set(engine.Traceparent, "00-changed")
+	back, err = callback.Parse(h.Get)
+	require.NoError(t, err)
+	require.Nil(t, back.Trace)
 }
 
 func TestTheKeyOfOneSetIsThatOfAllItsAttemptsAndOfNothingElse(t *testing.T) {

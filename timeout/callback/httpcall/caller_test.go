@@ -62,7 +62,9 @@ func TestATargetGetsThePayloadAndAllThatIsPromised(t *testing.T) {
 	})
 	c := open(t, Config{Allow: here, Secrets: [][]byte{secret}})
 	call := to(strings.Replace(server.URL, "http://", "http://user:pass@", 1) + "/hook?x=1#fragment")
-	call.Header = map[string]string{"x-Shop": "7"}
+	call.Header = map[string]string{"x-Shop": "7", "TraceParent": "the task's wins"}
+	task := task
+	task.Trace = map[string]string{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "a=1", "baggage": "user=7"}
 	require.NoError(t, c.Check(call))
 	require.NoError(t, c.Call(timeout.WithToken(t.Context(), token), task, call))
 
@@ -77,6 +79,7 @@ func TestATargetGetsThePayloadAndAllThatIsPromised(t *testing.T) {
 		"Authorization": "Basic dXNlcjpwYXNz", "Idempotency-Key": "orders/a%2Eb%2F%C3%BC:12", "Webhook-Id": "orders/a%2Eb%2F%C3%BC:12",
 		"Heartwheel-Topic": "orders", "Heartwheel-Id": "a%2Eb%2F%C3%BC", "Heartwheel-Version": "12",
 		"Heartwheel-Attempt": "2", "Heartwheel-Due": "1700000000123", "Heartwheel-Token": token.String(),
+		"Traceparent": task.Trace["traceparent"], "Tracestate": "a=1", "Baggage": "user=7",
 	} {
 		require.Equal(t, []string{want}, h.Values(name), name)
 	}
@@ -84,7 +87,7 @@ func TestATargetGetsThePayloadAndAllThatIsPromised(t *testing.T) {
 	m, err := callback.Parse(h.Get)
 	require.NoError(t, err)
 	require.Equal(t, callback.Message{
-		Key: "orders/a%2Eb%2F%C3%BC:12", Topic: "orders", ID: "a.b/ü", Version: 12, Attempt: 2, Due: task.Due, Token: token,
+		Key: "orders/a%2Eb%2F%C3%BC:12", Topic: "orders", ID: "a.b/ü", Version: 12, Attempt: 2, Due: task.Due, Trace: task.Trace, Token: token,
 	}, m)
 }
 

@@ -58,6 +58,8 @@ func TestAStreamGetsThePayloadAndAllThatIsPromised(t *testing.T) {
 	c := open(t, js, natscall.Config{})
 	call := to("orders.due")
 	call.Header = map[string]string{"X-Shop": "7"}
+	task := task
+	task.Trace = map[string]string{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	token := timeout.Token{Key: task.Key(), Lease: 99, Part: "p"}
 	require.NoError(t, c.Check(call))
 	require.NoError(t, c.Call(timeout.WithToken(t.Context(), token), task, call))
@@ -69,6 +71,7 @@ func TestAStreamGetsThePayloadAndAllThatIsPromised(t *testing.T) {
 	for name, want := range map[string]string{
 		"X-Shop": "7", "Nats-Msg-Id": "orders/a%2Eb%2F%C3%BC:12", "Idempotency-Key": "orders/a%2Eb%2F%C3%BC:12", "Heartwheel-Topic": "orders",
 		"Heartwheel-Id": "a%2Eb%2F%C3%BC", "Heartwheel-Version": "12", "Heartwheel-Attempt": "1", "Heartwheel-Due": "1700000000123", "Heartwheel-Token": token.String(),
+		"traceparent": task.Trace["traceparent"],
 	} {
 		require.Equal(t, []string{want}, msg.Header.Values(name), name)
 	}
@@ -76,6 +79,7 @@ func TestAStreamGetsThePayloadAndAllThatIsPromised(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, task.ID, m.ID)
 	require.Equal(t, token, m.Token)
+	require.Equal(t, task.Trace, m.Trace)
 }
 
 func TestTheAttemptsOfOneSetAreThereOnce(t *testing.T) {

@@ -6,7 +6,8 @@
 //	calls, err := natscall.New(js, natscall.Config{})
 //
 // The task is done when the stream has acknowledged the message. The message has the headers of
-// package callback and those of the callback. The idempotency key is its Nats-Msg-Id as well: within
+// package callback and those of the callback. NATS tells the case of names: traceparent is in lower case.
+// The idempotency key is its Nats-Msg-Id as well: within
 // its window for duplicates (Duplicates of the stream, 2 minutes by default) a stream keeps one
 // message of several attempts. Attempts further apart can lead to two messages with the same key.
 //

@@ -114,8 +114,11 @@ func (c *Caller) command(ctx context.Context, task timeout.Task, call timeout.Ca
 		args = append(args, "token", m.Token.String())
 	}
 	args = append(args, "payload", task.Payload)
+	for _, name := range slices.Sorted(maps.Keys(m.Trace)) {
+		args = append(args, name, m.Trace[name])
+	}
 	for _, name := range slices.Sorted(maps.Keys(call.Header)) {
-		if !strings.EqualFold(name, maxLenHeader) {
+		if !strings.EqualFold(name, maxLenHeader) && m.Trace[name] == "" {
 			args = append(args, name, call.Header[name])
 		}
 	}

@@ -34,7 +34,9 @@ func TestAStreamGetsThePayloadAndAllThatIsPromised(t *testing.T) {
 	client := connect(t, serve(t))
 	c := open(t, client, streamcall.Config{})
 	call := to("events:due now")
-	call.Header = map[string]string{"shop": "7", "empty": "", "line": "a\r\nb"}
+	call.Header = map[string]string{"shop": "7", "empty": "", "line": "a\r\nb", "traceparent": "the task's wins"}
+	task := task
+	task.Trace = map[string]string{"tracestate": "a=1", "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	token := timeout.Token{Key: task.Key(), Lease: 99, Part: "p"}
 	require.NoError(t, c.Check(call))
 	require.NoError(t, c.Call(timeout.WithToken(t.Context(), token), task, call))
@@ -48,6 +50,7 @@ func TestAStreamGetsThePayloadAndAllThatIsPromised(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"key": "orders/a%2Eb%2F%C3%BC:12", "topic": "orders", "id": "a.b/ü", "version": "12", "attempt": "2", "due": "1700000000123",
 		"token": token.String(), "payload": string(task.Payload), "shop": "7", "empty": "", "line": "a\r\nb",
+		"traceparent": task.Trace["traceparent"], "tracestate": "a=1",
 	}, read[0].Messages[0].Values)
 	require.NotContains(t, read[0].Messages[1].Values, "token")
 	require.Equal(t, "", read[0].Messages[1].Values["payload"])

@@ -14,8 +14,9 @@
 //	token    the token of the lease, if there is one
 //	payload  its payload
 //
-// One field for each header of the callback follows, in the order of their names. The header MAXLEN
-// is no field: it is how many entries the stream keeps, roughly (MAXLEN ~). The oldest are dropped.
+// The fields of the task's Trace follow, then one for each header of the callback, in the order of their
+// names. The header MAXLEN is no field: it is how many entries the stream keeps, roughly (MAXLEN ~). The
+// oldest are dropped.
 //
 // Redis does not know about idempotency keys. If an attempt was carried out and its answer lost, the
 // next one adds another entry with the same key, and consumers drop it. One attempt never adds two
