@@ -28,9 +28,10 @@ func TestTheClientSetsAndFindsTasks(t *testing.T) {
 	c, ctx := newClient(t, start(t, process{args: []string{"-memory"}}), ""), t.Context()
 	due := time.Date(2099, 1, 2, 3, 4, 5, 6e6, time.UTC)
 	callback := &engine.Callback{Kind: "http", Target: "http://example.com/", Timeout: time.Second, Header: map[string]string{"A": "b"}, Final: []int{422}}
+	trace := map[string]string{engine.Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	for _, id := range []string{"a", "/", "x/y?z %2F", "ü#..", "..."} {
 		key := engine.Key{Topic: "t", ID: id}
-		found, err := c.Set(ctx, engine.Task{Topic: "t", ID: id, Due: due, Payload: []byte(`{"n":12345678901234567890}`), Callback: callback})
+		found, err := c.Set(ctx, engine.Task{Topic: "t", ID: id, Due: due, Payload: []byte(`{"n":12345678901234567890}`), Callback: callback, Trace: trace})
 		require.NoError(t, err)
 		require.Equal(t, engine.None, found.Was)
 		require.True(t, found.Changed)
@@ -42,6 +43,8 @@ func TestTheClientSetsAndFindsTasks(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, `{"n":12345678901234567890}`, string(task.Payload))
 		require.Equal(t, callback, task.Callback)
+		require.Equal(t, trace, task.Trace)
+		require.WithinDuration(t, time.Now(), task.Created, time.Minute)
 		require.Equal(t, key, task.Key())
 		require.True(t, due.Equal(task.Due))
 		found, err = c.Move(ctx, key, due.Add(time.Hour))

@@ -40,11 +40,14 @@ type Setting struct {
 	PayloadBase64 *[]byte         `json:"payload_base64,omitempty"`
 
 	Callback *Callback `json:"callback,omitempty"`
+
+	// Trace is engine.Task's. Without it a server takes that of the request.
+	Trace map[string]string `json:"trace,omitempty"`
 }
 
 // Task returns the task to be set under a key. The error wraps engine.ErrArgument.
 func (s Setting) Task(key engine.Key, ifAbsent bool) (engine.Task, error) {
-	task := engine.Task{Topic: key.Topic, ID: key.ID, Payload: s.Payload, IfAbsent: ifAbsent, Callback: s.Callback.Read()}
+	task := engine.Task{Topic: key.Topic, ID: key.ID, Payload: s.Payload, IfAbsent: ifAbsent, Callback: s.Callback.Read(), Trace: s.Trace}
 	var err error
 	if task.Due, task.After, err = s.Read(); err != nil {
 		return task, err
@@ -104,10 +107,15 @@ type Task struct {
 	Due      *Instant     `json:"due,omitempty"`
 	Until    *Instant     `json:"until,omitempty"`
 	Version  int64        `json:"version,omitempty"`
+	Created  *Instant     `json:"created,omitempty"`
 	Attempts int          `json:"attempts,omitempty"`
+	Calls    int          `json:"calls,omitempty"`
+	Failures int          `json:"failures,omitempty"`
 	Error    string       `json:"error,omitempty"`
 	Node     string       `json:"node,omitempty"`
 	Callback *Callback    `json:"callback,omitempty"`
+
+	Trace map[string]string `json:"trace,omitempty"`
 
 	// PayloadBytes is the size of the payload. Lists have it in place of the payload.
 	PayloadBytes  int             `json:"payload_bytes,omitempty"`
@@ -131,7 +139,8 @@ func TaskOf(t engine.Task) Task {
 func BriefOf(t engine.Task) Task {
 	return Task{
 		Key: t.Key(), State: t.State, Due: InstantOf(t.Due), Until: InstantOf(t.Until), Version: t.Version,
-		Attempts: t.Attempts, Error: t.Error, Node: t.Node, Callback: CallbackOf(t.Callback), PayloadBytes: len(t.Payload),
+		Created: InstantOf(t.Created), Attempts: t.Attempts, Calls: t.Calls, Failures: t.Failures, Error: t.Error, Node: t.Node,
+		Callback: CallbackOf(t.Callback), Trace: t.Trace, PayloadBytes: len(t.Payload),
 	}
 }
 
@@ -193,7 +202,7 @@ func WhenOf(due time.Time, after time.Duration) When {
 // SettingOf returns a task to be set. The payload arrives byte for byte: it is JSON in JSON only if
 // that changes nothing.
 func SettingOf(t engine.Task) Setting {
-	setting := Setting{When: WhenOf(t.Due, t.After), Callback: CallbackOf(t.Callback)}
+	setting := Setting{When: WhenOf(t.Due, t.After), Callback: CallbackOf(t.Callback), Trace: t.Trace}
 	var compact bytes.Buffer
 	switch {
 	case len(t.Payload) == 0:
@@ -209,7 +218,8 @@ func SettingOf(t engine.Task) Setting {
 func (t Task) Read() engine.Task {
 	task := engine.Task{
 		Topic: t.Topic, ID: t.ID, State: t.State, Due: t.Due.Read(), Until: t.Until.Read(), Version: t.Version,
-		Attempts: t.Attempts, Error: t.Error, Node: t.Node, Callback: t.Callback.Read(), Payload: t.PayloadBase64,
+		Created: t.Created.Read(), Attempts: t.Attempts, Calls: t.Calls, Failures: t.Failures, Error: t.Error, Node: t.Node,
+		Callback: t.Callback.Read(), Trace: t.Trace, Payload: t.PayloadBase64,
 	}
 	if t.Payload != nil {
 		task.Payload = t.Payload

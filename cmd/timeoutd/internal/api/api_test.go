@@ -53,6 +53,36 @@ func TestOneTaskOnItsWay(t *testing.T) {
 	require.Equal(t, wire.Answer{Was: timeout.None}, do[wire.Answer](s, http.MethodDelete, "/v1/topics/orders/tasks/nobody", ""))
 }
 
+// A task has the trace of its setting, or else of the request. A wrong header is nobody's fault here,
+// and baggage is not for every target.
+func TestATaskHasTheTraceOfTheRequest(t *testing.T) {
+	s := start(t, Config{})
+	const path = "/v1/topics/orders/tasks/1"
+	const parent, other = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-11111111111111111111111111111111-2222222222222222-00"
+	set := func(body string, header ...string) map[string]string {
+		t.Helper()
+		require.Less(t, s.raw(http.MethodPut, path, body, header...).status, 300)
+		return get[wire.Task](s, path).Trace
+	}
+	require.Equal(t, map[string]string{"traceparent": parent, "tracestate": "a=1"},
+		set(`{"after":"1h"}`, "Traceparent", parent, "Tracestate", "a=1", "Baggage", "secret=1"))
+	require.Equal(t, map[string]string{"traceparent": other, "baggage": "user=7"},
+		set(`{"after":"1h","trace":{"traceparent":"`+other+`","baggage":"user=7"}}`, "Traceparent", parent, "Tracestate", "a=1"))
+	require.Equal(t, map[string]string{"traceparent": parent}, set(`{"after":"1h"}`, "Traceparent", parent, "Tracestate", strings.Repeat("a", 3000)))
+	require.Nil(t, set(`{"after":"1h"}`, "Traceparent", "00-wrong", "Tracestate", "a=1"))
+	require.Nil(t, set(`{"after":"1h"}`, "Tracestate", "a=1"))
+
+	refused := s.raw(http.MethodPut, path, `{"after":"1h","trace":{"traceparent":"00-wrong"}}`)
+	require.Equal(t, http.StatusBadRequest, refused.status)
+	require.Contains(t, refused.body, "must be as in W3C Trace Context")
+
+	do := s.raw(http.MethodPost, "/v1/tasks/set", `{"tasks":[{"topic":"orders","id":"2"},{"topic":"orders","id":"3","trace":{"traceparent":"`+other+`"}}]}`, "Traceparent", parent)
+	require.Equal(t, http.StatusOK, do.status)
+	require.Equal(t, parent, get[wire.Task](s, "/v1/topics/orders/tasks/2").Trace["traceparent"])
+	require.Equal(t, other, get[wire.Task](s, "/v1/topics/orders/tasks/3").Trace["traceparent"])
+	require.WithinDuration(t, time.Now(), get[wire.Task](s, "/v1/topics/orders/tasks/3").Created.Time, time.Minute)
+}
+
 // A repeated call has one effect. With If-None-Match only the first one counts.
 func TestCallsCanBeRepeated(t *testing.T) {
 	s := start(t, Config{})

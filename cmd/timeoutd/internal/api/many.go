@@ -81,6 +81,7 @@ func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
 		if tasks[i], err = one.Task(one.Key, one.IfAbsent); err != nil {
 			return fmt.Errorf("tasks[%d]: %w", i, err)
 		}
+		traced(&tasks[i], r)
 	}
 	found, err := h.centre.SetAll(r.Context(), tasks)
 	return tellAll(w, found, err, func(i int) effect { return setEffect(tasks[i].IfAbsent) })

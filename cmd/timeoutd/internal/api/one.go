@@ -34,6 +34,7 @@ func (h *Handler) setTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	traced(&task, r)
 	found, err := h.centre.Set(r.Context(), task)
 	if err == nil {
 		err = found.Err

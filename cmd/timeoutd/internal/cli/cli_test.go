@@ -87,6 +87,12 @@ func TestATaskFromAShell(t *testing.T) {
 	require.Contains(t, s.ok("move", "orders", "4711", "-after", "1s"), "only what is pending can be moved")
 	require.NotContains(t, s.ok("list", "orders"), "4711")
 
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	s.ok("set", "orders", "traced", "-after", "1h", "-traceparent", parent)
+	require.Regexp(t, `created +20\d\d(.|\n)*calls +0\nfailures +0\n(.|\n)*trace +`+parent, s.ok("get", "orders", "traced"))
+	_, _, stderr := s.run("set", "orders", "traced", "-traceparent", "00-x")
+	require.Contains(t, stderr, "must be as in W3C Trace Context")
+
 	file := filepath.Join(t.TempDir(), "payload")
 	require.NoError(t, os.WriteFile(file, []byte{0xff, 0}, 0o600))
 	s.ok("set", "orders", "-raw", "-payload", "@"+file, "--", "-a/b ü")

@@ -81,6 +81,10 @@ func setTask(s *session, flags *flag.FlagSet) func(context.Context, []string) er
 	callbackFlags(flags, &task.Callback)
 	payload := flags.String("payload", "", "a JSON `value`; @file reads it, and @- reads standard input")
 	raw := flags.Bool("raw", false, "the payload is bytes, and no JSON")
+	flags.Func("traceparent", "the trace of its calls, as W3C Trace Context has it", func(s string) error {
+		task.Trace = map[string]string{engine.Traceparent: s}
+		return engine.CheckTrace(task.Trace)
+	})
 	ifAbsent := flags.Bool("if-absent", false, "change nothing where there is a task that waits, runs or is dead")
 	return func(ctx context.Context, words []string) (err error) {
 		task.Topic, task.ID, task.IfAbsent = words[0], words[1], *ifAbsent
@@ -210,9 +214,12 @@ func getTask(s *session, _ *flag.FlagSet) func(context.Context, []string) error 
 		t := newTable(s.out, task.Topic+"/"+task.ID, task.State.String())
 		t.row("due", instant(task.Due))
 		t.row("until", instant(task.Until))
+		t.row("created", instant(task.Created))
 		t.row("version", number(task.Version))
 		t.row("attempts", number(task.Attempts))
-		for _, field := range [][2]string{{"error", task.Error}, {"node", task.Node}, {"callback", callbackText(task.Callback)}} {
+		t.row("calls", number(task.Calls))
+		t.row("failures", number(task.Failures))
+		for _, field := range [][2]string{{"error", task.Error}, {"node", task.Node}, {"callback", callbackText(task.Callback)}, {"trace", task.Trace[engine.Traceparent]}} {
 			if field[1] != "" {
 				t.row(field[0], field[1])
 			}

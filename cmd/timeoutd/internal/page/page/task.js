@@ -27,7 +27,8 @@ async function look(key, act) {
   const text = await ask("POST", "/v1/tasks/get", { keys: [key] }), task = JSON.parse(text).tasks[0];
   setText($("look-title"), `${key.topic}/${key.id}`);
   drawFacts($("look-facts"), [
-    ["state", task.state], ["due", date(task.due)], [untilNames[task.state], date(task.until)], ["attempts", task.attempts || 0],
+    ["state", task.state], ["created", date(task.created)], ["due", date(task.due)], [untilNames[task.state], date(task.until)],
+    ["attempts", task.attempts || 0], ["calls", task.calls || 0], ["failures", task.failures || 0], ["trace", (task.trace || {}).traceparent],
     ["version", task.version], ["node", task.node], ["callback", callbackText(task.callback)],
   ]);
   $("look-error").hidden = !task.error;
