@@ -315,14 +315,17 @@ func (d *desk) count(one *Leased, now time.Time) {
 }
 
 // deal deals tasks to the requests for leases of that length, one to each in turn, and answers
-// them. It returns the rest. d.mu must be held.
+// them. Requests that came after the question get what the others leave. deal returns the rest. d.mu
+// must be held.
 func (d *desk) deal(leased []Leased, lease time.Duration) (rest []Leased) {
-	for dealt := true; dealt && len(leased) > 0; {
-		dealt = false
-		for _, r := range d.waiting {
-			if len(leased) > 0 && r.lease == lease && !r.full() {
-				r.tasks, r.bytes = append(r.tasks, leased[0]), r.bytes+len(leased[0].Payload)
-				leased, dealt = leased[1:], true
+	for _, asked := range []bool{true, false} {
+		for dealt := true; dealt && len(leased) > 0; {
+			dealt = false
+			for _, r := range d.waiting {
+				if len(leased) > 0 && r.asked == asked && r.lease == lease && !r.full() {
+					r.tasks, r.bytes = append(r.tasks, leased[0]), r.bytes+len(leased[0].Payload)
+					leased, dealt = leased[1:], true
+				}
 			}
 		}
 	}

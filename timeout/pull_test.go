@@ -290,6 +290,40 @@ func (e *countingEngine) Expire(ctx context.Context, ask engine.Ask) (engine.Bat
 	return batch, err
 }
 
+// Requests that come while the engine is asked don't take from those that have asked.
+func TestEachPullGetsAsManyAsItWantsIfThereAreEnough(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		store, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		defer store.Close()
+		gated := &countingEngine{Engine: store, gate: make(chan struct{})}
+		c, err := timeout.New(gated, timeout.Config{})
+		require.NoError(t, err)
+		_, err = c.SetTopic(t.Context(), timeout.Topic{Name: "orders", Pull: true})
+		require.NoError(t, err)
+		for i := range 100 {
+			_, err = c.Set(t.Context(), timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
+			require.NoError(t, err)
+		}
+		got := make(chan int, 10)
+		for range 10 {
+			go func() {
+				leased, err := c.Pull(t.Context(), timeout.Pull{Topic: "orders", Max: 7, Wait: time.Hour})
+				if err != nil {
+					t.Error(err)
+				}
+				got <- len(leased)
+			}()
+			synctest.Wait()
+		}
+		close(gated.gate)
+		for range 10 {
+			require.Equal(t, 7, <-got)
+		}
+		require.NoError(t, c.Close())
+	})
+}
+
 // A caller that has gone when the tasks come keeps none of them, and no attempt is counted.
 func TestTheTasksOfACallerThatHasGoneAreHandedBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
