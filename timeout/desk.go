@@ -274,7 +274,6 @@ func (d *desk) take(ask engine.Ask, batch engine.Batch, now time.Time) (rest []L
 		one := &batch.Leased[i]
 		one.Token.Begun = batch.Now.UnixMilli()
 		one.Token = prove(one.Token, d.c.cfg.FeedbackKeys)
-		one.Until = time.UnixMilli(one.Token.Begun).Add(ask.Lease) // by the clock of Begun, whichever part has the task
 		d.count(one, batch.Now)
 	}
 	rest = d.deal(batch.Leased, ask.Lease)

@@ -30,7 +30,9 @@ type Leased struct {
 
 // LeasedOf returns a task from timeout.Center.Pull.
 func LeasedOf(l engine.Leased) Leased {
-	lease := l.Until.Sub(time.UnixMilli(l.Token.Begun)) // by one clock
+	// Begun is not before the begin of the lease, so this is no longer than the lease is. If the clocks of
+	// shards differ, it is shorter by that.
+	lease := l.Until.Sub(time.UnixMilli(l.Token.Begun))
 	return Leased{TaskOf(l.Task), l.Token.String(), Duration(lease), l.Again}
 }
 
