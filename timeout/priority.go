@@ -17,10 +17,10 @@ type claim struct {
 	priority int     // Topic.Priority
 }
 
-// choose returns which of the topics that want a place gets one: the topic that has used the least
-// for its priority, then the highest priority, then the first. A topic that waits has its use unchanged
-// while those that run use more. So each has its turn, and in the long run the topics use the
-// places in proportion to their priorities, however long their tasks take (weighted fair queueing).
+// choose returns the index of the topic to get a place: the one with the least use for its priority. Of
+// equals it is the highest priority, then the first. The use of a waiting topic stands still, and that
+// of running ones grows. So each has its turn. In the long run the topics use the places in proportion
+// to their priorities, however long their tasks take (weighted fair queueing).
 func choose(claims []claim) int {
 	best := 0
 	for i, c := range claims[1:] {
@@ -33,8 +33,7 @@ func choose(claims []claim) int {
 }
 
 // arbiter deals the places of a node to its topics: see Config.Concurrency. A place is a goroutine in
-// worker.work. Use counts only as long as a topic waits: what a topic does with places that nobody else
-// wants is not held against it.
+// worker.work. Use counts only as long as a topic waits: places that nobody else wants are free.
 type arbiter struct {
 	limit int // zero means none, and nothing else is used
 
@@ -116,7 +115,8 @@ func (a *arbiter) keeps(t *tenant, wants int, now time.Time) bool {
 	return true
 }
 
-// giveBack returns a place of a topic that can use so many. It goes to the worker of a topic that waits, if any.
+// giveBack returns a place. wants is how many the topic can still use. The place goes to a waiting topic,
+// if there is one.
 func (a *arbiter) giveBack(t *tenant, wants int, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,9 +17,9 @@ type Stats struct {
 	Running int `json:"running"` // running handlers
 	Waiting int `json:"waiting"` // calls of Pull that wait for a due task
 
-	Done      uint64 `json:"done"`      // attempts with success: tasks with the outcome Done, and each Again
+	Done      uint64 `json:"done"`      // attempts with success: tasks with the outcome Done, each Again, and each run of a periodic task
 	Failed    uint64 `json:"failed"`    // attempts with an error or a panic
-	Dead      uint64 `json:"dead"`      // tasks with the outcome Dead
+	Dead      uint64 `json:"dead"`      // tasks with the outcome Dead, and periodic tasks whose run was given up
 	Accepted  uint64 `json:"accepted"`  // attempts with feedback to come
 	Postponed uint64 `json:"postponed"` // tasks put off since their target fails: no attempt
 	Returned  uint64 `json:"returned"`  // tasks handed back when the centre stopped, or all handlers hung: no attempt

@@ -21,7 +21,7 @@ var (
 	waiting   = perTopic("waiting_pulls", "Pulls that wait at this node for a due task.")
 	done      = perTopic("done_total", "Tasks that were done, and successful runs of tasks that run again.")
 	failed    = perTopic("failed_attempts_total", "Attempts that ended with an error or a panic.")
-	dead      = perTopic("dead_total", "Tasks that became dead.")
+	dead      = perTopic("dead_total", "Tasks that became dead, and runs of periodic tasks that were given up.")
 	accepted  = perTopic("accepted_total", "Attempts whose outcome is told later.")
 	postponed = perTopic("postponed_total", "Tasks that were put off since their target fails.")
 	returned  = perTopic("returned_total", "Tasks that were handed back when the node stopped.")
