@@ -2,11 +2,12 @@ package timeout
 
 import "context"
 
-// A Handler runs a due task. Without an error the task is Done, or with Topic.Every waits for its next
-// time. After an error it is tried again after Topic.Backoff, or after the delay of RetryAfter. It is Dead if the error is
+// A Handler runs a due task. Without an error the task is Done. After an error it is tried
+// again after Topic.Backoff, or after the delay of RetryAfter. It is Dead if the error is
 // Permanent or Topic.Retries are used up. A panic is an error with the stack. ErrAccepted means
 // that somebody will tell the outcome to Center.Feedback, with the token from TokenOf. Again means
-// success, and that the task runs once more later.
+// success, and that the task runs once more later. A task of a topic with Every waits for its next
+// time in place of Done, and if its retries are used up.
 //
 // The context ends when the lease is lost: the task was set or removed meanwhile, or the engine
 // could not be reached for as long as the lease. Then another node may run the task, and the

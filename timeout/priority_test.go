@@ -119,3 +119,26 @@ func TestNoTopicStarves(t *testing.T) {
 	s := simulate(1, []int{1, 1000}, []time.Duration{time.Second, time.Second}, time.Hour)
 	require.InDelta(t, 4, s.use[0].Seconds(), 1)
 }
+
+// Only waiting counts: the first topic to wait makes all begin at zero, and a later one begins beside those
+// that wait already.
+func TestNobodyPaysForPlacesThatNobodyWantedAndNobodySavesThemUp(t *testing.T) {
+	at := func(seconds int) time.Time { return time.Unix(1000+int64(seconds), 0) }
+	a := &arbiter{limit: 2, at: at(0)}
+	first, second, third := &tenant{}, &tenant{}, &tenant{}
+	for _, t := range []*tenant{first, second, third} {
+		a.add(t)
+	}
+	require.Equal(t, 2, a.want(first, 2, 2, at(0)))
+	require.Zero(t, a.want(second, 4, 1, at(1000)), "all places are taken")
+	require.Equal(t, []float64{0, 0}, []float64{first.used, second.used})
+	require.Zero(t, a.want(first, 2, 3, at(1010)))
+	require.Equal(t, []float64{20, 0}, []float64{first.used, second.used}, "two places for ten seconds, while one waited")
+	require.Zero(t, a.want(third, 6, 1, at(1020)))
+	require.Equal(t, []float64{40, 0, 0}, []float64{first.used, second.used, third.used}, "no more than those that wait")
+	require.Zero(t, a.want(second, 4, 0, at(1030)))
+	require.Zero(t, a.want(third, 6, 0, at(1030)))
+	require.Zero(t, a.want(second, 4, 1, at(1040)))
+	require.InDelta(t, 4*80/2, second.used, 1e-9, "as much for its priority as the one that waits")
+	require.False(t, a.keeps(first, 3, at(1040)), "of equals the one with the higher priority")
+}
