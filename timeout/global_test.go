@@ -192,3 +192,30 @@ func TestATopicWithAGlobalLimitWaitsForAView(t *testing.T) {
 		}
 	})
 }
+
+// What a node has leased ahead for slots that it loses must not wait for places that it no longer has.
+func TestANodeThatLosesItsPartHandsBackWhatItHasNotBegun(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		store, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = store.Close() })
+		members := new(assigner)
+		members.owner.Store("a")
+		g := new(gauge)
+		a := rigOn(t, store, timeout.Config{Node: "a", Members: members, TTL: time.Second, Topic: timeout.Topic{GlobalConcurrency: 8}})
+		require.NoError(t, a.Handle("orders", g.handler(10*time.Second)))
+		pass(time.Second)
+		a.setMany(100)
+		pass(time.Second)
+		require.Equal(t, 8, a.stats().Running)
+		require.Equal(t, 8, a.stats().Queued)
+		members.owner.Store("another")
+		pass(time.Second)
+		require.Equal(t, 8, a.stats().Running)
+		require.Zero(t, a.stats().Queued)
+		require.EqualValues(t, 8, a.stats().Returned)
+		pass(20 * time.Second)
+		_, in := g.take()
+		require.Equal(t, 8, in)
+	})
+}
