@@ -445,3 +445,23 @@ func TestPullsOfSeveralNodesShareTheTasks(t *testing.T) {
 		require.Empty(t, want)
 	})
 }
+
+func TestAPulledTaskOfAScheduleWaitsForItsNextTime(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := pullRig(t, timeout.Topic{Every: "1m", Retries: -1})
+		r.set("1", 0)
+		first := r.pull(1, time.Second)[0]
+		require.True(t, r.tell(first.Token, nil))
+		task := r.state("1")
+		require.Equal(t, timeout.Pending, task.State)
+		require.Equal(t, time.Minute, task.Due.Sub(first.Due))
+		second := r.pull(1, time.Hour)[0]
+		require.True(t, r.tell(second.Token, errors.New("broken")))
+		task = r.state("1")
+		require.Equal(t, "broken", task.Error)
+		require.Equal(t, 2*time.Minute, task.Due.Sub(first.Due), "the run is given up, and the next one comes at its time")
+		third := r.pull(1, time.Hour)[0]
+		require.True(t, r.tell(third.Token, timeout.ErrStopping))
+		require.Equal(t, third.Due, r.pull(1, time.Second)[0].Due, "nobody had begun it")
+	})
+}

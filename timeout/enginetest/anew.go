@@ -144,7 +144,14 @@ func testEvery(r *rig) {
 	last := r.expireOne("b", long)
 	require.Contains(r.t, last.Error, "the lease of a ended in attempt 3")
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Pending, Anew: true, Error: last.Error, After: long}))
-	require.Equal(r.t, last.Error, r.get("1").Error)
+	task := r.get("1")
+	require.Equal(r.t, last.Error, task.Error)
+	require.Equal(r.t, []int{0, 4, 4}, []int{task.Attempts, task.Calls, task.Failures})
+	r.move("1", past)
+	token := r.expireOne("b", long).Token
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: token, As: engine.Pending, Anew: true, After: long}))
+	task = r.get("1")
+	require.Equal(r.t, []int{0, 5, 4}, []int{task.Attempts, task.Calls, task.Failures}, "one of them has succeeded")
 
 	// A topic can lose its schedule, and get one.
 	r.make(engine.Topic{Retries: -1})

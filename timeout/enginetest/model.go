@@ -333,6 +333,9 @@ func (m *model) settled(outcome engine.Outcome) {
 	if outcome.Anew {
 		task.state, task.attempts, task.failure, task.replayed = engine.Pending, 0, outcome.Error, false
 		task.due, task.waits = outcome.Due, !outcome.Due.Before(newDue)
+		if outcome.Error != "" {
+			task.failures++
+		}
 		return
 	}
 	if outcome.As != engine.Done && !outcome.Refund {
