@@ -235,8 +235,8 @@ func ExampleCenter_Pull() {
 	}
 	for _, one := range leased {
 		left, err := centre.Extend(ctx, one.Token, time.Minute) // the work takes longer than Topic.Lease
-		fmt.Println(one.ID, left, err)
-		settled, err := centre.Feedback(ctx, one.Token, nil)
+		fmt.Println(one.ID, left, err)                          // zero: the lease is lost
+		settled, err := centre.Feedback(ctx, one.Token, nil)    // or the error of the work
 		fmt.Println(one.ID, settled, err)
 	}
 	// Output:

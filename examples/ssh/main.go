@@ -84,9 +84,9 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	if err != nil {
 		return err
 	}
-	context.AfterFunc(ctx, func() { ln.Close() })
 	logger.Info("listening", "addr", ln.Addr())
 	ln = k.Listener(ln)
+	context.AfterFunc(ctx, func() { ln.Close() })
 	for {
 		conn, err := ln.Accept()
 		switch {

@@ -84,8 +84,8 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 		return err
 	}
 	logger.Info("listening", "addr", ln.Addr())
-	context.AfterFunc(ctx, func() { ln.Close() })
 	ln = wrap(ln, k, config, above)
+	context.AfterFunc(ctx, func() { ln.Close() })
 
 	var running sync.WaitGroup
 	defer running.Wait()
