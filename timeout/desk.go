@@ -1,6 +1,7 @@
 package timeout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -65,6 +66,10 @@ func (d *desk) change(topic Topic) {
 	}
 	if topic.Paused != d.topic.Paused {
 		d.lookNow()
+	}
+	if !topic.Pull { // another call is refused
+		d.dismiss(func(*request) bool { return true })
+		ring(d.bell)
 	}
 	d.topic = topic
 }
@@ -248,7 +253,28 @@ func (d *desk) ask(ask engine.Ask) {
 		d.fail(err)
 		return
 	}
-	d.c.handBack(d.name, d.take(ask, batch, time.Now()))
+	d.c.settle(d.name, d.take(ask, batch, time.Now()))
+}
+
+// giveUp takes the tasks out whose last attempt of a run ended with its lease: see Topic.Every. It
+// returns their outcomes. d.mu must be held.
+func (d *desk) giveUp(batch *engine.Batch) (ended []engine.Outcome) {
+	schedule, err := scheduleOf(d.topic)
+	if err != nil || schedule == nil {
+		return nil
+	}
+	batch.Leased = slices.DeleteFunc(batch.Leased, func(one Leased) bool {
+		if one.Attempts <= attemptsOf(d.topic) {
+			return false
+		}
+		d.counts.Dead++
+		one.Attempts--
+		outcome := conclude(d.topic, schedule, one.Task, batch.Now, errors.New(cmp.Or(one.Error, "timeout: a lease ended")))
+		outcome.Token = one.Token
+		ended = append(ended, outcome)
+		return true
+	})
+	return ended
 }
 
 // fail answers all requests with an error.
@@ -261,8 +287,8 @@ func (d *desk) fail(err error) {
 	d.waiting = nil
 }
 
-// take hands out the leased tasks. It returns the tasks of ended requests.
-func (d *desk) take(ask engine.Ask, batch engine.Batch, now time.Time) (rest []Leased) {
+// take hands out the leased tasks. It returns the outcomes of those that nobody gets.
+func (d *desk) take(ask engine.Ask, batch engine.Batch, now time.Time) (rest []engine.Outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ahead = batch.Now.Sub(now)
@@ -270,15 +296,17 @@ func (d *desk) take(ask engine.Ask, batch engine.Batch, now time.Time) (rest []L
 	if d.limiter != nil {
 		d.limiter.ReserveN(now, len(batch.Leased))
 	}
+	full := len(batch.Leased) == ask.Max
+	rest = d.giveUp(&batch)
 	for i := range batch.Leased {
 		one := &batch.Leased[i]
 		one.Token.Begun = batch.Now.UnixMilli()
 		one.Token = prove(one.Token, d.c.cfg.FeedbackKeys)
 		d.count(one, batch.Now)
 	}
-	rest = d.deal(batch.Leased, ask.Lease)
+	rest = append(rest, unbegun(d.deal(batch.Leased, ask.Lease))...)
 	switch {
-	case len(batch.Leased) == ask.Max:
+	case full:
 		d.lookAt(now)
 	case !batch.Next.IsZero():
 		wait := batch.Next.Sub(batch.Now)

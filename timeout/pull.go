@@ -122,24 +122,30 @@ func (c *Center) queue(topic Topic, r *request) (d *desk, pulling context.Contex
 	return d, c.pulling, nil
 }
 
-// handBack returns tasks that nobody has begun. If the engine does not answer, their leases end.
-func (c *Center) handBack(topic string, leased []Leased) {
-	if len(leased) == 0 {
-		return
-	}
-	ask := engine.Ask{Topic: topic, Node: c.cfg.Node}
+// handBack returns tasks that nobody has begun.
+func (c *Center) handBack(topic string, leased []Leased) { c.settle(topic, unbegun(leased)) }
+
+// unbegun returns the outcomes of tasks that nobody has begun.
+func unbegun(leased []Leased) (outcomes []engine.Outcome) {
 	for i := range leased {
-		token := leased[i].Token
-		ask.Settle = append(ask.Settle, engine.Outcome{Token: bare(token), As: Pending, Refund: true})
+		outcomes = append(outcomes, engine.Outcome{Token: bare(leased[i].Token), As: Pending, Refund: true})
+	}
+	return outcomes
+}
+
+// settle tells the engine of outcomes. If it does not answer, the leases end.
+func (c *Center) settle(topic string, outcomes []engine.Outcome) {
+	if len(outcomes) == 0 {
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
-	batch, err := c.engine.Expire(ctx, ask)
+	batch, err := c.engine.Expire(ctx, engine.Ask{Topic: topic, Node: c.cfg.Node, Settle: outcomes})
 	switch {
 	case err == nil:
 		c.wake(topic, batch.Now)
 	case !errors.Is(err, ErrNotFound):
-		c.cfg.Logger.Warn("timeout: tasks that nobody has begun are not handed back", "topic", topic, "tasks", len(leased), "err", err)
+		c.cfg.Logger.Warn("timeout: tasks that nobody has begun are not handed back", "topic", topic, "tasks", len(outcomes), "err", err)
 	}
 }
 

@@ -465,3 +465,72 @@ func TestAPulledTaskOfAScheduleWaitsForItsNextTime(t *testing.T) {
 		require.Equal(t, third.Due, r.pull(1, time.Second)[0].Due, "nobody had begun it")
 	})
 }
+
+func TestARunOfAPulledTaskWhoseWorkersDieIsGivenUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := pullRig(t, timeout.Topic{Every: "1h", Retries: 1, Lease: time.Second})
+		r.set("1", 0)
+		first := r.pull(1, time.Minute)[0]
+		second := r.pull(1, time.Minute)[0]
+		require.Equal(t, 2, second.Attempts)
+		require.Equal(t, first.Due, second.Due, "the same run")
+		next := r.pull(1, 2*time.Hour)[0]
+		require.Equal(t, 1, next.Attempts)
+		require.Equal(t, time.Hour, next.Due.Sub(first.Due))
+		require.Contains(t, next.Error, "ended in attempt 2")
+		require.EqualValues(t, 1, r.stats().Dead)
+	})
+}
+
+func TestACentreWithoutRunKnowsTheTopicAsItIsNow(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		store, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		defer store.Close()
+		a, err := timeout.New(store, timeout.Config{Node: "a"})
+		require.NoError(t, err)
+		defer a.Close()
+		b, err := timeout.New(store, timeout.Config{Node: "b"})
+		require.NoError(t, err)
+		defer b.Close()
+		_, err = a.SetTopic(t.Context(), timeout.Topic{Name: "orders", Pull: true})
+		require.NoError(t, err)
+		_, err = b.SetTopic(t.Context(), timeout.Topic{Name: "orders", Pull: true, Every: "1m"})
+		require.NoError(t, err)
+		_, err = b.Set(t.Context(), timeout.Task{Topic: "orders", ID: "1"})
+		require.NoError(t, err)
+		leased, err := a.Pull(t.Context(), timeout.Pull{Topic: "orders", Wait: time.Second})
+		require.NoError(t, err)
+		settled, err := a.Feedback(t.Context(), leased[0].Token, nil)
+		require.NoError(t, err)
+		require.True(t, settled)
+		task, err := b.Get(t.Context(), key("1"))
+		require.NoError(t, err)
+		require.Equal(t, timeout.Pending, task.State, "it waits for its next run")
+
+		_, err = b.SetTopic(t.Context(), timeout.Topic{Name: "orders"})
+		require.NoError(t, err)
+		_, err = a.Pull(t.Context(), timeout.Pull{Topic: "orders"})
+		require.ErrorIs(t, err, timeout.ErrConflict)
+	})
+}
+
+func TestAWaitingPullGetsNothingOfATopicThatIsNoLongerPulled(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := pullRig(t, timeout.Topic{})
+		var leased []timeout.Leased
+		var err error
+		var pulling sync.WaitGroup
+		pulling.Go(func() {
+			leased, err = r.Pull(t.Context(), timeout.Pull{Topic: "orders", Wait: time.Hour})
+		})
+		pass(time.Second)
+		_, changing := r.SetTopic(t.Context(), timeout.Topic{Name: "orders"})
+		require.NoError(t, changing)
+		pass(time.Second)
+		r.set("1", time.Second)
+		pulling.Wait()
+		require.NoError(t, err)
+		require.Empty(t, leased)
+	})
+}

@@ -108,6 +108,7 @@ func (c *Center) Count(ctx context.Context, topic string) (Counts, error) {
 func (c *Center) lookUp(ctx context.Context, name string) (Topic, error) {
 	c.mu.Lock()
 	topic, known := c.topics[name]
+	known = known && c.running // only Run reads them again
 	c.mu.Unlock()
 	if known {
 		return topic, nil

@@ -84,7 +84,8 @@ type Task struct {
 
 	// Calls is how many times the task was leased since it was set, the present time included. Unlike
 	// Attempts it goes on through replays and timeout.Again. It leaves out attempts that were handed
-	// back. An extended lease is the same call. A lease counts even if it ended unsettled.
+	// back. An extended lease is the same call. A lease counts even if it ended unsettled. So does the
+	// lease that finds the attempts of a run by Topic.Every used up, although nobody is called.
 	Calls int `json:"calls,omitempty"`
 
 	// Failures is how many of the Calls failed: all but the present one and the successful ones. A call

@@ -526,3 +526,34 @@ func TestMembersComeAndGo(t *testing.T) {
 	require.Greater(t, back.Term, alone.Term)
 	require.Len(t, back.Nodes, 1)
 }
+
+// The attempts of a task begin anew after a failed life, and its log stays.
+func TestTheLogOfAFailedLifeGoesWithItsTask(t *testing.T) {
+	r := newRig(t, engine.Topic{Slots: 1})
+	key := engine.Key{Topic: "t", ID: "1"}
+	set := func(after time.Duration) {
+		_, err := r.Set(t.Context(), []engine.Task{{Topic: "t", ID: "1", After: after}})
+		require.NoError(t, err)
+	}
+	for name, next := range map[string]func(){
+		"removed": func() {
+			_, err := r.Remove(t.Context(), []engine.Removal{{Key: key}})
+			require.NoError(t, err)
+		},
+		"set": func() { set(time.Hour) },
+	} {
+		set(0)
+		batch, err := r.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Minute})
+		require.NoError(t, err)
+		failed := engine.Outcome{Token: batch.Leased[0].Token, As: engine.Pending, Anew: true, After: time.Hour, Error: "broken"}
+		_, err = r.Expire(t.Context(), engine.Ask{Topic: "t", Node: "n", Settle: []engine.Outcome{failed}})
+		require.NoError(t, err)
+		log, err := r.Executions(t.Context(), key, 10)
+		require.NoError(t, err)
+		require.Len(t, log, 1, name)
+		next()
+		log, err = r.Executions(t.Context(), key, 10)
+		require.NoError(t, err)
+		require.Empty(t, log, name)
+	}
+}

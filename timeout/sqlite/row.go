@@ -41,12 +41,12 @@ func scanTask(rows *sql.Rows, topic string) (row, error) {
 
 // found is the part of an existing task that a verb needs.
 type found struct {
-	seq      int64
-	id       string
-	state    engine.State
-	at, due  int64
-	version  int64
-	attempts int
+	seq     int64
+	id      string
+	state   engine.State
+	at, due int64
+	version int64
+	logged  bool // whether the log may have an attempt
 }
 
 // answer returns the answer of a verb that changes nothing.
@@ -60,10 +60,10 @@ func (f *found) answer() engine.Answer {
 // find reads the existing tasks of a topic, by id.
 func find(ctx context.Context, s session, topic int64, ids []string) (map[string]*found, error) {
 	all := make(map[string]*found)
-	err := each(ctx, s, "SELECT seq, id, state, at, due, version, attempts FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
+	err := each(ctx, s, "SELECT seq, id, state, at, due, version, attempts > 0 OR error <> '' FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?))",
 		[]any{topic, array(ids)}, func(rows *sql.Rows) error {
 			f := new(found)
-			err := rows.Scan(&f.seq, &f.id, &f.state, &f.at, &f.due, &f.version, &f.attempts)
+			err := rows.Scan(&f.seq, &f.id, &f.state, &f.at, &f.due, &f.version, &f.logged)
 			all[f.id] = f
 			return err
 		})

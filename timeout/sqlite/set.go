@@ -104,7 +104,7 @@ func setIn(ctx context.Context, s session, t *topic, tasks []engine.Task, places
 		}
 		after := &found{state: engine.Pending, due: task.DueAt(at), version: version + int64(i)}
 		answers[i].Version, answers[i].Due = after.version, time.UnixMilli(after.due)
-		if before != nil && before.attempts > 0 {
+		if before != nil && before.logged {
 			stale = append(stale, task.ID)
 		}
 		there[task.ID] = after

@@ -126,7 +126,7 @@ func remove(ctx context.Context, s session, removals []engine.Removal) ([]engine
 		f.state = engine.Removed
 		if t.Retain == 0 {
 			f.state = engine.None
-			if f.attempts > 0 {
+			if f.logged {
 				logged = append(logged, f.id)
 			}
 		}
