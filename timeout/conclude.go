@@ -59,6 +59,18 @@ func scheduleOf(topic Topic) (*engine.Schedule, error) {
 	return &schedule, err
 }
 
+// outlived returns the outcome of a run of a periodic task whose last attempt ended with its lease, and
+// whether it is one. Engines lease such a task once more: they leave its runs to the centre.
+func outlived(topic Topic, schedule *engine.Schedule, one Leased, now time.Time) (engine.Outcome, bool) {
+	if schedule == nil || one.Attempts <= attemptsOf(topic) {
+		return engine.Outcome{}, false
+	}
+	one.Attempts--
+	outcome := conclude(topic, schedule, one.Task, now, errors.New(cmp.Or(one.Error, "timeout: a lease ended")))
+	outcome.Token = one.Token
+	return outcome, true
+}
+
 // gaveUp reports whether an outcome ends a task or one of its runs for good, without success.
 func gaveUp(o engine.Outcome) bool { return o.As == Dead || o.Anew && o.Error != "" }
 

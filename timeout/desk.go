@@ -1,7 +1,6 @@
 package timeout
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -25,14 +24,15 @@ type desk struct {
 	bell chan struct{} // has an element if the desk must plan anew
 
 	// mu guards the fields below. It is not held during calls of the engine.
-	mu      sync.Mutex
-	topic   Topic
-	limiter *rate.Limiter // nil without Topic.Rate
-	waiting []*request    // the first come first
-	open    bool          // whether serve runs
-	look    time.Time     // the latest time of the next look
-	ahead   time.Duration // the engine's clock minus this node's
-	counts  Stats
+	mu       sync.Mutex
+	topic    Topic
+	schedule *engine.Schedule // of Topic.Every; nil without it, or if this node can't read it
+	limiter  *rate.Limiter    // nil without Topic.Rate
+	waiting  []*request       // the first come first
+	open     bool             // whether serve runs
+	look     time.Time        // the latest time of the next look
+	ahead    time.Duration    // the engine's clock minus this node's
+	counts   Stats
 }
 
 // request is a call of Pull that waits.
@@ -62,7 +62,16 @@ func (d *desk) change(topic Topic) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if topic.Rate != d.topic.Rate {
-		d.limiter = limiterOf(topic)
+		d.limiter = nil
+		if topic.Rate > 0 {
+			d.limiter = rate.NewLimiter(rate.Limit(topic.Rate), burstOf(topic.Rate))
+		}
+	}
+	if topic.Every != d.topic.Every {
+		var err error
+		if d.schedule, err = scheduleOf(topic); err != nil {
+			d.schedule = nil
+		}
 	}
 	if topic.Paused != d.topic.Paused {
 		d.lookNow()
@@ -72,14 +81,6 @@ func (d *desk) change(topic Topic) {
 		ring(d.bell)
 	}
 	d.topic = topic
-}
-
-// limiterOf returns a limiter for Topic.Rate, or nil without one.
-func limiterOf(topic Topic) *rate.Limiter {
-	if topic.Rate <= 0 {
-		return nil
-	}
-	return rate.NewLimiter(rate.Limit(topic.Rate), max(1, int(topic.Rate/10)))
 }
 
 // join adds a request. It reports whether serve must be started.
@@ -259,20 +260,13 @@ func (d *desk) ask(ask engine.Ask) {
 // giveUp takes the tasks out whose last attempt of a run ended with its lease: see Topic.Every. It
 // returns their outcomes. d.mu must be held.
 func (d *desk) giveUp(batch *engine.Batch) (ended []engine.Outcome) {
-	schedule, err := scheduleOf(d.topic)
-	if err != nil || schedule == nil {
-		return nil
-	}
 	batch.Leased = slices.DeleteFunc(batch.Leased, func(one Leased) bool {
-		if one.Attempts <= attemptsOf(d.topic) {
-			return false
+		outcome, over := outlived(d.topic, d.schedule, one, batch.Now)
+		if over {
+			d.counts.Dead++
+			ended = append(ended, outcome)
 		}
-		d.counts.Dead++
-		one.Attempts--
-		outcome := conclude(d.topic, schedule, one.Task, batch.Now, errors.New(cmp.Or(one.Error, "timeout: a lease ended")))
-		outcome.Token = one.Token
-		ended = append(ended, outcome)
-		return true
+		return over
 	})
 	return ended
 }

@@ -20,7 +20,8 @@
 //   - A set fires at least once, whatever crashes: a task is leased, not taken, and is only
 //     finished when its handler has said so.
 //   - One set never fires twice without a cause: a handler that failed or asked for it with Again, a
-//     topic with Every, or a lease that ended before its handler did. Setting a task anew ends the earlier set, waiting or running.
+//     topic with Every, or a lease that ended before its handler did. Setting a task anew ends the
+//     earlier set, waiting or running.
 //   - Every answer is exact: it tells the state of the task at the moment of the call's effect.
 //   - A task, a topic or a target that always fails holds up no other.
 //

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // The limits of a topic for all nodes are dealt with its slots: no store is asked. A node knows its
@@ -55,10 +57,7 @@ func (w *worker) deal(now time.Time) {
 	if fewer {
 		w.shed(places)
 	}
-	burst := int(min(perSecond, float64(math.MaxInt32)) / 10)
-	if perSecond > 0 {
-		burst = max(burst, 1)
-	}
+	burst := burstOf(perSecond)
 	switch {
 	case math.IsInf(perSecond, 1):
 		w.limiter = nil
@@ -69,6 +68,14 @@ func (w *worker) deal(now time.Time) {
 		w.limiter.SetBurstAt(now, burst)
 	}
 	w.hire()
+}
+
+// burstOf returns how many tasks may begin at once: those of a tenth of a second, or one.
+func burstOf(perSecond float64) int {
+	if perSecond == 0 {
+		return 0
+	}
+	return max(int(min(perSecond, engine.MaxRate)/10), 1)
 }
 
 // shed hands back the end of the queue, due as before, so that other nodes can run it. w.mu must be

@@ -145,7 +145,7 @@ func (c *Center) settle(topic string, outcomes []engine.Outcome) {
 	case err == nil:
 		c.wake(topic, batch.Now)
 	case !errors.Is(err, ErrNotFound):
-		c.cfg.Logger.Warn("timeout: tasks that nobody has begun are not handed back", "topic", topic, "tasks", len(outcomes), "err", err)
+		c.cfg.Logger.Warn("timeout: pulled tasks are not settled, so their leases must end", "topic", topic, "tasks", len(outcomes), "err", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package timeout
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -376,15 +375,14 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 			w.counts.Again++
 		}
 		w.held[a] = struct{}{}
-		switch {
-		case w.stopping: // since the call
+		if w.stopping { // since the call
 			w.giveBack(a, time.Time{})
 			continue
-		case w.schedule != nil && a.Attempts > attemptsOf(w.topic): // the lease of the last one ended
+		}
+		if outcome, over := outlived(w.topic, w.schedule, a.Leased, batch.Now); over {
 			w.drop(a)
 			w.counts.Dead++
-			a.Attempts--
-			w.settle(w.conclude(a, w.topic, errors.New(cmp.Or(a.Error, "timeout: a lease ended"))))
+			w.settle(outcome)
 			continue
 		}
 		w.queue = append(w.queue, a)

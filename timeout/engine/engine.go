@@ -44,8 +44,8 @@ type Engine interface {
 	Count(ctx context.Context, topic string) (Counts, error)
 
 	// Set makes each task wait for its action time, whatever its state was. The attempts start
-	// anew, like Created and all counts, and the lease of a running task is void. With IfAbsent it changes nothing if the
-	// task is Pending, Running or Dead. If a key occurs several times in tasks, the last one
+	// anew, like Created and all counts, and the lease of a running task is void. With IfAbsent it
+	// changes nothing if the task is Pending, Running or Dead. If a key occurs several times in tasks, the last one
 	// stays. Set makes no topics: if a task's topic does not exist, its Err is ErrNotFound.
 	Set(ctx context.Context, tasks []Task) ([]Answer, error)
 

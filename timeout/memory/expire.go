@@ -146,16 +146,13 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 
 // renew begins the next life of a task.
 func (e *Engine) renew(t *topic, en *entry, outcome engine.Outcome) {
+	succeeded := 1
 	outcome.As = engine.Done
 	if outcome.Error != "" {
-		outcome.As = engine.Dead
+		succeeded, outcome.As = 0, engine.Dead
 	}
 	if t.Retain > 0 || outcome.As == engine.Dead {
 		e.remember(en, outcome)
-	}
-	succeeded := 1
-	if outcome.Error != "" {
-		succeeded = 0
 	}
 	en.begin(succeeded)
 	en.free()

@@ -11,7 +11,7 @@ import (
 )
 
 // A body in Redis is version (7 bytes), a byte for its kind, an origin as JSON after its length if there
-// is one, and the payload. The JSON begins with white space, for a mark: see place in head.lua.
+// is one, and the payload. The JSON begins with white space, for a mark: see mark in head.lua.
 const (
 	plain      = 0
 	withOrigin = 1

@@ -11,8 +11,9 @@
 // request certainly unread by the target are sent again on another connection.
 //
 // The headers are those of package callback and those of the callback. Idempotency-Key is the same
-// for all attempts. The task's Trace is traceparent, tracestate and baggage. With Secrets the request is signed as in Standard Webhooks 1.0.0 (webhook-id,
-// webhook-timestamp, webhook-signature). Most languages have libraries for it; [Verify] is one in Go.
+// for all attempts. The task's Trace is traceparent, tracestate and baggage. With Secrets the request
+// is signed as in Standard Webhooks 1.0.0 (webhook-id, webhook-timestamp, webhook-signature). Most
+// languages have libraries for it; [Verify] is one in Go.
 //
 // # Answer
 //
