@@ -53,3 +53,11 @@ func TestWhoTalksStaysAndWhoIsSilentGoes(t *testing.T) {
 	})
 	s.Logs(t, "reason=idle")
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	certificate, _ := certtest.New(t)
+	exampletest.Interrupt(t, func(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
+		return serve(ctx, addr, timeout, logger, certificate)
+	})
+}

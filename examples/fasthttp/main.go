@@ -81,7 +81,10 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	}
 	logger.Info("listening", "addr", ln.Addr())
 	stopped := make(chan error, 1)
-	unused := context.AfterFunc(ctx, func() { stopped <- stop(srv, k, fresh) })
+	unused := context.AfterFunc(ctx, func() {
+		stopped <- stop(srv, k, fresh)
+		_ = ln.Close() // a shutdown before Serve has no effect on it
+	})
 	if err := srv.Serve(k.Listener(ln)); err != nil || unused() {
 		return err
 	}

@@ -154,3 +154,8 @@ func TestAShutdownWaitsForUploadsAndNotForNewcomers(t *testing.T) {
 	t.Parallel()
 	exampletest.Shutdown(t, "/", serve)
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	exampletest.Interrupt(t, serve)
+}

@@ -86,3 +86,8 @@ func TestPingAndOtherMethods(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, message{kind: nonConfirmable, code: notAllowed, id: 8, token: []byte{}}, answer)
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	exampletest.Interrupt(t, serve)
+}

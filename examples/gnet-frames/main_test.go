@@ -159,3 +159,8 @@ func FuzzNext(f *testing.F) {
 		}
 	})
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	exampletest.Interrupt(t, serve)
+}

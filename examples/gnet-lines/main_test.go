@@ -109,3 +109,8 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	})
 	require.NoError(t, rest(c, "BYE drain\n")())
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	exampletest.Interrupt(t, serve)
+}

@@ -17,6 +17,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"log"
 	"log/slog"
@@ -100,7 +101,11 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 		status.Shutdown() // ends nothing, but tells the watchers
 		stop(srv, k, conns)
 	})
-	return srv.Serve(listener{k.Listener(ln), conns}) // waits for stop
+	err = srv.Serve(listener{k.Listener(ln), conns}) // waits for stop
+	if errors.Is(err, grpc.ErrServerStopped) {
+		return nil // stop came before Serve
+	}
+	return err
 }
 
 // stop lets gRPC say GOAWAY and wait for calls, but not for ever. Drain can't say GOAWAY. gRPC also

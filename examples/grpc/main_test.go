@@ -240,3 +240,10 @@ func TestAShutdownWaitsForCallsAndNotForNewcomers(t *testing.T) {
 	})
 	require.Equal(t, codes.Canceled, status.Code(<-ended))
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	exampletest.Interrupt(t, func(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
+		return serve(ctx, addr, timeout, logger)
+	})
+}

@@ -186,3 +186,10 @@ func TestAShutdownWaitsForUploadsAndNotForNewcomers(t *testing.T) {
 		return serve(ctx, addr, timeout, logger, nil)
 	})
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	exampletest.Interrupt(t, func(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
+		return serve(ctx, addr, timeout, logger, nil)
+	})
+}

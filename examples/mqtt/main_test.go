@@ -218,3 +218,10 @@ func TestABrokerThatStopsSaysSo(t *testing.T) {
 	defer silent.Close()
 	require.NoError(t, c.goodbye(0x8B)()) // server shutting down
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	exampletest.Interrupt(t, func(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
+		return serve(ctx, addr, timeout, logger)
+	})
+}

@@ -117,3 +117,8 @@ func TestOnlyTheProxyIsBelieved(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, proxyproto.REQUIRE, policy)
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	exampletest.Interrupt(t, serve)
+}

@@ -98,3 +98,12 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	})
 	require.NoError(t, c.ended(stopping)())
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	certificate, _ := certtest.New(t)
+	config := &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"lines"}, MinVersion: tls.VersionTLS13}
+	exampletest.Interrupt(t, func(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
+		return serve(ctx, addr, timeout, logger, config)
+	})
+}

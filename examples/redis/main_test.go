@@ -111,3 +111,8 @@ func TestNonsenseIsRefused(t *testing.T) {
 	require.ErrorIs(t, c.Get(t.Context(), "nothing").Err(), redis.Nil)
 	require.Equal(t, "OK", c.Do(t.Context(), "quit").Val())
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	exampletest.Interrupt(t, serve)
+}

@@ -112,3 +112,8 @@ func TestExitEndsTheSession(t *testing.T) {
 	require.NoError(t, c.Close())
 	s.Logs(t, "reason=peer")
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	exampletest.Interrupt(t, serve)
+}

@@ -135,3 +135,12 @@ func TestTheWrongWayRoundForHTTP(t *testing.T) {
 		})
 	}
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	certificate, _ := certtest.New(t)
+	config := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	exampletest.Interrupt(t, func(ctx context.Context, addr string, timeout time.Duration, logger *slog.Logger) error {
+		return serve(ctx, addr, timeout, logger, config, false)
+	})
+}

@@ -88,3 +88,8 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "BYE drain\n", answer)
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	exampletest.Interrupt(t, serve)
+}

@@ -109,3 +109,8 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	defer c.Close()
 	require.NoError(t, closed(c, "drain")())
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	exampletest.Interrupt(t, serve)
+}

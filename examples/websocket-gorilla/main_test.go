@@ -121,3 +121,8 @@ func TestAServerThatStopsSaysSo(t *testing.T) {
 	defer c.CloseNow()
 	require.NoError(t, closed(t, c, "drain")())
 }
+
+func TestInterruptWhileItStarts(t *testing.T) {
+	t.Parallel()
+	exampletest.Interrupt(t, serve)
+}

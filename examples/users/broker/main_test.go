@@ -99,3 +99,15 @@ func (c hanging) Write(p []byte) (int, error) {
 	}
 	return c.Conn.Write(p)
 }
+
+func TestStoppedBeforeItServes(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	for range 20 {
+		devices, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		services, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		require.NoError(t, Serve(ctx, devices, services, time.Second))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"log"
 	"net"
 	"os"
@@ -83,7 +84,10 @@ func Serve(ctx context.Context, ln net.Listener, config *tls.Config, timeout tim
 	)
 	grpc_health_v1.RegisterHealthServer(srv, health.NewServer())
 	defer context.AfterFunc(ctx, srv.Stop)()
-	return srv.Serve(listener{k.Listener(ln)})
+	if err := srv.Serve(listener{k.Listener(ln)}); !errors.Is(err, grpc.ErrServerStopped) { // Stop came first
+		return err
+	}
+	return nil
 }
 
 // authorize holds the connection of an allowed client during its call.

@@ -121,3 +121,15 @@ func (ca *ca) issue(t *testing.T, name string) tls.Certificate {
 func (ca *ca) client(t *testing.T, name string) *tls.Config {
 	return &tls.Config{RootCAs: ca.pool, Certificates: []tls.Certificate{ca.issue(t, name)}}
 }
+
+func TestStoppedBeforeItServes(t *testing.T) {
+	ca := authority(t)
+	config := &tls.Config{Certificates: []tls.Certificate{ca.issue(t, "server")}, ClientCAs: ca.pool}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	for range 20 {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		require.NoError(t, Serve(ctx, ln, config, timeout, "ann"))
+	}
+}

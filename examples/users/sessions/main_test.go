@@ -78,3 +78,13 @@ func (c client) answer(resp *http.Response, err error) (code int, body string) {
 	require.NoError(c.t, err)
 	return resp.StatusCode, string(b)
 }
+
+func TestStoppedBeforeItServes(t *testing.T) {
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	for range 20 {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		require.NoError(t, Serve(ctx, ln, timeout))
+	}
+}

@@ -89,3 +89,14 @@ func watch(t *testing.T, addr string, pool *x509.CertPool) *bufio.Scanner {
 	t.Cleanup(func() { resp.Body.Close() })
 	return bufio.NewScanner(resp.Body)
 }
+
+func TestStoppedBeforeItServes(t *testing.T) {
+	cert, _ := certtest.New(t)
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	for range 20 {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		require.NoError(t, Serve(ctx, ln, cert, timeout))
+	}
+}
