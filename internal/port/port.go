@@ -3,6 +3,7 @@
 package port
 
 import (
+	"context"
 	"io"
 	"net"
 	"syscall"
@@ -17,12 +18,15 @@ type socket interface {
 // it; port 0 is any free one. gnet gives each loop a listener of its own by SO_REUSEPORT. With that
 // alone a taken port would be no error, and port 0 another port for each loop. The claim is a listener
 // like any other until it has the port. Then it shares the port with gnet; close it when gnet listens.
+// Until then it must get no connections, since the close would reset them.
 func Claim(addr string) (claim net.Listener, claimed string, err error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, "", err
 	}
-	if claim, err = net.Listen("tcp", addr); err != nil {
+	config := net.ListenConfig{Control: deafen}
+	config.SetMultipathTCP(false) // its sockets take no filters
+	if claim, err = config.Listen(context.Background(), "tcp", addr); err != nil {
 		return nil, "", err
 	}
 	_, port, _ := net.SplitHostPort(claim.Addr().String()) // net made it

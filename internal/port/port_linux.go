@@ -2,12 +2,23 @@ package port
 
 import (
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // Shared says whether each loop has a listener of its own for the same port.
 const Shared = true
+
+// deafen has a socket drop every packet before it sees it. So a client that comes too early is neither
+// reset nor refused: the kernel sends its SYN again after a second, and by then gnet listens. Where
+// there are no filters, as in gVisor, it is reset.
+func deafen(_, _ string, raw syscall.RawConn) error {
+	return raw.Control(func(fd uintptr) {
+		none := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0} // how many bytes of a packet to keep
+		_ = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &none})
+	})
+}
 
 // share lets other sockets of this user have the port of c too.
 func share(c socket) error {
