@@ -2,8 +2,9 @@
 
 GO       ?= go
 FUZZTIME ?= 30s
+TIME     ?= 10m
 
-.PHONY: run test race lint fmt fuzz explore bench bench-quick load demo-fleet interop browser tidy image vulncheck release-check help
+.PHONY: run test race lint fmt fuzz explore bench bench-quick load soak demo-fleet interop browser tidy image vulncheck release-check help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -34,6 +35,10 @@ bench-quick: ## touch, memory and accuracy beside a few peers: a minute
 
 load: ## 10,000 to 100,000 real connections beside other servers, 20 minutes, into loadtest/RESULTS.md; or CONNS=1000000 INTERVAL=20s TIMEOUT=60s
 	CONNS=$(CONNS) INTERVAL=$(INTERVAL) TIMEOUT=$(TIMEOUT) RAMP=$(RAMP) ROUNDS=$(ROUNDS) FLAGS="$(FLAGS)" ./scripts/load
+
+soak: ## echo-heartbeat with 15,000 clients, and then timeoutd on each engine, each for TIME while faults happen
+	$(GO) run ./loadtest/soak -time $(TIME)
+	cd cmd/timeoutd && HEARTWHEEL_SOAK=$(TIME) $(GO) test -tags interop -count 1 -timeout 24h -run TestSoak -v .
 
 demo-fleet: ## three gateways and their clients: one is killed, one shut down, and a page shows who is where; FLAGS=-stay keeps it
 	./scripts/demo-fleet $(FLAGS)

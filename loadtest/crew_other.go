@@ -15,8 +15,6 @@ import (
 
 var errLinuxOnly = errors.New("the load generator runs on Linux only")
 
-const inside = ""
-
 type crew struct {
 	counters counters
 	fleet    *fleet.Fleet
@@ -29,6 +27,7 @@ func (*crew) drive(context.Context, []string, *meter) (*result, error) { return 
 
 func checkMachine(config, plan) error { return errLinuxOnly }
 func enterNetns() error               { return errLinuxOnly }
+func isInNetns() bool                 { return false }
 
 func runInNetns(context.Context, config, []string, io.Writer, io.Writer) (exit int, err error) {
 	return 0, errLinuxOnly

@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (exit int
 
 func runConfig(ctx context.Context, cfg config, args []string, stdout, stderr io.Writer) (exit int, err error) {
 	if cfg.netns {
-		if os.Getenv(inside) == "" {
+		if !isInNetns() {
 			return runInNetns(ctx, cfg, args, stdout, stderr)
 		}
 		if err := enterNetns(); err != nil {

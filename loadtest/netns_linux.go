@@ -2,22 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/netns"
 )
 
 const (
-	// inside in the environment says that the process is in a network namespace of its own.
-	inside = "HEARTWHEEL_LOADTEST_INSIDE"
-
 	// socketTable is how a new namespace gets a table of sockets of its own.
 	socketTable = "net.ipv4.tcp_child_ehash_entries"
 	maxTable    = 16 << 20 // the kernel takes no more
@@ -26,28 +20,13 @@ const (
 // runInNetns runs this program once more, in a network namespace of its own with a large enough table
 // of sockets.
 func runInNetns(ctx context.Context, cfg config, args []string, stdout, stderr io.Writer) (exit int, err error) {
-	if os.Geteuid() != 0 {
-		return 0, errors.New("-netns: only root can make a network namespace")
-	}
-	self, err := os.Executable()
+	exit, err = netns.Run(ctx, args, stdout, stderr, func(cmd *exec.Cmd) error {
+		return startWithTable(cmd, 2*(cfg.conns+cfg.probes))
+	})
 	if err != nil {
 		return 0, fmt.Errorf("-netns: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.Env = append(os.Environ(), inside+"=1")
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // it is the end of this thread that would kill it
-	defer runtime.UnlockOSThread()
-	if err := startWithTable(cmd, 2*(cfg.conns+cfg.probes)); err != nil {
-		return 0, fmt.Errorf("-netns: %w", err)
-	}
-	err = cmd.Wait()
-	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) && failed.Exited() {
-		return failed.ExitCode(), nil
-	}
-	return 0, err
+	return exit, nil
 }
 
 // startWithTable starts a command with a namespace of its own and a table of at least size sockets in
@@ -72,20 +51,11 @@ func startWithTable(cmd *exec.Cmd, size int) error {
 	return cmd.Start()
 }
 
-// enterNetns brings the loopback interface of a new namespace up.
+func isInNetns() bool { return netns.IsInside() }
+
 func enterNetns() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
+	if err := netns.Enter(); err != nil {
 		return fmt.Errorf("-netns: %w", err)
-	}
-	defer unix.Close(fd)
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return fmt.Errorf("-netns: %w", err)
-	}
-	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
-		return fmt.Errorf("-netns: bringing lo up: %w", err)
 	}
 	return nil
 }

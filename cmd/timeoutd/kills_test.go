@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -28,6 +29,7 @@ type fleet struct {
 	witness *witness
 	with    process
 	random  *rand.Rand
+	pace    time.Duration // between two requests of a setter
 
 	mu      sync.Mutex
 	live    []*process
@@ -43,7 +45,7 @@ func newFleet(t *testing.T, size int, seed uint64, w *witness, with process) *fl
 	if runtime.GOOS == "linux" {
 		with.host = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 	}
-	f := &fleet{witness: w, with: with, random: rand.New(rand.NewPCG(seed, seed)), killed: make(map[string]time.Time)}
+	f := &fleet{witness: w, with: with, random: rand.New(rand.NewPCG(seed, seed)), pace: 15 * time.Millisecond, killed: make(map[string]time.Time)}
 	f.live, f.addrs, f.nodes = make([]*process, size), make([]string, size), make([]string, size)
 	for place := range size {
 		f.start(t, place)
@@ -79,7 +81,7 @@ func (f *fleet) load(s *setter, name string, seed uint64, stop chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case <-time.After(15 * time.Millisecond):
+		case <-time.After(f.pace):
 		}
 		after := make(map[string]time.Duration)
 		for i := range 5 {
@@ -96,28 +98,60 @@ func (f *fleet) load(s *setter, name string, seed uint64, stop chan struct{}) {
 // is delivered. It is delivered again only if a killed process had it.
 func TestAHundredRandomKillsLoseNothing(t *testing.T) {
 	for name, c := range map[string]struct {
-		kills, processes int
-		pause            time.Duration // between two kills, at most
-		with             func(t *testing.T) process
+		kills int
+		pause time.Duration // between two kills, at most
 	}{
-		"redis":    {50, 3, 150 * time.Millisecond, func(t *testing.T) process { return process{env: []string{"REDIS_URL=" + redisServer(t)}} }},
-		"postgres": {40, 3, 150 * time.Millisecond, func(t *testing.T) process { return process{env: []string{"DATABASE_URL=" + postgresServer(t)}} }},
-		"sqlite": {10, 1, 600 * time.Millisecond, func(t *testing.T) process {
-			return process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db")}}
-		}},
+		"redis":    {50, 150 * time.Millisecond},
+		"postgres": {40, 150 * time.Millisecond},
+		"sqlite":   {10, 600 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			with := c.with(t)
-			with.args = append(with.args, "-ttl", "3s")
+			f, seed := newFleetOn(t, name)
 			t.Parallel()
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
 			if isLong() {
 				c.kills *= 10
 			}
-			killAtRandom(t, c.kills, c.pause, newFleet(t, c.processes, seed, newWitness(t, nil), with), seed)
+			killAtRandom(t, c.kills, c.pause, f, seed)
 		})
 	}
+}
+
+// The same for as long as HEARTWHEEL_SOAK says, such as 1h, with a kill a minute. The load is less, since the
+// test remembers all of it.
+func TestSoak(t *testing.T) {
+	asked := os.Getenv("HEARTWHEEL_SOAK")
+	if asked == "" {
+		t.Skip("make soak runs it")
+	}
+	long, err := time.ParseDuration(asked)
+	require.NoError(t, err)
+	for _, name := range []string{"redis", "postgres", "sqlite"} {
+		t.Run(name, func(t *testing.T) {
+			f, seed := newFleetOn(t, name)
+			t.Parallel()
+			f.pace = 100 * time.Millisecond
+			killAtRandom(t, max(1, int(long/time.Minute)), 2*time.Minute, f, seed)
+		})
+	}
+}
+
+// newFleetOn starts the processes on an engine of their own.
+func newFleetOn(t *testing.T, engine string) (f *fleet, seed uint64) {
+	processes := 3
+	var with process
+	switch engine {
+	case "redis":
+		with.env = []string{"REDIS_URL=" + redisServer(t)}
+	case "postgres":
+		with.env = []string{"DATABASE_URL=" + postgresServer(t)}
+	case "sqlite":
+		with.args = []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db")}
+		processes = 1
+	}
+	with.args = append(with.args, "-ttl", "3s")
+	seed = rand.Uint64()
+	t.Logf("seed %d", seed)
+	return newFleet(t, processes, seed, newWitness(t, nil), with), seed
 }
 
 func killAtRandom(t *testing.T, kills int, pause time.Duration, f *fleet, seed uint64) {

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestBadFlagsAreRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		"-timeout 10ms":           "-timeout 10ms: must be at least 1s",
+		"-time 59s":               "-time 59s: must be at least six timeouts, 1m0s",
+		"-conns 1":                "-conns 1: must be at least 11, one of each kind",
+		"-conns 10000000":         "-conns 10000000: must be at most",
+		"-flat 0":                 "-flat 0: must be positive",
+		"now":                     `unexpected argument "now"`,
+		"-time 1h -timeout whole": `invalid value "whole"`,
+	} {
+		var out, errors bytes.Buffer
+		require.Equal(t, exitUsage, run(t.Context(), strings.Fields(args), &out, &errors), args)
+		require.Contains(t, errors.String(), want)
+		require.Empty(t, out.String())
+	}
+}
+
+// A server that keeps its promises passes, and one that was told a shorter timeout than the clients know does not.
+func TestASoakFindsWhoIsClosedEarly(t *testing.T) {
+	const timeout = time.Second
+	for _, c := range []struct {
+		name  string
+		rules rules
+		pass  bool
+		says  string
+	}{
+		{"right", newRules(timeout), true, "early 0, wrong 0, lost 0"},
+		{"early", newRules(2 * timeout), false, "early, \"BYE"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			s := newSoak(config{time: 8 * timeout, conns: 100, timeout: timeout, seed: 1, flat: 10}, &out)
+			s.rules = c.rules
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			require.NoError(t, s.run(ctx))
+			if c.pass && s.tally.verdicts[ownLate] > 0 {
+				t.Skip("this machine is too busy to tell")
+			}
+			require.Equal(t, c.pass, s.tally.write(&out), "%s", &out)
+			require.Contains(t, out.String(), c.says)
+			for _, k := range kinds {
+				require.NotEmpty(t, k.name)
+			}
+		})
+	}
+}
