@@ -269,7 +269,8 @@ type Ask struct {
 	Lease time.Duration
 
 	// Slots are the slots to lease from. Nil means all. Slots that do not exist are ignored:
-	// the node may not know yet how many there are.
+	// the node may not know yet how many there are. If the first thousands of due tasks are all in
+	// other slots, an engine may lease these.
 	Slots []int
 
 	// Term is the Term of the View by which the node owns the slots. If a call with a higher

@@ -22,8 +22,8 @@
 //
 // # Limits
 //
-// A node with some of a topic's slots reads past the due tasks of the others. That costs with many
-// nodes and a large backlog. A connection pooler in transaction mode needs
+// A node with some of a topic's slots reads past the due tasks of the others, at most 10,000 of them.
+// If none of these is its own, it leases theirs. A connection pooler in transaction mode needs
 // default_query_exec_mode=exec in the URL. Wake hears nothing through it, so Config.ListenURL has
 // to name the server itself.
 package postgres

@@ -475,3 +475,42 @@ func TestATaskThatIsDueSince1970HoldsNothingUp(t *testing.T) {
 	require.Equal(t, batch.Now, batch.Next, "there is more at once")
 	require.Len(t, expire(t, e, 10, time.Minute).Leased, 1)
 }
+
+// A node with nothing due reads past so many tasks of others, and no more: then it helps.
+func TestANodeDoesNotReadPastTheWholeBacklogOfOthers(t *testing.T) {
+	const slots = 2
+	e := openTopic(t, engine.Topic{Name: "orders", Slots: slots})
+	ids := [slots][]string{}
+	for n := 0; len(ids[0]) <= postgres.Window || len(ids[1]) == 0; n++ {
+		slot := engine.Slot(fmt.Sprint(n), slots)
+		ids[slot] = append(ids[slot], fmt.Sprint(n))
+	}
+	due := func(ids ...string) {
+		tasks := make([]engine.Task, len(ids))
+		for i, id := range ids {
+			tasks[i] = engine.Task{ID: id, Due: time.Unix(1, 0)}
+		}
+		set(t, e, tasks...)
+	}
+	leased := func(slots ...int) engine.Batch {
+		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 7, Lease: time.Minute, Slots: slots})
+		require.NoError(t, err)
+		return batch
+	}
+	due(ids[0][:postgres.Window-1]...)
+	batch := leased(1)
+	require.Empty(t, batch.Leased, "the owner runs them")
+	require.Zero(t, batch.Next)
+	due(ids[0][postgres.Window-1:]...)
+	batch = leased(1)
+	require.Len(t, batch.Leased, 7)
+	for _, one := range batch.Leased {
+		require.Zero(t, engine.Slot(one.ID, slots))
+	}
+	require.False(t, batch.Next.After(batch.Now), "there are more")
+	set(t, e, engine.Task{ID: ids[1][0], Due: time.Unix(0, 0)})
+	batch = leased(1)
+	require.Len(t, batch.Leased, 1)
+	require.Equal(t, ids[1][0], batch.Leased[0].ID, "its own come first")
+	require.Len(t, leased(0).Leased, 7)
+}

@@ -19,6 +19,10 @@ const fenceFresh = 5000
 // maxBytes bounds the payloads read by one statement, to save memory. It reads one more at most.
 const maxBytes = 4 << 20
 
+// window bounds the due tasks read in search of those in a node's slots. A backlog of others can be a
+// million tasks, and takes 150ms to read.
+const window = 10_000
+
 var fenceFor = engine.FenceFor.Milliseconds() + fenceFresh
 
 // Expire implements engine.Engine. If nothing is due, it writes nothing.
@@ -84,12 +88,17 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 			return nil
 		case !full:
 			// The leases count, whatever becomes of this.
-			if _, err := e.peek(ctx, t, s, batch); err != nil && len(batch.Leased) == 0 && len(ask.Settle) == 0 {
+			due, err := e.peek(ctx, t, s, batch)
+			if err != nil && len(batch.Leased) == 0 && len(ask.Settle) == 0 {
 				return err
-			} else if err != nil {
+			}
+			if err != nil {
 				batch.Next = batch.Now
 			}
-			return nil
+			if !due || found+refiled > 0 || s.wanted == nil {
+				return nil
+			}
+			s = s.all() // others have a backlog
 		case len(batch.Leased) == ask.Max:
 			batch.Next = batch.Now
 			return nil
@@ -113,7 +122,7 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcome
 		if limits.most > 0 {
 			e.queueFence(b, t, s, &fenced)
 			b.Queue(e.sql.Lease, t.no, s.wanted, s.mask, engine.CeilMillis(ask.Lease), clean(ask.Node), limits.most,
-				s.fenced, s.term, fenceFor, maxBytes, engine.CeilMillis(ask.Late), limits.look).Query(func(rows pgx.Rows) error {
+				s.fenced, s.term, fenceFor, maxBytes, engine.CeilMillis(ask.Late), limits.look, s.window()).Query(func(rows pgx.Rows) error {
 				return leased.read(rows, t.Name, false)
 			})
 		}
@@ -144,7 +153,7 @@ func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *engine.Bat
 	var next *int64
 	var paused, there bool
 	err = e.transact(ctx, "looking what is due in "+t.Name, func(b *pgx.Batch) {
-		b.Queue(e.sql.Peek, t.no, s.wanted, s.mask, s.fenced, s.term, fenceFor, fenceFresh).QueryRow(func(row pgx.Row) error {
+		b.Queue(e.sql.Peek, t.no, s.wanted, s.mask, s.fenced, s.term, fenceFor, fenceFresh, s.window()).QueryRow(func(row pgx.Row) error {
 			err := row.Scan(&now, &paused, &fenced, &fences, &next)
 			there = !errors.Is(err, pgx.ErrNoRows)
 			if !there {
@@ -214,6 +223,18 @@ func newSlots(t *topic, ask engine.Ask) *slots {
 		s.fenced = all
 	}
 	return s
+}
+
+// all returns all slots. The node's own ones have fences, as before.
+func (s *slots) all() *slots { return &slots{mask: s.mask, fenced: s.fenced, term: s.term} }
+
+// window returns nil for all slots: without any others it is no bound.
+func (s *slots) window() *int {
+	if s.wanted == nil {
+		return nil
+	}
+	bound := window
+	return &bound
 }
 
 func (s *slots) none() bool { return s.wanted != nil && len(s.wanted) == 0 }

@@ -29,6 +29,7 @@ var snippets = []string{
 	"{clock}", "clock AS MATERIALIZED (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now)",
 	"{in k.after}", "least(clock.now + k.after, 253402300799999)",
 	"{time}", timeOf,
+	"{mine}", "($2::smallint[] IS NULL OR (k.slot & $3::smallint) = ANY ($2))",
 	"{task}", "t.id, t.state, " + timeOf + ", t.due, t.version, t.attempts, t.node, t.error, t.callback, t.payload, t.created, t.calls, t.failures",
 }
 
@@ -39,6 +40,8 @@ func newStatements(schema string) statements {
 	common := strings.NewReplacer(words...)
 	replacer := strings.NewReplacer(append(words,
 		"{give}\n", common.Replace(read("snippets/give")), // leases the picked tasks, for $4 milliseconds and for node $5
+		"{first waiting}", strings.Replace(common.Replace(read("snippets/first")), "{state}", "1", 1), // due ones
+		"{first running}", strings.Replace(common.Replace(read("snippets/first")), "{state}", "2", 1),
 		"{forget}\n", common.Replace(read("snippets/forget")), // deletes the log of the tasks in gone
 		"{given}\n", common.Replace(read("snippets/given")), // the tasks to be set, in the common order of locking rows
 	)...)

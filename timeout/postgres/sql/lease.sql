@@ -1,4 +1,5 @@
--- What has been due for less than $11 is left alone.
+-- What has been due for less than $11 is left alone. Of what is due first, $13 are looked at: there may be
+-- very many of other slots. NULL is no bound.
 WITH {clock},
 p AS MATERIALIZED (
     SELECT p.no, p.attempts
@@ -10,34 +11,30 @@ p AS MATERIALIZED (
 -- The last that could be leased if nothing was outlived: what was outlived later has to wait. It
 -- is looked for where something was.
 last AS MATERIALIZED (
-    SELECT t.filed
-    FROM {s}.hw_tasks t
-    WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.filed <= (SELECT now FROM clock) - $11::bigint
-        AND ($2::smallint[] IS NULL OR (t.slot & $3::smallint) = ANY ($2))
-    ORDER BY t.filed, t.id
+    SELECT k.filed
+    FROM {first waiting} k
+    WHERE {mine}
+    ORDER BY k.filed, k.id
     OFFSET $6::bigint - 1 LIMIT 1
 ),
 outlived AS MATERIALIZED (
     SELECT t.ctid AS place, t.state, t.filed, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size
-    FROM {s}.hw_tasks t
-    WHERE t.topic = (SELECT no FROM p) AND t.state = 2 AND t.filed <= (SELECT now FROM clock) - $11
-        AND ($2::smallint[] IS NULL OR (t.slot & $3::smallint) = ANY ($2))
-        AND coalesce(t.filed <= (SELECT filed FROM last), true)
-    ORDER BY t.filed, t.id
+    FROM {first running} k JOIN {s}.hw_tasks t ON t.ctid = k.place
+    WHERE {mine} AND coalesce(k.filed <= (SELECT filed FROM last), true)
+    ORDER BY k.filed, k.id
     LIMIT $6::bigint
-    FOR UPDATE SKIP LOCKED
+    FOR UPDATE OF t SKIP LOCKED
 ),
 -- The index has some under an earlier time than theirs, since they were moved: they are filed again.
 -- Where there are many, more than can be leased are looked at.
 fresh AS MATERIALIZED (
     SELECT t.ctid AS place, t.state, t.filed, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size,
         t.moved AND t.due > (SELECT now FROM clock) - $11 AS early
-    FROM {s}.hw_tasks t
-    WHERE t.topic = (SELECT no FROM p) AND t.state = 1 AND t.filed <= (SELECT now FROM clock) - $11
-        AND ($2 IS NULL OR (t.slot & $3) = ANY ($2))
-    ORDER BY t.filed, t.id
+    FROM {first waiting} k JOIN {s}.hw_tasks t ON t.ctid = k.place
+    WHERE {mine}
+    ORDER BY k.filed, k.id
     LIMIT $12::bigint - (SELECT count(*) FROM outlived)
-    FOR UPDATE SKIP LOCKED
+    FOR UPDATE OF t SKIP LOCKED
 ),
 -- Large payloads end it early, after one more than there is room for.
 picked AS MATERIALIZED (
