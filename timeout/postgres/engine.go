@@ -121,10 +121,12 @@ func isConflict(err error) bool {
 
 // wrap adds the action to an error.
 func (e *Engine) wrap(doing string, err error) error {
-	switch {
-	case err == nil || errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrClosed):
-		return err
-	case e.closed.Load():
+	for _, known := range []error{nil, engine.ErrNotFound, engine.ErrClosed, engine.ErrConflict, engine.ErrArgument} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	if e.closed.Load() {
 		return fmt.Errorf("%w: %s: %w", engine.ErrClosed, doing, err)
 	}
 	return fmt.Errorf("timeout/postgres: %s: %w", doing, classify(err))

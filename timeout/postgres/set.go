@@ -66,7 +66,7 @@ func (e *Engine) setSome(ctx context.Context, via via, tasks []engine.Task, answ
 				e.queueSet(via, batch, tasks, indices, round, answers, done)
 			}
 			if via.foreign {
-				e.queueNotice(batch, tasks)
+				e.queueNotice(batch, soonSet(tasks))
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func (e *Engine) setSome(ctx context.Context, via via, tasks []engine.Task, answ
 		return nil, err
 	}
 	if !via.foreign {
-		e.announceSet(tasks)
+		e.herald.tell(soonSet(tasks)...)
 	}
 	for _, i := range indices {
 		if !done[i] {

@@ -1,12 +1,10 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -144,9 +142,6 @@ func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool
 		return err
 	})
 	e.topics.forget(wanted.Name)
-	if errors.Is(err, engine.ErrConflict) || errors.Is(err, engine.ErrArgument) {
-		return kept, err
-	}
 	return kept, e.wrap("setting topic "+wanted.Name, err)
 }
 
@@ -214,9 +209,6 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 		return err
 	})
 	e.topics.forget(name)
-	if errors.Is(err, engine.ErrNotFound) {
-		return kept, err
-	}
 	return kept, e.wrap("pausing topic "+name, err)
 }
 
@@ -246,7 +238,6 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	for i, t := range read {
 		all[i] = t.Topic
 	}
-	slices.SortFunc(all, func(a, b engine.Topic) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
 }
 

@@ -36,7 +36,7 @@ func (e *Engine) MoveTx(ctx context.Context, tx pgx.Tx, moves []engine.Move) ([]
 	if e.closed.Load() {
 		return nil, engine.ErrClosed
 	}
-	return e.move(ctx, e.within(tx), moves)
+	return e.move(ctx, e.within(tx), moves, true)
 }
 
 // RemoveTx is Center.RemoveAll in the caller's transaction, as SetTx is Center.SetAll.

@@ -45,7 +45,7 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (engine.Swept, error) {
 }
 
 // survey looks at all dead and running tasks. It deletes dead tasks beyond Topic.MaxDead. If leases
-// or fences were made before the clock was stepped back, they end as if made now.
+// were made before the clock was stepped back, they end as if made now.
 func (e *Engine) survey(ctx context.Context, r *retention) (swept engine.Swept, err error) {
 	began := time.Now()
 	e.mu.Lock()
@@ -59,7 +59,6 @@ func (e *Engine) survey(ctx context.Context, r *retention) (swept engine.Swept, 
 		swept = engine.Swept{}
 		b.Queue(e.sql.SweepDead, r.bounded, r.most, maxSweep).Query(r.read(&swept))
 		b.Queue(e.sql.Shorten, r.topics, maxSweep).Exec(count64(&shortened))
-		b.Queue(e.sql.ShortenFences)
 	})
 	if err != nil {
 		swept = engine.Swept{}

@@ -10,71 +10,44 @@ import (
 )
 
 // Move implements engine.Engine. Most moved tasks are pending, so it first moves those without
-// locking any row in advance. A second transaction, with locks, is for the rest. If a key is repeated
-// in a thousand moves, all of them are left to the second one.
+// locking any row in advance. A second transaction, with locks, is for the rest.
 func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer, error) {
-	answers := make([]engine.Answer, len(moves))
-	var left []int
-	err := chunks(len(moves), nil, func(from, to int) error {
-		rounds, err := e.locate(ctx, e.direct(), to-from, func(i int) engine.Key { return moves[from+i].Key })
-		if err != nil || len(rounds) == 0 {
-			return err
-		}
-		ps := rounds[0]
-		if len(rounds) == 1 {
-			err = e.transact(ctx, "moving tasks", func(batch *pgx.Batch) {
-				clear(answers[from:to])
-				e.queueMove(batch, moves[from:to], ps, readAnswers(func(n int64, answer engine.Answer) { answers[from+ps[n-1].index] = answer }))
-			})
-		}
-		for i := from; i < to; i++ {
-			if answers[i].Was == engine.None {
-				left = append(left, i)
-			}
-		}
-		return err
-	})
+	answers, err := e.move(ctx, e.direct(), moves, false)
 	if err != nil {
 		return nil, err
 	}
-	if len(left) > 0 {
-		again := make([]engine.Move, len(left))
-		for n, i := range left {
-			again[n] = moves[i]
-		}
-		others, err := e.move(ctx, e.direct(), again)
-		if err != nil {
-			return nil, err
-		}
-		for n, i := range left {
-			answers[i] = others[n]
+	var left []int
+	var again []engine.Move
+	for i, answer := range answers {
+		if answer.Was == engine.None {
+			left, again = append(left, i), append(again, moves[i])
 		}
 	}
-	e.announceMoves(moves)
+	others, err := e.move(ctx, e.direct(), again, true)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range left {
+		answers[i] = others[n]
+	}
+	e.herald.tell(soonMoved(moves)...)
 	return answers, nil
 }
 
-// move is Move for tasks in any state.
-func (e *Engine) move(ctx context.Context, via via, moves []engine.Move) ([]engine.Answer, error) {
-	return e.change(ctx, via, "moving tasks", len(moves), func(i int) engine.Key { return moves[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
-		soon := e.queueMove(batch, moves[from:], ps, read)
-		if soon && via.foreign {
-			batch.Queue(e.sql.Notify, e.channel(), ps.names())
+// move moves tasks. Without lock it answers for the pending ones only.
+func (e *Engine) move(ctx context.Context, via via, moves []engine.Move, lock bool) ([]engine.Answer, error) {
+	return e.change(ctx, via, "moving tasks", lock, len(moves), func(i int) engine.Key { return moves[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
+		due, after, some := make([]int64, len(ps)), make([]int64, len(ps)), make([]engine.Move, len(ps))
+		for i, p := range ps {
+			some[i] = moves[from+p.index]
+			due[i], after[i] = when(some[i].Due, some[i].After)
+		}
+		topics, ids := ps.columns()
+		batch.Queue(e.sql.Move, topics, ids, due, after).Query(read)
+		if via.foreign {
+			e.queueNotice(batch, soonMoved(some))
 		}
 	})
-}
-
-// queueMove adds a statement to move tasks. It reports whether one of the new times is soon.
-func (e *Engine) queueMove(batch *pgx.Batch, moves []engine.Move, ps places, read func(pgx.Rows) error) (soon bool) {
-	due, after := make([]int64, len(ps)), make([]int64, len(ps))
-	for i, p := range ps {
-		m := moves[p.index]
-		due[i], after[i] = when(m.Due, m.After)
-		soon = soon || isSoon(m.Due, m.After)
-	}
-	topics, ids := ps.columns()
-	batch.Queue(e.sql.Move, topics, ids, due, after).Query(read)
-	return soon
 }
 
 // Remove implements engine.Engine.
@@ -83,7 +56,7 @@ func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engin
 }
 
 func (e *Engine) remove(ctx context.Context, via via, removals []engine.Removal) ([]engine.Answer, error) {
-	return e.change(ctx, via, "removing tasks", len(removals), func(i int) engine.Key { return removals[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
+	return e.change(ctx, via, "removing tasks", true, len(removals), func(i int) engine.Key { return removals[i].Key }, func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error) {
 		// One statement is for topics with a Retain, one for the others. Most batches need only one.
 		for _, retained := range []bool{false, true} {
 			var some places
@@ -116,7 +89,7 @@ func keyOf(keys []engine.Key) func(int) engine.Key {
 
 // Replay implements engine.Engine.
 func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer, error) {
-	answers, err := e.change(ctx, e.direct(), "replaying tasks", len(keys), keyOf(keys), func(batch *pgx.Batch, _ int, ps places, read func(pgx.Rows) error) {
+	answers, err := e.change(ctx, e.direct(), "replaying tasks", true, len(keys), keyOf(keys), func(batch *pgx.Batch, _ int, ps places, read func(pgx.Rows) error) {
 		topics, ids := ps.columns()
 		batch.Queue(e.sql.Replay, topics, ids).Query(read)
 	})
@@ -131,8 +104,9 @@ func (e *Engine) Replay(ctx context.Context, keys []engine.Key) ([]engine.Answer
 }
 
 // change locks and reads tasks. Then the statement of effect changes those in a suitable state. Its
-// answers override the ones read before: somebody may have set a missing task in between.
-func (e *Engine) change(ctx context.Context, via via, doing string, n int, key func(int) engine.Key,
+// answers override the ones read before: somebody may have set a missing task in between. Without lock, it
+// locks and reads only if a key is repeated.
+func (e *Engine) change(ctx context.Context, via via, doing string, lock bool, n int, key func(int) engine.Key,
 	effect func(batch *pgx.Batch, from int, ps places, read func(pgx.Rows) error),
 ) ([]engine.Answer, error) {
 	answers := make([]engine.Answer, n)
@@ -145,8 +119,9 @@ func (e *Engine) change(ctx context.Context, via via, doing string, n int, key f
 			clear(answers[from:to])
 			for _, ps := range rounds {
 				read := readAnswers(func(n int64, answer engine.Answer) { answers[from+ps[n-1].index] = answer })
-				topics, ids := ps.columns()
-				batch.Queue(e.sql.Lock, topics, ids).Query(read)
+				if topics, ids := ps.columns(); lock || len(rounds) > 1 {
+					batch.Queue(e.sql.Lock, topics, ids).Query(read)
+				}
 				effect(batch, from, ps, read)
 			}
 		})

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,12 +20,28 @@ const (
 	listenCheck   = 30 * time.Second // silence before a ping, and the timeout of the ping
 )
 
-// isSoon reports whether to tell others of a task with that time, by this process's clock.
-func isSoon(due time.Time, after time.Duration) bool {
-	if !due.IsZero() {
-		after = time.Until(due)
+// soonIn returns the topics of n tasks with a time that others are told of, by this process's clock. A topic
+// is there once for tasks in a row.
+func soonIn(n int, task func(int) (topic string, due time.Time, after time.Duration)) (topics []string) {
+	last := ""
+	for i := range n {
+		topic, due, after := task(i)
+		if !due.IsZero() {
+			after = time.Until(due)
+		}
+		if after <= soon && topic != last {
+			topics, last = append(topics, topic), topic
+		}
 	}
-	return after <= soon
+	return topics
+}
+
+func soonSet(tasks []engine.Task) []string {
+	return soonIn(len(tasks), func(i int) (string, time.Time, time.Duration) { return tasks[i].Topic, tasks[i].Due, tasks[i].After })
+}
+
+func soonMoved(moves []engine.Move) []string {
+	return soonIn(len(moves), func(i int) (string, time.Time, time.Duration) { return moves[i].Topic, moves[i].Due, moves[i].After })
 }
 
 // herald collects the topics with a task due soon, for messages to other engines. The messages are
@@ -42,9 +57,14 @@ func newHerald() *herald {
 	return &herald{topics: make(map[string]struct{}), ring: make(chan struct{}, 1)}
 }
 
-func (h *herald) tell(topic string) {
+func (h *herald) tell(topics ...string) {
+	if len(topics) == 0 {
+		return
+	}
 	h.mu.Lock()
-	h.topics[topic] = struct{}{}
+	for _, topic := range topics {
+		h.topics[topic] = struct{}{}
+	}
 	h.mu.Unlock()
 	select {
 	case h.ring <- struct{}{}:
@@ -86,48 +106,11 @@ func (e *Engine) spread(ctx context.Context) {
 
 func (e *Engine) channel() string { return "hw_" + e.schema }
 
-func (e *Engine) announceSet(tasks []engine.Task) {
-	last := ""
-	for i := range tasks {
-		if t := &tasks[i]; t.Topic != last && isSoon(t.Due, t.After) {
-			e.herald.tell(t.Topic)
-			last = t.Topic
-		}
+// queueNotice adds a message to the caller's transaction. The server sends it at the commit.
+func (e *Engine) queueNotice(batch *pgx.Batch, topics []string) {
+	if len(topics) > 0 {
+		batch.Queue(e.sql.Notify, e.channel(), topics)
 	}
-}
-
-func (e *Engine) announceMoves(moves []engine.Move) {
-	last := ""
-	for i := range moves {
-		if m := &moves[i]; m.Topic != last && isSoon(m.Due, m.After) {
-			e.herald.tell(m.Topic)
-			last = m.Topic
-		}
-	}
-}
-
-// queueNotice adds a message to the transaction. The server sends it at the commit.
-func (e *Engine) queueNotice(batch *pgx.Batch, tasks []engine.Task) {
-	var names []string
-	for i := range tasks {
-		if t := &tasks[i]; isSoon(t.Due, t.After) && !slices.Contains(names, t.Topic) {
-			names = append(names, t.Topic)
-		}
-	}
-	if len(names) > 0 {
-		batch.Queue(e.sql.Notify, e.channel(), names)
-	}
-}
-
-// names returns the topics, each once.
-func (ps places) names() []string {
-	var names []string
-	for _, p := range ps {
-		if !slices.Contains(names, p.topic.Name) {
-			names = append(names, p.topic.Name)
-		}
-	}
-	return names
 }
 
 // Wake implements engine.Waker. It listens on a connection of its own. If it loses that, it connects
