@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -219,4 +220,43 @@ func TestANodeThatLosesItsPartHandsBackWhatItHasNotBegun(t *testing.T) {
 		_, in := g.take()
 		require.Equal(t, 8, in)
 	})
+}
+
+// severed are members that a node can be cut off from.
+type severed struct {
+	engine.Members
+	off atomic.Bool
+}
+
+func (s *severed) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+	if s.off.Load() {
+		return engine.View{}, errors.New("severed")
+	}
+	return s.Members.Beat(ctx, node, ttl)
+}
+
+// A node that can't reach the members keeps its slots, while another one has them, too. That is good for
+// its tasks. But it would double a limit for all nodes, so then it gets none.
+func TestANodeWithAnOldViewGetsNothingOfATopicWithAGlobalLimit(t *testing.T) {
+	for _, topic := range []timeout.Topic{{}, {GlobalConcurrency: 16}, {GlobalRate: 1000}} {
+		inBubble(t, func(t *testing.T) {
+			a, b := new(gauge), new(gauge)
+			all := nodes(t, topic, b.handler(time.Second), "b")
+			members := &severed{Members: all[0].engine}
+			old := rigOn(t, all[0].engine, timeout.Config{Node: "a", Members: members})
+			require.NoError(t, old.Handle("orders", a.handler(time.Second)))
+			pass(10 * time.Second)
+			require.NotEmpty(t, old.stats().Slots)
+			members.off.Store(true)
+			pass(time.Minute)
+			require.NotEmpty(t, old.stats().Slots, "the last view is kept")
+			require.Len(t, all[0].stats().Slots, engine.DefaultSlots)
+			old.setMany(200)
+			pass(time.Minute)
+			_, zombie := a.take()
+			_, heir := b.take()
+			require.Equal(t, 200, zombie+heir)
+			require.Equal(t, topic.GlobalConcurrency == 0 && topic.GlobalRate == 0, zombie > 0)
+		})
+	}
 }

@@ -33,6 +33,16 @@ func allowed(topic Topic, slots []int) (places int, perSecond float64) {
 	return places, perSecond
 }
 
+// fence returns the term of the worker's slots for a topic with a limit for all nodes. It keeps an old
+// owner of a slot from further tasks, so that the limit holds. For other topics that is no use: two owners
+// are as fast as one. w.mu must be held.
+func (w *worker) fence() int64 {
+	if w.topic.GlobalConcurrency == 0 && w.topic.GlobalRate == 0 {
+		return 0
+	}
+	return w.term
+}
+
 // part returns the places of some slots if all slots together have limit places. The places of the
 // first k slots are a k-th part of all, rounded down. So all slots together have exactly limit,
 // two slots differ by one at most, and with limit at least all each has one.

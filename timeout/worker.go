@@ -235,7 +235,7 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 	if len(w.calls) > 0 && len(w.queue) > 0 {
 		longest = min(longest, queueFor) // some may have to be put off then
 	}
-	ask := engine.Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.slots, Term: w.term}
+	ask := engine.Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.slots, Term: w.fence()}
 	ask.Max = w.room(now)
 	n := min(len(w.outcomes), settleSize)
 	switch {
