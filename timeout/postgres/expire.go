@@ -138,23 +138,20 @@ func (e *Engine) exchange(ctx context.Context, t *topic, ask engine.Ask, outcome
 	batch.Leased = append(batch.Leased, leased.leased...)
 	batch.Died = append(batch.Died, leased.died...)
 	if fenced > 0 && len(batch.Leased) == 0 {
-		return leased.refiled, fencedBy(t, s, fenced)
+		return leased.refiled, fmt.Errorf("%w: a slot of topic %s was leased from with term %d, after %d", engine.ErrFenced, t.Name, fenced, s.term)
 	}
 	return leased.refiled, nil
 }
 
-func fencedBy(t *topic, s *slots, term int64) error {
-	return fmt.Errorf("%w: a slot of topic %s was leased from with term %d, after %d", engine.ErrFenced, t.Name, term, s.term)
-}
-
-// peek reads the next due time. It reports whether a task is due now or the fences must be written.
+// peek reads the next due time. It reports whether to lease: a task is due now, or fences are to be written,
+// or are a higher term's.
 func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *engine.Batch) (due bool, err error) {
-	var now, fenced, fences int64
+	var now, fences int64
 	var next *int64
 	var paused, there bool
 	err = e.transact(ctx, "looking what is due in "+t.Name, func(b *pgx.Batch) {
-		b.Queue(e.sql.Peek, t.no, s.wanted, s.mask, s.fenced, s.term, fenceFor, fenceFresh, s.window()).QueryRow(func(row pgx.Row) error {
-			err := row.Scan(&now, &paused, &fenced, &fences, &next)
+		b.Queue(e.sql.Peek, t.no, s.wanted, s.mask, s.fenced, s.term, fenceFresh, s.window()).QueryRow(func(row pgx.Row) error {
+			err := row.Scan(&now, &paused, &fences, &next)
 			there = !errors.Is(err, pgx.ErrNoRows)
 			if !there {
 				return nil
@@ -172,9 +169,6 @@ func (e *Engine) peek(ctx context.Context, t *topic, s *slots, batch *engine.Bat
 	batch.Now = time.UnixMilli(now)
 	if paused {
 		return false, nil
-	}
-	if fenced > 0 && len(batch.Leased) == 0 {
-		return false, fencedBy(t, s, fenced)
 	}
 	if next != nil {
 		batch.Next = time.UnixMilli(*next)

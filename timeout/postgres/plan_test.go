@@ -33,7 +33,7 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 		{"claim", sql.Claim, byKey, byTime, []any{1, ids, numbers, 1, "n", 1}},
 		{"wanted", sql.Wanted, byKey, byTime, []any{1, ids, numbers}},
 		{"lease", sql.Lease, byTime, byKey, []any{1, nil, 7, 1, "n", 10, nil, 0, 1, 1, 0, 10, nil}},
-		{"peek", sql.Peek, byTime, byKey, []any{1, shorts, 7, nil, 0, 1, 1, 100}},
+		{"peek", sql.Peek, byTime, byKey, []any{1, shorts, 7, nil, 0, 1, 100}},
 		{"list", sql.List, byTime, byKey, []any{1, 1, 0, "", 10, 1}},
 		{"shorten", sql.Shorten, byTime, byKey, []any{topics, 10}},
 		{"count", sql.Count, byTime, byKey, []any{1}},
