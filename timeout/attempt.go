@@ -141,9 +141,7 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	default:
 		w.counts.Failed++
 	}
-	if gaveUp(outcome) {
-		w.counts.Dead++
-	}
+	w.counts.gaveUp(outcome)
 	w.settle(outcome)
 }
 

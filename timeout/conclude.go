@@ -71,9 +71,6 @@ func outlived(topic Topic, schedule *engine.Schedule, one Leased, now time.Time)
 	return outcome, true
 }
 
-// gaveUp reports whether an outcome ends a task or one of its runs for good, without success.
-func gaveUp(o engine.Outcome) bool { return o.As == Dead || o.Anew && o.Error != "" }
-
 // retryWait returns the wait after so many attempts: Topic.Backoff, twice that, and so on up to
 // BackoffMax, less a random part of up to a half. So tasks failing together do not come back
 // together ("equal jitter").

@@ -263,7 +263,7 @@ func (d *desk) giveUp(batch *engine.Batch) (ended []engine.Outcome) {
 	batch.Leased = slices.DeleteFunc(batch.Leased, func(one Leased) bool {
 		outcome, over := outlived(d.topic, d.schedule, one, batch.Now)
 		if over {
-			d.counts.Dead++
+			d.counts.gaveUp(outcome)
 			ended = append(ended, outcome)
 		}
 		return over

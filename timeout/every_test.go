@@ -124,6 +124,7 @@ func TestARunThatFailsForTheLastTimeIsCountedAndTheNextComesAtItsTime(t *testing
 		require.Zero(t, waiting.Attempts)
 		require.WithinDuration(t, ran.start.Add(11*time.Second), waiting.Due, time.Millisecond)
 		require.EqualValues(t, 1, r.stats().Dead)
+		require.EqualValues(t, 1, r.stats().GivenUp)
 		require.EqualValues(t, 3, r.stats().Failed)
 
 		pass(10 * time.Second)

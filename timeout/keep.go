@@ -79,9 +79,7 @@ func (w *worker) abandon(a *attempt) {
 	a.cancel(ErrTimeout)
 	w.counts.Failed++
 	outcome := w.conclude(a, w.topic, ErrTimeout)
-	if gaveUp(outcome) {
-		w.counts.Dead++
-	}
+	w.counts.gaveUp(outcome)
 	w.settle(outcome)
 	w.giveUp(a)
 }

@@ -479,6 +479,7 @@ func TestARunOfAPulledTaskWhoseWorkersDieIsGivenUp(t *testing.T) {
 		require.Equal(t, time.Hour, next.Due.Sub(first.Due))
 		require.Contains(t, next.Error, "ended in attempt 2")
 		require.EqualValues(t, 1, r.stats().Dead)
+		require.EqualValues(t, 1, r.stats().GivenUp)
 	})
 }
 

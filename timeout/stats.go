@@ -5,10 +5,12 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/wheel/histogram"
 )
 
-// Stats counts the work of a node for a topic since it began to serve the topic.
+// Stats counts the work of a node for a topic since it began to serve the topic. Add adds up several
+// nodes.
 type Stats struct {
 	Topic string `json:"topic"`
 	Slots []int  `json:"slots"` // slots of this node
@@ -20,6 +22,7 @@ type Stats struct {
 	Done      uint64 `json:"done"`      // attempts with success: tasks with the outcome Done, each Again, and each run of a periodic task
 	Failed    uint64 `json:"failed"`    // attempts with an error or a panic
 	Dead      uint64 `json:"dead"`      // tasks with the outcome Dead, and periodic tasks whose run was given up
+	GivenUp   uint64 `json:"given_up"`  // of Dead, the periodic tasks: they wait for their next run, and none can be replayed
 	Accepted  uint64 `json:"accepted"`  // attempts with feedback to come
 	Postponed uint64 `json:"postponed"` // tasks put off since their target fails: no attempt
 	Returned  uint64 `json:"returned"`  // tasks handed back when the centre stopped, or all handlers hung: no attempt
@@ -64,7 +67,7 @@ func (c *Center) Stats() []Stats {
 	for name, w := range workers {
 		stats := w.stats()
 		if d := desks[name]; d != nil { // it has a handler, too
-			stats.add(d.stats())
+			stats.Add(d.stats())
 			delete(desks, name)
 		}
 		all = append(all, stats)
@@ -76,11 +79,37 @@ func (c *Center) Stats() []Stats {
 	return all
 }
 
-// add adds what a desk counts.
-func (s *Stats) add(desk Stats) {
-	s.Waiting += desk.Waiting
-	s.Pulled += desk.Pulled
-	s.Again += desk.Again
-	s.Dead += desk.Dead
-	s.Early += desk.Early
+// Add adds other figures of the same topic, such as those of another node.
+func (s *Stats) Add(other Stats) {
+	s.Slots = append(slices.Clip(s.Slots), other.Slots...)
+	s.Queued += other.Queued
+	s.Running += other.Running
+	s.Waiting += other.Waiting
+	s.Done += other.Done
+	s.Failed += other.Failed
+	s.Dead += other.Dead
+	s.GivenUp += other.GivenUp
+	s.Accepted += other.Accepted
+	s.Postponed += other.Postponed
+	s.Returned += other.Returned
+	s.Rescued += other.Rescued
+	s.Pulled += other.Pulled
+	s.Swept += other.Swept
+	s.Abandoned += other.Abandoned
+	s.Again += other.Again
+	s.Lost += other.Lost
+	s.Early += other.Early
+	s.Late.Add(other.Late)
+	s.Took.Add(other.Took)
+}
+
+// gaveUp counts an outcome that ends a task, or a run of a periodic one, for good and without success.
+func (s *Stats) gaveUp(o engine.Outcome) {
+	switch {
+	case o.As == Dead:
+		s.Dead++
+	case o.Anew && o.Error != "":
+		s.Dead++
+		s.GivenUp++
+	}
 }

@@ -381,7 +381,7 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 		}
 		if outcome, over := outlived(w.topic, w.schedule, a.Leased, batch.Now); over {
 			w.drop(a)
-			w.counts.Dead++
+			w.counts.gaveUp(outcome)
 			w.settle(outcome)
 			continue
 		}

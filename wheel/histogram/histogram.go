@@ -49,6 +49,19 @@ func (h *Durations) Observe(d time.Duration) {
 	}
 }
 
+// Add adds the durations counted in another one. It must not be called by two goroutines at the same
+// time.
+func (h *Durations) Add(other Durations) {
+	for i, n := range other.Buckets {
+		h.Buckets[i] += n
+	}
+	h.Count += other.Count
+	h.Max = max(h.Max, other.Max)
+	if h.Sum += other.Sum; h.Sum < 0 {
+		h.Sum = math.MaxInt64
+	}
+}
+
 // Mean returns the mean, or 0 if nothing was counted.
 func (h Durations) Mean() time.Duration {
 	if h.Count == 0 {

@@ -56,4 +56,24 @@ func TestDoesNotOverflow(t *testing.T) {
 	h.Observe(math.MaxInt64)
 	h.Observe(math.MaxInt64)
 	require.Equal(t, time.Duration(math.MaxInt64), h.Sum)
+	h.Add(h)
+	require.Equal(t, time.Duration(math.MaxInt64), h.Sum)
+	require.EqualValues(t, 4, h.Count)
+}
+
+func TestASumIsAllThatWasCounted(t *testing.T) {
+	var first, second, all Durations
+	for i := range 100 {
+		d := time.Duration(i*i) * time.Millisecond
+		all.Observe(d)
+		if i%3 == 0 {
+			first.Observe(d)
+		} else {
+			second.Observe(d)
+		}
+	}
+	first.Add(second)
+	require.Equal(t, all, first)
+	first.Add(Durations{})
+	require.Equal(t, all, first)
 }

@@ -43,6 +43,7 @@ type Here struct {
 	Done      uint64    `json:"done"`
 	Failed    uint64    `json:"failed"`
 	Dead      uint64    `json:"dead"`
+	GivenUp   uint64    `json:"given_up"`
 	Accepted  uint64    `json:"accepted"`
 	Postponed uint64    `json:"postponed"`
 	Returned  uint64    `json:"returned"`

@@ -1,0 +1,64 @@
+package timeout_test
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+)
+
+// Each number has a value of its own, so that no sum can take the place of another.
+func TestAddAddsEachFigure(t *testing.T) {
+	one := timeout.Stats{Topic: "t", Slots: []int{0, 2}}
+	one.Late.Observe(time.Second)
+	one.Took.Observe(time.Minute)
+	sum := one
+	other := timeout.Stats{Topic: "t", Slots: []int{1}}
+	other.Late.Observe(time.Hour)
+	fields := reflect.ValueOf(&other).Elem()
+	for i := range fields.NumField() {
+		switch f := fields.Field(i); {
+		case f.CanInt():
+			f.SetInt(int64(i + 100))
+		case f.CanUint():
+			f.SetUint(uint64(i + 100))
+		}
+	}
+	sum.Add(other)
+	sum.Add(other)
+	for i := range fields.NumField() {
+		switch f := reflect.ValueOf(sum).Field(i); {
+		case f.CanInt():
+			require.EqualValues(t, 2*(i+100), f.Int(), fields.Type().Field(i).Name)
+		case f.CanUint():
+			require.EqualValues(t, 2*(i+100), f.Uint(), fields.Type().Field(i).Name)
+		}
+	}
+	require.Equal(t, []int{0, 2, 1, 1}, sum.Slots)
+	require.Equal(t, []int{0, 2}, one.Slots)
+	require.EqualValues(t, 3, sum.Late.Count)
+	require.Equal(t, time.Hour, sum.Late.Max)
+	require.EqualValues(t, 1, sum.Took.Count)
+}
+
+func TestTheFiguresOfATopicThatWasPulledAndHasAHandlerAreOne(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := pullRig(t, timeout.Topic{})
+		r.set("pulled", 0)
+		require.True(t, r.tell(r.pull(1, time.Second)[0].Token, nil))
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders"})
+		require.NoError(t, err)
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { return nil }))
+		r.set("handled", 0)
+		pass(10 * time.Second)
+		s := r.stats()
+		require.EqualValues(t, 1, s.Pulled)
+		require.EqualValues(t, 1, s.Done)
+		require.EqualValues(t, 2, s.Late.Count)
+		require.NotEmpty(t, s.Slots)
+	})
+}
