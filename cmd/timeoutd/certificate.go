@@ -37,9 +37,16 @@ func openCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, 
 	return c, c.load(time.Now())
 }
 
-// config is for a server with this certificate.
-func (c *certificate) config() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
+// openTLS returns the TLS of the server, or nil if there is no certificate.
+func (o *options) openTLS(log *slog.Logger) (*tls.Config, error) {
+	if o.tlsCert == "" {
+		return nil, nil
+	}
+	c, err := openCertificate(o.tlsCert, o.tlsKey, log)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}, nil
 }
 
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {

@@ -35,8 +35,8 @@ type front struct {
 	keeper *keepalive.Keeper // keeps idle connections from keeping others out
 }
 
-// newFront makes a front for handler on ln, and takes ln over. A nil secure means no TLS.
-func newFront(ln net.Listener, handler http.Handler, secure *tls.Config, maxConns int, log *slog.Logger) (*front, error) {
+// newFront listens for handler at addr. A nil secure means no TLS.
+func newFront(addr string, handler http.Handler, secure *tls.Config, maxConns int, log *slog.Logger) (*front, error) {
 	keeper, err := keepalive.New(keepalive.Config{
 		Timeout:  silence,
 		Activity: keepalive.ActivityReadWrite,
@@ -45,6 +45,10 @@ func newFront(ln net.Listener, handler http.Handler, secure *tls.Config, maxConn
 	})
 	if err != nil {
 		return nil, err
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, errors.Join(err, keeper.Close())
 	}
 	return &front{keeper: keeper, ln: keeper.Listener(ln), http: &http.Server{
 		Handler:           handler,

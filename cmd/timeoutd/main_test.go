@@ -35,6 +35,8 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 		"-config .":                            "timeoutd: config: . is no regular file",
 		"-memory now":                          `timeoutd: unexpected argument "now"`,
 		"-log-format xml":                      `timeoutd: invalid value "xml" for flag -log-format: must be text or json`,
+		"-peers 10.0.0.2:8077":                 "timeoutd: peers is no URL",
+		"-peers ftp://10.0.0.2":                `timeoutd: peers is a URL of scheme "ftp", must be one of ["http" "https"]`,
 		"-memory -addr 127.0.0.1:0 -ttl 100ms": "",
 	} {
 		if want == "" {
@@ -102,6 +104,7 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 		"feedback-key 2 has 24 bytes, must have at least 32":   {"TIMEOUTD_FEEDBACK_KEY", good + " " + short},
 		"feedback-key: timeout: invalid argument: secret of 6": {"TIMEOUTD_FEEDBACK_KEY", "secret"},
 		"feedback-key 1 is a callback-secret, too":             {"TIMEOUTD_FEEDBACK_KEY", good, "TIMEOUTD_CALLBACK_SECRET", good},
+		"peers is there without a read-token, must have one":   {"TIMEOUTD_PEERS", "http://a:1", "TIMEOUTD_ADMIN_TOKEN", "master-0123456789"},
 	} {
 		o, err := read(nil, env(pairs...))
 		require.NoError(t, err)

@@ -34,6 +34,7 @@ type options struct {
 
 	node      string
 	ttl       time.Duration
+	peers     []string
 	etcd      []string
 	zookeeper []string
 
@@ -115,6 +116,7 @@ func (o *options) groups() []settings.Group {
 		{Title: "Which nodes there are", Settings: []settings.Setting{
 			{Name: "node", Value: settings.Text(&o.node), Arg: "name", Help: "of this one, and of no other that runs (empty: the machine's, and a random part)"},
 			{Name: "ttl", Value: settings.Duration(&o.ttl, 0), Arg: "duration", Help: "after how long a silent node's slots are given to others (0: 10s)"},
+			{Name: "peers", Value: urls{&o.peers}, Arg: "urls", Help: "of the nodes, such as http://10.0.0.2:8077, with spaces between them: they are asked for their figures, so that the page has the sums of all, and get the first read-token; if a name has several addresses, all are asked (empty: the page has the figures of one node)"},
 			{Name: "etcd", Value: list{&o.etcd}, Arg: "endpoints", Help: "asked for the nodes in place of the engine", Variable: "ETCD_ENDPOINTS"},
 			{Name: "etcd-user", Value: settings.Text(&o.etcdUser), Arg: "name", Help: "where etcd wants one"},
 			{Name: "etcd-password", Value: settings.Text(&o.etcdPassword), Arg: "password", Help: "the same", Secret: true},

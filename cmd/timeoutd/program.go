@@ -2,18 +2,17 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/page"
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/peers"
 	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
@@ -53,11 +52,20 @@ func (p *program) run(ctx context.Context) (err error) {
 	}
 	defer closing(&err, p.centre.Close)
 
-	ln, err := net.Listen("tcp", p.options.addr)
+	others, err := peers.New(p.options.peers, p.options.peerToken())
+	if err != nil {
+		return withFlags(err)
+	}
+	defer closing(&err, others.Close)
+	handler, err := api.New(p.centre, p.serving(engine.name, others))
 	if err != nil {
 		return err
 	}
-	front, err := p.newFront(ln, engine.name)
+	secure, err := p.options.openTLS(p.log)
+	if err != nil {
+		return err
+	}
+	front, err := newFront(p.options.addr, handler, secure, p.options.maxConns, p.log)
 	if err != nil {
 		return err
 	}
@@ -67,27 +75,16 @@ func (p *program) run(ctx context.Context) (err error) {
 // closing calls f and joins its error to *err.
 func closing(err *error, f func() error) { *err = errors.Join(*err, f()) }
 
-// newFront makes the HTTP front on ln, and takes ln over.
-func (p *program) newFront(ln net.Listener, engine string) (*front, error) {
-	handler, err := api.New(p.centre, api.Config{
+// serving returns the config of the HTTP API.
+func (p *program) serving(engine string, others *peers.Peers) api.Config {
+	cfg := api.Config{
 		Tokens: p.options.tokens(), AnyHost: p.options.insecure, MaxBody: int64(p.options.maxBody), MaxBatch: p.options.maxBatch,
 		Engine: engine, Page: page.Handler(), Ready: p.readiness, SignedFeedback: len(p.options.feedbackKey) > 0, Logger: p.log,
-	})
-	var secure *tls.Config
-	if err == nil && p.options.tlsCert != "" {
-		var cert *certificate
-		if cert, err = openCertificate(p.options.tlsCert, p.options.tlsKey, p.log); err == nil {
-			secure = cert.config()
-		}
 	}
-	var f *front
-	if err == nil {
-		f, err = newFront(ln, handler, secure, p.options.maxConns, p.log)
+	if len(p.options.peers) > 0 {
+		cfg.Peers = others.Ask
 	}
-	if err != nil {
-		_ = ln.Close()
-	}
-	return f, err
+	return cfg
 }
 
 // readiness returns why the program should get no requests, or nil.

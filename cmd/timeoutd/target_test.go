@@ -47,7 +47,7 @@ func (to *target) called() (tasks, calls int) {
 }
 
 // setMany sets n tasks in a batch. They are due within a second.
-func (p *process) setMany(t *testing.T, n int) {
+func (p *process) setMany(t *testing.T, n int, header ...string) {
 	t.Helper()
 	var batch wire.Settings
 	for i := range n {
@@ -59,7 +59,7 @@ func (p *process) setMany(t *testing.T, n int) {
 	}
 	body, err := json.Marshal(batch)
 	require.NoError(t, err)
-	status, answer := p.ask(t, http.MethodPost, "/v1/tasks/set", string(body))
+	status, answer := p.ask(t, http.MethodPost, "/v1/tasks/set", string(body), header...)
 	require.Equal(t, http.StatusOK, status, answer)
 }
 

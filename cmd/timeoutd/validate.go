@@ -15,7 +15,7 @@ import (
 
 // validate checks the settings against each other. Its error names the ones in conflict.
 func (o *options) validate() error {
-	return errors.Join(o.checkAddr(), o.checkTLS(), o.checkTokens(), o.checkTopics(), o.checkEngine(), o.checkMembers(), o.checkCallbacks())
+	return errors.Join(o.checkAddr(), o.checkTLS(), o.checkTokens(), o.checkTopics(), o.checkEngine(), o.checkMembers(), o.checkPeers(), o.checkCallbacks())
 }
 
 // checkAddr refuses an address beyond loopback without tokens, unless -insecure allows it.
@@ -127,6 +127,26 @@ func (o *options) checkMembers() error {
 		return fmt.Errorf("etcd %q and zookeeper %q, must be one of them", o.etcd, o.zookeeper)
 	}
 	return nil
+}
+
+func (o *options) checkPeers() error {
+	for _, text := range o.peers {
+		if err := checkURL("peers", text, "http", "https"); err != nil {
+			return err
+		}
+	}
+	if len(o.peers) > 0 && len(o.tokens()) > 0 && len(o.readToken) == 0 {
+		return errors.New("peers is there without a read-token, must have one: other nodes are asked with it")
+	}
+	return nil
+}
+
+// peerToken is what other nodes are asked with.
+func (o *options) peerToken() string {
+	if len(o.readToken) == 0 {
+		return ""
+	}
+	return o.readToken[0]
 }
 
 // minFeedbackKey is package timeout's.

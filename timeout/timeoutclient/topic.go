@@ -168,6 +168,12 @@ func (c *Client) Stats(ctx context.Context) (stats wire.Stats, err error) {
 	return stats, err
 }
 
+// NodeStats returns the figures of the server itself. It asks neither its engine nor other nodes.
+func (c *Client) NodeStats(ctx context.Context) (stats wire.NodeStats, err error) {
+	err = c.call(ctx, http.MethodGet, "/v1/here", nil, &stats)
+	return stats, err
+}
+
 // Members returns the nodes that share the tasks.
 func (c *Client) Members(ctx context.Context) (members wire.Members, err error) {
 	err = c.call(ctx, http.MethodGet, "/v1/members", nil, &members)

@@ -22,6 +22,7 @@ var programs = []string{"echo-heartbeat", "timeoutd"}
 type manifest struct {
 	deployment apps.Deployment
 	service    core.Service
+	nodes      core.Service // of timeoutd, without an address of its own
 	budget     policy.PodDisruptionBudget
 }
 
@@ -30,10 +31,19 @@ func read(t *testing.T, name string) (m manifest) {
 	text, err := os.ReadFile(filepath.Join("../../deploy/kubernetes", name+".yaml"))
 	require.NoError(t, err)
 	kinds := map[string]any{"apps/v1 Deployment": &m.deployment, "v1 Service": &m.service, "policy/v1 PodDisruptionBudget": &m.budget}
+	if name == "timeoutd" {
+		kinds["v1 Service without an address"] = &m.nodes
+	}
 	for document := range strings.SplitSeq(string(text), "\n---\n") {
-		var is meta.TypeMeta
+		var is struct {
+			meta.TypeMeta `json:",inline"`
+			Spec          struct{ ClusterIP string }
+		}
 		require.NoError(t, yaml.Unmarshal([]byte(document), &is))
 		kind := is.APIVersion + " " + is.Kind
+		if is.Spec.ClusterIP == core.ClusterIPNone {
+			kind += " without an address"
+		}
 		require.Contains(t, kinds, kind, "unknown, or there twice")
 		require.NoError(t, yaml.UnmarshalStrict([]byte(document), kinds[kind]))
 		delete(kinds, kind)
@@ -92,6 +102,15 @@ func TestThePartsOfAManifestBelongTogether(t *testing.T) {
 			m.port(t, port.TargetPort.StrVal)
 		}
 	}
+}
+
+// All nodes of timeoutd ask each other for their figures, and a node that is not ready has some, too.
+func TestTheNodesOfTimeoutdFindEachOther(t *testing.T) {
+	m := read(t, "timeoutd")
+	require.Equal(t, m.deployment.Spec.Template.Labels, m.nodes.Spec.Selector)
+	require.True(t, m.nodes.Spec.PublishNotReadyAddresses)
+	require.Equal(t, "http://"+m.nodes.Name+":"+itoa(m.nodes.Spec.Ports[0].Port), m.flags(t)["peers"])
+	require.Equal(t, "addr", m.port(t, m.nodes.Spec.Ports[0].TargetPort.StrVal))
 }
 
 // port returns the number of a container's port, and the flag with this number.

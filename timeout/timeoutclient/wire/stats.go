@@ -4,7 +4,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// Stats are the figures of a centre. Each topic has the figures of this node alone in Here.
+// Stats are the figures of a centre. Each topic has the figures of this node in Here, and those of all
+// nodes that have answered in All.
 type Stats struct {
 	At       Instant      `json:"at"`
 	Since    Instant      `json:"since"`
@@ -12,10 +13,32 @@ type Stats struct {
 	Engine   string       `json:"engine"`
 	Members  Members      `json:"members"`
 	Circuits []string     `json:"circuits"` // targets without calls from this node now
+	Sums     Sums         `json:"sums"`
 	Topics   []TopicStats `json:"topics"`
 
 	// Error is why figures of the engine are missing.
 	Error string `json:"error,omitempty"`
+}
+
+// Sums says what All of each topic is the sum of.
+type Sums struct {
+	At      Instant  `json:"at"`
+	Nodes   []Summed `json:"nodes"`   // by name
+	Missing []string `json:"missing"` // the members whose figures are not in the sums, by name
+	Asked   bool     `json:"asked"`   // whether this node knows where to ask others
+	Errors  []string `json:"errors"`  // of addresses without an answer
+}
+
+// Summed is a node whose figures are in the sums.
+type Summed struct {
+	Node  string  `json:"node"`
+	Since Instant `json:"since"` // when its figures began
+}
+
+// NodeStats are the figures of one node, of the topics that it serves.
+type NodeStats struct {
+	Summed
+	Topics map[string]Here `json:"topics"`
 }
 
 // Members is engine.View.
@@ -32,6 +55,7 @@ type TopicStats struct {
 	Counts *Counts  `json:"counts"` // null if the engine did not say
 	Owners []string `json:"owners"` // of each slot; "" is nobody
 	Here   *Here    `json:"here"`   // null if this node does not serve it
+	All    *Here    `json:"all"`    // null if none of Sums.Nodes serves it
 }
 
 // Here is timeout.Stats.

@@ -50,6 +50,10 @@ type Config struct {
 	// /v1/feedback and /v1/extend ask for. Otherwise they need scope work.
 	SignedFeedback bool
 
+	// Peers returns the figures of the other nodes, and an error for each address without an answer. An
+	// answer of this node does no harm. Nil means that there are no addresses.
+	Peers func(context.Context) ([]wire.NodeStats, []error)
+
 	// Metrics are additional collectors for /metrics.
 	Metrics []prometheus.Collector
 
@@ -101,6 +105,7 @@ type Handler struct {
 	polls  *semaphore.Weighted // pulls that wait
 	crooks http.Handler        // for paths the mux would redirect
 	stats  cache[wire.Stats]
+	sums   cache[sums]
 	ready  cache[string] // why not, or empty
 	since  time.Time
 
@@ -185,6 +190,7 @@ func (h *Handler) routes() ([]route, error) {
 		{"POST /v1/feedback", h.leaseScope(), h.feedback},
 
 		{"GET /v1/stats", Read, h.getStats},
+		{"GET /v1/here", Read, h.getHere},
 		{"GET /v1/members", Read, h.getMembers},
 		{"GET /v1/openapi.yaml", Open, h.getOpenAPI},
 

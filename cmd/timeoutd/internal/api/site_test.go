@@ -53,9 +53,15 @@ func startWith(t *testing.T, e engine.Engine, of timeout.Config, cfg Config) *si
 	t.Cleanup(func() { require.NoError(t, centre.Close()) })
 	handler, err := New(centre, cfg)
 	require.NoError(t, err)
+	s := serveOn(t, centre, handler)
+	s.handler = handler
+	return s
+}
+
+func serveOn(t *testing.T, centre *timeout.Center, handler http.Handler) *site {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	s := &site{t: t, centre: centre, handler: handler, url: server.URL, http: &http.Client{
+	s := &site{t: t, centre: centre, url: server.URL, http: &http.Client{
 		Timeout: eternal, Transport: &http.Transport{},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
@@ -19,6 +20,15 @@ func (h *Handler) getStats(w http.ResponseWriter, r *http.Request) error {
 	stats, err := h.look(r.Context())
 	if err != nil {
 		return err
+	}
+	all, err := h.sum(r.Context())
+	if err != nil {
+		return err
+	}
+	stats.Sums = all.Sums
+	stats.Topics = slices.Clone(stats.Topics) // they serve other requests, too
+	for i := range stats.Topics {
+		stats.Topics[i].All = all.topics[stats.Topics[i].Name]
 	}
 	return answer(w, http.StatusOK, stats)
 }
@@ -56,10 +66,7 @@ func (h *Handler) take(ctx context.Context) wire.Stats {
 	if s.Circuits == nil {
 		s.Circuits = []string{}
 	}
-	here := make(map[string]*wire.Here)
-	for _, stats := range h.centre.Stats() {
-		here[stats.Topic] = hereOf(stats)
-	}
+	here := h.here().Topics
 	topics, err := h.centre.Topics(ctx)
 	if err != nil {
 		s.Error = err.Error()
@@ -67,9 +74,11 @@ func (h *Handler) take(ctx context.Context) wire.Stats {
 	}
 	view := h.centre.View()
 	for _, topic := range topics {
-		s.Topics = append(s.Topics, wire.TopicStats{
-			Topic: wire.TopicOf(topic), Here: here[topic.Name], Owners: view.Owners(topic.Name, topic.WithDefaults().Slots),
-		})
+		stats := wire.TopicStats{Topic: wire.TopicOf(topic), Owners: view.Owners(topic.Name, topic.WithDefaults().Slots)}
+		if served, ok := here[topic.Name]; ok {
+			stats.Here = &served
+		}
+		s.Topics = append(s.Topics, stats)
 	}
 	if err := h.count(ctx, s.Topics); err != nil {
 		s.Error = err.Error()
@@ -93,9 +102,9 @@ func (h *Handler) count(ctx context.Context, topics []wire.TopicStats) (last err
 	return last
 }
 
-func hereOf(s timeout.Stats) *wire.Here {
-	return &wire.Here{
-		Slots: s.Slots, Queued: s.Queued, Running: s.Running, Waiting: s.Waiting, Done: s.Done, Failed: s.Failed, Dead: s.Dead, GivenUp: s.GivenUp,
+func hereOf(s timeout.Stats) wire.Here {
+	return wire.Here{
+		Slots: append([]int{}, s.Slots...), Queued: s.Queued, Running: s.Running, Waiting: s.Waiting, Done: s.Done, Failed: s.Failed, Dead: s.Dead, GivenUp: s.GivenUp,
 		Accepted: s.Accepted, Postponed: s.Postponed, Returned: s.Returned, Rescued: s.Rescued, Pulled: s.Pulled, Swept: s.Swept,
 		Abandoned: s.Abandoned, Again: s.Again, Lost: s.Lost, Early: s.Early, Late: histogramOf(s.Late), Took: histogramOf(s.Took),
 	}

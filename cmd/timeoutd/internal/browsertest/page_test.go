@@ -8,8 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,26 +20,34 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/page"
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/peers"
 	"github.com/heartwheel-go/heartwheel/internal/browsertest/tab"
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
 )
 
 // evil is an id. As markup it would be an image with a script.
 const evil = `<img src=x onerror="document.title='evil'">`
 
-// serve serves the page of a running centre.
-func serve(t *testing.T, cfg api.Config) (*timeout.Center, string) {
-	engine, err := memory.New(memory.Config{})
-	require.NoError(t, err)
-	t.Cleanup(func() { engine.Close() })
-	centre, err := timeout.New(engine, timeout.Config{Node: "node-1", Topic: timeout.Topic{Retries: -1, Retain: time.Hour}})
+// run returns a running centre.
+func run(t *testing.T, e engine.Engine, cfg timeout.Config) *timeout.Center {
+	centre, err := timeout.New(e, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { centre.Close() })
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- centre.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
+	return centre
+}
+
+// serve serves the page of a running centre.
+func serve(t *testing.T, cfg api.Config) (*timeout.Center, string) {
+	engine, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { engine.Close() })
+	centre := run(t, engine, timeout.Config{Node: "node-1", Topic: timeout.Topic{Retries: -1, Retain: time.Hour}})
 	cfg.Page, cfg.Engine = page.Handler(), "memory"
 	handler, err := api.New(centre, cfg)
 	require.NoError(t, err)
@@ -276,6 +286,63 @@ func TestThePageWithTokens(t *testing.T) {
 	b.Do(chromedp.Reload())
 	b.Until(`document.querySelector("[data-topic=mail]")`)
 	require.NotContains(t, tab.Eval[string](b, `JSON.stringify(localStorage) + document.cookie`), master)
+}
+
+// Three nodes share the tasks, and the page of one has the sums of all. It names a node that does not
+// answer, and what such a node adds when it answers again is no work of that moment.
+func TestThePageWithThreeNodes(t *testing.T) {
+	engine, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { engine.Close() })
+	var hangs atomic.Bool
+	serve := func(name string, cfg api.Config) (*timeout.Center, string) {
+		centre := run(t, engine, timeout.Config{Node: name})
+		cfg.Page, cfg.Engine = page.Handler(), "memory"
+		handler, err := api.New(centre, cfg)
+		require.NoError(t, err)
+		require.NoError(t, centre.Handle("orders", func(context.Context, timeout.Task) error { return nil }))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if name == "node-3" && hangs.Load() {
+				<-r.Context().Done()
+				return
+			}
+			handler.ServeHTTP(w, r)
+		}))
+		t.Cleanup(server.Close)
+		return centre, server.URL
+	}
+	_, second := serve("node-2", api.Config{})
+	_, third := serve("node-3", api.Config{})
+	others, err := peers.New([]string{second, third}, "")
+	require.NoError(t, err)
+	t.Cleanup(func() { others.Close() })
+	centre, url := serve("node-1", api.Config{Peers: others.Ask})
+	require.Eventually(t, func() bool { return len(centre.View().Nodes) == 3 }, tab.Eternal, 10*time.Millisecond)
+	for i := range 300 {
+		_, err := centre.Set(t.Context(), timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
+		require.NoError(t, err)
+	}
+	b := tab.Open(t, url+"/", 1440, 1000)
+	const done = `document.querySelector("[data-topic=orders] td:nth-child(6)").textContent`
+	b.Until(`document.querySelector("[data-topic=orders]") && ` + done + ` === "300"`)
+	require.Contains(t, tab.Eval[string](b, `$("topics-note").textContent`), "are of all 3 nodes")
+	require.False(t, tab.Eval[bool](b, `!!$("notice-partial")`))
+	b.Until(`document.querySelector("#tile-done .value").textContent === "0/s"`)
+	b.Keep("nodes.png", "light", 1440, 1000)
+
+	hangs.Store(true)
+	b.Until(`$("notice-partial") && $("notice-partial").textContent.includes("No figures of node-3")`)
+	require.Contains(t, tab.Eval[string](b, `$("notice-partial").textContent`), third, "the address")
+	require.Contains(t, tab.Eval[string](b, `$("topics-note").textContent`), "are of 2 of 3 nodes")
+	b.Until(`Number(` + done + `) < 300`)
+	require.Equal(t, "0/s", tab.Eval[string](b, `document.querySelector("#tile-done .value").textContent`))
+	b.Keep("partial.png", "light", 1440, 1000)
+	b.Keep("partial-phone.png", "dark", 390, 1180)
+
+	hangs.Store(false)
+	b.Until(`!$("notice-partial") && ` + done + ` === "300"`)
+	require.Equal(t, "0/s", tab.Eval[string](b, `document.querySelector("#tile-done .value").textContent`))
+	requireQuiet(t, b, url)
 }
 
 // requireQuiet requires a console without errors, and requests to this server only.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,7 +100,7 @@ func watch(s *session, flags *flag.FlagSet) func(context.Context, []string) erro
 			case s.asJSON:
 				_, _ = s.said.text.WriteTo(s.out)
 			default:
-				if last == nil || !last.At.Equal(stats.At.Time) {
+				if last == nil || !last.Sums.At.Equal(stats.Sums.At.Time) {
 					before, last = last, &stats
 				}
 				_ = draw(text, stats, before)
@@ -151,8 +152,11 @@ func draw(w io.Writer, stats wire.Stats, before *wire.Stats) error {
 	m := stats.Members
 	fmt.Fprintf(w, "%s  %s  %s\nnodes: %d, led by %s, term %d\n", stats.At.Local().Format(clock), clean(stats.Node), clean(stats.Engine),
 		len(m.Nodes), clean(or(m.Leader, "nobody")), m.Term)
-	if len(m.Nodes) > 1 {
+	switch missing := stats.Sums.Missing; {
+	case len(m.Nodes) > 1 && !stats.Sums.Asked:
 		fmt.Fprintln(w, "DONE to LATE P99 are of this node alone, the rest is of all")
+	case len(missing) > 0:
+		fmt.Fprintf(w, "DONE to LATE P99 are of %d of %d nodes, without %s\n", len(stats.Sums.Nodes), len(stats.Sums.Nodes)+len(missing), brief(strings.Join(missing, " "), 200))
 	}
 	if stats.Error != "" {
 		fmt.Fprintf(w, "the engine does not answer: %s\n", brief(stats.Error, 200))
@@ -180,18 +184,18 @@ func cells(topic wire.TopicStats, stats wire.Stats, before *wire.Stats) []string
 	if topic.Paused {
 		note = "paused"
 	}
-	here := topic.Here
-	if here == nil {
+	all := topic.All
+	if all == nil {
 		return append(row, "-", "-", "-", "-", "-", "-", number(len(topic.Owners)), note)
 	}
-	done := number(here.Done)
-	if was := find(before, topic.Name); was != nil && before.Since.Equal(stats.Since.Time) && here.Done >= was.Done {
-		if took := stats.At.Sub(before.At.Time).Seconds(); took > 0 {
-			done += fmt.Sprintf(" (%.0f/s)", float64(here.Done-was.Done)/took)
+	done := number(all.Done)
+	if was := find(before, topic.Name); was != nil && slices.Equal(before.Sums.Nodes, stats.Sums.Nodes) && all.Done >= was.Done {
+		if took := stats.Sums.At.Sub(before.Sums.At.Time).Seconds(); took > 0 {
+			done += fmt.Sprintf(" (%.0f/s)", float64(all.Done-was.Done)/took)
 		}
 	}
-	return append(row, done, number(here.Failed), number(here.Again), number(here.Lost), number(here.Early), seconds(here.Late.P99),
-		fmt.Sprintf("%d of %d", len(here.Slots), len(topic.Owners)), note)
+	return append(row, done, number(all.Failed), number(all.Again), number(all.Lost), number(all.Early), seconds(all.Late.P99),
+		fmt.Sprintf("%d of %d", len(all.Slots), len(topic.Owners)), note)
 }
 
 func find(stats *wire.Stats, name string) *wire.Here {
@@ -200,7 +204,7 @@ func find(stats *wire.Stats, name string) *wire.Here {
 	}
 	for _, topic := range stats.Topics {
 		if topic.Name == name {
-			return topic.Here
+			return topic.All
 		}
 	}
 	return nil

@@ -16,4 +16,7 @@ func TestWithSeveralNodesItIsSaidWhatIsOfOne(t *testing.T) {
 		require.NoError(t, draw(&out, wire.Stats{Members: wire.Members{Nodes: make([]engine.Node, nodes)}}, nil))
 		require.Equal(t, said, strings.Contains(out.String(), "of this node alone"), "%d nodes", nodes)
 	}
+	out := new(strings.Builder)
+	require.NoError(t, draw(out, wire.Stats{Sums: wire.Sums{Asked: true, Nodes: make([]wire.Summed, 2), Missing: []string{"c"}}}, nil))
+	require.Contains(t, out.String(), "DONE to LATE P99 are of 2 of 3 nodes, without c\n")
 }

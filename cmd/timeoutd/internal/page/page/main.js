@@ -4,7 +4,7 @@
   const LONGEST = 300;
 
   const done = makeChart($("chart-done"), {
-    title: "Attempts per second here", unit: "/s",
+    title: "Attempts per second", unit: "/s",
     series: () => [
       { key: "done", label: "done", cls: "c-done", value: (p) => p.done },
       { key: "failed", label: "failed", cls: "c-failed", dashed: true, value: (p) => p.failed },
@@ -23,19 +23,20 @@
 
   const sum = (value) => latest.topics.reduce((n, t) => n + (value(t) || 0), 0);
   const ofCounts = (name) => sum((t) => t.counts && t.counts[name]);
-  const ofHere = (name) => sum((t) => t.here && t.here[name]);
+  const ofAll = (name) => sum((t) => t.all && t.all[name]);
 
   function take(stats) {
     const before = latest, last = points[points.length - 1];
-    if (before && before.at === stats.at) return; // the same figures once more
+    if (before && before.sums.at === stats.sums.at) return; // the same figures once more
     if (before && before.since !== stats.since) points = []; // another process
     latest = stats;
-    const at = Date.parse(stats.at) / 1000, total = { done: ofHere("done"), failed: ofHere("failed") };
-    const gap = missed && points.length > 0, known = points.length > 0 && !gap && before && !before.error && !stats.error;
+    const at = Date.parse(stats.sums.at) / 1000, total = { done: ofAll("done"), failed: ofAll("failed") };
+    const same = before && JSON.stringify(before.sums.nodes) === JSON.stringify(stats.sums.nodes); // sums of other nodes have no difference
+    const gap = missed && points.length > 0, known = points.length > 0 && !gap && same && !before.error && !stats.error;
     missed = false;
     if (gap) points.push({ ...last, t: at - 0.001, gap: true });
     const per = (name) => (known ? Math.max(0, total[name] - last.total[name]) / Math.max(0.001, at - last.t) : 0);
-    points.push({ t: at, wall: new Date(stats.at), total, done: per("done"), failed: per("failed"), pending: ofCounts("pending"), due: ofCounts("due"), lag: Math.max(0, ...stats.topics.map((t) => (t.counts ? t.counts.lag_seconds : 0))) });
+    points.push({ t: at, wall: new Date(stats.sums.at), total, done: per("done"), failed: per("failed"), pending: ofCounts("pending"), due: ofCounts("due"), lag: Math.max(0, ...stats.topics.map((t) => (t.counts ? t.counts.lag_seconds : 0))) });
     while (points.length > 2 && points[1].t < at - LONGEST - 5) points.shift();
     draw();
   }
@@ -43,9 +44,9 @@
   // merge adds up histograms. Their buckets have the same limits.
   function merge(name) {
     const all = { count: 0, max_seconds: 0, p50_seconds: 0, p99_seconds: 0, buckets: [] };
-    for (const { here } of latest.topics) {
-      if (!here) continue;
-      const one = here[name];
+    for (const topic of latest.topics) {
+      if (!topic.all) continue;
+      const one = topic.all[name];
       all.count += one.count;
       all.max_seconds = Math.max(all.max_seconds, one.max_seconds);
       one.buckets.forEach((b, i) => { all.buckets[i] ||= { le_seconds: b.le_seconds, count: 0 }; all.buckets[i].count += b.count; });
@@ -65,7 +66,8 @@
     drawNow(lateNow);
     drawHead();
     $("filter").hidden = latest.topics.length < 9;
-    setText($("topics-note"), latest.topics.length ? plural(latest.topics.length, "topic") + (latest.members.nodes.length > 1 ? "; done, failed, again, lost, early and late are of this node alone" : "") : "");
+    setText($("topics-note"), latest.topics.length ? plural(latest.topics.length, "topic") + (latest.members.nodes.length > 1 ? "; done, failed, again, lost, early and late are of " + summed() : "") : "");
+    setText($("durations-note"), "all topics" + (latest.members.nodes.length > 1 ? ", " + summed() : ""));
     drawTopics($("topics").tBodies[0], latest, chosen, $("filter").value, (name) => { location.hash = encodeURIComponent(name); }, pauseTopic);
     drawNodes($("nodes").tBodies[0], $("nodes-note"), latest);
     const span = Math.max(60, Math.min(LONGEST, Math.ceil((points[points.length - 1].t - points[0].t) / 30) * 30));
@@ -75,6 +77,15 @@
     document.body.dataset.drawn = points.length;
   }
 
+  // alone reports whether the sums are of one node of several, since nobody has said where the others are.
+  const alone = () => !latest.sums.asked && latest.sums.missing.length > 0;
+
+  // summed says which nodes the sums are of.
+  function summed() {
+    const { nodes, missing } = latest.sums;
+    return alone() ? "this node alone" : missing.length ? `${nodes.length} of ${nodes.length + missing.length} nodes` : `all ${nodes.length} nodes`;
+  }
+
   function drawHead() {
     setText($("subtitle"), `${latest.node} · ${latest.engine} · for ${time(Math.max(0, Math.floor((Date.parse(latest.at) - Date.parse(latest.since)) / 1000)))}`);
     const dead = ofCounts("dead");
@@ -82,14 +93,14 @@
   }
 
   function drawNow(lateNow) {
-    const p = points[points.length - 1], dead = ofCounts("dead"), swept = ofHere("swept"), early = ofHere("early"), again = ofHere("again"), lost = ofHere("lost"), m = latest.members;
+    const p = points[points.length - 1], dead = ofCounts("dead"), swept = ofAll("swept"), early = ofAll("early"), again = ofAll("again"), lost = ofAll("lost"), m = latest.members, here = alone() ? " here" : "";
     drawTiles($("tiles"), [
       { id: "pending", what: "Pending", value: count(p.pending), more: plural(latest.topics.length, "topic") },
       { id: "due", what: "Due now", value: count(p.due), more: p.due ? `for up to ${time(p.lag)}` : "nothing waits", warn: p.lag > 5 },
-      { id: "running", what: "Running", value: count(ofCounts("running")), more: `${count(ofHere("running"))} here, ${count(ofHere("queued"))} queued` },
-      { id: "done", what: "Done here", value: rate(lately("done")), unit: "/s", more: count(ofHere("done")) + " in all" },
-      { id: "failed", what: "Failed here", value: rate(lately("failed")), unit: "/s", more: `${count(ofHere("failed"))} in all, ${count(ofHere("postponed"))} put off`, warn: lately("failed") > 0 },
-      { id: "dead", what: "Dead", value: count(dead), more: swept ? `${count(swept)} deleted by this node` : dead ? "replay or drop them" : "none", warn: dead + swept > 0, title: "Dead tasks are deleted when they are too old (retain_dead) or too many (max_dead)." },
+      { id: "running", what: "Running", value: count(ofCounts("running")), more: `and ${count(ofAll("queued"))} queued` },
+      { id: "done", what: "Done" + here, value: rate(lately("done")), unit: "/s", more: count(ofAll("done")) + " in all" },
+      { id: "failed", what: "Failed" + here, value: rate(lately("failed")), unit: "/s", more: `${count(ofAll("failed"))} in all, ${count(ofAll("postponed"))} put off`, warn: lately("failed") > 0 },
+      { id: "dead", what: "Dead", value: count(dead), more: swept ? `${count(swept)} deleted` : dead ? "replay or drop them" : "none", warn: dead + swept > 0, title: "Dead tasks are deleted when they are too old (retain_dead) or too many (max_dead)." },
       { id: "again", what: "Again, lost", value: `${count(again)}, ${count(lost)}`, more: "leases outlived, lost", warn: again + lost > 0, title: "Tasks that were leased since an earlier lease was outlived, and leases that were lost: what may have run twice is in one of them." },
       { id: "early", what: "Early", value: count(early), more: "must be 0", bad: early > 0 },
       { id: "late", what: "Late, p99", value: lateNow.count ? time(lateNow.p99_seconds) : "–", more: lateNow.count ? `max ${time(lateNow.max_seconds)}` : m.nodes.length ? plural(m.nodes.length, "node") : "no node yet" },
@@ -121,7 +132,8 @@
     if (refused) all.push({ id: "refused", bad: true, head: "Not done.", text: refused });
     if (latest) {
       if (latest.error) all.push({ id: "engine", bad: true, head: "The engine does not answer.", text: latest.error });
-      const early = ofHere("early");
+      const early = ofAll("early"), { asked, missing, errors } = latest.sums;
+      if (asked && missing.length) all.push({ id: "partial", head: "Sums are partial.", text: `No figures of ${missing.slice(0, 20).join(", ")}${errors.length ? ` (${errors.slice(0, 5).join("; ")})` : ", which is at none of the peers"}.` });
       if (early > 0) all.push({ id: "early", bad: true, head: "Early.", text: `${plural(early, "task")} ran before the action time by the engine's clock, which must never be: there is a fault in the engine.` });
       if (latest.circuits.length) all.push({ id: "circuits", head: plural(latest.circuits.length, "open circuit") + ".", text: `No calls are made for a while to what fails: ${latest.circuits.slice(0, 20).join(", ")}.` });
       const orphans = latest.members.nodes.length ? latest.topics.filter((t) => !t.pull && t.owners.includes("")).map((t) => t.name) : [];

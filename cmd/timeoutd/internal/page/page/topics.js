@@ -51,19 +51,19 @@ function drawTopics(body, stats, chosen, filter, choose, pause) {
     }
   }
   for (const t of shown) {
-    const row = body.querySelector(`[data-topic="${CSS.escape(t.name)}"]`), c = t.counts, here = t.here;
+    const row = body.querySelector(`[data-topic="${CSS.escape(t.name)}"]`), c = t.counts, all = t.all;
     row.classList.toggle("chosen", t.name === chosen);
     const cells = [
       cell(c ? count(c.pending) : "?"),
       cell(c ? count(c.due) : "?", c && c.due ? "" : "faint"),
       cell(c && c.due ? time(c.lag_seconds) : "–", c && !t.paused && c.lag_seconds > 5 ? "warn" : "faint"),
       cell(c ? count(c.running) : "?"),
-      cell(here ? count(here.done) : "–", here ? "" : "faint"),
-      cell(here ? count(here.failed) : "–", here && here.failed ? "" : "faint"),
+      cell(all ? count(all.done) : "–", all ? "" : "faint"),
+      cell(all ? count(all.failed) : "–", all && all.failed ? "" : "faint"),
       cell(c ? count(c.dead) : "?", c && c.dead ? "warn" : "faint"),
-      cell(here ? `${count(here.again)}, ${count(here.lost)}` : "–", here && (here.again || here.lost) ? "" : "faint"),
-      cell(here ? count(here.early) : "–", here && here.early ? "bad" : "faint"),
-      cell(here && here.late.count ? time(here.late.p99_seconds) : "–", "faint"),
+      cell(all ? `${count(all.again)}, ${count(all.lost)}` : "–", all && (all.again || all.lost) ? "" : "faint"),
+      cell(all ? count(all.early) : "–", all && all.early ? "bad" : "faint"),
+      cell(all && all.late.count ? time(all.late.p99_seconds) : "–", "faint"),
       h("td", { title: `${t.owners.length} slots` }, drawMini(stats.members, t.owners), h("span", { class: "faint" }, " " + t.owners.length)),
     ];
     while (row.children.length > 2) row.children[1].remove();
@@ -96,7 +96,8 @@ function drawNodes(body, note, stats) {
     bar.style.width = (all ? (owned / all) * 100 : 0).toFixed(1) + "%";
     return h("tr", {},
       h("td", {}, h("span", { class: "dot " + ownerClass(m, node.name) }), node.name,
-        node.name === stats.node ? h("span", { class: "faint" }, " this one") : null, node.name === m.leader ? h("span", { class: "badge" }, "leader") : null),
+        node.name === stats.node ? h("span", { class: "faint" }, " this one") : null, node.name === m.leader ? h("span", { class: "badge" }, "leader") : null,
+        stats.sums.asked && stats.sums.missing.includes(node.name) ? h("span", { class: "badge" }, "no answer") : null),
       cell(count(owned)),
       h("td", {}, h("div", { class: "meter" }, bar)),
       h("td", { class: "error" }, node.topics === null ? "all" : node.topics.length ? node.topics.join(", ") : "none"));
