@@ -13,9 +13,9 @@ import (
 // maxCauses is how many causes one answer has.
 const maxCauses = 200
 
-func (h *Handler) listCauses(w http.ResponseWriter, r *http.Request) error {
+func (h *Handler) listCauses(w http.ResponseWriter, r *http.Request, name string) error {
 	query := r.URL.Query()
-	topic, err := h.topicOf(r)
+	topic, err := h.centre.Topic(r.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (h *Handler) listCauses(w http.ResponseWriter, r *http.Request) error {
 	}) {
 		causes = append(causes, *group)
 	}
-	return answer(w, http.StatusOK, wire.Causes{Causes: causes, Other: other, Next: next})
+	return answer(w, wire.Causes{Causes: causes, Other: other, Next: next}, nil)
 }
 
 // count adds a task to its group. It reports false if there are too many groups.

@@ -16,14 +16,8 @@ import (
 // deadBudget is how long one request goes on with dead tasks.
 const deadBudget = 5 * time.Second
 
-func (h *Handler) replayDead(w http.ResponseWriter, r *http.Request) error {
-	return h.clearDead(w, r, replayable, func(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-		keys := make([]timeout.Key, len(tasks))
-		for i, task := range tasks {
-			keys[i] = task.Key()
-		}
-		return h.centre.Replay(ctx, keys)
-	})
+func (h *Handler) replayDead(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+	return h.centre.Replay(ctx, each(tasks, timeout.Task.Key))
 }
 
 // dropTasks removes the given tasks if they are dead, and of the given version, if any.
@@ -42,52 +36,38 @@ func (h *Handler) dropTasks(w http.ResponseWriter, r *http.Request) error {
 	return tellAll(w, found, err, func(int) effect { return removable })
 }
 
-// dropDead removes all dead tasks, each in its listed version. So a task set anew meanwhile
-// stays.
-func (h *Handler) dropDead(w http.ResponseWriter, r *http.Request) error {
-	return h.clearDead(w, r, removable, func(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-		removals := make([]timeout.Removal, len(tasks))
-		for i, task := range tasks {
-			removals[i] = timeout.Removal{Key: task.Key(), State: timeout.Dead, Version: task.Version}
-		}
-		return h.centre.RemoveAll(ctx, removals)
-	})
+// dropDead removes dead tasks in the versions listed. So a task set anew meanwhile stays.
+func (h *Handler) dropDead(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
+	return h.centre.RemoveAll(ctx, each(tasks, func(task timeout.Task) timeout.Removal {
+		return timeout.Removal{Key: task.Key(), State: timeout.Dead, Version: task.Version}
+	}))
 }
 
 // clearing replays or drops tasks that were dead when they were listed.
 type clearing func(context.Context, []timeout.Task) ([]timeout.Answer, error)
 
-// clearDead replays or drops the dead tasks of a topic, or only those of one cause.
-func (h *Handler) clearDead(w http.ResponseWriter, r *http.Request, has effect, do clearing) error {
-	query := r.URL.Query()
-	topic, err := h.topicOf(r)
-	if err != nil {
-		return err
-	}
-	var cleared wire.Cleared
-	cleared.Next, err = h.eachDead(r.Context(), topic.Name, query.Get("cursor"), func(tasks []timeout.Task) error {
-		if only := query.Get("cause"); only != "" {
-			tasks = slices.DeleteFunc(tasks, func(task timeout.Task) bool { return causeOf(task, topic).id() != only })
+// clearDead returns a handler that replays or drops the dead tasks of a topic, or only those of one
+// cause.
+func (h *Handler) clearDead(has effect, do clearing) serving {
+	return ofTopic(func(w http.ResponseWriter, r *http.Request, name string) error {
+		query := r.URL.Query()
+		topic, err := h.centre.Topic(r.Context(), name)
+		if err != nil {
+			return err
 		}
-		changed, err := clearPage(r.Context(), tasks, has, do)
-		cleared.Changed += changed
-		return err
+		var cleared wire.Cleared
+		cleared.Next, err = h.eachDead(r.Context(), name, query.Get("cursor"), func(tasks []timeout.Task) error {
+			if only := query.Get("cause"); only != "" {
+				tasks = slices.DeleteFunc(tasks, func(task timeout.Task) bool { return causeOf(task, topic).id() != only })
+			}
+			changed, err := clearPage(r.Context(), tasks, has, do)
+			cleared.Changed += changed
+			return err
+		})
+		cleared.More = cleared.Next != ""
+		h.stats.forget()
+		return answer(w, cleared, err)
 	})
-	if err != nil {
-		return err
-	}
-	cleared.More = cleared.Next != ""
-	h.stats.forget()
-	return answer(w, http.StatusOK, cleared)
-}
-
-// topicOf returns the topic in a path.
-func (h *Handler) topicOf(r *http.Request) (timeout.Topic, error) {
-	name, err := nameOf(r)
-	if err != nil {
-		return timeout.Topic{}, err
-	}
-	return h.centre.Topic(r.Context(), name)
 }
 
 // eachDead visits the dead tasks of a topic, a page at a time, for deadBudget. next is the cursor

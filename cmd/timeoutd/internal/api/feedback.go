@@ -55,10 +55,7 @@ func (h *Handler) feedback(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	settled, err := h.centre.Feedback(r.Context(), token, failure)
-	if err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, wire.Settled{Settled: settled})
+	return answer(w, wire.Settled{Settled: settled}, err)
 }
 
 // failureOf returns the outcome as a handler would return it. err is about fields in conflict.

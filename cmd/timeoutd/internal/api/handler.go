@@ -143,8 +143,11 @@ func New(centre *timeout.Center, cfg Config) (*Handler, error) {
 type route struct {
 	pattern string
 	scope   Scope
-	serve   func(w http.ResponseWriter, r *http.Request) error
+	serve   serving
 }
+
+// serving answers a request, or returns the error to answer with.
+type serving func(w http.ResponseWriter, r *http.Request) error
 
 // split returns the mux's pattern of a route and the names of its parameters.
 func (r route) split() (pattern string, params []string) {
@@ -162,22 +165,22 @@ func (h *Handler) routes() ([]route, error) {
 	}
 	routes := []route{
 		{"GET /v1/topics", Read, h.listTopics},
-		{"GET /v1/topics/{topic}", Read, h.getTopic},
-		{"PUT /v1/topics/{topic}", Admin, h.putTopic},
-		{"DELETE /v1/topics/{topic}", Admin, h.dropTopic},
-		{"POST /v1/topics/{topic}/pause", Admin, h.pauseTopic},
-		{"POST /v1/topics/{topic}/resume", Admin, h.resumeTopic},
-		{"GET /v1/topics/{topic}/dead/causes?cursor", Read, h.listCauses},
-		{"POST /v1/topics/{topic}/dead/replay?cause&cursor", Write, h.replayDead},
-		{"POST /v1/topics/{topic}/dead/drop?cause&cursor", Admin, h.dropDead},
+		{"GET /v1/topics/{topic}", Read, ofTopic(h.getTopic)},
+		{"PUT /v1/topics/{topic}", Admin, ofTopic(h.putTopic)},
+		{"DELETE /v1/topics/{topic}", Admin, ofTopic(h.dropTopic)},
+		{"POST /v1/topics/{topic}/pause", Admin, ofTopic(h.pause(h.centre.Pause))},
+		{"POST /v1/topics/{topic}/resume", Admin, ofTopic(h.pause(h.centre.Resume))},
+		{"GET /v1/topics/{topic}/dead/causes?cursor", Read, ofTopic(h.listCauses)},
+		{"POST /v1/topics/{topic}/dead/replay?cause&cursor", Write, h.clearDead(replayable, h.replayDead)},
+		{"POST /v1/topics/{topic}/dead/drop?cause&cursor", Admin, h.clearDead(removable, h.dropDead)},
 
-		{"GET /v1/topics/{topic}/tasks?state&limit&cursor", Read, h.listTasks},
-		{"GET /v1/topics/{topic}/tasks/{id}", Read, h.getTask},
-		{"PUT /v1/topics/{topic}/tasks/{id}", Write, h.setTask},
-		{"DELETE /v1/topics/{topic}/tasks/{id}", Write, h.removeTask},
-		{"POST /v1/topics/{topic}/tasks/{id}/move", Write, h.moveTask},
-		{"POST /v1/topics/{topic}/tasks/{id}/replay", Write, h.replayTask},
-		{"GET /v1/topics/{topic}/tasks/{id}/executions?limit", Read, h.listExecutions},
+		{"GET /v1/topics/{topic}/tasks?state&limit&cursor", Read, ofTopic(h.listTasks)},
+		{"GET /v1/topics/{topic}/tasks/{id}", Read, ofTask(h.getTask)},
+		{"PUT /v1/topics/{topic}/tasks/{id}", Write, ofTask(h.setTask)},
+		{"DELETE /v1/topics/{topic}/tasks/{id}", Write, ofTask(h.removeTask)},
+		{"POST /v1/topics/{topic}/tasks/{id}/move", Write, ofTask(h.moveTask)},
+		{"POST /v1/topics/{topic}/tasks/{id}/replay", Write, ofTask(h.replayTask)},
+		{"GET /v1/topics/{topic}/tasks/{id}/executions?limit", Read, ofTask(h.listExecutions)},
 
 		{"POST /v1/tasks/get", Read, h.getTasks},
 		{"POST /v1/tasks/set", Write, h.setTasks},
@@ -185,7 +188,7 @@ func (h *Handler) routes() ([]route, error) {
 		{"POST /v1/tasks/remove", Write, h.removeTasks},
 		{"POST /v1/tasks/replay", Write, h.replayTasks},
 		{"POST /v1/tasks/drop", Write, h.dropTasks},
-		{"POST /v1/topics/{topic}/pull", Work, h.pull},
+		{"POST /v1/topics/{topic}/pull", Work, ofTopic(h.pull)},
 		{"POST /v1/extend", h.leaseScope(), h.extend},
 		{"POST /v1/feedback", h.leaseScope(), h.feedback},
 

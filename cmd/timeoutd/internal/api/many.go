@@ -30,18 +30,25 @@ func (h *Handler) removals(w http.ResponseWriter, r *http.Request) ([]timeout.Re
 
 func readKeys[T interface{ Check() error }](h *Handler, w http.ResponseWriter, r *http.Request) ([]T, error) {
 	batch := keysIn[T]{listOf[T]("keys", h.cfg.MaxBatch)}
-	if err := h.decode(w, r, &batch); err != nil {
+	return readBatch(h, w, r, &batch, &batch.Keys, func(key T) (T, error) { return key, key.Check() })
+}
+
+// readBatch reads a body, and each element of the list in it. Its errors name the element.
+func readBatch[In, Out any](h *Handler, w http.ResponseWriter, r *http.Request, body any, in *list[In], read func(In) (Out, error)) ([]Out, error) {
+	if err := h.decode(w, r, body); err != nil {
 		return nil, err
 	}
-	if err := batch.Keys.check(); err != nil {
+	if err := in.check(); err != nil {
 		return nil, err
 	}
-	for i, key := range batch.Keys.list {
-		if err := key.Check(); err != nil {
-			return nil, fmt.Errorf("keys[%d]: %w", i, err)
+	all := make([]Out, len(in.list))
+	for i, one := range in.list {
+		var err error
+		if all[i], err = read(one); err != nil {
+			return nil, fmt.Errorf("%s[%d]: %w", in.name, i, err)
 		}
 	}
-	return batch.Keys.list, nil
+	return all, nil
 }
 
 func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
@@ -64,24 +71,18 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 			return fmt.Errorf("%w: the payloads of the first %d tasks have %d bytes, must have at most %d: ask for fewer", timeout.ErrArgument, n, size, maxAnswer)
 		}
 	}
-	return answer(w, http.StatusOK, tasks)
+	return answer(w, tasks, nil)
 }
 
 func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
 	batch := settingsIn{listOf[wire.KeyedSetting]("tasks", h.cfg.MaxBatch)}
-	if err := h.decode(w, r, &batch); err != nil {
+	tasks, err := readBatch(h, w, r, &batch, &batch.Tasks, func(one wire.KeyedSetting) (timeout.Task, error) {
+		task, err := one.Task(one.Key, one.IfAbsent)
+		traced(&task, r)
+		return task, err
+	})
+	if err != nil {
 		return err
-	}
-	if err := batch.Tasks.check(); err != nil {
-		return err
-	}
-	tasks := make([]timeout.Task, len(batch.Tasks.list))
-	for i, one := range batch.Tasks.list {
-		var err error
-		if tasks[i], err = one.Task(one.Key, one.IfAbsent); err != nil {
-			return fmt.Errorf("tasks[%d]: %w", i, err)
-		}
-		traced(&tasks[i], r)
 	}
 	found, err := h.centre.SetAll(r.Context(), tasks)
 	return tellAll(w, found, err, func(i int) effect { return setEffect(tasks[i].IfAbsent) })
@@ -89,21 +90,15 @@ func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {
 
 func (h *Handler) moveTasks(w http.ResponseWriter, r *http.Request) error {
 	batch := movesIn{listOf[wire.KeyedMove]("moves", h.cfg.MaxBatch)}
-	if err := h.decode(w, r, &batch); err != nil {
-		return err
-	}
-	if err := batch.Moves.check(); err != nil {
-		return err
-	}
-	moves := make([]timeout.Move, len(batch.Moves.list))
-	for i, one := range batch.Moves.list {
-		var err error
-		if moves[i], err = moveOf(one.When, one.Key); err == nil {
+	moves, err := readBatch(h, w, r, &batch, &batch.Moves, func(one wire.KeyedMove) (timeout.Move, error) {
+		move, err := moveOf(one.When, one.Key)
+		if err == nil {
 			err = one.Check()
 		}
-		if err != nil {
-			return fmt.Errorf("moves[%d]: %w", i, err)
-		}
+		return move, err
+	})
+	if err != nil {
+		return err
 	}
 	found, err := h.centre.MoveAll(r.Context(), moves)
 	return tellAll(w, found, err, func(int) effect { return movable })
@@ -136,11 +131,11 @@ func tellAll(w http.ResponseWriter, found []timeout.Answer, err error, has func(
 	for i, one := range found {
 		said.Answers[i] = answerOf(one, has(i))
 	}
-	return answer(w, http.StatusOK, said)
+	return answer(w, said, nil)
 }
 
 // listTasks answers without payloads: nobody reads them in a list.
-func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request) error {
+func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request, name string) error {
 	query := r.URL.Query()
 	state := timeout.Pending
 	if name := query.Get("state"); name != "" {
@@ -153,13 +148,6 @@ func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page, err := h.centre.List(r.Context(), timeout.Query{Topic: r.PathValue("topic"), State: state, Limit: limit, Cursor: query.Get("cursor")})
-	if err != nil {
-		return err
-	}
-	tasks := wire.Tasks{Tasks: make([]wire.Task, len(page.Tasks)), Next: page.Next}
-	for i, task := range page.Tasks {
-		tasks.Tasks[i] = wire.BriefOf(task)
-	}
-	return answer(w, http.StatusOK, tasks)
+	page, err := h.centre.List(r.Context(), timeout.Query{Topic: name, State: state, Limit: limit, Cursor: query.Get("cursor")})
+	return answer(w, wire.Tasks{Tasks: each(page.Tasks, wire.BriefOf), Next: page.Next}, err)
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,12 +17,19 @@ func keyOf(r *http.Request) (timeout.Key, error) {
 	return key, key.Check()
 }
 
-// setTask is idempotent but for the version: a repeated request sets the task once.
-func (h *Handler) setTask(w http.ResponseWriter, r *http.Request) error {
-	key, err := keyOf(r)
-	if err != nil {
-		return err
+// ofTask returns the handler of a route with the key of a task in its path.
+func ofTask(serve func(http.ResponseWriter, *http.Request, timeout.Key) error) serving {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		key, err := keyOf(r)
+		if err != nil {
+			return err
+		}
+		return serve(w, r, key)
 	}
+}
+
+// setTask is idempotent but for the version: a repeated request sets the task once.
+func (h *Handler) setTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {
 	ifAbsent, err := ifNoneMatch(r)
 	if err != nil {
 		return err
@@ -50,7 +58,7 @@ func (h *Handler) setTask(w http.ResponseWriter, r *http.Request) error {
 	if !said.Changed {
 		status = http.StatusPreconditionFailed
 	}
-	return answer(w, status, said)
+	return answerAs(w, status, said)
 }
 
 // ifNoneMatch reports whether the header If-None-Match protects an existing task.
@@ -65,35 +73,20 @@ func ifNoneMatch(r *http.Request) (bool, error) {
 	}
 }
 
-func (h *Handler) getTask(w http.ResponseWriter, r *http.Request) error {
-	key, err := keyOf(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) getTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {
 	task, err := h.centre.Get(r.Context(), key)
 	if errors.Is(err, timeout.ErrNotFound) {
 		return problem(http.StatusNotFound, "%v: it was never set, or has ended; the topic's retain says for how long such tasks are kept", err)
 	}
-	if err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, wire.TaskOf(task))
+	return answer(w, wire.TaskOf(task), err)
 }
 
-func (h *Handler) removeTask(w http.ResponseWriter, r *http.Request) error {
-	key, err := keyOf(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) removeTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {
 	found, err := h.centre.Remove(r.Context(), key)
 	return tell(w, found, err, removable)
 }
 
-func (h *Handler) moveTask(w http.ResponseWriter, r *http.Request) error {
-	key, err := keyOf(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) moveTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {
 	var when wire.When
 	if err := h.decode(w, r, &when); err != nil {
 		return err
@@ -125,11 +118,7 @@ func moveOf(w wire.When, key timeout.Key) (timeout.Move, error) {
 	return timeout.Move{Key: key, Due: due, After: after}, nil
 }
 
-func (h *Handler) replayTask(w http.ResponseWriter, r *http.Request) error {
-	key, err := keyOf(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) replayTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {
 	found, err := h.centre.Replay(r.Context(), []timeout.Key{key})
 	if err != nil {
 		return err
@@ -142,32 +131,15 @@ func tell(w http.ResponseWriter, found timeout.Answer, err error, has effect) er
 	if err == nil {
 		err = found.Err
 	}
-	if err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, answerOf(found, has))
+	return answer(w, answerOf(found, has), err)
 }
 
-func (h *Handler) listExecutions(w http.ResponseWriter, r *http.Request) error {
-	key, err := keyOf(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) listExecutions(w http.ResponseWriter, r *http.Request, key timeout.Key) error {
 	query := r.URL.Query()
 	limit, err := limitOf(query.Get("limit"))
 	if err != nil {
 		return err
 	}
-	if limit == 0 {
-		limit = 100
-	}
-	all, err := h.centre.Executions(r.Context(), key, limit)
-	if err != nil {
-		return err
-	}
-	page := wire.Executions{Executions: make([]wire.Execution, len(all))}
-	for i, e := range all {
-		page.Executions[i] = wire.ExecutionOf(e)
-	}
-	return answer(w, http.StatusOK, page)
+	all, err := h.centre.Executions(r.Context(), key, cmp.Or(limit, 100))
+	return answer(w, wire.Executions{Executions: each(all, wire.ExecutionOf)}, err)
 }

@@ -23,12 +23,8 @@ const (
 	maxPulled = 64 << 20
 )
 
-func (h *Handler) pull(w http.ResponseWriter, r *http.Request) error {
-	name, err := nameOf(r)
-	if err == nil {
-		err = h.access.work(r, name)
-	}
-	if err != nil {
+func (h *Handler) pull(w http.ResponseWriter, r *http.Request, name string) error {
+	if err := h.access.work(r, name); err != nil {
 		return err
 	}
 	var asked wire.Pull
@@ -59,11 +55,7 @@ func (h *Handler) pull(w http.ResponseWriter, r *http.Request) error {
 		}
 		return problem(http.StatusServiceUnavailable, "answers with payloads of %d bytes are on their way, must be at most %d together", size, maxPulled)
 	}
-	said := wire.Pulled{Tasks: make([]wire.Leased, len(leased))}
-	for i, one := range leased {
-		said.Tasks[i] = wire.LeasedOf(one)
-	}
-	return answer(w, http.StatusOK, said)
+	return answer(w, wire.Pulled{Tasks: each(leased, wire.LeasedOf)}, nil)
 }
 
 // await pulls, with one of the places to wait.
@@ -87,8 +79,5 @@ func (h *Handler) extend(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	left, err := h.centre.Extend(r.Context(), token, time.Duration(asked.Lease))
-	if err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, wire.Extended{Held: left > 0, Lease: wire.Duration(left)})
+	return answer(w, wire.Extended{Held: left > 0, Lease: wire.Duration(left)}, err)
 }

@@ -30,11 +30,11 @@ func (h *Handler) getStats(w http.ResponseWriter, r *http.Request) error {
 	for i := range stats.Topics {
 		stats.Topics[i].All = all.topics[stats.Topics[i].Name]
 	}
-	return answer(w, http.StatusOK, stats)
+	return answer(w, stats, nil)
 }
 
 func (h *Handler) getMembers(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, h.members())
+	return answer(w, h.members(), nil)
 }
 
 func (h *Handler) members() wire.Members {

@@ -24,7 +24,7 @@ type sums struct {
 
 // getHere tells the figures of this node. It asks nobody, since other nodes ask it for their sums.
 func (h *Handler) getHere(w http.ResponseWriter, _ *http.Request) error {
-	return answer(w, http.StatusOK, h.here())
+	return answer(w, h.here(), nil)
 }
 
 func (h *Handler) here() wire.NodeStats {

@@ -13,44 +13,32 @@ import (
 
 func (h *Handler) listTopics(w http.ResponseWriter, r *http.Request) error {
 	all, err := h.centre.Topics(r.Context())
-	if err != nil {
-		return err
-	}
-	topics := wire.Topics{Topics: make([]wire.Topic, len(all))}
-	for i, topic := range all {
-		topics.Topics[i] = wire.TopicOf(topic)
-	}
-	return answer(w, http.StatusOK, topics)
+	return answer(w, wire.Topics{Topics: each(all, wire.TopicOf)}, err)
 }
 
-func (h *Handler) getTopic(w http.ResponseWriter, r *http.Request) error {
-	name, err := nameOf(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) getTopic(w http.ResponseWriter, r *http.Request, name string) error {
 	topic, err := h.centre.Topic(r.Context(), name)
 	if err != nil {
 		return err
 	}
 	counts, err := h.centre.Count(r.Context(), name)
-	if err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, wire.TopicCounts{Topic: wire.TopicOf(topic), Counts: wire.CountsOf(counts)})
+	return answer(w, wire.TopicCounts{Topic: wire.TopicOf(topic), Counts: wire.CountsOf(counts)}, err)
 }
 
-func nameOf(r *http.Request) (string, error) {
-	name := r.PathValue("topic")
-	return name, engine.CheckTopic(name)
+// ofTopic returns the handler of a route with the name of a topic in its path.
+func ofTopic(serve func(w http.ResponseWriter, r *http.Request, topic string) error) serving {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		name := r.PathValue("topic")
+		if err := engine.CheckTopic(name); err != nil {
+			return err
+		}
+		return serve(w, r, name)
+	}
 }
 
 // putTopic makes or changes a topic. A missing field becomes the default, except the number of
 // slots and the pause: they stay.
-func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request) error {
-	name, err := nameOf(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request, name string) error {
 	var topic wire.TopicSetting
 	if err := h.decode(w, r, &topic); err != nil {
 		return err
@@ -66,11 +54,8 @@ func (h *Handler) putTopic(w http.ResponseWriter, r *http.Request) error {
 		topic.Topic.Paused = *topic.Paused
 	}
 	kept, err := h.centre.SetTopic(r.Context(), topic.Read())
-	if err != nil {
-		return err
-	}
 	h.stats.forget()
-	return answer(w, http.StatusOK, wire.TopicOf(kept))
+	return answer(w, wire.TopicOf(kept), err)
 }
 
 // checkPaused refuses a PUT with another Paused than the topic's, since a PUT does not change
@@ -86,11 +71,7 @@ func (h *Handler) checkPaused(ctx context.Context, name string, paused bool) err
 	return err
 }
 
-func (h *Handler) dropTopic(w http.ResponseWriter, r *http.Request) error {
-	name, err := nameOf(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) dropTopic(w http.ResponseWriter, r *http.Request, name string) error {
 	if err := h.centre.DropTopic(r.Context(), name); err != nil {
 		return err
 	}
@@ -99,26 +80,14 @@ func (h *Handler) dropTopic(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Handler) pauseTopic(w http.ResponseWriter, r *http.Request) error {
-	return h.pause(w, r, h.centre.Pause)
-}
-
-func (h *Handler) resumeTopic(w http.ResponseWriter, r *http.Request) error {
-	return h.pause(w, r, h.centre.Resume)
-}
-
-func (h *Handler) pause(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, topic string) error) error {
-	name, err := nameOf(r)
-	if err != nil {
-		return err
+// pause returns the handler of pause or resume.
+func (h *Handler) pause(do func(ctx context.Context, topic string) error) func(http.ResponseWriter, *http.Request, string) error {
+	return func(w http.ResponseWriter, r *http.Request, name string) error {
+		if err := do(r.Context(), name); err != nil {
+			return err
+		}
+		h.stats.forget()
+		topic, err := h.centre.Topic(r.Context(), name)
+		return answer(w, wire.TopicOf(topic), err)
 	}
-	if err := do(r.Context(), name); err != nil {
-		return err
-	}
-	h.stats.forget()
-	topic, err := h.centre.Topic(r.Context(), name)
-	if err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, wire.TopicOf(topic))
 }
