@@ -5,8 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -41,83 +39,47 @@ func runsOrNot(t engine.Topic) string {
 	return "runs"
 }
 
-// topicFlags adds a flag for each setting of a topic. The flags put their changes into set.
-func topicFlags(flags *flag.FlagSet, set *[]func(*engine.Topic)) {
-	change := func(f func(*engine.Topic)) { *set = append(*set, f) }
-	for name, field := range map[string]struct {
-		help string
-		of   func(*engine.Topic) *int
-	}{
-		"slots":       {"in how many parts the tasks are split: a power of two, that can grow", func(t *engine.Topic) *int { return &t.Slots }},
-		"retries":     {"attempts after the first one; negative is none", func(t *engine.Topic) *int { return &t.Retries }},
-		"max-dead":    {"dead tasks that are kept, about; negative is any number", func(t *engine.Topic) *int { return &t.MaxDead }},
-		"concurrency": {"tasks that a node runs at the same time", func(t *engine.Topic) *int { return &t.Concurrency }},
-
-		"priority":           {"share of the places of a node while more is due than it may run: 6 gets twice as many as 3; 0 is 1", func(t *engine.Topic) *int { return &t.Priority }},
-		"global-concurrency": {"tasks that all nodes together run at the same time, at least as many as slots; 0 is any number", func(t *engine.Topic) *int { return &t.GlobalConcurrency }},
-	} {
-		flags.Func(name, field.help, func(text string) error {
-			n, err := strconv.Atoi(text)
-			change(func(t *engine.Topic) { *field.of(t) = n })
-			return err
-		})
-	}
-	for name, field := range map[string]struct {
-		help string
-		of   func(*engine.Topic) *time.Duration
-	}{
-		"backoff":     {"the wait before the first retry", func(t *engine.Topic) *time.Duration { return &t.Backoff }},
-		"backoff-max": {"the longest wait before a retry", func(t *engine.Topic) *time.Duration { return &t.BackoffMax }},
-		"lease":       {"for how long a task belongs to a node that is silent", func(t *engine.Topic) *time.Duration { return &t.Lease }},
-		"timeout":     {"how long a handler may take", func(t *engine.Topic) *time.Duration { return &t.Timeout }},
-		"retain":      {"for how long what is done or removed is kept", func(t *engine.Topic) *time.Duration { return &t.Retain }},
-		"retain-dead": {"for how long what is dead is kept", func(t *engine.Topic) *time.Duration { return &t.RetainDead }},
-		"retain-log":  {"for how long attempts are kept, of tasks that are there", func(t *engine.Topic) *time.Duration { return &t.RetainLog }},
-	} {
-		flags.Func(name, field.help, func(text string) error {
-			d, err := time.ParseDuration(text)
-			change(func(t *engine.Topic) { *field.of(t) = d })
-			return err
-		})
-	}
-	flags.BoolFunc("pull", "programs ask for the tasks, and there is no callback: see work", func(text string) error {
-		pull, err := strconv.ParseBool(text)
-		change(func(t *engine.Topic) {
-			if t.Pull = pull; pull {
-				t.Callback = nil
-			}
-		})
-		return err
-	})
-	flags.Func("every", `when the tasks run again: an interval, or a cron expression in UTC, or with CRON_TZ=Zone before it; "" for once`, func(text string) error {
-		change(func(t *engine.Topic) { t.Every = text })
-		return nil
-	})
-	for name, field := range map[string]struct {
-		help string
-		of   func(*engine.Topic) *float64
-	}{
-		"rate":        {"tasks that a node begins in a second; 0 is any number", func(t *engine.Topic) *float64 { return &t.Rate }},
-		"global-rate": {"tasks that all nodes together begin in a second; 0 is any number", func(t *engine.Topic) *float64 { return &t.GlobalRate }},
-	} {
-		flags.Func(name, field.help, func(text string) error {
-			f, err := strconv.ParseFloat(text, 64)
-			change(func(t *engine.Topic) { *field.of(t) = f })
-			return err
-		})
-	}
+// topicFlags returns flags for the settings of a topic.
+func topicFlags(t *engine.Topic) *flag.FlagSet {
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	flags.IntVar(&t.Slots, "slots", 0, "in how many parts the tasks are split: a power of two, that can grow")
+	flags.IntVar(&t.Retries, "retries", 0, "attempts after the first one; negative is none")
+	flags.DurationVar(&t.Backoff, "backoff", 0, "the wait before the first retry")
+	flags.DurationVar(&t.BackoffMax, "backoff-max", 0, "the longest wait before a retry")
+	flags.DurationVar(&t.Lease, "lease", 0, "for how long a task belongs to a node that is silent")
+	flags.DurationVar(&t.Timeout, "timeout", 0, "how long a handler may take")
+	flags.IntVar(&t.Concurrency, "concurrency", 0, "tasks that a node runs at the same time")
+	flags.IntVar(&t.Priority, "priority", 0, "share of the places of a node while more is due than it may run: 6 gets twice as many as 3; 0 is 1")
+	flags.Float64Var(&t.Rate, "rate", 0, "tasks that a node begins in a second; 0 is any number")
+	flags.IntVar(&t.GlobalConcurrency, "global-concurrency", 0, "tasks that all nodes together run at the same time, at least as many as slots; 0 is any number")
+	flags.Float64Var(&t.GlobalRate, "global-rate", 0, "tasks that all nodes together begin in a second; 0 is any number")
+	flags.StringVar(&t.Every, "every", "", `when the tasks run again: an interval, or a cron expression in UTC, or with CRON_TZ=Zone before it; "" for once`)
+	flags.DurationVar(&t.Retain, "retain", 0, "for how long what is done or removed is kept")
+	flags.DurationVar(&t.RetainDead, "retain-dead", 0, "for how long what is dead is kept")
+	flags.IntVar(&t.MaxDead, "max-dead", 0, "dead tasks that are kept, about; negative is any number")
+	flags.DurationVar(&t.RetainLog, "retain-log", 0, "for how long attempts are kept, of tasks that are there")
+	flags.BoolVar(&t.Pull, "pull", false, "programs ask for the tasks, and there is no callback: see work")
+	return flags
 }
 
 // changeTopic shows a topic, or changes the given settings and leaves the rest.
 func changeTopic(s *session, flags *flag.FlagSet) func(context.Context, []string) error {
-	var changes []func(*engine.Topic)
+	var topic engine.Topic
 	var callback *engine.Callback
-	topicFlags(flags, &changes)
+	settings := topicFlags(&topic)
+	settings.VisitAll(func(f *flag.Flag) { flags.Var(f.Value, f.Name, f.Usage) })
 	callbackFlags(flags, &callback)
 	return func(ctx context.Context, words []string) error {
-		changed := len(changes) > 0 || callback != nil
-		topic, err := s.Topic(ctx, words[0])
+		given := make(map[string]string)
+		flags.Visit(func(f *flag.Flag) {
+			if settings.Lookup(f.Name) != nil {
+				given[f.Name] = f.Value.String()
+			}
+		})
+		var err error
+		topic, err = s.Topic(ctx, words[0])
 		s.said.text.Reset() // the next answer is the one to print
+		changed := len(given) > 0 || callback != nil
 		switch {
 		case changed && errors.Is(err, engine.ErrNotFound):
 			topic.Name = words[0] // the topic is made
@@ -126,8 +88,13 @@ func changeTopic(s *session, flags *flag.FlagSet) func(context.Context, []string
 		case !changed:
 			return s.showTopic(ctx, topic)
 		}
-		for _, change := range changes {
-			change(&topic)
+		for name, value := range given { // over the settings that it has
+			if err := settings.Set(name, value); err != nil {
+				return err
+			}
+		}
+		if given["pull"] == "true" {
+			topic.Callback = nil
 		}
 		if callback != nil {
 			topic.Callback = callback
