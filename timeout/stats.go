@@ -61,22 +61,17 @@ type Stats struct {
 // Stats returns the counts of this node for each topic that it serves, by name.
 func (c *Center) Stats() []Stats {
 	c.mu.Lock()
-	workers, desks := maps.Clone(c.workers), maps.Clone(c.desks)
-	c.mu.Unlock()
-	all := make([]Stats, 0, len(workers)+len(desks))
-	for name, w := range workers {
+	defer c.mu.Unlock()
+	all := make(map[string]Stats)
+	for name, d := range c.desks {
+		all[name] = d.stats()
+	}
+	for name, w := range c.workers {
 		stats := w.stats()
-		if d := desks[name]; d != nil { // it has a handler, too
-			stats.Add(d.stats())
-			delete(desks, name)
-		}
-		all = append(all, stats)
+		stats.Add(all[name]) // it was pulled, too
+		all[name] = stats
 	}
-	for _, d := range desks {
-		all = append(all, d.stats())
-	}
-	slices.SortFunc(all, func(a, b Stats) int { return cmp.Compare(a.Topic, b.Topic) })
-	return all
+	return slices.SortedFunc(maps.Values(all), func(a, b Stats) int { return cmp.Compare(a.Topic, b.Topic) })
 }
 
 // Add adds other figures of the same topic, such as those of another node.

@@ -55,11 +55,9 @@ func (c *Client) Pull(ctx context.Context, pull Pull) ([]Leased, error) {
 	if found.Tasks == nil || len(found.Tasks) > max(pull.Max, 1) {
 		return nil, fmt.Errorf("POST %s: the answer makes no sense: it has %d tasks, must be a list of at most %d", path, len(found.Tasks), max(pull.Max, 1))
 	}
-	leased := make([]Leased, len(found.Tasks))
-	for i, one := range found.Tasks {
-		leased[i] = Leased{one.Read(), one.Token, time.Duration(one.Lease), one.Again}
-	}
-	return leased, nil
+	return wire.Each(found.Tasks, func(one wire.Leased) Leased {
+		return Leased{one.Read(), one.Token, time.Duration(one.Lease), one.Again}
+	}), nil
 }
 
 // Extend makes a lease end after that time from now: the lease of a pulled task, or of a call answered

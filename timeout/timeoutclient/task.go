@@ -67,11 +67,7 @@ func (c *Client) many(ctx context.Context, path string, body any, n int) ([]Answ
 	if len(found.Answers) != n {
 		return nil, fmt.Errorf("POST %s: %d answers for %d tasks", path, len(found.Answers), n)
 	}
-	answers := make([]Answer, n)
-	for i, a := range found.Answers {
-		answers[i] = answerOf(a)
-	}
-	return answers, nil
+	return wire.Each(found.Answers, answerOf), nil
 }
 
 // first returns the only answer of a call for many tasks.
@@ -101,11 +97,9 @@ func (c *Client) SetAll(ctx context.Context, tasks []engine.Task) ([]Answer, err
 	if err := checkAll("tasks", tasks); err != nil {
 		return nil, err
 	}
-	batch := wire.Settings{Tasks: make([]wire.KeyedSetting, len(tasks))}
-	for i, task := range tasks {
-		batch.Tasks[i] = wire.KeyedSetting{Key: task.Key(), Setting: wire.SettingOf(task), IfAbsent: task.IfAbsent}
-	}
-	return c.many(ctx, "/v1/tasks/set", batch, len(tasks))
+	return c.many(ctx, "/v1/tasks/set", wire.Settings{Tasks: wire.Each(tasks, func(task engine.Task) wire.KeyedSetting {
+		return wire.KeyedSetting{Key: task.Key(), Setting: wire.SettingOf(task), IfAbsent: task.IfAbsent}
+	})}, len(tasks))
 }
 
 // Move changes the action time of a waiting task. It changes no other task.
@@ -131,11 +125,9 @@ func (c *Client) MoveAll(ctx context.Context, moves []engine.Move) ([]Answer, er
 	if err := checkAll("moves", moves); err != nil {
 		return nil, err
 	}
-	batch := wire.Moves{Moves: make([]wire.KeyedMove, len(moves))}
-	for i, move := range moves {
-		batch.Moves[i] = wire.KeyedMove{Key: move.Key, When: whenOf(move)}
-	}
-	return c.many(ctx, "/v1/tasks/move", batch, len(moves))
+	return c.many(ctx, "/v1/tasks/move", wire.Moves{Moves: wire.Each(moves, func(move engine.Move) wire.KeyedMove {
+		return wire.KeyedMove{Key: move.Key, When: whenOf(move)}
+	})}, len(moves))
 }
 
 func whenOf(move engine.Move) wire.When {
@@ -212,11 +204,7 @@ func (c *Client) GetAll(ctx context.Context, keys []engine.Key) ([]engine.Task, 
 	if len(found.Tasks) != len(keys) {
 		return nil, fmt.Errorf("POST /v1/tasks/get: %d tasks for %d keys", len(found.Tasks), len(keys))
 	}
-	tasks := make([]engine.Task, len(keys))
-	for i, task := range found.Tasks {
-		tasks[i] = task.Read()
-	}
-	return tasks, nil
+	return wire.Each(found.Tasks, wire.Task.Read), nil
 }
 
 // Page is a part of a list.
@@ -251,11 +239,7 @@ func (c *Client) List(ctx context.Context, query engine.Query) (Page, error) {
 	if err := c.call(ctx, http.MethodGet, path+params.Encode(), nil, &found); err != nil {
 		return Page{}, err
 	}
-	page := Page{make([]Listed, len(found.Tasks)), found.Next}
-	for i, task := range found.Tasks {
-		page.Tasks[i] = Listed{task.Read(), task.PayloadBytes}
-	}
-	return page, nil
+	return Page{wire.Each(found.Tasks, func(task wire.Task) Listed { return Listed{task.Read(), task.PayloadBytes} }), found.Next}, nil
 }
 
 // All returns the tasks of List from the cursor on, over all pages. An error is the last of the pairs.
@@ -295,9 +279,5 @@ func (c *Client) Executions(ctx context.Context, key engine.Key, limit int) ([]e
 	if err := c.call(ctx, http.MethodGet, path, nil, &found); err != nil {
 		return nil, err
 	}
-	all := make([]engine.Execution, len(found.Executions))
-	for i, e := range found.Executions {
-		all[i] = e.Read()
-	}
-	return all, nil
+	return wire.Each(found.Executions, wire.Execution.Read), nil
 }

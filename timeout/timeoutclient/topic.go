@@ -19,11 +19,7 @@ func (c *Client) Topics(ctx context.Context) ([]engine.Topic, error) {
 	if err := c.call(ctx, http.MethodGet, "/v1/topics", nil, &found); err != nil {
 		return nil, err
 	}
-	topics := make([]engine.Topic, len(found.Topics))
-	for i, topic := range found.Topics {
-		topics[i] = topic.Read()
-	}
-	return topics, nil
+	return wire.Each(found.Topics, wire.Topic.Read), nil
 }
 
 // Topic returns a topic, or engine.ErrNotFound.

@@ -21,6 +21,15 @@ const maxShown = 60
 // maxMillis is the longest duration, in milliseconds.
 const maxMillis = math.MaxInt64 / int64(time.Millisecond)
 
+// Each applies f to each element of a list. The result is never nil: JSON would have null for that.
+func Each[A, B any](list []A, f func(A) B) []B {
+	all := make([]B, len(list))
+	for i, one := range list {
+		all[i] = f(one)
+	}
+	return all
+}
+
 // Instant is a time. It is written as RFC 3339 in UTC with milliseconds. It is read in that
 // form, or as a number of milliseconds since the epoch.
 type Instant struct{ time.Time }

@@ -17,7 +17,7 @@ import (
 const deadBudget = 5 * time.Second
 
 func (h *Handler) replayDead(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-	return h.centre.Replay(ctx, each(tasks, timeout.Task.Key))
+	return h.centre.Replay(ctx, wire.Each(tasks, timeout.Task.Key))
 }
 
 // dropTasks removes the given tasks if they are dead, and of the given version, if any.
@@ -38,7 +38,7 @@ func (h *Handler) dropTasks(w http.ResponseWriter, r *http.Request) error {
 
 // dropDead removes dead tasks in the versions listed. So a task set anew meanwhile stays.
 func (h *Handler) dropDead(ctx context.Context, tasks []timeout.Task) ([]timeout.Answer, error) {
-	return h.centre.RemoveAll(ctx, each(tasks, func(task timeout.Task) timeout.Removal {
+	return h.centre.RemoveAll(ctx, wire.Each(tasks, func(task timeout.Task) timeout.Removal {
 		return timeout.Removal{Key: task.Key(), State: timeout.Dead, Version: task.Version}
 	}))
 }

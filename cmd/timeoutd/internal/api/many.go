@@ -149,5 +149,5 @@ func (h *Handler) listTasks(w http.ResponseWriter, r *http.Request, name string)
 		return err
 	}
 	page, err := h.centre.List(r.Context(), timeout.Query{Topic: name, State: state, Limit: limit, Cursor: query.Get("cursor")})
-	return answer(w, wire.Tasks{Tasks: each(page.Tasks, wire.BriefOf), Next: page.Next}, err)
+	return answer(w, wire.Tasks{Tasks: wire.Each(page.Tasks, wire.BriefOf), Next: page.Next}, err)
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutmetrics"
 )
 
@@ -50,11 +50,7 @@ func (r remembered) Topics(ctx context.Context) ([]timeout.Topic, error) {
 	if s.Error != "" && len(s.Topics) == 0 {
 		return nil, errors.New(s.Error)
 	}
-	topics := make([]timeout.Topic, len(s.Topics))
-	for i, topic := range s.Topics {
-		topics[i] = timeout.Topic{Name: topic.Name, Slots: len(topic.Owners), Paused: topic.Paused}
-	}
-	return topics, nil
+	return wire.Each(s.Topics, func(topic wire.TopicStats) timeout.Topic { return topic.Read() }), nil
 }
 
 func (r remembered) Count(ctx context.Context, name string) (timeout.Counts, error) {
@@ -64,8 +60,7 @@ func (r remembered) Count(ctx context.Context, name string) (timeout.Counts, err
 	}
 	for _, topic := range s.Topics {
 		if c := topic.Counts; c != nil && topic.Name == name {
-			lag := time.Duration(c.Lag * float64(time.Second))
-			return timeout.Counts{Pending: c.Pending, Running: c.Running, Done: c.Done, Dead: c.Dead, Removed: c.Removed, Due: c.Due, Lag: lag}, nil
+			return c.Read(), nil
 		}
 	}
 	if s.Error != "" {

@@ -141,5 +141,5 @@ func (h *Handler) listExecutions(w http.ResponseWriter, r *http.Request, key tim
 		return err
 	}
 	all, err := h.centre.Executions(r.Context(), key, cmp.Or(limit, 100))
-	return answer(w, wire.Executions{Executions: each(all, wire.ExecutionOf)}, err)
+	return answer(w, wire.Executions{Executions: wire.Each(all, wire.ExecutionOf)}, err)
 }

@@ -59,15 +59,6 @@ func answerProblem(w http.ResponseWriter, p wire.Problem) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// each applies f to each element of a list. The result is never nil, which would be null.
-func each[A, B any](list []A, f func(A) B) []B {
-	all := make([]B, len(list))
-	for i, one := range list {
-		all[i] = f(one)
-	}
-	return all
-}
-
 // answer answers with a value, unless there is an error.
 func answer(w http.ResponseWriter, value any, err error) error {
 	if err != nil {

@@ -55,7 +55,7 @@ func (h *Handler) pull(w http.ResponseWriter, r *http.Request, name string) erro
 		}
 		return problem(http.StatusServiceUnavailable, "answers with payloads of %d bytes are on their way, must be at most %d together", size, maxPulled)
 	}
-	return answer(w, wire.Pulled{Tasks: each(leased, wire.LeasedOf)}, nil)
+	return answer(w, wire.Pulled{Tasks: wire.Each(leased, wire.LeasedOf)}, nil)
 }
 
 // await pulls, with one of the places to wait.

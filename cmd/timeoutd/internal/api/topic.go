@@ -13,7 +13,7 @@ import (
 
 func (h *Handler) listTopics(w http.ResponseWriter, r *http.Request) error {
 	all, err := h.centre.Topics(r.Context())
-	return answer(w, wire.Topics{Topics: each(all, wire.TopicOf)}, err)
+	return answer(w, wire.Topics{Topics: wire.Each(all, wire.TopicOf)}, err)
 }
 
 func (h *Handler) getTopic(w http.ResponseWriter, r *http.Request, name string) error {
