@@ -105,12 +105,7 @@ func (c *Center) Handle(topic string, handler Handler) error {
 }
 
 // look makes a running centre look at topics and handlers soon.
-func (c *Center) look() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
-}
+func (c *Center) look() { ring(c.changed) }
 
 // View returns this node's present view of the nodes. It has no nodes before the first answer.
 func (c *Center) View() engine.View {

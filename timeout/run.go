@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -162,7 +163,7 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 	}
 	for _, name := range c.handled() {
 		if _, ok := known[name]; !ok {
-			c.forgetKnown(name)
+			c.forget(name)
 			if known[name], err = c.makeTopic(ctx, name); err != nil {
 				return err
 			}
@@ -202,17 +203,7 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 func (c *Center) handled() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	names := make([]string, 0, len(c.handlers))
-	for name := range c.handlers {
-		names = append(names, name)
-	}
-	return names
-}
-
-func (c *Center) forgetKnown(topic string) {
-	c.mu.Lock()
-	delete(c.topics, topic)
-	c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.handlers))
 }
 
 // dismiss ends the worker of a topic no longer served. c.mu must be held.
@@ -301,9 +292,7 @@ func (c *Center) told(topic string) {
 	w, d := c.workers[topic], c.desks[topic]
 	c.mu.Unlock()
 	if w != nil {
-		w.mu.Lock()
-		w.lookNow()
-		w.mu.Unlock()
+		w.told()
 	}
 	if d != nil {
 		d.told()
@@ -317,9 +306,7 @@ func (c *Center) hear(hears bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range c.workers {
-		w.mu.Lock()
-		w.lookNow()
-		w.mu.Unlock()
+		w.told()
 	}
 	for _, d := range c.desks {
 		d.told()

@@ -154,6 +154,13 @@ func (w *worker) lookNow() {
 
 func (w *worker) nudge() { ring(w.nudges) }
 
+// told makes serve look: somebody may have set a task.
+func (w *worker) told() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lookNow()
+}
+
 // ring puts an element into a channel of capacity one if it is empty.
 func ring(bell chan<- struct{}) {
 	select {
