@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -22,15 +23,25 @@ func (o *options) openEngine(ctx context.Context, log *slog.Logger) (opened, err
 	switch {
 	case o.memory:
 		return openMemory()
-	case len(o.database) > 0 && o.redis != "":
-		return openIndexed(ctx, o.redis, o.database, log)
-	case len(o.database) > 0:
-		return openPostgres(ctx, o.database, log)
-	case o.redis != "":
+	case len(o.database) == 0 && o.redis != "":
 		return openRedis(ctx, o.redis, o.redisVolatile)
-	default:
-		return openSQLite(ctx, o.sqlite, o.sync, log)
 	}
+	table, err := o.openTable(ctx, log)
+	if err != nil || !o.index && o.redis == "" {
+		return table, err
+	}
+	indexed, err := o.openIndex(ctx, table, log)
+	if err != nil {
+		return opened{}, errors.Join(err, table.Close())
+	}
+	return indexed, nil
+}
+
+func (o *options) openTable(ctx context.Context, log *slog.Logger) (opened, error) {
+	if len(o.database) > 0 {
+		return openPostgres(ctx, o.database, log)
+	}
+	return openSQLite(ctx, o.sqlite, o.sync, log)
 }
 
 // sqlitePath returns the absolute path of a file, and makes its directory. An empty path means

@@ -176,6 +176,11 @@ func TestTwoWithFiles(t *testing.T) {
 	testTwo(t, "TIMEOUTD_SQLITE="+strings.Join(files, string(filepath.ListSeparator)))
 }
 
+// Each has a queue of its own, and both have what the file has.
+func TestTwoWithQueuesInMemoryInFrontOfAFile(t *testing.T) {
+	testTwo(t, "TIMEOUTD_INDEX=true", "TIMEOUTD_SQLITE="+filepath.Join(t.TempDir(), "tasks.db"))
+}
+
 func TestTwoWithRedisInFrontOfPostgres(t *testing.T) {
 	testTwo(t, "DATABASE_URL="+postgresServer(t), "REDIS_URL="+redisServer(t))
 }

@@ -12,10 +12,19 @@ import (
 // After a kill at any moment the next process has all tasks, and runs the interrupted ones
 // again.
 func TestKilledWithSQLite(t *testing.T) {
+	killOver(t, `SQLite at /.*tasks\.db`)
+}
+
+// What is in memory is lost with a process, and no task is.
+func TestKilledWithAQueueInMemoryInFrontOfSQLite(t *testing.T) {
+	killOver(t, `SQLite at /.*tasks\.db, with a queue in memory in front of it`, "-index")
+}
+
+func killOver(t *testing.T, kept string, more ...string) {
 	to := newTarget(t)
-	with := process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db"), "-callback-allow", "127.0.0.0/8", "-ttl", "3s"}}
+	with := process{args: append([]string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db"), "-callback-allow", "127.0.0.0/8", "-ttl", "3s"}, more...)}
 	p := start(t, with)
-	p.logged(t, `msg="tasks are kept in SQLite at /.*tasks\.db"`)
+	p.logged(t, `msg="tasks are kept in `+kept+`"`)
 	p.setTopic(t, to)
 	p.set(t, "t/tasks/far", `{"after":"1h","payload":[1,2]}`)
 	const n = 500

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -101,9 +102,11 @@ func TestAHundredRandomKillsLoseNothing(t *testing.T) {
 		kills int
 		pause time.Duration // between two kills, at most
 	}{
-		"redis":    {50, 150 * time.Millisecond},
-		"postgres": {40, 150 * time.Millisecond},
-		"sqlite":   {10, 600 * time.Millisecond},
+		"redis":                       {50, 150 * time.Millisecond},
+		"postgres":                    {40, 150 * time.Millisecond},
+		"sqlite":                      {10, 600 * time.Millisecond},
+		"memory in front of postgres": {10, 150 * time.Millisecond},
+		"memory in front of sqlite":   {10, 600 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, seed := newFleetOn(t, name)
@@ -139,6 +142,7 @@ func TestSoak(t *testing.T) {
 func newFleetOn(t *testing.T, engine string) (f *fleet, seed uint64) {
 	processes := 3
 	var with process
+	engine, inFront := strings.CutPrefix(engine, "memory in front of ")
 	switch engine {
 	case "redis":
 		with.env = []string{"REDIS_URL=" + redisServer(t)}
@@ -147,6 +151,9 @@ func newFleetOn(t *testing.T, engine string) (f *fleet, seed uint64) {
 	case "sqlite":
 		with.args = []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db")}
 		processes = 1
+	}
+	if inFront {
+		with.args = append(with.args, "-index")
 	}
 	with.args = append(with.args, "-ttl", "3s")
 	seed = rand.Uint64()

@@ -35,6 +35,7 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 		"-config .":                            "timeoutd: config: . is no regular file",
 		"-memory now":                          `timeoutd: unexpected argument "now"`,
 		"-log-format xml":                      `timeoutd: invalid value "xml" for flag -log-format: must be text or json`,
+		"-memory -index":                       "timeoutd: index is there together with memory or redis, must be with sqlite or database",
 		"-peers 10.0.0.2:8077":                 "timeoutd: peers is no URL",
 		"-peers ftp://10.0.0.2":                `timeoutd: peers is a URL of scheme "ftp", must be one of ["http" "https"]`,
 		"-memory -addr 127.0.0.1:0 -ttl 100ms": "",

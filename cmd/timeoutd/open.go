@@ -49,14 +49,14 @@ func openSQLite(ctx context.Context, list string, sync bool, log *slog.Logger) (
 }
 
 func openPostgres(ctx context.Context, urls []string, log *slog.Logger) (opened, error) {
-	engine, err := openTables(ctx, urls, log)
-	return opened{engine, "PostgreSQL at " + wheres(urls)}, err
-}
-
-func openTables(ctx context.Context, urls []string, log *slog.Logger) (engine.Engine, error) {
-	return openShards(ctx, urls, log, func(ctx context.Context, url string) (*postgres.Engine, error) {
+	engine, err := openShards(ctx, urls, log, func(ctx context.Context, url string) (*postgres.Engine, error) {
 		return postgres.Open(ctx, url, postgres.Config{})
 	})
+	places := make([]string, len(urls))
+	for i, url := range urls {
+		places[i] = where(url)
+	}
+	return opened{engine, "PostgreSQL at " + strings.Join(places, ", ")}, err
 }
 
 // openShards opens one engine, or several engines with a part of the tasks each.
@@ -78,15 +78,6 @@ func openShards[E engine.Engine](ctx context.Context, at []string, log *slog.Log
 	return sharded.Open(ctx, shards, sharded.Config{Logger: log})
 }
 
-// wheres returns URLs without their secrets.
-func wheres(urls []string) string {
-	places := make([]string, len(urls))
-	for i, url := range urls {
-		places[i] = where(url)
-	}
-	return strings.Join(places, ", ")
-}
-
 func openRedis(ctx context.Context, url string, mayForget bool) (opened, error) {
 	e, err := redis.Open(ctx, url, redis.Config{})
 	if err != nil {
@@ -105,24 +96,28 @@ func openRedis(ctx context.Context, url string, mayForget bool) (opened, error) 
 	return opened{e, "Redis at " + where(url)}, nil
 }
 
-// openIndexed puts Redis in front of PostgreSQL. Its keys have another prefix than the keys of
-// a Redis used as the only store.
-func openIndexed(ctx context.Context, redisURL string, databases []string, log *slog.Logger) (opened, error) {
-	tables, err := openTables(ctx, databases, log)
+// openIndex puts an index in front of a table: a wheel in memory, or Redis. Its keys in Redis have
+// another prefix than the keys of a Redis used as the only store.
+func (o *options) openIndex(ctx context.Context, table opened, log *slog.Logger) (opened, error) {
+	truth, ok := table.Engine.(engine.Truth)
+	if !ok {
+		return opened{}, timeout.ErrUnsupported
+	}
+	var front engine.Engine
+	var err error
+	name := "a queue in memory"
+	if o.index {
+		front, err = memory.New(memory.Config{})
+	} else {
+		name = "Redis at " + where(o.redis)
+		front, err = redis.Open(ctx, o.redis, redis.Config{Prefix: "timeout-index"})
+	}
 	if err != nil {
 		return opened{}, err
 	}
-	truth, ok := tables.(engine.Truth)
-	if !ok {
-		return opened{}, errors.Join(timeout.ErrUnsupported, tables.Close())
-	}
-	front, err := redis.Open(ctx, redisURL, redis.Config{Prefix: "timeout-index"})
-	if err != nil {
-		return opened{}, errors.Join(err, truth.Close())
-	}
 	e, err := index.New(truth, front, index.Config{Logger: log})
 	if err != nil {
-		return opened{}, errors.Join(err, truth.Close(), front.Close())
+		return opened{}, errors.Join(err, front.Close())
 	}
-	return opened{e, "PostgreSQL at " + wheres(databases) + ", with Redis at " + where(redisURL) + " in front of it"}, nil
+	return opened{e, table.name + ", with " + name + " in front of it"}, nil
 }

@@ -27,6 +27,7 @@ type options struct {
 	sqlite   string
 	sync     bool
 	memory   bool
+	index    bool
 	database []string
 	redis    string
 
@@ -106,6 +107,7 @@ func (o *options) groups() []settings.Group {
 			{Name: "database", Value: urls{&o.database}, Arg: "urls", Help: "in PostgreSQL: postgres://user:password@host/name; in several databases, with spaces between them, each has a part of the tasks, and neither their number nor their order can change later", Variable: "DATABASE_URL", Secret: true},
 			{Name: "redis", Value: settings.Text(&o.redis), Arg: "url", Help: "in Redis: redis://:password@host:6379/0; with a database, Redis is the index in front of it", Variable: "REDIS_URL", Secret: true},
 			{Name: "redis-volatile", Value: settings.Toggle(&o.redisVolatile), Help: "the Redis may keep nothing on disk: then all tasks are gone when it ends"},
+			{Name: "index", Value: settings.Toggle(&o.index), Help: "in SQLite or PostgreSQL, with a queue in memory in front: it has the keys of what is due soon, and loses nothing with the program (see the README for what it costs)"},
 			{Name: "memory", Value: settings.Toggle(&o.memory), Help: "nowhere: they are gone when the program ends"},
 		}},
 		{Title: "Topics", Settings: []settings.Setting{

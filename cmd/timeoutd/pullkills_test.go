@@ -218,6 +218,9 @@ func TestPulledTasksSurviveTheDeathOfNodesAndWorkers(t *testing.T) {
 		"sqlite": {6, 1, func(t *testing.T) process {
 			return process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db")}}
 		}},
+		"memory in front of sqlite": {4, 1, func(t *testing.T) process {
+			return process{args: []string{"-index", "-sqlite", filepath.Join(t.TempDir(), "tasks.db")}}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			with := c.with(t)

@@ -87,6 +87,9 @@ func (o *options) checkEngine() error {
 	if o.sqlite != "" && (len(o.database) > 0 || o.redis != "") {
 		return fmt.Errorf("sqlite %s is there together with database or redis, must be alone", o.sqlite)
 	}
+	if o.index && (o.memory || o.redis != "") {
+		return errors.New("index is there together with memory or redis, must be with sqlite or database")
+	}
 	return errors.Join(
 		o.checkDatabases(),
 		checkURL("redis", o.redis, "redis", "rediss", "unix"),
