@@ -51,6 +51,9 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 	if err != nil {
 		return false, err
 	}
+	if batch.Settled[0] {
+		c.gaveUp(topic, outcome)
+	}
 	if outcome.As == Pending && batch.Settled[0] {
 		due := outcome.Due
 		if due.IsZero() {
@@ -59,6 +62,19 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 		c.wake(token.Topic, due)
 	}
 	return batch.Settled[0], nil
+}
+
+// gaveUp counts an outcome that was told to this node. Another node may have leased the task.
+func (c *Center) gaveUp(topic Topic, outcome engine.Outcome) {
+	if outcome.As != Dead && outcome.Error == "" {
+		return
+	}
+	c.mu.Lock()
+	d := c.desk(topic)
+	c.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.counts.gaveUp(outcome)
 }
 
 // errNoTopic is the error of admit if the topic of a token is gone.

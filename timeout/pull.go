@@ -110,16 +110,22 @@ func (c *Center) queue(topic Topic, r *request) (d *desk, pulling context.Contex
 	if err := context.Cause(c.pulling); err != nil {
 		return nil, nil, err
 	}
-	d = c.desks[topic.Name]
+	d = c.desk(topic)
+	if d.join(r) {
+		c.serving.Go(d.serve)
+	}
+	return d, c.pulling, nil
+}
+
+// desk returns the desk of a topic. c.mu must be held.
+func (c *Center) desk(topic Topic) *desk {
+	d := c.desks[topic.Name]
 	if d == nil {
 		d = &desk{c: c, name: topic.Name, bell: make(chan struct{}, 1)}
 		c.desks[topic.Name] = d
 	}
 	d.change(topic)
-	if d.join(r) {
-		c.serving.Go(d.serve)
-	}
-	return d, c.pulling, nil
+	return d
 }
 
 // handBack returns tasks that nobody has begun.

@@ -29,7 +29,7 @@ type Stats struct {
 	Rescued   uint64 `json:"rescued"`   // tasks of other nodes' slots, late by a lease
 
 	// Pulled counts the tasks leased by Pull on this node. Done, Failed and Took don't count them,
-	// since any node may be told their outcomes.
+	// since any node may be told their outcomes. Dead counts those that Feedback has told to this node.
 	Pulled uint64 `json:"pulled"`
 
 	// Swept counts the dead tasks deleted by this node as the leader: see Topic.RetainDead and

@@ -2,6 +2,7 @@ package timeout_test
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -43,6 +44,29 @@ func TestAddAddsEachFigure(t *testing.T) {
 	require.EqualValues(t, 3, sum.Late.Count)
 	require.Equal(t, time.Hour, sum.Late.Max)
 	require.EqualValues(t, 1, sum.Took.Count)
+}
+
+// A task may die at a node that has not leased it.
+func TestTheNodeThatIsToldOfADeathCountsIt(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := pullRig(t, timeout.Topic{Retries: -1})
+		other := rigOn(t, r.engine, timeout.Config{Node: "other"})
+		pass(10 * time.Second)
+		r.set("dies", 0)
+		r.set("lives", 0)
+		for _, one := range r.pull(2, time.Second) {
+			var failure error
+			if one.ID == "dies" {
+				failure = errors.New("broken")
+			}
+			require.True(t, other.tell(one.Token, failure))
+			require.False(t, other.tell(one.Token, failure))
+		}
+		require.EqualValues(t, 1, other.stats().Dead)
+		require.Zero(t, other.stats().GivenUp)
+		require.Zero(t, other.stats().Pulled)
+		require.Zero(t, r.stats().Dead)
+	})
 }
 
 func TestTheFiguresOfATopicThatWasPulledAndHasAHandlerAreOne(t *testing.T) {
