@@ -4,7 +4,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 TIME     ?= 10m
 
-.PHONY: run test race lint fmt fuzz explore bench bench-quick load soak demo-fleet interop browser tidy image vulncheck release-check help
+.PHONY: run test race lint fmt fuzz explore chaos stress bench bench-quick load soak demo-fleet interop browser tidy image vulncheck release-check help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -26,6 +26,12 @@ fuzz: ## each fuzz test for FUZZTIME
 
 explore: ## the wheel in every interleaving of two and of three actors: two minutes
 	$(GO) test -count 1 -timeout 30m -run TestExplore -v ./wheel/internal/explore -full
+
+chaos: ## tests on a disturbed scheduler, for TIME=10m, of PKGS="./wheel ./pool/..."; SEED=7 RUN='^TestX$$' repeats a failure
+	@cd tools && $(GO) run ./chaos -time $(or $(TIME),10m) -pkgs "$(or $(PKGS),./...)" -seed $(or $(SEED),0) -run '$(RUN)'
+
+stress: ## tests N=20 times each, beside four busy loops, of PKGS="./wheel ./pool/..."
+	@cd tools && $(GO) run ./chaos -stress -times $(or $(N),20) -pkgs "$(or $(PKGS),./...)" -run '$(RUN)'
 
 bench: ## all benchmarks, with all peers: ten minutes, into bench/RESULTS.md
 	cd bench && $(GO) run ./report -out RESULTS.md

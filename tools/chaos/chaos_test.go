@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// program is disturbed by everything that it does.
+const program = `package main
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+func main() {
+	var mu sync.Mutex
+	var n atomic.Int64
+	done := make(chan time.Time)
+	for range 4 {
+		go func() {
+			for range 1000 {
+				mu.Lock()
+				n.Add(1)
+				mu.Unlock()
+			}
+			done <- time.Now()
+		}()
+	}
+	for range 4 {
+		<-done
+	}
+	os.Exit(0)
+}
+`
+
+// A new version of Go that chaos does not know fails here, with the file and the function.
+func TestOverlayIsMadeForTheInstalledGoAndDisturbs(t *testing.T) {
+	g, err := installed()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	o, err := g.disturbed(dir)
+	require.NoError(t, err)
+	replaced := filepath.Join(dir, "overlay.json")
+	require.NoError(t, o.write(replaced))
+	file := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		return name
+	}
+	binary, count := filepath.Join(dir, "program"), file("count", "")
+	out, err := exec.Command(goCommand(), "build", "-overlay", replaced, "-o", binary, file("main.go", program)).CombinedOutput()
+	require.NoError(t, err, "%s: %s", g.version, out)
+
+	cmd := exec.Command(binary)
+	cmd.Env = append(os.Environ(), "HEARTWHEEL_CHAOS=1", "HEARTWHEEL_CHAOS_COUNT="+count)
+	out, err = cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	text, err := os.ReadFile(count)
+	require.NoError(t, err)
+	var points, yields, stops int
+	_, err = fmt.Sscan(string(text), &points, &yields, &stops)
+	require.NoError(t, err, "%q", text)
+	require.Greater(t, points, 4*1000*3)
+	require.Positive(t, yields)
+
+	cmd = exec.Command(binary) // without a seed it is not disturbed
+	cmd.Env = append(os.Environ(), "HEARTWHEEL_CHAOS_COUNT="+file("count2", ""))
+	require.NoError(t, cmd.Run())
+	text, err = os.ReadFile(filepath.Join(dir, "count2"))
+	require.NoError(t, err)
+	require.Empty(t, text)
+}
+
+func TestUnknownGoIsAnErrorWithVersionFileAndFunction(t *testing.T) {
+	src := t.TempDir()
+	g := golang{"go9.99", src}
+	_, err := g.edited("time/time.go", []point{{file: "time/time.go", name: "Now", call: disturb}})
+	require.ErrorContains(t, err, "go9.99 is a Go that chaos does not know")
+
+	require.NoError(t, os.Mkdir(filepath.Join(src, "time"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(src, "time/time.go"), []byte("package time\n\nfunc Later() int { return 1 }\n"), 0o600))
+	_, err = g.edited("time/time.go", []point{{file: "time/time.go", name: "Now", call: disturb}})
+	require.EqualError(t, err, "go9.99 is a Go that chaos does not know: "+filepath.Join(src, "time/time.go")+
+		" has 0 functions Now, must be 1: see tools/chaos/points.go")
+}
+
+func TestPointsAreInserted(t *testing.T) {
+	src := t.TempDir()
+	text := "package p\n\nfunc (x *T[V]) F() int {\n\ta := 1\n\treturn a\n}\n\nfunc (x *T[V]) G() { x.F() }\n"
+	require.NoError(t, os.WriteFile(filepath.Join(src, "p.go"), []byte(text), 0o600))
+	edited, err := golang{src: src}.edited("p.go", []point{
+		{file: "p.go", name: "(*T).F", call: "f()"},
+		{file: "p.go", name: "(*T).F", call: "g()", at: second},
+		{file: "p.go", name: "(*T).G", call: "h()", at: end},
+		{file: "other.go", name: "(*T).G", call: "i()"},
+	})
+	require.NoError(t, err)
+	require.Equal(t, "package p\n\nfunc (x *T[V]) F() int { f(); \n\ta := 1; g()\n\treturn a\n}\n\nfunc (x *T[V]) G() { x.F() ; h(); }\n", edited)
+}
+
+// A fault that no longer fits the product fails here.
+func TestFaultsFitTheProduct(t *testing.T) {
+	for _, f := range faults {
+		require.NoError(t, f.apply("../..", t.TempDir(), overlay{}))
+	}
+}
+
+func TestFailuresAreReadFromTheOutput(t *testing.T) {
+	failure := fmt.Errorf("exit status 2")
+	for _, c := range []struct {
+		output string
+		want   []string
+	}{
+		{"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/x (0.00s)\n--- FAIL: TestB (1.00s)\nFAIL\n", []string{"TestA", "TestB"}},
+		{"panic: test timed out after 4m0s\n\trunning tests:\n\t\tTestC (3m0s)\n\t\tTestD/x (2s)\n\ngoroutine 1:\n", []string{"timed out:", "TestC", "TestD/x"}},
+		{"fatal error: all goroutines are asleep\n", []string{"fatal error: all goroutines are asleep"}},
+		{"", []string{"exit status 2"}},
+	} {
+		require.Equal(t, c.want, whatFailed([]byte(c.output), failure))
+	}
+	require.Equal(t, "make chaos PKGS=./wheel SEED=7 RUN='^(TestC|TestD)$$'", again("./wheel", 7, []string{"timed out:", "TestC", "TestD/x"}))
+	require.Equal(t, "make stress PKGS=./wheel", again("./wheel", 0, []string{"exit status 2"}))
+}
+
+func TestPatternsMatchFolders(t *testing.T) {
+	for _, c := range []struct {
+		name, pattern string
+		want          bool
+	}{
+		{"./wheel", "./wheel", true},
+		{"./wheel", "./wheel/", true},
+		{"./wheel/internal/explore", "./wheel", false},
+		{"./wheel/internal/explore", "./wheel/...", true},
+		{"./wheel", "./wheel/...", true},
+		{"./wheels", "./wheel/...", false},
+		{"./wheel", "./...", true},
+	} {
+		require.Equal(t, c.want, matches(c.name, c.pattern), "%s %s", c.name, c.pattern)
+	}
+}

@@ -1,0 +1,141 @@
+package main
+
+// A fault is a change of the product that makes a race wrong, in a way that plain tests mostly miss. It is
+// applied in an overlay, never in the tree. A test checks that each still fits the product.
+type fault struct {
+	name  string
+	tests string // the package with the tests that find it
+	run   string // of those, the tests that overlap calls, if the package has very many others
+	file  string
+	from  string // stands there once
+	to    string
+}
+
+var faults = []fault{
+	{
+		name: "wheel-touch-lost-race", tests: "./wheel", run: racesOfWheel, file: "wheel/timer.go",
+		from: "			return true\n		}\n	}\n	return t.touch()\n",
+		to:   "			return true\n		}\n		return true\n	}\n	return t.touch()\n",
+	},
+	{
+		name: "wheel-expire-looks-before-lock", tests: "./wheel", run: racesOfWheel, file: "wheel/timer.go",
+		from: `	w := t.wheel
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		old := t.word.Load()
+		switch old & stateMask {
+		case pending:
+			if state`,
+		to: `	w := t.wheel
+	old := t.word.Load()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		switch old & stateMask {
+		case pending:
+			old = t.word.Load()
+			if state`,
+	},
+	{
+		name: "wheel-visit-stores-blindly", tests: "./wheel", run: racesOfWheel, file: "wheel/hand.go",
+		from: "		if t.word.CompareAndSwap(old, old&^stateMask|due) {\n",
+		to:   "		if t.word.Store(old&^stateMask | due); true {\n",
+	},
+	{
+		name: "pool-wait-lost-wakeup", tests: "./pool", file: "pool/full.go",
+		from: "			p.wake() // there may be room for the next caller, too\n",
+		to:   "",
+	},
+	{
+		name: "pool-room-checked-without-lock", tests: "./pool", file: "pool/pool.go",
+		from: `		p.mu.Lock()
+		defer p.mu.Unlock()
+		if !p.makeRoom(int(capacity)) {
+`,
+		to: `		p.mu.Lock()
+		room := p.makeRoom(int(capacity))
+		p.mu.Unlock()
+		if !room {
+`,
+	},
+	{
+		name: "keepalive-reason-after-unlock", tests: "./keepalive", file: "keepalive/visit.go",
+		from: `	g.mu.Lock()
+	defer g.mu.Unlock()
+	give := g.timer.Expire
+	if anyway {
+		give = g.timer.Remove
+	}
+`,
+		to: `	give := g.timer.Expire
+	if anyway {
+		give = g.timer.Remove
+	}
+`,
+	},
+	{
+		name: "keepalive-visit-forgets-note", tests: "./keepalive", file: "keepalive/visit.go",
+		from: "		g.again = true\n		return false\n",
+		to:   "		return false\n",
+	},
+	{
+		name: "keepalive-decide-soon-without-limit", tests: "./keepalive", file: "keepalive/visit.go",
+		from: "	m.limit.Store(0) // a visit may be just about to wait\n",
+		to:   "",
+	},
+	{
+		name: "keepalive-drain-counts-late", tests: "./keepalive", file: "keepalive/visit.go",
+		from: `	k.leaving.Add(1) // first: drains count the connection at every moment
+	reason := Reason(out.Why)
+	if !v.giveUp(reason, out.Anyway) { // touched or closed meanwhile
+		k.leaving.Add(-1)
+		return
+	}
+`,
+		to: `	reason := Reason(out.Why)
+	if !v.giveUp(reason, out.Anyway) { // touched or closed meanwhile
+		return
+	}
+	k.leaving.Add(1)
+`,
+	},
+	{
+		name: "keepalive-flags-read-modify-write", tests: "./keepalive", file: "keepalive/guard.go",
+		from: "g.flags.Or(uint32(r) << reasonShift)",
+		to:   "g.flags.Store(g.flags.Load() | uint32(r)<<reasonShift)",
+	},
+	{
+		name: "keepalive-share-in-two-steps", tests: "./keepalive", file: "keepalive/shares.go",
+		from: "		return nil, false\n	}\n	taken.conns++\n",
+		to:   "		return nil, false\n	}\n	s.mu.Unlock()\n	s.mu.Lock()\n	taken.conns++\n",
+	},
+	{
+		name: "gnet-loop-lost-wakeup", tests: "./keepalive/gnetkeepalive", file: "keepalive/gnetkeepalive/loop.go",
+		from: "	if len(l.due) == 0 {\n",
+		to:   "	if len(l.due) == 0 {\n		l.mu.Unlock()\n		l.mu.Lock()\n",
+	},
+	{
+		name: "timeout-worker-leaves-in-two-steps", tests: "./timeout", file: "timeout/queue.go",
+		from: "	if a == nil {\n		w.leave(w.busy)",
+		to:   "	if a == nil {\n		w.mu.Unlock()\n		w.mu.Lock()\n		w.leave(w.busy)",
+	},
+	{
+		name: "timeout-desk-closes-in-two-steps", tests: "./timeout", file: "timeout/desk.go",
+		from: "	if len(d.waiting) == 0 {\n		d.open = false\n",
+		to:   "	if len(d.waiting) == 0 {\n		d.mu.Unlock()\n		d.mu.Lock()\n		d.open = false\n",
+	},
+	{
+		name: "fleet-session-ends-twice", tests: "./fleet", file: "fleet/session.go",
+		from: "		return false\n	}\n	s.over, s.left = reason, left\n",
+		to:   "		return false\n	}\n	s.mu.Unlock()\n	s.mu.Lock()\n	s.over, s.left = reason, left\n",
+	},
+	{
+		name: "fleet-late-answer-installs", tests: "./fleet", file: "fleet/node.go",
+		from: "		n.noteLost(s.claim(), superseded) // an earlier registration may be answered later\n",
+		to:   "",
+	},
+}
+
+// racesOfWheel are the tests of the wheel with several goroutines.
+const racesOfWheel = "Against|Race|Concurrent|MovesThatReturnTrueHold|Churn|Whatever"

@@ -1,0 +1,67 @@
+// Command chaos runs tests on a disturbed scheduler, or on a busy machine.
+//
+//	go run ./chaos -time 10m -pkgs ./wheel/...    each package in turn, with a new seed in each round
+//	go run ./chaos -seed 7 -pkgs ./wheel -run '^TestX$'    the same seed in each round: repeats a failure
+//	go run ./chaos -stress -times 20 -busy 4      each package 20 times, undisturbed, beside four busy loops
+//	go run ./chaos -faults                        how long chaos takes to find each seeded fault
+//
+// An overlay of the go command inserts calls into the installed Go's library, so that a goroutine yields or
+// its thread stops between any two steps: see points.go and disturb.go.txt. The product has no hook for it.
+// Logs of failed runs stay in bin/chaos.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	long := flags.Duration("time", 10*time.Minute, "how long; what has begun is finished. For -faults: for each fault")
+	patterns := flags.String("pkgs", "./...", "folders of packages from the root of the repository, with spaces between them")
+	seed := flags.Uint64("seed", 0, "the seed of every round; 0 for a new seed in each")
+	only := flags.String("run", "", "only the tests that match, as in go test -run")
+	timeout := flags.Duration("timeout", 10*time.Minute, "the most that one run of a package may take")
+	stress := flags.Bool("stress", false, "run undisturbed, but beside busy loops")
+	times := flags.Int("times", 20, "with -stress: how often each package runs")
+	busy := flags.Int("busy", 4, "with -stress: how many busy loops")
+	seek := flags.Bool("faults", false, "seek the seeded faults, or those that are named")
+	plain := flags.Bool("plain", false, "with -faults: by plain repetition, to compare")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 && !*seek {
+		return fmt.Errorf("argument %q, must be a flag", flags.Arg(0))
+	}
+	w, err := newWorkshop(*only, *timeout)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(w.dir)
+	first := *seed
+	if first == 0 {
+		first = 1 + rand.Uint64N(1e6)
+	}
+	if *seek {
+		return w.seekFaults(flags.Args(), first, *long, *plain)
+	}
+	pkgs, err := list(strings.Fields(*patterns))
+	if err != nil {
+		return err
+	}
+	if *stress {
+		return w.stress(pkgs, *times, *busy)
+	}
+	return w.chaos(pkgs, first, *seed != 0, *long)
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// chaos runs the packages in turn, round after round, until time is over.
+func (w *workshop) chaos(pkgs []pkg, seed uint64, fixed bool, long time.Duration) error {
+	fmt.Printf("chaos: %s, %d packages, seeds from %d\n", w.golang.version, len(pkgs), seed)
+	var found findings
+	built := make([]*tests, len(pkgs))
+	begun := time.Now()
+	runs := 0
+	for round := 0; time.Since(begun) < long; round++ {
+		for n := range pkgs {
+			if time.Since(begun) >= long && runs > 0 {
+				break
+			}
+			i := (n + int(seed%uint64(len(pkgs)))) % len(pkgs) // a short time does not always begin with the same
+			if built[i] == nil {
+				var err error
+				if built[i], err = w.build(pkgs[i], w.library); err != nil {
+					return err
+				}
+			}
+			now := seed
+			if !fixed {
+				now += uint64(round)
+			}
+			if err := w.once(built[i], now, fmt.Sprintf("%s-%d", pkgs[i].name, now), &found); err != nil {
+				return err
+			}
+			runs++
+		}
+	}
+	fmt.Printf("%d runs of %d packages in %v\n", runs, min(runs, len(pkgs)), time.Since(begun).Round(time.Second))
+	return found.err()
+}
+
+// stress runs each package a number of times, beside busy loops.
+func (w *workshop) stress(pkgs []pkg, times, busy int) error {
+	fmt.Printf("stress: %s, %d packages, %d times each, beside %d busy loops\n", w.golang.version, len(pkgs), times, busy)
+	runtime.GOMAXPROCS(runtime.NumCPU() + busy)
+	var over atomic.Bool
+	defer over.Store(true)
+	for range busy {
+		go func() {
+			for n := 0; !over.Load(); {
+				n++
+			}
+		}()
+	}
+	var found findings
+	for _, p := range pkgs {
+		t, err := w.build(p, nil)
+		if err != nil {
+			return err
+		}
+		for n := range times {
+			if err := w.once(t, 0, fmt.Sprintf("%s-stress-%d", p.name, n+1), &found); err != nil {
+				return err
+			}
+		}
+	}
+	return found.err()
+}
+
+// once runs tests, says what came of it, and keeps the log of a failure.
+func (w *workshop) once(t *tests, seed uint64, name string, found *findings) error {
+	o, err := w.run(t, seed)
+	if err != nil {
+		return err
+	}
+	said := "ok  "
+	if o.failed != nil {
+		said = "FAIL"
+	}
+	fmt.Printf("%s  %s  seed %d  %.1fs\n", said, t.name, seed, o.took.Seconds())
+	found.runs(t.name)
+	if o.failed == nil {
+		return nil
+	}
+	log, err := w.keep(name, o)
+	if err != nil {
+		return err
+	}
+	found.failed(t.name, o.failed)
+	fmt.Printf("      %s\n      log: %s\n      again: %s\n", strings.Join(o.failed, " "), log, again(t.name, seed, o.failed))
+	return nil
+}
+
+// again is the command that repeats a failure.
+func again(name string, seed uint64, failed []string) string {
+	var tests []string
+	for _, test := range failed {
+		if strings.HasPrefix(test, "Test") {
+			name, _, _ := strings.Cut(test, "/")
+			tests = append(tests, name)
+		}
+	}
+	command := "make stress PKGS=" + name
+	if seed != 0 {
+		command = fmt.Sprintf("make chaos PKGS=%s SEED=%d", name, seed)
+	}
+	if len(tests) > 0 {
+		command += " RUN='^(" + strings.Join(tests, "|") + ")$$'"
+	}
+	return command
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/command"
+)
+
+// workshop builds the tests of packages, and runs them.
+type workshop struct {
+	dir     string // temporary
+	logs    string
+	with    string // scripts/with
+	only    string // as in go test -run
+	timeout time.Duration
+	golang  golang
+	library overlay // of Go's library, disturbed
+	built   int
+}
+
+func newWorkshop(only string, timeout time.Duration) (*workshop, error) {
+	w := &workshop{only: only, timeout: timeout}
+	var err error
+	if w.golang, err = installed(); err != nil {
+		return nil, err
+	}
+	if w.logs, err = lasting(); err != nil {
+		return nil, err
+	}
+	if w.with, err = filepath.Abs("../scripts/with"); err != nil {
+		return nil, err
+	}
+	if w.dir, err = os.MkdirTemp("", "chaos-*"); err != nil {
+		return nil, err
+	}
+	if w.library, err = w.golang.disturbed(w.dir); err != nil {
+		os.RemoveAll(w.dir)
+		return nil, err
+	}
+	return w, nil
+}
+
+// tests are the tests of a package, built.
+type tests struct {
+	pkg
+	binary  string
+	overlay string // a file of the go command
+}
+
+// build builds the tests of a package as make test does, but with an overlay.
+func (w *workshop) build(p pkg, o overlay) (*tests, error) {
+	w.built++
+	t := &tests{
+		pkg:     p,
+		binary:  filepath.Join(w.dir, fmt.Sprintf("%d-%s.test", w.built, filepath.Base(p.dir))),
+		overlay: filepath.Join(w.dir, fmt.Sprintf("%d-overlay.json", w.built)),
+	}
+	if err := o.write(t.overlay); err != nil {
+		return nil, err
+	}
+	_, err := command.Output(p.module, nil, w.with, "race", goCommand(),
+		"test", "-c", "-vet=off", "-overlay", t.overlay, "-o", t.binary, p.dir)
+	return t, err
+}
+
+// outcome is what came of a run of tests.
+type outcome struct {
+	failed []string // names of tests, or what ended the run; none if it passed
+	output []byte
+	took   time.Duration
+}
+
+// run runs tests once. A seed of 0 is for those that are built undisturbed.
+func (w *workshop) run(t *tests, seed uint64) (outcome, error) {
+	args := []string{"plain", t.binary, "-test.timeout=" + w.timeout.String(), "-test.run=" + w.only}
+	cmd := exec.Command(w.with, args...)
+	cmd.Dir = t.dir
+	count := filepath.Join(w.dir, "count")
+	if seed != 0 {
+		if err := os.WriteFile(count, nil, 0o600); err != nil {
+			return outcome{}, err
+		}
+		cmd.Env = append(os.Environ(), "HEARTWHEEL_CHAOS="+strconv.FormatUint(seed, 10),
+			"HEARTWHEEL_CHAOS_COUNT="+count, fmt.Sprintf("GOMAXPROCS=%d", 1<<(seed%4)))
+	}
+	begun := time.Now()
+	output, err := cmd.CombinedOutput()
+	o := outcome{output: output, took: time.Since(begun)}
+	if err != nil {
+		o.failed = whatFailed(output, err)
+		return o, nil
+	}
+	if seed != 0 {
+		counted, err := os.ReadFile(count)
+		if err != nil {
+			return o, err
+		}
+		var points, yields, stops int
+		if n, _ := fmt.Sscan(string(counted), &points, &yields, &stops); n != 3 || yields+stops == 0 {
+			return o, fmt.Errorf("%s passed undisturbed: %d points, %d yields, %d stops: the overlay for %s had no effect",
+				t.name, points, yields, stops, w.golang.version)
+		}
+	}
+	return o, nil
+}
+
+// whatFailed finds the tests that failed, or that ran when time was over, in the output of a run.
+func whatFailed(output []byte, err error) (names []string) {
+	running := false
+	for line := range bytes.Lines(output) {
+		text := strings.TrimRight(string(line), "\n")
+		switch {
+		case strings.HasPrefix(text, "--- FAIL: "):
+			names = append(names, strings.Fields(text)[2])
+		case strings.HasPrefix(text, "panic: test timed out"):
+			names = append(names, "timed out:")
+		case text == "\trunning tests:":
+			running = true
+		case running && strings.HasPrefix(text, "\t\tTest"):
+			names = append(names, strings.Fields(text)[0])
+		case strings.HasPrefix(text, "fatal error: "), strings.HasPrefix(text, "panic: ") && len(names) == 0:
+			names = append(names, text)
+		default:
+			running = false
+		}
+	}
+	if len(names) == 0 {
+		return []string{err.Error()}
+	}
+	return names
+}
+
+// keep writes what a failed run said into a file that stays.
+func (w *workshop) keep(name string, o outcome) (string, error) {
+	file := filepath.Join(w.logs, strings.NewReplacer("./", "", "/", "-").Replace(name)+".log")
+	return file, os.WriteFile(file, o.output, 0o600)
+}
