@@ -28,9 +28,16 @@ func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 		openers = append(openers, func(ctx context.Context) (*postgres.Engine, error) {
 			return postgres.Open(ctx, url+"&pool_max_conns=8", postgres.Config{})
 		})
+		alone, err := postgres.Open(t.Context(), url, postgres.Config{}) // making the tables may take more than Patience
+		require.NoError(t, err)
+		require.NoError(t, alone.Close())
 	}
-	e, err := sharded.Open(t.Context(), openers, sharded.Config{Patience: time.Second, Logger: silent})
-	require.NoError(t, err)
+	var e engine.Engine
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // a busy machine may be silent for a second
+		var err error
+		e, err = sharded.Open(t.Context(), openers, sharded.Config{Patience: time.Second, Logger: silent})
+		require.NoError(c, err)
+	}, time.Minute, 50*time.Millisecond)
 	defer func() { require.NoError(t, e.Close()) }()
 	centre, err := timeout.New(e, timeout.Config{Topic: engine.Topic{Lease: 5 * time.Second}, Poll: 100 * time.Millisecond, Logger: silent})
 	require.NoError(t, err)
@@ -87,11 +94,18 @@ func TestAServerThatIsAwayHoldsUpOnlyWhatItHas(t *testing.T) {
 		some := func(place int) []string { return set[place][10+20*n : 30+20*n] }
 		do(trouble.what, some(1)[:10], time.Second)
 		trouble.begin(t)
-		time.Sleep(2 * time.Second) // for the tasks leased before
-		waits := missing(some(1))
-		t.Logf("%s: %d tasks wait", trouble.what, len(waits))
+		require.Eventually(t, func() bool {
+			_, err := centre.Set(t.Context(), engine.Task{Topic: "orders", ID: some(1)[10]})
+			return err != nil
+		}, time.Minute, 10*time.Millisecond, "%s: and found to be away", trouble.what)
 		do(trouble.what, some(0), 0)
 		have(trouble.what, some(0), 1)
+		require.Eventually(t, func() bool { // tasks leased before still run, however long they have to wait
+			s := centre.Stats()[0]
+			return s.Queued == 0 && s.Running == 0
+		}, time.Minute, 10*time.Millisecond, trouble.what)
+		waits := missing(some(1))
+		t.Logf("%s: %d tasks wait", trouble.what, len(waits))
 		time.Sleep(1500 * time.Millisecond)
 		require.Equal(t, waits, missing(some(1)))
 		_, err := centre.Set(t.Context(), engine.Task{Topic: "orders", ID: some(1)[10]})
