@@ -49,13 +49,24 @@ func fill(t testing.TB, n *Node, name string, count int) []*Session {
 	return sessions
 }
 
+// comeBack registers a session as a client does: again and again. A busy machine may take longer than
+// Config.Timeout.
+func comeBack(n *Node, id string) (s *Session, err error) {
+	for began := time.Now(); time.Since(began) < time.Minute; {
+		if s, err = n.Register(ctx, &conn{}, id, nil); err == nil {
+			break
+		}
+	}
+	return s, err
+}
+
 func registerAll(n *Node, name string, count, workers int) ([]*Session, error) {
 	sessions := make([]*Session, count)
 	var all errgroup.Group
 	for worker := range workers {
 		all.Go(func() (err error) {
 			for i := worker; i < count && err == nil; i += workers {
-				sessions[i], err = n.Register(ctx, &conn{}, fmt.Sprint(name, "-", i), nil)
+				sessions[i], err = comeBack(n, fmt.Sprint(name, "-", i))
 			}
 			return err
 		})
@@ -109,7 +120,7 @@ func killChild(t *testing.T, r *realFleet, env ...string) {
 		all.Go(func() (err error) {
 			for i := worker; i < len(back) && err == nil; i += 20 {
 				time.Sleep(time.Duration(rand.Int64N(int64(quickLease / 15))))
-				back[i], err = r.nodes[i%2].Register(ctx, &conn{}, childSession(i), nil)
+				back[i], err = comeBack(r.nodes[i%2], childSession(i))
 			}
 			return err
 		})
