@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -43,9 +44,12 @@ func main() {
 
 // A new version of Go that chaos does not know fails here, with the file and the function.
 func TestOverlayIsMadeForTheInstalledGoAndDisturbs(t *testing.T) {
-	g, err := installed()
-	require.NoError(t, err)
+	for _, name := range []string{"GOROOT", "GOTOOLCHAIN", "GO"} {
+		t.Setenv(name, os.Getenv(name)) // restored at the end, see installed
+	}
 	dir := t.TempDir()
+	g, err := installed(dir)
+	require.NoError(t, err)
 	o, err := g.disturbed(dir)
 	require.NoError(t, err)
 	replaced := filepath.Join(dir, "overlay.json")
@@ -126,6 +130,9 @@ func TestFailuresAreReadFromTheOutput(t *testing.T) {
 	} {
 		require.Equal(t, c.want, whatFailed([]byte(c.output), failure))
 	}
+	hanging := []byte("panic: test timed out after 1m0s\n\trunning tests:\n\t\tTestA (50s)\n\t\tTestA/x (2s)\n\t\tTestB (31s)\n")
+	require.True(t, hangs(hanging, 31*time.Second))
+	require.False(t, hangs(hanging, 32*time.Second), "the first test is at its last subtest")
 	require.Equal(t, "make chaos PKGS=./wheel SEED=7 RUN='^(TestC|TestD)$$'", again("./wheel", 7, []string{"timed out:", "TestC", "TestD/x"}))
 	require.Equal(t, "make stress PKGS=./wheel", again("./wheel", 0, []string{"exit status 2"}))
 }

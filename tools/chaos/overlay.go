@@ -3,6 +3,7 @@ package main
 import (
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -28,13 +29,26 @@ type golang struct {
 	src     string // GOROOT/src
 }
 
-func installed() (golang, error) {
-	out, err := command.Output("..", nil, goCommand(), "env", "GOVERSION", "GOROOT")
+// installed finds Go. The go command replaces no file of its module cache, where it puts a downloaded Go:
+// that one is used through a link in dir, by all commands of this process.
+func installed(dir string) (golang, error) {
+	out, err := command.Output("..", nil, goCommand(), "env", "GOVERSION", "GOROOT", "GOMODCACHE")
 	if err != nil {
 		return golang{}, err
 	}
-	version, root, _ := strings.Cut(out, "\n")
-	return golang{version, filepath.Join(root, "src")}, nil
+	said := strings.SplitN(out, "\n", 3)
+	g := golang{said[0], filepath.Join(said[1], "src")}
+	if !strings.HasPrefix(said[1], said[2]+string(filepath.Separator)) {
+		return g, nil
+	}
+	link := filepath.Join(dir, "goroot")
+	g.src = filepath.Join(link, "src")
+	return g, errors.Join(
+		os.Symlink(said[1], link),
+		os.Setenv("GOROOT", link),
+		os.Setenv("GOTOOLCHAIN", "local"),
+		os.Setenv("GO", filepath.Join(link, "bin/go")),
+	)
 }
 
 func goCommand() string {

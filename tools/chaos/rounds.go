@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -99,7 +100,9 @@ func again(name string, seed uint64, failed []string) string {
 	for _, test := range failed {
 		if strings.HasPrefix(test, "Test") {
 			name, _, _ := strings.Cut(test, "/")
-			tests = append(tests, name)
+			if !slices.Contains(tests, name) {
+				tests = append(tests, name)
+			}
 		}
 	}
 	command := "make stress PKGS=" + name

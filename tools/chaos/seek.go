@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -62,6 +63,9 @@ func (w *workshop) seekFault(f fault, seed uint64, long time.Duration, plain boo
 		if err != nil {
 			return false, err
 		}
+		if out.failed != nil && !hangs(out.output, w.timeout/2) && strings.HasPrefix(out.failed[0], timedOut) {
+			return false, fmt.Errorf("the tests take longer than %v, and none hangs: they need a longer -timeout", w.timeout)
+		}
 		if out.failed != nil {
 			if _, err := w.keep(fmt.Sprintf("fault-%s", f.name), out); err != nil {
 				return false, err
@@ -91,4 +95,14 @@ func (f fault) apply(root, dir string, o overlay) error {
 		return fmt.Errorf("the text of fault %s stands %d times in %s, must be once: see tools/chaos/faults.go", f.name, n, f.file)
 	}
 	return o.put(dir, file, strings.Replace(string(text), f.from, f.to, 1))
+}
+
+// hangs reports whether a test, or a subtest, had run for so long when time was over.
+func hangs(output []byte, long time.Duration) bool {
+	running := regexp.MustCompile(`(?m)^\t\t(Test\S+) \((\S+)\)$`).FindAllStringSubmatch(string(output), -1)
+	return slices.ContainsFunc(running, func(one []string) bool {
+		took, err := time.ParseDuration(one[2])
+		hasSubtest := strings.Contains(string(output), "\t\t"+one[1]+"/")
+		return err == nil && took >= long && !hasSubtest
+	})
 }
