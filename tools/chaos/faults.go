@@ -60,31 +60,6 @@ var faults = []fault{
 `,
 	},
 	{
-		name: "keepalive-reason-after-unlock", tests: "./keepalive", run: racesOfKeepalive, file: "keepalive/visit.go",
-		from: `	g.mu.Lock()
-	defer g.mu.Unlock()
-	give := g.timer.Expire
-	if anyway {
-		give = g.timer.Remove
-	}
-`,
-		to: `	give := g.timer.Expire
-	if anyway {
-		give = g.timer.Remove
-	}
-`,
-	},
-	{
-		name: "keepalive-visit-forgets-note", tests: "./keepalive", run: racesOfKeepalive, file: "keepalive/visit.go",
-		from: "		g.again = true\n		return false\n",
-		to:   "		return false\n",
-	},
-	{
-		name: "keepalive-decide-soon-without-limit", tests: "./keepalive", run: racesOfKeepalive, file: "keepalive/visit.go",
-		from: "	m.limit.Store(0) // a visit may be just about to wait\n",
-		to:   "",
-	},
-	{
 		name: "keepalive-drain-counts-late", tests: "./keepalive", run: racesOfKeepalive, file: "keepalive/visit.go",
 		from: `	k.leaving.Add(1) // first: drains count the connection at every moment
 	reason := Reason(out.Why)
@@ -101,11 +76,6 @@ var faults = []fault{
 `,
 	},
 	{
-		name: "keepalive-flags-read-modify-write", tests: "./keepalive", run: racesOfKeepalive, file: "keepalive/guard.go",
-		from: "g.flags.Or(uint32(r) << reasonShift)",
-		to:   "g.flags.Store(g.flags.Load() | uint32(r)<<reasonShift)",
-	},
-	{
 		name: "keepalive-share-in-two-steps", tests: "./keepalive", run: racesOfKeepalive, file: "keepalive/shares.go",
 		from: "		return nil, false\n	}\n	taken.conns++\n",
 		to:   "		return nil, false\n	}\n	s.mu.Unlock()\n	s.mu.Lock()\n	taken.conns++\n",
@@ -116,31 +86,21 @@ var faults = []fault{
 		to:   "	if len(l.due) == 0 {\n		l.mu.Unlock()\n		l.mu.Lock()\n",
 	},
 	{
-		name: "timeout-worker-leaves-in-two-steps", tests: "./timeout", run: racesOfTimeout, file: "timeout/queue.go",
-		from: "	if a == nil {\n		w.leave(w.busy)",
-		to:   "	if a == nil {\n		w.mu.Unlock()\n		w.mu.Lock()\n		w.leave(w.busy)",
-	},
-	{
-		name: "timeout-desk-closes-in-two-steps", tests: "./timeout", run: racesOfTimeout, file: "timeout/desk.go",
-		from: "	if len(d.waiting) == 0 {\n		d.open = false\n",
-		to:   "	if len(d.waiting) == 0 {\n		d.mu.Unlock()\n		d.mu.Lock()\n		d.open = false\n",
+		name: "timeout-batch-ends-in-two-steps", tests: "./timeout", run: racesOfTimeout, file: "internal/groupcommit/groupcommit.go",
+		from: "		if len(batch) == 0 {\n",
+		to:   "		if len(batch) == 0 {\n			c.mu.Unlock()\n			c.mu.Lock()\n",
 	},
 	{
 		name: "fleet-session-ends-twice", tests: "./fleet", run: racesOfFleet, file: "fleet/session.go",
 		from: "		return false\n	}\n	s.over, s.left = reason, left\n",
 		to:   "		return false\n	}\n	s.mu.Unlock()\n	s.mu.Lock()\n	s.over, s.left = reason, left\n",
 	},
-	{
-		name: "fleet-late-answer-installs", tests: "./fleet", run: racesOfFleet, file: "fleet/node.go",
-		from: "		n.noteLost(s.claim(), superseded) // an earlier registration may be answered later\n",
-		to:   "",
-	},
 }
 
 // The tests with several goroutines, of packages whose other tests take long.
 const (
 	racesOfWheel     = "Against|Race|Concurrent|MovesThatReturnTrueHold|Churn|Whatever"
-	racesOfKeepalive = "Everything|SetTimeoutAgainst|Drain|Condemned|Shares|Watchers|Rescued|OnClose|Gone"
+	racesOfKeepalive = "Everything|Drain|Condemned|Shares|Watchers|Rescued|OnClose|Gone"
 	racesOfGnet      = "MassExpiry|SilentOnes|Eviction|Turns|Verdict|Drain"
 	racesOfTimeout   = "Pull|RunsOnce|Concurrency|Starves|Share|Together|Stopping|Burst|LeavesRoom"
 	racesOfFleet     = "AtOnceLeave|Hops|Closed|ToldOnce|Detached|Kick|RegisteredAgain"

@@ -28,7 +28,7 @@ func main() {
 
 func run(args []string) error {
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
-	long := flags.Duration("time", 10*time.Minute, "how long; what has begun is finished. For -faults: for each fault")
+	long := flags.Duration("time", 10*time.Minute, "how long, without compiling; a run that has begun is finished. For -faults: for each fault")
 	patterns := flags.String("pkgs", "./...", "folders of packages from the root of the repository, with spaces between them")
 	seed := flags.Uint64("seed", 0, "the seed of every round; 0 for a new seed in each")
 	only := flags.String("run", "", "only the tests that match, as in go test -run")
