@@ -60,22 +60,6 @@ var faults = []fault{
 `,
 	},
 	{
-		name: "keepalive-drain-counts-late", tests: "./keepalive", run: racesOfKeepalive, file: "keepalive/visit.go",
-		from: `	k.leaving.Add(1) // first: drains count the connection at every moment
-	reason := Reason(out.Why)
-	if !v.giveUp(reason, out.Anyway) { // touched or closed meanwhile
-		k.leaving.Add(-1)
-		return
-	}
-`,
-		to: `	reason := Reason(out.Why)
-	if !v.giveUp(reason, out.Anyway) { // touched or closed meanwhile
-		return
-	}
-	k.leaving.Add(1)
-`,
-	},
-	{
 		name: "keepalive-share-in-two-steps", tests: "./keepalive", run: racesOfKeepalive, file: "keepalive/shares.go",
 		from: "		return nil, false\n	}\n	taken.conns++\n",
 		to:   "		return nil, false\n	}\n	s.mu.Unlock()\n	s.mu.Lock()\n	taken.conns++\n",
@@ -100,7 +84,7 @@ var faults = []fault{
 // The tests with several goroutines, of packages whose other tests take long.
 const (
 	racesOfWheel     = "Against|Race|Concurrent|MovesThatReturnTrueHold|Churn|Whatever"
-	racesOfKeepalive = "Everything|Drain|Condemned|Shares|Watchers|Rescued|OnClose|Gone"
+	racesOfKeepalive = "Everything|Condemned|Shares|Watchers"
 	racesOfGnet      = "MassExpiry|SilentOnes|Eviction|Turns|Verdict|Drain"
 	racesOfTimeout   = "Pull|RunsOnce|Concurrency|Starves|Share|Together|Stopping|Burst|LeavesRoom"
 	racesOfFleet     = "AtOnceLeave|Hops|Closed|ToldOnce|Detached|Kick|RegisteredAgain"
