@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// program is disturbed by everything that it does.
+// program is disturbed by each of its steps.
 const program = `package main
 
 import (
@@ -42,7 +42,7 @@ func main() {
 }
 `
 
-// A new version of Go that chaos does not know fails here, with the file and the function.
+// A new version of Go, unknown to chaos, fails here with the file and the function.
 func TestOverlayIsMadeForTheInstalledGoAndDisturbs(t *testing.T) {
 	for _, name := range []string{"GOROOT", "GOTOOLCHAIN", "GO"} {
 		t.Setenv(name, os.Getenv(name)) // restored at the end, see installed
@@ -110,7 +110,7 @@ func TestPointsAreInserted(t *testing.T) {
 	require.Equal(t, "package p\n\nfunc (x *T[V]) F() int { f(); \n\ta := 1; g()\n\treturn a\n}\n\nfunc (x *T[V]) G() { x.F() ; h(); }\n", edited)
 }
 
-// A fault that no longer fits the product fails here.
+// A fault fails here once it no longer fits the product.
 func TestFaultsFitTheProduct(t *testing.T) {
 	for _, f := range faults {
 		require.NoError(t, f.apply("../..", t.TempDir(), overlay{}))

@@ -1,11 +1,11 @@
 package main
 
-// A fault is a change of the product that makes a race wrong, in a way that plain tests mostly miss. It is
-// applied in an overlay, never in the tree. A test checks that each still fits the product.
+// A fault is a change of the product: it makes a race wrong, and most plain tests miss it. It is applied in
+// an overlay, never in the tree. A test checks whether each still fits the product.
 type fault struct {
 	name  string
-	tests string // the package with the tests that find it
-	run   string // of those, the tests that overlap calls, if the package has very many others
+	tests string // the package with the tests to find it
+	run   string // the tests with overlapping calls, if the package has very many others
 	file  string
 	from  string // stands there once
 	to    string
@@ -81,7 +81,7 @@ var faults = []fault{
 	},
 }
 
-// The tests with several goroutines, of packages whose other tests take long.
+// The tests with several goroutines, of packages with other, long tests.
 const (
 	racesOfWheel     = "Against|Race|Concurrent|MovesThatReturnTrueHold|Churn|Whatever"
 	racesOfKeepalive = "Everything|Condemned|Shares|Watchers"

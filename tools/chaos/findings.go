@@ -26,7 +26,7 @@ func (f *findings) failed(pkg string, tests []string) {
 	}
 }
 
-// err has a line for each test that failed, or is nil.
+// err has a line for each failed test, or is nil.
 func (f *findings) err() error {
 	if len(f.what) == 0 {
 		return nil

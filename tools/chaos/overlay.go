@@ -23,14 +23,14 @@ import (
 //go:embed disturb.go.txt
 var disturber string
 
-// golang is the Go that the tests are built with.
+// golang is the Go for building the tests.
 type golang struct {
 	version string
 	src     string // GOROOT/src
 }
 
-// installed finds Go. The go command replaces no file of its module cache, where it puts a downloaded Go:
-// that one is used through a link in dir, by all commands of this process.
+// installed finds Go. The go command puts a downloaded Go into its module cache, and replaces no file there.
+// So all commands of this process use such a Go through a link in dir.
 func installed(dir string) (golang, error) {
 	out, err := command.Output("..", nil, goCommand(), "env", "GOVERSION", "GOROOT", "GOMODCACHE")
 	if err != nil {
@@ -58,7 +58,7 @@ func goCommand() string {
 	return "go"
 }
 
-// overlay maps files, as the go command sees them, to those that it reads instead.
+// overlay maps files, as the go command sees them, to their replacements.
 type overlay map[string]string
 
 // disturbed makes an overlay with all points in a folder.
@@ -97,7 +97,7 @@ func files(points []point) (names []string) {
 	return names
 }
 
-// edited is a file of Go's library with its points. A point that is not there exactly once is an error.
+// edited is a file of Go's library with its points. Each point must be there exactly once.
 func (g golang) edited(file string, points []point) (string, error) {
 	text, err := os.ReadFile(filepath.Join(g.src, file))
 	if err != nil {
@@ -169,7 +169,7 @@ func (o overlay) put(dir, file, text string) error {
 	return os.WriteFile(name, []byte(text), 0o600)
 }
 
-// write makes the file that the go command reads.
+// write makes the file for the go command.
 func (o overlay) write(name string) error {
 	text, err := json.Marshal(map[string]overlay{"Replace": o})
 	if err != nil {

@@ -77,7 +77,7 @@ func matches(name, pattern string) bool {
 	return name == strings.TrimSuffix(pattern, "/")
 }
 
-// lasting is the folder in which logs stay.
+// lasting is the folder for logs.
 func lasting() (string, error) {
 	dir, err := filepath.Abs("../bin/chaos")
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 
 const disturb = "disturb()"
 
-// points are enough to come between any two steps that goroutines can tell apart: atomics, locks,
+// points come between any two steps of goroutines that matter to others: atomics, locks,
 // channels, clock reads, goroutine starts, timers, and the system calls of files and sockets.
 var points = append(atomics(), []point{
 	{file: "sync/atomic/value.go", name: "(*Value).Load", call: disturb},

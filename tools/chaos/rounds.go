@@ -95,7 +95,7 @@ func (w *workshop) once(t *tests, seed uint64, name string, found *findings) err
 	return nil
 }
 
-// again is the command that repeats a failure.
+// again is the command to repeat a failure.
 func again(name string, seed uint64, failed []string) string {
 	var tests []string
 	for _, test := range failed {

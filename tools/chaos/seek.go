@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// seekFaults runs tests with each fault until one fails, and says how long that took.
+// seekFaults runs tests with each fault until one fails, and says how long it took.
 func (w *workshop) seekFaults(names []string, seed uint64, long time.Duration, plain bool) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(faults, func(f fault) bool { return f.name == name }) {

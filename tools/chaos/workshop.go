@@ -76,7 +76,7 @@ type outcome struct {
 	took   time.Duration
 }
 
-// run runs tests once. A seed of 0 is for those that are built undisturbed.
+// run runs tests once. Tests built undisturbed have the seed 0.
 func (w *workshop) run(t *tests, seed uint64) (outcome, error) {
 	args := []string{"plain", t.binary, "-test.timeout=" + w.timeout.String(), "-test.run=" + w.only}
 	cmd := exec.Command(w.with, args...)
@@ -113,7 +113,7 @@ func (w *workshop) run(t *tests, seed uint64) (outcome, error) {
 
 const timedOut = "timed out:"
 
-// whatFailed finds the tests that failed, or that ran when time was over, in the output of a run.
+// whatFailed finds the failed tests in the output of a run, and the running ones when time was over.
 func whatFailed(output []byte, err error) (names []string) {
 	running := false
 	for line := range bytes.Lines(output) {
@@ -139,7 +139,7 @@ func whatFailed(output []byte, err error) (names []string) {
 	return names
 }
 
-// keep writes what a failed run said into a file that stays.
+// keep writes the output of a failed run into a lasting file.
 func (w *workshop) keep(name string, o outcome) (string, error) {
 	file := filepath.Join(w.logs, strings.NewReplacer("./", "", "/", "-").Replace(name)+".log")
 	return file, os.WriteFile(file, o.output, 0o600)
