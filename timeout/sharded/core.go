@@ -195,13 +195,18 @@ func unlessSome(errs []error) error {
 func (e *core) Close() error {
 	e.closed.Store(true)
 	e.end()
-	e.guards.Wait()
 	return e.closeShards()
 }
 
+// closeShards closes what was opened, or was still being opened at the end.
 func (e *core) closeShards() error {
+	e.guards.Wait()
 	return errors.Join(e.together(nil, func(s *shard) error {
-		if engine := s.known(); engine != nil {
+		engine := s.known()
+		if s.opening != nil && s.opening.err == nil {
+			engine = s.opening.engine
+		}
+		if engine != nil {
 			return engine.Close()
 		}
 		return nil

@@ -114,7 +114,7 @@ func (e *core) readMarks(ctx context.Context, marks []mark) []error {
 	return e.together(func(place int) bool { return marks[place].Set == "" }, func(s *shard) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, e.cfg.Patience)
 		defer cancel()
-		engine, err := s.reached(ctx)
+		engine, err := e.reached(ctx, s)
 		if err == nil {
 			marks[s.place], err = readMark(ctx, engine)
 		}

@@ -16,6 +16,9 @@ const (
 	maxRest   = time.Second
 )
 
+// openTime is how long opening a shard may take.
+const openTime = 30 * time.Minute
+
 // shard is one of the engines. While it is away, its calls fail at once, and its guard tries to
 // reach it. A call without an answer in time makes it away. After any other failure the guard
 // checks the shard.
@@ -25,6 +28,7 @@ type shard struct {
 	doubts chan struct{} // has one element if the guard must check
 	opened chan struct{} // closed when there is an engine
 
+	opening *opening      // under way; of whoever reaches the shard: first start, then the guard
 	copying chan struct{} // has one element while a topic is copied to the shard
 
 	mu     sync.Mutex // guards the fields below
@@ -171,7 +175,7 @@ func (e *core) settleDoubt(s *shard) {
 func (e *core) reach(ctx context.Context, s *shard) error {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Patience)
 	defer cancel()
-	engine, err := s.reached(ctx)
+	engine, err := e.reached(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -192,18 +196,42 @@ func (s *shard) known() engine.Engine {
 	return s.engine
 }
 
-// reached returns the engine, and opens it if necessary.
-func (s *shard) reached(ctx context.Context) (engine.Engine, error) {
-	if e := s.known(); e != nil {
-		return e, nil
+// reached returns the engine, and opens it if necessary. Opening may take longer than a call may, since it may
+// bring large tables up to date. So it goes on when ctx has ended, and the next call finds it.
+func (e *core) reached(ctx context.Context, s *shard) (engine.Engine, error) {
+	if known := s.known(); known != nil {
+		return known, nil
 	}
-	e, err := s.open(ctx)
-	if err != nil {
-		return nil, err
+	if s.opening == nil {
+		o := &opening{done: make(chan struct{})}
+		s.opening = o
+		e.guards.Go(func() {
+			defer close(o.done)
+			ctx, cancel := context.WithTimeout(e.life, openTime)
+			defer cancel()
+			o.engine, o.err = s.open(ctx)
+		})
+	}
+	o := s.opening
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("it is still being opened: %w", ctx.Err())
+	}
+	s.opening = nil
+	if o.err != nil {
+		return nil, o.err
 	}
 	s.mu.Lock()
-	s.engine = e
+	s.engine = o.engine
 	s.mu.Unlock()
 	close(s.opened)
-	return e, nil
+	return o.engine, nil
+}
+
+// opening is an attempt to open a shard. The fields are there when done is closed.
+type opening struct {
+	done   chan struct{}
+	engine engine.Engine
+	err    error
 }
