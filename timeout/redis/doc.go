@@ -21,6 +21,14 @@
 // A Cluster has the records of the topics on one master, and copies of them on the others. Without
 // the record of a topic nobody finds its keys. If it is lost, the copies bring it back.
 //
+// # If memory is short
+//
+// At its maxmemory Redis takes no new tasks. Done, dead and removed tasks must not fill it. While more
+// than three quarters of the maxmemory are in use, Upkeep deletes the oldest of them, until they have an
+// eighth. It begins with the slots that have the most, so a topic with few dead tasks keeps them. A
+// centre with the default TTL calls Upkeep every 15 s or more often: the new tasks of that time should fit into the
+// last quarter.
+//
 // # How a topic grows
 //
 // The slots of a topic are one generation. Growing adds one in three steps. The old slots are

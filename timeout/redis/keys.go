@@ -14,7 +14,7 @@ type place struct {
 	slot  int
 	keys  []any // in the order of keyNames
 
-	look, first []any // those of lookKeys and firstKeys
+	look, first, ended []any // those of lookKeys, firstKeys and endedKeys
 }
 
 // keyNames are the last parts of a slot's keys, and their names in the scripts.
@@ -25,6 +25,9 @@ var lookKeys = []string{"m", "f", "d", "r"}
 
 // firstKeys are the keys of first.lua, in its order.
 var firstKeys = []string{"m", "s", "p"}
+
+// endedKeys are the keys of weigh.lua, in its order.
+var endedKeys = []string{"f", "d", "r", "b", "a"}
 
 // named returns some of the place's keys.
 func (p *place) named(names []string) []any {
@@ -41,7 +44,7 @@ func newPlace(prefix, topic string, gen int64, slot int) *place {
 	for i, name := range keyNames {
 		p.keys[i] = tag + name
 	}
-	p.look, p.first = p.named(lookKeys), p.named(firstKeys)
+	p.look, p.first, p.ended = p.named(lookKeys), p.named(firstKeys), p.named(endedKeys)
 	return p
 }
 

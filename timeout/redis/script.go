@@ -24,6 +24,7 @@ var (
 	scriptKeep   = slotScript("keep", "allow-oom")
 	scriptLook   = bareScript("look", lookKeys)
 	scriptFirst  = bareScript("first", firstKeys)
+	scriptWeigh  = bareScript("weigh", endedKeys)
 	scriptMake   = slotScript("make", "allow-oom")
 	scriptSeal   = slotScript("seal", "allow-oom")
 	scriptPeek   = slotScript("peek", "no-writes")

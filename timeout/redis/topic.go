@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -137,24 +138,29 @@ func (e *Engine) all(ctx context.Context, places []*place, call func(*place) *in
 
 // tell has slots know what they need of a topic.
 func (e *Engine) tell(ctx context.Context, to kept, places []*place) error {
-	return e.all(ctx, places, func(at *place) *invocation { return to.keep(at, 0) }, nil)
+	return e.all(ctx, places, func(at *place) *invocation { return to.keep(at, 0, unbound) }, nil)
 }
 
-// keep is the script to tell a slot about its topic. It also deletes finished tasks after their
-// time, at most limit of each kind.
-func (k kept) keep(at *place, limit int) *invocation {
+// keep is the script to tell a slot about its topic. It also deletes ended tasks after their time and
+// beyond a bound, at most limit of each state.
+func (k kept) keep(at *place, limit int, most bound) *invocation {
 	paused := 0
 	if k.Topic.Paused {
 		paused = 1
 	}
 	topic := k.Topic.WithDefaults()
-	most := -1
-	if topic.MaxDead > 0 {
-		most = (topic.MaxDead + topic.Slots - 1) / topic.Slots
-	}
-	c := invoke(scriptKeep, at, k.Rev, topic.Attempts(), engine.CeilMillis(topic.Retain), paused, limit, engine.CeilMillis(topic.RetainDead), most)
+	c := invoke(scriptKeep, at, k.Rev, topic.Attempts(), engine.CeilMillis(topic.Retain), paused, limit, engine.CeilMillis(topic.RetainDead),
+		most[0], min(most[1], mostDead(topic)), most[2])
 	c.room = 3 * limit
 	return c
+}
+
+// mostDead is Topic.MaxDead of a slot.
+func mostDead(topic engine.Topic) int64 {
+	if topic.MaxDead < 0 {
+		return math.MaxInt64
+	}
+	return int64(topic.MaxDead+topic.Slots-1) / int64(topic.Slots)
 }
 
 // changeTopic returns nil if the caller must try again.

@@ -22,19 +22,24 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err e
 		return swept, err
 	}
 	var failed error // a topic with an error holds up no other
-	var group []*layout
-	slots := 0
-	for i, l := range layouts {
-		l, err := e.advance(ctx, l, &swept)
+	ready := layouts[:0]
+	for _, read := range layouts {
+		l, err := e.advance(ctx, read, &swept)
 		failed = errors.Join(failed, err)
 		if l != nil {
-			group = append(group, l)
-			slots += len(l.places)
+			ready = append(ready, l)
 		}
-		if slots >= lookSlots || i == len(layouts)-1 {
-			failed = errors.Join(failed, e.upkeepOf(ctx, group, &swept))
-			group, slots = nil, 0
+	}
+	bounds, err := e.bounds(ctx, ready)
+	failed = errors.Join(failed, err)
+	for len(ready) > 0 {
+		group, slots := 0, 0
+		for group < len(ready) && slots < lookSlots {
+			slots += len(ready[group].places)
+			group++
 		}
+		failed = errors.Join(failed, e.upkeepOf(ctx, ready[:group], bounds, &swept))
+		ready = ready[group:]
 	}
 	return swept, failed
 }
@@ -72,7 +77,7 @@ func (e *Engine) current(ctx context.Context, read *layout) (*layout, error) {
 }
 
 // upkeepOf keeps the slots of some topics.
-func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, swept *engine.Swept) (failed error) {
+func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, bounds map[*place]bound, swept *engine.Swept) (failed error) {
 	var looks []*invocation
 	for _, l := range layouts {
 		for _, at := range l.places {
@@ -81,15 +86,15 @@ func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, swept *engine.
 	}
 	_ = e.run(ctx, looks) // each call has its own error
 	for _, l := range layouts {
-		failed = errors.Join(failed, e.keepSlots(ctx, l, looks[:len(l.places)], swept))
+		failed = errors.Join(failed, e.keepSlots(ctx, l, looks[:len(l.places)], bounds, swept))
 		looks = looks[len(l.places):]
 	}
 	return failed
 }
 
-// keepSlots keeps the slots of a topic, if their looks have found something to do. It mends slots that
-// refuse: nobody else may ask them.
-func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, swept *engine.Swept) error {
+// keepSlots keeps the slots of a topic with a bound, and those with something to do by their looks. It mends
+// slots that refuse: nobody else may ask them.
+func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, bounds map[*place]bound, swept *engine.Swept) error {
 	var places []*place
 	var failure error
 	for _, c := range looks {
@@ -101,11 +106,19 @@ func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, 
 			if err := e.mend(ctx, l, c); !errors.Is(err, errStale) {
 				failure = cmp.Or(failure, err)
 			}
-		case integer(c.Answer[0]) == 1:
-			places = append(places, c.at)
+		default:
+			if _, bound := bounds[c.at]; bound || integer(c.Answer[0]) == 1 {
+				places = append(places, c.at)
+			}
 		}
 	}
-	err := e.all(ctx, places, func(at *place) *invocation { return l.keep(at, keepTasks) }, func(c *invocation) error {
+	err := e.all(ctx, places, func(at *place) *invocation {
+		most, ok := bounds[at]
+		if !ok {
+			most = unbound
+		}
+		return l.keep(at, keepTasks, most)
+	}, func(c *invocation) error {
 		if c.Status != "" {
 			swept.More = true
 			return nil
@@ -119,8 +132,8 @@ func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, 
 
 // look is the script to find out whether keep has anything to do in a slot.
 func (k kept) look(at *place) *invocation {
-	keep := k.keep(at, 0)
-	c := invoke(scriptLook, at, keep.Args[0], keep.Args[5], keep.Args[6])
+	topic := k.Topic.WithDefaults()
+	c := invoke(scriptLook, at, k.Rev, engine.CeilMillis(topic.RetainDead), mostDead(topic))
 	c.Keys = at.look
 	c.room = 1
 	return c

@@ -28,7 +28,7 @@ var (
 	returned  = perTopic("returned_total", "Tasks that were handed back when the node stopped.")
 	rescued   = perTopic("rescued_total", "Tasks of the slots of other nodes that were late by a lease.")
 	pulled    = perTopic("pulled_total", "Tasks that programs have leased at this node.")
-	swept     = perTopic("swept_dead_total", "Dead tasks that this node has deleted, since they were too old or too many.")
+	swept     = perTopic("swept_dead_total", "Dead tasks that this node has deleted, since they were too old, too many or too large for Redis.")
 	abandoned = perTopic("abandoned_total", "Handlers that had not returned long after their time was over.")
 	again     = perTopic("again_total", "Tasks that were leased since an earlier lease was outlived.")
 	lost      = perTopic("lost_leases_total", "Leases that were lost on this node.")

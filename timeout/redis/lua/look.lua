@@ -12,6 +12,5 @@ local function old(set, retain)
   local till = string.format('%.0f', now - retain)
   return #call('ZRANGE', set, '-inf', till, 'BYSCORE', 'LIMIT', '0', '1') > 0
 end
-local most = tonumber(ARGV[3])
-if old(f, meta[4]) or old(r, meta[4]) or old(d, ARGV[2]) or most >= 0 and call('ZCARD', d) > most then return {1} end
+if old(f, meta[4]) or old(r, meta[4]) or old(d, ARGV[2]) or call('ZCARD', d) > tonumber(ARGV[3]) then return {1} end
 return {0}

@@ -1,0 +1,126 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// samples is how many ended tasks of a state and slot tell the size of all.
+const samples = 16
+
+// bound is how many done, dead and removed tasks a slot may keep.
+type bound [3]int64
+
+var unbound = bound{math.MaxInt64, math.MaxInt64, math.MaxInt64}
+
+// crowd is the slots of a nearly full server.
+type crowd struct {
+	excess int64 // bytes to be freed
+	least  int64 // bytes that the ended tasks may have in any case
+	slots  []*place
+}
+
+// bounds returns the bounds of slots with too many ended tasks. At maxmemory Redis refuses new tasks, and
+// ended ones must not be the cause. So they make room while more than three quarters of it are in use, and
+// keep an eighth. In a Cluster each server has a maxmemory of its own.
+func (e *Engine) bounds(ctx context.Context, layouts []*layout) (bounds map[*place]bound, failed error) {
+	crowds := make(map[*goredis.Client]*crowd)
+	for _, l := range layouts {
+		for _, at := range l.places {
+			key := at.keys[0].(string)
+			client, err := e.redis.ForKey(ctx, key)
+			if err != nil {
+				return nil, err
+			}
+			c, asked := crowds[client]
+			if !asked {
+				c, err = e.crowded(ctx, key)
+				crowds[client] = c
+				failed = errors.Join(failed, err)
+			}
+			if c != nil {
+				c.slots = append(c.slots, at)
+			}
+		}
+	}
+	bounds = make(map[*place]bound)
+	for _, c := range crowds {
+		if c != nil {
+			failed = errors.Join(failed, e.share(ctx, c, bounds))
+		}
+	}
+	return bounds, failed
+}
+
+// crowded returns a crowd without slots if the server of a key is nearly full, or else nil.
+func (e *Engine) crowded(ctx context.Context, key string) (c *crowd, err error) {
+	err = e.redis.OnKey(ctx, key, func(client *goredis.Client) error {
+		info, err := client.InfoMap(ctx, "memory").Result()
+		if err != nil {
+			return fmt.Errorf("timeout/redis: asking for the memory in use: %w", err)
+		}
+		used, _ := strconv.ParseInt(info["Memory"]["used_memory"], 10, 64)
+		most, _ := strconv.ParseInt(info["Memory"]["maxmemory"], 10, 64)
+		if excess := used - most/4*3; most > 0 && excess > 0 {
+			c = &crowd{excess: excess, least: most / 8}
+		}
+		return nil
+	})
+	return c, err
+}
+
+// share deals the room for ended tasks out to slots. The slots with the most lose first.
+func (e *Engine) share(ctx context.Context, c *crowd, bounds map[*place]bound) error {
+	type weight struct {
+		counts bound
+		bytes  int64
+	}
+	weights := make(map[*place]weight)
+	var sizes []int64
+	var total int64
+	err := e.all(ctx, c.slots, func(at *place) *invocation {
+		c := invoke(scriptWeigh, at, samples)
+		c.Keys, c.room = at.ended, samples
+		return c
+	}, func(c *invocation) error {
+		w := weight{bytes: integer(c.Answer[0])}
+		for i := range w.counts {
+			w.counts[i] = integer(c.Answer[i+1])
+		}
+		weights[c.at] = w
+		sizes = append(sizes, w.bytes)
+		total += w.bytes
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	most := level(sizes, max(c.least, total-c.excess))
+	for at, w := range weights {
+		if w.bytes > most {
+			for i, count := range w.counts {
+				w.counts[i] = int64(float64(count) * float64(most) / float64(w.bytes))
+			}
+			bounds[at] = w.counts
+		}
+	}
+	return nil
+}
+
+// level returns the highest bound on each of some sizes that keeps their sum within total.
+func level(sizes []int64, total int64) int64 {
+	slices.Sort(sizes)
+	for i, size := range sizes {
+		if each := total / int64(len(sizes)-i); size > each {
+			return each
+		}
+		total -= size
+	}
+	return math.MaxInt64
+}
