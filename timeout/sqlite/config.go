@@ -93,26 +93,25 @@ func (e *Engine) open(path string) error {
 		return err
 	}
 	e.writing.SetMaxOpenConns(1)
-	var conn *sql.Conn
 	err = e.patiently(ctx, func() error {
-		conn, err = e.writing.Conn(ctx)
+		e.conn, err = e.writing.Conn(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	e.writer = &writer{conn: conn, stmts: make(map[string]*sql.Stmt)}
+	e.writer = &prepared{on: e.conn}
 	if err := e.write(ctx, func(s session) error { return migrate(ctx, s) }); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", address(path, "busy_timeout("+fmt.Sprint(e.cfg.BusyTimeout.Milliseconds())+")",
+	e.reading, err = sql.Open("sqlite", address(path, "busy_timeout("+fmt.Sprint(e.cfg.BusyTimeout.Milliseconds())+")",
 		"query_only(1)", "temp_store(MEMORY)", "cache_size(-16384)"))
 	if err != nil {
 		return err
 	}
-	db.SetMaxOpenConns(readers)
-	db.SetMaxIdleConns(readers)
-	e.reader = &reader{db: db, stmts: make(map[string]*sql.Stmt)}
+	e.reading.SetMaxOpenConns(readers)
+	e.reading.SetMaxIdleConns(readers)
+	e.reader = &prepared{on: e.reading}
 	return nil
 }
 

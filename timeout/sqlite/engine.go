@@ -19,8 +19,10 @@ const chunk = 512
 type Engine struct {
 	cfg     Config
 	writing *sql.DB
-	writer  *writer
-	reader  *reader
+	conn    *sql.Conn // the only one of writing
+	writer  *prepared // on conn
+	reading *sql.DB
+	reader  *prepared     // on reading
 	lock    chan struct{} // held while writer is in use
 	reserve *reserve
 	wakers  atomic.Int64 // running calls of Wake
@@ -76,17 +78,11 @@ func (e *Engine) Close() error {
 // the file.
 func (e *Engine) shut() error {
 	var failures []error
-	if e.reader != nil {
-		for _, stmt := range e.reader.stmts {
-			failures = append(failures, stmt.Close())
-		}
-		failures = append(failures, e.reader.db.Close())
+	if e.reading != nil {
+		failures = append(failures, e.reader.close(), e.reading.Close())
 	}
-	if e.writer != nil {
-		for _, stmt := range e.writer.stmts {
-			failures = append(failures, stmt.Close())
-		}
-		failures = append(failures, e.writer.conn.Close())
+	if e.conn != nil {
+		failures = append(failures, e.writer.close(), e.conn.Close())
 	}
 	if e.writing != nil {
 		failures = append(failures, e.writing.Close())

@@ -99,11 +99,7 @@ func (e *Engine) Leave(ctx context.Context, name string) error {
 
 // dismiss deletes the members that match a condition, and reports whether there were any.
 func dismiss(ctx context.Context, s session, condition string, args ...any) (bool, error) {
-	result, err := s.ExecContext(ctx, "DELETE FROM hw_members WHERE "+condition, args...)
-	if err != nil {
-		return false, err
-	}
-	gone, err := result.RowsAffected()
+	gone, err := affect(ctx, s, "DELETE FROM hw_members WHERE "+condition, args...)
 	return gone > 0, err
 }
 

@@ -28,26 +28,43 @@ type session interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// writer is the writing connection, with its prepared statements.
-type writer struct {
-	conn  *sql.Conn
+// prepared is a session on one or more connections, or in a caller's transaction. It prepares each
+// statement once.
+type prepared struct {
+	on interface {
+		PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+	}
+	mu    sync.Mutex // guards stmts
 	stmts map[string]*sql.Stmt
 }
 
-func (w *writer) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
-	if stmt := w.stmts[query]; stmt != nil {
+func (p *prepared) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+	p.mu.Lock()
+	stmt := p.stmts[query]
+	p.mu.Unlock()
+	if stmt != nil {
 		return stmt, nil
 	}
-	stmt, err := w.conn.PrepareContext(ctx, query)
-	if err == nil {
-		w.stmts[query] = stmt
+	stmt, err := p.on.PrepareContext(ctx, query) // may wait for a connection
+	if err != nil {
+		return nil, err
 	}
-	return stmt, err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if first := p.stmts[query]; first != nil {
+		stmt.Close()
+		return first, nil
+	}
+	if p.stmts == nil {
+		p.stmts = make(map[string]*sql.Stmt)
+	}
+	p.stmts[query] = stmt
+	return stmt, nil
 }
 
 // ExecContext executes a prepared statement.
-func (w *writer) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	stmt, err := w.prepared(ctx, query)
+func (p *prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	stmt, err := p.stmt(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -55,46 +72,21 @@ func (w *writer) ExecContext(ctx context.Context, query string, args ...any) (sq
 }
 
 // QueryContext executes a prepared statement.
-func (w *writer) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	stmt, err := w.prepared(ctx, query)
+func (p *prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	stmt, err := p.stmt(ctx, query)
 	if err != nil {
 		return nil, err
 	}
 	return stmt.QueryContext(ctx, args...)
 }
 
-// reader is the reading connections, with their prepared statements.
-type reader struct {
-	db    *sql.DB
-	mu    sync.Mutex // guards stmts
-	stmts map[string]*sql.Stmt
-}
-
-// ExecContext makes reader a session. The connections refuse to write.
-func (r *reader) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	return r.db.ExecContext(ctx, query, args...)
-}
-
-// QueryContext executes a prepared statement.
-func (r *reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	r.mu.Lock()
-	stmt := r.stmts[query]
-	r.mu.Unlock()
-	if stmt != nil {
-		return stmt.QueryContext(ctx, args...)
+// close closes the statements.
+func (p *prepared) close() error {
+	var failures []error
+	for _, stmt := range p.stmts {
+		failures = append(failures, stmt.Close())
 	}
-	stmt, err := r.db.PrepareContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	if first := r.stmts[query]; first != nil {
-		stmt.Close()
-		stmt = first
-	}
-	r.stmts[query] = stmt
-	r.mu.Unlock()
-	return stmt.QueryContext(ctx, args...)
+	return errors.Join(failures...)
 }
 
 // write calls do in one transaction. If the disk is full and makeRoom finds room, write calls do
@@ -230,6 +222,15 @@ func one(ctx context.Context, s session, query string, args []any, into ...any) 
 		return rows.Scan(into...)
 	})
 	return found, err
+}
+
+// affect executes a statement and returns the number of changed rows.
+func affect(ctx context.Context, s session, query string, args ...any) (int64, error) {
+	result, err := s.ExecContext(ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 // array returns a list for json_each.

@@ -48,10 +48,12 @@ func RemoveTx(ctx context.Context, tx *sql.Tx, removals []engine.Removal) ([]eng
 }
 
 func inTx[T any](ctx context.Context, tx *sql.Tx, what string, things []T, do verb[T]) ([]engine.Answer, error) {
+	s := &prepared{on: tx}
+	defer func() { _ = s.close() }() // the transaction closes them, too
 	answers := make([]engine.Answer, 0, len(things))
 	for len(answers) < len(things) {
 		part := things[len(answers):min(len(answers)+chunk, len(things))]
-		some, err := do(ctx, tx, part)
+		some, err := do(ctx, s, part)
 		if err != nil {
 			return nil, fmt.Errorf("timeout/sqlite: %s: %w", what, err)
 		}

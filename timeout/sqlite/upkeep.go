@@ -232,11 +232,7 @@ func (e *Engine) deleteSome(ctx context.Context, table, key, condition string, a
 		query = "DELETE FROM " + table + " WHERE " + condition + " AND ?2 > 0"
 	}
 	err = e.write(ctx, func(s session) error {
-		result, err := s.ExecContext(context.Background(), query, arg, chunk)
-		if err != nil {
-			return err
-		}
-		gone, err := result.RowsAffected()
+		gone, err := affect(context.Background(), s, query, arg, chunk)
 		more = gone >= chunk
 		return err
 	})

@@ -1,10 +1,8 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"maps"
 	"slices"
 	"time"
 
@@ -52,59 +50,53 @@ func change(ctx context.Context, s session, keys []engine.Key, do func(t *topic,
 	})
 }
 
+// A move to a later time touches no index: a waiting task is due when both at and due have passed.
+const (
+	moveLater   = "UPDATE hw_tasks SET due = ?1, version = ?2 WHERE topic = ?3 AND id = ?4 AND state = 1 AND at <= ?1"
+	moveEarlier = "UPDATE hw_tasks SET at = ?1, due = ?1, version = ?2 WHERE topic = ?3 AND id = ?4 AND state = 1"
+)
+
+// move has a statement for each task. One for all of them is no faster: it has to keep the result of its
+// FROM, and the old pages, for a second pass.
 func move(ctx context.Context, s session, moves []engine.Move) ([]engine.Answer, error) {
 	answers := make([]engine.Answer, len(moves))
-	keys := make([]engine.Key, len(moves))
-	for i, m := range moves {
-		keys[i] = m.Key
-	}
 	version, err := numbers(ctx, s, len(moves))
 	if err != nil {
 		return nil, err
 	}
 	at := now()
-	earlier, later := make(map[int64]moved), make(map[int64]moved) // by seq: a key may come several times
-	err = change(ctx, s, keys, func(_ *topic, i int, f *found) error {
-		answers[i] = f.answer()
-		if f.state != engine.Pending {
+	err = byTopic(ctx, s, moves, func(m engine.Move) string { return m.Topic }, func(t *topic, places []int) error {
+		if t == nil {
 			return nil
 		}
-		f.due, f.version = moves[i].DueAt(at), version+int64(i)
-		answers[i].Version, answers[i].Due = f.version, time.UnixMilli(f.due)
-		_, before := earlier[f.seq]
-		switch {
-		case f.due < f.at:
-			f.at = f.due
-			delete(later, f.seq)
-			earlier[f.seq] = moved{f.seq, f.due, f.version}
-		case before: // at is written anyway
-			f.at = f.due
-			earlier[f.seq] = moved{f.seq, f.due, f.version}
-		default:
-			later[f.seq] = moved{f.seq, f.due, f.version}
+		var others []string
+		for _, i := range places {
+			due, version := moves[i].DueAt(at), version+int64(i)
+			moved, err := affect(ctx, s, moveLater, due, version, t.no, moves[i].ID)
+			if err == nil && moved == 0 {
+				moved, err = affect(ctx, s, moveEarlier, due, version, t.no, moves[i].ID)
+			}
+			if err != nil {
+				return err
+			}
+			if moved == 0 {
+				others = append(others, moves[i].ID)
+				continue
+			}
+			answers[i] = engine.Answer{Was: engine.Pending, Version: version, Due: time.UnixMilli(due)}
 		}
-		return nil
-	}, func(*topic) error { return nil })
-	if err != nil {
-		return nil, err
-	}
-	if err := writeMoves(ctx, s, "at = value ->> 1, due = value ->> 1", earlier); err != nil {
-		return nil, err
-	}
-	return answers, writeMoves(ctx, s, "due = value ->> 1", later) // touches no index
-}
-
-// moved is a written move: the task's seq, its action time and its version.
-type moved [3]int64
-
-// writeMoves writes moves in the order of the table.
-func writeMoves(ctx context.Context, s session, set string, moves map[int64]moved) error {
-	if len(moves) == 0 {
-		return nil
-	}
-	all := slices.SortedFunc(maps.Values(moves), func(a, b moved) int { return cmp.Compare(a[0], b[0]) })
-	_, err := s.ExecContext(ctx, "UPDATE hw_tasks SET "+set+", version = value ->> 2 FROM json_each(?) WHERE seq = value ->> 0", array(all))
-	return err
+		if len(others) == 0 {
+			return nil
+		}
+		there, err := find(ctx, s, t.no, others)
+		for _, i := range places {
+			if answers[i].Was == engine.None {
+				answers[i] = there[moves[i].ID].answer()
+			}
+		}
+		return err
+	})
+	return answers, err
 }
 
 func remove(ctx context.Context, s session, removals []engine.Removal) ([]engine.Answer, error) {
