@@ -117,14 +117,20 @@ func (c *Center) queue(topic Topic, r *request) (d *desk, pulling context.Contex
 	return d, c.pulling, nil
 }
 
-// desk returns the desk of a topic. c.mu must be held.
+// desk returns the desk of a topic, as the topic is now. c.mu must be held.
 func (c *Center) desk(topic Topic) *desk {
-	d := c.desks[topic.Name]
-	if d == nil {
-		d = &desk{c: c, name: topic.Name, bell: make(chan struct{}, 1)}
-		c.desks[topic.Name] = d
-	}
+	d := c.deskOf(topic.Name)
 	d.change(topic)
+	return d
+}
+
+// deskOf returns the desk of a topic. c.mu must be held.
+func (c *Center) deskOf(name string) *desk {
+	d := c.desks[name]
+	if d == nil {
+		d = &desk{c: c, name: name, bell: make(chan struct{}, 1)}
+		c.desks[name] = d
+	}
 	return d
 }
 

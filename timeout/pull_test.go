@@ -483,6 +483,19 @@ func TestARunOfAPulledTaskWhoseWorkersDieIsGivenUp(t *testing.T) {
 	})
 }
 
+// The leader sweeps all topics, also those that it does not serve.
+func TestDeadTasksThatAreSweptAreCountedForPulledTopics(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := pullRig(t, timeout.Topic{Retries: -1, RetainDead: time.Minute})
+		r.set("1", 0)
+		require.True(t, r.tell(r.pull(1, time.Minute)[0].Token, errors.New("broken")))
+		require.Zero(t, r.stats().Swept)
+		pass(5 * time.Minute)
+		require.EqualValues(t, 1, r.stats().Dead)
+		require.EqualValues(t, 1, r.stats().Swept)
+	})
+}
+
 func TestACentreWithoutRunKnowsTheTopicAsItIsNow(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		store, err := memory.New(memory.Config{})

@@ -258,16 +258,15 @@ func (c *Center) upkeep(ctx context.Context) {
 	}
 }
 
-// countSwept adds the deleted tasks to the counts of this node's workers.
+// countSwept counts the deleted tasks, also of topics without a worker on this node.
 func (c *Center) countSwept(swept engine.Swept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for topic, n := range swept.Dead {
-		if w := c.workers[topic]; w != nil {
-			w.mu.Lock()
-			w.counts.Swept += uint64(n)
-			w.mu.Unlock()
-		}
+		d := c.deskOf(topic)
+		d.mu.Lock()
+		d.counts.Swept += uint64(n)
+		d.mu.Unlock()
 	}
 }
 

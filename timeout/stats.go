@@ -58,7 +58,7 @@ type Stats struct {
 	Took histogram.Durations `json:"-"`
 }
 
-// Stats returns the counts of this node for each topic that it serves, by name.
+// Stats returns the counts of this node for each topic that it serves, or has counted for, by name.
 func (c *Center) Stats() []Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
