@@ -67,6 +67,7 @@ func TestEveryStatementUsesTheIndexThatItIsFor(t *testing.T) {
 			require.NotContains(t, plan.String(), "Seq Scan on hw_tasks")
 			require.NotContains(t, plan.String(), "Seq Scan on hw_executions")
 			require.NotRegexp(t, `Filter: \(+(filed|at) <=`, plan.String(), "the index ends where the time does")
+			require.NotRegexp(t, `TID Cond: \(ctid = \w+_\d+\.place\)\n +[^ F]`, plan.String(), "some servers do not compare a ctid again with what they lock")
 			if test.name != "upcoming" { // it merges two states
 				require.NotContains(t, plan.String(), "Sort Key: t.at", "the index has the order")
 			}

@@ -1,5 +1,6 @@
 -- What has been due for less than $11 is left alone. Of what is due first, $13 are looked at: there may be
--- very many of other slots. NULL is no bound.
+-- very many of other slots. NULL is no bound. State and filed are compared again when a row is locked:
+-- somebody may have leased the task meanwhile. A ctid is not compared again by PostgreSQL 15.13, and is by 15.18.
 WITH {clock},
 p AS MATERIALIZED (
     SELECT p.no, p.attempts
@@ -19,7 +20,7 @@ last AS MATERIALIZED (
 ),
 outlived AS MATERIALIZED (
     SELECT t.ctid AS place, t.state, t.filed, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size
-    FROM {first running} k JOIN {s}.hw_tasks t ON t.ctid = k.place
+    FROM {first running} k JOIN {s}.hw_tasks t ON t.ctid = k.place AND t.state = 2 AND t.filed = k.filed
     WHERE {mine} AND coalesce(k.filed <= (SELECT filed FROM last), true)
     ORDER BY k.filed, k.id
     LIMIT $6::bigint
@@ -30,7 +31,7 @@ outlived AS MATERIALIZED (
 fresh AS MATERIALIZED (
     SELECT t.ctid AS place, t.state, t.filed, t.id, t.version, t.attempts, t.node, coalesce(octet_length(t.payload), 0) AS size,
         t.moved AND t.due > (SELECT now FROM clock) - $11 AS early
-    FROM {first waiting} k JOIN {s}.hw_tasks t ON t.ctid = k.place
+    FROM {first waiting} k JOIN {s}.hw_tasks t ON t.ctid = k.place AND t.state = 1 AND t.filed = k.filed
     WHERE {mine}
     ORDER BY k.filed, k.id
     LIMIT $12::bigint - (SELECT count(*) FROM outlived)
