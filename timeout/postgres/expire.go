@@ -62,6 +62,7 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 			return err
 		}
 	}
+	settled := false
 	for refiled := 0; ; {
 		most := min(ask.Max-len(batch.Leased), maxChunk)
 		limits := limits{most: most, look: most}
@@ -71,13 +72,14 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 		before := len(batch.Leased) + len(batch.Died)
 		var err error
 		refiled, err = e.exchange(ctx, t, ask, outcomes, limits, s, batch)
-		if err != nil && before > 0 && len(batch.Leased) > 0 {
-			return nil // keep the leased tasks; the caller can ask for more again
+		if err != nil && (before > 0 || settled) { // these count; the caller can ask for more again
+			batch.Next = batch.Now
+			return nil
 		}
 		if err != nil {
 			return err
 		}
-		outcomes = nil
+		settled, outcomes = len(ask.Settle) > 0, nil
 		found := len(batch.Leased) + len(batch.Died) - before
 		full := found == limits.most || found+refiled == limits.look
 		if ask.Late == 0 {
@@ -89,7 +91,7 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 		case !full:
 			// The leases count, whatever becomes of this.
 			due, err := e.peek(ctx, t, s, batch)
-			if err != nil && len(batch.Leased) == 0 && len(ask.Settle) == 0 {
+			if err != nil && len(batch.Leased) == 0 && !settled {
 				return err
 			}
 			if err != nil {
