@@ -23,6 +23,10 @@ const maxBytes = 4 << 20
 // million tasks, and takes 150ms to read.
 const window = 10_000
 
+// lockedWait is the wait for a due task that cannot be leased: somebody's transaction has locked it. Nobody
+// tells when it ends.
+const lockedWait = 20 * time.Millisecond
+
 var fenceFor = engine.FenceFor.Milliseconds() + fenceFresh
 
 // Expire implements engine.Engine. If nothing is due, it writes nothing.
@@ -62,7 +66,7 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 			return err
 		}
 	}
-	settled := false
+	settled, again := false, false
 	for refiled := 0; ; {
 		most := min(ask.Max-len(batch.Leased), maxChunk)
 		limits := limits{most: most, look: most}
@@ -97,10 +101,14 @@ func (e *Engine) take(ctx context.Context, t *topic, ask engine.Ask, outcomes []
 			if err != nil {
 				batch.Next = batch.Now
 			}
-			if !due || found+refiled > 0 || s.wanted == nil {
+			if !due || found+refiled > 0 {
 				return nil
 			}
-			s = s.all() // others have a backlog
+			if again {
+				batch.Next = batch.Now.Add(lockedWait)
+				return nil
+			}
+			s, again = s.all(), true // others have a backlog, or it was not due yet
 		case len(batch.Leased) == ask.Max:
 			batch.Next = batch.Now
 			return nil

@@ -50,3 +50,27 @@ func TestWhatWasSettledIsToldThoughTheTasksOfOthersCanNotBeLeased(t *testing.T) 
 	require.Equal(t, []bool{true}, batch.Settled)
 	require.Equal(t, engine.None, get(t, e, own).State)
 }
+
+// A transaction of somebody's own may hold a due task for long. A node would ask for it all the time.
+func TestADueTaskThatIsLockedIsAskedForAfterAWait(t *testing.T) {
+	e := openTopic(t, engine.Topic{Name: "orders", Slots: 2})
+	_, own := foreign(1)
+	setDue(t, e, own)
+	for _, slots := range [][]int{nil, {1}} {
+		ask := engine.Ask{Topic: "orders", Node: "n", Max: 7, Lease: time.Minute, Slots: slots}
+		tx, err := newPool(t).Begin(t.Context())
+		require.NoError(t, err)
+		_, err = e.MoveTx(t.Context(), tx, []engine.Move{{Key: key(own), Due: time.Unix(2, 0)}})
+		require.NoError(t, err)
+		batch, err := e.Expire(t.Context(), ask)
+		require.NoError(t, err)
+		require.Empty(t, batch.Leased)
+		require.Equal(t, 20*time.Millisecond, batch.Next.Sub(batch.Now))
+		require.NoError(t, tx.Rollback(t.Context()))
+		batch, err = e.Expire(t.Context(), ask)
+		require.NoError(t, err)
+		require.Len(t, batch.Leased, 1)
+		_, err = e.Expire(t.Context(), engine.Ask{Topic: "orders", Settle: []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Pending}}})
+		require.NoError(t, err)
+	}
+}
