@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -38,15 +39,23 @@ func checkSchema(schema string) error {
 	return nil
 }
 
+// connectTimeout is how long a connection may take. A server that has hung, and was replaced under the same
+// address, never answers, and pgx would wait for two minutes.
+const connectTimeout = 10 * time.Second
+
 // Open connects to the database of a URL, or of a list of keywords and values, and makes the
 // tables or brings them up to date. See pgxpool.ParseConfig for its settings, such as
-// pool_max_conns. The error wraps engine.ErrArgument if the URL is invalid, if the database is older
-// than version 12 or not in UTF-8, or if a later version of this package made its tables. A server
-// that takes no changes, such as a standby, is an error too.
+// pool_max_conns. Without connect_timeout, a connection may take 10s to be made. The error wraps
+// engine.ErrArgument if the URL is invalid, if the database is older than version 12 or not in UTF-8,
+// or if a later version of this package made its tables. A server that takes no changes, such as a
+// standby, is an error too.
 func Open(ctx context.Context, url string, cfg Config) (*Engine, error) {
 	poolConfig, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("%w: URL of PostgreSQL: %w", engine.ErrArgument, withoutSecret(err))
+	}
+	if poolConfig.ConnConfig.ConnectTimeout == 0 {
+		poolConfig.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)
 	if err != nil {

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -93,6 +94,19 @@ func TestWhatCanNotBeUsedIsRefusedAndTellsNoPassword(t *testing.T) {
 		require.ErrorIs(t, err, engine.ErrArgument, url)
 		require.NotContains(t, err.Error(), "secret")
 	}
+}
+
+// A server that hangs takes connections, since the kernel does. Whoever opens an engine may wait for longer.
+func TestAServerThatNeverAnswersIsAnErrorInTime(t *testing.T) {
+	t.Parallel()
+	hung, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer hung.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	_, err = postgres.Open(ctx, "postgres://u@"+hung.Addr().String()+"/d?sslmode=disable", postgres.Config{})
+	require.Error(t, err)
+	require.NoError(t, ctx.Err())
 }
 
 func TestManyCanMakeTheTablesAtOnceAndALaterVersionIsRefused(t *testing.T) {
