@@ -483,6 +483,25 @@ func TestARunOfAPulledTaskWhoseWorkersDieIsGivenUp(t *testing.T) {
 	})
 }
 
+func TestARetryThatIsToldToAnotherNodeIsNoFigureOfThat(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := pullRig(t, timeout.Topic{Retries: 1})
+		r.set("1", 0)
+		other, err := timeout.New(r.engine, timeout.Config{Node: "other"})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, other.Close()) }()
+		for attempt := range 2 {
+			require.Empty(t, other.Stats(), attempt)
+			leased := r.pull(1, time.Hour)
+			require.Len(t, leased, 1)
+			settled, err := other.Feedback(t.Context(), leased[0].Token, errors.New("broken"))
+			require.NoError(t, err)
+			require.True(t, settled)
+		}
+		require.EqualValues(t, 1, other.Stats()[0].Dead)
+	})
+}
+
 // The leader sweeps all topics, also those that it does not serve.
 func TestDeadTasksThatAreSweptAreCountedForPulledTopics(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -13,8 +13,9 @@ import (
 
 const (
 	// settleSize is the largest number of outcomes settled by one call. With a backlog,
-	// outcomes wait up to settleWait to be settled together.
-	settleSize = 1024
+	// outcomes wait up to settleWait to be settled together. PostgreSQL settles so many in one
+	// transaction, so none is settled twice if it fails.
+	settleSize = 1000
 	settleWait = 5 * time.Millisecond
 
 	// queueMax is the largest number of tasks leased ahead, unless Topic.Concurrency is larger.
