@@ -16,7 +16,7 @@ func farewell(_ any, reason Reason) []byte { return []byte("BYE " + reason.Strin
 func TestFarewellAndEndOfStream(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []CloseMode{CloseGraceful, CloseHalf} {
-		for _, network := range []string{"tcp", "unix"} {
+		for _, network := range networksHere() {
 			t.Run(mode.String()+"/"+network, func(t *testing.T) {
 				t.Parallel()
 				k := newNetKeeper(t, Config{Closing: Closing{Farewell: farewell, Mode: mode}})

@@ -1,8 +1,9 @@
-//go:build !(linux || darwin || dragonfly || freebsd || netbsd || openbsd)
+//go:build !linux
 
 package keepalive
 
-// socketsTell reports whether sockets know when bytes last arrived. Here they are not asked.
+// socketsTell reports whether sockets know when bytes last arrived. Here they know at most how many
+// wait to be read.
 const socketsTell = false
 
 // behind is 0: no socket tells.
@@ -11,4 +12,8 @@ const behind = 0
 // socketTells reports whether a socket knows when bytes last arrived.
 func socketTells(uintptr) bool { return socketsTell }
 
-func ask(uintptr) evidence { return nothing }
+func ask(fd uintptr) evidence {
+	e := nothing
+	e.unread = unread(fd)
+	return e
+}

@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,6 +44,28 @@ func forgiven(k *Keeper) time.Duration {
 func newNetKeeper(t testing.TB, cfg Config) *Keeper {
 	cfg.Timeout, cfg.Tick = timeout, 10*ms
 	return newKeeper(t, cfg)
+}
+
+// networksHere are the networks with sockets on this system. Windows has Unix sockets, wine has none.
+func networksHere() []string {
+	if runtime.GOOS == "windows" {
+		ln, err := net.Listen("unix", filepath.Join(os.TempDir(), fmt.Sprintf("keepalive-%d", os.Getpid())))
+		if err != nil {
+			return []string{"tcp"}
+		}
+		ln.Close() // removes the file, too
+	}
+	return []string{"tcp", "unix"}
+}
+
+// pairsHere are all pairs of these networks.
+func pairsHere() (all [][2]string) {
+	for _, a := range networksHere() {
+		for _, b := range networksHere() {
+			all = append(all, [2]string{a, b})
+		}
+	}
+	return all
 }
 
 func listen(t testing.TB, network string) net.Listener {
@@ -81,7 +105,7 @@ func trickle(w io.Writer, count int) (last time.Time) {
 func TestSilentSocketsAreClosedOnTimeAndNeverEarly(t *testing.T) {
 	t.Parallel()
 	for _, activity := range activitiesHere() {
-		for _, network := range []string{"tcp", "unix"} {
+		for _, network := range networksHere() {
 			t.Run(fmt.Sprintf("activity=%v/network=%s", activity, network), func(t *testing.T) {
 				t.Parallel()
 				testSilentSockets(t, activity, network)
@@ -117,7 +141,7 @@ func testSilentSockets(t *testing.T, activity Activity, network string) {
 
 func TestUnreadBytesAreNotSilence(t *testing.T) {
 	t.Parallel()
-	for _, network := range []string{"tcp", "unix"} {
+	for _, network := range networksHere() {
 		for _, activity := range activitiesHere() {
 			for done := false; !done; {
 				done = testUnreadBytes(t, activity, network)
@@ -150,7 +174,7 @@ func testUnreadBytes(t *testing.T, activity Activity, network string) bool {
 
 func TestProgramThatHangsKillsNobodyAndKeepsNobody(t *testing.T) {
 	t.Parallel()
-	for _, network := range []string{"tcp", "unix"} {
+	for _, network := range networksHere() {
 		var log logtest.Log
 		k := newNetKeeper(t, Config{Logger: log.Logger(slog.LevelWarn)})
 		client, server := connect(t, network)
@@ -186,7 +210,7 @@ func testCopiedBytes(t *testing.T, activity Activity) {
 	limited := func(r io.Reader) io.Reader { return &io.LimitedReader{R: r, N: 1 << 40} }
 	full := func(r io.Reader) io.Reader { return r }
 	var wg sync.WaitGroup
-	for _, network := range [][2]string{{"tcp", "tcp"}, {"unix", "unix"}, {"unix", "tcp"}, {"tcp", "unix"}} {
+	for _, network := range pairsHere() {
 		for name, wrap := range map[string][2]func(net.Conn) net.Conn{
 			"source": {guard, bare}, "destination": {bare, guard}, "both": {guard, guard},
 		} {
@@ -232,20 +256,23 @@ func testCopiedBytes(t *testing.T, activity Activity) {
 func TestMethodsOfTheConnectionInside(t *testing.T) {
 	k := newNetKeeper(t, Config{})
 	tcp, _ := connect(t, "tcp")
-	unix, _ := connect(t, "unix")
 	pipeEnd, _ := net.Pipe()
 	udp, err := net.Dial("udp", "127.0.0.1:9")
 	require.NoError(t, err)
-	for name, c := range map[string]struct {
+	type methods struct {
 		conn          net.Conn
 		halves, socks bool
-	}{
-		"tcp":  {tcp, true, true},
-		"unix": {unix, true, true},
+	}
+	all := map[string]methods{
 		"udp":  {udp, false, true},
 		"pipe": {pipeEnd, false, false},
 		"tls":  {tls.Client(tcp, &tls.Config{MinVersion: tls.VersionTLS12}), true, false},
-	} {
+	}
+	for _, network := range networksHere() {
+		c, _ := connect(t, network)
+		all[network] = methods{c, true, true}
+	}
+	for name, c := range all {
 		t.Run(name, func(t *testing.T) {
 			conn := k.Conn(c.conn)
 			defer conn.Close()

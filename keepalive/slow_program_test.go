@@ -36,7 +36,7 @@ func talk(t *testing.T, peer io.Writer, d time.Duration) (last time.Time, steady
 // eachNetwork runs a test with TCP and with Unix sockets: those know less. It runs the test again
 // if this machine was too busy for it.
 func eachNetwork(t *testing.T, test func(t *testing.T, network string) (steady bool)) {
-	for _, network := range []string{"tcp", "unix"} {
+	for _, network := range networksHere() {
 		t.Run("network="+network, func(t *testing.T) {
 			t.Parallel()
 			for !test(t, network) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -41,7 +42,7 @@ func (r *rig) connect() *client {
 		var err error
 		begun = time.Now()
 		conn, err = net.Dial(r.addr.Network(), r.addr.String())
-		if errors.Is(err, syscall.ECONNRESET) {
+		if errors.Is(err, connReset()) {
 			return false // closed before it was open
 		}
 		require.NoError(r, err)
@@ -257,6 +258,16 @@ func (c *client) requireRefused() {
 	got, err := c.rest(0)
 	require.Empty(c.r, got)
 	if err != nil { // a reset, for what it has not read
-		require.ErrorIs(c.r, err, syscall.ECONNRESET)
+		require.ErrorIs(c.r, err, connReset())
 	}
+}
+
+// connReset returns the error of a read from a connection that was reset. Windows has numbers of its own
+// for errors of sockets, and package syscall gives ECONNRESET another one there.
+func connReset() error {
+	if runtime.GOOS == "windows" {
+		const wsaConnReset = syscall.Errno(10054)
+		return wsaConnReset
+	}
+	return syscall.ECONNRESET
 }

@@ -1,7 +1,6 @@
 package adaptertest
 
 import (
-	"syscall"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -20,7 +19,7 @@ func farewellTests() []test {
 	}
 	return append(
 		all,
-		test{name: "farewell/reset", of: reset, run: func(r *rig) { farewellComesFirst(r, keepalive.CloseReset, syscall.ECONNRESET) }},
+		test{name: "farewell/reset", of: reset, run: func(r *rig) { farewellComesFirst(r, keepalive.CloseReset, connReset()) }},
 		test{name: "farewell/reset", lack: reset, run: func(r *rig) { farewellComesFirst(r, keepalive.CloseReset, nil) }},
 	)
 }

@@ -1,0 +1,17 @@
+//go:build darwin || dragonfly || freebsd || netbsd || openbsd
+
+package keepalive
+
+import "golang.org/x/sys/unix"
+
+// fionread is FIONREAD of sys/filio.h, _IOR('f', 127, int), missing in x/sys/unix.
+const fionread = 0x4004667f
+
+// unread returns how many bytes wait in a socket, or 0 if it does not tell.
+func unread(fd uintptr) int {
+	n, err := unix.IoctlGetInt(int(fd), fionread)
+	if err != nil {
+		return 0
+	}
+	return n
+}
