@@ -4,7 +4,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 TIME     ?= 10m
 
-.PHONY: run test race lint fmt fuzz explore chaos stress bench bench-quick load soak demo-fleet interop browser tidy image vulncheck release-check help
+.PHONY: run test race lint fmt fuzz explore chaos stress conformance platforms bench bench-quick load soak demo-fleet interop browser tidy image vulncheck release-check help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -32,6 +32,12 @@ chaos: ## tests on a disturbed scheduler, for TIME=10m, of PKGS="./wheel ./pool/
 
 stress: ## tests N=20 times each, beside four busy loops, of PKGS="./wheel ./pool/..."
 	@cd tools && $(GO) run ./chaos -stress -times $(or $(N),20) -pkgs "$(or $(PKGS),./...)" -run '$(RUN)'
+
+conformance: ## the suites of other people on guarded connections, beside those without a guard; SUITES="nettest h2spec" for these
+	cd tools/conformance && ../../scripts/with race $(GO) run . $(SUITES)
+
+platforms: ## the core on 32 bits, other processors and Windows, in qemu and wine; PLATFORMS="386 windows" for these
+	./scripts/platforms $(PLATFORMS)
 
 bench: ## all benchmarks, with all peers: ten minutes, into bench/RESULTS.md
 	cd bench && $(GO) run ./report -out RESULTS.md
