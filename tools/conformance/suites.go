@@ -6,7 +6,9 @@ type suite struct {
 	module   string   // copied and edited, or "": a package of this module calls the suite
 	folder   string   // in the module
 	packages []string // to be tested
-	args     []string // of go test
+	run      string   // regular expression for tests, or "": all
+	skip     string   // regular expression for tests that are left out
+	apart    string   // regular expression for tests in a process of their own
 	edits    []edit
 	meant    []difference
 }
@@ -17,7 +19,7 @@ var suites = []suite{
 		packages: []string{"./nettest"},
 		// After a write that timed out, a connection of crypto/tls can write no more, by its documentation.
 		// These three write on, and wait a minute for that, in the control, too.
-		args: []string{"-skip", `/-tls/.*/^(PastTimeout|FutureTimeout|ConcurrentMethods)$`},
+		skip: `^TestConn/.*/.*-tls/.*/^(PastTimeout|FutureTimeout|ConcurrentMethods)$`,
 	},
 	{name: "grpc", packages: []string{"./grpc"}},
 	{name: "h2spec", packages: []string{"./h2spec"}},
@@ -34,13 +36,15 @@ var suites = []suite{
 		name:     "coder",
 		module:   "github.com/coder/websocket",
 		packages: []string{"./..."},
-		args:     []string{"-skip", "^TestMask"}, // minutes of arithmetic, without a connection
+		skip:     "^TestMask", // minutes of arithmetic, without a connection
 		edits: []edit{
 			{"conn_test.go", importTest, importGuard, 1},
 			{"conn_test.go", `httptest\.NewServer\(`, "guard.NewServer(", 1},
 			{"dial_test.go", importTest, importBoth, 1},
 			{"dial_test.go", `httptest\.NewServer\(`, "guard.NewServer(", 2},
 			{"internal/test/wstest/pipe.go", importTest, importBoth, 1},
+			{"main_test.go", `code := m\.Run\(\)`, "code := m.Run()\n\tguard.Close()", 1}, // it counts goroutines
+			{"main_test.go", `\t"testing"\n`, "${0}" + importGuard, 1},
 			{"internal/test/wstest/pipe.go", `net\.Pipe\(\)`, "guard.Pipe()", 1},
 		},
 	},
@@ -56,22 +60,30 @@ var suites = []suite{
 			{"*_test.go", `\(rand\.Float64\(\)\*2\+1\)\*float64\(time\.Second\)\) / 2`, "(rand.Float64()*2+1)*float64(time.Second)) / 20", 4},
 			{"gnet_test.go", `duration = (\d) \* time\.Second`, "duration = $1 * time.Second / 10", 4},
 		},
-		args: []string{"-skip", "^(TestConnMatrix|TestServeGC)$"}, // they count connections that say nothing
+		skip: "^(TestConnMatrix|TestServeGC)$", // they count connections that say nothing
+		// Apart, since they print the guard while it is used, by its fields.
+		apart: "^(TestSafeContext|TestClientSafeContext)$",
+		meant: []difference{{
+			`\.Test(Client)?SafeContext$`, 2, `keepalive\.Guard`,
+			"on gnet the guard of a connection is in SafeContext: docs/decisions/0007-safecontext.md",
+		}},
 	},
 	{
 		name:     "gozero",
 		module:   "github.com/zeromicro/go-zero",
 		folder:   "core/collection",
 		packages: []string{"."},
-		args:     []string{"-run", "TimingWheel|TestCache|TestMoveAndRemoveTask"},
+		run:      "TimingWheel|TestCache|TestMoveAndRemoveTask",
 		edits: []edit{
 			{wheelFile, `\bNewTimingWheel`, "newControlWheel", 5},
 			{wheelFile, `([*&]|\t)TimingWheel\b`, "${1}controlWheel", 20},
 			{wheelTests, `timex\.NewFakeTicker\(\)`, "newFakeTicker()", 18},
 			{wheelTests, `t\.Run\(stringx\.RandId\(\), func\(t \*testing\.T\) \{\n\t*t\.Parallel\(\)\n`, "run(t, fmt.Sprint(test), func(t *testing.T) {\n", 5},
 			{wheelTests, `t\.Run\("", `, `run(t, "", `, 1},
-			{wheelTests, `func (TestTimingWheel_(?:` + inOneBubble + `)|TestMoveAndRemoveTask)\(t \*testing\.T\) \{`,
-				"func ${1}(t *testing.T) { bubble(t, in${1}) }\n\nfunc in${1}(t *testing.T) {", 12},
+			{
+				wheelTests, `func (TestTimingWheel_(?:` + inOneBubble + `)|TestMoveAndRemoveTask)\(t \*testing\.T\) \{`,
+				"func ${1}(t *testing.T) { bubble(t, in${1}) }\n\nfunc in${1}(t *testing.T) {", 12,
+			},
 			{wheelTests, `assert\.Equal\(t, int32\((test\..*)\), actual\)`, "fires(t, int32(${1}), actual)", 5},
 			{wheelTests, `"github.com/zeromicro/go-zero/core/(stringx|timex)"`, "", 2},
 			// These two are about values. A test that gives up leaves goroutines in its bubble.
@@ -79,10 +91,14 @@ var suites = []suite{
 			{wheelTests, `"sort"`, "\"fmt\"\n\t\"sort\"", 1},
 		},
 		meant: []difference{
-			{`\.TestTimingWheel_(SetTimer|SetAndMove\w+|ElapsedAnd\w+)/`, 35, `late by ticks: 1\n`,
-				"nothing fires early: the interval of the call does not count as a whole one"},
-			{`\.TestTimingWheel_(Set|Move)TimerSoon$`, 2, `"timeout"`,
-				"the same: half an interval has not passed after the first tick, and a move to it fires nothing at once"},
+			{
+				`\.TestTimingWheel_(SetTimer|SetAndMove\w+|ElapsedAnd\w+)/`, 35, `late by ticks: 1\n`,
+				"nothing fires early: the interval of the call does not count as a whole one",
+			},
+			{
+				`\.TestTimingWheel_(Set|Move)TimerSoon$`, 2, `"timeout"`,
+				"the same: half an interval has not passed after the first tick, and a move to it fires nothing at once",
+			},
 		},
 	},
 }

@@ -98,10 +98,13 @@ func connect(t *testing.T, activity keepalive.Activity, secure bool) *grpc.Clien
 		t.Fatal(err)
 	}
 	srv := grpc.NewServer(grpc.Creds(server), orca.CallMetricsServerOption(nil))
-	testgrpc.RegisterTestServiceServer(srv, interop.NewTestServer())
+	testgrpc.RegisterTestServiceServer(srv, interop.NewTestServer(interop.NewTestServerOptions{
+		MetricsRecorder: orca.NewServerMetricsRecorder(),
+	}))
 	go func() { _ = srv.Serve(guard.Listener(activity, ln)) }()
 	t.Cleanup(srv.Stop)
 	cc, err := grpc.NewClient(ln.Addr().String(), grpc.WithTransportCredentials(client),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"test_backend_metrics_load_balancer":{}}]}`), // for orca_per_rpc
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			return guard.Dial(ctx, activity, "tcp", addr)
 		}))

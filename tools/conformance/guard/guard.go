@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -56,6 +57,19 @@ var keepers = sync.OnceValue(func() map[keepalive.Activity]*keepalive.Keeper {
 	return all
 })
 
+// Close closes the Keepers, for a suite that counts the goroutines left behind.
+func Close() {
+	if !Control() {
+		for _, k := range keepers() {
+			_ = k.Close()
+		}
+	}
+	// A goroutine that has said its last is counted for another moment.
+	for end := time.Now().Add(time.Second); runtime.NumGoroutine() > 1 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // Conn guards a connection.
 func Conn(activity keepalive.Activity, c net.Conn) net.Conn {
 	if Control() {
@@ -87,21 +101,21 @@ func Pipe() (a, b net.Conn) {
 	return Conn(keepalive.ActivityRead, a), Conn(keepalive.ActivityRead, b)
 }
 
-// NewServer, NewTLSServer and NewUnstartedServer are those of package httptest, with a guarded listener.
+// NewServer is httptest.NewServer with a guarded listener.
 func NewServer(h http.Handler) *httptest.Server {
 	srv := NewUnstartedServer(h)
 	srv.Start()
 	return srv
 }
 
-// NewTLSServer has TLS over the guarded listener.
+// NewTLSServer is httptest.NewTLSServer with TLS over a guarded listener.
 func NewTLSServer(h http.Handler) *httptest.Server {
 	srv := NewUnstartedServer(h)
 	srv.StartTLS()
 	return srv
 }
 
-// NewUnstartedServer has a guarded listener.
+// NewUnstartedServer is httptest.NewUnstartedServer with a guarded listener.
 func NewUnstartedServer(h http.Handler) *httptest.Server {
 	srv := httptest.NewUnstartedServer(h)
 	GuardServer(keepalive.ActivityRead, srv)
