@@ -173,6 +173,13 @@ func (d *desk) lookAt(at time.Time) {
 	}
 }
 
+// idle reports whether no request waits.
+func (d *desk) idle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.waiting) == 0
+}
+
 // told makes the desk look: somebody has set a task.
 func (d *desk) told() {
 	d.mu.Lock()

@@ -274,6 +274,52 @@ func TestIdlePullsShareOneLook(t *testing.T) {
 	})
 }
 
+// staleEngine answers Topics late: what it has read is older than what others have made by then.
+type staleEngine struct {
+	engine.Engine
+	read chan struct{} // gets an element after a read
+	tell chan struct{} // closed if answers are on time
+}
+
+func (e *staleEngine) Topics(ctx context.Context) ([]engine.Topic, error) {
+	topics, err := e.Engine.Topics(ctx)
+	select {
+	case <-e.tell:
+	case e.read <- struct{}{}:
+		<-e.tell
+	}
+	return topics, err
+}
+
+// Run reads the topics while one is made, and pulled from.
+func TestAPullOfATopicMadeJustNowHearsOfTasks(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		store, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close()) })
+		stale := &staleEngine{Engine: store, read: make(chan struct{}), tell: make(chan struct{})}
+		r := rigOn(t, stale, timeout.Config{Poll: time.Hour})
+		<-stale.read
+		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Pull: true})
+		require.NoError(t, err)
+		got := make(chan int, 1)
+		go func() {
+			leased, err := r.Pull(r.ctx, timeout.Pull{Topic: "orders", Wait: time.Minute})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- len(leased)
+		}()
+		synctest.Wait()
+		close(stale.tell)
+		pass(time.Second)
+		began := time.Now()
+		r.set("1", 0)
+		require.Equal(t, 1, <-got)
+		require.Less(t, time.Since(began), time.Second, "and nobody waits for the next look")
+	})
+}
+
 // countingEngine counts the calls of Expire. They wait for gate, if there is one.
 type countingEngine struct {
 	engine.Engine

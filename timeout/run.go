@@ -192,8 +192,8 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 	for name, d := range c.desks {
 		if topic, ok := known[name]; ok {
 			d.change(topic)
-		} else {
-			delete(c.desks, name) // after its present requests it ends
+		} else if d.idle() { // waiting requests hear of tasks: the topic may be newer than this list
+			delete(c.desks, name)
 		}
 	}
 	return nil
