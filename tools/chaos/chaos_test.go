@@ -126,6 +126,7 @@ func TestFailuresAreReadFromTheOutput(t *testing.T) {
 		{"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/x (0.00s)\n--- FAIL: TestB (1.00s)\nFAIL\n", []string{"TestA", "TestB"}},
 		{"panic: test timed out after 4m0s\n\trunning tests:\n\t\tTestC (3m0s)\n\t\tTestD/x (2s)\n\ngoroutine 1:\n", []string{"timed out:", "TestC", "TestD/x"}},
 		{"fatal error: all goroutines are asleep\n", []string{"fatal error: all goroutines are asleep"}},
+		{"=== RUN   TestA\n--- PASS: TestA (0.00s)\n=== RUN   TestB\n=== RUN   TestB/x\npanic: Fail in goroutine\n\ngoroutine 1:\n", []string{"panic: Fail in goroutine", "TestB/x"}},
 		{"", []string{"exit status 2"}},
 	} {
 		require.Equal(t, c.want, whatFailed([]byte(c.output), failure))

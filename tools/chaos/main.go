@@ -1,7 +1,7 @@
 // Command chaos runs tests on a disturbed scheduler, or on a busy machine.
 //
 //	go run ./chaos -time 10m -pkgs ./wheel/...    each package in turn, with a new seed in each round
-//	go run ./chaos -seed 7 -pkgs ./wheel -run '^TestX$'    the same seed in each round: repeats a failure
+//	go run ./chaos -seed 7 -pkgs ./wheel -run '^TestX$'    the same seed until a test fails: repeats a failure
 //	go run ./chaos -stress -times 20 -busy 4      each package 20 times, undisturbed, beside four busy loops
 //	go run ./chaos -faults                        how long chaos takes to find each seeded fault
 //
@@ -11,26 +11,32 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string) error {
+func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	long := flags.Duration("time", 10*time.Minute, "how long, without compiling; a run that has begun is finished. For -faults: for each fault")
 	patterns := flags.String("pkgs", "./...", "folders of packages from the root of the repository, with spaces between them")
-	seed := flags.Uint64("seed", 0, "the seed of every round; 0 for a new seed in each")
+	seed := flags.Uint64("seed", 0, "the seed of every round until a test fails; 0 for a new seed in each round")
 	only := flags.String("run", "", "only the tests that match, as in go test -run")
 	timeout := flags.Duration("timeout", 10*time.Minute, "the most that one run of a package may take")
 	stress := flags.Bool("stress", false, "run undisturbed, but beside busy loops")
@@ -54,14 +60,14 @@ func run(args []string) error {
 		first = 1 + rand.Uint64N(1e6)
 	}
 	if *seek {
-		return w.seekFaults(flags.Args(), first, *long, *plain)
+		return w.seekFaults(ctx, flags.Args(), first, *long, *plain)
 	}
 	pkgs, err := list(strings.Fields(*patterns))
 	if err != nil {
 		return err
 	}
 	if *stress {
-		return w.stress(pkgs, *times, *busy)
+		return w.stress(ctx, pkgs, *times, *busy)
 	}
-	return w.chaos(pkgs, first, *seed != 0, *long)
+	return w.chaos(ctx, pkgs, first, *seed != 0, *long)
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -9,23 +11,26 @@ import (
 	"time"
 )
 
-// chaos runs the packages in turn, round after round, until time is over.
-func (w *workshop) chaos(pkgs []pkg, seed uint64, fixed bool, long time.Duration) error {
+// chaos runs the packages in turn, round after round, until time is over. With a fixed seed it ends with the
+// first failure, too.
+func (w *workshop) chaos(ctx context.Context, pkgs []pkg, seed uint64, fixed bool, long time.Duration) error {
 	fmt.Printf("chaos: %s, %d packages, seeds from %d\n", w.golang.version, len(pkgs), seed)
 	var found findings
 	built := make([]*tests, len(pkgs))
 	begun := time.Now()
 	runs := 0
-	for round := 0; time.Since(begun) < long; round++ {
+	over := func() bool { return runs > 0 && time.Since(begun) >= long || fixed && found.err() != nil }
+	for round := 0; !over(); round++ {
 		for n := range pkgs {
-			if time.Since(begun) >= long && runs > 0 {
+			if over() {
 				break
 			}
 			i := (n + int(seed%uint64(len(pkgs)))) % len(pkgs) // a short time does not always begin with the same
 			if built[i] == nil {
+				fmt.Printf("      building %s\n", pkgs[i].name)
 				since, err := time.Now(), error(nil)
 				if built[i], err = w.build(pkgs[i], w.library); err != nil {
-					return err
+					return errors.Join(found.err(), err)
 				}
 				begun = begun.Add(time.Since(since)) // only tests count
 			}
@@ -33,18 +38,18 @@ func (w *workshop) chaos(pkgs []pkg, seed uint64, fixed bool, long time.Duration
 			if !fixed {
 				now += uint64(round)
 			}
-			if err := w.once(built[i], now, fmt.Sprintf("%s-%d", pkgs[i].name, now), &found); err != nil {
-				return err
+			if err := w.once(ctx, built[i], now, fmt.Sprintf("%s-%d", pkgs[i].name, now), &found); err != nil {
+				return errors.Join(found.err(), err)
 			}
 			runs++
 		}
 	}
-	fmt.Printf("%d runs of %d packages, in %v without compiling\n", runs, min(runs, len(pkgs)), time.Since(begun).Round(time.Second))
+	fmt.Printf("%d runs in %v without compiling, of %d packages of %d\n", runs, time.Since(begun).Round(time.Second), len(found.ran), len(pkgs))
 	return found.err()
 }
 
 // stress runs each package a number of times, beside busy loops.
-func (w *workshop) stress(pkgs []pkg, times, busy int) error {
+func (w *workshop) stress(ctx context.Context, pkgs []pkg, times, busy int) error {
 	fmt.Printf("stress: %s, %d packages, %d times each, beside %d busy loops\n", w.golang.version, len(pkgs), times, busy)
 	runtime.GOMAXPROCS(runtime.NumCPU() + busy)
 	var over atomic.Bool
@@ -60,11 +65,11 @@ func (w *workshop) stress(pkgs []pkg, times, busy int) error {
 	for _, p := range pkgs {
 		t, err := w.build(p, nil)
 		if err != nil {
-			return err
+			return errors.Join(found.err(), err)
 		}
 		for n := range times {
-			if err := w.once(t, 0, fmt.Sprintf("%s-stress-%d", p.name, n+1), &found); err != nil {
-				return err
+			if err := w.once(ctx, t, 0, fmt.Sprintf("%s-stress-%d", p.name, n+1), &found); err != nil {
+				return errors.Join(found.err(), err)
 			}
 		}
 	}
@@ -72,8 +77,8 @@ func (w *workshop) stress(pkgs []pkg, times, busy int) error {
 }
 
 // once runs tests, says what came of it, and keeps the log of a failure.
-func (w *workshop) once(t *tests, seed uint64, name string, found *findings) error {
-	o, err := w.run(t, seed)
+func (w *workshop) once(ctx context.Context, t *tests, seed uint64, name string, found *findings) error {
+	o, err := w.run(ctx, t, seed)
 	if err != nil {
 		return err
 	}

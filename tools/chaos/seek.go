@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +12,7 @@ import (
 )
 
 // seekFaults runs tests with each fault until one fails, and says how long it took.
-func (w *workshop) seekFaults(names []string, seed uint64, long time.Duration, plain bool) error {
+func (w *workshop) seekFaults(ctx context.Context, names []string, seed uint64, long time.Duration, plain bool) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(faults, func(f fault) bool { return f.name == name }) {
 			return fmt.Errorf("fault %q, must be one of those in tools/chaos/faults.go", name)
@@ -22,7 +23,7 @@ func (w *workshop) seekFaults(names []string, seed uint64, long time.Duration, p
 		if len(names) > 0 && !slices.Contains(names, f.name) {
 			continue
 		}
-		found, err := w.seekFault(f, seed, long, plain)
+		found, err := w.seekFault(ctx, f, seed, long, plain)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
@@ -36,7 +37,7 @@ func (w *workshop) seekFaults(names []string, seed uint64, long time.Duration, p
 	return nil
 }
 
-func (w *workshop) seekFault(f fault, seed uint64, long time.Duration, plain bool) (found bool, err error) {
+func (w *workshop) seekFault(ctx context.Context, f fault, seed uint64, long time.Duration, plain bool) (found bool, err error) {
 	pkgs, err := list([]string{f.tests})
 	if err != nil {
 		return false, err
@@ -59,7 +60,7 @@ func (w *workshop) seekFault(f fault, seed uint64, long time.Duration, plain boo
 	w.only = f.run
 	begun := time.Now()
 	for runs := 1; time.Since(begun) < long; runs++ {
-		out, err := w.run(t, seed)
+		out, err := w.run(ctx, t, seed)
 		if err != nil {
 			return false, err
 		}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -77,9 +79,9 @@ type outcome struct {
 }
 
 // run runs tests once. Tests built undisturbed have the seed 0.
-func (w *workshop) run(t *tests, seed uint64) (outcome, error) {
-	args := []string{"plain", t.binary, "-test.timeout=" + w.timeout.String(), "-test.run=" + w.only}
-	cmd := exec.Command(w.with, args...)
+func (w *workshop) run(ctx context.Context, t *tests, seed uint64) (outcome, error) {
+	args := []string{"plain", t.binary, "-test.v", "-test.timeout=" + w.timeout.String(), "-test.run=" + w.only}
+	cmd := exec.CommandContext(ctx, w.with, args...)
 	cmd.Dir = t.dir
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // else each run takes a second more
 	count := filepath.Join(w.dir, "count")
@@ -93,6 +95,9 @@ func (w *workshop) run(t *tests, seed uint64) (outcome, error) {
 	begun := time.Now()
 	output, err := cmd.CombinedOutput()
 	o := outcome{output: output, took: time.Since(begun)}
+	if ctx.Err() != nil {
+		return o, errors.New("interrupted")
+	}
 	if err != nil {
 		o.failed = whatFailed(output, err)
 		return o, nil
@@ -113,14 +118,17 @@ func (w *workshop) run(t *tests, seed uint64) (outcome, error) {
 
 const timedOut = "timed out:"
 
-// whatFailed finds the failed tests in the output of a run, and the running ones when time was over.
+// whatFailed finds the failed tests in the output of a run, and the running ones when time was over. After a
+// panic, that is the last one that began.
 func whatFailed(output []byte, err error) (names []string) {
-	running := false
+	running, last := false, ""
 	for line := range bytes.Lines(output) {
 		text := strings.TrimRight(string(line), "\n")
 		switch {
 		case strings.HasPrefix(text, "--- FAIL: "):
 			names = append(names, strings.Fields(text)[2])
+		case strings.HasPrefix(text, "=== RUN "):
+			last = strings.Fields(text)[2]
 		case strings.HasPrefix(text, "panic: test timed out"):
 			names = append(names, timedOut)
 		case text == "\trunning tests:":
@@ -129,6 +137,9 @@ func whatFailed(output []byte, err error) (names []string) {
 			names = append(names, strings.Fields(text)[0])
 		case strings.HasPrefix(text, "fatal error: "), strings.HasPrefix(text, "panic: ") && len(names) == 0:
 			names = append(names, text)
+			if last != "" {
+				names = append(names, last)
+			}
 		default:
 			running = false
 		}
