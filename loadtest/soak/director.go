@@ -17,6 +17,8 @@ type director struct {
 	server   *server
 	rnd      *rand.Rand
 	samples  []sample
+	probes   int // of the server's health
+	sick     int // of them failed
 	done     map[string]int
 	longer   bool // which of the two timeouts is in force
 }
@@ -54,9 +56,15 @@ func (d *director) direct(ctx context.Context) error {
 // watch looks at the server for a while.
 func (d *director) watch(ctx context.Context, begun time.Time, long time.Duration) {
 	const every = 2 * time.Second
+	failed := 0 // in a row: a probe has a second try, as everywhere
 	for end := time.Now().Add(long); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, min(every, time.Until(end))) {
-		if err := d.server.healthy(ctx); err != nil && ctx.Err() == nil {
-			d.tally.fault("the server is not healthy: %v", err)
+		d.probes++
+		if err := d.server.healthy(ctx); err == nil || ctx.Err() != nil {
+			failed = 0
+		} else if d.sick++; failed > 0 {
+			d.tally.fault("the server is not healthy, for the second time: %v", err)
+		} else {
+			failed++
 		}
 		if time.Now().After(d.server.settled) {
 			d.samples = append(d.samples, sample{
@@ -143,7 +151,8 @@ func (d *director) finish(ctx context.Context) error {
 	for _, n := range c.Closed {
 		closed += n
 	}
-	fmt.Fprintf(d.out, "%d reloads, %d pauses, %d restarts, %d vanishings\n", d.done["reloads"], d.done["pauses"], d.done["restarts"], d.done["vanishings"])
+	fmt.Fprintf(d.out, "%d reloads, %d pauses, %d restarts, %d vanishings; %d of %d health probes failed\n",
+		d.done["reloads"], d.done["pauses"], d.done["restarts"], d.done["vanishings"], d.sick, d.probes)
 	fmt.Fprintf(d.out, "the last server: the clients opened %d connections; guarded %d, refused %d, closed %d, open %d, panics %d\n",
 		d.server.dialed.Load(), c.Opened, refused, closed, c.Open, c.Panics)
 	if c.Opened != closed+uint64(c.Open) || c.Open > 0 || uint64(d.server.dialed.Load()) != c.Opened+refused || c.Panics > 0 {
