@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/tools/conformance/guard"
@@ -22,7 +23,7 @@ type result struct {
 	output string
 }
 
-// limit is how long a run of a suite may take: five times what the longest takes on two idle processors.
+// limit is how long a run of a suite may take: six times what the longest takes on two idle processors.
 const limit = 8 * time.Minute
 
 // run runs the tests of a suite in a folder, and returns their results by name. A test that was begun and
@@ -58,6 +59,9 @@ func runSome(ctx context.Context, dir string, s suite, control bool, only, skip 
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
 	cmd.Dir = dir
+	// The program that it tests ends with it, or would keep the ports of the next run.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Env = os.Environ()
 	if control {
 		cmd.Env = append(cmd.Env, guard.Env+"=1")
