@@ -63,7 +63,7 @@ func addUp(answers []wire.NodeStats, members wire.Members, errs []error) sums {
 	}
 	for _, answer := range answers {
 		if !is[answer.Node] {
-			errs = append(errs, fmt.Errorf("node %.*q has answered, and is no member", maxShown, answer.Node))
+			errs = append(errs, fmt.Errorf("node %.*q has answered, and is no member, or not yet", maxShown, answer.Node))
 		}
 		if seen[answer.Node] || !is[answer.Node] {
 			continue

@@ -40,7 +40,7 @@ func TestTheSumsAreOfTheMembersThatHaveAnswered(t *testing.T) {
 	}, members, []error{errors.New("http://d: no answer")})
 	require.Equal(t, []wire.Summed{{Node: "a"}, {Node: "b"}, {Node: "c"}}, s.Nodes)
 	require.Equal(t, []string{"d"}, s.Missing)
-	require.Equal(t, []string{"http://d: no answer", `node "of another fleet" has answered, and is no member`}, s.Errors)
+	require.Equal(t, []string{"http://d: no answer", `node "of another fleet" has answered, and is no member, or not yet`}, s.Errors)
 	require.Len(t, s.topics, 2)
 	sum := s.topics["t"]
 	require.EqualValues(t, 100, sum.Done)
