@@ -109,9 +109,6 @@ func TestAHundredRandomKillsLoseNothing(t *testing.T) {
 		"memory in front of sqlite":   {10, 600 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if strings.HasPrefix(name, "memory") && !isLong() {
-				t.Skip("TestKilledWithAQueueInMemoryInFrontOfSQLite is shorter; HEARTWHEEL_LONG_FAULTS=1 runs this")
-			}
 			f, seed := newFleetOn(t, name)
 			t.Parallel()
 			if isLong() {
