@@ -66,7 +66,7 @@ func (c *Center) Feedback(ctx context.Context, token Token, failure error) (bool
 
 // gaveUp counts an outcome that was told to this node. Another node may have leased the task.
 func (c *Center) gaveUp(topic Topic, outcome engine.Outcome) {
-	if outcome.As != Dead && (!outcome.Anew || outcome.Error == "") {
+	if !isGivenUp(outcome) {
 		return
 	}
 	c.mu.Lock()

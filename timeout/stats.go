@@ -98,13 +98,16 @@ func (s *Stats) Add(other Stats) {
 	s.Took.Add(other.Took)
 }
 
-// gaveUp counts an outcome that ends a task, or a run of a periodic one, for good and without success.
+// isGivenUp reports whether an outcome ends a task, or a run of a periodic one, for good and without success.
+func isGivenUp(o engine.Outcome) bool { return o.As == Dead || o.Anew && o.Error != "" }
+
+// gaveUp counts an outcome if it is given up.
 func (s *Stats) gaveUp(o engine.Outcome) {
-	switch {
-	case o.As == Dead:
-		s.Dead++
-	case o.Anew && o.Error != "":
-		s.Dead++
+	if !isGivenUp(o) {
+		return
+	}
+	s.Dead++
+	if o.As != Dead {
 		s.GivenUp++
 	}
 }
