@@ -138,7 +138,8 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// newFleetOn starts the processes on an engine of their own.
+// newFleetOn starts the processes on an engine of their own: redis, postgres or sqlite, the last two also with
+// "memory in front of " before.
 func newFleetOn(t *testing.T, engine string) (f *fleet, seed uint64) {
 	processes := 3
 	var with process

@@ -209,29 +209,14 @@ func (f *fleet) killCurl(ctx context.Context, t *testing.T, nodes, log string, s
 // Workers in Go and in curl pull from all nodes. Nodes and workers are killed all the while. Each task
 // is pulled, none before its time, none while another worker has it, and none is settled twice.
 func TestPulledTasksSurviveTheDeathOfNodesAndWorkers(t *testing.T) {
-	for name, c := range map[string]struct {
-		kills, processes int
-		with             func(t *testing.T) process
-	}{
-		"redis":    {10, 3, func(t *testing.T) process { return process{env: []string{"REDIS_URL=" + redisServer(t)}} }},
-		"postgres": {10, 3, func(t *testing.T) process { return process{env: []string{"DATABASE_URL=" + postgresServer(t)}} }},
-		"sqlite": {6, 1, func(t *testing.T) process {
-			return process{args: []string{"-sqlite", filepath.Join(t.TempDir(), "tasks.db")}}
-		}},
-		"memory in front of sqlite": {4, 1, func(t *testing.T) process {
-			return process{args: []string{"-index", "-sqlite", filepath.Join(t.TempDir(), "tasks.db")}}
-		}},
-	} {
+	for name, kills := range map[string]int{"redis": 10, "postgres": 10, "sqlite": 6, "memory in front of sqlite": 4} {
 		t.Run(name, func(t *testing.T) {
-			with := c.with(t)
-			with.args = append(with.args, "-ttl", "3s")
+			f, seed := newFleetOn(t, name)
 			t.Parallel()
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
 			if isLong() {
-				c.kills *= 10
+				kills *= 10
 			}
-			pullAndKill(t, c.kills, newFleet(t, c.processes, seed, newWitness(t, nil), with), seed)
+			pullAndKill(t, kills, f, seed)
 		})
 	}
 }
