@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"github.com/heartwheel-go/heartwheel/loadtest/internal/child"
 	"github.com/heartwheel-go/heartwheel/loadtest/internal/proc"
@@ -79,10 +76,9 @@ func build(ctx context.Context, g *child.Group, pkg string) (binary string, err 
 	if err != nil {
 		return "", fmt.Errorf("building the server: %w", err)
 	}
-	binary = filepath.Join(dir, "server")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, pkg).CombinedOutput()
+	binary, err = child.Build(ctx, dir, pkg)
 	if err != nil {
-		return "", fmt.Errorf("building the server: %w: %s (use -server or -addr outside of Heartwheel's own folder)", err, strings.TrimSpace(string(out)))
+		return "", fmt.Errorf("%w (use -server or -addr outside of Heartwheel's own folder)", err)
 	}
 	return binary, nil
 }

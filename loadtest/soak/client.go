@@ -32,7 +32,7 @@ type client struct {
 
 // live goes on until the context ends.
 func (c *client) live(ctx context.Context) {
-	for ; ctx.Err() == nil; c.sleep(ctx, c.between(0.05, 0.3)) {
+	for ; ctx.Err() == nil; sleep(ctx, c.between(0.05, 0.3)) {
 		if c.kind.vanish && !c.soak.here.wait(ctx) {
 			return
 		}
@@ -239,11 +239,4 @@ func (c *client) vanished(ctx context.Context) {
 
 func (c *client) between(from, to float64) time.Duration {
 	return time.Duration((from + (to-from)*c.rnd.Float64()) * float64(c.soak.cfg.timeout))
-}
-
-func (c *client) sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

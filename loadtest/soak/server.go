@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -164,10 +163,4 @@ func (srv *server) get(ctx context.Context, path string, into any) error {
 		return nil
 	}
 	return json.NewDecoder(res.Body).Decode(into)
-}
-
-// build builds the server into a folder.
-func build(ctx context.Context, dir string) (binary string, err error) {
-	binary = filepath.Join(dir, "echo-heartbeat")
-	return binary, command(ctx, "go", "build", "-o", binary, "github.com/heartwheel-go/heartwheel/cmd/echo-heartbeat")
 }

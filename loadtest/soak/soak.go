@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/loadtest/internal/child"
 	"github.com/heartwheel-go/heartwheel/loadtest/internal/netns"
 )
 
@@ -83,7 +84,7 @@ func (s *soak) run(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	with := settings{file: filepath.Join(dir, "config"), conns: s.cfg.conns, rules: newRules(s.cfg.timeout)}
-	if with.binary, err = build(ctx, dir); err != nil {
+	if with.binary, err = child.Build(ctx, dir, "github.com/heartwheel-go/heartwheel/cmd/echo-heartbeat"); err != nil {
 		return err
 	}
 	if err := with.write(with.rules.timeout); err != nil {
@@ -201,11 +202,4 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
-}
-
-func command(ctx context.Context, name string, args ...string) error {
-	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", name, err, out)
-	}
-	return nil
 }

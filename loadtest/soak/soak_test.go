@@ -47,14 +47,12 @@ func TestASoakFindsWhoIsClosedEarly(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			require.NoError(t, s.run(ctx))
-			if c.pass && s.tally.verdicts[ownLate] > 0 {
-				t.Skip("this machine is too busy to tell")
+			passed := s.tally.write(&out)
+			require.Equal(t, c.pass, s.tally.nFaults == 0, "%s", &out)
+			if s.tally.verdicts[ownLate] == 0 { // else this machine is too busy to tell more
+				require.Equal(t, c.pass, passed, "%s", &out)
 			}
-			require.Equal(t, c.pass, s.tally.write(&out), "%s", &out)
 			require.Contains(t, out.String(), c.says)
-			for _, k := range kinds {
-				require.NotEmpty(t, k.name)
-			}
 		})
 	}
 }

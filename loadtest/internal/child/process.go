@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,15 @@ const (
 
 // ErrFlags is the error of a server that refuses its flags. It knows its abilities best.
 var ErrFlags = errors.New("the server refuses what the flags ask for")
+
+// Build builds a server into a folder.
+func Build(ctx context.Context, dir, pkg string) (binary string, err error) {
+	binary = filepath.Join(dir, "server")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, pkg).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the server: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return binary, nil
+}
 
 // Process is one server. One goroutine may use it.
 type Process struct {
