@@ -91,6 +91,7 @@ func addUp(answers []wire.NodeStats, members wire.Members, errs []error) sums {
 	for name, sum := range all {
 		here := hereOf(sum)
 		slices.Sort(here.Slots)
+		here.Slots = slices.Compact(here.Slots) // one on its way to another node may be in both answers
 		s.topics[name] = &here
 	}
 	return s

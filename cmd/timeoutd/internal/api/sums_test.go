@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,7 +35,7 @@ func TestTheSumsAreOfTheMembersThatHaveAnswered(t *testing.T) {
 	other := figures("c", 1, []int{1}, time.Hour)
 	other.Topics["more"] = wire.Here{Done: 7}
 	s := addUp([]wire.NodeStats{
-		figures("b", 2, []int{3, 0}, time.Second), figures("a", 97, []int{2}, time.Millisecond), other,
+		figures("b", 2, []int{3, 0}, time.Second), figures("a", 97, []int{2, 0}, time.Millisecond), other,
 		figures("a", 5000, nil, 0), figures("b", 5000, nil, 0), // once more, by other addresses
 		figures("of another fleet", 5000, nil, 0),
 	}, members, []error{errors.New("http://d: no answer")})
@@ -98,7 +99,18 @@ func TestFiguresOfAllNodesAlsoWhileOneHangs(t *testing.T) {
 	whole := asks(counted.url, nodes["c"].url, nodes["a"].url)
 	partial := asks(counted.url, "http://"+hung.Addr().String())
 
-	require.Eventually(t, func() bool { return len(get[wire.Members](whole, "/v1/members").Nodes) == 3 }, eternal, 10*time.Millisecond)
+	require.Eventually(t, func() bool { // each slot has one node, and each node has slots
+		var slots []int
+		for _, node := range nodes {
+			stats := node.centre.Stats()
+			if len(stats) == 0 || len(stats[0].Slots) == 0 {
+				return false
+			}
+			slots = append(slots, stats[0].Slots...)
+		}
+		slices.Sort(slots)
+		return slices.Equal(slots, []int{0, 1, 2, 3, 4, 5, 6, 7}) && len(get[wire.Members](whole, "/v1/members").Nodes) == 3
+	}, eternal, 10*time.Millisecond)
 	const n = 300
 	for i := range n {
 		_, err := nodes["a"].centre.Set(t.Context(), timeout.Task{Topic: "t", ID: time.Duration(i).String()})
