@@ -38,6 +38,7 @@ func run(ctx context.Context, args []string) error {
 	patterns := flags.String("pkgs", "./...", "folders of packages from the root of the repository, with spaces between them")
 	seed := flags.Uint64("seed", 0, "the seed of every round until a test fails; 0 for a new seed in each round")
 	only := flags.String("run", "", "only the tests that match, as in go test -run")
+	skip := flags.String("skip", "", "not the tests that match, as in go test -skip")
 	timeout := flags.Duration("timeout", 10*time.Minute, "the most that one run of a package may take")
 	stress := flags.Bool("stress", false, "run undisturbed, but beside busy loops")
 	times := flags.Int("times", 20, "with -stress: how often each package runs")
@@ -50,7 +51,7 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 && !*seek {
 		return fmt.Errorf("argument %q, must be a flag", flags.Arg(0))
 	}
-	w, err := newWorkshop(*only, *timeout)
+	w, err := newWorkshop(*only, *skip, *timeout)
 	if err != nil {
 		return err
 	}

@@ -21,14 +21,15 @@ type workshop struct {
 	logs    string
 	with    string // scripts/with
 	only    string // as in go test -run
+	skip    string // as in go test -skip
 	timeout time.Duration
 	golang  golang
 	library overlay // of Go's library, disturbed
 	built   int
 }
 
-func newWorkshop(only string, timeout time.Duration) (*workshop, error) {
-	w := &workshop{only: only, timeout: timeout}
+func newWorkshop(only, skip string, timeout time.Duration) (*workshop, error) {
+	w := &workshop{only: only, skip: skip, timeout: timeout}
 	var err error
 	if w.logs, err = lasting(); err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ type outcome struct {
 
 // run runs tests once. Tests built undisturbed have the seed 0.
 func (w *workshop) run(ctx context.Context, t *tests, seed uint64) (outcome, error) {
-	args := []string{"plain", t.binary, "-test.v", "-test.timeout=" + w.timeout.String(), "-test.run=" + w.only}
+	args := []string{"plain", t.binary, "-test.v", "-test.timeout=" + w.timeout.String(), "-test.run=" + w.only, "-test.skip=" + w.skip}
 	cmd := exec.CommandContext(ctx, w.with, args...)
 	cmd.Dir = t.dir
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // else each run takes a second more
@@ -96,7 +97,8 @@ func (w *workshop) run(ctx context.Context, t *tests, seed uint64) (outcome, err
 	output, err := cmd.CombinedOutput()
 	o := outcome{output: output, took: time.Since(begun)}
 	if ctx.Err() != nil {
-		return o, errors.New("interrupted")
+		log, err := w.keep(t.name+"-interrupted", o)
+		return o, errors.Join(errors.New("interrupted, log: "+log), err)
 	}
 	if err != nil {
 		o.failed = whatFailed(output, err)
