@@ -90,11 +90,15 @@ func TestAHostileTargetHoldsNobodyUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := open(t, Config{Allow: here, Timeout: 3 * time.Second})
+			limit := 3 * time.Second
+			if test.done {
+				limit = time.Minute // it succeeds, however slow the machine is
+			}
+			c := open(t, Config{Allow: here, Timeout: limit})
 			url := target(t, test.answer)
 			begin := time.Now()
 			err := c.Call(t.Context(), task, to(url))
-			require.Less(t, time.Since(begin), 15*time.Second)
+			require.Less(t, time.Since(begin), 30*time.Second)
 			require.Equal(t, test.done, err == nil, "%v", err)
 			require.False(t, timeout.IsPermanent(err), "%v", err)
 			if err != nil {
