@@ -20,7 +20,7 @@ func asynqServer(addr string) *asynq.Server {
 	})
 }
 
-// asynqSchedule schedules tasks for due from 64 goroutines, by the ids that all have here.
+// asynqSchedule schedules tasks for due from 64 goroutines. All subjects use the same ids.
 func asynqSchedule(ctx context.Context, addr string, n int, due time.Time) error {
 	return asynqEnqueue(ctx, addr, n, func(i int) []asynq.Option { return []asynq.Option{asynq.TaskID(id(i)), asynq.ProcessAt(due)} })
 }
@@ -44,7 +44,7 @@ func asynqScheduleRate(s *servers) func(context.Context) (float64, error) {
 	}
 }
 
-// asynqConsumeRate returns how many tasks that are due at once are handled in a second.
+// asynqConsumeRate returns the tasks handled in a second, when all are due at once.
 func asynqConsumeRate(s *servers) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
 		if err := flushRedis(ctx, s); err != nil {
@@ -79,7 +79,7 @@ func asynqConsumeRate(s *servers) func(context.Context) (float64, error) {
 }
 
 // asynqLateness returns the 99th percentile of the lateness in milliseconds under a steady
-// load, which is a fifth of that of the others: more is more than it can do.
+// load, a fifth of that of the others: asynq can do no more.
 func asynqLateness(s *servers, note *string) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
 		if err := flushRedis(ctx, s); err != nil {
@@ -113,8 +113,8 @@ func asynqLateness(s *servers, note *string) func(context.Context) (float64, err
 	}
 }
 
-// asynqMemory returns how many bytes of Redis a scheduled task takes, with an id like all
-// others or with one that asynq gives it.
+// asynqMemory returns how many bytes of Redis a scheduled task takes, with an id of ours or
+// with one of asynq.
 func asynqMemory(s *servers, ownID bool) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
 		return memoryPerTask(ctx, s, func() error {

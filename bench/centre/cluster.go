@@ -27,8 +27,8 @@ type master struct {
 
 func (m *master) signal(signal syscall.Signal) error { return syscall.Kill(m.PID(), signal) }
 
-// cluster is a Redis Cluster of three masters without replicas. It serves the keys of the masters
-// that live.
+// cluster is a Redis Cluster of three masters without replicas. It serves the keys of the living
+// masters.
 type cluster struct{ masters []*master }
 
 func startCluster(ctx context.Context) (*cluster, error) {
@@ -89,7 +89,7 @@ func (c *cluster) stop() {
 	}
 }
 
-// victim returns a master with nothing but slots of the topic, and which of them. The others have the
+// victim returns a master with nothing but slots of the topic, and these slots. The others have the
 // topics and the nodes.
 func (c *cluster) victim(ctx context.Context) (*master, map[int]bool, error) {
 	for _, m := range c.masters {

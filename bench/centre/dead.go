@@ -64,7 +64,7 @@ func withDead(ctx context.Context, signal syscall.Signal, f func(centre *timeout
 }
 
 // deadSet returns the 99th percentile of how long a Set takes, in milliseconds: 64 callers set new
-// tasks on two masters while the third one fails, and 16 others try to set some on that.
+// tasks on two masters while the third one fails, and 16 others try to set some on the third.
 func deadSet(signal syscall.Signal, note *string) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
 		err = withDead(ctx, signal, func(centre *timeout.Center, fail func() error, lives func(id string) bool) error {

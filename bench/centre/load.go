@@ -19,7 +19,7 @@ var payload = bytes.Repeat([]byte("payload."), 8)
 
 func id(i int) string { return fmt.Sprintf("order-%011d", i) }
 
-// perSecond returns at which rate f does n things.
+// perSecond returns the rate of f, for its n things.
 func perSecond(n int, f func() error) (float64, error) {
 	start := time.Now()
 	err := f()
@@ -90,15 +90,15 @@ func steadily(ctx context.Context, rate int, d time.Duration, set func(i int, du
 	return group.Wait()
 }
 
-// dueIn is a payload of 64 bytes that has the action time, rounded up to the millisecond as
-// those with milliseconds round it.
+// dueIn is a payload of 64 bytes with the action time. It is rounded up to the millisecond, as
+// the subjects with milliseconds do.
 func dueIn(due time.Time) []byte {
 	body := make([]byte, 64)
 	binary.BigEndian.PutUint64(body, uint64(due.UnixNano()))
 	return body
 }
 
-// lateness is measured by this process's clock, from the action time that was asked for.
+// lateness is measured by this process's clock, from the requested action time.
 type lateness struct {
 	mu    sync.Mutex
 	hist  *hdrhistogram.Histogram
@@ -148,7 +148,7 @@ func flushRedis(ctx context.Context, s *servers) error {
 	return client.FlushAll(ctx).Err()
 }
 
-// memoryPerTask returns by how much Redis grows for each of the tasks that f schedules.
+// memoryPerTask returns the growth of Redis for each task scheduled by f.
 func memoryPerTask(ctx context.Context, s *servers, f func() error) (float64, error) {
 	if err := flushRedis(ctx, s); err != nil {
 		return 0, err

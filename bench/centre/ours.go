@@ -133,8 +133,7 @@ func redisCost(s *servers, measure func(context.Context) (float64, error), note 
 	}
 }
 
-// consumeRate returns how many tasks that are due at once are handled and settled in a
-// second.
+// consumeRate returns the tasks handled and settled in a second, when all are due at once.
 func consumeRate(open opener) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (figure float64, err error) {
 		err = with(ctx, open, func(_ engine.Engine, centre *timeout.Center) error {
@@ -254,7 +253,7 @@ func longestScript(s *servers, note *string) func(context.Context) (float64, err
 	}
 }
 
-// measurements are all that are made; those of the same name are compared with the first.
+// measurements are all of them. Those of one name are compared with the first.
 func measurements(s *servers) []measurement {
 	const perSec = "%.0f"
 	var asynqNote, ourNote, drainNote string

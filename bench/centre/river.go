@@ -89,8 +89,8 @@ func riverScheduleRate(s *servers) func(context.Context) (float64, error) {
 	}
 }
 
-// riverConsumeRate has jobs that can be worked on at once: those with a time to come are
-// moved there by a maintenance service first, which is slower.
+// riverConsumeRate has jobs without a time. A maintenance service has to move the others first, and is
+// slower.
 func riverConsumeRate(s *servers) func(context.Context) (float64, error) {
 	return func(ctx context.Context) (float64, error) {
 		r, err := newRiver(ctx, s)

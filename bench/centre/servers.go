@@ -20,7 +20,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/port"
 )
 
-// servers are those that all subjects share.
+// servers are shared by all subjects.
 type servers struct {
 	dir      string
 	server   *redisserver.Server
@@ -51,7 +51,7 @@ func (s *servers) startRedis() (err error) {
 	return err
 }
 
-// startPostgres uses another user where this one is root, which postgres refuses.
+// startPostgres uses another user if this one is root: postgres refuses root.
 func (s *servers) startPostgres() error {
 	free, err := port.Free()
 	if err != nil {

@@ -19,7 +19,7 @@ type measurement struct {
 	note    func() string                              // what else is to be said, after the last round
 }
 
-// noted returns a measurement whose rounds leave a note.
+// noted returns a measurement with a note of its rounds.
 func noted(name, subject, format string, of func(note *string) func(context.Context) (float64, error)) measurement {
 	note := new(string)
 	return measurement{name, subject, format, of(note), func() string { return *note }}

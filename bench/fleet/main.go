@@ -1,12 +1,12 @@
-// Command fleet measures what it costs to know of a million sessions that they are there: this
-// project's fleet, a key with an expiry for each that is written every half minute, and a write
-// for each heartbeat. All on the same Redis, in turns, with each node a process of its own.
+// Command fleet measures the cost of knowing a million sessions to be there, in three ways: this project's
+// fleet; a key with an expiry for each session, written every half minute; and a write for each heartbeat.
+// All are on the same Redis, in turns, with each node a process of its own.
 //
 //	cd bench && go run ./fleet -sessions 1000000 -nodes 3 -for 60s
 //
-// It starts redis-server, without persistence, and ends it. Connections are not real, so that
-// what is measured is not the network. No session ends, so where one is told to be offline, the
-// figures are of something else, and it fails.
+// It starts redis-server, without persistence, and ends it. Connections are not real, to
+// leave the network out. No session ends. If one is told to be offline, the figures are of something else,
+// and the command fails.
 package main
 
 import (
@@ -108,7 +108,7 @@ func check(chosen list) error {
 	return nil
 }
 
-// judge returns an error where a session was told to be offline.
+// judge returns an error if a session was told to be offline.
 func judge(results []result) error {
 	var errs []error
 	for _, r := range results {

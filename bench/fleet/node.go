@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// orderOf is the environment in which a node finds what to do.
+// orderOf is the environment variable with the order of a node.
 const orderOf = "HEARTWHEEL_BENCH_FLEET"
 
 type order struct {
@@ -94,7 +94,7 @@ type node struct {
 	out *json.Decoder
 }
 
-// startNode starts a node, which ends when ctx is done.
+// startNode starts a node. It ends when ctx is done.
 func startNode(ctx context.Context, o order) (*node, error) {
 	text, err := json.Marshal(o)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	tick      = 500 * time.Millisecond // as a fleet's
 )
 
-// way is how nodes say that their sessions are there. start returns once it has said so of all.
+// way is how nodes announce their sessions. start returns once all are announced.
 type way struct {
 	name  string
 	start func(ctx context.Context, o order) (working, error)
@@ -48,7 +48,7 @@ func (l list) find(name string) func(context.Context, order) (working, error) {
 	return nil
 }
 
-// named returns those that have a text in their names.
+// named returns the ways with a text in their names.
 func (l list) named(part string) (some list) {
 	for _, w := range l {
 		if strings.Contains(w.name, part) {
@@ -72,7 +72,7 @@ type ours struct {
 	offline atomic.Int64
 }
 
-// conn is a connection that is not real.
+// conn stands for a connection.
 type conn struct{ _ byte }
 
 func (*conn) Close() error { return nil }
@@ -140,8 +140,8 @@ func (w *others) stop() {
 	_ = w.client.Close()
 }
 
-// shuffled is the i-th session in an order in which they were not made: a server's memory is slower
-// then, and clients come in any order.
+// shuffled is the i-th session in another order than they were made in: clients come in any order, and a
+// server's memory is slower then.
 func (w *others) shuffled(i int) string {
 	const stride = 1_000_003 // a prime number
 	if w.count()%stride == 0 {
@@ -150,7 +150,7 @@ func (w *others) shuffled(i int) string {
 	return w.id(w.From + int(int64(i)*stride%int64(w.count())))
 }
 
-// startSet has a key per session with an expiry, of which those that are due are written together.
+// startSet has a key per session with an expiry. Those due at a time are written together.
 func startSet(ctx context.Context, o order) (working, error) {
 	w, ctx, err := newOthers(ctx, o, renew)
 	if err != nil {
@@ -189,8 +189,8 @@ func startSet(ctx context.Context, o order) (working, error) {
 	return w, nil
 }
 
-// startZadd writes when a client is heard, as a server does that has no place of its own for it:
-// 64 at the same time, each by itself.
+// startZadd writes when a client is heard, as a server without a place of its own for that does: 64 at the
+// same time, each by itself.
 func startZadd(ctx context.Context, o order) (working, error) {
 	w, ctx, err := newOthers(ctx, o, o.Heartbeat)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command report runs the benchmarks of this repository, in rounds, each of which
-// has all implementations, and writes what came out of them as a page of tables.
+// Command report runs the benchmarks of this repository, and writes a page of tables. Each of its rounds has
+// all implementations.
 //
 //	go run ./report -out RESULTS.md    # all of them, ten minutes
 //	go run ./report -quick             # touch, memory and accuracy, a minute, to standard output
@@ -51,7 +51,7 @@ func run(quick bool, out string) error {
 	return os.WriteFile(out, []byte(page.text()), 0o644)
 }
 
-// plan is which benchmarks are run how often.
+// plan says how often each benchmark is run.
 type plan struct {
 	rounds int
 	each   []job // in each round
@@ -118,8 +118,7 @@ func (p plan) run(dir string, r *results) error {
 	return nil
 }
 
-// run builds the tests of the package, if that has not been done, and runs the
-// benchmarks.
+// run builds the tests of the package, unless they are built, and runs the benchmarks.
 func (j job) run(dir string, r *results) error {
 	name := strings.ReplaceAll(strings.TrimPrefix(j.pkg, module+"/"), "/", "-")
 	binary := filepath.Join(dir, name+".test")

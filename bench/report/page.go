@@ -76,8 +76,8 @@ func versions(b *strings.Builder) {
 	}
 }
 
-// tables writes one table with a column per configuration where there is one
-// unit, and else one per configuration with a column per unit.
+// tables writes one table with a column per configuration if there is one unit, and else one table per
+// configuration with a column per unit.
 func (bn *bench) tables(b *strings.Builder) {
 	units := slices.DeleteFunc(slices.Clone(bn.units), func(u string) bool { return u == "B/op" || u == "allocs/op" })
 	if len(units) == 1 {
@@ -139,7 +139,7 @@ func (bn *bench) table(b *strings.Builder, columns []column) {
 	}
 }
 
-// figure writes a number with three digits that count.
+// figure writes a number with three significant digits.
 func figure(v float64) string {
 	switch a := max(v, -v); {
 	case a == 0:

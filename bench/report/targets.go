@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// target is a figure that is to be reached, and what came of it.
+// target is a figure to be reached, and what came of it.
 type target struct {
 	what     string
 	limit    string
@@ -16,7 +16,7 @@ type target struct {
 	missing  bool
 }
 
-// reasons say why a target that is not met is not. docs/performance.md says more.
+// reasons say why some targets are not met. docs/performance.md says more.
 var reasons = map[string]string{
 	"touch again in the same tick, 1000000":   "At a million, a round takes a third of a tick, so that a third of the touches has something to store, and all of them wait for memory. A locked store is fetched ahead by the processor, a load before a compare-and-swap is not.",
 	"touch in a new tick, a million":          "The timer's line has to be loaded before its word can be compared, for an answer that is exact. The limit stores blindly, and takes 18 to 27 ns itself.",
@@ -29,7 +29,7 @@ var reasons = map[string]string{
 	"... beside time.Timer.Reset":             "Most of it is the cold memory of the touches, which all have to wait for; see docs/performance.md.",
 }
 
-// targets writes which targets are met.
+// targets writes the targets that are met.
 func (p *page) targets(b *strings.Builder) {
 	var missed []string
 	fmt.Fprint(b, "\n## Targets\n\n| what | target | measured | |\n|---|---|---:|---|\n")

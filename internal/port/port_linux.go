@@ -10,7 +10,7 @@ import (
 // Shared says whether each loop has a listener of its own for the same port.
 const Shared = true
 
-// deafen has a socket drop every packet before it sees it. So a client that comes too early is neither
+// deafen has a socket drop every packet before it sees it. So an early client is neither
 // reset nor refused: the kernel sends its SYN again after a second, and by then gnet listens. Where
 // there are no filters, as in gVisor, it is reset.
 func deafen(_, _ string, raw syscall.RawConn) error {

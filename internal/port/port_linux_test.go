@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A client that comes while the port is claimed is served by who listens next.
+// A client may come while the port is claimed. The next listener serves it.
 func TestAClientThatComesTooEarlyWaits(t *testing.T) {
 	claim, addr, err := Claim("127.0.0.1:0")
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ const (
 	ramp    = 2000 // clients per second that come at the begin
 )
 
-// machine is the one that vanishes.
+// machine is the vanishing one.
 var machine = netip.MustParseAddr("10.99.0.1")
 
 // soak is a run.
@@ -145,13 +145,13 @@ func (s *soak) patience() time.Duration { return s.rules.patience() + 2*s.longes
 
 func (s *soak) longestPause() time.Duration { return 2 * s.cfg.timeout }
 
-// isOver reports whether a client that never ends by itself should have been ended.
+// isOver reports whether the server should have ended a client. Such a client never ends by itself.
 func (s *soak) isOver(e ending) bool {
 	const strikes = 3 * 10 * time.Second // of the rules about rates
 	return !e.kind.lives && (time.Since(e.life) > s.patience() || time.Since(e.dialed) > s.patience()+2*strikes)
 }
 
-// presence is whether the machine that vanishes is here.
+// presence is whether the vanishing machine is here.
 type presence struct {
 	mu   sync.Mutex
 	back chan struct{} // closed while it is here

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// difference is one that is meant: tests of the control that end otherwise when guarded.
+// difference is a meant one: these tests of the control end otherwise when guarded.
 type difference struct {
 	tests string // regular expression for names of tests: package, dot, test
 	count int    // how many tests
@@ -41,8 +41,8 @@ func count(results map[string]result) (c counts) {
 	return c
 }
 
-// compare requires the same results of guarded tests as of the control, but for the differences that are
-// meant. One that is not there any more is an error, too.
+// compare requires the same results of guarded tests as of the control, but for the meant
+// differences. A missing one is an error, too.
 func compare(control, guarded map[string]result, meant []difference) table {
 	t := table{control: count(control), guarded: count(guarded)}
 	found := make([]int, len(meant))

@@ -3,7 +3,7 @@
 //
 //	conformance [suite ...]
 //
-// A suite passes if both have the same results, but for the differences that are meant. Their list, with a
+// A suite passes if both have the same results, but for the meant differences. Their list, with a
 // reason for each, is in suites.go. The suites are modules in their own versions, see go.mod. The tests in them
 // that know nothing of a guard are copied from the module cache into a temporary folder, and changed there.
 package main

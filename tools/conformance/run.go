@@ -46,7 +46,7 @@ func joined(a, b string) string {
 	return a + "|" + b
 }
 
-// runSome runs those that match one regular expression and not the other, if there are any.
+// runSome runs the tests matched by one regular expression and not by the other, if there are any.
 func runSome(ctx context.Context, dir string, s suite, control bool, only, skip string) (map[string]result, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -59,7 +59,7 @@ func runSome(ctx context.Context, dir string, s suite, control bool, only, skip 
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
 	cmd.Dir = dir
-	// The program that it tests ends with it, or would keep the ports of the next run.
+	// The tested program ends with it. Else it would keep the ports of the next run.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Env = os.Environ()

@@ -66,8 +66,8 @@ func check(root string) (err error) {
 	return nil
 }
 
-// user is a stranger with an empty folder, who gets our modules from the proxy, and all others from
-// the usual place.
+// user is a stranger with an empty folder. Our modules come from the proxy, and all others from the usual
+// place.
 type user struct {
 	dir     string
 	version string
@@ -149,7 +149,7 @@ func (u *user) listAll(tree string) error {
 	return nil
 }
 
-// listed returns the output of go list, which changes neither go.mod nor go.sum.
+// listed returns the output of go list. That changes neither go.mod nor go.sum.
 func (u *user) listed(tree, module string, flags ...string) (string, error) {
 	env := append(slices.Clone(u.env), "GOFLAGS=-mod=readonly")
 	return command.Output(filepath.Join(tree, module), env, "go", slices.Concat([]string{"list"}, flags, []string{"./..."})...)
@@ -177,7 +177,7 @@ func (u *user) list(tree string) (all []published, err error) {
 	return all, nil
 }
 
-// getAll gets every package, and compiles a program that imports all that are no programs.
+// getAll gets every package, and compiles a program with all libraries.
 func (u *user) getAll(all []published) error {
 	var paths []string
 	for _, p := range all {
@@ -211,7 +211,7 @@ func (u *user) requireLittle() error {
 	return nil
 }
 
-// importing makes a tidy module with a program that imports packages of ours.
+// importing makes a tidy module with a program. It imports packages of ours.
 func (u *user) importing(name string, paths ...string) (dir string, err error) {
 	if dir, err = u.start(name); err != nil {
 		return "", err
@@ -230,7 +230,7 @@ func (u *user) importing(name string, paths ...string) (dir string, err error) {
 	return dir, u.golang(dir, "mod", "tidy")
 }
 
-// installAll installs every program that is for users, and asks it for its flags.
+// installAll installs every program for users, and asks it for its flags.
 func (u *user) installAll(all []published) error {
 	for _, p := range all {
 		if !p.program || p.hidden {

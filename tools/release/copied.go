@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// notCopied are the folders of examples that need other packages of this tree: fleet is a show of
-// several programs.
+// notCopied are the folders of examples in need of other packages of this tree: fleet is a show of several
+// programs.
 var notCopied = []string{"fleet"}
 
 // copyExamples copies the folder of each example, without its tests, into a module of the user's, and
@@ -52,7 +52,7 @@ func (u *user) copyExamples(tree string) error {
 	return u.golang(dir, "build", "-o", os.DevNull, "./...")
 }
 
-// requirements returns the modules of others that a go.mod requires directly, with their versions.
+// requirements returns other people's modules in a go.mod, with their versions, but for the indirect ones.
 func requirements(name string) (all []string, err error) {
 	file, err := readModule(name)
 	if err != nil {

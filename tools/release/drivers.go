@@ -8,7 +8,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/tools/internal/command"
 )
 
-// drivers are the modules of others that only users of a package or two of ours want. The others are
+// drivers are other people's modules for the users of a package or two of ours. Those without a package are
 // for our tests.
 var drivers = map[string][]string{
 	"modernc.org/sqlite":                {"timeout/sqlite"},

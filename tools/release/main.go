@@ -1,4 +1,4 @@
-// Command release packs the modules that users get, as a proxy would serve them.
+// Command release packs the modules for users, as a proxy would serve them.
 //
 //	go run ./release check            uses this tree as a stranger would, at a version of its own
 //	go run ./release prepare v0.2.0   writes that version into go.mod and go.sum of all modules

@@ -20,7 +20,7 @@ import (
 
 const first = "github.com/heartwheel-go/heartwheel"
 
-// modules are the folders of the modules that users get. Each needs only those before it.
+// modules are the folders of the modules for users. Each needs only those before it.
 var modules []string
 
 // findModules asks scripts/modules for them.
@@ -107,7 +107,7 @@ func setVersion(name, version string) (*modfile.File, error) {
 }
 
 // require writes a version of the modules before it into a module's go.mod, and their sums into its
-// go.sum. It refuses a module that users could not install.
+// go.sum. It refuses a module if users could not install it.
 func require(root, dir, version string, sums []string) error {
 	name := filepath.Join(root, dir, "go.mod")
 	file, err := setVersion(name, version)
@@ -191,7 +191,7 @@ func pack(root, dir, version, proxy string) (sums []string, err error) {
 	}, nil
 }
 
-// packAll does all that for each module of a tree.
+// packAll does both for each module of a tree.
 func packAll(root, version, proxy string) error {
 	var sums []string
 	for _, dir := range modules {
@@ -210,7 +210,7 @@ func packAll(root, version, proxy string) error {
 	return nil
 }
 
-// copyTree copies the files of a tree that git knows or would add.
+// copyTree copies the files of a tree, but for those ignored by git.
 func copyTree(from, to string) error {
 	out, err := command.Output(from, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil {

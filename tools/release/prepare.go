@@ -73,7 +73,7 @@ func prepare(root, version string) error {
 	return nil
 }
 
-// requireElsewhere writes the version into the go.mod of the modules of this tree that users don't get.
+// requireElsewhere writes the version into the go.mod of the modules of this tree that are not for users.
 // They replace ours by folders, but an older version than those folders require is an error.
 func requireElsewhere(root, version string) error {
 	out, err := command.Output(root, nil, "git", "ls-files", "go.mod", "*/go.mod")

@@ -11,8 +11,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/tools/internal/command"
 )
 
-// checkSums fails if go list changes a go.work.sum of the tree: it would do that in each fresh clone,
-// too.
+// checkSums fails if go list changes a go.work.sum of the tree, as it would in each fresh clone.
 func checkSums(tree string) error {
 	return filepath.WalkDir(tree, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Name() != "go.work" {

@@ -1,4 +1,4 @@
-// Package netns runs this program in a network namespace of its own, where it can do as it likes.
+// Package netns runs this program in a network namespace of its own: there it can do as it likes.
 package netns
 
 import (

@@ -1,5 +1,4 @@
-// Package guard is what the suites use: guarded connections, or those of a control, which are left as they
-// are. The environment says which of the two.
+// Package guard is used by the suites. It guards connections, and in a control it leaves them as they are.
 package guard
 
 import (
@@ -17,14 +16,14 @@ import (
 	"github.com/heartwheel-go/heartwheel/keepalive/httpkeepalive"
 )
 
-// Env is the name of the variable that makes a run a control.
+// Env is an environment variable. It makes a run a control.
 const Env = "CONFORMANCE_CONTROL"
 
 // Control reports whether this run is a control: nothing is guarded.
 func Control() bool { return os.Getenv(Env) != "" }
 
-// timeout is short, so that the Keeper decides about each connection of a test, and more than once. Its
-// verdict is always that the connection may live.
+// timeout is short: the Keeper decides about each connection of a test, and more than once. Its verdict is
+// always that the connection may live.
 const timeout = 100 * time.Millisecond
 
 // Activities are all of them.
@@ -64,7 +63,7 @@ func Close() {
 			_ = k.Close()
 		}
 	}
-	// A goroutine that has said its last is counted for another moment.
+	// A goroutine is counted for a moment after its end.
 	for end := time.Now().Add(time.Second); runtime.NumGoroutine() > 1 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
@@ -122,7 +121,7 @@ func NewUnstartedServer(h http.Handler) *httptest.Server {
 	return srv
 }
 
-// GuardServer guards the connections of a server that is not started yet.
+// GuardServer guards the connections of a server. It must not be started yet.
 func GuardServer(activity keepalive.Activity, srv *httptest.Server) {
 	srv.Listener = Listener(activity, srv.Listener)
 	if !Control() {
