@@ -4,7 +4,7 @@ GO       ?= go
 FUZZTIME ?= 30s
 TIME     ?= 10m
 
-.PHONY: run test race lint fmt fuzz explore chaos stress conformance platforms bench bench-quick load soak demo-fleet interop browser tidy image vulncheck release-check help
+.PHONY: run test race lint fmt fuzz explore chaos stress mutate conformance platforms bench bench-quick load soak demo-fleet interop browser tidy image vulncheck release-check help
 
 run: ## the main job: 10,000 real connections, of which 1,000 fall silent
 	$(GO) run ./loadtest
@@ -32,6 +32,9 @@ chaos: ## tests on a disturbed scheduler, for TIME=10m, of PKGS="./wheel ./pool/
 
 stress: ## tests N=20 times each, beside four busy loops, of PKGS="./wheel ./pool/..."
 	@cd tools && $(GO) run ./chaos -stress -times $(or $(N),20) -pkgs "$(or $(PKGS),./...)" -run '$(RUN)' -skip '$(SKIP)'
+
+mutate: ## small changes of PKGS="./wheel ./pool": which of them no test notices; TESTS="./wheel ./pool" for tests of other packages, too
+	@cd tools && ../scripts/with plain $(GO) run ./mutate -pkgs "$(PKGS)" -tests "$(TESTS)" $(FLAGS)
 
 conformance: ## the suites of other people on guarded connections, beside those without a guard; SUITES="nettest h2spec" for these
 	cd tools/conformance && ../../scripts/with race $(GO) run . $(SUITES)

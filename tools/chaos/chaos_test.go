@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
 // program is disturbed by each of its steps.
@@ -53,14 +55,14 @@ func TestOverlayIsMadeForTheInstalledGoAndDisturbs(t *testing.T) {
 	o, err := g.disturbed(dir)
 	require.NoError(t, err)
 	replaced := filepath.Join(dir, "overlay.json")
-	require.NoError(t, o.write(replaced))
+	require.NoError(t, o.Write(replaced))
 	file := func(name, text string) string {
 		name = filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 		return name
 	}
 	binary, count := filepath.Join(dir, "program"), file("count", "")
-	out, err := exec.Command(goCommand(), "build", "-overlay", replaced, "-o", binary, file("main.go", program)).CombinedOutput()
+	out, err := exec.Command(gotest.GoCommand(), "build", "-overlay", replaced, "-o", binary, file("main.go", program)).CombinedOutput()
 	require.NoError(t, err, "%s: %s", g.version, out)
 
 	cmd := exec.Command(binary)
@@ -113,44 +115,14 @@ func TestPointsAreInserted(t *testing.T) {
 // A fault fails here once it no longer fits the product.
 func TestFaultsFitTheProduct(t *testing.T) {
 	for _, f := range faults {
-		require.NoError(t, f.apply("../..", t.TempDir(), overlay{}))
+		require.NoError(t, f.apply("../..", t.TempDir(), gotest.Overlay{}))
 	}
 }
 
-func TestFailuresAreReadFromTheOutput(t *testing.T) {
-	failure := fmt.Errorf("exit status 2")
-	for _, c := range []struct {
-		output string
-		want   []string
-	}{
-		{"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/x (0.00s)\n--- FAIL: TestB (1.00s)\nFAIL\n", []string{"TestA", "TestB"}},
-		{"panic: test timed out after 4m0s\n\trunning tests:\n\t\tTestC (3m0s)\n\t\tTestD/x (2s)\n\ngoroutine 1:\n", []string{"timed out:", "TestC", "TestD/x"}},
-		{"fatal error: all goroutines are asleep\n", []string{"fatal error: all goroutines are asleep"}},
-		{"=== RUN   TestA\n--- PASS: TestA (0.00s)\n=== RUN   TestB\n=== RUN   TestB/x\npanic: Fail in goroutine\n\ngoroutine 1:\n", []string{"panic: Fail in goroutine", "TestB/x"}},
-		{"", []string{"exit status 2"}},
-	} {
-		require.Equal(t, c.want, whatFailed([]byte(c.output), failure))
-	}
+func TestHangsAndRepetitionsAreReadFromTheOutput(t *testing.T) {
 	hanging := []byte("panic: test timed out after 1m0s\n\trunning tests:\n\t\tTestA (50s)\n\t\tTestA/x (2s)\n\t\tTestB (31s)\n")
 	require.True(t, hangs(hanging, 31*time.Second))
 	require.False(t, hangs(hanging, 32*time.Second), "the first test is at its last subtest")
 	require.Equal(t, "make chaos PKGS=./wheel SEED=7 RUN='^(TestC|TestD)$$'", again("./wheel", 7, []string{"timed out:", "TestC", "TestD/x"}))
 	require.Equal(t, "make stress PKGS=./wheel", again("./wheel", 0, []string{"exit status 2"}))
-}
-
-func TestPatternsMatchFolders(t *testing.T) {
-	for _, c := range []struct {
-		name, pattern string
-		want          bool
-	}{
-		{"./wheel", "./wheel", true},
-		{"./wheel", "./wheel/", true},
-		{"./wheel/internal/explore", "./wheel", false},
-		{"./wheel/internal/explore", "./wheel/...", true},
-		{"./wheel", "./wheel/...", true},
-		{"./wheels", "./wheel/...", false},
-		{"./wheel", "./...", true},
-	} {
-		require.Equal(t, c.want, matches(c.name, c.pattern), "%s %s", c.name, c.pattern)
-	}
 }

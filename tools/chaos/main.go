@@ -20,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
 func main() {
@@ -63,7 +65,7 @@ func run(ctx context.Context, args []string) error {
 	if *seek {
 		return w.seekFaults(ctx, flags.Args(), first, *long, *plain)
 	}
-	pkgs, err := list(strings.Fields(*patterns))
+	pkgs, err := gotest.List(strings.Fields(*patterns))
 	if err != nil {
 		return err
 	}

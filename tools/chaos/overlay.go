@@ -2,7 +2,6 @@ package main
 
 import (
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -16,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/heartwheel-go/heartwheel/tools/internal/command"
+	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
 // disturber is what runtime gets.
@@ -32,7 +32,7 @@ type golang struct {
 // installed finds Go. The go command puts a downloaded Go into its module cache, and replaces no file there.
 // So all commands of this process use such a Go through a link in dir.
 func installed(dir string) (golang, error) {
-	out, err := command.Output("..", nil, goCommand(), "env", "GOVERSION", "GOROOT", "GOMODCACHE")
+	out, err := command.Output("..", nil, gotest.GoCommand(), "env", "GOVERSION", "GOROOT", "GOMODCACHE")
 	if err != nil {
 		return golang{}, err
 	}
@@ -51,20 +51,10 @@ func installed(dir string) (golang, error) {
 	)
 }
 
-func goCommand() string {
-	if name := os.Getenv("GO"); name != "" {
-		return name
-	}
-	return "go"
-}
-
-// overlay maps files, as the go command sees them, to their replacements.
-type overlay map[string]string
-
 // disturbed makes an overlay with all points in a folder.
-func (g golang) disturbed(dir string) (overlay, error) {
-	made := overlay{}
-	put := func(file, text string) error { return made.put(dir, filepath.Join(g.src, file), text) }
+func (g golang) disturbed(dir string) (gotest.Overlay, error) {
+	made := gotest.Overlay{}
+	put := func(file, text string) error { return made.Put(dir, filepath.Join(g.src, file), text) }
 	if err := put("runtime/chaos.go", disturber); err != nil {
 		return nil, err
 	}
@@ -160,20 +150,4 @@ func insert(text string, at map[int]string) string {
 		b.WriteByte(text[i])
 	}
 	return b.String()
-}
-
-// put has the go command see text in the place of a file.
-func (o overlay) put(dir, file, text string) error {
-	name := filepath.Join(dir, fmt.Sprintf("%d-%s", len(o), filepath.Base(file)))
-	o[file] = name
-	return os.WriteFile(name, []byte(text), 0o600)
-}
-
-// write makes the file for the go command.
-func (o overlay) write(name string) error {
-	text, err := json.Marshal(map[string]overlay{"Replace": o})
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(name, text, 0o600)
 }

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
 // chaos runs the packages in turn, round after round, until time is over. With a fixed seed it ends with the
 // first failure, too.
-func (w *workshop) chaos(ctx context.Context, pkgs []pkg, seed uint64, fixed bool, long time.Duration) error {
+func (w *workshop) chaos(ctx context.Context, pkgs []gotest.Package, seed uint64, fixed bool, long time.Duration) error {
 	fmt.Printf("chaos: %s, %d packages, seeds from %d\n", w.golang.version, len(pkgs), seed)
 	var found findings
 	built := make([]*tests, len(pkgs))
@@ -27,7 +29,7 @@ func (w *workshop) chaos(ctx context.Context, pkgs []pkg, seed uint64, fixed boo
 			}
 			i := (n + int(seed%uint64(len(pkgs)))) % len(pkgs) // a short time does not always begin with the same
 			if built[i] == nil {
-				fmt.Printf("      building %s\n", pkgs[i].name)
+				fmt.Printf("      building %s\n", pkgs[i].Name)
 				since, err := time.Now(), error(nil)
 				if built[i], err = w.build(pkgs[i], w.library); err != nil {
 					return errors.Join(found.err(), err)
@@ -38,7 +40,7 @@ func (w *workshop) chaos(ctx context.Context, pkgs []pkg, seed uint64, fixed boo
 			if !fixed {
 				now += uint64(round)
 			}
-			if err := w.once(ctx, built[i], now, fmt.Sprintf("%s-%d", pkgs[i].name, now), &found); err != nil {
+			if err := w.once(ctx, built[i], now, fmt.Sprintf("%s-%d", pkgs[i].Name, now), &found); err != nil {
 				return errors.Join(found.err(), err)
 			}
 			runs++
@@ -49,7 +51,7 @@ func (w *workshop) chaos(ctx context.Context, pkgs []pkg, seed uint64, fixed boo
 }
 
 // stress runs each package a number of times, beside busy loops.
-func (w *workshop) stress(ctx context.Context, pkgs []pkg, times, busy int) error {
+func (w *workshop) stress(ctx context.Context, pkgs []gotest.Package, times, busy int) error {
 	fmt.Printf("stress: %s, %d packages, %d times each, beside %d busy loops\n", w.golang.version, len(pkgs), times, busy)
 	runtime.GOMAXPROCS(runtime.NumCPU() + busy)
 	var over atomic.Bool
@@ -68,7 +70,7 @@ func (w *workshop) stress(ctx context.Context, pkgs []pkg, times, busy int) erro
 			return errors.Join(found.err(), err)
 		}
 		for n := range times {
-			if err := w.once(ctx, t, 0, fmt.Sprintf("%s-stress-%d", p.name, n+1), &found); err != nil {
+			if err := w.once(ctx, t, 0, fmt.Sprintf("%s-stress-%d", p.Name, n+1), &found); err != nil {
 				return errors.Join(found.err(), err)
 			}
 		}
@@ -86,8 +88,8 @@ func (w *workshop) once(ctx context.Context, t *tests, seed uint64, name string,
 	if o.failed != nil {
 		said = "FAIL"
 	}
-	fmt.Printf("%s  %s  seed %d  %.1fs\n", said, t.name, seed, o.took.Seconds())
-	found.runs(t.name)
+	fmt.Printf("%s  %s  seed %d  %.1fs\n", said, t.Name, seed, o.took.Seconds())
+	found.runs(t.Name)
 	if o.failed == nil {
 		return nil
 	}
@@ -95,8 +97,8 @@ func (w *workshop) once(ctx context.Context, t *tests, seed uint64, name string,
 	if err != nil {
 		return err
 	}
-	found.failed(t.name, o.failed)
-	fmt.Printf("      %s\n      log: %s\n      again: %s\n", strings.Join(o.failed, " "), log, again(t.name, seed, o.failed))
+	found.failed(t.Name, o.failed)
+	fmt.Printf("      %s\n      log: %s\n      again: %s\n", strings.Join(o.failed, " "), log, again(t.Name, seed, o.failed))
 	return nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
 // seekFaults runs tests with each fault until one fails, and says how long it took.
@@ -38,11 +40,11 @@ func (w *workshop) seekFaults(ctx context.Context, names []string, seed uint64, 
 }
 
 func (w *workshop) seekFault(ctx context.Context, f fault, seed uint64, long time.Duration, plain bool) (found bool, err error) {
-	pkgs, err := list([]string{f.tests})
+	pkgs, err := gotest.List([]string{f.tests})
 	if err != nil {
 		return false, err
 	}
-	o := overlay{}
+	o := gotest.Overlay{}
 	if plain {
 		seed = 0
 	} else {
@@ -64,7 +66,7 @@ func (w *workshop) seekFault(ctx context.Context, f fault, seed uint64, long tim
 		if err != nil {
 			return false, err
 		}
-		if out.failed != nil && !hangs(out.output, w.timeout/2) && strings.HasPrefix(out.failed[0], timedOut) {
+		if out.failed != nil && !hangs(out.output, w.timeout/2) && strings.HasPrefix(out.failed[0], gotest.TimedOut) {
 			return false, fmt.Errorf("the tests take longer than %v, and none hangs: they need a longer -timeout", w.timeout)
 		}
 		if out.failed != nil {
@@ -83,7 +85,7 @@ func (w *workshop) seekFault(ctx context.Context, f fault, seed uint64, long tim
 }
 
 // apply puts the fault into an overlay. root is the folder of the repository.
-func (f fault) apply(root, dir string, o overlay) error {
+func (f fault) apply(root, dir string, o gotest.Overlay) error {
 	file, err := filepath.Abs(filepath.Join(root, f.file))
 	if err != nil {
 		return err
@@ -95,7 +97,7 @@ func (f fault) apply(root, dir string, o overlay) error {
 	if n := strings.Count(string(text), f.from); n != 1 {
 		return fmt.Errorf("the text of fault %s stands %d times in %s, must be once: see tools/chaos/faults.go", f.name, n, f.file)
 	}
-	return o.put(dir, file, strings.Replace(string(text), f.from, f.to, 1))
+	return o.Put(dir, file, strings.Replace(string(text), f.from, f.to, 1))
 }
 
 // hangs reports whether a test, or a subtest, had run for so long when time was over.

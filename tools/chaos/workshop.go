@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/tools/internal/command"
+	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
 // workshop builds the tests of packages, and runs them.
@@ -24,7 +24,7 @@ type workshop struct {
 	skip    string // as in go test -skip
 	timeout time.Duration
 	golang  golang
-	library overlay // of Go's library, disturbed
+	library gotest.Overlay // of Go's library, disturbed
 	built   int
 }
 
@@ -51,24 +51,24 @@ func newWorkshop(only, skip string, timeout time.Duration) (*workshop, error) {
 
 // tests are the tests of a package, built.
 type tests struct {
-	pkg
+	gotest.Package
 	binary  string
 	overlay string // a file of the go command
 }
 
 // build builds the tests of a package as make test does, but with an overlay.
-func (w *workshop) build(p pkg, o overlay) (*tests, error) {
+func (w *workshop) build(p gotest.Package, o gotest.Overlay) (*tests, error) {
 	w.built++
 	t := &tests{
-		pkg:     p,
-		binary:  filepath.Join(w.dir, fmt.Sprintf("%d-%s.test", w.built, filepath.Base(p.dir))),
+		Package: p,
+		binary:  filepath.Join(w.dir, fmt.Sprintf("%d-%s.test", w.built, filepath.Base(p.Dir))),
 		overlay: filepath.Join(w.dir, fmt.Sprintf("%d-overlay.json", w.built)),
 	}
-	if err := o.write(t.overlay); err != nil {
+	if err := o.Write(t.overlay); err != nil {
 		return nil, err
 	}
-	_, err := command.Output(p.module, nil, w.with, "race", goCommand(),
-		"test", "-c", "-vet=off", "-overlay", t.overlay, "-o", t.binary, p.dir)
+	_, err := command.Output(p.Module, nil, w.with, "race", gotest.GoCommand(),
+		"test", "-c", "-vet=off", "-overlay", t.overlay, "-o", t.binary, p.Dir)
 	return t, err
 }
 
@@ -83,7 +83,7 @@ type outcome struct {
 func (w *workshop) run(ctx context.Context, t *tests, seed uint64) (outcome, error) {
 	args := []string{"plain", t.binary, "-test.v", "-test.timeout=" + w.timeout.String(), "-test.run=" + w.only, "-test.skip=" + w.skip}
 	cmd := exec.CommandContext(ctx, w.with, args...)
-	cmd.Dir = t.dir
+	cmd.Dir = t.Dir
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // else each run takes a second more
 	count := filepath.Join(w.dir, "count")
 	if seed != 0 {
@@ -101,7 +101,7 @@ func (w *workshop) run(ctx context.Context, t *tests, seed uint64) (outcome, err
 		return o, errors.Join(errors.New("interrupted, log: "+log), err)
 	}
 	if err != nil {
-		o.failed = whatFailed(output, err)
+		o.failed = gotest.WhatFailed(output, err)
 		return o, nil
 	}
 	if seed != 0 {
@@ -112,48 +112,23 @@ func (w *workshop) run(ctx context.Context, t *tests, seed uint64) (outcome, err
 		var points, yields, stops int
 		if n, _ := fmt.Sscan(string(counted), &points, &yields, &stops); n != 3 || yields+stops == 0 {
 			return o, fmt.Errorf("%s passed undisturbed: %d points, %d yields, %d stops: the overlay for %s had no effect",
-				t.name, points, yields, stops, w.golang.version)
+				t.Name, points, yields, stops, w.golang.version)
 		}
 	}
 	return o, nil
-}
-
-const timedOut = "timed out:"
-
-// whatFailed finds the failed tests in the output of a run, and the running ones when time was over. After a
-// panic, that is the last one that began.
-func whatFailed(output []byte, err error) (names []string) {
-	running, last := false, ""
-	for line := range bytes.Lines(output) {
-		text := strings.TrimRight(string(line), "\n")
-		switch {
-		case strings.HasPrefix(text, "--- FAIL: "):
-			names = append(names, strings.Fields(text)[2])
-		case strings.HasPrefix(text, "=== RUN "):
-			last = strings.Fields(text)[2]
-		case strings.HasPrefix(text, "panic: test timed out"):
-			names = append(names, timedOut)
-		case text == "\trunning tests:":
-			running = true
-		case running && strings.HasPrefix(text, "\t\tTest"):
-			names = append(names, strings.Fields(text)[0])
-		case strings.HasPrefix(text, "fatal error: "), strings.HasPrefix(text, "panic: ") && len(names) == 0:
-			names = append(names, text)
-			if last != "" {
-				names = append(names, last)
-			}
-		default:
-			running = false
-		}
-	}
-	if len(names) == 0 {
-		return []string{err.Error()}
-	}
-	return names
 }
 
 // keep writes the output of a failed run into a lasting file.
 func (w *workshop) keep(name string, o outcome) (string, error) {
 	file := filepath.Join(w.logs, strings.NewReplacer("./", "", "/", "-").Replace(name)+".log")
 	return file, os.WriteFile(file, o.output, 0o600)
+}
+
+// lasting is the folder for logs.
+func lasting() (string, error) {
+	dir, err := filepath.Abs("../bin/chaos")
+	if err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o755)
 }

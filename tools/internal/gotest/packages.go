@@ -1,4 +1,5 @@
-package main
+// Package gotest finds packages with tests, and builds and judges their tests, for the tools.
+package gotest
 
 import (
 	"fmt"
@@ -9,16 +10,16 @@ import (
 	"github.com/heartwheel-go/heartwheel/tools/internal/command"
 )
 
-// pkg is a package with tests.
-type pkg struct {
-	module string // its folder
-	dir    string
-	name   string // ./wheel, from the root of the repository
+// A Package has tests.
+type Package struct {
+	Module string // its folder
+	Dir    string
+	Name   string // ./wheel, from the root of the repository
 }
 
-// list returns the packages with tests below the folders of the patterns: ./wheel is one folder, ./wheel/...
+// List returns the packages with tests below the folders of the patterns: ./wheel is one folder, ./wheel/...
 // is all below it, too.
-func list(patterns []string) (chosen []pkg, err error) {
+func List(patterns []string) (chosen []Package, err error) {
 	used := make([]bool, len(patterns))
 	modules, err := command.Output("..", nil, "./scripts/modules")
 	if err != nil {
@@ -32,7 +33,7 @@ func list(patterns []string) (chosen []pkg, err error) {
 		for _, p := range all {
 			matched := false
 			for i, pattern := range patterns {
-				if matches(p.name, pattern) {
+				if matches(p.Name, pattern) {
 					matched, used[i] = true, true
 				}
 			}
@@ -49,14 +50,14 @@ func list(patterns []string) (chosen []pkg, err error) {
 	return chosen, nil
 }
 
-func listModule(module string) (all []pkg, err error) {
+func listModule(module string) (all []Package, err error) {
 	root, err := filepath.Abs("..")
 	if err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(root, module)
 	const tested = "{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}"
-	out, err := command.Output(dir, nil, goCommand(), "list", "-f", tested, "./...")
+	out, err := command.Output(dir, nil, GoCommand(), "list", "-f", tested, "./...")
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func listModule(module string) (all []pkg, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, pkg{module: dir, dir: folder, name: "./" + filepath.ToSlash(name)})
+		all = append(all, Package{Module: dir, Dir: folder, Name: "./" + filepath.ToSlash(name)})
 	}
 	return all, nil
 }
@@ -77,11 +78,10 @@ func matches(name, pattern string) bool {
 	return name == strings.TrimSuffix(pattern, "/")
 }
 
-// lasting is the folder for logs.
-func lasting() (string, error) {
-	dir, err := filepath.Abs("../bin/chaos")
-	if err != nil {
-		return "", err
+// GoCommand is the go command: $GO, if that is set.
+func GoCommand() string {
+	if name := os.Getenv("GO"); name != "" {
+		return name
 	}
-	return dir, os.MkdirAll(dir, 0o755)
+	return "go"
 }

@@ -1,0 +1,75 @@
+// Command mutate changes Go code, a small change at a time, and says which changes no test notices.
+//
+//	go run ./mutate -pkgs "./wheel ./pool"
+//	go run ./mutate -pkgs ./keepalive/internal/rules -tests "./keepalive/internal/rules ./keepalive"
+//
+// A change is a mutant: see mutants.go. No file of the tree is touched: an overlay of the go command has the
+// changed file. Each test runs alone once, for its time and its coverage. A mutant then meets the tests that
+// reach it, the quickest first, until one fails. A failed test runs once more, so that a busy machine kills no
+// mutant.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
+	patterns := flags.String("pkgs", "", "folders of packages to mutate, from the root of the repository, with spaces between them")
+	others := flags.String("tests", "", "folders of packages with the tests to run, in this order; by default those of the mutated package")
+	only := flags.String("files", "", "only files whose name contains one of these, with spaces between them")
+	most := flags.Duration("most", 15*time.Second, "leave out tests that take longer alone")
+	jobs := flags.Int("jobs", runtime.NumCPU(), "how many mutants at a time")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 || *patterns == "" || *jobs < 1 {
+		return fmt.Errorf("arguments %q with -pkgs %q and -jobs %d, must be flags with a package and a job", flags.Args(), *patterns, *jobs)
+	}
+	pkgs, err := gotest.List(strings.Fields(*patterns))
+	if err != nil {
+		return err
+	}
+	b, err := newBench(*most)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	var all []result
+	for _, p := range pkgs {
+		with := []gotest.Package{p}
+		if *others != "" {
+			if with, err = gotest.List(strings.Fields(*others)); err != nil {
+				return err
+			}
+		}
+		results, err := b.mutate(ctx, p, with, strings.Fields(*only), *jobs)
+		all = append(all, results...)
+		if err != nil {
+			report(os.Stdout, all)
+			return err
+		}
+	}
+	report(os.Stdout, all)
+	return nil
+}

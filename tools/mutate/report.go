@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+var fates = [...]string{killed: "killed", timedOut: "timed out", lived: "lived", notReached: "not reached", notCompiled: "not compiled"}
+
+// String is a line: the fate, the place, the change, and the tests.
+func (r result) String() string {
+	line := fmt.Sprintf("%-12s %s:%d:%d  %s  ->  %s", fates[r.fate], path.Join(r.pkg, filepath.Base(r.file)), r.place.line, r.place.column, short(r.old), short(r.new))
+	switch {
+	case r.once:
+		line += "  (failed once: " + strings.Join(r.by, " ") + ")"
+	case r.fate == killed:
+		line += "  (" + strings.Join(r.by, " ") + ")"
+	}
+	return line
+}
+
+func short(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > 100 {
+		text = text[:100] + "..."
+	}
+	return text
+}
+
+// report says what lived, and the share of each package that did not. A change that does not compile is no mutant.
+func report(w io.Writer, all []result) {
+	var pkgs []string
+	counts := map[string]*[len(fates)]int{}
+	for _, r := range all {
+		if counts[r.pkg] == nil {
+			counts[r.pkg] = &[len(fates)]int{}
+			pkgs = append(pkgs, r.pkg)
+		}
+		counts[r.pkg][r.fate]++
+	}
+	for _, fate := range []fate{notReached, lived} {
+		of := slices.DeleteFunc(slices.Clone(all), func(r result) bool { return r.fate != fate })
+		if len(of) > 0 {
+			fmt.Fprintf(w, "\n%s: %d\n", fates[fate], len(of))
+		}
+		for _, r := range of {
+			fmt.Fprintln(w, r)
+		}
+	}
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "package\tmutants\tkilled\ttimed out\tlived\tnot reached\tshare killed")
+	for _, p := range pkgs {
+		c := counts[p]
+		dead := c[killed] + c[timedOut]
+		all := dead + c[lived] + c[notReached]
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%.1f %%\n", p, all, c[killed], c[timedOut], c[lived], c[notReached], 100*float64(dead)/float64(max(all, 1)))
+	}
+	_ = table.Flush()
+}
