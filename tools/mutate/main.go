@@ -3,10 +3,10 @@
 //	go run ./mutate -pkgs "./wheel ./pool"
 //	go run ./mutate -pkgs ./keepalive/internal/rules -tests "./keepalive/internal/rules ./keepalive"
 //
-// A change is a mutant: see mutants.go. No file of the tree is touched: an overlay of the go command has the
-// changed file. Each test runs alone once, for its time and its coverage. A mutant then meets the tests that
-// reach it, the quickest first, until one fails. A failed test runs once more, so that a busy machine kills no
-// mutant.
+// A change is a mutant: see mutants.go. All mutants of a package are compiled into it at once, by an overlay of
+// the go command, and a variable of the environment switches on one of them. No file of the tree is touched. Each
+// test runs alone once, for its time and the mutants that it reaches. A mutant then meets these tests, the
+// quickest first, until one fails. A failed test runs once more, so that a busy machine kills no mutant.
 package main
 
 import (
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	b, err := newBench(*most)
+	b, err := newBench(*most, *jobs, strings.Fields(*only))
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string) error {
 				return err
 			}
 		}
-		results, err := b.mutate(ctx, p, with, strings.Fields(*only), *jobs)
+		results, err := b.mutate(ctx, p, with)
 		all = append(all, results...)
 		if err != nil {
 			report(os.Stdout, all)

@@ -1,31 +1,34 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
-	"go/parser"
+	"go/constant"
 	"go/token"
+	"go/types"
 	"slices"
 	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
 )
 
-// mutant is a change of a file: the text from one offset to another becomes a different one.
+// mutant is a change. All mutants of a package are compiled into it at once, and a variable of the
+// environment switches one of them on.
 type mutant struct {
-	file     string // absolute
-	function place  // where its function begins
-	place    place
-	from, to int // offsets
-	old, new string
+	id           int // from 1
+	file         string
+	line, column int
+	old, new     string
+	fails        bool // to compile
 }
 
-type place struct{ line, column int }
-
-func (p place) before(other place) bool {
-	return p.line < other.line || p.line == other.line && p.column < other.column
-}
-
-// apply returns the file with the change.
-func (m mutant) apply(text []byte) string {
-	return string(text[:m.from]) + m.new + string(text[m.to:])
+// edit puts texts around a piece of a file, for some mutants. Edits nest.
+type edit struct {
+	from, to      token.Pos
+	before, after string
+	operator      token.Pos // a comma takes the place of the operator here, if there is one
+	length        int
 }
 
 // Operators that take the place of another. Bounds move by one, and the others become their opposite.
@@ -46,54 +49,75 @@ var (
 		token.AND_ASSIGN: token.OR_ASSIGN, token.OR_ASSIGN: token.AND_ASSIGN, token.AND_NOT_ASSIGN: token.AND_ASSIGN,
 		token.INC: token.DEC, token.DEC: token.INC,
 	}
-	words = map[string]string{"true": "false", "false": "true", "min": "max", "max": "min"}
+	// functions of the file that a mutated package gets
+	helpers = map[token.Token]string{
+		token.LSS: "mutantLess", token.LEQ: "mutantLessEqual", token.GTR: "mutantMore", token.GEQ: "mutantMoreEqual",
+		token.ADD: "mutantAdd", token.SUB: "mutantSub", token.MUL: "mutantMul", token.QUO: "mutantQuo", token.REM: "mutantRem",
+		token.SHL: "mutantShl", token.SHR: "mutantShr", token.AND: "mutantAnd", token.OR: "mutantOr", token.XOR: "mutantXor",
+		token.AND_NOT: "mutantAndNot",
+	}
 )
 
-// finder collects the mutants of a file.
+// finder collects the mutants of a package, file by file.
 type finder struct {
-	name     string
-	text     []byte
-	set      *token.FileSet
-	function place
-	found    []mutant
+	pkg    *packages.Package
+	file   *ast.File
+	text   []byte
+	failed map[int]bool      // lines of this file that do not compile with their mutants
+	plain  map[ast.Expr]bool // conditions: to invert them would be the same as one of their own mutants
+	edits  []edit
+	found  []mutant
+	placed int // so many of them have their edits
 }
 
-// mutants returns all mutants of a file, in the order of their place. Some may not compile.
-func mutants(name string, text []byte) ([]mutant, error) {
-	f := &finder{name: name, text: text, set: token.NewFileSet()}
-	parsed, err := parser.ParseFile(f.set, name, text, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range parsed.Decls {
+// mutate returns a file with all its mutants.
+func (f *finder) mutate(file *ast.File, text []byte, failed map[int]bool) string {
+	f.file, f.text, f.failed, f.plain, f.edits = file, text, failed, map[ast.Expr]bool{}, nil
+	for _, d := range file.Decls {
 		if function, ok := d.(*ast.FuncDecl); ok && function.Body != nil {
-			_, f.function = f.place(function.Body.Pos())
 			ast.Inspect(function.Body, f.visit)
 		}
 	}
-	slices.SortStableFunc(f.found, func(a, b mutant) int { return a.from - b.from })
-	return f.found, nil
+	before, after, commas := map[int]string{}, map[int]string{}, map[int]int{}
+	for _, e := range f.edits { // an outer one comes before those in it
+		before[f.offset(e.from)] += e.before
+		after[f.offset(e.to)] = e.after + after[f.offset(e.to)]
+		if e.length > 0 {
+			commas[f.offset(e.operator)] = e.length
+		}
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		b.WriteString(after[i] + before[i])
+		if n := commas[i]; n > 0 {
+			b.WriteByte(',')
+			i += n - 1
+			continue
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String()
 }
 
 func (f *finder) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.IfStmt:
-		f.condition(n.Cond, true, true)
+		f.condition(n.Cond)
 	case *ast.ForStmt:
 		if n.Cond != nil {
-			f.condition(n.Cond, false, true) // always true would never end, and so would a different step
+			f.loop(n.Cond)
 			ast.Inspect(n.Cond, f.visit)
 		}
 		if n.Init != nil {
 			ast.Inspect(n.Init, f.visit)
 		}
 		ast.Inspect(n.Body, f.visit)
-		return false
+		return false // a different step would never end
 	case *ast.SwitchStmt:
 		for _, s := range n.Body.List {
 			for _, e := range s.(*ast.CaseClause).List {
 				if n.Tag == nil {
-					f.condition(e, true, true)
+					f.condition(e)
 				}
 			}
 		}
@@ -103,114 +127,267 @@ func (f *finder) visit(n ast.Node) bool {
 		f.statements(n.Body)
 	case *ast.CommClause:
 		f.statements(n.Body)
-	case *ast.BinaryExpr:
-		f.binary(n)
-	case *ast.UnaryExpr:
-		if n.Op == token.SUB || n.Op == token.NOT {
-			f.replace(n.OpPos, n.X.Pos(), "")
+	case *ast.ReturnStmt:
+		for _, e := range n.Results {
+			f.result(e)
 		}
-	case *ast.AssignStmt:
-		f.operator(n.TokPos, n.Tok, arithmetic)
-	case *ast.IncDecStmt:
-		f.operator(n.TokPos, n.Tok, arithmetic)
-	case *ast.BranchStmt:
-		f.branch(n)
-	case *ast.Ident:
-		if to, ok := words[n.Name]; ok {
-			f.replace(n.Pos(), n.End(), to)
+	case *ast.GenDecl:
+		return n.Tok == token.VAR
+	case *ast.ArrayType, *ast.Ident, *ast.SelectorExpr:
+		if e, ok := n.(ast.Expr); ok && f.isConstant(e) {
+			f.constant(e)
+			return false
 		}
-	case *ast.BasicLit:
-		f.literal(n)
-	case *ast.SelectorExpr:
-		ast.Inspect(n.X, f.visit)
-		return false // a field may have any name
+		_, isArray := n.(*ast.ArrayType)
+		return !isArray
 	case *ast.KeyValueExpr:
 		ast.Inspect(n.Value, f.visit)
 		return false
+	case ast.Expr:
+		if f.isConstant(n) {
+			f.constant(n)
+			return false
+		}
+		f.expression(n)
 	}
 	return true
 }
 
+func (f *finder) expression(n ast.Expr) {
+	switch n := n.(type) {
+	case *ast.BinaryExpr:
+		f.binary(n)
+	case *ast.UnaryExpr:
+		switch {
+		case n.Op == token.SUB:
+			id := f.mutant(n.OpPos, "-", "")
+			f.wrap(n, fmt.Sprintf("mutantNegative(%d, ", id), ")")
+		case n.Op == token.NOT && !f.plain[n]:
+			f.invert(n, f.mutant(n.OpPos, "!", ""))
+		}
+	case *ast.CallExpr:
+		name, ok := n.Fun.(*ast.Ident)
+		if _, builtin := f.pkg.TypesInfo.Uses[name].(*types.Builtin); ok && builtin && (name.Name == "min" || name.Name == "max") {
+			other := map[string]string{"min": "max", "max": "min"}[name.Name]
+			id := f.mutant(n.Pos(), name.Name, other)
+			f.add(edit{from: n.Lparen + 1, to: n.Lparen + 1, before: fmt.Sprintf("%d, ", id)})
+			f.add(edit{from: name.Pos(), to: name.Pos(), before: "mutant_"})
+		}
+	}
+}
+
 // condition makes a condition true, or false.
-func (f *finder) condition(e ast.Expr, yes, no bool) {
-	text := f.at(e.Pos(), e.End())
-	if yes {
-		f.replace(e.Pos(), e.End(), "(("+text+") || true)")
+func (f *finder) condition(e ast.Expr) {
+	if f.isConstant(e) {
+		return
 	}
-	if no {
-		f.replace(e.Pos(), e.End(), "(("+text+") && false)")
-	}
+	f.plain[ast.Unparen(e)] = true
+	id := f.mutant(e.Pos(), f.at(e), "true")
+	f.mutant(e.Pos(), f.at(e), "false")
+	f.wrap(e, fmt.Sprintf("mutantForce(%d, ", id), ")")
+}
+
+// loop makes the condition of a loop false. Always true would never end.
+func (f *finder) loop(e ast.Expr) {
+	f.plain[ast.Unparen(e)] = true
+	id := f.mutant(e.Pos(), f.at(e), "false")
+	f.wrap(e, fmt.Sprintf("(!mutantOn(%d) && (", id), "))")
 }
 
 func (f *finder) binary(n *ast.BinaryExpr) {
 	switch n.Op {
 	case token.LAND, token.LOR: // without one of its sides
-		f.replace(n.Pos(), n.End(), f.at(n.X.Pos(), n.X.End()))
-		f.replace(n.Pos(), n.End(), f.at(n.Y.Pos(), n.Y.End()))
+		id := f.mutant(n.Pos(), f.at(n), f.at(n.Y))
+		f.mutant(n.Pos(), f.at(n), f.at(n.X))
+		on, op := "mutantOn", "||"
+		if n.Op == token.LOR {
+			on, op = "!mutantOn", "&&"
+		}
+		for i, side := range []ast.Expr{n.X, n.Y} {
+			f.plain[ast.Unparen(side)] = true
+			f.wrap(side, fmt.Sprintf("(%s(%d) %s (", on, id+i, op), "))")
+		}
+	case token.EQL, token.NEQ:
+		if !f.plain[n] {
+			f.invert(n, f.mutant(n.OpPos, n.Op.String(), opposites[n.Op].String()))
+		}
+	case token.LSS, token.LEQ, token.GTR, token.GEQ:
+		id := f.mutant(n.OpPos, n.Op.String(), bounds[n.Op].String())
+		if !f.plain[n] {
+			f.mutant(n.OpPos, n.Op.String(), opposites[n.Op].String())
+			f.call(n, fmt.Sprintf("mutantEither(%d, %s(%d, ", id+1, helpers[n.Op], id), "))")
+			return
+		}
+		f.call(n, fmt.Sprintf("%s(%d, ", helpers[n.Op], id), ")")
 	default:
-		f.operator(n.OpPos, n.Op, bounds)
-		f.operator(n.OpPos, n.Op, opposites)
-		f.operator(n.OpPos, n.Op, arithmetic)
+		if to, ok := arithmetic[n.Op]; ok && !f.isString(n) {
+			id := f.mutant(n.OpPos, n.Op.String(), to.String())
+			of := ""
+			if n.Op == token.SHL || n.Op == token.SHR {
+				of = f.typeOf(n)
+			}
+			f.call(n, fmt.Sprintf("%s%s(%d, ", helpers[n.Op], of, id), ")")
+		}
 	}
 }
 
-func (f *finder) operator(at token.Pos, op token.Token, by map[token.Token]token.Token) {
-	if to, ok := by[op]; ok {
-		f.replace(at, at+token.Pos(len(op.String())), to.String())
-	}
-}
-
-// statements leaves out each statement that nothing in its block depends on for being compiled.
+// statements leaves out statements, and changes those that are operators.
 func (f *finder) statements(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
 		case *ast.AssignStmt:
-			if s.Tok == token.DEFINE {
+			if s.Tok == token.DEFINE || f.isBlank(s.Lhs) {
 				continue
 			}
-		case *ast.ExprStmt, *ast.DeferStmt, *ast.GoStmt, *ast.IncDecStmt, *ast.SendStmt:
+			f.leaveOut(s)
+			if to, ok := arithmetic[s.Tok]; ok && !f.isString(s.Lhs[0]) {
+				f.instead(s, s.TokPos, s.Tok, to, f.at(s.Lhs[0])+" "+to.String()+" "+f.at(s.Rhs[0]))
+			}
+		case *ast.IncDecStmt:
+			to := arithmetic[s.Tok]
+			f.leaveOut(s)
+			f.instead(s, s.TokPos, s.Tok, to, f.at(s.X)+to.String())
+		case *ast.ExprStmt:
+			if call, ok := s.X.(*ast.CallExpr); !ok || f.at(call.Fun) != "panic" {
+				f.leaveOut(s)
+			}
+		case *ast.DeferStmt, *ast.GoStmt, *ast.SendStmt:
+			f.leaveOut(s)
 		case *ast.ReturnStmt:
-			if s.Results != nil {
-				continue
+			if s.Results == nil {
+				f.leaveOut(s)
 			}
-		default:
-			continue
+		case *ast.BranchStmt:
+			switch s.Tok {
+			case token.CONTINUE:
+				f.instead(s, s.Pos(), s.Tok, token.BREAK, strings.Replace(f.at(s), "continue", "break", 1))
+			case token.BREAK:
+				f.instead(s, s.Pos(), s.Tok, token.CONTINUE, strings.Replace(f.at(s), "break", "continue", 1))
+			}
 		}
-		f.replace(s.Pos(), s.End(), "if false { "+f.at(s.Pos(), s.End())+" }")
 	}
 }
 
-func (f *finder) branch(n *ast.BranchStmt) {
-	switch {
-	case n.Tok == token.CONTINUE:
-		f.replace(n.Pos(), n.Pos()+token.Pos(len("continue")), "break")
-	case n.Tok == token.BREAK:
-		f.replace(n.Pos(), n.Pos()+token.Pos(len("break")), "continue")
-	}
+func (f *finder) leaveOut(s ast.Stmt) {
+	f.wrap(s, fmt.Sprintf("if !mutantOn(%d) { ", f.mutant(s.Pos(), f.at(s), "")), " }")
 }
 
-func (f *finder) literal(n *ast.BasicLit) {
-	if n.Kind != token.INT {
+func (f *finder) instead(s ast.Stmt, at token.Pos, old, by token.Token, text string) {
+	f.wrap(s, fmt.Sprintf("if mutantOn(%d) { %s } else { ", f.mutant(at, old.String(), by.String()), oneLine(text)), " }")
+}
+
+// result has a function return the zero value.
+func (f *finder) result(e ast.Expr) {
+	of := f.pkg.TypesInfo.Types[e]
+	if of.Type == nil || of.Value != nil || of.IsNil() {
 		return
 	}
-	if value, err := strconv.ParseInt(n.Value, 0, 64); err == nil {
-		f.replace(n.Pos(), n.End(), strconv.FormatInt(value+1, 10))
+	switch t := of.Type.Underlying().(type) {
+	case *types.Tuple:
+		return
+	case *types.Basic:
+		if t.Info()&types.IsBoolean != 0 || t.Kind() == types.Invalid {
+			return
+		}
+	}
+	switch ast.Unparen(e).(type) {
+	case *ast.BinaryExpr, *ast.FuncLit, *ast.CompositeLit:
+		return
+	}
+	f.wrap(e, fmt.Sprintf("mutantZero(%d, ", f.mutant(e.Pos(), f.at(e), "the zero value")), ")")
+}
+
+// constant adds one to a number, or inverts true and false. A constant with a name keeps its value.
+func (f *finder) constant(e ast.Expr) {
+	of := f.pkg.TypesInfo.Types[e]
+	basic, ok := of.Type.Underlying().(*types.Basic)
+	if !ok {
+		return
+	}
+	switch {
+	case basic.Info()&types.IsBoolean != 0:
+		if f.at(e) == "true" || f.at(e) == "false" {
+			f.invert(e, f.mutant(e.Pos(), f.at(e), strconv.FormatBool(!constant.BoolVal(of.Value))))
+		}
+	case basic.Info()&types.IsNumeric != 0 && basic.Info()&types.IsUntyped == 0:
+		inner := ast.Unparen(e)
+		if unary, ok := inner.(*ast.UnaryExpr); ok && unary.Op == token.SUB {
+			inner = unary.X
+		}
+		literal, ok := inner.(*ast.BasicLit)
+		if t := f.typeOf(e); ok && literal.Kind == token.INT && t != "" {
+			f.wrap(e, fmt.Sprintf("mutantNumber%s(%d, ", t, f.mutant(e.Pos(), f.at(e), f.at(e)+"+1")), ")")
+		}
 	}
 }
 
-func (f *finder) at(from, to token.Pos) string {
-	begin, _ := f.place(from)
-	end, _ := f.place(to)
-	return string(f.text[begin:end])
+func (f *finder) invert(e ast.Expr, id int) {
+	f.wrap(e, fmt.Sprintf("mutantEither(%d, ", id), ")")
 }
 
-func (f *finder) place(at token.Pos) (offset int, p place) {
-	position := f.set.Position(at)
-	return position.Offset, place{position.Line, position.Column}
+// mutant adds a mutant. Its number comes with the next edit.
+func (f *finder) mutant(at token.Pos, old, by string) int {
+	place := f.pkg.Fset.Position(at)
+	id := len(f.found) + 1
+	f.found = append(f.found, mutant{id: id, file: place.Filename, line: place.Line, column: place.Column, old: oneLine(old), new: oneLine(by)})
+	return id
 }
 
-func (f *finder) replace(from, to token.Pos, with string) {
-	begin, at := f.place(from)
-	end, _ := f.place(to)
-	f.found = append(f.found, mutant{f.name, f.function, at, begin, end, f.at(from, to), with})
+func (f *finder) wrap(n ast.Node, before, after string) {
+	f.add(edit{from: n.Pos(), to: n.End(), before: before, after: after})
 }
+
+func (f *finder) call(n *ast.BinaryExpr, before, after string) {
+	f.add(edit{from: n.Pos(), to: n.End(), before: before, after: after, operator: n.OpPos, length: len(n.Op.String())})
+}
+
+func (f *finder) add(e edit) {
+	failed := f.failed[f.pkg.Fset.Position(e.from).Line] || f.failed[f.pkg.Fset.Position(e.to).Line]
+	if !failed {
+		f.edits = append(f.edits, e)
+	}
+	for ; f.placed < len(f.found); f.placed++ {
+		f.found[f.placed].fails = failed
+	}
+}
+
+func (f *finder) at(n ast.Node) string { return string(f.text[f.offset(n.Pos()):f.offset(n.End())]) }
+
+func (f *finder) offset(at token.Pos) int { return f.pkg.Fset.Position(at).Offset }
+
+func (f *finder) isConstant(e ast.Expr) bool { return f.pkg.TypesInfo.Types[e].Value != nil }
+
+func (f *finder) isString(e ast.Expr) bool {
+	basic, ok := f.pkg.TypesInfo.TypeOf(e).Underlying().(*types.Basic)
+	return ok && basic.Info()&types.IsString != 0
+}
+
+func (f *finder) isBlank(list []ast.Expr) bool {
+	return !slices.ContainsFunc(list, func(e ast.Expr) bool { return f.at(e) != "_" })
+}
+
+// typeOf is the type of an expression as a type argument, or "" if this file has no name for it.
+func (f *finder) typeOf(e ast.Expr) string {
+	known := true
+	name := types.TypeString(f.pkg.TypesInfo.TypeOf(e), func(p *types.Package) string {
+		if p == f.pkg.Types {
+			return ""
+		}
+		for _, spec := range f.file.Imports {
+			if path, _ := strconv.Unquote(spec.Path.Value); path == p.Path() {
+				if spec.Name != nil {
+					return spec.Name.Name
+				}
+				return p.Name()
+			}
+		}
+		known = false
+		return ""
+	})
+	if !known {
+		return ""
+	}
+	return "[" + name + "]"
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

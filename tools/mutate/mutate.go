@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +9,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/heartwheel-go/heartwheel/tools/internal/command"
 	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
+
+// bench is where packages are mutated.
+type bench struct {
+	dir  string        // temporary
+	with string        // scripts/with
+	most time.Duration // of a test
+	jobs int
+	only []string // parts of names of files
+}
 
 // fate is what became of a mutant.
 type fate int
@@ -34,16 +41,27 @@ type result struct {
 	err  error
 }
 
-// mutate tests all mutants of a package.
-func (b *bench) mutate(ctx context.Context, p gotest.Package, tests []gotest.Package, only []string, jobs int) ([]result, error) {
-	found, err := b.mutants(p, only)
+func newBench(most time.Duration, jobs int, only []string) (*bench, error) {
+	with, err := filepath.Abs("../scripts/with")
 	if err != nil {
 		return nil, err
 	}
-	fmt.Printf("mutate: %s has %d mutants\n", p.Name, len(found))
+	dir, err := os.MkdirTemp("", "mutate-*")
+	return &bench{dir, with, most, jobs, only}, err
+}
+
+// mutate has all mutants of a package meet the tests of some.
+func (b *bench) mutate(ctx context.Context, p gotest.Package, tests []gotest.Package) (done []result, err error) {
+	of, err := load(p)
+	if err != nil {
+		return nil, err
+	}
 	var suites []suite
 	for _, t := range tests {
-		s, err := b.suite(ctx, t, p, jobs)
+		s, err := b.build(t, of)
+		if err == nil {
+			err = s.measure(ctx, len(of.mutants), b.most, b.jobs)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -51,18 +69,20 @@ func (b *bench) mutate(ctx context.Context, p gotest.Package, tests []gotest.Pac
 		for _, t := range s.tests {
 			all += t.took
 		}
-		fmt.Printf("        %d tests of %s take %.1fs, one by one\n", len(s.tests), t.Name, all.Seconds())
+		fmt.Printf("%s: %d changes; %d tests of %s reach them, and take %.1fs one by one\n", p.Name, len(of.mutants), len(s.tests), t.Name, all.Seconds())
 		suites = append(suites, s)
 	}
-	results := make([]result, len(found))
-	each(jobs, len(found), func(i int) {
-		results[i] = b.meet(ctx, found[i], suites)
+	chosen := slices.DeleteFunc(slices.Clone(of.mutants), func(m mutant) bool {
+		return len(b.only) > 0 && !slices.ContainsFunc(b.only, func(part string) bool { return strings.Contains(filepath.Base(m.file), part) })
+	})
+	results := make([]result, len(chosen))
+	each(b.jobs, len(chosen), func(i int) {
+		results[i] = meet(ctx, chosen[i], suites)
 		results[i].pkg = p.Name
 		if results[i].err == nil {
 			fmt.Println(results[i])
 		}
 	})
-	done := results[:0]
 	for _, r := range results {
 		if r.err == nil {
 			done = append(done, r)
@@ -73,100 +93,49 @@ func (b *bench) mutate(ctx context.Context, p gotest.Package, tests []gotest.Pac
 	return done, err
 }
 
-func (b *bench) mutants(p gotest.Package, only []string) (found []mutant, err error) {
-	list, err := command.Output(p.Dir, nil, gotest.GoCommand(), "list", "-f", `{{join .GoFiles "\n"}}`, ".")
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range strings.Fields(list) {
-		if len(only) > 0 && !slices.ContainsFunc(only, func(part string) bool { return strings.Contains(name, part) }) {
-			continue
-		}
-		file := filepath.Join(p.Dir, name)
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		more, err := mutants(file, text)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, more...)
-	}
-	return found, nil
-}
-
-// meet has a mutant meet the tests that reach it.
-func (b *bench) meet(ctx context.Context, m mutant, suites []suite) result {
+// meet has a mutant meet the tests that reach it, until one kills it.
+func meet(ctx context.Context, m mutant, suites []suite) result {
 	r := result{mutant: m, fate: notReached}
+	if m.fails {
+		r.fate = notCompiled
+		return r
+	}
 	for _, s := range suites {
-		tests := s.reach(m)
-		if len(tests) == 0 {
-			continue
-		}
-		if r.fate == notReached {
-			r.fate = lived
-		}
-		b.run(ctx, &r, s, tests)
-		if r.fate != lived || r.err != nil {
-			break
+		tests := slices.DeleteFunc(slices.Clone(s.tests), func(t test) bool { return t.reaches[m.id] == 0 })
+		for _, group := range groups(tests) {
+			if r.fight(ctx, s, group); r.fate != lived || r.err != nil {
+				return r
+			}
 		}
 	}
 	return r
 }
 
-// run runs some tests of a suite with a mutant.
-func (b *bench) run(ctx context.Context, r *result, s suite, tests []test) {
-	text, err := os.ReadFile(r.file)
-	if err != nil {
+// fight runs some tests with the mutant. A failed one runs once more, so that a busy machine kills nobody.
+func (r *result) fight(ctx context.Context, s suite, tests []test) {
+	r.fate = lived
+	var names []string
+	timeout := 5 * time.Second
+	for _, t := range tests {
+		names = append(names, t.name)
+		timeout += 10 * t.took
+	}
+	failed, err := s.start(ctx, r.id, "", names, timeout)
+	if err == nil && failed != nil && failed[0] != gotest.TimedOut {
+		r.by, r.once = failed, true
+		if again := topLevel(failed); again != nil {
+			names = again
+		}
+		failed, err = s.start(ctx, r.id, "", names, timeout)
+	}
+	switch {
+	case err != nil:
 		r.err = err
-		return
-	}
-	dir, err := os.MkdirTemp(b.dir, "")
-	if err != nil {
-		r.err = err
-		return
-	}
-	o, file := gotest.Overlay{}, filepath.Join(dir, "overlay.json")
-	if r.err = errors.Join(o.Put(dir, r.file, r.apply(text)), o.Write(file)); r.err != nil {
-		return
-	}
-	binary, err := b.build(s.Package, "-overlay", file)
-	defer os.Remove(binary)
-	if ctx.Err() != nil {
-		r.err = errors.New("interrupted")
-		return
-	}
-	if err != nil {
-		r.fate = notCompiled
-		return
-	}
-	for _, group := range groups(tests) {
-		var names []string
-		timeout := 10 * time.Second
-		for _, t := range group {
-			names = append(names, t.name)
-			timeout += 5 * t.took
-		}
-		failed, err := b.start(ctx, s.Package, binary, names, timeout)
-		if err == nil && failed != nil && failed[0] != gotest.TimedOut {
-			r.by, r.once = failed, true
-			if again := topLevel(failed); again != nil {
-				names = again
-			}
-			failed, err = b.start(ctx, s.Package, binary, names, timeout)
-		}
-		switch {
-		case err != nil:
-			r.err = err
-			return
-		case failed != nil:
-			r.fate, r.by, r.once = killed, failed, false
-			if failed[0] == gotest.TimedOut {
-				r.fate = timedOut
-			}
-			return
-		}
+	case failed == nil:
+	case failed[0] == gotest.TimedOut:
+		r.fate, r.by, r.once = timedOut, failed, false
+	default:
+		r.fate, r.by, r.once = killed, failed, false
 	}
 }
 

@@ -14,7 +14,7 @@ var fates = [...]string{killed: "killed", timedOut: "timed out", lived: "lived",
 
 // String is a line: the fate, the place, the change, and the tests.
 func (r result) String() string {
-	line := fmt.Sprintf("%-12s %s:%d:%d  %s  ->  %s", fates[r.fate], path.Join(r.pkg, filepath.Base(r.file)), r.place.line, r.place.column, short(r.old), short(r.new))
+	line := fmt.Sprintf("%-12s %s:%d:%d  %s  ->  %s", fates[r.fate], path.Join(r.pkg, filepath.Base(r.file)), r.line, r.column, short(r.old), short(r.new))
 	switch {
 	case r.once:
 		line += "  (failed once: " + strings.Join(r.by, " ") + ")"

@@ -14,64 +14,48 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/tools/cover"
-
 	"github.com/heartwheel-go/heartwheel/tools/internal/command"
 	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
-// bench builds tests and runs them.
-type bench struct {
-	dir   string // temporary
-	with  string // scripts/with
-	most  time.Duration
-	files atomic.Int64
-}
-
-// test is a test of a package, as it is without mutants.
+// test is a test of a package, as it is without a mutant.
 type test struct {
-	name   string
-	took   time.Duration
-	blocks map[string][]cover.ProfileBlock // of the mutated package, by the name of a file without its folder
+	name    string
+	took    time.Duration
+	reaches []byte // by the number of a mutant
 }
 
-// suite is a package with its tests, the quickest first.
+// suite is a package with its tests, built with all mutants of another, the quickest first.
 type suite struct {
 	gotest.Package
-	tests []test
+	binary string
+	tests  []test
 }
 
-func newBench(most time.Duration) (*bench, error) {
-	with, err := filepath.Abs("../scripts/with")
-	if err != nil {
-		return nil, err
+// build builds the tests of a package with all mutants that compile.
+func (b *bench) build(p gotest.Package, of *subject) (suite, error) {
+	s := suite{Package: p, binary: filepath.Join(b.dir, strings.ReplaceAll(p.Name, "/", "-")+".test")}
+	for {
+		if err := of.mutate(b.dir); err != nil {
+			return s, err
+		}
+		_, err := command.Output(p.Module, nil, b.with, "plain", gotest.GoCommand(), "test", "-c", "-vet=off",
+			"-gcflags="+of.loaded.PkgPath+"=-e -dwarf=false", "-overlay", of.overlay, "-o", s.binary, p.Dir)
+		if err == nil || !of.learn(err) {
+			return s, err
+		}
 	}
-	dir, err := os.MkdirTemp("", "mutate-*")
-	return &bench{dir: dir, with: with, most: most}, err
 }
 
-// file is the name of a new file.
-func (b *bench) file(name string) string {
-	return filepath.Join(b.dir, fmt.Sprintf("%d-%s", b.files.Add(1), name))
-}
-
-// build builds the tests of a package.
-func (b *bench) build(p gotest.Package, flags ...string) (binary string, err error) {
-	binary = b.file(filepath.Base(p.Dir) + ".test")
-	args := slices.Concat([]string{"plain", gotest.GoCommand(), "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary}, flags, []string{p.Dir})
-	_, err = command.Output(p.Module, nil, b.with, args...)
-	return binary, err
-}
-
-// start runs tests, and returns the names of failed ones. A mutant may take memory without an end: a run has
-// 8 GB of addresses.
-func (b *bench) start(ctx context.Context, p gotest.Package, binary string, names []string, timeout time.Duration, flags ...string) (failed []string, err error) {
-	run := "-test.run=^(" + strings.Join(names, "|") + ")$"
-	args := slices.Concat([]string{"-c", `ulimit -v 8388608; exec "$@"`, "-", binary, run, "-test.v", "-test.failfast", "-test.timeout=" + timeout.String()}, flags)
-	within, cancel := context.WithTimeout(ctx, timeout+10*time.Second) // some mutants keep a timeout from being noticed
+// start runs tests with a mutant, and returns the names of failed ones. A mutant may take memory without an
+// end: a run has 8 GB of addresses.
+func (s suite) start(ctx context.Context, mutant int, reached string, names []string, timeout time.Duration) (failed []string, err error) {
+	within, cancel := context.WithTimeout(ctx, timeout+10*time.Second) // some mutants keep a test from ending itself
 	defer cancel()
-	cmd := exec.CommandContext(within, "sh", args...)
-	cmd.Dir = p.Dir
+	cmd := exec.CommandContext(within, "sh", "-c", `ulimit -v 8388608; exec "$@"`, "-", s.binary, "-test.v", "-test.failfast",
+		"-test.run=^("+strings.Join(names, "|")+")$", "-test.timeout="+timeout.String())
+	cmd.Dir = s.Dir
+	cmd.Env = append(os.Environ(), fmt.Sprintf("HEARTWHEEL_MUTANT=%d", mutant), "HEARTWHEEL_MUTANTS_REACHED="+reached)
 	cmd.WaitDelay = time.Second
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -87,80 +71,46 @@ func (b *bench) start(ctx context.Context, p gotest.Package, binary string, name
 	return nil, nil
 }
 
-// suite runs each test of a package alone, and finds what it reaches in the mutated package.
-func (b *bench) suite(ctx context.Context, p, mutated gotest.Package, jobs int) (suite, error) {
-	s := suite{Package: p}
-	path, err := command.Output(mutated.Module, nil, gotest.GoCommand(), "list", mutated.Dir)
+// measure runs each test alone and without a mutant. It leaves out those that fail, or take too long.
+func (s *suite) measure(ctx context.Context, mutants int, most time.Duration, jobs int) error {
+	list, err := command.Output(s.Dir, nil, s.binary, "-test.list=^(Test|Fuzz|Example)")
 	if err != nil {
-		return s, err
-	}
-	binary, err := b.build(p, "-cover", "-covermode=atomic", "-coverpkg="+path)
-	if err != nil {
-		return s, err
-	}
-	defer os.Remove(binary)
-	list, err := command.Output(p.Dir, nil, binary, "-test.list=^(Test|Fuzz|Example)")
-	if err != nil {
-		return s, err
+		return err
 	}
 	names := strings.Fields(list)
-	tests, errs := make([]test, len(names)), make([]error, len(names))
-	each(jobs, len(names), func(i int) { tests[i], errs[i] = b.alone(ctx, p, binary, names[i]) })
-	if err := ctx.Err(); err != nil {
-		return s, errors.New("interrupted")
+	s.tests = make([]test, len(names))
+	errs := make([]error, len(names))
+	each(jobs, len(names), func(i int) { s.tests[i], errs[i] = s.alone(ctx, names[i], mutants, most) })
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
 	}
-	for i, t := range tests {
-		if errs[i] != nil {
-			fmt.Printf("left out: %s %s: %v\n", p.Name, names[i], errs[i])
-			continue
+	for i, err := range errs {
+		if err != nil {
+			fmt.Printf("left out: %s %s: %v\n", s.Name, names[i], err)
 		}
-		s.tests = append(s.tests, t)
 	}
+	s.tests = slices.DeleteFunc(s.tests, func(t test) bool { return !slices.Contains(t.reaches, 1) })
 	slices.SortStableFunc(s.tests, func(a, b test) int { return int(a.took - b.took) })
-	return s, nil
+	return nil
 }
 
-func (b *bench) alone(ctx context.Context, p gotest.Package, binary, name string) (test, error) {
-	t := test{name: name, blocks: map[string][]cover.ProfileBlock{}}
-	profile := b.file("profile")
-	defer os.Remove(profile)
+func (s *suite) alone(ctx context.Context, name string, mutants int, most time.Duration) (test, error) {
+	t := test{name: name}
+	file := s.binary + "." + name
+	defer os.Remove(file)
+	if err := os.WriteFile(file, make([]byte, mutants+1), 0o600); err != nil {
+		return t, err
+	}
 	begun := time.Now()
-	failed, err := b.start(ctx, p, binary, []string{name}, b.most, "-test.coverprofile="+profile)
+	failed, err := s.start(ctx, 0, file, []string{name}, most)
 	t.took = time.Since(begun)
-	if err != nil {
-		return t, err
+	if err == nil && failed != nil {
+		err = fmt.Errorf("without a mutant: %s, after %.1fs", strings.Join(failed, " "), t.took.Seconds())
 	}
-	if failed != nil {
-		return t, fmt.Errorf("without a mutant: %s, after %.1fs", strings.Join(failed, " "), t.took.Seconds())
+	if err == nil {
+		t.reaches, err = os.ReadFile(file)
 	}
-	profiles, err := cover.ParseProfiles(profile)
-	if err != nil {
-		return t, err
-	}
-	for _, f := range profiles {
-		t.blocks[filepath.Base(f.FileName)] = f.Blocks
-	}
-	return t, nil
-}
-
-// reach are the tests that run the text of a mutant. The conditions of a switch count to no block of a profile:
-// for them, these are the tests that enter the function.
-func (s suite) reach(m mutant) (reaching []test) {
-	file := filepath.Base(m.file)
-	for _, t := range s.tests {
-		at := m.place
-		if !slices.ContainsFunc(t.blocks[file], func(b cover.ProfileBlock) bool { return contains(b, at) }) {
-			at = m.function
-		}
-		if slices.ContainsFunc(t.blocks[file], func(b cover.ProfileBlock) bool { return b.Count > 0 && contains(b, at) }) {
-			reaching = append(reaching, t)
-		}
-	}
-	return reaching
-}
-
-func contains(b cover.ProfileBlock, at place) bool {
-	return !at.before(place{b.StartLine, b.StartCol}) && at.before(place{b.EndLine, b.EndCol})
+	return t, err
 }
 
 // each calls a function for all numbers below n, some at a time.

@@ -39,3 +39,21 @@ func TestPatternsMatchFolders(t *testing.T) {
 		require.Equal(t, c.want, matches(c.name, c.pattern), "%s %s", c.name, c.pattern)
 	}
 }
+
+func TestOnlyModulesOfAPatternAreListed(t *testing.T) {
+	for _, c := range []struct {
+		pattern, module string
+		want            bool
+	}{
+		{"./wheel", ".", true},
+		{"./wheel", "timeout", false},
+		{"./timeout", "timeout", true},
+		{"./timeout/engine", "timeout", true},
+		{"./timeouts", "timeout", false},
+		{"./timeout", "timeout/redis", false},
+		{"./timeout/...", "timeout/redis", true},
+		{"./...", "timeout/redis", true},
+	} {
+		require.Equal(t, c.want, concerns(c.pattern, c.module), "%s %s", c.pattern, c.module)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/heartwheel-go/heartwheel/tools/internal/command"
@@ -26,6 +27,9 @@ func List(patterns []string) (chosen []Package, err error) {
 		return nil, err
 	}
 	for _, module := range strings.Fields(modules) {
+		if !slices.ContainsFunc(patterns, func(pattern string) bool { return concerns(pattern, module) }) {
+			continue
+		}
 		all, err := listModule(module)
 		if err != nil {
 			return nil, err
@@ -69,6 +73,12 @@ func listModule(module string) (all []Package, err error) {
 		all = append(all, Package{Module: dir, Dir: folder, Name: "./" + filepath.ToSlash(name)})
 	}
 	return all, nil
+}
+
+// concerns reports whether a module can have packages of a pattern. To list one takes seconds.
+func concerns(pattern, module string) bool {
+	below, name := strings.TrimSuffix(pattern, "/...")+"/", "./"+module+"/"
+	return module == "." || strings.HasPrefix(below, name) || pattern+"/" != below && strings.HasPrefix(name, below)
 }
 
 func matches(name, pattern string) bool {
