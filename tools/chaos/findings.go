@@ -5,15 +5,19 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// findings counts how often what failed.
+// findings counts how often what failed. Several goroutines may use it at the same time.
 type findings struct {
+	mu   sync.Mutex
 	ran  map[string]int // by package
 	what map[string]int // by package and test
 }
 
 func (f *findings) runs(pkg string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.ran == nil {
 		f.ran, f.what = map[string]int{}, map[string]int{}
 	}
@@ -21,6 +25,8 @@ func (f *findings) runs(pkg string) {
 }
 
 func (f *findings) failed(pkg string, tests []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, test := range tests {
 		f.what[pkg+" "+test]++
 	}
@@ -28,6 +34,8 @@ func (f *findings) failed(pkg string, tests []string) {
 
 // err has a line for each failed test, or is nil.
 func (f *findings) err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if len(f.what) == 0 {
 		return nil
 	}

@@ -2,7 +2,7 @@
 //
 //	go run ./chaos -time 10m -pkgs ./wheel/...    each package in turn, with a new seed in each round
 //	go run ./chaos -seed 7 -pkgs ./wheel -run '^TestX$'    the same seed until a test fails: repeats a failure
-//	go run ./chaos -stress -times 20 -busy 4      each package 20 times, undisturbed, beside four busy loops
+//	go run ./chaos -stress -times 20 -busy 4      each package 20 times, four at once, undisturbed, beside four busy loops
 //	go run ./chaos -faults                        how long chaos takes to find each seeded fault
 //
 // An overlay of the go command inserts calls into the installed Go's library, so that a goroutine yields or
@@ -44,6 +44,7 @@ func run(ctx context.Context, args []string) error {
 	timeout := flags.Duration("timeout", 10*time.Minute, "the most that one run of a package may take")
 	stress := flags.Bool("stress", false, "run undisturbed, but beside busy loops")
 	times := flags.Int("times", 20, "with -stress: how often each package runs")
+	atOnce := flags.Int("at-once", 4, "with -stress: how many runs of a package go at the same time")
 	busy := flags.Int("busy", 4, "with -stress: how many busy loops")
 	seek := flags.Bool("faults", false, "seek the seeded faults, or those that are named")
 	plain := flags.Bool("plain", false, "with -faults: by plain repetition, to compare")
@@ -70,7 +71,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if *stress {
-		return w.stress(ctx, pkgs, *times, *busy)
+		return w.stress(ctx, pkgs, *times, *atOnce, *busy)
 	}
 	return w.chaos(ctx, pkgs, first, *seed != 0, *long)
 }

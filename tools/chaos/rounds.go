@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
@@ -50,9 +52,12 @@ func (w *workshop) chaos(ctx context.Context, pkgs []gotest.Package, seed uint64
 	return found.err()
 }
 
-// stress runs each package a number of times, beside busy loops.
-func (w *workshop) stress(ctx context.Context, pkgs []gotest.Package, times, busy int) error {
-	fmt.Printf("stress: %s, %d packages, %d times each, beside %d busy loops\n", w.golang.version, len(pkgs), times, busy)
+// stress runs each package a number of times, some runs at once, beside busy loops.
+func (w *workshop) stress(ctx context.Context, pkgs []gotest.Package, times, atOnce, busy int) error {
+	if times < 1 || atOnce < 1 || busy < 0 {
+		return fmt.Errorf("-times %d -at-once %d -busy %d, must be at least 1, 1 and 0", times, atOnce, busy)
+	}
+	fmt.Printf("stress: %s, %d packages, %d times each, %d at once, beside %d busy loops\n", w.golang.version, len(pkgs), times, atOnce, busy)
 	runtime.GOMAXPROCS(runtime.NumCPU() + busy)
 	var over atomic.Bool
 	defer over.Store(true)
@@ -69,10 +74,13 @@ func (w *workshop) stress(ctx context.Context, pkgs []gotest.Package, times, bus
 		if err != nil {
 			return errors.Join(found.err(), err)
 		}
+		var runs errgroup.Group
+		runs.SetLimit(atOnce)
 		for n := range times {
-			if err := w.once(ctx, t, 0, fmt.Sprintf("%s-stress-%d", p.Name, n+1), &found); err != nil {
-				return errors.Join(found.err(), err)
-			}
+			runs.Go(func() error { return w.once(ctx, t, 0, fmt.Sprintf("%s-stress-%d", p.Name, n+1), &found) })
+		}
+		if err := runs.Wait(); err != nil {
+			return errors.Join(found.err(), err)
 		}
 	}
 	return found.err()

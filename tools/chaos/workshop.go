@@ -97,7 +97,7 @@ func (w *workshop) run(ctx context.Context, t *tests, seed uint64) (outcome, err
 	output, err := cmd.CombinedOutput()
 	o := outcome{output: output, took: time.Since(begun)}
 	if ctx.Err() != nil {
-		log, err := w.keep(t.name+"-interrupted", o)
+		log, err := w.keep(t.Name+"-interrupted", o)
 		return o, errors.Join(errors.New("interrupted, log: "+log), err)
 	}
 	if err != nil {
