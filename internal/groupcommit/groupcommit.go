@@ -8,18 +8,10 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"time"
 )
 
-const (
-	// size is the greatest number of calls in a batch.
-	size = 512
-
-	// patience and share bound the time for which a batch waits for the callers of the last
-	// batch: at most patience, and at most one share-th of the last batch's time.
-	patience = 500 * time.Microsecond
-	share    = 8
-)
+// size is the greatest number of calls in a batch.
+const size = 512
 
 // A Committer makes batches of calls with a Q and an answer A. One batch is under way at a
 // time: with two, each is half as large, and Redis did a fifth less on two processors. The
@@ -45,6 +37,7 @@ type Committer[Q, A any] struct {
 	flies   bool
 	closed  bool
 	idle    sync.WaitGroup // for the batch under way
+	asleep  sync.WaitGroup // the callers of the last batch, until each runs again
 	spare   sync.Pool
 }
 
@@ -85,6 +78,7 @@ func (c *Committer[Q, A]) Call(ctx context.Context, ask Q) (answer A, err error)
 	c.mu.Unlock()
 	select {
 	case <-own.done:
+		c.asleep.Done()
 		answer, err = own.answer, own.err
 		own.reset()
 		c.spare.Put(own)
@@ -96,6 +90,7 @@ func (c *Committer[Q, A]) Call(ctx context.Context, ask Q) (answer A, err error)
 	answered := own.answered // just now: otherwise the batch sees gone
 	c.mu.Unlock()
 	if answered {
+		c.asleep.Done()
 		c.abandon(own)
 	}
 	return answer, context.Cause(ctx)
@@ -109,9 +104,8 @@ func (c *Committer[Q, A]) abandon(own *call[Q, A]) {
 
 // fly makes batches until no call waits.
 func (c *Committer[Q, A]) fly() {
-	last, took := 0, time.Duration(0)
 	for {
-		c.gather(last, min(took/share, patience))
+		runtime.Gosched()
 		c.mu.Lock()
 		// A caller may have asked elsewhere after giving up. A late call would undo that.
 		c.waiting = slices.DeleteFunc(c.waiting, func(own *call[Q, A]) bool { return own.gone })
@@ -123,30 +117,11 @@ func (c *Committer[Q, A]) fly() {
 			return
 		}
 		c.mu.Unlock()
-		began := time.Now()
 		c.commit(batch)
-		last, took = len(batch), time.Since(began)
+		// Callers that call again at once go together. Otherwise the first of them would go alone,
+		// and the others wait for it.
+		c.asleep.Wait()
 	}
-}
-
-// gather yields to the callers of the last batch, for them to call again and go together.
-// Otherwise the first of them would go alone, and the others wait for it. It ends when expected
-// calls wait, or after patience.
-func (c *Committer[Q, A]) gather(expected int, patience time.Duration) {
-	runtime.Gosched()
-	if expected <= 1 {
-		return
-	}
-	began := time.Now()
-	for yields := 64 * expected; yields > 0 && c.waitingNow() < expected && time.Since(began) < patience; yields-- {
-		runtime.Gosched()
-	}
-}
-
-func (c *Committer[Q, A]) waitingNow() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.waiting)
 }
 
 func (c *Committer[Q, A]) commit(batch []*call[Q, A]) {
@@ -179,7 +154,9 @@ func (c *Committer[Q, A]) answer(batch []*call[Q, A]) []bool {
 	defer c.mu.Unlock()
 	for i, own := range batch {
 		own.answered = true
-		gone[i] = own.gone
+		if gone[i] = own.gone; !own.gone {
+			c.asleep.Add(1)
+		}
 	}
 	return gone
 }

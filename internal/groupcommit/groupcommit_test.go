@@ -48,6 +48,30 @@ func TestThoseWhoAreAnsweredTogetherCallTogetherAgain(t *testing.T) {
 	require.Less(t, len(sizes), calls*9/5, "sizes %v", sizes)
 }
 
+// The next batch begins when each caller of the last one runs again: it may call again at once.
+func TestABatchWaitsUntilTheCallersOfTheLastOneRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sizes []int
+		c := slow(&sizes)
+		var all sync.WaitGroup
+		call := func() {
+			_, err := c.Call(context.Background(), 1)
+			require.NoError(t, err)
+		}
+		c.asleep.Add(1) // a caller without a processor
+		call()
+		all.Go(call)
+		time.Sleep(time.Second)
+		require.Equal(t, []int{1}, sizes)
+		all.Go(call)
+		synctest.Wait()
+		c.asleep.Done()
+		all.Wait()
+		c.Close()
+		require.Equal(t, []int{1, 2}, sizes)
+	})
+}
+
 // A batch must not wait for missing calls for ever, even if no time passes while it waits.
 func TestNobodyWaitsForThoseWhoDoNotCallAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
