@@ -134,6 +134,25 @@ func TestACallThatWasGivenUpHarmsNoOther(t *testing.T) {
 	})
 }
 
+// It gives up while its answer comes. The next batch must not wait for it.
+func TestACallGivenUpAtItsAnswerHoldsUpNoOther(t *testing.T) {
+	giveUp := func() {}
+	c := &Committer[int, int]{
+		Do:     func(asks []int) ([]int, error) { return asks, nil },
+		Fail:   func(_ int, err error) error { giveUp(); return err },
+		Closed: errClosed,
+	}
+	for i := range 1000 {
+		var ctx context.Context
+		ctx, giveUp = context.WithCancel(context.Background())
+		if answer, err := c.Call(ctx, i); err == nil {
+			require.Equal(t, i, answer)
+		}
+		giveUp()
+	}
+	c.Close()
+}
+
 func TestACallThatIsGivenUpBeforeItsBatchIsNotDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int

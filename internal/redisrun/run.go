@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,9 +13,8 @@ import (
 )
 
 const (
-	// Window is the most scripts, and windowBytes the most bytes of arguments, sent before their
-	// answers are read. A larger script is sent alone. Runs of one script with a weight of 1 each may
-	// be more, up to shareWeight.
+	// Window is the most runs of scripts, and windowBytes the most bytes of arguments, sent before
+	// their answers are read. A larger run is sent alone.
 	Window      = 16
 	windowBytes = 4 << 20
 
@@ -191,37 +191,39 @@ func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call
 			return
 		}
 	}
-	for len(calls) > 0 {
-		count, size := 0, 0
-		for count < len(calls) && count < most(calls, count) && (count == 0 || size+calls[count].Size <= windowBytes) {
-			size += calls[count].Size
-			count++
-		}
-		window := calls[:count]
-		calls = calls[count:]
+	for runs := r.runs(calls); len(runs) > 0; {
+		window := window(runs)
+		runs = runs[len(window):]
 		r.exec(ctx, client, window)
-		if unknown := withCode(window, "NOSCRIPT"); len(unknown) > 0 {
+		sent := slices.Concat(window...)
+		if unknown := withCode(sent, "NOSCRIPT"); len(unknown) > 0 {
 			r.load(ctx, client, unknown)
 		}
-		for _, c := range withCode(window, "ASK") {
+		for _, c := range withCode(sent, "ASK") {
 			r.ask(ctx, c)
 		}
-		if err := window[0].Err; isSilence(err) {
+		if err := sent[0].Err; isSilence(err) {
 			if r.silence != nil {
 				r.silence.suspect(client, err)
 			}
-			fail(calls, err) // they would wait for it as long
+			fail(slices.Concat(runs...), err) // they would wait for it as long
 			return
 		}
 	}
 }
 
-// most is the most calls of a window, for all that is known of it before the next of calls.
-func most(calls []*Call, next int) int {
-	if c := calls[next]; c.Weight == 1 && c.Script == calls[0].Script {
-		return shareWeight
+// window returns the runs to be sent together: at least one.
+func window(runs [][]*Call) [][]*Call {
+	size := 0
+	for i, run := range runs {
+		for _, c := range run {
+			size += c.Size
+		}
+		if i == Window || i > 0 && size > windowBytes {
+			return runs[:i]
+		}
 	}
-	return Window
+	return runs
 }
 
 func withCode(calls []*Call, code string) (found []*Call) {
@@ -234,12 +236,11 @@ func withCode(calls []*Call, code string) (found []*Call) {
 }
 
 // exec sends scripts by their names and reads their answers.
-func (r *Client) exec(ctx context.Context, client *goredis.Client, calls []*Call, before ...any) {
+func (r *Client) exec(ctx context.Context, client *goredis.Client, runs [][]*Call, before ...any) {
 	pipe := client.Pipeline()
 	if len(before) > 0 {
 		pipe.Do(ctx, before...)
 	}
-	runs := r.runs(calls)
 	sent := make([]*goredis.Cmd, len(runs))
 	for i, run := range runs {
 		sent[i] = pipe.Do(ctx, words(run)...)
@@ -342,7 +343,7 @@ func (r *Client) load(ctx context.Context, client *goredis.Client, calls []*Call
 			}
 		}
 	}
-	r.exec(ctx, client, calls)
+	r.exec(ctx, client, r.runs(calls))
 }
 
 // ask runs a script on the server taking over its keys just now, named in the ASK reply.
@@ -353,10 +354,10 @@ func (r *Client) ask(ctx context.Context, c *Call) {
 		if client.Options().Addr != address {
 			return nil
 		}
-		r.exec(ctx, client, []*Call{c}, "ASKING")
+		r.exec(ctx, client, [][]*Call{{c}}, "ASKING")
 		if hasCode(c.Err, "NOSCRIPT") {
 			if err := client.ScriptLoad(ctx, c.Script.source).Err(); err == nil {
-				r.exec(ctx, client, []*Call{c}, "ASKING")
+				r.exec(ctx, client, [][]*Call{{c}}, "ASKING")
 			}
 		}
 		return nil
