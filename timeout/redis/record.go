@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -21,13 +22,16 @@ const (
 // bodyOf is the body of a task without the version. Redis gives that.
 func bodyOf(task *engine.Task) string {
 	from := origin.Of(task)
-	if from == "" {
-		body := make([]byte, 1+len(task.Payload))
-		copy(body[1:], task.Payload)
-		return string(body)
+	head := []byte{plain}
+	if from != "" {
+		head = append(binary.AppendUvarint([]byte{withOrigin}, uint64(1+len(from))), ' ')
 	}
-	body := binary.AppendUvarint([]byte{withOrigin}, uint64(1+len(from)))
-	return string(append(append(append(body, ' '), from...), task.Payload...))
+	var body strings.Builder
+	body.Grow(len(head) + len(from) + len(task.Payload))
+	body.Write(head)
+	body.WriteString(from)
+	body.Write(task.Payload)
+	return body.String()
 }
 
 // historySize is the size of a history at the end of a record: see head.lua.

@@ -59,6 +59,66 @@ func TestSlotsShareARunOnlyAsFarAsTheirWorkIsBounded(t *testing.T) {
 	require.Zero(t, counts.Removed)
 }
 
+// eachSlot returns tasks, as many for each slot.
+func eachSlot(slots, count int) (tasks []engine.Task) {
+	left := make([]int, slots)
+	for i := 0; len(tasks) < slots*count; i++ {
+		if slot := engine.Slot(fmt.Sprint(i), slots); left[slot] < count {
+			left[slot]++
+			tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Hour})
+		}
+	}
+	return tasks
+}
+
+// sets returns how many runs of a script it takes to set tasks, without an error of the call.
+func sets(t *testing.T, server server, e *redis.Engine, tasks []engine.Task) (runs int, answers []engine.Answer) {
+	before := server.calls(t, "evalsha")
+	answers, err := e.Set(ctx, tasks)
+	require.NoError(t, err)
+	return server.calls(t, "evalsha") - before, answers
+}
+
+// A topic can have more slots than a round trip has runs.
+func TestABatchOverManySlotsIsOneRunAndALargeOneIsSplit(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	e := openEngine(t, server, redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 32})
+	set(t, e, engine.Task{ID: "first"}) // now the server knows the script
+	runs, answers := sets(t, server, e, eachSlot(32, 4))
+	require.Equal(t, 1, runs)
+	for _, answer := range answers {
+		require.NoError(t, answer.Err)
+	}
+	runs, _ = sets(t, server, e, eachSlot(32, 5))
+	require.Equal(t, 2, runs, "more than 128 tasks")
+	counts, err := e.Count(ctx, "orders")
+	require.NoError(t, err)
+	require.EqualValues(t, 32*5+1, counts.Pending)
+}
+
+func TestABrokenSlotCostsTheOthersOfItsRunNothing(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	e := openEngine(t, server, redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 4})
+	set(t, e, engine.Task{ID: inSlot(2, 4)})
+	broken := strings.TrimSuffix(e.SlotKey("orders", 2), "s") + "b"
+	require.NoError(t, server.client(t).Set(ctx, broken, "no hash", 0).Err())
+	tasks := eachSlot(4, 3)
+	runs, answers := sets(t, server, e, tasks)
+	require.Equal(t, 1, runs)
+	for i, task := range tasks {
+		if engine.Slot(task.ID, 4) == 2 {
+			require.ErrorContains(t, answers[i].Err, "WRONGTYPE")
+		} else {
+			require.NoError(t, answers[i].Err)
+			require.Equal(t, answers[i].Version, get(t, e, task.ID).Version)
+		}
+	}
+}
+
 // Many large tasks are asked for by their ids while they are in slots of before the topic grew.
 func TestLargeTasksThatAreAskedForByIDMoveInBoundedRuns(t *testing.T) {
 	t.Parallel()

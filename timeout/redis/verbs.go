@@ -31,11 +31,8 @@ func (e *Engine) Set(ctx context.Context, tasks []engine.Task) ([]engine.Answer,
 		count: len(tasks),
 		key:   func(i int) engine.Key { return tasks[i].Key() },
 		size:  func(i int) int { return len(bodies[i]) },
-		begin: func(at *place) *invocation {
-			room := min(len(tasks)/engine.DefaultSlots+8, batchTasks) // about, if they are spread evenly
-			c := invoke(scriptSet, at, append(make([]any, 0, 4+3*room), e.channel, wakePrefix(at), "", "")...)
-			c.tasks = make([]int, 0, room)
-			return c
+		begin: func(at *place, count int) *invocation {
+			return invoke(scriptSet, at, append(make([]any, 0, 4+3*count), e.channel, wakePrefix(at), "", "")...)
 		},
 		add: func(c *invocation, i int) {
 			at := ask(tasks[i].Due, tasks[i].After)
@@ -117,7 +114,7 @@ func (e *Engine) Move(ctx context.Context, moves []engine.Move) ([]engine.Answer
 		count: len(moves),
 		key:   func(i int) engine.Key { return moves[i].Key },
 		empty: true,
-		begin: func(at *place) *invocation { return invoke(scriptMove, at, e.channel, wakePrefix(at), "") },
+		begin: func(at *place, _ int) *invocation { return invoke(scriptMove, at, e.channel, wakePrefix(at), "") },
 		add: func(c *invocation, i int) {
 			at := ask(moves[i].Due, moves[i].After)
 			soonest(&c.Args[2], at)
@@ -135,7 +132,7 @@ func (e *Engine) Remove(ctx context.Context, removals []engine.Removal) ([]engin
 	v := e.changing(scriptRemove, false, answers, func(i int) engine.Key { return removals[i].Key }, func(c *invocation, i int) {
 		c.Args = append(c.Args, removals[i].ID)
 	})
-	v.begin = func(at *place) *invocation { return invoke(scriptRemove, at, "") }
+	v.begin = func(at *place, _ int) *invocation { return invoke(scriptRemove, at, "") }
 	v.ready = func(c *invocation) { c.Args[0] = onlyAs(removals, c.tasks) }
 	return tell(answers, e.each(ctx, v))
 }
@@ -170,7 +167,7 @@ func (e *Engine) changing(s *redisrun.Script, wakes bool, answers []engine.Answe
 		count: len(answers),
 		key:   key,
 		empty: true,
-		begin: func(at *place) *invocation { return invoke(s, at, e.channel, wakePrefix(at)) },
+		begin: func(at *place, _ int) *invocation { return invoke(s, at, e.channel, wakePrefix(at)) },
 		add:   add,
 		take: func(l *layout, c *invocation) error {
 			for j, i := range c.tasks {
@@ -200,7 +197,7 @@ func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, err
 		empty: true,
 		key:   func(i int) engine.Key { return keys[i] },
 		size:  func(int) int { return batchBytes / 64 }, // nobody knows how large they are
-		begin: func(at *place) *invocation { return invoke(scriptGet, at) },
+		begin: func(at *place, _ int) *invocation { return invoke(scriptGet, at) },
 		add:   func(c *invocation, i int) { c.Args = append(c.Args, keys[i].ID) },
 		take: func(_ *layout, c *invocation) error {
 			states, scores, bodies, records := list(c.Answer[0]), list(c.Answer[1]), list(c.Answer[2]), list(c.Answer[3])
@@ -223,12 +220,12 @@ func (e *Engine) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, err
 type verb struct {
 	count int
 	key   func(i int) engine.Key
-	empty bool                                 // a missing topic has no tasks and is no error
-	size  func(i int) int                      // bytes, if not nil
-	begin func(at *place) *invocation          // of some tasks of a slot
-	add   func(c *invocation, i int)           // one more task
-	ready func(c *invocation)                  // after the last task, if not nil
-	take  func(l *layout, c *invocation) error // the answer
+	empty bool                                   // a missing topic has no tasks and is no error
+	size  func(i int) int                        // bytes, if not nil
+	begin func(at *place, count int) *invocation // of at most so many tasks of a slot
+	add   func(c *invocation, i int)             // one more task
+	ready func(c *invocation)                    // after the last task, if not nil
+	take  func(l *layout, c *invocation) error   // the answer
 }
 
 // each does a verb, one after the other for tasks of the same key. It returns the errors of the
@@ -314,22 +311,30 @@ func (e *Engine) eachOf(ctx context.Context, topic string, tasks []int, v verb, 
 
 // calls returns the scripts for tasks, of bounded size.
 func (v verb) calls(l *layout, tasks []int) []*invocation {
+	slots := make([]int, len(tasks))
+	left := make([]int, len(l.places))
+	for j, i := range tasks {
+		slots[j] = l.slot(v.key(i).ID).slot
+		left[slots[j]]++
+	}
 	open := make([]*invocation, len(l.places))
 	var calls []*invocation
-	for _, i := range tasks {
-		at := l.slot(v.key(i).ID)
-		size := 0
+	for j, i := range tasks {
+		slot, size := slots[j], 0
 		if v.size != nil {
 			size = v.size(i)
 		}
-		c := open[at.slot]
+		c := open[slot]
 		if c == nil || len(c.tasks) == batchTasks || c.Size+size > batchBytes {
-			c = v.begin(at)
-			open[at.slot] = c
+			count := min(left[slot], batchTasks)
+			c = v.begin(l.places[slot], count)
+			c.tasks = make([]int, 0, count)
+			open[slot] = c
 			calls = append(calls, c)
 		}
 		c.tasks = append(c.tasks, i)
 		c.Size += size
+		left[slot]--
 		v.add(c, i)
 	}
 	if v.ready != nil {
