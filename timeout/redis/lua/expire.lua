@@ -65,7 +65,7 @@ if max > 0 and term > 0 then
   if term < last and now - seen < 30000 then
     fenced = true
     if seen > now then call('HSET', m, 'termat', now) end
-  elseif term ~= last or now - seen >= 1000 or seen > now then
+  elseif term ~= last or now - seen >= 1000 then
     call('HSET', m, 'term', ARGV[4], 'termat', now)
   end
 end
@@ -91,7 +91,7 @@ if max > 0 and not fenced and not paused then
   end
 
   local over = call('ZRANGE', p, '-inf', latest, 'BYSCORE', 'LIMIT', '0', ARGV[3])
-  local scores, size = {}, 0
+  local scores = {}
   if #over > 0 then
     local found, limit, update = call('HMGET', a, unpack(over)), tonumber(meta[3]), {}
     for i = 1, #over do
@@ -114,16 +114,13 @@ if max > 0 and not fenced and not paused then
     end
   end
 
-  local fresh = {}
-  if late < max then
-    fresh = call('ZRANGE', s, '-inf', latest, 'BYSCORE', 'LIMIT', '0', max - late, 'WITHSCORES')
-  end
+  local fresh = call('ZRANGE', s, '-inf', latest, 'BYSCORE', 'LIMIT', '0', max - late, 'WITHSCORES')
   local total = late
   for i = 1, #fresh, 2 do
     total = total + 1
     ids[total], scores[total] = fresh[i], fresh[i + 1]
   end
-  if total > 1 and meta[8] then -- large bodies: not more than a MiB of them
+  if meta[8] then -- large bodies: not more than a MiB of them
     local room = 1048576
     for i = 1, total do
       room = room - call('HSTRLEN', b, ids[i])

@@ -151,7 +151,7 @@ local function lasting(lease) return math.min(tonumber(lease), forever) end
 
 -- earlier tells the listeners if the first time of the slot will be an earlier one.
 local function earlier(channel, message, at)
-  if channel == '' or not at then return end
+  if channel == '' then return end
   local head = call('ZRANGE', s, '0', '0', 'WITHSCORES')[2]
   if not head or at < tonumber(head) then
     call('PUBLISH', channel, message .. text(at))

@@ -18,7 +18,7 @@ for i = 1, count do
     if record then
       update[#update + 1] = id
       update[#update + 1] = sub(record, 1, 11) .. pack('>I6', at) .. sub(record, 18, 22 + byte(record, 22)) .. split(record) .. history(record, body)
-    elseif byte(body, 8) ~= 2 then
+    else
       local has, with = mark(body)
       if with then
         body, set[#set + 1], set[#set + 2] = with, '\1' .. id, sub(history(nil, body), 1, 6)
