@@ -134,6 +134,9 @@ func testNext(r *rig) {
 	r.make(engine.Topic{Slots: 4})
 	woken := r.woken()
 	r.set("far", r.later())
+	for i := range 32 { // each slot has one, so an earlier end of a lease has to be seen beside it
+		r.set(fmt.Sprint("later", i), r.later())
+	}
 	batch := r.expire(engine.Ask{Max: 10})
 	require.Empty(r.t, batch.Leased)
 	if !batch.Next.IsZero() {

@@ -265,5 +265,7 @@ func testUpkeep(r *rig) {
 	r.counts(engine.Counts{Pending: each, Dead: each})
 	require.Equal(r.t, engine.None, r.get("done1").State)
 	require.Equal(r.t, engine.None, r.set("done1", newDue).Was)
+	again := r.get("done1")
+	require.Equal(r.t, []int{0, 0}, []int{again.Attempts, again.Calls}, "nothing is left of what was deleted")
 	require.Equal(r.t, engine.None, r.remove("removed1").Was)
 }

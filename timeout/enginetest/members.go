@@ -46,7 +46,7 @@ func Members(t *testing.T, clients ...engine.Members) {
 	require.Equal(t, []string{"c", "a"}, c.names(left))
 	require.Equal(t, "c", left.Leader(), "the next one leads")
 	require.NoError(t, c.leave("b"), "who has left can leave")
-	require.Greater(t, left.Term, other.Term)
+	require.Greater(t, left.Term, none.Term)
 	back := c.beat("b", nil, time.Hour)
 	require.Equal(t, []string{"c", "a", "b"}, c.names(back), "who comes again comes last")
 	require.Greater(t, back.Term, left.Term)

@@ -535,21 +535,38 @@ func TestAGenerationIsAboveThoseOfADroppedTopic(t *testing.T) {
 	t.Parallel()
 	_, servers := startCluster(t, 3, 0)
 	e := openEngine(t, servers[0], redis.Config{})
-	generation := func() int64 {
-		gen, err := strconv.ParseInt(strings.Split(e.SlotKey("orders", 0), ":")[2], 36, 64)
-		require.NoError(t, err)
-		return gen
-	}
 	withTopic(t, e, engine.Topic{Slots: 1})
 	counter := e.Prefix() + ":{topics}:n"
 	_, client := with(t, servers, counter)
 	require.NoError(t, client.Set(ctx, counter, time.Now().Add(time.Hour).UnixMilli(), 0).Err())
 	withTopic(t, e, engine.Topic{Slots: 2})
-	before := generation()
+	before := generation(t, e)
 	require.NoError(t, e.DropTopic(ctx, "orders"))
 	loseHash(t, servers, e.Prefix())
 	withTopic(t, e, engine.Topic{Slots: 1})
-	require.Greater(t, generation(), before)
+	require.Greater(t, generation(t, e), before)
+}
+
+func generation(t *testing.T, e *redis.Engine) int64 {
+	gen, err := strconv.ParseInt(strings.Split(e.SlotKey("orders", 0), ":")[2], 36, 64)
+	require.NoError(t, err)
+	return gen
+}
+
+// The clock of the server was ahead once, and is stepped back.
+func TestAGenerationIsAboveTheLastOneWhateverTheClock(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	e := openEngine(t, server, redis.Config{})
+	require.NoError(t, server.client(t).Set(ctx, e.Prefix()+":{topics}:n", time.Now().Add(time.Hour).UnixMilli(), 0).Err())
+	last := int64(0)
+	for range 3 {
+		withTopic(t, e, engine.Topic{Slots: 1})
+		gen := generation(t, e)
+		require.Greater(t, gen, last)
+		last = gen
+		require.NoError(t, e.DropTopic(ctx, "orders"))
+	}
 }
 
 // No copy can take a record, but the tasks can still be read.

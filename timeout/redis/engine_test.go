@@ -311,15 +311,19 @@ func TestManyAreLeasedInOneCall(t *testing.T) {
 }
 
 func TestLargePayloadsComeInSmallBatches(t *testing.T) {
-	e := orders(t, engine.Topic{Slots: 1})
+	server := startServer(t)
+	e := openEngine(t, server, redis.Config{PollInterval: -1})
+	withTopic(t, e, engine.Topic{Slots: 1})
 	var tasks []engine.Task
 	for i := range 20 {
 		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i), Payload: make([]byte, 1<<20)})
 	}
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
+	runs := server.calls(t, "evalsha")
 	batch := expire(t, e, engine.Ask{Max: 15})
 	require.Len(t, batch.Leased, 15)
+	require.GreaterOrEqual(t, server.calls(t, "evalsha")-runs, 15, "each in a run of its own")
 	require.Len(t, batch.Leased[7].Payload, 1<<20)
 	got, err := e.Get(ctx, []engine.Key{key("0"), key("19")})
 	require.NoError(t, err)
@@ -328,6 +332,17 @@ func TestLargePayloadsComeInSmallBatches(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, page.Next)
 	require.Less(t, len(page.Tasks), 15)
+
+	withTopic(t, e, engine.Topic{Name: "mails", Slots: 1})
+	tasks = nil
+	for i := range 10 { // of a batch with small ones
+		tasks = append(tasks, engine.Task{Topic: "mails", ID: fmt.Sprint(i), Payload: make([]byte, 300<<10)}, engine.Task{Topic: "mails", ID: fmt.Sprint("small-", i)})
+	}
+	_, err = e.Set(ctx, tasks)
+	require.NoError(t, err)
+	runs = server.calls(t, "evalsha")
+	require.Len(t, expire(t, e, engine.Ask{Topic: "mails", Max: 20}).Leased, 20)
+	require.GreaterOrEqual(t, server.calls(t, "evalsha")-runs, 3, "a MiB in a run")
 }
 
 func TestAPausedTopicLeasesNothing(t *testing.T) {
@@ -368,7 +383,7 @@ func orders2(t testing.TB, engine *redis.Engine) *redis.Engine {
 }
 
 func TestWhatIsKeptIsDeletedInItsTime(t *testing.T) {
-	e := orders(t, engine.Topic{Retain: 5 * time.Second})
+	e := orders(t, engine.Topic{Slots: 1, Retain: 5 * time.Second})
 	var tasks []engine.Task
 	for i := range 3000 {
 		tasks = append(tasks, engine.Task{Topic: "orders", ID: fmt.Sprint(i)})
@@ -482,7 +497,10 @@ func TestMembersComeAndGo(t *testing.T) {
 	require.Greater(t, third.Term, second.Term)
 	beat("c", time.Minute)
 	require.NoError(t, e.Leave(ctx, "b"))
-	require.Equal(t, "c", beat("a", time.Minute).Leader())
+	last := beat("a", time.Minute)
+	require.Equal(t, "c", last.Leader())
+	require.NoError(t, sharedServer(t).client(t).Del(ctx, e.Prefix()+":{members}:m", e.Prefix()+":{members}:z", e.Prefix()+":{members}:h").Err())
+	require.Greater(t, beat("a", time.Minute).Term, last.Term, "a fence remembers the term of before a loss")
 }
 
 // Nodes of an earlier version neither read nor write runs. They may beat under the same name, and

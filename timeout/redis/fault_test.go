@@ -263,6 +263,8 @@ func TestAClockThatIsSteppedBackLosesNothing(t *testing.T) {
 	withTopic(t, e, engine.Topic{Slots: 1})
 	set(t, e, engine.Task{ID: "1"})
 	first := lease(t, e, 50*time.Millisecond)
+	set(t, e, engine.Task{ID: "2"})
+	lease(t, e, time.Minute) // after the step back, and longer than the first one has left
 	client := server.client(t)
 	keys := client.Keys(ctx, e.Prefix()+":{orders:*:p").Val()
 	require.Len(t, keys, 1)
@@ -270,8 +272,8 @@ func TestAClockThatIsSteppedBackLosesNothing(t *testing.T) {
 	require.NoError(t, client.ZIncrBy(ctx, keys[0], float64(time.Hour.Milliseconds()), "1").Err())
 	require.NoError(t, client.HIncrBy(ctx, keys[0][:len(keys[0])-1]+"m", "n", 1).Err())
 	require.Eventually(t, func() bool {
-		batch := expire(t, e, engine.Ask{Max: 1, Lease: 50 * time.Millisecond})
-		return len(batch.Leased) == 1 && batch.Leased[0].Again
+		batch := expire(t, e, engine.Ask{Max: 1, Lease: 2 * time.Minute})
+		return len(batch.Leased) == 1 && batch.Leased[0].ID == "1" && batch.Leased[0].Again
 	}, time.Minute, 10*time.Millisecond)
 	require.False(t, settle(t, e, engine.Outcome{Token: first.Token, As: engine.Done}))
 	// An extended lease stays as long as it is.
@@ -282,4 +284,15 @@ func TestAClockThatIsSteppedBackLosesNothing(t *testing.T) {
 	require.Equal(t, []bool{true}, good)
 	expire(t, e, engine.Ask{Max: 1, Lease: 10 * time.Millisecond})
 	require.Greater(t, time.Until(get(t, e, "1").Until), time.Minute)
+	// Numbers go on from the highest one.
+	require.NoError(t, client.HIncrBy(ctx, keys[0][:len(keys[0])-1]+"m", "n", time.Hour.Microseconds()).Err())
+	before := set(t, e, engine.Task{ID: "3"})
+	moved, err := e.Move(ctx, []engine.Move{{Key: key("3")}})
+	require.NoError(t, err)
+	require.Greater(t, moved[0].Version, before.Version)
+	require.True(t, settle(t, e, engine.Outcome{Token: lease(t, e, time.Minute).Token, As: engine.Dead}))
+	replayed, err := e.Replay(ctx, []engine.Key{key("3")})
+	require.NoError(t, err)
+	require.Greater(t, replayed[0].Version, moved[0].Version)
+	require.Greater(t, set(t, e, engine.Task{ID: "3"}).Version, replayed[0].Version)
 }

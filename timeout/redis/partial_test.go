@@ -77,12 +77,13 @@ func TestATaskThatCanNotBeReadCostsNoOtherItsLease(t *testing.T) {
 	server := sharedServer(t)
 	e, client := openEngine(t, server, redis.Config{PollInterval: -1}), server.client(t)
 	withTopic(t, e, engine.Topic{Slots: 1})
-	for _, id := range []string{"1", "2", "3"} {
+	for _, id := range []string{"1", "2", "3", "4"} {
 		set(t, e, engine.Task{ID: id})
 	}
 	keys := client.Keys(ctx, e.Prefix()+":{orders:*:b").Val()
 	require.Len(t, keys, 1)
 	require.NoError(t, client.HSet(ctx, keys[0], "2", "x").Err())
+	require.NoError(t, client.HDel(ctx, keys[0], "4").Err())
 	batch := expire(t, e, engine.Ask{Max: 10})
 	require.Len(t, batch.Leased, 2)
 	set(t, e, engine.Task{ID: "2"})

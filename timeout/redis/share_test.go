@@ -133,6 +133,11 @@ func TestLargeTasksThatAreAskedForByIDMoveInBoundedRuns(t *testing.T) {
 	}
 	_, err := e.Set(ctx, tasks)
 	require.NoError(t, err)
+	before := server.info(t, "stats", "total_net_output_bytes")
+	page, err := e.List(ctx, engine.Query{Topic: "orders", State: engine.Pending, Limit: 40})
+	require.NoError(t, err)
+	require.Len(t, page.Tasks, engine.MaxPageBytes/(400<<10))
+	require.Less(t, server.info(t, "stats", "total_net_output_bytes")-before, 1.5*engine.MaxPageBytes, "the server sends little more than a page")
 	require.NoError(t, client.ConfigResetStat(ctx).Err())
 	withTopic(t, e, engine.Topic{Slots: 4})
 	got, err := e.Get(ctx, append(keys, key("never")))

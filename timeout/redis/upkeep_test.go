@@ -118,6 +118,51 @@ func TestUpkeepTellsSlotsOfAChangedTopic(t *testing.T) {
 	require.Zero(t, counts.Removed)
 }
 
+// Two processes change a topic, and the slots hear of the later change first.
+func TestSlotsKeepTheLaterChangeOfATopic(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	e := openEngine(t, server, redis.Config{PollInterval: -1})
+	second := openEngine(t, server, redis.Config{Prefix: e.Prefix()})
+	withTopic(t, e, engine.Topic{Slots: 1})
+	set(t, e, engine.Task{ID: "1"})
+	e.OnStep(func(name string) error {
+		if name != "tell" {
+			return nil
+		}
+		_, err := second.Pause(ctx, "orders", true)
+		return err
+	})
+	_, err := e.SetTopic(ctx, engine.Topic{Name: "orders", Retries: 3}, false)
+	require.NoError(t, err)
+	require.Empty(t, expire(t, e, engine.Ask{Max: 1}).Leased, "it is paused")
+}
+
+// Two processes do the same growth. One is slow, and crashes then.
+func TestSlotsThatWereMadeAreNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	e := openEngine(t, server, redis.Config{PollInterval: -1})
+	second := openEngine(t, server, redis.Config{Prefix: e.Prefix()})
+	withTopic(t, e, engine.Topic{Slots: 1})
+	crash := errors.New("crash")
+	e.OnStep(func(name string) (err error) {
+		switch name {
+		case "sealed":
+			_, err = second.Pause(ctx, "orders", true) // after the rest of the growth
+		case "made":
+			err = crash
+		}
+		return err
+	})
+	_, err := e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 2}, false)
+	require.ErrorIs(t, err, crash)
+	for slot := range 2 {
+		meta := strings.TrimSuffix(second.SlotKey("orders", slot), "s") + "m"
+		require.Equal(t, "1", server.client(t).HGet(ctx, meta, "paused").Val(), "slot %d is paused", slot)
+	}
+}
+
 // A server has lost slots, or one slot's growth, and nobody asks for their tasks.
 func TestUpkeepMendsSlotsThatRefuse(t *testing.T) {
 	t.Parallel()
