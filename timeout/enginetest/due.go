@@ -131,8 +131,11 @@ func testOrder(r *rig) {
 
 // testNext checks Batch.Next.
 func testNext(r *rig) {
-	r.make(engine.Topic{Slots: 4})
+	r.make(engine.Topic{Slots: 4, Retain: long})
 	woken := r.woken()
+	for _, b := range []before{done, dead, removed} { // nothing is due in them
+		b.bring(r, b.name)
+	}
 	r.set("far", r.later())
 	for i := range 32 { // each slot has one, so an earlier end of a lease has to be seen beside it
 		r.set(fmt.Sprint("later", i), r.later())

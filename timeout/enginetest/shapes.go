@@ -167,6 +167,10 @@ func (r *rig) upcoming(slots []int, until time.Time, limit int) []engine.Wanted 
 func testUpcoming(r *rig) {
 	const slots = 4
 	r.make(engine.Topic{Slots: slots, Retain: long})
+	r.set("moved", newDue)
+	r.move("moved", newDue.Add(long))
+	require.Empty(r.t, r.upcoming(nil, newDue.Add(time.Second), 10))
+	r.remove("moved")
 	for _, b := range []before{dead, done, removed, failed, running} {
 		b.bring(r, b.name)
 	}
@@ -206,6 +210,13 @@ func testUpcoming(r *rig) {
 		}
 	}
 	require.Equal(r.t, 52, total)
+	for _, limit := range []int{7, 1000} {
+		for i := range 10 {
+			r.move(fmt.Sprint(i), newDue.Add(time.Minute+time.Duration(limit)*time.Second))
+		}
+		require.Len(r.t, ids(r.upcoming(nil, newDue.Add(long), limit)), 52)
+		require.Len(r.t, r.upcoming(nil, newDue.Add(5*time.Second), limit), 17)
+	}
 	_, err := r.engine.(engine.Truth).Upcoming(r.ctx, r.topic, nil, newDue, "garbage", 10)
 	require.ErrorIs(r.t, err, engine.ErrArgument)
 }
@@ -231,6 +242,7 @@ func testClaim(r *rig) {
 	old := wanted("due")
 	version := r.set("due", past).Version
 	due := wanted("due")
+	require.Equal(r.t, engine.Claimed{}, r.claim(long, old)[0], "that version is not there")
 	claimed := r.claim(long, due, wanted("later"), engine.Wanted{ID: "none", Version: 1, At: past}, old)
 	require.True(r.t, claimed[0].OK)
 	leased := claimed[0].Leased

@@ -73,9 +73,22 @@ func TestWhatWasMadeBeforeTheClockWasSteppedBackEndsInItsTime(t *testing.T) {
 	ask.Term = 8
 	_, err = e.Expire(t.Context(), ask)
 	require.ErrorIs(t, err, engine.ErrFenced, "the fence still counts")
-	server.SetClock(t, time.Minute)
+	ahead := time.Minute
+	server.SetClock(t, ahead)
 	_, err = e.Expire(t.Context(), ask)
 	require.NoError(t, err, "and for no longer than any other")
+
+	const most = 25 * time.Second // less than a fence lasts
+	ask.Term = 10
+	for range 2 {
+		_, err = e.Expire(t.Context(), ask)
+		require.NoError(t, err)
+		ahead += most
+		server.SetClock(t, ahead)
+	}
+	ask.Term = 9
+	_, err = e.Expire(t.Context(), ask)
+	require.ErrorIs(t, err, engine.ErrFenced, "a fence lasts from the last use of its term")
 }
 
 func TestTheServersClockMayBeWrongAndStepped(t *testing.T) {

@@ -361,11 +361,15 @@ func TestAPausedTopicLeasesNothing(t *testing.T) {
 }
 
 func TestAnOlderTermIsFenced(t *testing.T) {
-	e := orders(t, engine.Topic{})
+	e := orders(t, engine.Topic{Slots: 1})
 	second := orders2(t, e)
 	set(t, e, engine.Task{ID: "1"})
 	leased := lease(t, e, time.Minute)
-	expire(t, second, engine.Ask{Max: 1, Term: 2})
+	meta := strings.TrimSuffix(e.SlotKey("orders", 0), "s") + "m"
+	for range 2 { // twice almost as long ago as a fence lasts
+		expire(t, second, engine.Ask{Max: 1, Term: 2})
+		require.NoError(t, sharedServer(t).client(t).HIncrBy(ctx, meta, "termat", -25_000).Err())
+	}
 	batch, err := e.Expire(ctx, engine.Ask{
 		Topic: "orders", Node: "old", Max: 1, Lease: time.Minute, Term: 1,
 		Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}},
