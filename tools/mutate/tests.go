@@ -40,7 +40,7 @@ func (b *bench) build(p gotest.Package, of *subject) (suite, error) {
 			return s, err
 		}
 		_, err := command.Output(p.Module, nil, b.with, "plain", gotest.GoCommand(), "test", "-c", "-vet=off",
-			"-gcflags="+of.loaded.PkgPath+"=-e -dwarf=false", "-overlay", of.overlay, "-o", s.binary, p.Dir)
+			"-gcflags=all=-dwarf=false", "-gcflags="+of.loaded.PkgPath+"=-e -dwarf=false", "-overlay", of.overlay, "-o", s.binary, p.Dir)
 		if err == nil || !of.learn(err) {
 			return s, err
 		}
