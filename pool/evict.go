@@ -45,7 +45,7 @@ func (p *Pool[V]) makeRoom(capacity int) bool {
 	}
 	e.evicted = slices.DeleteFunc(e.evicted, func(m *Member[V]) bool { return !m.IsDue() })
 	for len(e.evicted) < over {
-		if len(e.evicted) == maxEvicted || !p.evictOne() {
+		if !p.evictOne() {
 			return false
 		}
 	}
@@ -80,10 +80,9 @@ func (p *Pool[V]) evictOne() bool {
 	}
 }
 
-// search looks for members to evict and reports whether there are any. p.mu must be held.
+// search looks for members to evict and reports whether there are any. None may be left. p.mu must be held.
 func (p *Pool[V]) search(now time.Duration) bool {
 	e := &p.eviction
-	e.idlest = e.idlest[:0]
 	for _, i := range p.idlest(maxEvicted, searchAmong, now-e.minIdle) {
 		if e.isIdle(i.member, now) {
 			e.idlest = append(e.idlest, i.member)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
 func TestWaitTellsWhenThereIsRoom(t *testing.T) {
@@ -214,6 +216,7 @@ func TestFullIsChecked(t *testing.T) {
 		"Full is evict, and Evict is nil":            {Full: EvictIdlest},
 		"MinIdle -1s, must not be negative":          {Full: EvictIdlest, Evict: due, MinIdle: -time.Second},
 		"MinIdle 1s is for Full evict, not for wait": {Full: Wait, MinIdle: time.Second},
+		"MinIdle 1ns is for Full evict":              {Full: Wait, MinIdle: 1},
 	} {
 		cfg.Due = due
 		_, err := New(cfg)
@@ -221,6 +224,26 @@ func TestFullIsChecked(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	require.Equal(t, "reject wait evict Full(7)", Reject.String()+" "+Wait.String()+" "+EvictIdlest.String()+" "+Full(7).String())
+	require.Equal(t, "Full(-1) Full(3)", Full(-1).String()+" "+Full(3).String())
+}
+
+func TestNoCapacityIsRoomForAnyNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTestPool(t, Config[int]{Full: Wait})
+		require.NoError(t, p.Wait(t.Context()))
+		for _, capacity := range []int{0, -1} {
+			p.SetCapacity(1)
+			for range 3 {
+				_, _ = p.Add(1)
+			}
+			p.SetCapacity(capacity)
+			require.NoError(t, p.Wait(t.Context()))
+			for range 3 {
+				_, err := p.Add(1)
+				require.NoError(t, err)
+			}
+		}
+	})
 }
 
 // Wait works with Reject, too.
@@ -238,7 +261,7 @@ func TestWaitWithReject(t *testing.T) {
 	})
 }
 
-// Capacity far below the number of members: each newcomer evicts 64 and is refused.
+// A capacity far below the number of members evicts nobody: 64 on their way out would be too few.
 func TestShrunkCapacityEvictsAndRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := New(Config[int]{Capacity: 1000, Timeout: time.Hour, Full: EvictIdlest, Due: func(*Member[int], int) {}, Evict: func(m *Member[int], _ int) { m.Expire() }})
@@ -249,11 +272,148 @@ func TestShrunkCapacityEvictsAndRefuses(t *testing.T) {
 			require.NoError(t, err)
 		}
 		time.Sleep(time.Minute)
-		p.SetCapacity(100)
+		for _, capacity := range []int{100, 1000 - maxEvicted} {
+			p.SetCapacity(capacity)
+			_, err = p.Add(1)
+			synctest.Wait()
+			t.Logf("%v; %d members", err, p.Len())
+			require.False(t, err != nil && p.Len() < 1000, "refused, and members evicted for it")
+			require.ErrorIs(t, err, ErrFull)
+		}
+		p.SetCapacity(1000 - maxEvicted + 1)
 		_, err = p.Add(1)
+		require.NoError(t, err, "64 out, one in")
 		synctest.Wait()
-		t.Logf("%v; %d members", err, p.Len())
-		require.False(t, err != nil && p.Len() < 1000, "refused, and members evicted for it")
+		require.Equal(t, 1000-maxEvicted+1, p.Len())
+	})
+}
+
+func TestOnlyEvictIdlestEvicts(t *testing.T) {
+	for _, full := range []Full{Reject, Wait} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newTestPool(t, Config[int]{Timeout: time.Hour, Capacity: 1, Full: full, Due: func(*Member[int], int) { t.Error("due") }})
+			m, err := p.Add(1)
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+			_, err = p.Add(2)
+			require.ErrorIs(t, err, ErrFull)
+			synctest.Wait()
+			require.False(t, m.IsDue())
+		})
+	}
+}
+
+// A search finds more members than are evicted now. Until their turn they may be touched, or leave.
+func TestFoundMembersAreLookedAtAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		evicted := make(chan int, 10)
+		p := newTestPool(t, Config[int]{
+			Timeout: time.Hour, Capacity: 4, Full: EvictIdlest, MinIdle: 10 * time.Second,
+			Evict: func(m *Member[int], v int) { m.Expire(); evicted <- v },
+		})
+		var members []*Member[int]
+		for v := range 4 {
+			m, err := p.Add(v)
+			require.NoError(t, err)
+			members = append(members, m)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		add := func() {
+			_, err := p.Add(9)
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		add()
+		require.Equal(t, 0, <-evicted)
+		require.True(t, members[1].Touch())
+		members[2].Remove()
+		add()
+		require.Empty(t, evicted, "one has left")
+		add()
+		require.Equal(t, 3, <-evicted, "1 was touched, 2 is gone")
+		require.Equal(t, 4, p.Len())
+	})
+}
+
+func TestDueMembersAreNotEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		due := make(chan int, 10)
+		p := newTestPool(t, Config[int]{
+			Timeout: time.Second, Capacity: 1, Full: EvictIdlest,
+			Due:   func(m *Member[int], v int) { m.Expire(); due <- v },
+			Evict: func(*Member[int], int) { t.Error("there was room") },
+		})
+		_, err := p.Add(1)
+		require.NoError(t, err)
+		require.Equal(t, 1, <-due)
+	})
+}
+
+// A search without a result has looked at every member, and the next one is a second or ten ticks later.
+func TestRefusedNewcomersDoNotSearchAgainAtOnce(t *testing.T) {
+	for tick, pause := range map[time.Duration]time.Duration{50 * ms: time.Second, 400 * ms: 4 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newTestPool(t, Config[int]{
+				Timeout: 30 * time.Second, Capacity: 100, Full: EvictIdlest, MinIdle: 12 * time.Second, Wheel: wheel.Config{Tick: tick},
+				Evict: func(m *Member[int], _ int) { m.Expire() },
+			})
+			var members []*Member[int]
+			for range 100 {
+				m, err := p.Add(1)
+				require.NoError(t, err)
+				members = append(members, m)
+			}
+			time.Sleep(5 * time.Second)
+			for _, m := range members[1:] {
+				require.True(t, m.Touch())
+			}
+			refused := func() (refiled uint64) {
+				before := p.Wheel().Stats().Refiled
+				_, err := p.Add(2)
+				require.ErrorIs(t, err, ErrFull)
+				return p.Wheel().Stats().Refiled - before
+			}
+			require.NotZero(t, refused(), "touched members are filed again by a search")
+			time.Sleep(pause / 2)
+			for _, m := range members[1:] {
+				require.True(t, m.Touch())
+			}
+			require.Zero(t, refused())
+			time.Sleep(pause/2 - tick)
+			require.Zero(t, refused())
+			time.Sleep(2 * tick)
+			require.NotZero(t, refused())
+		})
+	}
+}
+
+// A member with a long timeout hides the order of the others. A search then ends after so many members.
+func TestSearchEndsWhenItHasFoundEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const capacity = 8 * searchAmong
+		p := newTestPool(t, Config[int]{
+			Timeout: time.Minute, Capacity: capacity, Full: EvictIdlest, MinIdle: time.Second,
+			Evict: func(m *Member[int], _ int) { m.Expire() },
+		})
+		require.NoError(t, p.Join(new(Member[int]), 0, time.Hour))
+		members := make([]*Member[int], capacity-1)
+		for v := range members {
+			m, err := p.Add(v)
+			require.NoError(t, err)
+			members[v] = m
+			if v%1000 == 999 {
+				time.Sleep(100 * ms)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		for _, m := range members[capacity/2:] {
+			require.True(t, m.Touch())
+		}
+		before := p.Wheel().Stats().Refiled
+		_, err := p.Add(-1)
+		require.NoError(t, err)
+		require.Less(t, p.Wheel().Stats().Refiled-before, uint64(searchAmong), "half of them were touched")
 	})
 }
 

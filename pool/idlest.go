@@ -53,12 +53,9 @@ func (p *Pool[V]) idlest(n, enough int, older time.Duration) []idler[V] {
 			}
 		}
 		slices.SortStableFunc(found, func(a, b idler[V]) int { return cmp.Compare(a.touched, b.touched) })
-		for len(found) > n {
-			delete(isFound, found[len(found)-1].member)
-			found = found[:len(found)-1]
-		}
-		if len(found) == n {
-			latest = found[n-1].touched
+		if len(found) >= n {
+			found = found[:n]
+			latest = found[n-1].touched // and no member left out comes again
 		}
 	}
 	return found

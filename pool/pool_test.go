@@ -289,6 +289,13 @@ func TestIdlestCostsWhatWasTouched(t *testing.T) {
 		time.Sleep(100 * ms)
 		require.Len(t, p.Idlest(10), 10)
 		require.LessOrEqual(t, p.Wheel().Stats().Refiled-before, uint64(600))
+		time.Sleep(time.Second)
+		before = p.Wheel().Stats().Refiled
+		for _, m := range members[10_000:] {
+			m.Touch()
+		}
+		require.Len(t, p.Idlest(10), 10)
+		require.LessOrEqual(t, p.Wheel().Stats().Refiled-before, uint64(100), "ten of the others are idler")
 	})
 }
 
