@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -38,6 +39,8 @@ func run(ctx context.Context, args []string) error {
 	patterns := flags.String("pkgs", "", "folders of packages to mutate, from the root of the repository, with spaces between them")
 	others := flags.String("tests", "", "folders of packages with the tests to run, in this order; by default those of the mutated package")
 	only := flags.String("files", "", "only files whose name contains one of these, with spaces between them")
+	again := flags.String("again", "", "only mutants that lived, or met no test, by the output of an earlier run in this file")
+	tests := flags.String("run", "", "only tests whose name matches")
 	most := flags.Duration("most", 15*time.Second, "leave out tests that take longer alone")
 	jobs := flags.Int("jobs", runtime.NumCPU(), "how many mutants at a time")
 	if err := flags.Parse(args); err != nil {
@@ -53,6 +56,16 @@ func run(ctx context.Context, args []string) error {
 	b, err := newBench(*most, *jobs, strings.Fields(*only))
 	if err != nil {
 		return err
+	}
+	if b.run, err = regexp.Compile(*tests); err != nil {
+		return err
+	}
+	if *again != "" {
+		text, err := os.ReadFile(*again)
+		if err != nil {
+			return err
+		}
+		b.again = alive(string(text))
 	}
 	defer os.RemoveAll(b.dir)
 	var all []result

@@ -75,6 +75,7 @@ func (f *finder) mutate(file *ast.File, text []byte, failed map[int]bool) string
 	f.file, f.text, f.failed, f.plain, f.edits = file, text, failed, map[ast.Expr]bool{}, nil
 	for _, d := range file.Decls {
 		if function, ok := d.(*ast.FuncDecl); ok && function.Body != nil {
+			f.returns(function.Type, function.Body)
 			ast.Inspect(function.Body, f.visit)
 		}
 	}
@@ -121,6 +122,8 @@ func (f *finder) visit(n ast.Node) bool {
 				}
 			}
 		}
+	case *ast.FuncLit:
+		f.returns(n.Type, n.Body)
 	case *ast.BlockStmt:
 		f.statements(n.List)
 	case *ast.CaseClause:
@@ -151,6 +154,16 @@ func (f *finder) visit(n ast.Node) bool {
 		f.expression(n)
 	}
 	return true
+}
+
+// returns lets a function be compiled that ends with an endless loop: a mutant may break it.
+func (f *finder) returns(t *ast.FuncType, body *ast.BlockStmt) {
+	if t.Results == nil || len(body.List) == 0 {
+		return
+	}
+	if loop, ok := body.List[len(body.List)-1].(*ast.ForStmt); ok && loop.Cond == nil {
+		f.edits = append(f.edits, edit{from: body.Rbrace, to: body.Rbrace, before: `; panic("a mutant left an endless loop"); `})
+	}
 }
 
 func (f *finder) expression(n ast.Expr) {

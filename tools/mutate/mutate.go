@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,9 @@ type bench struct {
 	most time.Duration // of a test
 	jobs int
 	only []string // parts of names of files
+
+	run   *regexp.Regexp
+	again map[string]bool // the only mutants, or nil
 }
 
 // fate is what became of a mutant.
@@ -47,7 +51,7 @@ func newBench(most time.Duration, jobs int, only []string) (*bench, error) {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "mutate-*")
-	return &bench{dir, with, most, jobs, only}, err
+	return &bench{dir: dir, with: with, most: most, jobs: jobs, only: only}, err
 }
 
 // mutate has all mutants of a package meet the tests of some.
@@ -60,7 +64,7 @@ func (b *bench) mutate(ctx context.Context, p gotest.Package, tests []gotest.Pac
 	for _, t := range tests {
 		s, err := b.build(t, of)
 		if err == nil {
-			err = s.measure(ctx, len(of.mutants), b.most, b.jobs)
+			err = s.measure(ctx, len(of.mutants), b)
 		}
 		if err != nil {
 			return nil, err
@@ -72,9 +76,7 @@ func (b *bench) mutate(ctx context.Context, p gotest.Package, tests []gotest.Pac
 		fmt.Printf("%s: %d changes; %d tests of %s reach them, and take %.1fs one by one\n", p.Name, len(of.mutants), len(s.tests), t.Name, all.Seconds())
 		suites = append(suites, s)
 	}
-	chosen := slices.DeleteFunc(slices.Clone(of.mutants), func(m mutant) bool {
-		return len(b.only) > 0 && !slices.ContainsFunc(b.only, func(part string) bool { return strings.Contains(filepath.Base(m.file), part) })
-	})
+	chosen := slices.DeleteFunc(slices.Clone(of.mutants), func(m mutant) bool { return !b.chooses(p, m) })
 	results := make([]result, len(chosen))
 	each(b.jobs, len(chosen), func(i int) {
 		results[i] = meet(ctx, chosen[i], suites)
@@ -91,6 +93,11 @@ func (b *bench) mutate(ctx context.Context, p gotest.Package, tests []gotest.Pac
 		}
 	}
 	return done, err
+}
+
+func (b *bench) chooses(p gotest.Package, m mutant) bool {
+	inFile := func(part string) bool { return strings.Contains(filepath.Base(m.file), part) }
+	return (len(b.only) == 0 || slices.ContainsFunc(b.only, inFile)) && (b.again == nil || b.again[result{mutant: m, pkg: p.Name}.change()])
 }
 
 // meet has a mutant meet the tests that reach it, until one kills it.

@@ -14,7 +14,7 @@ var fates = [...]string{killed: "killed", timedOut: "timed out", lived: "lived",
 
 // String is a line: the fate, the place, the change, and the tests.
 func (r result) String() string {
-	line := fmt.Sprintf("%-12s %s:%d:%d  %s  ->  %s", fates[r.fate], path.Join(r.pkg, filepath.Base(r.file)), r.line, r.column, short(r.old), short(r.new))
+	line := fmt.Sprintf("%-12s %s", fates[r.fate], r.change())
 	switch {
 	case r.once:
 		line += "  (failed once: " + strings.Join(r.by, " ") + ")"
@@ -24,8 +24,27 @@ func (r result) String() string {
 	return line
 }
 
+// change is the place and the change, without spaces in a row.
+func (r result) change() string {
+	file := path.Join(r.pkg, filepath.Base(r.file))
+	return strings.Join(strings.Fields(fmt.Sprintf("%s:%d:%d %s -> %s", file, r.line, r.column, short(r.old), short(r.new))), " ")
+}
+
+// alive finds the changes that no test noticed in the output of a run.
+func alive(output string) map[string]bool {
+	found := map[string]bool{}
+	for line := range strings.Lines(output) {
+		for _, fate := range []fate{lived, notReached} {
+			if change, ok := strings.CutPrefix(line, fates[fate]+" "); ok {
+				change, _, _ = strings.Cut(change, "  (failed once")
+				found[strings.Join(strings.Fields(change), " ")] = true
+			}
+		}
+	}
+	return found
+}
+
 func short(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > 100 {
 		text = text[:100] + "..."
 	}

@@ -62,7 +62,7 @@ func (s *subject) mutate(dir string) error {
 	return errors.Join(o.Put(dir, filepath.Join(s.Dir, "mutant_functions.go"), fmt.Sprintf(functions, s.loaded.Name)), o.Write(s.overlay))
 }
 
-var compileError = regexp.MustCompile(`(?m)^\S*?([^/\s]+\.go):(\d+):\d+: `)
+var compileError = regexp.MustCompile(`(?m)^\S*/(?:\d+-)?([^/\s]+\.go):(\d+):\d+: `)
 
 // learn reads in the compiler's errors which lines do not compile with their mutants, and reports whether there
 // are new ones.

@@ -72,15 +72,15 @@ func (s suite) start(ctx context.Context, mutant int, reached string, names []st
 }
 
 // measure runs each test alone and without a mutant. It leaves out those that fail, or take too long.
-func (s *suite) measure(ctx context.Context, mutants int, most time.Duration, jobs int) error {
+func (s *suite) measure(ctx context.Context, mutants int, b *bench) error {
 	list, err := command.Output(s.Dir, nil, s.binary, "-test.list=^(Test|Fuzz|Example)")
 	if err != nil {
 		return err
 	}
-	names := strings.Fields(list)
+	names := slices.DeleteFunc(strings.Fields(list), func(name string) bool { return !b.run.MatchString(name) })
 	s.tests = make([]test, len(names))
 	errs := make([]error, len(names))
-	each(jobs, len(names), func(i int) { s.tests[i], errs[i] = s.alone(ctx, names[i], mutants, most) })
+	each(b.jobs, len(names), func(i int) { s.tests[i], errs[i] = s.alone(ctx, names[i], mutants, b.most) })
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}

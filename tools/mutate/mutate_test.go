@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/go/packages"
+
+	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
+)
+
+const product = `package product
+
+import "errors"
+
+var errOdd = errors.New("odd")
+
+type count uint8
+
+func Sum(numbers []int, limit int) (sum int, err error) {
+	for _, n := range numbers {
+		if n%2 == 1 && n > 0 {
+			return 0, errOdd
+		}
+		if n == 4 {
+			continue
+		}
+		sum += min(n, limit)
+	}
+	return sum, nil
+}
+
+func Half(c count) count {
+	switch {
+	case c < 1<<3:
+		return c >> 1
+	case c == 9:
+		return 9
+	}
+	return -(-c)
+}
+
+func First(numbers chan int) int {
+	for {
+		n := <-numbers
+		if n < 0 {
+			continue
+		}
+		return n
+	}
+}
+
+func Unused(done *bool) { *done = true }
+`
+
+const productTest = `package product
+
+import "testing"
+
+func TestSum(t *testing.T) {
+	for _, c := range []struct {
+		numbers []int
+		limit   int
+		sum     int
+		odd     bool
+	}{
+		{[]int{2, 4, 8}, 6, 8, false},
+		{[]int{2, 3}, 6, 0, true},
+	} {
+		sum, err := Sum(c.numbers, c.limit)
+		if sum != c.sum || (err != nil) != c.odd {
+			t.Fatal(sum, err)
+		}
+	}
+}
+
+func TestHalf(t *testing.T) {
+	if Half(6) != 3 || Half(100) != 100 {
+		t.Fatal()
+	}
+}
+
+func TestFirst(t *testing.T) {
+	c := make(chan int, 2)
+	c <- -1
+	c <- 5
+	if First(c) != 5 {
+		t.Fatal()
+	}
+}
+`
+
+// Each mutant compiles and has its fate.
+func TestMutantsMeetTheTests(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module example.org/product\n\ngo 1.26.0\n", "product.go": product, "product_test.go": productTest} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	with, err := filepath.Abs("../../scripts/with")
+	require.NoError(t, err)
+	b := &bench{dir: t.TempDir(), with: with, most: time.Minute, jobs: 2, run: regexp.MustCompile("")}
+	p := gotest.Package{Module: dir, Dir: dir, Name: "./product"}
+	results, err := b.mutate(t.Context(), p, []gotest.Package{p})
+	require.NoError(t, err)
+	got := map[string]string{}
+	for _, r := range results {
+		require.NotEqual(t, notCompiled, r.fate, r)
+		_, place, _ := strings.Cut(r.change(), ":")
+		got[place] = fates[r.fate]
+	}
+	for change, want := range map[string]string{
+		"11:6 n%2 == 1 && n > 0 -> true":     "killed",
+		"11:6 n%2 == 1 && n > 0 -> false":    "killed",
+		"11:6 n%2 == 1 && n > 0 -> n > 0":    "killed",
+		"11:6 n%2 == 1 && n > 0 -> n%2 == 1": "lived",
+		"11:20 > -> >=":                      "lived",
+		"11:7 % -> *":                        "killed",
+		"12:14 errOdd -> the zero value":     "killed",
+		"15:4 continue -> break":             "killed",
+		"17:7 += -> -=":                      "killed",
+		"17:3 sum += min(n, limit) ->":       "killed",
+		"17:10 min -> max":                   "killed",
+		"24:9 < -> <=":                       "lived",
+		"25:12 >> -> <<":                     "killed",
+		"26:7 c == 9 -> true":                "killed",
+		"26:7 c == 9 -> false":               "lived",
+		"27:10 9 -> 9+1":                     "not reached",
+		"29:9 - ->":                          "killed",
+		"36:4 continue -> break":             "killed",
+		"42:27 *done = true ->":              "not reached",
+		"42:35 true -> false":                "not reached",
+	} {
+		require.Equal(t, want, got[change], "%s of %v", change, got)
+	}
+	require.Len(t, alive("killed       a.go:1:1 x -> y\nlived        a.go:1:2 x -> y  (failed once: TestX)\nnot reached  a.go:1:3  x  ->  \n"), 2)
+}
+
+// A mutant whose line does not compile is left out, and the others are not.
+func TestLineThatDoesNotCompileIsLearned(t *testing.T) {
+	s := &subject{failed: map[string]map[int]bool{}}
+	s.loaded = &packages.Package{CompiledGoFiles: []string{"/x/a.go", "/x/b.go"}}
+	require.True(t, s.learn(errors.New("# x\n/tmp/m/3-b.go:7:2: missing return\n./a.go:8:1: no\n/y/c.go:1:1: no\n")))
+	require.Equal(t, map[string]map[int]bool{"a.go": {8: true}, "b.go": {7: true}}, s.failed)
+	require.False(t, s.learn(errors.New("./a.go:8:1: no\n")))
+}
