@@ -122,8 +122,11 @@ func TestTouchAgainstSetDelay(t *testing.T) {
 			seen.Store(round.Load())
 		}
 	})
-	wrong := 0
+	wrong, begun := 0, time.Now()
 	for i := int64(1); i < 20_000; i++ {
+		if i > 2000 && time.Since(begun) > time.Second {
+			break // beside others on the processors a round waits for a turn of the scheduler, 20,000 for 20 s
+		}
 		w.clock.now.Add(1)
 		d := time.Duration(1000+i%7*100) * ms
 		if i%1000 > 500 {
