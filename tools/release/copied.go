@@ -13,7 +13,7 @@ import (
 var notCopied = []string{"fleet"}
 
 // copyExamples copies the folder of each example, without its tests, into a module of the user's, and
-// builds it. An internal package in it is an error then.
+// compiles it. An internal package in it is an error then.
 func (u *user) copyExamples(tree string) error {
 	dir, err := u.start("copied")
 	if err != nil {
@@ -49,7 +49,7 @@ func (u *user) copyExamples(tree string) error {
 	if err := u.golang(dir, append(args, required...)...); err != nil {
 		return err
 	}
-	return u.golang(dir, "build", "-o", os.DevNull, "./...")
+	return u.compile(dir)
 }
 
 // requirements returns other people's modules in a go.mod, with their versions, but for the indirect ones.
