@@ -12,7 +12,8 @@
 // Each slot of a topic has keys of its own, with a hash tag. So all of them are on one server,
 // and a script changes them at once: five sorted sets of ids by state, scored with a time; a hash
 // of bodies; one of attempts, for tasks with a lease now or before; and one of the slot's own
-// fields. A script handles at most 256 tasks. Redis's own clock decides what is due.
+// fields. A script handles at most 256 tasks. Without a Cluster, one run of it can be about several
+// slots, and then about 128 tasks at most. Redis's own clock decides what is due.
 //
 // Versions and leases have numbers from a counter per slot. A number is also never behind the
 // server's clock in microseconds. So Redis gives no number twice after a flush or the loss of its
