@@ -1,10 +1,12 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -278,19 +280,23 @@ func (m *model) settle(t told) {
 	}
 }
 
-// byTime returns the ids due at now, in the order of a sorted set.
-func byTime(times map[string]int64, now int64) (ids []string) {
+// member returns a session's member in the sorted set of leases: see head.lua.
+func (m *model) member(id string) string {
+	if owner := m.owners[id]; owner.state == stateOnline {
+		return string(owner.token[:]) + id
+	}
+	return string(make([]byte, len(token{}))) + id
+}
+
+// byTime returns the ids due at now, in the order of a sorted set with their members.
+func byTime(times map[string]int64, now int64, member func(id string) string) (ids []string) {
 	for id, at := range times {
 		if at <= now {
 			ids = append(ids, id)
 		}
 	}
 	slices.SortFunc(ids, func(a, b string) int {
-		switch {
-		case times[a] != times[b] && times[a] < times[b], times[a] == times[b] && a < b:
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(times[a], times[b]), strings.Compare(member(a), member(b)))
 	})
 	return ids
 }
@@ -353,7 +359,7 @@ func (m *model) sweep(node incarnation, mark int64, limit int, outcomes []told) 
 			result.more = m.walk()
 		}
 	}
-	over := byTime(m.leases, now)
+	over := byTime(m.leases, now, m.member)
 	if len(over) > 0 && hold <= now && limit > 0 {
 		why = m.expire(by, over, limit, pass, why)
 	}
@@ -374,7 +380,7 @@ func (m *model) sweep(node incarnation, mark int64, limit int, outcomes []told) 
 	for id, end := range m.ends {
 		times[id] = end.at
 	}
-	waiting := byTime(times, now)
+	waiting := byTime(times, now, func(id string) string { return id })
 	for _, id := range waiting[:min(len(waiting), limit)] {
 		end := m.ends[id]
 		end.attempts++

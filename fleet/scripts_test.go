@@ -151,6 +151,8 @@ func (p *pair) step() {
 	case what < 63 && p.model.nodeLease > 0:
 		require.NoError(t, store.goodbye(ctx))
 		p.model.goodbye(store.by)
+	case what < 65:
+		p.alone(store)
 	case what < 80:
 		p.sweep(store)
 	case what < 97:
@@ -167,6 +169,21 @@ func (p *pair) step() {
 		p.failOver(p.older, p.dumps)
 	}
 	p.compare()
+}
+
+// alone has one node look often while the others are silent. So leases end without an outage, holds pass, and
+// nodes are taken for dead.
+func (p *pair) alone(store *redisStore) {
+	for range p.random.IntN(40) {
+		p.model.now += p.random.Int64N(5_000_000)
+		p.tellTime()
+		if p.model.nodeLease > 0 {
+			terms, err := store.beat(context.Background())
+			require.NoError(p.t, err)
+			require.Equal(p.t, []int64{p.model.extendNode(store.by)}, terms)
+		}
+		p.sweep(store)
+	}
 }
 
 func (p *pair) judged(claims []claim, model func(claim) verdict, redis func([]claim) ([]verdict, error)) {
