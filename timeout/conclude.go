@@ -65,7 +65,6 @@ func outlived(topic Topic, schedule *engine.Schedule, one Leased, now time.Time)
 	if schedule == nil || one.Attempts <= attemptsOf(topic) {
 		return engine.Outcome{}, false
 	}
-	one.Attempts--
 	outcome := conclude(topic, schedule, one.Task, now, errors.New(cmp.Or(one.Error, "timeout: a lease ended")))
 	outcome.Token = one.Token
 	return outcome, true
@@ -77,7 +76,7 @@ func outlived(topic Topic, schedule *engine.Schedule, one Leased, now time.Time)
 func retryWait(topic Topic, attempts int) time.Duration {
 	topic = topic.WithDefaults()
 	wait := topic.BackoffMax
-	if doublings := max(attempts, 1) - 1; doublings < 40 && topic.Backoff<<doublings>>doublings == topic.Backoff {
+	if doublings := max(attempts, 1) - 1; topic.Backoff<<doublings>>doublings == topic.Backoff {
 		wait = min(wait, topic.Backoff<<doublings)
 	}
 	return wait - jitter(wait/2)

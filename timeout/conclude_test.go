@@ -3,6 +3,7 @@ package timeout
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,5 +52,70 @@ func TestAPeriodicTaskEndsOnlyForAReason(t *testing.T) {
 			anew.Error = "timeout: failed"
 			require.Equal(t, anew, end(RetryAfter(errors.New(""), time.Hour)), name)
 		}
+	}
+}
+
+// An engine leases a task whose topic has fewer retries now than when the task failed.
+func TestOnlyRunsOfPeriodicTasksAreOutlived(t *testing.T) {
+	topic := Topic{Name: "t", Every: "1m", Retries: 2}
+	schedule, err := scheduleOf(topic)
+	require.NoError(t, err)
+	now := time.UnixMilli(1_800_000_000_000)
+	for attempts, over := range map[int]bool{1: false, 3: false, 4: true, 5: true} {
+		one := Leased{Task: Task{Topic: "t", ID: "1", Due: now, Attempts: attempts}, Token: Token{Part: "p", Lease: 7}}
+		_, is := outlived(topic, nil, one, now)
+		require.False(t, is)
+		outcome, is := outlived(topic, schedule, one, now)
+		require.Equal(t, over, is)
+		if over {
+			require.Equal(t, engine.Outcome{Token: one.Token, As: Pending, Due: now.Add(time.Minute), Anew: true, Error: "timeout: a lease ended"}, outcome)
+		}
+	}
+}
+
+func TestWaitsDoubleUpToALimitLessJitter(t *testing.T) {
+	for _, c := range []struct {
+		backoff, most time.Duration
+		attempts      int
+		want          time.Duration
+	}{
+		{time.Second, time.Hour, 0, time.Second},
+		{time.Second, time.Hour, 1, time.Second},
+		{time.Second, time.Hour, 2, 2 * time.Second},
+		{time.Second, time.Hour, 4, 8 * time.Second},
+		{time.Second, 5 * time.Second, 4, 5 * time.Second},
+		{time.Second, time.Hour, 1 << 40, time.Hour},
+		{time.Nanosecond, 100 * 24 * time.Hour, 41, 1 << 40},
+		{engine.MaxDuration, engine.MaxDuration, 1000, engine.MaxDuration},
+		{1 << 40, engine.MaxDuration, 33, engine.MaxDuration}, // shifted beyond int64
+		{0, 0, 1, engine.DefaultBackoff},
+	} {
+		topic := Topic{Name: "t", Backoff: c.backoff, BackoffMax: c.most}
+		least, most := time.Duration(1<<63-1), time.Duration(0)
+		for range 1000 {
+			wait := retryWait(topic, c.attempts)
+			least, most = min(least, wait), max(most, wait)
+		}
+		require.LessOrEqual(t, most, c.want, "%+v", c)
+		require.Greater(t, most, c.want/10*9, "%+v", c)
+		require.GreaterOrEqual(t, least, c.want-c.want/2, "%+v", c)
+		require.Less(t, least, c.want/10*6, "%+v", c)
+	}
+	require.Zero(t, jitter(0))
+	require.Zero(t, jitter(-time.Second))
+}
+
+func TestAnErrorIsCutBetweenCharacters(t *testing.T) {
+	full := strings.Repeat("x", engine.MaxError)
+	for text, want := range map[string]string{
+		"":                      "",
+		full:                    full,
+		full + "x":              full,
+		full[1:] + "é":          full[1:],
+		full[2:] + "é":          full[2:] + "é",
+		full[1:] + "\U0001F4A5": full[1:],
+		"a\x00b\xffc":           "a\uFFFDb\uFFFDc",
+	} {
+		require.Equal(t, want, clip(text))
 	}
 }
