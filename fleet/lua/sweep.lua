@@ -46,18 +46,15 @@ local why = ''
 if now - last > renew then why = 'gap'
 elseif last - now > 1000 then why = 'clock'
 elseif other then why = 'server' end
-if why ~= '' then
+if why ~= '' or held > now + lease then
   hold(now, lease)
-  held, pass = now + lease, now + 2 * lease
-elseif held > now + lease then
-  hold(now, lease)
-  held, pass = now + lease, now + 2 * lease
+  held = now + lease
 end
 local nodesHeld, nodesPass = tonumber(meta[7] or 0), tonumber(meta[8] or 0)
 if nodeLease > 0 and (why ~= '' or now - last > beat or nodesHeld > now + nodeLease) then
   if now - last > beat and why == '' then why = 'beats' end
   holdNodes(now, nodeLease)
-  nodesHeld, nodesPass = now + nodeLease, now + 2 * nodeLease
+  nodesHeld = now + nodeLease
 end
 -- last is written only now and then, because replicas and files get each write.
 if now - last > beat / 8 or last - now > 1000 then call('HSET', m, 'last', present) end
