@@ -261,21 +261,28 @@ func TestAClockThatIsSteppedBackLosesNothing(t *testing.T) {
 	server := startServer(t)
 	e := openEngine(t, server, redis.Config{PollInterval: -1})
 	withTopic(t, e, engine.Topic{Slots: 1})
+	for _, id := range []string{"2", "kept"} {
+		set(t, e, engine.Task{ID: id})
+		lease(t, e, time.Minute)
+	}
 	set(t, e, engine.Task{ID: "1"})
 	first := lease(t, e, 50*time.Millisecond)
-	set(t, e, engine.Task{ID: "2"})
-	lease(t, e, time.Minute) // after the step back, and longer than the first one has left
 	client := server.client(t)
 	keys := client.Keys(ctx, e.Prefix()+":{orders:*:p").Val()
 	require.Len(t, keys, 1)
-	// As if the clock had been an hour ahead when the lease was given.
-	require.NoError(t, client.ZIncrBy(ctx, keys[0], float64(time.Hour.Milliseconds()), "1").Err())
+	// As if the clock had been an hour ahead when the leases were given, other than that of 2.
+	for _, id := range []string{"1", "kept"} {
+		require.NoError(t, client.ZIncrBy(ctx, keys[0], float64(time.Hour.Milliseconds()), id).Err())
+	}
 	require.NoError(t, client.HIncrBy(ctx, keys[0][:len(keys[0])-1]+"m", "n", 1).Err())
 	require.Eventually(t, func() bool {
 		batch := expire(t, e, engine.Ask{Max: 1, Lease: 2 * time.Minute})
 		return len(batch.Leased) == 1 && batch.Leased[0].ID == "1" && batch.Leased[0].Again
 	}, time.Minute, 10*time.Millisecond)
 	require.False(t, settle(t, e, engine.Outcome{Token: first.Token, As: engine.Done}))
+	left := time.Until(get(t, e, "kept").Until)
+	require.Less(t, left, 61*time.Second)
+	require.Greater(t, left, 30*time.Second, "no lease is made shorter than it was")
 	// An extended lease stays as long as it is.
 	set(t, e, engine.Task{ID: "1"})
 	long := lease(t, e, 50*time.Millisecond)
