@@ -77,7 +77,7 @@ func (c *Caller) drain(resp *http.Response, cancel context.CancelFunc) []byte {
 // is one, since the clocks of others may differ.
 func retryAfter(header http.Header, now time.Time) (time.Duration, bool) {
 	text := strings.TrimSpace(header.Get("Retry-After"))
-	if text != "" && strings.Trim(text, "0123456789") == "" {
+	if strings.Trim(text, "0123456789") == "" { // also without the header
 		return seconds(text)
 	}
 	until, err := http.ParseTime(text)

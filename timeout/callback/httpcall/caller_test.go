@@ -166,6 +166,9 @@ func TestTheAnswerDecidesWhatBecomesOfTheTask(t *testing.T) {
 		{"503?Retry-After=3600", false, true, time.Minute},
 		{"503?Retry-After=99999999999999999999999", false, true, time.Minute},
 		{"503?Retry-After=0", false, true, never},
+		{"503?Retry-After=1", false, true, time.Second},
+		{"503?Retry-After=Wed,+21+Oct+2015+07:28:00+GMT&Date=Wed,+21+Oct+2015+07:28:00+GMT", false, true, never},
+		{"503?Retry-After=Wed,+21+Oct+2015+07:28:30+GMT&Date=yesterday", false, true, never}, // it was years ago
 		{"503?Retry-After=soon", false, true, never},
 		{"503?Retry-After=Wed,+21+Oct+2015+07:28:30+GMT&Date=Wed,+21+Oct+2015+07:28:00+GMT", false, true, 30 * time.Second},
 		{"500", false, true, never},
