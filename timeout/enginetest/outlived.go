@@ -1,0 +1,61 @@
+package enginetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// testOutlivedAmongOthers has tasks outlive their leases, beside waiting ones with and without a failed
+// attempt. A call leases fewer than are due.
+func testOutlivedAmongOthers(r *rig) {
+	r.make(engine.Topic{Slots: 1})
+	for _, size := range []int{1, engine.MaxPayload} {
+		const each = 4
+		set := func(name string) {
+			for i := range each {
+				task := r.task(fmt.Sprint(name, size, "-", i), past)
+				task.Payload = make([]byte, size)
+				r.setAll(task)
+			}
+		}
+		leases := func() (tokens []engine.Token) {
+			for _, leased := range r.lease(each, long) {
+				tokens = append(tokens, leased.Token)
+			}
+			return tokens
+		}
+		set("failed")
+		for _, token := range leases() {
+			r.settle(engine.Outcome{Token: token, As: engine.Pending, After: long, Error: "failed"})
+		}
+		set("lost")
+		lost := leases()
+		set("new")
+		for i := range each {
+			r.move(fmt.Sprint("failed", size, "-", i), past)
+		}
+		r.extend(short, lost...)
+		time.Sleep(2 * short)
+
+		got, want := map[string][]any{}, map[string][]any{}
+		for len(got) < 3*each {
+			batch := r.expire(engine.Ask{Max: each + 1})
+			require.NotEmpty(r.t, batch.Leased)
+			for _, leased := range batch.Leased {
+				require.NotContains(r.t, got, leased.ID)
+				require.Len(r.t, leased.Payload, size)
+				got[leased.ID] = []any{leased.Attempts, leased.Failures, leased.Again}
+			}
+		}
+		for i := range each {
+			for name, of := range map[string][]any{"failed": {2, 1, false}, "lost": {2, 1, true}, "new": {1, 0, false}} {
+				want[fmt.Sprint(name, size, "-", i)] = of
+			}
+		}
+		require.Equal(r.t, want, got, "attempts, failures, and whether a lease was lost")
+	}
+}
