@@ -15,6 +15,8 @@ func TestDeadline(t *testing.T) {
 	age := rules.Policy{Tick: tick, Timeout: 16 * tick, MaxAge: 20 * tick, MaxGrace: 3 * tick}
 	long := rules.Policy{Tick: tick, Timeout: forever, ProbeAfter: forever - 2, ProbeTimeout: forever, ProbeCount: 100, MaxAge: forever, MaxGrace: forever}
 	pressed := rules.Policy{Tick: tick, Timeout: 16 * tick, Pressed: 4 * tick}
+	hurried := probes
+	hurried.Pressed = 4 * tick
 	silence := func(q rules.Silence) rules.State { return rules.State{Silence: q} }
 	old := rules.State{Age: rules.Age{From: 1}}
 	for _, c := range []struct {
@@ -37,6 +39,7 @@ func TestDeadline(t *testing.T) {
 		{"extended", plain, silence(rules.Silence{Stage: rules.Extended, Why: rules.Idle, Until: at(32)}), 0, false, at(20), at(32), rules.Idle},
 		{"it waits for its turn", plain, silence(rules.Silence{Stage: rules.Waiting, Why: rules.Idle, Until: at(3616)}), 0, false, at(20), at(20), rules.Idle},
 		{"first message", plain, silence(rules.Silence{Stage: rules.Opened, Why: rules.FirstMessage, Until: at(5)}), 0, false, at(2), at(5), rules.FirstMessage},
+		{"silence before a probe", hurried, rules.State{}, 0, true, 0, at(4), rules.Idle},
 		{"all probes to come", probes, rules.State{}, 0, true, 0, at(16), rules.NoAnswer},
 		{"one probe to come", probes, silence(rules.Silence{Stage: rules.Probing, Probes: 1, Why: rules.NoAnswer, Until: at(12)}), 0, false, at(9), at(16), rules.NoAnswer},
 		{"no probe to come", probes, silence(rules.Silence{Stage: rules.Probing, Probes: 2, Why: rules.NoAnswer, Until: at(16)}), 0, false, at(13), at(16), rules.NoAnswer},
@@ -55,4 +58,11 @@ func TestDeadline(t *testing.T) {
 		require.Equal(t, c.want, end, "%s: %v", c.name, time.Duration(end))
 		require.Equal(t, c.why, why, c.name)
 	}
+
+	// The first probe is early by a draw, and the last answer has as much more time.
+	drawn := rules.Evidence{Quiet: true, Draw: 0.5}
+	end, _ := rules.Deadline(&probes, rules.State{}, drawn, 0)
+	require.Equal(t, at(16), end)
+	end, _ = rules.Deadline(&probes, silence(rules.Silence{Stage: rules.Probing, Probes: 2, Why: rules.NoAnswer, Until: at(16)}), drawn, at(13))
+	require.Equal(t, at(16), end)
 }

@@ -32,6 +32,7 @@ func TestDoom(t *testing.T) {
 		}, rules.Never},
 		{"nothing was written, nor read", doomed(rules.WriteIdle), []row{{now: at(9), with: and(hasTurn, moved(0, 0)), want: ends(rules.WriteIdle)}}, rules.Never},
 		{"rescued", doomed(rules.ReadIdle), []row{{now: at(14), with: and(hasTurn, moved(at(9), at(9))), want: wait(at(16))}}, at(15)},
+		{"rescued by a write", doomed(rules.WriteIdle), []row{{now: at(14), with: and(hasTurn, moved(at(9), at(9))), want: wait(at(16))}}, at(15)},
 		{"held", held, []row{{now: at(14), with: and(hasTurn, moved(0, 0)), want: wait(at(16))}}, at(20)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

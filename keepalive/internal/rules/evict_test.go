@@ -20,6 +20,7 @@ func TestEviction(t *testing.T) {
 	}{
 		{"the socket is asked", p, 0, row{now: at(5), want: look}},
 		{"evicted", p, 0, row{now: at(5), with: mute, want: closes(rules.Evicted)}},
+		{"the socket can't tell, and the Keeper is young", rules.Policy{EvictIdle: 30 * tick}, 0, row{now: at(5), with: mute, want: closes(rules.Evicted)}},
 		{"touched meanwhile", p, 0, row{now: at(5), with: touchedAt(at(5)), want: wait(at(21))}},
 		{"held", p, 1, row{now: at(5), want: heard(at(5))}},
 		{"heard", p, 0, row{now: at(5), with: asked(rules.Socket{Heard: at(2) + 1}), want: heard(at(2) + 1)}},

@@ -91,3 +91,9 @@ func TestAdapt(t *testing.T) {
 		require.Equal(t, c.want, rules.Adapt(&c.p, c.from, rules.Evidence{}, at(50)), c.name)
 	}
 }
+
+// A policy that begins later finds nothing of the opening.
+func TestOpeningWithoutPoliciesIsNotRemembered(t *testing.T) {
+	p := rules.Policy{Tick: tick, Timeout: 16 * tick}
+	require.Zero(t, rules.Open(&p, rules.Evidence{Born: at(3)}, at(3)))
+}

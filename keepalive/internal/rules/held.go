@@ -11,9 +11,6 @@ func (d *decision) held() Outcome {
 	until := d.now.Add(d.p.timeout(d.s))
 	switch {
 	case !k.Pending:
-		if q.Stage == Taking {
-			d.enter(Silence{})
-		}
 		d.s.Silence.Stuck = false
 		return Outcome{Do: Wait, Until: until}
 	case !q.Stuck, q.Seen.Signs != k.Acked: // it is news, or the peer has taken something since

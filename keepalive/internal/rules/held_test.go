@@ -22,6 +22,7 @@ func TestHeld(t *testing.T) {
 		{name: "the peer takes nothing", rows: []row{
 			{now: at(16), want: look},
 			{now: at(16), with: stuck(7), want: wait(at(32))},
+			{now: at(20), with: stuck(7), want: wait(at(32))},
 			{now: at(32), with: stuck(7), want: closes(rules.Idle)},
 		}},
 		{name: "the peer is slow", rows: []row{

@@ -40,6 +40,9 @@ func TestReadAndWriteIdle(t *testing.T) {
 		{"the socket can't tell", both, 0, []row{{now: at(50), with: mute, want: quiet}}, rules.Never},
 		{"held", both, 1, []row{{now: at(50), with: moved(0, 0), want: wait(at(1000))}}, at(56)},
 		{"one of two", rules.Policy{Timeout: 1000 * tick, WriteIdle: 7 * tick}, 0, []row{{now: at(7), with: moved(0, 0), want: ends(rules.WriteIdle)}}, 0},
+		{"the second is the shorter", rules.Policy{Timeout: 1000 * tick, ReadIdle: 7 * tick, WriteIdle: 6 * tick}, 0, []row{
+			{now: at(6), with: moved(0, 0), want: ends(rules.WriteIdle)},
+		}, 0},
 		{"for ever", rules.Policy{Timeout: 1000 * tick, ReadIdle: forever}, 0, []row{{now: at(7), with: moved(0, 0), want: quiet}}, rules.Never},
 		{"both in a dry run", dry, 0, []row{
 			{now: at(7), with: moved(0, 0), want: counted(counted(quiet, rules.ReadIdle), rules.WriteIdle)},
@@ -74,6 +77,9 @@ func TestReadAndWriteIdle(t *testing.T) {
 		}, at(12)},
 		{"probe, and it can't be sent", probes, 0, []row{
 			{now: at(6), with: and(moved(0, 0), failed, answer(rules.ReadIdle, rules.ProbeIt)), want: ends(rules.NoAnswer)},
+		}, 0},
+		{"close, after a probe that can't be sent", probes, 0, []row{
+			{now: at(6), with: and(moved(0, 0), failed, answer(rules.ReadIdle, rules.Condemn)), want: ends(rules.ReadIdle)},
 		}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -46,7 +46,7 @@ func (d *decision) nextProbe() int {
 
 // isFinal reports whether the user has had a say already.
 func (d *decision) isFinal() bool {
-	return d.s.Silence.Stage == Probing && d.s.Silence.Probes == lastProbe
+	return d.s.Silence.Probes == lastProbe
 }
 
 // probe sends a probe, and then waits for the answer.

@@ -92,6 +92,8 @@ func TestVerdicts(t *testing.T) {
 	asks.Asks = true
 	first := asks
 	first.First = 5 * tick
+	one := first
+	one.ProbeCount = 1
 	opened := rules.Open(&first, rules.Evidence{}, 0)
 	ask := func(why rules.Reason) rules.Outcome { return rules.Outcome{Do: rules.Ask, Why: why} }
 	dry := rules.Policy{Asks: true, DryRun: true}
@@ -126,6 +128,9 @@ func TestVerdicts(t *testing.T) {
 			{now: at(5), with: and(mute, answer(rules.FirstMessage, rules.ProbeIt)), want: probe},
 			{now: at(5), with: and(mute, sent, answer(rules.FirstMessage, rules.ProbeIt)), want: wait(at(9))},
 			{now: at(9), with: mute, want: closes(rules.NoAnswer)}, // no question any more
+		}},
+		{"probe, of a policy with one", one, opened, []row{
+			{now: at(5), with: and(mute, answer(rules.FirstMessage, rules.ProbeIt)), want: probe},
 		}},
 		{"probe, and it can't be sent", first, opened, []row{
 			{now: at(5), with: and(mute, failed, answer(rules.FirstMessage, rules.ProbeIt)), want: closes(rules.NoAnswer)},

@@ -52,7 +52,7 @@ func (d *decision) rated() (Outcome, bool) {
 	beats, bytes := d.e.Beats-q.Beats, k.Arrived-q.Arrived
 	// One more than fit into the window, since its ends cut two of them.
 	tooMany := d.p.MinBeat > 0 && uint64(beats) > uint64(elapsed/d.p.MinBeat)+1
-	tooSlow := d.p.MinBytes > 0 && bytes > 0 && k.Unread == 0 && float64(bytes) < float64(d.p.MinBytes)*elapsed.Seconds()
+	tooSlow := bytes > 0 && k.Unread == 0 && float64(bytes) < float64(d.p.MinBytes)*elapsed.Seconds()
 	strike(&q.TooMany, tooMany)
 	strike(&q.TooSlow, tooSlow)
 	q.Next = d.now.Add(window)

@@ -20,6 +20,8 @@ func TestRates(t *testing.T) {
 	once, dry := slow, many
 	once.Strikes = 1
 	dry.DryRun = true
+	slowDry := slow
+	slowDry.DryRun = true
 	quiet := wait(at(1000))
 	for _, c := range []struct {
 		name   string
@@ -30,6 +32,10 @@ func TestRates(t *testing.T) {
 		{"the socket is asked", many, []row{{now: at(10), want: look}}},
 		{"as many as may be", many, []row{{now: at(10), with: beats(6), want: quiet}, {now: at(20), with: beats(12), want: quiet}, {now: at(30), with: beats(18), want: quiet}}},
 		{"too many", many, []row{{now: at(10), with: beats(7), want: quiet}, {now: at(20), with: beats(14), want: ends(rules.TooMany)}}},
+		{"bytes wait, and the window has had its strike", many, []row{
+			{now: at(10), with: and(bytes(0, 1), func(e *rules.Evidence) { e.Beats = 7 }), want: quiet},
+			{now: at(11), with: and(bytes(0, 1), func(e *rules.Evidence) { e.Beats = 7 }), want: quiet},
+		}},
 		{"not in a row", many, []row{{now: at(10), with: beats(7), want: quiet}, {now: at(20), with: beats(13), want: quiet}, {now: at(30), with: beats(20), want: quiet}}},
 		{"a late look", many, []row{{now: at(14), with: beats(8), want: quiet}, {now: at(24), with: beats(8), want: quiet}}},
 		{"counts run over", many, []row{{now: at(10), with: beats(1<<32 - 3), want: quiet}, {now: at(20), with: beats(3), want: quiet}}},
@@ -41,6 +47,12 @@ func TestRates(t *testing.T) {
 		}},
 		{"fast enough", slow, []row{{now: at(10), with: bytes(100, 0), want: quiet}, {now: at(20), with: bytes(200, 0), want: quiet}}},
 		{"too slow", slow, []row{{now: at(10), with: bytes(99, 0), want: quiet}, {now: at(20), with: bytes(198, 0), want: ends(rules.TooSlow)}}},
+		{"slow ones, too", slowDry, []row{
+			{now: at(10), with: bytes(1, 0), want: quiet},
+			{now: at(20), with: bytes(2, 0), want: counted(quiet, rules.TooSlow)},
+			{now: at(30), with: bytes(3, 0), want: quiet},
+			{now: at(40), with: bytes(4, 0), want: counted(quiet, rules.TooSlow)},
+		}},
 		{"nothing at all", once, []row{{now: at(10), with: bytes(0, 0), want: quiet}}},
 		{"bytes wait: the window goes on", once, []row{{now: at(10), with: bytes(99, 1), want: quiet}, {now: at(20), with: bytes(199, 0), want: ends(rules.TooSlow)}}},
 		{"bytes wait, and then come fast", once, []row{{now: at(10), with: bytes(99, 1), want: quiet}, {now: at(20), with: bytes(200, 0), want: quiet}}},
