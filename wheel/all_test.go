@@ -56,3 +56,29 @@ func TestAllSeesEachTimerOnceWhateverMoves(t *testing.T) {
 		}
 	}
 }
+
+func TestAllLeavesOutTheEndedAndMayBeLeft(t *testing.T) {
+	w, err := NewOf(Config{}, Funcs[int]{Due: func(*TimerOf[int], int) {}})
+	require.NoError(t, err)
+	defer w.Stop()
+	timers := make([]TimerOf[int], 3)
+	for i := range timers {
+		require.NoError(t, w.Start(&timers[i], i+1, time.Hour))
+	}
+	seen := 0
+	for range w.All() {
+		seen++
+		break
+	}
+	require.Equal(t, 1, seen)
+	for timer, v := range w.All() {
+		seen++
+		require.NotZero(t, v)
+		for i := range timers {
+			if &timers[i] != timer {
+				timers[i].Remove()
+			}
+		}
+	}
+	require.Equal(t, 2, seen, "the others have ended")
+}
