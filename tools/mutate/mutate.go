@@ -125,7 +125,7 @@ func (r *result) fight(ctx context.Context, s suite, tests []test) {
 	timeout := 5 * time.Second
 	for _, t := range tests {
 		names = append(names, t.name)
-		timeout += 10 * t.took
+		timeout += 4 * t.took
 	}
 	failed, err := s.start(ctx, r.id, "", names, timeout)
 	if err == nil && failed != nil && failed[0] != gotest.TimedOut {
@@ -148,7 +148,7 @@ func (r *result) fight(ctx context.Context, s suite, tests []test) {
 
 // groups puts tests that take about as long into a run.
 func groups(tests []test) (all [][]test) {
-	for _, most := range []time.Duration{200 * time.Millisecond, 2 * time.Second, time.Hour} {
+	for _, most := range []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second, time.Hour} {
 		n := 0
 		for n < len(tests) && tests[n].took <= most {
 			n++
