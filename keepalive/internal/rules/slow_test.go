@@ -1,0 +1,67 @@
+package rules_test
+
+import (
+	"testing"
+
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
+)
+
+// Bytes of a silent peer may wait because this program is slow. What it has taken by now tells.
+func TestSlowReader(t *testing.T) {
+	reads, touches, arrivals := life(rules.Reads), life(rules.Touches), life(rules.Arrivals)
+	socket := func(unread int, taken uint64, received rules.Time) func(e *rules.Evidence) {
+		return asked(rules.Socket{Heard: rules.Unknown, Received: received, Unread: unread, Taken: taken})
+	}
+	for _, c := range []struct {
+		name string
+		rows []row
+	}{
+		{"arrivals are read more slowly than they come, and then all are", []row{
+			{now: at(16), with: and(arrivals, socket(1, 3, rules.Unknown)), want: slowUntil(at(32))},
+			{now: at(32), with: and(arrivals, socket(0, 8, rules.Unknown)), want: heard(at(32))},
+		}},
+		{"somebody reads again", []row{
+			{now: at(16), with: and(reads, socket(1, 0, rules.Unknown)), want: slowUntil(at(18))},
+			{now: at(18), with: and(reads, socket(1, 3, rules.Unknown)), want: slowUntil(at(34))},
+		}},
+		{"bytes read before the first look tell nothing", []row{
+			{now: at(16), with: and(reads, socket(1, 3, rules.Unknown)), want: slowUntil(at(18))},
+		}},
+		{"nobody reads", []row{
+			{now: at(16), with: and(reads, socket(1, 0, at(10))), want: slowUntil(at(18))},
+			{now: at(18), with: and(reads, socket(1, 0, at(10))), want: slowUntil(at(20))},
+		}},
+		{"somebody reads, and nobody touches", []row{
+			{now: at(16), with: and(touches, socket(1, 0, rules.Unknown)), want: slowUntil(at(18))},
+			{now: at(18), with: and(touches, socket(1, 3, rules.Unknown)), want: slowUntil(at(20))},
+		}},
+		{"nobody reads what has just come", []row{
+			{now: at(16), with: and(touches, socket(1, 0, at(10))), want: slowUntil(at(18))},
+			{now: at(18), with: and(touches, socket(1, 0, at(10))), want: slowUntil(at(26))},
+		}},
+		{"somebody reads what has just come", []row{
+			{now: at(16), with: and(touches, socket(1, 0, at(10))), want: slowUntil(at(18))},
+			{now: at(18), with: and(touches, socket(1, 3, at(10))), want: slowUntil(at(20))},
+		}},
+		{"all was read, and the touch may still come", []row{
+			{now: at(16), with: and(touches, socket(0, 5, at(10))), want: rules.Outcome{Do: rules.Wait, Until: at(18), Spared: true, Slow: true}},
+			{now: at(18), with: and(touches, socket(0, 5, at(10))), want: slowUntil(at(20))},
+		}},
+		{"all was read a timeout ago", []row{{now: at(18), with: and(touches, socket(0, 5, at(2))), want: closes(rules.Idle)}}},
+		{"all was read", []row{{now: at(16), with: and(reads, socket(0, 5, at(10))), want: closes(rules.Idle)}}},
+		{"it came before the touch, and this program is late", []row{
+			{now: at(33), with: and(arrivals, socket(0, 5, at(8)), func(e *rules.Evidence) { e.Touched = at(10) }), want: closes(rules.Idle)},
+		}},
+		{"no look before the deadline", []row{{now: at(10), with: arrivals, want: wait(at(16))}}},
+	} {
+		t.Run(c.name, func(t *testing.T) { trace(t, rules.Policy{}, rules.State{}, c.rows...) })
+	}
+}
+
+// Nobody touches for an answer among arrivals, so the socket is asked four times within ProbeTimeout.
+func TestAnswersAmongArrivalsAreSoughtOften(t *testing.T) {
+	for timeout, next := range map[rules.Time]rules.Time{at(8): at(10), at(2): at(9)} {
+		p := rules.Policy{ProbeAfter: 8 * tick, ProbeTimeout: timeout.Sub(0), ProbeCount: 1}
+		trace(t, p, rules.State{}, row{now: at(8), with: and(life(rules.Arrivals), mute, sent), want: wait(next)})
+	}
+}
