@@ -66,8 +66,8 @@ var compileError = regexp.MustCompile(`(?m)^\S*/(?:\d+-)?([^/\s]+\.go):(\d+):\d+
 
 // learn reads in the compiler's errors which lines do not compile with their mutants, and reports whether there
 // are new ones.
-func (s *subject) learn(err error) (more bool) {
-	for _, match := range compileError.FindAllStringSubmatch(err.Error(), -1) {
+func (s *subject) learn(said string) (more bool) {
+	for _, match := range compileError.FindAllStringSubmatch(said, -1) {
 		file := match[1]
 		line, _ := strconv.Atoi(match[2])
 		known := slices.ContainsFunc(s.loaded.CompiledGoFiles, func(name string) bool { return strings.HasSuffix(name, "/"+file) })

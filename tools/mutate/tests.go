@@ -41,7 +41,7 @@ func (b *bench) build(p gotest.Package, of *subject) (suite, error) {
 		}
 		_, err := command.Output(p.Module, nil, b.with, "plain", gotest.GoCommand(), "test", "-c", "-vet=off",
 			"-gcflags=all=-dwarf=false", "-gcflags="+of.loaded.PkgPath+"=-e -dwarf=false", "-overlay", of.overlay, "-o", s.binary, p.Dir)
-		if err == nil || !of.learn(err) {
+		if err == nil || !of.learn(err.Error()) {
 			return s, err
 		}
 	}
