@@ -64,3 +64,37 @@ func TestEndedIsCalledOnceForEachTimer(t *testing.T) {
 		require.EqualValues(t, 2, ended.Load())
 	})
 }
+
+// It dates a touch, but neither into the future nor before the last one.
+func TestTouchAtIsASave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, err := startDue(Config{}, func(*TimerOf[int], int) {})
+		require.NoError(t, err)
+		defer w.Stop()
+		timer, err := w.Add(1, 10*time.Second)
+		require.NoError(t, err)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		require.True(t, timer.IsDue())
+		require.True(t, timer.TouchAt(w.Time(0)-5*time.Second))
+		require.EqualValues(t, 1, w.Stats().Saved)
+		at, _ := timer.Touched()
+		require.InDelta(t, 6*time.Second, at, float64(200*time.Millisecond))
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		require.False(t, timer.IsDue(), "10s after the touch")
+		time.Sleep(1200 * time.Millisecond)
+		synctest.Wait()
+		require.True(t, timer.IsDue())
+		require.True(t, timer.TouchAt(0))
+		later, _ := timer.Touched()
+		require.Equal(t, at, later)
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		require.True(t, timer.IsDue(), "on the next tick")
+		require.True(t, timer.TouchAt(w.Time(0)+time.Hour))
+		at, _ = timer.Touched()
+		require.InDelta(t, w.Time(0), at, float64(200*time.Millisecond), "not in the future")
+		require.EqualValues(t, 3, w.Stats().Saved)
+	})
+}
