@@ -98,3 +98,56 @@ func TestTouchAtIsASave(t *testing.T) {
 		require.EqualValues(t, 3, w.Stats().Saved)
 	})
 }
+
+func TestAnEndedTimerKeepsItsLastTouchAndNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, err := startDue(Config{}, func(*TimerOf[int], int) {})
+		require.NoError(t, err)
+		defer w.Stop()
+		for name, end := range map[string]func(*TimerOf[int]) (int, bool){
+			"pending, removed": (*TimerOf[int]).Remove,
+			"due, removed":     (*TimerOf[int]).Remove,
+			"due, expired":     (*TimerOf[int]).Expire,
+		} {
+			timer, err := w.Add(7, time.Minute)
+			require.NoError(t, err)
+			time.Sleep(30 * time.Second)
+			require.True(t, timer.Touch())
+			before, _ := timer.Touched()
+			require.GreaterOrEqual(t, before, 30*time.Second)
+			if name != "pending, removed" {
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				require.True(t, timer.IsDue())
+			}
+			v, ok := end(timer)
+			require.True(t, ok, name)
+			require.Equal(t, 7, v)
+			after, quiet := timer.Touched()
+			require.InDelta(t, before, after, float64(100*time.Millisecond), "%s: a tick", name)
+			require.False(t, quiet, name)
+			require.Zero(t, timer.value, "its memory is free")
+			require.Error(t, w.Start(timer, 8, time.Minute), "it ended for good: "+name)
+			require.False(t, timer.Touch() || timer.Move(time.Hour) || timer.SetDelay(time.Hour) || timer.HandOver() || timer.Rearm(time.Hour), name)
+		}
+	})
+}
+
+func TestHandOverIsAtOnceAndNotAfterStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var handed atomic.Int64
+		w, err := startDue(Config{}, func(*TimerOf[int], int) { handed.Add(1) })
+		require.NoError(t, err)
+		timer, err := w.Add(1, time.Hour)
+		require.NoError(t, err)
+		other, err := w.Add(2, time.Hour)
+		require.NoError(t, err)
+		require.True(t, timer.HandOver())
+		synctest.Wait() // no time passes
+		require.EqualValues(t, 1, handed.Load())
+		require.False(t, timer.HandOver(), "it was handed over")
+		w.Stop()
+		require.False(t, other.HandOver())
+		require.False(t, other.IsDue())
+	})
+}
