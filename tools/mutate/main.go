@@ -1,12 +1,12 @@
-// Command mutate changes Go code, a small change at a time, and says which changes no test notices.
+// Command mutate changes Go code, a small change at a time, and lists those unnoticed by all tests.
 //
 //	go run ./mutate -pkgs "./wheel ./pool"
 //	go run ./mutate -pkgs ./keepalive/internal/rules -tests "./keepalive/internal/rules ./keepalive"
 //
 // A change is a mutant: see mutants.go. All mutants of a package are compiled into it at once, by an overlay of
 // the go command, and a variable of the environment switches on one of them. No file of the tree is touched. Each
-// test runs alone once, for its time and the mutants that it reaches. A mutant then meets these tests, the
-// quickest first, until one fails. A failed test runs once more, so that a busy machine kills no mutant.
+// test runs alone once, for its time and its mutants. A mutant then meets these tests, the
+// quickest first, until one fails. A failed test runs once more: a busy machine must kill no mutant.
 package main
 
 import (
@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string) error {
 	only := flags.String("files", "", "only files whose name contains one of these, with spaces between them")
 	again := flags.String("again", "", "only mutants that lived, or met no test, by the output of an earlier run in this file")
 	tests := flags.String("run", "", "only tests whose name matches")
-	most := flags.Duration("most", 15*time.Second, "leave out tests that take longer alone")
+	most := flags.Duration("most", 15*time.Second, "leave out tests longer than this when run alone")
 	jobs := flags.Int("jobs", runtime.NumCPU(), "how many mutants at a time")
 	if err := flags.Parse(args); err != nil {
 		return err

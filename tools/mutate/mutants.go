@@ -31,7 +31,7 @@ type edit struct {
 	length        int
 }
 
-// Operators that take the place of another. Bounds move by one, and the others become their opposite.
+// Operators in the place of another. Bounds move by one, and the others become their opposite.
 var (
 	bounds = map[token.Token]token.Token{
 		token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
@@ -49,7 +49,7 @@ var (
 		token.AND_ASSIGN: token.OR_ASSIGN, token.OR_ASSIGN: token.AND_ASSIGN, token.AND_NOT_ASSIGN: token.AND_ASSIGN,
 		token.INC: token.DEC, token.DEC: token.INC,
 	}
-	// functions of the file that a mutated package gets
+	// see functions.go.txt
 	helpers = map[token.Token]string{
 		token.LSS: "mutantLess", token.LEQ: "mutantLessEqual", token.GTR: "mutantMore", token.GEQ: "mutantMoreEqual",
 		token.ADD: "mutantAdd", token.SUB: "mutantSub", token.MUL: "mutantMul", token.QUO: "mutantQuo", token.REM: "mutantRem",
@@ -63,7 +63,7 @@ type finder struct {
 	pkg    *packages.Package
 	file   *ast.File
 	text   []byte
-	failed map[int]bool      // lines of this file that do not compile with their mutants
+	failed map[int]bool      // lines of this file, not compilable with their mutants
 	plain  map[ast.Expr]bool // conditions: to invert them would be the same as one of their own mutants
 	edits  []edit
 	found  []mutant
@@ -156,7 +156,7 @@ func (f *finder) visit(n ast.Node) bool {
 	return true
 }
 
-// returns lets a function be compiled that ends with an endless loop: a mutant may break it.
+// returns ends a function after its endless loop, since a mutant may break the loop.
 func (f *finder) returns(t *ast.FuncType, body *ast.BlockStmt) {
 	if t.Results == nil || len(body.List) == 0 {
 		return
@@ -244,7 +244,7 @@ func (f *finder) binary(n *ast.BinaryExpr) {
 	}
 }
 
-// statements leaves out statements, and changes those that are operators.
+// statements leaves out statements, and changes operators.
 func (f *finder) statements(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {

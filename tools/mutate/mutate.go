@@ -13,7 +13,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
-// bench is where packages are mutated.
+// bench is a place to mutate packages.
 type bench struct {
 	dir  string        // temporary
 	with string        // scripts/with
@@ -40,7 +40,7 @@ type result struct {
 	mutant
 	pkg  string
 	fate fate
-	by   []string // the tests that failed
+	by   []string // failed tests
 	once bool     // they failed, and passed when they ran once more
 	err  error
 }
@@ -100,7 +100,7 @@ func (b *bench) chooses(p gotest.Package, m mutant) bool {
 	return (len(b.only) == 0 || slices.ContainsFunc(b.only, inFile)) && (b.again == nil || b.again[result{mutant: m, pkg: p.Name}.change()])
 }
 
-// meet has a mutant meet the tests that reach it, until one kills it.
+// meet has a mutant meet its tests, until one kills it.
 func meet(ctx context.Context, m mutant, suites []suite) result {
 	r := result{mutant: m, fate: notReached}
 	if m.fails {
@@ -118,7 +118,7 @@ func meet(ctx context.Context, m mutant, suites []suite) result {
 	return r
 }
 
-// fight runs some tests with the mutant. A failed one runs once more, so that a busy machine kills nobody.
+// fight runs some tests with the mutant. A failed one runs once more: a busy machine must kill nobody.
 func (r *result) fight(ctx context.Context, s suite, tests []test) {
 	r.fate = lived
 	var names []string
@@ -146,7 +146,7 @@ func (r *result) fight(ctx context.Context, s suite, tests []test) {
 	}
 }
 
-// groups puts tests that take about as long into a run.
+// groups puts tests of about the same duration into one run.
 func groups(tests []test) (all [][]test) {
 	for _, most := range []time.Duration{200 * time.Millisecond, time.Second, 5 * time.Second, time.Hour} {
 		n := 0

@@ -140,7 +140,7 @@ func TestMutantsMeetTheTests(t *testing.T) {
 	require.Len(t, alive("killed       a.go:1:1 x -> y\nlived        a.go:1:2 x -> y  (failed once: TestX)\nnot reached  a.go:1:3  x  ->  \n"), 2)
 }
 
-// A mutant whose line does not compile is left out, and the others are not.
+// Mutants of a line are left out if they do not compile.
 func TestLineThatDoesNotCompileIsLearned(t *testing.T) {
 	s := &subject{failed: map[string]map[int]bool{}}
 	s.loaded = &packages.Package{CompiledGoFiles: []string{"/x/a.go", "/x/b.go"}}

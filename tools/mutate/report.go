@@ -30,7 +30,7 @@ func (r result) change() string {
 	return strings.Join(strings.Fields(fmt.Sprintf("%s:%d:%d %s -> %s", file, r.line, r.column, short(r.old), short(r.new))), " ")
 }
 
-// alive finds the changes that no test noticed in the output of a run.
+// alive finds the unnoticed changes in the output of a run.
 func alive(output string) map[string]bool {
 	found := map[string]bool{}
 	for line := range strings.Lines(output) {
@@ -51,7 +51,7 @@ func short(text string) string {
 	return text
 }
 
-// report says what lived, and the share of each package that did not. A change that does not compile is no mutant.
+// report says what lived, and the share of killed ones by package. It leaves out changes without a compilable result.
 func report(w io.Writer, all []result) {
 	var pkgs []string
 	counts := map[string]*[len(fates)]int{}

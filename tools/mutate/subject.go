@@ -17,7 +17,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
-// functions is a file that a mutated package gets.
+// functions is one more file for a mutated package.
 //
 //go:embed functions.go.txt
 var functions string
@@ -26,7 +26,7 @@ var functions string
 type subject struct {
 	gotest.Package
 	loaded  *packages.Package
-	failed  map[string]map[int]bool // lines that do not compile with their mutants, by file
+	failed  map[string]map[int]bool // lines, not compilable with their mutants, by file
 	mutants []mutant
 	overlay string // a file of the go command
 }
@@ -64,8 +64,8 @@ func (s *subject) mutate(dir string) error {
 
 var compileError = regexp.MustCompile(`(?m)^\S*/(?:\d+-)?([^/\s]+\.go):(\d+):\d+: `)
 
-// learn reads in the compiler's errors which lines do not compile with their mutants, and reports whether there
-// are new ones.
+// learn finds lines in the compiler's errors, to be compiled without their mutants. It reports whether some are
+// new.
 func (s *subject) learn(said string) (more bool) {
 	for _, match := range compileError.FindAllStringSubmatch(said, -1) {
 		file := match[1]

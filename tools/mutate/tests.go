@@ -32,7 +32,7 @@ type suite struct {
 	tests  []test
 }
 
-// build builds the tests of a package with all mutants that compile.
+// build builds the tests of a package with all compilable mutants.
 func (b *bench) build(p gotest.Package, of *subject) (suite, error) {
 	s := suite{Package: p, binary: filepath.Join(b.dir, strings.ReplaceAll(p.Name, "/", "-")+".test")}
 	for {
@@ -71,7 +71,7 @@ func (s suite) start(ctx context.Context, mutant int, reached string, names []st
 	return nil, nil
 }
 
-// measure runs each test alone and without a mutant. It leaves out those that fail, or take too long.
+// measure runs each test alone and without a mutant. It leaves out failed and long ones.
 func (s *suite) measure(ctx context.Context, mutants int, b *bench) error {
 	list, err := command.Output(s.Dir, nil, s.binary, "-test.list=^(Test|Fuzz|Example)")
 	if err != nil {
