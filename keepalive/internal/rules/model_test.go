@@ -548,6 +548,7 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	unread := m.arrived > m.taken
 	fresh := m.received > m.touched.Add(tick) && m.received.Add(patience) > m.now
 	late := m.now.Sub(due)
+	busy := late > 5*tick && m.received.Add(2*tick) > m.touched && q.stage != ignored
 	grace := func(till rules.Time) bool {
 		q.slow, q.slowTill = true, till
 		return true
@@ -563,7 +564,7 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	case heard >= 0 && alive && !manual:
 		v.liveNow(heard)
 		return true
-	case kernel && !unread && (q.slow || late > 5*tick && m.received.Add(2*tick) > m.touched):
+	case kernel && !unread && (q.slow || busy):
 		v.liveNow(m.now) // the program was slow, and has read it all: the peer waits for an answer
 		return true
 	case manual && unread && fresh && q.slow && m.taken == taken:

@@ -122,12 +122,13 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 	fresh := k.Received > d.e.Touched.Add(d.p.Tick) && k.Received.Add(patience) > d.now
 	took := k.Taken != was.Taken   // or was, before the first look in this silence
 	unseen := d.e.Life == Arrivals // nobody touches for what is read
+	late := d.readLate(due) && q.Stage != Ignored // an ignored silence ends only with a sign of life
 	switch {
 	case k.Heard != Unknown && alive && !touches:
 		return d.hear(k.Heard), true
 	case k.Backlog && k.Took.Add(patience) > d.now:
 		return d.hear(k.Took), true // it can't see a probe behind these bytes
-	case unseen && k.Unread == 0 && (q.Slow || d.readLate(due)):
+	case unseen && k.Unread == 0 && (q.Slow || late):
 		return d.hear(d.now), true // the peer waits for an answer
 	case k.Unread > 0 && touches && fresh && q.Slow && !took:
 		return d.slow(q.Rounds, k.Received.Add(patience)), true // nobody reads at all

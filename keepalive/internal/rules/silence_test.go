@@ -113,6 +113,11 @@ func TestSilence(t *testing.T) {
 			{now: at(48), with: asked(rules.Socket{Heard: at(40), Signs: 1}), want: heard(at(40))},
 			{now: at(56), with: and(mute, func(e *rules.Evidence) { e.Touched = at(40) }), want: counted(wait(at(72)), rules.Idle)},
 		}},
+		{name: "dry run, and looked at so late that somebody may have been heard", policy: rules.Policy{DryRun: true}, rows: []row{
+			{now: at(16), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: 0, Signs: 1})), want: counted(wait(at(32)), rules.Idle)},
+			{now: at(500), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: 0, Signs: 1})), want: wait(at(516))},
+			{now: at(516), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: at(510), Signs: 2})), want: heard(at(510))},
+		}},
 		{name: "a turn", policy: rules.Policy{Paced: true}, rows: []row{
 			{now: at(16), with: mute, want: rules.Outcome{Do: rules.Queue, Why: rules.Idle}},
 			{now: at(16), want: wait(at(16).Add(time.Hour))},
