@@ -1,10 +1,10 @@
 package redisrun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// Window is the most runs of scripts, and windowBytes the most bytes of arguments, sent before
-	// their answers are read. A larger run is sent alone.
+	// Window is the most calls sent before their answers are read. Light ones may be more, up to a weight of
+	// shareWeight in all. So the server keeps few answers at a time. windowBytes is the most bytes of their
+	// arguments. A larger call is sent alone.
 	Window      = 16
 	windowBytes = 4 << 20
 
@@ -38,7 +39,7 @@ type Call struct {
 	Keys   []any
 	Args   []any
 	Size   int // bytes of Args, roughly
-	Weight int // how many entries it is about, and may find
+	Weight int // how many entries it is about, and may find; 0 if nobody knows
 
 	Answer []any
 	Status string
@@ -191,40 +192,40 @@ func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call
 			return
 		}
 	}
-	for runs := r.runs(calls); len(runs) > 0; {
-		window := window(runs)
-		runs = runs[len(window):]
+	for len(calls) > 0 {
+		window := window(calls)
+		calls = calls[len(window):]
 		r.exec(ctx, client, window)
-		sent := slices.Concat(window...)
-		if unknown := withCode(sent, "NOSCRIPT"); len(unknown) > 0 {
+		if unknown := withCode(window, "NOSCRIPT"); len(unknown) > 0 {
 			r.load(ctx, client, unknown)
 		}
-		for _, c := range withCode(sent, "ASK") {
+		for _, c := range withCode(window, "ASK") {
 			r.ask(ctx, c)
 		}
-		if err := sent[0].Err; isSilence(err) {
+		if err := window[0].Err; isSilence(err) {
 			if r.silence != nil {
 				r.silence.suspect(client, err)
 			}
-			fail(slices.Concat(runs...), err) // they would wait for it as long
+			fail(calls, err) // they would wait for it as long
 			return
 		}
 	}
 }
 
-// window returns the runs to be sent together: at least one.
-func window(runs [][]*Call) [][]*Call {
-	size := 0
-	for i, run := range runs {
-		for _, c := range run {
-			size += c.Size
-		}
-		if i == Window || i > 0 && size > windowBytes {
-			return runs[:i]
+// window returns the first calls, to be sent together: at least one.
+func window(calls []*Call) []*Call {
+	weight, size := 0, 0
+	for i, c := range calls {
+		weight, size = weight+c.weight(), size+c.Size
+		if i >= Window && weight > shareWeight || i > 0 && size > windowBytes {
+			return calls[:i]
 		}
 	}
-	return runs
+	return calls
 }
+
+// weight is the Weight, or as much as Window of these calls may have.
+func (c *Call) weight() int { return cmp.Or(c.Weight, shareWeight/Window) }
 
 func withCode(calls []*Call, code string) (found []*Call) {
 	for _, c := range calls {
@@ -236,11 +237,12 @@ func withCode(calls []*Call, code string) (found []*Call) {
 }
 
 // exec sends scripts by their names and reads their answers.
-func (r *Client) exec(ctx context.Context, client *goredis.Client, runs [][]*Call, before ...any) {
+func (r *Client) exec(ctx context.Context, client *goredis.Client, calls []*Call, before ...any) {
 	pipe := client.Pipeline()
 	if len(before) > 0 {
 		pipe.Do(ctx, before...)
 	}
+	runs := r.runs(calls)
 	sent := make([]*goredis.Cmd, len(runs))
 	for i, run := range runs {
 		sent[i] = pipe.Do(ctx, words(run)...)
@@ -257,13 +259,13 @@ func (r *Client) runs(calls []*Call) (runs [][]*Call) {
 	weight, size := 0, 0
 	for i, c := range calls {
 		if i > 0 && r.cluster == nil && c.Script.slots && c.Script == calls[i-1].Script &&
-			weight+c.Weight <= shareWeight && size+c.Size <= shareBytes {
+			weight+c.weight() <= shareWeight && size+c.Size <= shareBytes {
 			runs[len(runs)-1] = append(runs[len(runs)-1], c)
 		} else {
 			runs = append(runs, calls[i:i+1:i+1])
 			weight, size = 0, 0
 		}
-		weight += c.Weight
+		weight += c.weight()
 		size += c.Size
 	}
 	return runs
@@ -343,7 +345,7 @@ func (r *Client) load(ctx context.Context, client *goredis.Client, calls []*Call
 			}
 		}
 	}
-	r.exec(ctx, client, r.runs(calls))
+	r.exec(ctx, client, calls)
 }
 
 // ask runs a script on the server taking over its keys just now, named in the ASK reply.
@@ -354,10 +356,10 @@ func (r *Client) ask(ctx context.Context, c *Call) {
 		if client.Options().Addr != address {
 			return nil
 		}
-		r.exec(ctx, client, [][]*Call{{c}}, "ASKING")
+		r.exec(ctx, client, []*Call{c}, "ASKING")
 		if hasCode(c.Err, "NOSCRIPT") {
 			if err := client.ScriptLoad(ctx, c.Script.source).Err(); err == nil {
-				r.exec(ctx, client, [][]*Call{{c}}, "ASKING")
+				r.exec(ctx, client, []*Call{c}, "ASKING")
 			}
 		}
 		return nil

@@ -366,9 +366,9 @@ func TestAnOlderTermIsFenced(t *testing.T) {
 	set(t, e, engine.Task{ID: "1"})
 	leased := lease(t, e, time.Minute)
 	meta := strings.TrimSuffix(e.SlotKey("orders", 0), "s") + "m"
-	for range 2 { // twice almost as long ago as a fence lasts
+	for range 2 { // together longer ago than a fence lasts
 		expire(t, second, engine.Ask{Max: 1, Term: 2})
-		require.NoError(t, sharedServer(t).client(t).HIncrBy(ctx, meta, "termat", -25_000).Err())
+		require.NoError(t, sharedServer(t).client(t).HIncrBy(ctx, meta, "termat", -20_000).Err())
 	}
 	batch, err := e.Expire(ctx, engine.Ask{
 		Topic: "orders", Node: "old", Max: 1, Lease: time.Minute, Term: 1,
@@ -378,6 +378,20 @@ func TestAnOlderTermIsFenced(t *testing.T) {
 	require.True(t, batch.Settled[0])
 	expire(t, e, engine.Ask{Max: 1, Term: 2})
 	expire(t, e, engine.Ask{Max: 1})
+}
+
+// The clock is stepped back by an hour, and the higher term goes on. A minute after its last use, it fences nobody.
+func TestAFenceEndsInTimeAlsoAfterAStepBackOfTheClock(t *testing.T) {
+	e := orders(t, engine.Topic{Slots: 1})
+	meta := strings.TrimSuffix(e.SlotKey("orders", 0), "s") + "m"
+	step := func(d time.Duration) {
+		require.NoError(t, sharedServer(t).client(t).HIncrBy(ctx, meta, "termat", d.Milliseconds()).Err())
+	}
+	expire(t, e, engine.Ask{Max: 1, Term: 2})
+	step(time.Hour)
+	expire(t, e, engine.Ask{Max: 1, Term: 2})
+	step(-time.Minute)
+	expire(t, e, engine.Ask{Max: 1, Term: 1})
 }
 
 // orders2 is a second engine on the same tasks.

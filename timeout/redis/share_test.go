@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,26 @@ func TestABrokenSlotCostsTheOthersOfItsRunNothing(t *testing.T) {
 			require.Equal(t, answers[i].Version, get(t, e, task.ID).Version)
 		}
 	}
+}
+
+// A server keeps the answers of a round trip until they are read.
+func TestFewAnswersWithLargeTasksAreUnderWayAtATime(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	e := openEngine(t, server, redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 128})
+	tasks := eachSlot(128, 8)
+	for i := range tasks {
+		tasks[i].After, tasks[i].Payload = 0, make([]byte, 64<<10)
+	}
+	for chunk := range slices.Chunk(tasks, 128) {
+		_, err := e.Set(ctx, chunk)
+		require.NoError(t, err)
+	}
+	require.NoError(t, server.client(t).ConfigResetStat(ctx).Err())
+	used := server.info(t, "memory", "used_memory")
+	require.Len(t, expire(t, e, engine.Ask{Max: len(tasks)}).Leased, len(tasks))
+	require.Less(t, server.info(t, "memory", "used_memory_peak")-used, 32.0*(1<<20), "of 64 MiB in all")
 }
 
 // Many large tasks are asked for by their ids while they are in slots of before the topic grew.

@@ -65,7 +65,7 @@ if max > 0 and term > 0 then
   if term < last and now - seen < 30000 then
     fenced = true
     if seen > now then call('HSET', m, 'termat', now) end
-  elseif term ~= last or now - seen >= 1000 then
+  elseif term ~= last or now - seen >= 1000 or seen > now then
     call('HSET', m, 'term', ARGV[4], 'termat', now)
   end
 end
