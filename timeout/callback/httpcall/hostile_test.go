@@ -90,15 +90,15 @@ func TestAHostileTargetHoldsNobodyUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			limit := 3 * time.Second
+			limit, most := 3*time.Second, 15*time.Second
 			if test.done {
-				limit = time.Minute // it succeeds, however slow the machine is
+				limit, most = 2*time.Minute, time.Minute // it succeeds, and on a slow machine, too
 			}
 			c := open(t, Config{Allow: here, Timeout: limit})
 			url := target(t, test.answer)
 			begin := time.Now()
 			err := c.Call(t.Context(), task, to(url))
-			require.Less(t, time.Since(begin), 30*time.Second)
+			require.Less(t, time.Since(begin), most)
 			require.Equal(t, test.done, err == nil, "%v", err)
 			require.False(t, timeout.IsPermanent(err), "%v", err)
 			if err != nil {
