@@ -210,15 +210,13 @@ func (f *finder) loop(e ast.Expr) {
 func (f *finder) binary(n *ast.BinaryExpr) {
 	switch n.Op {
 	case token.LAND, token.LOR: // without one of its sides
-		id := f.mutant(n.Pos(), f.at(n), f.at(n.Y))
-		f.mutant(n.Pos(), f.at(n), f.at(n.X))
 		on, op := "mutantOn", "||"
 		if n.Op == token.LOR {
 			on, op = "!mutantOn", "&&"
 		}
-		for i, side := range []ast.Expr{n.X, n.Y} {
-			f.plain[ast.Unparen(side)] = true
-			f.wrap(side, fmt.Sprintf("(%s(%d) %s (", on, id+i, op), "))")
+		for _, side := range [][2]ast.Expr{{n.X, n.Y}, {n.Y, n.X}} {
+			f.plain[ast.Unparen(side[0])] = true
+			f.wrap(side[0], fmt.Sprintf("(%s(%d) %s (", on, f.mutant(n.Pos(), f.at(n), f.at(side[1])), op), "))")
 		}
 	case token.EQL, token.NEQ:
 		if !f.plain[n] {
@@ -338,7 +336,7 @@ func (f *finder) invert(e ast.Expr, id int) {
 	f.wrap(e, fmt.Sprintf("mutantEither(%d, ", id), ")")
 }
 
-// mutant adds a mutant. Its number comes with the next edit.
+// mutant adds a mutant. Its number must come with the next edit: without this edit, the mutant is not compiled.
 func (f *finder) mutant(at token.Pos, old, by string) int {
 	place := f.pkg.Fset.Position(at)
 	id := len(f.found) + 1
