@@ -186,4 +186,8 @@ func TestC(t *testing.T) {
 	require.Equal(t, "not compiled", got["4:5 n > 0 && real(c*c) > 0 -> n > 0"], got)
 	require.Equal(t, "killed", got["4:5 n > 0 && real(c*c) > 0 -> real(c*c) > 0"], got)
 	require.Equal(t, "killed", got["4:7 > -> >="], got)
+
+	var said strings.Builder
+	report(&said, results)
+	require.Regexp(t, `share killed +not compiled\n\./product +5 +5 +0 +0 +0 +100.0 % +6\n$`, said.String())
 }

@@ -51,7 +51,8 @@ func short(text string) string {
 	return text
 }
 
-// report says what lived, and the share of killed ones by package. It leaves out changes without a compilable result.
+// report says what lived, and the share of killed ones by package. Changes that were not compiled
+// have a column, and no share.
 func report(w io.Writer, all []result) {
 	var pkgs []string
 	counts := map[string]*[len(fates)]int{}
@@ -73,12 +74,13 @@ func report(w io.Writer, all []result) {
 	}
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "package\tmutants\tkilled\ttimed out\tlived\tnot reached\tshare killed")
+	fmt.Fprintln(table, "package\tmutants\tkilled\ttimed out\tlived\tnot reached\tshare killed\tnot compiled")
 	for _, p := range pkgs {
 		c := counts[p]
 		dead := c[killed] + c[timedOut]
 		all := dead + c[lived] + c[notReached]
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%.1f %%\n", p, all, c[killed], c[timedOut], c[lived], c[notReached], 100*float64(dead)/float64(max(all, 1)))
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%.1f %%\t%d\n", p, all, c[killed], c[timedOut], c[lived], c[notReached],
+			100*float64(dead)/float64(max(all, 1)), c[notCompiled])
 	}
 	_ = table.Flush()
 }
