@@ -6,7 +6,7 @@
 // A change is a mutant: see mutants.go. All mutants of a package are compiled into it at once, by an overlay of
 // the go command, and a variable of the environment switches on one of them. No file of the tree is touched. Each
 // test runs alone once, for its time and its mutants. A mutant then meets these tests, the
-// quickest first, until one fails. A failed test runs once more: a busy machine must kill no mutant.
+// quickest first, until one fails. A failed or slow test runs once more: a busy machine must kill no mutant.
 package main
 
 import (

@@ -118,7 +118,8 @@ func meet(ctx context.Context, m mutant, suites []suite) result {
 	return r
 }
 
-// fight runs some tests with the mutant. A failed one runs once more: a busy machine must kill nobody.
+// fight runs some tests with the mutant. A failed one runs once more, and slow ones have three times as long then: a
+// busy machine must kill nobody.
 func (r *result) fight(ctx context.Context, s suite, tests []test) {
 	r.fate = lived
 	var names []string
@@ -128,12 +129,12 @@ func (r *result) fight(ctx context.Context, s suite, tests []test) {
 		timeout += 4 * t.took
 	}
 	failed, err := s.start(ctx, r.id, "", names, timeout)
-	if err == nil && failed != nil && failed[0] != gotest.TimedOut {
+	if err == nil && failed != nil {
 		r.by, r.once = failed, true
-		if again := topLevel(failed); again != nil {
+		if again := topLevel(failed); again != nil && failed[0] != gotest.TimedOut {
 			names = again
 		}
-		failed, err = s.start(ctx, r.id, "", names, timeout)
+		failed, err = s.start(ctx, r.id, "", names, 3*timeout)
 	}
 	switch {
 	case err != nil:

@@ -88,9 +88,13 @@ func TestHalf(t *testing.T) {
 }
 
 func TestFirst(t *testing.T) {
-	c := make(chan int, 2)
-	c <- -1
-	c <- 5
+	c := make(chan int)
+	go func() {
+		for _, n := range []int{-1, 5, 5} {
+			c <- n
+		}
+		panic("First takes all")
+	}()
 	if First(c) != 5 {
 		t.Fatal()
 	}
@@ -142,6 +146,7 @@ func TestMutantsMeetTheTests(t *testing.T) {
 		"26:7 c == 9 -> false":               "lived",
 		"27:10 9 -> 9+1":                     "not reached",
 		"29:9 - ->":                          "killed",
+		"35:6 n < 0 -> true":                 "killed",
 		"36:4 continue -> break":             "killed",
 		"42:27 *done = true ->":              "not reached",
 		"42:35 true -> false":                "not reached",
@@ -190,4 +195,28 @@ func TestC(t *testing.T) {
 	var said strings.Builder
 	report(&said, results)
 	require.Regexp(t, `share killed +not compiled\n\./product +5 +5 +0 +0 +0 +100.0 % +6\n$`, said.String())
+}
+
+// A run kills a mutant if it ends itself with a failure, twice. A program stands in for the tests, and its first
+// run leaves a file.
+func TestFateOfRuns(t *testing.T) {
+	const timeOut = "echo 'panic: test timed out after 5s'; exit 2"
+	for _, c := range []struct {
+		first, again string
+		fate         fate
+	}{
+		{"exit 0", "", lived},
+		{timeOut, "exit 0", lived},
+		{timeOut, "[ $limit = -test.timeout=15s ] || exit 0; " + timeOut, timedOut},
+		{"echo '--- FAIL: TestA'; exit 1", "exit 0", lived},
+		{"echo '--- FAIL: TestA'; exit 1", "echo '--- FAIL: TestA'; exit 1", killed},
+	} {
+		dir := t.TempDir()
+		binary := filepath.Join(dir, "tests")
+		program := "#!/bin/sh\nfor limit; do :; done\nif [ ! -e ran ]; then touch ran; " + c.first + "; fi\n" + c.again + "\n"
+		require.NoError(t, os.WriteFile(binary, []byte(program), 0o700))
+		r := meet(t.Context(), mutant{id: 1}, []suite{{Package: gotest.Package{Dir: dir}, binary: binary, tests: []test{{name: "TestA", reaches: []byte{0, 1}}}}})
+		require.NoError(t, r.err, c)
+		require.Equal(t, fates[c.fate], fates[r.fate], c)
+	}
 }
