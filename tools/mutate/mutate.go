@@ -89,7 +89,7 @@ func (b *bench) mutate(ctx context.Context, p gotest.Package, tests []gotest.Pac
 		if r.err == nil {
 			done = append(done, r)
 		} else {
-			err = r.err
+			err = fmt.Errorf("%s: %w", r.change(), r.err)
 		}
 	}
 	return done, err

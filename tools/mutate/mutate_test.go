@@ -204,19 +204,31 @@ func TestFateOfRuns(t *testing.T) {
 	for _, c := range []struct {
 		first, again string
 		fate         fate
+		err          string
 	}{
-		{"exit 0", "", lived},
-		{timeOut, "exit 0", lived},
-		{timeOut, "[ $limit = -test.timeout=15s ] || exit 0; " + timeOut, timedOut},
-		{"echo '--- FAIL: TestA'; exit 1", "exit 0", lived},
-		{"echo '--- FAIL: TestA'; exit 1", "echo '--- FAIL: TestA'; exit 1", killed},
+		{"exit 0", "", lived, ""},
+		{timeOut, "exit 0", lived, ""},
+		{timeOut, "[ $limit = -test.timeout=15s ] || exit 0; " + timeOut, timedOut, ""},
+		{"echo '--- FAIL: TestA'; exit 1", "exit 0", lived, ""},
+		{"echo '--- FAIL: TestA'; exit 1", "echo '--- FAIL: TestA'; exit 1", killed, ""},
+		{"echo PASS; echo goleak: Errors on successful test run; exit 1", "echo PASS; exit 1", killed, ""},
+		{"kill -9 $$", "exit 0", lived, "signal: killed"},
+		{"echo no memory; exit 126", "exit 0", lived, "exit status 126\nno memory"},
 	} {
 		dir := t.TempDir()
 		binary := filepath.Join(dir, "tests")
 		program := "#!/bin/sh\nfor limit; do :; done\nif [ ! -e ran ]; then touch ran; " + c.first + "; fi\n" + c.again + "\n"
 		require.NoError(t, os.WriteFile(binary, []byte(program), 0o700))
 		r := meet(t.Context(), mutant{id: 1}, []suite{{Package: gotest.Package{Dir: dir}, binary: binary, tests: []test{{name: "TestA", reaches: []byte{0, 1}}}}})
-		require.NoError(t, r.err, c)
+		if c.err == "" {
+			require.NoError(t, r.err, c)
+		} else {
+			require.ErrorContains(t, r.err, c.err, c)
+		}
 		require.Equal(t, fates[c.fate], fates[r.fate], c)
 	}
+
+	none := suite{Package: gotest.Package{Dir: t.TempDir()}, binary: "/none", tests: []test{{name: "TestA", reaches: []byte{0, 1}}}}
+	r := meet(t.Context(), mutant{id: 1}, []suite{none})
+	require.ErrorContains(t, r.err, "exit status 127")
 }

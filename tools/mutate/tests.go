@@ -48,7 +48,8 @@ func (b *bench) build(p gotest.Package, of *subject) (suite, error) {
 }
 
 // start runs tests with a mutant, and returns the names of failed ones. A mutant may take memory without an
-// end: a run has 8 GB of addresses.
+// end: a run has 8 GB of addresses. An error is a run that could not begin, or was killed: failed tests have the
+// status 1 or 2, and a process of theirs may outlive them.
 func (s suite) start(ctx context.Context, mutant int, reached string, names []string, timeout time.Duration) (failed []string, err error) {
 	within, cancel := context.WithTimeout(ctx, timeout+10*time.Second) // some mutants keep a test from ending itself
 	defer cancel()
@@ -65,10 +66,12 @@ func (s suite) start(ctx context.Context, mutant int, reached string, names []st
 		return nil, errors.New("interrupted")
 	case within.Err() != nil:
 		return []string{gotest.TimedOut}, nil
-	case err != nil:
+	case err == nil:
+		return nil, nil
+	case errors.Is(err, exec.ErrWaitDelay), cmd.ProcessState.ExitCode() == 1, cmd.ProcessState.ExitCode() == 2:
 		return gotest.WhatFailed(output.Bytes(), err), nil
 	}
-	return nil, nil
+	return nil, fmt.Errorf("the tests did not run to their end: %w\n%s", err, output.Bytes())
 }
 
 // measure runs each test alone and without a mutant. It leaves out failed and long ones.
