@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -125,4 +126,33 @@ func TestHangsAndRepetitionsAreReadFromTheOutput(t *testing.T) {
 	require.False(t, hangs(hanging, 32*time.Second), "the first test is at its last subtest")
 	require.Equal(t, "make chaos PKGS=./wheel SEED=7 RUN='^(TestC|TestD)$$'", again("./wheel", 7, []string{"timed out:", "TestC", "TestD/x"}))
 	require.Equal(t, "make stress PKGS=./wheel", again("./wheel", 0, []string{"exit status 2"}))
+}
+
+// A program stands in for scripts/with and the tests. Each run says something, and never ends.
+func TestInterruptedStressKeepsTheLogOfEachRun(t *testing.T) {
+	dir := t.TempDir()
+	with := filepath.Join(dir, "with")
+	program := "#!/bin/sh\n[ $1 = plain ] || exit 0\necho said much\ntouch " + dir + "/$$.begun\nexec sleep 600\n"
+	require.NoError(t, os.WriteFile(with, []byte(program), 0o700))
+	named := func(pattern string) []string {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		require.NoError(t, err)
+		return found
+	}
+	w := &workshop{dir: dir, logs: dir, with: with, timeout: time.Minute}
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- w.stress(ctx, []gotest.Package{{Module: dir, Dir: dir, Name: "./p"}}, 20, 4, 0) }()
+	for len(named("*.begun")) < 4 {
+		time.Sleep(time.Millisecond)
+	}
+	interrupt()
+	require.ErrorContains(t, <-ended, "interrupted, log: "+filepath.Join(dir, "p-stress-"))
+	logs := named("*-interrupted.log")
+	require.Len(t, logs, 4)
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		require.NoError(t, err)
+		require.Equal(t, "said much\n", string(text), log)
+	}
 }

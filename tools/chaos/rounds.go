@@ -88,7 +88,7 @@ func (w *workshop) stress(ctx context.Context, pkgs []gotest.Package, times, atO
 
 // once runs tests, says what came of it, and keeps the log of a failure.
 func (w *workshop) once(ctx context.Context, t *tests, seed uint64, name string, found *findings) error {
-	o, err := w.run(ctx, t, seed)
+	o, err := w.run(ctx, t, seed, name)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (w *workshop) seekFault(ctx context.Context, f fault, seed uint64, long tim
 	w.only = f.run
 	begun := time.Now()
 	for runs := 1; time.Since(begun) < long; runs++ {
-		out, err := w.run(ctx, t, seed)
+		out, err := w.run(ctx, t, seed, "fault-"+f.name)
 		if err != nil {
 			return false, err
 		}
@@ -70,7 +70,7 @@ func (w *workshop) seekFault(ctx context.Context, f fault, seed uint64, long tim
 			return false, fmt.Errorf("the tests take longer than %v, and none hangs: they need a longer -timeout", w.timeout)
 		}
 		if out.failed != nil {
-			if _, err := w.keep(fmt.Sprintf("fault-%s", f.name), out); err != nil {
+			if _, err := w.keep("fault-"+f.name, out); err != nil {
 				return false, err
 			}
 			fmt.Printf("found   %-38s %4.0fs  run %d  seed %d  %s\n", f.name, time.Since(begun).Seconds(), runs, seed, strings.Join(out.failed, " "))

@@ -79,8 +79,11 @@ type outcome struct {
 	took   time.Duration
 }
 
-// run runs tests once. Tests built undisturbed have the seed 0.
-func (w *workshop) run(ctx context.Context, t *tests, seed uint64) (outcome, error) {
+// run runs tests once, and keeps the log of an interrupted run by its name. Tests built undisturbed have the seed 0.
+func (w *workshop) run(ctx context.Context, t *tests, seed uint64, name string) (outcome, error) {
+	if ctx.Err() != nil {
+		return outcome{}, errors.New("interrupted")
+	}
 	args := []string{"plain", t.binary, "-test.v", "-test.timeout=" + w.timeout.String(), "-test.run=" + w.only, "-test.skip=" + w.skip}
 	cmd := exec.CommandContext(ctx, w.with, args...)
 	cmd.Dir = t.Dir
@@ -97,7 +100,7 @@ func (w *workshop) run(ctx context.Context, t *tests, seed uint64) (outcome, err
 	output, err := cmd.CombinedOutput()
 	o := outcome{output: output, took: time.Since(begun)}
 	if ctx.Err() != nil {
-		log, err := w.keep(t.Name+"-interrupted", o)
+		log, err := w.keep(name+"-interrupted", o)
 		return o, errors.Join(errors.New("interrupted, log: "+log), err)
 	}
 	if err != nil {
