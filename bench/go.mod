@@ -56,20 +56,20 @@ require (
 	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // indirect
 	github.com/antlabs/stl v0.0.2 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/fatih/color v1.18.0 // indirect
+	github.com/fatih/color v1.19.0 // indirect
 	github.com/heartwheel-go/heartwheel/fleet v0.1.0
 	github.com/heartwheel-go/heartwheel/internal/redisrun v0.1.0 // indirect
 	github.com/heartwheel-go/heartwheel/timeout v0.1.0
 	github.com/heartwheel-go/heartwheel/timeout/postgres v0.1.0
 	github.com/heartwheel-go/heartwheel/timeout/redis v0.1.0
 	github.com/heartwheel-go/heartwheel/timeout/sqlite v0.1.0
-	github.com/mattn/go-colorable v0.1.13 // indirect
+	github.com/mattn/go-colorable v0.1.16 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
 	github.com/spaolacci/murmur3 v1.1.0 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
-	go.opentelemetry.io/otel v1.40.0 // indirect
-	go.opentelemetry.io/otel/trace v1.40.0 // indirect
+	go.opentelemetry.io/otel v1.47.0 // indirect
+	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	go.uber.org/automaxprocs v1.6.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
