@@ -190,8 +190,8 @@ func (s *Server) serveAddr(addr string, h *handler) error {
 func (s *Server) listening(addr net.Addr) {
 	s.addr = addr
 	cfg := s.cfg.Load()
-	close(s.ready) // first: whoever reads the log may ask at once
 	s.log.Info("server: listening", "addr", addr.String(), "timeout", cfg.Timeout, "max_conns", cfg.Room.MaxConns)
+	close(s.ready)
 }
 
 // Ready returns a channel. It is closed when the server listens.

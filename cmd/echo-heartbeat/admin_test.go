@@ -23,10 +23,7 @@ func TestAdminPages(t *testing.T) {
 	for _, path := range []string{"/debug/wheel", "/healthz", "/metrics", "/readyz"} {
 		require.Contains(t, body, fmt.Sprintf(`<a href=%q>`, path))
 	}
-	require.Eventually(t, func() bool { // the line of the log comes a little before the server is ready
-		status, _ := p.get(t, "/readyz")
-		return status == http.StatusOK
-	}, eternal, 10*time.Millisecond)
+	p.ready(t)
 	for _, path := range []string{"/healthz", "/readyz"} {
 		status, body := p.get(t, path)
 		require.Equal(t, http.StatusOK, status, body)

@@ -79,6 +79,7 @@ func TestSystemdSocketActivate(t *testing.T) {
 // The probe of many a script.
 func TestCurlAdminPages(t *testing.T) {
 	p := start(t, process{args: []string{"-admin", "127.0.0.1:0"}})
+	p.ready(t)
 	out, err := exec.Command("curl", "-sS", "--fail", "http://"+p.addr(t, "admin")+"/readyz").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, "ok\n", string(out))

@@ -71,6 +71,15 @@ func (p *process) addr(t *testing.T, what string) string {
 	return p.logged(t, what+`: listening"(?:,"| )addr(?:=|":")([^" \n]+)`)
 }
 
+// ready waits until the server is ready. It logs that it listens a little before.
+func (p *process) ready(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		status, _ := p.get(t, "/readyz")
+		return status == http.StatusOK
+	}, eternal, 10*time.Millisecond)
+}
+
 // get gets a page.
 func (p *process) get(t *testing.T, path string) (status int, body string) {
 	t.Helper()
