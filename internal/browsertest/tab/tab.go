@@ -110,6 +110,16 @@ func (b *Tab) Press(within, text string) {
 	b.Until(fmt.Sprintf(`(() => { const e = [...document.querySelectorAll(%q)].find((e) => e.textContent === %q); if (e) e.click(); return !!e; })()`, within+" button", text))
 }
 
+// PressSurely clicks a button and its question. A question is withdrawn after a while, and asked again then.
+func (b *Tab) PressSurely(within, text, question string) {
+	b.t.Helper()
+	b.Until(fmt.Sprintf(`(() => {
+		const find = (text) => [...document.querySelectorAll(%q)].find((e) => e.textContent === text), sure = find(%q);
+		(sure || find(%q))?.click();
+		return !!sure;
+	})()`, within+" button", question, text))
+}
+
 // Choose has a select choose, as a person would.
 func (b *Tab) Choose(css, value string) {
 	b.t.Helper()

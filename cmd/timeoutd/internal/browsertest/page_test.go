@@ -133,7 +133,7 @@ func TestThePageWithTraffic(t *testing.T) {
 		b.Keep("look.png", "dark", 1440, 1000)
 		b.Press("#look-actions", "Remove")
 		require.Equal(t, timeout.Pending, state(t, centre, "mail", evil), "one click only asks")
-		b.Press("#look-actions", "Really remove?")
+		b.PressSurely("#look-actions", "Remove", "Really remove?")
 		b.Until(`$("look").dataset.state !== "pending"`)
 		b.Click("#look-close")
 		b.Press(`#tasks [data-id="/"]`, "Look")
@@ -167,6 +167,8 @@ func TestThePageWithTraffic(t *testing.T) {
 		b.Do(chromedp.EmulateViewport(1440, 1000))
 		b.Press("#causes [data-cause]", "Replay")
 		b.Until(`/^[0-9]+ tasks? run again/.test($("said").textContent)`)
+		require.Eventually(t, func() bool { return dead(t, centre) > 0 }, tab.Eternal, 10*time.Millisecond) // once more
+		b.Click("#tabs [data-state=dead]")
 		b.Until(`document.querySelectorAll("#causes [data-cause]").length === 1`)
 		b.Press("#causes [data-cause]", "Drop")
 		require.Positive(t, dead(t, centre), "one click only asks")
@@ -187,12 +189,20 @@ func TestThePageWithTraffic(t *testing.T) {
 		id = tab.Eval[string](b, `document.querySelector("#tasks [data-id]").dataset.id`)
 		b.Press(`#tasks [data-id="`+id+`"]`, "Drop")
 		require.Equal(t, timeout.Dead, state(t, centre, "payments", id), "one click only asks")
-		b.Press(`#tasks [data-id="`+id+`"]`, "Really drop?")
+		b.PressSurely(`#tasks [data-id="`+id+`"]`, "Drop", "Really drop?")
 		b.Until(`$("said").textContent === "` + id + ` is dropped."`)
 		require.Positive(t, dead(t, centre), "and no other is")
-		b.Press("#all-dead", "Drop all")
+		require.True(t, tab.Eval[bool](b, `(() => {
+			const drop = document.querySelector("#all-dead button:nth-child(2)");
+			drop.click();
+			drop.id = "asks";
+			$("tasks").tBodies[0].dataset.drawn = "before";
+			return drop.textContent === "Really drop all?";
+		})()`))
 		require.Positive(t, dead(t, centre), "one click only asks")
-		b.Press("#all-dead", "Really drop all?")
+		b.Until(`$("tasks").tBodies[0].dataset.drawn === "dead"`)
+		require.True(t, tab.Eval[bool](b, `!!$("asks")`), "the list was drawn again, and the button goes on asking")
+		b.PressSurely("#all-dead", "Drop all", "Really drop all?")
 		require.Eventually(t, func() bool { return dead(t, centre) == 0 }, tab.Eternal, 10*time.Millisecond)
 	})
 	b.Run("freeze", func(t *testing.T) {

@@ -24,8 +24,15 @@ function makeTasks(changed) {
     setText($("tasks-when"), untilNames[state]);
     body.replaceChildren(...(page.tasks.length ? page.tasks.map(row) : [empty(cursor ? "No more." : `No task is ${state}.`)]));
     body.dataset.drawn = state;
-    $("all-dead").replaceChildren(...(state === "dead" && page.tasks.length
-      ? [plain("Replay all", () => clear("replay")), armed("Drop all", "Really drop all?", () => clear("drop"))] : []));
+    offerAll(state === "dead" && page.tasks.length ? topic : "");
+  }
+
+  // offerAll has buttons for all dead tasks of a topic, or none. It keeps them: one may be armed.
+  function offerAll(of) {
+    const host = $("all-dead");
+    if (host.dataset.of === of) return;
+    host.dataset.of = of;
+    host.replaceChildren(...(of ? [plain("Replay all", () => clear("replay")), armed("Drop all", "Really drop all?", () => clear("drop"))] : []));
   }
 
   const empty = (text) => h("tr", {}, h("td", { class: "empty", colspan: 7 }, text));
@@ -93,6 +100,7 @@ function makeTasks(changed) {
     cursor = next = "";
     say("");
     body.replaceChildren();
+    offerAll("");
     tabs(null);
     explain();
     draw();
