@@ -120,8 +120,8 @@ func (d *decision) heard(due Time) (Outcome, bool) {
 	// Bytes seen at once with the last touch seem to come after it: the kernel's figures are
 	// only as exact as its own ticks.
 	fresh := k.Received > d.e.Touched.Add(d.p.Tick) && k.Received.Add(patience) > d.now
-	took := k.Taken != was.Taken   // or was, before the first look in this silence
-	unseen := d.e.Life == Arrivals // nobody touches for what is read
+	took := k.Taken != was.Taken                  // or was, before the first look in this silence
+	unseen := d.e.Life == Arrivals                // nobody touches for what is read
 	late := d.readLate(due) && q.Stage != Ignored // an ignored silence ends only with a sign of life
 	switch {
 	case k.Heard != Unknown && alive && !touches:
