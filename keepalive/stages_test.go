@@ -281,6 +281,7 @@ func TestContextEndsWithTheReason(t *testing.T) {
 		require.NoError(t, ctx.Err())
 		<-ctx.Done()
 		require.ErrorIs(t, context.Cause(ctx), ErrIdleTimeout)
+		synctest.Wait() // the context ends a little before the guard is gone
 		require.Equal(t, ErrNotGuarded, context.Cause(Of(idle).Context()))
 		require.Equal(t, ErrNotGuarded, context.Cause(Of(peer).Context()))
 		left, _ := pipe(k)
