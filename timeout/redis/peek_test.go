@@ -27,8 +27,6 @@ func TestAPeekAtManyTopicsTakesFewRuns(t *testing.T) {
 		peeks[i].Topic = fmt.Sprint("idle-", i)
 		withTopic(t, e, engine.Topic{Name: peeks[i].Topic, Slots: 8})
 	}
-	_, err := e.Peek(ctx, peeks) // now the server knows the script
-	require.NoError(t, err)
 	require.NoError(t, server.client(t).ConfigResetStat(ctx).Err())
 	waits, err := e.Peek(ctx, peeks)
 	require.NoError(t, err)
