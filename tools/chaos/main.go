@@ -16,23 +16,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/heartwheel-go/heartwheel/tools/internal/command"
 	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("chaos", run) }
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)

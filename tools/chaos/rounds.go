@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -112,15 +111,7 @@ func (w *workshop) once(ctx context.Context, t *tests, seed uint64, name string,
 
 // again is the command to repeat a failure.
 func again(name string, seed uint64, failed []string) string {
-	var tests []string
-	for _, test := range failed {
-		if strings.HasPrefix(test, "Test") {
-			name, _, _ := strings.Cut(test, "/")
-			if !slices.Contains(tests, name) {
-				tests = append(tests, name)
-			}
-		}
-	}
+	tests := gotest.TopLevel(failed)
 	command := "make stress PKGS=" + name
 	if seed != 0 {
 		command = fmt.Sprintf("make chaos PKGS=%s SEED=%d", name, seed)

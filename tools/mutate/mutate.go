@@ -131,7 +131,7 @@ func (r *result) fight(ctx context.Context, s suite, tests []test) {
 	failed, err := s.start(ctx, r.id, "", names, timeout)
 	if err == nil && failed != nil {
 		r.by, r.once = failed, true
-		if again := topLevel(failed); again != nil && failed[0] != gotest.TimedOut {
+		if again := gotest.TopLevel(failed); again != nil && failed[0] != gotest.TimedOut {
 			names = again
 		}
 		failed, err = s.start(ctx, r.id, "", names, 3*timeout)
@@ -160,16 +160,4 @@ func groups(tests []test) (all [][]test) {
 		tests = tests[n:]
 	}
 	return all
-}
-
-// topLevel are the tests among what failed, without subtests.
-func topLevel(failed []string) (names []string) {
-	for _, what := range failed {
-		name, _, _ := strings.Cut(what, "/")
-		isTest := strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") || strings.HasPrefix(name, "Example")
-		if isTest && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }

@@ -1,4 +1,4 @@
-// Package command runs programs for the tools.
+// Package command runs programs for the tools, and the tools themselves.
 package command
 
 import (

@@ -2,6 +2,7 @@ package gotest
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -36,6 +37,18 @@ func WhatFailed(output []byte, err error) (names []string) {
 	}
 	if len(names) == 0 {
 		return []string{err.Error()}
+	}
+	return names
+}
+
+// TopLevel are the tests among what failed, without subtests.
+func TopLevel(failed []string) (names []string) {
+	for _, what := range failed {
+		name, _, _ := strings.Cut(what, "/")
+		isTest := strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") || strings.HasPrefix(name, "Example")
+		if isTest && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	return names
 }
