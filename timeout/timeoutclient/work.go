@@ -19,6 +19,9 @@ const (
 	// workPause is the wait of Work after a failed call.
 	workPause = time.Second
 
+	// lastAnswer is how long Work waits for an answer at the end of its context. It may have tasks.
+	lastAnswer = 500 * time.Millisecond
+
 	// maxPull is the server's limit for Pull.Max.
 	maxPull = 100
 )
@@ -28,7 +31,8 @@ const (
 // server it goes on. Pull.Wait does not count, and Pull.Max may be more than 100.
 //
 // The context of do ends with the lease, and with ctx. After the end of ctx do should return soon, with
-// Outcome{Returned: true} if it has had no effects. Work waits for it, and returns nil. Before that,
+// Outcome{Returned: true} if it has had no effects. Work waits for it, and returns nil. An answer of the
+// server may be on its way then: Work waits half a second for it, and hands back its tasks. Before that,
 // Work returns a permanent error only: a wrong token, a missing topic, a topic without Pull, a number
 // out of range.
 func (c *Client) Work(ctx context.Context, pull Pull, do func(context.Context, Leased) Outcome) error {
@@ -39,18 +43,24 @@ func (c *Client) Work(ctx context.Context, pull Pull, do func(context.Context, L
 	places := make(chan struct{}, cmp.Or(pull.Max, 1)) // has an element for each task
 	var working sync.WaitGroup
 	defer working.Wait()
+	pulling, done := endingLater(ctx, lastAnswer)
+	defer done()
 	for {
 		if pull.Max = take(ctx, places); pull.Max == 0 {
 			return nil
 		}
 		asked := time.Now()
-		leased, err := c.Pull(ctx, pull)
+		leased, err := c.Pull(pulling, pull)
 		for range pull.Max - len(leased) {
 			<-places
 		}
 		for _, one := range leased {
 			working.Go(func() {
 				defer func() { <-places }()
+				if ctx.Err() != nil {
+					c.tell(ctx, one, Outcome{Returned: true})
+					return
+				}
 				c.work(ctx, one, do)
 			})
 		}
@@ -65,9 +75,25 @@ func (c *Client) Work(ctx context.Context, pull Pull, do func(context.Context, L
 	}
 }
 
+// endingLater returns a context that ends that time after ctx, or with done.
+func endingLater(ctx context.Context, d time.Duration) (later context.Context, done func()) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		rest(later, d)
+		cancel()
+	})
+	return later, func() {
+		stop()
+		cancel()
+	}
+}
+
 // take waits for a free place, and takes all free ones, up to maxPull. It returns zero when ctx has
 // ended.
 func take(ctx context.Context, places chan<- struct{}) (n int) {
+	if ctx.Err() != nil {
+		return 0
+	}
 	select {
 	case places <- struct{}{}:
 	case <-ctx.Done():
@@ -93,7 +119,11 @@ func (c *Client) work(ctx context.Context, one Leased, do func(context.Context, 
 	outcome := do(working, one)
 	close(ended)
 	keeping.Wait()
+	c.tell(ctx, one, outcome)
+}
 
+// tell tells an outcome, even after the end of ctx.
+func (c *Client) tell(ctx context.Context, one Leased, outcome Outcome) {
 	telling, told := context.WithTimeout(context.WithoutCancel(ctx), one.Lease) // then the lease is over
 	defer told()
 	for telling.Err() == nil {

@@ -21,6 +21,7 @@ type fakeServer struct {
 	mu      sync.Mutex
 	due     []wire.Leased
 	failing int           // calls to fail
+	slow    time.Duration // how long tasks are on their way
 	left    time.Duration // the answer to extend
 	pulls   []wire.Pull
 	extends []string
@@ -42,14 +43,13 @@ func (f *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = json.NewDecoder(r.Body).Decode(&asked)
 		f.pulls = append(f.pulls, asked)
 		n := min(asked.Max, len(f.due))
+		wait := f.slow
 		if n == 0 {
-			f.mu.Unlock()
-			select {
-			case <-time.After(time.Duration(asked.Wait)):
-			case <-r.Context().Done():
-			}
-			f.mu.Lock()
+			wait = time.Duration(asked.Wait)
 		}
+		f.mu.Unlock()
+		rest(r.Context(), wait)
+		f.mu.Lock()
 		_ = json.NewEncoder(rec).Encode(wire.Pulled{Tasks: append([]wire.Leased{}, f.due[:n]...)})
 		f.due = f.due[n:]
 	case "/v1/extend":
@@ -160,6 +160,41 @@ func TestTheContextOfWorkEndsWithTheLease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The answer has left the server when the program is told to end.
+func TestTheTasksOfAnAnswerOnItsWayAreHandedBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{due: []wire.Leased{leased("a", time.Hour), leased("b", time.Hour)}, slow: 400 * time.Millisecond}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- f.client(t).Work(ctx, Pull{Topic: "t", Max: 2}, func(context.Context, Leased) Outcome { panic("it has ended") })
+		}()
+		time.Sleep(100 * time.Millisecond)
+		cancel()
+		require.NoError(t, <-ended)
+		tokens := []string{}
+		for _, told := range f.told {
+			require.True(t, told.Returned)
+			tokens = append(tokens, told.Token)
+		}
+		require.ElementsMatch(t, []string{"a", "b"}, tokens)
+		require.Empty(t, f.extends)
+	})
+}
+
+func TestAnIdleWorkEndsSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- (&fakeServer{}).client(t).Work(ctx, Pull{Topic: "t"}, nil) }()
+		time.Sleep(5 * time.Second)
+		cancel()
+		began := time.Now()
+		require.NoError(t, <-ended)
+		require.LessOrEqual(t, time.Since(began), time.Second)
+	})
 }
 
 func TestWorkEndsWithAnErrorThatStays(t *testing.T) {

@@ -18,6 +18,9 @@ const (
 	// maxPolls is how many pulls may wait at the same time: half of the connections by default.
 	maxPolls = 512
 
+	// maxHandBack is how long the engine may take to have tasks back.
+	maxHandBack = 10 * time.Second
+
 	// maxPulled bounds the payloads in answers to pulls, in bytes, until they are sent. An answer
 	// has no more than a twelfth of it.
 	maxPulled = 64 << 20
@@ -41,6 +44,7 @@ func (h *Handler) pull(w http.ResponseWriter, r *http.Request, name string) erro
 		answerProblem(w, problemOf(problem(http.StatusServiceUnavailable, "this node goes down, and leases no more tasks: ask another")))
 		return nil
 	case errors.Is(r.Context().Err(), context.Canceled): // nobody reads an answer
+		h.handBack(r, leased)
 		return nil
 	case err != nil:
 		return err
@@ -50,9 +54,7 @@ func (h *Handler) pull(w http.ResponseWriter, r *http.Request, name string) erro
 		size += int64(len(one.Payload))
 	}
 	if !h.hold(r.Context(), h.pulled, size) {
-		for _, one := range leased {
-			_, _ = h.centre.Feedback(r.Context(), one.Token, timeout.ErrStopping) // otherwise its lease ends
-		}
+		h.handBack(r, leased)
 		return problem(http.StatusServiceUnavailable, "answers with payloads of %d bytes are on their way, must be at most %d together", size, maxPulled)
 	}
 	return answer(w, wire.Pulled{Tasks: wire.Each(leased, wire.LeasedOf)}, nil)
@@ -67,6 +69,15 @@ func (h *Handler) await(r *http.Request, pull timeout.Pull) ([]timeout.Leased, e
 		defer h.polls.Release(1)
 	}
 	return h.centre.Pull(r.Context(), pull)
+}
+
+// handBack returns tasks that no answer has. What the engine refuses must wait for the end of its lease.
+func (h *Handler) handBack(r *http.Request, leased []timeout.Leased) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), maxHandBack)
+	defer cancel()
+	for _, one := range leased {
+		_, _ = h.centre.Feedback(ctx, one.Token, timeout.ErrStopping)
+	}
 }
 
 func (h *Handler) extend(w http.ResponseWriter, r *http.Request) error {

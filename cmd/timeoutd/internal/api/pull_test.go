@@ -263,3 +263,31 @@ func TestPullsBeyondTheRoomForAnswersHandTheirTasksBack(t *testing.T) {
 	s.handler.pulled.Release(maxPulled)
 	require.Len(t, s.pull(`{"wait":"20s"}`), 1)
 }
+
+// The caller hangs up while its answer waits for room.
+func TestTasksOfACallerThatHangsUpAreHandedBack(t *testing.T) {
+	s := pulls(t, timeout.Config{}, Config{})
+	s.handler.patience = eternal
+	require.True(t, s.handler.pulled.TryAcquire(maxPulled))
+	_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: "1", Payload: make([]byte, smallBody+1)})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/topics/t/pull", strings.NewReader(`{"wait":"20s"}`))
+		if err == nil {
+			r.Header.Set("Content-Type", "application/json")
+			_, err = s.http.Do(r) //nolint:bodyclose // there is no answer
+		}
+		ended <- err
+	}()
+	is := func(state timeout.State) func() bool {
+		return func() bool { return get[wire.Task](s, "/v1/topics/t/tasks/1").State == state }
+	}
+	require.Eventually(t, is(timeout.Running), eternal, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Eventually(t, is(timeout.Pending), eternal, time.Millisecond)
+	require.Zero(t, get[wire.Task](s, "/v1/topics/t/tasks/1").Attempts)
+}

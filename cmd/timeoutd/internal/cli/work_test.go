@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,6 +42,10 @@ esac`
 	for id, want := range map[string]timeout.State{"good": timeout.Done, "bad": timeout.Dead, "slow": timeout.Running} {
 		require.Eventually(t, func() bool { return state(id).State == want }, eternal, 10*time.Millisecond, id)
 	}
+	require.Eventually(t, func() bool {
+		seen, _ := os.ReadFile(file)
+		return strings.Contains(string(seen), `{"n":3} jobs/slow 1`)
+	}, eternal, 10*time.Millisecond, "the program runs")
 	require.Regexp(t, `^x+no such order$`, state("bad").Error)
 	cancel()
 	require.Zero(t, <-exit, errs.String())
