@@ -27,11 +27,11 @@ fuzz: ## each fuzz test for FUZZTIME
 explore: ## the wheel in every interleaving of two and of three actors: two minutes
 	$(GO) test -count 1 -timeout 30m -run TestExplore -v ./wheel/internal/explore -full
 
-chaos: ## tests on a disturbed scheduler, for TIME=10m, of PKGS="./wheel ./pool/...", but SKIP='^TestX$$'; SEED=7 RUN='^TestX$$' repeats a failure
-	@cd tools && $(GO) run ./chaos -time $(or $(TIME),10m) -pkgs "$(or $(PKGS),./...)" -seed $(or $(SEED),0) -run '$(RUN)' -skip '$(SKIP)'
+chaos: ## tests on a disturbed scheduler, for TIME=10m, of PKGS="./wheel ./pool/...", but SKIP='^TestX$$', with TAGS=interop; SEED=7 RUN='^TestX$$' repeats a failure
+	@cd tools && $(GO) run ./chaos -time $(or $(TIME),10m) -pkgs "$(or $(PKGS),./...)" -seed $(or $(SEED),0) -run '$(RUN)' -skip '$(SKIP)' -tags '$(TAGS)'
 
 stress: ## tests N=20 times each, four at once, beside four busy loops, of PKGS="./wheel ./pool/..."
-	@cd tools && $(GO) run ./chaos -stress -timeout 30m -times $(or $(N),20) -pkgs "$(or $(PKGS),./...)" -run '$(RUN)' -skip '$(SKIP)'
+	@cd tools && $(GO) run ./chaos -stress -timeout 30m -times $(or $(N),20) -pkgs "$(or $(PKGS),./...)" -run '$(RUN)' -skip '$(SKIP)' -tags '$(TAGS)'
 
 mutate: ## small changes of PKGS="./wheel ./pool": which of them no test notices; TESTS="./wheel ./pool" for tests of other packages, too
 	@cd tools && ../scripts/with plain $(GO) run ./mutate -pkgs "$(PKGS)" -tests "$(TESTS)" $(FLAGS)

@@ -124,8 +124,8 @@ func TestHangsAndRepetitionsAreReadFromTheOutput(t *testing.T) {
 	hanging := []byte("panic: test timed out after 1m0s\n\trunning tests:\n\t\tTestA (50s)\n\t\tTestA/x (2s)\n\t\tTestB (31s)\n")
 	require.True(t, hangs(hanging, 31*time.Second))
 	require.False(t, hangs(hanging, 32*time.Second), "the first test is at its last subtest")
-	require.Equal(t, "make chaos PKGS=./wheel SEED=7 RUN='^(TestC|TestD)$$'", again("./wheel", 7, []string{"timed out:", "TestC", "TestD/x"}))
-	require.Equal(t, "make stress PKGS=./wheel", again("./wheel", 0, []string{"exit status 2"}))
+	require.Equal(t, "make chaos PKGS=./wheel SEED=7 RUN='^(TestC|TestD)$$'", (&workshop{}).again("./wheel", 7, []string{"timed out:", "TestC", "TestD/x"}))
+	require.Equal(t, "make stress PKGS=./wheel TAGS=interop", (&workshop{tags: "interop"}).again("./wheel", 0, []string{"exit status 2"}))
 }
 
 // A program stands in for scripts/with and the tests. Each run says something, and never ends.

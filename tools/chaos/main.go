@@ -32,6 +32,7 @@ func run(ctx context.Context, args []string) error {
 	seed := flags.Uint64("seed", 0, "the seed of every round until a test fails; 0 for a new seed in each round")
 	only := flags.String("run", "", "only the tests that match, as in go test -run")
 	skip := flags.String("skip", "", "not the tests that match, as in go test -skip")
+	tags := flags.String("tags", "", "build tags, as in go test -tags: interop adds the tests with other people's programs")
 	timeout := flags.Duration("timeout", 10*time.Minute, "the most that one run of a package may take")
 	stress := flags.Bool("stress", false, "run undisturbed, but beside busy loops")
 	times := flags.Int("times", 20, "with -stress: how often each package runs")
@@ -45,7 +46,7 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 && !*seek {
 		return fmt.Errorf("argument %q, must be a flag", flags.Arg(0))
 	}
-	w, err := newWorkshop(*only, *skip, *timeout)
+	w, err := newWorkshop(*only, *skip, *tags, *timeout)
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func run(ctx context.Context, args []string) error {
 	if *seek {
 		return w.seekFaults(ctx, flags.Args(), first, *long, *plain)
 	}
-	pkgs, err := gotest.List(strings.Fields(*patterns))
+	pkgs, err := gotest.List(strings.Fields(*patterns), *tags)
 	if err != nil {
 		return err
 	}

@@ -105,16 +105,19 @@ func (w *workshop) once(ctx context.Context, t *tests, seed uint64, name string,
 		return err
 	}
 	found.failed(t.Name, o.failed)
-	fmt.Printf("      %s\n      log: %s\n      again: %s\n", strings.Join(o.failed, " "), log, again(t.Name, seed, o.failed))
+	fmt.Printf("      %s\n      log: %s\n      again: %s\n", strings.Join(o.failed, " "), log, w.again(t.Name, seed, o.failed))
 	return nil
 }
 
 // again is the command to repeat a failure.
-func again(name string, seed uint64, failed []string) string {
+func (w *workshop) again(name string, seed uint64, failed []string) string {
 	tests := gotest.TopLevel(failed)
 	command := "make stress PKGS=" + name
 	if seed != 0 {
 		command = fmt.Sprintf("make chaos PKGS=%s SEED=%d", name, seed)
+	}
+	if w.tags != "" {
+		command += " TAGS=" + w.tags
 	}
 	if len(tests) > 0 {
 		command += " RUN='^(" + strings.Join(tests, "|") + ")$$'"

@@ -40,7 +40,7 @@ func (w *workshop) seekFaults(ctx context.Context, names []string, seed uint64, 
 }
 
 func (w *workshop) seekFault(ctx context.Context, f fault, seed uint64, long time.Duration, plain bool) (found bool, err error) {
-	pkgs, err := gotest.List([]string{f.tests})
+	pkgs, err := gotest.List([]string{f.tests}, w.tags)
 	if err != nil {
 		return false, err
 	}

@@ -22,14 +22,15 @@ type workshop struct {
 	with    string // scripts/with
 	only    string // as in go test -run
 	skip    string // as in go test -skip
+	tags    string // as in go test -tags
 	timeout time.Duration
 	golang  golang
 	library gotest.Overlay // of Go's library, disturbed
 	built   int
 }
 
-func newWorkshop(only, skip string, timeout time.Duration) (*workshop, error) {
-	w := &workshop{only: only, skip: skip, timeout: timeout}
+func newWorkshop(only, skip, tags string, timeout time.Duration) (*workshop, error) {
+	w := &workshop{only: only, skip: skip, tags: tags, timeout: timeout}
 	var err error
 	if w.logs, err = lasting(); err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (w *workshop) build(p gotest.Package, o gotest.Overlay) (*tests, error) {
 		return nil, err
 	}
 	_, err := command.Output(p.Module, nil, w.with, "race", gotest.GoCommand(),
-		"test", "-c", "-vet=off", "-overlay", t.overlay, "-o", t.binary, p.Dir)
+		"test", "-c", "-vet=off", "-tags", w.tags, "-overlay", t.overlay, "-o", t.binary, p.Dir)
 	return t, err
 }
 

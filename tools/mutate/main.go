@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 || *patterns == "" || *jobs < 1 {
 		return fmt.Errorf("arguments %q with -pkgs %q and -jobs %d, must be flags with a package and a job", flags.Args(), *patterns, *jobs)
 	}
-	pkgs, err := gotest.List(strings.Fields(*patterns))
+	pkgs, err := gotest.List(strings.Fields(*patterns), "")
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string) error {
 	for _, p := range pkgs {
 		with := []gotest.Package{p}
 		if *others != "" {
-			if with, err = gotest.List(strings.Fields(*others)); err != nil {
+			if with, err = gotest.List(strings.Fields(*others), ""); err != nil {
 				return err
 			}
 		}

@@ -19,8 +19,8 @@ type Package struct {
 }
 
 // List returns the packages with tests below the folders of the patterns: ./wheel is one folder, ./wheel/...
-// is all below it, too.
-func List(patterns []string) (chosen []Package, err error) {
+// is all below it, too. The tags are build tags, with commas between them.
+func List(patterns []string, tags string) (chosen []Package, err error) {
 	used := make([]bool, len(patterns))
 	modules, err := command.Output("..", nil, "./scripts/modules")
 	if err != nil {
@@ -30,7 +30,7 @@ func List(patterns []string) (chosen []Package, err error) {
 		if !slices.ContainsFunc(patterns, func(pattern string) bool { return concerns(pattern, module) }) {
 			continue
 		}
-		all, err := listModule(module)
+		all, err := listModule(module, tags)
 		if err != nil {
 			return nil, err
 		}
@@ -54,14 +54,14 @@ func List(patterns []string) (chosen []Package, err error) {
 	return chosen, nil
 }
 
-func listModule(module string) (all []Package, err error) {
+func listModule(module, tags string) (all []Package, err error) {
 	root, err := filepath.Abs("..")
 	if err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(root, module)
 	const tested = "{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}"
-	out, err := command.Output(dir, nil, GoCommand(), "list", "-f", tested, "./...")
+	out, err := command.Output(dir, nil, GoCommand(), "list", "-tags", tags, "-f", tested, "./...")
 	if err != nil {
 		return nil, err
 	}
