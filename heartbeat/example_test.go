@@ -90,15 +90,15 @@ func ExampleRun() {
 	c := heartbeat.Wrap(conn)
 	go io.Copy(io.Discard, c) // what reads
 	err := heartbeat.Run(context.Background(), c, heartbeat.Options{
-		Timeout:    time.Second,
+		Timeout:    3 * time.Second,
 		Message:    []byte("PING\n"),
 		Answer:     heartbeat.AnswerRead,
-		AckTimeout: 100 * time.Millisecond,
+		AckTimeout: time.Second,
 	})
 	var timeout net.Error
 	fmt.Println(errors.As(err, &timeout) && timeout.Timeout(), err)
 	// Output:
-	// true heartbeat: no answer to a beat within 100ms
+	// true heartbeat: no answer to a beat within 1s
 }
 
 // A client connects again after each end, unless the error says that this is pointless.

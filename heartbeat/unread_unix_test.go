@@ -33,8 +33,12 @@ func TestAnswersThatWaitToBeRead(t *testing.T) {
 	s := echo(t)
 	b := newBeater(t, Config{Tick: 10 * ms})
 	ping := Options{Timeout: timeout, Interval: 100 * ms, Message: []byte("PING\n"), Answer: AnswerAck}
+	conn := dial(t, s.Addr())
+	_, err := conn.Write([]byte("hello\n")) // its answer waits, however slow the server is with the others
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return unread(conn) > 0 }, eternal, ms)
 	begin := time.Now()
-	slow, err := b.Start(dial(t, s.Addr()), ping)
+	slow, err := b.Start(conn, ping)
 	require.NoError(t, err)
 	<-slow.Done()
 	require.ErrorIs(t, slow.Err(), ErrNoAnswer)
