@@ -68,7 +68,7 @@ func hopAround(t *testing.T, r *realFleet, sessions, perSecond int, d time.Durat
 		all.Go(func() {
 			for i := range due {
 				id, from := fmt.Sprint("hopper-", i%sessions), time.Now()
-				s, err := r.nodes[i/sessions%len(r.nodes)].Register(ctx, &conn{}, id, nil)
+				s, err := comeBack(r.nodes[i/sessions%len(r.nodes)], id)
 				mu.Lock()
 				switch {
 				case err == nil:

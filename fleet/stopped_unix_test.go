@@ -30,7 +30,8 @@ func stopChild(t *testing.T, r *realFleet, env ...string) {
 	eventually(t, func() bool { return len(r.diary.by()) == count }, "all are told")
 	var taken []*Session
 	for i := range count / 2 {
-		s, _ := register(t, r.nodes[0], childSession(i))
+		s, err := comeBack(r.nodes[0], childSession(i))
+		require.NoError(t, err)
 		taken = append(taken, s)
 	}
 	sleeper.signal(t, syscall.SIGCONT)
