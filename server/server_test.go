@@ -80,6 +80,23 @@ func (r *running) dial(t testing.TB) net.Conn {
 	return c
 }
 
+// getRoom dials until a full server has evicted another connection. Those that are busy send something
+// before each try.
+func (r *running) getRoom(t testing.TB, busy ...net.Conn) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(10 * ms) {
+		for _, c := range busy {
+			require.Equal(t, "PONG\n", ask(t, c, "PING\n"))
+		}
+		c := r.dial(t)
+		_, _ = io.WriteString(c, "PING\n") // a refusal may be there, or have been lost
+		if answer, _ := bufio.NewReader(c).ReadString('\n'); answer == "PONG\n" {
+			return
+		}
+		require.Less(t, time.Since(began), eternal, "no room")
+	}
+}
+
 // ask sends a line and returns the next one.
 func ask(t testing.TB, c net.Conn, line string) string {
 	t.Helper()
