@@ -38,7 +38,7 @@ func comeMoveAndGo(t *testing.T, args ...string) {
 	after := second.welcome(t, "s", "moved")
 	require.Greater(t, after, before)
 	first.over(t, "BYE moved")
-	require.Equal(t, []Event{{Name: "end", Session: "s", Epoch: before, Reason: "moved"}}, a.said(t, "end"))
+	a.says(t, "end", Event{Name: "end", Session: "s", Epoch: before, Reason: "moved"})
 	require.Equal(t, "BYE", second.ask(t, "QUIT"))
 	end := ends(t, "s", a, b)
 	require.NotZero(t, end.LastSeen)
@@ -46,8 +46,8 @@ func comeMoveAndGo(t *testing.T, args ...string) {
 	require.Equal(t, Event{
 		Name: "offline", Session: "s", Epoch: after, Reason: "closed", Node: "b", LastSeen: end.LastSeen, At: end.At, Attempt: 1,
 	}, end)
-	require.Equal(t, []Event{{Name: "online", Session: "s", Epoch: before, Node: "a", Kind: "new"}}, a.said(t, "online"))
-	require.Equal(t, []Event{{Name: "online", Session: "s", Epoch: after, Node: "b", Kind: "moved"}}, b.said(t, "online"))
+	a.says(t, "online", Event{Name: "online", Session: "s", Epoch: before, Node: "a", Kind: "new"})
+	b.says(t, "online", Event{Name: "online", Session: "s", Epoch: after, Node: "b", Kind: "moved"})
 }
 
 func TestWhatIsNoSessionIsRefusedWithTheLimit(t *testing.T) {

@@ -105,6 +105,13 @@ func (g *running) said(t *testing.T, name string) (events []Event) {
 	return events
 }
 
+// says waits until the only event of one name is there. It may be written after what it tells of.
+func (g *running) says(t *testing.T, name string, want Event) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(g.events.Lines(`"event":"`+name+`"`)) > 0 }, late, 5*time.Millisecond, "no %s", name)
+	require.Equal(t, []Event{want}, g.said(t, name))
+}
+
 // ends waits until an offline was told by any of the gateways.
 func ends(t *testing.T, session string, all ...*running) (event Event) {
 	t.Helper()
