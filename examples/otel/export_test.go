@@ -74,6 +74,9 @@ func closedKeeper(t *testing.T) *keepalive.Keeper {
 	conn, err := ln.Accept()
 	require.NoError(t, err)
 	defer conn.Close()
-	require.Eventually(t, func() bool { return k.Stats().Closed[keepalive.ReasonIdle] == 1 }, exampletest.Late, time.Millisecond)
+	require.Eventually(t, func() bool {
+		s := k.Stats()
+		return s.Closed[keepalive.ReasonIdle] == 1 && s.Leaving == 0 // all is counted
+	}, exampletest.Late, time.Millisecond)
 	return k
 }
