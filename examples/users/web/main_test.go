@@ -21,7 +21,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/testmain"
 )
 
-const timeout = time.Second
+const timeout = 2 * time.Second // such as a client keeps on a busy machine
 
 func TestMain(m *testing.M) { testmain.Run(m) }
 
