@@ -39,14 +39,17 @@ func TestHAProxy(t *testing.T) {
 				require.Contains(t, out, "you are "+from+":")
 			}
 
-			for range maxPerClient { // one client keeps all its connections
-				c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 8)}}).Dial("tcp", front)
-				require.NoError(t, err)
-				defer c.Close()
-				_, err = fmt.Fprint(c, "GET / HTTP/1.1\r\n")
-				require.NoError(t, err)
-			}
+			// One client keeps all its connections, until they are idle for too long.
+			dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 8)}}
 			require.Eventually(t, func() bool {
+				for range maxPerClient {
+					c, err := dialer.Dial("tcp", front)
+					if err != nil {
+						return false
+					}
+					t.Cleanup(func() { c.Close() })
+					_, _ = fmt.Fprint(c, "GET / HTTP/1.1\r\n") // there may be no room
+				}
 				_, err := ask("127.0.0.8")
 				return err != nil
 			}, exampletest.Late, exampletest.Beat, "there is no room")
