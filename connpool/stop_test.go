@@ -57,8 +57,8 @@ func beStopped(t *testing.T) {
 	getMany(t, p, 1)
 	fmt.Println("child: idle")
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
-	require.Eventually(t, func() bool { return p.group.Stats().Stalls > 0 }, eternal, ms)
-	require.Eventually(t, func() bool { return p.group.lost.Load() > 0 }, eternal, ms, "the wheel tells on a goroutine of its own")
+	// The wheel tells on a goroutine of its own, and a busy machine may have had a shorter stall before.
+	require.Eventually(t, func() bool { return p.group.lost.Load() > int64(2*time.Second) }, eternal, ms)
 	if get(t, p).Reused() {
 		fmt.Println("child: reused")
 	} else {
