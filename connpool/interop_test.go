@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,30 +14,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/redisserver"
 )
 
-// redis starts a server and returns its address. It closes clients after a second of
-// silence.
+// redis starts a server and returns its address.
 func redis(t *testing.T) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	s, err := redisserver.Start(t.Context())
 	require.NoError(t, err)
-	addr := ln.Addr().String()
-	_, port, _ := net.SplitHostPort(addr)
-	require.NoError(t, ln.Close())
-	cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--timeout", "1", "--dir", t.TempDir())
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	}, eternal, 10*ms)
-	return addr
+	t.Cleanup(s.Stop)
+	return s.Addr
 }
 
 // command sends a command in Redis' inline form, and returns the line of the answer.
@@ -77,6 +62,9 @@ func ask(p *Pool[net.Conn], line string) (string, error) {
 // Redis closes idle clients after one second; no request notices.
 func TestRedisClosesIdleConnections(t *testing.T) {
 	addr := redis(t)
+	answer, err := ask(newRedisPool(t, addr, Config[net.Conn]{}), "CONFIG SET timeout 1")
+	require.NoError(t, err)
+	require.Equal(t, "+OK", answer)
 	ping := func(_ context.Context, c net.Conn) error {
 		answer, err := command(c, "PING")
 		if err == nil && answer != "+PONG" {
@@ -132,9 +120,20 @@ func TestRedisKillsClients(t *testing.T) {
 		}
 		users.Wait()
 		require.Zero(t, failed.Load())
+		var all []Lease[net.Conn]
+		for range 8 { // each is known to the pool, and to Redis
+			l, err := p.Get(bg)
+			require.NoError(t, err)
+			_, err = command(l.Conn, "PING")
+			require.NoError(t, err)
+			all = append(all, l)
+		}
+		for _, l := range all {
+			require.NoError(t, l.Put())
+		}
 		answer, err := ask(admin, "CLIENT KILL TYPE normal SKIPME yes")
 		require.NoError(t, err)
-		require.Equal(t, fmt.Sprintf(":%d", p.Stats().Open), answer)
+		require.Equal(t, ":8", answer)
 	}
 	answer, err := ask(p, "GET n") // the first line of two
 	require.NoError(t, err)
