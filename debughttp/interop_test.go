@@ -62,6 +62,7 @@ func TestCurlListsAndCloses(t *testing.T) {
 	_, err = clients[row.Addr].Read(make([]byte, 1))
 	require.Error(t, err)
 	require.Contains(t, run("-d", "id=2", "-H", "Authorization: Bearer "+secret, s.URL), "connection 2 is not open")
+	require.Eventually(t, func() bool { kept, _ := h.recent.counts(); return kept > 0 }, eternal, ms, "it is told after the close")
 	require.NoError(t, json.Unmarshal([]byte(run(s.URL+"/?view=connections&state=closed")), &l))
 	require.Equal(t, []uint64{2}, idsIn(l))
 	require.Contains(t, run(s.URL+"/?view=connections&limit=0"), `limit "0", must be a number from 1 to 1000`)
