@@ -56,6 +56,9 @@ func TestNetcat(t *testing.T) {
 	stdin.Close() // nc itself stays until then
 	require.NoError(t, cmd.Wait())
 
+	cfg := r.Config()
+	cfg.Timeout = eternal // it may take a while to start nc
+	require.NoError(t, r.Update(cfg))
 	a, b := r.dial(t), r.dial(t)
 	require.Equal(t, "PONG\n", ask(t, a, "PING\n"))
 	require.Equal(t, "PONG\n", ask(t, b, "PING\n"))

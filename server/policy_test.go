@@ -60,7 +60,7 @@ func TestFarewellOfOneThatIsEvicted(t *testing.T) {
 
 // Any line is an answer. BEAT needs no answer itself.
 func TestAnswerToAProbeSavesTheConnection(t *testing.T) {
-	r := start(t, Config{Timeout: 10 * time.Second, Tick: 10 * ms, Probe: keepalive.Probing{After: 100 * ms, Timeout: 2 * time.Second}})
+	r := start(t, Config{Timeout: 2 * eternal, Tick: 10 * ms, Probe: keepalive.Probing{After: 100 * ms, Timeout: eternal}})
 	c := r.dial(t)
 	for range 3 {
 		require.Equal(t, "PING\n", readLine(t, c))
