@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 // client is a client of a gateway. It says something a while after each answer.
@@ -84,11 +82,19 @@ func join(t *testing.T, name string, count int, addrs ...string) []*client {
 	return clients
 }
 
+// joinAs connects as a client does: again and again until the gateway takes it. A busy machine may take
+// longer than Config.Timeout.
 func joinAs(t *testing.T, id, addr string) *client {
 	t.Helper()
-	c, err := dial(addr, id)
-	require.NoError(t, err)
-	return talking(t, c)
+	var c *client
+	eventually(t, func() (ok bool) {
+		probe, err := dial(addr, id)
+		if err == nil {
+			c = talking(t, probe)
+		}
+		return err == nil
+	}, "it serves")
+	return c
 }
 
 // talking has a client talk until the end of the test.

@@ -94,20 +94,6 @@ func every(clients []*client, share, rest int) (some []*client) {
 	return some
 }
 
-// rejoin has somebody connect as soon as the gateway takes it.
-func rejoin(t *testing.T, id, addr string) *client {
-	t.Helper()
-	var c *client
-	eventually(t, func() (ok bool) {
-		probe, err := dial(addr, id)
-		if err == nil {
-			c = talking(t, probe)
-		}
-		return err == nil
-	}, "it serves again")
-	return c
-}
-
 func TestANodeThatIsCutOffFromRedisClosesItsConnectionsBeforeItsSessionsAreOffline(t *testing.T) {
 	t.Parallel()
 	i := newIsland(t, time.Minute, false)
@@ -138,8 +124,8 @@ func TestANodeThatIsCutOffFromRedisClosesItsConnectionsBeforeItsSessionsAreOffli
 	require.ErrorContains(t, err, "no:", "it can't register anybody, and says so")
 
 	i.toRedis.heal(t)
-	home := []*client{rejoin(t, stay[0].id, i.addr)}
-	for _, c := range stay[1:] {
+	var home []*client
+	for _, c := range stay {
 		home = append(home, joinAs(t, c.id, i.addr))
 	}
 	i.quiet(t, slices.Concat(home, back, others), ReasonExpired, theirs...)
@@ -209,8 +195,8 @@ func TestANodeThatIsCutOffFromItsClientsEndsTheirSessions(t *testing.T) {
 	allTalk(t, others)
 
 	i.toClients.heal(t)
-	home := []*client{rejoin(t, silent[0].id, i.addr)}
-	for _, c := range silent[1:] {
+	var home []*client
+	for _, c := range silent {
 		home = append(home, joinAs(t, c.id, i.addr))
 	}
 	i.quiet(t, slices.Concat(home, moved, others), ReasonClosed, silent...)
