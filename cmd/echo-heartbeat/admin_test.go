@@ -94,6 +94,7 @@ func TestTakenAdminAddressEndsTheStart(t *testing.T) {
 func TestAdminReadersThatStay(t *testing.T) {
 	t.Parallel() // it mostly waits
 	p := start(t, process{args: []string{"-admin", "127.0.0.1:0"}})
+	p.ready(t)
 	var stay []net.Conn
 	for range adminConns {
 		c, err := net.Dial("tcp", p.addr(t, "admin"))

@@ -31,6 +31,7 @@ func (p *process) askAs(t *testing.T, path, host string) (status int, body strin
 // No page of a stranger reads anything, by whatever name the stranger gives this machine.
 func TestHostsOfTheAdminPages(t *testing.T) {
 	p := start(t, process{args: []string{"-admin", "127.0.0.1:0", "-admin-hosts", "gateway.example, Other.Example"}})
+	p.ready(t)
 	_, port, err := net.SplitHostPort(p.addr(t, "admin"))
 	require.NoError(t, err)
 	for _, path := range []string{"/", "/healthz", "/readyz", "/metrics", "/nothing", "/debug/wheel"} {

@@ -88,6 +88,7 @@ func TestCurlAdminPages(t *testing.T) {
 // With the hosts of health checks, and with those of a rebound name.
 func TestCurlNamesTheHost(t *testing.T) {
 	p := start(t, process{args: []string{"-admin", ":0", "-admin-hosts", "gateway.example"}})
+	p.ready(t)
 	_, port, err := net.SplitHostPort(p.addr(t, "admin"))
 	require.NoError(t, err)
 	curl := func(args ...string) string {
