@@ -21,24 +21,16 @@ func TestPeersThatStayUseUpNoDescriptors(t *testing.T) {
 		"-admin", "127.0.0.1:0", "-loops", "2", "-tick", "10ms",
 		"-first-message", "100ms", "-close-mode", "half", "-farewell-timeout", "2s",
 	}})
-	var peers sync.WaitGroup
-	for range 8 {
-		peers.Go(func() {
-			for range 80 {
-				if c, err := net.Dial("tcp", p.addr(t, "server")); err == nil {
-					defer c.Close() // but not before the end
-				}
-				time.Sleep(5 * time.Millisecond)
-			}
-		})
-	}
-	peers.Wait()
-	p.logged(t, "being closed still have their descriptors")
+	addr := p.addr(t, "server")
+	require.Eventually(t, func() bool { // the server may not be running yet
+		comeAndStay(addr)
+		return len(p.log.Lines("being closed still have their descriptors")) > 0
+	}, eternal, 100*time.Millisecond)
 	status, body := p.get(t, "/metrics")
 	require.Equal(t, 200, status)
 	require.Regexp(t, `\necho_heartbeat_crowded_total [1-9]`, body)
 	require.Eventually(t, func() bool { // as soon as some have gone
-		c, err := net.Dial("tcp", p.addr(t, "server"))
+		c, err := net.Dial("tcp", addr)
 		if err != nil {
 			return false
 		}
@@ -50,4 +42,20 @@ func TestPeersThatStayUseUpNoDescriptors(t *testing.T) {
 	}, eternal, 50*time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, p.wait())
+}
+
+// comeAndStay connects many peers within half a second.
+func comeAndStay(addr string) {
+	var peers sync.WaitGroup
+	for range 8 {
+		peers.Go(func() {
+			for range 80 {
+				if c, err := net.Dial("tcp", addr); err == nil {
+					defer c.Close() // but not before the end
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	peers.Wait()
 }
