@@ -27,8 +27,8 @@ fuzz: ## each fuzz test for FUZZTIME
 explore: ## the wheel in every interleaving of two and of three actors: two minutes
 	$(GO) test -count 1 -timeout 30m -run TestExplore -v ./wheel/internal/explore -full
 
-chaos: ## tests on a disturbed scheduler, for TIME=10m, of PKGS="./wheel ./pool/...", but SKIP='^TestX$$', with TAGS=interop; SEED=7 RUN='^TestX$$' repeats a failure
-	@cd tools && $(GO) run ./chaos -time $(or $(TIME),10m) -pkgs "$(or $(PKGS),./...)" -seed $(or $(SEED),0) -run '$(RUN)' -skip '$(SKIP)' -tags '$(TAGS)'
+chaos: ## tests on a disturbed scheduler, for TIME=10m, of PKGS="./wheel ./pool/...", but SKIP='^TestX$$', with TAGS=interop, with STOP=200ms; SEED=7 RUN='^TestX$$' repeats a failure
+	@cd tools && $(GO) run ./chaos -time $(or $(TIME),10m) -pkgs "$(or $(PKGS),./...)" -seed $(or $(SEED),0) -stop $(or $(STOP),0) -run '$(RUN)' -skip '$(SKIP)' -tags '$(TAGS)'
 
 stress: ## tests N=20 times each, four at once, beside four busy loops, of PKGS="./wheel ./pool/..."
 	@cd tools && $(GO) run ./chaos -stress -timeout 30m -times $(or $(N),20) -pkgs "$(or $(PKGS),./...)" -run '$(RUN)' -skip '$(SKIP)' -tags '$(TAGS)'

@@ -125,7 +125,7 @@ func TestHangsAndRepetitionsAreReadFromTheOutput(t *testing.T) {
 	require.True(t, hangs(hanging, 31*time.Second))
 	require.False(t, hangs(hanging, 32*time.Second), "the first test is at its last subtest")
 	require.Equal(t, "make chaos PKGS=./wheel SEED=7 RUN='^(TestC|TestD)$$'", (&workshop{}).again("./wheel", 7, []string{"timed out:", "TestC", "TestD/x"}))
-	require.Equal(t, "make stress PKGS=./wheel TAGS=interop", (&workshop{tags: "interop"}).again("./wheel", 0, []string{"exit status 2"}))
+	require.Equal(t, "make stress PKGS=./wheel TAGS=interop", (&workshop{options: options{tags: "interop"}}).again("./wheel", 0, []string{"exit status 2"}))
 }
 
 // A program stands in for scripts/with and the tests. Each run says something, and never ends.
@@ -139,7 +139,7 @@ func TestInterruptedStressKeepsTheLogOfEachRun(t *testing.T) {
 		require.NoError(t, err)
 		return found
 	}
-	w := &workshop{dir: dir, logs: dir, with: with, timeout: time.Minute}
+	w := &workshop{dir: dir, logs: dir, with: with, options: options{timeout: time.Minute}}
 	ctx, interrupt := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- w.stress(ctx, []gotest.Package{{Module: dir, Dir: dir, Name: "./p"}}, 20, 4, 0) }()

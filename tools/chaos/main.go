@@ -33,6 +33,7 @@ func run(ctx context.Context, args []string) error {
 	only := flags.String("run", "", "only the tests that match, as in go test -run")
 	skip := flags.String("skip", "", "not the tests that match, as in go test -skip")
 	tags := flags.String("tags", "", "build tags, as in go test -tags: interop adds the tests with other people's programs")
+	stop := flags.Duration("stop", 0, "stops of that length, too, at places that few calls reach")
 	timeout := flags.Duration("timeout", 10*time.Minute, "the most that one run of a package may take")
 	stress := flags.Bool("stress", false, "run undisturbed, but beside busy loops")
 	times := flags.Int("times", 20, "with -stress: how often each package runs")
@@ -46,7 +47,7 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 && !*seek {
 		return fmt.Errorf("argument %q, must be a flag", flags.Arg(0))
 	}
-	w, err := newWorkshop(*only, *skip, *tags, *timeout)
+	w, err := newWorkshop(options{*only, *skip, *tags, *timeout, *stop})
 	if err != nil {
 		return err
 	}

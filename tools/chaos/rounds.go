@@ -119,6 +119,9 @@ func (w *workshop) again(name string, seed uint64, failed []string) string {
 	if w.tags != "" {
 		command += " TAGS=" + w.tags
 	}
+	if w.stop > 0 && seed != 0 {
+		command += " STOP=" + w.stop.String()
+	}
 	if len(tests) > 0 {
 		command += " RUN='^(" + strings.Join(tests, "|") + ")$$'"
 	}

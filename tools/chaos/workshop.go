@@ -15,22 +15,28 @@ import (
 	"github.com/heartwheel-go/heartwheel/tools/internal/gotest"
 )
 
+// options are how tests are built and run.
+type options struct {
+	only    string // as in go test -run
+	skip    string // as in go test -skip
+	tags    string // as in go test -tags
+	timeout time.Duration
+	stop    time.Duration // how long the long stops are; zero for none
+}
+
 // workshop builds the tests of packages, and runs them.
 type workshop struct {
 	dir     string // temporary
 	logs    string
 	with    string // scripts/with
-	only    string // as in go test -run
-	skip    string // as in go test -skip
-	tags    string // as in go test -tags
-	timeout time.Duration
+	options
 	golang  golang
 	library gotest.Overlay // of Go's library, disturbed
 	built   int
 }
 
-func newWorkshop(only, skip, tags string, timeout time.Duration) (*workshop, error) {
-	w := &workshop{only: only, skip: skip, tags: tags, timeout: timeout}
+func newWorkshop(how options) (*workshop, error) {
+	w := &workshop{options: how}
 	var err error
 	if w.logs, err = lasting(); err != nil {
 		return nil, err
@@ -95,6 +101,7 @@ func (w *workshop) run(ctx context.Context, t *tests, seed uint64, name string) 
 			return outcome{}, err
 		}
 		cmd.Env = append(cmd.Env, "HEARTWHEEL_CHAOS="+strconv.FormatUint(seed, 10),
+			"HEARTWHEEL_CHAOS_STOP="+strconv.FormatInt(w.stop.Microseconds(), 10),
 			"HEARTWHEEL_CHAOS_COUNT="+count, fmt.Sprintf("GOMAXPROCS=%d", 1<<(seed%4)))
 	}
 	begun := time.Now()
