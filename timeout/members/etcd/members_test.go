@@ -117,12 +117,15 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 	changes, end := watch(watcher)
 	changes.Await(t, "one at the beginning")
 	for _, change := range []func(){
-		func() { beat(t, other, "b", short) },
+		func() { beat(t, other, "b", long) },
 		func() {
-			_, err := other.Beat(t.Context(), engine.Node{Name: "b", Topics: []string{"orders"}}, short)
+			_, err := other.Beat(t.Context(), engine.Node{Name: "b", Topics: []string{"orders"}}, long)
 			require.NoError(t, err)
 		},
-		func() {}, // its lease ends
+		func() {
+			beat(t, other, "b", short)
+			changes.Await(t, "a beat without topics")
+		}, // then its lease ends
 		func() { beat(t, other, "b", long) },
 		func() { require.NoError(t, other.Leave(t.Context(), "b")) },
 	} {
