@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -219,24 +220,26 @@ func TestMembersAndFencesFromBeforeTheClockWasSteppedBackEndInTheirTime(t *testi
 }
 
 func TestAnIdleEngineWritesNothing(t *testing.T) {
-	e := openInside(t)
-	ctx := t.Context()
-	_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x", After: time.Hour}})
-	require.NoError(t, err)
-	ask := engine.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute, Term: 3, Slots: []int{0, 1}}
-	_, err = e.Expire(ctx, ask) // writes the fence
-	require.NoError(t, err)
-	e.lock <- struct{}{} // nobody can write
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for range 10 {
-		_, err = e.Expire(ctx, ask)
+	synctest.Test(t, func(t *testing.T) {
+		e := openInside(t)
+		ctx := t.Context()
+		_, err := e.Set(ctx, []engine.Task{{Topic: "t", ID: "x", After: time.Hour}})
 		require.NoError(t, err)
-		swept, err := e.Upkeep(ctx, 1)
+		ask := engine.Ask{Topic: "t", Node: "n", Max: 10, Lease: time.Minute, Term: 3, Slots: []int{0, 1}}
+		_, err = e.Expire(ctx, ask) // writes the fence
 		require.NoError(t, err)
-		require.False(t, swept.More)
-	}
-	<-e.lock
+		e.lock <- struct{}{} // nobody can write
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		for range 10 {
+			_, err = e.Expire(ctx, ask)
+			require.NoError(t, err)
+			swept, err := e.Upkeep(ctx, 1)
+			require.NoError(t, err)
+			require.False(t, swept.More)
+		}
+		<-e.lock
+	})
 }
 
 // A look without a due task takes no number. It writes only its fence, and rarely.
