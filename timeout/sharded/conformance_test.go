@@ -16,14 +16,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is for healthy shards on a busy machine.
-const patience = time.Minute
-
 var silent = slog.New(slog.DiscardHandler)
+
+// calm is for healthy shards on a busy machine.
+var calm = sharded.Config{Patience: time.Minute, Logger: silent}
 
 func over(t *testing.T, shards ...engine.Engine) engine.Engine {
 	t.Helper()
-	return overWith(t, sharded.Config{Patience: patience, Logger: silent}, shards...)
+	return overWith(t, calm, shards...)
 }
 
 func overWith(t *testing.T, cfg sharded.Config, shards ...engine.Engine) engine.Engine {

@@ -27,7 +27,7 @@ func several(t *testing.T, n int) []engine.Engine {
 // refused expects a refusal of the shards, with these words in the error.
 func refused(t *testing.T, shards []engine.Engine, words ...string) {
 	t.Helper()
-	_, err := sharded.New(t.Context(), shards, sharded.Config{Logger: silent})
+	_, err := sharded.New(t.Context(), shards, calm)
 	require.ErrorIs(t, err, engine.ErrConflict)
 	for _, word := range words {
 		require.ErrorContains(t, err, word)
@@ -118,7 +118,7 @@ func TestWhoeverComesNextGoesOnWithMarking(t *testing.T) {
 			s := several(t, 3)
 			left := new(atomic.Int64)
 			left.Store(int64(writes))
-			_, err := sharded.New(t.Context(), []engine.Engine{crashes{s[0], left}, crashes{s[1], left}, crashes{s[2], left}}, sharded.Config{Logger: silent})
+			_, err := sharded.New(t.Context(), []engine.Engine{crashes{s[0], left}, crashes{s[1], left}, crashes{s[2], left}}, calm)
 			require.ErrorContains(t, err, "crashed")
 			over(t, s...)
 			refused(t, []engine.Engine{s[1], s[0], s[2]}, "made as")
@@ -132,7 +132,7 @@ func TestSeveralMayBeginAtTheSameTime(t *testing.T) {
 		var beginning sync.WaitGroup
 		engines, errs := make([]engine.Engine, 4), make([]error, 4)
 		for i := range engines {
-			beginning.Go(func() { engines[i], errs[i] = sharded.New(t.Context(), s, sharded.Config{Logger: silent}) })
+			beginning.Go(func() { engines[i], errs[i] = sharded.New(t.Context(), s, calm) })
 		}
 		beginning.Wait()
 		for i, err := range errs {
@@ -176,7 +176,7 @@ func TestAShardIsOpenedWhenItCanBe(t *testing.T) {
 		})
 	}
 	away.Store(2)
-	_, err := sharded.Open(t.Context(), openers, sharded.Config{Logger: silent})
+	_, err := sharded.Open(t.Context(), openers, calm)
 	require.ErrorIs(t, err, errRefused)
 	require.ErrorContains(t, err, "the first time all shards must answer")
 	require.ErrorContains(t, err, "shard 3 of 3")

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
-	"github.com/heartwheel-go/heartwheel/timeout/sharded"
 )
 
 // peekable is a shaky shard in memory with a Peek. Its leases last an hour.
@@ -30,7 +29,7 @@ func (p peekable) Peek(ctx context.Context, peeks []engine.Peek) ([]time.Duratio
 // A peek returns zero for a topic if one of its shards is away, or an outcome waits for a shard.
 func TestAPeekLeavesToExpireWhatAShardOwesOrHides(t *testing.T) {
 	first, second := &shaky{Engine: inMemory(t)}, &shaky{Engine: inMemory(t)}
-	e := overWith(t, sharded.Config{Patience: time.Second}, peekable{first}, peekable{second})
+	e := over(t, peekable{first}, peekable{second})
 	peek := func() time.Duration {
 		waits, err := e.(engine.Peeker).Peek(t.Context(), []engine.Peek{{Topic: "orders"}})
 		require.NoError(t, err)
