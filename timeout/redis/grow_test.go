@@ -145,8 +145,17 @@ func TestATopicGrowsUnderLoadAndCrashesWithoutLosingOrDoublingATask(t *testing.T
 	all.Wait()
 
 	var last atomic.Bool
-	time.AfterFunc(crashLease+5*time.Second, func() { last.Store(true) })
-	consume(t, []*redis.Engine{first}, "last", fired, &last)
+	all.Go(func() { consume(t, []*redis.Engine{first}, "last", fired, &last) })
+	wait := 0
+	for _, o := range owners {
+		wait += len(o.tasks)
+	}
+	assert.Eventually(t, func() bool { // also those with the lease of a node that crashed
+		counts, err := first.Count(ctx, "orders")
+		return assert.NoError(t, err) && counts == engine.Counts{Pending: int64(wait)}
+	}, time.Minute, 50*time.Millisecond, "all that is due has run")
+	last.Store(true)
+	all.Wait()
 	for swept := (engine.Swept{More: true}); swept.More; {
 		var err error
 		swept, err = first.Upkeep(ctx, 0)
