@@ -19,7 +19,7 @@ func TestAClusterDoesWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
 	_, servers := startCluster(t, 3, 0)
 	open := func(t *testing.T) engine.Engine {
-		e, err := redis.Open(t.Context(), servers[1].URL, redis.Config{})
+		e, err := redis.Open(t.Context(), servers[1].patient(), redis.Config{})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = e.Close() })
 		return e

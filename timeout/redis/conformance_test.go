@@ -14,7 +14,7 @@ func TestItDoesWhatEveryEngineMust(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	open := func(t *testing.T) engine.Engine {
-		e, err := redis.Open(t.Context(), server.URL, redis.Config{})
+		e, err := redis.Open(t.Context(), server.patient(), redis.Config{})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = e.Close() })
 		return e

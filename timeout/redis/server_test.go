@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -53,9 +55,18 @@ func clusterOf(cluster *testserver.Cluster) (*testserver.Cluster, []server) {
 }
 
 func (s server) client(t testing.TB) *goredis.Client {
-	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, MaxRetries: -1})
+	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, MaxRetries: -1, ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	return client
+}
+
+// patient is the URL with a minute for each answer, unless it says otherwise. A process that stops for
+// longer than the default, three seconds, would take each answer that came meanwhile for missing.
+func (s server) patient() string {
+	if strings.Contains(s.URL, "?") {
+		return s.URL
+	}
+	return s.URL + "?read_timeout=1m"
 }
 
 // info returns a figure of the server about itself.
@@ -87,7 +98,7 @@ func openEngine(t testing.TB, s server, cfg redis.Config) *redis.Engine {
 	if cfg.Prefix == "" {
 		cfg.Prefix = prefix()
 	}
-	engine, err := redis.Open(context.Background(), s.URL, cfg)
+	engine, err := redis.Open(context.Background(), s.patient(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, engine.Close()) })
 	return engine
