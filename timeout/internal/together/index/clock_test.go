@@ -21,7 +21,7 @@ import (
 // The clock of the truth decides. The clock of the index may be wrong, and change while it runs.
 func TestAnIndexWhoseClockIsWrongFindsWhatIsDueInTime(t *testing.T) {
 	server := testserver.RedisWithClock(t)
-	server.SetClock(t, -10*time.Second)
+	server.SetClock(t, -time.Hour)
 	in, err := redis.Open(t.Context(), server.URL, redis.Config{})
 	require.NoError(t, err)
 	e := over(t, table(t, filepath.Join(t.TempDir(), "tasks.db")), in, index.Config{})
@@ -44,7 +44,7 @@ func TestAnIndexWhoseClockIsWrongFindsWhatIsDueInTime(t *testing.T) {
 	set("before", 0) // nobody has looked at the index's clock yet
 	runs(t, centre)
 	tasks := 20
-	for round, ahead := range []time.Duration{-10 * time.Second, 10 * time.Second, -10 * time.Second, 0} {
+	for round, ahead := range []time.Duration{-time.Hour, time.Hour, -time.Hour, 0} {
 		server.SetClock(t, ahead)
 		set(fmt.Sprint("round-", round, "-"), 500*time.Millisecond)
 		tasks += 20
@@ -60,6 +60,6 @@ func TestAnIndexWhoseClockIsWrongFindsWhatIsDueInTime(t *testing.T) {
 		require.GreaterOrEqual(t, all[0], time.Duration(0), "%s is early", id)
 		latest = max(latest, all[0])
 	}
-	require.Less(t, latest, 7*time.Second, "nothing waits for the index's clock")
+	require.Less(t, latest, 30*time.Second, "nothing waits for the index's clock")
 	t.Logf("the latest was %v after its time", latest)
 }
