@@ -27,7 +27,6 @@ func TestAServerSaysWhetherItKeepsAnythingOnDisk(t *testing.T) {
 		require.Error(t, err)
 	}
 	_, nodes := startClusterOf(t, 3, "--appendonly", "yes")
-	nodes[1].URL += "?read_timeout=1s"
 	e := openEngine(t, nodes[1], redis.Config{})
 	volatile, err := e.Volatile(ctx)
 	require.NoError(t, err)
@@ -37,6 +36,8 @@ func TestAServerSaysWhetherItKeepsAnythingOnDisk(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, volatile, "one of them is enough")
 
+	nodes[1].URL += "?read_timeout=5s"
+	e = openEngine(t, nodes[1], redis.Config{})
 	nodes[0].Pause(t)
 	volatile, err = e.Volatile(ctx)
 	nodes[0].Continue(t)
