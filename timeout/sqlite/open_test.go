@@ -172,7 +172,10 @@ func TestAClosedEngineSaysSo(t *testing.T) {
 func TestAContextEndsTheWaitForAnotherWriter(t *testing.T) {
 	r := newRig(t, engine.Topic{})
 	path := filepath.Join(t.TempDir(), "tasks.db")
-	r.Engine = openEngine(t, path)
+	var err error
+	r.Engine, err = sqlite.Open(path, sqlite.Config{BusyTimeout: time.Minute})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
 	r.topic(engine.Topic{})
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
 	require.NoError(t, err)
@@ -185,7 +188,7 @@ func TestAContextEndsTheWaitForAnotherWriter(t *testing.T) {
 	begin := time.Now()
 	_, err = r.Set(ctx, []engine.Task{{Topic: "t", ID: "x"}})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, time.Since(begin), 5*time.Second)
+	require.Less(t, time.Since(begin), 30*time.Second)
 	require.Equal(t, engine.None, r.get("x").State, "reading goes on")
 	require.Empty(t, r.expire(engine.Ask{Max: 1}).Leased, "and so does looking for what is due")
 
