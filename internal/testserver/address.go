@@ -13,10 +13,10 @@ const (
 	// Ports are below the kernel's range for connections (32768 and up on Linux). A connection
 	// could take a port of that range while the server is away. Also, a client dialing such a
 	// port again and again ends up connected to itself.
-	firstPort, lastPort = 10_000, 21_999
+	firstPort, lastPort = 10_000, 19_999
 
-	// busOffset is the distance from the port of a Redis Cluster node to its port for other
-	// nodes.
+	// busOffset is the distance from the port of a server to its port for other nodes, if it has one.
+	// That port is not reserved, so it must be the reserved port of no other server.
 	busOffset = 10_000
 )
 
