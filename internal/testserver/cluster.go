@@ -16,8 +16,9 @@ type Cluster struct {
 }
 
 // RedisCluster starts a Redis Cluster of the given number of masters, three or more, each with
-// the given number of replicas. The cluster considers a node dead after a second without an
-// answer. The args are for each node, see Redis.
+// the given number of replicas. With replicas the cluster considers a node dead after a second
+// without an answer, and otherwise after a minute: a node that merely stops for a while must not
+// make the others refuse calls. The args are for each node, see Redis.
 func RedisCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 	t.Helper()
 	if masters < 3 || replicas < 0 {
@@ -36,6 +37,13 @@ func RedisCluster(t testing.TB, masters, replicas int, args ...string) *Cluster 
 		t.Fatalf("testserver: %v", err)
 	}
 	c.Await(t)
+	if replicas == 0 {
+		for _, node := range c.Nodes { // from the beginning on it would slow that down
+			if _, err := node.ask("CONFIG", "SET", "cluster-node-timeout", "60000"); err != nil {
+				t.Fatalf("testserver: %v", err)
+			}
+		}
+	}
 	return c
 }
 

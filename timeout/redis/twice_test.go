@@ -172,7 +172,7 @@ func TestACallThatEndsAmidTheCopiesMakesNoTopic(t *testing.T) {
 // The hash is lost with the copies beside it, and a process does not reach the other masters.
 func TestATopicIsNotMissingIfMostCopiesAreSilent(t *testing.T) {
 	t.Parallel()
-	_, servers := startClusterOf(t, 3, "--cluster-node-timeout", "600000")
+	_, servers := startCluster(t, 3, 0)
 	e := openEngine(t, servers[0], redis.Config{})
 	withTopic(t, e, engine.Topic{Slots: 1})
 	home, client := with(t, servers, e.Prefix()+":{topics}:t")
