@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,11 +57,13 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// Await waits until all running nodes find the cluster well, and all replicas are in step with
-// their masters.
+// Await waits until all running nodes find the cluster well and know the same masters, replicas and
+// slots, and all replicas are in step with their masters. A master refuses to hand over to a replica
+// that it does not know yet.
 func (c *Cluster) Await(t testing.TB) {
 	t.Helper()
 	eventually(t, func() error {
+		known := ""
 		for _, node := range c.Nodes {
 			if node.PID() == 0 {
 				continue
@@ -68,9 +71,31 @@ func (c *Cluster) Await(t testing.TB) {
 			if err := well(node, len(c.Nodes)); err != nil {
 				return err
 			}
+			roles, err := roles(node)
+			switch {
+			case err != nil:
+				return err
+			case known == "":
+				known = roles
+			case known != roles:
+				return fmt.Errorf("%s knows these roles:\n%s\nand not these:\n%s", node.Addr, roles, known)
+			}
 		}
 		return nil
 	})
+}
+
+// roles returns what a node knows of all nodes: the id of each, its master's or "-", and its slots.
+func roles(node *Server) (string, error) {
+	said, err := node.ask("CLUSTER", "NODES")
+	var roles []string
+	for line := range strings.Lines(said) {
+		if fields := strings.Fields(line); len(fields) >= 8 {
+			roles = append(roles, fmt.Sprint(fields[0], " ", fields[3], fields[8:]))
+		}
+	}
+	slices.Sort(roles)
+	return strings.Join(roles, "\n"), err
 }
 
 // well returns an error if a node finds its cluster unwell.
