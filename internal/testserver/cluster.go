@@ -18,8 +18,8 @@ type Cluster struct {
 
 // RedisCluster starts a Redis Cluster of the given number of masters, three or more, each with
 // the given number of replicas. With replicas the cluster considers a node dead after a second
-// without an answer, and otherwise after a minute: a node that merely stops for a while must not
-// make the others refuse calls. The args are for each node, see Redis.
+// without an answer, and otherwise after a minute: a short stop of one node must not make the others
+// refuse calls. The args are for each node, see Redis.
 func RedisCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 	t.Helper()
 	if masters < 3 || replicas < 0 {
@@ -58,8 +58,8 @@ func (c *Cluster) Addrs() []string {
 }
 
 // Await waits until all running nodes find the cluster well and know the same masters, replicas and
-// slots, and all replicas are in step with their masters. A master refuses to hand over to a replica
-// that it does not know yet.
+// slots, and all replicas are in step with their masters. A master ignores the takeover by an unknown
+// replica.
 func (c *Cluster) Await(t testing.TB) {
 	t.Helper()
 	eventually(t, func() error {
@@ -85,7 +85,7 @@ func (c *Cluster) Await(t testing.TB) {
 	})
 }
 
-// roles returns what a node knows of all nodes: the id of each, its master's or "-", and its slots.
+// roles returns the knowledge of a node about all nodes: the id of each, its master's or "-", and its slots.
 func roles(node *Server) (string, error) {
 	said, err := node.ask("CLUSTER", "NODES")
 	var roles []string

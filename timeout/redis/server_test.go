@@ -60,8 +60,8 @@ func (s server) client(t testing.TB) *goredis.Client {
 	return client
 }
 
-// patient is the URL with a minute for each answer, unless it says otherwise. A process that stops for
-// longer than the default, three seconds, would take each answer that came meanwhile for missing.
+// patient is the URL with a minute for each answer, unless it says otherwise. The default is three
+// seconds. After a longer stop of this process, answers of the meantime would be errors.
 func (s server) patient() string {
 	if strings.Contains(s.URL, "?") {
 		return s.URL
