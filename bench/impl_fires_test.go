@@ -2,6 +2,7 @@ package bench
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -15,27 +16,29 @@ func TestEachImplementationFires(t *testing.T) {
 		}
 		t.Run(im.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFiring(conns)
-			f.left.Add(-1) // for the one that is removed
-			d := im.make(setting{conns: conns, tick: tick, timeout: timeout, expired: f.expired})
-			for i := range conns {
-				d.add(i, timeout)
-			}
-			time.Sleep(timeout / 2)
-			for i := range conns {
-				f.due[i] = time.Since(f.start) + timeout
-				d.touch(i)
-			}
-			d.remove(0)
-			f.wait(time.Minute) // some are slow on a busy machine
-			d.close()
-			late := f.late()
-			if len(late) != conns-1 || f.fired[0].Load() != 0 {
-				t.Fatalf("%d fired, of %d that were not removed", len(late), conns-1)
-			}
-			if late[0] < -3*tick {
-				t.Errorf("fired %v early: the touch did not count", -late[0])
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f := newFiring(conns)
+				f.left.Add(-1) // for the one that is removed
+				d := im.make(setting{conns: conns, tick: tick, timeout: timeout, expired: f.expired})
+				for i := range conns {
+					d.add(i, timeout)
+				}
+				time.Sleep(timeout / 2)
+				for i := range conns {
+					f.due[i] = time.Since(f.start) + timeout
+					d.touch(i)
+				}
+				d.remove(0)
+				f.wait(time.Minute)
+				d.close()
+				late := f.late()
+				if len(late) != conns-1 || f.fired[0].Load() != 0 {
+					t.Fatalf("%d fired, of %d that were not removed", len(late), conns-1)
+				}
+				if late[0] < -3*tick {
+					t.Errorf("fired %v early: the touch did not count", -late[0])
+				}
+			})
 		})
 	}
 }
