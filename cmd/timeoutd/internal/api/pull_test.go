@@ -261,6 +261,7 @@ func TestPullsBeyondTheRoomForAnswersHandTheirTasksBack(t *testing.T) {
 	require.Equal(t, timeout.Pending, task.State)
 	require.Zero(t, task.Attempts)
 	s.handler.pulled.Release(maxPulled)
+	s.handler.patience = eternal
 	require.Len(t, s.pull(`{"wait":"20s"}`), 1)
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,7 +48,7 @@ func startOn(t *testing.T, e engine.Engine, cfg Config) *site {
 }
 
 func startWith(t *testing.T, e engine.Engine, of timeout.Config, cfg Config) *site {
-	of.Topic, of.Poll, of.TTL = timeout.Topic{Retries: -1, Retain: time.Hour}, 10*time.Millisecond, time.Second
+	of.Topic, of.Poll, of.TTL = timeout.Topic{Retries: -1, Retain: time.Hour}, 10*time.Millisecond, cmp.Or(of.TTL, time.Second)
 	centre, err := timeout.New(e, of)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, centre.Close()) })
