@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
 	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/memory"
@@ -216,12 +217,16 @@ func TestWatch(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(s.ok("members"), "orders") }, eternal, 10*time.Millisecond)
 	require.Regexp(t, `node-1 +leader, answers +orders`, s.ok("members"))
 	require.Eventually(t, func() bool { return strings.Contains(s.ok("stats"), "8 of 8") }, eternal, 10*time.Millisecond)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var out, errs strings.Builder
-	exit := Run(ctx, []string{"watch", "-every", "100ms"}, func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, &out, &errs)
-	require.Zero(t, exit, errs.String())
-	require.Greater(t, strings.Count(out.String(), "led by node-1"), 1)
+	var out, errs logtest.Log
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Run(ctx, []string{"watch", "-every", "100ms"}, func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, &out, &errs)
+	}()
+	out.Await(t, `led by node-1(?s:.*)led by node-1`)
+	cancel()
+	require.Zero(t, <-ended, errs.String())
 	require.NotContains(t, out.String(), "\x1b", "it is no terminal")
 	require.Regexp(t, `(?m)^\d\d:\d\d:\d\d [+-]\d\d:\d\d  node-1`, out.String())
 	s.env["TIMEOUTD_TOKEN"] = "wrong"
