@@ -46,6 +46,13 @@ func (to *target) called() (tasks, calls int) {
 	return len(to.calls), calls
 }
 
+// callsOf returns how often a task has called.
+func (to *target) callsOf(id string) int {
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	return to.calls[id]
+}
+
 // setMany sets n tasks in a batch. They are due within a second.
 func (p *process) setMany(t *testing.T, n int, header ...string) {
 	t.Helper()
