@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -175,7 +174,7 @@ func TestACallEndsWithItsTimeAndWithItsLease(t *testing.T) {
 	client, other := connect(t, addr), connect(t, addr)
 	c := open(t, client, streamcall.Config{})
 	require.NoError(t, c.Call(t.Context(), task, to("events")))
-	require.NoError(t, other.Do(t.Context(), "client", "pause", strconv.Itoa(5000)).Err())
+	require.NoError(t, other.Do(t.Context(), "client", "pause", time.Hour.Milliseconds()).Err())
 	call := to("events")
 	call.Timeout = 30 * time.Millisecond
 	err := c.Call(t.Context(), task, call)
