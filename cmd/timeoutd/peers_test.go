@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,8 +53,8 @@ func TestTheSumsOfThreeProcessesOfWhichOneIsStopped(t *testing.T) {
 	}, eternal, 50*time.Millisecond)
 	const n = 300
 	a.setMany(t, n, "Authorization", "Bearer "+master)
-	require.Eventually(t, func() bool { _, topic := stats(); return topic.All.Done == n }, eternal, 50*time.Millisecond)
 	all, topic := stats()
+	require.Eventually(t, func() bool { all, topic = stats(); return topic.All.Done == n }, eternal, 50*time.Millisecond)
 	require.Empty(t, all.Sums.Missing)
 	require.Equal(t, []string{"a", "b", "c"}, []string{all.Sums.Nodes[0].Node, all.Sums.Nodes[1].Node, all.Sums.Nodes[2].Node})
 	require.Less(t, topic.Here.Done, uint64(n))
@@ -62,8 +63,10 @@ func TestTheSumsOfThreeProcessesOfWhichOneIsStopped(t *testing.T) {
 
 	send(t, c.cmd, syscall.SIGSTOP)
 	defer send(t, c.cmd, syscall.SIGCONT)
-	require.Eventually(t, func() bool { all, topic = stats(); return len(all.Sums.Missing) > 0 }, eternal, 50*time.Millisecond)
-	require.Equal(t, []string{"c"}, all.Sums.Missing)
+	require.Eventually(t, func() bool { // on a busy machine b can miss an answer, too
+		all, topic = stats()
+		return slices.Equal(all.Sums.Missing, []string{"c"})
+	}, eternal, 50*time.Millisecond)
 	require.Contains(t, strings.Join(all.Sums.Errors, " "), "no answer in time")
 	require.Positive(t, topic.All.Done)
 	require.Less(t, topic.All.Done, uint64(n))
