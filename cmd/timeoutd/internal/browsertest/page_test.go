@@ -56,25 +56,34 @@ func serve(t *testing.T, cfg api.Config) (*timeout.Center, string) {
 	return centre, server.URL
 }
 
-// traffic sets tasks in three topics: one works, one fails, and one is paused.
-func traffic(t *testing.T, centre *timeout.Center) {
+// traffic sets tasks in three topics: one works, one fails, and one is paused. answer changes how the
+// second one ends. When it returns, no attempt with the answer before is left.
+func traffic(t *testing.T, centre *timeout.Center) (answer func(timeout.Handler)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	t.Cleanup(func() { cancel(); <-ended })
-	require.NoError(t, centre.Handle("orders", func(context.Context, timeout.Task) error { time.Sleep(3 * time.Millisecond); return nil }))
-	require.NoError(t, centre.Handle("payments", func(_ context.Context, task timeout.Task) error {
-		if strings.HasSuffix(task.ID, "7") {
-			return errors.New("the bank says no: " + evil)
-		}
-		return nil
-	}))
-	require.NoError(t, centre.Handle("mail", func(context.Context, timeout.Task) error { return nil }))
+	// A node with a handler for a missing topic makes it, and not paused. So the topics come first.
 	_, err := centre.SetTopic(ctx, timeout.Topic{Name: "orders", Slots: 32, Retain: time.Minute})
 	require.NoError(t, err)
 	_, err = centre.SetTopic(ctx, timeout.Topic{Name: "payments", Retries: -1, Retain: time.Minute})
 	require.NoError(t, err)
 	_, err = centre.SetTopic(ctx, timeout.Topic{Name: "mail", Paused: true})
 	require.NoError(t, err)
+	require.NoError(t, centre.Handle("orders", func(context.Context, timeout.Task) error { time.Sleep(3 * time.Millisecond); return nil }))
+	bank := new(atomic.Pointer[timeout.Handler])
+	answer = func(handler timeout.Handler) {
+		bank.Store(&handler)
+		require.Eventually(t, func() bool { return count(t, centre).Running == 0 }, tab.Eternal, 10*time.Millisecond)
+	}
+	first := timeout.Handler(func(_ context.Context, task timeout.Task) error {
+		if strings.HasSuffix(task.ID, "7") {
+			return errors.New("the bank says no: " + evil)
+		}
+		return nil
+	})
+	bank.Store(&first)
+	require.NoError(t, centre.Handle("payments", func(ctx context.Context, task timeout.Task) error { return (*bank.Load())(ctx, task) }))
+	require.NoError(t, centre.Handle("mail", func(context.Context, timeout.Task) error { return nil }))
 	_, err = centre.Set(ctx, timeout.Task{Topic: "mail", ID: evil, After: time.Hour, Payload: []byte(`{"to":"a@b","n":12345678901234567890}`)})
 	require.NoError(t, err)
 	_, err = centre.Set(ctx, timeout.Task{Topic: "mail", ID: "/", After: time.Hour, Payload: []byte{0xff}})
@@ -92,11 +101,13 @@ func traffic(t *testing.T, centre *timeout.Center) {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}()
+	return answer
 }
 
 func TestThePageWithTraffic(t *testing.T) {
 	centre, url := serve(t, api.Config{})
-	traffic(t, centre)
+	answer := traffic(t, centre)
+	well := func(context.Context, timeout.Task) error { return nil }
 	b := tab.Open(t, url+"/", 1440, 1000)
 	b.Until(`document.body.dataset.drawn >= 4`)
 	cell := func(topic string, n int) string {
@@ -174,19 +185,20 @@ func TestThePageWithTraffic(t *testing.T) {
 		require.Positive(t, dead(t, centre), "one click only asks")
 		b.Until(`document.querySelectorAll("#tasks [data-id]").length > 0`)
 		id = tab.Eval[string](b, `document.querySelector("#tasks [data-id]").dataset.id`)
-		require.NoError(t, centre.Handle("payments", func(context.Context, timeout.Task) error { return nil }))
+		answer(well)
 		b.Press(`#tasks [data-id="`+id+`"]`, "Replay")
 		require.Eventually(t, func() bool { return state(t, centre, "payments", id) == timeout.Done }, tab.Eternal, 10*time.Millisecond)
 		b.Press("#all-dead", "Replay all")
 		b.Until(`$("said").textContent.includes("run again")`)
 		require.Eventually(t, func() bool { return dead(t, centre) == 0 }, tab.Eternal, 10*time.Millisecond)
-		require.NoError(t, centre.Handle("payments", func(context.Context, timeout.Task) error { return errors.New("no") }))
+		answer(func(context.Context, timeout.Task) error { return errors.New("no") })
 		require.Eventually(t, func() bool { return dead(t, centre) > 5 }, tab.Eternal, 10*time.Millisecond)
-		require.NoError(t, centre.Handle("payments", func(context.Context, timeout.Task) error { return nil }))
-		time.Sleep(300 * time.Millisecond)
+		answer(well)
 		b.Until(`document.querySelector("#all-dead button:nth-child(2)")`)
-		b.Until(`document.querySelectorAll("#tasks [data-id]").length > 0`)
-		id = tab.Eval[string](b, `document.querySelector("#tasks [data-id]").dataset.id`)
+		require.Eventually(t, func() bool { // until then the list can be from before
+			id = tab.Eval[string](b, `document.querySelector("#tasks [data-id]")?.dataset.id || ""`)
+			return id != "" && state(t, centre, "payments", id) == timeout.Dead
+		}, tab.Eternal, 50*time.Millisecond)
 		b.Press(`#tasks [data-id="`+id+`"]`, "Drop")
 		require.Equal(t, timeout.Dead, state(t, centre, "payments", id), "one click only asks")
 		b.PressSurely(`#tasks [data-id="`+id+`"]`, "Drop", "Really drop?")
@@ -224,10 +236,12 @@ func state(t *testing.T, centre *timeout.Center, topic, id string) timeout.State
 	return task.State
 }
 
-func dead(t *testing.T, centre *timeout.Center) int64 {
+func dead(t *testing.T, centre *timeout.Center) int64 { return count(t, centre).Dead }
+
+func count(t *testing.T, centre *timeout.Center) timeout.Counts {
 	counts, err := centre.Count(t.Context(), "payments")
 	require.NoError(t, err)
-	return counts.Dead
+	return counts
 }
 
 func TestThePageWithNothing(t *testing.T) {
@@ -305,12 +319,13 @@ func TestThePageWithThreeNodes(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { engine.Close() })
 	var hangs atomic.Bool
+	does := func(context.Context, timeout.Task) error { return nil }
 	serve := func(name string, cfg api.Config) (*timeout.Center, string) {
 		centre := run(t, engine, timeout.Config{Node: name})
 		cfg.Page, cfg.Engine = page.Handler(), "memory"
 		handler, err := api.New(centre, cfg)
 		require.NoError(t, err)
-		require.NoError(t, centre.Handle("orders", func(context.Context, timeout.Task) error { return nil }))
+		require.NoError(t, centre.Handle("orders", does))
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if name == "node-3" && hangs.Load() {
 				<-r.Context().Done()
@@ -321,29 +336,37 @@ func TestThePageWithThreeNodes(t *testing.T) {
 		t.Cleanup(server.Close)
 		return centre, server.URL
 	}
-	_, second := serve("node-2", api.Config{})
-	_, third := serve("node-3", api.Config{})
+	centre2, second := serve("node-2", api.Config{})
+	centre3, third := serve("node-3", api.Config{})
 	others, err := peers.New([]string{second, third}, "")
 	require.NoError(t, err)
 	t.Cleanup(func() { others.Close() })
 	centre, url := serve("node-1", api.Config{Peers: others.Ask})
-	require.Eventually(t, func() bool { return len(centre.View().Nodes) == 3 }, tab.Eternal, 10*time.Millisecond)
+	require.Eventually(t, func() bool { // each slot has one node, and each node has slots
+		slots := 0
+		for _, one := range []*timeout.Center{centre, centre2, centre3} {
+			_ = one.Handle("orders", does) // it looks at the members now
+			stats := one.Stats()
+			if len(one.View().Nodes) != 3 || len(stats) != 1 || len(stats[0].Slots) == 0 {
+				return false
+			}
+			slots += len(stats[0].Slots)
+		}
+		return slots == 8
+	}, tab.Eternal, 10*time.Millisecond)
 	for i := range 300 {
 		_, err := centre.Set(t.Context(), timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
 		require.NoError(t, err)
 	}
 	b := tab.Open(t, url+"/", 1440, 1000)
 	const done = `document.querySelector("[data-topic=orders] td:nth-child(6)").textContent`
-	b.Until(`document.querySelector("[data-topic=orders]") && ` + done + ` === "300"`)
-	require.Contains(t, tab.Eval[string](b, `$("topics-note").textContent`), "are of all 3 nodes")
-	require.False(t, tab.Eval[bool](b, `!!$("notice-partial")`))
+	// On a busy machine a node can miss an answer now and then, so each condition is of one drawing.
+	b.Until(`document.querySelector("[data-topic=orders]") && ` + done + ` === "300" && $("topics-note").textContent.includes("are of all 3 nodes") && !$("notice-partial")`)
 	b.Until(`document.querySelector("#tile-done .value").textContent === "0/s"`)
 	b.Keep("nodes.png", "light", 1440, 1000)
 
 	hangs.Store(true)
-	b.Until(`$("notice-partial") && $("notice-partial").textContent.includes("No figures of node-3")`)
-	require.Contains(t, tab.Eval[string](b, `$("notice-partial").textContent`), third, "the address")
-	require.Contains(t, tab.Eval[string](b, `$("topics-note").textContent`), "are of 2 of 3 nodes")
+	b.Until(`["No figures of node-3", "` + third + `"].every((text) => $("notice-partial")?.textContent.includes(text)) && $("topics-note").textContent.includes("are of 2 of 3 nodes")`)
 	b.Until(`Number(` + done + `) < 300`)
 	require.Equal(t, "0/s", tab.Eval[string](b, `document.querySelector("#tile-done .value").textContent`))
 	b.Keep("partial.png", "light", 1440, 1000)
