@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,8 +21,13 @@ func TestAlertsAskOnlyForWhatThereIs(t *testing.T) {
 	s := start(t, Config{})
 	s.run(map[string]timeout.Handler{"t": func(context.Context, timeout.Task) error { return nil }})
 	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/a", `{}`)
+	var metrics string
+	eventually(t, func() bool { // a node has no figures of a topic before it serves it
+		metrics = s.ask(http.StatusOK, http.MethodGet, "/metrics", "")
+		return strings.Contains(metrics, `heartwheel_timeout_done_total{topic="t"} 1`)
+	}, "the task is done")
 	have := make(map[string]bool)
-	for _, line := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\w+)$`).FindAllStringSubmatch(s.ask(http.StatusOK, http.MethodGet, "/metrics", ""), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^# TYPE (\S+) (\w+)$`).FindAllStringSubmatch(metrics, -1) {
 		have[line[1]] = true
 		if line[2] == "histogram" {
 			have[line[1]+"_bucket"] = true
