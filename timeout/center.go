@@ -34,6 +34,7 @@ type Center struct {
 	mu       sync.Mutex
 	handlers map[string]Handler
 	topics   map[string]Topic // the known topics
+	news     map[string]Topic // those made or changed here since Run began to read all
 	workers  map[string]*worker
 	desks    map[string]*desk
 	view     engine.View
@@ -66,6 +67,7 @@ func New(e engine.Engine, cfg Config) (*Center, error) {
 		members:  cfg.Members,
 		handlers: make(map[string]Handler),
 		topics:   make(map[string]Topic),
+		news:     make(map[string]Topic),
 		workers:  make(map[string]*worker),
 		desks:    make(map[string]*desk),
 		changed:  make(chan struct{}, 1),

@@ -153,6 +153,9 @@ func (c *Center) manage() {
 
 // refreshTopics starts and ends workers.
 func (c *Center) refreshTopics(ctx context.Context) error {
+	c.mu.Lock()
+	clear(c.news)
+	c.mu.Unlock()
 	topics, err := c.engine.Topics(ctx)
 	if err != nil {
 		return err
@@ -171,6 +174,7 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	maps.Copy(known, c.news) // the engine's answer can be from before
 	c.topics = known
 	for name, topic := range known {
 		handler := c.handlers[name]

@@ -202,12 +202,13 @@ func (c *Center) makeTopic(ctx context.Context, name string) (Topic, error) {
 
 func (c *Center) learn(topic Topic) {
 	c.mu.Lock()
-	c.topics[topic.Name] = topic
+	c.topics[topic.Name], c.news[topic.Name] = topic, topic
 	c.mu.Unlock()
 }
 
 func (c *Center) forget(topic string) {
 	c.mu.Lock()
 	delete(c.topics, topic)
+	delete(c.news, topic)
 	c.mu.Unlock()
 }

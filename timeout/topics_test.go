@@ -2,6 +2,7 @@ package timeout_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -130,6 +131,42 @@ func TestManyNewTopicsAreLookedAtTogether(t *testing.T) {
 		}
 		pass(time.Second)
 		require.LessOrEqual(t, engine.reads.Load()-before, int64(time.Since(began)/(50*time.Millisecond)), "one by one")
+		require.NoError(t, r.stop())
+	})
+}
+
+// lateTopics answers later than it reads.
+type lateTopics struct {
+	engine.Engine
+	late atomic.Int64
+}
+
+func (e *lateTopics) Topics(ctx context.Context) ([]timeout.Topic, error) {
+	topics, err := e.Engine.Topics(ctx)
+	time.Sleep(time.Duration(e.late.Load()))
+	return topics, err
+}
+
+// A node changes a topic while it reads them all. It remembers the change when the old answer comes.
+func TestAnOldAnswerUndoesNoChangeOfATopic(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		inMemory, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, inMemory.Close()) }()
+		engine := &lateTopics{Engine: inMemory}
+		r := rigOn(t, engine, timeout.Config{TTL: 30 * time.Second})
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error { return errors.New("no") }))
+		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Retries: -1})
+		require.NoError(t, err)
+		pass(time.Second)
+		engine.late.Store(int64(3 * time.Second))
+		pass(10 * time.Second) // a look has begun
+		_, err = r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Retries: 5})
+		require.NoError(t, err)
+		pass(3 * time.Second) // it has ended, and no other one
+		r.set("1", 0)
+		pass(time.Second)
+		require.Equal(t, timeout.Pending, r.state("1").State, "a retry is to come")
 		require.NoError(t, r.stop())
 	})
 }
