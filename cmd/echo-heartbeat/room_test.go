@@ -90,9 +90,12 @@ func TestPeersThatStayLockNobodyOut(t *testing.T) {
 				for range 2 * adminConns {
 					c.join(t, begin)
 				}
-				answered, descriptors := p.healthy(t, 3, 0)
+				answered, _ := p.healthy(t, 3, 0)
 				require.Equal(t, 3, answered)
-				require.LessOrEqual(t, descriptors, before+2*adminConns, "the last ones may be on their way out")
+				require.Eventually(t, func() bool {
+					n := p.descriptors(t)
+					return n > 0 && n <= before+2*adminConns
+				}, eternal, time.Millisecond, "half of them have to go, as soon as they can")
 			}
 		})
 	}
@@ -124,7 +127,7 @@ func TestAFloodOfSlowPeersLocksNobodyOut(t *testing.T) {
 	flood.Wait()
 	require.GreaterOrEqual(t, answered, 98)
 	require.Positive(t, descriptors)
-	require.LessOrEqual(t, descriptors, before+2*adminConns, "the last ones may be on their way out")
+	require.LessOrEqual(t, descriptors, before+5*adminConns, "of more than 150 peers; the last ones may be on their way out")
 }
 
 // serveRoom has a room answer requests by a handler.
