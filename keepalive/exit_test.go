@@ -39,7 +39,7 @@ func TestGoexitInAFunctionOfTheUserKeepsNoConnection(t *testing.T) {
 			require.Eventually(t, func() bool {
 				s := k.Stats()
 				return s.Conns == 0 && s.Leaving == 0 && s.Closed[test.reason] == 1
-			}, 10*time.Second, ms)
+			}, eternal, ms)
 			_, err := peer.Read(make([]byte, 1))
 			require.ErrorIs(t, err, io.EOF)
 		})

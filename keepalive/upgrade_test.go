@@ -189,6 +189,7 @@ func TestAReaderDoesNotWaitForAStuckFarewell(t *testing.T) {
 			t.Error("the reader waits for ever")
 		}
 		require.Equal(t, 3*time.Second, time.Since(begin).Truncate(100*ms))
+		<-ctx.Done() // after the farewell, and perhaps after the read
 		require.ErrorIs(t, context.Cause(ctx), ReasonLocal)
 		close(over)
 	})

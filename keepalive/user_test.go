@@ -18,7 +18,7 @@ func TestValueIsThereInCallbacks(t *testing.T) {
 	t.Parallel()
 	values := make(chan any, 2)
 	k := newKeeper(t, Config{
-		Timeout: 200 * time.Millisecond,
+		Timeout: eternal,
 		OnIdle: func(conn any, _ Reason) Verdict {
 			values <- Of(conn).Value()
 			return Close
@@ -36,6 +36,8 @@ func TestValueIsThereInCallbacks(t *testing.T) {
 	conn := tls.Server(inner, &tls.Config{})
 	guard := Of(conn)
 	require.True(t, guard.SetValue("session"))
+	_, err = guard.SetTimeout(200 * ms)
+	require.NoError(t, err)
 	require.Equal(t, "session", <-values)
 	require.Equal(t, "session", <-values)
 
