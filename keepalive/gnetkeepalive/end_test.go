@@ -145,7 +145,7 @@ func TestWhatWasWrittenStillLeaves(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg.Closing.Timeout = eternal / 4
+			cfg.Closing.Timeout = eternal
 			w := observe(t, cfg, &app{onTraffic: func(c gnet.Conn) gnet.Action {
 				_, _ = c.Discard(-1)
 				_, _ = c.Write(make([]byte, size))

@@ -175,6 +175,15 @@ func say(t testing.TB, c net.Conn, word string) {
 	require.Equal(t, word, string(buf))
 }
 
+// setTimeouts gives all connections a timeout, from now on. It is for tests of many connections,
+// which may take longer to come.
+func setTimeouts(t testing.TB, k *keepalive.Keeper, timeout time.Duration) {
+	for conn := range k.Conns() {
+		_, err := keepalive.Of(conn).SetTimeout(timeout)
+		require.NoError(t, err)
+	}
+}
+
 // requireClosed waits for the server to close the connection, and returns when it did.
 func requireClosed(t testing.TB, c net.Conn) time.Time {
 	t.Helper()
@@ -511,8 +520,7 @@ func TestClosedKeeperLeavesConnectionsAlone(t *testing.T) {
 // slowness is ours.
 func TestBusyLoopKillsNobody(t *testing.T) {
 	t.Parallel()
-	const timeout = 6 * time.Second // for all to come in it
-	k := newKeeper(t, keepalive.Config{Timeout: timeout, Tick: 10 * ms})
+	k := newKeeper(t, keepalive.Config{Timeout: eternal, Tick: 10 * ms})
 	release := make(chan bool)
 	busy := make(chan bool, 1)
 	e := start(t, &app{onTraffic: func(c gnet.Conn) gnet.Action {
@@ -531,6 +539,7 @@ func TestBusyLoopKillsNobody(t *testing.T) {
 	_, err := blocker.Write([]byte("block"))
 	require.NoError(t, err)
 	<-busy
+	setTimeouts(t, k, timeout)
 	for _, c := range append(conns, blocker) { // nobody reads this for two timeouts
 		_, err := c.Write([]byte("alive"))
 		require.NoError(t, err)
@@ -550,21 +559,18 @@ func TestBusyLoopKillsNobody(t *testing.T) {
 func TestMassExpiry(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, opts ...gnet.Option) {
-		// Long enough for all of them to come and to speak.
-		k := newKeeper(t, keepalive.Config{Timeout: 10 * time.Second, Tick: 100 * ms})
+		k := newKeeper(t, keepalive.Config{Timeout: eternal, Tick: 100 * ms})
 		a := &app{}
 		e := start(t, a, k, opts...)
-		probe := e.dial(t)
 		conns := make([]net.Conn, 1000)
 		for i := range conns {
 			conns[i] = e.dial(t)
 		}
-		for i, c := range conns {
-			if i%100 == 0 {
-				say(t, probe, "probe")
-			}
+		for _, c := range conns {
 			say(t, c, "last words")
 		}
+		setTimeouts(t, k, timeout)
+		probe := e.dial(t)
 		for k.Stats().Closed[keepalive.ReasonIdle] < uint64(len(conns)) {
 			say(t, probe, "probe")
 			time.Sleep(ms)
@@ -732,51 +738,7 @@ func TestOneHandlerForSeveralEngines(t *testing.T) {
 	}, eternal, ms, "no loop is remembered")
 }
 
-func TestUDPPassesThrough(t *testing.T) {
-	t.Parallel()
-	k := newKeeper(t, keepalive.Config{})
-	a := &app{booted: make(chan booted, 1), onTraffic: func(c gnet.Conn) gnet.Action {
-		if keepalive.Touch(c) {
-			t.Error("guarded")
-		}
-		return echo(c)
-	}}
-	var e *engine
-	var addr string
-	for range 10 { // somebody else may take the port meanwhile
-		pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-		require.NoError(t, err)
-		addr = pc.LocalAddr().String()
-		pc.Close()
-		done := make(chan error, 1)
-		go func() { done <- gnet.Run(Wrap(a, k), "udp://"+addr, quiet) }()
-		select {
-		case b := <-a.booted:
-			e = &engine{booted: b, done: done}
-		case err := <-done:
-			t.Log(err)
-			continue
-		}
-		break
-	}
-	require.NotNil(t, e)
-	defer e.stop(t)
-	c, err := net.Dial("udp", addr)
-	require.NoError(t, err)
-	defer c.Close()
-	require.NoError(t, c.SetDeadline(time.Now().Add(eternal)))
-	require.Eventually(t, func() bool {
-		_, err := c.Write([]byte("ping"))
-		if err != nil {
-			return false
-		}
-		n, err := c.Read(make([]byte, 10))
-		return err == nil && n == 4
-	}, eternal, ms)
-	require.Zero(t, k.Len())
-}
-
-// The same on the client's side.
+// The same as in an engine, on the client's side.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

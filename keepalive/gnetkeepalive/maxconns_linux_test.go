@@ -29,7 +29,7 @@ func TestAnEngineWithMaxConnsOutlivesACrowd(t *testing.T) {
 	most, err := keepalive.MaxConns(3 + 4) // the event loop's, and those of this test
 	require.NoError(t, err)
 	require.Less(t, most, limit-64)
-	k := newKeeper(t, keepalive.Config{Room: keepalive.Room{MaxConns: most}})
+	k := newKeeper(t, keepalive.Config{Timeout: eternal, Room: keepalive.Room{MaxConns: most}})
 	e := start(t, &app{}, k, gnet.WithNumEventLoop(1), gnet.WithReusePort(true))
 	first := e.dial(t)
 	say(t, first, "hello")

@@ -70,7 +70,8 @@ func TestEvictionInAStorm(t *testing.T) {
 			w.dial(t)
 		}
 		require.Eventually(t, func() bool { return w.k.Len() == capacity }, eternal, ms)
-		time.Sleep(timeout + 50*ms)
+		// A search without a result refuses all newcomers of the next second.
+		requireIdle(t, w.k, capacity-talkers, timeout)
 		var coming sync.WaitGroup
 		for range 4 {
 			coming.Go(func() {
@@ -92,7 +93,7 @@ func TestEvictionInAStorm(t *testing.T) {
 		}, eternal, ms)
 		close(stop)
 		talking.Wait()
-		require.GreaterOrEqual(t, closed(), uint64(capacity-talkers), "those that were silent")
+		require.Eventually(t, func() bool { return closed() >= capacity-talkers }, eternal, ms, "those that were silent")
 		require.LessOrEqual(t, most.Load(), int64(capacity+evictable))
 		require.Eventually(t, func() bool {
 			if w.k.Len() > capacity { // some had talked, and were saved: the next newcomer makes up for them
@@ -101,6 +102,19 @@ func TestEvictionInAStorm(t *testing.T) {
 			return w.k.Len() <= capacity
 		}, eternal, 50*ms)
 	}
+}
+
+// requireIdle waits until the n connections with the longest silence can be evicted. The Keeper
+// knows their last touch as well as its hand was in time.
+func requireIdle(t testing.TB, k *keepalive.Keeper, n int, minIdle time.Duration) {
+	require.Eventually(t, func() bool {
+		for _, conn := range k.Idlest(n) {
+			if info, ok := keepalive.Of(conn).Info(); !ok || info.Idle < minIdle {
+				return false
+			}
+		}
+		return true
+	}, eternal, ms)
 }
 
 // An eviction is decided in the connection's event loop. While one loop is blocked its
