@@ -35,13 +35,13 @@ func TestCurl(t *testing.T) {
 				})
 				t.Run("events", func(t *testing.T) {
 					t.Parallel()
-					events := curl(t, "-N "+args+"/events?for=3s")
+					events := curl(t, "-N "+args+"/events?for=6s")
 					require.Greater(t, strings.Count(events, "data: x"), 3)
 					require.Contains(t, events, "data: end")
 				})
 				t.Run("download", func(t *testing.T) {
 					t.Parallel()
-					require.Equal(t, fmt.Sprint(size), curl(t, "-o /dev/null -w %{size_download} --limit-rate 40M "+args+"/big"))
+					require.Equal(t, fmt.Sprint(size), curl(t, "-o /dev/null -w %{size_download} --limit-rate 10M "+args+"/big"))
 				})
 			})
 		}
@@ -52,7 +52,7 @@ func TestCurl(t *testing.T) {
 func TestCurlUploads(t *testing.T) {
 	eachActivity(t, func(t *testing.T, s *server) {
 		for _, args := range []string{"http://" + s.plain, "--http1.1 https://" + s.tls, "--http2 https://" + s.tls} {
-			sent := curl(t, "--limit-rate 8M --data-binary @/dev/stdin "+args+"/upload")
+			sent := curl(t, "--limit-rate 3M --data-binary @/dev/stdin "+args+"/upload")
 			require.Equal(t, fmt.Sprint(upload), sent)
 		}
 	})
