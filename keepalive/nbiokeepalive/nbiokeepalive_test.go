@@ -97,13 +97,15 @@ func TestWrapNeedsBoth(t *testing.T) {
 // The session is the program's, and OnClose is told why.
 func TestSilentConnectionIsClosed(t *testing.T) {
 	t.Parallel()
-	p := run(t, keepalive.Config{Timeout: timeout}, nil)
-	begun := time.Now()
+	p := run(t, keepalive.Config{Timeout: eternal}, nil)
 	client, c := p.dial(t)
 	c.SetSession("mine")
 	g := keepalive.Of(c)
 	require.NotNil(t, g)
-	_, err := io.ReadAll(client)
+	begun := time.Now()
+	_, err := g.SetTimeout(timeout)
+	require.NoError(t, err)
+	_, err = io.ReadAll(client)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, time.Since(begun), timeout)
 	require.ErrorIs(t, receive(t, p.closed), keepalive.ErrIdleTimeout)
@@ -160,13 +162,19 @@ func TestSlowProgramLosesNoPeer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := run(t, keepalive.Config{Timeout: timeout, Tick: 10 * ms, Activity: keepalive.ActivityManual}, onData)
-			client, _ := p.dial(t)
-			_, err := client.Write([]byte("work"))
-			require.NoError(t, err)
-			got, err := io.ReadAll(client)
-			require.NoError(t, err)
-			require.Equal(t, "done", string(got))
-			require.ErrorIs(t, receive(t, p.closed), keepalive.ErrIdleTimeout)
+			for quick := false; !quick; { // a busy machine may be late with the bytes
+				begun := time.Now()
+				client, _ := p.dial(t)
+				_, err := client.Write([]byte("work"))
+				quick = time.Since(begun) < timeout/2
+				got, errRead := io.ReadAll(client)
+				require.ErrorIs(t, receive(t, p.closed), keepalive.ErrIdleTimeout)
+				if quick {
+					require.NoError(t, err)
+					require.NoError(t, errRead)
+					require.Equal(t, "done", string(got))
+				}
+			}
 		})
 	}
 }
@@ -370,7 +378,7 @@ func TestDialledConnectionClosedAtOnceIsForgotten(t *testing.T) {
 		}
 		c := receive(t, connected)
 		_ = receive(t, p.closed)
-		require.Eventually(t, func() bool { return keepalive.Of(c) == nil && p.k.Len() == 0 }, 10*time.Second, ms/10)
+		require.Eventually(t, func() bool { return keepalive.Of(c) == nil && p.k.Len() == 0 }, eternal, ms/10)
 	}
 }
 
@@ -413,6 +421,8 @@ func TestEngineStops(t *testing.T) {
 	time.Sleep(timeout)
 	e.Stop()
 	require.Zero(t, k.Len())
-	closed := k.Stats().Closed
-	require.EqualValues(t, conns, closed[keepalive.ReasonIdle]+closed[keepalive.ReasonLocal])
+	require.Eventually(t, func() bool { // the Keeper may be about to close some
+		closed := k.Stats().Closed
+		return closed[keepalive.ReasonIdle]+closed[keepalive.ReasonLocal] == conns
+	}, eternal, ms)
 }
