@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"syscall"
 )
 
 // ReadFrom and WriteTo hand a transfer over to the connection inside, if that can do it in the
@@ -42,7 +41,7 @@ func failedToWrite(err error) bool {
 		}
 		err = op.Err
 	}
-	return errors.Is(err, syscall.EPIPE)
+	return isBrokenPipe(err)
 }
 
 // WriteTo reads until the end and gives it to w.
