@@ -31,6 +31,9 @@ func TestFirstMessage(t *testing.T) {
 		{"the socket has heard", 0, []row{
 			{now: at(5), with: asked(rules.Socket{Heard: at(1), Signs: 1}), want: heard(at(1))},
 		}},
+		{"looked at late, and nothing came", 0, []row{ // the kernel calls the beginning an arrival
+			{now: at(15), with: and(life(rules.Arrivals), asked(rules.Socket{Heard: rules.Unknown, Received: 0})), want: closes(rules.FirstMessage)},
+		}},
 		{"bytes are no touch", 0, []row{
 			{now: at(5), with: and(life(rules.Touches), asked(rules.Socket{Heard: at(1), Received: 0, Signs: 1})), want: closes(rules.FirstMessage)},
 		}},

@@ -548,7 +548,7 @@ func (v *modelVisit) isAlive(due rules.Time) bool {
 	unread := m.arrived > m.taken
 	fresh := m.received > m.touched.Add(tick) && m.received.Add(patience) > m.now
 	late := m.now.Sub(due)
-	busy := late > 5*tick && m.received.Add(2*tick) > m.touched && q.stage != ignored
+	busy := late > 5*tick && m.arrived > 0 && m.received.Add(2*tick) > m.touched && q.stage != ignored
 	grace := func(till rules.Time) bool {
 		q.slow, q.slowTill = true, till
 		return true

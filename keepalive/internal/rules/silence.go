@@ -146,10 +146,11 @@ func (d *decision) note() {
 }
 
 // readLate reports whether this program may have been too busy to read in time: the decision
-// is late, and bytes have arrived since the last touch, as far as can be told.
+// is late, and bytes have arrived since the last touch, as far as can be told. Received may be the
+// beginning of a connection without any bytes, and then Heard is Unknown.
 func (d *decision) readLate(due Time) bool {
 	busy := max(5*d.p.blur(), 50*time.Millisecond)
-	return d.now.Sub(due) > busy && d.socket.Received.Add(2*d.p.blur()) > d.e.Touched
+	return d.now.Sub(due) > busy && d.socket.Heard != Unknown && d.socket.Received.Add(2*d.p.blur()) > d.e.Touched
 }
 
 // hear counts a sign of life at an instant as a touch.
