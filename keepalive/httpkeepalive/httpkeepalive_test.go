@@ -20,6 +20,7 @@ import (
 )
 
 func TestHandlerMayTakeLongerThanTheTimeout(t *testing.T) {
+	t.Parallel()
 	eachActivity(t, func(t *testing.T, s *server) {
 		for proto, base := range s.bases() {
 			t.Run(proto, func(t *testing.T) {
@@ -31,6 +32,7 @@ func TestHandlerMayTakeLongerThanTheTimeout(t *testing.T) {
 }
 
 func TestEventStreamStaysOpen(t *testing.T) {
+	t.Parallel()
 	eachActivity(t, func(t *testing.T, s *server) {
 		for proto, base := range s.bases() {
 			t.Run(proto, func(t *testing.T) {
@@ -43,6 +45,7 @@ func TestEventStreamStaysOpen(t *testing.T) {
 }
 
 func TestDownloadBySlowReaderIsWhole(t *testing.T) {
+	t.Parallel()
 	eachActivity(t, func(t *testing.T, s *server) {
 		for proto, base := range s.bases() {
 			t.Run(proto, func(t *testing.T) {
@@ -63,6 +66,7 @@ func TestDownloadBySlowReaderIsWhole(t *testing.T) {
 }
 
 func TestSlowUploadIsWhole(t *testing.T) {
+	t.Parallel()
 	eachActivity(t, func(t *testing.T, s *server) {
 		for proto, base := range s.bases() {
 			t.Run(proto, func(t *testing.T) {
@@ -88,6 +92,7 @@ func TestSlowUploadIsWhole(t *testing.T) {
 
 // Each of these peers has the server wait for it.
 func TestStalledPeerIsClosed(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"nothing":           "",
 		"header":            "GET / HTTP/1.1\r\nHost: a\r\n",
@@ -108,6 +113,7 @@ func TestStalledPeerIsClosed(t *testing.T) {
 }
 
 func TestConnectionIsIdleAfterItsResponse(t *testing.T) {
+	t.Parallel()
 	eachActivity(t, func(t *testing.T, s *server) {
 		for proto, base := range s.bases() {
 			require.Equal(t, proto, s.get(t.Context(), t, base))
@@ -117,6 +123,7 @@ func TestConnectionIsIdleAfterItsResponse(t *testing.T) {
 }
 
 func TestHijackedConnectionLivesByItsOwnTimeout(t *testing.T) {
+	t.Parallel()
 	eachActivity(t, func(t *testing.T, s *server) {
 		for _, overTLS := range []bool{false, true} {
 			conn := s.dial(t, overTLS, "GET /hijack HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -143,6 +150,7 @@ func TestHijackedConnectionLivesByItsOwnTimeout(t *testing.T) {
 
 // While one stream waits for its peer, the request of another is served: the connection stays.
 func TestHTTP2ConnectionIsHeldWhileAnyRequestIsServed(t *testing.T) {
+	t.Parallel()
 	s := start(t, keepalive.ActivityManual)
 	client := s.client(t)
 	ctx, cancel := context.WithCancel(t.Context())
