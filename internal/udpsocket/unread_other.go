@@ -1,6 +1,6 @@
-//go:build !unix
+//go:build !unix && !windows
 
 package udpsocket
 
-// Unread returns -1: unknown.
-func Unread(uintptr) int { return -1 }
+// Unread returns Plenty: unknown.
+func Unread(uintptr) int { return Plenty }

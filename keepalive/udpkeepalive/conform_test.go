@@ -28,24 +28,8 @@ func TestTheAdapterForUDPConforms(t *testing.T) {
 	frameworks.Check(t, "[UDP](udp.md)", "all", proved)
 }
 
-// Systems without a way to look into a socket find out by reading.
-func TestTheAdapterConformsWithoutALookIntoTheSocket(t *testing.T) {
-	t.Parallel()
-	adaptertest.Run(t, adaptertest.Adapter{
-		Datagrams: true, NoSocket: true, NoWait: true, InLoop: true, NoGoexit: true,
-		Start: func(t *testing.T, k *keepalive.Keeper, handle adaptertest.Handler) net.Addr {
-			conn := Wrap[struct{}](listen(t, "127.0.0.1:0"), k)
-			conn.socket.unread = func(uintptr) int { return -1 }
-			return serve(t, conn, handle)
-		},
-	})
-}
-
 func serveLines(t *testing.T, k *keepalive.Keeper, handle adaptertest.Handler) net.Addr {
-	return serve(t, Wrap[struct{}](listen(t, "127.0.0.1:0"), k), handle)
-}
-
-func serve(t *testing.T, conn *Conn[struct{}], handle adaptertest.Handler) net.Addr {
+	conn := Wrap[struct{}](listen(t, "127.0.0.1:0"), k)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for buf := make([]byte, 1<<10); ; {

@@ -102,14 +102,9 @@ func (c *Conn[V]) LocalAddr() net.Addr { return c.socket.LocalAddr() }
 // loop is the Socket of a Conn. A past deadline wakes its Read.
 type loop struct {
 	*net.UDPConn
-	raw    syscall.RawConn
-	unread func(fd uintptr) int // udpsocket.Unread
-	woken  atomic.Bool
-
-	// For the read loop only.
-	limited bool      // the socket may have a deadline
-	until   time.Time // the deadline set last
-	empty   bool      // the last read has found nothing for all its patience
+	raw     syscall.RawConn
+	woken   atomic.Bool
+	limited bool // for the read loop only: the socket may have a deadline
 }
 
 func newLoop(socket *net.UDPConn) *loop {
@@ -117,7 +112,7 @@ func newLoop(socket *net.UDPConn) *loop {
 	if err != nil { // only of a nil socket
 		panic(err)
 	}
-	return &loop{UDPConn: socket, raw: raw, unread: udpsocket.Unread}
+	return &loop{UDPConn: socket, raw: raw}
 }
 
 // past is a deadline that ends a read at once.
@@ -133,8 +128,7 @@ func (l *loop) Wake() {
 func (l *loop) limit(waits bool) {
 	switch {
 	case waits:
-		l.until = time.Now().Add(patience)
-		_ = l.SetReadDeadline(l.until)
+		_ = l.SetReadDeadline(time.Now().Add(patience))
 		l.limited = true
 	case l.limited || l.woken.Load():
 		_ = l.SetReadDeadline(time.Time{})
@@ -142,29 +136,18 @@ func (l *loop) limit(waits bool) {
 	}
 }
 
-// read reads a datagram. Without one, it notes whether it has waited: a read that begins after the
-// deadline does not look into the socket, and Wake ends a read at any time.
+// read reads a datagram.
 func (l *loop) read(buf []byte) (n int, peer netip.AddrPort, err error) {
-	waits := l.limited && time.Now().Before(l.until)
 	n, peer, err = l.ReadFromUDPAddrPort(buf)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		l.limited, l.empty = true, waits && !l.woken.Load() && !time.Now().Before(l.until)
+		l.limited = true // also by Wake
 	}
 	return n, peer, err
 }
 
-// Unread asks the socket. On systems without an answer, such as Windows, an idle read is the proof of
-// an empty socket.
 func (l *loop) Unread() int {
-	n := -1
-	_ = l.raw.Control(func(fd uintptr) { n = l.unread(fd) })
-	if n < 0 {
-		n = plenty
-		if l.empty {
-			n = 0
-		}
-	}
-	l.empty = false
+	n := udpsocket.Plenty
+	_ = l.raw.Control(func(fd uintptr) { n = udpsocket.Unread(fd) })
 	return n
 }
 
@@ -172,9 +155,6 @@ func (l *loop) Lost() (n uint32) {
 	_ = l.raw.Control(func(fd uintptr) { n = udpsocket.Lost(fd) })
 	return n
 }
-
-// plenty is more than the datagrams that wait in any socket.
-const plenty = 1 << 20
 
 func (l *loop) WriteTo(datagram []byte, peer netip.AddrPort) (int, error) {
 	return l.WriteToUDPAddrPort(datagram, peer)

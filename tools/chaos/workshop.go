@@ -26,9 +26,9 @@ type options struct {
 
 // workshop builds the tests of packages, and runs them.
 type workshop struct {
-	dir     string // temporary
-	logs    string
-	with    string // scripts/with
+	dir  string // temporary
+	logs string
+	with string // scripts/with
 	options
 	golang  golang
 	library gotest.Overlay // of Go's library, disturbed

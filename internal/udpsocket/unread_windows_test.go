@@ -1,0 +1,34 @@
+package udpsocket
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/windows"
+)
+
+// Wine has no sockets of UDP for package net.
+func TestASocketTellsWhetherADatagramWaits(t *testing.T) {
+	var data windows.WSAData
+	require.NoError(t, windows.WSAStartup(0x202, &data))
+	fd, err := windows.Socket(windows.AF_INET, windows.SOCK_DGRAM, windows.IPPROTO_UDP)
+	require.NoError(t, err)
+	defer windows.Closesocket(fd)
+	require.NoError(t, windows.Bind(fd, &windows.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	own, err := windows.Getsockname(fd)
+	require.NoError(t, err)
+	unread := func() int { return Unread(uintptr(fd)) }
+	require.Zero(t, unread())
+	for range 2 { // an empty datagram is one, too
+		require.NoError(t, windows.WSASendto(fd, &windows.WSABuf{}, 1, new(uint32), 0, own, nil, nil))
+	}
+	require.Eventually(t, func() bool { return unread() == Plenty }, time.Minute, time.Millisecond)
+	var flags uint32
+	for range 2 {
+		require.Equal(t, Plenty, unread())
+		buf := windows.WSABuf{Len: 1, Buf: new(byte)}
+		require.NoError(t, windows.WSARecv(fd, &buf, 1, new(uint32), &flags, nil, nil))
+	}
+	require.Zero(t, unread())
+}
