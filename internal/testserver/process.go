@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"fmt"
 	"syscall"
 	"time"
 
@@ -10,12 +11,23 @@ import (
 // family is a running program with its descendants.
 type family struct{ *process.Process }
 
-// pause stops the process first, and then its descendants. So it starts no further ones.
+// pause stops the process first, and then its descendants. So it starts no further ones. It waits until
+// all their threads stand still: after the signal they may go on for a moment.
 func (p *family) pause() error {
 	if err := p.Signal(sigStop); err != nil {
 		return err
 	}
-	return signalAll(descendants(p.PID()), sigStop)
+	all := descendants(p.PID())
+	if err := signalAll(all, sigStop); err != nil {
+		return err
+	}
+	all = append(all, p.PID())
+	for deadline := time.Now().Add(endsAfter); anyRuns(all); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("not stopped %v after the signal", endsAfter)
+		}
+	}
+	return nil
 }
 
 // resume ends a pause.

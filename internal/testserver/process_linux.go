@@ -32,7 +32,7 @@ func descendants(pid int) []int {
 		if err != nil {
 			continue
 		}
-		if _, parent, ok := stat(child); ok {
+		if _, parent, ok := stat(path); ok {
 			children[parent] = append(children[parent], child)
 		}
 	}
@@ -44,9 +44,9 @@ func descendants(pid int) []int {
 	return all
 }
 
-// stat returns the state and the parent of a process.
-func stat(pid int) (state byte, parent int, ok bool) {
-	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+// stat returns the state and the parent of a process, or of a thread.
+func stat(path string) (state byte, parent int, ok bool) {
+	line, err := os.ReadFile(path)
 	if err != nil {
 		return 0, 0, false
 	}
@@ -62,8 +62,21 @@ func stat(pid int) (state byte, parent int, ok bool) {
 // anyLives reports whether one of the processes has not ended. A zombie has ended.
 func anyLives(pids []int) bool {
 	for _, pid := range pids {
-		if state, _, ok := stat(pid); ok && state != 'Z' && state != 'X' {
+		if state, _, ok := stat("/proc/" + strconv.Itoa(pid) + "/stat"); ok && state != 'Z' && state != 'X' {
 			return true
+		}
+	}
+	return false
+}
+
+// anyRuns reports whether a thread of one of the processes has neither stopped nor ended.
+func anyRuns(pids []int) bool {
+	for _, pid := range pids {
+		threads, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+		for _, path := range threads {
+			if state, _, ok := stat(path); ok && !bytes.ContainsRune([]byte("TtZX"), rune(state)) {
+				return true
+			}
 		}
 	}
 	return false

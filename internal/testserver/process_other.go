@@ -17,4 +17,6 @@ func descendants(int) []int { return nil }
 
 func anyLives([]int) bool { return false }
 
+func anyRuns([]int) bool { return false }
+
 func signalAll([]int, syscall.Signal) error { return nil }

@@ -115,6 +115,7 @@ func TestAPauseReachesWhatAServerHasStarted(t *testing.T) {
 	require.NotEmpty(t, family)
 
 	s.Pause(t)
+	require.False(t, anyRuns(append(family, s.PID())))
 	ask("SELECT 2")
 	select {
 	case answer := <-answers:
@@ -122,6 +123,7 @@ func TestAPauseReachesWhatAServerHasStarted(t *testing.T) {
 	case <-time.After(200 * time.Millisecond):
 	}
 	s.Continue(t)
+	require.True(t, anyRuns(append(family, s.PID())))
 	require.Equal(t, "2", <-answers)
 
 	s.Kill(t)
