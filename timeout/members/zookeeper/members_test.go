@@ -268,7 +268,10 @@ func TestWatchTellsOfEveryChange(t *testing.T) {
 			require.NoError(t, err)
 		},
 		func() { require.NoError(t, after.Leave(t.Context(), "after")) },
-		func() { wire.set(true) }, // the one before dies
+		func() { // the one before dies; a busy machine may just have lost it
+			require.Eventually(t, func() bool { return len(beat(t, m, "m", long).Nodes) == 2 }, eternal, 10*time.Millisecond)
+			wire.set(true)
+		},
 		func() { beat(t, after, "after", long) },
 	} {
 		changes.Drain(300 * time.Millisecond)
