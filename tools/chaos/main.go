@@ -47,6 +47,9 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 && !*seek {
 		return fmt.Errorf("argument %q, must be a flag", flags.Arg(0))
 	}
+	if *stop != 0 && (*stop < time.Millisecond || *stop > time.Minute || *stress) {
+		return fmt.Errorf("-stop %v, must be 1ms to 1m, and without -stress", *stop)
+	}
 	w, err := newWorkshop(options{*only, *skip, *tags, *timeout, *stop})
 	if err != nil {
 		return err
