@@ -174,7 +174,7 @@ func (c *Center) refreshTopics(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.Copy(known, c.news) // the engine's answer can be from before
+	maps.Copy(known, c.news) // learned since the question, which may have been answered before
 	c.topics = known
 	for name, topic := range known {
 		handler := c.handlers[name]

@@ -22,6 +22,9 @@ const (
 	// lastAnswer is how long Work waits for an answer at the end of its context. It may have tasks.
 	lastAnswer = 500 * time.Millisecond
 
+	// maxHandBack is how long the server may be away when Work hands back the tasks of that answer.
+	maxHandBack = 5 * time.Second
+
 	// maxPull is the server's limit for Pull.Max.
 	maxPull = 100
 )
@@ -32,8 +35,8 @@ const (
 //
 // The context of do ends with the lease, and with ctx. After the end of ctx do should return soon, with
 // Outcome{Returned: true} if it has had no effects. Work waits for it, and returns nil. An answer of the
-// server may be on its way then: Work waits half a second for it, and hands back its tasks. Before that,
-// Work returns a permanent error only: a wrong token, a missing topic, a topic without Pull, a number
+// server may be on its way then: Work waits half a second for it, and hands back its tasks. The tasks of
+// a later answer run again when their leases end. Before the end of ctx, Work returns a permanent error only: a wrong token, a missing topic, a topic without Pull, a number
 // out of range.
 func (c *Client) Work(ctx context.Context, pull Pull, do func(context.Context, Leased) Outcome) error {
 	if pull.Max < 0 {
@@ -58,7 +61,7 @@ func (c *Client) Work(ctx context.Context, pull Pull, do func(context.Context, L
 			working.Go(func() {
 				defer func() { <-places }()
 				if ctx.Err() != nil {
-					c.tell(ctx, one, Outcome{Returned: true})
+					c.tell(ctx, one, Outcome{Returned: true}, min(one.Lease, maxHandBack))
 					return
 				}
 				c.work(ctx, one, do)
@@ -119,12 +122,12 @@ func (c *Client) work(ctx context.Context, one Leased, do func(context.Context, 
 	outcome := do(working, one)
 	close(ended)
 	keeping.Wait()
-	c.tell(ctx, one, outcome)
+	c.tell(ctx, one, outcome, one.Lease) // then the lease is over
 }
 
-// tell tells an outcome, even after the end of ctx.
-func (c *Client) tell(ctx context.Context, one Leased, outcome Outcome) {
-	telling, told := context.WithTimeout(context.WithoutCancel(ctx), one.Lease) // then the lease is over
+// tell tells an outcome, even after the end of ctx. It tries for as long as patience.
+func (c *Client) tell(ctx context.Context, one Leased, outcome Outcome, patience time.Duration) {
+	telling, told := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer told()
 	for telling.Err() == nil {
 		if _, err := c.Feedback(telling, one.Token, outcome); err == nil || lasting(err) {

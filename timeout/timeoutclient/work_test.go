@@ -184,6 +184,24 @@ func TestTheTasksOfAnAnswerOnItsWayAreHandedBack(t *testing.T) {
 	})
 }
 
+// Server and worker often go down together.
+func TestWorkEndsAlthoughNobodyTakesItsTasksBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{due: []wire.Leased{leased("a", time.Hour)}, slow: 400 * time.Millisecond}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- f.client(t).Work(ctx, Pull{Topic: "t"}, nil) }()
+		time.Sleep(100 * time.Millisecond)
+		f.mu.Lock()
+		f.failing = 1000
+		f.mu.Unlock()
+		cancel()
+		began := time.Now()
+		require.NoError(t, <-ended)
+		require.Less(t, time.Since(began), 10*time.Second)
+	})
+}
+
 func TestAnIdleWorkEndsSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
