@@ -14,6 +14,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/frameworks"
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter/adaptertest"
+	"github.com/heartwheel-go/heartwheel/keepalive/nbiokeepalive/internal/looptest"
 )
 
 // modes are the ways of a program to read, and to handle what it has read.
@@ -132,6 +133,7 @@ func newEngine(config nbio.Config, k *keepalive.Keeper) *Engine {
 func start(t testing.TB, e *Engine) net.Addr {
 	t.Helper()
 	require.NoError(t, e.Start())
+	looptest.Await(t)
 	t.Cleanup(e.Stop)
 	if e.Network == "unix" {
 		return &net.UnixAddr{Net: "unix", Name: e.Addrs[0]}

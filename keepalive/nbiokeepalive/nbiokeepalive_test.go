@@ -16,6 +16,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/keepalive"
 	"github.com/heartwheel-go/heartwheel/keepalive/adapter"
+	"github.com/heartwheel-go/heartwheel/keepalive/nbiokeepalive/internal/looptest"
 )
 
 const (
@@ -392,6 +393,7 @@ func TestDatagramsPassThrough(t *testing.T) {
 		}
 	})
 	require.NoError(t, e.Start())
+	looptest.Await(t)
 	defer e.Stop()
 	client, err := net.Dial("udp", e.Addrs[0])
 	require.NoError(t, err)
@@ -411,6 +413,7 @@ func TestEngineStops(t *testing.T) {
 	k := newKeeper(t, keepalive.Config{Timeout: timeout})
 	e := newEngine(nbio.Config{}, k)
 	require.NoError(t, e.Start())
+	looptest.Await(t)
 	const conns = 50
 	for range conns {
 		client, err := net.Dial("tcp", e.Addrs[0])

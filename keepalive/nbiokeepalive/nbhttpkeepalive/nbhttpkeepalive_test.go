@@ -18,6 +18,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/certtest"
 	"github.com/heartwheel-go/heartwheel/internal/testmain"
 	"github.com/heartwheel-go/heartwheel/keepalive"
+	"github.com/heartwheel-go/heartwheel/keepalive/nbiokeepalive/internal/looptest"
 )
 
 const (
@@ -77,6 +78,7 @@ func run(t *testing.T, cfg keepalive.Config, certs ...tls.Certificate) *program 
 	p.Engine = Wrap(nbhttp.NewEngine(config), k)
 	p.OnClose(func(_ net.Conn, err error) { p.closed <- err })
 	require.NoError(t, p.Start())
+	looptest.Await(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), eternal)
 		defer cancel()
@@ -121,6 +123,7 @@ func TestWebSocketLivesUntilItIsSilent(t *testing.T) {
 			p := run(t, keepalive.Config{Timeout: eternal}, certs...)
 			client := nbhttp.NewEngine(nbhttp.Config{Name: "client"})
 			require.NoError(t, client.Start())
+			looptest.Await(t)
 			defer client.Stop()
 			answers := make(chan string, 100)
 			peer := websocket.NewUpgrader()
