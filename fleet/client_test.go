@@ -12,6 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 )
 
 // client is a client of a gateway. It says something a while after each answer.
@@ -86,15 +89,29 @@ func join(t *testing.T, name string, count int, addrs ...string) []*client {
 // longer than Config.Timeout.
 func joinAs(t *testing.T, id, addr string) *client {
 	t.Helper()
-	var c *client
-	eventually(t, func() (ok bool) {
-		probe, err := dial(addr, id)
-		if err == nil {
-			c = talking(t, probe)
-		}
-		return err == nil
-	}, "it serves")
-	return c
+	return joinAllAs(t, []string{id}, addr)[0]
+}
+
+// joinAllAs connects clients to gateways in turn, at the same time.
+func joinAllAs(t *testing.T, ids []string, addrs ...string) []*client {
+	t.Helper()
+	clients := make([]*client, len(ids))
+	var joining errgroup.Group
+	for i, id := range ids {
+		joining.Go(func() error {
+			for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+				c, err := dial(addrs[i%len(addrs)], id)
+				if err == nil {
+					clients[i] = talking(t, c)
+				}
+				if err == nil || time.Since(began) > 2*time.Minute {
+					return err
+				}
+			}
+		})
+	}
+	require.NoError(t, joining.Wait())
+	return clients
 }
 
 // talking has a client talk until the end of the test.
