@@ -296,14 +296,18 @@ func TestMessagesKeepASocket(t *testing.T) {
 	each(t, func(t *testing.T, v variant) {
 		s := start(t, v, echo)
 		c := s.dial(t)
+		heard, longest := time.Now(), time.Duration(0)
 		last := exampletest.Talk(t, func() error {
 			if err := c.WriteMessage(gorilla.BinaryMessage, []byte("hello")); err != nil {
 				return err
 			}
 			_, _, err := c.ReadMessage()
+			longest, heard = max(longest, time.Since(heard)), time.Now()
 			return err
 		})
-		require.LessOrEqual(t, s.keeper.Stats().Probes, uint64(2), "a message saves the ping; without messages there are four, and a busy machine may be late for one")
+		if longest < timeout/4 { // on a busy machine a message may be late, and then there is a ping
+			require.Zero(t, s.keeper.Stats().Probes, "a message saves the ping")
+		}
 		c.SetPingHandler(func(string) error { return nil }) // like a hanging program
 		exampletest.Gone(t, last, requireGoodbye(gorilla.CloseGoingAway, "no_answer", c))
 		s.requireEnd(t, keepalive.ReasonNoAnswer)
