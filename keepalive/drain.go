@@ -66,7 +66,7 @@ func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool)
 func (k *Keeper) Resume() { k.draining.Store(false) }
 
 // remaining returns how many connections have not ended: the guarded ones, and those with a
-// farewell under way.
+// farewell under way. One that is just ending may count twice.
 func (k *Keeper) remaining() int { return k.Len() + int(k.leaving.Load()) }
 
 func (k *Keeper) notDrained(ctx context.Context) error {

@@ -50,6 +50,7 @@ func killOver(t *testing.T, kept string, more ...string) {
 	require.Contains(t, body, `"payload":[1,2]`)
 	_, topic := p.stats(t)
 	require.Zero(t, topic.Here.Early)
+	require.NotEmpty(t, settled)
 	for id, calls := range settled {
 		require.Equal(t, calls, to.callsOf(id), "only what was not settled when it was killed runs again, and not %s", id)
 	}

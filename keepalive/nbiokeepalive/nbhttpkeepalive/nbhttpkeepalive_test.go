@@ -148,6 +148,8 @@ func TestWebSocketLivesUntilItIsSilent(t *testing.T) {
 				case <-p.ended:
 					require.Greater(t, time.Since(before), timeout, "a living peer was closed")
 					return // this machine is too slow
+				case <-time.After(eternal):
+					require.FailNow(t, "neither an answer nor an end")
 				}
 			}
 			require.ErrorIs(t, receive(t, p.ended), keepalive.ErrIdleTimeout)
