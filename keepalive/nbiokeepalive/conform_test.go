@@ -133,8 +133,10 @@ func newEngine(config nbio.Config, k *keepalive.Keeper) *Engine {
 func start(t testing.TB, e *Engine) net.Addr {
 	t.Helper()
 	require.NoError(t, e.Start())
-	looptest.Await(t)
-	t.Cleanup(e.Stop)
+	t.Cleanup(func() {
+		looptest.Await(t)
+		e.Stop()
+	})
 	if e.Network == "unix" {
 		return &net.UnixAddr{Net: "unix", Name: e.Addrs[0]}
 	}
