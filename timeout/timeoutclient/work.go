@@ -36,8 +36,10 @@ const (
 // The context of do ends with the lease, and with ctx. After the end of ctx do should return soon, with
 // Outcome{Returned: true} if it has had no effects. Work waits for it, and returns nil. An answer of the
 // server may be on its way then: Work waits half a second for it, and hands back its tasks. The tasks of
-// a later answer run again when their leases end. Before the end of ctx, Work returns a permanent error only: a wrong token, a missing topic, a topic without Pull, a number
-// out of range.
+// a later answer run again when their leases end.
+//
+// Before the end of ctx, Work returns a permanent error only: a wrong token, a missing topic, a topic
+// without Pull, a number out of range.
 func (c *Client) Work(ctx context.Context, pull Pull, do func(context.Context, Leased) Outcome) error {
 	if pull.Max < 0 {
 		return fmt.Errorf("%w: Max %d of a pull, must not be negative", engine.ErrArgument, pull.Max)
