@@ -16,9 +16,7 @@ func TestDrainOfVeryManyIsEvenlySpread(t *testing.T) {
 	const conns = 2000
 	most := 0
 	for spread, tries := time.Second, 0; tries < attempts; {
-		if spread > 16*time.Second {
-			t.Skip("this machine is too busy to tell")
-		}
+		require.LessOrEqual(t, spread, time.Minute, "this machine is too busy to tell")
 		var took, pause time.Duration
 		most, took, pause = busiestTenth(t, conns, spread)
 		switch {
