@@ -78,11 +78,19 @@ func (c *client) talk(every time.Duration) {
 // join connects clients to gateways in turn, and has them talk until the end of the test.
 func join(t *testing.T, name string, count int, addrs ...string) []*client {
 	t.Helper()
-	clients := make([]*client, count)
-	for i := range clients {
-		clients[i] = joinAs(t, fmt.Sprint(name, "-", i), addrs[i%len(addrs)])
+	ids := make([]string, count)
+	for i := range ids {
+		ids[i] = fmt.Sprint(name, "-", i)
 	}
-	return clients
+	return joinAllAs(t, ids, addrs...)
+}
+
+// idsOf are the ids of clients that come again.
+func idsOf(clients []*client) (ids []string) {
+	for _, c := range clients {
+		ids = append(ids, c.id)
+	}
+	return ids
 }
 
 // joinAs connects as a client does: again and again until the gateway takes it. A busy machine may take

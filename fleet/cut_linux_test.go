@@ -124,10 +124,7 @@ func TestANodeThatIsCutOffFromRedisClosesItsConnectionsBeforeItsSessionsAreOffli
 	require.ErrorContains(t, err, "no:", "it can't register anybody, and says so")
 
 	i.toRedis.heal(t)
-	var home []*client
-	for _, c := range stay {
-		home = append(home, joinAs(t, c.id, i.addr))
-	}
+	home := joinAllAs(t, idsOf(stay), i.addr)
 	i.quiet(t, slices.Concat(home, back, others), ReasonExpired, theirs...)
 }
 
@@ -138,15 +135,10 @@ func TestANodeThatMayOutliveItsLeasesServesWhileItIsCutOffFromRedis(t *testing.T
 	allTalk(t, theirs)
 	i.toRedis.cut(t)
 	// A quarter are registered elsewhere before their ends are told, and a quarter after that.
-	var moved []*client
-	for n, c := range every(theirs, 4, 0) {
-		moved = append(moved, joinAs(t, c.id, i.mainland[n%2]))
-	}
+	moved := joinAllAs(t, idsOf(every(theirs, 4, 0)), i.mainland...)
 	stay := append(every(theirs, 2, 1), every(theirs, 4, 2)...)
 	i.allTold(t, stay)
-	for n, c := range every(theirs, 4, 2) {
-		moved = append(moved, joinAs(t, c.id, i.mainland[n%2]))
-	}
+	moved = append(moved, joinAllAs(t, idsOf(every(theirs, 4, 2)), i.mainland...)...)
 	since := time.Now().UnixMicro()
 	eventually(t, func() bool {
 		return !slices.ContainsFunc(theirs, func(c *client) bool { return c.heard.Load() < since })
@@ -163,10 +155,7 @@ func TestANodeThatMayOutliveItsLeasesServesWhileItIsCutOffFromRedis(t *testing.T
 		eventually(t, func() bool { return len(i.of("end")[c.id]) == 1 }, "it says why")
 		require.Equal(t, reason, i.of("end")[c.id][0].Reason, c.id)
 	}
-	var home []*client
-	for _, c := range every(theirs, 2, 1) {
-		home = append(home, joinAs(t, c.id, i.addr))
-	}
+	home := joinAllAs(t, idsOf(every(theirs, 2, 1)), i.addr)
 	i.quiet(t, slices.Concat(home, moved, others), ReasonExpired, stay...)
 }
 
@@ -179,11 +168,7 @@ func TestANodeThatIsCutOffFromItsClientsEndsTheirSessions(t *testing.T) {
 	allTalk(t, theirs)
 	i.toClients.cut(t)
 	cut := time.Now()
-	var ids []string
-	for _, c := range every(theirs, 2, 0) {
-		ids = append(ids, c.id)
-	}
-	moved := joinAllAs(t, ids, i.mainland...)
+	moved := joinAllAs(t, idsOf(every(theirs, 2, 0)), i.mainland...)
 	silent := every(theirs, 2, 1)
 	i.allTold(t, silent)
 	for _, c := range silent {
@@ -196,9 +181,6 @@ func TestANodeThatIsCutOffFromItsClientsEndsTheirSessions(t *testing.T) {
 	allTalk(t, others)
 
 	i.toClients.heal(t)
-	var home []*client
-	for _, c := range silent {
-		home = append(home, joinAs(t, c.id, i.addr))
-	}
+	home := joinAllAs(t, idsOf(silent), i.addr)
 	i.quiet(t, slices.Concat(home, moved, others), ReasonClosed, silent...)
 }
