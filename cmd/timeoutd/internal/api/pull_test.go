@@ -35,6 +35,16 @@ func (s *site) pull(body string) []wire.Leased {
 	return do[wire.Pulled](s, http.MethodPost, "/v1/topics/t/pull", body).Tasks
 }
 
+// hangUp pulls until ctx ends, and returns the error of the request.
+func (s *site) hangUp(ctx context.Context) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/topics/t/pull", strings.NewReader(`{"wait":"20s"}`))
+	if err == nil {
+		r.Header.Set("Content-Type", "application/json")
+		_, err = s.http.Do(r) //nolint:bodyclose // there is no answer
+	}
+	return err
+}
+
 func TestAProgramPullsTasksAndSettlesThem(t *testing.T) {
 	s := pulls(t, timeout.Config{}, Config{})
 	require.Empty(t, s.pull(`{}`))
@@ -222,14 +232,7 @@ func TestWaitingPullsAreBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
 	for range 2 {
-		waiting.Go(func() {
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/topics/t/pull", strings.NewReader(`{"wait":"20s"}`))
-			if err == nil {
-				r.Header.Set("Content-Type", "application/json")
-				_, err = s.http.Do(r) //nolint:bodyclose // there is no answer
-			}
-			require.ErrorIs(t, err, context.Canceled)
-		})
+		waiting.Go(func() { require.ErrorIs(t, s.hangUp(ctx), context.Canceled) })
 	}
 	require.Eventually(t, func() bool {
 		if s.handler.polls.TryAcquire(1) {
@@ -275,14 +278,7 @@ func TestTasksOfACallerThatHangsUpAreHandedBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/topics/t/pull", strings.NewReader(`{"wait":"20s"}`))
-		if err == nil {
-			r.Header.Set("Content-Type", "application/json")
-			_, err = s.http.Do(r) //nolint:bodyclose // there is no answer
-		}
-		ended <- err
-	}()
+	go func() { ended <- s.hangUp(ctx) }()
 	is := func(state timeout.State) func() bool {
 		return func() bool { return get[wire.Task](s, "/v1/topics/t/tasks/1").State == state }
 	}
