@@ -14,9 +14,8 @@ import (
 const size = 512
 
 // A Committer makes batches of calls with a Q and an answer A. One batch is under way at a
-// time: with two, each is half as large, and Redis did a fifth less on two processors. The
-// functions are set before the first call. None runs at the same time as itself, other than
-// Abandon.
+// time: with two, each is half as large, and costs a third more. The functions are set before
+// the first call. None runs at the same time as itself, other than Abandon.
 type Committer[Q, A any] struct {
 	// Do makes a batch of at most 512 calls. It must end by itself. The answers are in the
 	// order of the asks. A missing answer is zero, or left out at the end.
