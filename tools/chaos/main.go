@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string) error {
 	skip := flags.String("skip", "", "not the tests that match, as in go test -skip")
 	tags := flags.String("tags", "", "build tags, as in go test -tags: interop adds the tests with other people's programs")
 	stop := flags.Duration("stop", 0, "stops of that length, too, at places that few calls reach")
-	timeout := flags.Duration("timeout", 10*time.Minute, "the most that one run of a package may take")
+	timeout := flags.Duration("timeout", 10*time.Minute, "the most that one run of a package may take; with -faults no more than a quarter of -time")
 	stress := flags.Bool("stress", false, "run undisturbed, but beside busy loops")
 	times := flags.Int("times", 20, "with -stress: how often each package runs")
 	atOnce := flags.Int("at-once", 4, "with -stress: how many runs of a package go at the same time")
@@ -49,6 +49,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if *stop != 0 && (*stop < time.Millisecond || *stop > time.Minute || *stress) {
 		return fmt.Errorf("-stop %v, must be 1ms to 1m, and without -stress", *stop)
+	}
+	if *seek { // a fault that makes a test hang is found when its run is over
+		*timeout = min(*timeout, *long/4)
 	}
 	w, err := newWorkshop(options{*only, *skip, *tags, *timeout, *stop})
 	if err != nil {

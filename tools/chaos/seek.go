@@ -67,7 +67,7 @@ func (w *workshop) seekFault(ctx context.Context, f fault, seed uint64, long tim
 			return false, err
 		}
 		if out.failed != nil && !hangs(out.output, w.timeout/2) && strings.HasPrefix(out.failed[0], gotest.TimedOut) {
-			return false, fmt.Errorf("the tests take longer than %v, and none hangs: they need a longer -timeout", w.timeout)
+			return false, fmt.Errorf("the tests take longer than %v, and none hangs: they need a longer -timeout or -time", w.timeout)
 		}
 		if out.failed != nil {
 			if _, err := w.keep("fault-"+f.name, out); err != nil {
