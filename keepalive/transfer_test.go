@@ -37,6 +37,7 @@ func testSlowSink(t *testing.T, activity Activity) {
 			// look like one that hangs.
 			require.NoError(t, out.(*net.TCPConn).SetWriteBuffer(64<<10))
 			require.NoError(t, sink.(*net.TCPConn).SetReadBuffer(64<<10))
+			require.NoError(t, in.(*net.TCPConn).SetReadBuffer(64<<10))
 			src := k.Conn(in)
 			go func() {
 				for {
