@@ -127,10 +127,11 @@ func testNeverEarly(t *testing.T, tick, timeout time.Duration) bool {
 				for end := begin.Add(6*timeout + rand.N(timeout)); time.Now().Before(end); {
 					time.Sleep(rand.N(timeout / 3))
 					before := time.Now()
-					if _, err := client.Write([]byte("x")); err != nil {
+					_, err := client.Write([]byte("x"))
+					silence = max(silence, time.Since(last)) // at most, before this byte
+					if err != nil {
 						return
 					}
-					silence = max(silence, time.Since(last)) // at most, before this byte
 					last, sent = before, sent+1
 				}
 			})
