@@ -300,3 +300,23 @@ func TestPanicsOfAllCallbacks(t *testing.T) {
 		}
 	})
 }
+
+// A connection saved from its eviction is closed later like any other: not without need, and never early.
+func TestConnectionSavedFromEvictionHasItsWholeTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Hour, Room: Room{MaxConns: 2, Full: pool.EvictIdlest}})
+		saved, _ := pipe(k)
+		other, _ := pipe(k)
+		release := Of(saved).Hold()
+		time.Sleep(10 * time.Second)
+		require.True(t, Touch(other))
+		newcomer, _ := pipe(k)
+		synctest.Wait()
+		release()
+		begin := time.Now()
+		require.Equal(t, 3, k.Len(), "nobody was idle enough")
+		require.NoError(t, other.Close())
+		require.NoError(t, newcomer.Close())
+		requireClosed(t, k, saved, ReasonIdle, begin, time.Hour)
+	})
+}

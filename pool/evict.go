@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -23,7 +24,10 @@ const (
 type eviction[V any] struct {
 	minIdle time.Duration
 	tick    time.Duration
-	evicted []*Member[V] // handed to Evict, perhaps not decided yet
+
+	// evicted are the members handed over to make room, perhaps not decided yet: with the
+	// instant, or 0 once Evict was called.
+	evicted map[*Member[V]]time.Duration
 
 	// idlest are the next members to evict, the idlest last. Each is looked at again before it
 	// is evicted.
@@ -43,7 +47,7 @@ func (p *Pool[V]) makeRoom(capacity int) bool {
 	if over > maxEvicted {
 		return false // the capacity has become a much smaller one
 	}
-	e.evicted = slices.DeleteFunc(e.evicted, func(m *Member[V]) bool { return !m.IsDue() })
+	maps.DeleteFunc(e.evicted, func(m *Member[V], _ time.Duration) bool { return !m.IsDue() })
 	for len(e.evicted) < over {
 		if !p.evictOne() {
 			return false
@@ -64,11 +68,10 @@ func (p *Pool[V]) evictOne() bool {
 			if !e.isIdle(m, now) {
 				continue // touched since
 			}
-			e.evicted = append(e.evicted, m) // before it is handed over, see isEvicted
 			if m.HandOver() {
+				e.evicted[m] = now // isEvicted waits for p.mu
 				return true
 			}
-			e.evicted = e.evicted[:len(e.evicted)-1]
 		}
 		if now < e.searchFrom {
 			return false
@@ -98,9 +101,20 @@ func (e *eviction[V]) isIdle(m *Member[V], now time.Duration) bool {
 	return touched <= now-e.minIdle
 }
 
-// isEvicted reports whether a due member was handed over to make room.
+// isEvicted reports whether a due member was handed over to make room. It is true once, and not
+// for a member saved before Evict could be called: that one is due for another reason.
 func (p *Pool[V]) isEvicted(m *Member[V]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Contains(p.eviction.evicted, m)
+	evicted := p.eviction.evicted
+	at, ok := evicted[m]
+	if !ok {
+		return false
+	}
+	if touched, _ := m.Touched(); touched >= at {
+		delete(evicted, m)
+		return false
+	}
+	evicted[m] = 0
+	return true
 }

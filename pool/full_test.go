@@ -177,6 +177,69 @@ func TestEvictedIsSavedByATouch(t *testing.T) {
 	})
 }
 
+// A member may be saved before Evict is called, or by it. When it is due again, that is for its own
+// timeout: Due decides about it.
+func TestSavedFromEvictionAMemberIsDueAsBefore(t *testing.T) {
+	for name, save := range map[string]func(m *Member[int]) bool{
+		"touched":    (*Member[int]).Touch,
+		"given time": func(m *Member[int]) bool { return m.Rearm(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var evicted, due atomic.Int32
+				p := newTestPool(t, Config[int]{
+					Timeout: time.Minute, Capacity: 1, Full: EvictIdlest,
+					Evict: func(m *Member[int], _ int) { evicted.Add(1); require.True(t, save(m)) },
+					Due:   func(m *Member[int], _ int) { due.Add(1); m.Expire() },
+				})
+				_, err := p.Add(1)
+				require.NoError(t, err)
+				time.Sleep(10 * time.Second)
+				_, err = p.Add(2)
+				require.NoError(t, err)
+				time.Sleep(2 * time.Minute)
+				require.Equal(t, int32(1), evicted.Load(), "once for one newcomer")
+				require.Equal(t, int32(2), due.Load())
+			})
+		})
+	}
+}
+
+// All workers are busy: so Evict would come later than the touch.
+func TestSavedBeforeEvictAMemberIsDueAsBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		var due atomic.Int32
+		p := newTestPool(t, Config[int]{
+			Timeout: time.Minute, Capacity: 2, Full: EvictIdlest,
+			Evict: func(*Member[int], int) { t.Error("it was saved") },
+			Due: func(m *Member[int], v int) {
+				due.Add(1)
+				m.Expire()
+				if v == 0 {
+					<-free
+				}
+			},
+			Wheel: wheel.Config{Workers: 1},
+		})
+		_, err := p.Add(0)
+		require.NoError(t, err)
+		time.Sleep(30 * time.Second)
+		m, err := p.Add(1)
+		require.NoError(t, err)
+		time.Sleep(40 * time.Second)
+		_, err = p.Add(2)
+		require.NoError(t, err)
+		_, err = p.Add(3)
+		require.NoError(t, err)
+		require.True(t, m.IsDue())
+		require.True(t, m.Touch())
+		close(free)
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, int32(4), due.Load())
+	})
+}
+
 func TestLimitHandsOverHoweverOftenAMemberIsTouched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var limit atomic.Int64

@@ -127,6 +127,7 @@ func New[V any](cfg Config[V]) (*Pool[V], error) {
 	}
 	p.wheel = w
 	p.capacity.Store(int64(cfg.Capacity))
+	p.eviction.evicted = make(map[*Member[V]]time.Duration)
 	p.eviction.tick = w.Stats().Tick
 	p.eviction.minIdle = cmp.Or(cfg.MinIdle, defaultMinIdle*p.eviction.tick)
 	return p, nil
