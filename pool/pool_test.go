@@ -310,6 +310,7 @@ func TestClose(t *testing.T) {
 		require.Zero(t, p.Len())
 		_, err = p.Add(2)
 		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, p.Wait(t.Context()), ErrClosed, "or whoever waits to Add would go round for ever")
 		time.Sleep(time.Minute)
 	})
 }
