@@ -645,3 +645,25 @@ func TestUpdatesPutTheCondemnedOff(t *testing.T) {
 		require.Zero(t, n)
 	})
 }
+
+// Connections queued to be closed, heard, and queued once more, have one place in the queue each.
+func TestQueueIsNoLongerThanItsConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Closing: Closing{MaxPerSecond: 1}})
+		for range 50 {
+			_, _ = pipe(k)
+		}
+		time.Sleep(time.Second) // all of them are queued first
+		for range 10 {
+			c, _ := pipe(k)
+			defer c.Close()
+			beatEvery(t, c, 15*time.Second) // too seldom
+		}
+		time.Sleep(55 * time.Second)
+		k.pace.mu.Lock()
+		queued := len(k.pace.queue)
+		k.pace.mu.Unlock()
+		require.NotZero(t, queued)
+		require.LessOrEqual(t, queued, k.Len())
+	})
+}

@@ -25,7 +25,10 @@ func (t *pace) take(g *Guard, p *policy) bool {
 	if len(t.queue) == 0 && t.takeAt(time.Now(), p.Closing.MaxPerSecond, p.Tick) {
 		return true
 	}
-	t.queue = append(t.queue, g)
+	if !g.queued { // or it was heard meanwhile, and has its place still
+		g.queued = true
+		t.queue = append(t.queue, g)
+	}
 	if !t.serving {
 		t.serving = true
 		go t.serve(g.keeper)
@@ -98,6 +101,7 @@ func (t *pace) shift(now time.Time, perSecond int, tick time.Duration) (served [
 			}
 			served = append(served, g)
 		}
+		t.queue[0].queued = false
 		t.queue[0] = nil
 		t.queue = t.queue[1:]
 	}

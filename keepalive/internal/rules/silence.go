@@ -204,8 +204,7 @@ func (d *decision) close(why Reason) Outcome {
 	return Outcome{Do: Queue, Why: why}
 }
 
-// maxQueued is how long a connection waits for its turn. Then it goes to the end of the
-// queue.
+// maxQueued is how long a connection waits for its turn. Then it is decided about once more.
 const maxQueued = time.Hour
 
 // turn decides about a connection after it has waited for its turn.
