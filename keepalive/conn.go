@@ -210,7 +210,7 @@ func (c *conn) fail(op string, err error) error {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
-	case errors.As(err, &timeout) && timeout.Timeout(): // a deadline of the program's
+	case errors.As(err, &timeout) && timeout.Timeout() && !errors.Is(err, syscall.ETIMEDOUT): // a deadline of the program's
 	default:
 		c.broken.Store(true)
 	}

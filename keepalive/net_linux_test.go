@@ -73,6 +73,26 @@ func TestBytesThatAreSentAgainAreNoLife(t *testing.T) {
 	}
 }
 
+// The kernel itself gives a vanished peer up after TCP_USER_TIMEOUT, or TCP keepalive. Its error is a
+// timeout, and no deadline of the program's.
+func TestConnectionGivenUpByTheKernelIsThePeersEnd(t *testing.T) {
+	t.Parallel()
+	var c closings
+	k := newKeeper(t, Config{OnClose: c.add})
+	peer, inner := connect(t, "tcp")
+	conn := k.Conn(inner)
+	require.NoError(t, control(inner, func(fd uintptr) {
+		require.NoError(t, unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 100))
+	}))
+	vanish(t, peer, conn)
+	_, err := conn.Write([]byte("are you there?"))
+	require.NoError(t, err)
+	_, err = conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ETIMEDOUT)
+	require.NoError(t, conn.Close())
+	require.Equal(t, []closing{{conn, ReasonPeer}}, c.list())
+}
+
 // Splice and sendfile must still happen: the bytes must not pass through Read
 // and Write of ours.
 func TestTransfersBypassReadAndWrite(t *testing.T) {
