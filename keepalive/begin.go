@@ -9,19 +9,15 @@ import (
 	"github.com/heartwheel-go/heartwheel/pool"
 )
 
-var (
-	errClosed = errors.New("keepalive: closed")
-
-	// errPerKey is ReasonFull for too many connections of the same peer.
-	errPerKey = fmt.Errorf("%w of the same peer", ReasonFull)
-)
+// errPerKey is ReasonFull for too many connections of the same peer.
+var errPerKey = fmt.Errorf("%w of the same peer", ReasonFull)
 
 // guard begins to guard a connection: g is the adapter's, conn is the connection as the program
 // knows it, and remote the address of its peer, or nil if unknown yet. tells reports whether
 // the socket knows when bytes last arrived.
 //
 // It returns ReasonFull or ReasonDrain if the connection may not stay: the caller refuses it.
-// It returns errClosed after Close: then the connection stays, unguarded.
+// It returns ErrNotGuarded after Close: then the connection stays, unguarded.
 func (k *Keeper) guard(g *Guard, conn any, a adapter, remote net.Addr, tells bool) error {
 	switch {
 	case g.keeper != nil:
@@ -38,7 +34,10 @@ func (k *Keeper) guard(g *Guard, conn any, a adapter, remote net.Addr, tells boo
 		return errPerKey
 	}
 	err := k.join(p, g)
-	if err == nil && k.draining.Load() && g.release() { // Drain may not have seen it
+	switch { // Close, or Drain, may not have seen it
+	case k.isClosed() && (g.release() || g.reason() == 0):
+		err = ErrNotGuarded
+	case err == nil && k.draining.Load() && g.release():
 		err = ReasonDrain
 	}
 	if err != nil {
@@ -68,8 +67,6 @@ func (k *Keeper) join(p *policy, g *Guard) error {
 	switch err := k.pool.Join(&g.timer, g, hop); {
 	case errors.Is(err, pool.ErrFull):
 		return ReasonFull
-	case errors.Is(err, pool.ErrClosed):
-		return errClosed
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrArgument, err)
 	}

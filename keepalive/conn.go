@@ -30,7 +30,7 @@ func (k *Keeper) Conn(c net.Conn) net.Conn {
 	switch {
 	case err == nil:
 		return guarded
-	case errors.Is(err, errClosed):
+	case errors.Is(err, ErrNotGuarded):
 		return c
 	}
 	k.refuse(err)

@@ -151,6 +151,15 @@ func (k *Keeper) Close() error {
 	return err
 }
 
+func (k *Keeper) isClosed() bool {
+	select {
+	case <-k.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 // call runs a function of the user. A panic harms nobody else, and is reported. ok is false
 // after a panic, or after runtime.Goexit.
 func (k *Keeper) call(name string, f func()) (ok bool) {

@@ -45,7 +45,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		switch {
 		case err == nil:
 			return c, nil
-		case errors.Is(err, errClosed):
+		case errors.Is(err, ErrNotGuarded):
 			return inner, nil
 		}
 		l.keeper.refuse(err)

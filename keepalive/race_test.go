@@ -135,3 +135,38 @@ func TestEverythingAtOnce(t *testing.T) {
 	t.Logf("%d conns, %+v", n, k.Stats())
 	require.NoError(t, k.Close())
 }
+
+// A connection that comes during Close is unguarded after it, and its context is done.
+func TestConnectionsThatComeDuringClose(t *testing.T) {
+	k := newKeeper(t, Config{Timeout: time.Hour})
+	for range 20_000 { // so Close takes its time
+		_, _ = pipe(k)
+	}
+	var contexts []context.Context
+	var coming sync.WaitGroup
+	started, stop := make(chan struct{}), make(chan struct{})
+	coming.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			conn, _ := pipe(k)
+			if g := Of(conn); g != nil {
+				contexts = append(contexts, g.Context())
+			}
+			if n == 10 {
+				close(started)
+			}
+		}
+	})
+	<-started
+	require.NoError(t, k.Close())
+	close(stop)
+	coming.Wait()
+	for _, ctx := range contexts {
+		require.Error(t, ctx.Err())
+		require.ErrorIs(t, context.Cause(ctx), ErrNotGuarded)
+	}
+}
