@@ -103,6 +103,9 @@ func (k *Keeper) ago(d time.Duration) rules.Time {
 	return rules.Time(max(0, k.pool.Wheel().Time(d)))
 }
 
+// stalls returns how often the process was stopped. It wraps around.
+func (k *Keeper) stalls() uint16 { return uint16(k.pool.Wheel().Stalls()) }
+
 // Len returns how many connections are guarded.
 func (k *Keeper) Len() int { return k.pool.Len() }
 

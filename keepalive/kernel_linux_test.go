@@ -384,6 +384,32 @@ func TestKernelAsksTheSocketInside(t *testing.T) {
 	require.False(t, tells(server))
 }
 
+// After a stop a process reads at once what its peers have sent in the meantime.
+func TestBeatsOfATimeInWhichTheProcessWasStoppedAreNotTooMany(t *testing.T) {
+	if os.Getenv("KEEPALIVE_TEST_STOPPED") != "" {
+		k := newKeeper(t, Config{Timeout: time.Minute, Rate: Rate{MinBeat: time.Second, Strikes: 1}})
+		ln := k.Listener(listen(t, "tcp"))
+		fmt.Println(ln.Addr())
+		conn, err := ln.Accept()
+		require.NoError(t, err)
+		for range 100 {
+			require.True(t, Touch(conn))
+		}
+		_, err = io.Copy(struct{ io.Writer }{conn}, struct{ io.Reader }{conn})
+		require.NoError(t, err)
+		return
+	}
+	t.Parallel()
+	server, c := startServer(t)
+	begin := time.Now()
+	say(t, c)
+	require.NoError(t, server.Process.Signal(syscall.SIGSTOP))
+	time.Sleep(2 * time.Second)
+	require.NoError(t, server.Process.Signal(syscall.SIGCONT))
+	time.Sleep(time.Until(begin.Add(14 * time.Second))) // the window, the stop, the second after it
+	say(t, c)
+}
+
 // A stopped process hears nobody, and its peers may wait for its answer.
 func TestKernelTimeInWhichTheProcessWasStoppedDoesNotCount(t *testing.T) {
 	const timeout = 4 * time.Second
@@ -398,7 +424,26 @@ func TestKernelTimeInWhichTheProcessWasStoppedDoesNotCount(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	server := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	server, c := startServer(t)
+	time.Sleep(timeout / 2)
+	say(t, c)
+	time.Sleep(100 * ms)
+	require.NoError(t, server.Process.Signal(syscall.SIGSTOP))
+	time.Sleep(timeout + time.Second)
+	require.NoError(t, server.Process.Signal(syscall.SIGCONT))
+	// The second after the stop does not count either. The rest of the timeout runs from the
+	// last byte on.
+	time.Sleep(time.Second + timeout - 1600*ms)
+	say(t, c)
+	start := time.Now()
+	_, err := c.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.GreaterOrEqual(t, time.Since(start), timeout-beat)
+}
+
+// startServer runs this test as a server of another process, to be stopped, and connects to it.
+func startServer(t *testing.T) (server *exec.Cmd, c net.Conn) {
+	server = exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
 	server.Env = append(os.Environ(), "KEEPALIVE_TEST_STOPPED=yes")
 	out, err := server.StdoutPipe()
 	require.NoError(t, err)
@@ -409,27 +454,16 @@ func TestKernelTimeInWhichTheProcessWasStoppedDoesNotCount(t *testing.T) {
 	})
 	addr, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
-	c, err := net.Dial("tcp", strings.TrimSpace(addr))
+	c, err = net.Dial("tcp", strings.TrimSpace(addr))
 	require.NoError(t, err)
-	defer c.Close()
-	say := func() {
-		_, err := c.Write([]byte("x"))
-		require.NoError(t, err)
-		_, err = io.ReadFull(c, make([]byte, 1))
-		require.NoError(t, err)
-	}
-	time.Sleep(timeout / 2)
-	say()
-	time.Sleep(100 * ms)
-	require.NoError(t, server.Process.Signal(syscall.SIGSTOP))
-	time.Sleep(timeout + time.Second)
-	require.NoError(t, server.Process.Signal(syscall.SIGCONT))
-	// The second after the stop does not count either. The rest of the timeout runs from the
-	// last byte on.
-	time.Sleep(time.Second + timeout - 1600*ms)
-	say()
-	start := time.Now()
-	_, err = c.Read(make([]byte, 1))
-	require.ErrorIs(t, err, io.EOF)
-	require.GreaterOrEqual(t, time.Since(start), timeout-beat)
+	t.Cleanup(func() { _ = c.Close() })
+	return server, c
+}
+
+// say sends a byte to that server, and waits for the answer.
+func say(t *testing.T, c net.Conn) {
+	_, err := c.Write([]byte("x"))
+	require.NoError(t, err)
+	_, err = io.ReadFull(c, make([]byte, 1))
+	require.NoError(t, err)
 }

@@ -114,6 +114,7 @@ func (v *visit) decide() rules.Outcome {
 	if m := g.more.Load(); m != nil {
 		e.Beats = m.beats.Load()
 	}
+	e.Stalls = k.stalls() // after the beats: a stall comes before the bytes that waited for its end
 	e.Turn = e.Turn || g.turn
 	g.turn = false
 

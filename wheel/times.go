@@ -33,6 +33,13 @@ func (s *times) Now() time.Duration {
 	return s.clock.span(s.clock.now.Load())
 }
 
+// Stalls returns how many stalls there have been, see Config.Stall.
+func (s *times) Stalls() uint64 {
+	s.timeMu.Lock()
+	defer s.timeMu.Unlock()
+	return s.pace.stalls
+}
+
 // look brings the tick up to the clock, and returns the wheel's time and its tick.
 func (s *times) look(asleep time.Duration) (now time.Duration, tick uint64) {
 	s.timeMu.Lock()

@@ -9,11 +9,13 @@ const window = 10 * time.Second
 //
 // A window is renewed only when nothing waits to be read. Otherwise it goes on: this program
 // may be slow to read what came in it, and then reads more in the next ten seconds than came
-// in those.
+// in those. After a stall it does so, too, and the time of the stall is missing in the window. So
+// MinBeat does not judge a window with a stall.
 type Rates struct {
 	Began, Next      Time   // of the window; Unknown and 0 if none has begun
 	Arrived          uint64 // bytes when it began
 	Beats            uint32 // counted by then
+	Stalls           uint16 // of this process by then
 	TooMany, TooSlow uint8  // strikes
 }
 
@@ -53,7 +55,9 @@ func (d *decision) rated() (Outcome, bool) {
 	// One more than fit into the window, since its ends cut two of them.
 	tooMany := d.p.MinBeat > 0 && uint64(beats) > uint64(elapsed/d.p.MinBeat)+1
 	tooSlow := bytes > 0 && k.Unread == 0 && float64(bytes) < float64(d.p.MinBytes)*elapsed.Seconds()
-	strike(&q.TooMany, tooMany)
+	if d.e.Stalls == q.Stalls {
+		strike(&q.TooMany, tooMany)
+	}
 	strike(&q.TooSlow, tooSlow)
 	q.Next = d.now.Add(window)
 	if k.Unread == 0 {
@@ -73,7 +77,7 @@ func (d *decision) rated() (Outcome, bool) {
 // measure begins a window.
 func (d *decision) measure() {
 	q := &d.s.Rates
-	q.Began, q.Next, q.Beats, q.Arrived = d.now, d.now.Add(window), d.e.Beats, d.socket.Arrived
+	q.Began, q.Next, q.Beats, q.Stalls, q.Arrived = d.now, d.now.Add(window), d.e.Beats, d.e.Stalls, d.socket.Arrived
 }
 
 // strike counts how often in a row something was so.

@@ -15,6 +15,7 @@ func TestRates(t *testing.T) {
 	bytes := func(arrived uint64, unread int) func(e *rules.Evidence) {
 		return asked(rules.Socket{Arrived: arrived, Unread: unread})
 	}
+	stalls := func(n uint16) func(e *rules.Evidence) { return func(e *rules.Evidence) { e.Stalls = n } }
 	many := rules.Policy{Timeout: 1000 * tick, MinBeat: 2 * tick, Strikes: 2}
 	slow := rules.Policy{Timeout: 1000 * tick, MinBytes: 10, Strikes: 2}
 	once, dry := slow, many
@@ -38,6 +39,21 @@ func TestRates(t *testing.T) {
 		}},
 		{"not in a row", many, []row{{now: at(10), with: beats(7), want: quiet}, {now: at(20), with: beats(13), want: quiet}, {now: at(30), with: beats(20), want: quiet}}},
 		{"a late look", many, []row{{now: at(14), with: beats(8), want: quiet}, {now: at(24), with: beats(8), want: quiet}}},
+		{"after a stall, beats come that were sent in it", many, []row{
+			{now: at(10), with: beats(7), want: quiet},
+			{now: at(20), with: and(beats(60), stalls(1)), want: quiet},
+			{now: at(30), with: and(beats(66), stalls(1)), want: quiet},
+		}},
+		{"a stall clears no strike", many, []row{
+			{now: at(10), with: beats(7), want: quiet},
+			{now: at(20), with: and(beats(60), stalls(1)), want: quiet},
+			{now: at(30), with: and(beats(67), stalls(1)), want: ends(rules.TooMany)},
+		}},
+		{"bytes wait: the stall stays in the window", many, []row{
+			{now: at(10), with: and(bytes(0, 1), stalls(1)), want: quiet},
+			{now: at(20), with: and(beats(60), stalls(1)), want: quiet},
+			{now: at(30), with: and(beats(67), stalls(1)), want: quiet},
+		}},
 		{"counts run over", many, []row{{now: at(10), with: beats(1<<32 - 3), want: quiet}, {now: at(20), with: beats(3), want: quiet}}},
 		{"counted each second strike", dry, []row{
 			{now: at(10), with: beats(10), want: quiet},
