@@ -95,6 +95,23 @@ func TestCallbacksGetTheGuardedConnection(t *testing.T) {
 	require.Equal(t, end{first, keepalive.ReasonPeer}, receive(t, ends))
 }
 
+// netpoll passes a nil context on. There is always one here, with the connection.
+func TestOnConnectMayReturnNoContext(t *testing.T) {
+	t.Parallel()
+	k, ends := newKeeper(t, keepalive.Config{})
+	addr := serve(t, k, "tcp", Handler{
+		OnConnect: func(context.Context, netpoll.Connection) context.Context { return nil },
+		OnRequest: echo,
+	})
+	client := dial(t, addr)
+	_, err := client.Write([]byte("x"))
+	require.NoError(t, err)
+	_, err = io.ReadFull(client, make([]byte, 1))
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+	require.Equal(t, keepalive.ReasonPeer, receive(t, ends).reason)
+}
+
 func TestSetOnRequestGetsTheGuardedConnection(t *testing.T) {
 	t.Parallel()
 	k, _ := newKeeper(t, keepalive.Config{Timeout: eternal})

@@ -92,6 +92,9 @@ func (l *loop) connect(ctx context.Context, inner netpoll.Connection) context.Co
 		return ctx
 	}
 	theirs := l.OnConnect(ctx, given(ctx, inner))
+	if theirs == nil {
+		return ctx
+	}
 	if c != nil && of(theirs) != c {
 		theirs = context.WithValue(theirs, contextKey{}, c)
 	}
