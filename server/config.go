@@ -68,7 +68,7 @@ type Config struct {
 	// close the connection. After a panic the answer is an ERR.
 	Line func(c gnet.Conn, line []byte) (answer []byte, handled bool)
 
-	// Loops is the number of event loops. Zero means one per processor.
+	// Loops is the number of event loops, at most 256. Zero means one per processor.
 	Loops int
 
 	// The policies are those of keepalive.Config. Functions get the gnet.Conn, in its event
@@ -129,7 +129,7 @@ func (cfg Config) withDefaults(open int) (Config, error) {
 	setDefault(&cfg.Timeout, defaultTimeout)
 	setDefault(&cfg.MaxLine, defaultMaxLine)
 	setDefault(&cfg.MaxOutbound, defaultMaxOutbound)
-	setDefault(&cfg.Loops, runtime.GOMAXPROCS(0))
+	setDefault(&cfg.Loops, min(runtime.GOMAXPROCS(0), maxLoops))
 	setDefault(&cfg.Logger, slog.New(slog.DiscardHandler))
 	if err := cfg.checkSigns(); err != nil {
 		return cfg, err

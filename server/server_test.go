@@ -405,6 +405,14 @@ func TestMaxConnsFitsIntoTheDescriptorLimit(t *testing.T) {
 	require.Contains(t, err.Error(), fmt.Sprintf("MaxConns %d: the process may have %d descriptors", limit, limit))
 }
 
+// gnet has at most 256 event loops, and a machine may have more processors.
+func TestZeroConfigOnAMachineWithManyProcessors(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(300))
+	cfg, err := Config{}.withDefaults(0)
+	require.NoError(t, err)
+	require.Equal(t, 256, cfg.Loops)
+}
+
 func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 	for _, c := range []struct {
 		cfg  Config
