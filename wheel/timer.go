@@ -212,12 +212,11 @@ func (t *TimerOf[V]) left() time.Duration {
 	w := t.wheel
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	at, now := t.word.Load(), w.clock.now.Load()
+	at := t.word.Load()
 	if at&stateMask != pending {
 		return 0
 	}
-	due := t.dueTick(at)
-	return w.clock.span(due - min(now, due))
+	return max(0, w.clock.span(t.dueTick(at))-w.Now())
 }
 
 // Value returns the timer's value, and whether the timer is running.

@@ -116,6 +116,15 @@ func TestMoveIsForOnceAndSetDelayForGood(t *testing.T) {
 	})
 }
 
+func TestLeftWhileTheHandSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{Tick: 10 * ms, MaxSleep: 500 * ms})
+		timer := w.AfterFunc(time.Minute, func() {})
+		time.Sleep(30*time.Second + 490*ms)
+		require.InDelta(t, 29*time.Second+510*ms, timer.Left(), float64(20*ms))
+	})
+}
+
 func TestLongDelaysAreRoundedUpByATouch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWheel(t, Config{Tick: time.Millisecond})
