@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/keepalive/internal/rules"
 	"github.com/heartwheel-go/heartwheel/pool"
 )
 
@@ -665,5 +666,20 @@ func TestQueueIsNoLongerThanItsConnections(t *testing.T) {
 		k.pace.mu.Unlock()
 		require.NotZero(t, queued)
 		require.LessOrEqual(t, queued, k.Len())
+	})
+}
+
+// A touch between the decision to close a connection and the close saves it, and the next one has its turn.
+func TestTouchJustBeforeTheCloseGivesTheTurnBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Closing: Closing{MaxPerSecond: 1}})
+		c, _ := pipe(k)
+		v := &visit{Guard: Of(c), policy: k.policy.Load()}
+		v.apply(rules.Outcome{Do: rules.Queue})
+		require.True(t, v.seen.Turn)
+		require.True(t, Touch(c))
+		v.apply(rules.Outcome{Do: rules.Close, Why: rules.Idle})
+		require.True(t, Touch(c))
+		require.True(t, k.pace.take(Of(c), v.policy))
 	})
 }

@@ -157,8 +157,7 @@ func (v *visit) apply(out rules.Outcome) {
 		return
 	}
 	v.done = true
-	if out.Do == rules.Close {
-		v.end(out)
+	if out.Do == rules.Close && v.end(out) {
 		return
 	}
 	if v.seen.Turn {
@@ -166,14 +165,15 @@ func (v *visit) apply(out rules.Outcome) {
 	}
 }
 
-// end gives the connection up and has the adapter close it.
-func (v *visit) end(out rules.Outcome) {
+// end gives the connection up and has the adapter close it. It reports false if the connection was
+// touched or closed meanwhile.
+func (v *visit) end(out rules.Outcome) bool {
 	k := v.keeper
 	k.leaving.Add(1) // first: drains count the connection at every moment
 	reason := Reason(out.Why)
-	if !v.giveUp(reason, out.Anyway) { // touched or closed meanwhile
+	if !v.giveUp(reason, out.Anyway) {
 		k.leaving.Add(-1)
-		return
+		return false
 	}
 	if !v.isUpgraded() { // otherwise the farewell comes first, through layers that the program may close
 		v.endContext(reason)
@@ -184,6 +184,7 @@ func (v *visit) end(out rules.Outcome) {
 	if closing.Farewell != nil && !v.isUpgraded() {
 		k.call("Closing.Farewell", func() { farewell = closing.Farewell(v.conn, reason) })
 	}
+	return true
 }
 
 // giveUp ends the guarding of a connection for a reason, anyway or only if nobody has touched it
