@@ -118,7 +118,7 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	accepted := errors.Is(err, ErrAccepted)
 	if accepted {
 		err = nil
-		w.prolong(a, max(topic.Lease, topic.Timeout))
+		w.prolong(a, max(topic.Lease, timeLimit(topic)))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

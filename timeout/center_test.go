@@ -639,6 +639,30 @@ func TestFeedbackSettlesWhatWasAccepted(t *testing.T) {
 	})
 }
 
+// An accepted task has as long as a handler: an hour, unless its topic says otherwise.
+func TestAnAcceptedTaskHasTheTimeoutOfItsTopic(t *testing.T) {
+	for want, topic := range map[time.Duration]timeout.Topic{
+		time.Hour:       {},
+		time.Minute:     {Timeout: time.Minute},
+		2 * time.Minute: {Lease: 2 * time.Minute, Timeout: time.Minute},
+		3 * time.Minute: {Lease: 3 * time.Minute, Timeout: -1},
+	} {
+		inBubble(t, func(t *testing.T) {
+			r := newRig(t, timeout.Config{Topic: topic})
+			var calls atomic.Int64
+			require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+				calls.Add(1)
+				return timeout.ErrAccepted
+			}))
+			r.set("1", 0)
+			pass(want - time.Second)
+			require.EqualValues(t, 1, calls.Load(), want)
+			pass(10 * time.Second)
+			require.EqualValues(t, 2, calls.Load(), want)
+		})
+	}
+}
+
 // With keys, a token is good for its own lease, on each node with one of the keys, and nobody can make
 // another one of it.
 func TestFeedbackTakesNoForgedToken(t *testing.T) {

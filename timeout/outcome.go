@@ -10,8 +10,9 @@ import (
 )
 
 // ErrAccepted is the error of a Handler or a Caller if somebody else goes on with the work and
-// reports the result later, with the token: see Center.Feedback. The task stays Running. If
-// nothing has come when its lease ends, it is leased again, as after the death of a worker. The
+// reports the result later, with the token: see Center.Feedback. The task stays Running. Its lease
+// then lasts for Topic.Timeout, or for Topic.Lease if that is longer or Timeout is negative. If
+// nothing has come when it ends, the task is leased again, as after the death of a worker. The
 // error may be wrapped.
 var ErrAccepted = errors.New("timeout: accepted, the result comes later")
 
