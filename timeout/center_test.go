@@ -2,6 +2,7 @@ package timeout_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -561,6 +562,41 @@ func TestNoMoreThanConcurrencyRunAndNoMoreThanRateBegin(t *testing.T) {
 		require.LessOrEqual(t, most, 3)
 		require.InDelta(t, 500, runs, 25)
 	})
+}
+
+// Handlers that hang for a while, as with a target that is away, save up no tasks for the moment after it.
+func TestARateHoldsWhenAllHandlersEndAtOnce(t *testing.T) {
+	for name, topic := range map[string]timeout.Topic{
+		"of a node": {Rate: 10}, "of all nodes": {GlobalRate: 10}, "of many tasks": {Rate: 100, Concurrency: 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				r := newRig(t, timeout.Config{Topic: topic})
+				hang := make(chan struct{})
+				var begun atomic.Int64
+				require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+					begun.Add(1)
+					<-hang
+					return nil
+				}))
+				var tasks []timeout.Task
+				for i := range 2000 {
+					tasks = append(tasks, timeout.Task{Topic: "orders", ID: fmt.Sprint(i)})
+				}
+				_, err := r.SetAll(t.Context(), tasks)
+				require.NoError(t, err)
+				pass(20 * time.Second)
+				perSecond, before := max(topic.Rate, topic.GlobalRate), begun.Load()
+				require.EqualValues(t, cmp.Or(topic.Concurrency, engine.DefaultConcurrency), before)
+				close(hang)
+				pass(time.Second)
+				burst := perSecond / 10 // waits for places, and as much may begin at once
+				require.LessOrEqual(t, float64(begun.Load()-before), perSecond+2*burst)
+				pass(9 * time.Second)
+				require.InDelta(t, 10*perSecond, begun.Load()-before, 2*burst)
+			})
+		})
+	}
 }
 
 func TestSeveralNodesShareTheWorkAndTakeOverFromOneThatIsGone(t *testing.T) {

@@ -305,7 +305,10 @@ func (w *worker) wants() int {
 	if w.full {
 		room = min(room, (limit+1)/2) // and as much by another call
 	}
-	return room
+	if w.limiter != nil { // tasks that wait for places may all begin at once: no more than a burst
+		room = min(room, w.places-w.busy+w.limiter.Burst()-len(w.queue)-w.asked)
+	}
+	return max(room, 0)
 }
 
 // base is the length of the queue allowed at least. With Config.Concurrency it is one, for a topic
