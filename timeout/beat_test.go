@@ -2,6 +2,7 @@ package timeout_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,5 +50,50 @@ func TestANodeStaysAMemberWhileTheTopicsCanNotBeRead(t *testing.T) {
 		b.set("1", 0)
 		pass(time.Second)
 		require.Equal(t, []string{"1"}, ran.all())
+	})
+}
+
+// silentMembers don't answer while they are away.
+type silentMembers struct {
+	engine.Members
+	away atomic.Bool
+}
+
+func (m *silentMembers) Beat(ctx context.Context, node engine.Node, ttl time.Duration) (engine.View, error) {
+	if m.away.Load() {
+		return engine.View{}, errors.New("no leader")
+	}
+	return m.Members.Beat(ctx, node, ttl)
+}
+
+// The last view deals no slots of a topic that is newer than the view.
+func TestANewTopicIsServedWhileTheMembersAreAway(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		kept, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = kept.Close() })
+		members := &silentMembers{Members: kept}
+		ran := new(record)
+		var nodes []*rig
+		for _, name := range []string{"a", "b"} {
+			nodes = append(nodes, rigOn(t, kept, timeout.Config{Node: name, Members: members}))
+		}
+		pass(10 * time.Second)
+		require.Len(t, nodes[0].View().Nodes, 2)
+		members.away.Store(true)
+		for _, r := range nodes {
+			require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+				ran.add(task.ID)
+				return nil
+			}))
+		}
+		nodes[0].set("1", 0)
+		pass(10 * time.Second)
+		require.Equal(t, []string{"1"}, ran.all())
+
+		members.away.Store(false)
+		pass(10 * time.Second)
+		require.Len(t, nodes[0].stats().Slots, engine.DefaultSlots/2)
+		require.Len(t, nodes[1].stats().Slots, engine.DefaultSlots/2)
 	})
 }

@@ -138,16 +138,15 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin) {
 	c.adopt(view)
 }
 
-// manage gives the workers all slots if this node has no view. It is safe for several nodes to ask
-// for a slot; the tasks of a slot without a node would be late.
+// manage gives all slots to the workers without any of a view: this node has no view, or their topics are
+// newer. It is safe for several nodes to ask for a slot; the tasks of a slot without a node would be late.
 func (c *Center) manage() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.view.Nodes) > 0 {
-		return
-	}
 	for _, w := range c.workers {
-		w.assign(nil, 0)
+		if len(c.view.Nodes) == 0 || w.dealt == 0 {
+			w.assign(nil, 0)
+		}
 	}
 }
 
