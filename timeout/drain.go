@@ -14,13 +14,12 @@ func (w *worker) drain(grace time.Duration) {
 	quiet := w.retire()
 	if !within(quiet, max(grace, 0)) {
 		w.cancel()
-		if !within(quiet, cancelGrace) {
-			w.mu.Lock()
-			left := w.workers
-			w.mu.Unlock()
-			w.c.count(left)
-		}
+		within(quiet, cancelGrace)
 	}
+	w.mu.Lock()
+	left := w.workers + w.hanging
+	w.mu.Unlock()
+	w.c.count(left)
 	close(w.ended)
 	w.gone.Wait()
 	w.c.arbiter.remove(&w.tenant)

@@ -172,6 +172,24 @@ func TestHandlersThatHangAreBounded(t *testing.T) {
 	})
 }
 
+// A handler that has lost its place runs all the same.
+func TestRunTellsOfHandlersThatHaveLostTheirPlaces(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Lease: time.Second, Timeout: time.Second, Retries: -1}})
+		hang := make(chan struct{})
+		defer close(hang)
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			<-hang
+			return nil
+		}))
+		r.set("1", 0)
+		pass(3500 * time.Millisecond)
+		require.EqualValues(t, 1, r.stats().Abandoned)
+		require.Zero(t, r.stats().Running)
+		require.ErrorContains(t, r.stop(), "1 handlers still run")
+	})
+}
+
 // A task accepted by its target is not tried again at once if its lease can't be extended: the old
 // lease goes on.
 func TestAcceptedIsNoFailureWhereTheEngineIsAway(t *testing.T) {
