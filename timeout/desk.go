@@ -31,7 +31,7 @@ type desk struct {
 	waiting  []*request       // the first come first
 	open     bool             // whether serve runs
 	look     time.Time        // the latest time of the next look
-	ahead    time.Duration    // the engine's clock minus this node's
+	clock    clock            // of the last answer
 	counts   Stats
 }
 
@@ -191,7 +191,7 @@ func (d *desk) told() {
 func (d *desk) expect(due time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.lookAt(due.Add(-d.ahead))
+	d.lookAt(d.clock.at(due))
 }
 
 // serve asks the engine until no request waits.
@@ -292,7 +292,7 @@ func (d *desk) fail(err error) {
 func (d *desk) take(ask engine.Ask, batch engine.Batch, now time.Time) (rest []engine.Outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ahead = batch.Now.Sub(now)
+	d.clock = clock{batch.Now, now}
 	d.counts.Dead += uint64(len(batch.Died))
 	if d.limiter != nil {
 		d.limiter.ReserveN(now, len(batch.Leased))

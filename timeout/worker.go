@@ -71,13 +71,13 @@ type worker struct {
 	calls    map[string]int         // calls under way, by target
 	quiet    chan struct{}          // closed when workers is 0; nil if nobody waits for that
 	stopping bool
-	look     time.Time     // the latest time of the next look
-	net      time.Time     // that time if nothing is known to be due before
-	own      time.Time     // when a peek no longer does instead
-	rescue   time.Time     // the time to look for late tasks in the slots of other nodes
-	moved    time.Time     // when a handler last began or ended
-	stuck    bool          // whether all handlers hang; if so, nothing is leased
-	ahead    time.Duration // a lower bound of the engine's clock minus this node's
+	look     time.Time // the latest time of the next look
+	net      time.Time // that time if nothing is known to be due before
+	own      time.Time // when a peek no longer does instead
+	rescue   time.Time // the time to look for late tasks in the slots of other nodes
+	moved    time.Time // when a handler last began or ended
+	stuck    bool      // whether all handlers hang; if so, nothing is leased
+	clock    clock     // of the last answer
 	counts   Stats
 }
 
@@ -174,7 +174,7 @@ func ring(bell chan<- struct{}) {
 func (w *worker) expect(due time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lookAt(due.Add(-w.ahead))
+	w.lookAt(w.clock.at(due))
 }
 
 // lookAt makes serve look at that time at the latest. w.mu must be held.
@@ -359,7 +359,7 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 			w.counts.Lost++
 		}
 	}
-	w.ahead = batch.Now.Sub(now)
+	w.clock = clock{batch.Now, now}
 	if ask.Max == 0 { // nothing was looked for
 		for _, outcome := range ask.Settle {
 			switch {
@@ -367,7 +367,7 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 			case outcome.Due.IsZero():
 				w.lookAt(now.Add(outcome.After))
 			default:
-				w.lookAt(outcome.Due.Add(-w.ahead))
+				w.lookAt(w.clock.at(outcome.Due))
 			}
 		}
 		return
