@@ -8,15 +8,17 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // Config is the configuration of a centre. The zero value is useful.
 type Config struct {
-	// Node is the name of this centre in leases. No two running centres may have the same: they
-	// would share the slots of one, and log an error each minute. Empty means the machine's name
-	// and a random part.
+	// Node is the name of this centre in leases, of at most engine.MaxID bytes of UTF-8 without control
+	// characters. No two running centres may have the same: they would share the slots of one, and log
+	// an error each minute. Empty means the machine's name and a random part.
 	Node string
 
 	// Topic has the settings of topics made by Center.Set and Center.Handle. Its Name is
@@ -109,6 +111,9 @@ func randomName() string {
 func (cfg Config) check() error {
 	if len(cfg.Node) > engine.MaxID {
 		return fmt.Errorf("%w: Node has %d bytes, must have at most %d", ErrArgument, len(cfg.Node), engine.MaxID)
+	}
+	if !utf8.ValidString(cfg.Node) || strings.ContainsFunc(cfg.Node, unicode.IsControl) {
+		return fmt.Errorf("%w: Node %q, must be UTF-8 without control characters", ErrArgument, cfg.Node)
 	}
 	if cfg.TTL < minTTL {
 		return fmt.Errorf("%w: TTL %v, must be at least %v", ErrArgument, cfg.TTL, minTTL)

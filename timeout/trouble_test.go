@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -405,12 +406,15 @@ func TestAClosedCentreRefusesAllCalls(t *testing.T) {
 func TestABadConfigurationIsRefusedWithItsLimit(t *testing.T) {
 	_, err := timeout.New(nil, timeout.Config{})
 	require.ErrorIs(t, err, timeout.ErrArgument)
-	engine := newShaky(t)
+	shaky := newShaky(t)
 	for _, cfg := range []timeout.Config{
 		{TTL: time.Millisecond},
 		{Poll: time.Microsecond},
 		{CircuitWait: -1},
-		{Node: string(make([]byte, 300))},
+		{Node: strings.Repeat("n", engine.MaxID+1)},
+		{Node: "a\x00"}, // PostgreSQL would refuse each beat
+		{Node: "B\xfcro"},
+		{Node: "a\nb"},
 		{Topic: timeout.Topic{Slots: 3}},
 		{Topic: timeout.Topic{Slots: 2048}},
 		{Topic: timeout.Topic{Lease: time.Millisecond}},
@@ -418,7 +422,7 @@ func TestABadConfigurationIsRefusedWithItsLimit(t *testing.T) {
 		{Topic: timeout.Topic{Retain: -1}},
 		{Topic: timeout.Topic{Rate: -1}},
 	} {
-		_, err := timeout.New(engine, cfg)
+		_, err := timeout.New(shaky, cfg)
 		require.ErrorIs(t, err, timeout.ErrArgument, "%+v", cfg)
 	}
 }
