@@ -234,7 +234,7 @@ func (e *Engine) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Wake is engine.Waker's: it tells of each task that becomes due.
+// Wake is engine.Waker's: it tells of each task that becomes due as the first of its slot.
 func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	if err := e.enter(ctx); err != nil {
 		return err

@@ -138,8 +138,10 @@ func (e *Engine) file(en *entry) {
 	wait := time.Duration(min(en.at-now(), maxWait)) * time.Millisecond
 	switch {
 	case wait <= 0:
-		en.topic.heapOf(en).add(en)
-		e.wake(en.topic.Name)
+		ready := en.topic.heapOf(en)
+		if ready.add(en); (*ready)[0] == en {
+			e.wake(en.topic.Name)
+		}
 	case en.started:
 		en.timer.Move(wait)
 	default:
