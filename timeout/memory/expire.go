@@ -39,8 +39,8 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		}
 		e.lease(t, en, ask, at, &batch)
 	}
-	if t.first(slots) != nil {
-		batch.Next = batch.Now
+	if en := t.first(slots); en != nil { // later than now if the clock was stepped back
+		batch.Next = time.UnixMilli(max(en.at, at))
 	}
 	return batch, nil
 }

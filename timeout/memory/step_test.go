@@ -1,0 +1,42 @@
+package memory
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// A task was due, and then the clock was stepped back: nobody needs to ask for it again and again until it is
+// due once more.
+func TestATaskFromBeforeTheClockWasSteppedBackIsWaitedFor(t *testing.T) {
+	e, err := New(Config{})
+	require.NoError(t, err)
+	defer e.Close()
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 1}, true)
+	require.NoError(t, err)
+	set := func(id string) {
+		_, err := e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: id}})
+		require.NoError(t, err)
+	}
+	set("1")
+	e.mu.Lock()
+	en := e.topics["orders"].ready[0][0]
+	en.at += time.Hour.Milliseconds()
+	e.mu.Unlock()
+
+	ask := engine.Ask{Topic: "orders", Max: 1, Lease: time.Minute}
+	batch, err := e.Expire(t.Context(), ask)
+	require.NoError(t, err)
+	require.Empty(t, batch.Leased)
+	require.Equal(t, time.UnixMilli(en.at), batch.Next)
+
+	set("2")
+	set("3")
+	batch, err = e.Expire(t.Context(), ask)
+	require.NoError(t, err)
+	require.Len(t, batch.Leased, 1)
+	require.Equal(t, batch.Now, batch.Next, "one is due")
+}
