@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -23,9 +24,13 @@ func testDeadLetters(r *rig) {
 		time.Sleep(2 * time.Millisecond) // to make one older than the other
 	}
 	waiting.bring(r, "waiting")
-	r.upkeep()
-	require.Zero(r.t, r.sweptDead(), "they are neither too many nor too old")
-	require.Equal(r.t, each, r.sizes()[engine.Dead])
+	for _, most := range []int{-1, math.MaxInt, each + 10*engine.DefaultSlots} {
+		topic.MaxDead = most
+		r.make(topic)
+		r.upkeep()
+		require.Zero(r.t, r.sweptDead(), "they are neither too many nor too old: MaxDead %d", most)
+		require.Equal(r.t, each, r.sizes()[engine.Dead])
+	}
 
 	topic.MaxDead = each / 3
 	r.make(topic)

@@ -160,7 +160,7 @@ func mostDead(topic engine.Topic) int64 {
 	if topic.MaxDead < 0 {
 		return math.MaxInt64
 	}
-	return int64(topic.MaxDead+topic.Slots-1) / int64(topic.Slots)
+	return int64(topic.MaxDead-1)/int64(topic.Slots) + 1 // rounded up
 }
 
 // changeTopic returns nil if the caller must try again.
