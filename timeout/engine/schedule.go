@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/netresearch/go-cron"
@@ -44,8 +45,10 @@ func ParseSchedule(text string) (Schedule, error) {
 		return Schedule{}, fmt.Errorf("%w: Every %q, must be a duration or a cron expression: %w", ErrArgument, text, err)
 	}
 	switch parsed := parsed.(type) {
-	case cron.ConstantDelaySchedule: // @every
-		return scheduleOf(text, parsed.Delay)
+	case cron.ConstantDelaySchedule: // the parser can read the duration, but drops parts of a second
+		_, every, _ := strings.Cut(text, "@every ")
+		interval, _ := time.ParseDuration(every)
+		return scheduleOf(text, interval)
 	case *cron.SpecSchedule:
 		if parsed.Next(time.Unix(0, 0).UTC()).IsZero() {
 			return Schedule{}, fmt.Errorf("%w: Every %q, must have a time within %d years", ErrArgument, text, searchYears)
