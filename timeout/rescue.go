@@ -12,6 +12,11 @@ import (
 // lease, with jitter. w.mu must be held.
 func (w *worker) rescueWait() time.Duration { return w.topic.Lease/2 + jitter(w.topic.Lease) }
 
+// rescues reports whether to look for late tasks in the slots of other nodes now. w.mu must be held.
+func (w *worker) rescues(now time.Time) bool {
+	return !w.rescue.IsZero() && !now.Before(w.rescue) && w.spare(now) > 0
+}
+
 // spare returns how many tasks of other nodes could begin at once. w.mu must be held.
 func (w *worker) spare(now time.Time) int {
 	if w.stopping || w.topic.Paused || w.unread != nil || w.full || len(w.queue) > 0 || w.slots == nil || len(w.slots) == w.topic.Slots {

@@ -3,6 +3,7 @@ package timeout_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,6 +62,41 @@ func TestWhatANodeThatHangsHasIsRunByAnother(t *testing.T) {
 		pass(2 * time.Second)
 		require.Greater(t, hangs.stats().Done, uint64(14), "it takes part again")
 		require.EqualValues(t, 200, hangs.stats().Done+works.stats().Done)
+	})
+}
+
+// A node that has something to settle all the time, and free places, looks for late tasks all the same.
+func TestWhatANodeThatHangsHasIsRunByOneUnderLoad(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		slow, hang := newShaky(t), make(chan struct{})
+		defer close(hang)
+		topic := timeout.Topic{Concurrency: 4, Lease: time.Second}
+		hangs := rigOn(t, slow.Engine, timeout.Config{Node: "hangs", Topic: topic})
+		require.NoError(t, hangs.Handle("orders", func(context.Context, timeout.Task) error {
+			<-hang
+			return nil
+		}))
+		works := rigOn(t, slow, timeout.Config{Node: "works", Topic: topic})
+		require.NoError(t, works.Handle("orders", func(context.Context, timeout.Task) error { return nil }))
+		pass(10 * time.Second)
+		slow.late.Store(int64(2 * time.Millisecond))
+		own := works.stats().Slots
+		require.Len(t, own, 4)
+		isOwn := func(id string) bool { return slices.Contains(own, engine.Slot(id, 8)) }
+		for i, late := 0, 0; late < 20; i++ {
+			if id := fmt.Sprint(i); !isOwn(id) {
+				hangs.set(id, 0)
+				late++
+			}
+		}
+		for i := range 10_000 {
+			if id := fmt.Sprint(i); isOwn(id) {
+				hangs.set(id, 0)
+			}
+			time.Sleep(time.Millisecond / 2)
+		}
+		require.EqualValues(t, 16, works.stats().Rescued)
+		require.Zero(t, works.stats().Lost)
 	})
 }
 

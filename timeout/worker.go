@@ -251,12 +251,10 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 		return ask, longest
 	case n > 0 && w.full && ask.Max == 0 && len(w.queue) > 0 && now.Sub(w.first) < settleWait:
 		return ask, settleWait - now.Sub(w.first)
-	case n > 0:
-		ask.Settle = w.outcomes[:n:n]
-		w.outcomes = append([]engine.Outcome(nil), w.outcomes[n:]...)
-	case !w.rescue.IsZero() && !now.Before(w.rescue) && w.spare(now) > 0:
+	case w.rescues(now): // also under load: it would not end for this
 		ask.Slots, ask.Term, ask.Late, ask.Max = w.foreign(), 0, w.topic.Lease, w.spare(now)
 		w.rescue = now.Add(w.rescueWait())
+	case n > 0:
 	case ask.Max > 0:
 		if wait := min(max(w.look.Sub(now), 0), longest); wait > 0 {
 			return ask, wait
@@ -267,6 +265,8 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 	default:
 		return ask, longest
 	}
+	ask.Settle = w.outcomes[:n:n]
+	w.outcomes = append([]engine.Outcome(nil), w.outcomes[n:]...)
 	w.asked += ask.Max
 	w.c.arbiter.ask(ask.Max)
 	if ask.Max > 0 && ask.Late == 0 {
@@ -360,7 +360,7 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 		}
 	}
 	w.clock = clock{batch.Now, now}
-	if ask.Max == 0 { // nothing was looked for
+	if ask.Max == 0 || ask.Late > 0 { // nothing was looked for in the worker's own slots
 		for _, outcome := range ask.Settle {
 			switch {
 			case outcome.As != Pending:
@@ -370,6 +370,8 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 				w.lookAt(w.clock.at(outcome.Due))
 			}
 		}
+	}
+	if ask.Max == 0 {
 		return
 	}
 	if full := len(batch.Leased) == ask.Max; ask.Late == 0 {

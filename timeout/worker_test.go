@@ -43,3 +43,12 @@ func TestAHandlerHasAnHourUnlessItsTopicSaysOtherwise(t *testing.T) {
 		require.Equal(t, want, timeLimit(topic.WithDefaults()))
 	}
 }
+
+// A look for late tasks of other nodes settles, too, and says nothing of the worker's own slots.
+func TestARetrySettledWithARescueIsNotForgotten(t *testing.T) {
+	now := time.Now()
+	w := &worker{c: &Center{}, look: now.Add(time.Minute), nudges: make(chan struct{}, 1), held: make(map[*attempt]struct{})}
+	outcomes := []engine.Outcome{{As: Done}, {As: Pending, After: 2 * time.Second}, {As: Pending, Due: now.Add(time.Hour)}}
+	w.take(engine.Ask{Max: 8, Late: time.Second, Settle: outcomes}, engine.Batch{Now: now, Settled: []bool{true, true, true}}, nil, now, now)
+	require.Equal(t, now.Add(2*time.Second), w.look)
+}

@@ -79,6 +79,10 @@ func testLate(r *rig) {
 	}
 	require.Len(r.t, leased, 1)
 	require.Equal(r.t, "old", leased[0].ID)
+	late.Settle = []engine.Outcome{{Token: leased[0].Token, As: engine.Done}}
+	require.Equal(r.t, []bool{true}, r.expire(late).Settled)
+	require.Equal(r.t, []bool{false}, r.expire(late).Settled)
+	late.Settle = nil
 	require.Equal(r.t, "new", r.lease(1, short)[0].ID)
 	time.Sleep(2 * short)
 	for range 20 {
