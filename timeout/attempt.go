@@ -118,7 +118,7 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	accepted := errors.Is(err, ErrAccepted)
 	if accepted {
 		err = nil
-		w.prolong(a, max(topic.Lease, timeLimit(topic)))
+		w.prolong(a)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,6 +127,7 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	}
 	w.counts.Took.Observe(took)
 	if accepted {
+		a.accepted = true
 		w.counts.Accepted++
 		return // its lease goes on without the handler
 	}
@@ -160,7 +161,10 @@ func (w *worker) conclude(a *attempt, topic Topic, failure error) engine.Outcome
 }
 
 // prolong extends the lease of an accepted task. If that fails, the lease ends at its old time.
-func (w *worker) prolong(a *attempt, lease time.Duration) {
+func (w *worker) prolong(a *attempt) {
+	w.mu.Lock()
+	lease := max(w.topic.Lease, timeLimit(w.topic))
+	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	if _, err := w.c.engine.Extend(ctx, []Token{a.Token}, lease); err != nil {

@@ -699,6 +699,43 @@ func TestAnAcceptedTaskHasTheTimeoutOfItsTopic(t *testing.T) {
 	}
 }
 
+// lateExtend has the engine do the first extension of a lease a while after it was asked.
+type lateExtend struct {
+	engine.Engine
+	asked chan struct{} // closed then
+	later atomic.Bool
+}
+
+func (e *lateExtend) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+	if !e.later.Swap(true) {
+		close(e.asked)
+		time.Sleep(time.Second)
+	}
+	return e.Engine.Extend(ctx, tokens, lease)
+}
+
+// A handler can accept while its node extends the lease.
+func TestAnExtensionOnItsWayDoesNotShortenTheLeaseOfAnAcceptedTask(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		kept, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = kept.Close() })
+		slow := &lateExtend{Engine: kept, asked: make(chan struct{})}
+		r := rigOn(t, slow, timeout.Config{})
+		var calls atomic.Int64
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			calls.Add(1)
+			<-slow.asked
+			return timeout.ErrAccepted
+		}))
+		r.set("1", 0)
+		pass(30 * time.Minute)
+		require.EqualValues(t, 1, calls.Load())
+		require.Equal(t, timeout.Running, r.state("1").State)
+		require.EqualValues(t, 1, r.stats().Accepted)
+	})
+}
+
 // With keys, a token is good for its own lease, on each node with one of the keys, and nobody can make
 // another one of it.
 func TestFeedbackTakesNoForgedToken(t *testing.T) {

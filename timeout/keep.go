@@ -118,22 +118,30 @@ func (w *worker) extend(aging []*attempt, lease time.Duration) {
 	defer cancel()
 	asked := time.Now()
 	held, err := w.c.engine.Extend(ctx, tokens, lease)
-	partial := errors.Is(err, engine.ErrPartial)
 	if err != nil {
 		w.c.cfg.Logger.Warn("timeout: leases are not extended", "topic", w.name, "leases", len(tokens), "err", err)
 	}
-	if err != nil && !partial {
-		return
+	for _, a := range w.extended(aging, held, err, asked.Add(lease)) {
+		w.prolong(a)
 	}
+}
+
+// extended takes the answer to an extension. It returns the attempts accepted meanwhile: it may have shortened
+// their leases.
+func (w *worker) extended(aging []*attempt, held []bool, err error, until time.Time) (accepted []*attempt) {
+	known, partial := err == nil, errors.Is(err, engine.ErrPartial)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, a := range aging {
 		switch {
+		case a.accepted:
+			accepted = append(accepted, a)
 		case a.over:
-		case held[i]:
-			a.until = asked.Add(lease)
-		case !partial:
+		case (known || partial) && held[i]:
+			a.until = until
+		case known:
 			w.lose(a)
 		}
 	}
+	return accepted
 }

@@ -84,16 +84,17 @@ type worker struct {
 // attempt is a lease of this node.
 type attempt struct {
 	engine.Leased
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	until  time.Time // when the lease ends, by this node's clock
-	due    time.Time // the action time, by this node's clock; zero after the first attempt
-	queued time.Time
-	now    time.Time // the engine's clock at queued, or a little before
-	begun  time.Time // zero while it is queued
-	target string    // the target of the task's own callback, or empty
-	over   bool      // settled, lost or given up: the handler's result is ignored
-	left   bool      // given up because its handler hangs; its goroutine is counted out
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	until    time.Time // when the lease ends, by this node's clock
+	due      time.Time // the action time, by this node's clock; zero after the first attempt
+	queued   time.Time
+	now      time.Time // the engine's clock at queued, or a little before
+	begun    time.Time // zero while it is queued
+	target   string    // the target of the task's own callback, or empty
+	over     bool      // settled, lost or given up: the handler's result is ignored
+	left     bool      // given up because its handler hangs; its goroutine is counted out
+	accepted bool      // its outcome comes later: see ErrAccepted
 }
 
 func newWorker(c *Center, topic Topic, handler Handler) *worker {
