@@ -699,6 +699,28 @@ func TestAnAcceptedTaskHasTheTimeoutOfItsTopic(t *testing.T) {
 	}
 }
 
+// What runs has leases of the length of before, until they are extended.
+func TestALongerLeaseOfATopicLosesNoneOfThePresentOnes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{Topic: timeout.Topic{Lease: 300 * time.Millisecond}})
+		var calls atomic.Int64
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			calls.Add(1)
+			time.Sleep(5 * time.Second)
+			return nil
+		}))
+		for i := range 20 {
+			r.set(fmt.Sprint(i), time.Duration(i)*100*time.Millisecond)
+		}
+		pass(time.Second)
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Lease: time.Hour})
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.EqualValues(t, 20, calls.Load())
+		require.Zero(t, r.stats().Lost)
+	})
+}
+
 // lateExtend has the engine do the first extension of a lease a while after it was asked.
 type lateExtend struct {
 	engine.Engine

@@ -12,13 +12,11 @@ import (
 // attempts and gives up hanging handlers. It sleeps while there is no lease and no hanging handler.
 func (w *worker) keep() {
 	for {
-		w.mu.Lock()
-		lease, idle := w.topic.Lease, len(w.held)+len(w.lost) == 0
-		w.mu.Unlock()
+		lease, shortest, idle := w.leased()
 		var tick <-chan time.Time
 		leases := w.leases
 		if !idle {
-			tick, leases = time.After(min(lease/6, time.Second)), nil
+			tick, leases = time.After(min(shortest/6, time.Second)), nil
 		}
 		select {
 		case <-tick:
@@ -28,6 +26,18 @@ func (w *worker) keep() {
 			return
 		}
 	}
+}
+
+// leased returns the lengths of the next leases and of the shortest present one: the topic may have changed.
+func (w *worker) leased() (lease, shortest time.Duration, idle bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lease = w.topic.Lease
+	shortest = lease
+	for a := range w.held {
+		shortest = min(shortest, a.lease)
+	}
+	return lease, shortest, len(w.held)+len(w.lost) == 0
 }
 
 // aging returns the attempts to extend. It loses attempts past their leases and abandons hanging
@@ -43,7 +53,7 @@ func (w *worker) aging(now time.Time) []*attempt {
 			w.lose(a)
 		case w.hangs(a, now):
 			w.abandon(a)
-		case a.until.Sub(now) < w.topic.Lease*2/3:
+		case a.until.Sub(now) < a.lease*2/3:
 			aging = append(aging, a)
 		}
 	}
@@ -121,14 +131,14 @@ func (w *worker) extend(aging []*attempt, lease time.Duration) {
 	if err != nil {
 		w.c.cfg.Logger.Warn("timeout: leases are not extended", "topic", w.name, "leases", len(tokens), "err", err)
 	}
-	for _, a := range w.extended(aging, held, err, asked.Add(lease)) {
+	for _, a := range w.extended(aging, held, err, asked, lease) {
 		w.prolong(a)
 	}
 }
 
 // extended takes the answer to an extension. It returns the attempts accepted meanwhile: it may have shortened
 // their leases.
-func (w *worker) extended(aging []*attempt, held []bool, err error, until time.Time) (accepted []*attempt) {
+func (w *worker) extended(aging []*attempt, held []bool, err error, asked time.Time, lease time.Duration) (accepted []*attempt) {
 	known, partial := err == nil, errors.Is(err, engine.ErrPartial)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +148,7 @@ func (w *worker) extended(aging []*attempt, held []bool, err error, until time.T
 			accepted = append(accepted, a)
 		case a.over:
 		case (known || partial) && held[i]:
-			a.until = until
+			a.until, a.lease = asked.Add(lease), lease
 		case known:
 			w.lose(a)
 		}

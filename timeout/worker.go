@@ -86,8 +86,9 @@ type attempt struct {
 	engine.Leased
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	until    time.Time // when the lease ends, by this node's clock
-	due      time.Time // the action time, by this node's clock; zero after the first attempt
+	until    time.Time     // when the lease ends, by this node's clock
+	lease    time.Duration // its length
+	due      time.Time     // the action time, by this node's clock; zero after the first attempt
 	queued   time.Time
 	now      time.Time // the engine's clock at queued, or a little before
 	begun    time.Time // zero while it is queued
@@ -381,7 +382,7 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 		w.rescue = now
 	}
 	for i := range batch.Leased {
-		a := &attempt{Leased: batch.Leased[i], target: targets[i], queued: now, now: batch.Now, until: asked.Add(ask.Lease)}
+		a := &attempt{Leased: batch.Leased[i], target: targets[i], queued: now, now: batch.Now, until: asked.Add(ask.Lease), lease: ask.Lease}
 		if a.Attempts == 1 {
 			a.due = now.Add(a.Due.Sub(batch.Now)) // a step of this node's clock does not matter
 		}
