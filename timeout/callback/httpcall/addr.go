@@ -19,9 +19,17 @@ type special struct {
 	prefixes []netip.Prefix
 }
 
-// metadata are clouds' addresses outside of link-local, for the credentials of their machines:
-// AWS over IPv6, Alibaba, Azure and Oracle.
-var metadata = special{"cloud metadata", prefixes("fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32")}
+// metadata are clouds' addresses outside of link-local, for the credentials of their machines. AWS also
+// has the credentials of pods (EKS) in its part of IPv6.
+var metadata = special{"cloud metadata", prefixes(
+	"100.100.100.200/32", "fd00:100::100:200/128", // Alibaba
+	"fd00:ec2::/32",                            // AWS
+	"168.63.129.16/32",                         // Azure
+	"fd20:ce::254/128",                         // Google
+	"fd00:a9fe:a9fe::1/128",                    // Linode
+	"192.0.0.192/32", "fd00:c1::a9fe:a9fe/128", // Oracle
+	"fd00:42::42/128", // Scaleway
+)}
 
 // private are the networks for AllowPrivate. 100.64.0.0/10 is for carriers (RFC 6598), and some
 // clouds use it like the others.

@@ -41,15 +41,18 @@ func TestWhatIsNoTargetIsRefusedWhenItIsSet(t *testing.T) {
 			"http://127.0.0.1/", "http://127.8.9.10:99/", "http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://[::ffff:7f00:1]/", "http://127.0.0.1./",
 			"http://user@127.0.0.1/", "http://example.com@127.0.0.1/", "http://localhost/", "http://LOCALHOST./", "http://a.localhost/", "http://[64:ff9b::127.0.0.1]/",
 		},
-		"link-local":     {"http://169.254.169.254/latest", "http://[fe80::1]/", "http://[fe80::1%25eth0]/", "http://[::ffff:169.254.169.254]/"},
-		"unspecified":    {"http://0.0.0.0/", "http://0.1.2.3/", "http://[::]/", "http://[::ffff:0:0]/"},
-		"multicast":      {"http://224.0.0.1/", "http://[ff02::1]/"},
-		"private":        {"http://10.0.0.1/", "http://172.31.0.1/", "http://192.168.1.1/", "http://100.64.0.1/", "http://[fd12::1]/", "http://[64:ff9b::10.0.0.1]/"},
-		"cloud metadata": {"http://[fd00:ec2::254]/", "http://100.100.100.200/", "http://168.63.129.16/", "http://192.0.0.192/"},
-		"reserved":       {"http://255.255.255.255/", "http://240.0.0.1/", "http://198.18.0.1/", "http://[2001::1]/", "http://[64:ff9b:1::1]/"},
-		"of a tunnel":    {"http://[2002:7f00:1::]/"},
-		"not global":     {"http://[::127.0.0.1]/", "http://[fec0::1]/", "http://[100::1]/"},
-		"documentation":  {"http://192.0.2.1/", "http://[2001:db8::1]/"},
+		"link-local":  {"http://169.254.169.254/latest", "http://[fe80::1]/", "http://[fe80::1%25eth0]/", "http://[::ffff:169.254.169.254]/"},
+		"unspecified": {"http://0.0.0.0/", "http://0.1.2.3/", "http://[::]/", "http://[::ffff:0:0]/"},
+		"multicast":   {"http://224.0.0.1/", "http://[ff02::1]/"},
+		"private":     {"http://10.0.0.1/", "http://172.31.0.1/", "http://192.168.1.1/", "http://100.64.0.1/", "http://[fd12::1]/", "http://[64:ff9b::10.0.0.1]/"},
+		"cloud metadata": {
+			"http://[fd00:ec2::254]/", "http://[fd00:ec2::23]/", "http://100.100.100.200/", "http://[fd00:100::100:200]/", "http://168.63.129.16/",
+			"http://192.0.0.192/", "http://[fd00:c1::a9fe:a9fe]/", "http://[fd20:ce::254]/", "http://[fd00:a9fe:a9fe::1]/", "http://[fd00:42::42]/",
+		},
+		"reserved":      {"http://255.255.255.255/", "http://240.0.0.1/", "http://198.18.0.1/", "http://[2001::1]/", "http://[64:ff9b:1::1]/"},
+		"of a tunnel":   {"http://[2002:7f00:1::]/"},
+		"not global":    {"http://[::127.0.0.1]/", "http://[fec0::1]/", "http://[100::1]/"},
+		"documentation": {"http://192.0.2.1/", "http://[2001:db8::1]/"},
 	} {
 		for _, target := range bad {
 			err := c.Check(to(target))
@@ -66,6 +69,8 @@ func TestWhatIsAllowedCanBeCalledAndNothingElse(t *testing.T) {
 	for target, allowed := range map[string]bool{
 		"http://10.0.0.1/": true, "http://[fd12::1]/": true, "http://127.0.0.1/": true, "http://[::ffff:127.0.0.1]/": true, "http://localhost/": true,
 		"http://[::1]/": false, "http://169.254.1.1/": false, "http://[fd00:ec2::254]/": false, "http://100.100.100.200/": false,
+		"http://[fd00:ec2::23]/": false, "http://[fd20:ce::254]/": false, "http://[fd00:c1::a9fe:a9fe]/": false, "http://[fd00:42::42]/": false,
+		"http://[fd00:a9fe:a9fe::1]/": false, "http://[fd00:100::100:200]/": false,
 	} {
 		require.Equal(t, allowed, c.Check(to(target)) == nil, target)
 	}
