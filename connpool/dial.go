@@ -61,17 +61,13 @@ func (p *Pool[T]) dial(ctx context.Context, gen uint64) {
 	value, err = p.callDial(ctx)
 }
 
-// callDial turns a panic into an error, since somebody waits for one.
 func (p *Pool[T]) callDial(ctx context.Context) (value T, err error) {
 	ctx, cancel := p.bounded(ctx)
 	defer cancel()
-	defer func() {
-		if v := recover(); v != nil {
-			p.report(v)
-			err = fmt.Errorf("panic: %v", v)
-		}
-	}()
-	value, err = p.cfg.Dial(ctx)
+	err = p.protect(func() (err error) {
+		value, err = p.cfg.Dial(ctx)
+		return err
+	})
 	if err == nil && isNil(value) {
 		err = errors.New("neither a connection nor an error")
 	}
@@ -146,6 +142,18 @@ func (p *Pool[T]) drawAge() time.Duration {
 		return age
 	}
 	return max(1, age-time.Duration(rand.Float64()*p.cfg.MaxAgeJitter*float64(age)))
+}
+
+// protect calls a function of the user. It reports a panic, and turns it into an error. p.mu must not be
+// held: OnPanic may call the pool.
+func (p *Pool[T]) protect(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.report(v)
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return f()
 }
 
 // report tells of a panic in a function of the user.

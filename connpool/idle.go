@@ -1,6 +1,9 @@
 package connpool
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // conn is a connection of a pool, from the end of its dial until it is closed. Pool.mu
 // guards all of it but value, pool and gen: these don't change.
@@ -135,16 +138,16 @@ func (c *conn[T]) due(t *timer) {
 // nobody has used it. p.mu must be held, and is released while the check runs.
 func (p *Pool[T]) keep(c *conn[T]) {
 	defer func() {
-		if v := recover(); v != nil {
-			p.report(v)
-		}
 		p.kept--
 		p.dialMore()
 	}()
 	if p.cfg.Check != nil {
 		ctx, cancel := p.bounded(p.ctx)
 		defer cancel()
-		if !p.sound(ctx, c, p.cfg.Check) {
+		check := func(ctx context.Context, value T) error {
+			return p.protect(func() error { return p.cfg.Check(ctx, value) })
+		}
+		if !p.sound(ctx, c, check) {
 			return
 		}
 	}

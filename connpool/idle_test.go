@@ -5,11 +5,14 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/wheel"
 )
 
 const tick = 100 * ms
@@ -386,6 +389,37 @@ func TestACheckThatPanicsOrEndsItsGoroutineCostsNoSlot(t *testing.T) {
 		with(s.check, s.check)
 		require.NoError(t, get(t, p).Put())
 		require.Equal(t, 1, s.openNow())
+	})
+}
+
+// OnPanic may call the pool, whichever function has panicked.
+func TestAPanicIsReportedWithoutALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p atomic.Pointer[Pool[*fake]]
+		var told, free atomic.Int64
+		g, err := NewGroup(wheel.Config{OnPanic: func(any, []byte) {
+			told.Add(1)
+			if mu := &p.Load().mu; mu.TryLock() {
+				free.Add(1)
+				mu.Unlock()
+			}
+		}})
+		require.NoError(t, err)
+		defer g.Close()
+		s := &fakeServer{t: t}
+		made, err := New(Config[*fake]{
+			Group: g, MinIdle: 1, MaxIdleTime: time.Second, Dial: s.dial,
+			Check: func(context.Context, *fake) error { panic("check") },
+			Close: func(c *fake, why Reason) {
+				s.close(c, why)
+				panic("close")
+			},
+		})
+		require.NoError(t, err)
+		p.Store(made)
+		pass(time.Second + 2*tick)
+		require.EqualValues(t, 2, told.Load())
+		require.EqualValues(t, 2, free.Load())
 	})
 }
 

@@ -178,16 +178,16 @@ func (p *Pool[T]) sound(ctx context.Context, c *conn[T], check func(context.Cont
 func (p *Pool[T]) end(c *conn[T], why Reason) {
 	p.mu.Unlock()
 	defer func() {
-		if v := recover(); v != nil {
-			p.report(v)
-		}
 		p.mu.Lock()
 		p.open--
 		p.ended[why]++
 		p.dialMore()
 	}()
 	c.timer.Remove()
-	p.cfg.Close(c.value, why)
+	_ = p.protect(func() error {
+		p.cfg.Close(c.value, why)
+		return nil
+	})
 }
 
 // Reset closes all idle connections, and each of the others when it comes back: say, after
