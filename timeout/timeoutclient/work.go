@@ -118,11 +118,11 @@ func take(ctx context.Context, places chan<- struct{}) (n int) {
 func (c *Client) work(ctx context.Context, one Leased, do func(context.Context, Leased) Outcome) {
 	working, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	ended := make(chan struct{})
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
-	keeping.Go(func() { c.keep(one, ended, cancel) })
+	keeping.Go(func() { c.keep(running, one, cancel) })
 	outcome := do(working, one)
-	close(ended)
+	end()
 	keeping.Wait()
 	c.tell(ctx, one, outcome, one.Lease) // then the lease is over
 }
@@ -139,14 +139,13 @@ func (c *Client) tell(ctx context.Context, one Leased, outcome Outcome, patience
 	}
 }
 
-// keep extends a lease whenever a third of it has passed, until the task has ended. It cancels the
-// task when the lease is over.
-func (c *Client) keep(one Leased, ended <-chan struct{}, cancel context.CancelCauseFunc) {
+// keep extends a lease whenever a third of it has passed, until ctx ends with the task. It cancels the
+// task when the lease is over, whether the server answers or not.
+func (c *Client) keep(ctx context.Context, one Leased, cancel context.CancelCauseFunc) {
 	until, wait := time.Now().Add(one.Lease), one.Lease/3
 	for {
-		select {
-		case <-time.After(wait):
-		case <-ended:
+		rest(ctx, wait)
+		if ctx.Err() != nil {
 			return
 		}
 		asked := time.Now()
@@ -154,8 +153,8 @@ func (c *Client) keep(one Leased, ended <-chan struct{}, cancel context.CancelCa
 			cancel(ErrLeaseLost)
 			return
 		}
-		ctx, done := context.WithTimeout(context.Background(), max(one.Lease/3, workPause))
-		left, err := c.Extend(ctx, one.Token, one.Lease)
+		asking, done := context.WithTimeout(ctx, min(max(one.Lease/3, workPause), until.Sub(asked)))
+		left, err := c.Extend(asking, one.Token, one.Lease)
 		done()
 		wait = one.Lease / 3
 		switch {

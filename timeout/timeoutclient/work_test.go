@@ -23,6 +23,7 @@ type fakeServer struct {
 	failing int           // calls to fail
 	slow    time.Duration // how long tasks are on their way
 	left    time.Duration // the answer to extend
+	hangs   bool          // extend has no answer
 	pulls   []wire.Pull
 	extends []string
 	told    []wire.Feedback
@@ -56,6 +57,11 @@ func (f *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		var asked wire.Extend
 		_ = json.NewDecoder(r.Body).Decode(&asked)
 		f.extends = append(f.extends, asked.Token)
+		if f.hangs {
+			f.mu.Unlock()
+			<-r.Context().Done()
+			f.mu.Lock()
+		}
 		_ = json.NewEncoder(rec).Encode(wire.Extended{Held: f.left > 0, Lease: wire.Duration(f.left)})
 	case "/v1/feedback":
 		var told wire.Feedback
@@ -122,16 +128,18 @@ func TestTheContextOfWorkEndsWithTheLease(t *testing.T) {
 	for name, c := range map[string]struct {
 		left    time.Duration
 		failing int
+		hangs   bool
 		after   time.Duration
 	}{
-		"lost":                  {0, 0, 10 * time.Second},
-		"used up":               {7 * time.Second, 0, 17 * time.Second},
-		"the server is away":    {30 * time.Second, 1000, 30 * time.Second},
-		"the server comes back": {30 * time.Second, 2, 90 * time.Second},
+		"lost":                  {0, 0, false, 10 * time.Second},
+		"used up":               {7 * time.Second, 0, false, 17 * time.Second},
+		"the server is away":    {30 * time.Second, 1000, false, 30 * time.Second},
+		"the server hangs":      {30 * time.Second, 0, true, 30 * time.Second},
+		"the server comes back": {30 * time.Second, 2, false, 90 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &fakeServer{left: c.left, due: []wire.Leased{leased("a", 30*time.Second)}}
+				f := &fakeServer{left: c.left, hangs: c.hangs, due: []wire.Leased{leased("a", 30*time.Second)}}
 				ctx, cancel := context.WithCancel(t.Context())
 				var cause error
 				var after time.Duration
@@ -160,6 +168,27 @@ func TestTheContextOfWorkEndsWithTheLease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The lease must not be over when the outcome is told.
+func TestAnOutcomeWaitsForNoExtension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{hangs: true, due: []wire.Leased{leased("a", 30*time.Second)}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- f.client(t).Work(ctx, Pull{Topic: "t"}, func(context.Context, Leased) Outcome {
+				time.Sleep(11 * time.Second)
+				return Outcome{}
+			})
+		}()
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		require.Len(t, f.extends, 1)
+		require.Len(t, f.told, 1)
+		cancel()
+		require.NoError(t, <-ended)
+	})
 }
 
 // The answer has left the server when the program is told to end.
