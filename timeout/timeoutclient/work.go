@@ -127,12 +127,16 @@ func (c *Client) work(ctx context.Context, one Leased, do func(context.Context, 
 	c.tell(ctx, one, outcome, one.Lease) // then the lease is over
 }
 
-// tell tells an outcome, even after the end of ctx. It tries for as long as patience.
+// tell tells an outcome, even after the end of ctx. It tries for as long as patience. A try may meet a
+// connection to a server that has gone, so it has a third of that.
 func (c *Client) tell(ctx context.Context, one Leased, outcome Outcome, patience time.Duration) {
 	telling, told := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer told()
 	for telling.Err() == nil {
-		if _, err := c.Feedback(telling, one.Token, outcome); err == nil || lasting(err) {
+		trying, tried := context.WithTimeout(telling, max(patience/3, workPause))
+		_, err := c.Feedback(trying, one.Token, outcome)
+		tried()
+		if err == nil || lasting(err) {
 			return
 		}
 		rest(telling, workPause)

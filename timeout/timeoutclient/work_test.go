@@ -24,6 +24,7 @@ type fakeServer struct {
 	slow    time.Duration // how long tasks are on their way
 	left    time.Duration // the answer to extend
 	hangs   bool          // extend has no answer
+	mute    int           // outcomes to get without an answer
 	pulls   []wire.Pull
 	extends []string
 	told    []wire.Feedback
@@ -66,6 +67,13 @@ func (f *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	case "/v1/feedback":
 		var told wire.Feedback
 		_ = json.NewDecoder(r.Body).Decode(&told)
+		if f.mute > 0 {
+			f.mute--
+			f.mu.Unlock()
+			<-r.Context().Done()
+			f.mu.Lock()
+			return nil, r.Context().Err()
+		}
 		f.told = append(f.told, told)
 		_ = json.NewEncoder(rec).Encode(wire.Settled{Settled: true})
 	default:
@@ -188,6 +196,22 @@ func TestAnOutcomeWaitsForNoExtension(t *testing.T) {
 		require.Len(t, f.told, 1)
 		cancel()
 		require.NoError(t, <-ended)
+	})
+}
+
+// The connection's server has gone, and another one is there.
+func TestAnOutcomeWithoutAnAnswerIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{mute: 1, due: []wire.Leased{leased("a", 30*time.Second)}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- f.client(t).Work(ctx, Pull{Topic: "t"}, func(context.Context, Leased) Outcome { return Outcome{} })
+		}()
+		time.Sleep(30 * time.Second)
+		cancel()
+		require.NoError(t, <-ended)
+		require.Len(t, f.told, 1)
 	})
 }
 
