@@ -14,8 +14,9 @@ const (
 	// smallBody is the longest body, in bytes, to be read without waiting for others.
 	smallBody = 4 << 10
 
-	// bodiesAtOnce is how many of the longest bodies may be in memory at the same time.
-	// Shorter ones count by their bytes. A decoded body takes up to ten times as much memory.
+	// bodiesAtOnce is how many of the longest bodies may be in memory at the same time, and how many
+	// of the longest with the token of a lease. Shorter ones count by their bytes. A decoded body takes
+	// up to ten times as much memory.
 	bodiesAtOnce = 4
 
 	// bodyPatience is how long a request waits for others to end. It is a part of the 30 s to
@@ -23,19 +24,18 @@ const (
 	bodyPatience = 10 * time.Second
 )
 
-// readBody reads a body. Its bytes count against the limit for all bodies until the request
-// ends.
-func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readBody reads a body of most bytes at most. Its bytes take room until the request ends.
+func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, room *semaphore.Weighted, most int64) ([]byte, error) {
 	size := r.ContentLength
-	if size < 0 || size > h.cfg.MaxBody { // unknown, or too long: then the reader fails
-		size = h.cfg.MaxBody
+	if size < 0 || size > most { // unknown, or too long: then the reader fails
+		size = most
 	}
-	if !h.hold(r.Context(), h.bodies, size) {
-		return nil, problem(http.StatusServiceUnavailable, "the bodies of other requests have so many bytes that there is no room for %d more, must have at most %d together", size, bodiesAtOnce*h.cfg.MaxBody)
+	if !h.hold(r.Context(), room, size) {
+		return nil, problem(http.StatusServiceUnavailable, "the bodies of other requests have so many bytes that there is no room for %d more, must have at most %d together", size, bodiesAtOnce*most)
 	}
 	var body bytes.Buffer
 	body.Grow(int(min(size, max(r.ContentLength, 0))) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, h.cfg.MaxBody))
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, most))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):

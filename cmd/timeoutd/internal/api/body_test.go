@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
 )
 
 // Millions of elements fit into one body, but millions are not made of it.
@@ -85,4 +87,25 @@ func TestLongBodiesAtTheSameTime(t *testing.T) {
 	for range 3 * bodiesAtOnce { // ended requests have given their room back
 		require.Less(t, s.raw(http.MethodPut, "/v1/topics/t/tasks/long", long).status, 300)
 	}
+}
+
+// Anybody may send the token of a lease, as slowly as he likes. With a signature it needs no other token.
+func TestBodiesOfStrangersTakeNoRoomOfOthers(t *testing.T) {
+	s := startWith(t, newEngine(t), timeout.Config{FeedbackKeys: [][]byte{make([]byte, 32)}}, Config{SignedFeedback: true})
+	s.handler.patience = time.Millisecond
+	strange := func() int {
+		body := struct{ io.Reader }{strings.NewReader(`{"token":"x"}`)} // of unknown length
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/v1/feedback", body)
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, r)
+		return w.Code
+	}
+	require.True(t, s.handler.bodies.TryAcquire(bodiesAtOnce*s.handler.cfg.MaxBody))
+	require.Equal(t, http.StatusBadRequest, strange(), "no token of a lease")
+	s.handler.bodies.Release(bodiesAtOnce * s.handler.cfg.MaxBody)
+	require.True(t, s.handler.leases.TryAcquire(bodiesAtOnce*maxFeedback))
+	require.Equal(t, http.StatusServiceUnavailable, strange())
+	require.Equal(t, http.StatusCreated, s.raw(http.MethodPut, "/v1/topics/t/tasks/a", `{"payload":"`+strings.Repeat("x", 5<<10)+`"}`).status)
+	require.Equal(t, http.StatusBadRequest, s.raw(http.MethodPost, "/v1/feedback", `{"token":"x"}`).status, "short ones never wait")
 }

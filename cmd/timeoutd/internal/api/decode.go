@@ -15,17 +15,24 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
 // decode reads the body of a request. It must be one JSON value without unknown fields.
 func (h *Handler) decode(w http.ResponseWriter, r *http.Request, into any) error {
+	return h.decodeIn(h.bodies, h.cfg.MaxBody, w, r, into)
+}
+
+// decodeIn is decode for a body of most bytes at most. They take room.
+func (h *Handler) decodeIn(room *semaphore.Weighted, most int64, w http.ResponseWriter, r *http.Request, into any) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
 		return problem(http.StatusUnsupportedMediaType, "Content-Type %.*q, must be application/json", maxShown, r.Header.Get("Content-Type"))
 	}
-	body, err := h.readBody(w, r)
+	body, err := h.readBody(w, r, room, most)
 	if err != nil {
 		return err
 	}

@@ -22,13 +22,10 @@ func (h *Handler) leaseScope() Scope {
 	return Work
 }
 
-// decodeLease reads a body with the token of a lease.
+// decodeLease reads a body with the token of a lease. Such bodies have room of their own: anybody could
+// take all room of the others, by bodies that never end.
 func (h *Handler) decodeLease(w http.ResponseWriter, r *http.Request, into any) error {
-	if r.ContentLength > maxFeedback {
-		return problem(http.StatusRequestEntityTooLarge, "the body has %d bytes, must have at most %d", r.ContentLength, maxFeedback)
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxFeedback)
-	return h.decode(w, r, into)
+	return h.decodeIn(h.leases, min(maxFeedback, h.cfg.MaxBody), w, r, into)
 }
 
 // leaseToken reads the token of a lease. Without a signature the request needs the right to work on

@@ -101,6 +101,7 @@ type Handler struct {
 	access access
 	mux    *http.ServeMux
 	bodies *semaphore.Weighted // bytes of the bodies in memory
+	leases *semaphore.Weighted // bytes of those with the token of a lease
 	pulled *semaphore.Weighted // bytes of the payloads in answers to pulls
 	polls  *semaphore.Weighted // pulls that wait
 	crooks http.Handler        // for paths the mux would redirect
@@ -124,7 +125,7 @@ func New(centre *timeout.Center, cfg Config) (*Handler, error) {
 	}
 	h := &Handler{cfg: cfg, centre: centre, access: access, mux: http.NewServeMux(), since: time.Now(), patience: bodyPatience}
 	h.stats.share = freshShare
-	h.bodies = semaphore.NewWeighted(bodiesAtOnce * cfg.MaxBody)
+	h.bodies, h.leases = semaphore.NewWeighted(bodiesAtOnce*cfg.MaxBody), semaphore.NewWeighted(bodiesAtOnce*maxFeedback)
 	h.pulled, h.polls = semaphore.NewWeighted(maxPulled), semaphore.NewWeighted(maxPolls)
 	routes, err := h.routes()
 	if err != nil {
