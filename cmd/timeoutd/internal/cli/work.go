@@ -47,7 +47,7 @@ func work(s *session, flags *flag.FlagSet) func(context.Context, []string) error
 			}
 			printing.Lock()
 			defer printing.Unlock()
-			fmt.Fprintf(s.out, "%s %s, attempt %d\n", one.Key(), said, one.Attempts)
+			fmt.Fprintf(s.out, "%s %s, attempt %d\n", clean(one.Key().String()), said, one.Attempts)
 			return outcome
 		})
 	}

@@ -19,6 +19,7 @@ func TestWorkRunsAProgramForEachTask(t *testing.T) {
 	require.Regexp(t, `callback +pulled`, s.ok("topic", "jobs", "-pull", "-retain", "1h", "-retries", "-1"))
 	require.Regexp(t, `jobs .* pulled`, s.ok("topics"))
 	s.ok("set", "jobs", "good", "-payload", `{"n":1}`)
+	s.ok("set", "jobs", "odd\u009b2J")
 	s.ok("set", "jobs", "bad", "-payload", `{"n":2}`)
 	s.ok("set", "jobs", "slow", "-after", "500ms", "-payload", `{"n":3}`)
 	file := filepath.Join(t.TempDir(), "seen")
@@ -39,7 +40,7 @@ esac`
 		require.NoError(t, err)
 		return task
 	}
-	for id, want := range map[string]timeout.State{"good": timeout.Done, "bad": timeout.Dead, "slow": timeout.Running} {
+	for id, want := range map[string]timeout.State{"good": timeout.Done, "odd\u009b2J": timeout.Done, "bad": timeout.Dead, "slow": timeout.Running} {
 		require.Eventually(t, func() bool { return state(id).State == want }, eternal, 10*time.Millisecond, id)
 	}
 	require.Eventually(t, func() bool {
@@ -54,6 +55,7 @@ esac`
 	require.Eventually(t, func() bool { return state("slow").State == timeout.Pending }, eternal, 10*time.Millisecond, "an interrupted task is handed back")
 	require.Zero(t, state("slow").Attempts)
 	require.Contains(t, out.String(), "jobs/good done, attempt 1\n")
+	require.Contains(t, out.String(), "jobs/odd\uFFFD2J done, attempt 1\n", "an id does not steer the terminal")
 	require.Contains(t, out.String(), "jobs/slow interrupted, attempt 1\n")
 
 	for _, args := range [][]string{{"work", "jobs"}, {"work", "jobs", "-exec", "true", "-json"}, {"work"}} {
