@@ -107,6 +107,9 @@ func randomName() string {
 	return host + "-" + strings.ToLower(rand.Text()[:8])
 }
 
+// Validate returns the error of New for this config.
+func (cfg Config) Validate() error { return cfg.withDefaults().check() }
+
 // check returns an error that names the field, its value and the limit.
 func (cfg Config) check() error {
 	if len(cfg.Node) > engine.MaxID {

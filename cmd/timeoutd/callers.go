@@ -51,6 +51,9 @@ func (o *options) httpConfig() (httpcall.Config, error) {
 	return cfg, err
 }
 
+// minFeedbackKey is package timeout's.
+const minFeedbackKey = 32
+
 // feedbackKeys returns timeout.Config's.
 func (o *options) feedbackKeys() ([][]byte, error) {
 	for i, text := range o.feedbackKey {
@@ -58,7 +61,13 @@ func (o *options) feedbackKeys() ([][]byte, error) {
 			return nil, fmt.Errorf("feedback-key %d is a callback-secret, too, must be another one: targets know that", i+1)
 		}
 	}
-	return parseSecrets("feedback-key", o.feedbackKey)
+	keys, err := parseSecrets("feedback-key", o.feedbackKey)
+	for i, key := range keys {
+		if len(key) < minFeedbackKey {
+			return nil, fmt.Errorf("feedback-key %d has %d bytes, must have at least %d", i+1, len(key), minFeedbackKey)
+		}
+	}
+	return keys, err
 }
 
 func parseSecrets(name string, texts []string) (secrets [][]byte, err error) {

@@ -16,6 +16,7 @@ var flagNames = strings.NewReplacer(
 	"invalid argument: Allow ", "invalid argument: -callback-allow ",
 	"invalid argument: TTL ", "invalid argument: -ttl ",
 	"invalid argument: Node ", "invalid argument: -node ",
+	"invalid argument: MaxBody ", "invalid argument: -max-body ",
 )
 
 // inFlags is an error whose text names flags in place of fields.

@@ -75,12 +75,18 @@ func (p *program) run(ctx context.Context) (err error) {
 // closing calls f and joins its error to *err.
 func closing(err *error, f func() error) { *err = errors.Join(*err, f()) }
 
+// serving returns what the options say of the HTTP API.
+func (o *options) serving() api.Config {
+	return api.Config{
+		Tokens: o.tokens(), AnyHost: o.insecure, MaxBody: int64(o.maxBody), MaxBatch: o.maxBatch,
+		SignedFeedback: len(o.feedbackKey) > 0,
+	}
+}
+
 // serving returns the config of the HTTP API.
 func (p *program) serving(engine string, others *peers.Peers) api.Config {
-	cfg := api.Config{
-		Tokens: p.options.tokens(), AnyHost: p.options.insecure, MaxBody: int64(p.options.maxBody), MaxBatch: p.options.maxBatch,
-		Engine: engine, Page: page.Handler(), Ready: p.readiness, SignedFeedback: len(p.options.feedbackKey) > 0, Logger: p.log,
-	}
+	cfg := p.options.serving()
+	cfg.Engine, cfg.Page, cfg.Ready, cfg.Logger = engine, page.Handler(), p.readiness, p.log
 	if len(p.options.peers) > 0 {
 		cfg.Peers = others.Ask
 	}
@@ -143,14 +149,11 @@ func (p *program) pause(ran <-chan struct{}) {
 // configure returns the centre's config, and closers for its callers and members.
 func (p *program) configure() (timeout.Config, closers, error) {
 	var ends closers
-	cfg := timeout.Config{Node: p.options.node, TTL: p.options.ttl, Grace: grace(p.options.grace), All: true, MaxTopics: p.options.maxTopics, Concurrency: p.options.concurrency, Logger: p.log}
-	if p.options.knownTopics {
-		cfg.MaxTopics = -1
-	}
-	var err error
-	if cfg.FeedbackKeys, err = p.options.feedbackKeys(); err != nil {
+	cfg, err := p.options.centre()
+	if err != nil {
 		return cfg, ends, err
 	}
+	cfg.Logger = p.log
 	if cfg.Callers, err = p.options.openCallers(&ends); err != nil {
 		return cfg, ends, fmt.Errorf("callbacks: %w", err)
 	}
@@ -158,6 +161,19 @@ func (p *program) configure() (timeout.Config, closers, error) {
 		return cfg, ends, fmt.Errorf("members: %w", err)
 	}
 	return cfg, ends, nil
+}
+
+// centre returns what the options say of the centre.
+func (o *options) centre() (timeout.Config, error) {
+	keys, err := o.feedbackKeys()
+	cfg := timeout.Config{
+		Node: o.node, TTL: o.ttl, Grace: grace(o.grace), All: true, MaxTopics: o.maxTopics, Concurrency: o.concurrency,
+		FeedbackKeys: keys,
+	}
+	if o.knownTopics {
+		cfg.MaxTopics = -1
+	}
+	return cfg, err
 }
 
 // grace converts the setting for a centre: zero means none, and a centre's none is negative.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"net/url"
@@ -10,7 +11,10 @@ import (
 	"strings"
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
+	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/peers"
+	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/members/zookeeper"
 )
 
 // validate checks the settings against each other. Its error names the ones in conflict.
@@ -57,17 +61,12 @@ func (o *options) tokens() (tokens []api.Token) {
 }
 
 func (o *options) checkTokens() error {
-	for _, token := range o.tokens() {
-		if len(token.Secret) < api.MinToken {
-			return fmt.Errorf("a %v-token has %d bytes, must have at least %d", token.Scope, len(token.Secret), api.MinToken)
-		}
-	}
 	for i, text := range o.workTok { // whose topic can be its secret, if there is no =
 		if topic, _, _ := strings.Cut(text, "="); engine.CheckTopic(topic) != nil {
 			return fmt.Errorf("work-token %d has no topic, must be as orders=TOKEN", i+1)
 		}
 	}
-	return nil
+	return withFlags(o.serving().Validate())
 }
 
 func (o *options) checkTopics() error {
@@ -77,7 +76,11 @@ func (o *options) checkTopics() error {
 	if o.concurrency < 0 || o.concurrency > engine.MaxConcurrency {
 		return fmt.Errorf("concurrency %d, must be 0 to %d", o.concurrency, engine.MaxConcurrency)
 	}
-	return nil
+	cfg, err := o.centre()
+	if err == nil {
+		err = cfg.Validate()
+	}
+	return withFlags(err)
 }
 
 func (o *options) checkEngine() error {
@@ -126,8 +129,11 @@ func checkURL(name, text string, schemes ...string) error {
 }
 
 func (o *options) checkMembers() error {
-	if len(o.etcd) > 0 && len(o.zookeeper) > 0 {
+	switch {
+	case len(o.etcd) > 0 && len(o.zookeeper) > 0:
 		return fmt.Errorf("etcd %q and zookeeper %q, must be one of them", o.etcd, o.zookeeper)
+	case len(o.zookeeper) > 0:
+		return tried(zookeeper.Open(o.zookeeper, zookeeper.Config{}))
 	}
 	return nil
 }
@@ -137,6 +143,9 @@ func (o *options) checkPeers() error {
 		if err := checkURL("peers", text, "http", "https"); err != nil {
 			return err
 		}
+	}
+	if err := tried(peers.New(o.peers, "")); err != nil {
+		return fmt.Errorf("peers: %w", err)
 	}
 	if len(o.peers) > 0 && len(o.tokens()) > 0 && len(o.readToken) == 0 {
 		return errors.New("peers is there without a read-token, must have one: other nodes are asked with it")
@@ -152,16 +161,18 @@ func (o *options) peerToken() string {
 	return o.readToken[0]
 }
 
-// minFeedbackKey is package timeout's.
-const minFeedbackKey = 32
-
 func (o *options) checkCallbacks() error {
-	_, err := o.httpConfig()
-	keys, keyErr := o.feedbackKeys()
-	for i, key := range keys {
-		if len(key) < minFeedbackKey {
-			keyErr = fmt.Errorf("feedback-key %d has %d bytes, must have at least %d", i+1, len(key), minFeedbackKey)
-		}
+	cfg, err := o.httpConfig()
+	if err == nil {
+		err = tried(httpcall.New(cfg))
 	}
-	return errors.Join(err, keyErr)
+	return withFlags(err)
+}
+
+// tried closes a thing that was made only to see whether its settings make sense. It does nothing yet.
+func tried(c io.Closer, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.Close()
 }

@@ -53,20 +53,25 @@ type hashed struct {
 	topic string
 }
 
-func newAccess(tokens []Token, anyHost bool) (access, error) {
+func newAccess(tokens []Token, anyHost bool) access {
 	a := access{anyHost: anyHost || len(tokens) > 0, cross: http.NewCrossOriginProtection()}
 	for _, token := range tokens {
-		if len(token.Secret) < MinToken || strings.ContainsFunc(token.Secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return a, fmt.Errorf("%w: a token of scope %v has %d bytes, must have at least %d, of visible ASCII", timeout.ErrArgument, token.Scope, len(token.Secret), MinToken)
-		}
-		if token.Scope == Work {
-			if err := engine.CheckTopic(token.Topic); err != nil {
-				return a, fmt.Errorf("a token of scope work: %w", err)
-			}
-		}
 		a.tokens = append(a.tokens, hashed{sha256.Sum256([]byte(token.Secret)), token.Scope, token.Topic})
 	}
-	return a, nil
+	return a
+}
+
+// check returns an error for a token that nobody could send, or everybody guess.
+func (t Token) check() error {
+	if len(t.Secret) < MinToken || strings.ContainsFunc(t.Secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("%w: a token of scope %v has %d bytes, must have at least %d, of visible ASCII", timeout.ErrArgument, t.Scope, len(t.Secret), MinToken)
+	}
+	if t.Scope == Work {
+		if err := engine.CheckTopic(t.Topic); err != nil {
+			return fmt.Errorf("a token of scope work: %w", err)
+		}
+	}
+	return nil
 }
 
 // check returns an error if a request may not use a route of scope needs.

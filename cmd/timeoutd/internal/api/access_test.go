@@ -1,6 +1,7 @@
 package api
 
 import (
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -101,7 +102,7 @@ func TestOtherSites(t *testing.T) {
 
 func TestTokensThatCouldBeGuessed(t *testing.T) {
 	for _, secret := range []string{"", "short", strings.Repeat("x", 15), "with space 0123456789", "ümlaut-0123456789"} {
-		_, err := newAccess([]Token{{secret, Read, ""}}, false)
+		_, err := New(nil, Config{Tokens: []Token{{secret, Read, ""}}})
 		require.ErrorIs(t, err, timeout.ErrArgument)
 		require.ErrorContains(t, err, "must have at least 16")
 		if secret != "" {
@@ -111,7 +112,10 @@ func TestTokensThatCouldBeGuessed(t *testing.T) {
 }
 
 func TestNegativeLimits(t *testing.T) {
-	_, err := New(nil, Config{MaxBody: -1})
+	_, err := New(nil, Config{MaxBody: math.MaxInt64})
+	require.ErrorIs(t, err, timeout.ErrArgument)
+	require.ErrorContains(t, err, "MaxBody 9223372036854775807, must be at most 1073741824")
+	_, err = New(nil, Config{MaxBody: -1})
 	require.ErrorIs(t, err, timeout.ErrArgument)
 	require.ErrorContains(t, err, "MaxBody -1")
 }

@@ -27,7 +27,7 @@ type Config struct {
 	AnyHost bool
 
 	// MaxBody is the longest body of a request, in bytes, and a quarter of the limit for all
-	// requests at the same time. Zero means 8 MiB.
+	// requests at the same time. Zero means 8 MiB; more than 1 GiB is an error.
 	MaxBody int64
 
 	// MaxBatch is how many tasks one request may name. Zero means 1000.
@@ -65,6 +65,8 @@ const (
 	defaultMaxBody        = 8 << 20
 	defaultMaxBatch       = 1000
 	defaultRequestTimeout = 30 * time.Second
+
+	maxMaxBody = 1 << 30
 )
 
 func (cfg Config) withDefaults() Config {
@@ -86,9 +88,18 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-func (cfg Config) check() error {
+// Validate returns the error of New for this config.
+func (cfg Config) Validate() error {
 	if cfg.MaxBody < 0 || cfg.MaxBatch < 0 || cfg.RequestTimeout < 0 {
 		return fmt.Errorf("%w: MaxBody %d, MaxBatch %d and RequestTimeout %v, must not be negative", timeout.ErrArgument, cfg.MaxBody, cfg.MaxBatch, cfg.RequestTimeout)
+	}
+	if cfg.MaxBody > maxMaxBody {
+		return fmt.Errorf("%w: MaxBody %d, must be at most %d", timeout.ErrArgument, cfg.MaxBody, maxMaxBody)
+	}
+	for _, token := range cfg.Tokens {
+		if err := token.check(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -116,14 +127,10 @@ type Handler struct {
 // New makes a Handler for a centre. The error wraps timeout.ErrArgument.
 func New(centre *timeout.Center, cfg Config) (*Handler, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.check(); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	access, err := newAccess(cfg.Tokens, cfg.AnyHost)
-	if err != nil {
-		return nil, err
-	}
-	h := &Handler{cfg: cfg, centre: centre, access: access, mux: http.NewServeMux(), since: time.Now(), patience: bodyPatience}
+	h := &Handler{cfg: cfg, centre: centre, access: newAccess(cfg.Tokens, cfg.AnyHost), mux: http.NewServeMux(), since: time.Now(), patience: bodyPatience}
 	h.stats.share = freshShare
 	h.bodies, h.leases = semaphore.NewWeighted(bodiesAtOnce*cfg.MaxBody), semaphore.NewWeighted(bodiesAtOnce*maxFeedback)
 	h.pulled, h.polls = semaphore.NewWeighted(maxPulled), semaphore.NewWeighted(maxPolls)
