@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -155,6 +156,26 @@ func TestTheCheckKnowsWhatTheServerRefuses(t *testing.T) {
 	var out strings.Builder
 	require.Equal(t, exitUsage, run(t.Context(), []string{"-memory", "-check"}, &out, &out))
 	require.Contains(t, out.String(), "must have at least 16, of visible ASCII")
+}
+
+// The signal comes while the server waits for its store: it is told to end, and has not failed.
+func TestASignalBeforeTheStoreAnswersIsNoFailure(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	t.Setenv("DATABASE_URL", "postgres://u@"+ln.Addr().String()+"/d")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		if conn, err := ln.Accept(); err == nil {
+			defer conn.Close()
+			_, _ = io.ReadFull(conn, make([]byte, 1)) // a question, and it gets no answer
+			cancel()
+			_, _ = io.Copy(io.Discard, conn)
+		}
+	}()
+	var out strings.Builder
+	require.Zero(t, run(ctx, []string{"-addr", "127.0.0.1:0"}, &out, &out), out.String())
+	require.NotContains(t, out.String(), "level=ERROR")
 }
 
 func TestTakenAddressExitsWithFailure(t *testing.T) {

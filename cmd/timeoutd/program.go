@@ -36,7 +36,10 @@ func newProgram(o *options, stderr io.Writer) *program {
 // run serves until ctx is done. Everything it has started has ended when it returns.
 func (p *program) run(ctx context.Context) (err error) {
 	engine, err := p.options.openEngine(ctx, p.log)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil: // told to end before there was anything to end
+		return nil
+	case err != nil:
 		return fmt.Errorf("engine: %w", err)
 	}
 	defer closing(&err, engine.Close)
