@@ -13,7 +13,7 @@ import (
 // Write return the reason, such as ErrNoAnswer, and Close returns nil.
 //
 // No beat begins while a Write is running, however long: a beat could only wait behind it.
-// SetWriteDeadline bounds it.
+// SetWriteDeadline bounds it. A client without any pause between its writes sends no beats.
 //
 // It has no ReadFrom and WriteTo, so it sees the bytes of an io.Copy as they move. Hence there is
 // no splice and no sendfile.

@@ -16,7 +16,8 @@
 //
 // If the server answers beats, [Options].Answer says what an answer is. If none comes in time, the
 // connection is closed, and a waiting Read returns [ErrNoAnswer]. Even a client with constant
-// writes sends a beat once per Timeout if it hears nothing of the server.
+// writes sends a beat once per Timeout if it hears nothing of the server, but never during a Write:
+// see [Conn].
 //
 // All connections of a [Beater] have one timing wheel: beats for ten thousand
 // connections take neither ten thousand goroutines nor timers.
