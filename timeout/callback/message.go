@@ -93,7 +93,7 @@ var traceNames = []string{engine.Traceparent, engine.Tracestate, engine.Baggage}
 
 // Parse reads the headers returned by Headers, with the method Get of an http.Header or a
 // nats.Header. Without a valid Trace it is nil: programs on the way may have changed it. The error
-// wraps timeout.ErrArgument and names the header.
+// wraps timeout.ErrArgument and names the header. Headers that don't belong together are an error.
 func Parse(get func(name string) string) (Message, error) {
 	m := Message{Key: get(HeaderKey), Topic: get(HeaderTopic)}
 	var err error
@@ -115,6 +115,9 @@ func Parse(get func(name string) string) (Message, error) {
 		}
 	}
 	m.Attempt, m.Due = int(attempt), time.UnixMilli(due)
+	if key := Key(timeout.Task{Topic: m.Topic, ID: m.ID, Version: m.Version}); m.Key != key {
+		return Message{}, fmt.Errorf("%w: header %s %.100q, must be %.100q, of the other headers", timeout.ErrArgument, HeaderKey, m.Key, key)
+	}
 	if text := get(HeaderToken); text != "" {
 		if m.Token, err = timeout.ParseToken(text); err != nil {
 			return Message{}, fmt.Errorf("header %s: %w", HeaderToken, err)

@@ -100,6 +100,7 @@ func TestHeadersThatNobodyHasWrittenAreRefusedByName(t *testing.T) {
 		callback.HeaderAttempt: "99999999999",
 		callback.HeaderDue:     "1e3",
 		callback.HeaderToken:   "!",
+		callback.HeaderKey:     "orders/2:0",
 	} {
 		bad := good.Clone()
 		bad.Set(name, value)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/callback"
 )
 
 // The headers of Standard Webhooks 1.0.0, and the prefix of its secrets as text.
@@ -73,9 +74,12 @@ func mac(secret []byte, id, timestamp string, body []byte) []byte {
 	return hash.Sum(nil)
 }
 
-// Verify is for targets. It returns nil if the request with this header and body was signed
-// with one of the secrets, at most tolerance before or after now. Otherwise the error wraps
-// ErrSignature. The body must be as it was sent. The error never shows the right signature.
+// Verify is for targets. It returns nil if a request with this key and body was signed with one of the
+// secrets, at most tolerance before or after now. Otherwise the error wraps ErrSignature. The body must
+// be as it was sent. The error never shows the right signature.
+//
+// The key is the Webhook-Id, and the Idempotency-Key must be the same. It has the topic, the id and the
+// version of the task, and callback.Parse refuses other ones beside it. No other header is signed.
 func Verify(header http.Header, body []byte, now time.Time, tolerance time.Duration, secrets ...[]byte) error {
 	timestamp := header.Get(HeaderWebhookTimestamp)
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
@@ -85,6 +89,10 @@ func Verify(header http.Header, body []byte, now time.Time, tolerance time.Durat
 	if age := now.Sub(time.Unix(seconds, 0)); age < -tolerance || age > tolerance {
 		return fmt.Errorf("%w: signed %v ago, must be at most %v", ErrSignature, age, tolerance)
 	}
+	id := header.Get(HeaderWebhookID)
+	if key := header.Get(callback.HeaderKey); key != "" && key != id {
+		return fmt.Errorf("%w: %s %.100q, must be the %s, %.100q", ErrSignature, callback.HeaderKey, key, HeaderWebhookID, id)
+	}
 	for text := range strings.SplitSeq(header.Get(HeaderWebhookSignature), " ") {
 		encoded, is := strings.CutPrefix(text, version)
 		signature, err := base64.StdEncoding.DecodeString(encoded)
@@ -92,7 +100,7 @@ func Verify(header http.Header, body []byte, now time.Time, tolerance time.Durat
 			continue // of another kind
 		}
 		for _, secret := range secrets {
-			if hmac.Equal(signature, mac(secret, header.Get(HeaderWebhookID), timestamp, body)) {
+			if hmac.Equal(signature, mac(secret, id, timestamp, body)) {
 				return nil
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/callback"
 )
 
 func TestAllSecretsSignSoThatTheyCanBeRotated(t *testing.T) {
@@ -42,6 +43,29 @@ func TestAllSecretsSignSoThatTheyCanBeRotated(t *testing.T) {
 	foreign := h.Clone()
 	foreign.Set(HeaderWebhookSignature, "v1a,AAAA "+h.Get(HeaderWebhookSignature))
 	require.NoError(t, verify(foreign, "body", now, older), "signatures of other kinds may be there")
+}
+
+// The signature of one task's call is none of another's: targets know tasks by the key.
+func TestACallUnderAnotherKeyIsNotSigned(t *testing.T) {
+	secret := []byte(strings.Repeat("o", 24))
+	now := time.Unix(1_700_000_000, 0)
+	task := timeout.Task{Topic: "orders", ID: "1", Version: 2}
+	h := http.Header{}
+	for _, field := range callback.New(t.Context(), task).Headers() {
+		h.Set(field.Name, field.Value)
+	}
+	sign(h, callback.Key(task), now, nil, [][]byte{secret})
+	require.NoError(t, Verify(h, nil, now, time.Minute, secret))
+	_, err := callback.Parse(h.Get)
+	require.NoError(t, err)
+
+	h.Set(callback.HeaderID, "3")
+	_, err = callback.Parse(h.Get)
+	require.ErrorContains(t, err, `header Idempotency-Key "orders/1:2", must be "orders/3:2"`)
+	h.Set(callback.HeaderKey, "orders/3:2")
+	_, err = callback.Parse(h.Get)
+	require.NoError(t, err)
+	require.ErrorIs(t, Verify(h, nil, now, time.Minute, secret), ErrSignature)
 }
 
 func TestWithoutASecretNothingIsSigned(t *testing.T) {
