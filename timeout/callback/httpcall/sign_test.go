@@ -43,6 +43,8 @@ func TestAllSecretsSignSoThatTheyCanBeRotated(t *testing.T) {
 	foreign := h.Clone()
 	foreign.Set(HeaderWebhookSignature, "v1a,AAAA "+h.Get(HeaderWebhookSignature))
 	require.NoError(t, verify(foreign, "body", now, older), "signatures of other kinds may be there")
+	sign(h, "orders/1:2", now, body, [][]byte{nil})
+	require.ErrorIs(t, verify(h, "body", now, nil), ErrSignature, "a setting that was forgotten lets nobody in")
 }
 
 // The signature of one task's call is none of another's: targets know tasks by the key.
