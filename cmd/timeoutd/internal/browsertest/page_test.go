@@ -278,6 +278,39 @@ func TestThePageWithFiftyTopics(t *testing.T) {
 	requireQuiet(t, b, url)
 }
 
+// The server clears many dead tasks in several answers. Meanwhile somebody looks at another topic.
+func TestClearingATopicStaysWithIt(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	require.NoError(t, centre.Handle("a", func(context.Context, timeout.Task) error { return errors.New("no") }))
+	require.NoError(t, centre.Handle("b", func(context.Context, timeout.Task) error { return nil }))
+	_, err := centre.Set(t.Context(), timeout.Task{Topic: "a", ID: "1"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return state(t, centre, "a", "1") == timeout.Dead }, tab.Eternal, 10*time.Millisecond)
+	b := tab.Open(t, url+"/", 1440, 1000)
+	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 2`)
+	b.Press("#topics", "a")
+	b.Click("#tabs [data-state=dead]")
+	b.Until(`document.querySelector("#all-dead button")`)
+	require.True(t, tab.Eval[bool](b, `(() => {
+		const real = window.fetch;
+		window.asked = [];
+		window.fetch = async (path, o) => {
+			if (!path.includes("/dead/") || o.method !== "POST") return real(path, o);
+			const first = asked.push(path) === 1;
+			if (first) await new Promise((done) => { window.goOn = done; });
+			return new Response(JSON.stringify({ changed: 1, more: first, next: first ? "1.x" : "" }));
+		};
+		return true;
+	})()`))
+	b.Press("#all-dead", "Replay all")
+	b.Until(`window.goOn`)
+	b.Press("#topics", "b")
+	b.Until(`document.querySelector("[data-topic=b].chosen")`)
+	require.True(t, tab.Eval[bool](b, `(() => { goOn(); return true; })()`))
+	b.Until(`asked.length === 2`)
+	require.Equal(t, "/v1/topics/a/dead/replay? /v1/topics/a/dead/replay?cursor=1.x", tab.Eval[string](b, `asked.join(" ")`))
+}
+
 // The page asks for a token, keeps it in the tab, and says what it may not do.
 func TestThePageWithTokens(t *testing.T) {
 	const reader, master = "reader-0123456789", "master-0123456789"

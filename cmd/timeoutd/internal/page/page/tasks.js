@@ -70,13 +70,14 @@ function makeTasks(changed) {
     await draw();
   }
 
-  // clear replays or drops what is dead, perhaps of one cause only.
+  // clear replays or drops what is dead in the topic, perhaps of one cause only. Meanwhile somebody may
+  // choose another topic.
   async function clear(verb, cause) {
-    const query = new URLSearchParams(cause ? { cause } : {});
+    const query = new URLSearchParams(cause ? { cause } : {}), path = `${topicPath(topic)}/dead/${verb}?`;
     let total = 0, more = true;
     try {
       while (more) {
-        const answer = await askJSON("POST", `${topicPath(topic)}/dead/${verb}?${query}`);
+        const answer = await askJSON("POST", path + query);
         total += answer.changed;
         more = answer.more;
         if (more) query.set("cursor", answer.next);
