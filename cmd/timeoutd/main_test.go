@@ -143,6 +143,7 @@ func TestTheCheckKnowsWhatTheServerRefuses(t *testing.T) {
 		"-node has 300 bytes, must have at most":                        {"-node", strings.Repeat("x", 300)},
 		"-max-body 9223372036854775807, must be at most 1073741824":     {"-max-body", "9223372036854775807"},
 		`peers: timeout: invalid argument: the server's URL "http://h"`: {"-peers", "http://h?x=1"},
+		"tls: stat /no/cert: no such file":                              {"-tls-cert", "/no/cert", "-tls-key", "/no/key"},
 		`servers ["/x"], must each be a host or host:port`:              {"-zookeeper", "/x"},
 	} {
 		for _, more := range [][]string{{"-memory", "-check"}, {"-memory"}} {

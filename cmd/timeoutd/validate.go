@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
@@ -34,7 +35,8 @@ func (o *options) checkTLS() error {
 	if (o.tlsCert == "") != (o.tlsKey == "") {
 		return fmt.Errorf("tls-cert %q and tls-key %q, must be both or none", o.tlsCert, o.tlsKey)
 	}
-	return nil
+	_, err := o.openTLS(slog.New(slog.DiscardHandler))
+	return err
 }
 
 func isLoopback(hostport string) bool {
