@@ -311,6 +311,26 @@ func TestClearingATopicStaysWithIt(t *testing.T) {
 	require.Equal(t, "/v1/topics/a/dead/replay? /v1/topics/a/dead/replay?cursor=1.x", tab.Eval[string](b, `asked.join(" ")`))
 }
 
+// Nobody sees the tasks of a closed topic, so the page asks for none.
+func TestTheTasksOfAClosedTopicAreNotAskedFor(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	_, err := centre.SetTopic(t.Context(), timeout.Topic{Name: "mail"})
+	require.NoError(t, err)
+	b := tab.Open(t, url+"/#mail", 1440, 1000)
+	require.True(t, tab.Eval[bool](b, `(() => {
+		const real = window.fetch;
+		window.asked = 0;
+		window.fetch = (path, o) => { if (path.includes("/tasks?")) asked++; return real(path, o); };
+		return true;
+	})()`))
+	b.Until(`asked > 1`) // the list draws itself every three seconds, and the figures every second
+	b.Click("#topic-close")
+	b.Until(`$("topic-card").hidden`)
+	require.True(t, tab.Eval[bool](b, `(() => { asked = 0; window.then = Number(document.body.dataset.drawn); return true; })()`))
+	b.Until(`Number(document.body.dataset.drawn) > then + 6`)
+	require.Zero(t, tab.Eval[int](b, `asked`))
+}
+
 // The page asks for a token, keeps it in the tab, and says what it may not do.
 func TestThePageWithTokens(t *testing.T) {
 	const reader, master = "reader-0123456789", "master-0123456789"

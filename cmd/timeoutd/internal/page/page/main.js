@@ -203,7 +203,7 @@
     try { name = decodeURIComponent(location.hash.slice(1)); } catch { /* nobody here has written that */ }
     if (name === "main" || name === chosen) return;
     chosen = name;
-    if (name) tasks.choose(name);
+    tasks.choose(name);
     if (latest) draw();
     if (name) $("topic-card").scrollIntoView({ block: "nearest" });
   }
