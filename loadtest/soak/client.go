@@ -36,7 +36,7 @@ func (c *client) live(ctx context.Context) {
 		if c.kind.vanish && !c.soak.here.wait(ctx) {
 			return
 		}
-		if err := c.dial(ctx); err != nil {
+		if err := c.dial(); err != nil {
 			c.soak.tally.undialed.Add(1)
 			continue
 		}
@@ -47,14 +47,14 @@ func (c *client) live(ctx context.Context) {
 	}
 }
 
-func (c *client) dial(ctx context.Context) error {
+func (c *client) dial() error {
 	c.soak.dialing.RLock()
 	defer c.soak.dialing.RUnlock()
 	g := c.soak.serving
 	c.serving, c.ending, c.partial, c.number, c.echoes = g, ending{kind: c.kind, dialed: time.Now()}, c.partial[:0], 0, 0
 	c.life = c.dialed
 	dialer := net.Dialer{LocalAddr: c.from, Timeout: 30 * time.Second, KeepAlive: -1}
-	conn, err := dialer.DialContext(ctx, "tcp", g.addr)
+	conn, err := dialer.Dial("tcp", g.addr) // to the end: the server may have counted it
 	if err != nil {
 		return err
 	}
@@ -216,6 +216,7 @@ func (c *client) end(ctx context.Context, err error) {
 		return
 	}
 	c.at = time.Now()
+	c.late = c.soak.lateness.since(c.at.Add(-c.soak.rules.longest), c.at)
 	c.leaves = c.serving.leaving.Load()
 	c.soak.tally.ended(c.ending, c.soak.rules)
 }

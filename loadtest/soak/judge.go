@@ -24,12 +24,13 @@ func (r rules) patience() time.Duration { return r.longest + 30*time.Second }
 // ending is how a connection ended, as its client saw it.
 type ending struct {
 	kind   *kind
-	dialed time.Time // before the connection was opened
-	said   time.Time // after its first line was sent; zero without one
-	life   time.Time // before its last sign of life was sent; dialed without one
-	at     time.Time // after the end was seen
-	text   string    // the server's last line; "" without one
-	leaves bool      // the server was going down by then, or is gone
+	dialed time.Time     // before the connection was opened
+	said   time.Time     // after its first line was sent; zero without one
+	life   time.Time     // before its last sign of life was sent; dialed without one
+	at     time.Time     // after the end was seen
+	late   time.Duration // by how much this program was late shortly before, at most; 0 if not notable
+	text   string        // the server's last line; "" without one
+	leaves bool          // the server was going down by then, or is gone
 }
 
 // verdict is whether an end was right.
@@ -68,12 +69,12 @@ func (r rules) judge(e ending) (verdict, string) {
 		}
 	case strings.HasPrefix(text, "BYE closed to make room"):
 		if silent < r.evictMinIdle {
-			return early, fmt.Sprintf("silent for %v", silent)
+			return e.tooSoon(silent)
 		}
 	case strings.HasPrefix(text, "ERR too many connections"): // refused as it came
 	case strings.HasPrefix(text, "BYE idle"), strings.HasPrefix(text, "BYE no answer"):
 		if silent < r.timeout {
-			return early, fmt.Sprintf("silent for %v", silent)
+			return e.tooSoon(silent)
 		}
 		if e.kind.lives {
 			return ownLate, ""
@@ -91,4 +92,13 @@ func (r rules) judge(e ending) (verdict, string) {
 		return wrong, ""
 	}
 	return right, ""
+}
+
+// tooSoon returns the verdict about an end after too short a silence. If this program was late, a client reads a
+// ping and the goodbye after it at the same time, and its answer to the ping comes after both.
+func (e ending) tooSoon(silent time.Duration) (verdict, string) {
+	if e.kind.lives && e.late > 0 {
+		return ownLate, ""
+	}
+	return early, fmt.Sprintf("silent for %v", silent)
 }

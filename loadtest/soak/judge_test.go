@@ -64,6 +64,29 @@ func TestAnEndIsJudgedByWhatTheClientDid(t *testing.T) {
 	}
 }
 
+func TestNobodyIsBlamedForAPingThatWasReadLate(t *testing.T) {
+	const timeout = 10 * time.Second
+	r := newRules(timeout)
+	for _, c := range []struct {
+		kind, text string
+		late       time.Duration
+		want       verdict
+	}{
+		{"answers pings", "BYE no answer to PING", 0, early},
+		{"answers pings", "BYE no answer to PING", 2 * time.Second, ownLate},
+		{"answers pings", "BYE closed to make room", 2 * time.Second, ownLate},
+		{"answers pings", "BYE maximum age 3m20s", 2 * time.Second, early},
+		{"answers pings", "ERR more than a heartbeat per 50ms", 2 * time.Second, wrong},
+		{"answers pings", "", 2 * time.Second, wrong},
+		{"falls silent", "BYE no answer to PING", 2 * time.Second, early},
+	} {
+		at := time.Now()
+		e := ending{kind: named(c.kind), dialed: at.Add(-time.Minute), life: at.Add(-time.Millisecond), at: at, late: c.late, text: c.text}
+		got, why := r.judge(e)
+		require.Equal(t, c.want, got, "%+v: %s", c, why)
+	}
+}
+
 func TestThePopulationHasAllKinds(t *testing.T) {
 	for _, clients := range []int{len(kinds), 100, 15_000} {
 		count := map[string]int{}

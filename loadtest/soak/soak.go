@@ -28,11 +28,12 @@ var machine = netip.MustParseAddr("10.99.0.1")
 
 // soak is a run.
 type soak struct {
-	cfg   config
-	rules rules
-	tally *tally
-	here  *presence
-	out   io.Writer
+	cfg      config
+	rules    rules
+	tally    *tally
+	lateness lateness
+	here     *presence
+	out      io.Writer
 
 	dialing sync.RWMutex // held by clients while they dial, so that each connection is counted by its server
 	serving *generation
@@ -109,6 +110,9 @@ func (s *soak) run(ctx context.Context) error {
 		fmt.Fprintln(s.out, "nobody vanishes: only root can make a network namespace for that")
 	}
 	var clients sync.WaitGroup
+	if err := s.lateness.watch(living, &clients); err != nil {
+		return err
+	}
 	s.populate(living, &clients)
 	err = d.direct(ctx)
 	stop()
@@ -116,6 +120,7 @@ func (s *soak) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(s.out, "the clients heard by at most %v too late\n", s.lateness.longest.Round(time.Millisecond))
 	return d.finish(ctx)
 }
 
