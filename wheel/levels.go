@@ -16,6 +16,7 @@ type levels[V any] struct {
 	level []level
 	slot  []slot[V] // of all levels, the finest first
 	slots slots[V]
+	turn  uint64 // slots of the top level in a revolution
 	early uint64 // a block's timers are in place so many ticks before it begins
 }
 
@@ -41,6 +42,7 @@ func makeLevels[V any](revolutions []int) levels[V] {
 		unit *= uint64(revolution)
 	}
 	l.slot = make([]slot[V], first)
+	l.turn = uint64(revolutions[top])
 	return l
 }
 
@@ -58,10 +60,9 @@ func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 			if i < top {
 				continue
 			}
-			block = at + (block-at)%v.size // some revolutions earlier
-			if soonest := at + 1 + uint64(min(i, 1)); block < soonest {
-				block = at + v.size - uint64(min(i, 1))
-			}
+			// Some revolutions earlier. The next block of a higher level is on its way down.
+			soonest := at + 1 + uint64(min(i, 1))
+			block = soonest + (block-soonest)%l.turn
 		}
 		return v.first + int(block%v.size), block * v.unit
 	}

@@ -27,7 +27,8 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 
 				next, unit := l.next(hand, slot)
 				require.Equal(t, visit, next, "next must know what place said")
-				if due-hand < turn-turn/uint64(sizes[len(sizes)-1]) {
+				// A delay of a turn has a tick on top. One level has slots for the turn only.
+				if due-hand <= turn || len(sizes) > 1 && due-hand == turn+1 {
 					require.Less(t, due-visit, unit, "no visit in vain, within a turn")
 				}
 
@@ -43,6 +44,36 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 				require.Len(t, turn, 1)
 				require.Equal(t, []*TimerOf[int]{timer}, turn[0].timers(nil))
 				l.slots.giveBack(turn[0])
+			}
+		})
+	}
+}
+
+// Timers of one tick with deadlines beyond the top level are spread over all its slots. Each
+// visit but the first and the last brings a timer a whole revolution further.
+func TestTimersBeyondTheTopLevelGoRound(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	for _, sizes := range modelLevels {
+		t.Run(fmt.Sprintf("levels=%v", sizes), func(t *testing.T) {
+			l := makeLevels[int](sizes)
+			top, revolution := l.level[len(sizes)-1], uint64(sizes[len(sizes)-1])
+			for range 20 {
+				hand := rnd.Uint64N(3 * revolution * top.unit)
+				at := hand / top.unit
+				timers := map[int]int{}
+				for ahead := top.size; ahead < top.size+10*revolution; ahead++ {
+					slot, visit := l.place(hand, (at+ahead)*top.unit)
+					timers[slot]++
+					visits := uint64(1)
+					for ; visit < (at+ahead)*top.unit; visits++ {
+						_, visit = l.place(visit-uint64(min(len(sizes)-1, 1)), (at+ahead)*top.unit)
+					}
+					require.LessOrEqual(t, visits, 1+ahead/revolution, "hand %d, %d slots ahead", hand, ahead)
+				}
+				require.Len(t, timers, int(revolution))
+				for slot, n := range timers {
+					require.Equal(t, 10, n, "in slot %d, hand %d", slot, hand)
+				}
 			}
 		})
 	}
