@@ -53,7 +53,7 @@ func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 	for i := range l.level {
 		v := &l.level[i]
 		at, block := hand, due
-		if i > 0 {
+		if i > 0 { // two divisions take longer than all the rest
 			at, block = hand/v.unit, due/v.unit
 		}
 		if block-at >= v.size {
@@ -90,9 +90,8 @@ func (l *levels[V]) take(tick uint64, to []*chunk[V]) []*chunk[V] {
 		if s.first == nil {
 			continue
 		}
-		left := next*v.unit - tick
-		left -= min(left-1, l.early)
-		if left <= moveTicks {
+		// With 1 tick left all move down. Then the slot is empty: place goes beyond the next block.
+		if left := next*v.unit - tick - l.early; left <= moveTicks {
 			to = append(to, s.share(int(left), tick))
 		}
 	}

@@ -89,29 +89,34 @@ func TestAWeekTakes297Slots(t *testing.T) {
 	require.Equal(t, 294, slot)
 }
 
-// The timers of a block go down in the ticks of the block before, each tick its share.
+// The timers of a block go down in the last ticks of the block before, each tick its share.
 func TestBlockMovesDownInShares(t *testing.T) {
-	for _, early := range []uint64{0, 10} {
-		l := makeLevels[int]([]int{512, 64})
-		l.early = early
-		const timers = 1_000_000
-		for range timers {
-			l.file(new(TimerOf[int]), 0, 2*512+7)
-		}
-		moved := 0
-		for tick := uint64(512); tick < 2*512; tick++ {
-			now := 0
-			for _, list := range l.take(tick, nil) {
-				for _, timer := range list.timers(nil) {
-					l.file(timer, tick, 2*512+7)
-					now++
+	for _, block := range []uint64{moveTicks, 1000} {
+		for _, early := range []uint64{0, 10} {
+			l := makeLevels[int]([]int{int(block), 64})
+			l.early = early
+			const timers = 500_000
+			for range timers {
+				l.file(new(TimerOf[int]), 0, 2*block+7)
+			}
+			moved := 0
+			for tick := block; tick < 2*block; tick++ {
+				now := 0
+				for _, list := range l.take(tick, nil) {
+					for _, timer := range list.timers(nil) {
+						l.file(timer, tick, 2*block+7)
+						now++
+					}
+				}
+				require.LessOrEqual(t, now, timers/450, "on tick %d", tick)
+				inPlace := 2*block - early
+				require.Equal(t, inPlace-moveTicks <= tick && tick < inPlace, now > 0, "on tick %d", tick)
+				if moved += now; tick >= inPlace {
+					require.Equal(t, timers, moved, "before tick %d", tick)
 				}
 			}
-			require.LessOrEqual(t, now, timers/450, "on tick %d", tick)
-			if moved += now; tick >= 2*512-early {
-				require.Equal(t, timers, moved, "before tick %d", tick)
-			}
+			require.Equal(t, timers, moved)
+			require.Equal(t, timers, l.slot[7].len, "all in the slot of their tick")
 		}
-		require.Equal(t, timers, l.slot[7].len, "all in the slot of their tick")
 	}
 }
