@@ -35,6 +35,7 @@ type modelTimer struct {
 	deadline time.Duration // it must not expire before
 	limit    time.Duration // or 0
 	visit    uint64        // earliest tick of a visit
+	held     bool          // due at its last visit, but not for certain: each pass visits it
 	state    word
 }
 
@@ -43,7 +44,7 @@ func (m *model) ticks(d time.Duration) uint64 { return uint64((max(d, 0) + m.tic
 // touch makes a touch at an instant.
 func (m *model) touch(t *modelTimer, tick uint64, at time.Duration) {
 	if t.state == due {
-		t.visit = m.hand + 1
+		t.visit, t.held = m.hand+1, false
 	}
 	t.touched, t.at, t.rearmed, t.quiet, t.state = tick, at, false, false, pending
 	m.derive(t)
@@ -62,6 +63,7 @@ func (m *model) derive(t *modelTimer) {
 
 // rearm gives a timer a deadline of its own.
 func (m *model) rearm(t *modelTimer, at time.Duration) {
+	t.held = t.held && t.state == pending
 	t.rearmed, t.quiet, t.due, t.deadline, t.state = true, true, m.ticks(at), at, pending
 	t.visit = m.hand + 1
 }
@@ -84,11 +86,15 @@ func (m *model) advance(now time.Duration) []int {
 	m.hand = m.now
 	var ids []int
 	for id, t := range m.timers {
+		if t.state != pending || m.now < t.visit && !t.held {
+			continue
+		}
 		limited := t.limit > 0 && m.ticks(t.limit) <= m.now
-		if t.state == pending && m.now >= t.visit && (m.hasPassed(t, now) || limited) {
+		if m.hasPassed(t, now) || limited {
 			t.state = due
 			ids = append(ids, id)
 		}
+		t.held = t.state == pending && t.due <= m.now
 	}
 	slices.Sort(ids)
 	return ids
