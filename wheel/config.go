@@ -55,9 +55,9 @@ type Config struct {
 	// Levels are the revolutions of each level, the finest first, in slots. A slot of the
 	// first level is one tick. A slot of a higher level is a whole revolution of the level
 	// below. With a tick of a second, {60, 60, 24, 7} are seconds, minutes, hours and days.
-	// Each level below the top has slots for two revolutions. The top has slots for one,
-	// and two more if there is a level below: 297 slots for this week. Delays may be longer
-	// than a revolution of the top level. Nil means {512, 64, 64}.
+	// Each level below the top has slots for two revolutions. The top has slots for one, and
+	// two more: 297 slots for this week. Delays may be longer than a revolution of the top
+	// level. Nil means {512, 64, 64}.
 	Levels []int
 
 	// Stall is the longest gap between two wakings of the hand to pass for slowness. A

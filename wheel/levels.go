@@ -16,7 +16,6 @@ type levels[V any] struct {
 	level []level
 	slot  []slot[V] // of all levels, the finest first
 	slots slots[V]
-	turn  uint64 // slots of the top level in a revolution
 	early uint64 // a block's timers are in place so many ticks before it begins
 }
 
@@ -32,17 +31,13 @@ func makeLevels[V any](revolutions []int) levels[V] {
 	for i, revolution := range revolutions {
 		size := 2 * revolution
 		if i == top {
-			size = revolution
-			if i > 0 {
-				size += 2 // the hand's own block, and the one on its way down
-			}
+			size = revolution + 2 // the hand's own block, and the one on its way down
 		}
 		l.level = append(l.level, level{first: first, size: uint64(size), unit: unit})
 		first += size
 		unit *= uint64(revolution)
 	}
 	l.slot = make([]slot[V], first)
-	l.turn = uint64(revolutions[top])
 	return l
 }
 
@@ -60,9 +55,7 @@ func (l *levels[V]) place(hand, due uint64) (slot int, visit uint64) {
 			if i < top {
 				continue
 			}
-			// Some revolutions earlier. The next block of a higher level is on its way down.
-			soonest := at + 1 + uint64(min(i, 1))
-			block = soonest + (block-soonest)%l.turn
+			block = at + 2 + (block-at-2)%(v.size-2) // some revolutions earlier
 		}
 		return v.first + int(block%v.size), block * v.unit
 	}
