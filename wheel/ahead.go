@@ -3,6 +3,7 @@ package wheel
 import (
 	"cmp"
 	"iter"
+	"math"
 	"slices"
 	"time"
 )
@@ -19,34 +20,28 @@ import (
 func (w *WheelOf[V]) Ahead() iter.Seq2[time.Duration, []*TimerOf[V]] {
 	return func(yield func(time.Duration, []*TimerOf[V]) bool) {
 		// A wide slot is settled at its turn, since some of its timers may be due soon. Its
-		// other timers are due after those of narrower slots, and wait.
+		// other timers are due after those of narrower slots, and wait. A timer filed again
+		// in a wide slot after the turn of this slot waits, too.
 		var waiting []dueAhead[V]
+		yieldUntil := func(tick uint64) bool {
+			for len(waiting) > 0 && waiting[0].from <= tick {
+				first := waiting[0]
+				waiting = waiting[1:]
+				if !yield(w.touchedFrom(first.from), first.timers) {
+					return false
+				}
+			}
+			return true
+		}
 		slots, end := w.slotsAhead()
 		for _, s := range slots {
-			for len(waiting) > 0 && waiting[0].from <= s.visit {
-				if !yield(w.touchedFrom(waiting[0].from), waiting[0].timers) {
-					return
-				}
-				waiting = waiting[1:]
-			}
-			found, later := w.settleAhead(s, end)
-			if len(found.timers) > 0 && found.from <= s.visit {
-				if !yield(w.touchedFrom(found.from), found.timers) {
-					return
-				}
-			} else if len(found.timers) > 0 {
-				waiting = append(waiting, found)
-			}
-			if len(later) > 0 {
-				waiting = append(waiting, dueAhead[V]{end, later})
-			}
-			slices.SortStableFunc(waiting, func(a, b dueAhead[V]) int { return cmp.Compare(a.from, b.from) })
-		}
-		for _, d := range waiting {
-			if !yield(w.touchedFrom(d.from), d.timers) {
+			if !yieldUntil(s.visit) {
 				return
 			}
+			waiting = w.settleAhead(s, end, waiting)
+			slices.SortStableFunc(waiting, func(a, b dueAhead[V]) int { return cmp.Compare(a.from, b.from) })
 		}
+		yieldUntil(math.MaxUint64)
 	}
 }
 
@@ -64,39 +59,36 @@ func (w *WheelOf[V]) touchedFrom(visit uint64) time.Duration {
 	return w.clock.span(visit - min(w.longest, visit))
 }
 
-// slotAhead is a slot, the tick of the hand's next visit, and the number of ticks in it.
+// slotAhead is a slot, and the tick of the hand's next visit.
 type slotAhead struct {
-	slot        int
-	visit, unit uint64
+	slot  int
+	visit uint64
 }
 
-// slotsAhead returns all slots in the order of the hand's visits, the wider first, and the
-// first tick without a slot.
+// slotsAhead returns all slots in the order of the hand's visits, those of higher levels
+// first, and the first tick out of their reach.
 func (w *WheelOf[V]) slotsAhead() (ahead []slotAhead, end uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for slot := range w.levels.slot {
-		visit, unit := w.levels.next(w.hand, slot)
-		ahead = append(ahead, slotAhead{slot, visit, unit})
-		end = max(end, visit+unit)
+		visit := w.levels.next(w.hand, slot)
+		ahead = append(ahead, slotAhead{slot, visit})
 	}
 	slices.SortFunc(ahead, func(a, b slotAhead) int {
-		return cmp.Or(cmp.Compare(a.visit, b.visit), cmp.Compare(b.unit, a.unit))
+		return cmp.Or(cmp.Compare(a.visit, b.visit), cmp.Compare(b.slot, a.slot))
 	})
-	return ahead, end
+	return ahead, w.levels.reach(w.hand, len(w.levels.level)-1)
 }
 
-// settleAhead files the timers of a slot again, each in its present place. It returns the
-// timers that no later slot will show: they are due in the ticks of this slot, or of a
-// wider slot before it. Timers due at end or after it are apart. It returns nothing if the
-// hand has come by already.
-func (w *WheelOf[V]) settleAhead(s slotAhead, end uint64) (found dueAhead[V], later []*TimerOf[V]) {
+// settleAhead files the timers of a slot again, each in its present place. Timers shown by no
+// later slot join the waiting ones. Those due at end or after it come at end. It does nothing
+// if the hand has come by already.
+func (w *WheelOf[V]) settleAhead(s slotAhead, end uint64, waiting []dueAhead[V]) []dueAhead[V] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if visit, _ := w.levels.next(w.hand, s.slot); visit != s.visit {
-		return dueAhead[V]{}, nil
+	if w.levels.next(w.hand, s.slot) != s.visit {
+		return waiting
 	}
-	found.from = max(s.visit, w.levels.reach(w.hand, s.slot))
 	for c := w.levels.slot[s.slot].empty(); c != nil; {
 		for _, t := range c.entry[:c.n] {
 			at := t.word.Load()
@@ -104,20 +96,22 @@ func (w *WheelOf[V]) settleAhead(s slotAhead, end uint64) (found dueAhead[V], la
 			if slot != s.slot {
 				w.refiled++
 			}
-			switch visit, unit := w.levels.next(w.hand, slot); {
-			case visit > s.visit, visit == s.visit && unit < s.unit: // shown by a later slot
-			case due < end:
-				if visit < s.visit { // a limit, or a delay made shorter
-					found.from = s.visit
-				}
-				found.timers = append(found.timers, t)
-			default:
-				later = append(later, t)
+			if visit := w.levels.next(w.hand, slot); visit > s.visit || visit == s.visit && slot < s.slot {
+				continue // a later slot shows it
 			}
+			from := end
+			if due < end { // its slot may be an earlier one: a limit, or a delay made shorter
+				from = max(s.visit, w.levels.soonest(w.hand, slot))
+			}
+			i := slices.IndexFunc(waiting, func(d dueAhead[V]) bool { return d.from == from })
+			if i < 0 {
+				i, waiting = len(waiting), append(waiting, dueAhead[V]{from: from})
+			}
+			waiting[i].timers = append(waiting[i].timers, t)
 		}
 		emptied := c
 		c = c.next
 		w.levels.slots.giveBack(emptied)
 	}
-	return found, later
+	return waiting
 }

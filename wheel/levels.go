@@ -102,15 +102,19 @@ func (l *levels[V]) takeTick(tick uint64, to []*chunk[V]) []*chunk[V] {
 // slotOf returns the slot of a tick, in the first level.
 func (l *levels[V]) slotOf(tick uint64) *slot[V] { return &l.slot[tick%l.level[0].size] }
 
-// reach returns the first tick out of reach for the level below the one of a slot: no timer
-// in the slot is due before it.
-func (l *levels[V]) reach(hand uint64, slot int) uint64 {
-	i := l.of(slot)
-	if i == 0 {
-		return 0
+// soonest returns the first tick for which a timer would go to a slot.
+func (l *levels[V]) soonest(hand uint64, slot int) uint64 {
+	tick := l.next(hand, slot)
+	for lower := range l.of(slot) {
+		tick = max(tick, l.reach(hand, lower))
 	}
-	below := &l.level[i-1]
-	return (hand/below.unit + below.size) * below.unit
+	return tick
+}
+
+// reach returns the first tick out of reach for a level.
+func (l *levels[V]) reach(hand uint64, level int) uint64 {
+	v := &l.level[level]
+	return (hand/v.unit + v.size) * v.unit
 }
 
 // of returns the level of a slot.
@@ -122,14 +126,13 @@ func (l *levels[V]) of(slot int) int {
 	return i
 }
 
-// next returns the tick of the hand's next visit to a slot, and the number of ticks in the
-// slot.
-func (l *levels[V]) next(hand uint64, slot int) (visit, unit uint64) {
+// next returns the tick of the hand's next visit to a slot.
+func (l *levels[V]) next(hand uint64, slot int) uint64 {
 	v := &l.level[l.of(slot)]
 	at := hand / v.unit
 	ahead := (uint64(slot-v.first) + v.size - at%v.size) % v.size
 	if ahead == 0 {
 		ahead = v.size
 	}
-	return (at + ahead) * v.unit, v.unit
+	return (at + ahead) * v.unit
 }

@@ -25,8 +25,8 @@ func TestPlaceIsVisitedInTimeAndByTake(t *testing.T) {
 				require.LessOrEqual(t, visit, due)
 				require.LessOrEqual(t, visit-hand, l.level[len(sizes)-1].size*l.level[len(sizes)-1].unit)
 
-				next, unit := l.next(hand, slot)
-				require.Equal(t, visit, next, "next must know what place said")
+				require.Equal(t, visit, l.next(hand, slot), "next must know what place said")
+				unit := l.level[l.of(slot)].unit
 				if due-hand <= turn+1 { // a delay of a turn has a tick on top
 					require.Less(t, due-visit, unit, "no visit in vain, within a turn")
 				}

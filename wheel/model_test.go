@@ -370,8 +370,8 @@ func (r *rig) checkLinks() {
 		}
 	}
 	for i := range w.levels.slot {
-		visit, unit := w.levels.next(w.hand, i)
-		require.True(t, visit > w.hand && visit%unit == 0, "slot %d", i)
+		visit := w.levels.next(w.hand, i)
+		require.True(t, visit > w.hand && visit%w.levels.level[w.levels.of(i)].unit == 0, "slot %d", i)
 		check(&w.levels.slot[i], visit)
 	}
 	check(&w.held, 0)
@@ -392,14 +392,37 @@ func (r *rig) checkLinks() {
 	require.Equal(t, w.backlog.len(), s.Backlog)
 }
 
+// checkAhead checks that Ahead shows each timer, in the order of the latest visits, and that
+// its bounds hold. Ahead finds a timer in its slot. A timer with a limit, or with a shorter
+// delay, may have to be visited earlier, and comes late.
 func (r *rig) checkAhead() {
+	w := r.wheel
+	_, end := w.slotsAhead()
+	isLate := map[*TimerOf[int]]bool{}
+	for _, timer := range w.timers() {
+		if word := timer.word.Load(); word&stateMask == pending {
+			isLate[timer] = w.visitBy(timer, word) < w.levels.slots.visitOf(timer)
+		}
+	}
 	var seen []int
 	least := time.Duration(0)
-	for touched, timers := range r.wheel.Ahead() {
+	last := uint64(0)
+	for touched, timers := range w.Ahead() {
+		require.NotEmpty(r.t, timers)
 		least = max(least, touched)
+		after := last
 		for _, timer := range timers {
 			at, _ := timer.Touched()
 			require.GreaterOrEqual(r.t, at, least, "this one and all that come after")
+			word := timer.word.Load()
+			visit := w.visitBy(timer, word)
+			if timer.dueTick(word) >= end {
+				visit = end
+			}
+			if visit < after && !isLate[timer] {
+				require.GreaterOrEqual(r.t, visit, after, "timer %d comes too late", timer.value)
+			}
+			last = max(last, visit)
 			v, _ := timer.Value()
 			seen = append(seen, v)
 		}

@@ -174,7 +174,7 @@ func (s *subject) Check() error {
 		return nil
 	}
 	for i := range s.levels.slot {
-		visit, _ := s.levels.next(s.hand, i)
+		visit := s.levels.next(s.hand, i)
 		if err := check(&s.levels.slot[i], visit, false); err != nil {
 			return err
 		}
