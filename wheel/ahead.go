@@ -3,7 +3,6 @@ package wheel
 import (
 	"cmp"
 	"iter"
-	"math"
 	"slices"
 	"time"
 )
@@ -34,14 +33,13 @@ func (w *WheelOf[V]) Ahead() iter.Seq2[time.Duration, []*TimerOf[V]] {
 			return true
 		}
 		slots, end := w.slotsAhead()
-		for _, s := range slots {
+		for _, s := range slots { // the last one is empty, and comes at end
 			if !yieldUntil(s.visit) {
 				return
 			}
 			waiting = w.settleAhead(s, end, waiting)
 			slices.SortStableFunc(waiting, func(a, b dueAhead[V]) int { return cmp.Compare(a.from, b.from) })
 		}
-		yieldUntil(math.MaxUint64)
 	}
 }
 
@@ -66,7 +64,8 @@ type slotAhead struct {
 }
 
 // slotsAhead returns all slots in the order of the hand's visits, those of higher levels
-// first, and the first tick out of their reach.
+// first, and the first tick out of their reach: the next visit to the hand's own slot of the
+// top level.
 func (w *WheelOf[V]) slotsAhead() (ahead []slotAhead, end uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,14 +80,11 @@ func (w *WheelOf[V]) slotsAhead() (ahead []slotAhead, end uint64) {
 }
 
 // settleAhead files the timers of a slot again, each in its present place. Timers shown by no
-// later slot join the waiting ones. Those due at end or after it come at end. It does nothing
-// if the hand has come by already.
+// later slot join the waiting ones. Those due at end or after it come at end. If the hand has
+// come by already, the timers are for its next visit and join nobody.
 func (w *WheelOf[V]) settleAhead(s slotAhead, end uint64, waiting []dueAhead[V]) []dueAhead[V] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.levels.next(w.hand, s.slot) != s.visit {
-		return waiting
-	}
 	for c := w.levels.slot[s.slot].empty(); c != nil; {
 		for _, t := range c.entry[:c.n] {
 			at := t.word.Load()
