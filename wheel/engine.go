@@ -173,9 +173,6 @@ func (w *WheelOf[V]) Len() int { return int(w.live.Load()) }
 // then, less all stalls and the graces after them, see [Config].Stall. Time(0) is this
 // moment. It asks the clock.
 func (w *WheelOf[V]) Time(ago time.Duration) time.Duration {
-	if ago == 0 {
-		return w.time()
-	}
 	return w.timeAgo(ago)
 }
 
@@ -222,9 +219,9 @@ func (w *WheelOf[V]) countExpired(due uint64) {
 	w.late.Observe(w.time() - w.clock.span(due))
 }
 
-// sum returns a + d, or the longest Duration if the sum is longer. d may be negative.
+// sum returns a + d, or the longest Duration if the sum is longer. Only d may be negative.
 func sum(a, d time.Duration) time.Duration {
-	if a > 0 && d > math.MaxInt64-a {
+	if d > math.MaxInt64-a {
 		return math.MaxInt64
 	}
 	return a + d
