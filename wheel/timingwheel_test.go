@@ -62,6 +62,17 @@ func newKeyed[K comparable, V any](t testing.TB, slots int, opts ...func(*Config
 	return tw, r
 }
 
+// kept returns how many keys a wheel has in memory.
+func kept[K comparable, V any](tw *TimingWheel[K, V]) (n int) {
+	for i := range tw.shards {
+		s := &tw.shards[i]
+		s.mu.RLock()
+		n += len(s.timers)
+		s.mu.RUnlock()
+	}
+	return n
+}
+
 // requireFired waits for a while, and requires just one fired timer, at its time.
 func requireFired[K comparable, V any](t *testing.T, r *record[K, V], want fire[K, V]) {
 	t.Helper()
@@ -87,6 +98,7 @@ func TestKeyedSet(t *testing.T) {
 					require.Equal(t, 1, tw.Len())
 					requireFired(t, r, fire[string, int]{"any", 3, time.Duration(elapsed+ticks) * tick})
 					require.Zero(t, tw.Len())
+					require.Zero(t, kept(tw))
 				})
 			}
 		}
@@ -213,6 +225,7 @@ func TestKeyedDrain(t *testing.T) {
 		}))
 		require.Equal(t, map[string]int{"first": 0, "second": 1, "third": 2}, drained)
 		require.Zero(t, tw.Len())
+		require.Zero(t, kept(tw))
 		require.ErrorIs(t, tw.MoveTimer("first", 3*tick), ErrNotFound, "a drained key stays drained")
 		require.NoError(t, tw.Drain(func(string, int) { t.Error("drained twice") }))
 
@@ -276,6 +289,9 @@ func TestKeyedArguments(t *testing.T) {
 			require.ErrorIs(t, tw.SetTimer("k", 1, d), ErrArgument)
 			require.ErrorIs(t, tw.MoveTimer("k", d), ErrArgument)
 		}
+		require.NoError(t, tw.SetTimer("k", 1, 1))
+		require.NoError(t, tw.MoveTimer("k", 1))
+		require.NoError(t, tw.RemoveTimer("k"))
 		for _, key := range []any{nil, math.NaN()} {
 			require.ErrorIs(t, tw.SetTimer(key, 1, tick), ErrArgument)
 			require.ErrorIs(t, tw.MoveTimer(key, tick), ErrArgument)
@@ -301,9 +317,54 @@ func TestKeyedAfterStop(t *testing.T) {
 		require.Equal(t, ErrClosed, tw.RemoveTimer("any"))
 		require.Equal(t, ErrClosed, tw.Drain(func(string, int) { t.Error("drained") }))
 		require.Zero(t, tw.Len())
+		require.Zero(t, kept(tw))
+		require.Equal(t, ErrClosed, tw.notFound(), "stopped while the key was looked up")
 		time.Sleep(time.Minute)
 		require.Empty(t, r.fires())
 	})
+}
+
+func TestKeyedSetDuringStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tw, _ := newKeyed[string, int](t, 10)
+		tw.engine.mu.Lock()
+		tw.engine.closed = true // and quit is still open
+		tw.engine.mu.Unlock()
+		require.Equal(t, ErrClosed, tw.SetTimer("any", 1, tick))
+		require.Zero(t, kept(tw))
+	})
+}
+
+// A worker has the timer when somebody saves its key.
+func TestKeySavedAtTheLastMomentIsNotExecuted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tw, r := newKeyed[string, int](t, 10)
+		require.NoError(t, tw.SetTimer("any", 1, 10*tick))
+		tw.due(tw.shard("any").timers["any"], pair[string, int]{})
+		require.Empty(t, r.fires())
+		requireFired(t, r, fire[string, int]{"any", 1, 10 * tick})
+	})
+}
+
+// With the same delay, MoveTimer shares the shard's lock and takes no other.
+func TestKeyedHeartbeatsDoNotMeet(t *testing.T) {
+	tw, _ := newKeyed[string, int](t, 10)
+	require.NoError(t, tw.SetTimer("any", 1, time.Hour))
+	done := make(chan error, 1)
+	func() {
+		tw.engine.mu.Lock()
+		defer tw.engine.mu.Unlock()
+		s := tw.shard("any")
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		go func() { done <- tw.MoveTimer("any", time.Hour) }()
+		select {
+		case err := <-done:
+			require.NoError(t, err)
+		case <-time.After(10 * time.Second):
+			t.Error("MoveTimer waits for a lock")
+		}
+	}()
 }
 
 // An ended timer is forgotten a moment later. If its key has been set again meanwhile, the
