@@ -57,6 +57,22 @@ func TestAllSeesEachTimerOnceWhateverMoves(t *testing.T) {
 	}
 }
 
+func TestOnce(t *testing.T) {
+	a, b, c, d := new(TimerOf[int]), new(TimerOf[int]), new(TimerOf[int]), new(TimerOf[int])
+	for _, test := range []struct{ all, moved, want []*TimerOf[int] }{
+		{want: nil},
+		{all: []*TimerOf[int]{a, b}, want: []*TimerOf[int]{a, b}},
+		{moved: []*TimerOf[int]{b, a, b}, want: []*TimerOf[int]{b, a}},
+		{all: []*TimerOf[int]{a, b, c, b}, moved: []*TimerOf[int]{b, d, b, d}, want: []*TimerOf[int]{a, c, b, d}},
+	} {
+		got := once(test.all, test.moved)
+		require.Len(t, got, len(test.want))
+		for i := range got {
+			require.Same(t, test.want[i], got[i])
+		}
+	}
+}
+
 func TestAllLeavesOutTheEndedAndMayBeLeft(t *testing.T) {
 	w, err := NewOf(Config{}, Funcs[int]{Due: func(*TimerOf[int], int) {}})
 	require.NoError(t, err)

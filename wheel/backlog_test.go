@@ -43,3 +43,39 @@ func TestBacklogIsFirstInFirstOutWithoutThoseThatLeft(t *testing.T) {
 		}
 	}
 }
+
+// The gaps are closed once there are more than 64 and they are in the majority: a removal costs
+// nothing before. What has left is kept alive by nobody.
+func TestBacklogClosesItsGapsInTime(t *testing.T) {
+	for _, c := range []struct{ timers, gaps int }{{100, 65}, {129, 65}, {130, 66}, {10_000, 5001}} {
+		var b backlog[int]
+		for range c.timers {
+			b.add(new(TimerOf[int]))
+		}
+		all := b.timers
+		for i := range c.gaps {
+			require.Len(t, b.timers, c.timers, "%d gaps", i)
+			b.remove(all[i])
+		}
+		require.Len(t, b.timers, c.timers-c.gaps)
+		left := len(b.timers)
+		for b.pop() != nil {
+			left--
+		}
+		require.Zero(t, left)
+		require.Equal(t, make([]*TimerOf[int], c.timers), all)
+	}
+}
+
+func TestUndecidedLetGoOfTheDecided(t *testing.T) {
+	var u undecided[int]
+	for range 100 {
+		u.add(new(TimerOf[int]))
+	}
+	all := u
+	for len(u) > 0 {
+		u.remove(u[len(u)/2])
+	}
+	require.Nil(t, u, "gives the memory of a crowd back")
+	require.Equal(t, make(undecided[int], 100), all)
+}

@@ -376,12 +376,14 @@ func (r *rig) checkLinks() {
 	}
 	check(&w.held, 0)
 	require.Empty(t, w.taken)
+	require.Nil(t, w.levels.slots.moved, "nobody walks")
 	for i, timer := range w.undecided {
 		require.EqualValues(t, i, timer.filed)
 	}
 	s := w.Stats()
 	counted := len(w.held.first.timers(nil))
-	for _, level := range s.Levels {
+	for i, level := range s.Levels {
+		require.Equal(t, w.levels.level[i].unit, s.Units[i])
 		for _, n := range level {
 			counted += n
 		}

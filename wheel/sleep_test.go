@@ -38,6 +38,38 @@ func TestIdleWheelSleeps(t *testing.T) {
 	require.Equal(t, 1, w.dueLen())
 }
 
+func TestStartAsksTheClockWhileTheHandSleeps(t *testing.T) {
+	w, now := newSleepingWheel(t)
+	*now = 55 * ms
+	timer, err := w.Add(1, 100*ms)
+	require.NoError(t, err)
+	require.EqualValues(t, 5, touchedTick(timer.word.Load()))
+}
+
+// A crowd due at the end of a block moves down first, and then a timer due on its first tick.
+// It must be in place before the hand goes to sleep beyond this tick.
+func TestTheHandDoesNotSleepBeyondABlockOnItsWayDown(t *testing.T) {
+	for offset := range 10 {
+		w, now := newSleepingWheel(t, 16, 16)
+		*now = time.Duration(offset) * 10 * ms
+		w.advance()
+		add := func(dueAt time.Duration) *TimerOf[int] {
+			timer, err := w.Add(1, time.Second)
+			require.NoError(t, err)
+			require.True(t, timer.Move(dueAt-*now))
+			return timer
+		}
+		for range 16 * chunkSize {
+			add(480*ms + 150*ms)
+		}
+		timer := add(480 * ms)
+		for wait := w.advance(); !timer.IsDue(); wait = w.advance() {
+			*now += wait
+			require.LessOrEqual(t, *now, 480*ms, "offset %d", offset)
+		}
+	}
+}
+
 // A touch that was dated by a stale tick came later than TouchAt says.
 func TestTouchAtKeepsALaterTouch(t *testing.T) {
 	w, now := newSleepingWheel(t)
@@ -75,9 +107,9 @@ func TestSlowLookAtTheClockMakesNobodyLate(t *testing.T) {
 }
 
 // newSleepingWheel returns a wheel whose time is the caller's.
-func newSleepingWheel(t *testing.T) (*WheelOf[int], *time.Duration) {
+func newSleepingWheel(t *testing.T, levels ...int) (*WheelOf[int], *time.Duration) {
 	now := new(time.Duration)
-	w, err := newDue(Config{Tick: 10 * ms, MaxSleep: 100 * ms, Stall: -1}, func(*TimerOf[int], int) {})
+	w, err := newDue(Config{Tick: 10 * ms, MaxSleep: 100 * ms, Stall: -1, Levels: levels}, func(*TimerOf[int], int) {})
 	require.NoError(t, err)
 	w.workers.most = 0
 	w.since = func() time.Duration { return *now }

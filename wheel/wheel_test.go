@@ -304,6 +304,27 @@ func TestStop(t *testing.T) {
 	})
 }
 
+// The hand looks at the clock when Stop begins.
+func TestStopWaitsForTheHand(t *testing.T) {
+	w, err := newDue(Config{}, func(*TimerOf[int], int) {})
+	require.NoError(t, err)
+	looks := make(chan bool)
+	var looked atomic.Bool
+	begun := time.Now()
+	w.begin(func() time.Duration {
+		if looked.Load() {
+			return time.Since(begun)
+		}
+		looks <- true
+		time.Sleep(50 * ms)
+		looked.Store(true)
+		return time.Since(begun)
+	}, w.asleep)
+	<-looks
+	w.Stop()
+	require.True(t, looked.Load())
+}
+
 func TestStopDropsWhatWaitsForAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWheel(t, Config{Workers: 1})
@@ -438,6 +459,18 @@ func TestZeroTimerDoesNotRun(t *testing.T) {
 	require.False(t, running)
 }
 
+// A worker has the timer when somebody saves it.
+func TestTimerSavedAtTheLastMomentDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWheel(t, Config{})
+		ran := 0
+		timer := w.AfterFunc(time.Second, func() { ran++ })
+		w.engine.funcs.Due(&timer.of, nil)
+		require.Zero(t, ran)
+		require.True(t, timer.Touch())
+	})
+}
+
 func TestStartRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWheel(t, Config{})
@@ -446,6 +479,7 @@ func TestStartRefuses(t *testing.T) {
 		for _, d := range []time.Duration{0, -1} {
 			require.ErrorIs(t, w.engine.Start(&timer.of, nil, d), ErrArgument)
 		}
+		require.NoError(t, w.engine.Start(new(TimerOf[func()]), func() {}, 1))
 		require.NoError(t, w.engine.Start(&timer.of, func() {}, time.Second))
 		require.ErrorIs(t, w.engine.Start(&timer.of, func() {}, time.Second), ErrArgument)
 		require.True(t, timer.Remove())
