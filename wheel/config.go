@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 )
 
@@ -103,7 +102,6 @@ func (cfg Config) withDefaults() (Config, error) {
 	if err := checkLevels(cfg.Levels); err != nil {
 		return cfg, err
 	}
-	cfg.Levels = slices.Clone(cfg.Levels)
 	if cfg.Stall == 0 {
 		cfg.Stall = max(time.Second, 10*cfg.Tick)
 	}

@@ -1,7 +1,9 @@
 package wheel
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"slices"
@@ -503,6 +505,11 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 		{Config{Levels: []int{1 << 25}}, "wheel: invalid argument: levels [33554432] have more than 16777216 slots"},
 		{Config{Levels: []int{1 << 20, 1 << 20}}, "wheel: invalid argument: a revolution of levels [1048576 1048576] is longer than 2147483647 ticks"},
 		{Config{Stall: 150 * ms}, "wheel: invalid argument: Stall 150ms, must be at least two ticks (Tick 100ms), or negative for never"},
+		{Config{Stall: 1}, "wheel: invalid argument: Stall 1ns, must be at least two ticks (Tick 100ms), or negative for never"},
+		{Config{Levels: []int{1 << 24, 1}}, "wheel: invalid argument: levels [16777216 1] have more than 16777216 slots"},
+		{Config{MaxSleep: -1}, "wheel: invalid argument: MaxSleep -1ns, must not be negative"},
+		{Config{MaxSleep: 400*ms + 1, Levels: []int{4}}, "wheel: invalid argument: MaxSleep 400.000001ms, must be at most 400ms, a revolution of the first level"},
+		{Config{MaxSleep: 500*ms + 1}, "wheel: invalid argument: MaxSleep 500.000001ms, must be at most half of Stall 1s"},
 		{Config{Workers: -1}, "wheel: invalid argument: Workers -1, must not be negative"},
 	} {
 		_, err := New(c.cfg)
@@ -511,6 +518,28 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 	}
 	_, err := startDue[int](Config{}, nil)
 	require.ErrorIs(t, err, ErrArgument)
+	for _, cfg := range []Config{
+		{Tick: ms},
+		{Levels: []int{1 << 24}},
+		{Stall: 200 * ms},
+		{MaxSleep: 500 * ms},
+		{MaxSleep: 400 * ms, Levels: []int{4}},
+		{MaxSleep: 51200 * ms, Stall: -1},
+	} {
+		_, err := cfg.withDefaults()
+		require.NoError(t, err)
+	}
+}
+
+func TestPanicsAreLoggedByDefault(t *testing.T) {
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	var log bytes.Buffer
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	cfg, err := Config{}.withDefaults()
+	require.NoError(t, err)
+	cfg.OnPanic("boom", []byte("somewhere"))
+	require.Contains(t, log.String(), `level=ERROR msg="wheel: callback panicked" panic=boom stack=somewhere`)
 }
 
 // The hand should have left the tick of a touch long ago. The expiry comes later by as
