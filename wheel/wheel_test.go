@@ -521,6 +521,8 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 	for _, cfg := range []Config{
 		{Tick: ms},
 		{Levels: []int{1 << 24}},
+		{Levels: []int{1 << 15, 1 << 15}},
+		{Levels: []int{1<<16 - 1, 1 << 15}}, // the last before 2^31
 		{Stall: 200 * ms},
 		{MaxSleep: 500 * ms},
 		{MaxSleep: 400 * ms, Levels: []int{4}},
@@ -528,6 +530,11 @@ func TestConfigErrorsNameTheValueAndTheLimit(t *testing.T) {
 	} {
 		_, err := cfg.withDefaults()
 		require.NoError(t, err)
+	}
+	for tick, stall := range map[time.Duration]time.Duration{ms: time.Second, 300 * ms: 3 * time.Second} {
+		cfg, err := Config{Tick: tick}.withDefaults()
+		require.NoError(t, err)
+		require.Equal(t, stall, cfg.Stall)
 	}
 }
 
