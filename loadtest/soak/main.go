@@ -56,7 +56,7 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 	flags.IntVar(&cfg.conns, "conns", 15_000, "number of clients")
 	flags.DurationVar(&cfg.timeout, "timeout", 10*time.Second, "timeout of the server; the other times are parts of it")
 	flags.Uint64Var(&cfg.seed, "seed", 0, "seed of all that is random; 0 is a new one")
-	flags.Float64Var(&cfg.flat, "flat", 0.03, "by what share memory and descriptors may grow from the first quarter to the last")
+	flags.Float64Var(&cfg.flat, "flat", 0, "by what share memory and descriptors may grow from the first quarter to the last; 0 is 0.03, and 0.1 in less than half an hour")
 	if err := flags.Parse(args); err != nil {
 		return cfg, err
 	}
@@ -69,8 +69,12 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 		return cfg, fmt.Errorf("-time %v: must be at least six timeouts, %v", cfg.time, 6*cfg.timeout)
 	case cfg.conns < len(kinds):
 		return cfg, fmt.Errorf("-conns %d: must be at least %d, one of each kind", cfg.conns, len(kinds))
-	case cfg.flat <= 0:
-		return cfg, fmt.Errorf("-flat %v: must be positive", cfg.flat)
+	case cfg.flat < 0:
+		return cfg, fmt.Errorf("-flat %v: must not be negative", cfg.flat)
+	case cfg.flat == 0 && cfg.time < 30*time.Minute: // the heap of a new server grows for minutes
+		cfg.flat = 0.1
+	case cfg.flat == 0:
+		cfg.flat = 0.03
 	}
 	if cfg.seed == 0 {
 		cfg.seed = rand.Uint64()

@@ -16,7 +16,7 @@ func TestBadFlagsAreRefused(t *testing.T) {
 		"-time 59s":               "-time 59s: must be at least six timeouts, 1m0s",
 		"-conns 1":                "-conns 1: must be at least 11, one of each kind",
 		"-conns 10000000":         "-conns 10000000: must be at most",
-		"-flat 0":                 "-flat 0: must be positive",
+		"-flat -1":                "-flat -1: must not be negative",
 		"now":                     `unexpected argument "now"`,
 		"-time 1h -timeout whole": `invalid value "whole"`,
 	} {
