@@ -118,6 +118,9 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	accepted := errors.Is(err, ErrAccepted)
 	if accepted {
 		err = nil
+		w.mu.Lock()
+		a.accepted = true // first: see extended
+		w.mu.Unlock()
 		w.prolong(a)
 	}
 	w.mu.Lock()
@@ -127,7 +130,6 @@ func (w *worker) end(a *attempt, topic Topic, err error) {
 	}
 	w.counts.Took.Observe(took)
 	if accepted {
-		a.accepted = true
 		w.counts.Accepted++
 		return // its lease goes on without the handler
 	}
@@ -160,15 +162,15 @@ func (w *worker) conclude(a *attempt, topic Topic, failure error) engine.Outcome
 	return outcome
 }
 
-// prolong extends the lease of an accepted task. If that fails, the lease ends at its old time.
-func (w *worker) prolong(a *attempt) {
+// prolong extends the leases of accepted tasks. If that fails, they end at their old times.
+func (w *worker) prolong(accepted ...*attempt) {
 	w.mu.Lock()
 	lease := max(w.topic.Lease, timeLimit(w.topic))
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
-	if _, err := w.c.engine.Extend(ctx, []Token{a.Token}, lease); err != nil {
-		w.c.cfg.Logger.Warn("timeout: the lease of a task that was accepted is not extended", "task", a.Key(), "err", err)
+	if _, err := w.c.engine.Extend(ctx, tokensOf(accepted), lease); err != nil {
+		w.c.cfg.Logger.Warn("timeout: leases of accepted tasks are not extended", "topic", w.name, "leases", len(accepted), "err", err)
 	}
 }
 

@@ -758,6 +758,92 @@ func TestAnExtensionOnItsWayDoesNotShortenTheLeaseOfAnAcceptedTask(t *testing.T)
 	})
 }
 
+// crossing does the extension for the acceptance first and then the keeper's; the answer to the first comes later.
+type crossing struct {
+	engine.Engine
+	n             atomic.Int64
+	asked, second chan struct{}
+}
+
+func (e *crossing) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+	switch e.n.Add(1) {
+	case 1: // keep's
+		close(e.asked)
+		<-e.second
+		return e.Engine.Extend(ctx, tokens, lease)
+	case 2: // prolong's
+		held, err := e.Engine.Extend(ctx, tokens, lease)
+		close(e.second)
+		time.Sleep(100 * time.Millisecond)
+		return held, err
+	}
+	return e.Engine.Extend(ctx, tokens, lease)
+}
+
+// Both extensions are asked for, and the answer to the later one comes first.
+func TestAnExtensionThatCrossesAnAcceptanceDoesNotShortenItsLease(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		kept, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = kept.Close() })
+		slow := &crossing{Engine: kept, asked: make(chan struct{}), second: make(chan struct{})}
+		r := rigOn(t, slow, timeout.Config{})
+		var calls atomic.Int64
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			calls.Add(1)
+			<-slow.asked
+			return timeout.ErrAccepted
+		}))
+		r.set("1", 0)
+		pass(30 * time.Minute)
+		require.EqualValues(t, 1, calls.Load())
+	})
+}
+
+// sluggish takes a second for each extension, and three for the first.
+type sluggish struct {
+	engine.Engine
+	asked chan struct{}
+	n     atomic.Int64
+}
+
+func (e *sluggish) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+	if e.n.Add(1) == 1 {
+		close(e.asked)
+		time.Sleep(2 * time.Second)
+	}
+	time.Sleep(time.Second)
+	return e.Engine.Extend(ctx, tokens, lease)
+}
+
+// Forty acceptances during an extension are not forty calls before the next extension.
+func TestManyAcceptedKeepNoOtherLeaseFromBeingExtended(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		kept, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = kept.Close() })
+		slow := &sluggish{Engine: kept, asked: make(chan struct{})}
+		r := rigOn(t, slow, timeout.Config{})
+		var calls atomic.Int64
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			if task.ID == "long" {
+				calls.Add(1)
+				time.Sleep(3 * time.Minute)
+				return nil
+			}
+			<-slow.asked
+			return timeout.ErrAccepted
+		}))
+		r.set("long", 0)
+		for i := range 40 {
+			r.set(fmt.Sprint(i), 0)
+		}
+		pass(5 * time.Minute)
+		require.EqualValues(t, 1, calls.Load())
+		require.Zero(t, r.stats().Lost)
+	})
+}
+
 // With keys, a token is good for its own lease, on each node with one of the keys, and nobody can make
 // another one of it.
 func TestFeedbackTakesNoForgedToken(t *testing.T) {

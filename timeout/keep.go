@@ -120,10 +120,7 @@ func (w *worker) extend(aging []*attempt, lease time.Duration) {
 	if len(aging) == 0 {
 		return
 	}
-	tokens := make([]Token, len(aging))
-	for i, a := range aging {
-		tokens[i] = a.Token
-	}
+	tokens := tokensOf(aging)
 	ctx, cancel := context.WithTimeout(context.Background(), min(lease/3, engineTimeout))
 	defer cancel()
 	asked := time.Now()
@@ -131,9 +128,17 @@ func (w *worker) extend(aging []*attempt, lease time.Duration) {
 	if err != nil {
 		w.c.cfg.Logger.Warn("timeout: leases are not extended", "topic", w.name, "leases", len(tokens), "err", err)
 	}
-	for _, a := range w.extended(aging, held, err, asked, lease) {
-		w.prolong(a)
+	if accepted := w.extended(aging, held, err, asked, lease); len(accepted) > 0 {
+		w.gone.Go(func() { w.prolong(accepted...) }) // the other leases don't wait for it
 	}
+}
+
+func tokensOf(attempts []*attempt) []Token {
+	tokens := make([]Token, len(attempts))
+	for i, a := range attempts {
+		tokens[i] = a.Token
+	}
+	return tokens
 }
 
 // extended takes the answer to an extension. It returns the attempts accepted meanwhile: it may have shortened
