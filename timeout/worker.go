@@ -75,6 +75,7 @@ type worker struct {
 	net      time.Time // that time if nothing is known to be due before
 	own      time.Time // when a peek no longer does instead
 	rescue   time.Time // the time to look for late tasks in the slots of other nodes
+	rescued  bool      // whether the last look was that one; then it is the turn of the own slots
 	moved    time.Time // when a handler last began or ended
 	stuck    bool      // whether all handlers hang; if so, nothing is leased
 	clock    clock     // of the last answer
@@ -248,12 +249,14 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 	ask := engine.Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.slots, Term: w.fence()}
 	ask.Max = w.room(now)
 	n := min(len(w.outcomes), settleSize)
+	own := ask.Max > 0 && (n > 0 || !now.Before(w.look)) // its own slots are to be looked at
 	switch {
 	case calls == engineCalls || calls > 0 && (!w.full || ask.Max == 0):
 		return ask, longest
 	case n > 0 && w.full && ask.Max == 0 && len(w.queue) > 0 && now.Sub(w.first) < settleWait:
 		return ask, settleWait - now.Sub(w.first)
-	case w.rescues(now): // also under load: it would not end for this
+	case w.rescues(now) && !(own && w.rescued): // also under load: it would not end for this
+		w.rescued = true
 		ask.Slots, ask.Term, ask.Late, ask.Max = w.foreign(), 0, w.topic.Lease, w.spare(now)
 		w.rescue = now.Add(w.rescueWait())
 	case n > 0:
@@ -272,6 +275,7 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 	w.asked += ask.Max
 	w.c.arbiter.ask(ask.Max)
 	if ask.Max > 0 && ask.Late == 0 {
+		w.rescued = false
 		w.look = now.Add(poll - jitter((poll-w.c.cfg.Poll)/10)) // earlier hints are answered by this call, later ones still count
 		w.net, w.own = w.look, now.Add(ownLook-jitter(ownLook/2))
 	}

@@ -52,3 +52,23 @@ func TestARetrySettledWithARescueIsNotForgotten(t *testing.T) {
 	w.take(engine.Ask{Max: 8, Late: time.Second, Settle: outcomes}, engine.Batch{Now: now, Settled: []bool{true, true, true}}, nil, now, now)
 	require.Equal(t, now.Add(2*time.Second), w.look)
 }
+
+// A node that rescues a large backlog, and always has more to rescue, serves its own slots as often.
+func TestRescuesTakeTurnsWithTheOwnSlots(t *testing.T) {
+	topic := Topic{Name: "orders", Lease: time.Second}.WithDefaults()
+	w := &worker{
+		c: &Center{cfg: Config{}.withDefaults()}, topic: topic, places: topic.Concurrency, limit: topic.Concurrency,
+		slots: []int{0, 1}, held: make(map[*attempt]struct{}), nudges: make(chan struct{}, 1),
+	}
+	var late []bool
+	for range 4 {
+		now := time.Now()
+		w.rescue, w.outcomes = now, []engine.Outcome{{As: Done}} // the last rescue had as many as it asked for
+		ask, wait := w.plan(now, 0)
+		require.Zero(t, wait)
+		require.Len(t, ask.Settle, 1)
+		late = append(late, ask.Late > 0)
+		w.asked = 0
+	}
+	require.Equal(t, []bool{true, false, true, false}, late)
+}
