@@ -55,12 +55,13 @@ func (d *decision) rated() (Outcome, bool) {
 	// One more than fit into the window, since its ends cut two of them.
 	tooMany := d.p.MinBeat > 0 && uint64(beats) > uint64(elapsed/d.p.MinBeat)+1
 	tooSlow := bytes > 0 && k.Unread == 0 && float64(bytes) < float64(d.p.MinBytes)*elapsed.Seconds()
-	if d.e.Stalls == q.Stalls {
+	stalled := d.e.Stalls != q.Stalls
+	if !stalled {
 		strike(&q.TooMany, tooMany)
 	}
 	strike(&q.TooSlow, tooSlow)
 	q.Next = d.now.Add(window)
-	if k.Unread == 0 {
+	if k.Unread == 0 || stalled && elapsed >= 2*window { // or a peer whose bytes always wait is never judged again
 		d.measure()
 	}
 	switch {

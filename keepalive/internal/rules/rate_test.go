@@ -54,6 +54,12 @@ func TestRates(t *testing.T) {
 			{now: at(20), with: and(beats(60), stalls(1)), want: quiet},
 			{now: at(30), with: and(beats(67), stalls(1)), want: quiet},
 		}},
+		{"bytes always wait: a stall is forgotten after two windows", many, []row{
+			{now: at(10), with: and(and(beats(100), stalls(1)), bytes(0, 1)), want: quiet},
+			{now: at(20), with: and(and(beats(200), stalls(1)), bytes(0, 1)), want: quiet},
+			{now: at(30), with: and(and(beats(300), stalls(1)), bytes(0, 1)), want: quiet},
+			{now: at(40), with: and(and(beats(400), stalls(1)), bytes(0, 1)), want: ends(rules.TooMany)},
+		}},
 		{"counts run over", many, []row{{now: at(10), with: beats(1<<32 - 3), want: quiet}, {now: at(20), with: beats(3), want: quiet}}},
 		{"counted each second strike", dry, []row{
 			{now: at(10), with: beats(10), want: quiet},
