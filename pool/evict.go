@@ -68,7 +68,10 @@ func (p *Pool[V]) evictOne() bool {
 			if !e.isIdle(m, now) {
 				continue // touched since
 			}
-			if m.HandOver() {
+			switch handed := m.HandOver(); {
+			case handed && !e.isIdle(m, now): // touched in between: Due must not take it for late
+				m.TouchAt(0) // no earlier than its last touch
+			case handed:
 				e.evicted[m] = now // isEvicted waits for p.mu
 				return true
 			}
