@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -10,14 +11,14 @@ import (
 const (
 	canaries = 16
 	beat     = 50 * time.Millisecond // of a canary
-
-	// notable is a lateness that may have kept clients from an answer in time.
-	notable = time.Second
 )
 
 // lateness is by how much this program is late with what comes over its sockets. Canaries tell it: each is a
 // connection that brings a byte now and then.
 type lateness struct {
+	notable time.Duration // what may have kept clients from an answer in time
+	keep    time.Duration // how long it is known
+
 	mu      sync.Mutex
 	sent    [canaries]time.Time // the byte that has not been read; zero for none
 	delays  []delay             // notable ones
@@ -80,7 +81,8 @@ func (l *lateness) read(canary int, now time.Time) {
 		return
 	}
 	l.longest = max(l.longest, now.Sub(sent))
-	if now.Sub(sent) >= notable {
+	if now.Sub(sent) >= l.notable {
+		l.delays = slices.DeleteFunc(l.delays, func(d delay) bool { return now.Sub(d.read) > l.keep })
 		l.delays = append(l.delays, delay{sent, now})
 	}
 }
@@ -90,7 +92,7 @@ func (l *lateness) since(then, now time.Time) (late time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, sent := range l.sent {
-		if !sent.IsZero() && now.Sub(sent) >= notable {
+		if !sent.IsZero() && now.Sub(sent) >= l.notable {
 			late = max(late, now.Sub(sent))
 		}
 	}

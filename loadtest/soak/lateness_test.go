@@ -10,7 +10,8 @@ import (
 )
 
 func TestLatenessOfACanary(t *testing.T) {
-	var l lateness
+	const notable = time.Second
+	l := lateness{notable: notable, keep: 10 * notable}
 	begin := time.Now()
 	at := func(d time.Duration) time.Time { return begin.Add(d) }
 	l.send(3, at(0))
@@ -25,6 +26,9 @@ func TestLatenessOfACanary(t *testing.T) {
 	require.Equal(t, 2*notable, l.since(at(2*notable-1), at(4*notable)))
 	require.Zero(t, l.since(at(2*notable), at(4*notable)), "that was before")
 	require.Equal(t, 2*notable, l.longest)
+	l.send(3, at(11*notable))
+	l.read(3, at(13*notable))
+	require.Len(t, l.delays, 1, "the other one is long over")
 }
 
 func TestCanariesAreHeard(t *testing.T) {

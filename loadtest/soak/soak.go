@@ -73,7 +73,12 @@ func soakInNetns(ctx context.Context, cfg config, args []string, stdout, stderr 
 }
 
 func newSoak(cfg config, out io.Writer) *soak {
-	return &soak{cfg: cfg, rules: newRules(cfg.timeout), tally: newTally(), here: newPresence(), out: out}
+	r := newRules(cfg.timeout)
+	return &soak{
+		cfg: cfg, rules: r, tally: newTally(), here: newPresence(), out: out,
+		// From a ping, after half a timeout, until an eviction, after 0.7.
+		lateness: lateness{notable: r.timeout / 5, keep: r.longest},
+	}
 }
 
 func (s *soak) run(ctx context.Context) error {
