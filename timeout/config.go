@@ -99,12 +99,22 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
+// randomName returns a name from the machine's, without what a name may not have.
 func randomName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "node"
 	}
-	return host + "-" + strings.ToLower(rand.Text()[:8])
+	return printable(host) + "-" + strings.ToLower(rand.Text()[:8])
+}
+
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || unicode.IsControl(r) {
+			return '_'
+		}
+		return r
+	}, text)
 }
 
 // Validate returns the error of New for this config.

@@ -363,7 +363,7 @@ func (c *Center) stop() error {
 	left := c.left
 	c.left = 0
 	if left > 0 {
-		return fmt.Errorf("timeout: %d handlers still run, and their results will be ignored", left)
+		return fmt.Errorf("timeout: %d handlers still run: their results will be ignored, and their tasks may run again", left)
 	}
 	return nil
 }

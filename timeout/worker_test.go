@@ -44,6 +44,12 @@ func TestAHandlerHasAnHourUnlessItsTopicSaysOtherwise(t *testing.T) {
 	}
 }
 
+func TestANodeHasANameOnAnyMachine(t *testing.T) {
+	require.Equal(t, "k_ln-ä_", printable("k\xf6ln-ä\x00"))
+	require.NoError(t, Config{Node: printable("k\xf6ln\x00")}.Validate())
+	require.ErrorIs(t, Config{Node: "k\xf6ln"}.Validate(), ErrArgument)
+}
+
 // A look for late tasks of other nodes settles, too, and says nothing of the worker's own slots.
 func TestARetrySettledWithARescueIsNotForgotten(t *testing.T) {
 	now := time.Now()
