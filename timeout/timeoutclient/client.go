@@ -21,6 +21,11 @@ const (
 	// maxAnswer is the longest answer, in bytes.
 	maxAnswer = 64 << 20
 
+	// pingAfter and pingTimeout are for HTTP/2. There all calls share a connection, so they would wait
+	// on a dead one one after the other.
+	pingAfter   = 10 * time.Second
+	pingTimeout = 5 * time.Second
+
 	// maxIdle is how many connections wait for more calls. net/http keeps two of a host.
 	maxIdle = 100
 )
@@ -77,6 +82,7 @@ func newTransport() http.RoundTripper {
 	}
 	usual = usual.Clone()
 	usual.MaxIdleConns, usual.MaxIdleConnsPerHost = maxIdle, maxIdle
+	usual.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 	return usual
 }
 

@@ -127,13 +127,14 @@ func (c *Client) work(ctx context.Context, one Leased, do func(context.Context, 
 	c.tell(ctx, one, outcome, one.Lease) // then the lease is over
 }
 
-// tell tells an outcome, even after the end of ctx. It tries for as long as patience. A try may meet a
-// connection to a server that has gone, so it has a third of that.
+// tell tells an outcome, even after the end of ctx. It tries for as long as patience. The first try may
+// meet a connection to a server that has gone, so it has a third of that. The next ones have the rest: a
+// busy server may need it.
 func (c *Client) tell(ctx context.Context, one Leased, outcome Outcome, patience time.Duration) {
 	telling, told := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer told()
-	for telling.Err() == nil {
-		trying, tried := context.WithTimeout(telling, max(patience/3, workPause))
+	for most := patience / 3; telling.Err() == nil; most = patience {
+		trying, tried := context.WithTimeout(telling, max(most, workPause))
 		_, err := c.Feedback(trying, one.Token, outcome)
 		tried()
 		if err == nil || lasting(err) {

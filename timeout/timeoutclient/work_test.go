@@ -3,9 +3,11 @@ package timeoutclient
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +27,7 @@ type fakeServer struct {
 	left    time.Duration // the answer to extend
 	hangs   bool          // extend has no answer
 	mute    int           // outcomes to get without an answer
+	busy    time.Duration // before the answer to an outcome
 	pulls   []wire.Pull
 	extends []string
 	told    []wire.Feedback
@@ -74,7 +77,12 @@ func (f *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 			f.mu.Lock()
 			return nil, r.Context().Err()
 		}
-		f.told = append(f.told, told)
+		f.mu.Unlock()
+		rest(r.Context(), f.busy)
+		f.mu.Lock()
+		if r.Context().Err() == nil {
+			f.told = append(f.told, told)
+		}
 		_ = json.NewEncoder(rec).Encode(wire.Settled{Settled: true})
 	default:
 		rec.WriteHeader(http.StatusNotFound)
@@ -213,6 +221,62 @@ func TestAnOutcomeWithoutAnAnswerIsToldAgain(t *testing.T) {
 		require.NoError(t, <-ended)
 		require.Len(t, f.told, 1)
 	})
+}
+
+// A try that is given up is for nothing, and the next one is no quicker.
+func TestABusyServerHearsOfAnOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{busy: 15 * time.Second}
+		f.client(t).tell(t.Context(), Leased{Lease: 30 * time.Second}, Outcome{}, 30*time.Second)
+		require.Len(t, f.told, 1)
+	})
+}
+
+// Over HTTP/2 the second try has the connection of the first. The network of it is gone.
+func TestAnOutcomeIsToldThoughItsConnectionIsDead(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(wire.Settled{Settled: true})
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	var dead atomic.Bool // the first connection
+	first := true
+	transport := newTransport().(*http.Transport)
+	transport.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
+	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if first && err == nil {
+			first = false
+			return &mortal{Conn: c, dead: &dead}, nil
+		}
+		return c, err
+	}
+	c, err := New(server.URL, Config{HTTPClient: &http.Client{Transport: transport}})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	_, err = c.Feedback(t.Context(), "a", Outcome{})
+	require.NoError(t, err)
+	dead.Store(true)
+	began := time.Now()
+	const patience = 2 * time.Minute // of which the pings need 15 s
+	c.tell(t.Context(), Leased{Token: "a"}, Outcome{}, patience)
+	require.Less(t, time.Since(began), patience)
+	require.False(t, first)
+}
+
+// mortal is a connection whose network goes, both ways.
+type mortal struct {
+	net.Conn
+	dead *atomic.Bool
+}
+
+func (m *mortal) Write(b []byte) (int, error) {
+	if m.dead.Load() {
+		return len(b), nil
+	}
+	return m.Conn.Write(b)
 }
 
 // The answer has left the server when the program is told to end.
