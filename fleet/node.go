@@ -355,16 +355,27 @@ func (n *Node) release(s *Session, reason Reason, left leave) bool {
 	return true
 }
 
-// protect calls a function of the user. It turns a panic into an error.
+// protect calls a function of the user. It turns a panic, and runtime.Goexit, into an error. The call
+// has a goroutine of its own, because nothing stops runtime.Goexit.
 func (n *Node) protect(what string, f func() error) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			n.stats.panics.Add(1)
-			n.cfg.Logger.Error("fleet: "+what+" has panicked", "value", value, "stack", string(debug.Stack()))
-			err = fmt.Errorf("fleet: %s has panicked: %v", what, value)
-		}
-	}()
-	return f()
+	fault := "called runtime.Goexit"
+	var call sync.WaitGroup
+	call.Go(func() {
+		defer func() {
+			if value := recover(); value != nil {
+				fault = fmt.Sprint("panicked: ", value)
+			}
+			if fault != "" {
+				n.stats.panics.Add(1)
+				n.cfg.Logger.Error("fleet: a function of the program has failed", "function", what, "fault", fault, "stack", string(debug.Stack()))
+				err = fmt.Errorf("fleet: %s has %s", what, fault)
+			}
+		}()
+		err = f()
+		fault = ""
+	})
+	call.Wait()
+	return err
 }
 
 func claimsOf(sessions []*Session) []claim {

@@ -15,7 +15,7 @@ type Stats struct {
 	Untold   uint64 // failures of OnOffline
 	Held     uint64 // pauses of a slot's expiries for a lease: after a gap, or see Config.MaxExpire
 	Failures uint64 // failed calls to Redis, apart from those of Lookup, LookupAll, Count and Kick
-	Panics   uint64 // panics in functions of the user
+	Panics   uint64 // panics in functions of the user, and calls of runtime.Goexit
 }
 
 type counters struct {
