@@ -70,3 +70,26 @@ func TestAFailoverThatLosesWritesLosesNoSession(t *testing.T) {
 		require.Contains(t, id, "closed-")
 	}
 }
+
+// A failover loses a session. The server changes once more before that session is due, such as by a
+// restart or by going back to the first server.
+func TestASessionLostByAFailoverIsRegisteredAgainAfterTwo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(t, 2, nodeConfig)
+		register(t, f.nodes[1], "before")
+		time.Sleep(time.Second)
+		var older *model
+		f.set(func() { older = f.model.clone() })
+		s, c := register(t, f.nodes[0], "lost")
+		time.Sleep(time.Second)
+		f.set(func() { f.model.failOver(older, "b") })
+		time.Sleep(2 * time.Second)
+		register(t, f.nodes[1], "after")
+		time.Sleep(2 * time.Second)
+		f.set(func() { f.model.server = "c" }) // it has all the data of b
+		time.Sleep(time.Minute)
+		require.Zero(t, s.Reason())
+		require.True(t, s.Alive())
+		require.Zero(t, c.closed.Load())
+	})
+}

@@ -135,7 +135,10 @@ func (m *model) begin() (by rules, other bool) {
 	case !m.made:
 		m.made, m.last, m.first, m.whose, m.swept = true, m.now-1, m.now, m.server, m.ms()
 	case m.whose != m.server:
-		m.whose, m.lostFrom, m.lostTo = m.server, m.last, m.now
+		if m.now-m.lostTo > by.lease*1000 {
+			m.lostFrom = m.last
+		}
+		m.whose, m.lostTo = m.server, m.now
 		m.holdNow(by.lease)
 		if by.nodeLease > 0 {
 			for by, dead := range m.dead {

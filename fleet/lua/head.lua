@@ -88,7 +88,10 @@ local function begin(us, rules)
     return us - 1, lease, renew, nodeLease, beat
   end
   if meta[2] ~= name then
-    call('HSET', m, 'r', name, 'lo', meta[1], 'hi', text(us))
+    -- A node may ask within a lease for an epoch lost with the server before that.
+    local lo, hi = unpack(call('HMGET', m, 'lo', 'hi'))
+    if not lo or us - hi > lease * 1000 then lo = meta[1] end
+    call('HSET', m, 'r', name, 'lo', lo, 'hi', text(us))
     hold(math.floor(us / 1000), lease)
     if nodeLease > 0 then doubt(math.floor(us / 1000), nodeLease) end
   end
