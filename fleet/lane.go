@@ -33,6 +33,7 @@ type lane struct {
 // leaving is the news for Redis of a session gone from the node.
 type leaving struct {
 	claim
+	meta string
 	slot uint16
 	how  leave
 	from time.Duration
@@ -118,12 +119,12 @@ func (r *renewer) wakeUp() {
 }
 
 // leave queues the news for Redis of a session gone from the node.
-func (n *Node) leave(c claim, how leave) {
+func (n *Node) leave(c claim, meta string, how leave) {
 	r := &n.renewer
 	slot := n.slotOf(c.id)
 	r.mu.Lock()
 	l := r.of(slot)
-	l.leaving = append(l.leaving, leaving{c, slot, how, n.elapsed()})
+	l.leaving = append(l.leaving, leaving{c, meta, slot, how, n.elapsed()})
 	r.mu.Unlock()
 	r.wakeUp()
 }

@@ -246,6 +246,21 @@ func (m *model) unregister(c claim, resume int64) verdict {
 	return held
 }
 
+func (m *model) unregisterLost(node string, lost registration, resume int64) verdict {
+	m.begin()
+	c := claim{lost.id, *lost.before}
+	if v := m.refusal(c); v != unknown {
+		return v
+	}
+	delete(m.ends, c.id)
+	m.records[c.id] = record{c.token.epoch() / 1000, resume, node, lost.meta}
+	m.owners[c.id], m.leases[c.id] = value{c.token, stateDetached}, m.ms()+resume
+	if resume == 0 {
+		m.finish(c.id, 'c', m.ms())
+	}
+	return held
+}
+
 func (m *model) finish(id string, reason byte, seen int64) {
 	owner := m.owners[id]
 	m.ends[id] = modelEnd{event{id: id, token: owner.token, reason: reason, seen: seen, record: m.records[id]}, m.ms()}
@@ -600,6 +615,15 @@ func (f *fake) unregister(_ context.Context, claims []claim, resume time.Duratio
 		err = errAway
 	}
 	return verdicts, err
+}
+
+func (f *fake) unregisterLost(_ context.Context, lost []registration, resume time.Duration) ([]verdict, error) {
+	verdicts := make([]verdict, len(lost))
+	return verdicts, f.do(func(m *model) {
+		for i, l := range lost {
+			verdicts[i] = m.unregisterLost(f.node, l, millis(resume))
+		}
+	})
 }
 
 func (f *fake) sweep(_ context.Context, limit int, outcomes []told) (result swept, err error) {

@@ -219,14 +219,13 @@ func (n *Node) detachAll(ctx context.Context) error {
 
 // detach detaches some sessions, and closes their connections.
 func (n *Node) detach(ctx context.Context, batch []*Session) error {
-	verdicts, err := n.store.unregister(ctx, claimsOf(batch), n.cfg.Resume)
-	n.stats.failed(err)
+	verdicts, err := n.unregister(ctx, claimsOf(batch), func(i int) string { return batch[i].meta }, n.cfg.Resume)
 	slots := make([]uint16, len(batch))
 	for i, s := range batch {
 		slots[i] = s.slot
 		switch verdicts[i] {
 		case 0:
-		case unknown, held, ended:
+		case held, ended:
 			n.takeAway(s, ReasonDraining, leaveAlone)
 		default:
 			n.refused(s, verdicts[i])
@@ -350,7 +349,7 @@ func (n *Node) release(s *Session, reason Reason, left leave) bool {
 	s.timer.Remove()
 	n.stats.ended(reason)
 	if left != leaveAlone {
-		n.leave(s.claim(), left)
+		n.leave(s.claim(), s.meta, left)
 	}
 	return true
 }

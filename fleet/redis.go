@@ -204,6 +204,21 @@ func (s *redisStore) unregister(ctx context.Context, claims []claim, resume time
 	return s.judge(ctx, s.scripts.unregister, claims, millis(resume), "c")
 }
 
+func (s *redisStore) unregisterLost(ctx context.Context, lost []registration, resume time.Duration) ([]verdict, error) {
+	verdicts := make([]verdict, len(lost))
+	return verdicts, s.do(ctx, verb{
+		script: s.scripts.unregisterLost,
+		head:   []any{s.rules, millis(resume), "c", s.cfg.Node},
+		count:  len(lost),
+		id:     func(i int) string { return lost[i].id },
+		size:   func(i int) int { return len(lost[i].meta) + len(lost[i].id) },
+		add: func(args []any, i int) []any {
+			return append(args, string(lost[i].before[:])+lost[i].id, lost[i].meta)
+		},
+		take: readVerdicts(verdicts),
+	})
+}
+
 // judge asks about claims. Each is a single argument, because arguments take most of Redis's time.
 func (s *redisStore) judge(ctx context.Context, script *redisrun.Script, claims []claim, head ...any) ([]verdict, error) {
 	verdicts := make([]verdict, len(claims))
@@ -213,20 +228,25 @@ func (s *redisStore) judge(ctx context.Context, script *redisrun.Script, claims 
 		count:  len(claims),
 		id:     func(i int) string { return claims[i].id },
 		add:    func(args []any, i int) []any { return append(args, string(claims[i].token[:])+claims[i].id) },
-		take: func(items []int, answer []any) error {
-			said := text(at(answer, 0))
-			if said == "" {
-				said = strings.Repeat(string(held), len(items))
-			}
-			if len(said) != len(items) {
-				return fmt.Errorf("fleet: %d answers for %d sessions", len(said), len(items))
-			}
-			for j, i := range items {
-				verdicts[i] = verdict(said[j])
-			}
-			return nil
-		},
+		take:   readVerdicts(verdicts),
 	})
+}
+
+// readVerdicts reads a byte for each session. No byte at all means that all are held.
+func readVerdicts(verdicts []verdict) func(items []int, answer []any) error {
+	return func(items []int, answer []any) error {
+		said := text(at(answer, 0))
+		if said == "" {
+			said = strings.Repeat(string(held), len(items))
+		}
+		if len(said) != len(items) {
+			return fmt.Errorf("fleet: %d answers for %d sessions", len(said), len(items))
+		}
+		for j, i := range items {
+			verdicts[i] = verdict(said[j])
+		}
+		return nil
+	}
 }
 
 func (s *redisStore) get(ctx context.Context, ids []string) ([]found, error) {

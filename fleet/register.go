@@ -82,14 +82,14 @@ func (n *Node) install(s *Session) error {
 	n.mu.Lock()
 	if n.draining.Load() {
 		n.mu.Unlock()
-		n.leave(s.claim(), leaveDetach)
+		n.leave(s.claim(), s.meta, leaveDetach)
 		return ErrDraining
 	}
 	if a := n.arriving[s.id]; a != nil && a.lost.epoch() >= s.token.epoch() {
 		wasKicked := a.why == kicked && a.lost == s.token
 		n.mu.Unlock()
 		if wasKicked {
-			n.leave(s.claim(), leaveEnd)
+			n.leave(s.claim(), s.meta, leaveEnd)
 			return ReasonKicked
 		}
 		return ReasonMoved
@@ -154,7 +154,7 @@ func (n *Node) takeBack(ask registration, answer registered) {
 	}
 	gone := claim{ask.id, answer.token}
 	n.lose(gone, superseded)
-	n.leave(gone, how)
+	n.leave(gone, ask.meta, how)
 }
 
 // registerIn registers the sessions with slots in the lane l. The slots of the others have

@@ -135,7 +135,7 @@ func (n *Node) registerAgain(lost []*Session) (again []*Session) {
 				answer.token = answer.prev.token
 			}
 			if left := s.renewed(answer.token); left != leaveAlone {
-				n.leave(s.claim(), left)
+				n.leave(s.claim(), s.meta, left)
 				continue
 			}
 			if own { // registered by a call without an answer
@@ -181,8 +181,7 @@ func (n *Node) send(ctx context.Context, part []leaving, how leave) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.Timeout)
 	defer cancel()
-	verdicts, err := n.store.unregister(ctx, claims, resume)
-	n.stats.failed(err)
+	verdicts, err := n.unregister(ctx, claims, func(i int) string { return part[i].meta }, resume)
 	n.heard(slots, func(i int) bool { return verdicts[i] != 0 }, err)
 	r := &n.renewer
 	r.mu.Lock()
@@ -194,6 +193,29 @@ func (n *Node) send(ctx context.Context, part []leaving, how leave) error {
 		}
 	}
 	return err
+}
+
+// unregister ends or detaches sessions, those lost by Redis as well: registered again under a new epoch,
+// a session could be taken from a node not heard since the loss.
+func (n *Node) unregister(ctx context.Context, claims []claim, meta func(i int) string, resume time.Duration) ([]verdict, error) {
+	verdicts, err := n.store.unregister(ctx, claims, resume)
+	var lost []registration
+	var items []int
+	for i, c := range claims {
+		if verdicts[i] == unknown {
+			lost, items = append(lost, registration{id: c.id, meta: meta(i), before: &claims[i].token}), append(items, i)
+		}
+	}
+	if len(lost) > 0 {
+		n.layout.ask()
+		answers, failed := n.store.unregisterLost(ctx, lost, resume)
+		for j, i := range items {
+			verdicts[i] = answers[j]
+		}
+		err = errors.Join(err, failed)
+	}
+	n.stats.failed(err)
+	return verdicts, err
 }
 
 // sendRest tells Redis of the sessions departed just before the end of the node. It takes at most

@@ -17,7 +17,7 @@ var keyNames = []string{"l", "e", "m", "o", "x", "y", "g", "t", "d", "a"}
 // scripts are the operations on a slot, each in one step. Operations to free memory, or to keep
 // sessions alive, may run on a full server.
 type scripts struct {
-	register, extend, unregister, kick, sweep, get, count, beat, goodbye *redisrun.Script
+	register, extend, unregister, unregisterLost, kick, sweep, get, count, beat, goodbye *redisrun.Script
 }
 
 var serverScripts = newScripts(read("clock"))
@@ -30,15 +30,16 @@ func newScripts(clock string) *scripts {
 		return redisrun.NewSlotScript(name, flags, keys, head, read(name))
 	}
 	return &scripts{
-		register:   script("register", "", "d"),
-		extend:     script("extend", "allow-oom", "m"),
-		unregister: script("unregister", "allow-oom", "y"),
-		kick:       script("kick", "allow-oom", "y"),
-		sweep:      script("sweep", "allow-oom", "a"),
-		get:        script("get", "no-writes", "o"),
-		count:      script("count", "no-writes", "x"),
-		beat:       script("beat", "allow-oom", "d"),
-		goodbye:    script("goodbye", "allow-oom", "t"),
+		register:       script("register", "", "d"),
+		extend:         script("extend", "allow-oom", "m"),
+		unregister:     script("unregister", "allow-oom", "y"),
+		unregisterLost: script("unregisterlost", "allow-oom", "d"),
+		kick:           script("kick", "allow-oom", "y"),
+		sweep:          script("sweep", "allow-oom", "a"),
+		get:            script("get", "no-writes", "o"),
+		count:          script("count", "no-writes", "x"),
+		beat:           script("beat", "allow-oom", "d"),
+		goodbye:        script("goodbye", "allow-oom", "t"),
 	}
 }
 

@@ -18,6 +18,9 @@ type store interface {
 	// unregister ends sessions. If resume is more than zero, it detaches them.
 	unregister(ctx context.Context, claims []claim, resume time.Duration) ([]verdict, error)
 
+	// unregisterLost is unregister for sessions lost by the server. Each has its token in before.
+	unregisterLost(ctx context.Context, lost []registration, resume time.Duration) ([]verdict, error)
+
 	// sweep first settles the outcomes of earlier ends. Then it looks for leases that are over,
 	// ends up to about limit sessions, and returns as many ends to tell. A limit of zero is a
 	// mere look. It tells the slots: a node looks, and nothing is out of order. With settleOnly
