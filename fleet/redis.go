@@ -60,6 +60,10 @@ func newRedisStore(ctx context.Context, cfg Config, by incarnation, use *scripts
 	if err != nil {
 		return nil, err
 	}
+	if single, ok := s.redis.Client().(*goredis.Client); ok && single.Options().DB != 0 {
+		// A server has one set of channels for all of its databases.
+		s.channel = fmt.Sprintf("%s:node@%d:", cfg.Prefix, single.Options().DB)
+	}
 	slots, err := s.settle(ctx, cfg.Slots)
 	if err != nil {
 		_ = s.redis.Close()
