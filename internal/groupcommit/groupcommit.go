@@ -33,6 +33,7 @@ type Committer[Q, A any] struct {
 
 	mu      sync.Mutex
 	waiting []*call[Q, A]
+	gone    int // about how many of these have given up
 	flies   bool
 	closed  bool
 	idle    sync.WaitGroup // for the batch under way
@@ -86,6 +87,7 @@ func (c *Committer[Q, A]) Call(ctx context.Context, ask Q) (answer A, err error)
 	}
 	c.mu.Lock()
 	own.gone = true
+	c.gone++
 	answered := own.answered // just now: otherwise the batch sees gone
 	c.mu.Unlock()
 	if answered {
@@ -106,10 +108,7 @@ func (c *Committer[Q, A]) fly() {
 	for {
 		runtime.Gosched()
 		c.mu.Lock()
-		// A caller may have asked elsewhere after giving up. A late call would undo that.
-		c.waiting = slices.DeleteFunc(c.waiting, func(own *call[Q, A]) bool { return own.gone })
-		batch := c.waiting[:min(len(c.waiting), size)]
-		c.waiting = c.waiting[len(batch):]
+		batch := c.take()
 		if len(batch) == 0 {
 			c.waiting, c.flies = nil, false
 			c.mu.Unlock()
@@ -121,6 +120,22 @@ func (c *Committer[Q, A]) fly() {
 		// and the others wait for it.
 		c.asleep.Wait()
 	}
+}
+
+// take returns the next batch, or nothing if no call waits. It leaves out callers that gave up: such a
+// caller may have asked elsewhere, and a late call would undo that. Very many may wait, so take looks
+// at all of them only after half as many have given up. c.mu must be held.
+func (c *Committer[Q, A]) take() (batch []*call[Q, A]) {
+	gone := func(own *call[Q, A]) bool { return own.gone }
+	if 2*c.gone > len(c.waiting) {
+		c.waiting, c.gone = slices.DeleteFunc(c.waiting, gone), 0
+	}
+	for len(batch) == 0 && len(c.waiting) > 0 {
+		batch = c.waiting[:min(len(c.waiting), size)]
+		c.waiting = c.waiting[len(batch):]
+		batch = slices.DeleteFunc(batch, gone)
+	}
+	return batch
 }
 
 func (c *Committer[Q, A]) commit(batch []*call[Q, A]) {

@@ -201,3 +201,36 @@ func TestACallThatIsGivenUpBeforeItsBatchIsNotDone(t *testing.T) {
 		require.Equal(t, []int{1, 1}, sizes)
 	})
 }
+
+// A whole batch of callers gives up while very many others wait behind.
+func TestCallersThatGaveUpKeepNobodyBehindThemWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const leave, all = size + 1, 4 * size
+		begin := make(chan struct{})
+		var done []int
+		c := Committer[int, int]{
+			Do:   func(asks []int) ([]int, error) { <-begin; done = append(done, asks...); return asks, nil },
+			Fail: func(_ int, err error) error { return err },
+		}
+		ctx, giveUp := context.WithCancel(context.Background())
+		var callers sync.WaitGroup
+		call := func(ctx context.Context, i int) {
+			callers.Go(func() { _, _ = c.Call(ctx, i) })
+			synctest.Wait()
+		}
+		call(context.Background(), 0)
+		for i := range all {
+			if i < leave {
+				call(ctx, -1)
+			} else {
+				call(context.Background(), i)
+			}
+		}
+		giveUp()
+		synctest.Wait()
+		close(begin)
+		callers.Wait()
+		require.Len(t, done, 1+all-leave)
+		require.NotContains(t, done, -1)
+	})
+}
