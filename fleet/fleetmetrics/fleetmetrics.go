@@ -28,7 +28,7 @@ var (
 	untold   = all.Add("fleet_untold_total", "Times that OnOffline has failed.")
 	held     = all.Add("fleet_held_total", "Times that nothing expired in a slot for a lease, after a gap or since too much would have.")
 	failures = all.Add("fleet_failures_total", "Calls to Redis that have failed and whose error no caller got.")
-	panics   = all.Add("fleet_panics_total", "Functions of the program that panicked.")
+	panics   = all.Add("fleet_panics_total", "Functions of the program that panicked or called runtime.Goexit.")
 )
 
 // Register registers the figures of a node, as heartwheel_fleet_*. It returns the error of the
