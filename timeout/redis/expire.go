@@ -24,7 +24,6 @@ type expiry struct {
 	failed  []int // of Ask.Settle, by slots without an answer
 	failure error // of a slot
 	broken  error // of an unreadable task
-	undrawn bool  // whether tasks stay in old slots since a server does not answer
 }
 
 // Expire is engine.Engine's. It asks a slot with nothing due, as far as this engine knows, only
@@ -104,16 +103,16 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 			return err
 		}
 	}
+	if x.batch.Now.IsZero() { // no slot was asked
+		x.batch.Now, err = x.engine.Now(ctx)
+	}
 	if next := l.hints.next(slots); next > 0 {
 		x.batch.Next = time.UnixMilli(next)
 	}
 	if more {
 		x.batch.Next = x.batch.Now // what waits in old slots comes with the next calls
-	} else if soon := x.batch.Now.Add(owedRest); x.undrawn && (x.batch.Next.IsZero() || soon.Before(x.batch.Next)) {
+	} else if soon := x.batch.Now.Add(owedRest); x.failure != nil && (x.batch.Next.IsZero() || soon.Before(x.batch.Next)) {
 		x.batch.Next = soon
-	}
-	if x.batch.Now.IsZero() { // no slot was asked
-		x.batch.Now, err = x.engine.Now(ctx)
 	}
 	return err
 }
@@ -165,9 +164,7 @@ func (x *expiry) migrate(ctx context.Context, l *layout, slots []int) (more bool
 	if errors.Is(err, errStale) {
 		return false, err
 	}
-	if err != nil {
-		x.failure, x.undrawn = cmp.Or(x.failure, err), true
-	}
+	x.failure = cmp.Or(x.failure, err)
 	if more {
 		l.hints.reset() // what came may be due
 	}

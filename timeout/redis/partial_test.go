@@ -72,6 +72,25 @@ func TestASlotThatCanNotBeSettledCostsNoOtherItsLease(t *testing.T) {
 	}, time.Minute, 50*time.Millisecond, "it is told later")
 }
 
+// Nobody knows what is due in a slot that does not answer, so the next look is soon.
+func TestASlotThatCanNotBeAskedIsAskedAgainSoon(t *testing.T) {
+	t.Parallel()
+	server := sharedServer(t)
+	e := openEngine(t, server, redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 2})
+	bad, good := inSlot(0, 2), inSlot(1, 2)
+	set(t, e, engine.Task{ID: bad})
+	lease(t, e, time.Minute)
+	mend := breakSlot(t, server, e, bad)
+	defer mend()
+	set(t, e, engine.Task{ID: "{" + bad + "}2"}) // in the same slot
+	set(t, e, engine.Task{ID: good})
+	batch := expire(t, e, engine.Ask{Max: 10})
+	require.Len(t, batch.Leased, 1)
+	require.Equal(t, good, batch.Leased[0].ID)
+	require.WithinRange(t, batch.Next, batch.Now, batch.Now.Add(time.Second), "a task is due in the other one")
+}
+
 func TestATaskThatCanNotBeReadCostsNoOtherItsLease(t *testing.T) {
 	t.Parallel()
 	server := sharedServer(t)
