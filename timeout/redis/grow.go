@@ -237,7 +237,7 @@ func (e *Engine) transfer(ctx context.Context, l *layout, peeks []*invocation) e
 			continue
 		}
 		leave := bySlot[h.peek.at]
-		if leave == nil {
+		if leave == nil || len(leave.Args)+len(h.ids) > batchTasks {
 			leave = invoke(scriptLeave, h.peek.at)
 			bySlot[h.peek.at] = leave
 			leaves = append(leaves, leave)

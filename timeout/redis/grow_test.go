@@ -279,3 +279,25 @@ func requireOneGeneration(t *testing.T, engine *redis.Engine) {
 		require.NotEqual(t, ":t", name[len(name)-2:], name)
 	}
 }
+
+// A batch of any length may find all of its tasks in one old slot.
+func TestALargeBatchMovesItsTasksFromOneOldSlot(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, sharedServer(t), redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 1})
+	const many = 9000 // more than Lua can unpack
+	tasks, keys := make([]engine.Task, many), make([]engine.Key, many)
+	for i := range tasks {
+		tasks[i] = engine.Task{Topic: "orders", ID: fmt.Sprint(i), After: time.Hour}
+		keys[i] = tasks[i].Key()
+	}
+	_, err := e.Set(ctx, tasks)
+	require.NoError(t, err)
+	withTopic(t, e, engine.Topic{Slots: 2})
+	answers, err := e.Remove(ctx, removals(keys))
+	require.NoError(t, err)
+	for i, answer := range answers {
+		require.NoError(t, answer.Err)
+		require.Equal(t, engine.Pending, answer.Was, keys[i].ID)
+	}
+}
