@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -150,17 +149,9 @@ func (k kept) keep(at *place, limit int, most bound) *invocation {
 	}
 	topic := k.Topic.WithDefaults()
 	c := invoke(scriptKeep, at, k.Rev, topic.Attempts(), engine.CeilMillis(topic.Retain), paused, limit, engine.CeilMillis(topic.RetainDead),
-		most[0], min(most[1], mostDead(topic)), most[2])
+		most[0], most[1], most[2])
 	c.room = 3 * limit
 	return c
-}
-
-// mostDead is Topic.MaxDead of a slot.
-func mostDead(topic engine.Topic) int64 {
-	if topic.MaxDead < 0 {
-		return math.MaxInt64
-	}
-	return int64(topic.MaxDead-1)/int64(topic.Slots) + 1 // rounded up
 }
 
 // changeTopic returns nil if the caller must try again.

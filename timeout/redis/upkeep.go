@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -97,6 +98,7 @@ func (e *Engine) upkeepOf(ctx context.Context, layouts []*layout, bounds map[*pl
 func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, bounds map[*place]bound, swept *engine.Swept) error {
 	var places []*place
 	var failure error
+	mostDead := l.mostDead(looks)
 	for _, c := range looks {
 		switch {
 		case c.Err != nil:
@@ -107,7 +109,7 @@ func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, 
 				failure = cmp.Or(failure, err)
 			}
 		default:
-			if _, bound := bounds[c.at]; bound || integer(c.Answer[0]) == 1 {
+			if _, bound := bounds[c.at]; bound || integer(c.Answer[0]) == 1 || integer(c.Answer[1]) > mostDead {
 				places = append(places, c.at)
 			}
 		}
@@ -117,6 +119,7 @@ func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, 
 		if !ok {
 			most = unbound
 		}
+		most[1] = min(most[1], mostDead)
 		return l.keep(at, keepTasks, most)
 	}, func(c *invocation) error {
 		if c.Status != "" {
@@ -130,10 +133,28 @@ func (e *Engine) keepSlots(ctx context.Context, l *layout, looks []*invocation, 
 	return cmp.Or(failure, err)
 }
 
+// mostDead returns how many dead tasks a slot may keep, by the looks at all slots. If there are more than
+// Topic.MaxDead, the slots with the most lose first: tasks with the same text in braces are in one slot.
+func (k kept) mostDead(looks []*invocation) int64 {
+	var sizes []int64
+	var total int64
+	for _, c := range looks {
+		if c.Err == nil && c.Status == "" {
+			sizes = append(sizes, integer(c.Answer[1]))
+			total += integer(c.Answer[1])
+		}
+	}
+	most := int64(k.Topic.WithDefaults().MaxDead)
+	if most < 0 || total <= most {
+		return math.MaxInt64
+	}
+	return level(sizes, most-1) + 1 // rounded up
+}
+
 // look is the script to find out whether keep has anything to do in a slot.
 func (k kept) look(at *place) *invocation {
 	topic := k.Topic.WithDefaults()
-	c := invoke(scriptLook, at, k.Rev, engine.CeilMillis(topic.RetainDead), mostDead(topic))
+	c := invoke(scriptLook, at, k.Rev, engine.CeilMillis(topic.RetainDead))
 	c.Keys = at.look
 	c.room = 1
 	return c

@@ -92,6 +92,44 @@ func TestUpkeepFindsWhateverASlotHasToDo(t *testing.T) {
 	}
 }
 
+// Tasks with the same text in braces are in one slot. They have the whole MaxDead of the topic.
+func TestDeadTasksOfOneSlotHaveTheRoomOfAll(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, sharedServer(t), redis.Config{})
+	const most = 40
+	withTopic(t, e, engine.Topic{Slots: 4, MaxDead: most})
+	die := func(name string, count int) {
+		tasks := make([]engine.Task, count)
+		for i := range tasks {
+			tasks[i] = engine.Task{Topic: "orders", ID: fmt.Sprint(name, i)}
+		}
+		setAll(t, e, tasks)
+		settle := engine.Ask{}
+		for _, leased := range expire(t, e, engine.Ask{Max: count}).Leased {
+			settle.Settle = append(settle.Settle, engine.Outcome{Token: leased.Token, As: engine.Dead})
+		}
+		require.Len(t, settle.Settle, count)
+		expire(t, e, settle)
+	}
+	die("{one}", most)
+	require.Zero(t, sweep(t, e), "there are no more than MaxDead")
+	one := engine.Slot("{one}", 4)
+	for slot := range 4 {
+		if slot != one {
+			die("{"+inSlot(slot, 4)+"}", 2)
+		}
+	}
+	require.Equal(t, 6, sweep(t, e), "the slot with the most loses them")
+	for slot := range 4 {
+		if slot != one {
+			for i := range 2 {
+				require.Equal(t, engine.Dead, get(t, e, fmt.Sprint("{", inSlot(slot, 4), "}", i)).State)
+			}
+		}
+	}
+	require.Zero(t, sweep(t, e))
+}
+
 // A process may stop after it has changed a topic and before its slots know.
 func TestUpkeepTellsSlotsOfAChangedTopic(t *testing.T) {
 	t.Parallel()
