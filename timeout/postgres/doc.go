@@ -10,7 +10,10 @@
 // the index with FOR UPDATE SKIP LOCKED, so nodes don't wait for each other. Most commands are one
 // transaction and one round trip for each thousand tasks. A Move of tasks not waiting needs a second
 // one. Expire may look for due tasks before it leases, and for the next due time after it. The
-// server's clock decides. Versions and lease numbers come from a sequence; never set it back.
+// server's clock decides. Versions and lease numbers come from a sequence. A crash without
+// synchronous_commit, a failover or a restored backup may set it back. So each new connection raises
+// it above the server's clock in microseconds, and by 16 million at least. A role needs the right
+// UPDATE on the sequence for that.
 //
 // An answered call is as durable as a commit. The server's setting synchronous_commit decides.
 //
@@ -25,5 +28,6 @@
 // A node with some of a topic's slots reads past the due tasks of the others, at most 10,000 of them.
 // If none of these is its own, it leases theirs. A connection pooler in transaction mode needs
 // default_query_exec_mode=exec in the URL. Wake hears nothing through it, so Config.ListenURL has
-// to name the server itself.
+// to name the server itself. If the pooler keeps the engine's connections through a failover, a number
+// may come twice.
 package postgres

@@ -104,7 +104,7 @@ func (e *Engine) transact(ctx context.Context, doing string, fill func(*pgx.Batc
 		batch := new(pgx.Batch)
 		batch.Queue(e.sql.Planner)
 		fill(batch)
-		if err = e.pool.SendBatch(ctx, batch).Close(); !isConflict(err) {
+		if err = e.send(ctx, batch); !isConflict(err) {
 			break
 		}
 		e.news.refuted(err)

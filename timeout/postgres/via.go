@@ -20,6 +20,7 @@ func (e *Engine) direct() via { return via{send: e.transact} }
 func (e *Engine) within(tx pgx.Tx) via {
 	return via{foreign: true, send: func(ctx context.Context, doing string, fill func(*pgx.Batch)) error {
 		batch := new(pgx.Batch)
+		e.raiseWithin(batch, tx.Conn())
 		fill(batch)
 		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 			return fmt.Errorf("timeout/postgres: %s: %w", doing, classify(err))

@@ -1,0 +1,71 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/postgres"
+)
+
+// A server without synchronous_commit loses its last commits in a crash, and the state of its sequence with
+// them, as a failover does and a backup.
+func TestNumbersThatWereLostAreNotGivenAgain(t *testing.T) {
+	t.Parallel()
+	server := testserver.Postgres(t, testserver.NoFsync, "synchronous_commit=off", "wal_writer_delay=10s")
+	e, err := postgres.Open(t.Context(), server.URL, postgres.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { e.Close() })
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close(t.Context()) })
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
+	require.NoError(t, err)
+	task := engine.Task{Topic: "orders", ID: "1"}
+	highest := int64(0)
+	// use gives a version and a lease, above all of before.
+	use := func(set func() ([]engine.Answer, error)) {
+		t.Helper()
+		var answers []engine.Answer
+		var batch engine.Batch
+		require.Eventually(t, func() bool {
+			answers, err = set()
+			return err == nil
+		}, time.Minute, 10*time.Millisecond)
+		require.Greater(t, answers[0].Version, highest)
+		require.Eventually(t, func() bool {
+			batch, err = e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
+			return err == nil
+		}, time.Minute, 10*time.Millisecond)
+		require.Len(t, batch.Leased, 1)
+		require.Greater(t, batch.Leased[0].Token.Lease, answers[0].Version)
+		highest = batch.Leased[0].Token.Lease
+	}
+	direct := func() ([]engine.Answer, error) { return e.Set(t.Context(), []engine.Task{task}) }
+	within := func() (answers []engine.Answer, err error) {
+		conn, err := pgx.Connect(t.Context(), server.URL)
+		if err != nil {
+			return nil, err
+		}
+		defer conn.Close(t.Context())
+		err = pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) (err error) {
+			answers, err = e.SetTx(t.Context(), tx, []engine.Task{task})
+			return err
+		})
+		return answers, err
+	}
+	_, err = conn.Exec(t.Context(), "CHECKPOINT") // which flushes what was written so far
+	require.NoError(t, err)
+	for _, set := range []func() ([]engine.Answer, error){direct, within, direct} {
+		for range 40 { // a sequence writes down 32 numbers ahead
+			use(direct)
+		}
+		server.Kill(t)
+		server.Restart(t)
+		use(set)
+	}
+}

@@ -1,0 +1,61 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// raiseLock is the number of the advisory lock for raising the sequence of numbers.
+const raiseLock = migrationLock + 1
+
+// send sends a batch. On a new connection it raises the sequence first: a server that has lost numbers
+// has lost its connections, too.
+func (e *Engine) send(ctx context.Context, batch *pgx.Batch) error {
+	conn, err := e.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if !e.hasRaised(conn.Conn()) {
+		raise := new(pgx.Batch)
+		raise.Queue(`SELECT pg_advisory_xact_lock($1)`, int64(raiseLock))
+		e.queueRaise(raise, conn.Conn())
+		if err := conn.SendBatch(ctx, raise).Close(); err != nil {
+			return err
+		}
+	}
+	return conn.SendBatch(ctx, batch).Close()
+}
+
+// raiseWithin adds the same to a batch in a caller's transaction. It does not wait for the lock, nor keep it:
+// the caller may use the engine before the end. The rollback takes no number back.
+func (e *Engine) raiseWithin(batch *pgx.Batch, conn *pgx.Conn) {
+	if e.hasRaised(conn) {
+		return
+	}
+	batch.Queue("SAVEPOINT hw_raise")
+	e.queueRaise(batch, conn)
+	batch.Queue("ROLLBACK TO SAVEPOINT hw_raise")
+	batch.Queue("RELEASE SAVEPOINT hw_raise")
+}
+
+// raisedMark is the name of the mark of a connection that has raised the sequence.
+func (e *Engine) raisedMark() string { return "heartwheel: raised " + e.schema }
+
+func (e *Engine) hasRaised(conn *pgx.Conn) bool {
+	return conn.PgConn().CustomData()[e.raisedMark()] != nil
+}
+
+// queueRaise adds the statement to raise the sequence. Without the lock, it does nothing while another
+// connection raises it.
+func (e *Engine) queueRaise(batch *pgx.Batch, conn *pgx.Conn) {
+	batch.Queue(e.sql.Raise, int64(raiseLock)).QueryRow(func(row pgx.Row) error {
+		var done bool
+		err := row.Scan(&done)
+		if done {
+			conn.PgConn().CustomData()[e.raisedMark()] = done
+		}
+		return err
+	})
+}
