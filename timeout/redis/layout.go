@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -181,6 +182,18 @@ func (e *Engine) forget(topic string) {
 	delete(e.layouts, topic)
 	delete(e.proofs, topic)
 	e.mu.Unlock()
+}
+
+// forgetOthers forgets topics that others have dropped. One that was made just now is read again.
+func (e *Engine) forgetOthers(layouts []*layout) {
+	there := make(map[string]bool, len(layouts))
+	for _, l := range layouts {
+		there[l.Topic.Name] = true
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.layouts, func(name string, _ *layout) bool { return !there[name] })
+	maps.DeleteFunc(e.proofs, func(name string, _ proof) bool { return !there[name] })
 }
 
 // change replaces what is kept of a topic, if it still is what l says, or if there still is

@@ -203,7 +203,7 @@ func (e *Engine) Topics(ctx context.Context) ([]engine.Topic, error) {
 	return topics, nil
 }
 
-// loadAll reads all topics, by name. Unchanged ones are the known layouts.
+// loadAll reads all topics, by name. Unchanged ones are the known layouts. It forgets all others.
 func (e *Engine) loadAll(ctx context.Context) ([]*layout, error) {
 	var all map[string]string
 	err := e.redis.OnKey(ctx, e.topicsKey, func(client *goredis.Client) (err error) {
@@ -232,6 +232,7 @@ func (e *Engine) loadAll(ctx context.Context) ([]*layout, error) {
 		}
 		layouts = append(layouts, lost...)
 	}
+	e.forgetOthers(layouts)
 	slices.SortFunc(layouts, func(a, b *layout) int { return strings.Compare(a.Topic.Name, b.Topic.Name) })
 	return layouts, nil
 }

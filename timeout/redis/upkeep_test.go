@@ -231,3 +231,19 @@ func TestUpkeepMendsSlotsThatRefuse(t *testing.T) {
 		require.Len(t, expire(t, e, engine.Ask{Topic: name, Max: 100}).Leased, 20)
 	}
 }
+
+// Each node asks for the topics at each beat.
+func TestTopicsThatOthersDropAreForgotten(t *testing.T) {
+	t.Parallel()
+	e := openEngine(t, sharedServer(t), redis.Config{})
+	other := openEngine(t, sharedServer(t), redis.Config{Prefix: e.Prefix()})
+	for _, name := range []string{"stays", "goes"} {
+		withTopic(t, other, engine.Topic{Name: name})
+		set(t, e, engine.Task{Topic: name, ID: "1"})
+		require.True(t, e.Knows(name))
+	}
+	require.NoError(t, other.DropTopic(ctx, "goes"))
+	require.Equal(t, []string{"stays"}, topicNames(t, e))
+	require.False(t, e.Knows("goes"))
+	require.True(t, e.Knows("stays"))
+}
