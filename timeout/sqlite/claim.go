@@ -100,7 +100,7 @@ func (l *leasing) claimables(ctx context.Context, s session, wanted []engine.Wan
 		ids[i] = w.ID
 	}
 	there := make(map[string]*claimable, len(wanted))
-	err := each(ctx, s, "SELECT seq, max(at, due), id, version, attempts, node, state, coalesce(length(payload), 0) FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?)) AND state IN (1, 2)",
+	err := each(ctx, s, "SELECT seq, CASE state WHEN 1 THEN max(at, due) ELSE at END, id, version, attempts, node, state, coalesce(length(payload), 0) FROM hw_tasks WHERE topic = ? AND id IN (SELECT value FROM json_each(?)) AND state IN (1, 2)",
 		[]any{l.t.no, array(ids)}, func(rows *sql.Rows) error {
 			c := &claimable{i: -1}
 			err := rows.Scan(&c.seq, &c.at, &c.id, &c.version, &c.attempts, &c.node, &c.state, &c.size)

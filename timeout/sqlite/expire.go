@@ -170,8 +170,8 @@ func dueQuery(condition string) string {
 
 // laterQuery reads the later tasks, in the order of the index.
 func laterQuery(condition string) string {
-	half := "SELECT at, max(at, due), true" + condition + ", seq FROM hw_tasks WHERE topic = ?1 AND state = %d AND at > ?2"
-	return fmt.Sprintf(half+" UNION ALL "+half+" ORDER BY at, seq LIMIT ?3 + 0", engine.Pending, engine.Running)
+	half := "SELECT at, %s, true" + condition + ", seq FROM hw_tasks WHERE topic = ?1 AND state = %d AND at > ?2"
+	return fmt.Sprintf(half+" UNION ALL "+half+" ORDER BY at, seq LIMIT ?3 + 0", "max(at, due)", engine.Pending, "at", engine.Running)
 }
 
 // round settles and leases as much as fits into one transaction.

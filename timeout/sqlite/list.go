@@ -168,11 +168,11 @@ var errEnough = errors.New("enough")
 // upcomingQuery merges both states, each in the order of the index. A task moved to a later time
 // keeps its earlier place there.
 func upcomingQuery(condition string) string {
-	half := func(state string) string {
-		return "SELECT id, version, max(at, due), at, seq FROM hw_tasks WHERE topic = ?1 AND state = " + state +
-			" AND (at, seq) > (?2, ?3) AND at < ?4 AND due < ?4" + condition
+	half := func(state, time string) string {
+		return "SELECT id, version, " + time + ", at, seq FROM hw_tasks WHERE topic = ?1 AND state = " + state +
+			" AND (at, seq) > (?2, ?3) AND at < ?4 AND " + time + " < ?4" + condition
 	}
-	return half("1") + " UNION ALL " + half("2") + " ORDER BY at, seq LIMIT ?5 + 0"
+	return half("1", "max(at, due)") + " UNION ALL " + half("2", "at") + " ORDER BY at, seq LIMIT ?5 + 0"
 }
 
 // Upcoming implements engine.Truth. The earliest tasks come first, over all slots. Moved tasks

@@ -89,3 +89,32 @@ func TestUpkeepThatWaitsForItsTurnLowersNoFenceRaisedMeanwhile(t *testing.T) {
 		require.Equal(t, []time.Time{end, end}, r.all("SELECT until FROM hw_fences"))
 	})
 }
+
+// A task's action time is in the future again once the clock was stepped back. Its lease ends in its own time.
+func TestALeaseThatEndsBeforeTheActionTimeIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := openInside(t)
+		set, err := e.Set(t.Context(), []engine.Task{{Topic: "t", ID: "x"}})
+		require.NoError(t, err)
+		ask := engine.Ask{Topic: "t", Node: "n", Max: 1, Lease: time.Second}
+		batch, err := e.Expire(t.Context(), ask)
+		require.NoError(t, err)
+		require.Len(t, batch.Leased, 1)
+		require.NoError(t, e.write(t.Context(), func(s session) error {
+			_, err := s.ExecContext(t.Context(), "UPDATE hw_tasks SET due = due + 3600000")
+			return err
+		}))
+		ends := batch.Leased[0].Until
+		batch, err = e.Expire(t.Context(), ask)
+		require.NoError(t, err)
+		require.True(t, batch.Next.Equal(ends), "%v, must be %v", batch.Next, ends)
+		page, err := e.Upcoming(t.Context(), "t", nil, ends.Add(time.Second), "", 10)
+		require.NoError(t, err)
+		require.Equal(t, []engine.Wanted{{ID: "x", Version: set[0].Version, At: ends}}, page.Wanted)
+		time.Sleep(time.Second)
+		claimed, err := e.Claim(t.Context(), "t", "n", page.Wanted, time.Second)
+		require.NoError(t, err)
+		require.True(t, claimed[0].OK, "it is due at %v", claimed[0].At)
+		require.True(t, claimed[0].Leased.Again)
+	})
+}
