@@ -127,7 +127,7 @@ func (p *program) serve(ctx context.Context, front *front) error {
 
 	<-ctx.Done()
 	p.draining.Store(true)
-	host.stopping(p.options.drainDelay + p.options.grace)
+	host.stopping(p.options.drainDelay, p.options.grace)
 	cause := context.Cause(ctx)
 	if errors.Is(cause, context.Canceled) { // told to end
 		cause = nil

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -71,18 +73,30 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	require.ErrorAs(t, p.wait(), &exit)
 }
 
-func TestSystemdIsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notify")
+// notified returns the path of a socket in place of systemd's, and a function for its next message.
+func notified(t *testing.T) (path string, told func() string) {
+	path = filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	require.NoError(t, err)
-	defer conn.Close()
+	t.Cleanup(func() { conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(eternal)))
-	told := func() string {
+	return path, func() string {
 		b := make([]byte, 1<<10)
 		n, err := conn.Read(b)
 		require.NoError(t, err)
 		return string(b[:n])
 	}
+}
+
+func TestSystemdIsToldOfTheLongestEnd(t *testing.T) {
+	path, told := notified(t)
+	t.Setenv("NOTIFY_SOCKET", path)
+	systemd{slog.New(slog.DiscardHandler)}.stopping(math.MaxInt64, math.MaxInt64)
+	require.Equal(t, "STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=18446744088709550", told())
+}
+
+func TestSystemdIsTold(t *testing.T) {
+	path, told := notified(t)
 	p := start(t, process{args: []string{"-memory"}, env: []string{"NOTIFY_SOCKET=" + path}})
 	require.Equal(t, "READY=1\nSTATUS=listening on "+p.addr(t), told())
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))

@@ -21,10 +21,11 @@ func (n systemd) tell(state string) {
 	}
 }
 
-// stopping also says how long the end may take, so TimeoutStopSec is never too short.
-func (n systemd) stopping(most time.Duration) {
+// stopping also says how long the end may take, so TimeoutStopSec is never too short. The sum of the
+// settings is one of microseconds, since nanoseconds could overflow.
+func (n systemd) stopping(drainDelay, grace time.Duration) {
 	const more = 15 * time.Second
-	n.tell(fmt.Sprintf("STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=%d", (most + more).Microseconds()))
+	n.tell(fmt.Sprintf("STOPPING=1\nSTATUS=going down\nEXTEND_TIMEOUT_USEC=%d", drainDelay.Microseconds()+grace.Microseconds()+more.Microseconds()))
 }
 
 func notify(path, state string) error {
