@@ -180,7 +180,11 @@ func (c *Client) keep(ctx context.Context, one Leased, cancel context.CancelCaus
 func lasting(err error) bool {
 	var told *Error
 	if errors.As(err, &told) {
-		return told.Status >= http.StatusBadRequest && told.Status < http.StatusInternalServerError && told.Status != http.StatusTooManyRequests
+		switch told.Status {
+		case http.StatusRequestTimeout, http.StatusTooManyRequests: // a proxy's
+			return false
+		}
+		return told.Status >= http.StatusBadRequest && told.Status < http.StatusInternalServerError
 	}
 	return errors.Is(err, engine.ErrArgument)
 }

@@ -332,6 +332,27 @@ func TestAnIdleWorkEndsSoon(t *testing.T) {
 	})
 }
 
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestWorkGoesOnAfterAProxyWithoutTime(t *testing.T) {
+	for _, status := range []int{http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusGatewayTimeout} {
+		synctest.Test(t, func(t *testing.T) {
+			answers := []int{status, http.StatusForbidden}
+			c, err := New("http://127.0.0.1:1", Config{HTTPClient: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+				rec := httptest.NewRecorder()
+				rec.WriteHeader(answers[0])
+				answers = answers[1:]
+				return rec.Result(), nil
+			})}})
+			require.NoError(t, err)
+			require.ErrorContains(t, c.Work(t.Context(), Pull{Topic: "t"}, nil), http.StatusText(http.StatusForbidden))
+			require.Empty(t, answers)
+		})
+	}
+}
+
 func TestWorkEndsWithAnErrorThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := (&fakeServer{}).client(t)
