@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -106,6 +107,17 @@ func TestATargetWhoseAnswersAreAllFinalOpensItsCircuitToo(t *testing.T) {
 		require.Equal(t, 5, caller.count("final"), "and the others wait for better times")
 		require.Equal(t, 100, caller.count("impossible"), "a call that can't be made says nothing of its target")
 		require.Equal(t, []string{"fake final"}, r.OpenCircuits())
+	})
+}
+
+func TestACircuitOfVeryManyFailuresStaysClosed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		caller := &targets{calls: map[string]int{}}
+		r := newRig(t, timeout.Config{All: true, Circuit: 1 << (strconv.IntSize / 2), Callers: map[string]timeout.Caller{"fake": caller}})
+		r.call("1", "dead")
+		pass(time.Minute)
+		require.Greater(t, caller.count("dead"), 1)
+		require.Empty(t, r.OpenCircuits())
 	})
 }
 

@@ -63,7 +63,7 @@ func (cs *circuits) of(name string) *circuit {
 			Timeout:     cs.wait,
 			IsExcluded:  func(err error) bool { return errors.Is(err, errNoCall) },
 			ReadyToTrip: func(counts gobreaker.Counts) bool {
-				return counts.ConsecutiveFailures >= uint32(cs.failures)
+				return int64(counts.ConsecutiveFailures) >= int64(cs.failures)
 			},
 		})
 	}
