@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -45,8 +46,7 @@ func (e *core) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) 
 // shareOf returns a topic for a shard, with a share of MaxDead.
 func (e *core) shareOf(whole engine.Topic) engine.Topic {
 	if whole.MaxDead >= 0 {
-		n := len(e.shards)
-		whole.MaxDead = (cmp.Or(whole.MaxDead, engine.DefaultMaxDead) + n - 1) / n
+		whole.MaxDead = (cmp.Or(whole.MaxDead, engine.DefaultMaxDead)-1)/len(e.shards) + 1
 	}
 	return whole
 }
@@ -57,7 +57,7 @@ func (e *core) wholeOf(share engine.Topic) engine.Topic {
 	case n == e.shareOf(engine.Topic{}).MaxDead:
 		share.MaxDead = engine.DefaultMaxDead
 	case n > 0:
-		share.MaxDead = n * len(e.shards)
+		share.MaxDead = min(n, math.MaxInt/len(e.shards)) * len(e.shards)
 	}
 	return share
 }

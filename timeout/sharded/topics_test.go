@@ -2,6 +2,7 @@ package sharded_test
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"testing"
 
@@ -55,4 +56,11 @@ func TestNothingResumesATopicAfterItsPause(t *testing.T) {
 	for _, topic := range topics {
 		require.True(t, topic.Paused || topic.Name == sharded.Reserved)
 	}
+}
+
+func TestTheHighestMaxDeadStaysHigh(t *testing.T) {
+	e := over(t, inMemory(t), inMemory(t), inMemory(t))
+	kept, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders", MaxDead: math.MaxInt}, false)
+	require.NoError(t, err)
+	require.Greater(t, kept.MaxDead, math.MaxInt-3, "but for the rounding")
 }
