@@ -152,6 +152,29 @@ func TestEvictionUnderAStorm(t *testing.T) {
 	})
 }
 
+// A member with a bad timeout, or one used before, can't join, and so nobody is evicted for it.
+func TestNobodyIsEvictedForARefusedMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTestPool(t, Config[int]{
+			Timeout: time.Hour, Capacity: 2, Full: EvictIdlest,
+			Evict: func(m *Member[int], v int) { t.Errorf("evicted: %d", v); m.Expire() },
+		})
+		used, err := p.Add(1)
+		require.NoError(t, err)
+		ended, err := p.Add(2)
+		require.NoError(t, err)
+		ended.Remove()
+		_, err = p.Add(3)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, p.Join(new(Member[int]), 4, 0), ErrArgument)
+		require.ErrorIs(t, p.Join(used, 5, time.Second), ErrArgument)
+		require.ErrorIs(t, p.Join(ended, 6, time.Second), ErrArgument)
+		synctest.Wait()
+		require.Equal(t, 2, p.Len())
+	})
+}
+
 func TestEvictedIsSavedByATouch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTestPool(t, Config[int]{

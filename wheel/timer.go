@@ -219,6 +219,9 @@ func (t *TimerOf[V]) left() time.Duration {
 	return max(0, w.clock.span(t.dueTick(at))-w.Now())
 }
 
+// WasStarted reports whether the timer was ever started. An ended timer was, too.
+func (t *TimerOf[V]) WasStarted() bool { return t.word.Load() != unstarted }
+
 // Value returns the timer's value, and whether the timer is running.
 func (t *TimerOf[V]) Value() (v V, running bool) {
 	if !isRunning(t.word.Load()) {

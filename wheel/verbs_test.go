@@ -133,6 +133,19 @@ func TestAnEndedTimerKeepsItsLastTouchAndNothingElse(t *testing.T) {
 	})
 }
 
+func TestATimerKnowsThatItWasStarted(t *testing.T) {
+	w, err := startDue(Config{}, func(*TimerOf[int], int) {})
+	require.NoError(t, err)
+	defer w.Stop()
+	var timer TimerOf[int]
+	require.ErrorIs(t, w.Start(&timer, 1, 0), ErrArgument)
+	require.False(t, timer.WasStarted(), "it was refused")
+	require.NoError(t, w.Start(&timer, 1, time.Hour))
+	require.True(t, timer.WasStarted())
+	timer.Remove()
+	require.True(t, timer.WasStarted())
+}
+
 func TestHandOverIsAtOnceAndNotAfterStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var handed atomic.Int64
