@@ -320,3 +320,31 @@ func TestConnectionSavedFromEvictionHasItsWholeTimeout(t *testing.T) {
 		requireClosed(t, k, saved, ReasonIdle, begin, time.Hour)
 	})
 }
+
+// Zero means a second, or the timeout if shorter: of the timeout in force.
+func TestTheDefaultOfMinIdleFollowsTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{Timeout: 200 * ms, Room: Room{MaxConns: 1, Full: pool.EvictIdlest}}
+		k := newKeeper(t, cfg)
+		cfg.Timeout = time.Minute
+		require.NoError(t, k.Update(cfg))
+		first, _ := pipe(k)
+		time.Sleep(500 * ms)
+		refused, _ := pipe(k)
+		_, err := refused.Read(make([]byte, 1))
+		require.ErrorIs(t, err, ReasonFull)
+		time.Sleep(2 * time.Second)
+		second, _ := pipe(k)
+		_, err = first.Read(make([]byte, 1))
+		require.ErrorIs(t, err, ReasonEvicted)
+
+		cfg.Timeout = 200 * ms
+		require.NoError(t, k.Update(cfg))
+		_, err = Of(second).SetTimeout(time.Minute)
+		require.NoError(t, err)
+		time.Sleep(500 * ms)
+		_, _ = pipe(k)
+		_, err = second.Read(make([]byte, 1))
+		require.ErrorIs(t, err, ReasonEvicted)
+	})
+}

@@ -40,5 +40,6 @@ func (k *Keeper) Update(cfg Config) error {
 	k.policy.Store(p)
 	k.gauge.next.Store(0) // by the new bounds, at the next look
 	k.pool.SetCapacity(cfg.Room.MaxConns)
+	k.pool.SetMinIdle(cfg.Room.evictIdle(cfg.Timeout)) // its default follows Timeout
 	return nil
 }

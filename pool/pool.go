@@ -129,7 +129,7 @@ func New[V any](cfg Config[V]) (*Pool[V], error) {
 	p.capacity.Store(int64(cfg.Capacity))
 	p.eviction.evicted = make(map[*Member[V]]time.Duration)
 	p.eviction.tick = w.Stats().Tick
-	p.eviction.minIdle = cmp.Or(cfg.MinIdle, defaultMinIdle*p.eviction.tick)
+	p.SetMinIdle(cfg.MinIdle)
 	return p, nil
 }
 
@@ -171,6 +171,13 @@ func (p *Pool[V]) Len() int { return p.wheel.Len() }
 func (p *Pool[V]) SetCapacity(n int) {
 	p.capacity.Store(int64(max(n, 0)))
 	p.wake()
+}
+
+// SetMinIdle changes [Config].MinIdle. Zero or less means ten ticks.
+func (p *Pool[V]) SetMinIdle(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.eviction.minIdle = cmp.Or(max(d, 0), defaultMinIdle*p.eviction.tick)
 }
 
 // Wheel returns the wheel with the deadlines, for its time and its figures.
