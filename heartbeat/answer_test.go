@@ -322,3 +322,33 @@ func TestAStallBringsNoMoreBeatsThanNeeded(t *testing.T) {
 		require.Len(t, s.heard("PING"), 1, "three seconds earlier for each stall and its grace")
 	})
 }
+
+// asked is a layer with a function for each question about the connection inside.
+type asked struct {
+	net.Conn
+	ask func()
+}
+
+func (a *asked) NetConn() net.Conn { a.ask(); return a.Conn }
+
+// A layer may use the Conn around it when it is asked.
+func TestALayerIsAskedWithoutALock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, _ := pipe(t, nil)
+		var questions atomic.Int32
+		var around atomic.Pointer[Conn]
+		c, err := newBeater(t, Config{}).Start(&asked{conn, func() {
+			questions.Add(1)
+			if x := around.Load().beat.Load(); x.mu.TryLock() {
+				x.mu.Unlock()
+			} else {
+				t.Error("a call of Interval would block for ever")
+			}
+		}}, Options{Timeout: 30 * time.Second, Message: []byte("PING\n"), Answer: AnswerAck, AckTimeout: time.Second})
+		require.NoError(t, err)
+		around.Store(c)
+		<-c.Done()
+		require.ErrorIs(t, c.Err(), ErrNoAnswer)
+		require.EqualValues(t, 2, questions.Load(), "for unread bytes, and to close the connection")
+	})
+}

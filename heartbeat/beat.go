@@ -75,7 +75,10 @@ func (x *beat) limit() time.Duration {
 
 // due runs on a worker when something is to be decided.
 func (x *beat) due() {
-	send, err := x.decide()
+	now := x.beater.wheel.Now()
+	unanswered := x.deadline.Load() != 0 && now >= x.limit()
+	// Layers may be the user's, and so mu is not held.
+	send, err := x.decide(now, unanswered && unread(innermost(x.conn.inner)) > 0)
 	if err != nil {
 		x.end(err, true)
 		return
@@ -86,21 +89,20 @@ func (x *beat) due() {
 }
 
 // decide reports whether a beat is to be sent now. If not, it files the timer again. It returns an
-// error if an answer is missing.
-func (x *beat) decide() (send bool, err error) {
+// error if an answer is missing. unread says whether bytes of the server wait to be read.
+func (x *beat) decide(now time.Duration, unread bool) (send bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.why != nil {
 		x.timer.Remove()
 		return false, nil
 	}
-	now := x.beater.wheel.Now()
 	late := now >= x.limit()
 	if late && (x.deadline.Load() != 0 || x.writing != nil) {
 		if x.deadline.Load() == 0 { // heard, but the present beat never ends
 			return false, &noAnswer{after: x.opts.Timeout}
 		}
-		if !x.excused() {
+		if !unread || !x.excused() {
 			return false, &noAnswer{after: x.opts.AckTimeout, written: x.writing == nil}
 		}
 		late = false
@@ -147,10 +149,10 @@ func (x *beat) move(d time.Duration) {
 	x.timer.Move(d)
 }
 
-// excused reports whether an answer may yet come, because bytes of the server wait to be read. mu
-// must be held.
+// excused reports whether an answer may be later, since bytes of the server wait to be read. mu must
+// be held.
 func (x *beat) excused() bool {
-	if x.excuses == maxExcuses || unread(innermost(x.conn.inner)) == 0 {
+	if x.excuses == maxExcuses {
 		return false
 	}
 	x.excuses++
