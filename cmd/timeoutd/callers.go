@@ -82,7 +82,7 @@ func parseSecrets(name string, texts []string) (secrets [][]byte, err error) {
 }
 
 func (o *options) openNATS(ends *closers) (timeout.Caller, error) {
-	conn, err := nats.Connect(o.nats, nats.Name("timeoutd"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1))
+	conn, err := nats.Connect(o.nats, nats.Name("timeoutd"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1))
 	if err != nil {
 		return nil, fmt.Errorf("nats: %w", err)
 	}

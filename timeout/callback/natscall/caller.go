@@ -37,11 +37,16 @@ type Caller struct {
 	cfg Config
 }
 
-// New returns a Caller that publishes with js. The caller of New closes the connection of js.
-// The error wraps timeout.ErrArgument and names the field and its value.
+// New returns a Caller that publishes with js. The caller of New closes the connection of js. The
+// connection must be one with nats.ReconnectBufSize(-1). Otherwise the client library would keep
+// messages for the next connection, and they could arrive after their tasks were set anew. The error
+// wraps timeout.ErrArgument and names the field and its value.
 func New(js jetstream.JetStream, cfg Config) (*Caller, error) {
 	if js == nil {
 		return nil, fmt.Errorf("%w: js is nil", timeout.ErrArgument)
+	}
+	if size := js.Conn().Opts.ReconnectBufSize; size >= 0 {
+		return nil, fmt.Errorf("%w: the connection of js has nats.ReconnectBufSize(%d), must have -1, to keep no messages while it is down", timeout.ErrArgument, size)
 	}
 	if cfg.Timeout < 0 {
 		return nil, fmt.Errorf("%w: Timeout %v, must not be negative", timeout.ErrArgument, cfg.Timeout)
@@ -54,8 +59,7 @@ func New(js jetstream.JetStream, cfg Config) (*Caller, error) {
 
 // Call publishes the payload and waits until the stream has stored it: see the package. A
 // callback that Check refuses is a permanent error here. While the connection is down Call
-// fails at once. Otherwise the client library would keep the message for the next connection,
-// and it could arrive after the task was set anew.
+// fails at once.
 func (c *Caller) Call(ctx context.Context, task timeout.Task, call timeout.Callback) error {
 	if err := c.Check(call); err != nil {
 		return timeout.Permanent(err)

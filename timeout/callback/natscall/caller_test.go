@@ -20,7 +20,7 @@ import (
 // connect starts a server and returns a connection to it.
 func connect(t *testing.T) (*testserver.Server, jetstream.JetStream) {
 	s := testserver.NATS(t)
-	conn, err := nats.Connect(s.URL, nats.MaxReconnects(-1))
+	conn, err := nats.Connect(s.URL, nats.MaxReconnects(-1), nats.ReconnectBufSize(-1))
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
@@ -153,6 +153,31 @@ func TestWhileTheServerIsAwayCallsFailAndNothingIsKeptForLater(t *testing.T) {
 	require.ErrorContains(t, c.Call(t.Context(), task, to("orders.due")), "CLOSED")
 }
 
+// late is a JetStream of a connection that goes just before a message is published.
+type late struct {
+	jetstream.JetStream
+	goes func()
+}
+
+func (l late) PublishMsg(ctx context.Context, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	l.goes()
+	return l.JetStream.PublishMsg(ctx, msg, opts...)
+}
+
+func TestNothingIsKeptIfTheConnectionGoesDuringACall(t *testing.T) {
+	s, js := connect(t)
+	c := open(t, late{js, func() {
+		s.Stop(t)
+		require.Eventually(t, func() bool { return js.Conn().Status() == nats.RECONNECTING }, time.Minute, time.Millisecond)
+	}}, natscall.Config{})
+	err := c.Call(t.Context(), task, to("orders.due"))
+	require.ErrorIs(t, err, nats.ErrReconnectBufExceeded)
+	require.False(t, timeout.IsPermanent(err))
+	buffered, err := js.Conn().Buffered()
+	require.NoError(t, err)
+	require.Zero(t, buffered)
+}
+
 func TestACallEndsWithItsTimeAndWithItsLease(t *testing.T) {
 	_, js := connect(t)
 	sub, err := js.Conn().SubscribeSync("silent") // takes the message and answers nothing
@@ -213,6 +238,14 @@ func TestAConfigThatMakesNoSenseIsRefusedByName(t *testing.T) {
 	_, err = natscall.New(js, natscall.Config{Timeout: -1})
 	require.ErrorIs(t, err, timeout.ErrArgument)
 	require.ErrorContains(t, err, "Timeout")
+	keeping, err := nats.Connect("nats://127.0.0.1:1", nats.RetryOnFailedConnect(true))
+	require.NoError(t, err)
+	defer keeping.Close()
+	js, err = jetstream.New(keeping)
+	require.NoError(t, err)
+	_, err = natscall.New(js, natscall.Config{})
+	require.ErrorIs(t, err, timeout.ErrArgument)
+	require.ErrorContains(t, err, "ReconnectBufSize(8388608), must have -1")
 }
 
 func FuzzSubject(f *testing.F) {

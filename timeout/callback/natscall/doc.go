@@ -1,6 +1,8 @@
 // Package natscall makes callbacks over NATS: it publishes the payload of a task to a subject of a
 // JetStream stream. It is the Caller of kind "nats".
 //
+//	conn, err := nats.Connect(url, nats.ReconnectBufSize(-1))
+//	...
 //	js, err := jetstream.New(conn)
 //	...
 //	calls, err := natscall.New(js, natscall.Config{})

@@ -68,7 +68,7 @@ func httpCaller(t *testing.T) *httpcall.Caller {
 }
 
 func natsCaller(t *testing.T) (*natscall.Caller, jetstream.Stream) {
-	conn, err := nats.Connect(testserver.NATS(t).URL)
+	conn, err := nats.Connect(testserver.NATS(t).URL, nats.ReconnectBufSize(-1))
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
