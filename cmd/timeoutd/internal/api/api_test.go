@@ -731,3 +731,26 @@ func TestManyLargePayloads(t *testing.T) {
 	}
 	require.Len(t, listed, 18)
 }
+
+// And so are those of all answers together. Those of short payloads need no room.
+func TestAnswersWithLargePayloadsWaitForRoom(t *testing.T) {
+	s := start(t, Config{})
+	s.handler.patience = time.Millisecond
+	for id, size := range map[string]int{"long": smallBody + 1, "short": 10} {
+		_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: id, After: time.Hour, Payload: make([]byte, size)})
+		require.NoError(t, err)
+	}
+	ask := func(id string) answered {
+		return s.raw(http.MethodPost, "/v1/tasks/get", `{"keys":[{"topic":"t","id":"`+id+`"}]}`)
+	}
+	require.True(t, s.handler.got.TryAcquire(maxGot))
+	refused := ask("long")
+	require.Equal(t, http.StatusServiceUnavailable, refused.status)
+	require.Equal(t, "1", refused.header.Get("Retry-After"))
+	require.Contains(t, refused.problem(t).Detail, "no room for 4097 more, must have at most 67108864 together")
+	require.Equal(t, http.StatusOK, ask("short").status)
+	s.handler.got.Release(maxGot)
+	s.handler.patience = eternal
+	require.Equal(t, http.StatusOK, ask("long").status)
+	require.Eventually(t, func() bool { return s.handler.got.TryAcquire(maxGot) }, eternal, time.Millisecond, "it is given back")
+}

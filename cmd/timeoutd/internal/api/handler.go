@@ -115,6 +115,7 @@ type Handler struct {
 	leases *semaphore.Weighted // bytes of those with the token of a lease
 	pulled *semaphore.Weighted // bytes of the payloads in answers to pulls
 	polls  *semaphore.Weighted // pulls that wait
+	got    *semaphore.Weighted // bytes of the payloads in answers to batches of keys
 	crooks http.Handler        // for paths the mux would redirect
 	stats  cache[wire.Stats]
 	sums   cache[sums]
@@ -134,6 +135,7 @@ func New(centre *timeout.Center, cfg Config) (*Handler, error) {
 	h.stats.share = freshShare
 	h.bodies, h.leases = semaphore.NewWeighted(bodiesAtOnce*cfg.MaxBody), semaphore.NewWeighted(bodiesAtOnce*maxFeedback)
 	h.pulled, h.polls = semaphore.NewWeighted(maxPulled), semaphore.NewWeighted(maxPolls)
+	h.got = semaphore.NewWeighted(maxGot)
 	routes, err := h.routes()
 	if err != nil {
 		return nil, err

@@ -14,6 +14,9 @@ const (
 	// maxAnswer is the limit for the payloads of one answer, in bytes.
 	maxAnswer = 16 << 20
 
+	// maxGot bounds the payloads in such answers, in bytes, until they are sent.
+	maxGot = 4 * maxAnswer
+
 	// getSize is how many tasks are read at a time. Their payloads are no more than maxAnswer.
 	getSize = maxAnswer / engine.MaxPayload
 )
@@ -56,19 +59,23 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tasks, size := wire.Tasks{Tasks: make([]wire.Task, 0, len(keys))}, 0
+	tasks, size := wire.Tasks{Tasks: make([]wire.Task, 0, len(keys))}, int64(0)
 	for chunk := range slices.Chunk(keys, getSize) {
 		found, err := h.centre.GetAll(r.Context(), chunk)
 		if err != nil {
 			return err
 		}
+		before := size
 		for i, task := range found {
 			task.Topic, task.ID = chunk[i].Topic, chunk[i].ID // also of a missing task
 			tasks.Tasks = append(tasks.Tasks, wire.TaskOf(task))
-			size += len(task.Payload)
+			size += int64(len(task.Payload))
 		}
 		if n := len(tasks.Tasks); size > maxAnswer && n > 1 {
 			return fmt.Errorf("%w: the payloads of the first %d tasks have %d bytes, must have at most %d: ask for fewer", timeout.ErrArgument, n, size, maxAnswer)
+		}
+		if !h.hold(r.Context(), h.got, size-before) {
+			return problem(http.StatusServiceUnavailable, "the answers to other requests have so many bytes of payloads that there is no room for %d more, must have at most %d together", size-before, maxGot)
 		}
 	}
 	return answer(w, tasks, nil)
