@@ -3,6 +3,7 @@ package timeout_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -95,5 +96,37 @@ func TestANewTopicIsServedWhileTheMembersAreAway(t *testing.T) {
 		pass(10 * time.Second)
 		require.Len(t, nodes[0].stats().Slots, engine.DefaultSlots/2)
 		require.Len(t, nodes[1].stats().Slots, engine.DefaultSlots/2)
+	})
+}
+
+// The last view deals the slots of a topic that grows, too.
+func TestATopicMayGrowWhileTheMembersAreAway(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		kept, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = kept.Close() })
+		members := &silentMembers{Members: kept}
+		ran := new(record)
+		var nodes []*rig
+		for _, name := range []string{"a", "b"} {
+			r := rigOn(t, kept, timeout.Config{Node: name, Members: members})
+			require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+				ran.add(task.ID)
+				return nil
+			}))
+			nodes = append(nodes, r)
+		}
+		pass(10 * time.Second)
+		members.away.Store(true)
+		const slots, tasks = 64, 200
+		_, err = nodes[0].SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: slots})
+		require.NoError(t, err)
+		for i := range tasks {
+			nodes[0].set(strconv.Itoa(i), 0)
+		}
+		pass(10 * time.Second)
+		require.Len(t, ran.all(), tasks, "and not one lease later")
+		require.Len(t, nodes[0].stats().Slots, slots/2)
+		require.Len(t, nodes[1].stats().Slots, slots/2)
 	})
 }

@@ -139,15 +139,23 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin) {
 }
 
 // manage gives all slots to the workers without any of a view: this node has no view, or their topics are
-// newer. It is safe for several nodes to ask for a slot; the tasks of a slot without a node would be late.
+// newer. If a topic has grown since, the last view deals its slots anew. It is safe for several nodes to ask for a slot; the tasks of a slot without a node would be late.
 func (c *Center) manage() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, w := range c.workers {
+	for name, w := range c.workers {
 		if len(c.view.Nodes) == 0 || w.dealt == 0 {
 			w.assign(nil, 0)
+		} else if slots := c.topics[name].WithDefaults().Slots; w.dealt != slots { // the topic has grown
+			c.deal(w, slots, c.view)
 		}
 	}
+}
+
+// deal gives a worker its slots of a view.
+func (c *Center) deal(w *worker, slots int, view engine.View) {
+	w.dealt = slots
+	w.assign(view.Slots(w.name, c.cfg.Node, slots), view.Term)
 }
 
 // refreshTopics starts and ends workers.
@@ -232,8 +240,7 @@ func (c *Center) adopt(view engine.View) {
 	}
 	c.mu.Unlock()
 	for _, d := range deals {
-		d.w.dealt = d.slots
-		d.w.assign(view.Slots(d.w.name, c.cfg.Node, d.slots), view.Term)
+		c.deal(d.w, d.slots, view)
 	}
 }
 
