@@ -31,6 +31,7 @@ type Engine struct {
 	mu     sync.Mutex // guards the fields below, and all entries
 	topics map[string]*topic
 	number int64 // the last version or lease number
+	ahead  int64 // of the clock before the wheel's time, in milliseconds, see follow
 	nodes  []node
 	term   int64
 	wakers map[*func(string)]struct{}
@@ -52,6 +53,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("%w: Tick %v: %w", engine.ErrArgument, cfg.Tick, err)
 	}
 	e.wheel = w
+	e.ahead = e.clockAhead()
 	return e, nil
 }
 

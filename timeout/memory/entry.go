@@ -157,6 +157,11 @@ func (en *entry) leave() {
 	}
 }
 
+// waits reports whether the entry waits in the wheel.
+func (en *entry) waits() bool {
+	return en.index == 0 && (en.state == engine.Pending || en.state == engine.Running)
+}
+
 // drop forgets an entry. e.mu must be held.
 func (e *Engine) drop(en *entry) {
 	en.leave()
@@ -170,7 +175,7 @@ func (e *Engine) drop(en *entry) {
 func (e *Engine) look(_ *wheel.TimerOf[*entry], en *entry) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if en.index == 0 && (en.state == engine.Pending || en.state == engine.Running) && !e.closed {
+	if en.waits() && !e.closed {
 		e.file(en) // again, if it is due later: see maxWait, or the clock was stepped back
 	}
 }

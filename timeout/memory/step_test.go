@@ -40,3 +40,43 @@ func TestATaskFromBeforeTheClockWasSteppedBackIsWaitedFor(t *testing.T) {
 	require.Len(t, batch.Leased, 1)
 	require.Equal(t, batch.Now, batch.Next, "one is due")
 }
+
+// Action times are moments. Timers wait for lengths of time.
+func TestATaskIsDueAfterTheClockWasSteppedForward(t *testing.T) {
+	e, err := New(Config{})
+	require.NoError(t, err)
+	defer e.Close()
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 1}, true)
+	require.NoError(t, err)
+	for id, after := range map[string]time.Duration{"near": time.Hour, "far": 3 * time.Hour} {
+		_, err := e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: id, After: after}})
+		require.NoError(t, err)
+	}
+	step := (2 * time.Hour).Milliseconds()
+	e.mu.Lock()
+	for _, en := range e.topics["orders"].tasks {
+		en.at -= step
+	}
+	e.ahead -= step
+	e.mu.Unlock()
+
+	due := func() (ids []string) {
+		batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Max: 10, Lease: time.Hour})
+		require.NoError(t, err)
+		for _, leased := range batch.Leased {
+			ids = append(ids, leased.ID)
+		}
+		return ids
+	}
+	_, err = e.Upkeep(t.Context(), 0)
+	require.NoError(t, err)
+	require.Equal(t, []string{"near"}, due())
+
+	e.mu.Lock() // and a step back, which is no step forward later
+	e.ahead += 5 * step
+	e.mu.Unlock()
+	_, err = e.Upkeep(t.Context(), 0)
+	require.NoError(t, err)
+	require.InDelta(t, e.clockAhead(), e.ahead, maxStep)
+	require.Empty(t, due())
+}

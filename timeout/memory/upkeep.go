@@ -15,6 +15,7 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err e
 		return swept, err
 	}
 	defer e.mu.Unlock()
+	e.follow()
 	at := now()
 	for name, t := range e.topics {
 		ended := e.sweep(&t.ended, at-engine.CeilMillis(t.Retain), 0)
@@ -28,6 +29,33 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err e
 	}
 	return swept, nil
 }
+
+// maxStep is the longest step of the clock, in milliseconds, to pass for a wait between two looks.
+const maxStep = 1000
+
+// follow files the waiting tasks again after the clock was stepped forward, or the machine suspended.
+// Their timers wait for lengths of time. After a step back they come too early, and look files them again.
+// e.mu must be held.
+func (e *Engine) follow() {
+	ahead := e.clockAhead()
+	step := ahead - e.ahead
+	if -maxStep < step && step < maxStep {
+		return
+	}
+	e.ahead = ahead
+	if step < 0 {
+		return
+	}
+	for _, t := range e.topics {
+		for _, en := range t.tasks {
+			if en.waits() {
+				e.file(en)
+			}
+		}
+	}
+}
+
+func (e *Engine) clockAhead() int64 { return now() - e.wheel.Time(0).Milliseconds() }
 
 // sweep drops entries that ended by then, and the oldest surplus ones: at most maxSweep. It
 // returns their number.
