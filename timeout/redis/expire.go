@@ -192,6 +192,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 	failure := x.engine.run(ctx, calls)
 	x.open = x.open[:0]
 	good := false
+	var failed []visit
 	var refused *invocation
 	for _, c := range calls {
 		v, leases := visited[c]
@@ -203,7 +204,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 			failure = cmp.Or(failure, fmt.Errorf("timeout/redis: expire has answered with %d parts", len(c.Answer)))
 			x.failed = append(x.failed, c.tasks...)
 			if leases {
-				l.hints.failed(v)
+				failed = append(failed, v)
 			}
 			continue
 		default:
@@ -215,6 +216,9 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 			}
 		}
 		good = true
+	}
+	for _, v := range failed {
+		l.hints.failed(v, x.batch.Now, cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll))
 	}
 	if !good && failure != nil { // otherwise a server of a Cluster is away, and holds up no other
 		return failure

@@ -134,12 +134,17 @@ func (h *hints) settled(slot int, next int64) {
 	}
 }
 
-// failed has a slot be left alone for a while.
-func (h *hints) failed(v visit) {
+// failed has a slot be left alone for a while, and asked again then. now is the time of another server,
+// or zero if none has answered.
+func (h *hints) failed(v visit, now time.Time, again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &h.slots[v.slot]
 	s.asked, s.backlog, s.next = v.asked, 0, 0
+	if !now.IsZero() {
+		s.now = now.UnixMilli()
+		s.next = s.now + again.Milliseconds()
+	}
 }
 
 // due reports whether some of the slots have due tasks, as of their last answer.

@@ -202,3 +202,27 @@ func TestOneTaskIsFoundAmongManySlotsThatAreAllAsked(t *testing.T) {
 		require.Len(t, batch.Leased, 1)
 	}
 }
+
+// A slot that fails for a moment is asked again soon, also if an answer of the others comes in between.
+func TestASlotThatFailsIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	server := sharedServer(t)
+	e := openEngine(t, server, redis.Config{PollInterval: time.Second})
+	withTopic(t, e, engine.Topic{Slots: 2})
+	good, bad := inSlot(0, 2), inSlot(1, 2)
+	set(t, e, engine.Task{ID: bad})
+	lease(t, e, time.Minute)
+	mend := breakSlot(t, server, e, bad)
+	set(t, e, engine.Task{ID: "{" + bad + "}2"}) // in the same slot
+	set(t, e, engine.Task{ID: good})
+	for range 2 { // the second call asks the other slot alone
+		batch := expire(t, e, engine.Ask{Max: 10, Lease: time.Hour})
+		require.False(t, batch.Next.IsZero())
+		require.LessOrEqual(t, batch.Next.Sub(batch.Now), time.Second)
+	}
+	mend()
+	require.Eventually(t, func() bool {
+		expire(t, e, engine.Ask{Max: 10, Lease: time.Hour})
+		return get(t, e, "{"+bad+"}2").State == engine.Running
+	}, time.Minute, 50*time.Millisecond)
+}
