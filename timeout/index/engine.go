@@ -33,7 +33,7 @@ type Config struct {
 	// Patience is the longest time of a call of the index. After that, the index counts as away,
 	// and the engine asks the truth for due tasks. About once a second, one call tries the index
 	// again, and may take this long. Calls that make or drop a topic, and Upkeep, may take five
-	// times as long. Zero means 1s; less than 10ms is an error.
+	// times as long. Zero means 1s; less than 10ms or more than 20 years is an error.
 	Patience time.Duration
 
 	// Logger gets a line when the index fails. Nil means slog's default.
@@ -43,6 +43,7 @@ type Config struct {
 const (
 	minScan     = 10 * time.Millisecond
 	minPatience = 10 * time.Millisecond
+	maxPatience = engine.MaxDuration / longer
 )
 
 // Engine is an engine.Engine made of two engines. It embeds the truth for the verbs unrelated to
@@ -70,7 +71,7 @@ type lease struct {
 
 // New returns an engine that keeps tasks in truth and finds them by index. Its Close closes both. An
 // index in memory belongs to this process alone. All engines with the same truth can share an index
-// in Redis; it must have nothing else in it. The error wraps engine.ErrArgument.
+// in Redis; it must have nothing else in it. Neither may be nil. The error wraps engine.ErrArgument.
 func New(truth engine.Truth, index engine.Engine, cfg Config) (*Engine, error) {
 	if cfg.Window == 0 {
 		cfg.Window = 5 * time.Second
@@ -88,12 +89,16 @@ func New(truth engine.Truth, index engine.Engine, cfg Config) (*Engine, error) {
 		cfg.Logger = slog.Default()
 	}
 	switch {
+	case truth == nil || index == nil:
+		return nil, fmt.Errorf("%w: truth or index is nil, must be an engine each", engine.ErrArgument)
 	case cfg.Scan < minScan:
 		return nil, fmt.Errorf("%w: Scan %v, must be at least %v", engine.ErrArgument, cfg.Scan, minScan)
 	case cfg.Window < cfg.Scan:
 		return nil, fmt.Errorf("%w: Window %v, must be at least Scan %v", engine.ErrArgument, cfg.Window, cfg.Scan)
 	case cfg.Patience < minPatience:
 		return nil, fmt.Errorf("%w: Patience %v, must be at least %v", engine.ErrArgument, cfg.Patience, minPatience)
+	case cfg.Patience > maxPatience:
+		return nil, fmt.Errorf("%w: Patience %v, must be at most %v", engine.ErrArgument, cfg.Patience, maxPatience)
 	case cfg.Limit < 1:
 		return nil, fmt.Errorf("%w: Limit %d, must be positive", engine.ErrArgument, cfg.Limit)
 	}

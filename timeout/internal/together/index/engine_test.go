@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -370,10 +371,14 @@ func TestTheIndexHasOnlyWhatIsDueSoonAndNotTooMuchOfIt(t *testing.T) {
 
 func TestABadConfigurationIsRefused(t *testing.T) {
 	truth := table(t, filepath.Join(t.TempDir(), "tasks.db"))
-	for _, cfg := range []index.Config{{Scan: 1}, {Window: time.Second, Scan: time.Minute}, {Limit: -1}, {Patience: 1}} {
+	for _, cfg := range []index.Config{{Scan: 1}, {Window: time.Second, Scan: time.Minute}, {Limit: -1}, {Patience: 1}, {Patience: math.MaxInt64}} {
 		_, err := index.New(truth, inMemory(t), cfg)
 		require.ErrorIs(t, err, engine.ErrArgument)
 	}
+	_, err := index.New(nil, inMemory(t), index.Config{})
+	require.ErrorIs(t, err, engine.ErrArgument)
+	_, err = index.New(truth, nil, index.Config{})
+	require.ErrorIs(t, err, engine.ErrArgument)
 }
 
 // The index hears of this process only. Other processes can set tasks, too.
