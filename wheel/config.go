@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 )
 
@@ -27,6 +28,9 @@ const (
 	// waking by the operating system.
 	minTick = time.Millisecond
 
+	// maxTick is the longest tick of which ten, the default of Stall, are a duration.
+	maxTick = math.MaxInt64 / 10
+
 	// maxRevolution bounds the ticks of one revolution of the top level.
 	maxRevolution = 1<<31 - 1
 
@@ -41,7 +45,7 @@ var defaultLevels = []int{512, 64, 64}
 // Config is the config of a wheel. The zero value is useful.
 type Config struct {
 	// Tick is the length of a tick: how precise the wheel is, and how often it wakes at most.
-	// Zero means 100ms. Less than 1ms is an error.
+	// Zero means 100ms. Less than 1ms or more than 29 years is an error.
 	Tick time.Duration
 
 	// MaxSleep is how long the hand may sleep while no timer is due, rounded down to whole
@@ -96,6 +100,9 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Tick < minTick {
 		return cfg, fmt.Errorf("%w: Tick %v, must be at least %v", ErrArgument, cfg.Tick, minTick)
 	}
+	if cfg.Tick > maxTick {
+		return cfg, fmt.Errorf("%w: Tick %v, must be at most %v", ErrArgument, cfg.Tick, time.Duration(maxTick))
+	}
 	if cfg.Levels == nil {
 		cfg.Levels = defaultLevels
 	}
@@ -125,7 +132,7 @@ func (cfg Config) withDefaults() (Config, error) {
 }
 
 func (cfg Config) checkMaxSleep() error {
-	switch revolution := time.Duration(cfg.Levels[0]) * cfg.Tick; {
+	switch revolution := time.Duration(min(int64(cfg.Levels[0]), math.MaxInt64/int64(cfg.Tick))) * cfg.Tick; {
 	case cfg.MaxSleep < 0:
 		return fmt.Errorf("%w: MaxSleep %v, must not be negative", ErrArgument, cfg.MaxSleep)
 	case cfg.MaxSleep > max(revolution, cfg.Tick):

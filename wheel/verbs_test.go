@@ -1,6 +1,7 @@
 package wheel
 
 import (
+	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -131,6 +132,18 @@ func TestAnEndedTimerKeepsItsLastTouchAndNothingElse(t *testing.T) {
 			require.False(t, timer.Touch() || timer.Move(time.Hour) || timer.SetDelay(time.Hour) || timer.HandOver() || timer.Rearm(time.Hour), name)
 		}
 	})
+}
+
+func TestATickOfCenturiesIsRefused(t *testing.T) {
+	for _, tick := range []time.Duration{maxTick + 1, math.MaxInt64} { // two of the second overflow, too
+		_, err := Config{Tick: tick}.withDefaults()
+		require.ErrorContains(t, err, "Tick "+tick.String()+", must be at most 256204h46m43.")
+	}
+	cfg, err := Config{Tick: maxTick}.withDefaults()
+	require.NoError(t, err)
+	require.Equal(t, 10*time.Duration(maxTick), cfg.Stall)
+	_, err = Config{Tick: time.Hour, Levels: []int{1 << 23}, MaxSleep: 2 * time.Hour}.withDefaults()
+	require.NoError(t, err, "a revolution is longer than a duration can be")
 }
 
 func TestATimerKnowsThatItWasStarted(t *testing.T) {
