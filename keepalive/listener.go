@@ -12,7 +12,8 @@ import (
 
 // Listener returns a listener of guarded connections. Accept returns the errors of ln as they
 // are. If there are too many connections, it closes the new one and waits for the next. With
-// pool.Wait it waits until there is room. Closing the listener closes no connection.
+// pool.Wait it waits until there is room. Close the result, and not ln alone: an Accept waiting
+// for room does not notice the end of ln. Closing the listener closes no connection.
 //
 // Wrap the listener of the network, and put TLS around the result: http.ServeTLS and
 // tls.NewListener then work as ever, HTTP/2 included. A listener of TLS connections works, too,
