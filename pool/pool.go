@@ -149,8 +149,8 @@ func (p *Pool[V]) Join(m *Member[V], v V, timeout time.Duration) error {
 	if capacity := p.capacity.Load(); capacity > 0 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		refused := timeout <= 0 || m.WasStarted() // by Start, and nobody has to go for it
-		if !refused && !p.makeRoom(int(capacity)) {
+		joins := timeout > 0 && !m.WasStarted() // or Start refuses it, and nobody has to go for that
+		if joins && !p.makeRoom(int(capacity)) {
 			return fmt.Errorf("%w: has its %d members", ErrFull, capacity)
 		}
 	}

@@ -255,7 +255,7 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 		return ask, longest
 	case n > 0 && w.full && ask.Max == 0 && len(w.queue) > 0 && now.Sub(w.first) < settleWait:
 		return ask, settleWait - now.Sub(w.first)
-	case w.rescues(now) && !(own && w.rescued): // also under load: it would not end for this
+	case w.rescues(now) && (!own || !w.rescued): // also under load: it would not end for this
 		w.rescued = true
 		ask.Slots, ask.Term, ask.Late, ask.Max = w.foreign(), 0, w.topic.Lease, w.spare(now)
 		w.rescue = now.Add(w.rescueWait())

@@ -49,12 +49,12 @@ var faults = []fault{
 	},
 	{
 		name: "pool-room-checked-without-lock", tests: "./pool", file: "pool/pool.go",
-		from: `		p.mu.Lock()
-		defer p.mu.Unlock()
-		if !p.makeRoom(int(capacity)) {
+		from: `		defer p.mu.Unlock()
+		joins := timeout > 0 && !m.WasStarted() // or Start refuses it, and nobody has to go for that
+		if joins && !p.makeRoom(int(capacity)) {
 `,
-		to: `		p.mu.Lock()
-		room := p.makeRoom(int(capacity))
+		to: `		joins := timeout > 0 && !m.WasStarted() // or Start refuses it, and nobody has to go for that
+		room := !joins || p.makeRoom(int(capacity))
 		p.mu.Unlock()
 		if !room {
 `,
