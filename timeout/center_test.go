@@ -721,109 +721,79 @@ func TestALongerLeaseOfATopicLosesNoneOfThePresentOnes(t *testing.T) {
 	})
 }
 
-// lateExtend has the engine do the first extension of a lease a while after it was asked.
-type lateExtend struct {
+// extending extends leases as extend says. The first extension is known when it is asked for.
+type extending struct {
 	engine.Engine
-	asked chan struct{} // closed then
-	later atomic.Bool
+	asked  chan struct{} // closed then
+	calls  atomic.Int64
+	extend func(call int64, do func() ([]bool, error)) ([]bool, error)
 }
 
-func (e *lateExtend) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
-	if !e.later.Swap(true) {
+func (e *extending) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
+	call := e.calls.Add(1)
+	if call == 1 {
 		close(e.asked)
-		time.Sleep(time.Second)
 	}
-	return e.Engine.Extend(ctx, tokens, lease)
+	return e.extend(call, func() ([]bool, error) { return e.Engine.Extend(ctx, tokens, lease) })
 }
 
-// A handler can accept while its node extends the lease.
+func rigExtending(t *testing.T, extend func(call int64, do func() ([]bool, error)) ([]bool, error)) (r *rig, asked <-chan struct{}) {
+	kept, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = kept.Close() })
+	e := &extending{Engine: kept, asked: make(chan struct{}), extend: extend}
+	return rigOn(t, e, timeout.Config{}), e.asked
+}
+
+// A handler can accept while its node extends the lease. Then the engine can do the extension for the acceptance
+// first, and either answer may come first.
 func TestAnExtensionOnItsWayDoesNotShortenTheLeaseOfAnAcceptedTask(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		kept, err := memory.New(memory.Config{})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = kept.Close() })
-		slow := &lateExtend{Engine: kept, asked: make(chan struct{})}
-		r := rigOn(t, slow, timeout.Config{})
-		var calls atomic.Int64
-		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
-			calls.Add(1)
-			<-slow.asked
-			return timeout.ErrAccepted
-		}))
-		r.set("1", 0)
-		pass(30 * time.Minute)
-		require.EqualValues(t, 1, calls.Load())
-		require.Equal(t, timeout.Running, r.state("1").State)
-		require.EqualValues(t, 1, r.stats().Accepted)
+		accepted := make(chan struct{})
+		for name, extend := range map[string]func(call int64, do func() ([]bool, error)) ([]bool, error){
+			"late": func(call int64, do func() ([]bool, error)) ([]bool, error) {
+				if call == 1 {
+					time.Sleep(time.Second)
+				}
+				return do()
+			},
+			"crossing": func(call int64, do func() ([]bool, error)) ([]bool, error) {
+				switch call {
+				case 1:
+					<-accepted
+				case 2:
+					defer time.Sleep(100 * time.Millisecond)
+					defer close(accepted)
+				}
+				return do()
+			},
+		} {
+			r, asked := rigExtending(t, extend)
+			var calls atomic.Int64
+			require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+				calls.Add(1)
+				<-asked
+				return timeout.ErrAccepted
+			}))
+			r.set("1", 0)
+			pass(30 * time.Minute)
+			require.EqualValues(t, 1, calls.Load(), name)
+			require.Equal(t, timeout.Running, r.state("1").State, name)
+			require.EqualValues(t, 1, r.stats().Accepted, name)
+		}
 	})
-}
-
-// crossing does the extension for the acceptance first and then the keeper's; the answer to the first comes later.
-type crossing struct {
-	engine.Engine
-	n             atomic.Int64
-	asked, second chan struct{}
-}
-
-func (e *crossing) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
-	switch e.n.Add(1) {
-	case 1: // keep's
-		close(e.asked)
-		<-e.second
-		return e.Engine.Extend(ctx, tokens, lease)
-	case 2: // prolong's
-		held, err := e.Engine.Extend(ctx, tokens, lease)
-		close(e.second)
-		time.Sleep(100 * time.Millisecond)
-		return held, err
-	}
-	return e.Engine.Extend(ctx, tokens, lease)
-}
-
-// Both extensions are asked for, and the answer to the later one comes first.
-func TestAnExtensionThatCrossesAnAcceptanceDoesNotShortenItsLease(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		kept, err := memory.New(memory.Config{})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = kept.Close() })
-		slow := &crossing{Engine: kept, asked: make(chan struct{}), second: make(chan struct{})}
-		r := rigOn(t, slow, timeout.Config{})
-		var calls atomic.Int64
-		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
-			calls.Add(1)
-			<-slow.asked
-			return timeout.ErrAccepted
-		}))
-		r.set("1", 0)
-		pass(30 * time.Minute)
-		require.EqualValues(t, 1, calls.Load())
-	})
-}
-
-// sluggish takes a second for each extension, and three for the first.
-type sluggish struct {
-	engine.Engine
-	asked chan struct{}
-	n     atomic.Int64
-}
-
-func (e *sluggish) Extend(ctx context.Context, tokens []timeout.Token, lease time.Duration) ([]bool, error) {
-	if e.n.Add(1) == 1 {
-		close(e.asked)
-		time.Sleep(2 * time.Second)
-	}
-	time.Sleep(time.Second)
-	return e.Engine.Extend(ctx, tokens, lease)
 }
 
 // Forty acceptances during an extension are not forty calls before the next extension.
 func TestManyAcceptedKeepNoOtherLeaseFromBeingExtended(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		kept, err := memory.New(memory.Config{})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = kept.Close() })
-		slow := &sluggish{Engine: kept, asked: make(chan struct{})}
-		r := rigOn(t, slow, timeout.Config{})
+		r, asked := rigExtending(t, func(call int64, do func() ([]bool, error)) ([]bool, error) {
+			if call == 1 {
+				time.Sleep(2 * time.Second)
+			}
+			time.Sleep(time.Second)
+			return do()
+		})
 		var calls atomic.Int64
 		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
 			if task.ID == "long" {
@@ -831,7 +801,7 @@ func TestManyAcceptedKeepNoOtherLeaseFromBeingExtended(t *testing.T) {
 				time.Sleep(3 * time.Minute)
 				return nil
 			}
-			<-slow.asked
+			<-asked
 			return timeout.ErrAccepted
 		}))
 		r.set("long", 0)
