@@ -80,3 +80,34 @@ func TestATaskIsDueAfterTheClockWasSteppedForward(t *testing.T) {
 	require.InDelta(t, e.clockAhead(), e.ahead, maxStep)
 	require.Empty(t, due())
 }
+
+// A lease is a length of time, and its handler runs.
+func TestALeaseLastsAsLongAfterAStepForward(t *testing.T) {
+	e, err := New(Config{})
+	require.NoError(t, err)
+	defer e.Close()
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders", Slots: 1}, true)
+	require.NoError(t, err)
+	_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "x"}})
+	require.NoError(t, err)
+	ask := engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour}
+	batch, err := e.Expire(t.Context(), ask)
+	require.NoError(t, err)
+	require.Len(t, batch.Leased, 1)
+	step := (2 * time.Hour).Milliseconds()
+	e.mu.Lock()
+	e.topics["orders"].tasks["x"].at -= step
+	e.ahead -= step
+	e.mu.Unlock()
+	batch, err = e.Expire(t.Context(), ask)
+	require.NoError(t, err)
+	require.Empty(t, batch.Leased)
+	_, err = e.Upkeep(t.Context(), 0)
+	require.NoError(t, err)
+	batch, err = e.Expire(t.Context(), ask)
+	require.NoError(t, err)
+	require.Empty(t, batch.Leased)
+	got, err := e.Get(t.Context(), []engine.Key{{Topic: "orders", ID: "x"}})
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now().Add(time.Hour), got[0].Until, time.Minute)
+}

@@ -34,8 +34,8 @@ func (e *Engine) Upkeep(ctx context.Context, _ int64) (swept engine.Swept, err e
 const maxStep = 1000
 
 // follow files the waiting tasks again after the clock was stepped forward, or the machine suspended.
-// Their timers wait for lengths of time. After a step back they come too early, and look files them again.
-// e.mu must be held.
+// Their timers wait for lengths of time. Leases are such lengths, and end that much later by the clock.
+// After a step back tasks come too early, and look files them again. e.mu must be held.
 func (e *Engine) follow() {
 	ahead := e.clockAhead()
 	step := ahead - e.ahead
@@ -48,8 +48,12 @@ func (e *Engine) follow() {
 	}
 	for _, t := range e.topics {
 		for _, en := range t.tasks {
-			if en.waits() {
+			switch {
+			case !en.waits():
+			case en.state == engine.Pending:
 				e.file(en)
+			default:
+				en.at += step
 			}
 		}
 	}
