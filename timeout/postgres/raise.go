@@ -6,8 +6,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// raiseLock is the number of the advisory lock for raising the sequence of numbers.
-const raiseLock = migrationLock + 1
+// raiseLock is the first number of the advisory lock for raising a sequence. The second one is the
+// sequence's.
+const raiseLock int32 = 0x68775f6e
 
 // send sends a batch. On a new connection it raises the sequence first: a server that has lost numbers
 // has lost its connections, too.
@@ -19,7 +20,6 @@ func (e *Engine) send(ctx context.Context, batch *pgx.Batch) error {
 	defer conn.Release()
 	if !e.hasRaised(conn.Conn()) {
 		raise := new(pgx.Batch)
-		raise.Queue(`SELECT pg_advisory_xact_lock($1)`, int64(raiseLock))
 		e.queueRaise(raise, conn.Conn())
 		if err := conn.SendBatch(ctx, raise).Close(); err != nil {
 			return err
@@ -28,10 +28,10 @@ func (e *Engine) send(ctx context.Context, batch *pgx.Batch) error {
 	return conn.SendBatch(ctx, batch).Close()
 }
 
-// raiseWithin adds the same to a batch in a caller's transaction. It does not wait for the lock, nor keep it:
-// the caller may use the engine before the end. The rollback takes no number back.
+// raiseWithin adds the same to a batch in a caller's transaction. It does not keep the lock: the caller
+// may use the engine before the end. The rollback takes no number back.
 func (e *Engine) raiseWithin(batch *pgx.Batch, conn *pgx.Conn) {
-	if e.hasRaised(conn) {
+	if conn == nil || e.hasRaised(conn) {
 		return
 	}
 	batch.Queue("SAVEPOINT hw_raise")
@@ -47,10 +47,9 @@ func (e *Engine) hasRaised(conn *pgx.Conn) bool {
 	return conn.PgConn().CustomData()[e.raisedMark()] != nil
 }
 
-// queueRaise adds the statement to raise the sequence. Without the lock, it does nothing while another
-// connection raises it.
+// queueRaise adds the statement to raise the sequence. It waits while another connection does so.
 func (e *Engine) queueRaise(batch *pgx.Batch, conn *pgx.Conn) {
-	batch.Queue(e.sql.Raise, int64(raiseLock)).QueryRow(func(row pgx.Row) error {
+	batch.Queue(e.sql.Raise, raiseLock).QueryRow(func(row pgx.Row) error {
 		var done bool
 		err := row.Scan(&done)
 		if done {

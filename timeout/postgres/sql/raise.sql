@@ -1,11 +1,12 @@
--- A crash or a failover may take back the last numbers, and a restored backup many of them. So the next number
--- is above the clock in microseconds, and far above the last one that the server knows. With the lock, nobody sets
--- the sequence back. True means done. A role without the right to set the sequence uses it as it is.
+-- A crash or a failover may take back the last numbers. So the next number is above the clock in microseconds, and
+-- far above the last one that the server knows. With the lock, nobody sets the sequence back. True means done. A role
+-- without the rights for that uses the sequence as it is.
 SELECT CASE
     WHEN current_setting('transaction_read_only')::boolean THEN false
     WHEN NOT has_sequence_privilege('{s}.hw_number', 'UPDATE') THEN true
-    WHEN pg_try_advisory_xact_lock($1) THEN setval('{s}.hw_number', greatest(
+    WHEN NOT has_sequence_privilege('{s}.hw_number', 'USAGE, SELECT') THEN true
+    WHEN pg_advisory_xact_lock($1, '{s}.hw_number'::regclass::oid::int)::text IS NULL THEN false -- it waits
+    ELSE setval('{s}.hw_number', greatest(
         coalesce(pg_sequence_last_value('{s}.hw_number'), 0) + 16777216,
         floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint)) > 0
-    ELSE false
 END
