@@ -82,7 +82,9 @@ func newTransport() http.RoundTripper {
 	}
 	usual = usual.Clone()
 	usual.MaxIdleConns, usual.MaxIdleConnsPerHost = maxIdle, maxIdle
-	usual.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
+	if usual.HTTP2 == nil {
+		usual.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
+	}
 	return usual
 }
 

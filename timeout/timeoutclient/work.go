@@ -140,6 +140,7 @@ func (c *Client) tell(ctx context.Context, one Leased, outcome Outcome, patience
 		if err == nil || lasting(err) {
 			return
 		}
+		c.http.CloseIdleConnections() // these may lead there, too
 		rest(telling, workPause)
 	}
 }

@@ -94,6 +94,13 @@ func (f *fakeServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
+// CloseIdleConnections leaves no dead ones.
+func (f *fakeServer) CloseIdleConnections() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mute = 0
+}
+
 func (f *fakeServer) client(t *testing.T) *Client {
 	c, err := New("http://127.0.0.1:1", Config{HTTPClient: &http.Client{Transport: f}})
 	require.NoError(t, err)
@@ -210,7 +217,7 @@ func TestAnOutcomeWaitsForNoExtension(t *testing.T) {
 // The connection's server has gone, and another one is there.
 func TestAnOutcomeWithoutAnAnswerIsToldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakeServer{mute: 1, due: []wire.Leased{leased("a", 30*time.Second)}}
+		f := &fakeServer{mute: 3, due: []wire.Leased{leased("a", 30*time.Second)}} // connections
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
