@@ -53,7 +53,7 @@ func (w *worker) aging(now time.Time) []*attempt {
 			w.lose(a)
 		case w.hangs(a, now):
 			w.abandon(a)
-		case a.until.Sub(now) < a.lease*2/3:
+		case !a.accepted && a.until.Sub(now) < a.lease*2/3:
 			aging = append(aging, a)
 		}
 	}

@@ -139,7 +139,8 @@ func (c *Center) refresh(ctx context.Context, run string, other *twin) {
 }
 
 // manage gives all slots to the workers without any of a view: this node has no view, or their topics are
-// newer. If a topic has grown since, the last view deals its slots anew. It is safe for several nodes to ask for a slot; the tasks of a slot without a node would be late.
+// newer. If a topic has grown since, the last view deals its slots anew. It is safe for several nodes to
+// ask for a slot; the tasks of a slot without a node would be late.
 func (c *Center) manage() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
