@@ -103,8 +103,8 @@ func (k *Keeper) ago(d time.Duration) rules.Time {
 	return rules.Time(max(0, k.pool.Wheel().Time(d)))
 }
 
-// stalls returns how often the process was stopped. It wraps around.
-func (k *Keeper) stalls() uint16 { return uint16(k.pool.Wheel().Stalls()) }
+// lost returns the time that rules.Time leaves out, in seconds. It wraps around.
+func (k *Keeper) lost() uint16 { return uint16(k.pool.Wheel().Lost() / time.Second) }
 
 // Len returns how many connections are guarded.
 func (k *Keeper) Len() int { return k.pool.Len() }

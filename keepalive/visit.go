@@ -113,7 +113,7 @@ func (v *visit) decide() rules.Outcome {
 	e.Draw, e.Born, e.Pressure = v.policy.draw(g), g.born, pressure
 	if m := g.more.Load(); m != nil {
 		e.Beats = m.beats.Load()
-		e.Stalls = k.stalls() // after the beats: a stall comes before the bytes that waited for its end
+		e.Lost = k.lost() // after the beats: a stall comes before the bytes that waited for its end
 	}
 	e.Turn = e.Turn || g.turn
 	g.turn = false

@@ -33,11 +33,12 @@ func (s *times) Now() time.Duration {
 	return s.clock.span(s.clock.now.Load())
 }
 
-// Stalls returns how many stalls there have been, see Config.Stall.
-func (s *times) Stalls() uint64 {
+// Lost returns how much longer the world has gone on than the wheel's time: by all stalls, and the graces
+// after them, see [Config].Stall, and by all suspends. It is up to date at the last look at the clock.
+func (s *times) Lost() time.Duration {
 	s.timeMu.Lock()
 	defer s.timeMu.Unlock()
-	return s.pace.stalls
+	return s.pace.lost + s.pace.asleep
 }
 
 // look brings the tick up to the clock, and returns the wheel's time and its tick.

@@ -10,7 +10,7 @@ func Open(p *Policy, e Evidence, now Time) State {
 		s.Age.From = max(e.Born, 1) // since 0 means none
 	}
 	if p.MinBeat > 0 || p.MinBytes > 0 {
-		s.Rates = Rates{Began: e.Born, Next: e.Born.Add(window), Stalls: e.Stalls}
+		s.Rates = Rates{Began: e.Born, Next: e.Born.Add(window), Lost: e.Lost}
 	}
 	if period := p.idlePeriod(); period > 0 {
 		s.Idles.At = e.Born.Add(period)

@@ -9,13 +9,13 @@ const window = 10 * time.Second
 //
 // A window is renewed only when nothing waits to be read. Otherwise it goes on: this program
 // may be slow to read what came in it, and then reads more in the next ten seconds than came
-// in those. After a stall it does so, too, and the time of the stall is missing in the window. So
-// MinBeat does not judge a window with a stall.
+// in those. After a stall it does so, too. The time of the stall is missing in the window, so MinBeat
+// adds it.
 type Rates struct {
 	Began, Next      Time   // of the window; Unknown and 0 if none has begun
 	Arrived          uint64 // bytes when it began
 	Beats            uint32 // counted by then
-	Stalls           uint16 // of this process by then
+	Lost             uint16 // Evidence.Lost by then
 	TooMany, TooSlow uint8  // strikes
 }
 
@@ -52,16 +52,17 @@ func (d *decision) rated() (Outcome, bool) {
 	}
 	k, elapsed := d.socket, d.now.Sub(q.Began)
 	beats, bytes := d.e.Beats-q.Beats, k.Arrived-q.Arrived
-	// One more than fit into the window, since its ends cut two of them.
-	tooMany := d.p.MinBeat > 0 && uint64(beats) > uint64(elapsed/d.p.MinBeat)+1
-	tooSlow := bytes > 0 && k.Unread == 0 && float64(bytes) < float64(d.p.MinBytes)*elapsed.Seconds()
-	stalled := d.e.Stalls != q.Stalls
-	if !stalled {
-		strike(&q.TooMany, tooMany)
+	lasted := elapsed // the peer beats on while this process is stopped
+	if lost := d.e.Lost - q.Lost; lost > 0 {
+		lasted += (time.Duration(lost) + 1) * time.Second
 	}
+	// One more than fit into the window, since its ends cut two of them.
+	tooMany := d.p.MinBeat > 0 && uint64(beats) > uint64(lasted/d.p.MinBeat)+1
+	tooSlow := bytes > 0 && k.Unread == 0 && float64(bytes) < float64(d.p.MinBytes)*elapsed.Seconds()
+	strike(&q.TooMany, tooMany)
 	strike(&q.TooSlow, tooSlow)
 	q.Next = d.now.Add(window)
-	if k.Unread == 0 || stalled && elapsed >= 2*window { // or a peer whose bytes always wait is never judged again
+	if k.Unread == 0 {
 		d.measure()
 	}
 	switch {
@@ -78,7 +79,7 @@ func (d *decision) rated() (Outcome, bool) {
 // measure begins a window.
 func (d *decision) measure() {
 	q := &d.s.Rates
-	q.Began, q.Next, q.Beats, q.Stalls, q.Arrived = d.now, d.now.Add(window), d.e.Beats, d.e.Stalls, d.socket.Arrived
+	q.Began, q.Next, q.Beats, q.Lost, q.Arrived = d.now, d.now.Add(window), d.e.Beats, d.e.Lost, d.socket.Arrived
 }
 
 // strike counts how often in a row something was so.

@@ -15,7 +15,7 @@ func TestRates(t *testing.T) {
 	bytes := func(arrived uint64, unread int) func(e *rules.Evidence) {
 		return asked(rules.Socket{Arrived: arrived, Unread: unread})
 	}
-	stalls := func(n uint16) func(e *rules.Evidence) { return func(e *rules.Evidence) { e.Stalls = n } }
+	lost := func(seconds uint16) func(e *rules.Evidence) { return func(e *rules.Evidence) { e.Lost = seconds } }
 	many := rules.Policy{Timeout: 1000 * tick, MinBeat: 2 * tick, Strikes: 2}
 	slow := rules.Policy{Timeout: 1000 * tick, MinBytes: 10, Strikes: 2}
 	once, dry := slow, many
@@ -41,24 +41,31 @@ func TestRates(t *testing.T) {
 		{"a late look", many, []row{{now: at(14), with: beats(8), want: quiet}, {now: at(24), with: beats(8), want: quiet}}},
 		{"after a stall, beats come that were sent in it", many, []row{
 			{now: at(10), with: beats(7), want: quiet},
-			{now: at(20), with: and(beats(60), stalls(1)), want: quiet},
-			{now: at(30), with: and(beats(66), stalls(1)), want: quiet},
+			{now: at(20), with: and(beats(60), lost(93)), want: quiet},
+			{now: at(30), with: and(beats(67), lost(93)), want: quiet},
+			{now: at(40), with: and(beats(74), lost(93)), want: ends(rules.TooMany)},
 		}},
-		{"a stall clears no strike", many, []row{
+		{"a stall excuses what fits into it", many, []row{
 			{now: at(10), with: beats(7), want: quiet},
-			{now: at(20), with: and(beats(60), stalls(1)), want: quiet},
-			{now: at(30), with: and(beats(67), stalls(1)), want: ends(rules.TooMany)},
+			{now: at(20), with: and(beats(60), lost(92)), want: ends(rules.TooMany)},
 		}},
-		{"bytes wait: the stall stays in the window", many, []row{
-			{now: at(10), with: and(bytes(0, 1), stalls(1)), want: quiet},
-			{now: at(20), with: and(beats(60), stalls(1)), want: quiet},
-			{now: at(30), with: and(beats(67), stalls(1)), want: quiet},
+		{"the seconds lost run over", many, []row{
+			{now: at(10), with: and(beats(30), lost(50)), want: quiet},
+			{now: at(20), with: and(beats(60), lost(50)), want: quiet},
+			{now: at(30), with: and(beats(65), lost(50)), want: quiet},
+			{now: at(40), with: and(beats(125), lost(1<<16-1)), want: quiet},
+			{now: at(50), with: and(beats(185), lost(110)), want: quiet},
 		}},
-		{"bytes always wait: a stall is forgotten after two windows", many, []row{
-			{now: at(10), with: and(and(beats(100), stalls(1)), bytes(0, 1)), want: quiet},
-			{now: at(20), with: and(and(beats(200), stalls(1)), bytes(0, 1)), want: quiet},
-			{now: at(30), with: and(and(beats(300), stalls(1)), bytes(0, 1)), want: quiet},
-			{now: at(40), with: and(and(beats(400), stalls(1)), bytes(0, 1)), want: ends(rules.TooMany)},
+		{"beats that waited are read in many windows", many, []row{
+			{now: at(10), with: and(and(beats(20), lost(240)), bytes(0, 1)), want: quiet},
+			{now: at(20), with: and(and(beats(40), lost(240)), bytes(0, 1)), want: quiet},
+			{now: at(30), with: and(and(beats(60), lost(240)), bytes(0, 1)), want: quiet},
+			{now: at(40), with: and(and(beats(120), lost(240)), bytes(0, 1)), want: quiet},
+			{now: at(50), with: and(beats(140), lost(240)), want: quiet},
+		}},
+		{"bytes always wait: a stall excuses nobody for ever", many, []row{
+			{now: at(10), with: and(and(beats(100), lost(60)), bytes(0, 1)), want: quiet},
+			{now: at(20), with: and(and(beats(200), lost(60)), bytes(0, 1)), want: ends(rules.TooMany)},
 		}},
 		{"counts run over", many, []row{{now: at(10), with: beats(1<<32 - 3), want: quiet}, {now: at(20), with: beats(3), want: quiet}}},
 		{"counted each second strike", dry, []row{

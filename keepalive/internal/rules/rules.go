@@ -51,7 +51,7 @@ type Evidence struct {
 	Due      bool    // nobody has touched it since it became due
 	Pressure float64 // from 0 for none to 1 for full
 	Beats    uint32  // touches counted since the opening
-	Stalls   uint16  // how often this process was stopped; it wraps around
+	Lost     uint16  // seconds missing in Time, since this process was stopped; it wraps around
 
 	// What came of the outcomes before, in this visit; of Probe and Ask, in this silence.
 	Socket *Socket // after Look
