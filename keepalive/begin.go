@@ -52,7 +52,10 @@ func (k *Keeper) guard(g *Guard, conn any, a adapter, remote net.Addr, tells boo
 func (g *Guard) open(p *policy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := rules.Evidence{Born: g.born, Draw: p.draw(g), Lost: g.keeper.lost()}
+	e := rules.Evidence{Born: g.born, Draw: p.draw(g)}
+	if p.Rate.MinBeat > 0 {
+		e.Lost = g.keeper.lost()
+	}
 	s := rules.Open(&p.rules, e, g.born)
 	g.setState(s, rules.Limit(&p.rules, s, e))
 	if p.Rate.MinBeat > 0 {
