@@ -67,27 +67,37 @@ func (m *silentMembers) Beat(ctx context.Context, node engine.Node, ttl time.Dur
 	return m.Members.Beat(ctx, node, ttl)
 }
 
+// withSilentMembers returns two nodes that have such members, and one engine.
+func withSilentMembers(t *testing.T) (nodes []*rig, members *silentMembers) {
+	kept, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = kept.Close() })
+	members = &silentMembers{Members: kept}
+	for _, name := range []string{"a", "b"} {
+		nodes = append(nodes, rigOn(t, kept, timeout.Config{Node: name, Members: members}))
+	}
+	return nodes, members
+}
+
+// handleAt has nodes handle tasks by noting them.
+func (r *record) handleAt(t *testing.T, nodes []*rig) {
+	for _, node := range nodes {
+		require.NoError(t, node.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			r.add(task.ID)
+			return nil
+		}))
+	}
+}
+
 // The last view deals no slots of a topic that is newer than the view.
 func TestANewTopicIsServedWhileTheMembersAreAway(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		kept, err := memory.New(memory.Config{})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = kept.Close() })
-		members := &silentMembers{Members: kept}
+		nodes, members := withSilentMembers(t)
 		ran := new(record)
-		var nodes []*rig
-		for _, name := range []string{"a", "b"} {
-			nodes = append(nodes, rigOn(t, kept, timeout.Config{Node: name, Members: members}))
-		}
 		pass(10 * time.Second)
 		require.Len(t, nodes[0].View().Nodes, 2)
 		members.away.Store(true)
-		for _, r := range nodes {
-			require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
-				ran.add(task.ID)
-				return nil
-			}))
-		}
+		ran.handleAt(t, nodes)
 		nodes[0].set("1", 0)
 		pass(10 * time.Second)
 		require.Equal(t, []string{"1"}, ran.all())
@@ -102,24 +112,13 @@ func TestANewTopicIsServedWhileTheMembersAreAway(t *testing.T) {
 // The last view deals the slots of a topic that grows, too.
 func TestATopicMayGrowWhileTheMembersAreAway(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		kept, err := memory.New(memory.Config{})
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = kept.Close() })
-		members := &silentMembers{Members: kept}
+		nodes, members := withSilentMembers(t)
 		ran := new(record)
-		var nodes []*rig
-		for _, name := range []string{"a", "b"} {
-			r := rigOn(t, kept, timeout.Config{Node: name, Members: members})
-			require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
-				ran.add(task.ID)
-				return nil
-			}))
-			nodes = append(nodes, r)
-		}
+		ran.handleAt(t, nodes)
 		pass(10 * time.Second)
 		members.away.Store(true)
 		const slots, tasks = 64, 200
-		_, err = nodes[0].SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: slots})
+		_, err := nodes[0].SetTopic(t.Context(), timeout.Topic{Name: "orders", Slots: slots})
 		require.NoError(t, err)
 		for i := range tasks {
 			nodes[0].set(strconv.Itoa(i), 0)
