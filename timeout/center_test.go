@@ -784,6 +784,50 @@ func TestAnExtensionOnItsWayDoesNotShortenTheLeaseOfAnAcceptedTask(t *testing.T)
 	})
 }
 
+// belated returns leases long after it was asked for them.
+type belated struct {
+	engine.Engine
+	mu     sync.Mutex
+	leased []engine.Leased
+}
+
+func (e *belated) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	asked := time.Now()
+	batch, err := e.Engine.Expire(ctx, ask)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.leased) > 0 && asked.Sub(e.leased[0].Asked) > ask.Lease*9/10 {
+		batch.Leased, e.leased = append(batch.Leased, e.leased...), nil
+		return batch, err
+	}
+	for _, one := range batch.Leased {
+		one.Asked = asked
+		e.leased = append(e.leased, one)
+	}
+	batch.Leased = nil
+	return batch, err
+}
+
+func TestALeaseThatCameLateIsExtendedInTime(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		kept, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = kept.Close() })
+		r := rigOn(t, &belated{Engine: kept}, timeout.Config{})
+		var calls atomic.Int64
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			calls.Add(1)
+			time.Sleep(5 * time.Minute)
+			return nil
+		}))
+		r.set("1", 0)
+		pass(time.Hour)
+		require.EqualValues(t, 1, calls.Load())
+		require.Equal(t, timeout.None, r.state("1").State)
+		require.Zero(t, r.stats().Lost)
+	})
+}
+
 // Forty acceptances during an extension are not forty calls before the next extension.
 func TestManyAcceptedKeepNoOtherLeaseFromBeingExtended(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

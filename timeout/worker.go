@@ -387,6 +387,9 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 	}
 	for i := range batch.Leased {
 		a := &attempt{Leased: batch.Leased[i], target: targets[i], queued: now, now: batch.Now, until: asked.Add(ask.Lease), lease: ask.Lease}
+		if !a.Asked.IsZero() {
+			a.until = a.Asked.Add(ask.Lease)
+		}
 		if a.Attempts == 1 {
 			a.due = now.Add(a.Due.Sub(batch.Now)) // a step of this node's clock does not matter
 		}

@@ -76,7 +76,8 @@ type Engine interface {
 	// engine can tell. A Running task whose lease has ended is due as well; if it has no
 	// attempt left it becomes Dead. If some parts of an engine of several parts do not answer,
 	// Expire returns the leases of the others without an error. Outcomes for the silent parts
-	// count as settled, and a later call delivers them.
+	// count as settled, and a later call delivers them. Unless Ask.Lease is zero, Expire need not
+	// wait for a slow part: its leases come with a later call, see Leased.Asked.
 	Expire(ctx context.Context, ask Ask) (Batch, error)
 
 	// Extend makes leases end after the duration lease from now. It reports for each token
@@ -252,6 +253,10 @@ type Leased struct {
 
 	// Again says that the lease before this one ended unsettled: its worker died or hung.
 	Again bool
+
+	// Asked is when an earlier call of Expire asked for this lease, by this process's clock. The
+	// answer came after that call. Asked is zero for a lease of this call.
+	Asked time.Time
 }
 
 // Ask is the argument of Expire.
@@ -265,7 +270,8 @@ type Ask struct {
 	// Max is the greatest number of tasks to lease. Zero means none.
 	Max int
 
-	// Lease is the length of the new leases.
+	// Lease is the length of the new leases. Zero, with a Max of zero, has Expire wait for all
+	// parts of the engine: the caller wants to know what became of each outcome.
 	Lease time.Duration
 
 	// Slots are the slots to lease from. Nil means all. Slots that do not exist are ignored:

@@ -28,6 +28,9 @@ type Engine struct {
 	proofs  map[string]proof // of the copies in a Cluster, by topic
 
 	owed owed
+	late late
+
+	patience time.Duration // the constant, but for tests
 
 	// step is called before each step of what takes several: tests stop there.
 	step func(name string) error
@@ -43,7 +46,7 @@ var (
 func newEngine(r *redisrun.Client, cfg Config) *Engine {
 	r.Shun()
 	e := &Engine{
-		cfg: cfg, redis: r, layouts: make(map[string]*layout), proofs: make(map[string]proof),
+		cfg: cfg, redis: r, layouts: make(map[string]*layout), proofs: make(map[string]proof), patience: patience,
 		topicsKey:  cfg.Prefix + ":{topics}:t",
 		numberKey:  cfg.Prefix + ":{topics}:n",
 		memberKeys: []any{cfg.Prefix + ":{members}:z", cfg.Prefix + ":{members}:h", cfg.Prefix + ":{members}:m", cfg.Prefix + ":{members}:r"},
@@ -76,8 +79,14 @@ func (e *Engine) Lane(key engine.Key) int {
 	if l == nil { // the first one asks the server with the topics
 		return 0
 	}
-	return e.redis.Lane(l.slot(key.ID).keys[0].(string))
+	return e.laneOf(l.slot(key.ID))
 }
 
+// laneOf is the server of a place, in a Cluster.
+func (e *Engine) laneOf(at *place) int { return e.redis.Lane(at.keys[0].(string)) }
+
 // Close ends the engine, and the client if Open has made it. It is idempotent.
-func (e *Engine) Close() error { return e.redis.Close() }
+func (e *Engine) Close() error {
+	defer e.late.close()
+	return e.redis.Close()
+}

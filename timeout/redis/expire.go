@@ -17,9 +17,11 @@ type expiry struct {
 	engine *Engine
 	ask    engine.Ask // with what is owed after the outcomes of the caller
 	own    int        // how many are the caller's
+	begun  time.Time
 	batch  engine.Batch
 	open   []int // of Ask.Settle, what is not settled yet
 	fenced bool
+	away   bool // some servers have not answered yet, or were not asked since they have another question
 
 	failed  []int // of Ask.Settle, by slots without an answer
 	failure error // of a slot
@@ -29,13 +31,19 @@ type expiry struct {
 // Expire is engine.Engine's. It asks a slot with nothing due, as far as this engine knows, only
 // every Config.PollInterval, but for one of them. So Batch.Next can be later than a task of another
 // process. If some slots fail, the answer is that of the others. A later call tells the failed ones
-// what became of their leases; these count as settled until then.
+// what became of their leases; these count as settled until then. In a Cluster a server without an answer
+// after patience is left with its question; see late.
 func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
-	x := &expiry{engine: e, ask: ask, own: len(ask.Settle)}
+	x := &expiry{engine: e, ask: ask, own: len(ask.Settle), begun: time.Now()}
 	x.ask.Settle = append(ask.Settle[:x.own:x.own], e.owed.take(ask.Topic)...)
 	x.batch.Settled = make([]bool, len(x.ask.Settle))
 	for i := range x.ask.Settle {
 		x.open = append(x.open, i)
+	}
+	if ask.Max > 0 && ask.Late == 0 && x.leaves() {
+		if x.batch.Leased, x.batch.Died = e.late.take(ask.Topic, ask.Node, ask.Max); len(x.batch.Leased) > 0 {
+			x.batch.Now = e.late.now()
+		}
 	}
 	err := e.using(ctx, ask.Topic, func(l *layout) error { return x.do(ctx, l) })
 	if err = x.settleRest(err); err != nil {
@@ -58,23 +66,32 @@ func (x *expiry) settleRest(err error) error {
 	switch leased := len(x.batch.Leased) > 0; {
 	case err != nil && leased && !untold:
 		err = nil
-	case err == nil && untold && x.ask.Max == 0:
+	case err == nil && untold && x.ask.Max == 0 && !x.leaves():
 		err = x.failure
 	case err == nil && !leased && !x.fenced:
 		err = x.broken
 	}
-	var owed []engine.Outcome
+	var owed []int
 	for _, i := range x.failed {
 		if i >= x.own || err == nil {
-			owed = append(owed, x.ask.Settle[i])
+			owed = append(owed, i)
 			x.batch.Settled[i] = true
 		}
 	}
 	x.batch.Settled = x.batch.Settled[:x.own]
 	if !errors.Is(err, engine.ErrNotFound) {
-		x.engine.owed.keep(x.ask.Topic, owed)
+		x.owe(owed)
 	}
 	return err
+}
+
+// owe keeps outcomes for a later call.
+func (x *expiry) owe(which []int) {
+	outcomes := make([]engine.Outcome, len(which))
+	for n, i := range which {
+		outcomes[n] = x.ask.Settle[i]
+	}
+	x.engine.owed.keep(x.ask.Topic, outcomes)
 }
 
 func (x *expiry) do(ctx context.Context, l *layout) error {
@@ -84,10 +101,10 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 		return err
 	}
 	for first := true; ; first = false {
+		slots = x.idle(l, slots)
 		var visits []visit
-		if x.ask.Max > 0 && !x.fenced {
-			room := x.ask.Max - len(x.batch.Leased)
-			if !first && (room == 0 || x.ask.Late > 0 || !l.hints.due(slots)) {
+		if room := x.ask.Max - len(x.batch.Leased); room > 0 && !x.fenced {
+			if !first && (x.ask.Late > 0 || !l.hints.due(slots)) {
 				break
 			}
 			poll := x.engine.cfg.PollInterval
@@ -103,6 +120,9 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 			return err
 		}
 	}
+	if x.batch.Now.IsZero() && (x.away || x.failure != nil) {
+		x.batch.Now = x.engine.late.now()
+	}
 	if x.batch.Now.IsZero() { // no slot was asked
 		x.batch.Now, err = x.engine.Now(ctx)
 	}
@@ -111,10 +131,24 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 	}
 	if more {
 		x.batch.Next = x.batch.Now // what waits in old slots comes with the next calls
-	} else if soon := x.batch.Now.Add(owedRest); x.failure != nil && (x.batch.Next.IsZero() || soon.Before(x.batch.Next)) {
+	} else if soon := x.batch.Now.Add(owedRest); (x.failure != nil || x.away) && (x.batch.Next.IsZero() || soon.Before(x.batch.Next)) {
 		x.batch.Next = soon
 	}
 	return err
+}
+
+// idle returns the slots whose servers have no question left with them.
+func (x *expiry) idle(l *layout, slots []int) []int {
+	if !x.leaves() {
+		return slots
+	}
+	busy := x.engine.late.lanes()
+	if len(busy) == 0 {
+		return slots
+	}
+	idle := slices.DeleteFunc(slices.Clone(slots), func(slot int) bool { return busy[x.engine.laneOf(l.places[slot])] > 0 })
+	x.away = x.away || len(idle) < len(slots)
+	return idle
 }
 
 // asked returns the slots of an Ask, as far as they exist.
@@ -177,6 +211,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 	if err != nil {
 		return err
 	}
+	x.putOff(l, settle)
 	var calls []*invocation
 	visited := make(map[*invocation]visit, len(visits))
 	for _, v := range visits {
@@ -189,11 +224,51 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 			calls = append(calls, x.call(l.places[slot], 0, nextChunk(settle, slot)))
 		}
 	}
-	failure := x.engine.run(ctx, calls)
+	answered, left, failure := x.run(ctx, l, calls, visited)
+	if len(answered)+len(left) < len(calls) { // nothing was asked
+		return failure
+	}
+	for _, c := range left {
+		x.away = true
+		for _, i := range c.tasks {
+			x.batch.Settled[i] = true
+		}
+	}
+	good, refused, failure := x.hear(l, answered, visited, failure)
+	if !good && failure != nil && !x.others(l) {
+		return failure
+	}
+	x.failure = cmp.Or(x.failure, failure)
+	if refused != nil {
+		return x.engine.mend(ctx, l, refused)
+	}
+	return nil
+}
+
+// others reports whether other servers of a Cluster may answer: those that don't hold up no other.
+func (x *expiry) others(l *layout) bool {
+	return x.away || x.leaves() && l.hints.anyGood(l.asked(x.ask.Slots))
+}
+
+// putOff takes the outcomes out whose servers have another question left with them.
+func (x *expiry) putOff(l *layout, settle map[int][]int) {
+	if !x.leaves() {
+		return
+	}
+	busy := x.engine.late.lanes()
+	for slot, which := range settle {
+		if busy[x.engine.laneOf(l.places[slot])] > 0 {
+			x.failed, x.away = append(x.failed, which...), true
+			delete(settle, slot)
+		}
+	}
+}
+
+// hear takes answers. It reports whether a slot has given one, and returns a call that was refused, and an
+// error if there was one.
+func (x *expiry) hear(l *layout, calls []*invocation, visited map[*invocation]visit, failure error) (good bool, refused *invocation, _ error) {
 	x.open = x.open[:0]
-	good := false
 	var failed []visit
-	var refused *invocation
 	for _, c := range calls {
 		v, leases := visited[c]
 		switch {
@@ -220,14 +295,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 	for _, v := range failed {
 		l.hints.failed(v, x.batch.Now, cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll))
 	}
-	if !good && failure != nil { // otherwise a server of a Cluster is away, and holds up no other
-		return failure
-	}
-	x.failure = cmp.Or(x.failure, failure)
-	if refused != nil {
-		return x.engine.mend(ctx, l, refused)
-	}
-	return nil
+	return good, refused, failure
 }
 
 // bySlot deals the outcomes over the slots. Tokens that can't be of this topic, as
@@ -312,6 +380,9 @@ func (x *expiry) take(l *layout, c *invocation) {
 	now := integer(c.Answer[0])
 	if at := time.UnixMilli(now); at.After(x.batch.Now) {
 		x.batch.Now = at
+	}
+	if x.leaves() {
+		x.engine.late.answered(time.UnixMilli(now))
 	}
 	x.fenced = x.fenced || integer(c.Answer[3]) == 1
 	for j, good := range []byte(text(c.Answer[4])) {

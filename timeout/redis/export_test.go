@@ -1,6 +1,27 @@
 package redis
 
-import "github.com/heartwheel-go/heartwheel/timeout/engine"
+import (
+	"time"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// Patience is how long Expire waits for a server of a Cluster.
+const Patience = patience
+
+// SetPatience changes it for an engine that is not in use yet.
+func (e *Engine) SetPatience(patience time.Duration) { e.patience = patience }
+
+// Late returns how many leases of a topic wait for the next call of Expire, and how many questions are left with
+// servers.
+func (e *Engine) Late(topic string) (leases, questions int) {
+	e.late.mu.Lock()
+	defer e.late.mu.Unlock()
+	for _, n := range e.late.busy {
+		questions += n
+	}
+	return len(e.late.leases[topic]), questions
+}
 
 // OnStep has a function called before each step of longer work. Its error ends the work.
 func (e *Engine) OnStep(step func(name string) error) { e.step = step }
@@ -23,3 +44,6 @@ func (e *Engine) Owe(topic string) { e.owed.keep(topic, []engine.Outcome{{}}) }
 
 // Knows reports whether the engine remembers a topic.
 func (e *Engine) Knows(topic string) bool { return e.known(topic) != nil }
+
+// Suppose has the engine suppose that a slot of a known topic has something due.
+func (e *Engine) Suppose(topic string, slot int) { e.known(topic).hints.set(slot, 1) }

@@ -44,15 +44,15 @@ func (r *runs) of(tasks []engine.Task) (late []time.Duration, all bool) {
 	return late, true
 }
 
-// A worker asks the servers of all its slots together. If one of them hangs, the worker waits for
-// it once, and not with each question.
+// A worker asks the servers of all its slots together. It does not wait for one that hangs.
 func TestAServerOfAClusterThatHangsMakesNoTaskOfTheOthersLate(t *testing.T) {
 	t.Parallel()
-	const patience = 5 * time.Second // of the client with a server
+	const patience = 10 * time.Second // of the client with a server
 	cluster := testserver.RedisCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
 	at := server{cluster.Nodes[0]}
 	at.URL += "?read_timeout=" + patience.String()
 	e := openEngine(t, at, redis.Config{})
+	e.SetPatience(redis.Patience)
 	centre, err := timeout.New(e, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	_, err = centre.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16, Lease: 3 * time.Second})
@@ -76,6 +76,10 @@ func TestAServerOfAClusterThatHangsMakesNoTaskOfTheOthersLate(t *testing.T) {
 	go func() { ended <- centre.Run(running) }()
 	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, centre.Close()) })
 
+	require.Eventually(t, func() bool {
+		_, begun := ran.of(others[:1])
+		return begun
+	}, time.Minute, time.Millisecond)
 	victim.Pause(t)
 	var late []time.Duration
 	require.Eventually(t, func() (all bool) {
@@ -83,8 +87,7 @@ func TestAServerOfAClusterThatHangsMakesNoTaskOfTheOthersLate(t *testing.T) {
 		return all
 	}, time.Minute, 10*time.Millisecond)
 	t.Logf("half of them were at most %v late, 99 %% %v and all %v", percentile(late, 0.5), percentile(late, 0.99), slices.Max(late))
-	require.Less(t, percentile(late, 0.5), patience/2)
-	require.Less(t, slices.Max(late), 3*patience)
+	require.Less(t, slices.Max(late), patience/2)
 
 	victim.Continue(t)
 	began := time.Now()
@@ -106,6 +109,7 @@ func TestWhileATopicGrowsAServerThatHangsMakesNoTaskOfTheOthersLate(t *testing.T
 	at := server{cluster.Nodes[0]}
 	at.URL += "?read_timeout=" + patience.String()
 	e := openEngine(t, at, redis.Config{})
+	e.SetPatience(redis.Patience)
 	withTopic(t, e, engine.Topic{Slots: 16})
 	victim, old := spare(t, cluster, e.Prefix())
 	var tasks []engine.Task

@@ -21,7 +21,8 @@ type hint struct {
 	backlog int64 // how many are due, as of the last answer
 	now     int64 // the server's clock in the last answer
 	asked   time.Time
-	sets    int // counts what was set, to see what an answer can't know
+	sets    int  // counts what was set, to see what an answer can't know
+	failed  bool // the last time it was asked
 }
 
 func (h *hints) init(slots int) { h.slots = make([]hint, slots) }
@@ -124,7 +125,7 @@ func (h *hints) answered(v visit, now, next, backlog int64) {
 	if s.sets != v.sets && s.next > 0 && (next == 0 || s.next < next) {
 		next = s.next // set since it was asked, perhaps
 	}
-	s.next, s.backlog, s.now, s.asked = next, backlog, now, v.asked
+	s.next, s.backlog, s.now, s.asked, s.failed = next, backlog, now, v.asked, false
 }
 
 // settled notes the time of a next attempt in a slot, if there is one.
@@ -140,11 +141,18 @@ func (h *hints) failed(v visit, now time.Time, again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &h.slots[v.slot]
-	s.asked, s.backlog, s.next = v.asked, 0, 0
+	s.asked, s.backlog, s.next, s.failed = v.asked, 0, 0, true
 	if !now.IsZero() {
 		s.now = now.UnixMilli()
 		s.next = s.now + again.Milliseconds()
 	}
+}
+
+// anyGood reports whether one of some slots has not failed.
+func (h *hints) anyGood(slots []int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(slots, func(slot int) bool { return !h.slots[slot].failed })
 }
 
 // due reports whether some of the slots have due tasks, as of their last answer.

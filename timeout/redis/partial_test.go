@@ -138,6 +138,7 @@ func TestAServerOfAClusterThatIsAwayCostsTheOthersNothing(t *testing.T) {
 	t.Parallel()
 	cluster, servers := startClusterOf(t, 3, "--cluster-require-full-coverage", "no")
 	e := openEngine(t, servers[0], redis.Config{})
+	e.SetPatience(redis.Patience)
 	centre, err := timeout.New(e, timeout.Config{Poll: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	_, err = centre.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16, Lease: time.Minute})

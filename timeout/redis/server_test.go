@@ -93,6 +93,7 @@ var prefixes atomic.Int64
 
 func prefix() string { return fmt.Sprintf("test-%d", prefixes.Add(1)) }
 
+// openEngine opens an engine that waits for each server of a Cluster, however busy the machine is.
 func openEngine(t testing.TB, s server, cfg redis.Config) *redis.Engine {
 	t.Helper()
 	if cfg.Prefix == "" {
@@ -100,6 +101,7 @@ func openEngine(t testing.TB, s server, cfg redis.Config) *redis.Engine {
 	}
 	engine, err := redis.Open(context.Background(), s.patient(), cfg)
 	require.NoError(t, err)
+	engine.SetPatience(time.Minute)
 	t.Cleanup(func() { require.NoError(t, engine.Close()) })
 	return engine
 }

@@ -17,6 +17,7 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	if e.redis.Closed() {
 		return engine.ErrClosed
 	}
+	defer e.late.listen(wake)()
 	sub := e.redis.Client().Subscribe(ctx, e.channel)
 	defer sub.Close()
 	if _, err := sub.Receive(ctx); err != nil {
