@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -259,6 +260,19 @@ type Leased struct {
 	Asked time.Time
 }
 
+// Lasting returns the leases of one call of Expire without those that ended while the call leased more: their
+// tasks were leased again. It is for engines, and changes leased.
+func Lasting(leased []Leased) []Leased {
+	if !slices.ContainsFunc(leased, func(one Leased) bool { return one.Again }) {
+		return leased
+	}
+	attempts := make(map[string]int, len(leased)) // of the last lease of each task
+	for _, one := range leased {
+		attempts[one.ID] = max(attempts[one.ID], one.Attempts)
+	}
+	return slices.DeleteFunc(leased, func(one Leased) bool { return one.Attempts < attempts[one.ID] })
+}
+
 // Ask is the argument of Expire.
 type Ask struct {
 	Topic string
@@ -335,7 +349,7 @@ type Batch struct {
 	// not, the outcome had no effect.
 	Settled []bool
 
-	// Leased are the new leases, at most Ask.Max.
+	// Leased are the new leases, at most Ask.Max, and one of each task.
 	Leased []Leased
 
 	// Died are the tasks that this call made Dead because the lease of their last attempt

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -179,6 +180,20 @@ func (r *rig) expireOne(node string, lease time.Duration) engine.Leased {
 	require.Empty(r.t, batch.Died)
 	require.Len(r.t, batch.Leased, 1)
 	return batch.Leased[0]
+}
+
+// testOneLease leases very many tasks for so short that leases end while the call leases others.
+func testOneLease(r *rig) {
+	r.make(engine.Topic{Slots: 2, Retries: engine.MaxRetries})
+	const count = 1000
+	tasks := make([]engine.Task, count)
+	for i := range tasks {
+		tasks[i] = r.task(strconv.Itoa(i), past)
+	}
+	r.setAll(tasks...)
+	for range 5 {
+		r.expire(engine.Ask{Max: 3 * count, Lease: time.Millisecond})
+	}
 }
 
 // testLeases lets leases run out.

@@ -170,7 +170,10 @@ func (r *rig) check(ask engine.Ask, batch engine.Batch) {
 	require.Len(r.t, batch.Settled, len(ask.Settle))
 	require.LessOrEqual(r.t, len(batch.Leased), ask.Max)
 	require.False(r.t, batch.Now.IsZero(), "Batch.Now")
+	once := make(map[string]bool, len(batch.Leased))
 	for _, leased := range batch.Leased {
+		require.False(r.t, once[leased.ID], "%s is leased twice, in attempt %d the second time", leased.Key(), leased.Attempts)
+		once[leased.ID] = true
 		require.Equal(r.t, r.topic, leased.Topic)
 		require.Equal(r.t, engine.Running, leased.State)
 		require.Equal(r.t, leased.Key(), leased.Token.Key)

@@ -85,6 +85,7 @@ func (s *suite) tests() []test {
 		{"Late", testLate},
 		{"Leases", testLeases},
 		{"LeasesDuringUpkeep", testLeasesDuringUpkeep},
+		{"OneLease", testOneLease},
 		{"OutlivedAmongOthers", testOutlivedAmongOthers},
 		{"Next", testNext},
 		{"StatesKept", testStatesKept},

@@ -55,6 +55,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		return batch, err
 	}
 	err = e.take(ctx, t, ask, outcomes, s, &batch)
+	batch.Leased = engine.Lasting(batch.Leased)
 	return batch, err
 }
 

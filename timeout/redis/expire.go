@@ -50,6 +50,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		x.giveBack(ctx)
 		return engine.Batch{}, err
 	}
+	x.batch.Leased = engine.Lasting(x.batch.Leased)
 	slices.SortStableFunc(x.batch.Leased, func(a, b engine.Leased) int { return a.Due.Compare(b.Due) })
 	if x.fenced {
 		return x.fence(ctx)

@@ -247,6 +247,7 @@ func (x *expiry) giveBack(ctx context.Context, most int) {
 	for i := range x.parts {
 		leased = append(leased, x.parts[i].leased...)
 	}
+	leased = engine.Lasting(leased)
 	slices.SortStableFunc(leased, func(a, b engine.Leased) int { return a.Due.Compare(b.Due) })
 	if len(leased) <= most {
 		x.batch.Leased = leased

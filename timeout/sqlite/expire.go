@@ -41,7 +41,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 			e.keepFence(x.topic, x.raised)
 		}
 		if leased > 0 && (err != nil || x.fence != nil) { // keep the leases of earlier transactions
-			batch.Leased, batch.Died, batch.Next = batch.Leased[:leased], batch.Died[:died], batch.Now
+			batch.Leased, batch.Died, batch.Next = engine.Lasting(batch.Leased[:leased]), batch.Died[:died], batch.Now
 			return *batch, nil
 		}
 		if err != nil {
@@ -53,6 +53,7 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		x.settle = ask.Settle[len(batch.Settled):]
 		full := len(batch.Leased)-leased == chunk && len(batch.Leased) < ask.Max
 		if len(x.settle) == 0 && !full {
+			batch.Leased = engine.Lasting(batch.Leased)
 			return *batch, nil
 		}
 	}
