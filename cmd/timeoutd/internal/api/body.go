@@ -49,14 +49,26 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, room *semapho
 // hold waits until there is room for size bytes, and takes the room until ctx, the request's,
 // is done. It reports false if there was no room in time.
 func (h *Handler) hold(ctx context.Context, room *semaphore.Weighted, size int64) bool {
-	if size <= smallBody {
-		return true
+	_, ok := h.reserve(ctx, room, size)
+	return ok
+}
+
+// reserve is hold, and returns a function that keeps some of the bytes and gives back the others. To hold
+// a part and then wait for the next is no way: requests would wait for each other.
+func (h *Handler) reserve(ctx context.Context, room *semaphore.Weighted, most int64) (keep func(size int64), ok bool) {
+	if most <= smallBody {
+		return func(int64) {}, true
 	}
 	within, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
-	if room.Acquire(within, size) != nil {
-		return false
+	if room.Acquire(within, most) != nil {
+		return nil, false
 	}
-	context.AfterFunc(ctx, func() { room.Release(size) })
-	return true
+	stop := context.AfterFunc(ctx, func() { room.Release(most) })
+	return func(size int64) {
+		if stop() {
+			context.AfterFunc(ctx, func() { room.Release(size) })
+			room.Release(most - size)
+		}
+	}, true
 }

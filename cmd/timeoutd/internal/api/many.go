@@ -60,12 +60,12 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	tasks, size := wire.Tasks{Tasks: make([]wire.Task, 0, len(keys))}, int64(0)
+	var keep func(int64) // the size
 	for chunk := range slices.Chunk(keys, getSize) {
 		found, err := h.centre.GetAll(r.Context(), chunk)
 		if err != nil {
 			return err
 		}
-		before := size
 		for i, task := range found {
 			task.Topic, task.ID = chunk[i].Topic, chunk[i].ID // also of a missing task
 			tasks.Tasks = append(tasks.Tasks, wire.TaskOf(task))
@@ -74,9 +74,20 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 		if n := len(tasks.Tasks); size > maxAnswer && n > 1 {
 			return fmt.Errorf("%w: the payloads of the first %d tasks have %d bytes, must have at most %d: ask for fewer", timeout.ErrArgument, n, size, maxAnswer)
 		}
-		if !h.hold(r.Context(), h.got, size-before) {
-			return problem(http.StatusServiceUnavailable, "the answers to other requests have so many bytes of payloads that there is no room for %d more, must have at most %d together", size-before, maxGot)
+		if keep != nil || size <= smallBody {
+			continue
 		}
+		most := size
+		if len(tasks.Tasks) < len(keys) { // nobody knows how many bytes are to come
+			most = maxAnswer
+		}
+		var ok bool
+		if keep, ok = h.reserve(r.Context(), h.got, most); !ok {
+			return problem(http.StatusServiceUnavailable, "the answers to other requests have so many bytes of payloads that there is no room for %d more, must have at most %d together", most, maxGot)
+		}
+	}
+	if keep != nil {
+		keep(size)
 	}
 	return answer(w, tasks, nil)
 }

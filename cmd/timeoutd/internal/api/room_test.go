@@ -1,0 +1,106 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+)
+
+// together is an engine that answers a request's second Get when all room for answers is taken.
+type together struct {
+	engine.Engine
+	full func() bool
+}
+
+func (e *together) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
+	for keys[0].ID == "second" && !e.full() && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	return e.Engine.Get(ctx, keys)
+}
+
+// There is room for one of two answers. Each request would take half of it and wait for the rest.
+func TestAnswersDoNotWaitForEachOther(t *testing.T) {
+	e := &together{Engine: newEngine(t)}
+	s := startOn(t, e, Config{})
+	s.handler.patience = eternal
+	s.handler.got = semaphore.NewWeighted(maxAnswer)
+	e.full = func() bool {
+		if s.handler.got.TryAcquire(1) {
+			s.handler.got.Release(1)
+			return false
+		}
+		return true
+	}
+	var keys []timeout.Key
+	for i := range getSize + 1 {
+		key := timeout.Key{Topic: "t", ID: fmt.Sprint(i)}
+		size := maxAnswer / 2 / getSize
+		if i == getSize {
+			key.ID, size = "second", engine.MaxPayload
+		}
+		_, err := s.centre.Set(t.Context(), timeout.Task{Topic: key.Topic, ID: key.ID, After: time.Hour, Payload: make([]byte, size)})
+		require.NoError(t, err)
+		keys = append(keys, key)
+	}
+	body, err := json.Marshal(map[string]any{"keys": keys})
+	require.NoError(t, err)
+	statuses := make(chan int, 2)
+	for range 2 {
+		go func() {
+			res, err := s.http.Post(s.url+"/v1/tasks/get", "application/json", bytes.NewReader(body))
+			if !assert.NoError(t, err) {
+				statuses <- 0
+				return
+			}
+			res.Body.Close()
+			statuses <- res.StatusCode
+		}()
+	}
+	require.Equal(t, http.StatusOK, <-statuses)
+	require.Equal(t, http.StatusOK, <-statuses)
+}
+
+// watched is a writer that tells when the answer begins.
+type watched struct {
+	http.ResponseWriter
+	begins func()
+}
+
+func (w watched) WriteHeader(status int) {
+	w.begins()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// An answer that nobody reads keeps no more room than its payloads need.
+func TestAnAnswerGivesBackTheRoomThatItDoesNotNeed(t *testing.T) {
+	s := start(t, Config{})
+	_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: "a", After: time.Hour, Payload: make([]byte, smallBody+1)})
+	require.NoError(t, err)
+	body := `{"keys":[{"topic":"t","id":"a"}` + strings.Repeat(`,{"topic":"t","id":"none"}`, getSize) + `]}`
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/tasks/get", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	rec, began := httptest.NewRecorder(), 0
+	s.handler.ServeHTTP(watched{rec, func() {
+		began++
+		require.True(t, s.handler.got.TryAcquire(maxGot-smallBody-1))
+		require.False(t, s.handler.got.TryAcquire(1))
+		s.handler.got.Release(maxGot - smallBody - 1)
+	}}, r)
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.Equal(t, 1, began)
+	require.Eventually(t, func() bool { return s.handler.got.TryAcquire(maxGot) }, eternal, time.Millisecond, "it is given back")
+}
