@@ -93,18 +93,31 @@ func (e *Engine) Close() error {
 // conflicts is the number of tries of a transaction aborted by the server because of another one.
 const conflicts = 10
 
-// transact sends the statements added by fill, in one transaction and one round trip. If
-// the server aborts it for another one, transact tries again: fill has to begin anew each time.
+// transact sends the statements added by fill, in one transaction and one round trip. It repeats fill as
+// repeat says.
 func (e *Engine) transact(ctx context.Context, doing string, fill func(*pgx.Batch)) error {
+	return e.repeat(doing, func() error {
+		batch := new(pgx.Batch)
+		batch.Queue(e.sql.Planner)
+		fill(batch)
+		return e.send(ctx, batch)
+	})
+}
+
+// inTx calls do in a transaction. It repeats do as repeat says.
+func (e *Engine) inTx(ctx context.Context, doing string, do func(pgx.Tx) error) error {
+	return e.repeat(doing, func() error { return pgx.BeginFunc(ctx, e.pool, do) })
+}
+
+// repeat calls try again as long as the server aborts its transaction for another one: try has to begin
+// anew each time.
+func (e *Engine) repeat(doing string, try func() error) error {
 	if e.closed.Load() {
 		return engine.ErrClosed
 	}
 	var err error
 	for range conflicts {
-		batch := new(pgx.Batch)
-		batch.Queue(e.sql.Planner)
-		fill(batch)
-		if err = e.send(ctx, batch); !isConflict(err) {
+		if err = try(); !isConflict(err) {
 			break
 		}
 		e.news.refuted(err)

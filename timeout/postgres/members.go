@@ -60,11 +60,8 @@ func (e *Engine) Leave(ctx context.Context, name string) error {
 // changeView calls change, then read, in a transaction; only one at a time can do so. If change has
 // changed any members, the term goes up by one.
 func (e *Engine) changeView(ctx context.Context, doing string, change func(tx pgx.Tx, table string) (int64, error), read func(tx pgx.Tx, table string) error, term *int64) error {
-	if e.closed.Load() {
-		return engine.ErrClosed
-	}
 	members, view := quote(e.schema)+".hw_members", quote(e.schema)+".hw_view"
-	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+	return e.inTx(ctx, doing, func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, `SELECT term FROM `+view+` FOR UPDATE`).Scan(term); err != nil {
 			return err
 		}
@@ -77,7 +74,6 @@ func (e *Engine) changeView(ctx context.Context, doing string, change func(tx pg
 		}
 		return err
 	})
-	return e.wrap(doing, err)
 }
 
 func readNodes(ctx context.Context, tx pgx.Tx, table string) ([]engine.Node, error) {

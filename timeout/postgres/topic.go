@@ -133,16 +133,13 @@ func scanTopic(row pgx.CollectableRow) (*topic, error) {
 
 // SetTopic implements engine.Engine.
 func (e *Engine) SetTopic(ctx context.Context, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
-	if e.closed.Load() {
-		return engine.Topic{}, engine.ErrClosed
-	}
 	var kept engine.Topic
-	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) (err error) {
+	err := e.inTx(ctx, "setting topic "+wanted.Name, func(tx pgx.Tx) (err error) {
 		kept, err = e.setTopic(ctx, tx, wanted, onlyNew)
 		return err
 	})
 	e.topics.forget(wanted.Name)
-	return kept, e.wrap("setting topic "+wanted.Name, err)
+	return kept, err
 }
 
 func (e *Engine) setTopic(ctx context.Context, tx pgx.Tx, wanted engine.Topic, onlyNew bool) (engine.Topic, error) {
@@ -192,11 +189,8 @@ func (e *Engine) changeTopic(ctx context.Context, tx pgx.Tx, no int32, kept engi
 
 // Pause implements engine.Engine.
 func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.Topic, error) {
-	if e.closed.Load() {
-		return engine.Topic{}, engine.ErrClosed
-	}
 	var kept engine.Topic
-	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error {
+	err := e.inTx(ctx, "pausing topic "+name, func(tx pgx.Tx) error {
 		there, err := e.lockTopic(ctx, tx, name)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return notFound(name)
@@ -209,7 +203,7 @@ func (e *Engine) Pause(ctx context.Context, name string, paused bool) (engine.To
 		return err
 	})
 	e.topics.forget(name)
-	return kept, e.wrap("pausing topic "+name, err)
+	return kept, err
 }
 
 func topicOf(t *topic) engine.Topic {

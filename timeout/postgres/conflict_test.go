@@ -1,0 +1,64 @@
+package postgres_test
+
+import (
+	"context"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
+	"github.com/heartwheel-go/heartwheel/timeout/postgres"
+)
+
+// A database can have another isolation level than PostgreSQL's default. Then the server aborts a
+// transaction that waits for a row, if another one changes the row.
+func TestACallThatMeetsAnotherOneIsMadeAgain(t *testing.T) {
+	calls := map[string]func(context.Context, *postgres.Engine) error{
+		"a beat": func(ctx context.Context, e *postgres.Engine) error {
+			_, err := e.Beat(ctx, engine.Node{Name: "b"}, time.Minute)
+			return err
+		},
+		"a node leaves": func(ctx context.Context, e *postgres.Engine) error { return e.Leave(ctx, "a") },
+		"a topic": func(ctx context.Context, e *postgres.Engine) error {
+			_, err := e.SetTopic(ctx, engine.Topic{Name: "orders", Slots: 16}, false)
+			return err
+		},
+		"a pause": func(ctx context.Context, e *postgres.Engine) error {
+			_, err := e.Pause(ctx, "orders", true)
+			return err
+		},
+	}
+	for _, level := range []string{"repeatable read", "serializable"} {
+		for name, call := range calls {
+			t.Run(level+"/"+name, func(t *testing.T) {
+				setting := "default_transaction_isolation=" + url.PathEscape(level)
+				e, err := postgres.Open(t.Context(), sharedURL(t, setting), postgres.Config{Schema: newSchema()})
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, e.Close()) })
+				_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
+				require.NoError(t, err)
+				_, err = e.Beat(t.Context(), engine.Node{Name: "a"}, time.Minute)
+				require.NoError(t, err)
+
+				pool := newPool(t)
+				other, err := pool.Begin(t.Context())
+				require.NoError(t, err)
+				defer other.Rollback(context.Background())
+				for _, change := range []string{".hw_view SET term = term + 1", ".hw_topics SET attempts = attempts + 1"} {
+					_, err = other.Exec(t.Context(), "UPDATE "+schemaOf(e)+change)
+					require.NoError(t, err)
+				}
+				ended := make(chan error, 1)
+				go func() { ended <- call(t.Context(), e) }()
+				require.Eventually(t, func() (waits bool) {
+					err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid)))", int32(other.Conn().PgConn().PID())).Scan(&waits)
+					return err == nil && waits
+				}, time.Minute, 5*time.Millisecond)
+				require.NoError(t, other.Commit(t.Context()))
+				require.NoError(t, <-ended)
+			})
+		}
+	}
+}
