@@ -62,3 +62,31 @@ func TestACallThatMeetsAnotherOneIsMadeAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestTwoNodesMakeTheTablesAtOnceOnADatabaseWithAnotherIsolationLevel(t *testing.T) {
+	pool, schema := newPool(t), newSchema()
+	holder, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer holder.Rollback(context.Background())
+	_, err = holder.Exec(t.Context(), "SELECT pg_advisory_xact_lock($1)", int64(postgres.MigrationLock))
+	require.NoError(t, err)
+	opened := make(chan error, 2)
+	for range cap(opened) {
+		go func() {
+			e, err := postgres.Open(t.Context(), sharedURL(t, "default_transaction_isolation=serializable"), postgres.Config{Schema: schema})
+			if err == nil {
+				err = e.Close()
+			}
+			opened <- err
+		}()
+	}
+	require.Eventually(t, func() bool {
+		waiting := 0
+		err := pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))", int32(holder.Conn().PgConn().PID())).Scan(&waiting)
+		return err == nil && waiting == cap(opened)
+	}, time.Minute, 5*time.Millisecond)
+	require.NoError(t, holder.Commit(t.Context()))
+	for range cap(opened) {
+		require.NoError(t, <-opened)
+	}
+}

@@ -6,4 +6,7 @@ func (e *Engine) Statements() statements { return e.sql }
 // Schema returns the schema of an engine's tables.
 func (e *Engine) Schema() string { return e.schema }
 
-const Window = window
+const (
+	Window        = window
+	MigrationLock = migrationLock
+)
