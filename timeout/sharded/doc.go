@@ -18,6 +18,9 @@
 // slot in one shard. Then a node asks only the shards of its own slots. That is faster; nothing
 // else depends on it. Expire is ordered only within each shard.
 //
+// Each shard keeps an equal part of Topic.MaxDead, rounded up. So a topic keeps fewer dead tasks than
+// MaxDead if they are spread unevenly. If their ids have the same text in braces, all are in one shard.
+//
 // # Growing
 //
 // The place of a task depends on the number and the order of the shards. So the first use marks

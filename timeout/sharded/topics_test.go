@@ -2,9 +2,11 @@ package sharded_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -63,4 +65,34 @@ func TestTheHighestMaxDeadStaysHigh(t *testing.T) {
 	kept, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders", MaxDead: math.MaxInt}, false)
 	require.NoError(t, err)
 	require.Greater(t, kept.MaxDead, math.MaxInt-3, "but for the rounding")
+}
+
+func TestEachShardKeepsAPartOfTheDead(t *testing.T) {
+	const each, most, shards = 120, 20, 4
+	for id, want := range map[string]int{"%d": most, "{all}%d": most / shards} {
+		e := over(t, inMemory(t), inMemory(t), inMemory(t), inMemory(t))
+		_, err := e.SetTopic(t.Context(), engine.Topic{Name: "orders", MaxDead: most}, false)
+		require.NoError(t, err)
+		for i := range each {
+			_, err = e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: fmt.Sprintf(id, i)}})
+			require.NoError(t, err)
+		}
+		settled := 0
+		var outcomes []engine.Outcome
+		require.Eventually(t, func() bool {
+			batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Max: each, Lease: time.Hour, Settle: outcomes})
+			require.NoError(t, err)
+			settled, outcomes = settled+len(outcomes), nil
+			for _, leased := range batch.Leased {
+				outcomes = append(outcomes, engine.Outcome{Token: leased.Token, As: engine.Dead})
+			}
+			return settled == each
+		}, time.Minute, time.Millisecond)
+		swept, err := e.Upkeep(t.Context(), 0)
+		require.NoError(t, err)
+		require.Equal(t, each-want, swept.Dead["orders"])
+		counted, err := e.Count(t.Context(), "orders")
+		require.NoError(t, err)
+		require.EqualValues(t, want, counted.Dead, id)
+	}
 }
