@@ -721,6 +721,28 @@ func TestALongerLeaseOfATopicLosesNoneOfThePresentOnes(t *testing.T) {
 	})
 }
 
+// The node looks each second whether leases of half a minute are to be extended.
+func TestAShorterLeaseOfATopicLosesNoneOfTheNextOnes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, timeout.Config{})
+		var calls atomic.Int64
+		require.NoError(t, r.Handle("orders", func(context.Context, timeout.Task) error {
+			calls.Add(1)
+			time.Sleep(20 * time.Second)
+			return nil
+		}))
+		for i := range 20 {
+			r.set(fmt.Sprint(i), time.Duration(i)*330*time.Millisecond)
+		}
+		pass(2 * time.Second)
+		_, err := r.SetTopic(t.Context(), timeout.Topic{Name: "orders", Lease: 100 * time.Millisecond})
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.EqualValues(t, 20, calls.Load())
+		require.Zero(t, r.stats().Lost)
+	})
+}
+
 // extending extends leases as extend says. The first extension is known when it is asked for.
 type extending struct {
 	engine.Engine

@@ -12,33 +12,38 @@ import (
 // attempts and gives up hanging handlers. It sleeps while there is no lease and no hanging handler.
 func (w *worker) keep() {
 	for {
-		lease, shortest, idle := w.leased()
+		lease, pause := w.leased()
 		var tick <-chan time.Time
-		leases := w.leases
-		if !idle {
-			tick, leases = time.After(min(shortest/6, time.Second)), nil
+		if pause > 0 {
+			tick = time.After(pause)
 		}
 		select {
 		case <-tick:
 			w.extend(w.aging(time.Now()), lease)
-		case <-leases:
+		case <-w.leases:
 		case <-w.ended:
 			return
 		}
 	}
 }
 
-// leased returns the lengths of the next leases and of the shortest present one: the topic may have changed.
-func (w *worker) leased() (lease, shortest time.Duration, idle bool) {
+// leased returns the length of the next leases, and the pause of keep: zero if there is nothing to keep. The topic may
+// have changed, so the present leases can have other lengths.
+func (w *worker) leased() (lease, pause time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	lease = w.topic.Lease
-	shortest = lease
-	for a := range w.held {
-		shortest = min(shortest, a.lease)
+	lease, w.pause = w.topic.Lease, 0
+	if len(w.held)+len(w.lost) > 0 {
+		w.pause = pauseFor(lease)
 	}
-	return lease, shortest, len(w.held)+len(w.lost) == 0
+	for a := range w.held {
+		w.pause = min(w.pause, pauseFor(a.lease))
+	}
+	return lease, w.pause
 }
+
+// pauseFor returns the pause of keep beside a lease of that length.
+func pauseFor(lease time.Duration) time.Duration { return min(lease/6, time.Second) }
 
 // aging returns the attempts to extend. It loses attempts past their leases and abandons hanging
 // handlers.

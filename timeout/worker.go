@@ -39,7 +39,7 @@ type worker struct {
 	c      *Center
 	name   string
 	nudges chan struct{} // has an element if serve must plan anew
-	leases chan struct{} // has an element if something was leased, for keep
+	leases chan struct{} // has an element if keep must look at what was leased
 	ended  chan struct{} // closed to end serve and keep
 	gone   sync.WaitGroup
 	dealt  int // the number of slots at the last deal, for Run
@@ -64,6 +64,7 @@ type worker struct {
 	first    time.Time        // when the first of outcomes was added
 	held     map[*attempt]struct{}
 	lost     map[*attempt]time.Time // handlers running without a lease, and since when
+	pause    time.Duration          // of keep; zero means until something is leased
 	hanging  int                    // hanging handlers without a place
 	crowded  bool                   // whether the log has said that too many handlers hang
 	workers  int                    // goroutines in work
@@ -409,7 +410,7 @@ func (w *worker) take(ask engine.Ask, batch engine.Batch, targets []string, aske
 		}
 		w.queue = append(w.queue, a)
 	}
-	if len(w.held) > 0 {
+	if len(w.held) > 0 && (w.pause == 0 || pauseFor(ask.Lease) < w.pause) {
 		ring(w.leases)
 	}
 	if w.limiter != nil {
