@@ -441,6 +441,10 @@ type Truth interface {
 type UpcomingPage struct {
 	Wanted []Wanted
 	Next   string // the cursor of the next page, empty on the last
+
+	// Until says how far the pages have come: no task on a later page is due before. A task moved to a
+	// later time can be on an earlier page, so the times of Wanted don't tell.
+	Until time.Time
 }
 
 // Wanted is a version of a task, and when it is due.

@@ -149,16 +149,21 @@ func testWaker(r *rig) {
 func (r *rig) upcoming(slots []int, until time.Time, limit int) []engine.Wanted {
 	r.t.Helper()
 	var all []engine.Wanted
+	var before time.Time
 	cursor := ""
 	for range 1000 {
 		page, err := r.engine.(engine.Truth).Upcoming(r.ctx, r.topic, slots, until, cursor, limit)
 		require.NoError(r.t, err)
 		require.LessOrEqual(r.t, len(page.Wanted), limit)
 		all = append(all, page.Wanted...)
+		for _, one := range page.Wanted {
+			require.False(r.t, one.At.Before(before), "a page before was until %v, and %s is due at %v", before, one.ID, one.At)
+		}
 		if page.Next == "" {
 			return all
 		}
-		cursor = page.Next
+		require.False(r.t, page.Until.IsZero())
+		cursor, before = page.Next, page.Until
 	}
 	require.Fail(r.t, "Upcoming has no end")
 	return nil

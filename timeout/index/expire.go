@@ -55,8 +55,8 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 		e.reloadAll() // the entries in the index have wrong times
 	}
 	batch.Next = shift(found.Next, batch.Now.Sub(found.Now))
-	if batch.Next.After(horizon) {
-		batch.Next = horizon
+	if batch.Next.IsZero() || batch.Next.After(horizon) {
+		batch.Next = horizon // the truth may have more beyond
 	}
 	if len(found.Leased) == ask.Max {
 		batch.Next = batch.Now

@@ -102,7 +102,7 @@ func (e *Engine) scan(ctx context.Context, l *load, topic string, slots []int, n
 		}
 		err = e.add(ctx, l, outlasting, entries)
 		if errors.Is(err, engine.ErrFull) {
-			return next, page.Wanted[0].At, nil // the index has left out tasks of this page
+			return next, earliest(page), nil // the index has left out tasks of this page
 		}
 		if err != nil {
 			return next, horizon, err
@@ -114,11 +114,22 @@ func (e *Engine) scan(ctx context.Context, l *load, topic string, slots []int, n
 		if read >= e.cfg.Limit {
 			// There are more tasks: read again when about half of these are due, but at most
 			// every minScan.
-			last := page.Wanted[len(page.Wanted)-1].At
-			return now.Add(min(max(last.Sub(now)/2, minScan), e.cfg.Scan)), last, nil
+			return now.Add(min(max(page.Until.Sub(now)/2, minScan), e.cfg.Scan)), page.Until, nil
 		}
 		cursor = page.Next
 	}
+}
+
+// earliest returns a time before which no task of a page or a later one is due.
+func earliest(page engine.UpcomingPage) time.Time {
+	first := page.Wanted[0].At
+	for _, wanted := range page.Wanted {
+		first = earlier(first, wanted.At)
+	}
+	if page.Next != "" {
+		first = earlier(first, page.Until)
+	}
+	return first
 }
 
 // add puts entries into the index. It writes missing entries, and entries that wait there for

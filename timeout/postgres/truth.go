@@ -46,7 +46,7 @@ func (e *Engine) Upcoming(ctx context.Context, name string, asked []int, until t
 		return engine.UpcomingPage{}, err
 	}
 	if there > 0 && there == limit {
-		page.Next = cursor.Write(lastAt, lastID)
+		page.Next, page.Until = cursor.Write(lastAt, lastID), time.UnixMilli(lastAt)
 	}
 	return page, nil
 }

@@ -168,8 +168,29 @@ func merge(page *engine.UpcomingPage, read []upcoming, at []position, limit int)
 	}
 	if !end {
 		raw, _ := json.Marshal(at)
-		page.Next = base64.RawURLEncoding.EncodeToString(raw)
+		page.Next, page.Until = base64.RawURLEncoding.EncodeToString(raw), unread(read)
 	}
+}
+
+// unread returns the earliest time of an unread task: none is due before.
+func unread(read []upcoming) (first time.Time) {
+	note := func(at time.Time) {
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	for _, u := range read {
+		if !u.asked || u.err != nil {
+			continue
+		}
+		for _, wanted := range u.Wanted {
+			note(wanted.At)
+		}
+		if u.Next != "" {
+			note(u.Until)
+		}
+	}
+	return first
 }
 
 // Claim implements engine.Truth. The tasks of a silent shard can be wanted again in a second.

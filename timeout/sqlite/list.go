@@ -200,7 +200,7 @@ func (e *Engine) Upcoming(ctx context.Context, topic string, slots []int, until 
 	var last place
 	err = each(ctx, e.reader, upcomingQuery(numbered(condition, 6)), append([]any{t.no, from.at, from.seq, engine.Millis(until), limit + 1}, args...), func(rows *sql.Rows) error {
 		if len(page.Wanted) == limit {
-			page.Next = last.String()
+			page.Next, page.Until = last.String(), time.UnixMilli(last.at)
 			return nil
 		}
 		var w engine.Wanted

@@ -221,6 +221,31 @@ func (b *broken) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	return b.Engine.Expire(ctx, ask)
 }
 
+// A table finds a moved task at its earlier time. A scan with a limit then says nothing of the times before the
+// later one.
+func TestAMovedTaskDoesNotHideTheTasksBehindIt(t *testing.T) {
+	truth := withOrders(t)
+	_, err := truth.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "moved", After: time.Second}, {Topic: "orders", ID: "behind", After: 2 * time.Second}})
+	require.NoError(t, err)
+	_, err = truth.Move(t.Context(), []engine.Move{{Key: engine.Key{Topic: "orders", ID: "moved"}, After: 10 * time.Minute}})
+	require.NoError(t, err)
+	e := over(t, truth, inMemory(t), index.Config{Window: time.Hour, Scan: time.Hour / 2, Limit: 1})
+	require.NoError(t, takes(t.Context(), own{e}, "behind", time.Minute))
+}
+
+// A centre asks again at Next, or after its Poll. That may be longer than the window.
+func TestATaskBehindTheWindowIsAskedForInTime(t *testing.T) {
+	const window = 100 * time.Millisecond
+	truth := withOrders(t)
+	_, err := truth.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1", After: time.Hour}})
+	require.NoError(t, err)
+	e := over(t, truth, inMemory(t), index.Config{Window: window, Scan: window / 2})
+	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Minute})
+	require.NoError(t, err)
+	require.False(t, batch.Next.IsZero())
+	require.LessOrEqual(t, batch.Next.Sub(batch.Now), window)
+}
+
 // rig is a centre on an engine with a broken index.
 type rig struct {
 	*timeout.Center
