@@ -65,13 +65,7 @@ func (p *Pool[V]) evictOne() bool {
 		for len(e.idlest) > 0 {
 			m := e.idlest[len(e.idlest)-1]
 			e.idlest = e.idlest[:len(e.idlest)-1]
-			if !e.isIdle(m, now) {
-				continue // touched since
-			}
-			switch handed := m.HandOver(); {
-			case handed && !e.isIdle(m, now): // touched in between: Due must not take it for late
-				m.TouchAt(0) // no earlier than its last touch
-			case handed:
+			if m.HandOverIdle(now - e.minIdle) {
 				e.evicted[m] = now // isEvicted waits for p.mu
 				return true
 			}
@@ -90,18 +84,12 @@ func (p *Pool[V]) evictOne() bool {
 func (p *Pool[V]) search(now time.Duration) bool {
 	e := &p.eviction
 	for _, i := range p.idlest(maxEvicted, searchAmong, now-e.minIdle) {
-		if e.isIdle(i.member, now) {
+		if i.touched <= now-e.minIdle {
 			e.idlest = append(e.idlest, i.member)
 		}
 	}
 	slices.Reverse(e.idlest)
 	return len(e.idlest) > 0
-}
-
-// isIdle reports whether a member may be evicted.
-func (e *eviction[V]) isIdle(m *Member[V], now time.Duration) bool {
-	touched, _ := m.Touched()
-	return touched <= now-e.minIdle
 }
 
 // isEvicted reports whether a due member was handed over to make room. It is true once, and not

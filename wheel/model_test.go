@@ -213,6 +213,8 @@ func (r *rig) look(id int) {
 // handOver makes a pending timer due at once.
 func (r *rig) handOver(id int) {
 	m := r.model.timers[id]
+	at, _ := r.timers[id].Touched()
+	require.False(r.t, r.timers[id].HandOverIdle(at-1))
 	require.Equal(r.t, m.state == pending, r.timers[id].HandOver())
 	m.state = due
 	takeUpAll(r.wheel)

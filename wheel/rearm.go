@@ -1,6 +1,9 @@
 package wheel
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // The methods below are for the decision about a due timer, by [Funcs].Due or anybody it
 // passes the timer on to. [TimerOf.Expire] ends the timer. Rearm and TouchAt give it more
@@ -56,7 +59,11 @@ func (t *TimerOf[V]) decide(f func(w *WheelOf[V], old word)) bool {
 
 // HandOver hands a pending timer over now, before its deadline. It reports false if the
 // timer was handed over already, or has ended.
-func (t *TimerOf[V]) HandOver() bool {
+func (t *TimerOf[V]) HandOver() bool { return t.HandOverIdle(math.MaxInt64) }
+
+// HandOverIdle is HandOver for a timer whose last touch, as Touched tells it, is not later than
+// the given instant. Otherwise it reports false, and the deadline stays.
+func (t *TimerOf[V]) HandOverIdle(since time.Duration) bool {
 	if !isRunning(t.word.Load()) {
 		return false
 	}
@@ -66,6 +73,9 @@ func (t *TimerOf[V]) HandOver() bool {
 	for {
 		old := t.word.Load()
 		if old&stateMask != pending || w.closed {
+			return false
+		}
+		if at, _ := w.touchedBy(old); at > since {
 			return false
 		}
 		if t.word.CompareAndSwap(old, old&^stateMask|due) {

@@ -159,6 +159,33 @@ func TestATimerKnowsThatItWasStarted(t *testing.T) {
 	require.True(t, timer.WasStarted())
 }
 
+func TestHandOverIdleLeavesATouchedTimerItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handed := make(chan time.Duration, 1)
+		var w *WheelOf[int]
+		w, err := startDue(Config{}, func(timer *TimerOf[int], _ int) { timer.Expire(); handed <- w.Time(0) })
+		require.NoError(t, err)
+		defer w.Stop()
+		timer, err := w.Add(1, time.Hour)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		looked := w.Time(0)
+		require.True(t, timer.Move(time.Second))
+		require.False(t, timer.HandOverIdle(looked-1), "moved since")
+		require.False(t, timer.IsDue())
+		require.InDelta(t, looked+time.Second, <-handed, 2e8)
+
+		timer, err = w.Add(2, time.Hour)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		at, _ := timer.Touched()
+		require.False(t, timer.HandOverIdle(at-1))
+		require.True(t, timer.HandOverIdle(at))
+		require.Equal(t, w.Time(0), <-handed)
+		require.False(t, timer.HandOverIdle(w.Time(0)), "ended")
+	})
+}
+
 func TestHandOverIsAtOnceAndNotAfterStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var handed atomic.Int64

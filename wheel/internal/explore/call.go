@@ -36,6 +36,7 @@ const (
 	touchAtPast
 	touchAtNow
 	handOver
+	handOverIdle
 	look
 	touched
 	value
@@ -54,7 +55,7 @@ const (
 
 var opNames = [ops]string{
 	"Touch()", "Move(1 tick)", "Move(10 ticks)", "SetDelay(1 tick)", "SetDelay(5 ticks)", "Remove()", "Expire()",
-	"Rearm(the past)", "Rearm(later)", "TouchAt(the past)", "TouchAt(now)", "HandOver()", "Look()", "Touched()", "Value()",
+	"Rearm(the past)", "Rearm(later)", "TouchAt(the past)", "TouchAt(now)", "HandOver()", "HandOverIdle(the past)", "Look()", "Touched()", "Value()",
 	"MoveTimer(2 ticks)", "MoveTimer(3 ticks)", "takeUp()", "Start(2 ticks)", "Now()", "All()", "a tick passes",
 	"the hand: advance()", "rest", "published",
 }
@@ -64,7 +65,8 @@ var length = [ops]time.Duration{
 	moveShort: tick, moveLong: 10 * tick, delayShort: tick, delayLong: 5 * tick,
 	rearmPast: (base - 1) * tick, rearmLater: (base + 4) * tick,
 	touchAtPast: (base - 1) * tick, touchAtNow: (base + 100) * tick,
-	moveKey: delay, moveKeyOther: 3 * tick, start: delay,
+	handOverIdle: (base - 1) * tick,
+	moveKey:      delay, moveKeyOther: 3 * tick, start: delay,
 }
 
 // step is an op on a timer.
@@ -217,6 +219,8 @@ func (w *world) call(s step, n int) (a answer) {
 		a.ok = t.TouchAt(d)
 	case handOver:
 		a.ok = t.HandOver()
+	case handOverIdle:
+		a.ok = t.HandOverIdle(d)
 	case look:
 		a.at, a.ok, a.isDue = t.Look()
 	case touched:

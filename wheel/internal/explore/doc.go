@@ -1,8 +1,8 @@
 // Package explore runs the wheel's own code in every interleaving of two and of three actors.
 //
 // An actor is a goroutine with one to three calls: Touch, Move, SetDelay, Remove, Expire, Rearm,
-// TouchAt, HandOver, Look, Touched, Now, Start, MoveTimer, a worker's taking up of a timer, and one or two
-// passes of the hand, and All. The actors begin from each state of a timer, on a wheel of nine slots. Two
+// TouchAt, HandOver, HandOverIdle, Look, Touched, Now, Start, MoveTimer, a worker's taking up of a
+// timer, and one or two passes of the hand, and All. The actors begin from each state of a timer, on a wheel of nine slots. Two
 // actors run with any number of preemptions, and three with three. In one class of scenarios the
 // hand sleeps for two ticks. Another has two timers in one slot, and runs once more with a chunk
 // for each timer, so that the hand and All let go of the lock between the two.

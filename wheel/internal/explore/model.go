@@ -193,6 +193,10 @@ func (m *model) apply(c *call, part, variant int) bool {
 		if a.ok != (t.state == Pending) {
 			return false
 		}
+	case handOverIdle: // between the two, the wheel does not know when exactly the last touch came
+		if a.ok && (t.state != Pending || t.heard > d) || !a.ok && t.state == Pending && m.overAfter(t.touched, 0) <= d {
+			return false
+		}
 	case start:
 		if a.ok != (t.state == Unstarted) {
 			return false
@@ -234,7 +238,7 @@ func (m *model) apply(c *call, part, variant int) bool {
 			at = t.touched // the touch before may have come later
 		}
 		return m.touch(c.timer, max(t.touched, at), max(t.heard, min(d, c.began)))
-	case handOver:
+	case handOver, handOverIdle:
 		m.handOver(c.timer)
 	case value:
 		return a.timer == c.timer

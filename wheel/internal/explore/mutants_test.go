@@ -126,6 +126,31 @@ var mutants = []mutant{
 	{"HandOver stores blindly", []patch{{
 		"rearm.go", "		if t.word.CompareAndSwap(old, old&^stateMask|due) {\n", "		if t.word.Store(old&^stateMask | due); true {\n",
 	}}},
+	{"HandOverIdle looks before the lock", []patch{{
+		"rearm.go", `	w := t.wheel
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		old := t.word.Load()
+		if old&stateMask != pending || w.closed {
+			return false
+		}
+		if at, _ := w.touchedBy(old); at > since {
+			return false
+		}
+`, `	w := t.wheel
+	if at, _ := t.Touched(); at > since {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		old := t.word.Load()
+		if old&stateMask != pending || w.closed {
+			return false
+		}
+`,
+	}}},
 	{"Look stores blindly", []patch{{
 		"rearm.go", "		if t.word.CompareAndSwap(old, old|seen) {\n", "		if t.word.Store(old | seen); true {\n",
 	}}},

@@ -31,6 +31,7 @@ type Timer interface {
 	Rearm(at time.Duration) bool
 	TouchAt(at time.Duration) bool
 	HandOver() bool
+	HandOverIdle(since time.Duration) bool
 	Look() (touched time.Duration, quiet, isDue bool)
 	Touched() (at time.Duration, quiet bool)
 	Value() (int, bool)
