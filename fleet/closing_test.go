@@ -119,12 +119,12 @@ type lateStore struct {
 	late time.Duration
 }
 
-func (s lateStore) unregister(ctx context.Context, claims []claim, resume time.Duration) ([]verdict, error) {
+func (s lateStore) unregister(ctx context.Context, claims []claim, reason byte, resume time.Duration) ([]verdict, error) {
 	select {
 	case <-ctx.Done():
 		return make([]verdict, len(claims)), context.Cause(ctx)
 	case <-time.After(s.late):
-		return s.store.unregister(ctx, claims, resume)
+		return s.store.unregister(ctx, claims, reason, resume)
 	}
 }
 

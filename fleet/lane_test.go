@@ -51,8 +51,8 @@ func (s splitStore) extend(ctx context.Context, claims []claim) ([]verdict, erro
 	return s.ask(ctx, claims, func(there []claim) ([]verdict, error) { return s.fake.extend(ctx, there) })
 }
 
-func (s splitStore) unregister(ctx context.Context, claims []claim, resume time.Duration) ([]verdict, error) {
-	return s.ask(ctx, claims, func(there []claim) ([]verdict, error) { return s.fake.unregister(ctx, there, resume) })
+func (s splitStore) unregister(ctx context.Context, claims []claim, reason byte, resume time.Duration) ([]verdict, error) {
+	return s.ask(ctx, claims, func(there []claim) ([]verdict, error) { return s.fake.unregister(ctx, there, reason, resume) })
 }
 
 func (s splitStore) register(ctx context.Context, asks []registration) ([]registered, error) {
@@ -161,12 +161,12 @@ func (s fullStore) register(ctx context.Context, asks []registration) ([]registe
 	return s.fake.register(ctx, asks)
 }
 
-func (s fullStore) unregister(ctx context.Context, claims []claim, resume time.Duration) ([]verdict, error) {
+func (s fullStore) unregister(ctx context.Context, claims []claim, reason byte, resume time.Duration) ([]verdict, error) {
 	if s.full.Load() {
 		s.asks.Add(1)
 		return make([]verdict, len(claims)), ErrFull
 	}
-	return s.fake.unregister(ctx, claims, resume)
+	return s.fake.unregister(ctx, claims, reason, resume)
 }
 
 // onFullStore returns a node on such a server, while there is room, with sessions.

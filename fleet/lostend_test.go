@@ -82,3 +82,28 @@ func TestASessionThatHasMovedIsNotEndedByItsEarlierNodeAfterALoss(t *testing.T) 
 		}
 	})
 }
+
+// The node has heard of a kick when the server loses it. The end has the session's reason.
+func TestAKickLostByRedisAfterTheNodeHasHeardOfItIsToldAsOne(t *testing.T) {
+	told := func(t *testing.T, f *fleetOf, s *Session, lose func()) {
+		f.set(func() { f.fakes[0].full = true }) // it can't end the session yet
+		require.NoError(t, f.nodes[1].Kick(ctx, "a"))
+		time.Sleep(time.Second)
+		require.Equal(t, ReasonKicked, s.Reason())
+		lose()
+		f.set(func() { f.fakes[0].full = false })
+		time.Sleep(5 * time.Minute)
+		require.Len(t, f.diary.offlines(), 1)
+		require.Equal(t, ReasonKicked, f.diary.offlines()[0].Reason)
+	}
+	eachLoss(t, told)
+	t.Run("failover, and the session is still there", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			f := newFleet(t, 2, nodeConfig)
+			s, _ := register(t, f.nodes[0], "a")
+			var older *model
+			f.set(func() { older = f.model.clone() })
+			told(t, f, s, func() { f.set(func() { f.model.failOver(older, "b") }) })
+		})
+	})
+}

@@ -228,7 +228,7 @@ func (m *model) extend(c claim) verdict {
 	return held
 }
 
-func (m *model) unregister(c claim, resume int64) verdict {
+func (m *model) unregister(c claim, reason byte, resume int64) verdict {
 	owner := m.owners[c.id]
 	if owner.token != c.token || (owner.state != stateOnline && owner.state != stateKicked) {
 		return m.refusal(c)
@@ -237,7 +237,7 @@ func (m *model) unregister(c claim, resume int64) verdict {
 	case owner.state == stateKicked:
 		m.finish(c.id, 'k', m.ms())
 	case resume == 0:
-		m.finish(c.id, 'c', m.ms())
+		m.finish(c.id, reason, m.ms())
 	default:
 		rec := m.records[c.id]
 		rec.lease = resume
@@ -246,7 +246,7 @@ func (m *model) unregister(c claim, resume int64) verdict {
 	return held
 }
 
-func (m *model) unregisterLost(node string, lost registration, resume int64) verdict {
+func (m *model) unregisterLost(node string, lost registration, reason byte, resume int64) verdict {
 	m.begin()
 	c := claim{lost.id, *lost.before}
 	if v := m.refusal(c); v != unknown {
@@ -256,7 +256,7 @@ func (m *model) unregisterLost(node string, lost registration, resume int64) ver
 	m.records[c.id] = record{c.token.epoch() / 1000, resume, node, lost.meta}
 	m.owners[c.id], m.leases[c.id] = value{c.token, stateDetached}, m.ms()+resume
 	if resume == 0 {
-		m.finish(c.id, 'c', m.ms())
+		m.finish(c.id, reason, m.ms())
 	}
 	return held
 }
@@ -601,14 +601,14 @@ func (f *fake) extend(_ context.Context, claims []claim) ([]verdict, error) {
 	})
 }
 
-func (f *fake) unregister(_ context.Context, claims []claim, resume time.Duration) ([]verdict, error) {
+func (f *fake) unregister(_ context.Context, claims []claim, reason byte, resume time.Duration) ([]verdict, error) {
 	verdicts, full := make([]verdict, len(claims)), false
 	err := f.do(func(m *model) {
 		if full = f.full; full {
 			return
 		}
 		for i, c := range claims {
-			verdicts[i] = m.unregister(c, millis(resume))
+			verdicts[i] = m.unregister(c, reason, millis(resume))
 		}
 	})
 	if full {
@@ -617,11 +617,11 @@ func (f *fake) unregister(_ context.Context, claims []claim, resume time.Duratio
 	return verdicts, err
 }
 
-func (f *fake) unregisterLost(_ context.Context, lost []registration, resume time.Duration) ([]verdict, error) {
+func (f *fake) unregisterLost(_ context.Context, lost []registration, reason byte, resume time.Duration) ([]verdict, error) {
 	verdicts := make([]verdict, len(lost))
 	return verdicts, f.do(func(m *model) {
 		for i, l := range lost {
-			verdicts[i] = m.unregisterLost(f.node, l, millis(resume))
+			verdicts[i] = m.unregisterLost(f.node, l, reason, millis(resume))
 		}
 	})
 }

@@ -219,7 +219,7 @@ func (n *Node) detachAll(ctx context.Context) error {
 
 // detach detaches some sessions, and closes their connections.
 func (n *Node) detach(ctx context.Context, batch []*Session) error {
-	verdicts, err := n.unregister(ctx, claimsOf(batch), func(i int) string { return batch[i].meta }, n.cfg.Resume)
+	verdicts, err := n.unregister(ctx, claimsOf(batch), func(i int) string { return batch[i].meta }, 'c', n.cfg.Resume)
 	slots := make([]uint16, len(batch))
 	for i, s := range batch {
 		slots[i] = s.slot

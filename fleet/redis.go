@@ -204,15 +204,15 @@ func (s *redisStore) extend(ctx context.Context, claims []claim) ([]verdict, err
 	return s.judge(ctx, s.scripts.extend, claims, millis(s.cfg.Lease))
 }
 
-func (s *redisStore) unregister(ctx context.Context, claims []claim, resume time.Duration) ([]verdict, error) {
-	return s.judge(ctx, s.scripts.unregister, claims, millis(resume), "c")
+func (s *redisStore) unregister(ctx context.Context, claims []claim, reason byte, resume time.Duration) ([]verdict, error) {
+	return s.judge(ctx, s.scripts.unregister, claims, millis(resume), string(reason))
 }
 
-func (s *redisStore) unregisterLost(ctx context.Context, lost []registration, resume time.Duration) ([]verdict, error) {
+func (s *redisStore) unregisterLost(ctx context.Context, lost []registration, reason byte, resume time.Duration) ([]verdict, error) {
 	verdicts := make([]verdict, len(lost))
 	return verdicts, s.do(ctx, verb{
 		script: s.scripts.unregisterLost,
-		head:   []any{s.rules, millis(resume), "c", s.cfg.Node},
+		head:   []any{s.rules, millis(resume), string(reason), s.cfg.Node},
 		count:  len(lost),
 		id:     func(i int) string { return lost[i].id },
 		size:   func(i int) int { return len(lost[i].meta) + len(lost[i].id) },

@@ -89,7 +89,7 @@ func (n *Node) install(s *Session) error {
 		wasKicked := a.why == kicked && a.lost == s.token
 		n.mu.Unlock()
 		if wasKicked {
-			n.leave(s.claim(), s.meta, leaveEnd)
+			n.leave(s.claim(), s.meta, leaveKick)
 			return ReasonKicked
 		}
 		return ReasonMoved

@@ -99,7 +99,7 @@ func (n *Node) refused(s *Session, why verdict) {
 	case superseded:
 		n.takeAway(s, ReasonMoved, leaveAlone)
 	case kicked:
-		n.takeAway(s, ReasonKicked, leaveEnd)
+		n.takeAway(s, ReasonKicked, leaveKick)
 	default:
 		reason := ReasonExpired
 		if n.draining.Load() {
@@ -161,7 +161,7 @@ func (n *Node) isOwn(s *Session, refused registered) bool {
 // of a lease: the session has expired by then.
 func (n *Node) sendLeaving(ctx context.Context, l *lane) (err error) {
 	batch := n.renewer.takeLeaving(l)
-	for _, how := range []leave{leaveEnd, leaveDetach} {
+	for _, how := range []leave{leaveEnd, leaveKick, leaveDetach} {
 		part := slices.DeleteFunc(slices.Clone(batch), func(gone leaving) bool { return gone.how != how })
 		if len(part) > 0 {
 			err = errors.Join(err, n.send(ctx, part, how))
@@ -175,13 +175,16 @@ func (n *Node) send(ctx context.Context, part []leaving, how leave) error {
 	for i, l := range part {
 		claims[i], slots[i] = l.claim, l.slot
 	}
-	resume := time.Duration(0)
-	if how == leaveDetach {
+	reason, resume := byte('c'), time.Duration(0)
+	switch how {
+	case leaveKick: // the server may have lost the kick
+		reason = 'k'
+	case leaveDetach:
 		resume = n.cfg.Resume
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.Timeout)
 	defer cancel()
-	verdicts, err := n.unregister(ctx, claims, func(i int) string { return part[i].meta }, resume)
+	verdicts, err := n.unregister(ctx, claims, func(i int) string { return part[i].meta }, reason, resume)
 	n.heard(slots, func(i int) bool { return verdicts[i] != 0 }, err)
 	r := &n.renewer
 	r.mu.Lock()
@@ -197,8 +200,8 @@ func (n *Node) send(ctx context.Context, part []leaving, how leave) error {
 
 // unregister ends or detaches sessions, those lost by Redis as well: registered again under a new epoch,
 // a session could be taken from a node not heard since the loss.
-func (n *Node) unregister(ctx context.Context, claims []claim, meta func(i int) string, resume time.Duration) ([]verdict, error) {
-	verdicts, err := n.store.unregister(ctx, claims, resume)
+func (n *Node) unregister(ctx context.Context, claims []claim, meta func(i int) string, reason byte, resume time.Duration) ([]verdict, error) {
+	verdicts, err := n.store.unregister(ctx, claims, reason, resume)
 	var lost []registration
 	var items []int
 	for i, c := range claims {
@@ -208,7 +211,7 @@ func (n *Node) unregister(ctx context.Context, claims []claim, meta func(i int) 
 	}
 	if len(lost) > 0 {
 		n.layout.ask()
-		answers, failed := n.store.unregisterLost(ctx, lost, resume)
+		answers, failed := n.store.unregisterLost(ctx, lost, reason, resume)
 		for j, i := range items {
 			verdicts[i] = answers[j]
 		}

@@ -213,7 +213,7 @@ func (w *world) leaves(node int, resume int64) string {
 		return ""
 	}
 	w.given[own].over = true
-	w.unregister(claim{only, w.given[own].token}, resume)
+	w.unregister(claim{only, w.given[own].token}, 'c', resume)
 	return ""
 }
 

@@ -136,20 +136,20 @@ func (p *pair) step() {
 	case what < 45:
 		p.judged(p.some(), p.model.extend, func(claims []claim) ([]verdict, error) { return store.extend(ctx, claims) })
 	case what < 55:
-		resume := time.Duration(p.random.IntN(2)) * time.Minute
+		reason, resume := "ck"[p.random.IntN(2)], time.Duration(p.random.IntN(2))*time.Minute
 		if p.random.IntN(2) == 0 {
-			p.judged(p.some(), func(c claim) verdict { return p.model.unregister(c, millis(resume)) },
-				func(claims []claim) ([]verdict, error) { return store.unregister(ctx, claims, resume) })
+			p.judged(p.some(), func(c claim) verdict { return p.model.unregister(c, reason, millis(resume)) },
+				func(claims []claim) ([]verdict, error) { return store.unregister(ctx, claims, reason, resume) })
 			break
 		}
 		lost := func(c claim) registration { return registration{id: c.id, meta: "lost " + c.id, before: &c.token} }
-		p.judged(p.some(), func(c claim) verdict { return p.model.unregisterLost(store.cfg.Node, lost(c), millis(resume)) },
+		p.judged(p.some(), func(c claim) verdict { return p.model.unregisterLost(store.cfg.Node, lost(c), reason, millis(resume)) },
 			func(claims []claim) ([]verdict, error) {
 				var all []registration
 				for _, c := range claims {
 					all = append(all, lost(c))
 				}
-				return store.unregisterLost(ctx, all, resume)
+				return store.unregisterLost(ctx, all, reason, resume)
 			})
 	case what < 58:
 		id := p.id()

@@ -51,6 +51,7 @@ type leave byte
 const (
 	leaveAlone  leave = iota // not for the node to say
 	leaveEnd                 // it ends
+	leaveKick                // it ends, since it was kicked
 	leaveDetach              // it waits to be resumed
 )
 

@@ -15,11 +15,12 @@ type store interface {
 	// extend gives leases their length anew.
 	extend(ctx context.Context, claims []claim) ([]verdict, error)
 
-	// unregister ends sessions. If resume is more than zero, it detaches them.
-	unregister(ctx context.Context, claims []claim, resume time.Duration) ([]verdict, error)
+	// unregister ends sessions, for the reason 'c' or 'k', see reasonOf. If resume is more than zero,
+	// it detaches them.
+	unregister(ctx context.Context, claims []claim, reason byte, resume time.Duration) ([]verdict, error)
 
 	// unregisterLost is unregister for sessions lost by the server. Each has its token in before.
-	unregisterLost(ctx context.Context, lost []registration, resume time.Duration) ([]verdict, error)
+	unregisterLost(ctx context.Context, lost []registration, reason byte, resume time.Duration) ([]verdict, error)
 
 	// sweep first settles the outcomes of earlier ends. Then it looks for leases that are over,
 	// ends up to about limit sessions, and returns as many ends to tell. A limit of zero is a

@@ -89,7 +89,7 @@ func TestAllSessionsOfADeadNodeEndWhateverHappensMeanwhile(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, there)
 	// One that waits to be resumed is no part of this.
-	verdicts, err := d.nodes[0].unregister(ctx, d.claims[0][each-2:each-1], time.Hour)
+	verdicts, err := d.nodes[0].unregister(ctx, d.claims[0][each-2:each-1], 'c', time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, []verdict{held}, verdicts)
 	detached := d.claims[0][each-2]
