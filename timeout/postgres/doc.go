@@ -12,8 +12,8 @@
 // one. Expire may look for due tasks before it leases, and for the next due time after it. The
 // server's clock decides. Versions and lease numbers come from a sequence. A crash without
 // synchronous_commit, a failover or a restored backup may set it back. So each new connection raises
-// it above the server's clock in microseconds, and by 16 million at least. A role needs the rights
-// USAGE and UPDATE on the sequence for that. Never set it back while the engine has connections.
+// it above the server's clock in microseconds, by a million at least, and waits until that is on disk.
+// A role needs the rights USAGE and UPDATE on the sequence for that. Never set it back while the engine has connections.
 //
 // An answered call is as durable as a commit. The server's setting synchronous_commit decides.
 //

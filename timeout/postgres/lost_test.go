@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +17,16 @@ import (
 // them, as a failover does and a backup.
 func TestNumbersThatWereLostAreNotGivenAgain(t *testing.T) {
 	t.Parallel()
+	for name, ahead := range map[string]string{"by the clock": "0", "ahead of the clock": "3600000000"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testLostNumbers(t, ahead)
+		})
+	}
+}
+
+// testLostNumbers begins with numbers ahead of the clock by so many microseconds.
+func testLostNumbers(t *testing.T, ahead string) {
 	server := testserver.Postgres(t, testserver.NoFsync, "synchronous_commit=off", "wal_writer_delay=10s")
 	e, err := postgres.Open(t.Context(), server.URL, postgres.Config{})
 	require.NoError(t, err)
@@ -58,14 +69,28 @@ func TestNumbersThatWereLostAreNotGivenAgain(t *testing.T) {
 		})
 		return answers, err
 	}
+	_, err = conn.Exec(t.Context(), "SELECT setval('hw_number', nextval('hw_number') + "+ahead+")")
+	require.NoError(t, err)
 	_, err = conn.Exec(t.Context(), "CHECKPOINT") // which flushes what was written so far
 	require.NoError(t, err)
 	for _, set := range []func() ([]engine.Answer, error){direct, within, direct} {
+		writer := stopWriter(t, server)
 		for range 40 { // a sequence writes down 32 numbers ahead
 			use(direct)
 		}
 		server.Kill(t)
+		require.NoError(t, syscall.Kill(writer, syscall.SIGKILL))
 		server.Restart(t)
 		use(set)
 	}
+}
+
+// stopWriter stops the process that writes down what commits have left in memory.
+func stopWriter(t *testing.T, server *testserver.Server) (pid int) {
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	require.NoError(t, conn.QueryRow(t.Context(), "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'").Scan(&pid))
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	return pid
 }
