@@ -3,6 +3,7 @@
 package redisrun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,11 +60,19 @@ func Open(ctx context.Context, url string, names Names) (*Client, error) {
 	if opts.TLSConfig != nil {
 		opts.TLSConfig.ServerName = "" // each server has a name of its own
 	}
-	return open(goredis.NewClusterClient(&goredis.ClusterOptions{
+	r, err := open(goredis.NewClusterClient(&goredis.ClusterOptions{
 		Addrs: []string{opts.Addr}, Username: opts.Username, Password: opts.Password, TLSConfig: opts.TLSConfig,
 		DialTimeout: opts.DialTimeout, ReadTimeout: opts.ReadTimeout, WriteTimeout: opts.WriteTimeout,
 		PoolSize: opts.PoolSize, ClientName: opts.ClientName, DialerRetries: 1, MaxRetries: -1, ContextTimeoutEnabled: true,
 	}), names, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Inspect(ctx); err != nil {
+		_ = r.Close()
+		return nil, err
+	}
+	return r, nil
 }
 
 // withoutSecret takes the URL, with a possible password, out of an error of parsing it.
@@ -113,16 +122,13 @@ func checkClient(client goredis.UniversalClient, names Names) error {
 }
 
 // Inspect refuses the same servers as Open, and a client of New without ContextTimeoutEnabled: its
-// calls would outlive their context.
+// calls would outlive their context. Of a Cluster it asks all masters, and one must answer.
 func (r *Client) Inspect(ctx context.Context) error {
 	if r.cluster != nil {
 		if !r.cluster.Options().ContextTimeoutEnabled {
 			return endless(r.names)
 		}
-		return r.Wrap(r.cluster.ForEachMaster(ctx, func(ctx context.Context, client *goredis.Client) error {
-			_, err := inspect(ctx, client, r.names)
-			return err
-		}))
+		return r.inspectMasters(ctx)
 	}
 	if !r.single.Options().ContextTimeoutEnabled {
 		return endless(r.names)
@@ -132,6 +138,21 @@ func (r *Client) Inspect(ctx context.Context) error {
 		err = fmt.Errorf("%w: Redis is part of a Cluster, the client must be a *redis.ClusterClient", r.names.Argument)
 	}
 	return r.Wrap(err)
+}
+
+func (r *Client) inspectMasters(ctx context.Context) error {
+	var mu sync.Mutex // guards refused
+	var refused error
+	err := r.EachMaster(ctx, func(ctx context.Context, client *goredis.Client) error {
+		_, err := inspect(ctx, client, r.names)
+		if errors.Is(err, r.names.Argument) {
+			mu.Lock()
+			defer mu.Unlock()
+			refused = err
+		}
+		return err
+	})
+	return cmp.Or(refused, err)
 }
 
 func endless(names Names) error {

@@ -28,6 +28,20 @@ func TestAClusterDoesWhatEveryEngineMust(t *testing.T) {
 	enginetest.Run(t, open(t), enginetest.Options{Second: open})
 }
 
+func TestOpenLooksAtAllMastersOfACluster(t *testing.T) {
+	t.Parallel()
+	_, servers := startCluster(t, 3, 0)
+	last := servers[2]
+	require.NoError(t, last.client(t).ConfigSet(ctx, "maxmemory-policy", "allkeys-lru").Err())
+	_, err := redis.Open(ctx, servers[0].URL, redis.Config{})
+	require.ErrorIs(t, err, engine.ErrArgument)
+	require.ErrorContains(t, err, "allkeys-lru")
+	last.Kill(t)
+	e, err := redis.Open(ctx, servers[0].URL, redis.Config{})
+	require.NoError(t, err, "a master that is away holds up nobody")
+	require.NoError(t, e.Close())
+}
+
 func TestASlotOfAClusterIsMovedUnderLoad(t *testing.T) {
 	t.Parallel()
 	_, servers := startCluster(t, 3, 0)

@@ -46,8 +46,8 @@ func (c Config) check() error {
 
 // Open connects to the server of a URL, "redis://user:password@host:port/db", with "rediss"
 // for TLS and "unix" for a socket. If the server is part of a Cluster, the engine uses all of
-// it. The error wraps ErrArgument if the URL is none, and if the server is older than 7.0 or evicts
-// keys.
+// it. The error wraps ErrArgument if the URL is none, and if a server that answers is older than 7.0 or
+// evicts keys.
 func Open(ctx context.Context, url string, cfg Config) (*Engine, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
