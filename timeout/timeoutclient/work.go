@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -19,8 +21,10 @@ const (
 	// workPause is the wait of Work after a failed call.
 	workPause = time.Second
 
-	// lastAnswer is how long Work waits for an answer at the end of its context. It may have tasks.
-	lastAnswer = 500 * time.Millisecond
+	// lastAnswer is how long Work waits for an answer at the end of its context: it may have tasks. restOfAnswer
+	// is how much longer it waits for the rest of an answer that has begun.
+	lastAnswer   = 500 * time.Millisecond
+	restOfAnswer = 5 * time.Second
 
 	// maxHandBack is how long the server may be away when Work hands back the tasks of that answer.
 	maxHandBack = 5 * time.Second
@@ -35,8 +39,8 @@ const (
 //
 // The context of do ends with the lease, and with ctx. After the end of ctx do should return soon, with
 // Outcome{Returned: true} if it has had no effects. Work waits for it, and returns nil. An answer of the
-// server may be on its way then: Work waits half a second for it, and hands back its tasks. The tasks of
-// a later answer run again when their leases end.
+// server may be on its way then: Work waits half a second for it to begin and five more for the rest, and
+// hands back its tasks. The tasks of a later answer run again when their leases end.
 //
 // Before the end of ctx, Work returns a permanent error only: a wrong token, a missing topic, a topic
 // without Pull, a number out of range.
@@ -48,7 +52,7 @@ func (c *Client) Work(ctx context.Context, pull Pull, do func(context.Context, L
 	places := make(chan struct{}, cmp.Or(pull.Max, 1)) // has an element for each task
 	var working sync.WaitGroup
 	defer working.Wait()
-	pulling, done := endingLater(ctx, lastAnswer)
+	pulling, done := endingLater(ctx)
 	defer done()
 	for {
 		if pull.Max = take(ctx, places); pull.Max == 0 {
@@ -80,11 +84,19 @@ func (c *Client) Work(ctx context.Context, pull Pull, do func(context.Context, L
 	}
 }
 
-// endingLater returns a context that ends that time after ctx, or with done.
-func endingLater(ctx context.Context, d time.Duration) (later context.Context, done func()) {
-	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+// endingLater returns a context for pulls one after the other. It ends lastAnswer after ctx, or restOfAnswer later
+// if an answer has begun, or with done.
+func endingLater(ctx context.Context) (later context.Context, done func()) {
+	var begun atomic.Bool // the last answer
+	later, cancel := context.WithCancel(httptrace.WithClientTrace(context.WithoutCancel(ctx), &httptrace.ClientTrace{
+		GetConn:              func(string) { begun.Store(false) },
+		GotFirstResponseByte: func() { begun.Store(true) },
+	}))
 	stop := context.AfterFunc(ctx, func() {
-		rest(later, d)
+		rest(later, lastAnswer)
+		if begun.Load() {
+			rest(later, restOfAnswer)
+		}
 		cancel()
 	})
 	return later, func() {

@@ -3,6 +3,7 @@ package timeoutclient
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -307,6 +308,89 @@ func TestTheTasksOfAnAnswerOnItsWayAreHandedBack(t *testing.T) {
 		require.Empty(t, f.extends)
 	})
 }
+
+// overHTTP calls f with a client of a server that answers pulls. Both are in a bubble. It returns what f's
+// program has told.
+func overHTTP(t *testing.T, pull http.HandlerFunc, f func(*Client)) (told []wire.Feedback) {
+	conns := make(pipes)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/feedback" {
+			pull(w, r)
+			return
+		}
+		var one wire.Feedback
+		_ = json.NewDecoder(r.Body).Decode(&one)
+		told = append(told, one)
+		_ = json.NewEncoder(w).Encode(wire.Settled{Settled: true})
+	})}
+	go func() { _ = server.Serve(conns) }()
+	c, err := New("http://127.0.0.1:1", Config{HTTPClient: &http.Client{Transport: &http.Transport{DialContext: conns.dial}}})
+	require.NoError(t, err)
+	f(c)
+	c.Close()
+	require.NoError(t, server.Close())
+	return told
+}
+
+// The answer has begun when the program is told to end. Its payloads are large, and the network is slow.
+func TestTheTasksOfALongAnswerAreHandedBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := overHTTP(t, func(w http.ResponseWriter, _ *http.Request) {
+			text, _ := json.Marshal(wire.Pulled{Tasks: []wire.Leased{leased("a", time.Hour)}})
+			for _, b := range text {
+				_, _ = w.Write([]byte{b})
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(4 * time.Second / time.Duration(len(text)))
+			}
+		}, func(c *Client) {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			require.NoError(t, c.Work(ctx, Pull{Topic: "t"}, func(context.Context, Leased) Outcome { panic("it has ended") }))
+		})
+		require.Equal(t, []wire.Feedback{{Token: "a", Returned: true}}, told)
+	})
+}
+
+func TestAnIdleWorkEndsSoonAfterAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pulls := 0
+		told := overHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+			if pulls++; pulls > 1 {
+				_, _ = io.Copy(io.Discard, r.Body) // then the server hears of the end of the connection
+				<-r.Context().Done()
+				return
+			}
+			_ = json.NewEncoder(w).Encode(wire.Pulled{Tasks: []wire.Leased{leased("a", time.Hour)}})
+		}, func(c *Client) {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(5*time.Second, cancel)
+			began := time.Now()
+			require.NoError(t, c.Work(ctx, Pull{Topic: "t"}, func(context.Context, Leased) Outcome { return Outcome{} }))
+			require.LessOrEqual(t, time.Since(began), 6*time.Second)
+		})
+		require.Equal(t, 2, pulls)
+		require.Equal(t, []wire.Feedback{{Token: "a"}}, told)
+	})
+}
+
+// pipes is a listener in a bubble.
+type pipes chan net.Conn
+
+func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
+	here, there := net.Pipe()
+	p <- there
+	return here, nil
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c := <-p; c != nil {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // Server and worker often go down together.
 func TestWorkEndsAlthoughNobodyTakesItsTasksBack(t *testing.T) {
