@@ -298,6 +298,8 @@ func TestBadRequests(t *testing.T) {
 		{"PUT /v1/topics/t", `{"callback":[]}`, 400, `field "callback" is a JSON array, must be an object`},
 		{set, `{"tasks":[{"topic":"t","id":"a"},{"topic":"t","id":""}]}`, 400, `tasks[1]: timeout: invalid argument: id has 0 bytes`},
 		{set, `{"tasks":[{"topic":"!","id":"a"}]}`, 400, `tasks[0]: timeout: invalid argument: topic "!"`},
+		{set, `{"tasks":[{"topic":"t","id":"a"}],"tasks":[]}`, 400, `field "tasks" is there twice, must be there once`},
+		{"POST /v1/tasks/remove", `{"keys":null,"keys":[]}`, 400, `field "keys" is there twice`},
 		{set, `{"tasks":[{},{},{}]}`, 400, `3 tasks in a request, must be at most 2`},
 		{"POST /v1/tasks/move", `{"moves":[{"topic":"t","id":"a"}]}`, 400, `moves[0]`},
 		{"POST /v1/tasks/remove", `{"keys":[{"topic":"t","id":"a\u0000"}]}`, 400, `keys[0]`},
