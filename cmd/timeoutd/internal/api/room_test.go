@@ -19,7 +19,7 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// together is an engine that answers a request's second Get when all room for answers is taken.
+// together is an engine. It answers the second Get of a request when all room for answers is taken.
 type together struct {
 	engine.Engine
 	full func() bool
@@ -74,7 +74,7 @@ func TestAnswersDoNotWaitForEachOther(t *testing.T) {
 	require.Equal(t, http.StatusOK, <-statuses)
 }
 
-// watched is a writer that tells when the answer begins.
+// watched is a writer with a call at the begin of the answer.
 type watched struct {
 	http.ResponseWriter
 	begins func()
@@ -85,7 +85,7 @@ func (w watched) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// An answer that nobody reads keeps no more room than its payloads need.
+// An answer keeps no more room than its payloads need. Perhaps nobody reads it.
 func TestAnAnswerGivesBackTheRoomThatItDoesNotNeed(t *testing.T) {
 	s := start(t, Config{})
 	_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: "a", After: time.Hour, Payload: make([]byte, smallBody+1)})
