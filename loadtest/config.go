@@ -177,7 +177,9 @@ func (cfg config) check() error {
 		return fmt.Errorf("-ramp %d: must be at least 1", cfg.ramp)
 	case cfg.interval < ms:
 		return fmt.Errorf("-interval %v: must be at least 1ms", cfg.interval)
-	case cfg.fleet.Nodes == 0 && cfg.duration > longest: // which the others are shorter than
+	case cfg.timeout > longest: // before it is added to others
+		return fmt.Errorf("-timeout %v: must be at most %v", cfg.timeout, longest)
+	case cfg.fleet.Nodes == 0 && cfg.duration > longest:
 		return fmt.Errorf("-duration %v: must be at most %v", cfg.duration, longest)
 	case cfg.tick != 0 && (cfg.tick < ms || cfg.tick > cfg.timeout):
 		return fmt.Errorf("-tick %v: must be 1ms to -timeout %v, or 0", cfg.tick, cfg.timeout)

@@ -112,6 +112,7 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 		"-ramp 0":                               "loadtest: -ramp 0: must be at least 1",
 		"-interval 0s":                          "loadtest: -interval 0s: must be at least 1ms",
 		"-interval 7s":                          "loadtest: -timeout 6s: must be longer than -interval 7s, or live connections are closed",
+		"-timeout 2562047h47m16s":               "loadtest: -timeout 2562047h47m16s: must be at most 1000h0m0s",
 		"-tick 10s":                             "loadtest: -tick 10s: must be 1ms to -timeout 6s, or 0",
 		"-duration 7s":                          "loadtest: -duration 7s: must be at least 8s, which are -timeout 6s and -interval 2s",
 		"more":                                  `loadtest: unexpected argument "more": there are only flags`,
