@@ -132,7 +132,7 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 }
 
 func TestScheduleVisitsEachConnectionOncePerInterval(t *testing.T) {
-	s := newSchedule(500, 0, time.Second, rand.New(rand.NewPCG(1, 2)))
+	s := newSchedule(500, 0, 10*time.Second, rand.New(rand.NewPCG(1, 2)))
 	last := time.Duration(-1)
 	for cycle := range uint64(4) {
 		seen := map[int32]bool{}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -24,7 +25,7 @@ func newSchedule(conns int, start, interval time.Duration, rnd *rand.Rand) *sche
 		s.phase[i] = time.Duration(rnd.Int64N(int64(interval)))
 		s.order[i] = int32(i)
 	}
-	slices.SortFunc(s.order, func(a, b int32) int { return int(s.phase[a] - s.phase[b]) })
+	slices.SortFunc(s.order, func(a, b int32) int { return cmp.Compare(s.phase[a], s.phase[b]) })
 	return s
 }
 
