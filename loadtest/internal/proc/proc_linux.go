@@ -94,7 +94,7 @@ func BusyTime() time.Duration {
 
 func jiffies(s string) time.Duration {
 	n, _ := strconv.ParseInt(s, 10, 64)
-	return time.Duration(n) * time.Second / userHz
+	return time.Duration(n) * (time.Second / userHz)
 }
 
 // DieWithParent has a process end with its parent thread, however that ends.
