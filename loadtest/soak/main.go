@@ -30,6 +30,8 @@ import (
 const (
 	exitFailure = 1
 	exitUsage   = 2
+
+	longest = 1000 * time.Hour // timeout
 )
 
 func main() {
@@ -65,11 +67,13 @@ func parse(args []string, stderr io.Writer) (cfg config, err error) {
 		return cfg, fmt.Errorf("unexpected argument %q: there are only flags", flags.Arg(0))
 	case cfg.timeout < time.Second:
 		return cfg, fmt.Errorf("-timeout %v: must be at least 1s", cfg.timeout)
+	case cfg.timeout > longest:
+		return cfg, fmt.Errorf("-timeout %v: must be at most %v", cfg.timeout, longest)
 	case cfg.time < 6*cfg.timeout:
 		return cfg, fmt.Errorf("-time %v: must be at least six timeouts, %v", cfg.time, 6*cfg.timeout)
 	case cfg.conns < len(kinds):
 		return cfg, fmt.Errorf("-conns %d: must be at least %d, one of each kind", cfg.conns, len(kinds))
-	case cfg.flat < 0:
+	case !(cfg.flat >= 0): // nor NaN
 		return cfg, fmt.Errorf("-flat %v: must not be negative", cfg.flat)
 	case cfg.flat == 0 && cfg.time < 30*time.Minute: // the heap of a new server grows for minutes
 		cfg.flat = 0.1

@@ -17,6 +17,8 @@ func TestBadFlagsAreRefused(t *testing.T) {
 		"-conns 1":                "-conns 1: must be at least 11, one of each kind",
 		"-conns 10000000":         "-conns 10000000: must be at most",
 		"-flat -1":                "-flat -1: must not be negative",
+		"-flat NaN":               "-flat NaN: must not be negative",
+		"-timeout 2562047h":       "-timeout 2562047h0m0s: must be at most 1000h0m0s",
 		"now":                     `unexpected argument "now"`,
 		"-time 1h -timeout whole": `invalid value "whole"`,
 	} {
