@@ -1,6 +1,8 @@
 package testserver
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -34,7 +36,9 @@ func RedisCluster(t testing.TB, masters, replicas int, args ...string) *Cluster 
 		c.Nodes = append(c.Nodes, Redis(t, args...))
 	}
 	create := append([]string{"--cluster", "create"}, c.Addrs()...)
-	if _, err := redisCLI(append(create, "--cluster-replicas", strconv.Itoa(replicas), "--cluster-yes")...); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := redisCLI(ctx, append(create, "--cluster-replicas", strconv.Itoa(replicas), "--cluster-yes")...); err != nil {
 		t.Fatalf("testserver: %v", err)
 	}
 	c.Await(t)
@@ -194,17 +198,19 @@ func (c *Cluster) AwaitTakeover(t testing.TB, replicas []*Server) *Server {
 
 // ask returns the answer of a Redis server.
 func (s *Server) ask(command ...string) (string, error) {
-	return redisCLI(append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(s.port)}, command...)...)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return redisCLI(ctx, append([]string{"-h", "127.0.0.1", "-p", strconv.Itoa(s.port)}, command...)...)
 }
 
-func redisCLI(args ...string) (string, error) {
+func redisCLI(ctx context.Context, args ...string) (string, error) {
 	name, err := find("redis-cli", "redis-tools")
 	if err != nil {
 		return "", err
 	}
-	said, err := exec.Command(name, append([]string{"-e"}, args...)...).CombinedOutput()
+	said, err := exec.CommandContext(ctx, name, append([]string{"-e"}, args...)...).CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("redis-cli %s: %w\n%s", strings.Join(args, " "), err, said)
+		return "", fmt.Errorf("redis-cli %s: %w\n%s", strings.Join(args, " "), cmp.Or(ctx.Err(), err), said)
 	}
 	return string(said), nil
 }

@@ -88,6 +88,17 @@ func TestDataSurvivesAKill(t *testing.T) {
 	require.Equal(t, "42\n", said)
 }
 
+// A server that hangs is no reason for a test to wait for ever.
+func TestAPausedRedisDoesNotAnswer(t *testing.T) {
+	redis := Redis(t)
+	redis.Pause(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := redisCLI(ctx, "-u", redis.URL, "PING")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "PING")
+}
+
 func TestAPauseReachesWhatAServerHasStarted(t *testing.T) {
 	s := Postgres(t, NoFsync)
 	client, err := psql(t.Context(), s.URL)
