@@ -35,7 +35,7 @@ func (k *Keeper) guard(g *Guard, conn any, a adapter, remote net.Addr, tells boo
 	}
 	err := k.join(p, g)
 	switch { // Close, or Drain, may not have seen it
-	case k.isClosed() && (g.release() || g.reason() == 0):
+	case k.closing.Err() != nil && (g.release() || g.reason() == 0):
 		err = ErrNotGuarded
 	case err == nil && k.draining.Load() && g.release():
 		err = ReasonDrain

@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"context"
 	"fmt"
 	"hash/maphash"
 	"iter"
@@ -32,8 +33,8 @@ type Keeper struct {
 	pace     pace
 	gauge    gauge
 	draining atomic.Bool
-	closing  chan struct{} // closed by Close
-	close    sync.Once
+	closing  context.Context // done after Close
+	close    context.CancelFunc
 	leaving  atomic.Int64 // given up, and not closed yet
 
 	cannotTell atomic.Bool  // warned of a connection on which ActivityKernel does not work
@@ -59,11 +60,11 @@ func New(cfg Config) (*Keeper, error) {
 		sleep = max(cfg.Tick, min(maxSleep, cfg.Timeout/10))
 	}
 	k := &Keeper{
-		closing:  make(chan struct{}),
 		pace:     pace{back: make(chan struct{}, 1)},
 		log:      cfg.Logger,
 		panicLog: cfg.Logger,
 	}
+	k.closing, k.close = context.WithCancel(context.Background())
 	if k.log == nil {
 		k.log, k.panicLog = slog.New(slog.DiscardHandler), slog.Default()
 	}
@@ -141,7 +142,7 @@ func (k *Keeper) Idlest(n int) []any {
 // OnIdle and OnClose are not called any more, and contexts are done. Closing again does
 // nothing. It always returns nil.
 func (k *Keeper) Close() error {
-	k.close.Do(func() { close(k.closing) })
+	k.close()
 	var guards []*Guard
 	for _, g := range k.pool.All() {
 		guards = append(guards, g)
@@ -152,15 +153,6 @@ func (k *Keeper) Close() error {
 		g.forget(ErrNotGuarded)
 	}
 	return err
-}
-
-func (k *Keeper) isClosed() bool {
-	select {
-	case <-k.closing:
-		return true
-	default:
-		return false
-	}
 }
 
 // call runs a function of the user. A panic harms nobody else, and is reported. ok is false

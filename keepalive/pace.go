@@ -72,7 +72,7 @@ func (t *pace) serve(k *Keeper) {
 	defer timer.Stop()
 	for {
 		select {
-		case <-k.closing:
+		case <-k.closing.Done():
 			return
 		case <-t.back:
 		case <-timer.C:

@@ -51,28 +51,19 @@ func (f Full) check(minIdle time.Duration, evicts bool) error {
 // first: then Add or Join returns ErrFull, and Wait has to be called again. It returns
 // [ErrClosed] after Close, and the error of ctx if ctx is done first.
 func (p *Pool[V]) Wait(ctx context.Context) error {
-	for !p.isClosed() {
+	for p.closed.Err() == nil {
 		if capacity := p.capacity.Load(); capacity == 0 || p.Len() < int(capacity) {
 			p.wake() // there may be room for the next caller, too
 			return nil
 		}
 		select {
 		case <-p.departed:
-		case <-p.closed:
+		case <-p.closed.Done():
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	return ErrClosed
-}
-
-func (p *Pool[V]) isClosed() bool {
-	select {
-	case <-p.closed:
-		return true
-	default:
-		return false
-	}
 }
 
 // wake has one of the waiting callers look again.

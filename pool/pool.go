@@ -2,6 +2,7 @@ package pool
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -81,8 +82,8 @@ type Pool[V any] struct {
 	capacity atomic.Int64
 	full     Full
 	departed chan struct{} // not empty after a member has left
-	closed   chan struct{}
-	close    sync.Once
+	closed   context.Context
+	close    context.CancelFunc
 
 	// mu makes one step of finding room and taking it. A pool without a capacity joins
 	// members without it.
@@ -109,8 +110,8 @@ func New[V any](cfg Config[V]) (*Pool[V], error) {
 		timeout:  cfg.Timeout,
 		full:     cfg.Full,
 		departed: make(chan struct{}, 1),
-		closed:   make(chan struct{}),
 	}
+	p.closed, p.close = context.WithCancel(context.Background())
 	w, err := wheel.NewOf(cfg.Wheel, wheel.Funcs[V]{
 		Due: func(m *Member[V], v V) {
 			if cfg.Full == EvictIdlest && p.isEvicted(m) {
@@ -192,7 +193,7 @@ func (p *Pool[V]) All() iter.Seq2[*Member[V], V] { return p.wheel.All() }
 // for a running Due, and may be called from there. Closing again does nothing. It always
 // returns nil.
 func (p *Pool[V]) Close() error {
-	p.close.Do(func() { close(p.closed) })
+	p.close()
 	p.wheel.Stop()
 	return nil
 }
