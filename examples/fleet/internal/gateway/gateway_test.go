@@ -139,6 +139,32 @@ func TestAKickAndSilenceEndASession(t *testing.T) {
 	require.Equal(t, "closed", ends(t, "quiet", g).Reason)
 }
 
+// The kick may be heard before the answer to the registration.
+func TestAKickDuringARegistrationIsToldAsOne(t *testing.T) {
+	t.Parallel()
+	n := newNodes(t)
+	g := n.start(t)
+	watcher := n.watcher(t)
+	for i := range 20 {
+		id := fmt.Sprint("kicked-", i)
+		kicked := make(chan struct{})
+		go func() {
+			defer close(kicked)
+			for t.Context().Err() == nil && watcher.Kick(t.Context(), id) != nil { // it is not there yet
+			}
+		}()
+		c := g.dial(t)
+		answer := c.ask(t, "HELLO "+id)
+		if strings.HasPrefix(answer, "WELCOME ") {
+			answer = c.hear(t)
+		}
+		require.Equal(t, "BYE kicked", answer)
+		_, err := c.lines.ReadByte()
+		require.Error(t, err)
+		<-kicked
+	}
+}
+
 func TestWhoComesAndGoesAtOnceLeavesNoSession(t *testing.T) {
 	t.Parallel()
 	n := newNodes(t)

@@ -142,6 +142,7 @@ func (g *gateway) register(cl *client) {
 	ctx, cancel := context.WithDeadline(cl.life, cl.asked.Add(patience))
 	defer cancel()
 	session, err := g.registerOn(ctx, cl)
+	var reason fleet.Reason
 	switch {
 	case err == nil:
 		kind := "new"
@@ -152,8 +153,8 @@ func (g *gateway) register(cl *client) {
 		}
 		cl.say(fmt.Sprintf("WELCOME %d %s\n", session.Epoch(), kind), false)
 	case cl.life.Err() != nil: // nobody is there to be told
-	case errors.Is(err, fleet.ReasonMoved): // to another connection, while this one was registered
-		cl.say("BYE moved\n", true)
+	case errors.As(err, &reason): // moved to another connection, or kicked, while it was registered
+		cl.say("BYE "+reason.String()+"\n", true)
 		_ = cl.conn.Close()
 	default:
 		g.forget(cl)
