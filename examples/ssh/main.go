@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -53,7 +54,7 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 	if err != nil {
 		return err
 	}
-	var clients sync.Map // *ssh.ServerConn by net.Conn, for the Keeper's questions
+	var clients sync.Map // *client by net.Conn, for the Keeper's questions
 	var running sync.WaitGroup
 	defer running.Wait()
 	k, err := keepalive.New(keepalive.Config{
@@ -61,10 +62,8 @@ func serve(ctx context.Context, addr string, timeout time.Duration, logger *slog
 		Probe: keepalive.Probing{
 			After: timeout / 2,
 			Send: func(conn any) error {
-				if client, ok := clients.Load(conn); ok {
-					running.Go(func() { // it waits for the answer
-						_, _, _ = client.(*ssh.ServerConn).SendRequest("keepalive@openssh.com", true, nil)
-					})
+				if c, ok := clients.Load(conn); ok {
+					running.Go(c.(*client).ask)
 				}
 				return nil
 			},
@@ -123,16 +122,30 @@ func newLogin() (*ssh.ServerConfig, error) {
 	return login, nil
 }
 
+// client is a client after its login.
+type client struct {
+	*ssh.ServerConn
+	asked atomic.Bool // and has not answered
+}
+
+// ask waits for the answer. A client with other signs of life may never answer: it has one question at a time.
+func (c *client) ask() {
+	if c.asked.CompareAndSwap(false, true) {
+		_, _, _ = c.SendRequest("keepalive@openssh.com", true, nil)
+		c.asked.Store(false)
+	}
+}
+
 // converse returns why the connection has ended.
 func converse(conn net.Conn, login *ssh.ServerConfig, clients *sync.Map) error {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(loginGrace))
-	client, channels, requests, err := ssh.NewServerConn(conn, login)
+	server, channels, requests, err := ssh.NewServerConn(conn, login)
 	if err != nil {
 		return fmt.Errorf("logging in: %w", err)
 	}
 	_ = conn.SetDeadline(time.Time{})
-	clients.Store(conn, client)
+	clients.Store(conn, &client{ServerConn: server})
 	defer clients.Delete(conn)
 
 	var running sync.WaitGroup
@@ -149,7 +162,7 @@ func converse(conn net.Conn, login *ssh.ServerConfig, clients *sync.Map) error {
 		}
 		running.Go(func() { shell(channel, requests) })
 	}
-	return client.Wait()
+	return server.Wait()
 }
 
 // shell echoes lines once the client has asked for a shell, until "exit".

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,6 +87,26 @@ func TestWhoDoesNotAnswerGoes(t *testing.T) {
 	require.Error(t, c.Wait())
 	for range unanswered {
 	}
+}
+
+// Bytes are life. So a client may stay without an answer to any question, but not with a goroutine for each.
+func TestWhoDoesNotAnswerIsAskedOneQuestionAtATime(t *testing.T) {
+	s := exampletest.Serve(t, serve)
+	raw, err := net.Dial("tcp", s.Addr)
+	require.NoError(t, err)
+	conn, _, requests, err := ssh.NewClientConn(raw, s.Addr, login)
+	require.NoError(t, err)
+	defer conn.Close()
+	question := <-requests // after half of the timeout
+	require.Equal(t, "keepalive@openssh.com", question.Type)
+	for range 5 {
+		_, _, err := conn.SendRequest("noise", false, nil)
+		require.NoError(t, err)
+		time.Sleep(exampletest.Timeout * 6 / 10)
+	}
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	require.Equal(t, 1, strings.Count(string(stacks), "(*mux).SendRequest("))
 }
 
 func TestWhoDoesNotLogInGoes(t *testing.T) {
