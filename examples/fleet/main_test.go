@@ -94,6 +94,9 @@ func TestTheDemoToItsVerdict(t *testing.T) {
 	status, body = d.get(t, "/presence/%3Cimg%20src=x%3E")
 	require.Equal(t, http.StatusNotFound, status)
 	require.NotContains(t, body, "<")
+	status, body = d.get(t, "/presence/"+strings.Repeat("x", 513))
+	require.Equal(t, http.StatusBadRequest, status)
+	require.Contains(t, body, "512")
 
 	require.Eventually(t, func() bool { return strings.Contains(d.story.String(), "verdict ") }, 5*time.Minute, 10*time.Millisecond)
 	require.Contains(t, d.story.String(), "verdict pass: 60 sessions; offlines: expected 11, seen 11, wrong 0, lost 0")

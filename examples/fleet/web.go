@@ -149,8 +149,11 @@ func answer(rw http.ResponseWriter, value any, err error) {
 	rw.Header().Set("X-Content-Type-Options", "nosniff")
 	if err != nil {
 		status := http.StatusServiceUnavailable
-		if errors.Is(err, fleet.ErrNotFound) {
+		switch {
+		case errors.Is(err, fleet.ErrNotFound):
 			status = http.StatusNotFound
+		case errors.Is(err, fleet.ErrArgument):
+			status = http.StatusBadRequest
 		}
 		rw.WriteHeader(status)
 		value = map[string]string{"error": err.Error()}
