@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/heartwheel-go/heartwheel/fleet"
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
 )
 
@@ -150,7 +152,9 @@ func TestAKickDuringARegistrationIsToldAsOne(t *testing.T) {
 		kicked := make(chan struct{})
 		go func() {
 			defer close(kicked)
-			for t.Context().Err() == nil && watcher.Kick(t.Context(), id) != nil { // it is not there yet
+			err := fleet.ErrNotFound // until it is there
+			for errors.Is(err, fleet.ErrNotFound) {
+				err = watcher.Kick(t.Context(), id)
 			}
 		}()
 		c := g.dial(t)
