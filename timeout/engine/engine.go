@@ -318,7 +318,8 @@ type Outcome struct {
 	Due   time.Time
 	After time.Duration
 
-	// Refund, with Pending, does not count the attempt: the task was not begun.
+	// Refund, with Pending, does not count the attempt: the task was not begun. The task keeps the
+	// error of the attempt before.
 	Refund bool
 
 	// Anew, with Pending, ends one life of the task and begins the next: no attempts, no node, and

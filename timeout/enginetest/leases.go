@@ -119,7 +119,7 @@ func testAttempts(r *rig) {
 	require.Equal(r.t, "b", second.Node)
 	require.False(r.t, second.Again)
 
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: second.Token, As: engine.Pending, Refund: true}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: second.Token, As: engine.Pending, Refund: true, Error: "not begun"}))
 	task = r.get("1")
 	require.Equal(r.t, 1, task.Attempts, "the attempt is given back")
 	require.Equal(r.t, "first", task.Error, "what was not begun has not failed")
@@ -156,7 +156,7 @@ func testAttempts(r *rig) {
 		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: leased.Token, As: engine.Pending, Error: "again"}))
 	}
 	last := r.expireOne("a", long)
-	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Dead, Error: "for ever"}))
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: last.Token, As: engine.Dead, Refund: true, Error: "for ever"}), "only a Pending one is refunded")
 	task = r.get("2")
 	require.Equal(r.t, engine.Dead, task.State)
 	require.Equal(r.t, "for ever", task.Error)

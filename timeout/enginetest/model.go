@@ -309,7 +309,7 @@ func (m *model) expireSome() {
 			outcome.After = long
 		}
 		if outcome.As == engine.Pending && m.rng.IntN(3) == 0 {
-			outcome.Refund, outcome.Error = true, ""
+			outcome.Refund = true
 		}
 		if outcome.As == engine.Pending && m.rng.IntN(3) == 0 {
 			outcome.Anew, outcome.After = true, 0

@@ -124,17 +124,18 @@ func (e *Engine) settle(t *topic, outcome engine.Outcome) bool {
 		e.renew(t, en, outcome)
 		return true
 	}
-	if forgotten := outcome.As == engine.Done && t.Retain == 0; !outcome.Refund && !forgotten {
+	refund := outcome.Refund && outcome.As == engine.Pending
+	if forgotten := outcome.As == engine.Done && t.Retain == 0; !refund && !forgotten {
 		e.remember(en, outcome)
 	}
-	if outcome.As != engine.Done && !outcome.Refund {
+	if outcome.As != engine.Done && !refund {
 		en.mine().failure = outcome.Error
 	}
 	if outcome.As != engine.Pending {
 		e.end(en, outcome.As)
 		return true
 	}
-	if outcome.Refund {
+	if refund {
 		en.attempts--
 	}
 	en.free()

@@ -36,7 +36,7 @@ if count > 0 then
         local tries, stop = attempts(record), 22 + byte(record, 22)
         local last, past = split(record)
         if as == 'r' then tries = math.max(tries - 1, 0) end
-        if as == 'd' or (as == 'r' and failure == '') then failure = last end
+        if as == 'd' or as == 'r' then failure = last end
         update[#update + 1] = id
         update[#update + 1] = noLease .. pack('>I4', tries) .. sub(record, 12, stop) .. failure .. past
         local to, at = again, present
