@@ -1,7 +1,6 @@
 package timeout
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -40,16 +39,9 @@ func (c *Center) List(ctx context.Context, query Query) (Page, error) {
 	if err := c.open(); err != nil {
 		return Page{}, err
 	}
-	if err := engine.CheckTopic(query.Topic); err != nil {
+	if err := query.Check(); err != nil {
 		return Page{}, err
 	}
-	if query.State == None || query.State > Removed {
-		return Page{}, fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", ErrArgument, query.State)
-	}
-	if query.Limit < 0 || query.Limit > engine.MaxPage {
-		return Page{}, fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", ErrArgument, query.Limit, engine.MaxPage)
-	}
-	query.Limit = cmp.Or(query.Limit, 100)
 	return c.engine.List(ctx, query)
 }
 

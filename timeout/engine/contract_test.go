@@ -90,6 +90,25 @@ func TestWhatNoEngineCouldKeepIsRefused(t *testing.T) {
 	}
 }
 
+func TestAListIsOfOneTopicAndOneStateAndHasALimit(t *testing.T) {
+	for _, limit := range []int{0, 1, engine.MaxPage} {
+		for state := engine.Pending; state <= engine.Removed; state++ {
+			require.NoError(t, engine.Query{Topic: "orders", State: state, Limit: limit}.Check())
+		}
+	}
+	for want, bad := range map[string]engine.Query{
+		"topic has 0 bytes":                       {State: engine.Done},
+		"state none of a list":                    {Topic: "orders"},
+		"state State(6) of a list":                {Topic: "orders", State: engine.Removed + 1},
+		"Limit -1 of a list":                      {Topic: "orders", State: engine.Done, Limit: -1},
+		"Limit 1001 of a list, must be 0 to 1000": {Topic: "orders", State: engine.Done, Limit: 1001},
+	} {
+		err := bad.Check()
+		require.ErrorIs(t, err, engine.ErrArgument)
+		require.ErrorContains(t, err, want)
+	}
+}
+
 func TestATopicHasUpperLimitsToo(t *testing.T) {
 	for _, c := range []struct {
 		name   string

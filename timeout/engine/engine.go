@@ -215,6 +215,20 @@ type Query struct {
 	Cursor string
 }
 
+// Check returns an error wrapping ErrArgument if the query is invalid. The engine checks the cursor.
+func (q Query) Check() error {
+	if err := CheckTopic(q.Topic); err != nil {
+		return err
+	}
+	if q.State == None || q.State > Removed {
+		return fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", ErrArgument, q.State)
+	}
+	if q.Limit < 0 || q.Limit > MaxPage {
+		return fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", ErrArgument, q.Limit, MaxPage)
+	}
+	return nil
+}
+
 const (
 	// MaxPage is the greatest number of tasks on a page.
 	MaxPage = 1000

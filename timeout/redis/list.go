@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -38,13 +37,10 @@ func (e *Engine) Count(ctx context.Context, topic string) (engine.Counts, error)
 // List is engine.Engine's. A missing topic has an empty page. While a topic grows, List first
 // moves all of its tasks to where they belong.
 func (e *Engine) List(ctx context.Context, query engine.Query) (page engine.Page, err error) {
+	if err := query.Check(); err != nil {
+		return page, err
+	}
 	limit := cmp.Or(query.Limit, 100)
-	if limit < 0 || limit > engine.MaxPage {
-		return page, fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", engine.ErrArgument, limit, engine.MaxPage)
-	}
-	if query.State == engine.None || query.State > engine.Removed {
-		return page, fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", engine.ErrArgument, query.State)
-	}
 	var from after
 	if from.at, from.id, err = cursor.Read(query.Cursor); err != nil {
 		return page, err

@@ -101,13 +101,10 @@ func parsePlace(text string) (place, error) {
 
 // List implements engine.Engine. Its pages are in the order of Until over all slots.
 func (e *Engine) List(ctx context.Context, query engine.Query) (engine.Page, error) {
+	if err := query.Check(); err != nil {
+		return engine.Page{}, err
+	}
 	limit := cmp.Or(query.Limit, 100)
-	if limit < 0 || limit > engine.MaxPage {
-		return engine.Page{}, fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", engine.ErrArgument, query.Limit, engine.MaxPage)
-	}
-	if query.State == engine.None || query.State > engine.Removed {
-		return engine.Page{}, fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", engine.ErrArgument, query.State)
-	}
 	from, err := parsePlace(query.Cursor)
 	if err != nil {
 		return engine.Page{}, err
