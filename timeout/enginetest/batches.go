@@ -75,6 +75,17 @@ func (r *rig) sameKeyTwice() {
 	require.Equal(r.t, answers[0].Version, answers[1].Version)
 	sameTime(r.t, newDue, r.get("c").Due, "Due")
 
+	// A task with IfAbsent and one without, of one key, in either order.
+	absent = []engine.Task{r.task("d", newDue), r.task("c", newDue), r.task("d", newDue.Add(time.Hour)), r.task("c", newDue.Add(time.Hour))}
+	absent[1].IfAbsent, absent[2].IfAbsent = true, true
+	answers = r.setAll(absent...)
+	require.Equal(r.t, []engine.State{engine.None, engine.Pending, engine.Pending, engine.Pending}, states(answers))
+	require.Equal(r.t, answers[0].Version, answers[2].Version)
+	sameTime(r.t, newDue, answers[2].Due, "Answer.Due of the task that stays")
+	sameTime(r.t, newDue, r.get("d").Due, "Due")
+	require.Equal(r.t, answers[3].Version, r.get("c").Version)
+	sameTime(r.t, newDue.Add(time.Hour), r.get("c").Due, "Due")
+
 	moves := []engine.Move{{Key: r.key("a"), Due: newDue}, {Key: r.key("none"), Due: newDue}, {Key: r.key("a"), Due: newDue.Add(time.Minute)}}
 	moved, err := r.engine.Move(r.ctx, moves)
 	require.NoError(r.t, err)
@@ -88,6 +99,7 @@ func (r *rig) sameKeyTwice() {
 	require.Equal(r.t, []engine.State{engine.Pending, engine.None, engine.None, engine.Pending}, states(removed))
 	r.getAll("a", "c", "a", "none")
 	r.remove("c")
+	r.remove("d")
 }
 
 func states(answers []engine.Answer) []engine.State {

@@ -40,6 +40,26 @@ func testTimes(r *rig) {
 		}
 	}
 
+	// The first moment is a time like any other, also for an outcome and for a task that stays.
+	epoch := r.task("epoch", time.UnixMilli(0))
+	r.setAll(epoch)
+	epoch.IfAbsent = true
+	sameTime(r.t, epoch.Due, r.setAll(epoch)[0].Due, "Answer.Due")
+	for _, anew := range []bool{false, true, false} {
+		var leased engine.Leased
+		r.eventually("it is leased", func() bool {
+			for _, one := range r.expire(engine.Ask{Max: 100}).Leased {
+				if one.ID == epoch.ID {
+					leased = one
+				}
+			}
+			return leased.ID != ""
+		})
+		sameTime(r.t, epoch.Due, leased.Due, "Due")
+		require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: leased.Token, As: engine.Pending, Anew: anew, Due: epoch.Due}))
+		sameTime(r.t, epoch.Due, r.get(epoch.ID).Until, "Until")
+	}
+
 	// After counts from the call, by the engine's clock.
 	for _, after := range []time.Duration{0, 1, time.Millisecond, 1500 * time.Microsecond, long, 1<<63 - 1} {
 		before := r.now()

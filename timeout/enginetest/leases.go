@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"time"
 
@@ -73,10 +74,24 @@ func testTokens(r *rig) {
 	require.Equal(r.t, []bool{false}, r.extend(long, stranger))
 	require.Equal(r.t, []bool{false}, r.settle(engine.Outcome{Token: stranger, As: engine.Done}))
 	require.Equal(r.t, engine.None, r.get("2").State)
-	waits := stranger
 	r.set("2", r.later())
-	waits.Lease = 0
-	void(waits)
+	r.set("3", past)
+	failed := fresh(r.lease(1, long)[0])
+	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: failed, As: engine.Pending, After: long}))
+	for _, id := range []string{"1", "2", "3"} {
+		for _, part := range []string{sixth.Part, "", "0", "-1", ":", "1:1", "\xff", "zzzzzzzzzzzzzz"} {
+			for _, lease := range []int64{0, -1, 1, -sixth.Lease, math.MinInt64, math.MaxInt64} {
+				strange := engine.Token{Key: r.key(id), Lease: lease, Part: part}
+				if strange != sixth {
+					void(strange)
+				}
+			}
+		}
+		wrong = sixth
+		wrong.Part = "zzzzzzzzzzzzzz" // an engine may need no part
+		_, err := r.engine.Extend(r.ctx, []engine.Token{wrong}, long)
+		require.NoError(r.t, err)
+	}
 
 	require.Equal(r.t, []bool{true, false, true}, r.extend(long, sixth, fifth, sixth))
 	require.Equal(r.t, []bool{false, true, false}, r.settle(

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -55,10 +56,26 @@ func testTopics(r *rig) {
 	require.NoError(r.t, r.engine.DropTopic(r.ctx, r.topic))
 	require.Equal(r.t, 4, r.make(engine.Topic{GlobalConcurrency: 7}).Slots, "a new one has no more slots than places")
 
+	require.NoError(r.t, r.engine.DropTopic(r.ctx, r.topic))
+	extreme := engine.Topic{
+		Name: r.topic, Slots: 16, Retries: engine.MaxRetries, Backoff: 1, BackoffMax: engine.MaxDuration, Lease: engine.MaxDuration, Timeout: math.MinInt64,
+		Concurrency: engine.MaxConcurrency, Rate: engine.MinRate, Priority: engine.MaxPriority, GlobalConcurrency: engine.MaxGlobalConcurrency,
+		GlobalRate: engine.MaxRate, Every: engine.MaxDuration.String(), Retain: engine.MaxDuration, RetainDead: 1, MaxDead: math.MinInt, RetainLog: 1,
+	}
+	require.NoError(r.t, extreme.Check())
+	require.Equal(r.t, extreme, r.make(extreme), "all that is allowed can be kept")
+	require.Equal(r.t, extreme, r.find(r.topic))
+
 	longest := "A.b_c:d-9" + strings.Repeat("x", engine.MaxTopic-9)
-	defer func() { require.NoError(r.t, r.engine.DropTopic(r.ctx, longest)) }()
-	_, err = r.engine.SetTopic(r.ctx, engine.Topic{Name: longest}, true)
-	require.NoError(r.t, err)
+	names := []string{longest}
+	for _, end := range []string{"-B", "-a", "_a", ".a", ":a", "-A", "-a1", "-a-", "aa"} { // a language has another order
+		names = append(names, r.topic+end)
+	}
+	for _, name := range names {
+		defer func() { require.NoError(r.t, r.engine.DropTopic(r.ctx, name)) }()
+		_, err = r.engine.SetTopic(r.ctx, engine.Topic{Name: name, Slots: 1}, true)
+		require.NoError(r.t, err)
+	}
 	topics, err := r.engine.Topics(r.ctx)
 	require.NoError(r.t, err)
 	require.True(r.t, slices.IsSortedFunc(topics, func(a, b engine.Topic) int { return strings.Compare(a.Name, b.Name) }), "by name")
@@ -260,14 +277,14 @@ func testSlots(r *rig) {
 		want[engine.Slot(id, slots)]++
 	}
 	r.setAll(tasks...)
-	for _, own := range [][]int{{2}, {0, 3}, {1}} {
+	for _, own := range [][]int{{2}, {0, 3, 0}, {1}} { // a slot named twice is one slot
 		total := 0
-		for _, slot := range own {
+		for _, slot := range slices.Compact(slices.Sorted(slices.Values(own))) {
 			total += want[slot]
 		}
 		got := 0
 		r.eventually("all tasks of the slots are leased", func() bool {
-			batch := r.expire(engine.Ask{Max: 7, Slots: own})
+			batch := r.expire(engine.Ask{Max: []int{7, math.MaxInt}[rand.IntN(2)], Slots: own})
 			for _, leased := range batch.Leased {
 				require.Contains(r.t, own, engine.Slot(leased.ID, slots))
 			}
