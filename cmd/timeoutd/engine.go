@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
@@ -83,5 +84,6 @@ func where(text string) string {
 	if err != nil {
 		return ""
 	}
-	return u.Host + u.Path
+	place := u.Host + u.Path
+	return place[strings.LastIndexByte(place, '@')+1:] // a password of digits and a slash looks like a port and a path
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	neturl "net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,10 +76,11 @@ func Open(ctx context.Context, url string, names Names) (*Client, error) {
 	return r, nil
 }
 
-// withoutSecret takes the URL, with a possible password, out of an error of parsing it.
+// withoutSecret takes a possible password out of an error of parsing a URL. If the password has a slash,
+// the parser sees a port or a path in it, and says so.
 func withoutSecret(err error) error {
-	if inner := errors.Unwrap(err); inner != nil {
-		return inner
+	if parse := (*neturl.Error)(nil); errors.As(err, &parse) || strings.Contains(err.Error(), "@") {
+		return errors.New("can't be parsed; a password must have %2F for a slash, and so on")
 	}
 	return err
 }
