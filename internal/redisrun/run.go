@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -199,14 +200,16 @@ func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call
 		if unknown := withCode(window, "NOSCRIPT"); len(unknown) > 0 {
 			r.load(ctx, client, unknown)
 		}
-		for _, c := range withCode(window, "ASK") {
-			r.ask(ctx, c)
-		}
-		if err := window[0].Err; isSilence(err) {
-			if r.silence != nil {
-				r.silence.suspect(client, err)
+		if r.cluster != nil {
+			for _, c := range withCode(window, "ASK") {
+				r.ask(ctx, c)
 			}
-			fail(calls, err) // they would wait for it as long
+		}
+		if i := slices.IndexFunc(window, func(c *Call) bool { return isSilence(c.Err) }); i >= 0 {
+			if r.silence != nil {
+				r.silence.suspect(client, window[i].Err)
+			}
+			fail(calls, window[i].Err) // they would wait for it as long
 			return
 		}
 	}
@@ -340,7 +343,7 @@ func (r *Client) load(ctx context.Context, client *goredis.Client, calls []*Call
 		if !loaded[c.Script] {
 			loaded[c.Script] = true
 			if err := client.ScriptLoad(ctx, c.Script.source).Err(); err != nil {
-				c.Err = r.Wrap(fmt.Errorf("%s: loading script %s: %w", r.names.Package, c.Script.name, err))
+				fail(calls, r.Wrap(fmt.Errorf("%s: loading script %s: %w", r.names.Package, c.Script.name, err)))
 				return
 			}
 		}
