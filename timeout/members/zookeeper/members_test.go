@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,6 +176,34 @@ func TestANodeThatBeatsNoMoreIsMissed(t *testing.T) {
 	awake := beat(t, hangs, "hangs", short)
 	require.Equal(t, []string{"other", "hangs"}, names(awake))
 	require.Greater(t, awake.Term, asleep.Term)
+}
+
+// The call of its last beat asks one server after the other, and joins when the centre has hung for long.
+func TestABeatThatNobodyWaitsForAnyMoreMakesNoMember(t *testing.T) {
+	t.Parallel()
+	s := testserver.SharedZooKeeper(t)
+	hung, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, and nobody answers
+	require.NoError(t, err)
+	defer hung.Close()
+	cfg := config(t)
+	var dials atomic.Int64
+	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials.Add(1) <= 4 {
+			address = hung.Addr().String()
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	hangs, err := zookeeper.Open(slices.Repeat([]string{s.Addr}, 9), cfg)
+	require.NoError(t, err)
+	defer hangs.Close()
+	_, err = hangs.Beat(t.Context(), engine.Node{Name: "hangs"}, short)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	other := open(t, s)
+	seen := func() bool { return slices.Contains(names(beat(t, other, "other", long)), "hangs") }
+	for start := time.Now(); !seen() && time.Since(start) < 10*short; time.Sleep(20 * time.Millisecond) {
+	}
+	require.Eventually(t, func() bool { return !seen() }, eternal, 20*time.Millisecond)
 }
 
 func TestManyJoinAtOnce(t *testing.T) {

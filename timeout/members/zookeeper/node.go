@@ -85,10 +85,10 @@ func (n *node) hear(ttl time.Duration) {
 // the process, but that is not enough.
 func (n *node) silent() {
 	select {
-	case n.turn <- struct{}{}:
+	case n.turn <- struct{}{}: // an abandoned beat may join as late as this
 		defer func() { <-n.turn }()
-	default:
-		return // a beat is under way, and starts the timer again
+	case <-n.m.closing:
+		return
 	}
 	n.mu.Lock()
 	silent := time.Since(n.heard) >= n.ttl
