@@ -294,8 +294,22 @@ func (r *Client) ForKey(ctx context.Context, key string) (*goredis.Client, error
 	return client, r.Wrap(err)
 }
 
-// OnKey asks the server of a key with single commands. It fails at once if that hangs, as Run does.
+// OnKey asks the server of a key with single commands. As Run does, it fails at once if that hangs, and asks
+// again if the server refuses for now or is the wrong one.
 func (r *Client) OnKey(ctx context.Context, key string, ask func(*goredis.Client) error) error {
+	for attempt := 0; ; attempt++ {
+		err := r.onKey(ctx, key, ask)
+		if err == nil || !elsewhere(err) || attempt == redirects {
+			return err
+		}
+		if ended := r.rearranged(ctx, attempt); ended != nil {
+			return fmt.Errorf("%w: %w", ended, err)
+		}
+	}
+}
+
+// onKey is one attempt of OnKey.
+func (r *Client) onKey(ctx context.Context, key string, ask func(*goredis.Client) error) error {
 	client, err := r.ForKey(ctx, key)
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ func TestASlotOfAClusterIsMovedUnderLoad(t *testing.T) {
 	}()
 	for range 3 {
 		time.Sleep(50 * time.Millisecond)
-		moveKeys(t, servers, e.Prefix())
+		moveKeys(t, servers, e.Prefix()+":{orders:*")
 	}
 	close(stop)
 	count := <-done
@@ -79,12 +79,24 @@ func TestASlotOfAClusterIsMovedUnderLoad(t *testing.T) {
 	require.Positive(t, count)
 }
 
-// moveKeys moves a topic's slot of the Cluster to another server, key
-// by key.
-func moveKeys(t *testing.T, servers []server, prefix string) {
+func TestTheListOfTopicsIsFoundWhereItHasMoved(t *testing.T) {
+	t.Parallel()
+	_, servers := startCluster(t, 3, 0)
+	e := openEngine(t, servers[0], redis.Config{})
+	withTopic(t, e, engine.Topic{Slots: 1})
+	for range 3 {
+		moveKeys(t, servers, e.Prefix()+":{topics}:*")
+		topics, err := e.Topics(ctx)
+		require.NoError(t, err)
+		require.Len(t, topics, 1)
+	}
+}
+
+// moveKeys moves the slot of the Cluster with keys of a pattern to another server, key by key.
+func moveKeys(t *testing.T, servers []server, pattern string) {
 	t.Helper()
 	for i, from := range servers {
-		keys := from.client(t).Keys(ctx, prefix+":{orders:*").Val()
+		keys := from.client(t).Keys(ctx, pattern).Val()
 		if len(keys) == 0 {
 			continue
 		}
@@ -109,7 +121,7 @@ func moveKeys(t *testing.T, servers []server, prefix string) {
 		}
 		return
 	}
-	t.Fatal("no server has the topic")
+	t.Fatal("no server has the keys")
 }
 
 func TestAServerOfAClusterFailsOver(t *testing.T) {
