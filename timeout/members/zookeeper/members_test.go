@@ -201,7 +201,8 @@ func TestABeatThatNobodyWaitsForAnyMoreMakesNoMember(t *testing.T) {
 
 	other := open(t, s)
 	seen := func() bool { return slices.Contains(names(beat(t, other, "other", long)), "hangs") }
-	for start := time.Now(); !seen() && time.Since(start) < 10*short; time.Sleep(20 * time.Millisecond) {
+	for start := time.Now(); !seen() && time.Since(start) < 10*short; {
+		time.Sleep(20 * time.Millisecond)
 	}
 	require.Eventually(t, func() bool { return !seen() }, eternal, 20*time.Millisecond)
 }
