@@ -850,6 +850,44 @@ func TestALeaseThatCameLateIsExtendedInTime(t *testing.T) {
 	})
 }
 
+// owing settles outcomes with a later call, unless its caller waits for all.
+type owing struct {
+	engine.Engine
+	mu   sync.Mutex
+	owed []engine.Outcome
+}
+
+func (e *owing) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if ask.Lease == 0 {
+		return e.Engine.Expire(ctx, ask)
+	}
+	later := ask.Settle
+	ask.Settle = e.owed
+	batch, err := e.Engine.Expire(ctx, ask)
+	e.owed, batch.Settled = later, slices.Repeat([]bool{true}, len(later))
+	return batch, err
+}
+
+func TestTheLastOutcomesWaitForNoLaterCall(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		kept, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = kept.Close() })
+		r := rigOn(t, &owing{Engine: kept}, timeout.Config{})
+		require.NoError(t, r.Handle("orders", func(ctx context.Context, _ timeout.Task) error {
+			<-ctx.Done()
+			return nil
+		}))
+		r.set("1", 0)
+		pass(time.Minute)
+		require.Equal(t, timeout.Running, r.state("1").State)
+		require.NoError(t, r.stop())
+		require.Equal(t, timeout.None, r.state("1").State)
+	})
+}
+
 // Forty acceptances during an extension are not forty calls before the next extension.
 func TestManyAcceptedKeepNoOtherLeaseFromBeingExtended(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

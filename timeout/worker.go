@@ -248,6 +248,9 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 		longest = min(longest, queueFor) // some may have to be put off then
 	}
 	ask := engine.Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.slots, Term: w.fence()}
+	if w.stopping {
+		ask.Lease = 0 // the engine may end soon, and must keep no outcome for a later call
+	}
 	ask.Max = w.room(now)
 	n := min(len(w.outcomes), settleSize)
 	own := ask.Max > 0 && (n > 0 || !now.Before(w.look)) // its own slots are to be looked at
