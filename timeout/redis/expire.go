@@ -35,7 +35,11 @@ type expiry struct {
 // after patience is left with its question; see late.
 func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	x := &expiry{engine: e, ask: ask, own: len(ask.Settle), begun: time.Now()}
-	x.ask.Settle = append(ask.Settle[:x.own:x.own], e.owed.take(ask.Topic)...)
+	x.ask.Settle = ask.Settle[:x.own:x.own]
+	if x.leaves() { // the caller may use its own again, before the answer to a question that is left
+		x.ask.Settle = slices.Clone(ask.Settle)
+	}
+	x.ask.Settle = append(x.ask.Settle, e.owed.take(ask.Topic)...)
 	x.batch.Settled = make([]bool, len(x.ask.Settle))
 	for i := range x.ask.Settle {
 		x.open = append(x.open, i)

@@ -292,3 +292,25 @@ func TestAServerOfAClusterThatStopsForMomentsLosesNoLease(t *testing.T) {
 	late, _ := ran.of(tasks)
 	require.Len(t, late, len(tasks), "each ran once")
 }
+
+// A caller may use its slice again, though a question about it is still under way.
+func TestOutcomesBelongToTheirCallerAgain(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 1, 0)
+	batch := expire(t, s.Engine, engine.Ask{Max: 100, Lease: time.Hour})
+	require.Len(t, batch.Leased, 1)
+	mend := breakSlot(t, s.victim, s.Engine, batch.Leased[0].ID)
+	s.victim.Pause(t)
+	settle := []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}}
+	_, err := s.Expire(ctx, engine.Ask{Topic: "orders", Lease: time.Hour, Settle: settle})
+	require.NoError(t, err)
+	require.Equal(t, 1, s.questions())
+	settle[0] = engine.Outcome{}
+	s.victim.Continue(t)
+	s.late(t, 0)
+	mend()
+	require.Eventually(t, func() bool {
+		expire(t, s.Engine, engine.Ask{Max: 1})
+		return get(t, s.Engine, batch.Leased[0].ID).State == engine.None
+	}, time.Minute, 50*time.Millisecond)
+}
