@@ -297,8 +297,12 @@ func (x *expiry) hear(l *layout, calls []*invocation, visited map[*invocation]vi
 		}
 		good = true
 	}
+	now := x.batch.Now
+	if now.IsZero() {
+		now = x.engine.late.now()
+	}
 	for _, v := range failed {
-		l.hints.failed(v, x.batch.Now, cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll))
+		l.hints.failed(v, now, min(cmp.Or(max(x.engine.cfg.PollInterval, 0), defaultPoll), owedRest))
 	}
 	return good, refused, failure
 }

@@ -135,8 +135,8 @@ func (h *hints) settled(slot int, next int64) {
 	}
 }
 
-// failed has a slot be left alone for a while, and asked again then. now is the time of another server,
-// or zero if none has answered.
+// failed has a slot be left alone for a while, and asked again then. now is the servers' time,
+// or zero if it is not known.
 func (h *hints) failed(v visit, now time.Time, again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

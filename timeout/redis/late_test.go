@@ -314,3 +314,31 @@ func TestOutcomesBelongToTheirCallerAgain(t *testing.T) {
 		return get(t, s.Engine, batch.Leased[0].ID).State == engine.None
 	}, time.Minute, 50*time.Millisecond)
 }
+
+// Nobody forgets that something is due on a server because a question to it has failed late.
+func TestAQuestionThatFailsLateIsAskedAgainSoon(t *testing.T) {
+	t.Parallel()
+	cluster := testserver.RedisCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	e := openEngine(t, server{cluster.Nodes[0]}, redis.Config{PollInterval: time.Hour})
+	e.SetPatience(patience)
+	withTopic(t, e, engine.Topic{Slots: 16})
+	victim, away := spare(t, cluster, e.Prefix())
+	expire(t, e, engine.Ask{Max: 1000}) // all slots are known now
+	for i := 0; ; i++ {
+		if task := (engine.Task{ID: fmt.Sprint(i)}); away[engine.Slot(task.ID, 16)] {
+			set(t, e, task)
+			break
+		}
+	}
+	victim.Pause(t)
+	expire(t, e, engine.Ask{Max: 1})
+	_, questions := e.Late("orders")
+	require.Equal(t, 1, questions)
+	victim.Kill(t)
+	require.Eventually(t, func() bool { _, questions := e.Late("orders"); return questions == 0 }, time.Minute, time.Millisecond)
+	for range 16 { // some of them ask servers that live
+		batch := expire(t, e, engine.Ask{Max: 1})
+		require.False(t, batch.Next.IsZero())
+		require.LessOrEqual(t, batch.Next.Sub(batch.Now), time.Second)
+	}
+}
