@@ -12,6 +12,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
+// closeTime is how long Close tells what it owes to servers.
+const closeTime = time.Second
+
 // Engine keeps tasks in Redis: see the package's comment, and engine.Engine for its methods.
 // It is an engine.Waker, too. It keeps no log of executions.
 type Engine struct {
@@ -28,9 +31,9 @@ type Engine struct {
 	proofs  map[string]proof // of the copies in a Cluster, by topic
 
 	owed owed
-	late late
+	late *late
 
-	patience time.Duration // the constant, but for tests
+	patience, linger time.Duration // the constants, but for tests
 
 	// step is called before each step of what takes several: tests stop there.
 	step func(name string) error
@@ -46,7 +49,8 @@ var (
 func newEngine(r *redisrun.Client, cfg Config) *Engine {
 	r.Shun()
 	e := &Engine{
-		cfg: cfg, redis: r, layouts: make(map[string]*layout), proofs: make(map[string]proof), patience: patience,
+		cfg: cfg, redis: r, layouts: make(map[string]*layout), proofs: make(map[string]proof),
+		late: newLate(), patience: patience, linger: linger,
 		topicsKey:  cfg.Prefix + ":{topics}:t",
 		numberKey:  cfg.Prefix + ":{topics}:n",
 		memberKeys: []any{cfg.Prefix + ":{members}:z", cfg.Prefix + ":{members}:h", cfg.Prefix + ":{members}:m", cfg.Prefix + ":{members}:r"},
@@ -87,6 +91,12 @@ func (e *Engine) laneOf(at *place) int { return e.redis.Lane(at.keys[0].(string)
 
 // Close ends the engine, and the client if Open has made it. It is idempotent.
 func (e *Engine) Close() error {
-	defer e.late.close()
+	e.late.close()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	for _, topic := range e.owed.all() {
+		_, _ = e.Expire(ctx, engine.Ask{Topic: topic}) // the lease of an outcome ends without it
+	}
+	defer e.late.flights.Wait()
 	return e.redis.Close()
 }

@@ -21,11 +21,13 @@ type expiry struct {
 	batch  engine.Batch
 	open   []int // of Ask.Settle, what is not settled yet
 	fenced bool
+	took   bool // what came late
 	away   bool // some servers have not answered yet, or were not asked since they have another question
 
-	failed  []int // of Ask.Settle, by slots without an answer
-	failure error // of a slot
-	broken  error // of an unreadable task
+	failed  []int       // of Ask.Settle, by slots without an answer
+	waits   map[int]int // the busy servers of some of failed
+	failure error       // of a slot
+	broken  error       // of an unreadable task
 }
 
 // Expire is engine.Engine's. It asks a slot with nothing due, as far as this engine knows, only
@@ -39,15 +41,10 @@ func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, erro
 	if x.leaves() { // the caller may use its own again, before the answer to a question that is left
 		x.ask.Settle = slices.Clone(ask.Settle)
 	}
-	x.ask.Settle = append(x.ask.Settle, e.owed.take(ask.Topic)...)
+	x.ask.Settle = append(x.ask.Settle, e.owed.take(ask.Topic, x.busy())...)
 	x.batch.Settled = make([]bool, len(x.ask.Settle))
 	for i := range x.ask.Settle {
 		x.open = append(x.open, i)
-	}
-	if ask.Max > 0 && ask.Late == 0 && x.leaves() {
-		if x.batch.Leased, x.batch.Died = e.late.take(ask.Topic, ask.Node, ask.Max); len(x.batch.Leased) > 0 {
-			x.batch.Now = e.late.now()
-		}
 	}
 	err := e.using(ctx, ask.Topic, func(l *layout) error { return x.do(ctx, l) })
 	if err = x.settleRest(err); err != nil {
@@ -92,14 +89,25 @@ func (x *expiry) settleRest(err error) error {
 
 // owe keeps outcomes for a later call.
 func (x *expiry) owe(which []int) {
-	outcomes := make([]engine.Outcome, len(which))
-	for n, i := range which {
-		outcomes[n] = x.ask.Settle[i]
+	for _, i := range which {
+		x.engine.owed.keep(x.ask.Topic, x.waits[i], x.ask.Settle[i])
 	}
-	x.engine.owed.keep(x.ask.Topic, outcomes)
+}
+
+// takeLate takes what earlier calls have asked for.
+func (x *expiry) takeLate(l *layout) {
+	if x.took || x.ask.Max == 0 || x.ask.Late > 0 || !x.leaves() {
+		return
+	}
+	x.took = true
+	x.batch.Leased, x.batch.Died = x.engine.late.take(x.ask, l)
+	if len(x.batch.Leased) > 0 {
+		x.batch.Now = x.engine.late.now()
+	}
 }
 
 func (x *expiry) do(ctx context.Context, l *layout) error {
+	x.takeLate(l)
 	slots := l.asked(x.ask.Slots)
 	more, err := x.migrate(ctx, l, slots)
 	if err != nil {
@@ -142,12 +150,17 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 	return err
 }
 
+// busy returns the servers with a question of this topic left with them.
+func (x *expiry) busy() map[int]int {
+	if !x.leaves() {
+		return nil
+	}
+	return x.engine.late.lanes(x.ask.Topic)
+}
+
 // idle returns the slots whose servers have no question left with them.
 func (x *expiry) idle(l *layout, slots []int) []int {
-	if !x.leaves() {
-		return slots
-	}
-	busy := x.engine.late.lanes()
+	busy := x.busy()
 	if len(busy) == 0 {
 		return slots
 	}
@@ -240,6 +253,9 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 		}
 	}
 	good, refused, failure := x.hear(l, answered, visited, failure)
+	if x.leaves() && good && !x.batch.Now.IsZero() {
+		x.engine.late.answered(x.batch.Now)
+	}
 	if !good && failure != nil && !x.others(l) {
 		return failure
 	}
@@ -257,15 +273,23 @@ func (x *expiry) others(l *layout) bool {
 
 // putOff takes the outcomes out whose servers have another question left with them.
 func (x *expiry) putOff(l *layout, settle map[int][]int) {
-	if !x.leaves() {
+	busy := x.busy()
+	if len(busy) == 0 {
 		return
 	}
-	busy := x.engine.late.lanes()
 	for slot, which := range settle {
-		if busy[x.engine.laneOf(l.places[slot])] > 0 {
-			x.failed, x.away = append(x.failed, which...), true
-			delete(settle, slot)
+		lane := x.engine.laneOf(l.places[slot])
+		if busy[lane] == 0 {
+			continue
 		}
+		x.failed, x.away = append(x.failed, which...), true
+		for _, i := range which {
+			if x.waits == nil {
+				x.waits = make(map[int]int)
+			}
+			x.waits[i] = lane
+		}
+		delete(settle, slot)
 	}
 }
 
@@ -389,9 +413,6 @@ func (x *expiry) take(l *layout, c *invocation) {
 	now := integer(c.Answer[0])
 	if at := time.UnixMilli(now); at.After(x.batch.Now) {
 		x.batch.Now = at
-	}
-	if x.leaves() {
-		x.engine.late.answered(time.UnixMilli(now))
 	}
 	x.fenced = x.fenced || integer(c.Answer[3]) == 1
 	for j, good := range []byte(text(c.Answer[4])) {

@@ -9,22 +9,40 @@ import (
 // Patience is how long Expire waits for a server of a Cluster.
 const Patience = patience
 
+// Linger is how long late leases wait for a call of Expire.
+const Linger = linger
+
 // SetPatience changes it for an engine that is not in use yet.
 func (e *Engine) SetPatience(patience time.Duration) { e.patience = patience }
+
+// SetLinger changes how long late leases wait, for an engine that is not in use yet.
+func (e *Engine) SetLinger(linger time.Duration) { e.linger = linger }
 
 // Late returns how many leases of a topic wait for the next call of Expire, and how many questions are left with
 // servers.
 func (e *Engine) Late(topic string) (leases, questions int) {
 	e.late.mu.Lock()
 	defer e.late.mu.Unlock()
-	for _, n := range e.late.busy {
-		questions += n
+	for _, lanes := range e.late.busy {
+		for _, n := range lanes {
+			questions += n
+		}
 	}
-	return len(e.late.leases[topic]), questions
+	for _, a := range e.late.arrivals[topic] {
+		leases += len(a.leased)
+	}
+	return leases, questions
 }
 
 // OnStep has a function called before each step of longer work. Its error ends the work.
 func (e *Engine) OnStep(step func(name string) error) { e.step = step }
+
+// Left returns how many entries there are for what Expire has left with servers.
+func (e *Engine) Left() int {
+	e.late.mu.Lock()
+	defer e.late.mu.Unlock()
+	return len(e.late.busy) + len(e.late.arrivals) + len(e.late.news)
+}
 
 // Prefix is the engine's Config.Prefix.
 func (e *Engine) Prefix() string { return e.cfg.Prefix }
@@ -40,7 +58,7 @@ func (e *Engine) SlotKey(topic string, slot int) string {
 }
 
 // Owe makes the engine owe a slot of the topic an outcome.
-func (e *Engine) Owe(topic string) { e.owed.keep(topic, []engine.Outcome{{}}) }
+func (e *Engine) Owe(topic string) { e.owed.keep(topic, 0, engine.Outcome{}) }
 
 // Knows reports whether the engine remembers a topic.
 func (e *Engine) Knows(topic string) bool { return e.known(topic) != nil }

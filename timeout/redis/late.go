@@ -11,30 +11,53 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// patience is how long Expire waits for a server of a Cluster. Then it leaves its question with that
-// server, and what the server leases comes with a later call. So no server makes the tasks of the others
-// late, and a server that is only slow leases no task in vain.
-const patience = 50 * time.Millisecond
+const (
+	// patience is how long Expire waits for a server of a Cluster. Then it leaves its question with the
+	// server, and the answer is for a later call. So no server makes the tasks of the others late, and a
+	// slow server leases no task in vain.
+	patience = 50 * time.Millisecond
 
-// late is what Expire has left with servers of a Cluster, and what came of it.
+	// linger is how long late leases wait for a call of Expire. The worker may have no room, or have ended.
+	// Then the leases are given back, with no attempt lost.
+	linger = time.Second
+
+	// newsSize is how many late answers wait for a call of Wake to tell of them. It does not tell of more.
+	newsSize = 128
+)
+
+// late are the questions left with servers of a Cluster, and their answers. A topic leaves no other question
+// with a server meanwhile.
 type late struct {
-	flights sync.WaitGroup
+	flights   sync.WaitGroup
+	lingering sync.WaitGroup
+	over      chan struct{} // closed by close
 
-	mu     sync.Mutex // guards the fields below, and left and landed of each flight
-	closed bool
-	busy   map[int]int // how many questions are left with a server, by lane
-	leases map[string][]arrival
-	died   map[string][]engine.Key          // as leases, by topic
-	wakes  map[*func(topic string)]struct{} // of the calls of Wake
-	clock  time.Time                        // of a server, in the latest answer
-	read   time.Time                        // when that came
+	mu       sync.Mutex // guards the fields below, and left and landed of each flight
+	closed   bool
+	busy     map[string]map[int]int   // how many questions are left, by topic and lane
+	arrivals map[string][]*arrival    // by topic
+	news     map[chan string]struct{} // of the calls of Wake
+	clock    time.Time                // of a server, in the latest answer in time
+	read     time.Time                // when that came
 }
 
-// arrival is a lease that came late.
+func newLate() *late {
+	return &late{
+		over: make(chan struct{}), busy: make(map[string]map[int]int), arrivals: make(map[string][]*arrival),
+		news: make(map[chan string]struct{}),
+	}
+}
+
+// arrival is a late answer.
 type arrival struct {
-	engine.Leased
-	end time.Time // of the lease, by this process's clock
+	ask    engine.Ask
+	asked  time.Time
+	leased []engine.Leased // and not handed out yet
+	died   []engine.Key
 }
+
+// fresh is how long the leases may still be handed out. A quarter of their time is left then, or more.
+func (a *arrival) fresh() time.Duration { return a.ask.Lease*3/4 - time.Since(a.asked) }
 
 // flight is a question to one server.
 type flight struct {
@@ -56,7 +79,7 @@ func (x *expiry) run(ctx context.Context, l *layout, calls []*invocation, visite
 	if ctx.Err() != nil { // flights don't end with it
 		return nil, nil, context.Cause(ctx)
 	}
-	late, flights := &x.engine.late, x.engine.flights(calls)
+	late, flights := x.engine.late, x.engine.flights(calls)
 	landed := make(chan *flight, len(flights))
 	for _, f := range flights {
 		if !late.begin(func() { x.fly(ctx, l, f, visited, landed) }) {
@@ -73,7 +96,7 @@ func (x *expiry) run(ctx context.Context, l *layout, calls []*invocation, visite
 		case f := <-landed:
 			take(f)
 		case <-over.C:
-			leaves := late.leave(flights)
+			leaves := late.leave(x.ask.Topic, flights)
 			for range len(flights) - len(leaves) - n {
 				take(<-landed)
 			}
@@ -107,11 +130,12 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, visited map[*inv
 	within, cancel := outlive(ctx)
 	defer cancel()
 	f.failure = x.engine.run(within, f.calls)
-	if x.engine.late.land(f) {
+	late := x.engine.late
+	if late.land(f) {
 		landed <- f
 		return
 	}
-	own := &expiry{engine: x.engine, ask: x.ask, begun: x.begun}
+	own := &expiry{engine: x.engine, ask: x.ask}
 	own.batch.Settled = make([]bool, len(x.ask.Settle))
 	_, _, _ = own.hear(l, f.calls, visited, f.failure) // whoever asks next finds what is wrong
 	own.owe(append(own.failed, own.open...))
@@ -119,7 +143,21 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, visited map[*inv
 		own.giveBack(within)
 		own.batch.Leased = nil
 	}
-	x.engine.late.arrived(f.lane, own)
+	a := &arrival{x.ask, x.begun, own.batch.Leased, own.batch.Died}
+	kept := late.arrive(f.lane, a)
+	late.tell(a.ask.Topic)
+	if !kept {
+		return
+	}
+	defer late.lingering.Done()
+	select {
+	case <-time.After(min(x.engine.linger, a.fresh())):
+	case <-late.over:
+	}
+	if own.batch.Leased = late.remove(a); len(own.batch.Leased) > 0 {
+		own.giveBack(within)
+		late.tell(a.ask.Topic)
+	}
 }
 
 // outlive returns a context that ends when ctx is due to end, and not when it is cancelled.
@@ -142,7 +180,7 @@ func (t *late) begin(fly func()) bool {
 }
 
 // leave leaves the flights that have not landed, and returns them.
-func (t *late) leave(flights []*flight) (left []*flight) {
+func (t *late) leave(topic string, flights []*flight) (left []*flight) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, f := range flights {
@@ -150,10 +188,10 @@ func (t *late) leave(flights []*flight) (left []*flight) {
 			continue
 		}
 		f.left, left = true, append(left, f)
-		if t.busy == nil {
-			t.busy = make(map[int]int)
+		if t.busy[topic] == nil {
+			t.busy[topic] = make(map[int]int)
 		}
-		t.busy[f.lane]++
+		t.busy[topic][f.lane]++
 	}
 	return left
 }
@@ -166,93 +204,99 @@ func (t *late) land(f *flight) bool {
 	return f.landed
 }
 
-// arrived keeps what came of a question left with a server, and has whoever may want it ask.
-func (t *late) arrived(lane int, x *expiry) {
-	topic, end := x.ask.Topic, x.begun.Add(x.ask.Lease)
+// arrive keeps a late answer for a call of Expire. It reports false if there is nothing to keep, or the engine
+// is closed.
+func (t *late) arrive(lane int, a *arrival) bool {
+	topic := a.ask.Topic
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.busy[lane]--; t.busy[lane] == 0 {
-		delete(t.busy, lane)
+	busy := t.busy[topic]
+	if busy[lane]--; busy[lane] == 0 {
+		delete(busy, lane)
 	}
-	now := time.Now()
-	maps.DeleteFunc(t.leases, func(_ string, waiting []arrival) bool { // nobody asks for this topic any more
-		return !slices.ContainsFunc(waiting, func(a arrival) bool { return now.Before(a.end) })
-	})
-	if len(x.batch.Leased)+len(x.batch.Died) > 0 && t.leases == nil {
-		t.leases, t.died = make(map[string][]arrival), make(map[string][]engine.Key)
+	if len(busy) == 0 {
+		delete(t.busy, topic)
 	}
-	for _, leased := range x.batch.Leased {
-		leased.Asked = x.begun
-		t.leases[topic] = append(t.leases[topic], arrival{leased, end})
+	if t.closed || len(a.leased)+len(a.died) == 0 {
+		return false
 	}
-	if len(x.batch.Died) > 0 {
-		t.died[topic] = append(t.died[topic], x.batch.Died...)
-	}
-	for wake := range t.wakes {
-		(*wake)(topic)
-	}
+	t.lingering.Add(1)
+	t.arrivals[topic] = append(t.arrivals[topic], a)
+	return true
 }
 
-// take returns at most most leases that came late, and all tasks that died so. Leases that have ended
-// meanwhile are forgotten: the server leases these tasks again.
-func (t *late) take(topic, node string, most int) (leased []engine.Leased, died []engine.Key) {
+// take returns late leases, at most ask.Max, and late deaths. The leases are as long as those of ask, and none
+// is of an earlier topic of that name.
+func (t *late) take(ask engine.Ask, l *layout) (leased []engine.Leased, died []engine.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := time.Now()
-	left := slices.DeleteFunc(t.leases[topic], func(a arrival) bool {
-		if !now.Before(a.end) {
+	for _, a := range t.arrivals[ask.Topic] {
+		if a.ask.Node != ask.Node || a.ask.Lease != ask.Lease || a.fresh() <= 0 {
+			continue
+		}
+		died, a.died = append(died, a.died...), nil
+		a.leased = slices.DeleteFunc(a.leased, func(one engine.Leased) bool {
+			gen, _ := genOf(one.Token)
+			if gen < l.Born || len(leased) == ask.Max {
+				return false
+			}
+			one.Asked = a.asked
+			leased = append(leased, one)
 			return true
-		}
-		if a.Node != node || len(leased) == most {
-			return false
-		}
-		leased = append(leased, a.Leased)
-		return true
-	})
-	if died = t.died[topic]; len(left) > 0 {
-		t.leases[topic] = left
-	} else {
-		delete(t.leases, topic)
+		})
 	}
-	delete(t.died, topic)
 	return leased, died
 }
 
-// has reports whether something of a topic waits for a call of Expire.
+// remove forgets a late answer. It returns the leases not handed out.
+func (t *late) remove(a *arrival) []engine.Leased {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	topic := a.ask.Topic
+	t.arrivals[topic] = slices.DeleteFunc(t.arrivals[topic], func(one *arrival) bool { return one == a })
+	if len(t.arrivals[topic]) == 0 {
+		delete(t.arrivals, topic)
+	}
+	return a.leased
+}
+
+// has reports whether leases of a topic wait for a call of Expire.
 func (t *late) has(topic string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.leases[topic]) > 0
+	return slices.ContainsFunc(t.arrivals[topic], func(a *arrival) bool { return len(a.leased) > 0 })
 }
 
-// forget forgets a topic.
-func (t *late) forget(topic string) {
+// listen returns a channel of the topics of late answers, until the end.
+func (t *late) listen() (news chan string, end func()) {
+	news = make(chan string, newsSize)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.leases, topic)
-	delete(t.died, topic)
-}
-
-// listen has wake called when something has arrived, until the end.
-func (t *late) listen(wake func(topic string)) (end func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.wakes == nil {
-		t.wakes = make(map[*func(string)]struct{})
-	}
-	t.wakes[&wake] = struct{}{}
-	return func() {
+	t.news[news] = struct{}{}
+	return news, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		delete(t.wakes, &wake)
+		delete(t.news, news)
 	}
 }
 
-// lanes returns the servers with a question left.
-func (t *late) lanes() map[int]int {
+// tell has all calls of Wake tell of a topic.
+func (t *late) tell(topic string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return maps.Clone(t.busy)
+	for news := range t.news {
+		select {
+		case news <- topic:
+		default:
+		}
+	}
+}
+
+// lanes returns the servers with a question left of a topic.
+func (t *late) lanes(topic string) map[int]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.busy[topic])
 }
 
 // answered notes the clock of a server.
@@ -272,10 +316,13 @@ func (t *late) now() time.Time {
 	return t.clock.Add(time.Since(t.read)).Truncate(time.Millisecond)
 }
 
-// close waits for the questions that are left. There are no others after it.
+// close has late leases be given back, and leaves no more questions.
 func (t *late) close() {
 	t.mu.Lock()
-	t.closed = true
+	if !t.closed {
+		t.closed = true
+		close(t.over)
+	}
 	t.mu.Unlock()
-	t.flights.Wait()
+	t.lingering.Wait()
 }

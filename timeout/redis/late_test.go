@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,6 +26,7 @@ type slow struct {
 	victim    server // with slots of orders only
 	own       []engine.Task
 	others    []engine.Task
+	slots     []int // of the victim
 	questions func() int
 }
 
@@ -32,9 +35,10 @@ func startSlow(t *testing.T, own, others int) slow {
 	cluster := testserver.RedisCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
 	s := slow{Engine: openEngine(t, server{cluster.Nodes[0]}, redis.Config{PollInterval: -1})}
 	s.SetPatience(patience)
-	withTopic(t, s.Engine, engine.Topic{Slots: 16})
+	s.SetLinger(time.Hour)
+	withTopic(t, s.Engine, engine.Topic{Slots: 16, Lease: time.Hour})
 	victim, away := spare(t, cluster, s.Prefix())
-	s.victim = victim
+	s.victim, s.slots = victim, slices.Collect(maps.Keys(away))
 	for i := 0; len(s.own) < own || len(s.others) < others; i++ {
 		task := engine.Task{Topic: "orders", ID: fmt.Sprint(i)}
 		switch of := away[engine.Slot(task.ID, 16)]; {
@@ -107,6 +111,9 @@ func TestWhatAServerLeasesTooLateIsForTheNextCall(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, other.Leased, 1, "the leases of a are not those of b")
 	require.Zero(t, other.Leased[0].Asked)
+	other, err = s.Expire(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: 2 * time.Hour, Max: 100})
+	require.NoError(t, err)
+	require.Empty(t, other.Leased, "nor are they as long")
 
 	ask.Max = 4
 	first, err := s.Expire(ctx, ask)
@@ -116,6 +123,9 @@ func TestWhatAServerLeasesTooLateIsForTheNextCall(t *testing.T) {
 	rest, err := s.Expire(ctx, ask)
 	require.NoError(t, err)
 	require.Len(t, rest.Leased, 16)
+	waits, err = s.Peek(ctx, []engine.Peek{{Topic: "orders"}})
+	require.NoError(t, err)
+	require.Positive(t, waits[0], "none is left")
 	var done []engine.Outcome
 	for _, leased := range append(first.Leased, rest.Leased...) {
 		require.WithinRange(t, leased.Asked, began, asked)
@@ -181,17 +191,17 @@ func TestAnOutcomeForAServerThatIsSlowIsToldLater(t *testing.T) {
 	require.Equal(t, engine.None, get(t, s.Engine, s.own[2].ID).State)
 }
 
-func TestALeaseThatHasEndedBeforeItCameIsLeasedAgain(t *testing.T) {
+// A lease that may end soon is given back instead.
+func TestALeaseThatHasEndedBeforeItCameIsLeasedAnew(t *testing.T) {
 	t.Parallel()
 	s := startSlow(t, 3, 0)
 	s.victim.Pause(t)
-	const lease = 300 * time.Millisecond
+	const lease = 6 * patience
 	batch, err := s.Expire(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: lease, Max: 1000})
 	require.NoError(t, err)
 	require.Empty(t, batch.Leased)
+	time.Sleep(lease * 2 / 3)
 	s.victim.Continue(t)
-	s.late(t, 3)
-	time.Sleep(lease)
 	require.Eventually(t, func() bool {
 		batch, err = s.Expire(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: time.Hour, Max: 1000})
 		require.NoError(t, err)
@@ -200,8 +210,8 @@ func TestALeaseThatHasEndedBeforeItCameIsLeasedAgain(t *testing.T) {
 	require.Len(t, ids(batch), 3)
 	for _, leased := range batch.Leased {
 		require.Zero(t, leased.Asked)
-		require.True(t, leased.Again)
-		require.Equal(t, 2, leased.Attempts)
+		require.False(t, leased.Again)
+		require.Equal(t, 1, leased.Attempts, "none is lost")
 	}
 	s.late(t, 0)
 }
@@ -237,6 +247,97 @@ func TestAServerThatFailsIsNoFailureOfTheOthers(t *testing.T) {
 		_, err := e.Expire(ctx, engine.Ask{Topic: "orders", Max: 1000, Lease: time.Minute})
 		return err != nil
 	}, time.Minute, time.Millisecond)
+}
+
+func TestCloseTellsWhatItOwesToAServerThatWasSlow(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 4, 0)
+	batch := expire(t, s.Engine, engine.Ask{Max: 2, Lease: time.Hour})
+	require.Len(t, batch.Leased, 2)
+	settled := ids(batch)
+	s.victim.Pause(t)
+	for i, leased := range batch.Leased { // with a question, and while it is left
+		ask := engine.Ask{Topic: "orders", Lease: time.Hour, Max: 100, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}}
+		batch, err := s.Expire(ctx, ask)
+		require.NoError(t, err)
+		require.Equal(t, []bool{true}, batch.Settled)
+		require.Equal(t, 1, s.questions(), i)
+	}
+	s.victim.Continue(t)
+	s.late(t, 2)
+	require.NoError(t, s.Close())
+	other := openEngine(t, s.victim, redis.Config{Prefix: s.Prefix()})
+	for _, task := range s.own {
+		state := engine.Pending
+		if settled[task.ID] {
+			state = engine.None
+		}
+		require.Equal(t, state, get(t, other, task.ID).State)
+	}
+}
+
+// A server can lease tasks of one slot and refuse another one.
+func TestALateRefusalOfATermLeasesNothing(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 8, 0)
+	batch := expire(t, s.Engine, engine.Ask{Node: "b", Max: 1, Term: 2}) // tells one slot
+	require.Len(t, batch.Leased, 1)
+	s.victim.Pause(t)
+	batch, err := s.Expire(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: time.Hour, Max: 100, Term: 1, Slots: s.slots})
+	require.NoError(t, err)
+	require.Empty(t, batch.Leased)
+	s.victim.Continue(t)
+	s.late(t, 0)
+	counts, err := s.Count(ctx, "orders")
+	require.NoError(t, err)
+	require.EqualValues(t, 1, counts.Running)
+	require.EqualValues(t, 7, counts.Pending)
+}
+
+func TestLateLeasesOfADroppedTopicAreNotThoseOfANewOne(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 3, 0)
+	s.victim.Pause(t)
+	batch := expire(t, s.Engine, engine.Ask{Max: 100})
+	require.Empty(t, batch.Leased)
+	s.victim.Continue(t)
+	s.late(t, 3)
+	require.NoError(t, s.DropTopic(ctx, "orders"))
+	withTopic(t, s.Engine, engine.Topic{Slots: 16})
+	batch = expire(t, s.Engine, engine.Ask{Max: 100})
+	require.Empty(t, batch.Leased)
+}
+
+// The leases of some last attempts have ended.
+func TestTasksThatDieOnAServerThatIsSlowAreToldLater(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 3, 0)
+	withTopic(t, s.Engine, engine.Topic{Slots: 16, Retries: -1})
+	const lease = 100 * time.Millisecond
+	require.Len(t, expire(t, s.Engine, engine.Ask{Max: 100, Lease: lease}).Leased, 3)
+	time.Sleep(2 * lease)
+	s.victim.Pause(t)
+	require.Empty(t, expire(t, s.Engine, engine.Ask{Max: 100}).Died)
+	s.victim.Continue(t)
+	s.late(t, 0)
+	require.Len(t, expire(t, s.Engine, engine.Ask{Max: 100}).Died, 3)
+	require.Empty(t, expire(t, s.Engine, engine.Ask{Max: 100}).Died)
+}
+
+// A question goes on without its caller.
+func TestAQuestionThatIsLeftDoesNotEndWithItsCall(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 3, 0)
+	s.victim.Pause(t)
+	asking, stop := context.WithCancel(ctx)
+	ask := engine.Ask{Topic: "orders", Node: "a", Lease: time.Hour, Max: 100}
+	_, err := s.Expire(asking, ask)
+	require.NoError(t, err)
+	stop()
+	_, err = s.Expire(asking, ask)
+	require.ErrorIs(t, err, context.Canceled)
+	s.victim.Continue(t)
+	s.late(t, 3)
 }
 
 func TestCloseWaitsForWhatIsLeftWithAServer(t *testing.T) {
@@ -293,6 +394,104 @@ func TestAServerOfAClusterThatStopsForMomentsLosesNoLease(t *testing.T) {
 	require.Len(t, late, len(tasks), "each ran once")
 }
 
+// onVictim returns the id of a task of a topic with 16 slots.
+func (s slow) onVictim(t *testing.T, topic string) string {
+	client := s.victim.client(t)
+	for i := 0; ; i++ {
+		id := fmt.Sprint(i)
+		if client.Exists(ctx, s.SlotKey(topic, engine.Slot(id, 16))).Err() == nil { // else it is moved
+			return id
+		}
+	}
+}
+
+// With a long way to all servers, each answer is late.
+func TestAClusterOfSlowServersRunsEachTaskOnce(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 0, 0)
+	s.SetPatience(time.Nanosecond)
+	s.SetLinger(redis.Linger)
+	centre, err := timeout.New(s.Engine, timeout.Config{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	ran := &runs{late: make(map[string][]time.Duration)}
+	var tasks []engine.Task
+	for _, topic := range []string{"orders", "bills"} {
+		_, err = centre.SetTopic(ctx, engine.Topic{Name: topic, Slots: 16, Lease: time.Hour})
+		require.NoError(t, err)
+		require.NoError(t, centre.Handle(topic, ran.handle))
+		for i := range 500 {
+			tasks = append(tasks, engine.Task{Topic: topic, ID: fmt.Sprint(topic, i), After: time.Duration(i) * 4 * time.Millisecond})
+		}
+	}
+	_, err = centre.SetAll(ctx, tasks)
+	require.NoError(t, err)
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- centre.Run(running) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-ended); require.NoError(t, centre.Close()) })
+	require.Eventually(t, func() bool {
+		_, all := ran.of(tasks)
+		return all
+	}, time.Minute, 10*time.Millisecond)
+	for _, topic := range []string{"orders", "bills"} {
+		require.Eventually(t, func() bool {
+			counts, err := s.Count(ctx, topic)
+			return err == nil && counts.Pending+counts.Running == 0
+		}, time.Minute, 100*time.Millisecond, "all are settled")
+	}
+	late, _ := ran.of(tasks)
+	require.Len(t, late, len(tasks), "each ran once")
+	t.Logf("the latest was %v late", slices.Max(late))
+}
+
+// An outcome that waits for a busy server is told with the next question to that server, however many others
+// have come since. Meanwhile its lease would end, and the task would run again.
+func TestOutcomesForAServerThatIsSlowDoNotWaitForOneAnother(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 12, 1)
+	batch := expire(t, s.Engine, engine.Ask{Max: 100, Lease: time.Hour})
+	require.Len(t, batch.Leased, 13)
+	away := make(map[string]bool)
+	for _, task := range s.own {
+		away[task.ID] = true
+	}
+	s.victim.Pause(t)
+	for _, leased := range batch.Leased {
+		if away[leased.ID] {
+			settled, err := s.Expire(ctx, engine.Ask{Topic: "orders", Lease: time.Hour, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}})
+			require.NoError(t, err)
+			require.Equal(t, []bool{true}, settled.Settled)
+		}
+	}
+	require.Equal(t, 1, s.questions())
+	s.victim.Continue(t)
+	s.late(t, 0)
+	expire(t, s.Engine, engine.Ask{Max: 1})
+	for _, task := range s.own {
+		require.Equal(t, engine.None, get(t, s.Engine, task.ID).State)
+	}
+}
+
+// A topic with much to do on a slow server keeps no other topic from asking that server.
+func TestEachTopicHasAQuestionForAServerThatIsSlow(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 1, 0)
+	_, err := s.SetTopic(ctx, engine.Topic{Name: "bills", Slots: 16}, false)
+	require.NoError(t, err)
+	_, err = s.Set(ctx, []engine.Task{{Topic: "bills", ID: s.onVictim(t, "bills")}})
+	require.NoError(t, err)
+	s.victim.Pause(t)
+	for _, topic := range []string{"orders", "bills"} {
+		batch, err := s.Expire(ctx, engine.Ask{Topic: topic, Node: "a", Lease: time.Hour, Max: 100})
+		require.NoError(t, err)
+		require.Empty(t, batch.Leased)
+	}
+	s.victim.Continue(t)
+	require.Eventually(t, func() bool { return s.questions() == 0 }, time.Minute, time.Millisecond)
+	leases, _ := s.Late("bills")
+	require.Equal(t, 1, leases)
+}
+
 // A caller may use its slice again, though a question about it is still under way.
 func TestOutcomesBelongToTheirCallerAgain(t *testing.T) {
 	t.Parallel()
@@ -340,5 +539,62 @@ func TestAQuestionThatFailsLateIsAskedAgainSoon(t *testing.T) {
 		batch := expire(t, e, engine.Ask{Max: 1})
 		require.False(t, batch.Next.IsZero())
 		require.LessOrEqual(t, batch.Next.Sub(batch.Now), time.Second)
+	}
+}
+
+// A call of Wake may ask the engine.
+func TestWhoIsWokenMayAskTheEngine(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 3, 0)
+	listening, stop := context.WithCancel(ctx)
+	ended, leased := make(chan error, 1), make(chan int, 100)
+	go func() {
+		ended <- s.Wake(listening, func(string) {
+			batch, err := s.Expire(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: time.Hour, Max: 100})
+			if err == nil {
+				leased <- len(batch.Leased)
+			}
+		})
+	}()
+	require.Equal(t, 3, <-leased, "it listens")
+	for _, task := range s.own {
+		set(t, s.Engine, task)
+	}
+	s.victim.Pause(t)
+	_, err := s.Expire(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: time.Hour, Max: 100})
+	require.NoError(t, err)
+	s.victim.Continue(t)
+	for n := 0; n < 3; {
+		select {
+		case more := <-leased:
+			n += more
+		case <-time.After(time.Minute):
+			require.Fail(t, "nobody is woken")
+		}
+	}
+	stop()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// A worker without room, or none, has no use for late leases: they cost no attempt.
+func TestLateLeasesWithoutATakerAreGivenBack(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 3, 0)
+	s.SetLinger(time.Millisecond)
+	s.victim.Pause(t)
+	batch, err := s.Expire(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: time.Hour, Max: 100})
+	require.NoError(t, err)
+	require.Empty(t, batch.Leased)
+	s.victim.Continue(t)
+	require.Eventually(t, func() bool {
+		counts, err := s.Count(ctx, "orders")
+		return err == nil && counts.Pending == 3
+	}, time.Minute, 10*time.Millisecond)
+	batch = expire(t, s.Engine, engine.Ask{Max: 100})
+	require.Len(t, batch.Leased, 3)
+	for _, leased := range batch.Leased {
+		require.Equal(t, 1, leased.Attempts)
+		require.False(t, leased.Again)
+		require.Zero(t, leased.Asked)
 	}
 }

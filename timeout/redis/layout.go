@@ -182,7 +182,6 @@ func (e *Engine) forget(topic string) {
 	delete(e.layouts, topic)
 	delete(e.proofs, topic)
 	e.mu.Unlock()
-	e.late.forget(topic)
 }
 
 // forgetOthers forgets topics that others have dropped. One that was made just now is read again.

@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,15 +13,16 @@ const (
 	// owedRest is the pause before slots without an answer are told again of outcomes.
 	owedRest = time.Second
 
-	// maxOwed is how many outcomes of a topic are kept. There are no more than this process has
+	// maxOwed is how many outcomes of a topic are kept for a server. There are no more than this process has
 	// leased.
 	maxOwed = 100_000
 )
 
-// owed are outcomes for slots without an answer, by topic.
+// owed are outcomes for slots without an answer, by topic. Those that wait for a busy server are apart, by its
+// lane: they are told with the next question to it. The lane of the others is zero.
 type owed struct {
 	mu     sync.Mutex
-	topics map[string]debt
+	topics map[string]map[int]*debt
 }
 
 type debt struct {
@@ -27,36 +30,55 @@ type debt struct {
 	after    time.Time // when they are tried again
 }
 
-// take returns what is to be settled now.
-func (o *owed) take(topic string) []engine.Outcome {
+// take returns what is to be settled now, but for busy servers.
+func (o *owed) take(topic string, busy map[int]int) (outcomes []engine.Outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	d, ok := o.topics[topic]
-	if !ok || time.Now().Before(d.after) {
-		return nil
+	now := time.Now()
+	for lane, d := range o.topics[topic] {
+		if busy[lane] == 0 && !now.Before(d.after) {
+			outcomes = append(outcomes, d.outcomes...)
+			delete(o.topics[topic], lane)
+		}
 	}
-	delete(o.topics, topic)
-	return d.outcomes
+	if len(o.topics[topic]) == 0 {
+		delete(o.topics, topic)
+	}
+	return outcomes
 }
 
 // has reports whether outcomes of a topic wait.
 func (o *owed) has(topic string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, ok := o.topics[topic]
-	return ok
+	return len(o.topics[topic]) > 0
 }
 
-// keep has outcomes be settled later.
-func (o *owed) keep(topic string, outcomes []engine.Outcome) {
-	if len(outcomes) == 0 {
-		return
-	}
+// all returns the topics of outcomes that wait.
+func (o *owed) all() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Keys(o.topics))
+}
+
+// keep has an outcome be settled later.
+func (o *owed) keep(topic string, lane int, outcome engine.Outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.topics == nil {
-		o.topics = make(map[string]debt)
+		o.topics = make(map[string]map[int]*debt)
 	}
-	all := append(o.topics[topic].outcomes, outcomes...)
-	o.topics[topic] = debt{all[max(0, len(all)-maxOwed):], time.Now().Add(owedRest)}
+	if o.topics[topic] == nil {
+		o.topics[topic] = make(map[int]*debt)
+	}
+	d := o.topics[topic][lane]
+	if d == nil {
+		d = new(debt)
+		if lane == 0 { // later ones don't put it off
+			d.after = time.Now().Add(owedRest)
+		}
+		o.topics[topic][lane] = d
+	}
+	d.outcomes = append(d.outcomes, outcome)
+	d.outcomes = d.outcomes[max(0, len(d.outcomes)-maxOwed):]
 }

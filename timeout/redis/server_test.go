@@ -102,6 +102,9 @@ func openEngine(t testing.TB, s server, cfg redis.Config) *redis.Engine {
 	engine, err := redis.Open(context.Background(), s.patient(), cfg)
 	require.NoError(t, err)
 	engine.SetPatience(time.Minute)
-	t.Cleanup(func() { require.NoError(t, engine.Close()) })
+	t.Cleanup(func() {
+		require.NoError(t, engine.Close())
+		require.Zero(t, engine.Left())
+	})
 	return engine
 }

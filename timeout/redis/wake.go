@@ -17,7 +17,8 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 	if e.redis.Closed() {
 		return engine.ErrClosed
 	}
-	defer e.late.listen(wake)()
+	late, end := e.late.listen()
+	defer end()
 	sub := e.redis.Client().Subscribe(ctx, e.channel)
 	defer sub.Close()
 	if _, err := sub.Receive(ctx); err != nil {
@@ -29,6 +30,8 @@ func (e *Engine) Wake(ctx context.Context, wake func(topic string)) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case topic := <-late:
+			wake(topic)
 		case message, open := <-messages:
 			if !open {
 				return engine.ErrClosed
