@@ -253,7 +253,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 		}
 	}
 	good, refused, failure := x.hear(l, answered, visited, failure)
-	if x.leaves() && good && !x.batch.Now.IsZero() {
+	if good && !x.batch.Now.IsZero() {
 		x.engine.late.answered(x.batch.Now)
 	}
 	if !good && failure != nil && !x.others(l) {

@@ -227,3 +227,24 @@ func TestASlotThatFailsIsNotForgotten(t *testing.T) {
 		return get(t, e, "{"+bad+"}2").State == engine.Running
 	}, time.Minute, 50*time.Millisecond)
 }
+
+// No other slot has answered, so the time is that of an earlier call.
+func TestASlotThatFailsAloneIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	server := sharedServer(t)
+	e := openEngine(t, server, redis.Config{PollInterval: time.Hour})
+	withTopic(t, e, engine.Topic{Slots: 16})
+	bad := inSlot(3, 16)
+	set(t, e, engine.Task{ID: bad})
+	lease(t, e, time.Hour)
+	mend := breakSlot(t, server, e, bad)
+	set(t, e, engine.Task{ID: "{" + bad + "}2"}) // in the same slot
+	_, err := e.Expire(ctx, engine.Ask{Topic: "orders", Slots: []int{3}, Max: 10, Lease: time.Hour})
+	require.ErrorContains(t, err, "WRONGTYPE")
+	mend()
+	batch := expire(t, e, engine.Ask{Max: 10, Lease: time.Hour})
+	if len(batch.Leased) == 0 {
+		require.False(t, batch.Next.IsZero())
+		require.LessOrEqual(t, batch.Next.Sub(batch.Now), time.Second)
+	}
+}
