@@ -37,6 +37,9 @@ func (e *Engine) Late(topic string) (leases, questions int) {
 // OnStep has a function called before each step of longer work. Its error ends the work.
 func (e *Engine) OnStep(step func(name string) error) { e.step = step }
 
+// Clock is the servers' time, as far as the engine knows it.
+func (e *Engine) Clock() time.Time { return e.late.now() }
+
 // Left returns how many entries there are for what Expire has left with servers.
 func (e *Engine) Left() int {
 	e.late.mu.Lock()

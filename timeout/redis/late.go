@@ -37,7 +37,7 @@ type late struct {
 	busy     map[string]map[int]int   // how many questions are left, by topic and lane
 	arrivals map[string][]*arrival    // by topic
 	news     map[chan string]struct{} // of the calls of Wake
-	clock    time.Time                // of a server, in the latest answer in time
+	clock    time.Time                // of a server, in an answer
 	read     time.Time                // when that came
 }
 
@@ -138,6 +138,9 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, visited map[*inv
 	own := &expiry{engine: x.engine, ask: x.ask}
 	own.batch.Settled = make([]bool, len(x.ask.Settle))
 	_, _, _ = own.hear(l, f.calls, visited, f.failure) // whoever asks next finds what is wrong
+	if own.batch.Now.After(late.now()) {               // it may be long ago
+		late.answered(own.batch.Now)
+	}
 	own.owe(append(own.failed, own.open...))
 	if own.fenced {
 		own.giveBack(within)

@@ -598,3 +598,15 @@ func TestLateLeasesWithoutATakerAreGivenBack(t *testing.T) {
 		require.Zero(t, leased.Asked)
 	}
 }
+
+// Without it each call asks the server of the topics, and that may hang.
+func TestTheTimeIsKnownFromLateAnswers(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 1, 0)
+	s.victim.Pause(t)
+	require.Empty(t, expire(t, s.Engine, engine.Ask{Max: 100, Slots: s.slots}).Leased)
+	require.Zero(t, s.Clock())
+	s.victim.Continue(t)
+	s.late(t, 1)
+	require.WithinDuration(t, time.Now(), s.Clock(), time.Minute)
+}
