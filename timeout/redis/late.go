@@ -234,7 +234,7 @@ func (t *late) take(ask engine.Ask, l *layout) (leased []engine.Leased, died []e
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, a := range t.arrivals[ask.Topic] {
-		if a.ask.Node != ask.Node || a.ask.Lease != ask.Lease || a.fresh() <= 0 {
+		if a.ask.Node != ask.Node || a.ask.Lease != ask.Lease {
 			continue
 		}
 		died, a.died = append(died, a.died...), nil

@@ -251,28 +251,31 @@ func TestAServerThatFailsIsNoFailureOfTheOthers(t *testing.T) {
 
 func TestCloseTellsWhatItOwesToAServerThatWasSlow(t *testing.T) {
 	t.Parallel()
-	s := startSlow(t, 4, 0)
-	batch := expire(t, s.Engine, engine.Ask{Max: 2, Lease: time.Hour})
-	require.Len(t, batch.Leased, 2)
-	settled := ids(batch)
-	s.victim.Pause(t)
-	for i, leased := range batch.Leased { // with a question, and while it is left
-		ask := engine.Ask{Topic: "orders", Lease: time.Hour, Max: 100, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}}
-		batch, err := s.Expire(ctx, ask)
-		require.NoError(t, err)
-		require.Equal(t, []bool{true}, batch.Settled)
-		require.Equal(t, 1, s.questions(), i)
-	}
-	s.victim.Continue(t)
-	s.late(t, 2)
-	require.NoError(t, s.Close())
-	other := openEngine(t, s.victim, redis.Config{Prefix: s.Prefix()})
-	for _, task := range s.own {
-		state := engine.Pending
-		if settled[task.ID] {
-			state = engine.None
-		}
-		require.Equal(t, state, get(t, other, task.ID).State)
+	for late, most := range map[int]int{0: 0, 2: 100} {
+		t.Run(fmt.Sprint("leases=", late), func(t *testing.T) {
+			t.Parallel()
+			s := startSlow(t, 4, 0)
+			batch := expire(t, s.Engine, engine.Ask{Max: 2, Lease: time.Hour})
+			require.Len(t, batch.Leased, 2)
+			settled := ids(batch)
+			s.victim.Pause(t)
+			for _, leased := range batch.Leased { // with a question, and while it is left
+				ask := engine.Ask{Lease: time.Hour, Max: most, Settle: []engine.Outcome{{Token: leased.Token, As: engine.Done}}}
+				require.Equal(t, []bool{true}, expire(t, s.Engine, ask).Settled)
+				require.Equal(t, 1, s.questions())
+			}
+			s.victim.Continue(t)
+			s.late(t, late)
+			require.NoError(t, s.Close())
+			other := openEngine(t, s.victim, redis.Config{Prefix: s.Prefix()})
+			for _, task := range s.own {
+				state := engine.Pending
+				if settled[task.ID] {
+					state = engine.None
+				}
+				require.Equal(t, state, get(t, other, task.ID).State)
+			}
+		})
 	}
 }
 
