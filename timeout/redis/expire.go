@@ -38,7 +38,7 @@ type expiry struct {
 func (e *Engine) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
 	x := &expiry{engine: e, ask: ask, own: len(ask.Settle), begun: time.Now()}
 	x.ask.Settle = ask.Settle[:x.own:x.own]
-	if x.leaves() { // the caller may use its own again, before the answer to a question that is left
+	if x.leaves() { // the caller may use its own again, and a question left needs them for longer
 		x.ask.Settle = slices.Clone(ask.Settle)
 	}
 	x.ask.Settle = append(x.ask.Settle, e.owed.take(ask.Topic, x.busy())...)

@@ -191,7 +191,7 @@ func TestAnOutcomeForAServerThatIsSlowIsToldLater(t *testing.T) {
 	require.Equal(t, engine.None, get(t, s.Engine, s.own[2].ID).State)
 }
 
-// A lease that may end soon is given back instead.
+// A lease about to end is given back instead.
 func TestALeaseThatHasEndedBeforeItCameIsLeasedAnew(t *testing.T) {
 	t.Parallel()
 	s := startSlow(t, 3, 0)
@@ -447,7 +447,7 @@ func TestAClusterOfSlowServersRunsEachTaskOnce(t *testing.T) {
 	t.Logf("the latest was %v late", slices.Max(late))
 }
 
-// An outcome that waits for a busy server is told with the next question to that server, however many others
+// An outcome for a busy server is told with the next question to that server, however many others
 // have come since. Meanwhile its lease would end, and the task would run again.
 func TestOutcomesForAServerThatIsSlowDoNotWaitForOneAnother(t *testing.T) {
 	t.Parallel()
@@ -517,7 +517,7 @@ func TestOutcomesBelongToTheirCallerAgain(t *testing.T) {
 	}, time.Minute, 50*time.Millisecond)
 }
 
-// Nobody forgets that something is due on a server because a question to it has failed late.
+// After a late failure the engine still knows of something due on that server.
 func TestAQuestionThatFailsLateIsAskedAgainSoon(t *testing.T) {
 	t.Parallel()
 	cluster := testserver.RedisCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
@@ -538,7 +538,7 @@ func TestAQuestionThatFailsLateIsAskedAgainSoon(t *testing.T) {
 	require.Equal(t, 1, questions)
 	victim.Kill(t)
 	require.Eventually(t, func() bool { _, questions := e.Late("orders"); return questions == 0 }, time.Minute, time.Millisecond)
-	for range 16 { // some of them ask servers that live
+	for range 16 { // some of them ask live servers
 		batch := expire(t, e, engine.Ask{Max: 1})
 		require.False(t, batch.Next.IsZero())
 		require.LessOrEqual(t, batch.Next.Sub(batch.Now), time.Second)
@@ -583,16 +583,33 @@ func TestWhoIsWokenMayAskTheEngine(t *testing.T) {
 func TestLateLeasesWithoutATakerAreGivenBack(t *testing.T) {
 	t.Parallel()
 	s := startSlow(t, 3, 0)
-	s.SetLinger(time.Millisecond)
+	s.SetLinger(3 * patience)
+	woken := make(chan string, 100)
+	listening, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Wake(listening, func(topic string) { woken <- topic }) }()
+	require.Empty(t, <-woken, "it listens")
 	s.victim.Pause(t)
 	batch, err := s.Expire(ctx, engine.Ask{Topic: "orders", Node: "a", Lease: time.Hour, Max: 100})
 	require.NoError(t, err)
 	require.Empty(t, batch.Leased)
 	s.victim.Continue(t)
+	s.late(t, 3)
+	for len(woken) > 0 {
+		<-woken
+	}
 	require.Eventually(t, func() bool {
 		counts, err := s.Count(ctx, "orders")
 		return err == nil && counts.Pending == 3
 	}, time.Minute, 10*time.Millisecond)
+	select {
+	case topic := <-woken:
+		require.Equal(t, "orders", topic, "they are due again")
+	case <-time.After(time.Minute):
+		require.Fail(t, "nobody is woken")
+	}
+	stop()
+	require.ErrorIs(t, <-ended, context.Canceled)
 	batch = expire(t, s.Engine, engine.Ask{Max: 100})
 	require.Len(t, batch.Leased, 3)
 	for _, leased := range batch.Leased {
@@ -602,7 +619,7 @@ func TestLateLeasesWithoutATakerAreGivenBack(t *testing.T) {
 	}
 }
 
-// Without it each call asks the server of the topics, and that may hang.
+// Without it each call asks the server of the topics, even a hanging one.
 func TestTheTimeIsKnownFromLateAnswers(t *testing.T) {
 	t.Parallel()
 	s := startSlow(t, 1, 0)

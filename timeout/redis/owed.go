@@ -18,8 +18,8 @@ const (
 	maxOwed = 100_000
 )
 
-// owed are outcomes for slots without an answer, by topic. Those that wait for a busy server are apart, by its
-// lane: they are told with the next question to it. The lane of the others is zero.
+// owed are outcomes for slots without an answer, by topic. Outcomes for a busy server are apart, by its lane: they
+// go with the next question to it. The lane of the others is zero.
 type owed struct {
 	mu     sync.Mutex
 	topics map[string]map[int]*debt
@@ -54,7 +54,7 @@ func (o *owed) has(topic string) bool {
 	return len(o.topics[topic]) > 0
 }
 
-// all returns the topics of outcomes that wait.
+// all returns the topics with outcomes.
 func (o *owed) all() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
