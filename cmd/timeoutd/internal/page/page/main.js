@@ -201,7 +201,7 @@
   function choose() {
     let name = "";
     try { name = decodeURIComponent(location.hash.slice(1)); } catch { /* nobody here has written that */ }
-    if (name === "main" || name === chosen) return;
+    if (name === "/main" || name === chosen) return; // the page's own anchor, and no topic
     chosen = name;
     tasks.choose(name);
     if (latest) draw();
