@@ -56,3 +56,18 @@ func TestATopicCanBeCalledMain(t *testing.T) {
 	b.Until(`document.body.dataset.drawn !== "` + drawn + `"`)
 	require.True(t, tab.Eval[bool](b, `!$("topic-card").hidden && document.querySelector(":target") === document.querySelector("main")`))
 }
+
+// A list that takes longer than the pause between two lists is waited for.
+func TestASlowListIsDrawn(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	later(t, centre, "mail", "1")
+	b := tab.Open(t, url+"/", 1440, 1000)
+	b.Until(`document.body.dataset.drawn >= 1`)
+	hold(b, `path.includes("/tasks?")`)
+	tab.Eval[bool](b, `(window.ticks = 0, setInterval(() => ticks++, 3000), true)`)
+	b.Press("#topics", "mail")
+	b.Until(`ticks >= 2`)
+	require.Equal(t, 1, tab.Eval[int](b, `held.length`))
+	free(b, 0)
+	b.Until(`document.querySelector("#tasks [data-id]")`)
+}

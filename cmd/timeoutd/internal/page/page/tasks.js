@@ -3,21 +3,26 @@
 const STATES = ["pending", "running", "done", "dead", "removed"];
 
 function makeTasks(changed) {
-  let topic = "", state = "pending", cursor = "", next = "", number = 0;
+  let topic = "", state = "pending", cursor = "", next = "", number = 0, asking = false;
   const body = $("tasks").tBodies[0], causes = makeCauses(clear, (key) => show(key));
 
   async function draw() {
     if (!topic) return;
     const mine = ++number, query = new URLSearchParams({ state, limit: "50" });
     if (cursor) query.set("cursor", cursor);
+    asking = true;
     let page;
     try {
       page = await askJSON("GET", `${topicPath(topic)}/tasks?${query}`);
     } catch (e) {
-      if (mine === number) { body.replaceChildren(empty(e.message)); body.dataset.drawn = state; }
+      if (mine !== number) return;
+      asking = false;
+      body.replaceChildren(empty(e.message));
+      body.dataset.drawn = state;
       return;
     }
     if (mine !== number) return; // somebody has clicked meanwhile
+    asking = false;
     next = page.next || "";
     $("next").disabled = !next;
     $("first").disabled = !cursor;
@@ -121,9 +126,9 @@ function makeTasks(changed) {
 
   $("next").addEventListener("click", () => { cursor = next; draw(); });
   $("first").addEventListener("click", () => { cursor = ""; draw(); });
-  // The list draws itself again unless somebody is about to click in it.
+  // The list draws itself again unless it is being asked for, or somebody is about to click in it.
   setInterval(() => {
-    if (topic && !document.hidden && !cursor && !body.querySelector(".armed") && !body.contains(document.activeElement) && !body.matches(":hover")) draw();
+    if (topic && !asking && !document.hidden && !cursor && !body.querySelector(".armed") && !body.contains(document.activeElement) && !body.matches(":hover")) draw();
   }, 3000);
   return { choose, tabs };
 }
