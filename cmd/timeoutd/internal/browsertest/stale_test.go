@@ -71,3 +71,30 @@ func TestASlowListIsDrawn(t *testing.T) {
 	free(b, 0)
 	b.Until(`document.querySelector("#tasks [data-id]")`)
 }
+
+// A request with the token before this one says nothing about this one.
+func TestARefusalOfAnEarlierToken(t *testing.T) {
+	const reader = "reader-0123456789"
+	centre, url := serve(t, api.Config{Tokens: []api.Token{{Secret: reader, Scope: api.Read}}})
+	later(t, centre, "mail", "1")
+	b := tab.Open(t, url+"/", 1440, 1000)
+	b.Until(`$("token-box").open`)
+	tab.Eval[bool](b, `($("token").value = "`+reader+`", $("token-go").click(), true)`)
+	b.Press("#topics", "mail")
+	b.Until(`document.querySelector("#tasks [data-id]")`)
+	hold(b, `path.includes("/tasks?")`)
+	tab.Eval[bool](b, `(token.set("wrong-0123456789"), document.querySelector("#tabs [data-state=dead]").click(), token.set("`+reader+`"), true)`)
+	b.Until(`held.length === 1`)
+	free(b, 0)
+	b.Until(`$("tasks").textContent.includes("the token is not known")`)
+	require.False(t, tab.Eval[bool](b, `$("token-box").open`))
+
+	b.Run("nothing is asked for before there is another one", func(t *testing.T) {
+		tab.Eval[bool](b, `(token.set("wrong-0123456789"), true)`)
+		b.Until(`$("token-box").open`)
+		hold(b, `path.includes("/tasks?")`)
+		tab.Eval[bool](b, `(window.ticks = 0, setInterval(() => ticks++, 3000), true)`)
+		b.Until(`ticks >= 2`)
+		require.Zero(t, tab.Eval[int](b, `held.length`))
+	})
+}

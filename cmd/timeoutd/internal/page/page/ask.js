@@ -13,8 +13,8 @@ class Refused extends Error {
 
 // ask makes a request and returns the answer's text, or throws an error in words.
 async function ask(method, path, body) {
-  const headers = {};
-  if (token.get()) headers.Authorization = "Bearer " + token.get();
+  const headers = {}, secret = token.get();
+  if (secret) headers.Authorization = "Bearer " + secret;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let answer;
   try {
@@ -26,7 +26,7 @@ async function ask(method, path, body) {
   if (!answer.ok) {
     let detail = text.slice(0, 300).trim();
     try { detail = JSON.parse(text).detail || detail; } catch { /* from a proxy, perhaps */ }
-    if (answer.status === 401) askForToken(token.get() ? "The server does not know this token." : "The server wants a token.");
+    if (answer.status === 401 && token.get() === secret) askForToken(secret ? "The server does not know this token." : "The server wants a token.");
     throw new Refused(answer.status, detail);
   }
   return text;

@@ -128,7 +128,7 @@ function makeTasks(changed) {
   $("first").addEventListener("click", () => { cursor = ""; draw(); });
   // The list draws itself again unless it is being asked for, or somebody is about to click in it.
   setInterval(() => {
-    if (topic && !asking && !document.hidden && !cursor && !body.querySelector(".armed") && !body.contains(document.activeElement) && !body.matches(":hover")) draw();
+    if (topic && !asking && !document.hidden && !$("token-box").open && !cursor && !body.querySelector(".armed") && !body.contains(document.activeElement) && !body.matches(":hover")) draw();
   }, 3000);
   return { choose, tabs };
 }
