@@ -3,6 +3,8 @@
 package browsertest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -96,5 +98,72 @@ func TestARefusalOfAnEarlierToken(t *testing.T) {
 		tab.Eval[bool](b, `(window.ticks = 0, setInterval(() => ticks++, 3000), true)`)
 		b.Until(`ticks >= 2`)
 		require.Zero(t, tab.Eval[int](b, `held.length`))
+	})
+}
+
+// The box of a task shows the task that was chosen last, however long the answers take.
+func TestTheBoxIsOfOneTask(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	require.NoError(t, centre.Handle("mail", func(context.Context, timeout.Task) error { return errors.New("no") }))
+	_, err := centre.Set(t.Context(), timeout.Task{Topic: "mail", ID: "a"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return state(t, centre, "mail", "a") == timeout.Dead }, tab.Eternal, 10*time.Millisecond)
+	_, err = centre.Replay(t.Context(), []timeout.Key{{Topic: "mail", ID: "a"}})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return state(t, centre, "mail", "a") == timeout.Dead }, tab.Eternal, 10*time.Millisecond)
+	require.NoError(t, centre.Pause(t.Context(), "mail"))
+	_, err = centre.Replay(t.Context(), []timeout.Key{{Topic: "mail", ID: "a"}})
+	require.NoError(t, err)
+	later(t, centre, "mail", "b")
+	b := tab.Open(t, url+"/#mail", 1440, 1000)
+	b.Until(`document.querySelectorAll("#tasks [data-id]").length === 2`)
+	look := func(id string) {
+		tab.Eval[bool](b, `(document.querySelector("#tasks [data-id=`+id+`] .link").click(), true)`)
+	}
+	const isB = `$("look").open && $("look-title").textContent === "mail/b" && $("look-attempts").textContent === "None has ended."`
+
+	b.Run("chosen before the other one", func(t *testing.T) {
+		hold(b, `path === "/v1/tasks/get" && o.body.includes('"a"')`)
+		look("a")
+		look("b")
+		b.Until(isB)
+		free(b, 0)
+		require.True(t, tab.Eval[bool](b, isB))
+		b.Click("#look-close")
+	})
+	b.Run("its attempts come late", func(t *testing.T) {
+		hold(b, `path.includes("/tasks/a/executions")`)
+		look("a")
+		b.Until(`held.length === 1`)
+		b.Click("#look-close")
+		look("b")
+		b.Until(isB)
+		free(b, 0)
+		require.True(t, tab.Eval[bool](b, isB))
+		b.Click("#look-close")
+	})
+	b.Run("closed before the answer to a button", func(t *testing.T) {
+		hold(b, `path === "/v1/tasks/move"`)
+		look("a")
+		b.Until(`$("look-title").textContent === "mail/a" && $("look-actions").firstChild`)
+		b.Press("#look-actions", "Run now")
+		b.Until(`held.length === 1`)
+		b.Click("#look-close")
+		look("b")
+		b.Until(isB)
+		free(b, 0)
+		b.Until(`$("said").textContent.includes("runs now")`)
+		require.True(t, tab.Eval[bool](b, isB))
+		b.Click("#look-close")
+	})
+	b.Run("closed before it is shown again", func(t *testing.T) {
+		look("b")
+		b.Until(isB)
+		hold(b, `path === "/v1/tasks/get"`)
+		b.Press("#look-actions", "Run now")
+		b.Until(`held.length === 1`)
+		b.Click("#look-close")
+		free(b, 0)
+		require.False(t, tab.Eval[bool](b, `$("look").open`))
 	})
 }

@@ -23,9 +23,15 @@ function distance(text) {
 
 const untilNames = { pending: "next", running: "lease ends", done: "done", dead: "dead since", removed: "removed" };
 
-async function look(key, act) {
-  const text = await ask("POST", "/v1/tasks/get", { keys: [key] }), task = JSON.parse(text).tasks[0];
-  setText($("look-title"), `${key.topic}/${key.id}`);
+const keyText = (key) => `${key.topic}/${key.id}`; // no topic has a slash
+
+let looks = 0; // the last look makes the answers to earlier ones void
+
+// look shows a task in the box. If it is to show it again, it leaves a closed box closed.
+async function look(key, act, again) {
+  const mine = ++looks, text = await ask("POST", "/v1/tasks/get", { keys: [key] }), task = JSON.parse(text).tasks[0];
+  if (mine !== looks || again && !$("look").open) return;
+  setText($("look-title"), keyText(key));
   drawFacts($("look-facts"), [
     ["state", task.state], ["created", date(task.created)], ["due", date(task.due)], [untilNames[task.state], date(task.until)],
     ["attempts", task.attempts || 0], ["calls", task.calls || 0], ["failures", task.failures || 0], ["trace", (task.trace || {}).traceparent],
@@ -39,24 +45,20 @@ async function look(key, act) {
   $("look-actions").replaceChildren(...taskActions({ ...task, ...key }, act));
   if (!$("look").open) $("look").showModal();
   $("look").dataset.state = task.state;
-  await drawAttempts(key);
+  const rows = await attempts(key);
+  if (mine === looks) $("look-attempts").tBodies[0].replaceChildren(...rows);
 }
 
-async function drawAttempts(key) {
-  const body = $("look-attempts").tBodies[0], line = (text) => [h("tr", {}, h("td", { class: "empty" }, text))];
-  let rows;
-  if (key.id === "/") { // it fits into no path
-    body.replaceChildren(...line("The attempts of a task of that id can't be asked for."));
-    return;
-  }
+async function attempts(key) {
+  const line = (text) => [h("tr", {}, h("td", { class: "empty" }, text))];
+  if (key.id === "/") return line("The attempts of a task of that id can't be asked for."); // it fits into no path
   try {
     const all = (await askJSON("GET", `${topicPath(key.topic)}/tasks/${encodeURIComponent(key.id)}/executions?limit=50`)).executions;
-    rows = all.length ? all.map((e) => h("tr", {}, h("td", { class: "faint" }, date(e.started)), h("td", {}, `attempt ${e.attempt}`), h("td", {}, e.as),
+    return all.length ? all.map((e) => h("tr", {}, h("td", { class: "faint" }, date(e.started)), h("td", {}, `attempt ${e.attempt}`), h("td", {}, e.as),
       h("td", { class: "n faint" }, e.took), h("td", { class: "faint" }, e.node), h("td", { class: "error", title: e.error || false }, e.error || ""))) : line("None has ended.");
   } catch (e) {
-    rows = line(e.status === 501 ? "This engine keeps no log of attempts." : e.message);
+    return line(e.status === 501 ? "This engine keeps no log of attempts." : e.message);
   }
-  body.replaceChildren(...rows);
 }
 
 // taskActions are the buttons for a task in its state.

@@ -66,7 +66,7 @@ function makeTasks(changed) {
       const answer = (await askJSON("POST", "/v1/tasks/" + verb, body)).answers[0];
       const done = { move: "runs now", replay: "runs again", remove: "is removed", drop: "is dropped" }[verb];
       say(answer.error ? answer.error.detail : answer.changed ? `${key.id} ${done}.` : `${key.id} was ${answer.was}: nothing has changed.`, answer.error || !answer.changed);
-      if ($("look").open) await look(key, act);
+      if ($("look").open && $("look-title").textContent === keyText(key)) await look(key, act, true);
     } catch (e) {
       say(e.message, true);
     }
