@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
@@ -165,5 +166,34 @@ func TestTheBoxIsOfOneTask(t *testing.T) {
 		b.Click("#look-close")
 		free(b, 0)
 		require.False(t, tab.Eval[bool](b, `$("look").open`))
+	})
+}
+
+// A list of another state begins with its first page, and without the buttons of the state before.
+func TestAnotherStateHasNothingOfTheOneBefore(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	for i := range 60 {
+		later(t, centre, "mail", fmt.Sprint(i))
+	}
+	b := tab.Open(t, url+"/#mail", 1440, 1000)
+	b.Until(`document.querySelectorAll("#tasks [data-id]").length === 50 && !$("next").disabled`)
+	hold(b, `path.includes("/tasks?")`)
+	tab.Eval[bool](b, `(document.querySelector("#tabs [data-state=done]").click(), $("next").click(), true)`)
+	b.Until(`held.length === 2`)
+	require.NotContains(t, tab.Eval[string](b, `held.map((one) => one.path).join(" ")`), "cursor=")
+
+	b.Run("the way back from a page that fails", func(t *testing.T) {
+		b.Do(chromedp.Reload())
+		b.Until(`document.querySelectorAll("#tasks [data-id]").length === 50 && !$("next").disabled`)
+		tab.Eval[bool](b, `(() => {
+			const real = window.fetch;
+			window.fetch = (path, o) => path.includes("cursor=") ? Promise.reject(new TypeError("away")) : real(path, o);
+			return true;
+		})()`)
+		b.Click("#next")
+		b.Until(`$("tasks").textContent.includes("can't be reached")`)
+		require.False(t, tab.Eval[bool](b, `$("first").disabled`))
+		b.Click("#first")
+		b.Until(`document.querySelectorAll("#tasks [data-id]").length === 50`)
 	})
 }

@@ -9,6 +9,7 @@ function makeTasks(changed) {
   async function draw() {
     if (!topic) return;
     const mine = ++number, query = new URLSearchParams({ state, limit: "50" });
+    $("first").disabled = !cursor;
     if (cursor) query.set("cursor", cursor);
     asking = true;
     let page;
@@ -25,7 +26,6 @@ function makeTasks(changed) {
     asking = false;
     next = page.next || "";
     $("next").disabled = !next;
-    $("first").disabled = !cursor;
     setText($("tasks-when"), untilNames[state]);
     body.replaceChildren(...(page.tasks.length ? page.tasks.map(row) : [empty(cursor ? "No more." : `No task is ${state}.`)]));
     body.dataset.drawn = state;
@@ -100,12 +100,17 @@ function makeTasks(changed) {
   // explain says why tasks are dead. It reads them all, so it is not repeated like the list.
   const explain = () => (state === "dead" ? causes.draw(topic) : causes.hide());
 
-  function choose(name, wanted) {
+  function choose(name) {
     topic = name;
-    state = wanted || "pending";
+    body.replaceChildren();
+    turn("pending");
+  }
+
+  // turn begins with the first page of a state.
+  function turn(to) {
+    state = to;
     cursor = next = "";
     say("");
-    body.replaceChildren();
     offerAll("");
     tabs(null);
     explain();
@@ -116,7 +121,7 @@ function makeTasks(changed) {
   function tabs(counts) {
     const host = $("tabs");
     if (!host.firstChild) {
-      host.append(...STATES.map((name) => h("button", { type: "button", "data-state": name, onclick: () => { state = name; cursor = ""; say(""); tabs(null); explain(); draw(); } }, name, h("b"))));
+      host.append(...STATES.map((name) => h("button", { type: "button", "data-state": name, onclick: () => turn(name) }, name, h("b"))));
     }
     for (const b of host.children) {
       b.setAttribute("aria-pressed", b.dataset.state === state);
