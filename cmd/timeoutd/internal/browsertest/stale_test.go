@@ -197,3 +197,20 @@ func TestAnotherStateHasNothingOfTheOneBefore(t *testing.T) {
 		b.Until(`document.querySelectorAll("#tasks [data-id]").length === 50`)
 	})
 }
+
+// A filter in use stays in sight, however few topics there are.
+func TestAFilterInUseCanBeSeen(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	for i := range 9 {
+		later(t, centre, fmt.Sprintf("topic-%d", i), "1")
+	}
+	b := tab.Open(t, url+"/", 1440, 1000)
+	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 9`)
+	tab.Eval[bool](b, `($("filter").value = "topic-1", $("filter").dispatchEvent(new Event("input")), true)`)
+	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 1`)
+	require.NoError(t, centre.DropTopic(t.Context(), "topic-8"))
+	b.Until(`$("topics-note").textContent.startsWith("8 topics")`)
+	require.False(t, tab.Eval[bool](b, `$("filter").hidden`))
+	tab.Eval[bool](b, `($("filter").value = "", $("filter").dispatchEvent(new Event("input")), true)`)
+	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 8 && $("filter").hidden`)
+}

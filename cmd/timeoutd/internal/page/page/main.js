@@ -65,7 +65,7 @@
     took.update(merge("took"));
     drawNow(lateNow);
     drawHead();
-    $("filter").hidden = latest.topics.length < 9;
+    $("filter").hidden = latest.topics.length < 9 && !$("filter").value;
     setText($("topics-note"), latest.topics.length ? plural(latest.topics.length, "topic") + (latest.members.nodes.length > 1 ? "; done, failed, again, lost, early and late are of " + summed() : "") : "");
     setText($("durations-note"), "all topics" + (latest.members.nodes.length > 1 ? ", " + summed() : ""));
     drawTopics($("topics").tBodies[0], latest, chosen, $("filter").value, (name) => { location.hash = encodeURIComponent(name); }, pauseTopic);
