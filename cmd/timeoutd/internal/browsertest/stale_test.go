@@ -214,3 +214,29 @@ func TestAFilterInUseCanBeSeen(t *testing.T) {
 	tab.Eval[bool](b, `($("filter").value = "", $("filter").dispatchEvent(new Event("input")), true)`)
 	b.Until(`document.querySelectorAll("#topics [data-topic]").length === 8 && $("filter").hidden`)
 }
+
+// The server takes sums and the rest at different times. So the rest can be new beside the same sums.
+func TestTheSameSumsAndAnotherPause(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	later(t, centre, "mail", "1")
+	b := tab.Open(t, url+"/", 1440, 1000)
+	b.Until(`document.body.dataset.drawn >= 1`)
+	tab.Eval[bool](b, `(() => {
+		const real = window.fetch;
+		let sums;
+		window.fetch = async (path, o) => {
+			const answer = await real(path, o);
+			if (path !== "/v1/stats") return answer;
+			const stats = await answer.json();
+			stats.sums = sums ||= stats.sums;
+			window.asked = (window.asked || 0) + 1;
+			return new Response(JSON.stringify(stats));
+		};
+		return true;
+	})()`)
+	b.Until(`window.asked >= 2`)
+	drawn := tab.Eval[string](b, `document.body.dataset.drawn`)
+	b.Press("[data-topic=mail]", "Pause")
+	b.Until(`document.querySelector("[data-topic=mail]").textContent.includes("paused")`)
+	require.Equal(t, drawn, tab.Eval[string](b, `document.body.dataset.drawn`), "no point for the same sums")
+}

@@ -26,10 +26,16 @@
   const ofAll = (name) => sum((t) => t.all && t.all[name]);
 
   function take(stats) {
-    const before = latest, last = points[points.length - 1];
-    if (before && before.sums.at === stats.sums.at) return; // the same figures once more
-    if (before && before.since !== stats.since) points = []; // another process
+    const before = latest;
     latest = stats;
+    if (!before || before.sums.at !== stats.sums.at) point(stats, before);
+    draw();
+  }
+
+  // point makes a point of what happened between two answers.
+  function point(stats, before) {
+    if (before && before.since !== stats.since) points = []; // another process
+    const last = points[points.length - 1];
     const at = Date.parse(stats.sums.at) / 1000, total = { done: ofAll("done"), failed: ofAll("failed") };
     const same = before && JSON.stringify(before.sums.nodes) === JSON.stringify(stats.sums.nodes); // sums of other nodes have no difference
     const gap = missed && points.length > 0, known = points.length > 0 && !gap && same && !before.error && !stats.error;
@@ -38,7 +44,6 @@
     const per = (name) => (known ? Math.max(0, total[name] - last.total[name]) / Math.max(0.001, at - last.t) : 0);
     points.push({ t: at, wall: new Date(stats.sums.at), total, done: per("done"), failed: per("failed"), pending: ofCounts("pending"), due: ofCounts("due"), lag: Math.max(0, ...stats.topics.map((t) => (t.counts ? t.counts.lag_seconds : 0))) });
     while (points.length > 2 && points[1].t < at - LONGEST - 5) points.shift();
-    draw();
   }
 
   // merge adds up histograms. Their buckets have the same limits.
