@@ -240,3 +240,26 @@ func TestTheSameSumsAndAnotherPause(t *testing.T) {
 	b.Until(`document.querySelector("[data-topic=mail]").textContent.includes("paused")`)
 	require.Equal(t, drawn, tab.Eval[string](b, `document.body.dataset.drawn`), "no point for the same sums")
 }
+
+// A server's clock can go back. Then there is no rate between the figures before and after.
+func TestAClockThatGoesBack(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	require.NoError(t, centre.Handle("mail", func(context.Context, timeout.Task) error { return nil }))
+	later(t, centre, "mail", "1")
+	b := tab.Open(t, url+"/", 1440, 1000)
+	b.Until(`document.body.dataset.drawn >= 3 && document.querySelector("[data-topic=mail] td:nth-child(6)").textContent === "0"`)
+	tab.Eval[bool](b, `(() => {
+		const real = window.fetch;
+		window.fetch = async (path, o) => {
+			const answer = await real(path, o);
+			if (path !== "/v1/stats") return answer;
+			const stats = await answer.json();
+			stats.sums.at = new Date(Date.parse(stats.sums.at) - 3600e3).toISOString();
+			stats.topics[0].all.done += 1000;
+			return new Response(JSON.stringify(stats));
+		};
+		return true;
+	})()`)
+	b.Until(`document.querySelector("[data-topic=mail] td:nth-child(6)").textContent === "1,000"`)
+	require.Equal(t, "0/s", tab.Eval[string](b, `document.querySelector("#tile-done .value").textContent`))
+}

@@ -34,9 +34,9 @@
 
   // point makes a point of what happened between two answers.
   function point(stats, before) {
-    if (before && before.since !== stats.since) points = []; // another process
-    const last = points[points.length - 1];
-    const at = Date.parse(stats.sums.at) / 1000, total = { done: ofAll("done"), failed: ofAll("failed") };
+    const at = Date.parse(stats.sums.at) / 1000;
+    if (before && (before.since !== stats.since || Date.parse(before.sums.at) / 1000 > at)) points = []; // another process, or a clock set back
+    const last = points[points.length - 1], total = { done: ofAll("done"), failed: ofAll("failed") };
     const same = before && JSON.stringify(before.sums.nodes) === JSON.stringify(stats.sums.nodes); // sums of other nodes have no difference
     const gap = missed && points.length > 0, known = points.length > 0 && !gap && same && !before.error && !stats.error;
     missed = false;
