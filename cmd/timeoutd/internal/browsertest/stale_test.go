@@ -263,3 +263,19 @@ func TestAClockThatGoesBack(t *testing.T) {
 	b.Until(`document.querySelector("[data-topic=mail] td:nth-child(6)").textContent === "1,000"`)
 	require.Equal(t, "0/s", tab.Eval[string](b, `document.querySelector("#tile-done .value").textContent`))
 }
+
+// A double click is one click too many for what can't be undone.
+func TestADoubleClickOnlyAsks(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	later(t, centre, "mail", "1")
+	b := tab.Open(t, url+"/#mail", 1440, 1000)
+	b.Until(`document.querySelector("#tasks [data-id]")`)
+	require.Equal(t, "Really remove?", tab.Eval[string](b, `(() => {
+		const remove = [...document.querySelectorAll("#tasks button")].find((e) => e.textContent === "Remove");
+		for (const detail of [1, 2]) remove.dispatchEvent(new MouseEvent("click", { bubbles: true, detail }));
+		return remove.textContent;
+	})()`))
+	require.Equal(t, timeout.Pending, state(t, centre, "mail", "1"))
+	b.PressSurely("#tasks", "Remove", "Really remove?")
+	b.Until(`$("said").textContent === "1 is removed."`)
+}

@@ -41,11 +41,13 @@ function askForToken(why) {
   if (!$("token-box").open) { $("token").value = ""; $("token-box").showModal(); }
 }
 
-// armed is a button for an irreversible action: the first click asks, the second one acts.
+// armed is a button for an irreversible action: the first click asks, the second one acts. The second
+// click of a double click is none.
 function armed(label, sure, act) {
   let timer = 0;
   const button = h("button", { type: "button", class: "small", onclick: (e) => {
     e.stopPropagation();
+    if (e.detail > 1) return;
     clearTimeout(timer);
     if (button.classList.toggle("armed")) {
       setText(button, sure);
