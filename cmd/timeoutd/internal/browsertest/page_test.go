@@ -309,6 +309,7 @@ func TestClearingATopicStaysWithIt(t *testing.T) {
 	require.True(t, tab.Eval[bool](b, `(() => { goOn(); return true; })()`))
 	b.Until(`asked.length === 2`)
 	require.Equal(t, "/v1/topics/a/dead/replay? /v1/topics/a/dead/replay?cursor=1.x", tab.Eval[string](b, `asked.join(" ")`))
+	b.Until(`$("said").textContent === "a: 2 tasks run again."`)
 }
 
 // Nobody sees the tasks of a closed topic, so the page asks for none.

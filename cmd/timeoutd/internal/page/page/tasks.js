@@ -51,10 +51,11 @@ function makeTasks(changed) {
     h("td", { class: "n faint" }, task.payload_bytes ? count(task.payload_bytes) + " B" : "–"),
     h("td", { class: "act" }, ...taskActions(task, act), plain("Look", () => show(task))));
 
-  const show = (task) => look({ topic: task.topic, id: task.id }, act).catch((e) => say(e.message, true));
+  const show = (task) => look({ topic: task.topic, id: task.id }, act).catch((e) => say(task.topic, e.message, true));
 
-  function say(text, bad) {
-    setText($("said"), text);
+  // say says what has come of a click, and of which topic if that is no longer the chosen one.
+  function say(of, text, bad) {
+    setText($("said"), of === topic ? text : `${of}: ${text}`);
     $("said").classList.toggle("bad", !!bad);
   }
 
@@ -65,10 +66,10 @@ function makeTasks(changed) {
       const body = verb === "move" ? { moves: [{ ...key, after: 0 }] } : { keys: [{ ...key, ...only }] };
       const answer = (await askJSON("POST", "/v1/tasks/" + verb, body)).answers[0];
       const done = { move: "runs now", replay: "runs again", remove: "is removed", drop: "is dropped" }[verb];
-      say(answer.error ? answer.error.detail : answer.changed ? `${key.id} ${done}.` : `${key.id} was ${answer.was}: nothing has changed.`, answer.error || !answer.changed);
+      say(key.topic, answer.error ? answer.error.detail : answer.changed ? `${key.id} ${done}.` : `${key.id} was ${answer.was}: nothing has changed.`, answer.error || !answer.changed);
       if ($("look").open && $("look-title").textContent === keyText(key)) await look(key, act, true);
     } catch (e) {
-      say(e.message, true);
+      say(key.topic, e.message, true);
     }
     changed();
     explain();
@@ -78,7 +79,7 @@ function makeTasks(changed) {
   // clear replays or drops what is dead in the topic, perhaps of one cause only. Meanwhile somebody may
   // choose another topic.
   async function clear(verb, cause) {
-    const query = new URLSearchParams(cause ? { cause } : {}), path = `${topicPath(topic)}/dead/${verb}?`;
+    const of = topic, query = new URLSearchParams(cause ? { cause } : {}), path = `${topicPath(of)}/dead/${verb}?`;
     let total = 0, more = true;
     try {
       while (more) {
@@ -86,12 +87,12 @@ function makeTasks(changed) {
         total += answer.changed;
         more = answer.more;
         if (more) query.set("cursor", answer.next);
-        say(`${plural(total, "task")} ${verb === "replay" ? "run again" : "dropped"}${more ? " so far" : ""}.`);
+        say(of, `${plural(total, "task")} ${verb === "replay" ? "run again" : "dropped"}${more ? " so far" : ""}.`);
       }
     } catch (e) {
-      say(e.message, true);
+      say(of, e.message, true);
     }
-    cursor = "";
+    if (of === topic) cursor = "";
     changed();
     explain();
     await draw();
@@ -110,7 +111,7 @@ function makeTasks(changed) {
   function turn(to) {
     state = to;
     cursor = next = "";
-    say("");
+    say(topic, "");
     offerAll("");
     tabs(null);
     explain();
