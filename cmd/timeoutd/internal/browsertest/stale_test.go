@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -278,4 +279,18 @@ func TestADoubleClickOnlyAsks(t *testing.T) {
 	require.Equal(t, timeout.Pending, state(t, centre, "mail", "1"))
 	b.PressSurely("#tasks", "Remove", "Really remove?")
 	b.Until(`$("said").textContent === "1 is removed."`)
+}
+
+// An id is as long as it may be, and has no place to break.
+func TestALongIDStaysOnThePage(t *testing.T) {
+	centre, url := serve(t, api.Config{})
+	id := strings.Repeat("W", 255)
+	later(t, centre, strings.Repeat("W", 100), id)
+	b := tab.Open(t, url+"/#"+strings.Repeat("W", 100), 1440, 1000)
+	b.Press("#tasks", "Run now")
+	b.Until(`$("said").textContent.endsWith("runs now.")`)
+	for _, width := range []int64{1440, 390} {
+		b.Do(chromedp.EmulateViewport(width, 900))
+		b.Until(fmt.Sprintf(`document.documentElement.scrollWidth <= %d`, width)) // the charts are drawn anew first
+	}
 }
