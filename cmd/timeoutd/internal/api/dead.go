@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -115,13 +116,17 @@ func parseCursor(text string) (left int64, cursor string, err error) {
 	return left, cursor, nil
 }
 
+// clearPage returns how many tasks have changed, and an error if there is no answer about some of them.
 func clearPage(ctx context.Context, tasks []timeout.Task, has effect, do clearing) (changed int64, err error) {
 	if len(tasks) == 0 {
 		return 0, nil
 	}
 	answers, err := do(ctx, tasks)
 	for _, a := range answers {
-		if a.Err == nil && has(a) {
+		switch {
+		case a.Err != nil:
+			err = cmp.Or(err, a.Err)
+		case has(a):
 			changed++
 		}
 	}

@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
+	"github.com/heartwheel-go/heartwheel/timeout/engine"
 	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
@@ -137,4 +140,29 @@ func TestErrorsInGeneral(t *testing.T) {
 	require.Equal(t, cause{"timeout: handler panicked: no", "nats events.order"}, causeOf(timeout.Task{Error: "timeout: handler panicked: no\ngoroutine 1"}, topic))
 	require.Equal(t, cause{"no", "http https://h:12345/…"}, causeOf(timeout.Task{Error: "no", Callback: &timeout.Callback{Kind: "http", Target: "https://h:12345/12345?key=secret"}}, topic))
 	require.Equal(t, cause{}, causeOf(timeout.Task{}, timeout.Topic{}))
+}
+
+// silent does not answer about single tasks, such as those in a part that is away.
+type silent struct{ engine.Engine }
+
+var errAway = errors.New("shard 1 does not answer")
+
+func (silent) Replay(_ context.Context, keys []timeout.Key) ([]timeout.Answer, error) {
+	return slices.Repeat([]timeout.Answer{{Err: errAway}}, len(keys)), nil
+}
+
+func (silent) Remove(_ context.Context, removals []timeout.Removal) ([]timeout.Answer, error) {
+	return slices.Repeat([]timeout.Answer{{Err: errAway}}, len(removals)), nil
+}
+
+// Tasks that could not be replayed or dropped are no success, whether the engine refused the whole
+// call or some of its tasks.
+func TestClearingTellsOfTasksWithoutAnAnswer(t *testing.T) {
+	s := startOn(t, silent{newEngine(t)}, Config{})
+	s.run(map[string]timeout.Handler{"t": func(context.Context, timeout.Task) error { return errBroken }})
+	s.ask(http.StatusCreated, http.MethodPut, "/v1/topics/t/tasks/a", `{}`)
+	eventually(t, func() bool { return get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead == 1 }, "it is dead")
+	for _, verb := range []string{"replay", "drop"} {
+		require.Contains(t, s.ask(http.StatusBadGateway, http.MethodPost, "/v1/topics/t/dead/"+verb, ""), errAway.Error())
+	}
 }
