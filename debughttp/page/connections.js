@@ -58,10 +58,14 @@
       const parts = text.replace(/\.$/, "").split("."), bits = parts.length * 8;
       while (parts.length < 4) parts.push("0");
       found.addr = parts.join(".") + "/" + bits;
-    } else if (/^[0-9a-f.:[\]]+(\/\d+)?$/i.test(text) && /[.:]/.test(text) || text.startsWith("peer-") || !latest?.labels) found.addr = text;
+    } else if (isAddress(text) || text.startsWith("peer-") || !latest?.labels) found.addr = text;
     else found.label = text;
     return found;
   }
+
+  // isAddress reports whether a text is meant to be an address. Many labels have colons or points, too:
+  // aa:bb:cc:dd:ee:ff is none.
+  const isAddress = (text) => /^[0-9a-f.:[\]]+(\/\d+)?$/i.test(text) && (/^\d+(\.\d+){3}|^\[|::/.test(text) || text.split(":").length > 7);
 
   async function ask() {
     asking?.abort();

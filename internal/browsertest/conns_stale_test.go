@@ -1,0 +1,53 @@
+//go:build browser
+
+package browsertest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/debughttp"
+	"github.com/heartwheel-go/heartwheel/internal/browsertest/tab"
+	"github.com/heartwheel-go/heartwheel/keepalive"
+)
+
+// few has a page of three connections open. The label of the first one is a MAC address.
+func few(t *testing.T) *tab.Tab {
+	k, err := keepalive.New(keepalive.Config{Timeout: 10 * time.Minute})
+	require.NoError(t, err)
+	t.Cleanup(func() { k.Close() })
+	crowd, err := Crowd(k, 3)
+	require.NoError(t, err)
+	crowd[0].name = "aa:bb:cc:dd:ee:ff"
+	page, err := debughttp.New(k, debughttp.Config{Label: Label, CloseToken: token})
+	require.NoError(t, err)
+	t.Cleanup(func() { page.Close() })
+	_, url := serve(t, page)
+	b := tab.Open(t, url+"?view=connections", 1280, 900)
+	b.Until(all)
+	return b
+}
+
+const (
+	all = `$("summary").textContent === "1 to 3 of 3"`
+	one = `$("summary").textContent === "1 to 1 of 1"`
+)
+
+func TestALabelCanLookLikeAnAddress(t *testing.T) {
+	b := few(t)
+	for _, text := range []string{"AA:BB:CC:DD:EE:FF", "dd:ee"} {
+		b.Do(chromedp.SendKeys(chromedp.ID("search"), text))
+		b.Until(one + ` && document.querySelector("#rows td.label").textContent === "aa:bb:cc:dd:ee:ff"`)
+		tab.Eval[bool](b, `($("search").value = "", $("tools").requestSubmit(), true)`)
+		b.Until(all)
+	}
+	for text, params := range map[string]string{
+		"10.0.0.1": "addr", "10.0.0.1:20001": "addr", "[::1]:7": "addr", "::1": "addr", "2001:db8::/32": "addr", "1:2:3:4:5:6:7:8": "addr", "fe.d": "label", "a:b": "label",
+	} {
+		tab.Eval[bool](b, `($("search").value = "`+text+`", $("tools").requestSubmit(), true)`)
+		require.Equal(t, text, tab.Eval[string](b, `new URLSearchParams(location.search).get("`+params+`") || ""`))
+	}
+}
