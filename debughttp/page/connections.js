@@ -247,7 +247,12 @@
   $("first").addEventListener("click", () => go({}));
   $("previous").addEventListener("click", () => go({ before: latest.previous }));
   $("next").addEventListener("click", () => go({ after: latest.next }));
-  addEventListener("popstate", show);
+  addEventListener("popstate", () => {
+    clearTimeout(typing);
+    typing = 0;
+    $("search").value = searched(query());
+    show();
+  });
   $("pause").addEventListener("click", () => pause(!paused));
   document.addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || ["SELECT", "INPUT"].includes(e.target.tagName)) return;

@@ -51,3 +51,15 @@ func TestALabelCanLookLikeAnAddress(t *testing.T) {
 		require.Equal(t, text, tab.Eval[string](b, `new URLSearchParams(location.search).get("`+params+`") || ""`))
 	}
 }
+
+// The way back leads to what was searched then, also with the cursor in the field.
+func TestTheSearchOfAnEarlierPage(t *testing.T) {
+	b := few(t)
+	b.Click(`a[data-sort=id]`)
+	b.Until(all + ` && location.search.includes("sort=id")`)
+	b.Do(chromedp.SendKeys(chromedp.ID("search"), "#1"))
+	b.Until(one + ` && document.activeElement === $("search")`)
+	b.Do(chromedp.NavigateBack())
+	b.Until(all)
+	require.Empty(t, tab.Eval[string](b, `$("search").value`))
+}
