@@ -209,17 +209,18 @@
 
   $("ask-form").addEventListener("submit", async (e) => {
     e.preventDefault();
+    const { id } = $("ask").dataset, asked = () => $("ask").open && $("ask").dataset.id === id;
     $("close").disabled = true;
     setText($("ask-error"), "");
     try {
       const answer = await fetch(location.href, {
         method: "POST", cache: "no-store", headers: { Authorization: "Bearer " + $("token").value },
-        body: new URLSearchParams({ id: $("ask").dataset.id }), signal: AbortSignal.timeout(PATIENCE),
+        body: new URLSearchParams({ id }), signal: AbortSignal.timeout(PATIENCE),
       });
       if (!answer.ok) throw new Error((await answer.text()).slice(0, 300).trim());
-      $("ask").close();
+      if (asked()) $("ask").close();
     } catch (problem) {
-      setText($("ask-error"), problem.message);
+      if (asked()) setText($("ask-error"), problem.message);
     }
     $("close").disabled = false;
   });

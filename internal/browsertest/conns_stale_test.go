@@ -63,3 +63,27 @@ func TestTheSearchOfAnEarlierPage(t *testing.T) {
 	b.Until(all)
 	require.Empty(t, tab.Eval[string](b, `$("search").value`))
 }
+
+// What a server says about one connection stands in no question about another one, and does not answer it.
+func TestTheQuestionIsAboutOneConnection(t *testing.T) {
+	b := few(t)
+	tab.Eval[bool](b, `(() => {
+		const real = window.fetch;
+		window.fetch = (path, o) => o.method !== "POST" ? real(path, o) : new Promise((answer) => {
+			window.answer = (status) => { answer(new Response("no", { status })); setTimeout(() => { window.read = true; }, 100); };
+		});
+		return true;
+	})()`)
+	for _, status := range []string{"200", "503"} {
+		b.Click(`#rows button[data-id="1"]`)
+		tab.Eval[bool](b, `($("token").value = "x", window.answer = null, window.read = false, true)`)
+		b.Click(`#close`)
+		b.Until(`window.answer`)
+		b.Click(`#keep`)
+		b.Click(`#rows button[data-id="2"]`)
+		tab.Eval[bool](b, `(answer(`+status+`), true)`)
+		b.Until(`window.read`)
+		require.True(t, tab.Eval[bool](b, `$("ask").open && $("ask-title").textContent === "Close connection 2?" && $("ask-error").textContent === ""`), status)
+		b.Click(`#keep`)
+	}
+}
