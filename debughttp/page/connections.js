@@ -156,16 +156,17 @@
     const closed = latest.state === "closed", columns = (closed ? ended : open)
       .filter((c) => (c !== label || latest.labels) && (c.cell !== closer || latest.can_close));
     const sortable = (c) => c.sort && !(c.sort === "addr" && latest.addrs_hidden);
+    const focus = document.activeElement?.dataset || {}; // on what is about to be drawn anew, perhaps
     $("rows").tHead.replaceChildren(h("tr", {}, ...columns.map((c) => h("th", {
       class: c.cls.replace(/\b(faint|addr|state|label)\b/g, ""), "aria-sort": sortable(c) && latest.sort === c.sort ? latest.order + "ending" : false,
     }, sortable(c) ? sorter(c) : c.unseen ? h("span", { class: "unseen" }, c.head) : c.head))));
-    const focus = document.activeElement?.dataset?.id;
     const rows = latest.connections.map((r) => h("tr", { "data-id": r.id, "data-reason": r.reason, "data-state": r.state }, ...columns.map((c) => {
       const content = c.cell(r);
       return h("td", { class: c.cls + (c.special?.(r) ? " special" : ""), title: c.title?.(r) || false }, ...(Array.isArray(content) ? content : [content]));
     })));
     $("rows").tBodies[0].replaceChildren(...(rows.length ? rows : [h("tr", {}, h("td", { class: "empty", colspan: columns.length }, "No such connection."))]));
-    if (focus) document.querySelector(`#rows button[data-id="${CSS.escape(focus)}"]`)?.focus();
+    if (focus.id) document.querySelector(`#rows button[data-id="${CSS.escape(focus.id)}"]`)?.focus();
+    if (focus.sort) document.querySelector(`#rows a[data-sort=${focus.sort}]`)?.focus({ preventScroll: true });
     const from = latest.before + 1, to = latest.before + latest.connections.length;
     setText($("summary"), latest.total ? `${count(from)} to ${count(to)} of ${count(latest.total)}` : "none");
     setText($("show-open").lastChild, count(latest.open));
@@ -184,17 +185,7 @@
   function sorter(c) {
     const same = latest.sort === c.sort, order = same ? (latest.order === "asc" ? "desc" : "asc") : DESCENDING.includes(c.sort) ? "desc" : "asc";
     const changes = { sort: c.sort, order };
-    return h("a", { href: link(changes), "data-sort": c.sort, onclick: (e) => { if (e.ctrlKey || e.metaKey || e.shiftKey) return; e.preventDefault(); go(changes); refocus(c.sort); } }, c.head);
-  }
-
-  // refocus keeps the focus on the head that was chosen, though it is drawn anew.
-  function refocus(sort) {
-    const seen = document.body.dataset.drawn;
-    const wait = () => {
-      if (document.body.dataset.drawn === seen) requestAnimationFrame(wait);
-      else document.querySelector(`#rows a[data-sort=${sort}]`)?.focus({ preventScroll: true });
-    };
-    wait();
+    return h("a", { href: link(changes), "data-sort": c.sort, onclick: (e) => { if (e.ctrlKey || e.metaKey || e.shiftKey) return; e.preventDefault(); go(changes); } }, c.head);
   }
 
   function confirm(c) {

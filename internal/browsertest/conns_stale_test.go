@@ -56,7 +56,7 @@ func TestALabelCanLookLikeAnAddress(t *testing.T) {
 func TestTheSearchOfAnEarlierPage(t *testing.T) {
 	b := few(t)
 	b.Click(`a[data-sort=id]`)
-	b.Until(all + ` && location.search.includes("sort=id")`)
+	b.Until(`document.querySelector("th[aria-sort=ascending] a")?.dataset.sort === "id"`)
 	b.Do(chromedp.SendKeys(chromedp.ID("search"), "#1"))
 	b.Until(one + ` && document.activeElement === $("search")`)
 	b.Do(chromedp.NavigateBack())
@@ -86,4 +86,28 @@ func TestTheQuestionIsAboutOneConnection(t *testing.T) {
 		require.True(t, tab.Eval[bool](b, `$("ask").open && $("ask-title").textContent === "Close connection 2?" && $("ask-error").textContent === ""`), status)
 		b.Click(`#keep`)
 	}
+}
+
+// The rows and their head are drawn anew every two seconds. The focus stays where it is meanwhile.
+func TestTheFocusStaysOnAHead(t *testing.T) {
+	b := few(t)
+	tab.Eval[bool](b, `(document.querySelector("a[data-sort=addr]").focus(), window.then = Number(document.body.dataset.drawn), true)`)
+	b.Until(`Number(document.body.dataset.drawn) > then + 1`)
+	require.Equal(t, "addr", tab.Eval[string](b, `document.activeElement.dataset.sort || ""`))
+
+	b.Run("unless somebody has gone elsewhere", func(t *testing.T) {
+		tab.Eval[bool](b, `(() => {
+			const real = window.fetch;
+			window.fetch = async (path, o) => { await new Promise((go) => { window.go = go; }); return real(path, o); };
+			document.querySelector("a[data-sort=id]").click();
+			$("search").focus();
+			window.fetch = real;
+			go();
+			return true;
+		})()`)
+		b.Until(`document.querySelector("th[aria-sort=ascending] a")?.dataset.sort === "id"`)
+		tab.Eval[bool](b, `(window.then = Number(document.body.dataset.drawn), true)`)
+		b.Until(`Number(document.body.dataset.drawn) > then`)
+		require.Equal(t, "search", tab.Eval[string](b, `document.activeElement.id`))
+	})
 }
