@@ -34,7 +34,7 @@ func Crowd(k *keepalive.Keeper, n int) ([]*Member, error) {
 			m.guard.Hold()
 		}
 		if i%50 == 3 {
-			if _, err := m.guard.SetTimeout(time.Minute + rand.N(time.Hour)); err != nil {
+			if _, err := m.guard.SetTimeout(10*time.Minute + rand.N(time.Hour)); err != nil {
 				return nil, err
 			}
 		}
