@@ -4,6 +4,7 @@ package kubernetes
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -164,4 +166,16 @@ func TestMemoryHasRoomForAllConnections(t *testing.T) {
 	resources := m.container().Resources
 	require.Equal(t, resources.Requests.Memory().Value(), resources.Limits.Memory().Value())
 	require.GreaterOrEqual(t, resources.Limits.Memory().Value(), atoi(t, m.flags(t)["max-conns"])*each+program)
+}
+
+// docs/kubernetes.md: bodies of four times max-body, ten times as long when decoded, and the payloads in two
+// kinds of answers, four times as long.
+func TestMemoryHasRoomForTheLargestRequests(t *testing.T) {
+	c := read(t, "timeoutd").container()
+	const maxBody, answers, program = 8 << 20, 64 << 20, 64 << 20
+	at := slices.IndexFunc(c.Env, func(v core.EnvVar) bool { return v.Name == "GOMEMLIMIT" })
+	require.GreaterOrEqual(t, at, 0)
+	limit := resource.MustParse(strings.TrimSuffix(c.Env[at].Value, "B"))
+	require.GreaterOrEqual(t, limit.Value(), int64(10*4*maxBody+2*4*answers+program))
+	require.Greater(t, c.Resources.Limits.Memory().Value(), limit.Value())
 }
