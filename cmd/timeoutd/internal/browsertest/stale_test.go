@@ -103,6 +103,20 @@ func TestARefusalOfAnEarlierToken(t *testing.T) {
 	})
 }
 
+// Nothing that a token has shown is left when it is forgotten.
+func TestSigningOutLeavesNothing(t *testing.T) {
+	const reader = "reader-0123456789"
+	centre, url := serve(t, api.Config{Tokens: []api.Token{{Secret: reader, Scope: api.Read}}})
+	later(t, centre, "mail", "confidential")
+	b := tab.Open(t, url+"/#mail", 1440, 1000)
+	b.Until(`$("token-box").open`)
+	tab.Eval[bool](b, `($("token").value = "`+reader+`", $("token-go").click(), true)`)
+	b.Until(`document.body.textContent.includes("confidential")`)
+	b.Click("#forget")
+	b.Until(`$("token-box").open`)
+	require.False(t, tab.Eval[bool](b, `document.body.textContent.includes("confidential")`))
+}
+
 // The box of a task shows the task that was chosen last, however long the answers take.
 func TestTheBoxIsOfOneTask(t *testing.T) {
 	centre, url := serve(t, api.Config{})

@@ -226,7 +226,11 @@
   $("token-go").addEventListener("click", useToken);
   $("token").addEventListener("keydown", (e) => { if (e.key === "Enter") useToken(); });
   $("token-box").addEventListener("close", () => { failure = ""; plan(0); });
-  $("forget").addEventListener("click", () => { token.set(""); latest = null; points = []; state(); plan(0); });
+  $("forget").addEventListener("click", () => {
+    token.set("");
+    frozen = true; // this page asks for nothing more
+    location.reload();
+  });
   document.addEventListener("keydown", (e) => {
     if (e.key === "p" && !e.ctrlKey && !e.metaKey && !e.altKey && !["SELECT", "INPUT"].includes(e.target.tagName)) freeze(!frozen);
   });
