@@ -37,6 +37,7 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 		"-memory now":                   `timeoutd: unexpected argument "now"`,
 		"-log-format xml":               `timeoutd: invalid value "xml" for flag -log-format: must be text or json`,
 		"-memory -index":                "timeoutd: index is there together with memory or redis, must be with sqlite or database",
+		"-memory -sync":                 "timeoutd: sync is there together with memory, database or redis, must be with sqlite",
 		"-peers 10.0.0.2:8077":          "timeoutd: peers is no URL",
 		"-peers ftp://10.0.0.2":         `timeoutd: peers is a URL of scheme "ftp", must be one of ["http" "https"]`,
 		"-memory -ttl 100ms":            "timeoutd: timeout: invalid argument: -ttl 100ms, must be at least 300ms",

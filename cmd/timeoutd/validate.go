@@ -86,10 +86,14 @@ func (o *options) checkTopics() error {
 }
 
 func (o *options) checkEngine() error {
-	if others := o.sqlite != "" || len(o.database) > 0 || o.redis != ""; o.memory && others {
+	server := len(o.database) > 0 || o.redis != ""
+	if o.memory && (o.sqlite != "" || server) {
 		return errors.New("memory is there together with sqlite, database or redis, must be alone")
 	}
-	if o.sqlite != "" && (len(o.database) > 0 || o.redis != "") {
+	if o.sync && (o.memory || server) {
+		return errors.New("sync is there together with memory, database or redis, must be with sqlite")
+	}
+	if o.sqlite != "" && server {
 		return fmt.Errorf("sqlite %s is there together with database or redis, must be alone", o.sqlite)
 	}
 	if o.index && (o.memory || o.redis != "") {
