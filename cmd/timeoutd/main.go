@@ -7,7 +7,7 @@
 // Without a command it serves. It keeps tasks in an SQLite file, unless REDIS_URL,
 // DATABASE_URL or another setting names another store. A config file (-config) can have the
 // same settings as the flags. The environment wins over the file, and flags win over both.
-// Tokens and URLs have no flags: a URL can have a password in it.
+// Tokens, secrets and URLs with a password have no flags: everybody on the machine can see those.
 //
 // SIGINT and SIGTERM end it gracefully. For -drain-delay it is only not ready. Then it begins
 // no more calls, hands back the tasks it has not begun, and gives running calls -grace to end.

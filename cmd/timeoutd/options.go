@@ -91,7 +91,7 @@ func (o *options) groups() []settings.Group {
 			{Name: "tls-cert", Value: settings.Text(&o.tlsCert), Arg: "file", Help: "speak HTTPS with the certificate in this file, as PEM with those between it and the root; it is read again when it changes"},
 			{Name: "tls-key", Value: settings.Text(&o.tlsKey), Arg: "file", Help: "its private key, as PEM"},
 			{Name: "insecure", Value: settings.Toggle(&o.insecure), Help: "without tokens, listen on other addresses than those of loopback, too: whoever reaches them can do all"},
-			{Name: "max-conns", Value: settings.Number(&o.maxConns), Arg: "number", Help: "connections at a time; for one more the idlest gives way"},
+			{Name: "max-conns", Value: settings.Number(&o.maxConns), Arg: "number", Help: "connections at a time; for one more the idlest gives way (0: any number)"},
 			{Name: "max-body", Value: settings.Number(&o.maxBody), Arg: "bytes", Help: "the longest body of a request (0: 8388608)"},
 			{Name: "max-batch", Value: settings.Number(&o.maxBatch), Arg: "number", Help: "tasks in one request (0: 1000)"},
 		}},

@@ -74,7 +74,8 @@ func TestDescriptionHasTheLimits(t *testing.T) {
 	require.EqualValues(t, engine.MaxDuration.Milliseconds(), *bounded.OneOf[1].Value.Max)
 	require.Equal(t, fmt.Sprintf("At most %.0fh.", engine.MaxDuration.Hours()), bounded.Description)
 	id := doc.Components.Schemas["ID"].Value
-	require.EqualValues(t, engine.MaxID, *id.MaxLength)
+	require.EqualValues(t, engine.MaxID, *id.MaxLength) // letters, of which some have several bytes
+	require.Contains(t, id.Description, fmt.Sprintf("At most %d bytes", engine.MaxID))
 	for text, fits := range map[string]bool{".": false, "..": false, "...": true, "..a": true, ".a": true, "a": true, "a.": true, "/": true, "ü": true} {
 		require.Equal(t, fits, regexp.MustCompile(id.Pattern).MatchString(text), text)
 		require.Equal(t, fits, timeout.Key{Topic: "t", ID: text}.Check() == nil, text)
