@@ -80,7 +80,7 @@ func testAnew(r *rig) {
 	token = r.leased("2", long).Token
 	require.Equal(r.t, engine.Running, r.remove("2").Was)
 	voids("removed", token)
-	token = r.leased("2", short).Token
+	token = r.ending(r.leased("2", long)).Token
 	again := r.expireOne("b", long)
 	require.True(r.t, again.Again)
 	voids("outlived", token)
@@ -114,7 +114,7 @@ func testAnew(r *rig) {
 
 	// The next life begins with all attempts, also after the end of a lease.
 	require.Equal(r.t, []bool{true}, r.settle(engine.Outcome{Token: again.Token, As: engine.Pending, Anew: true}))
-	r.expireOne("a", short)
+	r.ending(r.expireOne("a", long))
 	again = r.expireOne("b", long)
 	require.True(r.t, again.Again)
 	require.Equal(r.t, 2, again.Attempts)
@@ -139,7 +139,7 @@ func testEvery(r *rig) {
 	r.make(engine.Topic{Slots: 1, Retries: -1, Every: "1h"})
 	r.set("1", past)
 	for attempt := 1; attempt <= 3; attempt++ {
-		require.Equal(r.t, attempt, r.expireOne("a", short).Attempts)
+		require.Equal(r.t, attempt, r.ending(r.expireOne("a", long)).Attempts)
 	}
 	last := r.expireOne("b", long)
 	require.Contains(r.t, last.Error, "the lease of a ended in attempt 3")
@@ -156,14 +156,14 @@ func testEvery(r *rig) {
 	// A topic can lose its schedule, and get one.
 	r.make(engine.Topic{Retries: -1})
 	r.set("2", past)
-	r.expireOne("a", short)
+	r.ending(r.expireOne("a", long))
 	require.Eventually(r.t, func() bool {
 		require.Empty(r.t, r.expire(engine.Ask{Max: 1}).Leased)
 		return r.get("2").State == engine.Dead
 	}, patient, 10*time.Millisecond)
 	r.make(engine.Topic{Retries: -1, Every: "1h"})
 	r.set("2", past)
-	r.expireOne("a", short)
+	r.ending(r.expireOne("a", long))
 	require.Equal(r.t, 2, r.expireOne("a", long).Attempts)
 }
 

@@ -83,7 +83,7 @@ func testLate(r *rig) {
 	require.Equal(r.t, []bool{true}, r.expire(late).Settled)
 	require.Equal(r.t, []bool{false}, r.expire(late).Settled)
 	late.Settle = nil
-	require.Equal(r.t, "new", r.lease(1, short)[0].ID)
+	require.Equal(r.t, "new", r.ending(r.lease(1, long)[0]).ID)
 	time.Sleep(2 * short)
 	for range 20 {
 		require.Empty(r.t, r.expire(late).Leased, "its lease has not ended for long")

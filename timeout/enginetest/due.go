@@ -253,7 +253,7 @@ func (r *rig) follow(woken <-chan struct{}, due time.Time, lease time.Duration) 
 func testPaused(r *rig) {
 	topic := r.make(engine.Topic{Slots: 4, Retries: -1})
 	first := r.leased("first", long)
-	r.leased("lost", short)
+	r.ending(r.leased("lost", long))
 	r.pause(true)
 	require.Equal(r.t, topic.Lease, r.find(r.topic).Lease, "all else stays as it is")
 	topic.Lease = 2 * topic.Lease // a change of another setting leaves it paused

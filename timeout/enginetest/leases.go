@@ -222,7 +222,7 @@ func testLeases(r *rig) {
 	cut := r.leased("cut", long)
 	settled := r.leased("settled", long)
 	extended := r.leased("extended", long)
-	lost := r.leased("lost", short) // nothing is leased from here on until all the others are ready
+	lost := r.ending(r.leased("lost", long)) // nothing is leased from here on until all the others are ready
 	require.Equal(r.t, []bool{true, true, true}, r.extend(short, cut.Token, settled.Token, extended.Token), "a lease can be made shorter")
 	time.Sleep(2 * short)
 

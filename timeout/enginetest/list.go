@@ -209,7 +209,7 @@ func testCount(r *rig) {
 		r.lease(1, long)
 	}
 	r.counts(engine.Counts{Pending: 3, Running: 4, Dead: 3, Done: 1, Removed: 2})
-	r.leased("over", short)
+	r.ending(r.leased("over", long))
 	time.Sleep(2 * short)
 	r.counts(engine.Counts{Pending: 3, Running: 5, Dead: 3, Done: 1, Removed: 2}) // a task whose lease has ended is not Pending
 

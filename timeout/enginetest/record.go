@@ -77,8 +77,8 @@ func testRecord(r *rig) {
 	same(r.get("1"), 0, 3, 1)
 
 	// A lease that ends unsettled was a call, and a failure.
-	same(r.expireOne("a", short).Task, 1, 4, 1)
-	leased = r.expireOne("b", short)
+	same(r.ending(r.expireOne("a", long)).Task, 1, 4, 1)
+	leased = r.ending(r.expireOne("b", long))
 	require.True(r.t, leased.Again)
 	same(leased.Task, 2, 5, 2)
 	r.eventually("it dies", func() bool { return len(r.expire(engine.Ask{Max: 1}).Died) > 0 })

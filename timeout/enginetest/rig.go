@@ -207,6 +207,14 @@ func (r *rig) leased(id string, lease time.Duration) engine.Leased {
 	return leased
 }
 
+// ending makes a lease end soon. The lease was a long one: beside other work, a call can last longer than a short
+// lease, and lease its task again.
+func (r *rig) ending(leased engine.Leased) engine.Leased {
+	r.t.Helper()
+	require.Equal(r.t, []bool{true}, r.extend(short, leased.Token))
+	return leased
+}
+
 func (r *rig) settle(outcomes ...engine.Outcome) []bool {
 	r.t.Helper()
 	return r.expire(engine.Ask{Settle: outcomes}).Settled
