@@ -13,9 +13,10 @@
 // server's clock decides. Versions and lease numbers come from a sequence. A crash without
 // synchronous_commit, a failover or a restored backup may set it back. So each new connection raises
 // it above the server's clock in microseconds, by a million at least, and waits until that is on disk.
-// A role needs the rights USAGE and UPDATE on the sequence for that. Never set it back while the engine
-// has connections. A logical restore does so: stop the nodes for it. Otherwise the lease of a task can
-// have the number of an earlier one, and two workers could settle it.
+// In a transaction of yours, the commit waits. A role needs the rights USAGE and UPDATE on the sequence
+// for that. Never set it back while the engine has connections. A logical restore does so: stop the
+// nodes for it. Otherwise the lease of a task can have the number of an earlier one, and two workers
+// could settle it.
 //
 // An answered call is as durable as a commit. The server's setting synchronous_commit decides.
 //

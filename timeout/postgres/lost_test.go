@@ -17,16 +17,19 @@ import (
 // them, as a failover does and a backup.
 func TestNumbersThatWereLostAreNotGivenAgain(t *testing.T) {
 	t.Parallel()
-	for name, ahead := range map[string]string{"by the clock": "0", "ahead of the clock": "3600000000"} {
+	for name, begin := range map[string]string{"by the clock": "SELECT 1", "ahead of the clock": aheadOfTheClock} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testLostNumbers(t, ahead)
+			testLostNumbers(t, begin)
 		})
 	}
 }
 
-// testLostNumbers begins with numbers ahead of the clock by so many microseconds.
-func testLostNumbers(t *testing.T, ahead string) {
+// aheadOfTheClock sets the sequence an hour ahead, so the clock does not hide a lost raise.
+const aheadOfTheClock = "SELECT setval('hw_number', (1000000 * extract(epoch FROM clock_timestamp() + interval '1 hour'))::bigint)"
+
+// testLostNumbers begins with a statement about the sequence.
+func testLostNumbers(t *testing.T, begin string) {
 	server := testserver.Postgres(t, testserver.NoFsync, "synchronous_commit=off", "wal_writer_delay=10s")
 	e, err := postgres.Open(t.Context(), server.URL, postgres.Config{})
 	require.NoError(t, err)
@@ -69,7 +72,7 @@ func testLostNumbers(t *testing.T, ahead string) {
 		})
 		return answers, err
 	}
-	_, err = conn.Exec(t.Context(), "SELECT setval('hw_number', nextval('hw_number') + "+ahead+")")
+	_, err = conn.Exec(t.Context(), begin)
 	require.NoError(t, err)
 	_, err = conn.Exec(t.Context(), "CHECKPOINT") // which flushes what was written so far
 	require.NoError(t, err)
@@ -83,6 +86,53 @@ func testLostNumbers(t *testing.T, ahead string) {
 		server.Restart(t)
 		use(set)
 	}
+}
+
+// The first transaction of a caller's connection raises the sequence. A crash must not take back that raise either.
+func TestNumbersOfACallersTransactionThatWereLostAreNotGivenAgain(t *testing.T) {
+	t.Parallel()
+	server := testserver.Postgres(t, testserver.NoFsync, "synchronous_commit=off", "wal_writer_delay=10s")
+	e, err := postgres.Open(t.Context(), server.URL, postgres.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { e.Close() })
+	_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
+	require.NoError(t, err)
+	within := func(times int) (version int64, err error) {
+		conn, err := pgx.Connect(t.Context(), server.URL)
+		if err != nil {
+			return 0, err
+		}
+		defer conn.Close(t.Context())
+		for range times {
+			err = pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+				answers, err := e.SetTx(t.Context(), tx, []engine.Task{{Topic: "orders", ID: "1"}})
+				if err == nil {
+					version = answers[0].Version
+				}
+				return err
+			})
+		}
+		return version, err
+	}
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	for _, statement := range []string{aheadOfTheClock, "CHECKPOINT"} {
+		_, err = conn.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	writer := stopWriter(t, server)
+	before, err := within(40) // a sequence writes down 32 numbers ahead
+	require.NoError(t, err)
+	server.Kill(t)
+	require.NoError(t, syscall.Kill(writer, syscall.SIGKILL))
+	server.Restart(t)
+	var after int64
+	require.Eventually(t, func() bool {
+		after, err = within(1)
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
+	require.Greater(t, after, before)
 }
 
 // stopWriter stops the process that writes down what commits have left in memory.

@@ -10,6 +10,9 @@ import (
 // sequence's.
 const raiseLock int32 = 0x68775f6e
 
+// toDisk has the commit of a transaction wait for the disk: a raise lost in a crash would be made again.
+const toDisk = `SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'local'), true)`
+
 // send sends a batch. On a new connection it raises the sequence first: a server that has lost numbers
 // has lost its connections, too.
 func (e *Engine) send(ctx context.Context, batch *pgx.Batch) error {
@@ -20,6 +23,7 @@ func (e *Engine) send(ctx context.Context, batch *pgx.Batch) error {
 	defer conn.Release()
 	if !e.hasRaised(conn.Conn()) {
 		raise := new(pgx.Batch)
+		raise.Queue(toDisk)
 		e.queueRaise(raise, conn.Conn())
 		if err := conn.SendBatch(ctx, raise).Close(); err != nil {
 			return err
@@ -38,6 +42,7 @@ func (e *Engine) raiseWithin(batch *pgx.Batch, conn *pgx.Conn) {
 	e.queueRaise(batch, conn)
 	batch.Queue("ROLLBACK TO SAVEPOINT hw_raise")
 	batch.Queue("RELEASE SAVEPOINT hw_raise")
+	batch.Queue(toDisk)
 }
 
 // raisedMark is the name of the mark of a connection that has raised the sequence.

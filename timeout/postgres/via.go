@@ -16,7 +16,8 @@ type via struct {
 
 func (e *Engine) direct() via { return via{send: e.transact} }
 
-// within is the way through the caller's transaction. It leaves the transaction's settings alone.
+// within is the way through the caller's transaction. It leaves the transaction's settings alone, but for toDisk
+// in the first one of a connection.
 func (e *Engine) within(tx pgx.Tx) via {
 	return via{foreign: true, send: func(ctx context.Context, doing string, fill func(*pgx.Batch)) error {
 		batch := new(pgx.Batch)
