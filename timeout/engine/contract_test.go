@@ -40,6 +40,21 @@ func FuzzParseToken(f *testing.F) {
 	})
 }
 
+// A task set anew begins with its first attempt, and nobody has lost a lease.
+func TestTheLastLeaseOfATaskInACallLasts(t *testing.T) {
+	lease := func(id string, number int64, attempts int, again bool) engine.Leased {
+		key := engine.Key{Topic: "orders", ID: id}
+		return engine.Leased{Task: engine.Task{Topic: key.Topic, ID: id, Attempts: attempts}, Token: engine.Token{Key: key, Lease: number}, Again: again}
+	}
+	other, last := lease("2", 2, 1, false), lease("1", 4, 1, false)
+	for _, before := range []engine.Leased{lease("1", 1, 1, false), lease("1", 1, 3, true)} {
+		require.Equal(t, []engine.Leased{other, last}, engine.Lasting([]engine.Leased{before, other, last}))
+	}
+	ended := lease("1", 3, 2, true)
+	require.Equal(t, []engine.Leased{other, ended}, engine.Lasting([]engine.Leased{lease("1", 1, 1, false), other, ended}))
+	require.Empty(t, engine.Lasting(nil))
+}
+
 func TestTheSlotIsTheHashOfTheIDOrOfWhatStandsInBraces(t *testing.T) {
 	require.Equal(t, uint32(0xcbf43926), engine.Hash("123456789"), "the check value of CRC-32")
 	require.Equal(t, engine.Hash("user-7"), engine.Hash("{user-7}/reminder"))

@@ -274,17 +274,14 @@ type Leased struct {
 	Asked time.Time
 }
 
-// Lasting returns the leases of one call of Expire without those that ended while the call leased more: their
-// tasks were leased again. It is for engines, and changes leased.
+// Lasting leaves the last lease of each task. Earlier ones have ended while the call of Expire leased more. It is for
+// engines, and changes leased.
 func Lasting(leased []Leased) []Leased {
-	if !slices.ContainsFunc(leased, func(one Leased) bool { return one.Again }) {
-		return leased
-	}
-	attempts := make(map[string]int, len(leased)) // of the last lease of each task
+	last := make(map[string]int64, len(leased)) // lease of each task
 	for _, one := range leased {
-		attempts[one.ID] = max(attempts[one.ID], one.Attempts)
+		last[one.ID] = one.Token.Lease
 	}
-	return slices.DeleteFunc(leased, func(one Leased) bool { return one.Attempts < attempts[one.ID] })
+	return slices.DeleteFunc(leased, func(one Leased) bool { return one.Token.Lease != last[one.ID] })
 }
 
 // Ask is the argument of Expire.

@@ -88,7 +88,7 @@ func (e *Engine) fromTruth(ctx context.Context, ask engine.Ask, batch engine.Bat
 	if found.Now.After(batch.Now) {
 		batch.Now = found.Now
 	}
-	batch.Leased = append(batch.Leased, found.Leased...)
+	batch.Leased = engine.Lasting(append(batch.Leased, found.Leased...))
 	batch.Died = append(batch.Died, found.Died...)
 	batch.Next = found.Next
 	if again := batch.Now.Add(e.cfg.Scan); batch.Next.IsZero() || again.Before(batch.Next) {

@@ -233,6 +233,32 @@ func TestAMovedTaskDoesNotHideTheTasksBehindIt(t *testing.T) {
 	require.NoError(t, takes(t.Context(), own{e}, "behind", time.Minute))
 }
 
+// lateTruth leases so late that the leases claimed before have ended.
+type lateTruth struct{ engine.Truth }
+
+func (e lateTruth) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	if ask.Max > 0 {
+		time.Sleep(10 * ask.Lease)
+	}
+	return e.Truth.Expire(ctx, ask)
+}
+
+// With more due tasks than Limit, a call leases from the index and then from the table.
+func TestACallLeasesATaskOnce(t *testing.T) {
+	truth := withOrders(t)
+	_, err := truth.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}, {Topic: "orders", ID: "2"}})
+	require.NoError(t, err)
+	e := over(t, lateTruth{truth}, inMemory(t), index.Config{Window: time.Hour, Scan: time.Hour / 2, Limit: 1})
+	batch, err := e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "a", Max: 10, Lease: time.Millisecond})
+	require.NoError(t, err)
+	again := 0
+	for _, leased := range batch.Leased {
+		again += leased.Attempts - 1
+	}
+	require.Len(t, batch.Leased, 2)
+	require.Equal(t, 1, again)
+}
+
 // A centre asks again at Next, or after its Poll. That may be longer than the window.
 func TestATaskBehindTheWindowIsAskedForInTime(t *testing.T) {
 	const window = 100 * time.Millisecond
