@@ -158,6 +158,18 @@ func TestTheBoxIsOfOneTask(t *testing.T) {
 		require.True(t, tab.Eval[bool](b, isB))
 		b.Click("#look-close")
 	})
+	b.Run("the attempts of the next one come late", func(t *testing.T) {
+		hold(b, `path.includes("/tasks/b/executions")`)
+		look("a")
+		b.Until(`$("look-title").textContent === "mail/a" && $("look-attempts").textContent.includes("attempt 1")`)
+		b.Click("#look-close")
+		look("b")
+		b.Until(`held.length === 1`)
+		require.Empty(t, tab.Eval[string](b, `$("look-attempts").tBodies[0].textContent`))
+		free(b, 0)
+		b.Until(isB)
+		b.Click("#look-close")
+	})
 	b.Run("closed before the answer to a button", func(t *testing.T) {
 		hold(b, `path === "/v1/tasks/move"`)
 		look("a")

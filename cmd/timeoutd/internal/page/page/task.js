@@ -43,6 +43,7 @@ async function look(key, act, again) {
   setText($("look-kind"), task.payload !== undefined ? "JSON" : encoded ? "Base64, since it is no JSON" : "");
   setText($("look-payload"), task.payload !== undefined ? exact(text) : encoded || "(none)");
   $("look-actions").replaceChildren(...taskActions({ ...task, ...key }, act));
+  if (!again) $("look-attempts").tBodies[0].replaceChildren(); // those of the task before
   if (!$("look").open) $("look").showModal();
   $("look").dataset.state = task.state;
   const rows = await attempts(key);
