@@ -81,7 +81,7 @@ func dataDir() (string, error) {
 // where returns the host and path of a URL, without its secrets.
 func where(text string) string {
 	u, err := url.Parse(text)
-	if err != nil {
+	if err != nil || strings.Contains(u.RawQuery+u.Fragment, "@") { // a question mark or a number sign in a password
 		return ""
 	}
 	place := u.Host + u.Path

@@ -102,6 +102,9 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 	for _, text := range []string{"redis://u:secret@h:1/0", "redis://u:1/secret@h:1/0"} {
 		require.Equal(t, "h:1/0", where(text))
 	}
+	for _, text := range []string{"redis://u:1/secret#x@h:1/0", "redis://u:1?secret=x@h:1/0"} {
+		require.Empty(t, where(text))
+	}
 	short, good := "whsec_"+strings.Repeat("c2Vj", 8), "whsec_"+strings.Repeat("c2Vj", 11)
 	for want, pairs := range map[string][]string{
 		"feedback-key 2 has 24 bytes, must have at least 32":   {"TIMEOUTD_FEEDBACK_KEY", good + " " + short},

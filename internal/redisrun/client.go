@@ -43,7 +43,7 @@ type Client struct {
 func Open(ctx context.Context, url string, names Names) (*Client, error) {
 	opts, err := goredis.ParseURL(url)
 	if err != nil {
-		return nil, fmt.Errorf("%w: URL of Redis: %w", names.Argument, withoutSecret(err))
+		return nil, fmt.Errorf("%w: URL of Redis: %w", names.Argument, withoutSecret(url, err))
 	}
 	opts.DialerRetries = 1
 	opts.MaxRetries = -1 // a script with a lost answer may have been run
@@ -76,10 +76,12 @@ func Open(ctx context.Context, url string, names Names) (*Client, error) {
 	return r, nil
 }
 
-// withoutSecret takes a possible password out of an error of parsing a URL. If the password has a slash,
-// the parser sees a port or a path in it, and says so.
-func withoutSecret(err error) error {
-	if parse := (*neturl.Error)(nil); errors.As(err, &parse) || strings.Contains(err.Error(), "@") {
+// withoutSecret takes a possible password out of an error of parsing a URL. If the password has a slash, a question
+// mark or a number sign, the parser sees a port, a path or a query in it, and says so.
+func withoutSecret(url string, err error) error {
+	_, rest, _ := strings.Cut(url, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if parse := (*neturl.Error)(nil); errors.As(err, &parse) || end >= 0 && strings.Contains(rest[end:], "@") {
 		return errors.New("can't be parsed; a password must have %2F for a slash, and so on")
 	}
 	return err

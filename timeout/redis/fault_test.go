@@ -241,6 +241,7 @@ func TestClientsAndServersThatWouldLoseTasksAreRefused(t *testing.T) {
 	for _, url := range []string{
 		"http://:secret@x", "redis://:secret@x:1x/y", "redis://:secret", "redis://:%zzsecret@x",
 		"redis://u:secret/x@h", "redis://u:x/secret@h", "redis://u:secret?x@h", "redis://u:1/secret@h", "redis://u:secret#x@h",
+		"redis://u:1/secret#x@h", "redis://u:1/x/secret#x@h", "redis://u:1?secret=x@h", "redis://u:x@1/secret#x@h",
 	} {
 		_, err = redis.Open(ctx, url, redis.Config{})
 		require.ErrorIs(t, err, engine.ErrArgument, url)
