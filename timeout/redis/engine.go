@@ -12,7 +12,8 @@ import (
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
 )
 
-// closeTime is how long Close tells what it owes to servers.
+// closeTime is how long Close waits for answers to the questions left with servers. Then it tells what it owes to
+// servers, for as long.
 const closeTime = time.Second
 
 // Engine keeps tasks in Redis: see the package's comment, and engine.Engine for its methods.
@@ -33,7 +34,7 @@ type Engine struct {
 	owed owed
 	late *late
 
-	patience, linger time.Duration // the constants, but for tests
+	patience, linger, closeTime time.Duration // the constants, but for tests
 
 	// step is called before each step of what takes several: tests stop there.
 	step func(name string) error
@@ -50,7 +51,7 @@ func newEngine(r *redisrun.Client, cfg Config) *Engine {
 	r.Shun()
 	e := &Engine{
 		cfg: cfg, redis: r, layouts: make(map[string]*layout), proofs: make(map[string]proof),
-		late: newLate(), patience: patience, linger: linger,
+		late: newLate(), patience: patience, linger: linger, closeTime: closeTime,
 		topicsKey:  cfg.Prefix + ":{topics}:t",
 		numberKey:  cfg.Prefix + ":{topics}:n",
 		memberKeys: []any{cfg.Prefix + ":{members}:z", cfg.Prefix + ":{members}:h", cfg.Prefix + ":{members}:m", cfg.Prefix + ":{members}:r"},
@@ -91,7 +92,7 @@ func (e *Engine) laneOf(at *place) int { return e.redis.Lane(at.keys[0].(string)
 
 // Close ends the engine, and the client if Open has made it. It is idempotent.
 func (e *Engine) Close() error {
-	e.late.close()
+	e.late.close(e.closeTime)
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	for _, topic := range e.owed.all() {

@@ -68,3 +68,6 @@ func (e *Engine) Knows(topic string) bool { return e.known(topic) != nil }
 
 // Suppose has the engine suppose that a slot of a known topic has something due.
 func (e *Engine) Suppose(topic string, slot int) { e.known(topic).hints.set(slot, 1) }
+
+// SetCloseTime changes how long Close waits for late answers, for an engine that is not in use yet.
+func (e *Engine) SetCloseTime(closeTime time.Duration) { e.closeTime = closeTime }

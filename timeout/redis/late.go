@@ -28,9 +28,8 @@ const (
 // late are the questions left with servers of a Cluster, and their answers. A topic leaves no other question
 // with a server meanwhile.
 type late struct {
-	flights   sync.WaitGroup
-	lingering sync.WaitGroup
-	over      chan struct{} // closed by close
+	flights sync.WaitGroup
+	over    chan struct{} // closed by close
 
 	mu       sync.Mutex // guards the fields below, and left and landed of each flight
 	closed   bool
@@ -81,10 +80,8 @@ func (x *expiry) run(ctx context.Context, l *layout, calls []*invocation, visite
 	}
 	late, flights := x.engine.late, x.engine.flights(calls)
 	landed := make(chan *flight, len(flights))
-	for _, f := range flights {
-		if !late.begin(func() { x.fly(ctx, l, f, visited, landed) }) {
-			return nil, nil, engine.ErrClosed
-		}
+	if !late.begin(flights, func(f *flight) { x.fly(ctx, l, f, visited, landed) }) {
+		return calls, nil, x.engine.run(ctx, calls)
 	}
 	take := func(f *flight) {
 		ended, failure = append(ended, f.calls...), cmp.Or(failure, f.failure)
@@ -152,7 +149,6 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, visited map[*inv
 	if !kept {
 		return
 	}
-	defer late.lingering.Done()
 	select {
 	case <-time.After(min(x.engine.linger, a.fresh())):
 	case <-late.over:
@@ -172,14 +168,17 @@ func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	return within, func() {}
 }
 
-// begin starts a flight, unless the engine is closed.
-func (t *late) begin(fly func()) bool {
+// begin starts flights, unless Close has begun.
+func (t *late) begin(flights []*flight, fly func(*flight)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.closed {
-		t.flights.Go(fly)
+	if t.closed {
+		return false
 	}
-	return !t.closed
+	for _, f := range flights {
+		t.flights.Go(func() { fly(f) })
+	}
+	return true
 }
 
 // leave leaves the flights that have not landed, and returns them.
@@ -207,8 +206,7 @@ func (t *late) land(f *flight) bool {
 	return f.landed
 }
 
-// arrive keeps a late answer for a call of Expire. It reports false if there is nothing to keep, or the engine
-// is closed.
+// arrive keeps a late answer for a call of Expire. It reports false if there is nothing to keep.
 func (t *late) arrive(lane int, a *arrival) bool {
 	topic := a.ask.Topic
 	t.mu.Lock()
@@ -220,10 +218,9 @@ func (t *late) arrive(lane int, a *arrival) bool {
 	if len(busy) == 0 {
 		delete(t.busy, topic)
 	}
-	if t.closed || len(a.leased)+len(a.died) == 0 {
+	if len(a.leased)+len(a.died) == 0 {
 		return false
 	}
-	t.lingering.Add(1)
 	t.arrivals[topic] = append(t.arrivals[topic], a)
 	return true
 }
@@ -319,13 +316,22 @@ func (t *late) now() time.Time {
 	return t.clock.Add(time.Since(t.read)).Truncate(time.Millisecond)
 }
 
-// close has late leases be given back, and leaves no more questions.
-func (t *late) close() {
+// close has late leases be given back, and leaves no more questions. It waits for the answers to those left, as
+// long as patience.
+func (t *late) close(patience time.Duration) {
 	t.mu.Lock()
 	if !t.closed {
 		t.closed = true
 		close(t.over)
 	}
 	t.mu.Unlock()
-	t.lingering.Wait()
+	ended := make(chan struct{})
+	go func() {
+		t.flights.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+	}
 }

@@ -357,6 +357,31 @@ func TestCloseWaitsForWhatIsLeftWithAServer(t *testing.T) {
 	s.victim.Continue(t)
 }
 
+// An answer can be under way. With a long way to all servers one always is.
+func TestCloseGivesBackWhatIsLeasedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 3, 0)
+	s.SetCloseTime(time.Minute)
+	first := expire(t, s.Engine, engine.Ask{Max: 1, Lease: time.Hour}).Leased[0].ID // its server knows the script
+	s.victim.Pause(t)
+	require.Empty(t, expire(t, s.Engine, engine.Ask{Max: 100, Lease: time.Hour}).Leased)
+	require.Equal(t, 1, s.questions())
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	time.Sleep(100 * time.Millisecond)
+	s.victim.Continue(t)
+	require.NoError(t, <-closed)
+	other := openEngine(t, s.victim, redis.Config{Prefix: s.Prefix()})
+	for _, task := range s.own {
+		if task.ID == first {
+			continue
+		}
+		found := get(t, other, task.ID)
+		require.Equal(t, engine.Pending, found.State)
+		require.Zero(t, found.Attempts)
+	}
+}
+
 // A server that stops for moments leases in its own time, and each task runs once and long before the end of a
 // lease.
 func TestAServerOfAClusterThatStopsForMomentsLosesNoLease(t *testing.T) {
