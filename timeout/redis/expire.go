@@ -465,7 +465,7 @@ func (x *expiry) giveBack(ctx context.Context) {
 	if len(x.batch.Leased) == 0 {
 		return
 	}
-	back := engine.Ask{Topic: x.ask.Topic, Node: x.ask.Node}
+	back := engine.Ask{Topic: x.ask.Topic, Node: x.ask.Node, Lease: x.ask.Lease} // waits for no slow server, as x itself
 	for _, leased := range x.batch.Leased {
 		back.Settle = append(back.Settle, engine.Outcome{Token: leased.Token, As: engine.Pending, Refund: true})
 	}

@@ -139,6 +139,7 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, visited map[*inv
 		late.answered(own.batch.Now)
 	}
 	own.owe(append(own.failed, own.open...))
+	own.ask.Lease = 0 // to give back is no question to be left
 	if own.fenced {
 		own.giveBack(within)
 		own.batch.Leased = nil
