@@ -888,6 +888,47 @@ func TestTheLastOutcomesWaitForNoLaterCall(t *testing.T) {
 	})
 }
 
+// failing fails every call of Expire without a lease, after it has settled what it could.
+type failing struct {
+	engine.Engine
+}
+
+func (e failing) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	batch, err := e.Engine.Expire(ctx, ask)
+	if err == nil && ask.Lease == 0 {
+		err = errors.New("one part is away")
+	}
+	return batch, err
+}
+
+// A worker with a backlog hands more back than one call settles.
+func TestTheLastOutcomesAreAllTriedThoughACallFails(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		kept, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = kept.Close() })
+		r := rigOn(t, failing{kept}, timeout.Config{})
+		_, err = r.SetTopic(r.ctx, timeout.Topic{Name: "orders", Concurrency: 3000, Lease: time.Hour})
+		require.NoError(t, err)
+		require.NoError(t, r.Handle("orders", func(ctx context.Context, _ timeout.Task) error {
+			<-ctx.Done()
+			return nil
+		}))
+		for i := range 3000 {
+			r.set(fmt.Sprint(i), 0)
+		}
+		pass(time.Minute)
+		count := func() int64 {
+			counts, err := kept.Count(t.Context(), "orders")
+			require.NoError(t, err)
+			return counts.Running
+		}
+		require.EqualValues(t, 3000, count())
+		require.NoError(t, r.stop())
+		require.Zero(t, count())
+	})
+}
+
 // Forty acceptances during an extension are not forty calls before the next extension.
 func TestManyAcceptedKeepNoOtherLeaseFromBeingExtended(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -704,3 +704,29 @@ func TestACallThatIsFencedDoesNotWaitForAServerThatIsSlow(t *testing.T) {
 		return err == nil && counts.Running == 1
 	}, time.Minute, 10*time.Millisecond, "only that of b")
 }
+
+// A task can be set anew while its lease is late, and that lease is void then.
+func TestALateLeaseIsNotThatOfATaskSetAnew(t *testing.T) {
+	t.Parallel()
+	for _, again := range []bool{false, true} { // whether the late lease is of a second attempt
+		t.Run(fmt.Sprint("again=", again), func(t *testing.T) {
+			t.Parallel()
+			s := startSlow(t, 1, 0)
+			if again {
+				const lease = 10 * time.Millisecond
+				require.Len(t, expire(t, s.Engine, engine.Ask{Max: 1, Lease: lease}).Leased, 1)
+				time.Sleep(2 * lease)
+			}
+			s.victim.Pause(t)
+			ask := engine.Ask{Node: "a", Max: 100, Lease: time.Hour}
+			require.Empty(t, expire(t, s.Engine, ask).Leased)
+			s.victim.Continue(t)
+			s.late(t, 1)
+			set(t, s.Engine, s.own[0])
+			batch := expire(t, s.Engine, ask)
+			require.Len(t, batch.Leased, 1)
+			done := []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}}
+			require.Equal(t, []bool{true}, expire(t, s.Engine, engine.Ask{Settle: done}).Settled)
+		})
+	}
+}
