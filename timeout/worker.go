@@ -226,14 +226,18 @@ func (w *worker) serve() {
 	}
 }
 
-// settleRest settles the remaining outcomes. It gives up at the first error.
+// settleRest tries to settle the remaining outcomes, each once. All calls go at the same time: one that fails, or
+// waits for a part of the engine, holds up no other.
 func (w *worker) settleRest() {
-	for {
-		ask, _ := w.plan(time.Now(), 0)
-		if len(ask.Settle) == 0 || w.ask(ask) != nil {
-			return
-		}
+	var asks []engine.Ask
+	for ask, _ := w.plan(time.Now(), 0); len(ask.Settle) > 0; ask, _ = w.plan(time.Now(), 0) {
+		asks = append(asks, ask)
 	}
+	var all sync.WaitGroup
+	for _, ask := range asks {
+		all.Go(func() { _ = w.ask(ask) })
+	}
+	all.Wait()
 }
 
 // plan returns the next question to the engine, or a positive wait if there is none yet. calls
