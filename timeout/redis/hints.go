@@ -167,13 +167,13 @@ func (h *hints) due(slots []int) bool {
 	return false
 }
 
-// next returns the first time of some slots, or zero.
-func (h *hints) next(slots []int) int64 {
+// next returns the first time of some slots that is later than after, or zero.
+func (h *hints) next(slots []int, after int64) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var first int64
 	for _, slot := range slots {
-		if at := h.slots[slot].next; at > 0 && (first == 0 || at < first) {
+		if at := h.slots[slot].next; at > max(after, 0) && (first == 0 || at < first) {
 			first = at
 		}
 	}

@@ -146,7 +146,9 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, visited map[*inv
 	}
 	a := &arrival{x.ask, x.begun, own.batch.Leased, own.batch.Died}
 	kept := late.arrive(f.lane, a)
-	late.tell(a.ask.Topic)
+	if kept || x.wanted(l, f.lane) {
+		late.tell(a.ask.Topic)
+	}
 	if !kept {
 		return
 	}
@@ -158,6 +160,19 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, visited map[*inv
 		own.giveBack(within)
 		late.tell(a.ask.Topic)
 	}
+}
+
+// wanted reports whether a server is to be asked soon: it has something due then, or is owed outcomes. Otherwise
+// each answer of a server far away would lead to another question.
+func (x *expiry) wanted(l *layout, lane int) bool {
+	var slots []int
+	for slot, at := range l.places {
+		if x.engine.laneOf(at) == lane {
+			slots = append(slots, slot)
+		}
+	}
+	next := l.hints.next(slots, 0)
+	return x.engine.owed.owes(x.ask.Topic, lane) || next > 0 && next <= x.engine.late.now().Add(owedRest).UnixMilli()
 }
 
 // outlive returns a context that ends when ctx is due to end, and not when it is cancelled.

@@ -730,3 +730,63 @@ func TestALateLeaseIsNotThatOfATaskSetAnew(t *testing.T) {
 		})
 	}
 }
+
+// Each late answer would lead to another question at once, and nothing to do would keep all busy.
+func TestALateAnswerWakesNobodyForNothing(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 3, 0)
+	_, err := s.SetTopic(ctx, engine.Topic{Name: "bills"}, false)
+	require.NoError(t, err)
+	batch := expire(t, s.Engine, engine.Ask{Max: 100, Lease: time.Hour})
+	require.Len(t, batch.Leased, 3)
+	woken := make(chan string, 100)
+	listening, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Wake(listening, func(topic string) { woken <- topic }) }()
+	require.Empty(t, <-woken, "it listens")
+	due := 0
+	next := func() string { // who is woken before one more topic is
+		due++
+		_, err := s.Set(ctx, []engine.Task{{Topic: "bills", ID: fmt.Sprint(due), Due: time.Now().Add(-time.Duration(due) * time.Minute)}})
+		require.NoError(t, err)
+		return <-woken
+	}
+	answer := func(most int, outcomes ...[]engine.Outcome) {
+		s.victim.Pause(t)
+		for _, settle := range outcomes {
+			require.Empty(t, expire(t, s.Engine, engine.Ask{Max: most, Lease: time.Hour, Settle: settle}).Leased)
+		}
+		s.victim.Continue(t)
+		s.late(t, 0)
+	}
+	answer(100, nil)
+	require.Equal(t, "bills", next())
+	answer(100, nil, []engine.Outcome{{Token: batch.Leased[0].Token, As: engine.Done}})
+	require.Equal(t, "orders", next(), "the server is to be told something")
+	require.Equal(t, "bills", <-woken)
+	expire(t, s.Engine, engine.Ask{Max: 100, Lease: time.Hour})
+	answer(100, nil)
+	require.Equal(t, "bills", next())
+	answer(0, []engine.Outcome{{Token: batch.Leased[1].Token, As: engine.Pending}})
+	require.Equal(t, "orders", next(), "something is due")
+	require.Equal(t, "bills", <-woken)
+	stop()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// A worker has to know when to ask, or else it asks a second later.
+func TestWhatABusyServerHasIsDueInTime(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 1, 0)
+	set(t, s.Engine, engine.Task{ID: s.own[0].ID, After: 4 * patience})
+	due := get(t, s.Engine, s.own[0].ID).Due
+	expire(t, s.Engine, engine.Ask{Max: 100}) // it knows of the task
+	s.victim.Pause(t)
+	known := false
+	for now := due.Add(-1); now.Before(due) && !known; time.Sleep(10 * time.Millisecond) {
+		batch := expire(t, s.Engine, engine.Ask{Max: 100, Lease: time.Hour})
+		now, known = batch.Now, batch.Next.Equal(due)
+	}
+	require.True(t, known)
+	s.victim.Continue(t)
+}

@@ -54,6 +54,13 @@ func (o *owed) has(topic string) bool {
 	return len(o.topics[topic]) > 0
 }
 
+// owes reports whether outcomes of a topic wait for a server to be no longer busy.
+func (o *owed) owes(topic string, lane int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.topics[topic][lane] != nil
+}
+
 // all returns the topics with outcomes.
 func (o *owed) all() []string {
 	o.mu.Lock()
