@@ -56,7 +56,7 @@ type arrival struct {
 }
 
 // fresh is how long the leases may still be handed out. A quarter of their time is left then, or more.
-func (a *arrival) fresh() time.Duration { return a.ask.Lease*3/4 - time.Since(a.asked) }
+func (a *arrival) fresh() time.Duration { return a.ask.Lease - a.ask.Lease/4 - time.Since(a.asked) }
 
 // flight is a question to one server.
 type flight struct {

@@ -333,7 +333,7 @@ func TestAQuestionThatIsLeftDoesNotEndWithItsCall(t *testing.T) {
 	s := startSlow(t, 3, 0)
 	s.victim.Pause(t)
 	asking, stop := context.WithCancel(ctx)
-	ask := engine.Ask{Topic: "orders", Node: "a", Lease: time.Hour, Max: 100}
+	ask := engine.Ask{Topic: "orders", Node: "a", Lease: 100 * 365 * 24 * time.Hour, Max: 100}
 	_, err := s.Expire(asking, ask)
 	require.NoError(t, err)
 	stop()
