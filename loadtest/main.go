@@ -93,14 +93,13 @@ func runConfig(ctx context.Context, cfg config, args []string, stdout, stderr io
 			return 0, err
 		}
 	}
-	created, err := cfg.createOutputs()
-	if err != nil {
+	if err := cfg.createOutputs(); err != nil {
 		fmt.Fprintf(stderr, "loadtest: %v\n", err)
 		return exitUsage, nil
 	}
 	report, err := measure(ctx, cfg, stderr)
 	if err != nil {
-		removeOutputs(created) // rather no report than an empty one
+		removeOutputs(cfg.outputs()) // rather no report than an empty one
 		if report != nil && cfg.html != "" {
 			err = errors.Join(err, report.writeHTML(cfg.html, cfg))
 		}

@@ -19,8 +19,9 @@ func (cfg config) outputs() (outputs []output) {
 }
 
 // createOutputs finds out now, rather than at the end, whether the files can be written. It changes no
-// existing file, and returns the new ones.
-func (cfg config) createOutputs() (created []output, err error) {
+// existing file.
+func (cfg config) createOutputs() (err error) {
+	var created []output
 	defer func() {
 		if err != nil {
 			removeOutputs(created)
@@ -31,12 +32,12 @@ func (cfg config) createOutputs() (created []output, err error) {
 		_, before := os.Lstat(o.file)
 		f, err := os.OpenFile(o.file, os.O_WRONLY|os.O_CREATE, 0o644)
 		if err != nil {
-			return created, fmt.Errorf("%s: %w", o.flag, err)
+			return fmt.Errorf("%s: %w", o.flag, err)
 		}
 		info, err := f.Stat()
 		_ = f.Close()
 		if err != nil {
-			return created, fmt.Errorf("%s: %w", o.flag, err)
+			return fmt.Errorf("%s: %w", o.flag, err)
 		}
 		if errors.Is(before, os.ErrNotExist) {
 			created = append(created, o)
@@ -44,9 +45,9 @@ func (cfg config) createOutputs() (created []output, err error) {
 		infos = append(infos, info)
 	}
 	if len(infos) == 2 && infos[0].Mode().IsRegular() && os.SameFile(infos[0], infos[1]) {
-		return created, fmt.Errorf("-html %s: must not be the file of -json %s", cfg.html, cfg.json)
+		return fmt.Errorf("-html %s: must not be the file of -json %s", cfg.html, cfg.json)
 	}
-	return created, nil
+	return nil
 }
 
 // removeOutputs leaves all but regular files, such as a device, in their place.

@@ -291,11 +291,6 @@ func TestFilesThatCanNotBeWrittenAreFoundBeforeTheRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "old", string(b), "nothing was run that could replace it")
 
-	exit, _, _ = load("-server", "/no/such/file", "-json", report, "-html", page)
-	require.Equal(t, exitFailure, exit)
-	require.FileExists(t, report, "nor did this")
-	require.NoFileExists(t, page)
-
 	link := filepath.Join(dir, "stdout")
 	require.NoError(t, os.Symlink("/dev/null", link))
 	exit, _, _ = load("-server", "/no/such/file", "-html", link)
