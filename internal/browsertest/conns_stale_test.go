@@ -74,13 +74,16 @@ func TestTheQuestionIsAboutOneConnection(t *testing.T) {
 		});
 		return true;
 	})()`)
+	ask := func(id string) { // at once: the rows are drawn anew now and then
+		tab.Eval[bool](b, `(document.querySelector("#rows button[data-id='`+id+`']").click(), true)`)
+	}
 	for _, status := range []string{"200", "503"} {
-		b.Click(`#rows button[data-id="1"]`)
+		ask("1")
 		tab.Eval[bool](b, `($("token").value = "x", window.answer = null, window.read = false, true)`)
 		b.Click(`#close`)
 		b.Until(`window.answer`)
 		b.Click(`#keep`)
-		b.Click(`#rows button[data-id="2"]`)
+		ask("2")
 		tab.Eval[bool](b, `(answer(`+status+`), true)`)
 		b.Until(`window.read`)
 		require.True(t, tab.Eval[bool](b, `$("ask").open && $("ask-title").textContent === "Close connection 2?" && $("ask-error").textContent === ""`), status)

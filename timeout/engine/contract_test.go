@@ -40,7 +40,7 @@ func FuzzParseToken(f *testing.F) {
 	})
 }
 
-// A task set anew begins with its first attempt, and nobody has lost a lease.
+// An earlier lease of the same version has ended. A late one of an earlier version is void.
 func TestTheLastLeaseOfATaskInACallLasts(t *testing.T) {
 	lease := func(id string, number int64, attempts int, again bool) engine.Leased {
 		key := engine.Key{Topic: "orders", ID: id}
@@ -53,6 +53,12 @@ func TestTheLastLeaseOfATaskInACallLasts(t *testing.T) {
 	ended := lease("1", 3, 2, true)
 	require.Equal(t, []engine.Leased{other, ended}, engine.Lasting([]engine.Leased{lease("1", 1, 1, false), other, ended}))
 	require.Empty(t, engine.Lasting(nil))
+
+	replaced := lease("1", 1, 1, false) // by a set between two steps of the call
+	replaced.Version = 7
+	require.Equal(t, []engine.Leased{replaced, last}, engine.Lasting([]engine.Leased{replaced, last}))
+	replaced.Asked = time.Now()
+	require.Equal(t, []engine.Leased{last}, engine.Lasting([]engine.Leased{replaced, last}))
 }
 
 func TestTheSlotIsTheHashOfTheIDOrOfWhatStandsInBraces(t *testing.T) {

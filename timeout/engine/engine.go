@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -274,14 +273,25 @@ type Leased struct {
 	Asked time.Time
 }
 
-// Lasting leaves the last lease of each task. Earlier ones have ended while the call of Expire leased more. It is for
-// engines, and changes leased.
+// Lasting takes out leases of one call of Expire that are void because the call leased their tasks again: those
+// that ended meanwhile, and late ones of tasks set anew. A task set anew between two steps of the call has run, as
+// far as its setter knows: it keeps both leases. Lasting is for engines.
 func Lasting(leased []Leased) []Leased {
-	last := make(map[string]int64, len(leased)) // lease of each task
-	for _, one := range leased {
-		last[one.ID] = one.Token.Lease
+	last := make(map[string]*Leased, len(leased)) // of each task, in the order of leasing
+	for i := range leased {
+		last[leased[i].ID] = &leased[i]
 	}
-	return slices.DeleteFunc(leased, func(one Leased) bool { return one.Token.Lease != last[one.ID] })
+	if len(last) == len(leased) {
+		return leased
+	}
+	lasting := make([]Leased, 0, len(leased))
+	for i := range leased {
+		one := &leased[i]
+		if l := last[one.ID]; l == one || l.Version != one.Version && one.Asked.IsZero() {
+			lasting = append(lasting, *one)
+		}
+	}
+	return lasting
 }
 
 // Ask is the argument of Expire.
@@ -361,7 +371,7 @@ type Batch struct {
 	// not, the outcome had no effect.
 	Settled []bool
 
-	// Leased are the new leases, at most Ask.Max, and one of each task.
+	// Leased are the new leases, at most Ask.Max, and one of each version of a task.
 	Leased []Leased
 
 	// Died are the tasks that this call made Dead because the lease of their last attempt

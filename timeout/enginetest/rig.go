@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -172,8 +173,9 @@ func (r *rig) check(ask engine.Ask, batch engine.Batch) {
 	require.False(r.t, batch.Now.IsZero(), "Batch.Now")
 	once := make(map[string]bool, len(batch.Leased))
 	for _, leased := range batch.Leased {
-		require.False(r.t, once[leased.ID], "%s is leased twice, in attempt %d the second time", leased.Key(), leased.Attempts)
-		once[leased.ID] = true
+		version := fmt.Sprint(leased.ID, " in version ", leased.Version)
+		require.False(r.t, once[version], "%s is leased twice, in attempt %d the second time", version, leased.Attempts)
+		once[version] = true
 		require.Equal(r.t, r.topic, leased.Topic)
 		require.Equal(r.t, engine.Running, leased.State)
 		require.Equal(r.t, leased.Key(), leased.Token.Key)
