@@ -201,50 +201,6 @@ type Answer struct {
 	Err error `json:"-"`
 }
 
-// Query selects tasks for List.
-type Query struct {
-	Topic string
-	State State // one of Pending, Running, Done, Dead and Removed
-
-	// Limit is the greatest number of tasks on the page. Zero means 100; more than MaxPage is
-	// an error.
-	Limit int
-
-	// Cursor is the Next of the page before, or empty for the first page.
-	Cursor string
-}
-
-// Check returns an error wrapping ErrArgument if the query is invalid. The engine checks the cursor.
-func (q Query) Check() error {
-	if err := CheckTopic(q.Topic); err != nil {
-		return err
-	}
-	if q.State == None || q.State > Removed {
-		return fmt.Errorf("%w: state %v of a list, must be pending, running, done, dead or removed", ErrArgument, q.State)
-	}
-	if q.Limit < 0 || q.Limit > MaxPage {
-		return fmt.Errorf("%w: Limit %d of a list, must be 0 to %d", ErrArgument, q.Limit, MaxPage)
-	}
-	return nil
-}
-
-const (
-	// MaxPage is the greatest number of tasks on a page.
-	MaxPage = 1000
-
-	// MaxPageBytes bounds the payloads on a page, in bytes. A page of large tasks has fewer of
-	// them than Limit.
-	MaxPageBytes = 4 << 20
-)
-
-// Page is a part of a list, in the order of Task.Until. A task that stays in the list throughout is on
-// exactly one page, whatever happens to others meanwhile. A page with a Next can have fewer tasks than
-// Query.Limit, or none.
-type Page struct {
-	Tasks []Task `json:"tasks"`
-	Next  string `json:"next,omitempty"` // empty on the last page
-}
-
 // Token proves a lease. Its text form can be given to others: see timeout.Center.Feedback.
 type Token struct {
 	Key
