@@ -155,25 +155,6 @@ func (x *expiry) do(ctx context.Context, l *layout) error {
 	return err
 }
 
-// busy returns the servers with a question of this topic left with them.
-func (x *expiry) busy() map[int]int {
-	if !x.leaves() {
-		return nil
-	}
-	return x.engine.late.lanes(x.ask.Topic)
-}
-
-// idle returns the slots whose servers have no question left with them.
-func (x *expiry) idle(l *layout, slots []int) []int {
-	busy := x.busy()
-	if len(busy) == 0 {
-		return slots
-	}
-	idle := slices.DeleteFunc(slices.Clone(slots), func(slot int) bool { return busy[x.engine.laneOf(l.places[slot])] > 0 })
-	x.away = x.away || len(idle) < len(slots)
-	return idle
-}
-
 // asked returns the slots of an Ask, as far as they exist.
 func (l *layout) asked(slots []int) []int {
 	if slots == nil {
@@ -236,10 +217,10 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 	}
 	x.putOff(l, settle)
 	var calls []*invocation
-	visited := make(map[*invocation]visit, len(visits))
-	for _, v := range visits {
+	for i := range visits {
+		v := &visits[i]
 		c := x.call(l.places[v.slot], v.max, nextChunk(settle, v.slot))
-		visited[c] = v
+		c.visit = v
 		calls = append(calls, c)
 	}
 	for slot := range settle {
@@ -247,7 +228,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 			calls = append(calls, x.call(l.places[slot], 0, nextChunk(settle, slot)))
 		}
 	}
-	answered, left, failure := x.run(ctx, l, calls, visited)
+	answered, left, failure := x.run(ctx, l, calls)
 	if len(answered)+len(left) < len(calls) { // nothing was asked
 		return failure
 	}
@@ -257,7 +238,7 @@ func (x *expiry) round(ctx context.Context, l *layout, visits []visit) error {
 			x.batch.Settled[i] = true
 		}
 	}
-	good, refused, failure := x.hear(l, answered, visited, failure)
+	good, refused, failure := x.hear(l, answered, failure)
 	if good && !x.batch.Now.IsZero() {
 		x.engine.late.answered(x.batch.Now)
 	}
@@ -276,35 +257,12 @@ func (x *expiry) others(l *layout) bool {
 	return x.away || x.leaves() && l.hints.anyGood(l.asked(x.ask.Slots))
 }
 
-// putOff takes the outcomes out whose servers have another question left with them.
-func (x *expiry) putOff(l *layout, settle map[int][]int) {
-	busy := x.busy()
-	if len(busy) == 0 {
-		return
-	}
-	for slot, which := range settle {
-		lane := x.engine.laneOf(l.places[slot])
-		if busy[lane] == 0 {
-			continue
-		}
-		x.failed, x.away = append(x.failed, which...), true
-		for _, i := range which {
-			if x.waits == nil {
-				x.waits = make(map[int]int)
-			}
-			x.waits[i] = lane
-		}
-		delete(settle, slot)
-	}
-}
-
 // hear takes answers. It reports whether a slot has given one, and returns a call that was refused, and an
 // error if there was one.
-func (x *expiry) hear(l *layout, calls []*invocation, visited map[*invocation]visit, failure error) (good bool, refused *invocation, _ error) {
+func (x *expiry) hear(l *layout, calls []*invocation, failure error) (good bool, refused *invocation, _ error) {
 	x.open = x.open[:0]
 	var failed []visit
 	for _, c := range calls {
-		v, leases := visited[c]
 		switch {
 		case c.Status != "":
 			refused = c
@@ -312,14 +270,14 @@ func (x *expiry) hear(l *layout, calls []*invocation, visited map[*invocation]vi
 		case len(c.Answer) < expireParts:
 			failure = cmp.Or(failure, fmt.Errorf("timeout/redis: expire has answered with %d parts", len(c.Answer)))
 			x.failed = append(x.failed, c.tasks...)
-			if leases {
-				failed = append(failed, v)
+			if c.visit != nil {
+				failed = append(failed, *c.visit)
 			}
 			continue
 		default:
 			x.take(l, c)
-			if leases {
-				l.hints.answered(v, integer(c.Answer[0]), integer(c.Answer[1]), integer(c.Answer[2]))
+			if c.visit != nil {
+				l.hints.answered(*c.visit, integer(c.Answer[0]), integer(c.Answer[1]), integer(c.Answer[2]))
 			} else {
 				l.hints.settled(c.at.slot, integer(c.Answer[1]))
 			}

@@ -216,6 +216,17 @@ func TestALeaseThatHasEndedBeforeItCameIsLeasedAnew(t *testing.T) {
 	s.late(t, 0)
 }
 
+// setOn sets a task that is due at once in one of some slots of 16.
+func setOn(t *testing.T, e *redis.Engine, slots map[int]bool) {
+	t.Helper()
+	for i := 0; ; i++ {
+		if task := (engine.Task{ID: fmt.Sprint(i)}); slots[engine.Slot(task.ID, 16)] {
+			set(t, e, task)
+			return
+		}
+	}
+}
+
 // The centre would ask less and less often if it were an error.
 func TestAServerThatFailsIsNoFailureOfTheOthers(t *testing.T) {
 	t.Parallel()
@@ -224,12 +235,7 @@ func TestAServerThatFailsIsNoFailureOfTheOthers(t *testing.T) {
 	withTopic(t, e, engine.Topic{Slots: 16})
 	victim, away := spare(t, cluster, e.Prefix())
 	expire(t, e, engine.Ask{Max: 1000}) // all slots are known now
-	for i := 0; ; i++ {
-		if task := (engine.Task{ID: fmt.Sprint(i)}); away[engine.Slot(task.ID, 16)] {
-			set(t, e, task)
-			break
-		}
-	}
+	setOn(t, e, away)
 	victim.Kill(t)
 	batch := expire(t, e, engine.Ask{Max: 1000}) // asks the one slot with a task
 	require.Empty(t, batch.Leased)
@@ -551,12 +557,7 @@ func TestAQuestionThatFailsLateIsAskedAgainSoon(t *testing.T) {
 	withTopic(t, e, engine.Topic{Slots: 16})
 	victim, away := spare(t, cluster, e.Prefix())
 	expire(t, e, engine.Ask{Max: 1000}) // all slots are known now
-	for i := 0; ; i++ {
-		if task := (engine.Task{ID: fmt.Sprint(i)}); away[engine.Slot(task.ID, 16)] {
-			set(t, e, task)
-			break
-		}
-	}
+	setOn(t, e, away)
 	victim.Pause(t)
 	expire(t, e, engine.Ask{Max: 1})
 	_, questions := e.Late("orders")

@@ -13,6 +13,7 @@ type invocation struct {
 
 	tasks []int // for the caller: what it is about
 	at    *place
+	visit *visit // for Expire: what it may lease, or nil
 }
 
 // The words of a refusal by a slot.
