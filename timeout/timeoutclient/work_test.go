@@ -353,9 +353,9 @@ func TestTheTasksOfALongAnswerAreHandedBack(t *testing.T) {
 
 func TestAnIdleWorkEndsSoonAfterAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pulls := 0
+		var pulls atomic.Int64
 		told := overHTTP(t, func(w http.ResponseWriter, r *http.Request) {
-			if pulls++; pulls > 1 {
+			if pulls.Add(1) > 1 {
 				_, _ = io.Copy(io.Discard, r.Body) // then the server hears of the end of the connection
 				<-r.Context().Done()
 				return
@@ -368,7 +368,7 @@ func TestAnIdleWorkEndsSoonAfterAnAnswer(t *testing.T) {
 			require.NoError(t, c.Work(ctx, Pull{Topic: "t"}, func(context.Context, Leased) Outcome { return Outcome{} }))
 			require.LessOrEqual(t, time.Since(began), 6*time.Second)
 		})
-		require.Equal(t, 2, pulls)
+		require.EqualValues(t, 2, pulls.Load())
 		require.Equal(t, []wire.Feedback{{Token: "a"}}, told)
 	})
 }
