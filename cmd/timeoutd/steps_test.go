@@ -3,6 +3,8 @@
 package main
 
 import (
+	"encoding/json"
+	"net/http"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -10,6 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/timeout"
+	"github.com/heartwheel-go/heartwheel/timeout/timeoutclient/wire"
 )
 
 func TestAProcessIsKilledBetweenTwoStepsWithRedis(t *testing.T) {
@@ -91,8 +96,17 @@ func (s *steps) begin(t *testing.T, ids ...string) {
 	for i, id := range ids {
 		s.victim.set(t, "t/tasks/"+id, "{}")
 		require.Eventually(t, func() bool {
-			_, topic := s.victim.stats(t)
-			return len(s.calls("first")) == 1 && topic.Counts != nil && topic.Counts.Running == int64(i+1)
+			for _, leased := range ids[:i+1] {
+				// The counts of the topic can be of seconds ago.
+				status, answer := s.victim.ask(t, http.MethodGet, "/v1/topics/t/tasks/"+leased, "")
+				require.Equal(t, http.StatusOK, status)
+				var task wire.Task
+				require.NoError(t, json.Unmarshal([]byte(answer), &task))
+				if task.State != timeout.Running {
+					return false
+				}
+			}
+			return len(s.calls("first")) == 1
 		}, eternal, 10*time.Millisecond)
 	}
 	require.Empty(t, s.calls("second"))
