@@ -1,11 +1,15 @@
 package postgres_test
 
 import (
+	"fmt"
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/testserver"
@@ -46,14 +50,14 @@ func testLostNumbers(t *testing.T, begin string) {
 		t.Helper()
 		var answers []engine.Answer
 		var batch engine.Batch
-		require.Eventually(t, func() bool {
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			answers, err = set()
-			return err == nil
+			require.NoError(c, err)
 		}, time.Minute, 10*time.Millisecond)
 		require.Greater(t, answers[0].Version, highest)
-		require.Eventually(t, func() bool {
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			batch, err = e.Expire(t.Context(), engine.Ask{Topic: "orders", Node: "n", Max: 1, Lease: time.Hour})
-			return err == nil
+			require.NoError(c, err)
 		}, time.Minute, 10*time.Millisecond)
 		require.Len(t, batch.Leased, 1)
 		require.Greater(t, batch.Leased[0].Token.Lease, answers[0].Version)
@@ -128,19 +132,34 @@ func TestNumbersOfACallersTransactionThatWereLostAreNotGivenAgain(t *testing.T) 
 	require.NoError(t, syscall.Kill(writer, syscall.SIGKILL))
 	server.Restart(t)
 	var after int64
-	require.Eventually(t, func() bool {
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		after, err = within(1)
-		return err == nil
+		require.NoError(c, err)
 	}, time.Minute, 10*time.Millisecond)
 	require.Greater(t, after, before)
 }
 
-// stopWriter stops the process that writes down what commits have left in memory.
+// stopWriter stops the process that writes down what commits have left in memory. It stops it in its sleep: elsewhere
+// the process may hold a lock that every commit waits for.
 func stopWriter(t *testing.T, server *testserver.Server) (pid int) {
 	conn, err := pgx.Connect(t.Context(), server.URL)
 	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	require.NoError(t, conn.QueryRow(t.Context(), "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'").Scan(&pid))
-	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		require.NoError(c, syscall.Kill(pid, syscall.SIGSTOP))
+		for stat := ""; !strings.Contains(stat, ") T "); {
+			bytes, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			require.NoError(c, err)
+			stat = string(bytes)
+		}
+		var at string
+		err := conn.QueryRow(t.Context(), "SELECT coalesce(wait_event, '') FROM pg_stat_activity WHERE pid = $1", pid).Scan(&at)
+		if err != nil || at != "WalWriterMain" {
+			require.NoError(c, syscall.Kill(pid, syscall.SIGCONT))
+		}
+		require.NoError(c, err)
+		require.Equal(c, "WalWriterMain", at)
+	}, time.Minute, 10*time.Millisecond)
 	return pid
 }
