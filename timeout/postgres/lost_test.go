@@ -139,6 +139,45 @@ func TestNumbersOfACallersTransactionThatWereLostAreNotGivenAgain(t *testing.T) 
 	require.Greater(t, after, before)
 }
 
+// One connection raises the sequence for all that come while it, or one of these, is open. If each did, a hundred of
+// them would bring the numbers 100 s ahead of the clock, and a failover that loses this could repeat numbers.
+func TestOneConnectionRaisesTheSequenceForTheOthers(t *testing.T) {
+	t.Parallel()
+	server := testserver.Postgres(t)
+	var last []*postgres.Engine
+	set := func() int64 {
+		e, err := postgres.Open(t.Context(), server.URL, postgres.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { e.Close() })
+		last = append(last, e)
+		_, err = e.SetTopic(t.Context(), engine.Topic{Name: "orders"}, false)
+		require.NoError(t, err)
+		answers, err := e.Set(t.Context(), []engine.Task{{Topic: "orders", ID: "1"}})
+		require.NoError(t, err)
+		return answers[0].Version
+	}
+	const raised = 1 << 20
+	first := set()
+	for range 5 {
+		require.Less(t, set(), first+raised)
+		require.NoError(t, last[0].Close())
+		last = last[1:]
+	}
+	before := set()
+	for _, e := range last {
+		require.NoError(t, e.Close())
+	}
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	require.Eventually(t, func() bool { // the server ends the last connections
+		var marks int
+		err = conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").Scan(&marks)
+		return err == nil && marks == 0
+	}, time.Minute, 10*time.Millisecond)
+	require.Greater(t, set(), before+raised)
+}
+
 // stopWriter stops the process that writes down what commits have left in memory. It stops it in its sleep: elsewhere
 // the process may hold a lock that every commit waits for.
 func stopWriter(t *testing.T, server *testserver.Server) (pid int) {
