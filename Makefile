@@ -24,7 +24,7 @@ fmt: ## format the code, of all modules
 fuzz: ## each fuzz test for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)
 
-explore: ## the wheel in every interleaving of two and of three actors: two minutes
+explore: ## the wheel in every interleaving of two and of three actors: some minutes
 	$(GO) test -count 1 -timeout 30m -run TestExplore -v ./wheel/internal/explore -full
 
 chaos: ## tests on a disturbed scheduler, for TIME=10m, of PKGS="./wheel ./pool/...", but SKIP='^TestX$$', with TAGS=interop, with STOP=200ms; SEED=7 RUN='^TestX$$' repeats a failure

@@ -1,0 +1,79 @@
+package timeout
+
+import "time"
+
+const (
+	// queueMax is the largest number of tasks leased ahead, unless Topic.Concurrency is larger.
+	queueMax = 2048
+
+	// queueFor is the intended wait of a leased task for a handler. It is long enough to make a
+	// call of the engine worthwhile, and short enough to leave tasks to other nodes.
+	queueFor = 100 * time.Millisecond
+)
+
+// room returns the number of tasks to ask for now. w.mu must be held.
+func (w *worker) room(now time.Time) int {
+	room := w.wants()
+	if w.limiter != nil {
+		room = min(room, int(w.limiter.TokensAt(now))-w.asked)
+	}
+	return max(room, 0)
+}
+
+// wants is room without the limit of Topic.Rate. w.mu must be held.
+func (w *worker) wants() int {
+	if w.stopping || w.topic.Paused || w.stuck || w.unread != nil || w.places == 0 || w.slots != nil && len(w.slots) == 0 {
+		return 0
+	}
+	limit := w.limit
+	if w.c.arbiter.limit > 0 {
+		free := min(w.c.arbiter.free(), w.places)
+		if free == 0 && time.Now().Before(w.rest) {
+			return 0
+		}
+		limit = max(limit, free)
+	}
+	room := limit - len(w.queue) - w.asked
+	if room < w.least() {
+		return 0
+	}
+	if w.full {
+		room = min(room, (limit+1)/2) // and as much by another call
+	}
+	if w.limiter != nil { // tasks that wait for places may all begin at once: no more than a burst
+		room = min(room, w.places-w.busy+w.limiter.Burst()-len(w.queue)-w.asked)
+	}
+	return max(room, 0)
+}
+
+// base is the length of the queue allowed at least. With Config.Concurrency it is one, for a topic
+// without any task could not say that it waits. w.mu must be held.
+func (w *worker) base() int {
+	if w.c.arbiter.limit > 0 {
+		return min(w.places, 1)
+	}
+	return w.places
+}
+
+// least is the smallest number of tasks worth a call. It is smaller with a backlog: the tasks are
+// surely there, and the queue must not run dry during the call. w.mu must be held.
+func (w *worker) least() int {
+	if w.full {
+		return max(1, w.limit/4)
+	}
+	return max(1, w.limit/2)
+}
+
+// tune fits the queue to the tasks that handlers begin in about queueFor. The queue doubles if it
+// is nearly empty when a full batch follows a full batch. It halves if tasks wait too long. It also
+// halves if the engine takes more than a quarter of a lease for a batch: a batch that arrives after
+// its leases ended is leased in vain, again and again. w.mu must be held.
+func (w *worker) tune(now time.Time, took time.Duration, full bool) {
+	switch {
+	case len(w.queue) <= w.limit/4 && full && w.full && took <= w.topic.Lease/8:
+		w.limit = min(2*w.limit, max(queueMax, w.topic.Concurrency))
+	case took > w.topic.Lease/4, len(w.queue) > 0 && now.Sub(w.queue[0].queued) > queueFor:
+		w.limit = max(w.limit/2, w.base())
+	}
+	w.full = full
+}
