@@ -115,16 +115,27 @@ func TestDeadTasksGoOnWithACursor(t *testing.T) {
 	do[wire.Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[`+strings.Join(tasks[:550], ",")+`]}`)
 	do[wire.Answers](s, http.MethodPost, "/v1/tasks/set", `{"tasks":[`+strings.Join(tasks[550:], ",")+`]}`)
 	eventually(t, func() bool { return get[wire.TopicCounts](s, "/v1/topics/t").Counts.Dead == 1100 }, "all are dead")
-	told := get[wire.Causes](s, "/v1/topics/t/dead/causes")
+	// causes returns the first answer, with the tasks of those after it among the other ones: on a busy machine one
+	// answer has not all.
+	causes := func(cursor string) wire.Causes {
+		const path = "/v1/topics/t/dead/causes?cursor="
+		first := get[wire.Causes](s, path+url.QueryEscape(cursor))
+		for next := first.Next; next != ""; {
+			more := get[wire.Causes](s, path+url.QueryEscape(next))
+			first.Other, next = first.Other+more.Other+int64(len(more.Causes)), more.Next
+		}
+		return first
+	}
+	told := causes("")
 	require.Len(t, told.Causes, maxCauses)
 	require.EqualValues(t, 1100-maxCauses, told.Other)
 
 	page, err := s.centre.List(t.Context(), timeout.Query{Topic: "t", State: timeout.Dead, Limit: 500})
 	require.NoError(t, err)
 	left := 1100 - len(page.Tasks)
-	rest := get[wire.Causes](s, fmt.Sprintf("/v1/topics/t/dead/causes?cursor=%d.%s", left, url.QueryEscape(page.Next)))
+	rest := causes(fmt.Sprintf("%d.%s", left, page.Next))
 	require.EqualValues(t, left, rest.Other+int64(len(rest.Causes)))
-	require.Equal(t, wire.Causes{Causes: []wire.Cause{}}, get[wire.Causes](s, "/v1/topics/t/dead/causes?cursor="+url.QueryEscape("0."+page.Next)))
+	require.Equal(t, wire.Causes{Causes: []wire.Cause{}}, causes("0."+page.Next))
 }
 
 func TestErrorsInGeneral(t *testing.T) {

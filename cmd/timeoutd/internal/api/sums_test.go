@@ -94,7 +94,7 @@ func TestFiguresOfAllNodesAlsoWhileOneHangs(t *testing.T) {
 		others, err := peers.New(urls, token)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, others.Close()) })
-		handler, err := New(nodes["a"].centre, Config{Peers: func(ctx context.Context) ([]wire.NodeStats, []error) {
+		handler, err := New(nodes["a"].centre, Config{RequestTimeout: eternal, Peers: func(ctx context.Context) ([]wire.NodeStats, []error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 			defer cancel()
 			return others.Ask(ctx)
