@@ -110,6 +110,12 @@ func TestPaceOfAMachineOnWhichEveryGapIsAStallGetsOn(t *testing.T) {
 	p.look(201*time.Second, 0)
 	got, _ := p.look(203*time.Second, 0)
 	require.Equal(t, 9100*ms, got)
+	// Then some time counts, and a new row begins.
+	p.look(204*time.Second, 0)
+	for i := range maxRow + 1 {
+		got, _ = p.look(204*time.Second+100*ms+time.Duration(i)*2*time.Second, 0)
+		require.Equal(t, 9200*ms, got)
+	}
 }
 
 // A machine asleep whenever it can gets on too, and never faster than its clock.

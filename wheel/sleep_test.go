@@ -1,6 +1,7 @@
 package wheel
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,8 +35,51 @@ func TestIdleWheelSleeps(t *testing.T) {
 	*now = 50 * ms
 	require.Equal(t, 10*ms, w.advance(), "the first tick was left late, so a touch may have come later")
 	*now = 90 * ms
-	w.advance()
+	require.Equal(t, 10*ms, w.advance(), "workers may need help")
 	require.Equal(t, 1, w.dueLen())
+}
+
+// A touched timer is filed again before its tick, and wakes nobody.
+func TestTouchedTimersDoNotWakeTheHand(t *testing.T) {
+	w, now := newSleepingWheel(t)
+	for *now < 10*time.Second {
+		if *now < 5*time.Second {
+			_, err := w.Add(1, 2*time.Second)
+			require.NoError(t, err)
+		}
+		require.Equal(t, 100*ms, w.advance())
+		for timer := range w.All() {
+			require.True(t, timer.Touch())
+		}
+		*now += 100 * ms
+	}
+}
+
+// The hand looks ahead, and lets others have the lock meanwhile.
+func TestRemovingFromASlotAheadLeavesAGap(t *testing.T) {
+	var w *WheelOf[int]
+	var timers []*TimerOf[int]
+	remove := false
+	w, err := newOf(Config{Tick: 10 * ms, MaxSleep: 100 * ms}, Funcs[int]{
+		Due: func(*TimerOf[int], int) {},
+		Limit: func(int) time.Duration {
+			if remove { // as Remove does
+				w.levels.slots.remove(timers[len(timers)-1], w.hand)
+			}
+			remove = false
+			return math.MaxInt64
+		},
+	})
+	require.NoError(t, err)
+	w.since = func() time.Duration { return 0 }
+	for range 2 * chunkSize {
+		timer, err := w.Add(1, 40*ms)
+		require.NoError(t, err)
+		timers = append(timers, timer)
+	}
+	remove = true
+	w.advance()
+	require.ElementsMatch(t, timers[:len(timers)-1], w.levels.slotOf(5).first.timers(nil))
 }
 
 func TestStartAsksTheClockWhileTheHandSleeps(t *testing.T) {
@@ -104,6 +148,30 @@ func TestSlowLookAtTheClockMakesNobodyLate(t *testing.T) {
 	w.look(0)
 	*now += 8 * ms
 	require.Equal(t, 160*ms, w.Now())
+}
+
+// The process is stopped between two looks at the clock.
+func TestAStallWithinALookIsTold(t *testing.T) {
+	now := time.Duration(0)
+	w, err := newDue(Config{Tick: 10 * ms, MaxSleep: 100 * ms}, func(*TimerOf[int], int) {})
+	require.NoError(t, err)
+	w.since = func() time.Duration {
+		at := now
+		if now == 100*ms {
+			now += time.Minute
+		}
+		return at
+	}
+	w.look(0)
+	require.Zero(t, w.Lost())
+	now = 100 * ms
+	w.look(0)
+	require.Equal(t, time.Minute-100*ms, w.takeStalled())
+	require.Zero(t, w.takeStalled())
+	require.Equal(t, time.Minute, w.Lost())
+	now += 500 * ms
+	w.look(time.Hour)
+	require.Equal(t, time.Hour+time.Minute+500*ms, w.Lost(), "with what was left out of the time, and the suspend")
 }
 
 // newSleepingWheel returns a wheel whose time is the caller's.

@@ -62,6 +62,22 @@ func TestRemovingFromATakenSlotLeavesAGap(t *testing.T) {
 	require.NotContains(t, all, timers[3])
 }
 
+func TestRemovingFromASharedSlotLeavesAGap(t *testing.T) {
+	var s slots[int]
+	var to slot[int]
+	timers := make([]*TimerOf[int], 3*chunkSize)
+	for i := range timers {
+		timers[i] = new(TimerOf[int])
+		s.put(&to, 100, timers[i])
+	}
+	taken := to.share(2, 7)
+	s.remove(timers[3], 7)
+	require.Len(t, taken.timers(nil), 2*chunkSize-1)
+	require.NotContains(t, taken.timers(nil), timers[3])
+	require.Equal(t, timers[2*chunkSize:], to.first.timers(nil), "the rest of the slot is as before")
+	require.Equal(t, chunkSize, to.len)
+}
+
 func TestACrowdThatHasGoneDoesNotKeepItsMemory(t *testing.T) {
 	var s slots[int]
 	var to slot[int]

@@ -381,6 +381,36 @@ func TestBlockedWorkersGetHelp(t *testing.T) {
 	})
 }
 
+// More workers would only wait for the lock.
+func TestBusyWorkersGetNoHelp(t *testing.T) {
+	w, now := newSleepingWheel(t)
+	for range 100 {
+		_, err := w.Add(1, 10*ms)
+		require.NoError(t, err)
+	}
+	for range 3 {
+		*now += 10 * ms
+		w.advance()
+	}
+	require.Equal(t, 100, w.dueLen())
+	w.mu.Lock()
+	w.workers.most, w.workers.running = 20, 2
+	for _, tick := range []struct{ took, running int }{{2 * busyWorker, 2}, {2*busyWorker - 1, 4}, {4 * busyWorker, 4}, {0, 8}} {
+		w.workers.taken += uint64(tick.took)
+		w.help()
+		require.Equal(t, tick.running, w.workers.running)
+	}
+	taken := w.workers.taken
+	w.mu.Unlock()
+	running := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.workers.running
+	}
+	require.Eventually(t, func() bool { return running() == 2 }, time.Minute, ms)
+	require.Equal(t, taken+100, w.workers.taken)
+}
+
 // Functions that block for less than a tick get help too.
 func TestSlowCallbacksGetHelp(t *testing.T) {
 	for _, block := range []time.Duration{10 * ms, 90 * ms, 150 * ms} {

@@ -49,6 +49,12 @@ func TestQuantiles(t *testing.T) {
 	require.Equal(t, 130*time.Millisecond, h.Quantile(1), "no longer than the longest")
 	require.Equal(t, 130*time.Millisecond, h.Quantile(7))
 	require.EqualValues(t, 100, h.Count)
+	require.Equal(t, 4940*time.Microsecond, h.Mean())
+
+	var two Durations
+	two.Observe(3 * time.Millisecond)
+	two.Observe(70 * time.Millisecond)
+	require.Equal(t, 5*time.Millisecond, two.Quantile(0), "the shortest")
 }
 
 func TestDoesNotOverflow(t *testing.T) {
@@ -63,7 +69,7 @@ func TestDoesNotOverflow(t *testing.T) {
 
 func TestASumIsAllThatWasCounted(t *testing.T) {
 	var first, second, all Durations
-	for i := range 100 {
+	for i := range 101 { // the longest is in the second
 		d := time.Duration(i*i) * time.Millisecond
 		all.Observe(d)
 		if i%3 == 0 {
