@@ -96,5 +96,5 @@ func (p *pace) counted(elapsed, d time.Duration) time.Duration {
 	if oldest := p.last[0]; p.stalls > uint64(len(p.last)) {
 		then = min(then, oldest.begin-oldest.lost)
 	}
-	return max(0, now-then)
+	return now - then
 }

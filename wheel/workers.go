@@ -33,7 +33,7 @@ const busyWorker = 64
 // help starts more workers if the others are stuck. The hand calls it on each waking: once
 // per tick while there is a backlog. w.mu must be held.
 func (w *WheelOf[V]) help() {
-	if w.backlog.len() > 0 && w.workers.taken-w.workers.seen < busyWorker*uint64(w.workers.running) {
+	if w.workers.taken-w.workers.seen < busyWorker*uint64(w.workers.running) {
 		w.employAtMost(min(w.workers.most, 2*w.workers.running))
 	}
 	w.workers.seen = w.workers.taken

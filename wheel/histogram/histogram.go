@@ -73,9 +73,6 @@ func (h Durations) Mean() time.Duration {
 // Quantile returns an upper bound of the q-quantile, with q from 0 to 1: the bound of a
 // bucket, or Max if that is less. It is 0 if nothing was counted.
 func (h Durations) Quantile(q float64) time.Duration {
-	if h.Count == 0 {
-		return 0
-	}
 	rank := uint64(math.Ceil(min(max(q, 0), 1) * float64(h.Count)))
 	seen := uint64(0)
 	for i, n := range h.Buckets {
