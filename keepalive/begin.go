@@ -37,7 +37,7 @@ func (k *Keeper) guard(g *Guard, conn any, a adapter, remote net.Addr, tells boo
 	switch { // Close, or Drain, may not have seen it
 	case k.closing.Err() != nil && (g.release() || g.reason() == 0):
 		err = ErrNotGuarded
-	case err == nil && k.draining.Load() && g.release():
+	case k.draining.Load() && g.release():
 		err = ReasonDrain
 	}
 	if err != nil {
@@ -57,10 +57,7 @@ func (g *Guard) open(p *policy) {
 		e.Lost = g.keeper.lost()
 	}
 	s := rules.Open(&p.rules, e, g.born)
-	g.setState(s, rules.Limit(&p.rules, s, e))
-	if p.Rate.MinBeat > 0 {
-		g.need()
-	}
+	g.setState(s, rules.Limit(&p.rules, s, e)) // makes more for MinBeat: its window has an end
 	g.generation.Store(p.generation)
 }
 

@@ -69,7 +69,7 @@ func (b *bursts) note(k *Keeper, count func(b *bursts)) {
 		return
 	}
 	b.period = min(2*b.period, maxBurstTime)
-	if b.period == 0 || time.Since(b.told) > b.period {
+	if time.Since(b.told) > b.period { // or no line so far
 		b.period = burstTime
 	}
 	b.timer = time.AfterFunc(b.period, func() { b.tell(k) })

@@ -138,13 +138,8 @@ func (c *conn) identify() error {
 	return c.fail("read", ReasonFull)
 }
 
-// Peer returns the address of the peer, or nil if asking for it may have to wait.
-func (c *conn) Peer(*Guard) net.Addr {
-	if c.addrUnknown.Load() {
-		return identity(c.inner)
-	}
-	return c.inner.RemoteAddr()
-}
+// Peer returns nil: until identify has noted the address, asking for it may have to wait.
+func (c *conn) Peer(*Guard) net.Addr { return nil }
 
 // NetConn returns the connection inside.
 func (c *conn) NetConn() net.Conn { return c.inner }

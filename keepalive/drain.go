@@ -29,37 +29,32 @@ func (k *Keeper) Drain(ctx context.Context, spread time.Duration) error {
 		}
 		return sleep(ctx, d) && k.draining.Load()
 	}
-	if !k.sayGoodbye(spread, wait) {
-		return k.notDrained(ctx)
-	}
+	k.sayGoodbye(spread, wait)
 	for k.remaining() > 0 {
 		if !wait(max(drainPoll, k.policy.Load().Tick/10)) {
 			return k.notDrained(ctx)
-		}
-		if time.Since(logged) >= drainLog { // for connections guarded during the first round
-			k.sayGoodbye(0, wait)
 		}
 	}
 	return nil
 }
 
 // sayGoodbye condemns all connections, evenly spread over a time: in each tick as many as are
-// due by then. It reports false if waiting was cut short.
-func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool) bool {
+// due by then, until waiting is cut short. It misses nobody: a connection not seen by it has joined
+// later, and guard sees the drain.
+func (k *Keeper) sayGoodbye(spread time.Duration, wait func(time.Duration) bool) {
 	var guards []*Guard
 	for _, g := range k.pool.All() {
 		guards = append(guards, g)
 	}
 	begin, tick := time.Now(), k.policy.Load().Tick
 	for i, g := range guards {
-		for i > 0 && time.Since(begin) < time.Duration(float64(spread)*(float64(i)/float64(len(guards)))) {
+		for time.Since(begin) < time.Duration(float64(spread)*(float64(i)/float64(len(guards)))) {
 			if !wait(min(tick, drainPoll)) {
-				return false
+				return
 			}
 		}
 		g.condemn(ReasonDrain)
 	}
-	return true
 }
 
 // Resume ends what Drain has begun: new connections are taken again.

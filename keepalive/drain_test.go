@@ -1,9 +1,11 @@
 package keepalive
 
 import (
+	"context"
 	"net"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -66,4 +68,44 @@ func busiestTenth(t *testing.T, conns int, spread time.Duration) (most int, took
 		most = max(most, int(tenths[i].Load()))
 	}
 	return most, took, pause
+}
+
+func TestANewcomerOfADrainIsRefusedForTheDrain(t *testing.T) {
+	k := newKeeper(t, Config{Room: Room{MaxConns: 1}})
+	pipe(k)
+	k.draining.Store(true)
+	c, _ := pipe(k)
+	_, err := c.Read(nil)
+	require.ErrorIs(t, err, ReasonDrain, "and not because it is full")
+}
+
+// The drain begins when the connection is half in, and may not see it.
+func TestAConnectionInTheMomentOfADrainIsRefused(t *testing.T) {
+	var k *Keeper
+	k = newKeeper(t, Config{Room: Room{MaxPerKey: 1, Key: func(net.Addr) string {
+		k.draining.Store(true)
+		return "key"
+	}}})
+	g, err := guardOf(k, &net.UnixAddr{})
+	require.Equal(t, ReasonDrain, err)
+	require.False(t, g.isOpen())
+	require.Zero(t, k.Len())
+	require.Zero(t, k.shares.keys())
+}
+
+func TestADrainSaysWhatEndedIt(t *testing.T) {
+	for name, end := range map[string]func(k *Keeper, cancel func()){
+		"resumed":          func(k *Keeper, _ func()) { k.Resume() },
+		"context canceled": func(_ *Keeper, cancel func()) { cancel() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, Config{})
+			pipe(k)
+			pipe(k)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, func() { end(k, cancel) })
+			err := k.Drain(ctx, 10*time.Second)
+			require.EqualError(t, err, "keepalive: drain with 1 connections left: "+name)
+		})
+	}
 }

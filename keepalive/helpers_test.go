@@ -1,6 +1,9 @@
 package keepalive
 
-import "time"
+import (
+	"net"
+	"time"
+)
 
 const (
 	maxHop    = time.Minute // how soon a change of the policy reaches a connection
@@ -23,4 +26,11 @@ func wouldClose(s Stats, share float64) (n uint64) {
 func roundTrip(conn any) time.Duration {
 	info, _ := Of(conn).Info()
 	return info.RoundTrip
+}
+
+// guardOf guards a connection with the address of its peer.
+func guardOf(k *Keeper, remote net.Addr) (*Guard, error) {
+	inner, _ := net.Pipe()
+	c := &conn{inner: inner, keeper: k, guard: new(Guard), noted: newNoted(0)}
+	return c.guard, k.guard(c.guard, c, c, remote, false)
 }

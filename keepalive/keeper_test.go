@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"runtime"
@@ -22,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
+	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 const ms = time.Millisecond
@@ -606,18 +608,61 @@ func TestConfigErrorsNameTheValuesAndTheLimit(t *testing.T) {
 		{Config{Timeout: -1}, "keepalive: invalid argument: Timeout -1ns, must be at least 1ms"},
 		{Config{Timeout: 999}, "keepalive: invalid argument: Timeout 999ns, must be at least 1ms"},
 		{Config{Tick: -1}, "keepalive: invalid argument: Tick -1ns, must be at least 1ms"},
+		{Config{Timeout: 2 * time.Hour, Tick: time.Hour + 1}, "keepalive: invalid argument: Tick 1h0m0.000000001s, must be at most 1h0m0s"},
 		{Config{Timeout: time.Second, Tick: 2 * time.Second}, "keepalive: invalid argument: Tick 2s is longer than Timeout 1s"},
 		{Config{Activity: 4}, "keepalive: invalid argument: Activity 4, must be 0 to 3"},
 		{Config{Activity: -1}, "keepalive: invalid argument: Activity -1, must be 0 to 3"},
 		{Config{Room: Room{MaxConns: -1}}, "keepalive: invalid argument: Room.MaxConns -1, must not be negative"},
+		{Config{Room: Room{MaxPerKey: -1}}, "keepalive: invalid argument: Room.MaxPerKey -1, must not be negative"},
+		{Config{Room: Room{Full: 3}}, "keepalive: invalid argument: Room.Full 3, must be 0 to 2"},
+		{Config{Room: Room{Full: -1}}, "keepalive: invalid argument: Room.Full -1, must be 0 to 2"},
+		{Config{Room: Room{Full: pool.Wait}}, "keepalive: invalid argument: Room.Full wait without Room.MaxConns"},
+		{Config{Room: Room{Full: pool.Wait, MaxConns: 1, MinIdle: 1}}, "keepalive: invalid argument: Room.MinIdle 1ns is for Room.Full evict, not for wait"},
+		{Config{Room: Room{Full: pool.EvictIdlest, MaxConns: 1, MinIdle: -1}}, "keepalive: invalid argument: Room.MinIdle -1ns, must not be negative"},
+		{Config{FirstMessage: -1}, "keepalive: invalid argument: FirstMessage -1ns, must not be negative"},
+		{Config{ReadIdle: -1}, "keepalive: invalid argument: ReadIdle -1ns, must not be negative"},
+		{Config{WriteIdle: -1}, "keepalive: invalid argument: WriteIdle -1ns, must not be negative"},
+		{Config{Interval: Interval{Multiplier: 0.9}}, "keepalive: invalid argument: Interval.Multiplier 0.9, must be at least 1"},
+		{Config{Interval: Interval{Multiplier: math.NaN()}}, "keepalive: invalid argument: Interval.Multiplier NaN, must be at least 1"},
+		{Config{Interval: Interval{Multiplier: math.Inf(1)}}, "keepalive: invalid argument: Interval.Multiplier +Inf, must be at least 1"},
+		{Config{Interval: Interval{Min: -1}}, "keepalive: invalid argument: Interval.Min -1ns, must not be negative"},
+		{Config{Interval: Interval{Max: -1}}, "keepalive: invalid argument: Interval.Max -1ns, must not be negative"},
+		{Config{Interval: Interval{Min: 2, Max: 1}}, "keepalive: invalid argument: Interval.Min 2ns is longer than Interval.Max 1ns"},
+		{Config{Probe: Probing{After: -1}}, "keepalive: invalid argument: Probe.After -1ns, must not be negative"},
+		{Config{Probe: Probing{Timeout: -1}}, "keepalive: invalid argument: Probe.Timeout -1ns, must not be negative"},
+		{Config{Probe: Probing{Count: -1}}, "keepalive: invalid argument: Probe.Count -1, must not be negative"},
+		{Config{Probe: Probing{Count: 101}}, "keepalive: invalid argument: Probe.Count 101, must be at most 100"},
+		{Config{Age: Age{Max: -1}}, "keepalive: invalid argument: Age.Max -1ns, must not be negative"},
+		{Config{Age: Age{Max: 1, Grace: -1}}, "keepalive: invalid argument: Age.Grace -1ns, must not be negative"},
+		{Config{Age: Age{Grace: 1}}, "keepalive: invalid argument: Age.Grace 1ns without an Age.Max"},
+		{Config{Age: Age{Jitter: 1}}, "keepalive: invalid argument: Age.Jitter 1, must be less than 1"},
+		{Config{Age: Age{Jitter: math.NaN()}}, "keepalive: invalid argument: Age.Jitter NaN, must be less than 1"},
+		{Config{Rate: Rate{MinBeat: -1}}, "keepalive: invalid argument: Rate.MinBeat -1ns, must not be negative"},
+		{Config{Rate: Rate{MinBytes: -1}}, "keepalive: invalid argument: Rate.MinBytes -1, must not be negative"},
+		{Config{Rate: Rate{Strikes: 101}}, "keepalive: invalid argument: Rate.Strikes 101, must be at most 100"},
+		{Config{Closing: Closing{Timeout: -1}}, "keepalive: invalid argument: Closing.Timeout -1ns, must not be negative"},
+		{Config{Closing: Closing{Mode: -1}}, "keepalive: invalid argument: Closing.Mode -1, must be 0 to 2"},
+		{Config{Closing: Closing{Mode: 3}}, "keepalive: invalid argument: Closing.Mode 3, must be 0 to 2"},
+		{Config{Closing: Closing{MaxPerSecond: 1e9 + 1}}, "keepalive: invalid argument: Closing.MaxPerSecond 1000000001, must be at most 1000000000"},
 	} {
 		_, err := New(c.cfg)
 		require.ErrorIs(t, err, ErrArgument)
 		require.EqualError(t, err, c.want)
 		require.Equal(t, err, c.cfg.Validate())
 	}
-	require.Equal(t, "read readwrite manual kernel Activity(7)",
-		fmt.Sprint(ActivityRead, ActivityReadWrite, ActivityManual, ActivityKernel, Activity(7)))
+	for _, cfg := range []Config{ // all at their limits
+		{Timeout: ms, Tick: ms},
+		{Timeout: 2 * time.Hour, Tick: time.Hour},
+		{Interval: Interval{Multiplier: 1, Min: 1, Max: 1}},
+		{Probe: Probing{Count: 100}, Rate: Rate{Strikes: 100}, Closing: Closing{MaxPerSecond: 1e9, Mode: CloseReset}},
+		{Age: Age{Jitter: -1}},
+	} {
+		require.NoError(t, cfg.Validate())
+	}
+	require.Equal(t, "read readwrite manual kernel Activity(7) Activity(4) Activity(-1)",
+		fmt.Sprint(ActivityRead, ActivityReadWrite, ActivityManual, ActivityKernel, Activity(7), Activity(4), Activity(-1)))
+	require.Equal(t, "graceful half reset CloseMode(3) CloseMode(-1)",
+		fmt.Sprint(CloseGraceful, CloseHalf, CloseReset, CloseMode(3), CloseMode(-1)))
 }
 
 func TestActivityKernelNeedsSocketsThatTell(t *testing.T) {
@@ -627,6 +672,10 @@ func TestActivityKernelNeedsSocketsThatTell(t *testing.T) {
 		", whose sockets don't tell when bytes last arrived")
 	if socketsTell {
 		require.NoError(t, Config{Activity: ActivityKernel}.Validate())
+		require.EqualError(t, Config{Activity: ActivityKernel, Advise: true}.Validate(),
+			"keepalive: invalid argument: Advise with Activity kernel, whose silences nobody sees begin")
+		require.EqualError(t, Config{Activity: ActivityKernel, Rate: Rate{MinBeat: 1}}.Validate(),
+			"keepalive: invalid argument: Rate.MinBeat 1ns with Activity kernel, which counts no touches")
 	} else {
 		require.EqualError(t, Config{Activity: ActivityKernel}.Validate(), err.Error())
 	}
@@ -665,6 +714,7 @@ func TestDefaults(t *testing.T) {
 		{0, time.Minute, 10 * ms},
 		{time.Second, time.Second, 10 * ms},
 		{500 * ms, 500 * ms, 10 * ms},
+		{90 * ms, 90 * ms, 9 * ms},
 		{5 * ms, 5 * ms, ms},
 		{ms, ms, ms},
 	} {

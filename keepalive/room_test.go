@@ -348,3 +348,53 @@ func TestTheDefaultOfMinIdleFollowsTheTimeout(t *testing.T) {
 		require.ErrorIs(t, err, ReasonEvicted)
 	})
 }
+
+func TestOneTooManyOfAPeerIsNotGuarded(t *testing.T) {
+	k := newKeeper(t, Config{Room: Room{MaxPerKey: 1, Key: func(remote net.Addr) string { return remote.String() }}})
+	alice := &net.UnixAddr{Name: "alice"}
+	_, err := guardOf(k, alice)
+	require.NoError(t, err)
+	g, err := guardOf(k, alice)
+	require.ErrorIs(t, err, ReasonFull)
+	require.False(t, g.isOpen())
+	g, err = guardOf(k, nil)
+	require.NoError(t, err, "not known yet")
+	require.True(t, g.isOpen())
+}
+
+// The connection is closed while Key is asked for a peer with an address known late.
+func TestAShareTakenAfterTheEndIsGivenBack(t *testing.T) {
+	var c net.Conn
+	k := newKeeper(t, Config{Room: Room{MaxPerKey: 1, Key: func(net.Addr) string {
+		require.NoError(t, c.Close())
+		return "key"
+	}}})
+	var peer net.Conn
+	c, peer = pipe(k)
+	go func() { _, _ = peer.Write([]byte("x")) }()
+	_, err := c.Read(make([]byte, 1))
+	require.NoError(t, err)
+	require.Zero(t, k.shares.keys())
+}
+
+// Each read could take one more share.
+func TestAPeerIsIdentifiedOnce(t *testing.T) {
+	k := newKeeper(t, Config{Room: Room{MaxPerKey: 2}})
+	addr := &net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 5}
+	for range 2 {
+		a, b := net.Pipe()
+		c := k.Conn(&addrConn{Conn: a, addr: addr})
+		defer c.Close()
+		go func() { _, _ = b.Write([]byte("xyz")) }()
+		for range 3 {
+			_, err := c.Read(make([]byte, 1))
+			require.NoError(t, err)
+		}
+	}
+	a, b := net.Pipe()
+	c := k.Conn(&addrConn{Conn: a, addr: addr})
+	go func() { _, _ = b.Write([]byte("x")) }()
+	n, err := c.Read(make([]byte, 1))
+	require.ErrorIs(t, err, ReasonFull)
+	require.Zero(t, n)
+}

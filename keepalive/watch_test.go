@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/logtest"
+	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 func TestStatsCountWhoCameAndHowOldTheyBecame(t *testing.T) {
@@ -273,6 +274,47 @@ func TestTheLastLineIsThereWhenCloseReturns(t *testing.T) {
 		k.bursts.tell(k)
 		require.NoError(t, k.Close())
 		require.Len(t, log.Lines("keepalive"), 1)
+		k.bursts.closed(k, ReasonFull) // its farewell ends only now
+		time.Sleep(time.Hour)
+		require.Nil(t, k.bursts.timer)
+	})
+}
+
+func TestLinesOfALongerBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logtest.Log
+		k := newKeeper(t, Config{Timeout: 10 * time.Second, Logger: log.Logger(slog.LevelInfo)})
+		for _, conns := range []int{1, 100, 100, 1} { // to be closed at 10, 11.5, 13 and 14.5s
+			for range conns {
+				pipe(k)
+			}
+			time.Sleep(1500 * ms)
+		}
+		time.Sleep(12 * time.Second)
+		lines := log.Lines("keepalive")
+		require.Len(t, lines, 2)
+		require.Contains(t, lines[0], "within=1s conns=101 idle=100")
+		require.Contains(t, lines[1], "within=2s conns=0 idle=101")
+	})
+}
+
+func TestAnEvictionIsALineAndADrainIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logtest.Log
+		k := newKeeper(t, Config{Room: Room{MaxConns: 200, Full: pool.EvictIdlest}, Logger: log.Logger(slog.LevelWarn)})
+		for range 200 {
+			pipe(k)
+		}
+		require.NoError(t, k.Drain(t.Context(), 0))
+		time.Sleep(time.Minute)
+		require.Empty(t, log.String())
+		k.Resume()
+		for range 201 {
+			pipe(k)
+			time.Sleep(10 * ms)
+		}
+		time.Sleep(2 * time.Second)
+		require.Len(t, log.Lines("evicted=1\n"), 1)
 	})
 }
 
