@@ -722,6 +722,11 @@ func TestDefaults(t *testing.T) {
 		require.Equal(t, c.wantTimeout, k.Config().Timeout)
 		require.Equal(t, c.wantTick, k.Config().Tick)
 	}
+	cfg := newKeeper(t, Config{}).Config()
+	require.Equal(t, 1.5, cfg.Interval.Multiplier)
+	require.Equal(t, 0.1, cfg.Age.Jitter)
+	require.Equal(t, 3, cfg.Rate.Strikes)
+	require.Equal(t, time.Second, cfg.Closing.Timeout)
 }
 
 func TestSilentLoggerStaysSilentButPanicsAreHeard(t *testing.T) {

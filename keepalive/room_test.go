@@ -360,6 +360,8 @@ func TestOneTooManyOfAPeerIsNotGuarded(t *testing.T) {
 	g, err = guardOf(k, nil)
 	require.NoError(t, err, "not known yet")
 	require.True(t, g.isOpen())
+	require.Zero(t, k.Stats().Panics, "Key is not asked about nobody")
+	require.ErrorIs(t, k.guard(g, nil, g.adapter, nil, false), ErrArgument, "it has been used")
 }
 
 // The connection is closed while Key is asked for a peer with an address known late.
