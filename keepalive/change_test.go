@@ -2,6 +2,7 @@ package keepalive
 
 import (
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"sync/atomic"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // A change of the config reaches connections within their old timeout, longer and shorter:
@@ -221,4 +224,34 @@ func TestDryRunClosesNobody(t *testing.T) {
 		require.Empty(t, s.Closed)
 		require.Equal(t, 1, k.Len())
 	})
+}
+
+func TestUpdateKeepsWhatCannotChange(t *testing.T) {
+	logger := slog.New(slog.DiscardHandler)
+	room := Room{MaxConns: 5, Full: pool.EvictIdlest, MinIdle: time.Minute}
+	k := newKeeper(t, Config{Tick: 20 * ms, Logger: logger, Room: room})
+	require.NoError(t, k.Update(Config{Room: room}), "zero means the same")
+	require.Equal(t, 20*ms, k.Config().Tick)
+	require.Same(t, logger, k.Config().Logger)
+	require.EqualError(t, k.Update(Config{Room: room, Logger: slog.Default()}), "keepalive: invalid argument: Logger, can't be changed")
+	room.MinIdle = 2 * time.Minute
+	require.EqualError(t, k.Update(Config{Room: room}), "keepalive: invalid argument: Room.MinIdle 2m0s, can't be changed from 1m0s")
+}
+
+// The counts are of shares of the Timeout, so another Timeout begins anew.
+func TestUpdateKeepsTheCountsOfTheSameTimeout(t *testing.T) {
+	k := newKeeper(t, Config{})
+	advisor := func(timeout time.Duration, advise bool) *advisor {
+		require.NoError(t, k.Update(Config{Timeout: timeout, Advise: advise}))
+		return k.policy.Load().advisor
+	}
+	first := advisor(time.Minute, true)
+	require.NotNil(t, first)
+	require.Same(t, first, advisor(time.Minute, true))
+	other := advisor(2*time.Minute, true)
+	require.NotNil(t, other)
+	require.NotSame(t, first, other)
+	require.Nil(t, advisor(2*time.Minute, false))
+	_, nearMisses := k.policy.Load().advisor.get(0)
+	require.Zero(t, nearMisses)
 }

@@ -51,4 +51,6 @@ func TestLagLogForgetsNothingAcrossJumps(t *testing.T) {
 	require.Equal(t, 5*ms, l.of(0), "as old as that, it is the largest of all")
 	require.Zero(t, l.of(1<<32-5))
 	require.Zero(t, l.of(1<<32))
+	l.left(1<<62, 0) // takes no longer
+	require.Equal(t, 5*ms, l.of(1<<32-5))
 }

@@ -1,0 +1,46 @@
+package keepalive
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// Last_data_sent and Last_ack_recv are milliseconds, Rtt, Rttvar and Rto microseconds.
+func TestWhatIsKnownFromTheFiguresOfTheKernel(t *testing.T) {
+	for name, c := range map[string]struct {
+		info        unix.TCPInfo
+		sent, acked time.Duration // plus tooOld
+	}{
+		"sent, and acknowledged at once": {unix.TCPInfo{Last_data_sent: 5000, Last_ack_recv: 5000}, 5 * time.Second, 5 * time.Second},
+		"a keepalive was acknowledged just now": {
+			unix.TCPInfo{Last_data_sent: 5000, Last_ack_recv: 1000, Rtt: 100_000, Rttvar: 25_000}, 5 * time.Second, 4600 * ms,
+		},
+		"nothing was sent for long, and the last acknowledgement is later": {
+			unix.TCPInfo{Last_data_sent: 5000, Last_ack_recv: 4900, Rtt: 100_000, Rttvar: 25_000}, 5 * time.Second, 4900 * ms,
+		},
+		"sent again, three times": {
+			unix.TCPInfo{Last_data_sent: 5000, Unacked: 1, Options: timestamps, Rto: 8_000_000, Backoff: 3}, 12 * time.Second, 11800 * ms,
+		},
+		"the same, acknowledged": {
+			unix.TCPInfo{Last_data_sent: 5000, Options: timestamps, Rto: 8_000_000, Backoff: 3}, 5 * time.Second, 4800 * ms,
+		},
+		"the same, without timestamps": {
+			unix.TCPInfo{Last_data_sent: 5000, Unacked: 1, Options: timestamps << 1, Rto: 8_000_000, Backoff: 3}, 5 * time.Second, 4800 * ms,
+		},
+	} {
+		require.Equal(t, c.sent-tooOld, sentAtLeast(&c.info), name)
+		require.Equal(t, c.acked-tooOld, ackedAtLeast(&c.info), name)
+	}
+	require.Zero(t, ackedAtLeast(new(unix.TCPInfo)))
+	require.Zero(t, atLeast(0))
+}
+
+func TestRoundedUpToMilliseconds(t *testing.T) {
+	require.Equal(t, 4*ms, roundedUp(4*ms))
+	require.Equal(t, 10*time.Second/3000+ms, roundedUp(10*time.Second/3000), "300 Hz")
+	require.GreaterOrEqual(t, jiffy(), ms)
+	require.LessOrEqual(t, jiffy(), 10*ms)
+}
