@@ -156,3 +156,33 @@ func TestATickOfTheProgramIsKeptOnAnIdleServer(t *testing.T) {
 		}
 	})
 }
+
+// The hand sleeps up to 100ms, and each read looks at the clock.
+func TestDeadlinesAreExactOnABusyServerWhileTheHandSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Timeout: time.Second})
+		busy, other := pipe(k)
+		go func() { _, _ = io.Copy(io.Discard, busy) }()
+		go func() {
+			for {
+				if _, err := other.Write([]byte("x")); err != nil {
+					return
+				}
+				time.Sleep(5 * ms)
+			}
+		}()
+		for range 20 {
+			c, peer := pipe(k)
+			defer peer.Close()
+			time.Sleep(77 * ms)
+			begun := time.Now()
+			go func() { _, _ = peer.Write([]byte("x")) }()
+			_, err := io.Copy(io.Discard, c)
+			requireIdleTimeout(t, err)
+			require.GreaterOrEqual(t, time.Since(begun), time.Second)
+			require.LessOrEqual(t, time.Since(begun), time.Second+20*ms)
+		}
+		other.Close()
+		time.Sleep(time.Second)
+	})
+}
