@@ -1,7 +1,9 @@
 package keepalive
 
 import (
+	"crypto/tls"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"syscall"
@@ -10,6 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/heartwheel-go/heartwheel/internal/logtest"
+	"github.com/heartwheel-go/heartwheel/pool"
 )
 
 // A program that reads and writes with deadlines of its own, in vain, keeps no connection.
@@ -185,4 +190,76 @@ func TestDeadlinesAreExactOnABusyServerWhileTheHandSleeps(t *testing.T) {
 		other.Close()
 		time.Sleep(time.Second)
 	})
+}
+
+// Somebody else takes the room between the wait and the accepted connection.
+func TestAnAcceptThatWaitsForRoomOnceMoreEndsWithItsListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, Config{Room: Room{MaxConns: 1, Full: pool.Wait}})
+		inner := &pipeListener{conns: make(chan net.Conn)}
+		ln := k.Listener(inner)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := ln.Accept()
+			ended <- err
+		}()
+		synctest.Wait()
+		_, other := pipe(k)
+		defer other.Close()
+		accepted, peer := net.Pipe()
+		inner.conns <- accepted
+		synctest.Wait()
+		require.Empty(t, ended)
+		require.NoError(t, ln.Close())
+		require.ErrorIs(t, <-ended, net.ErrClosed)
+		_, err := peer.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+	})
+}
+
+func TestAListenerOfTLSIsAWarning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logtest.Log
+		k := newKeeper(t, Config{Logger: log.Logger(slog.LevelWarn)})
+		inner := &pipeListener{conns: make(chan net.Conn, 3)}
+		ln := k.Listener(inner)
+		for i := range 3 {
+			c, peer := net.Pipe()
+			defer peer.Close()
+			if i > 0 {
+				c = tls.Server(c, &tls.Config{MinVersion: tls.VersionTLS12})
+			}
+			inner.conns <- c
+			_, err := ln.Accept()
+			require.NoError(t, err)
+			require.Len(t, log.Lines("speaks TLS"), min(i, 1), "once")
+		}
+	})
+}
+
+// The looks for the shorter one must not take the longer one's silence for longer than the connection is old.
+func TestReadIdleAndWriteIdleBeginWithTheConnection(t *testing.T) {
+	for why, cfg := range map[Reason]Config{
+		ReasonReadIdle:  {Timeout: time.Hour, ReadIdle: time.Minute, WriteIdle: 10 * time.Second},
+		ReasonWriteIdle: {Timeout: time.Hour, ReadIdle: 10 * time.Second, WriteIdle: time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newKeeper(t, cfg)
+			time.Sleep(10 * time.Minute) // the connection is younger than the Keeper
+			c, peer := pipe(k)
+			defer peer.Close()
+			begun := time.Now()
+			from, to := peer, c
+			if why == ReasonReadIdle {
+				from, to = c, peer
+			}
+			go func() { _, _ = io.Copy(io.Discard, to) }()
+			for k.Len() > 0 {
+				_, _ = from.Write([]byte("x"))
+				time.Sleep(5 * time.Second)
+			}
+			require.GreaterOrEqual(t, time.Since(begun), time.Minute)
+			require.EqualValues(t, 1, k.Stats().Closed[why])
+		})
+	}
 }
