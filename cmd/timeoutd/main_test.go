@@ -38,6 +38,11 @@ func TestBadFlagsExitWithOneClearLine(t *testing.T) {
 		"-log-format xml":               `timeoutd: invalid value "xml" for flag -log-format: must be text or json`,
 		"-memory -index":                "timeoutd: index is there together with memory or redis, must be with sqlite or database",
 		"-memory -sync":                 "timeoutd: sync is there together with memory, database or redis, must be with sqlite",
+		"-memory -redis-volatile":       "timeoutd: redis-volatile is there, must be with redis, and without database",
+		"-etcd-user u":                  "timeoutd: etcd-user or etcd-password is there without etcd, must be with it",
+		"-etcd a:1 -etcd-user u":        "timeoutd: etcd-user and etcd-password, must be both or none",
+		"-nats-prefix a.":               `timeoutd: nats-prefix "a." is there without nats, must be with it`,
+		"-streams-prefix a:":            `timeoutd: streams-prefix "a:" is there without streams, must be with it`,
 		"-peers 10.0.0.2:8077":          "timeoutd: peers is no URL",
 		"-peers ftp://10.0.0.2":         `timeoutd: peers is a URL of scheme "ftp", must be one of ["http" "https"]`,
 		"-memory -ttl 100ms":            "timeoutd: timeout: invalid argument: -ttl 100ms, must be at least 300ms",
@@ -92,12 +97,22 @@ func TestSettingsComeFromThreePlaces(t *testing.T) {
 		_, err := read([]string{"-config", configFile(t, text)}, env())
 		require.ErrorContains(t, err, want)
 	}
-	for name, value := range map[string]string{"DATABASE_URL": "postgres://u@h/d mysql://u:secret@h/d", "REDIS_URL": "http://:secret@h", "NATS_URL": "\x7f://secret", "TIMEOUTD_READ_TOKEN": "secret"} {
+	for name, value := range map[string]string{"DATABASE_URL": "postgres://u@h/d mysql://u:secret@h/d", "REDIS_URL": "http://:secret@h", "NATS_URL": "\x7f://secret", "TIMEOUTD_ETCD_PASSWORD": "secret", "TIMEOUTD_READ_TOKEN": "secret"} {
 		o, err := read(nil, env(name, value))
 		require.NoError(t, err)
 		err = o.validate()
 		require.Error(t, err, name)
 		require.NotContains(t, err.Error(), "secret")
+	}
+	// The client would take localhost for the host, or a part of the password for host and port.
+	for _, url := range []string{"redis:secret:6379", "redis:secret", "redis://u:12#secret@h", "redis://h/secret", "redis://u:1/secret@h", "redis://u:1?secret@h"} {
+		for _, name := range []string{"REDIS_URL", "TIMEOUTD_STREAMS"} {
+			o, err := read(nil, env(name, url))
+			require.NoError(t, err)
+			err = o.validate()
+			require.Error(t, err, url)
+			require.NotContains(t, err.Error(), "secret")
+		}
 	}
 	for _, text := range []string{"redis://u:secret@h:1/0", "redis://u:1/secret@h:1/0"} {
 		require.Equal(t, "h:1/0", where(text))

@@ -10,6 +10,9 @@ import (
 	"github.com/heartwheel-go/heartwheel/internal/settings"
 )
 
+// streamsPrefix is the default of the setting.
+const streamsPrefix = "events:"
+
 // options are the program's settings.
 type options struct {
 	addr      string
@@ -74,7 +77,7 @@ func newOptions() *options {
 		maxConns: 1024,
 		grace:    10 * time.Second,
 
-		streamsPrefix: "events:",
+		streamsPrefix: streamsPrefix,
 
 		logFormat: "text",
 		logLevel:  "info",
@@ -120,9 +123,9 @@ func (o *options) groups() []settings.Group {
 			{Name: "ttl", Value: settings.Duration(&o.ttl, 0), Arg: "duration", Help: "after how long a silent node's slots are given to others (0: 10s)"},
 			{Name: "peers", Value: urls{&o.peers}, Arg: "urls", Help: "of the nodes, such as http://10.0.0.2:8077, with spaces between them: they are asked for their figures, so that the page has the sums of all, and get the first read-token; if a name has several addresses, all are asked (empty: the page has the figures of one node)"},
 			{Name: "etcd", Value: list{&o.etcd}, Arg: "endpoints", Help: "asked for the nodes in place of the engine", Variable: "ETCD_ENDPOINTS"},
-			{Name: "etcd-user", Value: settings.Text(&o.etcdUser), Arg: "name", Help: "where etcd wants one"},
-			{Name: "etcd-password", Value: settings.Text(&o.etcdPassword), Arg: "password", Help: "the same", Secret: true},
-			{Name: "zookeeper", Value: list{&o.zookeeper}, Arg: "servers", Help: "the same", Variable: "ZOOKEEPER"},
+			{Name: "etcd-user", Value: settings.Text(&o.etcdUser), Arg: "name", Help: "for an etcd that wants one; with a password"},
+			{Name: "etcd-password", Value: settings.Text(&o.etcdPassword), Arg: "password", Help: "of that user", Secret: true},
+			{Name: "zookeeper", Value: list{&o.zookeeper}, Arg: "servers", Help: "asked for the nodes in place of the engine", Variable: "ZOOKEEPER"},
 		}},
 		{Title: "Callbacks", Settings: []settings.Setting{
 			{Name: "callback-allow", Value: prefixes{&o.callAllow}, Arg: "networks", Help: "that may be called by HTTP although they are refused otherwise, such as 127.0.0.0/8"},

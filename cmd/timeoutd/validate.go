@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/api"
 	"github.com/heartwheel-go/heartwheel/cmd/timeoutd/internal/peers"
 	"github.com/heartwheel-go/heartwheel/timeout/callback/httpcall"
@@ -99,10 +101,13 @@ func (o *options) checkEngine() error {
 	if o.index && (o.memory || o.redis != "") {
 		return errors.New("index is there together with memory or redis, must be with sqlite or database")
 	}
+	if o.redisVolatile && (o.redis == "" || len(o.database) > 0) { // an index may forget what it has
+		return errors.New("redis-volatile is there, must be with redis, and without database")
+	}
 	return errors.Join(
 		o.checkDatabases(),
-		checkURL("redis", o.redis, "redis", "rediss", "unix"),
-		checkURL("streams", o.streams, "redis", "rediss", "unix"),
+		checkRedis("redis", o.redis),
+		checkRedis("streams", o.streams),
 		checkURL("nats", o.nats, "nats", "tls", "ws", "wss"),
 	)
 }
@@ -131,6 +136,22 @@ func checkURL(name, text string, schemes ...string) error {
 	if !slices.Contains(schemes, u.Scheme) {
 		return fmt.Errorf("%s is a URL of scheme %q, must be one of %q", name, u.Scheme, schemes)
 	}
+	if u.Opaque != "" { // clients would take localhost
+		return fmt.Errorf("%s is a URL without a host, must have // after %s:", name, u.Scheme)
+	}
+	if u.Fragment != "" { // what is before it would be taken for a host and a port, and told
+		return fmt.Errorf("%s is a URL with a number sign, must have none: a password has %%23 for it", name)
+	}
+	return nil
+}
+
+func checkRedis(name, text string) error {
+	if err := checkURL(name, text, "redis", "rediss", "unix"); err != nil || text == "" {
+		return err
+	}
+	if _, err := goredis.ParseURL(text); err != nil {
+		return fmt.Errorf("%s is no URL of a Redis, must be as redis://:password@host:6379/0", name)
+	}
 	return nil
 }
 
@@ -138,6 +159,10 @@ func (o *options) checkMembers() error {
 	switch {
 	case len(o.etcd) > 0 && len(o.zookeeper) > 0:
 		return fmt.Errorf("etcd %q and zookeeper %q, must be one of them", o.etcd, o.zookeeper)
+	case len(o.etcd) == 0 && (o.etcdUser != "" || o.etcdPassword != ""):
+		return errors.New("etcd-user or etcd-password is there without etcd, must be with it")
+	case (o.etcdUser == "") != (o.etcdPassword == ""): // the client would use neither
+		return errors.New("etcd-user and etcd-password, must be both or none")
 	case len(o.zookeeper) > 0:
 		return tried(zookeeper.Open(o.zookeeper, zookeeper.Config{}))
 	}
@@ -168,6 +193,12 @@ func (o *options) peerToken() string {
 }
 
 func (o *options) checkCallbacks() error {
+	switch {
+	case o.natsPrefix != "" && o.nats == "":
+		return fmt.Errorf("nats-prefix %.60q is there without nats, must be with it", o.natsPrefix)
+	case o.streamsPrefix != streamsPrefix && o.streams == "":
+		return fmt.Errorf("streams-prefix %.60q is there without streams, must be with it", o.streamsPrefix)
+	}
 	cfg, err := o.httpConfig()
 	if err == nil {
 		err = tried(httpcall.New(cfg))

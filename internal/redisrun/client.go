@@ -41,9 +41,9 @@ type Client struct {
 
 // Open connects to the server of a URL. If that is part of a Cluster, all of it is used.
 func Open(ctx context.Context, url string, names Names) (*Client, error) {
-	opts, err := goredis.ParseURL(url)
+	opts, err := parse(url)
 	if err != nil {
-		return nil, fmt.Errorf("%w: URL of Redis: %w", names.Argument, withoutSecret(url, err))
+		return nil, fmt.Errorf("%w: URL of Redis: %w", names.Argument, err)
 	}
 	opts.DialerRetries = 1
 	opts.MaxRetries = -1 // a script with a lost answer may have been run
@@ -76,15 +76,19 @@ func Open(ctx context.Context, url string, names Names) (*Client, error) {
 	return r, nil
 }
 
-// withoutSecret takes a possible password out of an error of parsing a URL. If the password has a slash, a question
-// mark or a number sign, the parser sees a port, a path or a query in it, and says so.
-func withoutSecret(url string, err error) error {
-	_, rest, _ := strings.Cut(url, "://")
+// parse reads a URL. Its error has no part of a password. If a password has a slash, a question mark or a number
+// sign, the parser sees a port, a path or a query in it, and says so, or takes its beginning for the server.
+func parse(url string) (*goredis.Options, error) {
+	opts, err := goredis.ParseURL(url)
+	_, rest, found := strings.Cut(url, "://")
 	end := strings.IndexAny(rest, "/?#")
-	if parse := (*neturl.Error)(nil); errors.As(err, &parse) || end >= 0 && strings.Contains(rest[end:], "@") {
-		return errors.New("can't be parsed; a password must have %2F for a slash, and so on")
+	switch cut := (*neturl.Error)(nil); {
+	case errors.As(err, &cut), err != nil && end >= 0 && strings.Contains(rest[end:], "@"), strings.Contains(rest, "#"):
+		return nil, errors.New("can't be parsed; a password must have %2F for a slash, and so on")
+	case err == nil && !found:
+		return nil, errors.New("has no // after its scheme, and so no server")
 	}
-	return err
+	return opts, err
 }
 
 // New makes a Client of a *redis.Client or a *redis.ClusterClient, made with MaxRetries -1. The caller
