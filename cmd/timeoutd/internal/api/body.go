@@ -24,13 +24,15 @@ const (
 	bodyPatience = 10 * time.Second
 )
 
-// readBody reads a body of most bytes at most. Its bytes take room until the request ends.
+// readBody reads a body of most bytes at most. Its bytes take room until the request ends. A body of unknown
+// length takes room for the longest one until it is read: the request may be a pull, with a long wait to come.
 func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, room *semaphore.Weighted, most int64) ([]byte, error) {
 	size := r.ContentLength
 	if size < 0 || size > most { // unknown, or too long: then the reader fails
 		size = most
 	}
-	if !h.hold(r.Context(), room, size) {
+	keep, ok := h.reserve(r.Context(), room, size)
+	if !ok {
 		return nil, problem(http.StatusServiceUnavailable, "the bodies of other requests have so many bytes that there is no room for %d more, must have at most %d together", size, bodiesAtOnce*most)
 	}
 	var body bytes.Buffer
@@ -43,6 +45,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, room *semapho
 	case err != nil:
 		return nil, problem(http.StatusBadRequest, "the body ended early: %v", err)
 	}
+	keep(min(size, int64(body.Len())))
 	return body.Bytes(), nil
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -287,4 +289,34 @@ func TestTasksOfACallerThatHangsUpAreHandedBack(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.Eventually(t, is(timeout.Pending), eternal, time.Millisecond)
 	require.Zero(t, get[wire.Task](s, "/v1/topics/t/tasks/1").Attempts)
+}
+
+// A proxy may have taken the length out of the head.
+func TestAWaitingPullTakesTheRoomOfItsBodyOnly(t *testing.T) {
+	s := pulls(t, timeout.Config{}, Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	pulled := make(chan string)
+	for range bodiesAtOnce {
+		go func() {
+			body := struct{ io.Reader }{strings.NewReader(`{"wait":"20s"}`)} // of unknown length
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/topics/t/pull", body)
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			s.handler.ServeHTTP(w, r)
+			pulled <- w.Body.String()
+		}()
+	}
+	eventually(t, func() bool {
+		if s.handler.polls.TryAcquire(maxPolls - bodiesAtOnce + 1) {
+			s.handler.polls.Release(maxPolls - bodiesAtOnce + 1)
+			return false
+		}
+		return true
+	}, "all wait")
+	require.Equal(t, http.StatusCreated, s.raw(http.MethodPut, "/v1/topics/t/tasks/a", `{"after":0,"payload":"`+strings.Repeat("x", 5<<10)+`"}`).status)
+	require.Contains(t, <-pulled, "xxx", "they wait")
+	cancel()
+	for range bodiesAtOnce - 1 {
+		<-pulled
+	}
 }
