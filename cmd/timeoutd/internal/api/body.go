@@ -62,16 +62,26 @@ func (h *Handler) reserve(ctx context.Context, room *semaphore.Weighted, most in
 	if most <= smallBody {
 		return func(int64) {}, true
 	}
-	within, cancel := context.WithTimeout(ctx, h.patience)
-	defer cancel()
-	if room.Acquire(within, most) != nil {
+	if !h.wait(ctx, room, most) {
 		return nil, false
 	}
+	return held(ctx, room, most), true
+}
+
+// wait takes size bytes of room. It reports false if they were not there in time.
+func (h *Handler) wait(ctx context.Context, room *semaphore.Weighted, size int64) bool {
+	within, cancel := context.WithTimeout(ctx, h.patience)
+	defer cancel()
+	return room.Acquire(within, size) == nil
+}
+
+// held gives most bytes back when ctx is done. keep gives all but size back at once.
+func held(ctx context.Context, room *semaphore.Weighted, most int64) (keep func(size int64)) {
 	stop := context.AfterFunc(ctx, func() { room.Release(most) })
 	return func(size int64) {
 		if stop() {
 			context.AfterFunc(ctx, func() { room.Release(size) })
 			room.Release(most - size)
 		}
-	}, true
+	}
 }

@@ -115,7 +115,7 @@ type Handler struct {
 	leases *semaphore.Weighted // bytes of those with the token of a lease
 	pulled *semaphore.Weighted // bytes of the payloads in answers to pulls
 	polls  *semaphore.Weighted // pulls that wait
-	got    *semaphore.Weighted // bytes of the payloads in answers to batches of keys
+	got    *semaphore.Weighted // bytes of the payloads in answers with tasks
 	crooks http.Handler        // for paths the mux would redirect
 	stats  cache[wire.Stats]
 	sums   cache[sums]

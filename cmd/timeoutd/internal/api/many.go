@@ -1,9 +1,9 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/heartwheel-go/heartwheel/timeout"
 	"github.com/heartwheel-go/heartwheel/timeout/engine"
@@ -14,7 +14,7 @@ const (
 	// maxAnswer is the limit for the payloads of one answer, in bytes.
 	maxAnswer = 16 << 20
 
-	// maxGot bounds the payloads in such answers, in bytes, until they are sent.
+	// maxGot bounds the payloads in answers with tasks, in bytes, until they are sent.
 	maxGot = 4 * maxAnswer
 
 	// getSize is how many tasks are read at a time. Their payloads are no more than maxAnswer.
@@ -59,37 +59,50 @@ func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	tasks, size := wire.Tasks{Tasks: make([]wire.Task, 0, len(keys))}, int64(0)
+	tasks, err := h.read(r.Context(), keys)
+	return answer(w, wire.Tasks{Tasks: tasks}, err)
+}
+
+// read returns tasks, also missing ones. Their payloads take room until ctx, the request's, is done. If there is
+// none, read drops them, waits, and reads again: any number of requests may wait.
+func (h *Handler) read(ctx context.Context, keys []timeout.Key) ([]wire.Task, error) {
+	var tasks []wire.Task
+	var size int64
 	var keep func(int64) // the size
-	for chunk := range slices.Chunk(keys, getSize) {
-		found, err := h.centre.GetAll(r.Context(), chunk)
+	for len(tasks) < len(keys) {
+		chunk := keys[len(tasks):min(len(tasks)+getSize, len(keys))]
+		found, err := h.centre.GetAll(ctx, chunk)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i, task := range found {
 			task.Topic, task.ID = chunk[i].Topic, chunk[i].ID // also of a missing task
-			tasks.Tasks = append(tasks.Tasks, wire.TaskOf(task))
+			tasks = append(tasks, wire.TaskOf(task))
 			size += int64(len(task.Payload))
 		}
-		if n := len(tasks.Tasks); size > maxAnswer && n > 1 {
-			return fmt.Errorf("%w: the payloads of the first %d tasks have %d bytes, must have at most %d: ask for fewer", timeout.ErrArgument, n, size, maxAnswer)
+		if n := len(tasks); size > maxAnswer && n > 1 {
+			return nil, fmt.Errorf("%w: the payloads of the first %d tasks have %d bytes, must have at most %d: ask for fewer", timeout.ErrArgument, n, size, maxAnswer)
 		}
 		if keep != nil || size <= smallBody {
 			continue
 		}
 		most := size
-		if len(tasks.Tasks) < len(keys) { // nobody knows how many bytes are to come
+		if len(tasks) < len(keys) { // nobody knows how many bytes are to come
 			most = maxAnswer
 		}
-		var ok bool
-		if keep, ok = h.reserve(r.Context(), h.got, most); !ok {
-			return problem(http.StatusServiceUnavailable, "the answers to other requests have so many bytes of payloads that there is no room for %d more, must have at most %d together", most, maxGot)
+		if !h.got.TryAcquire(most) {
+			tasks, size = nil, 0
+			if !h.wait(ctx, h.got, most) {
+				return nil, problem(http.StatusServiceUnavailable, "the answers to other requests have so many bytes of payloads that there is no room for %d more, must have at most %d together", most, maxGot)
+			}
 		}
+		held := held(ctx, h.got, most)
+		keep = func(size int64) { held(min(size, most)) } // a task may be another one by now
 	}
 	if keep != nil {
 		keep(size)
 	}
-	return answer(w, tasks, nil)
+	return tasks, nil
 }
 
 func (h *Handler) setTasks(w http.ResponseWriter, r *http.Request) error {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -74,11 +73,14 @@ func ifNoneMatch(r *http.Request) (bool, error) {
 }
 
 func (h *Handler) getTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {
-	task, err := h.centre.Get(r.Context(), key)
-	if errors.Is(err, timeout.ErrNotFound) {
-		return problem(http.StatusNotFound, "%v: it was never set, or has ended; the topic's retain says for how long such tasks are kept", err)
+	tasks, err := h.read(r.Context(), []timeout.Key{key})
+	if err != nil {
+		return err
 	}
-	return answer(w, wire.TaskOf(task), err)
+	if tasks[0].State == timeout.None {
+		return problem(http.StatusNotFound, "%v: task %v: it was never set, or has ended; the topic's retain says for how long such tasks are kept", timeout.ErrNotFound, key)
+	}
+	return answer(w, tasks[0], nil)
 }
 
 func (h *Handler) removeTask(w http.ResponseWriter, r *http.Request, key timeout.Key) error {

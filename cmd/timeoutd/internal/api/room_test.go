@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -103,4 +107,51 @@ func TestAnAnswerGivesBackTheRoomThatItDoesNotNeed(t *testing.T) {
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, 1, began)
 	require.Eventually(t, func() bool { return s.handler.got.TryAcquire(maxGot) }, eternal, time.Millisecond, "it is given back")
+}
+
+// fleeting is an engine with payloads of its own, and a weak reference to the last one.
+type fleeting struct {
+	engine.Engine
+	last atomic.Value // a weak.Pointer[byte]
+}
+
+func (e *fleeting) Get(ctx context.Context, keys []engine.Key) ([]engine.Task, error) {
+	tasks, err := e.Engine.Get(ctx, keys)
+	for i := range tasks {
+		tasks[i].Payload = bytes.Clone(tasks[i].Payload)
+		e.last.Store(weak.Make(unsafe.SliceData(tasks[i].Payload)))
+	}
+	return tasks, err
+}
+
+// However many wait, their payloads are not in memory.
+func TestAnAnswerThatWaitsForRoomKeepsNoPayloads(t *testing.T) {
+	e := &fleeting{Engine: newEngine(t)}
+	s := startOn(t, e, Config{})
+	s.handler.patience = eternal
+	_, err := s.centre.Set(t.Context(), timeout.Task{Topic: "t", ID: "a", After: time.Hour, Payload: make([]byte, engine.MaxPayload)})
+	require.NoError(t, err)
+	for _, path := range []string{"/v1/tasks/get", "/v1/topics/t/tasks/a"} {
+		require.True(t, s.handler.got.TryAcquire(maxGot))
+		e.last = atomic.Value{}
+		answered := make(chan answered)
+		go func() {
+			if path == "/v1/tasks/get" {
+				answered <- s.raw(http.MethodPost, path, `{"keys":[{"topic":"t","id":"a"}]}`)
+			} else {
+				answered <- s.raw(http.MethodGet, path, "")
+			}
+		}()
+		eventually(t, func() bool {
+			runtime.GC()
+			last, read := e.last.Load().(weak.Pointer[byte])
+			return read && last.Value() == nil
+		}, "it was read, and dropped")
+		s.handler.got.Release(maxGot)
+		a := <-answered
+		require.Equal(t, http.StatusOK, a.status)
+		require.Greater(t, len(a.body), engine.MaxPayload)
+		eventually(t, func() bool { return s.handler.got.TryAcquire(maxGot) }, "the room is given back")
+		s.handler.got.Release(maxGot)
+	}
 }
