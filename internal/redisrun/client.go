@@ -274,10 +274,8 @@ func (r *Client) someMasters(ctx context.Context) (map[*goredis.Client]bool, err
 
 // ready runs readyScript.
 func (r *Client) ready(ctx context.Context, client *goredis.Client) error {
-	if r.silence != nil {
-		if err := r.silence.of(ctx, client); err != nil {
-			return fmt.Errorf("%s: %w", r.names.Package, err)
-		}
+	if err := r.silence.of(ctx, client); err != nil {
+		return fmt.Errorf("%s: %w", r.names.Package, err)
 	}
 	if err := client.Eval(ctx, readyScript, nil, readyArgument).Err(); err != nil {
 		return r.names.said("ready", err)
@@ -320,16 +318,11 @@ func (r *Client) onKey(ctx context.Context, key string, ask func(*goredis.Client
 	if err != nil {
 		return err
 	}
-	if r.silence == nil {
-		return r.Wrap(ask(client))
-	}
 	if err := r.silence.of(ctx, client); err != nil {
 		return fmt.Errorf("%s: %w", r.names.Package, err)
 	}
 	err = ask(client)
-	if isSilence(err) {
-		r.silence.suspect(client, err)
-	}
+	r.silence.suspect(client, err)
 	return r.Wrap(err)
 }
 

@@ -187,11 +187,9 @@ func (r *Client) byServer(ctx context.Context, calls []*Call) map[*goredis.Clien
 // send runs scripts on one server, a window at a time, and loads the scripts unknown to it. If the
 // server does not answer in time, all calls left fail at once.
 func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call) {
-	if r.silence != nil {
-		if err := r.silence.of(ctx, client); err != nil {
-			fail(calls, fmt.Errorf("%s: %w", r.names.Package, err))
-			return
-		}
+	if err := r.silence.of(ctx, client); err != nil {
+		fail(calls, fmt.Errorf("%s: %w", r.names.Package, err))
+		return
 	}
 	for len(calls) > 0 {
 		window := window(calls)
@@ -200,17 +198,15 @@ func (r *Client) send(ctx context.Context, client *goredis.Client, calls []*Call
 		if unknown := withCode(window, "NOSCRIPT"); len(unknown) > 0 {
 			r.load(ctx, client, unknown)
 		}
+		if i := slices.IndexFunc(window, func(c *Call) bool { return isSilence(c.Err) }); i >= 0 {
+			r.silence.suspect(client, window[i].Err)
+			fail(calls, window[i].Err) // they would wait for it as long
+			return
+		}
 		if r.cluster != nil {
 			for _, c := range withCode(window, "ASK") {
 				r.ask(ctx, c)
 			}
-		}
-		if i := slices.IndexFunc(window, func(c *Call) bool { return isSilence(c.Err) }); i >= 0 {
-			if r.silence != nil {
-				r.silence.suspect(client, window[i].Err)
-			}
-			fail(calls, window[i].Err) // they would wait for it as long
-			return
 		}
 	}
 }
@@ -359,12 +355,17 @@ func (r *Client) ask(ctx context.Context, c *Call) {
 		if client.Options().Addr != address {
 			return nil
 		}
+		if err := r.silence.of(ctx, client); err != nil {
+			fail([]*Call{c}, fmt.Errorf("%s: %w", r.names.Package, err))
+			return nil
+		}
 		r.exec(ctx, client, []*Call{c}, "ASKING")
 		if hasCode(c.Err, "NOSCRIPT") {
 			if err := client.ScriptLoad(ctx, c.Script.source).Err(); err == nil {
 				r.exec(ctx, client, []*Call{c}, "ASKING")
 			}
 		}
+		r.silence.suspect(client, c.Err)
 		return nil
 	})
 }

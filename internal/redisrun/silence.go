@@ -28,6 +28,8 @@ const (
 //
 // The first call without an answer makes a server suspect, and starts PINGs. Calls to a suspect wait
 // for the first PING. Without an answer to that the server is silent, until it answers one.
+//
+// A nil silence finds no server silent.
 type silence struct {
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -51,6 +53,9 @@ func newSilence() *silence {
 
 // of returns an error if a server is silent.
 func (s *silence) of(ctx context.Context, client *goredis.Client) error {
+	if s == nil {
+		return nil
+	}
 	s.mu.Lock()
 	suspect := s.servers[client]
 	s.mu.Unlock()
@@ -70,8 +75,11 @@ func (s *silence) of(ctx context.Context, client *goredis.Client) error {
 	return nil
 }
 
-// suspect starts PINGs to a server because of a call without an answer.
+// suspect starts PINGs to a server if err is that of a call without an answer.
 func (s *silence) suspect(client *goredis.Client, err error) {
+	if s == nil || !isSilence(err) {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.servers[client] != nil || s.closed {

@@ -3,8 +3,10 @@ package redis_test
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/heartwheel-go/heartwheel/internal/redisrun"
+	"github.com/heartwheel-go/heartwheel/internal/testserver"
 )
 
 var runNames = redisrun.Names{
@@ -137,4 +140,43 @@ func TestAClientOfOneServerMeetsACluster(t *testing.T) {
 	run := playRedis(t, time.Minute, func([]string) string { return "-ASK 3999 127.0.0.1:6381\r\n" })
 	c := callsOf(1, redisrun.NewScript("one", "no-writes", "return {1}"))[0]
 	require.ErrorContains(t, run.RunOne(t.Context(), c), "ASK 3999 127.0.0.1:6381")
+}
+
+// A slot moves to a server that hangs. The one that it moves from answers all other calls.
+func TestAServerThatHangsAndTakesOverASlotHoldsUpOnlyTheSlot(t *testing.T) {
+	t.Parallel()
+	cluster := testserver.RedisCluster(t, 3, 0, "--cluster-require-full-coverage", "no")
+	home, to := server{cluster.Nodes[0]}, server{cluster.Nodes[1]}
+	run, err := redisrun.Open(ctx, home.URL+"?read_timeout=5s", runNames)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, run.Close()) })
+	run.Shun()
+	var keys []any // of two slots of home
+	var slots []int64
+	for i := 0; len(keys) < 2; i++ {
+		key := fmt.Sprint(i)
+		client, err := run.ForKey(ctx, key)
+		require.NoError(t, err)
+		slot := client.ClusterKeySlot(ctx, key).Val()
+		if client.Options().Addr == home.Addr && !slices.Contains(slots, slot) {
+			keys, slots = append(keys, key), append(slots, slot)
+		}
+	}
+	homeID, toID := home.client(t).Do(ctx, "CLUSTER", "MYID").Val(), to.client(t).Do(ctx, "CLUSTER", "MYID").Val()
+	require.NoError(t, to.client(t).Do(ctx, "CLUSTER", "SETSLOT", slots[0], "IMPORTING", homeID).Err())
+	require.NoError(t, home.client(t).Do(ctx, "CLUSTER", "SETSLOT", slots[0], "MIGRATING", toID).Err())
+	calls := callsOf(4*redisrun.Window, redisrun.NewScript("one", "no-writes", "return {1}"))
+	for i, c := range calls {
+		c.Keys = []any{keys[min(i, 1)]}
+	}
+	require.NoError(t, run.Run(ctx, calls), "the server that takes over is asked")
+	to.Pause(t)
+	for range 2 {
+		require.Error(t, run.Run(ctx, calls))
+		require.Error(t, calls[0].Err)
+		for _, c := range calls[1:] {
+			require.NoError(t, c.Err)
+		}
+	}
+	require.ErrorContains(t, calls[0].Err, to.Addr+" does not answer", "it is not waited for any more")
 }
