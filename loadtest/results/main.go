@@ -55,6 +55,9 @@ func read(files []string) (runs []rounds, err error) {
 		if err := json.Unmarshal(b, &r); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
+		if r.Run.Server == "" || r.Verdict == "" || r.Conns.Requested <= r.Run.Probes {
+			return nil, fmt.Errorf("%s: no report of loadtest -json: run.server is %q, verdict %q, and conns.requested %d, must be there", file, r.Run.Server, r.Verdict, r.Conns.Requested)
+		}
 		r.Run.Conns = r.Conns.Requested - r.Run.Probes
 		byRun[r.Run] = append(byRun[r.Run], r)
 	}

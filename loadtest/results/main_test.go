@@ -82,3 +82,11 @@ func TestBadReports(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
 	require.ErrorContains(t, run("", []string{file}), "x.json: unexpected end of JSON input")
 }
+
+func TestOtherFilesAreNoReports(t *testing.T) {
+	for _, text := range []string{`{}`, `null`, `{"run":{"server":"net"},"conns":{"requested":10}}`, `{"run":{"server":"net"},"verdict":"pass"}`} {
+		file := filepath.Join(t.TempDir(), "other.json")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		require.ErrorContains(t, run("", []string{file}), "other.json: no report of loadtest -json", text)
+	}
+}
