@@ -14,7 +14,6 @@ import (
 type list[T any] struct {
 	name string
 	most int
-	read bool
 	list []T // nil if it was missing
 }
 
@@ -36,10 +35,7 @@ type (
 // UnmarshalJSON reads a list. An error of an element wraps timeout.ErrArgument and names the
 // element.
 func (l *list[T]) UnmarshalJSON(text []byte) error {
-	if l.read { // the decoder would forget the first list, and answer for the second
-		return fmt.Errorf("%w: field %q is there twice, must be there once", timeout.ErrArgument, l.name)
-	}
-	l.read = true
+	l.list = nil
 	if text[0] != '[' {
 		return json.Unmarshal(text, &l.list) // null, or no list
 	}
