@@ -63,9 +63,10 @@
     return found;
   }
 
-  // isAddress reports whether a text is meant to be an address. Many labels have colons or points, too:
-  // aa:bb:cc:dd:ee:ff is none.
-  const isAddress = (text) => /^[0-9a-f.:[\]]+(\/\d+)?$/i.test(text) && (/^\d+(\.\d+){3}|^\[|::/.test(text) || text.split(":").length > 7);
+  // isAddress reports whether a text is meant to be an address, perhaps with a zone and a port, or a prefix. Many
+  // labels have colons or points, too: neither aa:bb:cc:dd:ee:ff nor 1.2.3.4.5 is one.
+  const isAddress = (text) => /^\d+(\.\d+){3}([:/]\d+)?$/.test(text) ||
+    /^\[?[0-9a-f.:]+(%[^\]/]+)?\]?(:\d+)?(\/\d+)?$/i.test(text) && (/^\[|::/.test(text) || text.split(":").length > 7);
 
   async function ask() {
     asking?.abort();
@@ -193,6 +194,7 @@
     setText($("ask-title"), `Close connection ${c.id}?`);
     setText($("ask-what"), [c.addr, c.label, `open for ${ago(c.age_seconds)}, idle for ${ago(c.idle_seconds)}`].filter(Boolean).join(" · "));
     setText($("ask-error"), "");
+    $("close").disabled = false; // an answer about another one may still be to come
     $("ask").showModal();
     clearTimeout(timer);
     $("token").focus();
@@ -213,7 +215,7 @@
     } catch (problem) {
       if (asked()) setText($("ask-error"), problem.message);
     }
-    $("close").disabled = false;
+    if (asked()) $("close").disabled = false;
   });
   $("keep").addEventListener("click", () => $("ask").close());
   $("ask").addEventListener("close", () => ask());

@@ -46,6 +46,7 @@ func TestALabelCanLookLikeAnAddress(t *testing.T) {
 	}
 	for text, params := range map[string]string{
 		"10.0.0.1": "addr", "10.0.0.1:20001": "addr", "[::1]:7": "addr", "::1": "addr", "2001:db8::/32": "addr", "1:2:3:4:5:6:7:8": "addr", "fe.d": "label", "a:b": "label",
+		"10.0.0.1/8": "addr", "[fe80::1%eth0]:7": "addr", "fe80::1%br-lan": "addr", "1.2.3.4.5": "label", "1.2.3.4:5:6": "label", "::%": "label",
 	} {
 		tab.Eval[bool](b, `($("search").value = "`+text+`", $("tools").requestSubmit(), true)`)
 		require.Equal(t, text, tab.Eval[string](b, `new URLSearchParams(location.search).get("`+params+`") || ""`))
@@ -84,6 +85,7 @@ func TestTheQuestionIsAboutOneConnection(t *testing.T) {
 		b.Until(`window.answer`)
 		b.Click(`#keep`)
 		ask("2")
+		require.False(t, tab.Eval[bool](b, `$("close").disabled`), "it waits for nobody")
 		tab.Eval[bool](b, `(answer(`+status+`), true)`)
 		b.Until(`window.read`)
 		require.True(t, tab.Eval[bool](b, `$("ask").open && $("ask-title").textContent === "Close connection 2?" && $("ask-error").textContent === ""`), status)
