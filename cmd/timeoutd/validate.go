@@ -137,7 +137,7 @@ func checkURL(name, text string, schemes ...string) error {
 		return fmt.Errorf("%s is a URL of scheme %q, must be one of %q", name, u.Scheme, schemes)
 	}
 	if u.Opaque != "" { // clients would take localhost
-		return fmt.Errorf("%s is a URL without a host, must have // after %s:", name, u.Scheme)
+		return fmt.Errorf("%s is a URL without a host, must begin with %s://", name, u.Scheme)
 	}
 	if u.Fragment != "" { // what is before it would be taken for a host and a port, and told
 		return fmt.Errorf("%s is a URL with a number sign, must have none: a password has %%23 for it", name)
