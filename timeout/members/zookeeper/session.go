@@ -70,6 +70,7 @@ type dialer struct {
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	limit time.Duration // limit of each read, and of each write
 	taken atomic.Int64  // connections since the last successful beat
+	last  int64         // number of the last change seen; go-zookeeper uses one connection after the other
 
 	mu   sync.Mutex
 	conn net.Conn
@@ -96,7 +97,7 @@ func (d *dialer) connect(network, address string, timeout time.Duration) (net.Co
 		return nil, net.ErrClosed
 	}
 	d.taken.Add(1)
-	d.conn = &limited{conn, d.limit}
+	d.conn = &numbered{Conn: &limited{conn, d.limit}, last: &d.last}
 	return d.conn, nil
 }
 
