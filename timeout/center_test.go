@@ -871,20 +871,77 @@ func (e *owing) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error
 }
 
 func TestTheLastOutcomesWaitForNoLaterCall(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			kept, err := memory.New(memory.Config{})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = kept.Close() })
+			r := rigOn(t, &owing{Engine: kept}, timeout.Config{})
+			require.NoError(t, r.Handle("orders", func(ctx context.Context, task timeout.Task) error {
+				<-ctx.Done()
+				if task.ID == "2" {
+					time.Sleep(time.Minute)
+				}
+				return nil
+			}))
+			r.set("1", 0)
+			if hangs {
+				r.set("2", 0)
+			}
+			pass(time.Minute)
+			require.Equal(t, timeout.Running, r.state("1").State)
+			if err := r.stop(); hangs {
+				require.ErrorContains(t, err, "1 handlers still run")
+				pass(time.Minute)
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, timeout.None, r.state("1").State)
+		})
+	}
+}
+
+// waiting waits long for one of its parts if a call has no lease.
+type waiting struct {
+	engine.Engine
+}
+
+func (e waiting) Expire(ctx context.Context, ask engine.Ask) (engine.Batch, error) {
+	batch, err := e.Engine.Expire(ctx, ask)
+	if ask.Lease == 0 {
+		time.Sleep(10 * time.Second)
+	}
+	return batch, err
+}
+
+func TestOutcomesWaitForNoPartWhileOtherHandlersRun(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		kept, err := memory.New(memory.Config{})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = kept.Close() })
-		r := rigOn(t, &owing{Engine: kept}, timeout.Config{})
-		require.NoError(t, r.Handle("orders", func(ctx context.Context, _ timeout.Task) error {
-			<-ctx.Done()
-			return nil
+		r := rigOn(t, waiting{kept}, timeout.Config{Grace: time.Minute})
+		_, err = r.SetTopic(r.ctx, timeout.Topic{Name: "orders", Lease: 3 * time.Second})
+		require.NoError(t, err)
+		var calls atomic.Int64
+		require.NoError(t, r.Handle("orders", func(_ context.Context, task timeout.Task) error {
+			calls.Add(1)
+			wait, err := time.ParseDuration(task.ID)
+			time.Sleep(wait)
+			return err
 		}))
-		r.set("1", 0)
-		pass(time.Minute)
-		require.Equal(t, timeout.Running, r.state("1").State)
-		require.NoError(t, r.stop())
-		require.Equal(t, timeout.None, r.state("1").State)
+		for _, id := range []string{"11s", "12s", "40s"} {
+			r.set(id, 0)
+		}
+		pass(10 * time.Second)
+		stopped := make(chan error, 1)
+		go func() { stopped <- r.stop() }()
+		pass(3 * time.Second)
+		counts, err := kept.Count(t.Context(), "orders")
+		require.NoError(t, <-stopped)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, counts.Running)
+		require.EqualValues(t, 3, calls.Load())
+		require.Zero(t, r.stats().Lost)
 	})
 }
 

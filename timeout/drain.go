@@ -58,6 +58,7 @@ func (w *worker) giveBack(a *attempt, due time.Time) {
 func (w *worker) cancel() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.ending = true
 	for a := range w.held {
 		if a.cancel != nil {
 			a.cancel(ErrStopping)

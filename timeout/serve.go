@@ -85,8 +85,8 @@ func (w *worker) plan(now time.Time, calls int) (engine.Ask, time.Duration) {
 		longest = min(longest, queueFor) // some may have to be put off then
 	}
 	ask := engine.Ask{Topic: w.name, Node: w.c.cfg.Node, Lease: w.topic.Lease, Slots: w.slots, Term: w.fence()}
-	if w.stopping {
-		ask.Lease = 0 // the engine may end soon, and must keep no outcome for a later call
+	if w.ending || w.stopping && len(w.held) == 0 {
+		ask.Lease = 0 // the last outcomes: the engine must keep none for a later call
 	}
 	ask.Max = w.room(now)
 	n := min(len(w.outcomes), settleSize)

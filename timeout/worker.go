@@ -51,6 +51,7 @@ type worker struct {
 	calls    map[string]int         // calls under way, by target
 	quiet    chan struct{}          // closed when workers is 0; nil if nobody waits for that
 	stopping bool
+	ending   bool      // the contexts of the handlers have ended, too
 	look     time.Time // the latest time of the next look
 	net      time.Time // that time if nothing is known to be due before
 	own      time.Time // when a peek no longer does instead
