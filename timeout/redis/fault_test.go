@@ -242,7 +242,7 @@ func TestClientsAndServersThatWouldLoseTasksAreRefused(t *testing.T) {
 		"http://:secret@x", "redis://:secret@x:1x/y", "redis://:secret", "redis://:%zzsecret@x",
 		"redis://u:secret/x@h", "redis://u:x/secret@h", "redis://u:secret?x@h", "redis://u:1/secret@h", "redis://u:secret#x@h",
 		"redis://u:1/secret#x@h", "redis://u:1/x/secret#x@h", "redis://u:1?secret=x@h", "redis://u:x@1/secret#x@h",
-		"redis://127.0.0.1:12#secret@h", "redis:secret:6379",
+		"redis://127.0.0.1:12#secret@h", "redis://:1#secret@h:1/0", "redis:secret:6379",
 	} {
 		_, err = redis.Open(ctx, url, redis.Config{})
 		require.ErrorIs(t, err, engine.ErrArgument, url)
