@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"testing"
 	"time"
@@ -89,4 +90,28 @@ func TestTwoNodesMakeTheTablesAtOnceOnADatabaseWithAnotherIsolationLevel(t *test
 	for range cap(opened) {
 		require.NoError(t, <-opened)
 	}
+}
+
+func TestManyNodesBeatAtOnceOnADatabaseWithAnotherIsolationLevel(t *testing.T) {
+	const nodes = 40
+	setting := "default_transaction_isolation=" + url.PathEscape("repeatable read")
+	e, err := postgres.Open(t.Context(), sharedURL(t, setting)+"&pool_max_conns=40", postgres.Config{Schema: newSchema()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	beaten := make(chan error, nodes)
+	for range 5 {
+		for i := range nodes {
+			go func() {
+				_, err := e.Beat(t.Context(), engine.Node{Name: fmt.Sprint(i)}, time.Minute)
+				beaten <- err
+			}()
+		}
+		for range nodes {
+			require.NoError(t, <-beaten)
+		}
+	}
+	view, err := e.Beat(t.Context(), engine.Node{Name: "0"}, time.Minute)
+	require.NoError(t, err)
+	require.Len(t, view.Nodes, nodes)
+	require.EqualValues(t, nodes, view.Term)
 }

@@ -104,9 +104,12 @@ func (e *Engine) transact(ctx context.Context, doing string, fill func(*pgx.Batc
 	})
 }
 
-// inTx calls do in a transaction. It repeats do as repeat says.
+// inTx calls do in a transaction that waits for others, whatever the database's isolation level. It repeats
+// do as repeat says.
 func (e *Engine) inTx(ctx context.Context, doing string, do func(pgx.Tx) error) error {
-	return e.repeat(doing, func() error { return pgx.BeginFunc(ctx, e.pool, do) })
+	return e.repeat(doing, func() error {
+		return pgx.BeginTxFunc(ctx, e.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do)
+	})
 }
 
 // repeat calls try again as long as the server aborts its transaction for another one: try has to begin
