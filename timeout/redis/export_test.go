@@ -71,3 +71,9 @@ func (e *Engine) Suppose(topic string, slot int) { e.known(topic).hints.set(slot
 
 // SetCloseTime changes how long Close waits for late answers, for an engine that is not in use yet.
 func (e *Engine) SetCloseTime(closeTime time.Duration) { e.closeTime = closeTime }
+
+// Usual returns the usual time of a server after an answer.
+var Usual = usual
+
+// Owes reports whether the engine owes a topic outcomes.
+func (e *Engine) Owes(topic string) bool { return e.owed.has(topic) }

@@ -35,7 +35,7 @@ func (x *expiry) run(ctx context.Context, l *layout, calls []*invocation) (ended
 	take := func(f *flight) {
 		ended, failure = append(ended, f.calls...), cmp.Or(failure, f.failure)
 	}
-	over := time.NewTimer(x.engine.patience)
+	over := time.NewTimer(late.usual(flights) + x.engine.patience)
 	defer over.Stop()
 	for n := range flights {
 		select {
@@ -75,8 +75,11 @@ func (e *Engine) flights(calls []*invocation) (flights []*flight) {
 func (x *expiry) fly(ctx context.Context, l *layout, f *flight, landed chan<- *flight) {
 	within, cancel := outlive(ctx)
 	defer cancel()
+	late, began := x.engine.late, time.Now()
 	f.failure = x.engine.run(within, f.calls)
-	late := x.engine.late
+	if f.failure == nil {
+		late.took(f.lane, time.Since(began), x.engine.patience)
+	}
 	if late.land(f) {
 		landed <- f
 		return

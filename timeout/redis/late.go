@@ -10,10 +10,14 @@ import (
 )
 
 const (
-	// patience is how long Expire waits for a server of a Cluster. Then it leaves its question with the
-	// server, and the answer is for a later call. So no server makes the tasks of the others late, and a
-	// slow server leases no task in vain.
+	// patience is how much longer than usual Expire waits for a server of a Cluster. Then it leaves its
+	// question with the server, and the answer is for a later call. So no server makes the tasks of the
+	// others late, and a slow server leases no task in vain.
 	patience = 50 * time.Millisecond
+
+	// usualMost is the longest usual time of a server, in times of patience. It is more than the way around
+	// the world takes.
+	usualMost = 8
 
 	// linger is how long late leases wait for a call of Expire. The worker may have no room, or have ended.
 	// Then the leases are given back, with no attempt lost.
@@ -34,6 +38,7 @@ type late struct {
 	busy     map[string]map[int]int   // how many questions are left, by topic and lane
 	arrivals map[string][]*arrival    // by topic
 	news     map[chan string]struct{} // of the calls of Wake
+	usually  map[int]time.Duration    // about the shortest time of an answer lately, by lane
 	clock    time.Time                // of a server, in an answer
 	read     time.Time                // when that came
 }
@@ -41,7 +46,7 @@ type late struct {
 func newLate() *late {
 	return &late{
 		over: make(chan struct{}), busy: make(map[string]map[int]int), arrivals: make(map[string][]*arrival),
-		news: make(map[chan string]struct{}),
+		news: make(map[chan string]struct{}), usually: make(map[int]time.Duration),
 	}
 }
 
@@ -92,6 +97,32 @@ func (t *late) land(f *flight) bool {
 	defer t.mu.Unlock()
 	f.landed = !f.left
 	return f.landed
+}
+
+// usual returns how long it usually takes until all flights have landed.
+func (t *late) usual(flights []*flight) (longest time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range flights {
+		longest = max(longest, t.usually[f.lane])
+	}
+	return longest
+}
+
+// took notes how long an answer took.
+func (t *late) took(lane int, took, patience time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.usually[lane] = usual(t.usually[lane], took, patience)
+}
+
+// usual returns the usual time of a server after an answer. The server may be far away, or only slow this time: the
+// usual time rises slowly, and falls at once.
+func usual(before, took, patience time.Duration) time.Duration {
+	if took <= before {
+		return took
+	}
+	return before + (min(took, 2*(before+patience), usualMost*patience)-before)/8
 }
 
 // arrive keeps a late answer for a call of Expire. It reports false if there is nothing to keep.

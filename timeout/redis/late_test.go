@@ -791,3 +791,41 @@ func TestWhatABusyServerHasIsDueInTime(t *testing.T) {
 	require.True(t, known)
 	s.victim.Continue(t)
 }
+
+// A long way to all servers is nothing that a question must be left for: a call that asks now and then would never
+// have a lease, since each comes too late for it.
+func TestAServerFarAwayIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	cluster := testserver.RedisCluster(t, 3, 0)
+	e := openFar(t, cluster, 2*redis.Patience)
+	e.SetLinger(time.Nanosecond)
+	withTopic(t, e, engine.Topic{Slots: 16})
+	set(t, e, engine.Task{ID: "1"})
+	require.Eventually(t, func() bool {
+		batch := expire(t, e, engine.Ask{Max: 1, Lease: time.Hour})
+		return len(batch.Leased) == 1 && batch.Leased[0].Asked.IsZero()
+	}, time.Minute, 10*time.Millisecond)
+}
+
+func TestTheUsualTimeOfAServerRisesSlowlyAndFallsAtOnce(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	var usual time.Duration
+	after := func(took time.Duration) time.Duration {
+		usual = redis.Usual(usual, took, 50*ms)
+		return usual
+	}
+	require.Equal(t, 8*ms, after(64*ms))
+	require.Equal(t, 15*ms, after(64*ms))
+	require.Equal(t, ms, after(ms))
+	require.Less(t, after(time.Hour), 14*ms, "it was stopped")
+	require.Equal(t, ms, after(ms))
+	for range 100 {
+		after(200 * ms)
+	}
+	require.InDelta(t, 200*ms, usual, float64(ms))
+	for range 100 {
+		after(time.Hour)
+	}
+	require.InDelta(t, 400*ms, usual, float64(ms), "nobody is that far away")
+}
