@@ -118,8 +118,8 @@ func (x *expiry) fly(ctx context.Context, l *layout, f *flight, landed chan<- *f
 // each answer of a server far away would lead to another question.
 func (x *expiry) wanted(l *layout, lane int) bool {
 	var slots []int
-	for slot, at := range l.places {
-		if x.engine.laneOf(at) == lane {
+	for _, slot := range l.asked(x.ask.Slots) {
+		if x.engine.laneOf(l.places[slot]) == lane {
 			slots = append(slots, slot)
 		}
 	}

@@ -792,6 +792,36 @@ func TestWhatABusyServerHasIsDueInTime(t *testing.T) {
 	s.victim.Continue(t)
 }
 
+// This engine hears of tasks of other nodes, and not of their ends.
+func TestALateAnswerWakesNobodyForTheSlotsOfOthers(t *testing.T) {
+	t.Parallel()
+	s := startSlow(t, 0, 0)
+	require.Greater(t, len(s.slots), 1)
+	woken := make(chan string, 100)
+	listening, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Wake(listening, func(topic string) { woken <- topic }) }()
+	require.Empty(t, <-woken, "it listens")
+	for _, others := range [][]int{s.slots[1:], s.slots} {
+		expire(t, s.Engine, engine.Ask{Max: 100})
+		s.victim.Pause(t)
+		require.Empty(t, expire(t, s.Engine, engine.Ask{Max: 100, Slots: s.slots[:1]}).Leased)
+		require.Equal(t, 1, s.questions())
+		for _, slot := range others {
+			s.Suppose("orders", slot)
+		}
+		s.victim.Continue(t)
+		s.late(t, 0)
+		if len(others) < len(s.slots) {
+			time.Sleep(100 * time.Millisecond)
+			require.Empty(t, woken)
+		}
+	}
+	require.Equal(t, "orders", <-woken)
+	stop()
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
 // A long way to all servers is nothing that a question must be left for: a call that asks now and then would never
 // have a lease, since each comes too late for it.
 func TestAServerFarAwayIsWaitedFor(t *testing.T) {
